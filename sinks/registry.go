@@ -1,0 +1,74 @@
+package sinks
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"github.com/docket-export/docket/config"
+)
+
+// Definition describes one kind of sink. The registry in cmd is a plain list of
+// these: nothing registers itself by being imported.
+type Definition struct {
+	// Kind is the configuration key that selects the sink: "file", "http".
+	Kind string
+	// Batch is what the delivery loop gathers for one Send unless configured.
+	Batch BatchLimits
+	// NewConfig returns a pointer to a configuration that holds the defaults,
+	// ready to be decoded into.
+	NewConfig func() Config
+}
+
+// ConfigKey returns Kind.
+func (d Definition) ConfigKey() string { return d.Kind }
+
+// Config is the typed configuration of one sink, owned by its package.
+type Config interface {
+	// Validate reports every problem at once, with paths relative to the
+	// sink's own section. It does not touch disk or network.
+	Validate() config.Problems
+	// Open makes the sink. It must not wait for the destination: that it
+	// cannot be reached is Send's to report. An error keeps the sink in state
+	// Error, and the delivery loop calls Open again later, so that a directory
+	// mended or a file supplied needs no restart.
+	Open(ctx context.Context, env Env) (Sink, error)
+}
+
+// Env is what a sink is told about where it runs.
+type Env struct {
+	Name string       // the sink's name in the configuration
+	Log  *slog.Logger // carries the sink's name already
+}
+
+// BatchLimits bound what one Send carries. A batch is sent when it holds
+// MaxRecords or MaxBytes, or when its first record has waited for MaxWait.
+// A single record larger than MaxBytes is a batch of its own.
+type BatchLimits struct {
+	MaxRecords int             `yaml:"maxRecords"` // at least 1
+	MaxBytes   config.Size     `yaml:"maxBytes"`   // record bytes, at least 1
+	MaxWait    config.Duration `yaml:"maxWait"`    // 0 sends whatever is there
+}
+
+// DefaultBatch suits a destination that is reached over the network.
+func DefaultBatch() BatchLimits {
+	return BatchLimits{MaxRecords: 500, MaxBytes: 1 << 20, MaxWait: config.Duration(time.Second)}
+}
+
+// Validate reports limits that cannot hold a record.
+func (l BatchLimits) Validate() config.Problems {
+	var p config.Problems
+	if l.MaxRecords < 1 {
+		p.Addf("maxRecords", "must be at least 1")
+	}
+	if l.MaxBytes < 1 {
+		p.Addf("maxBytes", "must be at least 1")
+	}
+	if l.MaxWait < 0 {
+		p.Addf("maxWait", "must not be negative")
+	}
+	return p
+}
+
+// Registry is the list of sinks a program knows.
+type Registry = config.Registry[Definition]

@@ -1,0 +1,59 @@
+// Package sinks is the seam between the exporter and the destinations of its
+// records: the Sink interface, the ways a destination can fail, and the list of
+// known kinds. Each sink is a package of its own below this one and imports
+// nothing of the exporter; sinktest is the suite every one of them passes.
+package sinks
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// Sink delivers batches to one destination.
+//
+// Send makes one attempt and returns nil only when the destination has accepted
+// every item. It does not retry, sleep or re-batch: the delivery loop does, and
+// offers the same items again, perhaps in a larger batch, until Send succeeds.
+// It must not keep b or its bytes after returning, and must return promptly once
+// ctx is done. Calls never overlap.
+//
+// An error that is not a *Failure counts as Transient.
+//
+// Close releases what the sink holds. It is called once Send has returned for
+// the last time; a second call does nothing and returns nil.
+type Sink interface {
+	Send(ctx context.Context, b Batch) error
+	Close(ctx context.Context) error
+}
+
+// Batch is what one Send carries: items of one queue in the order of their seq,
+// at least one. Seqs rise but need not be contiguous.
+type Batch struct {
+	Queue string // UUID of the queue, the first half of every record id
+	Items []Item
+}
+
+// Item is one record on its way to a destination.
+type Item struct {
+	Seq      uint64    // number of the record in its queue, from 1
+	Source   string    // name of the source that took it in
+	Producer string    // empty when the producer sent in plain mode
+	Received time.Time // when the exporter read it, UTC
+	Record   []byte    // one JSON object without a newline, byte for byte as it came
+}
+
+// ID is the id of item i: the same at every delivery of the record, so that a
+// destination can recognise a redelivery.
+func (b Batch) ID(i int) string {
+	return b.Queue + "-" + strconv.FormatUint(b.Items[i].Seq, 10)
+}
+
+// Size is the number of record bytes in b.
+func (b Batch) Size() int {
+	n := 0
+	for _, it := range b.Items {
+		n += len(it.Record)
+	}
+	return n
+}

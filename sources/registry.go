@@ -1,0 +1,35 @@
+package sources
+
+import (
+	"log/slog"
+
+	"github.com/docket-export/docket/config"
+)
+
+// Definition describes one kind of source; see sinks.Definition.
+type Definition struct {
+	Kind      string        // the configuration key that selects the source: "unix"
+	NewConfig func() Config // a pointer to a configuration that holds the defaults
+}
+
+// ConfigKey returns Kind.
+func (d Definition) ConfigKey() string { return d.Kind }
+
+// Config is the typed configuration of one source, owned by its package.
+type Config interface {
+	// Validate reports every problem at once, with paths relative to the
+	// source's own section. It does not touch disk or network.
+	Validate() config.Problems
+	// New makes the source. Nothing is bound or opened before Run.
+	New(env Env) Source
+}
+
+// Env is what a source is told about where it runs.
+type Env struct {
+	Name           string       // the source's name in the configuration
+	MaxRecordBytes int          // limits.maxRecordBytes
+	Log            *slog.Logger // carries the source's name already
+}
+
+// Registry is the list of sources a program knows.
+type Registry = config.Registry[Definition]

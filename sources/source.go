@@ -1,0 +1,91 @@
+// Package sources is the seam between the exporter and whatever brings records
+// in, the mirror of package sinks: a source turns what it receives into lines,
+// hands them to the Intake and hears when they are durable. Each source is a
+// package of its own below this one and imports nothing of the exporter.
+package sources
+
+import "context"
+
+// Source takes lines in from outside.
+type Source interface {
+	// Run serves until ctx is done. It then stops reading, waits until what it
+	// has submitted is durable, tells its producers so, and returns nil when
+	// all its goroutines have ended. ready is called once, when producers can
+	// reach the source. An error before that means the source could not start;
+	// the exporter reports it and calls Run again later.
+	Run(ctx context.Context, in Intake, ready func()) error
+	// Connections is the number of producers connected now. Safe at any time.
+	Connections() int
+}
+
+// Intake is what a source needs of the exporter. Calls may overlap.
+type Intake interface {
+	// Open starts a session. For a numbered producer it first evicts that
+	// producer's live session and waits until its lines are decided, so that
+	// acked, the highest number of this producer that is durable, is final.
+	// An error means that ctx is done or the exporter is stopping.
+	Open(ctx context.Context, o Opening) (s Session, acked uint64, err error)
+}
+
+// Opening says who is about to send.
+type Opening struct {
+	Source   string // name of the source in the configuration
+	Producer string // empty: lines are not numbered (plain mode)
+	Next     uint64 // the number of the next line, at least 1; 0 when not numbered
+
+	// Evict is called when a newer session claims the same producer. It must
+	// not block, and must lead to Session.Close. Unused when not numbered.
+	Evict func()
+	// Settled is called, in order and from one goroutine at a time, whenever
+	// the fate of more lines is durable. It must not block. May be nil.
+	Settled func(Receipt)
+}
+
+// Session is one producer's way into the queue. Calls must not overlap.
+type Session interface {
+	// Submit decides the fate of whole lines, each ended by "\n": a line is
+	// stored, recognised as a duplicate, or refused. A "\r" before the newline
+	// is dropped; blank lines are skipped and have no number. It returns when
+	// the lines are on their way to the disk, not when they are there, and
+	// blocks while the queue takes no more. It may overwrite lines, and keeps
+	// no reference to them. An error means nothing more can be submitted: the
+	// queue has closed or ctx is done. What was not settled is not decided.
+	Submit(ctx context.Context, lines []byte) error
+	// SubmitTooLarge refuses one line that the source did not hold in full:
+	// prefix is how it begins, length how long it was.
+	SubmitTooLarge(ctx context.Context, prefix []byte, length int64) error
+	// Settle waits until everything submitted is settled, or ctx is done.
+	Settle(ctx context.Context) error
+	// Close ends the session. What was submitted is still settled.
+	Close()
+}
+
+// Receipt tells a source what has become durable.
+type Receipt struct {
+	// Through is the highest number whose fate, and that of every lower
+	// number, is durable. 0 when the session is not numbered.
+	Through uint64
+	// Lines is how many lines this receipt settles, refused ones included.
+	Lines int
+	// Refused are the lines among them that were not stored.
+	Refused []Refusal
+}
+
+// Refusal is a line that was not stored.
+type Refusal struct {
+	Number uint64 // 0 when the session is not numbered
+	Reason Reason
+	Detail string // what was wrong, for a person
+}
+
+// Reason says why a line was refused. The values are part of the stream protocol
+// and of metric labels.
+type Reason string
+
+// Why a line is refused.
+const (
+	InvalidJSON Reason = "InvalidJSON" // not JSON, not UTF-8, or nested too deeply
+	NotObject   Reason = "NotObject"   // JSON, but not an object
+	TooLarge    Reason = "TooLarge"    // longer than limits.maxRecordBytes
+	QueueFull   Reason = "QueueFull"   // whenFull: Refuse, and the queue is full
+)
