@@ -1,0 +1,432 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// Record is one record as a cursor returns it.
+type Record struct {
+	Seq      uint64
+	Source   string
+	Producer string
+	Received time.Time // UTC
+	Data     []byte    // without its newline
+}
+
+// Limits bound what one Next returns.
+type Limits struct {
+	Records int           // at least 1
+	Bytes   int           // of Data; a first record larger than this comes alone
+	Wait    time.Duration // how long a record may wait, since it was received, for others to join it
+}
+
+// Cursor is one sink's place in the queue. Next and Ack are for one goroutine.
+type Cursor struct {
+	q    *Queue
+	name string
+
+	// account is what is done; guarded by q.mu.
+	account Account
+
+	next   uint64     // the seq that Next will return next
+	oldest int64      // Unix nanoseconds at which the first record not done was received; 0: unknown. Guarded by q.mu.
+	holes  []SeqRange // damaged ranges between account.Next and next, in order
+
+	segment *segment // being read; nil before the first read
+	file    File     // of segment
+	reader  frameReader
+	frame   frame  // being returned record by record
+	payload []byte // of frame, from the record next on
+	names   names  // of frame
+
+	batch []Record
+	size  int // bytes of Data in batch
+}
+
+// names keeps the strings of the frame last read, because the next one usually
+// has the same.
+type names struct {
+	source, producer string
+}
+
+func (n *names) set(source, producer []byte) {
+	if n.source != string(source) {
+		n.source = string(source)
+	}
+	if n.producer != string(producer) {
+		n.producer = string(producer)
+	}
+}
+
+// Cursor returns the cursor of the sink name, at the place where it was. A sink
+// that the queue does not know starts at the first kept record or, with fromNow,
+// after the last; what it never sees counts as filtered. One sink has one cursor
+// at a time; Close ends it.
+func (q *Queue) Cursor(name string, fromNow bool) (*Cursor, error) {
+	if name == "" || len(name) > maxName {
+		return nil, fmt.Errorf("queue: cursor name must have 1 to %d bytes", maxName)
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if _, ok := q.cursors[name]; ok {
+		return nil, fmt.Errorf("queue: cursor %s is in use", name)
+	}
+	a, known := q.parked[name]
+	if !known {
+		if len(q.cursors)+len(q.parked) >= maxCursors {
+			return nil, fmt.Errorf("queue: at most %d cursors", maxCursors)
+		}
+		a = q.newAccount(fromNow)
+	}
+	delete(q.parked, name)
+	c := &Cursor{q: q, name: name, account: a, next: a.Next}
+	q.cursors[name] = c
+	wake(q.dirty)
+	return c, nil
+}
+
+// newAccount is that of a sink new to the queue. Callers hold mu.
+func (q *Queue) newAccount(fromNow bool) Account {
+	next := q.firstKept()
+	if fromNow {
+		next = q.durable.Load() + 1
+	}
+	return Account{Next: next, Filtered: next - 1}
+}
+
+// Forget lets go of the records that the queue keeps for a sink that has no
+// cursor now, and of its account. It returns how many were pending.
+func (q *Queue) Forget(name string) uint64 {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	a, ok := q.parked[name]
+	if !ok {
+		return 0
+	}
+	delete(q.parked, name)
+	wake(q.dirty)
+	return q.durable.Load() + 1 - a.Next
+}
+
+// Close ends the cursor. The queue goes on keeping its records.
+func (c *Cursor) Close() {
+	c.leaveSegment()
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if c.q.cursors[c.name] == c {
+		delete(c.q.cursors, c.name)
+		c.q.parked[c.name] = c.account
+	}
+}
+
+// Account returns what is done. Safe at any time.
+func (c *Cursor) Account() Account {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	return c.account
+}
+
+// OldestPending is when the first record that is not done was received. ok is
+// false when there is none, or none has been read yet. Safe at any time.
+func (c *Cursor) OldestPending() (t time.Time, ok bool) {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if c.oldest == 0 || c.account.Next > c.q.durable.Load() {
+		return time.Time{}, false
+	}
+	return time.Unix(0, c.oldest), true
+}
+
+// Next waits for durable records and returns the next ones, in the order of
+// their seq, at most what lim allows. It does not move the durable place: what
+// is not acked comes again after a restart. The records and their bytes are
+// valid until the next call.
+//
+// Damaged records are passed over, counted as corrupt and logged.
+//
+// Errors: that of ctx, ErrClosed, or a segment that could not be read, after
+// which Next may be called again.
+func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
+	clear(c.batch)
+	c.batch, c.size = c.batch[:0], 0
+	c.reader.capacity = lim.Bytes + readSize/4 // a full batch and the frame it ends in
+	c.keepUnread()
+	var timer *time.Timer
+	var timeout <-chan time.Time
+	for {
+		changed := c.q.committed.wait()
+		full, err := c.gather(lim)
+		if err != nil {
+			return nil, err
+		}
+		c.settleHoles()
+		if full {
+			return c.batch, nil
+		}
+		if len(c.batch) > 0 && timer == nil {
+			wait := time.Until(c.batch[0].Received.Add(lim.Wait))
+			if wait <= 0 {
+				return c.batch, nil
+			}
+			timer = time.NewTimer(wait)
+			defer timer.Stop()
+			timeout = timer.C
+		}
+		select {
+		case <-changed:
+		case <-timeout:
+			return c.batch, nil
+		case <-ctx.Done():
+			return nil, fmt.Errorf("cursor %s: %w", c.name, context.Cause(ctx))
+		case <-c.q.stop:
+			return nil, ErrClosed
+		}
+	}
+}
+
+// Ack marks every record up to and including seq as delivered. The place becomes
+// durable a little later; a crash before that delivers the records again.
+func (c *Cursor) Ack(seq uint64) error {
+	if seq >= c.next {
+		return fmt.Errorf("cursor %s: ack of %d, which was not returned yet", c.name, seq)
+	}
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	c.advance(seq+1, func(a *Account, n uint64) { a.Delivered += n })
+	return nil
+}
+
+// advance moves the account to next; what is not in a hole is counted by add.
+// Callers hold q.mu.
+func (c *Cursor) advance(next uint64, add func(a *Account, n uint64)) {
+	a := &c.account
+	for a.Next < next {
+		upTo := next
+		if len(c.holes) > 0 {
+			upTo = min(next, c.holes[0].From)
+		}
+		if upTo > a.Next {
+			add(a, upTo-a.Next)
+			a.Next = upTo
+		}
+		c.passHoles()
+	}
+	c.oldest = 0
+	if len(c.batch) > 0 && a.Next <= c.batch[len(c.batch)-1].Seq {
+		c.oldest = c.batch[0].Received.UnixNano()
+	}
+	wake(c.q.dirty)
+}
+
+// passHoles counts the holes that begin where the account stands. Callers hold
+// q.mu.
+func (c *Cursor) passHoles() {
+	for len(c.holes) > 0 && c.holes[0].From <= c.account.Next {
+		c.account.Corrupt += c.holes[0].size()
+		c.account.Next = c.holes[0].To
+		c.holes = c.holes[1:]
+	}
+}
+
+// settleHoles passes damage that follows directly on what is done, so that a
+// sink whose last pending records are lost does not wait for an Ack for ever.
+func (c *Cursor) settleHoles() {
+	if len(c.holes) == 0 && (len(c.batch) == 0 || c.batch[0].Seq != c.account.Next) {
+		return
+	}
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if len(c.holes) > 0 {
+		c.passHoles()
+		wake(c.q.dirty)
+	}
+	if len(c.batch) > 0 {
+		c.oldest = c.batch[0].Received.UnixNano()
+	}
+}
+
+// keepUnread releases the bytes of the batch before, keeping the rest of the
+// frame that it ended in.
+func (c *Cursor) keepUnread() {
+	if len(c.payload) == 0 {
+		c.reader.release()
+		return
+	}
+	// What is left of the frame ends, with its padding, where the reader stands.
+	n := len(c.payload) + align(c.frame.payloadLen) - c.frame.payloadLen
+	c.reader.unread(n)
+	c.reader.release()
+	c.payload = c.reader.take(n)[:len(c.payload)]
+}
+
+// gather adds to the batch what is durable and has room in it; full is true when
+// the batch should go now.
+func (c *Cursor) gather(lim Limits) (full bool, err error) {
+	for {
+		if c.takeRecords(lim) {
+			return true, nil
+		}
+		if c.next > c.q.durable.Load() {
+			return false, nil
+		}
+		switch err := c.readFrame(); {
+		case errors.Is(err, errNoRoom) && len(c.batch) > 0:
+			return true, nil // the buffer is full of this batch
+		case errors.Is(err, errNoRoom):
+			c.reader.release()
+		case err != nil:
+			return false, fmt.Errorf("cursor %s: %w", c.name, err)
+		}
+	}
+}
+
+// takeRecords moves records from the frame to the batch and reports whether the
+// batch is full.
+func (c *Cursor) takeRecords(lim Limits) bool {
+	for len(c.payload) > 0 {
+		n := bytes.IndexByte(c.payload, '\n')
+		if n < 0 {
+			n = len(c.payload) // a payload ends in a newline; its checksum held
+		}
+		if len(c.batch) > 0 && (len(c.batch) >= lim.Records || c.size+n > lim.Bytes) {
+			return true
+		}
+		c.batch = append(c.batch, Record{
+			Seq:      c.next,
+			Source:   c.names.source,
+			Producer: c.names.producer,
+			Received: time.Unix(0, c.frame.received).UTC(),
+			Data:     c.payload[:n:n],
+		})
+		c.size += n
+		c.next++
+		c.payload = c.payload[min(n+1, len(c.payload)):]
+	}
+	return len(c.batch) >= lim.Records || (len(c.batch) > 0 && c.size >= lim.Bytes)
+}
+
+// readFrame makes the frame with the record next the current one, passing over
+// damage, or returns without one when next is not durable.
+func (c *Cursor) readFrame() error {
+	for {
+		// In this order: all that is durable by then lies before end.
+		last := c.q.durable.Load()
+		if c.next > last {
+			return nil
+		}
+		if c.segment == nil || c.next >= c.segment.until.Load() {
+			if err := c.enterSegment(last); err != nil {
+				return err
+			}
+			continue
+		}
+		end := c.segment.end.Load()
+		f, err := c.reader.peek(end)
+		if err == nil && f.end() <= c.next {
+			c.reader.skip(&f) // before the cursor, or without records
+			continue
+		}
+		if err == nil && f.firstSeq > c.next {
+			c.lose(f.firstSeq)
+			continue
+		}
+		var payload []byte
+		if err == nil {
+			f, payload, err = c.reader.next(end)
+		}
+		switch {
+		case err == nil:
+			c.setFrame(f, payload)
+			return nil
+		case errors.Is(err, io.EOF):
+			// All that is durable here was read, and next was not among it.
+			c.lose(min(c.segment.until.Load(), last+1))
+		case isDamage(err):
+			if err := c.passDamage(end, last, err); err != nil {
+				return fmt.Errorf("segment %s: %w", c.segment, err)
+			}
+		default:
+			return fmt.Errorf("segment %s: %w", c.segment, err)
+		}
+	}
+}
+
+func (c *Cursor) setFrame(f frame, payload []byte) {
+	for seq := f.firstSeq; seq < c.next; seq++ { // the cursor starts within the frame
+		payload = payload[bytes.IndexByte(payload, '\n')+1:]
+	}
+	c.frame, c.payload = f, payload
+	c.names.set(f.source, f.producer)
+}
+
+// enterSegment opens the segment that has the record next. What is missing on
+// the way to it, up to last, is lost.
+func (c *Cursor) enterSegment(last uint64) error {
+	for _, s := range *c.q.segments.Load() {
+		if c.next >= s.until.Load() {
+			continue
+		}
+		if c.next < s.firstSeq {
+			c.lose(s.firstSeq)
+			return nil
+		}
+		if len(c.batch) > 0 {
+			return errNoRoom // the buffer holds the batch: it ends with the segment
+		}
+		c.leaveSegment()
+		file, err := c.q.opts.FS.Open(c.q.path(s.String()))
+		if err != nil {
+			return fmt.Errorf("segment %s: open: %w", s, err)
+		}
+		c.segment, c.file = s, file
+		c.reader.open(file, s.epoch)
+		return nil
+	}
+	c.lose(last + 1)
+	return nil
+}
+
+func (c *Cursor) leaveSegment() {
+	if c.file != nil {
+		c.file.Close()
+	}
+	c.segment, c.file, c.payload = nil, nil, nil
+}
+
+// passDamage moves the reader to the next whole frame, or to end, and keeps a
+// copy of what lies between.
+func (c *Cursor) passDamage(end int64, last uint64, cause error) error {
+	if len(c.batch) > 0 {
+		return errNoRoom // the search needs the buffer that the batch lies in
+	}
+	from := c.reader.off
+	c.reader.step()
+	f, err := c.reader.resync(c.next, end)
+	resume, to := f.firstSeq, c.reader.off
+	if errors.Is(err, io.EOF) {
+		resume, to = min(c.segment.until.Load(), last+1), end
+	} else if err != nil {
+		return err
+	}
+	if err := c.q.quarantine(c.segment.segmentName, c.file, from, to, cause); err != nil {
+		return err
+	}
+	c.lose(resume)
+	return nil
+}
+
+// lose passes over the records from next up to seq: damage has taken them.
+func (c *Cursor) lose(seq uint64) {
+	if seq <= c.next {
+		return
+	}
+	r := SeqRange{From: c.next, To: seq}
+	c.holes = append(c.holes, r)
+	c.next = seq
+	c.q.reportLost(r)
+}

@@ -1,0 +1,172 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/uuid"
+)
+
+// Account is one sink's place in the queue and what became of the records before
+// it: Next-1 = Delivered + Filtered + DeadLettered + Dropped + Corrupt, always.
+type Account struct {
+	Next         uint64 // seq of the first record that is not done
+	Delivered    uint64
+	Filtered     uint64 // not meant for this sink
+	DeadLettered uint64
+	Dropped      uint64
+	Corrupt      uint64 // lost to damage on disk
+}
+
+// fields lists the numbers of a in the order of the file.
+func (a *Account) fields() []*uint64 {
+	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt}
+}
+
+// The file "cursors" holds the accounts of all sinks twice: a write goes to the
+// slot that is not the newest, so that a torn write costs the last step and
+// never the file. Layout of a slot: doc.go.
+const (
+	cursorsFile    = "cursors"
+	cursorsMagic   = "docketcu"
+	cursorsVersion = 1
+	cursorsHead    = 64
+	cursorEntry    = 6 * 8 // an Account, after its name and the name's length
+	// slotSize holds maxCursors entries with the longest names.
+	slotSize   = 64 << 10
+	maxCursors = 128
+)
+
+// cursorFile is the open file "cursors". Owned by the housekeeper.
+type cursorFile struct {
+	file       File
+	queue      uuid.UUID
+	generation uint64 // of the newest valid slot
+}
+
+// createCursorFile makes a file with both slots written, so that no later write
+// needs new blocks: moving a cursor must work on a full disk.
+func createCursorFile(fsys FS, dir string, id uuid.UUID, accounts map[string]Account) (*cursorFile, error) {
+	content := make([]byte, 2*slotSize)
+	copy(content, encodeSlot(id, 1, accounts))
+	path := filepath.Join(dir, cursorsFile)
+	if err := replaceFile(fsys, path, content); err != nil {
+		return nil, fmt.Errorf("cursors: create: %w", err)
+	}
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cursors: open: %w", err)
+	}
+	return &cursorFile{file: f, queue: id, generation: 1}, nil
+}
+
+// errCursors says that the cursors file is there and neither slot is whole.
+var errCursors = errors.New("cursors: both slots damaged")
+
+// openCursorFile returns the newest accounts on disk. When the file does not
+// exist the error satisfies notExist.
+func openCursorFile(fsys FS, dir string) (*cursorFile, map[string]Account, error) {
+	f, err := fsys.Open(filepath.Join(dir, cursorsFile))
+	if err != nil {
+		return nil, nil, fmt.Errorf("cursors: open: %w", err)
+	}
+	content := make([]byte, 2*slotSize)
+	if _, err := readFull(f, content, 0); err != nil && !errors.Is(err, io.EOF) {
+		f.Close()
+		return nil, nil, fmt.Errorf("cursors: read: %w", err)
+	}
+	c := &cursorFile{file: f}
+	var newest map[string]Account
+	for slot := range 2 {
+		id, generation, accounts, ok := decodeSlot(content[slot*slotSize : (slot+1)*slotSize])
+		if ok && generation > c.generation {
+			c.queue, c.generation, newest = id, generation, accounts
+		}
+	}
+	if newest == nil {
+		f.Close()
+		return nil, nil, errCursors
+	}
+	return c, newest, nil
+}
+
+// write makes accounts durable. After an error the file holds the accounts of
+// the last successful write or these.
+func (c *cursorFile) write(accounts map[string]Account) error {
+	generation := c.generation + 1
+	offset := int64(generation%2) * slotSize
+	// Generation 1 is in slot 0 from the start, so generation 2 must not be.
+	offset = slotSize - offset
+	if _, err := c.file.WriteAt(encodeSlot(c.queue, generation, accounts), offset); err != nil {
+		return fmt.Errorf("cursors: write: %w", err)
+	}
+	if err := c.file.Sync(); err != nil {
+		return fmt.Errorf("cursors: sync: %w", err)
+	}
+	c.generation = generation
+	return nil
+}
+
+func encodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []byte {
+	b := make([]byte, cursorsHead)
+	copy(b, cursorsMagic)
+	le.PutUint32(b[8:], cursorsVersion)
+	le.PutUint64(b[16:], generation)
+	copy(b[24:40], id[:])
+	le.PutUint32(b[40:], uint32(len(accounts)))
+	for _, name := range sortedKeys(accounts) {
+		b = append(b, byte(len(name)))
+		b = append(b, name...)
+		a := accounts[name]
+		for _, v := range a.fields() {
+			b = le.AppendUint64(b, *v)
+		}
+	}
+	le.PutUint32(b[44:], uint32(len(b)))
+	le.PutUint32(b[12:], slotCRC(b))
+	return b
+}
+
+func slotCRC(b []byte) uint32 {
+	crc := crc32.Update(0, castagnoli, b[:12])
+	return crc32.Update(crc, castagnoli, b[16:])
+}
+
+func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]Account, ok bool) {
+	if len(b) < cursorsHead || string(b[:8]) != cursorsMagic || le.Uint32(b[8:]) != cursorsVersion {
+		return uuid.Nil, 0, nil, false
+	}
+	size := int(le.Uint32(b[44:]))
+	if size < cursorsHead || size > len(b) || le.Uint32(b[12:]) != slotCRC(b[:size]) {
+		return uuid.Nil, 0, nil, false
+	}
+	accounts = map[string]Account{}
+	rest := b[cursorsHead:size]
+	for range le.Uint32(b[40:]) {
+		if len(rest) < 1 || len(rest) < 1+int(rest[0])+cursorEntry {
+			return uuid.Nil, 0, nil, false
+		}
+		n := 1 + int(rest[0])
+		name := string(rest[1:n])
+		var a Account
+		for i, v := range a.fields() {
+			*v = le.Uint64(rest[n+8*i:])
+		}
+		accounts[name] = a
+		rest = rest[n+cursorEntry:]
+	}
+	return uuid.UUID(b[24:40]), le.Uint64(b[16:]), accounts, true
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}

@@ -1,0 +1,266 @@
+package queue
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math"
+	"time"
+)
+
+// The layout of a frame is drawn in doc.go.
+const (
+	frameMagic   = 0x314d4644 // "DFM1", little-endian
+	frameVersion = 1
+	// frameFixed is the header without names and tallies.
+	frameFixed = 72
+	// frameAlign is the alignment of frames in a segment: after damage, the
+	// next frame is looked for at these offsets only.
+	frameAlign = 8
+
+	maxName    = math.MaxUint8 // bytes of a source, producer or reason
+	maxTallies = 32            // with maxName, keeps a header's length in its 16 bits
+
+	// MaxPayload bounds the records of one chunk, in bytes. A length beyond it
+	// is damage, so a reader never allocates for one.
+	MaxPayload = 64 << 20
+)
+
+// Offsets of the header's fields.
+const (
+	atMagic       = 0
+	atVersion     = 4
+	atSourceLen   = 5
+	atProducerLen = 6
+	atTallies     = 7
+	atEpoch       = 8
+	atDurable     = 16
+	atFirstSeq    = 24
+	atCount       = 32
+	atPayloadLen  = 36
+	atReceived    = 40
+	atPosition    = 48
+	atDuplicates  = 56
+	atPayloadCRC  = 60
+	atHeaderCRC   = 64
+	atHeaderLen   = 68
+)
+
+var (
+	castagnoli = crc32.MakeTable(crc32.Castagnoli)
+	le         = binary.LittleEndian
+)
+
+// Chunk is what one frame keeps: records that arrived together from one
+// producer, and what became of the other lines that arrived with them.
+type Chunk struct {
+	Source   string // at most 255 bytes
+	Producer string // empty when the producer does not number its lines
+	// Position is the producer's number of the last line this chunk decides;
+	// 0 without a producer.
+	Position uint64
+	Received time.Time
+	// Records are Count records, each without a newline and ended by one.
+	Records    []byte
+	Count      int
+	Duplicates int     // lines recognised as stored before
+	Refused    []Tally // lines that were not stored, by reason
+}
+
+// Tally counts lines by reason.
+type Tally struct {
+	Reason string
+	Count  uint32
+}
+
+// check returns an error when c cannot be a frame: a fault of the caller.
+func (c *Chunk) check() error {
+	switch {
+	case len(c.Source) > maxName || len(c.Producer) > maxName:
+		return fmt.Errorf("queue: source or producer name longer than %d bytes", maxName)
+	case len(c.Refused) > maxTallies:
+		return fmt.Errorf("queue: more than %d reasons in one chunk", maxTallies)
+	case len(c.Records) > MaxPayload:
+		return fmt.Errorf("queue: chunk of %d bytes, at most %d are allowed", len(c.Records), MaxPayload)
+	case (c.Count == 0) != (len(c.Records) == 0):
+		return fmt.Errorf("queue: chunk says %d records in %d bytes", c.Count, len(c.Records))
+	}
+	return nil
+}
+
+func align(n int) int { return (n + frameAlign - 1) &^ (frameAlign - 1) }
+
+// frameSize is the number of bytes c takes in a segment.
+func (c *Chunk) frameSize() int {
+	return align(c.headerSize()) + align(len(c.Records))
+}
+
+func (c *Chunk) headerSize() int {
+	n := frameFixed + len(c.Source) + len(c.Producer)
+	for _, t := range c.Refused {
+		n += 1 + len(t.Reason) + 4
+	}
+	return n
+}
+
+// appendFrame appends c's frame to b. Where it will stand (epoch, durable, first
+// seq) is not known yet: place fills that in, with the header's checksum.
+func appendFrame(b []byte, c *Chunk) []byte {
+	start := len(b)
+	headerLen := align(c.headerSize())
+	b = append(b, make([]byte, frameFixed)...)
+	b = append(b, c.Source...)
+	b = append(b, c.Producer...)
+	for _, t := range c.Refused {
+		b = append(b, byte(len(t.Reason)))
+		b = append(b, t.Reason...)
+		b = le.AppendUint32(b, t.Count)
+	}
+	b = pad(b, start+headerLen)
+	b = append(b, c.Records...)
+	b = pad(b, start+headerLen+align(len(c.Records)))
+
+	h := b[start:]
+	le.PutUint32(h[atMagic:], frameMagic)
+	h[atVersion] = frameVersion
+	h[atSourceLen] = byte(len(c.Source))
+	h[atProducerLen] = byte(len(c.Producer))
+	h[atTallies] = byte(len(c.Refused))
+	le.PutUint32(h[atCount:], uint32(c.Count))
+	le.PutUint32(h[atPayloadLen:], uint32(len(c.Records)))
+	le.PutUint64(h[atReceived:], uint64(c.Received.UnixNano()))
+	le.PutUint64(h[atPosition:], c.Position)
+	le.PutUint32(h[atDuplicates:], uint32(c.Duplicates))
+	le.PutUint32(h[atPayloadCRC:], crc32.Checksum(c.Records, castagnoli))
+	le.PutUint16(h[atHeaderLen:], uint16(headerLen))
+	return b
+}
+
+func pad(b []byte, size int) []byte {
+	for len(b) < size {
+		b = append(b, 0)
+	}
+	return b
+}
+
+// place writes into the frame that begins at b where it stands, and seals its
+// header.
+func place(b []byte, epoch uint64, durable int64, firstSeq uint64) {
+	le.PutUint64(b[atEpoch:], epoch)
+	le.PutUint64(b[atDurable:], uint64(durable))
+	le.PutUint64(b[atFirstSeq:], firstSeq)
+	le.PutUint32(b[atHeaderCRC:], headerCRC(b[:le.Uint16(b[atHeaderLen:])]))
+}
+
+// headerCRC covers the whole header but the field it is kept in.
+func headerCRC(h []byte) uint32 {
+	crc := crc32.Update(0, castagnoli, h[:atHeaderCRC])
+	return crc32.Update(crc, castagnoli, h[atHeaderCRC+4:])
+}
+
+// frame is a decoded header. Its names alias the bytes it was read from.
+type frame struct {
+	epoch      uint64
+	durable    int64
+	firstSeq   uint64
+	count      int
+	headerLen  int
+	payloadLen int
+	payloadCRC uint32
+	received   int64 // Unix nanoseconds
+	position   uint64
+	duplicates uint32
+	source     []byte
+	producer   []byte
+	tallies    []byte // still encoded; see eachTally
+	tallyCount int
+}
+
+// size is the frame's length in the segment.
+func (f *frame) size() int { return f.headerLen + align(f.payloadLen) }
+
+// end is the seq after the frame's last record.
+func (f *frame) end() uint64 { return f.firstSeq + uint64(f.count) }
+
+// Why bytes are not a frame.
+var (
+	errShort    = errors.New("incomplete frame")
+	errNoFrame  = errors.New("no frame magic")
+	errVersion  = errors.New("unknown frame version")
+	errHeader   = errors.New("header checksum mismatch")
+	errPayload  = errors.New("payload checksum mismatch")
+	errStale    = errors.New("frame of another epoch")
+	errSequence = errors.New("frame out of sequence")
+)
+
+// parseHeader decodes the header at the start of b. errShort means that b ends
+// before the header does, which on disk is no different from damage.
+func parseHeader(b []byte) (frame, error) {
+	if len(b) < frameFixed {
+		return frame{}, errShort
+	}
+	if le.Uint32(b[atMagic:]) != frameMagic {
+		return frame{}, errNoFrame
+	}
+	headerLen := int(le.Uint16(b[atHeaderLen:]))
+	if headerLen < frameFixed || headerLen%frameAlign != 0 {
+		return frame{}, errHeader
+	}
+	if len(b) < headerLen {
+		return frame{}, errShort
+	}
+	h := b[:headerLen]
+	if le.Uint32(h[atHeaderCRC:]) != headerCRC(h) {
+		return frame{}, errHeader
+	}
+	if h[atVersion] != frameVersion {
+		return frame{}, errVersion
+	}
+	f := frame{
+		epoch:      le.Uint64(h[atEpoch:]),
+		durable:    int64(le.Uint64(h[atDurable:])),
+		firstSeq:   le.Uint64(h[atFirstSeq:]),
+		count:      int(le.Uint32(h[atCount:])),
+		headerLen:  headerLen,
+		payloadLen: int(le.Uint32(h[atPayloadLen:])),
+		payloadCRC: le.Uint32(h[atPayloadCRC:]),
+		received:   int64(le.Uint64(h[atReceived:])),
+		position:   le.Uint64(h[atPosition:]),
+		duplicates: le.Uint32(h[atDuplicates:]),
+		tallyCount: int(h[atTallies]),
+	}
+	names := h[frameFixed:]
+	sourceLen, producerLen := int(h[atSourceLen]), int(h[atProducerLen])
+	if sourceLen+producerLen > len(names) || f.payloadLen > MaxPayload {
+		return frame{}, errHeader
+	}
+	f.source, names = names[:sourceLen], names[sourceLen:]
+	f.producer, f.tallies = names[:producerLen], names[producerLen:]
+	return f, nil
+}
+
+// checkPayload returns errShort or errPayload unless b, which begins with the
+// frame, holds its payload unharmed.
+func (f *frame) checkPayload(b []byte) error {
+	if len(b) < f.headerLen+f.payloadLen {
+		return errShort
+	}
+	if crc32.Checksum(b[f.headerLen:f.headerLen+f.payloadLen], castagnoli) != f.payloadCRC {
+		return errPayload
+	}
+	return nil
+}
+
+// eachTally calls fn for every tally of the frame.
+func (f *frame) eachTally(fn func(reason string, count uint32)) {
+	b := f.tallies
+	for range f.tallyCount {
+		if len(b) < 1 || len(b) < 1+int(b[0])+4 {
+			return // the checksum held, so this is a writer's fault: count what is whole
+		}
+		n := int(b[0])
+		fn(string(b[1:1+n]), le.Uint32(b[1+n:]))
+		b = b[1+n+4:]
+	}
+}

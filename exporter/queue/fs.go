@@ -1,0 +1,176 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// FS is what the queue needs of a file system. The zero Options use the
+// operating system's; tests put one in its place that fails or forgets.
+type FS interface {
+	MkdirAll(dir string) error
+	// List returns the names of the files in dir, in any order.
+	List(dir string) ([]string, error)
+	// Create makes a new file; it fails when the name exists.
+	Create(name string) (File, error)
+	// Open opens an existing file for reading and writing.
+	Open(name string) (File, error)
+	Rename(from, to string) error
+	Remove(name string) error
+	// SyncDir makes the names in dir durable.
+	SyncDir(dir string) error
+	// Lock takes the lock file name for this process until the result is
+	// closed. It fails with *InUseError when another process holds it.
+	Lock(name string) (io.Closer, error)
+}
+
+// File is an open file.
+type File interface {
+	io.ReaderAt
+	io.WriterAt
+	io.Closer
+	// Sync makes the file's data and size durable (fdatasync).
+	Sync() error
+	Truncate(size int64) error
+	Size() (int64, error)
+}
+
+// InUseError says that another process owns the queue.
+type InUseError struct {
+	Directory string
+	PID       int // 0 when unknown
+}
+
+func (e *InUseError) Error() string {
+	holder := "another process"
+	if e.PID > 0 {
+		holder = "process " + strconv.Itoa(e.PID)
+	}
+	return fmt.Sprintf("queue %s is in use by %s: stop it, or give this one a directory of its own", e.Directory, holder)
+}
+
+// Only the owner may read decisions or change the queue.
+const (
+	filePerm = 0o600
+	dirPerm  = 0o700
+)
+
+type osFS struct{}
+
+func (osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirPerm) }
+
+func (osFS) List(dir string) ([]string, error) {
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil, err
+	}
+	var names []string
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, nil
+}
+
+func (osFS) Create(name string) (File, error) {
+	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}
+
+func (osFS) Open(name string) (File, error) { return openOS(name, os.O_RDWR) }
+
+func openOS(name string, flag int) (File, error) {
+	f, err := os.OpenFile(name, flag, filePerm)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{f}, nil
+}
+
+func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+
+func (osFS) Remove(name string) error { return os.Remove(name) }
+
+func (osFS) SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// Lock uses flock, which the kernel releases when the process ends however it
+// ends. The file's text is for the message of whoever comes second.
+func (osFS) Lock(name string) (io.Closer, error) {
+	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, filePerm)
+	if err != nil {
+		return nil, err
+	}
+	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	if errors.Is(err, unix.EWOULDBLOCK) {
+		text, _ := io.ReadAll(io.LimitReader(f, 32)) // unreadable text only costs the message its pid
+		f.Close()
+		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
+		return nil, &InUseError{Directory: filepath.Dir(name), PID: pid}
+	}
+	if err == nil {
+		err = writePID(f)
+	}
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("lock %s: %w", name, err)
+	}
+	return f, nil
+}
+
+func writePID(f *os.File) error {
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	// A full disk must not keep the exporter from draining: the lock holds
+	// without the text.
+	if errors.Is(err, unix.ENOSPC) {
+		return nil
+	}
+	return err
+}
+
+type osFile struct{ *os.File }
+
+func (f osFile) Sync() error {
+	for {
+		err := unix.Fdatasync(int(f.Fd()))
+		if !errors.Is(err, unix.EINTR) {
+			return err
+		}
+	}
+}
+
+func (f osFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// readFull fills p from off, or returns what there is with io.EOF.
+func readFull(f File, p []byte, off int64) (int, error) {
+	n, err := f.ReadAt(p, off)
+	if n == len(p) {
+		return n, nil
+	}
+	return n, err
+}
+
+func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

@@ -1,0 +1,271 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Options configure a queue.
+type Options struct {
+	// Directory holds everything. It is made when missing.
+	Directory string
+	// MaxBytes bounds the segments on disk; 0 means no bound. It can be
+	// exceeded by one commit.
+	MaxBytes int64
+	// SegmentBytes is when the next segment is begun; 0 picks a size that
+	// suits MaxBytes.
+	SegmentBytes int64
+	// RefuseWhenFull makes Append answer ErrFull at MaxBytes instead of waiting.
+	RefuseWhenFull bool
+	Log            *slog.Logger // nil: no log
+	FS             FS           // nil: the operating system's
+}
+
+const (
+	defaultSegmentBytes = 64 << 20
+	minSegmentBytes     = 1 << 20
+	// segmentsPerQueue keeps a small queue from being two segments: space comes
+	// back one segment at a time.
+	segmentsPerQueue = 16
+)
+
+func (o *Options) setDefaults() {
+	if o.SegmentBytes == 0 {
+		o.SegmentBytes = defaultSegmentBytes
+		if o.MaxBytes > 0 {
+			o.SegmentBytes = min(defaultSegmentBytes, max(minSegmentBytes, o.MaxBytes/segmentsPerQueue))
+		}
+	}
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	if o.FS == nil {
+		o.FS = osFS{}
+	}
+}
+
+// Errors of the queue.
+var (
+	// ErrFull says that the queue has reached MaxBytes and refuses records.
+	ErrFull = errors.New("queue: full")
+	// ErrClosed says that the queue takes and gives nothing any more.
+	ErrClosed = errors.New("queue: closed")
+)
+
+// Queue is a durable log of records, with a cursor for each sink. Its methods
+// may be called at the same time.
+type Queue struct {
+	opts Options
+	id   uuid.UUID
+	lock io.Closer
+
+	// segments are those kept, in order, the last being written to. The slice
+	// is replaced, never changed: cursors read it without a lock. Replaced by
+	// the committer and the housekeeper under mu.
+	segments atomic.Pointer[[]*segment]
+	// durable is the seq of the last record that is safe: nothing beyond it is
+	// ever shown to a cursor.
+	durable   atomic.Uint64
+	committed signal // broadcast when durable has moved
+
+	mu      sync.Mutex
+	pending *commit            // what the next commit writes; guarded by mu
+	spare   *commit            // the buffers of the commit before; guarded by mu
+	state   *state             // guarded by mu
+	health  Health             // guarded by mu
+	cursors map[string]*Cursor // guarded by mu
+	// parked are the accounts of sinks that have no cursor now: their records
+	// are kept all the same. Guarded by mu.
+	parked map[string]Account
+	closed bool // guarded by mu
+
+	work  chan struct{} // holds a token when pending is not empty
+	room  signal        // broadcast when Append may find room again
+	dirty chan struct{} // holds a token when the housekeeper has something to do
+	stop  chan struct{} // closed by Close
+	// recovered is closed once everything that was found in the log is durable.
+	recovered chan struct{}
+	done      sync.WaitGroup
+
+	committer   committer
+	housekeeper housekeeper
+}
+
+// Health says whether the queue can write.
+type Health struct {
+	// Err is why the last write failed; nil when it succeeded. Nothing that was
+	// in it is acknowledged; it is written again to another segment until the
+	// disk takes it.
+	Err   error
+	Since time.Time
+}
+
+// Stats is a momentary view of a queue.
+type Stats struct {
+	ID       string
+	FirstSeq uint64 // first kept record; LastSeq+1 when there is none
+	LastSeq  uint64
+	Bytes    int64 // of all segments
+	Full     bool  // Append waits or refuses
+	Corrupt  uint64
+	Health   Health
+	Sources  map[string]SourceTally
+	Cursors  map[string]Account // parked ones included
+	// Parked are the names in Cursors that no sink reads.
+	Parked []string
+}
+
+// Open opens the queue in opts.Directory, or makes it. It fails with
+// *InUseError when another process has it. What a crash left behind is put
+// right: see doc.go. Close must be called.
+func Open(opts Options) (*Queue, error) {
+	opts.setDefaults()
+	q := &Queue{
+		opts:    opts,
+		pending: &commit{},
+		spare:   &commit{},
+		cursors: map[string]*Cursor{},
+		work:    make(chan struct{}, 1),
+		dirty:   make(chan struct{}, 1),
+		stop:    make(chan struct{}),
+
+		recovered: make(chan struct{}),
+	}
+	if err := opts.FS.MkdirAll(opts.Directory); err != nil {
+		return nil, fmt.Errorf("queue: make directory: %w", err)
+	}
+	lock, err := opts.FS.Lock(q.path("lock"))
+	if err != nil {
+		return nil, err
+	}
+	q.lock = lock
+	if err := q.recover(); err != nil {
+		return nil, errors.Join(fmt.Errorf("queue %s: %w", opts.Directory, err), q.lock.Close())
+	}
+	q.rewriteTail()
+	q.committer.ended = make(chan struct{})
+	q.done.Go(q.commitLoop)
+	q.done.Go(q.housekeep)
+	return q, nil
+}
+
+// Close writes what was appended, makes every cursor durable and releases the
+// directory. When the disk takes no writes, what was appended and not yet
+// acknowledged is given up: its producers were never told that it is safe. Once
+// ctx is done Close no longer waits for the disk.
+func (q *Queue) Close(ctx context.Context) error {
+	q.mu.Lock()
+	if q.closed {
+		q.mu.Unlock()
+		return nil
+	}
+	q.closed = true
+	q.mu.Unlock()
+	close(q.stop)
+	q.room.broadcast()
+	q.committed.broadcast()
+
+	ended := make(chan struct{})
+	go func() { q.done.Wait(); close(ended) }()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		return fmt.Errorf("queue: close: %w", context.Cause(ctx))
+	}
+	return errors.Join(q.housekeeper.err, q.lock.Close())
+}
+
+// ID is the UUID of the queue, made once.
+func (q *Queue) ID() string { return q.id.String() }
+
+// LastSeq is the seq of the last durable record, 0 when there never was one.
+func (q *Queue) LastSeq() uint64 { return q.durable.Load() }
+
+// Position is the highest number of producer whose fate, and that of all lower
+// ones, is durable. known is false when the producer was never seen or has been
+// forgotten. After a crash on a disk that takes no writes it waits until it does:
+// before that the end of the log is undecided.
+func (q *Queue) Position(ctx context.Context, producer string) (number uint64, known bool, err error) {
+	select {
+	case <-q.recovered:
+	case <-q.stop:
+		return 0, false, ErrClosed
+	case <-ctx.Done():
+		return 0, false, fmt.Errorf("queue: position: %w", context.Cause(ctx))
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if p, ok := q.state.Producers[producer]; ok {
+		return p.Number, true, nil
+	}
+	return 0, false, nil
+}
+
+// Stats returns a view of the queue that is consistent in itself: no cursor is
+// beyond LastSeq.
+func (q *Queue) Stats() Stats {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	s := Stats{
+		ID:      q.id.String(),
+		Corrupt: q.state.corrupt(),
+		Health:  q.health,
+		Sources: make(map[string]SourceTally, len(q.state.Sources)),
+		Cursors: q.accounts(),
+		Bytes:   q.bytes(),
+		Parked:  sortedKeys(q.parked),
+	}
+	for name, t := range q.state.Sources {
+		s.Sources[name] = t.clone()
+	}
+	s.Full = q.opts.MaxBytes > 0 && s.Bytes >= q.opts.MaxBytes
+	s.LastSeq = q.durable.Load()
+	s.FirstSeq = q.firstKept()
+	return s
+}
+
+// bytes is the size of all segments.
+func (q *Queue) bytes() int64 {
+	var n int64
+	for _, s := range *q.segments.Load() {
+		n += s.end.Load()
+	}
+	return n
+}
+
+// accounts returns the account of every sink the queue knows. Callers hold mu.
+func (q *Queue) accounts() map[string]Account {
+	all := make(map[string]Account, len(q.parked)+len(q.cursors))
+	for name, a := range q.parked {
+		all[name] = a
+	}
+	for name, c := range q.cursors {
+		all[name] = c.account
+	}
+	return all
+}
+
+// firstKept is the seq of the first record that is still on disk, or that of the
+// next one when none is.
+func (q *Queue) firstKept() uint64 {
+	if segments := *q.segments.Load(); len(segments) > 0 {
+		return segments[0].firstSeq
+	}
+	return q.durable.Load() + 1
+}
+
+// wake puts a token into a channel that holds at most one.
+func wake(ch chan struct{}) {
+	select {
+	case ch <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,447 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// open opens a queue and closes it at the end of the test, unless closed before.
+func open(t *testing.T, opts Options) *Queue {
+	t.Helper()
+	q, err := Open(opts)
+	if err != nil {
+		t.Fatalf("Open: %v", err)
+	}
+	t.Cleanup(func() { closeQueue(t, q) })
+	return q
+}
+
+func closeQueue(t *testing.T, q *Queue) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	if err := q.Close(ctx); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}
+
+func chunk(records ...string) *Chunk {
+	c := &Chunk{Source: "test", Received: time.Now(), Count: len(records)}
+	for _, r := range records {
+		c.Records = append(append(c.Records, r...), '\n')
+	}
+	return c
+}
+
+// store appends a chunk and waits until it is durable.
+func store(t *testing.T, q *Queue, c *Chunk) {
+	t.Helper()
+	settled := make(chan struct{})
+	if err := q.Append(context.Background(), c, func() { close(settled) }); err != nil {
+		t.Fatalf("Append: %v", err)
+	}
+	select {
+	case <-settled:
+	case <-time.After(10 * time.Second):
+		t.Fatal("chunk not durable after 10 s")
+	}
+}
+
+func cursorOf(t *testing.T, q *Queue, name string) *Cursor {
+	t.Helper()
+	c, err := q.Cursor(name, false)
+	if err != nil {
+		t.Fatalf("Cursor: %v", err)
+	}
+	return c
+}
+
+// drain returns "seq:data" of everything durable that c has not returned.
+func drain(t *testing.T, q *Queue, c *Cursor) []string {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	var got []string
+	for c.next <= q.LastSeq() {
+		records, err := c.Next(ctx, Limits{Records: 7, Bytes: 1 << 20})
+		if errors.Is(err, context.DeadlineExceeded) {
+			t.Fatalf("Next: nothing more after %q, last seq is %d", got, q.LastSeq())
+		}
+		if err != nil {
+			t.Fatalf("Next: %v", err)
+		}
+		for _, r := range records {
+			got = append(got, fmt.Sprintf("%d:%s", r.Seq, r.Data))
+		}
+		if c.next > q.LastSeq() {
+			break
+		}
+	}
+	return got
+}
+
+func numbered(from, to int) (want []string) {
+	for i := from; i <= to; i++ {
+		want = append(want, fmt.Sprintf(`%d:{"n":%d}`, i, i))
+	}
+	return want
+}
+
+// storeNumbered stores records from..to, each {"n":<its seq>}, per at a time.
+func storeNumbered(t *testing.T, q *Queue, from, to, per int) {
+	t.Helper()
+	for i := from; i <= to; i += per {
+		var records []string
+		for n := i; n < i+per && n <= to; n++ {
+			records = append(records, fmt.Sprintf(`{"n":%d}`, n))
+		}
+		store(t, q, chunk(records...))
+	}
+}
+
+func equal(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got  %q\n want %q", what, got, want)
+	}
+}
+
+func TestRecordsComeBackInOrderAfterReopen(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	id := q.ID()
+	storeNumbered(t, q, 1, 50, 3)
+	c := cursorOf(t, q, "a")
+	equal(t, "first read", drain(t, q, c), numbered(1, 50))
+	if err := c.Ack(20); err != nil {
+		t.Fatal(err)
+	}
+	closeQueue(t, q)
+
+	q = open(t, opts)
+	if q.ID() != id {
+		t.Errorf("id after reopen: got %s, want %s", q.ID(), id)
+	}
+	c = cursorOf(t, q, "a")
+	equal(t, "after reopen", drain(t, q, c), numbered(21, 50))
+	storeNumbered(t, q, 51, 60, 10)
+	equal(t, "appended after reopen", drain(t, q, c), numbered(51, 60))
+	equal(t, "a new sink", drain(t, q, cursorOf(t, q, "b")), numbered(1, 60))
+	if got := c.Account(); got != (Account{Next: 21, Delivered: 20}) {
+		t.Errorf("account: got %+v", got)
+	}
+}
+
+func TestRecordKeepsWhereItCameFrom(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	received := time.Date(2026, 1, 5, 10, 4, 7, 123456789, time.UTC)
+	store(t, q, &Chunk{Source: "webhook", Producer: "p/1", Position: 9, Received: received, Records: []byte("{}\n"), Count: 1})
+	store(t, q, &Chunk{Source: "other", Received: received, Records: []byte("{ }\n"), Count: 1})
+	records, err := cursorOf(t, q, "a").Next(context.Background(), Limits{Records: 10, Bytes: 100})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []Record{
+		{Seq: 1, Source: "webhook", Producer: "p/1", Received: received, Data: []byte("{}")},
+		{Seq: 2, Source: "other", Received: received, Data: []byte("{ }")},
+	}
+	if !slices.EqualFunc(records, want, func(a, b Record) bool {
+		return a.Seq == b.Seq && a.Source == b.Source && a.Producer == b.Producer && a.Received.Equal(b.Received) && bytes.Equal(a.Data, b.Data)
+	}) {
+		t.Errorf("got %+v, want %+v", records, want)
+	}
+}
+
+func TestNextRespectsLimits(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	store(t, q, chunk("aaaa", "bbbb", "cccc", strings.Repeat("d", 50), "e"))
+	tests := map[string]struct {
+		lim  Limits
+		want []int // sizes of the batches
+	}{
+		"by count":                   {Limits{Records: 2, Bytes: 1000}, []int{2, 2, 1}},
+		"by bytes":                   {Limits{Records: 100, Bytes: 10}, []int{2, 1, 1, 1}},
+		"large record comes alone":   {Limits{Records: 100, Bytes: 1}, []int{1, 1, 1, 1, 1}},
+		"everything that is there":   {Limits{Records: 100, Bytes: 1000}, []int{5}},
+		"waits for no more than due": {Limits{Records: 100, Bytes: 1000, Wait: time.Nanosecond}, []int{5}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c := cursorOf(t, q, name)
+			var got []int
+			for c.next <= q.LastSeq() {
+				records, err := c.Next(context.Background(), tt.lim)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, len(records))
+			}
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("batches: got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNextWaitsForABatchToFill(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	c := cursorOf(t, q, "a")
+	got := make(chan int)
+	go func() {
+		records, _ := c.Next(context.Background(), Limits{Records: 3, Bytes: 1000, Wait: time.Hour})
+		got <- len(records)
+	}()
+	for range 3 {
+		store(t, q, chunk("{}"))
+	}
+	if n := <-got; n != 3 {
+		t.Errorf("batch: got %d records, want 3", n)
+	}
+}
+
+func TestNextEndsWithItsContext(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := cursorOf(t, q, "a").Next(ctx, Limits{Records: 1, Bytes: 1}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want context.Canceled", err)
+	}
+}
+
+func TestPositionsSurviveRestart(t *testing.T) {
+	for _, damage := range []string{"none", "positions file lost", "positions file damaged"} {
+		t.Run(damage, func(t *testing.T) {
+			opts := Options{Directory: t.TempDir(), SegmentBytes: 1} // a segment for each commit
+			q := open(t, opts)
+			for i := range 5 {
+				c := chunk(fmt.Sprint(i))
+				c.Producer, c.Position = "p", uint64(10*i+1)
+				c.Duplicates, c.Refused = 1, []Tally{{"InvalidJSON", 2}}
+				store(t, q, c)
+			}
+			// A chunk that only refuses moves the position too.
+			store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{"TooLarge", 1}}})
+			closeQueue(t, q)
+
+			path := filepath.Join(opts.Directory, positionsFile)
+			switch damage {
+			case "positions file lost":
+				must(t, os.Remove(path))
+			case "positions file damaged":
+				flip(t, path, 60)
+			}
+			q = open(t, opts)
+			if n, known, err := q.Position(t.Context(), "p"); n != 42 || !known || err != nil {
+				t.Errorf("position: got %d, %v, %v, want 42, true", n, known, err)
+			}
+			if _, known, _ := q.Position(t.Context(), "stranger"); known {
+				t.Error("a producer never seen is known")
+			}
+			got := q.Stats().Sources["test"]
+			if got.Stored != 5 || got.Duplicate != 5 || got.Refused["InvalidJSON"] != 10 || got.Refused["TooLarge"] != 1 {
+				t.Errorf("tally: got %+v", got)
+			}
+		})
+	}
+}
+
+func TestSegmentsGoWhenEveryCursorHasPassed(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
+	q := open(t, opts)
+	a, b := cursorOf(t, q, "a"), cursorOf(t, q, "b")
+	storeNumbered(t, q, 1, 10, 1)
+	drain(t, q, a)
+	drain(t, q, b)
+	must(t, a.Ack(10))
+	must(t, b.Ack(4))
+	eventually(t, "segments 1 to 4 are gone", func() bool { return q.Stats().FirstSeq == 5 })
+	must(t, b.Ack(10))
+	eventually(t, "all but the last are gone", func() bool { return q.Stats().FirstSeq == 10 })
+	closeQueue(t, q)
+
+	q = open(t, opts)
+	if got := q.LastSeq(); got != 10 {
+		t.Errorf("last seq after reopen: got %d, want 10", got)
+	}
+	storeNumbered(t, q, 11, 11, 1)
+	equal(t, "after reopen", drain(t, q, cursorOf(t, q, "a")), numbered(11, 11))
+}
+
+func TestSinkThatIsNotReadKeepsItsRecords(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
+	q := open(t, opts)
+	cursorOf(t, q, "removed")
+	closeQueue(t, q)
+	q = open(t, opts)
+	a := cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 5, 1)
+	drain(t, q, a)
+	must(t, a.Ack(5))
+	eventually(t, "the cursor is durable", func() bool { return len(q.dirty) == 0 })
+	if s := q.Stats(); s.FirstSeq != 1 || !slices.Equal(s.Parked, []string{"removed"}) {
+		t.Errorf("got first seq %d, parked %q; want 1, removed", s.FirstSeq, s.Parked)
+	}
+	if n := q.Forget("removed"); n != 5 {
+		t.Errorf("Forget: got %d pending, want 5", n)
+	}
+	eventually(t, "the records are let go", func() bool { return q.Stats().FirstSeq == 5 })
+}
+
+func TestNewSinkFromNow(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	storeNumbered(t, q, 1, 3, 1)
+	c, err := q.Cursor("late", true)
+	must(t, err)
+	storeNumbered(t, q, 4, 4, 1)
+	equal(t, "from now", drain(t, q, c), numbered(4, 4))
+	if got := c.Account(); got != (Account{Next: 4, Filtered: 3}) {
+		t.Errorf("account: got %+v, want the first three filtered", got)
+	}
+}
+
+func TestQueueInUse(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	open(t, opts)
+	_, err := Open(opts)
+	inUse, ok := errors.AsType[*InUseError](err)
+	if !ok || inUse.PID != os.Getpid() {
+		t.Fatalf("second Open: got %v, want *InUseError with our pid", err)
+	}
+}
+
+func TestFullQueueBlocksUntilSegmentsGo(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 40 << 10})
+	c := cursorOf(t, q, "a")
+	filled := fill(t, q)
+	if s := q.Stats(); !s.Full {
+		t.Errorf("stats of a full queue: %+v", s)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := q.Append(ctx, chunk("{}"), nil); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Append to a full queue: got %v, want deadline exceeded", err)
+	}
+	store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{"InvalidJSON", 1}}}) // counts need no room
+	drain(t, q, c)
+	must(t, c.Ack(filled))
+	store(t, q, chunk("{}"))
+}
+
+func TestFullQueueRefuses(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 40 << 10, RefuseWhenFull: true})
+	fill(t, q)
+	if err := q.Append(context.Background(), chunk("{}"), nil); !errors.Is(err, ErrFull) {
+		t.Fatalf("Append to a full queue: got %v, want ErrFull", err)
+	}
+}
+
+// fill stores records of 1 KiB until the queue is full and returns the last seq.
+func fill(t *testing.T, q *Queue) uint64 {
+	t.Helper()
+	for range 1000 {
+		if q.Stats().Full {
+			return q.LastSeq()
+		}
+		store(t, q, chunk(strings.Repeat("x", 1024)))
+	}
+	t.Fatal("queue never full")
+	return 0
+}
+
+func TestManyAppendersAndCursors(t *testing.T) {
+	const producers, each = 8, 500
+	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 64 << 10})
+	var wg sync.WaitGroup
+	for p := range producers {
+		wg.Go(func() {
+			for i := range each {
+				c := chunk(fmt.Sprintf("%d/%d", p, i))
+				c.Producer, c.Position = fmt.Sprint(p), uint64(i+1)
+				if err := q.Append(context.Background(), c, nil); err != nil {
+					t.Errorf("Append: %v", err)
+				}
+			}
+		})
+	}
+	for _, name := range []string{"a", "b", "c"} {
+		c := cursorOf(t, q, name)
+		wg.Go(func() {
+			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			defer cancel()
+			next := map[string]int{}
+			for seq := uint64(0); seq < producers*each; {
+				records, err := c.Next(ctx, Limits{Records: 100, Bytes: 1 << 20})
+				if err != nil {
+					t.Errorf("Next: %v", err)
+					return
+				}
+				for _, r := range records {
+					seq++
+					if want := fmt.Sprintf("%s/%d", r.Producer, next[r.Producer]); string(r.Data) != want || r.Seq != seq {
+						t.Errorf("record %d: got seq %d, %q, want %q", seq, r.Seq, r.Data, want)
+						return
+					}
+					next[r.Producer]++
+				}
+				if err := c.Ack(seq); err != nil {
+					t.Errorf("Ack: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	s := q.Stats()
+	for name, a := range s.Cursors {
+		if a != (Account{Next: producers*each + 1, Delivered: producers * each}) {
+			t.Errorf("account of %s: %+v", name, a)
+		}
+	}
+}
+
+func TestAckOfWhatWasNotReturned(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	storeNumbered(t, q, 1, 2, 2)
+	if err := cursorOf(t, q, "a").Ack(1); err == nil {
+		t.Error("Ack before Next succeeded")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// eventually waits for what another goroutine does.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(10 * time.Second); !ok(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("not after 10 s: %s", what)
+		}
+		time.Sleep(time.Millisecond) // polls another goroutine's progress
+	}
+}
+
+func flip(t *testing.T, path string, offset int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	b := []byte{0}
+	_, err = f.ReadAt(b, offset)
+	must(t, err)
+	b[0] ^= 0x10
+	_, err = f.WriteAt(b, offset)
+	must(t, err)
+}

@@ -1,0 +1,231 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// readSize is how much a reader asks of the file at once: large enough to run at
+// the speed of the disk, small enough to keep one per sink.
+const readSize = 1 << 20
+
+// frameReader reads the frames of one segment in order.
+//
+// The payloads it returns stay valid until release, so that a batch can span
+// frames without a copy.
+type frameReader struct {
+	file  File
+	epoch uint64
+
+	// buf[pos:] are the bytes of the file from offset off on that have been
+	// read and not yet returned. buf[:pos] belongs to the caller until release.
+	buf []byte
+	pos int
+	off int64
+	// capacity is how large buf is made: what the caller wants to hold at once.
+	capacity int
+}
+
+// errNoRoom says that the next frame does not fit behind what the caller still
+// holds: it must release first.
+var errNoRoom = errors.New("reader: no room before release")
+
+// open points the reader at the first frame of a segment. The buffer is kept.
+func (r *frameReader) open(file File, epoch uint64) {
+	r.file, r.epoch = file, epoch
+	r.seek(segmentHeaderSize)
+}
+
+// seek continues at offset off. Bytes returned earlier are released.
+func (r *frameReader) seek(off int64) {
+	r.buf, r.pos, r.off = r.buf[:0], 0, off
+}
+
+// release lets the reader reuse the bytes it has returned.
+func (r *frameReader) release() {
+	n := copy(r.buf, r.buf[r.pos:])
+	r.buf, r.pos = r.buf[:n], 0
+}
+
+// next returns the frame at the reader's offset, which must end at or before
+// limit, and the bytes of its payload. io.EOF: the offset is at limit.
+// errNoRoom: release and call again. Any other error but one of the file means
+// damage at the reader's offset, and leaves the reader there.
+func (r *frameReader) next(limit int64) (frame, []byte, error) {
+	if r.off >= limit {
+		return frame{}, nil, io.EOF
+	}
+	f, err := r.header(limit)
+	if err != nil {
+		return frame{}, nil, err
+	}
+	if err := r.fill(f.size(), limit); err != nil {
+		return frame{}, nil, err
+	}
+	b := r.buf[r.pos:]
+	if err := f.checkPayload(b); err != nil {
+		return frame{}, nil, err
+	}
+	// fill may have moved the buffer that the header's names alias.
+	if f, err = parseHeader(b); err != nil {
+		return frame{}, nil, err
+	}
+	payload := b[f.headerLen : f.headerLen+f.payloadLen]
+	r.advance(f.size())
+	return f, payload, nil
+}
+
+// skip passes the frame at the reader's offset without looking at its payload.
+func (r *frameReader) skip(f *frame) {
+	r.advance(f.size())
+}
+
+// peek returns the header of the frame at the reader's offset, as next does,
+// and stays there.
+func (r *frameReader) peek(limit int64) (frame, error) {
+	if r.off >= limit {
+		return frame{}, io.EOF
+	}
+	return r.header(limit)
+}
+
+func (r *frameReader) header(limit int64) (frame, error) {
+	if err := r.fill(frameFixed, limit); err != nil {
+		return frame{}, err
+	}
+	f, err := parseHeader(r.buf[r.pos:])
+	if errors.Is(err, errShort) {
+		if err := r.fill(int(le.Uint16(r.buf[r.pos+atHeaderLen:])), limit); err != nil {
+			return frame{}, err
+		}
+		f, err = parseHeader(r.buf[r.pos:])
+	}
+	if err != nil {
+		return frame{}, err
+	}
+	if f.epoch != r.epoch {
+		return frame{}, errStale
+	}
+	return f, nil
+}
+
+// advance moves on by n bytes, which may lie beyond what is buffered.
+func (r *frameReader) advance(n int) {
+	r.off += int64(n)
+	if r.pos+n <= len(r.buf) {
+		r.pos += n
+		return
+	}
+	// Only skip gets here: the caller of next has the whole frame in buf.
+	r.buf, r.pos = r.buf[:0], 0
+}
+
+// fill makes at least n unread bytes available, reading up to limit.
+func (r *frameReader) fill(n int, limit int64) error {
+	have := len(r.buf) - r.pos
+	if have >= n {
+		return nil
+	}
+	if r.off+int64(n) > limit {
+		return errShort
+	}
+	if r.pos+n > cap(r.buf) {
+		if r.pos > 0 {
+			return errNoRoom
+		}
+		grown := make([]byte, len(r.buf), max(readSize, r.capacity, n))
+		copy(grown, r.buf)
+		r.buf = grown
+	}
+	from := r.off + int64(have)
+	room := min(int64(cap(r.buf)-len(r.buf)), limit-from)
+	got, err := readFull(r.file, r.buf[len(r.buf):len(r.buf)+int(room)], from)
+	r.buf = r.buf[:len(r.buf)+got]
+	if len(r.buf)-r.pos >= n {
+		return nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		return errShort // the file is shorter than it was when limit was taken
+	}
+	return fmt.Errorf("read at %d: %w", from, err)
+}
+
+// isDamage reports whether err means that the bytes are not a frame, rather than
+// that they could not be read.
+func isDamage(err error) bool {
+	for _, d := range []error{errShort, errNoFrame, errVersion, errHeader, errPayload, errStale, errSequence} {
+		if errors.Is(err, d) {
+			return true
+		}
+	}
+	return false
+}
+
+// resync moves the reader to the first whole frame at or after its offset that
+// begins at seq or later, and returns its header. io.EOF: there is none before
+// limit.
+func (r *frameReader) resync(seq uint64, limit int64) (frame, error) {
+	for {
+		f, err := r.wholeFrame(seq, limit)
+		if err == nil || !isDamage(err) {
+			return f, err
+		}
+		r.step()
+	}
+}
+
+// step moves on to the next offset at which a frame could begin.
+func (r *frameReader) step() { r.seekWithin(r.off + frameAlign) }
+
+// seekWithin is seek that keeps what is buffered, when off lies in it.
+func (r *frameReader) seekWithin(off int64) {
+	if d := off - r.off; d >= 0 && r.pos+int(d) <= len(r.buf) {
+		r.pos += int(d)
+		r.off = off
+		if r.pos > readSize/2 {
+			r.release()
+		}
+		return
+	}
+	r.seek(off)
+}
+
+// wholeFrame is peek that also insists on an unharmed payload and a seq not
+// below seq.
+func (r *frameReader) wholeFrame(seq uint64, limit int64) (frame, error) {
+	f, err := r.peek(limit)
+	if err == nil && f.firstSeq < seq {
+		err = errSequence
+	}
+	if err == nil {
+		err = r.fill(f.size(), limit)
+	}
+	if errors.Is(err, errNoRoom) {
+		r.release()
+		return r.wholeFrame(seq, limit)
+	}
+	if err != nil {
+		return frame{}, err
+	}
+	if f, err = parseHeader(r.buf[r.pos:]); err != nil {
+		return frame{}, err
+	}
+	return f, f.checkPayload(r.buf[r.pos:])
+}
+
+// bytes returns the next n bytes, which must have been read already.
+func (r *frameReader) bytes(n int) []byte { return r.buf[r.pos : r.pos+n] }
+
+// unread takes back the last n bytes that were returned, and take returns the
+// next n again: between them the caller may release what came before.
+func (r *frameReader) unread(n int) {
+	r.pos -= n
+	r.off -= int64(n)
+}
+
+func (r *frameReader) take(n int) []byte {
+	b := r.bytes(n)
+	r.advance(n)
+	return b
+}
