@@ -1,7 +1,9 @@
 package config
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -34,6 +36,14 @@ func (p *Problems) Addf(path, format string, args ...any) {
 	*p = append(*p, Problem{Path: path, Text: fmt.Sprintf(format, args...)})
 }
 
+// Check adds err, unless it is nil, as a problem at path. Made for the checks of
+// single values: p.Check("whenFull", Choice(c.WhenFull, Block, Refuse)).
+func (p *Problems) Check(path string, err error) {
+	if err != nil {
+		p.Addf(path, "%v", err)
+	}
+}
+
 // In returns the problems with their paths moved below path.
 func (p Problems) In(path string) Problems {
 	moved := make(Problems, len(p))
@@ -59,6 +69,11 @@ func (p Problems) Error() string {
 		lines[i] = q.String()
 	}
 	return strings.Join(lines, "\n")
+}
+
+// sort puts p in the order of lines, those without a line first.
+func (p Problems) sort() {
+	slices.SortStableFunc(p, func(a, b Problem) int { return cmp.Compare(a.Line, b.Line) })
 }
 
 // join puts a path below another; an index ("[2]") takes no dot.

@@ -13,7 +13,7 @@ import (
 // quantities.
 type Size int64
 
-// Largest suffix first: String uses the first that divides evenly.
+// Of two that write a size equally short, String takes the first.
 var sizeUnits = []struct {
 	suffix string
 	bytes  int64
@@ -39,7 +39,7 @@ func (s *Size) UnmarshalText(text []byte) error {
 	}
 	n, err := strconv.ParseUint(number, 10, 63)
 	if err != nil || int64(n) > math.MaxInt64/factor {
-		return fmt.Errorf("must be a size such as 64Mi or 2Gi, not %q", text)
+		return fmt.Errorf("must be a size such as 64Mi or 2Gi, not %q", shorten(string(text)))
 	}
 	*s = Size(int64(n) * factor)
 	return nil
@@ -48,13 +48,18 @@ func (s *Size) UnmarshalText(text []byte) error {
 // MarshalText writes s so that UnmarshalText reads it back.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
+// String is the shortest way to write s.
 func (s Size) String() string {
-	for _, u := range sizeUnits[:4] {
-		if s != 0 && int64(s)%u.bytes == 0 {
-			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.suffix
+	shortest := strconv.FormatInt(int64(s), 10)
+	for _, u := range sizeUnits {
+		if s == 0 || int64(s)%u.bytes != 0 {
+			continue
+		}
+		if text := strconv.FormatInt(int64(s)/u.bytes, 10) + u.suffix; len(text) < len(shortest) {
+			shortest = text
 		}
 	}
-	return strconv.FormatInt(int64(s), 10)
+	return shortest
 }
 
 // Duration is a length of time, written as "500ms", "1m30s" or "24h".
@@ -64,7 +69,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("must be a duration such as 500ms or 1m, not %q", text)
+		return fmt.Errorf("must be a duration such as 500ms or 1m, not %q", shorten(string(text)))
 	}
 	*d = Duration(v)
 	return nil

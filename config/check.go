@@ -1,0 +1,43 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Choice returns an error that names what is known when value is none of it.
+func Choice[S ~string](value S, known ...S) error {
+	if slices.Contains(known, value) {
+		return nil
+	}
+	words := make([]string, len(known))
+	for i, k := range known {
+		words[i] = string(k)
+	}
+	text := "must be " + words[0]
+	if n := len(words) - 1; n > 0 {
+		text = "must be " + strings.Join(words[:n], ", ") + " or " + words[n]
+	}
+	if value == "" {
+		return errors.New(text)
+	}
+	return fmt.Errorf("%s, not %q", text, shorten(string(value)))
+}
+
+// HostPort checks an address to listen on or to connect to: "127.0.0.1:9464",
+// "kafka-0:9092", ":7443", "[::1]:80". The host may be empty; port 0, which lets
+// the system choose, is allowed. Nothing is resolved.
+func HostPort(address string) error {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil || strings.ContainsAny(host, "/@ \t") {
+		return errors.New("must be host:port such as 127.0.0.1:9464, with an IPv6 host in brackets")
+	}
+	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
+		return errors.New("must end in a port, a number up to 65535")
+	}
+	return nil
+}

@@ -1,0 +1,47 @@
+package config
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+)
+
+// field is a struct field that has a key.
+type field struct {
+	name  string
+	index int
+}
+
+// noRest stands for the index of a field tagged ",rest" where there is none.
+const noRest = -1
+
+// fieldsOf returns the fields of the struct t that have a key, in their order,
+// and the index of the one that holds all other keys. Fields without a tag are
+// not for the configuration.
+func fieldsOf(t reflect.Type) (fields []field, rest int) {
+	rest = noRest
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, option, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case name == "-" || name == "" && option == "":
+		case !f.IsExported():
+			panic(fmt.Sprintf("config: %s.%s has a yaml tag: must be exported", t, f.Name))
+		case name == "" && option == "rest":
+			rest = i
+		case option == "":
+			fields = append(fields, field{name: name, index: i})
+		default:
+			panic(fmt.Sprintf("config: %s.%s: unknown yaml tag %q", t, f.Name, f.Tag.Get("yaml")))
+		}
+	}
+	return fields, rest
+}
+
+func names(fields []field) []string {
+	names := make([]string, len(fields))
+	for i, f := range fields {
+		names[i] = f.name
+	}
+	return names
+}

@@ -1,0 +1,105 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"os"
+)
+
+// TLS is how a client verifies a server and shows who it is. The zero value
+// trusts the CAs of the system and shows no certificate.
+type TLS struct {
+	// CAFile holds the certificates of the CAs to trust instead of those of the
+	// system, in PEM form.
+	CAFile string `yaml:"caFile"`
+	// CertFile holds the client's certificate and its chain, in PEM form.
+	CertFile string `yaml:"certFile"`
+	// KeyFile holds the key of that certificate, in PEM form.
+	KeyFile string `yaml:"keyFile"`
+	// ServerName is the name that the server's certificate must have. Empty
+	// means the host that is connected to.
+	ServerName string `yaml:"serverName"`
+}
+
+// Validate reports every problem at once. It does not touch the files.
+func (t TLS) Validate() Problems {
+	var p Problems
+	if t.CertFile != "" && t.KeyFile == "" {
+		p.Addf("keyFile", "must be set because certFile is")
+	}
+	if t.KeyFile != "" && t.CertFile == "" {
+		p.Addf("certFile", "must be set because keyFile is")
+	}
+	return p
+}
+
+// Client makes a configuration for connections to a server, TLS 1.2 or newer.
+// An error means that a file is missing or holds nothing of use, and names it.
+//
+// The client's certificate and key are read again for every handshake: a rotated
+// pair is in use from the next connection on, and a pair that cannot be read
+// fails that handshake. The CAs are fixed, because crypto/tls has no safe way to
+// change them: see CAVersion.
+func (t TLS) Client() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CAFile != "" {
+		pool, err := readCAs(t.CAFile)
+		if err != nil {
+			return nil, err
+		}
+		c.RootCAs = pool
+	}
+	if t.CertFile != "" {
+		if _, err := t.certificate(); err != nil {
+			return nil, err
+		}
+		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+			return t.certificate()
+		}
+	}
+	return c, nil
+}
+
+// CAVersion names the state of the CA file; it costs one stat. Whoever keeps a
+// configuration made by Client takes the version before it calls Client, compares
+// it before each use, and makes a new configuration, and new connections, when it
+// differs. It is empty without a CA file, and while the file cannot be seen.
+func (t TLS) CAVersion() string {
+	if t.CAFile == "" {
+		return ""
+	}
+	info, err := os.Stat(t.CAFile)
+	if err != nil {
+		return ""
+	}
+	return fmt.Sprintf("%d-%d", info.ModTime().UnixNano(), info.Size())
+}
+
+func (t TLS) certificate() (*tls.Certificate, error) {
+	certPEM, err := readFile(t.CertFile, maxPEMBytes)
+	if err != nil {
+		return nil, fmt.Errorf("certificate file %s: %w", t.CertFile, err)
+	}
+	keyPEM, err := readFile(t.KeyFile, maxPEMBytes)
+	if err != nil {
+		return nil, fmt.Errorf("key file %s: %w", t.KeyFile, err)
+	}
+	pair, err := tls.X509KeyPair(certPEM, keyPEM)
+	if err != nil {
+		return nil, fmt.Errorf("certificate file %s with key file %s: %w", t.CertFile, t.KeyFile, err)
+	}
+	return &pair, nil
+}
+
+func readCAs(path string) (*x509.CertPool, error) {
+	data, err := readFile(path, maxPEMBytes)
+	if err != nil {
+		return nil, fmt.Errorf("ca file %s: %w", path, err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(data) {
+		return nil, fmt.Errorf("ca file %s: holds no certificate in PEM form", path)
+	}
+	return pool, nil
+}
