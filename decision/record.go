@@ -1,0 +1,201 @@
+// Package decision is the record of one policy decision and its NDJSON form. It
+// imports the standard library only, so that a producer which logs decisions
+// links nothing else.
+package decision
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+	"unicode/utf8"
+)
+
+//go:generate go run ./internal/schemagen record.go record.schema.json
+
+// SchemaVersion is the version of Record's schema.
+const SchemaVersion = 1
+
+// Decision is what was decided about a request or a resource.
+type Decision string
+
+// The decisions.
+const (
+	Allow  Decision = "allow"
+	Deny   Decision = "deny"
+	Warn   Decision = "warn"
+	DryRun Decision = "dryrun"
+)
+
+// Process is the part of a policy engine that decided.
+type Process string
+
+// The processes.
+const (
+	Admission Process = "admission"
+	Audit     Process = "audit"
+)
+
+// The event types of Gatekeeper's export. The list is open: a record may carry
+// another, or none, as the records around an audit run do.
+const (
+	ViolationAudited   = "violation_audited"
+	ViolationAdmission = "violation_admission"
+)
+
+// Record is one decision of a policy engine. Fields that Gatekeeper's export
+// record has as well carry its names, so that what reads that export reads a
+// Record; the fields from SchemaVersion on are docket's own.
+//
+// Every field is optional, and the zero value means that the producer did not
+// say. A record may have members that are not listed here: a consumer must
+// accept them, and one that forwards records should forward their bytes, because
+// decoding into a Record drops what it does not know. New fields do not change
+// the version; a changed or removed one does.
+type Record struct {
+	// ID groups what belongs together: the UID of the admission request, or the
+	// audit run as the second it began in, RFC 3339 in UTC. Every violation of
+	// one request or run carries the same ID, so it identifies no record.
+	ID string `json:"id,omitempty"`
+	// Details is what the policy reported beside its message, any JSON value.
+	// Its shape is the policy's own.
+	Details json.RawMessage `json:"details,omitempty"`
+	// EventType says what kind of event this is, such as "violation_audited" or
+	// "violation_admission". The records that begin and end an audit run of
+	// Gatekeeper have none.
+	EventType string `json:"eventType,omitempty"`
+	// Group is the API group of the constraint.
+	Group string `json:"group,omitempty"`
+	// Version is the API version of the constraint.
+	Version string `json:"version,omitempty"`
+	// Kind is the kind of the constraint.
+	Kind string `json:"kind,omitempty"`
+	// Name is the name of the constraint.
+	Name string `json:"name,omitempty"`
+	// Namespace is the namespace of the constraint, normally empty: constraints
+	// are cluster-scoped. The resource's is ResourceNamespace.
+	Namespace string `json:"namespace,omitempty"`
+	// Message is the policy's message for a person. Gatekeeper's audit cuts it
+	// off at 256 bytes.
+	Message string `json:"message,omitempty"`
+	// EnforcementAction is the action of the constraint: "deny", "warn",
+	// "dryrun", "scoped" or one that the operator named.
+	EnforcementAction string `json:"enforcementAction,omitempty"`
+	// EnforcementActions are the actions of a scoped constraint where it was
+	// enforced.
+	EnforcementActions []string `json:"enforcementActions,omitempty"`
+	// ConstraintAnnotations are the annotations of the constraint, without
+	// kubectl's last applied configuration.
+	ConstraintAnnotations map[string]string `json:"constraintAnnotations,omitempty"`
+	// ResourceGroup is the API group of the resource, empty for the core group.
+	ResourceGroup string `json:"resourceGroup,omitempty"`
+	// ResourceAPIVersion is the API version of the resource, without its group.
+	ResourceAPIVersion string `json:"resourceAPIVersion,omitempty"`
+	// ResourceKind is the kind of the resource.
+	ResourceKind string `json:"resourceKind,omitempty"`
+	// ResourceNamespace is the namespace of the resource, empty when it is
+	// cluster-scoped.
+	ResourceNamespace string `json:"resourceNamespace,omitempty"`
+	// ResourceName is the name of the resource, empty when the API server had
+	// still to generate it.
+	ResourceName string `json:"resourceName,omitempty"`
+	// ResourceLabels are the labels of the resource.
+	ResourceLabels map[string]string `json:"resourceLabels,omitempty"`
+	// Timestamp is when the decision was made. Gatekeeper's audit records have
+	// none.
+	Timestamp time.Time `json:"timestamp,omitzero"`
+	// Operation is the operation of the admission request: "CREATE", "UPDATE",
+	// "DELETE" or "CONNECT".
+	Operation string `json:"operation,omitempty"`
+	// RequestResource is the resource that the admission request named, in the
+	// plural and before any conversion: "pods".
+	RequestResource string `json:"requestResource,omitempty"`
+	// RequestSubresource is the subresource that the admission request named,
+	// such as "ephemeralcontainers".
+	RequestSubresource string `json:"requestSubresource,omitempty"`
+	// RequestUsername is the name of the user who made the admission request.
+	RequestUsername string `json:"requestUsername,omitempty"`
+	// RequestUserUID is the UID of that user.
+	RequestUserUID string `json:"requestUserUID,omitempty"`
+	// RequestUserGroups are the groups of that user.
+	RequestUserGroups []string `json:"requestUserGroups,omitempty"`
+	// DryRun tells whether the admission request was a dry run of the API
+	// server. It says nothing of the enforcement action "dryrun".
+	DryRun *bool `json:"dryRun,omitempty"`
+
+	// SchemaVersion is the version of this schema, 1. A record without it was
+	// not made by docket: one of Gatekeeper's export, for example.
+	SchemaVersion int `json:"schemaVersion,omitempty"`
+	// Decision is what this constraint decided. A request is refused when one
+	// of its records says "deny".
+	Decision Decision `json:"decision,omitempty"`
+	// Process is the part of the policy engine that decided: its admission
+	// webhook, or its periodic audit.
+	Process Process `json:"process,omitempty"`
+	// Cluster is the name of the cluster, as the operator configured it.
+	Cluster string `json:"cluster,omitempty"`
+	// Pod is the name of the pod that decided.
+	Pod string `json:"pod,omitempty"`
+	// AuditID identifies the audit run that found this, where Process is
+	// "audit".
+	AuditID string `json:"auditID,omitempty"`
+	// RequestUID is the UID of the admission request, where Process is
+	// "admission".
+	RequestUID string `json:"requestUID,omitempty"`
+	// Template is the name of the constraint template that holds the policy.
+	Template string `json:"template,omitempty"`
+	// ResourceUID is the UID of the resource, empty when it was still to be
+	// created.
+	ResourceUID string `json:"resourceUID,omitempty"`
+	// Sequence numbers the decisions of one producing process, 1, 2, 3 and so
+	// on, so that a gap shows a decision that was made and not logged. It may
+	// exceed 2^53, so read it as an integer.
+	Sequence uint64 `json:"sequence,omitempty"`
+}
+
+// Validate reports every field whose value the schema does not allow, as one
+// error made with errors.Join. Text that is not UTF-8 is not among them:
+// AppendLine mends it, a decision is worth more than a broken character.
+func (r *Record) Validate() error {
+	var errs []error
+	if r.SchemaVersion != 0 && r.SchemaVersion != SchemaVersion {
+		errs = append(errs, fmt.Errorf("schemaVersion: must be %d, not %d", SchemaVersion, r.SchemaVersion))
+	}
+	switch r.Decision {
+	case "", Allow, Deny, Warn, DryRun:
+	default:
+		errs = append(errs, fmt.Errorf("decision: must be allow, deny, warn or dryrun, not %q", r.Decision))
+	}
+	switch r.Process {
+	case "", Admission, Audit:
+	default:
+		errs = append(errs, fmt.Errorf("process: must be admission or audit, not %q", r.Process))
+	}
+	if len(r.Details) > 0 && (!json.Valid(r.Details) || !utf8.Valid(r.Details)) {
+		errs = append(errs, errors.New("details: must be one JSON value in UTF-8"))
+	}
+	if y := r.Timestamp.Year(); y < 0 || y > 9999 {
+		errs = append(errs, fmt.Errorf("timestamp: the year must be from 0 to 9999, not %d", y))
+	}
+	return errors.Join(errs...)
+}
+
+// AppendLine validates r and appends it to dst as one line of NDJSON, "\n"
+// included, in the schema version of this package whatever r.SchemaVersion says.
+// It keeps the number text, member order and escapes of Details and drops only
+// the white space between its tokens. On an error it returns dst as it was.
+func (r *Record) AppendLine(dst []byte) ([]byte, error) {
+	stamped := *r
+	stamped.SchemaVersion = SchemaVersion
+	if err := stamped.Validate(); err != nil {
+		return dst, fmt.Errorf("record: %w", err)
+	}
+	line := bytes.NewBuffer(dst)
+	enc := json.NewEncoder(line)
+	enc.SetEscapeHTML(false) // else Details would not keep its bytes
+	if err := enc.Encode(&stamped); err != nil {
+		return dst, fmt.Errorf("record: encode: %w", err)
+	}
+	return line.Bytes(), nil
+}
