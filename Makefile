@@ -1,0 +1,93 @@
+# Needs Go and make; git and a C compiler are used where they are there.
+
+.DEFAULT_GOAL := help
+.SHELLFLAGS := -eu -c
+MAKEFLAGS += --no-builtin-rules
+
+FUZZTIME ?= 20s
+
+# The last release and what came after it; "devel" where git knows of none.
+VERSION := $(or $(shell git describe --tags --match 'v*' --dirty 2>/dev/null),devel)
+
+# Without a readable repository the go command would fail, not leave the commit out.
+BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),auto,false)
+
+# Every module of the repository that has packages; tools has none.
+MODULES = $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path './.cache/*' -not -path './tools/*' -not -path '*/testdata/*'))
+
+LINT := $(CURDIR)/.cache/bin/golangci-lint
+export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
+
+.PHONY: help
+help: ## explain the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+
+.PHONY: build
+build: ## build bin/docket: static, stripped, with its version
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/docket ./cmd/docket
+
+# The race detector needs a C compiler and its headers; a compiler alone is not
+# enough, so try it.
+.PHONY: test
+test: ## run every test that needs Go alone, with the race detector
+	@race=-race; \
+	if ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$(go env CC) -x c -o /dev/null - 2>/dev/null; then \
+		race=; echo "make test: no C compiler that works: testing WITHOUT the race detector"; \
+	fi; \
+	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
+	set -x; go test $$race -count=1 -timeout 10m ./...
+
+.PHONY: check
+check: check-lint check-vet check-tidy check-generated ## format, lint, vet, tidy modules, up-to-date generated files
+
+.PHONY: check-lint
+check-lint: $(LINT)
+	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(LINT) run --config $(CURDIR)/.golangci.yml ./...); done
+
+.PHONY: check-vet
+check-vet:
+	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && go vet ./...); done
+
+.PHONY: check-tidy
+check-tidy:
+	@for m in $(MODULES) tools; do echo "tidy $$m"; (cd $$m && go mod tidy -diff); done
+
+# Compares the tree with itself, so that it needs no git and minds no change that
+# is not committed yet.
+TREE = find . -type f -not -path './.git/*' -not -path './.cache/*' -not -path './bin/*' -exec cksum {} + | sort
+.PHONY: check-generated
+check-generated:
+	@echo "generate ."; mkdir -p .cache; \
+	$(TREE) > .cache/tree.before; go generate ./...; $(TREE) > .cache/tree.after; \
+	if ! diff .cache/tree.before .cache/tree.after >&2; then \
+		echo "make check: go generate changed the files above: commit them as they are now" >&2; exit 1; \
+	fi
+
+$(LINT): tools/go.mod tools/go.sum
+	cd tools && GOFLAGS= go build -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	@touch $@
+
+.PHONY: e2e
+e2e: ## test against real servers; what is missing is skipped, or fails with CI=true
+	cd test && go test -count=1 -timeout 40m -v ./...
+
+.PHONY: bench
+bench: ## measure against the plain program on the same disk
+	go run ./bench
+
+# go test fuzzes one target of one package at a time.
+.PHONY: fuzz
+fuzz: ## run each fuzz target for FUZZTIME (20s)
+	@grep -rEo --include='*_test.go' --exclude-dir=.cache --exclude-dir=test '^func Fuzz[A-Za-z0-9_]+' . | sort | \
+	while IFS=: read -r file target; do \
+		target=$${target#func }; echo "fuzz $$target in $$(dirname $$file)"; \
+		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) "$$(dirname $$file)"; \
+	done
+
+.PHONY: demo
+demo: build ## see the exporter at work on this machine
+	./hack/demo.sh
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin .cache
