@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"errors"
+	"net"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -57,7 +59,11 @@ type SinkConfig struct {
 	// "_docket" of the object. The other bytes stay as they are.
 	Stamp bool
 	// From is where a sink that is new to the queue starts.
-	From   From
+	From From
+	// Retire lets go of the records that the queue keeps for this sink, and of
+	// its place in it. Nothing is delivered to it any more. A sink that is only
+	// removed from the configuration keeps its undelivered records.
+	Retire bool
 	Config sinks.Config
 }
 
@@ -106,4 +112,76 @@ func defaultRetry() RetryConfig {
 	}
 }
 
+func defaultAdmin() AdminConfig { return AdminConfig{Address: "127.0.0.1:9464"} }
+
+// defaultShutdown leaves ten of the thirty seconds that Kubernetes gives a pod.
+func defaultShutdown() ShutdownConfig {
+	return ShutdownConfig{DrainTimeout: config.Duration(20 * time.Second)}
+}
+
 func defaultLimits() LimitsConfig { return LimitsConfig{MaxRecordBytes: 1 << 20} }
+
+// Bounds of limits.maxRecordBytes. A record of less than 1Ki loses what decisions
+// are about; sources and sinks hold a whole record in memory, so 16Mi bounds it.
+const (
+	minRecordBytes = 1 << 10
+	maxRecordBytes = 16 << 20
+)
+
+// minQueueBytes is sixteen of the smallest segments: a segment goes as a whole
+// once every sink has passed it, and with a few large ones a queue is full most
+// of the time. Four of the longest records must fit as well: the segment being
+// written stays, with delivered records in it, and so may the one before.
+const minQueueBytes = 16 << 20
+
+// validateSections checks everything but sources and sinks.
+func (c *Config) validateSections() config.Problems {
+	var p config.Problems
+	if c.Queue.Directory == "" {
+		p.Addf("queue.directory", "is required")
+	}
+	if least := max(minQueueBytes, 4*min(c.Limits.MaxRecordBytes, maxRecordBytes)); c.Queue.MaxBytes < least {
+		p.Addf("queue.maxBytes", "must be at least %s: %s or 4 times limits.maxRecordBytes, whichever is more", least, config.Size(minQueueBytes))
+	}
+	p.Check("queue.whenFull", config.Choice(c.Queue.WhenFull, Block, Refuse))
+	p.Check("admin.address", checkAdminAddress(c.Admin.Address))
+	if c.Shutdown.DrainTimeout < 0 {
+		p.Addf("shutdown.drainTimeout", "must not be negative")
+	}
+	if n := c.Limits.MaxRecordBytes; n < minRecordBytes || n > maxRecordBytes {
+		p.Addf("limits.maxRecordBytes", "must be between %s and %s", config.Size(minRecordBytes), config.Size(maxRecordBytes))
+	}
+	return p
+}
+
+// checkAdminAddress takes loopback addresses only: the endpoint has no TLS, and
+// tells whoever asks what the exporter does.
+func checkAdminAddress(address string) error {
+	if address == "" {
+		return nil
+	}
+	if err := config.HostPort(address); err != nil {
+		return err
+	}
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
+	}
+	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
+		return nil
+	}
+	return errors.New("must be a loopback address such as 127.0.0.1:9464: the endpoint has no TLS")
+}
+
+// validate checks what sinks of all kinds have in common.
+func (s *SinkConfig) validate() config.Problems {
+	p := s.Batch.Validate().In("batch")
+	if s.Retry.InitialBackoff <= 0 {
+		p.Addf("retry.initialBackoff", "must be positive")
+	}
+	if s.Retry.MaxBackoff < s.Retry.InitialBackoff {
+		p.Addf("retry.maxBackoff", "must be at least retry.initialBackoff, which is %s", s.Retry.InitialBackoff)
+	}
+	p.Check("from", config.Choice(s.From, Oldest, Now))
+	return p
+}

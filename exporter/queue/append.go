@@ -182,8 +182,10 @@ func (q *Queue) write(c *commit) error {
 			return err
 		}
 	}
+	began := time.Now()
 	at := w.active.end.Load()
-	seq := q.durable.Load() + 1
+	first := q.durable.Load() + 1
+	seq := first
 	for _, f := range c.frames {
 		b := c.buf[f.at:]
 		place(b, w.active.epoch, at, seq)
@@ -194,6 +196,9 @@ func (q *Queue) write(c *commit) error {
 	}
 	if err := w.file.Sync(); err != nil {
 		return fmt.Errorf("segment %s: sync: %w", w.active, err)
+	}
+	if q.opts.Committed != nil {
+		q.opts.Committed(int(seq-first), time.Since(began))
 	}
 	return nil
 }

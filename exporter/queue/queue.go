@@ -25,8 +25,11 @@ type Options struct {
 	SegmentBytes int64
 	// RefuseWhenFull makes Append answer ErrFull at MaxBytes instead of waiting.
 	RefuseWhenFull bool
-	Log            *slog.Logger // nil: no log
-	FS             FS           // nil: the operating system's
+	// Committed, when not nil, is told of every commit: how many records it made
+	// durable, and how long the write and the sync took. It must not block.
+	Committed func(records int, took time.Duration)
+	Log       *slog.Logger // nil: no log
+	FS        FS           // nil: the operating system's
 }
 
 const (

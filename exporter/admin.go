@@ -1,0 +1,96 @@
+package exporter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+)
+
+// serve answers on l until the returned function is called.
+func (e *Exporter) serve(l net.Listener) (stop func()) {
+	server := &http.Server{
+		Handler:           e.adminHandler(),
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      30 * time.Second,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    16 << 10,
+	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			e.log.Error("admin endpoint ended", "error", err)
+		}
+	}()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if server.Shutdown(ctx) != nil {
+			server.Close() // a client that is still reading must not hold up the end
+		}
+		<-ended
+	}
+}
+
+func (e *Exporter) adminHandler() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /livez", e.livez)
+	mux.HandleFunc("GET /readyz", e.readyz)
+	mux.HandleFunc("GET /status", e.status)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{}))
+	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprintln(w, "docket: /status /metrics /livez /readyz")
+	})
+	return mux
+}
+
+// livez says whether the process is of use. A disk that takes no writes does not
+// make it useless: it recovers by itself, and a restart would not help.
+func (e *Exporter) livez(w http.ResponseWriter, _ *http.Request) {
+	fmt.Fprintln(w, "ok")
+}
+
+// readyz says whether producers can be served: sources bound and queue writable.
+// Never the sinks: an outage of Kafka must not take the webhook beside us out of
+// service.
+func (e *Exporter) readyz(w http.ResponseWriter, _ *http.Request) {
+	if reasons := e.notReady(); len(reasons) > 0 {
+		http.Error(w, strings.Join(reasons, "\n"), http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok")
+}
+
+func (e *Exporter) notReady() (reasons []string) {
+	select {
+	case <-e.stopping:
+		reasons = append(reasons, "stopping")
+	default:
+	}
+	if err := e.queue.Stats().Health.Err; err != nil {
+		reasons = append(reasons, "queue: "+err.Error())
+	}
+	for _, s := range e.sources {
+		if status := s.snapshot(); status.State != Active {
+			reasons = append(reasons, "source "+status.Name+": "+status.Reason)
+		}
+	}
+	return reasons
+}
+
+func (e *Exporter) status(w http.ResponseWriter, _ *http.Request) {
+	w.Header().Set("Content-Type", "application/json")
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	if err := enc.Encode(e.Status()); err != nil {
+		e.log.Debug("status not written", "error", err) // the client has gone
+	}
+}

@@ -1,0 +1,254 @@
+package exporter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sinks"
+)
+
+// fakeCursor hands out records one batch at a time, then waits.
+type fakeCursor struct {
+	batches [][]queue.Record
+	mu      sync.Mutex
+	done    []uint64
+}
+
+func (c *fakeCursor) Next(ctx context.Context, _ queue.Limits) ([]queue.Record, error) {
+	if len(c.batches) == 0 {
+		<-ctx.Done()
+		return nil, context.Cause(ctx)
+	}
+	b := c.batches[0]
+	c.batches = c.batches[1:]
+	return b, nil
+}
+
+func (c *fakeCursor) Ack(seq uint64) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.done = append(c.done, seq)
+	return nil
+}
+
+func (c *fakeCursor) acked() []uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.done)
+}
+
+func (c *fakeCursor) OldestPending() (time.Time, bool) { return time.Time{}, false }
+func (c *fakeCursor) Account() queue.Account           { return queue.Account{Next: 1} }
+func (c *fakeCursor) Close()                           {}
+
+// scriptedSink answers each Send with the next of its errors, then with nil. It
+// is its own configuration.
+type scriptedSink struct {
+	sinks.Config
+	openErrors []error
+	errors     []error
+	attempts   []time.Duration // since the start
+	began      time.Time
+	sent       [][]uint64
+}
+
+func (s *scriptedSink) Open(context.Context, sinks.Env) (sinks.Sink, error) {
+	if len(s.openErrors) > 0 {
+		err := s.openErrors[0]
+		s.openErrors = s.openErrors[1:]
+		return nil, err
+	}
+	return s, nil
+}
+
+func (s *scriptedSink) Send(_ context.Context, b sinks.Batch) error {
+	s.attempts = append(s.attempts, time.Since(s.began))
+	if len(s.errors) > 0 {
+		err := s.errors[0]
+		s.errors = s.errors[1:]
+		if err != nil {
+			return err
+		}
+	}
+	var seqs []uint64
+	for _, it := range b.Items {
+		seqs = append(seqs, it.Seq)
+	}
+	s.sent = append(s.sent, seqs)
+	return nil
+}
+
+func (s *scriptedSink) Close(context.Context) error { return nil }
+
+func deliveryTo(s *scriptedSink, c *fakeCursor, log *slog.Logger) *delivery {
+	s.began = time.Now()
+	return newDelivery(SinkConfig{
+		Name:   "test",
+		Batch:  sinks.DefaultBatch(),
+		Retry:  RetryConfig{InitialBackoff: config.Duration(time.Second), MaxBackoff: config.Duration(time.Minute)},
+		Config: s,
+	}, "q", c, newMetrics("test").delivery("test"), log)
+}
+
+func oneRecord(seq uint64) []queue.Record { return []queue.Record{{Seq: seq, Data: []byte("{}")}} }
+
+var errNet = errors.New("connection refused")
+
+func repeat(err error, n int) []error { return slices.Repeat([]error{err}, n) }
+
+// Promise 3: a sink that is down is retried for ever, past the 15 minutes after
+// which the backoff library would give up.
+func TestDownSinkIsRetriedForEver(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &scriptedSink{errors: repeat(errNet, 500)}
+		c := &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}
+		d := deliveryTo(s, c, slog.New(slog.DiscardHandler))
+		go func() {
+			time.Sleep(24 * time.Hour) // of the bubble's time
+			cancel()
+		}()
+		if err := d.run(ctx); err != nil {
+			t.Fatalf("run: %v", err)
+		}
+		if len(s.attempts) != 501 || !slices.Equal(c.acked(), []uint64{1}) {
+			t.Errorf("%d attempts, acked %v; want 501 and [1]", len(s.attempts), c.acked())
+		}
+	})
+}
+
+func TestFailureKinds(t *testing.T) {
+	tests := map[string]struct {
+		err       error
+		state     State
+		reason    string
+		min, max  time.Duration // of the pause before the second attempt
+		failsOpen bool
+	}{
+		"unknown error":  {err: errNet, state: Degraded, reason: "Transient", min: 500 * time.Millisecond, max: 1500 * time.Millisecond},
+		"throttled":      {err: &sinks.Failure{Kind: sinks.Throttled, After: 20 * time.Second, Err: errNet}, state: Degraded, reason: "Throttled", min: 20 * time.Second, max: 20 * time.Second},
+		"throttled soon": {err: &sinks.Failure{Kind: sinks.Throttled, After: time.Millisecond, Err: errNet}, state: Degraded, reason: "Throttled", min: 500 * time.Millisecond, max: 1500 * time.Millisecond},
+		"misconfigured":  {err: sinks.Failf(sinks.Misconfigured, "401"), state: Error, reason: "Misconfigured", min: time.Minute, max: time.Minute},
+		"rejected":       {err: sinks.Failf(sinks.Rejected, "400"), state: Error, reason: "Rejected", min: time.Minute, max: time.Minute},
+		"cannot open":    {err: sinks.Failf(sinks.Misconfigured, "no directory"), state: Error, reason: "Misconfigured", min: time.Minute, max: time.Minute, failsOpen: true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithCancel(t.Context())
+				s := &scriptedSink{errors: []error{tt.err}}
+				if tt.failsOpen {
+					s.openErrors, s.errors = s.errors, nil
+				}
+				c := &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}
+				d := deliveryTo(s, c, slog.New(slog.DiscardHandler))
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					if err := d.run(ctx); err != nil {
+						t.Errorf("run: %v", err)
+					}
+				}()
+				synctest.Wait()
+				got := d.snapshot()
+				if got.State != tt.state || got.Reason != tt.reason || got.LastError != tt.err.Error() {
+					t.Errorf("while failing: got %+v", got)
+				}
+				if len(c.acked()) > 0 {
+					t.Errorf("acked %v before the destination had it", c.acked())
+				}
+				time.Sleep(time.Hour) // of the bubble's time
+				synctest.Wait()
+				pause := s.attempts[len(s.attempts)-1]
+				if pause < tt.min || pause > tt.max {
+					t.Errorf("second attempt after %v, want %v to %v", pause, tt.min, tt.max)
+				}
+				if got := d.snapshot(); got.State != Active || got.Reason != "" || got.LastError == "" {
+					t.Errorf("after recovery: got %+v", got)
+				}
+				if !slices.Equal(c.acked(), []uint64{1}) {
+					t.Errorf("acked: got %v, want [1]", c.acked())
+				}
+				cancel()
+				<-ended
+			})
+		})
+	}
+}
+
+func TestFailureIsLoggedOnceAndWhenItChanges(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		var out strings.Builder
+		s := &scriptedSink{errors: slices.Concat(repeat(errNet, 5), repeat(errors.New("503"), 5))}
+		d := deliveryTo(s, &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}, slog.New(slog.NewTextHandler(&out, nil)))
+		go func() {
+			time.Sleep(time.Hour) // of the bubble's time
+			cancel()
+		}()
+		if err := d.run(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Count(out.String(), "delivery fails"); got != 2 {
+			t.Errorf("failure logged %d times, want 2:\n%s", got, out.String())
+		}
+		if !strings.Contains(out.String(), "delivery works again") || !strings.Contains(out.String(), "attempts=11") {
+			t.Errorf("recovery not logged with its attempts:\n%s", out.String())
+		}
+	})
+}
+
+func TestStampKeepsTheOtherBytes(t *testing.T) {
+	received := time.Date(2026, 1, 5, 10, 4, 7, 120000000, time.UTC)
+	const stamp = `"_docket":{"id":"q-7","seq":7,"source":"webhook","received":"2026-01-05T10:04:07.12Z"}`
+	tests := map[string]struct{ record, want string }{
+		"members":             {`{"a":1.10}`, `{"a":1.10,` + stamp + `}`},
+		"empty":               {`{}`, `{` + stamp + `}`},
+		"empty with space":    {`{ }`, `{ ` + stamp + `}`},
+		"space around":        {" {\"a\":{}} \t", ` {"a":{},` + stamp + "} \t"},
+		"brace in the string": {`{"a":"}"}`, `{"a":"}",` + stamp + `}`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			d := &delivery{cfg: SinkConfig{Stamp: true}, queueID: "q"}
+			r := queue.Record{Seq: 7, Source: "webhook", Received: received, Data: []byte(tt.record)}
+			b := d.batchOf([]queue.Record{r, r})
+			for i, it := range b.Items {
+				if string(it.Record) != tt.want {
+					t.Errorf("item %d: got %s, want %s", i, it.Record, tt.want)
+				}
+				if !json.Valid(it.Record) {
+					t.Errorf("item %d is not JSON: %s", i, it.Record)
+				}
+			}
+			if string(r.Data) != tt.record {
+				t.Errorf("the queue's bytes were changed to %s", r.Data)
+			}
+		})
+	}
+}
+
+func TestManyStampsOutgrowTheBuffer(t *testing.T) {
+	d := &delivery{cfg: SinkConfig{Stamp: true}, queueID: "q"}
+	var records []queue.Record
+	for seq := range uint64(1000) {
+		records = append(records, queue.Record{Seq: seq + 1, Data: fmt.Appendf(nil, `{"n":%d}`, seq+1)})
+	}
+	for i, it := range d.batchOf(records).Items {
+		if want := fmt.Sprintf(`{"n":%d,"_docket":{"id":"q-%d"`, i+1, i+1); !strings.HasPrefix(string(it.Record), want) {
+			t.Fatalf("item %d: got %s", i, it.Record)
+		}
+	}
+}

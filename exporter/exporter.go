@@ -1,0 +1,201 @@
+// Package exporter is the sidecar: it takes records in from sources, keeps them
+// in a durable queue, and delivers them to every sink until each has accepted
+// them.
+//
+//	source --line--> ingest --frame--> queue --batch--> deliver --> sink
+//	       <--ack---         (fdatasync)       <---ack---
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sources"
+)
+
+// Options are what an exporter needs beside its configuration.
+type Options struct {
+	Log     *slog.Logger
+	Version string
+}
+
+// Exporter runs one configuration.
+type Exporter struct {
+	cfg        *Config
+	log        *slog.Logger
+	queue      *queue.Queue
+	ingest     *ingest
+	sources    []*sourceRunner
+	deliveries []*delivery
+	metrics    *metrics
+	stopping   chan struct{} // closed when Run begins to drain
+}
+
+// sourceSettleTimeout bounds how long a stop waits for sources to settle what
+// they have submitted, on a disk that takes no writes.
+const sourceSettleTimeout = 5 * time.Second
+
+// New opens the queue of cfg. It fails with *queue.InUseError when another
+// process has it, and when its directory cannot be used. Sources and sinks that
+// cannot start are not errors: Run reports and retries them. Run must be called,
+// and closes the queue.
+func New(cfg *Config, o Options) (*Exporter, error) {
+	e := &Exporter{cfg: cfg, log: o.Log, metrics: newMetrics(o.Version), stopping: make(chan struct{})}
+	q, err := queue.Open(queue.Options{
+		Directory:      cfg.Queue.Directory,
+		MaxBytes:       int64(cfg.Queue.MaxBytes),
+		RefuseWhenFull: cfg.Queue.WhenFull == Refuse,
+		Committed:      e.metrics.committed,
+		Log:            o.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	e.queue = q
+	e.ingest = &ingest{
+		queue:          q,
+		maxRecordBytes: int(cfg.Limits.MaxRecordBytes),
+		refused:        &refusedLog{dir: filepath.Join(cfg.Queue.Directory, "refused"), log: o.Log},
+		log:            o.Log,
+		gaps:           e.metrics.producerGap,
+		live:           map[string]*session{},
+	}
+	for _, s := range cfg.Sources {
+		log := o.Log.With("source", s.Name)
+		env := sources.Env{Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log}
+		e.sources = append(e.sources, newSourceRunner(s.Name, s.Config.New(env), log))
+	}
+	for _, s := range cfg.Sinks {
+		if err := e.addSink(s); err != nil {
+			return nil, errors.Join(err, q.Close(context.Background()))
+		}
+	}
+	e.warnOfParked()
+	e.metrics.register(e)
+	return e, nil
+}
+
+// addSink prepares the delivery of a sink or, when it is to be retired, lets go
+// of what the queue keeps for it.
+func (e *Exporter) addSink(s SinkConfig) error {
+	if s.Retire {
+		if n := e.queue.Forget(s.Name); n > 0 {
+			e.log.Warn("sink retired: its undelivered records are let go", "sink", s.Name, "records", n)
+		}
+		return nil
+	}
+	c, err := e.queue.Cursor(s.Name, s.From == Now)
+	if err != nil {
+		return err
+	}
+	e.deliveries = append(e.deliveries, newDelivery(s, e.queue.ID(), c, e.metrics.delivery(s.Name), e.log))
+	return nil
+}
+
+// warnOfParked names the sinks that hold records and are not configured.
+func (e *Exporter) warnOfParked() {
+	stats := e.queue.Stats()
+	for _, name := range stats.Parked {
+		e.log.Warn(notConfigured, "sink", name, "records", stats.LastSeq+1-stats.Cursors[name].Next)
+	}
+}
+
+const notConfigured = "sink is no longer configured and its records are kept: add it again, or add it with `retire: true` to let them go"
+
+// Run serves until ctx is done, then drains: it goes on taking lines until the
+// producers close or half the drain timeout is over, delivers what is queued
+// until the drain timeout, and closes the queue. It returns nil when that went
+// in order, however much is left: nothing stored is lost.
+func (e *Exporter) Run(ctx context.Context) error {
+	adminDone, err := e.serveAdmin()
+	if err != nil {
+		return errors.Join(err, e.queue.Close(context.Background()))
+	}
+	defer adminDone()
+
+	sourceCtx, stopSources := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopSources()
+	deliverCtx, stopDeliveries := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopDeliveries()
+	var intake, outflow sync.WaitGroup
+	for _, s := range e.sources {
+		intake.Go(func() { s.run(sourceCtx, e.ingest) })
+	}
+	for _, d := range e.deliveries {
+		outflow.Go(func() {
+			if err := d.run(deliverCtx); err != nil {
+				e.log.Error("delivery ended: the queue cannot be read", "error", err)
+			}
+		})
+	}
+	e.log.Info("docket is running", "queue", e.queue.ID(), "records", e.queue.LastSeq())
+
+	<-ctx.Done()
+	close(e.stopping)
+	deadline := time.Now().Add(time.Duration(e.cfg.Shutdown.DrainTimeout))
+	e.log.Info("stopping: taking lines until producers close", "drainTimeout", e.cfg.Shutdown.DrainTimeout)
+	waitUntil(time.Now().Add(time.Duration(e.cfg.Shutdown.DrainTimeout)/2), e.producersGone)
+	stopSources()
+	intake.Wait()
+	waitUntil(deadline, e.allDelivered)
+	stopDeliveries()
+	outflow.Wait()
+	return e.close()
+}
+
+// close ends what Run has started, in the order of the flow, and says what is
+// left for the next start.
+func (e *Exporter) close() error {
+	ctx, cancel := context.WithTimeout(context.Background(), sourceSettleTimeout)
+	defer cancel()
+	var errs []error
+	for _, d := range e.deliveries {
+		errs = append(errs, d.close(ctx))
+	}
+	errs = append(errs, e.ingest.refused.close())
+	status := e.Status()
+	errs = append(errs, e.queue.Close(ctx))
+	for _, s := range status.Sinks {
+		e.log.Info("stopped", "sink", s.Name, "delivered", status.Ledger.Sinks[s.Name].Delivered, "left", status.Ledger.Sinks[s.Name].Pending)
+	}
+	return errors.Join(errs...)
+}
+
+func (e *Exporter) producersGone() bool {
+	return !slices.ContainsFunc(e.sources, func(s *sourceRunner) bool { return s.source.Connections() > 0 })
+}
+
+func (e *Exporter) allDelivered() bool {
+	last := e.queue.LastSeq()
+	return !slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.cursor.Account().Next <= last })
+}
+
+// waitUntil polls done until it is true or the deadline has passed. A stop is
+// rare, and what it waits for has no single event.
+func waitUntil(deadline time.Time, done func() bool) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !done() && time.Now().Before(deadline) {
+		<-tick.C
+	}
+}
+
+// serveAdmin starts the admin endpoint and returns what stops it.
+func (e *Exporter) serveAdmin() (stop func(), err error) {
+	if e.cfg.Admin.Address == "" {
+		return func() {}, nil
+	}
+	l, err := net.Listen("tcp", e.cfg.Admin.Address)
+	if err != nil {
+		return nil, fmt.Errorf("admin endpoint: %w: is another docket running? set admin.address to a free one", err)
+	}
+	return e.serve(l), nil
+}

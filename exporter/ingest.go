@@ -1,0 +1,314 @@
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sources"
+)
+
+// errStopping is what sources get once the exporter takes no more lines.
+var errStopping = errors.New("exporter is stopping")
+
+// ingest is the way from every source into the queue: it decides the fate of
+// each line, and keeps one live session for each producer.
+type ingest struct {
+	queue          *queue.Queue
+	maxRecordBytes int
+	refused        *refusedLog
+	log            *slog.Logger
+	gaps           func(lines uint64) // counts lines that producers skipped
+
+	mu   sync.Mutex
+	live map[string]*session // by producer; guarded by mu
+}
+
+// Open implements sources.Intake.
+func (in *ingest) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
+	s := &session{in: in, opening: o, next: o.Next, idle: make(chan struct{})}
+	close(s.idle)
+	if o.Producer == "" {
+		return s, 0, nil
+	}
+	if err := in.claim(ctx, s); err != nil {
+		return nil, 0, err
+	}
+	acked, known, err := in.queue.Position(ctx, o.Producer)
+	if err != nil {
+		s.Close()
+		return nil, 0, err
+	}
+	s.acked = acked
+	if known && o.Next > acked+1 {
+		in.gaps(o.Next - acked - 1)
+		in.log.Warn("producer skipped lines: they were never received",
+			"producer", o.Producer, "source", o.Source, "first", acked+1, "last", o.Next-1)
+	}
+	return s, acked, nil
+}
+
+// claim makes s the live session of its producer, once the one before has ended
+// and all its lines are settled: only then is the producer's position final.
+func (in *ingest) claim(ctx context.Context, s *session) error {
+	for {
+		in.mu.Lock()
+		old := in.live[s.opening.Producer]
+		if old == nil {
+			s.gone = make(chan struct{})
+			in.live[s.opening.Producer] = s
+			in.mu.Unlock()
+			return nil
+		}
+		in.mu.Unlock()
+		old.opening.Evict()
+		select {
+		case <-old.gone:
+		case <-ctx.Done():
+			return fmt.Errorf("producer %s: waiting for its older connection: %w", s.opening.Producer, context.Cause(ctx))
+		}
+	}
+}
+
+// session implements sources.Session.
+type session struct {
+	in      *ingest
+	opening sources.Opening
+	next    uint64 // number of the next line; meaningless without a producer
+	acked   uint64 // lines up to this number are stored already
+
+	mu       sync.Mutex
+	inFlight int           // chunks that are not settled; guarded by mu
+	idle     chan struct{} // closed while inFlight is 0; guarded by mu
+	closed   bool          // guarded by mu
+	gone     chan struct{} // closed when the session has ended and is settled; nil without a producer
+}
+
+// Submit implements sources.Session.
+func (s *session) Submit(ctx context.Context, lines []byte) error {
+	return s.append(ctx, s.sort(lines))
+}
+
+// SubmitTooLarge implements sources.Session.
+func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int64) error {
+	v := s.newVerdict()
+	if number, duplicate := v.number(); duplicate {
+		v.chunk.Duplicates++
+	} else {
+		detail := fmt.Sprintf("line of %d bytes, at most %d are allowed", length, s.in.maxRecordBytes)
+		v.refuse(number, sources.TooLarge, detail, prefix)
+	}
+	return s.append(ctx, v)
+}
+
+// verdict is what became of the lines of one chunk.
+type verdict struct {
+	s       *session
+	chunk   queue.Chunk
+	first   uint64 // number of the first line that is not a duplicate
+	lines   int
+	refused []sources.Refusal
+	kept    []refusedLine // what goes to the refused log
+}
+
+func (s *session) newVerdict() *verdict {
+	return &verdict{s: s, chunk: queue.Chunk{
+		Source:   s.opening.Source,
+		Producer: s.opening.Producer,
+		Received: time.Now(),
+	}}
+}
+
+// sort decides the fate of lines. The records to store are moved together at the
+// start of lines; when all are good, nothing moves.
+func (s *session) sort(lines []byte) *verdict {
+	v := s.newVerdict()
+	end := 0 // lines[:end] are the records to store
+	for rest := lines; len(rest) > 0; {
+		n := bytes.IndexByte(rest, '\n')
+		line := bytes.TrimSuffix(rest[:n], []byte{'\r'})
+		rest = rest[n+1:]
+		if len(bytes.TrimLeft(line, jsonSpace)) == 0 {
+			continue
+		}
+		number, duplicate := v.number()
+		if duplicate {
+			v.chunk.Duplicates++
+			continue
+		}
+		if reason, detail := checkRecord(line, s.in.maxRecordBytes); reason != "" {
+			v.refuse(number, reason, detail, line)
+			continue
+		}
+		end += copy(lines[end:], line)
+		lines[end] = '\n' // in place of the line's own "\n" or "\r", or before it
+		end++
+		v.chunk.Count++
+	}
+	v.chunk.Records = lines[:end]
+	return v
+}
+
+// number counts a line and returns its number, 0 without a producer.
+func (v *verdict) number() (number uint64, duplicate bool) {
+	s := v.s
+	v.lines++
+	if s.opening.Producer == "" {
+		return 0, false
+	}
+	number = s.next
+	s.next++
+	v.chunk.Position = number
+	if number <= s.acked {
+		return number, true
+	}
+	if v.first == 0 {
+		v.first = number
+	}
+	return number, false
+}
+
+func (v *verdict) refuse(number uint64, reason sources.Reason, detail string, line []byte) {
+	v.refused = append(v.refused, sources.Refusal{Number: number, Reason: reason, Detail: detail})
+	if reason == sources.QueueFull {
+		return // the line was in order: its producer keeps it
+	}
+	v.kept = append(v.kept, refusedLine{
+		Time:     v.chunk.Received.UTC(),
+		Source:   v.s.opening.Source,
+		Producer: v.s.opening.Producer,
+		Number:   number,
+		Reason:   reason,
+		Detail:   detail,
+		text:     bytes.Clone(line),
+	})
+}
+
+// refuseAll turns the records of the chunk into lines refused because the queue
+// is full.
+func (v *verdict) refuseAll() {
+	stored := v.chunk.Count
+	v.chunk.Records, v.chunk.Count = nil, 0
+	refused := v.refused
+	v.refused = nil
+	for number := v.first; stored > 0; number++ {
+		if len(refused) > 0 && refused[0].Number == number && v.first > 0 {
+			v.refused = append(v.refused, refused[0])
+			refused = refused[1:]
+			continue
+		}
+		v.refuse(min(number, v.chunk.Position), sources.QueueFull, "the queue is full", nil)
+		stored--
+	}
+	v.refused = append(v.refused, refused...)
+}
+
+// tally counts the refused lines by reason, for the ledger.
+func (v *verdict) tally() {
+	v.chunk.Refused = v.chunk.Refused[:0]
+	for _, r := range v.refused {
+		i := 0
+		for i < len(v.chunk.Refused) && v.chunk.Refused[i].Reason != string(r.Reason) {
+			i++
+		}
+		if i == len(v.chunk.Refused) {
+			v.chunk.Refused = append(v.chunk.Refused, queue.Tally{Reason: string(r.Reason)})
+		}
+		v.chunk.Refused[i].Count++
+	}
+}
+
+// append hands the verdict to the queue. Refused lines are safe in their log
+// before anybody is told about them.
+func (s *session) append(ctx context.Context, v *verdict) error {
+	if v.lines == 0 {
+		return nil
+	}
+	s.in.refused.add(v.kept)
+	s.begin()
+	v.tally()
+	err := s.in.queue.Append(ctx, &v.chunk, v.settled)
+	if errors.Is(err, queue.ErrFull) {
+		v.refuseAll()
+		v.tally()
+		err = s.in.queue.Append(ctx, &v.chunk, v.settled)
+	}
+	if err != nil {
+		s.finish()
+	}
+	if errors.Is(err, queue.ErrClosed) {
+		return errStopping
+	}
+	return err
+}
+
+// settled runs on the queue's committer.
+func (v *verdict) settled() {
+	s := v.s
+	if s.opening.Settled != nil {
+		s.opening.Settled(sources.Receipt{Through: v.chunk.Position, Lines: v.lines, Refused: v.refused})
+	}
+	s.finish()
+}
+
+func (s *session) begin() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.inFlight == 0 {
+		s.idle = make(chan struct{})
+	}
+	s.inFlight++
+}
+
+func (s *session) finish() {
+	s.mu.Lock()
+	s.inFlight--
+	if s.inFlight == 0 {
+		close(s.idle)
+	}
+	over := s.closed && s.inFlight == 0
+	s.mu.Unlock()
+	if over {
+		s.leave()
+	}
+}
+
+// Settle implements sources.Session.
+func (s *session) Settle(ctx context.Context) error {
+	s.mu.Lock()
+	idle := s.idle
+	s.mu.Unlock()
+	select {
+	case <-idle:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("waiting for the queue: %w", context.Cause(ctx))
+	}
+}
+
+// Close implements sources.Session.
+func (s *session) Close() {
+	s.mu.Lock()
+	over := !s.closed && s.inFlight == 0
+	s.closed = true
+	s.mu.Unlock()
+	if over {
+		s.leave()
+	}
+}
+
+// leave lets the next session of the producer in.
+func (s *session) leave() {
+	if s.gone == nil {
+		return
+	}
+	s.in.mu.Lock()
+	defer s.in.mu.Unlock()
+	delete(s.in.live, s.opening.Producer)
+	close(s.gone)
+}

@@ -1,0 +1,79 @@
+package exporter
+
+import (
+	"slices"
+
+	"github.com/docket-export/docket/exporter/queue"
+)
+
+// Status returns the document of /status. Its ledger balances: all of it is
+// taken from one view of the queue.
+func (e *Exporter) Status() Status {
+	stats := e.queue.Stats()
+	s := Status{
+		Queue:  queueStatus(stats, int64(e.cfg.Queue.MaxBytes)),
+		Ledger: ledgerOf(stats),
+		Config: ConfigStatus{Generation: 1, State: Active},
+	}
+	for _, r := range e.sources {
+		s.Sources = append(s.Sources, r.snapshot())
+	}
+	for _, d := range e.deliveries {
+		status := d.snapshot()
+		status.Cursor = stats.Cursors[d.cfg.Name].Next
+		s.Sinks = append(s.Sinks, status)
+	}
+	for _, name := range stats.Parked {
+		if e.isRunning(name) {
+			continue // its delivery has ended in this very moment
+		}
+		s.Sinks = append(s.Sinks, SinkStatus{
+			Name: name, State: Error, Reason: "NotConfigured", LastError: notConfigured, Cursor: stats.Cursors[name].Next,
+		})
+	}
+	return s
+}
+
+func (e *Exporter) isRunning(sink string) bool {
+	return slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.cfg.Name == sink })
+}
+
+func queueStatus(stats queue.Stats, maxBytes int64) QueueStatus {
+	s := QueueStatus{
+		ID: stats.ID, FirstSeq: stats.FirstSeq, LastSeq: stats.LastSeq,
+		Bytes: stats.Bytes, MaxBytes: maxBytes, State: Active,
+	}
+	switch {
+	case stats.Health.Err != nil:
+		s.State, s.Reason = Error, stats.Health.Err.Error()
+	case stats.Full:
+		s.State, s.Reason = Degraded, "full: a sink is behind and queue.maxBytes is reached"
+	}
+	return s
+}
+
+// ledgerOf adds up what the queue knows.
+func ledgerOf(stats queue.Stats) Ledger {
+	l := Ledger{
+		Stored:  stats.LastSeq,
+		Corrupt: stats.Corrupt,
+		Refused: map[string]uint64{},
+		Sinks:   map[string]SinkLedger{},
+	}
+	l.Received = l.Stored
+	for _, t := range stats.Sources {
+		l.Duplicate += t.Duplicate
+		l.Received += t.Duplicate
+		for reason, n := range t.Refused {
+			l.Refused[reason] += n
+			l.Received += n
+		}
+	}
+	for name, a := range stats.Cursors {
+		l.Sinks[name] = SinkLedger{
+			Delivered: a.Delivered, Filtered: a.Filtered, DeadLettered: a.DeadLettered,
+			Dropped: a.Dropped, Corrupt: a.Corrupt, Pending: stats.LastSeq + 1 - a.Next,
+		}
+	}
+	return l
+}

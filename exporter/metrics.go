@@ -1,0 +1,153 @@
+package exporter
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+
+	"github.com/docket-export/docket/sinks"
+)
+
+// metrics are what /metrics shows. What the ledger counts is taken from it when
+// it is asked for, so that both always say the same; only what has no place in
+// the ledger is counted here.
+type metrics struct {
+	registry      *prometheus.Registry
+	commitSeconds prometheus.Histogram
+	commitRecords prometheus.Histogram
+	gapLines      prometheus.Counter
+	sendSeconds   *prometheus.HistogramVec
+	sendFailures  *prometheus.CounterVec
+}
+
+func newMetrics(version string) *metrics {
+	m := &metrics{
+		registry: prometheus.NewRegistry(),
+		commitSeconds: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "docket_commit_duration_seconds", Help: "Time of one write and sync of the queue.",
+			Buckets: prometheus.ExponentialBuckets(50e-6, 2, 16), // 50 us to 1.6 s
+		}),
+		commitRecords: prometheus.NewHistogram(prometheus.HistogramOpts{
+			Name: "docket_commit_records", Help: "Records made durable by one commit.",
+			Buckets: prometheus.ExponentialBuckets(1, 4, 8),
+		}),
+		gapLines: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "docket_producer_gap_lines_total", Help: "Lines that producers numbered and never sent.",
+		}),
+		sendSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
+			Name: "docket_send_duration_seconds", Help: "Time of one attempt to deliver a batch.",
+			Buckets: prometheus.ExponentialBuckets(1e-3, 3, 10), // 1 ms to 20 s
+		}, []string{"sink"}),
+		sendFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "docket_send_failures_total", Help: "Attempts to deliver a batch that failed.",
+		}, []string{"sink", "kind"}),
+	}
+	build := prometheus.NewGauge(prometheus.GaugeOpts{
+		Name: "docket_build_info", Help: "Always 1; the version is in the label.",
+		ConstLabels: prometheus.Labels{"version": version},
+	})
+	build.Set(1)
+	m.registry.MustRegister(m.commitSeconds, m.commitRecords, m.gapLines, m.sendSeconds, m.sendFailures, build,
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// register adds what is read from e at every scrape.
+func (m *metrics) register(e *Exporter) { m.registry.MustRegister(ledgerCollector{e}) }
+
+func (m *metrics) committed(records int, took time.Duration) {
+	m.commitSeconds.Observe(took.Seconds())
+	m.commitRecords.Observe(float64(records))
+}
+
+func (m *metrics) producerGap(lines uint64) { m.gapLines.Add(float64(lines)) }
+
+// delivery returns the metrics of one sink.
+func (m *metrics) delivery(sink string) *deliveryMetrics {
+	return &deliveryMetrics{
+		seconds:  m.sendSeconds.WithLabelValues(sink),
+		failures: m.sendFailures.MustCurryWith(prometheus.Labels{"sink": sink}),
+	}
+}
+
+type deliveryMetrics struct {
+	seconds  prometheus.Observer
+	failures *prometheus.CounterVec
+}
+
+func (m *deliveryMetrics) sent(took time.Duration) { m.seconds.Observe(took.Seconds()) }
+
+func (m *deliveryMetrics) failed(k sinks.Kind) { m.failures.WithLabelValues(k.String()).Inc() }
+
+// ledgerCollector turns the status into metrics. It implements
+// prometheus.Collector.
+type ledgerCollector struct{ e *Exporter }
+
+// What ledgerCollector collects.
+var (
+	descReceived   = desc("docket_records_received_total", "Lines whose fate is decided.", "source")
+	descRefused    = desc("docket_records_refused_total", "Lines that were not stored.", "source", "reason")
+	descDuplicate  = desc("docket_records_duplicate_total", "Lines recognised as stored before.", "source")
+	descStored     = desc("docket_records_stored_total", "Records in the queue since it began.")
+	descCorrupt    = desc("docket_records_corrupt_total", "Records lost to damage on disk.")
+	descDelivered  = desc("docket_records_delivered_total", "Records that the destination has accepted.", "sink")
+	descFiltered   = desc("docket_records_filtered_total", "Records not meant for the sink.", "sink")
+	descPending    = desc("docket_pending_records", "Records that the sink has yet to deliver.", "sink")
+	descLag        = desc("docket_delivery_lag_seconds", "Age of the oldest pending record.", "sink")
+	descSinkState  = desc("docket_sink_state", "1 for the state that the sink is in.", "sink", "state")
+	descBytes      = desc("docket_queue_bytes", "Size of the queue's segments.")
+	descLimit      = desc("docket_queue_limit_bytes", "queue.maxBytes.")
+	everyDesc      = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descStored, descCorrupt, descDelivered, descFiltered, descPending, descLag, descSinkState, descBytes, descLimit}
+	everySinkState = []State{Active, Degraded, Error}
+)
+
+func desc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+// Describe implements prometheus.Collector.
+func (c ledgerCollector) Describe(ch chan<- *prometheus.Desc) {
+	for _, d := range everyDesc {
+		ch <- d
+	}
+}
+
+// Collect implements prometheus.Collector.
+func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
+	counter := func(d *prometheus.Desc, v uint64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(v), labels...)
+	}
+	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
+		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
+	}
+	for source, t := range c.e.queue.Stats().Sources {
+		received := t.Stored + t.Duplicate
+		for reason, n := range t.Refused {
+			received += n
+			counter(descRefused, n, source, reason)
+		}
+		counter(descReceived, received, source)
+		counter(descDuplicate, t.Duplicate, source)
+	}
+	s := c.e.Status()
+	counter(descStored, s.Ledger.Stored)
+	counter(descCorrupt, s.Ledger.Corrupt)
+	gauge(descBytes, float64(s.Queue.Bytes))
+	gauge(descLimit, float64(s.Queue.MaxBytes))
+	for name, l := range s.Ledger.Sinks {
+		counter(descDelivered, l.Delivered, name)
+		counter(descFiltered, l.Filtered, name)
+		gauge(descPending, float64(l.Pending), name)
+	}
+	for _, sink := range s.Sinks {
+		gauge(descLag, sink.LagSeconds, sink.Name)
+		for _, state := range everySinkState {
+			var is float64
+			if sink.State == state {
+				is = 1
+			}
+			gauge(descSinkState, is, sink.Name, string(state))
+		}
+	}
+}

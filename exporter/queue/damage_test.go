@@ -1,0 +1,305 @@
+package queue
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// segmentFiles returns the paths of the segments in dir, in order.
+func segmentFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
+	must(t, err)
+	slices.Sort(paths)
+	return paths
+}
+
+// offsets returns where each frame of a segment begins, and where the last ends.
+func offsets(t *testing.T, path string) []int64 {
+	t.Helper()
+	b, err := os.ReadFile(path)
+	must(t, err)
+	at := []int64{segmentHeaderSize}
+	for {
+		from := at[len(at)-1]
+		f, err := parseHeader(b[from:])
+		if err != nil {
+			return at
+		}
+		at = append(at, from+int64(f.size()))
+	}
+}
+
+func zero(t *testing.T, path string, from, to int64) {
+	t.Helper()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	must(t, err)
+	defer f.Close()
+	_, err = f.WriteAt(make([]byte, to-from), from)
+	must(t, err)
+}
+
+// Every record here is a commit of its own, so record n is in frame n-1.
+func TestDamage(t *testing.T) {
+	tests := map[string]struct {
+		damage     func(t *testing.T, dir, segment string, at []int64)
+		want       []string
+		corrupt    uint64
+		quarantine bool
+	}{
+		"none": {
+			damage: func(*testing.T, string, string, []int64) {},
+			want:   numbered(1, 6),
+		},
+		"torn tail: last frame half written": {
+			damage: func(t *testing.T, _, segment string, at []int64) { must(t, os.Truncate(segment, at[6]-9)) },
+			want:   numbered(1, 5),
+		},
+		"torn tail: last header half written": {
+			damage: func(t *testing.T, _, segment string, at []int64) { must(t, os.Truncate(segment, at[5]+10)) },
+			want:   numbered(1, 5),
+		},
+		"torn tail: last frame zero": {
+			damage: func(t *testing.T, _, segment string, at []int64) { zero(t, segment, at[5], at[6]) },
+			want:   numbered(1, 5),
+		},
+		"zeros after the end": {
+			damage: func(t *testing.T, _, segment string, at []int64) { must(t, os.Truncate(segment, at[6]+4096)) },
+			want:   numbered(1, 6),
+		},
+		"bit flipped in a payload": {
+			damage: func(t *testing.T, _, segment string, at []int64) { flip(t, segment, at[2]-4) },
+			want:   slices.Concat(numbered(1, 1), numbered(3, 6)), corrupt: 1, quarantine: true,
+		},
+		"bit flipped in a header": {
+			damage: func(t *testing.T, _, segment string, at []int64) { flip(t, segment, at[2]+atFirstSeq) },
+			want:   slices.Concat(numbered(1, 2), numbered(4, 6)), corrupt: 1, quarantine: true,
+		},
+		"two frames zeroed": {
+			damage: func(t *testing.T, _, segment string, at []int64) { zero(t, segment, at[1], at[3]) },
+			want:   slices.Concat(numbered(1, 1), numbered(4, 6)), corrupt: 2, quarantine: true,
+		},
+		"first frame zeroed": {
+			damage: func(t *testing.T, _, segment string, at []int64) { zero(t, segment, at[0], at[1]) },
+			want:   numbered(2, 6), corrupt: 1, quarantine: true,
+		},
+		"segment header damaged": {
+			damage: func(t *testing.T, _, segment string, _ []int64) { flip(t, segment, 20) },
+			want:   numbered(1, 6),
+		},
+		"cursors file lost": {
+			damage: func(t *testing.T, dir, _ string, _ []int64) { must(t, os.Remove(filepath.Join(dir, cursorsFile))) },
+			want:   numbered(1, 6),
+		},
+		"cursors file damaged": {
+			damage: func(t *testing.T, dir, _ string, _ []int64) {
+				zero(t, filepath.Join(dir, cursorsFile), 0, 2*slotSize)
+			},
+			want: numbered(1, 6), quarantine: true,
+		},
+		"positions file lost": {
+			damage: func(t *testing.T, dir, _ string, _ []int64) { must(t, os.Remove(filepath.Join(dir, positionsFile))) },
+			want:   numbered(1, 6),
+		},
+		"foreign file": {
+			damage: func(t *testing.T, dir, _ string, _ []int64) {
+				must(t, os.WriteFile(filepath.Join(dir, "notes.txt"), []byte("mine"), 0o600))
+			},
+			want: numbered(1, 6),
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{Directory: t.TempDir()}
+			q := open(t, opts)
+			storeNumbered(t, q, 1, 6, 1)
+			closeQueue(t, q)
+			segment := segmentFiles(t, opts.Directory)[0]
+			tt.damage(t, opts.Directory, segment, offsets(t, segment))
+
+			for _, pass := range []string{"first open", "second open"} {
+				q = open(t, opts)
+				c := cursorOf(t, q, pass)
+				got := drain(t, q, c)
+				equal(t, pass, got, tt.want)
+				if s := q.Stats(); s.Corrupt != tt.corrupt {
+					t.Errorf("%s: corrupt: got %d, want %d", pass, s.Corrupt, tt.corrupt)
+				}
+				if pass == "first open" {
+					closeQueue(t, q)
+					continue
+				}
+				last := q.LastSeq()
+				must(t, c.Ack(last))
+				if a := c.Account(); a != (Account{Next: last + 1, Delivered: uint64(len(tt.want)), Corrupt: tt.corrupt}) {
+					t.Errorf("%s: account %+v", pass, a)
+				}
+			}
+			kept, _ := os.ReadDir(filepath.Join(opts.Directory, quarantineDir))
+			if (len(kept) > 0) != tt.quarantine {
+				t.Errorf("quarantine holds %d files, want some: %v", len(kept), tt.quarantine)
+			}
+		})
+	}
+}
+
+// A power cut may keep the blocks of one commit in any order: frames behind a
+// hole that were written together with it are part of the torn tail, because
+// their producer was told of neither (trap 1 and 2 of the design).
+func TestTornCommitOfSeveralFramesIsCutWhole(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	fsys := &faultFS{FS: osFS{}}
+	opts.FS = fsys
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 2, 1)
+	// Hold up a commit, so that the next three chunks share one.
+	syncing, goOn := make(chan struct{}), make(chan struct{})
+	fsys.set(func(op, name string) error {
+		if op == "sync" && strings.HasSuffix(name, segmentSuffix) {
+			syncing <- struct{}{}
+			<-goOn
+		}
+		return nil
+	})
+	must(t, q.Append(t.Context(), chunk(`{"n":3}`), nil))
+	<-syncing
+	for n := 4; n <= 6; n++ {
+		c := chunk(fmt.Sprintf(`{"n":%d}`, n))
+		c.Producer, c.Position = "p", uint64(n)
+		must(t, q.Append(t.Context(), c, nil))
+	}
+	fsys.set(nil)
+	close(goOn)
+	eventually(t, "the commit is durable", func() bool { return q.LastSeq() == 6 })
+	closeQueue(t, q)
+
+	segment := segmentFiles(t, opts.Directory)[0]
+	at := offsets(t, segment)
+	zero(t, segment, at[3], at[4]) // record 4: the first of the last commit
+	opts.FS = nil
+	q = open(t, opts)
+	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 3))
+	if n, known, _ := q.Position(t.Context(), "p"); known {
+		t.Errorf("position %d is known, although record 4 is gone: it would never be sent again", n)
+	}
+	if got := q.Stats().Corrupt; got != 0 {
+		t.Errorf("corrupt: got %d, want 0: nobody was told of what is gone", got)
+	}
+	storeNumbered(t, q, 4, 7, 2)
+	closeQueue(t, q)
+	q = open(t, opts)
+	equal(t, "records after more", drain(t, q, cursorOf(t, q, "b")), numbered(1, 7))
+}
+
+func TestMissingSegmentIsCountedExactly(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 9, 3)
+	closeQueue(t, q)
+	must(t, os.Remove(segmentFiles(t, opts.Directory)[1]))
+	q = open(t, opts)
+	c := cursorOf(t, q, "a")
+	equal(t, "records", drain(t, q, c), slices.Concat(numbered(1, 3), numbered(7, 9)))
+	must(t, c.Ack(9))
+	if a := c.Account(); a != (Account{Next: 10, Delivered: 6, Corrupt: 3}) {
+		t.Errorf("account: %+v", a)
+	}
+	if got := q.Stats().Corrupt; got != 3 {
+		t.Errorf("corrupt: got %d, want 3", got)
+	}
+}
+
+// A seq that was once given to a record is never given to another: ids would
+// collide downstream.
+func TestSeqIsNotReusedWhenTheLogLosesItsEnd(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 5, 1)
+	drain(t, q, c)
+	must(t, c.Ack(5))
+	closeQueue(t, q)
+	for _, path := range segmentFiles(t, opts.Directory) {
+		must(t, os.Remove(path))
+	}
+	q = open(t, opts)
+	storeNumbered(t, q, 6, 6, 1)
+	equal(t, "the next record", drain(t, q, cursorOf(t, q, "a")), numbered(6, 6))
+}
+
+func TestTruncationAtEveryByte(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 4, 2)
+	closeQueue(t, q)
+	segment := segmentFiles(t, opts.Directory)[0]
+	at := offsets(t, segment)
+	content, err := os.ReadFile(segment)
+	must(t, err)
+	sizes := []int64{0, 1, segmentHeaderUsed - 1, segmentHeaderUsed}
+	for size := at[0] - 1; size <= at[2]; size++ {
+		sizes = append(sizes, size)
+	}
+	for _, size := range sizes {
+		dir := t.TempDir()
+		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(segment)), content[:size], 0o600))
+		want := 0
+		for _, end := range at[1:] {
+			if size >= end {
+				want += 2
+			}
+		}
+		q, err := Open(Options{Directory: dir})
+		if err != nil {
+			t.Fatalf("segment of %d bytes: %v", size, err)
+		}
+		storeNumbered(t, q, want+1, want+2, 1)
+		equal(t, fmt.Sprintf("segment of %d bytes", size), drain(t, q, cursorOf(t, q, "a")), numbered(1, want+2))
+		closeQueue(t, q)
+	}
+}
+
+func TestOlderSlotServesWhenTheNewerIsTorn(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 4, 1)
+	drain(t, q, c)
+	for _, seq := range []uint64{1, 2} {
+		must(t, c.Ack(seq))
+		eventually(t, "the cursor is durable", func() bool {
+			_, accounts, err := openCursorFile(osFS{}, opts.Directory)
+			return err == nil && accounts["a"].Next == seq+1
+		})
+	}
+	closeQueue(t, q)
+	path := filepath.Join(opts.Directory, cursorsFile)
+	b, err := os.ReadFile(path)
+	must(t, err)
+	newest := int64(0)
+	if _, g0, _, _ := decodeSlot(b[:slotSize]); true {
+		if _, g1, _, _ := decodeSlot(b[slotSize:]); g1 > g0 {
+			newest = slotSize
+		}
+	}
+	flip(t, path, newest+cursorsHead+1)
+	q = open(t, opts)
+	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(2, 4))
+}
+
+func TestForgottenProducers(t *testing.T) {
+	s := newState()
+	now := time.Now()
+	for id, age := range map[string]time.Duration{"old": 25 * time.Hour, "recent": time.Hour} {
+		s.add(&frame{producer: []byte(id), position: 1, received: now.Add(-age).UnixNano()})
+	}
+	s.forgetProducers(now)
+	if _, old := s.Producers["old"]; old || s.Producers["recent"] == nil {
+		t.Errorf("got %v, want only recent", s.Producers)
+	}
+}

@@ -1,0 +1,258 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// faultFS is the operating system's file system with a hook before every write
+// and sync of a segment.
+type faultFS struct {
+	FS
+	mu   sync.Mutex
+	hook func(op string, name string) error // op is "create", "write", "sync" or "syncdir"
+}
+
+func (f *faultFS) set(hook func(op, name string) error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.hook = hook
+}
+
+func (f *faultFS) check(op, name string) error {
+	f.mu.Lock()
+	hook := f.hook
+	f.mu.Unlock()
+	if hook == nil {
+		return nil
+	}
+	return hook(op, name)
+}
+
+func (f *faultFS) Create(name string) (File, error) {
+	if err := f.check("create", name); err != nil {
+		return nil, err
+	}
+	file, err := f.FS.Create(name)
+	return &faultFile{File: file, fs: f, name: name}, err
+}
+
+func (f *faultFS) SyncDir(dir string) error {
+	if err := f.check("syncdir", dir); err != nil {
+		return err
+	}
+	return f.FS.SyncDir(dir)
+}
+
+type faultFile struct {
+	File
+	fs   *faultFS
+	name string
+}
+
+func (f *faultFile) WriteAt(p []byte, off int64) (int, error) {
+	if err := f.fs.check("write", f.name); err != nil {
+		n, _ := f.File.WriteAt(p[:len(p)/2], off) // what a full disk does: half of it is there
+		return n, err
+	}
+	return f.File.WriteAt(p, off)
+}
+
+func (f *faultFile) Sync() error {
+	if err := f.fs.check("sync", f.name); err != nil {
+		return err
+	}
+	return f.File.Sync()
+}
+
+var errDisk = errors.New("injected: input/output error")
+
+// failing returns a hook that fails the operation op on segments while on() is
+// true.
+func failing(op string, on func() bool) func(string, string) error {
+	return func(o, name string) error {
+		if o == op && (op == "syncdir" || strings.HasSuffix(name, segmentSuffix)) && on() {
+			return errDisk
+		}
+		return nil
+	}
+}
+
+// Promise 1: what is not synced is neither acknowledged nor shown to a sink.
+func TestNothingIsSettledBeforeItIsSynced(t *testing.T) {
+	fsys := &faultFS{FS: osFS{}}
+	q := open(t, Options{Directory: t.TempDir(), FS: fsys})
+	storeNumbered(t, q, 1, 1, 1)
+	syncing, goOn := make(chan struct{}), make(chan struct{})
+	fsys.set(func(op, name string) error {
+		if op == "sync" && strings.HasSuffix(name, segmentSuffix) {
+			close(syncing)
+			<-goOn
+		}
+		return nil
+	})
+	settled := make(chan struct{})
+	must(t, q.Append(t.Context(), chunk(`{"n":2}`), func() { close(settled) }))
+	<-syncing
+	select {
+	case <-settled:
+		t.Error("settled while the sync was under way")
+	default:
+	}
+	if got := q.LastSeq(); got != 1 {
+		t.Errorf("last seq while the sync is under way: got %d, want 1", got)
+	}
+	fsys.set(nil)
+	close(goOn)
+	<-settled
+	if got := q.LastSeq(); got != 2 {
+		t.Errorf("last seq after the sync: got %d, want 2", got)
+	}
+}
+
+func TestFailedCommitIsWrittenAgainElsewhere(t *testing.T) {
+	for _, op := range []string{"write", "sync", "create", "syncdir"} {
+		t.Run(op, func(t *testing.T) {
+			fsys := &faultFS{FS: osFS{}}
+			opts := Options{Directory: t.TempDir(), FS: fsys}
+			if op == "create" || op == "syncdir" {
+				opts.SegmentBytes = 1 // every commit begins a segment
+			}
+			q := open(t, opts)
+			storeNumbered(t, q, 1, 3, 1)
+			var mu sync.Mutex
+			broken := true
+			fsys.set(failing(op, func() bool { mu.Lock(); defer mu.Unlock(); return broken }))
+			settled := make(chan struct{})
+			must(t, q.Append(t.Context(), chunk(`{"n":4}`), func() { close(settled) }))
+			eventually(t, "the failure shows", func() bool { return q.Stats().Health.Err != nil })
+			select {
+			case <-settled:
+				t.Fatal("settled although the disk does not take it")
+			default:
+			}
+			if got := q.LastSeq(); got != 3 {
+				t.Errorf("last seq while the disk fails: got %d, want 3", got)
+			}
+			mu.Lock()
+			broken = false
+			mu.Unlock()
+			<-settled
+			storeNumbered(t, q, 5, 6, 1)
+			if err := q.Stats().Health.Err; err != nil {
+				t.Errorf("health after recovery: %v", err)
+			}
+			equal(t, "in process", drain(t, q, cursorOf(t, q, "a")), numbered(1, 6))
+			closeQueue(t, q)
+			q = open(t, Options{Directory: opts.Directory})
+			equal(t, "after reopen", drain(t, q, cursorOf(t, q, "b")), numbered(1, 6))
+			if got := q.Stats().Corrupt; got != 0 {
+				t.Errorf("corrupt: got %d, want 0", got)
+			}
+		})
+	}
+}
+
+// A second sync after a failed one says yes to lost data: it must never happen.
+func TestFailedSegmentIsNeverSyncedAgain(t *testing.T) {
+	fsys := &faultFS{FS: osFS{}}
+	q := open(t, Options{Directory: t.TempDir(), FS: fsys})
+	storeNumbered(t, q, 1, 1, 1)
+	var mu sync.Mutex
+	syncs := map[string]int{}
+	failed := ""
+	fsys.set(func(op, name string) error {
+		if op != "sync" || !strings.HasSuffix(name, segmentSuffix) {
+			return nil
+		}
+		mu.Lock()
+		defer mu.Unlock()
+		syncs[name]++
+		if failed == "" {
+			failed = name
+			return errDisk
+		}
+		return nil
+	})
+	storeNumbered(t, q, 2, 5, 1)
+	mu.Lock()
+	defer mu.Unlock()
+	if syncs[failed] != 1 {
+		t.Errorf("the segment was synced %d times since its sync failed, want once", syncs[failed])
+	}
+}
+
+func TestCloseWithADiskThatFails(t *testing.T) {
+	fsys := &faultFS{FS: osFS{}}
+	opts := Options{Directory: t.TempDir(), FS: fsys}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 2, 1)
+	fsys.set(failing("sync", func() bool { return true }))
+	must(t, q.Append(t.Context(), chunk(`{"n":3}`), func() { t.Error("settled on a failing disk") }))
+	eventually(t, "the failure shows", func() bool { return q.Stats().Health.Err != nil })
+	closeQueue(t, q)
+
+	q = open(t, Options{Directory: opts.Directory})
+	got := drain(t, q, cursorOf(t, q, "a"))
+	if len(got) != 2 && len(got) != 3 { // the third was written and not synced: either is right
+		t.Errorf("got %q, want the first two at least", got)
+	}
+	equal(t, "the acknowledged records", got[:2], numbered(1, 2))
+}
+
+// What Open finds at the end of the log may never have been synced, and a sync
+// now could say yes although it is gone: so it is written again.
+func TestUnprovenTailIsWrittenAgain(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 3, 1)
+	closeQueue(t, q)
+
+	fsys := &faultFS{FS: osFS{}}
+	fsys.set(failing("sync", func() bool { return true }))
+	opts.FS = fsys
+	q, err := Open(opts)
+	must(t, err)
+	if got := q.LastSeq(); got != 2 {
+		t.Errorf("last seq while the disk takes no writes: got %d, want 2: only they are proven", got)
+	}
+	fsys.set(nil)
+	eventually(t, "the tail is durable", func() bool { return q.LastSeq() == 3 })
+	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 3))
+	closeQueue(t, q)
+	q = open(t, Options{Directory: opts.Directory})
+	equal(t, "records after reopen", drain(t, q, cursorOf(t, q, "b")), numbered(1, 3))
+}
+
+func TestPositionWaitsForTheTail(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	for n := range 3 {
+		c := chunk(fmt.Sprint(n))
+		c.Producer, c.Position = "p", uint64(n+1)
+		store(t, q, c)
+	}
+	closeQueue(t, q)
+	fsys := &faultFS{FS: osFS{}}
+	fsys.set(failing("sync", func() bool { return true }))
+	opts.FS = fsys
+	q = open(t, opts)
+	got := make(chan uint64)
+	go func() {
+		n, _, _ := q.Position(t.Context(), "p")
+		got <- n
+	}()
+	select {
+	case n := <-got:
+		t.Fatalf("position %d was told while the end of the log is undecided", n)
+	case <-time.After(20 * time.Millisecond): // gives a wrong answer the chance to come
+	}
+	fsys.set(nil)
+	if n := <-got; n != 3 {
+		t.Errorf("position: got %d, want 3", n)
+	}
+}

@@ -1,0 +1,173 @@
+package exporter
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/sources"
+)
+
+// Refused lines are for a person to look at: enough to find the faulty producer,
+// never enough to fill the disk that the queue is on.
+const (
+	refusedMaxBytes  = 64 << 20
+	refusedFileBytes = 8 << 20
+	refusedPrefix    = "refused-"
+	refusedSuffix    = ".ndjson"
+)
+
+// refusedLine is one object of the refused files.
+type refusedLine struct {
+	Time     time.Time      `json:"time"`
+	Source   string         `json:"source"`
+	Producer string         `json:"producer,omitempty"`
+	Number   uint64         `json:"seq,omitempty"` // the producer's number of the line
+	Reason   sources.Reason `json:"reason"`
+	Detail   string         `json:"detail"`
+	Line     string         `json:"line,omitempty"`
+	Base64   []byte         `json:"lineBase64,omitempty"` // of a line that is not UTF-8
+
+	text []byte // becomes Line or Base64
+}
+
+// refusedLog keeps refused lines in files of refusedFileBytes each, of which the
+// oldest go when there are more than refusedMaxBytes.
+type refusedLog struct {
+	dir string
+	log *slog.Logger
+
+	mu      sync.Mutex
+	file    *os.File // nil before the first line and after a failure
+	size    int64    // of file
+	dropped int      // files dropped since the start
+	lastErr string   // logged already
+}
+
+// add makes lines durable before it returns. When the disk does not take them
+// they are only counted: a full disk must not keep a producer from hearing that
+// its line is bad. The failure is logged.
+func (r *refusedLog) add(lines []refusedLine) {
+	if len(lines) == 0 {
+		return
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	err := r.write(lines)
+	if err == nil {
+		r.lastErr = ""
+		return
+	}
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+	if err.Error() != r.lastErr {
+		r.log.Error("refused lines cannot be kept: they are only counted", "error", err)
+		r.lastErr = err.Error()
+	}
+}
+
+func (r *refusedLog) write(lines []refusedLine) error {
+	var b []byte
+	for _, l := range lines {
+		if utf8.Valid(l.text) {
+			l.Line = string(l.text)
+		} else {
+			l.Base64 = l.text
+		}
+		object, err := json.Marshal(l)
+		if err != nil {
+			return fmt.Errorf("refused line: encode: %w", err)
+		}
+		b = append(append(b, object...), '\n')
+	}
+	if r.file == nil || r.size >= refusedFileBytes {
+		if err := r.rotate(); err != nil {
+			return err
+		}
+	}
+	n, err := r.file.Write(b)
+	r.size += int64(n)
+	if err != nil {
+		return err
+	}
+	return unix.Fdatasync(int(r.file.Fd()))
+}
+
+// rotate begins a new file and drops the oldest beyond the bound.
+func (r *refusedLog) rotate() error {
+	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+		return err
+	}
+	if r.file != nil {
+		r.file.Close()
+		r.file = nil
+	}
+	if err := r.dropOldest(); err != nil {
+		return err
+	}
+	name := refusedPrefix + time.Now().UTC().Format("20060102T150405.000000000Z") + refusedSuffix
+	f, err := os.OpenFile(filepath.Join(r.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	d, err := os.Open(r.dir)
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	defer d.Close()
+	if err := d.Sync(); err != nil {
+		return errors.Join(err, f.Close())
+	}
+	r.file, r.size = f, 0
+	return nil
+}
+
+func (r *refusedLog) dropOldest() error {
+	entries, err := os.ReadDir(r.dir) // sorted: the names are times
+	if err != nil {
+		return err
+	}
+	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
+		return !strings.HasPrefix(e.Name(), refusedPrefix)
+	})
+	total := int64(refusedFileBytes) // the file about to be begun
+	for _, e := range slices.Backward(entries) {
+		info, err := e.Info()
+		if err != nil {
+			return err
+		}
+		total += info.Size()
+		if total <= refusedMaxBytes {
+			continue
+		}
+		if err := os.Remove(filepath.Join(r.dir, e.Name())); err != nil {
+			return err
+		}
+		r.dropped++
+		r.log.Warn("oldest refused lines dropped to keep within their bound", "file", e.Name(), "bound", refusedMaxBytes, "droppedFiles", r.dropped)
+	}
+	return nil
+}
+
+func (r *refusedLog) close() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.file == nil {
+		return nil
+	}
+	err := r.file.Close()
+	r.file = nil
+	return err
+}

@@ -1,0 +1,78 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+
+	"github.com/docket-export/docket/sources"
+)
+
+// sourceRunner keeps one source running: a source that cannot start is retried,
+// because what is in its way (a socket of a process that is just ending, a
+// directory not mounted yet) goes away.
+type sourceRunner struct {
+	name   string
+	source sources.Source
+	log    *slog.Logger
+
+	mu     sync.Mutex
+	state  State  // guarded by mu
+	reason string // guarded by mu
+}
+
+func newSourceRunner(name string, s sources.Source, log *slog.Logger) *sourceRunner {
+	return &sourceRunner{name: name, source: s, log: log, state: Degraded, reason: "starting"}
+}
+
+var errEnded = errors.New("source ended by itself")
+
+func (r *sourceRunner) run(ctx context.Context, in sources.Intake) {
+	pause := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(100*time.Millisecond),
+		backoff.WithMaxInterval(5*time.Second),
+		backoff.WithMaxElapsedTime(0))
+	for {
+		err := r.source.Run(ctx, in, func() {
+			pause.Reset()
+			r.set(Active, "")
+			r.log.Info("source takes lines")
+		})
+		if ctx.Err() != nil {
+			if err != nil {
+				r.log.Warn("source did not stop in order", "error", err)
+			}
+			return
+		}
+		if err == nil {
+			err = errEnded
+		}
+		if r.set(Error, err.Error()) {
+			r.log.Error("source cannot start: it is tried again", "error", err)
+		}
+		select {
+		case <-time.After(pause.NextBackOff()):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// set reports whether the state is news.
+func (r *sourceRunner) set(state State, reason string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	news := r.state != state || r.reason != reason
+	r.state, r.reason = state, reason
+	return news
+}
+
+func (r *sourceRunner) snapshot() SourceStatus {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return SourceStatus{Name: r.name, State: r.state, Reason: r.reason, Connections: r.source.Connections()}
+}
