@@ -9,11 +9,12 @@ import (
 	"time"
 )
 
-// faultFS is the operating system's file system with a hook before every write
-// and sync of a segment.
+// faultFS is the operating system's file system with a hook before what changes
+// it, and a way to hold all changes while the disk is looked at.
 type faultFS struct {
 	FS
-	mu   sync.Mutex
+	frozen sync.RWMutex // locked: nothing changes
+	mu     sync.Mutex
 	hook func(op string, name string) error // op is "create", "write", "sync" or "syncdir"
 }
 
@@ -37,8 +38,30 @@ func (f *faultFS) Create(name string) (File, error) {
 	if err := f.check("create", name); err != nil {
 		return nil, err
 	}
+	f.frozen.RLock()
+	defer f.frozen.RUnlock()
 	file, err := f.FS.Create(name)
 	return &faultFile{File: file, fs: f, name: name}, err
+}
+
+func (f *faultFS) Open(name string) (File, error) {
+	file, err := f.FS.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return &faultFile{File: file, fs: f, name: name}, nil
+}
+
+func (f *faultFS) Rename(from, to string) error {
+	f.frozen.RLock()
+	defer f.frozen.RUnlock()
+	return f.FS.Rename(from, to)
+}
+
+func (f *faultFS) Remove(name string) error {
+	f.frozen.RLock()
+	defer f.frozen.RUnlock()
+	return f.FS.Remove(name)
 }
 
 func (f *faultFS) SyncDir(dir string) error {
@@ -59,6 +82,8 @@ func (f *faultFile) WriteAt(p []byte, off int64) (int, error) {
 		n, _ := f.File.WriteAt(p[:len(p)/2], off) // what a full disk does: half of it is there
 		return n, err
 	}
+	f.fs.frozen.RLock()
+	defer f.fs.frozen.RUnlock()
 	return f.File.WriteAt(p, off)
 }
 

@@ -1,0 +1,162 @@
+// Package queue is a durable log of records with a cursor for each sink. It is
+// what the promises of docket rest on: a chunk is settled only after fdatasync
+// has returned without error for it, and a record leaves the disk only after
+// every cursor has passed it durably. It knows bytes, not decisions.
+//
+// # Files
+//
+// Everything lies in one directory, which one process owns (flock on "lock").
+//
+//	lock                                      whose text is the owner's pid
+//	00000000000000000001-0000000001.segment   frames from seq 1 on, epoch 1
+//	00000000000000065537-0000000002.segment   frames from seq 65537 on, epoch 2
+//	cursors                                   where each sink is
+//	positions                                 checkpoint of what the frames add up to
+//	quarantine/                               bytes and files that cannot be read
+//
+// All numbers on disk are little-endian, all checksums CRC-32C.
+//
+// # Segment
+//
+// A segment is a header of one block and frames after it, each at a multiple of
+// 8 bytes. Segments are appended to and never change otherwise. The epoch is a
+// number that no other segment of the queue has or had; every frame repeats it,
+// so that what an earlier use of the same blocks left behind is never taken for
+// a frame.
+//
+//	offset  size
+//	     0     8  "docketsg"
+//	     8     4  format version, 1
+//	    12     4  checksum of bytes 0-11 and 16-63
+//	    16     8  epoch
+//	    24     8  seq of the first record
+//	    32    16  UUID of the queue
+//	    48     8  time of creation, Unix nanoseconds
+//	    56     8  zero
+//	  4096        first frame
+//
+// The name repeats first seq and epoch. Two segments may begin with one seq:
+// the earlier one failed before anything in it was durable.
+//
+// # Frame
+//
+// A frame is one received chunk: records that came together from one producer,
+// and what became of the other lines that came with them. Its records are NDJSON
+// as it was received: each ends in "\n", none contains one.
+//
+//	offset  size
+//	     0     4  "DFM1"
+//	     4     1  format version, 1
+//	     5     1  length of the source's name
+//	     6     1  length of the producer's id, 0 for none
+//	     7     1  number of tallies of refused lines
+//	     8     8  epoch of the segment
+//	    16     8  durable: the offset in this segment up to which everything was
+//	              synced when the frame was written
+//	    24     8  seq of the first record, or of the next one if count is 0
+//	    32     4  count of records
+//	    36     4  length of the records in bytes
+//	    40     8  time of receipt, Unix nanoseconds
+//	    48     8  position: the producer's number of the last line decided
+//	    56     4  lines recognised as duplicates
+//	    60     4  checksum of the records
+//	    64     4  checksum of the header without this field
+//	    68     2  length of the header, a multiple of 8
+//	    70     2  zero
+//	    72        source, producer, tallies (length of reason, reason, count of
+//	              4 bytes), zeros up to the length of the header
+//	              records, zeros up to a multiple of 8
+//
+// That the header has a checksum of its own makes the loss exact when only the
+// records are damaged: it says which seqs they were and where the next frame is.
+//
+// A frame without records is how a refused or repeated line, and the position of
+// its producer, become durable before anybody is told about them.
+//
+// # Commit
+//
+// Append copies a chunk behind those that wait. The committer takes all of them,
+// fills in seq, epoch and durable, and makes one write and one fdatasync. Then
+// the records are shown to cursors and the chunks settled. What arrives meanwhile
+// is the next commit: there is no timer. A commit is never split over segments,
+// so half of one can never be acknowledged.
+//
+// # Cursors
+//
+// The file "cursors" has two slots of 64 KiB, written in turn; the valid one with
+// the higher generation counts.
+//
+//	offset  size
+//	     0     8  "docketcu"
+//	     8     4  format version, 1
+//	    12     4  checksum of bytes 0-11 and 16 up to the length
+//	    16     8  generation
+//	    24    16  UUID of the queue
+//	    40     4  number of sinks
+//	    44     4  length of the slot's content
+//	    48    16  zero
+//	    64        for each sink: length of its name, name, next seq, and the
+//	              counts delivered, filtered, deadLettered, dropped, corrupt
+//
+// # Positions
+//
+// The file "positions" is JSON behind a line with its checksum: the producers'
+// positions and the sources' counts, summed over all frames up to and including
+// the segment with a given epoch. It is replaced as a whole when a segment is
+// begun. Open adds the frames since, so its work does not grow with the backlog.
+// A segment is removed only when a durable checkpoint covers it.
+//
+// # What can happen
+//
+// The process is killed at any moment. Frames are whole or torn; a torn one is at
+// the end of the last segment, and its producer was told nothing. Open cuts it.
+//
+// The machine loses power. Blocks of the commit that was under way may reach the
+// disk in any order, so a hole may be followed by a valid frame. Nobody was told
+// about either, and keeping the second would move its producer's position past
+// the first, which would then never be sent again. So a hole is a torn tail, cut
+// with all that follows, unless a later frame proves that it was synced: its
+// durable offset lies beyond the hole. Then the hole is damage.
+//
+// A write or a sync fails. What the disk did is unknown, and a second sync would
+// succeed with the data gone. The segment ends where it was durable and is never
+// written or synced again; the same commit goes to a fresh segment, again and
+// again with growing pauses until the disk takes one. Its frames may stand at the
+// end of the failed segment too: from the first seq of the successor on, the
+// successor counts.
+//
+// The process is killed after a failed sync. The page cache may show Open frames
+// that the disk does not have, and would say yes to a sync. So frames at the end
+// of the last segment that no later frame proves synced, and that no cursor has
+// passed, are not trusted: they are written again to a fresh segment before
+// anything else, and until then they are neither shown nor is any position told.
+//
+// Bytes rot. A frame whose checksum does not hold and that is not at the end is
+// damage: the reader looks for the next whole frame of the segment, the bytes
+// between are copied to quarantine/, and the seqs between are counted as corrupt
+// by every sink that has yet to pass them. What stands before and after is
+// delivered.
+//
+// A segment is missing. Its seqs are counted as corrupt.
+//
+// The cursors file is lost or neither slot is valid. Every sink starts at the
+// first kept record: delivered twice, never skipped.
+//
+// The positions file is lost. The whole log is read instead.
+//
+// The log has lost its end. What a cursor has passed was durable once, so the
+// next record gets a seq beyond the furthest cursor: one id is never given to two
+// records.
+//
+// A removed segment comes back after a crash. All cursors are beyond it, and it
+// is removed again.
+//
+// # Traps
+//
+// The order in which the committer publishes (end of the segment, then durable)
+// and in which a cursor looks (durable, then end) is what makes reading without a
+// lock right: see readFrame.
+//
+// A cursor's place is durable only a little after Ack. A segment is removed
+// according to what the cursors file says, not according to memory.
+package queue
