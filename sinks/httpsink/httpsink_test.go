@@ -1,0 +1,280 @@
+package httpsink
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/sinktest"
+)
+
+func TestConformance(t *testing.T) {
+	sinktest.Run(t, func(t *testing.T) sinktest.Subject {
+		const maxRecord = 64 << 10
+		r := newReceiver(t, (*httptest.Server).Start)
+		r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
+			if req.ContentLength > maxRecord+1024 {
+				status(http.StatusRequestEntityTooLarge, "too large")(w, req)
+				return
+			}
+			r.accept(req)
+		})
+		normal := r.answer
+		fault := func(name string, kind sinks.Kind, after time.Duration, answer http.HandlerFunc) sinktest.Fault {
+			return sinktest.Fault{Name: name, Kind: kind, After: after, Start: func(*testing.T) func() {
+				r.setAnswer(answer)
+				return func() { r.setAnswer(normal) }
+			}}
+		}
+		return sinktest.Subject{
+			Open:      func(t *testing.T) sinks.Sink { return openSink(t, r.URL) },
+			Accepted:  func(*testing.T) []string { return r.accepted() },
+			MaxRecord: maxRecord,
+			Faults: []sinktest.Fault{
+				fault("503", sinks.Transient, 0, status(503, "busy")),
+				fault("429", sinks.Throttled, 7*time.Second, status(429, "", "Retry-After", "7")),
+				fault("401", sinks.Misconfigured, 0, status(401, "")),
+				fault("422", sinks.Rejected, 0, status(422, "bad field")),
+				fault("connection cut", sinks.Transient, 0, cut),
+				fault("answer lost", sinks.Transient, 0, func(w http.ResponseWriter, req *http.Request) {
+					r.accept(req)
+					cut(w, req)
+				}),
+			},
+			Hang: func(t *testing.T) (<-chan struct{}, func()) {
+				reached, released := make(chan struct{}), make(chan struct{})
+				var once sync.Once
+				r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
+					r.accept(req)
+					once.Do(func() { close(reached) })
+					select {
+					case <-released:
+					case <-req.Context().Done():
+					}
+				})
+				release := sync.OnceFunc(func() { close(released) })
+				t.Cleanup(release)
+				return reached, release
+			},
+		}
+	})
+}
+
+func TestRequest(t *testing.T) {
+	r := newReceiver(t, (*httptest.Server).Start)
+	s := openSink(t, r.URL+"/ingest?stream=a%20b", func(c *Config) { c.BearerTokenFile = secretFile(t, "s3cret\n") })
+	b := batch(41, `{"a": 1.0}`, ` {"b":2} `)
+	b.Items[1].Seq = 44
+	if err := s.Send(context.Background(), b); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := strings.Join(r.lines, ""), "{\"a\": 1.0}\n {\"b\":2} \n"; got != want {
+		t.Errorf("body is %q, want %q", got, want)
+	}
+	req := r.lastRequest(t)
+	if got, want := req.Method+" "+req.RequestURI, "POST /ingest?stream=a%20b"; got != want {
+		t.Errorf("request is %q, want %q", got, want)
+	}
+	if got, want := req.ContentLength, int64(b.Size()+2); got != want {
+		t.Errorf("Content-Length is %d, want %d", got, want)
+	}
+	for name, want := range map[string]string{
+		"content-type":     "application/x-ndjson",
+		"user-agent":       "docket",
+		"authorization":    "Bearer s3cret",
+		"docket-queue":     "6f0c2f0e-5a0e-4c3e-9d57-3a5f1f6a7b10",
+		"docket-first-seq": "41",
+		"docket-last-seq":  "44",
+		"docket-records":   "2",
+	} {
+		if got := req.Header.Get(name); got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+}
+
+func TestRedeliveryIsRecognisable(t *testing.T) {
+	r := newReceiver(t, (*httptest.Server).Start)
+	s := openSink(t, r.URL)
+	r.setAnswer(func(w http.ResponseWriter, req *http.Request) { r.accept(req); cut(w, req) })
+	sendFails(t, s, sinks.Transient)
+	first := r.lastRequest(t).Header
+	r.setAnswer(nil)
+	if err := s.Send(context.Background(), batch(1, `{"a":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	again := r.lastRequest(t).Header
+	for _, name := range []string{"docket-queue", "docket-first-seq", "docket-last-seq", "docket-records"} {
+		if got, want := again.Get(name), first.Get(name); got != want || want == "" {
+			t.Errorf("%s of the redelivery is %q, want %q as in the first delivery", name, got, want)
+		}
+	}
+	if got, want := r.accepted(), []string{`{"a":1}`, `{"a":1}`}; !slices.Equal(got, want) {
+		t.Errorf("the receiver holds %q, want the copy that follows a lost answer: %q", got, want)
+	}
+}
+
+func TestConnectionIsReused(t *testing.T) {
+	r := newReceiver(t, (*httptest.Server).Start)
+	s := openSink(t, r.URL)
+	long := strings.Repeat("x", maxAnswer-1)
+	for i, answer := range []http.HandlerFunc{nil, status(200, long), status(503, long), status(400, "no"), status(307, "", "Location", "/loop"), nil} {
+		r.setAnswer(answer)
+		for range 3 {
+			s.Send(context.Background(), batch(1, `{"a":1}`))
+		}
+		if got := r.connections(); got != 1 {
+			t.Fatalf("after answer %d: %d connections, want 1", i, got)
+		}
+	}
+}
+
+func TestCloseClosesConnections(t *testing.T) {
+	r := newReceiver(t, (*httptest.Server).Start)
+	s := openSink(t, r.URL)
+	if err := s.Send(context.Background(), batch(1, `{"a":1}`)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-r.closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is open 10 s after Close, want it closed")
+	}
+}
+
+func TestTokenIsReadForEveryAttempt(t *testing.T) {
+	r := newReceiver(t, (*httptest.Server).Start)
+	file := secretFile(t, "one")
+	s := openSink(t, r.URL, func(c *Config) { c.BearerTokenFile = file })
+	for _, token := range []string{"one", "two"} {
+		writeFile(t, string(file), token)
+		if err := s.Send(context.Background(), batch(1, `{}`)); err != nil {
+			t.Fatal(err)
+		}
+		if got, want := r.lastRequest(t).Header.Get("Authorization"), "Bearer "+token; got != want {
+			t.Errorf("Authorization is %q, want %q", got, want)
+		}
+	}
+	if err := os.Remove(string(file)); err != nil {
+		t.Fatal(err)
+	}
+	sendFails(t, s, sinks.Misconfigured, "bearerTokenFile", string(file))
+	writeFile(t, string(file), "three")
+	if err := s.Send(context.Background(), batch(1, `{}`)); err != nil {
+		t.Errorf("Send with the token file back = %v, want nil", err)
+	}
+}
+
+func TestNoAnswer(t *testing.T) {
+	t.Run("timeout", func(t *testing.T) {
+		r := newReceiver(t, (*httptest.Server).Start)
+		r.setAnswer(func(_ http.ResponseWriter, req *http.Request) {
+			io.Copy(io.Discard, req.Body)
+			<-req.Context().Done()
+		})
+		sendFails(t, openSink(t, r.URL, withTimeout(50*time.Millisecond)), sinks.Transient, "no answer within 50ms")
+	})
+	t.Run("refused", func(t *testing.T) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.Close()
+		f := sendFails(t, openSink(t, "http://"+l.Addr().String()+"/s3cret-path?token=s3cret"), sinks.Transient, "connection refused", l.Addr().String())
+		wantNoSecret(t, f)
+	})
+}
+
+// A receiver that has said 2xx has accepted the batch, however slowly it goes on.
+func TestAcceptedByAnAnswerThatTrickles(t *testing.T) {
+	r := newReceiver(t, (*httptest.Server).Start)
+	r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
+		r.accept(req)
+		w.WriteHeader(http.StatusAccepted)
+		w.(http.Flusher).Flush()
+		<-req.Context().Done()
+	})
+	s := openSink(t, r.URL, withTimeout(time.Minute))
+	start := time.Now()
+	if err := s.Send(context.Background(), batch(1, `{"a":1}`)); err != nil {
+		t.Fatalf("Send = %v, want nil", err)
+	}
+	if took := time.Since(start); took > 30*time.Second {
+		t.Errorf("Send waited %v for the end of the answer, want about %v", took, drainTime)
+	}
+}
+
+// The answer comes before the body has been read, and the next batch at once:
+// the buffer must not change under the request that is still being written.
+func TestEarlyAnswer(t *testing.T) {
+	r := newReceiver(t, (*httptest.Server).Start)
+	r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
+	s := openSink(t, r.URL)
+	for i := range 20 {
+		record := `{"a":"` + strings.Repeat(fmt.Sprint(i%10), 4<<20) + `"}`
+		if err := s.Send(context.Background(), batch(1, record)); err == nil {
+			t.Fatal("Send = nil, want a failure")
+		}
+	}
+	r.setAnswer(nil)
+	want := `{"a":"` + strings.Repeat("z", 1<<20) + `"}`
+	if err := s.Send(context.Background(), batch(1, want)); err != nil {
+		t.Fatal(err)
+	}
+	if got := r.accepted(); len(got) != 1 || got[0] != want {
+		t.Errorf("the receiver holds %d records, want the one of the last batch, unmixed", len(got))
+	}
+}
+
+func TestPayload(t *testing.T) {
+	p := &payload{data: []byte("0123456789")}
+	first, again := p.body(), p.body()
+	if got, err := io.ReadAll(first); string(got) != "0123456789" || err != nil {
+		t.Errorf("read %q, %v, want the whole payload", got, err)
+	}
+	four := make([]byte, 4)
+	if n, err := again.Read(four); n != 4 || err != nil {
+		t.Fatalf("Read = %d, %v, want 4", n, err)
+	}
+	p.release()
+	if n, err := again.Read(four); n != 0 || err != errReleased {
+		t.Errorf("Read after release = %d, %v, want %v", n, err, errReleased)
+	}
+}
+
+func secretFile(t *testing.T, content string) config.SecretFile {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "token")
+	writeFile(t, path, content)
+	return config.SecretFile(path)
+}
+
+func writeFile(t *testing.T, path, content string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wantNoSecret wants that nothing of what the tests call secret is in f.
+func wantNoSecret(t *testing.T, f *sinks.Failure) {
+	t.Helper()
+	if strings.Contains(f.Error(), "s3cret") {
+		t.Errorf("the error gives a secret away: %q", f)
+	}
+}

@@ -1,0 +1,249 @@
+package httpsink
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"io"
+	"log/slog"
+	"math/big"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// receiver is a destination on a real socket. It keeps the lines it accepts.
+type receiver struct {
+	*httptest.Server
+	mu       sync.Mutex
+	answer   http.HandlerFunc // instead of accepting, when set
+	lines    []string
+	requests []*http.Request
+	conns    int // that were opened
+	closed   chan struct{}
+}
+
+// newReceiver starts a receiver; start is (*httptest.Server).Start or StartTLS.
+func newReceiver(t *testing.T, start func(*httptest.Server)) *receiver {
+	t.Helper()
+	r := &receiver{closed: make(chan struct{}, 100)}
+	r.Server = httptest.NewUnstartedServer(r)
+	r.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	r.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		switch s {
+		case http.StateNew:
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.conns++
+		case http.StateClosed:
+			r.closed <- struct{}{}
+		}
+	}
+	start(r.Server)
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	r.mu.Lock()
+	r.requests = append(r.requests, req)
+	answer := r.answer
+	r.mu.Unlock()
+	if answer != nil {
+		answer(w, req)
+		return
+	}
+	r.accept(req)
+}
+
+func (r *receiver) accept(req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.lines = append(r.lines, strings.SplitAfter(string(body), "\n")...)
+	r.lines = r.lines[:len(r.lines)-1] // what follows the last newline
+}
+
+func (r *receiver) setAnswer(answer http.HandlerFunc) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.answer = answer
+}
+
+func (r *receiver) accepted() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	var records []string
+	for _, line := range r.lines {
+		records = append(records, strings.TrimSuffix(line, "\n"))
+	}
+	return records
+}
+
+func (r *receiver) lastRequest(t *testing.T) *http.Request {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.requests) == 0 {
+		t.Fatal("the receiver got no request")
+	}
+	return r.requests[len(r.requests)-1]
+}
+
+func (r *receiver) connections() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.conns
+}
+
+// status answers with code, the headers given in pairs, and text.
+func status(code int, text string, headers ...string) http.HandlerFunc {
+	return func(w http.ResponseWriter, req *http.Request) {
+		io.Copy(io.Discard, req.Body)
+		for i := 0; i < len(headers); i += 2 {
+			w.Header().Set(headers[i], headers[i+1])
+		}
+		w.WriteHeader(code)
+		io.WriteString(w, text)
+	}
+}
+
+// cut closes the connection instead of answering.
+func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
+
+// openSink opens a sink on url, with the defaults changed by change.
+func openSink(t *testing.T, url string, change ...func(*Config)) sinks.Sink {
+	t.Helper()
+	c := defaultConfig()
+	c.URL = url
+	for _, f := range change {
+		f(c)
+	}
+	if err := c.Validate().Err(); err != nil {
+		t.Fatalf("Validate = %v, want nothing wrong", err)
+	}
+	s, err := c.Open(context.Background(), sinks.Env{Name: "siem", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("Open = %v, want nil", err)
+	}
+	t.Cleanup(func() { s.Close(context.Background()) })
+	return s
+}
+
+func withTimeout(d time.Duration) func(*Config) {
+	return func(c *Config) { c.Timeout = config.Duration(d) }
+}
+
+func withTLS(t config.TLS) func(*Config) {
+	return func(c *Config) { c.TLS = &t }
+}
+
+func batch(first uint64, records ...string) sinks.Batch {
+	b := sinks.Batch{Queue: "6f0c2f0e-5a0e-4c3e-9d57-3a5f1f6a7b10"}
+	for i, r := range records {
+		b.Items = append(b.Items, sinks.Item{Seq: first + uint64(i), Source: "webhook", Received: time.Now().UTC(), Record: []byte(r)})
+	}
+	return b
+}
+
+// sendFails wants Send to fail with kind and with every one of texts.
+func sendFails(t *testing.T, s sinks.Sink, kind sinks.Kind, texts ...string) *sinks.Failure {
+	t.Helper()
+	err := s.Send(context.Background(), batch(1, `{"a":1}`))
+	if err == nil {
+		t.Fatalf("Send = nil, want a failure of kind %v", kind)
+	}
+	f := sinks.FailureOf(err)
+	if f.Kind != kind {
+		t.Errorf("Send failed as %v (%v), want %v", f.Kind, err, kind)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("Send failed with %q, want it to contain %q", err, text)
+		}
+	}
+	return f
+}
+
+// authority is a CA and a pair that it has signed for 127.0.0.1, as files.
+type authority struct {
+	caFile, certFile, keyFile string
+	pool                      *x509.CertPool
+	pair                      tls.Certificate
+}
+
+func newAuthority(t *testing.T) authority {
+	t.Helper()
+	dir := t.TempDir()
+	caKey, caCert := certificate(t, nil, nil)
+	key, cert := certificate(t, caCert, caKey)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a := authority{
+		caFile:   writePEM(t, filepath.Join(dir, "ca.pem"), "CERTIFICATE", caCert.Raw),
+		certFile: writePEM(t, filepath.Join(dir, "tls.crt"), "CERTIFICATE", cert.Raw),
+		keyFile:  writePEM(t, filepath.Join(dir, "tls.key"), "PRIVATE KEY", keyDER),
+		pool:     x509.NewCertPool(),
+		pair:     tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key},
+	}
+	a.pool.AddCert(caCert)
+	return a
+}
+
+// certificate makes one signed by parent, or a CA that signs itself.
+func certificate(t *testing.T, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*ecdsa.PrivateKey, *x509.Certificate) {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		SerialNumber:          big.NewInt(time.Now().UnixNano()),
+		Subject:               pkix.Name{CommonName: "docket test"},
+		NotBefore:             time.Now().Add(-time.Hour),
+		NotAfter:              time.Now().Add(time.Hour),
+		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		BasicConstraintsValid: true,
+	}
+	if parent == nil {
+		template.IsCA, template.KeyUsage, template.ExtKeyUsage = true, x509.KeyUsageCertSign, nil
+		parent, parentKey = template, key
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	cert, err := x509.ParseCertificate(der)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key, cert
+}
+
+func writePEM(t *testing.T, path, kind string, der []byte) string {
+	t.Helper()
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}

@@ -1,0 +1,139 @@
+package httpsink
+
+import (
+	"context"
+	"crypto/tls"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// tlsReceiver is a receiver whose certificate is signed by a. With mutual it
+// demands one in return.
+func tlsReceiver(t *testing.T, a authority, mutual bool) *receiver {
+	return newReceiver(t, func(s *httptest.Server) {
+		s.EnableHTTP2 = true
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{a.pair}}
+		if mutual {
+			s.TLS.ClientAuth, s.TLS.ClientCAs = tls.RequireAndVerifyClientCert, a.pool
+		}
+		s.StartTLS()
+	})
+}
+
+func TestTLS(t *testing.T) {
+	a, other := newAuthority(t), newAuthority(t)
+	trust := config.TLS{CAFile: a.caFile}
+	full := config.TLS{CAFile: a.caFile, CertFile: a.certFile, KeyFile: a.keyFile}
+	foreign := config.TLS{CAFile: a.caFile, CertFile: other.certFile, KeyFile: other.keyFile}
+	wrongName := config.TLS{CAFile: a.caFile, ServerName: "siem.example.com"}
+	for _, test := range []struct {
+		name   string
+		mutual bool
+		tls    config.TLS
+		want   string // in the error; empty for success
+	}{
+		{"trusted", false, trust, ""},
+		{"mutual", true, full, ""},
+		{"system roots", false, config.TLS{}, "check http.tls.caFile"},
+		{"another CA", false, config.TLS{CAFile: other.caFile}, "check http.tls.caFile"},
+		{"another name", false, wrongName, "siem.example.com"},
+		{"no client certificate", true, trust, "check http.tls.certFile"},
+		{"foreign client certificate", true, foreign, "check http.tls.certFile"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := tlsReceiver(t, a, test.mutual)
+			s := openSink(t, r.URL, withTLS(test.tls))
+			if test.want != "" {
+				sendFails(t, s, sinks.Misconfigured, test.want)
+				return
+			}
+			if err := s.Send(t.Context(), batch(1, `{"a":1}`)); err != nil {
+				t.Fatalf("Send = %v, want nil", err)
+			}
+			if got := r.lastRequest(t).Proto; got != "HTTP/2.0" {
+				t.Errorf("spoke %s, want HTTP/2.0", got)
+			}
+		})
+	}
+}
+
+func TestSchemes(t *testing.T) {
+	plain := newReceiver(t, (*httptest.Server).Start)
+	secure := newReceiver(t, (*httptest.Server).StartTLS)
+	t.Run("https to a plain port", func(t *testing.T) {
+		sendFails(t, openSink(t, "https://"+plain.Listener.Addr().String()), sinks.Misconfigured, "use http://")
+	})
+	t.Run("http to a TLS port", func(t *testing.T) {
+		sendFails(t, openSink(t, "http://"+secure.Listener.Addr().String()), sinks.Misconfigured, "use https://")
+	})
+}
+
+func TestChangedCA(t *testing.T) {
+	a, other := newAuthority(t), newAuthority(t)
+	r := tlsReceiver(t, a, false)
+	s := openSink(t, r.URL, withTLS(config.TLS{CAFile: other.caFile}))
+	sendFails(t, s, sinks.Misconfigured, "caFile")
+
+	if err := os.Remove(other.caFile); err != nil {
+		t.Fatal(err)
+	}
+	sendFails(t, s, sinks.Misconfigured, other.caFile)
+
+	if err := os.Rename(a.caFile, other.caFile); err != nil {
+		t.Fatal(err)
+	}
+	// Two files of one size made within a tick of the clock would look the same.
+	if err := os.Chtimes(other.caFile, time.Now(), time.Now().Add(time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := s.Send(t.Context(), batch(1, `{"a":1}`)); err != nil {
+			t.Fatalf("Send with the right CA in place = %v, want nil", err)
+		}
+	}
+}
+
+func TestLostClientCertificate(t *testing.T) {
+	a := newAuthority(t)
+	r := tlsReceiver(t, a, true)
+	s := openSink(t, r.URL, withTLS(config.TLS{CAFile: a.caFile, CertFile: a.certFile, KeyFile: a.keyFile}))
+	if err := os.Remove(a.keyFile); err != nil {
+		t.Fatal(err)
+	}
+	sendFails(t, s, sinks.Misconfigured, a.keyFile)
+}
+
+func TestOpenWithoutCA(t *testing.T) {
+	c := defaultConfig()
+	c.URL, c.TLS = "https://siem.example.com", &config.TLS{CAFile: t.TempDir() + "/missing.pem"}
+	if s, err := c.Open(context.Background(), sinks.Env{}); err == nil || s != nil {
+		t.Errorf("Open = %v, %v, want no sink and an error", s, err)
+	}
+}
+
+func TestProxyRefuses(t *testing.T) {
+	proxy := newReceiver(t, (*httptest.Server).Start)
+	proxyURL, err := url.Parse(proxy.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	proxyURL.User = url.UserPassword("docket", "s3cret")
+	for _, test := range []struct {
+		code int
+		want sinks.Kind
+	}{{407, sinks.Misconfigured}, {502, sinks.Transient}} {
+		for _, target := range []string{"https://siem.example.com/ingest", "http://siem.example.com/ingest"} {
+			proxy.setAnswer(status(test.code, ""))
+			s := openSink(t, target)
+			s.(*sink).client.Transport.(*http.Transport).Proxy = http.ProxyURL(proxyURL)
+			wantNoSecret(t, sendFails(t, s, test.want, "siem.example.com"))
+		}
+	}
+}

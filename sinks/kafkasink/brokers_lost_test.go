@@ -1,0 +1,140 @@
+package kafkasink
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+func TestLeaderMoves(t *testing.T) {
+	b := startBrokers(t, 1, kfake.NumBrokers(3))
+	s := openSink(t, b.ListenAddrs())
+	var want []string
+	start := time.Now()
+	for i := range 6 {
+		if err := b.MoveTopicPartition(topic, 0, int32(i%3)); err != nil {
+			t.Fatal(err)
+		}
+		record := fmt.Sprintf(`{"n":%d}`, i)
+		want = append(want, record)
+		sendUntilTaken(t, s, batch(uint64(i+1), record))
+	}
+	if took := time.Since(start); took > 12*metadataTTL {
+		t.Errorf("six moves took %v, want about half of %v each", took, metadataTTL)
+	}
+	if got := b.values(t, 0); !slices.Equal(got, want) {
+		t.Errorf("the topic holds %q, want %q", got, want)
+	}
+}
+
+func TestBrokersComeLater(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	s := openSink(t, []string{address})
+	sendFails(t, s, batch(1, `{"a":1}`), sinks.Transient, "connection refused", address)
+
+	b := startBrokers(t, 1, kfake.Ports(l.Addr().(*net.TCPAddr).Port))
+	sendUntilTaken(t, s, batch(1, `{"a":1}`))
+	if got, want := b.values(t, 0), []string{`{"a":1}`}; !slices.Equal(got, want) {
+		t.Errorf("the topic holds %q, want %q", got, want)
+	}
+}
+
+func TestSecondBrokerIsAsked(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, []string{"127.0.0.1:1", b.ListenAddrs()[0]})
+	send(t, s, batch(1, `{"a":1}`))
+}
+
+func TestMorePartitionsThanSlots(t *testing.T) {
+	const partitions = 3 * maxInFlight
+	b := startBrokers(t, partitions)
+	s := openSink(t, b.ListenAddrs(), withKey("n"))
+	var records []string
+	for i := range 500 {
+		records = append(records, fmt.Sprintf(`{"n":%d}`, i))
+	}
+	send(t, s, batch(1, records...))
+	total := 0
+	for p := range partitions {
+		total += len(b.held(t, p))
+	}
+	if total != 500 {
+		t.Errorf("the topic holds %d messages, want 500", total)
+	}
+}
+
+// A request that was given up may still be encoded: neither the caller's bytes
+// nor those of the next batch may be what it reads.
+func TestGivenUpRequestKeepsItsBytes(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, b.ListenAddrs())
+	send(t, s, batch(1, `{"a":1}`))
+	if s.(*sink).encoder.bytes == nil {
+		t.Error("the encoder's memory is gone after a request that was answered, want it reused")
+	}
+	b.setLoseAnswer(true)
+	sendFails(t, s, batch(2, `{"a":2}`), sinks.Transient)
+	if s.(*sink).encoder.bytes != nil {
+		t.Error("the encoder's memory is reused after a request that was given up, want it left alone")
+	}
+}
+
+// silent listens and never answers. Every connection that the client closes is
+// reported.
+func silent(t *testing.T) (address string, closed <-chan struct{}) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var conns sync.WaitGroup
+	ends := make(chan struct{}, 100)
+	conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			conns.Go(func() {
+				defer c.Close()
+				io.Copy(io.Discard, c)
+				ends <- struct{}{}
+			})
+		}
+	})
+	t.Cleanup(func() { l.Close() }) // the sink, opened later, is closed earlier
+	return l.Addr().String(), ends
+}
+
+func TestCloseCutsConnections(t *testing.T) {
+	address, closed := silent(t)
+	s := openSink(t, []string{address}, func(c *Config) { c.Timeout = config.Duration(time.Minute) })
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if err := s.Send(ctx, batch(1, `{"a":1}`)); err != context.DeadlineExceeded {
+		t.Errorf("Send = %v, want the caller's own %v", err, context.DeadlineExceeded)
+	}
+	if err := s.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case <-closed:
+	case <-time.After(10 * time.Second):
+		t.Error("the connection is open 10 s after Close, want it closed")
+	}
+}

@@ -1,0 +1,309 @@
+package kafkasink
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+const (
+	topic   = "decisions"
+	queueID = "6f0c2f0e-5a0e-4c3e-9d57-3a5f1f6a7b10"
+)
+
+// brokers is a cluster on real sockets whose produce requests can be answered
+// by the test.
+type brokers struct {
+	*kfake.Cluster
+	mu         sync.Mutex
+	answer     func(*kmsg.ProduceRequest) kmsg.Response // nil lets the request through
+	sizes      []int                                    // record bytes of each produce request
+	acks       []int16                                  // of each produce request
+	loseAnswer bool                                     // carry out produce requests and cut the connection
+}
+
+// startBrokers starts one broker with the topic, unless options say otherwise.
+func startBrokers(t *testing.T, partitions int32, options ...kfake.Opt) *brokers {
+	t.Helper()
+	b := &brokers{}
+	options = append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic), kfake.ListenFn(b.listen)}, options...)
+	c, err := kfake.NewCluster(options...)
+	if err != nil {
+		t.Fatalf("start brokers: %v", err)
+	}
+	t.Cleanup(c.Close)
+	b.Cluster = c
+	c.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		c.KeepControl()
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		p := req.(*kmsg.ProduceRequest)
+		b.sizes = append(b.sizes, len(p.Topics[0].Partitions[0].Records))
+		b.acks = append(b.acks, p.Acks)
+		if b.answer == nil {
+			return nil, nil, false
+		}
+		res := b.answer(p)
+		return res, nil, res != nil
+	})
+	return b
+}
+
+func (b *brokers) setAnswer(answer func(*kmsg.ProduceRequest) kmsg.Response) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.answer = answer
+}
+
+func (b *brokers) setLoseAnswer(lose bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.loseAnswer = lose
+}
+
+func (b *brokers) requestSizes() []int {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return append([]int(nil), b.sizes...)
+}
+
+// answerCode answers every partition of a request with code, and names the
+// records at bad as its reason.
+func answerCode(req *kmsg.ProduceRequest, code int16, bad ...int32) kmsg.Response {
+	res := req.ResponseKind().(*kmsg.ProduceResponse)
+	for _, t := range req.Topics {
+		rt := kmsg.NewProduceResponseTopic()
+		rt.Topic = t.Topic
+		for _, p := range t.Partitions {
+			rp := kmsg.NewProduceResponseTopicPartition()
+			rp.Partition, rp.ErrorCode = p.Partition, code
+			for _, i := range bad {
+				e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
+				e.RelativeOffset = i
+				text := "timestamp is out of range"
+				e.ErrorMessage = &text
+				rp.ErrorRecords = append(rp.ErrorRecords, e)
+			}
+			rt.Partitions = append(rt.Partitions, rp)
+		}
+		res.Topics = append(res.Topics, rt)
+	}
+	return res
+}
+
+func always(code int16) func(*kmsg.ProduceRequest) kmsg.Response {
+	return func(req *kmsg.ProduceRequest) kmsg.Response { return answerCode(req, code) }
+}
+
+func (b *brokers) listen(network, address string) (net.Listener, error) {
+	l, err := net.Listen(network, address)
+	return &listener{Listener: l, brokers: b}, err
+}
+
+type listener struct {
+	net.Listener
+	brokers *brokers
+}
+
+func (l *listener) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return &brokerConn{Conn: c, brokers: l.brokers}, nil
+}
+
+// brokerConn is the broker's end of a connection. A request comes as a length
+// of four bytes and a body that begins with the key of its kind; the client has
+// one request at a time on a connection.
+type brokerConn struct {
+	net.Conn
+	brokers *brokers
+	mu      sync.Mutex
+	sized   bool // the length has been read, and nothing of the body
+	produce bool // the last request was one to produce
+}
+
+func (c *brokerConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.sized && n >= 2 {
+		c.produce = p[0] == 0 && p[1] == byte(kmsg.Produce)
+	}
+	c.sized = len(p) == 4 && n == 4
+	return n, err
+}
+
+func (c *brokerConn) Write(p []byte) (int, error) {
+	c.mu.Lock()
+	produce := c.produce
+	c.mu.Unlock()
+	c.brokers.mu.Lock()
+	lose := c.brokers.loseAnswer
+	c.brokers.mu.Unlock()
+	if produce && lose {
+		c.Conn.Close()
+		return 0, net.ErrClosed
+	}
+	return c.Conn.Write(p)
+}
+
+// held returns the messages of one partition from its beginning.
+func (b *brokers) held(t *testing.T, partition int) []kafka.Message {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	c, err := kafka.DialLeader(ctx, "tcp", b.ListenAddrs()[0], topic, partition)
+	if err != nil {
+		t.Fatalf("read partition %d: %v", partition, err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(30 * time.Second))
+	end, err := c.ReadLastOffset()
+	if err != nil {
+		t.Fatalf("read partition %d: %v", partition, err)
+	}
+	if _, err := c.Seek(0, kafka.SeekAbsolute); err != nil {
+		t.Fatal(err)
+	}
+	messages := make([]kafka.Message, 0, end)
+	for int64(len(messages)) < end {
+		batch := c.ReadBatch(1, 64<<20)
+		for int64(len(messages)) < end {
+			m, err := batch.ReadMessage()
+			if err != nil {
+				break // the end of what one fetch has brought
+			}
+			messages = append(messages, m)
+		}
+		if err := batch.Close(); err != nil {
+			t.Fatalf("read partition %d: %v", partition, err)
+		}
+	}
+	return messages
+}
+
+// values are the values of one partition.
+func (b *brokers) values(t *testing.T, partition int) []string {
+	t.Helper()
+	var values []string
+	for _, m := range b.held(t, partition) {
+		values = append(values, string(m.Value))
+	}
+	return values
+}
+
+func header(m kafka.Message, name string) string {
+	for _, h := range m.Headers {
+		if h.Key == name {
+			return string(h.Value)
+		}
+	}
+	return "(none)"
+}
+
+// seqsOf are the docket-seq of messages in their order.
+func seqsOf(t *testing.T, messages []kafka.Message) []uint64 {
+	t.Helper()
+	var seqs []uint64
+	for _, m := range messages {
+		seq, err := strconv.ParseUint(header(m, "docket-seq"), 10, 64)
+		if err != nil {
+			t.Fatalf("docket-seq: %v", err)
+		}
+		seqs = append(seqs, seq)
+	}
+	return seqs
+}
+
+// openSink opens a sink on addresses, with the defaults changed by change.
+func openSink(t *testing.T, addresses []string, change ...func(*Config)) sinks.Sink {
+	t.Helper()
+	c := defaultConfig()
+	c.Brokers, c.Topic = addresses, topic
+	for _, f := range change {
+		f(c)
+	}
+	if err := c.Validate().Err(); err != nil {
+		t.Fatalf("Validate = %v, want nothing wrong", err)
+	}
+	s, err := c.Open(context.Background(), sinks.Env{Name: "bus", Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatalf("Open = %v, want nil", err)
+	}
+	t.Cleanup(func() { s.Close(context.Background()) })
+	return s
+}
+
+func withKey(paths ...string) func(*Config) { return func(c *Config) { c.Key = paths } }
+
+func withTLS(t config.TLS) func(*Config) { return func(c *Config) { c.TLS = &t } }
+
+func batch(first uint64, records ...string) sinks.Batch {
+	b := sinks.Batch{Queue: queueID}
+	for i, r := range records {
+		b.Items = append(b.Items, sinks.Item{
+			Seq: first + uint64(i), Source: "webhook", Producer: "pod-a/1",
+			Received: time.Date(2026, 1, 5, 10, 4, 7, 120, time.UTC), Record: []byte(r),
+		})
+	}
+	return b
+}
+
+func send(t *testing.T, s sinks.Sink, b sinks.Batch) {
+	t.Helper()
+	if err := s.Send(context.Background(), b); err != nil {
+		t.Fatalf("Send = %v, want nil", err)
+	}
+}
+
+// sendFails wants Send to fail with kind and with every one of texts.
+func sendFails(t *testing.T, s sinks.Sink, b sinks.Batch, kind sinks.Kind, texts ...string) *sinks.Failure {
+	t.Helper()
+	err := s.Send(context.Background(), b)
+	if err == nil {
+		t.Fatalf("Send = nil, want a failure of kind %v", kind)
+	}
+	f := sinks.FailureOf(err)
+	if f.Kind != kind {
+		t.Errorf("Send failed as %v (%v), want %v", f.Kind, err, kind)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("Send failed with %q, want it to contain %q", err, text)
+		}
+	}
+	return f
+}
+
+// sendUntilTaken offers b as the delivery loop does, until it is taken.
+func sendUntilTaken(t *testing.T, s sinks.Sink, b sinks.Batch) {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		err := s.Send(context.Background(), b)
+		if err == nil {
+			return
+		}
+		if f := sinks.FailureOf(err); f.Kind != sinks.Transient {
+			t.Fatalf("Send failed as %v (%v), want %v", f.Kind, err, sinks.Transient)
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("Send still fails after 30 s: %v", err)
+		}
+		time.Sleep(20 * time.Millisecond) // the backoff of the delivery loop
+	}
+}

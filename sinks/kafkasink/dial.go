@@ -1,0 +1,161 @@
+package kafkasink
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// tlsAlert is the first byte of a TLS alert. A broker's answer begins with its
+// length, which would have to exceed 300 MB to begin so.
+const tlsAlert = 0x15
+
+var errExpectsTLS = errors.New("the broker expects TLS on this port")
+
+// metadataTTL is how old the transport lets its knowledge of the cluster grow
+// before it looks for a moved leader. With its default, 6 s, deliveries would
+// stall that long.
+const metadataTTL = 500 * time.Millisecond
+
+// cluster is a client and its connections.
+type cluster struct {
+	client    *kafka.Client
+	transport *kafka.Transport // the client's
+	dialer    *dialer          // the transport's
+	tls       *config.TLS
+	caVersion string // of the CAs that transport trusts
+}
+
+func newCluster(c *Config) (*cluster, error) {
+	timeout := time.Duration(c.Timeout)
+	d := newDialer(timeout, c.TLS == nil)
+	transport := &kafka.Transport{
+		Dial:           d.dial,
+		DialTimeout:    timeout,
+		MetadataTTL:    metadataTTL,
+		MetadataTopics: []string{c.Topic},
+		ClientID:       c.ClientID,
+	}
+	k := &cluster{
+		client:    &kafka.Client{Addr: kafka.TCP(c.Brokers...), Timeout: timeout, Transport: transport},
+		transport: transport,
+		dialer:    d,
+		tls:       c.TLS,
+	}
+	if c.TLS == nil {
+		return k, nil
+	}
+	k.caVersion = c.TLS.CAVersion()
+	var err error
+	transport.TLS, err = clientTLS(c.TLS)
+	return k, err
+}
+
+// clientTLS is t.Client with a certificate that has become unreadable reported
+// as what it is: nothing that passes by itself.
+func clientTLS(t *config.TLS) (*tls.Config, error) {
+	c, err := t.Client()
+	if err != nil || c.GetClientCertificate == nil {
+		return c, err
+	}
+	read := c.GetClientCertificate
+	c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		pair, err := read(info)
+		if err != nil {
+			return nil, sinks.Failf(sinks.Misconfigured, "kafka.tls: %w", err)
+		}
+		return pair, nil
+	}
+	return c, nil
+}
+
+// isCurrent says whether the CAs are still those of the file.
+func (k *cluster) isCurrent() bool { return k.tls == nil || k.tls.CAVersion() == k.caVersion }
+
+// close ends every connection and what the transport runs. A second call does
+// nothing.
+func (k *cluster) close() {
+	k.dialer.close()
+	k.transport.CloseIdleConnections()
+}
+
+// dialer opens the connections of one sink and remembers them. A transport can
+// close only those that are idle, and one that waits for an answer nobody is
+// interested in would outlive its sink.
+type dialer struct {
+	net   net.Dialer
+	plain bool // the connections are not going to speak TLS
+
+	mu     sync.Mutex
+	open   map[*conn]struct{} // guarded by mu
+	closed bool               // guarded by mu
+}
+
+func newDialer(timeout time.Duration, plain bool) *dialer {
+	return &dialer{
+		// One address that swallows packets must leave time for the next.
+		net:   net.Dialer{Timeout: min(3*time.Second, timeout/2)},
+		plain: plain,
+		open:  make(map[*conn]struct{}),
+	}
+}
+
+func (d *dialer) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	raw, err := d.net.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, err
+	}
+	c := &conn{Conn: raw, dialer: d, unread: d.plain}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		raw.Close()
+		return nil, net.ErrClosed
+	}
+	d.open[c] = struct{}{}
+	return c, nil
+}
+
+func (d *dialer) close() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.closed = true
+	for c := range d.open {
+		c.Conn.Close()
+	}
+	clear(d.open)
+}
+
+// conn is a connection to a broker.
+type conn struct {
+	net.Conn
+	dialer *dialer
+	unread bool // nothing has come yet, and it must not be TLS
+}
+
+// Read notices a broker that answers a plain request with a TLS alert.
+func (c *conn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if n > 0 && c.unread {
+		c.unread = false
+		if p[0] == tlsAlert {
+			return 0, errExpectsTLS
+		}
+	}
+	return n, err
+}
+
+func (c *conn) Close() error {
+	c.dialer.mu.Lock()
+	delete(c.dialer.open, c)
+	c.dialer.mu.Unlock()
+	return c.Conn.Close()
+}
