@@ -1,0 +1,50 @@
+package filesink
+
+import (
+	"errors"
+	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/sinks"
+)
+
+// failure says what err, met on the way to doing something, means for the
+// records. The texts of package os name the path already.
+func failure(doing string, err error) error {
+	if f, ok := errors.AsType[*sinks.Failure](err); ok {
+		return f
+	}
+	kind, advice := classify(err)
+	if advice != "" {
+		return sinks.Failf(kind, "file sink: %s: %w: %s", doing, err, advice)
+	}
+	return sinks.Failf(kind, "file sink: %s: %w", doing, err)
+}
+
+// classify tells what an operator must mend from what may pass, and names what
+// to do.
+func classify(err error) (kind sinks.Kind, advice string) {
+	errno, ok := errors.AsType[unix.Errno](err)
+	if !ok {
+		return sinks.Transient, ""
+	}
+	switch errno {
+	case unix.EACCES, unix.EPERM:
+		return sinks.Misconfigured, fmt.Sprintf("let user %d write there", os.Geteuid())
+	case unix.EROFS:
+		return sinks.Misconfigured, "mount the file system writable"
+	case unix.ENOENT:
+		return sinks.Misconfigured, "put the directory back"
+	case unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENAMETOOLONG:
+		return sinks.Misconfigured, "choose another directory, or move away what is in its place"
+	case unix.ENOSPC, unix.EDQUOT:
+		return sinks.Transient, "free space there"
+	case unix.EFBIG:
+		return sinks.Transient, "raise the limit on file sizes, or lower rotate.maxBytes"
+	case unix.EIO:
+		return sinks.Transient, "check the disk"
+	}
+	return sinks.Transient, ""
+}

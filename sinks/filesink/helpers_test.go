@@ -1,0 +1,180 @@
+package filesink
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+const (
+	queueA = "11111111-1111-4111-8111-111111111111"
+	queueB = "22222222-2222-4222-8222-222222222222"
+)
+
+func env() sinks.Env { return sinks.Env{Name: "compliance", Log: slog.New(slog.DiscardHandler)} }
+
+// rotating is a configuration whose files are finished at maxBytes.
+func rotating(dir string, maxBytes config.Size) Config {
+	c := *defaultConfig()
+	c.Directory, c.Rotate.MaxBytes = dir, maxBytes
+	return c
+}
+
+func mustOpen(t *testing.T, c Config, d disk) *sink {
+	t.Helper()
+	s, err := open(c, env(), d)
+	if err != nil {
+		t.Fatalf("open: %v", err)
+	}
+	t.Cleanup(func() { mustClose(t, s) })
+	return s
+}
+
+func mustClose(t *testing.T, s *sink) {
+	t.Helper()
+	if err := s.Close(context.Background()); err != nil {
+		t.Errorf("close: %v", err)
+	}
+}
+
+func mustSend(t *testing.T, s *sink, b sinks.Batch) {
+	t.Helper()
+	if err := s.Send(context.Background(), b); err != nil {
+		t.Fatalf("send: %v", err)
+	}
+}
+
+// wantKind sends b and wants a failure of this kind whose text has all words.
+func wantKind(t *testing.T, s *sink, b sinks.Batch, kind sinks.Kind, words ...string) {
+	t.Helper()
+	err := s.Send(context.Background(), b)
+	checkFailure(t, err, kind, words...)
+}
+
+func checkFailure(t *testing.T, err error, kind sinks.Kind, words ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("got no error, want one of kind %v", kind)
+	}
+	if got := sinks.FailureOf(err).Kind; got != kind {
+		t.Errorf("failed as %v (%v), want %v", got, err, kind)
+	}
+	for _, word := range words {
+		if !strings.Contains(err.Error(), word) {
+			t.Errorf("error %q does not say %q", err, word)
+		}
+	}
+}
+
+// record is the text of a record; seq makes it unique within its queue.
+func record(queue string, seq uint64) string {
+	return fmt.Sprintf(`{"queue":"%.4s","seq":%d,"pad":%q}`, queue, seq, strings.Repeat("x", int(seq%23)))
+}
+
+// batch holds the records first to last of queue.
+func batch(queue string, first, last uint64) sinks.Batch {
+	b := sinks.Batch{Queue: queue}
+	for seq := first; seq <= last; seq++ {
+		b.Items = append(b.Items, sinks.Item{Seq: seq, Record: []byte(record(queue, seq))})
+	}
+	return b
+}
+
+// records are the texts of batch.
+func records(queue string, first, last uint64) []string {
+	var list []string
+	for seq := first; seq <= last; seq++ {
+		list = append(list, record(queue, seq))
+	}
+	return list
+}
+
+// lines of a file, without their newlines. The file must end with one.
+func lines(t *testing.T, path string) []string {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var list []string
+	for r := bufio.NewReader(f); ; {
+		line, err := r.ReadString('\n')
+		if err != nil {
+			if line != "" {
+				t.Errorf("%s ends with a torn line %q", path, line)
+			}
+			return list
+		}
+		list = append(list, strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// names in dir that match pattern, sorted.
+func names(t *testing.T, dir, pattern string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, pattern))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := []string{}
+	for _, p := range paths {
+		list = append(list, filepath.Base(p))
+	}
+	return list
+}
+
+const finishedPattern = "decisions-[0-9]*.ndjson"
+
+// exported is what a reader of dir gets: the finished files by name, then the
+// active one.
+func exported(t *testing.T, dir string) []string {
+	t.Helper()
+	var list []string
+	for _, name := range append(names(t, dir, finishedPattern), names(t, dir, activeName)...) {
+		list = append(list, lines(t, filepath.Join(dir, name))...)
+	}
+	return list
+}
+
+func wantLines(t *testing.T, what string, got, want []string) {
+	t.Helper()
+	if !slices.Equal(got, want) {
+		t.Errorf("%s:\n got %s\nwant %s", what, strings.Join(got, "\n     "), strings.Join(want, "\n     "))
+	}
+}
+
+// damage changes the bytes of a file in dir.
+func damage(t *testing.T, dir, name string, change func([]byte) []byte) {
+	t.Helper()
+	path := filepath.Join(dir, name)
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, change(data), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func positionOf(t *testing.T, dir string) position {
+	t.Helper()
+	f, err := readPosition(filepath.Join(dir, positionName))
+	if err != nil || !f.sound {
+		t.Fatalf("position: %+v, %v, want a sound one", f, err)
+	}
+	return f.position
+}
+
+var idA, idB = uuid.MustParse(queueA), uuid.MustParse(queueB)
