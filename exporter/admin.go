@@ -34,7 +34,7 @@ func (e *Exporter) serve(l net.Listener) (stop func()) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		if server.Shutdown(ctx) != nil {
-			server.Close() // a client that is still reading must not hold up the end
+			_ = server.Close() // a client that is still reading must not hold up the end
 		}
 		<-ended
 	}

@@ -86,7 +86,8 @@ func (d *delivery) run(ctx context.Context) error {
 
 // ignoreStop returns nil for the error that ctx being done has caused.
 func ignoreStop(ctx context.Context, err error) error {
-	if ctx.Err() != nil || errors.Is(err, queue.ErrClosed) {
+	stopped := ctx.Err() != nil || errors.Is(err, queue.ErrClosed)
+	if stopped {
 		return nil
 	}
 	return err
@@ -222,7 +223,8 @@ func (d *delivery) stamp(r queue.Record) []byte {
 	for r.Data[end] != '}' { // white space may follow the object
 		end--
 	}
-	b := append(d.stamped, r.Data[:end]...)
+	b := d.stamped
+	b = append(b, r.Data[:end]...)
 	if !emptyObject(r.Data[:end]) {
 		b = append(b, ',')
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -221,7 +222,7 @@ func (q *Queue) beginSegment() error {
 	if len(kept) > 0 {
 		kept[len(kept)-1].until.Store(name.firstSeq)
 	}
-	next := append(kept[:len(kept):len(kept)], s)
+	next := slices.Concat(kept, []*segment{s})
 	q.segments.Store(&next)
 	q.housekeeper.checkpoint = &checkpoint{Queue: q.id, Epoch: w.epoch - 1, NextSeq: name.firstSeq, state: q.snapshot()}
 	wake(q.dirty)

@@ -112,8 +112,8 @@ func (c *cursorFile) write(accounts map[string]Account) error {
 }
 
 func encodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []byte {
-	b := make([]byte, cursorsHead)
-	copy(b, cursorsMagic)
+	b := append(make([]byte, 0, cursorsHead), cursorsMagic...)
+	b = b[:cursorsHead]
 	le.PutUint32(b[8:], cursorsVersion)
 	le.PutUint64(b[16:], generation)
 	copy(b[24:40], id[:])

@@ -15,7 +15,7 @@ type faultFS struct {
 	FS
 	frozen sync.RWMutex // locked: nothing changes
 	mu     sync.Mutex
-	hook func(op string, name string) error // op is "create", "write", "sync" or "syncdir"
+	hook   func(op string, name string) error // op is "create", "write", "sync" or "syncdir"
 }
 
 func (f *faultFS) set(hook func(op, name string) error) {

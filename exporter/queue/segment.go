@@ -73,11 +73,6 @@ type segment struct {
 	until atomic.Uint64
 }
 
-// covers reports whether seq, if it is still kept, is in s.
-func (s *segment) covers(seq uint64) bool {
-	return s.firstSeq <= seq && seq < s.until.Load()
-}
-
 func newSegment(name segmentName, end int64) *segment {
 	s := &segment{segmentName: name}
 	s.end.Store(end)

@@ -58,7 +58,7 @@ func TestRotateByAge(t *testing.T) {
 		mustClose(t, s)
 
 		s = mustOpen(t, c, disk{}) // and outlives a restart
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		mustSend(t, s, batch(queueA, 3, 3))
 		want := []string{finishedName(1, 2, time.Now())}
 		if got := names(t, dir, finishedPattern); !slices.Equal(got, want) {

@@ -2,6 +2,7 @@ package httpsink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -252,7 +253,7 @@ func TestPayload(t *testing.T) {
 		t.Fatalf("Read = %d, %v, want 4", n, err)
 	}
 	p.release()
-	if n, err := again.Read(four); n != 0 || err != errReleased {
+	if n, err := again.Read(four); n != 0 || !errors.Is(err, errReleased) {
 		t.Errorf("Read after release = %d, %v, want %v", n, err, errReleased)
 	}
 }

@@ -144,7 +144,7 @@ func (s *sink) tlsRefusal(ctx context.Context) error {
 	if err == nil {
 		defer conn.Close()
 		deadline, _ := ctx.Deadline()
-		conn.SetReadDeadline(deadline)
+		_ = conn.SetReadDeadline(deadline) // it fails only on a closed connection, and so does the read
 		_, err = conn.Read(make([]byte, 1))
 	}
 	if err == nil || tlsHint(err) == "" {

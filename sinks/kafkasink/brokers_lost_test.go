@@ -2,6 +2,7 @@ package kafkasink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -126,7 +127,7 @@ func TestCloseCutsConnections(t *testing.T) {
 	s := openSink(t, []string{address}, func(c *Config) { c.Timeout = config.Duration(time.Minute) })
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	if err := s.Send(ctx, batch(1, `{"a":1}`)); err != context.DeadlineExceeded {
+	if err := s.Send(ctx, batch(1, `{"a":1}`)); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Send = %v, want the caller's own %v", err, context.DeadlineExceeded)
 	}
 	if err := s.Close(context.Background()); err != nil {

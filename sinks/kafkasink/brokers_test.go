@@ -155,7 +155,7 @@ func (c *brokerConn) Write(p []byte) (int, error) {
 	lose := c.brokers.loseAnswer
 	c.brokers.mu.Unlock()
 	if produce && lose {
-		c.Conn.Close()
+		c.Close()
 		return 0, net.ErrClosed
 	}
 	return c.Conn.Write(p)

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter"
+)
+
+// defaultDataDir is where everything lies that docket keeps when it runs without
+// a configuration file.
+const defaultDataDir = "./docket-data"
+
+// configFlags are the flags that say which configuration a command is about.
+type configFlags struct {
+	file string
+	data string
+}
+
+func (f *configFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.file, "file", "f", "", "configuration file; without it the built-in configuration")
+	cmd.Flags().StringVar(&f.data, "data", defaultDataDir, "directory of the built-in configuration")
+}
+
+func (f *configFlags) load() (*exporter.Config, error) {
+	if f.file != "" && f.data != defaultDataDir {
+		return nil, errors.New("--file and --data exclude each other: the file names its own directories")
+	}
+	return loadConfig(f.file, f.data)
+}
+
+// loadConfig returns the configuration in file, or the built-in one below data
+// when file is empty. Everything that is wrong with it is in the error.
+func loadConfig(file, data string) (*exporter.Config, error) {
+	if file == "" {
+		cfg, problems := exporter.DefaultConfig(data, kinds())
+		if len(problems) > 0 {
+			return nil, &configError{file: "built-in configuration in " + data, problems: problems}
+		}
+		return cfg, nil
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, &configError{err: fmt.Errorf("docket: read configuration: %w", err)}
+	}
+	cfg, problems := exporter.Load(text, kinds())
+	if len(problems) > 0 {
+		return nil, &configError{file: file, problems: problems}
+	}
+	return cfg, nil
+}
+
+// configError is a configuration that cannot be used: err, or the problems in it.
+type configError struct {
+	err      error
+	file     string
+	problems config.Problems
+}
+
+// Error lists the problems, one a line, in the form that editors follow.
+func (e *configError) Error() string {
+	if e.err != nil {
+		return e.err.Error()
+	}
+	lines := make([]string, len(e.problems))
+	for i, p := range e.problems {
+		lines[i] = e.line(p)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e *configError) Unwrap() error { return e.err }
+
+func (e *configError) line(p config.Problem) string {
+	place := e.file
+	if p.Line > 0 {
+		place = fmt.Sprintf("%s:%d", e.file, p.Line)
+	}
+	if p.Path != "" {
+		place += ": " + p.Path
+	}
+	return place + ": " + p.Text
+}

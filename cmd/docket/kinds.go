@@ -1,0 +1,49 @@
+package main
+
+import (
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink"
+	"github.com/docket-export/docket/sinks/httpsink"
+	"github.com/docket-export/docket/sinks/kafkasink"
+	"github.com/docket-export/docket/sinks/stdoutsink"
+	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/streamsource"
+)
+
+// kinds lists the sources and sinks of this program, in the order in which
+// messages name them.
+func kinds() exporter.Kinds {
+	return exporter.Kinds{
+		Sources: sources.Registry{
+			streamsource.Definition,
+		},
+		Sinks: sinks.Registry{
+			filesink.Definition,
+			httpsink.Definition,
+			kafkasink.Definition,
+			stdoutsink.Definition,
+		},
+	}
+}
+
+// socketPath is where producers reach the first source that has a Unix domain
+// socket; "" when there is none.
+func socketPath(cfg *exporter.Config) string {
+	for _, s := range cfg.Sources {
+		if c, ok := s.Config.(*streamsource.Config); ok {
+			return c.Path
+		}
+	}
+	return ""
+}
+
+// exportDirectory is where the first file sink writes; "" when there is none.
+func exportDirectory(cfg *exporter.Config) string {
+	for _, s := range cfg.Sinks {
+		if c, ok := s.Config.(*filesink.Config); ok {
+			return c.Directory
+		}
+	}
+	return ""
+}

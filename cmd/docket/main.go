@@ -1,0 +1,83 @@
+// Command docket is the sidecar that takes decision logs in, keeps them on disk
+// and delivers them to its sinks, and the command line around it.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes of every command.
+const (
+	exitOK     = 0
+	exitFailed = 1 // failed while running
+	exitUsage  = 2 // usage or configuration
+)
+
+func main() {
+	ctx, stop := untilSignal(context.Background())
+	code := execute(ctx, newRoot(), os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+// untilSignal returns a context that the first SIGTERM or SIGINT ends. A second
+// one ends the process: whoever sends it does not want to wait.
+func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
+	go func() {
+		<-signals
+		cancel(errInterrupted)
+		<-signals
+		os.Exit(exitFailed)
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+var errInterrupted = errors.New("interrupted")
+
+// execute runs the command that the arguments select, says on w what went wrong
+// and returns the exit code.
+func execute(ctx context.Context, root *cobra.Command, w io.Writer) int {
+	cmd, err := root.ExecuteContextC(ctx)
+	if err == nil {
+		return exitOK
+	}
+	var failed *failedError
+	var misconfigured *configError
+	switch {
+	case errors.As(err, &misconfigured):
+		fmt.Fprintln(w, err)
+		return exitUsage
+	case errors.As(err, &failed):
+		fmt.Fprintf(w, "docket %s: %v\n", cmd.Name(), err)
+		return exitFailed
+	}
+	fmt.Fprintf(w, "docket: %v\nRun '%s --help'\n", err, cmd.CommandPath())
+	return exitUsage
+}
+
+// failedError is what went wrong once a command was at work. Every other error,
+// cobra's own ones among them, is about how the command was called.
+type failedError struct{ err error }
+
+func (e *failedError) Error() string { return e.err.Error() }
+
+func (e *failedError) Unwrap() error { return e.err }
+
+// failed marks err as a failure while running; nil stays nil.
+func failed(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &failedError{err}
+}

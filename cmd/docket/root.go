@@ -1,0 +1,74 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+)
+
+// newRoot returns the command line. It prints no errors itself: execute does.
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "docket",
+		Short: "Keep every decision of a policy engine, and deliver it",
+		Long: `docket takes decision logs in over a Unix domain socket, puts each record on disk
+before it says so, and delivers it to Kafka, HTTP and file sinks until each of
+them has taken it.
+
+Try it in two terminals:
+
+  docket run
+  echo '{"decision":"deny"}' | docket send`,
+		SilenceErrors:     true,
+		SilenceUsage:      true,
+		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+	}
+	root.AddCommand(
+		newRun(),
+		newCheck(),
+		newConfig(),
+		newSend(),
+		newStatus(),
+		newVersion(),
+	)
+	return root
+}
+
+// noArgs refuses arguments beside flags, with a text that fits commands without
+// subcommands.
+func noArgs(_ *cobra.Command, args []string) error {
+	if len(args) > 0 {
+		return fmt.Errorf("unexpected argument %q", args[0])
+	}
+	return nil
+}
+
+// choice is a flag that takes one of a few words.
+type choice struct {
+	value string
+	words []string
+}
+
+// Set is part of pflag.Value.
+func (c *choice) Set(s string) error {
+	if !slices.Contains(c.words, s) {
+		return fmt.Errorf("must be one of %s", strings.Join(c.words, ", "))
+	}
+	c.value = s
+	return nil
+}
+
+// String is part of pflag.Value.
+func (c *choice) String() string { return c.value }
+
+// Type is part of pflag.Value; help texts show it.
+func (c *choice) Type() string { return strings.Join(c.words, "|") }
+
+// outputFlag adds -o to cmd; the first word is the default.
+func outputFlag(cmd *cobra.Command, words ...string) *choice {
+	c := &choice{value: words[0], words: words}
+	cmd.Flags().VarP(c, "output", "o", "form of the output")
+	return c
+}

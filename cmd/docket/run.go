@@ -1,0 +1,93 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/exporter"
+)
+
+func newRun() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Take records in, keep them on disk and deliver them",
+		Long: `run is the sidecar. It takes records in from its sources, puts each on disk before it
+says so, and delivers them to every sink.
+
+Without -f everything lies below ./docket-data: the socket, the queue and a file
+export, with the status on 127.0.0.1:9464.
+
+SIGTERM or SIGINT stops it: what is queued is delivered for at most
+shutdown.drainTimeout, the rest is kept for the next start. A second signal ends
+it at once. Nothing stored is lost either way.`,
+		Example: `  docket run                       try it out
+  docket run -f docket.yaml`,
+		Args: noArgs,
+	}
+	var flags configFlags
+	flags.add(cmd)
+	format := &choice{words: []string{"text", "json"}}
+	cmd.Flags().Var(format, "log-format", "form of the log (default text on a terminal, json otherwise)")
+	level := &choice{value: "info", words: []string{"debug", "info", "warn", "error"}}
+	cmd.Flags().Var(level, "log-level", "least level that is logged")
+
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.load()
+		if err != nil {
+			return err
+		}
+		log := newLog(os.Stderr, format.value, level.value)
+		if warning := volatileWarning(cfg.Queue.Directory); warning != "" {
+			log.Warn("queue directory: " + warning)
+		}
+		if flags.file == "" && isTerminal(os.Stderr) {
+			printBanner(os.Stderr, flags.data, cfg)
+		}
+		e, err := exporter.New(cfg, exporter.Options{Log: log, Version: thisBuild().Version})
+		if err != nil {
+			return failed(err)
+		}
+		return failed(e.Run(cmd.Context()))
+	}
+	return cmd
+}
+
+// newLog returns the log of a running exporter. The words are those of the flags;
+// without a format it depends on who reads w.
+func newLog(w io.Writer, format, level string) *slog.Logger {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		panic(err) // the flag takes only levels
+	}
+	options := &slog.HandlerOptions{Level: least}
+	if format == "json" || format == "" && !isTerminal(w) {
+		return slog.New(slog.NewJSONHandler(w, options))
+	}
+	return slog.New(slog.NewTextHandler(w, options))
+}
+
+// printBanner tells a person who tries docket out where things are.
+func printBanner(w io.Writer, data string, cfg *exporter.Config) {
+	flag := ""
+	if data != defaultDataDir {
+		flag = " --data " + data
+	}
+	fmt.Fprintf(w, `docket runs with its built-in configuration; see: docket config%[3]s
+
+  socket  %[1]s
+  export  %[2]s
+  status  http://%[4]s/status
+
+Try, in another terminal:
+
+  echo '{"decision":"deny"}' | docket send%[3]s
+  docket status
+
+Ctrl-C stops it.
+
+`, socketPath(cfg), exportDirectory(cfg), flag, cfg.Admin.Address)
+}

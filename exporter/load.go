@@ -1,0 +1,349 @@
+package exporter
+
+import (
+	_ "embed" // default.yaml
+	"fmt"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sources"
+)
+
+// The head of every configuration file.
+const (
+	apiVersion = "docket.dev/v1alpha1"
+	kind       = "Exporter"
+)
+
+// Kinds are the sources and sinks that a configuration can name.
+type Kinds struct {
+	Sources sources.Registry
+	Sinks   sinks.Registry
+}
+
+// document is a configuration file as it is written. Reading it, sources and
+// sinks stay nodes until their kind is known.
+type document[Source, Sink any] struct {
+	APIVersion string         `yaml:"apiVersion"`
+	Kind       string         `yaml:"kind"`
+	Sources    []Source       `yaml:"sources"`
+	Queue      QueueConfig    `yaml:"queue"`
+	Sinks      []Sink         `yaml:"sinks"`
+	Admin      AdminConfig    `yaml:"admin"`
+	Shutdown   ShutdownConfig `yaml:"shutdown"`
+	Limits     LimitsConfig   `yaml:"limits"`
+}
+
+// sourceEntry is one item of "sources". Section holds the key of its kind.
+type sourceEntry[Section any] struct {
+	Name    string             `yaml:"name"`
+	Section map[string]Section `yaml:",rest"`
+}
+
+// sinkEntry is one item of "sinks".
+type sinkEntry[Section any] struct {
+	Name    string             `yaml:"name"`
+	Batch   sinks.BatchLimits  `yaml:"batch"`
+	Retry   RetryConfig        `yaml:"retry"`
+	Stamp   bool               `yaml:"stamp"`
+	From    From               `yaml:"from"`
+	Retire  bool               `yaml:"retire"`
+	Section map[string]Section `yaml:",rest"`
+}
+
+// The keys of an entry beside that of its kind.
+var (
+	sourceKeys = []string{"name"}
+	sinkKeys   = []string{"name", "batch", "retry", "stamp", "from", "retire"}
+)
+
+// Load reads a configuration file. It reports everything that is wrong with it,
+// in the order of lines; the Config is nil then. Disk and network are not
+// touched: whether a directory can be written is for Run to find out.
+func Load(data []byte, kinds Kinds) (*Config, config.Problems) {
+	root, problems := config.Parse(data)
+	if root.IsZero() {
+		return nil, problems
+	}
+	doc := document[config.Node, config.Node]{
+		Queue:    defaultQueue(),
+		Admin:    defaultAdmin(),
+		Shutdown: defaultShutdown(),
+		Limits:   defaultLimits(),
+	}
+	l := loader{kinds: kinds, problems: append(problems, root.Decode(&doc)...)}
+	l.cfg = Config{Queue: doc.Queue, Admin: doc.Admin, Shutdown: doc.Shutdown, Limits: doc.Limits}
+	l.check(checkHead(doc.APIVersion, doc.Kind))
+	l.check(l.cfg.validateSections())
+	l.loadSources(doc.Sources)
+	l.loadSinks(doc.Sinks)
+	if len(l.problems) > 0 {
+		return nil, root.Locate(l.problems)
+	}
+	return &l.cfg, nil
+}
+
+func checkHead(version, kindOfFile string) config.Problems {
+	var p config.Problems
+	p.Check("apiVersion", config.Choice(version, apiVersion))
+	p.Check("kind", config.Choice(kindOfFile, kind))
+	return p
+}
+
+// loader gathers a Config and what is wrong with it.
+type loader struct {
+	kinds    Kinds
+	cfg      Config
+	problems config.Problems
+}
+
+// check adds what a check has found, save what only follows from a known problem:
+// a value that could not be read is not missing as well.
+func (l *loader) check(found config.Problems) {
+	for _, f := range found {
+		if !slices.ContainsFunc(l.problems, func(p config.Problem) bool { return p.Path == f.Path }) {
+			l.problems = append(l.problems, f)
+		}
+	}
+}
+
+func (l *loader) loadSources(entries []config.Node) {
+	if len(entries) == 0 {
+		l.check(config.Problems{{Path: "sources", Text: "needs at least one source"}})
+	}
+	names, sockets := make(claims), make(claims)
+	for _, entry := range entries {
+		var e sourceEntry[config.Node]
+		if !l.decodeEntry(entry, &e) {
+			continue
+		}
+		l.check(checkName(entry.Path(), e.Name, names))
+
+		source := SourceConfig{Name: e.Name}
+		for _, definition := range presentKinds(l, entry, l.kinds.Sources, sourceKeys) {
+			source.Kind, source.Config = definition.Kind, definition.NewConfig()
+			section := e.Section[definition.Kind]
+			l.loadSection(section, source.Config)
+			l.checkSocket(section, sockets)
+		}
+		l.cfg.Sources = append(l.cfg.Sources, source)
+	}
+}
+
+func (l *loader) loadSinks(entries []config.Node) {
+	if len(entries) == 0 {
+		l.check(config.Problems{{Path: "sinks", Text: "needs at least one sink"}})
+	}
+	names, directories := make(claims), make(claims)
+	for _, entry := range entries {
+		e := sinkEntry[config.Node]{Batch: l.batchDefault(entry), Retry: defaultRetry(), From: Oldest}
+		if !l.decodeEntry(entry, &e) {
+			continue
+		}
+		sink := SinkConfig{Name: e.Name, Batch: e.Batch, Retry: e.Retry, Stamp: e.Stamp, From: e.From, Retire: e.Retire}
+		l.check(checkName(entry.Path(), e.Name, names))
+		l.check(sink.validate().In(entry.Path()))
+		for _, definition := range presentKinds(l, entry, l.kinds.Sinks, sinkKeys) {
+			sink.Kind, sink.Config = definition.Kind, definition.NewConfig()
+			section := e.Section[definition.Kind]
+			l.loadSection(section, sink.Config)
+			l.checkDirectory(section, directories)
+		}
+		l.cfg.Sinks = append(l.cfg.Sinks, sink)
+	}
+}
+
+// batchDefault is that of the sink's kind, which is not known otherwise before
+// the entry has been decoded.
+func (l *loader) batchDefault(entry config.Node) sinks.BatchLimits {
+	for _, key := range entry.Keys() {
+		if definition, ok := l.kinds.Sinks.Lookup(key); ok {
+			return definition.Batch
+		}
+	}
+	return sinks.DefaultBatch()
+}
+
+// decodeEntry reads an item of a list. It is false when that is no mapping: there
+// is nothing more to be said about it then.
+func (l *loader) decodeEntry(entry config.Node, into any) bool {
+	if entry.IsZero() {
+		return false // null, which was reported with the list
+	}
+	problems := entry.Decode(into)
+	l.problems = append(l.problems, problems...)
+	return !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Path == entry.Path() })
+}
+
+// loadSection reads the section of one kind and checks it.
+func (l *loader) loadSection(section config.Node, into interface{ Validate() config.Problems }) {
+	l.problems = append(l.problems, section.Decode(into)...)
+	l.check(into.Validate().In(section.Path()))
+}
+
+// presentKinds returns the definitions whose key is in entry, in the order of the
+// file, and reports when that is not exactly one. A key that is neither that of a
+// kind nor known is a problem.
+func presentKinds[D config.Keyed](l *loader, entry config.Node, kinds config.Registry[D], known []string) []D {
+	var present []D
+	var keys []string // of present
+	misspelt := false
+	for _, key := range entry.Keys() {
+		if slices.Contains(known, key) {
+			continue
+		}
+		if definition, ok := kinds.Lookup(key); ok {
+			present, keys = append(present, definition), append(keys, key)
+			continue
+		}
+		l.problems = append(l.problems, config.UnknownKey(entry, key, slices.Concat(known, kinds.Keys())))
+		// A section was meant to be the kind. To say that there is none would
+		// report one mistake twice.
+		section, _ := entry.Get(key)
+		misspelt = misspelt || len(section.Keys()) > 0
+	}
+	switch {
+	case len(present) == 0 && !misspelt:
+		l.check(config.Problems{entry.Problemf("needs one of: %s", strings.Join(kinds.Keys(), ", "))})
+	case len(present) > 1:
+		l.check(config.Problems{entry.Problemf("has both %s: give each an entry of its own", strings.Join(keys, " and "))})
+	}
+	return present
+}
+
+// nameForm is that of a DNS label: names stand in metrics and file names.
+var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+
+func checkName(entry, name string, names claims) config.Problems {
+	var p config.Problems
+	path := entry + ".name"
+	switch owner, taken := names[name]; {
+	case name == "":
+		p.Addf(path, "is required")
+	case !nameForm.MatchString(name):
+		p.Addf(path, "must be lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends")
+	case taken:
+		p.Addf(path, "must be unique: %s has this name", owner)
+	default:
+		names[name] = entry
+	}
+	return p
+}
+
+// claims maps what only one part may have to the path of the part that has it.
+type claims map[string]string
+
+// checkSocket reports a socket that another source listens on: the later one
+// would take it away. By convention a source has it at the key "path".
+func (l *loader) checkSocket(section config.Node, sockets claims) {
+	socket, at := pathAt(section, "path")
+	if socket == "" {
+		return
+	}
+	if owner, taken := sockets[socket]; taken {
+		l.check(config.Problems{at.Problemf("must be unique: %s has this path", owner)})
+		return
+	}
+	sockets[socket] = section.Path()
+}
+
+// checkDirectory reports a directory that another sink writes to, or that touches
+// the queue's. By convention a sink that owns a directory has it at the key
+// "directory".
+func (l *loader) checkDirectory(section config.Node, directories claims) {
+	dir, at := pathAt(section, "directory")
+	if dir == "" {
+		return
+	}
+	if q := l.cfg.Queue.Directory; q != "" && (inside(dir, absolute(q)) || inside(absolute(q), dir)) {
+		l.check(config.Problems{at.Problemf("must be apart from queue.directory: neither may lie in the other")})
+		return
+	}
+	if owner, taken := directories[dir]; taken {
+		l.check(config.Problems{at.Problemf("must be unique: %s has this directory", owner)})
+		return
+	}
+	directories[dir] = section.Path()
+}
+
+// pathAt returns the path of the file system at key of section, absolute, and
+// where it stands; "" when there is none.
+func pathAt(section config.Node, key string) (string, config.Node) {
+	at, _ := section.Get(key)
+	var path string
+	if problems := at.Decode(&path); len(problems) > 0 || path == "" {
+		return "", at // reported when the section was read
+	}
+	return absolute(path), at
+}
+
+// absolute makes paths comparable. Links are not followed: that would touch the
+// disk.
+func absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return filepath.Clean(path) // the working directory is gone
+}
+
+// inside reports whether path is dir or below it.
+func inside(path, dir string) bool {
+	rel, err := filepath.Rel(dir, path)
+	return err == nil && filepath.IsLocal(rel)
+}
+
+//go:embed default.yaml
+var defaultYAML string
+
+// DefaultConfig returns the embedded configuration with everything below dataDir:
+// a socket, the queue and a file export. A problem means that dataDir cannot be
+// used: it is not text, or makes the path of the socket too long.
+func DefaultConfig(dataDir string, kinds Kinds) (*Config, config.Problems) {
+	if !utf8.ValidString(dataDir) {
+		return nil, config.Problems{{Text: "the data directory must have a name in UTF-8"}}
+	}
+	quoted := strconv.Quote(filepath.Clean(dataDir))
+	text := strings.ReplaceAll(defaultYAML, "DATA", quoted[1:len(quoted)-1])
+	return Load([]byte(text), kinds)
+}
+
+// YAML returns c as a configuration file in which every default is written out.
+// Load makes an equal Config of it. It holds no secret, only the paths of files.
+func (c *Config) YAML() ([]byte, error) {
+	doc := document[sourceEntry[sources.Config], sinkEntry[sinks.Config]]{
+		APIVersion: apiVersion,
+		Kind:       kind,
+		Queue:      c.Queue,
+		Admin:      c.Admin,
+		Shutdown:   c.Shutdown,
+		Limits:     c.Limits,
+	}
+	for _, s := range c.Sources {
+		doc.Sources = append(doc.Sources, sourceEntry[sources.Config]{
+			Name:    s.Name,
+			Section: map[string]sources.Config{s.Kind: s.Config},
+		})
+	}
+	for _, s := range c.Sinks {
+		doc.Sinks = append(doc.Sinks, sinkEntry[sinks.Config]{
+			Name:    s.Name,
+			Batch:   s.Batch,
+			Retry:   s.Retry,
+			Stamp:   s.Stamp,
+			From:    s.From,
+			Retire:  s.Retire,
+			Section: map[string]sinks.Config{s.Kind: s.Config},
+		})
+	}
+	text, err := config.Encode(doc)
+	if err != nil {
+		return nil, fmt.Errorf("configuration as YAML: %w", err)
+	}
+	return text, nil
+}
