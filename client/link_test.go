@@ -1,0 +1,131 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/decision/stream"
+)
+
+// What the exporter may not say ends the connection, and counts for nothing.
+func TestExporterThatTalksNonsense(t *testing.T) {
+	const answer = `{"docket":{"version":1,"acked":0}}` + "\n"
+	for name, test := range map[string]struct{ says, want string }{
+		"nothing":              {"", "the exporter closed the connection"},
+		"not JSON":             {"hello\n", "not valid JSON"},
+		"another version":      {`{"docket":{"version":2,"acked":0}}` + "\n", "version 2 is not supported"},
+		"an ack at once":       {`{"ack":1}` + "\n", "answered with stream.Ack"},
+		"a reason":             {`{"docket":{"version":1,"error":"too many"}}` + "\n", "the exporter closed the connection: too many"},
+		"a long line":          {strings.Repeat("x", stream.MaxReply+1), "longer than"},
+		"ack of nothing":       {answer + `{"ack":3}` + "\n", "ack 3 from the exporter, which was not sent"},
+		"refusal of nothing":   {answer + `{"refused":{"seq":9,"reason":"TooLarge"}}` + "\n", "refusal of line 9"},
+		"two answers":          {answer + answer, "unexpected stream.Answer"},
+		"a reason after lines": {answer + `{"docket":{"version":1,"error":"bye"}}` + "\n", "closed the connection: bye"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			why := make(chan error, 100)
+			s, err := NewSender(SenderConfig{
+				Dial: func(context.Context) (net.Conn, error) {
+					ours, theirs := net.Pipe()
+					go func() {
+						defer theirs.Close()
+						in := bufio.NewReader(theirs)
+						if _, err := in.ReadString('\n'); err != nil {
+							return
+						}
+						go io.Copy(io.Discard, in)
+						_, _ = io.WriteString(theirs, test.says)
+					}()
+					return ours, nil
+				},
+				Disconnected: func(err error, _ time.Duration) { why <- err },
+				Acked:        func(n uint64) { t.Errorf("Acked: got %d, want none", n) },
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			send(t, s, 1, 1)
+			if err := <-why; err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("Disconnected: got %v, want %q", err, test.want)
+			}
+			ctx, cancel := context.WithCancel(context.Background())
+			cancel()
+			if left, _ := s.Close(ctx); left != 1 {
+				t.Errorf("Close: got %d left, want 1", left)
+			}
+		})
+	}
+}
+
+// scripted is a sender whose exporter greets it and then does as script says.
+func scripted(t *testing.T, config SenderConfig, script func(nc net.Conn, in *bufio.Reader)) *Sender {
+	t.Helper()
+	config.Dial = func(context.Context) (net.Conn, error) {
+		ours, theirs := net.Pipe()
+		go func() {
+			defer theirs.Close()
+			in := bufio.NewReader(theirs)
+			if _, err := in.ReadString('\n'); err != nil {
+				return
+			}
+			_, _ = theirs.Write(stream.Answer{}.Append(nil))
+			script(theirs, in)
+		}()
+		return ours, nil
+	}
+	s, err := NewSender(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// A refusal needs no ack of its own, and the order of the two does not matter.
+func TestRefusalsAloneHandleLines(t *testing.T) {
+	var acked []uint64
+	s := scripted(t, SenderConfig{Acked: func(n uint64) { acked = append(acked, n) }}, func(nc net.Conn, in *bufio.Reader) {
+		for range 3 {
+			if _, err := in.ReadString('\n'); err != nil {
+				return
+			}
+		}
+		_, _ = io.WriteString(nc, `{"refused":{"seq":2,"reason":"TooLarge"}}`+"\n"+`{"ack":1}`+"\n"+`{"refused":{"seq":3,"reason":"TooLarge"}}`+"\n")
+		_, _ = io.Copy(io.Discard, in)
+	})
+	send(t, s, 1, 3)
+	closeAll(t, s)
+	if fmt.Sprint(acked) != "[2 3]" {
+		t.Errorf("Acked: got %v, want [2 3]", acked)
+	}
+}
+
+// Lines that wait behind a write which the exporter does not read were not sent.
+func TestAckOfWhatIsNotSent(t *testing.T) {
+	const lines = 2 * writeBytes / 1000
+	queued := make(chan struct{})
+	why := make(chan error, 100)
+	s := scripted(t, SenderConfig{Disconnected: func(err error, _ time.Duration) { why <- err }}, func(nc net.Conn, in *bufio.Reader) {
+		<-queued
+		_, _ = nc.Write(stream.Ack{Through: lines}.Append(nil))
+	})
+	for range lines {
+		if err := s.Send(within(t), []byte(strings.Repeat("x", 999))); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(queued)
+	if err := <-why; err == nil || !strings.Contains(err.Error(), "which was not sent") {
+		t.Errorf("Disconnected: got %v, want an ack of what was not sent", err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if left, _ := s.Close(ctx); left != lines {
+		t.Errorf("Close: got %d left, want %d", left, lines)
+	}
+}

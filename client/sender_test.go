@@ -1,0 +1,441 @@
+package client
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/docket-export/docket/decision/stream"
+	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/streamsource"
+	"github.com/docket-export/docket/sources/streamsource/streamtest"
+)
+
+// patience bounds every wait of these tests.
+const patience = 30 * time.Second
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		runChild(dir)
+		return
+	}
+	goleak.VerifyTestMain(m)
+}
+
+// exporter is the real stream source with an intake in memory, which can die and
+// come back at the same path.
+type exporter struct {
+	*streamtest.Intake
+	t     *testing.T
+	path  string
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func newExporter(t *testing.T) *exporter {
+	e := &exporter{t: t, path: filepath.Join(t.TempDir(), "s")}
+	e.start(nil)
+	t.Cleanup(func() {
+		e.Release()
+		e.end()
+	})
+	return e
+}
+
+// start serves with an intake that has settled lines before.
+func (e *exporter) start(lines []streamtest.Line) {
+	e.t.Helper()
+	e.Intake = streamtest.New()
+	e.Restore(lines)
+	e.ended = make(chan error, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	in, ready := e.Intake, make(chan struct{})
+	go func() { e.ended <- newSource(e.path).Run(ctx, in, func() { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-e.ended:
+		e.t.Fatalf("Run: %v", err)
+	}
+}
+
+func newSource(path string) sources.Source {
+	c := &streamsource.Config{Path: path, Mode: "0600"}
+	return c.New(sources.Env{Name: "test", MaxRecordBytes: 1 << 20, Log: slog.New(slog.DiscardHandler)})
+}
+
+func (e *exporter) end() {
+	e.t.Helper()
+	e.stop()
+	if err := <-e.ended; err != nil {
+		e.t.Errorf("Run: %v", err)
+	}
+	e.Close()
+}
+
+// crash forgets what is not settled, and ends. It returns what is.
+func (e *exporter) crash() []streamtest.Line {
+	e.t.Helper()
+	e.Crash()
+	e.end()
+	return e.Lines()
+}
+
+func (e *exporter) await(what string, done func() bool) {
+	e.t.Helper()
+	if err := e.Wait(within(e.t), done); err != nil {
+		e.t.Fatalf("never came: %s; lines %d, pending %d", what, len(e.Lines()), e.Pending())
+	}
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (e *exporter) sender(config SenderConfig) *Sender {
+	e.t.Helper()
+	config.Address = "unix://" + e.path
+	s, err := NewSender(config)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, _ = s.Close(ctx)
+	})
+	return s
+}
+
+func line(n int) []byte { return fmt.Appendf(nil, `{"n":%d}`, n) }
+
+func send(t *testing.T, s *Sender, from, to int) {
+	t.Helper()
+	for n := from; n <= to; n++ {
+		if err := s.Send(within(t), line(n)); err != nil {
+			t.Fatalf("Send %d: %v", n, err)
+		}
+	}
+}
+
+func closeAll(t *testing.T, s *Sender) {
+	t.Helper()
+	if left, err := s.Close(within(t)); left != 0 || err != nil {
+		t.Fatalf("Close: got %d left, %v, want 0, nil", left, err)
+	}
+}
+
+// checkOnce checks that lines are 1 to last, each once and in order.
+func checkOnce(t *testing.T, lines []streamtest.Line, last int) {
+	t.Helper()
+	for i, l := range lines {
+		if l.Text != string(line(i+1)) || l.Number != uint64(i+1) {
+			t.Fatalf("settled line %d: got number %d, %s", i+1, l.Number, l.Text)
+		}
+	}
+	if len(lines) != last {
+		t.Fatalf("settled lines: got %d, want %d", len(lines), last)
+	}
+}
+
+func TestSendAndClose(t *testing.T) {
+	e := newExporter(t)
+	var acked uint64
+	s := e.sender(SenderConfig{Acked: func(n uint64) { acked = n }})
+	reused := make([]byte, 0, 64)
+	for n := 1; n <= 10000; n++ {
+		reused = append(reused[:0], line(n)...)
+		if err := s.Send(within(t), reused); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Flush(within(t)); err != nil {
+		t.Fatalf("Flush: %v", err)
+	}
+	checkOnce(t, e.Lines(), 10000)
+	closeAll(t, s)
+	if acked != 10000 {
+		t.Errorf("Acked: got %d, want 10000", acked)
+	}
+	if got, want := s.Stats(), (Stats{Sent: 10000, Handled: 10000, Connections: 1}); got != want {
+		t.Errorf("Stats: got %+v, want %+v", got, want)
+	}
+	if err := s.Send(within(t), line(1)); !errors.Is(err, ErrClosed) {
+		t.Errorf("Send after Close: got %v, want ErrClosed", err)
+	}
+	closeAll(t, s)
+}
+
+func TestFlushWaitsForTheExporter(t *testing.T) {
+	e := newExporter(t)
+	e.Hold()
+	s := e.sender(SenderConfig{})
+	send(t, s, 1, 3)
+	e.await("3 pending lines", func() bool { return e.Pending() == 3 })
+	e.Settle(2)
+	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+	defer cancel()
+	if err := s.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Fatalf("Flush with a line pending: got %v, want deadline exceeded", err)
+	}
+	ctx, cancel = context.WithCancel(context.Background())
+	cancel()
+	if left, err := s.Close(ctx); left != 1 || !errors.Is(err, context.Canceled) {
+		t.Errorf("Close: got %d left, %v, want 1, canceled", left, err)
+	}
+}
+
+func TestSendBlocksOnlyWhileTheWindowIsFull(t *testing.T) {
+	for name, config := range map[string]SenderConfig{
+		"lines": {MaxInFlightLines: 4},
+		"bytes": {MaxInFlightBytes: 4*len(line(1)) + 4},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newExporter(t)
+			e.Hold()
+			s := e.sender(config)
+			send(t, s, 1, 4)
+			e.await("4 pending lines", func() bool { return e.Pending() == 4 })
+			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+			defer cancel()
+			if err := s.Send(ctx, line(5)); !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("Send into a full window: got %v, want deadline exceeded", err)
+			}
+			sent := make(chan error, 1)
+			go func() { sent <- s.Send(within(t), line(5)) }()
+			e.Settle(1)
+			if err := <-sent; err != nil {
+				t.Fatalf("Send after an ack: %v", err)
+			}
+			e.Release()
+			closeAll(t, s)
+			checkOnce(t, e.Lines(), 5)
+		})
+	}
+}
+
+func TestSendRefusesWhatHasNoPlace(t *testing.T) {
+	e := newExporter(t)
+	s := e.sender(SenderConfig{MaxInFlightBytes: 100})
+	for text, want := range map[string]string{
+		"{\"a\":1}\n":                    "newline",
+		"{\n}":                           "newline",
+		"":                               "blank",
+		" \t\r":                          "blank",
+		strings.Repeat("x", 100):         "does not fit",
+		`{"docket":{"version":1,"x":2}}`: "hello",
+	} {
+		if err := s.Send(within(t), []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("Send %.40q: got %v, want %q", text, err, want)
+		}
+	}
+	send(t, s, 1, 1)
+	closeAll(t, s)
+	checkOnce(t, e.Lines(), 1)
+}
+
+func TestRefusedLinesAreHandled(t *testing.T) {
+	e := newExporter(t)
+	var refused []string
+	s := e.sender(SenderConfig{Refused: func(r stream.Refused) {
+		refused = append(refused, fmt.Sprint(r.Seq, " ", r.Reason))
+	}})
+	for _, text := range []string{"{}", "bad", "{}", "worse"} {
+		if err := s.Send(within(t), []byte(text)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeAll(t, s)
+	if got := strings.Join(refused, ", "); got != "2 InvalidJSON, 4 InvalidJSON" {
+		t.Errorf("refused: got %s, want 2 and 4", got)
+	}
+	if st := s.Stats(); st.Refused != 2 || st.Handled != 4 {
+		t.Errorf("Stats: got %+v, want 2 refused, 4 handled", st)
+	}
+}
+
+// A second process of a named producer goes on where the first has ended.
+func TestNameThatIsKnown(t *testing.T) {
+	e := newExporter(t)
+	first := e.sender(SenderConfig{Producer: "p"})
+	send(t, first, 1, 5)
+	closeAll(t, first)
+	var acked uint64
+	second := e.sender(SenderConfig{Producer: "p", Acked: func(n uint64) { acked = n }})
+	send(t, second, 6, 8)
+	closeAll(t, second)
+	checkOnce(t, e.Lines(), 8)
+	if acked != 3 {
+		t.Errorf("Acked: got %d, want 3: it counts calls of Send", acked)
+	}
+}
+
+func TestNameThatIsTaken(t *testing.T) {
+	e := newExporter(t)
+	first := e.sender(SenderConfig{Producer: "p"})
+	send(t, first, 1, 5)
+	if err := first.Flush(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	second := e.sender(SenderConfig{Producer: "p"})
+	send(t, second, 6, 8)
+	if err := second.Flush(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	// The first finds that its next numbers are somebody else's.
+	err := first.Send(within(t), line(9))
+	if err == nil {
+		err = first.Flush(within(t))
+	}
+	if err == nil || !strings.Contains(err.Error(), "somebody else sends under this name") {
+		t.Fatalf("got %v, want that the name is taken", err)
+	}
+	if left, err := first.Close(within(t)); left > 1 || left == 1 && err == nil {
+		t.Errorf("Close: got %d left, %v", left, err)
+	}
+	closeAll(t, second)
+}
+
+func TestNewSenderChecksItsConfig(t *testing.T) {
+	for want, config := range map[string]SenderConfig{
+		"must be unix:// and an absolute path": {Address: "/run/docket.sock"},
+		`address "unix://docket.sock"`:         {Address: "unix://docket.sock"},
+		`address "tcp://h:1"`:                  {Address: "tcp://h:1"},
+		"producer must consist of":             {Address: "unix:///s", Producer: "a b"},
+		"must not be negative":                 {Address: "unix:///s", MaxInFlightLines: -1},
+	} {
+		if s, err := NewSender(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("NewSender(%+v): got %v, %v, want %q", config, s, err, want)
+		}
+	}
+	if a, b := randomID(), randomID(); a == b || len(a) != 36 || stream.CheckProducer(a) != nil {
+		t.Errorf("random names: got %q and %q", a, b)
+	}
+}
+
+// An exporter that never comes is asked again and again, ever more slowly.
+func TestPauses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refused := errors.New("nobody there")
+		var waits []time.Duration
+		s, err := NewSender(SenderConfig{
+			Dial: func(context.Context) (net.Conn, error) { return nil, refused },
+			Disconnected: func(err error, wait time.Duration) {
+				if !errors.Is(err, refused) {
+					t.Errorf("Disconnected: got %v, want %v", err, refused)
+				}
+				waits = append(waits, wait)
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.Send(context.Background(), line(1)); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(time.Hour)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		defer cancel()
+		if left, err := s.Close(ctx); left != 1 || !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Close: got %d left, %v, want 1, deadline exceeded", left, err)
+		}
+		if n := len(waits); n < 3660/5 || n > 3700/2 {
+			t.Errorf("attempts in 61 minutes: got %d, want one every 2.5 to 5 seconds", n)
+		}
+		want := firstPause
+		for i, wait := range waits {
+			if wait < want/2 || wait > want {
+				t.Fatalf("pause %d: got %v, want %v to %v", i+1, wait, want/2, want)
+			}
+			want = min(2*want, lastPause)
+		}
+	})
+}
+
+func TestManyGoroutinesSend(t *testing.T) {
+	e := newExporter(t)
+	s := e.sender(SenderConfig{MaxInFlightBytes: 10000})
+	var wg sync.WaitGroup
+	for g := range 8 {
+		wg.Go(func() {
+			for n := range 500 {
+				if err := s.Send(within(t), fmt.Appendf(nil, `{"g":%d,"n":%d}`, g, n)); err != nil {
+					t.Errorf("Send: %v", err)
+				}
+			}
+		})
+	}
+	wg.Wait()
+	closeAll(t, s)
+	seen := map[string]bool{}
+	for _, l := range e.Lines() {
+		seen[l.Text] = true
+	}
+	if len(e.Lines()) != 4000 || len(seen) != 4000 {
+		t.Errorf("settled lines: got %d, %d different, want 4000", len(e.Lines()), len(seen))
+	}
+}
+
+func BenchmarkSender(b *testing.B) {
+	path := filepath.Join(b.TempDir(), "s")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer ln.Close()
+	go ackAll(ln)
+	s, err := NewSender(SenderConfig{Address: "unix://" + path})
+	if err != nil {
+		b.Fatal(err)
+	}
+	record := []byte(`{"message":"` + strings.Repeat("x", 1010) + `"}`)
+	ctx := context.Background()
+	b.SetBytes(int64(len(record)))
+	b.ReportAllocs()
+	for b.Loop() {
+		if err := s.Send(ctx, record); err != nil {
+			b.Fatal(err)
+		}
+	}
+	if left, err := s.Close(ctx); left > 0 || err != nil {
+		b.Fatal(left, err)
+	}
+}
+
+// ackAll is an exporter that only counts.
+func ackAll(ln net.Listener) {
+	nc, err := ln.Accept()
+	if err != nil {
+		return
+	}
+	defer nc.Close()
+	in := bufio.NewReader(nc)
+	if _, err := in.ReadString('\n'); err != nil {
+		return
+	}
+	_, _ = nc.Write(stream.Answer{}.Append(nil))
+	buf, n := make([]byte, 256<<10), uint64(0)
+	for {
+		got, err := in.Read(buf)
+		if err != nil {
+			return
+		}
+		n += uint64(bytes.Count(buf[:got], newline))
+		_, _ = nc.Write(stream.Ack{Through: n}.Append(nil))
+	}
+}

@@ -1,0 +1,212 @@
+package streamsource
+
+import (
+	"context"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/docket-export/docket/decision/stream"
+	"github.com/docket-export/docket/sources"
+)
+
+const (
+	// maxUnanswered bounds what one connection can make the exporter remember:
+	// lines whose fate is open, and refusals that the producer has not read.
+	// 16,384 lines of 1 KiB are more than two commits of the largest size.
+	maxUnanswered = 16 << 10
+	// Refusals are written in pieces of about this size.
+	answerBytes = 64 << 10
+	// linger is how long the last answers may be stuck before a producer that
+	// does not read them is left. Before the end there is no such limit: a
+	// stalled producer costs one goroutine and its buffers.
+	linger = 30 * time.Second
+)
+
+// answers is the way back to one producer: it turns receipts into lines and
+// writes them from a goroutine of its own, so that a producer that does not read
+// holds up nobody but itself. What is settled while a write is under way is
+// written together with the next.
+type answers struct {
+	nc   net.Conn
+	wake chan struct{} // to the writer: there is something to write
+	room chan struct{} // to the reader: there may be room
+	done chan struct{} // closed when the writer has ended
+
+	mu        sync.Mutex
+	submitted uint64            // number of the last line handed to the session
+	settled   uint64            // every line up to here is settled
+	owed      bool              // a receipt came after the last ack
+	refused   []sources.Refusal // settled, not yet taken by the writer
+	unwritten int               // refusals taken and not yet written
+	ending    bool              // no more lines will be submitted
+	ended     bool              // nothing more will be settled: write what is owed and end
+	closing   []byte            // the very last line
+	failed    bool              // the producer takes no answers any more
+}
+
+// newAnswers returns the answers to lines numbered from next on.
+func newAnswers(nc net.Conn, next uint64) *answers {
+	return &answers{
+		nc:        nc,
+		wake:      make(chan struct{}, 1),
+		room:      make(chan struct{}, 1),
+		done:      make(chan struct{}),
+		submitted: next - 1,
+		settled:   next - 1,
+	}
+}
+
+// start begins to write, the answer to the hello first.
+func (a *answers) start(acked uint64) {
+	a.mu.Lock()
+	a.settled = max(a.settled, acked)
+	a.mu.Unlock()
+	go a.write(stream.Answer{Acked: acked}.Append(nil))
+}
+
+// settle takes a receipt. It does not block.
+func (a *answers) settle(r sources.Receipt) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.settled = max(a.settled, r.Through)
+	if !a.failed && !a.ended {
+		a.owed = true
+		a.refused = append(a.refused, r.Refused...)
+	}
+	notify(a.wake)
+	notify(a.room)
+}
+
+// reserve waits until n more lines may be submitted, or ctx or stop is done.
+// That is at once unless lines are refused faster than the producer reads about
+// it, or a great many are not settled yet.
+func (a *answers) reserve(ctx, stop context.Context, n int) error {
+	for !a.tryReserve(n) {
+		select {
+		case <-a.room:
+		case <-stop.Done():
+			return errStopping
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (a *answers) tryReserve(n int) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	open := len(a.refused) + a.unwritten + n
+	if a.submitted > a.settled {
+		open += int(a.submitted - a.settled)
+	}
+	if open > maxUnanswered {
+		return false
+	}
+	a.submitted += uint64(n)
+	return true
+}
+
+// expire ends the patience with a producer that does not read. It is called
+// when no more lines will be submitted.
+func (a *answers) expire() {
+	a.mu.Lock()
+	a.ending = true
+	a.mu.Unlock()
+	a.setDeadline()
+}
+
+// finish writes what is owed and then closing, and waits until that is done.
+func (a *answers) finish(closing []byte) {
+	a.mu.Lock()
+	a.ended, a.closing = true, closing
+	a.mu.Unlock()
+	notify(a.wake)
+	<-a.done
+}
+
+// write is the writing goroutine.
+func (a *answers) write(first []byte) {
+	defer close(a.done)
+	for buf, last := first, false; ; {
+		if len(buf) > 0 {
+			a.setDeadline()
+			if _, err := a.nc.Write(buf); err != nil {
+				a.fail()
+				return
+			}
+			a.written()
+		}
+		if last {
+			return
+		}
+		if buf, last = a.take(buf[:0]); len(buf) == 0 && !last {
+			<-a.wake
+		}
+	}
+}
+
+// take appends the next lines to write to buf. An ack never overtakes the
+// refusal of a line that it covers, nor a refusal its turn. last says that
+// nothing comes after these lines.
+func (a *answers) take(buf []byte) (lines []byte, last bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	n := 0
+	for n < len(a.refused) && a.refused[n].Number <= a.settled && len(buf) < answerBytes {
+		r := a.refused[n]
+		buf = stream.Refused{Seq: r.Number, Reason: string(r.Reason), Detail: r.Detail}.Append(buf)
+		n++
+	}
+	a.unwritten = n
+	if a.refused = a.refused[n:]; len(a.refused) == 0 {
+		a.refused = nil // a burst of refusals is not remembered for ever
+	} else if a.refused[0].Number <= a.settled {
+		return buf, false
+	}
+	if a.owed {
+		buf = stream.Ack{Through: a.settled}.Append(buf)
+		a.owed = false
+	}
+	if a.ended {
+		buf = append(buf, a.closing...)
+	}
+	return buf, a.ended
+}
+
+func (a *answers) written() {
+	a.mu.Lock()
+	a.unwritten = 0
+	a.mu.Unlock()
+	notify(a.room)
+}
+
+// fail gives up answering. The lines that still arrive are taken all the same:
+// a producer that died after it sent them cannot send them again.
+func (a *answers) fail() {
+	a.mu.Lock()
+	a.failed, a.owed = true, false
+	a.refused, a.unwritten = nil, 0
+	a.mu.Unlock()
+	notify(a.room)
+}
+
+// setDeadline gives the write that is under way, or the next one, time to end.
+func (a *answers) setDeadline() {
+	a.mu.Lock()
+	ending := a.ending
+	a.mu.Unlock()
+	if ending {
+		// It fails only on a closed connection, and so does the write.
+		_ = a.nc.SetWriteDeadline(time.Now().Add(linger))
+	}
+}
+
+// notify wakes the one goroutine that waits for c, or the next that will.
+func notify(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,330 @@
+package streamsource
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"time"
+	"unicode/utf8"
+
+	"github.com/docket-export/docket/decision/stream"
+	"github.com/docket-export/docket/sources"
+)
+
+// lastLook is how long a stop goes on reading from a producer in plain mode:
+// what it has written already cannot be asked for again.
+const lastLook = 200 * time.Millisecond
+
+// farewell is a reason to end a connection that the producer is told.
+type farewell string
+
+func (f farewell) Error() string { return string(f) }
+
+const (
+	errStopping  farewell = "the exporter is stopping"
+	errTakenOver farewell = "another connection of this producer has taken over"
+	errNoIntake  farewell = "the exporter takes no lines at the moment"
+)
+
+// fault is a farewell that is the producer's own doing. It is told in plain mode
+// too, and logged.
+type fault string
+
+func (f fault) Error() string { return string(f) }
+
+// conn is one connection. Everything but evict runs in its own goroutine.
+type conn struct {
+	nc     net.Conn
+	source string
+	intake sources.Intake
+	lines  *lineReader
+
+	// stop is done when no more lines are to be read.
+	stop context.Context
+	// ctx is done when nothing is to be waited for any more; its cause is a
+	// farewell. It covers what is under way in the intake.
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+
+	greeted bool            // acknowledged mode: the producer has said hello
+	session sources.Session // nil until the intake has opened one
+	answers *answers        // nil until then, and in plain mode
+	looking bool            // the last look has begun
+}
+
+// serve runs the connection to its end, which it returns: io.EOF, a farewell, a
+// fault, or an error of the network.
+func (c *conn) serve() error {
+	defer c.cancel(nil)
+	// A past deadline wakes the reader, which then sees why.
+	defer context.AfterFunc(c.stop, c.interrupt)()
+	end := c.receive()
+	c.finish(end)
+	return end
+}
+
+// interrupt makes a read that is under way, and every later one, return.
+func (c *conn) interrupt() {
+	// It fails only on a closed connection, where no read waits.
+	_ = c.nc.SetReadDeadline(time.Unix(1, 0))
+}
+
+// evict ends the connection because the producer has a newer one.
+func (c *conn) evict() {
+	c.cancel(errTakenOver)
+	c.interrupt()
+}
+
+// receive hands lines to the session until there are no more, and returns why.
+func (c *conn) receive() error {
+	for {
+		lines, length, err := c.lines.next()
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				if err = c.interrupted(); err == nil {
+					continue
+				}
+			}
+			return c.endOfLines(err)
+		}
+		if c.session == nil {
+			if lines, err = c.begin(lines, length); err != nil {
+				return err
+			}
+		}
+		if err := c.submit(lines, length); err != nil {
+			return err
+		}
+	}
+}
+
+// interrupted says why the read deadline has passed; nil is for the last look.
+func (c *conn) interrupted() error {
+	if c.ctx.Err() != nil {
+		return context.Cause(c.ctx)
+	}
+	if c.answers != nil || c.looking {
+		return errStopping
+	}
+	c.looking = true
+	return c.nc.SetReadDeadline(time.Now().Add(lastLook))
+}
+
+// endOfLines deals with what came after the last newline. In acknowledged mode
+// that has no number yet and comes again. In plain mode it will not, and the
+// intake decides whether it is a whole record.
+func (c *conn) endOfLines(end error) error {
+	if errors.Is(end, errEndless) {
+		end = fault(fmt.Sprintf("lost framing: no newline in %d times the limit of %d bytes a line", endlessFactor, c.lines.limit))
+	}
+	line, length := c.lines.rest()
+	if c.session == nil && !blank(line) {
+		if err := c.open(line); err != nil {
+			return err
+		}
+	}
+	_, endless := end.(fault)
+	if len(line) == 0 || c.session == nil || c.answers != nil && !endless {
+		return end
+	}
+	if length <= int64(c.lines.limit) {
+		line, length = append(line, '\n'), 0
+	}
+	if err := c.submit(line, length); err != nil {
+		return err
+	}
+	return end
+}
+
+// begin opens the session that the first line which is not blank asks for. It
+// returns the lines that are left to submit: without a hello.
+func (c *conn) begin(lines []byte, length int64) ([]byte, error) {
+	if length > 0 {
+		return lines, c.open(lines)
+	}
+	for len(lines) > 0 {
+		size := bytes.IndexByte(lines, '\n')
+		line, after := lines[:size], lines[size+1:]
+		if !blank(line) {
+			if err := c.open(line); err != nil {
+				return nil, err
+			}
+			if c.answers != nil {
+				return after, nil
+			}
+			return lines, nil
+		}
+		lines = after
+	}
+	return nil, nil
+}
+
+// open opens the session that the first line asks for.
+func (c *conn) open(first []byte) error {
+	o := sources.Opening{Source: c.source}
+	hello, err := stream.ParseHello(first)
+	if errors.Is(err, stream.ErrNotHello) {
+		session, _, err := c.intake.Open(c.ctx, o)
+		if err != nil {
+			return c.because(err)
+		}
+		c.session = session
+		return nil
+	}
+	if err != nil {
+		return fault(err.Error())
+	}
+
+	c.greeted = true
+	// An older connection of the producer may take its time to settle. A stop
+	// does not wait for that, because nothing has been submitted here.
+	ctx, cancel := context.WithCancelCause(c.ctx)
+	defer cancel(nil)
+	defer context.AfterFunc(c.stop, func() { cancel(errStopping) })()
+	a := newAnswers(c.nc, hello.Next)
+	o.Producer, o.Next, o.Evict, o.Settled = hello.Producer, hello.Next, c.evict, a.settle
+	session, acked, err := c.intake.Open(ctx, o)
+	if err != nil {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
+		}
+		return c.because(err)
+	}
+	c.session, c.answers = session, a
+	a.start(acked)
+	return nil
+}
+
+// submit hands lines, or the beginning of one that is over the limit, to the
+// session.
+func (c *conn) submit(lines []byte, length int64) error {
+	switch {
+	case len(lines) == 0:
+		return nil
+	case c.answers == nil && length == 0:
+		return c.because(c.session.Submit(c.ctx, lines))
+	case length == 0:
+		return c.submitNumbered(lines)
+	case c.answers != nil:
+		if err := c.answers.reserve(c.ctx, c.stop, 1); err != nil {
+			return err
+		}
+	}
+	return c.because(c.session.SubmitTooLarge(c.ctx, lines[:c.lines.limit], length))
+}
+
+// submitNumbered hands over lines of acknowledged mode, as many at once as may
+// be unanswered. A stop need not wait for them: what is not answered comes again.
+func (c *conn) submitNumbered(lines []byte) error {
+	for len(lines) > 0 {
+		if c.stop.Err() != nil {
+			return errStopping
+		}
+		size, count, hello := cut(lines)
+		if size > 0 {
+			if err := c.answers.reserve(c.ctx, c.stop, count); err != nil {
+				return err
+			}
+			if err := c.session.Submit(c.ctx, lines[:size:size]); err != nil {
+				return c.because(err)
+			}
+		}
+		if hello {
+			return fault("broken hello: a connection has only one, on its first line")
+		}
+		lines = lines[size:]
+	}
+	return nil
+}
+
+// cut returns the size of the lines that can be submitted together, and how many
+// of them have a number. They end before a line that is a hello, or with the
+// last that may be unanswered. Looking at the beginning of each line costs less
+// than searching all of them for "docket", which a record may well mention.
+func cut(lines []byte) (size, count int, hello bool) {
+	for size < len(lines) && count < maxUnanswered {
+		n := bytes.IndexByte(lines[size:], '\n')
+		line := lines[size : size+n]
+		if stream.IsHello(line) {
+			return size, count, true
+		}
+		if !blank(line) {
+			count++
+		}
+		size += n + 1
+	}
+	return size, count, false
+}
+
+// because returns the error of a call to the intake as the reason to end.
+func (c *conn) because(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case c.ctx.Err() != nil:
+		return context.Cause(c.ctx)
+	}
+	return fmt.Errorf("%w: %w", errNoIntake, err)
+}
+
+// finish waits until what was submitted is settled, tells the producer, and
+// closes the connection.
+func (c *conn) finish(end error) {
+	defer c.nc.Close()
+	if c.answers != nil {
+		c.answers.expire()
+	}
+	if c.session != nil {
+		// After the intake has failed nothing will be settled. Otherwise an error
+		// says that the time for it is over; what is not settled is not acked.
+		if !errors.Is(end, errNoIntake) {
+			_ = c.session.Settle(c.ctx)
+		}
+		c.session.Close()
+	}
+	var closing []byte
+	if reason := reasonFor(end); reason != "" {
+		closing = stream.Closing{Reason: reason}.Append(nil)
+	}
+	if c.answers != nil {
+		c.answers.finish(closing)
+		return
+	}
+	if _, ok := end.(fault); ok || c.greeted {
+		tell(c.nc, closing)
+	}
+}
+
+// reasonFor is what the producer is told about the end of its connection,
+// nothing if it was the producer that ended it.
+func reasonFor(end error) string {
+	var told farewell
+	if f, ok := end.(fault); ok {
+		return string(f)
+	}
+	if errors.As(end, &told) {
+		return string(told)
+	}
+	return ""
+}
+
+// tell writes the only line of a connection. A new connection has room for it,
+// so that a producer that does not read cannot hold this up for long.
+func tell(nc net.Conn, line []byte) {
+	if err := nc.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+		return
+	}
+	_, _ = nc.Write(line) // the producer may have gone; nobody else can be told
+}
+
+// blank reports whether a line is nothing but white space, in the widest sense:
+// a line that is not blank has a number for certain.
+func blank(line []byte) bool {
+	if len(line) > 0 && ' ' < line[0] && line[0] < utf8.RuneSelf {
+		return false
+	}
+	return len(bytes.TrimSpace(line)) == 0
+}

@@ -1,0 +1,175 @@
+package streamsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+const (
+	// lockWait is how long another process may hold the directory's lock: it
+	// does what listenUnix does here, which takes a millisecond.
+	lockWait = 2 * time.Second
+	// acceptWait is how long Accept looks for producers that connected before
+	// the socket retired. They are in the kernel already.
+	acceptWait = 10 * time.Millisecond
+)
+
+// unixListener is a listening Unix domain socket that owns its file.
+type unixListener struct {
+	*net.UnixListener
+	path string
+	file fs.FileInfo // of the socket that we made
+}
+
+// listenUnix binds a socket to path. The file has the mode from its first moment.
+//
+// The socket file of a dead process is replaced. That of a living one is an
+// error, which says whose it is, and so is a file that is not a socket. Between
+// looking and binding the directory is locked, so that of two processes that
+// start at the same time one gets the socket and the other is told.
+func listenUnix(ctx context.Context, path string, mode fs.FileMode) (*unixListener, error) {
+	unlock, err := lockDirectory(ctx, filepath.Dir(path))
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	defer unlock()
+	if err := clearPath(ctx, path); err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	ln, err := bind(ctx, path, mode)
+	if err != nil {
+		return nil, fmt.Errorf("socket %s: %w", path, err)
+	}
+	// The umask has taken bits away, never added any.
+	err = os.Chmod(path, mode)
+	var file fs.FileInfo
+	if err == nil {
+		file, err = os.Lstat(path)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), ln.Close(), os.Remove(path))
+	}
+	return &unixListener{UnixListener: ln, path: path, file: file}, nil
+}
+
+// Retire removes the file, if it is still ours, and leaves Accept only those who
+// have connected already. While the listener is open nobody else who asks before
+// binding takes the path, so it needs no lock.
+func (l *unixListener) Retire() {
+	if file, err := os.Lstat(l.path); err == nil && os.SameFile(file, l.file) {
+		// A file that stays is replaced at the next start.
+		_ = os.Remove(l.path)
+	}
+	// It fails only on a closed listener, and so does Accept.
+	_ = l.SetDeadline(time.Now().Add(acceptWait))
+}
+
+// lockDirectory takes the lock of a directory, which leaves nothing behind.
+func lockDirectory(ctx context.Context, dir string) (unlock func(), err error) {
+	d, err := os.Open(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("directory %s does not exist: create it first", dir)
+	}
+	if err != nil {
+		return nil, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	for {
+		err := syscall.Flock(int(d.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { d.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) && !errors.Is(err, syscall.EINTR) {
+			d.Close()
+			return nil, fmt.Errorf("lock directory %s: %w", dir, err)
+		}
+		select {
+		case <-time.After(10 * time.Millisecond):
+		case <-ctx.Done():
+			d.Close()
+			return nil, fmt.Errorf("lock directory %s: another process holds it: %w", dir, context.Cause(ctx))
+		}
+	}
+}
+
+// clearPath makes way at path: it removes the socket file of a dead process.
+func clearPath(ctx context.Context, path string) error {
+	file, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if file.Mode().Type() != fs.ModeSocket {
+		return errors.New("a file that is not a socket is in the way: remove it or choose another path")
+	}
+	ctx, cancel := context.WithTimeout(ctx, lockWait)
+	defer cancel()
+	nc, err := new(net.Dialer).DialContext(ctx, "unix", path)
+	switch {
+	case err == nil:
+		defer nc.Close()
+		return fmt.Errorf("in use by %s: stop it or choose another path", owner(nc.(*net.UnixConn)))
+	case errors.Is(err, syscall.ECONNREFUSED):
+		if err := os.Remove(path); err != nil {
+			return fmt.Errorf("remove the socket of a dead process: %w", err)
+		}
+		return nil
+	case errors.Is(err, fs.ErrNotExist):
+		return nil
+	}
+	return fmt.Errorf("cannot tell whether it is in use: %w", err)
+}
+
+// owner names the process that listens at the other end of nc.
+func owner(nc *net.UnixConn) string {
+	raw, err := nc.SyscallConn()
+	if err != nil {
+		return "another process"
+	}
+	var cred *syscall.Ucred
+	var credErr error
+	err = raw.Control(func(fd uintptr) {
+		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	})
+	if err != nil || credErr != nil {
+		return "another process"
+	}
+	if cred.Pid == 0 { // it has no number here
+		return "a process in another pid namespace"
+	}
+	return fmt.Sprintf("process %d", cred.Pid)
+}
+
+// bind makes the socket and its file. The mode of a socket before it is bound is
+// the mode of the file that binding makes, less the umask: unlike a chmod
+// afterwards, this leaves no moment in which the file is open to everybody.
+func bind(ctx context.Context, path string, mode fs.FileMode) (*net.UnixListener, error) {
+	config := net.ListenConfig{
+		Control: func(_, _ string, raw syscall.RawConn) error {
+			var chmod error
+			if err := raw.Control(func(fd uintptr) {
+				chmod = syscall.Fchmod(int(fd), uint32(mode.Perm()))
+			}); err != nil {
+				return err
+			}
+			return os.NewSyscallError("fchmod", chmod)
+		},
+	}
+	ln, err := config.Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	unix := ln.(*net.UnixListener)
+	unix.SetUnlinkOnClose(false) // by then the file may be somebody else's
+	return unix, nil
+}
