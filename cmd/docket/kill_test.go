@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -195,7 +196,15 @@ func startDocket(t *testing.T, dir string) *exec.Cmd {
 // waitDelivered waits until the file sink has every one of total records.
 func waitDelivered(t *testing.T, admin string, total uint64) exporter.Status {
 	t.Helper()
-	tick := time.NewTicker(20 * time.Millisecond)
+	return waitStatus(t, admin, func(s exporter.Status) bool {
+		return s.Ledger.Stored >= total && s.Ledger.Sinks["export"].Pending == 0
+	})
+}
+
+// waitStatus polls /status until ok is true of it.
+func waitStatus(t *testing.T, admin string, ok func(exporter.Status) bool) exporter.Status {
+	t.Helper()
+	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
 	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
 		var s exporter.Status
@@ -204,11 +213,11 @@ func waitDelivered(t *testing.T, admin string, total uint64) exporter.Status {
 			err = json.NewDecoder(res.Body).Decode(&s)
 			res.Body.Close()
 		}
-		if err == nil && s.Ledger.Stored >= total && s.Ledger.Sinks["export"].Pending == 0 {
+		if err == nil && ok(s) {
 			return s
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("not delivered within a minute: %v, %+v", err, s)
+			t.Fatalf("status not as awaited within a minute: %v, %+v", err, s)
 		}
 	}
 }
@@ -237,3 +246,5 @@ func exportedLines(t *testing.T, dir string) (lines []string) {
 	}
 	return lines
 }
+
+func pid(cmd *exec.Cmd) string { return strconv.Itoa(cmd.Process.Pid) }
