@@ -181,7 +181,7 @@ func TestExporterIsKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	sent, last := make(chan int, 1), 0
+	sent := make(chan int, 1)
 	stop := make(chan struct{})
 	go func() {
 		for n := 1; ; n++ {
@@ -206,7 +206,7 @@ func TestExporterIsKilled(t *testing.T) {
 		start()
 	}
 	close(stop)
-	last = <-sent
+	last := <-sent
 	closeAll(t, s)
 	checkOnce(t, readLines(filepath.Join(dir, "lines")), last)
 	t.Logf("%d lines, 8 kills, %+v", last, s.Stats())

@@ -126,7 +126,7 @@ func (c *conn) endOfLines(end error) error {
 			return err
 		}
 	}
-	_, endless := end.(fault)
+	_, endless := errors.AsType[fault](end)
 	if len(line) == 0 || c.session == nil || c.answers != nil && !endless {
 		return end
 	}
@@ -293,7 +293,7 @@ func (c *conn) finish(end error) {
 		c.answers.finish(closing)
 		return
 	}
-	if _, ok := end.(fault); ok || c.greeted {
+	if _, ok := errors.AsType[fault](end); ok || c.greeted {
 		tell(c.nc, closing)
 	}
 }
@@ -301,14 +301,11 @@ func (c *conn) finish(end error) {
 // reasonFor is what the producer is told about the end of its connection,
 // nothing if it was the producer that ended it.
 func reasonFor(end error) string {
-	var told farewell
-	if f, ok := end.(fault); ok {
+	if f, ok := errors.AsType[fault](end); ok {
 		return string(f)
 	}
-	if errors.As(end, &told) {
-		return string(told)
-	}
-	return ""
+	f, _ := errors.AsType[farewell](end)
+	return string(f)
 }
 
 // tell writes the only line of a connection. A new connection has room for it,

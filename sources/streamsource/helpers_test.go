@@ -3,6 +3,7 @@ package streamsource
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -61,7 +62,7 @@ func start(t *testing.T, limit int) *running {
 	t.Cleanup(func() {
 		r.Release()
 		r.stopAndWait()
-		r.Intake.Close()
+		r.Close()
 	})
 	return r
 }
@@ -199,7 +200,7 @@ func (p *peer) expectClosing(reason string) {
 func (p *peer) expectEnd() {
 	p.t.Helper()
 	rest, err := io.ReadAll(p.in)
-	if netErr, ok := err.(net.Error); len(rest) > 0 || ok && netErr.Timeout() {
+	if netErr, ok := errors.AsType[net.Error](err); len(rest) > 0 || ok && netErr.Timeout() {
 		p.t.Fatalf("at the end: got %q, %v, want the end", rest, err)
 	}
 }

@@ -84,7 +84,7 @@ func checkCut(t *testing.T, input []byte, limit int, seed uint64, most int) {
 	if errors.Is(wantErr, errEndless) && len(got) > 0 && strings.HasPrefix(got[len(got)-1], "rest ") {
 		got = got[:len(got)-1] // how much of an endless line was seen is chance
 	}
-	if err != wantErr {
+	if !errors.Is(err, wantErr) {
 		t.Fatalf("limit %d, seed %d, most %d: got %v, want %v", limit, seed, most, err, wantErr)
 	}
 	if len(got) != len(want) {

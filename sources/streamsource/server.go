@@ -88,7 +88,7 @@ func (s *server) serve(ctx context.Context, ln listener) error {
 		retire()
 	}
 	<-retired
-	ln.Close() // nobody is in it any more who could be lost
+	_ = ln.Close() // nobody is in it any more who could be lost
 	stopReading()
 
 	settle := time.AfterFunc(stopWait, func() { cutOff(errStopping) })
@@ -190,7 +190,7 @@ func (s *server) sever() {
 // back at once and for ever, so a fault is a warning once a minute.
 func (s *server) report(end error) {
 	level := slog.LevelDebug
-	if f, ok := end.(fault); ok && s.news(string(f)) {
+	if f, ok := errors.AsType[fault](end); ok && s.news(string(f)) {
 		level = slog.LevelWarn
 	}
 	if !errors.Is(end, io.EOF) {
