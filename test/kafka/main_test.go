@@ -1,0 +1,97 @@
+// Package kafka tests docket against a real Kafka.
+package kafka
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/docket-export/docket/test/dockettest"
+	"github.com/docket-export/docket/test/kafkatest"
+)
+
+func TestMain(m *testing.M) { os.Exit(dockettest.Main(m)) }
+
+const (
+	topic = "decisions"
+	// deliverTimeout bounds the delivery of a backlog, and what a sink needs to
+	// notice that its broker is back: its longest backoff is a second here.
+	deliverTimeout = time.Minute
+)
+
+// config is a configuration of d with a Kafka sink named bus, whose record keys
+// are made of the fields keys, and a file sink named copy.
+func config(d *dockettest.Docket, cluster *kafkatest.Cluster, keys ...string) string {
+	return fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
+kind: Exporter
+sources:
+- name: webhook
+  unix: {path: %q}
+queue: {directory: %q}
+sinks:
+- name: bus
+  retry: {initialBackoff: 100ms, maxBackoff: 1s}
+  kafka:
+    timeout: 3s
+    brokers: [%s]
+    topic: %s
+    key: [%s]
+- name: copy
+  file: {directory: %q}
+`, d.Socket, filepath.Join(d.Dir, "queue"), strings.Join(cluster.Brokers(), ", "), topic,
+		strings.Join(keys, ", "), exportDirectory(d))
+}
+
+func exportDirectory(d *dockettest.Docket) string { return filepath.Join(d.Dir, "export") }
+
+// delivered returns nil when every sink is Active and has delivered all of n
+// stored records.
+func delivered(n int) func(dockettest.Status) error {
+	return func(s dockettest.Status) error {
+		if s.Ledger.Stored != uint64(n) {
+			return fmt.Errorf("%d records are stored, want %d", s.Ledger.Stored, n)
+		}
+		for _, name := range []string{"bus", "copy"} {
+			if l := s.Ledger.Sinks[name]; l.Delivered != uint64(n) {
+				return fmt.Errorf("sink %s has delivered %d of %d, its state is %+v", name, l.Delivered, n, s.Sink(name))
+			}
+			if sink := s.Sink(name); sink.State != "Active" {
+				return fmt.Errorf("sink %s has delivered everything and is %+v, want Active", name, sink)
+			}
+		}
+		return nil
+	}
+}
+
+// problems are what is wrong with the records of a topic. One fault is seldom
+// alone among a hundred thousand records, so only the first few are shown.
+type problems []string
+
+func (p *problems) addf(format string, args ...any) {
+	*p = append(*p, fmt.Sprintf(format, args...))
+}
+
+func (p problems) report(t *testing.T) {
+	t.Helper()
+	if len(p) > 0 {
+		t.Errorf("%d problems, the first of them:\n%s", len(p), strings.Join(p[:min(len(p), 10)], "\n"))
+	}
+}
+
+// header returns the value of a record's header, and whether it is there exactly
+// once.
+func header(r *kgo.Record, key string) (value string, ok bool) {
+	n := 0
+	for _, h := range r.Headers {
+		if h.Key == key {
+			value = string(h.Value)
+			n++
+		}
+	}
+	return value, n == 1
+}

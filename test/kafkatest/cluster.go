@@ -1,0 +1,154 @@
+// Package kafkatest runs a real Apache Kafka for a test: brokers of a pinned
+// release on loopback that a test can kill and start again.
+//
+// The jars come from Maven Central by mvn, once, into a folder of the repository
+// that git ignores. Without java or mvn a test is skipped, or fails when the
+// environment says CI=true.
+package kafkatest
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/test/internal/freeport"
+)
+
+// stopTimeout is how long an orderly stop may take; three nodes need 7 s when
+// nothing else runs.
+const stopTimeout = 30 * time.Second
+
+// Cluster is a running Kafka. Its methods report what goes wrong through the
+// test it was started for, and so belong on that test's goroutine.
+type Cluster struct {
+	t     testing.TB
+	nodes []*node
+}
+
+// Start formats and starts a cluster of one or three nodes and waits until every
+// one of them serves. Topics of three nodes need two for a write with acks=all.
+// The cluster and its data end with the test.
+func Start(t testing.TB, nodes int) *Cluster {
+	t.Helper()
+	if nodes != 1 && nodes != 3 {
+		t.Fatalf("kafkatest: a cluster has 1 or 3 nodes, not %d", nodes)
+	}
+	libs := jars(t)
+	addresses, err := freeport.Loopback(2 * nodes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	brokers, controllers := addresses[:nodes], addresses[nodes:]
+	voters := make([]string, nodes)
+	for i, address := range controllers {
+		voters[i] = fmt.Sprintf("%d@%s", i+1, address)
+	}
+
+	c := &Cluster{t: t}
+	dir := t.TempDir()
+	for i := range nodes {
+		n, err := newNode(libs, dir, properties{
+			ID:         i + 1,
+			Broker:     brokers[i],
+			Controller: controllers[i],
+			Voters:     strings.Join(voters, ","),
+			Replicas:   nodes,
+			MinInSync:  nodes/2 + 1,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.nodes = append(c.nodes, n)
+	}
+	t.Cleanup(c.end)
+	t.Logf("starting Kafka %s, %d node(s), on %s", version, nodes, strings.Join(brokers, ","))
+	began := time.Now()
+	if err := c.each((*node).start); err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("Kafka is ready after %.1f s", time.Since(began).Seconds())
+	return c
+}
+
+// Brokers returns the addresses of all nodes, host:port, also of those that are
+// down: a node keeps its address.
+func (c *Cluster) Brokers() []string {
+	brokers := make([]string, len(c.nodes))
+	for i, n := range c.nodes {
+		brokers[i] = n.Broker
+	}
+	return brokers
+}
+
+// Kill ends node, from 1, with SIGKILL, and returns when it is gone.
+func (c *Cluster) Kill(node int) {
+	c.t.Helper()
+	c.nodes[node-1].process.Kill()
+	c.t.Logf("killed Kafka node %d", node)
+}
+
+// Restart starts node, from 1, which was killed or stopped, again on its data and
+// its address, and returns when it serves.
+func (c *Cluster) Restart(node int) {
+	c.t.Helper()
+	began := time.Now()
+	if err := c.nodes[node-1].start(); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Logf("Kafka node %d is back after %.1f s", node, time.Since(began).Seconds())
+}
+
+// Freeze stops node, from 1, without ending it: it keeps its connections, and
+// takes up what was sent to it meanwhile when Thaw lets it go on.
+func (c *Cluster) Freeze(node int) {
+	c.t.Helper()
+	c.nodes[node-1].process.Signal(syscall.SIGSTOP)
+	c.t.Logf("froze Kafka node %d", node)
+}
+
+// Thaw lets a frozen node, from 1, go on.
+func (c *Cluster) Thaw(node int) {
+	c.t.Helper()
+	c.nodes[node-1].process.Signal(syscall.SIGCONT)
+	c.t.Logf("Kafka node %d goes on", node)
+}
+
+// Stop stops all nodes in order.
+func (c *Cluster) Stop() {
+	c.t.Helper()
+	// All are told before one is waited for: a controller that is left alone
+	// of three has no majority to ask and cannot stop in order.
+	err := c.each(func(n *node) error { return n.stop(stopTimeout) })
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// end kills what still runs: nobody needs the data any more. When the test has
+// failed, the last words of every node go to its log.
+func (c *Cluster) end() {
+	for _, n := range c.nodes {
+		if n.process == nil {
+			continue
+		}
+		n.process.Kill()
+		if c.t.Failed() {
+			c.t.Logf("the last lines of Kafka node %d:\n%s", n.ID, n.process.Log().Tail(40))
+		}
+	}
+}
+
+// each calls do for all nodes at the same time and joins the errors.
+func (c *Cluster) each(do func(*node) error) error {
+	errs := make([]error, len(c.nodes))
+	var wg sync.WaitGroup
+	for i, n := range c.nodes {
+		wg.Go(func() { errs[i] = do(n) })
+	}
+	wg.Wait()
+	return errors.Join(errs...)
+}

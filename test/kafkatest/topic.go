@@ -1,0 +1,112 @@
+package kafkatest
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kadm"
+	"github.com/twmb/franz-go/pkg/kgo"
+
+	"github.com/docket-export/docket/test/internal/poll"
+)
+
+// clientTimeout bounds what a client does here; all of it takes well under a
+// second on a cluster that serves.
+const clientTimeout = 30 * time.Second
+
+// readTimeout leaves room for a million records.
+const readTimeout = 2 * time.Minute
+
+// CreateTopic makes a topic and returns when every partition can be written to.
+func (c *Cluster) CreateTopic(name string, partitions, replication int) {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), clientTimeout)
+	defer cancel()
+	admin := kadm.NewClient(c.client())
+	defer admin.Close()
+	created, err := admin.CreateTopic(ctx, int32(partitions), int16(replication), nil, name)
+	if err != nil {
+		c.t.Fatalf("create topic %s: %v %s", name, err, created.ErrMessage)
+	}
+	if n := len(c.ends(ctx, admin, name, partitions)); n != partitions {
+		c.t.Fatalf("topic %s has %d partitions, want %d", name, n, partitions)
+	}
+}
+
+// ReadAll returns every record of topic, from the first to the high watermark
+// each partition has at the time of the call: partition by partition, in the
+// order of their offsets.
+func (c *Cluster) ReadAll(topic string) []*kgo.Record {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), readTimeout)
+	defer cancel()
+	admin := kadm.NewClient(c.client())
+	defer admin.Close()
+	ends := c.ends(ctx, admin, topic, 1)
+	partitions := make([][]*kgo.Record, len(ends))
+	for partition, end := range ends {
+		records, err := c.readPartition(ctx, topic, partition, end)
+		if err != nil {
+			c.t.Fatal(err)
+		}
+		partitions[partition] = records
+	}
+	return slices.Concat(partitions...)
+}
+
+// ends returns the high watermark of each partition of topic, which has at least
+// so many. It waits until the leaders answer: a node that has just started, or
+// has just been told of the topic, says for a moment that it is not the leader.
+func (c *Cluster) ends(ctx context.Context, admin *kadm.Client, topic string, atLeast int) map[int32]int64 {
+	c.t.Helper()
+	ends := make(map[int32]int64)
+	err := poll.Until(clientTimeout, func() error {
+		listed, err := admin.ListEndOffsets(ctx, topic)
+		if err == nil {
+			err = listed.Error()
+		}
+		if err != nil {
+			return err
+		}
+		if n := len(listed[topic]); n < atLeast {
+			return fmt.Errorf("%d of its %d partitions are known", n, atLeast)
+		}
+		for partition, end := range listed[topic] {
+			ends[partition] = end.Offset
+		}
+		return nil
+	})
+	if err != nil {
+		c.t.Fatalf("ask for the end of topic %s: %v", topic, err)
+	}
+	return ends
+}
+
+// client connects to the cluster with what all clients here have in common.
+func (c *Cluster) client(more ...kgo.Opt) *kgo.Client {
+	c.t.Helper()
+	client, err := kgo.NewClient(append(more, kgo.SeedBrokers(c.Brokers()...))...)
+	if err != nil {
+		c.t.Fatalf("make a Kafka client: %v", err)
+	}
+	return client
+}
+
+// readPartition returns the records of a partition before the offset end, which
+// is also their number: nothing of a test's topic is compacted or expires.
+func (c *Cluster) readPartition(ctx context.Context, topic string, partition int32, end int64) ([]*kgo.Record, error) {
+	from := map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}
+	consumer := c.client(kgo.ConsumePartitions(from))
+	defer consumer.Close()
+	var records []*kgo.Record
+	for int64(len(records)) < end {
+		fetches := consumer.PollFetches(ctx)
+		if err := fetches.Err(); err != nil {
+			return nil, fmt.Errorf("read topic %s, partition %d, %d of %d records: %w", topic, partition, len(records), end, err)
+		}
+		records = append(records, fetches.Records()...)
+	}
+	return records[:end], nil
+}
