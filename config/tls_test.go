@@ -1,99 +1,25 @@
 package config
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"errors"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/testcert"
 )
 
-// authority is a CA made for one test.
-type authority struct {
-	cert *x509.Certificate
-	key  *ecdsa.PrivateKey
-}
-
-func newAuthority(t *testing.T, name string) authority {
+// serve accepts TLS connections on a loopback port, as localhost. To each client
+// that passes it writes the common name of the client's certificate.
+func serve(t *testing.T, ca testcert.CA, maxVersion uint16) (address string) {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := certTemplate(name)
-	template.IsCA, template.BasicConstraintsValid = true, true
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return authority{cert, key}
-}
-
-func certTemplate(name string) *x509.Certificate {
-	return &x509.Certificate{
-		SerialNumber: big.NewInt(time.Now().UnixNano()),
-		Subject:      pkix.Name{CommonName: name},
-		NotBefore:    time.Now().Add(-time.Hour),
-		NotAfter:     time.Now().Add(time.Hour),
-		DNSNames:     []string{name},
-		KeyUsage:     x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign,
-		ExtKeyUsage:  []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-	}
-}
-
-// pem is the CA's certificate as a caFile holds it.
-func (a authority) pem() string {
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: a.cert.Raw}))
-}
-
-// issue returns a certificate for name and its key, both PEM.
-func (a authority) issue(t *testing.T, name string) (certPEM, keyPEM string) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, certTemplate(name), a.cert, &key.PublicKey, a.key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	certPEM = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-	keyPEM = string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
-	return certPEM, keyPEM
-}
-
-// serve accepts TLS connections on a loopback port. To each client that passes
-// it writes the common name of the client's certificate.
-func serve(t *testing.T, name string, ca, clients authority, maxVersion uint16) (address string) {
-	t.Helper()
-	certPEM, keyPEM := ca.issue(t, name)
-	pair, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(clients.cert)
 	l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven,
+		Certificates: []tls.Certificate{ca.Issue(t, "localhost").TLS}, ClientCAs: ca.Pool, ClientAuth: tls.VerifyClientCertIfGiven,
 		MinVersion: tls.VersionTLS10, MaxVersion: maxVersion,
 	})
 	if err != nil {
@@ -142,15 +68,11 @@ func dial(address string, c *tls.Config) (string, error) {
 }
 
 func TestTLSClient(t *testing.T) {
-	dir := t.TempDir()
-	ca, other := newAuthority(t, "ca"), newAuthority(t, "other")
-	files := TLS{CAFile: dir + "/ca.pem", CertFile: dir + "/tls.crt", KeyFile: dir + "/tls.key"}
-	certPEM, keyPEM := ca.issue(t, "alice")
-	write(t, files.CAFile, "# a comment\n"+other.pem()+ca.pem())
-	write(t, files.CertFile, certPEM)
-	write(t, files.KeyFile, keyPEM)
-	write(t, dir+"/other.pem", other.pem())
-	server := serve(t, "localhost", ca, ca, tls.VersionTLS13)
+	ca, other := testcert.NewCA(t), testcert.NewCA(t)
+	alice := ca.Issue(t, "alice")
+	files := TLS{CAFile: t.TempDir() + "/ca.pem", CertFile: alice.CertFile, KeyFile: alice.KeyFile}
+	write(t, files.CAFile, "# a comment\n"+other.PEM+ca.PEM)
+	server := serve(t, ca, tls.VersionTLS13)
 	_, port, _ := net.SplitHostPort(server)
 
 	tests := map[string]struct {
@@ -164,9 +86,9 @@ func TestTLSClient(t *testing.T) {
 		"server name":           {tls: TLS{CAFile: files.CAFile, ServerName: "localhost"}, address: server, want: "nobody"},
 		"address not in it":     {tls: TLS{CAFile: files.CAFile}, address: server, err: "cannot validate certificate for 127.0.0.1"},
 		"another server name":   {tls: TLS{CAFile: files.CAFile, ServerName: "kafka"}, address: server, err: "not kafka"},
-		"another CA":            {tls: TLS{CAFile: dir + "/other.pem"}, address: "localhost:" + port, err: "certificate signed by unknown authority"},
+		"another CA":            {tls: TLS{CAFile: other.File}, address: "localhost:" + port, err: "certificate signed by unknown authority"},
 		"the CAs of the system": {tls: TLS{}, address: "localhost:" + port, err: "certificate signed by unknown authority"},
-		"TLS 1.1":               {tls: files, address: serve(t, "localhost", ca, ca, tls.VersionTLS11), err: "protocol version"},
+		"TLS 1.1":               {tls: files, address: serve(t, ca, tls.VersionTLS11), err: "protocol version"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -187,14 +109,10 @@ func TestTLSClient(t *testing.T) {
 }
 
 func TestTLSClientCertificateRotates(t *testing.T) {
-	dir := t.TempDir()
-	ca := newAuthority(t, "ca")
-	files := TLS{CAFile: dir + "/ca.pem", CertFile: dir + "/tls.crt", KeyFile: dir + "/tls.key", ServerName: "localhost"}
-	write(t, files.CAFile, ca.pem())
-	server := serve(t, "localhost", ca, ca, tls.VersionTLS13)
-	certPEM, keyPEM := ca.issue(t, "alice")
-	write(t, files.CertFile, certPEM)
-	write(t, files.KeyFile, keyPEM)
+	ca := testcert.NewCA(t)
+	alice, bob := ca.Issue(t, "alice"), ca.Issue(t, "bob")
+	files := TLS{CAFile: ca.File, CertFile: alice.CertFile, KeyFile: alice.KeyFile, ServerName: "localhost"}
+	server := serve(t, ca, tls.VersionTLS13)
 	c, err := files.Client()
 	if err != nil {
 		t.Fatal(err)
@@ -203,12 +121,11 @@ func TestTLSClientCertificateRotates(t *testing.T) {
 		t.Fatalf("before: got %q, %v, want alice", got, err)
 	}
 
-	certPEM, keyPEM = ca.issue(t, "bob")
-	write(t, files.CertFile, certPEM)
+	write(t, files.CertFile, bob.CertPEM)
 	if got, err := dial(server, c); err == nil || !strings.Contains(err.Error(), "certificate file "+files.CertFile+" with key file "+files.KeyFile) {
 		t.Errorf("between the two files: got %q, %v, want an error that names both", got, err)
 	}
-	write(t, files.KeyFile, keyPEM)
+	write(t, files.KeyFile, bob.KeyPEM)
 	// A transport works on a copy of the configuration, as net/http and kafka-go do.
 	if got, err := dial(server, c.Clone()); got != "bob" || err != nil {
 		t.Errorf("after: got %q, %v, want bob", got, err)
@@ -223,11 +140,9 @@ func TestTLSClientCertificateRotates(t *testing.T) {
 }
 
 func TestTLSCARotates(t *testing.T) {
-	dir := t.TempDir()
-	before, after := newAuthority(t, "before"), newAuthority(t, "after")
-	files := TLS{CAFile: dir + "/ca.pem", ServerName: "localhost"}
-	write(t, files.CAFile, before.pem())
-	server := serve(t, "localhost", after, after, tls.VersionTLS13)
+	before, after := testcert.NewCA(t), testcert.NewCA(t)
+	files := TLS{CAFile: before.File, ServerName: "localhost"}
+	server := serve(t, after, tls.VersionTLS13)
 
 	version := files.CAVersion()
 	c, err := files.Client()
@@ -242,11 +157,10 @@ func TestTLSCARotates(t *testing.T) {
 	}
 
 	// As the kubelet does: a new file takes the place of the old one.
-	write(t, dir+"/new.pem", after.pem())
-	if err := os.Chtimes(dir+"/new.pem", time.Time{}, time.Now().Add(time.Minute)); err != nil {
+	if err := os.Chtimes(after.File, time.Time{}, time.Now().Add(time.Minute)); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Rename(dir+"/new.pem", files.CAFile); err != nil {
+	if err := os.Rename(after.File, files.CAFile); err != nil {
 		t.Fatal(err)
 	}
 	if got := files.CAVersion(); got == version || got == "" {
@@ -272,10 +186,9 @@ func TestTLSCARotates(t *testing.T) {
 
 func TestTLSClientErrors(t *testing.T) {
 	dir := t.TempDir()
-	ca := newAuthority(t, "ca")
-	certPEM, keyPEM := ca.issue(t, "alice")
-	_, otherKey := ca.issue(t, "bob")
-	for name, text := range map[string]string{"ca": ca.pem(), "cert": certPEM, "key": keyPEM, "otherkey": otherKey, "text": "hello", "large": strings.Repeat("x", 1<<20+1)} {
+	ca := testcert.NewCA(t)
+	alice, bob := ca.Issue(t, "alice"), ca.Issue(t, "bob")
+	for name, text := range map[string]string{"cert": alice.CertPEM, "key": alice.KeyPEM, "otherkey": bob.KeyPEM, "text": "hello", "large": strings.Repeat("x", 1<<20+1)} {
 		write(t, filepath.Join(dir, name), text)
 	}
 	tests := map[string]struct {

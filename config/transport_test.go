@@ -3,7 +3,6 @@ package config
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -12,28 +11,23 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
+
+	"github.com/docket-export/docket/internal/testcert"
 )
 
 // transportFiles are the files of a client, and the configuration of a server at
 // 127.0.0.1 that asks for its certificate.
 func transportFiles(t *testing.T) (files TLS, rotate func(name string), server *tls.Config) {
 	t.Helper()
-	dir, ca := t.TempDir(), newAuthority(t, "ca")
-	files = TLS{CAFile: dir + "/ca.pem", CertFile: dir + "/tls.crt", KeyFile: dir + "/tls.key", ServerName: "localhost"}
-	write(t, files.CAFile, ca.pem())
+	dir, ca := t.TempDir(), testcert.NewCA(t)
+	files = TLS{CAFile: ca.File, CertFile: dir + "/tls.crt", KeyFile: dir + "/tls.key", ServerName: "localhost"}
 	rotate = func(name string) {
-		certPEM, keyPEM := ca.issue(t, name)
-		write(t, files.CertFile, certPEM)
-		write(t, files.KeyFile, keyPEM)
+		pair := ca.Issue(t, name)
+		write(t, files.CertFile, pair.CertPEM)
+		write(t, files.KeyFile, pair.KeyPEM)
 	}
-	certPEM, keyPEM := ca.issue(t, "localhost")
-	pair, err := tls.X509KeyPair([]byte(certPEM), []byte(keyPEM))
-	if err != nil {
-		t.Fatal(err)
-	}
-	pool := x509.NewCertPool()
-	pool.AddCert(ca.cert)
-	server = &tls.Config{Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
+	pair := ca.Issue(t, "localhost")
+	server = &tls.Config{Certificates: []tls.Certificate{pair.TLS}, ClientCAs: ca.Pool, ClientAuth: tls.RequireAndVerifyClientCert, MinVersion: tls.VersionTLS12}
 	return files, rotate, server
 }
 

@@ -2,21 +2,11 @@ package httpsink
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"io"
 	"log/slog"
-	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -180,70 +170,4 @@ func sendFails(t *testing.T, s sinks.Sink, kind sinks.Kind, texts ...string) *si
 		}
 	}
 	return f
-}
-
-// authority is a CA and a pair that it has signed for 127.0.0.1, as files.
-type authority struct {
-	caFile, certFile, keyFile string
-	pool                      *x509.CertPool
-	pair                      tls.Certificate
-}
-
-func newAuthority(t *testing.T) authority {
-	t.Helper()
-	dir := t.TempDir()
-	caKey, caCert := certificate(t, nil, nil)
-	key, cert := certificate(t, caCert, caKey)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := authority{
-		caFile:   writePEM(t, filepath.Join(dir, "ca.pem"), "CERTIFICATE", caCert.Raw),
-		certFile: writePEM(t, filepath.Join(dir, "tls.crt"), "CERTIFICATE", cert.Raw),
-		keyFile:  writePEM(t, filepath.Join(dir, "tls.key"), "PRIVATE KEY", keyDER),
-		pool:     x509.NewCertPool(),
-		pair:     tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key},
-	}
-	a.pool.AddCert(caCert)
-	return a
-}
-
-// certificate makes one signed by parent, or a CA that signs itself.
-func certificate(t *testing.T, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*ecdsa.PrivateKey, *x509.Certificate) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(time.Now().UnixNano()),
-		Subject:               pkix.Name{CommonName: "docket test"},
-		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(time.Hour),
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		BasicConstraintsValid: true,
-	}
-	if parent == nil {
-		template.IsCA, template.KeyUsage, template.ExtKeyUsage = true, x509.KeyUsageCertSign, nil
-		parent, parentKey = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, cert
-}
-
-func writePEM(t *testing.T, path, kind string, der []byte) string {
-	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
 }

@@ -3,7 +3,6 @@ package httpsink
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"net"
 	"net/http"
@@ -13,7 +12,11 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/sinktls"
 )
+
+// tlsSection is where the configuration says how to speak TLS.
+const tlsSection = "http.tls"
 
 // maxRedirects is how often a server may send a batch on within itself: to a
 // path with a slash, to a shard. More is a loop.
@@ -30,31 +33,13 @@ func newTransport(t *config.TLS) (*http.Transport, error) {
 	transport.MaxResponseHeaderBytes = maxAnswer
 	transport.DisableCompression = true // an answer is an acknowledgement, not a download
 	if t != nil {
-		tlsConfig, err := clientTLS(t)
+		tlsConfig, err := sinktls.Client(*t, tlsSection)
 		if err != nil {
 			return nil, err
 		}
 		transport.TLSClientConfig = tlsConfig
 	}
 	return transport, nil
-}
-
-// clientTLS is t.Client with a certificate that has become unreadable reported
-// as what it is: nothing that passes by itself.
-func clientTLS(t *config.TLS) (*tls.Config, error) {
-	c, err := t.Client()
-	if err != nil || c.GetClientCertificate == nil {
-		return c, err
-	}
-	read := c.GetClientCertificate
-	c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		pair, err := read(info)
-		if err != nil {
-			return nil, sinks.Failf(sinks.Misconfigured, "http.tls: %w", err)
-		}
-		return pair, nil
-	}
-	return c, nil
 }
 
 // stayOnServer follows a redirect that keeps server, method and body (307 and
@@ -162,27 +147,5 @@ func tlsHint(err error) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the port does not speak TLS: check http.url"
 	}
-	if isVerification(err) {
-		return "check http.tls.caFile and http.tls.serverName"
-	}
-	// crypto/tls reports an alert of the server this way and in no other.
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
-		return "the server refused the TLS handshake: check http.tls.certFile and http.tls.keyFile"
-	}
-	return ""
-}
-
-// isVerification says whether err is about the server's certificate.
-func isVerification(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[x509.CertificateInvalidError](err)
-	return ok
+	return sinktls.Hint(err, tlsSection, "server")
 }

@@ -11,28 +11,30 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/sinks"
 )
 
-// tlsReceiver is a receiver whose certificate is signed by a. With mutual it
+// tlsReceiver is a receiver whose certificate is signed by ca. With mutual it
 // demands one in return.
-func tlsReceiver(t *testing.T, a authority, mutual bool) *receiver {
+func tlsReceiver(t *testing.T, ca testcert.CA, mutual bool) *receiver {
 	return newReceiver(t, func(s *httptest.Server) {
 		s.EnableHTTP2 = true
-		s.TLS = &tls.Config{Certificates: []tls.Certificate{a.pair}}
+		s.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, "127.0.0.1").TLS}}
 		if mutual {
-			s.TLS.ClientAuth, s.TLS.ClientCAs = tls.RequireAndVerifyClientCert, a.pool
+			s.TLS.ClientAuth, s.TLS.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool
 		}
 		s.StartTLS()
 	})
 }
 
 func TestTLS(t *testing.T) {
-	a, other := newAuthority(t), newAuthority(t)
-	trust := config.TLS{CAFile: a.caFile}
-	full := config.TLS{CAFile: a.caFile, CertFile: a.certFile, KeyFile: a.keyFile}
-	foreign := config.TLS{CAFile: a.caFile, CertFile: other.certFile, KeyFile: other.keyFile}
-	wrongName := config.TLS{CAFile: a.caFile, ServerName: "siem.example.com"}
+	ca, other := testcert.NewCA(t), testcert.NewCA(t)
+	pair, foreignPair := ca.Issue(t, "127.0.0.1"), other.Issue(t, "127.0.0.1")
+	trust := config.TLS{CAFile: ca.File}
+	full := config.TLS{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}
+	foreign := config.TLS{CAFile: ca.File, CertFile: foreignPair.CertFile, KeyFile: foreignPair.KeyFile}
+	wrongName := config.TLS{CAFile: ca.File, ServerName: "siem.example.com"}
 	for _, test := range []struct {
 		name   string
 		mutual bool
@@ -42,13 +44,13 @@ func TestTLS(t *testing.T) {
 		{"trusted", false, trust, ""},
 		{"mutual", true, full, ""},
 		{"system roots", false, config.TLS{}, "check http.tls.caFile"},
-		{"another CA", false, config.TLS{CAFile: other.caFile}, "check http.tls.caFile"},
+		{"another CA", false, config.TLS{CAFile: other.File}, "check http.tls.caFile"},
 		{"another name", false, wrongName, "siem.example.com"},
 		{"no client certificate", true, trust, "check http.tls.certFile"},
 		{"foreign client certificate", true, foreign, "check http.tls.certFile"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			r := tlsReceiver(t, a, test.mutual)
+			r := tlsReceiver(t, ca, test.mutual)
 			s := openSink(t, r.URL, withTLS(test.tls))
 			if test.want != "" {
 				sendFails(t, s, sinks.Misconfigured, test.want)
@@ -76,21 +78,21 @@ func TestSchemes(t *testing.T) {
 }
 
 func TestChangedCA(t *testing.T) {
-	a, other := newAuthority(t), newAuthority(t)
-	r := tlsReceiver(t, a, false)
-	s := openSink(t, r.URL, withTLS(config.TLS{CAFile: other.caFile}))
+	ca, other := testcert.NewCA(t), testcert.NewCA(t)
+	r := tlsReceiver(t, ca, false)
+	s := openSink(t, r.URL, withTLS(config.TLS{CAFile: other.File}))
 	sendFails(t, s, sinks.Misconfigured, "caFile")
 
-	if err := os.Remove(other.caFile); err != nil {
+	if err := os.Remove(other.File); err != nil {
 		t.Fatal(err)
 	}
-	sendFails(t, s, sinks.Misconfigured, other.caFile)
+	sendFails(t, s, sinks.Misconfigured, other.File)
 
-	if err := os.Rename(a.caFile, other.caFile); err != nil {
+	if err := os.Rename(ca.File, other.File); err != nil {
 		t.Fatal(err)
 	}
 	// Two files of one size made within a tick of the clock would look the same.
-	if err := os.Chtimes(other.caFile, time.Now(), time.Now().Add(time.Second)); err != nil {
+	if err := os.Chtimes(other.File, time.Now(), time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	for range 2 {
@@ -101,13 +103,14 @@ func TestChangedCA(t *testing.T) {
 }
 
 func TestLostClientCertificate(t *testing.T) {
-	a := newAuthority(t)
-	r := tlsReceiver(t, a, true)
-	s := openSink(t, r.URL, withTLS(config.TLS{CAFile: a.caFile, CertFile: a.certFile, KeyFile: a.keyFile}))
-	if err := os.Remove(a.keyFile); err != nil {
+	ca := testcert.NewCA(t)
+	pair := ca.Issue(t, "127.0.0.1")
+	r := tlsReceiver(t, ca, true)
+	s := openSink(t, r.URL, withTLS(config.TLS{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}))
+	if err := os.Remove(pair.KeyFile); err != nil {
 		t.Fatal(err)
 	}
-	sendFails(t, s, sinks.Misconfigured, a.keyFile)
+	sendFails(t, s, sinks.Misconfigured, pair.KeyFile)
 }
 
 func TestOpenWithoutCA(t *testing.T) {

@@ -2,7 +2,6 @@ package kafkasink
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"net"
 	"sync"
@@ -11,8 +10,11 @@ import (
 	"github.com/segmentio/kafka-go"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/sinktls"
 )
+
+// tlsSection is where the configuration says how to speak TLS.
+const tlsSection = "kafka.tls"
 
 // tlsAlert is the first byte of a TLS alert. A broker's answer begins with its
 // length, which would have to exceed 300 MB to begin so.
@@ -55,26 +57,8 @@ func newCluster(c *Config) (*cluster, error) {
 	}
 	k.caVersion = c.TLS.CAVersion()
 	var err error
-	transport.TLS, err = clientTLS(c.TLS)
+	transport.TLS, err = sinktls.Client(*c.TLS, tlsSection)
 	return k, err
-}
-
-// clientTLS is t.Client with a certificate that has become unreadable reported
-// as what it is: nothing that passes by itself.
-func clientTLS(t *config.TLS) (*tls.Config, error) {
-	c, err := t.Client()
-	if err != nil || c.GetClientCertificate == nil {
-		return c, err
-	}
-	read := c.GetClientCertificate
-	c.GetClientCertificate = func(info *tls.CertificateRequestInfo) (*tls.Certificate, error) {
-		pair, err := read(info)
-		if err != nil {
-			return nil, sinks.Failf(sinks.Misconfigured, "kafka.tls: %w", err)
-		}
-		return pair, nil
-	}
-	return c, nil
 }
 
 // isCurrent says whether the CAs are still those of the file.

@@ -3,7 +3,6 @@ package kafkasink
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -14,6 +13,7 @@ import (
 	"github.com/segmentio/kafka-go/protocol/produce"
 
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/sinktls"
 )
 
 // partitions returns the numbers of the topic's partitions. It asks what the
@@ -94,14 +94,7 @@ func misconfigured(err error) string {
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the port does not speak TLS: check kafka.brokers, or remove kafka.tls"
 	}
-	if isVerification(err) {
-		return "check kafka.tls.caFile and kafka.tls.serverName"
-	}
-	// crypto/tls reports an alert of the broker this way and in no other.
-	if op, ok := errors.AsType[*net.OpError](err); ok && op.Op == "remote error" {
-		return "the broker refused the TLS handshake: check kafka.tls.certFile and kafka.tls.keyFile"
-	}
-	return ""
+	return sinktls.Hint(err, tlsSection, "broker")
 }
 
 func misconfiguredCode(code kafka.Error) string {
@@ -122,19 +115,4 @@ func misconfiguredCode(code kafka.Error) string {
 		return "check the policies of the cluster"
 	}
 	return ""
-}
-
-// isVerification says whether err is about the broker's certificate.
-func isVerification(err error) bool {
-	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return true
-	}
-	if _, ok := errors.AsType[x509.HostnameError](err); ok {
-		return true
-	}
-	_, ok := errors.AsType[x509.CertificateInvalidError](err)
-	return ok
 }

@@ -1,18 +1,10 @@
 package kafkasink
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/tls"
-	"crypto/x509"
-	"crypto/x509/pkix"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -20,6 +12,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -102,16 +95,17 @@ func TestSASLListener(t *testing.T) {
 }
 
 func TestTLS(t *testing.T) {
-	a, other := newAuthority(t), newAuthority(t)
+	ca, other := testcert.NewCA(t), testcert.NewCA(t)
+	pair := ca.Issue(t, "127.0.0.1")
 	server := func(mutual bool) *tls.Config {
-		c := &tls.Config{Certificates: []tls.Certificate{a.pair}}
+		c := &tls.Config{Certificates: []tls.Certificate{pair.TLS}}
 		if mutual {
-			c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, a.pool
+			c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool
 		}
 		return c
 	}
-	trust := config.TLS{CAFile: a.caFile}
-	full := config.TLS{CAFile: a.caFile, CertFile: a.certFile, KeyFile: a.keyFile}
+	trust := config.TLS{CAFile: ca.File}
+	full := config.TLS{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}
 	for _, test := range []struct {
 		name   string
 		server *tls.Config
@@ -120,8 +114,8 @@ func TestTLS(t *testing.T) {
 	}{
 		{"trusted", server(false), trust, ""},
 		{"mutual", server(true), full, ""},
-		{"another CA", server(false), config.TLS{CAFile: other.caFile}, "check kafka.tls.caFile"},
-		{"another name", server(false), config.TLS{CAFile: a.caFile, ServerName: "kafka-0"}, "kafka-0"},
+		{"another CA", server(false), config.TLS{CAFile: other.File}, "check kafka.tls.caFile"},
+		{"another name", server(false), config.TLS{CAFile: ca.File, ServerName: "kafka-0"}, "kafka-0"},
 		{"no client certificate", server(true), trust, "check kafka.tls.certFile"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -180,19 +174,19 @@ func answering(t *testing.T, answer []byte) string {
 }
 
 func TestChangedCA(t *testing.T) {
-	a, other := newAuthority(t), newAuthority(t)
-	b := startBrokers(t, 1, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{a.pair}}))
-	s := openSink(t, b.ListenAddrs(), withTLS(config.TLS{CAFile: other.caFile}))
+	ca, other := testcert.NewCA(t), testcert.NewCA(t)
+	b := startBrokers(t, 1, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{ca.Issue(t, "127.0.0.1").TLS}}))
+	s := openSink(t, b.ListenAddrs(), withTLS(config.TLS{CAFile: other.File}))
 	sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, "caFile")
-	if err := os.Remove(other.caFile); err != nil {
+	if err := os.Remove(other.File); err != nil {
 		t.Fatal(err)
 	}
-	sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, other.caFile)
-	if err := os.Rename(a.caFile, other.caFile); err != nil {
+	sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, other.File)
+	if err := os.Rename(ca.File, other.File); err != nil {
 		t.Fatal(err)
 	}
 	// Two files of one size made within a tick of the clock would look the same.
-	if err := os.Chtimes(other.caFile, time.Now(), time.Now().Add(time.Second)); err != nil {
+	if err := os.Chtimes(other.File, time.Now(), time.Now().Add(time.Second)); err != nil {
 		t.Fatal(err)
 	}
 	send(t, s, batch(1, `{"a":1}`))
@@ -200,79 +194,14 @@ func TestChangedCA(t *testing.T) {
 }
 
 func TestLostClientCertificate(t *testing.T) {
-	a := newAuthority(t)
+	ca := testcert.NewCA(t)
+	pair := ca.Issue(t, "127.0.0.1")
 	b := startBrokers(t, 1, kfake.TLS(&tls.Config{
-		Certificates: []tls.Certificate{a.pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: a.pool,
+		Certificates: []tls.Certificate{pair.TLS}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: ca.Pool,
 	}))
-	s := openSink(t, b.ListenAddrs(), withTLS(config.TLS{CAFile: a.caFile, CertFile: a.certFile, KeyFile: a.keyFile}))
-	if err := os.Remove(a.keyFile); err != nil {
+	s := openSink(t, b.ListenAddrs(), withTLS(config.TLS{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}))
+	if err := os.Remove(pair.KeyFile); err != nil {
 		t.Fatal(err)
 	}
-	sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, a.keyFile)
-}
-
-// authority is a CA and a pair that it has signed for 127.0.0.1, as files.
-type authority struct {
-	caFile, certFile, keyFile string
-	pool                      *x509.CertPool
-	pair                      tls.Certificate
-}
-
-func newAuthority(t *testing.T) authority {
-	t.Helper()
-	dir := t.TempDir()
-	caKey, caCert := certificate(t, nil, nil)
-	key, cert := certificate(t, caCert, caKey)
-	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	a := authority{
-		caFile:   writePEM(t, filepath.Join(dir, "ca.pem"), "CERTIFICATE", caCert.Raw),
-		certFile: writePEM(t, filepath.Join(dir, "tls.crt"), "CERTIFICATE", cert.Raw),
-		keyFile:  writePEM(t, filepath.Join(dir, "tls.key"), "PRIVATE KEY", keyDER),
-		pool:     x509.NewCertPool(),
-		pair:     tls.Certificate{Certificate: [][]byte{cert.Raw}, PrivateKey: key},
-	}
-	a.pool.AddCert(caCert)
-	return a
-}
-
-// certificate makes one signed by parent, or a CA that signs itself.
-func certificate(t *testing.T, parent *x509.Certificate, parentKey *ecdsa.PrivateKey) (*ecdsa.PrivateKey, *x509.Certificate) {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{
-		SerialNumber:          big.NewInt(time.Now().UnixNano()),
-		Subject:               pkix.Name{CommonName: "docket test"},
-		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(time.Hour),
-		IPAddresses:           []net.IP{net.IPv4(127, 0, 0, 1)},
-		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		BasicConstraintsValid: true,
-	}
-	if parent == nil {
-		template.IsCA, template.KeyUsage, template.ExtKeyUsage = true, x509.KeyUsageCertSign, nil
-		parent, parentKey = template, key
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, parentKey)
-	if err != nil {
-		t.Fatal(err)
-	}
-	cert, err := x509.ParseCertificate(der)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key, cert
-}
-
-func writePEM(t *testing.T, path, kind string, der []byte) string {
-	t.Helper()
-	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return path
+	sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, pair.KeyFile)
 }
