@@ -1,0 +1,44 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+
+	"github.com/docket-export/docket/decision/stream"
+)
+
+const answerCommand = "answer"
+
+// answerMain is a server that speaks the stream protocol to one producer and
+// does nothing else: each line is acknowledged unseen. What it costs to talk to
+// it is the floor of a round trip.
+func answerMain(args []string) error {
+	if len(args) != 1 {
+		return fmt.Errorf("%s takes a socket", answerCommand)
+	}
+	l, err := net.Listen("unix", args[0])
+	if err != nil {
+		return err
+	}
+	nc, err := l.Accept()
+	if err := errors.Join(err, l.Close()); err != nil { // which removes the socket
+		return err
+	}
+	defer nc.Close()
+	lines := bufio.NewReaderSize(nc, 256<<10)
+	answer := stream.Answer{}.Append(nil)
+	for n := uint64(1); ; n++ {
+		if _, err := lines.ReadSlice('\n'); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		if _, err := nc.Write(answer); err != nil {
+			return err
+		}
+		answer = stream.Ack{Through: n}.Append(answer[:0])
+	}
+}

@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestSummarize(t *testing.T) {
+	tests := map[string]struct {
+		values []float64
+		want   summary
+	}{
+		"one":          {[]float64{3}, summary{3, 3, 3}},
+		"odd":          {[]float64{9, 1, 4}, summary{4, 1, 9}},
+		"even":         {[]float64{9, 1, 4, 2}, summary{3, 1, 9}},
+		"one outlier":  {[]float64{2, 2, 1000, 2, 1}, summary{2, 1, 1000}},
+		"all the same": {[]float64{5, 5}, summary{5, 5, 5}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := slices.Clone(tt.values)
+			if got := summarize(tt.values); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+			if !slices.Equal(tt.values, before) {
+				t.Errorf("the values were changed to %v from %v: rounds would no longer match", tt.values, before)
+			}
+		})
+	}
+}
+
+func twoRows() experiment {
+	return experiment{Name: "e", Title: "Title", About: "How.", Rows: []row{
+		{Key: "a", What: "docket", Unit: "records/s"},
+		{Key: "b", What: "raw"},
+		{Key: "r", What: "docket / raw", Ratio: &ratio{"a", "b"}, Target: &target{AtLeast: 0.5}},
+	}}
+}
+
+// The machine gets ten times slower from round to round, docket with it. The
+// ratio of the medians would be 0.1.
+func TestRatioIsTakenWithinTheRound(t *testing.T) {
+	e := twoRows()
+	for _, round := range []map[string]float64{{"a": 90, "b": 100}, {"a": 1, "b": 10}, {"a": 0.8, "b": 1}} {
+		if err := e.add(round); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, want := e.Rows[2].Values, []float64{0.9, 0.1, 0.8}; !slices.Equal(got, want) {
+		t.Errorf("ratios: got %v, want %v", got, want)
+	}
+	if got := summarize(e.Rows[2].Values).median; got != 0.8 {
+		t.Errorf("median: got %v, want 0.8", got)
+	}
+}
+
+func TestAddNoticesWhatIsMissing(t *testing.T) {
+	e := twoRows()
+	if err := e.add(map[string]float64{"a": 1}); err == nil {
+		t.Error("a row without a value: got no error")
+	}
+	e = twoRows()
+	if err := e.add(map[string]float64{"a": 1, "b": 1, "c": 1}); err == nil {
+		t.Error("a value without a row: got no error")
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	tests := map[string]struct {
+		target *target
+		values []float64
+		want   string
+	}{
+		"no target":      {nil, []float64{1}, ""},
+		"at least":       {&target{AtLeast: 0.3}, []float64{0.3, 0.3, 0.1}, "met"},
+		"less than":      {&target{AtLeast: 0.3}, []float64{0.29, 0.29, 0.9}, "NOT met"},
+		"at most":        {&target{AtMost: 25}, []float64{25, 25, 30}, "met"},
+		"more than":      {&target{AtMost: 25}, []float64{25.1, 25.1, 20}, "NOT met"},
+		"not a number":   {&target{AtLeast: 0.3}, []float64{math.NaN()}, "NOT met"},
+		"not a number 2": {&target{AtMost: 0.3}, []float64{math.NaN()}, "NOT met"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := (row{Target: tt.target, Values: tt.values}).verdict(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestNumber(t *testing.T) {
+	for v, want := range map[float64]string{
+		0: "0", 0.2876: "0.288", 13.84: "13.8", 99.4: "99.4", 315.4: "315", 1116: "1 116", 123456.7: "123 457", 1234567: "1 234 567",
+	} {
+		if got := number(v); got != want {
+			t.Errorf("%v: got %q, want %q", v, got, want)
+		}
+	}
+}
+
+func TestQuantiles(t *testing.T) {
+	var waits []time.Duration
+	for i := range 101 {
+		waits = append(waits, time.Duration(100-i)*time.Microsecond)
+	}
+	if p50, p99 := quantiles(waits); p50 != 50 || p99 != 99 {
+		t.Errorf("got %v and %v, want 50 and 99", p50, p99)
+	}
+}
+
+// measured is a report with two rounds of twoRows.
+func measured(t *testing.T) *report {
+	t.Helper()
+	e := twoRows()
+	for _, round := range []map[string]float64{{"a": 300_000, "b": 1_000_000}, {"a": 200_000, "b": 800_000}} {
+		if err := e.add(round); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m := machine{CPU: "Model", Cores: 2, Kernel: "6.1", FileSystem: "ext4", Go: "go1.26"}
+	return &report{Machine: m, Rounds: 2, Records: 200_000, Experiments: []experiment{e}}
+}
+
+const wantPage = `
+- Model, 2 cores, Linux 6.1
+- file system ext4, go1.26
+
+Medians of 2 rounds, with the least and the greatest; 200 000 records of 1 KB in each measurement under load.
+
+## Title
+
+How.
+
+| what | median | range | target | |
+|---|---|---|---|---|
+| docket | 250 000 records/s | 200 000 .. 300 000 |  |  |
+| raw | 900 000 | 800 000 .. 1 000 000 |  |  |
+| docket / raw | 0.275 | 0.25 .. 0.3 | >= 0.5 | NOT met |
+
+## How to measure again
+`
+
+func TestPage(t *testing.T) {
+	var page strings.Builder
+	if err := writePage(&page, measured(t)); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(page.String(), wantPage) {
+		t.Errorf("got:\n%s\nwant in it:\n%s", page.String(), wantPage)
+	}
+}
+
+func TestTableHasEveryRow(t *testing.T) {
+	var table strings.Builder
+	if err := writeTable(&table, measured(t)); err != nil {
+		t.Fatal(err)
+	}
+	if want := "  docket / raw  0.275              0.25 .. 0.3           >= 0.5  NOT met\n"; !strings.Contains(table.String(), want) {
+		t.Errorf("got:\n%s\nwant in it:\n%s", table.String(), want)
+	}
+}
+
+func TestReportSurvivesItsFile(t *testing.T) {
+	r := measured(t)
+	name := filepath.Join(t.TempDir(), "results.json")
+	if err := writeFile(name, r.encode); err != nil {
+		t.Fatal(err)
+	}
+	again, err := readReport(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var before, after bytes.Buffer
+	if err := writePage(&before, r); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePage(&after, again); err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(before.Bytes(), after.Bytes()) {
+		t.Errorf("page from the file:\n%s\nwant:\n%s", after.String(), before.String())
+	}
+}
+
+func TestReadReportRefusesRowsWithoutValues(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "results.json")
+	r := report{Experiments: []experiment{twoRows()}}
+	if err := writeFile(name, r.encode); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readReport(name); err == nil {
+		t.Error("got no error")
+	}
+}
+
+// The page in the repository is that of the results beside it.
+func TestPageIsThatOfTheResults(t *testing.T) {
+	r, err := readReport("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want bytes.Buffer
+	if err := writePage(&want, r); err != nil {
+		t.Fatal(err)
+	}
+	got, err := os.ReadFile("../docs/benchmarks.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want.Bytes()) {
+		t.Error("docs/benchmarks.md is not the page of bench/results.json: run `go run ./bench -from bench/results.json -markdown docs/benchmarks.md`")
+	}
+}
+
+func TestExperimentsAreConsistent(t *testing.T) {
+	for _, e := range experiments() {
+		keys := map[string]bool{}
+		for _, r := range e.Rows {
+			if keys[r.Key] {
+				t.Errorf("%s: two rows are called %s", e.Name, r.Key)
+			}
+			keys[r.Key] = r.Ratio == nil
+		}
+		for _, r := range e.Rows {
+			if r.Ratio != nil && (!keys[r.Ratio.Of] || !keys[r.Ratio.To]) {
+				t.Errorf("%s: %s is the ratio of rows that are not measured: %+v", e.Name, r.Key, *r.Ratio)
+			}
+		}
+	}
+}
+
+func TestChoose(t *testing.T) {
+	got, err := choose(experiments(), "idle,ingest,idle")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := names(got), []string{"ingest", "idle"}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	if _, err := choose(experiments(), "ingest,nothing"); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
+		t.Errorf("an experiment there is not: got error %v", err)
+	}
+}
+
+func TestRecords(t *testing.T) {
+	seen := map[string]bool{}
+	for producer := range 2 {
+		b := newBlock(producer)
+		for sent := uint64(0); sent < 3*blockRecords; {
+			lines := b.next(sent, 100)
+			if len(lines)%recordBytes != 0 {
+				t.Fatalf("%d bytes are not whole records of %d", len(lines), recordBytes)
+			}
+			for line := range slices.Chunk(lines, recordBytes) {
+				if !json.Valid(line) || bytes.IndexByte(line, '\n') != recordBytes-1 {
+					t.Fatalf("not a line of JSON: %q", line)
+				}
+				if seen[string(line)] {
+					t.Fatalf("record %d of producer %d is not unique: %s", sent, producer, line)
+				}
+				seen[string(line)] = true
+				sent++
+			}
+		}
+	}
+}
+
+// A producer gets its acks from the server to compare with, which speaks the
+// same protocol as docket.
+func TestProducerAndAnswer(t *testing.T) {
+	for _, window := range []int{1, 100} {
+		socket := filepath.Join(t.TempDir(), "s")
+		ended := make(chan error, 1)
+		go func() { ended <- answerMain([]string{socket}) }()
+		p, err := newProducer(load{socket: socket, producers: 1, window: window, records: 1000}, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := p.run(); err != nil {
+			t.Errorf("window %d: %v", window, err)
+		}
+		if p.acked != 1000 || len(p.writes) != 0 {
+			t.Errorf("window %d: got %d acks with %d writes open, want 1000 and none", window, p.acked, len(p.writes))
+		}
+		p.nc.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("answer: %v", err)
+		}
+	}
+}

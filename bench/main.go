@@ -1,0 +1,178 @@
+// Command bench measures docket against the plain program that does only the
+// unavoidable part on the same disk, and says which targets are met.
+//
+//	go run ./bench                                        print the table
+//	go run ./bench -only ingest,queue -rounds 3           part of it
+//	go run ./bench -json FILE -markdown FILE              keep the results, write the page
+//	go run ./bench -from FILE -markdown FILE              write the page again, without measuring
+//
+// Absolute figures of a shared machine drift by a factor of two to four within
+// an hour. So each round runs every program once, ratios are taken within the
+// round, and what is shown is the median of the rounds with the least and the
+// greatest.
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "bench:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the program, or what it is in the processes that it starts: the
+// producers, and the server to compare with.
+func run(ctx context.Context, args []string) error {
+	switch {
+	case len(args) > 0 && args[0] == produceCommand:
+		return produceMain(args[1:], os.Stdout)
+	case len(args) > 0 && args[0] == answerCommand:
+		return answerMain(args[1:])
+	}
+	return benchMain(ctx, args, os.Stdout)
+}
+
+// options are what the command line says.
+type options struct {
+	rounds   int
+	records  int
+	only     string
+	dir      string
+	json     string
+	markdown string
+	from     string
+}
+
+func parseOptions(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
+	flags.IntVar(&o.rounds, "rounds", 5, "how often everything is measured")
+	flags.IntVar(&o.records, "records", 200_000, "records of 1 KB in each measurement under load")
+	flags.StringVar(&o.only, "only", "", "measure only these, comma-separated: "+strings.Join(names(experiments()), ","))
+	flags.StringVar(&o.dir, "dir", "", "directory on the disk to measure (default: .cache of the repository)")
+	flags.StringVar(&o.json, "json", "", "write the results to `FILE`")
+	flags.StringVar(&o.markdown, "markdown", "", "write the page to `FILE`")
+	flags.StringVar(&o.from, "from", "", "take the results from `FILE` instead of measuring")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.rounds < 1:
+		return o, errors.New("-rounds must be at least 1")
+	case o.records < producers*linesInFlight:
+		return o, fmt.Errorf("-records must be at least %d: fewer are in flight all at once", producers*linesInFlight)
+	}
+	return o, nil
+}
+
+func benchMain(ctx context.Context, args []string, out io.Writer) error {
+	o, err := parseOptions(args)
+	if err != nil {
+		return err
+	}
+	r, err := results(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := writeTable(out, r); err != nil {
+		return err
+	}
+	if o.json != "" {
+		if err := writeFile(o.json, r.encode); err != nil {
+			return err
+		}
+	}
+	if o.markdown != "" {
+		return writeFile(o.markdown, func(w io.Writer) error { return writePage(w, r) })
+	}
+	return nil
+}
+
+// results measures, or reads what was measured before.
+func results(ctx context.Context, o options) (*report, error) {
+	if o.from != "" {
+		return readReport(o.from)
+	}
+	chosen, err := choose(experiments(), o.only)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLab(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	return measure(ctx, l, chosen, o.rounds)
+}
+
+// measure runs the experiments one after another, round after round.
+func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*report, error) {
+	r := &report{Machine: l.machine, Records: l.records, Rounds: rounds, Experiments: chosen}
+	for round := range rounds {
+		for i := range chosen {
+			e := &chosen[i]
+			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, rounds, e.Name)
+			values, err := runOnce(ctx, l, e)
+			if ctx.Err() != nil {
+				return nil, errors.New("interrupted")
+			}
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", e.Name, err)
+			}
+			if err := e.add(values); err != nil {
+				return nil, fmt.Errorf("%s: %w", e.Name, err)
+			}
+		}
+	}
+	return r, nil
+}
+
+// onceWait bounds one run of one experiment, whatever hangs.
+const onceWait = 2 * time.Minute
+
+func runOnce(ctx context.Context, l *lab, e *experiment) (map[string]float64, error) {
+	ctx, cancel := context.WithTimeout(ctx, onceWait)
+	defer cancel()
+	return e.run(l, ctx)
+}
+
+// choose returns the experiments that the list names, all of them for an empty
+// one.
+func choose(all []experiment, list string) ([]experiment, error) {
+	if list == "" {
+		return all, nil
+	}
+	wanted := strings.Split(list, ",")
+	for _, name := range wanted {
+		if !slices.Contains(names(all), name) {
+			return nil, fmt.Errorf("-only: there is no %q, only %s", name, strings.Join(names(all), ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(e experiment) bool { return !slices.Contains(wanted, e.Name) }), nil
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}

@@ -1,0 +1,211 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"slices"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/docket-export/docket/decision/stream"
+)
+
+const (
+	produceCommand = "produce"
+	// linesPerWrite spares the producers most system calls: they share the
+	// machine with what is measured.
+	linesPerWrite = 64
+	// produceWait bounds one load, on a disk that takes no writes for instance.
+	produceWait = time.Minute
+)
+
+// load is what producers do: each sends its share of the records and never has
+// more than window of them unacknowledged.
+type load struct {
+	socket    string
+	producers int
+	window    int
+	records   int // of all producers together
+}
+
+// produced is what came of a load.
+type produced struct {
+	Seconds float64 `json:"seconds"` // from the first write to the last ack
+	// Time from a write to the ack of its last line, in microseconds.
+	P50 float64 `json:"p50"`
+	P99 float64 `json:"p99"`
+}
+
+// produce runs the load in a process of its own.
+func (l *lab) produce(ctx context.Context, o load) (produced, error) {
+	var p produced
+	out, err := l.run(ctx, produceCommand, "-socket", o.socket, "-producers", strconv.Itoa(o.producers),
+		"-window", strconv.Itoa(o.window), "-records", strconv.Itoa(o.records))
+	if err != nil {
+		return p, err
+	}
+	return p, json.Unmarshal(out, &p)
+}
+
+// produceMain is the process of the producers.
+func produceMain(args []string, out io.Writer) error {
+	var o load
+	flags := flag.NewFlagSet(produceCommand, flag.ContinueOnError)
+	flags.StringVar(&o.socket, "socket", "", "")
+	flags.IntVar(&o.producers, "producers", 1, "")
+	flags.IntVar(&o.window, "window", 1, "")
+	flags.IntVar(&o.records, "records", 1, "")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	p, err := o.run()
+	if err != nil {
+		return err
+	}
+	return json.NewEncoder(out).Encode(p)
+}
+
+func (o load) run() (produced, error) {
+	all := make([]*producer, o.producers)
+	for i := range all {
+		p, err := newProducer(o, i)
+		if err != nil {
+			return produced{}, err
+		}
+		defer p.nc.Close()
+		all[i] = p
+	}
+	errs := make([]error, len(all))
+	began := time.Now()
+	var running sync.WaitGroup
+	for i, p := range all {
+		running.Go(func() { errs[i] = p.run() })
+	}
+	running.Wait()
+	took := time.Since(began)
+	if err := errors.Join(errs...); err != nil {
+		return produced{}, err
+	}
+	var waits []time.Duration
+	for _, p := range all {
+		waits = append(waits, p.waits...)
+	}
+	p50, p99 := quantiles(waits)
+	return produced{Seconds: took.Seconds(), P50: p50, P99: p99}, nil
+}
+
+// quantiles returns the median and the 99th percentile in microseconds.
+func quantiles(waits []time.Duration) (p50, p99 float64) {
+	slices.Sort(waits)
+	at := func(q float64) float64 {
+		return float64(waits[int(q*float64(len(waits)-1))].Nanoseconds()) / 1000
+	}
+	return at(0.50), at(0.99)
+}
+
+// producer is one connection in acknowledged mode. It has one goroutine: it
+// writes while there is room in the window, and else waits for acks.
+type producer struct {
+	nc      net.Conn
+	replies *bufio.Reader
+	block   *block
+	window  uint64
+	records uint64
+
+	sent, acked uint64
+	writes      []write // not yet acked
+	waits       []time.Duration
+}
+
+type write struct {
+	last uint64
+	at   time.Time
+}
+
+func newProducer(o load, number int) (*producer, error) {
+	nc, err := dial(o.socket)
+	if err != nil {
+		return nil, err
+	}
+	p := &producer{
+		nc: nc, replies: bufio.NewReaderSize(nc, stream.MaxReply), block: newBlock(number),
+		window: uint64(o.window), records: uint64(o.records / o.producers),
+	}
+	if err := nc.SetDeadline(time.Now().Add(produceWait)); err != nil {
+		return nil, err
+	}
+	// Another load on the same docket has other producers.
+	hello := stream.Hello{Producer: fmt.Sprintf("bench-%d-%d", os.Getpid(), number), Next: 1}
+	if _, err := nc.Write(hello.Append(nil)); err != nil {
+		return nil, err
+	}
+	return p, p.receive()
+}
+
+// dial waits for the socket: a server that was just started may not have it yet.
+func dial(socket string) (nc net.Conn, err error) {
+	ctx, cancel := context.WithTimeout(context.Background(), readyWait)
+	defer cancel()
+	waited := poll(ctx, time.Millisecond, func() (bool, error) {
+		nc, err = net.Dial("unix", socket)
+		return err == nil, nil
+	})
+	if waited != nil {
+		return nil, err
+	}
+	return nc, nil
+}
+
+func (p *producer) run() error {
+	for p.acked < p.records {
+		room := min(p.window-(p.sent-p.acked), p.records-p.sent)
+		if room == 0 {
+			if err := p.receive(); err != nil {
+				return err
+			}
+			continue
+		}
+		lines := p.block.next(p.sent, int(min(room, linesPerWrite)))
+		at := time.Now()
+		if _, err := p.nc.Write(lines); err != nil {
+			return err
+		}
+		p.sent += uint64(len(lines) / recordBytes)
+		p.writes = append(p.writes, write{p.sent, at})
+	}
+	return nil
+}
+
+// receive waits for one reply.
+func (p *producer) receive() error {
+	line, err := p.replies.ReadSlice('\n')
+	if err != nil {
+		return fmt.Errorf("waiting for an ack after %d of %d records: %w", p.acked, p.records, err)
+	}
+	reply, err := stream.ParseReply(line[:len(line)-1])
+	if err != nil {
+		return err
+	}
+	switch r := reply.(type) {
+	case stream.Answer:
+		p.acked = r.Acked
+	case stream.Ack:
+		p.acked = r.Through
+		now := time.Now()
+		for len(p.writes) > 0 && p.writes[0].last <= p.acked {
+			p.waits = append(p.waits, now.Sub(p.writes[0].at))
+			p.writes = p.writes[1:]
+		}
+	default:
+		return fmt.Errorf("docket says %s", line)
+	}
+	return nil
+}

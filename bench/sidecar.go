@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// sidecar is a running docket.
+type sidecar struct {
+	*process
+	socket string
+	admin  string
+	export string // directory of the file sink
+}
+
+// readyWait is how long a docket may take to start on a busy machine.
+const readyWait = 10 * time.Second
+
+// The sinks of a sidecar.
+const (
+	// heldBack cannot deliver, so that what is measured is the intake alone.
+	heldBack = "held"
+	// toFile delivers to files on the disk that the queue is on.
+	toFile = "file"
+)
+
+const sidecarConfig = `apiVersion: docket.dev/v1alpha1
+kind: Exporter
+sources:
+- name: bench
+  unix: {path: %q, mode: "0600"}
+queue: {directory: %q}
+sinks:
+- name: %s
+  %s
+admin: {address: %q}
+shutdown: {drainTimeout: 1s}
+`
+
+// startSidecar starts docket with its queue below dir, and waits until it is
+// ready.
+func (l *lab) startSidecar(ctx context.Context, dir, sink string) (*sidecar, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s := &sidecar{socket: filepath.Join(l.short, "docket.sock"), admin: "http://" + address, export: filepath.Join(dir, "export")}
+	settings := fmt.Sprintf("file: {directory: %q}", s.export)
+	if sink == heldBack {
+		nobody, err := freeAddress()
+		if err != nil {
+			return nil, err
+		}
+		settings = fmt.Sprintf("http: {url: %q}", "http://"+nobody+"/")
+	}
+	file := filepath.Join(dir, "docket.yaml")
+	config := fmt.Sprintf(sidecarConfig, s.socket, filepath.Join(dir, "queue"), sink, settings, address)
+	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	if s.process, err = start(ctx, l.docket, "run", "-f", file, "--log-format", "text"); err != nil {
+		return nil, err
+	}
+	if err := s.waitReady(ctx); err != nil {
+		s.kill()
+		return nil, fmt.Errorf("docket: %w\n%s", err, strings.TrimSpace(s.stderr.String()))
+	}
+	return s, nil
+}
+
+// freeAddress returns a loopback address that nobody listens on.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+func (s *sidecar) waitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyWait)
+	defer cancel()
+	return poll(ctx, 5*time.Millisecond, func() (bool, error) {
+		_, err := s.get(ctx, "/readyz")
+		return err == nil, nil
+	})
+}
+
+// poll calls done until it is true, with a pause between.
+func poll(ctx context.Context, pause time.Duration, done func() (bool, error)) error {
+	tick := time.NewTicker(pause)
+	defer tick.Stop()
+	for {
+		if ok, err := done(); ok || err != nil {
+			return err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("waiting: %w", ctx.Err())
+		}
+	}
+}
+
+func (s *sidecar) get(ctx context.Context, path string) ([]byte, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.admin+path, nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := http.DefaultClient.Do(req)
+	if err != nil {
+		return nil, err
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("%s: %s", path, resp.Status)
+	}
+	return body, nil
+}
+
+// delivered is how many records the sink has taken.
+func (s *sidecar) delivered(ctx context.Context, sink string) (int, error) {
+	body, err := s.get(ctx, "/status")
+	if err != nil {
+		return 0, err
+	}
+	var status struct {
+		Ledger struct {
+			Sinks map[string]struct {
+				Delivered int `json:"delivered"`
+			} `json:"sinks"`
+		} `json:"ledger"`
+	}
+	if err := json.Unmarshal(body, &status); err != nil {
+		return 0, fmt.Errorf("/status: %w", err)
+	}
+	return status.Ledger.Sinks[sink].Delivered, nil
+}
+
+// metric returns the value of one series of /metrics, named as it stands there.
+func (s *sidecar) metric(ctx context.Context, series string) (float64, error) {
+	body, err := s.get(ctx, "/metrics")
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(body)) {
+		if value, ok := strings.CutPrefix(line, series+" "); ok {
+			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+		}
+	}
+	return 0, fmt.Errorf("/metrics has no %s", series)
+}
+
+// commits is how many commits docket has made since it started.
+func (s *sidecar) commits(ctx context.Context) (float64, error) {
+	return s.metric(ctx, "docket_commit_records_count")
+}
+
+// cpuTime is what all threads of the process have used, ended ones included. The
+// clock of another process is finer than its /proc/PID/stat, which counts in
+// hundredths of a second.
+func (p *process) cpuTime() (time.Duration, error) {
+	const schedClock = 2 // CPUCLOCK_SCHED of the kernel's per-process clocks
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|schedClock), &t); err != nil {
+		return 0, fmt.Errorf("processor time of docket: %w", err)
+	}
+	return time.Duration(t.Nano()), nil
+}
+
+// memory returns a field of /proc/PID/status, VmRSS or VmHWM (its peak), in MB.
+func (p *process) memory(field string) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
+			return kib * 1024 / 1e6, err
+		}
+	}
+	return 0, fmt.Errorf("the kernel tells no %s", field)
+}
