@@ -135,6 +135,10 @@ func (d *decoder) slice(n Node, v reflect.Value) {
 		return
 	}
 	items := n.Items()
+	if len(items) == 0 {
+		v.SetZero() // nil is the empty list, so that what Encode wrote reads back equal
+		return
+	}
 	s := reflect.MakeSlice(v.Type(), len(items), len(items))
 	for i, item := range items {
 		d.element(item, s.Index(i))

@@ -70,7 +70,7 @@ func TestDecode(t *testing.T) {
 		"size as a number":       {"size: 1500\n", func(e *everything) { e.Size = 1500 }},
 		"duration":               {"wait: 1m30s\n", func(e *everything) { e.Wait = Duration(90 * time.Second) }},
 		"a list replaces":        {"list: [c]\n", func(e *everything) { e.List = []string{"c"} }},
-		"an empty list replaces": {"list: []\n", func(e *everything) { e.List = []string{} }},
+		"an empty list replaces": {"list: []\n", func(e *everything) { e.List = nil }},
 		"a map replaces":         {"labels: {404: x, 'a b': ''}\n", func(e *everything) { e.Labels = map[string]string{"404": "x", "a b": ""} }},
 		"a section is merged":    {"sub: {count: 3}\n", func(e *everything) { e.Sub.Count = 3 }},
 		"an empty section":       {"opt: {}\n", func(e *everything) { e.Opt = &section{} }},
@@ -299,5 +299,19 @@ func TestMistakesInTheProgramPanic(t *testing.T) {
 			}()
 			doc.Decode(into)
 		})
+	}
+}
+
+// What Encode writes for a list that was never set reads back as one.
+func TestEmptyListIsNil(t *testing.T) {
+	root, problems := Parse([]byte("key: []\n"))
+	into := struct {
+		Key []string `yaml:"key"`
+	}{Key: []string{"default"}}
+	if problems = append(problems, root.Decode(&into)...); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if into.Key != nil {
+		t.Errorf("got %#v, want nil", into.Key)
 	}
 }

@@ -61,36 +61,70 @@ func newDelivery(cfg SinkConfig, queueID string, c cursor, m *deliveryMetrics, l
 	}
 }
 
-// run serves the sink until ctx is done. It returns an error only if the queue
-// fails: whatever the sink does, its records are kept.
-func (d *delivery) run(ctx context.Context) error {
+// run serves the sink until ctx is done. Whatever the sink does, its records are
+// kept. When the queue cannot be read it is tried again, like a sink.
+func (d *delivery) run(ctx context.Context) {
 	defer d.cursor.Close()
+	pause := d.newBackoff()
+	for ctx.Err() == nil {
+		err := d.round(ctx)
+		if err == nil {
+			pause.Reset()
+			continue
+		}
+		if ctx.Err() != nil || errors.Is(err, queue.ErrClosed) {
+			return
+		}
+		d.failed(deliveryState{state: Error, reason: "Queue", lastError: err.Error()})
+		wait(ctx, pause.NextBackOff())
+	}
+}
+
+// round delivers one batch.
+func (d *delivery) round(ctx context.Context) error {
+	records, err := d.next(ctx)
+	if err != nil {
+		return err
+	}
+	if err := d.deliver(ctx, d.batchOf(records)); err != nil {
+		return err
+	}
+	return d.cursor.Ack(records[len(records)-1].Seq)
+}
+
+// next waits for records. While the sink is not open it tries in between whether
+// it can be, so that nobody has to wait for a record to see that a sink is
+// misconfigured, or no longer is.
+func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 	limits := queue.Limits{
 		Records: d.cfg.Batch.MaxRecords,
 		Bytes:   int(d.cfg.Batch.MaxBytes),
 		Wait:    time.Duration(d.cfg.Batch.MaxWait),
 	}
-	for {
-		records, err := d.cursor.Next(ctx, limits)
-		if err != nil {
-			return ignoreStop(ctx, err)
+	pause := d.newBackoff()
+	for attempt := 1; d.sink == nil; attempt++ {
+		err := d.open(ctx)
+		if err == nil {
+			d.succeeded(attempt)
+			break
 		}
-		if err := d.deliver(ctx, d.batchOf(records)); err != nil {
-			return ignoreStop(ctx, err)
-		}
-		if err := d.cursor.Ack(records[len(records)-1].Seq); err != nil {
-			return fmt.Errorf("sink %s: %w", d.cfg.Name, err)
+		failure := d.sinkFailed(err)
+		soon, cancel := context.WithTimeout(ctx, d.delay(failure, pause.NextBackOff()))
+		records, err := d.cursor.Next(soon, limits)
+		cancel()
+		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+			return records, err
 		}
 	}
+	return d.cursor.Next(ctx, limits)
 }
 
-// ignoreStop returns nil for the error that ctx being done has caused.
-func ignoreStop(ctx context.Context, err error) error {
-	stopped := ctx.Err() != nil || errors.Is(err, queue.ErrClosed)
-	if stopped {
-		return nil
+// wait returns after pause, or when ctx is done.
+func wait(ctx context.Context, pause time.Duration) {
+	select {
+	case <-time.After(pause):
+	case <-ctx.Done():
 	}
-	return err
 }
 
 // deliver attempts b until the destination has accepted it. Its error is that
@@ -106,11 +140,8 @@ func (d *delivery) deliver(ctx context.Context, b sinks.Batch) error {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
-		failure := sinks.FailureOf(err)
-		d.failed(failure)
-		select {
-		case <-time.After(d.delay(failure, pause.NextBackOff())):
-		case <-ctx.Done():
+		wait(ctx, d.delay(d.sinkFailed(err), pause.NextBackOff()))
+		if ctx.Err() != nil {
 			return context.Cause(ctx)
 		}
 	}
@@ -141,16 +172,23 @@ func (d *delivery) delay(f *sinks.Failure, backoff time.Duration) time.Duration 
 // attempt makes one Send, opening the sink first when that has not succeeded yet.
 func (d *delivery) attempt(ctx context.Context, b sinks.Batch) error {
 	if d.sink == nil {
-		sink, err := d.cfg.Config.Open(ctx, sinks.Env{Name: d.cfg.Name, Log: d.log})
-		if err != nil {
+		if err := d.open(ctx); err != nil {
 			return err
 		}
-		d.sink = sink
 	}
 	began := time.Now()
 	err := d.sink.Send(ctx, b)
 	d.metrics.sent(time.Since(began))
 	return err
+}
+
+func (d *delivery) open(ctx context.Context) error {
+	sink, err := d.cfg.Config.Open(ctx, sinks.Env{Name: d.cfg.Name, Log: d.log})
+	if err != nil {
+		return err
+	}
+	d.sink = sink
+	return nil
 }
 
 // close releases the sink. run must have returned.
@@ -164,14 +202,22 @@ func (d *delivery) close(ctx context.Context) error {
 	return nil
 }
 
+// sinkFailed records a failed attempt and says of which kind it is.
+func (d *delivery) sinkFailed(err error) *sinks.Failure {
+	f := sinks.FailureOf(err)
+	d.metrics.failed(f.Kind)
+	state := Degraded
+	if f.Kind == sinks.Misconfigured || f.Kind == sinks.Rejected {
+		state = Error
+	}
+	d.failed(deliveryState{state: state, reason: f.Kind.String(), lastError: f.Error()})
+	return f
+}
+
 // failed records a failure. It is logged when it begins and when it changes, not
 // at every attempt.
-func (d *delivery) failed(f *sinks.Failure) {
-	d.metrics.failed(f.Kind)
-	now := deliveryState{state: Degraded, reason: f.Kind.String(), lastError: f.Error(), since: time.Now()}
-	if f.Kind == sinks.Misconfigured || f.Kind == sinks.Rejected {
-		now.state = Error
-	}
+func (d *delivery) failed(now deliveryState) {
+	now.since = time.Now()
 	d.mu.Lock()
 	before := d.state
 	if before.state == now.state {
@@ -179,13 +225,14 @@ func (d *delivery) failed(f *sinks.Failure) {
 	}
 	d.state = now
 	d.mu.Unlock()
-	if before.reason != now.reason || before.lastError != now.lastError {
-		level := slog.LevelWarn
-		if now.state == Error {
-			level = slog.LevelError
-		}
-		d.log.Log(context.Background(), level, "delivery fails: records are kept and tried again", "kind", f.Kind.String(), "error", f.Err)
+	if before.reason == now.reason && before.lastError == now.lastError {
+		return
 	}
+	level := slog.LevelWarn
+	if now.state == Error {
+		level = slog.LevelError
+	}
+	d.log.Log(context.Background(), level, "delivery fails: records are kept and tried again", "reason", now.reason, "error", now.lastError)
 }
 
 func (d *delivery) succeeded(attempts int) {

@@ -18,14 +18,20 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// fakeCursor hands out records one batch at a time, then waits.
+// fakeCursor fails, then hands out records one batch at a time, then waits.
 type fakeCursor struct {
-	batches [][]queue.Record
-	mu      sync.Mutex
-	done    []uint64
+	failures []error
+	batches  [][]queue.Record
+	mu       sync.Mutex
+	done     []uint64
 }
 
 func (c *fakeCursor) Next(ctx context.Context, _ queue.Limits) ([]queue.Record, error) {
+	if len(c.failures) > 0 {
+		err := c.failures[0]
+		c.failures = c.failures[1:]
+		return nil, err
+	}
 	if len(c.batches) == 0 {
 		<-ctx.Done()
 		return nil, context.Cause(ctx)
@@ -119,9 +125,7 @@ func TestDownSinkIsRetriedForEver(t *testing.T) {
 			time.Sleep(24 * time.Hour) // of the bubble's time
 			cancel()
 		}()
-		if err := d.run(ctx); err != nil {
-			t.Fatalf("run: %v", err)
-		}
+		d.run(ctx)
 		if len(s.attempts) != 501 || !slices.Equal(c.acked(), []uint64{1}) {
 			t.Errorf("%d attempts, acked %v; want 501 and [1]", len(s.attempts), c.acked())
 		}
@@ -149,16 +153,15 @@ func TestFailureKinds(t *testing.T) {
 				ctx, cancel := context.WithCancel(t.Context())
 				s := &scriptedSink{errors: []error{tt.err}}
 				if tt.failsOpen {
-					s.openErrors, s.errors = s.errors, nil
+					// Once at the start, once when there is a record.
+					s.openErrors, s.errors = repeat(tt.err, 2), nil
 				}
 				c := &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}
 				d := deliveryTo(s, c, slog.New(slog.DiscardHandler))
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
-					if err := d.run(ctx); err != nil {
-						t.Errorf("run: %v", err)
-					}
+					d.run(ctx)
 				}()
 				synctest.Wait()
 				got := d.snapshot()
@@ -187,6 +190,50 @@ func TestFailureKinds(t *testing.T) {
 	}
 }
 
+// Nobody should have to send a record to see that a sink is misconfigured, or
+// that it no longer is.
+func TestSinkIsOpenedBeforeTheFirstRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		s := &scriptedSink{openErrors: []error{sinks.Failf(sinks.Misconfigured, "no directory")}}
+		d := deliveryTo(s, &fakeCursor{}, slog.New(slog.DiscardHandler))
+		ended := make(chan struct{})
+		go func() { defer close(ended); d.run(ctx) }()
+		synctest.Wait()
+		if got := d.snapshot(); got.State != Error || got.LastError != "no directory" {
+			t.Errorf("before it is mended: got %+v", got)
+		}
+		time.Sleep(2 * time.Minute) // of the bubble's time
+		synctest.Wait()
+		if got := d.snapshot(); got.State != Active {
+			t.Errorf("after it was mended: got %+v", got)
+		}
+		cancel()
+		<-ended
+	})
+}
+
+func TestQueueThatCannotBeReadIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		c := &fakeCursor{failures: repeat(errors.New("read: input/output error"), 3), batches: [][]queue.Record{oneRecord(1)}}
+		d := deliveryTo(&scriptedSink{}, c, slog.New(slog.DiscardHandler))
+		ended := make(chan struct{})
+		go func() { defer close(ended); d.run(ctx) }()
+		synctest.Wait()
+		if got := d.snapshot(); got.State != Error || got.Reason != "Queue" {
+			t.Errorf("while the queue cannot be read: got %+v", got)
+		}
+		time.Sleep(time.Hour) // of the bubble's time
+		synctest.Wait()
+		if got := c.acked(); !slices.Equal(got, []uint64{1}) {
+			t.Errorf("acked: got %v, want [1]", got)
+		}
+		cancel()
+		<-ended
+	})
+}
+
 func TestFailureIsLoggedOnceAndWhenItChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -198,9 +245,7 @@ func TestFailureIsLoggedOnceAndWhenItChanges(t *testing.T) {
 			time.Sleep(time.Hour) // of the bubble's time
 			cancel()
 		}()
-		if err := d.run(ctx); err != nil {
-			t.Fatal(err)
-		}
+		d.run(ctx)
 		if got := strings.Count(out.String(), "delivery fails"); got != 2 {
 			t.Errorf("failure logged %d times, want 2:\n%s", got, out.String())
 		}

@@ -130,11 +130,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 		intake.Go(func() { s.run(sourceCtx, e.ingest) })
 	}
 	for _, d := range e.deliveries {
-		outflow.Go(func() {
-			if err := d.run(deliverCtx); err != nil {
-				e.log.Error("delivery ended: the queue cannot be read", "error", err)
-			}
-		})
+		outflow.Go(func() { d.run(deliverCtx) })
 	}
 	e.log.Info("docket is running", "queue", e.queue.ID(), "records", e.queue.LastSeq())
 

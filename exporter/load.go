@@ -314,7 +314,8 @@ func DefaultConfig(dataDir string, kinds Kinds) (*Config, config.Problems) {
 }
 
 // YAML returns c as a configuration file in which every default is written out.
-// Load makes an equal Config of it. It holds no secret, only the paths of files.
+// Load makes an equal Config of it. Secrets are in files, of which it has the
+// paths; only a token in the query of a URL would be shown as it was written.
 func (c *Config) YAML() ([]byte, error) {
 	doc := document[sourceEntry[sources.Config], sinkEntry[sinks.Config]]{
 		APIVersion: apiVersion,

@@ -43,7 +43,7 @@ func fileSystemOf(dir string) (int64, error) {
 		var stat unix.Statfs_t
 		err := unix.Statfs(dir, &stat)
 		if err == nil {
-			return int64(stat.Type), nil
+			return int64(stat.Type), nil //nolint:unconvert // 32 bits wide on some platforms
 		}
 		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
 			return 0, fmt.Errorf("statfs %s: %w", dir, err)

@@ -36,7 +36,7 @@ func TestLineReader(t *testing.T) {
 			var got []string
 			for {
 				line, err := r.next()
-				if err == io.EOF {
+				if errors.Is(err, io.EOF) {
 					break
 				}
 				if errors.Is(err, errTooLong) {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"os/exec"
 	"strconv"
-	"strings"
 	"testing"
 	"time"
 
@@ -103,97 +102,5 @@ func waitReady(admin string) error {
 		case <-ctx.Done():
 			return fmt.Errorf("got not ready within 20s, last: %w", err)
 		}
-	}
-}
-
-// TestSecondSignal: the first signal drains for as long as a producer is
-// connected, the second one ends the process.
-func TestSecondSignal(t *testing.T) {
-	admin, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Chdir(t.TempDir())
-	writeFile(t, "docket.yaml", strings.ReplaceAll(`apiVersion: docket.dev/v1alpha1
-kind: Exporter
-sources:
-- name: local
-  unix: {path: docket.sock}
-queue: {directory: queue}
-sinks:
-- name: export
-  file: {directory: export}
-admin: {address: "ADMIN"}
-shutdown: {drainTimeout: 1h}
-`, "ADMIN", admin))
-	cmd := exec.Command("docket", "run", "-f", "docket.yaml")
-	log, err := os.Create("log")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer log.Close()
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Process.Kill() // does nothing once it has ended
-	if err := waitReady(admin); err != nil {
-		t.Fatal(err)
-	}
-	producer, err := net.Dial("unix", "docket.sock")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer producer.Close()
-
-	interrupt(t, cmd)
-	waitNotReady(t, admin)
-	interrupt(t, cmd)
-	ended := make(chan error, 1)
-	go func() { ended <- cmd.Wait() }()
-	select {
-	case <-ended:
-		if got := cmd.ProcessState.ExitCode(); got != exitFailed {
-			t.Errorf("got exit code %d after the second signal, want %d", got, exitFailed)
-		}
-	case <-time.After(10 * time.Second):
-		t.Error("got a process that goes on after the second signal, want it ended at once")
-	}
-}
-
-func interrupt(t *testing.T, cmd *exec.Cmd) {
-	t.Helper()
-	if err := cmd.Process.Signal(os.Interrupt); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// waitNotReady waits until the exporter has taken a signal.
-func waitNotReady(t *testing.T, admin string) {
-	t.Helper()
-	deadline := time.After(10 * time.Second)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		res, err := http.Get("http://" + admin + "/readyz")
-		if err != nil {
-			t.Fatalf("got %v after one signal, want a process that drains", err)
-		}
-		res.Body.Close()
-		if res.StatusCode != http.StatusOK {
-			return
-		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatal("got ready for 10s after a signal, want not ready")
-		}
-	}
-}
-
-func writeFile(t *testing.T, name, text string) {
-	t.Helper()
-	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
 	}
 }

@@ -89,13 +89,13 @@ func (c *console) draw(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clear()
-	io.WriteString(c.w, text)
+	fmt.Fprint(c.w, text)
 	c.drawn = text != ""
 }
 
 func (c *console) clear() {
 	if c.drawn {
-		io.WriteString(c.w, "\r\x1b[K")
+		fmt.Fprint(c.w, "\r\x1b[K")
 		c.drawn = false
 	}
 }

@@ -180,7 +180,7 @@ func (s *sendCommand) sendLines(ctx context.Context, lines *lineReader) error {
 	for {
 		line, err := lines.next()
 		switch {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			s.complete.Store(true)
 			return nil
 		case errors.Is(err, errTooLong):

@@ -161,12 +161,14 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 	for {
 		changed := c.q.committed.wait()
 		full, err := c.gather(lim)
+		c.settleHoles()
+		// What was gathered is returned whatever comes: a later call goes on
+		// behind it. An error is met again then.
+		if full || (err != nil && len(c.batch) > 0) {
+			return c.batch, nil
+		}
 		if err != nil {
 			return nil, err
-		}
-		c.settleHoles()
-		if full {
-			return c.batch, nil
 		}
 		if len(c.batch) > 0 && timer == nil {
 			wait := time.Until(c.batch[0].Received.Add(lim.Wait))
@@ -182,9 +184,15 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 		case <-timeout:
 			return c.batch, nil
 		case <-ctx.Done():
-			return nil, fmt.Errorf("cursor %s: %w", c.name, context.Cause(ctx))
+			err = fmt.Errorf("cursor %s: %w", c.name, context.Cause(ctx))
 		case <-c.q.stop:
-			return nil, ErrClosed
+			err = ErrClosed
+		}
+		if err != nil && len(c.batch) > 0 {
+			return c.batch, nil
+		}
+		if err != nil {
+			return nil, err
 		}
 	}
 }

@@ -143,7 +143,7 @@ func Open(opts Options) (*Queue, error) {
 		recovered: make(chan struct{}),
 	}
 	if err := opts.FS.MkdirAll(opts.Directory); err != nil {
-		return nil, fmt.Errorf("queue: make directory: %w", err)
+		return nil, fmt.Errorf("queue %s: %w: the queue needs a directory that this user can write", opts.Directory, err)
 	}
 	lock, err := opts.FS.Lock(q.path("lock"))
 	if err != nil {

@@ -18,8 +18,9 @@ var Definition = sinks.Definition{
 
 // Config says where batches are posted.
 type Config struct {
-	// URL is where batches are posted: absolute, http or https. Its query is
-	// sent but never shown, since receivers are known to take tokens there.
+	// URL is where batches are posted: absolute, http or https. Errors, logs and
+	// /status never show its query, since receivers are known to take tokens
+	// there; `docket config` prints it, so bearerTokenFile is the better place.
 	URL string `yaml:"url"`
 	// BearerTokenFile names a file whose content is sent as
 	// "Authorization: Bearer ...". It is read again for every attempt, so that
