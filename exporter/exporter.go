@@ -39,9 +39,9 @@ type Exporter struct {
 	stopping   chan struct{} // closed when Run begins to drain
 }
 
-// sourceSettleTimeout bounds how long a stop waits for sources to settle what
-// they have submitted, on a disk that takes no writes.
-const sourceSettleTimeout = 5 * time.Second
+// closeTimeout bounds how long a stop waits for each sink, and for a queue on a
+// disk that takes no writes.
+const closeTimeout = 5 * time.Second
 
 // New opens the queue of cfg. It fails with *queue.InUseError when another
 // process has it, and when its directory cannot be used. Sources and sinks that
@@ -148,21 +148,25 @@ func (e *Exporter) Run(ctx context.Context) error {
 }
 
 // close ends what Run has started, in the order of the flow, and says what is
-// left for the next start.
+// left for the next start. A sink that hangs must not take the queue's time.
 func (e *Exporter) close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), sourceSettleTimeout)
-	defer cancel()
 	var errs []error
 	for _, d := range e.deliveries {
-		errs = append(errs, d.close(ctx))
+		errs = append(errs, within(closeTimeout, d.close))
 	}
 	errs = append(errs, e.ingest.refused.close())
 	status := e.Status()
-	errs = append(errs, e.queue.Close(ctx))
+	errs = append(errs, within(closeTimeout, e.queue.Close))
 	for _, s := range status.Sinks {
 		e.log.Info("stopped", "sink", s.Name, "delivered", status.Ledger.Sinks[s.Name].Delivered, "left", status.Ledger.Sinks[s.Name].Pending)
 	}
 	return errors.Join(errs...)
+}
+
+func within(limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return do(ctx)
 }
 
 func (e *Exporter) producersGone() bool {

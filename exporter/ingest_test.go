@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
@@ -303,15 +306,16 @@ func TestNewSessionTakesOverAfterTheOldOneIsSettled(t *testing.T) {
 }
 
 func TestFullQueueRefusesByNumber(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir(), MaxBytes: 1, RefuseWhenFull: true})
+	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, RefuseWhenFull: true})
 	s, _, r := in.session(t, "p", 1)
-	submit(t, s, "{}\n") // the first commit may exceed the bound: nothing is there yet
+	submit(t, s, "{}\n") // a queue of one segment is never full
+	submit(t, s, "{}\n")
 	submit(t, s, "{\"a\":1}\nbad\n{\"a\":2}\n")
-	if got, want := r.refused(), []string{"2:QueueFull", "3:InvalidJSON", "4:QueueFull"}; !slices.Equal(got, want) {
+	if got, want := r.refused(), []string{"3:QueueFull", "4:InvalidJSON", "5:QueueFull"}; !slices.Equal(got, want) {
 		t.Errorf("refused: got %q, want %q", got, want)
 	}
-	if got := r.through(); got != 4 {
-		t.Errorf("through: got %d, want 4", got)
+	if got := r.through(); got != 5 {
+		t.Errorf("through: got %d, want 5", got)
 	}
 	if got := refusedFiles(t, in.dir); len(got) != 1 || got[0]["reason"] != "InvalidJSON" {
 		t.Errorf("refused files: got %v, want the invalid line alone", got)
@@ -358,5 +362,35 @@ func TestRefusedFilesAreBounded(t *testing.T) {
 	}
 	if total > refusedMaxBytes+1<<21 || total < refusedMaxBytes/2 || log.dropped == 0 {
 		t.Errorf("%d bytes in %d files, %d dropped; want at most about %d", total, len(entries), log.dropped, refusedMaxBytes)
+	}
+}
+
+func TestRefusedLogOnAFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	log := &refusedLog{dir: dir, log: slog.New(slog.DiscardHandler)}
+	var old unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	signal.Ignore(unix.SIGXFSZ) // then a write beyond the limit is an error, as on a full disk
+	defer signal.Reset(unix.SIGXFSZ)
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: old.Max}); err != nil {
+		t.Fatal(err)
+	}
+	for range 50 {
+		log.add([]refusedLine{{Reason: sources.InvalidJSON, text: []byte("x")}})
+	}
+	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
+		t.Errorf("50 lines that could not be kept left %d files, %v", len(names), err)
+	}
+	log.add([]refusedLine{{Reason: sources.InvalidJSON, text: []byte("y")}})
+	if err := log.close(); err != nil {
+		t.Fatal(err)
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("a disk that is well again has %d files, %v, want 1", len(names), err)
 	}
 }

@@ -24,8 +24,7 @@ const jsonSpace = " \t\r"
 // space around it.
 //
 // gjson validates three times as fast as encoding/json and agrees with it but
-// for the depth (fuzzed in record_test.go), so the standard library looks only
-// at what is refused and at what could be too deep.
+// for the depth (fuzzed in record_test.go).
 func checkRecord(line []byte, limit int) (reason sources.Reason, detail string) {
 	if len(line) > limit {
 		return sources.TooLarge, fmt.Sprintf("line of %d bytes, at most %d are allowed", len(line), limit)
@@ -33,13 +32,23 @@ func checkRecord(line []byte, limit int) (reason sources.Reason, detail string) 
 	if !utf8.Valid(line) {
 		return sources.InvalidJSON, fmt.Sprintf("not UTF-8 at byte %d", invalidUTF8(line))
 	}
-	if !gjson.ValidBytes(line) || (couldBeTooDeep(line) && !json.Valid(line)) {
+	if !validJSON(line) {
 		return sources.InvalidJSON, jsonFault(line)
 	}
 	if first := bytes.TrimLeft(line, jsonSpace)[0]; first != '{' {
 		return sources.NotObject, "a JSON " + jsonKind(first) + ", not an object"
 	}
 	return "", ""
+}
+
+// validJSON leaves to the standard library what could be too deep: it bounds the
+// depth, where gjson would take stack for every level, up to the end of the
+// process.
+func validJSON(line []byte) bool {
+	if couldBeTooDeep(line) {
+		return json.Valid(line)
+	}
+	return gjson.ValidBytes(line)
 }
 
 // couldBeTooDeep counts brackets wherever they stand, which is quick and never

@@ -3,6 +3,7 @@ package exporter
 import (
 	"bytes"
 	"encoding/json"
+	"runtime"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -49,4 +50,18 @@ func FuzzCheckRecord(f *testing.F) {
 			t.Errorf("%q: got %q, want %q", line, reason, want)
 		}
 	})
+}
+
+// One line must not be able to end the process: nesting takes no stack.
+func TestDeeplyNestedLineCostsNoStack(t *testing.T) {
+	line := bytes.Repeat([]byte("["), 16<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	if reason, _ := checkRecord(line, len(line)); reason != sources.InvalidJSON {
+		t.Errorf("got %q, want InvalidJSON", reason)
+	}
+	runtime.ReadMemStats(&after)
+	if grown := after.StackSys - before.StackSys; grown > 1<<20 {
+		t.Errorf("the stack grew by %d bytes", grown)
+	}
 }

@@ -68,14 +68,25 @@ func (r *refusedLog) add(lines []refusedLine) {
 		r.lastErr = ""
 		return
 	}
-	if r.file != nil {
-		r.file.Close()
-		r.file = nil
-	}
+	r.abandon()
 	if err.Error() != r.lastErr {
 		r.log.Error("refused lines cannot be kept: they are only counted", "error", err)
 		r.lastErr = err.Error()
 	}
+}
+
+// abandon ends a file that could not be written. An empty one is removed: a full
+// disk must not fill up with names.
+func (r *refusedLog) abandon() {
+	if r.file == nil {
+		return
+	}
+	info, err := r.file.Stat()
+	if err == nil && info.Size() == 0 {
+		_ = os.Remove(r.file.Name()) // what stays is dropped as the oldest, some day
+	}
+	r.file.Close()
+	r.file = nil
 }
 
 func (r *refusedLog) write(lines []refusedLine) error {
@@ -99,10 +110,10 @@ func (r *refusedLog) write(lines []refusedLine) error {
 	}
 	n, err := r.file.Write(b)
 	r.size += int64(n)
-	if err != nil {
-		return err
+	if err == nil {
+		err = unix.Fdatasync(int(r.file.Fd()))
 	}
-	return unix.Fdatasync(int(r.file.Fd()))
+	return err
 }
 
 // rotate begins a new file and drops the oldest beyond the bound.

@@ -2,9 +2,11 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -39,8 +41,9 @@ func (c *commit) reset() {
 // known then. c and its bytes may be reused on return.
 //
 // Append blocks while the commit being gathered is full and, unless
-// RefuseWhenFull, while the queue is full. A chunk without records is accepted
-// by a full queue: it only counts.
+// RefuseWhenFull, while the queue is full. A chunk without records, which only
+// counts, is accepted by a full queue too: segments of such chunks alone are
+// removed whatever the sinks do.
 //
 // Errors: ErrFull, ErrClosed, that of ctx, or a fault in c.
 func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
@@ -70,7 +73,7 @@ func (q *Queue) tryAppend(c *Chunk, size int, settled func()) (ok bool, err erro
 		return false, ErrClosed
 	}
 	p := q.pending
-	if c.Count > 0 && q.opts.MaxBytes > 0 && q.bytes()+int64(len(p.buf)) >= q.opts.MaxBytes {
+	if c.Count > 0 && q.isFull(int64(len(p.buf))) {
 		if q.opts.RefuseWhenFull {
 			return false, ErrFull
 		}
@@ -88,10 +91,18 @@ func (q *Queue) tryAppend(c *Chunk, size int, settled func()) (ok bool, err erro
 	return true, nil
 }
 
+// isFull reports whether the queue has reached MaxBytes, with pending bytes about
+// to be written. A single segment never fills it: that could not be let go,
+// however much of it is delivered. Callers hold mu.
+func (q *Queue) isFull(pending int64) bool {
+	return q.opts.MaxBytes > 0 && len(*q.segments.Load()) > 1 && q.bytes()+pending >= q.opts.MaxBytes
+}
+
 // committer is what the commit loop alone knows.
 type committer struct {
 	active *segment      // nil when the last one failed or none was begun since Open
 	file   File          // of active
+	isNew  bool          // active has no name yet and is not among Queue.segments
 	epoch  uint64        // of the newest segment ever begun
 	ended  chan struct{} // closed when the commit loop has returned
 }
@@ -178,12 +189,12 @@ func (q *Queue) write(c *commit) error {
 	if w.active != nil && w.active.end.Load()+int64(len(c.buf)) > q.opts.SegmentBytes && w.active.end.Load() > segmentHeaderSize {
 		q.closeActive()
 	}
+	began := time.Now()
 	if w.active == nil {
 		if err := q.beginSegment(); err != nil {
 			return err
 		}
 	}
-	began := time.Now()
 	at := w.active.end.Load()
 	first := q.durable.Load() + 1
 	seq := first
@@ -198,35 +209,71 @@ func (q *Queue) write(c *commit) error {
 	if err := w.file.Sync(); err != nil {
 		return fmt.Errorf("segment %s: sync: %w", w.active, err)
 	}
+	if w.isNew {
+		if err := q.takeOver(); err != nil {
+			return err
+		}
+	}
 	if q.opts.Committed != nil {
 		q.opts.Committed(int(seq-first), time.Since(began))
 	}
 	return nil
 }
 
-// beginSegment makes a new segment the active one. The one before it ends where
-// it is durable: what a failed commit left there is not part of it.
+// beginSegment makes a new segment the active one. It is part of the queue only
+// once its first commit is durable.
 func (q *Queue) beginSegment() error {
 	w := &q.committer
 	w.epoch++
 	name := segmentName{firstSeq: q.durable.Load() + 1, epoch: w.epoch}
-	s, f, err := createSegment(q.opts.FS, q.opts.Directory, q.id, name)
+	header := segmentHeader{queue: q.id}
+	if last := q.lastSegment(); last != nil {
+		header.prevEpoch, header.prevEnd = last.epoch, last.end.Load()
+	}
+	f, err := createSegment(q.opts.FS, q.opts.Directory, header, name)
 	if err != nil {
 		return err
 	}
-	w.active, w.file = s, f
+	w.active, w.file, w.isNew = newSegment(name, segmentHeaderSize), f, true
+	return nil
+}
 
+// lastSegment returns the segment that cursors see last, nil when there is none.
+// Only the committer changes which that is.
+func (q *Queue) lastSegment() *segment {
+	if kept := *q.segments.Load(); len(kept) > 0 {
+		return kept[len(kept)-1]
+	}
+	return nil
+}
+
+// takeOver makes the new segment, whose first commit is synced, the last one of
+// the queue. The one before it ends where it is durable: what a failed commit
+// has left there is not part of it.
+func (q *Queue) takeOver() error {
+	w := &q.committer
+	if err := nameSegment(q.opts.FS, q.opts.Directory, w.active.segmentName); err != nil {
+		return err
+	}
+	w.isNew = false
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	kept := *q.segments.Load()
-	if len(kept) > 0 {
-		kept[len(kept)-1].until.Store(name.firstSeq)
+	if last := q.lastSegment(); last != nil {
+		last.until.Store(w.active.firstSeq)
+		q.checkpointUpTo(last)
 	}
-	next := slices.Concat(kept, []*segment{s})
+	next := slices.Concat(*q.segments.Load(), []*segment{w.active})
 	q.segments.Store(&next)
-	q.housekeeper.checkpoint = &checkpoint{Queue: q.id, Epoch: w.epoch - 1, NextSeq: name.firstSeq, state: q.snapshot()}
-	wake(q.dirty)
 	return nil
+}
+
+// checkpointUpTo has the housekeeper write what the log adds up to at the end of
+// s, which is now. Callers hold mu.
+func (q *Queue) checkpointUpTo(s *segment) {
+	q.housekeeper.checkpoint = &checkpoint{
+		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), NextSeq: q.durable.Load() + 1, state: q.snapshot(),
+	}
+	wake(q.dirty)
 }
 
 // snapshot returns the state as of now, without producers long gone. Callers
@@ -239,16 +286,46 @@ func (q *Queue) snapshot() *state {
 // fail gives up the active segment after a failed write or sync: what the disk
 // did with it is unknown, and a second sync would say yes to lost data.
 func (q *Queue) fail(err error) {
-	q.closeActive()
+	q.abandonActive()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.health.Err == nil {
 		q.health.Since = time.Now()
 	}
-	if q.health.Err == nil || q.health.Err.Error() != err.Error() {
+	// The text names another segment each time, so it is the cause that tells
+	// whether this is news.
+	if q.health.Err == nil || rootCause(q.health.Err) != rootCause(err) {
 		q.opts.Log.Error("queue cannot write: nothing new is acknowledged until it can", "error", err)
 	}
 	q.health.Err = err
+}
+
+// rootCause is what the operating system has said or, without that, the text of
+// the innermost error.
+func rootCause(err error) string {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	for errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err.Error()
+}
+
+// abandonActive ends the active segment after a failed write. The file of a new
+// one is removed: a disk that fails for long must not fill up with attempts. If
+// it had got its name already, or cannot be removed, it holds a commit that the
+// next segment holds too, and which counts there.
+func (q *Queue) abandonActive() {
+	w := &q.committer
+	if w.active != nil && w.isNew {
+		for _, name := range []string{newSegmentFile, w.active.String()} {
+			if err := q.opts.FS.Remove(q.path(name)); err != nil && !notExist(err) {
+				q.opts.Log.Debug("abandoned segment stays", "file", name, "error", err)
+			}
+		}
+	}
+	q.closeActive()
 }
 
 // publish shows a durable commit to cursors and tells its producers.
@@ -298,7 +375,7 @@ func (q *Queue) closeActive() {
 	w := &q.committer
 	if w.active != nil {
 		w.file.Close()
-		w.active, w.file = nil, nil
+		w.active, w.file, w.isNew = nil, nil, false
 	}
 }
 

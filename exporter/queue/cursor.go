@@ -171,7 +171,8 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 			return nil, err
 		}
 		if len(c.batch) > 0 && timer == nil {
-			wait := time.Until(c.batch[0].Received.Add(lim.Wait))
+			// Bounded by Wait, should the clock have been set back meanwhile.
+			wait := min(lim.Wait, time.Until(c.batch[0].Received.Add(lim.Wait)))
 			if wait <= 0 {
 				return c.batch, nil
 			}
@@ -417,14 +418,13 @@ func (c *Cursor) passDamage(end int64, last uint64, cause error) error {
 	f, err := c.reader.resync(c.next, end)
 	resume, to := f.firstSeq, c.reader.off
 	if errors.Is(err, io.EOF) {
-		resume, to = min(c.segment.until.Load(), last+1), end
+		resume, to = last+1, end
 	} else if err != nil {
+		c.reader.seek(from)
 		return err
 	}
-	if err := c.q.quarantine(c.segment.segmentName, c.file, from, to, cause); err != nil {
-		return err
-	}
-	c.lose(resume)
+	c.q.quarantine(c.segment, c.file, from, to, cause)
+	c.lose(min(resume, c.segment.until.Load()))
 	return nil
 }
 

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
 )
@@ -103,7 +102,7 @@ func TestDamage(t *testing.T) {
 			want: numbered(1, 6), quarantine: true,
 		},
 		"positions file lost": {
-			damage: func(t *testing.T, dir, _ string, _ []int64) { must(t, os.Remove(filepath.Join(dir, positionsFile))) },
+			damage: func(t *testing.T, dir, _ string, _ []int64) { must(t, os.RemoveAll(filepath.Join(dir, positionsFile))) },
 			want:   numbered(1, 6),
 		},
 		"foreign file": {
@@ -160,14 +159,14 @@ func TestTornCommitOfSeveralFramesIsCutWhole(t *testing.T) {
 	// Hold up a commit, so that the next three chunks share one.
 	syncing, goOn := make(chan struct{}), make(chan struct{})
 	fsys.set(func(op, name string) error {
-		if op == "sync" && strings.HasSuffix(name, segmentSuffix) {
+		if op == "sync" && isSegment(name) {
 			syncing <- struct{}{}
 			<-goOn
 		}
 		return nil
 	})
 	must(t, q.Append(t.Context(), chunk(`{"n":3}`), nil))
-	<-syncing
+	receive(t, "a sync", syncing)
 	for n := 4; n <= 6; n++ {
 		c := chunk(fmt.Sprintf(`{"n":%d}`, n))
 		c.Producer, c.Position = "p", uint64(n)

@@ -11,7 +11,9 @@
 //	00000000000000000001-0000000001.segment   frames from seq 1 on, epoch 1
 //	00000000000000065537-0000000002.segment   frames from seq 65537 on, epoch 2
 //	cursors                                   where each sink is
+//	segment.new                               the segment that is being begun
 //	positions                                 checkpoint of what the frames add up to
+//	reserve                                   space that is given up on a full disk
 //	quarantine/                               bytes and files that cannot be read
 //
 // All numbers on disk are little-endian, all checksums CRC-32C.
@@ -27,16 +29,24 @@
 //	offset  size
 //	     0     8  "docketsg"
 //	     8     4  format version, 1
-//	    12     4  checksum of bytes 0-11 and 16-63
+//	    12     4  checksum of bytes 0-11 and 16-79
 //	    16     8  epoch
 //	    24     8  seq of the first record
 //	    32    16  UUID of the queue
 //	    48     8  time of creation, Unix nanoseconds
-//	    56     8  zero
+//	    56     8  epoch of the segment before, 0 if there was none
+//	    64     8  offset up to which that one is durable
+//	    72     8  zero
 //	  4096        first frame
 //
-// The name repeats first seq and epoch. Two segments may begin with one seq:
-// the earlier one failed before anything in it was durable.
+// The name repeats first seq and epoch. A segment has it only once its first
+// commit is synced; until then it is called segment.new, and a file that a crash
+// leaves under that name counts for nothing. So a segment that is found has taken
+// over from the one before, which ends at the offset that its successor names:
+// what stands beyond was left behind by a commit that went on in the successor.
+//
+// Two segments may begin with one seq, when the earlier one has frames without
+// records alone.
 //
 // # Frame
 //
@@ -101,10 +111,11 @@
 // # Positions
 //
 // The file "positions" is JSON behind a line with its checksum: the producers'
-// positions and the sources' counts, summed over all frames up to and including
-// the segment with a given epoch. It is replaced as a whole when a segment is
-// begun. Open adds the frames since, so its work does not grow with the backlog.
-// A segment is removed only when a durable checkpoint covers it.
+// positions and the sources' counts, summed over all frames up to an offset of
+// the segment with a given epoch. It is replaced as a whole when a segment has
+// taken over, at Open, and when damage was met. Open adds the frames since, so its
+// work does not grow with the backlog. A segment is removed only when a durable
+// checkpoint covers it.
 //
 // # What can happen
 //
@@ -121,15 +132,23 @@
 // A write or a sync fails. What the disk did is unknown, and a second sync would
 // succeed with the data gone. The segment ends where it was durable and is never
 // written or synced again; the same commit goes to a fresh segment, again and
-// again with growing pauses until the disk takes one. Its frames may stand at the
-// end of the failed segment too: from the first seq of the successor on, the
-// successor counts.
+// again with growing pauses until the disk takes one. A segment that fails with
+// its first commit is removed, so that attempts do not fill the disk. What the
+// commit has left at the end of the failed segment lies beyond the offset that the
+// successor names.
 //
 // The process is killed after a failed sync. The page cache may show Open frames
 // that the disk does not have, and would say yes to a sync. So frames at the end
 // of the last segment that no later frame proves synced, and that no cursor has
 // passed, are not trusted: they are written again to a fresh segment before
 // anything else, and until then they are neither shown nor is any position told.
+// When that fails, or a crash comes in between, they still stand where they were:
+// the fresh segment has no name yet.
+//
+// The disk is full. Nothing new is acknowledged; sinks go on, and what they have
+// delivered is removed. The checkpoint that this needs finds room in the reserve.
+// Damage that cannot be copied holds up no sink: its segment is moved to
+// quarantine/ in place of being removed, which needs no room.
 //
 // Bytes rot. A frame whose checksum does not hold and that is not at the end is
 // damage: the reader looks for the next whole frame of the segment, the bytes

@@ -16,6 +16,7 @@ import (
 // FS is what the queue needs of a file system. The zero Options use the
 // operating system's; tests put one in its place that fails or forgets.
 type FS interface {
+	// MkdirAll makes dir and what is missing above it, with durable names.
 	MkdirAll(dir string) error
 	// List returns the names of the files in dir, in any order.
 	List(dir string) ([]string, error)
@@ -65,7 +66,26 @@ const (
 
 type osFS struct{}
 
-func (osFS) MkdirAll(dir string) error { return os.MkdirAll(dir, dirPerm) }
+func (f osFS) MkdirAll(dir string) error {
+	err := os.Mkdir(dir, dirPerm)
+	if notExist(err) {
+		if err := f.MkdirAll(filepath.Dir(dir)); err != nil {
+			return err
+		}
+		err = os.Mkdir(dir, dirPerm)
+	}
+	if errors.Is(err, fs.ErrExist) {
+		info, err := os.Stat(dir)
+		if err == nil && !info.IsDir() {
+			return &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOTDIR}
+		}
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	return f.SyncDir(filepath.Dir(dir))
+}
 
 func (osFS) List(dir string) ([]string, error) {
 	entries, err := os.ReadDir(dir)
@@ -85,7 +105,15 @@ func (osFS) Create(name string) (File, error) {
 	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-func (osFS) Open(name string) (File, error) { return openOS(name, os.O_RDWR) }
+// Open falls back to reading on a read-only file system: what is there can still
+// be delivered.
+func (osFS) Open(name string) (File, error) {
+	f, err := openOS(name, os.O_RDWR)
+	if errors.Is(err, unix.EROFS) {
+		return openOS(name, os.O_RDONLY)
+	}
+	return f, err
+}
 
 func openOS(name string, flag int) (File, error) {
 	f, err := os.OpenFile(name, flag, filePerm)
@@ -112,6 +140,9 @@ func (osFS) SyncDir(dir string) error {
 // ends. The file's text is for the message of whoever comes second.
 func (osFS) Lock(name string) (io.Closer, error) {
 	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, filePerm)
+	if errors.Is(err, unix.EROFS) {
+		f, err = os.Open(name)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -122,27 +153,20 @@ func (osFS) Lock(name string) (io.Closer, error) {
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 		return nil, &InUseError{Directory: filepath.Dir(name), PID: pid}
 	}
-	if err == nil {
-		err = writePID(f)
-	}
 	if err != nil {
 		f.Close()
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
+	writePID(f)
 	return f, nil
 }
 
-func writePID(f *os.File) error {
-	if err := f.Truncate(0); err != nil {
-		return err
+// writePID may fail on a disk that is full or read-only, which must not keep the
+// exporter from draining: the lock holds without the text.
+func writePID(f *os.File) {
+	if f.Truncate(0) == nil {
+		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
 	}
-	_, err := f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
-	// A full disk must not keep the exporter from draining: the lock holds
-	// without the text.
-	if errors.Is(err, unix.ENOSPC) {
-		return nil
-	}
-	return err
 }
 
 type osFile struct{ *os.File }

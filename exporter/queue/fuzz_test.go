@@ -50,7 +50,7 @@ func FuzzDecodeSlot(f *testing.F) {
 // Whatever a segment holds, the queue opens, takes a record and gives it out.
 func FuzzRecovery(f *testing.F) {
 	name := segmentName{firstSeq: 1, epoch: 1}
-	segment := encodeSegmentHeader(uuid.New(), name)
+	segment := encodeSegmentHeader(segmentHeader{queue: uuid.New()}, name)
 	for n := range 3 {
 		b := appendFrame(nil, chunk(`{"n":1}`, `{"n":2}`))
 		place(b, 1, int64(len(segment)), uint64(2*n+1))

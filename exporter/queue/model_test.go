@@ -35,6 +35,9 @@ func runModel(t *testing.T, seed uint64) {
 	m.disk = &faultFS{FS: osFS{}}
 	m.opts = Options{Directory: t.TempDir(), FS: m.disk, SegmentBytes: 1 << (9 + m.dice.IntN(8))}
 	m.q = open(t, m.opts)
+	// Both from the start: a sink that comes later misses what is gone.
+	m.cursor("a")
+	m.cursor("b")
 	for range 60 {
 		switch m.dice.IntN(10) {
 		case 0:

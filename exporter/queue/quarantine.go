@@ -11,48 +11,57 @@ const quarantineDir = "quarantine"
 
 // quarantine copies the bytes from..to of a segment aside, once: nothing that
 // cannot be read is deleted with its segment. cause is why they cannot be read.
-func (q *Queue) quarantine(name segmentName, file File, from, to int64, cause error) error {
+//
+// It does not fail. A sink must be able to pass damage on a full disk, because
+// that is what makes room again: when the copy cannot be made, the segment is
+// marked to be moved to quarantine as a whole in place of being removed.
+func (q *Queue) quarantine(s *segment, file File, from, to int64, cause error) {
+	q.aside.Lock()
+	defer q.aside.Unlock()
+	isNew, err := q.copyAside(s.segmentName, file, from, to)
+	if err != nil && !s.unreadable.Swap(true) {
+		q.opts.Log.Error("unreadable bytes in the queue: they could not be copied, so their segment will be kept in quarantine",
+			"segment", s.String(), "from", from, "to", to, "cause", cause, "error", err)
+	}
+	if isNew {
+		q.opts.Log.Error("unreadable bytes in the queue: a copy is kept in quarantine",
+			"segment", s.String(), "from", from, "to", to, "cause", cause)
+	}
+}
+
+// copyAside returns whether the copy was not there before: several cursors meet
+// the same damage.
+func (q *Queue) copyAside(name segmentName, file File, from, to int64) (isNew bool, err error) {
 	fsys := q.opts.FS
-	if err := q.makeQuarantine(); err != nil {
-		return err
+	if err := fsys.MkdirAll(q.path(quarantineDir)); err != nil {
+		return false, err
 	}
 	path := q.path(quarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to))
 	if f, err := fsys.Open(path); err == nil {
-		return f.Close() // another cursor met the same damage
+		return false, f.Close()
 	}
 	content := make([]byte, to-from)
-	if n, err := readFull(file, content, from); err != nil && !errors.Is(err, io.EOF) {
-		return fmt.Errorf("quarantine: read %d bytes at %d: %w", to-from, from, err)
-	} else if n < len(content) {
-		content = content[:n]
+	n, err := readFull(file, content, from)
+	if err != nil && !errors.Is(err, io.EOF) {
+		return false, fmt.Errorf("read %d bytes at %d: %w", to-from, from, err)
 	}
-	if err := replaceFile(fsys, path, content); err != nil {
-		return fmt.Errorf("quarantine: %w", err)
-	}
-	q.opts.Log.Error("unreadable bytes in the queue: a copy is kept in quarantine",
-		"segment", name.String(), "from", from, "to", to, "cause", cause)
-	return nil
+	return true, replaceFile(fsys, path, content[:n])
 }
 
-// setAside moves a whole file to quarantine.
+// setAside moves a whole file to quarantine, which needs no space.
 func (q *Queue) setAside(name string, cause error) error {
+	q.aside.Lock()
+	defer q.aside.Unlock()
 	fsys := q.opts.FS
-	if err := q.makeQuarantine(); err != nil {
-		return err
+	if err := fsys.MkdirAll(q.path(quarantineDir)); err != nil {
+		return fmt.Errorf("set %s aside: %w", name, err)
 	}
 	aside := q.path(quarantineDir, name+"."+time.Now().UTC().Format("20060102T150405.000000000Z"))
 	if err := fsys.Rename(q.path(name), aside); err != nil {
 		return fmt.Errorf("set %s aside: %w", name, err)
 	}
-	q.opts.Log.Error("file of the queue cannot be used: it is kept in quarantine", "file", name, "cause", cause)
+	q.opts.Log.Error("file of the queue is kept in quarantine", "file", name, "cause", cause)
 	return errors.Join(fsys.SyncDir(q.path(quarantineDir)), fsys.SyncDir(q.opts.Directory))
-}
-
-func (q *Queue) makeQuarantine() error {
-	if err := q.opts.FS.MkdirAll(q.path(quarantineDir)); err != nil {
-		return fmt.Errorf("quarantine: %w", err)
-	}
-	return nil
 }
 
 // reportLost records that damage has taken the records in r, which the ledger
@@ -65,5 +74,7 @@ func (q *Queue) reportLost(r SeqRange) {
 	defer q.mu.Unlock()
 	if q.state.addLost(r) {
 		q.opts.Log.Error("records lost to damage", "firstSeq", r.From, "lastSeq", r.To-1)
+		q.housekeeper.lostChanged = true
+		wake(q.dirty)
 	}
 }

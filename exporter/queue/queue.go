@@ -18,7 +18,7 @@ type Options struct {
 	// Directory holds everything. It is made when missing.
 	Directory string
 	// MaxBytes bounds the segments on disk; 0 means no bound. It can be
-	// exceeded by one commit.
+	// exceeded by the commit under way and the one that is gathered meanwhile.
 	MaxBytes int64
 	// SegmentBytes is when the next segment is begun; 0 picks a size that
 	// suits MaxBytes.
@@ -100,6 +100,7 @@ type Queue struct {
 
 	committer   committer
 	housekeeper housekeeper
+	aside       sync.Mutex // held while something is put into quarantine
 }
 
 // Health says whether the queue can write.
@@ -151,6 +152,7 @@ func Open(opts Options) (*Queue, error) {
 	}
 	q.lock = lock
 	if err := q.recover(); err != nil {
+		q.housekeeper.close()
 		return nil, errors.Join(fmt.Errorf("queue %s: %w", opts.Directory, err), q.lock.Close())
 	}
 	q.rewriteTail()
@@ -229,7 +231,7 @@ func (q *Queue) Stats() Stats {
 	for name, t := range q.state.Sources {
 		s.Sources[name] = t.clone()
 	}
-	s.Full = q.opts.MaxBytes > 0 && s.Bytes >= q.opts.MaxBytes
+	s.Full = q.isFull(0)
 	s.LastSeq = q.durable.Load()
 	s.FirstSeq = q.firstKept()
 	return s

@@ -19,10 +19,12 @@ type frameReader struct {
 	epoch uint64
 
 	// buf[pos:] are the bytes of the file from offset off on that have been
-	// read and not yet returned. buf[:pos] belongs to the caller until release.
-	buf []byte
-	pos int
-	off int64
+	// read and not yet returned. buf[held:pos] belongs to the caller until
+	// release, and buf[:held] to nobody.
+	buf  []byte
+	held int
+	pos  int
+	off  int64
 	// capacity is how large buf is made: what the caller wants to hold at once.
 	capacity int
 }
@@ -39,14 +41,12 @@ func (r *frameReader) open(file File, epoch uint64) {
 
 // seek continues at offset off. Bytes returned earlier are released.
 func (r *frameReader) seek(off int64) {
-	r.buf, r.pos, r.off = r.buf[:0], 0, off
+	r.buf, r.held, r.pos, r.off = r.buf[:0], 0, 0, off
 }
 
-// release lets the reader reuse the bytes it has returned.
-func (r *frameReader) release() {
-	n := copy(r.buf, r.buf[r.pos:])
-	r.buf, r.pos = r.buf[:n], 0
-}
+// release lets the reader reuse the bytes it has returned. Nothing is moved
+// before the room is needed.
+func (r *frameReader) release() { r.held = r.pos }
 
 // next returns the frame at the reader's offset, which must end at or before
 // limit, and the bytes of its payload. io.EOF: the offset is at limit.
@@ -117,8 +117,7 @@ func (r *frameReader) advance(n int) {
 		r.pos += n
 		return
 	}
-	// Only skip gets here: the caller of next has the whole frame in buf.
-	r.buf, r.pos = r.buf[:0], 0
+	r.pos = len(r.buf) // only skip gets here: fill reads on at off
 }
 
 // fill makes at least n unread bytes available, reading up to limit.
@@ -131,12 +130,14 @@ func (r *frameReader) fill(n int, limit int64) error {
 		return errShort
 	}
 	if r.pos+n > cap(r.buf) {
-		if r.pos > 0 {
+		if r.held < r.pos {
 			return errNoRoom
 		}
-		grown := make([]byte, len(r.buf), max(readSize, r.capacity, n))
-		copy(grown, r.buf)
-		r.buf = grown
+		into := r.buf[:0]
+		if n > cap(into) {
+			into = make([]byte, 0, max(readSize, r.capacity, n))
+		}
+		r.buf, r.held, r.pos = append(into, r.buf[r.pos:]...), 0, 0
 	}
 	from := r.off + int64(have)
 	room := min(int64(cap(r.buf)-len(r.buf)), limit-from)
@@ -175,35 +176,23 @@ func (r *frameReader) resync(seq uint64, limit int64) (frame, error) {
 	}
 }
 
-// step moves on to the next offset at which a frame could begin.
-func (r *frameReader) step() { r.seekWithin(r.off + frameAlign) }
-
-// seekWithin is seek that keeps what is buffered, when off lies in it.
-func (r *frameReader) seekWithin(off int64) {
-	if d := off - r.off; d >= 0 && r.pos+int(d) <= len(r.buf) {
-		r.pos += int(d)
-		r.off = off
-		if r.pos > readSize/2 {
-			r.release()
-		}
-		return
-	}
-	r.seek(off)
+// step moves on to the next offset at which a frame could begin. Bytes returned
+// earlier are released.
+func (r *frameReader) step() {
+	r.advance(frameAlign)
+	r.release()
 }
 
 // wholeFrame is peek that also insists on an unharmed payload and a seq not
-// below seq.
+// below seq. Bytes returned earlier are released.
 func (r *frameReader) wholeFrame(seq uint64, limit int64) (frame, error) {
+	r.release()
 	f, err := r.peek(limit)
 	if err == nil && f.firstSeq < seq {
 		err = errSequence
 	}
 	if err == nil {
 		err = r.fill(f.size(), limit)
-	}
-	if errors.Is(err, errNoRoom) {
-		r.release()
-		return r.wholeFrame(seq, limit)
 	}
 	if err != nil {
 		return frame{}, err

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/google/uuid"
@@ -14,11 +15,24 @@ import (
 // is for.
 type recovery struct {
 	q          *Queue
-	segments   []*segment
-	cursors    *cursorFile // nil: none that can be used
+	segments   []*foundSegment
 	accounts   map[string]Account
 	checkpoint checkpoint
 	hasCheck   bool // checkpoint is valid
+
+	// knownDurable is a seq: every record below it was durable once, because a
+	// sink has passed it or a checkpoint was made beyond it.
+	knownDurable uint64
+}
+
+// foundSegment is a segment with what Open finds out about it.
+type foundSegment struct {
+	*segment
+	size   int64
+	header segmentHeader // zero when it is damaged
+	// exact is set when a later segment says where this one ends, so that end
+	// is that offset. Otherwise end is the size of the file.
+	exact bool
 }
 
 // recover fills in what q is made of. The order matters: identity first, then
@@ -26,31 +40,43 @@ type recovery struct {
 func (q *Queue) recover() error {
 	r := &recovery{q: q}
 	for _, step := range []func() error{
-		r.readCursors, r.readCheckpoint, r.listSegments, r.identify, r.foldLog, r.placeCursors,
+		r.readCursors, r.readCheckpoint, r.listSegments, r.identify, r.linkSegments, r.foldLog,
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	q.segments.Store(&r.segments)
-	q.parked = maps.Clone(r.accounts)
-	q.housekeeper.cursors = r.cursors
-	q.housekeeper.written = r.accounts
-	if r.hasCheck {
-		q.housekeeper.covered = r.checkpoint.Epoch
+	segments := make([]*segment, len(r.segments))
+	for i, s := range r.segments {
+		segments[i] = s.segment
 	}
+	q.segments.Store(&segments)
+	q.parked = maps.Clone(r.accounts)
+	wake(q.dirty) // what could not be written now is written soon
 	return nil
 }
 
 // readCursors reads the cursors file. A damaged one is set aside: its sinks
 // start again at the first kept record, which delivers twice and skips nothing.
-func (r *recovery) readCursors() (err error) {
-	r.cursors, r.accounts, err = openCursorFile(r.q.opts.FS, r.q.opts.Directory)
+// The housekeeper makes a new one.
+func (r *recovery) readCursors() error {
+	q := r.q
+	file, accounts, err := openCursorFile(q.opts.FS, q.opts.Directory)
 	switch {
 	case errors.Is(err, errCursors):
-		return r.q.setAside(cursorsFile, err)
+		err = q.setAside(cursorsFile, err)
 	case notExist(err):
-		return nil
+		err = nil
+	case err == nil:
+		q.housekeeper.cursors, q.housekeeper.written = file, accounts
+		q.id = file.queue
+	}
+	r.accounts = maps.Clone(accounts)
+	if r.accounts == nil {
+		r.accounts = map[string]Account{}
+	}
+	for _, a := range r.accounts {
+		r.knownDurable = max(r.knownDurable, a.Next)
 	}
 	return err
 }
@@ -69,85 +95,91 @@ func (r *recovery) listSegments() error {
 	if err != nil {
 		return fmt.Errorf("list: %w", err)
 	}
-	var names []segmentName
 	for _, file := range files {
 		if name, ok := parseSegmentName(file); ok {
-			names = append(names, name)
+			r.segments = append(r.segments, &foundSegment{segment: newSegment(name, 0)})
 		}
 	}
-	slices.SortFunc(names, segmentName.compare)
-	for i, name := range names {
-		if i+1 < len(names) && names[i+1].firstSeq == name.firstSeq {
-			// Its successor begins with the same seq: nothing in it was durable.
-			if err := r.q.removeSegment(name); err != nil {
-				return err
-			}
-			continue
-		}
-		r.segments = append(r.segments, newSegment(name, 0))
-	}
-	for i, s := range r.segments[:max(0, len(r.segments)-1)] {
-		s.until.Store(r.segments[i+1].firstSeq)
-	}
+	slices.SortFunc(r.segments, func(a, b *foundSegment) int { return a.compare(b.segmentName) })
 	return nil
 }
 
-// identify finds the queue's UUID and the sizes of its segments. A segment of
+// identify finds the queue's UUID and the sizes of its segments. A file of
 // another queue is set aside.
 func (r *recovery) identify() error {
 	q := r.q
-	if r.cursors != nil {
-		q.id = r.cursors.queue
-	} else if r.hasCheck {
+	if q.id == uuid.Nil && r.hasCheck {
 		q.id = r.checkpoint.Queue
 	}
 	kept := r.segments[:0]
 	for _, s := range r.segments {
-		id, size, err := r.inspect(s)
+		err := r.inspect(s)
 		switch {
 		case errors.Is(err, errSegmentHeader):
 			// The name says what the header said; a foreign segment cannot pass
 			// for ours, because its frames have other epochs and seqs.
-			q.opts.Log.Warn("segment header damaged: its frames are read all the same", "segment", s.String())
+			q.opts.Log.Warn("segment header damaged: its frames are read all the same", "segment", s.String(), "error", err)
 		case err != nil:
 			return fmt.Errorf("segment %s: %w", s, err)
 		case q.id == uuid.Nil:
-			q.id = id
-		case id != q.id:
-			if err := q.setAside(s.String(), fmt.Errorf("it belongs to queue %s", id)); err != nil {
+			q.id = s.header.queue
+		case s.header.queue != q.id:
+			if err := q.setAside(s.String(), fmt.Errorf("it belongs to queue %s", s.header.queue)); err != nil {
 				return err
 			}
 			continue
 		}
-		s.end.Store(size)
 		kept = append(kept, s)
 		q.committer.epoch = max(q.committer.epoch, s.epoch)
 	}
 	r.segments = kept
-	if r.hasCheck && r.checkpoint.Queue != q.id {
-		r.hasCheck = false
-		return q.setAside(positionsFile, fmt.Errorf("it belongs to queue %s", r.checkpoint.Queue))
-	}
-	if r.hasCheck {
-		q.committer.epoch = max(q.committer.epoch, r.checkpoint.Epoch)
-	}
 	if q.id == uuid.Nil {
 		q.id = uuid.New()
 	}
+	q.housekeeper.base = checkpoint{Queue: q.id, NextSeq: 1, state: newState()}
+	if !r.hasCheck {
+		return nil
+	}
+	if r.checkpoint.Queue != q.id {
+		r.hasCheck = false
+		return q.setAside(positionsFile, fmt.Errorf("it belongs to queue %s", r.checkpoint.Queue))
+	}
+	r.knownDurable = max(r.knownDurable, r.checkpoint.NextSeq)
+	q.committer.epoch = max(q.committer.epoch, r.checkpoint.Epoch)
+	q.housekeeper.base = r.checkpoint
+	q.housekeeper.base.state = r.checkpoint.clone()
 	return nil
 }
 
-func (r *recovery) inspect(s *segment) (id uuid.UUID, size int64, err error) {
+func (r *recovery) inspect(s *foundSegment) error {
 	f, err := r.q.opts.FS.Open(r.q.path(s.String()))
 	if err != nil {
-		return uuid.Nil, 0, fmt.Errorf("open: %w", err)
+		return fmt.Errorf("open: %w", err)
 	}
 	defer f.Close()
-	if size, err = f.Size(); err != nil {
-		return uuid.Nil, 0, err
+	if s.size, err = f.Size(); err != nil {
+		return err
 	}
-	id, err = readSegmentHeader(f, s.segmentName)
-	return id, size, err
+	s.end.Store(s.size)
+	s.header, err = readSegmentHeader(f, s.segmentName)
+	return err
+}
+
+// linkSegments finds out where each segment ends. One that is found under its
+// own name has taken over from the one before it.
+func (r *recovery) linkSegments() error {
+	for i, s := range r.segments {
+		for _, before := range r.segments[:i] {
+			if before.epoch == s.header.prevEpoch && s.header.prevEnd <= before.size {
+				before.end.Store(s.header.prevEnd)
+				before.exact = true
+			}
+		}
+		if i > 0 {
+			r.segments[i-1].until.Store(s.firstSeq)
+		}
+	}
+	return nil
 }
 
 // foldLog adds the frames since the checkpoint to its state, and finds the end
@@ -163,56 +195,56 @@ func (r *recovery) foldLog() error {
 	}
 	for i, s := range r.segments {
 		last := i == len(r.segments)-1
-		counted := r.hasCheck && s.epoch <= r.checkpoint.Epoch
-		if counted && !last {
+		if !last && r.isCounted(s, s.end.Load()) {
 			continue
 		}
-		if !counted {
+		if !r.isCounted(s, segmentHeaderSize) {
 			q.reportLost(SeqRange{From: next, To: s.firstSeq})
 		}
-		end, err := r.foldSegment(s, counted, last)
+		end, err := r.foldSegment(s, last)
 		if err != nil {
 			return fmt.Errorf("segment %s: %w", s, err)
 		}
 		next = max(next, end)
 	}
 	if len(q.pending.frames) == 0 {
-		// What a cursor has passed was durable once. Its seqs must not be given
-		// out again, whatever has become of the log.
-		q.reportLost(SeqRange{From: next, To: r.maxNext()})
-		next = max(next, r.maxNext())
+		// What was durable once has had its seq, which must not be given out
+		// again, whatever has become of the log.
+		q.reportLost(SeqRange{From: next, To: r.knownDurable})
+		next = max(next, r.knownDurable)
 	}
 	q.durable.Store(next - 1)
+	if n := len(r.segments); n > 0 {
+		// Nothing is ever added to the segments found, so that all of them can go
+		// as soon as they are delivered.
+		q.checkpointUpTo(r.segments[n-1].segment)
+	}
 	return nil
 }
 
-// maxNext is the place of the sink that is furthest.
-func (r *recovery) maxNext() uint64 {
-	var next uint64
-	for _, a := range r.accounts {
-		next = max(next, a.Next)
-	}
-	return next
+// isCounted reports whether the checkpoint holds what s adds up to until off.
+func (r *recovery) isCounted(s *foundSegment, off int64) bool {
+	c := r.checkpoint
+	return r.hasCheck && (s.epoch < c.Epoch || s.epoch == c.Epoch && off <= c.End)
 }
 
-// foldSegment adds the frames of s to the state, unless they are counted
-// already, and returns the seq after its last durable record.
+// foldSegment adds the frames of s to the state, unless the checkpoint has them,
+// and returns the seq after its last durable record.
 //
 // The end of the last segment may hold frames that are whole and yet were never
 // synced, and a sync now could say yes although one before the crash has failed
 // and dropped them. So those go to the committer as if they had just arrived,
 // and are written again elsewhere.
-func (r *recovery) foldSegment(s *segment, counted, last bool) (uint64, error) {
+func (r *recovery) foldSegment(s *foundSegment, last bool) (uint64, error) {
 	q := r.q
 	file, err := q.opts.FS.Open(q.path(s.String()))
 	if err != nil {
 		return 0, err
 	}
 	defer file.Close()
-	limit := s.end.Load()
-	proven := limit
+	known := extent{end: s.end.Load(), proven: math.MaxInt64}
 	if last {
-		if limit, proven, err = r.findEnd(s, file); err != nil {
+		if known, err = r.findExtent(s, file); err != nil {
 			return 0, err
 		}
 		s.end.Store(segmentHeaderSize)
@@ -222,26 +254,27 @@ func (r *recovery) foldSegment(s *segment, counted, last bool) (uint64, error) {
 	next := s.firstSeq
 	for {
 		at := reader.off
-		f, err := reader.resync(next, limit)
-		if errors.Is(err, io.EOF) || (err == nil && f.firstSeq >= s.until.Load()) {
-			return next, nil // beyond until: left behind by a failed commit
+		f, err := reader.resync(next, known.end)
+		if errors.Is(err, io.EOF) || (err == nil && !s.exact && f.firstSeq >= s.until.Load()) {
+			return next, nil
 		}
 		if err != nil {
 			return 0, err
 		}
 		if reader.off > at {
-			if err := q.quarantine(s.segmentName, file, at, reader.off, errHeader); err != nil {
-				return 0, err
-			}
+			q.quarantine(s.segment, file, at, reader.off, errHeader)
 		}
-		unproven := reader.off >= proven && f.end() > r.maxNext()
-		if unproven || len(q.pending.frames) > 0 {
-			q.pending.frames = append(q.pending.frames, pendingFrame{at: len(q.pending.buf)})
-			q.pending.buf = append(q.pending.buf, reader.bytes(f.size())...)
+		if len(q.pending.frames) == 0 {
+			// In the tail the gap is the same, seen from its other side.
+			q.reportLost(SeqRange{From: next, To: f.firstSeq})
+			next = f.firstSeq
+		}
+		counted := r.isCounted(s, reader.off+int64(f.size()))
+		if len(q.pending.frames) > 0 || !(counted || known.proves(reader.off, &f)) {
+			r.rewrite(reader.bytes(f.size()))
 			reader.skip(&f)
 			continue
 		}
-		q.reportLost(SeqRange{From: next, To: f.firstSeq})
 		if !counted {
 			q.state.add(&f)
 		}
@@ -253,48 +286,79 @@ func (r *recovery) foldSegment(s *segment, counted, last bool) (uint64, error) {
 	}
 }
 
-// findEnd returns the offset after the last whole frame of the last segment, and
-// the offset up to which a later frame proves that the bytes were synced.
+// rewrite gives a frame to the committer, as part of its first commit.
+func (r *recovery) rewrite(b []byte) {
+	p := r.q.pending
+	p.frames = append(p.frames, pendingFrame{at: len(p.buf)})
+	p.buf = append(p.buf, b...)
+}
+
+// extent is how far the frames of the last segment can be trusted.
+type extent struct {
+	end int64 // offset after the last frame that counts
+	// proven is the offset up to which a later frame says that it was synced.
+	proven int64
+	// commit is the offset at which the last commit begins that is known to have
+	// been durable, because a record of it was; -1 when none is.
+	commit int64
+}
+
+// proves reports whether the frame at off was synced for certain.
+func (x extent) proves(off int64, f *frame) bool {
+	return off < x.proven || f.durable <= x.commit
+}
+
+// findExtent looks at the last segment from its beginning.
 //
 // A hole is a torn tail when no frame behind it was written after it was synced:
 // nobody was told about it or about what follows, and a power cut may keep the
 // blocks of one commit in any order. Then everything from the hole on is cut.
 // Otherwise it is damage to acknowledged records, and what follows is kept.
-func (r *recovery) findEnd(s *segment, file File) (end, proven int64, err error) {
-	size := s.end.Load()
-	proven = segmentHeaderSize
+func (r *recovery) findExtent(s *foundSegment, file File) (extent, error) {
+	x := extent{proven: segmentHeaderSize, commit: -1}
 	var reader frameReader
 	reader.open(file, s.epoch)
 	next := s.firstSeq
 	for {
 		hole := reader.off
-		f, err := reader.resync(next, size)
+		f, err := reader.resync(next, s.size)
 		if err != nil && !errors.Is(err, io.EOF) {
-			return 0, 0, err
+			return extent{}, err
 		}
-		if err != nil || (reader.off > hole && !r.provesDurable(reader, next, hole, size)) {
-			if hole < size {
-				return hole, proven, r.cutTail(s, file, hole, size, err == nil)
+		atEnd := err != nil
+		if atEnd || (reader.off > hole && !r.provesDurable(reader, next, hole, s.size)) {
+			x.end = hole
+			if hole < s.size {
+				r.cutTail(s, file, hole, !atEnd)
 			}
-			return hole, proven, nil
+			return x, nil
 		}
-		proven = max(proven, f.durable)
+		x.proven = max(x.proven, f.durable)
+		if r.wasDurable(&f) {
+			x.commit = max(x.commit, f.durable)
+		}
 		next = f.end()
 		reader.skip(&f)
 	}
 }
 
-// provesDurable reports whether a frame from reader on says that offset hole was
-// durable when it was written. It works on a copy of the reader.
+// wasDurable reports whether a record of f is known to have been durable, and
+// with it the whole commit that f was written in.
+func (r *recovery) wasDurable(f *frame) bool {
+	return f.count > 0 && f.firstSeq < r.knownDurable
+}
+
+// provesDurable reports whether a frame from reader on shows that what is at
+// offset hole was durable. It works on a copy of the reader.
 func (r *recovery) provesDurable(reader frameReader, next uint64, hole, size int64) bool {
-	reader.seek(reader.off)
 	reader.buf = nil
+	reader.seek(reader.off)
 	for {
 		f, err := reader.resync(next, size)
 		if err != nil {
 			return false
 		}
-		if f.durable > hole {
+		if f.durable > hole || r.wasDurable(&f) {
 			return true
 		}
 		reader.skip(&f)
@@ -303,28 +367,16 @@ func (r *recovery) provesDurable(reader frameReader, next uint64, hole, size int
 
 // cutTail drops what a crash left unfinished. Bytes that look like frames are
 // kept in quarantine, although nobody was told that they were safe.
-func (r *recovery) cutTail(s *segment, file File, from, size int64, hasFrames bool) error {
+func (r *recovery) cutTail(s *foundSegment, file File, from int64, hasFrames bool) {
 	q := r.q
 	if hasFrames {
-		if err := q.quarantine(s.segmentName, file, from, size, errShort); err != nil {
-			return err
-		}
+		q.quarantine(s.segment, file, from, s.size, errShort)
 	}
 	q.opts.Log.Info("torn tail cut: a crash interrupted a write that nobody was told about",
-		"segment", s.String(), "from", from, "bytes", size-from)
+		"segment", s.String(), "from", from, "bytes", s.size-from)
 	// Cosmetic: what is beyond the end is never read, this only keeps the next
 	// Open from finding it again. So a read-only disk does not matter.
 	if err := errors.Join(file.Truncate(from), file.Sync()); err != nil {
 		q.opts.Log.Warn("torn tail stays in the file", "segment", s.String(), "error", err)
 	}
-	return nil
-}
-
-// placeCursors makes the cursors file when there is none that can be used.
-func (r *recovery) placeCursors() (err error) {
-	if r.cursors == nil {
-		r.accounts = map[string]Account{}
-		r.cursors, err = createCursorFile(r.q.opts.FS, r.q.opts.Directory, r.q.id, r.accounts)
-	}
-	return err
 }

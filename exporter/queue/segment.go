@@ -22,7 +22,7 @@ const (
 	// segmentHeaderSize gives the header a disk block of its own, so that no
 	// write of a frame can tear it.
 	segmentHeaderSize = 4096
-	segmentHeaderUsed = 64
+	segmentHeaderUsed = 80
 
 	segmentSuffix = ".segment"
 )
@@ -71,6 +71,9 @@ type segment struct {
 	// beyond it, left behind by a failed commit, are not this segment's to
 	// deliver. MaxUint64 while the segment is the last one.
 	until atomic.Uint64
+	// unreadable is set when damage in the segment could not be copied to
+	// quarantine: the segment goes there as a whole instead of being removed.
+	unreadable atomic.Bool
 }
 
 func newSegment(name segmentName, end int64) *segment {
@@ -80,41 +83,61 @@ func newSegment(name segmentName, end int64) *segment {
 	return s
 }
 
-// createSegment makes a segment whose header and name are durable, and returns
-// it with its file open for the committer.
-func createSegment(fsys FS, dir string, id uuid.UUID, name segmentName) (*segment, File, error) {
-	path := filepath.Join(dir, name.String())
+// segmentHeader is what the header says beside the segment's name.
+type segmentHeader struct {
+	queue uuid.UUID
+	// prevEpoch and prevEnd are the epoch of the segment before and the offset
+	// up to which that was durable when this one was begun. What stands beyond
+	// was left behind by a commit that went on here. Zero when there was none.
+	prevEpoch uint64
+	prevEnd   int64
+}
+
+// newSegmentFile is the name that a segment has until its first commit is
+// durable. So a segment that is found under its own name has taken over from the
+// one before it, and whatever a crash leaves under this one counts for nothing.
+const newSegmentFile = "segment.new"
+
+// createSegment makes the file of a segment, with its header and still without
+// its name.
+func createSegment(fsys FS, dir string, header segmentHeader, name segmentName) (File, error) {
+	path := filepath.Join(dir, newSegmentFile)
+	if err := fsys.Remove(path); err != nil && !notExist(err) {
+		return nil, fmt.Errorf("segment %s: create: %w", name, err)
+	}
 	f, err := fsys.Create(path)
 	if err != nil {
-		return nil, nil, fmt.Errorf("segment %s: create: %w", name, err)
+		return nil, fmt.Errorf("segment %s: create: %w", name, err)
 	}
-	if err := initSegment(fsys, dir, f, id, name); err != nil {
-		return nil, nil, errors.Join(
-			fmt.Errorf("segment %s: create: %w", name, err),
-			f.Close(),
-			fsys.Remove(path)) // what stays behind has no frames, and the next Open removes it
+	if _, err := f.WriteAt(encodeSegmentHeader(header, name), 0); err != nil {
+		f.Close()
+		return nil, fmt.Errorf("segment %s: create: %w", name, err)
 	}
-	return newSegment(name, segmentHeaderSize), f, nil
+	return f, nil
 }
 
-func initSegment(fsys FS, dir string, f File, id uuid.UUID, name segmentName) error {
-	if _, err := f.WriteAt(encodeSegmentHeader(id, name), 0); err != nil {
-		return err
+// nameSegment gives the file that createSegment made its name, durably.
+func nameSegment(fsys FS, dir string, name segmentName) error {
+	err := fsys.Rename(filepath.Join(dir, newSegmentFile), filepath.Join(dir, name.String()))
+	if err == nil {
+		err = fsys.SyncDir(dir)
 	}
-	if err := f.Sync(); err != nil {
-		return err
+	if err != nil {
+		return fmt.Errorf("segment %s: name: %w", name, err)
 	}
-	return fsys.SyncDir(dir)
+	return nil
 }
 
-func encodeSegmentHeader(id uuid.UUID, name segmentName) []byte {
+func encodeSegmentHeader(header segmentHeader, name segmentName) []byte {
 	b := make([]byte, segmentHeaderSize)
 	copy(b, segmentMagic)
 	le.PutUint32(b[8:], segmentVersion)
 	le.PutUint64(b[16:], name.epoch)
 	le.PutUint64(b[24:], name.firstSeq)
-	copy(b[32:48], id[:])
+	copy(b[32:48], header.queue[:])
 	le.PutUint64(b[48:], uint64(time.Now().UnixNano()))
+	le.PutUint64(b[56:], header.prevEpoch)
+	le.PutUint64(b[64:], uint64(header.prevEnd))
 	le.PutUint32(b[12:], segmentHeaderCRC(b))
 	return b
 }
@@ -128,23 +151,27 @@ func segmentHeaderCRC(b []byte) uint32 {
 // frames may be whole: they carry all that matters.
 var errSegmentHeader = errors.New("segment header damaged")
 
-// readSegmentHeader returns the id of the queue that the segment belongs to.
-func readSegmentHeader(f File, name segmentName) (uuid.UUID, error) {
+// readSegmentHeader fails with errSegmentHeader when the header is not whole or
+// not that of a segment with this name.
+func readSegmentHeader(f File, name segmentName) (segmentHeader, error) {
 	b := make([]byte, segmentHeaderUsed)
-	if _, err := readFull(f, b, 0); err != nil {
-		if errors.Is(err, io.EOF) {
-			return uuid.Nil, errSegmentHeader
-		}
-		return uuid.Nil, err
+	if _, err := readFull(f, b, 0); errors.Is(err, io.EOF) {
+		return segmentHeader{}, errSegmentHeader
+	} else if err != nil {
+		return segmentHeader{}, fmt.Errorf("%w: %w", errSegmentHeader, err)
 	}
 	if string(b[:8]) != segmentMagic || le.Uint32(b[12:]) != segmentHeaderCRC(b) {
-		return uuid.Nil, errSegmentHeader
+		return segmentHeader{}, errSegmentHeader
 	}
 	if v := le.Uint32(b[8:]); v != segmentVersion {
-		return uuid.Nil, fmt.Errorf("format version %d, this docket reads version %d: use the version that wrote it", v, segmentVersion)
+		return segmentHeader{}, fmt.Errorf("format version %d, this docket reads version %d: use the version that wrote it", v, segmentVersion)
 	}
 	if le.Uint64(b[16:]) != name.epoch || le.Uint64(b[24:]) != name.firstSeq {
-		return uuid.Nil, errSegmentHeader
+		return segmentHeader{}, errSegmentHeader
 	}
-	return uuid.UUID(b[32:48]), nil
+	return segmentHeader{
+		queue:     uuid.UUID(b[32:48]),
+		prevEpoch: le.Uint64(b[56:]),
+		prevEnd:   int64(le.Uint64(b[64:])),
+	}, nil
 }

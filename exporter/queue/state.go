@@ -83,13 +83,22 @@ func (s *state) add(f *frame) {
 }
 
 // addLost records that damage has taken r, and reports whether that is news.
+// Cursors that come from different places meet the same damage as ranges that
+// overlap: they are kept as one.
 func (s *state) addLost(r SeqRange) bool {
-	i, known := slices.BinarySearchFunc(s.Lost, r, func(a, b SeqRange) int { return cmp.Compare(a.From, b.From) })
-	if known || (i > 0 && s.Lost[i-1].To >= r.To) {
-		return false
+	before := s.corrupt()
+	from := slices.IndexFunc(s.Lost, func(l SeqRange) bool { return r.From <= l.To })
+	if from < 0 {
+		s.Lost = append(s.Lost, r)
+		return true
 	}
-	s.Lost = slices.Insert(s.Lost, i, r)
-	return true
+	to := from
+	for to < len(s.Lost) && s.Lost[to].From <= r.To {
+		r.From, r.To = min(r.From, s.Lost[to].From), max(r.To, s.Lost[to].To)
+		to++
+	}
+	s.Lost = slices.Replace(s.Lost, from, to, r)
+	return s.corrupt() > before
 }
 
 func (s *state) corrupt() uint64 {
@@ -137,12 +146,13 @@ func (t *SourceTally) clone() SourceTally {
 	return c
 }
 
-// checkpoint is the state up to and including the segment with Epoch, as kept in
-// the file "positions".
+// checkpoint is the state up to the offset End of the segment with Epoch, as kept
+// in the file "positions".
 type checkpoint struct {
 	Queue   uuid.UUID `json:"queue"`
 	Epoch   uint64    `json:"epoch"`
-	NextSeq uint64    `json:"nextSeq"` // the first seq after that segment
+	End     int64     `json:"end"`
+	NextSeq uint64    `json:"nextSeq"` // the first seq behind it
 	*state
 }
 

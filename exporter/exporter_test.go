@@ -1,0 +1,54 @@
+package exporter
+
+import (
+	"context"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sources"
+)
+
+// stuckSink takes everything and hangs in Close. It is its own configuration.
+type stuckSink struct{ sinks.Config }
+
+func (stuckSink) Open(context.Context, sinks.Env) (sinks.Sink, error) { return stuckSink{}, nil }
+func (stuckSink) Send(context.Context, sinks.Batch) error             { return nil }
+func (stuckSink) Close(ctx context.Context) error                     { <-ctx.Done(); return ctx.Err() }
+
+func TestStuckSinkDoesNotKeepTheQueueFromClosing(t *testing.T) {
+	dir := t.TempDir()
+	e, err := New(&Config{
+		Queue:    QueueConfig{Directory: dir, MaxBytes: 1 << 30, WhenFull: Block},
+		Limits:   defaultLimits(),
+		Shutdown: ShutdownConfig{DrainTimeout: config.Duration(time.Minute)},
+		Sinks:    []SinkConfig{{Name: "stuck", Batch: sinks.BatchLimits{MaxRecords: 10, MaxBytes: 1000}, Retry: defaultRetry(), From: Oldest, Config: stuckSink{}}},
+	}, Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := e.ingest.Open(t.Context(), sources.Opening{Source: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit(t, s, "{}\n{}\n")
+	s.Close()
+	ctx, stop := context.WithCancel(t.Context())
+	stop() // what is queued is delivered all the same
+	if err := e.Run(ctx); err == nil {
+		t.Error("Run does not say that the sink was stuck")
+	}
+	q, err := queue.Open(queue.Options{Directory: dir})
+	if err != nil {
+		t.Fatalf("the queue was not closed: %v", err)
+	}
+	if got := q.Stats().Cursors["stuck"]; got.Delivered != 2 {
+		t.Errorf("account after the stop: got %+v, want 2 delivered", got)
+	}
+	if err := q.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
