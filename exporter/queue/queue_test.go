@@ -445,3 +445,42 @@ func flip(t *testing.T, path string, offset int64) {
 	_, err = f.WriteAt(b, offset)
 	must(t, err)
 }
+
+// A record stamped by a clock that was ahead does not wait for that time.
+func TestRecordFromTheFutureDoesNotHoldTheBatch(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	c := chunk("{}")
+	c.Received = time.Now().Add(time.Hour)
+	store(t, q, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	began := time.Now()
+	_, err := cursorOf(t, q, "a").Next(ctx, Limits{Records: 10, Bytes: 1000, Wait: 10 * time.Millisecond})
+	if took := time.Since(began); err != nil || took > 5*time.Second {
+		t.Errorf("a batch that may wait 10 ms took %v: %v", took, err)
+	}
+}
+
+// An Open that fails leaves no file open.
+func TestFailedOpenLeavesNoFiles(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 1, 1)
+	closeQueue(t, q)
+	seg := segmentFiles(t, opts.Directory)[0]
+	b, err := os.ReadFile(seg)
+	must(t, err)
+	b[8] = 2
+	le.PutUint32(b[12:], segmentHeaderCRC(b))
+	must(t, os.WriteFile(seg, b, 0o600))
+	fds := func() int { e, _ := os.ReadDir("/proc/self/fd"); return len(e) }
+	before := fds()
+	for range 5 {
+		if _, err := Open(opts); err == nil {
+			t.Fatal("opened")
+		}
+	}
+	if got := fds(); got > before {
+		t.Errorf("open files: %d before, %d after five failed opens", before, got)
+	}
+}

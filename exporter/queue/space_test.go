@@ -1,0 +1,215 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Delivered segments go although no checkpoint can be written.
+func TestFullDiskStillFreesSegments(t *testing.T) {
+	fsys := &faultFS{FS: osFS{}}
+	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys})
+	c := cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 5, 1)
+	eventually(t, "checkpoint reaches the fourth segment", func() bool {
+		cp, ok, _ := readCheckpoint(osFS{}, q.opts.Directory)
+		return ok && cp.Epoch == 4
+	})
+	fsys.set(func(op, name string) error {
+		if op == "create" && strings.HasSuffix(name, positionsFile+".new") {
+			return unix.ENOSPC
+		}
+		return nil
+	})
+	storeNumbered(t, q, 6, 6, 1)
+	drain(t, q, c)
+	must(t, c.Ack(6))
+	eventually(t, "the segments that the old checkpoint covers are gone", func() bool { return q.Stats().FirstSeq >= 5 })
+	fsys.set(nil)
+}
+
+// A disk that fails for long does not fill up.
+func TestFailedAttemptsLeaveNoFiles(t *testing.T) {
+	fsys := &faultFS{FS: osFS{}}
+	var out lockedBuffer
+	opts := Options{Directory: t.TempDir(), FS: fsys, Log: slog.New(slog.NewTextHandler(&out, nil))}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 1, 1)
+	var attempts atomic.Int32
+	fsys.set(func(op, name string) error {
+		if op != "sync" || !isSegment(name) {
+			return nil
+		}
+		attempts.Add(1)
+		return errDisk
+	})
+	must(t, q.Append(t.Context(), chunk(strings.Repeat("x", 1<<20)), nil))
+	eventually(t, "six attempts", func() bool { return attempts.Load() >= 6 })
+	var size int64
+	files := segmentFiles(t, opts.Directory)
+	for _, f := range files {
+		info, err := os.Stat(f)
+		must(t, err)
+		size += info.Size()
+	}
+	if len(files) > 3 {
+		t.Errorf("%d attempts left %d segments of %d bytes together, of which Stats knows %d", attempts.Load(), len(files), size, q.Stats().Bytes)
+	}
+	if n := strings.Count(out.String(), "cannot write"); n > 2 {
+		t.Errorf("one lasting fault was logged %d times", n)
+	}
+	fsys.set(nil)
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
+
+// Frames without records do not grow a full queue for ever.
+func TestRefusingQueueStaysBounded(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 8 << 10, MaxBytes: 40 << 10, RefuseWhenFull: true}
+	q := open(t, opts)
+	cursorOf(t, q, "dead")
+	fill(t, q)
+	for range 1500 {
+		store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{"QueueFull", 1}}})
+	}
+	eventually(t, "the queue is within its bound", func() bool { return q.Stats().Bytes <= 2*opts.MaxBytes })
+}
+
+type removeFaultFS struct {
+	FS
+	fail atomic.Int32
+}
+
+func (f *removeFaultFS) Remove(name string) error {
+	if isSegment(name) && f.fail.Add(-1) >= 0 {
+		return unix.EIO
+	}
+	return f.FS.Remove(name)
+}
+
+// A segment whose removal failed is removed later.
+func TestRemovalIsTriedAgain(t *testing.T) {
+	fsys := &removeFaultFS{FS: osFS{}}
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 5, 1)
+	eventually(t, "checkpoint", func() bool {
+		cp, ok, _ := readCheckpoint(osFS{}, q.opts.Directory)
+		return ok && cp.Epoch == 4
+	})
+	fsys.fail.Store(1)
+	drain(t, q, c)
+	must(t, c.Ack(5))
+	eventually(t, "gone from the list", func() bool { return q.Stats().FirstSeq == 5 })
+	eventually(t, "all but the last are removed", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
+}
+
+// No checkpoint can be written while the queue fills and drains.
+func TestFullQueueAfterCheckpointFaults(t *testing.T) {
+	fsys := &faultFS{FS: osFS{}}
+	fsys.set(func(op, name string) error {
+		if op == "create" && strings.HasSuffix(name, positionsFile+".new") {
+			return unix.ENOSPC
+		}
+		return nil
+	})
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 40 << 10, FS: fsys}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	last := fill(t, q)
+	drain(t, q, c)
+	must(t, c.Ack(last))
+	q.Close(t.Context())
+	opts.FS = nil // the disk is well again
+	q = open(t, opts)
+	cursorOf(t, q, "a")
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	defer cancel()
+	if err := q.Append(ctx, chunk("{}"), nil); err != nil {
+		t.Errorf("everything is delivered, the disk is well, and: %v (%+v)", err, q.Stats())
+	}
+}
+
+// A chunk larger than MaxBytes, delivered, does not block the queue.
+func TestOneHugeChunkDoesNotBlockForEver(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir(), MaxBytes: 1 << 20})
+	c := cursorOf(t, q, "a")
+	store(t, q, chunk(strings.Repeat("x", 2<<20)))
+	drain(t, q, c)
+	must(t, c.Ack(1))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	defer cancel()
+	if err := q.Append(ctx, chunk("{}"), nil); err != nil {
+		t.Errorf("all is delivered: %v", err)
+	}
+}
+
+// A segment goes only after the cursors that release it and the checkpoint that
+// covers it are durable: written, synced, and their name too.
+func TestSegmentsStayUntilWhatReleasesThemIsDurable(t *testing.T) {
+	for _, step := range []struct{ op, suffix string }{
+		{"write", cursorsFile}, {"sync", cursorsFile},
+		{"create", positionsFile + ".new"}, {"write", positionsFile + ".new"}, {"sync", positionsFile + ".new"},
+		{"syncdir", ""}, // after the checkpoint's rename
+	} {
+		t.Run(step.op+" "+step.suffix, func(t *testing.T) {
+			fsys := &faultFS{FS: osFS{}}
+			q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys})
+			c := cursorOf(t, q, "a")
+			eventually(t, "the new sink is durable", func() bool {
+				f, a, err := openCursorFile(osFS{}, q.opts.Directory)
+				if err == nil {
+					f.file.Close()
+				}
+				return err == nil && len(a) == 1
+			})
+			var failed atomic.Int32
+			var replacing atomic.Bool // the positions file is being replaced
+			fsys.set(func(op, name string) error {
+				if op == "sync" && strings.HasSuffix(name, positionsFile+".new") {
+					replacing.Store(true)
+				}
+				if op != step.op || !strings.HasSuffix(name, step.suffix) || (op == "syncdir" && !replacing.CompareAndSwap(true, false)) {
+					return nil
+				}
+				failed.Add(1)
+				return errDisk
+			})
+			storeNumbered(t, q, 1, 5, 1)
+			drain(t, q, c)
+			must(t, c.Ack(5))
+			deadline := time.Now().Add(2 * time.Second)
+			for failed.Load() < 3 && time.Now().Before(deadline) {
+				time.Sleep(time.Millisecond) // polls the housekeeper
+			}
+			if failed.Load() < 3 {
+				t.Error("the step was not tried again")
+			}
+			if got := q.Stats().FirstSeq; got != 1 {
+				t.Errorf("first kept record: got %d, want 1", got)
+			}
+			fsys.set(nil)
+			eventually(t, "segments go once the disk is well", func() bool { return q.Stats().FirstSeq == 5 })
+		})
+	}
+}
