@@ -46,6 +46,10 @@ type cursorFile struct {
 	file       File
 	queue      uuid.UUID
 	generation uint64 // of the newest valid slot
+	// found is what Open has read: perhaps from the page cache alone, because the
+	// process before has ended between a write and its sync. nil once it is
+	// durable for certain.
+	found map[string]Account
 }
 
 // createCursorFile makes a file with both slots written, so that no later write
@@ -91,7 +95,23 @@ func openCursorFile(fsys FS, dir string) (*cursorFile, map[string]Account, error
 		f.Close()
 		return nil, nil, errCursors
 	}
+	c.found = newest
 	return c, newest, nil
+}
+
+// confirm makes durable what Open has found. It writes the same bytes to the same
+// place, so that a crash meanwhile costs neither slot.
+func (c *cursorFile) confirm() error {
+	if c.found == nil {
+		return nil
+	}
+	c.generation--
+	if err := c.write(c.found); err != nil {
+		c.generation++
+		return err
+	}
+	c.found = nil
+	return nil
 }
 
 // write makes accounts durable. After an error the file holds the accounts of

@@ -32,9 +32,11 @@ type housekeeper struct {
 
 	// The rest is the housekeeper's own.
 	cursors *cursorFile        // nil while none could be made
-	written map[string]Account // what the cursors file holds
+	written map[string]Account // what the cursors file holds durably
 	base    checkpoint         // what the positions file holds
+	covered uint64             // the epoch up to which a durable checkpoint counts
 	doomed  []*segment         // no longer part of the queue, to be removed
+	passed  []*segment         // doomed once the cursors and a checkpoint are durable
 	reserve bool               // the reserve file is there
 	err     error              // of the last round, nil when it did everything
 }
@@ -96,10 +98,9 @@ func (q *Queue) writeCursors() (err error) {
 	q.mu.Lock()
 	accounts := q.accounts()
 	q.mu.Unlock()
-	switch {
-	case h.cursors == nil:
+	if h.cursors == nil {
 		h.cursors, err = createCursorFile(q.opts.FS, q.opts.Directory, q.id, accounts)
-	case !maps.Equal(accounts, h.written):
+	} else if err = h.cursors.confirm(); err == nil && !maps.Equal(accounts, h.written) {
 		err = h.cursors.write(accounts)
 	}
 	if err == nil {
@@ -129,7 +130,7 @@ func (q *Queue) writeCheckpoint() error {
 	if err := writeCheckpoint(q.opts.FS, q.opts.Directory, *next); err != nil {
 		return err
 	}
-	h.base = *next
+	h.base, h.covered = *next, next.Epoch
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if h.checkpoint == next {
@@ -158,7 +159,7 @@ func (q *Queue) removeDone() error {
 		// Without any sink nobody has said to be done.
 		until := s.until.Load()
 		done := until == s.firstSeq || (len(h.written) > 0 && until <= oldest)
-		if i < len(kept)-1 && done && s.epoch <= h.base.Epoch {
+		if i < len(kept)-1 && done && s.epoch <= h.covered {
 			h.doomed = append(h.doomed, s)
 		} else {
 			rest = append(rest, s)
@@ -166,6 +167,9 @@ func (q *Queue) removeDone() error {
 	}
 	q.segments.Store(&rest)
 	q.mu.Unlock()
+	if h.written != nil && h.covered > 0 {
+		h.doomed, h.passed = append(h.doomed, h.passed...), nil
+	}
 	if len(h.doomed) == 0 {
 		return nil
 	}

@@ -210,3 +210,32 @@ func (f badBlockFile) ReadAt(p []byte, off int64) (int, error) {
 	}
 	return f.File.ReadAt(p, off)
 }
+
+// Damage that a sink has passed without a copy stays known over a restart.
+func TestDamageIsKeptAfterAFullDiskAndARestart(t *testing.T) {
+	fsys := &faultFS{FS: osFS{}}
+	opts := damaged(t)
+	opts.FS = fsys
+	q := open(t, opts)
+	cursorOf(t, q, "slow")
+	c := cursorOf(t, q, "a")
+	fsys.set(func(op, name string) error {
+		if op == "create" && strings.Contains(name, quarantineDir) {
+			return unix.ENOSPC
+		}
+		return nil
+	})
+	drain(t, q, c)
+	must(t, c.Ack(15))
+	closeQueue(t, q)
+
+	fsys.set(nil)
+	q = open(t, opts)
+	q.Forget("slow")
+	first := segmentFiles(t, opts.Directory)
+	eventually(t, "the delivered segments are gone", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
+	kept, _ := os.ReadDir(filepath.Join(opts.Directory, quarantineDir))
+	if len(kept) != 1 {
+		t.Errorf("quarantine: got %v, want the damaged segment or a copy of its damage; segments were %v", kept, len(first))
+	}
+}

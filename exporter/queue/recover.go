@@ -7,6 +7,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/google/uuid"
 )
@@ -40,20 +41,36 @@ type foundSegment struct {
 func (q *Queue) recover() error {
 	r := &recovery{q: q}
 	for _, step := range []func() error{
-		r.readCursors, r.readCheckpoint, r.listSegments, r.identify, r.linkSegments, r.foldLog,
+		r.readCursors, r.readCheckpoint, r.listSegments, r.identify, r.linkSegments, r.foldLog, r.findUncopied,
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	segments := make([]*segment, len(r.segments))
+	var segments []*segment
 	for i, s := range r.segments {
-		segments[i] = s.segment
+		if i < len(r.segments)-1 && r.isPassed(s) {
+			q.housekeeper.passed = append(q.housekeeper.passed, s.segment)
+			continue
+		}
+		segments = append(segments, s.segment)
 	}
 	q.segments.Store(&segments)
 	q.parked = maps.Clone(r.accounts)
 	wake(q.dirty) // what could not be written now is written soon
 	return nil
+}
+
+// isPassed reports whether every sink has passed s. Then it was about to be removed
+// or has come back after a crash, perhaps without those behind it: a new sink must
+// not begin there.
+func (r *recovery) isPassed(s *foundSegment) bool {
+	for _, a := range r.accounts {
+		if a.Next < s.until.Load() {
+			return false
+		}
+	}
+	return len(r.accounts) > 0 && r.isCounted(s, s.end.Load())
 }
 
 // readCursors reads the cursors file. A damaged one is set aside: its sinks
@@ -68,7 +85,7 @@ func (r *recovery) readCursors() error {
 	case notExist(err):
 		err = nil
 	case err == nil:
-		q.housekeeper.cursors, q.housekeeper.written = file, accounts
+		q.housekeeper.cursors = file
 		q.id = file.queue
 	}
 	r.accounts = maps.Clone(accounts)
@@ -218,6 +235,27 @@ func (r *recovery) foldLog() error {
 		// Nothing is ever added to the segments found, so that all of them can go
 		// as soon as they are delivered.
 		q.checkpointUpTo(r.segments[n-1].segment)
+	}
+	return nil
+}
+
+// findUncopied marks the segments that have lost records of which quarantine has
+// no copy: a process before could not make one, and the segment must go there.
+func (r *recovery) findUncopied() error {
+	q := r.q
+	if len(q.state.Lost) == 0 {
+		return nil
+	}
+	copies, err := q.opts.FS.List(q.path(quarantineDir))
+	if err != nil && !notExist(err) {
+		return fmt.Errorf("list %s: %w", quarantineDir, err)
+	}
+	for _, s := range r.segments {
+		lost := slices.ContainsFunc(q.state.Lost, func(l SeqRange) bool {
+			return l.From < s.until.Load() && l.To > s.firstSeq
+		})
+		copied := slices.ContainsFunc(copies, func(name string) bool { return strings.HasPrefix(name, s.String()+".") })
+		s.unreadable.Store(s.unreadable.Load() || lost && !copied)
 	}
 	return nil
 }
