@@ -244,7 +244,7 @@ func (d *delivery) succeeded(attempts int) {
 	}
 	d.mu.Unlock()
 	if before.state != Active {
-		d.log.Info("delivery works again", "attempts", attempts, "after", time.Since(before.since).Round(time.Millisecond))
+		d.log.Info("delivery works again", "attempts", attempts, "after", time.Since(before.since).Round(time.Millisecond).String())
 	}
 }
 

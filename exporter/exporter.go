@@ -108,7 +108,7 @@ func (e *Exporter) warnOfParked() {
 	}
 }
 
-const notConfigured = "sink is no longer configured and its records are kept: add it again, or add it with `retire: true` to let them go"
+const notConfigured = "sink is no longer configured and its records are kept, new ones too: add it again, or add it with `retire: true` to let them go"
 
 // Run serves until ctx is done, then drains: it goes on taking lines until the
 // producers close or half the drain timeout is over, delivers what is queued

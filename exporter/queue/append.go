@@ -342,7 +342,7 @@ func (q *Queue) publish(c *commit) {
 		last = f.end() - 1
 	}
 	if q.health.Err != nil {
-		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond))
+		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond).String())
 		q.health = Health{}
 	}
 	w.active.end.Add(int64(len(c.buf)))

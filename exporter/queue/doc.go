@@ -146,7 +146,8 @@
 // the fresh segment has no name yet.
 //
 // The disk is full. Nothing new is acknowledged; sinks go on, and what they have
-// delivered is removed. The checkpoint that this needs finds room in the reserve.
+// delivered is removed, but for the last segment: a volume must hold several. The
+// checkpoint that this needs finds room in the reserve.
 // Damage that cannot be copied holds up no sink: its segment is moved to
 // quarantine/ in place of being removed, which needs no room.
 //

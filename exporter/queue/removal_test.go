@@ -57,7 +57,9 @@ func TestSegmentThatComesBackIsNotRead(t *testing.T) {
 		c := cursorOf(t, q, "a")
 		storeNumbered(t, q, 1, 3, 1)
 		name := "/q/" + (*q.segments.Load())[0].String()
+		disk.mu.Lock() // the housekeeper is at work
 		inode := disk.names[name]
+		disk.mu.Unlock()
 		drain(t, q, c)
 		must(t, c.Ack(2))
 		time.Sleep(time.Second)
