@@ -50,11 +50,12 @@ const closeTimeout = 5 * time.Second
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{cfg: cfg, log: o.Log, metrics: newMetrics(o.Version), stopping: make(chan struct{})}
 	q, err := queue.Open(queue.Options{
-		Directory:      cfg.Queue.Directory,
-		MaxBytes:       int64(cfg.Queue.MaxBytes),
-		RefuseWhenFull: cfg.Queue.WhenFull == Refuse,
-		Committed:      e.metrics.committed,
-		Log:            o.Log,
+		Directory:    cfg.Queue.Directory,
+		MaxBytes:     int64(cfg.Queue.MaxBytes),
+		WhenFull:     map[WhenFull]queue.WhenFull{Block: queue.Block, Refuse: queue.Refuse}[cfg.Queue.WhenFull],
+		MinFreeBytes: -1,
+		Committed:    e.metrics.committed,
+		Log:          o.Log,
 	})
 	if err != nil {
 		return nil, err

@@ -306,7 +306,7 @@ func TestNewSessionTakesOverAfterTheOldOneIsSettled(t *testing.T) {
 }
 
 func TestFullQueueRefusesByNumber(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, RefuseWhenFull: true})
+	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
 	s, _, r := in.session(t, "p", 1)
 	submit(t, s, "{}\n") // a queue of one segment is never full
 	submit(t, s, "{}\n")

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/crc32"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -12,10 +13,20 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// commitBytes is how much one commit gathers before Append waits. It bounds the
-// memory of the queue (two such buffers) and the time of one commit, and is
-// large enough that the disk runs at full speed (from 256 KiB on, measured).
-const commitBytes = 4 << 20
+// maxCommitBytes and minCommitBytes bound how much one commit gathers before
+// Append waits. That bounds the memory of the queue (two such buffers) and the
+// time of one commit, and is large enough that the disk runs at full speed (from
+// 256 KiB on, measured).
+const (
+	maxCommitBytes = 4 << 20
+	minCommitBytes = 256 << 10
+)
+
+// commitLimit lets a segment hold several commits: what the last one leaves free
+// in it is of no use.
+func (o *Options) commitLimit() int {
+	return int(min(maxCommitBytes, max(minCommitBytes, o.SegmentBytes/8)))
+}
 
 // commit is what one write and one sync make durable together.
 type commit struct {
@@ -40,8 +51,8 @@ func (c *commit) reset() {
 // must not block and is not called when the queue closes first: nothing is
 // known then. c and its bytes may be reused on return.
 //
-// Append blocks while the commit being gathered is full and, unless
-// RefuseWhenFull, while the queue is full. A chunk without records, which only
+// Append blocks while the commit being gathered is full and, unless WhenFull is
+// Refuse, while the queue is full. A chunk without records, which only
 // counts, is accepted by a full queue too: segments of such chunks alone are
 // removed whatever the sinks do.
 //
@@ -50,10 +61,10 @@ func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 	if err := c.check(); err != nil {
 		return err
 	}
-	size := c.frameSize()
+	crc := crc32.Checksum(c.Records, castagnoli)
 	for {
 		room := q.room.wait()
-		ok, err := q.tryAppend(c, size, settled)
+		ok, err := q.tryAppend(c, crc, settled)
 		if ok || err != nil {
 			return err
 		}
@@ -66,52 +77,52 @@ func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 }
 
 // tryAppend is Append without the waiting; ok is false when there is no room.
-func (q *Queue) tryAppend(c *Chunk, size int, settled func()) (ok bool, err error) {
+func (q *Queue) tryAppend(c *Chunk, crc uint32, settled func()) (ok bool, err error) {
+	size := c.frameSize()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return false, ErrClosed
 	}
 	p := q.pending
-	if c.Count > 0 && q.isFull(int64(len(p.buf))) {
-		if q.opts.RefuseWhenFull {
+	if c.Count > 0 && !q.hasRoom(size) {
+		q.turnedAway = size
+		if q.opts.WhenFull == Refuse && q.retaining == 0 {
+			wake(q.dirty) // segments may be ready to go
 			return false, ErrFull
 		}
-		wake(q.dirty) // segments may be ready to go
+		wake(q.urgent)
 		return false, nil
 	}
-	if len(p.buf) > 0 && len(p.buf)+size > commitBytes {
+	if len(p.buf) > 0 && len(p.buf)+size > q.opts.commitLimit() {
 		return false, nil
+	}
+	if c.Count > 0 {
+		q.turnedAway = 0
 	}
 	p.frames = append(p.frames, pendingFrame{at: len(p.buf), settled: settled})
-	p.buf = appendFrame(p.buf, c)
+	p.buf = appendFrame(p.buf, c, crc)
 	if len(p.frames) == 1 {
 		wake(q.work)
 	}
 	return true, nil
 }
 
-// isFull reports whether the queue has reached MaxBytes, with pending bytes about
-// to be written. A single segment never fills it: that could not be let go,
-// however much of it is delivered. Callers hold mu.
-func (q *Queue) isFull(pending int64) bool {
-	return q.opts.MaxBytes > 0 && len(*q.segments.Load()) > 1 && q.bytes()+pending >= q.opts.MaxBytes
-}
-
 // committer is what the commit loop alone knows.
 type committer struct {
-	active *segment      // nil when the last one failed or none was begun since Open
-	file   File          // of active
-	isNew  bool          // active has no name yet and is not among Queue.segments
-	epoch  uint64        // of the newest segment ever begun
-	ended  chan struct{} // closed when the commit loop has returned
+	active   *segment      // nil when the last one is full or failed, or none was begun since Open
+	file     File          // of active
+	tempName string        // of file while active has no name yet and is not among Queue.segments
+	last     *segment      // that has a name, and perhaps is gone; nil when there never was one
+	epoch    uint64        // of the newest segment ever begun
+	ended    chan struct{} // closed when the commit loop has returned
 }
 
 // commitLoop writes what was appended, commit after commit: everything that
 // arrived while one was being written is the next. There is no timer.
 func (q *Queue) commitLoop() {
 	defer close(q.committer.ended)
-	defer q.closeActive()
+	defer q.closeActive(nil)
 	for {
 		select {
 		case <-q.work:
@@ -149,13 +160,24 @@ func (q *Queue) rewriteTail() {
 		wake(q.work)
 		return
 	}
-	q.publish(q.take())
+	q.publish(q.swap())
 }
 
 // take makes the pending commit the one to write, and lets Append gather anew.
 func (q *Queue) take() *commit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	c := q.swap()
+	if size := int64(len(c.buf)); q.left < size {
+		q.claimed, q.left = 1, q.opts.SegmentBytes-segmentHeaderSize-size
+	} else {
+		q.left -= size
+	}
+	return c
+}
+
+// swap is take without its accounts. Callers hold mu, or are Open.
+func (q *Queue) swap() *commit {
 	c := q.pending
 	q.pending, q.spare = q.spare, nil
 	return c
@@ -173,9 +195,11 @@ func (q *Queue) writeUntilDurable(c *commit) bool {
 		if err == nil {
 			return true
 		}
+		room := q.room.wait()
 		q.fail(err)
 		select {
 		case <-time.After(pause.NextBackOff()):
+		case <-room:
 		case <-q.stop:
 			return false
 		}
@@ -186,12 +210,12 @@ func (q *Queue) writeUntilDurable(c *commit) bool {
 // room or no active one.
 func (q *Queue) write(c *commit) error {
 	w := &q.committer
-	if w.active != nil && w.active.end.Load()+int64(len(c.buf)) > q.opts.SegmentBytes && w.active.end.Load() > segmentHeaderSize {
-		q.closeActive()
+	if w.active != nil && !q.fits(w.active, len(c.buf)) {
+		q.closeActive(nil)
 	}
 	began := time.Now()
 	if w.active == nil {
-		if err := q.beginSegment(); err != nil {
+		if err := q.beginSegment(len(c.buf)); err != nil {
 			return err
 		}
 	}
@@ -203,13 +227,13 @@ func (q *Queue) write(c *commit) error {
 		place(b, w.active.epoch, at, seq)
 		seq += uint64(le.Uint32(b[atCount:]))
 	}
-	if _, err := w.file.WriteAt(c.buf, at); err != nil {
+	if err := q.writeWholeBlocks(c, at); err != nil {
 		return fmt.Errorf("segment %s: write at %d: %w", w.active, at, err)
 	}
 	if err := w.file.Sync(); err != nil {
 		return fmt.Errorf("segment %s: sync: %w", w.active, err)
 	}
-	if w.isNew {
+	if w.tempName != "" {
 		if err := q.takeOver(); err != nil {
 			return err
 		}
@@ -220,31 +244,50 @@ func (q *Queue) write(c *commit) error {
 	return nil
 }
 
-// beginSegment makes a new segment the active one. It is part of the queue only
-// once its first commit is durable.
-func (q *Queue) beginSegment() error {
+// fits reports whether s has room for a commit of size bytes. The first one always
+// has: its file was made large enough.
+func (q *Queue) fits(s *segment, size int) bool {
+	end := s.end.Load()
+	return end == segmentHeaderSize || end+int64(size) <= q.opts.SegmentBytes
+}
+
+// blockBytes is what the page cache reads from the disk before a part of it can be
+// overwritten.
+const blockBytes = 4096
+
+func alignBlock(n int64) int64 { return (n + blockBytes - 1) &^ (blockBytes - 1) }
+
+// writeWholeBlocks writes c and zeros up to the end of the block. Without them, a
+// commit to a segment whose old content is no longer in memory would have to read
+// that block first.
+func (q *Queue) writeWholeBlocks(c *commit, at int64) error {
+	n := len(c.buf)
+	c.buf = pad(c.buf, int(alignBlock(at+int64(n))-at))
+	_, err := q.committer.file.WriteAt(c.buf, at)
+	c.buf = c.buf[:n]
+	return err
+}
+
+// beginSegment makes a new segment the active one, for a commit of size bytes. It
+// is part of the queue only once that is durable.
+func (q *Queue) beginSegment(size int) error {
 	w := &q.committer
-	w.epoch++
-	name := segmentName{firstSeq: q.durable.Load() + 1, epoch: w.epoch}
-	header := segmentHeader{queue: q.id}
-	if last := q.lastSegment(); last != nil {
-		header.prevEpoch, header.prevEnd = last.epoch, last.end.Load()
-	}
-	f, err := createSegment(q.opts.FS, q.opts.Directory, header, name)
+	f, err := q.supply.take(alignBlock(segmentHeaderSize + int64(size)))
 	if err != nil {
 		return err
 	}
-	w.active, w.file, w.isNew = newSegment(name, segmentHeaderSize), f, true
-	return nil
-}
-
-// lastSegment returns the segment that cursors see last, nil when there is none.
-// Only the committer changes which that is.
-func (q *Queue) lastSegment() *segment {
-	if kept := *q.segments.Load(); len(kept) > 0 {
-		return kept[len(kept)-1]
+	wake(q.prepare)
+	w.epoch++
+	name := segmentName{firstSeq: q.durable.Load() + 1, epoch: w.epoch}
+	header := segmentHeader{queue: q.id}
+	if w.last != nil {
+		header.prevEpoch, header.prevEnd = w.last.epoch, w.last.end.Load()
 	}
-	return nil
+	w.active, w.file, w.tempName = newSegment(name, segmentHeaderSize, f.size), f.File, f.name
+	q.mu.Lock()
+	q.claimed, q.left = 0, q.opts.SegmentBytes-segmentHeaderSize-int64(size)
+	q.mu.Unlock()
+	return writeSegmentHeader(f, header, name)
 }
 
 // takeOver makes the new segment, whose first commit is synced, the last one of
@@ -252,19 +295,28 @@ func (q *Queue) lastSegment() *segment {
 // has left there is not part of it.
 func (q *Queue) takeOver() error {
 	w := &q.committer
-	if err := nameSegment(q.opts.FS, q.opts.Directory, w.active.segmentName); err != nil {
+	if err := nameSegment(q.opts.FS, q.opts.Directory, w.tempName, w.active.segmentName); err != nil {
 		return err
 	}
-	w.isNew = false
+	w.tempName = ""
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if last := q.lastSegment(); last != nil {
-		last.until.Store(w.active.firstSeq)
-		q.checkpointUpTo(last)
+	if w.last != nil {
+		w.last.until.Store(w.active.firstSeq)
+		q.seal(w.last)
 	}
+	w.last = w.active
 	next := slices.Concat(*q.segments.Load(), []*segment{w.active})
 	q.segments.Store(&next)
 	return nil
+}
+
+// seal says that nothing is added to s any more. Callers hold mu.
+func (q *Queue) seal(s *segment) {
+	if !s.sealed {
+		s.sealed = true
+		q.checkpointUpTo(s)
+	}
 }
 
 // checkpointUpTo has the housekeeper write what the log adds up to at the end of
@@ -286,7 +338,7 @@ func (q *Queue) snapshot() *state {
 // fail gives up the active segment after a failed write or sync: what the disk
 // did with it is unknown, and a second sync would say yes to lost data.
 func (q *Queue) fail(err error) {
-	q.abandonActive()
+	q.closeActive(err)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.health.Err == nil {
@@ -298,6 +350,8 @@ func (q *Queue) fail(err error) {
 		q.opts.Log.Error("queue cannot write: nothing new is acknowledged until it can", "error", err)
 	}
 	q.health.Err = err
+	q.gaveWay = false
+	wake(q.dirty) // what can go makes room
 }
 
 // rootCause is what the operating system has said or, without that, the text of
@@ -312,26 +366,11 @@ func rootCause(err error) string {
 	return err.Error()
 }
 
-// abandonActive ends the active segment after a failed write. The file of a new
-// one is removed: a disk that fails for long must not fill up with attempts. If
-// it had got its name already, or cannot be removed, it holds a commit that the
-// next segment holds too, and which counts there.
-func (q *Queue) abandonActive() {
-	w := &q.committer
-	if w.active != nil && w.isNew {
-		for _, name := range []string{newSegmentFile, w.active.String()} {
-			if err := q.opts.FS.Remove(q.path(name)); err != nil && !notExist(err) {
-				q.opts.Log.Debug("abandoned segment stays", "file", name, "error", err)
-			}
-		}
-	}
-	q.closeActive()
-}
-
 // publish shows a durable commit to cursors and tells its producers.
 func (q *Queue) publish(c *commit) {
 	w := &q.committer
 	last := q.durable.Load()
+	newest := w.active.newest.Load()
 	q.mu.Lock()
 	for _, p := range c.frames {
 		f, err := parseHeader(c.buf[p.at:])
@@ -339,13 +378,14 @@ func (q *Queue) publish(c *commit) {
 			panic(fmt.Sprintf("queue: own frame: %v", err)) // memory is damaged: nothing may be acknowledged
 		}
 		q.state.add(&f)
-		last = f.end() - 1
+		last, newest = f.end()-1, max(newest, f.received)
 	}
 	if q.health.Err != nil {
 		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond).String())
 		q.health = Health{}
 	}
 	w.active.end.Add(int64(len(c.buf)))
+	w.active.newest.Store(newest)
 	q.durable.Store(last)
 	q.mu.Unlock()
 
@@ -357,7 +397,7 @@ func (q *Queue) publish(c *commit) {
 	}
 
 	c.reset()
-	if cap(c.buf) > 2*commitBytes {
+	if cap(c.buf) > 2*maxCommitBytes {
 		c.buf = nil // one huge record must not pin its memory
 	}
 	q.mu.Lock()
@@ -369,13 +409,35 @@ func (q *Queue) publish(c *commit) {
 	q.room.broadcast()
 }
 
-// closeActive ends the active segment. Its file may be closed without an error
-// mattering: all that counts in it was synced.
-func (q *Queue) closeActive() {
+// closeActive ends the active segment: it is full, or cause is why a write or a
+// sync has failed. Its file may be closed without an error mattering: all that
+// counts in it was synced.
+//
+// The file of a segment without its first commit is removed: a disk that fails for
+// long must not fill up with attempts. If it had got its name already, or cannot
+// be removed, it holds a commit that the next segment holds too, and which counts
+// there.
+func (q *Queue) closeActive(cause error) {
 	w := &q.committer
-	if w.active != nil {
-		w.file.Close()
-		w.active, w.file, w.isNew = nil, nil, false
+	s := w.active
+	if s == nil {
+		return
+	}
+	w.file.Close()
+	if w.last != s {
+		for _, name := range []string{w.tempName, s.String()} {
+			if err := q.opts.FS.Remove(q.path(name)); err != nil && !notExist(err) {
+				q.opts.Log.Debug("abandoned segment stays", "file", name, "error", err)
+			}
+		}
+	}
+	w.active, w.file, w.tempName = nil, nil, ""
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.left = 0
+	if w.last == s {
+		s.failed = cause != nil
+		q.seal(s)
 	}
 }
 

@@ -72,7 +72,7 @@ func runCrashes(t *testing.T, seed uint64) {
 		t: t, dice: dice, disk: newCrashDisk(rand.New(rand.NewPCG(seed, 2))), log: &lockedBuffer{},
 		reached: map[string]uint64{}, acks: map[string]uint64{},
 	}
-	m.opts = Options{Directory: "/q", SegmentBytes: 1 << (12 + dice.IntN(4)), RefuseWhenFull: true}
+	m.opts = Options{Directory: "/q", SegmentBytes: 1 << (12 + dice.IntN(4)), WhenFull: Refuse}
 	if dice.IntN(3) == 0 {
 		m.opts.MaxBytes = 4 * m.opts.SegmentBytes
 	}

@@ -225,6 +225,13 @@ func (f crashFS) SyncDir(string) error {
 	return err
 }
 
+// Space is more than any test takes.
+func (f crashFS) Space(string) (total, free int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return 1 << 40, 1 << 40, f.step(f.boot, f.reads)
+}
+
 func (f crashFS) Lock(string) (io.Closer, error) { return noLock{}, nil }
 
 type noLock struct{}
@@ -348,6 +355,16 @@ func (f *crashFile) Truncate(size int64) error {
 	}
 	f.inode.cache = f.inode.cache[:min(int(size), len(f.inode.cache))]
 	return nil
+}
+
+func (f *crashFile) Allocate(size int64) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	err := f.step(f.boot, f.faults)
+	if more := int(size) - len(f.inode.cache); more > 0 && err == nil {
+		f.inode.cache = append(f.inode.cache, make([]byte, more)...)
+	}
+	return err
 }
 
 func (f *crashFile) Size() (int64, error) {

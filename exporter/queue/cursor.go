@@ -48,19 +48,31 @@ type Cursor struct {
 	size  int // bytes of Data in batch
 }
 
-// names keeps the strings of the frame last read, because the next one usually
-// has the same.
+// names keeps the strings of the frames lately read: there are few producers and
+// many frames, and an allocation for each would be one for each record when they
+// come one by one.
 type names struct {
 	source, producer string
+	known            map[string]string
 }
 
+// maxKnownNames bounds what producers that come and go leave behind.
+const maxKnownNames = 1024
+
 func (n *names) set(source, producer []byte) {
-	if n.source != string(source) {
-		n.source = string(source)
+	n.source, n.producer = n.intern(source), n.intern(producer)
+}
+
+func (n *names) intern(name []byte) string {
+	if s, ok := n.known[string(name)]; ok { // which does not allocate
+		return s
 	}
-	if n.producer != string(producer) {
-		n.producer = string(producer)
+	if n.known == nil || len(n.known) >= maxKnownNames {
+		n.known = map[string]string{}
 	}
+	s := string(name)
+	n.known[s] = s
+	return s
 }
 
 // Cursor returns the cursor of the sink name, at the place where it was. A sink
@@ -92,9 +104,12 @@ func (q *Queue) Cursor(name string, fromNow bool) (*Cursor, error) {
 
 // newAccount is that of a sink new to the queue. Callers hold mu.
 func (q *Queue) newAccount(fromNow bool) Account {
-	next := q.firstKept()
-	if fromNow {
-		next = q.durable.Load() + 1
+	next := q.durable.Load() + 1
+	for _, s := range *q.segments.Load() {
+		if !fromNow && !s.released {
+			next = s.firstSeq
+			break
+		}
 	}
 	return Account{Next: next, Filtered: next - 1}
 }
@@ -156,6 +171,7 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 	c.batch, c.size = c.batch[:0], 0
 	c.reader.capacity = lim.Bytes + readSize/4 // a full batch and the frame it ends in
 	c.keepUnread()
+	c.passDropped()
 	var timer *time.Timer
 	var timeout <-chan time.Time
 	for {
@@ -180,6 +196,7 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 			defer timer.Stop()
 			timeout = timer.C
 		}
+		c.leaveGoneSegment()
 		select {
 		case <-changed:
 		case <-timeout:
@@ -235,9 +252,12 @@ func (c *Cursor) advance(next uint64, add func(a *Account, n uint64)) {
 // passHoles counts the holes that begin where the account stands. Callers hold
 // q.mu.
 func (c *Cursor) passHoles() {
-	for len(c.holes) > 0 && c.holes[0].From <= c.account.Next {
-		c.account.Corrupt += c.holes[0].size()
-		c.account.Next = c.holes[0].To
+	a := &c.account
+	for len(c.holes) > 0 && c.holes[0].From <= a.Next {
+		if to := c.holes[0].To; to > a.Next { // else it was dropped with what is around it
+			a.Corrupt += to - a.Next
+			a.Next = to
+		}
 		c.holes = c.holes[1:]
 	}
 }
@@ -271,6 +291,33 @@ func (c *Cursor) keepUnread() {
 	c.reader.unread(n)
 	c.reader.release()
 	c.payload = c.reader.take(n)[:len(c.payload)]
+}
+
+// passDropped goes on behind what the queue has dropped meanwhile.
+func (c *Cursor) passDropped() bool {
+	c.q.mu.Lock()
+	next := c.account.Next
+	c.q.mu.Unlock()
+	if next <= c.next {
+		return false
+	}
+	c.leaveSegment()
+	c.next = next
+	return true
+}
+
+// leaveGoneSegment closes the file of a segment that is no longer part of the
+// queue, whose space could not be used otherwise.
+func (c *Cursor) leaveGoneSegment() {
+	if c.segment == nil || len(c.batch) > 0 {
+		return
+	}
+	c.q.mu.Lock()
+	gone := c.segment.gone
+	c.q.mu.Unlock()
+	if gone {
+		c.leaveSegment()
+	}
 }
 
 // gather adds to the batch what is durable and has room in it; full is true when
@@ -376,33 +423,60 @@ func (c *Cursor) setFrame(f frame, payload []byte) {
 // enterSegment opens the segment that has the record next. What is missing on
 // the way to it, up to last, is lost.
 func (c *Cursor) enterSegment(last uint64) error {
-	for _, s := range *c.q.segments.Load() {
-		if c.next >= s.until.Load() {
-			continue
-		}
-		if c.next < s.firstSeq {
-			c.lose(s.firstSeq)
-			return nil
-		}
-		if len(c.batch) > 0 {
-			return errNoRoom // the buffer holds the batch: it ends with the segment
-		}
-		c.leaveSegment()
-		file, err := c.q.opts.FS.Open(c.q.path(s.String()))
-		if err != nil {
-			return fmt.Errorf("segment %s: open: %w", s, err)
-		}
-		c.segment, c.file = s, file
-		c.reader.open(file, s.epoch)
+	if len(c.batch) > 0 {
+		return errNoRoom // the buffer holds the batch: it ends with the segment
+	}
+	c.leaveSegment()
+	if c.passDropped() {
 		return nil
 	}
-	c.lose(last + 1)
+	s := c.findSegment()
+	if s == nil {
+		c.lose(last + 1)
+		return nil
+	}
+	if c.next < s.firstSeq {
+		c.release(s)
+		c.lose(s.firstSeq)
+		return nil
+	}
+	file, err := c.q.opts.FS.Open(c.q.path(s.String()))
+	if err != nil {
+		c.release(s)
+		if notExist(err) && c.passDropped() {
+			return nil
+		}
+		return fmt.Errorf("segment %s: open: %w", s, err)
+	}
+	c.segment, c.file = s, file
+	c.reader.open(file, s.epoch)
 	return nil
 }
 
+// findSegment returns the first segment that ends behind the record next, nil when
+// there is none. Its file is not used again until release.
+func (c *Cursor) findSegment() *segment {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	for _, s := range *c.q.segments.Load() {
+		if c.next < s.until.Load() {
+			s.readers++
+			return s
+		}
+	}
+	return nil
+}
+
+func (c *Cursor) release(s *segment) {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	s.readers--
+}
+
 func (c *Cursor) leaveSegment() {
-	if c.file != nil {
+	if c.segment != nil {
 		c.file.Close()
+		c.release(c.segment)
 	}
 	c.segment, c.file, c.payload = nil, nil, nil
 }

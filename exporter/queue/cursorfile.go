@@ -20,11 +20,14 @@ type Account struct {
 	DeadLettered uint64
 	Dropped      uint64
 	Corrupt      uint64 // lost to damage on disk
+	// ReplayTo is the seq at which a replay ends: the records from Next to it
+	// have been done before. At most Next when none is under way.
+	ReplayTo uint64
 }
 
 // fields lists the numbers of a in the order of the file.
 func (a *Account) fields() []*uint64 {
-	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt}
+	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt, &a.ReplayTo}
 }
 
 // The file "cursors" holds the accounts of all sinks twice: a write goes to the
@@ -33,9 +36,9 @@ func (a *Account) fields() []*uint64 {
 const (
 	cursorsFile    = "cursors"
 	cursorsMagic   = "docketcu"
-	cursorsVersion = 1
+	cursorsVersion = 2
 	cursorsHead    = 64
-	cursorEntry    = 6 * 8 // an Account, after its name and the name's length
+	cursorEntry    = 7 * 8 // an Account, after its name and the name's length
 	// slotSize holds maxCursors entries with the longest names.
 	slotSize   = 64 << 10
 	maxCursors = 128

@@ -117,7 +117,7 @@ func TestDamage(t *testing.T) {
 			opts := Options{Directory: t.TempDir()}
 			q := open(t, opts)
 			storeNumbered(t, q, 1, 6, 1)
-			closeQueue(t, q)
+			killed(t, q)
 			segment := segmentFiles(t, opts.Directory)[0]
 			tt.damage(t, opts.Directory, segment, offsets(t, segment))
 
@@ -156,6 +156,7 @@ func TestTornCommitOfSeveralFramesIsCutWhole(t *testing.T) {
 	opts.FS = fsys
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 2, 1)
+	prepared(t, q)
 	// Hold up a commit, so that the next three chunks share one.
 	syncing, goOn := make(chan struct{}), make(chan struct{})
 	fsys.set(func(op, name string) error {
@@ -175,7 +176,7 @@ func TestTornCommitOfSeveralFramesIsCutWhole(t *testing.T) {
 	fsys.set(nil)
 	close(goOn)
 	eventually(t, "the commit is durable", func() bool { return q.LastSeq() == 6 })
-	closeQueue(t, q)
+	killed(t, q)
 
 	segment := segmentFiles(t, opts.Directory)[0]
 	at := offsets(t, segment)
@@ -235,7 +236,7 @@ func TestTruncationAtEveryByte(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 4, 2)
-	closeQueue(t, q)
+	killed(t, q)
 	segment := segmentFiles(t, opts.Directory)[0]
 	at := offsets(t, segment)
 	content, err := os.ReadFile(segment)

@@ -10,8 +10,9 @@
 //	lock                                      whose text is the owner's pid
 //	00000000000000000001-0000000001.segment   frames from seq 1 on, epoch 1
 //	00000000000000065537-0000000002.segment   frames from seq 65537 on, epoch 2
+//	spare.3                                   a segment that is done with, to be used again
+//	segment-4.new                             a segment that is not begun yet, or being begun
 //	cursors                                   where each sink is
-//	segment.new                               the segment that is being begun
 //	positions                                 checkpoint of what the frames add up to
 //	reserve                                   space that is given up on a full disk
 //	quarantine/                               bytes and files that cannot be read
@@ -20,11 +21,11 @@
 //
 // # Segment
 //
-// A segment is a header of one block and frames after it, each at a multiple of
-// 8 bytes. Segments are appended to and never change otherwise. The epoch is a
-// number that no other segment of the queue has or had; every frame repeats it,
-// so that what an earlier use of the same blocks left behind is never taken for
-// a frame.
+// A segment is a file of fixed size: a header of one block and frames after it,
+// each at a multiple of 8 bytes, and behind the last frame whatever the file held
+// before. Frames are added and never change. The epoch is a number that no other
+// segment of the queue has or had; every frame repeats it, so that what an earlier
+// use of the same blocks left behind is never taken for a frame.
 //
 //	offset  size
 //	     0     8  "docketsg"
@@ -40,13 +41,34 @@
 //	  4096        first frame
 //
 // The name repeats first seq and epoch. A segment has it only once its first
-// commit is synced; until then it is called segment.new, and a file that a crash
-// leaves under that name counts for nothing. So a segment that is found has taken
-// over from the one before, which ends at the offset that its successor names:
-// what stands beyond was left behind by a commit that went on in the successor.
+// commit is synced. So a segment that is found has taken over from the one before,
+// which ends at the offset that its successor names: what stands beyond was left
+// behind by a commit that went on in the successor, or is older still.
 //
 // Two segments may begin with one seq, when the earlier one has frames without
 // records alone.
+//
+// A record that is larger than a segment makes a larger file. A segment that is
+// closed early, because a write has failed or the process has ended, is cut to what
+// it uses.
+//
+// # Spares
+//
+// To write over blocks that have been written before makes fdatasync several times
+// faster than to append: there is no size, no extent and so no journal to write.
+// So the file of the next segment is made in the background, at its full size and
+// filled with zeros, and segments that are done with become spares. A commit meets
+// neither a full disk nor the cost of a new file, unless it comes before the next
+// one is ready: then the space is reserved and that is all.
+//
+// A segment is done with when the cursors that have passed it and a checkpoint that
+// covers it are durable. It is renamed to a spare, and may be written to when that
+// name is durable as well: otherwise a crash could bring back the segment's name
+// over new content. In the same way a spare gets the name of a segment that is not
+// begun yet, durably, before the first write to it. So the epoch in the header of a
+// spare is the highest of any frame in it, and Open gives out only higher ones. A
+// file with the other name may hold frames of epochs that nobody knows of: Open
+// removes it.
 //
 // # Frame
 //
@@ -86,8 +108,8 @@
 // # Commit
 //
 // Append copies a chunk behind those that wait. The committer takes all of them,
-// fills in seq, epoch and durable, and makes one write and one fdatasync. Then
-// the records are shown to cursors and the chunks settled. What arrives meanwhile
+// fills in seq, epoch and durable, and makes one write, of whole blocks, and one
+// fdatasync. Then the records are shown to cursors and the chunks settled. What arrives meanwhile
 // is the next commit: there is no timer. A commit is never split over segments,
 // so half of one can never be acknowledged.
 //
@@ -98,22 +120,23 @@
 //
 //	offset  size
 //	     0     8  "docketcu"
-//	     8     4  format version, 1
+//	     8     4  format version, 2
 //	    12     4  checksum of bytes 0-11 and 16 up to the length
 //	    16     8  generation
 //	    24    16  UUID of the queue
 //	    40     4  number of sinks
 //	    44     4  length of the slot's content
 //	    48    16  zero
-//	    64        for each sink: length of its name, name, next seq, and the
-//	              counts delivered, filtered, deadLettered, dropped, corrupt
+//	    64        for each sink: length of its name, name, next seq, the counts
+//	              delivered, filtered, deadLettered, dropped, corrupt, and the
+//	              seq at which a replay ends
 //
 // # Positions
 //
 // The file "positions" is JSON behind a line with its checksum: the producers'
 // positions and the sources' counts, summed over all frames up to an offset of
-// the segment with a given epoch. It is replaced as a whole when a segment has
-// taken over, at Open, and when damage was met. Open adds the frames since, so its
+// the segment with a given epoch. It is replaced as a whole when a segment is
+// closed, at Open, and when damage was met. Open adds the frames since, so its
 // work does not grow with the backlog. A segment is removed only when a durable
 // checkpoint covers it.
 //
@@ -131,7 +154,7 @@
 //
 // A write or a sync fails. What the disk did is unknown, and a second sync would
 // succeed with the data gone. The segment ends where it was durable and is never
-// written or synced again; the same commit goes to a fresh segment, again and
+// written, synced or used again; the same commit goes to a fresh segment, again and
 // again with growing pauses until the disk takes one. A segment that fails with
 // its first commit is removed, so that attempts do not fill the disk. What the
 // commit has left at the end of the failed segment lies beyond the offset that the
@@ -145,9 +168,18 @@
 // When that fails, or a crash comes in between, they still stand where they were:
 // the fresh segment has no name yet.
 //
-// The disk is full. Nothing new is acknowledged; sinks go on, and what they have
-// delivered is removed, but for the last segment: a volume must hold several. The
-// checkpoint that this needs finds room in the reserve.
+// The disk is full, or holds no more than what MinFreeBytes keeps. The segment in
+// use is filled, and then nothing new is acknowledged; sinks go on, and what they
+// have delivered is used again. The checkpoint that this needs finds room in the
+// reserve. The last segment, which otherwise stays to say again what the positions
+// file says, goes as well when it is full and delivered: it may be all there is.
+//
+// The queue is full by MaxBytes. Files are counted, not bytes: a record is taken
+// when it fits into the segment in use or another may be begun, and one segment is
+// kept for frames that only count. With DropOldest the oldest segment gives way:
+// every cursor that has not passed it does so, and it goes once they are durable. A
+// file that a cursor still reads is removed and not used again.
+//
 // Damage that cannot be copied holds up no sink: its segment is moved to
 // quarantine/ in place of being removed, which needs no room.
 //
@@ -170,6 +202,9 @@
 //
 // A removed segment comes back after a crash. All cursors are beyond it, and it
 // is removed again.
+//
+// The process is killed in the middle of a spare's renaming. It has the one name or
+// the other, and what it holds is as old as its name says: nothing was written yet.
 //
 // # Traps
 //

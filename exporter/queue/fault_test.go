@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -114,7 +115,12 @@ func (f *faultFile) Sync() error {
 // isSegment reports whether name is that of a segment, before or after it got
 // its own.
 func isSegment(name string) bool {
-	return strings.HasSuffix(name, segmentSuffix) || strings.HasSuffix(name, newSegmentFile)
+	return strings.HasSuffix(name, segmentSuffix) || isBegun(name)
+}
+
+func isBegun(name string) bool {
+	_, ok := parseBeginName(filepath.Base(name))
+	return ok
 }
 
 // receive waits for ch, and fails rather than hang.
@@ -145,6 +151,7 @@ func TestNothingIsSettledBeforeItIsSynced(t *testing.T) {
 	fsys := &faultFS{FS: osFS{}}
 	q := open(t, Options{Directory: t.TempDir(), FS: fsys})
 	storeNumbered(t, q, 1, 1, 1)
+	prepared(t, q)
 	syncing, goOn := make(chan struct{}), make(chan struct{})
 	fsys.set(func(op, name string) error {
 		if op == "sync" && isSegment(name) {
@@ -182,6 +189,12 @@ func TestFailedCommitIsWrittenAgainElsewhere(t *testing.T) {
 			}
 			q := open(t, opts)
 			storeNumbered(t, q, 1, 3, 1)
+			if op == "create" {
+				prepared(t, q)
+				f, err := q.supply.take(0) // so that the next one has to be made
+				must(t, err)
+				must(t, f.Close())
+			}
 			var mu sync.Mutex
 			broken := true
 			fsys.set(failing(op, func() bool { mu.Lock(); defer mu.Unlock(); return broken }))
@@ -220,6 +233,7 @@ func TestFailedSegmentIsNeverSyncedAgain(t *testing.T) {
 	fsys := &faultFS{FS: osFS{}}
 	q := open(t, Options{Directory: t.TempDir(), FS: fsys})
 	storeNumbered(t, q, 1, 1, 1)
+	prepared(t, q)
 	var once sync.Once
 	fsys.set(func(op, name string) (err error) {
 		if op == "sync" && isSegment(name) {
@@ -259,7 +273,7 @@ func TestUnprovenTailIsWrittenAgain(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 3, 1)
-	closeQueue(t, q)
+	killed(t, q)
 
 	fsys := &faultFS{FS: osFS{}}
 	fsys.set(failing("sync", func() bool { return true }))
@@ -285,7 +299,7 @@ func TestPositionWaitsForTheTail(t *testing.T) {
 		c.Producer, c.Position = "p", uint64(n+1)
 		store(t, q, c)
 	}
-	closeQueue(t, q)
+	killed(t, q)
 	fsys := &faultFS{FS: osFS{}}
 	fsys.set(failing("sync", func() bool { return true }))
 	opts.FS = fsys

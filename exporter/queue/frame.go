@@ -48,6 +48,8 @@ const (
 )
 
 var (
+	frameMagicBytes = le.AppendUint32(nil, frameMagic)
+
 	castagnoli = crc32.MakeTable(crc32.Castagnoli)
 	le         = binary.LittleEndian
 )
@@ -104,9 +106,10 @@ func (c *Chunk) headerSize() int {
 	return n
 }
 
-// appendFrame appends c's frame to b. Where it will stand (epoch, durable, first
-// seq) is not known yet: place fills that in, with the header's checksum.
-func appendFrame(b []byte, c *Chunk) []byte {
+// appendFrame appends c's frame to b; crc is that of its records. Where it will
+// stand (epoch, durable, first seq) is not known yet: place fills that in, with
+// the header's checksum.
+func appendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	start := len(b)
 	headerLen := align(c.headerSize())
 	b = append(b, make([]byte, frameFixed)...)
@@ -132,7 +135,7 @@ func appendFrame(b []byte, c *Chunk) []byte {
 	le.PutUint64(h[atReceived:], uint64(c.Received.UnixNano()))
 	le.PutUint64(h[atPosition:], c.Position)
 	le.PutUint32(h[atDuplicates:], uint32(c.Duplicates))
-	le.PutUint32(h[atPayloadCRC:], crc32.Checksum(c.Records, castagnoli))
+	le.PutUint32(h[atPayloadCRC:], crc)
 	le.PutUint16(h[atHeaderLen:], uint16(headerLen))
 	return b
 }

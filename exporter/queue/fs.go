@@ -28,6 +28,9 @@ type FS interface {
 	Remove(name string) error
 	// SyncDir makes the names in dir durable.
 	SyncDir(dir string) error
+	// Space tells how large the file system of dir is, and how much of it this
+	// user may still take.
+	Space(dir string) (total, free int64, err error)
 	// Lock takes the lock file name for this process until the result is
 	// closed. It fails with *InUseError when another process holds it.
 	Lock(name string) (io.Closer, error)
@@ -41,6 +44,10 @@ type File interface {
 	// Sync makes the file's data and size durable (fdatasync).
 	Sync() error
 	Truncate(size int64) error
+	// Allocate makes the file size bytes long, on blocks that are its own, so
+	// that no later write within it needs space. It fails with ErrUnsupported
+	// where the file system cannot, and otherwise when there is no space.
+	Allocate(size int64) error
 	Size() (int64, error)
 }
 
@@ -136,6 +143,14 @@ func (osFS) SyncDir(dir string) error {
 	return d.Sync()
 }
 
+func (osFS) Space(dir string) (total, free int64, err error) {
+	var s unix.Statfs_t
+	if err := unix.Statfs(dir, &s); err != nil {
+		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
+	}
+	return int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize, nil
+}
+
 // Lock uses flock, which the kernel releases when the process ends however it
 // ends. The file's text is for the message of whoever comes second.
 func (osFS) Lock(name string) (io.Closer, error) {
@@ -177,6 +192,19 @@ func (f osFile) Sync() error {
 		if !errors.Is(err, unix.EINTR) {
 			return err
 		}
+	}
+}
+
+func (f osFile) Allocate(size int64) error {
+	for {
+		err := unix.Fallocate(int(f.Fd()), 0, 0, size)
+		if errors.Is(err, unix.EINTR) {
+			continue
+		}
+		if errors.Is(err, unix.EOPNOTSUPP) {
+			return errors.ErrUnsupported
+		}
+		return err
 	}
 }
 

@@ -40,6 +40,18 @@ func ballast(t *testing.T, dir string) (name string) {
 	return f.Name()
 }
 
+// withoutSpares takes away what Open could use or remove on a full disk.
+func withoutSpares(t *testing.T, dir string) {
+	t.Helper()
+	for _, pattern := range []string{sparePrefix + "*", "*" + newSuffix} {
+		names, err := filepath.Glob(filepath.Join(dir, pattern))
+		must(t, err)
+		for _, name := range names {
+			must(t, os.Remove(name))
+		}
+	}
+}
+
 // A disk that the backlog has filled is free again when the sinks have delivered
 // it, and the queue goes on by itself.
 func TestDiskFullRecovers(t *testing.T) {
@@ -96,7 +108,8 @@ func TestOpenOnAFullDisk(t *testing.T) {
 			q := open(t, opts)
 			cursorOf(t, q, "a")
 			storeNumbered(t, q, 1, 6, 1)
-			closeQueue(t, q)
+			killed(t, q)
+			withoutSpares(t, opts.Directory)
 			tt.damage(t, opts.Directory)
 			full := ballast(t, dir)
 
@@ -122,7 +135,8 @@ func TestTailOnANearlyFullDisk(t *testing.T) {
 	q := open(t, opts)
 	store(t, q, chunk(`{"n":1}`))
 	store(t, q, chunk(strings.Repeat("x", 1<<20)))
-	closeQueue(t, q)
+	killed(t, q)
+	withoutSpares(t, opts.Directory)
 	full := ballast(t, dir)
 	info, err := os.Stat(full)
 	must(t, err)
@@ -146,7 +160,7 @@ func TestOpenOnAReadOnlyDisk(t *testing.T) {
 	q := open(t, opts)
 	cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 5, 1)
-	closeQueue(t, q)
+	killed(t, q)
 	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT|unix.MS_RDONLY, ""))
 	q, err := Open(opts)
 	must(t, err)

@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"context"
+	"hash/crc32"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,7 +16,7 @@ import (
 // they hold.
 func FuzzParseHeader(f *testing.F) {
 	c := &Chunk{Source: "s", Producer: "p", Position: 3, Records: []byte("{}\n"), Count: 1, Refused: []Tally{{"InvalidJSON", 2}}}
-	b := appendFrame(nil, c)
+	b := encode(c)
 	place(b, 1, segmentHeaderSize, 1)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
@@ -52,7 +53,7 @@ func FuzzRecovery(f *testing.F) {
 	name := segmentName{firstSeq: 1, epoch: 1}
 	segment := encodeSegmentHeader(segmentHeader{queue: uuid.New()}, name)
 	for n := range 3 {
-		b := appendFrame(nil, chunk(`{"n":1}`, `{"n":2}`))
+		b := encode(chunk(`{"n":1}`, `{"n":2}`))
 		place(b, 1, int64(len(segment)), uint64(2*n+1))
 		segment = append(segment, b...)
 	}
@@ -84,3 +85,6 @@ func FuzzRecovery(f *testing.F) {
 		}
 	})
 }
+
+// encode returns the frame of c, which is not placed yet.
+func encode(c *Chunk) []byte { return appendFrame(nil, c, crc32.Checksum(c.Records, castagnoli)) }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"math"
 	"slices"
 	"syscall"
 	"time"
@@ -37,6 +36,7 @@ type housekeeper struct {
 	covered uint64             // the epoch up to which a durable checkpoint counts
 	doomed  []*segment         // no longer part of the queue, to be removed
 	passed  []*segment         // doomed once the cursors and a checkpoint are durable
+	spares  []string           // to be used again once their names are durable
 	reserve bool               // the reserve file is there
 	err     error              // of the last round, nil when it did everything
 }
@@ -49,6 +49,8 @@ func (q *Queue) housekeep() {
 	for {
 		select {
 		case <-q.dirty:
+		case <-q.urgent:
+		case <-q.retainedAge():
 		case <-q.stop:
 			<-q.committer.ended
 			q.tidy()
@@ -57,9 +59,19 @@ func (q *Queue) housekeep() {
 		q.tidy()
 		select {
 		case <-time.After(tidyPause):
+		case <-q.urgent:
+			wake(q.urgent)
 		case <-q.stop:
 		}
 	}
+}
+
+// retainedAge fires when retained segments may have become too old.
+func (q *Queue) retainedAge() <-chan time.Time {
+	if q.opts.Retain.MaxAge == 0 {
+		return nil
+	}
+	return time.After(min(time.Minute, q.opts.Retain.MaxAge))
 }
 
 func (h *housekeeper) close() {
@@ -77,6 +89,10 @@ func (q *Queue) tidy() {
 	if errors.Is(h.err, syscall.ENOSPC) && q.releaseReserve() {
 		h.err = q.tidyRound()
 	}
+	for h.err == nil && q.giveWay() {
+		h.err = q.tidyRound()
+	}
+	q.trim()
 	if h.err == nil {
 		q.keepReserve()
 		return
@@ -140,37 +156,15 @@ func (q *Queue) writeCheckpoint() error {
 	return nil
 }
 
-// removeDone deletes the segments whose records, if they have any, every sink has
-// passed durably, and whose frames a checkpoint covers.
+// removeDone lets go of the segments whose records, if they have any, every sink
+// has passed durably, and whose frames a checkpoint covers.
 func (q *Queue) removeDone() error {
 	h := &q.housekeeper
-	q.mu.Lock()
-	kept := *q.segments.Load()
-	oldest := uint64(math.MaxUint64)
-	for _, a := range h.written {
-		oldest = min(oldest, a.Next)
-	}
-	for _, a := range q.accounts() { // a sink may have come since
-		oldest = min(oldest, a.Next)
-	}
-	var rest []*segment
-	for i, s := range kept {
-		// The last segment stays, and with it the number of the last record.
-		// Without any sink nobody has said to be done.
-		until := s.until.Load()
-		done := until == s.firstSeq || (len(h.written) > 0 && until <= oldest)
-		if i < len(kept)-1 && done && s.epoch <= h.covered {
-			h.doomed = append(h.doomed, s)
-		} else {
-			rest = append(rest, s)
-		}
-	}
-	q.segments.Store(&rest)
-	q.mu.Unlock()
+	h.doomed = append(h.doomed, q.takeDone()...)
 	if h.written != nil && h.covered > 0 {
 		h.doomed, h.passed = append(h.doomed, h.passed...), nil
 	}
-	if len(h.doomed) == 0 {
+	if len(h.doomed) == 0 && len(h.spares) == 0 {
 		return nil
 	}
 	for len(h.doomed) > 0 {
@@ -179,18 +173,105 @@ func (q *Queue) removeDone() error {
 		}
 		h.doomed = h.doomed[1:]
 	}
+	if err := q.opts.FS.SyncDir(q.opts.Directory); err != nil {
+		return err
+	}
+	q.supply.add(h.spares)
+	h.spares = nil
+	wake(q.prepare)
 	q.room.broadcast()
-	return q.opts.FS.SyncDir(q.opts.Directory)
+	return nil
+}
+
+// takeDone takes out of the queue what may go.
+func (q *Queue) takeDone() (done []*segment) {
+	h := &q.housekeeper
+	q.mu.Lock()
+	accounts := q.accounts() // a sink may have come since the cursors were written
+	kept := *q.segments.Load()
+	for i, s := range kept {
+		// The last one says again what the positions file says, in case that is
+		// lost, and goes only for the sake of new records.
+		if i == len(kept)-1 && !q.needsRoom() {
+			break
+		}
+		if s.epoch <= h.covered && q.isDone(s, h.written) && q.isDone(s, accounts) {
+			done = append(done, s)
+		}
+	}
+	stay := q.retained(done)
+	q.retaining = len(stay)
+	done = slices.DeleteFunc(done, func(s *segment) bool { return stay[s] })
+	var rest []*segment
+	for _, s := range kept {
+		if s.gone = slices.Contains(done, s); !s.gone {
+			rest = append(rest, s)
+		}
+	}
+	if len(done) > 0 {
+		q.segments.Store(&rest)
+	}
+	if !q.isFull() {
+		q.turnedAway = 0
+	}
+	q.mu.Unlock()
+	if len(done) > 0 {
+		q.committed.broadcast() // a cursor that waits there closes the file
+	}
+	return done
 }
 
 var errDamaged = errors.New("it has damage that could not be copied")
 
-// letGo takes a segment out of the directory.
+// letGo takes a segment out of the directory, or keeps its file for another. A
+// file that a cursor still reads is never used again: when its records were
+// dropped, the cursor may be in the midst of them.
 func (q *Queue) letGo(s *segment) error {
+	h := &q.housekeeper
 	if s.unreadable.Load() {
 		return q.setAside(s.String(), errDamaged)
 	}
+	q.mu.Lock()
+	useAgain := !s.failed && s.readers == 0 && s.size.Load() == q.opts.SegmentBytes
+	q.mu.Unlock()
+	if useAgain {
+		spare, ok, err := q.supply.keep(s.String(), len(h.spares))
+		if ok {
+			h.spares = append(h.spares, spare)
+		}
+		if ok || err != nil && !notExist(err) {
+			return err
+		}
+	}
 	return q.removeSegment(s.segmentName)
+}
+
+// trim gives back what segments that were closed early do not use. The rest of
+// such a file is beyond the segment's end, and never read. Where that fails, the
+// file stays as large as it is until the segment goes.
+func (q *Queue) trim() {
+	q.mu.Lock()
+	var early []*segment
+	for _, s := range *q.segments.Load() {
+		if s.sealed && !s.trimmed && s.size.Load()-alignBlock(s.end.Load()) > q.opts.SegmentBytes/4 {
+			s.trimmed = true
+			early = append(early, s)
+		}
+	}
+	q.mu.Unlock()
+	for _, s := range early {
+		size := alignBlock(s.end.Load())
+		f, err := q.opts.FS.Open(q.path(s.String()))
+		if err == nil {
+			err = errors.Join(f.Truncate(size), f.Close())
+		}
+		if err != nil {
+			q.opts.Log.Debug("segment closed early keeps its size", "segment", s.String(), "error", err)
+			continue
+		}
+		s.size.Store(size)
+		q.room.broadcast()
+	}
 }
 
 // removeSegment unlinks a segment. When a crash brings its name back, it is

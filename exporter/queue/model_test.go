@@ -141,7 +141,7 @@ func (m *model) garbage(segment string) {
 	content, err := os.ReadFile(segment)
 	must(m.t, err)
 	name, _ := parseSegmentName(filepath.Base(segment))
-	b := appendFrame(nil, chunk(`{"torn":true}`, `{"torn":true}`))
+	b := encode(chunk(`{"torn":true}`, `{"torn":true}`))
 	place(b, name.epoch, int64(len(content)), uint64(len(m.all)+1))
 	must(m.t, os.WriteFile(segment, append(content, b[:m.dice.IntN(len(b))]...), filePerm))
 }

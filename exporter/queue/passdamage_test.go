@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -90,17 +91,17 @@ func TestLeftoverOfAFailedCommitHidesNothing(t *testing.T) {
 	opts := Options{Directory: t.TempDir(), FS: fsys}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 2, 1)
+	prepared(t, q)
 	// Hold up a commit, so that the next two chunks share one, which fails.
 	syncing, goOn := make(chan struct{}), make(chan struct{})
-	n := 0
+	var syncs atomic.Int32
 	fsys.set(func(op, name string) error {
 		if op == "sync" && isSegment(name) {
-			n++
-			if n == 1 {
+			switch syncs.Add(1) {
+			case 1:
 				close(syncing)
 				<-goOn
-			}
-			if n == 2 {
+			case 2:
 				return errDisk
 			}
 		}

@@ -17,14 +17,21 @@ import (
 type Options struct {
 	// Directory holds everything. It is made when missing.
 	Directory string
-	// MaxBytes bounds the segments on disk; 0 means no bound. It can be
-	// exceeded by the commit under way and the one that is gathered meanwhile.
+	// MaxBytes bounds the files of segments and spares; 0 means no bound. A
+	// record that is larger than a segment can exceed it, and so can a segment
+	// that takes the place of one which has failed.
 	MaxBytes int64
-	// SegmentBytes is when the next segment is begun; 0 picks a size that
-	// suits MaxBytes.
+	// SegmentBytes is the size of a segment's file; 0 picks one that suits
+	// MaxBytes and the file system.
 	SegmentBytes int64
-	// RefuseWhenFull makes Append answer ErrFull at MaxBytes instead of waiting.
-	RefuseWhenFull bool
+	// WhenFull is what Append does at MaxBytes; the zero value blocks.
+	WhenFull WhenFull
+	// MinFreeBytes is what the queue leaves free on the file system: below it no
+	// new segment is made. Negative: the smaller of 64 MiB and 5 % of the file
+	// system.
+	MinFreeBytes int64
+	// Retain keeps records that every sink is done with.
+	Retain Retain
 	// Committed, when not nil, is told of every commit: how many records it made
 	// durable, and how long the write and the sync took. It must not block.
 	Committed func(records int, took time.Duration)
@@ -32,21 +39,27 @@ type Options struct {
 	FS        FS           // nil: the operating system's
 }
 
+// WhenFull is what Append does when the queue has reached MaxBytes.
+type WhenFull int
+
+// The choices of Options.WhenFull.
 const (
-	defaultSegmentBytes = 64 << 20
-	minSegmentBytes     = 1 << 20
-	// segmentsPerQueue keeps a small queue from being two segments: space comes
-	// back one segment at a time.
-	segmentsPerQueue = 16
+	Block      WhenFull = iota // wait for room
+	Refuse                     // answer ErrFull
+	DropOldest                 // give up the oldest records that a sink still waits for
 )
 
+// Retain says how long records stay that every sink is done with, so that they
+// can be replayed. The zero value keeps none. They never count against new
+// records: whenever the queue needs their room they go.
+type Retain struct {
+	MaxAge   time.Duration // since they were received; 0: no bound
+	MaxBytes int64         // of their segments; 0: no bound
+}
+
+func (r Retain) isOn() bool { return r.MaxAge > 0 || r.MaxBytes > 0 }
+
 func (o *Options) setDefaults() {
-	if o.SegmentBytes == 0 {
-		o.SegmentBytes = defaultSegmentBytes
-		if o.MaxBytes > 0 {
-			o.SegmentBytes = min(defaultSegmentBytes, max(minSegmentBytes, o.MaxBytes/segmentsPerQueue))
-		}
-	}
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
@@ -90,14 +103,30 @@ type Queue struct {
 	parked map[string]Account
 	closed bool // guarded by mu
 
+	// What is left of the active segment once the commit under way is in it, and
+	// whether that still has to begin one; guarded by mu.
+	left    int64
+	claimed int64
+	// turnedAway is the size of the chunk that found no room, 0 when there is
+	// room; guarded by mu.
+	turnedAway int
+	gaveWay    bool      // a segment did since the last failed write; guarded by mu
+	retaining  int       // segments that only Retain keeps; guarded by mu
+	lastDrop   time.Time // guarded by mu
+	tornTails  int       // cut by Open
+
 	work  chan struct{} // holds a token when pending is not empty
 	room  signal        // broadcast when Append may find room again
 	dirty chan struct{} // holds a token when the housekeeper has something to do
-	stop  chan struct{} // closed by Close
+	// urgent holds one when somebody waits for that.
+	urgent  chan struct{}
+	prepare chan struct{} // holds a token when the next segment's file may be missing
+	stop    chan struct{} // closed by Close
 	// recovered is closed once everything that was found in the log is durable.
 	recovered chan struct{}
 	done      sync.WaitGroup
 
+	supply      *supply
 	committer   committer
 	housekeeper housekeeper
 	aside       sync.Mutex // held while something is put into quarantine
@@ -117,12 +146,17 @@ type Stats struct {
 	ID       string
 	FirstSeq uint64 // first kept record; LastSeq+1 when there is none
 	LastSeq  uint64
-	Bytes    int64 // of all segments
-	Full     bool  // Append waits or refuses
-	Corrupt  uint64
-	Health   Health
-	Sources  map[string]SourceTally
-	Cursors  map[string]Account // parked ones included
+	Bytes    int64 // of the segments; spares do not count
+	Full     bool  // records wait or are refused, because MaxBytes is reached
+	// LastDrop is when DropOldest last gave up records; zero when it never did.
+	LastDrop time.Time
+	// TornTails is how many ends of the log a crash had left unfinished, and Open
+	// has cut: 0 or 1.
+	TornTails int
+	Corrupt   uint64
+	Health    Health
+	Sources   map[string]SourceTally
+	Cursors   map[string]Account // parked ones included
 	// Parked are the names in Cursors that no sink reads.
 	Parked []string
 }
@@ -139,6 +173,8 @@ func Open(opts Options) (*Queue, error) {
 		cursors: map[string]*Cursor{},
 		work:    make(chan struct{}, 1),
 		dirty:   make(chan struct{}, 1),
+		urgent:  make(chan struct{}, 1),
+		prepare: make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 
 		recovered: make(chan struct{}),
@@ -151,7 +187,11 @@ func Open(opts Options) (*Queue, error) {
 		return nil, err
 	}
 	q.lock = lock
-	if err := q.recover(); err != nil {
+	err = q.measure()
+	if err == nil {
+		err = q.recover()
+	}
+	if err != nil {
 		q.housekeeper.close()
 		return nil, errors.Join(fmt.Errorf("queue %s: %w", opts.Directory, err), q.lock.Close())
 	}
@@ -159,7 +199,22 @@ func Open(opts Options) (*Queue, error) {
 	q.committer.ended = make(chan struct{})
 	q.done.Go(q.commitLoop)
 	q.done.Go(q.housekeep)
+	q.done.Go(q.prepareLoop)
+	wake(q.prepare)
 	return q, nil
+}
+
+// measure decides what depends on the file system.
+func (q *Queue) measure() error {
+	total, _, err := q.opts.FS.Space(q.opts.Directory)
+	if err != nil {
+		return fmt.Errorf("size of the file system: %w", err)
+	}
+	if q.opts.SegmentBytes == 0 {
+		q.opts.SegmentBytes = segmentSize(q.opts.MaxBytes, total)
+	}
+	q.supply = &supply{fsys: q.opts.FS, dir: q.opts.Directory, size: q.opts.SegmentBytes, minFree: q.opts.minFreeOf}
+	return nil
 }
 
 // Close writes what was appended, makes every cursor durable and releases the
@@ -231,19 +286,11 @@ func (q *Queue) Stats() Stats {
 	for name, t := range q.state.Sources {
 		s.Sources[name] = t.clone()
 	}
-	s.Full = q.isFull(0)
+	s.Full = !q.hasRoom(max(q.turnedAway, 1))
+	s.LastDrop, s.TornTails = q.lastDrop, q.tornTails
 	s.LastSeq = q.durable.Load()
 	s.FirstSeq = q.firstKept()
 	return s
-}
-
-// bytes is the size of all segments.
-func (q *Queue) bytes() int64 {
-	var n int64
-	for _, s := range *q.segments.Load() {
-		n += s.end.Load()
-	}
-	return n
 }
 
 // accounts returns the account of every sink the queue knows. Callers hold mu.

@@ -15,14 +15,48 @@ import (
 )
 
 // open opens a queue and closes it at the end of the test, unless closed before.
+// Without a size its segments are small ones.
 func open(t *testing.T, opts Options) *Queue {
 	t.Helper()
+	if opts.SegmentBytes == 0 {
+		opts.SegmentBytes = minSegmentBytes
+	}
 	q, err := Open(opts)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}
 	t.Cleanup(func() { closeQueue(t, q) })
 	return q
+}
+
+// prepared waits until the next segment is ready, so that what happens on the disk
+// from now on is the test's doing.
+func prepared(t *testing.T, q *Queue) {
+	t.Helper()
+	eventually(t, "the next segment is ready", func() bool {
+		q.supply.mu.Lock()
+		defer q.supply.mu.Unlock()
+		next := q.supply.next
+		return len(q.prepare) == 0 && next != nil && next.written >= next.size
+	})
+}
+
+// killed ends q as SIGKILL does: who comes next finds the directory as it is now.
+func killed(t *testing.T, q *Queue) {
+	t.Helper()
+	prepared(t, q) // files must not come and go while they are copied
+	dir, copied := q.opts.Directory, ""
+	eventually(t, "nothing changes during the copy", func() bool {
+		copied = filepath.Join(t.TempDir(), "copy")
+		return os.CopyFS(copied, os.DirFS(dir)) == nil
+	})
+	closeQueue(t, q)
+	entries, err := os.ReadDir(dir)
+	must(t, err)
+	for _, e := range entries {
+		must(t, os.RemoveAll(filepath.Join(dir, e.Name())))
+	}
+	must(t, os.CopyFS(dir, os.DirFS(copied)))
 }
 
 func closeQueue(t *testing.T, q *Queue) {
@@ -337,7 +371,7 @@ func TestFullQueueBlocksUntilSegmentsGo(t *testing.T) {
 }
 
 func TestFullQueueRefuses(t *testing.T) {
-	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 40 << 10, RefuseWhenFull: true})
+	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 40 << 10, WhenFull: Refuse})
 	fill(t, q)
 	if err := q.Append(context.Background(), chunk("{}"), nil); !errors.Is(err, ErrFull) {
 		t.Fatalf("Append to a full queue: got %v, want ErrFull", err)
@@ -348,10 +382,14 @@ func TestFullQueueRefuses(t *testing.T) {
 func fill(t *testing.T, q *Queue) uint64 {
 	t.Helper()
 	for range 1000 {
-		if q.Stats().Full {
+		c := chunk(strings.Repeat("x", 1024))
+		q.mu.Lock()
+		ok := q.hasRoom(c.frameSize())
+		q.mu.Unlock()
+		if !ok {
 			return q.LastSeq()
 		}
-		store(t, q, chunk(strings.Repeat("x", 1024)))
+		store(t, q, c)
 	}
 	t.Fatal("queue never full")
 	return 0

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -176,11 +177,32 @@ func (r *frameReader) resync(seq uint64, limit int64) (frame, error) {
 	}
 }
 
-// step moves on to the next offset at which a frame could begin. Bytes returned
-// earlier are released.
+// step moves on to the next offset at which a frame could begin: where what has
+// been read has the magic of one, or ends. Bytes returned earlier are released.
 func (r *frameReader) step() {
 	r.advance(frameAlign)
 	r.release()
+	// A reader is always at a multiple of frameAlign.
+	for unread := r.buf[r.pos:]; len(unread) >= len(frameMagicBytes); unread = r.buf[r.pos:] {
+		n := bytes.Index(unread, frameMagicBytes)
+		if n < 0 {
+			n = len(unread) - len(frameMagicBytes) + 1
+		}
+		r.advance(align(n))
+		if n%frameAlign == 0 {
+			return
+		}
+	}
+}
+
+// isTorn reports whether the bytes at the reader's offset, which are no whole frame,
+// begin like one of its own epoch.
+func (r *frameReader) isTorn(limit int64) bool {
+	if r.off >= limit || r.fill(frameFixed, limit) != nil {
+		return false
+	}
+	b := r.buf[r.pos:]
+	return le.Uint32(b[atMagic:]) == frameMagic && le.Uint64(b[atEpoch:]) == r.epoch
 }
 
 // wholeFrame is peek that also insists on an unharmed payload and a seq not

@@ -17,6 +17,9 @@ import (
 type recovery struct {
 	q          *Queue
 	segments   []*foundSegment
+	spares     []string
+	begun      []string // files of segments that were being begun
+	number     int      // the highest in a name of either
 	accounts   map[string]Account
 	checkpoint checkpoint
 	hasCheck   bool // checkpoint is valid
@@ -29,10 +32,9 @@ type recovery struct {
 // foundSegment is a segment with what Open finds out about it.
 type foundSegment struct {
 	*segment
-	size   int64
 	header segmentHeader // zero when it is damaged
-	// exact is set when a later segment says where this one ends, so that end
-	// is that offset. Otherwise end is the size of the file.
+	// exact is set when a later segment says where this one ends. Otherwise end is
+	// that of its last frame and, for the last segment, the size of the file.
 	exact bool
 }
 
@@ -41,24 +43,45 @@ type foundSegment struct {
 func (q *Queue) recover() error {
 	r := &recovery{q: q}
 	for _, step := range []func() error{
-		r.readCursors, r.readCheckpoint, r.listSegments, r.identify, r.linkSegments, r.foldLog, r.findUncopied,
+		r.readCursors, r.readCheckpoint, r.listFiles, r.identify, r.inspectSpares, r.linkSegments, r.foldLog, r.findUncopied,
 	} {
 		if err := step(); err != nil {
 			return err
 		}
 	}
-	var segments []*segment
-	for i, s := range r.segments {
-		if i < len(r.segments)-1 && r.isPassed(s) {
-			q.housekeeper.passed = append(q.housekeeper.passed, s.segment)
-			continue
-		}
-		segments = append(segments, s.segment)
+	segments, passed := r.splitPassed()
+	q.housekeeper.passed = passed
+	for _, s := range segments {
+		s.sealed = true
+	}
+	if n := len(r.segments); n > 0 {
+		last := r.segments[n-1].segment
+		q.committer.last = last
+		// Its tail is nowhere else until it is written again.
+		last.sealed = len(q.pending.frames) == 0
 	}
 	q.segments.Store(&segments)
 	q.parked = maps.Clone(r.accounts)
 	wake(q.dirty) // what could not be written now is written soon
 	return nil
+}
+
+// splitPassed returns the segments that are kept, and those that every sink has
+// passed and that are not retained. Retained ones have to follow on each other: one
+// that has come back after a crash alone would show what is missing as damage.
+func (r *recovery) splitPassed() (kept, passed []*segment) {
+	retain := r.q.opts.Retain.isOn()
+	for i, s := range slices.Backward(r.segments) {
+		last := i == len(r.segments)-1
+		retain = retain && (last || r.segments[i+1].header.prevEpoch == s.epoch)
+		if last || retain || !r.isPassed(s) {
+			kept = append(kept, s.segment)
+		} else {
+			passed = append(passed, s.segment)
+		}
+	}
+	slices.Reverse(kept)
+	return kept, passed
 }
 
 // isPassed reports whether every sink has passed s. Then it was about to be removed
@@ -107,16 +130,17 @@ func (r *recovery) readCheckpoint() (err error) {
 	return err
 }
 
-func (r *recovery) listSegments() error {
+func (r *recovery) listFiles() error {
 	files, err := r.q.opts.FS.List(r.q.opts.Directory)
 	if err != nil {
 		return fmt.Errorf("list: %w", err)
 	}
 	for _, file := range files {
 		if name, ok := parseSegmentName(file); ok {
-			r.segments = append(r.segments, &foundSegment{segment: newSegment(name, 0)})
+			r.segments = append(r.segments, &foundSegment{segment: newSegment(name, 0, 0)})
 		}
 	}
+	r.spares, r.begun, r.number = sparesOf(files)
 	slices.SortFunc(r.segments, func(a, b *foundSegment) int { return a.compare(b.segmentName) })
 	return nil
 }
@@ -168,16 +192,57 @@ func (r *recovery) identify() error {
 	return nil
 }
 
+// inspectSpares takes in the spares, whose epochs must not be given out again.
+// What was being begun may hold frames of epochs that nobody knows of: it goes, and
+// so does a spare that does not say what it was.
+func (r *recovery) inspectSpares() error {
+	q := r.q
+	kept := r.spares[:0]
+	for _, name := range r.spares {
+		epoch, ok := r.inspectSpare(name)
+		if !ok {
+			r.begun = append(r.begun, name)
+			continue
+		}
+		q.committer.epoch = max(q.committer.epoch, epoch)
+		kept = append(kept, name)
+	}
+	for _, name := range r.begun {
+		// Where it stays it holds space and is found again.
+		if err := q.opts.FS.Remove(q.path(name)); err != nil {
+			q.opts.Log.Debug("unfinished file stays", "file", name, "error", err)
+		}
+	}
+	q.supply.found(kept, r.number)
+	return nil
+}
+
+// inspectSpare returns the epoch of a spare; ok is false when it is of no use.
+func (r *recovery) inspectSpare(name string) (epoch uint64, ok bool) {
+	f, err := r.q.opts.FS.Open(r.q.path(name))
+	if err != nil {
+		return 0, false
+	}
+	defer f.Close()
+	if size, err := f.Size(); err != nil || size != r.q.opts.SegmentBytes {
+		return 0, false
+	}
+	epoch, err = spareEpoch(f)
+	return epoch, err == nil
+}
+
 func (r *recovery) inspect(s *foundSegment) error {
 	f, err := r.q.opts.FS.Open(r.q.path(s.String()))
 	if err != nil {
 		return fmt.Errorf("open: %w", err)
 	}
 	defer f.Close()
-	if s.size, err = f.Size(); err != nil {
+	size, err := f.Size()
+	if err != nil {
 		return err
 	}
-	s.end.Store(s.size)
+	s.end.Store(size)
+	s.size.Store(size)
 	s.header, err = readSegmentHeader(f, s.segmentName)
 	return err
 }
@@ -187,8 +252,9 @@ func (r *recovery) inspect(s *foundSegment) error {
 func (r *recovery) linkSegments() error {
 	for i, s := range r.segments {
 		for _, before := range r.segments[:i] {
-			if before.epoch == s.header.prevEpoch && s.header.prevEnd <= before.size {
+			if before.epoch == s.header.prevEpoch && s.header.prevEnd <= before.size.Load() {
 				before.end.Store(s.header.prevEnd)
+				before.newest.Store(s.header.created)
 				before.exact = true
 			}
 		}
@@ -196,7 +262,40 @@ func (r *recovery) linkSegments() error {
 			r.segments[i-1].until.Store(s.firstSeq)
 		}
 	}
+	for i, s := range r.segments {
+		if last := i == len(r.segments)-1; last || s.exact {
+			continue
+		}
+		if err := r.findEnd(s); err != nil {
+			return fmt.Errorf("segment %s: %w", s, err)
+		}
+	}
 	return nil
+}
+
+// findEnd finds the end of a segment whose successor is missing or does not name
+// it: behind the last frame there may be old content of the file.
+func (r *recovery) findEnd(s *foundSegment) error {
+	file, err := r.q.opts.FS.Open(r.q.path(s.String()))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var reader frameReader
+	reader.open(file, s.epoch)
+	end := reader.off
+	for {
+		f, err := reader.resync(s.firstSeq, s.size.Load())
+		if errors.Is(err, io.EOF) {
+			s.end.Store(end)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		reader.skip(&f)
+		end = reader.off
+	}
 }
 
 // foldLog adds the frames since the checkpoint to its state, and finds the end
@@ -209,6 +308,8 @@ func (r *recovery) foldLog() error {
 		q.state, next = r.checkpoint.state, r.checkpoint.NextSeq
 	} else if len(r.segments) > 0 {
 		next = r.segments[0].firstSeq
+	} else {
+		next = max(next, r.oldestCursor()) // what was before is done with
 	}
 	for i, s := range r.segments {
 		last := i == len(r.segments)-1
@@ -237,6 +338,16 @@ func (r *recovery) foldLog() error {
 		q.checkpointUpTo(r.segments[n-1].segment)
 	}
 	return nil
+}
+
+// oldestCursor is the first seq that a sink still waits for, 0 without any sink.
+func (r *recovery) oldestCursor() (oldest uint64) {
+	for _, a := range r.accounts {
+		if oldest == 0 || a.Next < oldest {
+			oldest = a.Next
+		}
+	}
+	return oldest
 }
 
 // findUncopied marks the segments that have lost records of which quarantine has
@@ -352,24 +463,28 @@ func (x extent) proves(off int64, f *frame) bool {
 // nobody was told about it or about what follows, and a power cut may keep the
 // blocks of one commit in any order. Then everything from the hole on is cut.
 // Otherwise it is damage to acknowledged records, and what follows is kept.
+//
+// There is always a hole at the end: what the file held before this epoch.
 func (r *recovery) findExtent(s *foundSegment, file File) (extent, error) {
 	x := extent{proven: segmentHeaderSize, commit: -1}
+	size := s.size.Load()
 	var reader frameReader
 	reader.open(file, s.epoch)
 	next := s.firstSeq
 	for {
 		hole := reader.off
-		f, err := reader.resync(next, s.size)
-		if err != nil && !errors.Is(err, io.EOF) {
+		torn := reader.isTorn(size)
+		f, err := reader.resync(next, size)
+		atEnd := errors.Is(err, io.EOF)
+		if err != nil && !atEnd {
 			return extent{}, err
 		}
-		atEnd := err != nil
-		if atEnd || (reader.off > hole && !r.provesDurable(reader, next, hole, s.size)) {
+		if atEnd || (reader.off > hole && !r.provesDurable(reader, next, hole, size)) {
 			x.end = hole
-			if hole < s.size {
+			if torn || !atEnd {
 				r.cutTail(s, file, hole, !atEnd)
 			}
-			return x, nil
+			break
 		}
 		x.proven = max(x.proven, f.durable)
 		if r.wasDurable(&f) {
@@ -378,6 +493,7 @@ func (r *recovery) findExtent(s *foundSegment, file File) (extent, error) {
 		next = f.end()
 		reader.skip(&f)
 	}
+	return x, nil
 }
 
 // wasDurable reports whether a record of f is known to have been durable, and
@@ -408,13 +524,16 @@ func (r *recovery) provesDurable(reader frameReader, next uint64, hole, size int
 func (r *recovery) cutTail(s *foundSegment, file File, from int64, hasFrames bool) {
 	q := r.q
 	if hasFrames {
-		q.quarantine(s.segment, file, from, s.size, errShort)
+		q.quarantine(s.segment, file, from, s.size.Load(), errShort)
 	}
-	q.opts.Log.Info("torn tail cut: a crash interrupted a write that nobody was told about",
-		"segment", s.String(), "from", from, "bytes", s.size-from)
+	q.tornTails++
+	q.opts.Log.Info("torn tail cut: a crash interrupted a write that nobody was told about", "segment", s.String(), "from", from)
 	// Cosmetic: what is beyond the end is never read, this only keeps the next
 	// Open from finding it again. So a read-only disk does not matter.
-	if err := errors.Join(file.Truncate(from), file.Sync()); err != nil {
+	err := errors.Join(file.Truncate(from), file.Sync())
+	if err != nil {
 		q.opts.Log.Warn("torn tail stays in the file", "segment", s.String(), "error", err)
+		return
 	}
+	s.size.Store(from)
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"fmt"
@@ -71,21 +72,44 @@ type segment struct {
 	// beyond it, left behind by a failed commit, are not this segment's to
 	// deliver. MaxUint64 while the segment is the last one.
 	until atomic.Uint64
+	// size is that of the file: more than end.
+	size atomic.Int64
+	// newest is when the last record was received, or a little later; Unix
+	// nanoseconds, 0: unknown.
+	newest atomic.Int64
 	// unreadable is set when damage in the segment could not be copied to
 	// quarantine: the segment goes there as a whole instead of being removed.
 	unreadable atomic.Bool
+
+	// The rest is guarded by Queue.mu.
+
+	// sealed says that nothing is added any more, and that a checkpoint which
+	// covers the segment is under way.
+	sealed bool
+	// failed says that a write or a sync did: the file is not used again.
+	failed bool
+	// gone says that the segment is no longer part of the queue.
+	gone bool
+	// readers is the number of cursors that have the file open.
+	readers int
+	// trimmed says that the file was cut to what the segment uses.
+	trimmed bool
+	// released says that the segment is needed for something else than Retain.
+	released bool
 }
 
-func newSegment(name segmentName, end int64) *segment {
+func newSegment(name segmentName, end, size int64) *segment {
 	s := &segment{segmentName: name}
 	s.end.Store(end)
+	s.size.Store(size)
 	s.until.Store(math.MaxUint64)
 	return s
 }
 
 // segmentHeader is what the header says beside the segment's name.
 type segmentHeader struct {
-	queue uuid.UUID
+	queue   uuid.UUID
+	created int64 // Unix nanoseconds; encodeSegmentHeader fills it in
 	// prevEpoch and prevEnd are the epoch of the segment before and the offset
 	// up to which that was durable when this one was begun. What stands beyond
 	// was left behind by a commit that went on here. Zero when there was none.
@@ -93,32 +117,19 @@ type segmentHeader struct {
 	prevEnd   int64
 }
 
-// newSegmentFile is the name that a segment has until its first commit is
-// durable. So a segment that is found under its own name has taken over from the
-// one before it, and whatever a crash leaves under this one counts for nothing.
-const newSegmentFile = "segment.new"
-
-// createSegment makes the file of a segment, with its header and still without
-// its name.
-func createSegment(fsys FS, dir string, header segmentHeader, name segmentName) (File, error) {
-	path := filepath.Join(dir, newSegmentFile)
-	if err := fsys.Remove(path); err != nil && !notExist(err) {
-		return nil, fmt.Errorf("segment %s: create: %w", name, err)
-	}
-	f, err := fsys.Create(path)
-	if err != nil {
-		return nil, fmt.Errorf("segment %s: create: %w", name, err)
-	}
+// writeSegmentHeader makes f the file of a segment, still without its name.
+func writeSegmentHeader(f File, header segmentHeader, name segmentName) error {
 	if _, err := f.WriteAt(encodeSegmentHeader(header, name), 0); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("segment %s: create: %w", name, err)
+		return fmt.Errorf("segment %s: write header: %w", name, err)
 	}
-	return f, nil
+	return nil
 }
 
-// nameSegment gives the file that createSegment made its name, durably.
-func nameSegment(fsys FS, dir string, name segmentName) error {
-	err := fsys.Rename(filepath.Join(dir, newSegmentFile), filepath.Join(dir, name.String()))
+// nameSegment gives the file of a segment its name, durably. So a segment that is
+// found under its own name has taken over from the one before it, and whatever a
+// crash leaves under another counts for nothing.
+func nameSegment(fsys FS, dir, from string, name segmentName) error {
+	err := fsys.Rename(filepath.Join(dir, from), filepath.Join(dir, name.String()))
 	if err == nil {
 		err = fsys.SyncDir(dir)
 	}
@@ -147,6 +158,26 @@ func segmentHeaderCRC(b []byte) uint32 {
 	return crc32.Update(crc, castagnoli, b[16:segmentHeaderUsed])
 }
 
+func isSegmentHeader(b []byte) bool {
+	return string(b[:8]) == segmentMagic && le.Uint32(b[12:]) == segmentHeaderCRC(b)
+}
+
+// spareEpoch returns the last epoch in which f was a segment, 0 when it never was
+// one. Without a whole header nothing is known of what f holds.
+func spareEpoch(f File) (uint64, error) {
+	b := make([]byte, segmentHeaderUsed)
+	if _, err := readFull(f, b, 0); err != nil {
+		return 0, err
+	}
+	switch {
+	case isSegmentHeader(b):
+		return le.Uint64(b[16:]), nil
+	case bytes.Equal(b, zeros[:len(b)]):
+		return 0, nil
+	}
+	return 0, errSegmentHeader
+}
+
 // errSegmentHeader says that a segment's header is damaged or missing. Its
 // frames may be whole: they carry all that matters.
 var errSegmentHeader = errors.New("segment header damaged")
@@ -160,7 +191,7 @@ func readSegmentHeader(f File, name segmentName) (segmentHeader, error) {
 	} else if err != nil {
 		return segmentHeader{}, fmt.Errorf("%w: %w", errSegmentHeader, err)
 	}
-	if string(b[:8]) != segmentMagic || le.Uint32(b[12:]) != segmentHeaderCRC(b) {
+	if !isSegmentHeader(b) {
 		return segmentHeader{}, errSegmentHeader
 	}
 	if v := le.Uint32(b[8:]); v != segmentVersion {
@@ -171,6 +202,7 @@ func readSegmentHeader(f File, name segmentName) (segmentHeader, error) {
 	}
 	return segmentHeader{
 		queue:     uuid.UUID(b[32:48]),
+		created:   int64(le.Uint64(b[48:])),
 		prevEpoch: le.Uint64(b[56:]),
 		prevEnd:   int64(le.Uint64(b[64:])),
 	}, nil

@@ -84,7 +84,7 @@ func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); retur
 
 // Frames without records do not grow a full queue for ever.
 func TestRefusingQueueStaysBounded(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 8 << 10, MaxBytes: 40 << 10, RefuseWhenFull: true}
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 8 << 10, MaxBytes: 40 << 10, WhenFull: Refuse}
 	q := open(t, opts)
 	cursorOf(t, q, "dead")
 	fill(t, q)

@@ -175,12 +175,21 @@ func writeCheckpoint(fsys FS, dir string, c checkpoint) error {
 	return nil
 }
 
+// newSuffix ends the name of a file that has not got its own yet. What a crash
+// leaves under it counts for nothing.
+const newSuffix = ".new"
+
 // replaceFile puts content under path durably, by way of a temporary name.
-func replaceFile(fsys FS, path string, content []byte) error {
-	temp := path + ".new"
+func replaceFile(fsys FS, path string, content []byte) (err error) {
+	temp := path + newSuffix
 	if err := fsys.Remove(temp); err != nil && !notExist(err) {
 		return err
 	}
+	defer func() {
+		if err != nil {
+			_ = fsys.Remove(temp) // half a file must not hold space that is short
+		}
+	}()
 	f, err := fsys.Create(temp)
 	if err != nil {
 		return err

@@ -45,7 +45,7 @@ func TestTailSurvivesARewriteThatDidNotFinish(t *testing.T) {
 			opts := Options{Directory: t.TempDir()}
 			q := open(t, opts)
 			storeNumbered(t, q, 1, n, 1) // all acknowledged
-			closeQueue(t, q)
+			killed(t, q)
 
 			fsys := &faultFS{FS: osFS{}}
 			fsys.set(failFrames())
@@ -63,7 +63,7 @@ func TestDamageBeforeTheTailKeepsTheTailsSeq(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 6, 1)
-	closeQueue(t, q)
+	killed(t, q)
 	segment := segmentFiles(t, opts.Directory)[0]
 	at := offsets(t, segment)
 	flip(t, segment, at[5]-4) // in record 5
@@ -79,7 +79,7 @@ func TestMissingLastSegmentRenumbersNothing(t *testing.T) {
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 5, 1)
-	closeQueue(t, q)
+	killed(t, q)
 	must(t, os.Remove(segmentFiles(t, opts.Directory)[4]))
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 4))
@@ -127,7 +127,7 @@ func TestPositionOfARefusalWaitsForTheTail(t *testing.T) {
 	drain(t, q, c)
 	must(t, c.Ack(2))
 	store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{"InvalidJSON", 1}}})
-	closeQueue(t, q)
+	killed(t, q)
 	fsys := &faultFS{FS: osFS{}}
 	fsys.set(failing("sync", func() bool { return true }))
 	opts.FS = fsys

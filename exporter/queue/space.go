@@ -1,0 +1,249 @@
+package queue
+
+import (
+	"errors"
+	"slices"
+	"syscall"
+	"time"
+)
+
+const (
+	defaultSegmentBytes = 64 << 20
+	minSegmentBytes     = 1 << 20
+	// segmentsPerQueue keeps a small queue, or one on a small volume, from being
+	// two segments: space comes back one segment at a time.
+	segmentsPerQueue = 16
+	// keptForCounts is how many segments a full queue keeps from records: frames
+	// that only count are taken always, and go through two segments in turn.
+	keptForCounts = 1
+	// segmentsAhead is how many segments may be begun before retained records are
+	// asked to go.
+	segmentsAhead = keptForCounts + 2
+)
+
+// segmentSize is what suits a queue of maxBytes, 0 for no bound, on a file system
+// of total bytes.
+func segmentSize(maxBytes, total int64) int64 {
+	limit := total
+	if maxBytes > 0 {
+		limit = min(maxBytes, total)
+	}
+	return min(defaultSegmentBytes, max(minSegmentBytes, limit/segmentsPerQueue&^(1<<20-1)))
+}
+
+const (
+	defaultMinFree = 64 << 20
+	// minFreeShare is the share of the file system that stays free by default.
+	minFreeShare = 20
+)
+
+// minFreeOf is what must stay free on a file system of total bytes.
+func (o *Options) minFreeOf(total int64) int64 {
+	if o.MinFreeBytes >= 0 {
+		return o.MinFreeBytes
+	}
+	return min(defaultMinFree, total/minFreeShare)
+}
+
+// hasRoom reports whether a chunk of records of size bytes may be taken. Callers
+// hold mu.
+//
+// Files have one size and are made before they are filled, so what counts is how
+// many more may be begun, not how many bytes may be written.
+func (q *Queue) hasRoom(size int) bool {
+	if q.opts.MaxBytes == 0 || q.left >= int64(len(q.pending.buf)+size) {
+		return true
+	}
+	return q.available() > keptForCounts || q.isIdle()
+}
+
+// isIdle reports whether no sink waits for anything, so that no segment will make
+// room. Callers hold mu.
+func (q *Queue) isIdle() bool {
+	if q.claimed > 0 || len(q.pending.buf) > 0 {
+		return false
+	}
+	accounts := q.accounts()
+	for _, a := range accounts {
+		if a.Next <= q.durable.Load() {
+			return false
+		}
+	}
+	return len(accounts) > 0 || len(*q.segments.Load()) == 0
+}
+
+// available is how many more segments may be begun. Callers hold mu.
+func (q *Queue) available() int64 {
+	ready := q.supply.ready.Load()
+	if q.opts.MaxBytes == 0 {
+		return ready + segmentsPerQueue
+	}
+	room := q.opts.MaxBytes - q.fileBytes() - ready*q.opts.SegmentBytes
+	return ready - q.claimed + max(0, room)/q.opts.SegmentBytes
+}
+
+// canGrow reports whether another file may be made.
+func (q *Queue) canGrow() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.available() > q.supply.ready.Load()
+}
+
+// fileBytes is the size of the files of all segments.
+func (q *Queue) fileBytes() int64 {
+	var n int64
+	for _, s := range *q.segments.Load() {
+		n += s.size.Load()
+	}
+	return n
+}
+
+// bytes is what the segments take that can be used for nothing else: the files of
+// those that are full, and the frames of the last.
+func (q *Queue) bytes() int64 {
+	segments := *q.segments.Load()
+	if len(segments) == 0 {
+		return 0
+	}
+	last := segments[len(segments)-1]
+	return q.fileBytes() - last.size.Load() + last.end.Load()
+}
+
+// isFull reports whether a chunk was turned away that there is still no room for.
+// Callers hold mu.
+func (q *Queue) isFull() bool { return q.turnedAway > 0 && !q.hasRoom(q.turnedAway) }
+
+// needsRoom reports whether new records wait for segments to go. Callers hold mu.
+func (q *Queue) needsRoom() bool {
+	return q.isFull() || errors.Is(q.health.Err, syscall.ENOSPC)
+}
+
+// giveWay lets go of the oldest segment for the sake of new records: one that is
+// only retained or, where the operator has chosen that, one that sinks still wait
+// for. The segment goes in the next round. giveWay returns false when no records
+// wait, or nothing can be done for them. On a full disk it gives up one segment for
+// each attempt to write.
+func (q *Queue) giveWay() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if !q.needsRoom() || q.health.Err != nil && q.gaveWay {
+		return false
+	}
+	s := q.leastWanted()
+	if s == nil {
+		return false
+	}
+	q.gaveWay = true
+	s.released = true
+	q.drop(s)
+	return true
+}
+
+// leastWanted is the segment to give way, nil when none may. Callers hold mu.
+func (q *Queue) leastWanted() *segment {
+	accounts := q.accounts()
+	for _, s := range *q.segments.Load() {
+		switch {
+		case s.released || !s.sealed:
+		case q.isDone(s, accounts) && q.opts.Retain.isOn():
+			return s
+		case q.isDone(s, accounts):
+			return nil // it goes already
+		case q.opts.WhenFull == DropOldest:
+			return s
+		}
+	}
+	return nil
+}
+
+// drop passes what sinks still wait for in s, if anything. Callers hold mu.
+func (q *Queue) drop(s *segment) {
+	until := q.untilOf(s)
+	if q.isDone(s, q.accounts()) {
+		return
+	}
+	if q.lastDrop.IsZero() || time.Since(q.lastDrop) > dropEpisode {
+		q.opts.Log.Warn("queue is full: its oldest records are dropped for new ones, although sinks still wait for them",
+			"firstSeq", s.firstSeq, "lastSeq", until-1)
+	}
+	q.lastDrop = time.Now()
+	for name, a := range q.parked {
+		q.dropUntil(&a, until)
+		q.parked[name] = a
+	}
+	for _, c := range q.cursors {
+		q.dropUntil(&c.account, until)
+		c.oldest = 0
+	}
+}
+
+// dropEpisode is the pause after which dropping is news again.
+const dropEpisode = time.Minute
+
+// dropUntil counts what a has not passed as dropped or, where damage has taken
+// it, as corrupt. Callers hold mu.
+func (q *Queue) dropUntil(a *Account, until uint64) {
+	for _, l := range q.state.Lost {
+		if from, to := max(l.From, a.Next), min(l.To, until); from < to {
+			a.Dropped += from - a.Next
+			a.Corrupt += to - from
+			a.Next = to
+		}
+	}
+	if a.Next < until {
+		a.Dropped += until - a.Next
+		a.Next = until
+	}
+}
+
+// untilOf is the seq after the last record of s, as of now. Callers hold mu.
+func (q *Queue) untilOf(s *segment) uint64 {
+	return min(s.until.Load(), q.durable.Load()+1)
+}
+
+// isDone reports whether nothing in s is needed any more: every account has passed
+// it, or it has no records. Callers hold mu.
+func (q *Queue) isDone(s *segment, accounts map[string]Account) bool {
+	if !s.sealed {
+		return false
+	}
+	until := q.untilOf(s)
+	if until == s.firstSeq {
+		return true
+	}
+	for _, a := range accounts {
+		if a.Next < until {
+			return false
+		}
+	}
+	// Without any sink nobody has said to be done.
+	return len(accounts) > 0 || s.released && q.opts.WhenFull == DropOldest
+}
+
+// retained returns the segments of done, in order, that stay for Retain: the
+// newest ones within its bounds, as long as new records have room. Callers hold
+// mu.
+func (q *Queue) retained(done []*segment) map[*segment]bool {
+	stay := map[*segment]bool{}
+	r := q.opts.Retain
+	if !r.isOn() {
+		return stay
+	}
+	var bytes int64
+	for _, s := range slices.Backward(done) {
+		bytes += s.size.Load()
+		if s.released || r.MaxBytes > 0 && bytes > r.MaxBytes ||
+			r.MaxAge > 0 && time.Since(time.Unix(0, s.newest.Load())) > r.MaxAge {
+			break
+		}
+		stay[s] = true
+	}
+	room := q.available() + int64(len(done)-len(stay))
+	for _, s := range done {
+		if stay[s] && room < segmentsAhead {
+			delete(stay, s)
+			room++
+		}
+	}
+	return stay
+}

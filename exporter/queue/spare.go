@@ -1,0 +1,320 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"golang.org/x/sys/unix"
+)
+
+// Names of files that are not segments yet. What a file of either kind holds
+// means nothing.
+const (
+	// sparePrefix and a number name a segment that is done with and waits to be
+	// used again. Nothing is written to a file of such a name.
+	sparePrefix = "spare."
+	// beginPrefix, a number and newSuffix make the name of a file of a segment that is
+	// being begun, from before the first write to it until its first commit is
+	// durable. A crash may leave frames in it that no other file knows of.
+	beginPrefix = "segment-"
+)
+
+const (
+	// keepSpares is how many segments wait to be used again. Sinks let go of
+	// several at once, because the housekeeper rests between its rounds; a writer
+	// at the speed of the disk takes them up one by one (measured).
+	keepSpares = 3
+	// prewriteBytes is how much of a new file is written and synced at once. The
+	// committer waits for no more than that.
+	prewriteBytes = 1 << 20
+)
+
+// supply has the file of the next segment ready before it is needed: one whose
+// blocks are its own, so that a full disk is met here and not by a commit, and
+// have been written before, which makes a sync several times faster. Its methods
+// may be called at the same time.
+type supply struct {
+	fsys FS
+	dir  string
+	size int64 // of each file
+	// minFree is what a new file must leave free on the file system.
+	minFree func(total int64) int64
+
+	mu     sync.Mutex
+	next   *newFile // nil while none is ready
+	spares []string // whose names are durable
+	number int      // of the last name given
+	// ready counts next and spares, for those who must not wait for mu.
+	ready atomic.Int64
+}
+
+// newFile is the file of a segment that is not begun yet.
+type newFile struct {
+	File
+	name    string
+	written int64 // up to here its blocks have been written
+	size    int64
+}
+
+// take returns the file for a segment that begins with a commit of need bytes,
+// header included. It belongs to the caller, under a name that Open takes for
+// nothing.
+func (s *supply) take(need int64) (*newFile, error) {
+	s.mu.Lock()
+	defer s.unlock()
+	if err := s.makeReady(); err != nil {
+		return nil, err
+	}
+	f := s.next
+	if need > f.size {
+		if err := allocate(f, need); err != nil {
+			return nil, err
+		}
+		f.size = need
+	}
+	s.next = nil
+	return f, nil
+}
+
+// prewrite goes on with the file that comes next; done says that nothing is left
+// to do. Without canGrow only a spare becomes one.
+func (s *supply) prewrite(canGrow bool) (done bool, err error) {
+	s.mu.Lock()
+	defer s.unlock()
+	if s.next == nil && len(s.spares) == 0 && !canGrow {
+		return true, nil
+	}
+	if err := s.makeReady(); err != nil {
+		return true, err
+	}
+	f := s.next
+	if f.written >= f.size {
+		return true, nil
+	}
+	_, err = f.WriteAt(zeros[:min(prewriteBytes, f.size-f.written)], f.written)
+	if err == nil {
+		err = f.Sync()
+	}
+	if err != nil {
+		// A file that failed is never synced again.
+		s.next = nil
+		f.Close()
+		return true, errors.Join(fmt.Errorf("%s: prepare: %w", f.name, err), s.fsys.Remove(s.path(f.name)))
+	}
+	f.written += prewriteBytes
+	return f.written >= f.size, nil
+}
+
+var zeros = make([]byte, prewriteBytes)
+
+// makeReady sees to it that there is a next file. Callers hold mu.
+func (s *supply) makeReady() (err error) {
+	switch {
+	case s.next != nil:
+	case len(s.spares) > 0:
+		s.next, err = s.reuse(s.spares[0])
+		s.spares = s.spares[1:] // one that failed is left to the next Open
+	default:
+		s.next, err = s.create()
+	}
+	return err
+}
+
+// reuse makes a spare the next file. Its new name must be durable before the
+// first write: a file with the name of a spare holds no frame of a segment that
+// nobody else knows, so that no epoch is ever given out twice.
+func (s *supply) reuse(spare string) (*newFile, error) {
+	name := s.newName()
+	if err := s.fsys.Rename(s.path(spare), s.path(name)); err != nil {
+		return nil, fmt.Errorf("%s: use again: %w", spare, err)
+	}
+	f, err := s.fsys.Open(s.path(name))
+	if err == nil {
+		if err = s.fsys.SyncDir(s.dir); err != nil {
+			f.Close()
+		}
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("%s: use again: %w", spare, err), s.fsys.Remove(s.path(name)))
+	}
+	return &newFile{File: f, name: name, written: s.size, size: s.size}, nil
+}
+
+// create makes a file of full size. Where the file system cannot promise that,
+// it grows as it is written.
+func (s *supply) create() (*newFile, error) {
+	if err := s.checkSpace(); err != nil {
+		return nil, err
+	}
+	name := s.newName()
+	f, err := s.fsys.Create(s.path(name))
+	if err != nil {
+		return nil, fmt.Errorf("%s: create: %w", name, err)
+	}
+	n := &newFile{File: f, name: name, size: s.size}
+	if err := allocate(n, s.size); err != nil {
+		f.Close()
+		return nil, errors.Join(err, s.fsys.Remove(s.path(name)))
+	}
+	return n, nil
+}
+
+func allocate(f *newFile, size int64) error {
+	if err := f.Allocate(size); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return fmt.Errorf("%s: reserve %d bytes: %w", f.name, size, err)
+	}
+	return nil
+}
+
+// checkSpace fails when a new file would take what must stay free.
+func (s *supply) checkSpace() error {
+	total, free, err := s.fsys.Space(s.dir)
+	if err != nil {
+		return fmt.Errorf("space of %s: %w", s.dir, err)
+	}
+	if minFree := s.minFree(total); minFree > 0 && free-s.size < minFree {
+		return fmt.Errorf("the next segment takes %d of the %d bytes free on the file system of %s, of which minFreeBytes keeps %d: %w",
+			s.size, free, s.dir, minFree, unix.ENOSPC)
+	}
+	return nil
+}
+
+// newName names a file that is about to be begun.
+func (s *supply) newName() string {
+	s.number++
+	return beginPrefix + strconv.Itoa(s.number) + newSuffix
+}
+
+// keep gives a segment that is done with the name of a spare, and returns that:
+// add it once the name is durable. ok is false when there are enough.
+func (s *supply) keep(segment string, waiting int) (spare string, ok bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.spares)+waiting >= keepSpares {
+		return "", false, nil
+	}
+	s.number++
+	spare = sparePrefix + strconv.Itoa(s.number)
+	if err := s.fsys.Rename(s.path(segment), s.path(spare)); err != nil {
+		return "", false, fmt.Errorf("segment %s: keep as a spare: %w", segment, err)
+	}
+	return spare, true, nil
+}
+
+// add takes in spares whose names are durable.
+func (s *supply) add(spares []string) {
+	s.mu.Lock()
+	defer s.unlock()
+	s.spares = append(s.spares, spares...)
+}
+
+// found takes in what Open has found: the spares, and the highest number in use.
+func (s *supply) found(spares []string, number int) {
+	s.mu.Lock()
+	defer s.unlock()
+	s.spares, s.number = spares, number
+}
+
+func (s *supply) unlock() {
+	ready := len(s.spares)
+	if s.next != nil {
+		ready++
+	}
+	s.ready.Store(int64(ready))
+	s.mu.Unlock()
+}
+
+// close gives the next file, to which no frame was written, the name of a spare
+// for the process after this one.
+func (s *supply) close() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.next == nil {
+		return
+	}
+	s.next.Close()
+	s.number++
+	// The file is of no use under its present name, so there is nothing to lose.
+	if s.fsys.Rename(s.path(s.next.name), s.path(sparePrefix+strconv.Itoa(s.number))) == nil {
+		_ = s.fsys.SyncDir(s.dir)
+	}
+	s.next = nil
+}
+
+func (s *supply) path(name string) string { return filepath.Join(s.dir, name) }
+
+// parseSpareName returns the number of a spare.
+func parseSpareName(name string) (number int, ok bool) {
+	return parseNumbered(name, sparePrefix, "")
+}
+
+// parseBeginName returns the number of a segment that was being begun.
+func parseBeginName(name string) (number int, ok bool) {
+	return parseNumbered(name, beginPrefix, newSuffix)
+}
+
+func parseNumbered(name, prefix, suffix string) (number int, ok bool) {
+	digits, ok := strings.CutPrefix(name, prefix)
+	if !ok {
+		return 0, false
+	}
+	digits, ok = strings.CutSuffix(digits, suffix)
+	if !ok {
+		return 0, false
+	}
+	number, err := strconv.Atoi(digits)
+	return number, err == nil && number > 0 && prefix+strconv.Itoa(number)+suffix == name
+}
+
+// prepareLoop keeps the next segment ready.
+func (q *Queue) prepareLoop() {
+	defer q.supply.close()
+	var failed error
+	for {
+		select {
+		case <-q.prepare:
+		case <-q.stop:
+			return
+		}
+		done := false
+		for !done && !q.stopping() {
+			var err error
+			done, err = q.supply.prewrite(q.canGrow())
+			if err != nil && (failed == nil || rootCause(err) != rootCause(failed)) {
+				q.opts.Log.Warn("queue cannot prepare its next segment: it takes records until the present one is full", "error", err)
+			}
+			failed = err
+		}
+	}
+}
+
+func (q *Queue) stopping() bool {
+	select {
+	case <-q.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// sparesOf returns what List has found that is no segment: the names of spares
+// in order, those of files that were being begun, and the highest number.
+func sparesOf(files []string) (spares, begun []string, number int) {
+	for _, name := range files {
+		n, ok := parseSpareName(name)
+		if ok {
+			spares = append(spares, name)
+		} else if n, ok = parseBeginName(name); ok {
+			begun = append(begun, name)
+		}
+		number = max(number, n)
+	}
+	slices.Sort(spares)
+	return spares, begun, number
+}
