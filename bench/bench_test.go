@@ -237,15 +237,21 @@ func TestExperimentsAreConsistent(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	got, err := choose(experiments(), "idle,ingest,idle")
+	got, err := choose(experiments(), "idle,ingest,idle", true)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := names(got), []string{"ingest", "idle"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if _, err := choose(experiments(), "ingest,nothing"); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
+	if _, err := choose(experiments(), "ingest,nothing", true); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
 		t.Errorf("an experiment there is not: got error %v", err)
+	}
+	if got, err = choose(experiments(), "queue,open", false); err != nil || !slices.Equal(names(got), []string{"queue"}) {
+		t.Errorf("without the large backlog: got %v and error %v, want queue alone", names(got), err)
+	}
+	if _, err := choose(experiments(), "open", false); err == nil {
+		t.Error("nothing left to measure: got no error")
 	}
 }
 

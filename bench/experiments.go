@@ -6,6 +6,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"github.com/docket-export/docket/decision/stream"
@@ -18,6 +19,11 @@ const (
 
 // experiments are all there are, in the order of the table.
 func experiments() []experiment {
+	return slices.Concat(pipelineExperiments(), queueExperiments(), restExperiments())
+}
+
+// pipelineExperiments measure docket from the socket to the disk and on to a sink.
+func pipelineExperiments() []experiment {
 	return []experiment{
 		{
 			Name:  "ingest",
@@ -36,25 +42,14 @@ func experiments() []experiment {
 			run:   func(l *lab, ctx context.Context) (map[string]float64, error) { return l.ingest(ctx, toFile) },
 		},
 		{
-			Name:  "queue",
-			Title: "The queue alone",
-			About: "Eight goroutines append chunks of 64 records to a queue in the same process, each with 1,024 records in\n" +
-				"flight: no socket, no validation.",
-			Rows: append([]row{
-				{Key: "rate", What: "appended and durable", Unit: "records/s"},
-				{Key: "perCommit", What: "records in a commit"},
-			}, rawRows(nil)...),
-			run: (*lab).queueRates,
-		},
-		{
 			Name:  "single",
 			Title: "One record in flight",
-			About: "One producer waits for the ack of each record. The floor is a raw append and fdatasync of one record and the\n" +
+			About: "One producer waits for the ack of each record. The floor is a raw overwrite and fdatasync of one record and the\n" +
 				"round trip to a server in another process that acknowledges without storing anything.",
 			Rows: []row{
 				{Key: "p50", What: "ack, median", Unit: "us"},
 				{Key: "p99", What: "ack, 99th percentile", Unit: "us"},
-				{Key: "raw", What: "raw append + fdatasync, median", Unit: "us"},
+				{Key: "raw", What: "raw overwrite + fdatasync of a recycled file, median", Unit: "us"},
 				{Key: "trip", What: "round trip over the socket, median", Unit: "us"},
 				{Key: "floor", What: "both together", Unit: "us"},
 				{Key: "ratio", What: "ack / both together", Ratio: &ratio{"p50", "floor"}},
@@ -76,6 +71,12 @@ func experiments() []experiment {
 			},
 			run: (*lab).backlog,
 		},
+	}
+}
+
+// restExperiments measure docket while it does nothing.
+func restExperiments() []experiment {
+	return []experiment{
 		{
 			Name:  "idle",
 			Title: "At rest",
@@ -96,15 +97,16 @@ func ingestRows(t *target) []row {
 		{Key: "perCommit", What: "records in a commit"},
 		{Key: "cpu", What: "processor time of docket for a million records", Unit: "s"},
 		{Key: "memory", What: "resident memory, peak", Unit: "MB"},
-	}, rawRows(t)...)
+	}, rawRows(t, nil)...)
 }
 
-func rawRows(t *target) []row {
+// rawRows are the plain programs, with a target for each.
+func rawRows(appended, recycled *target) []row {
 	return []row{
 		{Key: "appended", What: "raw append + fdatasync to a fresh file", Unit: "records/s"},
 		{Key: "recycled", What: "raw overwrite + fdatasync of a recycled file", Unit: "records/s"},
-		{Key: "toAppended", What: "docket / raw append", Ratio: &ratio{"rate", "appended"}, Target: t},
-		{Key: "toRecycled", What: "docket / raw overwrite", Ratio: &ratio{"rate", "recycled"}},
+		{Key: "toAppended", What: "docket / raw append", Ratio: &ratio{"rate", "appended"}, Target: appended},
+		{Key: "toRecycled", What: "docket / raw overwrite", Ratio: &ratio{"rate", "recycled"}, Target: recycled},
 	}
 }
 
@@ -176,15 +178,6 @@ func (s *sidecar) ingest(ctx context.Context, l *lab) (map[string]float64, error
 	}, nil
 }
 
-func (l *lab) queueRates(ctx context.Context) (map[string]float64, error) {
-	rate, perCommit, err := l.queueAlone(ctx)
-	if err != nil {
-		return nil, err
-	}
-	values := map[string]float64{"rate": rate, "perCommit": perCommit}
-	return values, l.addRaw(ctx, values)
-}
-
 // singleRecords bounds the time on a slow disk: 1,000 syncs of 5 ms are 5 s.
 const singleRecords = 1000
 
@@ -221,21 +214,27 @@ func (l *lab) ackTimes(ctx context.Context) (produced, error) {
 	return l.produce(ctx, load{s.socket, 1, 1, singleRecords})
 }
 
-// rawWait is the median time in microseconds to append one record and sync.
+// rawWait is the median time in microseconds to write one record over another and
+// sync.
 func (l *lab) rawWait(ctx context.Context) (float64, error) {
 	dir, remove, err := l.scratch()
 	if err != nil {
 		return 0, err
 	}
 	defer remove()
-	f, err := os.Create(filepath.Join(dir, "raw"))
+	f, err := recycledFile(ctx, filepath.Join(dir, "raw"))
 	if err != nil {
 		return 0, err
 	}
 	defer f.Close()
-	waits, err := writeCommits(ctx, f, commitOf(1), singleRecords*recordBytes)
-	if err != nil {
-		return 0, err
+	w := overwriter{file: f, commit: commitOf(1), span: segmentBytes}
+	var waits []time.Duration
+	for range singleRecords {
+		took, err := w.write()
+		if err != nil {
+			return 0, err
+		}
+		waits = append(waits, took)
 	}
 	p50, _ := quantiles(waits)
 	return p50, nil

@@ -22,6 +22,7 @@ type lab struct {
 	self    string // this program
 	disk    string // directory on the disk to measure
 	short   string // directory for sockets, whose paths must be short, and the binary
+	large   bool   // the large backlog was made
 }
 
 func newLab(ctx context.Context, o options) (*lab, error) {

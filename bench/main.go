@@ -3,6 +3,7 @@
 //
 //	go run ./bench                                        print the table
 //	go run ./bench -only ingest,queue -rounds 3           part of it
+//	go run ./bench -large=false                           without those that need 5 GB of disk
 //	go run ./bench -json FILE -markdown FILE              keep the results, write the page
 //	go run ./bench -from FILE -markdown FILE              write the page again, without measuring
 //
@@ -37,13 +38,15 @@ func main() {
 }
 
 // run is the program, or what it is in the processes that it starts: the
-// producers, and the server to compare with.
+// producers, the server to compare with, and what fills a queue.
 func run(ctx context.Context, args []string) error {
 	switch {
 	case len(args) > 0 && args[0] == produceCommand:
 		return produceMain(args[1:], os.Stdout)
 	case len(args) > 0 && args[0] == answerCommand:
 		return answerMain(args[1:])
+	case len(args) > 0 && args[0] == fillCommand:
+		return fillMain(ctx, args[1:])
 	}
 	return benchMain(ctx, args, os.Stdout)
 }
@@ -53,6 +56,7 @@ type options struct {
 	rounds   int
 	records  int
 	only     string
+	large    bool
 	dir      string
 	json     string
 	markdown string
@@ -65,6 +69,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&o.rounds, "rounds", 5, "how often everything is measured")
 	flags.IntVar(&o.records, "records", 200_000, "records of 1 KB in each measurement under load")
 	flags.StringVar(&o.only, "only", "", "measure only these, comma-separated: "+strings.Join(names(experiments()), ","))
+	flags.BoolVar(&o.large, "large", true, "measure with a backlog of 5 GB as well, which takes room on the disk meanwhile")
 	flags.StringVar(&o.dir, "dir", "", "directory on the disk to measure (default: .cache of the repository)")
 	flags.StringVar(&o.json, "json", "", "write the results to `FILE`")
 	flags.StringVar(&o.markdown, "markdown", "", "write the page to `FILE`")
@@ -111,7 +116,7 @@ func results(ctx context.Context, o options) (*report, error) {
 	if o.from != "" {
 		return readReport(o.from)
 	}
-	chosen, err := choose(experiments(), o.only)
+	chosen, err := choose(experiments(), o.only, o.large)
 	if err != nil {
 		return nil, err
 	}
@@ -120,8 +125,15 @@ func results(ctx context.Context, o options) (*report, error) {
 		return nil, err
 	}
 	defer l.close()
+	if slices.ContainsFunc(chosen, needsLarge) {
+		if err := l.checkRoom(); err != nil {
+			return nil, err
+		}
+	}
 	return measure(ctx, l, chosen, o.rounds)
 }
+
+func needsLarge(e experiment) bool { return e.large }
 
 // measure runs the experiments one after another, round after round.
 func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*report, error) {
@@ -155,18 +167,24 @@ func runOnce(ctx context.Context, l *lab, e *experiment) (map[string]float64, er
 }
 
 // choose returns the experiments that the list names, all of them for an empty
-// one.
-func choose(all []experiment, list string) ([]experiment, error) {
-	if list == "" {
-		return all, nil
-	}
-	wanted := strings.Split(list, ",")
-	for _, name := range wanted {
-		if !slices.Contains(names(all), name) {
-			return nil, fmt.Errorf("-only: there is no %q, only %s", name, strings.Join(names(all), ", "))
+// one, and leaves out those that need the large backlog unless large is set.
+func choose(all []experiment, list string, large bool) ([]experiment, error) {
+	if list != "" {
+		wanted := strings.Split(list, ",")
+		for _, name := range wanted {
+			if !slices.Contains(names(all), name) {
+				return nil, fmt.Errorf("-only: there is no %q, only %s", name, strings.Join(names(all), ", "))
+			}
 		}
+		all = slices.DeleteFunc(all, func(e experiment) bool { return !slices.Contains(wanted, e.Name) })
 	}
-	return slices.DeleteFunc(all, func(e experiment) bool { return !slices.Contains(wanted, e.Name) }), nil
+	if !large {
+		all = slices.DeleteFunc(all, needsLarge)
+	}
+	if len(all) == 0 {
+		return nil, errors.New("-only names nothing that -large=false does not leave out")
+	}
+	return all, nil
 }
 
 func writeFile(name string, write func(io.Writer) error) error {

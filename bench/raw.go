@@ -10,6 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
+// segmentBytes is the size of a segment of the queue, and how far the plain
+// program goes before it writes over what it has written.
+const segmentBytes = 64 << 20
+
 // rawRates are records a second of the plain program at one commit size.
 type rawRates struct {
 	appended float64 // to a fresh file
@@ -18,27 +22,32 @@ type rawRates struct {
 
 // raw writes as many records as a program would that does nothing else: write
 // and fdatasync of perCommit records at a time. First to a fresh file, and then
-// over it: blocks that have been written before need no new place on the disk.
+// over its beginning, again and again: blocks that have been written before need
+// no new place on the disk.
 func (l *lab) raw(ctx context.Context, perCommit float64, records int) (rawRates, error) {
 	dir, remove, err := l.scratch()
 	if err != nil {
 		return rawRates{}, err
 	}
 	defer remove()
-	commit := commitOf(perCommit)
 	f, err := os.Create(filepath.Join(dir, "raw"))
 	if err != nil {
 		return rawRates{}, err
 	}
 	defer f.Close()
 	var r rawRates
-	for _, rate := range []*float64{&r.appended, &r.recycled} {
-		waits, err := writeCommits(ctx, f, commit, records*recordBytes)
-		if err != nil {
-			return rawRates{}, err
-		}
-		*rate = float64(records) / sum(waits).Seconds()
+	commit, total := commitOf(perCommit), records*recordBytes
+	w := overwriter{file: f, commit: commit, span: total}
+	took, err := w.run(ctx, total)
+	if err != nil {
+		return rawRates{}, err
 	}
+	r.appended = float64(w.written) / recordBytes / took.Seconds()
+	w = overwriter{file: f, commit: commit, span: min(total, segmentBytes)}
+	if took, err = w.run(ctx, total); err != nil {
+		return rawRates{}, err
+	}
+	r.recycled = float64(w.written) / recordBytes / took.Seconds()
 	return r, nil
 }
 
@@ -53,24 +62,62 @@ func commitOf(n float64) []byte {
 	return commit
 }
 
-// writeCommits writes total bytes from the start of f, one commit after another,
-// and returns how long each took.
-func writeCommits(ctx context.Context, f *os.File, commit []byte, total int) (waits []time.Duration, err error) {
-	for at := 0; at < total; at += len(commit) {
-		if err := ctx.Err(); err != nil {
-			return nil, err
-		}
-		piece := commit[:min(len(commit), total-at)]
-		began := time.Now()
-		if _, err := f.WriteAt(piece, int64(at)); err != nil {
-			return nil, err
-		}
-		if err := fdatasync(f); err != nil {
-			return nil, err
-		}
-		waits = append(waits, time.Since(began))
+// recycledFile makes a file the size of a segment that has been written once.
+func recycledFile(ctx context.Context, name string) (*os.File, error) {
+	f, err := os.Create(name)
+	if err != nil {
+		return nil, err
 	}
-	return waits, nil
+	w := overwriter{file: f, commit: commitOf(blockRecords), span: segmentBytes}
+	if _, err := w.run(ctx, segmentBytes); err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// overwriter is the plain program: it writes and syncs the same commit from the
+// start of the file to span, and from there again.
+type overwriter struct {
+	file    *os.File
+	commit  []byte
+	span    int
+	at      int
+	written int
+}
+
+// run makes commits until total bytes are written and returns the time they took.
+func (w *overwriter) run(ctx context.Context, total int) (took time.Duration, err error) {
+	for w.written < total {
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		d, err := w.write()
+		if err != nil {
+			return 0, err
+		}
+		took += d
+	}
+	return took, nil
+}
+
+// write makes one commit. It is never split, so where it does not fit any more
+// the next lap begins.
+func (w *overwriter) write() (took time.Duration, err error) {
+	if w.at > 0 && w.at+len(w.commit) > w.span {
+		w.at = 0
+	}
+	began := time.Now()
+	if _, err := w.file.WriteAt(w.commit, int64(w.at)); err != nil {
+		return 0, err
+	}
+	if err := fdatasync(w.file); err != nil {
+		return 0, err
+	}
+	took = time.Since(began)
+	w.at += len(w.commit)
+	w.written += len(w.commit)
+	return took, nil
 }
 
 func fdatasync(f *os.File) error {
@@ -79,11 +126,4 @@ func fdatasync(f *os.File) error {
 			return err
 		}
 	}
-}
-
-func sum(list []time.Duration) (total time.Duration) {
-	for _, d := range list {
-		total += d
-	}
-	return total
 }

@@ -25,6 +25,8 @@ type experiment struct {
 	About string `json:"about"` // how, for the page
 	Rows  []row  `json:"rows"`
 
+	// large says that it needs the large backlog.
+	large bool
 	// run measures once and returns a value for the key of every row that is
 	// not a ratio.
 	run func(*lab, context.Context) (map[string]float64, error)

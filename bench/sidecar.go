@@ -91,7 +91,7 @@ func freeAddress() (string, error) {
 func (s *sidecar) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	return poll(ctx, 5*time.Millisecond, func() (bool, error) {
+	return poll(ctx, time.Millisecond, func() (bool, error) {
 		_, err := s.get(ctx, "/readyz")
 		return err == nil, nil
 	})

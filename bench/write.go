@@ -76,10 +76,11 @@ const pageTail = `
 ## How to measure again
 
     make bench                                            # the table, on this machine
+    go run ./bench -only queue,append -large=false        # a part of it, without 5 GB of disk
     go run ./bench -json bench/results.json -markdown docs/benchmarks.md
     go run ./bench -from bench/results.json -markdown docs/benchmarks.md
 
-The second line measures and writes this page; the third writes it again without
+The third line measures and writes this page; the fourth writes it again without
 measuring. ` + "`go run ./bench -h`" + ` lists the flags.
 `
 
