@@ -76,7 +76,7 @@ func (e *Exporter) notReady() (reasons []string) {
 	default:
 	}
 	if err := e.queue.Stats().Health.Err; err != nil {
-		reasons = append(reasons, "queue: "+err.Error())
+		reasons = append(reasons, "queue: "+diskReason(err, e.cfg.Queue.Directory))
 	}
 	for _, s := range e.sources {
 		if status := s.snapshot(); status.State != Active {

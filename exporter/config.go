@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"errors"
+	"fmt"
 	"net"
 	"time"
 
@@ -35,9 +36,14 @@ type QueueConfig struct {
 	Directory string `yaml:"directory"`
 	// MaxBytes bounds the segments on disk.
 	MaxBytes config.Size `yaml:"maxBytes"`
-	// WhenFull is what happens at MaxBytes: Block stops reading from producers,
-	// Refuse answers them QueueFull.
+	// WhenFull is what happens at MaxBytes.
 	WhenFull WhenFull `yaml:"whenFull"`
+	// MinFreeBytes is what the queue leaves free on its file system. Below it
+	// the disk counts as full.
+	MinFreeBytes FreeBytes `yaml:"minFreeBytes"`
+	// Retain keeps records that every sink is done with, so that they can be
+	// replayed. Without it they go.
+	Retain *RetainConfig `yaml:"retain"`
 }
 
 // WhenFull says what a full queue does with new lines.
@@ -45,9 +51,52 @@ type WhenFull string
 
 // The choices of queue.whenFull.
 const (
-	Block  WhenFull = "Block"
-	Refuse WhenFull = "Refuse"
+	Block      WhenFull = "Block"      // stop reading from producers
+	Refuse     WhenFull = "Refuse"     // answer them QueueFull
+	DropOldest WhenFull = "DropOldest" // give up the oldest records that a sink still waits for
 )
+
+// FreeBytes is a size, or Auto: the smaller of 64 MiB and 5 % of the file system.
+type FreeBytes config.Size
+
+// Auto is the default of queue.minFreeBytes. It depends on the file system, which
+// is not looked at before the queue is opened.
+const Auto FreeBytes = -1
+
+const autoText = "Auto"
+
+// UnmarshalText reads a size or Auto.
+func (f *FreeBytes) UnmarshalText(text []byte) error {
+	if string(text) == autoText {
+		*f = Auto
+		return nil
+	}
+	var size config.Size
+	if err := size.UnmarshalText(text); err != nil {
+		return fmt.Errorf("%w; leave it out for the smaller of 64Mi and 5%% of the file system", err)
+	}
+	*f = FreeBytes(size)
+	return nil
+}
+
+// MarshalText writes f so that UnmarshalText reads it back.
+func (f FreeBytes) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
+
+func (f FreeBytes) String() string {
+	if f == Auto {
+		return autoText
+	}
+	return config.Size(f).String()
+}
+
+// RetainConfig bounds what is kept for a replay. At least one bound is given. It
+// never counts against new records: whenever the queue needs the room it goes.
+type RetainConfig struct {
+	// MaxAge is how long after it was received a record is kept. 0: no bound.
+	MaxAge config.Duration `yaml:"maxAge"`
+	// MaxBytes is how much is kept. 0: no bound but that of the queue.
+	MaxBytes config.Size `yaml:"maxBytes"`
+}
 
 // SinkConfig is one entry of "sinks". The key of its kind selects the sink.
 type SinkConfig struct {
@@ -102,7 +151,7 @@ type LimitsConfig struct {
 }
 
 func defaultQueue() QueueConfig {
-	return QueueConfig{MaxBytes: 2 << 30, WhenFull: Block}
+	return QueueConfig{MaxBytes: 2 << 30, WhenFull: Block, MinFreeBytes: Auto}
 }
 
 func defaultRetry() RetryConfig {
@@ -136,20 +185,42 @@ const minQueueBytes = 16 << 20
 
 // validateSections checks everything but sources and sinks.
 func (c *Config) validateSections() config.Problems {
-	var p config.Problems
-	if c.Queue.Directory == "" {
-		p.Addf("queue.directory", "is required")
-	}
-	if least := max(minQueueBytes, 4*min(c.Limits.MaxRecordBytes, maxRecordBytes)); c.Queue.MaxBytes < least {
-		p.Addf("queue.maxBytes", "must be at least %s: %s or 4 times limits.maxRecordBytes, whichever is more", least, config.Size(minQueueBytes))
-	}
-	p.Check("queue.whenFull", config.Choice(c.Queue.WhenFull, Block, Refuse))
+	p := c.Queue.validate(c.Limits.MaxRecordBytes).In("queue")
 	p.Check("admin.address", checkAdminAddress(c.Admin.Address))
 	if c.Shutdown.DrainTimeout < 0 {
 		p.Addf("shutdown.drainTimeout", "must not be negative")
 	}
 	if n := c.Limits.MaxRecordBytes; n < minRecordBytes || n > maxRecordBytes {
 		p.Addf("limits.maxRecordBytes", "must be between %s and %s", config.Size(minRecordBytes), config.Size(maxRecordBytes))
+	}
+	return p
+}
+
+// validate checks the section for a queue of records of at most recordBytes.
+func (q *QueueConfig) validate(recordBytes config.Size) config.Problems {
+	var p config.Problems
+	if q.Directory == "" {
+		p.Addf("directory", "is required")
+	}
+	if least := max(minQueueBytes, 4*min(recordBytes, maxRecordBytes)); q.MaxBytes < least {
+		p.Addf("maxBytes", "must be at least %s: %s or 4 times limits.maxRecordBytes, whichever is more", least, config.Size(minQueueBytes))
+	}
+	p.Check("whenFull", config.Choice(q.WhenFull, Block, Refuse, DropOldest))
+	if r := q.Retain; r != nil {
+		p = append(p, r.validate(q.MaxBytes).In("retain")...)
+	}
+	return p
+}
+
+func (r *RetainConfig) validate(queueBytes config.Size) config.Problems {
+	var p config.Problems
+	switch {
+	case r.MaxAge < 0:
+		p.Addf("maxAge", "must not be negative")
+	case r.MaxAge == 0 && r.MaxBytes == 0:
+		p.Addf("maxAge", "is required where maxBytes is not given: how long delivered records are kept, such as 24h")
+	case r.MaxBytes > queueBytes:
+		p.Addf("maxBytes", "must be at most queue.maxBytes, which is %s: what is retained lies within it", queueBytes)
 	}
 	return p
 }

@@ -51,6 +51,7 @@ type deliveryState struct {
 	state     State
 	reason    string
 	lastError string
+	failed    time.Time // when lastError was met last; zero: never
 	since     time.Time
 }
 
@@ -217,7 +218,8 @@ func (d *delivery) sinkFailed(err error) *sinks.Failure {
 // failed records a failure. It is logged when it begins and when it changes, not
 // at every attempt.
 func (d *delivery) failed(now deliveryState) {
-	now.since = time.Now()
+	now.failed = time.Now()
+	now.since = now.failed
 	d.mu.Lock()
 	before := d.state
 	if before.state == now.state {
@@ -240,7 +242,7 @@ func (d *delivery) succeeded(attempts int) {
 	before := d.state
 	if before.state != Active {
 		// The last error stays for whoever asks later what it was.
-		d.state = deliveryState{state: Active, lastError: before.lastError, since: time.Now()}
+		d.state = deliveryState{state: Active, lastError: before.lastError, failed: before.failed, since: time.Now()}
 	}
 	d.mu.Unlock()
 	if before.state != Active {
@@ -312,6 +314,9 @@ func (d *delivery) snapshot() SinkStatus {
 	status := SinkStatus{
 		Name: d.cfg.Name, State: s.state, Reason: s.reason, LastError: s.lastError, Since: &s.since,
 		Cursor: d.cursor.Account().Next,
+	}
+	if !s.failed.IsZero() {
+		status.LastErrorTime = &s.failed
 	}
 	if oldest, ok := d.cursor.OldestPending(); ok {
 		status.LagSeconds = time.Since(oldest).Seconds()

@@ -168,6 +168,9 @@ func TestFailureKinds(t *testing.T) {
 				if got.State != tt.state || got.Reason != tt.reason || got.LastError != tt.err.Error() {
 					t.Errorf("while failing: got %+v", got)
 				}
+				if got.LastErrorTime == nil || !got.LastErrorTime.Equal(time.Now()) {
+					t.Errorf("time of the last error: got %v, want %v", got.LastErrorTime, time.Now())
+				}
 				if len(c.acked()) > 0 {
 					t.Errorf("acked %v before the destination had it", c.acked())
 				}
@@ -177,7 +180,7 @@ func TestFailureKinds(t *testing.T) {
 				if pause < tt.min || pause > tt.max {
 					t.Errorf("second attempt after %v, want %v to %v", pause, tt.min, tt.max)
 				}
-				if got := d.snapshot(); got.State != Active || got.Reason != "" || got.LastError == "" {
+				if got := d.snapshot(); got.State != Active || got.Reason != "" || got.LastError == "" || got.LastErrorTime == nil || got.LastErrorTime.After(*got.Since) {
 					t.Errorf("after recovery: got %+v", got)
 				}
 				if !slices.Equal(c.acked(), []uint64{1}) {

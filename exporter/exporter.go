@@ -36,6 +36,7 @@ type Exporter struct {
 	sources    []*sourceRunner
 	deliveries []*delivery
 	metrics    *metrics
+	full       fullWatch
 	stopping   chan struct{} // closed when Run begins to drain
 }
 
@@ -49,14 +50,9 @@ const closeTimeout = 5 * time.Second
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{cfg: cfg, log: o.Log, metrics: newMetrics(o.Version), stopping: make(chan struct{})}
-	q, err := queue.Open(queue.Options{
-		Directory:    cfg.Queue.Directory,
-		MaxBytes:     int64(cfg.Queue.MaxBytes),
-		WhenFull:     map[WhenFull]queue.WhenFull{Block: queue.Block, Refuse: queue.Refuse}[cfg.Queue.WhenFull],
-		MinFreeBytes: -1,
-		Committed:    e.metrics.committed,
-		Log:          o.Log,
-	})
+	opts := cfg.Queue.options()
+	opts.Committed, opts.Log = e.metrics.committed, o.Log
+	q, err := queue.Open(opts)
 	if err != nil {
 		return nil, err
 	}
@@ -82,6 +78,27 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 	e.warnOfParked()
 	e.metrics.register(e)
 	return e, nil
+}
+
+// options are those of a queue with this configuration.
+func (q *QueueConfig) options() queue.Options {
+	o := queue.Options{
+		Directory:    q.Directory,
+		MaxBytes:     int64(q.MaxBytes),
+		MinFreeBytes: int64(q.MinFreeBytes),
+	}
+	switch q.WhenFull {
+	case Block:
+		o.WhenFull = queue.Block
+	case Refuse:
+		o.WhenFull = queue.Refuse
+	case DropOldest:
+		o.WhenFull = queue.DropOldest
+	}
+	if r := q.Retain; r != nil {
+		o.Retain = queue.Retain{MaxAge: time.Duration(r.MaxAge), MaxBytes: int64(r.MaxBytes)}
+	}
+	return o
 }
 
 // addSink prepares the delivery of a sink or, when it is to be retired, lets go
@@ -133,6 +150,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	for _, d := range e.deliveries {
 		outflow.Go(func() { d.run(deliverCtx) })
 	}
+	outflow.Go(func() { e.watchFull(deliverCtx) })
 	e.log.Info("docket is running", "queue", e.queue.ID(), "records", e.queue.LastSeq())
 
 	<-ctx.Done()

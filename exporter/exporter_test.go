@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"log/slog"
+	"reflect"
 	"testing"
 	"time"
 
@@ -50,5 +51,31 @@ func TestStuckSinkDoesNotKeepTheQueueFromClosing(t *testing.T) {
 	}
 	if err := q.Close(t.Context()); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestQueueOptions(t *testing.T) {
+	for name, tt := range map[string]struct {
+		section QueueConfig
+		want    queue.Options
+	}{
+		"defaults": {
+			defaultQueue(),
+			queue.Options{MaxBytes: 2 << 30, WhenFull: queue.Block, MinFreeBytes: -1},
+		},
+		"refuse, leave nothing free": {
+			QueueConfig{Directory: "/q", MaxBytes: 100, WhenFull: Refuse, MinFreeBytes: 0},
+			queue.Options{Directory: "/q", MaxBytes: 100, WhenFull: queue.Refuse, MinFreeBytes: 0},
+		},
+		"drop, retain": {
+			QueueConfig{WhenFull: DropOldest, MinFreeBytes: 7, Retain: &RetainConfig{MaxAge: config.Duration(time.Hour), MaxBytes: 9}},
+			queue.Options{WhenFull: queue.DropOldest, MinFreeBytes: 7, Retain: queue.Retain{MaxAge: time.Hour, MaxBytes: 9}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.section.options(); !reflect.DeepEqual(got, tt.want) {
+				t.Errorf("got  %+v\nwant %+v", got, tt.want)
+			}
+		})
 	}
 }

@@ -9,9 +9,9 @@ import (
 // Status returns the document of /status. Its ledger balances: all of it is
 // taken from one view of the queue.
 func (e *Exporter) Status() Status {
-	stats := e.queue.Stats()
+	stats := e.lookAtQueue()
 	s := Status{
-		Queue:  queueStatus(stats, int64(e.cfg.Queue.MaxBytes)),
+		Queue:  queueStatus(stats, e.cfg.Queue, e.full.episode()),
 		Ledger: ledgerOf(stats),
 		Config: ConfigStatus{Generation: 1, State: Active},
 	}
@@ -36,20 +36,6 @@ func (e *Exporter) Status() Status {
 
 func (e *Exporter) isRunning(sink string) bool {
 	return slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.cfg.Name == sink })
-}
-
-func queueStatus(stats queue.Stats, maxBytes int64) QueueStatus {
-	s := QueueStatus{
-		ID: stats.ID, FirstSeq: stats.FirstSeq, LastSeq: stats.LastSeq,
-		Bytes: stats.Bytes, MaxBytes: maxBytes, State: Active,
-	}
-	switch {
-	case stats.Health.Err != nil:
-		s.State, s.Reason = Error, stats.Health.Err.Error()
-	case stats.Full:
-		s.State, s.Reason = Degraded, "full: a sink is behind and queue.maxBytes is reached"
-	}
-	return s
 }
 
 // ledgerOf adds up what the queue knows.

@@ -62,7 +62,7 @@ func TestLoadGood(t *testing.T) {
 func TestLoadDefaults(t *testing.T) {
 	cfg := mustLoad(t, read(t, filepath.Join(configDir, "minimal.good.yaml")))
 
-	queue := exporter.QueueConfig{Directory: "/var/lib/docket", MaxBytes: 2 << 30, WhenFull: exporter.Block}
+	queue := exporter.QueueConfig{Directory: "/var/lib/docket", MaxBytes: 2 << 30, WhenFull: exporter.Block, MinFreeBytes: exporter.Auto}
 	if cfg.Queue != queue {
 		t.Errorf("got queue %+v, want %+v", cfg.Queue, queue)
 	}

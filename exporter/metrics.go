@@ -93,14 +93,19 @@ var (
 	descCorrupt    = desc("docket_records_corrupt_total", "Records lost to damage on disk.")
 	descDelivered  = desc("docket_records_delivered_total", "Records that the destination has accepted.", "sink")
 	descFiltered   = desc("docket_records_filtered_total", "Records not meant for the sink.", "sink")
+	descDropped    = desc("docket_records_dropped_total", "Records given up before the sink had them.", "sink", "reason")
 	descPending    = desc("docket_pending_records", "Records that the sink has yet to deliver.", "sink")
 	descLag        = desc("docket_delivery_lag_seconds", "Age of the oldest pending record.", "sink")
 	descSinkState  = desc("docket_sink_state", "1 for the state that the sink is in.", "sink", "state")
+	descQueueState = desc("docket_queue_state", "1 for the state that the queue is in.", "state")
 	descBytes      = desc("docket_queue_bytes", "Size of the queue's segments.")
 	descLimit      = desc("docket_queue_limit_bytes", "queue.maxBytes.")
-	everyDesc      = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descStored, descCorrupt, descDelivered, descFiltered, descPending, descLag, descSinkState, descBytes, descLimit}
-	everySinkState = []State{Active, Degraded, Error}
+	everyDesc      = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
+	everyState     = []State{Active, Degraded, Error}
 )
+
+// droppedQueueFull is why records are dropped: queue.whenFull is DropOldest.
+const droppedQueueFull = "QueueFull"
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -135,19 +140,26 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 	counter(descCorrupt, s.Ledger.Corrupt)
 	gauge(descBytes, float64(s.Queue.Bytes))
 	gauge(descLimit, float64(s.Queue.MaxBytes))
+	for _, state := range everyState {
+		gauge(descQueueState, oneIf(s.Queue.State == state), string(state))
+	}
 	for name, l := range s.Ledger.Sinks {
 		counter(descDelivered, l.Delivered, name)
 		counter(descFiltered, l.Filtered, name)
+		counter(descDropped, l.Dropped, name, droppedQueueFull)
 		gauge(descPending, float64(l.Pending), name)
 	}
 	for _, sink := range s.Sinks {
 		gauge(descLag, sink.LagSeconds, sink.Name)
-		for _, state := range everySinkState {
-			var is float64
-			if sink.State == state {
-				is = 1
-			}
-			gauge(descSinkState, is, sink.Name, string(state))
+		for _, state := range everyState {
+			gauge(descSinkState, oneIf(sink.State == state), sink.Name, string(state))
 		}
 	}
+}
+
+func oneIf(b bool) float64 {
+	if b {
+		return 1
+	}
+	return 0
 }

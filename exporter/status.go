@@ -24,13 +24,14 @@ const (
 
 // QueueStatus describes the queue.
 type QueueStatus struct {
-	ID       string `json:"id"`
-	FirstSeq uint64 `json:"firstSeq"` // first record still kept; lastSeq+1 when none is
-	LastSeq  uint64 `json:"lastSeq"`  // 0 when nothing was ever stored
-	Bytes    int64  `json:"bytes"`    // on disk, segments only
-	MaxBytes int64  `json:"maxBytes"`
-	State    State  `json:"state"`
-	Reason   string `json:"reason,omitempty"`
+	ID       string     `json:"id"`
+	FirstSeq uint64     `json:"firstSeq"` // first record still kept; lastSeq+1 when none is
+	LastSeq  uint64     `json:"lastSeq"`  // 0 when nothing was ever stored
+	Bytes    int64      `json:"bytes"`    // on disk, segments only
+	MaxBytes int64      `json:"maxBytes"`
+	State    State      `json:"state"`
+	Reason   string     `json:"reason,omitempty"` // what is wrong and what to do about it
+	Since    *time.Time `json:"since,omitempty"`  // when the disk began to fail
 }
 
 // Ledger is the account of every line and record. For every sink, at every
@@ -65,13 +66,14 @@ type SourceStatus struct {
 
 // SinkStatus describes one sink and its delivery.
 type SinkStatus struct {
-	Name       string     `json:"name"`
-	State      State      `json:"state"`
-	Reason     string     `json:"reason,omitempty"`    // kind of the failure that is going on
-	LastError  string     `json:"lastError,omitempty"` // kept after recovery
-	Since      *time.Time `json:"since,omitempty"`     // when the present state began
-	Cursor     uint64     `json:"cursor"`              // seq of the next record to deliver
-	LagSeconds float64    `json:"lagSeconds"`          // age of the oldest pending record, 0 when there is none
+	Name          string     `json:"name"`
+	State         State      `json:"state"`
+	Reason        string     `json:"reason,omitempty"`        // kind of the failure that is going on
+	LastError     string     `json:"lastError,omitempty"`     // kept after recovery
+	LastErrorTime *time.Time `json:"lastErrorTime,omitempty"` // when LastError was met last
+	Since         *time.Time `json:"since,omitempty"`         // when the present state began
+	Cursor        uint64     `json:"cursor"`                  // seq of the next record to deliver
+	LagSeconds    float64    `json:"lagSeconds"`              // age of the oldest pending record, 0 when there is none
 }
 
 // ConfigStatus describes the configuration in force.

@@ -48,6 +48,11 @@ func loadConfig(file, data string) (*exporter.Config, error) {
 	if err != nil {
 		return nil, &configError{err: fmt.Errorf("docket: read configuration: %w", err)}
 	}
+	return parseConfig(file, text)
+}
+
+// parseConfig returns the configuration in text, which is from file.
+func parseConfig(file string, text []byte) (*exporter.Config, error) {
 	cfg, problems := exporter.Load(text, kinds())
 	if len(problems) > 0 {
 		return nil, &configError{file: file, problems: problems}

@@ -41,8 +41,8 @@ it at once. Nothing stored is lost either way.`,
 			return err
 		}
 		log := newLog(os.Stderr, format.value, level.value)
-		if warning := volatileWarning(cfg.Queue.Directory); warning != "" {
-			log.Warn("queue directory: " + warning)
+		for _, warning := range queueWarnings(cfg.Queue) {
+			log.Warn(warning)
 		}
 		if flags.file == "" && isTerminal(os.Stderr) {
 			printBanner(os.Stderr, flags.data, cfg)

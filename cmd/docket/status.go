@@ -39,7 +39,7 @@ its sources are doing, and for the account of every line it has received.`,
 	var watch bool
 	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file that names the admin endpoint")
 	cmd.Flags().StringVar(&admin, "admin", "", "address of the admin endpoint, host:port")
-	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again each second")
+	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again each second, until Ctrl-C")
 	output := outputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		address, err := adminAddress(file, admin)
@@ -93,8 +93,9 @@ func (s statusCommand) print(ctx context.Context, w io.Writer) error {
 	return s.write(w, body)
 }
 
-// watch shows the status again and again until ctx is done. An exporter that
-// does not answer is not given up, it may be restarting: errw says so.
+// watch shows the status again and again until ctx is done: in place on a
+// terminal, elsewhere one block below the other, each with its time. An exporter
+// that does not answer is not given up, it may be restarting: errw says so.
 func (s statusCommand) watch(ctx context.Context, w, errw io.Writer, interval time.Duration) error {
 	clearScreen := ""
 	if isTerminal(w) && !s.json {
@@ -112,7 +113,7 @@ func (s statusCommand) watch(ctx context.Context, w, errw io.Writer, interval ti
 		}
 		if err != nil {
 			fmt.Fprintln(errw, err)
-		} else if err := s.write(w, body); err != nil {
+		} else if err := s.writeBlock(w, body); err != nil {
 			return err
 		}
 		select {
@@ -121,6 +122,19 @@ func (s statusCommand) watch(ctx context.Context, w, errw io.Writer, interval ti
 		case <-tick.C:
 		}
 	}
+}
+
+// writeBlock is one turn of watch.
+func (s statusCommand) writeBlock(w io.Writer, body []byte) error {
+	if s.json || isTerminal(w) {
+		return s.write(w, body)
+	}
+	fmt.Fprintln(w, time.Now().Format(time.RFC3339))
+	if err := s.write(w, body); err != nil {
+		return err
+	}
+	_, err := io.WriteString(w, "\n\n")
+	return err
 }
 
 // write shows one answer: as it came, or as text.

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"io"
 	"maps"
@@ -10,66 +9,156 @@ import (
 	"strings"
 	"text/tabwriter"
 	"time"
+	"unicode/utf8"
 
 	"github.com/docket-export/docket/exporter"
 )
 
+// textWidth is how wide the text of a status gets: that of the terminals that
+// nobody has enlarged. A table with long names can be wider.
+const textWidth = 80
+
+// margin is below the words "queue", "ledger" and "config".
+const margin = "        "
+
 // writeStatus shows s as text for a person.
 func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
-	fmt.Fprintln(t, "SINK\tSTATE\tREASON\tPENDING\tDELIVERED\tLAG\tLAST ERROR")
+	columns := columnsOf(s.Ledger)
+	fmt.Fprintf(t, "SINK\tSTATE\t%s\tLAG\n", strings.Join(titles(columns), "\t"))
 	for _, sink := range s.Sinks {
-		account := s.Ledger.Sinks[sink.Name]
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\t%d\t%s\t%s\n",
-			sink.Name, stateText(sink.State, sink.Since, now), orDash(sink.Reason),
-			account.Pending, account.Delivered, lagText(sink.LagSeconds), orDash(oneLine(sink.LastError)))
+		fmt.Fprintf(t, "%s\t%s\t", sink.Name, stateText(sink.State, sink.Since, now))
+		for _, c := range columns {
+			fmt.Fprintf(t, "%d\t", c.of(s.Ledger.Sinks[sink.Name]))
+		}
+		fmt.Fprintln(t, lagText(sink.LagSeconds))
+	}
+	for _, sink := range s.Sinks {
+		fmt.Fprint(t, sinkNote(sink, now))
 	}
 	fmt.Fprintln(t)
-	fmt.Fprintln(t, "SOURCE\tSTATE\tREASON\tCONNECTIONS")
+	fmt.Fprintln(t, "SOURCE\tSTATE\tCONNECTIONS")
 	for _, source := range s.Sources {
-		fmt.Fprintf(t, "%s\t%s\t%s\t%d\n", source.Name, source.State, orDash(oneLine(source.Reason)), source.Connections)
+		fmt.Fprintf(t, "%s\t%s\t%d\n", source.Name, source.State, source.Connections)
+	}
+	for _, source := range s.Sources {
+		fmt.Fprint(t, note(source.Name+": ", source.Reason))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s%s", queueText(s.Queue), ledgerText(s.Ledger), configText(s.Config))
+	_, err := fmt.Fprintf(w, "\n%s%s%s", queueText(s.Queue, now), ledgerText(s.Ledger), configText(s.Config))
 	return err
 }
 
-// queueText is one line on the queue.
-func queueText(q exporter.QueueStatus) string {
+// column is a part of a sink's account.
+type column struct {
+	title string
+	of    func(exporter.SinkLedger) uint64
+}
+
+// columnsOf are the parts of the accounts that are shown: what waits and what was
+// delivered always, anything else when a sink has some of it. A sink's stored
+// records are the sum of its row.
+func columnsOf(l exporter.Ledger) []column {
+	columns := []column{
+		{"PENDING", func(s exporter.SinkLedger) uint64 { return s.Pending }},
+		{"DELIVERED", func(s exporter.SinkLedger) uint64 { return s.Delivered }},
+	}
+	for _, c := range []column{
+		{"FILTERED", func(s exporter.SinkLedger) uint64 { return s.Filtered }},
+		{"DEAD-LETTERED", func(s exporter.SinkLedger) uint64 { return s.DeadLettered }},
+		{"DROPPED", func(s exporter.SinkLedger) uint64 { return s.Dropped }},
+		{"CORRUPT", func(s exporter.SinkLedger) uint64 { return s.Corrupt }},
+	} {
+		for _, s := range l.Sinks {
+			if c.of(s) > 0 {
+				columns = append(columns, c)
+				break
+			}
+		}
+	}
+	return columns
+}
+
+func titles(columns []column) []string {
+	titles := make([]string, len(columns))
+	for i, c := range columns {
+		titles[i] = c.title
+	}
+	return titles
+}
+
+// sinkNote says what is wrong with a sink or, once it works again, what was.
+func sinkNote(s exporter.SinkStatus, now time.Time) string {
+	if s.LastError == "" {
+		return ""
+	}
+	var ago string
+	if s.LastErrorTime != nil {
+		ago = " " + durationText(now.Sub(*s.LastErrorTime)) + " ago"
+	}
+	if s.State == exporter.Active {
+		return note(s.Name+": works again, last error"+ago+": ", s.LastError)
+	}
+	return note(s.Name+": "+s.Reason+ago+": ", s.LastError)
+}
+
+// note is text behind head; nothing without text.
+func note(head, text string) string {
+	if text == "" {
+		return ""
+	}
+	return wrap(head, text, "  ")
+}
+
+// wrap puts text behind head, on one line, and breaks it between words where it
+// would go beyond textWidth. The lines that follow begin with indent.
+func wrap(head, text, indent string) string {
+	var b strings.Builder
+	b.WriteString(head)
+	width, space := utf8.RuneCountInString(head), 0
+	for _, word := range strings.Fields(oneLine(text)) {
+		n := utf8.RuneCountInString(word)
+		if space > 0 && width+space+n > textWidth {
+			b.WriteString("\n" + indent)
+			width, space = len(indent), 0
+		}
+		b.WriteString(strings.Repeat(" ", space) + word)
+		width, space = width+space+n, 1
+	}
+	return b.String() + "\n"
+}
+
+// queueText is a line on the queue, and more on what is wrong with it.
+func queueText(q exporter.QueueStatus, now time.Time) string {
 	kept := "nothing kept"
 	if q.LastSeq >= q.FirstSeq && q.LastSeq > 0 {
 		kept = fmt.Sprintf("records %d to %d kept", q.FirstSeq, q.LastSeq)
 	}
-	state := string(q.State)
+	text := wrap("queue   ", fmt.Sprintf("%s: %s of %s, %s",
+		stateText(q.State, q.Since, now), sizeText(q.Bytes), sizeText(q.MaxBytes), kept), margin)
 	if q.Reason != "" {
-		state += " (" + oneLine(q.Reason) + ")"
+		text += wrap(margin, q.Reason, margin)
 	}
-	return fmt.Sprintf("queue   %s: %s of %s, %s\n", state, sizeText(q.Bytes), sizeText(q.MaxBytes), kept)
+	return text
 }
 
-// ledgerText is the account of the lines, and a line for each sink that holds
-// records which were neither delivered nor wait.
+// ledgerText is the account of the lines, and why some were refused.
 func ledgerText(l exporter.Ledger) string {
 	var refused uint64
 	for _, n := range l.Refused {
 		refused += n
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "ledger  received %d = stored %d + refused %d + duplicate %d%s\n",
-		l.Received, l.Stored, refused, l.Duplicate, reasonsText(l.Refused))
-	for _, name := range slices.Sorted(maps.Keys(l.Sinks)) {
-		s := l.Sinks[name]
-		if s.Filtered+s.DeadLettered+s.Dropped+s.Corrupt > 0 {
-			fmt.Fprintf(&b, "        %s: filtered %d, dead-lettered %d, dropped %d, corrupt %d\n",
-				name, s.Filtered, s.DeadLettered, s.Dropped, s.Corrupt)
-		}
+	text := wrap("ledger  ", fmt.Sprintf("received %d = stored %d + refused %d + duplicate %d",
+		l.Received, l.Stored, refused, l.Duplicate), margin)
+	if refused > 0 {
+		text += wrap(margin+"refused: ", reasonsText(l.Refused), margin)
 	}
-	return b.String()
+	return text
 }
 
-// reasonsText lists why lines were refused: " (InvalidJSON 2, TooLarge 1)".
+// reasonsText lists why lines were refused: "InvalidJSON 2, TooLarge 1".
 func reasonsText(refused map[string]uint64) string {
 	var parts []string
 	for _, reason := range slices.Sorted(maps.Keys(refused)) {
@@ -77,10 +166,7 @@ func reasonsText(refused map[string]uint64) string {
 			parts = append(parts, reason+" "+strconv.FormatUint(n, 10))
 		}
 	}
-	if len(parts) == 0 {
-		return ""
-	}
-	return " (" + strings.Join(parts, ", ") + ")"
+	return strings.Join(parts, ", ")
 }
 
 // configText speaks up only when the configuration file is not the one in force.
@@ -88,7 +174,7 @@ func configText(c exporter.ConfigStatus) string {
 	if c.LastError == "" {
 		return ""
 	}
-	return fmt.Sprintf("config  %s: %s\n", c.State, oneLine(c.LastError))
+	return wrap(fmt.Sprintf("config  %s: ", c.State), c.LastError, margin)
 }
 
 // stateText adds how long a state that is not the normal one has lasted.
@@ -96,19 +182,33 @@ func stateText(state exporter.State, since *time.Time, now time.Time) string {
 	if state == exporter.Active || since == nil {
 		return string(state)
 	}
-	return fmt.Sprintf("%s for %s", state, now.Sub(*since).Round(time.Second))
+	return string(state) + " for " + durationText(now.Sub(*since))
 }
 
-// lagText is the age of the oldest pending record, as exact as it matters.
+// lagText is the age of the oldest pending record.
 func lagText(seconds float64) string {
 	if seconds == 0 {
 		return "-"
 	}
 	lag := time.Duration(seconds * float64(time.Second))
-	if lag >= time.Minute {
-		return lag.Round(time.Second).String()
+	if lag < time.Minute {
+		return lag.Round(100 * time.Millisecond).String()
 	}
-	return lag.Round(100 * time.Millisecond).String()
+	return durationText(lag)
+}
+
+// durationText is d in its two largest units, as exact as it matters: "12s",
+// "1m30s", "2h5m", "3d4h".
+func durationText(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(d, 0); {
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < day:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	}
 }
 
 // sizeText is n bytes for a person, with one decimal.
@@ -121,9 +221,7 @@ func sizeText(n int64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0") + " " + units[unit]
 }
 
-func orDash(s string) string { return cmp.Or(s, "-") }
-
-// oneLine keeps a text of another program from breaking the table, or from
+// oneLine keeps a text of another program from breaking the lines, or from
 // reaching the terminal as control characters.
 func oneLine(s string) string {
 	return strings.Map(func(r rune) rune {

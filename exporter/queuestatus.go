@@ -1,0 +1,101 @@
+package exporter
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/exporter/queue"
+)
+
+// queueStatus says how the queue is doing. A full queue is Degraded: it is doing
+// what it was configured to do, and readiness stays as it is, or one dead sink
+// would take the pod out of service. A queue that cannot write is in Error.
+// episode is when it began to be full, zero when it is not.
+func queueStatus(stats queue.Stats, cfg QueueConfig, episode time.Time) QueueStatus {
+	s := QueueStatus{
+		ID: stats.ID, FirstSeq: stats.FirstSeq, LastSeq: stats.LastSeq,
+		Bytes: stats.Bytes, MaxBytes: int64(cfg.MaxBytes), State: Active,
+	}
+	switch {
+	case stats.Health.Err != nil:
+		s.State, s.Reason, s.Since = Error, diskReason(stats.Health.Err, cfg.Directory), &stats.Health.Since
+	case stats.Full, cfg.WhenFull == DropOldest && !episode.IsZero():
+		s.State, s.Reason, s.Since = Degraded, fullReason(stats, cfg), &episode
+	}
+	return s
+}
+
+// diskReason is what a failed write means to whoever runs the machine.
+func diskReason(err error, dir string) string {
+	what, todo := "disk fails", "see the kernel's log for the cause; to go on elsewhere, stop docket, copy "+dir+" to another disk and set queue.directory"
+	switch {
+	case errors.Is(err, unix.ENOSPC):
+		what, todo = "disk full", "free space on the file system of "+dir+", or enlarge it"
+	case errors.Is(err, unix.EDQUOT):
+		what, todo = "disk quota used up", "free space, or raise the quota of this user, on the file system of "+dir
+	case errors.Is(err, unix.EROFS):
+		what, todo = "read-only file system", "see the kernel's log for the cause, then mount the file system of "+dir+" for writing"
+	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
+		what, todo = "no permission", "let this user write to "+dir
+	}
+	return fmt.Sprintf("%s: %s; nothing new is acknowledged until the disk takes writes again, and no restart is needed then (%v)", what, todo, err)
+}
+
+// fullReason says which sink holds the oldest record back, and what can be done.
+func fullReason(stats queue.Stats, cfg QueueConfig) string {
+	sink, pending := mostBehind(stats)
+	if pending == 0 {
+		return "full: every record is done with, and their segments are about to go"
+	}
+	name := "sink " + sink
+	todo := "mend it"
+	if slices.Contains(stats.Parked, sink) {
+		name += ", which is not configured any more,"
+		todo = "add it again, or with `retire: true` to let them go"
+	}
+	return fmt.Sprintf("full: %s: %s holds back %d records in %d MiB: %s, or raise queue.maxBytes, now %s",
+		whenFullText(stats, cfg.WhenFull), name, pending, stats.Bytes>>20, todo, cfg.MaxBytes)
+}
+
+// whenFullText is what a full queue does.
+func whenFullText(stats queue.Stats, policy WhenFull) string {
+	switch policy {
+	case Refuse:
+		return "new lines are refused as QueueFull"
+	case DropOldest:
+		return "the oldest records are dropped" + droppedText(stats)
+	default:
+		return "producers wait"
+	}
+}
+
+// droppedText lists how many records every sink has lost so far: " (so far bus 12)".
+func droppedText(stats queue.Stats) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(stats.Cursors)) {
+		if n := stats.Cursors[name].Dropped; n > 0 {
+			parts = append(parts, fmt.Sprintf("%s %d", name, n))
+		}
+	}
+	if len(parts) == 0 {
+		return ""
+	}
+	return " (so far " + strings.Join(parts, ", ") + ")"
+}
+
+// mostBehind is the sink that waits for the oldest record, and how many it has
+// yet to deliver.
+func mostBehind(stats queue.Stats) (sink string, pending uint64) {
+	for _, name := range slices.Sorted(maps.Keys(stats.Cursors)) {
+		if n := stats.LastSeq + 1 - stats.Cursors[name].Next; n > pending {
+			sink, pending = name, n
+		}
+	}
+	return sink, pending
+}
