@@ -231,6 +231,9 @@ func (q *Queue) retained(done []*segment) map[*segment]bool {
 	}
 	var bytes int64
 	for _, s := range slices.Backward(done) {
+		if q.untilOf(s) == s.firstSeq {
+			continue // it has no records
+		}
 		bytes += s.size.Load()
 		if s.released || r.MaxBytes > 0 && bytes > r.MaxBytes ||
 			r.MaxAge > 0 && time.Since(time.Unix(0, s.newest.Load())) > r.MaxAge {
