@@ -86,19 +86,18 @@ func (q *Queue) tryAppend(c *Chunk, crc uint32, settled func()) (ok bool, err er
 	}
 	p := q.pending
 	if c.Count > 0 && !q.hasRoom(size) {
-		q.turnedAway = size
-		if q.opts.WhenFull == Refuse && q.retaining == 0 {
-			wake(q.dirty) // segments may be ready to go
+		q.space.turnedAway = size
+		wake(q.urgent)
+		if q.opts.WhenFull == Refuse && !q.isMakingRoom() {
 			return false, ErrFull
 		}
-		wake(q.urgent)
 		return false, nil
 	}
 	if len(p.buf) > 0 && len(p.buf)+size > q.opts.commitLimit() {
 		return false, nil
 	}
 	if c.Count > 0 {
-		q.turnedAway = 0
+		q.space.turnedAway = 0
 	}
 	p.frames = append(p.frames, pendingFrame{at: len(p.buf), settled: settled})
 	p.buf = appendFrame(p.buf, c, crc)
@@ -138,12 +137,36 @@ func (q *Queue) commitLoop() {
 			}
 			return
 		}
+		if q.isAskedToClose() {
+			q.closeActive(nil)
+		}
+		if !q.hasPending() {
+			continue
+		}
 		c := q.take()
 		if !q.writeUntilDurable(c) {
 			return
 		}
 		q.publish(c)
 	}
+}
+
+// isAskedToClose reports whether the active segment has to be closed for it to go.
+func (q *Queue) isAskedToClose() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	asked := q.space.closeLast
+	q.space.closeLast = false
+	if asked {
+		q.space.left = 0
+	}
+	return asked
+}
+
+func (q *Queue) hasPending() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pending.frames) > 0
 }
 
 // rewriteTail writes the frames that recovery has made pending. When the disk
@@ -168,10 +191,10 @@ func (q *Queue) take() *commit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.swap()
-	if size := int64(len(c.buf)); q.left < size {
-		q.claimed, q.left = 1, q.opts.SegmentBytes-segmentHeaderSize-size
+	if size := int64(len(c.buf)); q.space.left < size {
+		q.space.claimed, q.space.left = 1, q.opts.SegmentBytes-segmentHeaderSize-size
 	} else {
-		q.left -= size
+		q.space.left -= size
 	}
 	return c
 }
@@ -285,7 +308,8 @@ func (q *Queue) beginSegment(size int) error {
 	}
 	w.active, w.file, w.tempName = newSegment(name, segmentHeaderSize, f.size), f.File, f.name
 	q.mu.Lock()
-	q.claimed, q.left = 0, q.opts.SegmentBytes-segmentHeaderSize-int64(size)
+	q.space.claimed, q.space.left = 0, q.opts.SegmentBytes-segmentHeaderSize-int64(size)
+	q.space.beginning = f.size
 	q.mu.Unlock()
 	return writeSegmentHeader(f, header, name)
 }
@@ -308,6 +332,7 @@ func (q *Queue) takeOver() error {
 	w.last = w.active
 	next := slices.Concat(*q.segments.Load(), []*segment{w.active})
 	q.segments.Store(&next)
+	q.space.beginning = 0
 	return nil
 }
 
@@ -350,7 +375,7 @@ func (q *Queue) fail(err error) {
 		q.opts.Log.Error("queue cannot write: nothing new is acknowledged until it can", "error", err)
 	}
 	q.health.Err = err
-	q.gaveWay = false
+	q.space.gaveWay = false
 	wake(q.dirty) // what can go makes room
 }
 
@@ -434,7 +459,10 @@ func (q *Queue) closeActive(cause error) {
 	w.active, w.file, w.tempName = nil, nil, ""
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.left = 0
+	q.space.beginning = 0
+	if cause != nil {
+		q.space.left = 0
+	}
 	if w.last == s {
 		s.failed = cause != nil
 		q.seal(s)

@@ -329,8 +329,9 @@ func (m *crashModel) append() {
 		x.Refused = []Tally{{Reason: "bad", Count: uint32(c.refused)}}
 	}
 	m.mu.Lock()
-	defer m.mu.Unlock()
 	number := len(m.chunks)
+	m.chunks = append(m.chunks, c)
+	m.mu.Unlock()
 	err := m.q.Append(m.ctx, x, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
@@ -339,11 +340,13 @@ func (m *crashModel) append() {
 		}
 		m.acked = number + 1
 	})
-	if errors.Is(err, ErrFull) || err != nil && m.ctx.Err() != nil {
+	if err == nil {
 		return
 	}
-	if err != nil {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.chunks = m.chunks[:number]
+	if !errors.Is(err, ErrFull) && m.ctx.Err() == nil {
 		m.t.Errorf("append: %v", err)
 	}
-	m.chunks = append(m.chunks, c)
 }

@@ -37,6 +37,9 @@ type Cursor struct {
 	oldest int64      // Unix nanoseconds at which the first record not done was received; 0: unknown. Guarded by q.mu.
 	holes  []SeqRange // damaged ranges between account.Next and next, in order
 
+	// reading is true during Next; guarded by q.mu. While it is not, the
+	// housekeeper may close a file whose segment is gone.
+	reading bool
 	segment *segment // being read; nil before the first read
 	file    File     // of segment
 	reader  frameReader
@@ -130,9 +133,9 @@ func (q *Queue) Forget(name string) uint64 {
 
 // Close ends the cursor. The queue goes on keeping its records.
 func (c *Cursor) Close() {
-	c.leaveSegment()
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
+	c.leave()
 	if c.q.cursors[c.name] == c {
 		delete(c.q.cursors, c.name)
 		c.q.parked[c.name] = c.account
@@ -167,6 +170,8 @@ func (c *Cursor) OldestPending() (t time.Time, ok bool) {
 // Errors: that of ctx, ErrClosed, or a segment that could not be read, after
 // which Next may be called again.
 func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
+	c.setReading(true)
+	defer c.setReading(false)
 	clear(c.batch)
 	c.batch, c.size = c.batch[:0], 0
 	c.reader.capacity = lim.Bytes + readSize/4 // a full batch and the frame it ends in
@@ -265,11 +270,11 @@ func (c *Cursor) passHoles() {
 // settleHoles passes damage that follows directly on what is done, so that a
 // sink whose last pending records are lost does not wait for an Ack for ever.
 func (c *Cursor) settleHoles() {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
 	if len(c.holes) == 0 && (len(c.batch) == 0 || c.batch[0].Seq != c.account.Next) {
 		return
 	}
-	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
 	if len(c.holes) > 0 {
 		c.passHoles()
 		wake(c.q.dirty)
@@ -306,18 +311,42 @@ func (c *Cursor) passDropped() bool {
 	return true
 }
 
+// setReading says that Next begins or ends.
+func (c *Cursor) setReading(reading bool) {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	c.reading = reading
+	c.leaveIfGone()
+}
+
 // leaveGoneSegment closes the file of a segment that is no longer part of the
-// queue, whose space could not be used otherwise.
+// queue before Next waits.
 func (c *Cursor) leaveGoneSegment() {
-	if c.segment == nil || len(c.batch) > 0 {
-		return
+	if len(c.batch) > 0 {
+		return // it may hold the last bytes of the segment
 	}
 	c.q.mu.Lock()
-	gone := c.segment.gone
-	c.q.mu.Unlock()
-	if gone {
-		c.leaveSegment()
+	defer c.q.mu.Unlock()
+	c.leaveIfGone()
+}
+
+// leaveIfGone closes the file of a segment that is no longer part of the queue,
+// whose space could not be used otherwise. Callers hold q.mu, and Next is not
+// running or is the caller.
+func (c *Cursor) leaveIfGone() {
+	if c.segment != nil && c.segment.gone {
+		c.leave()
+		wake(c.q.dirty) // its space is free now
 	}
+}
+
+// leave closes the file that is being read. Callers hold q.mu.
+func (c *Cursor) leave() {
+	if c.segment != nil {
+		c.file.Close()
+		c.segment.readers--
+	}
+	c.segment, c.file, c.payload = nil, nil, nil
 }
 
 // gather adds to the batch what is durable and has room in it; full is true when
@@ -427,12 +456,11 @@ func (c *Cursor) enterSegment(last uint64) error {
 		return errNoRoom // the buffer holds the batch: it ends with the segment
 	}
 	c.leaveSegment()
-	if c.passDropped() {
-		return nil
-	}
 	s := c.findSegment()
 	if s == nil {
-		c.lose(last + 1)
+		if !c.passDropped() {
+			c.lose(last + 1)
+		}
 		return nil
 	}
 	if c.next < s.firstSeq {
@@ -454,10 +482,13 @@ func (c *Cursor) enterSegment(last uint64) error {
 }
 
 // findSegment returns the first segment that ends behind the record next, nil when
-// there is none. Its file is not used again until release.
+// there is none, or next was dropped. Its file is not used again until release.
 func (c *Cursor) findSegment() *segment {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
+	if c.next < c.account.Next {
+		return nil
+	}
 	for _, s := range *c.q.segments.Load() {
 		if c.next < s.until.Load() {
 			s.readers++
@@ -474,11 +505,9 @@ func (c *Cursor) release(s *segment) {
 }
 
 func (c *Cursor) leaveSegment() {
-	if c.segment != nil {
-		c.file.Close()
-		c.release(c.segment)
-	}
-	c.segment, c.file, c.payload = nil, nil, nil
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	c.leave()
 }
 
 // passDamage moves the reader to the next whole frame, or to end, and keeps a
@@ -489,7 +518,9 @@ func (c *Cursor) passDamage(end int64, last uint64, cause error) error {
 	}
 	from := c.reader.off
 	c.reader.step()
-	f, err := c.reader.resync(c.next, end)
+	// The frame behind the damage may begin before next, when this sink had
+	// passed a part of it.
+	f, err := c.reader.resync(c.segment.firstSeq, end)
 	resume, to := f.firstSeq, c.reader.off
 	if errors.Is(err, io.EOF) {
 		resume, to = last+1, end

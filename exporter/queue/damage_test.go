@@ -57,7 +57,7 @@ func TestDamage(t *testing.T) {
 		},
 		"torn tail: last frame half written": {
 			damage: func(t *testing.T, _, segment string, at []int64) { must(t, os.Truncate(segment, at[6]-9)) },
-			want:   numbered(1, 5),
+			want:   numbered(1, 5), quarantine: true,
 		},
 		"torn tail: last header half written": {
 			damage: func(t *testing.T, _, segment string, at []int64) { must(t, os.Truncate(segment, at[5]+10)) },

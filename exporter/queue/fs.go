@@ -112,11 +112,11 @@ func (osFS) Create(name string) (File, error) {
 	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-// Open falls back to reading on a read-only file system: what is there can still
-// be delivered.
+// Open falls back to reading where writing is not allowed: what is there can still
+// be delivered, or looked at.
 func (osFS) Open(name string) (File, error) {
 	f, err := openOS(name, os.O_RDWR)
-	if errors.Is(err, unix.EROFS) {
+	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) {
 		return openOS(name, os.O_RDONLY)
 	}
 	return f, err

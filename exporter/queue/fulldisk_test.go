@@ -135,6 +135,10 @@ func TestTailOnANearlyFullDisk(t *testing.T) {
 	q := open(t, opts)
 	store(t, q, chunk(`{"n":1}`))
 	store(t, q, chunk(strings.Repeat("x", 1<<20)))
+	eventually(t, "the first segment gives back what it does not use", func() bool {
+		info, err := os.Stat(segmentFiles(t, opts.Directory)[0])
+		return err == nil && info.Size() < minSegmentBytes
+	})
 	killed(t, q)
 	withoutSpares(t, opts.Directory)
 	full := ballast(t, dir)

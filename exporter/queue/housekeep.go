@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"syscall"
 	"time"
 )
 
@@ -37,6 +36,7 @@ type housekeeper struct {
 	doomed  []*segment         // no longer part of the queue, to be removed
 	passed  []*segment         // doomed once the cursors and a checkpoint are durable
 	spares  []string           // to be used again once their names are durable
+	held    []*segment         // removed while a cursor still has the file open
 	reserve bool               // the reserve file is there
 	err     error              // of the last round, nil when it did everything
 }
@@ -86,12 +86,15 @@ func (q *Queue) tidy() {
 	h := &q.housekeeper
 	before := h.err
 	h.err = q.tidyRound()
-	if errors.Is(h.err, syscall.ENOSPC) && q.releaseReserve() {
+	if isFullDisk(h.err) && q.releaseReserve() {
 		h.err = q.tidyRound()
 	}
 	for h.err == nil && q.giveWay() {
 		h.err = q.tidyRound()
 	}
+	q.mu.Lock()
+	q.space.stuck = h.err != nil
+	q.mu.Unlock()
 	q.trim()
 	if h.err == nil {
 		q.keepReserve()
@@ -164,6 +167,7 @@ func (q *Queue) removeDone() error {
 	if h.written != nil && h.covered > 0 {
 		h.doomed, h.passed = append(h.doomed, h.passed...), nil
 	}
+	defer q.countLeaving()
 	if len(h.doomed) == 0 && len(h.spares) == 0 {
 		return nil
 	}
@@ -179,8 +183,27 @@ func (q *Queue) removeDone() error {
 	q.supply.add(h.spares)
 	h.spares = nil
 	wake(q.prepare)
-	q.room.broadcast()
 	return nil
+}
+
+// countLeaving adds up the files that are no longer part of the queue and still
+// take space, and lets in who waited for room.
+func (q *Queue) countLeaving() {
+	h := &q.housekeeper
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	h.held = slices.DeleteFunc(h.held, func(s *segment) bool { return s.readers == 0 })
+	before := q.space.leaving
+	q.space.leaving = int64(len(h.spares)) * q.opts.SegmentBytes
+	for _, s := range slices.Concat(h.doomed, h.held) {
+		q.space.leaving += s.size.Load()
+	}
+	if q.space.turnedAway > 0 && !q.isFull() {
+		q.space.turnedAway = 0
+		q.room.broadcast()
+	} else if q.space.leaving < before {
+		q.room.broadcast() // a commit may be waiting for the disk
+	}
 }
 
 // takeDone takes out of the queue what may go.
@@ -200,7 +223,6 @@ func (q *Queue) takeDone() (done []*segment) {
 		}
 	}
 	stay := q.retained(done)
-	q.retaining = len(stay)
 	done = slices.DeleteFunc(done, func(s *segment) bool { return stay[s] })
 	var rest []*segment
 	for _, s := range kept {
@@ -211,8 +233,13 @@ func (q *Queue) takeDone() (done []*segment) {
 	if len(done) > 0 {
 		q.segments.Store(&rest)
 	}
-	if !q.isFull() {
-		q.turnedAway = 0
+	for _, s := range done {
+		q.space.leaving += s.size.Load()
+	}
+	for _, c := range q.cursors {
+		if !c.reading {
+			c.leaveIfGone()
+		}
 	}
 	q.mu.Unlock()
 	if len(done) > 0 {
@@ -232,7 +259,11 @@ func (q *Queue) letGo(s *segment) error {
 		return q.setAside(s.String(), errDamaged)
 	}
 	q.mu.Lock()
-	useAgain := !s.failed && s.readers == 0 && s.size.Load() == q.opts.SegmentBytes
+	useAgain := !s.failed && s.readers == 0 && s.size.Load() == q.opts.SegmentBytes &&
+		q.available() >= q.supply.ready.Load()+int64(len(h.spares)) // its own room is still taken
+	if s.readers > 0 {
+		h.held = append(h.held, s)
+	}
 	q.mu.Unlock()
 	if useAgain {
 		spare, ok, err := q.supply.keep(s.String(), len(h.spares))

@@ -21,8 +21,8 @@ type Options struct {
 	// record that is larger than a segment can exceed it, and so can a segment
 	// that takes the place of one which has failed.
 	MaxBytes int64
-	// SegmentBytes is the size of a segment's file; 0 picks one that suits
-	// MaxBytes and the file system.
+	// SegmentBytes is the size of a segment's file, at most an eighth of
+	// MaxBytes; 0 picks one that suits MaxBytes and the file system.
 	SegmentBytes int64
 	// WhenFull is what Append does at MaxBytes; the zero value blocks.
 	WhenFull WhenFull
@@ -103,17 +103,8 @@ type Queue struct {
 	parked map[string]Account
 	closed bool // guarded by mu
 
-	// What is left of the active segment once the commit under way is in it, and
-	// whether that still has to begin one; guarded by mu.
-	left    int64
-	claimed int64
-	// turnedAway is the size of the chunk that found no room, 0 when there is
-	// room; guarded by mu.
-	turnedAway int
-	gaveWay    bool      // a segment did since the last failed write; guarded by mu
-	retaining  int       // segments that only Retain keeps; guarded by mu
-	lastDrop   time.Time // guarded by mu
-	tornTails  int       // cut by Open
+	space     space // guarded by mu
+	tornTails int   // cut by Open
 
 	work  chan struct{} // holds a token when pending is not empty
 	room  signal        // broadcast when Append may find room again
@@ -187,7 +178,7 @@ func Open(opts Options) (*Queue, error) {
 		return nil, err
 	}
 	q.lock = lock
-	err = q.measure()
+	err = q.fitToDisk()
 	if err == nil {
 		err = q.recover()
 	}
@@ -204,14 +195,17 @@ func Open(opts Options) (*Queue, error) {
 	return q, nil
 }
 
-// measure decides what depends on the file system.
-func (q *Queue) measure() error {
+// fitToDisk decides what depends on the file system.
+func (q *Queue) fitToDisk() error {
 	total, _, err := q.opts.FS.Space(q.opts.Directory)
 	if err != nil {
 		return fmt.Errorf("size of the file system: %w", err)
 	}
 	if q.opts.SegmentBytes == 0 {
 		q.opts.SegmentBytes = segmentSize(q.opts.MaxBytes, total)
+	}
+	if q.opts.MaxBytes > 0 {
+		q.opts.SegmentBytes = max(1, min(q.opts.SegmentBytes, q.opts.MaxBytes/leastSegments))
 	}
 	q.supply = &supply{fsys: q.opts.FS, dir: q.opts.Directory, size: q.opts.SegmentBytes, minFree: q.opts.minFreeOf}
 	return nil
@@ -286,8 +280,8 @@ func (q *Queue) Stats() Stats {
 	for name, t := range q.state.Sources {
 		s.Sources[name] = t.clone()
 	}
-	s.Full = !q.hasRoom(max(q.turnedAway, 1))
-	s.LastDrop, s.TornTails = q.lastDrop, q.tornTails
+	s.Full = !q.hasRoom(max(q.space.turnedAway, 1))
+	s.LastDrop, s.TornTails = q.space.lastDrop, q.tornTails
 	s.LastSeq = q.durable.Load()
 	s.FirstSeq = q.firstKept()
 	return s

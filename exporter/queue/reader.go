@@ -195,14 +195,17 @@ func (r *frameReader) step() {
 	}
 }
 
-// isTorn reports whether the bytes at the reader's offset, which are no whole frame,
-// begin like one of its own epoch.
-func (r *frameReader) isTorn(limit int64) bool {
+// claimedSize is the size of the frame at the reader's offset by what its header
+// says, whether that is whole or not; 0 when there is none of the reader's epoch.
+func (r *frameReader) claimedSize(limit int64) int64 {
 	if r.off >= limit || r.fill(frameFixed, limit) != nil {
-		return false
+		return 0
 	}
 	b := r.buf[r.pos:]
-	return le.Uint32(b[atMagic:]) == frameMagic && le.Uint64(b[atEpoch:]) == r.epoch
+	if le.Uint32(b[atMagic:]) != frameMagic || le.Uint64(b[atEpoch:]) != r.epoch {
+		return 0
+	}
+	return int64(le.Uint16(b[atHeaderLen:])) + int64(align(min(int(le.Uint32(b[atPayloadLen:])), MaxPayload)))
 }
 
 // wholeFrame is peek that also insists on an unharmed payload and a seq not

@@ -5,9 +5,8 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"math"
 	"slices"
-	"strings"
+	"time"
 
 	"github.com/google/uuid"
 )
@@ -18,8 +17,9 @@ type recovery struct {
 	q          *Queue
 	segments   []*foundSegment
 	spares     []string
-	begun      []string // files of segments that were being begun
-	number     int      // the highest in a name of either
+	begun      []string    // files of segments that were being begun
+	number     int         // the highest in a name of either
+	cursors    *cursorFile // nil when there is none
 	accounts   map[string]Account
 	checkpoint checkpoint
 	hasCheck   bool // checkpoint is valid
@@ -41,7 +41,7 @@ type foundSegment struct {
 // recover fills in what q is made of. The order matters: identity first, then
 // what the log adds up to, then the places in it.
 func (q *Queue) recover() error {
-	r := &recovery{q: q}
+	r := &recovery{q: q, accounts: map[string]Account{}}
 	for _, step := range []func() error{
 		r.readCursors, r.readCheckpoint, r.listFiles, r.identify, r.inspectSpares, r.linkSegments, r.foldLog, r.findUncopied,
 	} {
@@ -53,6 +53,9 @@ func (q *Queue) recover() error {
 	q.housekeeper.passed = passed
 	for _, s := range segments {
 		s.sealed = true
+		if s.newest.Load() == 0 {
+			s.newest.Store(time.Now().UnixNano()) // not known: a little too long is right
+		}
 	}
 	if n := len(r.segments); n > 0 {
 		last := r.segments[n-1].segment
@@ -104,21 +107,15 @@ func (r *recovery) readCursors() error {
 	file, accounts, err := openCursorFile(q.opts.FS, q.opts.Directory)
 	switch {
 	case errors.Is(err, errCursors):
-		err = q.setAside(cursorsFile, err)
+		return q.setAside(cursorsFile, err)
 	case notExist(err):
-		err = nil
-	case err == nil:
-		q.housekeeper.cursors = file
-		q.id = file.queue
+		return nil
+	case err != nil:
+		return err
 	}
-	r.accounts = maps.Clone(accounts)
-	if r.accounts == nil {
-		r.accounts = map[string]Account{}
-	}
-	for _, a := range r.accounts {
-		r.knownDurable = max(r.knownDurable, a.Next)
-	}
-	return err
+	r.cursors, r.accounts = file, maps.Clone(accounts)
+	q.housekeeper.cursors = file
+	return nil
 }
 
 // readCheckpoint reads the positions file. Without it the whole log is read.
@@ -149,10 +146,7 @@ func (r *recovery) listFiles() error {
 // another queue is set aside.
 func (r *recovery) identify() error {
 	q := r.q
-	if q.id == uuid.Nil && r.hasCheck {
-		q.id = r.checkpoint.Queue
-	}
-	kept := r.segments[:0]
+	var ids []uuid.UUID
 	for _, s := range r.segments {
 		err := r.inspect(s)
 		switch {
@@ -162,10 +156,79 @@ func (r *recovery) identify() error {
 			q.opts.Log.Warn("segment header damaged: its frames are read all the same", "segment", s.String(), "error", err)
 		case err != nil:
 			return fmt.Errorf("segment %s: %w", s, err)
-		case q.id == uuid.Nil:
-			q.id = s.header.queue
-		case s.header.queue != q.id:
-			if err := q.setAside(s.String(), fmt.Errorf("it belongs to queue %s", s.header.queue)); err != nil {
+		default:
+			ids = append(ids, s.header.queue)
+		}
+	}
+	if r.hasCheck {
+		ids = append(ids, r.checkpoint.Queue)
+	}
+	if r.cursors != nil {
+		ids = append(ids, r.cursors.queue)
+	}
+	q.id = ownerOf(ids)
+	if q.id == uuid.Nil {
+		q.id = uuid.New()
+	}
+	return errors.Join(r.adoptCursors(), r.adoptCheckpoint(), r.adoptSegments())
+}
+
+// ownerOf returns the queue that most of a directory's files belong to, the first
+// of several; the segments come first. So one file of another queue never makes
+// this one give up its records.
+func ownerOf(ids []uuid.UUID) (owner uuid.UUID) {
+	votes := map[uuid.UUID]int{}
+	for _, id := range ids {
+		votes[id]++
+	}
+	for _, id := range ids {
+		if votes[id] > votes[owner] {
+			owner = id
+		}
+	}
+	return owner
+}
+
+// errOtherQueue says that a file is whole and belongs to a queue that is not this
+// one.
+var errOtherQueue = errors.New("it belongs to queue")
+
+func (r *recovery) adoptCursors() error {
+	q := r.q
+	if r.cursors != nil && r.cursors.queue != q.id {
+		q.housekeeper.close()
+		q.housekeeper.cursors, r.accounts = nil, map[string]Account{}
+		return q.setAside(cursorsFile, fmt.Errorf("%w %s", errOtherQueue, r.cursors.queue))
+	}
+	for _, a := range r.accounts {
+		r.knownDurable = max(r.knownDurable, a.Next, a.ReplayTo)
+	}
+	return nil
+}
+
+func (r *recovery) adoptCheckpoint() error {
+	q := r.q
+	q.housekeeper.base = checkpoint{Queue: q.id, NextSeq: 1, state: newState()}
+	if !r.hasCheck {
+		return nil
+	}
+	if r.checkpoint.Queue != q.id {
+		r.hasCheck = false
+		return q.setAside(positionsFile, fmt.Errorf("%w %s", errOtherQueue, r.checkpoint.Queue))
+	}
+	r.knownDurable = max(r.knownDurable, r.checkpoint.NextSeq)
+	q.committer.epoch = max(q.committer.epoch, r.checkpoint.Epoch)
+	q.housekeeper.base = r.checkpoint
+	q.housekeeper.base.state = r.checkpoint.clone()
+	return nil
+}
+
+func (r *recovery) adoptSegments() error {
+	q := r.q
+	var kept []*foundSegment
+	for _, s := range r.segments {
+		if s.header.queue != uuid.Nil && s.header.queue != q.id {
+			if err := q.setAside(s.String(), fmt.Errorf("%w %s", errOtherQueue, s.header.queue)); err != nil {
 				return err
 			}
 			continue
@@ -174,21 +237,6 @@ func (r *recovery) identify() error {
 		q.committer.epoch = max(q.committer.epoch, s.epoch)
 	}
 	r.segments = kept
-	if q.id == uuid.Nil {
-		q.id = uuid.New()
-	}
-	q.housekeeper.base = checkpoint{Queue: q.id, NextSeq: 1, state: newState()}
-	if !r.hasCheck {
-		return nil
-	}
-	if r.checkpoint.Queue != q.id {
-		r.hasCheck = false
-		return q.setAside(positionsFile, fmt.Errorf("it belongs to queue %s", r.checkpoint.Queue))
-	}
-	r.knownDurable = max(r.knownDurable, r.checkpoint.NextSeq)
-	q.committer.epoch = max(q.committer.epoch, r.checkpoint.Epoch)
-	q.housekeeper.base = r.checkpoint
-	q.housekeeper.base.state = r.checkpoint.clone()
 	return nil
 }
 
@@ -274,266 +322,36 @@ func (r *recovery) linkSegments() error {
 }
 
 // findEnd finds the end of a segment whose successor is missing or does not name
-// it: behind the last frame there may be old content of the file.
+// it: behind the last frame there may be old content of the file. Where records are
+// missing the end is beyond it, so that whoever reads that far keeps a copy.
 func (r *recovery) findEnd(s *foundSegment) error {
 	file, err := r.q.opts.FS.Open(r.q.path(s.String()))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
+	size := s.size.Load()
+	end, next := int64(segmentHeaderSize), s.firstSeq
 	var reader frameReader
 	reader.open(file, s.epoch)
-	end := reader.off
 	for {
-		f, err := reader.resync(s.firstSeq, s.size.Load())
+		f, err := reader.resync(s.firstSeq, size)
 		if errors.Is(err, io.EOF) {
-			s.end.Store(end)
-			return nil
+			break
 		}
 		if err != nil {
 			return err
 		}
 		reader.skip(&f)
-		end = reader.off
+		end, next = reader.off, f.end()
 	}
-}
-
-// foldLog adds the frames since the checkpoint to its state, and finds the end
-// of the log.
-func (r *recovery) foldLog() error {
-	q := r.q
-	q.state = newState()
-	var next uint64 = 1
-	if r.hasCheck {
-		q.state, next = r.checkpoint.state, r.checkpoint.NextSeq
-	} else if len(r.segments) > 0 {
-		next = r.segments[0].firstSeq
-	} else {
-		next = max(next, r.oldestCursor()) // what was before is done with
-	}
-	for i, s := range r.segments {
-		last := i == len(r.segments)-1
-		if !last && r.isCounted(s, s.end.Load()) {
-			continue
+	if next < s.until.Load() {
+		reader.seek(end)
+		if claimed := reader.claimedSize(size); claimed > 0 {
+			size = min(size, end+claimed)
 		}
-		if !r.isCounted(s, segmentHeaderSize) {
-			q.reportLost(SeqRange{From: next, To: s.firstSeq})
-		}
-		end, err := r.foldSegment(s, last)
-		if err != nil {
-			return fmt.Errorf("segment %s: %w", s, err)
-		}
-		next = max(next, end)
+		end = size
 	}
-	if len(q.pending.frames) == 0 {
-		// What was durable once has had its seq, which must not be given out
-		// again, whatever has become of the log.
-		q.reportLost(SeqRange{From: next, To: r.knownDurable})
-		next = max(next, r.knownDurable)
-	}
-	q.durable.Store(next - 1)
-	if n := len(r.segments); n > 0 {
-		// Nothing is ever added to the segments found, so that all of them can go
-		// as soon as they are delivered.
-		q.checkpointUpTo(r.segments[n-1].segment)
-	}
+	s.end.Store(end)
 	return nil
-}
-
-// oldestCursor is the first seq that a sink still waits for, 0 without any sink.
-func (r *recovery) oldestCursor() (oldest uint64) {
-	for _, a := range r.accounts {
-		if oldest == 0 || a.Next < oldest {
-			oldest = a.Next
-		}
-	}
-	return oldest
-}
-
-// findUncopied marks the segments that have lost records of which quarantine has
-// no copy: a process before could not make one, and the segment must go there.
-func (r *recovery) findUncopied() error {
-	q := r.q
-	if len(q.state.Lost) == 0 {
-		return nil
-	}
-	copies, err := q.opts.FS.List(q.path(quarantineDir))
-	if err != nil && !notExist(err) {
-		return fmt.Errorf("list %s: %w", quarantineDir, err)
-	}
-	for _, s := range r.segments {
-		lost := slices.ContainsFunc(q.state.Lost, func(l SeqRange) bool {
-			return l.From < s.until.Load() && l.To > s.firstSeq
-		})
-		copied := slices.ContainsFunc(copies, func(name string) bool { return strings.HasPrefix(name, s.String()+".") })
-		s.unreadable.Store(s.unreadable.Load() || lost && !copied)
-	}
-	return nil
-}
-
-// isCounted reports whether the checkpoint holds what s adds up to until off.
-func (r *recovery) isCounted(s *foundSegment, off int64) bool {
-	c := r.checkpoint
-	return r.hasCheck && (s.epoch < c.Epoch || s.epoch == c.Epoch && off <= c.End)
-}
-
-// foldSegment adds the frames of s to the state, unless the checkpoint has them,
-// and returns the seq after its last durable record.
-//
-// The end of the last segment may hold frames that are whole and yet were never
-// synced, and a sync now could say yes although one before the crash has failed
-// and dropped them. So those go to the committer as if they had just arrived,
-// and are written again elsewhere.
-func (r *recovery) foldSegment(s *foundSegment, last bool) (uint64, error) {
-	q := r.q
-	file, err := q.opts.FS.Open(q.path(s.String()))
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	known := extent{end: s.end.Load(), proven: math.MaxInt64}
-	if last {
-		if known, err = r.findExtent(s, file); err != nil {
-			return 0, err
-		}
-		s.end.Store(segmentHeaderSize)
-	}
-	var reader frameReader
-	reader.open(file, s.epoch)
-	next := s.firstSeq
-	for {
-		at := reader.off
-		f, err := reader.resync(next, known.end)
-		if errors.Is(err, io.EOF) || (err == nil && !s.exact && f.firstSeq >= s.until.Load()) {
-			return next, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		if reader.off > at {
-			q.quarantine(s.segment, file, at, reader.off, errHeader)
-		}
-		if len(q.pending.frames) == 0 {
-			// In the tail the gap is the same, seen from its other side.
-			q.reportLost(SeqRange{From: next, To: f.firstSeq})
-			next = f.firstSeq
-		}
-		counted := r.isCounted(s, reader.off+int64(f.size()))
-		if len(q.pending.frames) > 0 || !(counted || known.proves(reader.off, &f)) {
-			r.rewrite(reader.bytes(f.size()))
-			reader.skip(&f)
-			continue
-		}
-		if !counted {
-			q.state.add(&f)
-		}
-		next = f.end()
-		reader.skip(&f)
-		if last {
-			s.end.Store(reader.off)
-		}
-	}
-}
-
-// rewrite gives a frame to the committer, as part of its first commit.
-func (r *recovery) rewrite(b []byte) {
-	p := r.q.pending
-	p.frames = append(p.frames, pendingFrame{at: len(p.buf)})
-	p.buf = append(p.buf, b...)
-}
-
-// extent is how far the frames of the last segment can be trusted.
-type extent struct {
-	end int64 // offset after the last frame that counts
-	// proven is the offset up to which a later frame says that it was synced.
-	proven int64
-	// commit is the offset at which the last commit begins that is known to have
-	// been durable, because a record of it was; -1 when none is.
-	commit int64
-}
-
-// proves reports whether the frame at off was synced for certain.
-func (x extent) proves(off int64, f *frame) bool {
-	return off < x.proven || f.durable <= x.commit
-}
-
-// findExtent looks at the last segment from its beginning.
-//
-// A hole is a torn tail when no frame behind it was written after it was synced:
-// nobody was told about it or about what follows, and a power cut may keep the
-// blocks of one commit in any order. Then everything from the hole on is cut.
-// Otherwise it is damage to acknowledged records, and what follows is kept.
-//
-// There is always a hole at the end: what the file held before this epoch.
-func (r *recovery) findExtent(s *foundSegment, file File) (extent, error) {
-	x := extent{proven: segmentHeaderSize, commit: -1}
-	size := s.size.Load()
-	var reader frameReader
-	reader.open(file, s.epoch)
-	next := s.firstSeq
-	for {
-		hole := reader.off
-		torn := reader.isTorn(size)
-		f, err := reader.resync(next, size)
-		atEnd := errors.Is(err, io.EOF)
-		if err != nil && !atEnd {
-			return extent{}, err
-		}
-		if atEnd || (reader.off > hole && !r.provesDurable(reader, next, hole, size)) {
-			x.end = hole
-			if torn || !atEnd {
-				r.cutTail(s, file, hole, !atEnd)
-			}
-			break
-		}
-		x.proven = max(x.proven, f.durable)
-		if r.wasDurable(&f) {
-			x.commit = max(x.commit, f.durable)
-		}
-		next = f.end()
-		reader.skip(&f)
-	}
-	return x, nil
-}
-
-// wasDurable reports whether a record of f is known to have been durable, and
-// with it the whole commit that f was written in.
-func (r *recovery) wasDurable(f *frame) bool {
-	return f.count > 0 && f.firstSeq < r.knownDurable
-}
-
-// provesDurable reports whether a frame from reader on shows that what is at
-// offset hole was durable. It works on a copy of the reader.
-func (r *recovery) provesDurable(reader frameReader, next uint64, hole, size int64) bool {
-	reader.buf = nil
-	reader.seek(reader.off)
-	for {
-		f, err := reader.resync(next, size)
-		if err != nil {
-			return false
-		}
-		if f.durable > hole || r.wasDurable(&f) {
-			return true
-		}
-		reader.skip(&f)
-	}
-}
-
-// cutTail drops what a crash left unfinished. Bytes that look like frames are
-// kept in quarantine, although nobody was told that they were safe.
-func (r *recovery) cutTail(s *foundSegment, file File, from int64, hasFrames bool) {
-	q := r.q
-	if hasFrames {
-		q.quarantine(s.segment, file, from, s.size.Load(), errShort)
-	}
-	q.tornTails++
-	q.opts.Log.Info("torn tail cut: a crash interrupted a write that nobody was told about", "segment", s.String(), "from", from)
-	// Cosmetic: what is beyond the end is never read, this only keeps the next
-	// Open from finding it again. So a read-only disk does not matter.
-	err := errors.Join(file.Truncate(from), file.Sync())
-	if err != nil {
-		q.opts.Log.Warn("torn tail stays in the file", "segment", s.String(), "error", err)
-		return
-	}
-	s.size.Store(from)
 }

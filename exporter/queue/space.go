@@ -2,6 +2,7 @@ package queue
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"syscall"
 	"time"
@@ -13,13 +14,36 @@ const (
 	// segmentsPerQueue keeps a small queue, or one on a small volume, from being
 	// two segments: space comes back one segment at a time.
 	segmentsPerQueue = 16
+	// leastSegments is what a queue needs to be more than the segment in use and
+	// those that are kept for counts.
+	leastSegments = 8
 	// keptForCounts is how many segments a full queue keeps from records: frames
 	// that only count are taken always, and go through two segments in turn.
-	keptForCounts = 1
+	keptForCounts = 2
 	// segmentsAhead is how many segments may be begun before retained records are
 	// asked to go.
 	segmentsAhead = keptForCounts + 2
 )
+
+// space is what the queue knows of its room beside the files that Queue.segments
+// and supply have. Guarded by Queue.mu.
+type space struct {
+	// left is what is left of the active segment once the commit under way is in
+	// it, and claimed is 1 when that has yet to begin one.
+	left    int64
+	claimed int64
+	// beginning is the size of the segment that has no name yet, and leaving that
+	// of files which are no longer part of the queue and still take space.
+	beginning int64
+	leaving   int64
+	// turnedAway is the size of the chunk that found no room, 0 when there is
+	// room.
+	turnedAway int
+	gaveWay    bool // a segment did since the last failed write
+	closeLast  bool // the committer is asked to close the active segment
+	stuck      bool // the housekeeper could not do its work last time
+	lastDrop   time.Time
+}
 
 // segmentSize is what suits a queue of maxBytes, 0 for no bound, on a file system
 // of total bytes.
@@ -51,35 +75,32 @@ func (o *Options) minFreeOf(total int64) int64 {
 // Files have one size and are made before they are filled, so what counts is how
 // many more may be begun, not how many bytes may be written.
 func (q *Queue) hasRoom(size int) bool {
-	if q.opts.MaxBytes == 0 || q.left >= int64(len(q.pending.buf)+size) {
+	if q.opts.MaxBytes == 0 || q.isEmpty() {
 		return true
 	}
-	return q.available() > keptForCounts || q.isIdle()
+	need := int64(keptForCounts)
+	if q.space.left < int64(len(q.pending.buf)+size) {
+		need++
+	}
+	return q.available() >= need
 }
 
-// isIdle reports whether no sink waits for anything, so that no segment will make
-// room. Callers hold mu.
-func (q *Queue) isIdle() bool {
-	if q.claimed > 0 || len(q.pending.buf) > 0 {
-		return false
-	}
-	accounts := q.accounts()
-	for _, a := range accounts {
-		if a.Next <= q.durable.Load() {
-			return false
-		}
-	}
-	return len(accounts) > 0 || len(*q.segments.Load()) == 0
+// isEmpty reports whether there is no segment, now or soon. Callers hold mu.
+func (q *Queue) isEmpty() bool {
+	return len(*q.segments.Load()) == 0 && q.space.claimed+q.space.beginning+q.space.leaving == 0 && len(q.pending.buf) == 0
 }
 
 // available is how many more segments may be begun. Callers hold mu.
-func (q *Queue) available() int64 {
-	ready := q.supply.ready.Load()
+func (q *Queue) available() int64 { return q.availableWith(0) }
+
+// availableWith is available when files of so many bytes will have gone. Callers
+// hold mu.
+func (q *Queue) availableWith(going int64) int64 {
 	if q.opts.MaxBytes == 0 {
-		return ready + segmentsPerQueue
+		return math.MaxInt64
 	}
-	room := q.opts.MaxBytes - q.fileBytes() - ready*q.opts.SegmentBytes
-	return ready - q.claimed + max(0, room)/q.opts.SegmentBytes
+	room := q.opts.MaxBytes - q.fileBytes() - q.space.beginning - q.space.leaving + going
+	return max(0, room)/q.opts.SegmentBytes - q.space.claimed
 }
 
 // canGrow reports whether another file may be made.
@@ -111,11 +132,33 @@ func (q *Queue) bytes() int64 {
 
 // isFull reports whether a chunk was turned away that there is still no room for.
 // Callers hold mu.
-func (q *Queue) isFull() bool { return q.turnedAway > 0 && !q.hasRoom(q.turnedAway) }
+func (q *Queue) isFull() bool { return q.space.turnedAway > 0 && !q.hasRoom(q.space.turnedAway) }
+
+// isMakingRoom reports whether there will be room as soon as the housekeeper has
+// done its work, which no sink can hold up. Callers hold mu.
+func (q *Queue) isMakingRoom() bool {
+	if q.space.stuck {
+		return false
+	}
+	accounts := q.accounts()
+	going := q.space.leaving
+	for _, s := range *q.segments.Load() {
+		if q.isPassed(s, accounts) {
+			going += s.size.Load()
+		}
+	}
+	return q.availableWith(going) > keptForCounts
+}
+
+// isFullDisk reports whether err says that the disk, or what this user may have of
+// it, is used up.
+func isFullDisk(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT)
+}
 
 // needsRoom reports whether new records wait for segments to go. Callers hold mu.
 func (q *Queue) needsRoom() bool {
-	return q.isFull() || errors.Is(q.health.Err, syscall.ENOSPC)
+	return q.isFull() || isFullDisk(q.health.Err)
 }
 
 // giveWay lets go of the oldest segment for the sake of new records: one that is
@@ -126,17 +169,32 @@ func (q *Queue) needsRoom() bool {
 func (q *Queue) giveWay() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.needsRoom() || q.health.Err != nil && q.gaveWay {
+	if !q.needsRoom() || q.health.Err != nil && q.space.gaveWay {
 		return false
 	}
 	s := q.leastWanted()
 	if s == nil {
+		q.closeForRoom()
 		return false
 	}
-	q.gaveWay = true
+	q.space.gaveWay = true
 	s.released = true
 	q.drop(s)
 	return true
+}
+
+// closeForRoom has the committer close the active segment where that lets it go.
+// Callers hold mu.
+func (q *Queue) closeForRoom() {
+	kept := *q.segments.Load()
+	if len(kept) == 0 || kept[len(kept)-1].sealed {
+		return
+	}
+	last := kept[len(kept)-1]
+	if q.opts.WhenFull == DropOldest && len(kept) == 1 || q.isPassed(last, q.accounts()) && q.isMakingRoom() {
+		q.space.closeLast = true
+		wake(q.work)
+	}
 }
 
 // leastWanted is the segment to give way, nil when none may. Callers hold mu.
@@ -162,11 +220,11 @@ func (q *Queue) drop(s *segment) {
 	if q.isDone(s, q.accounts()) {
 		return
 	}
-	if q.lastDrop.IsZero() || time.Since(q.lastDrop) > dropEpisode {
+	if q.space.lastDrop.IsZero() || time.Since(q.space.lastDrop) > dropEpisode {
 		q.opts.Log.Warn("queue is full: its oldest records are dropped for new ones, although sinks still wait for them",
 			"firstSeq", s.firstSeq, "lastSeq", until-1)
 	}
-	q.lastDrop = time.Now()
+	q.space.lastDrop = time.Now()
 	for name, a := range q.parked {
 		q.dropUntil(&a, until)
 		q.parked[name] = a
@@ -204,9 +262,11 @@ func (q *Queue) untilOf(s *segment) uint64 {
 // isDone reports whether nothing in s is needed any more: every account has passed
 // it, or it has no records. Callers hold mu.
 func (q *Queue) isDone(s *segment, accounts map[string]Account) bool {
-	if !s.sealed {
-		return false
-	}
+	return s.sealed && q.isPassed(s, accounts)
+}
+
+// isPassed is isDone for a segment that is still written to, too. Callers hold mu.
+func (q *Queue) isPassed(s *segment, accounts map[string]Account) bool {
 	until := q.untilOf(s)
 	if until == s.firstSeq {
 		return true
@@ -241,11 +301,9 @@ func (q *Queue) retained(done []*segment) map[*segment]bool {
 		}
 		stay[s] = true
 	}
-	room := q.available() + int64(len(done)-len(stay))
 	for _, s := range done {
-		if stay[s] && room < segmentsAhead {
+		if stay[s] && q.available() < segmentsAhead-int64(len(done)-len(stay)) {
 			delete(stay, s)
-			room++
 		}
 	}
 	return stay

@@ -50,6 +50,7 @@ type supply struct {
 	next   *newFile // nil while none is ready
 	spares []string // whose names are durable
 	number int      // of the last name given
+	short  bool     // a commit larger than a segment finds no space
 	// ready counts next and spares, for those who must not wait for mu.
 	ready atomic.Int64
 }
@@ -71,15 +72,42 @@ func (s *supply) take(need int64) (*newFile, error) {
 	if err := s.makeReady(); err != nil {
 		return nil, err
 	}
-	f := s.next
-	if need > f.size {
-		if err := allocate(f, need); err != nil {
-			return nil, err
-		}
-		f.size = need
+	if err := s.enlarge(s.next, need); err != nil {
+		return nil, err
 	}
+	f := s.next
 	s.next = nil
 	return f, nil
+}
+
+// enlarge makes f large enough for a commit that does not fit into a segment. On a
+// full disk the spares give up their space for it.
+func (s *supply) enlarge(f *newFile, need int64) error {
+	s.short = need > f.size
+	if !s.short {
+		return nil
+	}
+	err := s.reserve(f, need)
+	if isFullDisk(err) && len(s.spares) > 0 {
+		for _, spare := range s.spares {
+			err = errors.Join(err, s.fsys.Remove(s.path(spare)))
+		}
+		s.spares = nil
+		err = s.reserve(f, need)
+	}
+	if err != nil {
+		return err
+	}
+	f.size, s.short = need, false
+	return nil
+}
+
+// reserve makes f size bytes long, if the file system has as much to give.
+func (s *supply) reserve(f *newFile, size int64) error {
+	if err := s.checkSpace(size - f.size); err != nil {
+		return err
+	}
+	return allocate(f, size)
 }
 
 // prewrite goes on with the file that comes next; done says that nothing is left
@@ -149,7 +177,7 @@ func (s *supply) reuse(spare string) (*newFile, error) {
 // create makes a file of full size. Where the file system cannot promise that,
 // it grows as it is written.
 func (s *supply) create() (*newFile, error) {
-	if err := s.checkSpace(); err != nil {
+	if err := s.checkSpace(s.size); err != nil {
 		return nil, err
 	}
 	name := s.newName()
@@ -172,15 +200,15 @@ func allocate(f *newFile, size int64) error {
 	return nil
 }
 
-// checkSpace fails when a new file would take what must stay free.
-func (s *supply) checkSpace() error {
+// checkSpace fails when size bytes more would take what must stay free.
+func (s *supply) checkSpace(size int64) error {
 	total, free, err := s.fsys.Space(s.dir)
 	if err != nil {
 		return fmt.Errorf("space of %s: %w", s.dir, err)
 	}
-	if minFree := s.minFree(total); minFree > 0 && free-s.size < minFree {
+	if minFree := s.minFree(total); minFree > 0 && free-size < minFree {
 		return fmt.Errorf("the next segment takes %d of the %d bytes free on the file system of %s, of which minFreeBytes keeps %d: %w",
-			s.size, free, s.dir, minFree, unix.ENOSPC)
+			size, free, s.dir, minFree, unix.ENOSPC)
 	}
 	return nil
 }
@@ -192,11 +220,12 @@ func (s *supply) newName() string {
 }
 
 // keep gives a segment that is done with the name of a spare, and returns that:
-// add it once the name is durable. ok is false when there are enough.
+// add it once the name is durable. ok is false when there are enough, or their
+// space is needed otherwise.
 func (s *supply) keep(segment string, waiting int) (spare string, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if len(s.spares)+waiting >= keepSpares {
+	if s.short || len(s.spares)+waiting >= keepSpares {
 		return "", false, nil
 	}
 	s.number++
