@@ -59,7 +59,7 @@ func execute(ctx context.Context, root *cobra.Command, w io.Writer) int {
 		fmt.Fprintln(w, err)
 		return exitUsage
 	case errors.As(err, &failed):
-		fmt.Fprintf(w, "docket %s: %v\n", cmd.Name(), err)
+		fmt.Fprintf(w, "%s: %v\n", cmd.CommandPath(), err)
 		return exitFailed
 	}
 	fmt.Fprintf(w, "docket: %v\nRun '%s --help'\n", err, cmd.CommandPath())

@@ -31,6 +31,8 @@ Try it in two terminals:
 		newConfig(),
 		newSend(),
 		newStatus(),
+		newQueue(),
+		newReplay(),
 		newVersion(),
 	)
 	return root

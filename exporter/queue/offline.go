@@ -1,0 +1,375 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+)
+
+// ErrNoQueue says that a directory holds no queue, or does not exist.
+var ErrNoQueue = errors.New("there is none")
+
+// Offline is a queue that no exporter works on, held so that none can begin to.
+// Contents, Read, Check and PlanReplay only look: they create and change no
+// file. Repair and Replay change it. For one goroutine.
+type Offline struct {
+	dir  string
+	fsys FS
+	// lock is nil where the directory has no lock file, and so nobody works on
+	// it: to look at a queue makes no file.
+	lock io.Closer
+
+	survey
+}
+
+// survey is what the names in the directory and the files other than segments
+// say. It trusts nothing that has no checksum, and what it cannot read or use
+// stands in it as an error, not as a reason to fail.
+type survey struct {
+	id        uuid.UUID
+	cursorsID uuid.UUID // that of the cursors file, Nil when it cannot be read
+	// segments are those of this queue, in order; foreign those of another.
+	segments, foreign []*storedSegment
+
+	accounts   map[string]Account // empty when cursorsErr is set
+	cursorsErr error              // of the cursors file: missing, unreadable, errCursors or errOtherQueue
+	badSlot    int                // slot of the cursors file that is damaged beside a whole one, -1 for none
+
+	checkpoint    checkpoint
+	hasCheckpoint bool
+	checkpointErr error
+
+	spares     []StoredFile
+	leftovers  []string     // begun and not finished: they mean nothing
+	strays     []string     // files that no queue makes
+	quarantine []StoredFile // what was set aside
+	sizeErrs   []fileError
+
+	// knownDurable is a seq: every record below it was durable once, because a
+	// sink has passed it or a checkpoint was made beyond it.
+	knownDurable uint64
+}
+
+type fileError struct {
+	name string
+	err  error
+}
+
+// storedSegment is a segment with what its name, its header and those of its
+// neighbours say.
+type storedSegment struct {
+	segmentName
+	size      int64
+	header    segmentHeader // zero when headerErr is set
+	headerErr error         // errSegmentHeader: its frames can be read all the same
+	openErr   error         // nothing of it can be read
+	// end is the offset up to which frames may stand. exact is set when a later
+	// segment says so; then all of it must be frames. Otherwise the frames of
+	// this epoch stop somewhere, and older content follows.
+	end   int64
+	exact bool
+	// namedEnd is that offset, which lies beyond end when the file was cut.
+	namedEnd int64
+	// until is the seq at which the next segment takes over, MaxUint64 for the
+	// last one.
+	until uint64
+}
+
+func (s *storedSegment) isLast() bool { return s.until == math.MaxUint64 }
+
+// StoredFile is a file in the queue's directory.
+type StoredFile struct {
+	Name string
+	Size int64
+}
+
+// OpenOffline takes hold of the queue in dir until Close. It fails with
+// *InUseError while an exporter works on it, and with ErrNoQueue when there is
+// none. Damage is no reason to fail. fsys may be nil for the operating system's.
+func OpenOffline(dir string, fsys FS) (*Offline, error) {
+	if fsys == nil {
+		fsys = osFS{}
+	}
+	o := &Offline{dir: dir, fsys: fsys}
+	names, err := fsys.List(dir)
+	if notExist(err) {
+		return nil, fmt.Errorf("queue %s: %w: no such directory", dir, ErrNoQueue)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("queue %s: %w", dir, err)
+	}
+	if !slices.ContainsFunc(names, isQueueFile) {
+		return nil, fmt.Errorf("queue %s: %w: the directory holds neither segments nor cursors", dir, ErrNoQueue)
+	}
+	if slices.Contains(names, lockFile) {
+		if err := o.takeLock(); err != nil {
+			return nil, err
+		}
+	}
+	if err := o.look(); err != nil {
+		return nil, errors.Join(err, o.Close())
+	}
+	return o, nil
+}
+
+// isQueueFile reports whether name is that of a file that only a queue has.
+func isQueueFile(name string) bool {
+	_, isSegment := parseSegmentName(name)
+	return isSegment || name == cursorsFile || name == positionsFile
+}
+
+// takeLock makes sure that nobody else works on the queue.
+func (o *Offline) takeLock() (err error) {
+	if o.lock == nil {
+		o.lock, err = o.fsys.Lock(o.path(lockFile))
+	}
+	return err
+}
+
+// Close lets go of the queue.
+func (o *Offline) Close() error {
+	if o.lock == nil {
+		return nil
+	}
+	err := o.lock.Close()
+	o.lock = nil
+	return err
+}
+
+// ID is the UUID of the queue, or the zero UUID when no file says it.
+func (o *Offline) ID() string { return o.id.String() }
+
+func (o *Offline) path(name ...string) string {
+	return filepath.Join(append([]string{o.dir}, name...)...)
+}
+
+// lockFile says who works on the queue.
+const lockFile = "lock"
+
+// look makes the survey.
+func (o *Offline) look() error {
+	o.survey = survey{accounts: map[string]Account{}, badSlot: -1}
+	names, err := o.fsys.List(o.dir)
+	if err != nil {
+		return fmt.Errorf("queue %s: list: %w", o.dir, err)
+	}
+	slices.Sort(names)
+	var found []*storedSegment
+	for _, name := range names {
+		if s, ok := parseSegmentName(name); ok {
+			found = append(found, &storedSegment{segmentName: s, until: math.MaxUint64})
+			continue
+		}
+		_, isSpare := parseSpareName(name)
+		switch {
+		case slices.Contains([]string{cursorsFile, positionsFile, lockFile, reserveFile}, name):
+		case isSpare:
+			o.spares = append(o.spares, o.stat(name))
+		case strings.HasSuffix(name, newSuffix):
+			o.leftovers = append(o.leftovers, name)
+		default:
+			o.strays = append(o.strays, name)
+		}
+	}
+	o.lookAtCursors()
+	o.checkpoint, o.hasCheckpoint, o.checkpointErr = readCheckpoint(o.fsys, o.dir)
+	o.lookAtSegments(found)
+	o.lookAtDurable()
+	return o.lookAtQuarantine()
+}
+
+// stat returns the size of a file; one that cannot be opened is noted.
+func (o *Offline) stat(name ...string) StoredFile {
+	file := StoredFile{Name: name[len(name)-1]}
+	f, err := o.fsys.Open(o.path(name...))
+	if err == nil {
+		defer f.Close()
+		file.Size, err = f.Size()
+	}
+	if err != nil {
+		o.sizeErrs = append(o.sizeErrs, fileError{filepath.Join(name...), err})
+	}
+	return file
+}
+
+// lookAtCursors reads both slots of the cursors file.
+func (o *Offline) lookAtCursors() {
+	content := make([]byte, 2*slotSize)
+	if o.cursorsErr = o.readStart(cursorsFile, content); o.cursorsErr != nil {
+		return
+	}
+	var newest uint64
+	var whole [2]bool
+	for i := range whole {
+		id, generation, accounts, ok := decodeSlot(slotOf(content, i))
+		if whole[i] = ok; ok && generation > newest {
+			o.cursorsID, newest, o.accounts = id, generation, accounts
+		}
+	}
+	for i := range whole {
+		if !whole[i] && !isZero(slotOf(content, i)) { // one that was never written is zero
+			o.badSlot = i
+		}
+	}
+	if !whole[0] && !whole[1] {
+		o.cursorsErr, o.badSlot = errCursors, -1
+	}
+}
+
+// readStart reads the first bytes of a file into b, or as many as there are.
+func (o *Offline) readStart(name string, b []byte) error {
+	f, err := o.fsys.Open(o.path(name))
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := readFull(f, b, 0); err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	return nil
+}
+
+func slotOf(content []byte, i int) []byte { return content[i*slotSize : (i+1)*slotSize] }
+
+func isZero(b []byte) bool {
+	return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 })
+}
+
+// lookAtSegments finds out whose the segments are and where each ends, as
+// recovery does.
+func (o *Offline) lookAtSegments(found []*storedSegment) {
+	slices.SortFunc(found, func(a, b *storedSegment) int { return a.compare(b.segmentName) })
+	var ids []uuid.UUID
+	for _, s := range found {
+		o.readHeader(s)
+		if s.isNamed() {
+			ids = append(ids, s.header.queue)
+		}
+	}
+	if o.hasCheckpoint {
+		ids = append(ids, o.checkpoint.Queue)
+	}
+	if o.cursorsID != uuid.Nil {
+		ids = append(ids, o.cursorsID)
+	}
+	o.id = ownerOf(ids)
+	for _, s := range found {
+		if s.isNamed() && s.header.queue != o.id {
+			o.foreign = append(o.foreign, s)
+			continue
+		}
+		o.segments = append(o.segments, s)
+	}
+	if o.hasCheckpoint && o.checkpoint.Queue != o.id {
+		o.checkpointErr = fmt.Errorf("%w %s", errOtherQueue, o.checkpoint.Queue)
+		o.checkpoint, o.hasCheckpoint = checkpoint{}, false
+	}
+	if o.cursorsID != uuid.Nil && o.cursorsID != o.id {
+		o.cursorsErr = fmt.Errorf("%w %s", errOtherQueue, o.cursorsID)
+		o.accounts, o.badSlot = nil, -1
+	}
+	for i, s := range o.segments {
+		for _, before := range o.segments[:i] {
+			if before.epoch == s.header.prevEpoch {
+				before.end, before.exact = min(before.size, s.header.prevEnd), true
+				before.namedEnd = s.header.prevEnd
+			}
+		}
+		if i > 0 {
+			o.segments[i-1].until = s.firstSeq
+		}
+	}
+}
+
+// isNamed reports whether the header says whose the segment is.
+func (s *storedSegment) isNamed() bool { return s.headerErr == nil && s.openErr == nil }
+
+func (o *Offline) readHeader(s *storedSegment) {
+	f, err := o.fsys.Open(o.path(s.String()))
+	if err != nil {
+		s.openErr = err
+		return
+	}
+	defer f.Close()
+	if s.size, err = f.Size(); err != nil {
+		s.openErr = err
+		return
+	}
+	s.end = s.size
+	s.header, err = readSegmentHeader(f, s.segmentName)
+	if errors.Is(err, errSegmentHeader) {
+		s.headerErr = err
+	} else {
+		s.openErr = err
+	}
+}
+
+func (o *Offline) lookAtDurable() {
+	o.knownDurable = o.checkpoint.NextSeq
+	for _, a := range o.accounts {
+		o.knownDurable = max(o.knownDurable, a.Next, a.ReplayTo)
+	}
+}
+
+func (o *Offline) lookAtQuarantine() error {
+	names, err := o.fsys.List(o.path(quarantineDir))
+	if err != nil && !notExist(err) {
+		return fmt.Errorf("queue %s: list %s: %w", o.dir, quarantineDir, err)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		o.quarantine = append(o.quarantine, o.stat(quarantineDir, name))
+	}
+	return nil
+}
+
+// isCopied reports whether quarantine has the bytes from..to of a file. A copy
+// is named after the file and its offsets, and may hold more than was asked for.
+func (o *Offline) isCopied(file string, from, to int64) bool {
+	return from >= to || slices.ContainsFunc(o.quarantine, func(q StoredFile) bool {
+		first, last, ok := copiedRange(q.Name, file)
+		return ok && first <= from && to <= last
+	})
+}
+
+// copiedRange returns the offsets in the name of a copy that was made of file.
+func copiedRange(name, file string) (from, to int64, ok bool) {
+	offsets, ok1 := strings.CutPrefix(name, file+".")
+	first, last, ok2 := strings.Cut(offsets, "-")
+	from, err1 := strconv.ParseInt(first, 10, 64)
+	to, err2 := strconv.ParseInt(last, 10, 64)
+	return from, to, ok1 && ok2 && err1 == nil && err2 == nil
+}
+
+// firstWanted is the seq of the first record that some sink has not done;
+// ok is false without sinks.
+func (o *Offline) firstWanted() (seq uint64, ok bool) {
+	seq = math.MaxUint64
+	for _, a := range o.accounts {
+		seq = min(seq, a.Next)
+	}
+	return seq, len(o.accounts) > 0
+}
+
+// lostIn returns how many of the records in r are known to be lost.
+func (o *Offline) lostIn(r SeqRange) (n uint64) {
+	if !o.hasCheckpoint {
+		return 0
+	}
+	for _, l := range o.checkpoint.Lost {
+		if from, to := max(l.From, r.From), min(l.To, r.To); from < to {
+			n += to - from
+		}
+	}
+	return n
+}
+
+// isKnownLost reports whether all records in r are known to be lost.
+func (o *Offline) isKnownLost(r SeqRange) bool { return o.lostIn(r) == r.size() }

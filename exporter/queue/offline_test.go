@@ -1,0 +1,289 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"golang.org/x/sys/unix"
+)
+
+// offline opens the queue of opts offline and closes it at the end of the test,
+// unless closed before.
+func offline(t *testing.T, opts Options) *Offline {
+	t.Helper()
+	o, err := OpenOffline(opts.Directory, opts.FS)
+	must(t, err)
+	t.Cleanup(func() { must(t, o.Close()) })
+	return o
+}
+
+// findings returns what Check finds.
+func findings(t *testing.T, o *Offline) (all []Finding) {
+	t.Helper()
+	_, err := o.Check(t.Context(), func(f Finding) error {
+		all = append(all, f)
+		return nil
+	})
+	must(t, err)
+	return all
+}
+
+// summary is what matters of findings, one in a line: severity, kind and what is
+// lost.
+func summary(all []Finding) []string {
+	var lines []string
+	for _, f := range all {
+		line := fmt.Sprintf("%s %s", f.Severity, f.Kind)
+		if f.Lost.size() > 0 {
+			line += " " + f.Lost.String()
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+// readAll returns "seq:data" of all records that can be read offline.
+func readAll(t *testing.T, o *Offline, r SeqRange) (got []string) {
+	t.Helper()
+	err := o.Read(t.Context(), r, func(r Record) error {
+		got = append(got, fmt.Sprintf("%d:%s", r.Seq, r.Data))
+		return nil
+	}, func(Finding) error { return nil })
+	must(t, err)
+	return got
+}
+
+var everything = SeqRange{From: 1, To: 1 << 62}
+
+func TestOfflineCheck(t *testing.T) {
+	for name, tt := range offlineDamage {
+		t.Run(name, func(t *testing.T) {
+			opts, first, last := stored(t, tt.withB)
+			if tt.damage != nil {
+				tt.damage(t, opts.Directory, first, last)
+			}
+			before := snapshotDir(t, opts.Directory)
+			o := offline(t, opts)
+			all := findings(t, o)
+			equal(t, "findings", summary(all), tt.want)
+			for _, f := range all {
+				if strings.ContainsAny(f.String(), "\n") || (f.Repair != "") != (f.Severity == Damage) {
+					t.Errorf("got %+v, want one line, and a repair for damage alone", f)
+				}
+			}
+			readAll(t, o, everything)
+			_, err := o.Contents(t.Context())
+			must(t, err)
+			equal(t, "files after looking", snapshotDir(t, opts.Directory), before)
+		})
+	}
+}
+
+// snapshotDir returns the names and sums of all files, but for the text of the
+// lock file, which is that of who holds it.
+func snapshotDir(t *testing.T, dir string) (files []string) {
+	t.Helper()
+	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() || d.Name() == lockFile {
+			return err
+		}
+		b, err := os.ReadFile(path)
+		files = append(files, fmt.Sprintf("%s %d %x", path, len(b), headerCRC(append(make([]byte, 128), b...))))
+		return err
+	}))
+	return files
+}
+
+// The offsets are those of the first byte that is no frame and the one at which
+// frames go on.
+func TestCheckNamesThePlace(t *testing.T) {
+	opts, first, _ := stored(t, false)
+	flip(t, first.path, first.at[2]-4)
+	f := findings(t, offline(t, opts))[0]
+	if f.File != filepath.Base(first.path) || f.Offset != first.at[1] || f.End != first.at[2] {
+		t.Errorf("got %+v, want %s from %d to %d", f, first.path, first.at[1], first.at[2])
+	}
+	want := fmt.Sprintf("%s:%d: damage: 88 bytes cannot be read (payload checksum mismatch): record 2 is lost to a replay only, every sink is done with it", f.File, f.Offset)
+	if f.String() != want {
+		t.Errorf("got  %s\nwant %s", f, want)
+	}
+}
+
+func TestCheckOfAMissingSegment(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 12, 3)
+	drain(t, q, c)
+	closeQueue(t, q)
+	must(t, os.Remove(segmentFiles(t, opts.Directory)[1]))
+	equal(t, "findings", summary(findings(t, offline(t, opts))), []string{"damage MissingRecords records 4 to 6"})
+}
+
+// Segments that every sink has passed are removed, and a crash can bring the
+// first of them back.
+func TestCheckOfARemovedSegmentThatIsBack(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 12, 3)
+	drain(t, q, c)
+	path := segmentFiles(t, opts.Directory)[0]
+	back, err := os.ReadFile(path)
+	must(t, err)
+	must(t, c.Ack(9))
+	eventually(t, "the removal of three segments", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
+	closeQueue(t, q)
+	o := offline(t, opts)
+	equal(t, "findings", summary(findings(t, o)), nil)
+	must(t, o.Close())
+	put(t, path, 0, back)
+	o = offline(t, opts)
+	all := findings(t, o)
+	must(t, o.Close())
+	if len(all) != 1 || all[0].Severity != Note || all[0].Lost != (SeqRange{From: 4, To: 10}) {
+		t.Errorf("got %v, want a note that records 4 to 9 are no longer kept", all)
+	}
+	must(t, os.Remove(filepath.Join(opts.Directory, positionsFile)))
+	must(t, os.Remove(path))
+	equal(t, "findings without positions", summary(findings(t, offline(t, opts))), []string{"damage MissingPositions"})
+}
+
+// errOpenFS fails to open one file.
+type errOpenFS struct {
+	FS
+	name string
+}
+
+func (f errOpenFS) Open(name string) (File, error) {
+	if filepath.Base(name) == f.name {
+		return nil, unix.EIO
+	}
+	return f.FS.Open(name)
+}
+
+func TestCheckOfUnreadableFiles(t *testing.T) {
+	opts, first, last := stored(t, true)
+	for _, name := range []string{cursorsFile, positionsFile, filepath.Base(first.path), filepath.Base(last.path)} {
+		o, err := OpenOffline(opts.Directory, errOpenFS{osFS{}, name})
+		must(t, err)
+		all := findings(t, o)
+		if !slices.ContainsFunc(all, func(f Finding) bool {
+			return f.Severity == Damage && f.Kind == UnreadableFile && f.File == name && f.Repair == ""
+		}) || len(all) > 2 {
+			t.Errorf("%s: got %v, want that it cannot be read", name, all)
+		}
+		must(t, o.Close())
+	}
+}
+
+func TestOpenOfflineFails(t *testing.T) {
+	live, _, _ := stored(t, false)
+	held := offline(t, live) // holds the lock as an exporter does, and changes nothing meanwhile
+	inUse := held.dir
+	empty := t.TempDir()
+	put(t, filepath.Join(empty, "notes.txt"), 0, []byte("mine"))
+	for name, tt := range map[string]struct {
+		dir  string
+		want func(error) bool
+		text string
+	}{
+		"in use":       {inUse, func(err error) bool { _, ok := errors.AsType[*InUseError](err); return ok }, fmt.Sprintf("in use by process %d", os.Getpid())},
+		"no directory": {filepath.Join(empty, "none"), func(err error) bool { return errors.Is(err, ErrNoQueue) }, "no such directory"},
+		"no queue":     {empty, func(err error) bool { return errors.Is(err, ErrNoQueue) }, "neither segments nor cursors"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before, _ := os.ReadDir(tt.dir)
+			o, err := OpenOffline(tt.dir, nil)
+			if err == nil {
+				o.Close()
+			}
+			if err == nil || !tt.want(err) || !strings.Contains(err.Error(), tt.text) {
+				t.Errorf("got %v, want an error with %q", err, tt.text)
+			}
+			if after, _ := os.ReadDir(tt.dir); len(after) != len(before) {
+				t.Errorf("got %d files, want %d as before", len(after), len(before))
+			}
+		})
+	}
+}
+
+func TestNoExporterStartsWhileSomebodyLooks(t *testing.T) {
+	opts, _, _ := stored(t, false)
+	o := offline(t, opts)
+	q, err := Open(opts)
+	if _, ok := errors.AsType[*InUseError](err); !ok {
+		t.Errorf("got %v, want *InUseError", err)
+	}
+	if err == nil {
+		closeQueue(t, q)
+	}
+	must(t, o.Close())
+	open(t, opts)
+}
+
+func TestContents(t *testing.T) {
+	opts, first, last := stored(t, true)
+	put(t, last.path, last.at[4], staleFrames(3, 99))
+	c, err := offline(t, opts).Contents(t.Context())
+	must(t, err)
+	if c.FirstSeq != 1 || c.LastSeq != 8 || len(c.Segments) != 2 || c.Cursors["a"].Next != 3 || c.Cursors["b"].Next != 9 {
+		t.Fatalf("got %+v, want records 1 to 8 in two segments, sinks at 3 and 9", c)
+	}
+	for i, want := range []struct {
+		first, last uint64
+		bytes       int64
+	}{{1, 4, first.at[4]}, {5, 8, last.at[4]}} {
+		s := c.Segments[i]
+		if s.FirstSeq != want.first || s.LastSeq != want.last || s.Bytes != want.bytes || s.Err != nil || s.Oldest.IsZero() || s.Newest.Before(s.Oldest) {
+			t.Errorf("segment %d: got %+v, want records %d to %d in %d bytes", i, s, want.first, want.last, want.bytes)
+		}
+	}
+	if c.Positions == nil || c.Positions.Sources["test"].Stored != c.Positions.LastSeq {
+		t.Errorf("positions: got %+v, want as many records of the source as it covers", c.Positions)
+	}
+}
+
+// The last frame of a segment is found however long it is.
+func TestContentsOfLongFrames(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 8 * probeSize}
+	q := open(t, opts)
+	long := `"` + strings.Repeat("x", 3*probeSize) + `"`
+	store(t, q, chunk("1", "2"))
+	store(t, q, chunk("3", long))
+	store(t, q, chunk("5", long, long))
+	closeQueue(t, q)
+	c, err := offline(t, opts).Contents(t.Context())
+	must(t, err)
+	if len(c.Segments) != 2 || c.Segments[0].LastSeq != 4 || c.Segments[0].Records() != 4 {
+		t.Errorf("got %+v, want records 1 to 4 in the first of two segments", c.Segments)
+	}
+}
+
+// What may be of a lost end is kept, although it does not look like a frame any
+// more, and what an earlier use of the segment left behind it is not.
+func TestCheckOfALostEndThatIsNoFrame(t *testing.T) {
+	opts, _, last := stored(t, true)
+	flip(t, last.path, last.at[3]+atMagic)
+	put(t, last.path, last.at[4], staleFrames(3, 99))
+	all := findings(t, offline(t, opts))
+	if len(all) != 1 || all[0].Kind != LostEnd || all[0].Offset != last.at[3] || all[0].End != last.at[4] {
+		t.Errorf("got %+v, want a lost end from %d to %d", all, last.at[3], last.at[4])
+	}
+}
+
+// A copy without a lock file gets none by looking at it.
+func TestLookingTakesOnlyALockThatIsThere(t *testing.T) {
+	opts, _, _ := stored(t, false)
+	path := filepath.Join(opts.Directory, lockFile)
+	must(t, os.Remove(path))
+	findings(t, offline(t, opts))
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got a lock file (%v), want none", err)
+	}
+}

@@ -1,0 +1,311 @@
+package queue
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Severity says how bad a finding is.
+type Severity string
+
+// The severities.
+const (
+	// Damage is something lost or unusable that nothing has dealt with yet.
+	Damage Severity = "damage"
+	// Known is damage of which quarantine has the bytes and whose records are
+	// counted as lost: nothing is left to do.
+	Known Severity = "known"
+	// Note is worth knowing, and as it should be.
+	Note Severity = "note"
+)
+
+// The kinds of findings.
+const (
+	DamagedFrames    = "DamagedFrames"
+	MissingRecords   = "MissingRecords"
+	LostEnd          = "LostEnd"
+	TornTail         = "TornTail"
+	DamagedHeader    = "DamagedHeader"
+	ForeignSegment   = "ForeignSegment"
+	MissingCursors   = "MissingCursors"
+	DamagedCursors   = "DamagedCursors"
+	DamagedSlot      = "DamagedSlot"
+	MissingPositions = "MissingPositions"
+	DamagedPositions = "DamagedPositions"
+	UnreadableFile   = "UnreadableFile"
+	Leftover         = "Leftover"
+	StrayFile        = "StrayFile"
+)
+
+// Finding is something that Check has to say about a queue.
+type Finding struct {
+	Severity Severity
+	Kind     string
+	File     string // "" when no file is there to be named
+	// Offset and End are the bytes it is about; both are 0 for a file as a
+	// whole.
+	Offset, End int64
+	Lost        SeqRange // the records that are lost; empty when none are
+	Text        string   // what it means
+	// Repair says what Repair does about it, "" when nothing has to be done.
+	Repair string
+}
+
+// Place is the file and, when it matters, the offset.
+func (f Finding) Place() string {
+	place := cmp.Or(f.File, "log")
+	if f.End > f.Offset || f.Offset > 0 {
+		place = fmt.Sprintf("%s:%d", place, f.Offset)
+	}
+	return place
+}
+
+// String is the finding in one line.
+func (f Finding) String() string {
+	return fmt.Sprintf("%s: %s: %s", f.Place(), f.Severity, f.Text)
+}
+
+// Checked is what Check has read.
+type Checked struct {
+	Segments int
+	Records  uint64
+	Bytes    int64 // of segments, up to the last frame
+}
+
+// Check reads everything and tells found what is not as it should be, in the
+// order of the log. An error of found ends it, and so does ctx; other errors come
+// when the directory cannot be read. Damage is no error.
+func (o *Offline) Check(ctx context.Context, found func(Finding) error) (Checked, error) {
+	c := check{o: o, found: found}
+	for _, f := range o.surveyed() {
+		if err := found(f); err != nil {
+			return c.sum, err
+		}
+	}
+	for _, s := range o.segments {
+		if s.headerErr != nil {
+			if err := found(o.damagedHeader(s)); err != nil {
+				return c.sum, err
+			}
+		}
+	}
+	w := walk{o: o, ctx: ctx, frame: c.frame, hole: c.hole, gap: c.gap, tail: c.tail, unreadable: c.unreadable}
+	err := w.run(0)
+	return c.sum, err
+}
+
+// check turns what a walk meets into findings.
+type check struct {
+	o     *Offline
+	found func(Finding) error
+	sum   Checked
+	last  *storedSegment // the one that frame was told of last
+	torn  *Finding       // held back until it is clear whether records are missing
+}
+
+func (c *check) frame(s *storedSegment, f *frame, _ []byte) error {
+	if c.last != s {
+		c.last = s
+		c.sum.Segments++
+	}
+	c.sum.Records += uint64(f.count)
+	c.sum.Bytes += int64(f.size())
+	return nil
+}
+
+func (c *check) hole(s *storedSegment, h hole) error {
+	f := Finding{
+		Severity: Damage, Kind: DamagedFrames, File: s.String(), Offset: h.from, End: h.to, Lost: h.lost,
+		Text: fmt.Sprintf("%s cannot be read (%v): %s", bytesText(h.to-h.from), h.cause, c.o.lossText(h.lost)),
+	}
+	if h.from == h.to {
+		f.Text = fmt.Sprintf("the file ends at %d, its frames at %d: %s", s.size, s.namedEnd, c.o.lossText(h.lost))
+		if s.size >= s.namedEnd {
+			f.Text = fmt.Sprintf("%v: %s", h.cause, c.o.lossText(h.lost))
+		}
+	}
+	return c.lossFound(f)
+}
+
+// lossFound reports f, which is known when there is nothing left to do about it.
+func (c *check) lossFound(f Finding) error {
+	copied, counted := c.o.isCopied(f.File, f.Offset, f.End), c.o.isKnownLost(f.Lost)
+	var steps []string
+	if !copied {
+		steps = append(steps, fmt.Sprintf("copy the bytes to %s/", quarantineDir))
+	}
+	if !counted {
+		steps = append(steps, "count what is lost")
+	}
+	if f.Repair = strings.Join(steps, ", "); f.Repair == "" {
+		f.Severity = Known
+		f.Text += "; dealt with"
+	}
+	return c.found(f)
+}
+
+func (c *check) gap(r SeqRange, after, before *storedSegment) error {
+	f := Finding{Severity: Damage, Kind: MissingRecords, Lost: r}
+	switch {
+	case before == nil:
+		return c.lostEnd(r, after)
+	case after == nil:
+		f.File = before.String()
+		f.Text = "what stood before this segment is missing: "
+	default:
+		f.File = after.String()
+		f.Text = fmt.Sprintf("what stood between this segment and %s is missing: ", before)
+	}
+	f.Text += c.o.lossText(r)
+	if wanted, ok := c.o.firstWanted(); ok && wanted >= r.To && !c.o.isKnownLost(r) {
+		// Segments that are done with are removed, and after a crash some of
+		// them can be there again.
+		f.Severity = Note
+		f.Text = fmt.Sprintf("%s %s no longer kept: every sink is done with %s", r, isAre(r), itThem(r))
+		return c.found(f)
+	}
+	return c.lossFound(f)
+}
+
+// lostEnd reports records that were there once, for a cursor or a checkpoint
+// knows of them, and with which the log ought to end.
+func (c *check) lostEnd(r SeqRange, last *storedSegment) error {
+	f := Finding{Severity: Damage, Kind: LostEnd, File: cursorsFile, Lost: r}
+	if c.o.checkpoint.NextSeq == r.To {
+		f.File = positionsFile
+	}
+	f.Text = fmt.Sprintf("it knows of records up to %d, the log ends with %d: %s", r.To-1, r.From-1, c.o.lossText(r))
+	if last == nil {
+		f.Text = fmt.Sprintf("it knows of records up to %d, and there is no segment: %s", r.To-1, c.o.lossText(r))
+	}
+	if c.torn != nil {
+		f.Text += fmt.Sprintf("; %s at %s cannot be read", bytesText(c.torn.End-c.torn.Offset), c.torn.Place())
+		f.File, f.Offset, f.End = c.torn.File, c.torn.Offset, c.torn.End
+		c.torn = nil
+	}
+	return c.lossFound(f)
+}
+
+// tail reports what a crash has left at the end of the log. That is no damage:
+// no producer was told that it is safe, and the next start passes over it.
+func (c *check) tail(s *storedSegment, h hole) error {
+	if h.to == h.from {
+		return nil
+	}
+	f := Finding{
+		Severity: Note, Kind: TornTail, File: s.String(), Offset: h.from, End: h.to,
+		Text: fmt.Sprintf("torn tail of %s: a crash interrupted a write that no producer was told about; the next start passes over it", bytesText(h.to-h.from)),
+	}
+	if h.lost.From < c.o.knownDurable {
+		c.torn = &f // what stood here was durable once
+		return nil
+	}
+	return c.found(f)
+}
+
+func (c *check) unreadable(s *storedSegment, off int64, err error) error {
+	text := fmt.Sprintf("cannot be read (%v): %s from %d on", err, "its records", s.firstSeq)
+	if !s.isLast() {
+		text = fmt.Sprintf("cannot be read (%v): %s", err, SeqRange{From: s.firstSeq, To: s.until})
+	}
+	return c.found(Finding{
+		Severity: Damage, Kind: UnreadableFile, File: s.String(), Offset: off,
+		Text: text + " may be lost, or only out of reach: docket changes nothing here",
+	})
+}
+
+// surveyed are the findings about files other than segments, and about whose the
+// segments are.
+func (o *Offline) surveyed() []Finding {
+	var all []Finding
+	for _, s := range o.foreign {
+		all = append(all, Finding{
+			Severity: Damage, Kind: ForeignSegment, File: s.String(),
+			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.header.queue, o.id),
+			Repair: fmt.Sprintf("move it to %s/", quarantineDir),
+		})
+	}
+	all = append(all, o.checkCursors()...)
+	all = append(all, o.checkPositions()...)
+	for _, e := range o.sizeErrs {
+		all = append(all, Finding{
+			Severity: Damage, Kind: UnreadableFile, File: e.name, Text: fmt.Sprintf("cannot be read (%v)", e.err),
+		})
+	}
+	for _, name := range o.leftovers {
+		all = append(all, Finding{
+			Severity: Note, Kind: Leftover, File: name,
+			Text: "begun and not finished when the exporter ended: it means nothing, and the next start removes it",
+		})
+	}
+	for _, name := range o.strays {
+		all = append(all, Finding{Severity: Note, Kind: StrayFile, File: name, Text: "no file of a queue: docket leaves it alone"})
+	}
+	return all
+}
+
+func (o *Offline) damagedHeader(s *storedSegment) Finding {
+	f := Finding{
+		Severity: Damage, Kind: DamagedHeader, File: s.String(), End: min(segmentHeaderSize, s.size),
+		Text:   "segment header damaged: its frames are read all the same",
+		Repair: fmt.Sprintf("copy the header to %s/", quarantineDir),
+	}
+	if o.isCopied(f.File, f.Offset, f.End) {
+		f.Severity, f.Repair = Known, ""
+	}
+	return f
+}
+
+// lossText says what the loss of r means.
+func (o *Offline) lossText(r SeqRange) string {
+	if r.size() == 0 {
+		return "no record is lost"
+	}
+	var waiting []string
+	for _, name := range slices.Sorted(maps.Keys(o.accounts)) {
+		if o.accounts[name].Next < r.To {
+			waiting = append(waiting, name)
+		}
+	}
+	text := fmt.Sprintf("%s %s lost", r, isAre(r))
+	switch {
+	case len(o.accounts) == 0:
+		return text
+	case len(waiting) == 0:
+		return text + " to a replay only, every sink is done with " + itThem(r)
+	}
+	return text + " to " + strings.Join(waiting, ", ")
+}
+
+// String is "record 5" or "records 5 to 7".
+func (r SeqRange) String() string {
+	if r.size() == 1 {
+		return fmt.Sprintf("record %d", r.From)
+	}
+	return fmt.Sprintf("records %d to %d", r.From, r.To-1)
+}
+
+func isAre(r SeqRange) string {
+	if r.size() == 1 {
+		return "is"
+	}
+	return "are"
+}
+
+func itThem(r SeqRange) string {
+	if r.size() == 1 {
+		return "it"
+	}
+	return "them"
+}
+
+func bytesText(n int64) string {
+	if n == 1 {
+		return "1 byte"
+	}
+	return fmt.Sprintf("%d bytes", n)
+}

@@ -1,0 +1,158 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+)
+
+// Contents is what a queue holds.
+type Contents struct {
+	ID       string
+	FirstSeq uint64 // of the first kept record; LastSeq+1 when none is
+	LastSeq  uint64
+	Segments []SegmentContents
+	Spares   []StoredFile // segments that wait for their next use
+	Cursors  map[string]Account
+	// Positions is nil when there is no usable positions file.
+	Positions  *Positions
+	Quarantine []StoredFile // what could not be read
+}
+
+// SegmentContents is what one segment holds, by its neighbours' word and its
+// first and last frames: damage between them is found by Check.
+type SegmentContents struct {
+	Name     string
+	Epoch    uint64
+	FirstSeq uint64
+	LastSeq  uint64 // FirstSeq-1 when it holds frames without records only
+	Bytes    int64  // up to the end of its last frame
+	Size     int64  // of the file
+	// Oldest and Newest are when its first and its last frame were received;
+	// zero when it has none.
+	Oldest, Newest time.Time
+	// Err is why it cannot be read; nil when it can be.
+	Err error
+}
+
+// Records is how many records the segment was given.
+func (s SegmentContents) Records() uint64 { return s.LastSeq + 1 - s.FirstSeq }
+
+// Positions is the checkpoint of what the log adds up to.
+type Positions struct {
+	LastSeq   uint64 // the last record that it covers
+	Producers int    // that are remembered
+	Sources   map[string]SourceTally
+	Lost      []SeqRange // the records that damage has taken, in order
+}
+
+// Contents says what the queue holds. It reads a little of each segment and all
+// of the last one.
+func (o *Offline) Contents(ctx context.Context) (Contents, error) {
+	c := Contents{ID: o.ID(), Spares: o.spares, Cursors: o.accounts, Quarantine: o.quarantine}
+	if o.hasCheckpoint {
+		cp := o.checkpoint
+		c.Positions = &Positions{LastSeq: cp.NextSeq - 1, Producers: len(cp.Producers), Sources: map[string]SourceTally{}, Lost: cp.Lost}
+		for name, t := range cp.Sources {
+			c.Positions.Sources[name] = t.clone()
+		}
+	}
+	if o.knownDurable > 0 {
+		c.LastSeq = o.knownDurable - 1
+	}
+	for _, s := range o.segments {
+		found, err := o.segmentContents(ctx, s)
+		if err != nil {
+			return Contents{}, err
+		}
+		c.Segments = append(c.Segments, found)
+		c.LastSeq = max(c.LastSeq, found.LastSeq)
+	}
+	c.FirstSeq = c.LastSeq + 1
+	if len(o.segments) > 0 {
+		c.FirstSeq = o.segments[0].firstSeq
+	}
+	return c, nil
+}
+
+// segmentContents fails only when ctx is done: what cannot be read stands in the
+// result.
+func (o *Offline) segmentContents(ctx context.Context, s *storedSegment) (SegmentContents, error) {
+	c := SegmentContents{
+		Name: s.String(), Epoch: s.epoch, FirstSeq: s.firstSeq, LastSeq: s.firstSeq - 1, Size: s.size, Err: s.openErr,
+	}
+	if s.openErr != nil {
+		return c, ctx.Err()
+	}
+	note := func(_ *storedSegment, f *frame, _ []byte) error {
+		if c.Oldest.IsZero() {
+			c.Oldest = time.Unix(0, f.received).UTC()
+		}
+		c.Newest, c.LastSeq = time.Unix(0, f.received).UTC(), f.end()-1
+		return nil
+	}
+	if s.exact {
+		c.Bytes, c.Err = s.end, o.ends(s, note)
+		return c, ctx.Err()
+	}
+	w := walk{o: o, ctx: ctx, frame: note, unreadable: func(_ *storedSegment, _ int64, err error) error {
+		c.Err = err
+		return nil
+	}}
+	_, end, err := w.segment(s)
+	c.Bytes = end
+	return c, err
+}
+
+// probeSize is how much of a segment's end is read first in search of its last
+// frame: several commits of a quiet queue.
+const probeSize = 256 << 10
+
+// ends calls note with the first frame of s and with its last ones, as far as
+// they are whole. s must be exact.
+func (o *Offline) ends(s *storedSegment, note func(*storedSegment, *frame, []byte) error) error {
+	file, err := o.fsys.Open(o.path(s.String()))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	var reader frameReader
+	reader.open(file, s.epoch)
+	first, err := reader.resync(s.firstSeq, s.end)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if err := note(s, &first, nil); err != nil {
+		return err
+	}
+	for size := int64(probeSize); ; size *= 8 {
+		reader.seek(max(segmentHeaderSize, (s.end-size)&^(frameAlign-1)))
+		isWhole := reader.off == segmentHeaderSize
+		found, err := framesFrom(s, &reader, note)
+		if err != nil || found || isWhole {
+			return err
+		}
+	}
+}
+
+// framesFrom calls note with the whole frames of s from reader on.
+func framesFrom(s *storedSegment, reader *frameReader, note func(*storedSegment, *frame, []byte) error) (found bool, err error) {
+	for {
+		f, err := reader.resync(s.firstSeq, s.end)
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err == nil {
+			err = note(s, &f, nil)
+		}
+		if err != nil {
+			return found, err
+		}
+		found = true
+		reader.skip(&f)
+	}
+}

@@ -1,0 +1,65 @@
+package queue
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"time"
+)
+
+// errStop ends a walk that has seen enough.
+var errStop = errors.New("stop")
+
+// Read calls record with the records in r that the queue holds, in order; their
+// bytes are valid until it returns. Damage and missing records in r are passed
+// over, and lost is told of them. An error of either ends it and is returned.
+func (o *Offline) Read(ctx context.Context, r SeqRange, record func(Record) error, lost func(Finding) error) error {
+	report := check{o: o, found: func(f Finding) error {
+		isIn := max(f.Lost.From, r.From) < min(f.Lost.To, r.To)
+		if isIn || f.Kind == UnreadableFile {
+			return lost(f)
+		}
+		return nil
+	}}
+	var known names
+	w := walk{o: o, ctx: ctx, hole: report.hole, gap: report.gap, unreadable: report.unreadable}
+	w.frame = func(_ *storedSegment, f *frame, payload []byte) error {
+		if f.firstSeq >= r.To {
+			return errStop
+		}
+		known.set(f.source, f.producer)
+		for seq := f.firstSeq; len(payload) > 0 && seq < r.To; seq++ {
+			line, rest, _ := bytes.Cut(payload, []byte("\n"))
+			payload = rest
+			if seq < r.From {
+				continue
+			}
+			err := record(Record{
+				Seq: seq, Source: known.source, Producer: known.producer,
+				Received: time.Unix(0, f.received).UTC(), Data: line,
+			})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if err := w.run(r.From); !errors.Is(err, errStop) {
+		return err
+	}
+	return nil
+}
+
+// Sink returns the account of a sink; ok is false when the queue does not know it.
+func (o *Offline) Sink(name string) (a Account, ok bool) {
+	a, ok = o.accounts[name]
+	return a, ok
+}
+
+// FirstSeq is the seq of the first record that may be kept, 0 when none is.
+func (o *Offline) FirstSeq() uint64 {
+	if len(o.segments) == 0 {
+		return 0
+	}
+	return o.segments[0].firstSeq
+}

@@ -1,0 +1,93 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"testing"
+	"time"
+)
+
+func TestReadRanges(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 12, 3)
+	closeQueue(t, q)
+	o := offline(t, opts)
+	for name, tt := range map[string]struct {
+		r    SeqRange
+		want []string
+	}{
+		"all":               {everything, numbered(1, 12)},
+		"first":             {SeqRange{From: 1, To: 2}, numbered(1, 1)},
+		"within a frame":    {SeqRange{From: 5, To: 6}, numbered(5, 5)},
+		"over segments":     {SeqRange{From: 3, To: 11}, numbered(3, 10)},
+		"last":              {SeqRange{From: 12, To: 13}, numbered(12, 12)},
+		"up to the largest": {SeqRange{From: 11, To: ^uint64(0)}, numbered(11, 12)},
+		"beyond the end":    {SeqRange{From: 13, To: 20}, nil},
+		"before the start":  {SeqRange{From: 0, To: 3}, numbered(1, 2)},
+		"none":              {SeqRange{From: 4, To: 4}, nil},
+	} {
+		t.Run(name, func(t *testing.T) { equal(t, "records", readAll(t, o, tt.r), tt.want) })
+	}
+}
+
+// Read gives the records that stand, and says which are lost where it was asked
+// for them and nowhere else.
+func TestReadPassesOverDamage(t *testing.T) {
+	opts, first, last := stored(t, false)
+	flip(t, first.path, first.at[2]-4) // record 2
+	zero(t, last.path, last.at[1], last.at[3])
+	o := offline(t, opts)
+	equal(t, "all", readAll(t, o, everything), slices.Concat(numbered(1, 1), numbered(3, 5), numbered(8, 8)))
+	for name, tt := range map[string]struct {
+		r    SeqRange
+		want []string
+	}{
+		"all":               {everything, []string{"damage DamagedFrames record 2", "damage DamagedFrames records 6 to 7"}},
+		"between":           {SeqRange{From: 3, To: 6}, nil},
+		"the last lost one": {SeqRange{From: 7, To: 9}, []string{"damage DamagedFrames records 6 to 7"}},
+	} {
+		var lost []Finding
+		must(t, o.Read(t.Context(), tt.r, func(Record) error { return nil }, func(f Finding) error {
+			lost = append(lost, f)
+			return nil
+		}))
+		equal(t, name, summary(lost), tt.want)
+	}
+}
+
+func TestReadTellsWhereRecordsCameFrom(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	received := time.Date(2026, 1, 5, 10, 4, 7, 123456789, time.UTC)
+	store(t, q, &Chunk{Source: "webhook", Producer: "p/1", Position: 9, Received: received, Records: []byte("{}\n{ }\n"), Count: 2})
+	closeQueue(t, q)
+	must(t, offline(t, opts).Read(t.Context(), SeqRange{From: 2, To: 3}, func(r Record) error {
+		if r.Seq != 2 || r.Source != "webhook" || r.Producer != "p/1" || !r.Received.Equal(received) || string(r.Data) != "{ }" {
+			t.Errorf("got %+v, want record 2 as it was stored", r)
+		}
+		return nil
+	}, nil))
+}
+
+func TestReadEndsEarly(t *testing.T) {
+	opts, _, _ := stored(t, false)
+	o := offline(t, opts)
+	enough := errors.New("enough")
+	n := 0
+	err := o.Read(t.Context(), everything, func(Record) error {
+		if n++; n == 2 {
+			return enough
+		}
+		return nil
+	}, nil)
+	if !errors.Is(err, enough) || n != 2 {
+		t.Errorf("got %v after %d records, want %v after 2", err, n, enough)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(enough)
+	if err := o.Read(ctx, everything, func(Record) error { return nil }, nil); !errors.Is(err, enough) {
+		t.Errorf("got %v of a ctx that is done, want %v", err, enough)
+	}
+}

@@ -1,0 +1,252 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+)
+
+// Replay is a sink set back to a record that it has done.
+type Replay struct {
+	Sink    string
+	Records SeqRange // what is delivered again, lost ones included
+	Lost    uint64   // of them, what damage has taken
+	// Oldest and Newest are when the first and the last of them were received.
+	Oldest, Newest time.Time
+	// Before and After are the sink's account.
+	Before, After Account
+}
+
+// Count is how many records are delivered again.
+func (r Replay) Count() uint64 { return r.Records.size() - r.Lost }
+
+// NotKeptError says that a replay was to begin before what the queue keeps.
+type NotKeptError struct {
+	FirstSeq uint64    // from here on it can
+	Received time.Time // when that record was received
+	Why      string    // what is before it
+}
+
+func (e *NotKeptError) Error() string {
+	return fmt.Sprintf("%s: a replay can begin at record %d, received %s", e.Why, e.FirstSeq, e.Received.Format(time.RFC3339))
+}
+
+// PlanReplay says what setting sink back to record from means, and changes
+// nothing. It fails with *NotKeptError when from is no longer kept, and when the
+// sink is unknown or has not yet done from: a replay never skips.
+func (o *Offline) PlanReplay(ctx context.Context, sink string, from uint64) (Replay, error) {
+	a, err := o.replayable(sink)
+	if err != nil {
+		return Replay{}, err
+	}
+	if from >= a.Next {
+		return Replay{}, fmt.Errorf("sink %s stands at record %d and has not done record %d yet: a replay goes back, it never skips", sink, a.Next, from)
+	}
+	first, why, err := o.firstReplayable(ctx, a.Next)
+	if err != nil {
+		return Replay{}, err
+	}
+	if from < first {
+		e := &NotKeptError{FirstSeq: first, Why: why}
+		e.Received, err = o.receivedAt(ctx, SeqRange{From: first, To: first + 1})
+		return Replay{}, errors.Join(e, err)
+	}
+	r := Replay{Sink: sink, Records: SeqRange{From: from, To: a.Next}, Before: a}
+	r.Lost = o.lostIn(r.Records)
+	if r.After, err = a.setBack(from, r.Lost); err != nil {
+		return Replay{}, fmt.Errorf("sink %s: %w", sink, err)
+	}
+	if r.Oldest, err = o.receivedAt(ctx, r.Records); err != nil {
+		return Replay{}, err
+	}
+	r.Newest, err = o.receivedLast(ctx, r.Records)
+	return r, err
+}
+
+// ReplayAt is the first record that was received at or after t, for PlanReplay.
+// It fails with *NotKeptError when records of that time may have been removed.
+// Where records did not come in the order of their times, it is the first of them
+// in the order of the log.
+func (o *Offline) ReplayAt(ctx context.Context, sink string, t time.Time) (uint64, error) {
+	a, err := o.replayable(sink)
+	if err != nil {
+		return 0, err
+	}
+	first, why, err := o.firstReplayable(ctx, a.Next)
+	if err != nil {
+		return 0, err
+	}
+	oldest, err := o.receivedAt(ctx, SeqRange{From: first, To: a.Next})
+	if err != nil {
+		return 0, err
+	}
+	if first > 1 && t.Before(oldest) {
+		return 0, &NotKeptError{FirstSeq: first, Received: oldest, Why: why}
+	}
+	var seq uint64
+	err = o.frames(ctx, SeqRange{From: o.skipBefore(ctx, first, t), To: a.Next}, func(f *frame) error {
+		if !time.Unix(0, f.received).Before(t) {
+			seq = max(f.firstSeq, first)
+			return errStop
+		}
+		return nil
+	})
+	if err == nil && seq == 0 {
+		err = fmt.Errorf("sink %s has done no record that was received at or after %s: there is nothing to replay", sink, t.UTC().Format(time.RFC3339))
+	}
+	return seq, err
+}
+
+// Replay sets the sink back as planned, durably, and takes note of what it now
+// finds done: r must be of this o and newer than any change.
+func (o *Offline) Replay(r Replay) error {
+	if err := o.takeLock(); err != nil {
+		return err
+	}
+	accounts := maps.Clone(o.accounts)
+	accounts[r.Sink] = r.After
+	if err := o.writeAccounts(accounts); err != nil {
+		return fmt.Errorf("queue %s: replay to sink %s: %w", o.dir, r.Sink, err)
+	}
+	return o.look()
+}
+
+// writeAccounts makes accounts durable in the cursors file, which must be usable.
+func (o *Offline) writeAccounts(accounts map[string]Account) error {
+	file, _, err := openCursorFile(o.fsys, o.dir)
+	if err != nil {
+		return err
+	}
+	defer file.file.Close()
+	if err := file.confirm(); err != nil {
+		return err
+	}
+	return file.write(accounts)
+}
+
+func (o *Offline) replayable(sink string) (Account, error) {
+	if err := o.cursorsErr; err != nil {
+		return Account{}, fmt.Errorf("queue %s: the cursors file cannot be used (%w): see docket queue check", o.dir, err)
+	}
+	a, ok := o.accounts[sink]
+	if !ok {
+		return Account{}, fmt.Errorf("queue %s knows no sink %q: a sink that is new to it starts at the first kept record by itself", o.dir, sink)
+	}
+	if len(o.segments) == 0 || a.Next <= o.FirstSeq() {
+		return Account{}, fmt.Errorf("sink %s stands at record %d, and the queue keeps none before it: there is nothing to replay (queue.retain keeps records for that)", sink, a.Next)
+	}
+	return a, nil
+}
+
+// setBack returns a as it is with its next record at from, lost of those between
+// being lost. Which of them were delivered and which were not is not known: they
+// count as delivered as far as that goes.
+func (a Account) setBack(from, lost uint64) (Account, error) {
+	rest := a.Next - from
+	a.ReplayTo = max(a.ReplayTo, a.Next)
+	a.Next = from
+	take := func(from *uint64, n uint64) {
+		n = min(n, *from)
+		*from -= n
+		rest -= n
+	}
+	take(&a.Corrupt, lost)
+	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt} {
+		take(count, rest)
+	}
+	if rest > 0 {
+		return Account{}, errors.New("its account does not add up: it says that fewer records are done than lie before its place")
+	}
+	return a, nil
+}
+
+// firstReplayable is the seq of the first record from which on, up to record
+// upTo, the queue keeps everything that is not counted as lost, and why no
+// earlier one is it.
+func (o *Offline) firstReplayable(ctx context.Context, upTo uint64) (seq uint64, why string, err error) {
+	seq, why = o.FirstSeq(), "older records are no longer kept"
+	for i, s := range o.segments[1:] {
+		before, err := o.segmentContents(ctx, o.segments[i])
+		if err != nil {
+			return 0, "", err
+		}
+		gap := SeqRange{From: before.LastSeq + 1, To: s.firstSeq}
+		switch {
+		case gap.From >= upTo:
+			return seq, why, nil
+		case before.Err != nil:
+			why = fmt.Sprintf("segment %s cannot be read (%v)", before.Name, before.Err)
+		case gap.From < gap.To && !o.isKnownLost(gap):
+			why = gap.String() + " cannot be found (see docket queue check)"
+		default:
+			continue
+		}
+		seq = s.firstSeq
+	}
+	return seq, why, nil
+}
+
+// frames calls visit with the frames that have records in r, until it returns
+// errStop.
+func (o *Offline) frames(ctx context.Context, r SeqRange, visit func(*frame) error) error {
+	w := walk{o: o, ctx: ctx}
+	w.frame = func(_ *storedSegment, f *frame, _ []byte) error {
+		if f.firstSeq >= r.To {
+			return errStop
+		}
+		if f.count == 0 || f.end() <= r.From {
+			return nil
+		}
+		return visit(f)
+	}
+	if err := w.run(r.From); !errors.Is(err, errStop) {
+		return err
+	}
+	return nil
+}
+
+// receivedAt is when the first record in r that can be read was received.
+func (o *Offline) receivedAt(ctx context.Context, r SeqRange) (t time.Time, err error) {
+	err = o.frames(ctx, r, func(f *frame) error {
+		t = time.Unix(0, f.received).UTC()
+		return errStop
+	})
+	return t, err
+}
+
+// receivedLast is when the last record in r that can be read was received. It
+// begins with the last segment, which mostly has it.
+func (o *Offline) receivedLast(ctx context.Context, r SeqRange) (t time.Time, err error) {
+	for _, s := range slices.Backward(o.segments) {
+		if s.firstSeq >= r.To {
+			continue
+		}
+		err = o.frames(ctx, SeqRange{From: max(r.From, s.firstSeq), To: min(r.To, s.until)}, func(f *frame) error {
+			t = time.Unix(0, f.received).UTC()
+			return nil
+		})
+		if err != nil || !t.IsZero() || s.firstSeq <= r.From {
+			break
+		}
+	}
+	return t, err
+}
+
+// skipBefore returns the seq at which the search for time t can begin: segments
+// whose successor begins before t hold nothing else.
+func (o *Offline) skipBefore(ctx context.Context, first uint64, t time.Time) uint64 {
+	for _, s := range o.segments {
+		if s.firstSeq <= first {
+			continue
+		}
+		received, err := o.receivedAt(ctx, SeqRange{From: s.firstSeq, To: s.until})
+		if err != nil || received.IsZero() || !received.Before(t) {
+			break
+		}
+		first = s.firstSeq
+	}
+	return first
+}

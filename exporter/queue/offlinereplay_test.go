@@ -1,0 +1,268 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// retained makes a queue that is closed and keeps all of its records 1 to 12, one
+// a minute from start on, three to a segment. Sink a has done 10 of them.
+func retained(t *testing.T) (opts Options, start time.Time) {
+	t.Helper()
+	opts = Options{Directory: t.TempDir(), SegmentBytes: 1, Retain: Retain{MaxBytes: 1 << 30}}
+	start = time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	for i := range 4 {
+		var records []string
+		for n := 3*i + 1; n <= 3*i+3; n++ {
+			records = append(records, fmt.Sprintf(`{"n":%d}`, n))
+		}
+		chunk := chunk(records...)
+		chunk.Received = start.Add(time.Duration(i) * time.Minute)
+		store(t, q, chunk)
+	}
+	drain(t, q, c)
+	must(t, c.Ack(10))
+	closeQueue(t, q)
+	return opts, start
+}
+
+func TestReplay(t *testing.T) {
+	opts, start := retained(t)
+	o := offline(t, opts)
+	r, err := o.PlanReplay(t.Context(), "a", 5)
+	must(t, err)
+	if r.Records != (SeqRange{From: 5, To: 11}) || r.Count() != 6 || !r.Oldest.Equal(start.Add(time.Minute)) || !r.Newest.Equal(start.Add(3*time.Minute)) {
+		t.Errorf("got %+v, want records 5 to 10 of the second to the fourth minute", r)
+	}
+	if a, _ := o.Sink("a"); a.Next != 11 {
+		t.Errorf("got a sink at %d after planning, want it where it was, at 11", a.Next)
+	}
+	must(t, o.Replay(r))
+	must(t, o.Close())
+
+	q := open(t, opts)
+	if a := q.Stats().Cursors["a"]; a != (Account{Next: 5, Delivered: 4, ReplayTo: 11}) {
+		t.Errorf("account: got %+v, want 4 delivered and a replay up to 11", a)
+	}
+	c := cursorOf(t, q, "a")
+	equal(t, "delivered again", drain(t, q, c), numbered(5, 12))
+	must(t, c.Ack(12))
+	if a := c.Account(); a != (Account{Next: 13, Delivered: 12, ReplayTo: 11}) {
+		t.Errorf("account after the replay: got %+v, want all 12 delivered", a)
+	}
+}
+
+// A second replay during the first keeps in mind how far it was done before.
+func TestReplayOfAReplay(t *testing.T) {
+	opts, _ := retained(t)
+	o := offline(t, opts)
+	for _, from := range []uint64{8, 2} {
+		r, err := o.PlanReplay(t.Context(), "a", from)
+		must(t, err)
+		must(t, o.Replay(r))
+	}
+	if a, _ := o.Sink("a"); a != (Account{Next: 2, Delivered: 1, ReplayTo: 11}) {
+		t.Errorf("account: got %+v, want it at 2 with a replay up to 11", a)
+	}
+}
+
+func TestReplayFails(t *testing.T) {
+	opts, start := retained(t)
+	o := offline(t, opts)
+	for name, tt := range map[string]struct {
+		sink string
+		from uint64
+		want string
+	}{
+		"sink unknown":    {"b", 3, `knows no sink "b"`},
+		"not done yet":    {"a", 12, "has not done record 12 yet"},
+		"where it stands": {"a", 11, "has not done record 11 yet"},
+		"record 0":        {"a", 0, "a replay can begin at record 1, received 2026-01-05T10:00:00Z"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if _, err := o.PlanReplay(t.Context(), tt.sink, tt.from); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+	if _, err := o.ReplayAt(t.Context(), "a", start.Add(time.Hour)); err == nil || !strings.Contains(err.Error(), "nothing to replay") {
+		t.Errorf("got %v for a time after all records, want that there is nothing to replay", err)
+	}
+}
+
+func TestReplayAt(t *testing.T) {
+	opts, start := retained(t)
+	o := offline(t, opts)
+	for after, want := range map[time.Duration]uint64{
+		-time.Hour: 1, 0: 1, time.Nanosecond: 4, time.Minute: 4, 2 * time.Minute: 7, 3 * time.Minute: 10,
+	} {
+		got, err := o.ReplayAt(t.Context(), "a", start.Add(after))
+		must(t, err)
+		if got != want {
+			t.Errorf("%s after the first: got record %d, want %d", after, got, want)
+		}
+	}
+}
+
+// Of segments that begin at one time the first counts.
+func TestReplayAtOfEqualTimes(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
+	q := open(t, opts)
+	cur := cursorOf(t, q, "a")
+	at := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+	for i := range 4 {
+		c := chunk("{}")
+		c.Received = at.Add(time.Duration(i+1) / 2 * time.Minute) // 0, 1, 1, 2 minutes
+		store(t, q, c)
+	}
+	drain(t, q, cur)
+	closeQueue(t, q)
+	o := offline(t, opts)
+	o.accounts["a"] = Account{Next: 5, Delivered: 4}
+	got, err := o.ReplayAt(t.Context(), "a", at.Add(time.Minute))
+	must(t, err)
+	if got != 2 {
+		t.Errorf("got record %d, want 2", got)
+	}
+}
+
+// What is no longer kept cannot be replayed, and the error says what can.
+func TestReplayOfWhatIsGone(t *testing.T) {
+	opts, start := retained(t)
+	segments := segmentFiles(t, opts.Directory)
+	must(t, osFS{}.Remove(segments[0]))
+	check := func(what string, err error, seq uint64, received time.Time, why string) {
+		t.Helper()
+		e, ok := errors.AsType[*NotKeptError](err)
+		if !ok || e.FirstSeq != seq || !e.Received.Equal(received) || !strings.Contains(e.Error(), why) {
+			t.Errorf("%s: got %v, want *NotKeptError for record %d, because %q", what, err, seq, why)
+		}
+	}
+	o := offline(t, opts)
+	_, err := o.PlanReplay(t.Context(), "a", 3)
+	check("a record", err, 4, start.Add(time.Minute), "no longer kept")
+	_, err = o.ReplayAt(t.Context(), "a", start)
+	check("a time", err, 4, start.Add(time.Minute), "no longer kept")
+	must(t, o.Close())
+
+	// A hole that nobody has counted as lost.
+	must(t, osFS{}.Remove(segments[2]))
+	o = offline(t, opts)
+	_, err = o.PlanReplay(t.Context(), "a", 5)
+	check("before a hole", err, 10, start.Add(3*time.Minute), "records 7 to 9 cannot be found")
+	o.accounts["a"] = Account{Next: 6, Delivered: 5}
+	if _, err = o.PlanReplay(t.Context(), "a", 4); err != nil {
+		t.Errorf("got %v, want that a hole beyond the sink does not matter", err)
+	}
+}
+
+// The books balance after a replay over damage, and again when it is done.
+func TestReplayOverDamage(t *testing.T) {
+	opts, _ := retained(t)
+	s := fileOf(t, segmentFiles(t, opts.Directory)[1])
+	flip(t, s.path, s.at[1]-4) // records 4 to 6
+	q := open(t, opts)
+	b := cursorOf(t, q, "b")
+	drain(t, q, b)
+	must(t, b.Ack(12))
+	closeQueue(t, q)
+
+	o := offline(t, opts)
+	for sink, want := range map[string]Account{
+		"a": {Next: 2, Delivered: 1, ReplayTo: 11}, // it had them before they were lost
+		"b": {Next: 2, Delivered: 1, ReplayTo: 13},
+	} {
+		r, err := o.PlanReplay(t.Context(), sink, 2)
+		must(t, err)
+		if r.After != want || r.Lost != 3 {
+			t.Errorf("%s: got %+v and %d lost, want %+v and 3", sink, r.After, r.Lost, want)
+		}
+		must(t, o.Replay(r))
+	}
+	must(t, o.Close())
+	q = open(t, opts)
+	for _, sink := range []string{"a", "b"} {
+		c := cursorOf(t, q, sink)
+		equal(t, sink, drain(t, q, c), slices.Concat(numbered(2, 3), numbered(7, 12)))
+		must(t, c.Ack(12))
+		if a := c.Account(); a.Delivered != 9 || a.Corrupt != 3 || a.Next != 13 {
+			t.Errorf("%s: got %+v, want 9 delivered and 3 corrupt", sink, a)
+		}
+	}
+}
+
+func TestSetBack(t *testing.T) {
+	for name, tt := range map[string]struct {
+		before     Account
+		from, lost uint64
+		want       Account
+	}{
+		"delivered alone":   {Account{Next: 11, Delivered: 10}, 4, 0, Account{Next: 4, Delivered: 3, ReplayTo: 11}},
+		"from the start":    {Account{Next: 11, Delivered: 10}, 1, 0, Account{Next: 1, ReplayTo: 11}},
+		"lost":              {Account{Next: 11, Delivered: 6, Corrupt: 4}, 4, 3, Account{Next: 4, Delivered: 2, Corrupt: 1, ReplayTo: 11}},
+		"lost to others":    {Account{Next: 11, Delivered: 10}, 4, 3, Account{Next: 4, Delivered: 3, ReplayTo: 11}},
+		"filtered":          {Account{Next: 11, Delivered: 2, Filtered: 8}, 4, 0, Account{Next: 4, Filtered: 3, ReplayTo: 11}},
+		"set aside":         {Account{Next: 11, Delivered: 1, Filtered: 1, DeadLettered: 3, Dropped: 5}, 3, 0, Account{Next: 3, Dropped: 2, ReplayTo: 11}},
+		"losses forgotten":  {Account{Next: 11, Corrupt: 10}, 4, 0, Account{Next: 4, Corrupt: 3, ReplayTo: 11}},
+		"during a replay":   {Account{Next: 6, Delivered: 5, ReplayTo: 11}, 4, 0, Account{Next: 4, Delivered: 3, ReplayTo: 11}},
+		"after one is done": {Account{Next: 16, Delivered: 15, ReplayTo: 11}, 4, 0, Account{Next: 4, Delivered: 3, ReplayTo: 16}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := tt.before.setBack(tt.from, tt.lost)
+			must(t, err)
+			if got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+			if sum := got.Delivered + got.Filtered + got.DeadLettered + got.Dropped + got.Corrupt; sum != got.Next-1 {
+				t.Errorf("got a sum of %d before record %d: the books do not balance", sum, got.Next)
+			}
+		})
+	}
+	if a, err := (Account{Next: 11, Delivered: 2}).setBack(4, 0); err == nil {
+		t.Errorf("got %+v of an account that does not add up, want an error", a)
+	}
+}
+
+// What a sink has passed was durable once, and a replay does not make the queue
+// forget it: a seq that was given to a record is never given to another.
+func TestReplayDoesNotForgetWhatWasDurable(t *testing.T) {
+	opts, _ := retained(t)
+	for _, path := range segmentFiles(t, opts.Directory)[2:] {
+		must(t, osFS{}.Remove(path))
+	}
+	must(t, osFS{}.Remove(opts.Directory+"/"+positionsFile))
+	o := offline(t, opts)
+	r, err := o.PlanReplay(t.Context(), "a", 2)
+	must(t, err)
+	must(t, o.Replay(r))
+	must(t, o.Close())
+	q := open(t, opts)
+	if got := q.LastSeq(); got != 10 {
+		t.Errorf("got last seq %d, want 10: records 7 to 10 had their numbers", got)
+	}
+}
+
+// A replay that is not durable is not reported as done.
+func TestReplayOnAFailingDisk(t *testing.T) {
+	opts, _ := retained(t)
+	fsys := &faultFS{FS: osFS{}}
+	opts.FS = fsys
+	o := offline(t, opts)
+	r, err := o.PlanReplay(t.Context(), "a", 2)
+	must(t, err)
+	fsys.set(func(op, name string) error {
+		if op == "sync" && strings.HasSuffix(name, cursorsFile) {
+			return errDisk
+		}
+		return nil
+	})
+	if err := o.Replay(r); !errors.Is(err, errDisk) {
+		t.Errorf("got %v, want %v", err, errDisk)
+	}
+}
