@@ -5,6 +5,8 @@
 MAKEFLAGS += --no-builtin-rules
 
 FUZZTIME ?= 20s
+KILLS ?= 1000
+CUTS ?= 200
 
 # The last release and what came after it; "devel" where git knows of none.
 VERSION := $(or $(shell git describe --tags --match 'v*' --dirty 2>/dev/null),devel)
@@ -70,6 +72,16 @@ $(LINT): tools/go.mod tools/go.sum
 .PHONY: e2e
 e2e: ## test against real servers; what is missing is skipped, or fails with CI=true
 	cd test && go test -count=1 -timeout 40m -v ./...
+
+# With the program as it is shipped, not with the race detector's.
+.PHONY: crash
+crash: build ## kill docket KILLS (1000) times and cut its power CUTS (200) times
+	go test -count=1 -v -timeout 60m -run '^(TestKill|TestPowerCut)$$' ./cmd/docket \
+		-docket $(CURDIR)/bin/docket -kills $(KILLS) -cuts $(CUTS)
+
+.PHONY: mutants
+mutants: ## plant defects, and see that the tests catch each
+	go run ./hack/mutants
 
 .PHONY: bench
 bench: ## measure against the plain program on the same disk

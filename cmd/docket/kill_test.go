@@ -3,42 +3,27 @@ package main
 import (
 	"bufio"
 	"bytes"
-	"context"
 	"encoding/json"
-	"fmt"
-	"math/rand/v2"
+	"errors"
+	"io/fs"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
-	"strings"
-	"sync"
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/exporter"
 )
-
-// kills is how often TestKill ends the exporter: enough to hit writes, syncs,
-// rotations and start-up, few enough for every `make test`.
-const kills = 25
 
 // TestKill is promises 1, 2 and 7 on the real program: it is killed at random
 // moments under load from four acknowledged producers, and everything that was
 // acknowledged is in the file export exactly once, in order, byte for byte.
 func TestKill(t *testing.T) {
-	seed := rand.Uint64()
-	t.Logf("seed %d", seed)
-	dice := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
-	admin, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := strings.NewReplacer("ADMIN", admin, "DIR", dir).Replace(`apiVersion: docket.dev/v1alpha1
+	c := newCrashes(t, "SIGKILL", dir, `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
 - name: local
@@ -49,67 +34,22 @@ sinks:
   batch: {maxWait: 5ms}
   file: {directory: DIR/export, rotate: {maxBytes: 256Ki}}
 admin: {address: "ADMIN"}
-`)
-	writeFile(t, filepath.Join(dir, "docket.yaml"), config)
+`, filepath.Join(dir, "export"))
+	for n := range *kills {
+		c.life(func(docket *exec.Cmd, _ load) { kill(t, docket) })
+		c.checkExports()
+		c.progress(n+1, *kills)
+	}
+	c.finish(*kills)
+}
 
-	producers := make([]*killProducer, 4)
-	ctx, stop := context.WithCancel(t.Context())
-	defer stop()
-	var sending sync.WaitGroup
-	for i := range producers {
-		p := newKillProducer(t, filepath.Join(dir, "docket.sock"), i)
-		producers[i] = p
-		sending.Go(func() { p.run(ctx) })
-	}
-	for range kills {
-		docket := startDocket(t, dir)
-		// Sometimes while it starts, mostly in the midst of work.
-		if dice.IntN(4) > 0 {
-			if err := waitReady(admin); err != nil {
-				t.Fatal(err)
-			}
-		}
-		pause := time.Duration(dice.IntN(200)) * time.Millisecond
-		time.Sleep(pause) // the moment of the kill is what is random here
-		if err := docket.Process.Kill(); err != nil {
-			t.Fatal(err)
-		}
-		docket.Wait() // says that it was killed
-	}
-	docket := startDocket(t, dir)
-	if err := waitReady(admin); err != nil {
+// kill ends docket without a word, and waits until its files are closed.
+func kill(t *testing.T, docket *exec.Cmd) {
+	t.Helper()
+	if err := docket.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
-	stop()
-	sending.Wait()
-	want := map[string][]string{}
-	total := 0
-	for _, p := range producers {
-		want[p.name] = p.finish(t)
-		total += len(want[p.name])
-	}
-	status := waitDelivered(t, admin, uint64(total))
-	interrupt(t, docket)
-	if err := docket.Wait(); err != nil {
-		t.Errorf("docket run: %v", err)
-	}
-
-	got := map[string][]string{}
-	for _, line := range exportedLines(t, filepath.Join(dir, "export")) {
-		var record struct{ Producer string }
-		if err := json.Unmarshal([]byte(line), &record); err != nil {
-			t.Fatalf("line in the export: %v: %q", err, line)
-		}
-		got[record.Producer] = append(got[record.Producer], line)
-	}
-	for name := range want {
-		compareLines(t, name, got[name], want[name])
-	}
-	l := status.Ledger
-	if s := l.Sinks["export"]; l.Stored != uint64(total) || s.Delivered+s.Pending != l.Stored || l.Received != l.Stored+l.Duplicate {
-		t.Errorf("ledger does not balance: %+v, %d lines were acknowledged", l, total)
-	}
-	t.Logf("%d kills, %d lines acknowledged, %d sent twice and recognised, 0 lost", kills, total, l.Duplicate)
+	docket.Wait() // says that it was killed
 }
 
 // compareLines says where got first differs from want.
@@ -127,58 +67,15 @@ func compareLines(t *testing.T, name string, got, want []string) {
 	t.Errorf("producer %s: got %d lines, want %d", name, len(got), len(want))
 }
 
-// killProducer sends numbered lines of varying size until it is stopped.
-type killProducer struct {
-	name   string
-	sender *client.Sender
-	sent   []string
-}
-
-func newKillProducer(t *testing.T, socket string, i int) *killProducer {
-	t.Helper()
-	s, err := client.NewSender(client.SenderConfig{
-		Address:          "unix://" + socket,
-		Producer:         fmt.Sprintf("producer-%d", i),
-		MaxInFlightLines: 200,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return &killProducer{name: fmt.Sprintf("producer-%d", i), sender: s}
-}
-
-func (p *killProducer) run(ctx context.Context) {
-	for n := 1; ctx.Err() == nil; n++ {
-		line := fmt.Sprintf(`{"Producer":%q,"n":%d, "pad":"%0*d","big":12345678901234567890,"html":"\u003c"}`, p.name, n, n%300, 0)
-		if p.sender.Send(ctx, []byte(line)) != nil {
-			return // stopped: this line was not taken
-		}
-		p.sent = append(p.sent, line)
-	}
-}
-
-// finish waits until everything is acknowledged and returns it.
-func (p *killProducer) finish(t *testing.T) []string {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	if err := p.sender.Flush(ctx); err != nil {
-		t.Errorf("producer %s: flush: %v", p.name, err)
-	}
-	if left, err := p.sender.Close(ctx); left > 0 || err != nil {
-		t.Errorf("producer %s: close: %d lines left, %v", p.name, left, err)
-	}
-	return p.sent
-}
-
 func startDocket(t *testing.T, dir string) *exec.Cmd {
 	t.Helper()
-	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	path := filepath.Join(dir, "log")
+	log, err := os.OpenFile(path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	cmd := exec.Command("docket", "run", "-f", filepath.Join(dir, "docket.yaml"))
+	cmd := exec.Command(*program, "run", "-f", filepath.Join(dir, "docket.yaml"))
 	cmd.Stderr = log
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -186,11 +83,27 @@ func startDocket(t *testing.T, dir string) *exec.Cmd {
 	t.Cleanup(func() {
 		cmd.Process.Kill() // does nothing once it has ended
 		if t.Failed() {
-			text, _ := os.ReadFile(filepath.Join(dir, "log"))
-			t.Logf("log of docket:\n%s", text)
+			showLog(t, path)
 		}
 	})
 	return cmd
+}
+
+// showLog shows the end of a log, once: many processes may have written it.
+func showLog(t *testing.T, path string) {
+	t.Helper()
+	const most = 64 << 10
+	text, err := os.ReadFile(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return
+	}
+	if err != nil {
+		t.Error(err)
+	}
+	t.Logf("log of docket:\n%s", text[max(0, len(text)-most):])
+	if err := os.Remove(path); err != nil {
+		t.Error(err)
+	}
 }
 
 // waitDelivered waits until the file sink has every one of total records.

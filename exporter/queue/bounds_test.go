@@ -1,0 +1,75 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// A full queue that waits for its sinks prepares no file that it may not begin,
+// also when frames that only count have taken the last one.
+func TestFullQueuePreparesNothing(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 512 << 10, WhenFull: Refuse}
+	q := open(t, opts)
+	cursorOf(t, q, "dead")
+	fill(t, q)
+	for q.supply.ready.Load() > 0 {
+		store(t, q, largeTally())
+	}
+	for range 2 { // the second is taken when what came of the first is done
+		wake(q.prepare)
+		eventually(t, "preparations were looked after", func() bool { return len(q.prepare) == 0 })
+	}
+	var size int64
+	for _, path := range slices.Concat(segmentFiles(t, opts.Directory), files(t, opts.Directory, sparePrefix+"*"), files(t, opts.Directory, beginPrefix+"*")) {
+		info, err := os.Stat(path)
+		must(t, err)
+		size += info.Size()
+	}
+	if size > opts.MaxBytes {
+		t.Errorf("got %d bytes on disk, want at most %d", size, opts.MaxBytes)
+	}
+}
+
+// largeTally is a chunk without records that takes 8 KiB.
+func largeTally() *Chunk {
+	c := &Chunk{Source: "test", Received: time.Now()}
+	for n := range maxTallies {
+		c.Refused = append(c.Refused, Tally{fmt.Sprintf("%0*d", maxName, n), 1})
+	}
+	return c
+}
+
+// spaceFS says how much is free.
+type spaceFS struct {
+	FS
+	free atomic.Int64
+}
+
+func (s *spaceFS) Space(string) (total, free int64, err error) { return 1 << 40, s.free.Load(), nil }
+
+// The reserve of the file system is not touched, not by a single byte.
+func TestMinFreeBytesStayFree(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MinFreeBytes: 1 << 20}
+	fsys := &spaceFS{FS: osFS{}}
+	opts.FS = fsys
+	fsys.free.Store(opts.MinFreeBytes + opts.SegmentBytes - 1)
+	q := open(t, opts)
+	settled := make(chan struct{})
+	must(t, q.Append(t.Context(), chunk("1"), func() { close(settled) }))
+	eventually(t, "the queue says that it cannot write", func() bool { return q.Stats().Health.Err != nil })
+	if err := q.Stats().Health.Err; !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("health: got %v, want ENOSPC", err)
+	}
+	if got := files(t, opts.Directory, beginPrefix+"*"); len(got) > 0 {
+		t.Errorf("files made on a disk without room: %v", got)
+	}
+	fsys.free.Add(1)
+	receive(t, "an acknowledgement, now that there is room", settled)
+}

@@ -1,0 +1,72 @@
+package queue
+
+import (
+	"context"
+	"math/rand/v2"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// The process is killed between a write of the cursors file and its sync, and the
+// next one at any moment after that, perhaps in the middle of a write; then the
+// power goes. Of the two slots one must be whole: the one that was not synced, or
+// the one that was.
+func TestOneSlotIsAlwaysWhole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for seed := range uint64(3) {
+			operations := 1
+			for killWhileConfirming(t, seed, operations) {
+				operations++
+			}
+		}
+	})
+}
+
+// killWhileConfirming reports whether the process was killed, rather than done
+// before that.
+func killWhileConfirming(t *testing.T, seed uint64, operations int) (killed bool) {
+	t.Helper()
+	disk := newCrashDisk(rand.New(rand.NewPCG(seed, 1)))
+	disk.boot(-1, func() {})
+	opts := Options{Directory: "/q", SegmentBytes: 8 << 10, FS: disk.process()}
+	q := open(t, opts)
+	cursorOf(t, q, "a")
+	storeNumbered(t, q, 1, 3, 1)
+	closeQueue(t, q)
+	unsynced := writeCursorsWithoutSync(t, opts.FS, "a", Account{Next: 3, Delivered: 2})
+
+	disk.boot(operations, func() { killed = true })
+	opts.FS = disk.process()
+	if q, err := Open(opts); err == nil {
+		time.Sleep(time.Second)       // the housekeeper has been there
+		q.Close(context.Background()) // which cannot succeed when killed
+	}
+	file := disk.names["/q/"+cursorsFile]
+	delete(file.dirty, int(unsynced/pageBytes)) // this the power cut takes
+	file.flushPages(func() bool { return true })
+	disk.powerCut()
+
+	disk.boot(-1, func() {})
+	opts.FS = disk.process()
+	q = open(t, opts)
+	if a, known := q.Stats().Cursors["a"]; !known || a.Next != 1 && a.Next != 3 {
+		t.Fatalf("seed %d, killed after %d operations: got account %+v, known: %v; want one of the two that were written", seed, operations, a, known)
+	}
+	closeQueue(t, q)
+	return killed
+}
+
+// writeCursorsWithoutSync leaves in the cursors file what a process leaves that
+// is killed at the wrong moment, and returns where it stands.
+func writeCursorsWithoutSync(t *testing.T, fsys FS, sink string, a Account) (offset int64) {
+	t.Helper()
+	f, accounts, err := openCursorFile(fsys, "/q")
+	must(t, err)
+	accounts[sink] = a
+	generation := f.generation + 1
+	offset = slotSize - int64(generation%2)*slotSize
+	_, err = f.file.WriteAt(encodeSlot(f.queue, generation, accounts), offset)
+	must(t, err)
+	return offset
+}

@@ -1,0 +1,231 @@
+// Mutants plants one defect after another in a copy of the source, and wants to
+// see the test fail that is there to catch it. A defect that no test notices
+// survives, and is an error: a promise is not tested.
+//
+//	go run ./hack/mutants [-run REGEXP] [-v]
+//
+// The table of defects is in table.go. Nothing in the tree is changed: the Go
+// command reads the one file that differs from elsewhere (-overlay).
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// patience is more than any of the tests needs. A defect that makes one hang is
+// noticed too, only later.
+const patience = time.Minute
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	survived, err := run(ctx)
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "mutants:", err)
+		os.Exit(2)
+	}
+	if survived > 0 {
+		os.Exit(1)
+	}
+}
+
+// run tries the mutants that were asked for and returns how many survived.
+func run(ctx context.Context) (survived int, err error) {
+	pattern := flag.String("run", "", "only the defects whose description matches this regular expression")
+	verbose := flag.Bool("v", false, "show what the tests say")
+	flag.Parse()
+	chosen, err := choose(*pattern)
+	if err != nil {
+		return 0, err
+	}
+	dir, err := os.MkdirTemp("", "mutants")
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	w := workshop{ctx: ctx, dir: dir, verbose: *verbose}
+	if err := w.checkSound(chosen); err != nil {
+		return 0, err
+	}
+	const row = "%-64s  %-28s  %-8s  %6s  %s\n"
+	fmt.Printf(row, "DEFECT", "FILE", "RESULT", "TIME", "CAUGHT BY")
+	began := time.Now()
+	for _, m := range chosen {
+		start := time.Now()
+		r, err := w.try(m)
+		if err != nil {
+			return survived, fmt.Errorf("%s: %w", m.defect, err)
+		}
+		if !r.caught() {
+			survived++
+		}
+		fmt.Printf(row, m.defect, m.file, r.verdict(), time.Since(start).Round(100*time.Millisecond), r.catcher())
+	}
+	fmt.Printf("%d of %d defects caught in %s\n", len(chosen)-survived, len(chosen), time.Since(began).Round(time.Second))
+	return survived, nil
+}
+
+// choose returns the mutants that pattern names, once it is certain that each can
+// be planted: a table that has fallen behind the code must not pass.
+func choose(pattern string) (chosen []mutant, err error) {
+	wanted, err := regexp.Compile(pattern)
+	if err != nil {
+		return nil, err
+	}
+	var faults []error
+	for _, m := range table {
+		if !wanted.MatchString(m.defect) {
+			continue
+		}
+		if _, err := m.source(); err != nil {
+			faults = append(faults, fmt.Errorf("%s: %w", m.defect, err))
+		}
+		chosen = append(chosen, m)
+	}
+	if len(chosen) == 0 {
+		faults = append(faults, fmt.Errorf("no defect matches %q", pattern))
+	}
+	return chosen, errors.Join(faults...)
+}
+
+// source returns the file of m with the defect in it.
+func (m mutant) source() ([]byte, error) {
+	text, err := os.ReadFile(m.file)
+	if err != nil {
+		return nil, err
+	}
+	if n := bytes.Count(text, []byte(m.old)); n != 1 {
+		return nil, fmt.Errorf("%s has the text %d times, want once: %q", m.file, n, m.old)
+	}
+	return bytes.Replace(text, []byte(m.old), []byte(m.new), 1), nil
+}
+
+// pkg is the directory of the package that is mutated, and whose tests are run.
+func (m mutant) pkg() string { return filepath.Dir(m.file) }
+
+// workshop builds and runs the tests of packages, mutated or not.
+type workshop struct {
+	ctx     context.Context
+	dir     string // for what is built
+	verbose bool
+}
+
+// checkSound wants every test that the mutants name to exist and to pass without
+// a defect: one that fails anyway catches nothing.
+func (w workshop) checkSound(mutants []mutant) error {
+	tests := map[string][]string{}
+	for _, m := range mutants {
+		tests[m.pkg()] = append(tests[m.pkg()], m.tests...)
+	}
+	for pkg, names := range tests {
+		slices.Sort(names)
+		names = slices.Compact(names)
+		r, err := w.test(pkg, names, nil)
+		if err != nil {
+			return fmt.Errorf("%s: %w", pkg, err)
+		}
+		if r.caught() {
+			return fmt.Errorf("%s: tests fail without a defect: %v\n%s", pkg, r.failed, r.output)
+		}
+		for _, name := range names {
+			if !slices.Contains(r.passed, name) {
+				return fmt.Errorf("%s: no test passed that is called %s", pkg, name)
+			}
+		}
+	}
+	return nil
+}
+
+// try plants one defect.
+func (w workshop) try(m mutant) (result, error) {
+	text, err := m.source()
+	if err != nil {
+		return result{}, err
+	}
+	planted := filepath.Join(w.dir, "planted.go")
+	if err := os.WriteFile(planted, text, 0o600); err != nil {
+		return result{}, err
+	}
+	original, err := filepath.Abs(m.file)
+	if err != nil {
+		return result{}, err
+	}
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: planted}})
+	if err != nil {
+		return result{}, err
+	}
+	file := filepath.Join(w.dir, "overlay.json")
+	if err := os.WriteFile(file, overlay, 0o600); err != nil {
+		return result{}, err
+	}
+	return w.test(m.pkg(), m.tests, []string{"-overlay", file})
+}
+
+// result is what became of the tests.
+type result struct {
+	exited         error // nil when all passed
+	passed, failed []string
+	output         []byte
+}
+
+func (r result) caught() bool { return r.exited != nil }
+
+func (r result) verdict() string {
+	if r.caught() {
+		return "caught"
+	}
+	return "SURVIVED"
+}
+
+func (r result) catcher() string {
+	if r.caught() && len(r.failed) == 0 {
+		return "(the tests ended early: " + r.exited.Error() + ")"
+	}
+	return strings.Join(r.failed, ", ")
+}
+
+// test builds the tests of pkg and runs those called names. That they do not
+// build is an error, that they fail is a result.
+func (w workshop) test(pkg string, names, buildFlags []string) (result, error) {
+	binary := filepath.Join(w.dir, "package.test")
+	build := exec.CommandContext(w.ctx, "go", slices.Concat([]string{"test", "-c", "-o", binary}, buildFlags, []string{"./" + pkg})...)
+	if out, err := build.CombinedOutput(); err != nil {
+		return result{}, fmt.Errorf("build: %w\n%s", err, out)
+	}
+	run := exec.CommandContext(w.ctx, binary, "-test.v", "-test.failfast",
+		"-test.timeout", patience.String(), "-test.run", "^("+strings.Join(names, "|")+")$")
+	run.Dir = pkg
+	out, err := run.CombinedOutput()
+	if w.verbose {
+		fmt.Printf("%s", out)
+	}
+	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || w.ctx.Err() != nil) {
+		return result{}, errors.Join(err, w.ctx.Err())
+	}
+	return result{exited: err, passed: testsIn(out, "PASS"), failed: testsIn(out, "FAIL"), output: out}, nil
+}
+
+// testsIn returns the names of the top tests that had an outcome. A test that ends
+// the process has none.
+func testsIn(output []byte, outcome string) (names []string) {
+	for line := range strings.Lines(string(output)) {
+		if rest, ok := strings.CutPrefix(line, "--- "+outcome+": "); ok {
+			name, _, _ := strings.Cut(rest, " ")
+			names = append(names, name)
+		}
+	}
+	return names
+}

@@ -1,0 +1,363 @@
+package main
+
+// mutant is a defect that can be planted.
+type mutant struct {
+	defect string
+	file   string   // from the root of the repository
+	old    string   // text that the file has exactly once
+	new    string   // what stands in its place
+	tests  []string // those of the file's package that are there to catch it
+}
+
+const (
+	appendGo     = "exporter/queue/append.go"
+	cursorGo     = "exporter/queue/cursor.go"
+	cursorfileGo = "exporter/queue/cursorfile.go"
+	deliverGo    = "exporter/deliver.go"
+	frameGo      = "exporter/queue/frame.go"
+	housekeepGo  = "exporter/queue/housekeep.go"
+	ingestGo     = "exporter/ingest.go"
+	quarantineGo = "exporter/queue/quarantine.go"
+	readerGo     = "exporter/queue/reader.go"
+	recoverGo    = "exporter/queue/recover.go"
+	recoverlogGo = "exporter/queue/recoverlog.go"
+	segmentGo    = "exporter/queue/segment.go"
+	spaceGo      = "exporter/queue/space.go"
+	spareGo      = "exporter/queue/spare.go"
+	stateGo      = "exporter/queue/state.go"
+)
+
+// table has a defect for each promise of the queue, and of those parts around it
+// that could break it.
+var table = []mutant{
+	// Writing.
+	{
+		defect: "a commit is acknowledged without a sync",
+		file:   appendGo,
+		old:    "if err := w.file.Sync(); err != nil {",
+		new:    "if err := error(nil); err != nil {",
+		tests:  []string{"TestNothingIsSettledBeforeItIsSynced"},
+	},
+	{
+		defect: "a commit is acknowledged before its sync",
+		file:   appendGo,
+		old:    "\tif err := q.writeWholeBlocks(c, at); err != nil {",
+		new: "\tfor i := range c.frames {\n\t\tif f := &c.frames[i]; f.settled != nil {\n\t\t\tf.settled()\n\t\t\tf.settled = nil\n\t\t}\n\t}\n" +
+			"\tif err := q.writeWholeBlocks(c, at); err != nil {",
+		tests: []string{"TestNothingIsSettledBeforeItIsSynced"},
+	},
+	{
+		defect: "a record is shown to sinks before its sync",
+		file:   appendGo,
+		old:    "\tif err := w.file.Sync(); err != nil {",
+		new:    "\tq.durable.Store(seq - 1)\n\tif err := w.file.Sync(); err != nil {",
+		tests:  []string{"TestNothingIsSettledBeforeItIsSynced"},
+	},
+	{
+		defect: "an error of a write is ignored",
+		file:   appendGo,
+		old:    "if err := q.writeWholeBlocks(c, at); err != nil {",
+		new:    "if err := q.writeWholeBlocks(c, at); false {",
+		tests:  []string{"TestFailedCommitIsWrittenAgainElsewhere"},
+	},
+	{
+		defect: "an error of a sync is ignored",
+		file:   appendGo,
+		old:    "if err := w.file.Sync(); err != nil {",
+		new:    "if err := w.file.Sync(); false {",
+		tests:  []string{"TestFailedCommitIsWrittenAgainElsewhere"},
+	},
+	{
+		defect: "a failed sync is tried again on the same file",
+		file:   appendGo,
+		old:    "if err := w.file.Sync(); err != nil {",
+		new:    "if err := w.file.Sync(); err != nil && w.file.Sync() != nil {",
+		tests:  []string{"TestFailedSegmentIsNeverSyncedAgain"},
+	},
+	{
+		defect: "a failed segment is written on",
+		file:   appendGo,
+		old:    "\tq.closeActive(err)\n",
+		new:    "",
+		tests:  []string{"TestFailedSegmentIsNeverSyncedAgain"},
+	},
+	{
+		defect: "records are shown before the end of their segment is",
+		file:   appendGo,
+		old:    "\tw.active.end.Add(int64(len(c.buf)))\n\tw.active.newest.Store(newest)\n\tq.durable.Store(last)\n\tq.mu.Unlock()\n",
+		new:    "\tq.durable.Store(last)\n\tq.mu.Unlock()\n\ttime.Sleep(time.Millisecond)\n\tw.active.end.Add(int64(len(c.buf)))\n",
+		tests:  []string{"TestCursorThatAsksAllTheTime"},
+	},
+
+	// Segments.
+	{
+		defect: "a segment is used before its name is synced",
+		file:   segmentGo,
+		old:    "\t\terr = fsys.SyncDir(dir)\n",
+		new:    "",
+		tests:  []string{"TestFailedCommitIsWrittenAgainElsewhere"},
+	},
+	{
+		defect: "an epoch is used twice",
+		file:   appendGo,
+		old:    "w.epoch++",
+		new:    "w.epoch = max(w.epoch, 1)",
+		tests:  []string{"TestModel", "TestRecordsComeBackInOrderAfterReopen"},
+	},
+	{
+		defect: "a frame of another epoch is taken for one of this segment",
+		file:   readerGo,
+		old:    "if f.epoch != r.epoch {",
+		new:    "if false {",
+		tests:  []string{"TestOldFramesBehindTheEndAreNotRead"},
+	},
+	{
+		defect: "a segment goes before the cursors that release it are durable",
+		file:   housekeepGo,
+		old:    " && q.isDone(s, h.written)",
+		new:    "",
+		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
+	},
+	{
+		defect: "a segment goes before the checkpoint that covers it is durable",
+		file:   housekeepGo,
+		old:    "s.epoch <= h.covered && q.isDone(s, h.written)",
+		new:    "q.isDone(s, h.written)",
+		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
+	},
+	{
+		defect: "a spare is written to before it is synced that it is none",
+		file:   spareGo,
+		old:    "if err = s.fsys.SyncDir(s.dir); err != nil {",
+		new:    "if err != nil {",
+		tests:  []string{"TestSpareIsWrittenToUnderItsNewName"},
+	},
+	{
+		defect: "a file is used again while a cursor reads it",
+		file:   housekeepGo,
+		old:    "!s.failed && s.readers == 0 &&",
+		new:    "!s.failed &&",
+		tests:  []string{"TestFileThatIsReadIsNotUsedAgain"},
+	},
+	{
+		defect: "the file of a failed segment is used again",
+		file:   housekeepGo,
+		old:    "!s.failed && s.readers == 0 &&",
+		new:    "s.readers == 0 &&",
+		tests:  []string{"TestFailedFileIsNotUsedAgain"},
+	},
+	{
+		defect: "an epoch that a spare has seen is given out again",
+		file:   recoverGo,
+		old:    "q.committer.epoch = max(q.committer.epoch, epoch)",
+		new:    "_ = epoch",
+		tests:  []string{"TestEpochsOfSparesAreNotGivenOutAgain"},
+	},
+	{
+		defect: "a file that was being begun is left for a spare",
+		file:   spareGo,
+		old:    "begun = append(begun, name)",
+		new:    "spares = append(spares, name)",
+		tests:  []string{"TestFilesOfUnknownEpochsAreNotUsedAgain"},
+	},
+	{
+		defect: "what a crash leaves of a new file is taken for a spare",
+		file:   recoverGo,
+		old:    "return epoch, err == nil",
+		new:    "return epoch, true",
+		tests:  []string{"TestFilesOfUnknownEpochsAreNotUsedAgain"},
+	},
+	{
+		defect: "a file that failed to be prepared is synced again",
+		file:   spareGo,
+		old:    "\tif err == nil {\n\t\terr = f.Sync()\n\t}\n\tif err != nil {\n\t\t// A file",
+		new:    "\tif err == nil && f.Sync() != nil {\n\t\terr = f.Sync()\n\t}\n\tif err != nil {\n\t\t// A file",
+		tests:  []string{"TestFailedPreparationIsNotGoneOnWith"},
+	},
+	{
+		defect: "what is found in the cursors file is trusted without a sync",
+		file:   cursorfileGo,
+		old:    "if c.found == nil {",
+		new:    "if true {",
+		tests:  []string{"TestOneSlotIsAlwaysWhole"},
+	},
+
+	{
+		defect: "a segment that was closed early is cut too short",
+		file:   housekeepGo,
+		old:    "\t\tsize := alignBlock(s.end.Load())\n",
+		new:    "\t\tsize := alignBlock(s.end.Load()) - blockBytes\n",
+		tests:  []string{"TestFailedCommitIsWrittenAgainElsewhere"},
+	},
+	{
+		defect: "a segment does not say where the one before it ends",
+		file:   appendGo,
+		old:    "header.prevEpoch, header.prevEnd = w.last.epoch, w.last.end.Load()",
+		new:    "header.prevEpoch, header.prevEnd = w.last.epoch, w.last.size.Load()",
+		tests:  []string{"TestRefusalInAFailedCommitCountsOnce"},
+	},
+
+	// Space.
+	{
+		defect: "dropped records are not counted",
+		file:   spaceGo,
+		old:    "\tif a.Next < until {\n\t\ta.Dropped += until - a.Next",
+		new:    "\tif a.Next < until {",
+		tests:  []string{"TestFilesStayWithinMaxBytes"},
+	},
+	{
+		defect: "more files are made than MaxBytes allows",
+		file:   spaceGo,
+		old:    "return q.available() > q.supply.ready.Load()",
+		new:    "return true",
+		tests:  []string{"TestFullQueuePreparesNothing"},
+	},
+	{
+		defect: "the space that must stay free is taken",
+		file:   spareGo,
+		old:    "minFree > 0 && free-size < minFree",
+		new:    "minFree > 0 && free < minFree",
+		tests:  []string{"TestMinFreeBytesStayFree"},
+	},
+
+	// Frames.
+	{
+		defect: "the checksum of the records is not looked at",
+		file:   frameGo,
+		old:    "if crc32.Checksum(b[f.headerLen:f.headerLen+f.payloadLen], castagnoli) != f.payloadCRC {",
+		new:    "if false {",
+		tests:  []string{"TestDamage"},
+	},
+	{
+		defect: "the checksum of a header is not looked at",
+		file:   frameGo,
+		old:    "if le.Uint32(h[atHeaderCRC:]) != headerCRC(h) {",
+		new:    "if false {",
+		tests:  []string{"TestDamage"},
+	},
+	{
+		defect: "a reader goes beyond what is durable in its segment",
+		file:   readerGo,
+		old:    "room := min(int64(cap(r.buf)-len(r.buf)), limit-from)",
+		new:    "room := int64(cap(r.buf) - len(r.buf))",
+		tests:  []string{"TestCursorThatAsksAllTheTime"},
+	},
+
+	// Recovery.
+	{
+		defect: "a torn tail is not cut",
+		file:   recoverlogGo,
+		old:    "x.end = hole\n\t\t\tif atEnd && !torn {",
+		new:    "x.end = size\n\t\t\tif atEnd || !torn {",
+		tests:  []string{"TestTornCommitOfSeveralFramesIsCutWhole"},
+	},
+	{
+		defect: "damage is taken for a torn tail",
+		file:   recoverlogGo,
+		old:    "if f.durable > hole || r.wasDurable(&f) {",
+		new:    "if r.wasDurable(&f) {",
+		tests:  []string{"TestDamage"},
+	},
+	{
+		defect: "the unproven end of the log is trusted",
+		file:   recoverlogGo,
+		old:    "return off < x.proven || f.durable <= x.commit",
+		new:    "return true",
+		tests:  []string{"TestUnprovenTailIsWrittenAgain"},
+	},
+	{
+		defect: "records that damage has taken are counted as delivered",
+		file:   cursorGo,
+		old:    "\tc.holes = append(c.holes, r)\n",
+		new:    "",
+		tests:  []string{"TestMissingSegmentIsCountedExactly"},
+	},
+	{
+		defect: "damaged bytes are passed without a copy",
+		file:   quarantineGo,
+		old:    "return true, replaceFile(fsys, path, content[:n])",
+		new:    "_ = n\n\treturn true, nil",
+		tests:  []string{"TestDamage"},
+	},
+	{
+		defect: "a seq is given to a second record",
+		file:   recoverGo,
+		old:    "r.knownDurable = max(r.knownDurable, a.Next, a.ReplayTo)",
+		new:    "_ = a",
+		tests:  []string{"TestSeqIsNotReusedWhenOnlyTheCursorsAreLeft"},
+	},
+
+	// Cursors and positions.
+	{
+		defect: "the cursors file is not synced",
+		file:   cursorfileGo,
+		old:    "if err := c.file.Sync(); err != nil {",
+		new:    "if err := error(nil); err != nil {",
+		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
+	},
+	{
+		defect: "the cursors file is written to one slot",
+		file:   cursorfileGo,
+		old:    "offset = slotSize - offset",
+		new:    "offset = 0",
+		tests:  []string{"TestOlderSlotServesWhenTheNewerIsTorn"},
+	},
+	{
+		defect: "the positions file is replaced by one that is not synced",
+		file:   stateGo,
+		old:    "\tif err == nil {\n\t\terr = f.Sync()\n\t}\n",
+		new:    "",
+		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
+	},
+	{
+		defect: "a refused line is counted twice",
+		file:   stateGo,
+		old:    "t.Refused[reason] += uint64(count)",
+		new:    "t.Refused[reason] += 2 * uint64(count)",
+		tests:  []string{"TestRefusalsSurviveALostCheckpoint"},
+	},
+	{
+		defect: "a position goes back when chunks of a producer come again",
+		file:   stateGo,
+		old:    "p.Number, p.Seen = max(p.Number, f.position), max(p.Seen, f.received)",
+		new:    "p.Number, p.Seen = f.position, f.received",
+		tests:  []string{"TestRepeatedLinesDoNotMoveAPositionBack"},
+	},
+	{
+		defect: "a position is told while the end of the log is undecided",
+		file:   "exporter/queue/queue.go",
+		old:    "\tselect {\n\tcase <-q.recovered:\n\tcase <-q.stop:",
+		new:    "\tselect {\n\tdefault:\n\tcase <-q.stop:",
+		tests:  []string{"TestPositionWaitsForTheTail"},
+	},
+
+	// Around the queue.
+	{
+		defect: "a cursor moves before its destination has answered",
+		file:   deliverGo,
+		old:    "\tif err := d.deliver(ctx, d.batchOf(records)); err != nil {",
+		new:    "\tif err := d.cursor.Ack(records[len(records)-1].Seq); err != nil {\n\t\treturn err\n\t}\n\tif err := d.deliver(ctx, d.batchOf(records)); err != nil {",
+		tests:  []string{"TestFailureKinds"},
+	},
+	{
+		defect: "a sink that is down for long is tried without a pause",
+		file:   deliverGo,
+		old:    "backoff.WithMaxElapsedTime(0))",
+		new:    "backoff.WithMaxElapsedTime(15*time.Minute))",
+		tests:  []string{"TestPausesStayLong"},
+	},
+	{
+		defect: "a line that was sent again is stored again",
+		file:   ingestGo,
+		old:    "if number <= s.acked {",
+		new:    "if false {",
+		tests:  []string{"TestResendIsRecognisedAcrossARestart"},
+	},
+	{
+		defect: "an export is accepted without a sync",
+		file:   "sinks/filesink/store.go",
+		old:    "if err := s.disk.sync(s.active); err != nil {\n\t\ts.broken = true",
+		new:    "if err := error(nil); err != nil {\n\t\ts.broken = true",
+		tests:  []string{"TestCrash"},
+	},
+}
