@@ -1,147 +1,400 @@
 package queue
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
-// TestModel does random things to a queue and to a slice, and compares. A crash
-// is a copy of the directory taken while the queue is open, with the tail of the
-// last segment cut anywhere behind what was acknowledged.
+// TestModel does random things to a queue and to a slice, and compares. MODEL_SEED
+// repeats one run.
 func TestModel(t *testing.T) {
-	for range 20 {
-		seed := rand.Uint64()
-		t.Run(fmt.Sprintf("seed %d", seed), func(t *testing.T) { runModel(t, seed) })
+	seed, runs := rand.Uint64(), 20
+	if s := os.Getenv("MODEL_SEED"); s != "" {
+		var err error
+		seed, err = strconv.ParseUint(s, 10, 64)
+		must(t, err)
+		runs = 1
+	}
+	for n := range uint64(runs) {
+		t.Run(fmt.Sprint("seed ", seed+n), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) { runModel(t, seed+n) })
+		})
 	}
 }
 
 type model struct {
 	t     *testing.T
 	dice  *rand.Rand
+	disk  *crashDisk
 	opts  Options
-	disk  *faultFS
 	q     *Queue
-	all   []string          // what is acknowledged: record n is all[n-1]
-	acked map[string]uint64 // by sink
-	read  map[string]*Cursor
+	all   []string        // what is acknowledged: record n is all[n-1]
+	lines uint64          // the position of the last chunk
+	lost  map[uint64]bool // what damage has taken
+	sinks map[string]*modelSink
+}
+
+type modelSink struct {
+	cursor *Cursor // nil while nobody reads
+	next   uint64  // what the cursor returns next
+	acked  uint64
+	// base is the account as this process has found it.
+	base Account
 }
 
 func runModel(t *testing.T, seed uint64) {
-	m := &model{t: t, dice: rand.New(rand.NewPCG(seed, 0)), acked: map[string]uint64{}, read: map[string]*Cursor{}}
-	m.disk = &faultFS{FS: osFS{}}
-	m.opts = Options{Directory: t.TempDir(), FS: m.disk, SegmentBytes: 1 << (9 + m.dice.IntN(8))}
-	m.q = open(t, m.opts)
+	dice := rand.New(rand.NewPCG(seed, 1))
+	m := &model{
+		t: t, dice: dice, disk: newCrashDisk(rand.New(rand.NewPCG(seed, 2))),
+		lost: map[uint64]bool{}, sinks: map[string]*modelSink{},
+	}
+	m.opts = Options{Directory: "/q", SegmentBytes: segmentHeaderSize + pageBytes<<dice.IntN(4)}
+	m.opts.WhenFull = []WhenFull{Block, Refuse, DropOldest}[dice.IntN(3)]
+	if m.opts.WhenFull == DropOldest || dice.IntN(2) == 0 {
+		m.opts.MaxBytes = int64(5+dice.IntN(6)) * m.opts.SegmentBytes
+	}
+	switch dice.IntN(4) {
+	case 0:
+		m.opts.Retain.MaxBytes = int64(dice.IntN(5)) * m.opts.SegmentBytes
+	case 1:
+		m.opts.Retain.MaxAge = time.Duration(1+dice.IntN(20)) * time.Second
+	}
+	m.start()
 	// Both from the start: a sink that comes later misses what is gone.
-	m.cursor("a")
-	m.cursor("b")
-	for range 60 {
-		switch m.dice.IntN(10) {
-		case 0:
-			m.reopen(m.opts.Directory)
-		case 1:
-			m.crash()
-		case 2, 3, 4:
-			m.readSome()
-		default:
+	m.sink("a")
+	m.sink("b")
+	time.Sleep(time.Second) // and durably so
+	for range 80 {
+		m.step()
+		m.checkBooks()
+	}
+	m.restart()
+	for name := range m.sinks {
+		for m.read(name, 100) {
+		}
+	}
+	m.stop()
+}
+
+func (m *model) fatalf(format string, args ...any) {
+	m.t.Helper()
+	m.stop()
+	m.t.Fatalf(format, args...)
+}
+
+func (m *model) step() {
+	name := []string{"a", "b", "late"}[m.dice.IntN(3)]
+	switch m.dice.IntN(20) {
+	case 0, 1, 2, 3, 4, 5, 6:
+		for range 1 + m.dice.IntN(5) {
 			m.append()
 		}
-	}
-	m.reopen(m.opts.Directory)
-	for _, sink := range []string{"a", "b"} {
-		equal(t, "all that sink "+sink+" has not acked", drain(t, m.q, m.cursor(sink)), m.from(m.acked[sink]))
+		synctest.Wait() // one commit or several
+	case 7, 8, 9, 10, 11, 12:
+		m.read(name, m.dice.IntN(3))
+	case 13, 14:
+		time.Sleep(time.Duration(m.dice.IntN(3000)) * time.Millisecond)
+	case 15:
+		m.park(name)
+	case 16:
+		m.retire()
+	case 17:
+		m.restart()
+	case 18:
+		m.crash()
+	case 19:
+		m.crash(m.damage)
 	}
 }
 
-func (m *model) append() {
-	var records []string
-	for range 1 + m.dice.IntN(5) {
-		records = append(records, fmt.Sprintf(`{"n":%d,"x":"%0*d"}`, m.dice.Uint64(), 1+m.dice.IntN(200), 0))
+func (m *model) start() {
+	m.disk.boot(-1, func() {})
+	m.opts.FS = m.disk.process()
+	q, err := Open(m.opts)
+	if err != nil {
+		m.t.Fatalf("open: %v", err)
 	}
-	c := chunk(records...)
-	c.Producer, c.Position = "p", uint64(len(m.all)+len(records))
-	store(m.t, m.q, c)
-	m.all = append(m.all, records...)
-}
-
-func (m *model) cursor(sink string) *Cursor {
-	if m.read[sink] == nil {
-		m.read[sink] = cursorOf(m.t, m.q, sink)
+	m.q = q
+	n, _, err := q.Position(m.t.Context(), "p")
+	if err != nil || n != m.lines {
+		m.fatalf("position after open: got %d, %v, want %d", n, err, m.lines)
 	}
-	return m.read[sink]
-}
-
-func (m *model) readSome() {
-	sink := []string{"a", "b"}[m.dice.IntN(2)]
-	c := m.cursor(sink)
-	if c.next > m.q.LastSeq() {
-		return
-	}
-	records, err := c.Next(m.t.Context(), Limits{Records: 1 + m.dice.IntN(8), Bytes: 1 + m.dice.IntN(2000)})
-	must(m.t, err)
-	for _, r := range records {
-		if got, want := string(r.Data), m.all[r.Seq-1]; got != want {
-			m.t.Fatalf("record %d: got %s, want %s", r.Seq, got, want)
+	accounts := q.Stats().Cursors
+	for name, s := range m.sinks {
+		a, ok := accounts[name]
+		if !ok && name != "late" { // which came a moment ago
+			m.fatalf("sink %s is forgotten", name)
+		}
+		for seq := s.acked + 1; seq < a.Next; seq++ {
+			if name != "late" && !m.lost[seq] && a.Dropped == 0 {
+				m.fatalf("sink %s: got %+v, though it acked only %d", name, a, s.acked)
+			}
 		}
 	}
-	if m.dice.IntN(3) > 0 {
-		m.acked[sink] = records[len(records)-1].Seq
-		must(m.t, c.Ack(m.acked[sink]))
+	clear(m.sinks)
+	for name, a := range accounts {
+		m.sinks[name] = &modelSink{next: a.Next, acked: a.Next - 1, base: a}
+	}
+	m.checkBooks()
+}
+
+func (m *model) stop() {
+	for _, s := range m.sinks {
+		s.cursor = nil
+	}
+	if err := m.q.Close(context.Background()); err != nil {
+		m.t.Errorf("close: %v", err)
 	}
 }
 
-func (m *model) from(acked uint64) (want []string) {
-	for n := acked + 1; n <= uint64(len(m.all)); n++ {
-		want = append(want, fmt.Sprintf("%d:%s", n, m.all[n-1]))
-	}
-	return want
+func (m *model) restart() {
+	m.stop()
+	m.start()
 }
 
-func (m *model) reopen(dir string) {
-	closeQueue(m.t, m.q)
-	clear(m.read)
-	m.opts.Directory = dir
-	m.q = open(m.t, m.opts)
-	if got, want := m.q.LastSeq(), uint64(len(m.all)); got != want {
-		m.t.Fatalf("last seq after reopen: got %d, want %d", got, want)
+// crash ends the process and perhaps the machine. then is what happens meanwhile.
+func (m *model) crash(then ...func()) {
+	m.disk.kill()
+	_ = m.q.Close(context.Background()) // it is dead
+	if m.dice.IntN(2) == 0 {
+		m.disk.powerCut()
 	}
-	if n, _, err := m.q.Position(m.t.Context(), "p"); err != nil || n != uint64(len(m.all)) {
-		m.t.Fatalf("position after reopen: got %d, %v, want %d", n, err, len(m.all))
+	for _, f := range then {
+		f()
+	}
+	m.start()
+}
+
+// append appends a chunk that may be larger than a segment.
+func (m *model) append() {
+	c := &Chunk{Source: "s", Producer: "p", Position: m.lines + 1, Received: time.Now()}
+	var records []string
+	for range m.dice.IntN(5) {
+		n := m.dice.IntN(200)
+		if m.dice.IntN(10) == 0 {
+			n = m.dice.IntN(3 * pageBytes)
+		}
+		records = append(records, fmt.Sprintf("%d %0*d", m.dice.Uint64(), n, 0))
+	}
+	if len(records) > 0 {
+		c.Records, c.Count = []byte(strings.Join(records, "\n")+"\n"), len(records)
+	}
+	ctx, cancel := context.WithTimeout(m.t.Context(), 5*time.Second)
+	defer cancel()
+	err := m.q.Append(ctx, c, nil)
+	switch {
+	case err == nil:
+		m.all = append(m.all, records...)
+		m.lines++
+	case errors.Is(err, ErrFull) && m.opts.WhenFull == Refuse:
+	case m.opts.MaxBytes > 0 && m.opts.WhenFull == Block && errors.Is(err, context.DeadlineExceeded):
+	default:
+		m.fatalf("append of %d bytes to %+v: %v", len(c.Records), m.opts, err)
 	}
 }
 
-// crash continues on a copy of the directory as it is now. What the sinks have
-// acked is durable only a little later, so they go back to what the copy says.
-func (m *model) crash() {
-	dir := m.t.TempDir()
-	m.disk.frozen.Lock()
-	names, err := osFS{}.List(m.opts.Directory)
-	must(m.t, err)
-	slices.Sort(names)
-	for _, name := range names {
-		content, err := os.ReadFile(filepath.Join(m.opts.Directory, name))
-		must(m.t, err)
-		must(m.t, os.WriteFile(filepath.Join(dir, name), content, filePerm))
+func (m *model) sink(name string) *modelSink {
+	s := m.sinks[name]
+	if s == nil {
+		s = &modelSink{}
+		m.sinks[name] = s
 	}
-	m.disk.frozen.Unlock()
-	if segments := segmentFiles(m.t, dir); len(segments) > 0 && m.dice.IntN(2) == 0 {
-		m.garbage(segments[len(segments)-1])
+	if s.cursor == nil {
+		c, err := m.q.Cursor(name, false)
+		if err != nil {
+			m.fatalf("cursor %s: %v", name, err)
+		}
+		a := c.Account()
+		if s.next == 0 { // new to the queue
+			s.base, s.acked = a, a.Next-1
+			if first := m.q.Stats().FirstSeq; a.Next < first || a.Filtered != a.Next-1 {
+				m.fatalf("new sink: got %+v, first kept record %d", a, first)
+			}
+		}
+		s.cursor, s.next = c, a.Next
 	}
-	m.reopen(dir)
-	for sink := range m.acked {
-		m.acked[sink] = m.cursor(sink).Account().Next - 1
+	return s
+}
+
+// park ends a sink's cursor; its records stay.
+func (m *model) park(name string) {
+	if s := m.sinks[name]; s != nil && s.cursor != nil {
+		s.cursor.Close()
+		s.cursor = nil
 	}
 }
 
-// garbage appends the beginning of a commit that was never acknowledged.
-func (m *model) garbage(segment string) {
-	content, err := os.ReadFile(segment)
-	must(m.t, err)
-	name, _ := parseSegmentName(filepath.Base(segment))
-	b := encode(chunk(`{"torn":true}`, `{"torn":true}`))
-	place(b, name.epoch, int64(len(content)), uint64(len(m.all)+1))
-	must(m.t, os.WriteFile(segment, append(content, b[:m.dice.IntN(len(b))]...), filePerm))
+// retire forgets a sink, whose records need not be kept any more.
+func (m *model) retire() {
+	s := m.sinks["late"]
+	if s == nil {
+		return
+	}
+	m.park("late")
+	want := m.q.LastSeq() + 1 - m.q.Stats().Cursors["late"].Next
+	if got := m.q.Forget("late"); got != want {
+		m.fatalf("forget: got %d pending, want %d", got, want)
+	}
+	delete(m.sinks, "late")
+}
+
+// read takes a batch, compares it and perhaps acks some of it. It returns false when
+// there is nothing left.
+func (m *model) read(name string, ack int) bool {
+	s := m.sink(name)
+	if s.cursor.next > m.q.LastSeq() {
+		return false
+	}
+	ctx, cancel := context.WithTimeout(m.t.Context(), time.Second)
+	defer cancel()
+	batch, err := s.cursor.Next(ctx, Limits{Records: 1 + m.dice.IntN(8), Bytes: 1 + m.dice.IntN(2000)})
+	if errors.Is(err, context.DeadlineExceeded) {
+		m.passed(name, s, m.q.LastSeq()+1)
+		return false
+	}
+	if err != nil {
+		m.fatalf("sink %s: next: %v", name, err)
+	}
+	for _, r := range batch {
+		m.passed(name, s, r.Seq)
+		if r.Seq > uint64(len(m.all)) || m.lost[r.Seq] || string(r.Data) != m.all[r.Seq-1] {
+			m.fatalf("sink %s: record %d of %d, damaged: %v: got %.40q", name, r.Seq, len(m.all), m.lost[r.Seq], r.Data)
+		}
+		s.next = r.Seq + 1
+	}
+	if ack > 0 {
+		s.acked = max(s.acked, batch[min(len(batch), ack)-1].Seq)
+		if ack >= len(batch) {
+			s.acked = batch[len(batch)-1].Seq
+		}
+		if err := s.cursor.Ack(s.acked); err != nil {
+			m.fatalf("sink %s: ack: %v", name, err)
+		}
+	}
+	return true
+}
+
+// passed checks that what a sink has not got before seq was damaged or dropped.
+func (m *model) passed(name string, s *modelSink, seq uint64) {
+	dropped := uint64(0)
+	if m.opts.WhenFull == DropOldest {
+		dropped = s.cursor.Account().Next
+	}
+	for ; s.next < seq; s.next++ {
+		if !m.lost[s.next] && s.next >= dropped {
+			m.fatalf("sink %s: record %d did not come, %d did", name, s.next, seq)
+		}
+	}
+	if s.next > seq {
+		m.fatalf("sink %s: record %d came after %d", name, seq, s.next-1)
+	}
+}
+
+// checkBooks compares the accounts with the model.
+func (m *model) checkBooks() {
+	m.t.Helper()
+	synctest.Wait()
+	got := m.q.Stats()
+	if got.LastSeq != uint64(len(m.all)) {
+		m.fatalf("last seq: got %d, want %d", got.LastSeq, len(m.all))
+	}
+	if got.Corrupt > uint64(len(m.lost)) {
+		m.fatalf("corrupt: got %d, but only %d records are damaged", got.Corrupt, len(m.lost))
+	}
+	for name, a := range got.Cursors {
+		if a.Next-1 != a.Delivered+a.Filtered+a.DeadLettered+a.Dropped+a.Corrupt {
+			m.fatalf("account of %s does not balance: %+v", name, a)
+		}
+		if a.Next > got.LastSeq+1 || a.Next <= got.LastSeq && a.Next < got.FirstSeq {
+			m.fatalf("account of %s: %+v, kept are %d to %d", name, a, got.FirstSeq, got.LastSeq)
+		}
+		s := m.sinks[name]
+		var lost uint64
+		for seq := s.base.Next; seq < a.Next; seq++ {
+			if m.lost[seq] {
+				lost++
+			}
+		}
+		corrupt, dropped := a.Corrupt-s.base.Corrupt, a.Dropped-s.base.Dropped
+		if corrupt > lost || corrupt < lost && dropped == 0 {
+			m.fatalf("account of %s: %d more corrupt than %+v, want %d: %+v", name, corrupt, s.base, lost, a)
+		}
+		if dropped > 0 && m.opts.WhenFull != DropOldest {
+			m.fatalf("account of %s: %d dropped", name, dropped)
+		}
+	}
+}
+
+// damage harms a frame that was durable for certain, and notes what it takes.
+func (m *model) damage() {
+	var names []string
+	for _, name := range slices.Sorted(maps.Keys(m.disk.names)) {
+		if _, ok := parseSegmentName(filepath.Base(name)); ok {
+			names = append(names, name)
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	inode := m.disk.names[names[m.dice.IntN(len(names))]]
+	frames := provenFrames(inode.cache)
+	if len(frames) == 0 {
+		return
+	}
+	at := frames[m.dice.IntN(len(frames))]
+	f, err := parseHeader(inode.cache[at:])
+	if err != nil {
+		m.t.Fatalf("frame at %d: %v", at, err)
+	}
+	from, to := at, at+int64(f.size())
+	switch m.dice.IntN(3) {
+	case 0: // a bit of the records
+		from = at + int64(f.headerLen+m.dice.IntN(f.payloadLen))
+		to = from + 1
+	case 1: // a bit of the header
+		from = at + int64(m.dice.IntN(f.headerLen))
+		to = from + 1
+	}
+	for seq := f.firstSeq; seq < f.end(); seq++ {
+		m.lost[seq] = true
+	}
+	for i := from; i < to; i++ {
+		if to == from+1 {
+			inode.cache[i] ^= 1 << m.dice.IntN(8)
+		} else {
+			inode.cache[i] = 0
+		}
+	}
+	inode.disk = slices.Clone(inode.cache)
+}
+
+// provenFrames returns where the frames with records stand of which a later one says
+// that they were durable.
+func provenFrames(segment []byte) (frames []int64) {
+	var durable int64
+	at := int64(segmentHeaderSize)
+	epoch := le.Uint64(segment[16:])
+	for {
+		f, err := parseHeader(segment[min(at, int64(len(segment))):])
+		if err != nil || f.epoch != epoch {
+			break
+		}
+		if f.count > 0 && f.checkPayload(segment[at:]) == nil {
+			frames = append(frames, at)
+		}
+		durable = max(durable, f.durable)
+		at += int64(f.size())
+	}
+	return slices.DeleteFunc(frames, func(at int64) bool { return at >= durable })
 }
