@@ -73,9 +73,11 @@ $(LINT): tools/go.mod tools/go.sum
 e2e: ## test against real servers; what is missing is skipped, or fails with CI=true
 	cd test && go test -count=1 -timeout 40m -v ./...
 
-# With the program as it is shipped, not with the race detector's.
+# First the queue alone, at every operation with every outcome; then the program as
+# it is shipped, not with the race detector's.
 .PHONY: crash
 crash: build ## kill docket KILLS (1000) times and cut its power CUTS (200) times
+	CRASH_ALL=1 go test -count=1 -timeout 20m -run '^Test(Killed|Error)AtEveryOperation' ./exporter/queue
 	go test -count=1 -v -timeout 60m -run '^(TestKill|TestPowerCut)$$' ./cmd/docket \
 		-docket $(CURDIR)/bin/docket -kills $(KILLS) -cuts $(CUTS)
 

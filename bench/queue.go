@@ -18,8 +18,8 @@ import (
 // write linesPerWrite lines at a time.
 const recordsPerChunk = linesPerWrite
 
-// lapRecords is a little less than two segments of the default size hold: every
-// lap goes on to the next segment twice, as often as a load without end.
+// lapRecords is a little less than a segment of the default size holds: nearly
+// every lap goes on to the next segment once, as often as a load without end.
 const lapRecords = 60 << 10
 
 // track is a queue in this process, with producers that load it lap after lap.

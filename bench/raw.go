@@ -12,7 +12,7 @@ import (
 
 // segmentBytes is the size of a segment of the queue, and how far the plain
 // program goes before it writes over what it has written.
-const segmentBytes = 32 << 20
+const segmentBytes = 64 << 20
 
 // rawRates are records a second of the plain program at one commit size.
 type rawRates struct {

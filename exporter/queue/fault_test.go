@@ -11,11 +11,10 @@ import (
 )
 
 // faultFS is the operating system's file system with a hook before what changes
-// it, and a way to hold all changes while the disk is looked at.
+// it.
 type faultFS struct {
 	FS
-	frozen sync.RWMutex // locked: nothing changes
-	mu     sync.Mutex
+	mu sync.Mutex
 	// again counts writes and syncs of files after a sync of them has failed.
 	again int
 	hook  func(op string, name string) error // op is "create", "write", "sync" or "syncdir"
@@ -41,8 +40,6 @@ func (f *faultFS) Create(name string) (File, error) {
 	if err := f.check("create", name); err != nil {
 		return nil, err
 	}
-	f.frozen.RLock()
-	defer f.frozen.RUnlock()
 	file, err := f.FS.Create(name)
 	return &faultFile{File: file, fs: f, name: name}, err
 }
@@ -53,18 +50,6 @@ func (f *faultFS) Open(name string) (File, error) {
 		return nil, err
 	}
 	return &faultFile{File: file, fs: f, name: name}, nil
-}
-
-func (f *faultFS) Rename(from, to string) error {
-	f.frozen.RLock()
-	defer f.frozen.RUnlock()
-	return f.FS.Rename(from, to)
-}
-
-func (f *faultFS) Remove(name string) error {
-	f.frozen.RLock()
-	defer f.frozen.RUnlock()
-	return f.FS.Remove(name)
 }
 
 func (f *faultFS) SyncDir(dir string) error {
@@ -96,8 +81,6 @@ func (f *faultFile) WriteAt(p []byte, off int64) (int, error) {
 		n, _ := f.File.WriteAt(p[:len(p)/2], off) // what a full disk does: half of it is there
 		return n, err
 	}
-	f.fs.frozen.RLock()
-	defer f.fs.frozen.RUnlock()
 	return f.File.WriteAt(p, off)
 }
 

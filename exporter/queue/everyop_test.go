@@ -1,0 +1,340 @@
+package queue
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"strconv"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// trace is a short piece of a queue's life, recorded by running it: whatever it does
+// to the disk, it is killed at each of these operations, and each of them fails.
+type trace struct {
+	opts  Options
+	setUp func(s *session) // before; not part of the trace
+	run   func(s *session)
+	whole bool // all outcomes are tried
+}
+
+// smallSegment has room for three frames of a block each.
+const smallSegment = segmentHeaderSize + 3*pageBytes
+
+// begin is a queue with two sinks and one record.
+func begin(s *session) {
+	s.start()
+	s.send(1)
+	s.tidy()
+}
+
+// withSpares is a queue that has used segments again, and whose next file is one
+// that has held frames.
+func withSpares(s *session) {
+	begin(s)
+	for range 12 {
+		s.send(1)
+		s.settle()
+	}
+	s.tidy()
+	s.deliver("a", 0)
+	s.deliver("b", 0)
+	s.tidy()
+	for range 4 {
+		s.send(1)
+		s.settle()
+	}
+	s.tidy()
+}
+
+var traces = map[string]trace{
+	"first commit": {
+		setUp: func(*session) {},
+		run: func(s *session) {
+			s.start()
+			s.together(func() { s.send(2); s.note() })
+			s.tidy()
+			s.stop()
+		},
+	},
+	"segment switch with a recycled spare": {
+		setUp: withSpares,
+		run: func(s *session) {
+			// Commits of several blocks begin segments, and each is torn in turn.
+			s.together(func() { s.send(1); s.send(2); s.send(1) })
+			s.together(func() { s.send(1); s.send(1) })
+			s.tidy()
+			s.together(func() { s.note(); s.send(1); s.send(1) })
+		},
+	},
+	"a spare that a commit does not wait for": {
+		whole: true,
+		setUp: func(s *session) {
+			withSpares(s)
+			f, err := s.q.supply.take(0) // so that the commit takes up the spare itself
+			must(s.t, err)
+			must(s.t, f.Close())
+			must(s.t, s.fs.Remove(s.q.path(f.name)))
+			if n := s.q.supply.ready.Load(); n == 0 {
+				s.fatalf("no spare is left")
+			}
+		},
+		run: func(s *session) { s.together(func() { s.send(1); s.send(1); s.send(1) }) },
+	},
+	"removal and reuse": {
+		setUp: func(s *session) {
+			begin(s)
+			for range 7 {
+				s.send(1)
+				s.settle()
+			}
+			s.tidy()
+		},
+		run: func(s *session) {
+			s.deliver("a", 2)
+			s.deliver("b", 0)
+			s.tidy()
+			for range 5 {
+				s.send(1)
+				s.settle()
+			}
+			s.deliver("a", 0)
+			s.deliver("b", 1)
+			s.tidy()
+			s.together(func() { s.send(1); s.send(1) })
+		},
+	},
+	"acks of two sinks": {
+		setUp: func(s *session) {
+			begin(s)
+			for range 5 {
+				s.send(2)
+				s.settle()
+			}
+			s.tidy()
+		},
+		run: func(s *session) {
+			s.deliver("a", 3)
+			s.tidy()
+			s.deliver("b", 7)
+			s.tidy()
+			s.deliver("a", 0)
+			s.deliver("b", 3)
+			s.tidy()
+		},
+	},
+	"failed commits and takeover": {
+		setUp: withSpares,
+		run: func(s *session) {
+			s.failNext("sync", 2)
+			s.together(func() { s.note(); s.send(1); s.send(2) })
+			s.tidy()
+			s.failNext("write", 1)
+			s.send(1)
+			s.tidy()
+			s.failNext("syncdir", 1)
+			s.together(func() { s.send(1); s.note(); s.send(1) })
+			s.tidy()
+			s.deliver("a", 0)
+			s.deliver("b", 0)
+			s.tidy()
+			s.send(1)
+			s.settle()
+		},
+	},
+	"oldest records dropped": {
+		opts:  Options{MaxBytes: 6 * smallSegment, WhenFull: DropOldest},
+		setUp: begin,
+		run: func(s *session) {
+			for range 8 {
+				s.send(2)
+				s.settle()
+			}
+			s.deliver("a", 0)
+			for range 7 {
+				s.send(2)
+				s.settle()
+			}
+			s.tidy()
+			s.deliver("b", 2)
+		},
+	},
+	"retained segments give way": {
+		opts:  Options{MaxBytes: 6 * smallSegment, WhenFull: Refuse, Retain: Retain{MaxBytes: 3 * smallSegment}},
+		setUp: begin,
+		run: func(s *session) {
+			for range 12 {
+				s.send(2)
+				s.settle()
+				s.deliver("a", 0)
+				s.deliver("b", 0)
+				time.Sleep(time.Second)
+			}
+		},
+	},
+	"killed and opened again": {
+		setUp: withSpares,
+		run: func(s *session) {
+			s.together(func() { s.send(1); s.note(); s.send(1) })
+			s.kill()
+			s.start() // the tail is written again
+			s.deliver("a", 1)
+			s.send(1)
+			s.settle()
+			s.kill()
+			s.start()
+			s.tidy()
+		},
+	},
+	"stopped and opened again": {
+		setUp: withSpares,
+		run: func(s *session) {
+			s.send(1)
+			s.stop()
+			s.start()
+			s.deliver("a", 1)
+			s.send(2)
+			s.stop()
+			s.start()
+			s.deliver("a", 0)
+			s.deliver("b", 0)
+			s.tidy()
+		},
+	},
+	"torn by a power cut and opened again": {
+		setUp: func(s *session) {
+			withSpares(s)
+			// The last block of a commit is there, the first is not.
+			release := s.fs.hold()
+			s.send(1)
+			s.send(1)
+			synctest.Wait()
+			s.fs.kill()
+			release()
+			s.kill()
+			s.disk.cut(true, func(page int) bool { return page != 1 })
+		},
+		run: func(s *session) {
+			s.start()
+			s.send(1)
+			s.settle()
+			s.deliver("a", 0)
+			s.deliver("b", 0)
+			s.tidy()
+		},
+	},
+}
+
+// failNext makes the next n operations of the kind op on segments fail: that is part
+// of a trace.
+func (s *session) failNext(op string, n int) {
+	s.fs.mu.Lock()
+	defer s.fs.mu.Unlock()
+	s.fs.scripted, s.fs.scriptedLeft = op, n
+}
+
+// outcome is what is left of a process that was killed.
+type outcome struct {
+	name  string
+	apply func(d *crashDisk)
+}
+
+func pages(names bool, which func(page int) bool) func(*crashDisk) {
+	return func(d *crashDisk) { d.cut(names, which) }
+}
+
+var outcomes = []outcome{
+	{"the machine goes on", func(*crashDisk) {}},
+	{"a power cut keeps nothing", pages(false, func(int) bool { return false })},
+	{"a power cut keeps everything", pages(true, func(int) bool { return true })},
+	{"a power cut keeps names and no bytes", pages(true, func(int) bool { return false })},
+	{"a power cut keeps bytes and no names", pages(false, func(int) bool { return true })},
+	{"a power cut keeps names and all but the first page of each file", pages(true, func(p int) bool { return p > 0 })},
+	{"a power cut keeps all but the first page of each file and no names", pages(false, func(p int) bool { return p > 0 })},
+	{"a power cut keeps names and the first page of each file", pages(true, func(p int) bool { return p == 0 })},
+	{"a power cut keeps every other page", pages(true, func(p int) bool { return p%2 == 0 })},
+	{"a power cut tears by dice", (*crashDisk).powerCut},
+	{"a power cut tears by other dice", (*crashDisk).powerCut},
+}
+
+// seedOfDice is what CRASH_SEED says or another one each time.
+func seedOfDice(t *testing.T) uint64 {
+	s := os.Getenv("CRASH_SEED")
+	if s == "" {
+		return rand.Uint64()
+	}
+	seed, err := strconv.ParseUint(s, 10, 64)
+	must(t, err)
+	return seed
+}
+
+// outcomesOf returns those that are tried for an operation of a trace: what dice say
+// or, when CRASH_ALL is set, all.
+func outcomesOf(tr trace, dice *rand.Rand) []outcome {
+	if tr.whole || os.Getenv("CRASH_ALL") != "" {
+		return outcomes
+	}
+	return []outcome{outcomes[dice.IntN(len(outcomes))]}
+}
+
+// A process is killed at each operation of a trace that changes the disk, and what the
+// machine then keeps is one of the outcomes. Nothing that was acknowledged is lost,
+// nothing comes twice, and nothing is found that was not sent.
+//
+// CRASH_SEED repeats what dice have said, CRASH_ALL needs none.
+func TestKilledAtEveryOperation(t *testing.T) {
+	seed := seedOfDice(t)
+	for name, tr := range traces {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for n, more := 1, true; more; n++ {
+				more = false // also when it fails, or is not run because another has
+				t.Run(fmt.Sprint("operation ", n), func(t *testing.T) {
+					synctest.Test(t, func(t *testing.T) { more = killedAt(t, tr, n, seed) })
+				})
+			}
+		})
+	}
+}
+
+// killedAt kills a trace at its nth operation, and reports whether it has so many. To
+// be killed at a reading one is to be killed at the next that is not.
+func killedAt(t *testing.T, tr trace, n int, seed uint64) bool {
+	dice := rand.New(rand.NewPCG(seed, uint64(n)))
+	s := begun(t, tr)
+	done := []float64{0, 0.5, 1}[n%3] // of a write
+	changes := 0
+	s.fs.setPlan(func(_ int, op, _ string) fault {
+		if !isReading(op) {
+			changes++
+		}
+		if changes == n && !isReading(op) {
+			return fault{errKilled, done}
+		}
+		return fault{}
+	})
+	tr.run(s)
+	ended := s.fs.hasEnded()
+	s.kill()
+	for _, o := range outcomesOf(tr, dice) {
+		what := fmt.Sprintf("killed at operation %d, %s; then %s (seed %d)", n, s.fs.lastFailed(), o.name, seed)
+		c := s.clone(what, dice)
+		o.apply(c.disk)
+		c.check()
+	}
+	return ended
+}
+
+// begun returns a session at the beginning of a trace.
+func begun(t *testing.T, tr trace) *session {
+	if tr.opts.SegmentBytes == 0 {
+		tr.opts.SegmentBytes = smallSegment
+	}
+	s := newSession(t, newCrashDisk(rand.New(rand.NewPCG(1, 1))), tr.opts)
+	s.fs.spareReserve = !tr.whole
+	s.what = "before the trace"
+	tr.setUp(s)
+	s.what = "in the trace"
+	return s
+}

@@ -1,0 +1,141 @@
+package queue
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// Whatever a slot holds, it decodes to accounts that encode to what decodes to them.
+func FuzzSlotRoundTrip(f *testing.F) {
+	f.Add("siem", uint64(7), uint64(8), uint64(5), uint64(2))
+	f.Fuzz(func(t *testing.T, name string, generation, next, delivered, corrupt uint64) {
+		if name == "" || len(name) > maxName {
+			return
+		}
+		want := map[string]Account{name: {Next: next, Delivered: delivered, Corrupt: corrupt}, name[:len(name)/2] + "2": {Next: 1}}
+		id := uuid.New()
+		b := append(encodeSlot(id, generation, want), make([]byte, 100)...)
+		gotID, g, got, ok := decodeSlot(b)
+		if !ok || gotID != id || g != generation || len(got) != len(want) || got[name] != want[name] && len(want) == 2 {
+			t.Errorf("got %v, %d, %+v, %v; want %d, %+v", gotID, g, got, ok, generation, want)
+		}
+		b[le.Uint32(b[44:])/2] ^= 1
+		if _, _, _, ok := decodeSlot(b); ok {
+			t.Error("a slot with a flipped bit is valid")
+		}
+	})
+}
+
+// Whatever the file cursors holds, the queue opens and delivers every record.
+func FuzzCursorsFile(f *testing.F) {
+	f.Add([]byte{}, 0)
+	f.Add(encodeSlot(uuid.Nil, 7, map[string]Account{"a": {Next: 3, Delivered: 2}}), slotSize)
+	f.Fuzz(func(t *testing.T, content []byte, at int) {
+		opts := Options{Directory: t.TempDir(), SegmentBytes: smallSegment}
+		q := open(t, opts)
+		storeNumbered(t, q, 1, 5, 1)
+		closeQueue(t, q)
+		file := make([]byte, 2*slotSize)
+		copy(file[min(max(at, 0), len(file)):], content)
+		must(t, os.WriteFile(filepath.Join(opts.Directory, cursorsFile), file, filePerm))
+		q, err := Open(opts)
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		defer closeQueue(t, q)
+		if _, ok := q.Stats().Cursors["new"]; ok {
+			return // a valid slot that names it
+		}
+		got := drain(t, q, cursorOf(t, q, "new"))
+		if len(q.Stats().Cursors) == 1 { // no sink is known that has passed any
+			equal(t, "records", got, numbered(1, 5))
+		}
+	})
+}
+
+// Whatever files of earlier uses hold, and whatever stands behind the last frame,
+// nothing of it is taken for a record: the queue delivers what was stored, and
+// nothing else.
+func FuzzRecycledDirectory(f *testing.F) {
+	old := encode(chunk(`{"old":true}`))
+	place(old, 1, segmentHeaderSize, 4)
+	spare := append(encodeSegmentHeader(segmentHeader{}, segmentName{1, 9}), old...)
+	f.Add(spare, old, []byte{})
+	f.Add([]byte{}, spare, old)
+	f.Fuzz(func(t *testing.T, spare, behind, begun []byte) {
+		opts := Options{Directory: t.TempDir(), SegmentBytes: smallSegment}
+		q := open(t, opts)
+		storeNumbered(t, q, 1, 3, 1)
+		closeQueue(t, q)
+		segment := segmentFiles(t, opts.Directory)[0]
+		at := offsets(t, segment)
+		content, err := os.ReadFile(segment)
+		must(t, err)
+		end := alignBlock(at[len(at)-1]) // commits are padded to whole blocks
+		name, _ := parseSegmentName(filepath.Base(segment))
+		if holdsFrameOf(behind, name.epoch) {
+			return // that no epoch is used twice is the other half of the promise
+		}
+		must(t, os.WriteFile(segment, append(content[:end:end], behind...), filePerm))
+		padded := make([]byte, smallSegment)
+		copy(padded, spare)
+		if e := le.Uint64(padded[16:]); isSegmentHeader(padded) && e > 1<<62 {
+			return // no queue has begun so many segments
+		}
+		must(t, os.WriteFile(filepath.Join(opts.Directory, sparePrefix+"90"), padded, filePerm))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, beginPrefix+"91"+newSuffix), begun, filePerm))
+
+		q, err = Open(opts)
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		storeNumbered(t, q, 4, 9, 1)
+		equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 9))
+		closeQueue(t, q)
+		q, err = Open(opts)
+		if err != nil {
+			t.Fatalf("open again: %v", err)
+		}
+		defer closeQueue(t, q)
+		equal(t, "records after a restart", drain(t, q, cursorOf(t, q, "b")), numbered(1, 9))
+	})
+}
+
+// holdsFrameOf reports whether a frame of the epoch stands where one is looked for.
+func holdsFrameOf(b []byte, epoch uint64) bool {
+	for ; len(b) >= frameFixed; b = b[frameAlign:] {
+		if f, err := parseHeader(b); err == nil && f.epoch == epoch {
+			return true
+		}
+	}
+	return false
+}
+
+// Whatever the file positions holds, the queue opens and its records come.
+func FuzzPositionsFile(f *testing.F) {
+	f.Add([]byte("docket positions 1 crc32c 00000000\n"))
+	f.Add([]byte("docket positions 1 crc32c f5c3d0f8\n{}"))
+	f.Fuzz(func(t *testing.T, content []byte) {
+		opts := Options{Directory: t.TempDir(), SegmentBytes: smallSegment}
+		q := open(t, opts)
+		storeNumbered(t, q, 1, 4, 1)
+		closeQueue(t, q)
+		must(t, os.WriteFile(filepath.Join(opts.Directory, positionsFile), content, filePerm))
+		q, err := Open(opts)
+		if err != nil {
+			t.Fatalf("open: %v", err)
+		}
+		defer closeQueue(t, q)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if _, _, err := q.Position(ctx, "p"); err != nil {
+			t.Errorf("position: %v", err)
+		}
+		equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 4))
+	})
+}
