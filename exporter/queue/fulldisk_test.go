@@ -84,6 +84,21 @@ func TestDiskFullRecovers(t *testing.T) {
 	}
 }
 
+// Spares wait for segments, not for space: they go when a record that is larger
+// than one needs theirs.
+func TestSparesGiveTheirSpaceToALargeRecord(t *testing.T) {
+	opts := Options{Directory: filepath.Join(smallDisk(t, "12m"), "q")}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	for range 60 {
+		store(t, q, chunk(strings.Repeat("x", 100_000)))
+	}
+	drain(t, q, c)
+	must(t, c.Ack(q.LastSeq()))
+	eventually(t, "there are spares", func() bool { return q.supply.ready.Load() >= keepSpares })
+	store(t, q, chunk(strings.Repeat("x", 8<<20)))
+}
+
 func TestOpenOnAFullDisk(t *testing.T) {
 	tests := map[string]struct {
 		damage func(t *testing.T, dir string)

@@ -19,7 +19,7 @@ type Options struct {
 	Directory string
 	// MaxBytes bounds the files of segments and spares; 0 means no bound. A
 	// record that is larger than a segment can exceed it, and so can a segment
-	// that takes the place of one which has failed.
+	// that takes the place of one which has failed or was cut by a crash.
 	MaxBytes int64
 	// SegmentBytes is the size of a segment's file, at most an eighth of
 	// MaxBytes; 0 picks one that suits MaxBytes and the file system.
@@ -186,6 +186,7 @@ func Open(opts Options) (*Queue, error) {
 		q.housekeeper.close()
 		return nil, errors.Join(fmt.Errorf("queue %s: %w", opts.Directory, err), q.lock.Close())
 	}
+	q.trim() // a process that is killed again and again must not fill the disk
 	q.rewriteTail()
 	q.committer.ended = make(chan struct{})
 	q.done.Go(q.commitLoop)

@@ -208,9 +208,16 @@ var table = []mutant{
 	{
 		defect: "more files are made than MaxBytes allows",
 		file:   spaceGo,
-		old:    "return q.available() > q.supply.ready.Load()",
-		new:    "return true",
-		tests:  []string{"TestFullQueuePreparesNothing"},
+		old:    "	keptForCounts = 2",
+		new:    "	keptForCounts = 0",
+		tests:  []string{"TestCountingWhatIsRefusedStaysWithinMaxBytes", "TestFullQueuePreparesNothing"},
+	},
+	{
+		defect: "a file counts only once it has its name",
+		file:   spaceGo,
+		old:    " - q.space.beginning - q.space.leaving",
+		new:    "",
+		tests:  []string{"TestSinkThatKeepsUpStaysWithinMaxBytes", "TestFullQueuePreparesNothing", "TestCountingWhatIsRefusedStaysWithinMaxBytes"},
 	},
 	{
 		defect: "the space that must stay free is taken",

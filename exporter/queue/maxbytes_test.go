@@ -1,0 +1,164 @@
+package queue
+
+import (
+	"errors"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// diskUse is the size of all files that MaxBytes bounds. A file that goes
+// meanwhile does not count.
+func diskUse(t *testing.T, dir string) (size int64) {
+	t.Helper()
+	for _, path := range slices.Concat(segmentFiles(t, dir), files(t, dir, sparePrefix+"*"), files(t, dir, beginPrefix+"*")) {
+		if info, err := os.Stat(path); err == nil {
+			size += info.Size()
+		}
+	}
+	return size
+}
+
+// A queue that refuses records goes on counting what it refuses, within its bound:
+// records do not fill the room that is kept for counts.
+func TestCountingWhatIsRefusedStaysWithinMaxBytes(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1 << 20, MaxBytes: 8 << 20, WhenFull: Refuse}
+	q := open(t, opts)
+	cursorOf(t, q, "dead")
+	for n := range 1600 {
+		err := q.Append(t.Context(), chunk(strings.Repeat("x", 20_000)), nil)
+		if errors.Is(err, ErrFull) {
+			store(t, q, largeTally())
+		} else {
+			must(t, err)
+		}
+		if n%20 == 0 {
+			if got := diskUse(t, opts.Directory); got > opts.MaxBytes {
+				t.Fatalf("after %d records: %d bytes on disk, want at most %d", n, got, opts.MaxBytes)
+			}
+		}
+	}
+}
+
+// A full queue that is killed again and again, and has to write the end of its log
+// again each time, does not grow, but for what is left of the segment before.
+func TestKilledFullQueueStaysWithinMaxBytes(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1 << 20, MaxBytes: 8 << 20, WhenFull: Refuse}
+	for n := range 6 {
+		q := open(t, opts)
+		cursorOf(t, q, "dead")
+		for q.Append(t.Context(), chunk(strings.Repeat("x", 9000)), nil) == nil {
+		}
+		copied := t.TempDir()
+		eventually(t, "nothing changes during the copy", func() bool {
+			copied = t.TempDir()
+			return os.CopyFS(copied, os.DirFS(opts.Directory)) == nil
+		})
+		closeQueue(t, q)
+		opts.Directory = copied
+		if got, most := diskUse(t, copied), opts.MaxBytes+64<<10; got > most {
+			t.Fatalf("after %d kills: %d bytes on disk, want at most %d", n+1, got, most)
+		}
+	}
+}
+
+// A sink that keeps up does not carry the queue past its bound, although the files
+// of what it has delivered go only when the housekeeper comes by.
+func TestSinkThatKeepsUpStaysWithinMaxBytes(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 128 << 10, MaxBytes: 1 << 20}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	for n := range 300 {
+		store(t, q, chunk(strings.Repeat("x", 60_000)))
+		drain(t, q, c)
+		must(t, c.Ack(q.LastSeq()))
+		if got := diskUse(t, opts.Directory); got > opts.MaxBytes {
+			t.Fatalf("after %d records: %d bytes on disk, want at most %d", n, got, opts.MaxBytes)
+		}
+	}
+}
+
+// A queue that is opened with a smaller bound shrinks as its sinks deliver.
+func TestSmallerMaxBytesIsReached(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 2 << 20, WhenFull: Refuse}
+	q := open(t, opts)
+	cursorOf(t, q, "a")
+	for q.Append(t.Context(), chunk(strings.Repeat("x", 9000)), nil) == nil {
+	}
+	closeQueue(t, q)
+	opts.MaxBytes = 1 << 20
+	q = open(t, opts)
+	c := cursorOf(t, q, "a")
+	for c.next <= q.LastSeq() {
+		records, err := c.Next(t.Context(), Limits{Records: 20, Bytes: 1 << 20})
+		must(t, err)
+		must(t, c.Ack(records[len(records)-1].Seq))
+		if err := q.Append(t.Context(), chunk(strings.Repeat("x", 900)), nil); err != nil && !errors.Is(err, ErrFull) {
+			t.Fatal(err)
+		}
+	}
+	eventually(t, "the files are within the new bound", func() bool { return diskUse(t, opts.Directory) <= opts.MaxBytes })
+}
+
+// What is retained for a time is retained over a restart.
+func TestRetainedRecordsSurviveARestart(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, Retain: Retain{MaxAge: time.Hour}}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	next := 1
+	for range 3 {
+		next = fillSegment(t, q, next)
+	}
+	drain(t, q, c)
+	must(t, c.Ack(q.LastSeq()))
+	closeQueue(t, q)
+
+	q = open(t, opts)
+	c = cursorOf(t, q, "a")
+	epoch := uint64(0)
+	for range 2 { // so that checkpoints and removals come by
+		next = fillSegment(t, q, next)
+		drain(t, q, c)
+		must(t, c.Ack(q.LastSeq()))
+		epoch = q.lastEpoch()
+	}
+	eventually(t, "a checkpoint covers what was delivered", func() bool {
+		cp, ok, err := readCheckpoint(osFS{}, opts.Directory)
+		return err == nil && ok && cp.Epoch+1 >= epoch
+	})
+	if got := q.Stats().FirstSeq; got != 1 {
+		t.Errorf("first kept record: got %d, want 1: all are younger than an hour", got)
+	}
+}
+
+func (q *Queue) lastEpoch() uint64 {
+	kept := *q.segments.Load()
+	return kept[len(kept)-1].epoch
+}
+
+// A used-up quota is a full disk: what sinks have delivered makes room.
+func TestQuotaIsAFullDisk(t *testing.T) {
+	fsys := &faultFS{FS: osFS{}}
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 128 << 10, FS: fsys, WhenFull: DropOldest}
+	q := open(t, opts)
+	cursorOf(t, q, "dead")
+	for range 6 {
+		store(t, q, chunk(strings.Repeat("x", 100_000)))
+	}
+	fsys.set(func(op, name string) error {
+		if op == "create" && isBegun(name) {
+			return unix.EDQUOT
+		}
+		return nil
+	})
+	for range 12 {
+		store(t, q, chunk(strings.Repeat("x", 100_000)))
+	}
+	if a := q.Stats().Cursors["dead"]; a.Dropped == 0 {
+		t.Errorf("account: got %+v, want some dropped", a)
+	}
+}
