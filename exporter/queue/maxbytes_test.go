@@ -23,6 +23,18 @@ func diskUse(t *testing.T, dir string) (size int64) {
 	return size
 }
 
+// appendUntilFull gives a queue that refuses more than it takes.
+func appendUntilFull(t *testing.T, q *Queue) {
+	t.Helper()
+	var err error
+	for err == nil {
+		err = q.Append(t.Context(), chunk(strings.Repeat("x", 9000)), nil)
+	}
+	if !errors.Is(err, ErrFull) {
+		t.Fatal(err)
+	}
+}
+
 // A queue that refuses records goes on counting what it refuses, within its bound:
 // records do not fill the room that is kept for counts.
 func TestCountingWhatIsRefusedStaysWithinMaxBytes(t *testing.T) {
@@ -51,8 +63,7 @@ func TestKilledFullQueueStaysWithinMaxBytes(t *testing.T) {
 	for n := range 6 {
 		q := open(t, opts)
 		cursorOf(t, q, "dead")
-		for q.Append(t.Context(), chunk(strings.Repeat("x", 9000)), nil) == nil {
-		}
+		appendUntilFull(t, q)
 		copied := t.TempDir()
 		eventually(t, "nothing changes during the copy", func() bool {
 			copied = t.TempDir()
@@ -87,8 +98,7 @@ func TestSmallerMaxBytesIsReached(t *testing.T) {
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 2 << 20, WhenFull: Refuse}
 	q := open(t, opts)
 	cursorOf(t, q, "a")
-	for q.Append(t.Context(), chunk(strings.Repeat("x", 9000)), nil) == nil {
-	}
+	appendUntilFull(t, q)
 	closeQueue(t, q)
 	opts.MaxBytes = 1 << 20
 	q = open(t, opts)
