@@ -20,17 +20,21 @@ import (
 // the middle of anything, and compares what the next one finds with what was
 // acknowledged. CRASH_SEED repeats one run, with GOMAXPROCS=1 nearly always in the
 // same order.
-func TestCrashes(t *testing.T) {
-	seed, runs := rand.Uint64(), 120
-	if s := os.Getenv("CRASH_SEED"); s != "" {
+func TestCrashes(t *testing.T) { runSeeds(t, "CRASH_SEED", 120, runCrashes) }
+
+// runSeeds calls run with as many seeds that differ every time, or with the one in
+// the environment variable.
+func runSeeds(t *testing.T, variable string, runs uint64, run func(t *testing.T, seed uint64)) {
+	seed := rand.Uint64()
+	if s := os.Getenv(variable); s != "" {
 		var err error
 		seed, err = strconv.ParseUint(s, 10, 64)
 		must(t, err)
 		runs = 1
 	}
-	for n := range uint64(runs) {
+	for n := range runs {
 		t.Run(fmt.Sprint("seed ", seed+n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { runCrashes(t, seed+n) })
+			synctest.Test(t, func(t *testing.T) { run(t, seed+n) })
 		})
 	}
 }

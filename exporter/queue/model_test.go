@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
-	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -18,20 +16,7 @@ import (
 
 // TestModel does random things to a queue and to a slice, and compares. MODEL_SEED
 // repeats one run.
-func TestModel(t *testing.T) {
-	seed, runs := rand.Uint64(), 20
-	if s := os.Getenv("MODEL_SEED"); s != "" {
-		var err error
-		seed, err = strconv.ParseUint(s, 10, 64)
-		must(t, err)
-		runs = 1
-	}
-	for n := range uint64(runs) {
-		t.Run(fmt.Sprint("seed ", seed+n), func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) { runModel(t, seed+n) })
-		})
-	}
-}
+func TestModel(t *testing.T) { runSeeds(t, "MODEL_SEED", 20, runModel) }
 
 type model struct {
 	t     *testing.T
