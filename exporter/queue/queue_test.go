@@ -46,6 +46,10 @@ func killed(t *testing.T, q *Queue) {
 	t.Helper()
 	prepared(t, q) // files must not come and go while they are copied
 	dir, copied := q.opts.Directory, ""
+	eventually(t, "the cursors file is there", func() bool {
+		_, err := os.Stat(filepath.Join(dir, cursorsFile))
+		return err == nil
+	})
 	eventually(t, "nothing changes during the copy", func() bool {
 		copied = filepath.Join(t.TempDir(), "copy")
 		return os.CopyFS(copied, os.DirFS(dir)) == nil

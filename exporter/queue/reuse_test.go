@@ -25,8 +25,8 @@ func TestFailedFileIsNotUsedAgain(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	var once sync.Once
-	fsys.set(func(op, _ string) (err error) {
-		if op == "sync" {
+	fsys.set(func(op, name string) (err error) {
+		if op == "sync" && isSegment(name) {
 			once.Do(func() { err = errDisk })
 		}
 		return err
