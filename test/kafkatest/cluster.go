@@ -20,7 +20,7 @@ import (
 
 // stopTimeout is how long an orderly stop may take; three nodes need 7 s when
 // nothing else runs.
-const stopTimeout = 30 * time.Second
+const stopTimeout = time.Minute
 
 // Cluster is a running Kafka. Its methods report what goes wrong through the
 // test it was started for, and so belong on that test's goroutine.
