@@ -18,8 +18,8 @@ import (
 	"github.com/docket-export/docket/test/internal/freeport"
 )
 
-// stopTimeout is how long an orderly stop may take; three nodes need 7 s when
-// nothing else runs.
+// stopTimeout is how long an orderly stop may take. Three nodes need 7 s when
+// nothing else runs, and more than 30 s on a machine that is busy.
 const stopTimeout = time.Minute
 
 // Cluster is a running Kafka. Its methods report what goes wrong through the
