@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -307,6 +308,10 @@ func (q *Queue) firstKept() uint64 {
 		return segments[0].firstSeq
 	}
 	return q.durable.Load() + 1
+}
+
+func (q *Queue) path(name ...string) string {
+	return filepath.Join(append([]string{q.opts.Directory}, name...)...)
 }
 
 // wake puts a token into a channel that holds at most one.

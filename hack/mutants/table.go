@@ -10,8 +10,8 @@ type mutant struct {
 }
 
 const (
-	appendGo     = "exporter/queue/append.go"
-	cursorGo     = "exporter/queue/cursor.go"
+	commitGo     = "exporter/queue/commit.go"
+	cursorReadGo = "exporter/queue/cursorread.go"
 	cursorfileGo = "exporter/queue/cursorfile.go"
 	deliverGo    = "exporter/deliver.go"
 	frameGo      = "exporter/queue/frame.go"
@@ -33,14 +33,14 @@ var table = []mutant{
 	// Writing.
 	{
 		defect: "a commit is acknowledged without a sync",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "if err := w.file.Sync(); err != nil {",
 		new:    "if err := error(nil); err != nil {",
 		tests:  []string{"TestNothingIsSettledBeforeItIsSynced"},
 	},
 	{
 		defect: "a commit is acknowledged before its sync",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "\tif err := q.writeWholeBlocks(c, at); err != nil {",
 		new: "\tfor i := range c.frames {\n\t\tif f := &c.frames[i]; f.settled != nil {\n\t\t\tf.settled()\n\t\t\tf.settled = nil\n\t\t}\n\t}\n" +
 			"\tif err := q.writeWholeBlocks(c, at); err != nil {",
@@ -48,42 +48,42 @@ var table = []mutant{
 	},
 	{
 		defect: "a record is shown to sinks before its sync",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "\tif err := w.file.Sync(); err != nil {",
 		new:    "\tq.durable.Store(seq - 1)\n\tif err := w.file.Sync(); err != nil {",
 		tests:  []string{"TestNothingIsSettledBeforeItIsSynced"},
 	},
 	{
 		defect: "an error of a write is ignored",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "if err := q.writeWholeBlocks(c, at); err != nil {",
 		new:    "if err := q.writeWholeBlocks(c, at); false {",
 		tests:  []string{"TestFailedCommitIsWrittenAgainElsewhere"},
 	},
 	{
 		defect: "an error of a sync is ignored",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "if err := w.file.Sync(); err != nil {",
 		new:    "if err := w.file.Sync(); false {",
 		tests:  []string{"TestFailedCommitIsWrittenAgainElsewhere"},
 	},
 	{
 		defect: "a failed sync is tried again on the same file",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "if err := w.file.Sync(); err != nil {",
 		new:    "if err := w.file.Sync(); err != nil && w.file.Sync() != nil {",
 		tests:  []string{"TestFailedSegmentIsNeverSyncedAgain"},
 	},
 	{
 		defect: "a failed segment is written on",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "\tq.closeActive(err)\n",
 		new:    "",
 		tests:  []string{"TestFailedSegmentIsNeverSyncedAgain"},
 	},
 	{
 		defect: "records are shown before the end of their segment is",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "\tw.active.end.Add(int64(len(c.buf)))\n\tw.active.newest.Store(newest)\n\tq.durable.Store(last)\n\tq.mu.Unlock()\n",
 		new:    "\tq.durable.Store(last)\n\tq.mu.Unlock()\n\ttime.Sleep(time.Millisecond)\n\tw.active.end.Add(int64(len(c.buf)))\n",
 		tests:  []string{"TestCursorThatAsksAllTheTime"},
@@ -99,7 +99,7 @@ var table = []mutant{
 	},
 	{
 		defect: "an epoch is used twice",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "w.epoch++",
 		new:    "w.epoch = max(w.epoch, 1)",
 		tests:  []string{"TestModel", "TestRecordsComeBackInOrderAfterReopen"},
@@ -191,7 +191,7 @@ var table = []mutant{
 	},
 	{
 		defect: "a segment does not say where the one before it ends",
-		file:   appendGo,
+		file:   commitGo,
 		old:    "header.prevEpoch, header.prevEnd = w.last.epoch, w.last.end.Load()",
 		new:    "header.prevEpoch, header.prevEnd = w.last.epoch, w.last.size.Load()",
 		tests:  []string{"TestRefusalInAFailedCommitCountsOnce"},
@@ -274,7 +274,7 @@ var table = []mutant{
 	},
 	{
 		defect: "records that damage has taken are counted as delivered",
-		file:   cursorGo,
+		file:   cursorReadGo,
 		old:    "\tc.holes = append(c.holes, r)\n",
 		new:    "",
 		tests:  []string{"TestMissingSegmentIsCountedExactly"},

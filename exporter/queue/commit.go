@@ -1,0 +1,373 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"syscall"
+	"time"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// committer is what the commit loop alone knows.
+type committer struct {
+	active   *segment      // nil when the last one is full or failed, or none was begun since Open
+	file     File          // of active
+	tempName string        // of file while active has no name yet and is not among Queue.segments
+	last     *segment      // that has a name, and perhaps is gone; nil when there never was one
+	epoch    uint64        // of the newest segment ever begun
+	ended    chan struct{} // closed when the commit loop has returned
+}
+
+// commitLoop writes what was appended, commit after commit: everything that
+// arrived while one was being written is the next. There is no timer.
+func (q *Queue) commitLoop() {
+	defer close(q.committer.ended)
+	defer q.closeActive(nil)
+	for {
+		select {
+		case <-q.work:
+		case <-q.stop:
+			// Append has ended: closed was set before. What is pending is the
+			// last commit, and gets one attempt.
+			if c := q.take(); len(c.frames) > 0 {
+				if err := q.write(c); err != nil {
+					q.fail(err)
+					return
+				}
+				q.publish(c)
+			}
+			return
+		}
+		if q.isAskedToClose() {
+			q.closeActive(nil)
+		}
+		if !q.hasPending() {
+			continue
+		}
+		c := q.take()
+		if !q.writeUntilDurable(c) {
+			return
+		}
+		q.publish(c)
+	}
+}
+
+// isAskedToClose reports whether the active segment has to be closed for it to go.
+func (q *Queue) isAskedToClose() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	asked := q.space.closeLast
+	q.space.closeLast = false
+	if asked {
+		q.space.left = 0
+	}
+	return asked
+}
+
+func (q *Queue) hasPending() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return len(q.pending.frames) > 0
+}
+
+// rewriteTail writes the frames that recovery has made pending. When the disk
+// does not take them, the commit loop goes on trying.
+func (q *Queue) rewriteTail() {
+	n := len(q.pending.frames)
+	if n == 0 {
+		close(q.recovered)
+		return
+	}
+	q.pending.frames[n-1].settled = func() { close(q.recovered) }
+	if err := q.write(q.pending); err != nil {
+		q.fail(err)
+		wake(q.work)
+		return
+	}
+	q.publish(q.swap())
+}
+
+// take makes the pending commit the one to write, and lets Append gather anew.
+func (q *Queue) take() *commit {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	c := q.swap()
+	if size := int64(len(c.buf)); q.space.left < size {
+		q.space.claimed, q.space.left = 1, q.opts.SegmentBytes-segmentHeaderSize-size
+	} else {
+		q.space.left -= size
+	}
+	return c
+}
+
+// swap is take without its accounts. Callers hold mu, or are Open.
+func (q *Queue) swap() *commit {
+	c := q.pending
+	q.pending, q.spare = q.spare, nil
+	return c
+}
+
+// writeUntilDurable writes c again and again, each time to a fresh segment,
+// until the disk has it. It returns false when the queue closes first.
+func (q *Queue) writeUntilDurable(c *commit) bool {
+	pause := backoff.NewExponentialBackOff(
+		backoff.WithInitialInterval(50*time.Millisecond),
+		backoff.WithMaxInterval(time.Second), // a person who frees the disk should not wait
+		backoff.WithMaxElapsedTime(0))
+	for {
+		err := q.write(c)
+		if err == nil {
+			return true
+		}
+		room := q.room.wait()
+		q.fail(err)
+		select {
+		case <-time.After(pause.NextBackOff()):
+		case <-room:
+		case <-q.stop:
+			return false
+		}
+	}
+}
+
+// write makes c durable in the active segment, or in a new one when there is no
+// room or no active one.
+func (q *Queue) write(c *commit) error {
+	w := &q.committer
+	if w.active != nil && !q.fits(w.active, len(c.buf)) {
+		q.closeActive(nil)
+	}
+	began := time.Now()
+	if w.active == nil {
+		if err := q.beginSegment(len(c.buf)); err != nil {
+			return err
+		}
+	}
+	at := w.active.end.Load()
+	first := q.durable.Load() + 1
+	seq := first
+	for _, f := range c.frames {
+		b := c.buf[f.at:]
+		place(b, w.active.epoch, at, seq)
+		seq += uint64(le.Uint32(b[atCount:]))
+	}
+	if err := q.writeWholeBlocks(c, at); err != nil {
+		return fmt.Errorf("segment %s: write at %d: %w", w.active, at, err)
+	}
+	if err := w.file.Sync(); err != nil {
+		return fmt.Errorf("segment %s: sync: %w", w.active, err)
+	}
+	if w.tempName != "" {
+		if err := q.takeOver(); err != nil {
+			return err
+		}
+	}
+	if q.opts.Committed != nil {
+		q.opts.Committed(int(seq-first), time.Since(began))
+	}
+	return nil
+}
+
+// fits reports whether s has room for a commit of size bytes. The first one always
+// has: its file was made large enough.
+func (q *Queue) fits(s *segment, size int) bool {
+	end := s.end.Load()
+	return end == segmentHeaderSize || end+int64(size) <= q.opts.SegmentBytes
+}
+
+// blockBytes is what the page cache reads from the disk before a part of it can be
+// overwritten.
+const blockBytes = 4096
+
+func alignBlock(n int64) int64 { return (n + blockBytes - 1) &^ (blockBytes - 1) }
+
+// writeWholeBlocks writes c and zeros up to the end of the block. Without them, a
+// commit to a segment whose old content is no longer in memory would have to read
+// that block first.
+func (q *Queue) writeWholeBlocks(c *commit, at int64) error {
+	n := len(c.buf)
+	c.buf = pad(c.buf, int(alignBlock(at+int64(n))-at))
+	_, err := q.committer.file.WriteAt(c.buf, at)
+	c.buf = c.buf[:n]
+	return err
+}
+
+// beginSegment makes a new segment the active one, for a commit of size bytes. It
+// is part of the queue only once that is durable.
+func (q *Queue) beginSegment(size int) error {
+	w := &q.committer
+	f, err := q.supply.take(alignBlock(segmentHeaderSize + int64(size)))
+	if err != nil {
+		return err
+	}
+	wake(q.prepare)
+	w.epoch++
+	name := segmentName{firstSeq: q.durable.Load() + 1, epoch: w.epoch}
+	header := segmentHeader{queue: q.id}
+	if w.last != nil {
+		header.prevEpoch, header.prevEnd = w.last.epoch, w.last.end.Load()
+	}
+	w.active, w.file, w.tempName = newSegment(name, segmentHeaderSize, f.size), f.File, f.name
+	q.mu.Lock()
+	q.space.claimed, q.space.left = 0, q.opts.SegmentBytes-segmentHeaderSize-int64(size)
+	q.space.beginning = f.size
+	q.mu.Unlock()
+	return writeSegmentHeader(f, header, name)
+}
+
+// takeOver makes the new segment, whose first commit is synced, the last one of
+// the queue. The one before it ends where it is durable: what a failed commit
+// has left there is not part of it.
+func (q *Queue) takeOver() error {
+	w := &q.committer
+	if err := nameSegment(q.opts.FS, q.opts.Directory, w.tempName, w.active.segmentName); err != nil {
+		return err
+	}
+	w.tempName = ""
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if w.last != nil {
+		w.last.until.Store(w.active.firstSeq)
+		q.seal(w.last)
+	}
+	w.last = w.active
+	next := slices.Concat(*q.segments.Load(), []*segment{w.active})
+	q.segments.Store(&next)
+	q.space.beginning = 0
+	return nil
+}
+
+// seal says that nothing is added to s any more. Callers hold mu.
+func (q *Queue) seal(s *segment) {
+	if !s.sealed {
+		s.sealed = true
+		q.checkpointUpTo(s)
+	}
+}
+
+// checkpointUpTo has the housekeeper write what the log adds up to at the end of
+// s, which is now. Callers hold mu.
+func (q *Queue) checkpointUpTo(s *segment) {
+	q.housekeeper.checkpoint = &checkpoint{
+		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), NextSeq: q.durable.Load() + 1, state: q.snapshot(),
+	}
+	wake(q.dirty)
+}
+
+// snapshot returns the state as of now, without producers long gone. Callers
+// hold mu.
+func (q *Queue) snapshot() *state {
+	q.state.forgetProducers(time.Now())
+	return q.state.clone()
+}
+
+// fail gives up the active segment after a failed write or sync: what the disk
+// did with it is unknown, and a second sync would say yes to lost data.
+func (q *Queue) fail(err error) {
+	q.closeActive(err)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.health.Err == nil {
+		q.health.Since = time.Now()
+	}
+	// The text names another segment each time, so it is the cause that tells
+	// whether this is news.
+	if q.health.Err == nil || rootCause(q.health.Err) != rootCause(err) {
+		q.opts.Log.Error("queue cannot write: nothing new is acknowledged until it can", "error", err)
+	}
+	q.health.Err = err
+	q.space.gaveWay = false
+	wake(q.dirty) // what can go makes room
+}
+
+// rootCause is what the operating system has said or, without that, the text of
+// the innermost error.
+func rootCause(err error) string {
+	if errno, ok := errors.AsType[syscall.Errno](err); ok {
+		return errno.Error()
+	}
+	for errors.Unwrap(err) != nil {
+		err = errors.Unwrap(err)
+	}
+	return err.Error()
+}
+
+// publish shows a durable commit to cursors and tells its producers.
+func (q *Queue) publish(c *commit) {
+	w := &q.committer
+	last := q.durable.Load()
+	newest := w.active.newest.Load()
+	q.mu.Lock()
+	for _, p := range c.frames {
+		f, err := parseHeader(c.buf[p.at:])
+		if err != nil {
+			panic(fmt.Sprintf("queue: own frame: %v", err)) // memory is damaged: nothing may be acknowledged
+		}
+		q.state.add(&f)
+		last, newest = f.end()-1, max(newest, f.received)
+	}
+	if q.health.Err != nil {
+		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond).String())
+		q.health = Health{}
+	}
+	w.active.end.Add(int64(len(c.buf)))
+	w.active.newest.Store(newest)
+	q.durable.Store(last)
+	q.mu.Unlock()
+
+	q.committed.broadcast()
+	for _, p := range c.frames {
+		if p.settled != nil {
+			p.settled()
+		}
+	}
+
+	c.reset()
+	if cap(c.buf) > 2*maxCommitBytes {
+		c.buf = nil // one huge record must not pin its memory
+	}
+	q.mu.Lock()
+	q.spare = c
+	if len(q.pending.frames) > 0 {
+		wake(q.work)
+	}
+	q.mu.Unlock()
+	q.room.broadcast()
+}
+
+// closeActive ends the active segment: it is full, or cause is why a write or a
+// sync has failed. Its file may be closed without an error mattering: all that
+// counts in it was synced.
+//
+// The file of a segment without its first commit is removed: a disk that fails for
+// long must not fill up with attempts. If it had got its name already, or cannot
+// be removed, it holds a commit that the next segment holds too, and which counts
+// there.
+func (q *Queue) closeActive(cause error) {
+	w := &q.committer
+	s := w.active
+	if s == nil {
+		return
+	}
+	w.file.Close()
+	if w.last != s {
+		for _, name := range []string{w.tempName, s.String()} {
+			if err := q.opts.FS.Remove(q.path(name)); err != nil && !notExist(err) {
+				q.opts.Log.Debug("abandoned segment stays", "file", name, "error", err)
+			}
+		}
+	}
+	w.active, w.file, w.tempName = nil, nil, ""
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.space.beginning = 0
+	if cause != nil {
+		q.space.left = 0
+	}
+	if w.last == s {
+		s.failed = cause != nil
+		q.seal(s)
+	}
+}

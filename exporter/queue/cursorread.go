@@ -1,0 +1,204 @@
+package queue
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+)
+
+// gather adds to the batch what is durable and has room in it; full is true when
+// the batch should go now.
+func (c *Cursor) gather(lim Limits) (full bool, err error) {
+	for {
+		if c.takeRecords(lim) {
+			return true, nil
+		}
+		if c.next > c.q.durable.Load() {
+			return false, nil
+		}
+		switch err := c.readFrame(); {
+		case errors.Is(err, errNoRoom) && len(c.batch) > 0:
+			return true, nil // the buffer is full of this batch
+		case errors.Is(err, errNoRoom):
+			c.reader.release()
+		case err != nil:
+			return false, fmt.Errorf("cursor %s: %w", c.name, err)
+		}
+	}
+}
+
+// takeRecords moves records from the frame to the batch and reports whether the
+// batch is full.
+func (c *Cursor) takeRecords(lim Limits) bool {
+	for len(c.payload) > 0 {
+		n := bytes.IndexByte(c.payload, '\n')
+		if n < 0 {
+			n = len(c.payload) // a payload ends in a newline; its checksum held
+		}
+		if len(c.batch) > 0 && (len(c.batch) >= lim.Records || c.size+n > lim.Bytes) {
+			return true
+		}
+		c.batch = append(c.batch, Record{
+			Seq:      c.next,
+			Source:   c.names.source,
+			Producer: c.names.producer,
+			Received: time.Unix(0, c.frame.received).UTC(),
+			Data:     c.payload[:n:n],
+		})
+		c.size += n
+		c.next++
+		c.payload = c.payload[min(n+1, len(c.payload)):]
+	}
+	return len(c.batch) >= lim.Records || (len(c.batch) > 0 && c.size >= lim.Bytes)
+}
+
+// readFrame makes the frame with the record next the current one, passing over
+// damage, or returns without one when next is not durable.
+func (c *Cursor) readFrame() error {
+	for {
+		// In this order: all that is durable by then lies before end.
+		last := c.q.durable.Load()
+		if c.next > last {
+			return nil
+		}
+		if c.segment == nil || c.next >= c.segment.until.Load() {
+			if err := c.enterSegment(last); err != nil {
+				return err
+			}
+			continue
+		}
+		end := c.segment.end.Load()
+		f, err := c.reader.peek(end)
+		if err == nil && f.end() <= c.next {
+			c.reader.skip(&f) // before the cursor, or without records
+			continue
+		}
+		if err == nil && f.firstSeq > c.next {
+			c.lose(f.firstSeq)
+			continue
+		}
+		var payload []byte
+		if err == nil {
+			f, payload, err = c.reader.next(end)
+		}
+		switch {
+		case err == nil:
+			c.setFrame(f, payload)
+			return nil
+		case errors.Is(err, io.EOF):
+			// All that is durable here was read, and next was not among it.
+			c.lose(min(c.segment.until.Load(), last+1))
+		case isDamage(err):
+			if err := c.passDamage(end, last, err); err != nil {
+				return fmt.Errorf("segment %s: %w", c.segment, err)
+			}
+		default:
+			return fmt.Errorf("segment %s: %w", c.segment, err)
+		}
+	}
+}
+
+func (c *Cursor) setFrame(f frame, payload []byte) {
+	for seq := f.firstSeq; seq < c.next; seq++ { // the cursor starts within the frame
+		payload = payload[bytes.IndexByte(payload, '\n')+1:]
+	}
+	c.frame, c.payload = f, payload
+	c.names.set(f.source, f.producer)
+}
+
+// enterSegment opens the segment that has the record next. What is missing on
+// the way to it, up to last, is lost.
+func (c *Cursor) enterSegment(last uint64) error {
+	if len(c.batch) > 0 {
+		return errNoRoom // the buffer holds the batch: it ends with the segment
+	}
+	c.leaveSegment()
+	s := c.findSegment()
+	if s == nil {
+		if !c.passDropped() {
+			c.lose(last + 1)
+		}
+		return nil
+	}
+	if c.next < s.firstSeq {
+		c.release(s)
+		c.lose(s.firstSeq)
+		return nil
+	}
+	file, err := c.q.opts.FS.Open(c.q.path(s.String()))
+	if err != nil {
+		c.release(s)
+		if notExist(err) && c.passDropped() {
+			return nil
+		}
+		return fmt.Errorf("segment %s: open: %w", s, err)
+	}
+	c.segment, c.file = s, file
+	c.reader.open(file, s.epoch)
+	return nil
+}
+
+// findSegment returns the first segment that ends behind the record next, nil when
+// there is none, or next was dropped. Its file is not used again until release.
+func (c *Cursor) findSegment() *segment {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	if c.next < c.account.Next {
+		return nil
+	}
+	for _, s := range *c.q.segments.Load() {
+		if c.next < s.until.Load() {
+			s.readers++
+			return s
+		}
+	}
+	return nil
+}
+
+func (c *Cursor) release(s *segment) {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	s.readers--
+}
+
+func (c *Cursor) leaveSegment() {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	c.leave()
+}
+
+// passDamage moves the reader to the next whole frame, or to end, and keeps a
+// copy of what lies between.
+func (c *Cursor) passDamage(end int64, last uint64, cause error) error {
+	if len(c.batch) > 0 {
+		return errNoRoom // the search needs the buffer that the batch lies in
+	}
+	from := c.reader.off
+	c.reader.step()
+	// The frame behind the damage may begin before next, when this sink had
+	// passed a part of it.
+	f, err := c.reader.resync(c.segment.firstSeq, end)
+	resume, to := f.firstSeq, c.reader.off
+	if errors.Is(err, io.EOF) {
+		resume, to = last+1, end
+	} else if err != nil {
+		c.reader.seek(from)
+		return err
+	}
+	c.q.quarantine(c.segment, c.file, from, to, cause)
+	c.lose(min(resume, c.segment.until.Load()))
+	return nil
+}
+
+// lose passes over the records from next up to seq: damage has taken them.
+func (c *Cursor) lose(seq uint64) {
+	if seq <= c.next {
+		return
+	}
+	r := SeqRange{From: c.next, To: seq}
+	c.holes = append(c.holes, r)
+	c.next = seq
+	c.q.reportLost(r)
+}
