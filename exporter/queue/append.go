@@ -44,8 +44,9 @@ func (c *commit) reset() {
 // must not block and is not called when the queue closes first: nothing is
 // known then. c and its bytes may be reused on return.
 //
-// Append blocks while the commit being gathered is full and, unless WhenFull is
-// Refuse, while the queue is full. A chunk without records, which only
+// Append blocks while the commit being gathered is full, and while the queue is
+// full: with Refuse only when what sinks are done with is about to make room, with
+// DropOldest until the oldest segment has gone. A chunk without records, which only
 // counts, is accepted by a full queue too: segments of such chunks alone are
 // removed whatever the sinks do.
 //

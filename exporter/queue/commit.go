@@ -233,8 +233,7 @@ func (q *Queue) takeOver() error {
 		q.seal(w.last)
 	}
 	w.last = w.active
-	next := slices.Concat(*q.segments.Load(), []*segment{w.active})
-	q.segments.Store(&next)
+	q.setSegments(slices.Concat(*q.segments.Load(), []*segment{w.active}))
 	q.space.beginning = 0
 	return nil
 }

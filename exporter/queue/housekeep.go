@@ -231,7 +231,7 @@ func (q *Queue) takeDone() (done []*segment) {
 		}
 	}
 	if len(done) > 0 {
-		q.segments.Store(&rest)
+		q.setSegments(rest)
 	}
 	for _, s := range done {
 		q.space.leaving += s.size.Load()
@@ -301,6 +301,9 @@ func (q *Queue) trim() {
 			continue
 		}
 		s.size.Store(size)
+		q.mu.Lock()
+		q.countFiles()
+		q.mu.Unlock()
 		q.room.broadcast()
 	}
 }

@@ -63,7 +63,7 @@ func (q *Queue) recover() error {
 		// Its tail is nowhere else until it is written again.
 		last.sealed = len(q.pending.frames) == 0
 	}
-	q.segments.Store(&segments)
+	q.setSegments(segments)
 	q.parked = maps.Clone(r.accounts)
 	wake(q.dirty) // what could not be written now is written soon
 	return nil

@@ -28,13 +28,15 @@ const (
 	segmentsAhead = keptForCounts + 2
 )
 
-// space is what the queue knows of its room beside the files that Queue.segments
-// and supply have. Guarded by Queue.mu.
+// space is what the queue knows of its room beside what supply has. Guarded by
+// Queue.mu.
 type space struct {
 	// left is what is left of the active segment once the commit under way is in
 	// it, and claimed is 1 when that has yet to begin one.
 	left    int64
 	claimed int64
+	// files is the size of the files of all segments.
+	files int64
 	// beginning is the size of the segment that has no name yet, and leaving that
 	// of files which are no longer part of the queue and still take space.
 	beginning int64
@@ -102,7 +104,7 @@ func (q *Queue) availableWith(going int64) int64 {
 	if q.opts.MaxBytes == 0 {
 		return math.MaxInt64
 	}
-	room := q.opts.MaxBytes - q.fileBytes() - q.space.beginning - q.space.leaving + going
+	room := q.opts.MaxBytes - q.space.files - q.space.beginning - q.space.leaving + going
 	return max(0, room)/q.opts.SegmentBytes - q.space.claimed
 }
 
@@ -113,24 +115,30 @@ func (q *Queue) canGrow() bool {
 	return q.available() > q.supply.ready.Load()
 }
 
-// fileBytes is the size of the files of all segments.
-func (q *Queue) fileBytes() int64 {
-	var n int64
+// setSegments makes segments those of the queue. Callers hold mu, or are Open.
+func (q *Queue) setSegments(segments []*segment) {
+	q.segments.Store(&segments)
+	q.countFiles()
+}
+
+// countFiles adds up the files of all segments once they have changed, so that
+// Append need not. Callers hold mu, or are Open.
+func (q *Queue) countFiles() {
+	q.space.files = 0
 	for _, s := range *q.segments.Load() {
-		n += s.size.Load()
+		q.space.files += s.size.Load()
 	}
-	return n
 }
 
 // bytes is what the segments take that can be used for nothing else: the files of
-// those that are full, and the frames of the last.
+// those that are full, and the frames of the last. Callers hold mu.
 func (q *Queue) bytes() int64 {
 	segments := *q.segments.Load()
 	if len(segments) == 0 {
 		return 0
 	}
 	last := segments[len(segments)-1]
-	return q.fileBytes() - last.size.Load() + last.end.Load()
+	return q.space.files - last.size.Load() + last.end.Load()
 }
 
 // isFull reports whether a chunk was turned away that there is still no room for.
