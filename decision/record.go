@@ -4,12 +4,10 @@
 package decision
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"time"
-	"unicode/utf8"
 )
 
 //go:generate go run ./internal/schemagen record.go record.schema.json
@@ -162,40 +160,57 @@ func (r *Record) Validate() error {
 	if r.SchemaVersion != 0 && r.SchemaVersion != SchemaVersion {
 		errs = append(errs, fmt.Errorf("schemaVersion: must be %d, not %d", SchemaVersion, r.SchemaVersion))
 	}
-	switch r.Decision {
-	case "", Allow, Deny, Warn, DryRun:
-	default:
-		errs = append(errs, fmt.Errorf("decision: must be allow, deny, warn or dryrun, not %q", r.Decision))
-	}
-	switch r.Process {
-	case "", Admission, Audit:
-	default:
-		errs = append(errs, fmt.Errorf("process: must be admission or audit, not %q", r.Process))
-	}
-	if len(r.Details) > 0 && (!json.Valid(r.Details) || !utf8.Valid(r.Details)) {
-		errs = append(errs, errors.New("details: must be one JSON value in UTF-8"))
-	}
-	if y := r.Timestamp.Year(); y < 0 || y > 9999 {
-		errs = append(errs, fmt.Errorf("timestamp: the year must be from 0 to 9999, not %d", y))
-	}
-	return errors.Join(errs...)
+	return errors.Join(append(errs, r.faults()...)...)
 }
 
-// AppendLine validates r and appends it to dst as one line of NDJSON, "\n"
-// included, in the schema version of this package whatever r.SchemaVersion says.
-// It keeps the number text, member order and escapes of Details and drops only
-// the white space between its tokens. On an error it returns dst as it was.
-func (r *Record) AppendLine(dst []byte) ([]byte, error) {
-	stamped := *r
-	stamped.SchemaVersion = SchemaVersion
-	if err := stamped.Validate(); err != nil {
-		return dst, fmt.Errorf("record: %w", err)
+// faults is what Validate reports beside the schema version.
+func (r *Record) faults() []error {
+	var errs []error
+	if !r.Decision.known() {
+		errs = append(errs, fmt.Errorf("decision: must be allow, deny, warn or dryrun, not %q", r.Decision))
 	}
-	line := bytes.NewBuffer(dst)
-	enc := json.NewEncoder(line)
-	enc.SetEscapeHTML(false) // else Details would not keep its bytes
-	if err := enc.Encode(&stamped); err != nil {
-		return dst, fmt.Errorf("record: encode: %w", err)
+	if !r.Process.known() {
+		errs = append(errs, fmt.Errorf("process: must be admission or audit, not %q", r.Process))
 	}
-	return line.Bytes(), nil
+	if len(r.Details) > 0 {
+		if valid, _ := scanJSON(r.Details); !valid {
+			errs = append(errs, errors.New("details: must be one JSON value in UTF-8"))
+		}
+	}
+	if err := checkTimestamp(r.Timestamp); err != nil {
+		errs = append(errs, fmt.Errorf("timestamp: %w", err))
+	}
+	return errs
+}
+
+func (d Decision) known() bool {
+	switch d {
+	case "", Allow, Deny, Warn, DryRun:
+		return true
+	}
+	return false
+}
+
+func (p Process) known() bool {
+	switch p {
+	case "", Admission, Audit:
+		return true
+	}
+	return false
+}
+
+// checkTimestamp returns what keeps t from being written as RFC 3339 has it. A
+// time that is not set is not written.
+func checkTimestamp(t time.Time) error {
+	if t.IsZero() {
+		return nil
+	}
+	if _, err := t.AppendText(make([]byte, 0, len(time.RFC3339Nano))); err == nil {
+		return nil
+	}
+	if y := t.Year(); y < 0 || y > 9999 {
+		return fmt.Errorf("the year must be from 0 to 9999, not %d", y)
+	}
+	_, offset := t.Zone()
+	return fmt.Errorf("the time zone must be less than 24h from UTC, not %v", time.Duration(offset)*time.Second)
 }

@@ -160,6 +160,9 @@ func TestValidate(t *testing.T) {
 		"two details":       {decision.Record{Details: json.RawMessage(`{} {}`)}, []string{"details: must be one JSON value in UTF-8"}},
 		"details not UTF-8": {decision.Record{Details: json.RawMessage("\"\xff\"")}, []string{"details: must be one JSON value in UTF-8"}},
 		"year":              {decision.Record{Timestamp: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, []string{"timestamp: the year must be from 0 to 9999, not 10000"}},
+		"year before 0":     {decision.Record{Timestamp: time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)}, []string{"timestamp: the year must be from 0 to 9999, not -1"}},
+		"zone":              {decision.Record{Timestamp: time.Date(2026, 1, 1, 0, 0, 0, 0, time.FixedZone("", -24*60*60))}, []string{"timestamp: the time zone must be less than 24h from UTC, not -24h0m0s"}},
+		"zone, not set":     {decision.Record{Timestamp: time.Time{}.In(time.FixedZone("", 24*60*60))}, nil},
 		"all at once": {
 			decision.Record{SchemaVersion: 3, Decision: "x", Process: "y", Details: json.RawMessage("z")},
 			[]string{
