@@ -24,6 +24,7 @@ type ingest struct {
 	refused        *refusedLog
 	log            *slog.Logger
 	gaps           func(lines uint64) // counts lines that producers skipped
+	oddLoss        sync.Once          // a loss record that cannot be read is logged once: producers must not fill the log
 
 	mu   sync.Mutex
 	live map[string]*session // by producer; guarded by mu
@@ -114,6 +115,7 @@ type verdict struct {
 	lines   int
 	refused []sources.Refusal
 	kept    []refusedLine // what goes to the refused log
+	lost    losses        // what the records to store report
 }
 
 func (s *session) newVerdict() *verdict {
@@ -144,6 +146,9 @@ func (s *session) sort(lines []byte) *verdict {
 		if reason, detail := checkRecord(line, s.in.maxRecordBytes); reason != "" {
 			v.refuse(number, reason, detail, line)
 			continue
+		}
+		if bytes.HasPrefix(line, lossPrefix) {
+			v.countLoss(line)
 		}
 		end += copy(lines[end:], line)
 		lines[end] = '\n' // in place of the line's own "\n" or "\r", or before it
@@ -194,6 +199,7 @@ func (v *verdict) refuse(number uint64, reason sources.Reason, detail string, li
 func (v *verdict) refuseAll() {
 	stored := v.chunk.Count
 	v.chunk.Records, v.chunk.Count = nil, 0
+	v.lost = losses{}
 	refused := v.refused
 	v.refused = nil
 	for number := v.first; stored > 0; number++ {
@@ -208,19 +214,21 @@ func (v *verdict) refuseAll() {
 	v.refused = append(v.refused, refused...)
 }
 
-// tally counts the refused lines by reason, for the ledger.
+// tally counts the refused lines by reason, and what is reported lost, for the
+// ledger.
 func (v *verdict) tally() {
 	v.chunk.Refused = v.chunk.Refused[:0]
 	for _, r := range v.refused {
 		i := 0
-		for i < len(v.chunk.Refused) && v.chunk.Refused[i].Reason != string(r.Reason) {
+		for i < len(v.chunk.Refused) && v.chunk.Refused[i].Name != string(r.Reason) {
 			i++
 		}
 		if i == len(v.chunk.Refused) {
-			v.chunk.Refused = append(v.chunk.Refused, queue.Tally{Reason: string(r.Reason)})
+			v.chunk.Refused = append(v.chunk.Refused, queue.Tally{Name: string(r.Reason)})
 		}
 		v.chunk.Refused[i].Count++
 	}
+	v.chunk.Lost = v.lost.tallies(v.chunk.Lost[:0])
 }
 
 // append hands the verdict to the queue. Refused lines are safe in their log

@@ -7,15 +7,12 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
@@ -361,35 +358,5 @@ func TestRefusedFilesAreBounded(t *testing.T) {
 	}
 	if total > refusedMaxBytes+1<<21 || total < refusedMaxBytes/2 || log.dropped == 0 {
 		t.Errorf("%d bytes in %d files, %d dropped; want at most about %d", total, len(entries), log.dropped, refusedMaxBytes)
-	}
-}
-
-func TestRefusedLogOnAFullDisk(t *testing.T) {
-	dir := t.TempDir()
-	log := &refusedLog{dir: dir, log: slog.New(slog.DiscardHandler)}
-	var old unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	signal.Ignore(unix.SIGXFSZ) // then a write beyond the limit is an error, as on a full disk
-	defer signal.Reset(unix.SIGXFSZ)
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &unix.Rlimit{Cur: 0, Max: old.Max}); err != nil {
-		t.Fatal(err)
-	}
-	for range 50 {
-		log.add([]refusedLine{{Reason: sources.InvalidJSON, text: []byte("x")}})
-	}
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
-		t.Fatal(err)
-	}
-	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
-		t.Errorf("50 lines that could not be kept left %d files, %v", len(names), err)
-	}
-	log.add([]refusedLine{{Reason: sources.InvalidJSON, text: []byte("y")}})
-	if err := log.close(); err != nil {
-		t.Fatal(err)
-	}
-	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
-		t.Errorf("a disk that is well again has %d files, %v, want 1", len(names), err)
 	}
 }

@@ -44,6 +44,7 @@ func ledgerOf(stats queue.Stats) Ledger {
 		Stored:  stats.LastSeq,
 		Corrupt: stats.Corrupt,
 		Refused: map[string]uint64{},
+		Lost:    map[string]uint64{},
 		Sinks:   map[string]SinkLedger{},
 	}
 	l.Received = l.Stored
@@ -53,6 +54,9 @@ func ledgerOf(stats queue.Stats) Ledger {
 		for reason, n := range t.Refused {
 			l.Refused[reason] += n
 			l.Received += n
+		}
+		for decision, n := range t.Lost {
+			l.Lost[decision] += n
 		}
 	}
 	for name, a := range stats.Cursors {

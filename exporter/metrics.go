@@ -89,6 +89,7 @@ var (
 	descReceived   = desc("docket_records_received_total", "Lines whose fate is decided.", "source")
 	descRefused    = desc("docket_records_refused_total", "Lines that were not stored.", "source", "reason")
 	descDuplicate  = desc("docket_records_duplicate_total", "Lines recognised as stored before.", "source")
+	descLost       = desc("docket_records_lost_total", "Records that never arrived, as their producers report.", "source", "decision")
 	descStored     = desc("docket_records_stored_total", "Records in the queue since it began.")
 	descCorrupt    = desc("docket_records_corrupt_total", "Records lost to damage on disk.")
 	descDelivered  = desc("docket_records_delivered_total", "Records that the destination has accepted.", "sink")
@@ -100,7 +101,7 @@ var (
 	descQueueState = desc("docket_queue_state", "1 for the state that the queue is in.", "state")
 	descBytes      = desc("docket_queue_bytes", "Size of the queue's segments.")
 	descLimit      = desc("docket_queue_limit_bytes", "queue.maxBytes.")
-	everyDesc      = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
+	everyDesc      = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descLost, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
 	everyState     = []State{Active, Degraded, Error}
 )
 
@@ -131,6 +132,9 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 		for reason, n := range t.Refused {
 			received += n
 			counter(descRefused, n, source, reason)
+		}
+		for decision, n := range t.Lost {
+			counter(descLost, n, source, decision)
 		}
 		counter(descReceived, received, source)
 		counter(descDuplicate, t.Duplicate, source)

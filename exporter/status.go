@@ -36,12 +36,14 @@ type QueueStatus struct {
 
 // Ledger is the account of every line and record. For every sink, at every
 // moment: stored = delivered + filtered + deadLettered + dropped + corrupt +
-// pending; and received = stored + refused + duplicate.
+// pending; and received = stored + refused + duplicate. What producers report as
+// lost has no part in that.
 type Ledger struct {
 	Received  uint64                `json:"received"`
 	Stored    uint64                `json:"stored"`
 	Duplicate uint64                `json:"duplicate"`
 	Refused   map[string]uint64     `json:"refused"` // by reason
+	Lost      map[string]uint64     `json:"lost"`    // by decision: never received, as producers report
 	Corrupt   uint64                `json:"corrupt"`
 	Sinks     map[string]SinkLedger `json:"sinks"`
 }

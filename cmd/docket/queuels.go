@@ -128,6 +128,9 @@ func setAsideText(c queue.Contents) string {
 		fmt.Fprintf(&b, "positions   up to record %d: %s remembered", p.LastSeq, countText(uint64(p.Producers), "producer"))
 		for _, name := range slices.Sorted(maps.Keys(p.Sources)) {
 			fmt.Fprintf(&b, ", %d stored from %s", p.Sources[name].Stored, name)
+			if lost := countsText(p.Sources[name].Lost); lost != "" {
+				fmt.Fprintf(&b, " (reported lost by its producers: %s)", lost)
+			}
 		}
 		b.WriteString("\n")
 		for _, r := range p.Lost {

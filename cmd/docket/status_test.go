@@ -34,6 +34,7 @@ func TestWriteStatus(t *testing.T) {
 				Queue: exporter.QueueStatus{FirstSeq: 11, LastSeq: 1000, Bytes: 1536 << 10, MaxBytes: 2 << 30, State: exporter.Error, Reason: disk, Since: ago(time.Hour + 125*time.Second)},
 				Ledger: exporter.Ledger{
 					Received: 1004, Stored: 1000, Duplicate: 1, Refused: map[string]uint64{"TooLarge": 1, "InvalidJSON": 2, "QueueFull": 0},
+					Lost: map[string]uint64{"deny": 3, "allow": 5000000000, "warn": 0},
 					Sinks: map[string]exporter.SinkLedger{
 						"bus":     {Delivered: 880, DeadLettered: 1, Dropped: 20, Pending: 99},
 						"siem":    {Delivered: 1000},
@@ -71,6 +72,7 @@ queue   Error for 1h2m: 1.5 MiB of 2 GiB, records 11 to 1000 kept
         write at 4096: no space left on device)
 ledger  received 1004 = stored 1000 + refused 3 + duplicate 1
         refused: InvalidJSON 2, TooLarge 1
+        reported lost by producers: allow 5000000000, deny 3
 config  Degraded: line 3: bad
 `,
 		},

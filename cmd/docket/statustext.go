@@ -144,7 +144,8 @@ func queueText(q exporter.QueueStatus, now time.Time) string {
 	return text
 }
 
-// ledgerText is the account of the lines, and why some were refused.
+// ledgerText is the account of the lines, why some were refused, and what never
+// came.
 func ledgerText(l exporter.Ledger) string {
 	var refused uint64
 	for _, n := range l.Refused {
@@ -153,17 +154,20 @@ func ledgerText(l exporter.Ledger) string {
 	text := wrap("ledger  ", fmt.Sprintf("received %d = stored %d + refused %d + duplicate %d",
 		l.Received, l.Stored, refused, l.Duplicate), margin)
 	if refused > 0 {
-		text += wrap(margin+"refused: ", reasonsText(l.Refused), margin)
+		text += wrap(margin+"refused: ", countsText(l.Refused), margin)
+	}
+	if lost := countsText(l.Lost); lost != "" {
+		text += wrap(margin+"reported lost by producers: ", lost, margin)
 	}
 	return text
 }
 
-// reasonsText lists why lines were refused: "InvalidJSON 2, TooLarge 1".
-func reasonsText(refused map[string]uint64) string {
+// countsText lists what is not zero: "InvalidJSON 2, TooLarge 1".
+func countsText(counts map[string]uint64) string {
 	var parts []string
-	for _, reason := range slices.Sorted(maps.Keys(refused)) {
-		if n := refused[reason]; n > 0 {
-			parts = append(parts, reason+" "+strconv.FormatUint(n, 10))
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[name]; n > 0 {
+			parts = append(parts, name+" "+strconv.FormatUint(n, 10))
 		}
 	}
 	return strings.Join(parts, ", ")

@@ -43,6 +43,7 @@ func runSeeds(t *testing.T, variable string, runs uint64, run func(t *testing.T,
 type sent struct {
 	records    []string
 	refused    uint64
+	lost       uint64 // may be more than 32 bits hold
 	duplicates uint64 // a random number, which tells chunks apart
 }
 
@@ -196,19 +197,22 @@ func (m *crashModel) whatIsStored(n int) []sent {
 }
 
 func tally(chunks []sent) SourceTally {
-	t := SourceTally{Refused: map[string]uint64{}}
+	t := *newSourceTally()
 	for _, c := range chunks {
 		t.Stored += uint64(len(c.records))
 		t.Duplicate += c.duplicates
 		if c.refused > 0 {
 			t.Refused["bad"] += c.refused
 		}
+		if c.lost > 0 {
+			t.Lost["deny"] += c.lost
+		}
 	}
 	return t
 }
 
 func equalTally(a, b SourceTally) bool {
-	return a.Stored == b.Stored && a.Duplicate == b.Duplicate && maps.Equal(a.Refused, b.Refused)
+	return a.Stored == b.Stored && a.Duplicate == b.Duplicate && maps.Equal(a.Refused, b.Refused) && maps.Equal(a.Lost, b.Lost)
 }
 
 func (m *crashModel) records() (all []string) {
@@ -330,7 +334,11 @@ func (m *crashModel) append() {
 	x.Received = time.Now()
 	x.Duplicates = int(c.duplicates)
 	if c.refused > 0 {
-		x.Refused = []Tally{{Reason: "bad", Count: uint32(c.refused)}}
+		x.Refused = []Tally{{Name: "bad", Count: c.refused}}
+	}
+	if len(c.records) > 0 && m.dice.IntN(2) == 0 {
+		c.lost = 1 + m.dice.Uint64N(1<<36)
+		x.Lost = []Tally{{Name: "deny", Count: c.lost}}
 	}
 	m.mu.Lock()
 	number := len(m.chunks)

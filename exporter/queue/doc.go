@@ -94,16 +94,20 @@
 //	    60     4  checksum of the records
 //	    64     4  checksum of the header without this field
 //	    68     2  length of the header, a multiple of 8
-//	    70     2  zero
-//	    72        source, producer, tallies (length of reason, reason, count of
-//	              4 bytes), zeros up to the length of the header
+//	    70     1  number of tallies of lost records
+//	    71     1  zero
+//	    72        source, producer, tallies of refused lines (length of the name,
+//	              name, count of 4 bytes), tallies of lost records (the same, but
+//	              a count of 8 bytes), zeros up to the length of the header
 //	              records, zeros up to a multiple of 8
 //
 // That the header has a checksum of its own makes the loss exact when only the
 // records are damaged: it says which seqs they were and where the next frame is.
 //
 // A frame without records is how a refused or repeated line, and the position of
-// its producer, become durable before anybody is told about them.
+// its producer, become durable before anybody is told about them. Lost records are
+// what a producer had to let go and has reported: they stand in the frame of the
+// record that says so, and so count exactly when it is stored.
 //
 // # Commit
 //

@@ -19,8 +19,7 @@ const (
 	// next frame is looked for at these offsets only.
 	frameAlign = 8
 
-	maxName    = math.MaxUint8 // bytes of a source, producer or reason
-	maxTallies = 32            // with maxName, keeps a header's length in its 16 bits
+	maxName = math.MaxUint8 // bytes of a source, producer or tally
 
 	// MaxPayload bounds the records of one chunk, in bytes. A length beyond it
 	// is damage, so a reader never allocates for one.
@@ -33,7 +32,7 @@ const (
 	atVersion     = 4
 	atSourceLen   = 5
 	atProducerLen = 6
-	atTallies     = 7
+	atRefused     = 7
 	atEpoch       = 8
 	atDurable     = 16
 	atFirstSeq    = 24
@@ -45,6 +44,7 @@ const (
 	atPayloadCRC  = 60
 	atHeaderCRC   = 64
 	atHeaderLen   = 68
+	atLost        = 70
 )
 
 var (
@@ -67,13 +67,10 @@ type Chunk struct {
 	Records    []byte
 	Count      int
 	Duplicates int     // lines recognised as stored before
-	Refused    []Tally // lines that were not stored, by reason
-}
-
-// Tally counts lines by reason.
-type Tally struct {
-	Reason string
-	Count  uint32
+	Refused    []Tally // lines that were not stored, by reason; at most 32
+	// Lost are records that never arrived, as the producer says in Records, by
+	// kind; at most 32, each count at most MaxLost. They count when Records do.
+	Lost []Tally
 }
 
 // check returns an error when c cannot be a frame: a fault of the caller.
@@ -81,14 +78,12 @@ func (c *Chunk) check() error {
 	switch {
 	case len(c.Source) > maxName || len(c.Producer) > maxName:
 		return fmt.Errorf("queue: source or producer name longer than %d bytes", maxName)
-	case len(c.Refused) > maxTallies:
-		return fmt.Errorf("queue: more than %d reasons in one chunk", maxTallies)
 	case len(c.Records) > MaxPayload:
 		return fmt.Errorf("queue: chunk of %d bytes, at most %d are allowed", len(c.Records), MaxPayload)
 	case (c.Count == 0) != (len(c.Records) == 0):
 		return fmt.Errorf("queue: chunk says %d records in %d bytes", c.Count, len(c.Records))
 	}
-	return nil
+	return c.checkTallies()
 }
 
 func align(n int) int { return (n + frameAlign - 1) &^ (frameAlign - 1) }
@@ -99,11 +94,8 @@ func (c *Chunk) frameSize() int {
 }
 
 func (c *Chunk) headerSize() int {
-	n := frameFixed + len(c.Source) + len(c.Producer)
-	for _, t := range c.Refused {
-		n += 1 + len(t.Reason) + 4
-	}
-	return n
+	return frameFixed + len(c.Source) + len(c.Producer) +
+		talliesSize(c.Refused, refusedCountBytes) + talliesSize(c.Lost, lostCountBytes)
 }
 
 // appendFrame appends c's frame to b; crc is that of its records. Where it will
@@ -115,11 +107,8 @@ func appendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	b = append(b, make([]byte, frameFixed)...)
 	b = append(b, c.Source...)
 	b = append(b, c.Producer...)
-	for _, t := range c.Refused {
-		b = append(b, byte(len(t.Reason)))
-		b = append(b, t.Reason...)
-		b = le.AppendUint32(b, t.Count)
-	}
+	b = appendTallies(b, c.Refused, refusedCountBytes)
+	b = appendTallies(b, c.Lost, lostCountBytes)
 	b = pad(b, start+headerLen)
 	b = append(b, c.Records...)
 	b = pad(b, start+headerLen+align(len(c.Records)))
@@ -129,7 +118,8 @@ func appendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	h[atVersion] = frameVersion
 	h[atSourceLen] = byte(len(c.Source))
 	h[atProducerLen] = byte(len(c.Producer))
-	h[atTallies] = byte(len(c.Refused))
+	h[atRefused] = byte(len(c.Refused))
+	h[atLost] = byte(len(c.Lost))
 	le.PutUint32(h[atCount:], uint32(c.Count))
 	le.PutUint32(h[atPayloadLen:], uint32(len(c.Records)))
 	le.PutUint64(h[atReceived:], uint64(c.Received.UnixNano()))
@@ -177,7 +167,8 @@ type frame struct {
 	source     []byte
 	producer   []byte
 	tallies    []byte // still encoded; see eachTally
-	tallyCount int
+	refused    int    // number of tallies of refused lines
+	lost       int    // number of tallies of lost records, which follow
 }
 
 // size is the frame's length in the segment.
@@ -231,7 +222,8 @@ func parseHeader(b []byte) (frame, error) {
 		received:   int64(le.Uint64(h[atReceived:])),
 		position:   le.Uint64(h[atPosition:]),
 		duplicates: le.Uint32(h[atDuplicates:]),
-		tallyCount: int(h[atTallies]),
+		refused:    int(h[atRefused]),
+		lost:       int(h[atLost]),
 	}
 	names := h[frameFixed:]
 	sourceLen, producerLen := int(h[atSourceLen]), int(h[atProducerLen])
@@ -253,17 +245,4 @@ func (f *frame) checkPayload(b []byte) error {
 		return errPayload
 	}
 	return nil
-}
-
-// eachTally calls fn for every tally of the frame.
-func (f *frame) eachTally(fn func(reason string, count uint32)) {
-	b := f.tallies
-	for range f.tallyCount {
-		if len(b) < 1 || len(b) < 1+int(b[0])+4 {
-			return // the checksum held, so this is a writer's fault: count what is whole
-		}
-		n := int(b[0])
-		fn(string(b[1:1+n]), le.Uint32(b[1+n:]))
-		b = b[1+n+4:]
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -264,6 +265,7 @@ func TestPositionsSurviveRestart(t *testing.T) {
 				c := chunk(fmt.Sprint(i))
 				c.Producer, c.Position = "p", uint64(10*i+1)
 				c.Duplicates, c.Refused = 1, []Tally{{"InvalidJSON", 2}}
+				c.Lost = []Tally{{"deny", 5e9}, {"allow", 1}}
 				store(t, q, c)
 			}
 			// A chunk that only refuses moves the position too.
@@ -287,6 +289,9 @@ func TestPositionsSurviveRestart(t *testing.T) {
 			got := q.Stats().Sources["test"]
 			if got.Stored != 5 || got.Duplicate != 5 || got.Refused["InvalidJSON"] != 10 || got.Refused["TooLarge"] != 1 {
 				t.Errorf("tally: got %+v", got)
+			}
+			if want := map[string]uint64{"deny": 25e9, "allow": 5}; !maps.Equal(got.Lost, want) {
+				t.Errorf("lost: got %v, want %v", got.Lost, want)
 			}
 		})
 	}

@@ -234,7 +234,7 @@ func (s *session) append(n int, refused string) {
 	x := &Chunk{Source: "s", Producer: "p", Position: uint64(number + 1), Received: time.Now(), Count: n}
 	c := sent{duplicates: uint64(1 + 1000*number + s.life)}
 	if refused != "" {
-		x.Refused = []Tally{{Reason: refused, Count: 1}}
+		x.Refused = []Tally{{Name: refused, Count: 1}}
 		c.refused = 1
 	}
 	x.Duplicates = int(c.duplicates)
@@ -242,6 +242,8 @@ func (s *session) append(n int, refused string) {
 		c.records = append(c.records, fmt.Sprintf("%d/%d/%d", s.life, number+1, i))
 	}
 	if n > 0 {
+		c.lost = 5e9 + c.duplicates
+		x.Lost = []Tally{{Name: "deny", Count: c.lost}}
 		size := align(x.headerSize()) + len(strings.Join(c.records, "\n")) + 1
 		c.records[0] += strings.Repeat("x", int(alignBlock(int64(size)))-size)
 		x.Records = []byte(strings.Join(c.records, "\n") + "\n")

@@ -45,6 +45,9 @@ type SourceTally struct {
 	Stored    uint64            `json:"stored"`
 	Duplicate uint64            `json:"duplicate"`
 	Refused   map[string]uint64 `json:"refused"` // by reason
+	// Lost are records that the source's producers say they have lost, by kind;
+	// each at most MaxLost.
+	Lost map[string]uint64 `json:"lost"`
 }
 
 // SeqRange is the seqs from From up to, not including, To.
@@ -57,6 +60,10 @@ func (r SeqRange) size() uint64 { return r.To - r.From }
 
 func newState() *state {
 	return &state{Producers: map[string]*position{}, Sources: map[string]*SourceTally{}}
+}
+
+func newSourceTally() *SourceTally {
+	return &SourceTally{Refused: map[string]uint64{}, Lost: map[string]uint64{}}
 }
 
 // add accounts for one durable frame.
@@ -74,12 +81,14 @@ func (s *state) add(f *frame) {
 	}
 	t, ok := s.Sources[string(f.source)]
 	if !ok {
-		t = &SourceTally{Refused: map[string]uint64{}}
+		t = newSourceTally()
 		s.Sources[string(f.source)] = t
 	}
 	t.Stored += uint64(f.count)
 	t.Duplicate += uint64(f.duplicates)
-	f.eachTally(func(reason string, count uint32) { t.Refused[reason] += uint64(count) })
+	f.eachTally(
+		func(reason string, n uint64) { t.Refused[reason] += n },
+		func(kind string, n uint64) { t.Lost[kind] = min(t.Lost[kind]+min(n, MaxLost), MaxLost) })
 }
 
 // addLost records that damage has taken r, and reports whether that is news.
@@ -142,7 +151,7 @@ func (s *state) clone() *state {
 
 func (t *SourceTally) clone() SourceTally {
 	c := *t
-	c.Refused = maps.Clone(t.Refused)
+	c.Refused, c.Lost = maps.Clone(t.Refused), maps.Clone(t.Lost)
 	return c
 }
 
@@ -226,6 +235,11 @@ func readCheckpoint(fsys FS, dir string) (c checkpoint, ok bool, err error) {
 	c.state = newState()
 	if err := json.Unmarshal(body, &c); err != nil {
 		return checkpoint{}, false, errCheckpoint
+	}
+	for _, t := range c.Sources {
+		if t.Lost == nil { // written by a build that did not count them
+			t.Lost = map[string]uint64{}
+		}
 	}
 	return c, true, nil
 }

@@ -319,9 +319,23 @@ var table = []mutant{
 	{
 		defect: "a refused line is counted twice",
 		file:   stateGo,
-		old:    "t.Refused[reason] += uint64(count)",
-		new:    "t.Refused[reason] += 2 * uint64(count)",
+		old:    "t.Refused[reason] += n",
+		new:    "t.Refused[reason] += 2 * n",
 		tests:  []string{"TestRefusalsSurviveALostCheckpoint"},
+	},
+	{
+		defect: "a reported loss is not in the checkpoint",
+		file:   stateGo,
+		old:    "`json:\"lost\"`\n}\n\n// SeqRange",
+		new:    "`json:\"-\"`\n}\n\n// SeqRange",
+		tests:  []string{"TestLossesSurviveAKill"},
+	},
+	{
+		defect: "producers are remembered without a bound",
+		file:   stateGo,
+		old:    "if len(s.Producers) > 2*maxProducers {",
+		new:    "if false {",
+		tests:  []string{"TestProducersAreBounded"},
 	},
 	{
 		defect: "a position goes back when chunks of a producer come again",
@@ -359,6 +373,13 @@ var table = []mutant{
 		old:    "if number <= s.acked {",
 		new:    "if false {",
 		tests:  []string{"TestResendIsRecognisedAcrossARestart"},
+	},
+	{
+		defect: "a loss is counted although its record is refused",
+		file:   ingestGo,
+		old:    "\tv.lost = losses{}\n",
+		new:    "",
+		tests:  []string{"TestLossRecordRefusedByAFullQueueIsNotCounted"},
 	},
 	{
 		defect: "an export is accepted without a sync",

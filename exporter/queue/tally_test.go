@@ -1,0 +1,148 @@
+package queue
+
+import (
+	"maps"
+	"math"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// manyTallies are as many as a frame takes, with the longest names.
+func manyTallies(count uint64) (tallies []Tally) {
+	for n := range maxTallies {
+		tallies = append(tallies, Tally{strings.Repeat("x", maxName-2) + strconv.Itoa(10+n), count})
+	}
+	return tallies
+}
+
+func TestTalliesComeBackAsTheyWere(t *testing.T) {
+	for name, c := range map[string]Chunk{
+		"none":         {},
+		"one of each":  {Refused: []Tally{{"InvalidJSON", 1}}, Lost: []Tally{{"deny", 2}}},
+		"lost alone":   {Lost: []Tally{{"deny", 5e9}, {"allow", MaxLost}}},
+		"no names":     {Refused: []Tally{{"", math.MaxUint32}}, Lost: []Tally{{"", 0}}},
+		"all there is": {Source: strings.Repeat("s", maxName), Producer: strings.Repeat("p", maxName), Refused: manyTallies(math.MaxUint32), Lost: manyTallies(MaxLost)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			must(t, c.check())
+			b := encode(&c)
+			place(b, 1, segmentHeaderSize, 1)
+			f, err := parseHeader(b)
+			must(t, err)
+			var refused, lost []Tally
+			f.eachTally(
+				func(name string, n uint64) { refused = append(refused, Tally{name, n}) },
+				func(name string, n uint64) { lost = append(lost, Tally{name, n}) })
+			if !slices.Equal(refused, c.Refused) || !slices.Equal(lost, c.Lost) {
+				t.Errorf("got refused %v, lost %v, want %v, %v", refused, lost, c.Refused, c.Lost)
+			}
+			if f.size() != len(b) || string(f.producer) != c.Producer {
+				t.Errorf("got a frame of %d bytes of %q, want %d of %q", f.size(), f.producer, len(b), c.Producer)
+			}
+		})
+	}
+}
+
+func TestTalliesThatFitIntoNoFrame(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	for name, c := range map[string]Chunk{
+		"too many refused": {Refused: append(manyTallies(1), Tally{"more", 1})},
+		"too many lost":    {Lost: append(manyTallies(1), Tally{"more", 1})},
+		"refused name":     {Refused: []Tally{{strings.Repeat("x", maxName+1), 1}}},
+		"lost name":        {Lost: []Tally{{strings.Repeat("x", maxName+1), 1}}},
+		"refused count":    {Refused: []Tally{{"InvalidJSON", math.MaxUint32 + 1}}},
+		"lost count":       {Lost: []Tally{{"deny", MaxLost + 1}}},
+	} {
+		if err := q.Append(t.Context(), &c, nil); err == nil || !strings.Contains(err.Error(), "allowed") {
+			t.Errorf("%s: got %v, want an error that says what is allowed", name, err)
+		}
+	}
+}
+
+// Whatever producers say, a count stops where it is still exact.
+func TestLostCountsDoNotWrap(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	for range 3 {
+		c := chunk("{}")
+		c.Lost = []Tally{{"deny", MaxLost}, {"allow", MaxLost / 2}}
+		store(t, q, c)
+	}
+	want := map[string]uint64{"deny": MaxLost, "allow": MaxLost}
+	for _, when := range []string{"before a restart", "after it"} {
+		if got := q.Stats().Sources["test"].Lost; !maps.Equal(got, want) {
+			t.Errorf("%s: got %v, want %v", when, got, want)
+		}
+		closeQueue(t, q)
+		q = open(t, opts)
+	}
+	// A frame that another writer has made.
+	s := newState()
+	b := le.AppendUint64([]byte("\x04deny"), math.MaxUint64)
+	for range 2 {
+		s.add(&frame{tallies: b, lost: 1})
+	}
+	if got := s.Sources[""].Lost["deny"]; got != MaxLost {
+		t.Errorf("of a foreign frame: got %d, want %d", got, uint64(MaxLost))
+	}
+}
+
+// A checkpoint of a build that knew no losses is gone on from.
+func TestCheckpointWithoutLosses(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	store(t, q, chunk("{}"))
+	closeQueue(t, q)
+	closeQueue(t, open(t, opts)) // begins a segment, and so writes a checkpoint
+	c, ok, err := readCheckpoint(osFS{}, opts.Directory)
+	if err != nil || !ok {
+		t.Fatalf("checkpoint: got %v, %v", ok, err)
+	}
+	c.Sources["test"] = &SourceTally{Stored: 7, Refused: map[string]uint64{"InvalidJSON": 1}}
+	must(t, writeCheckpoint(osFS{}, opts.Directory, c))
+
+	q = open(t, opts)
+	x := chunk("{}")
+	x.Lost = []Tally{{"deny", 3}}
+	store(t, q, x)
+	if got := q.Stats().Sources["test"]; got.Stored != 8 || got.Refused["InvalidJSON"] != 1 || got.Lost["deny"] != 3 {
+		t.Errorf("got %+v, want 8 stored, 1 refused, 3 lost", got)
+	}
+}
+
+// What a process that was killed had acknowledged counts, and nothing counts twice:
+// the checkpoint has the losses of the segments before, the frames those since.
+func TestLossesSurviveAKill(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 1} // a segment for each commit
+	q := open(t, opts)
+	for round := range 5 {
+		for range 3 {
+			c := chunk("{}")
+			c.Lost = []Tally{{"deny", 5e9}}
+			store(t, q, c)
+		}
+		killed(t, q)
+		if round == 3 {
+			must(t, osFS{}.Remove(filepath.Join(opts.Directory, positionsFile)))
+		}
+		q = open(t, opts)
+		if got, want := q.Stats().Sources["test"].Lost["deny"], uint64(15e9*(round+1)); got != want {
+			t.Errorf("after %d kills: got %d lost, want %d", round+1, got, want)
+		}
+	}
+}
+
+// The view of a queue is the caller's own.
+func TestStatsAreACopy(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	c := chunk("{}")
+	c.Lost = []Tally{{"deny", 1}}
+	store(t, q, c)
+	q.Stats().Sources["test"].Lost["deny"] = 7
+	if got := q.Stats().Sources["test"].Lost["deny"]; got != 1 {
+		t.Errorf("got %d, want 1", got)
+	}
+}
