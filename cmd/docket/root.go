@@ -31,6 +31,7 @@ Try it in two terminals:
 		newConfig(),
 		newSend(),
 		newStatus(),
+		newTestserver(),
 		newQueue(),
 		newReplay(),
 		newVersion(),

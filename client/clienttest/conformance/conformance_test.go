@@ -1,0 +1,205 @@
+package conformance_test
+
+import (
+	"context"
+	"errors"
+	"net"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"github.com/docket-export/docket/client/clienttest/conformance"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// Producers that go about it in different ways, all of them right.
+func TestGoodProducers(t *testing.T) {
+	tests := map[string]struct {
+		habits  habits
+		address string
+	}{
+		"many in flight": {habits{}, ""},
+		"one in flight":  {habits{oneInFlight: true}, ""},
+		"half close":     {habits{halfClose: true}, ""},
+		"better next":    {habits{betterNext: true}, ""},
+		"over TCP":       {habits{}, "tcp://127.0.0.1:0"},
+	}
+	var all trials
+	for name, tt := range tests {
+		all.add(name, conformance.Suite{Address: tt.address}, tt.habits.produce)
+	}
+	results := all.run(t)
+	for name := range tests {
+		t.Run(name, func(t *testing.T) {
+			for _, r := range results[name] {
+				for _, f := range r.Faults {
+					t.Errorf("%s: %s", r.Scenario, f)
+				}
+			}
+		})
+	}
+}
+
+// Each defect is found in the scenarios that are there for it, and in no other:
+// either lists those in which it depends on timing.
+func TestDefects(t *testing.T) {
+	tests := map[string]struct {
+		habits        habits
+		fails, either string
+		says          string // one of the faults
+	}{
+		"plain mode":           {habits{plainMode: true}, every, "", "plain mode"},
+		"does not wait":        {habits{noWait: true}, "acks-late last-ack acks-lost forgotten queue-full", every, "to end only when all is acknowledged"},
+		"does not reconnect":   {habits{noReconnect: true}, "break-before-ack break-half-acked break-in-line acks-lost closing-line away restart forgotten", "", `it ended with "EOF"`},
+		"does not dial again":  {habits{noRedial: true}, "away", "restart forgotten", "connect: no such file or directory"},
+		"another name":         {habits{newName: true}, "acks-lost", "away restart", "was stored twice"},
+		"other numbers":        {habits{newNumbers: true}, "break-half-acked break-in-line closing-line", "away restart", "the same bytes for ever"},
+		"skips what it sent":   {habits{skipUnacked: true}, "break-before-ack break-half-acked break-in-line acks-lost closing-line away restart forgotten", "", "different records"},
+		"counts acks":          {habits{countAcks: true}, "acks-late", every, "it was still at work"},
+		"impatient":            {habits{impatient: true}, "acks-late last-ack", every, "was stored twice"},
+		"the same hello":       {habits{sameHello: true}, "acks-lost", "away restart", "again and again"},
+		"refused again":        {habits{resendRefused: true}, "refused", "", "came again under another number"},
+		"QueueFull is final":   {habits{dropQueueFull: true}, "queue-full", "", "20 lines did not come again under a new number"},
+		"stored is sent again": {habits{resendForgotten: true}, "forgotten", "", "was stored twice"},
+		"cuts lines short":     {habits{shortWrites: true}, "slow-reader", "", "of 2000 records had arrived"},
+		"ends when told to":    {habits{endsOnClosing: true}, "closing-line", "", "gave up: the exporter is stopping"},
+		"goes on when told to": {habits{goesOnAfterClosing: true}, "closing-line", "", "still sends 2s after the closing line"},
+	}
+	var all trials
+	for name, tt := range tests {
+		all.add(name, conformance.Suite{Records: 20, Timeout: 10 * time.Second}, tt.habits.produce)
+	}
+	results := all.run(t)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var said []string
+			for _, r := range results[name] {
+				fails, either := listed(tt.fails, r.Scenario), listed(tt.either, r.Scenario)
+				if fails == r.Passed() && (fails || !either) {
+					t.Errorf("%s: got passed %t, want %t; faults %v", r.Scenario, r.Passed(), !fails, r.Faults)
+				}
+				for _, f := range r.Faults {
+					said = append(said, f.String())
+				}
+			}
+			if !slices.ContainsFunc(said, func(s string) bool { return strings.Contains(s, tt.says) }) {
+				t.Errorf("got faults %q, want one with %q in it", said, tt.says)
+			}
+		})
+	}
+}
+
+// every lists all scenarios.
+const every = "*"
+
+func listed(list, name string) bool {
+	return list == every || slices.Contains(strings.Fields(list), name)
+}
+
+// trials are run side by side: they spend their time waiting.
+type trials struct {
+	wg      sync.WaitGroup
+	waiting []func(*testing.T)
+
+	mu      sync.Mutex
+	results map[string][]conformance.Result
+}
+
+func (all *trials) add(name string, suite conformance.Suite, p conformance.Producer) {
+	for _, s := range conformance.Scenarios() {
+		all.waiting = append(all.waiting, func(t *testing.T) {
+			r, err := suite.Try(t.Context(), s, p)
+			if err != nil {
+				t.Errorf("%s: %s: %v", name, s.Name, err)
+			}
+			all.mu.Lock()
+			defer all.mu.Unlock()
+			all.results[name] = append(all.results[name], r)
+		})
+	}
+}
+
+func (all *trials) run(t *testing.T) map[string][]conformance.Result {
+	const atOnce = 48
+	all.results = make(map[string][]conformance.Result)
+	slots := make(chan struct{}, atOnce)
+	for _, try := range all.waiting {
+		slots <- struct{}{}
+		all.wg.Go(func() {
+			defer func() { <-slots }()
+			try(t)
+		})
+	}
+	all.wg.Wait()
+	return all.results
+}
+
+// Without a producer the suite waits for somebody, for as long as it takes.
+func TestByHand(t *testing.T) {
+	s := conformance.Scenarios()[0]
+	var told string
+	var connecting sync.WaitGroup
+	suite := conformance.Suite{Timeout: time.Second, Waiting: func(_ conformance.Scenario, address string, records int) {
+		told = address
+		connecting.Go(func() {
+			time.Sleep(1500 * time.Millisecond) // longer than the timeout: it counts from the first record
+			if err := (habits{}).produce(t.Context(), address, records); err != nil {
+				t.Error(err)
+			}
+		})
+	}}
+	r, err := suite.Try(t.Context(), s, nil)
+	connecting.Wait()
+	if err != nil || !r.Passed() {
+		t.Errorf("got %+v, %v, want it passed", r, err)
+	}
+	if !strings.HasPrefix(told, "unix:///") {
+		t.Errorf("told the address %q, want a Unix socket", told)
+	}
+}
+
+func TestByHandEndsWithContext(t *testing.T) {
+	ctx, cancel := context.WithCancelCause(t.Context())
+	enough := errors.New("enough")
+	suite := conformance.Suite{Waiting: func(conformance.Scenario, string, int) { cancel(enough) }}
+	if _, err := suite.Try(ctx, conformance.Scenarios()[0], nil); !errors.Is(err, enough) {
+		t.Errorf("got %v, want %v", err, enough)
+	}
+}
+
+func TestSuiteRefuses(t *testing.T) {
+	dir := t.TempDir()
+	ln, err := net.Listen("unix", filepath.Join(dir, "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	tests := map[string]struct {
+		suite conformance.Suite
+		want  string
+	}{
+		"too few records":   {conformance.Suite{Records: 9}, "at least 10 records"},
+		"negative timeout":  {conformance.Suite{Timeout: -1}, "must not be negative"},
+		"relative path":     {conformance.Suite{Address: "unix://s"}, "absolute path"},
+		"other scheme":      {conformance.Suite{Address: "http://127.0.0.1"}, "must be unix://"},
+		"no port":           {conformance.Suite{Address: "tcp://127.0.0.1"}, "missing port"},
+		"another machine":   {conformance.Suite{Address: "tcp://192.0.2.1:1"}, "on this machine"},
+		"every interface":   {conformance.Suite{Address: "tcp://:1"}, "on this machine"},
+		"address in use":    {conformance.Suite{Address: "unix://" + filepath.Join(dir, "s")}, "choose another address"},
+		"missing directory": {conformance.Suite{Address: "unix://" + filepath.Join(dir, "no", "s")}, "no such file"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			_, err := tt.suite.Try(t.Context(), conformance.Scenarios()[0], habits{}.produce)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %v, want an error with %q in it", err, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,222 @@
+package conformance_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/docket-export/docket/decision/stream"
+)
+
+// habits are what one producer does differently from another. The first few are
+// good ones, the others are defects.
+type habits struct {
+	oneInFlight bool // waits for the ack of each line
+	halfClose   bool // closes its writing side behind the last line
+	betterNext  bool // when it is answered that lines are known, begins behind them
+
+	plainMode          bool // says no hello
+	noWait             bool // ends with the last write
+	noReconnect        bool // ends when a connection breaks
+	noRedial           bool // ends when nobody listens
+	newName            bool // has another name on each connection
+	newNumbers         bool // counts from 1 on each connection
+	skipUnacked        bool // takes for stored what was written
+	countAcks          bool // takes an ack for that of one line
+	impatient          bool // sends lines again, as new ones, when an ack is late
+	sameHello          bool // when lines are known, says the same hello again
+	resendRefused      bool // sends refused lines again
+	dropQueueFull      bool // takes QueueFull for final
+	resendForgotten    bool // sends everything again to an exporter that has forgotten it
+	shortWrites        bool // gives up a line that is not taken at once
+	endsOnClosing      bool // takes the closing line for the end of everything
+	goesOnAfterClosing bool // takes no notice of the closing line
+}
+
+// sender is a producer with habits.
+type sender struct {
+	habits
+	name   string
+	lines  []string          // all; line n has the number n
+	acked  int               // this many are handled
+	sent   int               // this many were written on this connection
+	ever   int               // and on any connection
+	reason map[uint64]string // of lines refused and not yet acknowledged
+}
+
+func (h habits) produce(ctx context.Context, address string, records int) error {
+	s := &sender{habits: h, name: "test/" + fmt.Sprint(time.Now().UnixNano()), reason: make(map[uint64]string)}
+	for n := range records {
+		s.lines = append(s.lines, fmt.Sprintf(`{"n":%d}`, n+1))
+	}
+	network, addr, _ := strings.Cut(address, "://")
+	for connection := 0; ctx.Err() == nil; connection++ {
+		nc, err := new(net.Dialer).DialContext(ctx, network, addr)
+		if err == nil {
+			if h.newName {
+				s.name += "x"
+			}
+			stop := context.AfterFunc(ctx, func() { nc.Close() })
+			err = s.serve(nc)
+			stop()
+			nc.Close()
+			if err == nil || h.noReconnect || errors.Is(err, errFinal) {
+				return err
+			}
+		} else if h.noRedial {
+			return err
+		}
+		time.Sleep(5 * time.Millisecond) // the pause of a producer, not of a test
+	}
+	return ctx.Err()
+}
+
+var (
+	errFinal   = errors.New("gave up")
+	errClosing = errors.New("closing line")
+)
+
+// serve is one connection. It is nil when everything is handled.
+func (s *sender) serve(nc net.Conn) error {
+	in := bufio.NewReader(nc)
+	if s.skipUnacked {
+		s.acked = max(s.acked, s.ever)
+	}
+	if s.newNumbers {
+		s.lines, s.acked = s.lines[s.acked:], 0
+	}
+	if !s.plainMode {
+		hello := stream.Hello{Producer: s.name, Next: uint64(s.acked) + 1}
+		if _, err := nc.Write(hello.Append(nil)); err != nil {
+			return err
+		}
+	}
+	if s.sent = s.acked; s.betterNext || s.sameHello {
+		acked := s.acked
+		if err := s.receive(in); err != nil {
+			return err
+		}
+		if s.acked > acked {
+			if s.sameHello {
+				s.acked = acked
+			}
+			return errors.New("other lines are known than those offered")
+		}
+	}
+	for s.acked < len(s.lines) {
+		werr := s.write(nc)
+		if s.noWait || s.plainMode {
+			return werr
+		}
+		if s.impatient {
+			nc.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
+		}
+		err := s.receive(in)
+		for werr != nil && err == nil { // what it said before it broke
+			err = s.receive(in)
+		}
+		if s.impatient && errors.Is(err, os.ErrDeadlineExceeded) {
+			s.lines = append(s.lines, s.lines[s.acked:min(s.sent, s.acked+1)]...)
+			err = nil
+		}
+		if errors.Is(err, errClosing) && s.goesOnAfterClosing {
+			return s.goOn(nc)
+		}
+		if err != nil && s.acked < len(s.lines) {
+			return err
+		}
+	}
+	return nil
+}
+
+// goOn writes although it was told to stop.
+func (s *sender) goOn(nc net.Conn) error {
+	for {
+		if _, err := io.WriteString(nc, s.lines[s.acked]+"\n"); err != nil {
+			return err
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+}
+
+// write writes what is not written yet.
+func (s *sender) write(nc net.Conn) error {
+	for ; s.sent < len(s.lines); s.sent++ {
+		if s.oneInFlight && s.sent > s.acked {
+			return nil
+		}
+		if s.shortWrites {
+			nc.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		}
+		s.ever = max(s.ever, s.sent+1)
+		_, err := io.WriteString(nc, s.lines[s.sent]+"\n")
+		if err != nil && !(s.shortWrites && errors.Is(err, os.ErrDeadlineExceeded)) {
+			return err
+		}
+		if half, ok := nc.(interface{ CloseWrite() error }); ok && s.halfClose && s.sent+1 == len(s.lines) {
+			half.CloseWrite()
+			s.sent++
+			return nil
+		}
+	}
+	return nil
+}
+
+// receive takes one reply.
+func (s *sender) receive(in *bufio.Reader) error {
+	line, err := in.ReadBytes('\n')
+	if err != nil {
+		return err
+	}
+	reply, err := stream.ParseReply(line[:len(line)-1])
+	if err != nil {
+		return err
+	}
+	switch r := reply.(type) {
+	case stream.Answer:
+		if int(r.Acked) < s.acked && s.resendForgotten {
+			s.lines = append(s.lines, s.lines[r.Acked:s.acked]...)
+		}
+		s.handled(int(r.Acked))
+	case stream.Ack:
+		if s.countAcks {
+			r.Through = uint64(s.acked) + 1
+		}
+		s.handled(int(r.Through))
+	case stream.Refused:
+		s.reason[r.Seq] = r.Reason
+	case stream.Closing:
+		if s.endsOnClosing {
+			return fmt.Errorf("%w: %s", errFinal, r.Reason)
+		}
+		return errClosing
+	}
+	return nil
+}
+
+// handled takes an ack. Lines to be sent again are new ones at the end.
+func (s *sender) handled(through int) {
+	for s.acked < min(through, len(s.lines)) {
+		line := s.lines[s.acked]
+		s.acked++
+		switch s.reason[uint64(s.acked)] {
+		case "":
+		case "QueueFull":
+			if !s.dropQueueFull {
+				s.lines = append(s.lines, line)
+			}
+		default:
+			if s.resendRefused {
+				s.lines = append(s.lines, line)
+				s.resendRefused = false // once is enough
+			}
+		}
+		delete(s.reason, uint64(s.acked))
+	}
+}

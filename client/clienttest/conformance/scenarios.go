@@ -1,0 +1,167 @@
+package conformance
+
+import (
+	"context"
+	"time"
+
+	"github.com/docket-export/docket/client/clienttest"
+)
+
+const (
+	queueFull = "QueueFull"
+	notObject = "NotObject"
+)
+
+// Scenario is something that happens to a producer.
+type Scenario struct {
+	Name  string // acks-late
+	About string // what happens, in a sentence about the exporter
+
+	factor  int // on the number of records; 0: 1
+	prepare func(t *trial)
+	play    func(ctx context.Context, t *trial) // beside the producer, until ctx is done; nil: nothing
+}
+
+// Scenarios returns all there are, the simple ones first.
+func Scenarios() []Scenario {
+	return []Scenario{
+		{Name: "acks", About: "every line is acknowledged soon", prepare: acks},
+		{Name: "acks-late", About: "acks come late, one for many lines", prepare: acksLate},
+		{Name: "last-ack", About: "the ack of the last line is long in coming, also after a half close", prepare: lastAck, play: playLastAck},
+		{Name: "slow-reader", About: "nothing is read for a while, so that the producer's writes have to wait", factor: 100, prepare: slowReader, play: playSlowReader},
+		{Name: "break-before-ack", About: "the connection breaks before any ack", prepare: breakBeforeAck},
+		{Name: "break-half-acked", About: "the connection breaks when half of the lines are acknowledged", prepare: breakHalfAcked},
+		{Name: "break-in-line", About: "the connection breaks in the middle of a line", prepare: breakInLine},
+		{Name: "acks-lost", About: "the connection breaks after lines were stored and before their acks: the next hello is answered with acked at or beyond its next", prepare: acksLost, play: playAcksLost},
+		{Name: "closing-line", About: "the connection is ended with a reason", prepare: closingLine},
+		{Name: "away", About: "the exporter is away for a while, and nobody listens at its address", prepare: away, play: playAway},
+		{Name: "restart", About: "the exporter crashes three times, and knows each time what it has stored", prepare: restart, play: playRestart},
+		{Name: "forgotten", About: "the exporter crashes and has forgotten the producer, but not what it has stored", prepare: forgotten, play: playForgotten},
+		{Name: "refused", About: "one line is refused for good", prepare: refused},
+		{Name: "queue-full", About: "every line is refused as QueueFull once", prepare: queueFullOnce},
+	}
+}
+
+// ackDelay is how late acks are: several times later than the next line, and not
+// too late for a producer that waits for each.
+const ackDelay = 20 * time.Millisecond
+
+func acks(*trial) {}
+
+func acksLate(t *trial) { t.Delay(ackDelay) }
+
+func lastAck(t *trial) { t.at(t.records, t.Hold) }
+
+func playLastAck(ctx context.Context, t *trial) {
+	if t.happens(ctx) {
+		t.pause(ctx, 300*time.Millisecond)
+	}
+	t.Release()
+}
+
+// slowReader stalls twice: before the producer knows that it is talking to
+// somebody slow, and when it is at full speed.
+func slowReader(t *trial) {
+	t.at(1, t.Stall)
+	t.at(t.records/2, t.Stall)
+}
+
+func playSlowReader(ctx context.Context, t *trial) {
+	for range 2 {
+		if t.happens(ctx) {
+			t.pause(ctx, 500*time.Millisecond)
+		}
+		t.Resume()
+	}
+}
+
+func breakBeforeAck(t *trial) { t.BreakAfter(1) }
+
+func breakHalfAcked(t *trial) { t.BreakAfter(t.records/2 + 1) }
+
+func breakInLine(t *trial) { t.BreakInside(t.records / 2) }
+
+func acksLost(t *trial) { t.Mute() }
+
+func playAcksLost(ctx context.Context, t *trial) {
+	if t.until(ctx, func() bool { return len(t.Lines()) > 0 }) {
+		t.pause(ctx, 100*time.Millisecond) // as much as the producer sends unacknowledged
+		t.Break()
+		t.Unmute()
+	}
+}
+
+func closingLine(t *trial) {
+	t.After(t.records/2, func() { t.Dismiss("the exporter is stopping") })
+}
+
+func away(t *trial) { t.at(t.records/2, t.leave) }
+
+func playAway(ctx context.Context, t *trial) {
+	if t.happens(ctx) {
+		t.pause(ctx, time.Second)
+		t.comeBack()
+	}
+}
+
+// restart delays acks, so that at each crash some lines are stored and not
+// acknowledged; the line that came last is lost.
+func restart(t *trial) {
+	t.Delay(ackDelay / 4)
+	t.at(t.records/5, t.leave)
+}
+
+func playRestart(ctx context.Context, t *trial) {
+	const crashes = 3
+	for n := range crashes {
+		if !t.happens(ctx) {
+			return
+		}
+		if n < crashes-1 {
+			t.at(t.records/5, t.leave)
+		}
+		t.comeBack()
+	}
+}
+
+// forgotten loses half of the lines; the producer knows that the others are
+// stored.
+func forgotten(t *trial) { t.After(t.records/2, t.Hold) }
+
+func playForgotten(ctx context.Context, t *trial) {
+	told := func() bool { return t.Held() > 0 && t.Told() == len(t.Lines()) }
+	if !t.until(ctx, told) {
+		return
+	}
+	t.pause(ctx, 100*time.Millisecond) // until the producer has read that
+	t.leave()
+	for _, l := range t.Lines() {
+		t.Forget(l.Producer)
+	}
+	t.Release()
+	t.comeBack()
+}
+
+func refused(t *trial) {
+	chosen, asked := "", 0
+	t.Refuse(func(l clienttest.Line) (reason, detail string) {
+		if asked++; asked == t.records/2 {
+			chosen = l.Text
+		}
+		if chosen == l.Text {
+			return notObject, "refused by the scenario"
+		}
+		return "", ""
+	})
+}
+
+func queueFullOnce(t *trial) {
+	before := make(map[string]bool)
+	t.Refuse(func(l clienttest.Line) (reason, detail string) {
+		if before[l.Text] {
+			return "", ""
+		}
+		before[l.Text] = true
+		return queueFull, "refused by the scenario: send it again, under a new number"
+	})
+}

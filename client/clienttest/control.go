@@ -1,0 +1,164 @@
+package clienttest
+
+import "time"
+
+// SetMaxRecordBytes sets the limit of a record, which is 1 MiB otherwise.
+func (e *Exporter) SetMaxRecordBytes(n int) {
+	e.change(func() { e.limit = n })
+}
+
+// Refuse makes the exporter refuse every line for which f returns a reason, such
+// as QueueFull. A line is asked about once, when it would be stored. f is called
+// by one goroutine at a time and must not use the exporter. nil: none is refused
+// but those that no exporter could store.
+func (e *Exporter) Refuse(f func(Line) (reason, detail string)) {
+	e.change(func() { e.refuse = f })
+}
+
+// Hold makes the exporter read on and neither store, nor refuse, nor acknowledge
+// anything, until Settle or Release. What is held is lost when its connection is
+// broken or replaced, and kept when the producer has closed it.
+func (e *Exporter) Hold() {
+	e.change(func() { e.held = true })
+}
+
+// Settle decides about the n lines held longest.
+func (e *Exporter) Settle(n int) {
+	e.change(func() { e.settle(min(n, len(e.pending))) })
+}
+
+// Release decides about all lines held, and from now on about each at once.
+func (e *Exporter) Release() {
+	e.change(func() {
+		e.held = false
+		e.settle(len(e.pending))
+	})
+}
+
+// Mute makes the exporter keep its acks and refusals to itself: lines are stored
+// and their producers not told, until Unmute. Hellos are answered.
+func (e *Exporter) Mute() {
+	e.change(func() { e.muted = true })
+}
+
+// Unmute ends Mute. What is owed on connections that still exist is told.
+func (e *Exporter) Unmute() {
+	e.change(func() { e.muted = false })
+}
+
+// Stall makes the exporter take nothing more in, not even a hello, until Resume:
+// what producers write piles up before it. Of each connection it may have read a
+// buffer full already.
+func (e *Exporter) Stall() {
+	e.change(func() { e.stalled = true })
+}
+
+// Resume ends Stall.
+func (e *Exporter) Resume() {
+	e.change(func() { e.stalled = false })
+}
+
+// Delay makes everything that the exporter says come d late. What is stored in
+// the meantime is acknowledged together.
+func (e *Exporter) Delay(d time.Duration) {
+	e.change(func() { e.delay = d })
+}
+
+// Break breaks every connection. What is held, and what is owed, is lost.
+func (e *Exporter) Break() {
+	e.change(e.breakAll)
+}
+
+// After calls do when n more lines have come, blank ones not counted, and the
+// last of them is neither stored nor refused yet. do may use the exporter: with
+// Hold that line is held, with Break or Down it is lost. n is at least 1.
+func (e *Exporter) After(n int, do func()) {
+	e.change(func() { e.plans = append(e.plans, &plan{n, do}) })
+}
+
+// BreakAfter breaks the connection that brings the n-th line from now on. Those
+// before it are stored and acknowledged first, unless Hold or Mute keeps the
+// exporter from it; that line is lost. n is at least 1.
+func (e *Exporter) BreakAfter(n int) {
+	e.change(func() { e.plans = append(e.plans, &plan{left: n}) })
+}
+
+// BreakInside breaks the connection that brings the n-th line from now on when a
+// part of that line has been read. Those before it are stored and acknowledged
+// first, as with BreakAfter. n is at least 1. Until then the exporter reads byte
+// by byte, so that a producer's write to it through Dial ends in the middle too;
+// only one that is under way at the time of this call may still end well.
+func (e *Exporter) BreakInside(n int) {
+	e.change(func() { e.inside = &plan{left: n} })
+}
+
+// BreakHellos breaks the next n connections after their hello, unanswered.
+func (e *Exporter) BreakHellos(n int) {
+	e.change(func() { e.hellos = n })
+}
+
+// Dismiss ends every connection in good order: it tells what is owed, unless
+// muted, and then reason in a closing line. What is held is lost.
+func (e *Exporter) Dismiss(reason string) {
+	e.change(func() {
+		for c := range e.conns {
+			e.forgetPending(c)
+			c.close(reason)
+		}
+	})
+}
+
+// Down breaks every connection and lets nobody connect until Up. With what it
+// keeps, that is what a restart of the exporter looks like.
+func (e *Exporter) Down() {
+	e.change(func() {
+		e.down = true
+		e.breakAll()
+	})
+}
+
+// Up ends Down.
+func (e *Exporter) Up() {
+	e.change(func() { e.down = false })
+}
+
+// Forget makes the exporter answer the next hello of producer as if it had never
+// heard of it. What it has stored stays stored.
+func (e *Exporter) Forget(producer string) {
+	e.change(func() {
+		if p := e.producers[producer]; p != nil {
+			p.forgotten = true
+		}
+	})
+}
+
+func (e *Exporter) change(f func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	f()
+	e.notify()
+}
+
+// breakAll breaks every connection, with mu held.
+func (e *Exporter) breakAll() {
+	for c := range e.conns {
+		c.sever()
+	}
+}
+
+// due returns what is to be done now that one more line has come, with mu held.
+func (e *Exporter) due() (plans []*plan) {
+	waiting := e.plans[:0:0]
+	for _, p := range e.plans {
+		if p.left--; p.left <= 0 {
+			plans = append(plans, p)
+		} else {
+			waiting = append(waiting, p)
+		}
+	}
+	e.plans = waiting
+	if e.inside != nil {
+		e.inside.left--
+	}
+	return plans
+}

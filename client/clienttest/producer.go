@@ -1,0 +1,115 @@
+package clienttest
+
+import (
+	"github.com/docket-export/docket/decision/stream"
+)
+
+// stuckHellos is how many times in a row a producer may say the same hello after
+// it was told better. Once or twice the answer may have been lost on its way.
+const stuckHellos = 3
+
+// producer is what is known of the one stream of numbers that a name stands for.
+type producer struct {
+	name      string
+	acked     uint64            // every line up to it is stored or refused; 0: unknown
+	told      uint64            // the producer knows that of every line up to it
+	seen      map[uint64]string // every line that ever came
+	live      *conn             // its latest connection
+	stuck     int               // hellos in a row that took no notice of the answer
+	forgotten bool              // acts as unknown at the next hello
+}
+
+// greet begins acknowledged mode on c, with mu held.
+func (e *Exporter) greet(c *conn, hello stream.Hello) {
+	p := e.producers[hello.Producer]
+	switch {
+	case p == nil:
+		p = &producer{name: hello.Producer, seen: make(map[uint64]string)}
+		e.producers[p.name] = p
+	case p.forgotten:
+		p.forgotten, p.acked = false, 0
+		clear(p.seen) // it may count from 1 again
+	case p.acked > 0 && hello.Next > p.acked+1:
+		e.violation("producer %s: said hello with next %d after line %d: the lines between them were never received", p.name, hello.Next, p.acked)
+	}
+	if older := p.live; older != nil {
+		p.checkProgress(e, older, hello)
+		e.forgetPending(older)
+		older.close("another connection of this producer has taken over")
+	}
+	p.live = c
+	c.producer, c.hello, c.next, c.known = p, hello, hello.Next, p.acked
+	c.through, c.acked = hello.Next-1, hello.Next-1
+	e.notify()
+}
+
+// checkProgress is about a producer that is told of lines it need not send, and
+// comes back with the same number without having sent any, for ever.
+func (p *producer) checkProgress(e *Exporter, older *conn, hello stream.Hello) {
+	if !older.answered || older.got > 0 || older.known < hello.Next || older.hello.Next != hello.Next {
+		p.stuck = 0
+		return
+	}
+	if p.stuck++; p.stuck == stuckHellos {
+		e.violation("producer %s: says hello with next %d again and again, though it was answered acked %d", p.name, hello.Next, older.known)
+	}
+}
+
+// check compares a line with what came under its number before, with mu held.
+func (p *producer) check(e *Exporter, l Line) {
+	if before, ok := p.seen[l.Number]; ok && before != l.Text {
+		e.violation("producer %s: line %d was %s and is %s now: a number must stand for the same bytes for ever", p.name, l.Number, excerpt(before), excerpt(l.Text))
+	}
+	p.seen[l.Number] = l.Text
+}
+
+// excerpt is as much of a line as a person needs to know it again.
+func excerpt(text string) string {
+	const enough = 80
+	if len(text) > enough {
+		return text[:enough] + "..."
+	}
+	return text
+}
+
+// settle decides about the n lines held longest, with mu held.
+func (e *Exporter) settle(n int) {
+	for _, p := range e.pending[:max(n, 0)] {
+		e.decide(p)
+	}
+	e.pending = append(e.pending[:0:0], e.pending[max(n, 0):]...)
+	e.notify()
+}
+
+// decide stores or refuses a line, with mu held.
+func (e *Exporter) decide(p pending) {
+	reason, detail := p.flaw.reason, p.flaw.detail
+	if reason == "" && e.refuse != nil {
+		reason, detail = e.refuse(p.line)
+	}
+	p.line.Reason = reason
+	if reason == "" {
+		e.lines = append(e.lines, p.line)
+	} else {
+		e.refused = append(e.refused, p.line)
+	}
+	p.c.open--
+	if owner := p.c.producer; owner != nil {
+		owner.acked = p.line.Number
+		p.c.through = p.line.Number
+		if reason != "" {
+			p.c.refusals = append(p.c.refusals, stream.Refused{Seq: p.line.Number, Reason: reason, Detail: detail})
+		}
+	}
+}
+
+// forgetPending loses what is held of a connection, with mu held.
+func (e *Exporter) forgetPending(c *conn) {
+	kept := e.pending[:0:0]
+	for _, p := range e.pending {
+		if p.c != c {
+			kept = append(kept, p)
+		}
+	}
+	e.pending, c.open = kept, 0
+}
