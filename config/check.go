@@ -41,3 +41,15 @@ func HostPort(address string) error {
 	}
 	return nil
 }
+
+// Loopback reports whether address, which HostPort has accepted, is written as
+// one that only this machine can reach: a loopback IP address or localhost.
+// Nothing is resolved, so another name is none, wherever it leads.
+func Loopback(address string) bool {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return false
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}

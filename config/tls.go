@@ -51,11 +51,11 @@ func (t TLS) Client() (*tls.Config, error) {
 		c.RootCAs = pool
 	}
 	if t.CertFile != "" {
-		if _, err := t.certificate(); err != nil {
+		if _, err := readPair(t.CertFile, t.KeyFile); err != nil {
 			return nil, err
 		}
 		c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-			return t.certificate()
+			return readPair(t.CertFile, t.KeyFile)
 		}
 	}
 	return c, nil
@@ -76,18 +76,18 @@ func (t TLS) CAVersion() string {
 	return fmt.Sprintf("%d-%d", info.ModTime().UnixNano(), info.Size())
 }
 
-func (t TLS) certificate() (*tls.Certificate, error) {
-	certPEM, err := readFile(t.CertFile, maxPEMBytes)
+func readPair(certFile, keyFile string) (*tls.Certificate, error) {
+	certPEM, err := readFile(certFile, maxPEMBytes)
 	if err != nil {
-		return nil, fmt.Errorf("certificate file %s: %w", t.CertFile, err)
+		return nil, fmt.Errorf("certificate file %s: %w", certFile, err)
 	}
-	keyPEM, err := readFile(t.KeyFile, maxPEMBytes)
+	keyPEM, err := readFile(keyFile, maxPEMBytes)
 	if err != nil {
-		return nil, fmt.Errorf("key file %s: %w", t.KeyFile, err)
+		return nil, fmt.Errorf("key file %s: %w", keyFile, err)
 	}
 	pair, err := tls.X509KeyPair(certPEM, keyPEM)
 	if err != nil {
-		return nil, fmt.Errorf("certificate file %s with key file %s: %w", t.CertFile, t.KeyFile, err)
+		return nil, fmt.Errorf("certificate file %s with key file %s: %w", certFile, keyFile, err)
 	}
 	return &pair, nil
 }

@@ -240,27 +240,35 @@ func checkName(entry, name string, names claims) config.Problems {
 type claims map[string]string
 
 // checkSocket reports a socket that another source listens on: the later one
-// would take it away. By convention a source has it at the key "path".
+// would take it away, or a part of its producers. By convention a source has it at
+// one of these keys.
 func (l *loader) checkSocket(section config.Node, sockets claims) {
-	socket, at := pathAt(section, "path")
-	if socket == "" {
-		return
+	for _, by := range []struct{ key, what string }{{"path", "path"}, {"address", "address"}, {"inherited", "socket"}} {
+		socket, at := textAt(section, by.key)
+		if socket == "" {
+			continue
+		}
+		if by.key == "path" {
+			socket = absolute(socket)
+		}
+		claim := by.key + " " + socket
+		if owner, taken := sockets[claim]; taken {
+			l.check(config.Problems{at.Problemf("must be unique: %s has this %s", owner, by.what)})
+			continue
+		}
+		sockets[claim] = section.Path()
 	}
-	if owner, taken := sockets[socket]; taken {
-		l.check(config.Problems{at.Problemf("must be unique: %s has this path", owner)})
-		return
-	}
-	sockets[socket] = section.Path()
 }
 
 // checkDirectory reports a directory that another sink writes to, or that touches
 // the queue's. By convention a sink that owns a directory has it at the key
 // "directory".
 func (l *loader) checkDirectory(section config.Node, directories claims) {
-	dir, at := pathAt(section, "directory")
+	dir, at := textAt(section, "directory")
 	if dir == "" {
 		return
 	}
+	dir = absolute(dir)
 	if q := l.cfg.Queue.Directory; q != "" && (inside(dir, absolute(q)) || inside(absolute(q), dir)) {
 		l.check(config.Problems{at.Problemf("must be apart from queue.directory: neither may lie in the other")})
 		return
@@ -272,15 +280,15 @@ func (l *loader) checkDirectory(section config.Node, directories claims) {
 	directories[dir] = section.Path()
 }
 
-// pathAt returns the path of the file system at key of section, absolute, and
-// where it stands; "" when there is none.
-func pathAt(section config.Node, key string) (string, config.Node) {
+// textAt returns the text at key of section, and where it stands; "" when there
+// is none.
+func textAt(section config.Node, key string) (string, config.Node) {
 	at, _ := section.Get(key)
-	var path string
-	if problems := at.Decode(&path); len(problems) > 0 || path == "" {
+	var text string
+	if problems := at.Decode(&text); len(problems) > 0 {
 		return "", at // reported when the section was read
 	}
-	return absolute(path), at
+	return text, at
 }
 
 // absolute makes paths comparable. Links are not followed: that would touch the

@@ -22,7 +22,7 @@ import (
 const configDir = "../testdata/config"
 
 var realKinds = exporter.Kinds{
-	Sources: sources.Registry{streamsource.Definition},
+	Sources: sources.Registry{streamsource.UnixDefinition, streamsource.TCPDefinition},
 	Sinks:   sinks.Registry{filesink.Definition, httpsink.Definition, kafkasink.Definition, stdoutsink.Definition},
 }
 

@@ -17,8 +17,11 @@ import (
 	"github.com/docket-export/docket/sinks/httpsink"
 	"github.com/docket-export/docket/sinks/kafkasink"
 	"github.com/docket-export/docket/sinks/stdoutsink"
+	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/streamsource"
 )
+
+var everySource = []sources.Definition{streamsource.UnixDefinition, streamsource.TCPDefinition}
 
 var everySink = []sinks.Definition{filesink.Definition, httpsink.Definition, kafkasink.Definition, stdoutsink.Definition}
 
@@ -38,7 +41,9 @@ func TestConfigurationPage(t *testing.T) {
 		Shutdown: defaultShutdown(),
 		Limits:   defaultLimits(),
 	}), true, defaults)
-	walkKeys("sources[].unix", reflect.ValueOf(streamsource.Definition.NewConfig()), true, defaults)
+	for _, d := range everySource {
+		walkKeys("sources[]."+d.Kind, reflect.ValueOf(d.NewConfig()), true, defaults)
+	}
 	for _, d := range everySink {
 		walkKeys("sinks[]."+d.Kind, reflect.ValueOf(d.NewConfig()), true, defaults)
 		row := fmt.Sprintf("| `%s` | %d | %s | %s |\n", d.Kind, d.Batch.MaxRecords, d.Batch.MaxBytes, d.Batch.MaxWait)
@@ -84,6 +89,7 @@ func walkKeys(path string, v reflect.Value, present bool, into map[string]string
 		for i := range v.NumField() {
 			tag := v.Type().Field(i).Tag.Get("yaml")
 			switch {
+			case tag == "": // not for the configuration
 			case tag == ",rest": // the sections of the kinds
 			case path == "":
 				walkKeys(tag, v.Field(i), present, into)

@@ -16,7 +16,8 @@ import (
 func kinds() exporter.Kinds {
 	return exporter.Kinds{
 		Sources: sources.Registry{
-			streamsource.Definition,
+			streamsource.UnixDefinition,
+			streamsource.TCPDefinition,
 		},
 		Sinks: sinks.Registry{
 			filesink.Definition,
@@ -27,11 +28,23 @@ func kinds() exporter.Kinds {
 	}
 }
 
+// handOver gives the sources of cfg the sockets that this process was started with.
+func handOver(cfg *exporter.Config, sockets *streamsource.Inherited) {
+	for _, s := range cfg.Sources {
+		switch c := s.Config.(type) {
+		case *streamsource.UnixConfig:
+			c.Sockets = sockets
+		case *streamsource.TCPConfig:
+			c.Sockets = sockets
+		}
+	}
+}
+
 // socketPath is where producers reach the first source that has a Unix domain
-// socket; "" when there is none.
+// socket of its own; "" when there is none.
 func socketPath(cfg *exporter.Config) string {
 	for _, s := range cfg.Sources {
-		if c, ok := s.Config.(*streamsource.Config); ok {
+		if c, ok := s.Config.(*streamsource.UnixConfig); ok && c.Path != "" {
 			return c.Path
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/sources/streamsource"
 )
 
 func newRun() *cobra.Command {
@@ -40,6 +41,11 @@ it at once. Nothing stored is lost either way.`,
 		if err != nil {
 			return err
 		}
+		sockets, err := streamsource.Inherit()
+		if err != nil {
+			return failed(err)
+		}
+		handOver(cfg, sockets)
 		log := newLog(os.Stderr, format.value, level.value)
 		for _, warning := range queueWarnings(cfg.Queue) {
 			log.Warn(warning)

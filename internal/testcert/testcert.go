@@ -64,8 +64,20 @@ type Pair struct {
 // as well.
 func (ca CA) Issue(t testing.TB, host string) Pair {
 	t.Helper()
-	key := newKey(t)
+	return ca.issue(t, host, newTemplate(host))
+}
+
+// IssueExpired makes a pair for host that was valid until a minute ago.
+func (ca CA) IssueExpired(t testing.TB, host string) Pair {
+	t.Helper()
 	template := newTemplate(host)
+	template.NotAfter = time.Now().Add(-time.Minute)
+	return ca.issue(t, host, template)
+}
+
+func (ca CA) issue(t testing.TB, host string, template *x509.Certificate) Pair {
+	t.Helper()
+	key := newKey(t)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
 	if ip := net.ParseIP(host); ip != nil {

@@ -26,14 +26,16 @@ const (
 // answers is the way back to one producer: it turns receipts into lines and
 // writes them from a goroutine of its own, so that a producer that does not read
 // holds up nobody but itself. What is settled while a write is under way is
-// written together with the next.
+// written together with the next. The goroutine lives as long as there is
+// something to write: a producer that is idle has none.
 type answers struct {
 	nc   net.Conn
-	wake chan struct{} // to the writer: there is something to write
 	room chan struct{} // to the reader: there may be room
-	done chan struct{} // closed when the writer has ended
+	done chan struct{} // closed when no more answers will be written
 
 	mu        sync.Mutex
+	writing   bool              // the writer is at work
+	first     []byte            // the answer to the hello, until the writer takes it
 	submitted uint64            // number of the last line handed to the session
 	settled   uint64            // every line up to here is settled
 	owed      bool              // a receipt came after the last ack
@@ -49,7 +51,6 @@ type answers struct {
 func newAnswers(nc net.Conn, next uint64) *answers {
 	return &answers{
 		nc:        nc,
-		wake:      make(chan struct{}, 1),
 		room:      make(chan struct{}, 1),
 		done:      make(chan struct{}),
 		submitted: next - 1,
@@ -60,9 +61,18 @@ func newAnswers(nc net.Conn, next uint64) *answers {
 // start begins to write, the answer to the hello first.
 func (a *answers) start(acked uint64) {
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	a.settled = max(a.settled, acked)
-	a.mu.Unlock()
-	go a.write(stream.Answer{Acked: acked}.Append(nil))
+	a.first = stream.Answer{Acked: acked}.Append(nil)
+	a.wake()
+}
+
+// wake sees to it that what there is to write is written. a.mu must be held.
+func (a *answers) wake() {
+	if !a.writing && !a.failed {
+		a.writing = true
+		go a.write()
+	}
 }
 
 // settle takes a receipt. It does not block.
@@ -73,8 +83,8 @@ func (a *answers) settle(r sources.Receipt) {
 	if !a.failed && !a.ended {
 		a.owed = true
 		a.refused = append(a.refused, r.Refused...)
+		a.wake()
 	}
-	notify(a.wake)
 	notify(a.room)
 }
 
@@ -121,38 +131,47 @@ func (a *answers) expire() {
 func (a *answers) finish(closing []byte) {
 	a.mu.Lock()
 	a.ended, a.closing = true, closing
+	a.wake()
 	a.mu.Unlock()
-	notify(a.wake)
 	<-a.done
 }
 
 // write is the writing goroutine.
-func (a *answers) write(first []byte) {
-	defer close(a.done)
-	for buf, last := first, false; ; {
-		if len(buf) > 0 {
-			a.setDeadline()
-			if _, err := a.nc.Write(buf); err != nil {
-				a.fail()
-				return
-			}
-			a.written()
-		}
-		if last {
+func (a *answers) write() {
+	var buf []byte
+	for {
+		var more bool
+		if buf, more = a.take(buf[:0]); !more {
 			return
 		}
-		if buf, last = a.take(buf[:0]); len(buf) == 0 && !last {
-			<-a.wake
+		a.setDeadline()
+		if _, err := a.nc.Write(buf); err != nil {
+			a.fail()
+			return
 		}
+		a.written()
 	}
 }
 
 // take appends the next lines to write to buf. An ack never overtakes the
-// refusal of a line that it covers, nor a refusal its turn. last says that
-// nothing comes after these lines.
-func (a *answers) take(buf []byte) (lines []byte, last bool) {
+// refusal of a line that it covers, nor a refusal its turn. When there are none,
+// more is false and the writer is no longer at work.
+func (a *answers) take(buf []byte) (lines []byte, more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	if buf = a.appendOwed(buf); len(buf) > 0 {
+		return buf, true
+	}
+	a.writing = false
+	if a.ended {
+		close(a.done)
+	}
+	return nil, false
+}
+
+// appendOwed appends what is owed now, or a part of it.
+func (a *answers) appendOwed(buf []byte) []byte {
+	buf, a.first = append(buf, a.first...), nil
 	n := 0
 	for n < len(a.refused) && a.refused[n].Number <= a.settled && len(buf) < answerBytes {
 		r := a.refused[n]
@@ -163,16 +182,16 @@ func (a *answers) take(buf []byte) (lines []byte, last bool) {
 	if a.refused = a.refused[n:]; len(a.refused) == 0 {
 		a.refused = nil // a burst of refusals is not remembered for ever
 	} else if a.refused[0].Number <= a.settled {
-		return buf, false
+		return buf
 	}
 	if a.owed {
 		buf = stream.Ack{Through: a.settled}.Append(buf)
 		a.owed = false
 	}
 	if a.ended {
-		buf = append(buf, a.closing...)
+		buf, a.closing = append(buf, a.closing...), nil
 	}
-	return buf, a.ended
+	return buf
 }
 
 func (a *answers) written() {
@@ -186,8 +205,9 @@ func (a *answers) written() {
 // a producer that died after it sent them cannot send them again.
 func (a *answers) fail() {
 	a.mu.Lock()
-	a.failed, a.owed = true, false
+	a.failed, a.writing, a.owed = true, false, false
 	a.refused, a.unwritten = nil, 0
+	close(a.done)
 	a.mu.Unlock()
 	notify(a.room)
 }

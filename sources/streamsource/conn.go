@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"time"
@@ -18,22 +19,9 @@ import (
 // what it has written already cannot be asked for again.
 const lastLook = 200 * time.Millisecond
 
-// farewell is a reason to end a connection that the producer is told.
-type farewell string
-
-func (f farewell) Error() string { return string(f) }
-
-const (
-	errStopping  farewell = "the exporter is stopping"
-	errTakenOver farewell = "another connection of this producer has taken over"
-	errNoIntake  farewell = "the exporter takes no lines at the moment"
-)
-
-// fault is a farewell that is the producer's own doing. It is told in plain mode
-// too, and logged.
-type fault string
-
-func (f fault) Error() string { return string(f) }
+// farewellWait is how long a producer may take to read what was said last: some
+// round trips. sever cuts it short when a stop would take too long.
+const farewellWait = time.Second
 
 // conn is one connection. Everything but evict runs in its own goroutine.
 type conn struct {
@@ -62,6 +50,7 @@ func (c *conn) serve() error {
 	// A past deadline wakes the reader, which then sees why.
 	defer context.AfterFunc(c.stop, c.interrupt)()
 	end := c.receive()
+	c.lines.release()
 	c.finish(end)
 	return end
 }
@@ -291,21 +280,29 @@ func (c *conn) finish(end error) {
 	}
 	if c.answers != nil {
 		c.answers.finish(closing)
-		return
-	}
-	if _, ok := errors.AsType[fault](end); ok || c.greeted {
+	} else if _, ok := errors.AsType[fault](end); ok || c.greeted {
 		tell(c.nc, closing)
+	} else {
+		return // nothing was said in plain mode
+	}
+	if closing != nil {
+		c.awaitEnd()
 	}
 }
 
-// reasonFor is what the producer is told about the end of its connection,
-// nothing if it was the producer that ended it.
-func reasonFor(end error) string {
-	if f, ok := errors.AsType[fault](end); ok {
-		return string(f)
+// awaitEnd gives the producer a moment to read what was said last and to end the
+// connection itself. To close a TCP connection with bytes in it that nobody has
+// read makes the kernel throw away what it has not sent yet; a Unix socket keeps
+// what was written.
+func (c *conn) awaitEnd() {
+	if _, isUnix := c.nc.(*net.UnixConn); isUnix {
+		return
 	}
-	f, _ := errors.AsType[farewell](end)
-	return string(f)
+	half, ok := c.nc.(interface{ CloseWrite() error })
+	if !ok || c.nc.SetDeadline(time.Now().Add(farewellWait)) != nil || half.CloseWrite() != nil {
+		return
+	}
+	_, _ = io.Copy(io.Discard, c.nc)
 }
 
 // tell writes the only line of a connection. A new connection has room for it,

@@ -227,14 +227,14 @@ func TestEndlessLine(t *testing.T) {
 	t.Run("plain", func(t *testing.T) {
 		r := start(t, testLimit)
 		p := r.dial()
-		go io.WriteString(p.UnixConn, "{}\n"+endless+endless) // which fails at some point
+		go io.WriteString(p, "{}\n"+endless+endless) // which fails at some point
 		p.expectClosing("lost framing: no newline in 16 times the limit of 65536 bytes")
 		r.awaitTexts("{}", "TooLarge "+endless[:testLimit])
 	})
 	t.Run("acknowledged", func(t *testing.T) {
 		r := start(t, testLimit)
 		p := r.hello("p", 1, 0)
-		go io.WriteString(p.UnixConn, "{}\n"+endless+endless)
+		go io.WriteString(p, "{}\n"+endless+endless)
 		p.expectRefused(2)
 		p.expectAck(2)
 		p.expectClosing("lost framing")
@@ -261,7 +261,7 @@ func TestRefusalsThatNobodyReads(t *testing.T) {
 	const lines = 20 * maxUnanswered
 	sent := make(chan error, 1)
 	go func() {
-		_, err := io.WriteString(p.UnixConn, strings.Repeat("x\n", lines))
+		_, err := io.WriteString(p, strings.Repeat("x\n", lines))
 		sent <- err
 	}()
 	// What fits into the socket is written, so a few more than the bound come.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -25,8 +26,8 @@ const patience = 20 * time.Second
 
 // TestMain runs the tests, or the second process that some of them need.
 func TestMain(m *testing.M) {
-	if path := os.Getenv(childPath); path != "" {
-		runChild(path)
+	if role := os.Getenv(childRole); role != "" {
+		runChild(role)
 		return
 	}
 	goleak.VerifyTestMain(m)
@@ -36,35 +37,107 @@ func TestMain(m *testing.M) {
 type running struct {
 	*streamtest.Intake
 	t      *testing.T
-	path   string
-	source sources.Source
+	path   string // of the Unix socket
+	at     net.Addr
+	source *source
+	log    *syncBuffer
 	stop   context.CancelFunc
 	ended  chan error
 }
 
 const testLimit = 64 << 10
 
-// start runs a source with an intake in memory until the test ends.
-func start(t *testing.T, limit int) *running {
+// start runs a source on a Unix socket until the test ends. change may change its
+// configuration.
+func start(t *testing.T, limit int, change ...func(*UnixConfig)) *running {
 	t.Helper()
-	r := &running{Intake: streamtest.New(), t: t, path: filepath.Join(t.TempDir(), "s"), ended: make(chan error, 1)}
-	c := &Config{Path: r.path, Mode: "0660"}
-	r.source = c.New(sources.Env{Name: "test", MaxRecordBytes: limit, Log: slog.New(slog.DiscardHandler)})
+	c := UnixDefinition.NewConfig().(*UnixConfig)
+	c.Path = filepath.Join(t.TempDir(), "s")
+	for _, f := range change {
+		f(c)
+	}
+	return startSource(t, limit, c)
+}
+
+// startSource runs a source with an intake in memory until the test ends.
+func startSource(t *testing.T, limit int, c sources.Config) *running {
+	t.Helper()
+	in := streamtest.New()
+	r := startOn(t, in, limit, c)
+	r.Intake = in
+	t.Cleanup(func() {
+		r.Release()
+		r.stopAndWait()
+		in.Close()
+	})
+	return r
+}
+
+// startOn runs a source with another intake until the test ends.
+func startOn(t *testing.T, in sources.Intake, limit int, c sources.Config) *running {
+	t.Helper()
+	r := &running{t: t, log: new(syncBuffer), ended: make(chan error, 1)}
+	env := sources.Env{Name: "test", MaxRecordBytes: limit, Log: slog.New(slog.NewTextHandler(r.log, nil))}
+	r.source = c.New(env).(*source)
+	listen := r.source.listen
+	r.source.listen = func(ctx context.Context) (listener, gate, error) {
+		ln, g, err := listen(ctx)
+		if err == nil {
+			r.at = ln.(net.Listener).Addr()
+			r.path = r.at.String()
+		}
+		return ln, g, err
+	}
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())
 	ready := make(chan struct{})
-	go func() { r.ended <- r.source.Run(ctx, r, func() { close(ready) }) }()
+	go func() { r.ended <- r.source.Run(ctx, in, func() { close(ready) }) }()
 	select {
 	case <-ready:
 	case err := <-r.ended:
 		t.Fatalf("Run: %v", err)
 	}
-	t.Cleanup(func() {
-		r.Release()
-		r.stopAndWait()
-		r.Close()
-	})
+	t.Cleanup(r.stopAndWait)
 	return r
+}
+
+// syncBuffer is a log that is read while it is written.
+type syncBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (b *syncBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *syncBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
+}
+
+// awaitLog waits until the log has n lines with text.
+func (r *running) awaitLog(n int, text string) {
+	r.t.Helper()
+	defer func() {
+		if r.t.Failed() {
+			r.t.Logf("log: got\n%s", r.log)
+		}
+	}()
+	eventually(r.t, fmt.Sprintf("%d lines in the log with %q", n, text), func() bool { return strings.Count(r.log.String(), text) == n })
+}
+
+// eventually polls, for what nothing else tells of.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("never came: %s", what)
+		}
+	}
 }
 
 // stopAndWait ends the source; a second call does nothing.
@@ -118,35 +191,51 @@ func (r *running) awaitTexts(want ...string) {
 // peer is a producer made by hand.
 type peer struct {
 	t *testing.T
-	*net.UnixConn
+	halfConn
 	in *bufio.Reader
+}
+
+// halfConn is a connection whose writing side can be closed alone.
+type halfConn interface {
+	net.Conn
+	CloseWrite() error
 }
 
 func (r *running) dial() *peer {
 	r.t.Helper()
-	nc, err := net.Dial("unix", r.path)
+	nc, err := dialer().Dial(r.at.Network(), r.at.String())
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	r.t.Cleanup(func() { nc.Close() })
+	return newPeer(r.t, nc.(halfConn))
+}
+
+func newPeer(t *testing.T, nc halfConn) *peer {
+	t.Helper()
+	t.Cleanup(func() { nc.Close() })
 	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
-		r.t.Fatal(err)
+		t.Fatal(err)
 	}
-	return &peer{t: r.t, UnixConn: nc.(*net.UnixConn), in: bufio.NewReader(nc)}
+	return &peer{t: t, halfConn: nc, in: bufio.NewReader(nc)}
 }
 
 // hello connects in acknowledged mode and expects an answer.
 func (r *running) hello(producer string, next, acked int) *peer {
 	r.t.Helper()
 	p := r.dial()
+	p.hello(producer, next, acked)
+	return p
+}
+
+func (p *peer) hello(producer string, next, acked int) {
+	p.t.Helper()
 	p.send(fmt.Sprintf(`{"docket":{"version":1,"producer":%q,"next":%d}}`+"\n", producer, next))
 	p.expect(fmt.Sprintf(`{"docket":{"version":1,"acked":%d}}`, acked))
-	return p
 }
 
 func (p *peer) send(text string) {
 	p.t.Helper()
-	if _, err := io.WriteString(p.UnixConn, text); err != nil {
+	if _, err := io.WriteString(p, text); err != nil {
 		p.t.Fatalf("send %.60q: %v", text, err)
 	}
 }

@@ -7,10 +7,9 @@ import (
 )
 
 const (
-	// A connection that says little costs little: 1,024 of them 4 MiB.
+	// A connection that says little costs little: 1,024 of them 4 MiB. Most
+	// records fit, so that one that comes alone takes one read.
 	firstBuffer = 4 << 10
-	// From here on a larger read no longer makes the reading cheaper.
-	readBuffer = 256 << 10
 	// Room beyond the limit into which the rest of an over-long line is read.
 	skipRoom = 32 << 10
 	// A line this many times the limit has no end: whatever comes, the place
@@ -22,19 +21,24 @@ const (
 var errEndless = errors.New("endless line")
 
 // lineReader cuts a stream into whole lines, as many at a time as have arrived.
-// It holds one buffer, which grows with what the producer sends: to readBuffer
-// while reads fill it, and beyond only for a line that is longer.
+// It holds one buffer: a small one for a read that may wait for hours, a large one
+// that is lent for a read that will not, and one of its own size for what there is
+// of a long line.
 //
 //	        start      whole     end      len(buf)
 //	  ......|a\nbc\nd\n|partial l|.........|
 //	handed out                    free
 type lineReader struct {
 	src   io.Reader
-	limit int // longest line, without its "\n" and a "\r" before it
+	ready func() bool // whether a read of src would not wait; a guess will do
+	limit int         // longest line, without its "\n" and a "\r" before it
+	large *buffers
 
 	buf   []byte
-	start int // what is before has been handed out
-	whole int // buf[start:whole] are whole lines; there is no "\n" after them
+	lent  bool   // buf is one of large
+	first []byte // of firstBuffer bytes, while it is not buf; may be nil
+	start int    // what is before has been handed out
+	whole int    // buf[start:whole] are whole lines; there is no "\n" after them
 	end   int
 
 	// While an over-long line is read to its end, long is its length so far,
@@ -43,8 +47,8 @@ type lineReader struct {
 	last byte
 }
 
-func newLineReader(src io.Reader, limit int) *lineReader {
-	return &lineReader{src: src, limit: limit}
+func newLineReader(src io.Reader, ready func() bool, limit int, large *buffers) *lineReader {
+	return &lineReader{src: src, ready: ready, limit: limit, large: large}
 }
 
 // next returns whole lines, at least one, or if length is not 0 the first bytes
@@ -124,37 +128,85 @@ func (r *lineReader) fill() error {
 }
 
 // makeRoom moves the partial line to the front of a buffer of the right size.
-// Only the partial line is ever copied.
+// Only the partial line is ever copied, and only after about as many bytes as it
+// has were read: a producer cannot buy a long copy with a short write.
 func (r *lineReader) makeRoom() {
 	partial := r.buf[r.start:r.end]
-	size := len(r.buf)
+	filled, grown := r.end == len(r.buf), min(2*len(r.buf), r.limit+skipRoom)
 	switch {
-	case size == 0:
-		size = firstBuffer
-	case r.end == size && size < readBuffer: // the last read filled it
-		size *= 2
-	case len(partial) == size: // a line that may still be within the limit
-		size = r.limit + skipRoom
-	case size > readBuffer && len(partial) <= readBuffer/2: // that line is done
-		size = readBuffer
+	case len(r.buf) == 0:
+		r.own(firstBuffer, partial)
+		return
+	case filled && len(partial) > len(r.buf)/2 && len(r.buf) < grown: // a long line
+		r.own(grown, partial)
+		return
+	case !filled || !r.ready(): // the next read may wait
+		if r.lent || len(r.buf) > 4*r.fit(partial) {
+			r.own(r.fit(partial), partial)
+			return
+		}
+	case !r.lent && len(partial) <= readBuffer/2 && r.borrow(partial):
+		return
 	}
-	switch {
-	case size != len(r.buf):
-		r.buf = make([]byte, size)
-	case r.start == 0:
-		return // a long line that comes in small pieces is not copied for each
+	if r.start > 0 {
+		r.start, r.whole, r.end = 0, 0, copy(r.buf, partial)
 	}
-	r.start, r.whole, r.end = 0, 0, copy(r.buf, partial)
+}
+
+// fit is the size of a buffer in which partial leaves as much room as it takes.
+func (r *lineReader) fit(partial []byte) int {
+	return max(firstBuffer, min(2*len(partial), r.limit+skipRoom))
+}
+
+// own moves the partial line into a buffer of size bytes that is not lent.
+func (r *lineReader) own(size int, partial []byte) {
+	buf := r.first
+	if size != firstBuffer || buf == nil {
+		buf = make([]byte, size)
+	}
+	r.replace(buf, false, partial)
+}
+
+// borrow moves the partial line into a buffer that is lent, if one is to be had.
+func (r *lineReader) borrow(partial []byte) bool {
+	buf := r.large.lend()
+	if buf == nil {
+		return false
+	}
+	r.replace(buf, true, partial)
+	return true
+}
+
+// replace makes buf the buffer, with the partial line at its front.
+func (r *lineReader) replace(buf []byte, lent bool, partial []byte) {
+	n := copy(buf, partial)
+	old := r.buf
+	r.release()
+	r.buf, r.lent, r.end = buf, lent, n
+	if lent && len(old) == firstBuffer {
+		r.first = old // it will soon be wanted again
+	}
+}
+
+// release lets go of the buffers and of all that is in them.
+func (r *lineReader) release() {
+	if r.lent {
+		r.large.giveBack(r.buf)
+	}
+	r.buf, r.lent, r.first = nil, false, nil
+	r.start, r.whole, r.end = 0, 0, 0
 }
 
 // beginLong turns the partial line into an over-long one.
 func (r *lineReader) beginLong() {
 	line := r.buf[r.start:r.end]
-	r.long, r.last = int64(len(line)), line[len(line)-1]
-	if len(r.buf) < r.limit+skipRoom {
-		r.buf = make([]byte, r.limit+skipRoom)
+	long, last := int64(len(line)), line[len(line)-1]
+	if size := r.limit + skipRoom; r.lent || len(r.buf) < size {
+		r.own(size, line[:r.limit])
+	} else {
+		copy(r.buf[:r.limit], line)
 	}
-	copy(r.buf[:r.limit], line)
+	r.long, r.last = long, last
 	r.start, r.whole, r.end = r.limit, r.limit, r.limit
 }
 

@@ -6,14 +6,16 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"runtime"
+	"slices"
 	"strings"
 	"testing"
 )
 
 // cutAll reads src to its end and lists what came: lines with their newline,
 // over-long ones as "prefix|length", what was left as "rest ...", and the error.
-func cutAll(src io.Reader, limit int) (got []string, err error) {
-	r := newLineReader(src, limit)
+func cutAll(src io.Reader, ready func() bool, limit int) (got []string, err error) {
+	r := newLineReader(src, ready, limit, new(buffers))
 	for {
 		lines, length, err := r.next()
 		if err != nil {
@@ -34,6 +36,8 @@ func cutAll(src io.Reader, limit int) (got []string, err error) {
 		clear(lines) // the session may overwrite them
 	}
 }
+
+func yes() bool { return true }
 
 // split is what cutAll should find, from the whole input.
 func split(input []byte, limit int) (want []string, err error) {
@@ -60,7 +64,7 @@ func split(input []byte, limit int) (want []string, err error) {
 	return want, io.EOF
 }
 
-// shredded returns its input in reads of random sizes.
+// shredded returns its input in reads of random sizes up to most.
 type shredded struct {
 	input []byte
 	dice  *rand.Rand
@@ -76,10 +80,12 @@ func (s *shredded) Read(p []byte) (int, error) {
 	return n, nil
 }
 
+func (s *shredded) guess() bool { return s.dice.IntN(2) == 0 }
+
 func checkCut(t *testing.T, input []byte, limit int, seed uint64, most int) {
 	t.Helper()
 	src := &shredded{input: input, dice: rand.New(rand.NewPCG(seed, 0)), most: most}
-	got, err := cutAll(src, limit)
+	got, err := cutAll(src, src.guess, limit)
 	want, wantErr := split(input, limit)
 	if errors.Is(wantErr, errEndless) && len(got) > 0 && strings.HasPrefix(got[len(got)-1], "rest ") {
 		got = got[:len(got)-1] // how much of an endless line was seen is chance
@@ -97,16 +103,38 @@ func checkCut(t *testing.T, input []byte, limit int, seed uint64, most int) {
 	}
 }
 
+// FuzzLineReader: however the input is split into reads, and whatever is guessed
+// about the next one, the lines are those of the input as a whole.
 func FuzzLineReader(f *testing.F) {
-	f.Add([]byte("a\nbc\r\n\n \ndef"), uint8(3), uint64(1))
-	f.Add([]byte("12345\n1234\r\n1234\r5\n"), uint8(4), uint64(2))
-	f.Add(bytes.Repeat([]byte("x"), 100), uint8(5), uint64(3))
-	f.Add(append(bytes.Repeat([]byte("x"), 40), "\ny\n"...), uint8(5), uint64(4))
-	f.Fuzz(func(t *testing.T, input []byte, limit uint8, seed uint64) {
-		for _, most := range []int{1, 7, 1 << 20} {
+	f.Add([]byte("a\nbc\r\n\n \ndef"), uint16(3), uint64(1))
+	f.Add([]byte("12345\n1234\r\n1234\r5\n"), uint16(4), uint64(2))
+	f.Add(bytes.Repeat([]byte("x"), 100), uint16(5), uint64(3))
+	f.Add(append(bytes.Repeat([]byte("x"), 40), "\ny\n"...), uint16(5), uint64(4))
+	f.Add([]byte("LaL\nMM\nbR\r\nS\nQc"), uint16(20000), uint64(5))
+	f.Add([]byte("S\nSa\nM\nSSM"), uint16(65535), uint64(6))
+	f.Fuzz(func(t *testing.T, input []byte, limit uint16, seed uint64) {
+		input = lengthen(input)
+		for _, most := range []int{1 + len(input)/1000, 5000, 1 << 20} {
 			checkCut(t, input, 1+int(limit), seed, most)
 		}
 	})
+}
+
+// lengthen makes 1, 2, 4 ... bytes of the letters A to S, so that a short input
+// reaches every size of buffer.
+func lengthen(input []byte) []byte {
+	var long []byte
+	for _, c := range input {
+		n := 1
+		if 'A' <= c && c <= 'S' {
+			n = 1 << (c - 'A')
+		}
+		if len(long)+n > 2<<20 {
+			break
+		}
+		long = append(long, bytes.Repeat([]byte{c}, n)...)
+	}
+	return long
 }
 
 // Lines around every size at which the reader does something else.
@@ -131,40 +159,189 @@ func TestLineReaderSizes(t *testing.T) {
 	}
 }
 
-func TestLineReaderBuffer(t *testing.T) {
+// A long line that begins in a buffer which the line before it has made large.
+func TestLineReaderLongLineBehindAnother(t *testing.T) {
 	const limit = 1 << 20
-	in, out := io.Pipe()
-	defer in.Close()
-	r := newLineReader(in, limit)
-	feed := func(text string) { // and take it
-		go out.Write([]byte(text))
-		for taken := 0; taken < len(text); {
-			lines, length, err := r.next()
-			if err != nil {
-				t.Fatal(err)
+	for size := firstBuffer; size <= limit; size *= 2 {
+		for name, ready := range map[string]bool{"more to come": true, "nothing yet": false} {
+			first, second := strings.Repeat("a", size/2+100), strings.Repeat("b", size-200)
+			src := strings.NewReader(first + "\n" + second + "\nc\n") // each read takes what there is room for
+			got, err := cutAll(src, func() bool { return ready }, limit)
+			want := []string{first + "\n", second + "\n", "c\n"}
+			if !errors.Is(err, io.EOF) || !slices.Equal(got, want) {
+				t.Errorf("buffer of %d, %s: got %d lines, %v, want the %d that were sent", size, name, len(got), err, len(want))
 			}
-			taken += max(len(lines), int(length)+1)
 		}
 	}
-	size := func(what string, want int) {
-		t.Helper()
-		if len(r.buf) > want {
-			t.Errorf("buffer %s: got %d bytes, want at most %d", what, len(r.buf), want)
+}
+
+// Lines of all sizes one after the other, so that each buffer is followed by each.
+func TestLineReaderMixedSizes(t *testing.T) {
+	for seed := range uint64(10) {
+		dice := rand.New(rand.NewPCG(seed, 1))
+		limit := []int{1000, 100_000, 300_000, 1 << 20}[dice.IntN(4)]
+		var input []byte
+		for len(input) < 4<<20 {
+			line := min(1<<dice.IntN(22)+dice.IntN(1000), 3*limit)
+			input = append(append(input, bytes.Repeat([]byte{byte('a' + dice.IntN(26))}, line)...), '\n')
+		}
+		checkCut(t, input, limit, seed, 1<<(10+dice.IntN(15)))
+	}
+}
+
+// pausing returns what it was given, then errPause once it is all read.
+type pausing struct {
+	left  []byte
+	waits func() // is called when a read finds nothing
+}
+
+var errPause = errors.New("nothing more for now")
+
+func (p *pausing) Read(b []byte) (int, error) {
+	if len(p.left) == 0 {
+		p.waits()
+		return 0, errPause
+	}
+	n := copy(b, p.left)
+	p.left = p.left[n:]
+	return n, nil
+}
+
+// A producer that is silent costs its smallest buffer and what it has sent of a
+// line, whatever it has sent before.
+func TestLineReaderWaitsWithSmallBuffer(t *testing.T) {
+	const limit = 1 << 20
+	burst := strings.Repeat("{\"a\":1}\n", 1<<19)
+	part := func(n int) string { return strings.Repeat("x", n) }
+	for name, test := range map[string]struct {
+		send string
+		want int // bytes of buffer while nothing comes
+	}{
+		"nothing":                   {"", firstBuffer},
+		"a short line":              {"{}\n", firstBuffer},
+		"a long line":               {part(100<<10) + "\n", firstBuffer},
+		"a burst":                   {burst, firstBuffer},
+		"a full small buffer":       {part(firstBuffer-1) + "\n", firstBuffer},
+		"a full large buffer":       {"{}\n" + strings.Repeat(part(1023)+"\n", (firstBuffer+readBuffer)>>10), firstBuffer},
+		"half a short line":         {"{", firstBuffer},
+		"a burst and half a line":   {burst + part(1000), firstBuffer},
+		"half a line of 5,000":      {part(5000), 10000},
+		"half a line of 100 KiB":    {burst + part(100<<10), 200 << 10},
+		"half a line at the limit":  {part(limit), limit + skipRoom},
+		"a line at the limit":       {part(limit) + "\n", firstBuffer},
+		"half an over-long line":    {part(15 * limit), limit + skipRoom},
+		"an over-long line":         {part(15*limit) + "\n", firstBuffer},
+		"over-long and half a line": {part(15*limit) + "\n{}\n" + part(2000), firstBuffer},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var large buffers
+			var r *lineReader
+			src := &pausing{left: []byte(test.send)}
+			src.waits = func() {
+				if len(r.buf) > test.want {
+					t.Errorf("buffer while waiting: got %d bytes, want at most %d", len(r.buf), test.want)
+				}
+				if n := large.lent.Load(); n != 0 {
+					t.Errorf("lent buffers while waiting: got %d, want none", n)
+				}
+			}
+			r = newLineReader(src, func() bool { return len(src.left) > 0 }, limit, &large)
+			for range 2 { // a second look changes nothing
+				for err := error(nil); !errors.Is(err, errPause); {
+					_, _, err = r.next()
+				}
+			}
+		})
+	}
+}
+
+// The size of a buffer follows what has arrived of a line, not what may come.
+func TestLineReaderGrowsWithTheLine(t *testing.T) {
+	const limit = 16 << 20
+	var large buffers
+	var r *lineReader
+	sent := 0
+	src := &pausing{}
+	src.waits = func() {
+		if most := max(firstBuffer, 4*sent); len(r.buf) > most {
+			t.Fatalf("buffer after %d bytes of a line: got %d bytes, want at most %d", sent, len(r.buf), most)
 		}
 	}
-	for range 100 {
-		feed("{}\n")
+	r = newLineReader(src, func() bool { return len(src.left) > 0 }, limit, &large)
+	for step := 1; sent < limit; step += step/3 + 1 {
+		src.left = make([]byte, min(step, limit-sent))
+		sent += len(src.left)
+		if _, _, err := r.next(); !errors.Is(err, errPause) {
+			t.Fatalf("next: got %v, want %v", err, errPause)
+		}
 	}
-	size("of a quiet producer", firstBuffer)
-	feed(strings.Repeat("{\"a\":1}\n", 1<<19))
-	size("of a busy producer", readBuffer)
-	if len(r.buf) != readBuffer {
-		t.Errorf("buffer of a busy producer: got %d bytes, want %d", len(r.buf), readBuffer)
+}
+
+// A long line in many short writes is not copied for each of them.
+func TestLineReaderCopiesLittle(t *testing.T) {
+	const limit = 1 << 20
+	var copied int
+	src := &pausing{waits: func() {}}
+	r := newLineReader(src, yes, limit, new(buffers))
+	var before []byte
+	for range limit / 100 {
+		src.left = make([]byte, 100)
+		if _, _, err := r.next(); !errors.Is(err, errPause) {
+			t.Fatalf("next: got %v, want %v", err, errPause)
+		}
+		if len(before) != len(r.buf) || &before[0] != &r.buf[0] {
+			copied += r.end
+			before = r.buf
+		}
 	}
-	feed(strings.Repeat("x", 15*limit) + "\n")
-	size("for an over-long line", limit+skipRoom)
-	feed("{}\n")
-	size("after that line", readBuffer)
+	if copied > 3*limit {
+		t.Errorf("bytes copied for a line of %d: got %d, want at most %d", limit, copied, 3*limit)
+	}
+}
+
+// A line without an end is given up at its bound, of which the limit is kept.
+func TestEndlessLineIsNotKept(t *testing.T) {
+	const limit = 1 << 20
+	src := &endlessly{chunk: bytes.Repeat([]byte("x"), 1<<20)}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	r := newLineReader(src, yes, limit, new(buffers))
+	if _, _, err := r.next(); !errors.Is(err, errEndless) {
+		t.Fatalf("next: got %v, want %v", err, errEndless)
+	}
+	runtime.ReadMemStats(&after)
+	if got := after.TotalAlloc - before.TotalAlloc; got > 4*limit {
+		t.Errorf("memory for an endless line: got %d bytes in all, want at most %d", got, 4*limit)
+	}
+	if line, length := r.rest(); len(line) != limit || length > endlessFactor*limit+skipRoom {
+		t.Errorf("rest: got %d bytes of %d, want %d of little more than %d", len(line), length, limit, endlessFactor*limit)
+	}
+}
+
+// With all large buffers lent the others read less at a time, and all the same.
+func TestLineReaderWithoutLargeBuffer(t *testing.T) {
+	var large buffers
+	for range maxLent {
+		if large.lend() == nil {
+			t.Fatalf("lend: got nil, want %d buffers", maxLent)
+		}
+	}
+	src := &pausing{left: []byte(strings.Repeat("{\"a\":1}\n", 1<<16)), waits: func() {}}
+	r := newLineReader(src, yes, 1<<20, &large)
+	lines := 0
+	for {
+		got, _, err := r.next()
+		if err != nil {
+			break
+		}
+		lines += bytes.Count(got, []byte("\n"))
+	}
+	if lines != 1<<16 || len(r.buf) != firstBuffer {
+		t.Errorf("got %d lines with a buffer of %d bytes, want %d with %d", lines, len(r.buf), 1<<16, firstBuffer)
+	}
+	if n := large.lent.Load(); n != maxLent {
+		t.Errorf("lent: got %d, want %d", n, maxLent)
+	}
 }
 
 func BenchmarkReader(b *testing.B) {
@@ -172,7 +349,7 @@ func BenchmarkReader(b *testing.B) {
 	chunk := bytes.Repeat(line, 1000)
 	for _, mode := range []string{"plain", "acknowledged"} {
 		b.Run(mode, func(b *testing.B) {
-			r := newLineReader(&endlessly{chunk: chunk}, 1<<20)
+			r := newLineReader(&endlessly{chunk: chunk}, yes, 1<<20, new(buffers))
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for n := 0; n < b.N; {

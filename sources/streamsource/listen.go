@@ -21,6 +21,37 @@ const (
 	acceptWait = 10 * time.Millisecond
 )
 
+// socketListener is a listener of package net.
+type socketListener interface {
+	net.Listener
+	SetDeadline(time.Time) error
+}
+
+// openListener is a listening socket that leaves nothing to remove.
+type openListener struct{ socketListener }
+
+// Retire leaves Accept only those who have connected already.
+func (l openListener) Retire() {
+	// It fails only on a closed listener, and so does Accept.
+	_ = l.SetDeadline(time.Now().Add(acceptWait))
+}
+
+// access says who may connect to a Unix socket.
+type access struct {
+	mode fs.FileMode
+	gid  int // of its file; ownGroup leaves the one that it is made with
+}
+
+// atFirst is the mode of the file before it has its group: the group that it is
+// made with need not be one that may connect, and its members might be among the
+// others later.
+func (a access) atFirst() fs.FileMode {
+	if a.gid == ownGroup {
+		return a.mode
+	}
+	return a.mode & 0o700
+}
+
 // unixListener is a listening Unix domain socket that owns its file.
 type unixListener struct {
 	*net.UnixListener
@@ -28,13 +59,14 @@ type unixListener struct {
 	file fs.FileInfo // of the socket that we made
 }
 
-// listenUnix binds a socket to path. The file has the mode from its first moment.
+// listenUnix binds a socket to path. There is no moment in which somebody may
+// connect who may not later.
 //
 // The socket file of a dead process is replaced. That of a living one is an
 // error, which says whose it is, and so is a file that is not a socket. Between
 // looking and binding the directory is locked, so that of two processes that
 // start at the same time one gets the socket and the other is told.
-func listenUnix(ctx context.Context, path string, mode fs.FileMode) (*unixListener, error) {
+func listenUnix(ctx context.Context, path string, a access) (*unixListener, error) {
 	unlock, err := lockDirectory(ctx, filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
@@ -43,20 +75,29 @@ func listenUnix(ctx context.Context, path string, mode fs.FileMode) (*unixListen
 	if err := clearPath(ctx, path); err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}
-	ln, err := bind(ctx, path, mode)
+	ln, err := bind(ctx, path, a.atFirst())
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
 	}
-	// The umask has taken bits away, never added any.
-	err = os.Chmod(path, mode)
-	var file fs.FileInfo
-	if err == nil {
-		file, err = os.Lstat(path)
-	}
+	file, err := openUp(path, a)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), ln.Close(), os.Remove(path))
 	}
 	return &unixListener{UnixListener: ln, path: path, file: file}, nil
+}
+
+// openUp gives the file of a socket its group, then its mode: the umask has taken
+// bits away when it was made, never added any.
+func openUp(path string, a access) (fs.FileInfo, error) {
+	if a.gid != ownGroup {
+		if err := os.Lchown(path, -1, a.gid); err != nil {
+			return nil, fmt.Errorf("give it to group %d, of which the user of this process must be a member: %w", a.gid, err)
+		}
+	}
+	if err := os.Chmod(path, a.mode); err != nil {
+		return nil, err
+	}
+	return os.Lstat(path)
 }
 
 // Retire removes the file, if it is still ours, and leaves Accept only those who
@@ -118,7 +159,7 @@ func clearPath(ctx context.Context, path string) error {
 	switch {
 	case err == nil:
 		defer nc.Close()
-		return fmt.Errorf("in use by %s: stop it or choose another path", owner(nc.(*net.UnixConn)))
+		return fmt.Errorf("in use by %s: stop it or choose another path", owner(nc))
 	case errors.Is(err, syscall.ECONNREFUSED):
 		if err := os.Remove(path); err != nil {
 			return fmt.Errorf("remove the socket of a dead process: %w", err)
@@ -131,17 +172,9 @@ func clearPath(ctx context.Context, path string) error {
 }
 
 // owner names the process that listens at the other end of nc.
-func owner(nc *net.UnixConn) string {
-	raw, err := nc.SyscallConn()
+func owner(nc net.Conn) string {
+	cred, err := credentials(nc)
 	if err != nil {
-		return "another process"
-	}
-	var cred *syscall.Ucred
-	var credErr error
-	err = raw.Control(func(fd uintptr) {
-		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
-	})
-	if err != nil || credErr != nil {
 		return "another process"
 	}
 	if cred.Pid == 0 { // it has no number here

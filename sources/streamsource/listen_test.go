@@ -1,10 +1,8 @@
 package streamsource
 
 import (
-	"bufio"
 	"context"
 	"fmt"
-	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -18,53 +16,19 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// childPath is the environment variable that turns this test binary into a
-// process that listens there.
-const childPath = "DOCKET_STREAMSOURCE_CHILD"
-
-func runChild(path string) {
-	if _, err := listenUnix(context.Background(), path, 0o660); err != nil {
-		fmt.Println(err)
-		os.Exit(1)
-	}
-	fmt.Println("listening")
-	_, _ = io.Copy(io.Discard, os.Stdin) // until the test has enough of us
-}
-
 // child starts a process that listens at path.
 func child(t *testing.T, path string) *exec.Cmd {
 	t.Helper()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	cmd := newChild(t, "listen", path)
+	if got := cmd.start(); got != "listening" {
+		t.Fatalf("child: got %q, want listening", got)
 	}
-	cmd := exec.Command(exe)
-	cmd.Env = append(os.Environ(), childPath+"="+path)
-	if _, err = cmd.StdinPipe(); err != nil {
-		t.Fatal(err)
-	}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { kill(cmd) })
-	if line, err := bufio.NewReader(out).ReadString('\n'); line != "listening\n" {
-		t.Fatalf("child: got %q, %v, want listening", line, err)
-	}
-	return cmd
-}
-
-func kill(cmd *exec.Cmd) {
-	_ = cmd.Process.Kill()
-	_ = cmd.Wait()
+	return cmd.Cmd
 }
 
 func listen(t *testing.T, path string) *unixListener {
 	t.Helper()
-	ln, err := listenUnix(context.Background(), path, 0o660)
+	ln, err := listenUnix(context.Background(), path, access{mode: 0o660, gid: ownGroup})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -75,7 +39,7 @@ func listen(t *testing.T, path string) *unixListener {
 // refuseListen expects that path cannot be taken, for a reason.
 func refuseListen(t *testing.T, path string, want ...string) {
 	t.Helper()
-	ln, err := listenUnix(context.Background(), path, 0o660)
+	ln, err := listenUnix(context.Background(), path, access{mode: 0o660, gid: ownGroup})
 	if err == nil {
 		ln.Close()
 		t.Fatal("got the socket, want an error")
@@ -120,7 +84,7 @@ func TestOneOfManyStartersGetsTheSocket(t *testing.T) {
 	var got []*unixListener
 	for range 16 {
 		wg.Go(func() {
-			ln, err := listenUnix(context.Background(), path, 0o660)
+			ln, err := listenUnix(context.Background(), path, access{mode: 0o660, gid: ownGroup})
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -171,7 +135,7 @@ func TestDirectoryLockedByAnother(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := listenUnix(ctx, filepath.Join(dir, "s"), 0o660); err == nil || !strings.Contains(err.Error(), "another process holds it") {
+	if _, err := listenUnix(ctx, filepath.Join(dir, "s"), access{mode: 0o660, gid: ownGroup}); err == nil || !strings.Contains(err.Error(), "another process holds it") {
 		t.Errorf("got %v, want an error about the lock", err)
 	}
 }
@@ -191,7 +155,7 @@ func TestModeOfTheSocket(t *testing.T) {
 				if got, want := modeOf(t, bound), mode&^fs.FileMode(umask); got != want {
 					t.Errorf("mode at first: got %o, want %o", got, want)
 				}
-				whole, err := listenUnix(context.Background(), filepath.Join(dir, "s"), mode)
+				whole, err := listenUnix(context.Background(), filepath.Join(dir, "s"), access{mode: mode, gid: ownGroup})
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -230,38 +194,6 @@ func TestRetireRemovesOnlyItsOwnSocket(t *testing.T) {
 	}
 }
 
-func TestConfig(t *testing.T) {
-	for name, test := range map[string]struct {
-		config Config
-		want   string // all problems
-	}{
-		"good":         {Config{Path: "/run/docket/docket.sock", Mode: "0660"}, ""},
-		"relative":     {Config{Path: "./docket-data/docket.sock", Mode: "600"}, ""},
-		"longest path": {Config{Path: strings.Repeat("p", 107), Mode: "0660"}, ""},
-		"path missing": {Config{Mode: "0660"}, "path: is required"},
-		"abstract":     {Config{Path: "@docket", Mode: "0660"}, "path: must be a file, not an abstract name"},
-		"NUL":          {Config{Path: "/run/a\x00b", Mode: "0660"}, "path: must not contain a NUL byte"},
-		"path too long": {Config{Path: strings.Repeat("p", 108), Mode: "0660"},
-			"path: must have at most 107 bytes, not 108"},
-		"mode not octal":   {Config{Path: "/s", Mode: "0689"}, `mode: must be an octal mode such as 0660, not "0689"`},
-		"mode in letters":  {Config{Path: "/s", Mode: "rw"}, `mode: must be an octal mode such as 0660, not "rw"`},
-		"mode empty":       {Config{Path: "/s"}, `mode: must be an octal mode such as 0660, not ""`},
-		"mode with setuid": {Config{Path: "/s", Mode: "04660"}, `not "04660"`},
-		"mode of no use":   {Config{Path: "/s", Mode: "0440"}, "mode: must let somebody write"},
-		"two problems":     {Config{Mode: "x"}, "path: is required: the path of the socket, such as /run/docket/docket.sock\nmode: must be"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := test.config.Validate().Error()
-			if (got == "") != (test.want == "") || !strings.Contains(got, test.want) {
-				t.Errorf("problems: got %q, want %q", got, test.want)
-			}
-		})
-	}
-	if c := Definition.NewConfig().(*Config); c.Mode != "0660" || Definition.ConfigKey() != "unix" {
-		t.Errorf("definition: got key %q, mode %q, want unix, 0660", Definition.ConfigKey(), c.Mode)
-	}
-}
-
 func TestLongestPathIsBound(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, strings.Repeat("s", maxPath-len(dir)-1))
@@ -271,7 +203,7 @@ func TestLongestPathIsBound(t *testing.T) {
 func TestRunReportsWhyItCannotStart(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "s")
 	listen(t, path)
-	s := (&Config{Path: path, Mode: "0660"}).New(sources.Env{Name: "test"})
+	s := (&UnixConfig{Path: path, Mode: "0660"}).New(sources.Env{Name: "test"})
 	err := s.Run(context.Background(), nil, func() { t.Error("ready was called") })
 	if err == nil || !strings.Contains(err.Error(), "in use by process") {
 		t.Errorf("Run: got %v, want in use", err)

@@ -4,21 +4,16 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"log/slog"
 	"net"
 	"os"
 	"sync"
 	"syscall"
 	"time"
 
-	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/sources"
 )
 
 const (
-	// maxConnections bounds the producers of one source.
-	maxConnections = 1024
 	// stopWait is how long a stop waits until what was read is settled. Only a
 	// queue that is full or a disk that hangs takes that long.
 	stopWait = 3 * time.Second
@@ -41,25 +36,26 @@ type listener interface {
 
 // server serves the producers that a listener lets in.
 type server struct {
-	source string
-	limit  int // of one line
-	intake sources.Intake
-	log    *slog.Logger
+	source  string
+	limit   int // of one line
+	intake  sources.Intake
+	gate    gate
+	buffers buffers
+	faultLog
 
 	wg    sync.WaitGroup
 	mu    sync.Mutex
-	conns map[net.Conn]struct{}
-	said  map[string]time.Time // when a fault was last logged, by its text
+	conns map[net.Conn]struct{} // as they were accepted; guarded by mu
 }
 
-func newServer(env sources.Env, in sources.Intake) *server {
+func newServer(env sources.Env, in sources.Intake, g gate) *server {
 	return &server{
-		source: env.Name,
-		limit:  env.MaxRecordBytes,
-		intake: in,
-		log:    env.Log,
-		conns:  make(map[net.Conn]struct{}),
-		said:   make(map[string]time.Time),
+		source:   env.Name,
+		limit:    env.MaxRecordBytes,
+		intake:   in,
+		gate:     g,
+		faultLog: faultLog{log: env.Log, said: make(map[string]*episode)},
+		conns:    make(map[net.Conn]struct{}),
 	}
 }
 
@@ -138,78 +134,18 @@ func shortage(err error) bool {
 	return false
 }
 
-// admit serves nc in a goroutine of its own, or turns it away.
-func (s *server) admit(stop, hard context.Context, nc net.Conn) {
-	if !s.add(nc) {
-		full := fault(fmt.Sprintf("too many connections: at most %d at a time", maxConnections))
-		tell(nc, stream.Closing{Reason: string(full)}.Append(nil))
-		nc.Close()
-		s.report(full)
-		return
-	}
-	c := &conn{
-		nc:     nc,
-		source: s.source,
-		intake: s.intake,
-		lines:  newLineReader(nc, s.limit),
-		stop:   stop,
-	}
-	c.ctx, c.cancel = context.WithCancelCause(hard)
-	s.wg.Go(func() {
-		defer s.remove(nc)
-		s.report(c.serve())
-	})
-}
-
-func (s *server) add(nc net.Conn) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.conns) >= maxConnections {
-		return false
-	}
-	s.conns[nc] = struct{}{}
-	return true
-}
-
 func (s *server) remove(nc net.Conn) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.conns, nc)
 }
 
-// sever closes every connection, whatever it is doing.
+// sever closes every connection, whatever it is doing. Below TLS, which would
+// still say goodbye, and wait for the peer to take it.
 func (s *server) sever() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for nc := range s.conns {
 		nc.Close()
 	}
-}
-
-// report logs why a connection ended. A producer that does not know better comes
-// back at once and for ever, so a fault is a warning once a minute.
-func (s *server) report(end error) {
-	level := slog.LevelDebug
-	if f, ok := errors.AsType[fault](end); ok && s.news(string(f)) {
-		level = slog.LevelWarn
-	}
-	if !errors.Is(end, io.EOF) {
-		s.log.Log(context.Background(), level, "closed a connection", "reason", end)
-	}
-}
-
-// news reports whether text has not been logged within the last minute.
-func (s *server) news(text string) bool {
-	const pause, enough = time.Minute, 64
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	now := time.Now()
-	if at, ok := s.said[text]; ok && now.Sub(at) < pause {
-		return false
-	}
-	if len(s.said) >= enough { // texts quote the producer: keep them bounded
-		clear(s.said)
-	}
-	s.said[text] = now
-	return true
 }

@@ -11,34 +11,25 @@ import (
 	"github.com/docket-export/docket/sources/streamsource/streamtest"
 )
 
-// awaitConnections polls: the source does not say when one has ended.
 func (r *running) awaitConnections(want int) {
 	r.t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		got := r.source.Connections()
-		if got == want {
-			return
-		}
-		if time.Now().After(deadline) {
-			r.t.Fatalf("connections: got %d, want %d", got, want)
-		}
-	}
+	eventually(r.t, fmt.Sprintf("%d connections", want), func() bool { return r.source.Connections() == want })
 }
 
 func TestConnectionLimit(t *testing.T) {
 	r := start(t, testLimit)
-	peers := make([]*peer, maxConnections)
+	peers := make([]*peer, defaultConnections)
 	for i := range peers {
 		peers[i] = r.dial()
 	}
-	r.awaitConnections(maxConnections)
+	r.awaitConnections(defaultConnections)
 	r.dial().expectClosing("too many connections: at most 1024 at a time")
 
 	// Those that are in are served, and one that leaves makes room.
 	peers[7].send("{\"a\":1}\n")
 	r.awaitTexts(`{"a":1}`)
 	peers[0].Close()
-	r.awaitConnections(maxConnections - 1)
+	r.awaitConnections(defaultConnections - 1)
 	r.hello("p", 1, 0)
 	for _, p := range peers {
 		p.Close()
@@ -65,14 +56,7 @@ func TestStopSendsWhatIsOwed(t *testing.T) {
 
 func awaitGone(t *testing.T, path string) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
-		if _, err := os.Lstat(path); err != nil {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s is still there", path)
-		}
-	}
+	eventually(t, "no file "+path, func() bool { _, err := os.Lstat(path); return err != nil })
 }
 
 // In plain mode what was written before the stop is read, also from those that
@@ -160,7 +144,7 @@ func TestManyProducers(t *testing.T) {
 		p := r.hello(fmt.Sprint("p", i), 1, 0)
 		go func() {
 			for n := range lines {
-				if _, err := fmt.Fprintf(p.UnixConn, "{\"n\":%d}\n", n+1); err != nil {
+				if _, err := fmt.Fprintf(p, "{\"n\":%d}\n", n+1); err != nil {
 					done <- err.Error()
 					return
 				}

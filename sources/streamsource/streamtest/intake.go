@@ -95,16 +95,16 @@ func (in *Intake) Settle(n int) {
 		if in.OnSettle != nil && len(lines) > 0 {
 			in.OnSettle(lines)
 		}
-		if s.o.Settled != nil {
-			s.o.Settled(receipt)
-		}
 		in.update(func() {
 			in.lines = append(in.lines, lines...)
-			s.open -= receipt.Lines
 			if s.o.Producer != "" {
 				in.acked[s.o.Producer] = receipt.Through
 			}
 		})
+		if s.o.Settled != nil { // after the lines are there for a test to see
+			s.o.Settled(receipt)
+		}
+		in.update(func() { s.open -= receipt.Lines })
 	}
 }
 

@@ -1,0 +1,138 @@
+package streamsource
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"syscall"
+	"time"
+
+	"github.com/docket-export/docket/decision/stream"
+)
+
+// handshakeWait is how long a peer may take over its TLS handshake, which is a few
+// round trips. Until then it has shown nothing that a producer has.
+const handshakeWait = 10 * time.Second
+
+// gate says who is let in.
+type gate struct {
+	maxConnections int
+	check          func(net.Conn) error // why a peer must stay out; nil: none must
+	tls            *tls.Config          // nil: plain lines
+	handshakeWait  time.Duration        // how long a peer may take over TLS
+}
+
+// admit serves nc in a goroutine of its own, or turns it away, which costs nothing
+// beyond the call.
+func (s *server) admit(stop, hard context.Context, nc net.Conn) {
+	if err := s.enter(nc); err != nil {
+		peer := peerOf(nc)
+		if s.gate.tls == nil { // with TLS nothing can be said before the handshake
+			tell(nc, stream.Closing{Reason: err.Error()}.Append(nil))
+		}
+		nc.Close()
+		s.report(err, peer)
+		return
+	}
+	if s.gate.tls == nil {
+		s.wg.Go(func() { s.serveConn(stop, hard, nc, nc) })
+		return
+	}
+	s.wg.Go(func() {
+		secured, err := s.gate.shakeHands(stop, nc)
+		if err != nil {
+			nc.Close()
+			s.remove(nc)
+			s.report(err, peerOf(nc))
+			return
+		}
+		// A handshake takes a deep stack, which this goroutine would keep.
+		s.wg.Go(func() { s.serveConn(stop, hard, nc, secured) })
+	})
+}
+
+// enter gives nc one of the places, or says why it gets none.
+func (s *server) enter(nc net.Conn) error {
+	if s.gate.check != nil {
+		if err := s.gate.check(nc); err != nil {
+			return err
+		}
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.conns) >= s.gate.maxConnections {
+		return fault(fmt.Sprintf("too many connections: at most %d at a time", s.gate.maxConnections))
+	}
+	s.conns[nc] = struct{}{}
+	return nil
+}
+
+// serveConn serves one connection to its end. nc is what was accepted, lines what
+// carries the lines: nc itself, or TLS over it.
+func (s *server) serveConn(stop, hard context.Context, nc, lines net.Conn) {
+	defer s.remove(nc)
+	c := &conn{
+		nc:     lines,
+		source: s.source,
+		intake: s.intake,
+		lines:  newLineReader(lines, func() bool { return hasBytes(nc) }, s.limit, &s.buffers),
+		stop:   stop,
+	}
+	c.ctx, c.cancel = context.WithCancelCause(hard)
+	peer := peerOf(lines)
+	s.report(c.serve(), peer)
+}
+
+// shakeHands makes a TLS connection of nc, within handshakeWait and unless stop is
+// done. A peer that speaks something else is told so in plain text.
+func (g *gate) shakeHands(stop context.Context, nc net.Conn) (*tls.Conn, error) {
+	ctx, cancel := context.WithTimeout(stop, g.handshakeWait)
+	defer cancel()
+	secured := tls.Server(nc, g.tls)
+	err := secured.HandshakeContext(ctx)
+	switch {
+	case err == nil:
+		return secured, nil
+	case stop.Err() != nil:
+		return nil, errStopping
+	case errors.Is(err, context.DeadlineExceeded):
+		return nil, handshakeFault(fmt.Sprintf("not finished within %v", g.handshakeWait))
+	case errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET):
+		return nil, err // a health check, or somebody who looks for open ports
+	}
+	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
+		const text = "the producer does not speak TLS, and this port takes nothing else: give it an address and a CA for TLS"
+		tell(nc, stream.Closing{Reason: text}.Append(nil))
+		return nil, handshakeFault(text)
+	}
+	return nil, handshakeFault(err.Error())
+}
+
+// peerOf says who is at the other end of nc, for the log: the user and process, or
+// the address and the name in its certificate. A Unix socket tells only while it is
+// open.
+func peerOf(nc net.Conn) string {
+	if cred, err := credentials(nc); err == nil {
+		return fmt.Sprintf("user %d, process %d", cred.Uid, cred.Pid)
+	}
+	address := nc.RemoteAddr().String()
+	secured, ok := nc.(*tls.Conn)
+	if !ok {
+		return address
+	}
+	certs := secured.ConnectionState().PeerCertificates
+	if len(certs) == 0 {
+		return address
+	}
+	name := certs[0].Subject.CommonName
+	if name == "" && len(certs[0].DNSNames) > 0 {
+		name = certs[0].DNSNames[0]
+	}
+	if name == "" && len(certs[0].URIs) > 0 { // as SPIFFE names workloads
+		name = certs[0].URIs[0].String()
+	}
+	return fmt.Sprintf("%s, certificate of %q", address, name)
+}

@@ -1,0 +1,111 @@
+package streamsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"syscall"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sources"
+)
+
+// TCPDefinition describes the source "tcp" for the registry.
+var TCPDefinition = sources.Definition{
+	Kind:      "tcp",
+	NewConfig: func() sources.Config { return &TCPConfig{MaxConnections: defaultConnections} },
+}
+
+// TCPConfig is the section "tcp" of a source.
+type TCPConfig struct {
+	// Address to listen on, host:port. Without a host: every address there is.
+	Address string `yaml:"address"`
+	// Inherited is the name of a socket that systemd has opened, in place of
+	// Address.
+	Inherited string `yaml:"inherited"`
+	// TLS is required unless only this machine can reach the address.
+	TLS *config.ServerTLS `yaml:"tls"`
+	// MaxConnections bounds the producers that are connected at a time.
+	MaxConnections int `yaml:"maxConnections"`
+
+	// Sockets are those that Inherited chooses from; nil: there are none.
+	Sockets *Inherited
+}
+
+// Validate reports an address that is none or needs TLS, and files of TLS that
+// are not named. Nothing is resolved.
+func (c *TCPConfig) Validate() config.Problems {
+	var p config.Problems
+	switch {
+	case c.Inherited != "" && c.Address != "":
+		p.Addf("address", "must not be set beside inherited: the socket has its address already")
+	case c.Inherited != "":
+	case c.Address == "":
+		p.Addf("address", "is required: host:port to listen on, such as :7443")
+	default:
+		p.Check("address", checkListenAddress(c.Address, c.TLS != nil))
+	}
+	if c.TLS != nil {
+		p = append(p, c.TLS.Validate().In("tls")...)
+	}
+	p.Check("maxConnections", checkConnections(c.MaxConnections))
+	return p
+}
+
+func checkListenAddress(address string, secure bool) error {
+	if err := config.HostPort(address); err != nil {
+		return err
+	}
+	if _, port, _ := net.SplitHostPort(address); strings.Trim(port, "0") == "" {
+		return errors.New("must have a port other than 0, or no producer could know it")
+	}
+	if !secure && !config.Loopback(address) {
+		return errors.New("must be a loopback address such as 127.0.0.1:7443, or have tls beside it: others can read and send on a network")
+	}
+	return nil
+}
+
+// New makes the source. It binds nothing before Run.
+func (c *TCPConfig) New(env sources.Env) sources.Source {
+	own := *c
+	return &source{env: env, listen: own.listen}
+}
+
+func (c *TCPConfig) listen(ctx context.Context) (listener, gate, error) {
+	g := gate{maxConnections: c.MaxConnections, handshakeWait: handshakeWait}
+	if c.TLS != nil {
+		var err error
+		if g.tls, err = c.TLS.Server(); err != nil {
+			return nil, g, fmt.Errorf("tls: %w", err)
+		}
+	}
+	ln, err := c.bind(ctx)
+	if err != nil {
+		return nil, g, err
+	}
+	// What was said of the text holds for the address that it has led to as well.
+	if at, ok := ln.Addr().(*net.TCPAddr); g.tls == nil && !(ok && at.IP.IsLoopback()) {
+		err := fmt.Errorf("%s is not a loopback address: set tls, or listen on 127.0.0.1", ln.Addr())
+		return nil, g, errors.Join(err, ln.Close())
+	}
+	return ln, g, nil
+}
+
+// bind makes the socket. Connections have keep-alives, as those of package net do
+// unless they are told otherwise: a peer that has vanished gives its place back
+// within minutes.
+func (c *TCPConfig) bind(ctx context.Context) (openListener, error) {
+	if c.Inherited != "" {
+		return c.Sockets.listen(c.Inherited, "tcp")
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return openListener{}, fmt.Errorf("%w: stop what listens there or choose another address", err)
+	}
+	if err != nil {
+		return openListener{}, err
+	}
+	return openListener{ln.(*net.TCPListener)}, nil
+}

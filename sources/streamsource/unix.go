@@ -1,0 +1,199 @@
+package streamsource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"os/user"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sources"
+)
+
+const (
+	// maxPath is what the kernel takes for the path of a socket, less its final NUL.
+	maxPath = 107
+	// defaultMode lets in the user and the group that docket runs as.
+	defaultMode = "0660"
+)
+
+// UnixDefinition describes the source "unix" for the registry.
+var UnixDefinition = sources.Definition{
+	Kind: "unix",
+	NewConfig: func() sources.Config {
+		return &UnixConfig{Mode: defaultMode, MaxConnections: defaultConnections}
+	},
+}
+
+// UnixConfig is the section "unix" of a source.
+type UnixConfig struct {
+	// Path of the socket. Its directory must exist.
+	Path string `yaml:"path"`
+	// Inherited is the name of a socket that systemd has opened, in place of Path.
+	Inherited string `yaml:"inherited"`
+	// Mode of the socket file, octal. Who may write to it may send records.
+	Mode string `yaml:"mode"`
+	// Group that the socket file belongs to; empty: that of the process.
+	Group Group `yaml:"group"`
+	// AllowUIDs are the users that may send records; empty: whoever can connect.
+	AllowUIDs []uint32 `yaml:"allowUIDs"`
+	// MaxConnections bounds the producers that are connected at a time.
+	MaxConnections int `yaml:"maxConnections"`
+
+	// Sockets are those that Inherited chooses from; nil: there are none.
+	Sockets *Inherited
+}
+
+// Validate reports a path that cannot be bound, a mode that is none, and what
+// does not go together.
+func (c *UnixConfig) Validate() config.Problems {
+	var p config.Problems
+	switch {
+	case c.Inherited != "":
+		c.validateInherited(&p)
+	case c.Path == "":
+		p.Addf("path", "is required: the path of the socket, such as /run/docket/docket.sock")
+	case strings.HasPrefix(c.Path, "@"):
+		p.Addf("path", "must be a file, not an abstract name: those have no mode, and every process of the network namespace could send")
+	case strings.ContainsRune(c.Path, 0):
+		p.Addf("path", "must not contain a NUL byte")
+	case len(c.Path) > maxPath:
+		p.Addf("path", "must have at most %d bytes, not %d: the kernel takes no longer path for a socket", maxPath, len(c.Path))
+	}
+	if mode, err := parseMode(c.Mode); err != nil {
+		p.Addf("mode", "%s", err)
+	} else if mode&0o222 == 0 {
+		p.Addf("mode", "must let somebody write, which connecting requires: 0660, for example")
+	}
+	p.Check("maxConnections", checkConnections(c.MaxConnections))
+	return p
+}
+
+// validateInherited reports what an inherited socket has already.
+func (c *UnixConfig) validateInherited(p *config.Problems) {
+	if c.Path != "" {
+		p.Addf("path", "must not be set beside inherited: the socket has its path already")
+	}
+	if c.Mode != defaultMode {
+		p.Addf("mode", "must not be set beside inherited: the socket unit sets it, as SocketMode=")
+	}
+	if c.Group != "" {
+		p.Addf("group", "must not be set beside inherited: the socket unit sets it, as SocketGroup=")
+	}
+}
+
+func checkConnections(n int) error {
+	if n < 1 {
+		return errors.New("must be at least 1")
+	}
+	return nil
+}
+
+func parseMode(s string) (fs.FileMode, error) {
+	mode, err := strconv.ParseUint(s, 8, 32)
+	if err != nil || mode > 0o777 {
+		return 0, fmt.Errorf("must be an octal mode such as 0660, not %q", s)
+	}
+	return fs.FileMode(mode), nil
+}
+
+// New makes the source. It binds nothing before Run.
+func (c *UnixConfig) New(env sources.Env) sources.Source {
+	own := *c
+	return &source{env: env, listen: own.listen}
+}
+
+func (c *UnixConfig) listen(ctx context.Context) (listener, gate, error) {
+	g := gate{maxConnections: c.MaxConnections}
+	if len(c.AllowUIDs) > 0 {
+		g.check = c.checkUser
+	}
+	if c.Inherited != "" {
+		ln, err := c.Sockets.listen(c.Inherited, "unix")
+		return ln, g, err
+	}
+	mode, err := parseMode(c.Mode)
+	if err != nil {
+		return nil, g, fmt.Errorf("mode %w", err)
+	}
+	gid, err := c.Group.lookup()
+	if err != nil {
+		return nil, g, err
+	}
+	ln, err := listenUnix(ctx, c.Path, access{mode: mode, gid: gid})
+	return ln, g, err
+}
+
+// checkUser reports a peer whose user is not in AllowUIDs.
+func (c *UnixConfig) checkUser(nc net.Conn) error {
+	cred, err := credentials(nc)
+	if err != nil {
+		return fault(fmt.Sprintf("cannot tell which user connects, which allowUIDs requires: %v", err))
+	}
+	if !slices.Contains(c.AllowUIDs, cred.Uid) {
+		return fault(fmt.Sprintf("user %d may not send: it is not in allowUIDs", cred.Uid))
+	}
+	return nil
+}
+
+// credentials are those of the process that connected to a Unix socket, at that
+// time, as they look from the namespaces of this one.
+func credentials(nc net.Conn) (*syscall.Ucred, error) {
+	socket, ok := nc.(*net.UnixConn)
+	if !ok {
+		return nil, errors.ErrUnsupported
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	var cred *syscall.Ucred
+	var credErr error
+	if err := raw.Control(func(fd uintptr) {
+		cred, credErr = syscall.GetsockoptUcred(int(fd), syscall.SOL_SOCKET, syscall.SO_PEERCRED)
+	}); err != nil {
+		return nil, err
+	}
+	return cred, credErr
+}
+
+// ownGroup stands for the group that the process makes files with.
+const ownGroup = -1
+
+// Group is the name or the number of a group.
+type Group string
+
+// UnmarshalText takes the text as it is: a number needs no quotes.
+func (g *Group) UnmarshalText(text []byte) error {
+	*g = Group(text)
+	return nil
+}
+
+// lookup returns the number of the group. A container often has names for none
+// but its own groups; numbers always work.
+func (g Group) lookup() (gid int, err error) {
+	if g == "" {
+		return ownGroup, nil
+	}
+	text := string(g)
+	if !isNumber(text) {
+		found, err := user.LookupGroup(text)
+		if err != nil {
+			return 0, fmt.Errorf("group %s: %w: correct the name, or give the group's number", g, err)
+		}
+		text = found.Gid
+	}
+	id, err := strconv.ParseUint(text, 10, 31)
+	if err != nil {
+		return 0, fmt.Errorf("group %s: %w", g, err)
+	}
+	return int(id), nil
+}
+
+func isNumber(s string) bool { return strings.Trim(s, "0123456789") == "" }
