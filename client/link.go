@@ -1,338 +1,410 @@
 package client
 
 import (
-	"bufio"
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"net"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/docket-export/docket/decision/stream"
 )
 
-const (
-	// Pauses between attempts double from the first to the last.
-	firstPause = 50 * time.Millisecond
-	lastPause  = 5 * time.Second
-	// writeBytes bounds one write: what is being written cannot be overwritten,
-	// so a larger one would hold up Send while the exporter does not read.
-	writeBytes = 256 << 10
-	// lastWords is how long a connection that takes no more lines is read for
-	// acks, and the reason, that arrived before.
-	lastWords = time.Second
-)
+// ErrClosed says that a client or sender takes no more lines: Close was called.
+var ErrClosed = errors.New("closed")
 
-// errBetterNext ends a connection on which the exporter turned out to have lines
-// that the hello offered: the next hello starts behind them.
-var errBetterNext = errors.New("the exporter knows more lines")
+// RefusedError says that the exporter did not store a line, and why.
+type RefusedError struct {
+	Reason string // InvalidJSON, NotObject, TooLarge or QueueFull
+	Detail string // for a person; may be empty
+}
 
-// run keeps a connection until ctx is done.
-func (s *Sender) run(ctx context.Context) {
-	defer close(s.done)
-	var pause pauses
-	for ctx.Err() == nil {
-		answered, err := s.connect(ctx)
-		if answered {
-			pause.reset()
-		}
-		if errors.Is(err, errBetterNext) {
-			continue
-		}
-		if s.ended(ctx) {
-			return
-		}
-		wait := pause.next()
-		if s.config.Disconnected != nil {
-			s.config.Disconnected(err, wait)
-		}
-		select {
-		case <-time.After(wait):
-		case <-ctx.Done():
-		}
+func (e *RefusedError) Error() string {
+	if e.Detail == "" {
+		return "refused by the exporter: " + e.Reason
+	}
+	return "refused by the exporter: " + e.Reason + ": " + e.Detail
+}
+
+// link brings lines to the exporter: it keeps those that are not handled, and a
+// connection for as long as it lives. Client and Sender are what it looks like
+// from outside.
+type link struct {
+	linkConfig
+	cancel context.CancelFunc
+	done   chan struct{} // closed when run has ended
+	wake   chan struct{} // to the writer: there may be something to write
+
+	mu      sync.Mutex
+	box     outbox    // guarded by mu, as all below
+	waiters []*waiter // for room; the first is let in first
+	cohorts []*cohort // that flush waits for, and last the one of new lines
+	idle    bool      // the writer waits for wake
+	closed  bool      // no more lines are taken
+	err     error     // why the link has ended, for ever
+	losses  losses    // lines that were dropped, and what was told of them
+	hold    time.Time // nothing is sent before: the exporter's queue is full
+	full    pauses    // between refusals with QueueFull
+	away    error     // why there is no connection; nil: there is one, or no attempt has failed
+	met     bool      // an exporter has answered once
+	base    uint64    // number on the wire less the number that callers know
+	stats   linkStats
+}
+
+// linkConfig is what a link is made of. The callbacks are called one at a time,
+// without mu held.
+type linkConfig struct {
+	dial     Dial
+	producer string
+	// retryFull: a line refused with QueueFull is sent again later.
+	retryFull bool
+	// acked is told that the first n lines of this link are handled, before
+	// flush returns.
+	acked   func(n uint64)
+	refused func(stream.Refused)
+	// lost is told that a loss record is on the exporter's disk.
+	lost         func()
+	connected    func(forgotten uint64)
+	disconnected func(err error, wait time.Duration)
+}
+
+type linkStats struct {
+	taken, stored, refused, connections, forgotten uint64
+	connected                                      bool
+}
+
+// waiter is a line for which there was no room.
+type waiter struct {
+	line   *line
+	result chan error // room for one: nil when the line is taken
+}
+
+// newLink makes a link that start brings to life.
+func newLink(config linkConfig, box outbox) *link {
+	return &link{
+		linkConfig: config,
+		done:       make(chan struct{}),
+		wake:       make(chan struct{}, 1),
+		box:        box,
+		cohorts:    []*cohort{{}},
 	}
 }
 
-// ended reports whether there is no point in another connection.
-func (s *Sender) ended(ctx context.Context) bool {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err != nil || ctx.Err() != nil
+func (k *link) start() {
+	ctx, cancel := context.WithCancel(context.Background())
+	k.cancel = cancel
+	go k.run(ctx)
 }
 
-// connect makes one connection and serves it until it breaks. answered says
-// whether the exporter took the hello.
-func (s *Sender) connect(ctx context.Context) (answered bool, err error) {
-	nc, err := s.config.Dial(ctx)
-	if err != nil {
-		return false, err
-	}
-	defer nc.Close()
-	defer context.AfterFunc(ctx, func() { nc.Close() })()
-	replies := bufio.NewReaderSize(nc, stream.MaxReply)
-	offset, forgotten, err := s.greet(nc, replies)
-	if err != nil {
-		return errors.Is(err, errBetterNext), err
-	}
-	if s.config.Connected != nil {
-		s.config.Connected(forgotten)
-	}
-	return true, s.serve(nc, replies, offset)
-}
-
-// greet says hello and returns the offset of the line that comes next.
-func (s *Sender) greet(nc net.Conn, replies *bufio.Reader) (offset, forgotten uint64, err error) {
-	s.mu.Lock()
-	hello := stream.Hello{Producer: s.config.Producer, Next: s.base + s.win.first}
-	s.mu.Unlock()
-	if _, err := nc.Write(hello.Append(nil)); err != nil {
-		// The exporter may have said why before it closed.
-		if _, refusal := readReply(replies); errors.As(refusal, new(*closedError)) {
-			return 0, 0, refusal
-		}
-		return 0, 0, fmt.Errorf("hello: %w", err)
-	}
-	reply, err := readReply(replies)
-	if err != nil {
-		return 0, 0, fmt.Errorf("hello: %w", err)
-	}
-	answer, ok := reply.(stream.Answer)
-	if !ok {
-		return 0, 0, fmt.Errorf("hello: the exporter answered with %T", reply)
-	}
-	offset, forgotten, err = s.resume(hello.Next, answer.Acked)
-	if errors.Is(err, errBetterNext) {
-		if err := s.acked(answer.Acked); err != nil {
-			return 0, 0, err
-		}
-	}
-	return offset, forgotten, err
-}
-
-// resume finds the place in the window where the exporter, which has acked, and
-// the hello, which said next, agree to go on.
-func (s *Sender) resume(next, acked uint64) (offset, forgotten uint64, err error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
+// checkLine returns an error for a line that has no place in the protocol.
+func checkLine(text []byte) error {
 	switch {
-	case acked < next:
-		s.met, s.broken = true, false
-		s.stats.Connected = true
-		s.stats.Connections++
-		forgotten = next - 1 - acked
-		s.stats.Forgotten = max(s.stats.Forgotten, forgotten)
-		return s.win.tail, forgotten, nil
-	case !s.met:
-		// An earlier process of this producer sent those. Our own numbers, none
-		// of which was sent, follow them.
-		s.met, s.base = true, acked
-		return 0, 0, errBetterNext
-	case !s.sent(acked - s.base):
-		// Going on would make the exporter take new lines for known ones.
-		s.fail(fmt.Errorf("producer %s: somebody else sends under this name: choose another", s.config.Producer))
-		return 0, 0, s.err
+	case bytes.IndexByte(text, '\n') >= 0:
+		return errors.New("line has a newline in it")
+	case len(bytes.TrimSpace(text)) == 0:
+		return errors.New("line is blank")
+	case stream.IsHello(text):
+		return errors.New("line is a hello of the stream protocol, not a record")
 	}
-	return 0, 0, errBetterNext
+	return nil
 }
 
-// serve writes lines from offset on and reads replies until either fails.
-func (s *Sender) serve(nc net.Conn, replies *bufio.Reader, offset uint64) error {
-	read := make(chan error, 1)
-	go func() {
-		err := s.readReplies(replies)
-		s.mu.Lock()
-		s.broken, s.stats.Connected = true, false
-		s.data.Signal()
-		s.mu.Unlock()
-		nc.Close() // a write may be waiting for the exporter to read
-		read <- err
-	}()
-	if err := s.writeLines(nc, offset); err != nil {
-		// It fails only on a closed connection, where no read waits.
-		_ = nc.SetReadDeadline(time.Now().Add(lastWords))
+var errTooLarge = errors.New("does not fit into the buffer")
+
+// fits returns an error when there can never be room for l.
+func (k *link) fits(l *line) error {
+	if l.size() > k.box.limit {
+		return fmt.Errorf("line of %d bytes %w of %d", len(l.text), errTooLarge, k.box.limit)
 	}
-	return <-read
+	return nil
 }
 
-// writeLines writes what is in the window from offset on, and what comes, until
-// the connection breaks.
-func (s *Sender) writeLines(nc net.Conn, offset uint64) error {
-	for {
-		piece := s.nextPiece(offset)
-		if piece == nil {
+// tryTake takes l if there is room, for which it drops what matters less. When
+// it does not, l is counted as lost.
+func (k *link) tryTake(l *line) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	err := k.ended()
+	if err == nil {
+		// What is freed belongs to those who wait for it.
+		if yield := len(k.waiters) > 0 && k.box.below(l.rank) == 0; !yield && k.takeLocked(l) {
 			return nil
 		}
-		_, err := nc.Write(piece)
-		s.unpin()
-		if err != nil {
-			return err
-		}
-		offset += uint64(len(piece))
+		err = ErrFull
 	}
+	k.loseLocked(l.kind, whyLost(err))
+	return err
 }
 
-// nextPiece waits for lines at offset and pins them; nil when the link is broken.
-func (s *Sender) nextPiece(offset uint64) []byte {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for s.win.head == offset && !s.broken {
-		s.data.Wait()
-	}
-	if s.broken {
-		return nil
-	}
-	piece := s.win.piece(offset, writeBytes)
-	s.win.pinned, s.win.pin = true, offset
-	s.handed = max(s.handed, offset+uint64(len(piece)))
-	return piece
+// lose counts a record that was not taken.
+func (k *link) lose(kind kind, why reason) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.loseLocked(kind, why)
 }
 
-func (s *Sender) unpin() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.win.pinned = false
-	s.space.Broadcast()
+func (k *link) loseLocked(kind kind, why reason) {
+	k.losses.add(kind, why)
+	k.wakeWriter()
 }
 
-// readReplies takes replies until the connection ends, which it explains.
-func (s *Sender) readReplies(replies *bufio.Reader) error {
-	for {
-		reply, err := readReply(replies)
-		if err != nil {
-			return err
-		}
-		switch r := reply.(type) {
-		case stream.Ack:
-			err = s.acked(r.Through)
-		case stream.Refused:
-			err = s.refused(r)
-		default:
-			err = fmt.Errorf("unexpected %T from the exporter", reply)
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// acked takes an ack of the wire.
-func (s *Sender) acked(through uint64) error {
-	s.mu.Lock()
-	n, ok := s.number(through)
-	s.mu.Unlock()
-	if !ok {
-		return fmt.Errorf("ack %d from the exporter, which was not sent that line", through)
-	}
-	s.advance(n)
-	return nil
-}
-
-// refused takes a refusal of the wire. The line counts as handled when all
-// before it are.
-func (s *Sender) refused(r stream.Refused) error {
-	s.mu.Lock()
-	n, ok := s.number(r.Seq)
-	at, told := slices.BinarySearch(s.skipped, n)
-	told = told || n < s.win.first
-	if ok && !told {
-		s.skipped = slices.Insert(s.skipped, at, n)
-		s.stats.Refused++
-	}
-	s.mu.Unlock()
+// whyLost is the reason for which a record was not taken, by the error.
+func whyLost(err error) reason {
 	switch {
-	case !ok:
-		return fmt.Errorf("refusal of line %d by the exporter, which was not sent it", r.Seq)
-	case told: // on an earlier connection
-		return nil
+	case errors.Is(err, ErrFull):
+		return lostFull
+	case errors.Is(err, errTooLarge):
+		return lostTooLarge
 	}
-	if s.config.Refused != nil {
-		r.Seq = n
-		s.config.Refused(r)
-	}
-	s.advance(0)
-	return nil
+	return lostClosed
 }
 
-// advance lets go of the lines up to n, and of the refused ones that follow.
-// Only the goroutine that reads replies, or greets, moves the window's tail, so
-// that the callback can be called before anybody sees the lines gone.
-func (s *Sender) advance(n uint64) {
-	s.mu.Lock()
-	before := s.win.first - 1
-	n = max(n, before)
-	for len(s.skipped) > 0 && s.skipped[0] <= n+1 {
-		n = max(n, s.skipped[0])
-		s.skipped = s.skipped[1:]
+func (k *link) lostRecords() (n uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, lost := range k.losses.total {
+		n += lost
 	}
-	s.mu.Unlock()
-	if n == before {
+	return n
+}
+
+// take takes l, for which it waits for room, until ctx is done. An error says
+// that it was not taken. Once taken it is not dropped for another line.
+func (k *link) take(ctx context.Context, l *line) error {
+	l.keep = true
+	k.mu.Lock()
+	if err := k.ended(); err != nil {
+		k.mu.Unlock()
+		return err
+	}
+	if len(k.waiters) == 0 && k.takeLocked(l) {
+		k.mu.Unlock()
+		return nil
+	}
+	w := &waiter{line: l, result: make(chan error, 1)}
+	k.waiters = append(k.waiters, w)
+	k.mu.Unlock()
+
+	select {
+	case err := <-w.result:
+		return err
+	case <-ctx.Done():
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	i := slices.Index(k.waiters, w)
+	if i < 0 { // it was let in at the same moment
+		return <-w.result
+	}
+	k.waiters = slices.Delete(k.waiters, i, i+1)
+	k.letIn() // the next may be smaller
+	return context.Cause(ctx)
+}
+
+func (k *link) ended() error {
+	if k.closed {
+		return ErrClosed
+	}
+	return k.err
+}
+
+// takeLocked takes l if there is room, with mu held.
+func (k *link) takeLocked(l *line) bool {
+	if !k.box.take(l, k.shed) {
+		return false
+	}
+	k.stats.taken++
+	k.join(l)
+	k.wakeWriter()
+	return true
+}
+
+// join adds l to those that the next flush waits for.
+func (k *link) join(l *line) {
+	l.batch = k.cohorts[len(k.cohorts)-1]
+	l.batch.open++
+}
+
+// shed counts a line that was dropped for a more important one.
+func (k *link) shed(l *line) {
+	k.losses.add(l.kind, lostFull)
+	k.finish(l, ErrFull)
+}
+
+// wakeWriter wakes the writer if it waits, with mu held.
+func (k *link) wakeWriter() {
+	if k.idle {
+		k.idle = false
+		k.wake <- struct{}{} // has room: idle is set by the one who empties it
+	}
+}
+
+// letIn takes the lines that wait for room, as far as there is, with mu held.
+func (k *link) letIn() {
+	for len(k.waiters) > 0 && k.takeLocked(k.waiters[0].line) {
+		k.waiters[0].result <- nil
+		k.waiters = slices.Delete(k.waiters, 0, 1)
+	}
+}
+
+// finish ends l, with mu held: it is out of the outbox for good.
+func (k *link) finish(l *line, result error) {
+	if l.result != nil {
+		l.result <- result
+	}
+	k.leave(l.batch)
+	if l.writing {
+		l.finished = true // written recycles it
 		return
 	}
-	if s.config.Acked != nil {
-		s.config.Acked(n)
+	l.recycle()
+}
+
+// leave counts a line of c as finished, with mu held.
+func (k *link) leave(c *cohort) {
+	c.open--
+	if c.open > 0 || c.flushed == nil {
+		return
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.win.release(n)
-	s.space.Broadcast()
-	s.handled.Broadcast()
+	close(c.flushed)
+	k.cohorts = slices.DeleteFunc(k.cohorts, func(o *cohort) bool { return o == c })
 }
 
-// number translates a number of the wire. It is false for a line that was never
-// sent.
-func (s *Sender) number(wire uint64) (n uint64, ok bool) {
-	if wire <= s.base {
-		return 0, true
+// flush waits until every line taken before is finished.
+func (k *link) flush(ctx context.Context) error {
+	for _, flushed := range k.unfinished() {
+		select {
+		case <-flushed:
+		case <-k.done:
+			return k.ending(flushed)
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	n = wire - s.base
-	return n, s.sent(n)
+	return nil
 }
 
-// sent reports whether line n was given to a connection as a whole.
-func (s *Sender) sent(n uint64) bool {
-	return n < s.win.first || n <= s.win.last() && s.win.end(n) <= s.handed
+// unfinished returns what will be closed when every line taken before is
+// finished.
+func (k *link) unfinished() (flushed []<-chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if c := k.cohorts[len(k.cohorts)-1]; c.open > 0 {
+		c.flushed = make(chan struct{})
+		k.cohorts = append(k.cohorts, &cohort{})
+	}
+	for _, c := range k.cohorts[:len(k.cohorts)-1] {
+		flushed = append(flushed, c.flushed)
+	}
+	return flushed
 }
 
-// fail ends the sender for good, with mu held.
-func (s *Sender) fail(err error) {
-	s.err = err
-	s.space.Broadcast()
-	s.handled.Broadcast()
+// ending is why a line is not finished although the link has ended.
+func (k *link) ending(flushed <-chan struct{}) error {
+	select {
+	case <-flushed:
+		return nil
+	default:
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err
 }
 
-// closedError is the reason that an exporter gave for closing.
-type closedError struct{ reason string }
+// stop takes no more lines. What is not told of losses becomes the last one.
+func (k *link) stop() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.closed = true
+	k.turnAway(ErrClosed)
+	k.tellLosses()
+}
 
-func (e *closedError) Error() string { return "the exporter closed the connection: " + e.reason }
+// tellLosses adds a loss record, if there is anything to tell, with mu held.
+func (k *link) tellLosses() {
+	if l := k.losses.line(k.producer); l != nil {
+		k.join(l)
+		k.box.add(l)
+		k.wakeWriter()
+	}
+}
 
-// readReply reads one reply. The end of the connection is an error.
-func readReply(replies *bufio.Reader) (stream.Reply, error) {
-	line, err := replies.ReadSlice('\n')
+// turnAway ends the waiting for room, with mu held.
+func (k *link) turnAway(err error) {
+	for _, w := range k.waiters {
+		w.result <- err
+	}
+	k.waiters = nil
+}
+
+// fail ends the link for good, with mu held.
+func (k *link) fail(err error) {
+	k.err = err
+	k.turnAway(err)
+}
+
+// end ends the connection. Nothing moves any more.
+func (k *link) end() {
+	k.cancel()
+	<-k.done
+}
+
+// resume begins with what an earlier link has left. It is called before start.
+func (k *link) resume(r remains) {
+	k.box.first = r.next
+	for _, l := range r.lines {
+		k.join(l)
+		k.box.add(l)
+		if l.report != nil {
+			k.losses.saying++
+		}
+	}
+	k.box.numberAll() // each may have been sent
+}
+
+// remains returns what is left. It is called after end, and then once.
+func (k *link) remains() remains {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.tellLosses()
+	k.box.numberAll()
+	r := remains{producer: k.producer, next: k.box.first}
+	for i := range k.box.flight.len() {
+		r.lines = append(r.lines, k.box.flight.at(i))
+	}
+	return r
+}
+
+// disown ends the waiting for results. It is called when nothing moves any more.
+func (k *link) disown() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.err == nil {
+		k.err = ErrClosed
+	}
+	k.turnAway(k.err)
+	k.box.numberAll()
+	for i := range k.box.flight.len() {
+		if l := k.box.flight.at(i); l.result != nil {
+			l.result <- k.err
+			l.result = nil
+		}
+	}
+}
+
+// why says for a person what a line waits for.
+func (k *link) why() string {
+	k.mu.Lock()
+	defer k.mu.Unlock()
 	switch {
-	case errors.Is(err, io.EOF):
-		return nil, errors.New("the exporter closed the connection")
-	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, fmt.Errorf("reply: longer than %d bytes", stream.MaxReply)
-	case err != nil:
-		return nil, err
+	case !k.stats.connected && k.away != nil:
+		return "the exporter is away: " + k.away.Error()
+	case !k.stats.connected:
+		return "not connected to the exporter yet"
+	case time.Now().Before(k.hold):
+		return "the exporter's queue is full"
 	}
-	reply, err := stream.ParseReply(line)
-	if closing, ok := reply.(stream.Closing); ok {
-		return nil, &closedError{closing.Reason}
-	}
-	return reply, err
+	return "the exporter has not acknowledged it yet"
 }
-
-// pauses are the delays between attempts, which grow and scatter: producers that
-// lost the same exporter do not come back in step.
-type pauses struct{ last time.Duration }
-
-func (p *pauses) next() time.Duration {
-	p.last = min(max(2*p.last, firstPause), lastPause)
-	return p.last/2 + rand.N(p.last/2+1)
-}
-
-func (p *pauses) reset() { p.last = 0 }

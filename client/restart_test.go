@@ -28,7 +28,7 @@ func TestExporterRestarts(t *testing.T) {
 	go func() {
 		defer close(sent)
 		for n := 1; n <= last; n++ {
-			if err := s.Send(within(t), line(n)); err != nil {
+			if err := s.Send(within(t), text(n)); err != nil {
 				t.Errorf("Send %d: %v", n, err)
 				return
 			}
@@ -67,7 +67,7 @@ func TestExporterThatHasForgotten(t *testing.T) {
 	if a, b := <-connected, <-connected; a != 0 || b != 10 {
 		t.Errorf("forgotten: got %d, then %d, want 0, 10", a, b)
 	}
-	if got := e.Lines(); len(got) != 2 || got[0].Number != 11 || got[1].Text != string(line(12)) {
+	if got := e.Lines(); len(got) != 2 || got[0].Number != 11 || got[1].Text != string(text(12)) {
 		t.Errorf("lines: got %v, want 11 and 12 under their numbers", got)
 	}
 }
@@ -82,7 +82,7 @@ func TestLostAcks(t *testing.T) {
 	e.await("100 pending lines", func() bool { return e.Pending() == 100 })
 	var durable []streamtest.Line
 	for n := 1; n <= 60; n++ {
-		durable = append(durable, streamtest.Line{Producer: "p", Number: uint64(n), Text: string(line(n))})
+		durable = append(durable, streamtest.Line{Producer: "p", Number: uint64(n), Text: string(text(n))})
 	}
 	e.crash()
 	e.start(durable)
@@ -191,7 +191,7 @@ func TestExporterIsKilled(t *testing.T) {
 				return
 			default:
 			}
-			if err := s.Send(within(t), line(n)); err != nil {
+			if err := s.Send(within(t), text(n)); err != nil {
 				t.Errorf("Send %d: %v", n, err)
 				sent <- n - 1
 				return

@@ -73,7 +73,7 @@ func (e *exporter) start(lines []streamtest.Line) {
 }
 
 func newSource(path string) sources.Source {
-	c := &streamsource.Config{Path: path, Mode: "0600"}
+	c := &streamsource.UnixConfig{Path: path, Mode: "0600", MaxConnections: 64}
 	return c.New(sources.Env{Name: "test", MaxRecordBytes: 1 << 20, Log: slog.New(slog.DiscardHandler)})
 }
 
@@ -122,12 +122,12 @@ func (e *exporter) sender(config SenderConfig) *Sender {
 	return s
 }
 
-func line(n int) []byte { return fmt.Appendf(nil, `{"n":%d}`, n) }
+func text(n int) []byte { return fmt.Appendf(nil, `{"n":%d}`, n) }
 
 func send(t *testing.T, s *Sender, from, to int) {
 	t.Helper()
 	for n := from; n <= to; n++ {
-		if err := s.Send(within(t), line(n)); err != nil {
+		if err := s.Send(within(t), text(n)); err != nil {
 			t.Fatalf("Send %d: %v", n, err)
 		}
 	}
@@ -144,7 +144,7 @@ func closeAll(t *testing.T, s *Sender) {
 func checkOnce(t *testing.T, lines []streamtest.Line, last int) {
 	t.Helper()
 	for i, l := range lines {
-		if l.Text != string(line(i+1)) || l.Number != uint64(i+1) {
+		if l.Text != string(text(i+1)) || l.Number != uint64(i+1) {
 			t.Fatalf("settled line %d: got number %d, %s", i+1, l.Number, l.Text)
 		}
 	}
@@ -159,7 +159,7 @@ func TestSendAndClose(t *testing.T) {
 	s := e.sender(SenderConfig{Acked: func(n uint64) { acked = n }})
 	reused := make([]byte, 0, 64)
 	for n := 1; n <= 10000; n++ {
-		reused = append(reused[:0], line(n)...)
+		reused = append(reused[:0], text(n)...)
 		if err := s.Send(within(t), reused); err != nil {
 			t.Fatal(err)
 		}
@@ -172,10 +172,10 @@ func TestSendAndClose(t *testing.T) {
 	if acked != 10000 {
 		t.Errorf("Acked: got %d, want 10000", acked)
 	}
-	if got, want := s.Stats(), (Stats{Sent: 10000, Handled: 10000, Connections: 1}); got != want {
+	if got, want := s.Stats(), (SenderStats{Sent: 10000, Handled: 10000, Connections: 1}); got != want {
 		t.Errorf("Stats: got %+v, want %+v", got, want)
 	}
-	if err := s.Send(within(t), line(1)); !errors.Is(err, ErrClosed) {
+	if err := s.Send(within(t), text(1)); !errors.Is(err, ErrClosed) {
 		t.Errorf("Send after Close: got %v, want ErrClosed", err)
 	}
 	closeAll(t, s)
@@ -203,41 +203,50 @@ func TestFlushWaitsForTheExporter(t *testing.T) {
 func TestSendBlocksOnlyWhileTheWindowIsFull(t *testing.T) {
 	for name, config := range map[string]SenderConfig{
 		"lines": {MaxInFlightLines: 4},
-		"bytes": {MaxInFlightBytes: 4*len(line(1)) + 4},
+		"bytes": {MaxInFlightBytes: 40_000},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newExporter(t)
 			e.Hold()
 			s := e.sender(config)
-			send(t, s, 1, 4)
-			e.await("4 pending lines", func() bool { return e.Pending() == 4 })
-			ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
-			defer cancel()
-			if err := s.Send(ctx, line(5)); !errors.Is(err, context.DeadlineExceeded) {
-				t.Fatalf("Send into a full window: got %v, want deadline exceeded", err)
+			taken := 0
+			for err := error(nil); err == nil; {
+				ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+				if err = s.Send(ctx, text(taken+1)); err == nil {
+					taken++
+				} else if !errors.Is(err, context.DeadlineExceeded) {
+					t.Fatalf("Send into a full window: got %v, want deadline exceeded", err)
+				}
+				cancel()
 			}
+			if st := s.Stats(); st.InFlightLines != taken || taken < 4 || taken > 400 ||
+				config.MaxInFlightLines > 0 && taken != config.MaxInFlightLines ||
+				config.MaxInFlightBytes > 0 && st.InFlightBytes > config.MaxInFlightBytes {
+				t.Fatalf("taken: got %d, %+v, want what fits", taken, st)
+			}
+			e.await("the taken lines", func() bool { return e.Pending() == taken })
 			sent := make(chan error, 1)
-			go func() { sent <- s.Send(within(t), line(5)) }()
-			e.Settle(1)
+			go func() { sent <- s.Send(within(t), text(taken+1)) }()
+			e.Settle(taken / 2)
 			if err := <-sent; err != nil {
 				t.Fatalf("Send after an ack: %v", err)
 			}
 			e.Release()
 			closeAll(t, s)
-			checkOnce(t, e.Lines(), 5)
+			checkOnce(t, e.Lines(), taken+1)
 		})
 	}
 }
 
 func TestSendRefusesWhatHasNoPlace(t *testing.T) {
 	e := newExporter(t)
-	s := e.sender(SenderConfig{MaxInFlightBytes: 100})
+	s := e.sender(SenderConfig{MaxInFlightBytes: 40_000})
 	for text, want := range map[string]string{
 		"{\"a\":1}\n":                    "newline",
 		"{\n}":                           "newline",
 		"":                               "blank",
 		" \t\r":                          "blank",
-		strings.Repeat("x", 100):         "does not fit",
+		strings.Repeat("x", 40_000):      "does not fit",
 		`{"docket":{"version":1,"x":2}}`: "hello",
 	} {
 		if err := s.Send(within(t), []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
@@ -298,7 +307,7 @@ func TestNameThatIsTaken(t *testing.T) {
 		t.Fatal(err)
 	}
 	// The first finds that its next numbers are somebody else's.
-	err := first.Send(within(t), line(9))
+	err := first.Send(within(t), text(9))
 	if err == nil {
 		err = first.Flush(within(t))
 	}
@@ -313,11 +322,10 @@ func TestNameThatIsTaken(t *testing.T) {
 
 func TestNewSenderChecksItsConfig(t *testing.T) {
 	for want, config := range map[string]SenderConfig{
-		"must be unix:// and an absolute path": {Address: "/run/docket.sock"},
-		`address "unix://docket.sock"`:         {Address: "unix://docket.sock"},
-		`address "tcp://h:1"`:                  {Address: "tcp://h:1"},
-		"producer must consist of":             {Address: "unix:///s", Producer: "a b"},
-		"must not be negative":                 {Address: "unix:///s", MaxInFlightLines: -1},
+		"address: must begin with unix://": {Address: "/run/docket.sock"},
+		"address: must be on loopback":     {Address: "tcp://h:1"},
+		"producer must consist of":         {Address: "unix:///s", Producer: "a b"},
+		"must not be negative":             {Address: "unix:///s", MaxInFlightLines: -1},
 	} {
 		if s, err := NewSender(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewSender(%+v): got %v, %v, want %q", config, s, err, want)
@@ -345,7 +353,7 @@ func TestPauses(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.Send(context.Background(), line(1)); err != nil {
+		if err := s.Send(context.Background(), text(1)); err != nil {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
@@ -435,7 +443,7 @@ func ackAll(ln net.Listener) {
 		if err != nil {
 			return
 		}
-		n += uint64(bytes.Count(buf[:got], newline))
+		n += uint64(bytes.Count(buf[:got], []byte{'\n'}))
 		_, _ = nc.Write(stream.Ack{Through: n}.Append(nil))
 	}
 }

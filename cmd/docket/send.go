@@ -109,7 +109,7 @@ func newSendCommand(flags configFlags, socket, producer string, cmd *cobra.Comma
 	s.sender, err = client.NewSender(client.SenderConfig{
 		Address:          "unix://" + absolute,
 		Producer:         producer,
-		MaxInFlightBytes: maxLine + 1, // the longest line and its newline
+		MaxInFlightBytes: maxLine + 64<<10, // the longest line, and what is kept with it
 		Acked:            s.numbers.forget,
 		Refused:          s.refused,
 		Connected:        s.connected,

@@ -1,0 +1,132 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net"
+	"os"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/stream"
+)
+
+// elsewhere is a transport from outside of the package.
+func elsewhere(string, *Config) (Dial, error) {
+	return func(context.Context) (net.Conn, error) { return nil, errors.New("nobody there") }, nil
+}
+
+func TestValidateGood(t *testing.T) {
+	for name, c := range map[string]Config{
+		"zero":     {},
+		"unix":     {Address: "unix:///run/docket/docket.sock"},
+		"loopback": {Address: "tcp://127.0.0.1:7443"},
+		"full": {
+			Address: "tcp://docket.example.com:7443", Producer: strings.Repeat("p", MaxProducer), Mode: BlockingStrict,
+			Timeout: time.Millisecond, MaxBufferedBytes: MinBufferedBytes, Keep: []decision.Decision{decision.Allow},
+			SpillFile: "/var/lib/x", TLS: &TLSConfig{CAFile: "a", CertFile: "b", KeyFile: "c", ServerName: "d"},
+			Transports: map[string]Transport{"vsock": elsewhere},
+		},
+		"other transport":   {Address: "vsock://2:1", TLS: &TLSConfig{}, Transports: map[string]Transport{"vsock": elsewhere}},
+		"transport for tcp": {Address: "tcp://from/here", Transports: map[string]Transport{"tcp": elsewhere}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := c.Validate(); err != nil {
+				t.Errorf("got %v, want no error", err)
+			}
+		})
+	}
+}
+
+// All that is wrong is reported at once, each with its key.
+func TestValidateReportsAll(t *testing.T) {
+	c := Config{
+		Address:          "tcp://docket.example.com:7443/x",
+		Producer:         strings.Repeat("p", MaxProducer+1),
+		Mode:             "Strict",
+		Timeout:          -1,
+		MaxBufferedBytes: -1,
+		Keep:             []decision.Decision{"deny", "", "allow", "deny"},
+		SpillFile:        "/var/lib/",
+		TLS:              &TLSConfig{KeyFile: "c"},
+		Transports:       map[string]Transport{"vsock": nil, "x://": elsewhere},
+	}
+	want := `address: must be tcp:// and host:port with a port from 1 to 65535
+producer: must have at most 80 bytes, not 81
+mode: must be Batch, Blocking or BlockingStrict, not "Strict"
+timeout: must be more than 0
+maxBufferedBytes: must be at least 64Ki
+keep[1]: must be deny, warn, dryrun or allow
+keep[3]: must be named once: keep[0] is deny as well
+spillFile: must name a file, not a directory
+tls.certFile: must be set because keyFile is
+transports[vsock]: must not be nil
+transports: a scheme must not be empty or contain ://, not "x://"`
+	if err := c.Validate(); err == nil || err.Error() != want {
+		t.Errorf("got\n%v\nwant\n%s", err, want)
+	}
+}
+
+func TestValidateProducerAndSpillFile(t *testing.T) {
+	for want, c := range map[string]Config{
+		"producer: must consist of letters, digits and . _ : / -":                                     {Producer: "größe"},
+		"spillFile: must be an absolute path":                                                         {SpillFile: "x"},
+		"spillFile: must not have a zero byte":                                                        {SpillFile: "/x\x00"},
+		"mode: must be Batch, Blocking or BlockingStrict, not \"" + strings.Repeat("x", 64) + "\"...": {Mode: Mode(strings.Repeat("x", 65))},
+	} {
+		if err := c.Validate(); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+	// "/" and a UUID follow the name.
+	if err := stream.CheckProducer(strings.Repeat("p", MaxProducer) + "/00000000-0000-4000-8000-000000000000"); err != nil {
+		t.Errorf("the longest name with its random part: got %v, want no error", err)
+	}
+}
+
+func TestWithDefaults(t *testing.T) {
+	c := new(Config).withDefaults()
+	host, err := os.Hostname()
+	if err != nil || checkProducer(host) != nil {
+		t.Fatalf("got host name %q, %v, want one that can name a producer", host, err)
+	}
+	if c.Log == nil || c.Log.Enabled(t.Context(), slog.LevelError) {
+		t.Errorf("got log %v, want one that is silent", c.Log)
+	}
+	c.Log = nil
+	want := Config{
+		Producer: host, Mode: Batch, Timeout: time.Second, MaxBufferedBytes: 8 << 20,
+		Keep: []decision.Decision{decision.Deny, decision.Warn, decision.DryRun, decision.Allow},
+	}
+	if !reflect.DeepEqual(c, want) {
+		t.Errorf("got %+v\nwant %+v", c, want)
+	}
+	if err := c.Validate(); err != nil {
+		t.Errorf("the defaults: got %v, want no error", err)
+	}
+}
+
+// What is set stays, and is not shared with the caller, who may change it.
+func TestWithDefaultsKeepsAndCopies(t *testing.T) {
+	c := Config{
+		Address: "vsock://2:1", Producer: "p", Mode: Blocking, Timeout: 1, MaxBufferedBytes: MinBufferedBytes,
+		Keep: []decision.Decision{decision.Warn}, SpillFile: "/x", TLS: &TLSConfig{CAFile: "a"}, Log: slog.Default(),
+	}
+	d := c.withDefaults()
+	if !reflect.DeepEqual(d, c) {
+		t.Errorf("got %+v\nwant %+v", d, c)
+	}
+	c.Keep[0], c.TLS.CAFile = decision.Allow, "b"
+	if d.Keep[0] != decision.Warn || d.TLS.CAFile != "a" {
+		t.Errorf("got keep %v and caFile %s, want warn and a: they are shared", d.Keep, d.TLS.CAFile)
+	}
+	d = new(Config).withDefaults()
+	d.Keep[0] = decision.Allow
+	if again := new(Config).withDefaults(); again.Keep[0] != decision.Deny {
+		t.Errorf("got default keep %v, want deny first: it is shared", again.Keep)
+	}
+}

@@ -1,0 +1,362 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"time"
+
+	"github.com/docket-export/docket/decision/stream"
+)
+
+const (
+	// Pauses between attempts double from the first to the last.
+	firstPause = 50 * time.Millisecond
+	lastPause  = 5 * time.Second
+	// answerTimeout is how long an exporter may take to answer a hello. Before
+	// that it may have to settle the lines of the connection before.
+	answerTimeout = 30 * time.Second
+	// lastWords is how long a connection that takes no more lines is read for
+	// acks, and the reason, that arrived before.
+	lastWords = time.Second
+)
+
+// errBetterNext ends a connection on which the exporter turned out to have lines
+// that the hello offered: the next hello starts behind them.
+var errBetterNext = errors.New("the exporter knows more lines")
+
+// run keeps a connection until ctx is done or the link has failed.
+func (k *link) run(ctx context.Context) {
+	defer close(k.done)
+	defer k.disown()
+	var pause pauses
+	for ctx.Err() == nil {
+		answered, err := k.connect(ctx)
+		if answered {
+			pause.reset()
+		}
+		if errors.Is(err, errBetterNext) {
+			continue
+		}
+		if k.over(ctx) {
+			return
+		}
+		wait := pause.next()
+		k.mu.Lock()
+		k.away = err
+		k.mu.Unlock()
+		if k.disconnected != nil {
+			k.disconnected(err, wait)
+		}
+		select {
+		case <-time.After(wait):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// over reports whether there is no point in another connection.
+func (k *link) over(ctx context.Context) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.err != nil || ctx.Err() != nil
+}
+
+// connect makes one connection and serves it until it breaks. answered says
+// whether the exporter took the hello.
+func (k *link) connect(ctx context.Context) (answered bool, err error) {
+	nc, err := k.dial(ctx)
+	if err != nil {
+		return false, err
+	}
+	defer nc.Close()
+	defer context.AfterFunc(ctx, func() { nc.Close() })()
+	replies := bufio.NewReaderSize(nc, stream.MaxReply)
+	next, forgotten, err := k.greet(nc, replies)
+	if err != nil {
+		return errors.Is(err, errBetterNext), err
+	}
+	if k.connected != nil {
+		k.connected(forgotten)
+	}
+	return true, k.serve(nc, replies, next)
+}
+
+// greet says hello and returns the number of the line that comes next.
+func (k *link) greet(nc net.Conn, replies *bufio.Reader) (next, forgotten uint64, err error) {
+	k.mu.Lock()
+	hello := stream.Hello{Producer: k.producer, Next: k.box.first}
+	k.mu.Unlock()
+	if err := nc.SetDeadline(time.Now().Add(answerTimeout)); err != nil {
+		return 0, 0, fmt.Errorf("hello: %w", err)
+	}
+	if _, err := nc.Write(hello.Append(nil)); err != nil {
+		// The exporter may have said why before it closed.
+		if _, refusal := readReply(replies); errors.As(refusal, new(*closedError)) {
+			return 0, 0, refusal
+		}
+		return 0, 0, fmt.Errorf("hello: %w", err)
+	}
+	reply, err := readReply(replies)
+	if err == nil {
+		err = nc.SetDeadline(time.Time{})
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("hello: %w", err)
+	}
+	answer, ok := reply.(stream.Answer)
+	if !ok {
+		return 0, 0, fmt.Errorf("hello: the exporter answered with %T", reply)
+	}
+	if answer.Acked < hello.Next {
+		return hello.Next, k.goOn(hello.Next, answer.Acked), nil
+	}
+	if err := k.catchUp(answer.Acked); err != nil {
+		return 0, 0, err
+	}
+	return 0, 0, errBetterNext
+}
+
+// goOn takes an answer to a hello with next: the lines from next on are sent.
+func (k *link) goOn(next, acked uint64) (forgotten uint64) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	forgotten = next - 1 - acked
+	k.met = true
+	k.away = nil
+	k.stats.connected = true
+	k.stats.connections++
+	k.stats.forgotten = max(k.stats.forgotten, forgotten)
+	return forgotten
+}
+
+// catchUp takes an answer which says that the exporter has more lines of this
+// producer than the hello assumed.
+func (k *link) catchUp(acked uint64) error {
+	k.mu.Lock()
+	last := k.box.last()
+	met := k.met
+	if met && acked > last {
+		// Going on would make the exporter take new lines for known ones.
+		k.fail(fmt.Errorf("producer %s: somebody else sends under this name: choose another", k.producer))
+		defer k.mu.Unlock()
+		return k.err
+	}
+	k.met = true
+	k.mu.Unlock()
+	k.advance(min(acked, last))
+	if acked > last {
+		// An earlier process of this producer sent those. Our own numbers, none
+		// of which was sent, follow them.
+		k.mu.Lock()
+		k.base += acked + 1 - k.box.first
+		k.box.first = acked + 1
+		k.mu.Unlock()
+	}
+	return nil
+}
+
+// serve writes lines from number next on and reads replies until either fails.
+func (k *link) serve(nc net.Conn, replies *bufio.Reader, next uint64) error {
+	broken := make(chan struct{})
+	read := make(chan error, 1)
+	go func() {
+		err := k.readReplies(replies)
+		k.mu.Lock()
+		k.stats.connected = false
+		k.mu.Unlock()
+		close(broken)
+		nc.Close() // a write may be waiting for the exporter to read
+		read <- err
+	}()
+	if err := k.writeLines(nc, next, broken); err != nil {
+		// It fails only on a closed connection, where no read waits.
+		_ = nc.SetReadDeadline(time.Now().Add(lastWords))
+	}
+	return <-read
+}
+
+// readReplies takes replies until the connection ends, which it explains.
+func (k *link) readReplies(replies *bufio.Reader) error {
+	for {
+		reply, err := readReply(replies)
+		if err != nil {
+			return err
+		}
+		switch r := reply.(type) {
+		case stream.Ack:
+			err = k.takeAck(r.Through)
+		case stream.Refused:
+			err = k.takeRefusal(r)
+		default:
+			err = fmt.Errorf("unexpected %T from the exporter", reply)
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// takeAck takes an ack of the wire.
+func (k *link) takeAck(through uint64) error {
+	k.mu.Lock()
+	last := k.box.last()
+	k.mu.Unlock()
+	if through > last {
+		return fmt.Errorf("ack %d from the exporter, which was not sent that line", through)
+	}
+	k.advance(through)
+	return nil
+}
+
+// takeRefusal takes a refusal of the wire. The line counts as handled when all
+// before it are.
+func (k *link) takeRefusal(r stream.Refused) error {
+	k.mu.Lock()
+	if r.Seq > k.box.last() {
+		k.mu.Unlock()
+		return fmt.Errorf("refusal of line %d by the exporter, which was not sent it", r.Seq)
+	}
+	l := k.box.inFlight(r.Seq)
+	news := l != nil && l.refused == nil // else it was told on an earlier connection
+	if news {
+		l.refused = &RefusedError{Reason: r.Reason, Detail: r.Detail}
+		if !k.again(l) {
+			k.stats.refused++
+		}
+	}
+	r.Seq -= min(k.base, r.Seq)
+	k.mu.Unlock()
+	if news {
+		if k.refused != nil {
+			k.refused(r)
+		}
+		k.advance(0)
+	}
+	return nil
+}
+
+// advance lets go of the lines up to n, and of the refused ones that follow.
+// Only the goroutine that reads replies, or greets, moves the front of what is in
+// flight, so that acked can be called before anybody sees the lines gone.
+func (k *link) advance(n uint64) {
+	k.mu.Lock()
+	n = max(n, k.box.first-1)
+	for l := k.box.inFlight(n + 1); l != nil && l.refused != nil; l = k.box.inFlight(n + 1) {
+		n++
+	}
+	if n < k.box.first {
+		k.mu.Unlock()
+		return
+	}
+	if k.acked != nil {
+		own := n - k.base
+		k.mu.Unlock()
+		k.acked(own)
+		k.mu.Lock()
+	}
+	told := false
+	for k.box.first <= n {
+		l := k.box.release()
+		told = told || l.report != nil && !k.again(l)
+		k.handled(l)
+	}
+	k.letIn()
+	k.mu.Unlock()
+	if told && k.lost != nil {
+		k.lost()
+	}
+}
+
+// handled ends a line that is no longer in flight, or takes it once more, with
+// mu held.
+func (k *link) handled(l *line) {
+	if k.again(l) {
+		k.retake(l)
+		return
+	}
+	if l.report != nil {
+		k.losses.saying--
+		if l.refused != nil {
+			k.losses.untold.add(l.report)
+		}
+		k.wakeWriter() // there may be more to tell
+	}
+	if l.refused != nil {
+		k.finish(l, l.refused)
+		return
+	}
+	k.full.reset()
+	if l.report == nil {
+		k.stats.stored++
+	}
+	k.finish(l, nil)
+}
+
+// again reports whether l is to be sent again later, under another number.
+func (k *link) again(l *line) bool {
+	return k.retryFull && l.refused != nil && l.refused.Reason == queueFull
+}
+
+// retake takes a line once more, behind all others.
+func (k *link) retake(l *line) {
+	l.refused = nil
+	k.holdOff()
+	k.wakeWriter() // to learn how long
+	if l.keep {
+		k.box.add(l)
+		return
+	}
+	if !k.box.take(l, k.shed) {
+		k.shed(l)
+	}
+}
+
+// queueFull is the one refusal that is about the exporter and not about the line.
+const queueFull = "QueueFull"
+
+// holdOff sends nothing for a while, with mu held. One pause is enough for all
+// the lines of one write.
+func (k *link) holdOff() {
+	if now := time.Now(); now.After(k.hold) {
+		k.hold = now.Add(k.full.next())
+	}
+}
+
+// closedError is the reason that an exporter gave for closing.
+type closedError struct{ reason string }
+
+func (e *closedError) Error() string { return "the exporter closed the connection: " + e.reason }
+
+// readReply reads one reply. The end of the connection is an error.
+func readReply(replies *bufio.Reader) (stream.Reply, error) {
+	line, err := replies.ReadSlice('\n')
+	switch {
+	case errors.Is(err, io.EOF):
+		return nil, errors.New("the exporter closed the connection")
+	case errors.Is(err, bufio.ErrBufferFull):
+		return nil, fmt.Errorf("reply: longer than %d bytes", stream.MaxReply)
+	case err != nil:
+		return nil, err
+	}
+	reply, err := stream.ParseReply(line)
+	if closing, ok := reply.(stream.Closing); ok {
+		return nil, &closedError{closing.Reason}
+	}
+	return reply, err
+}
+
+// pauses are the delays between attempts, which grow and scatter: producers that
+// lost the same exporter do not come back in step.
+type pauses struct{ last time.Duration }
+
+func (p *pauses) next() time.Duration {
+	p.last = min(max(2*p.last, firstPause), lastPause)
+	return p.last/2 + rand.N(p.last/2+1)
+}
+
+func (p *pauses) reset() { p.last = 0 }

@@ -1,0 +1,107 @@
+package client_test
+
+import (
+	"context"
+	"fmt"
+	"log"
+	"net/http"
+	"time"
+
+	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/decision"
+)
+
+// An admission webhook logs its denies. It never waits for the exporter: Batch
+// is the mode of TryLog.
+func Example() {
+	c, err := client.New(client.Config{Address: "unix:///run/docket/docket.sock"})
+	if err != nil {
+		log.Fatal(err) // a mistake in the configuration; an exporter that is away is none
+	}
+	defer func() {
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		defer cancel()
+		if left, err := c.Close(ctx); err != nil {
+			log.Printf("%d decisions are lost: %v", left, err)
+		}
+	}()
+
+	// In the handler of the webhook:
+	_ = c.TryLog(&decision.Record{
+		Decision:          decision.Deny,
+		Process:           decision.Admission,
+		RequestUID:        "0b6f1c1e-5a0e-4a57-9a55-2f6f0c3f7f10",
+		Kind:              "K8sRequiredLabels",
+		Name:              "require-team",
+		Message:           `you must provide labels: {"team"}`,
+		ResourceKind:      "Pod",
+		ResourceNamespace: "shop",
+		ResourceName:      "cart-7d9",
+		Timestamp:         time.Now(),
+	}) // what finds no room is counted, and told in the stream
+}
+
+// The engine has one flag, the path of a file. Without the flag nothing runs: a
+// nil *Client is one that is off.
+func Example_flag() {
+	var path string // from a flag such as --docket-config
+	var c *client.Client
+	if path != "" {
+		config, err := client.LoadConfig(path)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if c, err = client.New(config); err != nil {
+			log.Fatal(err)
+		}
+	}
+	fmt.Println(c.Enabled(), c.TryLog(&decision.Record{Decision: decision.Allow}))
+	// Output: false <nil>
+}
+
+// The operator decides, by the mode in the configuration file, whether a verdict
+// waits for its record. With BlockingStrict a verdict that cannot be proven
+// later is not given at all.
+func ExampleClient_Export() {
+	var c *client.Client // from the configuration
+	http.HandleFunc("/admit", func(w http.ResponseWriter, r *http.Request) {
+		verdict := &decision.Record{Decision: decision.Deny, Process: decision.Admission}
+		if err := c.Export(r.Context(), verdict); err != nil {
+			http.Error(w, "the decision could not be recorded: "+err.Error(), http.StatusServiceUnavailable)
+			return
+		}
+		// answer the admission review
+	})
+}
+
+// An audit knows that each violation it has found is on disk before it goes on.
+func ExampleClient_Log() {
+	c, err := client.New(client.Config{Address: "unix:///run/docket/docket.sock", Producer: "audit"})
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	violation := &decision.Record{Decision: decision.Deny, Process: decision.Audit, AuditID: "2026-01-05T10:00:00Z"}
+	if err := c.Log(ctx, violation); err != nil {
+		log.Print(err) // says whether the exporter is away, or its queue full
+	}
+}
+
+// The counts of Stats are made to be read by a metrics library for each scrape.
+func ExampleClient_Stats() {
+	var c *client.Client
+	stats := c.Stats()
+	fmt.Println("docket_client_records_logged_total", stats.Logged)
+	fmt.Println("docket_client_records_stored_total", stats.Stored)
+	for _, d := range []decision.Decision{decision.Deny, decision.Allow} {
+		fmt.Printf("docket_client_records_lost_total{decision=%q} %d\n", d, stats.Lost[d])
+	}
+	fmt.Println("docket_client_buffer_bytes", stats.BufferedBytes)
+	// Output:
+	// docket_client_records_logged_total 0
+	// docket_client_records_stored_total 0
+	// docket_client_records_lost_total{decision="deny"} 0
+	// docket_client_records_lost_total{decision="allow"} 0
+	// docket_client_buffer_bytes 0
+}

@@ -1,0 +1,175 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/docket-export/docket/decision/stream"
+)
+
+// remains are the lines that a client ends, or begins, with. They have numbers,
+// next and up, under which some of them may have been sent already.
+type remains struct {
+	producer string
+	next     uint64
+	lines    []*line
+}
+
+// records counts the lines of callers.
+func (r remains) records() (n int) {
+	for _, l := range r.lines {
+		if l.report == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// spill is a file in which one client leaves lines to the next that has the same
+// file. Its content is what is left to say to the exporter, a hello and lines:
+//
+//	{"docket":{"version":1,"producer":"...","next":17}}
+//	{...record 17...}
+//	{...record 18...}
+//
+// The next client goes on with that producer and its numbers, so a line that was
+// sent before is not stored twice. The file is replaced as a whole, and removed
+// once its lines are handled. A lock on a file beside it keeps a second process
+// away.
+type spill struct {
+	path string
+	log  *slog.Logger
+	lock *os.File
+	last uint64 // number of the file's last line; 0: there is no file
+}
+
+// openSpill locks the file and returns what is in it, or fresh if there is none.
+// A file that is not understood is set aside.
+func openSpill(path string, fresh remains, log *slog.Logger) (*spill, remains, error) {
+	lock, err := lockFile(path + ".lock")
+	if err != nil {
+		return nil, remains{}, fmt.Errorf("spill file %s: %w", path, err)
+	}
+	s := &spill{path: path, log: log, lock: lock}
+	left, err := s.read()
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return s, fresh, nil
+	case errors.Is(err, errNotSpill):
+		aside := fmt.Sprintf("%s.unreadable-%d", path, time.Now().UnixNano())
+		log.Error("the spill file cannot be read and is set aside", "file", path, "as", aside, "error", err)
+		if err = os.Rename(path, aside); err == nil {
+			return s, fresh, nil
+		}
+	case err == nil:
+		s.last = left.next + uint64(len(left.lines)) - 1
+		log.Info("records of an earlier run are sent first", "file", path, "records", left.records())
+		return s, left, nil
+	}
+	lock.Close()
+	return nil, remains{}, fmt.Errorf("spill file %s: %w", path, err)
+}
+
+// errNotSpill says that a file is not one that a client has left.
+var errNotSpill = errors.New("not the work of a client")
+
+func (s *spill) read() (remains, error) {
+	content, err := os.ReadFile(s.path)
+	if err != nil {
+		return remains{}, err
+	}
+	first, rest, whole := bytes.Cut(content, []byte{'\n'})
+	hello, err := stream.ParseHello(first)
+	if err != nil || !whole {
+		return remains{}, fmt.Errorf("%w: it begins with no hello", errNotSpill)
+	}
+	left := remains{producer: hello.Producer, next: hello.Next}
+	for n := 1; len(rest) > 0; n++ {
+		text, after, whole := bytes.Cut(rest, []byte{'\n'})
+		if err := checkLine(text); err != nil || !whole {
+			return remains{}, fmt.Errorf("%w: line %d is not whole, blank, or a hello", errNotSpill, n+1)
+		}
+		rest = after
+		l := &line{text: append(bytes.Clone(text), '\n'), kind: unspecified, keep: true, report: parseLoss(text)}
+		left.lines = append(left.lines, l)
+	}
+	if len(left.lines) == 0 {
+		return remains{}, fmt.Errorf("%w: it has no lines", errNotSpill)
+	}
+	return left, nil
+}
+
+// acked removes the file when its last line is handled.
+func (s *spill) acked(n uint64) {
+	if s.last > 0 && n >= s.last {
+		s.remove()
+	}
+}
+
+func (s *spill) remove() {
+	if err := os.Remove(s.path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		// Harmless for a day: the exporter knows the lines.
+		s.log.Warn("the spill file is done with and cannot be removed: remove it", "file", s.path, "error", err)
+	}
+	s.last = 0
+}
+
+// close leaves rest in the file, if there is any, and unlocks it. When it
+// returns nil the file is durable.
+func (s *spill) close(rest remains) error {
+	defer s.lock.Close()
+	if len(rest.lines) == 0 {
+		if s.last > 0 {
+			s.remove()
+		}
+		return nil
+	}
+	if err := s.write(rest); err != nil {
+		return fmt.Errorf("spill file %s: %w", s.path, err)
+	}
+	s.log.Info("records that the exporter has not acknowledged wait for the next start", "file", s.path, "records", rest.records())
+	return nil
+}
+
+// write replaces the file.
+func (s *spill) write(rest remains) (err error) {
+	next := s.path + ".new"
+	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(next) // it is not complete, and only in the way
+		}
+	}()
+	_, err = f.Write(stream.Hello{Producer: rest.producer, Next: rest.next}.Append(nil))
+	for i := 0; err == nil && i < len(rest.lines); i++ {
+		_, err = f.Write(rest.lines[i].text)
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(next, s.path); err != nil {
+		return err
+	}
+	return syncDirectory(filepath.Dir(s.path))
+}
+
+func syncDirectory(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}

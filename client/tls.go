@@ -1,0 +1,128 @@
+package client
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+)
+
+// maxPEMBytes bounds the files of TLSConfig: the CA bundle of a whole system has
+// 250 KiB.
+const maxPEMBytes = 1 << 20
+
+// TLSConfig is how the client verifies the exporter and shows who it is. The
+// zero value trusts the CAs of the system and shows no certificate.
+//
+// The files are read for each connection, so that rotated certificates are in
+// use from the next one on; a connection that is there goes on with the old
+// ones. A file that cannot be read fails the attempt, and the next one reads it
+// again.
+type TLSConfig struct {
+	// CAFile holds the certificates of the CAs to trust instead of those of the
+	// system, in PEM form. Those of the system are read once in a process.
+	CAFile string
+	// CertFile holds the client's certificate and its chain, in PEM form.
+	CertFile string
+	// KeyFile holds the key of that certificate, in PEM form.
+	KeyFile string
+	// ServerName is the name that the exporter's certificate must have. Default:
+	// the host of the address.
+	ServerName string
+}
+
+// problems are the mistakes that can be seen without touching the files.
+func (t *TLSConfig) problems() problems {
+	var found problems
+	if t.CertFile != "" && t.KeyFile == "" {
+		found.addf("tls.keyFile", "must be set because certFile is")
+	}
+	if t.KeyFile != "" && t.CertFile == "" {
+		found.addf("tls.certFile", "must be set because keyFile is")
+	}
+	return found
+}
+
+// over returns TLS over the connections of plain, which lead to host. It works
+// on a copy of t.
+func (t *TLSConfig) over(plain Dial, host string) Dial {
+	own := *t
+	if own.ServerName == "" {
+		own.ServerName = host
+	}
+	return func(ctx context.Context) (net.Conn, error) {
+		config, err := own.load()
+		if err != nil {
+			return nil, err
+		}
+		nc, err := plain(ctx)
+		if err != nil {
+			return nil, err
+		}
+		conn := tls.Client(nc, config)
+		if err := conn.HandshakeContext(ctx); err != nil {
+			nc.Close()
+			return nil, fmt.Errorf("tls handshake with %s: %w%s", nc.RemoteAddr(), err, own.hint(err))
+		}
+		return conn, nil
+	}
+}
+
+// load reads the files.
+func (t *TLSConfig) load() (*tls.Config, error) {
+	config := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
+	if t.CAFile != "" {
+		data, err := readFile(t.CAFile, maxPEMBytes)
+		if err != nil {
+			return nil, fmt.Errorf("tls.caFile %s: %w", t.CAFile, err)
+		}
+		config.RootCAs = x509.NewCertPool()
+		if !config.RootCAs.AppendCertsFromPEM(data) {
+			return nil, fmt.Errorf("tls.caFile %s: holds no certificate in PEM form", t.CAFile)
+		}
+	}
+	if t.CertFile == "" {
+		return config, nil
+	}
+	cert, err := readFile(t.CertFile, maxPEMBytes)
+	if err != nil {
+		return nil, fmt.Errorf("tls.certFile %s: %w", t.CertFile, err)
+	}
+	key, err := readFile(t.KeyFile, maxPEMBytes)
+	if err != nil {
+		return nil, fmt.Errorf("tls.keyFile %s: %w", t.KeyFile, err)
+	}
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		return nil, fmt.Errorf("tls.certFile %s with tls.keyFile %s: %w", t.CertFile, t.KeyFile, err)
+	}
+	// Unlike config.Certificates, this shows the certificate also to a server that
+	// does not know its CA, and then says so; else it would miss one.
+	config.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+		return &pair, nil
+	}
+	return config, nil
+}
+
+// hint ends the message about a failed handshake with what to do.
+func (t *TLSConfig) hint(err error) string {
+	switch {
+	case errors.As(err, new(x509.UnknownAuthorityError)) && t.CAFile == "":
+		return ": set tls.caFile to the CA of the exporter"
+	case errors.As(err, new(x509.UnknownAuthorityError)):
+		return ": is " + t.CAFile + " of tls.caFile the CA of the exporter?"
+	case errors.As(err, new(x509.HostnameError)):
+		return ": set tls.serverName to a name that the certificate has"
+	case errors.As(err, new(tls.RecordHeaderError)):
+		return ": has the source of the exporter tls?"
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return ": the other side is silent, is it the exporter?"
+	case errors.Is(err, io.EOF):
+		return ": the other side closed the connection"
+	}
+	return ""
+}

@@ -1,0 +1,331 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/internal/testcert"
+)
+
+// newTLSServer is an exporter that answers a line with the common name of the
+// client's certificate. config is asked at each connection.
+func newTLSServer(t *testing.T, config func() *tls.Config) (address string) {
+	t.Helper()
+	ln := listenOn(t, "tcp", "127.0.0.1:0")
+	go func() {
+		for {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			go greetOverTLS(tls.Server(nc, config()))
+		}
+	}()
+	return "tcp://" + ln.Addr().String()
+}
+
+func greetOverTLS(conn *tls.Conn) {
+	defer conn.Close()
+	if _, err := bufio.NewReader(conn).ReadString('\n'); err != nil {
+		return
+	}
+	name := "nobody"
+	if certs := conn.ConnectionState().PeerCertificates; len(certs) > 0 {
+		name = certs[0].Subject.CommonName
+	}
+	_, _ = io.WriteString(conn, name+"\n")
+}
+
+// greet makes one connection and returns what the server has called the client.
+func greet(t *testing.T, dial Dial) (name string, err error) {
+	t.Helper()
+	nc, err := dial(t.Context())
+	if err != nil {
+		return "", err
+	}
+	defer nc.Close()
+	if _, err := io.WriteString(nc, "hello\n"); err != nil {
+		return "", err
+	}
+	name, err = bufio.NewReader(nc).ReadString('\n')
+	return strings.TrimSpace(name), err
+}
+
+// serverConfig shows pair and, if clients is given, asks for a certificate of it.
+func serverConfig(pair testcert.Pair, clients ...testcert.CA) *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair.TLS}}
+	if len(clients) > 0 {
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, clients[0].Pool
+	}
+	return c
+}
+
+func checkError(t *testing.T, err error, wants ...string) {
+	t.Helper()
+	for _, want := range wants {
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q in it", err, want)
+		}
+	}
+}
+
+func TestTLSVerifiesTheExporter(t *testing.T) {
+	ca, other := testcert.NewCA(t), testcert.NewCA(t)
+	byIP, byName := ca.Issue(t, "127.0.0.1"), ca.Issue(t, "docket.test")
+	old := serverConfig(byIP)
+	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
+	for name, test := range map[string]struct {
+		server *tls.Config
+		client TLSConfig
+		wants  []string // in the error; nil: none
+	}{
+		"by address":     {serverConfig(byIP), TLSConfig{CAFile: ca.File}, nil},
+		"by name":        {serverConfig(byName), TLSConfig{CAFile: ca.File, ServerName: "docket.test"}, nil},
+		"another name":   {serverConfig(byName), TLSConfig{CAFile: ca.File}, []string{"x509: ", "set tls.serverName to a name that the certificate has"}},
+		"another CA":     {serverConfig(byIP), TLSConfig{CAFile: other.File}, []string{"certificate signed by unknown authority", "is " + other.File + " of tls.caFile the CA of the exporter?"}},
+		"CAs of system":  {serverConfig(byIP), TLSConfig{}, []string{"certificate signed by unknown authority", "set tls.caFile to the CA of the exporter"}},
+		"older than 1.2": {old, TLSConfig{CAFile: ca.File}, []string{"protocol version"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			address := newTLSServer(t, func() *tls.Config { return test.server })
+			got, err := greet(t, mustDial(t, &Config{Address: address, TLS: &test.client}))
+			if test.wants != nil {
+				checkError(t, err, append(test.wants, "tls handshake with "+strings.TrimPrefix(address, "tcp://")+": ")...)
+				return
+			}
+			if err != nil || got != "nobody" {
+				t.Errorf("got %q, %v, want nobody and no error", got, err)
+			}
+		})
+	}
+}
+
+func TestTLSShowsTheClient(t *testing.T) {
+	ca := testcert.NewCA(t)
+	pair, stranger := ca.Issue(t, "producer.test"), selfSigned(t, time.Now().Add(time.Hour))
+	server := serverConfig(ca.Issue(t, "127.0.0.1"), ca)
+	address := newTLSServer(t, func() *tls.Config { return server })
+
+	shown := TLSConfig{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}
+	if got, err := greet(t, mustDial(t, &Config{Address: address, TLS: &shown})); err != nil || got != "producer.test" {
+		t.Errorf("got %q, %v, want producer.test", got, err)
+	}
+	_, err := greet(t, mustDial(t, &Config{Address: address, TLS: &TLSConfig{CAFile: ca.File}}))
+	checkError(t, err, "certificate required")
+
+	// One that is not of the CA which the exporter names is shown all the same:
+	// it says then what is wrong with it.
+	shown.CertFile, shown.KeyFile = stranger.CertFile, stranger.KeyFile
+	_, err = greet(t, mustDial(t, &Config{Address: address, TLS: &shown}))
+	checkError(t, err, "remote error: tls: ")
+	if err != nil && strings.Contains(err.Error(), "certificate required") {
+		t.Errorf("got %v, want that the certificate is not accepted", err)
+	}
+}
+
+// Both sides change CA and certificates between two connections of one Dial.
+func TestTLSRotation(t *testing.T) {
+	dir := t.TempDir()
+	files := TLSConfig{CAFile: filepath.Join(dir, "ca.crt"), CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
+	mount := func(ca testcert.CA, pair testcert.Pair) {
+		writeFile(t, files.CAFile, ca.PEM)
+		writeFile(t, files.CertFile, pair.CertPEM)
+		writeFile(t, files.KeyFile, pair.KeyPEM)
+	}
+	servers := make(chan *tls.Config, 1)
+	address := newTLSServer(t, func() *tls.Config { return <-servers })
+	config := &Config{Address: address, TLS: &files}
+	dial := mustDial(t, config) // before there are files
+
+	_, err := dial(t.Context())
+	checkError(t, err, "tls.caFile "+files.CAFile+": no such file or directory: mount it")
+	for _, name := range []string{"first.test", "second.test"} {
+		ca := testcert.NewCA(t)
+		mount(ca, ca.Issue(t, name))
+		servers <- serverConfig(ca.Issue(t, "127.0.0.1"), ca)
+		if got, err := greet(t, dial); err != nil || got != name {
+			t.Errorf("got %q, %v, want %s", got, err, name)
+		}
+	}
+	// Only half of a rotation is there.
+	writeFile(t, files.CertFile, testcert.NewCA(t).Issue(t, "third.test").CertPEM)
+	_, err = dial(t.Context())
+	checkError(t, err, "tls.certFile "+files.CertFile+" with tls.keyFile "+files.KeyFile, "private key does not match")
+}
+
+func TestTLSFilesThatCannotBeUsed(t *testing.T) {
+	ca := testcert.NewCA(t)
+	pair := ca.Issue(t, "producer.test")
+	dir := t.TempDir()
+	none, empty, large, noKey := filepath.Join(dir, "none"), filepath.Join(dir, "empty"), filepath.Join(dir, "large"), filepath.Join(dir, "key")
+	writeFile(t, empty, "")
+	writeFile(t, large, strings.Repeat("#", maxPEMBytes+1))
+	writeFile(t, noKey, "-----BEGIN PRIVATE KEY-----\nc2VjcmV0\n-----END PRIVATE KEY-----\n")
+	for name, test := range map[string]struct {
+		config TLSConfig
+		want   string
+	}{
+		"no CA":          {TLSConfig{CAFile: none}, "tls.caFile " + none + ": no such file or directory"},
+		"CA a directory": {TLSConfig{CAFile: dir}, "tls.caFile " + dir + ": is not a regular file"},
+		"CA empty":       {TLSConfig{CAFile: empty}, "tls.caFile " + empty + ": holds no certificate in PEM form"},
+		"CA too large":   {TLSConfig{CAFile: large}, "tls.caFile " + large + ": is larger than 1024 KiB"},
+		"no certificate": {TLSConfig{CertFile: none, KeyFile: pair.KeyFile}, "tls.certFile " + none + ": no such file"},
+		"no key":         {TLSConfig{CertFile: pair.CertFile, KeyFile: none}, "tls.keyFile " + none + ": no such file"},
+		"key of nothing": {TLSConfig{CertFile: pair.CertFile, KeyFile: noKey}, "tls.certFile " + pair.CertFile + " with tls.keyFile " + noKey + ": "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln := listenOn(t, "tcp", "127.0.0.1:0")
+			_, err := mustDial(t, &Config{Address: "tcp://" + ln.Addr().String(), TLS: &test.config})(t.Context())
+			checkError(t, err, test.want)
+			if err != nil && (strings.Contains(err.Error(), "c2VjcmV0") || strings.Contains(err.Error(), "secret")) {
+				t.Errorf("the key is in the message: %v", err)
+			}
+		})
+	}
+}
+
+func TestTLSExpired(t *testing.T) {
+	pair := selfSigned(t, time.Now().Add(-time.Minute))
+	address := newTLSServer(t, func() *tls.Config { return serverConfig(pair) })
+	_, err := greet(t, mustDial(t, &Config{Address: address, TLS: &TLSConfig{CAFile: pair.CertFile}}))
+	checkError(t, err, "certificate has expired")
+}
+
+// selfSigned makes a pair for 127.0.0.1 without a CA and without any name.
+func selfSigned(t *testing.T, notAfter time.Time) testcert.Pair {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{
+		NotBefore:   notAfter.Add(-time.Hour),
+		NotAfter:    notAfter,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	pair := testcert.Pair{
+		CertFile: filepath.Join(dir, "tls.crt"),
+		KeyFile:  filepath.Join(dir, "tls.key"),
+		TLS:      tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+	}
+	writeFile(t, pair.CertFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+	writeFile(t, pair.KeyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})))
+	return pair
+}
+
+// A server that takes the connection and says nothing holds up nobody longer
+// than the attempt lasts.
+func TestTLSSilentServer(t *testing.T) {
+	for name, test := range map[string]struct {
+		end  func(context.Context) (context.Context, context.CancelFunc)
+		want error
+		hint string
+	}{
+		"canceled": {context.WithCancel, context.Canceled, ""},
+		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 500*time.Millisecond)
+		}, context.DeadlineExceeded, ": the other side is silent, is it the exporter?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ln := listenOn(t, "tcp", "127.0.0.1:0")
+			ctx, cancel := test.end(t.Context())
+			defer cancel()
+			closed := make(chan error, 1)
+			go func() {
+				nc, err := ln.Accept()
+				if err != nil {
+					closed <- err
+					return
+				}
+				defer nc.Close()
+				if errors.Is(test.want, context.Canceled) {
+					cancel()
+				}
+				_, err = io.Copy(io.Discard, nc)
+				closed <- err
+			}()
+			_, err := mustDial(t, &Config{Address: "tcp://" + ln.Addr().String(), TLS: &TLSConfig{}})(ctx)
+			if !errors.Is(err, test.want) || !strings.HasSuffix(err.Error(), test.hint) {
+				t.Errorf("got %v, want %v%s", err, test.want, test.hint)
+			}
+			// The server sees the end only if the connection was closed.
+			ln.Close()
+			<-closed
+		})
+	}
+}
+
+func TestTLSAgainstNoTLS(t *testing.T) {
+	for says, want := range map[string]string{
+		"{\"docket\":{\"version\":1,\"error\":\"hello expected\"}}\n": "has the source of the exporter tls?",
+		"": "EOF: the other side closed the connection",
+	} {
+		ln := listenOn(t, "tcp", "127.0.0.1:0")
+		go func() {
+			nc, err := ln.Accept()
+			if err != nil {
+				return
+			}
+			defer nc.Close()
+			_, _ = nc.Read(make([]byte, 64<<10))
+			_, _ = io.WriteString(nc, says)
+		}()
+		_, err := mustDial(t, &Config{Address: "tcp://" + ln.Addr().String(), TLS: &TLSConfig{}})(t.Context())
+		checkError(t, err, want)
+	}
+}
+
+func TestTLSNobodyThere(t *testing.T) {
+	ln := listenOn(t, "tcp", "127.0.0.1:0")
+	ln.Close()
+	_, err := mustDial(t, &Config{Address: "tcp://" + ln.Addr().String(), TLS: &TLSConfig{}})(t.Context())
+	checkError(t, err, "connection refused")
+}
+
+// A connection that came to nothing is not left open.
+func TestTLSClosesWhatItCannotUse(t *testing.T) {
+	ca := testcert.NewCA(t)
+	server := serverConfig(ca.Issue(t, "127.0.0.1"))
+	address := newTLSServer(t, func() *tls.Config { return server })
+	var made net.Conn
+	plain := func(ctx context.Context) (net.Conn, error) {
+		nc, err := new(net.Dialer).DialContext(ctx, "tcp", strings.TrimPrefix(address, "tcp://"))
+		made = nc
+		return nc, err
+	}
+	_, err := (&TLSConfig{}).over(plain, "127.0.0.1")(t.Context())
+	checkError(t, err, "unknown authority")
+	if _, err := made.Write([]byte("x")); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("write to the connection below: got %v, want closed", err)
+	}
+}
+
+func writeFile(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,221 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"path"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	// connectTimeout bounds one attempt, TLS handshake included: an address from
+	// which nothing comes back must not hold up the next attempt for minutes.
+	connectTimeout = 5 * time.Second
+	// maxSocketPath is what the kernel has room for, less a zero byte.
+	maxSocketPath = 107
+)
+
+// Dial makes one connection to the exporter. ctx bounds the attempt only: the
+// connection outlives it. Calls do not overlap.
+type Dial = func(ctx context.Context) (net.Conn, error)
+
+// Transport is a way to the exporter. New calls it once, with the whole address
+// and the configuration, of which it keeps what it needs. It must not touch the
+// network: that is for Dial to do. An error is a mistake in address or in c.
+type Transport func(address string, c *Config) (Dial, error)
+
+// builtIn returns the transport of the package itself for scheme, nil when there
+// is none.
+func builtIn(scheme string) Transport {
+	switch scheme {
+	case "unix":
+		return unixTransport
+	case "tcp":
+		return tcpTransport
+	}
+	return nil
+}
+
+// transport returns the transport of c for scheme, nil when there is none. own
+// says that it is one of c.Transports.
+func (c *Config) transport(scheme string) (t Transport, own bool) {
+	if t := c.Transports[scheme]; t != nil {
+		return t, true
+	}
+	return builtIn(scheme), false
+}
+
+// dial returns the way to the exporter at c.Address, which must not be empty.
+// Every attempt is bounded by connectTimeout. An error is a mistake in c.
+func (c *Config) dial() (Dial, error) {
+	scheme, err := c.scheme()
+	if err != nil {
+		return nil, err
+	}
+	t, own := c.transport(scheme)
+	dial, err := t(c.Address, c)
+	switch {
+	case err != nil && own:
+		return nil, problem{key: "address", text: err.Error()}
+	case err != nil:
+		return nil, err
+	case dial == nil:
+		return nil, problem{key: "address", text: fmt.Sprintf("transport %s has made no connection function", scheme)}
+	}
+	return func(ctx context.Context) (net.Conn, error) {
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
+		defer cancel()
+		return dial(ctx)
+	}, nil
+}
+
+// addressProblems says what is wrong with c.Address, as far as the package knows
+// the transport.
+func (c *Config) addressProblems() problems {
+	scheme, err := c.scheme()
+	if err == nil {
+		if t, own := c.transport(scheme); !own {
+			_, err = t(c.Address, c)
+		}
+	}
+	var found problem
+	if errors.As(err, &found) {
+		return problems{found}
+	}
+	return nil
+}
+
+// scheme returns the scheme of c.Address, for which there is a transport. The
+// error is a problem.
+func (c *Config) scheme() (string, error) {
+	scheme, _, ok := strings.Cut(c.Address, "://")
+	if !ok {
+		return "", problem{key: "address", text: withoutScheme(c.Address)}
+	}
+	if t, _ := c.transport(scheme); t == nil {
+		known := slices.AppendSeq([]string{"tcp", "unix"}, maps.Keys(c.Transports))
+		slices.Sort(known)
+		return "", problem{key: "address", text: fmt.Sprintf("must have a scheme that is known: %s%s",
+			strings.Join(slices.Compact(known), ", "), not(scheme))}
+	}
+	return scheme, nil
+}
+
+// abstractName says why a socket without a file is refused.
+const abstractName = "must not be an abstract socket (@): it has no owner and no mode, so that any process could take its name and receive the records; use a path"
+
+// withoutScheme says what is wrong with an address that has no "://". It
+// proposes what was most likely meant.
+func withoutScheme(address string) string {
+	rest, isUnix := strings.CutPrefix(address, "unix:")
+	switch {
+	case strings.HasPrefix(rest, "@"):
+		return abstractName
+	case strings.HasPrefix(rest, "/"):
+		return "must begin with unix://: write unix://" + path.Clean(rest)
+	case isUnix:
+		return "must be unix:// and an absolute path, such as unix:///run/docket/docket.sock"
+	}
+	rest = strings.TrimPrefix(address, "tcp:")
+	if _, err := hostOf(rest); err == nil {
+		return "must begin with tcp://: write tcp://" + rest
+	}
+	return "must be unix:// and an absolute path, or tcp:// and host:port"
+}
+
+// unixTransport connects to a Unix domain socket.
+func unixTransport(address string, c *Config) (Dial, error) {
+	socket := strings.TrimPrefix(address, "unix://")
+	if text := socketProblem(socket); text != "" {
+		return nil, problem{key: "address", text: text}
+	}
+	if c.TLS != nil {
+		return nil, problem{key: "tls", text: "must not be set for a unix address: the mode of the socket protects it"}
+	}
+	return func(ctx context.Context) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}, nil
+}
+
+func socketProblem(socket string) string {
+	switch {
+	case strings.HasPrefix(socket, "@") || strings.HasPrefix(socket, "\x00"):
+		return abstractName
+	case strings.ContainsRune(socket, 0):
+		return "must not have a zero byte in it"
+	case socket == "" || strings.HasSuffix(socket, "/"):
+		return "must name a socket, such as unix:///run/docket/docket.sock"
+	case !path.IsAbs(socket):
+		return "must have an absolute path, with three slashes: did you mean unix:///" + socket + "?"
+	case len(socket) > maxSocketPath:
+		return fmt.Sprintf("must have a path of at most %d bytes, not %d", maxSocketPath, len(socket))
+	}
+	return ""
+}
+
+// tcpTransport connects to a host and port, with TLS if c has it.
+func tcpTransport(address string, c *Config) (Dial, error) {
+	hostPort := strings.TrimPrefix(address, "tcp://")
+	host, err := hostOf(hostPort)
+	if err != nil {
+		return nil, problem{key: "address", text: "must be tcp:// and " + err.Error()}
+	}
+	if c.TLS == nil && !loopback(host) {
+		return nil, problem{key: "address", text: "must be on loopback as long as there is no tls: set tls, because anybody on the way could read the records"}
+	}
+	// A peer that vanished without a word while nothing was under way to it is
+	// noticed in half a minute.
+	dialer := &net.Dialer{
+		Control: noticeVanished,
+		KeepAliveConfig: net.KeepAliveConfig{
+			Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3,
+		},
+	}
+	plain := func(ctx context.Context) (net.Conn, error) {
+		return dialer.DialContext(ctx, "tcp", hostPort)
+	}
+	if c.TLS == nil {
+		return plain, nil
+	}
+	return c.TLS.over(plain, host), nil
+}
+
+var hostForm = regexp.MustCompile(`^[A-Za-z0-9._:%-]+$`)
+
+// hostOf returns the host of "host:port" or "[host]:port". Nothing is resolved.
+// The error does not show the address: there may be a password in it.
+func hostOf(hostPort string) (string, error) {
+	host, port, err := net.SplitHostPort(hostPort)
+	if err != nil || !hostForm.MatchString(host) {
+		return "", errors.New("host:port such as docket.example.com:7443, with an IPv6 host in brackets and nothing else")
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return "", errors.New("host:port with a port from 1 to 65535")
+	}
+	return host, nil
+}
+
+// loopback reports whether host can only be this one.
+func loopback(host string) bool {
+	return host == "localhost" || net.ParseIP(host).IsLoopback()
+}
+
+func transportProblems(transports map[string]Transport) problems {
+	var found problems
+	for _, scheme := range slices.Sorted(maps.Keys(transports)) {
+		if scheme == "" || strings.Contains(scheme, "://") {
+			found.addf("transports", "a scheme must not be empty or contain ://%s", not(scheme))
+		}
+		if transports[scheme] == nil {
+			found.addf("transports["+scheme+"]", "must not be nil")
+		}
+	}
+	return found
+}
