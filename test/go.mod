@@ -6,6 +6,7 @@ replace github.com/docket-export/docket => ../
 
 require (
 	github.com/docket-export/docket v0.0.0-00010101000000-000000000000
+	github.com/open-policy-agent/gatekeeper/v3 v3.23.1
 	github.com/segmentio/kafka-go v0.4.51
 	github.com/twmb/franz-go v1.22.2
 	github.com/twmb/franz-go/pkg/kadm v1.19.0
@@ -14,5 +15,7 @@ require (
 require (
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
+	github.com/stretchr/testify v1.12.1 // indirect
 	github.com/twmb/franz-go/pkg/kmsg v1.15.0 // indirect
+	golang.org/x/net v0.59.0 // indirect
 )

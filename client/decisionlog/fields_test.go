@@ -1,0 +1,68 @@
+package decisionlog_test
+
+import (
+	"encoding/json"
+	"log/slog"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/decision"
+)
+
+// Every field of a record can be set by an attribute of its JSON name, and by no
+// other value than one of its type.
+func TestFields(t *testing.T) {
+	special := map[string]struct {
+		good slog.Value
+		want any
+		bad  []slog.Value
+	}{
+		"decision":              {slog.AnyValue(decision.DryRun), decision.DryRun, []slog.Value{slog.StringValue("maybe"), slog.IntValue(1)}},
+		"process":               {slog.StringValue("audit"), decision.Audit, []slog.Value{slog.StringValue("webhook"), slog.BoolValue(true)}},
+		"enforcementActions":    {slog.AnyValue([]string{"warn"}), []string{"warn"}, []slog.Value{slog.StringValue("warn")}},
+		"requestUserGroups":     {slog.AnyValue([]string{"dev"}), []string{"dev"}, []slog.Value{slog.AnyValue([]int{1})}},
+		"constraintAnnotations": {slog.AnyValue(map[string]string{"a": "b"}), map[string]string{"a": "b"}, []slog.Value{slog.StringValue("a")}},
+		"resourceLabels":        {slog.AnyValue(map[string]string{"a": "b"}), map[string]string{"a": "b"}, []slog.Value{slog.AnyValue(map[string]int{"a": 1})}},
+		"timestamp":             {slog.TimeValue(time.Unix(1, 0)), time.Unix(1, 0), []slog.Value{slog.StringValue("now"), slog.TimeValue(time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC))}},
+		"dryRun":                {slog.BoolValue(false), new(bool), []slog.Value{slog.StringValue("false")}},
+		"sequence":              {slog.Uint64Value(math.MaxUint64), uint64(math.MaxUint64), []slog.Value{slog.IntValue(-1), slog.Float64Value(1)}},
+		"schemaVersion":         {slog.IntValue(1), 1, []slog.Value{slog.IntValue(2), slog.StringValue("1")}},
+		"details":               {slog.AnyValue(json.RawMessage(`{"n":1.10}`)), json.RawMessage(`{"n":1.10}`), nil},
+	}
+	for f := range reflect.TypeFor[decision.Record]().Fields() {
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		tt, ok := special[name]
+		if !ok {
+			type operation string
+			tt.good, tt.want, tt.bad = slog.AnyValue(operation("text")), "text", []slog.Value{slog.IntValue(1), slog.AnyValue(nil)}
+		}
+		t.Run(name, func(t *testing.T) {
+			log, got := newLog()
+			log.Info("m", name, tt.good)
+			rec := got.record(t)
+			if got := reflect.ValueOf(rec).FieldByIndex(f.Index).Interface(); !same(got, tt.want) {
+				t.Errorf("%s=%v: got %v, want %v", name, tt.good, got, tt.want)
+			}
+			if name != "details" && rec.Details != nil {
+				t.Errorf("%s=%v: got details %s as well", name, tt.good, rec.Details)
+			}
+			for _, bad := range tt.bad {
+				log, got := newLog()
+				log.Info("m", name, bad)
+				if got := got.one(t); !strings.Contains(got, `"details":{"`+name+`":`) {
+					t.Errorf("%s=%v: got %s, want it in details", name, bad, got)
+				}
+			}
+		})
+	}
+}
+
+func same(a, b any) bool {
+	if at, ok := a.(time.Time); ok {
+		return at.Equal(b.(time.Time))
+	}
+	return reflect.DeepEqual(a, b)
+}

@@ -1,0 +1,251 @@
+package gatekeeperexport
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docket-export/docket/client/clienttest"
+)
+
+func TestUnknownConnection(t *testing.T) {
+	d := New(Options{})
+	want := "docket connection other is not open"
+	good := config(t, `{"address":"unix:///run/docket.sock"}`)
+	for call, err := range map[string]error{
+		"Publish":          d.Publish(t.Context(), "other", violation(1, "deny"), subject),
+		"UpdateConnection": d.UpdateConnection(t.Context(), "other", good),
+		"CloseConnection":  d.CloseConnection("other"),
+		"PublishBatch":     d.PublishBatch(t.Context(), "other", []any{1, 2}, subject)[1],
+	} {
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: got %v, want %s", call, err, want)
+		}
+	}
+	if errs := d.PublishBatch(t.Context(), "other", nil, subject); len(errs) != 0 {
+		t.Errorf("got %v for a batch of nothing", errs)
+	}
+}
+
+func TestBadConfig(t *testing.T) {
+	d := New(Options{})
+	bad := config(t, `{"adress":"x"}`)
+	want := "docket connection audit-connection: config: adress: unknown key"
+	if err := d.CreateConnection(t.Context(), name, bad); err == nil || !strings.HasPrefix(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if err := d.Publish(t.Context(), name, violation(1, "deny"), subject); err == nil {
+		t.Error("a connection is open that could not be created")
+	}
+}
+
+func TestUpdateConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, e *clienttest.Exporter, d *Driver) {
+		update := func(members string) error {
+			return d.UpdateConnection(t.Context(), name, config(t, `{"address":"unix:///run/docket.sock"`+members+`}`))
+		}
+		create(t, d, `,"timeout":"3s"`)
+		if err := d.Publish(t.Context(), name, violation(0, "deny"), subject); err != nil {
+			t.Fatal(err)
+		}
+		if err := update(`,"timeout":"3000ms"`); err != nil {
+			t.Fatal(err)
+		}
+		if err := update(`,"timeout":"no time"`); err == nil {
+			t.Error("got no error for a config that is wrong")
+		}
+		if err := d.Publish(t.Context(), name, violation(1, "deny"), subject); err != nil {
+			t.Fatal(err)
+		}
+		if got := e.Connections(); got != 1 {
+			t.Errorf("%d connections were made for one config, want 1", got)
+		}
+
+		// A record that is under way arrives over the old connection, one that
+		// comes later does not wait for it.
+		e.Hold()
+		old := make(chan error, 1)
+		go func() { old <- d.Publish(t.Context(), name, violation(2, "deny"), subject) }()
+		synctest.Wait()
+		if err := update(`,"producer":"next"`); err != nil {
+			t.Fatal(err)
+		}
+		next := make(chan error, 1)
+		go func() { next <- d.Publish(t.Context(), name, violation(3, "deny"), subject) }()
+		synctest.Wait()
+		if got := e.Held(); got != 2 {
+			t.Fatalf("%d records are under way, want 2", got)
+		}
+		e.Release()
+		if err := errors.Join(<-old, <-next); err != nil {
+			t.Error(err)
+		}
+		synctest.Wait()
+		if got := e.Connected(); got != 1 {
+			t.Errorf("there are %d connections after the update, want 1", got)
+		}
+		for n, line := range e.Lines() {
+			producer := []string{"gatekeeper/", "gatekeeper/", "gatekeeper/", "next/"}[n]
+			if line.Text != string(violation(n, "deny")) || !strings.HasPrefix(line.Producer, producer) {
+				t.Errorf("record %d is %s by %s, want one by %s", n, line.Text, line.Producer, producer)
+			}
+		}
+	})
+}
+
+// What a replaced connection has buffered is sent in the background, or else told.
+func TestReplacedConnection(t *testing.T) {
+	tests := map[string]struct {
+		comeBack time.Duration // of the exporter; 0: never
+		close    bool          // the next connection as well
+		stored   int
+		log      string
+	}{
+		"exporter comes back": {comeBack: 20 * time.Second, stored: 10},
+		"exporter stays away": {log: "records are lost"},
+		"all is closed":       {close: true, log: "records are lost"},
+	}
+	for test, tt := range tests {
+		t.Run(test, func(t *testing.T) {
+			bubble(t, func(t *testing.T, e *clienttest.Exporter, d *Driver) {
+				var log bytes.Buffer
+				d.log = slog.New(slog.NewTextHandler(&log, nil))
+				e.Down()
+				create(t, d, `,"mode":"Batch"`)
+				for n := range 10 {
+					if err := d.Publish(t.Context(), name, violation(n, "deny"), subject); err != nil {
+						t.Fatal(err)
+					}
+				}
+				create(t, d, `,"mode":"Batch","timeout":"1s"`) // as good as an update
+				if tt.comeBack > 0 {
+					time.Sleep(tt.comeBack)
+					e.Up()
+				}
+				if tt.close {
+					began := time.Now()
+					if err := d.CloseConnection(name); err != nil {
+						t.Error(err)
+					}
+					if got := time.Since(began); got != time.Second {
+						t.Errorf("CloseConnection took %v, want the timeout of 1s", got)
+					}
+				} else {
+					<-d.connections[name].oldClosed
+				}
+				if got := len(e.Lines()); got != tt.stored {
+					t.Errorf("got %d records, want %d", got, tt.stored)
+				}
+				if got := log.String(); tt.log == "" && strings.Contains(got, "lost") || !strings.Contains(got, tt.log) {
+					t.Errorf("got the log %s, want %q in it", got, tt.log)
+				}
+			})
+		})
+	}
+}
+
+func TestCloseConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, e *clienttest.Exporter, d *Driver) {
+		create(t, d, `,"mode":"Batch"`)
+		for n := range 10 {
+			if err := d.Publish(t.Context(), name, violation(n, "deny"), subject); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.CloseConnection(name); err != nil {
+			t.Error(err)
+		}
+		if got := len(e.Lines()); got != 10 {
+			t.Errorf("got %d records when the connection was closed, want 10", got)
+		}
+
+		create(t, d, `,"mode":"Batch"`)
+		e.Down()
+		for n := range 10 {
+			if err := d.Publish(t.Context(), name, violation(n, "deny"), subject); err != nil {
+				t.Fatal(err)
+			}
+		}
+		began := time.Now()
+		err := d.CloseConnection(name)
+		checkError(t, err, notClosed)
+		if err != nil && !strings.Contains(err.Error(), ": 10 records are lost: ") {
+			t.Errorf("got %v, want 10 records in it", err)
+		}
+		if got := time.Since(began); got != 3*time.Second {
+			t.Errorf("CloseConnection took %v, want 3s", got)
+		}
+		if err := d.Publish(t.Context(), name, violation(0, "deny"), subject); err == nil {
+			t.Error("a connection that could not be closed in order is still open")
+		}
+	})
+}
+
+// A stalled connection closes like any other.
+func TestCloseStalledConnection(t *testing.T) {
+	bubble(t, func(t *testing.T, e *clienttest.Exporter, d *Driver) {
+		create(t, d, "")
+		e.Down()
+		checkError(t, d.Publish(t.Context(), name, violation(0, "deny"), subject), inTime)
+		checkError(t, d.CloseConnection(name), notClosed)
+	})
+}
+
+// Calls of every kind at once, over an exporter that breaks off: each record for
+// which Publish returned nil is stored once.
+func TestConcurrentCalls(t *testing.T) {
+	bubble(t, func(t *testing.T, e *clienttest.Exporter, d *Driver) {
+		create(t, d, "")
+		var mu sync.Mutex
+		acknowledged := make(map[string]bool)
+		publish := func(n int) {
+			errs := d.PublishBatch(t.Context(), name, []any{violation(n, "deny"), violation(-n, "warn")}, subject)
+			mu.Lock()
+			defer mu.Unlock()
+			acknowledged[string(violation(n, "deny"))] = errs[0] == nil
+			acknowledged[string(violation(-n, "warn"))] = errs[1] == nil
+		}
+		var wg sync.WaitGroup
+		for worker := range 8 {
+			wg.Go(func() {
+				for i := range 50 {
+					publish(1 + worker*50 + i)
+				}
+			})
+		}
+		wg.Go(func() {
+			for i := range 20 {
+				e.BreakAfter(7)
+				create(t, d, fmt.Sprintf(`,"producer":"p%d"`, i))
+				time.Sleep(time.Second)
+			}
+		})
+		wg.Wait()
+		if err := d.CloseConnection(name); err != nil {
+			t.Error(err)
+		}
+		stored := make(map[string]int)
+		for _, line := range e.Lines() {
+			stored[line.Text]++
+		}
+		yes := 0
+		for text, ok := range acknowledged {
+			if ok {
+				yes++
+			}
+			if ok && stored[text] != 1 {
+				t.Errorf("%s was acknowledged and is stored %d times", text, stored[text])
+			}
+		}
+		if yes == 0 {
+			t.Error("not one record was acknowledged")
+		}
+		t.Logf("%d of %d records acknowledged", yes, len(acknowledged))
+	})
+}
