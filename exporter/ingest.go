@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
@@ -25,6 +26,9 @@ type ingest struct {
 	log            *slog.Logger
 	gaps           func(lines uint64) // counts lines that producers skipped
 	oddLoss        sync.Once          // a loss record that cannot be read is logged once: producers must not fill the log
+
+	// inFlight counts the chunks of all sessions that are not settled.
+	inFlight atomic.Int64
 
 	mu   sync.Mutex
 	live map[string]*session // by producer; guarded by mu
@@ -238,13 +242,18 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 		return nil
 	}
 	s.in.refused.add(v.kept)
-	s.begin()
+	// A single line while nothing else is under way is from a producer that waits
+	// for its ack.
+	put := s.in.queue.Append
+	if alone := s.begin(); alone && v.lines == 1 {
+		put = s.in.queue.AppendNow
+	}
 	v.tally()
-	err := s.in.queue.Append(ctx, &v.chunk, v.settled)
+	err := put(ctx, &v.chunk, v.settled)
 	if errors.Is(err, queue.ErrFull) {
 		v.refuseAll()
 		v.tally()
-		err = s.in.queue.Append(ctx, &v.chunk, v.settled)
+		err = put(ctx, &v.chunk, v.settled)
 	}
 	if err != nil {
 		s.finish()
@@ -259,21 +268,27 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 func (v *verdict) settled() {
 	s := v.s
 	if s.opening.Settled != nil {
-		s.opening.Settled(sources.Receipt{Through: v.chunk.Position, Lines: v.lines, Refused: v.refused})
+		s.opening.Settled(sources.Receipt{
+			Through: v.chunk.Position, Lines: v.lines, Refused: v.refused,
+			Alone: s.in.inFlight.Load() == 1,
+		})
 	}
 	s.finish()
 }
 
-func (s *session) begin() {
+// begin counts a chunk that is under way, and reports whether it is the only one.
+func (s *session) begin() (alone bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.inFlight == 0 {
 		s.idle = make(chan struct{})
 	}
 	s.inFlight++
+	return s.in.inFlight.Add(1) == 1
 }
 
 func (s *session) finish() {
+	s.in.inFlight.Add(-1)
 	s.mu.Lock()
 	s.inFlight--
 	if s.inFlight == 0 {

@@ -69,6 +69,9 @@ type Receipt struct {
 	Lines int
 	// Refused are the lines among them that were not stored.
 	Refused []Refusal
+	// Alone says that nothing else is under way in the intake: nobody waits while
+	// the one who takes the receipt makes a system call.
+	Alone bool
 }
 
 // Refusal is a line that was not stored.

@@ -58,7 +58,10 @@ func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 	crc := crc32.Checksum(c.Records, castagnoli)
 	for {
 		room := q.room.wait()
-		ok, err := q.tryAppend(c, crc, settled)
+		first, ok, err := q.tryAppend(c, crc, settled)
+		if first {
+			wake(q.work)
+		}
 		if ok || err != nil {
 			return err
 		}
@@ -70,33 +73,71 @@ func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 	}
 }
 
+// AppendNow is Append for a caller that has nothing to do until c is durable.
+// While no other commit is under way it makes the commit itself, and returns after
+// settled; otherwise, and when the write fails, it is as Append. To hand a record
+// to the commit loop and hear of it costs two changes of thread, which is as much
+// as a sync of a fast disk.
+func (q *Queue) AppendNow(ctx context.Context, c *Chunk, settled func()) error {
+	if !q.turn.TryLock() {
+		return q.Append(ctx, c, settled)
+	}
+	ok, err := q.appendInTurn(c, settled)
+	q.turn.Unlock()
+	if ok || err != nil {
+		return err
+	}
+	return q.Append(ctx, c, settled)
+}
+
+// appendInTurn appends c and commits all that is pending, with turn held; ok is
+// false when there is no room.
+func (q *Queue) appendInTurn(c *Chunk, settled func()) (ok bool, err error) {
+	if q.unwritten != nil { // which comes first
+		return false, nil
+	}
+	if err := c.check(); err != nil {
+		return false, err
+	}
+	if _, ok, err = q.tryAppend(c, crc32.Checksum(c.Records, castagnoli), settled); !ok {
+		return false, err
+	}
+	batch := q.take()
+	if err := q.write(batch); err != nil {
+		q.fail(err)
+		q.unwritten = batch
+		wake(q.work)
+		return true, nil
+	}
+	q.publish(batch)
+	return true, nil
+}
+
 // tryAppend is Append without the waiting; ok is false when there is no room.
-func (q *Queue) tryAppend(c *Chunk, crc uint32, settled func()) (ok bool, err error) {
+// first says that nothing was pending before.
+func (q *Queue) tryAppend(c *Chunk, crc uint32, settled func()) (first, ok bool, err error) {
 	size := c.frameSize()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return false, ErrClosed
+		return false, false, ErrClosed
 	}
 	p := q.pending
 	if c.Count > 0 && !q.hasRoom(size) {
 		q.space.turnedAway = size
 		wake(q.urgent)
 		if q.opts.WhenFull == Refuse && !q.isMakingRoom() {
-			return false, ErrFull
+			return false, false, ErrFull
 		}
-		return false, nil
+		return false, false, nil
 	}
 	if len(p.buf) > 0 && len(p.buf)+size > q.opts.commitLimit() {
-		return false, nil
+		return false, false, nil
 	}
 	if c.Count > 0 {
 		q.space.turnedAway = 0
 	}
 	p.frames = append(p.frames, pendingFrame{at: len(p.buf), settled: settled})
 	p.buf = appendFrame(p.buf, c, crc)
-	if len(p.frames) == 1 {
-		wake(q.work)
-	}
-	return true, nil
+	return len(p.frames) == 1, true, nil
 }

@@ -10,7 +10,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 )
 
-// committer is what the commit loop alone knows.
+// committer is what belongs to whoever holds Queue.turn.
 type committer struct {
 	active   *segment      // nil when the last one is full or failed, or none was begun since Open
 	file     File          // of active
@@ -29,29 +29,52 @@ func (q *Queue) commitLoop() {
 		select {
 		case <-q.work:
 		case <-q.stop:
-			// Append has ended: closed was set before. What is pending is the
-			// last commit, and gets one attempt.
-			if c := q.take(); len(c.frames) > 0 {
-				if err := q.write(c); err != nil {
-					q.fail(err)
-					return
-				}
-				q.publish(c)
-			}
+			q.turn.Lock() // for good: whoever commits now is the last
+			q.lastCommit()
 			return
 		}
-		if q.isAskedToClose() {
-			q.closeActive(nil)
-		}
-		if !q.hasPending() {
-			continue
-		}
-		c := q.take()
-		if !q.writeUntilDurable(c) {
+		q.turn.Lock()
+		ok := q.commitPending()
+		q.turn.Unlock()
+		if !ok {
 			return
 		}
-		q.publish(c)
 	}
+}
+
+// commitPending makes one commit of what is pending, with turn held. It is false
+// when the queue closes before the disk takes it.
+func (q *Queue) commitPending() bool {
+	if q.isAskedToClose() {
+		q.closeActive(nil)
+	}
+	c := q.unwritten
+	q.unwritten = nil
+	if c == nil {
+		if !q.hasPending() {
+			return true
+		}
+		c = q.take()
+	}
+	if !q.writeUntilDurable(c) {
+		return false
+	}
+	q.publish(c)
+	return true
+}
+
+// lastCommit makes the commit of a queue that closes: Append has ended, because
+// closed was set before. It gets one attempt.
+func (q *Queue) lastCommit() {
+	if q.unwritten != nil || !q.hasPending() {
+		return
+	}
+	c := q.take()
+	if err := q.write(c); err != nil {
+		q.fail(err)
+		return
+	}
+	q.publish(c)
 }
 
 // isAskedToClose reports whether the active segment has to be closed for it to go.

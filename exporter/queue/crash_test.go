@@ -344,7 +344,11 @@ func (m *crashModel) append() {
 	number := len(m.chunks)
 	m.chunks = append(m.chunks, c)
 	m.mu.Unlock()
-	err := m.q.Append(m.ctx, x, func() {
+	put := m.q.Append
+	if m.dice.IntN(3) == 0 {
+		put = m.q.AppendNow
+	}
+	err := put(m.ctx, x, func() {
 		m.mu.Lock()
 		defer m.mu.Unlock()
 		if m.acked != number {

@@ -177,7 +177,11 @@ func (m *model) append() {
 	}
 	ctx, cancel := context.WithTimeout(m.t.Context(), 5*time.Second)
 	defer cancel()
-	err := m.q.Append(ctx, c, nil)
+	put := m.q.Append
+	if m.dice.IntN(2) == 0 {
+		put = m.q.AppendNow
+	}
+	err := put(ctx, c, nil)
 	switch {
 	case err == nil:
 		m.all = append(m.all, records...)

@@ -145,6 +145,12 @@ func (f *opFS) hold() (release func()) {
 	}
 }
 
+func (f *opFS) holds() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.gate != nil
+}
+
 // pass waits at the gate with a write of frames.
 func (f *opFS) pass(p []byte) {
 	f.mu.Lock()

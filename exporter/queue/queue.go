@@ -118,8 +118,13 @@ type Queue struct {
 	recovered chan struct{}
 	done      sync.WaitGroup
 
+	// turn is held by whoever makes a commit, or ends the making of them: the
+	// commit loop, and AppendNow. It is taken before mu.
+	turn      sync.Mutex
+	committer committer // guarded by turn
+	unwritten *commit   // which AppendNow could not write; guarded by turn
+
 	supply      *supply
-	committer   committer
 	housekeeper housekeeper
 	aside       sync.Mutex // held while something is put into quarantine
 }

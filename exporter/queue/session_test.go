@@ -35,6 +35,7 @@ type session struct {
 	given  [][]sent          // what chunks was in earlier lives
 	told   int               // so many are acknowledged, or a later process has told their position
 	acked  map[string]uint64 // by sink: the last seq it acked
+	held   bool              // the disk is, so that who appends must not wait for it
 }
 
 func newSession(t *testing.T, disk *crashDisk, opts Options) *session {
@@ -253,7 +254,11 @@ func (s *session) append(n int, refused string) {
 
 	ctx, cancel := context.WithTimeout(s.ctx, 20*time.Second)
 	defer cancel()
-	err := s.q.Append(ctx, x, func() { s.settled(number) })
+	put := s.q.Append
+	if number%3 == 2 && !s.fs.holds() { // who appends now would wait with the disk
+		put = s.q.AppendNow
+	}
+	err := put(ctx, x, func() { s.settled(number) })
 	if err == nil {
 		return
 	}

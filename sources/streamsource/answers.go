@@ -4,6 +4,7 @@ import (
 	"context"
 	"net"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/docket-export/docket/decision/stream"
@@ -28,14 +29,18 @@ const (
 // holds up nobody but itself. What is settled while a write is under way is
 // written together with the next. The goroutine lives as long as there is
 // something to write: a producer that is idle has none.
+//
+// A single ack, to a producer that waits for it, is written by whoever brings its
+// receipt, if the kernel takes it at once: see writeNow.
 type answers struct {
 	nc   net.Conn
+	raw  syscall.RawConn // of nc; nil where a write is more than a system call
 	room chan struct{} // to the reader: there may be room
 	done chan struct{} // closed when no more answers will be written
 
 	mu        sync.Mutex
 	writing   bool              // the writer is at work
-	first     []byte            // the answer to the hello, until the writer takes it
+	first     []byte            // the answer to the hello, or the rest of an ack, until the writer takes it
 	submitted uint64            // number of the last line handed to the session
 	settled   uint64            // every line up to here is settled
 	owed      bool              // a receipt came after the last ack
@@ -49,8 +54,16 @@ type answers struct {
 
 // newAnswers returns the answers to lines numbered from next on.
 func newAnswers(nc net.Conn, next uint64) *answers {
+	var raw syscall.RawConn
+	switch nc := nc.(type) {
+	case *net.UnixConn:
+		raw, _ = nc.SyscallConn() // it fails only on a closed connection
+	case *net.TCPConn:
+		raw, _ = nc.SyscallConn()
+	}
 	return &answers{
 		nc:        nc,
+		raw:       raw,
 		room:      make(chan struct{}, 1),
 		done:      make(chan struct{}),
 		submitted: next - 1,
@@ -83,9 +96,33 @@ func (a *answers) settle(r sources.Receipt) {
 	if !a.failed && !a.ended {
 		a.owed = true
 		a.refused = append(a.refused, r.Refused...)
-		a.wake()
+		if !r.Alone || !a.writeNow() {
+			a.wake()
+		}
 	}
 	notify(a.room)
+}
+
+// writeNow writes an ack that is all there is to write, and reports whether it
+// has. It does not wait: what the kernel does not take is left to the writer. A
+// goroutine would cost more than the write itself, most of all in the time until
+// the producer has its ack. a.mu must be held.
+func (a *answers) writeNow() bool {
+	if a.raw == nil || a.writing || len(a.first) > 0 || len(a.refused) > 0 {
+		return false
+	}
+	ack := stream.Ack{Through: a.settled}.Append(make([]byte, 0, 32))
+	n := 0
+	err := a.raw.Write(func(fd uintptr) (done bool) {
+		n, _ = syscall.Write(int(fd), ack) // the writer meets the same error
+		return true
+	})
+	a.owed = false
+	if err != nil || n < len(ack) {
+		a.first = ack[max(n, 0):]
+		return false
+	}
+	return true
 }
 
 // reserve waits until n more lines may be submitted, or ctx or stop is done.

@@ -1,0 +1,90 @@
+package streamsource
+
+import (
+	"bufio"
+	"net"
+	"path/filepath"
+	"testing"
+
+	"github.com/docket-export/docket/decision/stream"
+	"github.com/docket-export/docket/sources"
+)
+
+// socketPair returns the two ends of a connection over a Unix socket.
+func socketPair(t *testing.T) (ours, theirs net.Conn) {
+	t.Helper()
+	ln, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	if theirs, err = net.Dial("unix", ln.Addr().String()); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { theirs.Close() })
+	if ours, err = ln.Accept(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close() })
+	return ours, theirs
+}
+
+// isWriting reports whether a has a goroutine at work.
+func (a *answers) isWriting() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.writing
+}
+
+// A producer that reads has its ack when settle returns, without a goroutine.
+func TestLoneAckIsWrittenAtOnce(t *testing.T) {
+	ours, theirs := socketPair(t)
+	a := newAnswers(ours, 1)
+	replies := bufio.NewReader(theirs)
+	for n := uint64(1); n <= 100; n++ {
+		a.settle(sources.Receipt{Through: n, Lines: 1, Alone: true})
+		if a.isWriting() {
+			t.Fatalf("ack %d: a goroutine is at work, want it written already", n)
+		}
+		if got := readLine(t, replies); got != string(stream.Ack{Through: n}.Append(nil)) {
+			t.Fatalf("ack %d: got %q", n, got)
+		}
+	}
+	a.finish(nil)
+}
+
+// One that does not read holds up nobody: settle returns, and the last ack arrives
+// whole once the producer reads.
+func TestLoneAckDoesNotWait(t *testing.T) {
+	ours, theirs := socketPair(t)
+	a := newAnswers(ours, 1)
+	n := uint64(0)
+	for !a.isWriting() { // until the kernel has no room for another ack
+		n++
+		a.settle(sources.Receipt{Through: n, Lines: 1, Alone: true})
+	}
+	for range 100 {
+		n++
+		a.settle(sources.Receipt{Through: n, Lines: 1, Alone: true})
+	}
+	replies := bufio.NewReader(theirs)
+	last := uint64(0)
+	for last < n {
+		reply, err := stream.ParseReply([]byte(readLine(t, replies)))
+		ack, ok := reply.(stream.Ack)
+		if err != nil || !ok || ack.Through <= last {
+			t.Fatalf("after ack %d: got %+v, %v, want a later one", last, reply, err)
+		}
+		last = ack.Through
+	}
+	a.finish(nil)
+}
+
+func readLine(t *testing.T, r *bufio.Reader) string {
+	t.Helper()
+	line, err := r.ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	return line
+}
