@@ -35,7 +35,6 @@ type session struct {
 	given  [][]sent          // what chunks was in earlier lives
 	told   int               // so many are acknowledged, or a later process has told their position
 	acked  map[string]uint64 // by sink: the last seq it acked
-	held   bool              // the disk is, so that who appends must not wait for it
 }
 
 func newSession(t *testing.T, disk *crashDisk, opts Options) *session {
