@@ -113,9 +113,10 @@
 //
 // Append copies a chunk behind those that wait. The committer takes all of them,
 // fills in seq, epoch and durable, and makes one write, of whole blocks, and one
-// fdatasync. Then the records are shown to cursors and the chunks settled. What arrives meanwhile
-// is the next commit: there is no timer. A commit is never split over segments,
-// so half of one can never be acknowledged.
+// fdatasync. Then the records are shown to cursors and the chunks settled. What
+// arrives meanwhile is the next commit: there is no timer. A commit is never split
+// over segments, so half of one can never be acknowledged. AppendNow is the
+// committer for one commit, when nobody else is.
 //
 // # Cursors
 //
