@@ -83,6 +83,8 @@ func TestVerdict(t *testing.T) {
 		"less than":      {&target{AtLeast: 0.3}, []float64{0.29, 0.29, 0.9}, "NOT met"},
 		"at most":        {&target{AtMost: 25}, []float64{25, 25, 30}, "met"},
 		"more than":      {&target{AtMost: 25}, []float64{25.1, 25.1, 20}, "NOT met"},
+		"none":           {&target{Zero: true}, []float64{0, 0, 1}, "met"},
+		"some":           {&target{Zero: true}, []float64{0, 0.001, 1}, "NOT met"},
 		"not a number":   {&target{AtLeast: 0.3}, []float64{math.NaN()}, "NOT met"},
 		"not a number 2": {&target{AtMost: 0.3}, []float64{math.NaN()}, "NOT met"},
 	}

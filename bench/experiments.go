@@ -3,13 +3,8 @@ package main
 import (
 	"context"
 	"fmt"
-	"net"
 	"os"
-	"path/filepath"
 	"slices"
-	"time"
-
-	"github.com/docket-export/docket/decision/stream"
 )
 
 const (
@@ -19,7 +14,7 @@ const (
 
 // experiments are all there are, in the order of the table.
 func experiments() []experiment {
-	return slices.Concat(pipelineExperiments(), queueExperiments(), restExperiments())
+	return slices.Concat(pipelineExperiments(), clientExperiments(), queueExperiments(), restExperiments())
 }
 
 // pipelineExperiments measure docket from the socket to the disk and on to a sink.
@@ -44,15 +39,21 @@ func pipelineExperiments() []experiment {
 		{
 			Name:  "single",
 			Title: "One record in flight",
-			About: "One producer waits for the ack of each record. The floor is a raw overwrite and fdatasync of one record and the\n" +
-				"round trip to a server in another process that acknowledges without storing anything.",
+			About: "One producer waits for the ack of each record: a bare one, and a client whose Log is called again and again. The floor is\n" +
+				"a raw overwrite and fdatasync of one record and the round trip to a server in another process that acknowledges without\n" +
+				"storing anything. The four take turns of 50.",
 			Rows: []row{
-				{Key: "p50", What: "ack, median", Unit: "us"},
-				{Key: "p99", What: "ack, 99th percentile", Unit: "us"},
+				{Key: "ack", What: "ack, median", Unit: "us"},
+				{Key: "ack99", What: "ack, 99th percentile", Unit: "us"},
+				{Key: "log", What: "Log of a client, median", Unit: "us"},
+				{Key: "log99", What: "Log of a client, 99th percentile", Unit: "us"},
 				{Key: "raw", What: "raw overwrite + fdatasync of a recycled file, median", Unit: "us"},
+				{Key: "raw99", What: "the same, 99th percentile", Unit: "us"},
 				{Key: "trip", What: "round trip over the socket, median", Unit: "us"},
-				{Key: "floor", What: "both together", Unit: "us"},
-				{Key: "ratio", What: "ack / both together", Ratio: &ratio{"p50", "floor"}},
+				{Key: "trip99", What: "the same, 99th percentile", Unit: "us"},
+				{Key: "floor", What: "both medians together", Unit: "us"},
+				{Key: "ratio", What: "ack / both together", Ratio: &ratio{"ack", "floor"}, Target: &target{AtMost: 1.3}},
+				{Key: "logRatio", What: "Log / both together", Ratio: &ratio{"log", "floor"}, Target: &target{AtMost: 1.3}},
 			},
 			run: (*lab).single,
 		},
@@ -131,20 +132,30 @@ func (l *lab) ingestInto(ctx context.Context, sink string) (map[string]float64, 
 		return nil, err
 	}
 	defer remove()
-	s, err := l.startSidecar(ctx, dir, sink)
+	s, err := l.startWarm(ctx, dir, sink)
 	if err != nil {
 		return nil, err
 	}
 	defer s.kill()
-	if _, err := l.produce(ctx, load{s.socket, producers, linesInFlight, warmRecords}); err != nil {
-		return nil, err
-	}
 	return s.ingest(ctx, l)
 }
 
 // warmRecords is what docket gets before it is measured: a sidecar runs for days
 // with its buffers as large as they get.
 const warmRecords = 4 * producers * linesInFlight
+
+// startWarm starts docket and gives it warmRecords.
+func (l *lab) startWarm(ctx context.Context, dir, sink string) (*sidecar, error) {
+	s, err := l.startSidecar(ctx, dir, sink)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := l.produce(ctx, load{s.socket, producers, linesInFlight, warmRecords}); err != nil {
+		s.kill()
+		return nil, err
+	}
+	return s, nil
+}
 
 func (s *sidecar) ingest(ctx context.Context, l *lab) (map[string]float64, error) {
 	commits, err := s.commits(ctx)
@@ -178,82 +189,6 @@ func (s *sidecar) ingest(ctx context.Context, l *lab) (map[string]float64, error
 	}, nil
 }
 
-// singleRecords bounds the time on a slow disk: 1,000 syncs of 5 ms are 5 s.
-const singleRecords = 1000
-
-func (l *lab) single(ctx context.Context) (map[string]float64, error) {
-	docket, err := l.ackTimes(ctx)
-	if err != nil {
-		return nil, err
-	}
-	raw, err := l.rawWait(ctx)
-	if err != nil {
-		return nil, err
-	}
-	trip, err := l.roundTrip(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return map[string]float64{
-		"p50": docket.P50, "p99": docket.P99, "raw": raw, "trip": trip, "floor": raw + trip,
-	}, nil
-}
-
-// ackTimes is how long docket takes to acknowledge one record at a time.
-func (l *lab) ackTimes(ctx context.Context) (produced, error) {
-	dir, remove, err := l.scratch()
-	if err != nil {
-		return produced{}, err
-	}
-	defer remove()
-	s, err := l.startSidecar(ctx, dir, heldBack)
-	if err != nil {
-		return produced{}, err
-	}
-	defer s.kill()
-	return l.produce(ctx, load{s.socket, 1, 1, singleRecords})
-}
-
-// rawWait is the median time in microseconds to write one record over another and
-// sync.
-func (l *lab) rawWait(ctx context.Context) (float64, error) {
-	dir, remove, err := l.scratch()
-	if err != nil {
-		return 0, err
-	}
-	defer remove()
-	f, err := recycledFile(ctx, filepath.Join(dir, "raw"))
-	if err != nil {
-		return 0, err
-	}
-	defer f.Close()
-	w := overwriter{file: f, commit: commitOf(1), span: segmentBytes}
-	var waits []time.Duration
-	for range singleRecords {
-		took, err := w.write()
-		if err != nil {
-			return 0, err
-		}
-		waits = append(waits, took)
-	}
-	p50, _ := quantiles(waits)
-	return p50, nil
-}
-
-// roundTrip is the median time in microseconds to a server that only answers.
-func (l *lab) roundTrip(ctx context.Context) (float64, error) {
-	socket := filepath.Join(l.short, "answer.sock")
-	server, err := start(ctx, l.self, answerCommand, socket)
-	if err != nil {
-		return 0, err
-	}
-	defer server.kill()
-	p, err := l.produce(ctx, load{socket, 1, 1, singleRecords})
-	return p.P50, err
-}
-
-const idleWait = 3 * time.Second
-
 func (l *lab) idle(ctx context.Context) (map[string]float64, error) {
 	dir, remove, err := l.scratch()
 	if err != nil {
@@ -265,20 +200,12 @@ func (l *lab) idle(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	defer s.kill()
-	nc, err := net.Dial("unix", s.socket)
+	p, err := connect(s.socket, 0, nil)
 	if err != nil {
 		return nil, err
 	}
-	defer nc.Close()
-	if _, err := nc.Write(stream.Hello{Producer: "bench", Next: 1}.Append(nil)); err != nil {
-		return nil, err
-	}
-	select {
-	case <-time.After(idleWait):
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
-	memory, err := s.memory("VmRSS")
+	defer p.nc.Close()
+	memory, err := s.restingMemory(ctx)
 	if err != nil {
 		return nil, err
 	}

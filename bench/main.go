@@ -38,14 +38,22 @@ func main() {
 }
 
 // run is the program, or what it is in the processes that it starts: the
-// producers, the server to compare with, and what fills a queue.
+// producers and clients, the server to compare with, and what fills a queue.
 func run(ctx context.Context, args []string) error {
-	switch {
-	case len(args) > 0 && args[0] == produceCommand:
-		return produceMain(args[1:], os.Stdout)
-	case len(args) > 0 && args[0] == answerCommand:
+	command := ""
+	if len(args) > 0 {
+		command = args[0]
+	}
+	switch command {
+	case produceCommand:
+		return loadMain(command, args[1:], os.Stdout, load.run)
+	case clientCommand:
+		return loadMain(command, args[1:], os.Stdout, load.runClient)
+	case answerCommand:
 		return answerMain(args[1:])
-	case len(args) > 0 && args[0] == fillCommand:
+	case tryLogCommand:
+		return tryLogMain(ctx, args[1:], os.Stdout)
+	case fillCommand:
 		return fillMain(ctx, args[1:])
 	}
 	return benchMain(ctx, args, os.Stdout)
@@ -125,9 +133,12 @@ func results(ctx context.Context, o options) (*report, error) {
 		return nil, err
 	}
 	defer l.close()
-	if slices.ContainsFunc(chosen, needsLarge) {
-		if err := l.checkRoom(); err != nil {
-			return nil, err
+	for _, e := range chosen {
+		if e.check == nil {
+			continue
+		}
+		if err := e.check(l); err != nil {
+			return nil, fmt.Errorf("%s: %w", e.Name, err)
 		}
 	}
 	return measure(ctx, l, chosen, o.rounds)

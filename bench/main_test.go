@@ -4,16 +4,17 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 )
 
-// TestMain makes this program what it is in the processes that tests start: a
-// filler of queues, or the victim of a fault of tidwall/wal.
+// TestMain makes this program what it is in the processes that tests start: one of
+// its commands, or the victim of a fault of tidwall/wal.
 func TestMain(m *testing.M) {
 	var err error
 	if child, ok := walChildren[os.Getenv(walFault)]; ok {
 		err = child(os.Args[1])
-	} else if len(os.Args) > 1 && os.Args[1] == fillCommand {
+	} else if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		err = run(context.Background(), os.Args[1:])
 	} else {
 		os.Exit(m.Run())

@@ -10,8 +10,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue"
 )
 
-// oneByOne measures the queue and the plain program in turns of a few records, in
-// the same weather: the time of a sync changes from second to second.
+// oneByOne measures the queue and the plain program in turns of a few records.
 func (l *lab) oneByOne(ctx context.Context) (map[string]float64, error) {
 	dir, remove, err := l.scratch()
 	if err != nil {
@@ -31,8 +30,6 @@ func (l *lab) oneByOne(ctx context.Context) (map[string]float64, error) {
 	return values, errors.Join(err, t.close(ctx))
 }
 
-const recordsPerTurn = 50
-
 func (t *track) oneByOne(ctx context.Context, raw *os.File) (map[string]float64, error) {
 	if _, err := t.laps(ctx, warmLaps); err != nil {
 		return nil, err
@@ -41,29 +38,18 @@ func (t *track) oneByOne(ctx context.Context, raw *os.File) (map[string]float64,
 		return nil, err
 	}
 	plain := overwriter{file: raw, commit: commitOf(1), span: segmentBytes}
-	var raws, docket []time.Duration
-	for range singleRecords / recordsPerTurn {
-		for range recordsPerTurn {
-			took, err := plain.write()
-			if err != nil {
-				return nil, err
-			}
-			raws = append(raws, took)
-		}
-		waits, err := t.appendEach(ctx, recordsPerTurn)
-		if err != nil {
-			return nil, err
-		}
-		docket = append(docket, waits...)
+	waits, err := inTurns(ctx, plain.writeEach, t.appendEach)
+	if err != nil {
+		return nil, err
 	}
 	var v struct{ p50, p99, raw50, raw99 float64 }
-	v.p50, v.p99 = quantiles(docket)
-	v.raw50, v.raw99 = quantiles(raws)
+	v.raw50, v.raw99 = quantiles(waits[0])
+	v.p50, v.p99 = quantiles(waits[1])
 	return map[string]float64{"p50": v.p50, "p99": v.p99, "raw": v.raw50, "raw99": v.raw99}, nil
 }
 
-// appendEach appends records one at a time and returns how long each took to
-// become durable.
+// appendEach is a waiter that appends records one at a time, until each is
+// durable.
 func (t *track) appendEach(ctx context.Context, records int) (waits []time.Duration, err error) {
 	f := t.feeders[0]
 	durable := make(chan struct{}, 1)

@@ -15,6 +15,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/docket-export/docket/decision/stream"
 )
 
@@ -38,16 +40,24 @@ type load struct {
 
 // produced is what came of a load.
 type produced struct {
+	Records int     `json:"records"`
 	Seconds float64 `json:"seconds"` // from the first write to the last ack
 	// Time from a write to the ack of its last line, in microseconds.
 	P50 float64 `json:"p50"`
 	P99 float64 `json:"p99"`
+	// CPU is the processor time of the process meanwhile, in seconds.
+	CPU float64 `json:"cpu"`
 }
 
 // produce runs the load in a process of its own.
 func (l *lab) produce(ctx context.Context, o load) (produced, error) {
+	return l.load(ctx, produceCommand, o)
+}
+
+// load runs the load in a process of its own, which runs command.
+func (l *lab) load(ctx context.Context, command string, o load) (produced, error) {
 	var p produced
-	out, err := l.run(ctx, produceCommand, "-socket", o.socket, "-producers", strconv.Itoa(o.producers),
+	out, err := l.run(ctx, command, "-socket", o.socket, "-producers", strconv.Itoa(o.producers),
 		"-window", strconv.Itoa(o.window), "-records", strconv.Itoa(o.records))
 	if err != nil {
 		return p, err
@@ -55,10 +65,10 @@ func (l *lab) produce(ctx context.Context, o load) (produced, error) {
 	return p, json.Unmarshal(out, &p)
 }
 
-// produceMain is the process of the producers.
-func produceMain(args []string, out io.Writer) error {
+// loadMain is such a process. run makes the load.
+func loadMain(command string, args []string, out io.Writer, run func(load) (produced, error)) error {
 	var o load
-	flags := flag.NewFlagSet(produceCommand, flag.ContinueOnError)
+	flags := flag.NewFlagSet(command, flag.ContinueOnError)
 	flags.StringVar(&o.socket, "socket", "", "")
 	flags.IntVar(&o.producers, "producers", 1, "")
 	flags.IntVar(&o.window, "window", 1, "")
@@ -66,7 +76,7 @@ func produceMain(args []string, out io.Writer) error {
 	if err := flags.Parse(args); err != nil {
 		return err
 	}
-	p, err := o.run()
+	p, err := run(o)
 	if err != nil {
 		return err
 	}
@@ -83,23 +93,45 @@ func (o load) run() (produced, error) {
 		defer p.nc.Close()
 		all[i] = p
 	}
-	errs := make([]error, len(all))
-	began := time.Now()
-	var running sync.WaitGroup
-	for i, p := range all {
-		running.Go(func() { errs[i] = p.run() })
-	}
-	running.Wait()
-	took := time.Since(began)
-	if err := errors.Join(errs...); err != nil {
-		return produced{}, err
+	p, err := timed(len(all), func(i int) error { return all[i].run() })
+	if err != nil {
+		return p, err
 	}
 	var waits []time.Duration
 	for _, p := range all {
 		waits = append(waits, p.waits...)
 	}
-	p50, p99 := quantiles(waits)
-	return produced{Seconds: took.Seconds(), P50: p50, P99: p99}, nil
+	p.Records = o.records / o.producers * o.producers
+	p.P50, p.P99 = quantiles(waits)
+	return p, nil
+}
+
+// timed runs n goroutines to their end and returns the time that took, by the
+// clock and of the processors.
+func timed(n int, run func(i int) error) (produced, error) {
+	errs := make([]error, n)
+	var running sync.WaitGroup
+	cpu, err := ownCPUTime()
+	if err != nil {
+		return produced{}, err
+	}
+	began := time.Now()
+	for i := range errs {
+		running.Go(func() { errs[i] = run(i) })
+	}
+	running.Wait()
+	took := time.Since(began)
+	cpuAfter, err := ownCPUTime()
+	return produced{Seconds: took.Seconds(), CPU: (cpuAfter - cpu).Seconds()}, errors.Join(errors.Join(errs...), err)
+}
+
+// ownCPUTime is what all threads of this process have used.
+func ownCPUTime() (time.Duration, error) {
+	var t unix.Timespec
+	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
+		return 0, fmt.Errorf("processor time: %w", err)
+	}
+	return time.Duration(t.Nano()), nil
 }
 
 // quantiles returns the median and the 99th percentile in microseconds.
@@ -131,23 +163,39 @@ type write struct {
 }
 
 func newProducer(o load, number int) (*producer, error) {
-	nc, err := dial(o.socket)
+	p, err := connect(o.socket, number, newBlock(number))
 	if err != nil {
 		return nil, err
 	}
-	p := &producer{
-		nc: nc, replies: bufio.NewReaderSize(nc, stream.MaxReply), block: newBlock(number),
-		window: uint64(o.window), records: uint64(o.records / o.producers),
-	}
-	if err := nc.SetDeadline(time.Now().Add(produceWait)); err != nil {
+	p.window, p.records = uint64(o.window), uint64(o.records/o.producers)
+	return p, nil
+}
+
+// connect makes a producer that has been greeted and has nothing to send. It must
+// have done everything within produceWait.
+func connect(socket string, number int, b *block) (*producer, error) {
+	nc, err := dial(socket)
+	if err != nil {
 		return nil, err
+	}
+	p := &producer{nc: nc, replies: bufio.NewReaderSize(nc, stream.MaxReply), block: b}
+	if err := p.greet(number); err != nil {
+		nc.Close()
+		return nil, err
+	}
+	return p, nil
+}
+
+func (p *producer) greet(number int) error {
+	if err := p.nc.SetDeadline(time.Now().Add(produceWait)); err != nil {
+		return err
 	}
 	// Another load on the same docket has other producers.
 	hello := stream.Hello{Producer: fmt.Sprintf("bench-%d-%d", os.Getpid(), number), Next: 1}
-	if _, err := nc.Write(hello.Append(nil)); err != nil {
-		return nil, err
+	if _, err := p.nc.Write(hello.Append(nil)); err != nil {
+		return err
 	}
-	return p, p.receive()
+	return p.receive()
 }
 
 // dial waits for the socket: a server that was just started may not have it yet.
@@ -182,6 +230,15 @@ func (p *producer) run() error {
 		p.writes = append(p.writes, write{p.sent, at})
 	}
 	return nil
+}
+
+// send sends so many more records, at most window of them unacknowledged, and returns how long each write waited for its ack.
+func (p *producer) send(records, window int) ([]time.Duration, error) {
+	p.records += uint64(records)
+	p.window = uint64(window)
+	p.waits = nil
+	err := p.run()
+	return p.waits, err
 }
 
 // receive waits for one reply.

@@ -85,6 +85,7 @@ func queueExperiments() []experiment {
 				{Key: "readRatio", What: "5 GB / 1 MB, taken", Ratio: &ratio{"largeRead", "smallRead"}, Target: &target{AtLeast: 0.9}},
 			},
 			large: true,
+			check: (*lab).checkRoom,
 			run:   (*lab).flatness,
 		},
 		{
@@ -102,6 +103,7 @@ func queueExperiments() []experiment {
 				{Key: "memory", What: "resident memory of docket then, peak", Unit: "MB"},
 			},
 			large: true,
+			check: (*lab).checkRoom,
 			run:   (*lab).opening,
 		},
 	}

@@ -27,6 +27,9 @@ type experiment struct {
 
 	// large says that it needs the large backlog.
 	large bool
+	// check says, before anything is measured, why it cannot be; nil: it always
+	// can.
+	check func(*lab) error
 	// run measures once and returns a value for the key of every row that is
 	// not a ratio.
 	run func(*lab, context.Context) (map[string]float64, error)
@@ -48,21 +51,28 @@ type ratio struct {
 	To string `json:"to"`
 }
 
-// target is what the median of a row has to reach; one of the two is set.
+// target is what the median of a row has to reach; one of the three is set.
 type target struct {
 	AtLeast float64 `json:"atLeast,omitempty"`
 	AtMost  float64 `json:"atMost,omitempty"`
+	Zero    bool    `json:"zero,omitempty"`
 }
 
 func (t target) met(v float64) bool {
-	if t.AtMost > 0 {
+	switch {
+	case t.Zero:
+		return v == 0
+	case t.AtMost > 0:
 		return v <= t.AtMost
 	}
 	return v >= t.AtLeast
 }
 
 func (t target) String() string {
-	if t.AtMost > 0 {
+	switch {
+	case t.Zero:
+		return "0"
+	case t.AtMost > 0:
 		return fmt.Sprintf("<= %g", t.AtMost)
 	}
 	return fmt.Sprintf(">= %g", t.AtLeast)

@@ -1,0 +1,272 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/client/clienttest"
+)
+
+// serve returns an exporter in memory and a socket that leads to it.
+func serve(t *testing.T) (*clienttest.Exporter, string) {
+	t.Helper()
+	socket := filepath.Join(t.TempDir(), "s")
+	ln, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := clienttest.New()
+	ended := make(chan error, 1)
+	go func() { ended <- e.Serve(ln) }()
+	t.Cleanup(func() {
+		e.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("exporter: %v", err)
+		}
+		for _, v := range e.Violations() {
+			t.Errorf("against the protocol: %v", v)
+		}
+	})
+	return e, socket
+}
+
+// valueKeys are the rows of an experiment that are measured, sorted.
+func valueKeys(t *testing.T, name string) []string {
+	t.Helper()
+	var keys []string
+	for _, e := range experiments() {
+		if e.Name != name {
+			continue
+		}
+		for _, r := range e.Rows {
+			if r.Ratio == nil {
+				keys = append(keys, r.Key)
+			}
+		}
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// memory returns an exporter in memory and a client of it, for a bubble.
+func memory(t *testing.T) (*clienttest.Exporter, *client.Client) {
+	t.Helper()
+	e := clienttest.New()
+	c, err := client.New(client.Config{
+		Address: "memory://exporter",
+		Transports: map[string]client.Transport{
+			"memory": func(string, *client.Config) (client.Dial, error) { return e.Dial, nil },
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e, c
+}
+
+// A load is over when it is stored, and what waits for an ack stays in its bound.
+func TestCallerWaitsForAcks(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, c := memory(t)
+		defer e.Close()
+		e.Hold()
+		ended := make(chan error, 1)
+		go func() { ended <- (&caller{client: c, block: newBlock(0)}).log(t.Context(), 25, 10) }()
+		for _, held := range []int{10, 10, 5} {
+			synctest.Wait()
+			if got := e.Held(); got != held {
+				t.Errorf("got %d lines without an ack, want %d", got, held)
+			}
+			select {
+			case err := <-ended:
+				t.Fatalf("it has ended (%v) with lines that are not stored", err)
+			default:
+			}
+			e.Settle(held)
+		}
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		if _, err := c.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+// The programs take turns, and what each of them measures is its own.
+func TestInTurns(t *testing.T) {
+	var order []string
+	program := func(name string, took time.Duration) waiter {
+		return func(_ context.Context, n int) ([]time.Duration, error) {
+			order = append(order, name)
+			return slices.Repeat([]time.Duration{took}, n), nil
+		}
+	}
+	waits, err := inTurns(t.Context(), program("a", 1), program("b", 2))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := slices.Repeat([]string{"a", "b"}, singleRecords/recordsPerTurn); !slices.Equal(order, want) {
+		t.Errorf("got the order %v, want %v", order, want)
+	}
+	for i, took := range []time.Duration{1, 2} {
+		if want := slices.Repeat([]time.Duration{took}, singleRecords); !slices.Equal(waits[i], want) {
+			t.Errorf("program %d: got %d waits %v, want %d of %v", i, len(waits[i]), slices.Compact(waits[i]), singleRecords, took)
+		}
+	}
+	failed := func(context.Context, int) ([]time.Duration, error) { return nil, io.ErrClosedPipe }
+	if _, err := inTurns(t.Context(), program("a", 1), failed); !errors.Is(err, io.ErrClosedPipe) {
+		t.Errorf("a program that fails: got error %v, want %v", err, io.ErrClosedPipe)
+	}
+}
+
+func TestAckTimes(t *testing.T) {
+	answer := filepath.Join(t.TempDir(), "s")
+	ended := make(chan error, 1)
+	go func() { ended <- answerMain([]string{answer}) }()
+	e, docket := serve(t)
+	plain := func(_ context.Context, n int) ([]time.Duration, error) {
+		return slices.Repeat([]time.Duration{time.Second}, n), nil
+	}
+	values, err := ackTimes(t.Context(), plain, answer, docket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := <-ended; err != nil {
+		t.Errorf("answer: %v", err)
+	}
+	if got, want := slices.Sorted(maps.Keys(values)), valueKeys(t, "single"); !slices.Equal(got, want) {
+		t.Errorf("got values for %v, want %v", got, want)
+	}
+	if got, want := values["floor"], 1e6+values["trip"]; values["raw"] != 1e6 || got != want {
+		t.Errorf("got a floor of %v us with %v for the plain write, want %v with 1e6", got, values["raw"], want)
+	}
+	for key, value := range values {
+		if value <= 0 {
+			t.Errorf("%s: got %v us", key, value)
+		}
+	}
+	// A client's first record is not measured.
+	if got, want := len(e.Lines()), 2*singleRecords+1; got != want {
+		t.Errorf("got %d lines at the exporter, want %d: as many from the client as from the producer", got, want)
+	}
+}
+
+// The two loads that are compared bring in what they say, each line once, from
+// processes of their own.
+func TestLoads(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := &lab{self: self}
+	tests := map[string]struct {
+		load  load
+		extra int // lines before the clock starts
+	}{
+		produceCommand: {load{producers: producers, window: 100, records: 5000}, 0},
+		clientCommand:  {load{producers: callers, window: 20, records: 5000}, 1},
+	}
+	for command, tt := range tests {
+		t.Run(command, func(t *testing.T) {
+			e, socket := serve(t)
+			tt.load.socket = socket
+			p, err := l.load(t.Context(), command, tt.load)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := 5000 / tt.load.producers * tt.load.producers; p.Records != want || p.Seconds <= 0 || p.CPU <= 0 {
+				t.Errorf("got %+v, want %d records and the time they took", p, want)
+			}
+			seen := map[string]bool{}
+			for _, line := range e.Lines() {
+				seen[line.Text] = true
+			}
+			if got, want := len(seen), p.Records+tt.extra; got != want || len(e.Lines()) != want {
+				t.Errorf("got %d lines and %d different ones at the exporter, want %d", len(e.Lines()), got, want)
+			}
+		})
+	}
+}
+
+func TestClientLoadFailsWhenALineIsRefused(t *testing.T) {
+	e, socket := serve(t)
+	e.Refuse(func(l clienttest.Line) (reason, detail string) {
+		if l.Number == 10 { // one whose caller does not wait for it
+			return "InvalidJSON", ""
+		}
+		return "", ""
+	})
+	if _, err := (load{socket, 2, 50, 1000}).runClient(); err == nil || !strings.Contains(err.Error(), "1 refused") {
+		t.Errorf("got error %v, want one refused", err)
+	}
+}
+
+func TestProducedAddsUp(t *testing.T) {
+	p := produced{Records: 500_000, Seconds: 2, CPU: 1}
+	if got, want := p.rate(), 250_000.0; got != want {
+		t.Errorf("rate: got %v, want %v", got, want)
+	}
+	if got, want := p.cpuOfMillion(), 2.0; got != want {
+		t.Errorf("processor time of a million: got %v s, want %v", got, want)
+	}
+}
+
+func TestCrowd(t *testing.T) {
+	e, socket := serve(t)
+	first := &crowd{socket: socket, block: newBlock(0)}
+	defer first.close()
+	others := &crowd{socket: socket, block: first.block, named: 1}
+	defer others.close()
+	for _, step := range []struct {
+		name             string
+		do               func() error
+		connected, lines int
+	}{
+		{"first", func() error { return first.join(1) }, 1, 0},
+		{"its record", func() error { return first.send(1) }, 1, 1},
+		{"others", func() error { return others.join(20) }, 21, 1},
+		{"one record each", func() error { return others.send(1) }, 21, 21},
+		{"a burst each", func() error { return others.send(crowdBurst) }, 21, 21 + 20*crowdBurst},
+	} {
+		if err := step.do(); err != nil {
+			t.Fatalf("%s: %v", step.name, err)
+		}
+		if got := e.Connected(); got != step.connected {
+			t.Errorf("%s: got %d connections, want %d: each producer keeps its own", step.name, got, step.connected)
+		}
+		if got := len(e.Lines()); got != step.lines {
+			t.Errorf("%s: got %d lines, want %d", step.name, got, step.lines)
+		}
+	}
+}
+
+func TestCheckFiles(t *testing.T) {
+	if err := enoughFiles(crowdSize + otherFiles); err != nil {
+		t.Errorf("just enough: got error %v", err)
+	}
+	if err := enoughFiles(1024); err == nil || !strings.Contains(err.Error(), "1024") {
+		t.Errorf("the usual soft limit: got error %v", err)
+	}
+}
+
+// An experiment that needs the large backlog must say so before the first round if
+// there is no room for it.
+func TestLargeExperimentsCheckTheRoom(t *testing.T) {
+	for _, e := range experiments() {
+		if e.large && e.check == nil {
+			t.Errorf("%s does not check", e.Name)
+		}
+	}
+}
