@@ -240,36 +240,48 @@ func (k *link) takeRefusal(r stream.Refused) error {
 	return nil
 }
 
+// releaseLines is how many lines are let go of before others get their turn with
+// mu: a TryLog must not wait for thousands.
+const releaseLines = 64
+
 // advance lets go of the lines up to n, and of the refused ones that follow.
 // Only the goroutine that reads replies, or greets, moves the front of what is in
 // flight, so that acked can be called before anybody sees the lines gone.
 func (k *link) advance(n uint64) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	n = max(n, k.box.first-1)
 	for l := k.box.inFlight(n + 1); l != nil && l.refused != nil; l = k.box.inFlight(n + 1) {
 		n++
 	}
 	if n < k.box.first {
-		k.mu.Unlock()
 		return
 	}
-	if k.acked != nil {
-		own := n - k.base
-		k.mu.Unlock()
-		k.acked(own)
-		k.mu.Lock()
-	}
+	k.unlocked(func() {
+		if k.acked != nil {
+			k.acked(n - k.base)
+		}
+	})
 	told := false
 	for k.box.first <= n {
-		l := k.box.release()
-		told = told || l.report != nil && !k.again(l)
-		k.handled(l)
+		for range min(releaseLines, n-k.box.first+1) {
+			l := k.box.release()
+			told = told || l.report != nil && !k.again(l)
+			k.handled(l)
+		}
+		k.letIn()
+		k.unlocked(func() {})
 	}
-	k.letIn()
-	k.mu.Unlock()
 	if told && k.lost != nil {
-		k.lost()
+		k.unlocked(k.lost)
 	}
+}
+
+// unlocked calls f without mu, which is held again afterwards.
+func (k *link) unlocked(f func()) {
+	k.mu.Unlock()
+	defer k.mu.Lock()
+	f()
 }
 
 // handled ends a line that is no longer in flight, or takes it once more, with
