@@ -26,6 +26,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -107,7 +108,6 @@ func New(config Config) (*Client, error) {
 	c.link = newLink(linkConfig{
 		dial:         dial,
 		producer:     left.producer,
-		retryFull:    true,
 		acked:        c.acked,
 		lost:         c.logLosses,
 		connected:    c.events.connected,
@@ -259,8 +259,10 @@ func (c *Client) line(text []byte, d decision.Decision) (*line, error) {
 	if err := checkLine(text); err != nil {
 		return nil, err
 	}
-	l := newLine(len(text) + 1)
-	l.text = append(append(l.text, text...), '\n')
+	if bytes.HasPrefix(text, lossPrefix) {
+		return nil, errors.New("line is a loss record, which only the client itself writes")
+	}
+	l := newTextLine(text)
 	c.classify(l, d)
 	return l, nil
 }
@@ -295,8 +297,8 @@ func (c *Client) take(ctx context.Context, l *line) (result <-chan error, err er
 		return outcome, nil
 	}
 	l.recycle()
-	if ctx.Err() != nil {
-		err = fmt.Errorf("%w: %w: %s", ErrFull, err, c.link.why())
+	if errors.Is(err, ErrFull) {
+		err = fmt.Errorf("%w: %s", err, c.link.why())
 	}
 	return nil, err
 }
@@ -307,7 +309,12 @@ func (c *Client) await(ctx context.Context, result <-chan error) error {
 	case err := <-result:
 		return err
 	case <-ctx.Done():
-		return fmt.Errorf("%w: %s", context.Cause(ctx), c.link.why())
+	}
+	select {
+	case err := <-result: // at the same moment
+		return err
+	default:
+		return fmt.Errorf("%w: %s", ending(ctx), c.link.why())
 	}
 }
 
@@ -324,7 +331,8 @@ func (c *Client) Flush(ctx context.Context) error {
 // client. left is how many records are lost with it: those that the exporter has
 // not acknowledged, although it may have some of them, and that are not in
 // Config.SpillFile for the next start. The error says why there are any, or why
-// the exporter could not be told of what was lost before.
+// the exporter could not be told of what was lost before. A second Close waits for
+// the first, and returns the same.
 func (c *Client) Close(ctx context.Context) (left int, err error) {
 	if c == nil {
 		return 0, nil
@@ -336,6 +344,7 @@ func (c *Client) Close(ctx context.Context) (left int, err error) {
 func (c *Client) close(ctx context.Context) (left int, err error) {
 	c.link.stop()
 	err = c.link.flush(ctx)
+	why := c.link.why()
 	c.link.end()
 	c.logLosses()
 	rest := c.link.remains()
@@ -350,9 +359,9 @@ func (c *Client) close(ctx context.Context) (left int, err error) {
 		return 0, nil
 	}
 	if err == nil { // a record can be handled without being stored, and so can a loss record
-		err = errors.New("the exporter refused to be told of losses")
+		return 0, errors.New("the exporter refused to be told of losses")
 	}
-	return rest.records(), fmt.Errorf("%w: %s", err, c.link.why())
+	return rest.records(), fmt.Errorf("%w: %s", err, why)
 }
 
 // Stats returns the counts of this moment. It costs little: a metrics library

@@ -7,8 +7,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net"
+	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -388,44 +390,45 @@ func TestLogIsNotShed(t *testing.T) {
 	}
 }
 
-// fullExporter refuses the first lines because its queue is full.
-func fullExporter(t *testing.T, refusals int) (config Config, stored func() []string) {
-	t.Helper()
-	return scriptedExporter(t, func(string) string {
-		if refusals--; refusals >= 0 {
-			return queueFull
-		}
-		return ""
-	})
-}
-
 // scriptedExporter is in the bubble of the test. judge says why a line is refused;
-// nothing when it is not.
+// nothing when it is not. QueueFull closes the connection, as the exporter does.
 func scriptedExporter(t *testing.T, judge func(text string) (reason string)) (config Config, stored func() []string) {
 	t.Helper()
 	var mu sync.Mutex
 	var lines []string
+	acked := uint64(0)
 	serve := func(nc net.Conn) {
 		defer nc.Close()
 		in := bufio.NewReader(nc)
 		if _, err := in.ReadString('\n'); err != nil {
 			return
 		}
-		_, _ = nc.Write(stream.Answer{}.Append(nil))
-		for n := uint64(1); ; n++ {
+		mu.Lock()
+		n := acked
+		mu.Unlock()
+		_, _ = nc.Write(stream.Answer{Acked: n}.Append(nil))
+		for {
 			text, err := in.ReadString('\n')
 			if err != nil {
 				return
 			}
+			n++
 			reply := stream.Ack{Through: n}.Append(nil)
 			mu.Lock()
-			if reason := judge(text); reason != "" {
-				reply = stream.Refused{Seq: n, Reason: reason}.Append(nil)
-			} else {
+			reason := judge(text)
+			switch reason {
+			case "":
 				lines = append(lines, text)
+				acked = n
+			case queueFull:
+				reply = stream.Refused{Seq: n, Reason: reason}.Append(nil)
+				reply = stream.Closing{Reason: "the queue is full"}.Append(reply)
+			default:
+				reply = stream.Refused{Seq: n, Reason: reason}.Append(nil)
+				acked = n
 			}
 			mu.Unlock()
-			if _, err := nc.Write(reply); err != nil {
+			if _, err := nc.Write(reply); err != nil || reason == queueFull {
 				return
 			}
 		}
@@ -444,10 +447,24 @@ func scriptedExporter(t *testing.T, judge func(text string) (reason string)) (co
 	}
 }
 
-// A full queue at the exporter is not a loss: the record is sent again, later.
+// fullExporter refuses the first lines because its queue is full.
+func fullExporter(t *testing.T, refusals int) (config Config, stored func() []string) {
+	t.Helper()
+	return scriptedExporter(t, func(string) string {
+		if refusals--; refusals >= 0 {
+			return queueFull
+		}
+		return ""
+	})
+}
+
+// A full queue at the exporter is not a loss: the records are sent again, later,
+// and the log says so once.
 func TestQueueFullIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		config, stored := fullExporter(t, 20)
+		var log strings.Builder
+		config.Log = slog.New(slog.NewTextHandler(&log, nil))
 		c, err := New(config)
 		if err != nil {
 			t.Fatal(err)
@@ -464,14 +481,23 @@ func TestQueueFullIsTriedAgain(t *testing.T) {
 		if left, err := c.Close(context.Background()); left != 0 || err != nil {
 			t.Fatalf("Close: got %d, %v", left, err)
 		}
+		for i, text := range stored() {
+			if !strings.Contains(text, fmt.Sprintf(`"sequence":%d}`, i)) && i > 0 {
+				t.Errorf("record %d: got %s, want all in order", i, text)
+			}
+		}
 		if got := len(stored()); got != 6 {
 			t.Errorf("stored: got %d, want 6", got)
 		}
-		if took := time.Since(began); took < firstPause/2 || took > time.Minute {
-			t.Errorf("took %v, want some pauses", took)
+		// 20 pauses, all but the first few of which are the longest.
+		if took := time.Since(began); took < 13*lastPause/2 || took > 20*lastPause {
+			t.Errorf("took %v, want pauses that grow", took)
 		}
 		if st := c.Stats(); st.Refused != 0 || st.Stored != 6 || len(st.Lost) != 0 {
 			t.Errorf("Stats: got %+v, want 6 stored", st)
+		}
+		if got := log.String(); strings.Count(got, "the queue is full") != 1 || strings.Count(got, "again") != 1 {
+			t.Errorf("log: got\n%s\nwant that the queue is full, and that it is over, once each", got)
 		}
 	})
 }
@@ -485,7 +511,7 @@ func TestLogSaysThatTheQueueIsFull(t *testing.T) {
 		}
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
-		if err := c.Log(ctx, record(decision.Deny, 5)); err == nil || !strings.Contains(err.Error(), "the exporter's queue is full") {
+		if err := c.Log(ctx, record(decision.Deny, 5)); err == nil || !strings.Contains(err.Error(), "the queue is full") {
 			t.Errorf("Log: got %v, want that the queue is full", err)
 		}
 		if left, _ := c.Close(ctx); left != 1 {
@@ -700,5 +726,102 @@ func TestLossesThatAreNotTold(t *testing.T) {
 	_ = c.TryLog(&decision.Record{Decision: decision.Deny, Process: "guess"})
 	if left, err := closeAway(t, c); left != 0 || err == nil {
 		t.Errorf("Close: got %d left, %v, want 0 and an error", left, err)
+	}
+}
+
+// A record that is large waits for room, and one that matters more does not wait
+// for it: what is free is enough.
+func TestDenyDoesNotYieldToALargeAllow(t *testing.T) {
+	c := startClient(t, Config{Address: "unix://" + t.TempDir() + "/nobody", MaxBufferedBytes: MinBufferedBytes})
+	for range 10 {
+		if err := c.TryLog(record(decision.Deny, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	large := make(chan error, 1)
+	go func() {
+		large <- c.Log(ctx, &decision.Record{Decision: decision.Allow, Message: strings.Repeat("x", 55_000)})
+	}()
+	waits := func() bool {
+		c.link.mu.Lock()
+		defer c.link.mu.Unlock()
+		return c.link.waiters.len() > 0
+	}
+	for !waits() {
+		runtime.Gosched()
+	}
+	if err := c.TryLog(record(decision.Allow, 1)); !errors.Is(err, ErrFull) {
+		t.Errorf("TryLog of an allow: got %v, want that it leaves the room to the one that waits", err)
+	}
+	if err := c.TryLog(record(decision.Deny, 1)); err != nil {
+		t.Errorf("TryLog of a deny: got %v, want nil", err)
+	}
+	cancel()
+	if err := <-large; !errors.Is(err, context.Canceled) || !errors.Is(err, ErrFull) {
+		t.Errorf("Log: got %v, want canceled and ErrFull", err)
+	}
+	if err := c.TryLog(record(decision.Allow, 1)); err != nil {
+		t.Errorf("TryLog of an allow when nobody waits: got %v, want nil", err)
+	}
+}
+
+// Large records of the past leave the buffer to small ones.
+func TestSmallRecordsAfterLargeOnes(t *testing.T) {
+	e := newExporter(t)
+	c := e.client(Config{MaxBufferedBytes: MinBufferedBytes})
+	for range 50 {
+		if err := c.Log(within(t), &decision.Record{Message: strings.Repeat("x", 15_000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Hold()
+	taken := 0
+	for c.TryLog(&decision.Record{Message: strings.Repeat("x", 300)}) == nil {
+		taken++
+	}
+	if taken < 25 {
+		t.Errorf("taken: got %d records of 300 bytes into 64 KiB, want at least 25", taken)
+	}
+	e.Release()
+	closeClient(t, c)
+}
+
+// A result that is there wins over a context that has ended.
+func TestLogOfAStoredRecord(t *testing.T) {
+	c := &Client{link: newLink(linkConfig{}, newOutbox(1<<20, 0, 4))}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	for range 100 {
+		result := make(chan error, 1)
+		result <- nil
+		if err := c.await(ctx, result); err != nil {
+			t.Fatalf("got %v, want nil: the record is stored", err)
+		}
+	}
+}
+
+// What is logged after Close is nobody's loss but the caller's, who is told.
+func TestTryLogDuringClose(t *testing.T) {
+	e := newExporter(t)
+	c := e.client(Config{})
+	_ = c.TryLog(&decision.Record{Decision: decision.Deny, Process: "guess"})
+	e.await("the loss record", func() bool { return len(e.Lines()) == 1 })
+	e.Hold()
+	if err := c.TryLog(record(decision.Deny, 1)); err != nil {
+		t.Fatal(err)
+	}
+	e.await("a pending line", func() bool { return e.Pending() == 1 })
+	closed := make(chan error, 1)
+	go func() {
+		_, err := c.Close(within(t))
+		closed <- err
+	}()
+	for !errors.Is(c.TryLog(record(decision.Deny, 2)), ErrClosed) {
+		runtime.Gosched()
+	}
+	e.Release()
+	if err := <-closed; err != nil {
+		t.Errorf("Close: got %v, want nil: everything is stored", err)
 	}
 }

@@ -61,7 +61,8 @@ type Config struct {
 	// Timeout bounds one Export in the modes that wait. Default: DefaultTimeout.
 	Timeout time.Duration
 	// MaxBufferedBytes bounds the memory of the records that the exporter has
-	// not acknowledged yet. At least MinBufferedBytes. Default:
+	// not acknowledged yet; those of a spill file come on top, and while one is
+	// written also what is being written. At least MinBufferedBytes. Default:
 	// DefaultBufferedBytes.
 	MaxBufferedBytes int
 	// Keep says which records are kept longest when that memory is full: those
@@ -75,8 +76,8 @@ type Config struct {
 	// TLS is how a tcp connection is protected. nil: not at all, which is
 	// allowed to loopback addresses only.
 	TLS *TLSConfig
-	// Log is told of connections and losses; never of a record's content. nil:
-	// nobody is told.
+	// Log is told of connections and losses; never of a record's content. It must
+	// not block: Close waits for it. nil: nobody is told.
 	Log *slog.Logger
 	// Transports are the ways to the exporter beside unix and tcp, by the scheme
 	// of the address. One that is named unix or tcp replaces the built-in one.

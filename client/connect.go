@@ -29,28 +29,38 @@ const (
 // that the hello offered: the next hello starts behind them.
 var errBetterNext = errors.New("the exporter knows more lines")
 
+// errStolen ends a link for good.
+var errStolen = errors.New("somebody else sends under this name: choose another")
+
 // run keeps a connection until ctx is done or the link has failed.
 func (k *link) run(ctx context.Context) {
 	defer close(k.done)
 	defer k.disown()
 	var pause pauses
 	for ctx.Err() == nil {
-		answered, err := k.connect(ctx)
-		if answered {
+		began, first := time.Now(), k.first()
+		err := k.connect(ctx)
+		// An answer alone is no reason for hope: an exporter whose queue is full
+		// answers, and closes at the first line.
+		if k.first() > first || time.Since(began) > lastPause {
 			pause.reset()
 		}
 		if errors.Is(err, errBetterNext) {
 			continue
 		}
-		if k.over(ctx) {
-			return
-		}
 		wait := pause.next()
 		k.mu.Lock()
 		k.away = err
+		over := k.err != nil
 		k.mu.Unlock()
+		if ctx.Err() != nil {
+			return
+		}
 		if k.disconnected != nil {
 			k.disconnected(err, wait)
+		}
+		if over {
+			return
 		}
 		select {
 		case <-time.After(wait):
@@ -59,31 +69,30 @@ func (k *link) run(ctx context.Context) {
 	}
 }
 
-// over reports whether there is no point in another connection.
-func (k *link) over(ctx context.Context) bool {
+// first is the number of the first line that is not handled.
+func (k *link) first() uint64 {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	return k.err != nil || ctx.Err() != nil
+	return k.box.first
 }
 
-// connect makes one connection and serves it until it breaks. answered says
-// whether the exporter took the hello.
-func (k *link) connect(ctx context.Context) (answered bool, err error) {
+// connect makes one connection and serves it until it breaks.
+func (k *link) connect(ctx context.Context) error {
 	nc, err := k.dial(ctx)
 	if err != nil {
-		return false, err
+		return err
 	}
 	defer nc.Close()
 	defer context.AfterFunc(ctx, func() { nc.Close() })()
 	replies := bufio.NewReaderSize(nc, stream.MaxReply)
 	next, forgotten, err := k.greet(nc, replies)
 	if err != nil {
-		return errors.Is(err, errBetterNext), err
+		return err
 	}
 	if k.connected != nil {
 		k.connected(forgotten)
 	}
-	return true, k.serve(nc, replies, next)
+	return k.serve(nc, replies, next)
 }
 
 // greet says hello and returns the number of the line that comes next.
@@ -102,12 +111,11 @@ func (k *link) greet(nc net.Conn, replies *bufio.Reader) (next, forgotten uint64
 		return 0, 0, fmt.Errorf("hello: %w", err)
 	}
 	reply, err := readReply(replies)
-	if err == nil {
-		err = nc.SetDeadline(time.Time{})
-	}
 	if err != nil {
 		return 0, 0, fmt.Errorf("hello: %w", err)
 	}
+	// On a connection that has ended by now it fails, and so does the next read.
+	_ = nc.SetDeadline(time.Time{})
 	answer, ok := reply.(stream.Answer)
 	if !ok {
 		return 0, 0, fmt.Errorf("hello: the exporter answered with %T", reply)
@@ -121,10 +129,14 @@ func (k *link) greet(nc net.Conn, replies *bufio.Reader) (next, forgotten uint64
 	return 0, 0, errBetterNext
 }
 
-// goOn takes an answer to a hello with next: the lines from next on are sent.
+// goOn takes an answer to a hello with next: the lines from next on are sent, and
+// judged anew.
 func (k *link) goOn(next, acked uint64) (forgotten uint64) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	for i := range k.box.flight.len() {
+		k.box.flight.at(i).refused = nil
+	}
 	forgotten = next - 1 - acked
 	k.met = true
 	k.away = nil
@@ -142,7 +154,8 @@ func (k *link) catchUp(acked uint64) error {
 	met := k.met
 	if met && acked > last {
 		// Going on would make the exporter take new lines for known ones.
-		k.fail(fmt.Errorf("producer %s: somebody else sends under this name: choose another", k.producer))
+		k.stolen = true
+		k.fail(fmt.Errorf("producer %s: %w", k.producer, errStolen))
 		defer k.mu.Unlock()
 		return k.err
 	}
@@ -214,31 +227,32 @@ func (k *link) takeAck(through uint64) error {
 }
 
 // takeRefusal takes a refusal of the wire. The line counts as handled when all
-// before it are.
+// before it are. One that says QueueFull is about the exporter, not about the
+// line: it closes the connection, and the line comes again.
 func (k *link) takeRefusal(r stream.Refused) error {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	if r.Seq > k.box.last() {
-		k.mu.Unlock()
 		return fmt.Errorf("refusal of line %d by the exporter, which was not sent it", r.Seq)
 	}
 	l := k.box.inFlight(r.Seq)
-	news := l != nil && l.refused == nil // else it was told on an earlier connection
-	if news {
-		l.refused = &RefusedError{Reason: r.Reason, Detail: r.Detail}
-		if !k.again(l) {
-			k.stats.refused++
-		}
+	if l == nil || l.refused != nil || r.Reason == queueFull { // told on an earlier connection, or not final
+		return nil
 	}
+	l.refused = &RefusedError{Reason: r.Reason, Detail: r.Detail}
+	k.stats.refused++
 	r.Seq -= min(k.base, r.Seq)
-	k.mu.Unlock()
-	if news {
+	k.unlocked(func() {
 		if k.refused != nil {
 			k.refused(r)
 		}
 		k.advance(0)
-	}
+	})
 	return nil
 }
+
+// queueFull is the reason of a refusal that is not final.
+const queueFull = "QueueFull"
 
 // releaseLines is how many lines are let go of before others get their turn with
 // mu: a TryLog must not wait for thousands.
@@ -266,7 +280,7 @@ func (k *link) advance(n uint64) {
 	for k.box.first <= n {
 		for range min(releaseLines, n-k.box.first+1) {
 			l := k.box.release()
-			told = told || l.report != nil && !k.again(l)
+			told = told || l.report != nil
 			k.handled(l)
 		}
 		k.letIn()
@@ -284,16 +298,11 @@ func (k *link) unlocked(f func()) {
 	f()
 }
 
-// handled ends a line that is no longer in flight, or takes it once more, with
-// mu held.
+// handled ends a line that is no longer in flight, with mu held.
 func (k *link) handled(l *line) {
-	if k.again(l) {
-		k.retake(l)
-		return
-	}
 	if l.report != nil {
 		k.losses.saying--
-		if l.refused != nil {
+		if l.refused != nil { // which is told again later
 			k.losses.untold.add(l.report)
 		}
 		k.wakeWriter() // there may be more to tell
@@ -302,41 +311,10 @@ func (k *link) handled(l *line) {
 		k.finish(l, l.refused)
 		return
 	}
-	k.full.reset()
 	if l.report == nil {
 		k.stats.stored++
 	}
 	k.finish(l, nil)
-}
-
-// again reports whether l is to be sent again later, under another number.
-func (k *link) again(l *line) bool {
-	return k.retryFull && l.refused != nil && l.refused.Reason == queueFull
-}
-
-// retake takes a line once more, behind all others.
-func (k *link) retake(l *line) {
-	l.refused = nil
-	k.holdOff()
-	k.wakeWriter() // to learn how long
-	if l.keep {
-		k.box.add(l)
-		return
-	}
-	if !k.box.take(l, k.shed) {
-		k.shed(l)
-	}
-}
-
-// queueFull is the one refusal that is about the exporter and not about the line.
-const queueFull = "QueueFull"
-
-// holdOff sends nothing for a while, with mu held. One pause is enough for all
-// the lines of one write.
-func (k *link) holdOff() {
-	if now := time.Now(); now.After(k.hold) {
-		k.hold = now.Add(k.full.next())
-	}
 }
 
 // closedError is the reason that an exporter gave for closing.

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"errors"
 	"log/slog"
 	"time"
 )
@@ -13,30 +14,51 @@ const lossLogPause = time.Minute
 // one at a time.
 type events struct {
 	log      *slog.Logger
-	trouble  string // what was said last, until there is a connection
+	trouble  string // what was said last, until there is a connection that is of use
 	attempts int    // since then
+	useless  bool   // the last connection had an answer, and then nothing was acknowledged
+	open     bool   // a connection is, on which nothing is acknowledged yet
 	lost     uint64 // said to be lost
 	lostAt   time.Time
 }
 
 // connected is told of each connection.
 func (e *events) connected(forgotten uint64) {
-	if e.trouble != "" {
-		e.log.Info("connected to the exporter again", "attempts", e.attempts+1)
-		e.trouble, e.attempts = "", 0
+	e.open = true
+	if !e.useless {
+		e.recovered()
 	}
 	if forgotten > 0 {
 		e.log.Warn("the exporter has forgotten records that it had stored: is its queue a new one?", "records", forgotten)
 	}
 }
 
-// disconnected says the same fault once.
-func (e *events) disconnected(err error) {
+// acked is told that records were acknowledged.
+func (e *events) acked() {
+	e.open, e.useless = false, false
+	e.recovered()
+}
+
+func (e *events) recovered() {
+	if e.trouble != "" {
+		e.log.Info("connected to the exporter again", "attempts", e.attempts+1)
+		e.trouble, e.attempts = "", 0
+	}
+}
+
+// disconnected says the same fault once. An exporter whose queue is full answers
+// each time, and closes: that is one fault.
+func (e *events) disconnected(err error, ended bool) {
 	e.attempts++
-	if text := err.Error(); text != e.trouble {
-		e.trouble = text
+	e.useless, e.open = e.useless || e.open, false
+	text := err.Error()
+	switch {
+	case ended:
+		e.log.Error("the client has ended: every record is lost from now on", "error", err)
+	case text != e.trouble:
 		e.log.Warn("no connection to the exporter: records wait in the buffer", "error", err)
 	}
+	e.trouble = text
 }
 
 // losses is told how many records are lost so far.
@@ -51,7 +73,7 @@ func (e *events) losses(total uint64) {
 }
 
 func (c *Client) disconnected(err error, _ time.Duration) {
-	c.events.disconnected(err)
+	c.events.disconnected(err, errors.Is(err, errStolen))
 	c.logLosses()
 }
 
@@ -62,6 +84,7 @@ func (c *Client) logLosses() {
 
 // acked is told that the first n lines of this client are handled.
 func (c *Client) acked(n uint64) {
+	c.events.acked()
 	if c.spill != nil {
 		c.spill.acked(n)
 	}

@@ -38,12 +38,9 @@ func (l *line) size() int { return cap(l.text) + lineOverhead }
 const (
 	// usualText holds most decisions.
 	usualText = 1 << 10
-	// keepText is the largest buffer that is used again, unless the record it
-	// held last was much smaller: buffers grow to the largest record they ever
-	// held, and a few large ones must not make all of them large.
-	keepText = 16 << 10
-	// smallText is kept whatever it held.
-	smallText = 2 << 10
+	// keepText is the largest buffer that is used again: buffers grow to the
+	// largest record they ever held, and the memory of all of it counts.
+	keepText = 2 << 10
 )
 
 // lines are those that wait to be used again.
@@ -61,14 +58,19 @@ func newLine(room int) *line {
 	return l
 }
 
+// newTextLine returns a line of text, which is copied.
+func newTextLine(text []byte) *line {
+	l := newLine(len(text) + 1)
+	l.text = append(append(l.text, text...), '\n')
+	return l
+}
+
 // recycle gives back a line that nobody reads any more.
 func (l *line) recycle() {
-	text := l.text
-	if cap(text) > keepText || cap(text) > smallText && cap(text) > 4*len(text) {
-		return
+	if cap(l.text) <= keepText {
+		*l = line{text: l.text[:0]}
+		lines.Put(l)
 	}
-	*l = line{text: text[:0]}
-	lines.Put(l)
 }
 
 // cohort counts the lines that were taken between two calls of flush and are not

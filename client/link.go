@@ -12,8 +12,10 @@ import (
 	"github.com/docket-export/docket/decision/stream"
 )
 
-// ErrClosed says that a client or sender takes no more lines: Close was called.
-var ErrClosed = errors.New("closed")
+// ErrClosed says that a client or sender takes no more lines because Close was
+// called. A Log that was waiting then gets it too: its record may be stored, or
+// be in the spill file.
+var ErrClosed = errors.New("the client was closed")
 
 // RefusedError says that the exporter did not store a line, and why.
 type RefusedError struct {
@@ -38,18 +40,18 @@ type link struct {
 	wake   chan struct{} // to the writer: there may be something to write
 
 	mu      sync.Mutex
-	box     outbox    // guarded by mu, as all below
-	waiters []*waiter // for room; the first is let in first
-	cohorts []*cohort // that flush waits for, and last the one of new lines
-	idle    bool      // the writer waits for wake
-	closed  bool      // no more lines are taken
-	err     error     // why the link has ended, for ever
-	losses  losses    // lines that were dropped, and what was told of them
-	hold    time.Time // nothing is sent before: the exporter's queue is full
-	full    pauses    // between refusals with QueueFull
-	away    error     // why there is no connection; nil: there is one, or no attempt has failed
-	met     bool      // an exporter has answered once
-	base    uint64    // number on the wire less the number that callers know
+	box     outbox         // guarded by mu, as all below
+	waiters deque[*waiter] // for room; the first is let in first
+	waiting []int          // of them, by rank
+	cohorts []*cohort      // that flush waits for, and last the one of new lines
+	idle    bool           // the writer waits for wake
+	closed  bool           // no more lines are taken
+	err     error          // why the link has ended, for ever
+	losses  losses         // lines that were dropped, and what was told of them
+	away    error          // why there is no connection; nil: there is one, or no attempt has failed
+	stolen  bool           // somebody else sends under our name
+	met     bool           // an exporter has answered once
+	base    uint64         // number on the wire less the number that callers know
 	stats   linkStats
 }
 
@@ -58,13 +60,11 @@ type link struct {
 type linkConfig struct {
 	dial     Dial
 	producer string
-	// retryFull: a line refused with QueueFull is sent again later.
-	retryFull bool
 	// acked is told that the first n lines of this link are handled, before
 	// flush returns.
 	acked   func(n uint64)
 	refused func(stream.Refused)
-	// lost is told that a loss record is on the exporter's disk.
+	// lost is told that a loss record is handled.
 	lost         func()
 	connected    func(forgotten uint64)
 	disconnected func(err error, wait time.Duration)
@@ -77,7 +77,7 @@ type linkStats struct {
 
 // waiter is a line for which there was no room.
 type waiter struct {
-	line   *line
+	line   *line      // nil when it waits no more
 	result chan error // room for one: nil when the line is taken
 }
 
@@ -88,6 +88,7 @@ func newLink(config linkConfig, box outbox) *link {
 		done:       make(chan struct{}),
 		wake:       make(chan struct{}, 1),
 		box:        box,
+		waiting:    make([]int, box.ranks()),
 		cohorts:    []*cohort{{}},
 	}
 }
@@ -128,14 +129,24 @@ func (k *link) tryTake(l *line) error {
 	defer k.mu.Unlock()
 	err := k.ended()
 	if err == nil {
-		// What is freed belongs to those who wait for it.
-		if yield := len(k.waiters) > 0 && k.box.below(l.rank) == 0; !yield && k.takeLocked(l) {
+		if !k.yields(l) && k.takeLocked(l) {
 			return nil
 		}
 		err = ErrFull
 	}
 	k.loseLocked(l.kind, whyLost(err))
 	return err
+}
+
+// yields reports whether room belongs to lines that wait for it and matter as
+// much as l, with mu held. What l can get by dropping others is its own.
+func (k *link) yields(l *line) bool {
+	for _, n := range k.waiting[:l.rank+1] {
+		if n > 0 {
+			return k.box.below(l.rank) == 0
+		}
+	}
+	return false
 }
 
 // lose counts a record that was not taken.
@@ -146,8 +157,11 @@ func (k *link) lose(kind kind, why reason) {
 }
 
 func (k *link) loseLocked(kind kind, why reason) {
-	k.losses.add(kind, why)
-	k.wakeWriter()
+	k.losses.total[kind]++
+	if !k.closed { // else nobody is left who could tell it
+		k.losses.add(kind, why)
+		k.wakeWriter()
+	}
 }
 
 // whyLost is the reason for which a record was not taken, by the error.
@@ -170,8 +184,9 @@ func (k *link) lostRecords() (n uint64) {
 	return n
 }
 
-// take takes l, for which it waits for room, until ctx is done. An error says
-// that it was not taken. Once taken it is not dropped for another line.
+// take takes l, for which it waits for room, until ctx is done: that is ErrFull.
+// An error says that it was not taken. Once taken it is not dropped for another
+// line.
 func (k *link) take(ctx context.Context, l *line) error {
 	l.keep = true
 	k.mu.Lock()
@@ -179,12 +194,13 @@ func (k *link) take(ctx context.Context, l *line) error {
 		k.mu.Unlock()
 		return err
 	}
-	if len(k.waiters) == 0 && k.takeLocked(l) {
+	if !k.yields(l) && k.takeLocked(l) {
 		k.mu.Unlock()
 		return nil
 	}
 	w := &waiter{line: l, result: make(chan error, 1)}
-	k.waiters = append(k.waiters, w)
+	k.waiters.pushBack(w)
+	k.waiting[l.rank]++
 	k.mu.Unlock()
 
 	select {
@@ -194,13 +210,22 @@ func (k *link) take(ctx context.Context, l *line) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	i := slices.Index(k.waiters, w)
-	if i < 0 { // it was let in at the same moment
+	if w.line == nil { // it was let in, or turned away, at the same moment
 		return <-w.result
 	}
-	k.waiters = slices.Delete(k.waiters, i, i+1)
+	k.waiting[l.rank]--
+	w.line = nil
 	k.letIn() // the next may be smaller
-	return context.Cause(ctx)
+	return fmt.Errorf("%w: %w", ErrFull, ending(ctx))
+}
+
+// ending is why ctx is done: its cause, which may not say that it was a deadline.
+func ending(ctx context.Context) error {
+	cause := context.Cause(ctx)
+	if errors.Is(cause, ctx.Err()) {
+		return cause
+	}
+	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
 func (k *link) ended() error {
@@ -229,7 +254,7 @@ func (k *link) join(l *line) {
 
 // shed counts a line that was dropped for a more important one.
 func (k *link) shed(l *line) {
-	k.losses.add(l.kind, lostFull)
+	k.loseLocked(l.kind, lostFull)
 	k.finish(l, ErrFull)
 }
 
@@ -243,9 +268,17 @@ func (k *link) wakeWriter() {
 
 // letIn takes the lines that wait for room, as far as there is, with mu held.
 func (k *link) letIn() {
-	for len(k.waiters) > 0 && k.takeLocked(k.waiters[0].line) {
-		k.waiters[0].result <- nil
-		k.waiters = slices.Delete(k.waiters, 0, 1)
+	for k.waiters.len() > 0 {
+		w := k.waiters.at(0)
+		if w.line != nil {
+			if !k.takeLocked(w.line) {
+				return
+			}
+			k.waiting[w.line.rank]--
+			w.line = nil
+			w.result <- nil
+		}
+		k.waiters.popFront()
 	}
 }
 
@@ -278,9 +311,9 @@ func (k *link) flush(ctx context.Context) error {
 		select {
 		case <-flushed:
 		case <-k.done:
-			return k.ending(flushed)
+			return k.whyUnfinished(flushed)
 		case <-ctx.Done():
-			return context.Cause(ctx)
+			return ending(ctx)
 		}
 	}
 	return nil
@@ -301,8 +334,8 @@ func (k *link) unfinished() (flushed []<-chan struct{}) {
 	return flushed
 }
 
-// ending is why a line is not finished although the link has ended.
-func (k *link) ending(flushed <-chan struct{}) error {
+// whyUnfinished is why a line is not finished although the link has ended.
+func (k *link) whyUnfinished(flushed <-chan struct{}) error {
 	select {
 	case <-flushed:
 		return nil
@@ -333,10 +366,13 @@ func (k *link) tellLosses() {
 
 // turnAway ends the waiting for room, with mu held.
 func (k *link) turnAway(err error) {
-	for _, w := range k.waiters {
-		w.result <- err
+	for k.waiters.len() > 0 {
+		if w := k.waiters.popFront(); w.line != nil {
+			k.waiting[w.line.rank]--
+			w.line = nil
+			w.result <- err
+		}
 	}
-	k.waiters = nil
 }
 
 // fail ends the link for good, with mu held.
@@ -371,6 +407,9 @@ func (k *link) remains() remains {
 	k.tellLosses()
 	k.box.numberAll()
 	r := remains{producer: k.producer, next: k.box.first}
+	if k.stolen { // what the exporter knows under that name are not our lines
+		r.producer, r.next = randomID(), 1
+	}
 	for i := range k.box.flight.len() {
 		r.lines = append(r.lines, k.box.flight.at(i))
 	}
@@ -403,8 +442,6 @@ func (k *link) why() string {
 		return "the exporter is away: " + k.away.Error()
 	case !k.stats.connected:
 		return "not connected to the exporter yet"
-	case time.Now().Before(k.hold):
-		return "the exporter's queue is full"
 	}
 	return "the exporter has not acknowledged it yet"
 }

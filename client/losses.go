@@ -93,7 +93,6 @@ type losses struct {
 
 func (s *losses) add(k kind, r reason) {
 	now := time.Now()
-	s.total[k]++
 	s.untold.kinds[k]++
 	s.untold.reasons[r]++
 	if s.untold.empty() {
@@ -122,10 +121,9 @@ func (s *losses) line(producer string) *line {
 	said := s.untold
 	s.untold, s.last = tally{}, time.Now()
 	s.saying++
-	l := newLine(usualText)
-	l.keep = true
-	l.text, l.report = said.appendLine(l.text, producer, s.last), &said
-	return l
+	// Not one that was used before: lossReserve counts on its size.
+	text := said.appendLine(make([]byte, 0, usualText), producer, s.last)
+	return &line{text: text, keep: true, report: &said}
 }
 
 // lossRecord is the form of a loss record. The eventType comes first: the

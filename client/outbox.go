@@ -32,6 +32,8 @@ func newOutbox(limit, maxLines, ranks int) outbox {
 	return outbox{limit: limit, maxLines: maxLines, lanes: make([]lane, ranks+1), first: 1}
 }
 
+func (o *outbox) ranks() int { return len(o.lanes) - 1 }
+
 // take adds l, at the end. When memory is short it makes room by dropping lines
 // that matter less than l, which it passes to shed: of those the least first,
 // and of one rank the oldest first. It drops none in vain. It is false when

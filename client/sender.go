@@ -118,8 +118,7 @@ func (s *Sender) Send(ctx context.Context, text []byte) error {
 	if err := checkLine(text); err != nil {
 		return err
 	}
-	l := newLine(len(text) + 1)
-	l.text = append(append(l.text, text...), '\n')
+	l := newTextLine(text)
 	err := s.link.fits(l)
 	if err == nil {
 		err = s.link.take(ctx, l)

@@ -80,8 +80,13 @@ func newSource(path string) sources.Source {
 func (e *exporter) end() {
 	e.t.Helper()
 	e.stop()
-	if err := <-e.ended; err != nil {
-		e.t.Errorf("Run: %v", err)
+	select {
+	case err := <-e.ended:
+		if err != nil {
+			e.t.Errorf("Run: %v", err)
+		}
+	case <-time.After(patience):
+		e.t.Fatal("the source does not stop")
 	}
 	e.Close()
 }

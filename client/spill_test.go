@@ -4,6 +4,7 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 	"time"
@@ -169,4 +170,60 @@ func TestSpillFileThatCannotBeWritten(t *testing.T) {
 	if left, err := closeAway(t, c); left != 1 || err == nil || !strings.Contains(err.Error(), "spill file") {
 		t.Errorf("Close: got %d left, %v, want 1 and that the file cannot be written", left, err)
 	}
+}
+
+// The file stays until the last of its records is stored.
+func TestSpillFileStaysUntilAllIsStored(t *testing.T) {
+	e := newExporter(t)
+	file := filepath.Join(t.TempDir(), "spill")
+	const content = `{"docket":{"version":1,"producer":"p","next":1}}` + "\n" + `{"n":1}` + "\n" + `{"n":2}` + "\n" + `{"n":3}` + "\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.Hold()
+	c := e.client(Config{SpillFile: file})
+	e.await("3 pending lines", func() bool { return e.Pending() == 3 })
+	for n := 1; n <= 3; n++ {
+		if got, err := os.ReadFile(file); err != nil || string(got) != content {
+			t.Fatalf("with %d of 3 stored: got %q, %v, want the file as it was", n-1, got, err)
+		}
+		e.Settle(1)
+		if n < 3 {
+			for c.Stats().Stored < uint64(n) {
+				runtime.Gosched()
+			}
+		}
+	}
+	closeClient(t, c)
+	if _, err := os.Stat(file); err == nil {
+		t.Error("the file is there although all of it is stored")
+	}
+	checkOnce(t, e.Lines(), 3)
+}
+
+// What is left of a picked up file is spilled again, under the same numbers.
+func TestSpillOfAPartOfASpill(t *testing.T) {
+	e := newExporter(t)
+	file := filepath.Join(t.TempDir(), "spill")
+	const content = `{"docket":{"version":1,"producer":"p","next":1}}` + "\n" + `{"n":1}` + "\n" + `{"n":2}` + "\n" + `{"n":3}` + "\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.Hold()
+	c := e.client(Config{SpillFile: file})
+	e.await("3 pending lines", func() bool { return e.Pending() == 3 })
+	e.Settle(1)
+	for c.Stats().Stored < 1 {
+		runtime.Gosched()
+	}
+	if left, err := closeAway(t, c); left != 0 || err != nil {
+		t.Fatalf("Close: got %d, %v", left, err)
+	}
+	const want = `{"docket":{"version":1,"producer":"p","next":2}}` + "\n" + `{"n":2}` + "\n" + `{"n":3}` + "\n"
+	if got, err := os.ReadFile(file); err != nil || string(got) != want {
+		t.Errorf("spilled: got %q, %v, want %q", got, err, want)
+	}
+	e.Release()
+	closeClient(t, e.client(Config{SpillFile: file}))
+	checkOnce(t, e.Lines(), 3)
 }

@@ -83,12 +83,6 @@ func (k *link) fill(b *batch) (wait time.Duration) {
 // nextLine gives the next line a number, with mu held; nil if none may be sent
 // now.
 func (k *link) nextLine() (l *line, wait time.Duration) {
-	if !k.hold.IsZero() {
-		if wait := time.Until(k.hold); wait > 0 {
-			return nil, wait
-		}
-		k.hold = time.Time{}
-	}
 	due, wait := k.losses.due()
 	if due {
 		k.tellLosses()

@@ -115,7 +115,6 @@ func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int6
 type verdict struct {
 	s       *session
 	chunk   queue.Chunk
-	first   uint64 // number of the first line that is not a duplicate
 	lines   int
 	refused []sources.Refusal
 	kept    []refusedLine // what goes to the refused log
@@ -173,20 +172,11 @@ func (v *verdict) number() (number uint64, duplicate bool) {
 	number = s.next
 	s.next++
 	v.chunk.Position = number
-	if number <= s.acked {
-		return number, true
-	}
-	if v.first == 0 {
-		v.first = number
-	}
-	return number, false
+	return number, number <= s.acked
 }
 
 func (v *verdict) refuse(number uint64, reason sources.Reason, detail string, line []byte) {
 	v.refused = append(v.refused, sources.Refusal{Number: number, Reason: reason, Detail: detail})
-	if reason == sources.QueueFull {
-		return // the line was in order: its producer keeps it
-	}
 	v.kept = append(v.kept, refusedLine{
 		Time:     v.chunk.Received.UTC(),
 		Source:   v.s.opening.Source,
@@ -198,24 +188,16 @@ func (v *verdict) refuse(number uint64, reason sources.Reason, detail string, li
 	})
 }
 
-// refuseAll turns the records of the chunk into lines refused because the queue
-// is full.
+// refuseAll turns the records of a chunk without numbers into lines refused
+// because the queue is full. They are in order, and not kept: that would fill
+// the disk by another way.
 func (v *verdict) refuseAll() {
 	stored := v.chunk.Count
 	v.chunk.Records, v.chunk.Count = nil, 0
 	v.lost = losses{}
-	refused := v.refused
-	v.refused = nil
-	for number := v.first; stored > 0; number++ {
-		if len(refused) > 0 && refused[0].Number == number && v.first > 0 {
-			v.refused = append(v.refused, refused[0])
-			refused = refused[1:]
-			continue
-		}
-		v.refuse(min(number, v.chunk.Position), sources.QueueFull, "the queue is full", nil)
-		stored--
+	for range stored {
+		v.refused = append(v.refused, sources.Refusal{Reason: sources.QueueFull, Detail: sources.ErrQueueFull.Error()})
 	}
-	v.refused = append(v.refused, refused...)
 }
 
 // tally counts the refused lines by reason, and what is reported lost, for the
@@ -251,6 +233,9 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 	v.tally()
 	err := put(ctx, &v.chunk, v.settled)
 	if errors.Is(err, queue.ErrFull) {
+		if s.opening.Producer != "" {
+			return s.turnAway(ctx, v)
+		}
 		v.refuseAll()
 		v.tally()
 		err = put(ctx, &v.chunk, v.settled)
@@ -264,7 +249,22 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 	return err
 }
 
-// settled runs on the queue's committer.
+// turnAway counts the lines of v as refused, and decides nothing: a position that
+// went past a line which is not stored would be told to a producer that comes
+// again, and may not have heard of the refusal.
+func (s *session) turnAway(ctx context.Context, v *verdict) error {
+	count := queue.Chunk{Source: s.opening.Source, Received: v.chunk.Received}
+	if n := v.lines - v.chunk.Duplicates; n > 0 {
+		count.Refused = []queue.Tally{{Name: string(sources.QueueFull), Count: uint64(n)}}
+	}
+	if err := s.in.queue.Append(ctx, &count, s.finish); err != nil {
+		s.finish()
+		return err
+	}
+	return sources.ErrQueueFull
+}
+
+// settled runs on whoever makes the commit.
 func (v *verdict) settled() {
 	s := v.s
 	if s.opening.Settled != nil {

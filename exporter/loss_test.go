@@ -3,6 +3,7 @@ package exporter
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"maps"
@@ -178,14 +179,16 @@ func TestOddLossRecordIsStoredAndLoggedOnce(t *testing.T) {
 
 // A loss record that the queue has no room for comes again: it counts then.
 func TestLossRecordRefusedByAFullQueueIsNotCounted(t *testing.T) {
-	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
-	s, _, r := in.session(t, "p", 1)
-	submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
-	submit(t, s, lossLine(`{"deny":3}`)+"\nbad\n")
-	if got, want := r.refused(), []string{"2:QueueFull", "3:InvalidJSON"}; !slices.Equal(got, want) {
-		t.Errorf("refused: got %q, want %q", got, want)
+	for producer, next := range map[string]uint64{"p": 1, "": 0} {
+		in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
+		s, _, _ := in.session(t, producer, next)
+		submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
+		err := s.Submit(t.Context(), []byte(lossLine(`{"deny":3}`)+"\nbad\n"))
+		if (producer != "") != errors.Is(err, sources.ErrQueueFull) {
+			t.Errorf("producer %q: got %v, want ErrQueueFull for a named one", producer, err)
+		}
+		expectLost(t, in, "in a record that was refused", map[string]uint64{})
 	}
-	expectLost(t, in, "in a record that was refused", map[string]uint64{})
 }
 
 // Many producers report at once: every report counts, none twice.

@@ -4,7 +4,15 @@
 // package of its own below this one and imports nothing of the exporter.
 package sources
 
-import "context"
+import (
+	"context"
+	"errors"
+)
+
+// ErrQueueFull says that the queue is full and configured to refuse. Nothing of
+// what was submitted to a numbered session is decided, and the session is of no
+// more use: its producer keeps the lines and comes again.
+var ErrQueueFull = errors.New("the queue is full")
 
 // Source takes lines in from outside.
 type Source interface {
@@ -49,7 +57,8 @@ type Session interface {
 	// the lines are on their way to the disk, not when they are there, and
 	// blocks while the queue takes no more. It may overwrite lines, and keeps
 	// no reference to them. An error means nothing more can be submitted: the
-	// queue has closed or ctx is done. What was not settled is not decided.
+	// queue has closed, ctx is done, or ErrQueueFull. What was not settled is not
+	// decided.
 	Submit(ctx context.Context, lines []byte) error
 	// SubmitTooLarge refuses one line that the source did not hold in full:
 	// prefix is how it begins, length how long it was.

@@ -86,7 +86,8 @@ type sendCommand struct {
 	complete atomic.Bool   // the input was read to its end
 	out      io.Writer     // the summary
 	console  *console      // everything else
-	away     bool          // the exporter is, and that was said; the sender's callbacks own it
+	trouble  string        // why the exporter was away, as said last; the sender's callbacks own it
+	back     bool          // whether that it is back is worth saying; the same
 }
 
 func newSendCommand(flags configFlags, socket, producer string, cmd *cobra.Command) (*sendCommand, error) {
@@ -110,7 +111,7 @@ func newSendCommand(flags configFlags, socket, producer string, cmd *cobra.Comma
 		Address:          "unix://" + absolute,
 		Producer:         producer,
 		MaxInFlightBytes: maxLine + 64<<10, // the longest line, and what is kept with it
-		Acked:            s.numbers.forget,
+		Acked:            s.acked,
 		Refused:          s.refused,
 		Connected:        s.connected,
 		Disconnected:     s.disconnected,
@@ -210,21 +211,28 @@ func (s *sendCommand) refused(r stream.Refused) {
 	s.console.say("line %d refused: %s: %s", s.numbers.line(r.Seq), r.Reason, oneLine(r.Detail))
 }
 
+// acked is told by the sender that the first n lines are handled.
+func (s *sendCommand) acked(n uint64) {
+	s.trouble = "" // the next is worth saying again
+	s.numbers.forget(n)
+}
+
 // disconnected is told by the sender of each attempt that failed. It says so
-// once: a person needs to know that, and not how often.
+// once: a person needs to know that, and not how often. An exporter whose queue
+// is full answers each time, and closes again for the same reason.
 func (s *sendCommand) disconnected(err error, _ time.Duration) {
-	if !s.away {
+	if text := err.Error(); text != s.trouble && !s.back {
 		s.console.say("the exporter is away: %v; trying until it is back", err)
+		s.trouble, s.back = text, true
 	}
-	s.away = true
 }
 
 // connected is told by the sender of each connection.
 func (s *sendCommand) connected(forgotten uint64) {
-	if s.away {
+	if s.back {
 		s.console.say("connected")
 	}
-	s.away = false
+	s.back = false
 	if forgotten > 0 {
 		s.console.say("the exporter has forgotten %s that it had stored: is its queue a new one?", linesText(forgotten))
 	}

@@ -35,8 +35,8 @@ const (
 type answers struct {
 	nc   net.Conn
 	raw  syscall.RawConn // of nc; nil where a write is more than a system call
-	room chan struct{} // to the reader: there may be room
-	done chan struct{} // closed when no more answers will be written
+	room chan struct{}   // to the reader: there may be room
+	done chan struct{}   // closed when no more answers will be written
 
 	mu        sync.Mutex
 	writing   bool              // the writer is at work
@@ -153,6 +153,13 @@ func (a *answers) tryReserve(n int) bool {
 	}
 	a.submitted += uint64(n)
 	return true
+}
+
+// last is the number of the last line that was reserved.
+func (a *answers) last() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.submitted
 }
 
 // expire ends the patience with a producer that does not read. It is called

@@ -202,6 +202,7 @@ func (c *conn) submit(lines []byte, length int64) error {
 			return err
 		}
 	}
+	// It stores nothing, so a full queue takes it.
 	return c.because(c.session.SubmitTooLarge(c.ctx, lines[:c.lines.limit], length))
 }
 
@@ -217,7 +218,11 @@ func (c *conn) submitNumbered(lines []byte) error {
 			if err := c.answers.reserve(c.ctx, c.stop, count); err != nil {
 				return err
 			}
-			if err := c.session.Submit(c.ctx, lines[:size:size]); err != nil {
+			err := c.session.Submit(c.ctx, lines[:size:size])
+			if errors.Is(err, sources.ErrQueueFull) {
+				return queueFull{c.answers.last() - uint64(count) + 1}
+			}
+			if err != nil {
 				return c.because(err)
 			}
 		}
@@ -275,8 +280,11 @@ func (c *conn) finish(end error) {
 		c.session.Close()
 	}
 	var closing []byte
+	if full, ok := errors.AsType[queueFull](end); ok {
+		closing = stream.Refused{Seq: full.number, Reason: string(sources.QueueFull), Detail: full.Error()}.Append(nil)
+	}
 	if reason := reasonFor(end); reason != "" {
-		closing = stream.Closing{Reason: reason}.Append(nil)
+		closing = stream.Closing{Reason: reason}.Append(closing)
 	}
 	if c.answers != nil {
 		c.answers.finish(closing)
