@@ -370,9 +370,16 @@ var table = []mutant{
 	{
 		defect: "a line that was sent again is stored again",
 		file:   ingestGo,
-		old:    "if number <= s.acked {",
-		new:    "if false {",
+		old:    "return number, number <= s.acked",
+		new:    "return number, false",
 		tests:  []string{"TestResendIsRecognisedAcrossARestart"},
+	},
+	{
+		defect: "a full queue moves the position of a producer past lines it refuses",
+		file:   ingestGo,
+		old:    "if s.opening.Producer != \"\" {\n\t\t\treturn s.turnAway",
+		new:    "if false {\n\t\t\treturn s.turnAway",
+		tests:  []string{"TestFullQueueDecidesNothing"},
 	},
 	{
 		defect: "a loss is counted although its record is refused",
