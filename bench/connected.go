@@ -78,7 +78,7 @@ func (l *lab) connected(ctx context.Context) (map[string]float64, error) {
 		if err != nil {
 			return nil, err
 		}
-		values[step.key] = (memory - before) * 1e3 / crowdSize
+		values[step.key] = (memory - before) * 1e6 / 1024 / crowdSize
 	}
 	return values, nil
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"path/filepath"
 
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/decision"
@@ -22,8 +23,8 @@ const (
 	linesPerCaller = 384
 )
 
-// oneClient measures what one client brings in, and in turns with it the bare
-// producers of ingest.
+// oneClient measures what one client can send, what it brings in to docket, and in
+// turns with that the bare producers of ingest.
 func (l *lab) oneClient(ctx context.Context) (map[string]float64, error) {
 	dir, remove, err := l.scratch()
 	if err != nil {
@@ -37,6 +38,16 @@ func (l *lab) oneClient(ctx context.Context) (map[string]float64, error) {
 	defer s.kill()
 	one := load{s.socket, callers, linesPerCaller, l.records / clientTurns}
 	bare := load{s.socket, producers, linesInFlight, l.records / clientTurns}
+	answer := filepath.Join(l.short, "answer.sock")
+	server, err := start(ctx, l.self, answerCommand, answer)
+	if err != nil {
+		return nil, err
+	}
+	defer server.kill()
+	alone, err := l.load(ctx, clientCommand, load{answer, callers, linesPerCaller, l.records})
+	if err != nil {
+		return nil, err
+	}
 	var ofOne, ofBare produced
 	for range clientTurns {
 		if err := l.addLoad(ctx, &ofOne, clientCommand, one); err != nil {
@@ -47,7 +58,7 @@ func (l *lab) oneClient(ctx context.Context) (map[string]float64, error) {
 		}
 	}
 	return map[string]float64{
-		"rate": ofOne.rate(), "cpu": ofOne.cpuOfMillion(),
+		"alone": alone.rate(), "rate": ofOne.rate(), "cpu": ofOne.cpuOfMillion(),
 		"bare": ofBare.rate(), "bareCPU": ofBare.cpuOfMillion(),
 	}, nil
 }
