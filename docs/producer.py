@@ -15,7 +15,7 @@ class Producer:
     def turn(self):  # takes one reply, over a new connection if there is none
         try:
             if not self.sock:
-                self.sock = socket.socket(socket.AF_UNIX)
+                self.sock, self.began = socket.socket(socket.AF_UNIX), time.monotonic()
                 self.sock.connect(self.path)
                 self.replies = self.sock.makefile("rb")
                 hello = {"docket": {"version": 1, "producer": self.name, "next": self.first}}
@@ -23,15 +23,15 @@ class Producer:
             reply = json.loads(self.replies.readline() or '{"docket": {"error": "the connection has ended"}}')
             reply.update(reply.pop("docket", {}))
             if "error" in reply: raise OSError(reply["error"])
-            if "refused" in reply: self.refused[reply["refused"]["seq"]] = reply["refused"]
+            refusal = reply.get("refused", {"reason": "QueueFull"})  # QueueFull is not final: these lines are sent again
+            if refusal["reason"] != "QueueFull": self.refused[refusal["seq"]] = refusal
             while self.lines and self.first <= reply.get("ack", reply.get("acked", 0)):
                 line, refusal, self.first = self.lines.popleft(), self.refused.pop(self.first, None), self.first + 1
                 if refusal: print("docket: refused:", refusal, line, file=sys.stderr)
-                if refusal and refusal["reason"] == "QueueFull": self.write(line)  # once more, as a new line
-                if refusal: time.sleep(random.uniform(0.01, 0.02))
-            self.pause = 0.05
+                self.pause = 0.05
         except (OSError, ValueError) as error:
             print("docket:", error, file=sys.stderr)
+            if time.monotonic() - self.began > 5: self.pause = 0.05
             time.sleep(self.pause * random.uniform(0.5, 1))
             self.sock, self.pause = None, min(2 * self.pause, 5)
 if __name__ == "__main__":

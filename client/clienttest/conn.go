@@ -53,9 +53,10 @@ type conn struct {
 	through  uint64 // every line up to it is decided
 	acked    uint64 // the last ack says so
 	refusals []stream.Refused
-	closing  string // the reason of the closing line; empty: none yet
-	writing  bool   // replies are on their way
-	failed   bool   // the producer takes no replies any more
+	full     []stream.Refused // those with QueueFull: the last to be told
+	closing  string           // the reason of the closing line; empty: none yet
+	writing  bool             // replies are on their way
+	failed   bool             // the producer takes no replies any more
 }
 
 func newConn(e *Exporter, nc net.Conn) *conn {
@@ -132,7 +133,7 @@ func (c *conn) read() {
 		case err == nil:
 			c.take(line, length)
 		case errors.Is(err, errEndless):
-			c.endless()
+			c.endless(line, length)
 		default:
 			c.end(line, length)
 			return
@@ -142,7 +143,7 @@ func (c *conn) read() {
 
 // readLine returns the next line without its newline and a "\r" before it: its
 // beginning if length, the whole length, is over the limit. With an error it
-// returns what came before.
+// returns what came before, with errEndless its beginning.
 func (c *conn) readLine() (line []byte, length int, err error) {
 	c.e.mu.Lock()
 	limit := c.e.limit
@@ -160,7 +161,7 @@ func (c *conn) readLine() (line []byte, length int, err error) {
 		case !errors.Is(err, bufio.ErrBufferFull):
 			return line, length, err
 		case length > endlessFactor*limit:
-			return nil, length, errEndless
+			return line[:limit], length, errEndless
 		}
 	}
 }
@@ -304,15 +305,13 @@ func (c *conn) end(line []byte, length int) {
 	c.e.notify()
 }
 
-// endless ends a connection on which a line does not end.
-func (c *conn) endless() {
+// endless ends a connection on which a line does not end. The line is refused
+// first: if it were not decided it would come again for ever.
+func (c *conn) endless(line []byte, length int) {
+	c.take(line, length)
 	c.e.mu.Lock()
 	defer c.e.mu.Unlock()
-	if c.severed {
-		return
-	}
-	if c.closing != "" {
-		c.tooLate()
+	if c.severed || c.closing != "" {
 		return
 	}
 	c.e.violation("%s: no newline in %d times the limit of %d bytes a line", c.name(), endlessFactor, c.e.limit)

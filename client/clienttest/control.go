@@ -7,10 +7,15 @@ func (e *Exporter) SetMaxRecordBytes(n int) {
 	e.change(func() { e.limit = n })
 }
 
-// Refuse makes the exporter refuse every line for which f returns a reason, such
-// as QueueFull. A line is asked about once, when it would be stored. f is called
-// by one goroutine at a time and must not use the exporter. nil: none is refused
-// but those that no exporter could store.
+// Refuse makes the exporter refuse every line for which f returns a reason. A
+// line is asked about once, when it would be stored. f is called by one goroutine
+// at a time and must not use the exporter. nil: none is refused but those that no
+// exporter could store.
+//
+// The reason QueueFull is not final. The producer is told it for this line and
+// for those of the connection that are held behind it, the connection is closed,
+// and none of them is decided: f is asked again when they come again. A line of
+// plain mode does not come again; it is refused like any other.
 func (e *Exporter) Refuse(f func(Line) (reason, detail string)) {
 	e.change(func() { e.refuse = f })
 }

@@ -19,7 +19,7 @@ func TestRefuse(t *testing.T) {
 	e.Refuse(func(l clienttest.Line) (reason, detail string) {
 		asked++
 		if l.Number == 2 {
-			return "QueueFull", "no room for " + l.Text
+			return "SomethingNew", "no use for " + l.Text
 		}
 		return "", ""
 	})
@@ -29,8 +29,8 @@ func TestRefuse(t *testing.T) {
 	p.send(1, 3)
 	waitFor(t, e, "3 lines held", func() bool { return e.Held() == 3 })
 	e.Release()
-	p.expect(`refused 2 QueueFull no room for {"n":2}`, "ack 3")
-	checkLines(t, e, `p/1 {"n":1}`, `p/3 {"n":3}`, `QueueFull p/2 {"n":2}`)
+	p.expect(`refused 2 SomethingNew no use for {"n":2}`, "ack 3")
+	checkLines(t, e, `p/1 {"n":1}`, `p/3 {"n":3}`, `SomethingNew p/2 {"n":2}`)
 	p.nc.Close()
 	again := greet(t, e, "p", 2) // under the same number it counts as handled
 	again.expect("acked 3")

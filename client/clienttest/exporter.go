@@ -70,6 +70,7 @@ type Exporter struct {
 
 	lines      []Line
 	refused    []Line
+	turned     []Line // away, because of QueueFull
 	pending    []pending
 	violations []error
 	producers  map[string]*producer
@@ -190,11 +191,21 @@ func (e *Exporter) Lines() []Line {
 	return slices.Clone(e.lines)
 }
 
-// Refused are the lines refused so far, with the reason.
+// Refused are the lines refused for good so far, with the reason; in plain mode
+// QueueFull is one.
 func (e *Exporter) Refused() []Line {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return slices.Clone(e.refused)
+}
+
+// TurnedAway are the lines with a number that there was no room for, each as
+// often as it came: see Refuse. They are in Lines or Refused once they have come
+// again and are decided.
+func (e *Exporter) TurnedAway() []Line {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Clone(e.turned)
 }
 
 // Held is how many lines were read and are neither stored nor refused, because

@@ -3,6 +3,7 @@ package clienttest_test
 import (
 	"context"
 	"errors"
+	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -55,16 +56,16 @@ func TestViolations(t *testing.T) {
 	tests := map[string]struct {
 		hello, lines string
 		replies      []string
-		violation    string
+		violations   []string
 	}{
-		"broken hello":  {`{"docket":{"version":1,"producer":"p","next":0}}`, "", []string{"closing: broken hello: next must be a whole number of at least 1, not 0"}, "broken hello"},
-		"second hello":  {"", `{"docket":{"version":1,"producer":"p","next":1}}` + "\n", []string{"acked 0", "closing: broken hello: a connection has only one, on its first line"}, "second hello"},
-		"no JSON":       {"", "hello\n", []string{"acked 0", "refused 1 InvalidJSON no valid JSON", "ack 1"}, "line 1: no valid JSON"},
-		"no UTF-8":      {"", "{\"a\":\"\xff\"}\n", []string{"acked 0", "refused 1 InvalidJSON not UTF-8", "ack 1"}, "not UTF-8"},
-		"no object":     {"", "[1]\n", []string{"acked 0", "refused 1 NotObject no JSON object", "ack 1"}, "no JSON object"},
-		"too long":      {"", long + "\n", []string{"acked 0", "refused 1 TooLarge 110 bytes are more than the limit of 100", "ack 1"}, "110 bytes"},
-		"without end":   {"", strings.Repeat("x", 70000), []string{"acked 0", "closing: lost framing: no newline in 16 times the limit of 100 bytes a line"}, "no newline"},
-		"too long, end": {"", long + "\r\n", []string{"acked 0", "refused 1 TooLarge 111 bytes are more than the limit of 100", "ack 1"}, "111 bytes"},
+		"broken hello":  {`{"docket":{"version":1,"producer":"p","next":0}}`, "", []string{"closing: broken hello: next must be a whole number of at least 1, not 0"}, []string{"broken hello"}},
+		"second hello":  {"", `{"docket":{"version":1,"producer":"p","next":1}}` + "\n", []string{"acked 0", "closing: broken hello: a connection has only one, on its first line"}, []string{"second hello"}},
+		"no JSON":       {"", "hello\n", []string{"acked 0", "refused 1 InvalidJSON no valid JSON", "ack 1"}, []string{"line 1: no valid JSON"}},
+		"no UTF-8":      {"", "{\"a\":\"\xff\"}\n", []string{"acked 0", "refused 1 InvalidJSON not UTF-8", "ack 1"}, []string{"not UTF-8"}},
+		"no object":     {"", "[1]\n", []string{"acked 0", "refused 1 NotObject no JSON object", "ack 1"}, []string{"no JSON object"}},
+		"too long":      {"", long + "\n", []string{"acked 0", "refused 1 TooLarge 110 bytes are more than the limit of 100", "ack 1"}, []string{"110 bytes"}},
+		"without end":   {"", strings.Repeat("x", 70000), []string{"acked 0", "refused 1 TooLarge 65536 bytes are more than the limit of 100", "ack 1", "closing: lost framing: no newline in 16 times the limit of 100 bytes a line"}, []string{"65536 bytes", "no newline"}},
+		"too long, end": {"", long + "\r\n", []string{"acked 0", "refused 1 TooLarge 111 bytes are more than the limit of 100", "ack 1"}, []string{"111 bytes"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -76,9 +77,27 @@ func TestViolations(t *testing.T) {
 			}
 			go p.nc.Write([]byte(tt.hello + "\n" + tt.lines))
 			p.expect(tt.replies...)
-			checkViolations(t, e, tt.violation)
+			checkViolations(t, e, tt.violations...)
 		})
 	}
+}
+
+// A line without an end is dealt with like any other: it does not come again.
+func TestEndlessLineIsHandled(t *testing.T) {
+	e := newExporter(t)
+	e.SetMaxRecordBytes(100)
+	p := greet(t, e, "p", 1)
+	p.expect("acked 0")
+	p.send(1, 1)
+	p.expect("ack 1")
+	go io.WriteString(p.nc, strings.Repeat("x", 200000)) // it may find the connection closed
+	p.expect("refused 2 TooLarge 65536 bytes are more than the limit of 100", "ack 2", "closing: lost framing: no newline in 16 times the limit of 100 bytes a line")
+	p.nc.Close()
+	again := greet(t, e, "p", 3)
+	again.expect("acked 2")
+	again.send(3, 3)
+	again.expectAck(3)
+	checkLines(t, e, `p/1 {"n":1}`, `p/3 {"n":3}`, "TooLarge p/2 "+strings.Repeat("x", 100))
 }
 
 func TestGapOfAKnownProducer(t *testing.T) {

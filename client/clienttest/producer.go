@@ -8,11 +8,19 @@ import (
 // it was told better. Once or twice the answer may have been lost on its way.
 const stuckHellos = 3
 
+// queueFull is the reason that is not final, and fullReason what the connection
+// is closed with.
+const (
+	queueFull  = "QueueFull"
+	fullReason = "the queue is full: connect again later"
+)
+
 // producer is what is known of the one stream of numbers that a name stands for.
 type producer struct {
 	name      string
 	acked     uint64            // every line up to it is stored or refused; 0: unknown
 	told      uint64            // the producer knows that of every line up to it
+	awaited   uint64            // there was no room for this line: it must come again; 0: none
 	seen      map[uint64]string // every line that ever came
 	live      *conn             // its latest connection
 	stuck     int               // hellos in a row that took no notice of the answer
@@ -27,10 +35,12 @@ func (e *Exporter) greet(c *conn, hello stream.Hello) {
 		p = &producer{name: hello.Producer, seen: make(map[uint64]string)}
 		e.producers[p.name] = p
 	case p.forgotten:
-		p.forgotten, p.acked = false, 0
+		p.forgotten, p.acked, p.awaited = false, 0, 0
 		clear(p.seen) // it may count from 1 again
 	case p.acked > 0 && hello.Next > p.acked+1:
 		e.violation("producer %s: said hello with next %d after line %d: the lines between them were never received", p.name, hello.Next, p.acked)
+	case p.awaited > 0 && hello.Next > p.awaited:
+		e.violation("producer %s: said hello with next %d, though there was no room for line %d: it must come again", p.name, hello.Next, p.awaited)
 	}
 	if older := p.live; older != nil {
 		p.checkProgress(e, older, hello)
@@ -74,10 +84,12 @@ func excerpt(text string) string {
 
 // settle decides about the n lines held longest, with mu held.
 func (e *Exporter) settle(n int) {
-	for _, p := range e.pending[:max(n, 0)] {
+	for ; n > 0 && len(e.pending) > 0; n-- {
+		p := e.pending[0]
+		e.pending = e.pending[1:]
+		p.c.open--
 		e.decide(p)
 	}
-	e.pending = append(e.pending[:0:0], e.pending[max(n, 0):]...)
 	e.notify()
 }
 
@@ -87,15 +99,18 @@ func (e *Exporter) decide(p pending) {
 	if reason == "" && e.refuse != nil {
 		reason, detail = e.refuse(p.line)
 	}
+	if reason == queueFull && p.c.producer != nil {
+		e.turnAway(p, detail)
+		return
+	}
 	p.line.Reason = reason
 	if reason == "" {
 		e.lines = append(e.lines, p.line)
 	} else {
 		e.refused = append(e.refused, p.line)
 	}
-	p.c.open--
 	if owner := p.c.producer; owner != nil {
-		owner.acked = p.line.Number
+		owner.acked, owner.awaited = p.line.Number, 0
 		p.c.through = p.line.Number
 		if reason != "" {
 			p.c.refusals = append(p.c.refusals, stream.Refused{Seq: p.line.Number, Reason: reason, Detail: detail})
@@ -103,13 +118,30 @@ func (e *Exporter) decide(p pending) {
 	}
 }
 
-// forgetPending loses what is held of a connection, with mu held.
-func (e *Exporter) forgetPending(c *conn) {
+// turnAway leaves a line undecided for which there is no room, and with it those
+// of its connection that are held behind it, and ends the connection; mu is held.
+// The position of the producer stays where it is, so nothing depends on whether
+// it reads of that.
+func (e *Exporter) turnAway(p pending, detail string) {
+	for _, l := range append([]Line{p.line}, e.forgetPending(p.c)...) {
+		l.Reason = queueFull
+		e.turned = append(e.turned, l)
+		p.c.full = append(p.c.full, stream.Refused{Seq: l.Number, Reason: queueFull, Detail: detail})
+	}
+	p.c.producer.awaited = p.line.Number
+	p.c.close(fullReason)
+}
+
+// forgetPending loses what is held of a connection, and returns it; mu is held.
+func (e *Exporter) forgetPending(c *conn) (lost []Line) {
 	kept := e.pending[:0:0]
 	for _, p := range e.pending {
-		if p.c != c {
+		if p.c == c {
+			lost = append(lost, p.line)
+		} else {
 			kept = append(kept, p)
 		}
 	}
 	e.pending, c.open = kept, 0
+	return lost
 }

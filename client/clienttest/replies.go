@@ -90,6 +90,10 @@ func (c *conn) reply() (out []byte, was uint64) {
 				out = stream.Ack{Through: c.acked}.Append(out)
 				p.told = max(p.told, c.acked)
 			}
+			for _, r := range c.full {
+				out = r.Append(out)
+			}
+			c.full = nil
 		}
 	}
 	// The time runs from here, and bounds the write as well.

@@ -29,10 +29,11 @@ It runs COMMAND once for each scenario, with two environment variables:
   DOCKET_ADDRESS  the exporter to connect to, such as unix:///tmp/docket.sock
   DOCKET_RECORDS  how many records to send, each a different JSON object
 
-COMMAND must exit with 0 as soon as each record is acknowledged, or refused for
-good, and not before; what is refused as QueueFull is to be sent again. Without
-COMMAND testserver waits until you start the producer by hand. It ends with 0
-when all scenarios have passed. These are the scenarios:
+COMMAND must exit with 0 as soon as each record is acknowledged, which those
+refused for good are too, and not before. What is refused as QueueFull is not:
+it is to be sent again under the same number. Without COMMAND testserver waits
+until you start the producer by hand. It ends with 0 when all scenarios have
+passed. These are the scenarios:
 
 ` + scenariosText(),
 		Example: `  docket testserver -- python3 producer.py

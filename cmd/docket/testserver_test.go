@@ -38,7 +38,7 @@ done | %s %s $DOCKET_ADDRESS
 `, python, producer))
 	cmd := exec.Command("docket", "testserver", "--timeout", "1m", "--", "sh", "producer.sh")
 	out, err := cmd.CombinedOutput()
-	if err != nil || !strings.Contains(string(out), "14 of 14 scenarios passed") {
+	if err != nil || !strings.Contains(string(out), "15 of 15 scenarios passed") {
 		t.Errorf("got %v, want every scenario passed:\n%s", err, out)
 	}
 }

@@ -26,9 +26,8 @@ const (
 )
 
 // Producer sends that many records, all of them different objects, to the
-// exporter at address. It returns nil when each is acknowledged, or refused for
-// good, and not before. A record refused as QueueFull is to be sent again. It
-// returns soon after ctx is done.
+// exporter at address. It returns nil when each is acknowledged, and not before:
+// the ack also covers what is refused for good. It returns soon after ctx is done.
 type Producer func(ctx context.Context, address string, records int) error
 
 // Suite is how producers are tried. The zero value is ready to use.

@@ -18,6 +18,7 @@ func (t *trial) judge() []Fault {
 	faults := t.judgeEnd()
 	faults = append(faults, t.judgeRecords()...)
 	faults = append(faults, t.judgeRefused()...)
+	faults = append(faults, t.judgeTurnedAway()...)
 	var broken []Fault
 	for _, v := range t.Violations() {
 		broken = append(broken, Fault{"to keep to the protocol", v.Error()})
@@ -67,23 +68,33 @@ func (t *trial) judgeRecords() []Fault {
 // judgeRefused is about what became of lines that were refused.
 func (t *trial) judgeRefused() []Fault {
 	var faults []Fault
-	stored, missing := t.last.stored(), 0
 	refused := texts(t.last.refused)
-	forGood := make(map[string]bool)
-	for _, l := range t.last.refused {
-		if l.Reason != queueFull {
-			forGood[l.Text] = true
-		} else if stored[l.Text] == 0 {
-			missing++
-		}
-	}
-	for _, text := range slices.Sorted(maps.Keys(forGood)) {
+	for _, text := range slices.Sorted(maps.Keys(refused)) {
 		if refused[text] > 1 {
 			faults = append(faults, Fault{"to send a line that was refused for good no more", fmt.Sprintf("%s came again under another number", excerpt(text))})
 		}
 	}
-	if missing > 0 {
-		faults = append(faults, Fault{"to send lines refused as QueueFull again, under new numbers", fmt.Sprintf("%s did not come again under a new number", plural(missing, "line"))})
+	return few(faults)
+}
+
+// judgeTurnedAway is about lines for which there was no room.
+func (t *trial) judgeTurnedAway() []Fault {
+	offered := make(map[string]clienttest.Line)
+	for _, l := range t.last.turnedAway {
+		if _, ok := offered[l.Text]; !ok {
+			offered[l.Text] = l
+		}
+	}
+	var faults []Fault
+	for _, l := range slices.Concat(t.last.lines, t.last.refused) {
+		before, ok := offered[l.Text]
+		delete(offered, l.Text)
+		if ok && (before.Producer != l.Producer || before.Number != l.Number) {
+			faults = append(faults, Fault{"to send a line refused as QueueFull again under the same name and number", fmt.Sprintf("%s was %s and came again as %s", excerpt(l.Text), place(before), place(l))})
+		}
+	}
+	if len(offered) > 0 {
+		faults = append(faults, Fault{"to send lines refused as QueueFull again, over another connection", fmt.Sprintf("%s did not come again", plural(len(offered), "line"))})
 	}
 	return few(faults)
 }

@@ -32,7 +32,9 @@ type habits struct {
 	impatient          bool // sends lines again, as new ones, when an ack is late
 	sameHello          bool // when lines are known, says the same hello again
 	resendRefused      bool // sends refused lines again
-	dropQueueFull      bool // takes QueueFull for final
+	skipQueueFull      bool // takes QueueFull for final
+	renumberQueueFull  bool // sends what was refused as QueueFull again, as new lines
+	renameQueueFull    bool // comes again under another name after a QueueFull
 	resendForgotten    bool // sends everything again to an exporter that has forgotten it
 	shortWrites        bool // gives up a line that is not taken at once
 	endsOnClosing      bool // takes the closing line for the end of everything
@@ -51,7 +53,7 @@ type sender struct {
 }
 
 func (h habits) produce(ctx context.Context, address string, records int) error {
-	s := &sender{habits: h, name: "test/" + fmt.Sprint(time.Now().UnixNano()), reason: make(map[uint64]string)}
+	s := &sender{habits: h, name: newName(), reason: make(map[uint64]string)}
 	for n := range records {
 		s.lines = append(s.lines, fmt.Sprintf(`{"n":%d}`, n+1))
 	}
@@ -76,6 +78,8 @@ func (h habits) produce(ctx context.Context, address string, records int) error 
 	}
 	return ctx.Err()
 }
+
+func newName() string { return fmt.Sprintf("test/%d", time.Now().UnixNano()) }
 
 var (
 	errFinal   = errors.New("gave up")
@@ -191,6 +195,12 @@ func (s *sender) receive(in *bufio.Reader) error {
 		s.handled(int(r.Through))
 	case stream.Refused:
 		s.reason[r.Seq] = r.Reason
+		if s.skipQueueFull && r.Reason == "QueueFull" {
+			s.handled(int(r.Seq))
+		}
+		if s.renameQueueFull && r.Reason == "QueueFull" {
+			s.name = newName()
+		}
 	case stream.Closing:
 		if s.endsOnClosing {
 			return fmt.Errorf("%w: %s", errFinal, r.Reason)
@@ -205,17 +215,12 @@ func (s *sender) handled(through int) {
 	for s.acked < min(through, len(s.lines)) {
 		line := s.lines[s.acked]
 		s.acked++
-		switch s.reason[uint64(s.acked)] {
-		case "":
-		case "QueueFull":
-			if !s.dropQueueFull {
-				s.lines = append(s.lines, line)
-			}
-		default:
-			if s.resendRefused {
-				s.lines = append(s.lines, line)
-				s.resendRefused = false // once is enough
-			}
+		switch reason := s.reason[uint64(s.acked)]; {
+		case reason == "QueueFull" && s.renumberQueueFull:
+			s.lines = append(s.lines, line)
+		case reason != "" && reason != "QueueFull" && s.resendRefused:
+			s.lines = append(s.lines, line)
+			s.resendRefused = false // once is enough
 		}
 		delete(s.reason, uint64(s.acked))
 	}

@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	queueFull = "QueueFull"
-	notObject = "NotObject"
+	queueFull   = "QueueFull"
+	notObject   = "NotObject"
+	invalidJSON = "InvalidJSON"
 )
 
 // Scenario is something that happens to a producer.
@@ -38,7 +39,8 @@ func Scenarios() []Scenario {
 		{Name: "restart", About: "the exporter crashes three times, and knows each time what it has stored", prepare: restart, play: playRestart},
 		{Name: "forgotten", About: "the exporter crashes and has forgotten the producer, but not what it has stored", prepare: forgotten, play: playForgotten},
 		{Name: "refused", About: "one line is refused for good", prepare: refused},
-		{Name: "queue-full", About: "every line is refused as QueueFull once", prepare: queueFullOnce},
+		{Name: "refusal-lost", About: "one line is refused for good, and the connection breaks before the producer can know: the next hello is answered with acked at or beyond that line", prepare: refusalLost, play: playRefusalLost},
+		{Name: "queue-full", About: "the queue is full several times, also for the first line and for the last: lines are refused as QueueFull, not handled, and the connection is ended", prepare: queueFullAgain, play: playQueueFull},
 	}
 }
 
@@ -142,26 +144,58 @@ func playForgotten(ctx context.Context, t *trial) {
 	t.comeBack()
 }
 
-func refused(t *trial) {
+func refused(t *trial) { t.Refuse(half(t.records, notObject)) }
+
+// half refuses the line in the middle for good, whenever it comes.
+func half(records int, why string) func(clienttest.Line) (reason, detail string) {
 	chosen, asked := "", 0
-	t.Refuse(func(l clienttest.Line) (reason, detail string) {
-		if asked++; asked == t.records/2 {
+	return func(l clienttest.Line) (reason, detail string) {
+		if asked++; asked == records/2 {
 			chosen = l.Text
 		}
 		if chosen == l.Text {
-			return notObject, "refused by the scenario"
+			return why, "refused by the scenario"
 		}
 		return "", ""
+	}
+}
+
+func refusalLost(t *trial) {
+	t.After(t.records/2, t.Mute)
+	t.Refuse(half(t.records, invalidJSON))
+}
+
+func playRefusalLost(ctx context.Context, t *trial) {
+	if t.until(ctx, func() bool { return len(t.Refused()) > 0 }) {
+		t.pause(ctx, 100*time.Millisecond) // as much as the producer sends unacknowledged
+		t.Break()
+		t.Unmute()
+	}
+}
+
+// queueFullAgain is full when so many lines are stored, so many times in a row.
+// Lines are held, so that those which come together are refused together.
+func queueFullAgain(t *trial) {
+	type spell struct{ stored, times int }
+	full := []spell{{0, 3}, {t.records / 3, 2}, {2 * t.records / 3, 1}, {t.records - 1, 2}}
+	stored := 0
+	t.Hold()
+	t.Refuse(func(clienttest.Line) (reason, detail string) {
+		if len(full) == 0 || stored < full[0].stored {
+			stored++
+			return "", ""
+		}
+		if full[0].times--; full[0].times == 0 {
+			full = full[1:]
+		}
+		return queueFull, "refused by the scenario: connect again and send it under the same number"
 	})
 }
 
-func queueFullOnce(t *trial) {
-	before := make(map[string]bool)
-	t.Refuse(func(l clienttest.Line) (reason, detail string) {
-		if before[l.Text] {
-			return "", ""
-		}
-		before[l.Text] = true
-		return queueFull, "refused by the scenario: send it again, under a new number"
-	})
+func playQueueFull(ctx context.Context, t *trial) {
+	for t.until(ctx, func() bool { return t.Held() > 0 }) {
+		t.pause(ctx, 5*time.Millisecond) // as much as the producer sends unacknowledged
+		t.Settle(t.Held())
+	}
+	t.Release()
 }

@@ -43,8 +43,8 @@ type trial struct {
 
 // account is what had happened at one moment.
 type account struct {
-	lines, refused    []clienttest.Line
-	told, connections int
+	lines, refused, turnedAway []clienttest.Line
+	told, connections          int
 }
 
 func newTrial(s Suite, scenario Scenario, p Producer) (*trial, error) {
@@ -150,7 +150,7 @@ func (t *trial) close() {
 }
 
 func (t *trial) account() account {
-	return account{lines: t.Lines(), refused: t.Refused(), told: t.Told(), connections: t.Connections()}
+	return account{lines: t.Lines(), refused: t.Refused(), turnedAway: t.TurnedAway(), told: t.Told(), connections: t.Connections()}
 }
 
 // pause lets d pass, or less if ctx is done.
@@ -217,9 +217,7 @@ func texts(lines []clienttest.Line) map[string]int {
 func (a account) arrived() int {
 	m := a.stored()
 	for _, l := range a.refused {
-		if l.Reason != queueFull {
-			m[l.Text]++
-		}
+		m[l.Text]++
 	}
 	return len(m)
 }
