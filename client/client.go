@@ -14,11 +14,14 @@
 //	config.go    Config; configfile.go reads it from a file, in the part of YAML
 //	             that yaml.go and yamlvalue.go understand
 //	sender.go    Sender: lines in, for programs that keep them elsewhere
-//	link.go      what both are made of: lines under way, and who waits for them
+//	link.go      what both are made of: the lines under way (line.go)
+//	room.go      who waits for room, and who need not
+//	flush.go     who waits until lines are finished
 //	connect.go   one connection after the other, and what the exporter answers
 //	write.go     lines onto a connection
 //	outbox.go    the lines that are not handled, and which of them is dropped first
 //	losses.go    what was dropped, and the record that says so
+//	events.go    what the log is told
 //	spill.go     what is left at the end, for the next start
 //	transport.go ways to the exporter: unix, tcp (tls.go), and those of others
 //
@@ -125,7 +128,9 @@ func (c *Client) Enabled() bool { return c != nil }
 // waits: for room in the buffer, for the exporter to come, for its ack. An error
 // of ctx does not mean that the record is not stored: once taken it stays under
 // way. ErrClosed says that Close came first, RefusedError that the exporter did
-// not want it. r is the caller's again on return.
+// not want it; that can only be a record larger than it takes, and where the
+// connection breaks with the refusal the record is taken for stored, although it
+// is among the refused lines there. r is the caller's again on return.
 func (c *Client) Log(ctx context.Context, r *decision.Record) error {
 	if c == nil {
 		return nil

@@ -72,11 +72,3 @@ func (l *line) recycle() {
 		lines.Put(l)
 	}
 }
-
-// cohort counts the lines that were taken between two calls of flush and are not
-// finished.
-type cohort struct {
-	open int
-	// flushed is closed when open is 0 and flush was called. Made by flush.
-	flushed chan struct{}
-}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -75,12 +74,6 @@ type linkStats struct {
 	connected                                      bool
 }
 
-// waiter is a line for which there was no room.
-type waiter struct {
-	line   *line      // nil when it waits no more
-	result chan error // room for one: nil when the line is taken
-}
-
 // newLink makes a link that start brings to life.
 func newLink(config linkConfig, box outbox) *link {
 	return &link{
@@ -122,33 +115,6 @@ func (k *link) fits(l *line) error {
 	return nil
 }
 
-// tryTake takes l if there is room, for which it drops what matters less. When
-// it does not, l is counted as lost.
-func (k *link) tryTake(l *line) error {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	err := k.ended()
-	if err == nil {
-		if !k.yields(l) && k.takeLocked(l) {
-			return nil
-		}
-		err = ErrFull
-	}
-	k.loseLocked(l.kind, whyLost(err))
-	return err
-}
-
-// yields reports whether room belongs to lines that wait for it and matter as
-// much as l, with mu held. What l can get by dropping others is its own.
-func (k *link) yields(l *line) bool {
-	for _, n := range k.waiting[:l.rank+1] {
-		if n > 0 {
-			return k.box.below(l.rank) == 0
-		}
-	}
-	return false
-}
-
 // lose counts a record that was not taken.
 func (k *link) lose(kind kind, why reason) {
 	k.mu.Lock()
@@ -184,50 +150,6 @@ func (k *link) lostRecords() (n uint64) {
 	return n
 }
 
-// take takes l, for which it waits for room, until ctx is done: that is ErrFull.
-// An error says that it was not taken. Once taken it is not dropped for another
-// line.
-func (k *link) take(ctx context.Context, l *line) error {
-	l.keep = true
-	k.mu.Lock()
-	if err := k.ended(); err != nil {
-		k.mu.Unlock()
-		return err
-	}
-	if !k.yields(l) && k.takeLocked(l) {
-		k.mu.Unlock()
-		return nil
-	}
-	w := &waiter{line: l, result: make(chan error, 1)}
-	k.waiters.pushBack(w)
-	k.waiting[l.rank]++
-	k.mu.Unlock()
-
-	select {
-	case err := <-w.result:
-		return err
-	case <-ctx.Done():
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if w.line == nil { // it was let in, or turned away, at the same moment
-		return <-w.result
-	}
-	k.waiting[l.rank]--
-	w.line = nil
-	k.letIn() // the next may be smaller
-	return fmt.Errorf("%w: %w", ErrFull, ending(ctx))
-}
-
-// ending is why ctx is done: its cause, which may not say that it was a deadline.
-func ending(ctx context.Context) error {
-	cause := context.Cause(ctx)
-	if errors.Is(cause, ctx.Err()) {
-		return cause
-	}
-	return fmt.Errorf("%w: %w", ctx.Err(), cause)
-}
-
 func (k *link) ended() error {
 	if k.closed {
 		return ErrClosed
@@ -246,12 +168,6 @@ func (k *link) takeLocked(l *line) bool {
 	return true
 }
 
-// join adds l to those that the next flush waits for.
-func (k *link) join(l *line) {
-	l.batch = k.cohorts[len(k.cohorts)-1]
-	l.batch.open++
-}
-
 // shed counts a line that was dropped for a more important one.
 func (k *link) shed(l *line) {
 	k.loseLocked(l.kind, lostFull)
@@ -266,22 +182,6 @@ func (k *link) wakeWriter() {
 	}
 }
 
-// letIn takes the lines that wait for room, as far as there is, with mu held.
-func (k *link) letIn() {
-	for k.waiters.len() > 0 {
-		w := k.waiters.at(0)
-		if w.line != nil {
-			if !k.takeLocked(w.line) {
-				return
-			}
-			k.waiting[w.line.rank]--
-			w.line = nil
-			w.result <- nil
-		}
-		k.waiters.popFront()
-	}
-}
-
 // finish ends l, with mu held: it is out of the outbox for good.
 func (k *link) finish(l *line, result error) {
 	if l.result != nil {
@@ -293,57 +193,6 @@ func (k *link) finish(l *line, result error) {
 		return
 	}
 	l.recycle()
-}
-
-// leave counts a line of c as finished, with mu held.
-func (k *link) leave(c *cohort) {
-	c.open--
-	if c.open > 0 || c.flushed == nil {
-		return
-	}
-	close(c.flushed)
-	k.cohorts = slices.DeleteFunc(k.cohorts, func(o *cohort) bool { return o == c })
-}
-
-// flush waits until every line taken before is finished.
-func (k *link) flush(ctx context.Context) error {
-	for _, flushed := range k.unfinished() {
-		select {
-		case <-flushed:
-		case <-k.done:
-			return k.whyUnfinished(flushed)
-		case <-ctx.Done():
-			return ending(ctx)
-		}
-	}
-	return nil
-}
-
-// unfinished returns what will be closed when every line taken before is
-// finished.
-func (k *link) unfinished() (flushed []<-chan struct{}) {
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	if c := k.cohorts[len(k.cohorts)-1]; c.open > 0 {
-		c.flushed = make(chan struct{})
-		k.cohorts = append(k.cohorts, &cohort{})
-	}
-	for _, c := range k.cohorts[:len(k.cohorts)-1] {
-		flushed = append(flushed, c.flushed)
-	}
-	return flushed
-}
-
-// whyUnfinished is why a line is not finished although the link has ended.
-func (k *link) whyUnfinished(flushed <-chan struct{}) error {
-	select {
-	case <-flushed:
-		return nil
-	default:
-	}
-	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.err
 }
 
 // stop takes no more lines. What is not told of losses becomes the last one.
@@ -361,17 +210,6 @@ func (k *link) tellLosses() {
 		k.join(l)
 		k.box.add(l)
 		k.wakeWriter()
-	}
-}
-
-// turnAway ends the waiting for room, with mu held.
-func (k *link) turnAway(err error) {
-	for k.waiters.len() > 0 {
-		if w := k.waiters.popFront(); w.line != nil {
-			k.waiting[w.line.rank]--
-			w.line = nil
-			w.result <- err
-		}
 	}
 }
 

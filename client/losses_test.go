@@ -1,0 +1,321 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"maps"
+	"net"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sources/streamsource/streamtest"
+)
+
+// offline is the address of an exporter that is away until come is called.
+type offline struct {
+	e    *exporter
+	here atomic.Bool
+}
+
+func (o *offline) transport(string, *Config) (Dial, error) {
+	return func(ctx context.Context) (net.Conn, error) {
+		if !o.here.Load() {
+			return nil, errors.New("away")
+		}
+		return new(net.Dialer).DialContext(ctx, "unix", o.e.path)
+	}, nil
+}
+
+func (o *offline) config() Config {
+	return Config{Address: "test://", Transports: map[string]Transport{"test": o.transport}}
+}
+
+// When memory is short a deny drives out what matters less, the least first, and
+// what is lost is told in the stream, to the last record.
+func TestShedsByPriority(t *testing.T) {
+	o := &offline{e: newExporter(t)}
+	config := o.config()
+	config.MaxBufferedBytes = MinBufferedBytes
+	c := startClient(t, config)
+	refused := map[decision.Decision]int{}
+	fill := func(d decision.Decision) (taken int) {
+		for n := 1; ; n++ {
+			if err := c.TryLog(record(d, n)); err != nil {
+				if !errors.Is(err, ErrFull) {
+					t.Fatalf("TryLog: got %v, want ErrFull", err)
+				}
+				refused[d]++
+				return taken
+			}
+			if got := c.Stats().BufferedBytes; got > MinBufferedBytes {
+				t.Fatalf("memory: got %d bytes, want at most %d", got, MinBufferedBytes)
+			}
+			taken++
+		}
+	}
+	allows := fill(decision.Allow)
+	for n := range 10 {
+		if err := c.TryLog(record(decision.DryRun, n)); err != nil {
+			t.Fatalf("dryrun %d: got %v, want that allows make room", n, err)
+		}
+	}
+	if lost := c.Stats().Lost; lost[decision.Allow] < 10 || lost[decision.DryRun] != 0 {
+		t.Errorf("lost: got %v, want allows only", lost)
+	}
+	denies := fill(decision.Deny)
+	fill(decision.Warn)
+	fill(decision.Allow)
+	if allows < 50 || denies < 50 {
+		t.Fatalf("taken: got %d allows and %d denies, want a buffer full of each", allows, denies)
+	}
+	o.here.Store(true)
+	closeClient(t, c)
+	got, lost := sequences(t, e(o).Lines())
+	want := map[decision.Decision]int{
+		decision.Allow: allows + refused[decision.Allow], decision.DryRun: 10, decision.Warn: 1, decision.Deny: 1,
+	}
+	if !maps.Equal(lost, want) {
+		t.Errorf("told as lost: got %v, want %v", lost, want)
+	}
+	if len(got[decision.Deny]) != denies || len(got[decision.Allow]) != 0 {
+		t.Errorf("stored: got %d denies and %d allows, want %d and 0", len(got[decision.Deny]), len(got[decision.Allow]), denies)
+	}
+	for i, n := range got[decision.Deny] {
+		if n != i+1 {
+			t.Fatalf("deny %d: got number %d: not in order", i+1, n)
+		}
+	}
+}
+
+func e(o *offline) *exporter { return o.e }
+
+// The order of Keep is the user's to choose.
+func TestKeepIsConfigurable(t *testing.T) {
+	o := &offline{e: newExporter(t)}
+	config := o.config()
+	config.MaxBufferedBytes = MinBufferedBytes
+	config.Keep = []decision.Decision{decision.Allow, decision.Deny}
+	c := startClient(t, config)
+	for c.Stats().Lost[decision.Deny] == 0 {
+		_ = c.TryLog(record(decision.Deny, 1))
+	}
+	if err := c.TryLog(record(decision.Allow, 1)); err != nil {
+		t.Errorf("allow, which is kept longest: got %v", err)
+	}
+	if err := c.TryLog(record(decision.Warn, 1)); err != nil {
+		t.Errorf("warn, which is not listed and ranks with the first: got %v", err)
+	}
+	if err := c.TryLog(record(decision.Deny, 1)); !errors.Is(err, ErrFull) {
+		t.Errorf("deny: got %v, want ErrFull", err)
+	}
+}
+
+// A record for which somebody waits is not dropped for another.
+func TestLogIsNotShed(t *testing.T) {
+	o := &offline{e: newExporter(t)}
+	config := o.config()
+	config.MaxBufferedBytes = MinBufferedBytes
+	c := startClient(t, config)
+	var logs sync.WaitGroup
+	for n := range 300 { // more than there is room for
+		logs.Go(func() {
+			if err := c.Log(within(t), record(decision.Allow, n)); err != nil {
+				t.Errorf("Log: %v", err)
+			}
+		})
+	}
+	denies := 0
+	for range 1000 {
+		if c.TryLog(record(decision.Deny, denies)) == nil {
+			denies++
+		}
+	}
+	o.here.Store(true)
+	logs.Wait()
+	closeClient(t, c)
+	got, lost := sequences(t, o.e.Lines())
+	if len(got[decision.Allow]) != 300 || len(got[decision.Deny]) != denies {
+		t.Errorf("stored: got %d allows and %d denies, want 300 and %d", len(got[decision.Allow]), len(got[decision.Deny]), denies)
+	}
+	if want := 1000 - denies; lost[decision.Deny] != want || lost[decision.Allow] != 0 {
+		t.Errorf("told as lost: got %v, want %d denies", lost, want)
+	}
+}
+
+// An overloaded client says so once a second, not for each record, and the sum
+// is what is missing.
+func TestLossRecordsAreFew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, stored := fullExporter(t, 0)
+		c, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := &decision.Record{Decision: decision.Deny, Process: "guess"}
+		for range 100 {
+			if err := c.TryLog(bad); err == nil {
+				t.Fatal("a bad record was taken")
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+		if left, err := c.Close(context.Background()); left != 0 || err != nil {
+			t.Fatalf("Close: got %d, %v", left, err)
+		}
+		sum := uint64(0)
+		for _, text := range stored() {
+			loss := parseLoss([]byte(text))
+			if loss == nil || loss.until.Before(loss.since) {
+				t.Fatalf("got %s, want a loss record", text)
+			}
+			sum += loss.kinds[kindOf(decision.Deny)]
+		}
+		if n := len(stored()); sum != 100 || n < 9 || n > 12 {
+			t.Errorf("in 10 s: got %d loss records for %d records, want about one a second for 100", n, sum)
+		}
+	})
+}
+
+// A loss record that the exporter refuses is told again, or left to the spill
+// file: a loss is never forgotten.
+func TestRefusedLossRecord(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		refuse := 2
+		config, stored := scriptedExporter(t, func(string) string {
+			if refuse--; refuse >= 0 {
+				return "TooLarge"
+			}
+			return ""
+		})
+		c, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bad := &decision.Record{Decision: decision.Deny, Process: "guess"}
+		for range 3 {
+			_ = c.TryLog(bad)
+			time.Sleep(lossPause)
+		}
+		if left, err := c.Close(context.Background()); left != 0 || err != nil {
+			t.Fatalf("Close: got %d, %v", left, err)
+		}
+		sum := uint64(0)
+		for _, text := range stored() {
+			sum += parseLoss([]byte(text)).kinds[kindOf(decision.Deny)]
+		}
+		if sum != 3 {
+			t.Errorf("told: got %d records lost, want 3", sum)
+		}
+	})
+}
+
+// Close says that nobody was told.
+func TestLossesThatAreNotTold(t *testing.T) {
+	c := startClient(t, Config{Address: "unix://" + t.TempDir() + "/nobody"})
+	_ = c.TryLog(&decision.Record{Decision: decision.Deny, Process: "guess"})
+	if left, err := closeAway(t, c); left != 0 || err == nil {
+		t.Errorf("Close: got %d left, %v, want 0 and an error", left, err)
+	}
+}
+
+// A record that is large waits for room, and one that matters more does not wait
+// for it: what is free is enough.
+func TestDenyDoesNotYieldToALargeAllow(t *testing.T) {
+	c := startClient(t, Config{Address: "unix://" + t.TempDir() + "/nobody", MaxBufferedBytes: MinBufferedBytes})
+	for range 10 {
+		if err := c.TryLog(record(decision.Deny, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	large := make(chan error, 1)
+	go func() {
+		large <- c.Log(ctx, &decision.Record{Decision: decision.Allow, Message: strings.Repeat("x", 55_000)})
+	}()
+	waits := func() bool {
+		c.link.mu.Lock()
+		defer c.link.mu.Unlock()
+		return c.link.waiters.len() > 0
+	}
+	for !waits() {
+		runtime.Gosched()
+	}
+	if err := c.TryLog(record(decision.Allow, 1)); !errors.Is(err, ErrFull) {
+		t.Errorf("TryLog of an allow: got %v, want that it leaves the room to the one that waits", err)
+	}
+	if err := c.TryLog(record(decision.Deny, 1)); err != nil {
+		t.Errorf("TryLog of a deny: got %v, want nil", err)
+	}
+	cancel()
+	if err := <-large; !errors.Is(err, context.Canceled) || !errors.Is(err, ErrFull) {
+		t.Errorf("Log: got %v, want canceled and ErrFull", err)
+	}
+	if err := c.TryLog(record(decision.Allow, 1)); err != nil {
+		t.Errorf("TryLog of an allow when nobody waits: got %v, want nil", err)
+	}
+}
+
+// Large records of the past leave the buffer to small ones.
+func TestSmallRecordsAfterLargeOnes(t *testing.T) {
+	e := newExporter(t)
+	c := e.client(Config{MaxBufferedBytes: MinBufferedBytes})
+	for range 50 {
+		if err := c.Log(within(t), &decision.Record{Message: strings.Repeat("x", 15_000)}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	e.Hold()
+	taken := 0
+	for c.TryLog(&decision.Record{Message: strings.Repeat("x", 300)}) == nil {
+		taken++
+	}
+	if taken < 25 {
+		t.Errorf("taken: got %d records of 300 bytes into 64 KiB, want at least 25", taken)
+	}
+	e.Release()
+	closeClient(t, c)
+}
+
+// sequences returns the numbers of the records of d among lines, and the losses
+// that were told.
+func sequences(t *testing.T, lines []streamtest.Line) (got map[decision.Decision][]int, lost map[decision.Decision]int) {
+	t.Helper()
+	got, lost = map[decision.Decision][]int{}, map[decision.Decision]int{}
+	for _, l := range lines {
+		if l.Refused != "" {
+			continue
+		}
+		var r struct {
+			EventType string
+			Decision  decision.Decision
+			Sequence  int
+			Lost      map[decision.Decision]int
+			Reasons   map[string]int
+		}
+		if err := json.Unmarshal([]byte(l.Text), &r); err != nil {
+			t.Fatalf("line %s: %v", l.Text, err)
+		}
+		if r.EventType == LossEventType {
+			byDecision, byReason := 0, 0
+			for d, n := range r.Lost {
+				lost[d] += n
+				byDecision += n
+			}
+			for _, n := range r.Reasons {
+				byReason += n
+			}
+			if byDecision != byReason || byDecision == 0 {
+				t.Errorf("loss record: got %d by decision and %d by reason, want the same: %s", byDecision, byReason, l.Text)
+			}
+			continue
+		}
+		got[r.Decision] = append(got[r.Decision], r.Sequence)
+	}
+	return got, lost
+}
