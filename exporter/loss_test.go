@@ -187,6 +187,9 @@ func TestLossRecordRefusedByAFullQueueIsNotCounted(t *testing.T) {
 		if (producer != "") != errors.Is(err, sources.ErrQueueFull) {
 			t.Errorf("producer %q: got %v, want ErrQueueFull for a named one", producer, err)
 		}
+		if err := s.Settle(t.Context()); err != nil {
+			t.Fatal(err)
+		}
 		expectLost(t, in, "in a record that was refused", map[string]uint64{})
 	}
 }

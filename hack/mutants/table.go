@@ -27,8 +27,8 @@ const (
 	stateGo      = "exporter/queue/state.go"
 )
 
-// table has a defect for each promise of the queue, and of those parts around it
-// that could break it.
+// table has a defect for each promise of the queue and of the client, and of those
+// parts around them that could break it.
 var table = []mutant{
 	// Writing.
 	{
@@ -37,6 +37,13 @@ var table = []mutant{
 		old:    "if err := w.file.Sync(); err != nil {",
 		new:    "if err := error(nil); err != nil {",
 		tests:  []string{"TestNothingIsSettledBeforeItIsSynced"},
+	},
+	{
+		defect: "a lone chunk that could not be written is forgotten",
+		file:   "exporter/queue/append.go",
+		old:    "\t\tq.unwritten = batch\n",
+		new:    "",
+		tests:  []string{"TestAppendNowOnAFailingDisk"},
 	},
 	{
 		defect: "a commit is acknowledged before its sync",
@@ -394,5 +401,63 @@ var table = []mutant{
 		old:    "if err := s.disk.sync(s.active); err != nil {\n\t\ts.broken = true",
 		new:    "if err := error(nil); err != nil {\n\t\ts.broken = true",
 		tests:  []string{"TestCrash"},
+	},
+
+	// The client.
+	{
+		defect: "a line that is refused because the queue is full counts as handled",
+		file:   "client/connect.go",
+		old:    " || r.Reason == queueFull {",
+		new:    " {",
+		tests:  []string{"TestQueueFullIsTriedAgain"},
+	},
+	{
+		defect: "a client comes back to a full exporter without a pause",
+		file:   "client/connect.go",
+		old:    "if k.first() > first || time.Since",
+		new:    "if k.first() >= first || time.Since",
+		tests:  []string{"TestQueueFullIsTriedAgain"},
+	},
+	{
+		defect: "a loss record that is refused is forgotten",
+		file:   "client/connect.go",
+		old:    "\t\t\tk.losses.untold.add(l.report)\n",
+		new:    "",
+		tests:  []string{"TestRefusedLossRecord"},
+	},
+	{
+		defect: "a record that is dropped for another is not counted",
+		file:   "client/link.go",
+		old:    "\tk.loseLocked(l.kind, lostFull)\n\tk.finish(l, ErrFull)",
+		new:    "\tk.finish(l, ErrFull)",
+		tests:  []string{"TestShedsByPriority"},
+	},
+	{
+		defect: "a record that somebody waits for is dropped",
+		file:   "client/outbox.go",
+		old:    "if !l.keep {",
+		new:    "if true {",
+		tests:  []string{"TestLogIsNotShed"},
+	},
+	{
+		defect: "a deny yields to an allow that waits for room",
+		file:   "client/room.go",
+		old:    "k.waiting[:l.rank+1]",
+		new:    "k.waiting",
+		tests:  []string{"TestDenyDoesNotYieldToALargeAllow"},
+	},
+	{
+		defect: "a spill file is removed before all of it is stored",
+		file:   "client/spill.go",
+		old:    "if s.last > 0 && n >= s.last {",
+		new:    "if s.last > 0 {",
+		tests:  []string{"TestSpillFileStaysUntilAllIsStored"},
+	},
+	{
+		defect: "the lines of a spill file get new numbers",
+		file:   "client/link.go",
+		old:    "\tk.box.first = r.next\n",
+		new:    "",
+		tests:  []string{"TestSpill"},
 	},
 }
