@@ -227,3 +227,19 @@ func TestSpillOfAPartOfASpill(t *testing.T) {
 	closeClient(t, e.client(Config{SpillFile: file}))
 	checkOnce(t, e.Lines(), 3)
 }
+
+// The lines of a spill file are sent under their numbers: under others the exporter
+// would take them for those that it has.
+func TestSpilledLinesKeepTheirNumbers(t *testing.T) {
+	e := newExporter(t)
+	before := e.sender(SenderConfig{Producer: "p"})
+	send(t, before, 1, 2)
+	closeAll(t, before)
+	file := filepath.Join(t.TempDir(), "spill")
+	const content = `{"docket":{"version":1,"producer":"p","next":3}}` + "\n" + `{"n":3}` + "\n" + `{"n":4}` + "\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	closeClient(t, e.client(Config{SpillFile: file}))
+	checkOnce(t, e.Lines(), 4)
+}

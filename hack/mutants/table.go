@@ -458,6 +458,6 @@ var table = []mutant{
 		file:   "client/link.go",
 		old:    "\tk.box.first = r.next\n",
 		new:    "",
-		tests:  []string{"TestSpill"},
+		tests:  []string{"TestSpilledLinesKeepTheirNumbers"},
 	},
 }
