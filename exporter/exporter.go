@@ -159,21 +159,28 @@ func (e *Exporter) Run(ctx context.Context) error {
 	e.log.Info("stopping: taking lines until producers close", "drainTimeout", e.cfg.Shutdown.DrainTimeout)
 	waitUntil(time.Now().Add(time.Duration(e.cfg.Shutdown.DrainTimeout)/2), e.producersGone)
 	stopSources()
-	intake.Wait()
+	sourcesErr := bounded("stop sources", func() error { intake.Wait(); return nil })
 	waitUntil(deadline, e.allDelivered)
 	stopDeliveries()
-	outflow.Wait()
-	return e.close()
+	sinksErr := bounded("stop deliveries", func() error { outflow.Wait(); return nil })
+	if sinksErr == nil {
+		sinksErr = e.closeSinks()
+	}
+	return errors.Join(sourcesErr, sinksErr, e.close())
 }
 
-// close ends what Run has started, in the order of the flow, and says what is
-// left for the next start. A sink that hangs must not take the queue's time.
-func (e *Exporter) close() error {
+// closeSinks gives each sink its time.
+func (e *Exporter) closeSinks() error {
 	var errs []error
 	for _, d := range e.deliveries {
 		errs = append(errs, within(closeTimeout, d.close))
 	}
-	errs = append(errs, e.ingest.refused.close())
+	return errors.Join(errs...)
+}
+
+// close closes the queue and says what is left for the next start.
+func (e *Exporter) close() error {
+	errs := []error{bounded("close the log of refused lines", e.ingest.refused.close)}
 	status := e.Status()
 	errs = append(errs, within(closeTimeout, e.queue.Close))
 	for _, s := range status.Sinks {
@@ -186,6 +193,19 @@ func within(limit time.Duration, do func(context.Context) error) error {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	return do(ctx)
+}
+
+// bounded is within for what no context ends: a sync on a disk that hangs. It may
+// leave do behind, which ends with the process at the latest.
+func bounded(what string, do func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- do() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(closeTimeout):
+		return fmt.Errorf("%s: not done within %s: does the disk hang?", what, closeTimeout)
+	}
 }
 
 func (e *Exporter) producersGone() bool {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"log/slog"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 
@@ -48,6 +49,48 @@ func TestStuckSinkDoesNotKeepTheQueueFromClosing(t *testing.T) {
 	}
 	if got := q.Stats().Cursors["stuck"]; got.Delivered != 2 {
 		t.Errorf("account after the stop: got %+v, want 2 delivered", got)
+	}
+	if err := q.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+// stuckSource never stops: it waits for a disk that hangs. It is its own
+// configuration.
+type stuckSource struct {
+	sources.Config
+	release chan struct{}
+}
+
+func (s stuckSource) New(sources.Env) sources.Source { return s }
+func (stuckSource) Connections() int                 { return 0 }
+func (s stuckSource) Run(_ context.Context, _ sources.Intake, ready func()) error {
+	ready()
+	<-s.release
+	return nil
+}
+
+func TestStuckSourceDoesNotKeepTheQueueFromClosing(t *testing.T) {
+	dir := t.TempDir()
+	source := stuckSource{release: make(chan struct{})}
+	defer close(source.release)
+	e, err := New(&Config{
+		Queue:    QueueConfig{Directory: dir, MaxBytes: 1 << 30, WhenFull: Block},
+		Limits:   defaultLimits(),
+		Shutdown: ShutdownConfig{DrainTimeout: config.Duration(time.Second)},
+		Sources:  []SourceConfig{{Name: "stuck", Config: source}},
+	}, Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if err := e.Run(ctx); err == nil || !strings.Contains(err.Error(), "stop sources: not done") {
+		t.Errorf("Run: got %v, want that the source was stuck", err)
+	}
+	q, err := queue.Open(queue.Options{Directory: dir})
+	if err != nil {
+		t.Fatalf("the queue was not closed: %v", err)
 	}
 	if err := q.Close(t.Context()); err != nil {
 		t.Error(err)

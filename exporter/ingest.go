@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,7 +33,14 @@ type ingest struct {
 
 	mu   sync.Mutex
 	live map[string]*session // by producer; guarded by mu
+	// kept are the highest numbers, by producer, among refused lines that are in
+	// their log although a full queue then turned away what they came with: they
+	// come again. Guarded by mu.
+	kept map[string]uint64
 }
+
+// maxKept bounds kept. Beyond it a line may be in the log of refused lines twice.
+const maxKept = 1024
 
 // Open implements sources.Intake.
 func (in *ingest) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
@@ -223,6 +231,7 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 	if v.lines == 0 {
 		return nil
 	}
+	v.dropKept()
 	s.in.refused.add(v.kept)
 	// A single line while nothing else is under way is from a producer that waits
 	// for its ack.
@@ -253,15 +262,46 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 // went past a line which is not stored would be told to a producer that comes
 // again, and may not have heard of the refusal.
 func (s *session) turnAway(ctx context.Context, v *verdict) error {
-	count := queue.Chunk{Source: s.opening.Source, Received: v.chunk.Received}
+	count := queue.Chunk{Source: s.opening.Source, Received: v.chunk.Received, Duplicates: v.chunk.Duplicates}
 	if n := v.lines - v.chunk.Duplicates; n > 0 {
 		count.Refused = []queue.Tally{{Name: string(sources.QueueFull), Count: uint64(n)}}
 	}
-	if err := s.in.queue.Append(ctx, &count, s.finish); err != nil {
-		s.finish()
-		return err
+	err := s.in.queue.Append(ctx, &count, s.finish)
+	switch {
+	case errors.Is(err, queue.ErrClosed):
+		err = errStopping
+	case err == nil:
+		v.rememberKept()
+		return sources.ErrQueueFull
 	}
-	return sources.ErrQueueFull
+	s.finish()
+	return err
+}
+
+// rememberKept notes that refused lines of v are in their log.
+func (v *verdict) rememberKept() {
+	if len(v.kept) == 0 {
+		return
+	}
+	in := v.s.in
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.kept == nil || len(in.kept) >= maxKept {
+		in.kept = make(map[string]uint64)
+	}
+	in.kept[v.s.opening.Producer] = v.kept[len(v.kept)-1].Number
+}
+
+// dropKept forgets the lines of v that are in the log of refused lines already.
+func (v *verdict) dropKept() {
+	if len(v.kept) == 0 || v.s.opening.Producer == "" {
+		return
+	}
+	in := v.s.in
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	through := in.kept[v.s.opening.Producer]
+	v.kept = slices.DeleteFunc(v.kept, func(l refusedLine) bool { return l.Number <= through })
 }
 
 // settled runs on whoever makes the commit.

@@ -328,6 +328,25 @@ func TestFullQueueDecidesNothing(t *testing.T) {
 	}
 }
 
+// A bad line that comes again, because a full queue turned away what it came with,
+// is in the log of refused lines once.
+func TestFullQueueKeepsARefusedLineOnce(t *testing.T) {
+	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
+	s, _, _ := in.session(t, "p", 1)
+	submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
+	s.Close()
+	for range 5 {
+		s, _, _ := in.session(t, "p", 2)
+		if err := s.Submit(t.Context(), []byte("bad\n{\"a\":1}\n")); !errors.Is(err, sources.ErrQueueFull) {
+			t.Fatalf("Submit: got %v, want ErrQueueFull", err)
+		}
+		s.Close()
+	}
+	if got := refusedFiles(t, in.dir); len(got) != 1 {
+		t.Errorf("refused files: got %v, want the bad line once", got)
+	}
+}
+
 // Without numbers a line that finds no room is lost, and counted.
 func TestFullQueueRefusesPlainLines(t *testing.T) {
 	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})

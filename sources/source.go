@@ -45,7 +45,8 @@ type Opening struct {
 	// not block, and must lead to Session.Close. Unused when not numbered.
 	Evict func()
 	// Settled is called, in order and from one goroutine at a time, whenever
-	// the fate of more lines is durable. It must not block. May be nil.
+	// the fate of more lines is durable, perhaps from within Submit. It must not
+	// block. May be nil.
 	Settled func(Receipt)
 }
 
@@ -53,9 +54,10 @@ type Opening struct {
 type Session interface {
 	// Submit decides the fate of whole lines, each ended by "\n": a line is
 	// stored, recognised as a duplicate, or refused. A "\r" before the newline
-	// is dropped; blank lines are skipped and have no number. It returns when
-	// the lines are on their way to the disk, not when they are there, and
-	// blocks while the queue takes no more. It may overwrite lines, and keeps
+	// is dropped; blank lines, of nothing but what JSON allows around a value,
+	// are skipped and have no number. It returns when the lines are on their way
+	// to the disk, or there: then it has called Settled. It blocks while the
+	// queue takes no more. It may overwrite lines, and keeps
 	// no reference to them. An error means nothing more can be submitted: the
 	// queue has closed, ctx is done, or ErrQueueFull. What was not settled is not
 	// decided.

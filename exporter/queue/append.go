@@ -75,7 +75,8 @@ func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 
 // AppendNow is Append for a caller that has nothing to do until c is durable.
 // While no other commit is under way it makes the commit itself, and returns after
-// settled; otherwise, and when the write fails, it is as Append. To hand a record
+// settled; otherwise, and when the write fails, it is as Append. ctx does not end a
+// commit: on a disk that hangs AppendNow does not return. To hand a record
 // to the commit loop and hear of it costs two changes of thread, which is as much
 // as a sync of a fast disk.
 func (q *Queue) AppendNow(ctx context.Context, c *Chunk, settled func()) error {

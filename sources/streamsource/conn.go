@@ -9,7 +9,6 @@ import (
 	"net"
 	"os"
 	"time"
-	"unicode/utf8"
 
 	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/sources"
@@ -40,6 +39,7 @@ type conn struct {
 	greeted bool            // acknowledged mode: the producer has said hello
 	session sources.Session // nil until the intake has opened one
 	answers *answers        // nil until then, and in plain mode
+	acked   uint64          // what the hello was answered: lines up to it are known
 	looking bool            // the last look has begun
 }
 
@@ -182,7 +182,7 @@ func (c *conn) open(first []byte) error {
 		}
 		return c.because(err)
 	}
-	c.session, c.answers = session, a
+	c.session, c.answers, c.acked = session, a, acked
 	a.start(acked)
 	return nil
 }
@@ -220,7 +220,7 @@ func (c *conn) submitNumbered(lines []byte) error {
 			}
 			err := c.session.Submit(c.ctx, lines[:size:size])
 			if errors.Is(err, sources.ErrQueueFull) {
-				return queueFull{c.answers.last() - uint64(count) + 1}
+				return queueFull{max(c.answers.last()-uint64(count), c.acked) + 1}
 			}
 			if err != nil {
 				return c.because(err)
@@ -322,11 +322,8 @@ func tell(nc net.Conn, line []byte) {
 	_, _ = nc.Write(line) // the producer may have gone; nobody else can be told
 }
 
-// blank reports whether a line is nothing but white space, in the widest sense:
-// a line that is not blank has a number for certain.
+// blank reports whether a line has nothing but what JSON allows around a value.
+// The intake means the same by a blank line: one that has no number.
 func blank(line []byte) bool {
-	if len(line) > 0 && ' ' < line[0] && line[0] < utf8.RuneSelf {
-		return false
-	}
-	return len(bytes.TrimSpace(line)) == 0
+	return len(bytes.TrimLeft(line, " \t\r")) == 0
 }

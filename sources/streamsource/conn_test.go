@@ -296,3 +296,15 @@ func TestProducerThatDies(t *testing.T) {
 	r.awaitConnections(0)
 	r.hello("p", 3, 2)
 }
+
+// What has a number is what the intake takes for a line: blank is white space of
+// JSON, and no other.
+func TestBlank(t *testing.T) {
+	for line, want := range map[string]bool{
+		"": true, " \t\r": true, "\r": true, "\v": false, "\f": false, "\u0085": false, "\u00a0": false, "x": false, " {}": false,
+	} {
+		if got := blank([]byte(line)); got != want {
+			t.Errorf("blank(%q): got %t, want %t", line, got, want)
+		}
+	}
+}

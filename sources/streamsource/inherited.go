@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"golang.org/x/sys/unix"
 )
 
 // firstInherited is the number of the first descriptor that is handed over: those
@@ -124,8 +126,13 @@ func checkListening(file *os.File, network string) error {
 		return err
 	}
 	var domain, kind, accepts int
+	var abstract bool
 	var optErr error
 	if err := raw.Control(func(fd uintptr) {
+		if name, err := unix.Getsockname(int(fd)); err == nil {
+			local, isUnix := name.(*unix.SockaddrUnix)
+			abstract = isUnix && strings.HasPrefix(local.Name, "@")
+		}
 		for _, option := range []struct {
 			name int
 			into *int
@@ -147,6 +154,8 @@ func checkListening(file *os.File, network string) error {
 		return errors.New("is not a TCP socket: its socket unit needs ListenStream= with a port")
 	case kind != syscall.SOCK_STREAM:
 		return errors.New("is not a stream socket: its socket unit needs ListenStream=")
+	case abstract:
+		return errors.New("is an abstract socket, which has no mode, so that every process of the network namespace could send: its socket unit needs ListenStream= with a path")
 	case accepts == 0:
 		return errors.New("does not listen: its socket unit needs Accept=no")
 	}

@@ -1,6 +1,7 @@
 package streamsource
 
 import (
+	"fmt"
 	"net"
 	"os"
 	"os/exec"
@@ -165,4 +166,20 @@ func bound(t *testing.T, kind int, path string) *os.File {
 		t.Fatal(err)
 	}
 	return f
+}
+
+func TestInheritedAbstractSocket(t *testing.T) {
+	ln, err := net.Listen("unix", fmt.Sprintf("@docket-test-%d", os.Getpid()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	file, err := ln.(*net.UnixListener).File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if err := checkListening(file, "unix"); err == nil || !strings.Contains(err.Error(), "is an abstract socket") {
+		t.Errorf("got %v, want that it is an abstract socket", err)
+	}
 }

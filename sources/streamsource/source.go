@@ -18,8 +18,8 @@
 // # What a producer costs
 //
 // A connected producer costs a place among maxConnections and, while it is idle,
-// one goroutine and the buffer of its next read: some 10 KiB on a Unix socket,
-// some 30 KiB with TLS. What it has sent and is not a whole line yet costs
+// one goroutine and the buffer of its next read: some 16 KB on a Unix socket,
+// some 30 KB with TLS. What it has sent and is not a whole line yet costs
 // about as much as it is long. Larger buffers are lent for as long as reads fill
 // them, and the goroutine that writes answers ends when there are none to write.
 //

@@ -68,8 +68,8 @@ func (c *UnixConfig) Validate() config.Problems {
 	}
 	if mode, err := parseMode(c.Mode); err != nil {
 		p.Addf("mode", "%s", err)
-	} else if mode&0o222 == 0 {
-		p.Addf("mode", "must let somebody write, which connecting requires: 0660, for example")
+	} else if mode&0o200 == 0 {
+		p.Addf("mode", "must let its owner write: docket itself connects, to see whether the socket of a process before it is in use. Take 0660, for example")
 	}
 	p.Check("maxConnections", checkConnections(c.MaxConnections))
 	return p

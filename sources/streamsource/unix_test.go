@@ -34,7 +34,7 @@ func TestUnixConfig(t *testing.T) {
 		"mode in letters":  {func(c *UnixConfig) { c.Mode = "rw" }, `mode: must be an octal mode such as 0660, not "rw"`},
 		"mode empty":       {func(c *UnixConfig) { c.Mode = "" }, `mode: must be an octal mode such as 0660, not ""`},
 		"mode with setuid": {func(c *UnixConfig) { c.Mode = "04660" }, `mode: must be an octal mode such as 0660, not "04660"`},
-		"mode of no use":   {func(c *UnixConfig) { c.Mode = "0440" }, "mode: must let somebody write"},
+		"mode of no use":   {func(c *UnixConfig) { c.Mode = "0440" }, "mode: must let its owner write"},
 		"no connections":   {func(c *UnixConfig) { c.MaxConnections = 0 }, "maxConnections: must be at least 1"},
 		"two problems":     {func(c *UnixConfig) { c.Path, c.Mode = "", "x" }, "path: is required: the path of the socket, such as /run/docket/docket.sock\nmode: must be"},
 		"inherited beside all else": {func(c *UnixConfig) { c.Inherited, c.Mode, c.Group = "docket", "0600", "policy" },
