@@ -15,8 +15,8 @@ type cohort struct {
 
 // join adds l to those that the next flush waits for.
 func (k *link) join(l *line) {
-	l.batch = k.cohorts[len(k.cohorts)-1]
-	l.batch.open++
+	l.cohort = k.cohorts[len(k.cohorts)-1]
+	l.cohort.open++
 }
 
 // leave counts a line of c as finished, with mu held.

@@ -18,7 +18,7 @@ type line struct {
 	result chan error
 	// report is what this line tells of losses; nil for the line of a caller.
 	report *tally
-	batch  *cohort // set when the line is taken
+	cohort *cohort // set when the line is taken
 
 	// refused is why the line in flight was not stored. It is handled as soon as
 	// every line before it is.

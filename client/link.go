@@ -187,7 +187,7 @@ func (k *link) finish(l *line, result error) {
 	if l.result != nil {
 		l.result <- result
 	}
-	k.leave(l.batch)
+	k.leave(l.cohort)
 	if l.writing {
 		l.finished = true // written recycles it
 		return
