@@ -69,7 +69,7 @@ func TestDefects(t *testing.T) {
 		"QueueFull renumbers":  {habits{renumberQueueFull: true}, "queue-full", "", "was stored twice"},
 		"QueueFull renames":    {habits{renameQueueFull: true}, "queue-full", "", "under the same name and number"},
 		"stored is sent again": {habits{resendForgotten: true}, "forgotten", "", "was stored twice"},
-		"cuts lines short":     {habits{shortWrites: true}, "slow-reader", "", "of 2000 records had arrived"},
+		"cuts lines short":     {habits{shortWrites: true}, "slow-reader", "queue-full", "of 2000 records had arrived"},
 		"ends when told to":    {habits{endsOnClosing: true}, "closing-line queue-full", "", "gave up: the exporter is stopping"},
 		"goes on when told to": {habits{goesOnAfterClosing: true}, "closing-line queue-full", "", "still sends 2s after the closing line"},
 	}

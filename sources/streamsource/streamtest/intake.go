@@ -81,8 +81,8 @@ func (in *Intake) Release() {
 	in.Settle(-1)
 }
 
-// Settle settles the next n lines, all of them if n is negative, with one
-// receipt for each run of lines of one session.
+// Settle settles the next n lines, with one receipt for each run of lines of one
+// session; all of them, until it is held, if n is negative.
 func (in *Intake) Settle(n int) {
 	in.settling.Lock()
 	defer in.settling.Unlock()
@@ -112,7 +112,7 @@ func (in *Intake) Settle(n int) {
 func (in *Intake) take(n int) (s *session, r sources.Receipt, lines []Line) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	if len(in.pending) == 0 {
+	if len(in.pending) == 0 || n < 0 && in.held { // held since this settling began
 		return nil, r, nil
 	}
 	s = in.pending[0].s
