@@ -4,8 +4,6 @@ import (
 	"context"
 	"io"
 	"log/slog"
-	"net"
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -46,14 +44,7 @@ func BenchmarkTryLog(b *testing.B) {
 		}
 	})
 	b.Run("on", func(b *testing.B) {
-		path := filepath.Join(b.TempDir(), "s")
-		ln, err := net.Listen("unix", path)
-		if err != nil {
-			b.Fatal(err)
-		}
-		defer ln.Close()
-		go ackAll(ln)
-		c, err := New(Config{Address: "unix://" + path})
+		c, err := New(Config{Address: counter(b)})
 		if err != nil {
 			b.Fatal(err)
 		}

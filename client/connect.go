@@ -236,7 +236,7 @@ func (k *link) takeRefusal(r stream.Refused) error {
 		return fmt.Errorf("refusal of line %d by the exporter, which was not sent it", r.Seq)
 	}
 	l := k.box.inFlight(r.Seq)
-	if l == nil || l.refused != nil || r.Reason == queueFull { // told on an earlier connection, or not final
+	if l == nil || l.refused != nil || r.Reason == stream.QueueFull { // told on an earlier connection, or not final
 		return nil
 	}
 	l.refused = &RefusedError{Reason: r.Reason, Detail: r.Detail}
@@ -250,9 +250,6 @@ func (k *link) takeRefusal(r stream.Refused) error {
 	})
 	return nil
 }
-
-// queueFull is the reason of a refusal that is not final.
-const queueFull = "QueueFull"
 
 // releaseLines is how many lines are let go of before others get their turn with
 // mu: a TryLog must not wait for thousands.

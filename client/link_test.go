@@ -3,11 +3,14 @@ package client
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docket-export/docket/decision/stream"
@@ -128,4 +131,39 @@ func TestAckOfWhatIsNotSent(t *testing.T) {
 	if left, _ := s.Close(ctx); left != lines {
 		t.Errorf("Close: got %d left, want %d", left, lines)
 	}
+}
+
+// An exporter that takes the hello and says nothing is left after a while, and
+// tried again.
+func TestExporterThatDoesNotAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		var ends []time.Duration
+		s, err := NewSender(SenderConfig{
+			Dial: func(context.Context) (net.Conn, error) {
+				ours, theirs := net.Pipe()
+				go func() {
+					_, _ = io.Copy(io.Discard, theirs)
+					theirs.Close()
+				}()
+				return ours, nil
+			},
+			Disconnected: func(err error, _ time.Duration) {
+				if !errors.Is(err, os.ErrDeadlineExceeded) {
+					t.Errorf("Disconnected: got %v, want that the time is over", err)
+				}
+				ends = append(ends, time.Since(began))
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 2*answerTimeout+lastPause)
+		defer cancel()
+		<-ctx.Done()
+		_, _ = s.Close(ctx)
+		if len(ends) < 2 || ends[0] != answerTimeout {
+			t.Errorf("connections ended after %v, want the first after %v and a second", ends, answerTimeout)
+		}
+	})
 }

@@ -46,7 +46,7 @@ func scriptedExporter(t *testing.T, judge func(text string) (reason string)) (co
 			case "":
 				lines = append(lines, text)
 				acked = n
-			case queueFull:
+			case stream.QueueFull:
 				reply = stream.Refused{Seq: n, Reason: reason}.Append(nil)
 				reply = stream.Closing{Reason: "the queue is full"}.Append(reply)
 			default:
@@ -54,7 +54,7 @@ func scriptedExporter(t *testing.T, judge func(text string) (reason string)) (co
 				acked = n
 			}
 			mu.Unlock()
-			if _, err := nc.Write(reply); err != nil || reason == queueFull {
+			if _, err := nc.Write(reply); err != nil || reason == stream.QueueFull {
 				return
 			}
 		}
@@ -78,7 +78,7 @@ func fullExporter(t *testing.T, refusals int) (config Config, stored func() []st
 	t.Helper()
 	return scriptedExporter(t, func(string) string {
 		if refusals--; refusals >= 0 {
-			return queueFull
+			return stream.QueueFull
 		}
 		return ""
 	})

@@ -405,14 +405,7 @@ func TestManyGoroutinesSend(t *testing.T) {
 }
 
 func BenchmarkSender(b *testing.B) {
-	path := filepath.Join(b.TempDir(), "s")
-	ln, err := net.Listen("unix", path)
-	if err != nil {
-		b.Fatal(err)
-	}
-	defer ln.Close()
-	go ackAll(ln)
-	s, err := NewSender(SenderConfig{Address: "unix://" + path})
+	s, err := NewSender(SenderConfig{Address: counter(b)})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -430,7 +423,20 @@ func BenchmarkSender(b *testing.B) {
 	}
 }
 
-// ackAll is an exporter that only counts.
+// counter starts an exporter that only counts, and returns its address.
+func counter(b *testing.B) (address string) {
+	b.Helper()
+	path := filepath.Join(b.TempDir(), "s")
+	ln, err := net.Listen("unix", path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { ln.Close() })
+	go ackAll(ln)
+	return "unix://" + path
+}
+
+// ackAll acknowledges what comes over one connection.
 func ackAll(ln net.Listener) {
 	nc, err := ln.Accept()
 	if err != nil {

@@ -62,11 +62,15 @@ func (k *link) fill(b *batch) (wait time.Duration) {
 	default:
 	}
 	b.next = max(b.next, k.box.first)
+	due, wait := k.losses.due()
+	if due {
+		k.tellLosses()
+	}
 	bytes := 0
 	for bytes < writeBytes && len(b.lines) < maxWriteLines {
 		l := k.box.inFlight(b.next)
 		if l == nil {
-			if l, wait = k.nextLine(); l == nil {
+			if l = k.box.number(); l == nil {
 				break
 			}
 		}
@@ -78,16 +82,6 @@ func (k *link) fill(b *batch) (wait time.Duration) {
 	}
 	k.idle = len(b.lines) == 0
 	return wait
-}
-
-// nextLine gives the next line a number, with mu held; nil if none may be sent
-// now.
-func (k *link) nextLine() (l *line, wait time.Duration) {
-	due, wait := k.losses.due()
-	if due {
-		k.tellLosses()
-	}
-	return k.box.number(), wait
 }
 
 // writeTo writes the batch with one system call where the connection can.

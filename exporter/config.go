@@ -3,7 +3,6 @@ package exporter
 import (
 	"errors"
 	"fmt"
-	"net"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -234,14 +233,10 @@ func checkAdminAddress(address string) error {
 	if err := config.HostPort(address); err != nil {
 		return err
 	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return err
+	if !config.Loopback(address) {
+		return errors.New("must be a loopback address such as 127.0.0.1:9464: the endpoint has no TLS")
 	}
-	if ip := net.ParseIP(host); host == "localhost" || ip != nil && ip.IsLoopback() {
-		return nil
-	}
-	return errors.New("must be a loopback address such as 127.0.0.1:9464: the endpoint has no TLS")
+	return nil
 }
 
 // validate checks what sinks of all kinds have in common.

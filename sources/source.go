@@ -7,6 +7,8 @@ package sources
 import (
 	"context"
 	"errors"
+
+	"github.com/docket-export/docket/decision/stream"
 )
 
 // ErrQueueFull says that the queue is full and configured to refuse. Nothing of
@@ -98,8 +100,8 @@ type Reason string
 
 // Why a line is refused.
 const (
-	InvalidJSON Reason = "InvalidJSON" // not JSON, not UTF-8, or nested too deeply
-	NotObject   Reason = "NotObject"   // JSON, but not an object
-	TooLarge    Reason = "TooLarge"    // longer than limits.maxRecordBytes
-	QueueFull   Reason = "QueueFull"   // whenFull: Refuse, and the queue is full
+	InvalidJSON Reason = stream.InvalidJSON
+	NotObject   Reason = stream.NotObject
+	TooLarge    Reason = stream.TooLarge  // longer than limits.maxRecordBytes
+	QueueFull   Reason = stream.QueueFull // whenFull: Refuse, and the queue is full
 )

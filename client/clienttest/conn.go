@@ -348,13 +348,13 @@ func flawOf(line []byte, length, limit int) flaw {
 	first := bytes.TrimSpace(line)
 	switch {
 	case length > limit:
-		return flaw{"TooLarge", fmt.Sprintf("%d bytes are more than the limit of %d", length, limit)}
+		return flaw{stream.TooLarge, fmt.Sprintf("%d bytes are more than the limit of %d", length, limit)}
 	case !utf8.Valid(line):
-		return flaw{"InvalidJSON", "not UTF-8"}
+		return flaw{stream.InvalidJSON, "not UTF-8"}
 	case !json.Valid(line):
-		return flaw{"InvalidJSON", "no valid JSON"}
+		return flaw{stream.InvalidJSON, "no valid JSON"}
 	case len(first) == 0 || first[0] != '{':
-		return flaw{"NotObject", "no JSON object"}
+		return flaw{stream.NotObject, "no JSON object"}
 	}
 	return flaw{}
 }

@@ -8,12 +8,9 @@ import (
 // it was told better. Once or twice the answer may have been lost on its way.
 const stuckHellos = 3
 
-// queueFull is the reason that is not final, and fullReason what the connection
-// is closed with.
-const (
-	queueFull  = "QueueFull"
-	fullReason = "the queue is full: connect again later"
-)
+// fullReason is what a connection is closed with on which a line was refused as
+// QueueFull.
+const fullReason = "the queue is full: connect again later"
 
 // producer is what is known of the one stream of numbers that a name stands for.
 type producer struct {
@@ -99,7 +96,7 @@ func (e *Exporter) decide(p pending) {
 	if reason == "" && e.refuse != nil {
 		reason, detail = e.refuse(p.line)
 	}
-	if reason == queueFull && p.c.producer != nil {
+	if reason == stream.QueueFull && p.c.producer != nil {
 		e.turnAway(p, detail)
 		return
 	}
@@ -124,9 +121,9 @@ func (e *Exporter) decide(p pending) {
 // it reads of that.
 func (e *Exporter) turnAway(p pending, detail string) {
 	for _, l := range append([]Line{p.line}, e.forgetPending(p.c)...) {
-		l.Reason = queueFull
+		l.Reason = stream.QueueFull
 		e.turned = append(e.turned, l)
-		p.c.full = append(p.c.full, stream.Refused{Seq: l.Number, Reason: queueFull, Detail: detail})
+		p.c.full = append(p.c.full, stream.Refused{Seq: l.Number, Reason: stream.QueueFull, Detail: detail})
 	}
 	p.c.producer.awaited = p.line.Number
 	p.c.close(fullReason)

@@ -26,11 +26,22 @@ type Ack struct {
 	Through uint64
 }
 
-// Refused names a line that was not stored. It counts as handled: no ack for a
-// later line overtakes it, and the ack that follows covers it.
+// Why a line is refused. Others may come; they are final as well.
+const (
+	InvalidJSON = "InvalidJSON" // not JSON, not UTF-8, or nested too deeply
+	NotObject   = "NotObject"   // JSON, but not an object
+	TooLarge    = "TooLarge"    // longer than the exporter's limit
+	// QueueFull is not final: the exporter closes the connection, and the line
+	// comes again under its number.
+	QueueFull = "QueueFull"
+)
+
+// Refused names a line that was not stored. Unless the reason is QueueFull it
+// counts as handled: no ack for a later line overtakes it, and the ack that
+// follows covers it.
 type Refused struct {
 	Seq    uint64 // the number of the line
-	Reason string // InvalidJSON, NotObject, TooLarge, QueueFull
+	Reason string // such as InvalidJSON
 	Detail string // what was wrong, for a person; cut to 1 KiB
 }
 

@@ -407,7 +407,7 @@ var table = []mutant{
 	{
 		defect: "a line that is refused because the queue is full counts as handled",
 		file:   "client/connect.go",
-		old:    " || r.Reason == queueFull {",
+		old:    " || r.Reason == stream.QueueFull {",
 		new:    " {",
 		tests:  []string{"TestQueueFullIsTriedAgain"},
 	},

@@ -5,12 +5,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client/clienttest"
-)
-
-const (
-	queueFull   = "QueueFull"
-	notObject   = "NotObject"
-	invalidJSON = "InvalidJSON"
+	"github.com/docket-export/docket/decision/stream"
 )
 
 // Scenario is something that happens to a producer.
@@ -144,7 +139,7 @@ func playForgotten(ctx context.Context, t *trial) {
 	t.comeBack()
 }
 
-func refused(t *trial) { t.Refuse(half(t.records, notObject)) }
+func refused(t *trial) { t.Refuse(half(t.records, stream.NotObject)) }
 
 // half refuses the line in the middle for good, whenever it comes.
 func half(records int, why string) func(clienttest.Line) (reason, detail string) {
@@ -162,7 +157,7 @@ func half(records int, why string) func(clienttest.Line) (reason, detail string)
 
 func refusalLost(t *trial) {
 	t.After(t.records/2, t.Mute)
-	t.Refuse(half(t.records, invalidJSON))
+	t.Refuse(half(t.records, stream.InvalidJSON))
 }
 
 func playRefusalLost(ctx context.Context, t *trial) {
@@ -188,7 +183,7 @@ func queueFullAgain(t *trial) {
 		if full[0].times--; full[0].times == 0 {
 			full = full[1:]
 		}
-		return queueFull, "refused by the scenario: connect again and send it under the same number"
+		return stream.QueueFull, "refused by the scenario: connect again and send it under the same number"
 	})
 }
 
