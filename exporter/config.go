@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter/filter"
+	"github.com/docket-export/docket/exporter/redact"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
 )
@@ -24,8 +26,10 @@ type Config struct {
 // SourceConfig is one entry of "sources". The key beside its name selects the
 // kind.
 type SourceConfig struct {
-	Name   string
-	Kind   string
+	Name string
+	Kind string
+	// Redact changes every record of this source before anything is stored.
+	Redact []redact.Rule
 	Config sources.Config
 }
 
@@ -103,6 +107,13 @@ type SinkConfig struct {
 	Kind  string
 	Batch sinks.BatchLimits
 	Retry RetryConfig
+	// When is a CEL expression over "record". The sink gets the records for which
+	// it is true, and those for which it cannot be evaluated. Empty: all.
+	When string
+	// OnReject is what becomes of a record that the destination will never take.
+	OnReject OnReject
+	// DeadLetters bounds what is set aside for this sink.
+	DeadLetters DeadLettersConfig
 	// Stamp appends the record's id, seq, source and time as the last member
 	// "_docket" of the object. The other bytes stay as they are.
 	Stamp bool
@@ -124,6 +135,24 @@ const (
 	Now    From = "Now"    // at the next one; earlier ones count as filtered
 )
 
+// OnReject says what becomes of a record that the destination of a sink will
+// never take.
+type OnReject string
+
+// The choices of sinks[].onReject.
+const (
+	DeadLetter   OnReject = "DeadLetter" // set it aside with what the destination said
+	DropRejected OnReject = "Drop"       // give it up, and count it as dropped
+	BlockAt      OnReject = "Block"      // keep it, and everything behind it, until the destination takes it
+)
+
+// DeadLettersConfig bounds the dead letters of one sink.
+type DeadLettersConfig struct {
+	// MaxBytes bounds them on disk. At the bound the sink stops at the next
+	// rejected record until some are redriven or purged.
+	MaxBytes config.Size `yaml:"maxBytes"`
+}
+
 // RetryConfig bounds the pause between two attempts. There is no end to them.
 type RetryConfig struct {
 	InitialBackoff config.Duration `yaml:"initialBackoff"`
@@ -134,6 +163,10 @@ type RetryConfig struct {
 type AdminConfig struct {
 	// Address of the admin endpoint, host:port. Empty: no endpoint.
 	Address string `yaml:"address"`
+	// TokenFile names a file whose content permits changes over Address, as
+	// "Authorization: Bearer ...". Without it they can be made over the Unix
+	// socket in the queue's directory only.
+	TokenFile config.SecretFile `yaml:"tokenFile"`
 }
 
 // ShutdownConfig is the section "shutdown".
@@ -160,6 +193,9 @@ func defaultRetry() RetryConfig {
 	}
 }
 
+// defaultDeadLetters holds a quarter of a million of 1 KB.
+func defaultDeadLetters() DeadLettersConfig { return DeadLettersConfig{MaxBytes: 256 << 20} }
+
 func defaultAdmin() AdminConfig { return AdminConfig{Address: "127.0.0.1:9464"} }
 
 // defaultShutdown leaves ten of the thirty seconds that Kubernetes gives a pod.
@@ -175,6 +211,10 @@ const (
 	minRecordBytes = 1 << 10
 	maxRecordBytes = 16 << 20
 )
+
+// minDeadLetterBytes is twice the longest record that limits.maxRecordBytes
+// allows: one must fit with what was said of it.
+const minDeadLetterBytes = 2 * maxRecordBytes
 
 // minQueueBytes is sixteen of the smallest segments: a segment goes as a whole
 // once every sink has passed it, and with a few large ones a queue is full most
@@ -249,5 +289,12 @@ func (s *SinkConfig) validate() config.Problems {
 		p.Addf("retry.maxBackoff", "must be at least retry.initialBackoff, which is %s", s.Retry.InitialBackoff)
 	}
 	p.Check("from", config.Choice(s.From, Oldest, Now))
+	p.Check("onReject", config.Choice(s.OnReject, DeadLetter, DropRejected, BlockAt))
+	if s.DeadLetters.MaxBytes < minDeadLetterBytes {
+		p.Addf("deadLetters.maxBytes", "must be at least %s", config.Size(minDeadLetterBytes))
+	}
+	if err := filter.Check(s.When); err != nil {
+		p.Addf("when", "%v", err)
+	}
 	return p
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter/redact"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
 )
@@ -43,24 +44,28 @@ type document[Source, Sink any] struct {
 // sourceEntry is one item of "sources". Section holds the key of its kind.
 type sourceEntry[Section any] struct {
 	Name    string             `yaml:"name"`
+	Redact  []redact.Rule      `yaml:"redact"`
 	Section map[string]Section `yaml:",rest"`
 }
 
 // sinkEntry is one item of "sinks".
 type sinkEntry[Section any] struct {
-	Name    string             `yaml:"name"`
-	Batch   sinks.BatchLimits  `yaml:"batch"`
-	Retry   RetryConfig        `yaml:"retry"`
-	Stamp   bool               `yaml:"stamp"`
-	From    From               `yaml:"from"`
-	Retire  bool               `yaml:"retire"`
-	Section map[string]Section `yaml:",rest"`
+	Name        string             `yaml:"name"`
+	Batch       sinks.BatchLimits  `yaml:"batch"`
+	Retry       RetryConfig        `yaml:"retry"`
+	When        string             `yaml:"when"`
+	OnReject    OnReject           `yaml:"onReject"`
+	DeadLetters DeadLettersConfig  `yaml:"deadLetters"`
+	Stamp       bool               `yaml:"stamp"`
+	From        From               `yaml:"from"`
+	Retire      bool               `yaml:"retire"`
+	Section     map[string]Section `yaml:",rest"`
 }
 
 // The keys of an entry beside that of its kind.
 var (
-	sourceKeys = []string{"name"}
-	sinkKeys   = []string{"name", "batch", "retry", "stamp", "from", "retire"}
+	sourceKeys = []string{"name", "redact"}
+	sinkKeys   = []string{"name", "batch", "retry", "when", "onReject", "deadLetters", "stamp", "from", "retire"}
 )
 
 // Load reads a configuration file. It reports everything that is wrong with it,
@@ -125,7 +130,8 @@ func (l *loader) loadSources(entries []config.Node) {
 		}
 		l.check(checkName(entry.Path(), e.Name, names))
 
-		source := SourceConfig{Name: e.Name}
+		l.check(redact.Validate(e.Redact).In(entry.Path() + ".redact"))
+		source := SourceConfig{Name: e.Name, Redact: e.Redact}
 		for _, definition := range presentKinds(l, entry, l.kinds.Sources, sourceKeys) {
 			source.Kind, source.Config = definition.Kind, definition.NewConfig()
 			section := e.Section[definition.Kind]
@@ -142,11 +148,16 @@ func (l *loader) loadSinks(entries []config.Node) {
 	}
 	names, directories := make(claims), make(claims)
 	for _, entry := range entries {
-		e := sinkEntry[config.Node]{Batch: l.batchDefault(entry), Retry: defaultRetry(), From: Oldest}
+		e := sinkEntry[config.Node]{
+			Batch: l.batchDefault(entry), Retry: defaultRetry(), OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), From: Oldest,
+		}
 		if !l.decodeEntry(entry, &e) {
 			continue
 		}
-		sink := SinkConfig{Name: e.Name, Batch: e.Batch, Retry: e.Retry, Stamp: e.Stamp, From: e.From, Retire: e.Retire}
+		sink := SinkConfig{
+			Name: e.Name, Batch: e.Batch, Retry: e.Retry, When: e.When, OnReject: e.OnReject, DeadLetters: e.DeadLetters,
+			Stamp: e.Stamp, From: e.From, Retire: e.Retire,
+		}
 		l.check(checkName(entry.Path(), e.Name, names))
 		l.check(sink.validate().In(entry.Path()))
 		for _, definition := range presentKinds(l, entry, l.kinds.Sinks, sinkKeys) {
@@ -336,18 +347,22 @@ func (c *Config) YAML() ([]byte, error) {
 	for _, s := range c.Sources {
 		doc.Sources = append(doc.Sources, sourceEntry[sources.Config]{
 			Name:    s.Name,
+			Redact:  s.Redact,
 			Section: map[string]sources.Config{s.Kind: s.Config},
 		})
 	}
 	for _, s := range c.Sinks {
 		doc.Sinks = append(doc.Sinks, sinkEntry[sinks.Config]{
-			Name:    s.Name,
-			Batch:   s.Batch,
-			Retry:   s.Retry,
-			Stamp:   s.Stamp,
-			From:    s.From,
-			Retire:  s.Retire,
-			Section: map[string]sinks.Config{s.Kind: s.Config},
+			Name:        s.Name,
+			Batch:       s.Batch,
+			Retry:       s.Retry,
+			When:        s.When,
+			OnReject:    s.OnReject,
+			DeadLetters: s.DeadLetters,
+			Stamp:       s.Stamp,
+			From:        s.From,
+			Retire:      s.Retire,
+			Section:     map[string]sinks.Config{s.Kind: s.Config},
 		})
 	}
 	text, err := config.Encode(doc)

@@ -3,6 +3,7 @@ package sinks
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -36,8 +37,28 @@ func (k Kind) String() string {
 type Failure struct {
 	Kind  Kind
 	After time.Duration // Throttled: no attempt before this much time has passed
-	Items []int         // Rejected: indexes into Batch.Items; empty when unknown
+	Items []int         // Rejected: rising indexes into Batch.Items; empty when unknown
+	Said  Answer        // Rejected: what the destination answered
+	Each  []Answer      // Rejected: what it answered to each of Items; nil where it does not tell them apart
 	Err   error         // what happened, without secrets
+}
+
+// Answer is what a destination said of a record that it does not take, in its own
+// words and without secrets. It is kept with the dead letter.
+type Answer struct {
+	Status string // its code: "422", "MESSAGE_TOO_LARGE"; empty when there is none
+	Text   string // at most MaxAnswerText bytes
+}
+
+// MaxAnswerText bounds Answer.Text: as much as a person reads of one answer.
+const MaxAnswerText = 512
+
+// Answer returns what the destination said of item i of the batch.
+func (f *Failure) Answer(i int) Answer {
+	if n := slices.Index(f.Items, i); n >= 0 && n < len(f.Each) {
+		return f.Each[n]
+	}
+	return f.Said
 }
 
 func (f *Failure) Error() string { return f.Err.Error() }

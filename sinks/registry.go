@@ -15,6 +15,9 @@ type Definition struct {
 	Kind string
 	// Batch is what the delivery loop gathers for one Send unless configured.
 	Batch BatchLimits
+	// Gaps asks for batches that have gaps and no items too: the sink proves that
+	// its records are complete, and has to note what it does not get.
+	Gaps bool
 	// NewConfig returns a pointer to a configuration that holds the defaults,
 	// ready to be decoded into.
 	NewConfig func() Config
@@ -33,6 +36,24 @@ type Config interface {
 	// Error, and the delivery loop calls Open again later, so that a directory
 	// mended or a file supplied needs no restart.
 	Open(ctx context.Context, env Env) (Sink, error)
+}
+
+// Concurrent is a Config whose sink may be sent several batches at the same time.
+// Order is lost between them; the queue lets go of a batch once all before it are
+// done too.
+type Concurrent interface {
+	// MaxInFlight is how many Sends may overlap. 1: they do not.
+	MaxInFlight() int
+}
+
+// Prober is a Config that can be tried without a record: docket check --connect.
+type Prober interface {
+	// Probe goes as far towards a delivery as it can without one: it looks up
+	// names, connects, presents what it has to authenticate with, and asks whether
+	// records could be written. It leaves nothing behind and may be called while
+	// an exporter runs with the same configuration. Its errors are those of Send,
+	// and say what to do. It must return promptly once ctx is done.
+	Probe(ctx context.Context, env Env) error
 }
 
 // Env is what a sink is told about where it runs.

@@ -16,7 +16,7 @@ import (
 // every item. It does not retry, sleep or re-batch: the delivery loop does, and
 // offers the same items again, perhaps in a larger batch, until Send succeeds.
 // It must not keep b or its bytes after returning, and must return promptly once
-// ctx is done. Calls never overlap.
+// ctx is done. Calls do not overlap, unless the sink's Config is Concurrent.
 //
 // An error that is not a *Failure counts as Transient.
 //
@@ -27,12 +27,35 @@ type Sink interface {
 	Close(ctx context.Context) error
 }
 
-// Batch is what one Send carries: items of one queue in the order of their seq,
-// at least one. Seqs rise but need not be contiguous.
+// Batch is what one Send carries: items of one queue in the order of their seq.
+// Seqs rise but need not be contiguous. A batch without items is accepted by
+// doing nothing, save by a sink whose Definition says Gaps.
 type Batch struct {
 	Queue string // UUID of the queue, the first half of every record id
 	Items []Item
+	// Gaps are the seqs before, between and behind Items that this sink does not
+	// get, in order and apart from each other. Together with the items they leave
+	// out nothing from the end of the batch before to the end of this one. A batch
+	// of late items has none.
+	Gaps []Gap
 }
+
+// Gap is a range of seqs that a sink does not get.
+type Gap struct {
+	From, To uint64 // the first and the last of them
+	Reason   GapReason
+}
+
+// GapReason says why a sink does not get a record.
+type GapReason string
+
+// The reasons of a gap; they are those of the ledger.
+const (
+	Filtered     GapReason = "Filtered"     // not meant for this sink
+	DeadLettered GapReason = "DeadLettered" // set aside after a rejection
+	Dropped      GapReason = "Dropped"      // given up by a policy that the operator chose
+	Corrupt      GapReason = "Corrupt"      // lost to damage on disk
+)
 
 // Item is one record on its way to a destination.
 type Item struct {
@@ -40,8 +63,20 @@ type Item struct {
 	Source   string    // name of the source that took it in
 	Producer string    // empty when the producer sent in plain mode
 	Received time.Time // when the exporter read it, UTC
+	Late     Late      // set when it may come after items with higher seqs
 	Record   []byte    // one JSON object without a newline, byte for byte as it came
 }
+
+// Late says why an item may come although the sink has had higher seqs. Whoever
+// tells redeliveries by a falling seq must let such an item through.
+type Late string
+
+// Why an item is late.
+const (
+	OnTime   Late = ""
+	Replayed Late = "Replayed" // docket replay has set the sink back
+	Redriven Late = "Redriven" // it comes from the dead letters
+)
 
 // ID is the id of item i: the same at every delivery of the record, so that a
 // destination can recognise a redelivery.
