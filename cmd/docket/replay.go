@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -14,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sinks/filesink"
 )
@@ -57,7 +59,12 @@ received then or later.`,
 			return err
 		}
 		return withQueue(cfg.Queue.Directory, func(o *queue.Offline) error {
-			r, err := planReplay(cmd.Context(), o, sink, start)
+			letters, err := deadletter.Open(filepath.Join(cfg.Queue.Directory, "deadletters", sink), deadletter.Options{MaxBytes: 1, Log: slog.New(slog.DiscardHandler)})
+			if err != nil {
+				return err
+			}
+			defer letters.Close()
+			r, err := planReplay(cmd.Context(), o, sink, start, letters)
 			if err != nil {
 				return err
 			}
@@ -120,14 +127,14 @@ func hasExport(dir string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-func planReplay(ctx context.Context, o *queue.Offline, sink string, from replayFrom) (queue.Replay, error) {
+func planReplay(ctx context.Context, o *queue.Offline, sink string, from replayFrom, letters *deadletter.Store) (queue.Replay, error) {
 	if from.seq == 0 {
 		var err error
 		if from.seq, err = o.ReplayAt(ctx, sink, from.at); err != nil {
 			return queue.Replay{}, err
 		}
 	}
-	return o.PlanReplay(ctx, sink, from.seq)
+	return o.PlanReplay(ctx, sink, from.seq, func(r queue.SeqRange) (kept, redriving uint64) { return letters.Counts(r.From, r.To) })
 }
 
 // replayJSON is the form of replay -o json.

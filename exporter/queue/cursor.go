@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -22,17 +23,20 @@ type Limits struct {
 	Wait    time.Duration // how long a record may wait, since it was received, for others to join it
 }
 
-// Cursor is one sink's place in the queue. Next and Ack are for one goroutine.
+// Cursor is one sink's place in the queue. Next is for one goroutine; what says
+// that records are done may be called from another.
 type Cursor struct {
 	q    *Queue
 	name string
 
-	// account is what is done; guarded by q.mu.
-	account Account
+	// These are guarded by q.mu.
+	account     Account    // what is done
+	holes       []SeqRange // damaged ranges between account.Next and next, in order
+	returned    uint64     // seq of the last record that Next has returned, or passed as damaged
+	outstanding []returned // batches that are not done, in order
+	gathering   returned   // the batch that Next is at work on; its last seq is not known yet
 
-	next   uint64     // the seq that Next will return next
-	oldest int64      // Unix nanoseconds at which the first record not done was received; 0: unknown. Guarded by q.mu.
-	holes  []SeqRange // damaged ranges between account.Next and next, in order
+	next uint64 // the seq that Next will return next
 
 	// reading is true during Next; guarded by q.mu. While it is not, the
 	// housekeeper may close a file whose segment is gone.
@@ -46,6 +50,13 @@ type Cursor struct {
 
 	batch []Record
 	size  int // bytes of Data in batch
+}
+
+// returned is what is remembered of a batch: when its first record was received,
+// in Unix nanoseconds, and the seq of its last record.
+type returned struct {
+	received int64
+	last     uint64
 }
 
 // names keeps the strings of the frames lately read: there are few producers and
@@ -96,7 +107,7 @@ func (q *Queue) Cursor(name string, fromNow bool) (*Cursor, error) {
 		a = q.newAccount(fromNow)
 	}
 	delete(q.parked, name)
-	c := &Cursor{q: q, name: name, account: a, next: a.Next}
+	c := &Cursor{q: q, name: name, account: a, next: a.Next, returned: a.Next - 1}
 	q.cursors[name] = c
 	wake(q.dirty)
 	return c, nil
@@ -151,10 +162,14 @@ func (c *Cursor) Account() Account {
 func (c *Cursor) OldestPending() (t time.Time, ok bool) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	if c.oldest == 0 || c.account.Next > c.q.durable.Load() {
+	if c.account.Next > c.q.durable.Load() {
 		return time.Time{}, false
 	}
-	return time.Unix(0, c.oldest), true
+	oldest := c.gathering.received
+	if len(c.outstanding) > 0 {
+		oldest = c.outstanding[0].received
+	}
+	return time.Unix(0, oldest), oldest != 0
 }
 
 // Next waits for durable records and returns the next ones, in the order of
@@ -217,21 +232,9 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 	}
 }
 
-// Ack marks every record up to and including seq as delivered. The place becomes
-// durable a little later; a crash before that delivers the records again.
-func (c *Cursor) Ack(seq uint64) error {
-	if seq >= c.next {
-		return fmt.Errorf("cursor %s: ack of %d, which was not returned yet", c.name, seq)
-	}
-	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
-	c.advance(seq+1, func(a *Account, n uint64) { a.Delivered += n })
-	return nil
-}
-
-// advance moves the account to next; what is not in a hole is counted by add.
-// Callers hold q.mu.
-func (c *Cursor) advance(next uint64, add func(a *Account, n uint64)) {
+// advance moves the account to next and returns how many records it has passed
+// that are not in a hole, for the caller to count. Callers hold q.mu.
+func (c *Cursor) advance(next uint64) (passed uint64) {
 	a := &c.account
 	for a.Next < next {
 		upTo := next
@@ -239,16 +242,23 @@ func (c *Cursor) advance(next uint64, add func(a *Account, n uint64)) {
 			upTo = min(next, c.holes[0].From)
 		}
 		if upTo > a.Next {
-			add(a, upTo-a.Next)
+			passed += upTo - a.Next
 			a.Next = upTo
 		}
 		c.passHoles()
 	}
-	c.oldest = 0
-	if len(c.batch) > 0 && a.Next <= c.batch[len(c.batch)-1].Seq {
-		c.oldest = c.batch[0].Received.UnixNano()
-	}
+	c.forgetDone()
 	wake(c.q.dirty)
+	return passed
+}
+
+// forgetDone drops the batches that are done. Callers hold q.mu.
+func (c *Cursor) forgetDone() {
+	n := 0
+	for n < len(c.outstanding) && c.outstanding[n].last < c.account.Next {
+		n++
+	}
+	c.outstanding = slices.Delete(c.outstanding, 0, n)
 }
 
 // passHoles counts the holes that begin where the account stands. Callers hold
@@ -269,7 +279,7 @@ func (c *Cursor) passHoles() {
 func (c *Cursor) settleHoles() {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	if len(c.holes) == 0 && (len(c.batch) == 0 || c.batch[0].Seq != c.account.Next) {
+	if len(c.holes) == 0 && (len(c.batch) == 0 || c.gathering.received != 0) {
 		return
 	}
 	if len(c.holes) > 0 {
@@ -277,7 +287,7 @@ func (c *Cursor) settleHoles() {
 		wake(c.q.dirty)
 	}
 	if len(c.batch) > 0 {
-		c.oldest = c.batch[0].Received.UnixNano()
+		c.gathering.received = c.batch[0].Received.UnixNano()
 	}
 }
 
@@ -313,6 +323,12 @@ func (c *Cursor) setReading(reading bool) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	c.reading = reading
+	c.gathering = returned{}
+	if !reading && len(c.batch) > 0 {
+		last := c.batch[len(c.batch)-1].Seq
+		c.outstanding = append(c.outstanding, returned{received: c.batch[0].Received.UnixNano(), last: last})
+	}
+	c.returned = c.next - 1
 	c.leaveIfGone()
 }
 

@@ -11,23 +11,9 @@ import (
 	"github.com/google/uuid"
 )
 
-// Account is one sink's place in the queue and what became of the records before
-// it: Next-1 = Delivered + Filtered + DeadLettered + Dropped + Corrupt, always.
-type Account struct {
-	Next         uint64 // seq of the first record that is not done
-	Delivered    uint64
-	Filtered     uint64 // not meant for this sink
-	DeadLettered uint64
-	Dropped      uint64
-	Corrupt      uint64 // lost to damage on disk
-	// ReplayTo is the seq at which a replay ends: the records from Next to it
-	// have been done before. At most Next when none is under way.
-	ReplayTo uint64
-}
-
 // fields lists the numbers of a in the order of the file.
 func (a *Account) fields() []*uint64 {
-	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt, &a.ReplayTo}
+	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt, &a.Redriving, &a.ReplayTo}
 }
 
 // The file "cursors" holds the accounts of all sinks twice: a write goes to the
@@ -36,9 +22,9 @@ func (a *Account) fields() []*uint64 {
 const (
 	cursorsFile    = "cursors"
 	cursorsMagic   = "docketcu"
-	cursorsVersion = 2
+	cursorsVersion = 3
 	cursorsHead    = 64
-	cursorEntry    = 7 * 8 // an Account, after its name and the name's length
+	cursorEntry    = 8 * 8 // an Account, after its name and the name's length
 	// slotSize holds maxCursors entries with the longest names.
 	slotSize   = 64 << 10
 	maxCursors = 128

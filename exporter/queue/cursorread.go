@@ -198,7 +198,9 @@ func (c *Cursor) lose(seq uint64) {
 		return
 	}
 	r := SeqRange{From: c.next, To: seq}
+	c.q.mu.Lock()
 	c.holes = append(c.holes, r)
+	c.q.mu.Unlock()
 	c.next = seq
 	c.q.reportLost(r)
 }

@@ -125,7 +125,7 @@
 //
 //	offset  size
 //	     0     8  "docketcu"
-//	     8     4  format version, 2
+//	     8     4  format version, 3
 //	    12     4  checksum of bytes 0-11 and 16 up to the length
 //	    16     8  generation
 //	    24    16  UUID of the queue
@@ -133,8 +133,8 @@
 //	    44     4  length of the slot's content
 //	    48    16  zero
 //	    64        for each sink: length of its name, name, next seq, the counts
-//	              delivered, filtered, deadLettered, dropped, corrupt, and the
-//	              seq at which a replay ends
+//	              delivered, filtered, deadLettered, dropped, corrupt,
+//	              redriving, and the seq at which a replay ends
 //
 // # Positions
 //

@@ -116,16 +116,23 @@ func (q *Queue) writeCursors() (err error) {
 	h := &q.housekeeper
 	q.mu.Lock()
 	accounts := q.accounts()
+	q.looks++
+	look := q.looks
 	q.mu.Unlock()
 	if h.cursors == nil {
 		h.cursors, err = createCursorFile(q.opts.FS, q.opts.Directory, q.id, accounts)
 	} else if err = h.cursors.confirm(); err == nil && !maps.Equal(accounts, h.written) {
 		err = h.cursors.write(accounts)
 	}
-	if err == nil {
-		h.written = accounts
+	if err != nil {
+		return err
 	}
-	return err
+	h.written = accounts
+	q.mu.Lock()
+	q.savedLook = look
+	q.mu.Unlock()
+	q.saved.broadcast()
+	return nil
 }
 
 // writeCheckpoint writes the newest checkpoint or, when only damage was met

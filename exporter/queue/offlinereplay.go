@@ -35,9 +35,10 @@ func (e *NotKeptError) Error() string {
 }
 
 // PlanReplay says what setting sink back to record from means, and changes
-// nothing. It fails with *NotKeptError when from is no longer kept, and when the
+// nothing. count is asked how many records of a range are dead-lettered, and how
+// many are redriving: they will be before the sink's place no more. It fails with *NotKeptError when from is no longer kept, and when the
 // sink is unknown or has not yet done from: a replay never skips.
-func (o *Offline) PlanReplay(ctx context.Context, sink string, from uint64) (Replay, error) {
+func (o *Offline) PlanReplay(ctx context.Context, sink string, from uint64, count func(SeqRange) (kept, redriving uint64)) (Replay, error) {
 	a, err := o.replayable(sink)
 	if err != nil {
 		return Replay{}, err
@@ -56,7 +57,8 @@ func (o *Offline) PlanReplay(ctx context.Context, sink string, from uint64) (Rep
 	}
 	r := Replay{Sink: sink, Records: SeqRange{From: from, To: a.Next}, Before: a}
 	r.Lost = o.lostIn(r.Records)
-	if r.After, err = a.setBack(from, r.Lost); err != nil {
+	kept, redriving := count(r.Records)
+	if r.After, err = a.setBack(from, Account{Corrupt: r.Lost, DeadLettered: kept, Redriving: redriving}); err != nil {
 		return Replay{}, fmt.Errorf("sink %s: %w", sink, err)
 	}
 	if r.Oldest, err = o.receivedAt(ctx, r.Records); err != nil {
@@ -106,10 +108,16 @@ func (o *Offline) Replay(r Replay) error {
 	if err := o.takeLock(); err != nil {
 		return err
 	}
+	return o.saveAccount(r.Sink, r.After)
+}
+
+// saveAccount makes the account of sink durable, and takes note of what it now
+// finds. Callers hold the lock.
+func (o *Offline) saveAccount(sink string, a Account) error {
 	accounts := maps.Clone(o.accounts)
-	accounts[r.Sink] = r.After
+	accounts[sink] = a
 	if err := o.writeAccounts(accounts); err != nil {
-		return fmt.Errorf("queue %s: replay to sink %s: %w", o.dir, r.Sink, err)
+		return fmt.Errorf("queue %s: account of sink %s: %w", o.dir, sink, err)
 	}
 	return o.look()
 }
@@ -141,20 +149,22 @@ func (o *Offline) replayable(sink string) (Account, error) {
 	return a, nil
 }
 
-// setBack returns a as it is with its next record at from, lost of those between
-// being lost. Which of them were delivered and which were not is not known: they
-// count as delivered as far as that goes.
-func (a Account) setBack(from, lost uint64) (Account, error) {
+// setBack returns a as it is with its next record at from. known says which of
+// the records between are lost, dead-lettered or redriving; of the others it is
+// not known which were delivered, and they count as delivered as far as that goes.
+func (a Account) setBack(from uint64, known Account) (Account, error) {
 	rest := a.Next - from
 	a.ReplayTo = max(a.ReplayTo, a.Next)
 	a.Next = from
 	take := func(from *uint64, n uint64) {
-		n = min(n, *from)
+		n = min(n, *from, rest)
 		*from -= n
 		rest -= n
 	}
-	take(&a.Corrupt, lost)
-	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt} {
+	take(&a.Corrupt, known.Corrupt)
+	take(&a.DeadLettered, known.DeadLettered)
+	take(&a.Redriving, known.Redriving)
+	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.DeadLettered, &a.Redriving, &a.Corrupt} {
 		take(count, rest)
 	}
 	if rest > 0 {

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -102,7 +103,12 @@ type Queue struct {
 	// parked are the accounts of sinks that have no cursor now: their records
 	// are kept all the same. Guarded by mu.
 	parked map[string]Account
-	closed bool // guarded by mu
+	// looks counts how often the housekeeper has looked at the accounts in order to
+	// write them; savedLook is the last of them whose accounts are durable. Both
+	// guarded by mu; saved is broadcast when savedLook has moved.
+	looks, savedLook uint64
+	saved            signal
+	closed           bool // guarded by mu
 
 	space     space // guarded by mu
 	tornTails int   // cut by Open
@@ -156,6 +162,8 @@ type Stats struct {
 	Cursors   map[string]Account // parked ones included
 	// Parked are the names in Cursors that no sink reads.
 	Parked []string
+	// Lost are the ranges of records that damage has taken, in order.
+	Lost []SeqRange
 }
 
 // Open opens the queue in opts.Directory, or makes it. It fails with
@@ -283,6 +291,7 @@ func (q *Queue) Stats() Stats {
 		Cursors: q.accounts(),
 		Bytes:   q.bytes(),
 		Parked:  sortedKeys(q.parked),
+		Lost:    slices.Clone(q.state.Lost),
 	}
 	for name, t := range q.state.Sources {
 		s.Sources[name] = t.clone()

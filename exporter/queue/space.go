@@ -242,7 +242,7 @@ func (q *Queue) drop(s *segment) {
 	}
 	for _, c := range q.cursors {
 		q.dropUntil(&c.account, until)
-		c.oldest = 0
+		c.forgetDone()
 	}
 }
 
