@@ -123,6 +123,8 @@ type SinkConfig struct {
 	// its place in it. Nothing is delivered to it any more. A sink that is only
 	// removed from the configuration keeps its undelivered records.
 	Retire bool
+	// Gaps is sinks.Definition.Gaps of the kind.
+	Gaps   bool
 	Config sinks.Config
 }
 

@@ -22,8 +22,12 @@ import (
 type fakeCursor struct {
 	failures []error
 	batches  [][]queue.Record
+	account  queue.Account // before the first record
 	mu       sync.Mutex
 	done     []uint64
+	outcome  queue.Outcome // of everything that was settled
+	redriven uint64        // delivered again
+	kept     uint64        // dead letters before the place, as of the last Reconcile
 }
 
 func (c *fakeCursor) Next(ctx context.Context, _ queue.Limits) ([]queue.Record, error) {
@@ -41,12 +45,32 @@ func (c *fakeCursor) Next(ctx context.Context, _ queue.Limits) ([]queue.Record, 
 	return b, nil
 }
 
-func (c *fakeCursor) Ack(seq uint64) error {
+func (c *fakeCursor) Settle(seq uint64, o queue.Outcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.done = append(c.done, seq)
+	c.outcome = c.outcome.Add(o)
 	return nil
 }
+
+func (c *fakeCursor) Redelivered(n uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.redriven += n
+}
+
+func (c *fakeCursor) Reconcile(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	next := c.account.Next
+	if n := len(c.done); n > 0 {
+		next = c.done[n-1] + 1
+	}
+	c.kept, _ = count(next)
+	return 0
+}
+
+func (c *fakeCursor) Sync(context.Context) error { return nil }
 
 func (c *fakeCursor) acked() []uint64 {
 	c.mu.Lock()
@@ -55,7 +79,13 @@ func (c *fakeCursor) acked() []uint64 {
 }
 
 func (c *fakeCursor) OldestPending() (time.Time, bool) { return time.Time{}, false }
-func (c *fakeCursor) Account() queue.Account           { return queue.Account{Next: 1} }
+
+func (c *fakeCursor) Account() queue.Account {
+	a := c.account
+	a.Next = max(a.Next, 1)
+	return a
+}
+
 func (c *fakeCursor) Close()                           {}
 
 // scriptedSink answers each Send with the next of its errors, then with nil. It
@@ -97,14 +127,26 @@ func (s *scriptedSink) Send(_ context.Context, b sinks.Batch) error {
 
 func (s *scriptedSink) Close(context.Context) error { return nil }
 
-func deliveryTo(s *scriptedSink, c *fakeCursor, log *slog.Logger) *delivery {
+func deliveryTo(t *testing.T, s *scriptedSink, c *fakeCursor, log *slog.Logger) *delivery {
+	t.Helper()
 	s.began = time.Now()
-	return newDelivery(SinkConfig{
-		Name:   "test",
-		Batch:  sinks.DefaultBatch(),
-		Retry:  RetryConfig{InitialBackoff: config.Duration(time.Second), MaxBackoff: config.Duration(time.Minute)},
-		Config: s,
-	}, "q", c, newMetrics("test").delivery("test"), log)
+	return newTestDelivery(t, SinkConfig{Config: s}, c, log)
+}
+
+// newTestDelivery fills in what cfg leaves out.
+func newTestDelivery(t *testing.T, cfg SinkConfig, c *fakeCursor, log *slog.Logger) *delivery {
+	t.Helper()
+	cfg.Name, cfg.Batch, cfg.DeadLetters = "test", sinks.DefaultBatch(), defaultDeadLetters()
+	cfg.Retry = RetryConfig{InitialBackoff: config.Duration(time.Second), MaxBackoff: config.Duration(time.Minute)}
+	if cfg.OnReject == "" {
+		cfg.OnReject = DeadLetter
+	}
+	facts := queueFacts{id: "q", directory: t.TempDir(), lost: func() []queue.SeqRange { return nil }}
+	d, err := newDelivery(cfg, facts, c, newMetrics("test").delivery("test"), log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
 }
 
 func oneRecord(seq uint64) []queue.Record { return []queue.Record{{Seq: seq, Data: []byte("{}")}} }
@@ -120,7 +162,7 @@ func TestDownSinkIsRetriedForEver(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &scriptedSink{errors: repeat(errNet, 500)}
 		c := &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}
-		d := deliveryTo(s, c, slog.New(slog.DiscardHandler))
+		d := deliveryTo(t, s, c, slog.New(slog.DiscardHandler))
 		go func() {
 			time.Sleep(24 * time.Hour) // of the bubble's time
 			cancel()
@@ -144,7 +186,6 @@ func TestFailureKinds(t *testing.T) {
 		"throttled":      {err: &sinks.Failure{Kind: sinks.Throttled, After: 20 * time.Second, Err: errNet}, state: Degraded, reason: "Throttled", min: 20 * time.Second, max: 20 * time.Second},
 		"throttled soon": {err: &sinks.Failure{Kind: sinks.Throttled, After: time.Millisecond, Err: errNet}, state: Degraded, reason: "Throttled", min: 500 * time.Millisecond, max: 1500 * time.Millisecond},
 		"misconfigured":  {err: sinks.Failf(sinks.Misconfigured, "401"), state: Error, reason: "Misconfigured", min: time.Minute, max: time.Minute},
-		"rejected":       {err: sinks.Failf(sinks.Rejected, "400"), state: Error, reason: "Rejected", min: time.Minute, max: time.Minute},
 		"cannot open":    {err: sinks.Failf(sinks.Misconfigured, "no directory"), state: Error, reason: "Misconfigured", min: time.Minute, max: time.Minute, failsOpen: true},
 	}
 	for name, tt := range tests {
@@ -157,7 +198,7 @@ func TestFailureKinds(t *testing.T) {
 					s.openErrors, s.errors = repeat(tt.err, 2), nil
 				}
 				c := &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}
-				d := deliveryTo(s, c, slog.New(slog.DiscardHandler))
+				d := deliveryTo(t, s, c, slog.New(slog.DiscardHandler))
 				ended := make(chan struct{})
 				go func() {
 					defer close(ended)
@@ -199,7 +240,7 @@ func TestSinkIsOpenedBeforeTheFirstRecord(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &scriptedSink{openErrors: []error{sinks.Failf(sinks.Misconfigured, "no directory")}}
-		d := deliveryTo(s, &fakeCursor{}, slog.New(slog.DiscardHandler))
+		d := deliveryTo(t, s, &fakeCursor{}, slog.New(slog.DiscardHandler))
 		ended := make(chan struct{})
 		go func() { defer close(ended); d.run(ctx) }()
 		synctest.Wait()
@@ -220,7 +261,7 @@ func TestQueueThatCannotBeReadIsTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		c := &fakeCursor{failures: repeat(errors.New("read: input/output error"), 3), batches: [][]queue.Record{oneRecord(1)}}
-		d := deliveryTo(&scriptedSink{}, c, slog.New(slog.DiscardHandler))
+		d := deliveryTo(t, &scriptedSink{}, c, slog.New(slog.DiscardHandler))
 		ended := make(chan struct{})
 		go func() { defer close(ended); d.run(ctx) }()
 		synctest.Wait()
@@ -243,7 +284,7 @@ func TestFailureIsLoggedOnceAndWhenItChanges(t *testing.T) {
 		defer cancel()
 		var out strings.Builder
 		s := &scriptedSink{errors: slices.Concat(repeat(errNet, 5), repeat(errors.New("503"), 5))}
-		d := deliveryTo(s, &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}, slog.New(slog.NewTextHandler(&out, nil)))
+		d := deliveryTo(t, s, &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}, slog.New(slog.NewTextHandler(&out, nil)))
 		go func() {
 			time.Sleep(time.Hour) // of the bubble's time
 			cancel()
@@ -270,9 +311,9 @@ func TestStampKeepsTheOtherBytes(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			d := &delivery{cfg: SinkConfig{Stamp: true}, queueID: "q"}
+			k := packer{stamps: true, queueID: "q"}
 			r := queue.Record{Seq: 7, Source: "webhook", Received: received, Data: []byte(tt.record)}
-			b := d.batchOf([]queue.Record{r, r})
+			b := k.pack([]queue.Record{r, r}).batch
 			for i, it := range b.Items {
 				if string(it.Record) != tt.want {
 					t.Errorf("item %d: got %s, want %s", i, it.Record, tt.want)
@@ -289,12 +330,12 @@ func TestStampKeepsTheOtherBytes(t *testing.T) {
 }
 
 func TestManyStampsOutgrowTheBuffer(t *testing.T) {
-	d := &delivery{cfg: SinkConfig{Stamp: true}, queueID: "q"}
+	k := packer{stamps: true, queueID: "q"}
 	var records []queue.Record
 	for seq := range uint64(1000) {
 		records = append(records, queue.Record{Seq: seq + 1, Data: fmt.Appendf(nil, `{"n":%d}`, seq+1)})
 	}
-	for i, it := range d.batchOf(records).Items {
+	for i, it := range k.pack(records).batch.Items {
 		if want := fmt.Sprintf(`{"n":%d,"_docket":{"id":"q-%d"`, i+1, i+1); !strings.HasPrefix(string(it.Record), want) {
 			t.Fatalf("item %d: got %s", i, it.Record)
 		}

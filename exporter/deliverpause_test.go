@@ -16,7 +16,7 @@ func TestPausesStayLong(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		s := &scriptedSink{errors: repeat(errNet, 500)}
-		d := deliveryTo(s, &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}, slog.New(slog.DiscardHandler))
+		d := deliveryTo(t, s, &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}, slog.New(slog.DiscardHandler))
 		time.AfterFunc(24*time.Hour, cancel) // of the bubble's time
 		d.run(ctx)
 		if len(s.attempts) != 501 {

@@ -114,7 +114,15 @@ func (e *Exporter) addSink(s SinkConfig) error {
 	if err != nil {
 		return err
 	}
-	e.deliveries = append(e.deliveries, newDelivery(s, e.queue.ID(), c, e.metrics.delivery(s.Name), e.log))
+	facts := queueFacts{
+		id: e.queue.ID(), directory: e.cfg.Queue.Directory,
+		lost: func() []queue.SeqRange { return e.queue.Stats().Lost },
+	}
+	d, err := newDelivery(s, facts, c, e.metrics.delivery(s.Name), e.log)
+	if err != nil {
+		return err
+	}
+	e.deliveries = append(e.deliveries, d)
 	return nil
 }
 
@@ -214,7 +222,7 @@ func (e *Exporter) producersGone() bool {
 
 func (e *Exporter) allDelivered() bool {
 	last := e.queue.LastSeq()
-	return !slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.cursor.Account().Next <= last })
+	return !slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.cursor.Account().Pending(last) > 0 })
 }
 
 // waitUntil polls done until it is true or the deadline has passed. A stop is

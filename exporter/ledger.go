@@ -62,7 +62,7 @@ func ledgerOf(stats queue.Stats) Ledger {
 	for name, a := range stats.Cursors {
 		l.Sinks[name] = SinkLedger{
 			Delivered: a.Delivered, Filtered: a.Filtered, DeadLettered: a.DeadLettered,
-			Dropped: a.Dropped, Corrupt: a.Corrupt, Pending: stats.LastSeq + 1 - a.Next,
+			Dropped: a.Dropped, Corrupt: a.Corrupt, Pending: a.Pending(stats.LastSeq),
 		}
 	}
 	return l

@@ -161,7 +161,7 @@ func (l *loader) loadSinks(entries []config.Node) {
 		l.check(checkName(entry.Path(), e.Name, names))
 		l.check(sink.validate().In(entry.Path()))
 		for _, definition := range presentKinds(l, entry, l.kinds.Sinks, sinkKeys) {
-			sink.Kind, sink.Config = definition.Kind, definition.NewConfig()
+			sink.Kind, sink.Gaps, sink.Config = definition.Kind, definition.Gaps, definition.NewConfig()
 			section := e.Section[definition.Kind]
 			l.loadSection(section, sink.Config)
 			l.checkDirectory(section, directories)

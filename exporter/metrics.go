@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -19,6 +21,8 @@ type metrics struct {
 	gapLines      prometheus.Counter
 	sendSeconds   *prometheus.HistogramVec
 	sendFailures  *prometheus.CounterVec
+	filterErrors  *prometheus.CounterVec
+	deadLettered  *prometheus.CounterVec
 }
 
 func newMetrics(version string) *metrics {
@@ -42,13 +46,19 @@ func newMetrics(version string) *metrics {
 		sendFailures: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "docket_send_failures_total", Help: "Attempts to deliver a batch that failed.",
 		}, []string{"sink", "kind"}),
+		filterErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "docket_filter_errors_total", Help: "Records that the filter could not judge; they are delivered.",
+		}, []string{"sink"}),
+		deadLettered: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "docket_records_dead_lettered_total", Help: "Records set aside because the destination will never take them.",
+		}, []string{"sink", "reason"}),
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "docket_build_info", Help: "Always 1; the version is in the label.",
 		ConstLabels: prometheus.Labels{"version": version},
 	})
 	build.Set(1)
-	m.registry.MustRegister(m.commitSeconds, m.commitRecords, m.gapLines, m.sendSeconds, m.sendFailures, build,
+	m.registry.MustRegister(m.commitSeconds, m.commitRecords, m.gapLines, m.sendSeconds, m.sendFailures, m.filterErrors, m.deadLettered, build,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -66,19 +76,55 @@ func (m *metrics) producerGap(lines uint64) { m.gapLines.Add(float64(lines)) }
 // delivery returns the metrics of one sink.
 func (m *metrics) delivery(sink string) *deliveryMetrics {
 	return &deliveryMetrics{
-		seconds:  m.sendSeconds.WithLabelValues(sink),
-		failures: m.sendFailures.MustCurryWith(prometheus.Labels{"sink": sink}),
+		seconds:      m.sendSeconds.WithLabelValues(sink),
+		failures:     m.sendFailures.MustCurryWith(prometheus.Labels{"sink": sink}),
+		filterErrors: m.filterErrors.WithLabelValues(sink),
+		deadLettered: m.deadLettered.MustCurryWith(prometheus.Labels{"sink": sink}),
 	}
 }
 
 type deliveryMetrics struct {
-	seconds  prometheus.Observer
-	failures *prometheus.CounterVec
+	seconds      prometheus.Observer
+	failures     *prometheus.CounterVec
+	filterErrors prometheus.Counter
+	deadLettered *prometheus.CounterVec
+
+	// What was given up since the start, by reason; what else the ledger counts as
+	// dropped was for want of room. droppedBefore is what it counted at the start.
+	droppedBefore, droppedRejected, droppedPurged atomic.Uint64
 }
 
 func (m *deliveryMetrics) sent(took time.Duration) { m.seconds.Observe(took.Seconds()) }
 
 func (m *deliveryMetrics) failed(k sinks.Kind) { m.failures.WithLabelValues(k.String()).Inc() }
+
+// setAside counts a record that was set aside, by the destination's code.
+func (m *deliveryMetrics) setAside(status string) {
+	if !isLabel(status) {
+		status = sinks.Rejected.String()
+	}
+	m.deadLettered.WithLabelValues(status).Inc()
+}
+
+// maxLabel is longer than the longest code of Kafka. What is longer is no code.
+const maxLabel = 48
+
+// isLabel keeps a destination from making up labels: each is kept for ever.
+func isLabel(status string) bool {
+	return status != "" && len(status) <= maxLabel && strings.Trim(status, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
+}
+
+// dropped returns what was given up since the start, by reason. total is what the
+// ledger says.
+func (m *deliveryMetrics) dropped(total uint64) map[string]uint64 {
+	rejected, purged := m.droppedRejected.Load(), m.droppedPurged.Load()
+	others := m.droppedBefore.Load() + rejected + purged
+	return map[string]uint64{
+		droppedQueueFull: max(total, others) - others,
+		droppedRejected:  rejected,
+		droppedPurged:    purged,
+	}
+}
 
 // ledgerCollector turns the status into metrics. It implements
 // prometheus.Collector.
@@ -86,27 +132,34 @@ type ledgerCollector struct{ e *Exporter }
 
 // What ledgerCollector collects.
 var (
-	descReceived   = desc("docket_records_received_total", "Lines whose fate is decided.", "source")
-	descRefused    = desc("docket_records_refused_total", "Lines that were not stored.", "source", "reason")
-	descDuplicate  = desc("docket_records_duplicate_total", "Lines recognised as stored before.", "source")
-	descLost       = desc("docket_records_lost_total", "Records that never arrived, as their producers report.", "source", "decision")
-	descStored     = desc("docket_records_stored_total", "Records in the queue since it began.")
-	descCorrupt    = desc("docket_records_corrupt_total", "Records lost to damage on disk.")
-	descDelivered  = desc("docket_records_delivered_total", "Records that the destination has accepted.", "sink")
-	descFiltered   = desc("docket_records_filtered_total", "Records not meant for the sink.", "sink")
-	descDropped    = desc("docket_records_dropped_total", "Records given up before the sink had them.", "sink", "reason")
-	descPending    = desc("docket_pending_records", "Records that the sink has yet to deliver.", "sink")
-	descLag        = desc("docket_delivery_lag_seconds", "Age of the oldest pending record.", "sink")
-	descSinkState  = desc("docket_sink_state", "1 for the state that the sink is in.", "sink", "state")
-	descQueueState = desc("docket_queue_state", "1 for the state that the queue is in.", "state")
-	descBytes      = desc("docket_queue_bytes", "Size of the queue's segments.")
-	descLimit      = desc("docket_queue_limit_bytes", "queue.maxBytes.")
-	everyDesc      = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descLost, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
-	everyState     = []State{Active, Degraded, Error}
+	descReceived    = desc("docket_records_received_total", "Lines whose fate is decided.", "source")
+	descRefused     = desc("docket_records_refused_total", "Lines that were not stored.", "source", "reason")
+	descDuplicate   = desc("docket_records_duplicate_total", "Lines recognised as stored before.", "source")
+	descLost        = desc("docket_records_lost_total", "Records that never arrived, as their producers report.", "source", "decision")
+	descStored      = desc("docket_records_stored_total", "Records in the queue since it began.")
+	descCorrupt     = desc("docket_records_corrupt_total", "Records lost to damage on disk.")
+	descDelivered   = desc("docket_records_delivered_total", "Records that the destination has accepted.", "sink")
+	descFiltered    = desc("docket_records_filtered_total", "Records not meant for the sink.", "sink")
+	descDropped     = desc("docket_records_dropped_total", "Records given up before the sink had them.", "sink", "reason")
+	descLetters     = desc("docket_dead_letters", "Records in the sink's dead letters.", "sink")
+	descLetterBytes = desc("docket_dead_letter_bytes", "Size of the sink's dead letters.", "sink")
+	descLetterLimit = desc("docket_dead_letter_limit_bytes", "deadLetters.maxBytes of the sink.", "sink")
+	descPending     = desc("docket_pending_records", "Records that the sink has yet to deliver.", "sink")
+	descLag         = desc("docket_delivery_lag_seconds", "Age of the oldest pending record.", "sink")
+	descSinkState   = desc("docket_sink_state", "1 for the state that the sink is in.", "sink", "state")
+	descQueueState  = desc("docket_queue_state", "1 for the state that the queue is in.", "state")
+	descBytes       = desc("docket_queue_bytes", "Size of the queue's segments.")
+	descLimit       = desc("docket_queue_limit_bytes", "queue.maxBytes.")
+	everyDesc       = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descLost, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
+	everyState      = []State{Active, Degraded, Error}
 )
 
-// droppedQueueFull is why records are dropped: queue.whenFull is DropOldest.
-const droppedQueueFull = "QueueFull"
+// Why records are dropped.
+const (
+	droppedQueueFull = "QueueFull" // queue.whenFull is DropOldest
+	droppedRejected  = "Rejected"  // the sink's onReject is Drop
+	droppedPurged    = "Purged"    // from the dead letters
+)
 
 func desc(name, help string, labels ...string) *prometheus.Desc {
 	return prometheus.NewDesc(name, help, labels, nil)
@@ -150,8 +203,16 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 	for name, l := range s.Ledger.Sinks {
 		counter(descDelivered, l.Delivered, name)
 		counter(descFiltered, l.Filtered, name)
-		counter(descDropped, l.Dropped, name, droppedQueueFull)
 		gauge(descPending, float64(l.Pending), name)
+	}
+	for _, d := range c.e.deliveries {
+		for reason, n := range d.metrics.dropped(s.Ledger.Sinks[d.cfg.Name].Dropped) {
+			counter(descDropped, n, d.cfg.Name, reason)
+		}
+		letters := d.letters.stats()
+		gauge(descLetters, float64(letters.Letters), d.cfg.Name)
+		gauge(descLetterBytes, float64(letters.Bytes), d.cfg.Name)
+		gauge(descLetterLimit, float64(d.cfg.DeadLetters.MaxBytes), d.cfg.Name)
 	}
 	for _, sink := range s.Sinks {
 		gauge(descLag, sink.LagSeconds, sink.Name)

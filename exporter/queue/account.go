@@ -62,13 +62,14 @@ func (a *Account) done(n uint64, o Outcome) {
 // redriving ones on their way, which is the truth of whoever keeps them. A record
 // that the account counts and nobody keeps was given up. One that is kept although
 // the account counts it as done otherwise is taken from there: the account was
-// lost, or has missed the last moments before a crash.
-func (a *Account) reconcile(kept, redriving uint64) {
+// lost, or has missed the last moments before a crash. It returns how many were
+// given up.
+func (a *Account) reconcile(kept, redriving uint64) (dropped uint64) {
 	before, now := a.DeadLettered+a.Redriving, kept+redriving
 	if now <= before {
 		a.Dropped += before - now
 		a.DeadLettered, a.Redriving = kept, redriving
-		return
+		return before - now
 	}
 	missing := now - before
 	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.Corrupt} {
@@ -81,6 +82,7 @@ func (a *Account) reconcile(kept, redriving uint64) {
 	taken := min(missing, redriving)
 	a.Redriving = redriving - taken
 	a.DeadLettered = kept - (missing - taken)
+	return 0
 }
 
 // Ack marks every record up to and including seq as delivered: Settle without an
@@ -112,13 +114,14 @@ func (c *Cursor) Redelivered(n uint64) {
 
 // Reconcile makes the account say that, of the records before its place, kept are
 // dead-lettered and redriving are to be delivered after all. count is asked for
-// both numbers with the place; it must not call the queue.
-func (c *Cursor) Reconcile(count func(next uint64) (kept, redriving uint64)) {
+// both numbers with the place; it must not call the queue. It returns how many
+// records now count as dropped, because nobody keeps them any more.
+func (c *Cursor) Reconcile(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	kept, redriving := count(c.account.Next)
-	c.account.reconcile(kept, redriving)
 	wake(c.q.dirty)
+	return c.account.reconcile(kept, redriving)
 }
 
 // Sync returns once the account, as it is now, is durable. It fails when ctx is

@@ -1,0 +1,339 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sinks"
+)
+
+// errLetters says that dead letters could not be read or written.
+var errLetters = errors.New("dead letters")
+
+// errWanted ends the wait for records: there is something to deliver again.
+var errWanted = errors.New("dead letters are to be delivered again")
+
+// account is what changes the account of a sink beside its deliveries.
+type account interface {
+	// Redelivered counts n records that were redriving as delivered.
+	Redelivered(n uint64)
+	// Reconcile makes the account say what count tells of the records before its
+	// place, and returns how many records were given up. count must not call the
+	// queue.
+	Reconcile(count func(next uint64) (kept, redriving uint64)) (dropped uint64)
+	// Sync returns once the account, as it is now, is durable.
+	Sync(ctx context.Context) error
+}
+
+// letters are the dead letters of one sink, together with what its account says of
+// them: the two change together. A letter with a seq that the sink has not passed
+// counts as pending still: a crash came between the letter and the account, or a
+// replay goes over it.
+type letters struct {
+	dir     string
+	options deadletter.Options
+	account account
+	log     *slog.Logger
+	metrics *deliveryMetrics
+
+	mu        sync.Mutex
+	changed   chan struct{}     // closed when letters have gone or are to be redriven; guarded by mu
+	store     *deadletter.Store // nil until it could be opened; guarded by mu
+	isNear    bool              // its bound was told of; guarded by mu
+	interrupt func()            // ends the wait for records; nil: nobody waits; guarded by mu
+
+	redriving sync.Mutex // held by the one who redrives
+}
+
+func newLetters(directory string, sink SinkConfig, a account, m *deliveryMetrics, log *slog.Logger) *letters {
+	return &letters{
+		dir:     filepath.Join(directory, lettersDirectory, sink.Name),
+		options: deadletter.Options{MaxBytes: int64(sink.DeadLetters.MaxBytes), Log: log},
+		account: a,
+		log:     log,
+		metrics: m,
+		changed: make(chan struct{}),
+	}
+}
+
+// change returns a channel that is closed when letters have gone or are to be
+// redriven.
+func (l *letters) change() <-chan struct{} {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.changed
+}
+
+// tellChange closes that channel. Callers hold mu.
+func (l *letters) tellChange() {
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// lettersDirectory holds the dead letters of every sink, below the queue's.
+const lettersDirectory = "deadletters"
+
+// open returns the store. Callers hold mu.
+func (l *letters) open() (*deadletter.Store, error) {
+	if l.store != nil {
+		return l.store, nil
+	}
+	store, err := deadletter.Open(l.dir, l.options)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", errLetters, err)
+	}
+	l.store = store
+	l.reconcileLocked()
+	return store, nil
+}
+
+func (l *letters) close() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store == nil {
+		return
+	}
+	if err := l.store.Close(); err != nil {
+		l.log.Warn("dead letters: close", "error", err)
+	}
+	l.store = nil
+}
+
+// with calls do with the store.
+func (l *letters) with(do func(*deadletter.Store) error) error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	store, err := l.open()
+	if err != nil {
+		return err
+	}
+	if err := do(store); err != nil {
+		return fmt.Errorf("%w: %w", errLetters, err)
+	}
+	l.tellOfBound(store.Stats())
+	return nil
+}
+
+// tellOfBound raises the alarm before the bound is met. Callers hold mu.
+func (l *letters) tellOfBound(s deadletter.Stats) {
+	near := nearlyFull(s.Bytes, s.MaxBytes)
+	if near && !l.isNear {
+		l.log.Warn("dead letters are nearly full: at their bound the sink stops at the next rejected record",
+			"letters", s.Letters, "bytes", s.Bytes, "bound", config.Size(s.MaxBytes).String())
+	}
+	l.isNear = near
+}
+
+func (l *letters) reconcile() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.reconcileLocked()
+}
+
+// reconcileLocked makes the account say what the store has. Callers hold mu.
+func (l *letters) reconcileLocked() {
+	if store := l.store; store != nil {
+		dropped := l.account.Reconcile(func(next uint64) (kept, redriving uint64) { return store.Counts(0, next) })
+		l.metrics.droppedPurged.Add(dropped)
+	}
+}
+
+// add keeps letters durably. Those that came from here and were rejected again are
+// dead letters again.
+func (l *letters) add(list []deadletter.Letter, redriven bool) error {
+	return l.with(func(s *deadletter.Store) error {
+		if err := s.Add(list); err != nil {
+			return err
+		}
+		if redriven {
+			l.reconcileLocked()
+		}
+		return nil
+	})
+}
+
+// remove forgets letters; the account counts them as dropped.
+func (l *letters) remove(seqs []uint64) (n int, err error) {
+	err = l.with(func(s *deadletter.Store) error {
+		n, err = s.Remove(seqs)
+		l.reconcileLocked()
+		l.tellChange()
+		return err
+	})
+	return n, err
+}
+
+// forgetPending removes the letters of records from first to last, which the queue
+// has just returned: they are pending, and what becomes of them is decided anew.
+// Such letters are there after a crash before their settlement, and when a replay
+// goes over them. One that cannot be removed is replaced at the next rejection.
+func (l *letters) forgetPending(first, last uint64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store == nil {
+		return
+	}
+	if kept, redriving := l.store.Counts(first, last+1); kept+redriving == 0 {
+		return
+	}
+	list, err := l.store.List()
+	if err == nil {
+		list = slices.DeleteFunc(list, func(l deadletter.Letter) bool { return l.Seq < first || l.Seq > last })
+		_, err = l.store.Remove(seqsOf(list))
+	}
+	if err != nil {
+		l.log.Warn("dead letters of records that are delivered again cannot be removed", "firstSeq", first, "lastSeq", last, "error", err)
+	}
+}
+
+// next returns letters to deliver again, at most as many as lim allows.
+func (l *letters) next(lim sinks.BatchLimits) (list []deadletter.Letter, err error) {
+	err = l.with(func(s *deadletter.Store) error {
+		list, err = s.NextRedriving(lim.MaxRecords, int(lim.MaxBytes))
+		return err
+	})
+	return list, err
+}
+
+// delivered forgets letters that the destination has accepted, unless they were
+// rejected again meanwhile. The account is durable before they go, so that a crash
+// in between delivers them again and does not count them as dropped.
+func (l *letters) delivered(ctx context.Context, list []deadletter.Letter) error {
+	return l.with(func(s *deadletter.Store) error {
+		var done []uint64
+		for _, letter := range list {
+			if _, redriving := s.Counts(letter.Seq, letter.Seq+1); redriving > 0 {
+				done = append(done, letter.Seq)
+			}
+		}
+		if len(done) == 0 {
+			return nil
+		}
+		l.account.Redelivered(uint64(len(done)))
+		if err := l.account.Sync(ctx); err != nil {
+			return err
+		}
+		_, err := s.Remove(done)
+		l.tellChange()
+		return err
+	})
+}
+
+func seqsOf(list []deadletter.Letter) []uint64 {
+	seqs := make([]uint64, len(list))
+	for i, l := range list {
+		seqs[i] = l.Seq
+	}
+	return seqs
+}
+
+// redrive delivers a batch of dead letters that are to be delivered again, and
+// reports whether there was one. Its error is that ctx is done, or that of the
+// store.
+func (d *delivery) redrive(ctx context.Context) (again bool, err error) {
+	if !d.letters.redriving.TryLock() {
+		return false, nil
+	}
+	defer d.letters.redriving.Unlock()
+	list, err := d.letters.next(d.cfg.Batch)
+	if err != nil || len(list) == 0 {
+		return false, err
+	}
+	b := sinks.Batch{Queue: d.packer.queueID}
+	for _, l := range list {
+		b.Items = append(b.Items, sinks.Item{
+			Seq: l.Seq, Source: l.Source, Producer: l.Producer, Received: l.Received, Record: l.Record, Late: sinks.Redriven,
+		})
+	}
+	if _, err := d.send(ctx, b, tries{}); err != nil {
+		return false, err
+	}
+	return true, d.letters.delivered(ctx, list)
+}
+
+// untilWanted returns a context that ends when there is something to redrive.
+func (l *letters) untilWanted(ctx context.Context) (awake context.Context, stop func()) {
+	awake, cancel := context.WithCancelCause(ctx)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.interrupt = func() { cancel(errWanted) }
+	return awake, func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.interrupt = nil
+		cancel(nil)
+	}
+}
+
+// unlessWanted is err, or nil when the wait has ended for something to redrive.
+func unlessWanted(err error) error {
+	if errors.Is(err, errWanted) {
+		return nil
+	}
+	return err
+}
+
+func (l *letters) stats() deadletter.Stats {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.store == nil {
+		return deadletter.Stats{}
+	}
+	return l.store.Stats()
+}
+
+// letters returns the dead letters of the sink called name, nil when there is no
+// such sink.
+func (e *Exporter) letters(name string) *letters {
+	i := slices.IndexFunc(e.deliveries, func(d *delivery) bool { return d.cfg.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return e.deliveries[i].letters
+}
+
+// list returns all letters without their records, in the order of seq.
+func (l *letters) list() (list []deadletter.Letter, err error) {
+	err = l.with(func(s *deadletter.Store) error {
+		list, err = s.List()
+		return err
+	})
+	return list, err
+}
+
+// get returns the letter of seq with its record.
+func (l *letters) get(seq uint64) (letter deadletter.Letter, ok bool, err error) {
+	err = l.with(func(s *deadletter.Store) error {
+		letter, ok, err = s.Get(seq)
+		return err
+	})
+	return letter, ok, err
+}
+
+// redrive has letters delivered again, all of them when seqs is nil, and returns
+// how many. That is durable on return.
+func (l *letters) redrive(seqs []uint64) (n int, err error) {
+	err = l.with(func(s *deadletter.Store) error {
+		n, err = s.Redrive(seqs)
+		l.reconcileLocked()
+		l.tellChange()
+		if l.interrupt != nil {
+			l.interrupt()
+		}
+		return err
+	})
+	return n, err
+}
+
+// purge gives letters up, all of them when seqs is nil, and returns how many.
+func (l *letters) purge(seqs []uint64) (int, error) { return l.remove(seqs) }
+
+var _ account = (*queue.Cursor)(nil)

@@ -1,0 +1,120 @@
+package exporter
+
+import (
+	"context"
+	"log/slog"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sinks"
+)
+
+// slowSink takes each batch after a time of its own, several at once.
+type slowSink struct {
+	pickySink
+	takes  map[uint64]time.Duration // by the first seq of the batch
+	most   int                      // at the same time
+	active int
+}
+
+func (s *slowSink) Open(context.Context, sinks.Env) (sinks.Sink, error) { return s, nil }
+
+func (s *slowSink) Send(ctx context.Context, b sinks.Batch) error {
+	s.set(func() { s.active++; s.most = max(s.most, s.active) })
+	defer s.set(func() { s.active-- })
+	select {
+	case <-time.After(s.takes[b.Items[0].Seq]):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return s.pickySink.Send(ctx, b)
+}
+
+// overwriting hands out records whose bytes are overwritten at the next call, as
+// those of the queue are.
+type overwriting struct {
+	fakeCursor
+	before []queue.Record
+}
+
+func (c *overwriting) Next(ctx context.Context, lim queue.Limits) ([]queue.Record, error) {
+	for _, r := range c.before {
+		for i := range r.Data {
+			r.Data[i] = '!'
+		}
+	}
+	var err error
+	c.before, err = c.fakeCursor.Next(ctx, lim)
+	return c.before, err
+}
+
+// The place in the queue moves over what is done without a hole: a batch that is
+// quicker than the one before it waits.
+func TestOverlappingSendsSettleInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowSink{takes: map[uint64]time.Duration{1: time.Minute, 11: time.Second, 21: time.Second, 31: time.Second, 41: time.Second}}
+		s.inFlight = 4
+		c := &overwriting{fakeCursor: fakeCursor{batches: [][]queue.Record{records(1, 10), records(11, 20), records(21, 30), records(31, 40), records(41, 50)}}}
+		d := newTestDelivery(t, SinkConfig{Config: s}, &c.fakeCursor, slog.New(slog.DiscardHandler))
+		d.cursor = c
+		start(t, d)
+		time.Sleep(30 * time.Second) // of the bubble's time
+		synctest.Wait()
+		var most int
+		s.set(func() { most = s.most })
+		if got := c.acked(); len(got) != 0 || most != 4 {
+			t.Errorf("while the first batch is under way: acked %v, %d at a time; want none and 4", got, most)
+		}
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if got := c.acked(); !slices.Equal(got, []uint64{10, 20, 30, 40, 50}) {
+			t.Errorf("acked %v, want every batch in order", got)
+		}
+		for _, it := range s.taken {
+			if want := records(it.Seq, it.Seq)[0].Data; string(it.Record) != string(want) {
+				t.Fatalf("record %d was overwritten: %s", it.Seq, it.Record)
+			}
+		}
+	})
+}
+
+// A stop settles what is done and nothing behind what is not.
+func TestStopLeavesNoHole(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowSink{takes: map[uint64]time.Duration{1: time.Second, 11: time.Hour, 21: time.Second}}
+		s.inFlight = 3
+		c := &fakeCursor{batches: [][]queue.Record{records(1, 10), records(11, 20), records(21, 30)}}
+		d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.DiscardHandler))
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(time.Minute, cancel) // of the bubble's time
+		d.run(ctx)
+		if got := c.acked(); !slices.Equal(got, []uint64{10}) {
+			t.Errorf("acked %v, want [10]: record 11 is not delivered", got)
+		}
+	})
+}
+
+// Dead letters are kept and redriven the same with several batches at a time.
+func TestOverlappingSendsRejectAndRedrive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &pickySink{inFlight: 3, poison: []uint64{5, 15, 25}}
+		c := &fakeCursor{batches: [][]queue.Record{records(1, 10), records(11, 20), records(21, 30)}}
+		d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.DiscardHandler))
+		start(t, d)
+		synctest.Wait()
+		if c.outcome.DeadLettered != 3 || len(s.seqs()) != 27 {
+			t.Fatalf("%d delivered, outcome %+v", len(s.seqs()), c.outcome)
+		}
+		s.set(func() { s.poison = nil })
+		if _, err := d.letters.redrive([]uint64{5, 25}); err != nil {
+			t.Fatal(err)
+		}
+		synctest.Wait()
+		if got := s.seqs(); c.redriven != 2 || len(got) != 29 || c.kept != 1 {
+			t.Errorf("%d delivered, %d of them redriven, %d kept; want 29, 2 and 1", len(got), c.redriven, c.kept)
+		}
+	})
+}

@@ -1,0 +1,213 @@
+package exporter
+
+import (
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/docket-export/docket/exporter/filter"
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sinks"
+)
+
+// packer makes the batches of one sink: it leaves out what the sink's filter does,
+// stamps what is to be stamped, and notes what the sink does not get.
+type packer struct {
+	queueID string
+	stamps  bool
+	copies  bool           // the batch must outlive the records that it is made of
+	gaps    bool           // the sink wants to know what it does not get
+	filter  *filter.Filter // nil: it gets everything
+	// filterFailed counts a record that the filter could not judge.
+	filterFailed func(error)
+	// lost returns the records that damage has taken, in order.
+	lost func() []queue.SeqRange
+	// before is what is known of the records before the first batch.
+	before queue.Account
+	// expected is the seq that comes next; 0 before the first batch.
+	expected uint64
+
+	bytes []byte // of the records, where they are copied or stamped
+	p     parcel
+}
+
+// parcel is one batch on its way, with what its settlement needs.
+type parcel struct {
+	batch       sinks.Batch
+	first, last uint64 // of the records it was made of
+	filtered    uint64
+}
+
+// copying returns a packer like k whose batches live until its next pack.
+func (k *packer) copying() packer {
+	c := *k
+	c.copies, c.bytes, c.p = true, nil, parcel{}
+	return c
+}
+
+// pack makes a parcel of records, which are not empty. It is valid until the next
+// call and, unless k copies, no longer than the records.
+func (k *packer) pack(records []queue.Record) *parcel {
+	p := &k.p
+	p.batch.Queue = k.queueID
+	p.batch.Items, p.batch.Gaps = p.batch.Items[:0], p.batch.Gaps[:0]
+	p.first, p.last, p.filtered = records[0].Seq, records[len(records)-1].Seq, 0
+	k.bytes = k.bytes[:0]
+	if k.gaps && k.expected == 0 {
+		k.addBefore()
+	}
+	for i := range records {
+		r := &records[i]
+		if k.gaps && r.Seq > k.expected {
+			k.addMissing(k.expected, r.Seq-1)
+		}
+		k.expected = r.Seq + 1
+		if !k.takes(r) {
+			p.filtered++
+			if k.gaps {
+				k.addGap(r.Seq, r.Seq, sinks.Filtered)
+			}
+			continue
+		}
+		it := sinks.Item{Seq: r.Seq, Source: r.Source, Producer: r.Producer, Received: r.Received, Record: k.record(r)}
+		if r.Seq < k.before.ReplayTo {
+			it.Late = sinks.Replayed
+		}
+		p.batch.Items = append(p.batch.Items, it)
+	}
+	return p
+}
+
+func (k *packer) takes(r *queue.Record) bool {
+	if k.filter == nil {
+		return true
+	}
+	takes, err := k.filter.Takes(r.Data)
+	if err != nil {
+		k.filterFailed(err)
+		return true // what cannot be judged is delivered
+	}
+	return takes
+}
+
+// record returns the bytes to send: those of r, or what stamping has made of them.
+func (k *packer) record(r *queue.Record) []byte {
+	if !k.stamps && !k.copies {
+		return r.Data
+	}
+	from := len(k.bytes) // the buffer may move when it grows: earlier records keep the old one
+	if k.stamps {
+		k.bytes = appendStamped(k.bytes, k.queueID, r)
+	} else {
+		k.bytes = append(k.bytes, r.Data...)
+	}
+	return k.bytes[from:len(k.bytes):len(k.bytes)]
+}
+
+// addBefore notes what is known of the records before the place at which the sink
+// went on. One that has a position of its own may have missed the end: damage is
+// known by the queue, and everything else that the sink was not told of before was
+// dropped, or was never meant for it.
+func (k *packer) addBefore() {
+	k.expected = k.before.Next
+	if k.before.Next == 1 {
+		return
+	}
+	switch {
+	case k.before.Dropped > 0:
+		k.addLost(1, k.before.Next-1, sinks.Dropped)
+	case k.before.Filtered > 0:
+		k.addLost(1, k.before.Next-1, sinks.Filtered)
+	default:
+		k.addLost(1, k.before.Next-1, "")
+	}
+}
+
+// addMissing notes seqs that the queue has passed over: it had dropped them unless
+// damage has taken them.
+func (k *packer) addMissing(from, to uint64) { k.addLost(from, to, sinks.Dropped) }
+
+// addLost notes the range as corrupt where damage has taken it, and for the rest
+// with the given reason; without one the rest is no gap.
+func (k *packer) addLost(from, to uint64, rest sinks.GapReason) {
+	for _, l := range k.lost() {
+		first, last := max(l.From, from), min(l.To-1, to)
+		if first > last {
+			continue
+		}
+		if first > from && rest != "" {
+			k.addGap(from, first-1, rest)
+		}
+		k.addGap(first, last, sinks.Corrupt)
+		from = last + 1
+	}
+	if from <= to && rest != "" {
+		k.addGap(from, to, rest)
+	}
+}
+
+func (k *packer) addGap(from, to uint64, reason sinks.GapReason) {
+	gaps := k.p.batch.Gaps
+	if n := len(gaps); n > 0 && gaps[n-1].Reason == reason && gaps[n-1].To+1 == from {
+		gaps[n-1].To = to
+		return
+	}
+	k.p.batch.Gaps = append(gaps, sinks.Gap{From: from, To: to, Reason: reason})
+}
+
+// appendStamped appends the record of r with "_docket" as the last member of its
+// object, and without touching its other bytes.
+func appendStamped(b []byte, queueID string, r *queue.Record) []byte {
+	end := len(r.Data) - 1
+	for r.Data[end] != '}' { // white space may follow the object
+		end--
+	}
+	b = append(b, r.Data[:end]...)
+	if !emptyObject(r.Data[:end]) {
+		b = append(b, ',')
+	}
+	b = append(b, `"_docket":{"id":"`...)
+	b = append(b, queueID...)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, r.Seq, 10)
+	b = append(b, `","seq":`...)
+	b = strconv.AppendUint(b, r.Seq, 10)
+	b = append(b, `,"source":"`...)
+	b = append(b, r.Source...) // a name from the configuration: nothing to escape
+	b = append(b, `","received":"`...)
+	b = r.Received.AppendFormat(b, time.RFC3339Nano)
+	b = append(b, `"}`...)
+	return append(b, r.Data[end:]...)
+}
+
+// emptyObject reports whether an object, up to but without its last brace, has
+// no members.
+func emptyObject(b []byte) bool {
+	for i := len(b) - 1; i >= 0; i-- {
+		switch b[i] {
+		case ' ', '\t', '\r':
+		default:
+			return b[i] == '{'
+		}
+	}
+	return false
+}
+
+// packerOf returns the packer of a sink that goes on where account says.
+func (d *delivery) packerOf(q queueFacts, f *filter.Filter, account queue.Account) packer {
+	var once sync.Once
+	return packer{
+		queueID: q.id,
+		stamps:  d.cfg.Stamp,
+		gaps:    d.cfg.Gaps,
+		filter:  f,
+		lost:    q.lost,
+		before:  account,
+		filterFailed: func(err error) {
+			d.metrics.filterErrors.Inc()
+			once.Do(func() {
+				d.log.Warn("filter cannot judge a record, which is delivered: further ones are only counted", "when", d.cfg.When, "error", err)
+			})
+		},
+	}
+}
