@@ -32,6 +32,10 @@ type Subject struct {
 	// of twice that size must come back as Rejected. Zero: no limit.
 	MaxRecord int
 
+	// Overlap is how many Sends the sink takes at a time, when its configuration is
+	// a sinks.Concurrent. Zero or one: they never overlap, and that is not tested.
+	Overlap int
+
 	// Faults are the ways in which the destination can fail, the same list in
 	// the same order for every Subject.
 	Faults []Fault
@@ -67,6 +71,7 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 
 	run("one record", testOne)
 	run("many records in one batch", testMany)
+	run("no record", testNone)
 	run("many batches keep their order", testOrder)
 	for _, r := range exactRecords() {
 		run("byte for byte/"+r.name, func(t *testing.T, s Subject) { testExact(t, s, r.text) })
@@ -84,6 +89,9 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 	}
 	if capable.Hang != nil {
 		run("cancel in mid-send", testCancelDuring)
+	}
+	if capable.Overlap > 1 {
+		run("overlapping sends", testOverlap)
 	}
 	for i, f := range capable.Faults {
 		run("fault/"+f.Name, func(t *testing.T, s Subject) { testFault(t, s, s.Faults[i]) })

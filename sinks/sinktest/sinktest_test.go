@@ -29,6 +29,8 @@ func TestDefects(t *testing.T) {
 	for _, tt := range []struct{ defect, failing string }{
 		{"loses the second record", "many_records_in_one_batch"},
 		{"turns batches round", "many_batches_keep_their_order"},
+		{"fails without records", "no_record"},
+		{"loses a batch that overlaps", "overlapping_sends"},
 		{"trims white space", "byte_for_byte/white_space"},
 		{"takes no large record", "largest_record"},
 		{"calls too large Transient", "record_too_large"},
@@ -62,11 +64,12 @@ func TestDefects(t *testing.T) {
 
 // destination keeps records in memory.
 type destination struct {
-	defect string
+	defect  string
+	sending sync.Mutex // held while records are taken
 
 	mu      sync.Mutex
 	records [][]byte
-	last    uint64
+	known   map[uint64]bool // seqs of records
 	fault   error
 	hang    chan struct{} // nil: answers at once
 	reached chan struct{}
@@ -92,13 +95,14 @@ func (d *destination) subject() Subject {
 	return Subject{
 		Open: func(*testing.T) sinks.Sink {
 			if d.defect == "forgets at reopening" {
-				d.records, d.last = nil, 0
+				d.records, d.known = nil, nil
 			}
 			return &memorySink{d: d}
 		},
 		Accepted:   d.accepted,
 		Recognises: true,
 		MaxRecord:  maxMemoryRecord,
+		Overlap:    3,
 		Faults: []Fault{
 			{Name: "refusing", Kind: sinks.Transient, Start: fault(sinks.Transient, 0)},
 			{Name: "throttling", Kind: sinks.Throttled, After: time.Minute, Start: fault(sinks.Throttled, time.Minute)},
@@ -118,6 +122,13 @@ func (d *destination) set(change func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	change()
+}
+
+func (d *destination) know(seq uint64) {
+	if d.known == nil {
+		d.known = map[uint64]bool{}
+	}
+	d.known[seq] = true
 }
 
 func (d *destination) accepted(*testing.T) []string {
@@ -143,9 +154,24 @@ func (s *memorySink) Send(ctx context.Context, b sinks.Batch) error {
 	if err := ctx.Err(); err != nil && s.d.defect != "ignores a done context" {
 		return err
 	}
+	if len(b.Items) == 0 {
+		if s.d.defect == "fails without records" {
+			return errors.New("nothing to send")
+		}
+		return nil
+	}
 	if err := s.waitForAnswer(ctx); err != nil {
 		return err
 	}
+	if s.d.defect == "loses a batch that overlaps" {
+		if !s.d.sending.TryLock() {
+			return nil
+		}
+		time.Sleep(time.Millisecond) // long enough for another to come
+	} else {
+		s.d.sending.Lock()
+	}
+	defer s.d.sending.Unlock()
 	for i, it := range b.Items {
 		if len(it.Record) > maxMemoryRecord {
 			return s.tooLarge(i)
@@ -154,7 +180,9 @@ func (s *memorySink) Send(ctx context.Context, b sinks.Batch) error {
 	if s.d.fault == nil {
 		s.accept(b)
 	} else if s.d.defect == "takes a failed batch for known" {
-		s.d.last = b.Items[len(b.Items)-1].Seq
+		for _, it := range b.Items {
+			s.d.know(it.Seq)
+		}
 	}
 	return s.d.fault
 }
@@ -195,10 +223,10 @@ func (s *memorySink) tooLarge(i int) error {
 
 func (s *memorySink) accept(b sinks.Batch) {
 	for i, it := range b.Items {
-		if it.Seq <= s.d.last && s.d.defect != "takes redeliveries twice" {
+		if s.d.known[it.Seq] && s.d.defect != "takes redeliveries twice" {
 			continue
 		}
-		s.d.last = it.Seq
+		s.d.know(it.Seq)
 		r := slices.Clone(it.Record)
 		switch {
 		case s.d.defect == "loses the second record" && i == 1,
