@@ -1,0 +1,198 @@
+package encoding
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"regexp"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// Loki has the options of the encoding loki.
+type Loki struct {
+	// Labels are the labels of every stream, beside source. Default:
+	// service_name: docket.
+	Labels map[string]string `yaml:"labels"`
+	// QueueLabel adds the label queue, the UUID of the queue. Loki refuses a record
+	// that is an hour older than the newest of its stream: where several dockets
+	// send to one Loki, and no label tells them apart, one that catches up after an
+	// outage would be refused because of the others. Each queue makes streams of its own.
+	QueueLabel bool `yaml:"queueLabel"`
+}
+
+const (
+	sourceLabel = "source"
+	queueLabel  = "queue"
+)
+
+// labelName is the grammar of label names. Those that begin with two underscores
+// are Loki's own.
+var labelName = regexp.MustCompile(`^[a-zA-Z_][a-zA-Z0-9_]*$`)
+
+func (c *Loki) validate() config.Problems {
+	var p config.Problems
+	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
+		value := c.Labels[name]
+		switch {
+		case !labelName.MatchString(name) || len(name) > 1 && name[:2] == "__":
+			p.Addf("labels", "must have names of letters, digits and underscores that begin with no digit nor two underscores, not %q", name)
+		case name == sourceLabel || name == queueLabel && c.QueueLabel:
+			p.Addf("labels", "must not have %s: docket sets it", name)
+		case value == "" || plainText(value) != nil:
+			p.Addf("labels."+name, "must be a text without control characters")
+		}
+	}
+	return p
+}
+
+// loki is the push API of Grafana Loki (/loki/api/v1/push) in JSON: one stream for
+// each source, each record one line, byte for byte.
+//
+//	{"streams":[{"stream":{"service_name":"docket","source":"webhook"},"values":[
+//	  ["1767607447123000042",<record as a string>,{"docket_id":"<id>","docket_producer":"<producer>","docket_late":"Replayed"}],...]},...]}
+//
+// docket_producer and docket_late are left out where they are empty. The time of a
+// line is when docket received it, to the millisecond, with the last six digits of
+// seq for the rest: Loki drops a line that has the time and the text of another of
+// its stream, so two records of one text must not share a time, and a redelivery
+// should. It drops that as long as it has the first in memory.
+//
+// https://grafana.com/docs/loki/latest/reference/loki-http-api/#ingest-logs
+type loki struct {
+	traits
+	open       []byte // {"stream":{ and the static labels
+	queueLabel bool
+}
+
+func newLoki(c Loki) *loki {
+	e := &loki{traits: traits{contentType: "application/json"}, queueLabel: c.QueueLabel}
+	labels := c.Labels
+	if len(labels) == 0 {
+		labels = map[string]string{"service_name": "docket"}
+	}
+	e.open = append(e.open, `{"stream":{`...)
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		e.open = append(e.open, '"')
+		e.open = append(e.open, name...)
+		e.open = append(e.open, '"', ':')
+		e.open = appendString(e.open, labels[name])
+		e.open = append(e.open, ',')
+	}
+	return e
+}
+
+// Append implements Encoding. A batch is of few sources, so it is gone through
+// once for each.
+func (e *loki) Append(dst []byte, b sinks.Batch) ([]byte, error) {
+	if len(b.Items) == 0 {
+		return dst, nil
+	}
+	dst = append(dst, `{"streams":`...)
+	for n, source := range sourcesOf(&b) {
+		dst = append(dst, separator(n))
+		dst = e.appendStream(dst, &b, source)
+	}
+	return append(dst, ']', '}'), nil
+}
+
+// sourcesOf lists the sources of b, each once, in the order of their first items.
+func sourcesOf(b *sinks.Batch) []string {
+	var names []string
+	for i := range b.Items {
+		if !slices.Contains(names, b.Items[i].Source) {
+			names = append(names, b.Items[i].Source)
+		}
+	}
+	return names
+}
+
+func (e *loki) appendStream(dst []byte, b *sinks.Batch, source string) []byte {
+	dst = append(dst, e.open...)
+	dst = append(dst, `"source":`...)
+	dst = appendString(dst, source)
+	if e.queueLabel {
+		dst = appendMember(dst, queueLabel, b.Queue)
+	}
+	dst = append(dst, `},"values":`...)
+	n := 0
+	for i := range b.Items {
+		if b.Items[i].Source == source {
+			dst = append(dst, separator(n))
+			dst = appendLine(dst, b, i)
+			n++
+		}
+	}
+	return append(dst, ']', '}')
+}
+
+func appendLine(dst []byte, b *sinks.Batch, i int) []byte {
+	it := &b.Items[i]
+	dst = append(dst, '[', '"')
+	dst = strconv.AppendInt(dst, lineTime(it), 10)
+	dst = append(dst, '"', ',')
+	dst = appendString(dst, it.Record)
+	dst = append(dst, `,{"docket_id":"`...)
+	dst = appendID(dst, b, i)
+	dst = append(dst, '"')
+	if it.Producer != "" {
+		dst = appendMember(dst, "docket_producer", it.Producer)
+	}
+	if it.Late != sinks.OnTime {
+		dst = appendMember(dst, "docket_late", string(it.Late))
+	}
+	return append(dst, '}', ']')
+}
+
+// lineTime is the time of a line in nanoseconds since 1970.
+func lineTime(it *sinks.Item) int64 {
+	const perMilli = uint64(time.Millisecond)
+	return it.Received.UnixMilli()*int64(perMilli) + int64(it.Seq%perMilli)
+}
+
+// statusBlocked is what Loki answers while an operator has blocked ingestion: not
+// an error by its number, but the records are gone.
+const statusBlocked = 260
+
+// Judge implements Encoding.
+func (e *loki) Judge(status int, body []byte, _ sinks.Batch) error {
+	if status != statusBlocked {
+		return nil
+	}
+	err := errors.New("ingestion is blocked until limits_config.block_ingestion_until of Loki has passed")
+	if text := quote(string(body)); text != "" {
+		err = fmt.Errorf("%w: %s", err, text)
+	}
+	return &sinks.Failure{Kind: sinks.Misconfigured, Err: err}
+}
+
+// Status implements Encoding. A 400 is about single records, such as one that is
+// too old or too long, unless it says what is true of any.
+func (e *loki) Status(status int, body []byte) (kind sinks.Kind, hint string, ok bool) {
+	switch {
+	case status == http.StatusUnauthorized && bytes.Contains(body, []byte("no org id")):
+		return sinks.Misconfigured, "Loki wants to know the tenant: set X-Scope-OrgID in http.headers", true
+	case status != http.StatusBadRequest:
+		return 0, "", false
+	}
+	for text, hint := range lokiRefusesAll {
+		if bytes.Contains(body, []byte(text)) {
+			return sinks.Misconfigured, hint, true
+		}
+	}
+	return 0, "", false
+}
+
+// lokiRefusesAll are the texts, by which alone it can be told, of a 400 that every
+// record would get, and what to do.
+var lokiRefusesAll = map[string]string{
+	"allow_structured_metadata": "set limits_config.allow_structured_metadata in Loki",
+	"missing required labels":   "add those labels to loki.labels",
+	"Error parsing labels":      "check loki.labels",
+}

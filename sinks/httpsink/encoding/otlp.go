@@ -1,0 +1,188 @@
+package encoding
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// OTLPFormat is how OTLP is written.
+type OTLPFormat string
+
+// The formats of OTLP.
+const (
+	OTLPProtobuf OTLPFormat = "Protobuf"
+	OTLPJSON     OTLPFormat = "JSON"
+)
+
+// OTLP has the options of the encoding otlp.
+type OTLP struct {
+	// Format is Protobuf, the default, or JSON.
+	Format OTLPFormat `yaml:"format"`
+	// Resource holds the attributes of the resource. service.name is docket unless
+	// it is among them.
+	Resource map[string]string `yaml:"resource"`
+	// TimeFields are fields of the record, as names joined by dots. The first that
+	// holds a time in the form of RFC 3339 is the time of the log record; without
+	// one it has only the time at which docket received it. Default: timestamp,
+	// requestReceivedTimestamp.
+	TimeFields []string `yaml:"timeFields"`
+	// SeverityFields are fields of the record, as names joined by dots. The first
+	// that holds a string is the severity's text: of allow and dryrun the number is
+	// INFO, of warn WARN, of deny ERROR, of others none. Default: decision,
+	// enforcementAction.
+	SeverityFields []string `yaml:"severityFields"`
+}
+
+func (c *OTLP) validate() config.Problems {
+	var p config.Problems
+	if c.Format != "" {
+		p.Check("format", config.Choice(c.Format, OTLPProtobuf, OTLPJSON))
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Resource)) {
+		if name == "" || plainText(name) != nil || plainText(c.Resource[name]) != nil {
+			p.Addf("resource", "names and values must not be empty or hold control characters: %q", name)
+		}
+	}
+	checkFields(&p, "timeFields", c.TimeFields)
+	checkFields(&p, "severityFields", c.SeverityFields)
+	return p
+}
+
+// otlp is the OpenTelemetry protocol over HTTP, version 1, for logs (/v1/logs).
+// Each record is one LogRecord of one scope "docket":
+//
+//	body                    the record as a string, byte for byte: a list of keys and values would
+//	                        lose number text, and not every reader keeps keys that stand twice
+//	time                    from the record (OTLP.TimeFields), or none
+//	observed time           when docket received it
+//	severity                from the record (OTLP.SeverityFields)
+//	attributes              log.record.uid and docket.id (the record's id), docket.seq, docket.source;
+//	                        docket.producer and docket.late where there are any
+//
+// A server that takes only some of a request says how many it refused, not which
+// (partial success), and asks not to be sent that request again. docket lets the
+// refused records be found by sending smaller batches all the same: it would
+// otherwise have to give them up, or to set the good ones aside with them. So the
+// records beside a refused one arrive more than once, some three times on average when it is one,
+// under one log.record.uid. Only a request that was refused as a whole is not
+// sent again.
+//
+// https://github.com/open-telemetry/opentelemetry-proto/blob/v1.9.0/docs/specification.md#otlphttp
+// https://github.com/open-telemetry/opentelemetry-proto/blob/v1.9.0/opentelemetry/proto/logs/v1/logs.proto
+type otlp struct {
+	traits
+	writer         otlpWriter
+	timeFields     []string
+	severityFields []string
+}
+
+// otlpWriter is one of the two ways to write OTLP.
+type otlpWriter interface {
+	// appendRequest appends a request of the log records of b, which has some.
+	appendRequest(dst []byte, b *sinks.Batch, describe func(*sinks.Item) logRecord) []byte
+	// readAnswer reads the body of a 2xx answer.
+	readAnswer(body []byte) (partialSuccess, error)
+}
+
+// logRecord is what a LogRecord says beside its body and the names of its item.
+type logRecord struct {
+	made     uint64 // nanoseconds since 1970; 0: not known
+	observed uint64
+	severity severity
+	text     string // of the severity, in the record's words
+}
+
+// severity is a SeverityNumber of OTLP.
+type severity uint8
+
+const (
+	severityNone  severity = 0
+	severityInfo  severity = 9
+	severityWarn  severity = 13
+	severityError severity = 17
+)
+
+// severityOf is how the decisions of policy engines rank for whoever looks at
+// logs: what changed nothing, what was said, what was refused.
+func severityOf(text string) severity {
+	switch text {
+	case "allow", "dryrun":
+		return severityInfo
+	case "warn":
+		return severityWarn
+	case "deny":
+		return severityError
+	}
+	return severityNone
+}
+
+// partialSuccess is what an answer says of a request that was taken.
+type partialSuccess struct {
+	rejected int64
+	message  string
+}
+
+const scopeName = "docket"
+
+func newOTLP(c OTLP) *otlp {
+	resource := map[string]string{"service.name": "docket"}
+	maps.Copy(resource, c.Resource)
+	e := &otlp{timeFields: c.TimeFields, severityFields: c.SeverityFields}
+	if len(e.timeFields) == 0 {
+		e.timeFields = defaultTimeFields
+	}
+	if len(e.severityFields) == 0 {
+		e.severityFields = []string{"decision", "enforcementAction"}
+	}
+	if c.Format == OTLPJSON {
+		e.contentType, e.writer = "application/json", newOTLPJSON(resource)
+	} else {
+		e.contentType, e.writer = "application/x-protobuf", newOTLPProtobuf(resource)
+	}
+	return e
+}
+
+// Append implements Encoding.
+func (e *otlp) Append(dst []byte, b sinks.Batch) ([]byte, error) {
+	if len(b.Items) == 0 {
+		return dst, nil
+	}
+	return e.writer.appendRequest(dst, &b, e.describe), nil
+}
+
+func (e *otlp) describe(it *sinks.Item) logRecord {
+	r := logRecord{observed: uint64(it.Received.UnixNano()), text: textOf(it.Record, e.severityFields)}
+	r.severity = severityOf(r.text)
+	if made, ok := timeOf(it.Record, e.timeFields); ok {
+		r.made = uint64(made.UnixNano())
+	}
+	return r
+}
+
+// Judge implements Encoding.
+func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
+	answer, err := e.writer.readAnswer(body)
+	if err != nil {
+		return sinks.Failf(sinks.Misconfigured, "the answer is not that of an OTLP receiver: %w: http.url must end in /v1/logs", err)
+	}
+	if answer.rejected <= 0 {
+		return nil // a message without a number is a warning
+	}
+	message := quote(answer.message)
+	f := &sinks.Failure{
+		Kind: sinks.Rejected,
+		Said: sinks.Answer{Status: strconv.Itoa(status), Text: message},
+		Err:  fmt.Errorf("%d of %d log records refused: %s", answer.rejected, len(b.Items), message),
+	}
+	if answer.rejected >= int64(len(b.Items)) {
+		for i := range b.Items {
+			f.Items = append(f.Items, i)
+		}
+	}
+	return f
+}
