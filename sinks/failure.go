@@ -4,7 +4,9 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
 )
 
 // Kind says what a failed Send means for the records in it.
@@ -52,6 +54,28 @@ type Answer struct {
 
 // MaxAnswerText bounds Answer.Text: as much as a person reads of one answer.
 const MaxAnswerText = 512
+
+// AnswerText makes of what a destination said one printable line of at most
+// MaxAnswerText bytes. Secrets in it have to be removed before.
+func AnswerText(text string) string {
+	const more = "..."
+	// What a rune shrinks to is bounded, so that a long text need not be read whole.
+	cut := len(text) > 4*MaxAnswerText
+	if cut {
+		text = text[:4*MaxAnswerText]
+	}
+	text = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) <= MaxAnswerText && !cut {
+		return text
+	}
+	return strings.ToValidUTF8(text[:min(len(text), MaxAnswerText-len(more))], "") + more
+}
 
 // Answer returns what the destination said of item i of the batch.
 func (f *Failure) Answer(i int) Answer {

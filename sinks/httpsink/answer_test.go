@@ -81,6 +81,7 @@ func TestAnswerIsQuoted(t *testing.T) {
 		"not UTF-8":     {"a\xff\xfeb", "a b"},
 		"token":         {"bad token s3cret-token.", "bad token [redacted]."},
 		"query":         {"no /?key=s3cret-key here", "no /?[redacted] here"},
+		"of the query":  {"bad key: s3cret-key", "bad key: [redacted]"},
 		"cut":           {strings.Repeat("y", 600), strings.Repeat("y", 509) + "..."},
 		"cut in a rune": {strings.Repeat("y", 508) + strings.Repeat("\u00e9", 9), strings.Repeat("y", 508) + "..."},
 	} {
@@ -114,8 +115,8 @@ func TestEndlessAnswer(t *testing.T) {
 		}
 	})
 	f := sendFails(t, openSink(t, r.URL), sinks.Rejected)
-	if got := len(f.Error()); got > maxExcerpt+100 {
-		t.Errorf("the error has %d bytes, want at most %d and what was attempted", got, maxExcerpt)
+	if got := len(f.Error()); got > sinks.MaxAnswerText+100 {
+		t.Errorf("the error has %d bytes, want at most %d and what was attempted", got, sinks.MaxAnswerText)
 	}
 	if got := <-written; got > 32<<20 {
 		t.Errorf("the receiver could write %d bytes, want no more than sockets hold", got)

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/httpsink/encoding"
 )
 
 func TestValidate(t *testing.T) {
@@ -19,12 +21,51 @@ func TestValidate(t *testing.T) {
 		"no scheme":   {func(c *Config) { c.URL = "siem.example.com/ingest" }, "url: must be absolute, such as https://siem.example.com/ingest"},
 		"no host":     {func(c *Config) { c.URL = "https://:8443/ingest" }, "url: must name a host"},
 		"scheme":      {func(c *Config) { c.URL = "ftp://siem.example.com" }, "url: must start with http:// or https://, not ftp://"},
-		"credentials": {func(c *Config) { c.URL = "https://u:s3cret@siem.example.com" }, "url: must not hold credentials: use bearerTokenFile"},
+		"credentials": {func(c *Config) { c.URL = "https://u:s3cret@siem.example.com" }, "url: must not hold credentials: use basic or bearerTokenFile"},
 		"unparsable":  {func(c *Config) { c.URL = "https://siem.example.com:s3cret:1" }, "url: cannot be parsed"},
 		"timeout":     {func(c *Config) { c.URL, c.Timeout = "https://a", 0 }, "timeout: must be positive"},
 		"tls on http": {func(c *Config) { c.URL, c.TLS = "http://a", &config.TLS{} }, "tls: has no effect on an http:// url: use https:// or remove it"},
 		"tls": {func(c *Config) { c.URL, c.TLS = "https://a", &config.TLS{CertFile: "x"} },
 			"tls.keyFile: must be set because certFile is"},
+		"encoding": {func(c *Config) { c.URL, c.Encoding = "https://a", "xml" }, "encoding: must be ndjson, jsonArray, cloudEvents, otlp, splunkHEC, elasticsearchBulk or loki, not \"xml\""},
+		"section of another encoding": {func(c *Config) { c.URL, c.Loki = "https://a", &encoding.Loki{} },
+			"loki: has no effect without encoding: loki: set it, or remove this section"},
+		"compression":          {func(c *Config) { c.URL, c.Compression = "https://a", "lz4" }, "compression: must be none, gzip or zstd, not \"lz4\""},
+		"level of none":        {func(c *Config) { c.URL, c.CompressionLevel = "https://a", 3 }, "compressionLevel: has no effect without compression: set compression to gzip or zstd"},
+		"level too high":       {func(c *Config) { c.URL, c.Compression, c.CompressionLevel = "https://a", "gzip", 10 }, "compressionLevel: must be between 1 and 9 for gzip, or 0 for its default"},
+		"level below 0":        {func(c *Config) { c.URL, c.Compression, c.CompressionLevel = "https://a", "zstd", -1 }, "compressionLevel: must be between 1 and 22 for zstd, or 0 for its default"},
+		"none in flight":       {func(c *Config) { c.URL, c.InFlight = "https://a", 0 }, "maxInFlight: must be between 1 and 64"},
+		"too many in flight":   {func(c *Config) { c.URL, c.InFlight = "https://a", 65 }, "maxInFlight: must be between 1 and 64"},
+		"signature":            {func(c *Config) { c.URL, c.Signature = "https://a", &Signature{} }, "signature.secretFile: is required"},
+		"headers":              {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Scope-OrgID": "a b", "x": ""} }, ""},
+		"header name":          {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X Y": "a"} }, "headers.X Y: is no name of a header: use letters, digits and hyphens"},
+		"header value":         {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Y": "s3cret\r\nHost: a"} }, "headers.X-Y: must be printable ASCII text without spaces around it"},
+		"header of docket":     {func(c *Config) { c.URL, c.Headers = "https://a", headers{"docket-queue": "a"} }, "headers.docket-queue: is set by docket itself: remove it"},
+		"header of the body":   {func(c *Config) { c.URL, c.Headers = "https://a", headers{"content-encoding": "gzip"} }, "headers.content-encoding: is set by docket itself: remove it"},
+		"credential as header": {func(c *Config) { c.URL, c.Headers = "https://a", headers{"DD-API-KEY": "s3cret"} }, "headers.DD-API-KEY: looks like a credential: write its value into a file and name that in headerFiles"},
+		"header in both": {func(c *Config) {
+			c.URL, c.Headers, c.HeaderFiles = "https://a", headers{"X-Y": "a"}, headerFiles{"x-y": "f"}
+		}, "headerFiles.x-y: stands there twice: header names are the same in capitals and small letters, in headers and in headerFiles"},
+		"no header file": {func(c *Config) { c.URL, c.HeaderFiles = "https://a", headerFiles{"X-Y": ""} }, "headerFiles.X-Y: must name a file"},
+		"basic":          {func(c *Config) { c.URL, c.Basic = "https://a", &Basic{Username: "a:b"} }, "basic.username: must not hold a colon: it would end there\nbasic.passwordFile: is required"},
+		"two kinds of authorization": {func(c *Config) {
+			c.URL, c.BearerTokenFile, c.Basic = "https://a", "f", &Basic{Username: "a", PasswordFile: "f"}
+		}, "basic: must not stand beside bearerTokenFile: a request has one Authorization header"},
+		"a third by header": {func(c *Config) {
+			c.URL, c.BearerTokenFile, c.HeaderFiles = "https://a", "f", headerFiles{"authorization": "f"}
+		},
+			"headerFiles.authorization: must not stand beside bearerTokenFile: a request has one Authorization header"},
+		"oauth2": {func(c *Config) { c.URL, c.OAuth2 = "https://a", &OAuth2{} },
+			"oauth2.tokenURL: is required\noauth2.clientID: is required\noauth2.clientSecretFile: is required"},
+		"oauth2 parameters": {func(c *Config) {
+			c.URL, c.OAuth2 = "https://a", &OAuth2{
+				TokenURL: "http://docket:s3cret@b", ClientID: "c", ClientSecretFile: "f",
+				EndpointParams: map[string]string{"scope": "x", "audience": "y"}, TLS: &config.TLS{KeyFile: "k"},
+			}
+		}, "oauth2.tokenURL: must not hold credentials: use clientID and clientSecretFile\n" +
+			"oauth2.tls: has no effect on an http:// tokenURL: use https:// or remove it\n" +
+			"oauth2.endpointParams.scope: is set from clientID, clientSecretFile and scopes: remove it\n" +
+			"oauth2.tls.certFile: must be set because keyFile is"},
 		"all at once": {func(c *Config) { c.URL, c.Timeout = "", -1 }, "url: is required\ntimeout: must be positive"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,5 +88,45 @@ func TestDefinition(t *testing.T) {
 	}
 	if got := Definition.NewConfig().(*Config).Timeout.String(); got != "30s" {
 		t.Errorf("default timeout is %s, want 30s", got)
+	}
+}
+
+var (
+	_ sinks.Concurrent = (*Config)(nil)
+	_ sinks.Prober     = (*Config)(nil)
+)
+
+// What is said of a configuration as a whole repeats no values of headers.
+func TestHeadersAreNotShown(t *testing.T) {
+	c := defaultConfig()
+	c.Headers = headers{"X-B": "s3cret", "X-A": "s3cret"}
+	if got, want := c.Headers.String(), "X-A, X-B"; got != want {
+		t.Errorf("String = %q, want %q", got, want)
+	}
+}
+
+// The section is read from YAML as it stands in a file.
+func TestDecode(t *testing.T) {
+	const text = `
+url: https://splunk.example.com:8088/services/collector/event
+encoding: splunkHEC
+splunkHEC: {index: policy}
+compression: zstd
+compressionLevel: 3
+headers: {X-Splunk-Request-Channel: 0aa1}
+headerFiles: {DD-API-KEY: /run/secrets/dd}
+oauth2: {tokenURL: "https://login.example.com/token", clientID: docket, clientSecretFile: /run/secrets/client, scopes: [write], endpointParams: {audience: siem}}
+signature: {secretFile: /run/secrets/sign}
+maxInFlight: 4
+`
+	node, problems := config.Parse([]byte(text))
+	c := defaultConfig()
+	problems = append(problems, node.Decode(c)...)
+	if problems = append(problems, c.Validate()...); len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if c.SplunkHEC.Index != "policy" || c.Headers["X-Splunk-Request-Channel"] != "0aa1" || c.HeaderFiles["DD-API-KEY"] != "/run/secrets/dd" ||
+		c.OAuth2.EndpointParams["audience"] != "siem" || c.MaxInFlight() != 4 || c.CompressionLevel != 3 {
+		t.Errorf("decoded %+v, want what the text says", c)
 	}
 }

@@ -1,18 +1,23 @@
 // Package httpsink posts batches to an HTTP receiver.
 //
-// A batch is one POST of newline-delimited JSON (application/x-ndjson): each
-// record byte for byte, then "\n". Any 2xx answer means that the receiver has
-// accepted every record. Four headers let it recognise a redelivery:
+// A batch is one POST. How it becomes a request body, and what an answer in the
+// receiver's protocol says about single records, is package encoding's; with the
+// encodings ndjson and jsonArray the body is the records, byte for byte. Headers
+// let a receiver recognise a redelivery:
 //
 //	docket-queue      UUID of the queue, the first half of every record id
 //	docket-first-seq  number of the first record
 //	docket-last-seq   number of the last record
 //	docket-records    how many records; seqs rise but may have gaps
+//	docket-late       Replayed or Redriven, when a record of the batch may come
+//	                  after records with higher numbers; else it is not there
+//	idempotency-key   the same for the same records, see batchKey
 //
-// The guarantee is at least once, in order: when an answer is lost, or says
-// anything but 2xx, the same records come again under the same numbers, perhaps
-// with more behind them. A receiver that remembers the highest docket-last-seq
-// it has stored for a docket-queue can drop what it knows.
+// The guarantee is at least once, in order: when an answer is lost, or does not
+// say that all records were accepted, the same records come again under the same
+// numbers, perhaps with more behind them. A receiver that remembers the highest
+// docket-last-seq it has stored for a docket-queue can drop what it knows, save
+// what is late. With maxInFlight above 1 there is no order, and no such number.
 //
 // What each status means for the batch stands at kindOf.
 package httpsink
@@ -22,126 +27,136 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
-	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/httpsink/encoding"
 )
 
-// sink implements sinks.Sink. Its fields are owned by Send.
+// sink implements sinks.Sink. Sends may overlap: what one needs for itself is in
+// its buffers.
 type sink struct {
-	config    *Config
-	url       *url.URL
-	client    *http.Client
-	caVersion string // of the CAs that client trusts
-	buf       []byte // one batch as NDJSON, lent to a payload during Send
+	config   *Config
+	encoding encoding.Encoding
+	wire     *connection
+	tokens   *tokenSource // nil without OAuth2
+	fixed    http.Header  // of every request; not changed after open
+	secrets  []string     // in the URL
+	free     chan *buffers
+
+	// ask makes requests wait for a word of the receiver before they send the
+	// body. A receiver that refuses a body without reading it, as too large say,
+	// closes the connection, and its answer is often lost with it; asked first, it
+	// is heard. Set by a receiver that hung up, cleared by an acceptance.
+	ask atomic.Bool
 }
 
-func open(c *Config) (sinks.Sink, error) {
+// buffers are what one Send needs, kept for a next one.
+type buffers struct {
+	plain      []byte // the batch as the encoding writes it
+	compressed []byte
+	key        []byte     // what batchKey hashes
+	compressor compressor // nil for none
+}
+
+func open(c *Config) (*sink, error) {
+	e, err := encoding.New(c.Encoding, c.encodings())
+	if err != nil {
+		return nil, err
+	}
 	u, err := url.Parse(c.URL)
 	if err != nil {
 		return nil, errors.New("http.url cannot be parsed") // err would show it
 	}
-	s := &sink{config: c, url: u}
-	if err := s.connect(); err != nil {
+	secrets := querySecrets(u)
+	u.RawQuery = withQuery(u, e.Query())
+	wire, err := newConnection(peer{
+		url: u, urlKey: "http.url", tlsKey: "http.tls", action: "post to",
+		tls: c.TLS, timeout: time.Duration(c.Timeout), inFlight: c.InFlight,
+	})
+	if err != nil {
 		return nil, err
+	}
+	s := &sink{config: c, encoding: e, wire: wire, fixed: fixedHeader(c, e), secrets: secrets, free: make(chan *buffers, c.InFlight)}
+	if c.OAuth2 != nil {
+		if s.tokens, err = newTokenSource(c.OAuth2, time.Duration(c.Timeout)); err != nil {
+			return nil, err
+		}
 	}
 	return s, nil
 }
 
-// connect gives s a new client, and with it the CAs that are in the file now.
-func (s *sink) connect() error {
-	var version string
-	if s.config.TLS != nil {
-		version = s.config.TLS.CAVersion()
+// Send implements sinks.Sink with one POST, or two when the first shows that an
+// OAuth2 token is no longer good.
+func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
+	if len(b.Items) == 0 {
+		return nil
 	}
-	transport, err := newTransport(s.config.TLS)
+	buf, err := s.take()
 	if err != nil {
 		return err
 	}
-	if s.client != nil {
-		s.client.CloseIdleConnections()
-	}
-	s.client = &http.Client{Transport: transport, CheckRedirect: stayOnServer}
-	s.caVersion = version
-	return nil
-}
-
-// renew connects anew when the CA file has changed.
-func (s *sink) renew() error {
-	if s.config.TLS == nil || s.config.TLS.CAVersion() == s.caVersion {
-		return nil
-	}
-	if err := s.connect(); err != nil {
-		return sinks.Failf(sinks.Misconfigured, "connect anew because http.tls.caFile has changed: %w", err)
-	}
-	return nil
-}
-
-// Send implements sinks.Sink with one POST.
-func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
-	if err := s.renew(); err != nil {
+	defer s.give(buf)
+	body, err := buf.encode(s.encoding, b)
+	if err != nil {
 		return err
 	}
 	attempt, cancel := context.WithTimeout(ctx, time.Duration(s.config.Timeout))
 	defer cancel()
-
-	s.buf = appendNDJSON(s.buf[:0], b)
-	lent := &payload{data: s.buf}
-	defer lent.release()
-	req := s.request(attempt, b, lent)
-	token, err := s.authorize(req)
+	a, err := s.post(attempt, body, s.batchHeader(b, buf))
+	if err != nil && ctx.Err() != nil {
+		return ctx.Err()
+	}
 	if err != nil {
 		return err
 	}
-	res, err := s.client.Do(req)
-	if err != nil {
-		return s.unanswered(ctx, attempt, err)
-	}
-	body := drain(res, cancel)
-	if res.StatusCode >= 200 && res.StatusCode < 300 {
-		return nil
-	}
-	return failure(res, body, []string{token, s.url.RawQuery})
+	return s.judge(a, b)
 }
 
-func (s *sink) request(ctx context.Context, b sinks.Batch, lent *payload) *http.Request {
-	first, last := b.Items[0].Seq, b.Items[len(b.Items)-1].Seq
-	req := &http.Request{
-		Method: http.MethodPost,
-		URL:    s.url,
-		Header: http.Header{
-			"Content-Type":     {"application/x-ndjson"},
-			"User-Agent":       {"docket"},
-			"Docket-Queue":     {b.Queue},
-			"Docket-First-Seq": {strconv.FormatUint(first, 10)},
-			"Docket-Last-Seq":  {strconv.FormatUint(last, 10)},
-			"Docket-Records":   {strconv.Itoa(len(b.Items))},
-		},
-		ContentLength: int64(len(lent.data)),
-		Body:          lent.body(),
-		// For a redirect, and for a connection that turns out to be closed
-		// before anything was written to it.
-		GetBody: lent.again,
+// take returns buffers that nobody uses.
+func (s *sink) take() (*buffers, error) {
+	select {
+	case buf := <-s.free:
+		return buf, nil
+	default:
 	}
-	return req.WithContext(ctx)
+	c, err := newCompressor(s.config.Compression, s.config.CompressionLevel)
+	if err != nil {
+		return nil, err
+	}
+	return &buffers{compressor: c}, nil
 }
 
-// authorize adds the bearer token, if one is configured, and returns it.
-func (s *sink) authorize(req *http.Request) (string, error) {
-	if s.config.BearerTokenFile == "" {
-		return "", nil
+// give keeps buf for a later take.
+func (s *sink) give(buf *buffers) {
+	select {
+	case s.free <- buf:
+	default: // there are enough
 	}
-	token, err := s.config.BearerTokenFile.Read()
-	if err != nil {
-		return "", sinks.Failf(sinks.Misconfigured, "http.bearerTokenFile: %w", err)
+}
+
+// encode returns the body of the request for b. It is valid until the next call.
+func (buf *buffers) encode(e encoding.Encoding, b sinks.Batch) (body []byte, err error) {
+	if buf.plain, err = e.Append(buf.plain[:0], b); err != nil {
+		return nil, err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	return token, nil
+	if buf.compressor == nil {
+		return buf.plain, nil
+	}
+	buf.compressed, err = buf.compressor.compress(buf.compressed[:0], buf.plain)
+	return buf.compressed, err
 }
 
 // Close implements sinks.Sink.
 func (s *sink) Close(context.Context) error {
-	s.client.CloseIdleConnections()
+	s.close()
 	return nil
+}
+
+func (s *sink) close() {
+	s.wire.close()
+	if s.tokens != nil {
+		s.tokens.wire.close()
+	}
 }

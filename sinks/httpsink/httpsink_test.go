@@ -12,66 +12,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
-	"github.com/docket-export/docket/sinks/sinktest"
 )
-
-func TestConformance(t *testing.T) {
-	sinktest.Run(t, func(t *testing.T) sinktest.Subject {
-		const maxRecord = 64 << 10
-		r := newReceiver(t, (*httptest.Server).Start)
-		r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
-			if req.ContentLength > maxRecord+1024 {
-				status(http.StatusRequestEntityTooLarge, "too large")(w, req)
-				return
-			}
-			r.accept(req)
-		})
-		normal := r.answer
-		fault := func(name string, kind sinks.Kind, after time.Duration, answer http.HandlerFunc) sinktest.Fault {
-			return sinktest.Fault{Name: name, Kind: kind, After: after, Start: func(*testing.T) func() {
-				r.setAnswer(answer)
-				return func() { r.setAnswer(normal) }
-			}}
-		}
-		return sinktest.Subject{
-			Open:      func(t *testing.T) sinks.Sink { return openSink(t, r.URL) },
-			Accepted:  func(*testing.T) []string { return r.accepted() },
-			MaxRecord: maxRecord,
-			Faults: []sinktest.Fault{
-				fault("503", sinks.Transient, 0, status(503, "busy")),
-				fault("429", sinks.Throttled, 7*time.Second, status(429, "", "Retry-After", "7")),
-				fault("401", sinks.Misconfigured, 0, status(401, "")),
-				fault("422", sinks.Rejected, 0, status(422, "bad field")),
-				fault("connection cut", sinks.Transient, 0, cut),
-				fault("answer lost", sinks.Transient, 0, func(w http.ResponseWriter, req *http.Request) {
-					r.accept(req)
-					cut(w, req)
-				}),
-			},
-			Hang: func(t *testing.T) (<-chan struct{}, func()) {
-				reached, released := make(chan struct{}), make(chan struct{})
-				var once sync.Once
-				r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
-					r.accept(req)
-					once.Do(func() { close(reached) })
-					select {
-					case <-released:
-					case <-req.Context().Done():
-					}
-				})
-				release := sync.OnceFunc(func() { close(released) })
-				t.Cleanup(release)
-				return reached, release
-			},
-		}
-	})
-}
 
 func TestRequest(t *testing.T) {
 	r := newReceiver(t, (*httptest.Server).Start)
@@ -81,7 +27,7 @@ func TestRequest(t *testing.T) {
 	if err := s.Send(context.Background(), b); err != nil {
 		t.Fatal(err)
 	}
-	if got, want := strings.Join(r.lines, ""), "{\"a\": 1.0}\n {\"b\":2} \n"; got != want {
+	if got, want := r.lastBody(t), "{\"a\": 1.0}\n {\"b\":2} \n"; got != want {
 		t.Errorf("body is %q, want %q", got, want)
 	}
 	req := r.lastRequest(t)

@@ -4,13 +4,11 @@ import (
 	"errors"
 	"io"
 	"sync"
-
-	"github.com/docket-export/docket/sinks"
 )
 
 var errReleased = errors.New("request body read after its attempt has ended")
 
-// payload lends the sink's buffer to the requests of one attempt.
+// payload lends a buffer of the sink to the requests of one attempt.
 //
 // net/http may go on reading a request body after it has returned an answer or
 // an error, and only promises to close it some time later. The sink wants its
@@ -54,13 +52,4 @@ func (r *payloadReader) Read(to []byte) (int, error) {
 		return 0, io.EOF
 	}
 	return n, nil
-}
-
-// appendNDJSON appends every record of b and a newline after each.
-func appendNDJSON(buf []byte, b sinks.Batch) []byte {
-	for _, it := range b.Items {
-		buf = append(buf, it.Record...)
-		buf = append(buf, '\n')
-	}
-	return buf
 }

@@ -1,27 +1,36 @@
 package httpsink
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
+	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/klauspost/compress/zstd"
+
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
 )
 
-// receiver is a destination on a real socket. It keeps the lines it accepts.
+// receiver is a destination on a real socket. It keeps the records it accepts.
 type receiver struct {
 	*httptest.Server
+	decode   func(body []byte) ([]string, error) // of what is accepted; lines unless set
 	mu       sync.Mutex
 	answer   http.HandlerFunc // instead of accepting, when set
-	lines    []string
+	records  []string
+	bodies   []string // of the requests accepted, as they came
 	requests []*http.Request
 	conns    int // that were opened
 	closed   chan struct{}
@@ -60,15 +69,69 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.accept(req)
 }
 
-func (r *receiver) accept(req *http.Request) {
-	body, err := io.ReadAll(req.Body)
+// read returns the body of a request and the records in it. A body that it cannot
+// read is one that was cut, and ends the connection.
+func (r *receiver) read(req *http.Request) (body string, records []string) {
+	data, err := io.ReadAll(req.Body)
 	if err != nil {
 		panic(http.ErrAbortHandler)
 	}
+	plain, err := decompress(data, req.Header.Get("Content-Encoding"))
+	if err != nil {
+		panic(err)
+	}
+	decode := r.decode
+	if decode == nil {
+		decode = decodeLines
+	}
+	if records, err = decode(plain); err != nil {
+		panic(err)
+	}
+	return string(data), records
+}
+
+func (r *receiver) keep(body string, records []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.lines = append(r.lines, strings.SplitAfter(string(body), "\n")...)
-	r.lines = r.lines[:len(r.lines)-1] // what follows the last newline
+	r.bodies = append(r.bodies, body)
+	r.records = append(r.records, records...)
+}
+
+// accept reads a request and keeps what is in it.
+func (r *receiver) accept(req *http.Request) { r.keep(r.read(req)) }
+
+func decompress(body []byte, coding string) ([]byte, error) {
+	switch coding {
+	case "":
+		return body, nil
+	case "gzip":
+		plain, err := gzip.NewReader(bytes.NewReader(body))
+		if err != nil {
+			return nil, err
+		}
+		return io.ReadAll(plain)
+	case "zstd":
+		plain, err := zstd.NewReader(nil, zstd.WithDecoderConcurrency(1))
+		if err != nil {
+			return nil, err
+		}
+		defer plain.Close()
+		return plain.DecodeAll(body, nil)
+	}
+	return nil, errors.New("unknown Content-Encoding " + coding)
+}
+
+// decodeLines takes newline-delimited JSON apart; every line ends in a newline.
+func decodeLines(body []byte) ([]string, error) {
+	lines := strings.SplitAfter(string(body), "\n")
+	last := len(lines) - 1
+	if lines[last] != "" {
+		return nil, fmt.Errorf("the body ends in %q, want a newline", lines[last])
+	}
+	for i := range lines {
+		lines[i] = strings.TrimSuffix(lines[i], "\n")
+	}
+	return lines[:last], nil
 }
 
 func (r *receiver) setAnswer(answer http.HandlerFunc) {
@@ -80,11 +143,23 @@ func (r *receiver) setAnswer(answer http.HandlerFunc) {
 func (r *receiver) accepted() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	var records []string
-	for _, line := range r.lines {
-		records = append(records, strings.TrimSuffix(line, "\n"))
+	return slices.Clone(r.records)
+}
+
+func (r *receiver) lastBody(t *testing.T) string {
+	t.Helper()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if len(r.bodies) == 0 {
+		t.Fatal("the receiver has accepted no body")
 	}
-	return records
+	return r.bodies[len(r.bodies)-1]
+}
+
+func (r *receiver) requestCount() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.requests)
 }
 
 func (r *receiver) lastRequest(t *testing.T) *http.Request {
@@ -119,7 +194,7 @@ func status(code int, text string, headers ...string) http.HandlerFunc {
 func cut(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }
 
 // openSink opens a sink on url, with the defaults changed by change.
-func openSink(t *testing.T, url string, change ...func(*Config)) sinks.Sink {
+func openSink(t testing.TB, url string, change ...func(*Config)) sinks.Sink {
 	t.Helper()
 	c := defaultConfig()
 	c.URL = url

@@ -20,12 +20,30 @@ import (
 func tlsReceiver(t *testing.T, ca testcert.CA, mutual bool) *receiver {
 	return newReceiver(t, func(s *httptest.Server) {
 		s.EnableHTTP2 = true
-		s.TLS = &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, "127.0.0.1").TLS}}
+		s.TLS = serverTLS(ca.Issue(t, "127.0.0.1"))
 		if mutual {
 			s.TLS.ClientAuth, s.TLS.ClientCAs = tls.RequireAndVerifyClientCert, ca.Pool
 		}
 		s.StartTLS()
 	})
+}
+
+func serverTLS(p testcert.Pair) *tls.Config {
+	return &tls.Config{Certificates: []tls.Certificate{p.TLS}}
+}
+
+// expiredReceiver is a receiver whose certificate is no longer valid.
+func expiredReceiver(t *testing.T, ca testcert.CA) *receiver {
+	return newReceiver(t, func(s *httptest.Server) {
+		s.TLS = serverTLS(ca.IssueExpired(t, "127.0.0.1"))
+		s.StartTLS()
+	})
+}
+
+func TestExpiredCertificate(t *testing.T) {
+	ca := testcert.NewCA(t)
+	s := openSink(t, expiredReceiver(t, ca).URL, withTLS(config.TLS{CAFile: ca.File}))
+	sendFails(t, s, sinks.Misconfigured, "expired", "renew the server's certificate")
 }
 
 func TestTLS(t *testing.T) {
@@ -51,9 +69,9 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := tlsReceiver(t, ca, test.mutual)
-			s := openSink(t, r.URL, withTLS(test.tls))
+			s := openSink(t, r.URL+"/s3cret-path?token=s3cret", withTLS(test.tls))
 			if test.want != "" {
-				sendFails(t, s, sinks.Misconfigured, test.want)
+				wantNoSecret(t, sendFails(t, s, sinks.Misconfigured, test.want))
 				return
 			}
 			if err := s.Send(t.Context(), batch(1, `{"a":1}`)); err != nil {
@@ -135,7 +153,7 @@ func TestProxyRefuses(t *testing.T) {
 		for _, target := range []string{"https://siem.example.com/ingest", "http://siem.example.com/ingest"} {
 			proxy.setAnswer(status(test.code, ""))
 			s := openSink(t, target)
-			s.(*sink).client.Transport.(*http.Transport).Proxy = http.ProxyURL(proxyURL)
+			s.(*sink).wire.transport().Proxy = http.ProxyURL(proxyURL)
 			wantNoSecret(t, sendFails(t, s, test.want, "siem.example.com"))
 		}
 	}

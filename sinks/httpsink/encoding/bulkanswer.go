@@ -37,7 +37,7 @@ func (r *bulkResult) answer() sinks.Answer {
 	if cause := r.Error.CausedBy.Reason; cause != "" && !strings.Contains(text, cause) {
 		text += ": " + cause
 	}
-	return sinks.Answer{Status: strconv.Itoa(r.Status), Text: quote(strings.Trim(text, ": "))}
+	return sinks.Answer{Status: strconv.Itoa(r.Status), Text: sinks.AnswerText(strings.Trim(text, ": "))}
 }
 
 // Types of errors that say of a record what is true of its index.

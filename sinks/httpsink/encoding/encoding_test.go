@@ -414,7 +414,7 @@ func TestQuote(t *testing.T) {
 		"cut in a rune": {strings.Repeat("y", 508) + strings.Repeat("\u00e9", 9), strings.Repeat("y", 508) + "..."},
 		"mostly space":  {strings.Repeat(" ", 4000) + "y", "..."},
 	} {
-		if got := quote(test.text); got != test.want {
+		if got := sinks.AnswerText(test.text); got != test.want {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}

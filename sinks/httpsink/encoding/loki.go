@@ -166,7 +166,7 @@ func (e *loki) Judge(status int, body []byte, _ sinks.Batch) error {
 		return nil
 	}
 	err := errors.New("ingestion is blocked until limits_config.block_ingestion_until of Loki has passed")
-	if text := quote(string(body)); text != "" {
+	if text := sinks.AnswerText(string(body)); text != "" {
 		err = fmt.Errorf("%w: %s", err, text)
 	}
 	return &sinks.Failure{Kind: sinks.Misconfigured, Err: err}

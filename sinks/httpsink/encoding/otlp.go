@@ -173,7 +173,7 @@ func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
 	if answer.rejected <= 0 {
 		return nil // a message without a number is a warning
 	}
-	message := quote(answer.message)
+	message := sinks.AnswerText(answer.message)
 	f := &sinks.Failure{
 		Kind: sinks.Rejected,
 		Said: sinks.Answer{Status: strconv.Itoa(status), Text: message},

@@ -129,7 +129,7 @@ type hecAnswer struct {
 }
 
 func (a *hecAnswer) String() string {
-	return quote(fmt.Sprintf("%s (code %d)", a.Text, *a.Code))
+	return sinks.AnswerText(fmt.Sprintf("%s (code %d)", a.Text, *a.Code))
 }
 
 // readHEC reports false for what is not an answer of a collector.
@@ -186,7 +186,7 @@ func (*splunkHEC) Judge(status int, body []byte, b sinks.Batch) error {
 	a, ok := readHEC(body)
 	if !ok {
 		return sinks.Failf(sinks.Misconfigured,
-			"the answer is not that of an event collector: %q: http.url must end in /services/collector/event", quote(string(body)))
+			"the answer is not that of an event collector: %q: http.url must end in /services/collector/event", sinks.AnswerText(string(body)))
 	}
 	kind, hint, accepted := hecCode(*a.Code)
 	if accepted {

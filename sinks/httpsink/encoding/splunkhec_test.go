@@ -156,7 +156,7 @@ func checkJudge(t *testing.T, e Encoding, status int, answer []byte) {
 		t.Errorf("got the items %v, want rising indexes into three items", f.Items)
 	}
 	for _, said := range append(f.Each, f.Said) {
-		if len(said.Text) > sinks.MaxAnswerText || quote(said.Text) != said.Text {
+		if len(said.Text) > sinks.MaxAnswerText || sinks.AnswerText(said.Text) != said.Text {
 			t.Errorf("got the answer %q, want a printable line of at most %d bytes", said.Text, sinks.MaxAnswerText)
 		}
 	}

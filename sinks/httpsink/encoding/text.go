@@ -87,28 +87,6 @@ func appendMember(dst []byte, name, value string) []byte {
 	return appendString(dst, value)
 }
 
-// quote is what a destination said, as one printable line of at most
-// sinks.MaxAnswerText bytes.
-func quote(text string) string {
-	const more = "..."
-	// What a rune shrinks to is bounded, so that a long text need not be read whole.
-	cut := len(text) > 4*sinks.MaxAnswerText
-	if cut {
-		text = text[:4*sinks.MaxAnswerText]
-	}
-	text = strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) || r == unicode.ReplacementChar {
-			return ' '
-		}
-		return r
-	}, text)
-	text = strings.Join(strings.Fields(text), " ")
-	if len(text) <= sinks.MaxAnswerText && !cut {
-		return text
-	}
-	return strings.ToValidUTF8(text[:min(len(text), sinks.MaxAnswerText-len(more))], "") + more
-}
-
 // plainText is the check of an option that goes into every request.
 func plainText(s string) error {
 	if strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {

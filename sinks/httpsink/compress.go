@@ -1,0 +1,96 @@
+package httpsink
+
+import (
+	"fmt"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/klauspost/compress/zstd"
+
+	"github.com/docket-export/docket/config"
+)
+
+// The choices of Config.Compression; but for none they are the names that
+// Content-Encoding has for them.
+const (
+	compressNone = "none"
+	compressGzip = "gzip"
+	compressZstd = "zstd"
+)
+
+// maxLevel is the highest level of each compression. zstd's 22 are those of its
+// command line; the library has four, and takes the nearest.
+var maxLevel = map[string]int{compressNone: 0, compressGzip: gzip.BestCompression, compressZstd: 22}
+
+func (c *Config) validateCompression(p *config.Problems) {
+	p.Check("compression", config.Choice(c.Compression, compressNone, compressGzip, compressZstd))
+	highest, known := maxLevel[c.Compression]
+	switch {
+	case !known || c.CompressionLevel == 0:
+	case highest == 0:
+		p.Addf("compressionLevel", "has no effect without compression: set compression to gzip or zstd")
+	case c.CompressionLevel < 0 || c.CompressionLevel > highest:
+		p.Addf("compressionLevel", "must be between 1 and %d for %s, or 0 for its default", highest, c.Compression)
+	}
+}
+
+// compressor compresses one body after the other and keeps its tables between
+// them. Calls do not overlap.
+type compressor interface {
+	// compress appends src, compressed, to dst.
+	compress(dst, src []byte) ([]byte, error)
+}
+
+// newCompressor returns nil for no compression.
+func newCompressor(compression string, level int) (compressor, error) {
+	switch compression {
+	case compressGzip:
+		if level == 0 {
+			level = gzip.DefaultCompression
+		}
+		w, err := gzip.NewWriterLevel(nil, level)
+		if err != nil {
+			return nil, fmt.Errorf("http.compressionLevel: %w", err)
+		}
+		return &gzipCompressor{w: w}, nil
+	case compressZstd:
+		speed := zstd.SpeedDefault
+		if level > 0 {
+			speed = zstd.EncoderLevelFromZstd(level)
+		}
+		w, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(speed), zstd.WithEncoderConcurrency(1), zstd.WithLowerEncoderMem(true))
+		if err != nil {
+			return nil, fmt.Errorf("http.compressionLevel: %w", err)
+		}
+		return zstdCompressor{w}, nil
+	}
+	return nil, nil
+}
+
+// gzipCompressor is the io.Writer that its own gzip.Writer writes to.
+type gzipCompressor struct {
+	w   *gzip.Writer
+	dst []byte
+}
+
+func (c *gzipCompressor) compress(dst, src []byte) ([]byte, error) {
+	c.dst = dst
+	c.w.Reset(c)
+	if _, err := c.w.Write(src); err != nil {
+		return nil, err
+	}
+	if err := c.w.Close(); err != nil {
+		return nil, err
+	}
+	return c.dst, nil
+}
+
+func (c *gzipCompressor) Write(b []byte) (int, error) {
+	c.dst = append(c.dst, b...)
+	return len(b), nil
+}
+
+type zstdCompressor struct{ w *zstd.Encoder }
+
+func (c zstdCompressor) compress(dst, src []byte) ([]byte, error) {
+	return c.w.EncodeAll(src, dst), nil
+}

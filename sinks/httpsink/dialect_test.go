@@ -1,0 +1,145 @@
+package httpsink
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	collectlogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
+	"google.golang.org/protobuf/proto"
+)
+
+// dialect is how a receiver of one encoding reads a request, down to the bytes
+// of the records, and how it answers.
+type dialect struct {
+	encoding     string
+	compressions []string
+	decode       func(body []byte) ([]string, error)
+	answer       func(records int) string // when it has accepted them; nil: nothing
+}
+
+func (d dialect) answerDecides() bool { return (&Config{Encoding: d.encoding}).answerDecides() }
+
+func dialects() []dialect {
+	every, none := []string{compressNone, compressGzip, compressZstd}, []string{compressNone}
+	return []dialect{
+		{"ndjson", every, decodeLines, nil},
+		{"jsonArray", none, decodeElements, nil},
+		{"cloudEvents", none, decodeCloudEvents, nil},
+		{"otlp", []string{compressGzip}, decodeOTLP, nil},
+		{"splunkHEC", none, decodeHEC, func(int) string { return `{"text":"Success","code":0}` }},
+		{"elasticsearchBulk", []string{compressZstd}, decodeBulk, func(records int) string {
+			return `{"errors":false,"items":[` + strings.Repeat(`{"create":{"status":201}},`, records-1) + `{"create":{"status":201}}]}`
+		}},
+		{"loki", none, decodeLoki, nil},
+	}
+}
+
+// decodeElements returns the elements of a JSON array as they are written, white
+// space included.
+func decodeElements(body []byte) ([]string, error) {
+	if !json.Valid(body) || body[0] != '[' {
+		return nil, fmt.Errorf("not a JSON array: %.200s", body)
+	}
+	var list []string
+	depth, quoted, from := 0, false, 1
+	for i := 1; i < len(body); i++ {
+		switch c := body[i]; {
+		case quoted && c == '\\':
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			depth++
+		case depth > 0 && (c == '}' || c == ']'):
+			depth--
+		case depth == 0 && (c == ',' || c == ']'):
+			list = append(list, string(body[from:i]))
+			from = i + 1
+		}
+	}
+	return list, nil
+}
+
+// lastMember returns what follows name in each object of list, up to its brace.
+func lastMember(list []string, name string) ([]string, error) {
+	for i, object := range list {
+		_, value, found := strings.Cut(object, `,"`+name+`":`)
+		if !found || !strings.HasSuffix(value, "}") {
+			return nil, fmt.Errorf("%.200s does not end in %s", object, name)
+		}
+		list[i] = strings.TrimSuffix(value, "}")
+	}
+	return list, nil
+}
+
+func decodeCloudEvents(body []byte) ([]string, error) {
+	events, err := decodeElements(body)
+	if err != nil {
+		return nil, err
+	}
+	return lastMember(events, "data")
+}
+
+func decodeHEC(body []byte) ([]string, error) {
+	events, err := decodeLines(body)
+	if err != nil {
+		return nil, err
+	}
+	return lastMember(events, "event")
+}
+
+func decodeBulk(body []byte) ([]string, error) {
+	lines, err := decodeLines(body)
+	if err != nil {
+		return nil, err
+	}
+	if len(lines)%2 != 0 {
+		return nil, fmt.Errorf("%d lines, want pairs", len(lines))
+	}
+	var records []string
+	for i := 0; i < len(lines); i += 2 {
+		if !strings.HasPrefix(lines[i], `{"create":{`) {
+			return nil, fmt.Errorf("line %d is %s, want an action", i, lines[i])
+		}
+		records = append(records, lines[i+1])
+	}
+	return records, nil
+}
+
+func decodeOTLP(body []byte) ([]string, error) {
+	var request collectlogs.ExportLogsServiceRequest
+	if err := proto.Unmarshal(body, &request); err != nil {
+		return nil, err
+	}
+	var records []string
+	for _, r := range request.GetResourceLogs() {
+		for _, s := range r.GetScopeLogs() {
+			for _, l := range s.GetLogRecords() {
+				records = append(records, l.GetBody().GetStringValue())
+			}
+		}
+	}
+	return records, nil
+}
+
+func decodeLoki(body []byte) ([]string, error) {
+	var push struct {
+		Streams []struct{ Values [][]json.RawMessage }
+	}
+	if err := json.Unmarshal(body, &push); err != nil {
+		return nil, err
+	}
+	var records []string
+	for _, s := range push.Streams {
+		for _, v := range s.Values {
+			var line string
+			if err := json.Unmarshal(v[1], &line); err != nil {
+				return nil, err
+			}
+			records = append(records, line)
+		}
+	}
+	return records, nil
+}

@@ -1,0 +1,119 @@
+package httpsink
+
+import (
+	"maps"
+	"net/http"
+	"net/textproto"
+	"slices"
+	"strings"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// headers are names and values of headers.
+type headers map[string]string
+
+// String is the names alone. Values belong into the configuration and nowhere
+// else: not everything that is secret looks like it.
+func (h headers) String() string {
+	return strings.Join(slices.Sorted(maps.Keys(h)), ", ")
+}
+
+// headerFiles are names of headers and the files of their values.
+type headerFiles map[string]config.SecretFile
+
+// String is the names alone.
+func (h headerFiles) String() string {
+	return strings.Join(slices.Sorted(maps.Keys(h)), ", ")
+}
+
+// ownHeaders are set by docket or by the protocol itself, as are those that
+// begin with one of ownPrefixes.
+var (
+	ownHeaders = []string{
+		"Accept-Encoding", "Connection", "Content-Encoding", "Content-Length", "Content-Type", "Expect", "Host",
+		"Idempotency-Key", "Keep-Alive", "Proxy-Connection", "Te", "Trailer", "Transfer-Encoding", "Upgrade", "User-Agent",
+	}
+	ownPrefixes = []string{"Docket-", "Webhook-"}
+)
+
+// secretWords are the words in names of headers whose values are credentials.
+var secretWords = []string{"apikey", "auth", "authentication", "authorization", "cookie", "credential", "credentials", "key", "passwd", "password", "secret", "token"}
+
+// validateHeaders checks names and values; it repeats names only.
+func (c *Config) validateHeaders(p *config.Problems) {
+	names := map[string]bool{} // in their canonical form
+	check := func(section, name string) bool {
+		path, canonical := section+"."+name, textproto.CanonicalMIMEHeaderKey(name)
+		switch {
+		case !isHeaderName(name):
+			p.Addf(path, "is no name of a header: use letters, digits and hyphens")
+			return false
+		case isOwnHeader(canonical):
+			p.Addf(path, "is set by docket itself: remove it")
+			return false
+		case names[canonical]:
+			p.Addf(path, "stands there twice: header names are the same in capitals and small letters, in headers and in headerFiles")
+			return false
+		}
+		names[canonical] = true
+		return true
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		switch {
+		case !check("headers", name):
+		case isSecretHeader(name):
+			p.Addf("headers."+name, "looks like a credential: write its value into a file and name that in headerFiles")
+		case !isHeaderValue(c.Headers[name]):
+			p.Addf("headers."+name, "must be printable ASCII text without spaces around it")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.HeaderFiles)) {
+		if check("headerFiles", name) && c.HeaderFiles[name] == "" {
+			p.Addf("headerFiles."+name, "must name a file")
+		}
+	}
+}
+
+// isHeaderName reports whether name is a token as of RFC 9110.
+func isHeaderName(name string) bool {
+	const symbols = "!#$%&'*+-.^_`|~"
+	return name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < '0' || r > '9') && (r < 'A' || r > 'Z') && (r < 'a' || r > 'z') && !strings.ContainsRune(symbols, r)
+	})
+}
+
+func isHeaderValue(value string) bool {
+	return strings.TrimSpace(value) == value && !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r > '~' })
+}
+
+func isOwnHeader(canonical string) bool {
+	return slices.Contains(ownHeaders, canonical) ||
+		slices.ContainsFunc(ownPrefixes, func(p string) bool { return strings.HasPrefix(canonical, p) })
+}
+
+func isSecretHeader(name string) bool {
+	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || r == '_' || r == '.' })
+	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(secretWords, w) })
+}
+
+// readHeaderFiles sets the headers of the files in h and returns their values.
+func (c *Config) readHeaderFiles(h http.Header) (secrets []string, err error) {
+	for name, file := range c.HeaderFiles {
+		value, err := file.Read()
+		if err != nil {
+			return nil, sinks.Failf(sinks.Misconfigured, "http.headerFiles.%s: %w", name, err)
+		}
+		if !isHeaderValue(value) {
+			return nil, sinks.Failf(sinks.Misconfigured, "http.headerFiles.%s: secret file %s: must be ASCII text", name, file)
+		}
+		h.Set(name, value)
+		secrets = append(secrets, value)
+		// Of "Splunk 0123" a receiver quotes the second word.
+		if _, token, found := strings.Cut(value, " "); found {
+			secrets = append(secrets, token)
+		}
+	}
+	return secrets, nil
+}

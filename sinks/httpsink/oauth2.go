@@ -1,0 +1,201 @@
+package httpsink
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"time"
+
+	"golang.org/x/oauth2"
+	"golang.org/x/oauth2/clientcredentials"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// OAuth2 gets a bearer token with the client credentials grant of RFC 6749. A
+// token serves until it expires, and is fetched anew, once, when the receiver
+// does not take it any more.
+type OAuth2 struct {
+	// TokenURL is the token endpoint.
+	TokenURL string `yaml:"tokenURL"`
+	ClientID string `yaml:"clientID"`
+	// ClientSecretFile is read again whenever a token is fetched.
+	ClientSecretFile config.SecretFile `yaml:"clientSecretFile"`
+	// Scopes are what the token is to permit.
+	Scopes []string `yaml:"scopes"`
+	// EndpointParams are sent to the token endpoint as they are: audience,
+	// resource, and what else it wants to know.
+	EndpointParams map[string]string `yaml:"endpointParams"`
+	// TLS is for the token endpoint alone. Without it the system's roots are
+	// trusted and no certificate is shown, whatever the receiver gets.
+	TLS *config.TLS `yaml:"tls"`
+}
+
+// ownParams are set by the grant itself.
+var ownParams = []string{"client_id", "client_secret", "grant_type", "scope"}
+
+func (o *OAuth2) validate(p *config.Problems) {
+	u := validURL(p, "oauth2.tokenURL", o.TokenURL, "https://login.example.com/oauth2/token")
+	if u != nil {
+		if u.User != nil {
+			p.Addf("oauth2.tokenURL", "must not hold credentials: use clientID and clientSecretFile")
+		}
+		if o.TLS != nil && u.Scheme == "http" {
+			p.Addf("oauth2.tls", "has no effect on an http:// tokenURL: use https:// or remove it")
+		}
+	}
+	if o.ClientID == "" {
+		p.Addf("oauth2.clientID", "is required")
+	}
+	if o.ClientSecretFile == "" {
+		p.Addf("oauth2.clientSecretFile", "is required")
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.EndpointParams)) {
+		if slices.Contains(ownParams, name) {
+			p.Addf("oauth2.endpointParams."+name, "is set from clientID, clientSecretFile and scopes: remove it")
+		}
+	}
+	if o.TLS != nil {
+		*p = append(*p, o.TLS.Validate().In("oauth2.tls")...)
+	}
+}
+
+// tokenSource keeps the token of one sink. Its methods may be called at the same
+// time; one of them fetches, and the others wait for it.
+type tokenSource struct {
+	config *OAuth2
+	wire   *connection
+	lock   chan struct{}            // holds one element while nobody has the lock
+	grant  clientcredentials.Config // guarded by lock
+	token  *oauth2.Token            // guarded by lock; nil when there is none
+}
+
+func newTokenSource(o *OAuth2, timeout time.Duration) (*tokenSource, error) {
+	u, err := url.Parse(o.TokenURL)
+	if err != nil {
+		return nil, errors.New("http.oauth2.tokenURL cannot be parsed") // err would show it
+	}
+	wire, err := newConnection(peer{
+		url: u, urlKey: "http.oauth2.tokenURL", tlsKey: "http.oauth2.tls", action: "get a token from",
+		tls: o.TLS, timeout: timeout, inFlight: 1,
+	})
+	if err != nil {
+		return nil, err
+	}
+	t := &tokenSource{config: o, wire: wire, lock: make(chan struct{}, 1)}
+	t.grant = clientcredentials.Config{ClientID: o.ClientID, TokenURL: o.TokenURL, Scopes: o.Scopes, EndpointParams: url.Values{}}
+	for name, value := range o.EndpointParams {
+		t.grant.EndpointParams.Set(name, value)
+	}
+	t.lock <- struct{}{}
+	return t, nil
+}
+
+// get returns a token that has not expired; fetched says that it is new.
+func (t *tokenSource) get(ctx context.Context) (token *oauth2.Token, fetched bool, err error) {
+	select {
+	case <-t.lock:
+	case <-ctx.Done():
+		return nil, false, t.wire.unanswered(ctx, ctx.Err())
+	}
+	defer func() { t.lock <- struct{}{} }()
+	if t.token.Valid() {
+		return t.token, false, nil
+	}
+	if t.token, err = t.fetch(ctx); err != nil {
+		return nil, false, err
+	}
+	return t.token, true, nil
+}
+
+// drop forgets token, unless another has taken its place.
+func (t *tokenSource) drop(token *oauth2.Token) {
+	<-t.lock
+	defer func() { t.lock <- struct{}{} }()
+	if t.token == token {
+		t.token = nil
+	}
+}
+
+// fetch asks for a token. The lock is held.
+func (t *tokenSource) fetch(ctx context.Context) (*oauth2.Token, error) {
+	secret, err := t.config.ClientSecretFile.Read()
+	if err != nil {
+		return nil, sinks.Failf(sinks.Misconfigured, "http.oauth2.clientSecretFile: %w", err)
+	}
+	client, err := t.wire.renewed()
+	if err != nil {
+		return nil, err
+	}
+	t.grant.ClientSecret = secret
+	token, err := t.grant.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+	if err == nil {
+		return token, nil
+	}
+	if _, ok := errors.AsType[*url.Error](err); ok || ctx.Err() != nil {
+		return nil, t.wire.unanswered(ctx, err)
+	}
+	refusal, ok := errors.AsType[*oauth2.RetrieveError](err)
+	if !ok {
+		return nil, sinks.Failf(sinks.Transient, "get a token from %s: %w: check http.oauth2.tokenURL", t.wire.url.Host, err)
+	}
+	return nil, t.refused(refusal, []string{secret, url.QueryEscape(secret), basicPair(t.config.ClientID, secret)})
+}
+
+// basicPair is how a client shows its credentials in a header: RFC 6749 escapes
+// them before they are joined.
+func basicPair(id, secret string) string {
+	return base64.StdEncoding.EncodeToString([]byte(url.QueryEscape(id) + ":" + url.QueryEscape(secret)))
+}
+
+// refused classifies an answer of the token endpoint that has no token. It is
+// never about records: nothing is Rejected.
+func (t *tokenSource) refused(e *oauth2.RetrieveError, secrets []string) error {
+	retryAfter := e.Response.Header.Get("Retry-After")
+	f := &sinks.Failure{Kind: kindOf(e.Response.StatusCode, retryAfter)}
+	switch {
+	case e.ErrorCode == "temporarily_unavailable" || e.ErrorCode == "server_error":
+		f.Kind = sinks.Transient
+	case f.Kind == sinks.Rejected || e.Response.StatusCode < 300:
+		f.Kind = sinks.Misconfigured
+	case f.Kind == sinks.Throttled:
+		f.After = parseRetryAfter(retryAfter, time.Now())
+	}
+	said := e.Body
+	if e.ErrorCode != "" {
+		said = []byte(e.ErrorCode + " " + e.ErrorDescription)
+	}
+	text := "get a token from " + t.wire.url.Host + ": answered " + statusText(e.Response.StatusCode)
+	if quoted := excerpt(said, secrets); quoted != "" {
+		text += ": " + quoted
+	}
+	if f.Kind == sinks.Misconfigured {
+		text += ": " + tokenHint(e)
+	}
+	f.Err = errors.New(text)
+	return f
+}
+
+// tokenHint says which key to look at.
+func tokenHint(e *oauth2.RetrieveError) string {
+	switch e.ErrorCode {
+	case "invalid_scope":
+		return "check http.oauth2.scopes"
+	case "invalid_target":
+		return "check http.oauth2.endpointParams"
+	case "unauthorized_client", "unsupported_grant_type":
+		return "let the client use the grant client_credentials"
+	case "invalid_client", "invalid_grant", "access_denied":
+		return "check http.oauth2.clientID and http.oauth2.clientSecretFile"
+	}
+	switch e.Response.StatusCode {
+	case http.StatusBadRequest, http.StatusUnauthorized, http.StatusForbidden:
+		return "check http.oauth2.clientID and http.oauth2.clientSecretFile"
+	}
+	return "check http.oauth2.tokenURL"
+}
