@@ -13,13 +13,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 )
 
-// serve answers on l until the returned function is called.
-func (e *Exporter) serve(l net.Listener) (stop func()) {
+// serve answers on l until the returned function is called. may says who is let at
+// the dead letters.
+func (e *Exporter) serve(l net.Listener, may permission) (stop func()) {
 	server := &http.Server{
-		Handler:           e.adminHandler(),
+		Handler:           e.adminHandler(may),
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
+		WriteTimeout:      adminWriteTimeout,
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
@@ -40,14 +41,18 @@ func (e *Exporter) serve(l net.Listener) (stop func()) {
 	}
 }
 
-func (e *Exporter) adminHandler() http.Handler {
+// adminWriteTimeout bounds an answer, or one part of a long one.
+const adminWriteTimeout = 30 * time.Second
+
+func (e *Exporter) adminHandler(may permission) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", e.livez)
 	mux.HandleFunc("GET /readyz", e.readyz)
 	mux.HandleFunc("GET /status", e.status)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{}))
+	e.handleLetters(mux, may)
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "docket: /status /metrics /livez /readyz")
+		fmt.Fprintln(w, "docket: /status /metrics /livez /readyz /deadletters")
 	})
 	return mux
 }

@@ -150,8 +150,9 @@ const (
 
 // DeadLettersConfig bounds the dead letters of one sink.
 type DeadLettersConfig struct {
-	// MaxBytes bounds them on disk. At the bound the sink stops at the next
-	// rejected record until some are redriven or purged.
+	// MaxBytes bounds them: records and what was said of them. On disk they take up
+	// to twice as much, three times for a moment. At the bound the sink stops at the
+	// next rejected record until some are redriven or purged.
 	MaxBytes config.Size `yaml:"maxBytes"`
 }
 

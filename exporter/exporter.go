@@ -146,6 +146,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 		return errors.Join(err, e.queue.Close(context.Background()))
 	}
 	defer adminDone()
+	socketDone := e.serveSocket()
 
 	sourceCtx, stopSources := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopSources()
@@ -169,6 +170,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	stopSources()
 	sourcesErr := bounded("stop sources", func() error { intake.Wait(); return nil })
 	waitUntil(deadline, e.allDelivered)
+	socketDone()
 	stopDeliveries()
 	sinksErr := bounded("stop deliveries", func() error { outflow.Wait(); return nil })
 	if sinksErr == nil {
@@ -244,5 +246,5 @@ func (e *Exporter) serveAdmin() (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin endpoint: %w: is another docket running? set admin.address to a free one", err)
 	}
-	return e.serve(l), nil
+	return e.serve(l, e.bearer(e.cfg.Admin.TokenFile)), nil
 }

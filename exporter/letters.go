@@ -47,6 +47,7 @@ type letters struct {
 	mu        sync.Mutex
 	changed   chan struct{}     // closed when letters have gone or are to be redriven; guarded by mu
 	store     *deadletter.Store // nil until it could be opened; guarded by mu
+	closed    bool              // no store is opened any more; guarded by mu
 	isNear    bool              // its bound was told of; guarded by mu
 	interrupt func()            // ends the wait for records; nil: nobody waits; guarded by mu
 
@@ -55,7 +56,7 @@ type letters struct {
 
 func newLetters(directory string, sink SinkConfig, a account, m *deliveryMetrics, log *slog.Logger) *letters {
 	return &letters{
-		dir:     filepath.Join(directory, lettersDirectory, sink.Name),
+		dir:     filepath.Join(directory, DeadLettersDirectory, sink.Name),
 		options: deadletter.Options{MaxBytes: int64(sink.DeadLetters.MaxBytes), Log: log},
 		account: a,
 		log:     log,
@@ -78,11 +79,11 @@ func (l *letters) tellChange() {
 	l.changed = make(chan struct{})
 }
 
-// lettersDirectory holds the dead letters of every sink, below the queue's.
-const lettersDirectory = "deadletters"
-
 // open returns the store. Callers hold mu.
 func (l *letters) open() (*deadletter.Store, error) {
+	if l.closed {
+		return nil, fmt.Errorf("%w: %w", errLetters, errStopping)
+	}
 	if l.store != nil {
 		return l.store, nil
 	}
@@ -95,9 +96,11 @@ func (l *letters) open() (*deadletter.Store, error) {
 	return store, nil
 }
 
+// close closes the store: afterwards the queue may be another's.
 func (l *letters) close() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.closed = true
 	if l.store == nil {
 		return
 	}

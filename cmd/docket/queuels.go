@@ -109,7 +109,7 @@ func spaceText(c queue.Contents) string {
 
 // pending is how many records a sink has yet to get.
 func pending(c queue.Contents, a queue.Account) uint64 {
-	return max(c.LastSeq+1, a.Next) - a.Next
+	return a.Pending(max(c.LastSeq+1, a.Next) - 1)
 }
 
 func replayText(a queue.Account) string {

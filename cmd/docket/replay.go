@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -59,7 +58,7 @@ received then or later.`,
 			return err
 		}
 		return withQueue(cfg.Queue.Directory, func(o *queue.Offline) error {
-			letters, err := deadletter.Open(filepath.Join(cfg.Queue.Directory, "deadletters", sink), deadletter.Options{MaxBytes: 1, Log: slog.New(slog.DiscardHandler)})
+			letters, err := deadletter.Open(filepath.Join(cfg.Queue.Directory, exporter.DeadLettersDirectory, sink), deadletter.Options{ReadOnly: true})
 			if err != nil {
 				return err
 			}

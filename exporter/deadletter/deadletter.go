@@ -1,10 +1,11 @@
-// Package deadletter keeps the records that the destination of a sink will never
-// take, with what it said of them.
 package deadletter
 
 import (
 	"errors"
+	"fmt"
 	"log/slog"
+	"strconv"
+	"strings"
 	"time"
 )
 
@@ -21,58 +22,54 @@ type Letter struct {
 	FirstFailed time.Time
 	LastFailed  time.Time
 	Redriving   bool   // waits to be sent again
-	Record      []byte // byte for byte as it would be sent
+	Record      []byte // byte for byte as it would be sent; without a newline
 }
 
-// ErrFull says that a letter does not fit within the bound.
-var ErrFull = errors.New("dead letters are full")
+var (
+	// ErrFull says that a letter does not fit within the bound.
+	ErrFull = errors.New("dead letters are full")
+	// ErrDamaged says that a letter is there and cannot be read. It can be removed.
+	ErrDamaged = errors.New("damaged on disk")
+)
 
 // Options are what a Store needs to know.
 type Options struct {
+	// MaxBytes bounds the letters. 0: no bound.
 	MaxBytes int64
-	Log      *slog.Logger
+	// ReadOnly changes no file, not even to set damage aside.
+	ReadOnly bool
+	// Log hears of damage. nil: nobody does.
+	Log *slog.Logger
 }
 
 // Stats describe a Store.
 type Stats struct {
 	Letters   int // all, those waiting to be sent again included
 	Redriving int
-	Bytes     int64
-	MaxBytes  int64
+	// Bytes are those of the letters in the log. The file has up to as many again
+	// of removed ones, and is there twice while it is written anew.
+	Bytes    int64
+	MaxBytes int64
 }
 
-// Store is the dead letters of one sink.
-type Store struct{}
+// ID is the id of the record with this seq: the one with which a sink gets it.
+func ID(queue string, seq uint64) string {
+	return queue + "-" + strconv.FormatUint(seq, 10)
+}
 
-// Open opens the store in dir, which is made with the first letter.
-func Open(dir string, o Options) (*Store, error) { return &Store{}, nil }
-
-// Add makes letters durable.
-func (s *Store) Add(letters []Letter) error { return nil }
-
-// Remove forgets letters.
-func (s *Store) Remove(seqs []uint64) (int, error) { return 0, nil }
-
-// Redrive marks letters to be sent again.
-func (s *Store) Redrive(seqs []uint64) (int, error) { return 0, nil }
-
-// NextRedriving returns letters to be sent again, in the order of seq.
-func (s *Store) NextRedriving(records, bytes int) ([]Letter, error) { return nil, nil }
-
-// Has reports whether seq has a letter.
-func (s *Store) Has(seq uint64) bool { return false }
-
-// Counts returns how many letters with a seq in [from, to) are kept and redriving.
-func (s *Store) Counts(from, to uint64) (kept, redriving uint64) { return 0, 0 }
-
-// List returns the letters without their records, in the order of seq.
-func (s *Store) List() ([]Letter, error) { return nil, nil }
-
-// Get returns the letter of seq with its record.
-func (s *Store) Get(seq uint64) (Letter, bool, error) { return Letter{}, false, nil }
-
-// Stats describes the store.
-func (s *Store) Stats() Stats { return Stats{} }
-
-// Close releases the store.
-func (s *Store) Close() error { return nil }
+// ParseID returns the seq of the record of queue that text names: by its id, or by
+// its seq alone. An error says what is wrong with text.
+func ParseID(queue, text string) (uint64, error) {
+	number := text
+	if at := strings.LastIndexByte(text, '-'); at >= 0 {
+		if text[:at] != queue {
+			return 0, fmt.Errorf("%q is no record of this queue, whose ids begin with %s-", text, queue)
+		}
+		number = text[at+1:]
+	}
+	seq, err := strconv.ParseUint(number, 10, 64)
+	if err != nil || seq == 0 {
+		return 0, fmt.Errorf("%q is no id: give one as docket deadletter ls shows it, such as %s, or the seq alone, such as 17", text, ID(queue, 17))
+	}
+	return seq, nil
+}

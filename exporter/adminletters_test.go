@@ -1,0 +1,277 @@
+package exporter
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/sinks"
+)
+
+// letterExporter is one with the sinks "siem" and "bus", of which siem has letters
+// with the given seqs. It does not deliver.
+func letterExporter(t *testing.T, seqs ...uint64) *Exporter {
+	t.Helper()
+	sink := func(name string) SinkConfig {
+		return SinkConfig{
+			Name: name, Batch: sinks.DefaultBatch(), Retry: defaultRetry(), From: Oldest, OnReject: DeadLetter,
+			DeadLetters: defaultDeadLetters(), Config: stuckSink{},
+		}
+	}
+	e, err := New(&Config{
+		Queue:  QueueConfig{Directory: filepath.Join(t.TempDir(), "queue"), MaxBytes: 1 << 30, WhenFull: Block},
+		Limits: defaultLimits(),
+		Sinks:  []SinkConfig{sink("siem"), sink("bus")},
+	}, Options{Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, d := range e.deliveries {
+			d.letters.close()
+		}
+		if err := e.queue.Close(context.Background()); err != nil {
+			t.Error(err)
+		}
+	})
+	var list []deadletter.Letter
+	for _, seq := range seqs {
+		failed := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		list = append(list, deadletter.Letter{
+			Seq: seq, Source: "webhook", Received: failed.Add(-time.Hour), Reason: "answered 422", Status: "422", Answer: "no such field",
+			Attempts: 2, FirstFailed: failed, LastFailed: failed.Add(time.Minute), Record: fmt.Appendf(nil, ` {"n": %d, "x":"<\u00e9>"}`+"\t", seq),
+		})
+	}
+	if err := e.letters("siem").with(func(s *deadletter.Store) error { return s.Add(list) }); err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// over returns a client of the admin socket.
+func over(t *testing.T, e *Exporter) *http.Client {
+	t.Helper()
+	stop := e.serveSocket()
+	t.Cleanup(stop)
+	path := filepath.Join(e.cfg.Queue.Directory, AdminSocket)
+	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", path)
+	}}
+	return &http.Client{Transport: transport, Timeout: time.Minute}
+}
+
+func request(t *testing.T, c *http.Client, method, url, token, body string) (status int, answer string) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if token != "" {
+		req.Header.Set("Authorization", token)
+	}
+	res, err := c.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res.StatusCode, string(text)
+}
+
+func TestLettersOverTheSocket(t *testing.T) {
+	e := letterExporter(t, 3, 5, 8)
+	id := func(seq uint64) string { return deadletter.ID(e.queue.ID(), seq) }
+	c := over(t, e)
+	const about = `"reason":"answered 422","status":"422","answer":"no such field","attempts":2,` +
+		`"firstFailed":"2026-01-02T03:04:05Z","lastFailed":"2026-01-02T03:05:05Z","source":"webhook","received":"2026-01-02T02:04:05Z"`
+	for _, step := range []struct {
+		method, path, body string
+		status             int
+		want               string // the answer; with a * behind it, how it begins
+	}{
+		{"GET", "/deadletters/siem", "", 200, `[{"id":"` + id(3) + `","sink":"siem","state":"Kept",` + about + `},` + "\n*"},
+		{"GET", "/deadletters/bus", "", 200, "[]\n"},
+		{"GET", "/deadletters/siem/" + id(5), "", 200, `{"id":"` + id(5) + `","sink":"siem","state":"Kept",` + about + `,"record": {"n": 5, "x":"<\u00e9>"}` + "\t}\n"},
+		{"GET", "/deadletters/siem/8", "", 200, `{"id":"` + id(8) + `"*`},
+		{"GET", "/deadletters/siem/9", "", 404, "sink siem has no dead letter 9\n"},
+		{"GET", "/deadletters/siem/x", "", 400, `"x" is no id: *`},
+		{"GET", "/deadletters/siem/other-5", "", 400, `"other-5" is no record of this queue, *`},
+		{"GET", "/deadletters/none", "", 404, `no sink "none" is running: there are bus, siem` + "\n"},
+		{"POST", "/deadletters/siem/redrive", `{"ids":["` + id(3) + `","5","77"]}`, 200, `{"count":2,"unknown":["77"]}` + "\n"},
+		{"GET", "/deadletters", "", 200, `[{"sink":"siem","kept":1,"redriving":2,"bytes":*`},
+		{"GET", "/deadletters/siem/3", "", 200, `{"id":"` + id(3) + `","sink":"siem","state":"Redriving",*`},
+		{"POST", "/deadletters/siem/redrive", `{"all":true}`, 200, `{"count":1}` + "\n"},
+		{"POST", "/deadletters/siem/purge", `{"ids":["5"]}`, 200, `{"count":1}` + "\n"},
+		{"POST", "/deadletters/siem/purge", `{"all":true}`, 200, `{"count":2}` + "\n"},
+		{"POST", "/deadletters/siem/purge", `{"all":true}`, 200, `{"count":0}` + "\n"},
+		{"GET", "/deadletters/siem", "", 200, "[]\n"},
+		{"POST", "/deadletters/siem/purge", `{}`, 400, "the body must name ids or say*"},
+		{"POST", "/deadletters/siem/purge", `{"ids":[]}`, 400, "the body must name ids or say*"},
+		{"POST", "/deadletters/siem/purge", `{"ids":["1"],"all":true}`, 400, "the body must name ids or say*"},
+		{"POST", "/deadletters/siem/purge", `{"ids":["x"]}`, 400, `"x" is no id: *`},
+		{"POST", "/deadletters/siem/purge", `{"al":true}`, 400, "the body must be *"},
+		{"POST", "/deadletters/siem/purge", `{"ids":["` + strings.Repeat("1", maxChangeBytes) + `"]}`, 413, "the body has more than *"},
+		{"POST", "/deadletters/siem/forget", `{"all":true}`, 405, "*"},
+		{"PUT", "/deadletters/siem/purge", `{"all":true}`, 405, "*"},
+		{"GET", "/status", "", 200, "{\n*"},
+	} {
+		status, answer := request(t, c, step.method, "http://docket"+step.path, "", step.body)
+		head, begins := strings.CutSuffix(step.want, "*")
+		if status != step.status || !strings.HasPrefix(answer, head) || !begins && answer != step.want {
+			t.Errorf("%s %s %.80s: got %d %s\nwant %d %s", step.method, step.path, step.body, status, answer, step.status, step.want)
+		}
+	}
+}
+
+// More letters than a page has come in one array, in order.
+func TestLettersInPages(t *testing.T) {
+	var seqs []uint64
+	for seq := uint64(1); seq <= 2*letterPage+3; seq++ {
+		seqs = append(seqs, seq)
+	}
+	e := letterExporter(t, seqs...)
+	_, answer := request(t, over(t, e), "GET", "http://docket/deadletters/siem", "", "")
+	var list []deadletter.Summary
+	if err := json.Unmarshal([]byte(answer), &list); err != nil {
+		t.Fatal(err)
+	}
+	for i, s := range list {
+		if want := deadletter.ID(e.queue.ID(), seqs[i]); s.ID != want {
+			t.Fatalf("letter %d: got %s, want %s", i, s.ID, want)
+		}
+	}
+	if got, want := len(list), len(seqs); got != want {
+		t.Errorf("got %d letters, want %d", got, want)
+	}
+}
+
+// Over an address nobody gets at records without the token, and all of the rest
+// needs none.
+func TestLettersOverAnAddress(t *testing.T) {
+	token := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(token, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e := letterExporter(t, 3)
+	for name, tt := range map[string]struct {
+		file   config.SecretFile
+		header string
+		status int
+		want   string
+	}{
+		"no file":         {"", "Bearer secret", 403, "set admin.tokenFile"},
+		"no header":       {config.SecretFile(token), "", 401, "need the token of admin.tokenFile"},
+		"another token":   {config.SecretFile(token), "Bearer secreT", 401, "need the token"},
+		"a longer one":    {config.SecretFile(token), "Bearer secrets", 401, "need the token"},
+		"another scheme":  {config.SecretFile(token), "Basic secret", 401, "need the token"},
+		"the token":       {config.SecretFile(token), "Bearer secret", 200, `"count":1`},
+		"lower case":      {config.SecretFile(token), "bearer secret", 200, `"count":1`},
+		"unreadable file": {config.SecretFile(token + ".gone"), "Bearer secret", 500, "cannot be read: docket's log says why"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if err := e.letters("siem").with(func(s *deadletter.Store) error { return s.Add([]deadletter.Letter{{Seq: 4, Record: []byte("{}")}}) }); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := e.letters("siem").purge([]uint64{3}); err != nil {
+				t.Fatal(err)
+			}
+			l, err := net.Listen("tcp", "127.0.0.1:0")
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer e.serve(l, e.bearer(tt.file))()
+			url := "http://" + l.Addr().String()
+			c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+			status, answer := request(t, c, "POST", url+"/deadletters/siem/purge", tt.header, `{"all":true}`)
+			if status != tt.status || !strings.Contains(answer, tt.want) || strings.Contains(answer, "secret") {
+				t.Errorf("got %d %q, want %d with %q", status, answer, tt.status, tt.want)
+			}
+			if left, want := e.letters("siem").stats().Letters, 1; (left == want) == (tt.status == 200) {
+				t.Errorf("got %d letters left after status %d", left, status)
+			}
+			for _, path := range []string{"/deadletters", "/deadletters/siem", "/deadletters/siem/4", "/deadletters/none"} {
+				if status, _ := request(t, c, "GET", url+path, tt.header, ""); (status == 401 || status == 403 || status == 500) == (tt.status == 200) {
+					t.Errorf("GET %s: got status %d, want %d", path, status, tt.status)
+				}
+			}
+			if status, _ := request(t, c, "GET", url+"/status", "", ""); status != 200 {
+				t.Errorf("GET /status: got status %d, want 200", status)
+			}
+		})
+	}
+}
+
+func TestAdminSocket(t *testing.T) {
+	e := letterExporter(t)
+	path := filepath.Join(e.cfg.Queue.Directory, AdminSocket)
+	stop := e.serveSocket()
+	info, err := os.Lstat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, want := info.Mode(), os.ModeSocket|0o600; got != want {
+		t.Errorf("got mode %v, want %v", got, want)
+	}
+	stop()
+	if _, err := os.Lstat(path); err == nil {
+		t.Error("got a socket after the end, want none")
+	}
+
+	// A process that was killed leaves its socket.
+	dead, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.SetUnlinkOnClose(false)
+	dead.Close()
+	if status, _ := request(t, over(t, e), "GET", "http://docket/deadletters", "", ""); status != 200 {
+		t.Errorf("got status %d, want 200 over the socket of a dead process", status)
+	}
+}
+
+func TestNoAdminSocket(t *testing.T) {
+	for name, tt := range map[string]struct {
+		prepare func(t *testing.T, e *Exporter) (path string)
+		want    string
+	}{
+		"path too long": {func(_ *testing.T, e *Exporter) string {
+			e.cfg.Queue.Directory = filepath.Join(e.cfg.Queue.Directory, strings.Repeat("long/", 20))
+			return e.cfg.Queue.Directory
+		}, "no more than 107"},
+		"a file in the way": {func(t *testing.T, e *Exporter) string {
+			path := filepath.Join(e.cfg.Queue.Directory, AdminSocket)
+			if err := os.WriteFile(path, []byte("kept"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			return path
+		}, "a file that is no socket is in the way"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := letterExporter(t)
+			var log bytes.Buffer
+			e.log = slog.New(slog.NewTextHandler(&log, nil))
+			path := tt.prepare(t, e)
+			e.serveSocket()()
+			for _, want := range []string{"level=WARN", path, tt.want} {
+				if !strings.Contains(log.String(), want) {
+					t.Errorf("got log %q, want %q in it", log.String(), want)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,93 @@
+package exporter
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+
+	"github.com/docket-export/docket/config"
+)
+
+// AdminSocket is the name of the socket, in the directory of a queue, on which the
+// exporter that works on it answers as on its admin address.
+const AdminSocket = "admin.sock"
+
+// maxSocketPath is what the kernel takes for the path of a socket, less its NUL.
+const maxSocketPath = 107
+
+// serveSocket answers on the admin socket until the returned function is called, which
+// must be while the queue is still ours: what is in the way belongs to a process that
+// had the queue before. To be without the socket is no reason not to run.
+func (e *Exporter) serveSocket() (stop func()) {
+	path := filepath.Join(e.cfg.Queue.Directory, AdminSocket)
+	l, err := listenAdmin(path)
+	if err != nil {
+		e.log.Warn("no admin socket: docket deadletter works over admin.address with admin.tokenFile only, or on the stopped queue", "path", path, "error", err)
+		return func() {}
+	}
+	return e.serve(l, anybody)
+}
+
+// listenAdmin makes a socket that only the user of this process can connect to.
+func listenAdmin(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the path has %d bytes, and the kernel takes no more than %d for a socket: give queue.directory a shorter one", len(path), maxSocketPath)
+	}
+	info, err := os.Lstat(path)
+	if err == nil && info.Mode().Type() != fs.ModeSocket {
+		return nil, errors.New("a file that is no socket is in the way: move it elsewhere")
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("remove the socket of a process before this one: %w", err)
+	}
+	// The mode before binding is that of the file, less the umask. A chmod afterwards
+	// would leave a moment in which others can connect.
+	private := net.ListenConfig{Control: func(_, _ string, raw syscall.RawConn) error {
+		var chmod error
+		err := raw.Control(func(fd uintptr) { chmod = syscall.Fchmod(int(fd), 0o600) })
+		return errors.Join(err, os.NewSyscallError("fchmod", chmod))
+	}}
+	return private.Listen(context.Background(), "unix", path)
+}
+
+// permission decides whether a request may see dead letters, which are records, and
+// change what becomes of them. When it may not, it answers why, and is false.
+type permission func(w http.ResponseWriter, r *http.Request) bool
+
+// anybody is for a socket that only those can connect to who may.
+func anybody(http.ResponseWriter, *http.Request) bool { return true }
+
+// bearer lets those in who know the token in a file, which is read for each request.
+// Without a file there is nobody.
+func (e *Exporter) bearer(file config.SecretFile) permission {
+	return func(w http.ResponseWriter, r *http.Request) bool {
+		if file == "" {
+			http.Error(w, "dead letters are not served here: use "+AdminSocket+" in the directory of the queue, or set admin.tokenFile", http.StatusForbidden)
+			return false
+		}
+		token, err := file.Read()
+		if err != nil {
+			e.log.Error("admin endpoint: token cannot be read", "error", err)
+			http.Error(w, "admin.tokenFile cannot be read: docket's log says why", http.StatusInternalServerError)
+			return false
+		}
+		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+		// Of hashes, so that the time tells nothing of the length either.
+		want, got := sha256.Sum256([]byte(token)), sha256.Sum256([]byte(given))
+		if subtle.ConstantTimeCompare(got[:], want[:]) == 1 && strings.EqualFold(scheme, "Bearer") {
+			return true
+		}
+		w.Header().Set("WWW-Authenticate", `Bearer realm="docket"`)
+		http.Error(w, "dead letters need the token of admin.tokenFile, as Authorization: Bearer", http.StatusUnauthorized)
+		return false
+	}
+}

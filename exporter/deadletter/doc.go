@@ -1,0 +1,49 @@
+// Package deadletter keeps the records that the destination of a sink will never
+// take, with what it said of them.
+//
+// # Files
+//
+// A Store has a directory of its own. In it lie
+//
+//	letters.log           the letters; absent when there are none
+//	letters.log.new       a log being written anew; means nothing
+//	damaged-<crc>-<n>     n bytes of a log that could not be read, set aside
+//
+// The log is text, a line for each thing that happened:
+//
+//	<crc> log <after> <version>
+//	<crc> kept <after> <seq> <about bytes> <record bytes> <record crc> <about> <record>
+//	<crc> redriving ...   the same, of a letter that waits to be sent again
+//	<crc> redrive <after> <seqs>
+//	<crc> remove <after> <seqs>
+//
+// A crc is the CRC-32C in 8 hexadecimal digits. The first covers what follows it,
+// up to the record or the end of the line; the record has one of its own, so that
+// what was said of a letter can be read without it. About is a JSON object. Seqs are
+// ranges, "3-7,9": the letters there are between their ends. After is an offset: what
+// lies before it was durable when the line was written.
+//
+// A record stands byte for byte as it came. It holds no newline, or else a producer
+// could write a line of the log in it, which a reader in search of the next line
+// behind some damage would take for one.
+//
+// # Crashes
+//
+// Every change is one write at the end of the log and one sync. What cannot be read
+// behind the last offset that a line calls durable is a torn tail: nobody was told
+// that it was kept, and it is cut, whole lines behind the tear included. What cannot be
+// read before is damage, and costs the lines it is in. Either is copied to a file of its
+// own first, unless it is all zeros.
+//
+// A line that a killed process has written may be in the page cache alone, and after a
+// failed sync it may stay there and never reach the disk. So Open writes the last
+// lines again, those that no later line calls durable, and syncs.
+//
+// A log whose sync has failed is never written again. The next change first copies the
+// letters into a new log, which takes the name of the old one: so is a log compacted
+// that holds more garbage than letters. Old and new hold the same letters, so it
+// does not matter which of them a power cut leaves.
+//
+// To remove the last letter removes the log. That needs no space on the disk, so a full
+// one can be freed.
+package deadletter

@@ -1,0 +1,195 @@
+package deadletter
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"os"
+)
+
+// Has reports whether seq has a letter.
+func (s *Store) Has(seq uint64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	_, found := s.index.find(seq)
+	return found
+}
+
+// Counts returns how many letters with a seq in [from, to) are kept and redriving.
+func (s *Store) Counts(from, to uint64) (kept, redriving uint64) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	i, _ := s.index.find(from)
+	for ; i < len(s.index.entries) && s.index.entries[i].seq < to; i++ {
+		if s.index.entries[i].redriving {
+			redriving++
+		} else {
+			kept++
+		}
+	}
+	return kept, redriving
+}
+
+// Stats describes the store.
+func (s *Store) Stats() Stats {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	return Stats{Letters: len(s.index.entries), Redriving: s.index.redriving, Bytes: s.index.bytes, MaxBytes: s.opts.MaxBytes}
+}
+
+// List returns the letters without their records, in the order of seq. There may be
+// many: Page gives them in parts.
+func (s *Store) List() ([]Letter, error) { return s.Page(0, math.MaxInt) }
+
+// Page returns, without their records, the first letters whose seq is above after, in
+// the order of seq and at most n. One that is damaged has nothing but its seq, its
+// state, and the damage as its reason.
+func (s *Store) Page(after uint64, n int) ([]Letter, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	i, found := s.index.find(after)
+	if found {
+		i++
+	}
+	page := s.index.entries[i:]
+	page = page[:min(n, len(page))]
+	letters := make([]Letter, 0, len(page))
+	for _, e := range page {
+		l, err := s.describe(e)
+		if errors.Is(err, ErrDamaged) {
+			l, err = Letter{Seq: e.seq, Redriving: e.redriving, Reason: err.Error()}, nil
+		}
+		if err != nil {
+			return nil, s.failed("list", err)
+		}
+		letters = append(letters, l)
+	}
+	return letters, nil
+}
+
+// Get returns the letter of seq with its record. It fails with ErrDamaged when there
+// is one that cannot be read. The record is the caller's.
+func (s *Store) Get(seq uint64) (Letter, bool, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	i, found := s.index.find(seq)
+	if !found {
+		return Letter{}, false, nil
+	}
+	l, err := s.read(s.index.entries[i])
+	if err != nil {
+		return Letter{}, true, s.failed("read", err)
+	}
+	return l, true, nil
+}
+
+// NextRedriving returns letters to be sent again, in the order of seq: at most so
+// many, and so many bytes of records, but one whatever its size. One that turns out to
+// be damaged is reported to the log and passed over until the store is opened again.
+// The records are the caller's.
+func (s *Store) NextRedriving(records, bytes int) ([]Letter, error) {
+	letters, damaged, err := s.nextRedriving(records, bytes)
+	if len(damaged) > 0 {
+		s.passOver(damaged)
+	}
+	return letters, err
+}
+
+func (s *Store) nextRedriving(records, bytes int) (letters []Letter, damaged []entry, err error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	if s.index.redriving == 0 {
+		return nil, nil, nil
+	}
+	for _, e := range s.index.entries {
+		if !e.redriving || e.damaged {
+			continue
+		}
+		if len(letters) == records || len(letters) > 0 && int(e.record) > bytes {
+			break
+		}
+		l, err := s.read(e)
+		if errors.Is(err, ErrDamaged) {
+			damaged = append(damaged, e)
+			continue
+		}
+		if err != nil {
+			return nil, damaged, s.failed("read", err)
+		}
+		letters = append(letters, l)
+		bytes -= len(l.Record)
+	}
+	return letters, damaged, nil
+}
+
+// passOver marks letters that cannot be read, unless they were replaced meanwhile.
+func (s *Store) passOver(damaged []entry) {
+	s.change.Lock()
+	defer s.change.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, d := range damaged {
+		if i, found := s.index.find(d.seq); found && s.index.entries[i].at == d.at {
+			s.index.entries[i].damaged = true
+			s.opts.Log.Error("dead letters: one that was to be sent again cannot be read: it stays until it is purged, or is set aside at the next start",
+				"directory", s.dir, "seq", d.seq)
+		}
+	}
+}
+
+// described returns what is said of seq in the log.
+func (s *Store) described(seq uint64) (Letter, bool, error) {
+	i, found := s.index.find(seq)
+	if !found {
+		return Letter{}, false, nil
+	}
+	l, err := s.describe(s.index.entries[i])
+	if errors.Is(err, ErrDamaged) {
+		return Letter{}, false, nil
+	}
+	return l, err == nil, err
+}
+
+// describe reads a letter without its record.
+func (s *Store) describe(e entry) (Letter, error) {
+	text, err := s.readLine(e, int64(e.start()))
+	if err != nil {
+		return Letter{}, err
+	}
+	l, err := parseStart(text)
+	return e.letter(l, err, nil)
+}
+
+// read reads a letter.
+func (s *Store) read(e entry) (Letter, error) {
+	text, err := s.readLine(e, e.size())
+	if err != nil {
+		return Letter{}, err
+	}
+	l, err := parseLine(text[:len(text)-1])
+	return e.letter(l, err, l.record)
+}
+
+// letter makes the letter of e from its line, which err says was not read.
+func (e entry) letter(l line, err error, record []byte) (Letter, error) {
+	var a about
+	if err == nil && l.isLetter() && l.seq == e.seq {
+		a, err = parseAbout(l.about)
+		if err == nil {
+			return a.letter(e.seq, e.redriving, record), nil
+		}
+	}
+	return Letter{}, fmt.Errorf("record %d: %w", e.seq, ErrDamaged)
+}
+
+// readLine reads the first n bytes of a letter's line. Either lock must be held.
+func (s *Store) readLine(e entry, n int64) ([]byte, error) {
+	if s.log == nil {
+		return nil, os.ErrClosed
+	}
+	text := make([]byte, n)
+	if _, err := s.log.ReadAt(text, e.at); err != nil {
+		return nil, fmt.Errorf("record %d: read at %d: %w", e.seq, e.at, err)
+	}
+	return text, nil
+}

@@ -1,0 +1,299 @@
+package deadletter
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+const (
+	logFile       = "letters.log"
+	newSuffix     = ".new"
+	newFile       = logFile + newSuffix
+	damagedPrefix = "damaged-"
+)
+
+// Store is the dead letters of one sink. Its methods are safe for concurrent use.
+// Those that change something return once it is durable; after an error of one
+// everything is as it was, though until the next change a crash may leave it done.
+type Store struct {
+	dir   string
+	opts  Options
+	disk  disk
+	slack int64 // garbage that the log may hold whatever its letters
+
+	// change is held by whoever changes the log, one at a time.
+	change sync.Mutex
+	// size is where the next line goes; guarded by change.
+	size int64
+	// holes are the damage in log, which has to be set aside before it is written;
+	// guarded by change.
+	holes []hole
+	// broken says that log must not be written any more: its state on the disk is
+	// not known, or it has lost its name. Guarded by change.
+	broken bool
+	// patience is how much garbage the next attempt to compact waits for, after one
+	// that failed; guarded by change.
+	patience int64
+
+	mu     sync.RWMutex
+	log    file  // nil when there is none; guarded by mu, changed under change
+	index  index // guarded by mu, changed under change
+	closed bool  // guarded by change
+}
+
+// Open opens the store in dir, which is made with the first letter. It reads all of
+// the log, and sets aside what cannot be read. Two stores must not be open in the
+// same directory, unless both are read-only.
+func Open(dir string, o Options) (*Store, error) { return open(dir, o, osDisk{}) }
+
+func open(dir string, o Options, d disk) (*Store, error) {
+	if o.Log == nil {
+		o.Log = slog.New(slog.DiscardHandler)
+	}
+	s := &Store{dir: dir, opts: o, disk: d, slack: defaultSlack}
+	if err := s.load(); err != nil {
+		if s.log != nil {
+			err = errors.Join(err, s.log.Close())
+		}
+		return nil, fmt.Errorf("dead letters in %s: %w", dir, err)
+	}
+	return s, nil
+}
+
+func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// load reads the log, and makes durable what it found.
+func (s *Store) load() error {
+	if there, err := s.disk.Exists(s.dir); err != nil || !there {
+		return err
+	}
+	if !s.opts.ReadOnly {
+		if err := s.disk.Remove(s.path(newFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		// A rename or a removal before a kill may not have reached the disk.
+		if err := s.disk.SyncDir(s.dir); err != nil {
+			return err
+		}
+	}
+	var err error
+	if s.log, err = s.disk.Open(s.path(logFile), s.opts.ReadOnly); err != nil {
+		s.log = nil
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	size, err := s.log.Size()
+	if err != nil {
+		return err
+	}
+	found, err := scan(s.log, size)
+	if err != nil {
+		return err
+	}
+	if found.newer {
+		return errors.New("the log was written by a newer docket: use that one")
+	}
+	s.index, s.size, s.holes = found.index, found.end, found.holes
+	if s.opts.ReadOnly {
+		s.tellDamage(found)
+		return nil
+	}
+	return s.mend(found)
+}
+
+// tellDamage says what a store that changes nothing leaves out.
+func (s *Store) tellDamage(found scanned) {
+	for _, h := range found.holes {
+		s.opts.Log.Warn("dead letters: a part of the log is damaged", "directory", s.dir, "offset", h.from, "bytes", h.to-h.from)
+	}
+}
+
+// mend cuts a torn tail, writes the last lines again and gets rid of damage.
+func (s *Store) mend(found scanned) error {
+	if found.end < found.size {
+		if err := s.setAside(hole{found.end, found.size}, slog.LevelInfo, "dead letters: an interrupted write was cut"); err != nil {
+			return err
+		}
+		if err := s.log.Truncate(found.end); err != nil {
+			return err
+		}
+	}
+	if err := s.confirm(found.sure); err != nil {
+		return err
+	}
+	s.broken = s.size == 0 // not even a first line: begin again
+	if len(s.holes) == 0 {
+		return nil
+	}
+	if err := s.rewrite(); err != nil {
+		s.opts.Log.Error("dead letters: a part of the log is damaged and cannot be set aside yet: nothing can be changed before", "directory", s.dir, "error", err)
+	}
+	return nil
+}
+
+// confirm makes the lines from an offset on durable. A sync alone would not: the
+// pages of a sync that failed count as written.
+func (s *Store) confirm(from int64) error {
+	const step = 1 << 20
+	buf := make([]byte, min(step, s.size-from))
+	for at := from; at < s.size; at += int64(len(buf)) {
+		buf = buf[:min(step, s.size-at)]
+		if _, err := s.log.ReadAt(buf, at); err != nil {
+			return err
+		}
+		if _, err := s.log.WriteAt(buf, at); err != nil {
+			return err
+		}
+	}
+	return s.log.Sync()
+}
+
+// Add makes letters durable. They have different seqs. A letter that is there with
+// one of them is replaced: the new one keeps the time of its first failure, and its
+// attempts are added. It fails with ErrFull, and adds nothing, when the letters would
+// exceed the bound. The letters and their bytes are the caller's again on return.
+func (s *Store) Add(letters []Letter) error {
+	if len(letters) == 0 {
+		return nil
+	}
+	s.change.Lock()
+	defer s.change.Unlock()
+	if err := s.prepare(); err != nil {
+		return s.failed("add", err)
+	}
+	var lines []byte
+	var added []entry
+	grown := s.index.bytes
+	for _, l := range letters {
+		before, replaces, err := s.described(l.Seq)
+		if err != nil {
+			return s.failed("add", err)
+		}
+		if replaces {
+			l.FirstFailed, l.Attempts = before.FirstFailed, l.Attempts+before.Attempts
+		}
+		e := entry{seq: l.Seq, at: s.size + int64(len(lines)), redriving: l.Redriving}
+		if lines, err = s.encode(lines, l, &e); err != nil {
+			return s.failed("add", err)
+		}
+		added = append(added, e)
+		grown += e.size()
+		if i, there := s.index.find(l.Seq); there {
+			grown -= s.index.entries[i].size()
+		}
+	}
+	if s.opts.MaxBytes > 0 && grown > s.opts.MaxBytes {
+		return fmt.Errorf("%w: there are %d, and with these they would take %d bytes of at most %d: redrive or purge some, or raise the bound",
+			ErrFull, len(s.index.entries), grown, s.opts.MaxBytes)
+	}
+	if err := s.write(lines); err != nil {
+		return s.failed("add", err)
+	}
+	s.apply(func(x *index) {
+		for _, e := range added {
+			x.put(e)
+		}
+	})
+	s.compact()
+	return nil
+}
+
+// encode appends the line of l to lines, and fills in what e lacks.
+func (s *Store) encode(lines []byte, l Letter, e *entry) ([]byte, error) {
+	about, err := json.Marshal(aboutOf(l))
+	if err != nil {
+		return nil, fmt.Errorf("record %d: encode: %w", l.Seq, err)
+	}
+	if bytes.IndexByte(l.Record, '\n') >= 0 {
+		return nil, fmt.Errorf("record %d: has a newline, which no record may have", l.Seq)
+	}
+	from := len(lines)
+	lines, head := appendLetter(lines, l.Redriving, s.size, l.Seq, about, l.Record)
+	if len(lines)-from > maxLine {
+		return nil, fmt.Errorf("record %d: its letter would have %d bytes, at most %d are kept", l.Seq, len(lines)-from, maxLine)
+	}
+	e.head, e.about, e.record = uint16(head), uint32(len(about)), uint32(len(l.Record))
+	return lines, nil
+}
+
+// Redrive marks the letters of seqs to be sent again, all of them for nil. It returns
+// how many were not marked before.
+func (s *Store) Redrive(seqs []uint64) (int, error) {
+	s.change.Lock()
+	defer s.change.Unlock()
+	spans, n := s.index.choose(seqs, func(e entry) bool { return !e.redriving && !e.damaged })
+	if n == 0 {
+		return 0, nil
+	}
+	if err := s.prepare(); err != nil {
+		return 0, s.failed("redrive", err)
+	}
+	if err := s.write(appendChange(nil, wordRedrive, s.size, spans)); err != nil {
+		return 0, s.failed("redrive", err)
+	}
+	s.apply(func(x *index) { x.redrive(spans) })
+	return n, nil
+}
+
+// Remove forgets the letters of seqs, all of them for nil. It returns how many
+// there were. To remove all of them works on a full disk.
+func (s *Store) Remove(seqs []uint64) (int, error) {
+	s.change.Lock()
+	defer s.change.Unlock()
+	spans, n := s.index.choose(seqs, func(entry) bool { return true })
+	if n == 0 {
+		return 0, nil
+	}
+	remove := func() error { return s.write(appendChange(nil, wordRemove, s.size, spans)) }
+	ready := s.prepare
+	if n == len(s.index.entries) {
+		remove, ready = s.unlink, s.prepareToUnlink
+	}
+	if err := ready(); err != nil {
+		return 0, s.failed("remove", err)
+	}
+	if err := remove(); err != nil {
+		return 0, s.failed("remove", err)
+	}
+	s.apply(func(x *index) { x.remove(spans) })
+	s.compact()
+	return n, nil
+}
+
+// Close releases the store. A second call does nothing.
+func (s *Store) Close() error {
+	s.change.Lock()
+	defer s.change.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed = true
+	if s.log == nil {
+		return nil
+	}
+	err := s.log.Close()
+	s.log = nil
+	return err
+}
+
+// apply changes the index.
+func (s *Store) apply(do func(*index)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	do(&s.index)
+}
+
+func (s *Store) failed(what string, err error) error {
+	return fmt.Errorf("dead letters in %s: %s: %w", s.dir, what, err)
+}
+
+// errReadOnly is for those who open a store to look at it.
+var errReadOnly = fmt.Errorf("opened to be read alone: %w", os.ErrPermission)

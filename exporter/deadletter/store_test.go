@@ -1,0 +1,384 @@
+package deadletter
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// testLetter is a letter with this seq and record.
+func testLetter(seq uint64, record string) Letter {
+	return Letter{
+		Seq: seq, Source: "webhook", Received: began, Reason: "the server answered 422", Status: "422", Answer: "no",
+		Attempts: 1, FirstFailed: began, LastFailed: began, Record: []byte(record),
+	}
+}
+
+func mustOpen(t *testing.T, dir string, o Options) *Store {
+	t.Helper()
+	s, err := Open(dir, o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func mustAdd(t *testing.T, s *Store, letters ...Letter) {
+	t.Helper()
+	if err := s.Add(letters); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// seqs returns those of the letters in s.
+func seqs(t *testing.T, s *Store) (list []uint64) {
+	t.Helper()
+	letters, err := s.List()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range letters {
+		list = append(list, l.Seq)
+	}
+	return list
+}
+
+// The format is a promise to the next version, and to people who look at the file.
+func TestFormat(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "deadletters", "siem")
+	s := mustOpen(t, dir, Options{})
+	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("got %v, want no directory before the first letter", err)
+	}
+	mustAdd(t, s, testLetter(3, `{"a":1}`), testLetter(5, ` {"b": 2} `), testLetter(9, `{}`))
+	for _, seqs := range [][]uint64{{9, 3, 4}, nil} {
+		if _, err := s.Redrive(seqs); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Remove([]uint64{5, 9}); err != nil {
+		t.Fatal(err)
+	}
+	const about = `{"source":"webhook","received":"2026-01-02T03:04:05.000000678Z","reason":"the server answered 422","status":"422",` +
+		`"answer":"no","attempts":1,"firstFailed":"2026-01-02T03:04:05.000000678Z","lastFailed":"2026-01-02T03:04:05.000000678Z"}`
+	want := `05ef15e4 log 0 1
+042612c1 kept 17 3 234 7 cff7d56a ` + about + ` {"a":1}
+67904ccb kept 17 5 234 10 33090d21 ` + about + `  {"b": 2} 
+3f66164c kept 17 9 234 2 297bd0aa ` + about + ` {}
+X redrive X 3,9
+X redrive X 5
+X remove X 5-9
+`
+	got, err := os.ReadFile(filepath.Join(dir, logFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	gotLines, wantLines := strings.Split(string(got), "\n"), strings.Split(want, "\n")
+	if len(gotLines) != len(wantLines) {
+		t.Fatalf("got\n%s\nwant\n%s", got, want)
+	}
+	for i, line := range gotLines {
+		if !sameFields(line, wantLines[i]) {
+			t.Errorf("line %d: got\n%s\nwant\n%s", i+1, line, wantLines[i])
+		}
+	}
+	for path, want := range map[string]os.FileMode{dir: 0o700 | os.ModeDir, filepath.Dir(dir): 0o700 | os.ModeDir, filepath.Join(dir, logFile): 0o600} {
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode() != want {
+			t.Errorf("got mode %v of %s, want %v", info.Mode(), path, want)
+		}
+	}
+}
+
+// sameFields compares word by word; X in want stands for any.
+func sameFields(got, want string) bool {
+	return slices.EqualFunc(strings.Split(got, " "), strings.Split(want, " "), func(got, want string) bool { return want == "X" || got == want })
+}
+
+// The bound holds for the letters, not for what is removed, and one that does not fit
+// changes nothing.
+func TestBound(t *testing.T) {
+	letter := func(seq uint64) Letter { return testLetter(seq, `{"x":"`+strings.Repeat("x", 1000)+`"}`) }
+	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{MaxBytes: 4000})
+	mustAdd(t, s, letter(1), letter(2), letter(3))
+	err := s.Add([]Letter{letter(4)})
+	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "there are 3, and with these they would take ") {
+		t.Errorf("got error %v, want ErrFull with the numbers", err)
+	}
+	if got := s.Stats(); got.Letters != 3 || got.Bytes > got.MaxBytes || got.MaxBytes != 4000 {
+		t.Errorf("got %+v, want 3 letters within 4000 bytes", got)
+	}
+	mustAdd(t, s, letter(2)) // in the place of another
+	for seq := uint64(5); seq < 30; seq++ {
+		if _, err := s.Remove([]uint64{seq - 1, 1, 2}); err != nil {
+			t.Fatal(err)
+		}
+		mustAdd(t, s, letter(seq))
+	}
+	if got, want := seqs(t, s), []uint64{3, 29}; !slices.Equal(got, want) {
+		t.Errorf("got letters %v, want %v", got, want)
+	}
+}
+
+// A log that holds little but what was removed is written anew; the last letter
+// takes it along.
+func TestCompaction(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "siem")
+	s := mustOpen(t, dir, Options{})
+	large := strings.Repeat("x", 100<<10)
+	mustAdd(t, s, testLetter(1, "{}"))
+	for seq := uint64(2); seq < 30; seq++ {
+		mustAdd(t, s, testLetter(seq, large))
+		if _, err := s.Remove([]uint64{seq}); err != nil {
+			t.Fatal(err)
+		}
+		info, err := os.Stat(filepath.Join(dir, logFile))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if limit := int64(defaultSlack + 2*len(large)); info.Size() > limit {
+			t.Fatalf("got a log of %d bytes, want at most %d", info.Size(), limit)
+		}
+	}
+	if l, ok, err := s.Get(1); !ok || err != nil || string(l.Record) != "{}" {
+		t.Errorf("got %+v, %v, %v, want the letter as it was", l, ok, err)
+	}
+	if n, err := s.Remove(nil); n != 1 || err != nil {
+		t.Errorf("got %d, %v, want 1 removed", n, err)
+	}
+	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
+		t.Errorf("got %v, %v, want no file without a letter", entries, err)
+	}
+}
+
+func TestNextRedriving(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{})
+	for seq := uint64(1); seq <= 5; seq++ {
+		mustAdd(t, s, testLetter(seq, strings.Repeat("x", 100*int(seq))))
+	}
+	if _, err := s.Redrive([]uint64{2, 3, 5}); err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		records, bytes int
+		want           []uint64
+	}{
+		"all":                {10, 10000, []uint64{2, 3, 5}},
+		"records":            {2, 10000, []uint64{2, 3}},
+		"bytes, to the last": {10, 500, []uint64{2, 3}},
+		"bytes, one less":    {10, 499, []uint64{2}},
+		"one whatever":       {10, 1, []uint64{2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, err := s.NextRedriving(tt.records, tt.bytes)
+			var got []uint64
+			for _, l := range list {
+				got = append(got, l.Seq)
+			}
+			if !slices.Equal(got, tt.want) || err != nil {
+				t.Errorf("got %v, %v, want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+func TestPage(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{})
+	mustAdd(t, s, testLetter(2, "{}"), testLetter(4, "{}"), testLetter(6, "{}"))
+	for name, tt := range map[string]struct {
+		after uint64
+		n     int
+		want  []uint64
+	}{
+		"first":  {0, 2, []uint64{2, 4}},
+		"next":   {4, 2, []uint64{6}},
+		"within": {3, 1, []uint64{4}},
+		"behind": {6, 2, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			list, err := s.Page(tt.after, tt.n)
+			var got []uint64
+			for _, l := range list {
+				got = append(got, l.Seq)
+			}
+			if !slices.Equal(got, tt.want) || err != nil {
+				t.Errorf("got %v, %v, want %v", got, err, tt.want)
+			}
+		})
+	}
+}
+
+// What cannot be kept as a line is refused, and nothing changes.
+func TestAddRefuses(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{})
+	for name, record := range map[string][]byte{
+		"newline":  []byte("{\n}"),
+		"too long": bytes.Repeat([]byte("x"), maxLine),
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := testLetter(2, "")
+			l.Record = record
+			if err := s.Add([]Letter{testLetter(1, "{}"), l}); err == nil || !strings.Contains(err.Error(), "record 2: ") {
+				t.Errorf("got error %v, want one about record 2", err)
+			}
+			if got := s.Stats(); got.Letters != 0 {
+				t.Errorf("got %+v, want nothing", got)
+			}
+		})
+	}
+}
+
+// Whoever only looks changes no file, damage or not.
+func TestReadOnly(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "siem")
+	s := mustOpen(t, dir, Options{})
+	mustAdd(t, s, testLetter(1, "{}"))
+	mustAdd(t, s, testLetter(2, "{}"))
+	mustAdd(t, s, testLetter(3, "{}"))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	name := filepath.Join(dir, logFile)
+	damaged := flip(readFile(t, name), `"attempts"`)
+	damaged = append(damaged, "torn"...)
+	if err := os.WriteFile(name, damaged, 0o400); err != nil {
+		t.Fatal(err)
+	}
+	var log strings.Builder
+	s = mustOpen(t, dir, Options{ReadOnly: true, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if got, want := seqs(t, s), []uint64{2, 3}; !slices.Equal(got, want) {
+		t.Errorf("got letters %v, want %v", got, want)
+	}
+	if !strings.Contains(log.String(), "damaged") {
+		t.Errorf("got log %q, want the damage in it", log.String())
+	}
+	_, redriveErr := s.Redrive(nil)
+	_, removeErr := s.Remove(nil)
+	for what, err := range map[string]error{"add": s.Add([]Letter{testLetter(7, "{}")}), "redrive": redriveErr, "remove": removeErr} {
+		if !errors.Is(err, errReadOnly) {
+			t.Errorf("%s: got error %v, want errReadOnly", what, err)
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if got := readFile(t, name); err != nil || len(entries) != 1 || !bytes.Equal(got, damaged) {
+		t.Errorf("got files %v, %v, want the log alone, as it was", entries, err)
+	}
+}
+
+func TestClosed(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{})
+	mustAdd(t, s, testLetter(1, "{}"))
+	for range 2 {
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	_, listErr := s.List()
+	_, _, getErr := s.Get(1)
+	for what, err := range map[string]error{"add": s.Add([]Letter{testLetter(7, "{}")}), "list": listErr, "get": getErr} {
+		if !errors.Is(err, os.ErrClosed) {
+			t.Errorf("%s: got error %v, want os.ErrClosed", what, err)
+		}
+	}
+}
+
+func TestNewerVersion(t *testing.T) {
+	dir := t.TempDir()
+	name := filepath.Join(dir, logFile)
+	log := appendLine(nil, "log 0 2")
+	if err := os.WriteFile(name, log, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "newer docket") {
+		t.Errorf("got error %v, want that the log is of a newer docket", err)
+	}
+	if got := readFile(t, name); !bytes.Equal(got, log) {
+		t.Errorf("got log %q, want it as it was", got)
+	}
+}
+
+// TestConcurrent is for the race detector.
+func TestConcurrent(t *testing.T) {
+	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{})
+	s.slack = 4000
+	var all sync.WaitGroup
+	for worker := range uint64(4) {
+		all.Go(func() {
+			for n := range uint64(20) {
+				seq := worker*100 + n + 1
+				if err := s.Add([]Letter{testLetter(seq, fmt.Sprintf(`{"n":%d}`, seq))}); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.Redrive([]uint64{seq}); err != nil {
+					t.Error(err)
+				}
+				if n%2 == 0 {
+					if _, err := s.Remove([]uint64{seq}); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		all.Go(func() {
+			for n := range uint64(20) {
+				seq := worker*100 + n + 1
+				l, ok, err := s.Get(seq)
+				if want := fmt.Sprintf(`{"n":%d}`, seq); err != nil || ok && string(l.Record) != want {
+					t.Errorf("got %q, %v, want %q", l.Record, err, want)
+				}
+				if _, err := s.List(); err != nil {
+					t.Error(err)
+				}
+				if _, err := s.NextRedriving(10, 1000); err != nil {
+					t.Error(err)
+				}
+				s.Has(seq)
+				s.Counts(0, seq)
+			}
+		})
+	}
+	all.Wait()
+	if got, want := s.Stats().Letters, 40; got != want {
+		t.Errorf("got %d letters, want %d", got, want)
+	}
+}
+
+func TestParseID(t *testing.T) {
+	const queue = "0f6c0000-0000-4000-8000-000000000001"
+	for text, want := range map[string]uint64{
+		ID(queue, 17): 17, "17": 17, "18446744073709551615": 1<<64 - 1,
+		"0": 0, "": 0, "x": 0, "-5": 0, "1.5": 0, "0f6c0000-0000-4000-8000-000000000002-17": 0, queue: 0, queue + "-": 0, queue + "-0": 0,
+	} {
+		got, err := ParseID(queue, text)
+		if got != want || (err != nil) != (want == 0) {
+			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
+		}
+	}
+}
+
+func readFile(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// flip returns a copy of b with one bit of the first place of text changed.
+func flip(b []byte, text string) []byte {
+	b = bytes.Clone(b)
+	b[bytes.Index(b, []byte(text))] ^= 4
+	return b
+}
