@@ -1,0 +1,72 @@
+package manifest
+
+import (
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"github.com/docket-export/docket/sinks"
+)
+
+// FileName is the name of the manifest in the directory of an export.
+const FileName = "manifest.jsonl"
+
+// MaxLine bounds a line, newline excluded. Gaps of MaxRanges ranges with the
+// longest numbers there are fit in.
+const MaxLine = 4 << 20
+
+// Entry says that a file is finished and will not change any more. What it covers
+// is told in the package comment.
+type Entry struct {
+	Name      string // path in the directory of the export, with slashes
+	SHA256    Hash   // of the file as it lies on disk, compressed or not
+	Bytes     int64  // of the file as it lies on disk
+	Records   uint64 // lines in it, never 0
+	Queue     string // UUID
+	FirstSeq  uint64 // of the first record
+	LastSeq   uint64 // of the last record, or of the last gap behind it
+	FirstTime time.Time
+	LastTime  time.Time // when the exporter received the first and the last record
+	Gaps      Gaps
+	Finished  time.Time
+}
+
+// Removed says that a finished file was deleted because a limit said so.
+type Removed struct {
+	Name   string // that of the Entry
+	Reason RemovalReason
+	Time   time.Time
+}
+
+// RemovalReason is the limit by which a file was deleted.
+type RemovalReason string
+
+// The limits of retention.
+const (
+	MaxAge        RemovalReason = "MaxAge"
+	MaxFiles      RemovalReason = "MaxFiles"
+	MaxTotalBytes RemovalReason = "MaxTotalBytes"
+)
+
+// Unknown is the reason of a gap that nobody can account for, because the position
+// of the sink was lost. To docket verify it is a break.
+const Unknown sinks.GapReason = "Unknown"
+
+// Hash is a SHA-256. Its text is hexadecimal in lower case. The zero Hash stands
+// for the line before the first.
+type Hash [32]byte
+
+// String is the text of h.
+func (h Hash) String() string { return hex.EncodeToString(h[:]) }
+
+// MarshalText implements encoding.TextMarshaler.
+func (h Hash) MarshalText() ([]byte, error) { return []byte(h.String()), nil }
+
+// UnmarshalText implements encoding.TextUnmarshaler.
+func (h *Hash) UnmarshalText(text []byte) error {
+	if len(text) != hex.EncodedLen(len(h)) {
+		return fmt.Errorf("hash has %d characters, want %d", len(text), hex.EncodedLen(len(h)))
+	}
+	_, err := hex.Decode(h[:], text)
+	return err
+}

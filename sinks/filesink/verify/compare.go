@@ -1,0 +1,198 @@
+package verify
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"time"
+
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+// Record is a record as a Reference has it.
+type Record struct {
+	Seq      uint64
+	Source   string    // empty when it is not known
+	Received time.Time // zero when it is not known
+	Data     []byte    // valid until the function that was given it returns
+}
+
+// Reference has records to compare an export with: a queue, or another export.
+type Reference interface {
+	// Queues are those that it has records of.
+	Queues() []string
+	// Read calls record with the records of a queue that it has from seq from on, in
+	// order. It leaves out what it cannot read: nothing is held against the export
+	// that is not there to be held. An error of record ends it and is returned.
+	Read(ctx context.Context, queue string, from uint64, record func(Record) error) error
+	// Due is the last seq of a queue that the export must have by now, if the
+	// reference has a record with it. What is behind that may be still to come.
+	Due(queue string) uint64
+}
+
+// compare wants of each record of the reference that it is in the export, byte for
+// byte, or that the manifest says why not.
+func (v *verifier) compare() error {
+	for _, queue := range v.Reference.Queues() {
+		c := v.comparison(queue, nil)
+		err := c.run()
+		c.cursor.close()
+		if err != nil {
+			return err
+		}
+		if c.found != nil {
+			v.broken(c.found)
+			return nil
+		}
+	}
+	return nil
+}
+
+// pinpoint finds the first record in the file of b that is not that of the
+// reference.
+func (v *verifier) pinpoint(b *Break) error {
+	if !slices.Contains(v.Reference.Queues(), b.Queue) {
+		return nil
+	}
+	c := v.comparison(b.Queue, b)
+	defer c.cursor.close()
+	if err := c.run(); err != nil || c.found == nil || c.found.Kind != RecordDiffers {
+		return err
+	}
+	b.Record, b.FirstSeq = c.found.Record, c.found.FirstSeq
+	b.Expected += "; record " + fmt.Sprint(b.FirstSeq) + ": " + c.found.Expected
+	b.Found += "; " + c.found.Found
+	return nil
+}
+
+// comparison goes through the records of one queue.
+type comparison struct {
+	v      *verifier
+	cursor *cursor
+	queue  string
+	only   *Break // only records of this file; nil: all
+	counts Compared
+	found  *Break
+}
+
+func (v *verifier) comparison(queue string, only *Break) *comparison {
+	x := &export{root: v.root, lines: v.again()}
+	if v.known && v.position.Queue == queue {
+		x.position, x.active = &v.position, v.active
+	}
+	return &comparison{v: v, cursor: x.cursor(v.ctx, queue), queue: queue, only: only}
+}
+
+// errEnough ends the reading of a reference.
+var errEnough = errors.New("enough")
+
+func (c *comparison) run() error {
+	from, due := uint64(1), c.v.Reference.Due(c.queue)
+	if c.only != nil {
+		from = c.only.FirstSeq
+	}
+	err := c.v.Reference.Read(c.v.ctx, c.queue, from, func(r Record) error {
+		if c.only != nil && r.Seq > c.only.LastSeq {
+			return errEnough
+		}
+		return c.record(r, due)
+	})
+	if err != nil && !errors.Is(err, errEnough) {
+		return err
+	}
+	if c.only == nil {
+		c.v.report.Compared = c.v.report.Compared.plus(c.counts)
+	}
+	return nil
+}
+
+func (c Compared) plus(d Compared) Compared {
+	return Compared{
+		Same: c.Same + d.Same, InGaps: c.InGaps + d.InGaps, Removed: c.Removed + d.Removed,
+		Earlier: c.Earlier + d.Earlier, NotYet: c.NotYet + d.NotYet,
+	}
+}
+
+// record looks for one record of the reference in the export.
+func (c *comparison) record(r Record, due uint64) error {
+	at, err := c.cursor.find(r.Seq)
+	if content, ok := errors.AsType[*contentError](err); ok {
+		e := c.cursor.entry
+		f := listed{entry: e, line: c.cursor.line}
+		c.found = f.breakOf(WrongCount, countText(e.Records, "record"), content.Error())
+		return errEnough
+	}
+	if err != nil {
+		return err
+	}
+	switch at.kind {
+	case isEarlier:
+		c.counts.Earlier++
+	case isGap:
+		c.counts.InGaps++
+	case isRemoved:
+		c.counts.Removed++
+	case isBehind:
+		if r.Seq <= due {
+			c.found = &Break{
+				Kind: RecordMissing, Queue: c.queue, FirstSeq: r.Seq, LastSeq: r.Seq,
+				Expected: fmt.Sprintf("record %d, which the other side has", r.Seq),
+				Found:    c.endText(),
+			}
+			return errEnough
+		}
+		c.counts.NotYet++
+	case isRecord:
+		if !same(at.data, c.queue, r) {
+			c.found = c.differs(at, r)
+			return errEnough
+		}
+		c.counts.Same++
+	}
+	return nil
+}
+
+func (c *comparison) endText() string {
+	if end := c.v.endOf(c.queue); end > 0 {
+		return fmt.Sprintf("the export ends with seq %d of this queue", end)
+	}
+	return "no record of this queue"
+}
+
+// differs describes two records without quoting them: they may hold secrets.
+func (c *comparison) differs(at place, r Record) *Break {
+	first := 0
+	for first < len(at.data) && first < len(r.Data) && at.data[first] == r.Data[first] {
+		first++
+	}
+	return &Break{
+		Kind: RecordDiffers, Line: at.line, File: at.file, Record: at.record, Queue: c.queue, FirstSeq: r.Seq, LastSeq: r.Seq,
+		Expected: hashText(sha256.Sum256(r.Data), int64(len(r.Data))),
+		Found:    fmt.Sprintf("%s, other from byte %d on", hashText(sha256.Sum256(at.data), int64(len(at.data))), first+1),
+	}
+}
+
+// again yields the lines that were taken, from the first on.
+func (v *verifier) again() iter.Seq2[*manifest.Line, error] {
+	if v.manifest == nil {
+		return linesOf(nothing{}, 0)
+	}
+	return linesOf(v.manifest, v.lines.End())
+}
+
+// linesOf yields the lines of a manifest up to the offset end.
+func linesOf(r io.ReaderAt, end int64) iter.Seq2[*manifest.Line, error] {
+	return manifest.Read(io.NewSectionReader(r, 0, end))
+}
+
+// ignoreEOF returns any other error.
+func ignoreEOF(err error) error {
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	return err
+}

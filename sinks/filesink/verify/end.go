@@ -1,0 +1,111 @@
+package verify
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+// checkEnd checks what belongs to no line, once all of them have been read.
+func (v *verifier) checkEnd() {
+	v.checkSigned()
+	v.checkUnlisted()
+	if v.Last != nil {
+		v.checkLast(v.Last)
+	}
+	for _, name := range v.tree.aside {
+		v.note("%s was set aside by the sink when its position was damaged: it is not part of the export", name)
+	}
+	if n := v.lines.Torn(); n > 0 {
+		v.note("the manifest ends with %d bytes of a line that is being written, or was when the power failed", n)
+	}
+	for name, listed := range v.tree.files {
+		if *listed && v.alive[name] == nil && !v.isMissing(name) {
+			v.note("%s is still there, though the manifest says that it was removed", name)
+		}
+	}
+	slices.Sort(v.report.Notes)
+}
+
+func (v *verifier) note(format string, args ...any) {
+	v.report.Notes = append(v.report.Notes, fmt.Sprintf(format, args...))
+}
+
+func (v *verifier) checkSigned() {
+	if v.PublicKeys != nil && v.report.Lines > 0 && !v.report.Signed {
+		v.broken(&Break{Kind: SignatureMissing, Line: v.report.Lines, Expected: "a signature", Found: "none: no line is signed"})
+	}
+}
+
+// checkUnlisted finds files that no line names.
+func (v *verifier) checkUnlisted() {
+	for _, name := range v.tree.order {
+		if *v.tree.files[name] || v.known && name == v.position.Finishing || v.isMissing(name) {
+			continue
+		}
+		if v.manifest == nil {
+			v.broken(&Break{Kind: ManifestMissing, File: manifest.FileName, Expected: "a manifest", Found: "none, but " + name})
+			return
+		}
+		v.broken(&Break{Kind: FileUnlisted, File: name, Expected: "a line of the manifest that names it", Found: "none"})
+		return
+	}
+}
+
+// checkLast wants what was known of the export before.
+func (v *verifier) checkLast(a *Anchor) {
+	if a.Line != nil {
+		if !v.anchored {
+			v.broken(&Break{Kind: LastMissing, Expected: "a line with the hash " + a.Line.String(), Found: fmt.Sprintf("none of %d lines", v.report.Lines)})
+		}
+		return
+	}
+	b := &Break{Kind: LastMissing, Queue: a.Queue, FirstSeq: a.Seq, LastSeq: a.Seq, Expected: fmt.Sprintf("record %s-%d", a.Queue, a.Seq)}
+	q, known := v.queues[a.Queue]
+	switch {
+	case known && a.Seq < v.report.Queues[q].FirstSeq:
+		b.Found = fmt.Sprintf("the export begins with seq %d of this queue", v.report.Queues[q].FirstSeq)
+	case known && a.Seq <= v.report.Queues[q].LastSeq:
+		return
+	case v.known && v.position.Queue == a.Queue && v.isAccepted(a.Seq):
+		v.note("record %s-%d is accepted, and will be proven once its file is finished", a.Queue, a.Seq)
+		return
+	case known:
+		b.Found = fmt.Sprintf("the export ends with seq %d of this queue", v.endOf(a.Queue))
+	default:
+		b.Found = "no record of this queue"
+	}
+	v.broken(b)
+}
+
+// isAccepted reports whether the position covers seq of its queue.
+func (v *verifier) isAccepted(seq uint64) bool {
+	p := v.position
+	from := uint64(math.MaxUint64)
+	if p.Active != nil {
+		from = p.Active.From(v.endOfLines(p.Queue))
+	}
+	for gap := range p.Gaps.All() {
+		from = min(from, gap.From)
+	}
+	return from <= seq && seq <= p.Last
+}
+
+// endOfLines is the last seq of queue that the manifest covers; 0: none.
+func (v *verifier) endOfLines(queue string) uint64 {
+	if q, ok := v.queues[queue]; ok {
+		return v.report.Queues[q].LastSeq
+	}
+	return 0
+}
+
+// endOf is the last seq of queue that was exported, as a record or in a gap.
+func (v *verifier) endOf(queue string) uint64 {
+	end := v.endOfLines(queue)
+	if v.known && v.position.Queue == queue {
+		end = max(end, v.position.Last)
+	}
+	return end
+}

@@ -1,0 +1,136 @@
+package verify
+
+import (
+	"time"
+
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+// Report is what was found up to the first break.
+type Report struct {
+	Break *Break // nil: the export is complete and unchanged
+
+	Lines        uint64        // of the manifest that were taken
+	Head         manifest.Hash // of the last of them: Anchor.Line for a later Run
+	LastFinished time.Time     // in the last entry
+	SignedFrom   uint64        // the first line with a signature; 0: none
+	Signed       bool          // every signature was checked, and covers all lines
+
+	Files          uint64 // that are there and proven
+	Bytes          int64
+	Records        uint64
+	RemovedFiles   uint64 // by retention; what they held is no longer proven, only accounted for
+	RemovedRecords uint64
+	Gaps           map[sinks.GapReason]uint64 // seqs, by reason
+	Queues         []Queue                    // in the order in which they appear
+	Active         *Active                    // nil: there is none, or a break came first
+	Compared       Compared                   // with Options.Reference
+	Notes          []string                   // what is no break, and worth a look
+}
+
+// Queue is what the manifest covers of one queue.
+type Queue struct {
+	ID       string
+	FirstSeq uint64
+	LastSeq  uint64
+}
+
+// Active is the unfinished file. It is not proven before it is finished.
+type Active struct {
+	File  string
+	Queue string
+	// Bytes and Records are those accepted, FirstSeq and LastSeq the first and last
+	// record. They are 0 where no position tells; then Bytes is the size of the file.
+	Bytes    int64
+	Records  uint64
+	FirstSeq uint64
+	LastSeq  uint64
+	Checked  bool // against the hash in the position
+}
+
+// Compared counts the records that Options.Reference had.
+type Compared struct {
+	Same    uint64 // here as there
+	InGaps  uint64 // not exported, for the reason in the manifest
+	Removed uint64 // exported and removed by retention since
+	Earlier uint64 // from before the export began
+	NotYet  uint64 // behind the end of the export, and not due
+}
+
+// Kind says what a break is.
+type Kind string
+
+// The kinds of breaks.
+const (
+	ManifestMissing  Kind = "ManifestMissing"
+	LineDamaged      Kind = "LineDamaged"
+	ChainBroken      Kind = "ChainBroken"
+	SignatureMissing Kind = "SignatureMissing"
+	SignatureWrong   Kind = "SignatureWrong"
+	SeqsMissing      Kind = "SeqsMissing"
+	SeqsRepeated     Kind = "SeqsRepeated"
+	UnknownGap       Kind = "UnknownGap"
+	NameRepeated     Kind = "NameRepeated"
+	RemovedTwice     Kind = "RemovedTwice"
+	FileMissing      Kind = "FileMissing"
+	FileTruncated    Kind = "FileTruncated"
+	FileExtended     Kind = "FileExtended"
+	FileChanged      Kind = "FileChanged"
+	FileSwapped      Kind = "FileSwapped"
+	NotAFile         Kind = "NotAFile"
+	WrongCount       Kind = "WrongCount"
+	FileUnlisted     Kind = "FileUnlisted"
+	ManifestCut      Kind = "ManifestCut"
+	ManifestReplaced Kind = "ManifestReplaced"
+	ActiveDamaged    Kind = "ActiveDamaged"
+	LastMissing      Kind = "LastMissing"
+	RecordDiffers    Kind = "RecordDiffers"
+	RecordMissing    Kind = "RecordMissing"
+)
+
+// Break is where an export is not what it should be. What does not apply is zero.
+type Break struct {
+	Kind     Kind
+	Line     uint64 // of the manifest, from 1
+	File     string
+	Record   uint64 // line of the file, from 1
+	Queue    string
+	FirstSeq uint64 // of the records that it is about
+	LastSeq  uint64
+	Expected string
+	Found    string
+
+	size int64 // of the file, where its content is not what it should be
+}
+
+// Meaning tells a person what it may come from.
+func (b *Break) Meaning() string { return meanings[b.Kind] }
+
+// meanings is never changed.
+var meanings = map[Kind]string{
+	ManifestMissing:  "the manifest was deleted or moved: without it nothing is proven",
+	LineDamaged:      "the line was edited, or the disk has damaged it; nothing behind it was looked at",
+	ChainBroken:      "the line before was edited, or lines were removed, inserted or moved at this place; nothing behind it was looked at",
+	SignatureMissing: "the line was written without the private key: by a sink that was set not to sign, or by somebody else",
+	SignatureWrong:   "the line was edited, or signed with another key",
+	SeqsMissing:      "records are left out, and nothing says why",
+	SeqsRepeated:     "records stand in the export twice, or the manifest was put together from several",
+	UnknownGap:       "the sink had lost its position and could not tell what became of these records: they may be missing",
+	NameRepeated:     "two lines claim the same file",
+	RemovedTwice:     "the line removes a file that no line before it has brought, or that was removed already",
+	FileMissing:      "the file was deleted or moved away, and not by the retention of the sink",
+	FileTruncated:    "the end of the file is cut off, or lines were removed from it: then not its last records are missing, but others",
+	FileExtended:     "something was added to the file behind its last record",
+	FileChanged:      "bytes were edited, or lines moved",
+	FileSwapped:      "the file has the content of another one",
+	NotAFile:         "there is something else in place of the file: links are not followed",
+	WrongCount:       "the file is as the manifest says, but the manifest is wrong about what is in it",
+	FileUnlisted:     "the file was put there by somebody, or its line was removed from the end of the manifest",
+	ManifestCut:      "lines were removed from the end of the manifest",
+	ManifestReplaced: "the manifest was written anew, or put back to an older state",
+	ActiveDamaged:    "the unfinished file was edited, cut, moved or deleted",
+	LastMissing:      "the end of the export was removed, or the export was put back to an older state",
+	RecordDiffers:    "the record was changed in one of the two; the hash proves which, if the manifest is signed",
+	RecordMissing:    "records were not exported, or the end of the export was removed",
+}

@@ -1,0 +1,142 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path"
+	"strings"
+	"syscall"
+
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+// The names that the sink uses beside those of finished files, in any directory.
+const (
+	activePrefix = "decisions-active."     // the unfinished file, its position and what replaces them
+	asidePrefix  = "decisions-unnumbered-" // what the sink has set aside
+	lockName     = ".decisions.lock"
+	activeFile   = activePrefix + "ndjson"
+	newManifest  = manifest.FileName + ".new"
+	// lostAndFound is where a check of the file system puts what it finds, at the
+	// root of one. Only its owner may look into it.
+	lostAndFound = "lost+found"
+)
+
+// tree is what lay in the directory before the manifest was read.
+type tree struct {
+	files  map[string]*bool // names that a line has to name; true once one has
+	order  []string         // the same, sorted
+	bytes  int64
+	active []string // the unfinished file; none or one, unless somebody put more there
+	aside  []string
+}
+
+// walkTree collects the names below root. It follows no links.
+func walkTree(root *os.Root) (t tree, err error) {
+	t.files = map[string]*bool{}
+	err = fs.WalkDir(root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			if name == lostAndFound {
+				return fs.SkipDir
+			}
+			return nil
+		}
+		return t.add(name, d)
+	})
+	return t, err
+}
+
+func (t *tree) add(name string, d fs.DirEntry) error {
+	switch base := path.Base(name); {
+	case name == manifest.FileName, name == newManifest, name == lockName:
+		return nil
+	case strings.HasPrefix(name, activePrefix):
+		if strings.HasPrefix(name, activeFile) {
+			t.active = append(t.active, name)
+		}
+		return nil
+	case strings.HasPrefix(base, asidePrefix):
+		t.aside = append(t.aside, name)
+		return nil
+	}
+	info, err := d.Info()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	t.bytes += info.Size()
+	t.files[name] = new(bool)
+	t.order = append(t.order, name)
+	return nil
+}
+
+// list notes that a line names a file.
+func (t *tree) list(name string) {
+	if listed, ok := t.files[name]; ok {
+		*listed = true
+	}
+}
+
+// errNotAFile is what open returns for anything but a regular file in regular
+// directories.
+var errNotAFile = errors.New("not a regular file")
+
+// open opens a file below root for reading. Its name has been checked, but what lies
+// there has not: it follows no links, and waits for no pipe. What it finds missing
+// is fs.ErrNotExist.
+func open(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
+	for i := range name {
+		if name[i] != '/' {
+			continue
+		}
+		info, err := root.Lstat(name[:i])
+		if err != nil {
+			return nil, nil, err
+		}
+		if !info.IsDir() {
+			return nil, nil, fmt.Errorf("%s: %w: %s is a %s", name, errNotAFile, name[:i], typeText(info.Mode()))
+		}
+	}
+	named, err := root.Lstat(name)
+	if err != nil {
+		return nil, nil, err
+	}
+	if !named.Mode().IsRegular() {
+		return nil, nil, fmt.Errorf("%s: %w but a %s", name, errNotAFile, typeText(named.Mode()))
+	}
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && !os.SameFile(named, info) {
+		err = fmt.Errorf("%s: %w: it was replaced while it was opened", name, errNotAFile)
+	}
+	if err != nil {
+		f.Close()
+		return nil, nil, err
+	}
+	return f, info, nil
+}
+
+func typeText(m fs.FileMode) string {
+	switch {
+	case m.IsRegular():
+		return "regular file"
+	case m.IsDir():
+		return "directory"
+	case m&fs.ModeSymlink != 0:
+		return "symbolic link"
+	}
+	return "special file"
+}
