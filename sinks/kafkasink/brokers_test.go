@@ -19,8 +19,8 @@ import (
 )
 
 const (
-	topic   = "decisions"
-	queueID = "6f0c2f0e-5a0e-4c3e-9d57-3a5f1f6a7b10"
+	testTopic = "decisions"
+	queueID   = "6f0c2f0e-5a0e-4c3e-9d57-3a5f1f6a7b10"
 )
 
 // brokers is a cluster on real sockets whose produce requests can be answered
@@ -32,13 +32,14 @@ type brokers struct {
 	sizes      []int                                    // record bytes of each produce request
 	acks       []int16                                  // of each produce request
 	loseAnswer bool                                     // carry out produce requests and cut the connection
+	conns      map[*brokerConn]struct{}                 // open
 }
 
 // startBrokers starts one broker with the topic, unless options say otherwise.
-func startBrokers(t *testing.T, partitions int32, options ...kfake.Opt) *brokers {
+func startBrokers(t testing.TB, partitions int32, options ...kfake.Opt) *brokers {
 	t.Helper()
-	b := &brokers{}
-	options = append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(partitions, topic), kfake.ListenFn(b.listen)}, options...)
+	b := &brokers{conns: map[*brokerConn]struct{}{}}
+	options = append([]kfake.Opt{kfake.NumBrokers(1), kfake.SeedTopics(partitions, testTopic), kfake.ListenFn(b.listen)}, options...)
 	c, err := kfake.NewCluster(options...)
 	if err != nil {
 		t.Fatalf("start brokers: %v", err)
@@ -122,7 +123,31 @@ func (l *listener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &brokerConn{Conn: c, brokers: l.brokers}, nil
+	conn := &brokerConn{Conn: c, brokers: l.brokers}
+	l.brokers.mu.Lock()
+	defer l.brokers.mu.Unlock()
+	l.brokers.conns[conn] = struct{}{}
+	return conn, nil
+}
+
+// cutConnections closes every connection from the side of the brokers.
+func (b *brokers) cutConnections() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for c := range b.conns {
+		c.Conn.Close()
+	}
+	clear(b.conns)
+}
+
+// stored is how many messages each partition holds.
+func (b *brokers) stored(t *testing.T) []int {
+	t.Helper()
+	var counts []int
+	for _, p := range b.PartitionInfos(testTopic) {
+		counts = append(counts, int(p.HighWatermark))
+	}
+	return counts
 }
 
 // brokerConn is the broker's end of a connection. A request comes as a length
@@ -147,6 +172,13 @@ func (c *brokerConn) Read(p []byte) (int, error) {
 	return n, err
 }
 
+func (c *brokerConn) Close() error {
+	c.brokers.mu.Lock()
+	delete(c.brokers.conns, c)
+	c.brokers.mu.Unlock()
+	return c.Conn.Close()
+}
+
 func (c *brokerConn) Write(p []byte) (int, error) {
 	c.mu.Lock()
 	produce := c.produce
@@ -166,7 +198,7 @@ func (b *brokers) held(t *testing.T, partition int) []kafka.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	c, err := kafka.DialLeader(ctx, "tcp", b.ListenAddrs()[0], topic, partition)
+	c, err := kafka.DialLeader(ctx, "tcp", b.ListenAddrs()[0], testTopic, partition)
 	if err != nil {
 		t.Fatalf("read partition %d: %v", partition, err)
 	}
@@ -230,10 +262,10 @@ func seqsOf(t *testing.T, messages []kafka.Message) []uint64 {
 }
 
 // openSink opens a sink on addresses, with the defaults changed by change.
-func openSink(t *testing.T, addresses []string, change ...func(*Config)) sinks.Sink {
+func openSink(t testing.TB, addresses []string, change ...func(*Config)) sinks.Sink {
 	t.Helper()
 	c := defaultConfig()
-	c.Brokers, c.Topic = addresses, topic
+	c.Brokers, c.Topic = addresses, testTopic
 	for _, f := range change {
 		f(c)
 	}
@@ -246,6 +278,33 @@ func openSink(t *testing.T, addresses []string, change ...func(*Config)) sinks.S
 	}
 	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
+}
+
+// captureLog is a log, and what counts the lines in it that contain a text.
+func captureLog() (log *slog.Logger, lines func(text string) int) {
+	out := &lockedBuffer{}
+	return slog.New(slog.NewTextHandler(out, nil)), func(text string) int {
+		out.mu.Lock()
+		defer out.mu.Unlock()
+		n := 0
+		for line := range strings.Lines(out.String()) {
+			if strings.Contains(line, text) {
+				n++
+			}
+		}
+		return n
+	}
+}
+
+type lockedBuffer struct {
+	mu sync.Mutex
+	strings.Builder
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.Builder.Write(p)
 }
 
 func withKey(paths ...string) func(*Config) { return func(c *Config) { c.Key = paths } }

@@ -2,10 +2,6 @@ package kafkasink
 
 import (
 	"context"
-	"net"
-	"slices"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -15,12 +11,12 @@ import (
 )
 
 // Definition describes the kafka sink. Its batches suit one request to one
-// partition; a batch configured larger is sent in several.
+// partition; a larger share of a batch is sent in several.
 var Definition = sinks.Definition{
 	Kind: "kafka",
 	Batch: sinks.BatchLimits{
 		MaxRecords: 1000,
-		MaxBytes:   maxRequest,
+		MaxBytes:   900 << 10, // with headers, what brokers take in one request by default
 		MaxWait:    config.Duration(100 * time.Millisecond),
 	},
 	NewConfig: func() sinks.Config { return defaultConfig() },
@@ -31,15 +27,33 @@ type Config struct {
 	// Brokers are the host:port addresses asked first; the others of the
 	// cluster are found through them.
 	Brokers []string `yaml:"brokers"`
-	// Topic takes every record. It must exist: docket does not create it.
+	// Topic takes every record.
 	Topic string `yaml:"topic"`
+	// TopicFrom lets each record say its topic. It stands in place of Topic.
+	TopicFrom *TopicFrom `yaml:"topicFrom"`
+	// CreateTopic makes a topic that does not exist, with the three numbers
+	// that follow, which it needs. A topic that exists is left as it is.
+	CreateTopic bool `yaml:"createTopic"`
+	// Partitions of a topic that is made.
+	Partitions int `yaml:"partitions"`
+	// ReplicationFactor of a topic that is made.
+	ReplicationFactor int `yaml:"replicationFactor"`
+	// MinInSyncReplicas is the min.insync.replicas of a topic that is made.
+	MinInSyncReplicas int `yaml:"minInSyncReplicas"`
 	// Key lists fields of the record, as names joined by dots
 	// ("resourceNamespace", "object.kind"). The record's key is their values
-	// joined by "/", and decides its partition as the Java client does; a field
-	// that is missing or null gives an empty part. A record that has none of
-	// the fields, or a sink without this list, writes no key, and such records
-	// of a batch share a partition.
+	// joined by "/"; a field that is missing or null gives an empty part. A
+	// record that has none of the fields, or a sink without this list, writes
+	// no key.
 	Key []string `yaml:"key"`
+	// Partitioner chooses the partition of a record: murmur2, roundRobin or
+	// manual.
+	Partitioner Partitioner `yaml:"partitioner"`
+	// PartitionField is the field that holds the partition's number, with
+	// the partitioner manual.
+	PartitionField string `yaml:"partitionField"`
+	// Headers are added to each message, behind those of docket.
+	Headers []Header `yaml:"headers"`
 	// Compression is none, gzip, snappy, lz4 or zstd.
 	Compression string `yaml:"compression"`
 	// Timeout bounds one request to a broker. Half of it is what a broker may
@@ -47,23 +61,56 @@ type Config struct {
 	Timeout config.Duration `yaml:"timeout"`
 	// TLS switches TLS on. Without it the connection is plain text.
 	TLS *config.TLS `yaml:"tls"`
+	// SASL says how to authenticate. Without it a client has no name, or that
+	// of its certificate.
+	SASL *SASL `yaml:"sasl"`
 	// ClientID is how brokers name this sink in their logs and quotas.
 	ClientID string `yaml:"clientID"`
 }
 
+// TopicFrom takes the topic of a record from one of its fields.
+type TopicFrom struct {
+	// Field is the name of the field, as in Config.Key.
+	Field string `yaml:"field"`
+	// Allow lists the topics that the field may name: producers must not be
+	// able to write to any topic that this client may.
+	Allow []string `yaml:"allow"`
+	// Default takes the records whose field names none of them. Without it
+	// they are rejected.
+	Default string `yaml:"default"`
+}
+
+// Header is one header of every message.
+type Header struct {
+	Name string `yaml:"name"`
+	// Value is the header's value.
+	Value string `yaml:"value"`
+	// Field, in place of Value, is the field of the record that has the
+	// value, as in Config.Key. A record without it goes without the header.
+	Field string `yaml:"field"`
+}
+
+// SASL is how a client authenticates. The files are read for each connection,
+// and connections are made anew when they change.
+type SASL struct {
+	// Mechanism is PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER.
+	Mechanism Mechanism `yaml:"mechanism"`
+	// Username goes with every mechanism but OAUTHBEARER.
+	Username string `yaml:"username"`
+	// PasswordFile holds the password that goes with Username.
+	PasswordFile config.SecretFile `yaml:"passwordFile"`
+	// TokenFile holds the token of OAUTHBEARER.
+	TokenFile config.SecretFile `yaml:"tokenFile"`
+}
+
 func defaultConfig() *Config {
 	return &Config{
+		Partitioner: Murmur2,
 		Compression: "none",
 		Timeout:     config.Duration(10 * time.Second),
 		ClientID:    "docket",
 	}
 }
-
-// The brokers' own limits for a topic's name.
-const (
-	maxTopicName   = 249
-	topicNameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
-)
 
 // compressions are the choices of Config.Compression in the order in which
 // messages name them.
@@ -88,60 +135,24 @@ func (c *Config) codec() (kafka.Compression, bool) {
 	return 0, false
 }
 
-// Validate implements sinks.Config.
-func (c *Config) Validate() config.Problems {
-	var p config.Problems
-	if len(c.Brokers) == 0 {
-		p.Addf("brokers", "must name at least one broker, such as kafka-0:9092")
+// topics lists every topic that records may go to, each once.
+func (c *Config) topics() []string {
+	if c.TopicFrom == nil {
+		return []string{c.Topic}
 	}
-	for i, address := range c.Brokers {
-		if !isHostPort(address) {
-			p.Addf("brokers["+strconv.Itoa(i)+"]", "must be host:port, such as kafka-0:9092, not %q", address)
+	var names []string
+	seen := map[string]bool{"": true} // no default
+	for _, name := range append([]string{c.TopicFrom.Default}, c.TopicFrom.Allow...) {
+		if !seen[name] {
+			seen[name] = true
+			names = append(names, name)
 		}
 	}
-	if c.Topic == "" {
-		p.Addf("topic", "is required")
-	} else if !isTopicName(c.Topic) {
-		p.Addf("topic", "must be at most %d letters, digits, dots, underscores and hyphens, not %q", maxTopicName, c.Topic)
-	}
-	for i, path := range c.Key {
-		if !isFieldPath(path) {
-			p.Addf("key["+strconv.Itoa(i)+"]", "must be field names joined by dots, such as object.kind, not %q", path)
-		}
-	}
-	if _, ok := c.codec(); !ok {
-		p.Addf("compression", "must be none, gzip, snappy, lz4 or zstd, not %q", c.Compression)
-	}
-	if c.Timeout <= 0 {
-		p.Addf("timeout", "must be positive")
-	}
-	if c.TLS != nil {
-		p = append(p, c.TLS.Validate().In("tls")...)
-	}
-	return p
+	return names
 }
 
-func isHostPort(address string) bool {
-	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || strings.Contains(host, "/") {
-		return false
-	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
-}
-
-func isTopicName(topic string) bool {
-	return len(topic) <= maxTopicName && topic != "." && topic != ".." &&
-		strings.Trim(topic, topicNameChars) == ""
-}
-
-// isFieldPath refuses everything that gjson would take for more than a name:
-// a wildcard, query, modifier or escape would make a key nobody expects.
-func isFieldPath(path string) bool {
-	return !slices.Contains(strings.Split(path, "."), "") && !strings.ContainsAny(path, `*?|#@!\"(){}[]<>=%~`)
-}
-
-// Open implements sinks.Config. It fails when a TLS file cannot be read.
-func (c *Config) Open(_ context.Context, _ sinks.Env) (sinks.Sink, error) {
-	return open(c)
+// Open implements sinks.Config. It fails when a file of TLS or SASL cannot be
+// read.
+func (c *Config) Open(_ context.Context, env sinks.Env) (sinks.Sink, error) {
+	return open(c, env.Log)
 }

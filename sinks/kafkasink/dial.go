@@ -6,11 +6,6 @@ import (
 	"net"
 	"sync"
 	"time"
-
-	"github.com/segmentio/kafka-go"
-
-	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/sinks/sinktls"
 )
 
 // tlsSection is where the configuration says how to speak TLS.
@@ -21,55 +16,6 @@ const tlsSection = "kafka.tls"
 const tlsAlert = 0x15
 
 var errExpectsTLS = errors.New("the broker expects TLS on this port")
-
-// metadataTTL is how old the transport lets its knowledge of the cluster grow
-// before it looks for a moved leader. With its default, 6 s, deliveries would
-// stall that long.
-const metadataTTL = 500 * time.Millisecond
-
-// cluster is a client and its connections.
-type cluster struct {
-	client    *kafka.Client
-	transport *kafka.Transport // the client's
-	dialer    *dialer          // the transport's
-	tls       *config.TLS
-	caVersion string // of the CAs that transport trusts
-}
-
-func newCluster(c *Config) (*cluster, error) {
-	timeout := time.Duration(c.Timeout)
-	d := newDialer(timeout, c.TLS == nil)
-	transport := &kafka.Transport{
-		Dial:           d.dial,
-		DialTimeout:    timeout,
-		MetadataTTL:    metadataTTL,
-		MetadataTopics: []string{c.Topic},
-		ClientID:       c.ClientID,
-	}
-	k := &cluster{
-		client:    &kafka.Client{Addr: kafka.TCP(c.Brokers...), Timeout: timeout, Transport: transport},
-		transport: transport,
-		dialer:    d,
-		tls:       c.TLS,
-	}
-	if c.TLS == nil {
-		return k, nil
-	}
-	k.caVersion = c.TLS.CAVersion()
-	var err error
-	transport.TLS, err = sinktls.Client(*c.TLS, tlsSection)
-	return k, err
-}
-
-// isCurrent says whether the CAs are still those of the file.
-func (k *cluster) isCurrent() bool { return k.tls == nil || k.tls.CAVersion() == k.caVersion }
-
-// close ends every connection and what the transport runs. A second call does
-// nothing.
-func (k *cluster) close() {
-	k.dialer.close()
-	k.transport.CloseIdleConnections()
-}
 
 // dialer opens the connections of one sink and remembers them. A transport can
 // close only those that are idle, and one that waits for an answer nobody is

@@ -2,154 +2,184 @@ package kafkasink
 
 import (
 	"encoding/binary"
+	"math/bits"
+	"strconv"
 	"time"
 
-	"github.com/segmentio/kafka-go"
 	"github.com/tidwall/gjson"
 
 	"github.com/docket-export/docket/sinks"
 )
 
-const (
-	// maxRequest bounds the records of one request. Brokers take 1,048,588
-	// bytes unless told otherwise; the rest is for what estimates leave out.
-	maxRequest = 900 << 10
-	// recordOverhead is what the format adds to the bytes of one record, at
-	// most: lengths and deltas as varints, for the record and five headers.
-	recordOverhead = 64
-	// headerRoom is a guess at the bytes of a record's header values, so that
-	// an encoder's buffer seldom grows.
-	headerRoom = 192
-)
-
-// record is one item as a broker gets it.
+// record is one item on its way to a partition. Its bytes are the batch's and
+// the encoder's: it is of no use when Send has returned.
 type record struct {
 	item    int    // index into the batch
-	key     []byte // nil for none
-	value   []byte
-	headers []kafka.Header
+	key     []byte // as the format has it, with its length before it
+	value   []byte // the bytes of the item
+	headers []byte // as the format has them, with their number before them
 }
 
-// size estimates the bytes of r in a request from above, uncompressed.
-func (r *record) size() int {
-	n := recordOverhead + len(r.key) + len(r.value)
-	for _, h := range r.headers {
-		n += len(h.Key) + len(h.Value)
+// numberBytes is how many bytes the number of a record within its request takes
+// at most: a million records are more than a request can hold.
+const numberBytes = 3
+
+// body is the size of r in a request without the length before it, when its
+// number in there takes so many bytes.
+func (r *record) body(number int) int {
+	return 1 + 1 + number + len(r.key) + sized(len(r.value)) + len(r.headers)
+}
+
+// size is what r has in a request at most, uncompressed.
+func (r *record) size() int { return sized(r.body(numberBytes)) }
+
+// sized is the size of n bytes with their length before them.
+func sized(n int) int { return varintSize(n) + n }
+
+// varintSize is the size of n as the format writes numbers: seven bits a byte,
+// one of all for the sign.
+func varintSize(n int) int { return bits.Len(uint(n))/7 + 1 }
+
+// encoder makes the parts of records that are not the bytes of their items.
+type encoder struct {
+	bytes []byte // the parts of all records, one behind the other
+	value []byte // one whose length is not known yet
+
+	// The headers of the last record that say where it is from, since the next
+	// one often has the same.
+	origin      origin
+	originBytes []byte
+	originCount int
+}
+
+// reset makes e ready for another batch, reusing its memory.
+func (e *encoder) reset() { e.bytes = e.bytes[:0] }
+
+// record makes a record of item i of b as c says. key is what decides on its
+// partition, nil for none; it may be empty, which is another key.
+func (e *encoder) record(b sinks.Batch, i int, c *Config) (r record, key []byte) {
+	it := &b.Items[i]
+	r = record{item: i, value: it.Record}
+	start := len(e.bytes)
+	if e.key(it.Record, c.Key) {
+		e.sized(e.value)
+		key = e.since(len(e.bytes) - len(e.value))
+	} else {
+		e.bytes = binary.AppendVarint(e.bytes, -1)
+	}
+	r.key = e.since(start)
+
+	start = len(e.bytes)
+	e.bytes = append(e.bytes, 0) // their number, which maxHeaders keeps within a byte
+	n := e.docketHeaders(b.Queue, it) + e.configuredHeaders(c.Headers, it.Record)
+	e.bytes[start] = byte(2 * n)
+	r.headers = e.since(start)
+	return r, key
+}
+
+// key puts the values at paths, joined by "/", into e.value. It returns false
+// when there are none.
+func (e *encoder) key(record []byte, paths []string) bool {
+	e.value = e.value[:0]
+	found := false
+	for i, path := range paths {
+		if i > 0 {
+			e.value = append(e.value, '/')
+		}
+		if e.field(record, path) {
+			found = true
+		}
+	}
+	return found
+}
+
+// field appends the value at path to e.value: the text of a string, anything
+// else as it came, so that 1.0 stays 1.0. It returns false when it is missing or
+// null.
+func (e *encoder) field(record []byte, path string) bool {
+	value := gjson.GetBytes(record, path)
+	switch value.Type {
+	case gjson.Null:
+		return false
+	case gjson.String:
+		e.value = append(e.value, value.Str...)
+	default:
+		e.value = append(e.value, value.Raw...)
+	}
+	return true
+}
+
+// docketHeaders adds docket's own headers and returns how many.
+func (e *encoder) docketHeaders(queue string, it *sinks.Item) int {
+	e.value = append(append(e.value[:0], queue...), '-')
+	seq := len(e.value)
+	e.value = strconv.AppendUint(e.value, it.Seq, 10)
+	e.header("docket-id", e.value)
+	e.header("docket-seq", e.value[seq:])
+	n := 2 + e.originHeaders(it)
+	if it.Late != sinks.OnTime {
+		e.textHeader("docket-late", string(it.Late))
+		n++
 	}
 	return n
 }
 
-// encoder turns the items of one batch into records that hold no byte of it.
-// The copy is needed: when a request is given up, kafka-go returns at once and
-// its connection may read the records for a while yet.
-type encoder struct {
-	bytes   []byte
-	headers []kafka.Header
+// origin is where a record is from. Those that were read together have the same.
+type origin struct {
+	source, producer string
+	received         time.Time
 }
 
-// reset makes e ready for b, reusing its memory.
-func (e *encoder) reset(b sinks.Batch) {
-	if room := b.Size() + len(b.Items)*headerRoom; cap(e.bytes) < room {
-		e.bytes = make([]byte, 0, room)
+// originHeaders adds the headers that say where it is from, and returns how many.
+func (e *encoder) originHeaders(it *sinks.Item) int {
+	from := origin{it.Source, it.Producer, it.Received}
+	if e.originCount > 0 && from == e.origin {
+		e.bytes = append(e.bytes, e.originBytes...)
+		return e.originCount
 	}
-	e.bytes, e.headers = e.bytes[:0], e.headers[:0]
-}
-
-// record encodes item i of b, its key made of the fields at paths.
-func (e *encoder) record(b sinks.Batch, i int, paths []string) record {
-	it := &b.Items[i]
-	r := record{item: i, key: e.key(it.Record, paths), value: e.copy(string(it.Record))}
-
-	id := e.copy(b.ID(i))
-	first := len(e.headers)
-	e.headers = append(e.headers,
-		kafka.Header{Key: "docket-id", Value: id},
-		kafka.Header{Key: "docket-seq", Value: id[len(b.Queue)+1:]},
-		kafka.Header{Key: "docket-source", Value: e.copy(it.Source)},
-	)
+	start := len(e.bytes)
+	e.origin, e.originCount = from, 2
+	e.textHeader("docket-source", it.Source)
 	if it.Producer != "" {
-		e.headers = append(e.headers, kafka.Header{Key: "docket-producer", Value: e.copy(it.Producer)})
+		e.textHeader("docket-producer", it.Producer)
+		e.originCount++
 	}
-	start := len(e.bytes)
-	e.bytes = it.Received.UTC().AppendFormat(e.bytes, time.RFC3339Nano)
-	e.headers = append(e.headers, kafka.Header{Key: "docket-received", Value: e.since(start)})
-
-	r.headers = e.headers[first:len(e.headers):len(e.headers)]
-	return r
+	e.value = it.Received.UTC().AppendFormat(e.value[:0], time.RFC3339Nano)
+	e.header("docket-received", e.value)
+	e.originBytes = append(e.originBytes[:0], e.bytes[start:]...)
+	return e.originCount
 }
 
-// key returns the values at paths joined by "/", nil when there are none.
-func (e *encoder) key(record []byte, paths []string) []byte {
-	start, found := len(e.bytes), false
-	for i, path := range paths {
-		if i > 0 {
-			e.bytes = append(e.bytes, '/')
-		}
-		value := gjson.GetBytes(record, path)
-		if value.Type == gjson.Null { // missing or null
-			continue
-		}
-		found = true
-		if value.Type == gjson.String {
-			e.bytes = append(e.bytes, value.Str...)
-		} else {
-			e.bytes = append(e.bytes, value.Raw...) // as it came: 1.0 stays 1.0
+// configuredHeaders adds those of headers that record has a value for and
+// returns how many.
+func (e *encoder) configuredHeaders(headers []Header, record []byte) int {
+	n := 0
+	for _, h := range headers {
+		e.value = append(e.value[:0], h.Value...)
+		if h.Field == "" || e.field(record, h.Field) {
+			e.header(h.Name, e.value)
+			n++
 		}
 	}
-	if !found {
-		e.bytes = e.bytes[:start]
-		return nil
-	}
-	return e.since(start)
+	return n
 }
 
-func (e *encoder) copy(s string) []byte {
-	start := len(e.bytes)
-	e.bytes = append(e.bytes, s...)
-	return e.since(start)
+func (e *encoder) header(name string, value []byte) {
+	e.bytes = binary.AppendVarint(e.bytes, int64(len(name)))
+	e.bytes = append(e.bytes, name...)
+	e.sized(value)
 }
 
-// since returns what was appended after start, fenced off from what follows.
+func (e *encoder) textHeader(name, value string) {
+	e.value = append(e.value[:0], value...)
+	e.header(name, e.value)
+}
+
+// sized adds value with its length before it.
+func (e *encoder) sized(value []byte) {
+	e.bytes = binary.AppendVarint(e.bytes, int64(len(value)))
+	e.bytes = append(e.bytes, value...)
+}
+
+// since returns what was added after start, fenced off from what follows.
 func (e *encoder) since(start int) []byte { return e.bytes[start:len(e.bytes):len(e.bytes)] }
-
-// partitionOf returns the partition for a key, by the murmur2 hash and the
-// modulus of the Java client, so that other producers agree where a key lives.
-func partitionOf(key []byte, partitions []int) int {
-	return kafka.Murmur2Balancer{Consistent: true}.Balance(kafka.Message{Key: key}, partitions...)
-}
-
-// stickyPartition is the partition for the records of b that have no key. They
-// stay together, since one full request costs less than many small ones. The
-// seq is hashed because batches of a steady size would otherwise take steps of
-// that size through the partitions and miss some for ever.
-func stickyPartition(b sinks.Batch, partitions []int) int {
-	return partitionOf(binary.BigEndian.AppendUint64(nil, b.Items[0].Seq), partitions)
-}
-
-// requests cuts records into runs that each fit a request. A record larger than
-// that is a run of its own: what is too large, the broker decides.
-func requests(records []record) [][]record {
-	var runs [][]record
-	start, size := 0, 0
-	for i := range records {
-		n := records[i].size()
-		if i > start && size+n > maxRequest {
-			runs = append(runs, records[start:i])
-			start, size = i, 0
-		}
-		size += n
-	}
-	return append(runs, records[start:])
-}
-
-// messages are records as kafka-go wants them. Its readers can be read once, so
-// every request gets new ones. The time of a message is left to the moment of
-// sending: brokers count retention from it, and a backlog older than that would
-// be deleted on arrival. When docket received a record says docket-received.
-func messages(records []record) kafka.RecordReader {
-	list := make([]kafka.Record, len(records))
-	for i, r := range records {
-		list[i] = kafka.Record{Key: kafka.NewBytes(r.key), Value: kafka.NewBytes(r.value), Headers: r.headers}
-	}
-	return kafka.NewRecordReader(list...)
-}

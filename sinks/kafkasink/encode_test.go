@@ -1,51 +1,13 @@
 package kafkasink
 
 import (
+	"slices"
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/sinks"
 )
-
-// The hashes are those that Kafka's Java client documents by its own tests.
-func TestPartitionOf(t *testing.T) {
-	for key, hash := range map[string]int32{
-		"21":                         -973932308,
-		"foobar":                     -790332482,
-		"a-little-bit-long-string":   -985981536,
-		"a-little-bit-longer-string": -1486304829,
-		"lkjh234lh9fiuh90y23oiuhsafujhadof229phr9h19h89h8": -58897971,
-		"abc": 479470107,
-	} {
-		for _, n := range []int{1, 2, 3, 7, 12, 100} {
-			partitions := make([]int, n)
-			for i := range partitions {
-				partitions[i] = i
-			}
-			want := int(hash&0x7fffffff) % n
-			if got := partitionOf([]byte(key), partitions); got != want {
-				t.Errorf("partitionOf(%q) of %d = %d, want %d", key, n, got, want)
-			}
-		}
-	}
-}
-
-func TestStickyPartition(t *testing.T) {
-	partitions := []int{0, 1, 2, 3}
-	counts := make([]int, len(partitions))
-	for i := range 1000 {
-		b := batch(uint64(i*1000+1), `{}`)
-		p := stickyPartition(b, partitions)
-		if again := stickyPartition(b, partitions); again != p {
-			t.Fatalf("partition %d, then %d for one batch, want the same", p, again)
-		}
-		counts[p]++
-	}
-	for p, n := range counts {
-		if n < 150 {
-			t.Errorf("partition %d got %d of 1000 batches of a steady size, want about 250", p, n)
-		}
-	}
-}
 
 func TestKey(t *testing.T) {
 	for name, test := range map[string]struct {
@@ -71,29 +33,15 @@ func TestKey(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e encoder
-			e.reset(batch(1, test.record))
+			e.reset()
 			got := "(none)"
-			if key := e.key([]byte(test.record), test.paths); key != nil {
+			if _, key := e.record(batch(1, test.record), 0, &Config{Key: test.paths}); key != nil {
 				got = string(key)
 			}
 			if got != test.want {
 				t.Errorf("key is %q, want %q", got, test.want)
 			}
 		})
-	}
-}
-
-func TestEncoderKeepsNothingOfTheBatch(t *testing.T) {
-	var e encoder
-	b := batch(1, `{"k":"x"}`, `{"k":"y"}`)
-	e.reset(b)
-	first := e.record(b, 0, []string{"k"})
-	e.record(b, 1, []string{"k"})
-	for i := range b.Items {
-		clear(b.Items[i].Record)
-	}
-	if string(first.value) != `{"k":"x"}` || string(first.key) != "x" {
-		t.Errorf("record is %q with key %q after the batch was overwritten, want it unchanged", first.value, first.key)
 	}
 }
 
@@ -123,5 +71,55 @@ func TestAccepted(t *testing.T) {
 	other.Queue = "another"
 	if a.begin(other); a.has(8) {
 		t.Error("knows 8 of another queue")
+	}
+}
+
+func TestHeaders(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, b.ListenAddrs(), func(c *Config) {
+		c.Headers = []Header{
+			{Name: "team", Value: "policy"},
+			{Name: "cluster", Field: "o.cluster"},
+			{Name: "count", Field: "count"},
+			{Name: "team", Value: "again"},
+		}
+	})
+	items := batch(7, `{"o":{"cluster":"prod \u00e9"},"count":1.0}`, `{"o":{"cluster":null}}`, `{}`)
+	items.Items[1].Late, items.Items[2].Late = sinks.Replayed, sinks.Redriven
+	items.Items[2].Source, items.Items[2].Producer = "audit", ""
+	send(t, s, items)
+	docket := "docket-source=webhook docket-producer=pod-a/1 docket-received=2026-01-05T10:04:07.00000012Z "
+	for i, want := range []string{
+		"docket-id=" + queueID + "-7 docket-seq=7 " + docket + "team=policy cluster=prod \u00e9 count=1.0 team=again",
+		"docket-id=" + queueID + "-8 docket-seq=8 " + docket + "docket-late=Replayed team=policy team=again",
+		"docket-id=" + queueID + "-9 docket-seq=9 docket-source=audit docket-received=2026-01-05T10:04:07.00000012Z docket-late=Redriven team=policy team=again",
+	} {
+		var headers []string
+		for _, h := range b.held(t, 0)[i].Headers {
+			headers = append(headers, h.Key+"="+string(h.Value))
+		}
+		if got := strings.Join(headers, " "); got != want {
+			t.Errorf("headers of message %d are %q, want %q", i, got, want)
+		}
+	}
+}
+
+// Records that were read together share their headers; the others have their own.
+func TestOriginOfEachRecord(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, b.ListenAddrs())
+	items := batch(1, `{"a":1}`, `{"a":2}`, `{"a":3}`, `{"a":4}`, `{"a":5}`)
+	items.Items[1].Received = items.Items[1].Received.Add(time.Second)
+	items.Items[2].Producer = "pod-b/1"
+	items.Items[3].Source = "audit"
+	for range 2 {
+		send(t, s, items)
+	}
+	for i, m := range b.held(t, 0) {
+		it := items.Items[i%len(items.Items)]
+		got := []string{header(m, "docket-source"), header(m, "docket-producer"), header(m, "docket-received")}
+		if want := []string{it.Source, it.Producer, it.Received.Format(time.RFC3339Nano)}; !slices.Equal(got, want) {
+			t.Errorf("message %d is from %v, want %v", i, got, want)
+		}
 	}
 }

@@ -3,6 +3,7 @@ package kafkasink
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -11,44 +12,11 @@ import (
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/segmentio/kafka-go/protocol/rawproduce"
 
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/sinktls"
 )
-
-// partitions returns the numbers of the topic's partitions. It asks what the
-// transport knows and waits for the brokers only when that is nothing.
-//
-// It is also where a cluster that cannot be used is diagnosed: without metadata
-// Produce says "topic not found", be the cause a password or a certificate.
-func (s *sink) partitions(ctx context.Context) ([]int, error) {
-	topicName := s.config.Topic
-	res, err := s.cluster.client.Metadata(ctx, &kafka.MetadataRequest{Topics: []string{topicName}})
-	if ctx.Err() != nil {
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, s.failf(cause(err), "ask the brokers for topic %q", topicName)
-	}
-	topic := res.Topics[0]
-	switch {
-	case errors.Is(topic.Error, kafka.UnknownTopicOrPartition):
-		// Brokers say the same of a topic that the client may not see.
-		return nil, sinks.Failf(sinks.Misconfigured,
-			"topic %q does not exist on the brokers: create it or mend kafka.topic, or permit this client to describe it", topicName)
-	case topic.Error != nil:
-		return nil, s.failf(topic.Error, "ask the brokers for topic %q", topicName)
-	case topic.Internal:
-		return nil, sinks.Failf(sinks.Misconfigured, "topic %q belongs to the brokers themselves: mend kafka.topic", topicName)
-	case len(topic.Partitions) == 0:
-		return nil, sinks.Failf(sinks.Transient, "topic %q has no partitions yet", topicName)
-	}
-	ids := make([]int, len(topic.Partitions))
-	for i := range ids {
-		ids[i] = i
-	}
-	return ids, nil
-}
 
 // failf classifies err, and prefixes it with what was attempted.
 func (s *sink) failf(err error, format string, args ...any) error {
@@ -60,11 +28,11 @@ func (s *sink) failf(err error, format string, args ...any) error {
 	if f, ok := errors.AsType[*sinks.Failure](err); ok {
 		return sinks.Failf(f.Kind, "%s: %w", attempted, err)
 	}
-	if hint := misconfigured(err); hint != "" {
+	if hint := s.misconfigured(err); hint != "" {
 		return sinks.Failf(sinks.Misconfigured, "%s: %w: %s", attempted, err, hint)
 	}
-	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) {
-		return sinks.Failf(sinks.Transient, "%s: the broker closed the connection (%w); if that stays, see whether its port expects TLS or SASL", attempted, err)
+	if hint := transient(err); hint != "" {
+		return sinks.Failf(sinks.Transient, "%s: %w: %s", attempted, err, hint)
 	}
 	return sinks.Failf(sinks.Transient, "%s: %w", attempted, err)
 }
@@ -75,38 +43,73 @@ func cause(err error) error {
 	if local, ok := errors.AsType[*produce.Error](err); ok {
 		return local.Err
 	}
+	if local, ok := errors.AsType[*rawproduce.Error](err); ok {
+		return local.Err
+	}
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner
 	}
 	return err
 }
 
+// transient says where to look when err stays, which passes by itself as a rule.
+func transient(err error) string {
+	if lookup, ok := errors.AsType[*net.DNSError](err); ok && lookup.IsNotFound {
+		return "check kafka.brokers, and advertised.listeners of the brokers"
+	}
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return "no broker listens there; if that stays, check kafka.brokers, and advertised.listeners of the brokers"
+	case isCut(err):
+		return "the broker closed the connection; if that stays, see whether its port expects TLS or SASL, and what kafka.tls and kafka.sasl say"
+	}
+	return ""
+}
+
+// isCut says whether err is a connection that a broker has closed. It may have
+// ended a SASL session that had lasted long enough for it
+// (connections.max.reauth.ms).
+func isCut(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE)
+}
+
 // misconfigured says what an operator is to do about err, and nothing when it
 // may pass by itself: leaders move, replicas come back.
-func misconfigured(err error) string {
+func (s *sink) misconfigured(err error) string {
 	var code kafka.Error
 	if errors.As(err, &code) {
-		return misconfiguredCode(code)
+		return s.misconfiguredCode(code)
 	}
 	if errors.Is(err, errExpectsTLS) {
 		return "set kafka.tls, or name the port for plain text in kafka.brokers"
 	}
+	if errors.Is(err, errTokenRefused) {
+		return s.credentials()
+	}
 	if _, ok := errors.AsType[tls.RecordHeaderError](err); ok {
 		return "the port does not speak TLS: check kafka.brokers, or remove kafka.tls"
+	}
+	if _, ok := errors.AsType[x509.HostnameError](err); ok {
+		return "name the brokers in kafka.brokers as their certificates do, or set kafka.tls.serverName"
 	}
 	return sinktls.Hint(err, tlsSection, "broker")
 }
 
-func misconfiguredCode(code kafka.Error) string {
+func (s *sink) misconfiguredCode(code kafka.Error) string {
 	switch code {
 	case kafka.TopicAuthorizationFailed:
 		return "permit this client to write to the topic"
 	case kafka.ClusterAuthorizationFailed:
 		return "permit this client to use the cluster"
-	case kafka.SASLAuthenticationFailed, kafka.UnsupportedSASLMechanism, kafka.IllegalSASLState, kafka.SecurityDisabled:
-		return "the port wants another way of authentication: check kafka.brokers"
+	case kafka.SASLAuthenticationFailed:
+		return s.credentials()
+	case kafka.UnsupportedSASLMechanism:
+		return "the port wants another way of authentication: check kafka.sasl.mechanism and kafka.brokers"
+	case kafka.IllegalSASLState, kafka.SecurityDisabled:
+		return "the port does not expect SASL: check kafka.brokers, or remove kafka.sasl"
 	case kafka.InvalidTopic:
-		return "mend kafka.topic"
+		return "mend " + s.topicKey()
 	case kafka.UnsupportedCompressionType:
 		return "choose another kafka.compression"
 	case kafka.UnsupportedForMessageFormat, kafka.UnsupportedVersion:
@@ -115,4 +118,15 @@ func misconfiguredCode(code kafka.Error) string {
 		return "check the policies of the cluster"
 	}
 	return ""
+}
+
+// credentials says where those are that a broker has refused.
+func (s *sink) credentials() string {
+	switch {
+	case s.config.SASL == nil:
+		return "set kafka.sasl, or check kafka.brokers"
+	case s.config.SASL.Mechanism == OAuthBearer:
+		return fmt.Sprintf("check the token in %s", s.config.SASL.TokenFile)
+	}
+	return fmt.Sprintf("check kafka.sasl.username, and the password in %s", s.config.SASL.PasswordFile)
 }

@@ -57,7 +57,7 @@ func TestTopicErrors(t *testing.T) {
 				b.KeepControl()
 				res := req.ResponseKind().(*kmsg.MetadataResponse)
 				rt := kmsg.NewMetadataResponseTopic()
-				name := topic
+				name := testTopic
 				rt.Topic, rt.ErrorCode = &name, test.code
 				res.Topics = append(res.Topics, rt)
 				return res, nil, true

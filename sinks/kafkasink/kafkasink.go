@@ -1,25 +1,30 @@
-// Package kafkasink writes records to a Kafka topic.
+// Package kafkasink writes records to a Kafka topic, or to several.
 //
 // A record becomes one message: its bytes as they came are the value, and the
 // headers docket-id, docket-seq, docket-source, docket-producer (when there is
-// one) and docket-received (RFC 3339, UTC) say where it is from. Accepted means
+// one), docket-received (RFC 3339, UTC) and docket-late (Replayed or Redriven,
+// when it may come after later records) say where it is from. Accepted means
 // that all in-sync replicas have it (acks=all).
 //
 // The guarantee is at least once. Records of one partition are written in the
-// order of their seq, one request at a time. When part of a batch is refused,
-// the retry sends only the rest; but when an answer is lost, nobody knows
-// whether the request was carried out, and it is sent again: the copy carries
-// the same docket-id, and stands behind records that went with the first.
+// order of their seq, one request at a time, and which partition that is depends
+// on the record, its seq and the number of partitions alone. When part of a batch
+// is refused, the retry sends only the rest; but when an answer is lost, nobody
+// knows whether the request was carried out, and it is sent again: the copy
+// carries the same docket-id, goes to the same partition, and stands behind
+// records that went with the first.
 //
-// A record that the brokers will never take is found and reported alone, while
-// the others of its batch are written. Brokers take 1,048,588 bytes with key,
-// headers and framing unless told otherwise (max.message.bytes of the topic), a
-// little less than the largest record that docket takes in by default.
+// A record that the brokers will never take, or that names no topic or partition
+// of its own, is found and reported alone, while the others of its batch are
+// written. Brokers take 1,048,588 bytes with key, headers and framing unless told
+// otherwise (max.message.bytes of the topic, which the sink asks for), a little
+// less than the largest record that docket takes in by default.
 package kafkasink
 
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -28,119 +33,166 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// maxInFlight bounds the requests under way, since kafka-go gives each a
-// connection of its own, and a topic may have hundreds of partitions.
-const maxInFlight = 16
-
 // sink implements sinks.Sink. Its fields are owned by Send.
 type sink struct {
 	config   *Config
+	log      *slog.Logger
 	codec    kafka.Compression
-	cluster  *cluster
+	cluster  *cluster // nil: the next Send connects
+	topics   []*topic
+	names    []string          // of topics
+	byName   map[string]*topic // topics
 	encoder  encoder
+	sets     sync.Pool // of *recordSet; used by the writers of a Send
 	accepted accepted
 	resumeAt time.Time // a broker has asked for a pause until then
 }
 
-func open(c *Config) (sinks.Sink, error) {
+func open(c *Config, log *slog.Logger) (*sink, error) {
 	codec, ok := c.codec()
 	if !ok {
 		return nil, fmt.Errorf("kafka.compression %q is unknown", c.Compression)
+	}
+	if c.SASL != nil {
+		if _, err := c.SASL.secretFile().Read(); err != nil {
+			return nil, fmt.Errorf("kafka.sasl: %w", err)
+		}
+		if c.TLS == nil && isRemote(c.Brokers) {
+			log.Warn("SASL without TLS: whoever reads the connection has the records, and can guess at the password; set kafka.tls")
+		}
 	}
 	cluster, err := newCluster(c)
 	if err != nil {
 		return nil, err
 	}
-	return &sink{config: c, codec: codec, cluster: cluster}, nil
+	s := &sink{config: c, log: log, codec: codec, cluster: cluster, names: c.topics(), byName: map[string]*topic{}}
+	s.topics = newTopics(s.names)
+	for _, t := range s.topics {
+		s.byName[t.name] = t
+	}
+	return s, nil
 }
 
 // Send implements sinks.Sink. It writes to all partitions at the same time.
 func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
-	if pause := time.Until(s.resumeAt); pause > 0 {
-		return &sinks.Failure{
-			Kind:  sinks.Throttled,
-			After: pause,
-			Err:   fmt.Errorf("write to topic %q: a broker asked for a pause: the client's quota is used up", s.config.Topic),
-		}
+	if len(b.Items) == 0 {
+		return nil
 	}
-	if err := s.renewCluster(); err != nil {
+	if pause := time.Until(s.resumeAt); pause > 0 {
+		return s.throttled(pause)
+	}
+	if err := s.connect(); err != nil {
 		return err
 	}
 	s.accepted.begin(b)
-	partitions, err := s.partitions(ctx)
+	res, err := s.share(ctx, b)
 	if err != nil {
-		return err
+		return s.reconsider(err)
 	}
-	results := s.writeAll(ctx, s.shares(b, partitions))
-	return s.conclude(ctx, b, results)
+	res.merge(s.writeAll(ctx))
+	return s.reconsider(s.conclude(ctx, b, res))
 }
 
-// renewCluster connects anew when the CA file has changed.
-func (s *sink) renewCluster() error {
-	if s.cluster.isCurrent() {
+// throttled is the failure of a Send that comes too early for a broker.
+func (s *sink) throttled(pause time.Duration) error {
+	return &sinks.Failure{
+		Kind:  sinks.Throttled,
+		After: pause,
+		Err:   fmt.Errorf("write to %s: a broker asked for a pause: the client's quota is used up", s.subject()),
+	}
+}
+
+// connect makes a cluster when there is none, or when files have changed that
+// its connections are made with.
+func (s *sink) connect() error {
+	if s.cluster != nil && s.cluster.version == s.config.filesVersion() {
 		return nil
 	}
 	renewed, err := newCluster(s.config)
 	if err != nil {
-		return sinks.Failf(sinks.Misconfigured, "connect anew because kafka.tls.caFile has changed: %w", err)
+		return sinks.Failf(sinks.Misconfigured, "connect to the brokers: %w", err)
 	}
-	s.cluster.close()
+	s.disconnect()
 	s.cluster = renewed
 	return nil
 }
 
-// shares gives each of the partitions its records of b, those that have been
-// accepted before excepted. A share may be empty.
-func (s *sink) shares(b sinks.Batch, partitions []int) [][]record {
-	shares := make([][]record, len(partitions)) // partitions are numbered from 0
-	sticky := stickyPartition(b, partitions)
-	s.encoder.reset(b)
-	for i := range b.Items {
-		if s.accepted.has(b.Items[i].Seq) {
-			continue
-		}
-		r := s.encoder.record(b, i, s.config.Key)
-		to := sticky
-		if r.key != nil {
-			to = partitionOf(r.key, partitions)
-		}
-		shares[to] = append(shares[to], r)
+func (s *sink) disconnect() {
+	if s.cluster != nil {
+		s.cluster.close()
+		s.cluster = nil
 	}
-	return shares
 }
 
-// writeAll writes every share to its partition and returns what became of each.
-func (s *sink) writeAll(ctx context.Context, shares [][]record) []result {
-	results := make([]result, len(shares))
-	slots := make(chan struct{}, maxInFlight)
-	var writers sync.WaitGroup
-	for partition, share := range shares {
-		if len(share) == 0 {
+// reconsider looks at the outcome of a Send, and lets go of the cluster when that
+// must be mended by a person or may be due to the login. A transport would go on
+// to try a password twice a second that may be locked for it, and answer the
+// next Send with what it found out before; and where one session has ended, the
+// others do.
+func (s *sink) reconsider(err error) error {
+	if err == nil {
+		return nil
+	}
+	if sinks.FailureOf(err).Kind == sinks.Misconfigured || s.config.SASL != nil && isCut(err) {
+		s.disconnect()
+	}
+	return err
+}
+
+// share gives each partition its records of b, those that have been accepted
+// before excepted. The result has the items that name no topic or partition, or
+// are too large, and the failure of a topic that others name. Items of such a
+// topic are left out.
+func (s *sink) share(ctx context.Context, b sinks.Batch) (result, error) {
+	var res result
+	found, err := s.learn(ctx)
+	if err != nil {
+		return res, err
+	}
+	for _, t := range s.topics {
+		t.begin()
+	}
+	s.encoder.reset()
+	for i := range b.Items {
+		it := &b.Items[i]
+		if s.accepted.has(it.Seq) {
 			continue
 		}
-		writers.Go(func() {
-			slots <- struct{}{}
-			defer func() { <-slots }()
-			w := writer{sink: s, partition: partition}
-			w.write(ctx, share)
-			results[partition] = w.result
-		})
+		t, err := s.topicOf(it.Record)
+		if err != nil {
+			res.reject(i, "", fmt.Errorf("choose a topic: %w", err))
+			continue
+		}
+		if !t.used {
+			s.prepare(ctx, t, found[t.index])
+			res.fail(t.err)
+		}
+		if t.err == nil {
+			r, key := s.encoder.record(b, i, s.config)
+			s.place(ctx, t, r, key, it.Seq, &res)
+		}
 	}
-	writers.Wait()
-	return results
+	return res, nil
+}
+
+// place gives r to its partition of t.
+func (s *sink) place(ctx context.Context, t *topic, r record, key []byte, seq uint64, res *result) {
+	partition, err := s.config.partition(r.value, key, seq, t.partitions)
+	switch {
+	case err != nil:
+		res.reject(r.item, "", fmt.Errorf("choose a partition of topic %q: %w", t.name, err))
+	case s.isTooLarge(ctx, t, &r):
+		res.reject(r.item, codeName(kafka.MessageSizeTooLarge), fmt.Errorf(
+			"write to topic %q: a record of %d bytes exceeds the topic's max.message.bytes of %d: raise that, or set compression", t.name, len(r.value), t.maxBytes))
+	default:
+		t.shares[partition] = append(t.shares[partition], r)
+	}
 }
 
 // conclude remembers what was accepted and says what became of b as a whole.
-func (s *sink) conclude(ctx context.Context, b sinks.Batch, results []result) error {
-	var all result
-	for _, r := range results {
-		all.merge(r)
-	}
+func (s *sink) conclude(ctx context.Context, b sinks.Batch, all result) error {
 	for _, i := range all.accepted {
 		s.accepted.add(b.Items[i].Seq)
-	}
-	if all.abandoned {
-		s.encoder = encoder{} // a connection may still be reading the old one
 	}
 	if all.throttle > 0 {
 		s.resumeAt = time.Now().Add(all.throttle)
@@ -155,6 +207,6 @@ func (s *sink) conclude(ctx context.Context, b sinks.Batch, results []result) er
 // Close implements sinks.Sink. It cuts connections on which a request that was
 // given up is still under way.
 func (s *sink) Close(context.Context) error {
-	s.cluster.close()
+	s.disconnect()
 	return nil
 }

@@ -243,11 +243,11 @@ func TestRequestsAreBounded(t *testing.T) {
 		t.Errorf("the topic holds %d messages, want all %d in order", len(got), len(records))
 	}
 	sizes := b.requestSizes()
-	if most := slices.Max(sizes); most > maxRequest {
-		t.Errorf("the largest of %d requests has %d bytes, want at most %d", len(sizes), most, maxRequest)
+	if most := slices.Max(sizes); most > defaultMaxBytes {
+		t.Errorf("the largest of %d requests has %d bytes, want at most %d", len(sizes), most, defaultMaxBytes)
 	}
-	if least := slices.Min(sizes[:len(sizes)-1]); least < maxRequest*3/4 {
-		t.Errorf("the smallest full request has %d bytes, want near %d", least, maxRequest)
+	if least := slices.Min(sizes); least < defaultMaxBytes*3/4 {
+		t.Errorf("the smallest of %d requests has %d bytes, want requests of nearly equal size", len(sizes), least)
 	}
 }
 
@@ -286,6 +286,53 @@ func TestInvalidRecords(t *testing.T) {
 			}
 		}
 	})
+}
+
+// A request that is refused for one of its records is sent in halves; when the
+// first half fails otherwise, the second must wait, or it would overtake.
+func TestHalvesKeepTheirOrder(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, b.ListenAddrs())
+	requests := 0
+	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
+		requests++
+		switch requests {
+		case 1:
+			return answerCode(req, 87)
+		case 2:
+			return answerCode(req, 19)
+		}
+		return nil
+	})
+	records := []string{`{"a":1}`, `{"a":2}`, `{"a":3}`, `{"a":4}`}
+	sendFails(t, s, batch(1, records...), sinks.Transient, "Not Enough Replicas")
+	send(t, s, batch(1, records...))
+	if got := b.values(t, 0); !slices.Equal(got, records) {
+		t.Errorf("the topic holds %q, want %q", got, records)
+	}
+}
+
+// The same goes for the requests that a large share is cut into.
+func TestRequestsKeepTheirOrder(t *testing.T) {
+	b := startLimited(t, 4<<10)
+	s := openSink(t, b.ListenAddrs(), limited)
+	first := true
+	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
+		if first {
+			first = false
+			return answerCode(req, 19)
+		}
+		return nil
+	})
+	records := batch(1, paddeds(20, 1000)...)
+	sendFails(t, s, records, sinks.Transient, "Not Enough Replicas")
+	if got := b.count(limitedTopic); got != 0 {
+		t.Errorf("the topic holds %d messages, want none: the first request has failed", got)
+	}
+	send(t, s, records)
+	if got := b.count(limitedTopic); got != 20 {
+		t.Errorf("the topic holds %d messages, want 20", got)
+	}
 }
 
 // The broker asks for the pause in an answer that accepts the records.

@@ -1,66 +1,70 @@
 package kafkasink
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
-	"slices"
+	"sync"
 	"time"
 
 	"github.com/segmentio/kafka-go"
-
-	"github.com/docket-export/docket/sinks"
+	"github.com/segmentio/kafka-go/protocol"
 )
 
-// result is what became of records that were written.
-type result struct {
-	accepted  []int // indexes into the batch
-	rejected  []int // indexes into the batch
-	reason    error // why, for the first of rejected
-	err       error // a *sinks.Failure; why the remaining records have no answer
-	throttle  time.Duration
-	abandoned bool // a request was given up and may still be read
-}
+// maxInFlight bounds the requests under way, since kafka-go gives each a
+// connection of its own, and a topic may have hundreds of partitions.
+const maxInFlight = 16
 
-// merge adds what became of other records.
-func (r *result) merge(o result) {
-	r.accepted = append(r.accepted, o.accepted...)
-	r.rejected = append(r.rejected, o.rejected...)
-	if r.reason == nil {
-		r.reason = o.reason
+// writeAll writes every share to its partition and returns what became of all.
+func (s *sink) writeAll(ctx context.Context) result {
+	var all []*writer
+	for _, t := range s.topics {
+		if !t.used || t.err != nil {
+			continue
+		}
+		for partition, share := range t.shares {
+			if len(share) > 0 {
+				all = append(all, &writer{sink: s, topic: t, partition: partition, share: share})
+			}
+		}
 	}
-	if o.err != nil && (r.err == nil || sinks.FailureOf(o.err).Kind > sinks.FailureOf(r.err).Kind) {
-		r.err = o.err // what an operator must act on hides behind no passing trouble
+	slots := make(chan struct{}, maxInFlight)
+	var writers sync.WaitGroup
+	for _, w := range all {
+		slots <- struct{}{}
+		writers.Go(func() {
+			defer func() { <-slots }()
+			w.write(ctx)
+		})
 	}
-	r.throttle = max(r.throttle, o.throttle)
-	r.abandoned = r.abandoned || o.abandoned
-}
+	writers.Wait()
 
-// failure is r as the answer of Send. Rejected comes first: it is final, and
-// the delivery loop offers all the others again in any case.
-func (r *result) failure(ctx context.Context) error {
-	switch {
-	case len(r.rejected) > 0:
-		slices.Sort(r.rejected)
-		return &sinks.Failure{Kind: sinks.Rejected, Items: r.rejected, Err: r.reason}
-	case r.err != nil && ctx.Err() != nil:
-		return ctx.Err()
+	var res result
+	for _, w := range all {
+		res.merge(w.result)
+		if w.outgrown {
+			w.topic.asked = false
+		}
 	}
-	return r.err
+	return res
 }
 
 // writer writes one share of a batch to its partition, one request after the
 // other, so that a record never overtakes an earlier one.
 type writer struct {
 	sink      *sink
+	topic     *topic
 	partition int
+	share     []record
 	result    result
+	outgrown  bool // the limit of the topic is not what it is believed to be
 }
 
 // write stops at the first request that fails for a reason that is not in its
 // records.
-func (w *writer) write(ctx context.Context, share []record) {
-	for _, run := range requests(share) {
+func (w *writer) write(ctx context.Context) {
+	for _, run := range requests(w.share, w.topic.room()) {
 		w.request(ctx, run)
 		if w.result.err != nil {
 			return
@@ -71,28 +75,22 @@ func (w *writer) write(ctx context.Context, share []record) {
 // request writes records with one request. Refused for one of them, it puts the
 // named ones aside, or else halves the request until the culprit is alone.
 func (w *writer) request(ctx context.Context, records []record) {
+	if w.result.throttle > 0 { // another request would be left waiting
+		w.result.err = w.sink.throttled(w.result.throttle)
+		return
+	}
 	refused, err := w.produce(ctx, records)
 	switch {
 	case err == nil:
-		for _, r := range records {
-			w.result.accepted = append(w.result.accepted, r.item)
+		for i := range records {
+			w.result.accepted = append(w.result.accepted, records[i].item)
 		}
 	case !isRefusal(err):
-		w.result.err = w.fail(err)
+		w.result.err = w.sink.failf(err, "write to topic %q partition %d", w.topic.name, w.partition)
 	case len(records) == 1:
-		w.reject(records[0], err)
+		w.reject(&records[0], err)
 	case len(refused) > 0:
-		var others []record
-		for i, r := range records {
-			if reason, ok := refused[i]; ok {
-				w.reject(r, fmt.Errorf("%w: %w", err, reason))
-			} else {
-				others = append(others, r)
-			}
-		}
-		if len(others) > 0 {
-			w.request(ctx, others)
-		}
+		w.without(ctx, records, refused, err)
 	default:
 		half := len(records) / 2
 		w.request(ctx, records[:half])
@@ -102,53 +100,78 @@ func (w *writer) request(ctx context.Context, records []record) {
 	}
 }
 
+// without puts the refused ones of records aside and writes the others.
+func (w *writer) without(ctx context.Context, records []record, refused map[int]error, err error) {
+	var others []record
+	for i := range records {
+		if reason, ok := refused[i]; ok {
+			w.reject(&records[i], fmt.Errorf("%w: %w", err, reason))
+		} else {
+			others = append(others, records[i])
+		}
+	}
+	if len(others) > 0 {
+		w.request(ctx, others)
+	}
+}
+
 // produce makes one request. refused are the records that the broker named as
 // the reason of its error, by their index in records.
 func (w *writer) produce(ctx context.Context, records []record) (refused map[int]error, err error) {
-	s := w.sink
-	res, err := s.cluster.client.Produce(ctx, &kafka.ProduceRequest{
-		Topic:        s.config.Topic,
+	set, ok := w.sink.sets.Get().(*recordSet)
+	if !ok {
+		set = &recordSet{}
+	}
+	if err := set.encode(records, w.sink.codec, time.Now()); err != nil {
+		return nil, err
+	}
+	res, err := w.sink.cluster.client.RawProduce(ctx, &kafka.RawProduceRequest{
+		Topic:        w.topic.name,
 		Partition:    w.partition,
 		RequiredAcks: kafka.RequireAll, // the zero value is none
-		Records:      messages(records),
-		Compression:  s.codec,
+		RawRecords:   protocol.RawRecordSet{Reader: bytes.NewReader(set.bytes)},
 	})
 	if err != nil {
-		w.result.abandoned = true
+		// A request that was given up may still be read: its set is left to it.
 		return nil, cause(err)
 	}
+	w.sink.sets.Put(set)
 	w.result.throttle = max(w.result.throttle, res.Throttle)
-	refused = res.RecordErrors
-	for i := range refused {
+	w.outgrown = w.outgrown || errors.Is(res.Error, kafka.MessageSizeTooLarge)
+	for i := range res.RecordErrors {
 		if i < 0 || i >= len(records) {
 			return nil, res.Error // such an answer helps nobody
 		}
 	}
-	return refused, res.Error
+	return res.RecordErrors, res.Error
 }
 
-func (w *writer) reject(r record, err error) {
-	w.result.rejected = append(w.result.rejected, r.item)
-	if w.result.reason == nil {
-		w.result.reason = fmt.Errorf("write to topic %q partition %d: a record of %d bytes was refused: %w",
-			w.sink.config.Topic, w.partition, len(r.value), err)
-	}
-}
-
-func (w *writer) fail(err error) error {
-	return w.sink.failf(err, "write to topic %q partition %d", w.sink.config.Topic, w.partition)
+func (w *writer) reject(r *record, err error) {
+	var code kafka.Error
+	errors.As(err, &code)
+	w.result.reject(r.item, codeName(code), fmt.Errorf("write to topic %q partition %d: a record of %d bytes was refused: %w",
+		w.topic.name, w.partition, len(r.value), err))
 }
 
 // isRefusal says whether a broker's error is the fault of the records, or of
 // one of them, and will be the same for ever.
 func isRefusal(err error) bool {
 	var code kafka.Error
-	if !errors.As(err, &code) {
-		return false
-	}
+	return errors.As(err, &code) && codeName(code) != ""
+}
+
+// codeName is the name that brokers have for the code of a refusal, and empty
+// for any other code.
+func codeName(code kafka.Error) string {
 	switch code {
-	case kafka.MessageSizeTooLarge, kafka.RecordListTooLarge, kafka.InvalidRecord, kafka.InvalidTimestamp:
-		return true
+	case kafka.MessageSizeTooLarge:
+		return "MESSAGE_TOO_LARGE"
+	case kafka.RecordListTooLarge:
+		return "RECORD_LIST_TOO_LARGE"
+	case kafka.InvalidRecord:
+		return "INVALID_RECORD"
+	case kafka.InvalidTimestamp:
+		return "INVALID_TIMESTAMP"
 	}
-	return false
+	return ""
 }

@@ -14,8 +14,8 @@ import (
 func TestFailureOfSeveralPartitions(t *testing.T) {
 	transient := result{err: sinks.Failf(sinks.Transient, "leader moved")}
 	misconfigured := result{err: sinks.Failf(sinks.Misconfigured, "not permitted")}
-	rejected := result{rejected: []int{7}, reason: errors.New("too large")}
-	alsoRejected := result{rejected: []int{2}, reason: errors.New("too old"), accepted: []int{1}}
+	rejected := result{rejected: []rejection{{7, "MESSAGE_TOO_LARGE", errors.New("too large")}}}
+	alsoRejected := result{rejected: []rejection{{2, "INVALID_TIMESTAMP", errors.New("too old")}}, accepted: []int{1}}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, test := range map[string]struct {
@@ -28,7 +28,7 @@ func TestFailureOfSeveralPartitions(t *testing.T) {
 		"trouble that passes": {t.Context(), []result{{}, transient, {}}, sinks.Transient, nil, "leader moved"},
 		"operator needed":     {t.Context(), []result{transient, misconfigured, transient}, sinks.Misconfigured, nil, "not permitted"},
 		"final comes first":   {t.Context(), []result{misconfigured, rejected, transient}, sinks.Rejected, []int{7}, "too large"},
-		"rejected twice":      {t.Context(), []result{rejected, alsoRejected}, sinks.Rejected, []int{2, 7}, "too large"},
+		"rejected twice":      {t.Context(), []result{rejected, alsoRejected}, sinks.Rejected, []int{2, 7}, "too old"},
 		"cancelled":           {cancelled, []result{misconfigured}, sinks.Transient, nil, "context canceled"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,0 +1,88 @@
+package kafkasink
+
+import (
+	"context"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/docket-export/docket/sinks/sinktls"
+)
+
+// metadataTTL is how old the transport lets its knowledge of the cluster grow
+// before it looks for a moved leader. With its default, 6 s, deliveries would
+// stall that long.
+const metadataTTL = 500 * time.Millisecond
+
+// cluster is a client and its connections.
+type cluster struct {
+	client    *kafka.Client
+	transport *kafka.Transport // the client's
+	dialer    *dialer          // the transport's
+	version   string           // of the files that connections are made with
+}
+
+// newCluster connects to nothing yet.
+func newCluster(c *Config) (*cluster, error) {
+	timeout := time.Duration(c.Timeout)
+	d := newDialer(timeout, c.TLS == nil)
+	transport := &kafka.Transport{
+		Dial:           d.dial,
+		DialTimeout:    timeout,
+		MetadataTTL:    metadataTTL,
+		MetadataTopics: c.topics(),
+		ClientID:       c.ClientID,
+	}
+	k := &cluster{
+		client:    &kafka.Client{Addr: kafka.TCP(c.Brokers...), Timeout: timeout, Transport: transport},
+		transport: transport,
+		dialer:    d,
+		version:   c.filesVersion(),
+	}
+	if c.SASL != nil {
+		transport.SASL = login{SASL: c.SASL, plaintext: c.TLS == nil}
+	}
+	if c.TLS == nil {
+		return k, nil
+	}
+	var err error
+	transport.TLS, err = sinktls.Client(*c.TLS, tlsSection)
+	return k, err
+}
+
+// filesVersion names the state of the files whose change calls for new
+// connections. It costs a stat for each. A client's certificate is not among
+// them: it is two files, which seldom change at the same moment.
+func (c *Config) filesVersion() string {
+	var version string
+	if c.TLS != nil {
+		version = c.TLS.CAVersion()
+	}
+	if c.SASL != nil {
+		version += " " + c.SASL.version()
+	}
+	return version
+}
+
+// metadata returns what the transport knows of the topics. It waits for the
+// brokers only when that is nothing.
+//
+// It is also where a cluster that cannot be used is diagnosed: without metadata
+// Produce says "topic not found", be the cause a password or a certificate.
+func (k *cluster) metadata(ctx context.Context, topics []string) (*metadata.Response, error) {
+	ctx, cancel := context.WithTimeout(ctx, k.client.Timeout)
+	defer cancel()
+	res, err := k.transport.RoundTrip(ctx, k.client.Addr, &metadata.Request{TopicNames: topics})
+	if err != nil {
+		return nil, err
+	}
+	return res.(*metadata.Response), nil
+}
+
+// close ends every connection and what the transport runs. A second call does
+// nothing.
+func (k *cluster) close() {
+	k.dialer.close()
+	k.transport.CloseIdleConnections()
+}

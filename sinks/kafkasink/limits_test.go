@@ -1,0 +1,260 @@
+package kafkasink
+
+import (
+	"context"
+	"errors"
+	"math/rand/v2"
+	"slices"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/docket-export/docket/sinks"
+)
+
+const limitedTopic = "limited"
+
+// startLimited starts a broker with limitedTopic, whose requests may have limit
+// bytes.
+func startLimited(t *testing.T, limit int) *brokers {
+	t.Helper()
+	b := startBrokers(t, 1)
+	if err := b.CreateTopic(limitedTopic, 1, map[string]string{maxMessage: strconv.Itoa(limit)}); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// setLimit changes what startLimited has set.
+func (b *brokers) setLimit(t *testing.T, limit int) {
+	t.Helper()
+	client := &kafka.Client{Addr: kafka.TCP(b.ListenAddrs()...), Transport: &kafka.Transport{}}
+	defer client.Transport.(*kafka.Transport).CloseIdleConnections()
+	res, err := client.IncrementalAlterConfigs(context.Background(), &kafka.IncrementalAlterConfigsRequest{
+		Resources: []kafka.IncrementalAlterConfigsRequestResource{{
+			ResourceType: kafka.ResourceTypeTopic, ResourceName: limitedTopic,
+			Configs: []kafka.IncrementalAlterConfigsRequestConfig{{Name: maxMessage, Value: strconv.Itoa(limit), ConfigOperation: kafka.ConfigOperationSet}},
+		}},
+	})
+	if err == nil {
+		err = res.Resources[0].Error
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func limited(c *Config) { c.Topic = limitedTopic }
+
+// padded is a record of about n bytes.
+func padded(i, n int) string {
+	return `{"n":` + strconv.Itoa(i) + `,"pad":"` + strings.Repeat("x", n) + `"}`
+}
+
+func paddeds(count, n int) []string {
+	var texts []string
+	for i := range count {
+		texts = append(texts, padded(i, n))
+	}
+	return texts
+}
+
+// refusals counts the requests that the broker refuses for their size.
+func (b *brokers) refusals(limit int) int {
+	n := 0
+	for _, size := range b.requestSizes() {
+		if size > limit {
+			n++
+		}
+	}
+	return n
+}
+
+func TestSizedByTheTopic(t *testing.T) {
+	for _, limit := range []int{4 << 10, 4 << 20} {
+		b := startLimited(t, limit)
+		s := openSink(t, b.ListenAddrs(), limited)
+		send(t, s, batch(1, paddeds(limit*3/1000, 1000)...))
+		sizes := b.requestSizes()
+		if b.refusals(limit) > 0 || slices.Max(sizes) < limit/2 {
+			t.Errorf("max.message.bytes %d: requests have %v bytes, want as few as fit", limit, sizes)
+		}
+		if got, want := b.count(limitedTopic), limit*3/1000; got != want {
+			t.Errorf("the topic holds %d messages, want %d", got, want)
+		}
+	}
+}
+
+func TestTooLargeIsNotTried(t *testing.T) {
+	const limit = 8 << 10
+	b := startLimited(t, limit)
+	s := openSink(t, b.ListenAddrs(), limited)
+	records := paddeds(5, 100)
+	records[1], records[4] = padded(1, limit), padded(4, 3*limit)
+	f := sendFails(t, s, batch(1, records...), sinks.Rejected, "exceeds the topic's max.message.bytes of 8192")
+	if want := []int{1, 4}; !slices.Equal(f.Items, want) {
+		t.Errorf("Items = %v, want %v", f.Items, want)
+	}
+	if got := f.Answer(4); got.Status != "MESSAGE_TOO_LARGE" || !strings.Contains(got.Text, strconv.Itoa(len(records[4]))) {
+		t.Errorf("the answer to item 4 is %+v, want MESSAGE_TOO_LARGE and its size", got)
+	}
+	if n := b.refusals(limit); n > 0 {
+		t.Errorf("%d requests were too large, want none sent", n)
+	}
+	if got := b.count(limitedTopic); got != 3 {
+		t.Errorf("the topic holds %d messages, want the 3 others", got)
+	}
+	// A redriven record finds the limit as it is by then.
+	b.setLimit(t, 4*limit)
+	send(t, s, batch(5, records[4]))
+}
+
+// The limit is about the compressed request, and brokers have the last word.
+func TestTooLargeUnlessCompressed(t *testing.T) {
+	const limit = 8 << 10
+	b := startLimited(t, limit)
+	s := openSink(t, b.ListenAddrs(), limited, func(c *Config) { c.Compression = "zstd" })
+	random := make([]byte, 2*limit)
+	for i := range random {
+		random[i] = 'a' + byte(rand.IntN(26))
+	}
+	f := sendFails(t, s, batch(1, `{"a":1}`, padded(2, 100*limit), `{"a":"`+string(random)+`"}`, `{"a":4}`), sinks.Rejected, "[10]")
+	if want := []int{2}; !slices.Equal(f.Items, want) {
+		t.Errorf("Items = %v, want %v: what fits compressed is taken", f.Items, want)
+	}
+	if got := f.Answer(2); got.Status != "MESSAGE_TOO_LARGE" || !strings.Contains(got.Text, "Message Size Too Large") {
+		t.Errorf("the answer is %+v, want the broker's", got)
+	}
+	if got := b.count(limitedTopic); got != 3 {
+		t.Errorf("the topic holds %d messages, want the 3 others", got)
+	}
+}
+
+// A limit that is lowered meanwhile costs one batch some refusals, and the next
+// one none.
+func TestLimitIsLowered(t *testing.T) {
+	const limit, lower = 64 << 10, 4 << 10
+	b := startLimited(t, limit)
+	s := openSink(t, b.ListenAddrs(), limited)
+	send(t, s, batch(1, paddeds(10, 1000)...))
+	b.setLimit(t, lower)
+	send(t, s, batch(11, paddeds(40, 1000)...))
+	refused := b.refusals(lower)
+	if refused < 2 {
+		t.Fatalf("%d requests were refused, want the batch halved until its parts fit", refused-1)
+	}
+	send(t, s, batch(51, paddeds(40, 1000)...))
+	if got := b.refusals(lower); got != refused {
+		t.Errorf("%d requests of the next batch were refused, want none", got-refused)
+	}
+	if got := b.count(limitedTopic); got != 90 {
+		t.Errorf("the topic holds %d messages, want 90", got)
+	}
+}
+
+// Whoever is not told the limit goes by the brokers' default, and asks no more
+// than is of use.
+func TestLimitUnknown(t *testing.T) {
+	for name, answer := range map[string]func(kmsg.Request) (kmsg.Response, error, bool){
+		"not permitted": func(req kmsg.Request) (kmsg.Response, error, bool) {
+			res := req.ResponseKind().(*kmsg.DescribeConfigsResponse)
+			r := kmsg.NewDescribeConfigsResponseResource()
+			r.ErrorCode, r.ResourceType, r.ResourceName = 29, kmsg.ConfigResourceTypeTopic, testTopic
+			res.Resources = append(res.Resources, r)
+			return res, nil, true
+		},
+		"not understood": func(kmsg.Request) (kmsg.Response, error, bool) { return nil, errors.New("what?"), true },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBrokers(t, 1)
+			var asked atomic.Int32
+			b.ControlKey(int16(kmsg.DescribeConfigs), func(req kmsg.Request) (kmsg.Response, error, bool) {
+				b.KeepControl()
+				asked.Add(1)
+				return answer(req)
+			})
+			s := openSink(t, b.ListenAddrs())
+			for i := range 3 {
+				send(t, s, batch(uint64(1+2000*i), paddeds(2000, 1000)...))
+			}
+			if most := slices.Max(b.requestSizes()); most > defaultMaxBytes {
+				t.Errorf("the largest request has %d bytes, want at most %d", most, defaultMaxBytes)
+			}
+			if got := asked.Load(); got != 1 {
+				t.Errorf("the limit was asked for %d times, want once", got)
+			}
+			// Without the limit only a broker knows what is too large.
+			f := sendFails(t, s, batch(7001, `{"a":1}`, padded(1, 2*defaultMaxBytes)), sinks.Rejected, "[10]", "partition 0")
+			if want := []int{1}; !slices.Equal(f.Items, want) {
+				t.Errorf("Items = %v, want %v", f.Items, want)
+			}
+		})
+	}
+}
+
+func TestWarnsOfLoss(t *testing.T) {
+	for name, test := range map[string]struct {
+		options []kfake.Opt
+		change  func(*Config)
+		want    string // in a line of the log; empty for none
+	}{
+		"one broker holds it": {[]kfake.Opt{kfake.NumBrokers(3)}, withCreation(1, 3, 1), "min.insync.replicas is 1"},
+		"two brokers hold it": {[]kfake.Opt{kfake.NumBrokers(3)}, withCreation(1, 3, 2), ""},
+		"one replica":         {nil, withCreation(1, 1, 1), "the topic has one replica"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := startBrokers(t, 1, test.options...)
+			log, lines := captureLog()
+			c := defaultConfig()
+			c.Brokers, c.Topic = b.ListenAddrs(), "new"
+			test.change(c)
+			s, err := open(c, log)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.Close(context.Background())
+			for i := range 3 {
+				sendUntilTaken(t, s, batch(uint64(i+1), `{"a":1}`))
+				s.topics[0].asked = false // as after a record that was too large
+			}
+			wantWarnings := 0
+			if test.want != "" {
+				wantWarnings = 1
+				if err := c.Probe(context.Background(), sinks.Env{Log: log}); err != nil {
+					t.Fatal(err)
+				}
+				wantWarnings++
+			}
+			if got := lines("level=WARN"); got != wantWarnings || lines(test.want) < wantWarnings {
+				t.Errorf("%d warnings, %d with %q, want %d: one of the sink and one of the probe", got, lines(test.want), test.want, wantWarnings)
+			}
+		})
+	}
+}
+
+// A broker that asks for a pause gets it in the middle of a batch, too.
+func TestThrottledBetweenRequests(t *testing.T) {
+	b := startLimited(t, 4<<10)
+	s := openSink(t, b.ListenAddrs(), limited)
+	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
+		res := answerCode(req, 0).(*kmsg.ProduceResponse)
+		res.ThrottleMillis = 60_000
+		return res
+	})
+	records := batch(1, paddeds(20, 1000)...)
+	f := sendFails(t, s, records, sinks.Throttled, "quota")
+	if f.After.Seconds() != 60 || len(b.requestSizes()) != 1 {
+		t.Errorf("After = %v after %d requests, want 1m after 1", f.After, len(b.requestSizes()))
+	}
+	b.setAnswer(nil)
+	s.(*sink).resumeAt = s.(*sink).resumeAt.Add(-60_000_000_000) // as if the minute had passed
+	send(t, s, records)
+	if sizes := b.requestSizes(); b.count(limitedTopic) >= 20 || b.count(limitedTopic) < 15 {
+		t.Errorf("the topic holds %d messages of %d requests, want those that the first had not", b.count(limitedTopic), len(sizes))
+	}
+}

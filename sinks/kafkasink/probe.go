@@ -1,0 +1,79 @@
+package kafkasink
+
+import (
+	"bytes"
+	"context"
+	"errors"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+
+	"github.com/docket-export/docket/sinks"
+)
+
+// Probe implements sinks.Prober. It connects to every broker that leads a
+// partition of one of the topics, and asks each whether it would take records. A
+// topic that is missing is not created: with createTopic the brokers are asked
+// whether it could be.
+func (c *Config) Probe(ctx context.Context, env sinks.Env) error {
+	s, err := open(c, env.Log)
+	if err != nil {
+		return sinks.Failf(sinks.Misconfigured, "%w", err)
+	}
+	defer s.disconnect()
+	found, err := s.learn(ctx)
+	if err != nil {
+		return err
+	}
+	var all []error
+	for i, t := range s.topics {
+		all = append(all, s.probe(ctx, t, found[i]))
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+	}
+	return errors.Join(all...)
+}
+
+func (s *sink) probe(ctx context.Context, t *topic, m metadata.ResponseTopic) error {
+	missing, err := s.look(t, m)
+	switch {
+	case missing && s.config.CreateTopic:
+		_, err := s.requestTopic(ctx, t, true)
+		return err
+	case err != nil:
+		return err
+	}
+	s.learnLimits(ctx, t)
+	asked := map[int32]bool{}
+	for _, p := range m.Partitions {
+		if asked[p.LeaderID] {
+			continue
+		}
+		asked[p.LeaderID] = true
+		if err := s.askToWrite(ctx, t, int(p.PartitionIndex)); err != nil {
+			return s.failf(err, "ask whether records can be written to topic %q partition %d", t.name, p.PartitionIndex)
+		}
+	}
+	return nil
+}
+
+// askToWrite asks the leader of a partition to take no record at all. A broker
+// looks at the permission first and then refuses the request for being empty, so
+// such a refusal is the answer hoped for, and nothing is written.
+func (s *sink) askToWrite(ctx context.Context, t *topic, partition int) error {
+	res, err := s.cluster.client.RawProduce(ctx, &kafka.RawProduceRequest{
+		Topic:        t.name,
+		Partition:    partition,
+		RequiredAcks: kafka.RequireAll,
+		RawRecords:   protocol.RawRecordSet{Reader: bytes.NewReader(make([]byte, 4))}, // their length: 0
+	})
+	switch {
+	case err != nil:
+		return cause(err)
+	case errors.Is(res.Error, kafka.InvalidRecord), errors.Is(res.Error, kafka.InvalidMessage):
+		return nil
+	}
+	return res.Error
+}

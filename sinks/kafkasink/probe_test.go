@@ -1,0 +1,175 @@
+package kafkasink
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/testcert"
+	"github.com/docket-export/docket/sinks"
+)
+
+func probe(t *testing.T, addresses []string, change ...func(*Config)) error {
+	t.Helper()
+	c := defaultConfig()
+	c.Brokers, c.Topic = addresses, testTopic
+	for _, f := range change {
+		f(c)
+	}
+	if err := c.Validate().Err(); err != nil {
+		t.Fatalf("Validate = %v, want nothing wrong", err)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	defer cancel()
+	var prober sinks.Prober = c
+	return prober.Probe(ctx, sinks.Env{Name: "bus", Log: slog.New(slog.DiscardHandler)})
+}
+
+func probeFails(t *testing.T, err error, kind sinks.Kind, texts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("Probe = nil, want a failure of kind %v", kind)
+	}
+	if got := sinks.FailureOf(err).Kind; got != kind {
+		t.Errorf("Probe failed as %v (%v), want %v", got, err, kind)
+	}
+	for _, text := range texts {
+		if !strings.Contains(err.Error(), text) {
+			t.Errorf("Probe failed with %q, want it to contain %q", err, text)
+		}
+	}
+}
+
+// A probe asks every broker that leads a partition, and leaves nothing behind.
+func TestProbe(t *testing.T) {
+	const partitions = 6
+	b := startBrokers(t, partitions, kfake.NumBrokers(3))
+	if err := probe(t, b.ListenAddrs()); err != nil {
+		t.Fatalf("Probe = %v, want nil", err)
+	}
+	leaders := map[int32]bool{}
+	for p := range int32(partitions) {
+		leaders[b.LeaderFor(testTopic, p)] = true
+	}
+	if got := b.requestSizes(); !slices.Equal(got, make([]int, len(leaders))) {
+		t.Errorf("the brokers were sent requests of %v bytes of records, want an empty one for each of %d leaders", got, len(leaders))
+	}
+	if got, want := b.stored(t), make([]int, partitions); !slices.Equal(got, want) {
+		t.Errorf("the partitions hold %v messages, want none", got)
+	}
+}
+
+// The answers of brokers to a request without records, and what they mean.
+func TestProbeAnswers(t *testing.T) {
+	b := startBrokers(t, 1)
+	for code, want := range map[int16]string{
+		0: "", 2: "", 87: "",
+		6:  "Transient: Not Leader For Partition",
+		29: "Misconfigured: permit this client to write to the topic",
+		76: "Misconfigured: choose another kafka.compression",
+	} {
+		t.Run(fmt.Sprint(code), func(t *testing.T) {
+			b.setAnswer(always(code))
+			err := probe(t, b.ListenAddrs())
+			kind, text, _ := strings.Cut(want, ": ")
+			if want == "" && err != nil {
+				t.Errorf("Probe = %v, want nil", err)
+			} else if want != "" {
+				if err == nil || sinks.FailureOf(err).Kind.String() != kind || !strings.Contains(err.Error(), text) {
+					t.Errorf("Probe = %v, want %s", err, want)
+				}
+			}
+		})
+	}
+}
+
+func TestProbePermissions(t *testing.T) {
+	file, _ := secretFile(t, password)
+	start := func(t *testing.T, acls ...kfake.ACL) *brokers {
+		return startBrokers(t, 1, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "docket", password, acls...))
+	}
+	t.Run("to write", func(t *testing.T) {
+		b := start(t, allow(testTopic, kmsg.ACLOperationDescribe), allow(testTopic, kmsg.ACLOperationWrite))
+		if err := probe(t, b.ListenAddrs(), withSASL(Plain, "docket", file)); err != nil {
+			t.Errorf("Probe = %v, want nil", err)
+		}
+	})
+	t.Run("only to describe", func(t *testing.T) {
+		b := start(t, allow(testTopic, kmsg.ACLOperationDescribe))
+		err := probe(t, b.ListenAddrs(), withSASL(Plain, "docket", file))
+		probeFails(t, err, sinks.Misconfigured, `topic "decisions" partition 0`, "[29]", "permit this client to write to the topic")
+	})
+}
+
+func TestProbeOfCreation(t *testing.T) {
+	b := startBrokers(t, 1)
+	another := func(c *Config) { c.Topic = "new" }
+	probeFails(t, probe(t, b.ListenAddrs(), another), sinks.Misconfigured, `topic "new" does not exist`)
+	if err := probe(t, b.ListenAddrs(), another, withCreation(3, 1, 1)); err != nil {
+		t.Errorf("Probe = %v, want nil: it could be created", err)
+	}
+	if b.TopicInfo("new") != nil {
+		t.Error("the topic has been created, want it left to the first record")
+	}
+	probeFails(t, probe(t, b.ListenAddrs(), another, withCreation(3, 3, 2)), sinks.Misconfigured, "[38]", "kafka.replicationFactor")
+}
+
+func TestProbeOfSeveralTopics(t *testing.T) {
+	b := startBrokers(t, 1)
+	err := probe(t, b.ListenAddrs(), withTopics("", "a", testTopic, "b"))
+	probeFails(t, err, sinks.Misconfigured, `topic "a" does not exist`, `topic "b" does not exist`)
+	if strings.Contains(err.Error(), testTopic) {
+		t.Errorf("Probe = %v, want nothing of the topic that is well", err)
+	}
+}
+
+func TestProbeFailures(t *testing.T) {
+	ca := testcert.NewCA(t)
+	expired, other := ca.IssueExpired(t, "127.0.0.1"), ca.Issue(t, "kafka-0")
+	over := func(pair testcert.Pair) *brokers {
+		return startBrokers(t, 1, kfake.TLS(&tls.Config{Certificates: []tls.Certificate{pair.TLS}}))
+	}
+	trust := withTLS(config.TLS{CAFile: ca.File})
+	t.Run("expired", func(t *testing.T) {
+		probeFails(t, probe(t, over(expired).ListenAddrs(), trust), sinks.Misconfigured, "expired", "renew the broker's certificate")
+	})
+	t.Run("another name", func(t *testing.T) {
+		probeFails(t, probe(t, over(other).ListenAddrs(), trust), sinks.Misconfigured, "name the brokers", "kafka.tls.serverName")
+	})
+	t.Run("refused", func(t *testing.T) {
+		probeFails(t, probe(t, []string{"127.0.0.1:1"}), sinks.Transient, "127.0.0.1:1", "connection refused", "check kafka.brokers")
+	})
+	t.Run("no such file", func(t *testing.T) {
+		err := probe(t, []string{"127.0.0.1:1"}, withTLS(config.TLS{CAFile: "/nowhere/ca.pem"}))
+		probeFails(t, err, sinks.Misconfigured, "/nowhere/ca.pem")
+	})
+	t.Run("cancelled", func(t *testing.T) {
+		address, _ := silent(t)
+		c := defaultConfig()
+		c.Brokers, c.Topic = []string{address}, testTopic
+		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
+		defer cancel()
+		if err := c.Probe(ctx, sinks.Env{Log: slog.New(slog.DiscardHandler)}); !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("Probe = %v, want %v", err, context.DeadlineExceeded)
+		}
+	})
+}
+
+// The name of a broker that cannot be looked up may be one of the configuration,
+// or one that another broker has told.
+func TestUnknownHost(t *testing.T) {
+	s := &sink{config: defaultConfig()}
+	err := s.failf(&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "kafka-9", IsNotFound: true}}, "write")
+	probeFails(t, err, sinks.Transient, "lookup kafka-9: no such host", "check kafka.brokers, and advertised.listeners")
+}

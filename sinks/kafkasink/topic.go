@@ -1,0 +1,145 @@
+package kafkasink
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/tidwall/gjson"
+
+	"github.com/docket-export/docket/sinks"
+)
+
+// topic is what a sink knows of one topic.
+type topic struct {
+	name       string
+	index      int   // among the topics of the sink
+	partitions []int // 0 and up, as a balancer takes them
+	replicas   int   // of a partition
+
+	maxBytes int       // of the records of one request, framing included
+	known    bool      // maxBytes is what the topic has, and not a guess
+	asked    bool      // and there is no reason to ask again
+	askAt    time.Time // unless asked: no sooner than this
+
+	warned  bool // of what its settings mean for the records
+	created bool // by this sink
+
+	// Of the Send that is under way:
+	used      bool       // err and shares are of this Send
+	confirmed bool       // maxBytes has been asked for in this Send
+	err       error      // why nothing can be written; a *sinks.Failure
+	shares    [][]record // for each partition
+}
+
+func newTopics(names []string) []*topic {
+	topics := make([]*topic, len(names))
+	for i, name := range names {
+		topics[i] = &topic{name: name, index: i, maxBytes: defaultMaxBytes}
+	}
+	return topics
+}
+
+// begin makes t ready for a Send.
+func (t *topic) begin() {
+	t.used, t.confirmed, t.err = false, false, nil
+	for i := range t.shares {
+		t.shares[i] = t.shares[i][:0]
+	}
+}
+
+// topicOf returns the topic for a record. An error means that the record names
+// none that it may.
+func (s *sink) topicOf(record []byte) (*topic, error) {
+	from := s.config.TopicFrom
+	if from == nil {
+		return s.topics[0], nil
+	}
+	value := gjson.GetBytes(record, from.Field)
+	if value.Type == gjson.String {
+		if t, ok := s.byName[value.Str]; ok {
+			return t, nil
+		}
+	}
+	switch {
+	case from.Default != "":
+		return s.byName[from.Default], nil
+	case value.Type == gjson.Null: // missing or null
+		return nil, fmt.Errorf("the record has no field %s, which is to name its topic (kafka.topicFrom), and there is no default", from.Field)
+	}
+	return nil, fmt.Errorf("field %s names the topic %s, which kafka.topicFrom.allow does not list, and there is no default", from.Field, excerpt(value.Raw))
+}
+
+// learn returns what the brokers say of s.topics, in their order.
+func (s *sink) learn(ctx context.Context) ([]metadata.ResponseTopic, error) {
+	res, err := s.cluster.metadata(ctx, s.names)
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if err != nil {
+		return nil, s.failf(err, "ask the brokers for %s", s.subject())
+	}
+	return res.Topics, nil
+}
+
+// subject names what s writes to.
+func (s *sink) subject() string {
+	if len(s.names) == 1 {
+		return fmt.Sprintf("topic %q", s.names[0])
+	}
+	return fmt.Sprintf("%d topics", len(s.names))
+}
+
+// prepare makes t ready to be written to, or says in t.err why it is not.
+func (s *sink) prepare(ctx context.Context, t *topic, m metadata.ResponseTopic) {
+	t.used = true
+	missing, err := s.look(t, m)
+	if missing && s.config.CreateTopic {
+		if err = s.create(ctx, t); err == nil {
+			err = s.lookAgain(ctx, t)
+		}
+	}
+	if t.err = err; err != nil {
+		return
+	}
+	s.learnLimits(ctx, t)
+	for len(t.shares) < len(t.partitions) {
+		t.shares = append(t.shares, nil)
+	}
+}
+
+// look takes from m what t is. missing says that there is no such topic, which
+// is an error too.
+func (s *sink) look(t *topic, m metadata.ResponseTopic) (missing bool, err error) {
+	code := kafka.Error(m.ErrorCode)
+	switch {
+	case code == kafka.UnknownTopicOrPartition:
+		// Brokers say the same of a topic that the client may not see.
+		return true, sinks.Failf(sinks.Misconfigured,
+			"topic %q does not exist on the brokers: create it or mend %s, or permit this client to describe it", t.name, s.topicKey())
+	case code != 0:
+		return false, s.failf(code, "ask the brokers for topic %q", t.name)
+	case m.IsInternal:
+		return false, sinks.Failf(sinks.Misconfigured, "topic %q belongs to the brokers themselves: mend %s", t.name, s.topicKey())
+	case len(m.Partitions) == 0:
+		return false, sinks.Failf(sinks.Transient, "topic %q has no partitions yet", t.name)
+	}
+	if len(t.partitions) != len(m.Partitions) {
+		t.partitions = nil
+		for i := range m.Partitions {
+			t.partitions = append(t.partitions, i)
+		}
+	}
+	t.replicas = len(m.Partitions[0].ReplicaNodes)
+	return false, nil
+}
+
+// topicKey is where the configuration names topics.
+func (s *sink) topicKey() string {
+	if s.config.TopicFrom != nil {
+		return "kafka.topicFrom"
+	}
+	return "kafka.topic"
+}
