@@ -139,11 +139,5 @@ func (c *connection) tlsHint(err error) string {
 	if _, ok := errors.AsType[x509.HostnameError](err); ok {
 		return "check the host in " + c.urlKey + ", or set " + c.tlsKey + ".serverName to a name that the certificate has"
 	}
-	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
-		return "renew the server's certificate, or set this machine's clock"
-	}
-	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
-		return "check " + c.tlsKey + ".caFile: it must hold the CA that signed the server's certificate"
-	}
 	return sinktls.Hint(err, c.tlsKey, "server")
 }

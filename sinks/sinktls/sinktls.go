@@ -6,6 +6,7 @@ package sinktls
 
 import (
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"net"
 
@@ -37,6 +38,12 @@ func Client(t config.TLS, section string) (*tls.Config, error) {
 // peer ("server", "broker"): either side has refused the other's certificate,
 // which stays until somebody acts. It is empty for any other error.
 func Hint(err error, section, peer string) string {
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		return "renew the " + peer + "'s certificate, or set the clock of this machine"
+	}
+	if _, ok := errors.AsType[x509.UnknownAuthorityError](err); ok {
+		return "check " + section + ".caFile: it must hold the CA that signed the " + peer + "'s certificate"
+	}
 	// crypto/tls wraps whatever it has against a certificate in this type.
 	if _, ok := errors.AsType[*tls.CertificateVerificationError](err); ok {
 		return "check " + section + ".caFile and " + section + ".serverName"
