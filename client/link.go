@@ -18,7 +18,7 @@ var ErrClosed = errors.New("the client was closed")
 
 // RefusedError says that the exporter did not store a line, and why.
 type RefusedError struct {
-	Reason string // InvalidJSON, NotObject or TooLarge
+	Reason string // InvalidJSON, NotObject, TooLarge or Unredactable
 	Detail string // for a person; may be empty
 }
 

@@ -160,6 +160,9 @@ func (d *decoder) stringMap(n Node, v reflect.Value) {
 		d.element(member, element)
 		m.SetMapIndex(reflect.ValueOf(key).Convert(v.Type().Key()), element)
 	}
+	if m.Len() == 0 {
+		m = reflect.Zero(v.Type()) // as for a list: nothing is nil, however it is written
+	}
 	v.Set(m)
 }
 

@@ -91,7 +91,7 @@ func (d *delivery) run(ctx context.Context) {
 	pause := d.newBackoff()
 	round, end := d.round, func() {}
 	if n := d.maxInFlight(); n > 1 {
-		round, end = d.overlap(ctx, n)
+		round, end = d.overlap(n)
 	}
 	defer func() { end() }()
 	for ctx.Err() == nil {

@@ -86,7 +86,7 @@ func (c *fakeCursor) Account() queue.Account {
 	return a
 }
 
-func (c *fakeCursor) Close()                           {}
+func (c *fakeCursor) Close() {}
 
 // scriptedSink answers each Send with the next of its errors, then with nil. It
 // is its own configuration.

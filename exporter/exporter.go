@@ -50,6 +50,10 @@ const closeTimeout = 5 * time.Second
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{cfg: cfg, log: o.Log, metrics: newMetrics(o.Version), stopping: make(chan struct{})}
+	redactions, err := newRedactions(cfg.Sources, o.Log)
+	if err != nil {
+		return nil, err
+	}
 	opts := cfg.Queue.options()
 	opts.Committed, opts.Log = e.metrics.committed, o.Log
 	q, err := queue.Open(opts)
@@ -63,6 +67,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		refused:        &refusedLog{dir: filepath.Join(cfg.Queue.Directory, "refused"), log: o.Log},
 		log:            o.Log,
 		gaps:           e.metrics.producerGap,
+		redactions:     redactions,
 		live:           map[string]*session{},
 	}
 	for _, s := range cfg.Sources {

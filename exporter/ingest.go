@@ -1,7 +1,6 @@
 package exporter
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +8,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
@@ -24,6 +22,8 @@ type ingest struct {
 	queue          *queue.Queue
 	maxRecordBytes int
 	refused        *refusedLog
+	redactions     map[string]*redaction // by source; without one its records are stored as they came
+	buffers        spareBuffers          // of redacted records
 	log            *slog.Logger
 	gaps           func(lines uint64) // counts lines that producers skipped
 	oddLoss        sync.Once          // a loss record that cannot be read is logged once: producers must not fill the log
@@ -44,7 +44,7 @@ const maxKept = 1024
 
 // Open implements sources.Intake.
 func (in *ingest) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
-	s := &session{in: in, opening: o, next: o.Next, idle: make(chan struct{})}
+	s := &session{in: in, opening: o, redaction: in.redactions[o.Source], next: o.Next, idle: make(chan struct{})}
 	close(s.idle)
 	if o.Producer == "" {
 		return s, 0, nil
@@ -90,10 +90,11 @@ func (in *ingest) claim(ctx context.Context, s *session) error {
 
 // session implements sources.Session.
 type session struct {
-	in      *ingest
-	opening sources.Opening
-	next    uint64 // number of the next line; meaningless without a producer
-	acked   uint64 // lines up to this number are stored already
+	in        *ingest
+	opening   sources.Opening
+	redaction *redaction // nil: records are stored as they came
+	next      uint64     // number of the next line; meaningless without a producer
+	acked     uint64     // lines up to this number are stored already
 
 	mu       sync.Mutex
 	inFlight int           // chunks that are not settled; guarded by mu
@@ -104,7 +105,9 @@ type session struct {
 
 // Submit implements sources.Session.
 func (s *session) Submit(ctx context.Context, lines []byte) error {
-	return s.append(ctx, s.sort(lines))
+	v := s.sort(lines)
+	defer s.in.buffers.take(v.buffer)
+	return s.append(ctx, v)
 }
 
 // SubmitTooLarge implements sources.Session.
@@ -114,115 +117,9 @@ func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int6
 		v.chunk.Duplicates++
 	} else {
 		detail := fmt.Sprintf("line of %d bytes, at most %d are allowed", length, s.in.maxRecordBytes)
-		v.refuse(number, sources.TooLarge, detail, prefix)
+		v.refuse(sources.Refusal{Number: number, Reason: sources.TooLarge, Detail: detail}, lineText{prefix, length})
 	}
 	return s.append(ctx, v)
-}
-
-// verdict is what became of the lines of one chunk.
-type verdict struct {
-	s       *session
-	chunk   queue.Chunk
-	lines   int
-	refused []sources.Refusal
-	kept    []refusedLine // what goes to the refused log
-	lost    losses        // what the records to store report
-}
-
-func (s *session) newVerdict() *verdict {
-	return &verdict{s: s, chunk: queue.Chunk{
-		Source:   s.opening.Source,
-		Producer: s.opening.Producer,
-		Received: time.Now(),
-	}}
-}
-
-// sort decides the fate of lines. The records to store are moved together at the
-// start of lines; when all are good, nothing moves.
-func (s *session) sort(lines []byte) *verdict {
-	v := s.newVerdict()
-	end := 0 // lines[:end] are the records to store
-	for rest := lines; len(rest) > 0; {
-		n := bytes.IndexByte(rest, '\n')
-		line := bytes.TrimSuffix(rest[:n], []byte{'\r'})
-		rest = rest[n+1:]
-		if len(bytes.TrimLeft(line, jsonSpace)) == 0 {
-			continue
-		}
-		number, duplicate := v.number()
-		if duplicate {
-			v.chunk.Duplicates++
-			continue
-		}
-		if reason, detail := checkRecord(line, s.in.maxRecordBytes); reason != "" {
-			v.refuse(number, reason, detail, line)
-			continue
-		}
-		if bytes.HasPrefix(line, lossPrefix) {
-			v.countLoss(line)
-		}
-		end += copy(lines[end:], line)
-		lines[end] = '\n' // in place of the line's own "\n" or "\r", or before it
-		end++
-		v.chunk.Count++
-	}
-	v.chunk.Records = lines[:end]
-	return v
-}
-
-// number counts a line and returns its number, 0 without a producer.
-func (v *verdict) number() (number uint64, duplicate bool) {
-	s := v.s
-	v.lines++
-	if s.opening.Producer == "" {
-		return 0, false
-	}
-	number = s.next
-	s.next++
-	v.chunk.Position = number
-	return number, number <= s.acked
-}
-
-func (v *verdict) refuse(number uint64, reason sources.Reason, detail string, line []byte) {
-	v.refused = append(v.refused, sources.Refusal{Number: number, Reason: reason, Detail: detail})
-	v.kept = append(v.kept, refusedLine{
-		Time:     v.chunk.Received.UTC(),
-		Source:   v.s.opening.Source,
-		Producer: v.s.opening.Producer,
-		Number:   number,
-		Reason:   reason,
-		Detail:   detail,
-		text:     bytes.Clone(line),
-	})
-}
-
-// refuseAll turns the records of a chunk without numbers into lines refused
-// because the queue is full. They are in order, and not kept: that would fill
-// the disk by another way.
-func (v *verdict) refuseAll() {
-	stored := v.chunk.Count
-	v.chunk.Records, v.chunk.Count = nil, 0
-	v.lost = losses{}
-	for range stored {
-		v.refused = append(v.refused, sources.Refusal{Reason: sources.QueueFull, Detail: sources.ErrQueueFull.Error()})
-	}
-}
-
-// tally counts the refused lines by reason, and what is reported lost, for the
-// ledger.
-func (v *verdict) tally() {
-	v.chunk.Refused = v.chunk.Refused[:0]
-	for _, r := range v.refused {
-		i := 0
-		for i < len(v.chunk.Refused) && v.chunk.Refused[i].Name != string(r.Reason) {
-			i++
-		}
-		if i == len(v.chunk.Refused) {
-			v.chunk.Refused = append(v.chunk.Refused, queue.Tally{Name: string(r.Reason)})
-		}
-		v.chunk.Refused[i].Count++
-	}
-	v.chunk.Lost = v.lost.tallies(v.chunk.Lost[:0])
 }
 
 // append hands the verdict to the queue. Refused lines are safe in their log

@@ -6,12 +6,13 @@ import (
 )
 
 // overlap returns a round for a sink that takes up to n batches at a time, and
-// what waits for the batches under way; it is to be called once, when ctx is done.
+// what waits for the batches under way; it is to be called once, when the context of
+// the rounds is done.
 //
 // Each batch has a lane: the memory for its records, which the cursor does not
 // lend for so long. Lanes are settled in the order of their batches, so the place
 // in the queue moves over what is done without a hole, and no further.
-func (d *delivery) overlap(ctx context.Context, n int) (round func(context.Context) error, end func()) {
+func (d *delivery) overlap(n int) (round func(context.Context) error, end func()) {
 	free := make(chan *lane, n)
 	for range n {
 		free <- &lane{packer: d.packer.copying()}

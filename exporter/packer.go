@@ -147,12 +147,12 @@ func (k *packer) addLost(from, to uint64, rest sinks.GapReason) {
 }
 
 func (k *packer) addGap(from, to uint64, reason sinks.GapReason) {
-	gaps := k.p.batch.Gaps
-	if n := len(gaps); n > 0 && gaps[n-1].Reason == reason && gaps[n-1].To+1 == from {
-		gaps[n-1].To = to
+	b := &k.p.batch
+	if n := len(b.Gaps); n > 0 && b.Gaps[n-1].Reason == reason && b.Gaps[n-1].To+1 == from {
+		b.Gaps[n-1].To = to
 		return
 	}
-	k.p.batch.Gaps = append(gaps, sinks.Gap{From: from, To: to, Reason: reason})
+	b.Gaps = append(b.Gaps, sinks.Gap{From: from, To: to, Reason: reason})
 }
 
 // appendStamped appends the record of r with "_docket" as the last member of its

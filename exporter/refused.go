@@ -1,6 +1,8 @@
 package exporter
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +40,21 @@ type refusedLine struct {
 	Line     string         `json:"line,omitempty"`
 	Base64   []byte         `json:"lineBase64,omitempty"` // of a line that is not UTF-8
 
+	// In place of the line, where its source redacts.
+	Bytes       int64  `json:"bytes,omitempty"`
+	SHA256      string `json:"sha256,omitempty"`
+	SHA256Bytes int    `json:"sha256Bytes,omitempty"` // how much of the line SHA256 is of, when that is not all
+
 	text []byte // becomes Line or Base64
+}
+
+// conceal keeps of a line what tells whether another one is the same.
+func (l *refusedLine) conceal(line lineText) {
+	sum := sha256.Sum256(line.begin)
+	l.Bytes, l.SHA256 = line.length, hex.EncodeToString(sum[:])
+	if int64(len(line.begin)) < line.length {
+		l.SHA256Bytes = len(line.begin)
+	}
 }
 
 // refusedLog keeps refused lines in files of refusedFileBytes each, of which the

@@ -18,29 +18,74 @@ func newCheck() *cobra.Command {
 a line, as FILE:LINE: path: text, and ends with 2 when there is one. It touches
 neither sinks nor the queue, but warns when the queue's directory would not
 outlive the machine or the container, and when its file system has less room than
-queue.maxBytes asks for.`,
+queue.maxBytes asks for.
+
+With --connect it goes on to try every sink without a record: names, connections,
+certificates, credentials, the topic. It ends with 1 when one cannot be reached.
+
+With --try it goes on to say, for each line of a file of records, which sinks would
+take it and what redaction would leave of it. Sources with rules are tried one by one.
+It ends with 1 when a line would be refused, or when a filter cannot be evaluated for
+it: such a record is delivered.`,
 		Example: `  docket check -f docket.yaml
+  docket check -f docket.yaml --connect
+  docket check -f docket.yaml --try samples.ndjson
+  docket check -f docket.yaml --try - --source webhook -o json < samples.ndjson
   helm template ... | yq '.data["docket.yaml"]' | docket check -f -`,
 		Args: noArgs,
 	}
 	var file string
 	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file; - is the standard input")
+	var try tryFlags
+	toConnect := cmd.Flags().Bool("connect", false, "try every sink, and say what is wrong and what to do")
+	cmd.Flags().StringVar(&try.file, "try", "", "file of records, one a line, to say what becomes of them; - is the standard input")
+	cmd.Flags().StringVar(&try.source, "source", "", "with --try: as if the records came from this source only")
+	try.output = outputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		switch file {
-		case "":
-			return errors.New("which configuration? name it with -f FILE")
-		case "-":
-			text, err := io.ReadAll(cmd.InOrStdin())
-			if err != nil {
-				return &configError{err: fmt.Errorf("docket: read configuration from standard input: %w", err)}
-			}
-			cfg, err := parseConfig("stdin", text)
-			return check(cmd.OutOrStdout(), "stdin", cfg, err)
+		if err := try.check(file); err != nil {
+			return err
 		}
-		cfg, err := loadConfig(file, "")
-		return check(cmd.OutOrStdout(), file, cfg, err)
+		name, cfg, err := configToCheck(cmd.InOrStdin(), file)
+		if name == "" {
+			return err
+		}
+		out := cmd.OutOrStdout()
+		if *toConnect && try.file != "" {
+			return errors.New("--connect and --try exclude each other: one is about destinations, the other about records")
+		}
+		if *toConnect {
+			if err := check(out, name, cfg, err); err != nil {
+				return err
+			}
+			return connectSinks(cmd.Context(), out, name, cfg)
+		}
+		if try.file == "" {
+			return check(out, name, cfg, err)
+		}
+		if err := check(cmd.ErrOrStderr(), name, cfg, err); err != nil {
+			return err
+		}
+		return try.try(cmd.InOrStdin(), out, cfg)
 	}
 	return cmd
+}
+
+// configToCheck loads the configuration in file, which messages call name. Without a
+// name there is none.
+func configToCheck(stdin io.Reader, file string) (name string, cfg *exporter.Config, err error) {
+	switch file {
+	case "":
+		return "", nil, errors.New("which configuration? name it with -f FILE")
+	case "-":
+		text, err := io.ReadAll(stdin)
+		if err != nil {
+			return "", nil, &configError{err: fmt.Errorf("docket: read configuration from standard input: %w", err)}
+		}
+		cfg, err := parseConfig("stdin", text)
+		return "stdin", cfg, err
+	}
+	cfg, err = loadConfig(file, "")
+	return file, cfg, err
 }
 
 // check says on w what loading the configuration in file has found: that it is

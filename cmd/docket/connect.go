@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"strings"
 	"sync"
 	"time"
 
@@ -52,10 +53,43 @@ func connect(ctx context.Context, s exporter.SinkConfig) (result string, bad boo
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
+	var warnings lockedBuffer
+	log := slog.New(slog.NewTextHandler(&warnings, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutHead}))
 	began := time.Now()
-	err := prober.Probe(ctx, sinks.Env{Name: s.Name, Log: slog.New(slog.DiscardHandler)})
+	err := prober.Probe(ctx, sinks.Env{Name: s.Name, Log: log})
 	if err != nil {
 		return fmt.Sprintf("%s: %v", sinks.FailureOf(err).Kind, err), true
 	}
-	return fmt.Sprintf("ok (%s)", time.Since(began).Round(time.Millisecond)), false
+	result = fmt.Sprintf("ok (%s)", time.Since(began).Round(time.Millisecond))
+	for line := range strings.Lines(warnings.String()) {
+		result += "\n  warning: " + strings.TrimSuffix(line, "\n")
+	}
+	return result, false
+}
+
+// withoutHead leaves of a log line what a person needs who has just asked for it.
+func withoutHead(_ []string, a slog.Attr) slog.Attr {
+	switch a.Key {
+	case slog.TimeKey, slog.LevelKey:
+		return slog.Attr{}
+	}
+	return a
+}
+
+// lockedBuffer is written by a sink that may go on in the background.
+type lockedBuffer struct {
+	mu   sync.Mutex
+	text strings.Builder // guarded by mu
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.text.String()
 }

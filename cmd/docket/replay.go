@@ -62,7 +62,7 @@ received then or later.`,
 			if err != nil {
 				return err
 			}
-			defer letters.Close()
+			defer func() { _ = letters.Close() }() // it was only read
 			r, err := planReplay(cmd.Context(), o, sink, start, letters)
 			if err != nil {
 				return err

@@ -31,6 +31,8 @@ const (
 	InvalidJSON = "InvalidJSON" // not JSON, not UTF-8, or nested too deeply
 	NotObject   = "NotObject"   // JSON, but not an object
 	TooLarge    = "TooLarge"    // longer than the exporter's limit
+	// Unredactable: what must not be stored could not be taken out of it.
+	Unredactable = "Unredactable"
 	// QueueFull is not final: the exporter closes the connection, and the line
 	// comes again under its number.
 	QueueFull = "QueueFull"

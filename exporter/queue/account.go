@@ -149,19 +149,26 @@ func (c *Cursor) Sync(ctx context.Context) error {
 	}
 }
 
-// Reconcile is Cursor.Reconcile for the sink of a queue at rest. A sink that the
-// queue does not know has nothing to put right.
+// Reconcile is Cursor.Reconcile for the sink of a queue at rest. Where the queue
+// does not know the sink, or its cursors file is damaged, there is no account to put
+// right, and that is no error.
 func (o *Offline) Reconcile(sink string, kept, redriving uint64) error {
 	if err := o.takeLock(); err != nil {
 		return err
 	}
-	a, ok := o.accounts[sink]
-	if !ok || o.cursorsErr != nil {
-		return nil
-	}
+	a, ok := o.account(sink)
 	before := a
-	if a.reconcile(kept, redriving); a == before {
+	if a.reconcile(kept, redriving); !ok || a == before {
 		return nil
 	}
 	return o.saveAccount(sink, a)
+}
+
+// account is that of sink, where there is one that can be believed.
+func (o *Offline) account(sink string) (a Account, ok bool) {
+	if o.cursorsErr != nil {
+		return Account{}, false
+	}
+	a, ok = o.accounts[sink]
+	return a, ok
 }

@@ -1,16 +1,118 @@
 // Package redact takes out of a record what must not be stored.
+//
+// A rule names values by JSON pointer (RFC 6901) and says what becomes of them, or is
+// a preset that knows by itself where its values stand. All rules are about the record
+// as it came. Of several pointers that lead to a value the first counts; what lies
+// within a value that goes, goes with it, and what a preset removes no pointer brings
+// back. A member that stands twice is met twice, and a name is compared without its
+// escapes. Every byte that no rule is about stays as it is.
 package redact
 
-import "github.com/docket-export/docket/config"
+import (
+	"fmt"
 
-// Rule is one item of a source's "redact".
+	"github.com/docket-export/docket/config"
+)
+
+// Rule is one item of a source's "redact": a pointer with an action, or a preset.
 type Rule struct {
-	Pointer string            `yaml:"pointer"`
-	Preset  string            `yaml:"preset"`
-	Action  string            `yaml:"action"`
-	With    string            `yaml:"with"`
+	// Pointer names values, as "/request/object/data/*": "*" stands for every member
+	// of an object and for every item of an array.
+	Pointer string `yaml:"pointer"`
+	// Preset is KubernetesSecrets.
+	Preset string `yaml:"preset"`
+	// Action says what becomes of the values at Pointer.
+	Action Action `yaml:"action"`
+	// With is the text that Replace puts in place of a value.
+	With string `yaml:"with"`
+	// KeyFile holds the key of HMACSHA256, text in one line. It is read again when it
+	// changes.
 	KeyFile config.SecretFile `yaml:"keyFile"`
 }
 
+// Action says what becomes of a value.
+type Action string
+
+// The actions of a rule.
+const (
+	Remove     Action = "Remove"      // take the member or item out
+	Replace    Action = "Replace"     // put a text in its place
+	HMACSHA256 Action = "HMAC-SHA256" // put "hmac-sha256:<hex>" in its place: equal values stay recognisable
+)
+
+// KubernetesSecrets is the preset that removes what Kubernetes Secrets keep secret,
+// wherever in the record one stands.
+const KubernetesSecrets = "kubernetesSecrets"
+
+// maxPointers is how many pointers one source can have: a bit for each in a word.
+const maxPointers = 64
+
 // Validate reports every problem of rules, with paths such as "[1].pointer".
-func Validate(rules []Rule) config.Problems { return nil }
+func Validate(rules []Rule) config.Problems {
+	var p config.Problems
+	first := make(map[string]int)
+	pointers := 0
+	for i, r := range rules {
+		at := fmt.Sprintf("[%d]", i)
+		p = append(p, r.validate().In(at)...)
+		if r.Pointer == "" {
+			continue
+		}
+		if pointers++; pointers == maxPointers+1 {
+			p.Addf(at, "is one pointer more than a source can have, which is %d: use \"*\" in them", maxPointers)
+		}
+		if j, taken := first[r.Pointer]; taken {
+			p.Addf(at+".pointer", "must be unique: [%d] has this pointer", j)
+			continue
+		}
+		first[r.Pointer] = i
+	}
+	return p
+}
+
+func (r *Rule) validate() config.Problems {
+	var p config.Problems
+	switch {
+	case r.Pointer == "" && r.Preset == "":
+		p.Addf("pointer", "is required, such as /request/object/data/*; or preset: %s", KubernetesSecrets)
+	case r.Pointer != "" && r.Preset != "":
+		p.Addf("preset", "must not stand beside pointer: give each a rule of its own")
+	case r.Preset != "":
+		p = r.validatePreset()
+	default:
+		p = r.validatePointer()
+	}
+	return p
+}
+
+func (r *Rule) validatePreset() config.Problems {
+	var p config.Problems
+	p.Check("preset", config.Choice(r.Preset, KubernetesSecrets))
+	r.refuse(&p, r.Action != "", "action", "for a pointer: a preset has its own")
+	r.refuse(&p, r.With != "", "with", "for action Replace")
+	r.refuse(&p, r.KeyFile != "", "keyFile", "for action HMAC-SHA256")
+	return p
+}
+
+func (r *Rule) validatePointer() config.Problems {
+	var p config.Problems
+	_, err := parsePointer(r.Pointer)
+	p.Check("pointer", err)
+	p.Check("action", config.Choice(r.Action, Remove, Replace, HMACSHA256))
+	if r.Action == Replace && r.With == "" {
+		p.Addf("with", "is required for Replace: the text to put in place of the value")
+	}
+	if r.Action == HMACSHA256 && r.KeyFile == "" {
+		p.Addf("keyFile", "is required for HMAC-SHA256: the file with the key")
+	}
+	r.refuse(&p, r.With != "" && r.Action != Replace, "with", "for action Replace")
+	r.refuse(&p, r.KeyFile != "" && r.Action != HMACSHA256, "keyFile", "for action HMAC-SHA256")
+	return p
+}
+
+// refuse reports a key that would do nothing.
+func (r *Rule) refuse(p *config.Problems, present bool, key, use string) {
+	if present {
+		p.Addf(key, "is only %s", use)
+	}
+}

@@ -17,6 +17,7 @@ const (
 	frameGo      = "exporter/queue/frame.go"
 	housekeepGo  = "exporter/queue/housekeep.go"
 	ingestGo     = "exporter/ingest.go"
+	verdictGo    = "exporter/verdict.go"
 	quarantineGo = "exporter/queue/quarantine.go"
 	readerGo     = "exporter/queue/reader.go"
 	recoverGo    = "exporter/queue/recover.go"
@@ -363,8 +364,8 @@ var table = []mutant{
 	{
 		defect: "a cursor moves before its destination has answered",
 		file:   deliverGo,
-		old:    "\tif err := d.deliver(ctx, d.batchOf(records)); err != nil {",
-		new:    "\tif err := d.cursor.Ack(records[len(records)-1].Seq); err != nil {\n\t\treturn err\n\t}\n\tif err := d.deliver(ctx, d.batchOf(records)); err != nil {",
+		old:    "\taside, err := d.deliver(ctx, p)\n",
+		new:    "\tif err := d.settle(p, 0); err != nil {\n\t\treturn err\n\t}\n\taside, err := d.deliver(ctx, p)\n",
 		tests:  []string{"TestFailureKinds"},
 	},
 	{
@@ -376,7 +377,7 @@ var table = []mutant{
 	},
 	{
 		defect: "a line that was sent again is stored again",
-		file:   ingestGo,
+		file:   verdictGo,
 		old:    "return number, number <= s.acked",
 		new:    "return number, false",
 		tests:  []string{"TestResendIsRecognisedAcrossARestart"},
@@ -390,7 +391,7 @@ var table = []mutant{
 	},
 	{
 		defect: "a loss is counted although its record is refused",
-		file:   ingestGo,
+		file:   verdictGo,
 		old:    "\tv.lost = losses{}\n",
 		new:    "",
 		tests:  []string{"TestLossRecordRefusedByAFullQueueIsNotCounted"},

@@ -1,0 +1,82 @@
+package exporter
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+
+	"github.com/docket-export/docket/exporter/redact"
+	"github.com/docket-export/docket/sources"
+)
+
+// redaction applies the rules of one source before anything is stored.
+type redaction struct {
+	redactor *redact.Redactor
+	log      *slog.Logger
+
+	mu      sync.Mutex
+	lastErr string // logged already; guarded by mu
+}
+
+// newRedactions returns the redactions of the sources that have rules, by name.
+func newRedactions(list []SourceConfig, log *slog.Logger) (map[string]*redaction, error) {
+	redactions := make(map[string]*redaction)
+	for _, s := range list {
+		redactor, err := redact.New(s.Redact)
+		if err != nil {
+			return nil, fmt.Errorf("source %s: %w", s.Name, err)
+		}
+		if redactor != nil {
+			redactions[s.Name] = &redaction{redactor: redactor, log: log.With("source", s.Name)}
+		}
+	}
+	return redactions, nil
+}
+
+// append appends what is left of a record to dst. With a reason dst comes back as it
+// was, and the record is to be refused.
+func (r *redaction) append(dst, record []byte, limit int) (appended []byte, reason sources.Reason, detail string) {
+	dst, err := r.redactor.Append(dst, record, limit)
+	switch {
+	case errors.Is(err, redact.ErrTooLarge):
+		return dst, sources.TooLarge, fmt.Sprintf("record of %d bytes is larger after redaction than the %d that are allowed", len(record), limit)
+	case err != nil:
+		r.failed(err)
+		return dst, sources.Unredactable, err.Error()
+	}
+	return dst, "", ""
+}
+
+// failed logs an error when it is news: each record may meet it again.
+func (r *redaction) failed(err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err.Error() != r.lastErr {
+		r.log.Error("records cannot be redacted: they are refused, and lost unless their producer keeps them", "error", err)
+		r.lastErr = err.Error()
+	}
+}
+
+// maxSpareBytes is the largest buffer that is kept for later chunks: sources rarely
+// submit more at a time.
+const maxSpareBytes = 1 << 20
+
+// spareBuffers lends the buffers that redacted records are written to. The zero value
+// is ready to use.
+type spareBuffers struct{ pool sync.Pool }
+
+func (b *spareBuffers) lend() *[]byte {
+	if buf, ok := b.pool.Get().(*[]byte); ok {
+		return buf
+	}
+	return new([]byte)
+}
+
+// take takes a buffer back.
+func (b *spareBuffers) take(buf *[]byte) {
+	if buf != nil && cap(*buf) <= maxSpareBytes {
+		*buf = (*buf)[:0]
+		b.pool.Put(buf)
+	}
+}

@@ -1,0 +1,90 @@
+package exporter
+
+import (
+	"fmt"
+	"log/slog"
+
+	"github.com/docket-export/docket/exporter/filter"
+	"github.com/docket-export/docket/sources"
+)
+
+// Trial says what a configuration would make of a line, without a queue and without
+// anybody connected. It reads the key files of redactions. Its methods must not be
+// called at the same time.
+type Trial struct {
+	limit      int
+	redactions map[string]*redaction
+	sinks      []trialSink
+	buffer     []byte // of the last redacted record
+}
+
+type trialSink struct {
+	name   string
+	filter *filter.Filter
+}
+
+// Fate is what becomes of one line.
+type Fate struct {
+	// Reason and Detail say why the line is refused; empty when it is stored.
+	Reason sources.Reason
+	Detail string
+	// Record is what is stored. It is valid until the next call.
+	Record []byte
+	// Sinks are what each sink makes of Record, in the order of the configuration,
+	// without those to be retired.
+	Sinks []SinkFate
+}
+
+// SinkFate is what becomes of a record at one sink.
+type SinkFate struct {
+	Name  string
+	Takes bool
+	Err   error // why "when" could not be evaluated; the sink takes the record then
+}
+
+// NewTrial returns the trial of cfg.
+func NewTrial(cfg *Config) (*Trial, error) {
+	redactions, err := newRedactions(cfg.Sources, slog.New(slog.DiscardHandler))
+	if err != nil {
+		return nil, err
+	}
+	t := &Trial{limit: int(cfg.Limits.MaxRecordBytes), redactions: redactions}
+	for _, s := range cfg.Sinks {
+		if s.Retire {
+			continue
+		}
+		when, err := filter.Compile(s.When)
+		if err != nil {
+			return nil, fmt.Errorf("sink %s: when: %w", s.Name, err)
+		}
+		t.sinks = append(t.sinks, trialSink{s.Name, when})
+	}
+	return t, nil
+}
+
+// Line is the fate of a line, without its newline, that comes from source.
+func (t *Trial) Line(source string, line []byte) Fate {
+	if reason, detail := checkRecord(line, t.limit); reason != "" {
+		return Fate{Reason: reason, Detail: detail}
+	}
+	record := line
+	if r := t.redactions[source]; r != nil {
+		redacted, reason, detail := r.append(t.buffer[:0], line, t.limit)
+		if reason != "" {
+			return Fate{Reason: reason, Detail: detail}
+		}
+		t.buffer, record = redacted, redacted
+	}
+	fate := Fate{Record: record}
+	for _, s := range t.sinks {
+		takes, err := s.filter.Takes(record)
+		fate.Sinks = append(fate.Sinks, SinkFate{Name: s.name, Takes: takes, Err: err})
+	}
+	return fate
+}
+
+// TooLarge is the fate of a line of which only the length is known to be beyond any
+// limit.
+func (t *Trial) TooLarge() Fate {
+	return Fate{Reason: sources.TooLarge, Detail: fmt.Sprintf("at most %d bytes are allowed", t.limit)}
+}

@@ -1,0 +1,153 @@
+package exporter
+
+import (
+	"bytes"
+	"time"
+
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sources"
+)
+
+// verdict is what became of the lines of one chunk.
+type verdict struct {
+	s       *session
+	chunk   queue.Chunk
+	lines   int
+	refused []sources.Refusal
+	kept    []refusedLine // what goes to the refused log
+	lost    losses        // what the records to store report
+	buffer  *[]byte       // holds the records to store when they are redacted; otherwise nil
+}
+
+func (s *session) newVerdict() *verdict {
+	return &verdict{s: s, chunk: queue.Chunk{
+		Source:   s.opening.Source,
+		Producer: s.opening.Producer,
+		Received: time.Now(),
+	}}
+}
+
+// sort decides the fate of lines. The records to store are moved together at the
+// start of lines; when all are good, nothing moves. Redacted records are written to a
+// buffer of their own: they may be longer.
+func (s *session) sort(lines []byte) *verdict {
+	v := s.newVerdict()
+	v.chunk.Records = lines[:0]
+	if s.redaction != nil {
+		v.buffer = s.in.buffers.lend()
+		v.chunk.Records = *v.buffer
+	}
+	for rest := lines; len(rest) > 0; {
+		n := bytes.IndexByte(rest, '\n')
+		line := bytes.TrimSuffix(rest[:n], []byte{'\r'})
+		rest = rest[n+1:]
+		if len(bytes.TrimLeft(line, jsonSpace)) == 0 {
+			continue
+		}
+		number, duplicate := v.number()
+		if duplicate {
+			v.chunk.Duplicates++
+			continue
+		}
+		reason, detail := checkRecord(line, s.in.maxRecordBytes)
+		if reason == "" {
+			reason, detail = v.store(line)
+		}
+		if reason != "" {
+			v.refuse(sources.Refusal{Number: number, Reason: reason, Detail: detail}, lineText{line, int64(len(line))})
+		}
+	}
+	if v.buffer != nil {
+		*v.buffer = v.chunk.Records // which may have grown out of it
+	}
+	return v
+}
+
+// store adds a record to those to store, or says why it cannot be one of them. What it
+// reports as lost is counted as it came: no rule of a redaction is about the ledger.
+func (v *verdict) store(line []byte) (reason sources.Reason, detail string) {
+	records := v.chunk.Records
+	if r := v.s.redaction; r != nil {
+		if records, reason, detail = r.append(records, line, v.s.in.maxRecordBytes); reason != "" {
+			return reason, detail
+		}
+	}
+	if bytes.HasPrefix(line, lossPrefix) {
+		v.countLoss(line)
+	}
+	if v.s.redaction == nil {
+		records = append(records, line...) // which moves it to the left, if at all
+	}
+	records = append(records, '\n') // in place of the line's own "\n" or "\r", or before it
+	v.chunk.Records = records
+	v.chunk.Count++
+	return "", ""
+}
+
+// number counts a line and returns its number, 0 without a producer.
+func (v *verdict) number() (number uint64, duplicate bool) {
+	s := v.s
+	v.lines++
+	if s.opening.Producer == "" {
+		return 0, false
+	}
+	number = s.next
+	s.next++
+	v.chunk.Position = number
+	return number, number <= s.acked
+}
+
+// lineText is a line as far as its source has held it.
+type lineText struct {
+	begin  []byte
+	length int64 // of the whole line
+}
+
+// refuse notes a refusal. What a source redacts is not kept in clear text either when
+// it is refused.
+func (v *verdict) refuse(r sources.Refusal, line lineText) {
+	v.refused = append(v.refused, r)
+	kept := refusedLine{
+		Time:     v.chunk.Received.UTC(),
+		Source:   v.s.opening.Source,
+		Producer: v.s.opening.Producer,
+		Number:   r.Number,
+		Reason:   r.Reason,
+		Detail:   r.Detail,
+	}
+	if v.s.redaction != nil {
+		kept.conceal(line)
+	} else {
+		kept.text = bytes.Clone(line.begin)
+	}
+	v.kept = append(v.kept, kept)
+}
+
+// refuseAll turns the records of a chunk without numbers into lines refused
+// because the queue is full. They are in order, and not kept: that would fill
+// the disk by another way.
+func (v *verdict) refuseAll() {
+	stored := v.chunk.Count
+	v.chunk.Records, v.chunk.Count = nil, 0
+	v.lost = losses{}
+	for range stored {
+		v.refused = append(v.refused, sources.Refusal{Reason: sources.QueueFull, Detail: sources.ErrQueueFull.Error()})
+	}
+}
+
+// tally counts the refused lines by reason, and what is reported lost, for the
+// ledger.
+func (v *verdict) tally() {
+	v.chunk.Refused = v.chunk.Refused[:0]
+	for _, r := range v.refused {
+		i := 0
+		for i < len(v.chunk.Refused) && v.chunk.Refused[i].Name != string(r.Reason) {
+			i++
+		}
+		if i == len(v.chunk.Refused) {
+			v.chunk.Refused = append(v.chunk.Refused, queue.Tally{Name: string(r.Reason)})
+		}
+		v.chunk.Refused[i].Count++
+	}
+	v.chunk.Lost = v.lost.tallies(v.chunk.Lost[:0])
+}
