@@ -74,7 +74,7 @@ func New(t testing.TB) *Docket {
 // the section "admin", and returns when /readyz answers 200.
 func (d *Docket) Start(config string) {
 	d.t.Helper()
-	file := filepath.Join(d.Dir, "docket.yaml")
+	file := d.ConfigFile()
 	text := fmt.Sprintf("%s\nadmin: {address: %q}\n", config, d.Admin)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		d.t.Fatal(err)

@@ -113,6 +113,7 @@ func degraded(s dockettest.Status) error {
 type topicLines struct {
 	records    int             // all of them
 	duplicates int             // those whose docket-id was there before
+	late       int             // those sent again on purpose; they are no duplicates
 	lines      map[string]bool // the values
 }
 
@@ -134,7 +135,11 @@ func readTopic(t *testing.T, cluster *kafkatest.Cluster, queue string) topicLine
 			wrong.addf("partition %d, offset %d: headers docket-id %q, docket-seq %q do not fit queue %s", r.Partition, r.Offset, id, text, queue)
 		}
 		if before := first[id]; before != nil {
-			got.duplicates++
+			if _, late := header(r, "docket-late"); late {
+				got.late++
+			} else {
+				got.duplicates++
+			}
 			if before.Partition != r.Partition || !bytes.Equal(before.Value, r.Value) {
 				wrong.addf("id %s is %q in partition %d and %q in partition %d", id, before.Value, before.Partition, r.Value, r.Partition)
 			}

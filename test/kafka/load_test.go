@@ -116,10 +116,23 @@ func (l *load) stop(t *testing.T) (sent, acknowledged int) {
 		if n := p.refused.Load(); n > 0 {
 			t.Errorf("producer %d: %d lines were refused", p.id, n)
 		}
-		sent += p.sent
-		acknowledged += int(p.acknowledged.Load())
 	}
-	return sent, acknowledged
+	return l.sent(), l.acknowledged()
+}
+
+// sent is how many lines the producers have sent, once they have ended.
+func (l *load) sent() (n int) {
+	for _, p := range l.producers {
+		n += p.sent
+	}
+	return n
+}
+
+func (l *load) acknowledged() (n int) {
+	for _, p := range l.producers {
+		n += int(p.acknowledged.Load())
+	}
+	return n
 }
 
 // end stops the producers and waits for them.
@@ -145,9 +158,23 @@ func (l *load) missing(there map[string]bool) []string {
 var padding = strings.Repeat("x", 200)
 
 // line is the line with that number of a producer. Twelve keys spread a
-// producer's lines over all partitions.
+// producer's lines over all partitions; every fifth line has none, so that records
+// with and without a key follow each other in a partition.
 func line(producer, number int) string {
-	return fmt.Sprintf(`{"producer":%d,"number":%d,"key":"k%d","padding":"%s"}`, producer, number, number%12, padding)
+	key := "null"
+	if number%5 != 0 {
+		key = fmt.Sprintf(`"k%d"`, number%12)
+	}
+	return fmt.Sprintf(`{"producer":%d,"number":%d,"key":%s,"padding":"%s"}`, producer, number, key, padding)
+}
+
+// numbered returns the first n lines of a producer.
+func numbered(n int) []string {
+	lines := make([]string, n)
+	for i := range lines {
+		lines[i] = line(1, i+1)
+	}
+	return lines
 }
 
 // parse returns what line was made of.

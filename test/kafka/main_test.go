@@ -27,24 +27,27 @@ const (
 // config is a configuration of d with a Kafka sink named bus, whose record keys
 // are made of the fields keys, and a file sink named copy.
 func config(d *dockettest.Docket, cluster *kafkatest.Cluster, keys ...string) string {
+	return configTo(d, fmt.Sprintf("brokers: [%s]\ntopic: %s\nkey: [%s]",
+		strings.Join(cluster.Brokers(), ", "), topic, strings.Join(keys, ", ")))
+}
+
+// configTo is the same with the section kafka as given, its lines not indented.
+func configTo(d *dockettest.Docket, kafka string) string {
 	return fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
 - name: webhook
   unix: {path: %q}
-queue: {directory: %q}
+queue: {directory: %q, retain: {maxBytes: 1Gi}}
 sinks:
 - name: bus
   retry: {initialBackoff: 100ms, maxBackoff: 1s}
   kafka:
     timeout: 3s
-    brokers: [%s]
-    topic: %s
-    key: [%s]
+    %s
 - name: copy
   file: {directory: %q}
-`, d.Socket, filepath.Join(d.Dir, "queue"), strings.Join(cluster.Brokers(), ", "), topic,
-		strings.Join(keys, ", "), exportDirectory(d))
+`, d.Socket, filepath.Join(d.Dir, "queue"), strings.ReplaceAll(kafka, "\n", "\n    "), exportDirectory(d))
 }
 
 func exportDirectory(d *dockettest.Docket) string { return filepath.Join(d.Dir, "export") }

@@ -37,6 +37,11 @@ func Start(t testing.TB, nodes int) *Cluster {
 	if nodes != 1 && nodes != 3 {
 		t.Fatalf("kafkatest: a cluster has 1 or 3 nodes, not %d", nodes)
 	}
+	return start(t, nodes, nil)
+}
+
+func start(t testing.TB, nodes int, secure *secureProperties) *Cluster {
+	t.Helper()
 	libs := jars(t)
 	addresses, err := freeport.Loopback(2 * nodes)
 	if err != nil {
@@ -58,6 +63,7 @@ func Start(t testing.TB, nodes int) *Cluster {
 			Voters:     strings.Join(voters, ","),
 			Replicas:   nodes,
 			MinInSync:  nodes/2 + 1,
+			Secure:     secure,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -43,6 +43,16 @@ type properties struct {
 	Replicas   int    // of every topic, unless it asks for another number
 	MinInSync  int    // replicas that must hold a record before it is acknowledged
 	Data       string // directory of the log; newNode sets it
+	Secure     *secureProperties
+}
+
+// secureProperties is what the template asks for of the listeners where clients
+// have to authenticate.
+type secureProperties struct {
+	SASL, MTLS           string // addresses
+	KeyStore, TrustStore string // PEM files
+	PlainUser            string // the one user of the mechanism PLAIN
+	PlainPassword        string
 }
 
 // node is one Kafka process, now running or not.
