@@ -37,7 +37,7 @@ func connectSinks(ctx context.Context, w io.Writer, file string, cfg *exporter.C
 		}
 	}
 	if failedSinks > 0 {
-		return failed(fmt.Errorf("docket: %s: sinks that could not be reached: %d of %d", file, failedSinks, len(cfg.Sinks)))
+		return failed(fmt.Errorf("%s: sinks that could not be reached: %d of %d", file, failedSinks, len(cfg.Sinks)))
 	}
 	return nil
 }

@@ -158,6 +158,9 @@ func (r *receiver) count() int {
 	return len(r.seen)
 }
 
+// refusal is what it says of poison.
+func (r *receiver) refusal() string { return "field n must not have this value" }
+
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	r.mu.Lock()
@@ -170,7 +173,7 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		<-req.Context().Done()
 		return
 	case poison != nil && bytes.Contains(body, poison):
-		http.Error(w, "field n is not allowed to be 777", http.StatusBadRequest)
+		http.Error(w, r.refusal(), http.StatusBadRequest)
 		return
 	}
 	time.Sleep(delay) // that is what a slow destination does
