@@ -34,6 +34,9 @@ Try it in two terminals:
 		newTestserver(),
 		newQueue(),
 		newReplay(),
+		newDeadLetter(),
+		newVerify(),
+		newKeygen(),
 		newVersion(),
 	)
 	return root

@@ -1,7 +1,6 @@
 package filesink
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"io/fs"
@@ -15,7 +14,7 @@ import (
 
 // Definition is the sink "file". Its batches are large, because a sync costs the
 // same for one record as for thousands, and wait briefly, because nobody bills
-// for a request.
+// for a request. It hears of gaps, because its manifest accounts for every record.
 var Definition = sinks.Definition{
 	Kind: "file",
 	Batch: sinks.BatchLimits{
@@ -23,6 +22,7 @@ var Definition = sinks.Definition{
 		MaxBytes:   4 << 20,
 		MaxWait:    config.Duration(200 * time.Millisecond),
 	},
+	Gaps:      true,
 	NewConfig: func() sinks.Config { return defaultConfig() },
 }
 
@@ -33,22 +33,49 @@ type Config struct {
 	Directory string `yaml:"directory"`
 	// Rotate says when the active file is finished.
 	Rotate Rotate `yaml:"rotate"`
+	// Compress says what the files are compressed with, the active one included.
+	Compress Compression `yaml:"compress"`
+	// Partition says which directory finished files go to.
+	Partition Partition `yaml:"partition"`
+	// Retain says when finished files are removed.
+	Retain Retain `yaml:"retain"`
+	// Signature says who vouches for the manifest. nil: nobody.
+	Signature *Signature `yaml:"signature"`
 }
 
-// Rotate says when the active file is finished and the next one begun. It
-// happens before a batch is written: a file that nothing is added to stays
-// active however old it is.
+// Rotate says when the active file is finished and the next one begun.
 type Rotate struct {
-	// MaxBytes bounds a file. A batch that is larger by itself gets a file of
-	// its own. 0: no bound.
+	// MaxBytes bounds a file as it lies on disk. A batch that is larger by itself
+	// gets a file of its own. 0: no bound.
 	MaxBytes config.Size `yaml:"maxBytes"`
-	// MaxAge bounds the time from the first record of a file to the last. 0: no
-	// bound.
+	// MaxAge bounds the time since the first record of a file was written. It
+	// ends whether or not another one comes. 0: no bound.
 	MaxAge config.Duration `yaml:"maxAge"`
 }
 
+// Retain says when finished files are removed. The newest of them stays in any
+// case. 0: no bound.
+type Retain struct {
+	MaxAge        config.Duration `yaml:"maxAge"`        // since the file was finished
+	MaxFiles      int             `yaml:"maxFiles"`      // finished files
+	MaxTotalBytes config.Size     `yaml:"maxTotalBytes"` // of finished files, as they lie on disk
+}
+
+// Partition says which directory below that of the export finished files go to.
+type Partition string
+
+// The choices of Config.Partition.
+const (
+	NoPartition Partition = "None" // they stay
+	Date        Partition = "Date" // the UTC day on which the first record was received
+)
+
 func defaultConfig() *Config {
-	return &Config{Rotate: Rotate{MaxBytes: 64 << 20, MaxAge: config.Duration(time.Hour)}}
+	return &Config{
+		Rotate:    Rotate{MaxBytes: 64 << 20, MaxAge: config.Duration(time.Hour)},
+		Compress:  None,
+		Partition: NoPartition,
+	}
 }
 
 // Validate implements sinks.Config.
@@ -57,11 +84,24 @@ func (c *Config) Validate() config.Problems {
 	if c.Directory == "" {
 		p.Addf("directory", "is required: the directory to write the files to")
 	}
-	if c.Rotate.MaxBytes < 0 {
-		p.Addf("rotate.maxBytes", "must not be negative")
+	for _, bound := range []struct {
+		path  string
+		value int64
+	}{
+		{"rotate.maxBytes", int64(c.Rotate.MaxBytes)},
+		{"rotate.maxAge", int64(c.Rotate.MaxAge)},
+		{"retain.maxAge", int64(c.Retain.MaxAge)},
+		{"retain.maxFiles", int64(c.Retain.MaxFiles)},
+		{"retain.maxTotalBytes", int64(c.Retain.MaxTotalBytes)},
+	} {
+		if bound.value < 0 {
+			p.Addf(bound.path, "must not be negative")
+		}
 	}
-	if c.Rotate.MaxAge < 0 {
-		p.Addf("rotate.maxAge", "must not be negative")
+	p.Check("compress", c.Compress.check())
+	p.Check("partition", config.Choice(c.Partition, NoPartition, Date))
+	if c.Signature != nil && c.Signature.KeyFile == "" {
+		p.Addf("signature.keyFile", "is required: an Ed25519 private key, as docket keygen makes it")
 	}
 	return p
 }
@@ -70,17 +110,6 @@ func (c *Config) Validate() config.Problems {
 // what an earlier process left. Its errors are *sinks.Failure.
 func (c *Config) Open(_ context.Context, env sinks.Env) (sinks.Sink, error) {
 	return open(*c, env, disk{})
-}
-
-func open(c Config, env sinks.Env, d disk) (*sink, error) {
-	if err := makeDirectory(c.Directory); err != nil {
-		return nil, failure("make the directory", err)
-	}
-	s := &sink{config: c, log: env.Log, disk: d, buffer: bufio.NewWriterSize(nil, bufferSize)}
-	if err := s.reopen(); err != nil {
-		return nil, failure("open", err)
-	}
-	return s, nil
 }
 
 // makeDirectory makes dir and its parents, and syncs what it made: a directory

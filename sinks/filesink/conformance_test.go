@@ -33,16 +33,16 @@ func TestConformance(t *testing.T) {
 			Accepted:   func(t *testing.T) []string { return exported(t, dir) },
 			Recognises: true,
 			Faults: []sinktest.Fault{
-				{Name: "failing sync", Kind: sinks.Transient, Start: fail("sync " + activeName)},
+				{Name: "failing sync", Kind: sinks.Transient, Start: fail("sync " + activePrefix)},
 				{Name: "failing sync of the position", Kind: sinks.Transient, Start: fail("sync " + positionName)},
 				{Name: "disk full", Kind: sinks.Transient, Start: func(t *testing.T) func() { return limitFiles(t, dir) }},
 				{Name: "directory gone", Kind: sinks.Misconfigured, Start: func(t *testing.T) func() { return away(t, dir, nil) }},
 				{Name: "file in its place", Kind: sinks.Misconfigured, Start: func(t *testing.T) func() { return away(t, dir, []byte("x")) }},
 				{Name: "active file gone", Kind: sinks.Misconfigured, Start: func(t *testing.T) func() {
-					return away(t, filepath.Join(dir, activeName), nil)
+					return away(t, filepath.Join(dir, activePrefix), nil)
 				}},
 				{Name: "active file cut", Kind: sinks.Misconfigured, Start: func(t *testing.T) func() {
-					return away(t, filepath.Join(dir, activeName), []byte(`{"queue"`))
+					return away(t, filepath.Join(dir, activePrefix), []byte(`{"queue"`))
 				}},
 			},
 		}
@@ -75,7 +75,7 @@ func away(t *testing.T, path string, substitute []byte) (stop func()) {
 // limitFiles lets a write of this process end in the middle of the next record
 // of the active file in dir, as on a full disk.
 func limitFiles(t *testing.T, dir string) (stop func()) {
-	info, err := os.Stat(filepath.Join(dir, activeName))
+	info, err := os.Stat(filepath.Join(dir, activePrefix))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -22,6 +22,14 @@ func (d disk) announce(change, path string) error {
 	return d.before(change, path)
 }
 
+// makeDirectory makes a directory that must not exist.
+func (d disk) makeDirectory(path string) error {
+	if err := d.announce("make directory", path); err != nil {
+		return err
+	}
+	return os.Mkdir(path, 0o700)
+}
+
 // create makes a file that must not exist.
 func (d disk) create(path string) (*os.File, error) {
 	if err := d.announce("create", path); err != nil {

@@ -1,29 +1,72 @@
 // Package filesink is the sink "file": it writes records to files in a
-// directory, each record exactly once and in the order of the queue.
+// directory, each record exactly once and in the order of the queue, and keeps a
+// manifest by which docket verify proves that nothing is missing or changed.
 //
 //	decisions-active.ndjson                     records, one a line; grows
 //	decisions-<first>-<last>-<time>.ndjson      finished: never touched again
-//	decisions-active.position                   how much of the active file counts
+//	manifest.jsonl                              what was finished, and removed: package manifest
+//	decisions-active.position                   how much of the active file and the manifest counts
 //	decisions-unnumbered-<time>.ndjson          set aside; see "When the position is lost"
 //	.decisions.lock                             held by the one process that writes
 //
 // first and last are the seqs of the first and the last record in the file, with
 // twenty digits so that names sort in order; time is when it was finished, UTC.
+// Compressed files, the active one included, end with .gz or .zst besides. With
+// partition: Date, finished files lie in a directory YYYY-MM-DD, and the manifest
+// names them with it.
 //
 // # What accepted means
 //
 // Send appends the batch, syncs the active file, and then writes and syncs the
-// position: the UUID of the queue, the seq of the last record, the size of the
-// active file. That second sync is the moment of acceptance. Bytes beyond the
-// recorded size were never accepted and are cut off; records at or below the
-// recorded seq of the same queue are recognised and not written again. Since a
-// batch is either below the position or beyond it, a redelivery leaves no copy
-// and a crash leaves no gap. For the same reason a replay into a directory adds
-// nothing that it already holds.
+// position: the UUID of the queue, the last seq that was a record or in a gap, the
+// size of the active file and the state of its hash. That last sync is the moment of
+// acceptance. Bytes beyond the recorded size were never accepted and are cut off;
+// records at or below the recorded seq of the same queue are recognised and not
+// written again. Since a batch is either below the position or beyond it, a
+// redelivery leaves no copy and a crash leaves no gap. For the same reason a replay
+// into a directory adds nothing that it already holds.
+//
+// The gaps of a batch are written to the rest of the position file and synced
+// before the slot that counts them in, and so are as durable as its records.
+// Seqs that are neither a record nor in a gap become gaps of reason Unknown.
 //
 // The sink never reports records as Rejected. It must not begin to: a record set
 // aside and redriven later would come with a seq below the position and be taken
 // for a redelivery.
+//
+// # Compression
+//
+// A batch is one whole gzip member or zstd frame, so that a file may be cut back
+// between two of them and be read at any time as far as it has been accepted. A
+// file is of one form. Where the configuration has changed, the active file of the
+// old form is finished before the next batch.
+//
+// # Files
+//
+// The active file is finished before a batch that would make it larger than
+// rotate.maxBytes, or that is of another queue, form or day; before one whose gaps
+// would be more than a line of the manifest can tell; and when it is rotate.maxAge
+// old, by a goroutine of its own, since nothing may be sent then. With partition:
+// Date a batch is written in parts where a later day begins. A record that was
+// received a little before the one in front of it stays in the file of the later
+// day. There is no partition by a field of the records: a queue would be in several
+// active files at once, no file would tell which records it has to have, and the
+// proof would be gone. Several sinks with a filter each do the same.
+//
+// # The manifest and removal
+//
+// The line of a file accounts for every seq since the line before: as a record of
+// the file or in a gap. The hash of the file is taken from what was written, not
+// from what can be read later, so that a disk that changes bytes is found out. The
+// hash of the last line stands in the position, so that somebody who writes the
+// manifest anew is.
+//
+// Finished files beyond retain are removed, oldest first, when a file has been
+// finished, when one gets too old, at the start, and when the disk is full. The
+// newest stays. The manifest tells of a removal before it happens. Only files that
+// stand in the manifest are removed. One that is gone already is not said to be
+// removed: that was somebody else. One that cannot be removed is tried again and
+// holds up nothing.
 //
 // # Crash stories
 //
@@ -31,18 +74,33 @@
 //
 //	Send   1 write           A tail beyond the recorded size, perhaps torn: cut.
 //	       2 sync file       The same.
-//	       3 write position  Old or new position, by its checksum. With the old
+//	       3 write and sync  Gaps beyond those that are counted: overwritten.
+//	         gaps, if any
+//	       4 write position  Old or new position, by its checksum. With the old
 //	                         one the tail is cut and the batch comes again.
-//	       4 sync position   New position: the batch comes again and is recognised.
+//	       5 sync position   New position: the batch comes again and is recognised.
 //
-//	finish 1 sync file       Nothing has happened.
+//	finish 1 sync file       Nothing has happened. An empty directory of a day
+//	         (make the day)  may be left.
 //	       2 position, with  The name is free: the file is still the active one,
 //	         the name to be  and the intention is forgotten.
-//	       3 rename          Either the old name or the new. A file of the new name
-//	         and sync dir    says that finishing is done but for the next step.
-//	       4 position, with  The active file is empty or missing, and made anew.
-//	         size 0
-//	       5 new file        The same.
+//	       3 rename, sync    Either the old name or the new, or both. A file of the
+//	         dir of the new  new name says that what follows has to be done.
+//	         name and root
+//	       4 add to and      What is beyond the recorded size of the manifest was
+//	         sync manifest   not accepted: cut. Then the line is written again.
+//	       5 new position    The active file is empty or missing, and made anew.
+//	         file, size 0
+//	       6 new file        The same.
+//
+//	remove 1 add to and      Cut, as with finish. Nothing is removed.
+//	         sync manifest
+//	       2 new position    The files that the lines since the position was
+//	         file            settled say are removed are removed.
+//	       3 unlink, sync    The same.
+//	         directories
+//	       4 position:       Done. Whoever puts a file back later keeps it.
+//	         settled
 //
 //	Open   1 new position    Open does not overwrite the position it found: what it
 //	         file, sync,     read may be in memory only, from a write whose sync
@@ -50,29 +108,38 @@
 //	         sync dir        old one. Before or after, both say the same.
 //	       2 cut the tail    Only what is beyond a position that is durable by now.
 //
+// A manifest with a tail is not cut but replaced by a copy of what counts, for the
+// same reason. Every change to the manifest is followed by a new position file, so
+// that both of its slots know the size.
+//
 // # Failures
 //
 // After a failed write the active file is cut back and stays in use: nothing of
-// it was synced. After any other failure the files are closed, and the next Send
-// begins like Open after a crash. It then finishes the active file at its accepted
-// size and goes on in a new one, since the kernel may have dropped pages whose
-// sync failed and would call a second sync of them a success. Send does not make
-// the directory: one that has gone is for an operator to put back, or to mount.
+// it was synced. That also gives back what may have filled the disk; removals that
+// were due are then tried once more, and the batch with them. After any other
+// failure the files are closed, and the next Send begins like Open after a crash. It
+// then finishes the active file at its accepted size and goes on in a new one, since
+// the kernel may have dropped pages whose sync failed and would call a second sync
+// of them a success. Send does not make the directory: one that has gone is for an
+// operator to put back, or to mount.
+//
+// A key that cannot be read stops the sink where it would need one, and when it
+// starts: a line without a signature would be a hole in the proof.
 //
 // # When the position is lost
 //
 // Nothing is cut or deleted then. If the position file is missing or neither of
 // its two slots is sound, the active file becomes decisions-unnumbered-<time>.ndjson
-// and a new one is begun. The names of the finished files are no substitute: they
-// do not say of which queue, so a seq found there must not make the sink skip a
-// record. What the queue had not noted as delivered, one batch as a rule, may
-// therefore stand in the set-aside file and again in a later one.
+// and a new one is begun. What the manifest says of the queue is recognised. What
+// the queue had not noted as delivered, one batch as a rule, may stand in the
+// set-aside file and again in a later one, and what does not come again is a gap of
+// reason Unknown, which docket verify calls a break.
 //
 // If one slot is sound and the other damaged, the damaged one may have been the
 // newer. Bytes beyond the sound one's size are then copied to an unnumbered file
-// before they are cut.
+// before they are cut. A slot whose gaps are damaged is as a damaged slot.
 //
-// If the active file is missing, or shorter than recorded, somebody else has
-// changed it. The sink stops with Misconfigured and touches nothing until the
-// file is put back, or the position file moved away.
+// If the active file or the manifest is missing, or shorter than recorded, somebody
+// else has changed it. The sink stops with Misconfigured and touches nothing until
+// the file is put back, or the position file, or all of the export, moved away.
 package filesink

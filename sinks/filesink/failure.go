@@ -40,7 +40,7 @@ func classify(err error) (kind sinks.Kind, advice string) {
 	case unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENAMETOOLONG:
 		return sinks.Misconfigured, "choose another directory, or move away what is in its place"
 	case unix.ENOSPC, unix.EDQUOT:
-		return sinks.Transient, "free space there"
+		return sinks.Transient, "free space there, or let retain remove more"
 	case unix.EFBIG:
 		return sinks.Transient, "raise the limit on file sizes, or lower rotate.maxBytes"
 	case unix.EIO:

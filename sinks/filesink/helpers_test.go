@@ -1,17 +1,21 @@
 package filesink
 
 import (
-	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
+	"github.com/klauspost/compress/zstd"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
@@ -20,6 +24,7 @@ import (
 const (
 	queueA = "11111111-1111-4111-8111-111111111111"
 	queueB = "22222222-2222-4222-8222-222222222222"
+	queueC = "33333333-3333-4333-8333-333333333333"
 )
 
 func env() sinks.Env { return sinks.Env{Name: "compliance", Log: slog.New(slog.DiscardHandler)} }
@@ -77,6 +82,16 @@ func checkFailure(t *testing.T, err error, kind sinks.Kind, words ...string) {
 	}
 }
 
+// mustFinish finishes the active file of s.
+func mustFinish(t *testing.T, s *sink) {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.finish(); err != nil {
+		t.Fatalf("finish: %v", err)
+	}
+}
+
 // record is the text of a record; seq makes it unique within its queue.
 func record(queue string, seq uint64) string {
 	return fmt.Sprintf(`{"queue":"%.4s","seq":%d,"pad":%q}`, queue, seq, strings.Repeat("x", int(seq%23)))
@@ -91,6 +106,20 @@ func batch(queue string, first, last uint64) sinks.Batch {
 	return b
 }
 
+// withGaps is b with gaps.
+func withGaps(b sinks.Batch, gaps ...sinks.Gap) sinks.Batch {
+	b.Gaps = gaps
+	return b
+}
+
+// received is b with the times at which its items were read.
+func received(b sinks.Batch, times ...time.Time) sinks.Batch {
+	for i := range b.Items {
+		b.Items[i].Received = times[i]
+	}
+	return b
+}
+
 // records are the texts of batch.
 func records(queue string, first, last uint64) []string {
 	var list []string
@@ -100,25 +129,53 @@ func records(queue string, first, last uint64) []string {
 	return list
 }
 
-// lines of a file, without their newlines. The file must end with one.
+// lines of a file, decompressed as its name says, without their newlines. It must
+// end with one.
 func lines(t *testing.T, path string) []string {
 	t.Helper()
-	f, err := os.Open(path)
+	data, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	var list []string
-	for r := bufio.NewReader(f); ; {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			if line != "" {
-				t.Errorf("%s ends with a torn line %q", path, line)
-			}
-			return list
-		}
-		list = append(list, strings.TrimSuffix(line, "\n"))
+	return linesOf(t, path, decompress(t, path, data))
+}
+
+func linesOf(t *testing.T, path string, data []byte) []string {
+	t.Helper()
+	list := strings.SplitAfter(string(data), "\n")
+	if rest := list[len(list)-1]; rest != "" {
+		t.Errorf("%s ends with a torn line %q", path, rest)
 	}
+	list = list[:len(list)-1]
+	for i := range list {
+		list[i] = strings.TrimSuffix(list[i], "\n")
+	}
+	return list
+}
+
+func decompress(t *testing.T, path string, data []byte) []byte {
+	t.Helper()
+	if len(data) == 0 {
+		return nil // no member, no frame
+	}
+	var err error
+	switch filepath.Ext(path) {
+	case ".gz":
+		var r *gzip.Reader
+		if r, err = gzip.NewReader(bytes.NewReader(data)); err == nil {
+			data, err = io.ReadAll(r)
+		}
+	case ".zst":
+		var r *zstd.Decoder
+		if r, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(1)); err == nil {
+			defer r.Close()
+			data, err = r.DecodeAll(data, nil)
+		}
+	}
+	if err != nil {
+		t.Fatalf("decompress %s: %v", path, err)
+	}
+	return data
 }
 
 // names in dir that match pattern, sorted.
@@ -130,19 +187,34 @@ func names(t *testing.T, dir, pattern string) []string {
 	}
 	list := []string{}
 	for _, p := range paths {
-		list = append(list, filepath.Base(p))
+		name, err := filepath.Rel(dir, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, name)
 	}
 	return list
 }
 
-const finishedPattern = "decisions-[0-9]*.ndjson"
+const (
+	finishedGlob = "decisions-[0-9]*.ndjson*"
+	activeGlob   = activePrefix + "*"
+)
+
+// finishedFiles are the paths in dir of the finished files, in order.
+func finishedFiles(t *testing.T, dir string) []string {
+	t.Helper()
+	list := append(names(t, dir, finishedGlob), names(t, dir, "????-??-??/"+finishedGlob)...)
+	slices.SortFunc(list, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	return list
+}
 
 // exported is what a reader of dir gets: the finished files by name, then the
 // active one.
 func exported(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
-	for _, name := range append(names(t, dir, finishedPattern), names(t, dir, activeName)...) {
+	for _, name := range append(finishedFiles(t, dir), names(t, dir, activeGlob)...) {
 		list = append(list, lines(t, filepath.Join(dir, name))...)
 	}
 	return list

@@ -5,25 +5,53 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
+	"regexp"
 	"time"
+
+	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
 const (
-	activeName      = "decisions-active.ndjson"
+	activePrefix    = "decisions-active.ndjson" // and the suffix of the form
 	positionName    = "decisions-active.position"
-	newPositionName = positionName + ".new"
+	newPositionName = positionName + newSuffix
+	newManifestName = manifest.FileName + newSuffix
 	lockName        = ".decisions.lock"
+
+	// newSuffix is that of a file which is to replace the one without.
+	newSuffix = ".new"
 )
 
-const nameTime = "20060102T150405Z"
+const (
+	nameTime = "20060102T150405Z"
+	nameDate = "2006-01-02"
+)
 
-// finishedName is the name of a file with the records first to last.
-func finishedName(first, last uint64, at time.Time) string {
-	return fmt.Sprintf("decisions-%020d-%020d-%s.ndjson", first, last, at.UTC().Format(nameTime))
+// finishedPattern is what finishedName makes, for all forms.
+var finishedPattern = regexp.MustCompile(`^(\d{4}-\d\d-\d\d/)?decisions-\d{20}-\d{20}-\d{8}T\d{6}Z\.ndjson(\.gz|\.zst)?$`)
+
+// activeName is the name of the active file in the form f.
+func activeName(f form) string { return activePrefix + f.suffix() }
+
+// finishedName is the path in the directory of a finished file with the records
+// first to last.
+func (p position) finishedName(at time.Time) string {
+	name := fmt.Sprintf("decisions-%020d-%020d-%s.ndjson%s", p.first, p.lastRecord, at.UTC().Format(nameTime), p.form.suffix())
+	if p.dated {
+		return path.Join(p.date(), name)
+	}
+	return name
 }
 
-// unnumberedName is the name of something set aside: "ndjson" or "position".
+// date is the directory that the active file goes to where they are by date.
+func (p position) date() string { return dateOf(p.firstReceived) }
+
+// dateOf is a day as its directory is named. Names of later days are greater.
+func dateOf(t time.Time) string { return t.UTC().Format(nameDate) }
+
+// unnumberedName is the name of something set aside: "ndjson", "position".
 func unnumberedName(at time.Time, suffix string) string {
 	return fmt.Sprintf("decisions-unnumbered-%s.%s", at.UTC().Format(nameTime), suffix)
 }
@@ -45,4 +73,16 @@ func exists(path string) (bool, error) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// sizeOf is the size of the file at path, -1 when there is none.
+func sizeOf(path string) (int64, error) {
+	info, err := os.Lstat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return -1, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }

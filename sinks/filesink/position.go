@@ -1,14 +1,14 @@
 package filesink
 
 import (
+	"bytes"
 	"encoding/binary"
-	"errors"
 	"hash/crc32"
-	"io/fs"
-	"os"
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
 // position says what has been accepted. The zero position is that of a new
@@ -16,33 +16,80 @@ import (
 type position struct {
 	generation uint64    // rises with every position written
 	queue      uuid.UUID // the queue of last
-	last       uint64    // seq of the last record accepted of queue
-	size       int64     // bytes of the active file that were accepted
-	first      uint64    // seq of the first of them; 0 when size is 0
-	opened     time.Time // when it was accepted; zero when size is 0
-	finishing  time.Time // time in the name that the active file is to get; zero: none
+	last       uint64    // the last seq that was accepted of queue, as a record or in a gap; 0: none yet
+	lost       bool      // there was another position before, and nobody knows what it said
+
+	file // the active one; zero when it is empty
+
+	finishing time.Time // time in the name that the active file is to get; zero: none
+	dated     bool      // and it goes to the directory of its date
+
+	manifest int64         // bytes of the manifest that were accepted
+	chain    manifest.Hash // of the last line in them
+	settled  int64         // the files that lines before say are removed are so
+
+	gaps   int64  // bytes of the gap log that were accepted
+	gapSum uint32 // their CRC-32C
 }
 
-// The position file has two slots, written in turn, so that the previous
+// file is what was accepted in the active file.
+type file struct {
+	form          form
+	size          int64  // bytes
+	records       uint64 // lines
+	first         uint64 // seq of the first record
+	lastRecord    uint64 // and that of the last one
+	opened        time.Time
+	firstReceived time.Time // when the exporter read the first record
+	lastReceived  time.Time // and when the last one
+	sum           hashState
+}
+
+// hashSize is the size of the state of a SHA-256 as its package writes it.
+const hashSize = 108
+
+// hashState is a SHA-256 that can be gone on with. The standard library promises
+// that later versions read it.
+type hashState [hashSize]byte
+
+// The position file begins with two slots, written in turn, so that the previous
 // position outlives a torn write of the next. They lie 4096 bytes apart, the
-// largest sector in use. Neither is ever empty: a new file has the position in
-// both. A slot, integers big-endian:
+// largest sector in use, and are smaller than the smallest, so each is written
+// whole or not at all. Neither is ever empty: a new file has the position in both.
+// A slot, integers big-endian, times in Unix nanoseconds with 0 for none:
 //
-//	 0  magic, with the format version
-//	 8  generation
-//	16  queue
-//	32  last
-//	40  size
-//	48  first
-//	56  opened, Unix nanoseconds, 0 for none
-//	64  finishing, Unix nanoseconds, 0 for none
-//	72  CRC-32C of all that
+//	  0  magic, with the format version
+//	  8  generation
+//	 16  queue
+//	 32  last
+//	 40  size
+//	 48  records
+//	 56  first
+//	 64  lastRecord
+//	 72  opened
+//	 80  firstReceived
+//	 88  lastReceived
+//	 96  finishing
+//	104  manifest
+//	112  settled
+//	120  gaps
+//	128  gapSum
+//	132  form
+//	133  flags: 1 lost, 2 dated
+//	134  chain
+//	166  sum
+//	274  CRC-32C of all that
+//
+// Behind the slots lies the gap log: see gaplog.go.
 const (
-	positionMagic    = "docketp1"
-	positionBody     = 72
-	positionSlot     = positionBody + crc32.Size
-	slotDistance     = 4096
-	positionFileSize = 2 * slotDistance
+	positionMagic = "docketp2"
+	positionBody  = 274
+	positionSlot  = positionBody + crc32.Size
+	slotDistance  = 4096
+	gapLogStart   = 2 * slotDistance
+
+	flagLost  = 1
+	flagDated = 2
 )
 
 // offset is where p is written: the slot that its predecessor is not in.
@@ -54,60 +101,68 @@ func (p position) encode(b []byte) []byte {
 	b = append(b, positionMagic...)
 	b = binary.BigEndian.AppendUint64(b, p.generation)
 	b = append(b, p.queue[:]...)
-	b = binary.BigEndian.AppendUint64(b, p.last)
-	b = binary.BigEndian.AppendUint64(b, uint64(p.size))
-	b = binary.BigEndian.AppendUint64(b, p.first)
-	b = binary.BigEndian.AppendUint64(b, nanoseconds(p.opened))
-	b = binary.BigEndian.AppendUint64(b, nanoseconds(p.finishing))
+	for _, n := range []uint64{
+		p.last, uint64(p.size), p.records, p.first, p.lastRecord,
+		nanoseconds(p.opened), nanoseconds(p.firstReceived), nanoseconds(p.lastReceived), nanoseconds(p.finishing),
+		uint64(p.manifest), uint64(p.settled), uint64(p.gaps),
+	} {
+		b = binary.BigEndian.AppendUint64(b, n)
+	}
+	b = binary.BigEndian.AppendUint32(b, p.gapSum)
+	b = append(b, byte(p.form), p.flags())
+	b = append(b, p.chain[:]...)
+	b = append(b, p.sum[:]...)
 	return binary.BigEndian.AppendUint32(b, checksum(b[start:]))
+}
+
+func (p position) flags() (flags byte) {
+	if p.lost {
+		flags |= flagLost
+	}
+	if p.dated {
+		flags |= flagDated
+	}
+	return flags
 }
 
 // decodeSlot reads what encode wrote; ok is false for anything else.
 func decodeSlot(b []byte) (p position, ok bool) {
-	if len(b) < positionSlot || string(b[:8]) != positionMagic ||
-		binary.BigEndian.Uint32(b[positionBody:]) != checksum(b[:positionBody]) {
+	if len(b) < positionSlot || !bytes.HasPrefix(b, []byte(positionMagic)) ||
+		binary.BigEndian.Uint32(b[positionBody:]) != checksum(b[:positionBody]) || b[132] >= byte(forms) {
 		return position{}, false
 	}
+	number := func(at int) uint64 { return binary.BigEndian.Uint64(b[at:]) }
 	return position{
-		generation: binary.BigEndian.Uint64(b[8:]),
+		generation: number(8),
 		queue:      uuid.UUID(b[16:32]),
-		last:       binary.BigEndian.Uint64(b[32:]),
-		size:       int64(binary.BigEndian.Uint64(b[40:])),
-		first:      binary.BigEndian.Uint64(b[48:]),
-		opened:     timeOf(binary.BigEndian.Uint64(b[56:])),
-		finishing:  timeOf(binary.BigEndian.Uint64(b[64:])),
+		last:       number(32),
+		lost:       b[133]&flagLost != 0,
+		file: file{
+			form: form(b[132]), size: int64(number(40)), records: number(48), first: number(56), lastRecord: number(64),
+			opened: timeOf(number(72)), firstReceived: timeOf(number(80)), lastReceived: timeOf(number(88)),
+			sum: hashState(b[166:positionBody]),
+		},
+		finishing: timeOf(number(96)),
+		dated:     b[133]&flagDated != 0,
+		manifest:  int64(number(104)),
+		settled:   int64(number(112)),
+		chain:     manifest.Hash(b[134:166]),
+		gaps:      int64(number(120)),
+		gapSum:    binary.BigEndian.Uint32(b[128:]),
 	}, true
 }
 
-// found is what there is of a position file.
-type found struct {
-	position position
-	exists   bool
-	sound    bool // position is the newest sound slot
-	doubtful bool // the other slot is damaged, and may have been newer
+// withoutFile is p when the active file is empty and there are no gaps.
+func (p position) withoutFile() position {
+	return position{
+		generation: p.generation, queue: p.queue, last: p.last, lost: p.lost,
+		manifest: p.manifest, chain: p.chain, settled: p.settled,
+	}
 }
 
-func readPosition(path string) (found, error) {
-	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return found{}, nil
-	}
-	if err != nil {
-		return found{}, err
-	}
-	f := found{exists: true}
-	for offset := 0; offset < positionFileSize; offset += slotDistance {
-		p, ok := decodeSlot(data[min(offset, len(data)):])
-		if !ok {
-			f.doubtful = true
-		} else if !f.sound || p.generation > f.position.generation {
-			f.position, f.sound = p, true
-		}
-	}
-	return f, nil
-}
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-func checksum(b []byte) uint32 { return crc32.Checksum(b, crc32.MakeTable(crc32.Castagnoli)) }
+func checksum(b []byte) uint32 { return crc32.Checksum(b, castagnoli) }
 
 func nanoseconds(t time.Time) uint64 {
 	if t.IsZero() {

@@ -3,22 +3,49 @@ package filesink
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
-	"time"
+	"sync"
 
 	"github.com/google/uuid"
+	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/sinks"
 )
 
 // sink implements sinks.Sink. What Send has accepted is durable.
 type sink struct {
-	config Config
-	log    *slog.Logger
-	disk   disk
-	store  *store // nil after a failure, and once closed
-	buffer *bufio.Writer
+	config  Config
+	log     *slog.Logger
+	disk    disk
+	buffer  *bufio.Writer // for the store
+	encoder *encoder
+
+	mu    sync.Mutex // held by Send and by the keeper, for as long as they work
+	store *store     // nil after a failure, and once closed; guarded by mu
+
+	keeper *keeper
+	closed bool // owned by Close
+}
+
+func open(c Config, env sinks.Env, d disk) (*sink, error) {
+	if err := makeDirectory(c.Directory); err != nil {
+		return nil, failure("make the directory", err)
+	}
+	e, err := newEncoder(c.Compress.form())
+	if err != nil {
+		return nil, failure("open", err)
+	}
+	s := &sink{config: c, log: env.Log, disk: d, buffer: bufio.NewWriterSize(nil, bufferSize), encoder: e}
+	s.keeper = newKeeper(s)
+	if err := s.reopen(); err != nil {
+		return nil, failure("open", err)
+	}
+	_, err = s.removeOld()
+	s.keeper.report(err)
+	go s.keeper.run()
+	return s, nil
 }
 
 // Send implements sinks.Sink. A done ctx is seen before the batch is written;
@@ -31,22 +58,94 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	if err != nil {
 		return fmt.Errorf("file sink: queue id %q: %w", b.Queue, err)
 	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	defer s.keeper.look()
+	err = s.accept(queue, b)
+	if isFull(err) && s.makeRoom() {
+		err = s.accept(queue, b)
+	}
+	return err
+}
+
+// accept makes durable what of b is not so already.
+func (s *sink) accept(queue uuid.UUID, b sinks.Batch) error {
+	if len(b.Items) == 0 && len(b.Gaps) == 0 {
+		return nil
+	}
 	if err := s.ready(); err != nil {
 		return failure("open again", err)
 	}
-	items := s.store.unseen(queue, b.Items)
-	if len(items) == 0 {
+	if err := s.turnTo(queue); err != nil {
+		return failure("begin the files of another queue", err)
+	}
+	rest, err := s.store.unseen(b)
+	if err != nil {
+		return failure("take a batch", err)
+	}
+	for !rest.empty() {
+		var part portion
+		part, rest = rest.split(s.store.oneFile(rest))
+		if err := s.write(part); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// turnTo makes the position one of queue. An active file of another queue is
+// finished first.
+func (s *sink) turnTo(queue uuid.UUID) error {
+	if queue == s.store.position.queue {
 		return nil
 	}
-	if s.due(queue, items) {
-		if err := s.store.finish(); err != nil {
+	if s.store.position.size > 0 {
+		if err := s.finish(); err != nil {
+			return err
+		}
+	}
+	return s.store.turnTo(queue)
+}
+
+// write appends p, to a new file where the active one has to be finished first.
+func (s *sink) write(p portion) error {
+	content, err := s.encoder.encode(p.items)
+	if err != nil {
+		return failure("append a batch", err)
+	}
+	if s.store.due(p, content.size()) {
+		if err := s.finish(); err != nil {
 			return failure("finish the active file", err)
 		}
 	}
-	if err := s.store.append(queue, items, s.buffer); err != nil {
+	if err := s.store.append(p, content); err != nil {
 		return failure("append a batch", err)
 	}
 	return nil
+}
+
+// finish finishes the active file and removes what is beyond the limits then. That
+// a file cannot be removed is for the log: the export goes on.
+func (s *sink) finish() error {
+	if err := s.store.finish(); err != nil {
+		return err
+	}
+	_, err := s.removeOld()
+	if s.store.broken {
+		return err
+	}
+	s.keeper.report(err)
+	return nil
+}
+
+// removeOld removes finished files beyond the limits and says how many. Some may
+// be removed although there is an error.
+func (s *sink) removeOld() (removed int, err error) {
+	removed, err = s.store.removeOld()
+	if err != nil {
+		err = failure("remove finished files", err)
+	}
+	return removed, err
 }
 
 // ready opens the store again if something has happened to it. Records of
@@ -60,7 +159,7 @@ func (s *sink) ready() error {
 		return err
 	}
 	if s.store.position.size > 0 {
-		return s.store.finish()
+		return s.finish()
 	}
 	return nil
 }
@@ -70,29 +169,34 @@ func (s *sink) reopen() (err error) {
 		// Whatever its files may still report, nothing is believed of them that
 		// is not read again.
 		_ = s.store.close()
+		s.store = nil
 	}
-	s.store, err = openStore(s.config.Directory, s.log, s.disk)
+	s.store, err = openStore(s.config, s.log, s.disk, s.buffer)
 	return err
 }
 
-// due says whether the active file is to be finished before items are written:
-// it belongs to another queue, would grow too large, or is too old.
-func (s *sink) due(queue uuid.UUID, items []sinks.Item) bool {
-	p, limits := s.store.position, s.config.Rotate
-	if p.size == 0 {
+// isFull says whether err is for want of room on the disk.
+func isFull(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }
+
+// makeRoom says whether a full disk has more room now: a removal that was due may
+// have failed for want of it.
+func (s *sink) makeRoom() bool {
+	if s.ready() != nil {
 		return false
 	}
-	size := p.size
-	for i := range items {
-		size += int64(len(items[i].Record)) + 1
-	}
-	return queue != p.queue ||
-		limits.MaxBytes > 0 && size > int64(limits.MaxBytes) ||
-		limits.MaxAge > 0 && time.Since(p.opened) >= time.Duration(limits.MaxAge)
+	removed, err := s.removeOld()
+	return err == nil && removed > 0
 }
 
 // Close implements sinks.Sink. The active file stays as it is.
-func (s *sink) Close(context.Context) error {
+func (s *sink) Close(ctx context.Context) error {
+	if s.closed {
+		return nil
+	}
+	s.closed = true
+	if err := s.keeper.close(ctx); err != nil {
+		return fmt.Errorf("file sink: close: finished files are being looked after: %w", err)
+	}
 	if s.store == nil {
 		return nil
 	}

@@ -1,7 +1,6 @@
 package filesink
 
 import (
-	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -39,7 +38,7 @@ func TestRotateBySize(t *testing.T) {
 			if got := spans(t, dir); !slices.Equal(got, tt.want) {
 				t.Errorf("finished files %v, want %v", got, tt.want)
 			}
-			checkNames(t, dir)
+			mustAudit(t, dir)
 			wantLines(t, "exported", exported(t, dir), records(queueA, 1, tt.batches[len(tt.batches)-1][1]))
 		})
 	}
@@ -61,36 +60,56 @@ func TestRotateByAge(t *testing.T) {
 		time.Sleep(time.Nanosecond)
 		mustSend(t, s, batch(queueA, 3, 3))
 		want := []string{finishedName(1, 2, time.Now())}
-		if got := names(t, dir, finishedPattern); !slices.Equal(got, want) {
+		if got := names(t, dir, finishedGlob); !slices.Equal(got, want) {
 			t.Errorf("finished files %v, want %v", got, want)
 		}
-		wantLines(t, "active file", lines(t, filepath.Join(dir, activeName)), records(queueA, 3, 3))
+		wantLines(t, "active file", lines(t, filepath.Join(dir, activePrefix)), records(queueA, 3, 3))
 	})
 }
 
 func TestFinishedName(t *testing.T) {
 	at := time.Date(2026, 1, 5, 11, 4, 7, 999, time.FixedZone("CET", 3600))
 	want := "decisions-00000000000000000001-00000000000000000042-20260105T100407Z.ndjson"
-	if got := finishedName(1, 42, at); got != want {
-		t.Errorf("got %s, want %s", got, want)
+	for _, tt := range []struct {
+		p    position
+		want string
+	}{
+		{position{file: file{first: 1, lastRecord: 42}, last: 50}, want},
+		{position{file: file{first: 1, lastRecord: 42, form: gzipped}}, want + ".gz"},
+		{position{file: file{first: 1, lastRecord: 42, form: zstandard}}, want + ".zst"},
+		{position{file: file{first: 1, lastRecord: 42, firstReceived: at.Add(-10 * time.Hour)}, dated: true}, "2026-01-05/" + want},
+		{position{file: file{first: 1, lastRecord: 42, firstReceived: at.Add(-11 * time.Hour)}, dated: true}, "2026-01-04/" + want},
+	} {
+		got := tt.p.finishedName(at)
+		if got != tt.want {
+			t.Errorf("got %s, want %s", got, tt.want)
+		}
+		if !finishedPattern.MatchString(got) {
+			t.Errorf("the pattern of finished files does not match %s", got)
+		}
 	}
 }
 
+// finishedName is the name of a plain file with the records first to last.
+func finishedName(first, last uint64, at time.Time) string {
+	return position{file: file{first: first, lastRecord: last}}.finishedName(at)
+}
+
 // TestNamesAreNotTakenTwice finishes files of three queues with the same seqs in
-// the same second.
+// the same second. What comes again of one of them later is recognised.
 func TestNamesAreNotTakenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		s := mustOpen(t, rotating(dir, 0), disk{})
-		for _, queue := range []string{queueA, queueB, queueA, queueB} {
+		for _, queue := range []string{queueA, queueB, queueC, queueA, queueB} {
 			mustSend(t, s, batch(queue, 1, 2))
 		}
+		mustSend(t, s, batch(queueB, 3, 3))
 		want := []string{finishedName(1, 2, time.Now()), finishedName(1, 2, time.Now().Add(time.Second)), finishedName(1, 2, time.Now().Add(2*time.Second))}
-		if got := names(t, dir, finishedPattern); !slices.Equal(got, want) {
+		if got := names(t, dir, finishedGlob); !slices.Equal(got, want) {
 			t.Errorf("finished files %v, want %v", got, want)
 		}
-		both := slices.Concat(records(queueA, 1, 2), records(queueB, 1, 2))
-		wantLines(t, "exported", exported(t, dir), slices.Concat(both, both))
+		wantLines(t, "exported", exported(t, dir), slices.Concat(records(queueA, 1, 2), records(queueB, 1, 2), records(queueC, 1, 2), records(queueB, 3, 3)))
 	})
 }
 
@@ -105,6 +124,29 @@ func TestNewQueue(t *testing.T) {
 	if p := positionOf(t, dir); p.queue != idB || p.first != 1 || p.last != 4 {
 		t.Errorf("position %+v, want seqs 1 to 4 of queue B", p)
 	}
+}
+
+// TestLateItems wants records that were accepted to be recognised however they
+// come, and a queue of before to be recognised when it comes back.
+func TestLateItems(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, rotating(dir, 0), disk{})
+	mustSend(t, s, batch(queueA, 1, 9))
+	for _, late := range []sinks.Late{sinks.Redriven, sinks.Replayed} {
+		b := batchOf(t, "2 5 7")
+		for i := range b.Items {
+			b.Items[i].Late = late
+		}
+		mustSend(t, s, b)
+	}
+	mustSend(t, s, batch(queueB, 1, 2))
+	mustSend(t, s, batch(queueA, 8, 10))
+	got := exported(t, dir)
+	slices.Sort(got) // names of two queues do not sort in the order of delivery
+	want := slices.Concat(records(queueA, 1, 10), records(queueB, 1, 2))
+	slices.Sort(want)
+	wantLines(t, "exported", got, want)
+	mustAudit(t, dir)
 }
 
 func TestLock(t *testing.T) {
@@ -168,7 +210,7 @@ func TestDiskFull(t *testing.T) {
 	s := mustOpen(t, rotating(dir, 0), disk{})
 	mustSend(t, s, batch(queueA, 1, 2))
 	stop := limitFiles(t, dir)
-	wantKind(t, s, batch(queueA, 3, 4), sinks.Transient, activeName, "too large")
+	wantKind(t, s, batch(queueA, 3, 4), sinks.Transient, activePrefix, "too large")
 	stop()
 	wantLines(t, "exported before the retry", exported(t, dir), records(queueA, 1, 2))
 	mustSend(t, s, batch(queueA, 3, 6))
@@ -182,14 +224,14 @@ func TestDiskFull(t *testing.T) {
 func TestFailedSync(t *testing.T) {
 	dir, fail := t.TempDir(), false
 	s := mustOpen(t, rotating(dir, 0), disk{before: func(change, path string) error {
-		if fail && change == "sync" && filepath.Base(path) == activeName {
+		if fail && change == "sync" && filepath.Base(path) == activePrefix {
 			return &fs.PathError{Op: change, Path: path, Err: unix.EIO}
 		}
 		return nil
 	}})
 	mustSend(t, s, batch(queueA, 1, 2))
 	fail = true
-	wantKind(t, s, batch(queueA, 3, 4), sinks.Transient, activeName, "check the disk")
+	wantKind(t, s, batch(queueA, 3, 4), sinks.Transient, activePrefix, "check the disk")
 	wantLines(t, "exported before the retry", exported(t, dir), records(queueA, 1, 2))
 	fail = false
 	mustSend(t, s, batch(queueA, 3, 4))
@@ -221,15 +263,24 @@ func TestModes(t *testing.T) {
 }
 
 func TestValidate(t *testing.T) {
+	valid := *defaultConfig()
+	valid.Directory = "/export"
 	for name, tt := range map[string]struct {
 		config Config
 		want   string
 	}{
-		"defaults":     {Config{Directory: "/export", Rotate: defaultConfig().Rotate}, ""},
-		"no rotation":  {Config{Directory: "export"}, ""},
-		"no directory": {Config{}, "directory: is required: the directory to write the files to"},
-		"negative": {Config{Directory: "x", Rotate: Rotate{MaxBytes: -1, MaxAge: -1}},
-			"rotate.maxBytes: must not be negative\nrotate.maxAge: must not be negative"},
+		"defaults":     {valid, ""},
+		"no rotation":  {Config{Directory: "export", Compress: None, Partition: NoPartition}, ""},
+		"no directory": {Config{Compress: Gzip, Partition: Date}, "directory: is required: the directory to write the files to"},
+		"negative": {
+			Config{Directory: "x", Compress: Zstd, Partition: Date, Rotate: Rotate{MaxBytes: -1, MaxAge: -1}, Retain: Retain{MaxAge: -1, MaxFiles: -1, MaxTotalBytes: -1}},
+			"rotate.maxBytes: must not be negative\nrotate.maxAge: must not be negative\nretain.maxAge: must not be negative\n" +
+				"retain.maxFiles: must not be negative\nretain.maxTotalBytes: must not be negative",
+		},
+		"no key": {Config{Directory: "x", Compress: Gzip, Partition: Date, Signature: &Signature{}},
+			"signature.keyFile: is required: an Ed25519 private key, as docket keygen makes it"},
+		"choices": {Config{Directory: "x", Compress: "lz4", Partition: "Hour"},
+			"compress: must be none, gzip or zstd, not \"lz4\"\npartition: must be None or Date, not \"Hour\""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tt.config.Validate().Error(); got != tt.want {
@@ -262,38 +313,9 @@ func TestSendAllocations(t *testing.T) {
 			mustSend(t, s, b)
 		})
 	}
-	if one, many := measure(1), measure(1000); many > one {
+	const noise = 2 // of the keeper, which looks now and then
+	if one, many := measure(1), measure(1000); many > one+noise {
 		t.Errorf("a batch of 1000 makes %v allocations, one of 1 makes %v", many, one)
-	}
-}
-
-func BenchmarkSend(b *testing.B) {
-	for _, n := range []int{1, 64, 4096} {
-		b.Run(fmt.Sprintf("records=%d", n), func(b *testing.B) {
-			s, err := open(rotating(b.TempDir(), 64<<20), env(), disk{})
-			if err != nil {
-				b.Fatal(err)
-			}
-			items := batch(queueA, 1, uint64(n))
-			for i := range items.Items {
-				items.Items[i].Record = []byte(`{"a":"` + strings.Repeat("x", 1024-8) + `"}`)
-			}
-			seq := uint64(1)
-			b.SetBytes(int64(items.Size()))
-			b.ReportAllocs()
-			for b.Loop() {
-				for i := range items.Items {
-					items.Items[i].Seq, seq = seq, seq+1
-				}
-				if err := s.Send(context.Background(), items); err != nil {
-					b.Fatal(err)
-				}
-			}
-			b.ReportMetric(float64(n)*float64(b.N)/b.Elapsed().Seconds(), "records/s")
-			if err := s.Close(context.Background()); err != nil {
-				b.Fatal(err)
-			}
-		})
 	}
 }
 
@@ -301,9 +323,9 @@ func BenchmarkSend(b *testing.B) {
 func spans(t *testing.T, dir string) []string {
 	t.Helper()
 	var list []string
-	for _, name := range names(t, dir, finishedPattern) {
+	for _, name := range finishedFiles(t, dir) {
 		var first, last uint64
-		if _, err := fmt.Sscanf(name, "decisions-%020d-%020d-", &first, &last); err != nil {
+		if _, err := fmt.Sscanf(filepath.Base(name), "decisions-%020d-%020d-", &first, &last); err != nil {
 			t.Fatalf("name %s: %v", name, err)
 		}
 		list = append(list, fmt.Sprintf("%d-%d", first, last))

@@ -2,15 +2,18 @@ package filesink
 
 import (
 	"bufio"
+	"crypto/sha256"
+	"encoding"
 	"errors"
+	"fmt"
+	"hash"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
 // bufferSize is what one write carries. More gains nothing, since a batch is
@@ -18,64 +21,91 @@ import (
 const bufferSize = 256 << 10
 
 // store is an open directory whose files agree: the position is durable, and the
-// active file has exactly the size that it names.
+// active file and the manifest have exactly the sizes that it names.
 type store struct {
-	dir  string
-	log  *slog.Logger
-	disk disk
+	dir    string
+	config Config // directory apart
+	log    *slog.Logger
+	disk   disk
+	buffer *bufio.Writer
 
 	lock      *os.File
 	positions *os.File
+	manifest  *os.File
 	active    *os.File
 	position  position // the one on disk
+	gaps      manifest.Gaps
+	sum       hash.Hash // of the active file up to where it was accepted
 
 	end    int64 // where the next write goes
 	broken bool  // files and position may disagree: to be closed and opened again
+
+	kept   []keptFile // finished files that no line of the manifest says are removed
+	listed bool       // kept has been read
 }
 
 func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
 
-// unseen returns the items that were not accepted before.
-func (s *store) unseen(queue uuid.UUID, items []sinks.Item) []sinks.Item {
-	if queue != s.position.queue {
-		return items
+// append writes the payload of p at the end of the active file, which must be of
+// the configured form. Records and gaps are accepted and durable when it returns
+// nil.
+func (s *store) append(p portion, content payload) error {
+	next := s.position
+	next.last, next.lost = p.last(), false
+	if len(p.items) > 0 {
+		if err := s.write(content); err != nil {
+			return err
+		}
+		next.file = s.grown(p.items, content.size())
+		if err := s.saveSum(&next.sum); err != nil {
+			return errors.Join(err, s.cutBack())
+		}
 	}
-	for len(items) > 0 && items[0].Seq <= s.position.last {
-		items = items[1:]
-	}
-	return items
+	return s.savePosition(next, p.gaps)
 }
 
-// append writes items, which are not empty and all unseen, at the end of the
-// active file through buffer. They are accepted and durable when it returns nil.
-func (s *store) append(queue uuid.UUID, items []sinks.Item, buffer *bufio.Writer) error {
-	if err := s.write(items, buffer); err != nil {
+// grown is the active file with items, which have so many bytes in it.
+func (s *store) grown(items []sinks.Item, bytes int64) file {
+	f := s.position.file
+	if f.size == 0 {
+		f.form = s.config.Compress.form()
+		f.first, f.firstReceived, f.opened = items[0].Seq, items[0].Received, time.Now()
+	}
+	f.size += bytes
+	f.records += uint64(len(items))
+	f.lastRecord, f.lastReceived = items[len(items)-1].Seq, items[len(items)-1].Received
+	return f
+}
+
+// write makes content durable behind what was accepted of the active file. Its
+// hash is taken meanwhile: that needs a processor, the rest mostly the disk.
+func (s *store) write(content payload) error {
+	hashed := make(chan error, 1)
+	go func() { hashed <- content.writeTo(s.sum) }()
+	err := s.writeActive(content)
+	if err = errors.Join(err, <-hashed); err != nil {
 		return errors.Join(err, s.cutBack())
+	}
+	return nil
+}
+
+func (s *store) writeActive(content payload) error {
+	s.end = s.position.size
+	s.buffer.Reset(s)
+	if err := content.writeTo(s.buffer); err != nil {
+		return err
+	}
+	if err := s.buffer.Flush(); err != nil {
+		return err
 	}
 	if err := s.disk.sync(s.active); err != nil {
-		s.broken = true
-		return errors.Join(err, s.cutBack())
+		s.broken = true // the end of this file: see "Failures" in the package comment
+		return err
 	}
-	next := s.position
-	if next.size == 0 {
-		next.first, next.opened = items[0].Seq, time.Now()
-	}
-	next.queue, next.last, next.size = queue, items[len(items)-1].Seq, s.end
-	return s.savePosition(next)
+	return nil
 }
 
-func (s *store) write(items []sinks.Item, buffer *bufio.Writer) error {
-	s.end = s.position.size
-	buffer.Reset(s)
-	for i := range items {
-		// An error stays with the buffer, and Flush returns it.
-		_, _ = buffer.Write(items[i].Record)
-		_ = buffer.WriteByte('\n')
-	}
-	return buffer.Flush()
-}
-
-// Write appends p to the active file, for the buffer of write.
+// Write appends p to the active file, for the buffer of writeActive.
 func (s *store) Write(p []byte) (int, error) {
 	n, err := s.disk.write(s.active, p, s.end)
 	s.end += int64(n)
@@ -86,62 +116,43 @@ func (s *store) Write(p []byte) (int, error) {
 // may have filled the disk.
 func (s *store) cutBack() error {
 	err := s.disk.truncate(s.active, s.position.size)
+	if err == nil {
+		err = s.restoreSum()
+	}
 	if err != nil {
 		s.broken = true
 	}
 	return err
 }
 
-// savePosition makes p the durable position.
-func (s *store) savePosition(p position) error {
-	p.generation = s.position.generation + 1
-	_, err := s.disk.write(s.positions, p.encode(make([]byte, 0, positionSlot)), p.offset())
-	if err == nil {
-		err = s.disk.sync(s.positions)
+// saveSum writes the state of the hash to state.
+func (s *store) saveSum(state *hashState) error {
+	b, err := s.sum.(encoding.BinaryAppender).AppendBinary(state[:0])
+	if err == nil && len(b) != hashSize {
+		err = fmt.Errorf("it has %d bytes, not %d", len(b), hashSize)
 	}
 	if err != nil {
-		s.broken = true
-		return err
+		return fmt.Errorf("keep the state of the hash: %w", err)
 	}
-	s.position = p
 	return nil
 }
 
-// finish gives the active file, which must hold records, its final name and
-// begins a new one. The steps and why they come in this order: package comment.
-func (s *store) finish() error {
-	err := s.rename()
-	if err == nil {
-		err = s.begin()
-	}
-	if err != nil {
-		s.broken = true
-	}
+// restoreSum sets the hash to the state in the position.
+func (s *store) restoreSum() (err error) {
+	s.sum, err = s.position.hash()
 	return err
 }
 
-func (s *store) rename() error {
-	p := s.position
-	if err := s.disk.sync(s.active); err != nil {
-		return err
+// hash returns the SHA-256 of f, to be gone on with.
+func (f *file) hash() (hash.Hash, error) {
+	h := sha256.New()
+	if f.size == 0 {
+		return h, nil
 	}
-	at, err := freeTime(s.dir, func(at time.Time) string { return finishedName(p.first, p.last, at) })
-	if err != nil {
-		return err
+	if err := h.(encoding.BinaryUnmarshaler).UnmarshalBinary(f.sum[:]); err != nil {
+		return nil, fmt.Errorf("go on with the hash of the active file: %w", err)
 	}
-	p.finishing = at
-	if err := s.savePosition(p); err != nil {
-		return err
-	}
-	name := p.finishedName()
-	if err := s.disk.rename(s.path(activeName), s.path(name)); err != nil {
-		return err
-	}
-	if err := s.disk.syncDirectory(s.dir); err != nil {
-		return err
-	}
-	s.log.Info("finished file", "file", s.path(name), "bytes", p.size)
-	return s.savePosition(p.withoutFile())
+	return h, nil
 }
 
 // begin replaces the active file by an empty one.
@@ -151,28 +162,26 @@ func (s *store) begin() error {
 			return err
 		}
 	}
-	f, err := s.disk.create(s.path(activeName))
+	f, err := s.disk.create(s.path(activeName(s.config.Compress.form())))
 	if err != nil {
 		return err
 	}
-	s.active = f
+	s.active, s.sum = f, sha256.New()
 	return s.disk.syncDirectory(s.dir)
 }
 
 // intact says whether files and position agree as far as can be told: nothing
 // failed, and nobody has moved, cut or replaced the files meanwhile.
 func (s *store) intact() bool {
-	if s.broken || !unmoved(s.lock) || !unmoved(s.positions) || !unmoved(s.active) {
-		return false
-	}
-	info, err := s.active.Stat()
-	return err == nil && info.Size() == s.position.size
+	return !s.broken && unmoved(s.lock, -1) && unmoved(s.positions, -1) &&
+		unmoved(s.manifest, s.position.manifest) && unmoved(s.active, s.position.size)
 }
 
-// unmoved says whether f is still the file of its name.
-func unmoved(f *os.File) bool {
+// unmoved says whether f is still the file of its name, and has this size unless
+// it is negative.
+func unmoved(f *os.File, size int64) bool {
 	ours, err := f.Stat()
-	if err != nil {
+	if err != nil || size >= 0 && ours.Size() != size {
 		return false
 	}
 	named, err := os.Lstat(f.Name())
@@ -182,18 +191,10 @@ func unmoved(f *os.File) bool {
 // close gives up the files and, last of all, the lock.
 func (s *store) close() error {
 	var errs []error
-	for _, f := range []*os.File{s.active, s.positions, s.lock} {
+	for _, f := range []*os.File{s.active, s.manifest, s.positions, s.lock} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
 	}
 	return errors.Join(errs...)
-}
-
-// finishedName is the name that the active file is to get.
-func (p position) finishedName() string { return finishedName(p.first, p.last, p.finishing) }
-
-// withoutFile is p when the active file is empty.
-func (p position) withoutFile() position {
-	return position{generation: p.generation, queue: p.queue, last: p.last}
 }

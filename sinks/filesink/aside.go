@@ -1,0 +1,96 @@
+package filesink
+
+import (
+	"io"
+	"os"
+	"time"
+)
+
+// setAside renames active files without a position, and the damaged position
+// file, so that all is kept and a new active file can be begun. The manifest says
+// what was finished before.
+func (s *store) setAside(damaged bool) error {
+	for f := range forms {
+		size, err := sizeOf(s.path(activeName(f)))
+		if err != nil {
+			return err
+		}
+		if size <= 0 {
+			continue
+		}
+		name, err := s.moveAside(activeName(f), "ndjson"+f.suffix())
+		if err != nil {
+			return err
+		}
+		s.position.lost = true
+		s.log.Warn("the position of the active file is lost: it is set aside, and its last records may stand in a later file too",
+			"file", s.path(name), "bytes", size)
+	}
+	if damaged {
+		name, err := s.moveAside(positionName, "position")
+		if err != nil {
+			return err
+		}
+		s.position.lost = true
+		s.log.Warn("the position file is damaged: it is set aside", "file", s.path(name))
+	}
+	if s.position.lost {
+		return s.disk.syncDirectory(s.dir)
+	}
+	return nil
+}
+
+func (s *store) moveAside(name, suffix string) (aside string, err error) {
+	f, err := os.Open(s.path(name))
+	if err != nil {
+		return "", err
+	}
+	defer f.Close() // nothing was written by it
+	if err := s.disk.sync(f); err != nil {
+		return "", err
+	}
+	aside, err = s.freeUnnumbered(suffix)
+	if err != nil {
+		return "", err
+	}
+	return aside, s.disk.rename(s.path(name), s.path(aside))
+}
+
+// keepActiveTail copies what is beyond the recorded size of the active file to an
+// unnumbered file: a damaged slot may have said that it was accepted.
+func (s *store) keepActiveTail(size int64) error {
+	p := s.position
+	if size <= p.size {
+		s.log.Warn("a slot of the position file was damaged; nothing depends on it", "file", s.path(positionName))
+		return nil
+	}
+	return s.keepTail(activeName(p.form), p.size, size-p.size, "ndjson"+p.form.suffix())
+}
+
+// keepTail copies the last bytes of a file to an unnumbered one.
+func (s *store) keepTail(name string, offset, bytes int64, suffix string) error {
+	from, err := os.Open(s.path(name))
+	if err != nil {
+		return err
+	}
+	defer from.Close() // read only: nothing can be lost
+	aside, err := s.freeUnnumbered(suffix)
+	if err != nil {
+		return err
+	}
+	if err := s.writeNew(aside, io.NewSectionReader(from, offset, bytes)); err != nil {
+		return err
+	}
+	if err := s.disk.syncDirectory(s.dir); err != nil {
+		return err
+	}
+	s.log.Warn("a position is damaged or lost: what it may have covered is set aside, and may stand in a later file too",
+		"file", s.path(aside), "from", name, "bytes", bytes)
+	return nil
+}
+
+func (s *store) freeUnnumbered(suffix string) (string, error) {
+	name := func(at time.Time) string { return unnumberedName(at, suffix) }
+	at, err := freeTime(s.dir, name)
+	return name(at), err
+}

@@ -1,0 +1,152 @@
+package filesink
+
+import (
+	"hash"
+
+	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+// finish gives the active file, which must hold records, its final name, notes it
+// in the manifest and begins a new one. The steps and why they come in this order:
+// package comment.
+func (s *store) finish() error {
+	chain, err := s.chain() // before anything changes: the key may be unreadable
+	if err != nil {
+		return err
+	}
+	err = s.rename()
+	if err == nil {
+		err = s.syncRename()
+	}
+	if err == nil {
+		err = s.noteFinished(chain)
+	}
+	if err == nil {
+		err = s.begin()
+	}
+	if err != nil {
+		s.broken = true
+	}
+	return err
+}
+
+// rename moves the active file to the name that it says, durably, it will get.
+func (s *store) rename() error {
+	if err := s.disk.sync(s.active); err != nil {
+		return err
+	}
+	p := s.position
+	p.dated = s.config.Partition == Date
+	if p.dated {
+		if err := s.makeDirectory(p.date()); err != nil {
+			return err
+		}
+	}
+	at, err := freeTime(s.dir, p.finishedName)
+	if err != nil {
+		return err
+	}
+	p.finishing = at
+	if err := s.savePosition(p, nil); err != nil {
+		return err
+	}
+	return s.disk.rename(s.path(activeName(p.form)), s.path(p.finishedName(p.finishing)))
+}
+
+// makeDirectory makes a directory in that of the export.
+func (s *store) makeDirectory(name string) error {
+	taken, err := exists(s.path(name))
+	if err != nil {
+		return err
+	}
+	if !taken {
+		if err := s.disk.makeDirectory(s.path(name)); err != nil {
+			return err
+		}
+	}
+	// It may have been made by somebody whose sync failed.
+	return s.disk.syncDirectory(s.dir)
+}
+
+// syncRename makes the new name of the active file durable, and then that the old
+// one is gone. The file itself may be gone too: somebody collects finished files.
+func (s *store) syncRename() error {
+	if s.position.dated {
+		dir := s.path(s.position.date())
+		there, err := exists(dir)
+		if err != nil {
+			return err
+		}
+		if there {
+			if err := s.disk.syncDirectory(dir); err != nil {
+				return err
+			}
+		}
+	}
+	return s.disk.syncDirectory(s.dir)
+}
+
+// noteFinished enters the file that was renamed in the manifest. The position says
+// so as well when it returns nil, and that the active file is empty.
+func (s *store) noteFinished(chain manifest.Chain) error {
+	p := s.position
+	name := p.finishedName(p.finishing)
+	entry, err := p.entry(name, s.gaps)
+	if err != nil {
+		return err
+	}
+	line, chain, err := chain.Entry(entry)
+	if err != nil {
+		return err
+	}
+	if err := s.addToManifest(line); err != nil {
+		return err
+	}
+	next := p.withoutFile()
+	next.chain = chain.Previous
+	next.manifest += int64(len(line))
+	if p.settled == p.manifest {
+		next.settled = next.manifest
+	}
+	if err := s.replacePosition(next, manifest.Gaps{}); err != nil {
+		return err
+	}
+	if s.listed {
+		s.kept = append(s.kept, keptOf(&entry))
+	}
+	s.log.Info("finished file", "file", s.path(name), "bytes", p.size, "records", p.records)
+	return nil
+}
+
+// entry is what the manifest says of the active file once it is called name.
+func (p position) entry(name string, gaps manifest.Gaps) (manifest.Entry, error) {
+	sum, err := p.hash()
+	if err != nil {
+		return manifest.Entry{}, err
+	}
+	return manifest.Entry{
+		Name: name, SHA256: sumOf(sum), Bytes: p.size, Records: p.records,
+		Queue: p.queue.String(), FirstSeq: p.first, LastSeq: p.last,
+		FirstTime: p.firstReceived, LastTime: p.lastReceived,
+		Gaps: gaps, Finished: p.finishing,
+	}, nil
+}
+
+func sumOf(h hash.Hash) (sum manifest.Hash) {
+	h.Sum(sum[:0])
+	return sum
+}
+
+// turnTo makes the position one of queue, of which the manifest may tell what was
+// accepted. The active file must be empty.
+func (s *store) turnTo(queue uuid.UUID) error {
+	last, err := s.lastOf(queue)
+	if err != nil {
+		return err
+	}
+	next := s.position.withoutFile()
+	next.queue, next.last = queue, last
+	return s.replacePosition(next, manifest.Gaps{})
+}

@@ -1,0 +1,236 @@
+package filesink
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// TestIdleFileIsFinished wants a file that nothing is added to to be finished when
+// it is too old, not before, and only one that has records.
+func TestIdleFileIsFinished(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		s := mustOpen(t, rotating(dir, 0), disk{}) // an hour
+		time.Sleep(30 * time.Minute)
+		mustSend(t, s, batch(queueA, 1, 1))
+		time.Sleep(30 * time.Minute)
+		mustSend(t, s, batch(queueA, 2, 2))
+		time.Sleep(30*time.Minute - 1)
+		synctest.Wait()
+		if got := spans(t, dir); len(got) > 0 {
+			t.Errorf("finished files %v before the hour is over, want none", got)
+		}
+		time.Sleep(1)
+		synctest.Wait()
+		if got, want := spans(t, dir), []string{"1-2"}; !slices.Equal(got, want) {
+			t.Errorf("finished files %v, want %v", got, want)
+		}
+		time.Sleep(10 * time.Hour)
+		synctest.Wait()
+		mustSend(t, s, batch(queueA, 3, 3))
+		mustClose(t, s)
+
+		time.Sleep(10 * time.Hour)
+		s = mustOpen(t, rotating(dir, 0), disk{}) // too old since long ago
+		synctest.Wait()
+		if got, want := spans(t, dir), []string{"1-2", "3-3"}; !slices.Equal(got, want) {
+			t.Errorf("finished files %v, want %v", got, want)
+		}
+		mustAudit(t, dir)
+	})
+}
+
+// TestIdleFilesAreRemoved wants finished files to be removed when they are too old,
+// though nothing is sent.
+func TestIdleFilesAreRemoved(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		c := rotating(dir, 1)
+		c.Retain.MaxAge = config.Duration(10 * time.Hour)
+		s := mustOpen(t, c, disk{})
+		for seq := uint64(1); seq <= 3; seq++ {
+			mustSend(t, s, batch(queueA, seq, seq)) // finishes the one before
+			time.Sleep(30 * time.Minute)
+		}
+		synctest.Wait() // 1 finished after 30 minutes, 2 after 60, 3 after 120
+		for _, step := range []struct {
+			at   time.Duration
+			want []string
+		}{
+			{10*time.Hour + 30*time.Minute - time.Second, []string{"1-1", "2-2", "3-3"}},
+			{10*time.Hour + 30*time.Minute, []string{"2-2", "3-3"}},
+			{11 * time.Hour, []string{"3-3"}},
+			{99 * time.Hour, []string{"3-3"}}, // the newest stays
+		} {
+			time.Sleep(time.Until(time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(step.at)))
+			synctest.Wait()
+			if got := spans(t, dir); !slices.Equal(got, step.want) {
+				t.Errorf("after %s: finished files %v, want %v", step.at, got, step.want)
+			}
+		}
+		mustAudit(t, dir)
+	})
+}
+
+// TestKeeperFails wants a failure to be logged once, tried again, and its end to
+// be logged.
+func TestKeeperFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		var fail atomic.Bool
+		var said bytes.Buffer
+		e := sinks.Env{Name: "compliance", Log: slog.New(slog.NewTextHandler(&said, nil))}
+		s, err := open(rotating(dir, 0), e, disk{before: func(change, path string) error {
+			if fail.Load() && change == "rename" {
+				return &fs.PathError{Op: change, Path: path, Err: unix.EIO}
+			}
+			return nil
+		}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mustClose(t, s)
+		mustSend(t, s, batch(queueA, 1, 1))
+		fail.Store(true)
+		time.Sleep(time.Hour + 10*retryPause)
+		synctest.Wait()
+		if got := spans(t, dir); len(got) > 0 {
+			t.Fatalf("finished files %v, want none as long as it fails", got)
+		}
+		fail.Store(false)
+		time.Sleep(retryPause)
+		synctest.Wait()
+		if got, want := spans(t, dir), []string{"1-1"}; !slices.Equal(got, want) {
+			t.Errorf("finished files %v, want %v", got, want)
+		}
+		// The first failure is of the file, the others of opening again.
+		if n := strings.Count(said.String(), "not looked after"); n != 2 {
+			t.Errorf("%d failures logged, want 2:\n%s", n, said.String())
+		}
+		if n := strings.Count(said.String(), "looked after again"); n != 1 {
+			t.Errorf("%d ends of the failure logged, want 1:\n%s", n, said.String())
+		}
+		mustAudit(t, dir)
+	})
+}
+
+// TestKeeperWithoutKey wants a file that cannot be finished for want of a key to be
+// tried at intervals. A keeper that does not wait would stop the bubble's clock.
+func TestKeeperWithoutKey(t *testing.T) {
+	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "key.pem")
+	writeKey(t, key)
+	synctest.Test(t, func(t *testing.T) {
+		c := rotating(dir, 0)
+		c.Signature = &Signature{KeyFile: key}
+		s := mustOpen(t, c, disk{})
+		mustSend(t, s, batch(queueA, 1, 1))
+		remove(t, filepath.Dir(key), "key.pem")
+		time.Sleep(time.Hour + retryPause/2)
+		mustSend(t, s, sinks.Batch{Queue: queueA}) // nothing to write: no need of a key
+		if got := spans(t, dir); len(got) > 0 {
+			t.Errorf("finished files %v without a key, want none", got)
+		}
+		writeKey(t, key)
+		time.Sleep(retryPause)
+		synctest.Wait()
+		if got, want := spans(t, dir), []string{"1-1"}; !slices.Equal(got, want) {
+			t.Errorf("finished files %v, want %v", got, want)
+		}
+	})
+}
+
+// TestKeeperBesideSend has the keeper finish files as fast as Send writes them.
+func TestKeeperBesideSend(t *testing.T) {
+	dir := t.TempDir()
+	c := rotating(dir, 0)
+	c.Rotate.MaxAge, c.Retain.MaxFiles = config.Duration(time.Microsecond), 1000
+	s := mustOpen(t, c, disk{})
+	for seq := uint64(1); seq <= 50; seq++ {
+		mustSend(t, s, batch(queueA, seq, seq))
+	}
+	mustClose(t, s)
+	wantLines(t, "exported", exported(t, dir), records(queueA, 1, 50))
+	mustAudit(t, dir)
+}
+
+// TestCloseWhileKeeperWorks wants Close to wait for it.
+func TestCloseWhileKeeperWorks(t *testing.T) {
+	dir := t.TempDir()
+	c := rotating(dir, 0)
+	c.Rotate.MaxAge = config.Duration(time.Millisecond)
+	reached, release := make(chan struct{}), make(chan struct{})
+	var once atomic.Bool
+	s, err := open(c, env(), disk{before: func(change, path string) error {
+		if change == "rename" && finishedPattern.MatchString(filepath.Base(path)) && once.CompareAndSwap(false, true) {
+			close(reached)
+			<-release
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSend(t, s, batch(queueA, 1, 1))
+	<-reached
+	closed := make(chan error)
+	go func() { closed <- s.Close(context.Background()) }()
+	select {
+	case err := <-closed:
+		t.Fatalf("close returned %v while a file was being finished", err)
+	case release <- struct{}{}:
+	}
+	if err := <-closed; err != nil {
+		t.Errorf("close: %v", err)
+	}
+	if got, want := spans(t, dir), []string{"1-1"}; !slices.Equal(got, want) {
+		t.Errorf("finished files %v, want %v", got, want)
+	}
+	mustAudit(t, dir)
+}
+
+// TestCloseWhileDiskHangs wants Close to give up when its time is over.
+func TestCloseWhileDiskHangs(t *testing.T) {
+	c := rotating(t.TempDir(), 0)
+	c.Rotate.MaxAge = config.Duration(time.Millisecond)
+	reached, release := make(chan struct{}), make(chan struct{})
+	s, err := open(c, env(), disk{before: func(change, path string) error {
+		if change == "rename" && finishedPattern.MatchString(filepath.Base(path)) {
+			close(reached)
+			<-release
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSend(t, s, batch(queueA, 1, 1))
+	<-reached
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("close: got %v, want the end of its time", err)
+	}
+	close(release)
+	<-s.keeper.done
+	if err := s.Close(context.Background()); err != nil {
+		t.Errorf("a second close: %v", err)
+	}
+	if err := s.store.close(); err != nil { // as the end of the process does
+		t.Error(err)
+	}
+}

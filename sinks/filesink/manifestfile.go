@@ -1,0 +1,143 @@
+package filesink
+
+import (
+	"bufio"
+	"crypto/sha256"
+	"errors"
+	"io"
+	"io/fs"
+	"os"
+
+	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+// openManifest brings the manifest to the size in the position and opens it. What
+// is beyond was not accepted: a line whose writing did not come to its end.
+func (s *store) openManifest() error {
+	if err := s.removeAny(newManifestName); err != nil { // half a copy, from a crash
+		return err
+	}
+	size, err := sizeOf(s.path(manifest.FileName))
+	if err != nil {
+		return err
+	}
+	accepted := s.position.manifest
+	if accepted > 0 && size < accepted {
+		return sinks.Failf(sinks.Misconfigured,
+			"file sink: %s has %d bytes, but %d were accepted: put the file back, or, to begin a new one that proves nothing of "+
+				"what is there, move all files to another directory", s.path(manifest.FileName), max(size, 0), accepted)
+	}
+	switch {
+	case size < 0:
+		s.manifest, err = s.disk.create(s.path(manifest.FileName))
+		if err == nil {
+			err = s.disk.syncDirectory(s.dir)
+		}
+	case size > accepted:
+		s.manifest, err = s.cutManifest()
+	default:
+		s.manifest, err = os.OpenFile(s.path(manifest.FileName), os.O_RDWR, 0)
+	}
+	return err
+}
+
+// cutManifest replaces the manifest by a copy of what was accepted of it. The file
+// itself stays out of use: a sync of it may have failed.
+func (s *store) cutManifest() (*os.File, error) {
+	old, err := os.Open(s.path(manifest.FileName))
+	if err != nil {
+		return nil, err
+	}
+	defer old.Close() // read only: nothing can be lost
+	return s.replaceFile(manifest.FileName, newManifestName, io.NewSectionReader(old, 0, s.position.manifest))
+}
+
+// adoptManifest takes the size of the manifest from the manifest, because the
+// position does not tell it. What is behind its last whole line is set aside.
+func (s *store) adoptManifest() error {
+	f, err := os.Open(s.path(manifest.FileName))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	defer f.Close() // read only: nothing can be lost
+	p := &s.position
+	torn, err := eachText(f, func(text []byte) {
+		p.manifest += int64(len(text)) + 1
+		p.chain = sha256.Sum256(text)
+		p.lost = true
+	})
+	if err != nil {
+		return err
+	}
+	p.settled = p.manifest
+	if torn > 0 {
+		return s.keepTail(manifest.FileName, p.manifest, torn, "jsonl")
+	}
+	return nil
+}
+
+// eachText calls do with the whole lines of r, without their newlines, and returns
+// how many bytes stand behind the last one.
+func eachText(r io.Reader, do func(text []byte)) (torn int64, err error) {
+	for b := bufio.NewReader(r); ; {
+		text, err := b.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			return int64(len(text)), nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		do(text[:len(text)-1])
+	}
+}
+
+// chain is the end of the manifest, with the key that signs the next line.
+func (s *store) chain() (manifest.Chain, error) {
+	key, err := s.config.Signature.key()
+	return manifest.Chain{Previous: s.position.chain, Key: key}, err
+}
+
+// addToManifest makes lines durable behind what was accepted of the manifest.
+func (s *store) addToManifest(lines []byte) error {
+	if _, err := s.disk.write(s.manifest, lines, s.position.manifest); err != nil {
+		return err
+	}
+	return s.disk.sync(s.manifest)
+}
+
+// eachLine calls do with the accepted lines of the manifest from an offset on, in
+// order. Lines that somebody has damaged are left out: docket verify names them.
+func (s *store) eachLine(offset int64, do func(*manifest.Line)) error {
+	damaged := 0
+	_, err := eachText(io.NewSectionReader(s.manifest, offset, s.position.manifest-offset), func(text []byte) {
+		line, err := manifest.Decode(text)
+		if err != nil {
+			damaged++
+			return
+		}
+		do(line)
+	})
+	if damaged > 0 {
+		s.log.Warn("lines of the manifest are damaged, and the files in them are left as they are: docket verify names them",
+			"file", s.manifest.Name(), "lines", damaged)
+	}
+	return err
+}
+
+// lastOf is the last seq of queue that the manifest accounts for; 0 when there is
+// none.
+func (s *store) lastOf(queue uuid.UUID) (last uint64, err error) {
+	id := queue.String()
+	err = s.eachLine(0, func(l *manifest.Line) {
+		if l.Entry != nil && l.Entry.Queue == id {
+			last = max(last, l.Entry.LastSeq)
+		}
+	})
+	return last, err
+}

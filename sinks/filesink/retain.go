@@ -1,0 +1,221 @@
+package filesink
+
+import (
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"path"
+	"slices"
+	"time"
+
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+// keptFile is a finished file that the manifest says is there.
+type keptFile struct {
+	name     string
+	bytes    int64
+	finished time.Time
+}
+
+func keptOf(e *manifest.Entry) keptFile {
+	return keptFile{name: e.Name, bytes: e.Bytes, finished: e.Finished}
+}
+
+// removeOld removes the finished files that go beyond the limits, oldest first,
+// and says how many the manifest has been told of. It is told before a removal
+// happens, so that the absence of a file is always accounted for. A file that is
+// not in the manifest is none of this sink's and stays.
+func (s *store) removeOld() (removed int, err error) {
+	if s.config.Retain != (Retain{}) {
+		if removed, err = s.noteOld(); err != nil {
+			return 0, err
+		}
+	}
+	return removed, s.settle()
+}
+
+// noteOld says in the manifest which files are to go.
+func (s *store) noteOld() (noted int, err error) {
+	if err := s.listKept(); err != nil {
+		return 0, err
+	}
+	reasons := s.config.Retain.beyond(s.kept, time.Now())
+	if len(reasons) == 0 {
+		return 0, nil
+	}
+	if err := s.forgetMissing(); err != nil {
+		return 0, err
+	}
+	reasons = s.config.Retain.beyond(s.kept, time.Now())
+	if len(reasons) == 0 {
+		return 0, nil
+	}
+	if err := s.noteRemoved(reasons); err != nil {
+		return 0, err
+	}
+	s.kept = slices.Delete(s.kept, 0, len(reasons))
+	return len(reasons), nil
+}
+
+// beyond returns, for as many of the oldest files as have to go, the limit that
+// each is beyond. The newest stays: somebody may be about to read it.
+func (r Retain) beyond(files []keptFile, now time.Time) (reasons []manifest.RemovalReason) {
+	var total int64
+	for i := range files {
+		total += files[i].bytes
+	}
+	for len(files) > 1 {
+		reason, is := r.reason(files[0], len(files), total, now)
+		if !is {
+			break
+		}
+		reasons = append(reasons, reason)
+		total -= files[0].bytes
+		files = files[1:]
+	}
+	return reasons
+}
+
+// reason is the limit that f is beyond, the oldest of so many files with total
+// bytes.
+func (r Retain) reason(f keptFile, files int, total int64, now time.Time) (reason manifest.RemovalReason, is bool) {
+	switch {
+	case r.MaxAge > 0 && now.Sub(f.finished) >= time.Duration(r.MaxAge):
+		return manifest.MaxAge, true
+	case r.MaxFiles > 0 && files > r.MaxFiles:
+		return manifest.MaxFiles, true
+	case r.MaxTotalBytes > 0 && total > int64(r.MaxTotalBytes):
+		return manifest.MaxTotalBytes, true
+	}
+	return "", false
+}
+
+// removalAt is when the oldest finished file will be too old; ok is false when
+// none will be.
+func (s *store) removalAt() (at time.Time, ok bool) {
+	if s.config.Retain.MaxAge == 0 || len(s.kept) < 2 {
+		return time.Time{}, false
+	}
+	return s.kept[0].finished.Add(time.Duration(s.config.Retain.MaxAge)), true
+}
+
+// listKept reads from the manifest which finished files there are.
+func (s *store) listKept() error {
+	if s.listed {
+		return nil
+	}
+	var kept []keptFile
+	removed := map[string]bool{}
+	err := s.eachLine(0, func(l *manifest.Line) {
+		switch {
+		case l.Removed != nil:
+			removed[l.Removed.Name] = true
+		case finishedPattern.MatchString(l.Entry.Name):
+			kept = append(kept, keptOf(l.Entry))
+		}
+	})
+	if err != nil {
+		return err
+	}
+	s.kept = slices.DeleteFunc(kept, func(f keptFile) bool { return removed[f.name] })
+	s.listed = true
+	return nil
+}
+
+// forgetMissing leaves out files that somebody else has taken away: the manifest
+// must not say that the sink did.
+func (s *store) forgetMissing() error {
+	var left []keptFile
+	for _, f := range s.kept {
+		there, err := exists(s.path(f.name))
+		if err != nil {
+			return err
+		}
+		if there {
+			left = append(left, f)
+		}
+	}
+	if n := len(s.kept) - len(left); n > 0 {
+		s.log.Warn("finished files are not there any more, and retention did not remove them", "directory", s.dir, "files", n)
+	}
+	s.kept = left
+	return nil
+}
+
+// noteRemoved says in the manifest that the oldest files are removed, and in the
+// position that they are about to be.
+func (s *store) noteRemoved(reasons []manifest.RemovalReason) error {
+	chain, err := s.chain()
+	if err != nil {
+		return err
+	}
+	var lines, line []byte
+	for i, reason := range reasons {
+		line, chain, err = chain.Removed(manifest.Removed{Name: s.kept[i].name, Reason: reason, Time: time.Now()})
+		if err != nil {
+			return err
+		}
+		lines = append(lines, line...)
+	}
+	if err := s.addToManifest(lines); err != nil {
+		s.broken = true
+		return err
+	}
+	next := s.position
+	next.manifest += int64(len(lines))
+	next.chain = chain.Previous
+	return s.replacePosition(next, s.gaps)
+}
+
+// settle removes the files that the manifest says are removed since the position
+// was settled. What is gone already was removed before a crash. A file that
+// cannot be removed is an error, but no end of the export: it is tried again.
+func (s *store) settle() error {
+	if s.position.settled == s.position.manifest {
+		return nil
+	}
+	var failed error
+	directories := map[string]bool{}
+	err := s.eachLine(s.position.settled, func(l *manifest.Line) {
+		if l.Removed == nil || !finishedPattern.MatchString(l.Removed.Name) {
+			return
+		}
+		if err := s.removeAny(l.Removed.Name); err != nil {
+			failed = errors.Join(failed, err)
+			return
+		}
+		directories[path.Dir(l.Removed.Name)] = true
+		s.log.Info("removed file", "file", s.path(l.Removed.Name), "reason", string(l.Removed.Reason))
+	})
+	for _, name := range slices.Sorted(maps.Keys(directories)) {
+		failed = errors.Join(failed, s.tidy(name))
+	}
+	if err := errors.Join(err, failed); err != nil {
+		return err
+	}
+	next := s.position
+	next.settled = next.manifest
+	return s.savePosition(next, nil)
+}
+
+// tidy makes removals from a directory of the export durable, and removes the
+// directory of a day that has no files left.
+func (s *store) tidy(name string) error {
+	err := s.disk.syncDirectory(s.path(name))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil || name == "." {
+		return err
+	}
+	list, err := os.ReadDir(s.path(name))
+	if err != nil || len(list) > 0 {
+		return err
+	}
+	if err := s.disk.remove(s.path(name)); err != nil {
+		return err
+	}
+	return s.disk.syncDirectory(s.dir)
+}

@@ -1,0 +1,255 @@
+package filesink
+
+import (
+	"bytes"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+func TestBeyond(t *testing.T) {
+	now := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
+	hours := func(bytes int64, ages ...int) (list []keptFile) {
+		for _, age := range ages {
+			list = append(list, keptFile{bytes: bytes, finished: now.Add(-time.Duration(age) * time.Hour)})
+		}
+		return list
+	}
+	for name, tt := range map[string]struct {
+		retain Retain
+		files  []keptFile
+		want   []manifest.RemovalReason
+	}{
+		"no files":           {Retain{MaxFiles: 1, MaxAge: 1, MaxTotalBytes: 1}, nil, nil},
+		"no bounds":          {Retain{}, hours(10, 9, 8, 7), nil},
+		"age":                {Retain{MaxAge: config.Duration(8 * time.Hour)}, hours(10, 9, 8, 7), []manifest.RemovalReason{manifest.MaxAge, manifest.MaxAge}},
+		"newest stays, age":  {Retain{MaxAge: config.Duration(time.Hour)}, hours(10, 9, 8), []manifest.RemovalReason{manifest.MaxAge}},
+		"files":              {Retain{MaxFiles: 2}, hours(10, 4, 3, 2, 1), []manifest.RemovalReason{manifest.MaxFiles, manifest.MaxFiles}},
+		"files, just enough": {Retain{MaxFiles: 4}, hours(10, 4, 3, 2, 1), nil},
+		"bytes":              {Retain{MaxTotalBytes: 25}, hours(10, 4, 3, 2, 1), []manifest.RemovalReason{manifest.MaxTotalBytes, manifest.MaxTotalBytes}},
+		"bytes, just enough": {Retain{MaxTotalBytes: 40}, hours(10, 4, 3, 2, 1), nil},
+		"newest stays, size": {Retain{MaxTotalBytes: 1}, hours(10, 2, 1), []manifest.RemovalReason{manifest.MaxTotalBytes}},
+		"several": {Retain{MaxAge: config.Duration(4 * time.Hour), MaxFiles: 3, MaxTotalBytes: 20}, hours(10, 4, 3, 2, 1),
+			[]manifest.RemovalReason{manifest.MaxAge, manifest.MaxTotalBytes}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.retain.beyond(tt.files, now); !slices.Equal(got, tt.want) {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// retaining keeps one finished file; each batch finishes the one before.
+func retaining(dir string) Config {
+	c := rotating(dir, 1)
+	c.Retain.MaxFiles = 1
+	return c
+}
+
+// TestRemoval wants the oldest to go, in the manifest too, at a restart as well,
+// and nothing else.
+func TestRemoval(t *testing.T) {
+	dir := t.TempDir()
+	stranger := finishedName(1, 1, midnight) // in no line of the manifest
+	c := rotating(dir, 1)
+	s := mustOpen(t, c, disk{})
+	writeFile(t, filepath.Join(dir, stranger), "a file of somebody else\n")
+	for seq := uint64(1); seq <= 5; seq++ {
+		mustSend(t, s, batch(queueA, seq, seq))
+	}
+	mustClose(t, s)
+	remove(t, dir, positionOfSpan(t, dir, "2-2"))
+
+	c.Retain.MaxFiles = 2
+	s = mustOpen(t, c, disk{})
+	if got, want := spans(t, dir), []string{"1-1", "3-3", "4-4"}; !slices.Equal(got, want) {
+		t.Errorf("finished files %v, want %v, the first being somebody else's", got, want)
+	}
+	mustSend(t, s, batch(queueA, 6, 6))
+	if got, want := spans(t, dir), []string{"1-1", "4-4", "5-5"}; !slices.Equal(got, want) {
+		t.Errorf("finished files %v, want %v, the first being somebody else's", got, want)
+	}
+	remove(t, dir, stranger)
+	var removed []string
+	a := auditOf(t, dir)
+	for _, r := range a.removed {
+		removed = append(removed, fmt.Sprintf("%.30s %s", r.Name, r.Reason))
+	}
+	if want := []string{"decisions-00000000000000000001 MaxFiles", "decisions-00000000000000000003 MaxFiles"}; !slices.Equal(removed, want) {
+		t.Errorf("the manifest says %v, want %v", removed, want)
+	}
+	if len(a.problems) != 1 || !strings.Contains(a.problems[0], "00002") {
+		t.Errorf("problems %v, want one: the file that somebody else took away", a.problems)
+	}
+}
+
+// positionOfSpan is the name of the finished file with these seqs.
+func positionOfSpan(t *testing.T, dir, span string) string {
+	t.Helper()
+	i := slices.Index(spans(t, dir), span)
+	if i < 0 {
+		t.Fatalf("no file %s among %v", span, spans(t, dir))
+	}
+	return finishedFiles(t, dir)[i]
+}
+
+// TestRemovalFails wants a file that cannot be removed to hold up nothing, and to
+// be tried again.
+func TestRemovalFails(t *testing.T) {
+	dir, fail := t.TempDir(), true
+	var said bytes.Buffer
+	e := sinks.Env{Name: "compliance", Log: slog.New(slog.NewTextHandler(&said, nil))}
+	s, err := open(retaining(dir), e, disk{before: func(change, path string) error {
+		if fail && change == "remove" && finishedPattern.MatchString(filepath.Base(path)) {
+			return &fs.PathError{Op: change, Path: path, Err: unix.EPERM}
+		}
+		return nil
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer mustClose(t, s)
+	for seq := uint64(1); seq <= 4; seq++ {
+		mustSend(t, s, batch(queueA, seq, seq))
+	}
+	if got, want := spans(t, dir), []string{"1-1", "2-2", "3-3"}; !slices.Equal(got, want) {
+		t.Errorf("finished files %v, want %v", got, want)
+	}
+	if n := strings.Count(said.String(), "operation not permitted"); n == 0 {
+		t.Errorf("nothing is said of it:\n%s", said.String())
+	}
+	fail = false
+	mustSend(t, s, batch(queueA, 5, 5))
+	if got, want := spans(t, dir), []string{"4-4"}; !slices.Equal(got, want) {
+		t.Errorf("finished files %v, want %v", got, want)
+	}
+	mustAudit(t, dir)
+}
+
+// TestFilePutBack wants a removed file that somebody puts back to stay.
+func TestFilePutBack(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, retaining(dir), disk{})
+	mustSend(t, s, batch(queueA, 1, 1))
+	mustSend(t, s, batch(queueA, 2, 2))
+	name := finishedFiles(t, dir)[0]
+	content, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mustSend(t, s, batch(queueA, 3, 3))
+	mustClose(t, s)
+	writeFile(t, filepath.Join(dir, name), string(content))
+	s = mustOpen(t, retaining(dir), disk{})
+	mustSend(t, s, batch(queueA, 4, 4))
+	if got, want := spans(t, dir), []string{"1-1", "3-3"}; !slices.Equal(got, want) {
+		t.Errorf("finished files %v, want %v", got, want)
+	}
+}
+
+// TestNamesInTheManifest wants a manifest that somebody has edited not to name
+// files for removal that are none of the sink's.
+func TestNamesInTheManifest(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, rotating(dir, 1), disk{})
+	for seq := uint64(1); seq <= 3; seq++ {
+		mustSend(t, s, batch(queueA, seq, seq))
+	}
+	mustClose(t, s)
+	name := positionOfSpan(t, dir, "1-1")
+	other := "notes" + strings.Repeat("x", len(name)-len("notes"))
+	writeFile(t, filepath.Join(dir, other), "mine")
+	damage(t, dir, manifest.FileName, func(b []byte) []byte { return bytes.Replace(b, []byte(name), []byte(other), 1) })
+	s = mustOpen(t, retaining(dir), disk{})
+	mustSend(t, s, batch(queueA, 4, 4))
+	if _, err := os.Stat(filepath.Join(dir, other)); err != nil {
+		t.Errorf("a file that the sink did not write: %v", err)
+	}
+	if got, want := spans(t, dir), []string{"1-1", "3-3"}; !slices.Equal(got, want) {
+		t.Errorf("finished files %v, want %v", got, want)
+	}
+	for _, r := range auditOf(t, dir).removed {
+		if r.Name == other {
+			t.Errorf("the manifest says that %s was removed", other)
+		}
+	}
+}
+
+// TestRemovalOverDays wants directories of days to go with their last file.
+func TestRemovalOverDays(t *testing.T) {
+	dir := t.TempDir()
+	c := retaining(dir)
+	c.Partition = Date
+	s := mustOpen(t, c, disk{})
+	for i, hours := range []time.Duration{0, 1, 24, 25, 26} {
+		seq := uint64(i) + 1
+		mustSend(t, s, received(batch(queueA, seq, seq), midnight.Add(hours*time.Hour)))
+		if i == 2 {
+			writeFile(t, filepath.Join(dir, "2026-01-06", "notes"), "mine")
+		}
+	}
+	if got, want := names(t, dir, "2026-*/*"), []string{"2026-01-06/notes", finishedFiles(t, dir)[0]}; !slices.Equal(got, want) {
+		t.Errorf("files %v, want %v", got, want)
+	}
+	remove(t, dir, "2026-01-06/notes")
+	mustSend(t, s, received(batch(queueA, 6, 6), midnight.Add(48*time.Hour)))
+	mustSend(t, s, received(batch(queueA, 7, 7), midnight.Add(48*time.Hour)))
+	if got, want := names(t, dir, "2026-*"), []string{"2026-01-06", "2026-01-08"}; !slices.Equal(got, want) {
+		t.Errorf("directories %v, want %v", got, want)
+	}
+	mustAudit(t, dir)
+}
+
+// TestRemovalWhenFull has a removal fail for want of room: the bytes of the batch
+// that did not fit make room for it, and it makes room for the batch.
+func TestRemovalWhenFull(t *testing.T) {
+	dir := t.TempDir()
+	full := false
+	d := disk{before: func(change, path string) error {
+		switch {
+		case !full:
+			return nil
+		case change == "remove" && finishedPattern.MatchString(filepath.Base(path)):
+			full = false
+		case change == "write" && filepath.Base(path) == activePrefix:
+			return &fs.PathError{Op: change, Path: path, Err: unix.ENOSPC}
+		}
+		return nil
+	}}
+	synctest.Test(t, func(t *testing.T) {
+		c := rotating(dir, 0)
+		c.Retain.MaxAge = config.Duration(time.Hour)
+		s := mustOpen(t, c, d)
+		for seq := uint64(1); seq <= 2; seq++ {
+			mustSend(t, s, batch(queueA, seq, seq))
+			mustFinish(t, s)
+		}
+		full = true
+		wantKind(t, s, batch(queueA, 3, 3), sinks.Transient, "no space left", "free space there", "retain")
+		if err := s.keeper.close(t.Context()); err != nil { // so that this is not its work
+			t.Fatal(err)
+		}
+		s.keeper.stop, s.keeper.done = make(chan struct{}), make(chan struct{})
+		time.Sleep(time.Hour)
+		mustSend(t, s, batch(queueA, 3, 3))
+		go s.keeper.run()
+		if got, want := spans(t, dir), []string{"2-2"}; !slices.Equal(got, want) {
+			t.Errorf("finished files %v, want %v", got, want)
+		}
+		mustAudit(t, dir)
+	})
+}
