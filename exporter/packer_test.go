@@ -38,3 +38,17 @@ func TestGaps(t *testing.T) {
 		})
 	}
 }
+
+// A record that the filter cannot judge is delivered, and counted.
+func TestUnjudgeableRecordIsDelivered(t *testing.T) {
+	when, err := filter.Compile(`record.missing == "deny"`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	counted := 0
+	k := packer{filter: when, filterFailed: func(error) { counted++ }}
+	p := k.pack(records(1, 3))
+	if len(p.batch.Items) != 3 || p.filtered != 0 || counted != 3 {
+		t.Errorf("%d delivered, %d filtered, %d counted as errors; want 3, 0 and 3", len(p.batch.Items), p.filtered, counted)
+	}
+}
