@@ -45,7 +45,10 @@ type delivery struct {
 	packer  packer // owned by run
 	log     *slog.Logger
 	metrics *deliveryMetrics
-	health  deliveryHealth
+	health  *deliveryHealth
+	reading *trouble // with the queue or the dead letters; owned by run
+	closed  *trouble // with the sink that cannot be opened; owned by run
+	rejects rejectLog
 
 	opening sync.Mutex
 	sink    sinks.Sink // nil until it has been opened; guarded by opening
@@ -70,8 +73,9 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	d := &delivery{
 		cfg: cfg, cursor: c, metrics: m, log: log,
 		letters: newLetters(q.directory, cfg, c, m, log),
-		health:  deliveryHealth{state: deliveryState{state: Active, since: time.Now()}},
+		health:  newDeliveryHealth(log),
 	}
+	d.reading, d.closed = d.health.trouble(), d.health.trouble()
 	d.packer = d.packerOf(q, when, c.Account())
 	return d, nil
 }
@@ -93,10 +97,12 @@ func (d *delivery) run(ctx context.Context) {
 	if n := d.maxInFlight(); n > 1 {
 		round, end = d.overlap(n)
 	}
-	defer func() { end() }()
-	for ctx.Err() == nil {
+	defer end()
+	for attempt := 1; ctx.Err() == nil; attempt++ {
 		err := round(ctx)
 		if err == nil {
+			d.reading.over(attempt)
+			attempt = 0
 			pause.Reset()
 			continue
 		}
@@ -107,7 +113,7 @@ func (d *delivery) run(ctx context.Context) {
 		if errors.Is(err, errLetters) {
 			reason = "DeadLetters"
 		}
-		d.failed(deliveryState{state: Error, reason: reason, lastError: err.Error()})
+		d.reading.failed(Error, reason, err)
 		wait(ctx, pause.NextBackOff())
 	}
 }
@@ -123,10 +129,12 @@ func (d *delivery) maxInFlight() int {
 // round delivers one batch, or what is to be delivered again from the dead
 // letters.
 func (d *delivery) round(ctx context.Context) error {
+	awake, stop := d.letters.untilWanted(ctx)
+	defer stop()
 	if again, err := d.redrive(ctx); again || err != nil {
 		return err
 	}
-	records, err := d.next(ctx)
+	records, err := d.next(ctx, awake)
 	if err != nil || len(records) == 0 {
 		return err
 	}
@@ -136,34 +144,41 @@ func (d *delivery) round(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return d.settle(p, aside)
+	d.settle(p, aside)
+	return nil
 }
 
-// next waits for records; it returns none when there is something to redrive.
+// next waits for records; it returns none when awake is done, as there is something to
+// redrive.
 // While the sink is not open it tries in between whether it can be, so that nobody
 // has to wait for a record to see that a sink is misconfigured, or no longer is.
-func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
+func (d *delivery) next(ctx, awake context.Context) ([]queue.Record, error) {
 	limits := queue.Limits{
 		Records: d.cfg.Batch.MaxRecords,
 		Bytes:   int(d.cfg.Batch.MaxBytes),
 		Wait:    time.Duration(d.cfg.Batch.MaxWait),
 	}
-	awake, stop := d.letters.untilWanted(ctx)
-	defer stop()
 	pause := d.newBackoff()
 	for attempt := 1; ; attempt++ {
 		_, err := d.opened(ctx)
 		if err == nil {
-			d.succeeded(attempt)
+			d.closed.over(attempt)
 			break
 		}
-		failure := d.sinkFailed(err)
+		d.metrics.failed(sinks.FailureOf(err).Kind)
+		failure := d.closed.sinkFailed(err)
 		soon, cancel := context.WithTimeout(awake, d.delay(failure, pause.NextBackOff()))
 		records, err := d.cursor.Next(soon, limits)
 		cancel()
 		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
 			return records, unlessWanted(err)
 		}
+	}
+	if d.reading.isOpen() {
+		// Whether the queue can be read again is news, whether or not there is a record.
+		soon, cancel := context.WithTimeoutCause(awake, time.Duration(d.cfg.Retry.InitialBackoff), errNothing)
+		defer cancel()
+		awake = soon
 	}
 	records, err := d.cursor.Next(awake, limits)
 	return records, unlessWanted(err)
@@ -190,20 +205,21 @@ func (d *delivery) deliver(ctx context.Context, p *parcel) (aside uint64, err er
 
 // settle lets the queue go on: all of p is done, aside of its items not by a
 // delivery.
-func (d *delivery) settle(p *parcel, aside uint64) error {
+func (d *delivery) settle(p *parcel, aside uint64) {
 	o := queue.Outcome{Filtered: p.filtered}
 	if d.cfg.OnReject == DropRejected {
 		o.Dropped = aside
+		d.metrics.droppedRejected.Add(aside)
 	} else {
 		o.DeadLettered = aside
 	}
 	if err := d.cursor.Settle(p.last, o); err != nil {
-		return err
+		d.log.Error("delivered records cannot be settled: this is a bug, and they come again", "error", err)
+		return
 	}
 	if o.DeadLettered > 0 {
-		d.letters.reconcile()
+		d.letters.settled()
 	}
-	return nil
 }
 
 // opened returns the sink, opening it when that has not succeeded yet.

@@ -81,8 +81,13 @@ func (c *fakeCursor) acked() []uint64 {
 func (c *fakeCursor) OldestPending() (time.Time, bool) { return time.Time{}, false }
 
 func (c *fakeCursor) Account() queue.Account {
+	c.mu.Lock()
+	defer c.mu.Unlock()
 	a := c.account
 	a.Next = max(a.Next, 1)
+	if n := len(c.done); n > 0 {
+		a.Next = c.done[n-1] + 1
+	}
 	return a
 }
 

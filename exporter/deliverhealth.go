@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -11,10 +12,14 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// deliveryHealth is how a delivery is doing.
+// deliveryHealth is how a delivery is doing: what is wrong with it now, which may be
+// several things at a time, for its batches are on their way side by side.
 type deliveryHealth struct {
+	log *slog.Logger
+
 	mu    sync.Mutex
-	state deliveryState // guarded by mu
+	open  []*trouble // what is wrong now, in the order in which it began; guarded by mu
+	shown deliveryState
 }
 
 // deliveryState is what /status shows of a delivery.
@@ -26,57 +31,116 @@ type deliveryState struct {
 	since     time.Time
 }
 
+// trouble is one thing that may go wrong: a batch, the reading of the queue. It
+// belongs to whoever works on that, and may fail and end any number of times.
+type trouble struct {
+	h     *deliveryHealth
+	state State
+	text  string // reason and error, to tell whether they are news
+	since time.Time
+	shown deliveryState
+}
+
+func newDeliveryHealth(log *slog.Logger) *deliveryHealth {
+	return &deliveryHealth{log: log, shown: deliveryState{state: Active, since: time.Now()}}
+}
+
+func (h *deliveryHealth) trouble() *trouble { return &trouble{h: h} }
+
+// failed records a failure. It is logged when it begins and when it changes, not at
+// every attempt, nor for each batch that meets the same.
+func (t *trouble) failed(state State, reason string, err error) {
+	h, now := t.h, time.Now()
+	text := reason + " " + err.Error()
+	h.mu.Lock()
+	news := !slices.ContainsFunc(h.open, func(o *trouble) bool { return o.text == text })
+	if !slices.Contains(h.open, t) {
+		h.open = append(h.open, t)
+		t.since = now
+	}
+	t.state, t.text = state, text
+	t.shown = deliveryState{state: state, reason: reason, lastError: err.Error(), failed: now, since: now}
+	h.show()
+	h.mu.Unlock()
+	if !news {
+		return
+	}
+	level := slog.LevelWarn
+	if state == Error {
+		level = slog.LevelError
+	}
+	h.log.Log(context.Background(), level, "delivery fails: records are kept and tried again", "reason", reason, "error", err)
+}
+
 // sinkFailed records a failed attempt and says of which kind it is.
-func (d *delivery) sinkFailed(err error) *sinks.Failure {
+func (t *trouble) sinkFailed(err error) *sinks.Failure {
 	f := sinks.FailureOf(err)
-	d.metrics.failed(f.Kind)
 	state := Degraded
 	if f.Kind == sinks.Misconfigured || f.Kind == sinks.Rejected {
 		state = Error
 	}
-	d.failed(deliveryState{state: state, reason: f.Kind.String(), lastError: f.Error()})
+	t.failed(state, f.Kind.String(), f)
 	return f
 }
 
-// failed records a failure. It is logged when it begins and when it changes, not
-// at every attempt.
-func (d *delivery) failed(now deliveryState) {
-	now.failed = time.Now()
-	now.since = now.failed
-	d.health.mu.Lock()
-	before := d.health.state
-	if before.state == now.state {
-		now.since = before.since
-	}
-	d.health.state = now
-	d.health.mu.Unlock()
-	if before.reason == now.reason && before.lastError == now.lastError {
+// over says that t has gone, after so many attempts. Nothing is said when it never
+// began, or while something else is wrong.
+func (t *trouble) over(attempts int) {
+	h := t.h
+	h.mu.Lock()
+	i := slices.Index(h.open, t)
+	if i < 0 {
+		h.mu.Unlock()
 		return
 	}
-	level := slog.LevelWarn
-	if now.state == Error {
-		level = slog.LevelError
+	h.open = slices.Delete(h.open, i, i+1)
+	t.text = ""
+	h.show()
+	well := len(h.open) == 0
+	h.mu.Unlock()
+	if well {
+		h.log.Info("delivery works again", "attempts", attempts, "after", time.Since(t.since).Round(time.Millisecond).String())
 	}
-	d.log.Log(context.Background(), level, "delivery fails: records are kept and tried again", "reason", now.reason, "error", now.lastError)
 }
 
-func (d *delivery) succeeded(attempts int) {
-	d.health.mu.Lock()
-	before := d.health.state
-	if before.state != Active {
+func (t *trouble) isOpen() bool {
+	t.h.mu.Lock()
+	defer t.h.mu.Unlock()
+	return slices.Contains(t.h.open, t)
+}
+
+// forget ends t without a word: whoever met it has been told to stop.
+func (t *trouble) forget() {
+	t.h.mu.Lock()
+	defer t.h.mu.Unlock()
+	t.h.open = slices.DeleteFunc(t.h.open, func(o *trouble) bool { return o == t })
+	t.h.show()
+}
+
+// show makes what is shown the worst of what is wrong. Callers hold mu.
+func (h *deliveryHealth) show() {
+	before := h.shown
+	if len(h.open) == 0 {
 		// The last error stays for whoever asks later what it was.
-		d.health.state = deliveryState{state: Active, lastError: before.lastError, failed: before.failed, since: time.Now()}
+		h.shown = deliveryState{state: Active, lastError: before.lastError, failed: before.failed, since: time.Now()}
+		return
 	}
-	d.health.mu.Unlock()
-	if before.state != Active {
-		d.log.Info("delivery works again", "attempts", attempts, "after", time.Since(before.since).Round(time.Millisecond).String())
+	worst := h.open[0]
+	for _, t := range h.open {
+		if t.state == Error && worst.state != Error {
+			worst = t
+		}
+	}
+	h.shown = worst.shown
+	if before.state == h.shown.state {
+		h.shown.since = before.since
 	}
 }
 
-// snapshot returns what /status shows.
+// snapshot returns what /status shows. It waits for no disk.
 func (d *delivery) snapshot() SinkStatus {
 	d.health.mu.Lock()
-	s := d.health.state
+	s := d.health.shown
 	d.health.mu.Unlock()
 	status := SinkStatus{
 		Name: d.cfg.Name, State: s.state, Reason: s.reason, LastError: s.lastError, Since: &s.since,

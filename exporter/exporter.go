@@ -135,7 +135,7 @@ func (e *Exporter) addSink(s SinkConfig) error {
 func (e *Exporter) warnOfParked() {
 	stats := e.queue.Stats()
 	for _, name := range stats.Parked {
-		e.log.Warn(notConfigured, "sink", name, "records", stats.LastSeq+1-stats.Cursors[name].Next)
+		e.log.Warn(notConfigured, "sink", name, "records", stats.Cursors[name].Pending(stats.LastSeq))
 	}
 }
 

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/deadletter"
@@ -18,11 +20,16 @@ import (
 // errLetters says that dead letters could not be read or written.
 var errLetters = errors.New("dead letters")
 
-// errWanted ends the wait for records: there is something to deliver again.
-var errWanted = errors.New("dead letters are to be delivered again")
+// What ends the wait for records.
+var (
+	errWanted  = errors.New("dead letters are to be delivered again")
+	errNothing = errors.New("there is no record")
+)
 
 // account is what changes the account of a sink beside its deliveries.
 type account interface {
+	// Account is the sink's place and what has become of the records before.
+	Account() queue.Account
 	// Redelivered counts n records that were redriving as delivered.
 	Redelivered(n uint64)
 	// Reconcile makes the account say what count tells of the records before its
@@ -52,6 +59,12 @@ type letters struct {
 	interrupt func()            // ends the wait for records; nil: nobody waits; guarded by mu
 
 	redriving sync.Mutex // held by the one who redrives
+	// underWay are the letters being sent again, less those that were rejected or
+	// purged meanwhile; giveUp ends the sending. Both guarded by mu.
+	underWay map[uint64]bool
+	giveUp   context.CancelFunc
+
+	known atomic.Pointer[deadletter.Stats] // of the store, for those who must not wait for a disk
 }
 
 func newLetters(directory string, sink SinkConfig, a account, m *deliveryMetrics, log *slog.Logger) *letters {
@@ -73,10 +86,13 @@ func (l *letters) change() <-chan struct{} {
 	return l.changed
 }
 
-// tellChange closes that channel. Callers hold mu.
+// tellChange closes that channel, and ends the wait for records. Callers hold mu.
 func (l *letters) tellChange() {
 	close(l.changed)
 	l.changed = make(chan struct{})
+	if l.interrupt != nil {
+		l.interrupt()
+	}
 }
 
 // open returns the store. Callers hold mu.
@@ -93,6 +109,7 @@ func (l *letters) open() (*deadletter.Store, error) {
 	}
 	l.store = store
 	l.reconcileLocked()
+	l.look()
 	return store, nil
 }
 
@@ -118,11 +135,19 @@ func (l *letters) with(do func(*deadletter.Store) error) error {
 	if err != nil {
 		return err
 	}
-	if err := do(store); err != nil {
+	err = do(store)
+	l.look()
+	if err != nil {
 		return fmt.Errorf("%w: %w", errLetters, err)
 	}
-	l.tellOfBound(store.Stats())
 	return nil
+}
+
+// look takes note of how many letters there are. Callers hold mu.
+func (l *letters) look() {
+	s := l.store.Stats()
+	l.known.Store(&s)
+	l.tellOfBound(s)
 }
 
 // tellOfBound raises the alarm before the bound is met. Callers hold mu.
@@ -135,10 +160,15 @@ func (l *letters) tellOfBound(s deadletter.Stats) {
 	l.isNear = near
 }
 
-func (l *letters) reconcile() {
+// settled brings the account in line once records that were set aside are settled.
+// What waits to be sent again among them can go now.
+func (l *letters) settled() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.reconcileLocked()
+	if l.store != nil && l.store.Stats().Redriving > 0 {
+		l.tellChange()
+	}
 }
 
 // reconcileLocked makes the account say what the store has. Callers hold mu.
@@ -157,21 +187,11 @@ func (l *letters) add(list []deadletter.Letter, redriven bool) error {
 			return err
 		}
 		if redriven {
+			l.leave(seqsOf(list))
 			l.reconcileLocked()
 		}
 		return nil
 	})
-}
-
-// remove forgets letters; the account counts them as dropped.
-func (l *letters) remove(seqs []uint64) (n int, err error) {
-	err = l.with(func(s *deadletter.Store) error {
-		n, err = s.Remove(seqs)
-		l.reconcileLocked()
-		l.tellChange()
-		return err
-	})
-	return n, err
 }
 
 // forgetPending removes the letters of records from first to last, which the queue
@@ -187,23 +207,44 @@ func (l *letters) forgetPending(first, last uint64) {
 	if kept, redriving := l.store.Counts(first, last+1); kept+redriving == 0 {
 		return
 	}
-	list, err := l.store.List()
-	if err == nil {
-		list = slices.DeleteFunc(list, func(l deadletter.Letter) bool { return l.Seq < first || l.Seq > last })
-		_, err = l.store.Remove(seqsOf(list))
+	seqs := make([]uint64, 0, last+1-first)
+	for seq := first; seq <= last; seq++ {
+		seqs = append(seqs, seq)
 	}
+	_, err := l.store.Remove(seqs)
+	l.look()
 	if err != nil {
 		l.log.Warn("dead letters of records that are delivered again cannot be removed", "firstSeq", first, "lastSeq", last, "error", err)
 	}
 }
 
-// next returns letters to deliver again, at most as many as lim allows.
-func (l *letters) next(lim sinks.BatchLimits) (list []deadletter.Letter, err error) {
+// next returns letters to deliver again, at most as many as lim allows, and calls
+// giveUp when one of them is purged meanwhile: it may be what all of them wait for. A letter whose record is not settled
+// has to wait for that: the account does not know of it.
+func (l *letters) next(lim sinks.BatchLimits, giveUp context.CancelFunc) (list []deadletter.Letter, err error) {
+	if known := l.known.Load(); known != nil && known.Redriving == 0 {
+		return nil, nil
+	}
 	err = l.with(func(s *deadletter.Store) error {
-		list, err = s.NextRedriving(lim.MaxRecords, int(lim.MaxBytes))
+		list, err = s.NextRedriving(l.account.Account().Next, lim.MaxRecords, int(lim.MaxBytes))
+		l.reconcileLocked() // one that cannot be read is kept
+		l.underWay, l.giveUp = map[uint64]bool{}, giveUp
+		for _, letter := range list {
+			l.underWay[letter.Seq] = true
+		}
 		return err
 	})
 	return list, err
+}
+
+// leave notes that letters are not under way any more, and reports whether some were.
+// Callers hold mu.
+func (l *letters) leave(seqs []uint64) bool {
+	before := len(l.underWay)
+	for _, seq := range seqs {
+		delete(l.underWay, seq)
+	}
+	return len(l.underWay) < before
 }
 
 // delivered forgets letters that the destination has accepted, unless they were
@@ -213,10 +254,11 @@ func (l *letters) delivered(ctx context.Context, list []deadletter.Letter) error
 	return l.with(func(s *deadletter.Store) error {
 		var done []uint64
 		for _, letter := range list {
-			if _, redriving := s.Counts(letter.Seq, letter.Seq+1); redriving > 0 {
+			if l.underWay[letter.Seq] {
 				done = append(done, letter.Seq)
 			}
 		}
+		l.underWay = nil
 		if len(done) == 0 {
 			return nil
 		}
@@ -246,7 +288,9 @@ func (d *delivery) redrive(ctx context.Context) (again bool, err error) {
 		return false, nil
 	}
 	defer d.letters.redriving.Unlock()
-	list, err := d.letters.next(d.cfg.Batch)
+	sending, giveUp := context.WithCancel(ctx)
+	defer giveUp()
+	list, err := d.letters.next(d.cfg.Batch, giveUp)
 	if err != nil || len(list) == 0 {
 		return false, err
 	}
@@ -256,8 +300,9 @@ func (d *delivery) redrive(ctx context.Context) (again bool, err error) {
 			Seq: l.Seq, Source: l.Source, Producer: l.Producer, Received: l.Received, Record: l.Record, Late: sinks.Redriven,
 		})
 	}
-	if _, err := d.send(ctx, b, tries{}); err != nil {
-		return false, err
+	if _, err := d.send(sending, b, tries{}); err != nil {
+		// Given up, and what is left of it is still to be delivered.
+		return ctx.Err() == nil, context.Cause(ctx)
 	}
 	return true, d.letters.delivered(ctx, list)
 }
@@ -276,21 +321,20 @@ func (l *letters) untilWanted(ctx context.Context) (awake context.Context, stop 
 	}
 }
 
-// unlessWanted is err, or nil when the wait has ended for something to redrive.
+// unlessWanted is err, or nil when the wait has ended in order.
 func unlessWanted(err error) error {
-	if errors.Is(err, errWanted) {
+	if errors.Is(err, errWanted) || errors.Is(err, errNothing) {
 		return nil
 	}
 	return err
 }
 
+// stats describes the store as it was after the last change.
 func (l *letters) stats() deadletter.Stats {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if l.store == nil {
-		return deadletter.Stats{}
+	if s := l.known.Load(); s != nil {
+		return *s
 	}
-	return l.store.Stats()
+	return deadletter.Stats{}
 }
 
 // letters returns the dead letters of the sink called name, nil when there is no
@@ -328,15 +372,28 @@ func (l *letters) redrive(seqs []uint64) (n int, err error) {
 		n, err = s.Redrive(seqs)
 		l.reconcileLocked()
 		l.tellChange()
-		if l.interrupt != nil {
-			l.interrupt()
-		}
 		return err
 	})
 	return n, err
 }
 
-// purge gives letters up, all of them when seqs is nil, and returns how many.
-func (l *letters) purge(seqs []uint64) (int, error) { return l.remove(seqs) }
+// purge gives letters up, all of them when seqs is nil, and returns how many. The
+// account counts them as dropped.
+func (l *letters) purge(seqs []uint64) (n int, err error) {
+	err = l.with(func(s *deadletter.Store) error {
+		n, err = s.Remove(seqs)
+		gone := seqs
+		if seqs == nil {
+			gone = slices.Collect(maps.Keys(l.underWay))
+		}
+		if l.leave(gone) {
+			l.giveUp()
+		}
+		l.reconcileLocked()
+		l.tellChange()
+		return err
+	})
+	return n, err
+}
 
 var _ account = (*queue.Cursor)(nil)

@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -80,6 +81,7 @@ func (m *metrics) delivery(sink string) *deliveryMetrics {
 		failures:     m.sendFailures.MustCurryWith(prometheus.Labels{"sink": sink}),
 		filterErrors: m.filterErrors.WithLabelValues(sink),
 		deadLettered: m.deadLettered.MustCurryWith(prometheus.Labels{"sink": sink}),
+		labels:       map[string]bool{},
 	}
 }
 
@@ -88,6 +90,10 @@ type deliveryMetrics struct {
 	failures     *prometheus.CounterVec
 	filterErrors prometheus.Counter
 	deadLettered *prometheus.CounterVec
+
+	mu        sync.Mutex
+	labels    map[string]bool // of deadLettered; guarded by mu
+	queueFull uint64          // dropped for want of room, as told last; guarded by mu
 
 	// What was given up since the start, by reason; what else the ledger counts as
 	// dropped was for want of room. droppedBefore is what it counted at the start.
@@ -100,11 +106,19 @@ func (m *deliveryMetrics) failed(k sinks.Kind) { m.failures.WithLabelValues(k.St
 
 // setAside counts a record that was set aside, by the destination's code.
 func (m *deliveryMetrics) setAside(status string) {
-	if !isLabel(status) {
+	m.mu.Lock()
+	if !isLabel(status) || !m.labels[status] && len(m.labels) >= maxLabels {
 		status = sinks.Rejected.String()
+	} else {
+		m.labels[status] = true
 	}
+	m.mu.Unlock()
 	m.deadLettered.WithLabelValues(status).Inc()
 }
+
+// maxLabels bounds how many codes of one sink's destination have a series each: it
+// is kept for ever, and the destination makes them up.
+const maxLabels = 32
 
 // maxLabel is longer than the longest code of Kafka. What is longer is no code.
 const maxLabel = 48
@@ -118,9 +132,14 @@ func isLabel(status string) bool {
 // ledger says.
 func (m *deliveryMetrics) dropped(total uint64) map[string]uint64 {
 	rejected, purged := m.droppedRejected.Load(), m.droppedPurged.Load()
+	// The ledger follows a moment behind the counts: a counter must not fall.
 	others := m.droppedBefore.Load() + rejected + purged
+	m.mu.Lock()
+	m.queueFull = max(m.queueFull, max(total, others)-others)
+	queueFull := m.queueFull
+	m.mu.Unlock()
 	return map[string]uint64{
-		droppedQueueFull: max(total, others) - others,
+		droppedQueueFull: queueFull,
 		droppedRejected:  rejected,
 		droppedPurged:    purged,
 	}

@@ -18,35 +18,31 @@ func (d *delivery) overlap(n int) (round func(context.Context) error, end func()
 		free <- &lane{packer: d.packer.copying()}
 	}
 	underWay := make(chan *lane, n)
-	failed := make(chan error, 1) // of a settle: that is the queue's trouble
 	var settling sync.WaitGroup
 	settling.Go(func() {
 		whole := true // nothing is settled behind a batch that is not
 		for l := range underWay {
 			<-l.done
-			whole = whole && l.err == nil
-			if whole {
-				if err := d.settle(l.parcel, l.aside); err != nil {
-					whole = false
-					failed <- err
-				}
+			if whole = whole && l.err == nil; whole {
+				d.settle(l.parcel, l.aside)
 			}
 			free <- l
 		}
 	})
 	round = func(ctx context.Context) error {
-		if again, err := d.redrive(ctx); again || err != nil {
-			return err
-		}
+		awake, stop := d.letters.untilWanted(ctx)
+		defer stop()
 		var l *lane
 		select {
 		case l = <-free:
-		case err := <-failed:
-			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		records, err := d.next(ctx)
+		if again, err := d.redrive(ctx); again || err != nil { // it has the place of a batch
+			free <- l
+			return err
+		}
+		records, err := d.next(ctx, awake)
 		if err != nil || len(records) == 0 {
 			free <- l
 			return err

@@ -1,8 +1,11 @@
 package exporter
 
 import (
+	"cmp"
 	"context"
 	"errors"
+	"fmt"
+	"runtime/debug"
 	"slices"
 	"time"
 
@@ -28,30 +31,90 @@ func (t tries) again() tries {
 // send attempts b until the fate of each item is decided: the destination has
 // accepted it, or will never take it, and what onReject says has been done. It
 // returns how many of the latter there are. Its error is that ctx is done.
-func (d *delivery) send(ctx context.Context, b sinks.Batch, before tries) (aside uint64, err error) {
-	pause := d.newBackoff()
-	for attempt := 1; ; attempt++ {
+func (d *delivery) send(ctx context.Context, b sinks.Batch, t tries) (aside uint64, err error) {
+	pause, trouble := d.newBackoff(), d.health.trouble()
+	for attempt := 1; len(b.Items) > 0 || len(b.Gaps) > 0; attempt++ {
 		err := d.attempt(ctx, b)
 		if err == nil {
-			d.succeeded(attempt)
-			return 0, nil
+			trouble.over(attempt)
+			return aside, nil
 		}
 		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
+			trouble.forget()
+			return aside, context.Cause(ctx)
 		}
-		if f := sinks.FailureOf(err); f.Kind == sinks.Rejected && len(b.Items) > 0 {
-			d.metrics.failed(f.Kind)
-			return d.rejected(ctx, b, f, before.again())
+		f := sinks.FailureOf(err).Check(len(b.Items))
+		if f.Kind != sinks.Rejected || len(b.Items) == 0 {
+			wait(ctx, d.delay(trouble.sinkFailed(f), pause.NextBackOff()))
+			continue
 		}
-		wait(ctx, d.delay(d.sinkFailed(err), pause.NextBackOff()))
-		if ctx.Err() != nil {
-			return 0, context.Cause(ctx)
+		t = t.again()
+		policy := d.policy(b)
+		if len(b.Items) == 1 && policy == BlockAt {
+			wait(ctx, d.delay(trouble.sinkFailed(f), 0))
+			continue
 		}
+		if len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt) {
+			trouble.over(attempt) // it answers
+			return d.sendHalves(ctx, halves(b, f.Items), t)
+		}
+		if len(b.Items) == 1 {
+			f = alone(f)
+		}
+		changed := d.letters.change()
+		if err := d.setAside(b, f, t); err != nil {
+			d.notSetAside(ctx, trouble, b, err, changed)
+			continue // perhaps the destination takes it by now
+		}
+		trouble.over(attempt)
+		aside += uint64(len(f.Items))
+		b = d.without(b, f.Items)
 	}
+	return aside, nil
 }
 
-// attempt makes one Send, opening the sink first when that has not succeeded yet.
-func (d *delivery) attempt(ctx context.Context, b sinks.Batch) error {
+// sendHalves sends the parts of a batch one after the other.
+func (d *delivery) sendHalves(ctx context.Context, parts [2]sinks.Batch, t tries) (aside uint64, err error) {
+	for _, part := range parts {
+		more, err := d.send(ctx, part, t)
+		aside += more
+		if err != nil {
+			return aside, err
+		}
+	}
+	return aside, nil
+}
+
+// policy is what becomes of rejected items of b. One that is delivered again from the
+// dead letters goes back there, rather than to hold up what is behind it.
+func (d *delivery) policy(b sinks.Batch) OnReject {
+	if d.cfg.OnReject == BlockAt && b.Items[0].Late == sinks.Redriven {
+		return DeadLetter
+	}
+	return d.cfg.OnReject
+}
+
+// alone is f, the failure of a batch of one, with that one named.
+func alone(f *sinks.Failure) *sinks.Failure {
+	named := *f
+	if named.Items = []int{0}; len(named.Each) != 1 {
+		named.Each = nil
+	}
+	return &named
+}
+
+// attempt makes one Send, opening the sink first when that has not succeeded yet. A
+// sink that panics has failed: it must not end the others.
+func (d *delivery) attempt(ctx context.Context, b sinks.Batch) (err error) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.log.Error("sink panics: this is a bug in it", "panic", r, "stack", string(debug.Stack()))
+			err = fmt.Errorf("sink %s panics: %v", d.cfg.Kind, r)
+		}
+		if err != nil && ctx.Err() == nil {
+			d.metrics.failed(sinks.FailureOf(err).Kind)
+		}
+	}()
 	sink, err := d.opened(ctx)
 	if err != nil {
 		return err
@@ -76,39 +139,6 @@ func (d *delivery) delay(f *sinks.Failure, backoff time.Duration) time.Duration 
 	}
 }
 
-// rejected finds the records of b that the destination will never take: those that
-// f names, or by halving b until one is alone. The others are sent.
-func (d *delivery) rejected(ctx context.Context, b sinks.Batch, f *sinks.Failure, t tries) (aside uint64, err error) {
-	switch {
-	case len(f.Items) > 0 && d.cfg.OnReject != BlockAt:
-		if err := d.setAside(ctx, b, f, t); err != nil {
-			return 0, err
-		}
-		aside, others := uint64(len(f.Items)), without(b, f.Items)
-		if len(others.Items) == 0 {
-			return aside, nil
-		}
-		more, err := d.send(ctx, others, t)
-		return aside + more, err
-	case len(b.Items) > 1:
-		for _, part := range halves(b, f.Items) {
-			more, err := d.send(ctx, part, t)
-			if err != nil {
-				return aside, err
-			}
-			aside += more
-		}
-		return aside, nil
-	case d.cfg.OnReject == BlockAt:
-		return 0, d.insist(ctx, b, f)
-	}
-	f.Items = []int{0}
-	if len(f.Each) != 1 {
-		f.Each = nil
-	}
-	return 1, d.setAside(ctx, b, f, t)
-}
-
 // halves cuts b in two parts, in the middle or, when it is known which item is the
 // first to be rejected, before that or behind it: what lies before it is delivered.
 func halves(b sinks.Batch, rejected []int) [2]sinks.Batch {
@@ -127,92 +157,81 @@ func halves(b sinks.Batch, rejected []int) [2]sinks.Batch {
 	return [2]sinks.Batch{first, second}
 }
 
-// without returns b less the items at the given indexes.
-func without(b sinks.Batch, indexes []int) sinks.Batch {
-	var rest []sinks.Item
+// without returns b less the items at the given indexes, which rise. A sink that wants
+// to know of gaps is told of them as such.
+func (d *delivery) without(b sinks.Batch, indexes []int) sinks.Batch {
+	rest := sinks.Batch{Queue: b.Queue, Gaps: b.Gaps}
+	var gone []sinks.Gap
 	for i, it := range b.Items {
-		if !slices.Contains(indexes, i) {
-			rest = append(rest, it)
+		if len(indexes) == 0 || i != indexes[0] {
+			rest.Items = append(rest.Items, it)
+			continue
 		}
+		indexes = indexes[1:]
+		gone = append(gone, sinks.Gap{From: it.Seq, To: it.Seq, Reason: gapOf[d.policy(b)]})
 	}
-	b.Items = rest
-	return b
+	if d.cfg.Gaps && b.Items[0].Late != sinks.Redriven {
+		rest.Gaps = slices.SortedFunc(slices.Values(slices.Concat(b.Gaps, gone)), func(a, b sinks.Gap) int { return cmp.Compare(a.From, b.From) })
+	}
+	return rest
 }
 
-// insist offers the one record of b until the destination takes it: that is what
-// onReject Block asks for.
-func (d *delivery) insist(ctx context.Context, b sinks.Batch, f *sinks.Failure) error {
-	var err error = f
-	for attempt := 2; ; attempt++ {
-		wait(ctx, d.delay(d.sinkFailed(err), time.Duration(d.cfg.Retry.MaxBackoff)))
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-		if err = d.attempt(ctx, b); err == nil {
-			d.succeeded(attempt)
-			return nil
-		}
-		if ctx.Err() != nil {
-			return context.Cause(ctx)
-		}
-	}
-}
+// gapOf is what rejected records are to a sink that does not get them.
+var gapOf = map[OnReject]sinks.GapReason{DeadLetter: sinks.DeadLettered, DropRejected: sinks.Dropped}
 
-// setAside does what onReject says with the items of b that f names. They are
-// durable as dead letters on return. While they cannot be, nothing goes on: they
-// would be lost. Its error is that ctx is done.
-func (d *delivery) setAside(ctx context.Context, b sinks.Batch, f *sinks.Failure, t tries) error {
+// setAside does what onReject says with the items of b that f names. On nil they are
+// durable as dead letters, or dropped.
+func (d *delivery) setAside(b sinks.Batch, f *sinks.Failure, t tries) error {
 	list := lettersOf(b, f, t)
-	d.log.Warn("destination rejects records: "+asideText[d.cfg.OnReject], "records", len(list),
-		"firstID", b.ID(f.Items[0]), "status", list[0].Status, "answer", list[0].Answer, "error", f.Error())
-	late := b.Items[0].Late == sinks.Redriven
-	if d.cfg.OnReject == DropRejected {
-		return d.drop(list, late)
+	policy, late := d.policy(b), b.Items[0].Late == sinks.Redriven
+	var err error
+	if policy == DropRejected {
+		err = d.drop(list, late)
+	} else {
+		err = d.letters.add(list, late)
 	}
-	for attempt := 1; ; attempt++ {
-		changed := d.letters.change()
-		err := d.letters.add(list, late)
-		if err == nil {
-			for _, l := range list {
-				d.metrics.setAside(l.Status)
-			}
-			return nil
+	if err != nil {
+		return err
+	}
+	d.rejects.tell(d.log, policy, b.ID(f.Items[0]), list)
+	if policy == DeadLetter {
+		for _, l := range list {
+			d.metrics.setAside(l.Status)
 		}
-		reason := "DeadLetters"
-		if errors.Is(err, deadletter.ErrFull) {
-			reason = "DeadLettersFull"
+	}
+	return nil
+}
+
+// notSetAside waits after rejected items of b could not be set aside: nothing goes on,
+// for they would be lost. It waits for the longest pause, or until changed is closed,
+// which says that there may be room for letters.
+func (d *delivery) notSetAside(ctx context.Context, trouble *trouble, b sinks.Batch, err error, changed <-chan struct{}) {
+	reason := "DeadLetters"
+	if errors.Is(err, deadletter.ErrFull) {
+		reason = "DeadLettersFull"
+	}
+	trouble.failed(Error, reason, err)
+	if reason == "DeadLettersFull" && b.Items[0].Late != sinks.Redriven {
+		// What is to be delivered again takes room as well.
+		if _, err := d.redrive(ctx); err != nil && ctx.Err() == nil {
+			d.log.Warn("dead letters cannot be delivered again", "error", err)
 		}
-		d.failed(deliveryState{state: Error, reason: reason, lastError: err.Error()})
-		if reason == "DeadLettersFull" && !late {
-			// What is to be delivered again takes room as well.
-			if _, err := d.redrive(ctx); err != nil && ctx.Err() == nil {
-				d.log.Warn("dead letters cannot be delivered again", "error", err)
-			}
-		}
-		select {
-		case <-changed:
-		case <-time.After(time.Duration(d.cfg.Retry.MaxBackoff)):
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
+	}
+	select {
+	case <-changed:
+	case <-time.After(time.Duration(d.cfg.Retry.MaxBackoff)):
+	case <-ctx.Done():
 	}
 }
 
 // drop gives rejected records up. Those that came from the dead letters leave them
 // for good, and the account counts them as purged.
 func (d *delivery) drop(list []deadletter.Letter, redriven bool) error {
-	if redriven {
-		_, err := d.letters.purge(seqsOf(list))
-		return err
+	if !redriven {
+		return nil // counted when the batch is settled
 	}
-	d.metrics.droppedRejected.Add(uint64(len(list)))
-	return nil
-}
-
-// asideText says what becomes of rejected records.
-var asideText = map[OnReject]string{
-	DeadLetter:   "they are set aside as dead letters",
-	DropRejected: "they are dropped, as onReject says",
+	_, err := d.letters.purge(seqsOf(list))
+	return err
 }
 
 func lettersOf(b sinks.Batch, f *sinks.Failure, t tries) []deadletter.Letter {

@@ -79,13 +79,29 @@ func AnswerText(text string) string {
 
 // Answer returns what the destination said of item i of the batch.
 func (f *Failure) Answer(i int) Answer {
-	if n := slices.Index(f.Items, i); n >= 0 && n < len(f.Each) {
+	if n, named := slices.BinarySearch(f.Items, i); named && n < len(f.Each) {
 		return f.Each[n]
 	}
 	return f.Said
 }
 
-func (f *Failure) Error() string { return f.Err.Error() }
+// Check returns f as the delivery can rely on it for a batch of n items: Items that do
+// not rise or lie outside of the batch are as good as none.
+func (f *Failure) Check(n int) *Failure {
+	for i, item := range f.Items {
+		if item < 0 || item >= n || i > 0 && item <= f.Items[i-1] {
+			return &Failure{Kind: f.Kind, After: f.After, Said: f.Said, Err: f.Err}
+		}
+	}
+	return f
+}
+
+func (f *Failure) Error() string {
+	if f.Err == nil {
+		return f.Kind.String()
+	}
+	return f.Err.Error()
+}
 
 func (f *Failure) Unwrap() error { return f.Err }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -158,7 +159,7 @@ func TestDamageUnderWay(t *testing.T) {
 	}
 
 	for range 2 {
-		list, err := s.NextRedriving(10, 10000)
+		list, err := s.NextRedriving(math.MaxUint64, 10, 10000)
 		if len(list) != 1 || list[0].Seq != 3 || err != nil {
 			t.Errorf("NextRedriving: got %v, %v, want letter 3 alone", list, err)
 		}

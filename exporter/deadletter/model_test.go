@@ -218,7 +218,7 @@ func (s *session) checkNumbers(found map[uint64]Letter) {
 		s.t.Errorf("Stats: got %+v, want %d letters, %d redriving", stats, len(found), inAll)
 	}
 	slices.SortFunc(waiting, func(a, b Letter) int { return cmp.Compare(a.Seq, b.Seq) })
-	if got, err := s.store.NextRedriving(math.MaxInt, math.MaxInt); err != nil || !slices.EqualFunc(got, waiting, func(a, b Letter) bool { return reflect.DeepEqual(a, b) }) {
+	if got, err := s.store.NextRedriving(math.MaxUint64, math.MaxInt, math.MaxInt); err != nil || !slices.EqualFunc(got, waiting, func(a, b Letter) bool { return reflect.DeepEqual(a, b) }) {
 		s.t.Errorf("NextRedriving: got %v, %v, want %v", got, err, waiting)
 	}
 	for seq := uint64(1); seq <= 20; seq++ {

@@ -83,25 +83,28 @@ func (s *Store) Get(seq uint64) (Letter, bool, error) {
 	return l, true, nil
 }
 
-// NextRedriving returns letters to be sent again, in the order of seq: at most so
-// many, and so many bytes of records, but one whatever its size. One that turns out to
-// be damaged is reported to the log and passed over until the store is opened again.
-// The records are the caller's.
-func (s *Store) NextRedriving(records, bytes int) ([]Letter, error) {
-	letters, damaged, err := s.nextRedriving(records, bytes)
+// NextRedriving returns letters to be sent again with a seq before the given one, in
+// the order of seq: at most so many, and so many bytes of records, but one whatever its
+// size. One that turns out to be damaged is reported to the log and counts as kept: it
+// is passed over until the store is opened again. The records are the caller's.
+func (s *Store) NextRedriving(before uint64, records, bytes int) ([]Letter, error) {
+	letters, damaged, err := s.nextRedriving(before, records, bytes)
 	if len(damaged) > 0 {
 		s.passOver(damaged)
 	}
 	return letters, err
 }
 
-func (s *Store) nextRedriving(records, bytes int) (letters []Letter, damaged []entry, err error) {
+func (s *Store) nextRedriving(before uint64, records, bytes int) (letters []Letter, damaged []entry, err error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	if s.index.redriving == 0 {
 		return nil, nil, nil
 	}
 	for _, e := range s.index.entries {
+		if e.seq >= before {
+			break
+		}
 		if !e.redriving || e.damaged {
 			continue
 		}
@@ -130,7 +133,8 @@ func (s *Store) passOver(damaged []entry) {
 	defer s.mu.Unlock()
 	for _, d := range damaged {
 		if i, found := s.index.find(d.seq); found && s.index.entries[i].at == d.at {
-			s.index.entries[i].damaged = true
+			s.index.entries[i].damaged, s.index.entries[i].redriving = true, false
+			s.index.redriving--
 			s.opts.Log.Error("dead letters: one that was to be sent again cannot be read: it stays until it is purged, or is set aside at the next start",
 				"directory", s.dir, "seq", d.seq)
 		}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -181,7 +182,7 @@ func TestNextRedriving(t *testing.T) {
 		"one whatever":       {10, 1, []uint64{2}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			list, err := s.NextRedriving(tt.records, tt.bytes)
+			list, err := s.NextRedriving(math.MaxUint64, tt.records, tt.bytes)
 			var got []uint64
 			for _, l := range list {
 				got = append(got, l.Seq)
@@ -340,7 +341,7 @@ func TestConcurrent(t *testing.T) {
 				if _, err := s.List(); err != nil {
 					t.Error(err)
 				}
-				if _, err := s.NextRedriving(10, 1000); err != nil {
+				if _, err := s.NextRedriving(math.MaxUint64, 10, 1000); err != nil {
 					t.Error(err)
 				}
 				s.Has(seq)

@@ -47,6 +47,11 @@ func (o Outcome) Add(other Outcome) Outcome {
 // them meanwhile, n is less than what o was made of, and what was set aside comes
 // first: it exists.
 func (a *Account) done(n uint64, o Outcome) {
+	if gone := min(a.Dropped, o.DeadLettered-min(n, o.DeadLettered)); gone > 0 {
+		a.Dropped -= gone // they were set aside before the queue dropped them
+		a.DeadLettered += gone
+		o.DeadLettered -= gone
+	}
 	for _, part := range []struct {
 		count *uint64
 		n     uint64

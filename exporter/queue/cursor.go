@@ -136,7 +136,7 @@ func (q *Queue) Forget(name string) uint64 {
 	}
 	delete(q.parked, name)
 	wake(q.dirty)
-	return q.durable.Load() + 1 - a.Next
+	return a.Pending(q.durable.Load())
 }
 
 // Close ends the cursor. The queue goes on keeping its records.

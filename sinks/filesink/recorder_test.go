@@ -56,6 +56,7 @@ func newRecorder(t *testing.T, script script) *recorder {
 // quickDir is a directory for tests that sync a lot and do not mean it, in memory
 // where there is some.
 func quickDir(t *testing.T) string {
+	//nolint:usetesting // it is in memory on purpose
 	dir, err := os.MkdirTemp("/dev/shm", "filesink-")
 	if err != nil {
 		return t.TempDir()

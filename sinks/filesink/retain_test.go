@@ -195,9 +195,9 @@ func TestRemovalOverDays(t *testing.T) {
 	c := retaining(dir)
 	c.Partition = Date
 	s := mustOpen(t, c, disk{})
-	for i, hours := range []time.Duration{0, 1, 24, 25, 26} {
+	for i, hours := range []int{0, 1, 24, 25, 26} {
 		seq := uint64(i) + 1
-		mustSend(t, s, received(batch(queueA, seq, seq), midnight.Add(hours*time.Hour)))
+		mustSend(t, s, received(batch(queueA, seq, seq), midnight.Add(time.Duration(hours)*time.Hour)))
 		if i == 2 {
 			writeFile(t, filepath.Join(dir, "2026-01-06", "notes"), "mine")
 		}

@@ -64,7 +64,8 @@ func TestHint(t *testing.T) {
 	pair, foreign := ca.Issue(t, "alice"), other.Issue(t, "alice")
 	full := config.TLS{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}
 	const (
-		verify  = "check kafka.tls.caFile and kafka.tls.serverName"
+		verify  = "check kafka.tls.caFile: it must hold the CA that signed the broker's certificate"
+		name    = "check kafka.tls.caFile and kafka.tls.serverName"
 		refused = "the broker refused the TLS handshake: check kafka.tls.certFile and kafka.tls.keyFile"
 	)
 	for name, tt := range map[string]struct {
@@ -74,7 +75,7 @@ func TestHint(t *testing.T) {
 		"both agree":                 {full, ""},
 		"another CA":                 {config.TLS{CAFile: other.File}, verify},
 		"the CAs of the system":      {config.TLS{}, verify},
-		"another name":               {config.TLS{CAFile: ca.File, ServerName: "kafka-0"}, verify},
+		"another name":               {config.TLS{CAFile: ca.File, ServerName: "kafka-0"}, name},
 		"no client certificate":      {config.TLS{CAFile: ca.File}, refused},
 		"foreign client certificate": {config.TLS{CAFile: ca.File, CertFile: foreign.CertFile, KeyFile: foreign.KeyFile}, refused},
 	} {

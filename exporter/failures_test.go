@@ -1,0 +1,130 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sinks"
+)
+
+// What a sink says wrongly must not end the process.
+func TestBadFailures(t *testing.T) {
+	for name, err := range map[string]error{
+		"index out of range": reject(7),
+		"twice":              reject(0, 0),
+		"no cause":           &sinks.Failure{Kind: sinks.Transient},
+	} {
+		t.Run(name, func(t *testing.T) {
+			defer func() {
+				if r := recover(); r != nil {
+					t.Errorf("panic: %v", r)
+				}
+			}()
+			n := 0
+			f := &funcSink{send: func(context.Context, sinks.Batch) error {
+				if n++; n > 1 {
+					return nil
+				}
+				return err
+			}}
+			c := &fakeCursor{batches: [][]queue.Record{records(1, 3)}}
+			d := newTestDelivery(t, SinkConfig{Config: f}, c, slog.New(slog.DiscardHandler))
+			d.cfg.Retry = RetryConfig{InitialBackoff: config.Duration(time.Millisecond), MaxBackoff: config.Duration(time.Millisecond)}
+			if err := d.round(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if list, _ := d.letters.list(); c.outcome.DeadLettered != uint64(len(list)) {
+				t.Errorf("settled with %+v, and there are %d letters", c.outcome, len(list))
+			}
+		})
+	}
+}
+
+// One attempt, one failure counted.
+func TestBlockCountsOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := 0
+		f := &funcSink{send: func(context.Context, sinks.Batch) error {
+			if n++; n == 1 {
+				return reject(0)
+			}
+			return nil
+		}}
+		c := &fakeCursor{batches: [][]queue.Record{records(1, 1)}}
+		m := newMetrics("x")
+		d := newTestDelivery(t, SinkConfig{Config: f, OnReject: BlockAt}, c, slog.New(slog.DiscardHandler))
+		d.metrics = m.delivery("test")
+		if err := d.round(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		mf, _ := m.registry.Gather()
+		for _, fam := range mf {
+			if fam.GetName() == "docket_send_failures_total" {
+				if got := fam.Metric[0].Counter.GetValue(); got != 1 {
+					t.Errorf("one failed attempt is counted %v times", got)
+				}
+			}
+		}
+	})
+}
+
+// Counters never fall.
+func TestDroppedQueueFullNeverFalls(t *testing.T) {
+	m := newMetrics("x").delivery("s")
+	before := m.dropped(10)[droppedQueueFull] // DropOldest has dropped 10
+	// A batch with 3 rejected records is under way: drop() has counted, Settle has not.
+	m.droppedRejected.Add(3)
+	if now := m.dropped(10)[droppedQueueFull]; now < before {
+		t.Errorf("QueueFull fell from %d to %d while a batch was under way", before, now)
+	}
+}
+
+// Labels made by a destination are bounded.
+func TestLabelsAreBounded(t *testing.T) {
+	all := newMetrics("x")
+	m := all.delivery("s")
+	for i := range 10000 {
+		m.setAside(fmt.Sprintf("E%d", i))
+	}
+	mf, _ := all.registry.Gather()
+	for _, f := range mf {
+		if f.GetName() == "docket_records_dead_lettered_total" && len(f.Metric) > 100 {
+			t.Errorf("%d label values from one destination", len(f.Metric))
+		}
+	}
+}
+
+// A sink that asks for gaps hears of every seq.
+func TestGapsOfRejected(t *testing.T) {
+	for _, names := range []bool{true, false} {
+		for _, poison := range [][]uint64{{3}, {1, 2, 3, 4, 5}} {
+			t.Run(fmt.Sprint(names, poison), func(t *testing.T) {
+				s := &pickySink{poison: poison, names: names}
+				c := &fakeCursor{batches: [][]queue.Record{append(records(1, 2), records(5, 7)...), records(8, 8)}, account: queue.Account{Next: 1}}
+				d := newTestDelivery(t, SinkConfig{Config: s, Gaps: true}, c, slog.New(slog.DiscardHandler))
+				d.round(t.Context())
+				d.round(t.Context())
+				seen := map[uint64]bool{}
+				for _, q := range s.seqs() {
+					seen[q] = true
+				}
+				for _, g := range s.gaps {
+					for q := g.From; q <= g.To; q++ {
+						seen[q] = true
+					}
+				}
+				for q := uint64(1); q <= 8; q++ {
+					if !seen[q] {
+						t.Errorf("the sink never heard of %d: items %v, gaps %v", q, s.seqs(), s.gaps)
+					}
+				}
+			})
+		}
+	}
+}
