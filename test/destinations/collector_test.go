@@ -1,0 +1,44 @@
+package destinations
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/docket-export/docket/test/dockettest"
+)
+
+// TestCollector sends records through an OpenTelemetry collector to a receiver of
+// the test. The collector is killed while it has some of them under way: it answers
+// docket when it has passed them on, so docket sends those again.
+func TestCollector(t *testing.T) {
+	for format, compression := range map[string]string{"Protobuf": "zstd", "JSON": "gzip"} {
+		t.Run(format, func(t *testing.T) {
+			r := newReceiver(t, decodeOTLP)
+			network := newProxy(t, r.Listener.Addr().String())
+			collector := startCollector(t, "http://"+network.address())
+			d := dockettest.New(t)
+			d.Start(config(d, fmt.Sprintf(`
+url: http://%s/v1/logs
+compression: %s
+encoding: otlp
+otlp: {format: %s}
+`, collector.address, compression, format)))
+			l := startLoad(t, d)
+			awaitMore(d)
+			awaitStrike(t, network.strike(holdAnswer)) // the receiver has it, the collector does not know
+			collector.kill(t)
+			d.Await("the sink to be Degraded", deliverTimeout, failing("Degraded", "Transient"))
+			if err := d.Ready(); err != nil {
+				t.Errorf("docket is not ready while the collector is down: %v", err)
+			}
+			collector.restart(t)
+			awaitMore(d)
+			acknowledged := l.stop(t)
+			status := d.Await("everything to be delivered", deliverTimeout, delivered(len(acknowledged)))
+			d.Stop()
+			if got := check(t, status.Queue.ID, acknowledged, r.arrivals()); got == 0 {
+				t.Error("no record arrived again, want those that were under way")
+			}
+		})
+	}
+}

@@ -1,0 +1,106 @@
+package destinations
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"testing"
+
+	"github.com/docket-export/docket/test/dockettest"
+)
+
+// TestFaults lets a network and a receiver fail in the middle of a delivery, again
+// and again. Nothing that was acknowledged is lost, nothing is set aside, and docket
+// sends again only what it cannot know to have arrived.
+func TestFaults(t *testing.T) {
+	for name, test := range map[string]struct {
+		strike      func(*proxy, *receiver) <-chan struct{}
+		duplicates  bool // whether the receiver had what docket must send again
+		maxInFlight int
+	}{
+		"answer lost": {
+			strike:     func(p *proxy, _ *receiver) <-chan struct{} { return p.strike(loseAnswer) },
+			duplicates: true,
+		},
+		"request cut": {
+			strike: func(p *proxy, _ *receiver) <-chan struct{} { return p.strike(cutRequest) },
+		},
+		"answer held": {
+			strike:     func(p *proxy, _ *receiver) <-chan struct{} { return p.strike(holdAnswer) },
+			duplicates: true,
+		},
+		"answer held, others under way": {
+			strike:      func(p *proxy, _ *receiver) <-chan struct{} { return p.strike(holdAnswer) },
+			duplicates:  true,
+			maxInFlight: 4,
+		},
+		"answer too slow": {
+			strike: func(_ *proxy, r *receiver) <-chan struct{} {
+				return r.answerOnce(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
+			},
+			duplicates: true,
+		},
+		"answer of 10 MB": {
+			strike: func(_ *proxy, r *receiver) <-chan struct{} {
+				return r.answerOnce(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte("y"), 10<<20)) })
+			},
+		},
+		"error after acceptance": {
+			strike: func(_ *proxy, r *receiver) <-chan struct{} {
+				return r.answerOnce(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
+			},
+			duplicates: true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const strikes = 5
+			r := newReceiver(t, decodeStamped)
+			network := newProxy(t, r.Listener.Addr().String())
+			d := dockettest.New(t)
+			d.Start(stamped(d, network.address(), fmt.Sprintf("timeout: 1s, maxInFlight: %d", max(test.maxInFlight, 1))))
+			l := startLoad(t, d)
+			for range strikes {
+				awaitStrike(t, test.strike(network, r))
+				awaitMore(d)
+			}
+			acknowledged := l.stop(t)
+			status := d.Await("everything to be delivered", deliverTimeout, delivered(len(acknowledged)))
+			d.Stop()
+			if got := check(t, status.Queue.ID, acknowledged, r.arrivals()); (got > 0) != test.duplicates {
+				t.Errorf("%d records arrived again, want some: %v", got, test.duplicates)
+			}
+		})
+	}
+}
+
+// TestKilledBetweenBatches kills docket while the network holds up one batch of
+// several that are under way, and has let later ones pass. The one that is missing
+// comes after the restart.
+func TestKilledBetweenBatches(t *testing.T) {
+	const kills = 3
+	r := newReceiver(t, decodeStamped)
+	network := newProxy(t, r.Listener.Addr().String())
+	d := dockettest.New(t)
+	configuration := stamped(d, network.address(), "maxInFlight: 4")
+	d.Start(configuration)
+	l := startLoad(t, d)
+	for range kills {
+		awaitMore(d)
+		awaitStrike(t, network.strike(holdRequest))
+		r.awaitMore(100)
+		d.Kill()
+		d.Start(configuration)
+	}
+	acknowledged := l.stop(t)
+	status := d.Await("everything to be delivered", deliverTimeout, delivered(len(acknowledged)))
+	d.Stop()
+	if got := check(t, status.Queue.ID, acknowledged, r.arrivals()); got == 0 {
+		t.Error("no record arrived again, want those behind the batch that was held up")
+	}
+}
+
+// stamped is a configuration of d whose records arrive with their id. http holds
+// more keys of the sink.
+func stamped(d *dockettest.Docket, address, http string) string {
+	return sinkConfig(d, fmt.Sprintf("stamp: true\nhttp: {%s, url: http://%s/ingest}", http, address))
+}
