@@ -11,13 +11,14 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/docket-export/docket/config"
 )
 
-// serve answers on l until the returned function is called. may says who is let at
-// the dead letters.
-func (e *Exporter) serve(l net.Listener, may permission) (stop func()) {
+// serve has h answer on l until the returned function is called.
+func (e *Exporter) serve(l net.Listener, h http.Handler) (stop func()) {
 	server := &http.Server{
-		Handler:           e.adminHandler(may),
+		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      adminWriteTimeout,
@@ -41,9 +42,26 @@ func (e *Exporter) serve(l net.Listener, may permission) (stop func()) {
 	}
 }
 
+// ownHost answers requests that are meant for a loopback address. A page in a browser
+// on this machine can have its own name lead here, and would be let in otherwise.
+func ownHost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		host := r.Host
+		if _, _, err := net.SplitHostPort(host); err != nil {
+			host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
+		}
+		if !config.Loopback(host) {
+			http.Error(w, "this is the admin endpoint of docket on a loopback address: ask for it by that", http.StatusMisdirectedRequest)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
 // adminWriteTimeout bounds an answer, or one part of a long one.
 const adminWriteTimeout = 30 * time.Second
 
+// adminHandler answers what the endpoint has. may says who is let at the dead letters.
 func (e *Exporter) adminHandler(may permission) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", e.livez)

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -204,6 +205,9 @@ func (e *Exporter) wanted(w http.ResponseWriter, r *http.Request, l *letters) (s
 			return nil, nil, &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes: name fewer ids at a time", maxChangeBytes)}
 		}
 		return nil, nil, &requestError{http.StatusBadRequest, `the body must be {"ids":[...]} or {"all":true}: ` + err.Error()}
+	}
+	if _, err := body.Token(); !errors.Is(err, io.EOF) {
+		return nil, nil, &requestError{http.StatusBadRequest, `the body must be {"ids":[...]} or {"all":true}, and nothing behind it`}
 	}
 	if change.All == (len(change.IDs) > 0) {
 		return nil, nil, &requestError{http.StatusBadRequest, `the body must name ids or say {"all":true}, and not both`}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -194,7 +195,7 @@ func TestLettersOverAnAddress(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			defer e.serve(l, e.bearer(tt.file))()
+			defer e.serve(l, e.adminHandler(e.bearer(tt.file)))()
 			url := "http://" + l.Addr().String()
 			c := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 			status, answer := request(t, c, "POST", url+"/deadletters/siem/purge", tt.header, `{"all":true}`)
@@ -273,5 +274,37 @@ func TestNoAdminSocket(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A page in a browser on this machine may have its own name lead to the endpoint.
+func TestAdminAnswersToItsAddressOnly(t *testing.T) {
+	e := letterExporter(t)
+	h := ownHost(e.adminHandler(anybody))
+	for host, want := range map[string]int{
+		"127.0.0.1:9464": 200, "localhost:9464": 200, "localhost": 200, "[::1]:9464": 200, "[::1]": 200, "127.0.0.1": 200,
+		"evil.example": 421, "evil.example:9464": 421, "127.0.0.1.evil.example:9464": 421, "": 421,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/livez", http.NoBody)
+		r.Host = host
+		w := httptest.NewRecorder()
+		if h.ServeHTTP(w, r); w.Code != want {
+			t.Errorf("Host %q: got status %d, want %d", host, w.Code, want)
+		}
+	}
+}
+
+// What is changed for good is changed for a body that is clear.
+func TestContradictoryBodyChangesNothing(t *testing.T) {
+	e := letterExporter(t, 3, 4)
+	for _, body := range []string{`{"all":true} garbage`, `{"ids":["3"]}{"all":true}`, `{"all":true,"ids":["3"]}`, `{}`, ``} {
+		r := httptest.NewRequest(http.MethodPost, "/deadletters/siem/purge", strings.NewReader(body))
+		w := httptest.NewRecorder()
+		if e.adminHandler(anybody).ServeHTTP(w, r); w.Code != http.StatusBadRequest {
+			t.Errorf("body %q: got status %d, want 400", body, w.Code)
+		}
+	}
+	if got := e.letters("siem").stats().Letters; got != 2 {
+		t.Errorf("%d letters are left, want 2", got)
 	}
 }

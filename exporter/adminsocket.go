@@ -34,7 +34,7 @@ func (e *Exporter) serveSocket() (stop func()) {
 		e.log.Warn("no admin socket: docket deadletter works over admin.address with admin.tokenFile only, or on the stopped queue", "path", path, "error", err)
 		return func() {}
 	}
-	return e.serve(l, anybody)
+	return e.serve(l, e.adminHandler(anybody))
 }
 
 // listenAdmin makes a socket that only the user of this process can connect to.

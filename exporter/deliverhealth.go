@@ -151,8 +151,8 @@ func (d *delivery) snapshot() SinkStatus {
 	}
 	if letters := d.letters.stats(); s.state == Active && nearlyFull(letters.Bytes, letters.MaxBytes) {
 		status.State, status.Reason = Degraded, "DeadLettersNearlyFull"
-		status.LastError = fmt.Sprintf("%d dead letters take %s of %s: when they are full the sink stops at the next rejected record; redrive or purge them, or raise deadLetters.maxBytes",
-			letters.Letters, config.Size(letters.Bytes), config.Size(letters.MaxBytes))
+		status.LastError = fmt.Sprintf("%d dead letters take %d%% of %s: when they are full the sink stops at the next rejected record; redrive or purge them, or raise deadLetters.maxBytes",
+			letters.Letters, letters.Bytes*100/letters.MaxBytes, config.Size(letters.MaxBytes))
 	}
 	if oldest, ok := d.cursor.OldestPending(); ok {
 		status.LagSeconds = time.Since(oldest).Seconds()

@@ -251,5 +251,5 @@ func (e *Exporter) serveAdmin() (stop func(), err error) {
 	if err != nil {
 		return nil, fmt.Errorf("admin endpoint: %w: is another docket running? set admin.address to a free one", err)
 	}
-	return e.serve(l, e.bearer(e.cfg.Admin.TokenFile)), nil
+	return e.serve(l, ownHost(e.adminHandler(e.bearer(e.cfg.Admin.TokenFile)))), nil
 }

@@ -14,7 +14,7 @@ const rejectPause = 10 * time.Second
 
 // asideText says what becomes of rejected records.
 var asideText = map[OnReject]string{
-	DeadLetter:   "destination rejects records: they are set aside as dead letters",
+	DeadLetter:   "destination rejects records: they are set aside, see docket deadletter ls",
 	DropRejected: "destination rejects records: they are dropped, as onReject says",
 }
 
