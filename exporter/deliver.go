@@ -69,7 +69,6 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 		return nil, fmt.Errorf("sink %s: when: %w", cfg.Name, err)
 	}
 	log = log.With("sink", cfg.Name)
-	m.droppedBefore.Store(c.Account().Dropped)
 	d := &delivery{
 		cfg: cfg, cursor: c, metrics: m, log: log,
 		letters: newLetters(q.directory, cfg, c, m, log),

@@ -74,17 +74,6 @@ func TestBlockCountsOnce(t *testing.T) {
 	})
 }
 
-// Counters never fall.
-func TestDroppedQueueFullNeverFalls(t *testing.T) {
-	m := newMetrics("x").delivery("s")
-	before := m.dropped(10)[droppedQueueFull] // DropOldest has dropped 10
-	// A batch with 3 rejected records is under way: drop() has counted, Settle has not.
-	m.droppedRejected.Add(3)
-	if now := m.dropped(10)[droppedQueueFull]; now < before {
-		t.Errorf("QueueFull fell from %d to %d while a batch was under way", before, now)
-	}
-}
-
 // Labels made by a destination are bounded.
 func TestLabelsAreBounded(t *testing.T) {
 	all := newMetrics("x")

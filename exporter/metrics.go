@@ -91,13 +91,12 @@ type deliveryMetrics struct {
 	filterErrors prometheus.Counter
 	deadLettered *prometheus.CounterVec
 
-	mu        sync.Mutex
-	labels    map[string]bool // of deadLettered; guarded by mu
-	queueFull uint64          // dropped for want of room, as told last; guarded by mu
+	mu     sync.Mutex
+	labels map[string]bool // of deadLettered; guarded by mu
 
-	// What was given up since the start, by reason; what else the ledger counts as
-	// dropped was for want of room. droppedBefore is what it counted at the start.
-	droppedBefore, droppedRejected, droppedPurged atomic.Uint64
+	// What was given up since the start for other reasons than want of room, of which
+	// the ledger has the number.
+	droppedRejected, droppedPurged atomic.Uint64
 }
 
 func (m *deliveryMetrics) sent(took time.Duration) { m.seconds.Observe(took.Seconds()) }
@@ -126,23 +125,6 @@ const maxLabel = 48
 // isLabel keeps a destination from making up labels: each is kept for ever.
 func isLabel(status string) bool {
 	return status != "" && len(status) <= maxLabel && strings.Trim(status, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
-}
-
-// dropped returns what was given up since the start, by reason. total is what the
-// ledger says.
-func (m *deliveryMetrics) dropped(total uint64) map[string]uint64 {
-	rejected, purged := m.droppedRejected.Load(), m.droppedPurged.Load()
-	// The ledger follows a moment behind the counts: a counter must not fall.
-	others := m.droppedBefore.Load() + rejected + purged
-	m.mu.Lock()
-	m.queueFull = max(m.queueFull, max(total, others)-others)
-	queueFull := m.queueFull
-	m.mu.Unlock()
-	return map[string]uint64{
-		droppedQueueFull: queueFull,
-		droppedRejected:  rejected,
-		droppedPurged:    purged,
-	}
 }
 
 // ledgerCollector turns the status into metrics. It implements
@@ -199,7 +181,8 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	for source, t := range c.e.queue.Stats().Sources {
+	stats := c.e.queue.Stats()
+	for source, t := range stats.Sources {
 		received := t.Stored + t.Duplicate
 		for reason, n := range t.Refused {
 			received += n
@@ -225,9 +208,9 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 		gauge(descPending, float64(l.Pending), name)
 	}
 	for _, d := range c.e.deliveries {
-		for reason, n := range d.metrics.dropped(s.Ledger.Sinks[d.cfg.Name].Dropped) {
-			counter(descDropped, n, d.cfg.Name, reason)
-		}
+		counter(descDropped, stats.Cursors[d.cfg.Name].ForRoom, d.cfg.Name, droppedQueueFull)
+		counter(descDropped, d.metrics.droppedRejected.Load(), d.cfg.Name, droppedRejected)
+		counter(descDropped, d.metrics.droppedPurged.Load(), d.cfg.Name, droppedPurged)
 		letters := d.letters.stats()
 		gauge(descLetters, float64(letters.Letters), d.cfg.Name)
 		gauge(descLetterBytes, float64(letters.Bytes), d.cfg.Name)

@@ -208,8 +208,8 @@ func TestOnRejectDrop(t *testing.T) {
 		if want := (queue.Outcome{Dropped: 2}); c.outcome != want || !slices.Equal(s.seqs(), []uint64{1, 4}) {
 			t.Errorf("delivered %v, settled with %+v; want [1 4] and %+v", s.seqs(), c.outcome, want)
 		}
-		if got := d.metrics.dropped(2); got[droppedRejected] != 2 || got[droppedQueueFull] != 0 {
-			t.Errorf("counted as %v", got)
+		if rejected, purged := d.metrics.droppedRejected.Load(), d.metrics.droppedPurged.Load(); rejected != 2 || purged != 0 {
+			t.Errorf("counted %d as rejected and %d as purged, want 2 and 0", rejected, purged)
 		}
 	})
 }

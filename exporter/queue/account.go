@@ -14,11 +14,13 @@ type Account struct {
 	Delivered    uint64
 	Filtered     uint64 // not meant for this sink
 	DeadLettered uint64 // set aside, outside of the queue
-	Dropped      uint64
+	Dropped      uint64 // given up, by a policy or an operator
 	Corrupt      uint64 // lost to damage on disk
 	// Redriving counts records before Next that were set aside and are to be
 	// delivered after all.
 	Redriving uint64
+	// ForRoom counts those of Dropped that a full queue gave up.
+	ForRoom uint64
 	// ReplayTo is the seq at which a replay ends: the records from Next to it
 	// have been done before. At most Next when none is under way.
 	ReplayTo uint64
@@ -49,6 +51,7 @@ func (o Outcome) Add(other Outcome) Outcome {
 func (a *Account) done(n uint64, o Outcome) {
 	if gone := min(a.Dropped, o.DeadLettered-min(n, o.DeadLettered)); gone > 0 {
 		a.Dropped -= gone // they were set aside before the queue dropped them
+		a.ForRoom -= min(a.ForRoom, gone)
 		a.DeadLettered += gone
 		o.DeadLettered -= gone
 	}
@@ -61,6 +64,12 @@ func (a *Account) done(n uint64, o Outcome) {
 		n -= taken
 	}
 	a.Delivered += n
+}
+
+// dropForRoom counts n records that a full queue gives up.
+func (a *Account) dropForRoom(n uint64) {
+	a.Dropped += n
+	a.ForRoom += n
 }
 
 // reconcile makes the account say that kept records are dead-lettered and
@@ -84,6 +93,7 @@ func (a *Account) reconcile(kept, redriving uint64) (dropped uint64) {
 	}
 	// More records than there are before Next cannot be kept; if somebody says so,
 	// the books balance all the same.
+	a.ForRoom = min(a.ForRoom, a.Dropped)
 	taken := min(missing, redriving)
 	a.Redriving = redriving - taken
 	a.DeadLettered = kept - (missing - taken)

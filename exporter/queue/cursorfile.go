@@ -13,7 +13,7 @@ import (
 
 // fields lists the numbers of a in the order of the file.
 func (a *Account) fields() []*uint64 {
-	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt, &a.Redriving, &a.ReplayTo}
+	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt, &a.Redriving, &a.ForRoom, &a.ReplayTo}
 }
 
 // The file "cursors" holds the accounts of all sinks twice: a write goes to the
@@ -24,7 +24,7 @@ const (
 	cursorsMagic   = "docketcu"
 	cursorsVersion = 3
 	cursorsHead    = 64
-	cursorEntry    = 8 * 8 // an Account, after its name and the name's length
+	cursorEntry    = 9 * 8 // an Account, after its name and the name's length
 	// slotSize holds maxCursors entries with the longest names.
 	slotSize   = 64 << 10
 	maxCursors = 128

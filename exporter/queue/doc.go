@@ -134,7 +134,8 @@
 //	    48    16  zero
 //	    64        for each sink: length of its name, name, next seq, the counts
 //	              delivered, filtered, deadLettered, dropped, corrupt,
-//	              redriving, and the seq at which a replay ends
+//	              redriving, how many of dropped were for want of room, and
+//	              the seq at which a replay ends
 //
 // # Positions
 //

@@ -57,8 +57,8 @@ func TestDropOldestCountsBySink(t *testing.T) {
 		}
 		want := map[string]Account{
 			"live": {Next: 101, Delivered: 100},
-			"half": {Next: first, Delivered: 3, Dropped: first - 4},
-			"dead": {Next: first, Dropped: first - 1},
+			"half": {Next: first, Delivered: 3, Dropped: first - 4, ForRoom: first - 4},
+			"dead": {Next: first, Dropped: first - 1, ForRoom: first - 1},
 		}
 		for name, a := range want {
 			if s.Cursors[name] != a {

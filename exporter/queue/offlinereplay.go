@@ -167,6 +167,7 @@ func (a Account) setBack(from uint64, known Account) (Account, error) {
 	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.DeadLettered, &a.Redriving, &a.Corrupt} {
 		take(count, rest)
 	}
+	a.ForRoom = min(a.ForRoom, a.Dropped)
 	if rest > 0 {
 		return Account{}, errors.New("its account does not add up: it says that fewer records are done than lie before its place")
 	}

@@ -254,13 +254,13 @@ const dropEpisode = time.Minute
 func (q *Queue) dropUntil(a *Account, until uint64) {
 	for _, l := range q.state.Lost {
 		if from, to := max(l.From, a.Next), min(l.To, until); from < to {
-			a.Dropped += from - a.Next
+			a.dropForRoom(from - a.Next)
 			a.Corrupt += to - from
 			a.Next = to
 		}
 	}
 	if a.Next < until {
-		a.Dropped += until - a.Next
+		a.dropForRoom(until - a.Next)
 		a.Next = until
 	}
 }
