@@ -68,19 +68,9 @@ func readBounded(r io.Reader, limit int) ([]byte, error) {
 	return body, err
 }
 
-// redacted is text without any of secrets.
-func redacted(text string, secrets []string) string {
-	for _, s := range secrets {
-		if s != "" {
-			text = strings.ReplaceAll(text, s, "[redacted]")
-		}
-	}
-	return text
-}
-
 // excerpt is the beginning of an answer as one printable line without secrets.
 func excerpt(body []byte, secrets []string) string {
-	return sinks.AnswerText(redacted(string(body), secrets))
+	return sinks.AnswerText(newRedactor(secrets).Replace(string(body)))
 }
 
 // contains reports whether body holds one of phrases.

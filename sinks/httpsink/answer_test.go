@@ -55,6 +55,7 @@ func TestRetryAfter(t *testing.T) {
 		"far date":    {"Tue, 05 Jan 2027 10:00:00 GMT", time.Hour},
 		"far seconds": {"86400", time.Hour},
 		"overflow":    {"18446744073709551615", time.Hour},
+		"too long":    {"18446744073709551616", time.Hour},
 		"nonsense":    {"soon", 0},
 	} {
 		if got := parseRetryAfter(test.value, now); got != test.want {
@@ -73,14 +74,14 @@ func TestServiceUnavailableWithRetryAfter(t *testing.T) {
 
 func TestAnswerIsQuoted(t *testing.T) {
 	r := newReceiver(t, (*httptest.Server).Start)
-	s := openSink(t, r.URL+"?key=s3cret-key", func(c *Config) { c.BearerTokenFile = secretFile(t, "s3cret-token") })
+	s := openSink(t, r.URL+"?ref=s3cret-key", func(c *Config) { c.BearerTokenFile = secretFile(t, "s3cret-token") })
 	for name, test := range map[string]struct{ answer, want string }{
 		"text":          {"field a: not a number", "field a: not a number"},
 		"lines":         {"<p>no</p>\r\n\t\n  <p>way</p>", "<p>no</p> <p>way</p>"},
 		"control":       {"a\x00\x1b[31mb\u202ec\ufffdd", "a [31mb c d"},
 		"not UTF-8":     {"a\xff\xfeb", "a b"},
 		"token":         {"bad token s3cret-token.", "bad token [redacted]."},
-		"query":         {"no /?key=s3cret-key here", "no /?[redacted] here"},
+		"query":         {"no /?ref=s3cret-key here", "no /?[redacted] here"},
 		"of the query":  {"bad key: s3cret-key", "bad key: [redacted]"},
 		"cut":           {strings.Repeat("y", 600), strings.Repeat("y", 509) + "..."},
 		"cut in a rune": {strings.Repeat("y", 508) + strings.Repeat("\u00e9", 9), strings.Repeat("y", 508) + "..."},

@@ -2,6 +2,7 @@ package httpsink
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -21,8 +22,15 @@ const (
 // command line; the library has four, and takes the nearest.
 var maxLevel = map[string]int{compressNone: 0, compressGzip: gzip.BestCompression, compressZstd: 22}
 
+// withoutZstd are the encodings whose receivers would refuse every batch in zstd,
+// and some as if its records were at fault.
+var withoutZstd = []string{"splunkHEC", "elasticsearchBulk", "loki"}
+
 func (c *Config) validateCompression(p *config.Problems) {
 	p.Check("compression", config.Choice(c.Compression, compressNone, compressGzip, compressZstd))
+	if c.Compression == compressZstd && slices.Contains(withoutZstd, c.Encoding) {
+		p.Addf("compression", "must be none or gzip with encoding: %s, whose receivers do not read zstd", c.Encoding)
+	}
 	highest, known := maxLevel[c.Compression]
 	switch {
 	case !known || c.CompressionLevel == 0:

@@ -3,7 +3,6 @@ package httpsink
 import (
 	"context"
 	"net/url"
-	"slices"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -20,9 +19,9 @@ var Definition = sinks.Definition{
 
 // Config says where batches are posted, and how.
 type Config struct {
-	// URL is where batches are posted: absolute, http or https. Errors, logs and
-	// /status never show its query, since receivers are known to take tokens
-	// there; `docket config` prints it, so a file is the better place.
+	// URL is where batches are posted: absolute, http or https. `docket config`
+	// prints it, so a query that looks like a secret is refused. Errors, logs and
+	// /status never show its query: not everything that is secret looks like it.
 	URL string `yaml:"url"`
 
 	// Encoding is how a batch becomes a request body, one of encoding.Names. The
@@ -92,13 +91,6 @@ func (c *Config) encodings() encoding.Config {
 	}
 }
 
-// answerDecides reports whether the encoding's protocol may refuse records in
-// an answer of status 2xx, so that the answer has to be read to its end. In the
-// others the status alone says that all were accepted.
-func (c *Config) answerDecides() bool {
-	return !slices.Contains([]string{"ndjson", "jsonArray", "cloudEvents"}, c.Encoding)
-}
-
 // MaxInFlight implements sinks.Concurrent.
 func (c *Config) MaxInFlight() int { return c.InFlight }
 
@@ -134,6 +126,9 @@ func (c *Config) validateURL(p *config.Problems) {
 	}
 	if u.User != nil {
 		p.Addf("url", "must not hold credentials: use basic or bearerTokenFile")
+	}
+	if name := secretInQuery(u); name != "" {
+		p.Addf("url", "must not hold a secret, and %s in its query looks like one: write the value into a file, name that in headerFiles, and have it sent as a header", name)
 	}
 	if c.TLS != nil && u.Scheme == "http" {
 		p.Addf("tls", "has no effect on an http:// url: use https:// or remove it")

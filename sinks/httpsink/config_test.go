@@ -30,10 +30,26 @@ func TestValidate(t *testing.T) {
 		"encoding": {func(c *Config) { c.URL, c.Encoding = "https://a", "xml" }, "encoding: must be ndjson, jsonArray, cloudEvents, otlp, splunkHEC, elasticsearchBulk or loki, not \"xml\""},
 		"section of another encoding": {func(c *Config) { c.URL, c.Loki = "https://a", &encoding.Loki{} },
 			"loki: has no effect without encoding: loki: set it, or remove this section"},
-		"compression":          {func(c *Config) { c.URL, c.Compression = "https://a", "lz4" }, "compression: must be none, gzip or zstd, not \"lz4\""},
-		"level of none":        {func(c *Config) { c.URL, c.CompressionLevel = "https://a", 3 }, "compressionLevel: has no effect without compression: set compression to gzip or zstd"},
-		"level too high":       {func(c *Config) { c.URL, c.Compression, c.CompressionLevel = "https://a", "gzip", 10 }, "compressionLevel: must be between 1 and 9 for gzip, or 0 for its default"},
-		"level below 0":        {func(c *Config) { c.URL, c.Compression, c.CompressionLevel = "https://a", "zstd", -1 }, "compressionLevel: must be between 1 and 22 for zstd, or 0 for its default"},
+		"compression":    {func(c *Config) { c.URL, c.Compression = "https://a", "lz4" }, "compression: must be none, gzip or zstd, not \"lz4\""},
+		"level of none":  {func(c *Config) { c.URL, c.CompressionLevel = "https://a", 3 }, "compressionLevel: has no effect without compression: set compression to gzip or zstd"},
+		"level too high": {func(c *Config) { c.URL, c.Compression, c.CompressionLevel = "https://a", "gzip", 10 }, "compressionLevel: must be between 1 and 9 for gzip, or 0 for its default"},
+		"level below 0":  {func(c *Config) { c.URL, c.Compression, c.CompressionLevel = "https://a", "zstd", -1 }, "compressionLevel: must be between 1 and 22 for zstd, or 0 for its default"},
+		"zstd for loki": {func(c *Config) { c.URL, c.Encoding, c.Compression = "https://a", "loki", "zstd" },
+			"compression: must be none or gzip with encoding: loki, whose receivers do not read zstd"},
+		"zstd for splunkHEC": {func(c *Config) { c.URL, c.Encoding, c.Compression = "https://a", "splunkHEC", "zstd" },
+			"compression: must be none or gzip with encoding: splunkHEC, whose receivers do not read zstd"},
+		"zstd for elasticsearchBulk": {func(c *Config) { c.URL, c.Encoding, c.Compression = "https://a/_bulk", "elasticsearchBulk", "zstd" },
+			"compression: must be none or gzip with encoding: elasticsearchBulk, whose receivers do not read zstd"},
+		"secret in the query": {func(c *Config) { c.URL = "https://a?x=y&access%5Ftoken=s3cret" },
+			"url: must not hold a secret, and access_token in its query looks like one: write the value into a file, name that in headerFiles, and have it sent as a header"},
+		"secret parameters": {func(c *Config) {
+			c.URL, c.OAuth2 = "https://a", &OAuth2{
+				TokenURL: "https://b?apiKey=s3cret", ClientID: "c", ClientSecretFile: "f",
+				EndpointParams: map[string]string{"password": "s3cret", "client_assertion": "s3cret", "client_assertion_type": "x", "token_format": "opaque"},
+			}
+		}, "oauth2.tokenURL: must not hold a secret, and apiKey in its query looks like one: use clientSecretFile\n" +
+			"oauth2.endpointParams.client_assertion: looks like a secret, which must not stand in the configuration: the grant is client_credentials, whose secret is clientSecretFile; remove it\n" +
+			"oauth2.endpointParams.password: looks like a secret, which must not stand in the configuration: the grant is client_credentials, whose secret is clientSecretFile; remove it"},
 		"none in flight":       {func(c *Config) { c.URL, c.InFlight = "https://a", 0 }, "maxInFlight: must be between 1 and 64"},
 		"too many in flight":   {func(c *Config) { c.URL, c.InFlight = "https://a", 65 }, "maxInFlight: must be between 1 and 64"},
 		"signature":            {func(c *Config) { c.URL, c.Signature = "https://a", &Signature{} }, "signature.secretFile: is required"},
@@ -111,7 +127,7 @@ func TestDecode(t *testing.T) {
 url: https://splunk.example.com:8088/services/collector/event
 encoding: splunkHEC
 splunkHEC: {index: policy}
-compression: zstd
+compression: gzip
 compressionLevel: 3
 headers: {X-Splunk-Request-Channel: 0aa1}
 headerFiles: {DD-API-KEY: /run/secrets/dd}

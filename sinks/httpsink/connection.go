@@ -54,7 +54,7 @@ func (c *connection) connect() error {
 	if c.client != nil {
 		c.client.CloseIdleConnections()
 	}
-	c.client = &http.Client{Transport: transport, CheckRedirect: stayOnServer}
+	c.client = &http.Client{Transport: wholeRequests{transport}, CheckRedirect: stayOnServer}
 	c.caVersion = version
 	return nil
 }
@@ -76,7 +76,7 @@ func (c *connection) renewed() (*http.Client, error) {
 func (c *connection) transport() *http.Transport {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.client.Transport.(*http.Transport)
+	return c.client.Transport.(wholeRequests).Transport
 }
 
 // close closes the connections; no request is under way.

@@ -7,6 +7,8 @@ import (
 
 	collectlogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/docket-export/docket/sinks/httpsink/encoding"
 )
 
 // dialect is how a receiver of one encoding reads a request, down to the bytes
@@ -18,7 +20,13 @@ type dialect struct {
 	answer       func(records int) string // when it has accepted them; nil: nothing
 }
 
-func (d dialect) answerDecides() bool { return (&Config{Encoding: d.encoding}).answerDecides() }
+func (d dialect) answerDecides() bool {
+	e, err := encoding.New(d.encoding, encoding.Config{})
+	if err != nil {
+		panic(err)
+	}
+	return e.AnswerDecides()
+}
 
 func dialects() []dialect {
 	every, none := []string{compressNone, compressGzip, compressZstd}, []string{compressNone}
@@ -28,7 +36,7 @@ func dialects() []dialect {
 		{"cloudEvents", none, decodeCloudEvents, nil},
 		{"otlp", []string{compressGzip}, decodeOTLP, nil},
 		{"splunkHEC", none, decodeHEC, func(int) string { return `{"text":"Success","code":0}` }},
-		{"elasticsearchBulk", []string{compressZstd}, decodeBulk, func(records int) string {
+		{"elasticsearchBulk", []string{compressGzip}, decodeBulk, func(records int) string {
 			return `{"errors":false,"items":[` + strings.Repeat(`{"create":{"status":201}},`, records-1) + `{"create":{"status":201}}]}`
 		}},
 		{"loki", none, decodeLoki, nil},

@@ -38,9 +38,6 @@ var (
 	ownPrefixes = []string{"Docket-", "Webhook-"}
 )
 
-// secretWords are the words in names of headers whose values are credentials.
-var secretWords = []string{"apikey", "auth", "authentication", "authorization", "cookie", "credential", "credentials", "key", "passwd", "password", "secret", "token"}
-
 // validateHeaders checks names and values; it repeats names only.
 func (c *Config) validateHeaders(p *config.Problems) {
 	names := map[string]bool{} // in their canonical form
@@ -91,11 +88,6 @@ func isHeaderValue(value string) bool {
 func isOwnHeader(canonical string) bool {
 	return slices.Contains(ownHeaders, canonical) ||
 		slices.ContainsFunc(ownPrefixes, func(p string) bool { return strings.HasPrefix(canonical, p) })
-}
-
-func isSecretHeader(name string) bool {
-	words := strings.FieldsFunc(strings.ToLower(name), func(r rune) bool { return r == '-' || r == '_' || r == '.' })
-	return slices.ContainsFunc(words, func(w string) bool { return slices.Contains(secretWords, w) })
 }
 
 // readHeaderFiles sets the headers of the files in h and returns their values.

@@ -69,7 +69,7 @@ func open(c *Config) (*sink, error) {
 	if err != nil {
 		return nil, errors.New("http.url cannot be parsed") // err would show it
 	}
-	secrets := querySecrets(u)
+	secrets := urlSecrets(u)
 	u.RawQuery = withQuery(u, e.Query())
 	wire, err := newConnection(peer{
 		url: u, urlKey: "http.url", tlsKey: "http.tls", action: "post to",

@@ -142,7 +142,7 @@ func TestNoAnswer(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.Close()
-		f := sendFails(t, openSink(t, "http://"+l.Addr().String()+"/s3cret-path?token=s3cret"), sinks.Transient, "connection refused", l.Addr().String())
+		f := sendFails(t, openSink(t, "http://"+l.Addr().String()+"/s3cret-path?ref=s3cret"), sinks.Transient, "connection refused", l.Addr().String())
 		wantNoSecret(t, f)
 	})
 }

@@ -1,9 +1,11 @@
 package httpsink
 
 import (
+	"bytes"
 	"context"
 	"encoding/base64"
 	"errors"
+	"io"
 	"maps"
 	"net/http"
 	"net/url"
@@ -29,7 +31,7 @@ type OAuth2 struct {
 	// Scopes are what the token is to permit.
 	Scopes []string `yaml:"scopes"`
 	// EndpointParams are sent to the token endpoint as they are: audience,
-	// resource, and what else it wants to know.
+	// resource, and what else it wants to know. They are no place for secrets.
 	EndpointParams map[string]string `yaml:"endpointParams"`
 	// TLS is for the token endpoint alone. Without it the system's roots are
 	// trusted and no certificate is shown, whatever the receiver gets.
@@ -45,6 +47,9 @@ func (o *OAuth2) validate(p *config.Problems) {
 		if u.User != nil {
 			p.Addf("oauth2.tokenURL", "must not hold credentials: use clientID and clientSecretFile")
 		}
+		if name := secretInQuery(u); name != "" {
+			p.Addf("oauth2.tokenURL", "must not hold a secret, and %s in its query looks like one: use clientSecretFile", name)
+		}
 		if o.TLS != nil && u.Scheme == "http" {
 			p.Addf("oauth2.tls", "has no effect on an http:// tokenURL: use https:// or remove it")
 		}
@@ -56,8 +61,11 @@ func (o *OAuth2) validate(p *config.Problems) {
 		p.Addf("oauth2.clientSecretFile", "is required")
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.EndpointParams)) {
-		if slices.Contains(ownParams, name) {
+		switch {
+		case slices.Contains(ownParams, name):
 			p.Addf("oauth2.endpointParams."+name, "is set from clientID, clientSecretFile and scopes: remove it")
+		case isSecretParameter(name):
+			p.Addf("oauth2.endpointParams."+name, "looks like a secret, which must not stand in the configuration: the grant is client_credentials, whose secret is clientSecretFile; remove it")
 		}
 	}
 	if o.TLS != nil {
@@ -133,7 +141,11 @@ func (t *tokenSource) fetch(ctx context.Context) (*oauth2.Token, error) {
 		return nil, err
 	}
 	t.grant.ClientSecret = secret
-	token, err := t.grant.Token(context.WithValue(ctx, oauth2.HTTPClient, client))
+	whole := &http.Client{Transport: readWhole{client.Transport}, CheckRedirect: client.CheckRedirect}
+	token, err := t.grant.Token(context.WithValue(ctx, oauth2.HTTPClient, whole))
+	if err == nil && !isHeaderValue(token.Type()+" "+token.AccessToken) {
+		return nil, sinks.Failf(sinks.Misconfigured, "get a token from %s: answered one that no header can hold: check http.oauth2.tokenURL", t.wire.url.Host)
+	}
 	if err == nil {
 		return token, nil
 	}
@@ -142,9 +154,40 @@ func (t *tokenSource) fetch(ctx context.Context) (*oauth2.Token, error) {
 	}
 	refusal, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
-		return nil, sinks.Failf(sinks.Transient, "get a token from %s: %w: check http.oauth2.tokenURL", t.wire.url.Host, err)
+		// It was 2xx. What it said is not quoted: it may be a token all the same.
+		return nil, sinks.Failf(sinks.Misconfigured, "get a token from %s: the answer has no token that could be read: check http.oauth2.tokenURL", t.wire.url.Host)
 	}
-	return nil, t.refused(refusal, []string{secret, url.QueryEscape(secret), basicPair(t.config.ClientID, secret)})
+	return nil, t.refused(refusal, append(t.secrets(), secret, basicPair(t.config.ClientID, secret)))
+}
+
+// secrets is what errors must not quote of the configuration.
+func (t *tokenSource) secrets() []string {
+	secrets := urlSecrets(t.wire.url)
+	for _, value := range t.config.EndpointParams {
+		if len(value) >= tokenLength {
+			secrets = append(secrets, value)
+		}
+	}
+	return secrets
+}
+
+// readWhole reads an answer before it gives it out, so that one that was cut is
+// an error of the network, and not one of what it says.
+type readWhole struct{ http.RoundTripper }
+
+// RoundTrip implements http.RoundTripper.
+func (r readWhole) RoundTrip(req *http.Request) (*http.Response, error) {
+	res, err := r.RoundTripper.RoundTrip(req)
+	if err != nil {
+		return nil, err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer))
+	if err != nil {
+		return nil, err
+	}
+	res.Body = io.NopCloser(bytes.NewReader(body))
+	return res, nil
 }
 
 // basicPair is how a client shows its credentials in a header: RFC 6749 escapes

@@ -167,8 +167,12 @@ func TestOAuth2Failures(t *testing.T) {
 		"invalid scope":  {jsonError(400, `{"error":"invalid_scope"}`), sinks.Misconfigured, 0, "check http.oauth2.scopes"},
 		"error with 200": {jsonError(200, `{"error":"unauthorized_client"}`), sinks.Misconfigured, 0, "grant client_credentials"},
 		"for now":        {jsonError(400, `{"error":"temporarily_unavailable"}`), sinks.Transient, 0, "temporarily_unavailable"},
-		"no JSON":        {status(200, "<html>sign in</html>"), sinks.Transient, 0, "check http.oauth2.tokenURL"},
-		"no token":       {jsonError(200, `{}`), sinks.Transient, 0, "check http.oauth2.tokenURL"},
+		"no JSON":        {status(200, "<html>sign in</html>"), sinks.Misconfigured, 0, "check http.oauth2.tokenURL"},
+		"no token":       {jsonError(200, `{}`), sinks.Misconfigured, 0, "check http.oauth2.tokenURL"},
+		"text":           {status(200, "token=s3cret%zz", "Content-Type", "text/plain"), sinks.Misconfigured, 0, "check http.oauth2.tokenURL"},
+		"half":           {status(200, `{"access_`, "Content-Length", "900"), sinks.Transient, 0, "the connection was closed"},
+		"two lines":      {jsonError(200, `{"access_token":"s3cret\nHost: a"}`), sinks.Misconfigured, 0, "no header can hold: check http.oauth2.tokenURL"},
+		"type of lines":  {jsonError(200, `{"access_token":"s3cret","token_type":"a\nb"}`), sinks.Misconfigured, 0, "no header can hold: check http.oauth2.tokenURL"},
 		"not found":      {status(404, "nothing s3cret-client here"), sinks.Misconfigured, 0, "nothing [redacted] here: check http.oauth2.tokenURL"},
 		"too large":      {status(413, ""), sinks.Misconfigured, 0, "answered 413"},
 		"500":            {status(500, ""), sinks.Transient, 0, "answered 500"},
@@ -190,6 +194,21 @@ func TestOAuth2Failures(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A token endpoint may quote all that it was sent.
+func TestOAuth2QuotesNoParameters(t *testing.T) {
+	i, r := newIssuer(t), newReceiver(t, (*httptest.Server).Start)
+	i.set(func(w http.ResponseWriter, req *http.Request) {
+		req.ParseForm()
+		w.WriteHeader(http.StatusBadRequest)
+		fmt.Fprintf(w, "cannot read %s?%s", req.RequestURI, req.PostForm.Encode())
+	})
+	f := sendFails(t, openSink(t, r.URL, withOAuth2(t, i, func(o *OAuth2) {
+		o.TokenURL += "?ref=s3cret-code"
+		o.EndpointParams = map[string]string{"resource": "s3cret/param", "audience": "siem"}
+	})), sinks.Misconfigured, "cannot read /token?[redacted]?audience=siem&", "resource=[redacted]")
+	wantNoSecret(t, f)
 }
 
 // The client's secret goes nowhere but to the token endpoint.

@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"encoding/hex"
+	"errors"
 	"maps"
 	"net/http"
 	"net/url"
@@ -34,21 +35,6 @@ func withQuery(u *url.URL, more string) string {
 	return u.RawQuery + "&" + extra.Encode()
 }
 
-// querySecrets is what errors must not quote of the query of u: it as a whole,
-// and values that are long enough to be a token.
-func querySecrets(u *url.URL) []string {
-	const tokenLength = 8
-	secrets := []string{u.RawQuery}
-	for _, values := range u.Query() {
-		for _, value := range values {
-			if len(value) >= tokenLength {
-				secrets = append(secrets, value)
-			}
-		}
-	}
-	return secrets
-}
-
 // fixedHeader is what every request of a sink has in common.
 func fixedHeader(c *Config, e encoding.Encoding) http.Header {
 	h := http.Header{}
@@ -60,7 +46,7 @@ func fixedHeader(c *Config, e encoding.Encoding) http.Header {
 	if c.Compression != compressNone {
 		h.Set("Content-Encoding", c.Compression)
 	}
-	if c.answerDecides() {
+	if e.AnswerDecides() {
 		h.Set("Accept-Encoding", "gzip") // it may be as long as the batch
 	}
 	return h
@@ -88,7 +74,8 @@ func (s *sink) batchHeader(b sinks.Batch, buf *buffers) http.Header {
 // restart. First and last seq would not do: when one record has been set aside,
 // others remain between the same two. Records that are replayed or redriven have
 // another key than before, since a receiver that remembers keys would keep them
-// out, or answer as it did when it refused them.
+// out, or answer as it did when it refused them. When the same records are
+// redriven once more, the key is that of their first redrive.
 func batchKey(b sinks.Batch, buf *buffers) string {
 	buf.key = append(buf.key[:0], b.Queue...)
 	for i := range b.Items {
@@ -140,7 +127,8 @@ func (s *sink) exchange(ctx context.Context, lent *payload, h http.Header, who c
 	if err != nil {
 		return nil, err
 	}
-	req := &http.Request{Method: http.MethodPost, URL: s.wire.url, Header: h}
+	// Without a version net/http sends Expect, and does not wait for the word.
+	req := &http.Request{Method: http.MethodPost, URL: s.wire.url, Header: h, Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
 	if len(lent.data) > 0 {
 		req.ContentLength, req.Body = int64(len(lent.data)), lent.body()
 		// For a redirect, and for a connection that turns out to be closed before
@@ -149,8 +137,11 @@ func (s *sink) exchange(ctx context.Context, lent *payload, h http.Header, who c
 	}
 	res, err := client.Do(req.WithContext(ctx))
 	if err != nil {
-		if hungUp(err) {
+		switch {
+		case hungUp(err):
 			s.ask.Store(true)
+		case errors.Is(err, errNotWhole):
+			s.ask.Store(false) // that word may have been a 2xx
 		}
 		return nil, s.wire.unanswered(ctx, err)
 	}
@@ -165,7 +156,7 @@ func (s *sink) exchange(ctx context.Context, lent *payload, h http.Header, who c
 
 // patience is how long the rest of an answer is waited for.
 func (s *sink) patience() time.Duration {
-	if s.config.answerDecides() {
+	if s.encoding.AnswerDecides() {
 		return time.Duration(s.config.Timeout)
 	}
 	return drainTime

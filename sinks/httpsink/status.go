@@ -1,6 +1,7 @@
 package httpsink
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"net/http"
@@ -67,7 +68,7 @@ func (s *sink) judge(a *answer, b sinks.Batch) error {
 	if !isSuccess(status) {
 		return s.refused(a, b)
 	}
-	if !s.config.answerDecides() {
+	if !s.encoding.AnswerDecides() {
 		return nil
 	}
 	if a.cut != nil {
@@ -86,14 +87,38 @@ func (s *sink) ofItems(a *answer, b sinks.Batch) error {
 	if err == nil {
 		return nil
 	}
-	f := *sinks.FailureOf(err)
-	f.Err = fmt.Errorf("%s: %s", s.answered(a), redacted(err.Error(), a.secrets))
-	f.Said.Text = redacted(f.Said.Text, a.secrets)
-	f.Each = slices.Clone(f.Each)
-	for i := range f.Each {
-		f.Each[i].Text = redacted(f.Each[i].Text, a.secrets)
+	f := sinks.FailureOf(err)
+	redactor := newRedactor(a.secrets)
+	if clean := []byte(redactor.Replace(string(a.body))); !bytes.Equal(clean, a.body) {
+		f = s.reworded(f, a.res.StatusCode, clean, b)
 	}
-	return &f
+	redacted := *f
+	redacted.Err = fmt.Errorf("%s: %s", s.answered(a), redactor.Replace(f.Error()))
+	redacted.Said.Text = sinks.AnswerText(redactor.Replace(f.Said.Text))
+	redacted.Each = slices.Clone(f.Each)
+	for i := range redacted.Each {
+		redacted.Each[i].Text = sinks.AnswerText(redactor.Replace(redacted.Each[i].Text))
+	}
+	return &redacted
+}
+
+// reworded is f in the words of clean, the answer without secrets: f may quote
+// the beginning of one, which nothing recognises any more. When clean says
+// something else, because it lost more than words, f has no words.
+func (s *sink) reworded(f *sinks.Failure, status int, clean []byte, b sinks.Batch) *sinks.Failure {
+	if err := s.encoding.Judge(status, clean, b); err != nil {
+		if again := sinks.FailureOf(err); again.Kind == f.Kind && slices.Equal(again.Items, f.Items) {
+			return again
+		}
+	}
+	silent := *f
+	silent.Err = errors.New(redactedText)
+	silent.Said.Text = redactedText
+	silent.Each = slices.Clone(f.Each)
+	for i := range silent.Each {
+		silent.Each[i].Text = redactedText
+	}
+	return &silent
 }
 
 // refused is what an answer other than 2xx says about b.
@@ -188,7 +213,8 @@ func wantsHTTPS(res *http.Response, body []byte) bool {
 // parseRetryAfter reads seconds or an HTTP date. What cannot be read, or lies
 // in the past, is no wait at all: the delivery loop backs off by itself.
 func parseRetryAfter(value string, now time.Time) time.Duration {
-	if seconds, err := strconv.ParseUint(value, 10, 64); err == nil {
+	seconds, err := strconv.ParseUint(value, 10, 64)
+	if err == nil || errors.Is(err, strconv.ErrRange) { // out of range it is the largest there is
 		return time.Duration(min(seconds, uint64(maxRetryAfter/time.Second))) * time.Second
 	}
 	at, err := http.ParseTime(value)

@@ -69,7 +69,7 @@ func TestTLS(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := tlsReceiver(t, ca, test.mutual)
-			s := openSink(t, r.URL+"/s3cret-path?token=s3cret", withTLS(test.tls))
+			s := openSink(t, r.URL+"/s3cret-path?ref=s3cret", withTLS(test.tls))
 			if test.want != "" {
 				wantNoSecret(t, sendFails(t, s, sinks.Misconfigured, test.want))
 				return

@@ -27,13 +27,13 @@ func (c *connection) unanswered(attempt context.Context, err error) error {
 	if errors.Is(attempt.Err(), context.Canceled) {
 		return attempt.Err()
 	}
+	if f, ok := errors.AsType[*sinks.Failure](err); ok {
+		return sinks.Failf(f.Kind, "%s %s: %w", c.action, c.url.Host, bare(err))
+	}
 	if attempt.Err() != nil {
 		return sinks.Failf(sinks.Transient, "%s %s: no answer within %s", c.action, c.url.Host, c.timeout)
 	}
 	err = bare(err)
-	if f, ok := errors.AsType[*sinks.Failure](err); ok {
-		return sinks.Failf(f.Kind, "%s %s: %w", c.action, c.url.Host, err)
-	}
 	hint := c.tlsHint(err)
 	if hint == "" {
 		if refusal := c.tlsRefusal(attempt); refusal != nil {

@@ -1,127 +1,64 @@
 package encoding
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
-	"strconv"
-	"strings"
 
 	"github.com/docket-export/docket/sinks"
 )
 
-// bulkAnswer is what has been read of the answer to a bulk request.
-type bulkAnswer struct {
-	fine  bool         // it says that there were no errors
-	items []bulkResult // in the order of the request
-}
-
-// bulkResult says what became of one record.
-type bulkResult struct {
-	Status int `json:"status"`
-	Error  struct {
-		Type     string `json:"type"`
-		Reason   string `json:"reason"`
-		CausedBy struct {
-			Reason string `json:"reason"`
-		} `json:"caused_by"`
-	} `json:"error"`
-}
-
-// answer is r in the destination's words.
-func (r *bulkResult) answer() sinks.Answer {
-	text := r.Error.Type + ": " + r.Error.Reason
-	if cause := r.Error.CausedBy.Reason; cause != "" && !strings.Contains(text, cause) {
-		text += ": " + cause
-	}
-	return sinks.Answer{Status: strconv.Itoa(r.Status), Text: sinks.AnswerText(strings.Trim(text, ": "))}
-}
-
-// Types of errors that say of a record what is true of its index.
-const (
-	errorVersionConflict  = "version_conflict_engine_exception"
-	errorIndexClosed      = "index_closed_exception"
-	errorInvalidIndexName = "invalid_index_name_exception"
-)
-
-// kindOf says what the result of one record means for it:
-//
-//	2xx                                            accepted
-//	409 version conflict, with op create           accepted: it is there already
-//	429                                            Throttled
-//	401 403 404, a closed index, an invalid name   Misconfigured: true of any record in that index
-//	other 4xx: mapping, parsing, limits, 409       Rejected
-//	5xx, anything else                             Transient
-func (e *elasticsearchBulk) kindOf(r *bulkResult) (kind sinks.Kind, accepted bool) {
-	switch {
-	case r.Status >= 200 && r.Status < 300:
-		return 0, true
-	case r.Status == http.StatusConflict && e.op == BulkCreate && r.Error.Type == errorVersionConflict:
-		return 0, true
-	case r.Status == http.StatusTooManyRequests:
-		return sinks.Throttled, false
-	case r.Status == http.StatusUnauthorized, r.Status == http.StatusForbidden, r.Status == http.StatusNotFound,
-		r.Error.Type == errorIndexClosed, r.Error.Type == errorInvalidIndexName, e.refusedByStream(r):
-		return sinks.Misconfigured, false
-	case r.Status >= 400 && r.Status < 500:
-		return sinks.Rejected, false
-	}
-	return sinks.Transient, false
-}
-
-// refusedByStream recognises what a data stream says to op index. Nothing but the
-// text tells, and taken for a refusal of the record it would set aside every one.
-func (e *elasticsearchBulk) refusedByStream(r *bulkResult) bool {
-	return e.op == BulkIndex && strings.Contains(r.Error.Reason, "op_type of create are allowed in data streams")
-}
-
-// Judge implements Encoding.
+// Judge implements Encoding. Every record must have a result: where results are
+// missing, nothing says that their records were taken, whatever "errors" says.
 //
 // Of results that differ in kind, Rejected is reported before all others: it is
 // certain, what it names will not be sent again, and the rest, which is, is none
 // the worse for it. Then Misconfigured, which nothing but an operator ends, then
 // Throttled.
 func (e *elasticsearchBulk) Judge(_ int, body []byte, b sinks.Batch) error {
-	answer, err := readBulkAnswer(body)
-	if answer.fine {
-		return nil
+	full := len(body) >= e.maxAnswer
+	answer, err := readBulkAnswer(body, full)
+	if err != nil && !errors.Is(err, errCutOff) {
+		return sinks.Failf(sinks.Misconfigured, "the answer is not that of a bulk request: %w: http.url must end in /_bulk", err)
 	}
-	if n := len(answer.items); n > len(b.Items) || n < len(b.Items) && err == nil {
-		return unmatched(n, b)
+	refused, results := e.failure(answer.results), len(answer.results)
+	switch {
+	case results > len(b.Items):
+		return fmt.Errorf("the answer has %d results for %d records: it is not the answer to this request", results, len(b.Items))
+	case err != nil && full:
+		return e.tooLong(&answer, refused, b)
+	case err == nil && results < len(b.Items):
+		return unmatched(&answer, refused, b)
+	case refused != nil:
+		return refused
 	}
-	if f := e.failure(answer.items); f != nil {
-		return f
-	}
-	if err != nil {
-		return unreadable(err, len(body), b)
-	}
-	return nil
+	return err
 }
 
 // failure is what the results have to say, nil when they accept everything.
 func (e *elasticsearchBulk) failure(results []bulkResult) *sinks.Failure {
 	var worst *sinks.Failure
+	var todo string
 	refused := 0
 	for i := range results {
-		kind, accepted := e.kindOf(&results[i])
+		kind, hint, accepted := e.kindOf(&results[i])
 		if accepted {
 			continue
 		}
 		refused++
 		if worst == nil || precedence(kind) > precedence(worst.Kind) {
-			worst = &sinks.Failure{Kind: kind, Said: results[i].answer()}
+			worst, todo = &sinks.Failure{Kind: kind, Said: results[i].answer()}, hint
 		}
 		if kind == sinks.Rejected {
 			worst.Items = append(worst.Items, i)
 			worst.Each = append(worst.Each, results[i].answer())
 		}
 	}
-	if worst != nil {
-		worst.Err = fmt.Errorf("%d of %d records refused, such as: %s %s%s",
-			refused, len(results), worst.Said.Status, worst.Said.Text, e.hint(worst))
+	if worst == nil {
+		return nil
+	}
+	worst.Err = fmt.Errorf("%d of %d records refused, such as: %s %s", refused, len(results), worst.Said.Status, worst.Said.Text)
+	if todo != "" {
+		worst.Err = fmt.Errorf("%w: %s", worst.Err, todo)
 	}
 	return worst
 }
@@ -139,111 +76,40 @@ func precedence(k sinks.Kind) int {
 	return 0
 }
 
-// hint says what to do about f.
-func (e *elasticsearchBulk) hint(f *sinks.Failure) string {
-	if f.Kind != sinks.Misconfigured {
-		return ""
-	}
+// tooLong is the failure for an answer that is longer than the room for it, and
+// would be the next time, so that it must not be waited for. Of several records
+// smaller batches find out what became of each. Of a single one it is the reason
+// that is so long, since it quotes the record, unless what was read says otherwise.
+func (e *elasticsearchBulk) tooLong(a *bulkAnswer, refused *sinks.Failure, b sinks.Batch) error {
+	var err error
 	switch {
-	case strings.Contains(f.Said.Text, "data streams"):
-		return ": set elasticsearchBulk.op to create"
-	case f.Said.Status == strconv.Itoa(http.StatusNotFound):
-		return ": make the index, or allow it to be made"
-	case f.Said.Status == strconv.Itoa(http.StatusBadRequest):
-		return ": check elasticsearchBulk.index, and that the index is open"
+	case refused != nil && refused.Kind == sinks.Rejected:
+		return refused
+	case len(b.Items) > 1:
+		err = fmt.Errorf("the answer for %d records is longer than %d bytes: send fewer records at a time", len(b.Items), e.maxAnswer)
+	case refused != nil && len(a.results) > 0 && a.results[0].status != 0:
+		return refused
+	case a.errors:
+		err = fmt.Errorf("the record was refused, in an answer longer than %d bytes", e.maxAnswer)
+	default:
+		return errCutOff
 	}
-	return ": check what the credentials permit, and whether the index is blocked"
+	return rejected(err)
 }
 
-// unreadable is the failure for an answer of which err has cut off the rest.
-func unreadable(err error, size int, b sinks.Batch) error {
-	switch {
-	case size >= maxBulkAnswer && len(b.Items) > 1:
-		return &sinks.Failure{Kind: sinks.Rejected, Err: fmt.Errorf(
-			"some of %d records refused, in an answer of more than %d bytes: send fewer records at a time", len(b.Items), maxBulkAnswer)}
-	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
-		return fmt.Errorf("the answer to the bulk request is incomplete: %w", err)
+// unmatched is the failure for an answer that is whole and has fewer results than
+// b has records, so that they cannot be told apart. Where it speaks of errors,
+// there is no doubt which record it means when it is a single one; of more,
+// smaller batches find out. The _id keeps what was taken from being doubled.
+func unmatched(a *bulkAnswer, refused *sinks.Failure, b sinks.Batch) error {
+	if a.errors || refused != nil {
+		return rejected(fmt.Errorf("the answer has %d results for %d records, and says that there were errors", len(a.results), len(b.Items)))
 	}
-	return sinks.Failf(sinks.Misconfigured, "the answer is not that of a bulk request: %w: http.url must end in /_bulk", err)
+	return fmt.Errorf("the answer has %d results for %d records, and does not say that all were taken: "+
+		"let it have the status of every item, which filter_path in http.url may leave out", len(a.results), len(b.Items))
 }
 
-// unmatched is the failure for an answer that does not say what became of each
-// record. Of a single one there is no doubt which it means; of more, smaller
-// batches find out, and the _id keeps what was taken from being doubled.
-func unmatched(results int, b sinks.Batch) error {
-	err := fmt.Errorf("the answer has %d results for %d records, and says that there were errors", results, len(b.Items))
-	if len(b.Items) > 1 {
-		return &sinks.Failure{Kind: sinks.Rejected, Err: err}
-	}
-	return err
-}
-
-// readBulkAnswer reads as much of an answer as there is; with an error it returns
-// what stands before it.
-func readBulkAnswer(body []byte) (bulkAnswer, error) {
-	var a bulkAnswer
-	d := json.NewDecoder(bytes.NewReader(body))
-	if err := expect(d, '{'); err != nil {
-		return a, err
-	}
-	judged := false
-	for d.More() {
-		name, err := d.Token()
-		if err != nil {
-			return a, err
-		}
-		switch name {
-		case "errors":
-			var errs bool
-			if err = d.Decode(&errs); err == nil && !errs {
-				return bulkAnswer{fine: true}, nil // the items have nothing to add
-			}
-			judged = true
-		case "items":
-			a.items, err = readBulkResults(d)
-		default:
-			err = d.Decode(&json.RawMessage{})
-		}
-		if err != nil {
-			return a, err
-		}
-	}
-	if err := expect(d, '}'); err != nil {
-		return a, err
-	}
-	if !judged {
-		return a, errors.New(`it has no member "errors"`)
-	}
-	return a, nil
-}
-
-func readBulkResults(d *json.Decoder) ([]bulkResult, error) {
-	var results []bulkResult
-	if err := expect(d, '['); err != nil {
-		return nil, err
-	}
-	for d.More() {
-		var item map[string]bulkResult // by its op
-		if err := d.Decode(&item); err != nil {
-			return results, err
-		}
-		if len(item) != 1 {
-			return results, errors.New("an item has not one result")
-		}
-		for _, r := range item {
-			results = append(results, r)
-		}
-	}
-	return results, expect(d, ']')
-}
-
-func expect(d *json.Decoder, want json.Delim) error {
-	got, err := d.Token()
-	if err != nil {
-		return err
-	}
-	if got != want {
-		return fmt.Errorf("got %v, want %v", got, want)
-	}
-	return nil
+// rejected is a refusal that names no record.
+func rejected(err error) *sinks.Failure {
+	return &sinks.Failure{Kind: sinks.Rejected, Said: sinks.Answer{Text: sinks.AnswerText(err.Error())}, Err: err}
 }

@@ -20,6 +20,9 @@ type Encoding interface {
 	TokenScheme() string
 	// MaxAnswer is how many bytes of an answer Judge and Status want to see.
 	MaxAnswer() int
+	// AnswerDecides reports whether the body of a 2xx answer may refuse records, so
+	// that they are accepted only once Judge has seen it. Without it the status says all.
+	AnswerDecides() bool
 
 	// Append appends b to dst and returns the extended buffer. Record bytes are
 	// copied as they are, or so that they come out as they are. A batch without
@@ -28,8 +31,9 @@ type Encoding interface {
 	Append(dst []byte, b sinks.Batch) ([]byte, error)
 
 	// Judge reads the answer to b: one of status 2xx, or of a status that Status
-	// calls Rejected. body is its first MaxAnswer bytes. Nil means that the answer
-	// refuses no item. Otherwise it returns a *sinks.Failure of any kind, with Items
+	// calls Rejected. body is its first MaxAnswer bytes, or as many as could be
+	// read. Nil means that the answer, if it is whole, refuses no item. What is
+	// Rejected is so whether or not the answer is whole. Otherwise it returns a *sinks.Failure of any kind, with Items
 	// and Each where the answer names items. What is quoted in it is printable, one
 	// line and bounded, but may hold whatever was sent, secrets included.
 	Judge(status int, body []byte, b sinks.Batch) error

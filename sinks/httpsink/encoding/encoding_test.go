@@ -288,6 +288,13 @@ func TestRequest(t *testing.T) {
 		if e.MaxAnswer() < 64<<10 {
 			t.Errorf("%s: MaxAnswer = %d, want room to quote an answer", name, e.MaxAnswer())
 		}
+		if quotes := strings.HasPrefix(name, otlpName) || name == elasticsearchBulkName; quotes && e.MaxAnswer() < 4<<20 {
+			t.Errorf("%s: MaxAnswer = %d, want room for answers that quote records", name, e.MaxAnswer())
+		}
+		decides := name != ndjsonName && name != jsonArrayName && name != cloudEventsName
+		if e.AnswerDecides() != decides {
+			t.Errorf("%s: AnswerDecides = %t, want %t", name, e.AnswerDecides(), decides)
+		}
 		if (e.Query() != "") != (name == elasticsearchBulkName) {
 			t.Errorf("%s: Query = %q, want one for bulk requests alone", name, e.Query())
 		}

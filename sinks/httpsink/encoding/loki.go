@@ -72,7 +72,7 @@ type loki struct {
 }
 
 func newLoki(c Loki) *loki {
-	e := &loki{traits: traits{contentType: "application/json"}, queueLabel: c.QueueLabel}
+	e := &loki{traits: traits{contentType: "application/json", answerDecides: true}, queueLabel: c.QueueLabel}
 	labels := c.Labels
 	if len(labels) == 0 {
 		labels = map[string]string{"service_name": "docket"}
@@ -192,7 +192,8 @@ func (e *loki) Status(status int, body []byte) (kind sinks.Kind, hint string, ok
 // lokiRefusesAll are the texts, by which alone it can be told, of a 400 that every
 // record would get, and what to do.
 var lokiRefusesAll = map[string]string{
-	"allow_structured_metadata": "set limits_config.allow_structured_metadata in Loki",
-	"missing required labels":   "add those labels to loki.labels",
-	"Error parsing labels":      "check loki.labels",
+	"allow_structured_metadata":             "set limits_config.allow_structured_metadata in Loki",
+	"missing required labels":               "add those labels to loki.labels",
+	"Error parsing labels":                  "check loki.labels",
+	`Content-Encoding "zstd" not supported`: "set http.compression to gzip",
 }

@@ -72,6 +72,7 @@ func TestLokiStatus(t *testing.T) {
 		"structured metadata": {400, "stream '{source=\"webhook\"}' includes structured metadata, but this feature is disallowed. Please see `limits_config.allow_structured_metadata` or contact your Loki administrator to enable it.", sinks.Misconfigured, true, "allow_structured_metadata"},
 		"enforced labels":     {400, "missing required labels cluster for user fake for stream {source=\"webhook\"}", sinks.Misconfigured, true, "loki.labels"},
 		"labels":              {400, "Error parsing labels '{a-b=\"c\"}' with error: 1:3: parse error", sinks.Misconfigured, true, "loki.labels"},
+		"compression":         {400, "Content-Encoding \"zstd\" not supported", sinks.Misconfigured, true, "http.compression"},
 		"tenant":              {401, "no org id\n", sinks.Misconfigured, true, "X-Scope-OrgID"},
 		"credentials":         {401, "unauthorized", 0, false, ""},
 		"server":              {500, "at least 2 live replicas required", 0, false, ""},

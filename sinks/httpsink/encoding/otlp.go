@@ -1,10 +1,12 @@
 package encoding
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
@@ -32,9 +34,9 @@ type OTLP struct {
 	// requestReceivedTimestamp.
 	TimeFields []string `yaml:"timeFields"`
 	// SeverityFields are fields of the record, as names joined by dots. The first
-	// that holds a string is the severity's text: of allow and dryrun the number is
-	// INFO, of warn WARN, of deny ERROR, of others none. Default: decision,
-	// enforcementAction.
+	// that holds a string is the severity's text, up to 32 bytes of it: of allow and
+	// dryrun the number is INFO, of warn WARN, of deny ERROR, of others none.
+	// Default: decision, enforcementAction.
 	SeverityFields []string `yaml:"severityFields"`
 }
 
@@ -85,7 +87,8 @@ type otlp struct {
 type otlpWriter interface {
 	// appendRequest appends a request of the log records of b, which has some.
 	appendRequest(dst []byte, b *sinks.Batch, describe func(*sinks.Item) logRecord) []byte
-	// readAnswer reads the body of a 2xx answer.
+	// readAnswer reads the body of a 2xx answer. Of one that is cut off it returns
+	// what stands in front of the cut, and errCutOff.
 	readAnswer(body []byte) (partialSuccess, error)
 }
 
@@ -129,10 +132,21 @@ type partialSuccess struct {
 
 const scopeName = "docket"
 
+// maxOTLPAnswer is room for a message that quotes the record it refuses.
+const maxOTLPAnswer = 4 << 20
+
+// maxSeverityText is more than any decision of a policy engine has. What a record
+// says at length stands in the body.
+const maxSeverityText = 32
+
 func newOTLP(c OTLP) *otlp {
 	resource := map[string]string{"service.name": "docket"}
 	maps.Copy(resource, c.Resource)
-	e := &otlp{timeFields: c.TimeFields, severityFields: c.SeverityFields}
+	e := &otlp{
+		traits:         traits{maxAnswer: maxOTLPAnswer, answerDecides: true},
+		timeFields:     c.TimeFields,
+		severityFields: c.SeverityFields,
+	}
 	if len(e.timeFields) == 0 {
 		e.timeFields = defaultTimeFields
 	}
@@ -158,6 +172,9 @@ func (e *otlp) Append(dst []byte, b sinks.Batch) ([]byte, error) {
 func (e *otlp) describe(it *sinks.Item) logRecord {
 	r := logRecord{observed: uint64(it.Received.UnixNano()), text: textOf(it.Record, e.severityFields)}
 	r.severity = severityOf(r.text)
+	if len(r.text) > maxSeverityText {
+		r.text = strings.ToValidUTF8(r.text[:maxSeverityText], "")
+	}
 	if made, ok := timeOf(it.Record, e.timeFields); ok {
 		r.made = uint64(made.UnixNano())
 	}
@@ -167,10 +184,13 @@ func (e *otlp) describe(it *sinks.Item) logRecord {
 // Judge implements Encoding.
 func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
 	answer, err := e.writer.readAnswer(body)
-	if err != nil {
+	switch {
+	case answer.rejected > 0: // whatever is missing of the message
+	case errors.Is(err, errCutOff) && len(body) >= e.maxAnswer:
+		return rejected(fmt.Errorf("the answer is longer than %d bytes: so long a message quotes a record that is refused", e.maxAnswer))
+	case err != nil:
 		return sinks.Failf(sinks.Misconfigured, "the answer is not that of an OTLP receiver: %w: http.url must end in /v1/logs", err)
-	}
-	if answer.rejected <= 0 {
+	default:
 		return nil // a message without a number is a warning
 	}
 	message := sinks.AnswerText(answer.message)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -175,6 +176,64 @@ func TestOTLPAnswersOfOthers(t *testing.T) {
 	}
 	e := mustNew(t, otlpName, Config{})
 	failureOf(t, e.Judge(200, []byte(`{"partialSuccess":{"rejectedLogRecords":"1"}}`), many(2)), sinks.Rejected, "1 of 2")
+}
+
+// A message may quote the record, which may be longer than what is read of an
+// answer. The number beside it still counts.
+func TestOTLPAnswerCutOff(t *testing.T) {
+	const room = 1000
+	long := strings.Repeat("x", room)
+	protobuf := func(p *collogs.ExportLogsPartialSuccess) string {
+		answer, err := proto.Marshal(&collogs.ExportLogsServiceResponse{PartialSuccess: p})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(answer)
+	}
+	for name, test := range map[string]struct {
+		format OTLPFormat
+		answer string
+		read   int // bytes of the answer
+		kind   sinks.Kind
+		words  string
+		items  []int
+	}{
+		"protobuf, some":                {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: long}), room, sinks.Rejected, "1 of 2 log records refused: xxx", nil},
+		"protobuf, all":                 {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 2, ErrorMessage: long}), room, sinks.Rejected, "2 of 2 log records refused: xxx", []int{0, 1}},
+		"protobuf, number not known":    {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{ErrorMessage: long}), room, sinks.Rejected, "longer than", nil},
+		"protobuf, broken off":          {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: "too old"}), 8, sinks.Rejected, "1 of 2 log records refused: to", nil},
+		"protobuf, broken off too soon": {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{ErrorMessage: "too old"}), 8, sinks.Misconfigured, "incomplete", nil},
+		"JSON, some":                    {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"` + long, room, sinks.Rejected, "1 of 2 log records refused: xxx", nil},
+		"JSON, all":                     {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":2,"errorMessage":"` + long, room, sinks.Rejected, "2 of 2 log records refused: xxx", []int{0, 1}},
+		"JSON, number last":             {OTLPJSON, `{"partialSuccess":{"errorMessage":"` + long, room, sinks.Rejected, "longer than", nil},
+		"JSON, broken off":              {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"to`, 62, sinks.Rejected, "1 of 2 log records refused: to", nil},
+		"JSON to protobuf":              {OTLPProtobuf, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"` + long, room, sinks.Rejected, "1 of 2 log records refused: xxx", nil},
+		"a long page":                   {OTLPProtobuf, "<html>" + long, room, sinks.Misconfigured, "/v1/logs", nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			e := newOTLP(OTLP{Format: test.format})
+			e.maxAnswer = room
+			f := failureOf(t, e.Judge(200, []byte(test.answer[:test.read]), many(2)), test.kind, test.words)
+			if !slices.Equal(f.Items, test.items) {
+				t.Errorf("got the items %v, want %v", f.Items, test.items)
+			}
+		})
+	}
+}
+
+// A severity is a word. What else a record has in its place stands in the body.
+func TestOTLPSeverityIsShort(t *testing.T) {
+	for value, want := range map[string]string{
+		strings.Repeat("x", 32):                  strings.Repeat("x", 32),
+		strings.Repeat("x", 1<<20):               strings.Repeat("x", 32),
+		strings.Repeat("x", 31) + "\u00e9":       strings.Repeat("x", 31),
+		strings.Repeat("x", 30) + "\u00e9 there": strings.Repeat("x", 30) + "\u00e9",
+	} {
+		b := batch(`{"decision":"` + value + `"}`)
+		wantRequest(t, OTLP{}, b, request(b, []*common.KeyValue{text("service.name", "docket")}, func(_ int, l *logs.LogRecord) {
+			l.SeverityText = want
+		}))
+	}
 }
 
 // Both readers agree with the library on what it can read.

@@ -2,10 +2,13 @@ package encoding
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+
+	"github.com/tidwall/gjson"
 
 	"github.com/docket-export/docket/sinks"
 )
@@ -100,6 +103,9 @@ func readOTLPJSON(body []byte) (partialSuccess, error) {
 		} `json:"partialSuccess"`
 	}
 	if err := json.Unmarshal(body, &answer); err != nil {
+		if errors.Is(whyInvalid(body), errCutOff) {
+			return readCutOTLPJSON(body), errCutOff
+		}
 		return partialSuccess{}, fmt.Errorf("read JSON: %w", err)
 	}
 	p := partialSuccess{message: answer.PartialSuccess.ErrorMessage}
@@ -115,4 +121,11 @@ func readOTLPJSON(body []byte) (partialSuccess, error) {
 		return partialSuccess{}, fmt.Errorf("read rejectedLogRecords: %w", err)
 	}
 	return p, nil
+}
+
+// readCutOTLPJSON reads what there is of an answer that breaks off, in the text
+// of the message if it is a long one.
+func readCutOTLPJSON(body []byte) partialSuccess {
+	partial := gjson.Get(string(body)+`"`, "partialSuccess")
+	return partialSuccess{rejected: partial.Get("rejectedLogRecords").Int(), message: partial.Get("errorMessage").String()}
 }

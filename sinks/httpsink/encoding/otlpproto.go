@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -189,7 +190,8 @@ type fieldValue struct {
 
 var errNoMessage = errors.New("no protobuf message")
 
-// readMessage calls field for every field of a message.
+// readMessage calls field for every field of a message. The last one may be cut
+// off: it is passed as far as it is there, and errCutOff returned.
 func readMessage(message []byte, field func(protowire.Number, fieldValue) error) error {
 	for len(message) > 0 {
 		number, kind, n := protowire.ConsumeTag(message)
@@ -203,6 +205,10 @@ func readMessage(message []byte, field func(protowire.Number, fieldValue) error)
 			value.varint, n = protowire.ConsumeVarint(message)
 		case protowire.BytesType:
 			value.bytes, n = protowire.ConsumeBytes(message)
+			if length, prefix := protowire.ConsumeVarint(message); n < 0 && prefix > 0 && length > uint64(len(message)-prefix) {
+				value.bytes = message[prefix:]
+				return cmp.Or(field(number, value), errCutOff)
+			}
 		default:
 			n = protowire.ConsumeFieldValue(number, kind, message)
 		}

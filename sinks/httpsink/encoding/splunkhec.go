@@ -61,7 +61,7 @@ type splunkHEC struct {
 
 func newSplunkHEC(c SplunkHEC) *splunkHEC {
 	e := &splunkHEC{
-		traits:     traits{contentType: "application/json", tokenScheme: "Splunk"},
+		traits:     traits{contentType: "application/json", tokenScheme: "Splunk", answerDecides: true},
 		ownSource:  c.Source == "",
 		timeFields: c.TimeFields,
 	}

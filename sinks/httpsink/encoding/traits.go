@@ -17,6 +17,8 @@ type traits struct {
 	query       string
 	tokenScheme string // empty: Bearer
 	maxAnswer   int    // 0: maxProse
+
+	answerDecides bool
 }
 
 // ContentType implements Encoding.
@@ -30,6 +32,9 @@ func (t *traits) TokenScheme() string { return cmp.Or(t.tokenScheme, "Bearer") }
 
 // MaxAnswer implements Encoding.
 func (t *traits) MaxAnswer() int { return cmp.Or(t.maxAnswer, maxProse) }
+
+// AnswerDecides implements Encoding.
+func (t *traits) AnswerDecides() bool { return t.answerDecides }
 
 // Judge implements Encoding.
 func (t *traits) Judge(int, []byte, sinks.Batch) error { return nil }

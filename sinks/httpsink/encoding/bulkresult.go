@@ -1,0 +1,198 @@
+package encoding
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/docket-export/docket/sinks"
+)
+
+// bulkAnswer is what has been read of the answer to a bulk request.
+type bulkAnswer struct {
+	errors  bool         // it says that there were errors
+	results []bulkResult // in the order of the request
+}
+
+// bulkResult says what became of one record. Its error is an object or, from old
+// servers and some proxies, a text, which is read as the reason.
+type bulkResult struct {
+	status    int
+	errorType string
+	reason    string
+	cause     string // the reason of what caused it
+}
+
+// answer is r in the destination's words.
+func (r *bulkResult) answer() sinks.Answer {
+	text := r.errorType + ": " + r.reason
+	if r.cause != "" && !strings.Contains(text, r.cause) {
+		text += ": " + r.cause
+	}
+	return sinks.Answer{Status: strconv.Itoa(r.status), Text: sinks.AnswerText(strings.Trim(text, ": "))}
+}
+
+// refusal is an error that every record would get until an operator acts.
+type refusal struct {
+	errorType    string // empty: any
+	begins, ends string // of the reason: what a record says stands in the midst of one, if at all
+	hint         string // what to do
+}
+
+// Refusals come with any status of 400 to 499, most as 400, which is what a
+// record that cannot be parsed gets as well. Taken for that they would set aside
+// every record there is.
+var refusals = []refusal{
+	// Set by hand, by a disk that is nearly full, or by moving the index to a colder tier.
+	{errorType: "cluster_block_exception", hint: "check whether the index is blocked, and whether the disks are full"},
+	{errorType: "index_closed_exception", hint: "open the index"},
+	{errorType: "index_not_found_exception", hint: hintNoIndex},
+	// The name can differ by date, but not so that some are right.
+	{errorType: "invalid_index_name_exception", hint: "check elasticsearchBulk.index"},
+	{errorType: "security_exception", hint: hintPermission},
+	// A new index, such as that of a new day, needs shards. The type was changed between versions.
+	{begins: "Validation Failed: 1: this action would add [", hint: "raise cluster.max_shards_per_node, or delete indices"},
+	{errorType: "illegal_argument_exception", begins: "pipeline with id [", ends: "] does not exist",
+		hint: "make the ingest pipeline, or correct its name in http.url or the index settings"},
+	{errorType: "illegal_argument_exception", begins: "no write index is defined for alias [",
+		hint: "set is_write_index for one index of the alias"},
+	{begins: "only write ops with an op_type of create are allowed in data streams", hint: "set elasticsearchBulk.op to create"},
+	// Policy engines write no @timestamp, and docket changes no record.
+	{ends: "data stream timestamp field [@timestamp] is missing",
+		hint: "let an ingest pipeline set @timestamp, or use an index that is no data stream"},
+}
+
+const (
+	hintNoIndex    = "make the index, or allow it to be made"
+	hintPermission = "check what the credentials permit"
+)
+
+// is reports whether r is this refusal.
+func (f *refusal) is(r *bulkResult) bool {
+	if f.errorType != "" && f.errorType != r.errorType {
+		return false
+	}
+	says := func(reason string) bool {
+		return strings.HasPrefix(reason, f.begins) && strings.HasSuffix(reason, f.ends)
+	}
+	return says(r.reason) || says(r.cause)
+}
+
+const errorVersionConflict = "version_conflict_engine_exception"
+
+// kindOf says what the result of one record means for it, and in hint what to do:
+//
+//	2xx                                   accepted
+//	409 version conflict, with op create  accepted: it is there already
+//	4xx of refusals, 401 403 404          Misconfigured: true of any record in that index
+//	429                                   Throttled
+//	other 4xx: mapping, parsing, 409      Rejected
+//	5xx, anything else                    Transient
+func (e *elasticsearchBulk) kindOf(r *bulkResult) (kind sinks.Kind, hint string, accepted bool) {
+	switch {
+	case isSuccess(r.status), r.status == http.StatusConflict && e.op == BulkCreate && r.errorType == errorVersionConflict:
+		return 0, "", true
+	case r.status < 400 || r.status >= 500:
+		return sinks.Transient, "", false
+	}
+	for i := range refusals {
+		if refusals[i].is(r) {
+			return sinks.Misconfigured, refusals[i].hint, false
+		}
+	}
+	switch r.status {
+	case http.StatusTooManyRequests:
+		return sinks.Throttled, "", false
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return sinks.Misconfigured, hintPermission, false
+	case http.StatusNotFound:
+		return sinks.Misconfigured, hintNoIndex, false
+	}
+	return sinks.Rejected, "", false
+}
+
+func isSuccess(status int) bool { return status >= 200 && status < 300 }
+
+// errCutOff is why the rest of an answer is missing.
+var errCutOff = errors.New("the answer is incomplete")
+
+// readBulkAnswer reads an answer. Of one that is cut off it returns, with
+// errCutOff, what stands in front of the cut; the result that is cut itself only
+// when the answer has filled the room for it, and would be cut again.
+func readBulkAnswer(body []byte, full bool) (bulkAnswer, error) {
+	var cut error
+	if !json.Valid(body) {
+		if cut = whyInvalid(body); !errors.Is(cut, errCutOff) {
+			return bulkAnswer{}, cut
+		}
+	}
+	members := gjson.GetManyBytes(body, "errors", "items")
+	says, items := members[0], members[1]
+	switch {
+	case says.Exists() && !says.IsBool(), items.Exists() && !items.IsArray():
+		return bulkAnswer{}, errors.New(`its members "errors" and "items" are of other types`)
+	case !says.Exists() && cut == nil:
+		return bulkAnswer{}, errors.New(`it has no member "errors"`)
+	}
+	a := bulkAnswer{errors: says.Bool()}
+	err := cut
+	items.ForEach(func(_, item gjson.Result) bool {
+		if cut != nil && !gjson.Valid(item.Raw) {
+			if !full {
+				return false
+			}
+			item = gjson.Parse(item.Raw + `"`) // ends the text in which it was cut
+		}
+		result, ok := readBulkResult(item)
+		if ok {
+			a.results = append(a.results, result)
+		} else if cut == nil {
+			err = errors.New("an item has not one result")
+		}
+		return ok
+	})
+	return a, err
+}
+
+// readBulkResult reads an item: an object with the operation as its one member.
+func readBulkResult(item gjson.Result) (r bulkResult, ok bool) {
+	results := 0
+	item.ForEach(func(_, result gjson.Result) bool {
+		results++
+		result.ForEach(func(name, value gjson.Result) bool {
+			switch {
+			case name.Str == "status":
+				r.status = int(value.Int())
+			case name.Str == "error" && value.IsObject():
+				r.errorType, r.reason = value.Get("type").String(), value.Get("reason").String()
+				r.cause = value.Get("caused_by.reason").String()
+			case name.Str == "error":
+				r.reason = value.String()
+			}
+			return true
+		})
+		return true
+	})
+	return r, item.IsObject() && results == 1
+}
+
+// whyInvalid says of a body that is not JSON what is wrong: errCutOff when only
+// its end is missing.
+func whyInvalid(body []byte) error {
+	d := json.NewDecoder(bytes.NewReader(body))
+	err := d.Decode(&json.RawMessage{})
+	switch {
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errCutOff
+	case err == nil:
+		return fmt.Errorf("more follows its end, at byte %d", d.InputOffset())
+	}
+	return err
+}
