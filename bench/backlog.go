@@ -2,7 +2,7 @@ package main
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"os"
 	"path/filepath"
 	"time"
@@ -33,6 +33,20 @@ func (l *lab) deliverBacklog(ctx context.Context) (map[string]float64, error) {
 	if err := l.fillBacklog(ctx, dir); err != nil {
 		return nil, err
 	}
+	values, err := l.plainBacklog(ctx, dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, compress := range []string{"zstd", "gzip"} {
+		if values[compress], err = l.compressBacklog(ctx, dir, compress); err != nil {
+			return nil, err
+		}
+	}
+	return values, nil
+}
+
+// plainBacklog delivers the backlog to files as they are.
+func (l *lab) plainBacklog(ctx context.Context, dir string) (map[string]float64, error) {
 	began := time.Now()
 	s, err := l.startSidecar(ctx, dir, toFile)
 	if err != nil {
@@ -44,11 +58,40 @@ func (l *lab) deliverBacklog(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	took := time.Since(began)
-	batches, err := s.metric(ctx, fmt.Sprintf("docket_send_duration_seconds_count{sink=%q}", toFile))
+	batches, err := s.attempts(ctx, toFile)
 	if err != nil {
 		return nil, err
 	}
 	return map[string]float64{"rate": rate, "restart": took.Seconds(), "perBatch": backlogRecords / batches}, nil
+}
+
+// compressBacklog delivers the backlog once more, to a new sink that compresses, and
+// returns the rate. The size of its files does not tell how far it is, so docket is
+// asked.
+func (l *lab) compressBacklog(ctx context.Context, dir, compress string) (rate float64, err error) {
+	ctx, cancel := context.WithTimeout(ctx, deliveryWait)
+	defer cancel()
+	s, err := l.startWith(ctx, dir, fileEntry(compress, filepath.Join(dir, compress), compress))
+	if err != nil {
+		return 0, err
+	}
+	defer s.kill()
+	first := 0
+	err = poll(ctx, deliveredPause, func() (bool, error) {
+		first, err = s.delivered(ctx, compress)
+		return first > 0, err
+	})
+	if err != nil {
+		return 0, err
+	}
+	if first >= backlogRecords {
+		return 0, errors.New("the backlog was delivered before anybody could look: too few records to measure")
+	}
+	began := time.Now()
+	if err := s.waitDelivered(ctx, compress, backlogRecords); err != nil {
+		return 0, err
+	}
+	return float64(backlogRecords-first) / time.Since(began).Seconds(), nil
 }
 
 // fillBacklog stores the records with docket, which cannot deliver them.

@@ -14,10 +14,10 @@ const (
 
 // experiments are all there are, in the order of the table.
 func experiments() []experiment {
-	return slices.Concat(pipelineExperiments(), clientExperiments(), queueExperiments(), restExperiments())
+	return slices.Concat(pipelineExperiments(), deliveryExperiments(), clientExperiments(), queueExperiments(), restExperiments())
 }
 
-// pipelineExperiments measure docket from the socket to the disk and on to a sink.
+// pipelineExperiments measure docket from the socket to the disk.
 func pipelineExperiments() []experiment {
 	return []experiment{
 		{
@@ -56,21 +56,6 @@ func pipelineExperiments() []experiment {
 				{Key: "logRatio", What: "Log / both together", Ratio: &ratio{"log", "floor"}, Target: &target{AtMost: 1.3}},
 			},
 			run: (*lab).single,
-		},
-		{
-			Name:  "backlog",
-			Title: "Delivery of a backlog to a file",
-			About: "100,000 records are stored while nothing can be delivered; then docket is started again with a file sink. The\n" +
-				"rate counts from the first byte in the export to the last record that the sink has synced. The raw program\n" +
-				"writes the same bytes to a fresh file and syncs as often as there were batches. What is read is in the page cache.",
-			Rows: []row{
-				{Key: "rate", What: "delivered and synced", Unit: "records/s"},
-				{Key: "perBatch", What: "records in a batch"},
-				{Key: "appended", What: "raw append + fdatasync", Unit: "records/s"},
-				{Key: "ratio", What: "docket / raw append", Ratio: &ratio{"rate", "appended"}},
-				{Key: "restart", What: "from the start of docket to the last record", Unit: "s"},
-			},
-			run: (*lab).backlog,
 		},
 	}
 }

@@ -16,13 +16,14 @@ import (
 // lab is where experiments are done: a directory on the disk to measure, and the
 // programs.
 type lab struct {
-	machine machine
-	records int    // in each measurement under load
-	docket  string // the binary under test
-	self    string // this program
-	disk    string // directory on the disk to measure
-	short   string // directory for sockets, whose paths must be short, and the binary
-	large   bool   // the large backlog was made
+	machine  machine
+	records  int    // in each measurement under load
+	docket   string // the binary under test
+	self     string // this program
+	disk     string // directory on the disk to measure
+	short    string // directory for sockets, whose paths must be short, and the binary
+	large    bool   // the large backlog was made
+	exported bool   // the export to verify was made
 }
 
 func newLab(ctx context.Context, o options) (*lab, error) {

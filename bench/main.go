@@ -38,7 +38,8 @@ func main() {
 }
 
 // run is the program, or what it is in the processes that it starts: the
-// producers and clients, the server to compare with, and what fills a queue.
+// producers and clients, the server to compare with, what fills a queue, the
+// destinations, and the plain programs that deliver to them.
 func run(ctx context.Context, args []string) error {
 	command := ""
 	if len(args) > 0 {
@@ -55,6 +56,14 @@ func run(ctx context.Context, args []string) error {
 		return tryLogMain(ctx, args[1:], os.Stdout)
 	case fillCommand:
 		return fillMain(ctx, args[1:])
+	case receiveCommand:
+		return destinationMain(os.Stdin, os.Stdout, serveHTTP)
+	case brokerCommand:
+		return destinationMain(os.Stdin, os.Stdout, serveKafka)
+	case postLoopCommand:
+		return postLoopMain(ctx, args[1:], os.Stdout)
+	case produceLoopCommand:
+		return produceLoopMain(ctx, args[1:], os.Stdout)
 	}
 	return benchMain(ctx, args, os.Stdout)
 }

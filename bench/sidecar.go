@@ -42,30 +42,36 @@ sources:
   unix: {path: %q, mode: "0600"}
 queue: {directory: %q}
 sinks:
-- name: %s
-  %s
+%s
 admin: {address: %q}
 shutdown: {drainTimeout: 1s}
 `
 
-// startSidecar starts docket with its queue below dir, and waits until it is
-// ready.
+// exportDirectory is where the file sink of a sidecar in dir writes.
+func exportDirectory(dir string) string { return filepath.Join(dir, "export") }
+
+// startSidecar starts docket with one sink and its queue below dir, and waits until
+// it is ready.
 func (l *lab) startSidecar(ctx context.Context, dir, sink string) (*sidecar, error) {
+	if sink == toFile {
+		return l.startWith(ctx, dir, fileEntry(toFile, exportDirectory(dir), "none"))
+	}
+	nobody, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	return l.startWith(ctx, dir, httpEntry(sink, nobody, 1))
+}
+
+// startWith is startSidecar with sinks as the configuration has them.
+func (l *lab) startWith(ctx context.Context, dir string, sinks ...string) (*sidecar, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	s := &sidecar{socket: filepath.Join(l.short, "docket.sock"), admin: "http://" + address, export: filepath.Join(dir, "export")}
-	settings := fmt.Sprintf("file: {directory: %q}", s.export)
-	if sink == heldBack {
-		nobody, err := freeAddress()
-		if err != nil {
-			return nil, err
-		}
-		settings = fmt.Sprintf("http: {url: %q}", "http://"+nobody+"/")
-	}
+	s := &sidecar{socket: filepath.Join(l.short, "docket.sock"), admin: "http://" + address, export: exportDirectory(dir)}
 	file := filepath.Join(dir, "docket.yaml")
-	config := fmt.Sprintf(sidecarConfig, s.socket, filepath.Join(dir, "queue"), sink, settings, address)
+	config := fmt.Sprintf(sidecarConfig, s.socket, filepath.Join(dir, "queue"), strings.Join(sinks, "\n"), address)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
@@ -77,6 +83,20 @@ func (l *lab) startSidecar(ctx context.Context, dir, sink string) (*sidecar, err
 		return nil, fmt.Errorf("docket: %w\n%s", err, strings.TrimSpace(s.stderr.String()))
 	}
 	return s, nil
+}
+
+// Entries of "sinks".
+
+func fileEntry(name, directory, compress string) string {
+	return fmt.Sprintf("- {name: %s, file: {directory: %q, compress: %s}}", name, directory, compress)
+}
+
+func httpEntry(name, address string, maxInFlight int) string {
+	return fmt.Sprintf("- {name: %s, http: {url: %q, maxInFlight: %d}}", name, "http://"+address+"/", maxInFlight)
+}
+
+func kafkaEntry(name, broker string) string {
+	return fmt.Sprintf("- {name: %s, kafka: {brokers: [%q], topic: %s}}", name, broker, benchTopic)
 }
 
 // freeAddress returns a loopback address that nobody listens on.
@@ -169,6 +189,11 @@ func (s *sidecar) metric(ctx context.Context, series string) (float64, error) {
 // commits is how many commits docket has made since it started.
 func (s *sidecar) commits(ctx context.Context) (float64, error) {
 	return s.metric(ctx, "docket_commit_records_count")
+}
+
+// attempts is how many batches the sink has been sent since docket started.
+func (s *sidecar) attempts(ctx context.Context, sink string) (float64, error) {
+	return s.metric(ctx, fmt.Sprintf("docket_send_duration_seconds_count{sink=%q}", sink))
 }
 
 // cpuTime is what all threads of the process have used, ended ones included. The

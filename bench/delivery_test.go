@@ -1,0 +1,339 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/sinks"
+)
+
+// testLab is a lab without a binary.
+func testLab(t *testing.T) *lab {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Else a process with the race detector takes a second to end.
+	t.Setenv("GORACE", "atexit_sleep_ms=0")
+	return &lab{self: self, disk: t.TempDir(), short: t.TempDir(), records: producers * linesInFlight}
+}
+
+// What the plain programs send arrives, in requests of the size that was asked for.
+func TestPlainLoops(t *testing.T) {
+	l := testLab(t)
+	docket := tally{Records: 2400, Requests: 8}
+	tests := map[string]struct {
+		run  func(context.Context) (passage, error)
+		want tally
+	}{
+		"one post loop":           {func(ctx context.Context) (passage, error) { return l.plainHTTP(ctx, 1, docket) }, tally{Records: 2400, Requests: 8, First: 300}},
+		"more loops than batches": {func(ctx context.Context) (passage, error) { return l.plainHTTP(ctx, 10, docket) }, tally{Records: 2400, Requests: 8, First: 300}},
+		"produce with headers":    {func(ctx context.Context) (passage, error) { return l.plainKafka(ctx, true, docket) }, tally{Records: 1800, Requests: 6, First: 300}},
+		"produce without":         {func(ctx context.Context) (passage, error) { return l.plainKafka(ctx, false, docket) }, tally{Records: 1800, Requests: 6, First: 300}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			p, err := tt.run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			got := tally{Records: p.Records, Requests: p.Requests, First: p.First}
+			if got != tt.want || p.Seconds <= 0 || p.CPU <= 0 || p.sender <= 0 {
+				t.Errorf("got %+v, want %+v and the time it took", p, tt.want)
+			}
+		})
+	}
+}
+
+func TestPlainLoopsFail(t *testing.T) {
+	l := testLab(t)
+	nobody, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.postLoop(t.Context(), postLoop{url: "http://" + nobody, loops: 2, perBatch: 1, batches: 4}); err == nil {
+		t.Error("post: got no error")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := (produceLoop{broker: nobody, perRequest: 1, requests: 1}).run(ctx); err == nil {
+		t.Error("produce: got no error")
+	}
+}
+
+func TestCounter(t *testing.T) {
+	tests := map[string]struct {
+		requests []int
+		want     tally
+		done     bool
+	}{
+		"nothing":        {nil, tally{}, false},
+		"too few":        {[]int{3, 4}, tally{Records: 7, Requests: 2, First: 3}, false},
+		"as many":        {[]int{3, 4, 3}, tally{Records: 10, Requests: 3, First: 3}, true},
+		"more":           {[]int{3, 9}, tally{Records: 12, Requests: 2, First: 3}, true},
+		"and more again": {[]int{3, 9, 5, 5}, tally{Records: 12, Requests: 2, First: 3}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			c, err := newCounter(10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range tt.requests {
+				c.add(n)
+			}
+			done := false
+			select {
+			case <-c.done:
+				done = true
+			default:
+			}
+			got := c.tally
+			if done != (got.Seconds > 0) {
+				t.Errorf("got %v s, and done: %v", got.Seconds, done)
+			}
+			if got.Seconds, got.CPU = 0, 0; got != tt.want || done != tt.done {
+				t.Errorf("got %+v and done: %v, want %+v and %v", got, done, tt.want, tt.done)
+			}
+		})
+	}
+}
+
+// The first request was under way before the clock started.
+func TestTallyLeavesOutTheFirstRequest(t *testing.T) {
+	got := tally{Records: 1100, First: 100, Requests: 11, Seconds: 2, CPU: 0.011}
+	if got.rate() != 500 || got.perRequest() != 100 || got.cpuOfMillion() != 10 {
+		t.Errorf("got %v records/s, %v in a request, %v s for a million, want 500, 100 and 10", got.rate(), got.perRequest(), got.cpuOfMillion())
+	}
+}
+
+func TestPassagesAddUp(t *testing.T) {
+	sums := passages{}
+	for range 2 {
+		sums.add("a", passage{tally{Records: 10, Requests: 3, First: 4, Seconds: 3, CPU: 5}, 6})
+	}
+	if got, want := sums["a"], (passage{tally{Records: 20, Requests: 6, First: 8, Seconds: 6, CPU: 10}, 12}); got != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+}
+
+// A destination ends when whoever started it does, and in every state.
+func TestDestinationEndsWithItsInput(t *testing.T) {
+	for name, serve := range map[string]serveFunc{"receiver": serveHTTP, "broker": serveKafka} {
+		for orders, want := range map[string]string{"": "before it is opened", "5\n": "when it has taken nothing"} {
+			t.Run(name+" "+want, func(t *testing.T) {
+				in, out := io.Pipe()
+				ended := make(chan error, 1)
+				go func() { ended <- destinationMain(in, io.Discard, serve) }()
+				if _, err := io.WriteString(out, orders); err != nil {
+					t.Fatal(err)
+				}
+				out.Close()
+				if err := <-ended; err != nil {
+					t.Errorf("got error %v", err)
+				}
+			})
+		}
+	}
+}
+
+// A destination that hangs does not outlive its context, and whoever waits for it
+// is told.
+func TestWaitForADestinationEnds(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	d, err := testLab(t).startDestination(ctx, receiveCommand)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.kill()
+	if err := d.open(1); err != nil {
+		t.Fatal(err)
+	}
+	time.AfterFunc(10*time.Millisecond, cancel)
+	if _, err := d.wait(); err == nil {
+		t.Error("got no error")
+	}
+}
+
+// Only whole records count, and all in one request are no measurement.
+func TestReceiverCountsRecords(t *testing.T) {
+	d, err := testLab(t).startDestination(t.Context(), receiveCommand)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.kill()
+	if err := d.open(2); err != nil {
+		t.Fatal(err)
+	}
+	for size, want := range map[int]int{recordBytes + 1: http.StatusBadRequest, 2 * recordBytes: http.StatusOK} {
+		res, err := http.Post("http://"+d.address, "", bytes.NewReader(make([]byte, size)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		if res.StatusCode != want {
+			t.Errorf("%d bytes: got %s, want %d", size, res.Status, want)
+		}
+	}
+	if _, err := d.wait(); err == nil || !strings.Contains(err.Error(), "all 2 records came in one request") {
+		t.Errorf("got error %v", err)
+	}
+	if err := errors.Join(d.orders.Close(), d.cmd.Wait()); err != nil {
+		t.Errorf("the end: got error %v", err)
+	}
+}
+
+// Each batch is posted once, and each loop keeps its connection.
+func TestPostLoopsShareTheBatches(t *testing.T) {
+	var posts, connections atomic.Int64
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { posts.Add(1) }))
+	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
+		if state == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	server.Start()
+	defer server.Close()
+	if _, err := (postLoop{url: server.URL, loops: 4, perBatch: 1, batches: 50}).run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if posts.Load() != 50 || connections.Load() > 4 {
+		t.Errorf("got %d posts over %d connections, want 50 over 4 at most", posts.Load(), connections.Load())
+	}
+}
+
+func TestAcceptanceIsOfAllSinks(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "queue")
+	const records = 2 * producers * linesInFlight
+	if err := fillQueue(t.Context(), dir, records); err != nil {
+		t.Fatal(err)
+	}
+	var a acceptance
+	for _, step := range []struct {
+		name        string
+		count, want int
+	}{{"one", 1, records}, {"many", 3, 4 * records}} {
+		if err := a.add(t.Context(), dir, step.name, step.count, records); err != nil {
+			t.Fatal(err)
+		}
+		if a.records != step.want || a.took <= 0 || a.cpu <= 0 {
+			t.Errorf("%s: got %+v, want %d records", step.name, a, step.want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := a.add(ctx, dir, "never", 1, records+1); err == nil {
+		t.Error("a sink that does not get enough: got no error")
+	}
+}
+
+func TestAcceptorsAreDoneWhenEachIs(t *testing.T) {
+	crowd := newAcceptors(2, 10)
+	for _, step := range []struct {
+		member, items int
+		done          bool
+	}{{0, 10, false}, {1, 9, false}, {1, 1, true}} {
+		if err := crowd.members[step.member].Send(t.Context(), sinks.Batch{Items: make([]sinks.Item, step.items)}); err != nil {
+			t.Fatal(err)
+		}
+		done := false
+		select {
+		case <-crowd.done:
+			done = true
+		default:
+		}
+		if done != step.done {
+			t.Errorf("%d more to %d: got done: %v, want %v", step.items, step.member, done, step.done)
+		}
+	}
+	if !crowd.last.After(crowd.first) {
+		t.Errorf("got the last Send at %v and the first at %v", crowd.last, crowd.first)
+	}
+}
+
+// The experiments with the real docket, on little: each measures all of its rows.
+func TestDeliveryExperiments(t *testing.T) {
+	l := testLab(t)
+	root, err := repositoryRoot(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.docket = filepath.Join(l.short, "docket")
+	if err := build(t.Context(), root, l.docket); err != nil {
+		t.Fatal(err)
+	}
+	runs := map[string]func(context.Context) (map[string]float64, error){
+		"verify": func(ctx context.Context) (map[string]float64, error) {
+			dir := t.TempDir()
+			if err := l.makeExport(ctx, dir, l.records); err != nil {
+				return nil, err
+			}
+			if _, err := os.Stat(filepath.Join(dir, "queue")); !errors.Is(err, os.ErrNotExist) {
+				t.Errorf("the queue of the export takes room for nothing: %v", err)
+			}
+			return l.compareHashes(ctx, exportDirectory(dir))
+		},
+	}
+	for _, e := range deliveryExperiments() {
+		run, ok := runs[e.Name]
+		if !ok {
+			run = func(ctx context.Context) (map[string]float64, error) { return e.run(l, ctx) }
+		}
+		t.Run(e.Name, func(t *testing.T) {
+			values, err := run(t.Context())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, want := slices.Sorted(maps.Keys(values)), valueKeys(t, e.Name); !slices.Equal(got, want) {
+				t.Errorf("got values for %v, want %v", got, want)
+			}
+			for key, value := range values {
+				if value <= 0 && key != "slow" { // which may have got nothing
+					t.Errorf("%s: got %v", key, value)
+				}
+			}
+		})
+	}
+	t.Run("docket that cannot deliver", func(t *testing.T) {
+		dir, records, remove, err := l.backlogOf(t.Context(), producers)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer remove()
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		d, err := l.startDestination(ctx, receiveCommand)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.kill()
+		s, err := l.startSidecar(ctx, dir, heldBack)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer s.kill()
+		time.AfterFunc(100*time.Millisecond, cancel)
+		if _, err := s.deliver(ctx, heldBack, d, records); err == nil || !strings.Contains(err.Error(), "docket is running") {
+			t.Errorf("got error %v, want one with what docket has logged", err)
+		}
+	})
+	left, err := os.ReadDir(l.disk)
+	if err != nil || len(left) > 0 {
+		t.Errorf("got %v left on the disk and error %v, want nothing", left, err)
+	}
+}
