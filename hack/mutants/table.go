@@ -209,7 +209,7 @@ var table = []mutant{
 	{
 		defect: "dropped records are not counted",
 		file:   spaceGo,
-		old:    "\tif a.Next < until {\n\t\ta.Dropped += until - a.Next",
+		old:    "\tif a.Next < until {\n\t\ta.dropForRoom(until - a.Next)",
 		new:    "\tif a.Next < until {",
 		tests:  []string{"TestFilesStayWithinMaxBytes"},
 	},
@@ -556,9 +556,9 @@ var table = []mutant{
 	},
 	{
 		defect: "a document that is there already counts as rejected",
-		file:   "sinks/httpsink/encoding/bulkanswer.go",
-		old:    "case r.Status == http.StatusConflict && e.op",
-		new:    "case false && e.op",
+		file:   "sinks/httpsink/encoding/bulkresult.go",
+		old:    "r.status == http.StatusConflict && e.op",
+		new:    "false && e.op",
 		tests:  []string{"TestBulkResults"},
 	},
 }
