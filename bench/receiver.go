@@ -101,6 +101,7 @@ func (o postLoop) run(ctx context.Context) (produced, error) {
 	body := commitOf(float64(o.perBatch))
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.MaxIdleConnsPerHost = o.loops // or those above two would be closed after each post
+	transport.MaxConnsPerHost = o.loops     // or it dials one more when none is idle for a moment
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: requestWait}
 	p, err := timed(o.loops, func(i int) error {
