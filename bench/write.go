@@ -65,8 +65,8 @@ func number(v float64) string {
 const pageHead = `<!-- Written by "go run ./bench" from its JSON: see the end of the page. -->
 # Benchmarks
 
-What docket costs, beside the plain program that does only the unavoidable part on
-the same disk: write and fdatasync. Absolute figures belong to the machine, and on a
+What docket costs, beside the plain program that does only the unavoidable part: write
+and fdatasync on the same disk, or send to the same destination. Absolute figures belong to the machine, and on a
 shared one drift by a factor of two to four; the ratios are what to look at. They are
 taken within a round, in which every program runs once.
 

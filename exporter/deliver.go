@@ -148,9 +148,8 @@ func (d *delivery) round(ctx context.Context) error {
 }
 
 // next waits for records; it returns none when awake is done, as there is something to
-// redrive.
-// While the sink is not open it tries in between whether it can be, so that nobody
-// has to wait for a record to see that a sink is misconfigured, or no longer is.
+// redrive. While the sink is not open it tries in between whether it can be, so that
+// nobody has to wait for a record to see that a sink is misconfigured, or no longer is.
 func (d *delivery) next(ctx, awake context.Context) ([]queue.Record, error) {
 	limits := queue.Limits{
 		Records: d.cfg.Batch.MaxRecords,

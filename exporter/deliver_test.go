@@ -49,7 +49,9 @@ func (c *fakeCursor) Settle(seq uint64, o queue.Outcome) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.done = append(c.done, seq)
-	c.outcome = c.outcome.Add(o)
+	c.outcome.Filtered += o.Filtered
+	c.outcome.DeadLettered += o.DeadLettered
+	c.outcome.Dropped += o.Dropped
 	return nil
 }
 

@@ -18,8 +18,8 @@ type deliveryHealth struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
-	open  []*trouble // what is wrong now, in the order in which it began; guarded by mu
-	shown deliveryState
+	open  []*trouble    // what is wrong now, in the order in which it began; guarded by mu
+	shown deliveryState // guarded by mu
 }
 
 // deliveryState is what /status shows of a delivery.
@@ -34,11 +34,8 @@ type deliveryState struct {
 // trouble is one thing that may go wrong: a batch, the reading of the queue. It
 // belongs to whoever works on that, and may fail and end any number of times.
 type trouble struct {
-	h     *deliveryHealth
-	state State
-	text  string // reason and error, to tell whether they are news
-	since time.Time
-	shown deliveryState
+	h    *deliveryHealth
+	seen deliveryState // while it is open: what was met last, since it began; guarded by h.mu
 }
 
 func newDeliveryHealth(log *slog.Logger) *deliveryHealth {
@@ -51,15 +48,15 @@ func (h *deliveryHealth) trouble() *trouble { return &trouble{h: h} }
 // every attempt, nor for each batch that meets the same.
 func (t *trouble) failed(state State, reason string, err error) {
 	h, now := t.h, time.Now()
-	text := reason + " " + err.Error()
 	h.mu.Lock()
-	news := !slices.ContainsFunc(h.open, func(o *trouble) bool { return o.text == text })
+	news := !slices.ContainsFunc(h.open, func(o *trouble) bool {
+		return o.seen.reason == reason && o.seen.lastError == err.Error()
+	})
+	began := t.seen.since
 	if !slices.Contains(h.open, t) {
-		h.open = append(h.open, t)
-		t.since = now
+		h.open, began = append(h.open, t), now
 	}
-	t.state, t.text = state, text
-	t.shown = deliveryState{state: state, reason: reason, lastError: err.Error(), failed: now, since: now}
+	t.seen = deliveryState{state: state, reason: reason, lastError: err.Error(), failed: now, since: began}
 	h.show()
 	h.mu.Unlock()
 	if !news {
@@ -86,21 +83,26 @@ func (t *trouble) sinkFailed(err error) *sinks.Failure {
 // over says that t has gone, after so many attempts. Nothing is said when it never
 // began, or while something else is wrong.
 func (t *trouble) over(attempts int) {
+	if began, well := t.end(); well {
+		t.h.log.Info("delivery works again", "attempts", attempts, "after", time.Since(began).Round(time.Millisecond).String())
+	}
+}
+
+// forget ends t without a word: whoever met it has been told to stop.
+func (t *trouble) forget() { t.end() }
+
+// end says when t began, and whether it was open and nothing else is wrong now.
+func (t *trouble) end() (began time.Time, well bool) {
 	h := t.h
 	h.mu.Lock()
+	defer h.mu.Unlock()
 	i := slices.Index(h.open, t)
 	if i < 0 {
-		h.mu.Unlock()
-		return
+		return time.Time{}, false
 	}
 	h.open = slices.Delete(h.open, i, i+1)
-	t.text = ""
 	h.show()
-	well := len(h.open) == 0
-	h.mu.Unlock()
-	if well {
-		h.log.Info("delivery works again", "attempts", attempts, "after", time.Since(t.since).Round(time.Millisecond).String())
-	}
+	return t.seen.since, len(h.open) == 0
 }
 
 func (t *trouble) isOpen() bool {
@@ -109,31 +111,18 @@ func (t *trouble) isOpen() bool {
 	return slices.Contains(t.h.open, t)
 }
 
-// forget ends t without a word: whoever met it has been told to stop.
-func (t *trouble) forget() {
-	t.h.mu.Lock()
-	defer t.h.mu.Unlock()
-	t.h.open = slices.DeleteFunc(t.h.open, func(o *trouble) bool { return o == t })
-	t.h.show()
-}
-
 // show makes what is shown the worst of what is wrong. Callers hold mu.
 func (h *deliveryHealth) show() {
 	before := h.shown
-	if len(h.open) == 0 {
-		// The last error stays for whoever asks later what it was.
-		h.shown = deliveryState{state: Active, lastError: before.lastError, failed: before.failed, since: time.Now()}
-		return
-	}
-	worst := h.open[0]
+	// The last error stays for whoever asks later what it was.
+	h.shown = deliveryState{state: Active, lastError: before.lastError, failed: before.failed}
 	for _, t := range h.open {
-		if t.state == Error && worst.state != Error {
-			worst = t
+		if h.shown.state == Active || t.seen.state == Error && h.shown.state != Error {
+			h.shown = t.seen
 		}
 	}
-	h.shown = worst.shown
-	if before.state == h.shown.state {
-		h.shown.since = before.since
+	if h.shown.since = before.since; h.shown.state != before.state {
+		h.shown.since = time.Now()
 	}
 }
 

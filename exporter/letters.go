@@ -218,9 +218,10 @@ func (l *letters) forgetPending(first, last uint64) {
 	}
 }
 
-// next returns letters to deliver again, at most as many as lim allows, and calls
-// giveUp when one of them is purged meanwhile: it may be what all of them wait for. A letter whose record is not settled
-// has to wait for that: the account does not know of it.
+// next returns letters to deliver again, at most as many as lim allows; giveUp is
+// called when one of them is purged meanwhile, for it may be what all of them wait for.
+// A letter whose record is not settled has to wait for that: the account does not know
+// of it.
 func (l *letters) next(lim sinks.BatchLimits, giveUp context.CancelFunc) (list []deadletter.Letter, err error) {
 	if known := l.known.Load(); known != nil && known.Redriving == 0 {
 		return nil, nil
@@ -345,15 +346,6 @@ func (e *Exporter) letters(name string) *letters {
 		return nil
 	}
 	return e.deliveries[i].letters
-}
-
-// list returns all letters without their records, in the order of seq.
-func (l *letters) list() (list []deadletter.Letter, err error) {
-	err = l.with(func(s *deadletter.Store) error {
-		list, err = s.List()
-		return err
-	})
-	return list, err
 }
 
 // get returns the letter of seq with its record.

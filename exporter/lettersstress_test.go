@@ -141,14 +141,13 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 	defer func() { stop() }()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
 		d.letters.redrive(nil)
-		if a := d.cursor.Account(); a.Pending(uint64(stored)) == 0 && d.letters.stats().Letters == 0 {
+		if a := d.cursor.Account(); a.Pending(uint64(stored)) == 0 && a.DeadLettered == 0 && d.letters.stats().Letters == 0 {
 			break
 		}
 		if time.Now().After(end) {
 			t.Fatalf("it does not end: %+v %+v, %+v", d.cursor.Account(), d.letters.stats(), d.snapshot())
 		}
 	}
-	time.Sleep(10 * time.Millisecond)
 	mu.Lock()
 	defer mu.Unlock()
 	for seq := uint64(1); seq <= uint64(stored); seq++ {

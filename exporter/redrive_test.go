@@ -118,25 +118,30 @@ func TestRedriveWhileWaitingForALane(t *testing.T) {
 
 // An account whose Sync waits for the disk (contract: until ctx is done) must not
 // hold up /status or /metrics.
-type stuckSync struct{ *fakeCursor }
+type stuckSync struct {
+	*fakeCursor
+	entered chan struct{} // one value for each call
+}
 
-func (c stuckSync) Sync(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }
+func (c stuckSync) Sync(ctx context.Context) error {
+	c.entered <- struct{}{}
+	<-ctx.Done()
+	return ctx.Err()
+}
 
 func TestStatusDuringStuckSync(t *testing.T) {
 	s := &pickySink{poison: []uint64{2}}
 	c := &fakeCursor{batches: [][]queue.Record{records(1, 3)}}
 	d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.DiscardHandler))
-	d.letters.account = stuckSync{c}
+	entered := make(chan struct{}, 1)
+	d.letters.account = stuckSync{c, entered}
 	start(t, d)
-	for len(c.acked()) == 0 {
-		time.Sleep(time.Millisecond)
-	}
+	until(t, "settled", func() bool { return len(c.acked()) > 0 })
 	s.set(func() { s.poison = nil })
-	d.letters.redrive(nil)
-	for len(s.seqs()) < 3 {
-		time.Sleep(time.Millisecond)
+	if n, err := d.letters.redrive(nil); n != 1 || err != nil {
+		t.Fatalf("redrive = %d, %v; want 1", n, err)
 	}
-	time.Sleep(50 * time.Millisecond)
+	<-entered
 	done := make(chan SinkStatus, 1)
 	go func() { done <- d.snapshot() }()
 	select {

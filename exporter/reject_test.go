@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sinks"
 )
@@ -96,6 +97,15 @@ func upTo(first, last uint64, without ...uint64) []uint64 {
 		}
 	}
 	return list
+}
+
+// list returns all letters without their records, in the order of seq.
+func (l *letters) list() (list []deadletter.Letter, err error) {
+	err = l.with(func(s *deadletter.Store) error {
+		list, err = s.List()
+		return err
+	})
+	return list, err
 }
 
 // start runs d until the test ends.

@@ -90,6 +90,24 @@ func (x *index) between(s span) (i, j int) {
 	return i, j
 }
 
+// redrivingIn counts the redriving letters at positions [i, j). Most ranges are a few
+// letters, or all but a few, and what is asked may hold up others: it looks at the
+// fewer.
+func (x *index) redrivingIn(i, j int) (n uint64) {
+	count := func(entries []entry) (n int) {
+		for k := range entries {
+			if entries[k].redriving {
+				n++
+			}
+		}
+		return n
+	}
+	if j-i <= len(x.entries)/2 {
+		return uint64(count(x.entries[i:j]))
+	}
+	return uint64(x.redriving - count(x.entries[:i]) - count(x.entries[j:]))
+}
+
 // put adds e, in place of the entry that has its seq.
 func (x *index) put(e entry) {
 	i, found := x.find(e.seq)

@@ -20,14 +20,9 @@ func (s *Store) Counts(from, to uint64) (kept, redriving uint64) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
 	i, _ := s.index.find(from)
-	for ; i < len(s.index.entries) && s.index.entries[i].seq < to; i++ {
-		if s.index.entries[i].redriving {
-			redriving++
-		} else {
-			kept++
-		}
-	}
-	return kept, redriving
+	j, _ := s.index.find(max(from, to))
+	redriving = s.index.redrivingIn(i, j)
+	return uint64(j-i) - redriving, redriving
 }
 
 // Stats describes the store.

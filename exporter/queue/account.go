@@ -37,14 +37,6 @@ type Outcome struct {
 	Dropped      uint64
 }
 
-// Add returns the outcome of both.
-func (o Outcome) Add(other Outcome) Outcome {
-	o.Filtered += other.Filtered
-	o.DeadLettered += other.DeadLettered
-	o.Dropped += other.Dropped
-	return o
-}
-
 // done counts n records with this outcome. Where the queue has dropped some of
 // them meanwhile, n is less than what o was made of, and what was set aside comes
 // first: it exists.

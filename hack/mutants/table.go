@@ -527,6 +527,20 @@ var table = []mutant{
 		tests:  []string{"TestRedriveAgainDuringARedrive"},
 	},
 	{
+		defect: "a letter is sent again before its own batch is settled",
+		file:   "exporter/letters.go",
+		old:    "s.NextRedriving(l.account.Account().Next, ",
+		new:    "s.NextRedriving(1<<63, ",
+		tests:  []string{"TestRedriveBehindASlowBatchDropsNothing"},
+	},
+	{
+		defect: "dead letters are counted wrong from the far end",
+		file:   "exporter/deadletter/index.go",
+		old:    "x.redriving - count(x.entries[:i]) - count(x.entries[j:])",
+		new:    "x.redriving - count(x.entries[:i])",
+		tests:  []string{"TestModel"},
+	},
+	{
 		defect: "a replayed record keeps its old letter",
 		file:   deliverGo,
 		old:    "\td.letters.forgetPending(p.first, p.last)\n",
