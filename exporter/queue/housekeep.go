@@ -85,16 +85,19 @@ func (h *housekeeper) close() {
 func (q *Queue) tidy() {
 	h := &q.housekeeper
 	before := h.err
-	h.err = q.tidyRound()
-	if isFullDisk(h.err) && q.releaseReserve() {
+	round := func() {
 		h.err = q.tidyRound()
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.space.stuck = h.err != nil // which giveWay goes by: nobody comes back to what it left
+	}
+	round()
+	if isFullDisk(h.err) && q.releaseReserve() {
+		round()
 	}
 	for h.err == nil && q.giveWay() {
-		h.err = q.tidyRound()
+		round()
 	}
-	q.mu.Lock()
-	q.space.stuck = h.err != nil
-	q.mu.Unlock()
 	q.trim()
 	if h.err == nil {
 		q.keepReserve()

@@ -5,6 +5,7 @@ import (
 	"context"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -161,6 +162,39 @@ func TestOneHugeChunkDoesNotBlockForEver(t *testing.T) {
 	defer cancel()
 	if err := q.Append(ctx, chunk("{}"), nil); err != nil {
 		t.Errorf("all is delivered: %v", err)
+	}
+}
+
+// While a record waits for room that only the active segment can give, the disk
+// fails for the housekeeper, and recovers: the record does not wait for another event.
+func TestRoomIsMadeOnceTheDiskRecovers(t *testing.T) {
+	fsys := &faultFS{FS: osFS{}}
+	q := open(t, Options{Directory: t.TempDir(), MaxBytes: 1 << 20, FS: fsys})
+	c := cursorOf(t, q, "a")
+	store(t, q, chunk(strings.Repeat("x", 2<<20)))
+	drain(t, q, c)
+	var failed atomic.Int64 // rounds of the housekeeper while a record waits
+	fsys.set(func(op, name string) error {
+		if op != "write" || filepath.Base(name) != cursorsFile {
+			return nil
+		}
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		if q.space.turnedAway > 0 {
+			failed.Add(1)
+		}
+		return unix.EIO
+	})
+	must(t, c.Ack(1))
+	appended := make(chan error, 1)
+	go func() { appended <- q.Append(t.Context(), chunk("{}"), nil) }()
+	eventually(t, "a round that fails while a record waits", func() bool { return failed.Load() > 1 })
+	fsys.set(nil)
+	select {
+	case err := <-appended:
+		must(t, err)
+	case <-time.After(10 * time.Second):
+		t.Fatal("everything is delivered, the disk is well, and a record still waits for room")
 	}
 }
 
