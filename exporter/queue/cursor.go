@@ -185,9 +185,9 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 	c.setReading(true)
 	defer c.setReading(false)
 	clear(c.batch)
-	c.batch, c.size = c.batch[:0], 0
 	c.reader.capacity = lim.Bytes + readSize/4 // a full batch and the frame it ends in
-	c.keepUnread()
+	c.keepUnread(c.size + readSize/16)
+	c.batch, c.size = c.batch[:0], 0
 	c.passDropped()
 	var timer *time.Timer
 	var timeout <-chan time.Time
@@ -292,16 +292,18 @@ func (c *Cursor) settleHoles() {
 }
 
 // keepUnread releases the bytes of the batch before, keeping the rest of the
-// frame that it ended in.
-func (c *Cursor) keepUnread() {
+// frame that it ended in, and makes room for the next one behind that.
+func (c *Cursor) keepUnread(room int) {
 	if len(c.payload) == 0 {
 		c.reader.release()
+		c.reader.compact(room)
 		return
 	}
 	// What is left of the frame ends, with its padding, where the reader stands.
 	n := len(c.payload) + align(c.frame.payloadLen) - c.frame.payloadLen
 	c.reader.unread(n)
 	c.reader.release()
+	c.reader.compact(room)
 	c.payload = c.reader.take(n)[:len(c.payload)]
 }
 

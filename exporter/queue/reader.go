@@ -49,6 +49,15 @@ func (r *frameReader) seek(off int64) {
 // before the room is needed.
 func (r *frameReader) release() { r.held = r.pos }
 
+// compact moves what has been read and not returned to the front of the buffer when
+// less than room is left behind it, so that the next batch is as large as the one
+// before. Nothing may be held.
+func (r *frameReader) compact(room int) {
+	if r.pos > 0 && cap(r.buf)-r.pos < room && r.held == r.pos {
+		r.buf, r.held, r.pos = append(r.buf[:0], r.buf[r.pos:]...), 0, 0
+	}
+}
+
 // next returns the frame at the reader's offset, which must end at or before
 // limit, and the bytes of its payload. io.EOF: the offset is at limit.
 // errNoRoom: release and call again. Any other error but one of the file means
