@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/sources/streamsource/streamtest"
+	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 func (e *exporter) client(config Config) *Client {
@@ -137,7 +137,7 @@ func TestLogSaysThatTheExporterIsAway(t *testing.T) {
 	})
 }
 
-func checkCount(t *testing.T, lines []streamtest.Line, want int) {
+func checkCount(t *testing.T, lines []sourcetest.Line, want int) {
 	t.Helper()
 	if len(lines) != want {
 		t.Errorf("lines at the exporter: got %d, want %d", len(lines), want)

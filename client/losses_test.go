@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/sources/streamsource/streamtest"
+	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 // offline is the address of an exporter that is away until come is called.
@@ -284,7 +284,7 @@ func TestSmallRecordsAfterLargeOnes(t *testing.T) {
 
 // sequences returns the numbers of the records of d among lines, and the losses
 // that were told.
-func sequences(t *testing.T, lines []streamtest.Line) (got map[decision.Decision][]int, lost map[decision.Decision]int) {
+func sequences(t *testing.T, lines []sourcetest.Line) (got map[decision.Decision][]int, lost map[decision.Decision]int) {
 	t.Helper()
 	got, lost = map[decision.Decision][]int{}, map[decision.Decision]int{}
 	for _, l := range lines {

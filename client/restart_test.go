@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/sources/streamsource/streamtest"
+	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 // The exporter dies again and again while lines are under way.
@@ -80,9 +80,9 @@ func TestLostAcks(t *testing.T) {
 	s := e.sender(SenderConfig{Producer: "p"})
 	send(t, s, 1, 100)
 	e.await("100 pending lines", func() bool { return e.Pending() == 100 })
-	var durable []streamtest.Line
+	var durable []sourcetest.Line
 	for n := 1; n <= 60; n++ {
-		durable = append(durable, streamtest.Line{Producer: "p", Number: uint64(n), Text: string(text(n))})
+		durable = append(durable, sourcetest.Line{Producer: "p", Number: uint64(n), Text: string(text(n))})
 	}
 	e.crash()
 	e.start(durable)
@@ -102,9 +102,9 @@ func runChild(dir string) {
 	if err != nil {
 		panic(err)
 	}
-	in := streamtest.New()
+	in := sourcetest.New()
 	in.Restore(readLines(file.Name()))
-	in.OnSettle = func(lines []streamtest.Line) {
+	in.OnSettle = func(lines []sourcetest.Line) {
 		var b []byte
 		for _, l := range lines {
 			b = fmt.Appendf(b, "%s\t%d\t%s\n", l.Producer, l.Number, l.Text)
@@ -118,7 +118,7 @@ func runChild(dir string) {
 }
 
 // readLines reads what a child has kept. A line that is cut short was not acked.
-func readLines(path string) []streamtest.Line {
+func readLines(path string) []sourcetest.Line {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		panic(err)
@@ -127,9 +127,9 @@ func readLines(path string) []streamtest.Line {
 	if err := os.Truncate(path, int64(whole)); err != nil {
 		panic(err)
 	}
-	var lines []streamtest.Line
+	var lines []sourcetest.Line
 	for l := range strings.Lines(string(text[:whole])) {
-		var s streamtest.Line
+		var s sourcetest.Line
 		if _, err := fmt.Sscanf(l, "%s\t%d\t%s\n", &s.Producer, &s.Number, &s.Text); err != nil {
 			panic(err)
 		}

@@ -20,8 +20,8 @@ import (
 
 	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/sourcetest"
 	"github.com/docket-export/docket/sources/streamsource"
-	"github.com/docket-export/docket/sources/streamsource/streamtest"
 )
 
 // patience bounds every wait of these tests.
@@ -38,7 +38,7 @@ func TestMain(m *testing.M) {
 // exporter is the real stream source with an intake in memory, which can die and
 // come back at the same path.
 type exporter struct {
-	*streamtest.Intake
+	*sourcetest.Intake
 	t     *testing.T
 	path  string
 	stop  context.CancelFunc
@@ -56,9 +56,9 @@ func newExporter(t *testing.T) *exporter {
 }
 
 // start serves with an intake that has settled lines before.
-func (e *exporter) start(lines []streamtest.Line) {
+func (e *exporter) start(lines []sourcetest.Line) {
 	e.t.Helper()
-	e.Intake = streamtest.New()
+	e.Intake = sourcetest.New()
 	e.Restore(lines)
 	e.ended = make(chan error, 1)
 	ctx, stop := context.WithCancel(context.Background())
@@ -92,7 +92,7 @@ func (e *exporter) end() {
 }
 
 // crash forgets what is not settled, and ends. It returns what is.
-func (e *exporter) crash() []streamtest.Line {
+func (e *exporter) crash() []sourcetest.Line {
 	e.t.Helper()
 	e.Crash()
 	e.end()
@@ -146,7 +146,7 @@ func closeAll(t *testing.T, s *Sender) {
 }
 
 // checkOnce checks that lines are 1 to last, each once and in order.
-func checkOnce(t *testing.T, lines []streamtest.Line, last int) {
+func checkOnce(t *testing.T, lines []sourcetest.Line, last int) {
 	t.Helper()
 	for i, l := range lines {
 		if l.Text != string(text(i+1)) || l.Number != uint64(i+1) {

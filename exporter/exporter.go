@@ -72,7 +72,10 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 	}
 	for _, s := range cfg.Sources {
 		log := o.Log.With("source", s.Name)
-		env := sources.Env{Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log}
+		env := sources.Env{
+			Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log,
+			StateDir: filepath.Join(cfg.Queue.Directory, "sources", s.Name),
+		}
 		e.sources = append(e.sources, newSourceRunner(s.Name, s.Config.New(env), log))
 	}
 	for _, s := range cfg.Sinks {

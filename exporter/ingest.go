@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
@@ -120,6 +121,22 @@ func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int6
 		v.refuse(sources.Refusal{Number: number, Reason: sources.TooLarge, Detail: detail}, lineText{prefix, length})
 	}
 	return s.append(ctx, v)
+}
+
+// CountDuplicates implements sources.Session.
+func (s *session) CountDuplicates(ctx context.Context, lines int) error {
+	if lines == 0 {
+		return nil
+	}
+	s.begin()
+	err := s.in.queue.Append(ctx, &queue.Chunk{Source: s.opening.Source, Received: time.Now(), Duplicates: lines}, s.finish)
+	if err != nil {
+		s.finish()
+	}
+	if errors.Is(err, queue.ErrClosed) {
+		return errStopping
+	}
+	return err
 }
 
 // append hands the verdict to the queue. Refused lines are safe in their log

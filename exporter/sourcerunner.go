@@ -74,5 +74,13 @@ func (r *sourceRunner) set(state State, reason string) bool {
 func (r *sourceRunner) snapshot() SourceStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return SourceStatus{Name: r.name, State: r.state, Reason: r.reason, Connections: r.source.Connections()}
+	s := SourceStatus{Name: r.name, State: r.state, Reason: r.reason, Connections: r.source.Connections()}
+	if reporter, ok := r.source.(sources.Reporter); ok {
+		report := reporter.Report()
+		s.Lost = report.Lost
+		if s.State == Active && report.Trouble != "" {
+			s.State, s.Reason = Degraded, report.Trouble
+		}
+	}
+	return s
 }

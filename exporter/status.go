@@ -64,6 +64,7 @@ type SourceStatus struct {
 	State       State  `json:"state"`
 	Reason      string `json:"reason,omitempty"`
 	Connections int    `json:"connections"`
+	Lost        uint64 `json:"lost,omitempty"` // gaps the source knows of since the start; see sources.Report
 }
 
 // SinkStatus describes one sink and its delivery.

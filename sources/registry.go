@@ -26,9 +26,13 @@ type Config interface {
 
 // Env is what a source is told about where it runs.
 type Env struct {
-	Name           string       // the source's name in the configuration
-	MaxRecordBytes int          // limits.maxRecordBytes
-	Log            *slog.Logger // carries the source's name already
+	Name           string // the source's name in the configuration
+	MaxRecordBytes int    // limits.maxRecordBytes
+	// StateDir is where the source keeps what it must know after a restart, such as
+	// how far it has read. It is the source's alone, lies beside the queue, and is
+	// made by the source when it has something to keep (package statefile).
+	StateDir string
+	Log      *slog.Logger // carries the source's name already
 }
 
 // Registry is the list of sources a program knows.

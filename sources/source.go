@@ -28,6 +28,24 @@ type Source interface {
 	Connections() int
 }
 
+// Reporter is a source that has more to say of itself than whether it runs: one that
+// reads files can do so in part, and knows of decisions that nobody will ever read.
+type Reporter interface {
+	// Report says how the source is doing. Safe at any time.
+	Report() Report
+}
+
+// Report is how a source is doing beside running.
+type Report struct {
+	// Trouble is what is wrong and what to do about it, for /status: the source is
+	// Degraded then. Empty: nothing is.
+	Trouble string
+	// Lost is how many gaps the source knows of since the start of the process: a
+	// file or a run that vanished before it could be read, lines that the engine left
+	// out. Each was logged, and a record says so where the source writes such records.
+	Lost uint64
+}
+
 // Intake is what a source needs of the exporter. Calls may overlap.
 type Intake interface {
 	// Open starts a session. For a numbered producer it first evicts that
@@ -67,6 +85,9 @@ type Session interface {
 	// SubmitTooLarge refuses one line that the source did not hold in full:
 	// prefix is how it begins, length how long it was.
 	SubmitTooLarge(ctx context.Context, prefix []byte, length int64) error
+	// CountDuplicates counts lines that the source itself knows to be stored
+	// already, and did not submit: they have no numbers. It blocks as Submit does.
+	CountDuplicates(ctx context.Context, lines int) error
 	// Settle waits until everything submitted is settled, or ctx is done.
 	Settle(ctx context.Context) error
 	// Close ends the session. What was submitted is still settled.

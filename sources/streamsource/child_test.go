@@ -17,7 +17,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/sources"
-	"github.com/docket-export/docket/sources/streamsource/streamtest"
+	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 // childRole is the environment variable that turns this test binary into another
@@ -116,7 +116,7 @@ func childInherits(args []string) error {
 	if kind == "tcp" {
 		c = &TCPConfig{Inherited: name, MaxConnections: 10, Sockets: sockets}
 	}
-	in := streamtest.New()
+	in := sourcetest.New()
 	source := c.New(sources.Env{Name: "test", MaxRecordBytes: testLimit, Log: slog.New(slog.DiscardHandler)})
 	for range 2 { // the exporter calls Run again after a failure
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)

@@ -18,7 +18,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/docket-export/docket/sources"
-	"github.com/docket-export/docket/sources/streamsource/streamtest"
+	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 // patience bounds every wait of these tests.
@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 
 // running is a source that serves producers.
 type running struct {
-	*streamtest.Intake
+	*sourcetest.Intake
 	t      *testing.T
 	path   string // of the Unix socket
 	at     net.Addr
@@ -62,7 +62,7 @@ func start(t *testing.T, limit int, change ...func(*UnixConfig)) *running {
 // startSource runs a source with an intake in memory until the test ends.
 func startSource(t *testing.T, limit int, c sources.Config) *running {
 	t.Helper()
-	in := streamtest.New()
+	in := sourcetest.New()
 	r := startOn(t, in, limit, c)
 	r.Intake = in
 	t.Cleanup(func() {

@@ -146,6 +146,7 @@ func (s *forgetfulSession) Submit(_ context.Context, lines []byte) error {
 }
 
 func (s *forgetfulSession) SubmitTooLarge(context.Context, []byte, int64) error { return nil }
+func (s *forgetfulSession) CountDuplicates(context.Context, int) error          { return nil }
 func (s *forgetfulSession) Settle(context.Context) error                        { return nil }
 func (s *forgetfulSession) Close()                                              {}
 

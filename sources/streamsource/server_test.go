@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/sources/streamsource/streamtest"
+	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 func (r *running) awaitConnections(want int) {
@@ -169,7 +169,7 @@ func TestManyProducers(t *testing.T) {
 }
 
 // checkOnceInOrder checks that each producer's lines are 1, 2, 3 ...
-func checkOnceInOrder(t *testing.T, lines []streamtest.Line) {
+func checkOnceInOrder(t *testing.T, lines []sourcetest.Line) {
 	t.Helper()
 	last := map[string]uint64{}
 	for _, l := range lines {

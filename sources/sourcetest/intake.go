@@ -1,6 +1,6 @@
-// Package streamtest is an Intake in memory, for tests of sources and producers
+// Package sourcetest is an Intake in memory, for tests of sources and producers
 // without a queue. What it has settled counts as durable.
-package streamtest
+package sourcetest
 
 import (
 	"bytes"
@@ -34,6 +34,7 @@ type Intake struct {
 	changed chan struct{} // closed and replaced whenever something below changes
 	held    bool
 	crashed bool
+	full    bool
 	pending []pending
 	lines   []Line
 	acked   map[string]uint64
@@ -134,6 +135,13 @@ func (in *Intake) take(n int) (s *session, r sources.Receipt, lines []Line) {
 	return s, r, lines
 }
 
+// Fill makes the queue full: from now on Submit decides nothing and returns
+// sources.ErrQueueFull, until Drain.
+func (in *Intake) Fill() { in.update(func() { in.full = true }) }
+
+// Drain undoes Fill.
+func (in *Intake) Drain() { in.update(func() { in.full = false }) }
+
 // Crash forgets what is not settled and fails every call from now on.
 func (in *Intake) Crash() {
 	in.update(func() { in.crashed, in.pending = true, nil })
@@ -156,7 +164,7 @@ func (in *Intake) Pending() int {
 	return len(in.pending)
 }
 
-// Known is the number of lines recognised as duplicates.
+// Known is the number of lines recognised as duplicates, here or by their source.
 func (in *Intake) Known() int {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -238,7 +246,7 @@ func (s *session) gone() bool {
 
 func (s *session) Submit(ctx context.Context, lines []byte) error {
 	if !bytes.HasSuffix(lines, []byte("\n")) {
-		return errors.New("streamtest: lines do not end with a newline")
+		return errors.New("sourcetest: lines do not end with a newline")
 	}
 	var texts []string
 	for line := range bytes.Lines(lines) {
@@ -255,13 +263,22 @@ func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int6
 	return s.submit(ctx, []string{string(prefix)}, sources.TooLarge)
 }
 
+// CountDuplicates counts at once: what it counts is durable.
+func (s *session) CountDuplicates(ctx context.Context, lines int) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	s.in.update(func() { s.in.known += lines })
+	return nil
+}
+
 func (s *session) submit(ctx context.Context, texts []string, refused sources.Reason) error {
 	if ctx.Err() != nil {
 		return ctx.Err()
 	}
-	crashed, held := false, false
+	crashed, held, full := false, false, false
 	s.in.update(func() {
-		if crashed, held = s.in.crashed, s.in.held; crashed {
+		if crashed, held, full = s.in.crashed, s.in.held, s.in.full; crashed || full {
 			return
 		}
 		for _, text := range texts {
@@ -280,6 +297,8 @@ func (s *session) submit(ctx context.Context, texts []string, refused sources.Re
 	switch {
 	case crashed:
 		return errCrashed
+	case full:
+		return sources.ErrQueueFull
 	case !held:
 		s.in.wg.Go(func() { s.in.Settle(-1) })
 	}

@@ -1,0 +1,106 @@
+// Package statefile keeps what a source must know after a restart: one JSON document
+// in a file that is replaced as a whole.
+package statefile
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// MaxBytes bounds what Load reads: a longer file is none that Save wrote.
+const MaxBytes = 256 << 20
+
+// Save replaces the file at path by the JSON of v, making its directory (0700) where it
+// is missing. On nil the new content is durable; on an error the file holds what it held
+// before, or v. The file is readable by its owner alone. Calls for one path must not
+// overlap.
+func Save(path string, v any) error {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return fmt.Errorf("state %s: %w", path, err)
+	}
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	temporary := path + ".new" // left by a crash, it is overwritten
+	if err := write(temporary, append(data, '\n')); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	if err := os.Rename(temporary, path); err != nil {
+		return fmt.Errorf("state: %w", err)
+	}
+	return SyncDir(dir)
+}
+
+func write(path string, data []byte) error {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	if _, err := f.Write(data); err != nil {
+		return err
+	}
+	return f.Sync()
+}
+
+// SyncDir makes the names in dir durable.
+func SyncDir(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
+
+// DamagedError says that a file held no document that Load could read. Nothing was
+// deleted: the file has the name Kept now.
+type DamagedError struct {
+	Path, Kept string
+	Err        error
+}
+
+func (e *DamagedError) Error() string {
+	return fmt.Sprintf("state %s cannot be read and is now %s: %v", e.Path, e.Kept, e.Err)
+}
+
+// Unwrap returns what was wrong with the file.
+func (e *DamagedError) Unwrap() error { return e.Err }
+
+// Load reads into v, a pointer, what Save has written to path, and reports whether there
+// was such a file. A file that is damaged is renamed and reported as a *DamagedError:
+// the caller can go on without it. v may be filled in part then.
+func Load(path string, v any) (found bool, err error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, fmt.Errorf("state: %w", err)
+	}
+	if info.Size() > MaxBytes {
+		return false, setAside(path, fmt.Errorf("it has %d bytes, at most %d are expected", info.Size(), MaxBytes))
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return false, fmt.Errorf("state: %w", err)
+	}
+	if err := json.Unmarshal(data, v); err != nil {
+		return false, setAside(path, err)
+	}
+	return true, nil
+}
+
+func setAside(path string, cause error) error {
+	kept := path + ".damaged"
+	if err := os.Rename(path, kept); err != nil {
+		return fmt.Errorf("state: %w", errors.Join(err, cause))
+	}
+	return &DamagedError{Path: path, Kept: kept, Err: cause}
+}
