@@ -35,6 +35,9 @@ func (a *accepted) add(seq uint64) { a.seqs[seq] = struct{}{} }
 // forget drops the records of b once all of it has been accepted. Others may
 // belong to the rest of a batch that is being offered in parts.
 func (a *accepted) forget(b sinks.Batch) {
+	if len(a.seqs) == 0 {
+		return
+	}
 	for _, it := range b.Items {
 		delete(a.seqs, it.Seq)
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// Definition describes the kafka sink. Its batches suit one request to one
-// partition; a larger share of a batch is sent in several.
+// Definition describes the kafka sink. Its batches are some four requests of what
+// brokers take by default, so that the partitions of a topic are written at once with
+// full requests; a larger share of a batch is sent in several.
 var Definition = sinks.Definition{
 	Kind: "kafka",
 	Batch: sinks.BatchLimits{
-		MaxRecords: 1000,
-		MaxBytes:   900 << 10, // with headers, what brokers take in one request by default
+		MaxRecords: 4000,
+		MaxBytes:   3600 << 10,
 		MaxWait:    config.Duration(100 * time.Millisecond),
 	},
 	NewConfig: func() sinks.Config { return defaultConfig() },

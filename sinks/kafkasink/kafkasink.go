@@ -191,17 +191,18 @@ func (s *sink) place(ctx context.Context, t *topic, r record, key []byte, seq ui
 
 // conclude remembers what was accepted and says what became of b as a whole.
 func (s *sink) conclude(ctx context.Context, b sinks.Batch, all result) error {
-	for _, i := range all.accepted {
-		s.accepted.add(b.Items[i].Seq)
-	}
 	if all.throttle > 0 {
 		s.resumeAt = time.Now().Add(all.throttle)
 	}
-	if err := all.failure(ctx); err != nil {
-		return err
+	err := all.failure(ctx)
+	if err == nil {
+		s.accepted.forget(b)
+		return nil
 	}
-	s.accepted.forget(b)
-	return nil
+	for _, i := range all.accepted {
+		s.accepted.add(b.Items[i].Seq)
+	}
+	return err
 }
 
 // Close implements sinks.Sink. It cuts connections on which a request that was

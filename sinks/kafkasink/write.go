@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -82,6 +83,7 @@ func (w *writer) request(ctx context.Context, records []record) {
 	refused, err := w.produce(ctx, records)
 	switch {
 	case err == nil:
+		w.result.accepted = slices.Grow(w.result.accepted, len(records))
 		for i := range records {
 			w.result.accepted = append(w.result.accepted, records[i].item)
 		}
