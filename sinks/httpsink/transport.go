@@ -34,6 +34,7 @@ func newTransport(t *config.TLS, tlsKey string, inFlight int) (*http.Transport, 
 	transport.MaxResponseHeaderBytes = maxAnswer
 	transport.MaxIdleConnsPerHost = inFlight // or those above two would be closed after each batch
 	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait}
+	transport.DialContext = widely(transport.DialContext)
 	transport.DisableCompression = true // readAnswer bounds what it decompresses
 	if t != nil {
 		tlsConfig, err := sinktls.Client(*t, tlsKey)
