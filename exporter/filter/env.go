@@ -10,10 +10,17 @@ import (
 	"cel.dev/cel-go/common/cost"
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/ext"
+
+	"github.com/docket-export/docket/decision"
 )
 
-// recordVar is the one variable of an expression.
-const recordVar = "record"
+// recordVar is the variable that is the record. Beside it there is one for each field
+// of its normalized form: they are declared with their types, so that a misspelt one
+// is found when the expression is compiled, and not with the first record.
+const (
+	recordVar     = "record"
+	normalizedVar = "normalized"
+)
 
 // Bounds of an expression. Real ones have a line; those that a program writes have
 // a list of names.
@@ -39,8 +46,11 @@ var refusedFunctions = map[string]string{
 }
 
 func newEnv() (*cel.Env, error) {
-	env, err := cel.NewEnv(
-		cel.Variable(recordVar, cel.MapType(cel.StringType, cel.DynType)),
+	options := []cel.EnvOption{cel.Variable(recordVar, cel.MapType(cel.StringType, cel.DynType))}
+	for _, field := range decision.NormalizedFields() {
+		options = append(options, cel.Variable(decision.NormalizedPrefix+field, normalizedType(field)))
+	}
+	env, err := cel.NewEnv(append(options,
 		cel.CrossTypeNumericComparisons(true),
 		cel.EnableIdentifierEscapeSyntax(),
 		cel.DefaultUTCTimeZone(true),
@@ -55,11 +65,21 @@ func newEnv() (*cel.Env, error) {
 			cel.ValidateDurationLiterals(),
 			cel.ValidateTimestampLiterals(),
 			cel.ValidateRegexLiterals(),
-			boundedCalls{}))
+			boundedCalls{}))...)
 	if err != nil {
 		return nil, fmt.Errorf("CEL environment: %w", err)
 	}
 	return env, nil
+}
+
+func normalizedType(field string) *cel.Type {
+	switch field {
+	case "when":
+		return cel.TimestampType
+	case "failedOpen":
+		return cel.BoolType
+	}
+	return cel.StringType
 }
 
 // compile parses and checks expression.
@@ -140,8 +160,11 @@ func faultText(message string) string {
 		}
 	}
 	message = strings.TrimSuffix(message, " (in container '')")
-	if strings.HasPrefix(message, "undeclared reference to '") && !strings.Contains(message, "did you mean") {
-		return message + ": fields of the record are " + recordVar + ".NAME"
+	switch {
+	case !strings.HasPrefix(message, "undeclared reference to '"), strings.Contains(message, "did you mean"):
+		return message
+	case strings.HasPrefix(message, "undeclared reference to '"+normalizedVar):
+		return message + ": fields of " + normalizedVar + " are " + strings.Join(decision.NormalizedFields(), ", ")
 	}
-	return message
+	return message + ": fields of the record are " + recordVar + ".NAME"
 }

@@ -9,6 +9,8 @@ import (
 	"cel.dev/cel-go/common/types"
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/interpreter"
+
+	"github.com/docket-export/docket/decision"
 )
 
 // textCost is what joining texts costs. CEL knows the price only where it knows that
@@ -25,15 +27,32 @@ func (textCost) CallCost(function, _ string, _ []ref.Val, result ref.Val) *uint6
 	return &price
 }
 
-// activation gives an expression the variable record.
-type activation struct{ record object }
+// activation gives an expression the record and the fields of its normalized form.
+type activation struct {
+	record     object
+	normalized *decision.Normalized // nil until one of them is asked for
+}
 
 // ResolveName implements interpreter.Activation.
 func (a *activation) ResolveName(name string) (any, bool) {
 	if name == recordVar {
 		return &a.record, true
 	}
-	return nil, false
+	field, ok := strings.CutPrefix(name, decision.NormalizedPrefix)
+	if !ok {
+		return nil, false
+	}
+	if a.normalized == nil {
+		form, _ := decision.Normalize(a.record.text) // of an unknown record nothing is known
+		a.normalized = &form
+	}
+	switch field {
+	case "when":
+		return a.normalized.When, !a.normalized.When.IsZero()
+	case "failedOpen":
+		return a.normalized.FailedOpen, true
+	}
+	return a.normalized.Field(field), true
 }
 
 // Parent implements interpreter.Activation.

@@ -1,12 +1,18 @@
 // Package filter decides with a CEL expression which records a sink gets.
 //
-// An expression sees one variable, record: the JSON object as a map. Whole numbers
-// are int, or uint beyond its range; others are double. Numbers of any type compare
-// by their value, so that record.n == 5 holds for 5 and for 5.0; int with double is
-// compared as double. Of a member that
-// stands twice the last counts, as for encoding/json. Beside the standard functions
-// there are those of the strings extension that search in a text or take a part of
-// it; none makes a text much longer than the record.
+// An expression sees the record in two ways. record is the JSON object as a map. Whole
+// numbers are int, or uint beyond its range; others are double. Numbers of any type
+// compare by their value, so that record.n == 5 holds for 5 and for 5.0; int with double
+// is compared as double. Of a member that stands twice the last counts, as for
+// encoding/json.
+//
+// normalized.NAME is a field of the form that records of all engines have in common,
+// which is made when an expression asks for it (decision.Normalize): a text that is
+// empty where the record does not say. normalized.when is a time, and missing where it
+// is not known; normalized.failedOpen is a bool.
+//
+// Beside the standard functions there are those of the strings extension that search in
+// a text or take a part of it; none makes a text much longer than the record.
 package filter
 
 import (

@@ -213,6 +213,7 @@ func FuzzTakes(f *testing.F) {
 	filters := []*filter.Filter{
 		mustCompile(f, `record.a == 1 || record.l.exists(x, x.a == 2)`),
 		mustCompile(f, `record == record.a || size(record) > 2 && string(record.s) == "A"`),
+		mustCompile(f, `normalized.decision == "deny" && normalized.when > timestamp("2026-01-05T10:00:00Z")`),
 	}
 	f.Fuzz(func(_ *testing.T, record []byte) {
 		for _, filter := range filters {

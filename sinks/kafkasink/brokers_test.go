@@ -196,9 +196,15 @@ func (c *brokerConn) Write(p []byte) (int, error) {
 // held returns the messages of one partition from its beginning.
 func (b *brokers) held(t *testing.T, partition int) []kafka.Message {
 	t.Helper()
+	return b.heldBy(t, testTopic, partition)
+}
+
+// heldBy is held of a topic.
+func (b *brokers) heldBy(t *testing.T, topic string, partition int) []kafka.Message {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
-	c, err := kafka.DialLeader(ctx, "tcp", b.ListenAddrs()[0], testTopic, partition)
+	c, err := kafka.DialLeader(ctx, "tcp", b.ListenAddrs()[0], topic, partition)
 	if err != nil {
 		t.Fatalf("read partition %d: %v", partition, err)
 	}

@@ -42,7 +42,8 @@ type Config struct {
 	// MinInSyncReplicas is the min.insync.replicas of a topic that is made.
 	MinInSyncReplicas int `yaml:"minInSyncReplicas"`
 	// Key lists fields of the record, as names joined by dots
-	// ("resourceNamespace", "object.kind"). The record's key is their values
+	// ("resourceNamespace", "object.kind"), or of its normalized form
+	// ("normalized.resource.namespace"). The record's key is their values
 	// joined by "/"; a field that is missing or null gives an empty part. A
 	// record that has none of the fields, or a sink without this list, writes
 	// no key.

@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"math/bits"
 	"strconv"
+	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -44,6 +44,7 @@ func varintSize(n int) int { return bits.Len(uint(n))/7 + 1 }
 type encoder struct {
 	bytes []byte // the parts of all records, one behind the other
 	value []byte // one whose length is not known yet
+	form  form   // of the record that is being made
 
 	// The headers of the last record that say where it is from, since the next
 	// one often has the same.
@@ -59,6 +60,7 @@ func (e *encoder) reset() { e.bytes = e.bytes[:0] }
 // partition, nil for none; it may be empty, which is another key.
 func (e *encoder) record(b sinks.Batch, i int, c *Config) (r record, key []byte) {
 	it := &b.Items[i]
+	e.form.known = false
 	r = record{item: i, value: it.Record}
 	start := len(e.bytes)
 	if e.key(it.Record, c.Key) {
@@ -93,20 +95,15 @@ func (e *encoder) key(record []byte, paths []string) bool {
 	return found
 }
 
-// field appends the value at path to e.value: the text of a string, anything
-// else as it came, so that 1.0 stays 1.0. It returns false when it is missing or
-// null.
-func (e *encoder) field(record []byte, path string) bool {
-	value := gjson.GetBytes(record, path)
-	switch value.Type {
-	case gjson.Null:
-		return false
-	case gjson.String:
-		e.value = append(e.value, value.Str...)
-	default:
-		e.value = append(e.value, value.Raw...)
+// field appends the value at path to e.value. It returns false when there is none.
+func (e *encoder) field(record []byte, path string) (found bool) {
+	if name, ok := strings.CutPrefix(path, decision.NormalizedPrefix); ok {
+		text, found := e.form.field(record, name)
+		e.value = append(e.value, text...)
+		return found
 	}
-	return true
+	e.value, found = appendField(e.value, record, path)
+	return found
 }
 
 // docketHeaders adds docket's own headers and returns how many.

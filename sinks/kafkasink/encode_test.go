@@ -30,6 +30,8 @@ func TestKey(t *testing.T) {
 		"bool":          {[]string{"a", "b"}, `{"a":true,"b":false}`, "true/false"},
 		"object":        {[]string{"a"}, `{"a":{"b": 1}}`, `{"b": 1}`},
 		"key twice":     {[]string{"a"}, `{"a":"x","a":"y"}`, "x"},
+		"normalized":    {[]string{"normalized.resource.namespace", "normalized.user", "d"}, `{"decision_id":"1","d":2,"input":{"user":"al\u0069ce"}}`, "/alice/2"},
+		"none of it":    {[]string{"normalized.user"}, `{"normalized":{"user":"x"}}`, "(none)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var e encoder

@@ -3,12 +3,15 @@ package kafkasink
 import (
 	"context"
 	"fmt"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 	"github.com/tidwall/gjson"
 
+	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -57,7 +60,7 @@ func (s *sink) topicOf(record []byte) (*topic, error) {
 	if from == nil {
 		return s.topics[0], nil
 	}
-	value := gjson.GetBytes(record, from.Field)
+	value := topicValue(record, from.Field)
 	if value.Type == gjson.String {
 		if t, ok := s.byName[value.Str]; ok {
 			return t, nil
@@ -70,6 +73,20 @@ func (s *sink) topicOf(record []byte) (*topic, error) {
 		return nil, fmt.Errorf("the record has no field %s, which is to name its topic (kafka.topicFrom), and there is no default", from.Field)
 	}
 	return nil, fmt.Errorf("field %s names the topic %s, which kafka.topicFrom.allow does not list, and there is no default", from.Field, excerpt(value.Raw))
+}
+
+// topicValue returns the value of a field of record or of its normalized form.
+func topicValue(record []byte, path string) gjson.Result {
+	name, ok := strings.CutPrefix(path, decision.NormalizedPrefix)
+	if !ok {
+		return gjson.GetBytes(record, path)
+	}
+	var f form
+	text, found := f.field(record, name)
+	if !found {
+		return gjson.Result{}
+	}
+	return gjson.Result{Type: gjson.String, Str: text, Raw: strconv.Quote(text)}
 }
 
 // learn returns what the brokers say of s.topics, in their order.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/decision"
 )
 
 // The brokers' own limits for a topic's name.
@@ -116,6 +117,9 @@ func (c *Config) validatePartitioner(p *config.Problems) {
 	switch {
 	case c.Partitioner == Manual:
 		p.Check("partitionField", checkField(c.PartitionField))
+		if strings.HasPrefix(c.PartitionField, decision.NormalizedPrefix) {
+			p.Addf("partitionField", "must be a field of the record: none of the normalized form is a number")
+		}
 	case c.PartitionField != "":
 		p.Addf("partitionField", "has no effect: set partitioner: manual")
 	}
@@ -196,15 +200,6 @@ func isRemote(addresses []string) bool {
 func checkTopic(name string) error {
 	if name == "" || len(name) > maxTopicName || name == "." || name == ".." || strings.Trim(name, topicNameChars) != "" {
 		return fmt.Errorf("must be at most %d letters, digits, dots, underscores and hyphens, not %q", maxTopicName, name)
-	}
-	return nil
-}
-
-// checkField refuses everything that gjson would take for more than a name: a
-// wildcard, query, modifier or escape would make a key nobody expects.
-func checkField(path string) error {
-	if slices.Contains(strings.Split(path, "."), "") || strings.ContainsAny(path, `*?|#@!\"(){}[]<>=%~`) {
-		return fmt.Errorf("must be field names joined by dots, such as object.kind, not %q", path)
 	}
 	return nil
 }

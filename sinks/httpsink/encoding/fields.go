@@ -2,6 +2,7 @@ package encoding
 
 import (
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -9,6 +10,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/decision"
 )
 
 // defaultTimeFields are where the records of policy engines say when they were
@@ -22,11 +24,11 @@ var latestTime = time.Unix(0, 1<<63-1)
 // in the form of RFC 3339. ok is false when there is none.
 func timeOf(record []byte, fields []string) (made time.Time, ok bool) {
 	for _, path := range fields {
-		value := gjson.GetBytes(record, path)
-		if value.Type != gjson.String {
+		text, found := stringAt(record, path)
+		if !found {
 			continue
 		}
-		t, err := time.Parse(time.RFC3339Nano, value.Str)
+		t, err := time.Parse(time.RFC3339Nano, text)
 		if err == nil && t.Unix() >= 0 && t.Before(latestTime) {
 			return t, true
 		}
@@ -37,14 +39,26 @@ func timeOf(record []byte, fields []string) (made time.Time, ok bool) {
 // textOf is the first of the record's fields that is a string and not empty.
 func textOf(record []byte, fields []string) string {
 	for _, path := range fields {
-		if value := gjson.GetBytes(record, path); value.Type == gjson.String && value.Str != "" {
-			return value.Str
+		if text, found := stringAt(record, path); found && text != "" {
+			return text
 		}
 	}
 	return ""
 }
 
-// checkFields reports what is no path of names. What gjson would take for more
+// stringAt returns the string at path in record, or the field of its normalized form
+// that path names.
+func stringAt(record []byte, path string) (text string, found bool) {
+	if name, ok := strings.CutPrefix(path, decision.NormalizedPrefix); ok {
+		form, known := decision.Normalize(record)
+		return form.Field(name), known
+	}
+	value := gjson.GetBytes(record, path)
+	return value.Str, value.Type == gjson.String
+}
+
+// checkFields reports what is neither a field of the normalized form nor a path of
+// names. What gjson would take for more
 // than a name, such as a wildcard or a query, would find what nobody expects.
 func checkFields(p *config.Problems, key string, paths []string) {
 	for i, path := range paths {
@@ -53,6 +67,12 @@ func checkFields(p *config.Problems, key string, paths []string) {
 }
 
 func fieldPath(path string) error {
+	if name, ok := strings.CutPrefix(path, decision.NormalizedPrefix); ok {
+		if !slices.Contains(decision.NormalizedFields(), name) {
+			return errors.New("must be a field of the normalized form, such as " + decision.NormalizedPrefix + "decision")
+		}
+		return nil
+	}
 	for name := range strings.SplitSeq(path, ".") {
 		if name == "" || strings.ContainsAny(name, `*?|#@\!{}[]()`) || plainText(name) != nil {
 			return errors.New("must be field names joined by dots, such as object.kind")

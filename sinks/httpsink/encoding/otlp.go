@@ -28,12 +28,14 @@ type OTLP struct {
 	// Resource holds the attributes of the resource. service.name is docket unless
 	// it is among them.
 	Resource map[string]string `yaml:"resource"`
-	// TimeFields are fields of the record, as names joined by dots. The first that
+	// TimeFields are fields of the record, as names joined by dots, or of its normalized
+	// form ("normalized.when"). The first that
 	// holds a time in the form of RFC 3339 is the time of the log record; without
 	// one it has only the time at which docket received it. Default: timestamp,
 	// requestReceivedTimestamp.
 	TimeFields []string `yaml:"timeFields"`
-	// SeverityFields are fields of the record, as names joined by dots. The first
+	// SeverityFields are fields of the record, as names joined by dots, or of its
+	// normalized form ("normalized.decision"). The first
 	// that holds a string is the severity's text, up to 32 bytes of it: of allow and
 	// dryrun the number is INFO, of warn WARN, of deny ERROR, of others none.
 	// Default: decision, enforcementAction.

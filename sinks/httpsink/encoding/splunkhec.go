@@ -23,7 +23,8 @@ type SplunkHEC struct {
 	// SourceType is the field "sourcetype" of every event. Default: _json, which
 	// Splunk reads as fields.
 	SourceType string `yaml:"sourcetype"`
-	// TimeFields are fields of the record, as names joined by dots. The first that
+	// TimeFields are fields of the record, as names joined by dots, or of its normalized
+	// form ("normalized.when"). The first that
 	// holds a time in the form of RFC 3339 is the time of the event; without one it is when
 	// docket received the record. Default: timestamp, requestReceivedTimestamp.
 	TimeFields []string `yaml:"timeFields"`

@@ -1,0 +1,164 @@
+package decision
+
+import (
+	"strings"
+	"time"
+)
+
+// Engine is the kind of program that a record is from.
+type Engine string
+
+// The engines that Normalize knows.
+const (
+	Gatekeeper Engine = "gatekeeper"
+	OPA        Engine = "opa"
+	Kubernetes Engine = "kubernetes" // the API server
+	Docket     Engine = "docket"
+)
+
+// Normalized is what the records of different engines have in common: who did what to
+// which resource, which policy had what to say about it, and when. A field is empty
+// where the record does not say: nothing is guessed. docs/normalized.md has the
+// members that each field is taken from.
+type Normalized struct {
+	// When it was decided; the zero time where the record does not say. The violations
+	// of an audit have the time at which the audit began.
+	When   time.Time `json:"when,omitzero"`
+	Engine Engine    `json:"engine,omitempty"`
+	// Process is empty for what neither admission nor an audit decides.
+	Process Process `json:"process,omitempty"`
+	// Decision is what the policy says of the resource. With Process Audit it has kept
+	// nothing from happening.
+	Decision Decision           `json:"decision,omitempty"`
+	Policy   NormalizedPolicy   `json:"policy,omitzero"`
+	Resource NormalizedResource `json:"resource,omitzero"`
+	// User is the name that the request was decided for, the impersonated one if so.
+	User string `json:"user,omitempty"`
+	// Operation is CREATE, UPDATE, DELETE or CONNECT; of the API server's other
+	// requests GET, LIST or WATCH.
+	Operation string `json:"operation,omitempty"`
+	// ID groups what belongs together: the UID of the request, or the audit's id.
+	ID      string `json:"id,omitempty"`
+	Message string `json:"message,omitempty"`
+	// FailedOpen: a webhook could not be asked, and the request was let through by that
+	// webhook's failurePolicy. Nobody has decided.
+	FailedOpen bool `json:"failedOpen,omitempty"`
+}
+
+// NormalizedPolicy names a policy.
+type NormalizedPolicy struct {
+	Group string `json:"group,omitempty"`
+	Kind  string `json:"kind,omitempty"`
+	Name  string `json:"name,omitempty"`
+}
+
+// NormalizedResource names what was decided about. Kind and Plural are two names of one
+// type, and some engines tell only one of them.
+type NormalizedResource struct {
+	Group       string `json:"group,omitempty"` // empty for the core group as well
+	Version     string `json:"version,omitempty"`
+	Kind        string `json:"kind,omitempty"`   // "Pod"
+	Plural      string `json:"plural,omitempty"` // "pods"
+	Subresource string `json:"subresource,omitempty"`
+	Namespace   string `json:"namespace,omitempty"`
+	Name        string `json:"name,omitempty"`
+}
+
+// Normalize returns the common form of a record of Gatekeeper (its export and its log
+// lines), of OPA (decision logs), of the Kubernetes audit log (one event) or of docket
+// itself. It reports false for everything else.
+//
+// record is read once from front to back, and neither changed nor kept: the result has
+// copies, in one allocation where it is no longer than most. Names of members are
+// compared as they are, and of members of one name the last counts, as encoding/json
+// does it for a map. What is no valid JSON gives no panic, and a result that means nothing.
+func Normalize(record []byte) (Normalized, bool) {
+	var m maker
+	if !m.readAs(inRecord, record) || !m.normalize() {
+		return Normalized{}, false
+	}
+	return m.Normalized, true
+}
+
+// NormalizedPrefix begins the name of a field of Normalized where it may stand in place
+// of a field of the record: "normalized.resource.namespace".
+const NormalizedPrefix = "normalized."
+
+// NormalizedFields are the names of the fields that Field knows.
+func NormalizedFields() []string {
+	return []string{
+		"when", "engine", "process", "decision", "policy.group", "policy.kind", "policy.name",
+		"resource.group", "resource.version", "resource.kind", "resource.plural", "resource.subresource",
+		"resource.namespace", "resource.name", "user", "operation", "id", "message", "failedOpen",
+	}
+}
+
+// Field returns the field called name as text: When as RFC 3339 in UTC, FailedOpen as
+// "true". It is empty where the record does not say, and for an unknown name.
+func (n *Normalized) Field(name string) string {
+	switch name {
+	case "when":
+		if n.When.IsZero() {
+			return ""
+		}
+		return n.When.UTC().Format(time.RFC3339Nano)
+	case "failedOpen":
+		if n.FailedOpen {
+			return "true"
+		}
+		return ""
+	case "engine":
+		return string(n.Engine)
+	case "process":
+		return string(n.Process)
+	case "decision":
+		return string(n.Decision)
+	case "user":
+		return n.User
+	case "operation":
+		return n.Operation
+	case "id":
+		return n.ID
+	case "message":
+		return n.Message
+	}
+	if policy, ok := strings.CutPrefix(name, "policy."); ok {
+		return n.Policy.field(policy)
+	}
+	if resource, ok := strings.CutPrefix(name, "resource."); ok {
+		return n.Resource.field(resource)
+	}
+	return ""
+}
+
+func (p *NormalizedPolicy) field(name string) string {
+	switch name {
+	case "group":
+		return p.Group
+	case "kind":
+		return p.Kind
+	case "name":
+		return p.Name
+	}
+	return ""
+}
+
+func (r *NormalizedResource) field(name string) string {
+	switch name {
+	case "group":
+		return r.Group
+	case "version":
+		return r.Version
+	case "kind":
+		return r.Kind
+	case "plural":
+		return r.Plural
+	case "subresource":
+		return r.Subresource
+	case "namespace":
+		return r.Namespace
+	case "name":
+		return r.Name
+	}
+	return ""
+}

@@ -1,0 +1,58 @@
+package kafkasink
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/docket-export/docket/decision"
+)
+
+// appendField appends the value at path to dst: the text of a string, anything else
+// as it came, so that 1.0 stays 1.0. It returns false when it is missing or null.
+func appendField(dst, record []byte, path string) ([]byte, bool) {
+	value := gjson.GetBytes(record, path)
+	switch value.Type {
+	case gjson.Null:
+		return dst, false
+	case gjson.String:
+		return append(dst, value.Str...), true
+	default:
+		return append(dst, value.Raw...), true
+	}
+}
+
+// form is the normalized form of the record that an encoder is at, made when one of
+// its fields is asked for.
+type form struct {
+	decision.Normalized
+	known bool
+}
+
+// field returns the field called name of record's form, false when it is empty.
+func (f *form) field(record []byte, name string) (string, bool) {
+	if !f.known {
+		f.Normalized, _ = decision.Normalize(record) // of an unknown record every field is empty
+		f.known = true
+	}
+	text := f.Field(name)
+	return text, text != ""
+}
+
+// checkField refuses what is no name of a field: neither one of the normalized form nor
+// names joined by dots. What gjson would take for more than a name, a wildcard, query,
+// modifier or escape, would make a key nobody expects.
+func checkField(path string) error {
+	if name, ok := strings.CutPrefix(path, decision.NormalizedPrefix); ok {
+		if !slices.Contains(decision.NormalizedFields(), name) {
+			return fmt.Errorf("must be a field of the normalized form, such as %sresource.namespace, not %q", decision.NormalizedPrefix, path)
+		}
+		return nil
+	}
+	if slices.Contains(strings.Split(path, "."), "") || strings.ContainsAny(path, `*?|#@!\"(){}[]<>=%~`) {
+		return fmt.Errorf("must be field names joined by dots, such as object.kind, not %q", path)
+	}
+	return nil
+}
