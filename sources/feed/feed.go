@@ -30,28 +30,21 @@ const (
 	maxPause   = 5 * time.Second
 )
 
-// Feed is a numbered session that outlives a full queue: what was not taken is kept
-// and sent again. Its methods but Settled must not overlap.
+// errOver is for who goes on after an error, or after Close.
+var errOver = errors.New("feed: it is closed, or has failed")
+
+// Feed is a numbered session that outlives a full queue: what was not taken is sent
+// again. It keeps nothing of what was taken. Its methods but Settled must not overlap.
 type Feed struct {
 	in       sources.Intake
 	source   string
 	producer string
 
-	session sources.Session
-	next    uint64  // number of the next line
-	unacked []chunk // sent and not known to be durable, in order
+	session sources.Session // nil once there is none any more
+	next    uint64          // number of the next line
 
 	mu      sync.Mutex
 	through uint64 // the highest number that is durable; guarded by mu
-}
-
-// chunk is what one call has sent. Its bytes are the feed's own: a session may overwrite
-// what it is given.
-type chunk struct {
-	first  uint64 // number of its first line
-	lines  uint64
-	data   []byte
-	length int64 // of the line that data begins, where that is too long; else 0
 }
 
 // Open begins to send the lines of a producer, the first of which has the number next.
@@ -67,12 +60,16 @@ func Open(ctx context.Context, in sources.Intake, source, producer string, next 
 }
 
 func (f *Feed) open(ctx context.Context, next uint64) (acked uint64, err error) {
-	f.session, acked, err = f.in.Open(ctx, sources.Opening{
+	s, acked, err := f.in.Open(ctx, sources.Opening{
 		Source: f.source, Producer: f.producer, Next: next,
 		Evict:   func() {}, // a producer's name belongs to one reader
 		Settled: f.settled,
 	})
-	return acked, err
+	if err != nil {
+		return 0, err
+	}
+	f.session = s
+	return acked, nil
 }
 
 func (f *Feed) settled(r sources.Receipt) {
@@ -93,42 +90,44 @@ func (f *Feed) Next() uint64 { return f.next }
 
 // Send sends whole lines, each ended by "\n" and none of them blank; n is how many they
 // are. It returns when they are on their way to the disk, and blocks while the queue is
-// full. An error means that ctx is done or the exporter is stopping: the feed is of no
-// more use.
+// full. It keeps no reference to lines. An error means that ctx is done or the exporter
+// is stopping: the feed is of no more use.
 func (f *Feed) Send(ctx context.Context, lines []byte, n int) error {
 	if n == 0 {
 		return nil
 	}
-	return f.send(ctx, chunk{first: f.next, lines: uint64(n), data: bytes.Clone(lines)})
+	return f.send(ctx, n, func() error {
+		return f.session.Submit(ctx, bytes.Clone(lines)) // the session may overwrite what it gets
+	})
 }
 
 // SendTooLarge sends a line that the caller does not hold in full: prefix is how it
 // begins, length how long it is. It is refused, and counts as one line.
 func (f *Feed) SendTooLarge(ctx context.Context, prefix []byte, length int64) error {
-	return f.send(ctx, chunk{first: f.next, lines: 1, data: bytes.Clone(prefix), length: length})
+	return f.send(ctx, 1, func() error {
+		return f.session.SubmitTooLarge(ctx, prefix, length)
+	})
 }
 
-func (f *Feed) send(ctx context.Context, c chunk) error {
-	f.next += c.lines
-	f.dropAcked()
-	f.unacked = append(f.unacked, c)
-	err := f.submit(ctx, c)
+// send submits the next n lines until the queue takes them.
+func (f *Feed) send(ctx context.Context, n int, submit func() error) error {
+	if f.session == nil {
+		return errOver
+	}
+	err := submit()
 	if errors.Is(err, sources.ErrQueueFull) {
-		err = f.again(ctx)
+		err = f.again(ctx, submit)
 	}
-	return err
+	if err != nil {
+		f.Close() // it is not known which number the session would give to another line
+		return err
+	}
+	f.next += uint64(n)
+	return nil
 }
 
-func (f *Feed) submit(ctx context.Context, c chunk) error {
-	if c.length > 0 {
-		return f.session.SubmitTooLarge(ctx, c.data, c.length)
-	}
-	// The session may overwrite what it gets, and it may have to be sent again.
-	return f.session.Submit(ctx, bytes.Clone(c.data))
-}
-
-// again sends what is not durable until the queue takes it.
-func (f *Feed) again(ctx context.Context) error {
+// again submits lines that a full queue has turned away.
+func (f *Feed) again(ctx context.Context, submit func() error) error {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(firstPause), backoff.WithMaxInterval(maxPause), backoff.WithMaxElapsedTime(0))
 	for {
@@ -137,50 +136,39 @@ func (f *Feed) again(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		f.session.Close()
-		f.dropAcked()
-		if len(f.unacked) == 0 {
-			_, err := f.open(ctx, f.next)
+		if err := f.renew(ctx); err != nil {
 			return err
 		}
-		if _, err := f.open(ctx, f.unacked[0].first); err != nil {
-			return err
-		}
-		if err := f.submitAll(ctx); !errors.Is(err, sources.ErrQueueFull) {
+		if err := submit(); !errors.Is(err, sources.ErrQueueFull) {
 			return err
 		}
 	}
 }
 
-func (f *Feed) submitAll(ctx context.Context) error {
-	for _, c := range f.unacked {
-		if err := f.submit(ctx, c); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// dropAcked forgets the chunks that are durable as a whole.
-func (f *Feed) dropAcked() {
-	through, n := f.Settled(), 0
-	for n < len(f.unacked) && f.unacked[n].first+f.unacked[n].lines-1 <= through {
-		n++
-	}
-	f.unacked = append(f.unacked[:0], f.unacked[n:]...)
+// renew replaces a session that is of no more use. The new one begins when all that the
+// one before has taken is durable: of what was sent only the lines that were turned away
+// are missing then.
+func (f *Feed) renew(ctx context.Context) error {
+	f.Close()
+	_, err := f.open(ctx, f.next)
+	return err
 }
 
 // Settle waits until everything sent is durable. It fails as Send does.
 func (f *Feed) Settle(ctx context.Context) error {
-	if err := f.session.Settle(ctx); err != nil {
-		return err
+	if f.session == nil {
+		return errOver
 	}
-	f.dropAcked()
-	return nil
+	return f.session.Settle(ctx)
 }
 
-// Close ends the feed. What was sent is still settled.
-func (f *Feed) Close() { f.session.Close() }
+// Close ends the feed. What was sent is still settled. A second call does nothing.
+func (f *Feed) Close() {
+	if f.session != nil {
+		f.session.Close()
+		f.session = nil
+	}
+}
 
 // unfit are the characters that the stream protocol does not let a producer's name have.
 var unfit = regexp.MustCompile(`[^A-Za-z0-9._:/-]`)
@@ -189,11 +177,12 @@ var unfit = regexp.MustCompile(`[^A-Za-z0-9._:/-]`)
 const maxProducer = 128
 
 // Producer makes the name of a producer from what identifies a file: the parts joined
-// by "/". Where that is too long, or unfit, it is cut and told apart by a hash.
+// by "/". Where that is too long or unfit, or a part has a "/" itself, it is cut and told
+// apart by a hash: other parts make another name.
 func Producer(parts ...string) string {
 	name := strings.Join(parts, "/")
 	clean := unfit.ReplaceAllString(name, "_")
-	if clean == name && len(name) <= maxProducer {
+	if clean == name && len(name) <= maxProducer && strings.Count(name, "/") == len(parts)-1 {
 		return name
 	}
 	h := sha256.New()

@@ -24,7 +24,7 @@ func Save(path string, v any) error {
 		return fmt.Errorf("state %s: %w", path, err)
 	}
 	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+	if err := MakeDir(dir); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	temporary := path + ".new" // left by a crash, it is overwritten
@@ -47,6 +47,22 @@ func write(path string, data []byte) error {
 		return err
 	}
 	return f.Sync()
+}
+
+// MakeDir makes a directory (0700) and those above it where they are missing. On nil
+// they are durable: nothing that is written there goes with a name that was not.
+func MakeDir(dir string) error {
+	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	parent := filepath.Dir(dir)
+	if err := MakeDir(parent); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return SyncDir(parent)
 }
 
 // SyncDir makes the names in dir durable.

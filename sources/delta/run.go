@@ -1,0 +1,182 @@
+package delta
+
+import (
+	"errors"
+	"slices"
+
+	"github.com/docket-export/docket/decision"
+)
+
+// chunkBytes is how much End gathers before it hands it over.
+const chunkBytes = 64 << 10
+
+// Run is one run of an audit on its way through a Tracker: Observe for each of its
+// violations, then End, and Commit once the caller has made durable what they gave.
+type Run struct {
+	t        *Tracker
+	id       string
+	quoted   *string // the id in JSON; it marks what this run has opened
+	known    bool    // it was committed before
+	late     bool    // it is older than the run before it
+	snapshot bool    // it repeats what stands
+
+	opened  spill  // the entries of what this run has opened
+	seen    uint64 // violations that stood before and were observed
+	ended   bool
+	resolve bool // what was not observed is gone
+
+	changes Changes
+}
+
+// Changes is what a run has brought.
+type Changes struct {
+	Opened   uint64 // records of that kind
+	Resolved uint64 // records of that kind
+	Standing uint64 // violations that stand after the run
+	// Snapshot: the run is complete, and every standing violation has a record in it.
+	Snapshot bool
+	// Plain is how many violations were sent as they came; Observe has said why.
+	Plain uint64
+}
+
+// Observe takes one violation of the run: a line of Gatekeeper's export, without its
+// "\n" and not blank. It appends the record to send to dst, if there is one, ended by
+// "\n"; n is how many there are.
+//
+// On an error it is the line itself that was appended, and n is 1: the violation is not
+// tracked, and what out holds is to be sent all the same. errors.Is tells ErrTooMany and
+// ErrTooLong.
+func (r *Run) Observe(dst, line []byte) (out []byte, n int, err error) {
+	if r.known {
+		return dst, 0, nil
+	}
+	v, err := parse(line, &r.t.scratch)
+	if err == nil {
+		out, n, err = r.observe(dst, &v)
+	}
+	if err != nil {
+		r.changes.Plain++
+		return append(append(dst, line...), '\n'), 1, err
+	}
+	return out, n, nil
+}
+
+func (r *Run) observe(dst []byte, v *violation) (out []byte, n int, err error) {
+	s, stands := r.t.standing[v.key]
+	if !stands {
+		return r.open(dst, v)
+	}
+	if s.seen == r.t.mark {
+		return dst, 0, nil
+	}
+	s.seen = r.t.mark
+	r.t.standing[v.key] = s
+	r.seen++
+	if !r.snapshot {
+		return dst, 0, nil
+	}
+	return r.record(dst, v, decision.AuditSnapshot, *s.opened)
+}
+
+// open begins to track a violation.
+func (r *Run) open(dst []byte, v *violation) (out []byte, n int, err error) {
+	if len(r.t.standing) >= r.t.maxStanding {
+		return dst, 0, ErrTooMany
+	}
+	out, n, err = r.record(dst, v, decision.AuditOpened, "")
+	if err != nil {
+		return dst, 0, err
+	}
+	if err := r.opened.add(r.t.spillPath(), v, *r.quoted); err != nil {
+		return dst, 0, err
+	}
+	r.t.standing[v.key] = standing{opened: r.quoted, seen: r.t.mark}
+	r.changes.Opened++
+	return out, n, nil
+}
+
+func (r *Run) record(dst []byte, v *violation, eventType, opened string) (out []byte, n int, err error) {
+	out = v.appendRecord(dst, eventType, *r.quoted, opened)
+	if limit := r.t.MaxRecordBytes; limit > 0 && len(out)-len(dst)-len("\n") > limit {
+		return dst, 0, ErrTooLong
+	}
+	return out, 1, nil
+}
+
+// End is called after the last violation; complete says that the run is proven whole.
+// The records that follow from that, those of what is resolved, come through yield in
+// chunks of n whole lines, the longest standing first. The lines are valid until yield
+// returns. An error is that of yield, or the state could not be read: the run cannot be
+// committed then, and may be begun again.
+func (r *Run) End(complete bool, yield func(lines []byte, n int) error) (Changes, error) {
+	if r.known {
+		return Changes{Standing: r.t.state.Entries.Count}, nil
+	}
+	r.resolve = complete && !r.late
+	before := r.t.state.Entries.Count
+	if r.resolve && r.seen < before {
+		if err := r.yieldResolved(yield); err != nil {
+			return Changes{}, err
+		}
+	}
+	r.changes.Standing = before + r.changes.Opened - r.changes.Resolved
+	r.changes.Snapshot = r.snapshot && r.resolve
+	r.ended = true
+	return r.changes, nil
+}
+
+func (r *Run) yieldResolved(yield func(lines []byte, n int) error) error {
+	var chunk []byte
+	n := 0
+	err := r.t.eachEntry(func(entry []byte, s standing) error {
+		if s.seen == r.t.mark {
+			return nil
+		}
+		chunk = appendHead(chunk, decision.AuditResolved, *r.quoted)
+		chunk = append(append(chunk, entry[len("{"):]...), '\n')
+		r.changes.Resolved++
+		if n++; len(chunk) < chunkBytes {
+			return nil
+		}
+		defer func() { chunk, n = chunk[:0], 0 }()
+		return yield(chunk, n)
+	})
+	if err == nil && n > 0 {
+		err = yield(chunk, n)
+	}
+	return err
+}
+
+// Commit makes the state after the run durable. Call it once all that the run gave is
+// durable, and before another run is begun. After an error the state is the one before
+// the run, or the one after it, and Commit may be called again.
+func (r *Run) Commit() error {
+	t := r.t
+	switch {
+	case r.known:
+		return nil
+	case !r.ended:
+		return errors.New("delta: commit of a run that has not ended")
+	case t.run != r:
+		return errors.New("delta: commit of a run after another has begun")
+	}
+	next := t.state
+	next.Version = stateVersion
+	next.Interval = t.interval
+	next.Runs = append(slices.Clone(t.state.Runs), r.id)
+	next.Runs = next.Runs[max(0, len(next.Runs)-maxRuns):]
+	if r.snapshot && r.seen > 0 {
+		next.Begun = r.id
+	}
+	if r.changes.Snapshot {
+		next.Snapshot = r.id
+	}
+	if err := t.save(next, r); err != nil {
+		return err
+	}
+	if r.changes.Resolved > 0 {
+		t.forget(func(s standing) bool { return s.seen != t.mark })
+	}
+	t.run = nil
+	return nil
+}

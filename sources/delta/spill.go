@@ -1,0 +1,69 @@
+package delta
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+
+	"github.com/docket-export/docket/sources/statefile"
+)
+
+// spill holds the entries of a run that is under way: in memory, and the earlier ones
+// in a file where they are many. The zero value is empty.
+type spill struct {
+	buffer []byte
+	length int64 // of what is good in the file
+	err    error // the file takes no more
+}
+
+// add adds the entry of a violation.
+func (s *spill) add(path string, v *violation, opened string) error {
+	if s.err == nil && len(s.buffer) >= spillBytes {
+		s.err = s.flush(path)
+	}
+	if s.err != nil {
+		return s.err
+	}
+	s.buffer = v.appendEntry(s.buffer, opened)
+	return nil
+}
+
+// flush moves what is in memory to the file. The file of an earlier run is overwritten.
+func (s *spill) flush(path string) error {
+	if err := s.write(path); err != nil {
+		return fmt.Errorf("delta: new violations are sent as they come: %w", err)
+	}
+	s.length += int64(len(s.buffer))
+	s.buffer = s.buffer[:0]
+	return nil
+}
+
+func (s *spill) write(path string) error {
+	if err := statefile.MakeDir(filepath.Dir(path)); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	if err != nil {
+		return err
+	}
+	defer f.Close() // between two writes nothing is open: a run that is given up needs no end
+	_, err = f.WriteAt(s.buffer, s.length)
+	return err
+}
+
+// writeTo writes all entries to w.
+func (s *spill) writeTo(w io.Writer, path string) error {
+	if s.length > 0 {
+		f, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		if _, err := io.CopyN(w, f, s.length); err != nil {
+			return err
+		}
+	}
+	_, err := w.Write(s.buffer)
+	return err
+}

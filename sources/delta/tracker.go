@@ -1,0 +1,147 @@
+package delta
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/docket-export/docket/sources/statefile"
+)
+
+// maxStanding is how many violations are tracked: some 80 MB of memory at most. A
+// cluster with more of them has another problem than how often they are repeated.
+const maxStanding = 1_000_000
+
+// retries is how often in an interval a snapshot is begun that incomplete runs do not
+// bring to its end. It bounds what is repeated when no run is ever complete.
+const retries = 6
+
+// maxRuns is how many committed runs are known again. An engine keeps far fewer files
+// of runs than that.
+const maxRuns = 64
+
+// ErrTooMany says that as many violations stand as can be tracked.
+var ErrTooMany = fmt.Errorf("delta: more than %d violations stand: those beyond are sent in every run, as they come", maxStanding)
+
+// ErrTooLong says that the record of a violation would be longer than a record may be,
+// although its line is not.
+var ErrTooLong = errors.New("delta: the record of a violation would be longer than limits.maxRecordBytes: the violation is sent as it comes")
+
+// Tracker is the state of one audit between its runs. Its methods and those of its runs
+// must not overlap. It holds no open files and needs no end.
+type Tracker struct {
+	// MaxRecordBytes is how long a record may be without its "\n"; 0 is no limit. Set it
+	// before the first Begin.
+	MaxRecordBytes int
+
+	path        string
+	interval    time.Duration // between snapshots, from the next Commit on
+	maxStanding int
+
+	state    state            // as the file at path has it
+	files    uint64           // number of the last file of entries that was made
+	standing map[key]standing // those of state, and what run has opened
+	mark     uint32           // of the run that was begun last; of no earlier one
+	run      *Run             // begun last; nil once it is committed
+	scratch  []byte
+}
+
+// standing is a violation that stands.
+type standing struct {
+	opened *string // the run in which it was opened, in JSON; one text for all of a run
+	seen   uint32  // mark of the last run that had it
+}
+
+// Open reads the state at path; where there is none, nothing stands. Beside that file
+// lie some with its name and more: give the state a directory that is docket's own.
+// snapshotInterval is the time between snapshots, by the ids of the runs; there are
+// none if it is not positive.
+//
+// A state that is damaged is set aside and reported as a *statefile.DamagedError: the
+// tracker is good then, and knows of no violation. After any other error it is nil.
+func Open(path string, snapshotInterval time.Duration) (*Tracker, error) {
+	t := &Tracker{path: path, interval: snapshotInterval, maxStanding: maxStanding, standing: make(map[key]standing)}
+	err := t.load()
+	if _, damaged := errors.AsType[*statefile.DamagedError](err); err != nil && !damaged {
+		return nil, err
+	}
+	return t, err
+}
+
+// Begin starts a run, known by the id that the engine gave it, a time in RFC 3339. A run
+// that was begun before and not committed is as if it had not been.
+func (t *Tracker) Begin(run string) *Run {
+	if t.run != nil && t.run.changes.Opened > 0 {
+		t.forget(func(s standing) bool { return s.opened == t.run.quoted })
+	}
+	t.mark++
+	quoted, _ := json.Marshal(run) // of a string: it cannot fail
+	text := string(quoted)
+	t.run = &Run{
+		t: t, id: run, quoted: &text,
+		known:    run != "" && slices.Contains(t.state.Runs, run),
+		late:     t.state.late(run),
+		snapshot: t.state.snapshotDue(run),
+	}
+	return t.run
+}
+
+// forget removes the violations that are gone.
+func (t *Tracker) forget(gone func(standing) bool) {
+	before := len(t.standing)
+	maps.DeleteFunc(t.standing, func(_ key, s standing) bool { return gone(s) })
+	if len(t.standing) < before/2 { // a map never gets smaller
+		kept := make(map[key]standing, len(t.standing))
+		maps.Copy(kept, t.standing)
+		t.standing = kept
+	}
+}
+
+// state is what a tracker knows after a restart, the violations aside.
+type state struct {
+	Version int `json:"version"`
+	// Entries is the file of the violations that stand.
+	Entries entries `json:"entries"`
+	// Runs are those that were committed, in that order; of the last maxRuns.
+	Runs []string `json:"runs"`
+	// Snapshot is the last complete run that had one, Begun the last that began one.
+	Snapshot string `json:"snapshot,omitempty"`
+	Begun    string `json:"begun,omitempty"`
+	// Interval between snapshots holds for the run after those.
+	Interval time.Duration `json:"interval"`
+}
+
+// late reports whether a run is older than the one that was committed last. It is
+// compared with that one alone: a clock that was set back makes one run late, not all.
+func (s *state) late(run string) bool {
+	if len(s.Runs) == 0 {
+		return false
+	}
+	since, ok := between(s.Runs[len(s.Runs)-1], run)
+	return ok && since < 0
+}
+
+// snapshotDue reports whether a run is to repeat what stands.
+func (s *state) snapshotDue(run string) bool {
+	if _, err := time.Parse(time.RFC3339, run); err != nil || s.Interval <= 0 || s.late(run) {
+		return false
+	}
+	return elapsed(s.Snapshot, run, s.Interval) && elapsed(s.Begun, run, s.Interval/retries)
+}
+
+// elapsed reports whether a run is at least d after another; it is when there was no
+// other, or when the clock was set back since.
+func elapsed(before, run string, d time.Duration) bool {
+	since, ok := between(before, run)
+	return !ok || since < 0 || since >= d
+}
+
+// between is the time from one run to another, if both have one.
+func between(before, after string) (time.Duration, bool) {
+	b, errBefore := time.Parse(time.RFC3339, before)
+	a, errAfter := time.Parse(time.RFC3339, after)
+	return a.Sub(b), errBefore == nil && errAfter == nil
+}

@@ -1,0 +1,380 @@
+package delta
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/decision"
+)
+
+// A real run of Gatekeeper: its violations are opened with their bytes kept, and gone
+// only when a complete run lacks them. The audit that failed, and looks clean, resolves
+// nothing.
+func TestSample(t *testing.T) {
+	data, err := os.ReadFile("testdata/disk-export-audit-channel-2026-11-21T07_38_01Z.log")
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := bytes.Split(bytes.TrimSuffix(data, []byte("\n")), []byte("\n"))
+	violations := all[1 : len(all)-1] // between start and end
+	tracker := open(t, filepath.Join(t.TempDir(), "audit"), time.Hour)
+
+	records, c := commit(t, tracker, "2026-11-21T07:38:01Z", true, violations)
+	if len(records) != len(violations) {
+		t.Fatalf("got %d records, want %d", len(records), len(violations))
+	}
+	for i, r := range records {
+		if r.EventType != decision.AuditOpened || r.ID != "2026-11-21T07:38:01Z" || string(r.Violation) != string(violations[i]) {
+			t.Errorf("got %+v, want %s opened", r, violations[i])
+		}
+	}
+	if want := (Changes{Opened: 13, Standing: 13, Snapshot: true}); c != want {
+		t.Errorf("got %+v, want %+v", c, want)
+	}
+
+	records, c = commit(t, tracker, "2026-11-21T07:39:01Z", false, nil) // the audit that failed
+	if want := (Changes{Standing: 13}); len(records) > 0 || c != want {
+		t.Errorf("a failed audit: got %v, %+v, want %+v", records, c, want)
+	}
+	records, c = commit(t, tracker, "2026-11-21T07:40:01Z", true, violations[1:])
+	if want := (Changes{Resolved: 1, Standing: 12}); len(records) != 1 || c != want {
+		t.Fatalf("got %v, %+v, want %+v", records, c, want)
+	}
+	r := records[0]
+	want := `{"group":"constraints.gatekeeper.sh","kind":"K8sRequiredLabels","name":"ns-must-have-team","message":"you must provide labels: {\"team\"}",` +
+		`"enforcementAction":"dryrun","resourceAPIVersion":"v1","resourceKind":"Namespace","resourceName":"kube-public"}`
+	if r.EventType != decision.AuditResolved || r.ID != "2026-11-21T07:40:01Z" || r.Opened != "2026-11-21T07:38:01Z" || string(r.Violation) != want {
+		t.Errorf("got %+v, want %s resolved", r, want)
+	}
+}
+
+// The form of the records is what the package says.
+func TestRecordsAreWritten(t *testing.T) {
+	tracker := open(t, filepath.Join(t.TempDir(), "audit"), time.Minute)
+	const violation = ` {"name":"a","resourceName":"b", "n":1.10} `
+	r := tracker.Begin(runID(0))
+	opened, _, err := r.Observe(nil, []byte(violation+"\r"))
+	if _, endErr := r.End(true, nil); err != nil || endErr != nil {
+		t.Fatal(err, endErr)
+	}
+	if err := r.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	key := split(t, opened, 1)[0].Key
+
+	r = tracker.Begin(runID(1))
+	snapshot, _, err := r.Observe(nil, []byte(violation))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r = tracker.Begin(runID(1))
+	var resolved string
+	if _, err := r.End(true, func(lines []byte, _ int) error { resolved += string(lines); return nil }); err != nil {
+		t.Fatal(err)
+	}
+	for _, tt := range []struct{ got, want string }{
+		{string(opened), `{"eventType":"docket.audit.opened","id":"2026-01-05T10:00:00Z","key":"` + key + `","violation":{"name":"a","resourceName":"b", "n":1.10}}` + "\n"},
+		{string(snapshot), `{"eventType":"docket.audit.snapshot","id":"2026-01-05T10:01:00Z","key":"` + key + `","opened":"2026-01-05T10:00:00Z","violation":{"name":"a","resourceName":"b", "n":1.10}}` + "\n"},
+		{resolved, `{"eventType":"docket.audit.resolved","id":"2026-01-05T10:01:00Z","key":"` + key + `","opened":"2026-01-05T10:00:00Z","violation":{"name":"a","resourceName":"b"}}` + "\n"},
+	} {
+		if tt.got != tt.want {
+			t.Errorf("got  %swant %s", tt.got, tt.want)
+		}
+	}
+}
+
+// What makes two violations the same one.
+func TestIdentity(t *testing.T) {
+	const base = `{"id":"1","group":"g","version":"v1","kind":"K","name":"n","message":"a\u003cb","enforcementAction":"deny",` +
+		`"resourceGroup":"rg","resourceAPIVersion":"v1","resourceKind":"Pod","resourceNamespace":"ns","resourceName":"r","details":{"x":1}}`
+	tests := map[string]struct {
+		old, new string
+		same     bool
+	}{
+		"itself":                {"", "", true},
+		"another run":           {`"id":"1"`, `"id":"2"`, true},
+		"other details":         {`{"x":1}`, `{"x":2}`, true},
+		"constraint version":    {`"version":"v1"`, `"version":"v2"`, true},
+		"another spelling":      {`a\u003cb`, `a<b`, true},
+		"space":                 {`,"kind"`, ` , "kind"`, true},
+		"empty is absent":       {`"name":"n"`, `"namespace":"","name":"n"`, true},
+		"constraint group":      {`"group":"g"`, `"group":"h"`, false},
+		"constraint kind":       {`"kind":"K"`, `"kind":"L"`, false},
+		"constraint name":       {`"name":"n"`, `"name":"m"`, false},
+		"message":               {`a\u003cb`, `a`, false},
+		"action":                {`"deny"`, `"warn"`, false},
+		"resource group":        {`"rg"`, `"rh"`, false},
+		"resource version":      {`"resourceAPIVersion":"v1"`, `"resourceAPIVersion":"v2"`, false},
+		"resource kind":         {`"Pod"`, `"Job"`, false},
+		"resource namespace":    {`"ns"`, `"other"`, false},
+		"no resource namespace": {`"resourceNamespace":"ns",`, ``, false},
+		"resource name":         {`"r"`, `"s"`, false},
+		"a text moved on":       {`"resourceNamespace":"ns","resourceName":"r"`, `"resourceNamespace":"n","resourceName":"sr"`, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tracker := open(t, filepath.Join(t.TempDir(), "audit"), 0)
+			if !strings.Contains(base, tt.old) {
+				t.Fatalf("%q is not in the line", tt.old)
+			}
+			r := tracker.Begin("")
+			other := strings.Replace(base, tt.old, tt.new, 1)
+			for _, line := range []string{base, other} {
+				if _, _, err := r.Observe(nil, []byte(line)); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if same := r.changes.Opened == 1; same != tt.same {
+				t.Errorf("%s and %s: got the same %t, want %t", base, other, same, tt.same)
+			}
+		})
+	}
+}
+
+// What cannot be tracked is sent as it came, and counted.
+func TestPlain(t *testing.T) {
+	const deep = maxBrackets + 20
+	tests := map[string]struct {
+		line  string
+		limit int
+		want  error
+	}{
+		"no JSON":         {`{"name":`, 0, errNoObject},
+		"an array":        {`[]`, 0, errNoObject},
+		"not UTF-8":       {"{\"name\":\"\xff\"}", 0, errNoObject},
+		"too deep":        {`{"a":` + strings.Repeat("[", deep) + strings.Repeat("]", deep) + `}`, 0, errNoObject},
+		"record too long": {`{"name":"a"}`, 50, ErrTooLong},
+		"too many":        {string(line("", 7)), 0, ErrTooMany},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tracker := open(t, filepath.Join(t.TempDir(), "audit"), 0)
+			tracker.MaxRecordBytes, tracker.maxStanding = tt.limit, 0
+			if !errors.Is(tt.want, ErrTooMany) {
+				tracker.maxStanding = 1
+			}
+			for minute := range 2 { // in every run
+				r := tracker.Begin(runID(minute))
+				out, n, err := r.Observe([]byte("before\n"), []byte(tt.line))
+				if string(out) != "before\n"+tt.line+"\n" || n != 1 || !errors.Is(err, tt.want) {
+					t.Errorf("got %q, %d, %v, want the line itself and %v", out, n, err, tt.want)
+				}
+				c, err := r.End(true, nil)
+				if want := (Changes{Plain: 1}); c != want || err != nil {
+					t.Errorf("got %+v, %v, want %+v", c, err, want)
+				}
+				if err := r.Commit(); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// Beyond the limit nothing is called resolved, and what is resolved makes room.
+func TestTooMany(t *testing.T) {
+	tracker := open(t, filepath.Join(t.TempDir(), "audit"), 0)
+	tracker.maxStanding = 2
+	for minute, tt := range []struct {
+		numbers []int
+		want    string // of each record, as kinds has it; "plain" for a line
+	}{
+		{[]int{1, 2, 3}, "opened 1, opened 2, plain"},
+		{[]int{1, 2}, ""}, // 3 is gone, and was never opened
+		{[]int{2, 3}, "plain, resolved 1"},
+		{[]int{2, 3}, "opened 3"},
+	} {
+		var got []string
+		r := tracker.Begin(runID(minute))
+		for _, n := range tt.numbers {
+			out, n, err := r.Observe(nil, line("", n))
+			switch {
+			case errors.Is(err, ErrTooMany):
+				got = append(got, "plain")
+			case err != nil:
+				t.Fatal(err)
+			case n > 0:
+				got = append(got, kinds(split(t, out, n)))
+			}
+		}
+		_, err := r.End(true, func(out []byte, n int) error {
+			got = append(got, kinds(split(t, out, n)))
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(got, ", "); got != tt.want {
+			t.Errorf("run %d: got %q, want %q", minute, got, tt.want)
+		}
+	}
+}
+
+// Thousands of violations come and go without being in memory: the entries of a run go
+// to a file, and what is resolved comes in chunks.
+func TestMany(t *testing.T) {
+	const n = 5000
+	dir := t.TempDir()
+	path := filepath.Join(dir, "state", "audit")
+	numbers := make([]int, n)
+	for i := range numbers {
+		numbers[i] = i
+	}
+	for attempt := range 2 { // the first one is given up
+		tracker := open(t, path, 0)
+		records, _, r := read(t, tracker, runID(0), true, lines(runID(0), numbers...))
+		if len(records) != n {
+			t.Fatalf("got %d records, want %d", len(records), n)
+		}
+		if len(r.opened.buffer) > spillBytes+1<<10 || r.opened.length == 0 {
+			t.Errorf("%d bytes of entries are in memory and %d in the file, want at most %d in memory", len(r.opened.buffer), r.opened.length, spillBytes)
+		}
+		if attempt == 1 {
+			if err := r.Commit(); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	tracker := open(t, path, 0)
+	r := tracker.Begin(runID(1))
+	var resolved []record
+	_, err := r.End(true, func(out []byte, n int) error {
+		if len(out) > chunkBytes+1<<10 {
+			t.Errorf("got %d bytes at once, want about %d", len(out), chunkBytes)
+		}
+		resolved = append(resolved, split(t, out, n)...)
+		clear(out) // which is the caller's until it returns
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, r := range resolved {
+		if want := fmt.Sprintf(`"cart-%d"`, i); !strings.Contains(string(r.Violation), want) {
+			t.Fatalf("resolved record %d is %s, want %s", i, r.Violation, want)
+		}
+	}
+	if err := r.Commit(); err != nil || len(resolved) != n {
+		t.Fatalf("got %d resolved, want %d (%v)", len(resolved), n, err)
+	}
+	if got := files(t, filepath.Dir(path)); len(got) != 1 {
+		t.Errorf("nothing stands, and there are %d files", len(got))
+	}
+}
+
+// Nothing is on disk before Commit, and nothing but the state after it.
+func TestCommitWrites(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "state")
+	tracker := open(t, filepath.Join(dir, "audit"), 0)
+	names := func() string {
+		var all []string
+		for name := range files(t, dir) {
+			all = append(all, name)
+		}
+		slices.Sort(all)
+		return strings.Join(all, " ")
+	}
+	for minute, tt := range []struct {
+		numbers       []int
+		before, after string
+	}{
+		{[]int{1, 2}, "", "audit audit.1"},
+		{[]int{1, 2}, "audit audit.1", "audit audit.1"}, // nothing has changed
+		{[]int{1, 3}, "audit audit.1", "audit audit.2"},
+		{nil, "audit audit.2", "audit"},
+	} {
+		before := files(t, dir)
+		_, _, r := read(t, tracker, runID(minute), true, lines("", tt.numbers...))
+		if got := names(); got != tt.before || fmt.Sprint(files(t, dir)) != fmt.Sprint(before) {
+			t.Errorf("run %d before Commit: got %q, want %q as they were", minute, got, tt.before)
+		}
+		if err := r.Commit(); err != nil {
+			t.Fatal(err)
+		}
+		if got := names(); got != tt.after {
+			t.Errorf("run %d after Commit: got %q, want %q", minute, got, tt.after)
+		}
+	}
+	info, err := os.Stat(filepath.Join(dir, "audit"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("got mode %v, %v, want 0600", info.Mode(), err)
+	}
+}
+
+func TestCommitOutOfOrder(t *testing.T) {
+	tracker := open(t, filepath.Join(t.TempDir(), "audit"), 0)
+	first := tracker.Begin(runID(0))
+	if err := first.Commit(); err == nil {
+		t.Error("a run that has not ended was committed")
+	}
+	if _, err := first.End(true, nil); err != nil {
+		t.Fatal(err)
+	}
+	tracker.Begin(runID(1))
+	if err := first.Commit(); err == nil {
+		t.Error("a run was committed after another had begun")
+	}
+}
+
+// A run read late, when a newer one is committed already, opens and does not resolve; a
+// clock that was set back holds up one run alone.
+func TestLate(t *testing.T) {
+	tracker := open(t, filepath.Join(t.TempDir(), "audit"), time.Minute)
+	for _, tt := range []struct {
+		minute  int
+		numbers []int
+		want    string
+	}{
+		{10, []int{1}, "opened 1"},
+		{5, []int{2}, "opened 2"},
+		{11, []int{2}, "snapshot 2, resolved 1"},
+		{-100, []int{3}, "opened 3"},                                     // the clock was set back
+		{-99, []int{3}, "snapshot 3, resolved 2"},                        // and stays there
+		{11, []int{1, 2, 3}, ""},                                         // committed
+		{-99 + maxRuns*2, []int{1}, "opened 1, resolved 3"},              // a snapshot of nothing
+		{-98 + maxRuns*2, []int{1, 4}, "snapshot 1, opened 4"},           // of all that stands
+		{-98 + maxRuns*2, []int{1, 4}, ""},                               // committed
+		{-97 + maxRuns*2, []int{4}, "snapshot 4, resolved 1"},            // and so on
+		{-97 + maxRuns*2 + 1, []int{4, 4, 4}, "snapshot 4"},              // once
+		{-97 + maxRuns*2 + 2, []int{4, 1, 4, 1}, "snapshot 4, opened 1"}, // once
+	} {
+		records, _ := commit(t, tracker, runID(tt.minute), true, lines("", tt.numbers...))
+		if got := kinds(records); got != tt.want {
+			t.Errorf("run of minute %d: got %q, want %q", tt.minute, got, tt.want)
+		}
+	}
+}
+
+// A snapshot that incomplete runs do not bring to its end is tried again, not in every
+// run, and it is none until a complete run has had it.
+func TestSnapshotOfIncompleteRuns(t *testing.T) {
+	tracker := open(t, filepath.Join(t.TempDir(), "audit"), time.Hour)
+	commit(t, tracker, runID(0), true, lines("", 1, 2))
+	var snapshots []int
+	for minute := 1; minute < 150; minute++ {
+		records, c := commit(t, tracker, runID(minute), minute == 85, lines("", 1, 2))
+		if len(records) == 0 {
+			continue
+		}
+		if got := kinds(records); got != "snapshot 1, snapshot 2" || c.Snapshot != (minute == 85) {
+			t.Errorf("minute %d: got %q, snapshot %t", minute, got, c.Snapshot)
+		}
+		snapshots = append(snapshots, minute)
+	}
+	if want := []int{60, 70, 80, 90, 100, 110, 120, 130, 140}; !slices.Equal(snapshots, want) {
+		t.Errorf("got snapshots in the minutes %v, want %v: one interval after the first, and retries after that", snapshots, want)
+	}
+	if n := len(tracker.state.Runs); n != maxRuns {
+		t.Errorf("%d runs are known again, want the last %d", n, maxRuns)
+	}
+}

@@ -1,0 +1,259 @@
+package statefile_test
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/sources/statefile"
+)
+
+type document struct {
+	Number int
+	Text   string
+}
+
+func load(t *testing.T, path string) document {
+	t.Helper()
+	var d document
+	if found, err := statefile.Load(path, &d); err != nil || !found {
+		t.Fatalf("Load: found %t, %v", found, err)
+	}
+	return d
+}
+
+func save(t *testing.T, path string, d document) {
+	t.Helper()
+	if err := statefile.Save(path, d); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestSaveAndLoad(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "sources", "audit")
+	path := filepath.Join(dir, "state.json")
+	var none document
+	if found, err := statefile.Load(path, &none); found || err != nil {
+		t.Errorf("Load of what is not there: found %t, %v", found, err)
+	}
+	for n := range 3 {
+		want := document{n, strings.Repeat("x", n*100_000)}
+		save(t, path, want)
+		if got := load(t, path); got != want {
+			t.Errorf("got %d with %d bytes, want %d with %d", got.Number, len(got.Text), want.Number, len(want.Text))
+		}
+	}
+	for path, want := range map[string]os.FileMode{path: 0o600, dir: 0o700 | os.ModeDir, filepath.Dir(dir): 0o700 | os.ModeDir} {
+		if info, err := os.Stat(path); err != nil || info.Mode() != want {
+			t.Errorf("%s: got mode %v, %v, want %v", path, info.Mode(), err, want)
+		}
+	}
+	if names, err := os.ReadDir(dir); err != nil || len(names) != 1 {
+		t.Errorf("got %v, %v, want the state alone", names, err)
+	}
+}
+
+// What a crash has left of a newer document is in nobody's way.
+func TestSaveAfterACrash(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	save(t, path, document{Number: 1})
+	if err := os.WriteFile(path+".new", []byte(`{"Number":2,"Text":"`+strings.Repeat("x", 5000)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := load(t, path); got.Number != 1 {
+		t.Errorf("got %+v, want number 1", got)
+	}
+	save(t, path, document{Number: 3})
+	if got := load(t, path); got != (document{Number: 3}) {
+		t.Errorf("got %+v, want number 3", got)
+	}
+}
+
+// A document that cannot be written leaves the one before.
+func TestSaveFails(t *testing.T) {
+	tests := map[string]struct {
+		value  any
+		damage func(t *testing.T, path string)
+	}{
+		"no JSON":             {value: func() {}},
+		"the new file":        {damage: func(t *testing.T, path string) { mkdir(t, path+".new") }},
+		"a file in its place": {damage: func(t *testing.T, path string) { replace(t, path) }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "state.json")
+			save(t, path, document{Number: 1})
+			if tt.value == nil {
+				tt.value = document{Number: 2}
+			}
+			if tt.damage != nil {
+				tt.damage(t, path)
+			}
+			err := statefile.Save(path, tt.value)
+			if err == nil || !strings.Contains(err.Error(), "state") || !strings.Contains(err.Error(), path) {
+				t.Errorf("got %v, want an error that names the state", err)
+			}
+			if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+				if got := load(t, path); got.Number != 1 {
+					t.Errorf("got %+v, want number 1", got)
+				}
+			}
+		})
+	}
+}
+
+func mkdir(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Mkdir(path, 0o700); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replace puts a directory where the file is, which no file can replace.
+func replace(t *testing.T, path string) {
+	t.Helper()
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	mkdir(t, path)
+}
+
+func TestDamaged(t *testing.T) {
+	whole, err := json.Marshal(document{Number: 7, Text: "text"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string][]byte{
+		"empty":        nil,
+		"no JSON":      []byte("\x00\x00\x00\x00"),
+		"another type": []byte(`{"Number":"seven"}`),
+		"an array":     []byte(`[]`),
+		"more behind":  append(whole, "{}"...),
+	}
+	for n := range whole {
+		tests[fmt.Sprintf("cut at %d", n)] = whole[:n]
+	}
+	for name, data := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "state.json")
+			if err := os.WriteFile(path, data, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			var d document
+			found, err := statefile.Load(path, &d)
+			damaged, ok := errors.AsType[*statefile.DamagedError](err)
+			if found || !ok || damaged.Path != path || damaged.Err == nil || !strings.Contains(err.Error(), damaged.Kept) {
+				t.Fatalf("got found %t, %v, want that it is damaged", found, err)
+			}
+			if kept, err := os.ReadFile(damaged.Kept); err != nil || string(kept) != string(data) {
+				t.Errorf("kept are %q, %v, want %q", kept, err, data)
+			}
+			if found, err := statefile.Load(path, &d); found || err != nil {
+				t.Errorf("the second time: found %t, %v, want nothing", found, err)
+			}
+			save(t, path, document{Number: 8})
+			if got := load(t, path); got.Number != 8 {
+				t.Errorf("got %+v, want number 8", got)
+			}
+		})
+	}
+}
+
+// A file of an impossible size is not read at all.
+func TestTooLarge(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := f.Truncate(statefile.MaxBytes + 1); err != nil { // a hole: it takes no room
+		t.Fatal(err)
+	}
+	var d document
+	_, err = statefile.Load(path, &d)
+	if _, ok := errors.AsType[*statefile.DamagedError](err); !ok || !strings.Contains(err.Error(), "bytes") {
+		t.Errorf("got %v, want that it is too large", err)
+	}
+}
+
+// What cannot be read now may be readable later: it stays where it is.
+func TestUnreadable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "state.json")
+	mkdir(t, path)
+	var d document
+	found, err := statefile.Load(path, &d)
+	if _, damaged := errors.AsType[*statefile.DamagedError](err); found || err == nil || damaged {
+		t.Errorf("got found %t, %v, want an error that is no damage", found, err)
+	}
+	if _, err := os.Stat(path); err != nil {
+		t.Error(err)
+	}
+}
+
+// A process that is killed while it saves leaves a document that it has saved: the last
+// one that it has told of, or the one after that.
+func TestKill(t *testing.T) {
+	if path := os.Getenv("STATEFILE_SAVE"); path != "" {
+		for n := 1; ; n++ {
+			save(t, path, document{n, strings.Repeat("x", n%10*1000)})
+			fmt.Println(n)
+		}
+	}
+	for range 10 {
+		path := filepath.Join(t.TempDir(), "state.json")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKill$")
+		cmd.Env = append(os.Environ(), "STATEFILE_SAVE="+path)
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := cmd.Start(); err != nil {
+			t.Fatal(err)
+		}
+		var told int
+		for told < 20 {
+			if _, err := fmt.Fscanln(out, &told); err != nil {
+				t.Fatalf("after %d documents: %v", told, err)
+			}
+		}
+		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		for err == nil { // what it has told before it was killed
+			_, err = fmt.Fscanln(out, &told)
+		}
+		if err := cmd.Wait(); err == nil {
+			t.Fatal("the process was not killed")
+		}
+		if got := load(t, path); got.Number != told && got.Number != told+1 || len(got.Text) != got.Number%10*1000 {
+			t.Errorf("got document %d, want %d or the next", got.Number, told)
+		}
+	}
+}
+
+// MakeDir makes all that is missing, and minds what is in the way.
+func TestMakeDir(t *testing.T) {
+	dir := t.TempDir()
+	deep := filepath.Join(dir, "a", "b", "c")
+	for range 2 {
+		if err := statefile.MakeDir(deep); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(deep); err != nil || info.Mode() != 0o700|os.ModeDir {
+		t.Errorf("got %v, %v, want a directory of mode 0700", info, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := statefile.MakeDir(filepath.Join(file, "below")); err == nil {
+		t.Errorf("got %v, want an error: a file is in the way", err)
+	}
+}
