@@ -137,6 +137,7 @@ var (
 	descRefused     = desc("docket_records_refused_total", "Lines that were not stored.", "source", "reason")
 	descDuplicate   = desc("docket_records_duplicate_total", "Lines recognised as stored before.", "source")
 	descLost        = desc("docket_records_lost_total", "Records that never arrived, as their producers report.", "source", "decision")
+	descSourceLost  = desc("docket_source_lost_total", "Gaps the source knows of since the start: files or runs that vanished before they were read, lines the engine left out.", "source")
 	descStored      = desc("docket_records_stored_total", "Records in the queue since it began.")
 	descCorrupt     = desc("docket_records_corrupt_total", "Records lost to damage on disk.")
 	descDelivered   = desc("docket_records_delivered_total", "Records that the destination has accepted.", "sink")
@@ -151,7 +152,7 @@ var (
 	descQueueState  = desc("docket_queue_state", "1 for the state that the queue is in.", "state")
 	descBytes       = desc("docket_queue_bytes", "Size of the queue's segments.")
 	descLimit       = desc("docket_queue_limit_bytes", "queue.maxBytes.")
-	everyDesc       = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descLost, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
+	everyDesc       = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descLost, descSourceLost, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
 	everyState      = []State{Active, Degraded, Error}
 )
 
@@ -195,6 +196,9 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 		counter(descDuplicate, t.Duplicate, source)
 	}
 	s := c.e.Status()
+	for _, source := range s.Sources {
+		counter(descSourceLost, source.Lost, source.Name)
+	}
 	counter(descStored, s.Ledger.Stored)
 	counter(descCorrupt, s.Ledger.Corrupt)
 	gauge(descBytes, float64(s.Queue.Bytes))

@@ -37,10 +37,7 @@ func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
 		fmt.Fprint(t, sinkNote(sink, now))
 	}
 	fmt.Fprintln(t)
-	fmt.Fprintln(t, "SOURCE\tSTATE\tCONNECTIONS")
-	for _, source := range s.Sources {
-		fmt.Fprintf(t, "%s\t%s\t%d\n", source.Name, source.State, source.Connections)
-	}
+	writeSources(t, s.Sources)
 	for _, source := range s.Sources {
 		fmt.Fprint(t, note(source.Name+": ", source.Reason))
 	}
@@ -49,6 +46,23 @@ func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
 	}
 	_, err := fmt.Fprintf(w, "\n%s%s%s", queueText(s.Queue, now), ledgerText(s.Ledger), configText(s.Config))
 	return err
+}
+
+// writeSources shows the sources; what they know to be lost only when there is some.
+func writeSources(w io.Writer, sources []exporter.SourceStatus) {
+	lost := slices.ContainsFunc(sources, func(s exporter.SourceStatus) bool { return s.Lost > 0 })
+	fmt.Fprint(w, "SOURCE\tSTATE\tCONNECTIONS")
+	if lost {
+		fmt.Fprint(w, "\tLOST")
+	}
+	fmt.Fprintln(w)
+	for _, s := range sources {
+		fmt.Fprintf(w, "%s\t%s\t%d", s.Name, s.State, s.Connections)
+		if lost {
+			fmt.Fprintf(w, "\t%d", s.Lost)
+		}
+		fmt.Fprintln(w)
+	}
 }
 
 // column is a part of a sink's account.
