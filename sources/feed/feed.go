@@ -8,7 +8,6 @@
 package feed
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -42,6 +41,7 @@ type Feed struct {
 
 	session sources.Session // nil once there is none any more
 	next    uint64          // number of the next line
+	scratch []byte          // what the session gets, and may overwrite
 
 	mu      sync.Mutex
 	through uint64 // the highest number that is durable; guarded by mu
@@ -97,7 +97,8 @@ func (f *Feed) Send(ctx context.Context, lines []byte, n int) error {
 		return nil
 	}
 	return f.send(ctx, n, func() error {
-		return f.session.Submit(ctx, bytes.Clone(lines)) // the session may overwrite what it gets
+		f.scratch = append(f.scratch[:0], lines...)
+		return f.session.Submit(ctx, f.scratch)
 	})
 }
 
