@@ -1,0 +1,92 @@
+package gatekeepersource
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sources/delta"
+	"github.com/docket-export/docket/sources/statefile"
+)
+
+// changes are those from one run of a channel to the next.
+type changes struct {
+	tracker *delta.Tracker
+	r       *reader
+	about   string // of their troubles
+}
+
+// channelChanges opens the state of a channel. That it was lost is noted first: the same
+// runs give other records then.
+func (r *reader) channelChanges(channel string) (*changes, error) {
+	if c := r.changes[channel]; c != nil {
+		return c, nil
+	}
+	path := filepath.Join(r.v.src.env.StateDir, "delta", url.PathEscape(channel), "state.json")
+	_, err := os.Stat(path)
+	lost := errors.Is(err, fs.ErrNotExist) && r.v.channel(channel).HasDelta
+	tracker, err := delta.Open(path, time.Duration(r.v.src.config.SnapshotInterval))
+	if damaged, ok := errors.AsType[*statefile.DamagedError](err); ok {
+		lost = true
+		r.v.src.env.Log.Error("what stood before the last audit is lost: every violation is reported as opened again", "error", damaged)
+	} else if err != nil {
+		return nil, err
+	}
+	if lost {
+		r.v.setChannel(channel, func(st *channelState) { st.HasDelta, st.DeltaLost = false, st.DeltaLost+1 })
+		r.v.save()
+	}
+	tracker.MaxRecordBytes = r.v.src.env.MaxRecordBytes
+	c := &changes{tracker: tracker, r: r, about: "delta/" + channel}
+	r.changes[channel] = c
+	return c, nil
+}
+
+// deltaRun is one run of them.
+type deltaRun struct {
+	*changes
+	run     *delta.Run
+	lines   []byte // scratch
+	trouble string
+}
+
+func (c *changes) begin(id string) *deltaRun {
+	return &deltaRun{changes: c, run: c.tracker.Begin(id)}
+}
+
+// observe returns what is to be sent for a violation, valid until the next call.
+func (d *deltaRun) observe(text []byte) []byte {
+	lines, _, err := d.run.Observe(d.lines[:0], text)
+	d.lines = lines
+	if err != nil { // the violation is sent as it came
+		d.trouble = err.Error()
+	}
+	return lines
+}
+
+// end sends what is resolved, and completes the run record.
+func (d *deltaRun) end(ctx context.Context, out *outbox, run *decision.Run) error {
+	var sendErr error
+	result, err := d.run.End(run.Complete, func(lines []byte, _ int) error {
+		sendErr = out.addLines(ctx, lines)
+		return sendErr
+	})
+	if sendErr != nil {
+		return sendErr
+	}
+	if err != nil {
+		return &fileError{fmt.Errorf("changes since the last audit: %w", err)}
+	}
+	run.Opened, run.Resolved, run.Snapshot = &result.Opened, &result.Resolved, result.Snapshot
+	d.r.v.src.troubles.set(d.about, d.trouble)
+	return nil
+}
+
+// commit makes the state after the run durable.
+func (d *deltaRun) commit() error { return d.run.Commit() }

@@ -1,0 +1,56 @@
+package gatekeepersource
+
+import (
+	"path/filepath"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sources"
+)
+
+// defaultSnapshotInterval is how often the standing violations are repeated where only
+// changes are reported: a consumer that has missed one knows within the hour.
+const defaultSnapshotInterval = config.Duration(time.Hour)
+
+// Definition describes the source "gatekeeper" for the registry.
+var Definition = sources.Definition{
+	Kind: "gatekeeper",
+	NewConfig: func() sources.Config {
+		return &Config{SnapshotInterval: defaultSnapshotInterval}
+	},
+}
+
+// Config is the section "gatekeeper" of a source.
+type Config struct {
+	// Path of the Connection, below which Gatekeeper makes a directory for each channel.
+	Path string `yaml:"path"`
+	// DeleteAfterRead removes a file once all that was in it is durable in the queue.
+	DeleteAfterRead bool `yaml:"deleteAfterRead"`
+	// Delta reports what changed from one audit to the next in place of every violation.
+	Delta bool `yaml:"delta"`
+	// SnapshotInterval is how often Delta repeats the violations that stand.
+	SnapshotInterval config.Duration `yaml:"snapshotInterval"`
+}
+
+// Validate reports a path that depends on where docket was started, and an interval that
+// is none.
+func (c *Config) Validate() config.Problems {
+	var p config.Problems
+	switch {
+	case c.Path == "":
+		p.Addf("path", "is required: the path of Gatekeeper's Connection, such as /tmp/violations/topics")
+	case !filepath.IsAbs(c.Path):
+		p.Addf("path", "must be absolute, such as /tmp/violations/topics")
+	}
+	if c.SnapshotInterval <= 0 {
+		p.Addf("snapshotInterval", "must be more than 0, such as 1h")
+	}
+	return p
+}
+
+// New makes the source. It opens nothing before Run.
+func (c *Config) New(env sources.Env) sources.Source {
+	own := *c
+	own.Path = filepath.Clean(own.Path)
+	return &source{config: own, env: env, troubles: newTroubles(env.Log)}
+}

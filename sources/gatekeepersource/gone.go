@@ -1,0 +1,145 @@
+package gatekeepersource
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/docket-export/docket/decision"
+)
+
+// goneFiles decides about files that had a name and have none any more. top is the
+// directory at the path, if there is one.
+func (l *look) goneFiles(top dir) {
+	v := l.v
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	held := make(map[string]bool) // stemKeys of claims
+	for _, c := range v.claims {
+		if c.stage == live && !l.present[c.id] && l.known(c.channel) {
+			l.unnamed(top, c)
+		}
+	}
+	for _, c := range v.claims {
+		held[stemKey(c.channel, c.name.stem)] = true
+	}
+	for key, seen := range v.state.Seen {
+		if !held[key] && !l.stems[key] && l.known(seen.Channel) {
+			l.vanished(top, key, seen)
+		}
+	}
+}
+
+// unnamed decides about a file that is held open and has no name any more: it was
+// finished and deleted, or deleted while it was written. Nobody can ask for its lock any
+// more but who has it. Called with mu held.
+func (l *look) unnamed(top dir, c *claim) {
+	key := stemKey(c.channel, c.name.stem)
+	if !l.stems[key] && !l.gone && exists(top, c.channel, c.name) {
+		l.again = true // it was renamed meanwhile
+		return
+	}
+	info, err := statFile(c.f)
+	if err == nil {
+		var free bool
+		if free, err = unlocked(c.f); err == nil && !free {
+			return // it is still written
+		}
+	}
+	if err != nil {
+		l.trouble[c.path()] = fmt.Sprintf("cannot look at %s, which was deleted: %v", filepath.Join(l.v.src.config.Path, c.path()), reason(err))
+		return
+	}
+	// A segment of that stem is what Gatekeeper has recovered of this one.
+	if c.name.kind == liveSegment && l.stems[key] {
+		c.f.Close()
+		delete(l.v.claims, c.id)
+		l.v.forgetSeen(c.channel, c.name.stem)
+		return
+	}
+	c.file = c.name.stem + ".log" // as it was called last, if it ever was finished
+	c.size, c.stage, c.unnamed = info.size, ready, true
+}
+
+// vanished notes that a file was gone before it could be claimed. Called with mu held.
+func (l *look) vanished(top dir, key string, seen seenFile) {
+	name := parseName(seen.File)
+	if !l.gone && exists(top, seen.Channel, name) {
+		l.again = true
+		return
+	}
+	c := &claim{id: "gap-" + key, channel: seen.Channel, file: seen.File, name: name, stage: ready, gap: true}
+	if l.v.claims[c.id] != nil {
+		return
+	}
+	l.v.claims[c.id] = c
+	l.v.src.lost.Add(1)
+	l.v.src.env.Log.Error("a file vanished before it could be read: what it held is lost",
+		"file", filepath.Join(l.v.src.config.Path, c.path()))
+}
+
+// exists reports whether a file has one of its names, also while it is renamed.
+func exists(top dir, channel string, name fileName) bool {
+	suffixes := segmentSuffixes
+	if name.kind.isRun() {
+		suffixes = runSuffixes
+	}
+	d, err := top.sub(channel)
+	if err != nil {
+		return !missing(err)
+	}
+	defer d.close()
+	return slices.ContainsFunc(suffixes, func(suffix string) bool {
+		_, err := d.stat(name.stem + suffix)
+		return !missing(err)
+	})
+}
+
+// gapRecord says that a segment was lost; a run has a decision.Run for that.
+type gapRecord struct {
+	EventType string             `json:"eventType"`
+	File      string             `json:"file"`
+	Reason    decision.RunReason `json:"reason"`
+}
+
+// gapOf is the record of a file that vanished.
+func gapOf(c *claim) any {
+	if c.name.kind.isRun() {
+		return decision.Run{
+			EventType: decision.AuditRun, ID: runID(c.name.stem), Reason: decision.Vanished, File: c.path(),
+			Detail: "the file was deleted before it could be read",
+		}
+	}
+	return gapRecord{EventType: decision.ExportGap, File: c.path(), Reason: decision.Vanished}
+}
+
+// report says what is wrong.
+func (l *look) report() {
+	if len(l.odd) > 0 {
+		slices.Sort(l.odd)
+		l.trouble["/odd"] = fmt.Sprintf("%s: left alone, as Gatekeeper makes no such file. Remove what does not belong there: Gatekeeper up to 3.23 counts every file as the result of an audit, and deletes it as such",
+			some(l.odd))
+	}
+	l.v.src.troubles.setAll("scan/", l.trouble)
+}
+
+// some lists the first of many names.
+func some(names []string) string {
+	if more := len(names) - maxNamed; more > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxNamed], ", "), more)
+	}
+	return strings.Join(names, ", ")
+}
+
+// prune forgets the files that were read and are gone.
+func (v *inventory) prune(l *look) {
+	v.mu.Lock()
+	for id, was := range v.state.Done {
+		if !l.present[id] && v.claims[id] == nil && l.known(was.Channel) {
+			delete(v.state.Done, id)
+			v.dirty = true
+		}
+	}
+	v.mu.Unlock()
+}

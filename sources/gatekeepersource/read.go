@@ -1,0 +1,300 @@
+package gatekeepersource
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sources/feed"
+)
+
+// sendSize is how much is gathered before it is sent: a frame of the queue costs a
+// header and its share of a sync.
+const sendSize = 256 << 10
+
+// outbox sends the lines of one file from the first that is not durable on.
+type outbox struct {
+	feed   *feed.Feed
+	acked  uint64 // the highest number that is durable already
+	number uint64 // of the line that was added last
+	lines  []byte
+	n      int // of lines
+}
+
+func (r *reader) openOutbox(ctx context.Context, producer ...string) (*outbox, error) {
+	source := r.v.src.env.Name
+	name := feed.Producer(append([]string{source}, producer...)...)
+	f, acked, err := feed.Open(ctx, r.in, source, name, 1)
+	if err == nil && acked > 0 {
+		f.Close()
+		f, acked, err = feed.Open(ctx, r.in, source, name, acked+1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &outbox{feed: f, acked: acked}, nil
+}
+
+// add takes the next line, without its "\n".
+func (o *outbox) add(ctx context.Context, text []byte) error {
+	if o.number++; o.number <= o.acked {
+		return nil
+	}
+	o.lines = append(append(o.lines, text...), '\n')
+	return o.added(ctx)
+}
+
+// addLines takes whole lines.
+func (o *outbox) addLines(ctx context.Context, lines []byte) error {
+	for text := range bytes.Lines(lines) {
+		if err := o.add(ctx, text[:len(text)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTooLong takes a line that is not held in full.
+func (o *outbox) addTooLong(ctx context.Context, prefix []byte, length int64) error {
+	if o.number++; o.number <= o.acked {
+		return nil
+	}
+	if err := o.flush(ctx); err != nil {
+		return err
+	}
+	return o.feed.SendTooLarge(ctx, prefix, length)
+}
+
+func (o *outbox) added(ctx context.Context) error {
+	o.n++
+	if len(o.lines) < sendSize {
+		return nil
+	}
+	return o.flush(ctx)
+}
+
+func (o *outbox) flush(ctx context.Context) error {
+	err := o.feed.Send(ctx, o.lines, o.n)
+	o.lines, o.n = o.lines[:0], 0
+	return err
+}
+
+// settle sends what was gathered, and waits until everything is durable.
+func (o *outbox) settle(ctx context.Context) error {
+	if err := o.flush(ctx); err != nil {
+		return err
+	}
+	return o.feed.Settle(ctx)
+}
+
+// read sends a file, and for a run its record. It returns when all of that is durable. A
+// *fileError says that the file could not be read; any other error that nothing can be
+// sent any more.
+func (r *reader) read(ctx context.Context, c *claim) error {
+	if c.gap {
+		return r.readGap(ctx, c)
+	}
+	f, closeFile, err := r.v.open(c)
+	if err != nil {
+		return &fileError{err}
+	}
+	defer closeFile()
+	// The size it had when it was claimed: it is the same at every reading.
+	lines := newLineReader(io.NewSectionReader(f, 0, c.size), c.size, r.v.src.env.MaxRecordBytes)
+	if c.name.kind.isRun() {
+		return r.readRun(ctx, c, lines)
+	}
+	return r.readSegment(ctx, c, lines)
+}
+
+// readGap says that a file vanished.
+func (r *reader) readGap(ctx context.Context, c *claim) error {
+	out, err := r.openOutbox(ctx, c.channel, c.name.stem, "gap")
+	if err != nil {
+		return err
+	}
+	defer out.feed.Close()
+	if err := r.addRecord(ctx, out, gapOf(c)); err != nil {
+		return err
+	}
+	return out.settle(ctx)
+}
+
+func (r *reader) addRecord(ctx context.Context, out *outbox, record any) error {
+	text, err := encode(record, r.v.src.env.MaxRecordBytes)
+	if err != nil {
+		return &fileError{fmt.Errorf("record of it: %w", err)}
+	}
+	return out.add(ctx, text)
+}
+
+// place is what makes the producer of a file: the same at each reading, and another for
+// a file that was there before under the same name, or that has grown.
+func (c *claim) place() []string {
+	return []string{c.channel, c.name.stem, strconv.FormatUint(c.inode, 10), strconv.FormatInt(c.size, 10)}
+}
+
+// readSegment sends the records of a segment.
+func (r *reader) readSegment(ctx context.Context, c *claim, lines *lineReader) error {
+	out, err := r.openOutbox(ctx, c.place()...)
+	if err != nil {
+		return err
+	}
+	defer out.feed.Close()
+	err = eachLine(lines, func(l line) error {
+		if c.unnamed && l.torn() {
+			r.v.src.env.Log.Warn("the last line of a segment was cut off: it is left out", "file", c.path(), "bytes", len(l.text))
+			return nil
+		}
+		return out.addLine(ctx, l)
+	})
+	if err != nil {
+		return err
+	}
+	return out.settle(ctx)
+}
+
+func (o *outbox) addLine(ctx context.Context, l line) error {
+	if l.length > 0 {
+		return o.addTooLong(ctx, l.text, l.length)
+	}
+	return o.add(ctx, l.text)
+}
+
+// torn reports a last line that was cut off before its end. A record may lack its "\n".
+func (l line) torn() bool {
+	if l.whole || l.length > 0 {
+		return !l.whole
+	}
+	_, ok := parseRecord(l.text)
+	return !ok
+}
+
+// eachLine calls take with each line that is not blank.
+func eachLine(lines *lineReader, take func(line) error) error {
+	for {
+		l, err := lines.next()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return &fileError{err}
+		}
+		if l.length == 0 && isBlank(l.text) {
+			continue
+		}
+		if err := take(l); err != nil {
+			return err
+		}
+	}
+}
+
+// readRun sends the records of a run, and its run record.
+func (r *reader) readRun(ctx context.Context, c *claim, lines *lineReader) error {
+	rd, err := r.beginRun(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer rd.out.feed.Close()
+	if err := eachLine(lines, func(l line) error { return rd.line(ctx, l) }); err != nil {
+		return err
+	}
+	if err := rd.end(ctx); err != nil {
+		return err
+	}
+	if err := rd.out.settle(ctx); err != nil {
+		return err
+	}
+	return rd.commit()
+}
+
+// runReading is one run on its way.
+type runReading struct {
+	r      *reader
+	c      *claim
+	tally  *tally
+	out    *outbox
+	delta  *deltaRun // nil: every violation is sent
+	result decision.Run
+}
+
+func (r *reader) beginRun(ctx context.Context, c *claim) (*runReading, error) {
+	rd := &runReading{r: r, c: c, tally: newTally(runID(c.name.stem))}
+	producer := c.place()
+	if r.v.src.config.Delta {
+		changes, err := r.channelChanges(c.channel)
+		if err != nil {
+			return nil, &fileError{err}
+		}
+		rd.delta = changes.begin(rd.tally.id)
+		producer = append(producer, "delta", strconv.Itoa(r.v.channel(c.channel).DeltaLost))
+	}
+	var err error
+	rd.out, err = r.openOutbox(ctx, producer...)
+	return rd, err
+}
+
+func (rd *runReading) line(ctx context.Context, l line) error {
+	if l.torn() && (rd.c.abandoned || rd.c.unnamed) {
+		rd.tally.torn = int(max(l.length, int64(len(l.text))))
+		return nil
+	}
+	isViolation := false
+	if l.length > 0 {
+		rd.tally.tooLong()
+	} else {
+		isViolation = rd.tally.take(l.text)
+	}
+	if isViolation && rd.delta != nil {
+		return rd.out.addLines(ctx, rd.delta.observe(l.text))
+	}
+	return rd.out.addLine(ctx, l)
+}
+
+// end sends what follows from the run as a whole.
+func (rd *runReading) end(ctx context.Context) error {
+	c := rd.c
+	reason := rd.tally.reason(c.abandoned || c.unnamed && !rd.tally.ended)
+	rd.result = rd.tally.record(reason, c.path(), rd.r.v.channel(c.channel).Previous)
+	if rd.delta != nil {
+		if err := rd.delta.end(ctx, rd.out, &rd.result); err != nil {
+			return err
+		}
+	}
+	return rd.r.addRecord(ctx, rd.out, rd.result)
+}
+
+// commit keeps what the next run is compared with.
+func (rd *runReading) commit() error {
+	if rd.delta != nil {
+		if err := rd.delta.commit(); err != nil {
+			return &fileError{err}
+		}
+	}
+	result := rd.result
+	rd.r.v.setChannel(rd.c.channel, func(st *channelState) {
+		st.HasDelta = rd.delta != nil
+		if result.Complete {
+			st.Previous = &result.Violations
+		}
+	})
+	rd.r.logRun(rd.c.channel, result)
+	return nil
+}
+
+// logRun logs a run that is not proven complete, once for each reason in a row.
+func (r *reader) logRun(channel string, run decision.Run) {
+	before := r.reasons[channel]
+	r.reasons[channel] = string(run.Reason)
+	switch {
+	case before == string(run.Reason):
+	case !run.Complete:
+		r.v.src.env.Log.Warn("an audit is not proven to be complete", "channel", channel, "run", run.ID, "reason", run.Reason, "detail", run.Detail)
+	case before != "":
+		r.v.src.env.Log.Info("audits are complete again", "channel", channel, "run", run.ID)
+	}
+}

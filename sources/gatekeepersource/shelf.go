@@ -1,0 +1,134 @@
+package gatekeepersource
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/url"
+	"os"
+	"path"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+func (v *inventory) shelfPath() string { return filepath.Join(v.src.env.StateDir, "claims") }
+
+// openShelf opens the directory of claims, making it where there is none or somebody has
+// removed it, and takes what is in it. Where it cannot be opened it is tried again at the
+// next scan, and files are held open until then.
+func (v *inventory) openShelf() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.shelf != nil && v.shelf.isAt(v.shelfPath()) {
+		return
+	}
+	err := os.MkdirAll(v.shelfPath(), 0o700)
+	if err == nil {
+		var d dir
+		if d, err = openTop(v.shelfPath()); err == nil {
+			if v.shelf != nil {
+				v.shelf.close()
+			}
+			v.shelf = &d
+			err = v.takeShelf(d)
+		}
+	}
+	text := ""
+	if err != nil {
+		text = fmt.Sprintf("cannot keep files in %s: %v: what is being read would be lost with a restart", v.shelfPath(), err)
+	}
+	v.src.troubles.set("claims", text)
+}
+
+// takeShelf takes the files that were claimed before a restart.
+func (v *inventory) takeShelf(d dir) error {
+	names, err := d.names()
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		c, ok := parseClaimName(name)
+		info, err := d.stat(name)
+		if !ok || err != nil || !info.regular || info.inode != c.inode {
+			v.src.env.Log.Warn("a file among the claims is none: it is left alone", "file", filepath.Join(v.shelfPath(), name))
+			continue
+		}
+		c.size = info.size
+		if known, ok := v.state.Done[c.id]; ok && known.Size == c.size {
+			c.stage = done // it is taken off the shelf with the next save
+			v.dirty = true
+		}
+		if v.claims[c.id] == nil {
+			v.claims[c.id] = c
+		}
+	}
+	return nil
+}
+
+// claimName is the name of a claim on the shelf.
+func claimName(c *claim) string {
+	return strconv.FormatUint(c.inode, 10) + "-" + url.PathEscape(c.channel+"/"+c.file)
+}
+
+func parseClaimName(name string) (*claim, bool) {
+	number, escaped, _ := strings.Cut(name, "-")
+	inode, err := strconv.ParseUint(number, 10, 64)
+	if err != nil {
+		return nil, false
+	}
+	place, err := url.PathUnescape(escaped)
+	if err != nil {
+		return nil, false
+	}
+	channel, file := path.Split(place)
+	channel = strings.TrimSuffix(channel, "/")
+	parsed := parseName(file)
+	return &claim{
+		id: fileID(channel, parsed.stem, inode), channel: channel, file: file, name: parsed, inode: inode,
+		stage: ready, abandoned: parsed.kind == liveRun,
+	}, parsed.kind != foreign
+}
+
+// shelve gives a claim, whose file has its name in d, a name on the shelf: then it needs
+// no open file and outlives this process. Where that cannot be it stays open. Called
+// with mu held.
+func (v *inventory) shelve(d dir, c *claim) {
+	if v.shelf == nil {
+		return
+	}
+	name := claimName(c)
+	err := d.link(c.file, *v.shelf, name)
+	if errors.Is(err, fs.ErrExist) {
+		err = nil // from before a crash, or another file that had the name: see below
+	}
+	if err != nil {
+		if !errors.Is(err, fs.ErrNotExist) && !v.noLink {
+			v.noLink = true
+			v.src.env.Log.Warn("cannot link files of Gatekeeper beside the queue: they are held open, which survives their deletion, and no restart of docket. "+
+				"Put queue.directory on the volume of the path, but not below it, and run docket as the user that Gatekeeper runs as", "error", err)
+		}
+		return
+	}
+	info, err := v.shelf.stat(name)
+	if err != nil {
+		return
+	}
+	if info.inode != c.inode { // the name went to another file in the meantime
+		_ = v.shelf.unlink(name) // left there, it would be reported at the next start
+		return
+	}
+	c.f.Close()
+	c.f = nil
+	v.forgetSeen(c.channel, c.name.stem)
+}
+
+// lose lets go of a file that somebody has taken off the shelf. If it still has its name
+// at Gatekeeper it is claimed again, otherwise it has vanished.
+func (v *inventory) lose(c *claim) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	delete(v.claims, c.id)
+	v.remember(c.channel, c.file, c.name.stem)
+	poke(v.relook)
+}
