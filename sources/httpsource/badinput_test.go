@@ -1,0 +1,231 @@
+package httpsource
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/sources/sourcetest"
+)
+
+func TestAnswers(t *testing.T) {
+	bad := pack(eventsOf("a"))
+	bad[len(bad)-6] ^= 1 // of its checksum
+	tests := map[string]struct {
+		method, path, encoding string
+		body                   string
+		status                 int
+		answer                 string // part of it
+		trouble                bool
+	}{
+		"an empty array":           {body: "[]", status: 200},
+		"plain JSON":               {body: eventsOf("a"), status: 200},
+		"gzip":                     {encoding: "gzip", body: string(pack(eventsOf("a"))), status: 200},
+		"two members of gzip":      {encoding: "gzip", body: string(pack(`[{"id":"a"},`)) + string(pack(`{"id":"b"}]`)), status: 200},
+		"nobody wants it":          {path: "/ignored", body: "what?", status: 200},
+		"pretty":                   {body: "[\n  {\n    \"id\": \"a\"\n  }\n]\n", status: 200},
+		"an event nested deeply":   {body: `[{"a":` + strings.Repeat("[", 20000) + strings.Repeat("]", 20000) + `}]`, status: 200},
+		"an object":                {body: "{}", status: 400, answer: "must begin with '['", trouble: true},
+		"nothing":                  {body: "", status: 400, answer: "ends too early", trouble: true},
+		"cut off":                  {body: `[{"id":"a"},`, status: 400, answer: "ends too early", trouble: true},
+		"garbage behind":           {body: `[{"id":"a"}]x`, status: 400, answer: "goes on after its end", trouble: true},
+		"gzip without saying so":   {body: string(pack("[]")), status: 400, answer: "no Content-Encoding that says so", trouble: true},
+		"not gzip at all":          {encoding: "gzip", body: eventsOf("a"), status: 400, answer: "is not the gzip", trouble: true},
+		"gzip cut off":             {encoding: "gzip", body: string(pack(eventsOf("a"))[:30]), status: 400, answer: "is not the gzip", trouble: true},
+		"gzip with a bad checksum": {encoding: "gzip", body: string(bad), status: 400, answer: "checksum", trouble: true},
+		"garbage behind gzip":      {encoding: "gzip", body: string(pack(eventsOf("a"))) + "garbage of some length", status: 400, answer: "is not the gzip", trouble: true},
+		"another encoding":         {encoding: "zstd", body: "[]", status: 415, answer: "send gzip or none", trouble: true},
+		"another path":             {path: "/elsewhere", body: "[]", status: 404, answer: "nothing is taken", trouble: true},
+		"another method":           {method: "PUT", body: "[]", status: 405, answer: "only POST is"},
+		"somebody looks":           {method: "GET", path: "/", status: 404},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			in := sourcetest.New()
+			defer in.Close()
+			r := start(t, in)
+			if tt.method == "" {
+				tt.method = http.MethodPost
+			}
+			if tt.path == "" {
+				tt.path = "/events"
+			}
+			req, err := http.NewRequest(tt.method, "http://"+r.source.Addr().String()+tt.path, strings.NewReader(tt.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if tt.encoding != "" {
+				req.Header.Set("Content-Encoding", tt.encoding)
+			}
+			resp, err := r.client.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			answer, err := io.ReadAll(resp.Body)
+			if err != nil || resp.StatusCode != tt.status || !strings.Contains(string(answer), tt.answer) {
+				t.Errorf("got the answer %d %q (%v), want %d %q", resp.StatusCode, answer, err, tt.status, tt.answer)
+			}
+			if tt.status >= 400 && len(in.Lines()) > 0 {
+				t.Errorf("got %v stored of a body that is none", in.Lines())
+			}
+			if trouble := r.source.Report().Trouble; (trouble != "") != tt.trouble {
+				t.Errorf("got the trouble %q, want one: %v", trouble, tt.trouble)
+			}
+			r.mustPost(eventsOf("z"))
+			if trouble := r.source.Report().Trouble; trouble != "" {
+				t.Errorf("got the trouble %q after a body that was good", trouble)
+			}
+		})
+	}
+}
+
+// Bombs end, with little memory, and everything goes on.
+func TestBombs(t *testing.T) {
+	const size, free = 256 << 20, 16 << 20
+	for name, tt := range map[string]struct {
+		start, unit string
+		status      int
+		stored      bool
+	}{
+		"zeros":              {"", "\x00", 400, false},
+		"brackets":           {"", "[", 413, false},
+		"one endless string": {`["`, "x", 413, false},
+		"white space":        {"[", " ", 413, false},
+		"one endless name":   {`[{"`, "x", 413, false},
+		"endless events":     {"[1", "," + `{"id":""}` + strings.Repeat(" ", 1014), 413, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := sourcetest.New()
+			defer in.Close()
+			r := start(t, in)
+			r.source.server.Load().freeBytes = free
+			body := bomb(tt.start, tt.unit, size)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			status, text, err := r.send(body, "gzip")
+			runtime.ReadMemStats(&after)
+			if err != nil || status != tt.status {
+				t.Errorf("got the answer %d %q (%v), want %d", status, text, err, tt.status)
+			}
+			if grown := int64(after.Sys) - int64(before.Sys); grown > 64<<20 {
+				t.Errorf("got %d MiB more memory, want at most 64", grown>>20)
+			}
+			if got := len(in.Lines()); got > 0 != tt.stored || got > 2*free/1024 {
+				t.Errorf("got %d events of a bomb", got)
+			}
+			r.mustPost(eventsOf("a"))
+		})
+	}
+}
+
+// bomb packs start and then size bytes of unit.
+func bomb(start, unit string, size int) []byte {
+	const block = 1 << 20
+	packed := pack(strings.Repeat(unit, block/len(unit)))
+	return append(pack(start), bytes.Repeat(packed, size/block)...) // members of gzip
+}
+
+// converse writes what a client says and returns the status lines it hears.
+func (r *running) converse(say func(nc net.Conn, heard *bufio.Reader)) {
+	r.t.Helper()
+	nc, err := net.Dial("tcp", r.source.Addr().String())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer nc.Close()
+	nc.SetDeadline(time.Now().Add(within))
+	say(nc, bufio.NewReader(nc))
+}
+
+func TestWaysToSend(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in)
+	body := eventsOf("a", "b")
+	status := func(heard *bufio.Reader, want string) {
+		t.Helper()
+		line, err := heard.ReadString('\n')
+		if err != nil || !strings.Contains(line, want) {
+			t.Errorf("got the status %q (%v), want %s", line, err, want)
+		}
+	}
+	t.Run("chunked", func(t *testing.T) {
+		r.converse(func(nc net.Conn, heard *bufio.Reader) {
+			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+			for _, b := range []byte(body) {
+				fmt.Fprintf(nc, "1\r\n%c\r\n", b)
+			}
+			fmt.Fprintf(nc, "0\r\n\r\n")
+			status(heard, " 200 ")
+		})
+	})
+	t.Run("expects 100-continue", func(t *testing.T) {
+		r.converse(func(nc net.Conn, heard *bufio.Reader) {
+			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
+			status(heard, " 100 ")
+			status(heard, "\r\n")
+			io.WriteString(nc, body)
+			status(heard, " 200 ")
+		})
+	})
+	t.Run("leaves in the midst of a body", func(t *testing.T) {
+		r.converse(func(nc net.Conn, _ *bufio.Reader) {
+			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n%s", `[{"id":"never"},`)
+		})
+		eventually(t, "it is noticed", func() bool { return r.source.Connections() == 0 })
+	})
+	r.mustPost(body)
+	checkIDs(t, in.Lines(), "a", "b")
+}
+
+// A client that is too slow, in its header or its body, does not hold its place for ever;
+// one whose body comes slowly because docket reads it slowly is not too slow.
+func TestSlowClient(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in)
+	r.source.server.Load().patience = 100 * time.Millisecond
+	r.converse(func(nc net.Conn, heard *bufio.Reader) {
+		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n[")
+		answer, err := io.ReadAll(heard)
+		if err != nil || !strings.Contains(string(answer), " 408 ") {
+			t.Errorf("got %q (%v), want 408 and the end of the connection", answer, err)
+		}
+	})
+}
+
+func TestMaxConnections(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in, func(o *options) { o.config.MaxConnections = 2 })
+	var held []net.Conn
+	for range 2 {
+		nc, err := net.Dial("tcp", r.source.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		held = append(held, nc)
+	}
+	eventually(t, "both are in", func() bool { return r.source.Connections() == 2 })
+	r.converse(func(_ net.Conn, heard *bufio.Reader) {
+		answer, _ := io.ReadAll(heard)
+		if !strings.Contains(string(answer), " 503 ") {
+			t.Errorf("got %q, want 503", answer)
+		}
+	})
+	held[0].Close()
+	eventually(t, "one has left", func() bool { return r.source.Connections() < 2 })
+	r.mustPost(eventsOf("a"))
+	if got := strings.Count(r.log.String(), "too many connections"); got != 1 {
+		t.Errorf("got it logged %d times, want once", got)
+	}
+}

@@ -1,0 +1,143 @@
+package httpsource
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/known"
+)
+
+// Bounds of a batch. A body that fits into one is stored as a whole or not at all.
+const (
+	maxBatchBytes    = 1 << 20
+	maxBatchEvents   = 4096
+	maxBatchTooLarge = 64 // of which prefixBytes are held each
+)
+
+// batch is a number of events of one body, on their way to the committer.
+type batch struct {
+	lines    []byte // each event ended by "\n", with no other "\n" in it
+	events   []event
+	tooLarge []tooLarge
+	identity []byte // scratch
+
+	// The committer's, from when it has the batch.
+	first      uint64 // the number of the first event that is left
+	through    uint64 // once this number is durable, every event of the batch is
+	duplicates int
+	done       chan outcome
+}
+
+type event struct {
+	id  known.ID
+	end int // of its line in lines
+}
+
+// tooLarge is an event longer than limits.maxRecordBytes.
+type tooLarge struct {
+	prefix []byte
+	length int64
+}
+
+// outcome is what the committer did with a batch.
+type outcome struct {
+	through uint64 // see batch.through
+	err     error  // why not all of the batch was submitted
+}
+
+// reset makes an empty batch.
+func (b *batch) reset() {
+	clear(b.tooLarge)
+	*b = batch{
+		lines: b.lines[:0], events: b.events[:0], tooLarge: b.tooLarge[:0], identity: b.identity,
+		done: make(chan outcome, 1), // whoever waits for it may give up
+	}
+}
+
+func (b *batch) isEmpty() bool { return len(b.events) == 0 && len(b.tooLarge) == 0 }
+
+func (b *batch) isFull() bool {
+	return len(b.lines) >= maxBatchBytes || len(b.events) >= maxBatchEvents || len(b.tooLarge) >= maxBatchTooLarge
+}
+
+// fill adds events of c until b is full. Other errors than nil are those of the cutter.
+func (b *batch) fill(c *cutter, p *Protocol) error {
+	for !b.isFull() {
+		if err := b.take(c, p); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// take adds the next event of c. The error is that of the cutter.
+func (b *batch) take(c *cutter, p *Protocol) error {
+	start := len(b.lines)
+	lines, length, err := c.next(b.lines)
+	b.lines = lines[:start] // which may have grown
+	text := lines[start:]
+	switch {
+	case err != nil:
+		return err
+	case length > 0:
+		b.tooLarge = append(b.tooLarge, tooLarge{bytes.Clone(text), length})
+	case p.Keep == nil || p.Keep(text):
+		id := b.identify(text, p)
+		lines = append(lines, '\n')
+		b.lines = lines
+		b.events = append(b.events, event{id, len(b.lines)})
+	}
+	return nil
+}
+
+func (b *batch) identify(text []byte, p *Protocol) known.ID {
+	if b.identity = p.Identity(b.identity[:0], text); len(b.identity) == 0 {
+		return known.ID{}
+	}
+	return known.Of(b.identity)
+}
+
+// number gives the events their numbers, and drops those that have one already.
+func (b *batch) number(l *known.Log) {
+	b.first = l.Next()
+	lines, events, start := b.lines[:0], b.events[:0], 0
+	for _, e := range b.events {
+		number, isNew := l.Add(e.id)
+		b.through = max(b.through, number)
+		if isNew {
+			lines = append(lines, b.lines[start:e.end]...) // which moves it to the left, if at all
+			events = append(events, e)
+		} else {
+			b.duplicates++
+		}
+		start = e.end
+	}
+	b.lines, b.events = lines, events
+	for range b.tooLarge {
+		number, _ := l.Add(known.ID{})
+		b.through = max(b.through, number)
+	}
+}
+
+// submit hands what number has left to the session, in the order of the numbers. On an
+// error left is the first of them that was not submitted.
+func (b *batch) submit(ctx context.Context, s sources.Session) (left uint64, err error) {
+	left = b.first
+	if len(b.events) > 0 {
+		if err := s.Submit(ctx, b.lines); err != nil {
+			return left, err
+		}
+		left += uint64(len(b.events))
+	}
+	for _, e := range b.tooLarge {
+		if err := s.SubmitTooLarge(ctx, e.prefix, e.length); err != nil {
+			return left, err
+		}
+		left++
+	}
+	return left, nil
+}
+
+// finish tells whoever waits for the batch, which is theirs again.
+func (b *batch) finish(err error) { b.done <- outcome{through: b.through, err: err} }

@@ -1,0 +1,145 @@
+package httpsource
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+)
+
+// What a body may unpack to: as much as no engine sends at once, and beyond that only
+// what could still be decisions, which are seldom packed to a tenth. Gzip packs zeros to
+// a thousandth. It bounds time and disk; memory is bounded by the batch.
+const (
+	freeBytes = 256 << 20
+	maxRatio  = 100
+)
+
+// How long a client may take over a body: patience for each, and at least minRate bytes
+// a second beyond that. The time that docket takes itself does not count.
+const (
+	patience = 30 * time.Second
+	minRate  = 16 << 10
+)
+
+// refusal is an answer that is no success.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r refusal) Error() string { return r.text }
+
+func refuse(status int, format string, args ...any) refusal {
+	return refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// body is what a request brings, unpacked.
+type body struct {
+	wire     *wire
+	free     int64 // see freeBytes
+	unpacked io.Reader
+	gzip     *gzip.Reader // nil: the body is not packed
+	read     int64        // of unpacked
+}
+
+// openBody returns the body of r as its Content-Encoding has it. The error is a refusal.
+func (s *server) openBody(w http.ResponseWriter, r *http.Request) (*body, error) {
+	b := &body{free: s.freeBytes, wire: &wire{r: r.Body, control: http.NewResponseController(w), patience: s.patience}}
+	b.unpacked = b.wire
+	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
+	case "", "identity":
+		return b, nil
+	case "gzip", "x-gzip":
+	default:
+		return nil, refuse(http.StatusUnsupportedMediaType, "content encoding %.32q is not supported: send gzip or none", encoding)
+	}
+	b.gzip = s.gzips.Get().(*gzip.Reader)
+	if err := b.gzip.Reset(b.wire); err != nil {
+		defer s.closeBody(b)
+		return nil, b.explain(err)
+	}
+	b.unpacked = b.gzip
+	return b, nil
+}
+
+// closeBody takes back what b was lent.
+func (s *server) closeBody(b *body) {
+	if b.gzip != nil {
+		s.gzips.Put(b.gzip)
+	}
+}
+
+var errBomb = refuse(http.StatusRequestEntityTooLarge,
+	"the body unpacks to more than %d MiB, and to more than %d times its size: send smaller ones", freeBytes>>20, maxRatio)
+
+// Read reads what is unpacked.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.unpacked.Read(p)
+	b.read += int64(n)
+	if b.gzip != nil && b.read > max(b.free, maxRatio*b.wire.read) {
+		return 0, errBomb
+	}
+	return n, err
+}
+
+// explain turns an error of reading or cutting the body into the answer.
+func (b *body) explain(err error) refusal {
+	if r, ok := errors.AsType[refusal](err); ok {
+		return r
+	}
+	if fault, ok := errors.AsType[bodyError](err); ok {
+		hint := ""
+		if b.gzip == nil && b.wire.isGzip {
+			hint = ": it is gzip, and there is no Content-Encoding that says so"
+		}
+		return refuse(http.StatusBadRequest, "the body %s%s", fault, hint)
+	}
+	switch wireErr := b.wire.err; {
+	case errors.Is(wireErr, os.ErrDeadlineExceeded):
+		return refuse(http.StatusRequestTimeout, "the body came too slowly: less than %d bytes a second after %v", minRate, b.wire.patience)
+	case wireErr != nil && !errors.Is(wireErr, io.EOF):
+		return refuse(http.StatusBadRequest, "the body was cut off: %v", wireErr)
+	}
+	return refuse(http.StatusBadRequest, "the body is not the gzip that its Content-Encoding says: %v", err)
+}
+
+// wire is a body as it comes over the network.
+type wire struct {
+	r        io.Reader
+	control  *http.ResponseController
+	patience time.Duration
+
+	read   int64
+	waited time.Duration // for bytes to come
+	err    error         // what the last read has returned
+	isGzip bool          // it begins as gzip does
+}
+
+// Read reads within what is left of the time that the client may take.
+func (w *wire) Read(p []byte) (n int, err error) {
+	began := time.Now()
+	left := w.patience + time.Duration(w.read)*time.Second/minRate - w.waited
+	if err := w.control.SetReadDeadline(began.Add(left)); err != nil {
+		return 0, err
+	}
+	n, err = w.r.Read(p)
+	if w.read == 0 && n >= 2 {
+		w.isGzip = p[0] == 0x1f && p[1] == 0x8b
+	}
+	w.read += int64(n)
+	w.waited += time.Since(began)
+	w.err = err
+	if errors.Is(err, io.EOF) {
+		// The server goes on to read, so that it notices when the client is gone.
+		if cleared := w.control.SetReadDeadline(time.Time{}); cleared != nil {
+			err = cleared
+		}
+	}
+	return n, err
+}

@@ -1,0 +1,206 @@
+package httpsource
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+	"github.com/tidwall/gjson"
+	"go.uber.org/goleak"
+
+	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/sourcetest"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// within bounds every wait of these tests.
+const within = 20 * time.Second
+
+const testLimit = 64 << 10
+
+// testProtocol is that of an engine that sends arrays, whose events have an id.
+var testProtocol = Protocol{
+	Accepts:  func(path string) bool { return path == "/events" },
+	Ignores:  func(path string) bool { return path == "/ignored" },
+	Identity: func(dst, event []byte) []byte { return append(dst, gjson.GetBytes(event, "id").Str...) },
+}
+
+// running is a source that serves clients.
+type running struct {
+	t      *testing.T
+	source *Source
+	url    string
+	log    *syncBuffer
+	client *http.Client
+	stop   context.CancelFunc
+	ended  chan error
+	once   sync.Once
+	err    error
+}
+
+// options are what a test may change before a source runs.
+type options struct {
+	dir      string // of its state
+	config   Config
+	protocol Protocol
+}
+
+// start runs a source with in until the test ends.
+func start(t *testing.T, in sources.Intake, change ...func(*options)) *running {
+	t.Helper()
+	o := options{
+		dir:      t.TempDir(),
+		config:   Config{Address: "127.0.0.1:0", MaxConnections: DefaultConnections},
+		protocol: testProtocol,
+	}
+	for _, f := range change {
+		f(&o)
+	}
+	r := &running{t: t, log: new(syncBuffer), ended: make(chan error, 1)}
+	env := sources.Env{Name: "test", MaxRecordBytes: testLimit, StateDir: o.dir, Log: slog.New(slog.NewTextHandler(r.log, nil))}
+	r.source = New(o.config, o.protocol, env)
+	var ctx context.Context
+	ctx, r.stop = context.WithCancel(context.Background())
+	ready := make(chan struct{})
+	go func() { r.ended <- r.source.Run(ctx, in, func() { close(ready) }) }()
+	t.Cleanup(func() { r.end() })
+	select {
+	case <-ready:
+	case err := <-r.ended:
+		r.ended <- err
+		t.Fatalf("the source ended: %v", err)
+	}
+	r.url = "http://" + r.source.Addr().String() + "/events"
+	r.client = &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: within}
+	return r
+}
+
+// end stops the source and returns how it ended.
+func (r *running) end() error {
+	r.once.Do(func() {
+		r.stop()
+		select {
+		case r.err = <-r.ended:
+		case <-time.After(within):
+			r.t.Error("the source does not stop")
+		}
+		if r.client != nil {
+			r.client.CloseIdleConnections()
+		}
+	})
+	return r.err
+}
+
+// post sends a body, packed unless it begins with "raw:", and returns the answer.
+func (r *running) post(body string) (status int, text string) {
+	r.t.Helper()
+	status, text, err := r.tryPost(body)
+	if err != nil {
+		r.t.Fatalf("post: %v", err)
+	}
+	return status, text
+}
+
+func (r *running) tryPost(body string) (status int, text string, err error) {
+	raw, isRaw := strings.CutPrefix(body, "raw:")
+	if isRaw {
+		return r.send([]byte(raw), "")
+	}
+	return r.send(pack(body), "gzip")
+}
+
+func (r *running) send(body []byte, encoding string) (status int, text string, err error) {
+	req, err := http.NewRequest(http.MethodPost, r.url, bytes.NewReader(body))
+	if err != nil {
+		return 0, "", err
+	}
+	if encoding != "" {
+		req.Header.Set("Content-Encoding", encoding)
+	}
+	resp, err := r.client.Do(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer resp.Body.Close()
+	answer, err := io.ReadAll(resp.Body)
+	return resp.StatusCode, strings.TrimSpace(string(answer)), err
+}
+
+// mustPost sends a body that has to be taken.
+func (r *running) mustPost(body string) {
+	r.t.Helper()
+	if status, text := r.post(body); status != http.StatusOK {
+		r.t.Fatalf("got the answer %d %q, want 200", status, text)
+	}
+}
+
+func pack(s string) []byte {
+	var b bytes.Buffer
+	z := gzip.NewWriter(&b)
+	io.WriteString(z, s)
+	z.Close()
+	return b.Bytes()
+}
+
+// eventsOf is a body of events with these ids.
+func eventsOf(ids ...string) string {
+	events := make([]string, len(ids))
+	for i, id := range ids {
+		events[i] = fmt.Sprintf(`{"id":%q,"n":%d}`, id, i)
+	}
+	return "[" + strings.Join(events, ",") + "]"
+}
+
+// checkIDs compares the ids of what is stored, in any order.
+func checkIDs(t *testing.T, lines []sourcetest.Line, want ...string) {
+	t.Helper()
+	var got []string
+	for _, l := range lines {
+		if l.Refused == "" {
+			got = append(got, gjson.Get(l.Text, "id").Str)
+		}
+	}
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got the events %q, want %q", got, want)
+	}
+}
+
+// eventually waits for what a socket forces a test to wait for.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(within); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("waited in vain until %s", what)
+		}
+	}
+}
+
+// syncBuffer is a log that may be read while it is written.
+type syncBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *syncBuffer) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *syncBuffer) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}

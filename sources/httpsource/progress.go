@@ -1,0 +1,51 @@
+package httpsource
+
+import "sync"
+
+// progress is how far the events of a source are durable. Safe for concurrent use.
+type progress struct {
+	moved chan struct{} // something has become durable; for the committer
+
+	mu      sync.Mutex
+	through uint64        // every event up to this number is durable; guarded by mu
+	waiting chan struct{} // closed when through grows; nil when nobody waits; guarded by mu
+}
+
+func newProgress(through uint64) *progress {
+	return &progress{moved: make(chan struct{}, 1), through: through}
+}
+
+// settle takes a receipt. It does not block.
+func (p *progress) settle(through uint64) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if through <= p.through {
+		return
+	}
+	p.through = through
+	if p.waiting != nil {
+		close(p.waiting)
+		p.waiting = nil
+	}
+	select {
+	case p.moved <- struct{}{}:
+	default:
+	}
+}
+
+// durable is the number up to which every event is durable.
+func (p *progress) durable() uint64 {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.through
+}
+
+// changed returns a channel that is closed when durable grows.
+func (p *progress) changed() <-chan struct{} {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.waiting == nil {
+		p.waiting = make(chan struct{})
+	}
+	return p.waiting
+}

@@ -1,0 +1,128 @@
+package httpsource
+
+import (
+	"context"
+	"crypto/tls"
+	"log"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/docket-export/docket/config"
+)
+
+const (
+	// headerWait is how long a client may take over the header of a request, and over a
+	// TLS handshake before it.
+	headerWait = 10 * time.Second
+	// idleWait is how long a connection may be idle between two requests. Clients written
+	// in Go give it up after 90 seconds.
+	idleWait = 3 * time.Minute
+	// maxHeader is twice the largest token.
+	maxHeader = 128 << 10
+	// stopWait is how long a stop waits until the requests under way are answered, and
+	// settleWait until those who lost patience are, and until what is under way in the
+	// intake is durable. Only a queue that is full or a disk that hangs takes that long.
+	stopWait   = 3 * time.Second
+	settleWait = time.Second
+)
+
+// server serves the clients of one Run.
+type server struct {
+	protocol   Protocol
+	limit      int // of one event
+	token      config.SecretFile
+	commitWait time.Duration
+	patience   time.Duration
+	freeBytes  int64
+	troubles   *troubles
+	committer  *committer
+	listener   secured
+	conns      *connections
+	handlers   sync.WaitGroup
+
+	gzips, chunks, batches sync.Pool
+}
+
+func (s *Source) newServer(ln secured, c *committer) *server {
+	return &server{
+		protocol: s.protocol, limit: s.env.MaxRecordBytes, token: s.config.BearerTokenFile,
+		commitWait: commitWait, patience: patience, freeBytes: freeBytes,
+		troubles: &s.troubles, committer: c, listener: ln,
+		conns:   newConnections(s.config.MaxConnections, s.env.Log),
+		gzips:   sync.Pool{New: func() any { return new(gzip.Reader) }},
+		chunks:  sync.Pool{New: func() any { return new([chunkBytes]byte) }},
+		batches: sync.Pool{New: func() any { return new(batch) }},
+	}
+}
+
+// run serves clients until ctx is done, or nobody can be served any more, which is the
+// error. It then stops in the order of the flow: nobody new, the requests under way are
+// answered, what they brought is settled. cutOff ends hard, and with it all waiting.
+func (s *server) run(ctx, hard context.Context, cutOff context.CancelCauseFunc) error {
+	web := &http.Server{
+		Handler:           s,
+		ReadHeaderTimeout: headerWait,
+		IdleTimeout:       idleWait,
+		MaxHeaderBytes:    maxHeader,
+		ErrorLog:          log.New(s.troubles, "", 0),
+		ConnState:         s.conns.changed,
+		BaseContext:       func(net.Listener) context.Context { return hard },
+	}
+	var served, committed error
+	servedAll, committedAll, stop := make(chan struct{}), make(chan struct{}), make(chan struct{})
+	go func() { defer close(servedAll); served = web.Serve(s.accepting()) }()
+	go func() { defer close(committedAll); committed = s.committer.run(hard, stop) }()
+	select {
+	case <-ctx.Done():
+	case <-servedAll:
+	case <-committedAll:
+	}
+	stopping := ctx.Err() != nil
+
+	_ = s.listener.Close() // an accept that has failed may have closed it
+	<-servedAll
+	s.shutDown(web, cutOff)
+	close(stop)
+	settle := time.AfterFunc(settleWait, func() { cutOff(errStopping) })
+	defer settle.Stop()
+	<-committedAll
+	switch {
+	case stopping: // whoever was not answered keeps what he has
+		return nil
+	case committed != nil:
+		return committed
+	}
+	return served
+}
+
+// accepting is the listener as the HTTP server sees it.
+func (s *server) accepting() net.Listener {
+	l := limited{s.listener.Listener, s.conns, s.listener.tls == nil}
+	if s.listener.tls == nil {
+		return l
+	}
+	return tls.NewListener(l, s.listener.tls)
+}
+
+// shutDown ends all connections, those with a request under way once it is answered.
+func (s *server) shutDown(web *http.Server, cutOff context.CancelCauseFunc) {
+	s.conns.closeNew()
+	if !drained(web, stopWait) {
+		cutOff(errStopping) // so they are answered that it was too late
+		drained(web, settleWait)
+	}
+	_ = web.Close() // that connections are closed already is no news
+	s.handlers.Wait()
+	s.conns.wg.Wait()
+}
+
+// drained waits until all connections are idle and closed, and reports whether they are.
+func drained(web *http.Server, within time.Duration) bool {
+	ctx, cancel := context.WithTimeout(context.Background(), within)
+	defer cancel()
+	return web.Shutdown(ctx) == nil
+}

@@ -1,0 +1,125 @@
+// Package httpsource takes in events that engines POST over HTTP in bodies of many, and
+// answers once they are durable. What a kind of source adds is a Protocol.
+//
+//	config.go       address, token, TLS
+//	protocol.go     what differs between kinds
+//	source.go       a source, and how it listens
+//	server.go       one Run of it, and the order of a stop
+//	connections.go  who is connected, and how many may be
+//	handler.go      from a request to its answer
+//	body.go         a body unpacked, within bounds
+//	cutter.go       a body cut into events
+//	valuescan.go    the end of a JSON value
+//	batch.go        events on their way
+//	committer.go    batches brought into the queue, each event once
+//	progress.go     what is durable
+//	troubles.go     what is wrong, for /status and the log
+//
+// # Answers
+//
+// A body is answered 200 once all its events are durable: stored, recognised as stored
+// before, or refused by the intake and kept there, because a client would send the
+// whole body again for ever. It is answered 503 while that cannot be: the client keeps
+// the body and sends it again, and what was stored meanwhile is recognised. A body that
+// is none is answered 400. If it fits into one batch nothing of it is stored then;
+// otherwise the events before the break may be.
+package httpsource
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"sync/atomic"
+	"syscall"
+
+	"github.com/docket-export/docket/sources"
+)
+
+// Source is a server of one protocol.
+type Source struct {
+	config   Config
+	protocol Protocol
+	env      sources.Env
+	troubles troubles
+	server   atomic.Pointer[server] // of the current Run
+}
+
+// New makes a source that takes in what p describes. Nothing is bound or opened before
+// Run.
+func New(c Config, p Protocol, env sources.Env) *Source {
+	return &Source{config: c, protocol: p, env: env, troubles: troubles{log: env.Log}}
+}
+
+// Run serves clients; see sources.Source. A stop takes at most stopWait + settleWait and
+// a moment.
+func (s *Source) Run(ctx context.Context, in sources.Intake, ready func()) error {
+	ln, err := s.config.listen(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = ln.Close() }() // it is closed already, unless this ends early
+	// It outlives ctx, for what is under way then.
+	hard, cutOff := context.WithCancelCause(context.WithoutCancel(ctx))
+	defer cutOff(nil)
+	c := &committer{in: in, env: s.env, evict: cutOff, knownErr: s.troubles.known}
+	if err := c.open(ctx); err != nil {
+		return err
+	}
+	server := s.newServer(ln, c)
+	s.server.Store(server)
+	defer s.server.Store(nil)
+	ready()
+	return server.run(ctx, hard, cutOff)
+}
+
+// Addr is where the source listens, nil while it does not. Safe at any time.
+func (s *Source) Addr() net.Addr {
+	if server := s.server.Load(); server != nil {
+		return server.listener.Addr()
+	}
+	return nil
+}
+
+// Connections is the number of clients connected now.
+func (s *Source) Connections() int {
+	if server := s.server.Load(); server != nil {
+		return server.conns.len()
+	}
+	return 0
+}
+
+// Report says what is wrong with the source, or with those who send to it; see
+// sources.Reporter.
+func (s *Source) Report() sources.Report { return sources.Report{Trouble: s.troubles.text()} }
+
+// listen makes the listener.
+func (c Config) listen(ctx context.Context) (secured, error) {
+	var files *tls.Config
+	if c.TLS != nil {
+		var err error
+		if files, err = c.TLS.Server(); err != nil {
+			return secured{}, fmt.Errorf("tls: %w", err)
+		}
+	}
+	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		return secured{}, fmt.Errorf("%w: stop what listens there or choose another address", err)
+	}
+	if err != nil {
+		return secured{}, err
+	}
+	// What was said of the text holds for the address that it has led to as well.
+	if at, ok := ln.Addr().(*net.TCPAddr); files == nil && !(ok && at.IP.IsLoopback()) {
+		err := fmt.Errorf("%s is not a loopback address: set tls, or listen on 127.0.0.1", ln.Addr())
+		return secured{}, errors.Join(err, ln.Close())
+	}
+	return secured{ln, files}, nil
+}
+
+// secured is a listener and what its connections are secured with.
+type secured struct {
+	net.Listener
+	tls *tls.Config // nil: nothing
+}

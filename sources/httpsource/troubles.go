@@ -1,0 +1,118 @@
+package httpsource
+
+import (
+	"fmt"
+	"log/slog"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// troubleLasts is how long the last refusal of a client counts as trouble, unless
+	// something of the same client is accepted before. OPA waits up to 10 minutes
+	// until it sends a body again.
+	troubleLasts = 15 * time.Minute
+	// logPause is how long the same refusal is not logged again, and otherPause another.
+	logPause   = time.Minute
+	otherPause = time.Second
+)
+
+// troubles is what is wrong with a source that runs, for /status and the log. Safe for
+// concurrent use.
+type troubles struct {
+	log *slog.Logger
+
+	mu       sync.Mutex
+	tokenErr string    // the token cannot be read; guarded by mu
+	knownErr string    // the log of known events takes nothing; guarded by mu
+	last     incident  // guarded by mu
+	logged   incident  // the last that was logged; guarded by mu
+	omitted  int       // refusals since then; guarded by mu
+	webAt    time.Time // when Write has logged last; guarded by mu
+	webLeft  int       // what it left out since then; guarded by mu
+}
+
+// incident is a client that was refused. The zero value is none.
+type incident struct {
+	peer string // without its port, which is another for each connection
+	text string
+	at   time.Time
+}
+
+// token notes whether the token can be read.
+func (t *troubles) token(err error) { t.note(&t.tokenErr, err, "the token can be read again") }
+
+// known notes whether the log of known events takes any.
+func (t *troubles) known(err error) {
+	t.note(&t.knownErr, err, "the log of known events takes events again")
+}
+
+func (t *troubles) note(text *string, err error, over string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	was := *text
+	switch {
+	case err == nil && was != "":
+		*text = ""
+		t.log.Info(over)
+	case err != nil && was != err.Error():
+		*text = err.Error()
+		t.log.Error("events are refused, and kept by those who send them", "error", err)
+	}
+}
+
+// refused notes what a client was told.
+func (t *troubles) refused(peer, path string, r refusal) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.last = incident{peer, fmt.Sprintf("POST %.128q of %s was answered %d: %s", path, peer, r.status, r.text), time.Now()}
+	pause := otherPause
+	if t.logged.text == t.last.text {
+		pause = logPause
+	}
+	if t.last.at.Sub(t.logged.at) < pause {
+		t.omitted++
+		return
+	}
+	t.log.Warn("a client was refused", "peer", peer, "path", path, "status", r.status, "reason", r.text, "omitted", t.omitted)
+	t.logged, t.omitted = t.last, 0
+}
+
+// accepted notes that a client was answered well.
+func (t *troubles) accepted(peer string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.last.peer == peer {
+		t.last = incident{}
+	}
+}
+
+// Write logs what the HTTP server has to say: handshakes that failed, above all. Of that
+// a line a minute is enough.
+func (t *troubles) Write(line []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if time.Since(t.webAt) < logPause {
+		t.webLeft++
+		return len(line), nil
+	}
+	t.log.Warn("a connection failed", "reason", strings.TrimSpace(string(line)), "omitted", t.webLeft)
+	t.webAt, t.webLeft = time.Now(), 0
+	return len(line), nil
+}
+
+// text is what is wrong now, empty when nothing is.
+func (t *troubles) text() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	switch {
+	case t.knownErr != "":
+		return t.knownErr + ": events are answered 503 until it works again"
+	case t.tokenErr != "":
+		return t.tokenErr + ": events are answered 503 until then"
+	case time.Since(t.last.at) < troubleLasts:
+		return t.last.text
+	}
+	return ""
+}

@@ -1,0 +1,87 @@
+// Package opasource takes in the decision logs of the Open Policy Agent: it is the
+// service that decision_logs of OPA upload to.
+//
+// A decision is known by its decision_id, so what OPA sends again, because an answer
+// was lost or came late, is stored once.
+package opasource
+
+import (
+	"strings"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/httpsource"
+)
+
+// defaultPath is where OPA sends decisions unless decision_logs.resource is set.
+const defaultPath = "/logs"
+
+// statusPath is where the status plugin of OPA reports to the same service.
+const statusPath = "/status"
+
+// Definition describes the source "opa" for the registry.
+var Definition = sources.Definition{
+	Kind: "opa",
+	NewConfig: func() sources.Config {
+		return &Config{Path: defaultPath, MaxConnections: httpsource.DefaultConnections}
+	},
+}
+
+// Config is the section "opa" of a source.
+type Config struct {
+	// Address to listen on, host:port. Without a host: every address there is.
+	Address string `yaml:"address"`
+	// Path that OPA sends to, and anything below it: decision_logs.resource there.
+	Path string `yaml:"path"`
+	// BearerTokenFile holds the token that OPA must send; empty: it sends none.
+	BearerTokenFile config.SecretFile `yaml:"bearerTokenFile"`
+	// TLS is required unless only this machine can reach the address.
+	TLS *config.ServerTLS `yaml:"tls"`
+	// MaxConnections bounds the clients that are connected at a time.
+	MaxConnections int `yaml:"maxConnections"`
+}
+
+// Validate reports what Config.Validate of httpsource does, and a path that is none.
+func (c *Config) Validate() config.Problems {
+	p := c.server().Validate()
+	if !strings.HasPrefix(c.Path, "/") || strings.ContainsAny(c.Path, "?# ") {
+		p.Addf("path", "must be a path such as /logs, the decision_logs.resource of OPA")
+	} else if isAtOrBelow(c.Path, statusPath) {
+		p.Addf("path", "must not be %s: that is where OPA reports its status, which is no decision", c.Path)
+	}
+	return p
+}
+
+func (c *Config) server() httpsource.Config {
+	return httpsource.Config{
+		Address: c.Address, BearerTokenFile: c.BearerTokenFile, TLS: c.TLS, MaxConnections: c.MaxConnections,
+	}
+}
+
+// New makes the source. It binds nothing before Run.
+func (c *Config) New(env sources.Env) sources.Source {
+	path := strings.TrimRight(c.Path, "/")
+	return httpsource.New(c.server(), httpsource.Protocol{
+		Accepts:  func(p string) bool { return isAtOrBelow(p, path) },
+		Ignores:  func(p string) bool { return isAtOrBelow(p, statusPath) },
+		Identity: appendDecisionID,
+	}, env)
+}
+
+// isAtOrBelow reports whether path is root or lies below it: a partition of OPA, whose
+// name is the last part of the path.
+func isAtOrBelow(path, root string) bool {
+	rest, ok := strings.CutPrefix(path, root)
+	return ok && (rest == "" || rest[0] == '/')
+}
+
+// appendDecisionID appends the decision_id of an event to dst, nothing where it has none.
+func appendDecisionID(dst, event []byte) []byte {
+	id := gjson.GetBytes(event, "decision_id")
+	if id.Type != gjson.String {
+		return dst
+	}
+	return append(dst, id.Str...)
+}
