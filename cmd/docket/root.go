@@ -37,6 +37,7 @@ Try it in two terminals:
 		newDeadLetter(),
 		newVerify(),
 		newKeygen(),
+		newKubeconfig(),
 		newVersion(),
 	)
 	return root
