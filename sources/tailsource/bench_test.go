@@ -1,0 +1,106 @@
+package tailsource
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/sources"
+)
+
+// discard is an intake that takes everything at once.
+type discard struct{ lines atomic.Int64 }
+
+type discardSession struct {
+	d    *discard
+	o    sources.Opening
+	next uint64
+}
+
+func (d *discard) Open(_ context.Context, o sources.Opening) (sources.Session, uint64, error) {
+	return &discardSession{d, o, o.Next}, o.Next - 1, nil
+}
+
+func (s *discardSession) Submit(_ context.Context, lines []byte) error {
+	n := strings.Count(string(lines), "\n")
+	s.next += uint64(n)
+	s.o.Settled(sources.Receipt{Through: s.next - 1, Lines: n})
+	s.d.lines.Add(int64(n))
+	return nil
+}
+
+func (s *discardSession) SubmitTooLarge(context.Context, []byte, int64) error { return nil }
+func (s *discardSession) CountDuplicates(context.Context, int) error          { return nil }
+func (s *discardSession) Settle(context.Context) error                        { return nil }
+func (s *discardSession) Close()                                              {}
+
+// BenchmarkRead reads an existing file.
+func BenchmarkRead(b *testing.B) {
+	sampleLines := string(sample(b, "webhook-log-denies.jsonl"))
+	for name, test := range map[string]struct {
+		format Format
+		text   string
+	}{
+		"json":                    {JSON, sampleLines},
+		"cri":                     {CRI, string(frame([]byte(sampleLines)))},
+		"gatekeeperDenies":        {GatekeeperDenies, sampleLines},
+		"gatekeeperDenies, audit": {GatekeeperDenies, string(sample(b, "audit-stderr-one-run.jsonl"))},
+	} {
+		b.Run(name, func(b *testing.B) {
+			text := strings.Repeat(test.text, 64<<20/len(test.text))
+			path := filepath.Join(b.TempDir(), "a.log")
+			if err := os.WriteFile(path, []byte(text+"{\"event_type\":\"violation\"}\n2026-01-05T10:04:07.1Z stdout F {\"end\":1}\n"), 0o600); err != nil {
+				b.Fatal(err)
+			}
+			b.SetBytes(int64(len(text)))
+			for b.Loop() {
+				one, _ := decode(test.format, 1<<20, 1<<20, []byte(test.text))
+				want := int64(len(one)*(len(text)/len(test.text))) + 1
+				in := &discard{}
+				ctx, cancel := context.WithCancel(b.Context())
+				c := Config{Path: path, Format: test.format}
+				env := newEnv(b)
+				ended := make(chan error)
+				go func() { ended <- c.New(env).Run(ctx, in, func() {}) }()
+				for in.lines.Load() < want {
+					time.Sleep(time.Millisecond) // the source reads on another goroutine
+				}
+				cancel()
+				if err := <-ended; err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// TestIdleCostsNothing: a source with nothing to read uses no CPU to speak of.
+func TestIdleCostsNothing(t *testing.T) {
+	b := newBench(t, JSON)
+	b.write("{}\n")
+	b.start()
+	b.wantStored([]string{"{}"})
+	time.Sleep(saveEvery + 200*time.Millisecond) // until the position is saved
+	before := cpu(t)
+	const while = 3 * time.Second
+	time.Sleep(while)
+	used := cpu(t) - before
+	t.Logf("%v of CPU in %v", used, while)
+	if used > while/100 {
+		t.Errorf("got %v of CPU in %v without anything to do, want at most 1 %%", used, while)
+	}
+}
+
+func cpu(t *testing.T) time.Duration {
+	t.Helper()
+	var u syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
+		t.Fatal(err)
+	}
+	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
+}

@@ -1,0 +1,67 @@
+package tailsource
+
+import (
+	"strings"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sources"
+)
+
+// Definition describes the source "tail" for the registry.
+var Definition = sources.Definition{
+	Kind:      "tail",
+	NewConfig: func() sources.Config { return &Config{} },
+}
+
+// Format says which lines of a log file are records, and how they are framed.
+type Format string
+
+// The formats. Lines that are none of theirs, such as text among JSON, are passed over.
+const (
+	// GatekeeperDenies takes the violations in a log of Gatekeeper, of its webhook and
+	// of its audit, and adds a record of each run of the audit.
+	GatekeeperDenies Format = "gatekeeperDenies"
+	// OPAConsole takes the decisions that OPA writes to its console.
+	OPAConsole Format = "opaConsole"
+	// JSON takes every object.
+	JSON Format = "json"
+	// CRI takes every object that a container runtime has written for a container.
+	CRI Format = "cri"
+)
+
+// Config is the section "tail" of a source.
+type Config struct {
+	// Path of the file. Neither it nor its directory need exist yet; symbolic links
+	// are followed, and followed again when they change.
+	Path string `yaml:"path"`
+	// Format of the file.
+	Format Format `yaml:"format"`
+}
+
+// Validate reports a path that can be none, and a format that there is not.
+func (c *Config) Validate() config.Problems {
+	var p config.Problems
+	switch {
+	case c.Path == "":
+		p.Addf("path", "is required: the path of the log file, such as /var/log/gatekeeper/manager.log")
+	case strings.ContainsRune(c.Path, 0):
+		p.Addf("path", "must not contain a NUL byte")
+	case strings.HasSuffix(c.Path, "/"):
+		p.Addf("path", "must be a file, not a directory")
+	case strings.Contains(c.Path, "*"):
+		p.Addf("path", "must be one file, not a pattern: files that rotation has renamed are found, and other files want a source of their own")
+	}
+	switch c.Format {
+	case GatekeeperDenies, OPAConsole, JSON, CRI:
+	case "":
+		p.Addf("format", "is required: %s, %s, %s or %s", GatekeeperDenies, OPAConsole, JSON, CRI)
+	default:
+		p.Addf("format", "must be %s, %s, %s or %s, not %q", GatekeeperDenies, OPAConsole, JSON, CRI, string(c.Format))
+	}
+	return p
+}
+
+// New makes the source. It opens nothing before Run.
+func (c *Config) New(env sources.Env) sources.Source {
+	return &source{config: *c, env: env}
+}

@@ -1,0 +1,351 @@
+package tailsource
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/config"
+)
+
+func TestConfig(t *testing.T) {
+	for name, test := range map[string]struct {
+		config Config
+		want   []string // what is wrong
+	}{
+		"good":           {Config{Path: "/var/log/a.log", Format: CRI}, nil},
+		"empty":          {Config{}, []string{"path", "format"}},
+		"a directory":    {Config{Path: "/var/log/", Format: JSON}, []string{"path"}},
+		"a pattern":      {Config{Path: "/var/log/*.log", Format: JSON}, []string{"path"}},
+		"a NUL byte":     {Config{Path: "/var/log/\x00", Format: JSON}, []string{"path"}},
+		"unknown format": {Config{Path: "a.log", Format: "klog"}, []string{"format"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			for _, p := range test.config.Validate() {
+				got = append(got, problemPath(p))
+			}
+			if fmt.Sprint(got) != fmt.Sprint(test.want) {
+				t.Errorf("got problems of %v, want %v", got, test.want)
+			}
+		})
+	}
+}
+
+func problemPath(p config.Problem) string { return p.Path }
+
+// TestContainerLogs is what a kubelet does: a link to a link to a file, which rotates
+// to a dated name, and a new life of the container with a file and links of its own.
+func TestContainerLogs(t *testing.T) {
+	b := newBench(t, CRI)
+	pods := filepath.Join(b.dir, "pods", "shop_web_uid", "app")
+	containers := filepath.Join(b.dir, "containers")
+	runtime := filepath.Join(b.dir, "runtime")
+	for _, dir := range []string{pods, containers, runtime} {
+		if err := os.MkdirAll(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	link := filepath.Join(containers, "web_shop_app-1.log")
+	b.path = filepath.Join(runtime, "0.log")
+	b.config.Path = link
+	b.start()
+	line := func(tag, text string) string {
+		return "2026-01-05T10:04:07.123456789Z stdout " + tag + " " + text + "\n"
+	}
+
+	b.write(line("F", `{"n":1}`))
+	symlink(t, filepath.Join(pods, "0.log"), link)
+	symlink(t, b.path, filepath.Join(pods, "0.log"))
+	b.wantStored([]string{`{"n":1}`})
+
+	b.write(line("P", `{"n":`) + line("P", `2,"over":`))
+	if err := os.Rename(b.path, b.path+".20260105-100407"); err != nil {
+		t.Fatal(err)
+	}
+	b.write(line("F", `"rotation"}`) + line("F", `{"n":3}`) + line("P", `{"n":"cut by the end of the container`))
+	want := []string{`{"n":1}`, `{"n":2,"over":"rotation"}`, `{"n":3}`}
+	b.wantStored(want)
+
+	b.path = filepath.Join(runtime, "1.log")
+	b.write(line("F", `{"n":4}`))
+	symlink(t, b.path, filepath.Join(pods, "1.log"))
+	if err := os.Remove(link); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, filepath.Join(pods, "1.log"), link)
+	// The intake of the test takes for JSON what begins so; the real one refuses it.
+	b.wantStored(append(want, `{"n":"cut by the end of the container`, `{"n":4}`))
+	if lost := b.source.Report().Lost; lost != 0 {
+		t.Errorf("got %d lost, want 0", lost)
+	}
+}
+
+func symlink(t *testing.T, target, name string) {
+	t.Helper()
+	if err := os.Symlink(target, name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestAnUnfinishedLastLine waits for its end; once its file is replaced it is a line.
+func TestAnUnfinishedLastLine(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	b.write("{\"n\":1}\n{\"n\":2}")
+	b.wantStored([]string{`{"n":1}`})
+	b.write("\n{\"n\":3}")
+	b.wantStored([]string{`{"n":1}`, `{"n":2}`})
+	b.rotate(9)
+	b.write("{\"n\":4}\n{\"n\":")
+	b.wantStored([]string{`{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`})
+	b.rotate(9)
+	b.write("{\"n\":6}\n")
+	// The intake of the test takes for JSON what begins so; the real one refuses it.
+	b.wantStored([]string{`{"n":1}`, `{"n":2}`, `{"n":3}`, `{"n":4}`, `{"n":`, `{"n":6}`})
+}
+
+func TestAFileRemovedAndMadeAgain(t *testing.T) {
+	for _, running := range []bool{true, false} {
+		t.Run(fmt.Sprintf("running %v", running), func(t *testing.T) {
+			b := newBench(t, JSON)
+			b.start()
+			same := records("same", 30) // the same lines again: they are other decisions
+			var want []string
+			for range 3 {
+				b.write(lines(same...))
+				want = append(want, same...)
+				b.wantStored(want)
+				if !running {
+					b.stop()
+				}
+				if err := os.Remove(b.path); err != nil {
+					t.Fatal(err)
+				}
+				if !running {
+					b.write(lines(same[:1]...))
+					want = append(want, same[0])
+					b.start()
+					b.wantStored(want)
+				}
+			}
+		})
+	}
+}
+
+// TestTruncatedAndGrownAgain: the file is longer than before when it is looked at, and
+// begins with the same line.
+func TestTruncatedAndGrownAgain(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	before := append([]string{`{"log":"started"}`}, records("before", 100)...)
+	b.write(lines(before...))
+	b.wantStored(before)
+	b.stop()
+	after := append([]string{`{"log":"started"}`}, records("after", 300)...)
+	if err := os.WriteFile(b.path, []byte(lines(after...)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.wantStored(concat(before, after))
+	again := append([]string{`{"log":"started"}`}, records("again", 900)...)
+	if err := os.WriteFile(b.path, []byte(lines(again...)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.wantStored(concat(before, after, again))
+}
+
+// TestTruncatedWithTheSameBeginning: what the file begins with does not tell; what was
+// read last does.
+func TestTruncatedWithTheSameBeginning(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	banner := `{"banner":"` + strings.Repeat("=", 2*headBytes) + `"}`
+	before := append([]string{banner}, records("before", 100)...)
+	b.write(lines(before...))
+	b.wantStored(before)
+	after := append([]string{banner}, records("after", 300)...)
+	if err := os.WriteFile(b.path, []byte(lines(after...)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	b.wantStored(concat(before, after))
+}
+
+// TestAHoleBeforeTheNextLine: a writer that does not append goes on where it was after
+// its file is truncated, and leaves NUL bytes before.
+func TestAHoleBeforeTheNextLine(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	f, err := os.Create(b.path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	var want []string
+	for n := range 4 {
+		more := records(fmt.Sprint(n), 50)
+		if _, err := f.WriteString(lines(more...)); err != nil {
+			t.Fatal(err)
+		}
+		want = append(want, more...)
+		b.wantStored(want)
+		if err := os.Truncate(b.path, 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestWhatIsLostIsCounted(t *testing.T) {
+	t.Run("gone while docket is down", func(t *testing.T) {
+		b := newBench(t, JSON)
+		b.start()
+		want := records("a", 10)
+		b.write(lines(want...))
+		b.wantStored(want)
+		b.stop()
+		if err := os.Remove(b.path); err != nil {
+			t.Fatal(err)
+		}
+		b.write("{}\n")
+		b.start()
+		b.wantStored(append(want, "{}"))
+		if lost := b.source.Report().Lost; lost != 1 {
+			t.Errorf("got %d lost, want 1", lost)
+		}
+	})
+	t.Run("overwritten while the queue is full", func(t *testing.T) {
+		b := newBench(t, JSON)
+		b.in.Fill()
+		b.start()
+		b.write(lines(records("a", 3000)...) + strings.Repeat("{\"more\":1}\n", 1<<16))
+		b.awaitHeld(1)
+		if err := os.WriteFile(b.path, []byte("{}\n"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		b.awaitHeld(2)
+		b.in.Drain()
+		b.await("the new contents", func() bool { s := b.stored(); return len(s) > 0 && s[len(s)-1] == "{}" })
+		if lost := b.source.Report().Lost; lost != 1 {
+			t.Errorf("got %d lost, want 1", lost)
+		}
+	})
+}
+
+// TestNoFile: what has the name and is no file is not read, and does not stop the source.
+func TestNoFile(t *testing.T) {
+	b := newBench(t, JSON)
+	if err := os.Mkdir(b.path, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.awaitTrouble("no regular file")
+	if err := os.Remove(b.path); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, b.path, b.path)
+	b.awaitTrouble("too many levels of symbolic links")
+	if err := os.Remove(b.path); err != nil {
+		t.Fatal(err)
+	}
+	b.write("{}\n")
+	b.wantStored([]string{"{}"})
+	b.awaitTrouble("")
+}
+
+// TestADirectoryRemovedWhileRead: what was open is read to its end.
+func TestADirectoryRemovedWhileRead(t *testing.T) {
+	b := newBench(t, JSON)
+	b.path = filepath.Join(b.dir, "logs", "manager.log")
+	b.config.Path = b.path
+	b.in.Fill()
+	b.start()
+	if err := os.Mkdir(filepath.Dir(b.path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := records("a", 5000)
+	b.write(lines(want...))
+	b.awaitHeld(1)
+	if err := os.RemoveAll(filepath.Dir(b.path)); err != nil {
+		t.Fatal(err)
+	}
+	b.in.Drain()
+	b.wantStored(want)
+	if err := os.Mkdir(filepath.Dir(b.path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	b.write("{}\n")
+	b.wantStored(append(want, "{}"))
+}
+
+func TestADamagedState(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	want := records("a", 10)
+	b.write(lines(want...))
+	b.wantStored(want)
+	b.stop()
+	if err := os.WriteFile(statePath(b.env.StateDir), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.wantStored(concat(want, want)) // again, and none is taken for another
+	if !strings.Contains(b.log.String(), "position in the log file is lost") {
+		t.Error("got no word about the state, want one")
+	}
+}
+
+// TestNothingIsReadTwice: after a stop a source goes on where it was.
+func TestNothingIsReadTwice(t *testing.T) {
+	b := newBench(t, JSON)
+	var want []string
+	for n := range 5 {
+		b.start()
+		more := records(fmt.Sprint(n), 50)
+		b.write(lines(more...))
+		want = append(want, more...)
+		b.wantStored(want)
+		b.stop()
+	}
+	if known := b.in.Known(); known != 0 {
+		t.Errorf("got %d lines that were sent again, want 0", known)
+	}
+}
+
+func TestAWrongFormatIsPointedOut(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	b.write("2026-01-05T10:04:07.1Z stdout F {}\n2026-01-05T10:04:07.1Z stdout F {}\n{}\n")
+	b.wantStored([]string{"{}"})
+	if n := strings.Count(b.log.String(), "format cri takes them"); n != 1 {
+		t.Errorf("got it said %d times that the format does not fit, want once", n)
+	}
+}
+
+func TestIsRotated(t *testing.T) {
+	for _, test := range []struct {
+		base, name string
+		want       bool
+	}{
+		{"manager.log", "manager.log", false},
+		{"manager.log", "manager.log.1", true},
+		{"manager.log", "manager.log-20260105", true},
+		{"manager.log", "manager.log.1.gz", false},
+		{"manager.log", "manager-2026-01-05T10-04-07.000.log", true},
+		{"manager.log", "manager.1.log", true},
+		{"manager.log", "managers.log", false},
+		{"manager.log", "other.log.1", false},
+		{"0.log", "0.log.20260105-100407", true},
+		{"0.log", "1.log", true},
+		{"2.log", "1.log.20260105-100407", true},
+		{"2.log", "1.log.20260105-100407.gz", false},
+		{"2.log", "1.txt", false},
+		{"log", "log.1", true},
+		{"log", "logs", false},
+	} {
+		if got := isRotated(test.base, test.name); got != test.want {
+			t.Errorf("%s beside %s: got %v, want %v", test.name, test.base, got, test.want)
+		}
+	}
+}

@@ -1,0 +1,352 @@
+package tailsource
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/docket-export/docket/sources/watch"
+)
+
+const (
+	// poll is the fall-back where no change is reported: a network file system.
+	poll = 5 * time.Second
+	// grace is how long a file is read on after its successor has contents. A writer
+	// that flushes on several ways, as container runtimes do, may be that late.
+	grace = time.Second
+	// maxHeld bounds the files that are held open while the queue is full.
+	maxHeld = 256
+	// maxSkipped bounds how many files beyond those are known, to count them if they go.
+	maxSkipped = 1 << 12
+	// clockSlack allows for a file system whose clock is not the system's.
+	clockSlack = 2 * time.Second
+)
+
+// follower finds the files of a log and holds them open, in the order in which they are
+// to be read. It goes on while the reader waits for the queue.
+type follower struct {
+	path   string // absolute
+	log    *slog.Logger
+	report *report
+	watch  *watch.Watcher
+	wake   chan struct{} // the reader is to look again
+	room   chan struct{} // the reader has finished a file
+
+	dirs []string // that are watched; owned by scan
+
+	mu      sync.Mutex
+	held    []*generation     // to be read, in order; the last is the latest
+	resume  *contents         // what was being read before the restart, until it is found
+	done    []contents        // what was read
+	known   bool              // there was a file to follow: others may have come after it
+	seen    time.Time         // of the generation that was being read before the restart
+	skipped map[identity]bool // seen at the path while there was no room to hold them
+}
+
+func newFollower(path string, s *state, w *watch.Watcher, r *report, log *slog.Logger) *follower {
+	f := &follower{
+		path: path, log: log, report: r, watch: w, wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		seen: s.Seen, known: len(s.Files) > 0, skipped: make(map[identity]bool),
+	}
+	f.done = slices.Clone(s.Files)
+	if c := s.active(); c != nil {
+		own := *c
+		f.resume = &own
+		f.done = f.done[:len(f.done)-1]
+	}
+	return f
+}
+
+// run looks whenever something may have changed, until ctx is done.
+func (f *follower) run(ctx context.Context) {
+	for {
+		select {
+		case <-f.watch.C():
+		case <-f.room:
+		case <-ctx.Done():
+			return
+		}
+		f.scan()
+		signal(f.wake)
+	}
+}
+
+func signal(c chan<- struct{}) {
+	select {
+	case c <- struct{}{}:
+	default: // it is to look already
+	}
+}
+
+// scan takes note of what is at the path now.
+func (f *follower) scan() {
+	p, err := find(f.path)
+	if f.watchPlaces(p) {
+		p, err = find(f.path) // it may have changed before it was watched
+	}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	var current file
+	if err == nil {
+		current, err = examinePath(p.real)
+	}
+	if err == nil && !current.regular {
+		err = &fs.PathError{Op: "read", Path: p.real, Err: errNotRegular}
+	}
+	f.findResumed(p, current, err == nil)
+	if err != nil {
+		if !f.known { // from now on, what comes and goes is not to be missed
+			f.known, f.seen = true, time.Now()
+		}
+		f.cannot(err)
+		return
+	}
+	if latest := f.latest(); latest != nil && latest.identity == current.identity {
+		f.report.set(thePath, "")
+		f.lookAt(latest)
+		f.latest().seen = time.Now()
+	} else {
+		f.take(p.real)
+	}
+	f.noteReplaced()
+}
+
+var errNotRegular = errors.New("it is no regular file")
+
+// cannot reports that nothing can be read at the path.
+func (f *follower) cannot(err error) {
+	switch {
+	case errors.Is(err, fs.ErrNotExist) && time.Since(f.lastSeen()) < poll && f.latest() != nil:
+		// It is being rotated.
+	case errors.Is(err, fs.ErrNotExist):
+		f.report.set(thePath, fmt.Sprintf("there is no %s yet: it is read as soon as there is (%v)", f.path, err))
+	case errors.Is(err, fs.ErrPermission):
+		f.report.set(thePath, fmt.Sprintf("%s may not be read: let docket's user read it, and enter the directories above it (%v)", f.path, err))
+	default:
+		f.report.set(thePath, fmt.Sprintf("%s cannot be read: %v", f.path, err))
+	}
+}
+
+// watchPlaces watches what can make the path lead elsewhere, and the directory of the
+// file. It reports whether that has changed.
+func (f *follower) watchPlaces(p place) bool {
+	var dirs []string
+	if p.real != "" {
+		base, dir := filepath.Base(p.real), filepath.Dir(p.real)
+		dirs = append(dirs, dir)
+		// An error means that it has gone or may not be read: find tells why.
+		_ = f.watch.AddWrites(dir, func(name string) bool { return name == base || isRotated(base, name) })
+	}
+	for _, dir := range p.links {
+		if !slices.Contains(dirs, dir) {
+			dirs = append(dirs, dir)
+			_ = f.watch.Add(dir)
+		}
+	}
+	slices.Sort(dirs)
+	if slices.Equal(dirs, f.dirs) {
+		return false
+	}
+	for _, dir := range f.dirs {
+		if !slices.Contains(dirs, dir) {
+			f.watch.Remove(dir)
+		}
+	}
+	f.dirs = dirs
+	return true
+}
+
+// The methods below are called with f.mu held.
+
+// latest is the generation that was last found at the path; nil: there is none.
+func (f *follower) latest() *generation {
+	if len(f.held) == 0 {
+		return nil
+	}
+	return f.held[len(f.held)-1]
+}
+
+// lastSeen is when the latest generation was last seen at the path: what came after it,
+// and is not there any more, was modified since.
+func (f *follower) lastSeen() time.Time {
+	if g := f.latest(); g != nil {
+		return g.seen
+	}
+	return f.seen
+}
+
+// lookAt sees whether the latest file has other contents now, and how long they are.
+func (f *follower) lookAt(g *generation) {
+	info, err := examine(g.file)
+	if err != nil {
+		f.cannot(err)
+		return
+	}
+	same, err := holds(g.file, g.peek, 0)
+	if err != nil {
+		f.cannot(err)
+		return
+	}
+	if info.size < g.size || !same {
+		f.overwritten(g)
+		return
+	}
+	g.note(info.size)
+}
+
+// note takes down what the contents look like, to know them again.
+func (g *generation) note(size int64) {
+	if g.file == nil {
+		return
+	}
+	g.size = max(g.size, size)
+	if n := int(min(size, headBytes)); n > len(g.peek) {
+		if peek, err := part(g.file, 0, n); err == nil && bytes.HasPrefix(peek, g.peek) {
+			g.peek = peek
+		}
+	}
+}
+
+// overwritten says that the file of g has other contents now: it was truncated. The
+// rest of the old ones is read from the copy that whoever truncated it has made.
+func (f *follower) overwritten(g *generation) {
+	file := g.file
+	if g.file = nil; !g.overwritten { // else it was a copy, and not of these contents
+		g.overwritten = true
+		g.file = f.copyOf(g)
+	}
+	g.replaced = time.Now().Add(-grace) // nobody writes to a copy
+	if g != f.latest() {
+		if file != nil {
+			file.Close()
+		}
+		return
+	}
+	next := &generation{identity: g.identity, real: g.real, file: file}
+	// Beyond the bound, if it comes to that: the file is open already.
+	found, _ := f.between(g.real, next)
+	f.hold(found...)
+	f.hold(next)
+}
+
+// hold adds what is to be read after all that is held.
+func (f *follower) hold(gs ...*generation) {
+	for _, g := range gs {
+		g.seen = f.lastSeen()
+		if info, err := examine(g.file); err == nil {
+			g.note(info.size)
+			// Where it was read before, it is out of turn: others may be older and unread.
+			if g.known == nil && info.modified.After(g.seen) {
+				g.seen = info.modified
+			}
+		}
+		f.held = append(f.held, g)
+	}
+	f.known = true
+}
+
+// take begins to follow the file at the path, and before it those that were there
+// since the latest was seen.
+func (f *follower) take(path string) {
+	file, info, err := open(path)
+	if err != nil {
+		f.cannot(err)
+		return
+	}
+	taken := slices.ContainsFunc(f.held, func(g *generation) bool { return g.identity == info.identity && !g.overwritten })
+	// Once there are too many, room is made for several: each time costs a listing.
+	full := len(f.held) >= maxHeld || len(f.skipped) > 0 && len(f.held) > maxHeld/2
+	if taken || full {
+		file.Close()
+		if !taken {
+			f.crowded(info.identity)
+		}
+		return
+	}
+	next := &generation{identity: info.identity, real: path, file: file}
+	for i := range f.done {
+		if c := &f.done[i]; c.identity == info.identity && c.matches(file, info.size) {
+			next.known = c // it was renamed, and has its name again
+		}
+	}
+	if f.known {
+		found, all := f.between(path, next)
+		f.hold(found...)
+		if !all { // the rest of them comes first
+			file.Close()
+			f.crowded(info.identity)
+			return
+		}
+	}
+	f.hold(next)
+	next.seen = time.Now()
+	f.settleSkipped()
+	f.report.set(thePath, "")
+	f.report.set(theHeld, "")
+}
+
+// crowded notes a file at the path for which there is no room.
+func (f *follower) crowded(id identity) {
+	if len(f.skipped) < maxSkipped {
+		f.skipped[id] = true
+	}
+	f.report.set(theHeld, fmt.Sprintf("%d files wait to be read, and no more are held open: what rotation deletes now is lost. See why the queue takes no more", maxHeld))
+}
+
+// settleSkipped counts what was seen while there was no room, and is gone.
+func (f *follower) settleSkipped() {
+	for id := range f.skipped {
+		if !slices.ContainsFunc(f.held, func(g *generation) bool { return g.identity == id }) {
+			f.report.gap("a log file was rotated away unread, as too many files waited for the queue", "inode", id.Inode)
+		}
+	}
+	clear(f.skipped)
+}
+
+// noteReplaced notes from which files the writer has moved on.
+func (f *follower) noteReplaced() {
+	for i, g := range f.held[:max(0, len(f.held)-1)] {
+		next := f.held[i+1]
+		if !g.replaced.IsZero() {
+			continue
+		}
+		if info, err := next.look(); err == nil {
+			next.note(info.size)
+		}
+		if next.size > 0 || i+2 < len(f.held) {
+			g.replaced = movedOn(g, next)
+		}
+	}
+}
+
+// movedOn is when the writer has last written to g, or begun next, whichever was later.
+// Where the file system does not tell it is now.
+func movedOn(g, next *generation) time.Time {
+	now := time.Now()
+	info, err := g.look()
+	if err != nil || next.Born == 0 {
+		return now
+	}
+	at := time.Unix(0, next.Born)
+	if info.modified.After(at) {
+		at = info.modified
+	}
+	if at.After(now) {
+		return now
+	}
+	return at
+}
+
+func (g *generation) look() (file, error) {
+	if g.file == nil {
+		return file{}, fs.ErrNotExist
+	}
+	return examine(g.file)
+}

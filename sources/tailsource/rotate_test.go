@@ -1,0 +1,245 @@
+package tailsource
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestLinesArriveAsTheyAreWritten(t *testing.T) {
+	b := newBench(t, JSON)
+	want := records("a", 100)
+	b.write(lines(want[:50]...))
+	b.start()
+	b.wantStored(want[:50])
+	for i := 50; i < 100; i++ {
+		b.write(want[i][:10])
+		b.write(want[i][10:] + "\n")
+	}
+	b.wantStored(want)
+}
+
+func TestAFileThatDoesNotExistYet(t *testing.T) {
+	b := newBench(t, JSON)
+	b.path = filepath.Join(b.dir, "a", "b", "manager.log")
+	b.config.Path = b.path
+	b.start()
+	b.awaitTrouble("there is no ")
+	if err := os.MkdirAll(filepath.Dir(b.path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := records("a", 10)
+	b.write(lines(want...))
+	b.wantStored(want)
+	b.awaitTrouble("")
+}
+
+func TestRotationByRename(t *testing.T) {
+	names := map[string]func(b *bench, n int){
+		"numbers": func(b *bench, n int) { b.rotate(9) },
+		"dates": func(b *bench, n int) {
+			if err := os.Rename(b.path, fmt.Sprintf("%s.202601%02d-100407", b.path, n+1)); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"dates within": func(b *bench, n int) {
+			if err := os.Rename(b.path, filepath.Join(b.dir, fmt.Sprintf("manager-2026-01-%02dT10-04-07.000.log", n+1))); err != nil {
+				t.Fatal(err)
+			}
+		},
+		"removed": func(b *bench, n int) {
+			if err := os.Remove(b.path); err != nil {
+				t.Fatal(err)
+			}
+		},
+	}
+	for name, rotate := range names {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, JSON)
+			b.start()
+			var want []string
+			for n := range 8 {
+				more := records(fmt.Sprint(n), 200)
+				b.write(lines(more...))
+				want = append(want, more...)
+				if name == "removed" { // what was never seen to be there cannot be read
+					b.wantStored(want)
+				}
+				rotate(b, n)
+			}
+			last := records("last", 3)
+			b.write(lines(last...))
+			b.wantStored(append(want, last...))
+			if lost := b.source.Report().Lost; lost != 0 {
+				t.Errorf("got %d lost, want 0", lost)
+			}
+		})
+	}
+}
+
+// TestALateWriter: a writer goes on with the old file until it is told to open the new
+// one, which is there already.
+func TestALateWriter(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	old, err := os.OpenFile(b.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer old.Close()
+	want := records("old", 20)
+	if _, err := old.WriteString(lines(want[:10]...)); err != nil {
+		t.Fatal(err)
+	}
+	b.wantStored(want[:10])
+	b.rotate(1)
+	b.write("")
+	if _, err := old.WriteString(lines(want[10:]...)); err != nil {
+		t.Fatal(err)
+	}
+	b.wantStored(want)
+	next := records("new", 5)
+	b.write(lines(next...))
+	b.wantStored(concat(want, next))
+}
+
+// TestRotationsWhileTheQueueIsFull: the files are gone from the directory before a line
+// of them is taken.
+func TestRotationsWhileTheQueueIsFull(t *testing.T) {
+	for name, rotate := range map[string]func(b *bench, n int){
+		"rename":       func(b *bench, n int) { b.rotate(1) },
+		"copytruncate": func(b *bench, n int) { b.copyTruncate(b.path + ".1") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t, JSON)
+			b.in.Fill()
+			b.start()
+			var want []string
+			for n := range 10 {
+				more := records(fmt.Sprint(n), 500)
+				b.write(lines(more...))
+				want = append(want, more...)
+				b.awaitHeld(n + 1)
+				rotate(b, n)
+			}
+			b.write("{}\n")
+			b.in.Drain()
+			b.wantStored(append(want, "{}"))
+		})
+	}
+}
+
+// awaitHeld waits until the source knows of n files: what comes and goes unseen is
+// found by the names that are left, and here there are none.
+func (b *bench) awaitHeld(n int) {
+	b.t.Helper()
+	b.await(fmt.Sprintf("%d files held", n), func() bool {
+		f := b.source.follower.Load()
+		if f == nil {
+			return false
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return len(f.held) >= n && f.latest().size > 0
+	})
+}
+
+func TestRotationsWhileDocketIsDown(t *testing.T) {
+	for _, how := range []string{"stop", "crash"} {
+		t.Run(how, func(t *testing.T) {
+			b := newBench(t, JSON)
+			b.start()
+			want := records("before", 100)
+			b.write(lines(want...))
+			b.wantStored(want)
+			if how == "stop" {
+				b.stop()
+			} else {
+				b.crash()
+			}
+			for n := range 4 {
+				more := records(fmt.Sprint(n), 100)
+				b.write(lines(more...))
+				want = append(want, more...)
+				b.rotate(9)
+			}
+			more := records("after", 10)
+			b.write(lines(more...))
+			b.start()
+			b.wantStored(concat(want, more))
+			if lost := b.source.Report().Lost; lost != 0 {
+				t.Errorf("got %d lost, want 0", lost)
+			}
+		})
+	}
+}
+
+func TestCopyTruncate(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	var want []string
+	for n := range 6 {
+		more := records(fmt.Sprint(n), 100+n) // longer each time: it grows past the old size
+		b.write(lines(more...))
+		want = append(want, more...)
+		if n%2 == 0 {
+			b.wantStored(want)
+		} else {
+			b.awaitHeld(1) // not all need be read
+		}
+		b.copyTruncate(fmt.Sprintf("%s.%d", b.path, n))
+	}
+	more := records("last", 10)
+	b.write(lines(more...))
+	b.wantStored(append(want, more...))
+}
+
+func TestCopyTruncateWhileDocketIsDown(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	want := records("0", 100)
+	b.write(lines(want...))
+	b.wantStored(want)
+	b.stop()
+	for n := 1; n < 4; n++ {
+		more := records(fmt.Sprint(n), 100)
+		b.write(lines(more...))
+		want = append(want, more...)
+		b.copyTruncate(fmt.Sprintf("%s-2026010%d", b.path, n))
+	}
+	more := records("last", 300)
+	b.write(lines(more...))
+	b.start()
+	b.wantStored(append(want, more...))
+	if lost := b.source.Report().Lost; lost != 0 {
+		t.Errorf("got %d lost, want 0", lost)
+	}
+}
+
+// TestMoreFilesThanAreHeld: a log that rotated more often than files are held open, or
+// remembered, is read file by file, each once.
+func TestMoreFilesThanAreHeld(t *testing.T) {
+	b := newBench(t, JSON)
+	b.start()
+	want := []string{`{"first":true}`}
+	b.write(lines(want...))
+	b.wantStored(want)
+	b.stop()
+	const files = 2*maxHeld + 50
+	for n := range files {
+		more := records(fmt.Sprint(n), 2)
+		b.write(lines(more...))
+		want = append(want, more...)
+		if err := os.Rename(b.path, fmt.Sprintf("%s.20260105-%06d", b.path, n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.start()
+	b.write("{}\n")
+	b.wantStored(append(want, "{}"))
+	b.awaitTrouble("")
+	if lost := b.source.Report().Lost; lost != 0 {
+		t.Errorf("got %d lost, want 0", lost)
+	}
+}
