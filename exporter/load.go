@@ -1,7 +1,7 @@
 package exporter
 
 import (
-	_ "embed" // default.yaml
+	_ "embed" // default.yaml, gatekeeper.yaml
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -324,12 +324,34 @@ var defaultYAML string
 // a socket, the queue and a file export. A problem means that dataDir cannot be
 // used: it is not text, or makes the path of the socket too long.
 func DefaultConfig(dataDir string, kinds Kinds) (*Config, config.Problems) {
-	if !utf8.ValidString(dataDir) {
-		return nil, config.Problems{{Text: "the data directory must have a name in UTF-8"}}
+	return loadEmbedded(defaultYAML, kinds, "DATA", filepath.Clean(dataDir))
+}
+
+//go:embed gatekeeper.yaml
+var gatekeeperYAML string
+
+// GatekeeperConfig returns the embedded configuration of a container beside Gatekeeper:
+// it reads what Gatekeeper exports below rootPath and writes the records to standard
+// output. The queue is below dataDir. A problem means that one of the two cannot be
+// used: they are not text, or the queue would lie where Gatekeeper removes files.
+func GatekeeperConfig(rootPath, dataDir string, deleteAfterRead bool, kinds Kinds) (*Config, config.Problems) {
+	if root, data := absolute(rootPath), absolute(dataDir); inside(data, root) || inside(root, filepath.Join(data, "queue")) {
+		return nil, config.Problems{{Text: fmt.Sprintf("the data directory %s must be apart from %s: Gatekeeper removes what lies there", dataDir, rootPath)}}
 	}
-	quoted := strconv.Quote(filepath.Clean(dataDir))
-	text := strings.ReplaceAll(defaultYAML, "DATA", quoted[1:len(quoted)-1])
-	return Load([]byte(text), kinds)
+	return loadEmbedded(gatekeeperYAML, kinds,
+		"ROOT", filepath.Clean(rootPath), "DATA", filepath.Clean(dataDir), "DELETE", strconv.FormatBool(deleteAfterRead))
+}
+
+// loadEmbedded loads text, in which each word stands for the value after it.
+func loadEmbedded(text string, kinds Kinds, words ...string) (*Config, config.Problems) {
+	for i := 1; i < len(words); i += 2 {
+		if !utf8.ValidString(words[i]) {
+			return nil, config.Problems{{Text: "the data directory must have a name in UTF-8"}}
+		}
+		quoted := strconv.Quote(words[i])
+		words[i] = quoted[1 : len(quoted)-1]
+	}
+	return Load([]byte(strings.NewReplacer(words...).Replace(text)), kinds)
 }
 
 // YAML returns c as a configuration file in which every default is written out.

@@ -18,10 +18,17 @@ import (
 	"github.com/docket-export/docket/sinks/kafkasink"
 	"github.com/docket-export/docket/sinks/stdoutsink"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/gatekeepersource"
+	"github.com/docket-export/docket/sources/kubeauditsource"
+	"github.com/docket-export/docket/sources/opasource"
 	"github.com/docket-export/docket/sources/streamsource"
+	"github.com/docket-export/docket/sources/tailsource"
 )
 
-var everySource = []sources.Definition{streamsource.UnixDefinition, streamsource.TCPDefinition}
+var everySource = []sources.Definition{
+	streamsource.UnixDefinition, streamsource.TCPDefinition,
+	gatekeepersource.Definition, opasource.Definition, kubeauditsource.Definition, tailsource.Definition,
+}
 
 var everySink = []sinks.Definition{filesink.Definition, httpsink.Definition, kafkasink.Definition, stdoutsink.Definition}
 

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -19,19 +20,32 @@ const defaultDataDir = "./docket-data"
 // configFlags are the flags that say which configuration a command is about.
 type configFlags struct {
 	file string
-	data string
+	data string // empty: the default
+	// slot is set by load where the environment took the place of a file.
+	slot *gatekeeperSlot
 }
 
 func (f *configFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&f.file, "file", "f", "", "configuration file; without it the built-in configuration")
-	cmd.Flags().StringVar(&f.data, "data", defaultDataDir, "directory of the built-in configuration")
+	cmd.Flags().StringVar(&f.data, "data", "", "directory of the built-in configuration (default "+defaultDataDir+")")
 }
 
+// load returns the configuration in the file, or a built-in one: that for a container
+// beside Gatekeeper, where the environment says that this is one, or the default.
 func (f *configFlags) load() (*exporter.Config, error) {
-	if f.file != "" && f.data != defaultDataDir {
+	if f.file != "" && f.data != "" {
 		return nil, errors.New("--file and --data exclude each other: the file names its own directories")
 	}
-	return loadConfig(f.file, f.data)
+	if f.file == "" {
+		var err error
+		if f.slot, err = findGatekeeperSlot(os.Getenv, f.data); err != nil {
+			return nil, err
+		}
+		if f.slot != nil {
+			return f.slot.config()
+		}
+	}
+	return loadConfig(f.file, cmp.Or(f.data, defaultDataDir))
 }
 
 // loadConfig returns the configuration in file, or the built-in one below data

@@ -8,7 +8,11 @@ import (
 	"github.com/docket-export/docket/sinks/kafkasink"
 	"github.com/docket-export/docket/sinks/stdoutsink"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/gatekeepersource"
+	"github.com/docket-export/docket/sources/kubeauditsource"
+	"github.com/docket-export/docket/sources/opasource"
 	"github.com/docket-export/docket/sources/streamsource"
+	"github.com/docket-export/docket/sources/tailsource"
 )
 
 // kinds lists the sources and sinks of this program, in the order in which
@@ -18,6 +22,10 @@ func kinds() exporter.Kinds {
 		Sources: sources.Registry{
 			streamsource.UnixDefinition,
 			streamsource.TCPDefinition,
+			gatekeepersource.Definition,
+			opasource.Definition,
+			kubeauditsource.Definition,
+			tailsource.Definition,
 		},
 		Sinks: sinks.Registry{
 			filesink.Definition,

@@ -56,7 +56,7 @@ func (f *queueFlags) load() (exporter.QueueConfig, error) {
 		}
 		return cfg.Queue, nil
 	}
-	if f.file != "" || f.data != defaultDataDir {
+	if f.file != "" || f.data != "" {
 		return exporter.QueueConfig{}, errors.New("--queue excludes --file and --data: they name a configuration, it names the directory itself")
 	}
 	return exporter.QueueConfig{Directory: f.directory}, nil

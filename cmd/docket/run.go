@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
@@ -20,7 +21,10 @@ func newRun() *cobra.Command {
 says so, and delivers them to every sink.
 
 Without -f everything lies below ./docket-data: the socket, the queue and a file
-export, with the status on 127.0.0.1:9464.
+export, with the status on 127.0.0.1:9464. Where the environment has ROOT_PATH, as in
+the place that Gatekeeper's Helm chart has for an exporter, docket reads what Gatekeeper
+exports below that directory (and deletes it, with DELETE_AFTER_READ=true) and writes
+the records to standard output.
 
 SIGTERM or SIGINT stops it: what is queued is delivered for at most
 shutdown.drainTimeout, the rest is kept for the next start. A second signal ends
@@ -47,11 +51,14 @@ it at once. Nothing stored is lost either way.`,
 		}
 		handOver(cfg, sockets)
 		log := newLog(os.Stderr, format.value, level.value)
+		switch {
+		case flags.slot != nil:
+			flags.slot.explain(log, cfg)
+		case flags.file == "" && isTerminal(os.Stderr):
+			printBanner(os.Stderr, cmp.Or(flags.data, defaultDataDir), cfg)
+		}
 		for _, warning := range queueWarnings(cfg.Queue) {
 			log.Warn(warning)
-		}
-		if flags.file == "" && isTerminal(os.Stderr) {
-			printBanner(os.Stderr, flags.data, cfg)
 		}
 		e, err := exporter.New(cfg, exporter.Options{Log: log, Version: thisBuild().Version})
 		if err != nil {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -97,7 +98,7 @@ func newSendCommand(flags configFlags, socket, producer string, cmd *cobra.Comma
 			return nil, err
 		}
 		if socket = socketPath(cfg); socket == "" {
-			return nil, fmt.Errorf("%s has no unix source: name the socket with --socket", flags.file)
+			return nil, fmt.Errorf("%s has no unix source: name the socket with --socket", cmp.Or(flags.file, "the built-in configuration"))
 		}
 	} else if flags.file != "" {
 		return nil, errors.New("--socket and --file exclude each other: the file names the socket")
