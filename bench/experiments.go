@@ -14,7 +14,7 @@ const (
 
 // experiments are all there are, in the order of the table.
 func experiments() []experiment {
-	return slices.Concat(pipelineExperiments(), deliveryExperiments(), clientExperiments(), queueExperiments(), restExperiments())
+	return slices.Concat(pipelineExperiments(), sourceExperiments(), deliveryExperiments(), clientExperiments(), queueExperiments(), restExperiments())
 }
 
 // pipelineExperiments measure docket from the socket to the disk.

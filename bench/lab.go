@@ -153,7 +153,13 @@ type process struct {
 
 // start starts a program that runs until stop is called or ctx is done.
 func start(ctx context.Context, name string, args ...string) (*process, error) {
+	return startIn(ctx, nil, name, args...)
+}
+
+// startIn is start with more in the environment.
+func startIn(ctx context.Context, env []string, name string, args ...string) (*process, error) {
 	p := &process{cmd: exec.CommandContext(ctx, name, args...)}
+	p.cmd.Env = append(os.Environ(), env...)
 	p.cmd.Stderr = &p.stderr
 	if err := p.cmd.Start(); err != nil {
 		return nil, err

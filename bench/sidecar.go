@@ -38,8 +38,7 @@ const (
 const sidecarConfig = `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
-- name: bench
-  unix: {path: %q, mode: "0600"}
+%s
 queue: {directory: %q}
 sinks:
 %s
@@ -65,17 +64,34 @@ func (l *lab) startSidecar(ctx context.Context, dir, sink string) (*sidecar, err
 
 // startWith is startSidecar with sinks as the configuration has them.
 func (l *lab) startWith(ctx context.Context, dir string, sinks ...string) (*sidecar, error) {
+	socket := filepath.Join(l.short, "docket.sock")
+	source := fmt.Sprintf(`- {name: bench, unix: {path: %q, mode: "0600"}}`, socket)
+	s, err := l.startSetup(ctx, dir, setup{sources: []string{source}, sinks: sinks})
+	if s != nil {
+		s.socket = socket
+	}
+	return s, err
+}
+
+// setup is what a sidecar is started with.
+type setup struct {
+	sources, sinks []string // entries of the configuration
+	env            []string // what is added to the environment
+}
+
+// startSetup is startWith with sources and environment of choice.
+func (l *lab) startSetup(ctx context.Context, dir string, with setup) (*sidecar, error) {
 	address, err := freeAddress()
 	if err != nil {
 		return nil, err
 	}
-	s := &sidecar{socket: filepath.Join(l.short, "docket.sock"), admin: "http://" + address, export: exportDirectory(dir)}
+	s := &sidecar{admin: "http://" + address, export: exportDirectory(dir)}
 	file := filepath.Join(dir, "docket.yaml")
-	config := fmt.Sprintf(sidecarConfig, s.socket, filepath.Join(dir, "queue"), strings.Join(sinks, "\n"), address)
+	config := fmt.Sprintf(sidecarConfig, strings.Join(with.sources, "\n"), filepath.Join(dir, "queue"), strings.Join(with.sinks, "\n"), address)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	if s.process, err = start(ctx, l.docket, "run", "-f", file, "--log-format", "text"); err != nil {
+	if s.process, err = startIn(ctx, with.env, l.docket, "run", "-f", file, "--log-format", "text"); err != nil {
 		return nil, err
 	}
 	if err := s.waitReady(ctx); err != nil {
