@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/test/dockettest"
+	"github.com/docket-export/docket/test/internal/proxy"
 )
 
 // TestCollector sends records through an OpenTelemetry collector to a receiver of
@@ -14,8 +15,8 @@ func TestCollector(t *testing.T) {
 	for format, compression := range map[string]string{"Protobuf": "zstd", "JSON": "gzip"} {
 		t.Run(format, func(t *testing.T) {
 			r := newReceiver(t, decodeOTLP)
-			network := newProxy(t, r.Listener.Addr().String())
-			collector := startCollector(t, "http://"+network.address())
+			network := proxy.New(t, r.Listener.Addr().String())
+			collector := startCollector(t, "http://"+network.Address())
 			d := dockettest.New(t)
 			d.Start(config(d, fmt.Sprintf(`
 url: http://%s/v1/logs
@@ -25,13 +26,13 @@ otlp: {format: %s}
 `, collector.address, compression, format)))
 			l := startLoad(t, d)
 			awaitMore(d)
-			awaitStrike(t, network.strike(holdAnswer)) // the receiver has it, the collector does not know
-			collector.kill(t)
+			proxy.Await(t, network.Strike(proxy.HoldAnswer)) // the receiver has it, the collector does not know
+			collector.Kill()
 			d.Await("the sink to be Degraded", deliverTimeout, failing("Degraded", "Transient"))
 			if err := d.Ready(); err != nil {
 				t.Errorf("docket is not ready while the collector is down: %v", err)
 			}
-			collector.restart(t)
+			collector.Restart()
 			awaitMore(d)
 			acknowledged := l.stop(t)
 			status := d.Await("everything to be delivered", deliverTimeout, delivered(len(acknowledged)))

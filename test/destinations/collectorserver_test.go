@@ -13,6 +13,7 @@ import (
 
 	"github.com/docket-export/docket/test/internal/artifact"
 	"github.com/docket-export/docket/test/internal/freeport"
+	"github.com/docket-export/docket/test/internal/server"
 )
 
 // collectorVersion is the release that collector.builder.yaml asks for.
@@ -27,7 +28,7 @@ var (
 
 // startCollector starts an OpenTelemetry collector that passes on what it gets, as
 // OTLP in JSON, to the address to.
-func startCollector(t *testing.T, to string) *server {
+func startCollector(t *testing.T, to string) *httpServer {
 	t.Helper()
 	dir := artifact.Artifact{
 		Name:    "otelcol-" + collectorVersion,
@@ -41,17 +42,16 @@ func startCollector(t *testing.T, to string) *server {
 		t.Fatal(err)
 	}
 	config := writeTemplate(t, collectorConfig, struct{ Address, To string }{addresses[0], to})
-	s := &server{
-		name:    "the collector",
-		address: addresses[0],
-		program: filepath.Join(dir, "otelcol"),
-		args:    []string{"--config", "file:" + config},
-	}
-	s.ready = func() error {
+	s := &httpServer{address: addresses[0], Server: server.Server{
+		Name:    "the collector",
+		Program: filepath.Join(dir, "otelcol"),
+		Args:    []string{"--config", "file:" + config},
+	}}
+	s.Ready = func() error {
 		_, err := s.ask(http.MethodPost, "/v1/logs", "{}", http.Header{"Content-Type": {"application/json"}})
 		return err
 	}
-	s.start(t)
+	s.Start(t)
 	return s
 }
 

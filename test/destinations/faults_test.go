@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/test/dockettest"
+	"github.com/docket-export/docket/test/internal/proxy"
 )
 
 // TestFaults lets a network and a receiver fail in the middle of a delivery, again
@@ -14,39 +15,39 @@ import (
 // sends again only what it cannot know to have arrived.
 func TestFaults(t *testing.T) {
 	for name, test := range map[string]struct {
-		strike      func(*proxy, *receiver) <-chan struct{}
+		strike      func(*proxy.Proxy, *receiver) <-chan struct{}
 		duplicates  bool // whether the receiver had what docket must send again
 		maxInFlight int
 	}{
 		"answer lost": {
-			strike:     func(p *proxy, _ *receiver) <-chan struct{} { return p.strike(loseAnswer) },
+			strike:     func(p *proxy.Proxy, _ *receiver) <-chan struct{} { return p.Strike(proxy.LoseAnswer) },
 			duplicates: true,
 		},
 		"request cut": {
-			strike: func(p *proxy, _ *receiver) <-chan struct{} { return p.strike(cutRequest) },
+			strike: func(p *proxy.Proxy, _ *receiver) <-chan struct{} { return p.Strike(proxy.CutRequest) },
 		},
 		"answer held": {
-			strike:     func(p *proxy, _ *receiver) <-chan struct{} { return p.strike(holdAnswer) },
+			strike:     func(p *proxy.Proxy, _ *receiver) <-chan struct{} { return p.Strike(proxy.HoldAnswer) },
 			duplicates: true,
 		},
 		"answer held, others under way": {
-			strike:      func(p *proxy, _ *receiver) <-chan struct{} { return p.strike(holdAnswer) },
+			strike:      func(p *proxy.Proxy, _ *receiver) <-chan struct{} { return p.Strike(proxy.HoldAnswer) },
 			duplicates:  true,
 			maxInFlight: 4,
 		},
 		"answer too slow": {
-			strike: func(_ *proxy, r *receiver) <-chan struct{} {
+			strike: func(_ *proxy.Proxy, r *receiver) <-chan struct{} {
 				return r.answerOnce(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 			},
 			duplicates: true,
 		},
 		"answer of 10 MB": {
-			strike: func(_ *proxy, r *receiver) <-chan struct{} {
+			strike: func(_ *proxy.Proxy, r *receiver) <-chan struct{} {
 				return r.answerOnce(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bytes.Repeat([]byte("y"), 10<<20)) })
 			},
 		},
 		"error after acceptance": {
-			strike: func(_ *proxy, r *receiver) <-chan struct{} {
+			strike: func(_ *proxy.Proxy, r *receiver) <-chan struct{} {
 				return r.answerOnce(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) })
 			},
 			duplicates: true,
@@ -55,12 +56,12 @@ func TestFaults(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			const strikes = 5
 			r := newReceiver(t, decodeStamped)
-			network := newProxy(t, r.Listener.Addr().String())
+			network := proxy.New(t, r.Listener.Addr().String())
 			d := dockettest.New(t)
-			d.Start(stamped(d, network.address(), fmt.Sprintf("timeout: 1s, maxInFlight: %d", max(test.maxInFlight, 1))))
+			d.Start(stamped(d, network.Address(), fmt.Sprintf("timeout: 1s, maxInFlight: %d", max(test.maxInFlight, 1))))
 			l := startLoad(t, d)
 			for range strikes {
-				awaitStrike(t, test.strike(network, r))
+				proxy.Await(t, test.strike(network, r))
 				awaitMore(d)
 			}
 			acknowledged := l.stop(t)
@@ -79,14 +80,14 @@ func TestFaults(t *testing.T) {
 func TestKilledBetweenBatches(t *testing.T) {
 	const kills = 3
 	r := newReceiver(t, decodeStamped)
-	network := newProxy(t, r.Listener.Addr().String())
+	network := proxy.New(t, r.Listener.Addr().String())
 	d := dockettest.New(t)
-	configuration := stamped(d, network.address(), "maxInFlight: 4")
+	configuration := stamped(d, network.Address(), "maxInFlight: 4")
 	d.Start(configuration)
 	l := startLoad(t, d)
 	for range kills {
 		awaitMore(d)
-		awaitStrike(t, network.strike(holdRequest))
+		proxy.Await(t, network.Strike(proxy.HoldRequest))
 		r.awaitMore(100)
 		d.Kill()
 		d.Start(configuration)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/test/dockettest"
+	"github.com/docket-export/docket/test/internal/proxy"
 )
 
 // TestLoki is about the push API: every line is there with its id, a redelivery is
@@ -36,14 +37,14 @@ func lokiSelector(test string) string { return fmt.Sprintf("{test=%q}", test) }
 func lokiDocketKilled(t *testing.T, s *loki) {
 	const test, kills = "killed", 3
 	before := s.received(t)
-	network := newProxy(t, s.address)
+	network := proxy.New(t, s.address)
 	d := dockettest.New(t)
-	configuration := config(d, lokiSink(network.address(), test))
+	configuration := config(d, lokiSink(network.Address(), test))
 	d.Start(configuration)
 	l := startLoad(t, d)
 	for range kills {
 		awaitMore(d)
-		awaitStrike(t, network.strike(holdAnswer))
+		proxy.Await(t, network.Strike(proxy.HoldAnswer))
 		d.Kill()
 		d.Start(configuration)
 	}
@@ -68,12 +69,12 @@ func lokiKilled(t *testing.T, s *loki) {
 	d.Start(config(d, lokiSink(s.address, test)))
 	l := startLoad(t, d)
 	awaitMore(d)
-	s.kill(t)
+	s.Kill()
 	d.Await("the sink to be Degraded", deliverTimeout, failing("Degraded", "Transient"))
 	if err := d.Ready(); err != nil {
 		t.Errorf("docket is not ready while Loki is down: %v", err)
 	}
-	s.restart(t)
+	s.Restart()
 	awaitMore(d)
 	acknowledged := l.stop(t)
 	status := d.Await("everything to be delivered", deliverTimeout, delivered(len(acknowledged)))

@@ -18,6 +18,7 @@ import (
 
 	"github.com/docket-export/docket/test/internal/artifact"
 	"github.com/docket-export/docket/test/internal/freeport"
+	"github.com/docket-export/docket/test/internal/server"
 )
 
 // lokiVersion is the release that loki.mod asks for.
@@ -31,7 +32,7 @@ var (
 )
 
 // loki is Grafana Loki in one process.
-type loki struct{ server }
+type loki struct{ httpServer }
 
 func startLoki(t *testing.T) *loki {
 	t.Helper()
@@ -57,17 +58,16 @@ func startLoki(t *testing.T) *loki {
 	_, grpcPort, _ := net.SplitHostPort(addresses[1])
 	data := t.TempDir()
 	config := writeTemplate(t, lokiConfig, struct{ HTTPPort, GRPCPort, Data string }{httpPort, grpcPort, data})
-	s := &loki{server{
-		name:    "Loki",
-		address: addresses[0],
-		program: filepath.Join(dir, "loki"),
-		args:    []string{"-config.file=" + config},
-	}}
-	s.ready = func() error {
+	s := &loki{httpServer{address: addresses[0], Server: server.Server{
+		Name:    "Loki",
+		Program: filepath.Join(dir, "loki"),
+		Args:    []string{"-config.file=" + config},
+	}}}
+	s.Ready = func() error {
 		_, err := s.ask(http.MethodGet, "/ready", "", nil)
 		return err
 	}
-	s.start(t)
+	s.Start(t)
 	return s
 }
 

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/test/dockettest"
+	"github.com/docket-export/docket/test/internal/proxy"
 )
 
 // TestOpenSearch is about what the bulk API promises: a redelivery leaves no second
@@ -35,14 +36,14 @@ elasticsearchBulk: {index: %q}
 func openSearchDocketKilled(t *testing.T, s *openSearch) {
 	const index, kills = "killed", 3
 	s.createIndex(t, index, "")
-	network := newProxy(t, s.address)
+	network := proxy.New(t, s.address)
 	d := dockettest.New(t)
-	configuration := config(d, bulk(network.address(), index))
+	configuration := config(d, bulk(network.Address(), index))
 	d.Start(configuration)
 	l := startLoad(t, d)
 	for range kills {
 		awaitMore(d)
-		awaitStrike(t, network.strike(holdAnswer))
+		proxy.Await(t, network.Strike(proxy.HoldAnswer))
 		d.Kill()
 		d.Start(configuration)
 	}
@@ -68,12 +69,12 @@ func openSearchKilled(t *testing.T, s *openSearch) {
 	d.Start(config(d, bulk(s.address, "decisions-{yyyy.MM.dd}")))
 	l := startLoad(t, d)
 	awaitMore(d)
-	s.kill(t)
+	s.Kill()
 	d.Await("the sink to be Degraded", deliverTimeout, failing("Degraded", "Transient"))
 	if err := d.Ready(); err != nil {
 		t.Errorf("docket is not ready while OpenSearch is down: %v", err)
 	}
-	s.restart(t)
+	s.Restart()
 	awaitMore(d)
 	acknowledged := l.stop(t)
 	status := d.Await("everything to be delivered", deliverTimeout, delivered(len(acknowledged)))

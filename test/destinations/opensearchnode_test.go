@@ -14,6 +14,7 @@ import (
 
 	"github.com/docket-export/docket/test/internal/artifact"
 	"github.com/docket-export/docket/test/internal/freeport"
+	"github.com/docket-export/docket/test/internal/server"
 )
 
 // openSearchVersion is the release that opensearch.pom.xml asks for.
@@ -30,7 +31,7 @@ var (
 
 // openSearch is a node of OpenSearch, made from the jars of its library: there is
 // no package of it that needs no download by hand.
-type openSearch struct{ server }
+type openSearch struct{ httpServer }
 
 // startOpenSearch starts a node without indexes.
 func startOpenSearch(t *testing.T) *openSearch {
@@ -63,23 +64,22 @@ func startOpenSearch(t *testing.T) *openSearch {
 	}
 	_, port, _ := net.SplitHostPort(addresses[0])
 	_, transport, _ := net.SplitHostPort(addresses[1])
-	s := &openSearch{server{
-		name:    "OpenSearch",
-		address: addresses[0],
-		program: "java",
+	s := &openSearch{httpServer{address: addresses[0], Server: server.Server{
+		Name:    "OpenSearch",
+		Program: "java",
 		// The simplest collector and the first compiler alone: a node of a test lives
 		// for seconds and shares its cores.
-		args: []string{
+		Args: []string{
 			"-Xms256m", "-Xmx512m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:+ExitOnOutOfMemoryError",
 			"-Dlog4j2.configurationFile=" + filepath.Join(dir, "log4j2.properties"),
 			"-cp", dir + ":" + filepath.Join(dir, "*"), "OpenSearch", t.TempDir(), port, transport,
 		},
-	}}
-	s.ready = func() error {
+	}}}
+	s.Ready = func() error {
 		_, err := s.ask(http.MethodGet, "/_cluster/health?wait_for_status=green&timeout=1s", "", nil)
 		return err
 	}
-	s.start(t)
+	s.Start(t)
 	return s
 }
 

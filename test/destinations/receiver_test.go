@@ -11,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/test/internal/poll"
 )
@@ -91,16 +90,6 @@ func (r *receiver) awaitMore(n int) {
 	})
 	if err != nil {
 		r.t.Fatal(err)
-	}
-}
-
-// awaitStrike waits until a fault has happened.
-func awaitStrike(t *testing.T, struck <-chan struct{}) {
-	t.Helper()
-	select {
-	case <-struck:
-	case <-time.After(deliverTimeout):
-		t.Fatalf("no chance for the fault within %v", deliverTimeout)
 	}
 }
 

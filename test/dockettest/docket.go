@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -100,6 +101,13 @@ func (d *Docket) Kill() {
 	d.t.Helper()
 	d.last().Kill()
 }
+
+// Freeze stops docket without ending it: it keeps its connections, and takes up what
+// was sent to it meanwhile when Thaw lets it go on.
+func (d *Docket) Freeze() { d.last().Signal(syscall.SIGSTOP) }
+
+// Thaw lets a frozen docket go on.
+func (d *Docket) Thaw() { d.last().Signal(syscall.SIGCONT) }
 
 // Stop sends SIGTERM and waits for the end, which must be exit code 0.
 func (d *Docket) Stop() {

@@ -124,19 +124,27 @@ func (a Artifact) make(t testing.TB, dir string) error {
 
 // Run runs a command of Make in dir. Its error has what the command said.
 func Run(ctx context.Context, dir string, name string, args ...string) error {
+	_, err := Output(ctx, dir, name, args...)
+	return err
+}
+
+// Output is Run for a command whose standard output is wanted.
+func Output(ctx context.Context, dir string, name string, args ...string) (stdout string, err error) {
+	var out, said bytes.Buffer
 	cmd := exec.CommandContext(ctx, name, args...)
 	cmd.Dir = dir
 	// A flag of the repository's own build must not get into another's.
 	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off", "CGO_ENABLED=0")
-	out, err := cmd.CombinedOutput()
-	if err == nil {
-		return nil
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err = cmd.Run(); err == nil {
+		return out.String(), nil
 	}
 	const most = 4 << 10
-	if len(out) > most {
-		out = out[len(out)-most:]
+	text := append(out.Bytes(), said.Bytes()...)
+	if len(text) > most {
+		text = text[len(text)-most:]
 	}
-	return fmt.Errorf("%s: %w\n%s", cmd, err, bytes.TrimSpace(out))
+	return "", fmt.Errorf("%s: %w\n%s", cmd, err, bytes.TrimSpace(text))
 }
 
 // sayEvery calls say again and again until the function it returns is called,

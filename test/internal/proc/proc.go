@@ -22,11 +22,13 @@ type Process struct {
 	err  error         // how it ended; readable when done is closed
 }
 
-// Start runs cmd, whose output goes to the log of the process. Stdout and Stderr
-// of cmd must be unset.
+// Start runs cmd. Its output goes to the log of the process, unless cmd has another
+// place for both its Stdout and its Stderr.
 func Start(cmd *exec.Cmd) (*Process, error) {
 	p := &Process{cmd: cmd, log: newLog(), done: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p.log, p.log
+	if cmd.Stdout == nil && cmd.Stderr == nil {
+		cmd.Stdout, cmd.Stderr = p.log, p.log
+	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)
 	// A grandchild that keeps the output open must not keep Wait.

@@ -1,24 +1,30 @@
-package destinations
+// Package proxy is a network that fails on purpose.
+package proxy
 
 import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 )
 
-// fault is something that a proxy does to one connection.
-type fault uint8
+// strikeTimeout is far beyond what the two sides of a proxy may be silent.
+const strikeTimeout = time.Minute
 
+// Fault is something that a proxy does to one connection.
+type Fault uint8
+
+// The faults.
 const (
-	cutRequest  fault = iota // reset it while the server still reads a request
-	holdRequest              // let nothing pass any more that docket says
-	loseAnswer               // reset it when the server has answered; nothing of that passes
-	holdAnswer               // let nothing pass any more that the server says
+	CutRequest  Fault = iota // reset it while the server still reads a request
+	HoldRequest              // let nothing pass any more that the client says
+	LoseAnswer               // reset it when the server has answered; nothing of that passes
+	HoldAnswer               // let nothing pass any more that the server says
 )
 
-// proxy is a network between docket and a server: it passes TCP connections on, and
-// fails when it is told to.
-type proxy struct {
+// Proxy is a network between clients and a server, one of which is docket: it passes
+// TCP connections on, and fails when it is told to.
+type Proxy struct {
 	listener net.Listener
 	to       string
 	pipes    sync.WaitGroup
@@ -29,24 +35,24 @@ type proxy struct {
 
 // strike is a fault that waits for its moment.
 type strike struct {
-	fault  fault
+	fault  Fault
 	struck chan struct{} // closed when it has happened
 }
 
-// newProxy starts a proxy to the address. It ends with the test.
-func newProxy(t *testing.T, to string) *proxy {
+// New starts a proxy to the address. It ends with the test.
+func New(t testing.TB, to string) *Proxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &proxy{listener: l, to: to, conns: make(map[*net.TCPConn]bool)}
+	p := &Proxy{listener: l, to: to, conns: make(map[*net.TCPConn]bool)}
 	p.pipes.Go(p.accept)
 	t.Cleanup(func() {
-		l.Close()
+		_ = l.Close()
 		p.mu.Lock()
 		for conn := range p.conns {
-			conn.Close()
+			_ = conn.Close()
 		}
 		p.mu.Unlock()
 		p.pipes.Wait()
@@ -54,11 +60,12 @@ func newProxy(t *testing.T, to string) *proxy {
 	return p
 }
 
-func (p *proxy) address() string { return p.listener.Addr().String() }
+// Address is where clients reach the server.
+func (p *Proxy) Address() string { return p.listener.Addr().String() }
 
-// strike makes the fault happen at the next chance, once. The channel is closed
+// Strike makes the fault happen at the next chance, once. The channel is closed
 // when it has happened.
-func (p *proxy) strike(f fault) <-chan struct{} {
+func (p *Proxy) Strike(f Fault) <-chan struct{} {
 	s := &strike{fault: f, struck: make(chan struct{})}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -66,7 +73,17 @@ func (p *proxy) strike(f fault) <-chan struct{} {
 	return s.struck
 }
 
-func (p *proxy) accept() {
+// Await waits until a fault has happened.
+func Await(t testing.TB, struck <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-struck:
+	case <-time.After(strikeTimeout):
+		t.Fatalf("no chance for the fault within %v", strikeTimeout)
+	}
+}
+
+func (p *Proxy) accept() {
 	for {
 		conn, err := p.listener.Accept()
 		if err != nil {
@@ -85,8 +102,8 @@ func (p *proxy) accept() {
 	}
 }
 
-// requests passes on what docket sends.
-func (p *proxy) requests(server, client *net.TCPConn) {
+// requests passes on what the client sends.
+func (p *Proxy) requests(server, client *net.TCPConn) {
 	defer p.close(server, client)
 	buf := make([]byte, 32<<10)
 	for held := false; ; {
@@ -94,7 +111,7 @@ func (p *proxy) requests(server, client *net.TCPConn) {
 		if err != nil {
 			return
 		}
-		if s := p.take(cutRequest); s != nil {
+		if s := p.take(CutRequest); s != nil {
 			// A part of what came, so that the request cannot be complete.
 			_, _ = server.Write(buf[:n/2])
 			reset(server)
@@ -102,7 +119,7 @@ func (p *proxy) requests(server, client *net.TCPConn) {
 			close(s.struck)
 			return
 		}
-		if s := p.take(holdRequest); s != nil {
+		if s := p.take(HoldRequest); s != nil {
 			held = true
 			close(s.struck)
 		}
@@ -116,7 +133,7 @@ func (p *proxy) requests(server, client *net.TCPConn) {
 }
 
 // answers passes on what the server says.
-func (p *proxy) answers(client, server *net.TCPConn) {
+func (p *Proxy) answers(client, server *net.TCPConn) {
 	defer p.close(server, client)
 	buf := make([]byte, 32<<10)
 	for held := false; ; {
@@ -124,13 +141,13 @@ func (p *proxy) answers(client, server *net.TCPConn) {
 		if err != nil {
 			return
 		}
-		if s := p.take(loseAnswer); s != nil {
+		if s := p.take(LoseAnswer); s != nil {
 			reset(server)
 			reset(client)
 			close(s.struck)
 			return
 		}
-		if s := p.take(holdAnswer); s != nil {
+		if s := p.take(HoldAnswer); s != nil {
 			held = true
 			close(s.struck)
 		}
@@ -145,7 +162,7 @@ func (p *proxy) answers(client, server *net.TCPConn) {
 
 // take returns the strike that waits, if it is of that fault, and makes it wait no
 // more.
-func (p *proxy) take(f fault) *strike {
+func (p *Proxy) take(f Fault) *strike {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	s := p.armed
@@ -156,7 +173,7 @@ func (p *proxy) take(f fault) *strike {
 	return s
 }
 
-func (p *proxy) keep(conns ...*net.TCPConn) {
+func (p *Proxy) keep(conns ...*net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, conn := range conns {
@@ -166,11 +183,11 @@ func (p *proxy) keep(conns ...*net.TCPConn) {
 
 // close closes both ends: a connection that one side has ended is of no use to the
 // other.
-func (p *proxy) close(conns ...*net.TCPConn) {
+func (p *Proxy) close(conns ...*net.TCPConn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	for _, conn := range conns {
-		conn.Close()
+		_ = conn.Close()
 		delete(p.conns, conn)
 	}
 }
@@ -178,5 +195,5 @@ func (p *proxy) close(conns ...*net.TCPConn) {
 // reset closes a connection so that the other side gets an error, not an end.
 func reset(conn *net.TCPConn) {
 	_ = conn.SetLinger(0)
-	conn.Close()
+	_ = conn.Close()
 }

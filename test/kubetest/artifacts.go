@@ -1,0 +1,85 @@
+package kubetest
+
+import (
+	"context"
+	_ "embed"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/test/internal/artifact"
+)
+
+// The releases that the files of testdata ask for.
+const (
+	kubernetesVersion = "1.37.1"
+	gatekeeperVersion = "3.23.1"
+)
+
+var (
+	//go:embed testdata/kubernetes.mod
+	kubernetesModule []byte
+	//go:embed testdata/gatekeeper.mod
+	gatekeeperModule []byte
+)
+
+// controlPlane returns the folder with etcd, kube-apiserver and kubectl.
+func controlPlane(t testing.TB) string {
+	return artifact.Artifact{
+		Name:    "kubernetes-" + kubernetesVersion,
+		What:    "the control plane of Kubernetes " + kubernetesVersion,
+		Recipe:  kubernetesModule,
+		Seconds: 430,
+		Make: func(ctx context.Context, dir string) error {
+			if err := os.WriteFile(filepath.Join(dir, "go.mod"), kubernetesModule, 0o644); err != nil {
+				return err
+			}
+			// Without its version kubectl takes the API server for one of long ago.
+			const version = "-X k8s.io/component-base/version."
+			flags := "-ldflags=-s -w " + version + "gitVersion=v" + kubernetesVersion + " " + version + "gitMajor=1 " + version + "gitMinor=37"
+			// One after the other: the linker of each needs a gigabyte and more.
+			for _, program := range []struct{ name, pkg string }{
+				{"etcd", "go.etcd.io/etcd/server/v3"},
+				{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
+				{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
+			} {
+				err := artifact.Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath", flags, "-o", program.name, program.pkg)
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+	}.Dir(t)
+}
+
+// gatekeeperRelease returns the folder with the program gatekeeper and the manifests
+// of its release, gatekeeper.yaml.
+func gatekeeperRelease(t testing.TB) string {
+	return artifact.Artifact{
+		Name:    "gatekeeper-" + gatekeeperVersion,
+		What:    "Gatekeeper " + gatekeeperVersion,
+		Recipe:  gatekeeperModule,
+		Seconds: 160,
+		Make: func(ctx context.Context, dir string) error {
+			if err := os.WriteFile(filepath.Join(dir, "go.mod"), gatekeeperModule, 0o644); err != nil {
+				return err
+			}
+			const module = "github.com/open-policy-agent/gatekeeper/v3"
+			err := artifact.Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", "gatekeeper", module)
+			if err != nil {
+				return err
+			}
+			source, err := artifact.Output(ctx, dir, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module)
+			if err != nil {
+				return err
+			}
+			manifests, err := os.ReadFile(filepath.Join(strings.TrimSpace(source), "deploy", "gatekeeper.yaml"))
+			if err != nil {
+				return err
+			}
+			return os.WriteFile(filepath.Join(dir, "gatekeeper.yaml"), manifests, 0o644)
+		},
+	}.Dir(t)
+}
