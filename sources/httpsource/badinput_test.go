@@ -87,6 +87,23 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
+// A client that was refused can fill neither the log nor /status.
+func TestLongPath(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in)
+	r.url += strings.Repeat("/x", 30<<10)
+	if status, text := r.post("[]"); status != http.StatusNotFound || len(text) > 1024 {
+		t.Errorf("got the answer %d of %d bytes, want a short 404", status, len(text))
+	}
+	if got := len(r.source.Report().Trouble); got == 0 || got > 1024 {
+		t.Errorf("got a trouble of %d bytes, want a short one", got)
+	}
+	if got := len(r.log.String()); got == 0 || got > 1024 {
+		t.Errorf("got %d bytes logged, want few", got)
+	}
+}
+
 // Bombs end, with little memory, and everything goes on.
 func TestBombs(t *testing.T) {
 	const size, free = 256 << 20, 16 << 20
@@ -198,6 +215,63 @@ func TestSlowClient(t *testing.T) {
 		answer, err := io.ReadAll(heard)
 		if err != nil || !strings.Contains(string(answer), " 408 ") {
 			t.Errorf("got %q (%v), want 408 and the end of the connection", answer, err)
+		}
+	})
+}
+
+// However many send large bodies at a time, few of them are in memory; small ones get
+// through beside them.
+func TestLargeBodiesTakeTurns(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in)
+	server := r.source.server.Load()
+	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
+	begin := "[" + strings.Repeat(event, 3*chunkBytes/len(event))
+	var held []net.Conn
+	for range maxLarge + 2 {
+		nc, err := net.Dial("tcp", r.source.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*len(begin), begin)
+		held = append(held, nc)
+	}
+	eventually(t, "all places are taken", func() bool { return len(server.large) == maxLarge })
+	r.mustPost(eventsOf("small"))
+	large := begin + `{"id":"large"}]`
+	status, text := r.post(large)
+	if status != http.StatusServiceUnavailable || text != errBusy.Error() {
+		t.Errorf("got the answer %d %q, want 503 and %q", status, text, errBusy)
+	}
+	if trouble := r.source.Report().Trouble; trouble != "" {
+		t.Errorf("got the trouble %q of a client that will be served", trouble)
+	}
+	for _, nc := range held {
+		nc.Close()
+	}
+	eventually(t, "they have left", func() bool { return r.source.Connections() <= 1 }) // which is kept for the next
+	r.mustPost(large)
+	if got := len(server.large); got != 0 {
+		t.Errorf("got %d places taken by nobody", got)
+	}
+}
+
+// A client that stalls in a body whose beginning a full queue has turned away hears that.
+func TestSlowClientOfFullQueue(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in)
+	r.source.server.Load().answerWait = time.Second
+	in.Fill()
+	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
+	begin := "[" + strings.Repeat(event, maxBatchBytes/len(event)+100)
+	r.converse(func(nc net.Conn, heard *bufio.Reader) {
+		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(begin)+1000, begin)
+		line, err := heard.ReadString('\n')
+		if err != nil || !strings.Contains(line, " 503 ") {
+			t.Errorf("got the status %q (%v), want 503", line, err)
 		}
 	})
 }

@@ -55,20 +55,23 @@ func (b *batch) reset() {
 	}
 }
 
+// newLargeBatch makes a batch that does not grow unless its last event is a large one.
+func newLargeBatch() *batch { return &batch{lines: make([]byte, 0, maxBatchBytes+chunkBytes)} }
+
+// isLarge reports whether b has more memory than a small body needs.
+func (b *batch) isLarge() bool { return cap(b.lines) > 2*chunkBytes }
+
+// copyTo adds what b has to another batch.
+func (b *batch) copyTo(other *batch) {
+	other.lines = append(other.lines, b.lines...)
+	other.events = append(other.events, b.events...)
+	other.tooLarge = append(other.tooLarge, b.tooLarge...)
+}
+
 func (b *batch) isEmpty() bool { return len(b.events) == 0 && len(b.tooLarge) == 0 }
 
 func (b *batch) isFull() bool {
 	return len(b.lines) >= maxBatchBytes || len(b.events) >= maxBatchEvents || len(b.tooLarge) >= maxBatchTooLarge
-}
-
-// fill adds events of c until b is full. Other errors than nil are those of the cutter.
-func (b *batch) fill(c *cutter, p *Protocol) error {
-	for !b.isFull() {
-		if err := b.take(c, p); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // take adds the next event of c. The error is that of the cutter.
@@ -136,7 +139,7 @@ func (b *batch) submit(ctx context.Context, s sources.Session) (left uint64, err
 		}
 		left++
 	}
-	return left, nil
+	return left, s.CountDuplicates(ctx, b.duplicates)
 }
 
 // finish tells whoever waits for the batch, which is theirs again.

@@ -1,6 +1,7 @@
 package httpsource
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,6 +28,12 @@ const (
 	minRate  = 16 << 10
 )
 
+// maxLarge bounds the bodies at a time of which more than a chunk is in memory, and with
+// it that memory, however many are sent. The others wait for a place.
+const maxLarge = 8
+
+var errBusy = fmt.Errorf("%[2]d large bodies were under way for %[1]v: send it again", largeWait, maxLarge)
+
 // refusal is an answer that is no success.
 type refusal struct {
 	status int
@@ -41,16 +48,21 @@ func refuse(status int, format string, args ...any) refusal {
 
 // body is what a request brings, unpacked.
 type body struct {
+	server   *server
+	ctx      context.Context // of the request
 	wire     *wire
-	free     int64 // see freeBytes
 	unpacked io.Reader
 	gzip     *gzip.Reader // nil: the body is not packed
 	read     int64        // of unpacked
+	held     int64        // of read, what may still be in memory
+	isLarge  bool         // it has one of the places for large ones
+	noPlace  error        // why it got none
+	through  uint64       // once this number is durable, the events submitted so far are
 }
 
 // openBody returns the body of r as its Content-Encoding has it. The error is a refusal.
 func (s *server) openBody(w http.ResponseWriter, r *http.Request) (*body, error) {
-	b := &body{free: s.freeBytes, wire: &wire{r: r.Body, control: http.NewResponseController(w), patience: s.patience}}
+	b := &body{server: s, ctx: r.Context(), wire: &wire{r: r.Body, control: http.NewResponseController(w), patience: s.patience}}
 	b.unpacked = b.wire
 	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
 	case "", "identity":
@@ -61,17 +73,40 @@ func (s *server) openBody(w http.ResponseWriter, r *http.Request) (*body, error)
 	}
 	b.gzip = s.gzips.Get().(*gzip.Reader)
 	if err := b.gzip.Reset(b.wire); err != nil {
-		defer s.closeBody(b)
+		defer b.close()
 		return nil, b.explain(err)
 	}
 	b.unpacked = b.gzip
 	return b, nil
 }
 
-// closeBody takes back what b was lent.
-func (s *server) closeBody(b *body) {
+// close gives back what b was lent.
+func (b *body) close() {
+	b.release()
 	if b.gzip != nil {
-		s.gzips.Put(b.gzip)
+		b.server.gzips.Put(b.gzip)
+	}
+}
+
+// release tells that nothing of what was read is in memory any more.
+func (b *body) release() {
+	if b.isLarge {
+		<-b.server.large
+	}
+	b.held, b.isLarge = 0, false
+}
+
+// enlarge waits for a place among the large bodies.
+func (b *body) enlarge() error {
+	ctx, cancel := context.WithTimeoutCause(b.ctx, largeWait, errBusy)
+	defer cancel()
+	select {
+	case b.server.large <- struct{}{}:
+		b.isLarge = true
+		return nil
+	case <-ctx.Done():
+		b.noPlace = context.Cause(ctx)
+		return b.noPlace
 	}
 }
 
@@ -80,18 +115,24 @@ var errBomb = refuse(http.StatusRequestEntityTooLarge,
 
 // Read reads what is unpacked.
 func (b *body) Read(p []byte) (int, error) {
+	if b.held >= chunkBytes && !b.isLarge {
+		if err := b.enlarge(); err != nil {
+			return 0, err
+		}
+	}
 	n, err := b.unpacked.Read(p)
 	b.read += int64(n)
-	if b.gzip != nil && b.read > max(b.free, maxRatio*b.wire.read) {
+	b.held += int64(n)
+	if b.gzip != nil && b.read > max(b.server.freeBytes, maxRatio*b.wire.read) {
 		return 0, errBomb
 	}
 	return n, err
 }
 
 // explain turns an error of reading or cutting the body into the answer.
-func (b *body) explain(err error) refusal {
-	if r, ok := errors.AsType[refusal](err); ok {
-		return r
+func (b *body) explain(err error) error {
+	if _, ok := errors.AsType[refusal](err); ok || b.noPlace != nil {
+		return err
 	}
 	if fault, ok := errors.AsType[bodyError](err); ok {
 		hint := ""
@@ -124,7 +165,7 @@ type wire struct {
 // Read reads within what is left of the time that the client may take.
 func (w *wire) Read(p []byte) (n int, err error) {
 	began := time.Now()
-	left := w.patience + time.Duration(w.read)*time.Second/minRate - w.waited
+	left := w.patience + time.Duration(w.read/minRate)*time.Second - w.waited
 	if err := w.control.SetReadDeadline(began.Add(left)); err != nil {
 		return 0, err
 	}

@@ -155,15 +155,13 @@ func (c *committer) commit(ctx context.Context, group []*batch) error {
 		finish(group, errNotKnown)
 		return nil
 	}
-	duplicates := 0
 	for i, b := range group {
 		if left, err := b.submit(ctx, c.session); err != nil {
 			return c.undo(ctx, group[i:], left, err)
 		}
-		duplicates += b.duplicates
 		b.finish(nil)
 	}
-	return c.session.CountDuplicates(ctx, duplicates)
+	return nil
 }
 
 // writeDown makes durable which events are known, and reports whether it has.

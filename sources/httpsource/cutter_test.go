@@ -181,3 +181,24 @@ func FuzzCutter(f *testing.F) {
 		}
 	})
 }
+
+// What needs a look is found wherever it stands in a string, among bytes that differ from
+// it in one bit.
+func TestPlain(t *testing.T) {
+	for _, special := range []byte("\"\\\n") {
+		for bit := range 8 {
+			for length := range 40 {
+				text := bytes.Repeat([]byte{special ^ 1<<bit}, length)
+				if got := plain(text); got != length {
+					t.Fatalf("%q: got %d, want %d", text, got, length)
+				}
+				for at := range text {
+					last := append(bytes.Clone(text[:at]), bytes.Repeat([]byte{special}, length-at)...)
+					if got := plain(last); got != at {
+						t.Fatalf("%q: got %d, want %d", last, got, at)
+					}
+				}
+			}
+		}
+	}
+}

@@ -17,8 +17,10 @@ const (
 	// commitWait is how long a client waits until its events are durable. OPA gives up
 	// after 10 seconds unless told otherwise, and kube-apiserver after 30.
 	commitWait = 5 * time.Second
-	// answerWait is how long a client may take over the answer, or over the rest of a
-	// body that nobody wants.
+	// largeWait is how long a client waits for its place among the large bodies before.
+	largeWait = 2 * time.Second
+	// answerWait is how long a client may take over the answer, and before that over the
+	// rest of a body that nobody wants.
 	answerWait = 5 * time.Second
 	// maxIgnored bounds how much of such a body is read, so that the connection can be
 	// used again.
@@ -36,12 +38,12 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	// on a connection that is closed, and so does what they are for.
 	_ = control.SetWriteDeadline(time.Time{})
 	err := s.serve(w, r)
-	_ = control.SetWriteDeadline(time.Now().Add(answerWait))
-	s.answer(w, r, err)
+	_ = control.SetWriteDeadline(time.Now().Add(2 * s.answerWait))
 	if err != nil {
-		// The server may read what is left of the body.
-		_ = control.SetReadDeadline(time.Now().Add(answerWait))
+		// The server may read what is left of the body, before it answers.
+		_ = control.SetReadDeadline(time.Now().Add(s.answerWait))
 	}
+	s.answer(w, r, err)
 }
 
 // serve does what the request asks for. The error is a refusal, or why its events are
@@ -65,7 +67,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
 		}
 		return err
 	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(answerWait))
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.answerWait))
 	_, _ = io.CopyN(io.Discard, r.Body, maxIgnored) // whatever comes of it
 	return nil
 }
@@ -95,47 +97,69 @@ func (s *server) take(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	defer s.closeBody(body)
+	defer body.close()
 	chunk := s.chunks.Get().(*[chunkBytes]byte)
 	defer s.chunks.Put(chunk)
 	cut := newCutter(body, s.protocol.Member, s.limit, chunk[:])
-	var through uint64
-	for {
-		b := s.batches.Get().(*batch)
-		b.reset()
-		end := b.fill(cut, &s.protocol)
-		switch {
-		case end == nil:
-			err = s.put(r.Context(), b, &through, false)
-		case errors.Is(end, io.EOF):
-			return s.put(r.Context(), b, &through, true)
-		default:
-			s.batches.Put(b)
+	for isLast := false; !isLast; {
+		b, end := s.fill(body, cut)
+		isLast = errors.Is(end, io.EOF)
+		if end != nil && !isLast {
+			s.keep(b)
 			return body.explain(end)
 		}
-		if err != nil {
+		if err := s.put(body, b, isLast); err != nil {
 			return err
 		}
 	}
+	return nil
 }
 
-// put hands a batch to the committer, and through is then the number that its events and
-// those before are durable with. After the last batch of a body it waits for that.
-func (s *server) put(ctx context.Context, b *batch, through *uint64, isLast bool) error {
-	ctx, cancel := context.WithTimeoutCause(ctx, s.commitWait, errLate)
+// put hands a batch of the body to the committer. After the last one it waits until all
+// of them are durable.
+func (s *server) put(body *body, b *batch, isLast bool) error {
+	ctx, cancel := context.WithTimeoutCause(body.ctx, s.commitWait, errLate)
 	defer cancel()
 	if !b.isEmpty() {
-		number, err := s.committer.put(ctx, b)
+		through, err := s.committer.put(ctx, b)
 		if err != nil {
-			return err
+			return err // the committer may still have b
 		}
-		*through = max(*through, number)
+		body.through = max(body.through, through)
 	}
-	s.batches.Put(b)
+	s.keep(b)
+	body.release()
 	if !isLast {
 		return nil
 	}
-	return s.committer.wait(ctx, *through)
+	return s.committer.wait(ctx, body.through)
+}
+
+// fill returns a batch that is full, or has the last events of the body: then there is
+// an error, that of the cutter.
+func (s *server) fill(body *body, cut *cutter) (b *batch, err error) {
+	b = s.batches.Get().(*batch)
+	b.reset()
+	for err == nil && !b.isFull() {
+		if body.isLarge && !b.isLarge() {
+			small := b
+			b = s.largeBatches.Get().(*batch)
+			b.reset()
+			small.copyTo(b)
+			s.keep(small)
+		}
+		err = b.take(cut, &s.protocol)
+	}
+	return b, err
+}
+
+// keep puts b aside for another body.
+func (s *server) keep(b *batch) {
+	if b.isLarge() {
+		s.largeBatches.Put(b)
+	} else {
+		s.batches.Put(b)
+	}
 }
 
 // answer tells the client what became of its request.

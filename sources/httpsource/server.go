@@ -37,25 +37,31 @@ type server struct {
 	token      config.SecretFile
 	commitWait time.Duration
 	patience   time.Duration
+	answerWait time.Duration
 	freeBytes  int64
 	troubles   *troubles
 	committer  *committer
 	listener   secured
 	conns      *connections
 	handlers   sync.WaitGroup
+	large      chan struct{} // one for each large body; see maxLarge
 
-	gzips, chunks, batches sync.Pool
+	gzips, chunks         sync.Pool
+	batches, largeBatches sync.Pool // a batch is large only in the hands of a large body
 }
 
 func (s *Source) newServer(ln secured, c *committer) *server {
 	return &server{
 		protocol: s.protocol, limit: s.env.MaxRecordBytes, token: s.config.BearerTokenFile,
-		commitWait: commitWait, patience: patience, freeBytes: freeBytes,
+		commitWait: commitWait, patience: patience, answerWait: answerWait, freeBytes: freeBytes,
 		troubles: &s.troubles, committer: c, listener: ln,
 		conns:   newConnections(s.config.MaxConnections, s.env.Log),
+		large:   make(chan struct{}, maxLarge),
 		gzips:   sync.Pool{New: func() any { return new(gzip.Reader) }},
 		chunks:  sync.Pool{New: func() any { return new([chunkBytes]byte) }},
 		batches: sync.Pool{New: func() any { return new(batch) }},
+
+		largeBatches: sync.Pool{New: func() any { return newLargeBatch() }},
 	}
 }
 

@@ -16,6 +16,8 @@ const (
 	// logPause is how long the same refusal is not logged again, and otherPause another.
 	logPause   = time.Minute
 	otherPause = time.Second
+	// maxPath is how much of a path is shown.
+	maxPath = 128
 )
 
 // troubles is what is wrong with a source that runs, for /status and the log. Safe for
@@ -66,7 +68,8 @@ func (t *troubles) note(text *string, err error, over string) {
 func (t *troubles) refused(peer, path string, r refusal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.last = incident{peer, fmt.Sprintf("POST %.128q of %s was answered %d: %s", path, peer, r.status, r.text), time.Now()}
+	path = path[:min(len(path), maxPath)]
+	t.last = incident{peer, fmt.Sprintf("POST %q of %s was answered %d: %s", path, peer, r.status, r.text), time.Now()}
 	pause := otherPause
 	if t.logged.text == t.last.text {
 		pause = logPause

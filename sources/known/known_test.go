@@ -122,36 +122,6 @@ func TestNoIdentity(t *testing.T) {
 	checkKnown(t, open(t, dir, 5), 2, 1)
 }
 
-// What is cut is out of the file before its numbers are given again, however much of a
-// group is cut, so that damage to the later entry does not bring it back.
-func TestCut(t *testing.T) {
-	for name, cut := range map[string]uint64{"the whole group": 3, "a part of it": 4} {
-		t.Run(name, func(t *testing.T) {
-			dir := t.TempDir()
-			l := open(t, dir, 0)
-			add(t, l, 1, 2)
-			add(t, l, 3, 4)
-			l.Cut(cut)
-			if l.Next() != cut {
-				t.Errorf("got the next number %d, want %d", l.Next(), cut)
-			}
-			checkKnown(t, l, 5, []int{1, 2, 3}[:cut-1]...)
-			add(t, l, 5, 6)
-			data, err := os.ReadFile(filepath.Join(dir, fileName))
-			if err != nil {
-				t.Fatal(err)
-			}
-			scan(data, func(e entry) {
-				for ids := e.ids; len(ids) > 0; ids = ids[len(ID{}):] {
-					if ID(ids) == id(4) {
-						t.Error("got what was cut in the file")
-					}
-				}
-			})
-		})
-	}
-}
-
 // Whatever happens to the file, no record is known that was not stored; and cut at any
 // byte it has what comes before.
 func TestDamage(t *testing.T) {

@@ -118,8 +118,8 @@ func (l *Log) Sync() error {
 	first := l.next - uint64(len(l.added))
 	added := l.added
 	l.added, l.last = l.added[:0], place{}
-	if !slices.ContainsFunc(added, func(id ID) bool { return id != ID{} }) {
-		return nil
+	if l.file != nil && !slices.ContainsFunc(added, func(id ID) bool { return id != ID{} }) {
+		return nil // without a file, the one on disk may have other records under these numbers
 	}
 	if l.file == nil || l.end > max(maxFile, 2*l.window.bytes()) {
 		if err := l.rewrite(first); err != nil {
@@ -149,15 +149,8 @@ func (l *Log) Cut(next uint64) {
 	if l.file == nil || l.last.first == 0 {
 		return // no file that will be used has them
 	}
-	var err error
-	if next > l.last.first {
-		err = errors.New("a part of the last entry is to go")
-	} else {
-		err = l.truncate(l.last.at)
-	}
-	if err != nil {
-		// The next Sync writes a new file, and reports when it cannot.
-		_ = l.abandon(err)
+	if next > l.last.first || l.truncate(l.last.at) != nil {
+		l.Close() // the next Sync writes a new file, and reports when it cannot
 	}
 }
 

@@ -120,7 +120,7 @@ type sample struct {
 
 func samples(t *testing.T) []sample {
 	t.Helper()
-	names, err := filepath.Glob("testdata/*.body")
+	names, err := filepath.Glob("../../testdata/samples/opa/*.body")
 	if err != nil || len(names) != 3 {
 		t.Fatalf("got the samples %q (%v), want 3", names, err)
 	}
