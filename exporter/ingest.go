@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/maphash"
 	"log/slog"
 	"slices"
 	"sync"
@@ -34,14 +35,22 @@ type ingest struct {
 
 	mu   sync.Mutex
 	live map[string]*session // by producer; guarded by mu
-	// kept are the highest numbers, by producer, among refused lines that are in
-	// their log although a full queue then turned away what they came with: they
-	// come again. Guarded by mu.
-	kept map[string]uint64
+	// kept are refused lines, by producer, that are in their log although a full
+	// queue then turned away what they came with: they come again. Guarded by mu.
+	kept map[string][]keptLine
+	// seed is that of the sums in kept.
+	seed maphash.Seed
 }
 
-// maxKept bounds kept. Beyond it a line may be in the log of refused lines twice.
-const maxKept = 1024
+// Bounds of kept. Beyond them a line may be in the log of refused lines twice.
+const (
+	maxKept      = 1024 // producers
+	maxKeptLines = 256  // of one producer
+)
+
+// keptLine tells a refused line from another that has got its number since: what was
+// turned away need not come again.
+type keptLine struct{ number, sum uint64 }
 
 // Open implements sources.Intake.
 func (in *ingest) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
@@ -197,25 +206,41 @@ func (v *verdict) rememberKept() {
 	if len(v.kept) == 0 {
 		return
 	}
-	in := v.s.in
+	in, producer := v.s.in, v.s.opening.Producer
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.kept == nil || len(in.kept) >= maxKept {
-		in.kept = make(map[string]uint64)
+		in.kept, in.seed = make(map[string][]keptLine), maphash.MakeSeed()
 	}
-	in.kept[v.s.opening.Producer] = v.kept[len(v.kept)-1].Number
+	lines := in.kept[producer]
+	for i := range v.kept {
+		lines = append(lines, v.kept[i].identity(in.seed))
+	}
+	in.kept[producer] = lines[max(0, len(lines)-maxKeptLines):]
 }
 
 // dropKept forgets the lines of v that are in the log of refused lines already.
 func (v *verdict) dropKept() {
+	in := v.s.in
 	if len(v.kept) == 0 || v.s.opening.Producer == "" {
 		return
 	}
-	in := v.s.in
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	through := in.kept[v.s.opening.Producer]
-	v.kept = slices.DeleteFunc(v.kept, func(l refusedLine) bool { return l.Number <= through })
+	known := in.kept[v.s.opening.Producer]
+	if len(known) == 0 {
+		return
+	}
+	v.kept = slices.DeleteFunc(v.kept, func(l refusedLine) bool { return slices.Contains(known, l.identity(in.seed)) })
+}
+
+// identity is that of a line with a number.
+func (l *refusedLine) identity(seed maphash.Seed) keptLine {
+	text := l.text
+	if l.SHA256 != "" {
+		text = []byte(l.SHA256)
+	}
+	return keptLine{l.Number, maphash.Bytes(seed, text)}
 }
 
 // settled runs on whoever makes the commit.

@@ -403,3 +403,30 @@ func TestRefusedFilesAreBounded(t *testing.T) {
 		t.Errorf("%d bytes in %d files, %d dropped; want at most about %d", total, len(entries), log.dropped, refusedMaxBytes)
 	}
 }
+
+// A full queue turns away what a refused line came with, and the number goes to another
+// line: a source that is posted to gives it to whoever comes next. Both are kept, and a
+// line that comes again is not kept twice.
+func TestNumberOfALineThatWasTurnedAway(t *testing.T) {
+	in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: queue.Refuse})
+	s, _, _ := in.session(t, "p", 1)
+	submit(t, s, "{}\n")
+	s.Close()
+	for range 2 {
+		s, _, _ = in.session(t, "p", 2)
+		if err := s.Submit(t.Context(), []byte("bad\n{\"a\":1}\n")); !errors.Is(err, sources.ErrQueueFull) {
+			t.Fatalf("got %v, want ErrQueueFull", err)
+		}
+		s.Close()
+	}
+	s, _, _ = in.session(t, "p", 2)
+	submit(t, s, "another\n") // without records, so a full queue takes it
+	s.Close()
+	var got []any
+	for _, o := range refusedFiles(t, in.dir) {
+		got = append(got, o["line"])
+	}
+	if want := []any{"bad", "another"}; !slices.Equal(got, want) {
+		t.Errorf("got %v in the log of refused lines, want %v", got, want)
+	}
+}
