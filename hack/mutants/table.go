@@ -575,4 +575,62 @@ var table = []mutant{
 		new:    "false && e.op",
 		tests:  []string{"TestBulkResults"},
 	},
+
+	// Sources of engines as they are.
+	{
+		defect: "an upload is answered before it is durable",
+		file:   "sources/httpsource/handler.go",
+		old:    "\treturn s.committer.wait(ctx, body.through)\n",
+		new:    "\treturn nil\n",
+		tests:  []string{"TestAnswersOnceDurable"},
+	},
+	{
+		defect: "events are submitted though their ids could not be written down",
+		file:   "sources/httpsource/committer.go",
+		old:    "if !c.writeDown() {",
+		new:    "if c.writeDown(); false {",
+		tests:  []string{"TestLogFails", "TestWrittenDownFirst"},
+	},
+	{
+		defect: "numbers that were taken back keep their ids",
+		file:   "sources/known/log.go",
+		old:    "if next > l.last.first || l.truncate(l.last.at) != nil {",
+		new:    "if next > l.last.first {",
+		tests:  []string{"TestCut", "TestCrashModel"},
+	},
+	{
+		defect: "after a crash ids of what was never stored are known",
+		file:   "sources/known/log.go",
+		old:    "\tl.window.cut(l.next)\n",
+		new:    "",
+		tests:  []string{"TestRestore", "TestCrashModel"},
+	},
+	{
+		defect: "an audit without a violation is complete",
+		file:   "sources/gatekeepersource/tally.go",
+		old:    "\tcase t.violations == 0:\n\t\treturn decision.NoRecords\n",
+		new:    "",
+		tests:  []string{"TestFailedAuditIsFlagged"},
+	},
+	{
+		defect: "an incomplete audit resolves violations",
+		file:   "sources/delta/run.go",
+		old:    "r.resolve = complete && !r.late",
+		new:    "r.resolve = !r.late",
+		tests:  []string{"TestModel"},
+	},
+	{
+		defect: "lines that a full queue turned away are not sent again",
+		file:   "sources/feed/feed.go",
+		old:    "\t\terr = f.again(ctx, submit)\n",
+		new:    "\t\terr = f.renew(ctx)\n",
+		tests:  []string{"TestFull"},
+	},
+	{
+		defect: "a refused line is taken for another that had its number",
+		file:   ingestGo,
+		old:    "\treturn keptLine{l.Number, maphash.Bytes(seed, text)}\n",
+		new:    "\treturn keptLine{l.Number, uint64(min(len(text), 0))}\n",
+		tests:  []string{"TestNumberOfALineThatWasTurnedAway"},
+	},
 }
