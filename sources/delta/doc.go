@@ -23,7 +23,7 @@
 //
 //   - Only a run that is proven whole resolves anything: what an incomplete run lacks
 //     may stand all the same. A run that is older than the one before it, read late,
-//     resolves nothing either.
+//     resolves nothing either, nor does one with a violation that cannot be read.
 //   - The state on disk changes in Commit alone. Until then the lines of a run give the
 //     same records again whenever they are read again, in number and order, so that
 //     their numbers in a numbered session mean the same. What a run gives depends on

@@ -22,6 +22,7 @@ type Run struct {
 
 	opened  spill  // the entries of what this run has opened
 	seen    uint64 // violations that stood before and were observed
+	unread  bool   // a violation could not be read: it may be one of those
 	ended   bool
 	resolve bool // what was not observed is gone
 
@@ -51,7 +52,9 @@ func (r *Run) Observe(dst, line []byte) (out []byte, n int, err error) {
 		return dst, 0, nil
 	}
 	v, err := parse(line, &r.t.scratch)
-	if err == nil {
+	if err != nil {
+		r.unread = true
+	} else {
 		out, n, err = r.observe(dst, &v)
 	}
 	if err != nil {
@@ -112,7 +115,7 @@ func (r *Run) End(complete bool, yield func(lines []byte, n int) error) (Changes
 	if r.known {
 		return Changes{Standing: r.t.state.Entries.Count}, nil
 	}
-	r.resolve = complete && !r.late
+	r.resolve = complete && !r.late && !r.unread
 	before := r.t.state.Entries.Count
 	if r.resolve && r.seen < before {
 		if err := r.yieldResolved(yield); err != nil {

@@ -378,3 +378,29 @@ func TestSnapshotOfIncompleteRuns(t *testing.T) {
 		t.Errorf("%d runs are known again, want the last %d", n, maxRuns)
 	}
 }
+
+// A violation that stands and whose line cannot be read any more, as its details have
+// become too deep, is not called resolved: what cannot be read may be any of them.
+func TestUnreadResolvesNothing(t *testing.T) {
+	tracker := open(t, filepath.Join(t.TempDir(), "state.json"), time.Hour)
+	commit(t, tracker, runID(0), true, lines(runID(0), 1, 2))
+	r := tracker.Begin(runID(1))
+	deep := bytes.Replace(line(runID(1), 1), []byte(`12345678901234567890`), []byte(strings.Repeat("[", maxBrackets)+strings.Repeat("]", maxBrackets)), 1)
+	if _, n, err := r.Observe(nil, deep); n != 1 || !errors.Is(err, errNoObject) {
+		t.Errorf("got %d lines and %v, want the line as it came, and why", n, err)
+	}
+	c, err := r.End(true, func(lines []byte, _ int) error {
+		t.Errorf("got %s, want nothing resolved", lines)
+		return nil
+	})
+	if want := (Changes{Standing: 2, Plain: 1}); c != want || err != nil {
+		t.Errorf("got %+v, %v, want %+v", c, err, want)
+	}
+	if err := r.Commit(); err != nil {
+		t.Fatal(err)
+	}
+	records, _ := commit(t, tracker, runID(2), true, lines(runID(2), 1))
+	if got := kinds(records); got != "resolved 2" {
+		t.Errorf("got %q, want the one resolved that is gone", got)
+	}
+}

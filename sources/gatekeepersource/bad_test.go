@@ -217,3 +217,32 @@ func TestManyConstraints(t *testing.T) {
 		}
 	}
 }
+
+// What a run holds of its constraints is bounded, however long their names are.
+func TestLongConstraintNames(t *testing.T) {
+	id := runAt(0)
+	tl := newTally(id)
+	tl.take([]byte(startLine(id)))
+	for n := range 100 {
+		tl.take([]byte(strings.Replace(violationLine(id, n), "require-team", fmt.Sprintf("%d-%s", n, strings.Repeat("n", 100_000)), 1)))
+	}
+	tl.take([]byte(violationLine(id, 0)))
+	tl.take([]byte(endLine(id)))
+	r := tl.record(tl.reason(false), "f", nil)
+	if !r.Complete || r.Violations != 101 || len(r.Constraints) != 1 || !strings.Contains(r.Detail, "100 violations are of constraints that are not listed") {
+		t.Errorf("got %.300v, want a complete run of 101 violations with one constraint that is listed", r)
+	}
+}
+
+// A run is not complete if something was cut off behind its end.
+func TestTornBehindTheEnd(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	live := fileOf(runAt(0)) + ".txt"
+	w.put(live, text(auditLines(runAt(0), 1))+startLine(runAt(0))[:9])
+	w.awaitSeen(live)
+	w.remove(live)
+	if r := w.awaitRuns(1)[0]; r.Complete || r.Reason != decision.Damaged || !strings.Contains(r.Detail, "9 bytes") {
+		t.Errorf("got %+v, want a damaged run", r)
+	}
+}

@@ -19,7 +19,7 @@ import (
 type changes struct {
 	tracker *delta.Tracker
 	r       *reader
-	about   string // of their troubles
+	channel string
 }
 
 // channelChanges opens the state of a channel. That it was lost is noted first: the same
@@ -43,7 +43,7 @@ func (r *reader) channelChanges(channel string) (*changes, error) {
 		r.v.save()
 	}
 	tracker.MaxRecordBytes = r.v.src.env.MaxRecordBytes
-	c := &changes{tracker: tracker, r: r, about: "delta/" + channel}
+	c := &changes{tracker: tracker, r: r, channel: channel}
 	r.changes[channel] = c
 	return c, nil
 }
@@ -81,12 +81,24 @@ func (d *deltaRun) end(ctx context.Context, out *outbox, run *decision.Run) erro
 		return sendErr
 	}
 	if err != nil {
-		return &fileError{fmt.Errorf("changes since the last audit: %w", err)}
+		return d.failed(err)
 	}
 	run.Opened, run.Resolved, run.Snapshot = &result.Opened, &result.Resolved, result.Snapshot
-	d.r.v.src.troubles.set(d.about, d.trouble)
+	d.r.v.src.troubles.set("delta/"+d.channel, d.trouble)
 	return nil
 }
 
 // commit makes the state after the run durable.
-func (d *deltaRun) commit() error { return d.run.Commit() }
+func (d *deltaRun) commit() error {
+	if err := d.run.Commit(); err != nil {
+		return d.failed(err)
+	}
+	return nil
+}
+
+// failed gives up what is held of the state: the run is read again with what is on disk,
+// which may have been damaged since it was opened.
+func (d *deltaRun) failed(err error) error {
+	delete(d.r.changes, d.channel)
+	return &fileError{err: fmt.Errorf("changes since the last audit: %w", err)}
+}

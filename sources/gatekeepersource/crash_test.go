@@ -156,8 +156,13 @@ func TestStopReadsWhatIsThere(t *testing.T) {
 
 // scans reports whether there is a goroutine that a source has started.
 func scans() bool {
-	stacks := make([]byte, 1<<20)
-	return strings.Contains(string(stacks[:runtime.Stack(stacks, true)]), "(*source).Run.func")
+	return strings.Contains(stacks(), "(*source).Run.func")
+}
+
+// stacks are those of all goroutines.
+func stacks() string {
+	text := make([]byte, 1<<20)
+	return string(text[:runtime.Stack(text, true)])
 }
 
 // The retention of Gatekeeper deletes every file at once, or all but one, while docket's

@@ -236,12 +236,14 @@ func TestPermissionDenied(t *testing.T) {
 	if report := w.source.(*source).Report(); report.Lost != 0 {
 		t.Errorf("got %d lost, want 0", report.Lost)
 	}
-	chmod(0, "closed")
-	w.put(fileOf(runAt(3))+".log", text(auditLines(runAt(3), 1)))
-	w.awaitRuns(4)
-	w.awaitIdle()
-	if data, err := os.ReadFile(statePath(w.state)); !strings.Contains(string(data), "closed%2F") {
-		t.Errorf("got the state %s, %v, want it to know what was read in a directory that is closed now", data, err)
+	for n, mode := range []os.FileMode{0, 0o400} { // the names can be read with the second, and no more
+		chmod(mode, "closed")
+		w.put(fileOf(runAt(10+n))+".log", text(auditLines(runAt(10+n), 1)))
+		w.awaitRuns(4 + n)
+		w.awaitIdle()
+		if data, err := os.ReadFile(statePath(w.state)); !strings.Contains(string(data), "closed%2F") {
+			t.Errorf("got the state %s, %v, want it to know what was read in a directory with the mode %o", data, err, mode)
+		}
 	}
 	chmod(0o700, "closed")
 	w.stop()
@@ -259,7 +261,7 @@ func TestPermissionDenied(t *testing.T) {
 	}
 	chmod(0o700, "audit-channel")
 	w.remove(fileOf(runAt(4)) + ".log")
-	if r := w.awaitRuns(5)[4]; r.ID != runAt(4) || r.Reason != decision.Vanished {
+	if r := w.awaitRuns(6)[5]; r.ID != runAt(4) || r.Reason != decision.Vanished {
 		t.Errorf("got %+v, want the run reported as vanished", r)
 	}
 	w.stop()
@@ -332,10 +334,16 @@ func runAsUser(t *testing.T) {
 // The state must not lie where Gatekeeper deletes it.
 func TestStateBelowPath(t *testing.T) {
 	w := newWorld(t)
-	src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: filepath.Join(w.path, "docket", "gk"), Log: slog.New(slog.DiscardHandler)})
-	err := src.Run(context.Background(), w.intake, func() { t.Error("the source is ready") })
-	if err == nil || !strings.Contains(err.Error(), "queue.directory must not lie below "+w.path) {
-		t.Errorf("got %v, want it to say where the queue must not lie", err)
+	link := filepath.Join(t.TempDir(), "link")
+	if err := os.Symlink(filepath.Dir(w.path), link); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{w.path, filepath.Join(link, filepath.Base(w.path))} {
+		src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: filepath.Join(dir, "docket", "gk"), Log: slog.New(slog.DiscardHandler)})
+		err := src.Run(context.Background(), w.intake, func() { t.Error("the source is ready") })
+		if err == nil || !strings.Contains(err.Error(), "queue.directory must not lie below "+w.path) {
+			t.Errorf("state below %s: got %v, want it to say where the queue must not lie", dir, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package gatekeepersource
 
 import (
 	"fmt"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -29,6 +30,7 @@ func (l *look) goneFiles(top dir) {
 			l.vanished(top, key, seen)
 		}
 	}
+	maps.DeleteFunc(v.src.gaps, func(key string, _ bool) bool { _, seen := v.state.Seen[key]; return !seen })
 }
 
 // unnamed decides about a file that is held open and has no name any more: it was
@@ -74,6 +76,10 @@ func (l *look) vanished(top dir, key string, seen seenFile) {
 		return
 	}
 	l.v.claims[c.id] = c
+	if l.v.src.gaps[key] { // by a Run that ended before the record was durable
+		return
+	}
+	l.v.src.gaps[key] = true
 	l.v.src.lost.Add(1)
 	l.v.src.env.Log.Error("a file vanished before it could be read: what it held is lost",
 		"file", filepath.Join(l.v.src.config.Path, c.path()))

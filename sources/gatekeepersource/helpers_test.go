@@ -4,11 +4,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
-	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -104,10 +105,22 @@ func (w *world) start() {
 	}
 }
 
-// crash ends the source as if its process had been killed: what was not settled is lost.
+// crash ends the source as if its process had been killed: what was not settled is lost,
+// and so is what it writes on its way out.
 func (w *world) crash() {
+	w.t.Helper()
 	w.intake.Crash()
+	kept := w.state + ".kept"
+	err := os.Rename(w.state, kept)
 	w.stop()
+	if err == nil {
+		err = errors.Join(os.RemoveAll(w.state), os.Rename(kept, w.state))
+	} else if errors.Is(err, fs.ErrNotExist) {
+		err = os.RemoveAll(w.state)
+	}
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	w.newIntake()
 }
 
@@ -170,8 +183,7 @@ func (w *world) eventually(what string, done func() bool) {
 	w.t.Helper()
 	for deadline := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			stacks := make([]byte, 1<<20)
-			w.t.Fatalf("got no %s\nlog: %s\n%s", what, w.log.String(), stacks[:runtime.Stack(stacks, true)])
+			w.t.Fatalf("got no %s\nlog: %s\n%s", what, w.log.String(), stacks())
 		}
 	}
 }
@@ -270,7 +282,11 @@ type driver struct {
 	t          *testing.T
 	dir        string
 	maxResults int
+	file       *os.File // of the run that was begun last
 }
+
+// abandon ends the run that was begun last as the death of its process does.
+func (d *driver) abandon() { d.file.Close() }
 
 func (d *driver) begin(id string) (write func(line string), end func()) {
 	d.t.Helper()
@@ -282,6 +298,7 @@ func (d *driver) begin(id string) (write func(line string), end func()) {
 	if err != nil {
 		d.t.Error(err)
 	}
+	d.file = f
 	write = func(line string) {
 		if _, err := f.WriteString(line + "\n"); err != nil {
 			d.t.Error(err)
@@ -318,6 +335,9 @@ func (d *driver) retain() {
 	var files []aged
 	for _, e := range entries {
 		info, err := e.Info()
+		if errors.Is(err, fs.ErrNotExist) {
+			continue // docket has deleted it
+		}
 		if err != nil {
 			d.t.Error(err)
 			continue
@@ -326,7 +346,7 @@ func (d *driver) retain() {
 	}
 	slices.SortFunc(files, func(a, b aged) int { return a.at.Compare(b.at) })
 	for len(files) > d.maxResults {
-		if err := os.Remove(filepath.Join(d.dir, files[0].name)); err != nil {
+		if err := os.Remove(filepath.Join(d.dir, files[0].name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			d.t.Error(err)
 		}
 		files = files[1:]

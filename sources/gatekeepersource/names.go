@@ -30,7 +30,7 @@ func (k kind) isLive() bool { return k == liveRun || k == liveSegment }
 // between two looks.
 var (
 	runSuffixes     = []string{".txt", ".log"}
-	segmentSuffixes = []string{".open", ".log", ".recovered.log", ".log.deleting"}
+	segmentSuffixes = []string{".open", ".log", ".recovered.log", ".log.deleting", ".recovered.log.deleting"}
 )
 
 const (

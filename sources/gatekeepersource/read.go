@@ -100,7 +100,7 @@ func (r *reader) read(ctx context.Context, c *claim) error {
 	}
 	f, closeFile, err := r.v.open(c)
 	if err != nil {
-		return &fileError{err}
+		return &fileError{err: err, gone: missing(err)}
 	}
 	defer closeFile()
 	// The size it had when it was claimed: it is the same at every reading.
@@ -127,7 +127,7 @@ func (r *reader) readGap(ctx context.Context, c *claim) error {
 func (r *reader) addRecord(ctx context.Context, out *outbox, record any) error {
 	text, err := encode(record, r.v.src.env.MaxRecordBytes)
 	if err != nil {
-		return &fileError{fmt.Errorf("record of it: %w", err)}
+		return &fileError{err: fmt.Errorf("record of it: %w", err)}
 	}
 	return out.add(ctx, text)
 }
@@ -182,7 +182,7 @@ func eachLine(lines *lineReader, take func(line) error) error {
 			return nil
 		}
 		if err != nil {
-			return &fileError{err}
+			return &fileError{err: err}
 		}
 		if l.length == 0 && isBlank(l.text) {
 			continue
@@ -228,7 +228,7 @@ func (r *reader) beginRun(ctx context.Context, c *claim) (*runReading, error) {
 	if r.v.src.config.Delta {
 		changes, err := r.channelChanges(c.channel)
 		if err != nil {
-			return nil, &fileError{err}
+			return nil, &fileError{err: err}
 		}
 		rd.delta = changes.begin(rd.tally.id)
 		producer = append(producer, "delta", strconv.Itoa(r.v.channel(c.channel).DeltaLost))
@@ -240,7 +240,7 @@ func (r *reader) beginRun(ctx context.Context, c *claim) (*runReading, error) {
 
 func (rd *runReading) line(ctx context.Context, l line) error {
 	if l.torn() && (rd.c.abandoned || rd.c.unnamed) {
-		rd.tally.torn = int(max(l.length, int64(len(l.text))))
+		rd.tally.tear(max(l.length, int64(len(l.text))))
 		return nil
 	}
 	isViolation := false
@@ -272,7 +272,7 @@ func (rd *runReading) end(ctx context.Context) error {
 func (rd *runReading) commit() error {
 	if rd.delta != nil {
 		if err := rd.delta.commit(); err != nil {
-			return &fileError{err}
+			return err
 		}
 	}
 	result := rd.result

@@ -7,7 +7,6 @@ import (
 	"path"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -40,11 +39,12 @@ type look struct {
 	*scanner
 	present map[string]bool   // ids of the files that are there
 	stems   map[string]bool   // stemKeys of the same
-	unknown []string          // channels that could not be read, with all below them
+	unknown map[string]bool   // channels that could not be read in full, with all below them
 	odd     []string          // what is not Gatekeeper's
 	trouble map[string]string // by directory or file
 	again   bool              // a name has changed meanwhile
 	gone    bool              // there is no directory at the path
+	full    bool              // no more files can be claimed
 	watched map[string]bool   // directories
 }
 
@@ -70,7 +70,7 @@ func (s *scanner) scan() {
 
 func (s *scanner) once() (again bool) {
 	l := &look{scanner: s, present: make(map[string]bool), stems: make(map[string]bool),
-		trouble: make(map[string]string), watched: make(map[string]bool)}
+		unknown: make(map[string]bool), trouble: make(map[string]string), watched: make(map[string]bool)}
 	top, err := openTop(s.v.src.config.Path)
 	switch {
 	case err == nil:
@@ -90,9 +90,9 @@ func (s *scanner) once() (again bool) {
 	return l.again
 }
 
-// fail notes a directory that cannot be read.
+// fail notes a directory that cannot be read, or not in full.
 func (l *look) fail(channel string, err error) {
-	l.unknown = append(l.unknown, channel)
+	l.unknown[channel] = true
 	l.trouble[channel] = l.cannot("read", channel, err)
 }
 
@@ -116,9 +116,12 @@ func reason(err error) error {
 
 // known reports whether all of a channel's directory was seen.
 func (l *look) known(channel string) bool {
-	return !slices.ContainsFunc(l.unknown, func(u string) bool {
-		return u == "." || u == channel || strings.HasPrefix(channel, u+"/")
-	})
+	for ; channel != "."; channel = path.Dir(channel) {
+		if l.unknown[channel] {
+			return false
+		}
+	}
+	return !l.unknown["."]
 }
 
 // channel looks at one directory and those in it.
@@ -126,8 +129,7 @@ func (l *look) channel(d dir, channel string, depth int) {
 	l.watch(filepath.Join(l.v.src.config.Path, channel)) // before its names are read: what comes later is reported
 	names, err := d.names()
 	if err != nil {
-		l.fail(channel, err)
-		return
+		l.fail(channel, err) // what was listed is taken all the same
 	}
 	var files []found
 	var dirs []string
@@ -139,6 +141,7 @@ func (l *look) channel(d dir, channel string, depth int) {
 			l.again = l.again || name.kind != foreign
 			l.missed(channel, file, name)
 		case err != nil:
+			l.unknown[channel] = true
 			l.trouble[channel+"/?"] = l.cannot("look at files in", channel, err)
 		case info.dir && depth < maxDepth:
 			dirs = append(dirs, file)
@@ -171,7 +174,7 @@ func (l *look) below(d dir, channel, name string, depth int) {
 	}
 }
 
-// missed notes a file that is there, or was when it was listed, and cannot be claimed.
+// missed notes a file that was listed and is not there any more.
 func (l *look) missed(channel, file string, name fileName) {
 	if name.kind == foreign {
 		return
@@ -205,7 +208,9 @@ func (l *look) failFile(f found, old bool, err error) {
 	case !f.name.kind.isLive() || old || !errors.Is(err, fs.ErrPermission):
 		l.trouble[f.channel+"/*"] = l.cannot("take files in", f.channel, err)
 	}
-	l.missed(f.channel, f.file, f.name)
+	l.v.mu.Lock()
+	defer l.v.mu.Unlock()
+	l.v.remember(f.channel, f.file, f.name.stem)
 }
 
 // newest is when the newest run of a channel began that was ever seen.
@@ -242,7 +247,8 @@ func (l *look) claim(d dir, f found, old bool) error {
 	switch {
 	case c != nil && c.stage != live:
 		return nil
-	case c == nil && !v.room():
+	case c == nil && (l.full || !v.room()):
+		l.full = true // of many files only the first costs a count
 		return errCrowded
 	case c == nil:
 		file, info, err := d.open(f.file)
@@ -283,37 +289,33 @@ func (l *look) remove(d dir, f found) error {
 	if !l.v.src.config.DeleteAfterRead || f.name.kind == doomedSegment || l.v.claims[f.id] != nil {
 		return nil
 	}
-	if f.name.kind == finishedSegment {
-		return removeSegment(d, f)
-	}
-	if err := d.unlink(f.file); !missing(err) {
+	if err := removeUnchanged(d, f); !missing(err) {
 		return err
 	}
 	return nil
 }
 
-// removeSegment deletes a segment under its lock, as its readers are asked to. While
-// somebody else holds that, it is left for the next look.
-func removeSegment(d dir, f found) error {
-	file, info, err := d.open(f.file)
-	if missing(err) {
-		return nil
-	}
+// removeUnchanged deletes a file if it still is what was found. It holds the file's lock:
+// readers of segments are asked to, and a run that was taken for abandoned may be written
+// after all. While somebody else holds that, the file is left for the next look.
+func removeUnchanged(d dir, f found) error {
+	file, _, err := d.open(f.file)
 	if err != nil {
 		return err
 	}
 	defer file.Close() // and with it the lock
 	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) || info.inode != f.info.inode {
+	if errors.Is(err, unix.EWOULDBLOCK) {
 		return nil
 	}
-	if err == nil {
-		err = d.unlink(f.file)
+	if err != nil {
+		return &fs.PathError{Op: "lock", Path: f.file, Err: err}
 	}
-	if missing(err) {
-		return nil
+	info, err := statFile(file)
+	if err != nil || info.inode != f.info.inode || info.size != f.info.size {
+		return err
 	}
-	return err
+	return d.unlink(f.file)
 }
 
 // watch asks for word of changes in a directory. Where there is none of them, C fires

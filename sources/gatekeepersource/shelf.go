@@ -25,20 +25,30 @@ func (v *inventory) openShelf() {
 	}
 	err := os.MkdirAll(v.shelfPath(), 0o700)
 	if err == nil {
-		var d dir
-		if d, err = openTop(v.shelfPath()); err == nil {
-			if v.shelf != nil {
-				v.shelf.close()
-			}
-			v.shelf = &d
-			err = v.takeShelf(d)
-		}
+		err = v.changeShelf()
 	}
 	text := ""
 	if err != nil {
 		text = fmt.Sprintf("cannot keep files in %s: %v: what is being read would be lost with a restart", v.shelfPath(), err)
 	}
 	v.src.troubles.set("claims", text)
+}
+
+// changeShelf goes over to the directory that is there now.
+func (v *inventory) changeShelf() error {
+	d, err := openTop(v.shelfPath())
+	if err != nil {
+		return err
+	}
+	if err := v.takeShelf(d); err != nil {
+		d.close()
+		return err
+	}
+	if v.shelf != nil {
+		v.shelf.close()
+	}
+	v.shelf = &d
+	return nil
 }
 
 // takeShelf takes the files that were claimed before a restart.

@@ -63,7 +63,8 @@ type source struct {
 	config   Config
 	env      sources.Env
 	troubles *troubles
-	lost     atomic.Uint64 // gaps since the start of the process
+	lost     atomic.Uint64   // gaps since the start of the process
+	gaps     map[string]bool // those counted there that are not durable yet; the scanner's
 }
 
 // Connections is 0: nobody connects to a file.
@@ -102,6 +103,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	err = newReader(v, in).run(hard, scanned)
 	endScan()
 	wg.Wait()
+	v.save() // what was seen and not claimed for good is known to be lost, should it go
 	if ctx.Err() != nil {
 		return nil // whatever was cut off is still claimed
 	}
@@ -114,11 +116,23 @@ func (s *source) checkPlace() error {
 	if err != nil {
 		return fmt.Errorf("directory of the state: %w", err)
 	}
-	below, err := filepath.Rel(s.config.Path, state)
+	below, err := filepath.Rel(resolve(s.config.Path), resolve(state))
 	if err == nil && below != ".." && !strings.HasPrefix(below, "../") {
 		return fmt.Errorf("queue.directory must not lie below %s: Gatekeeper deletes what is there", s.config.Path)
 	}
 	return nil
+}
+
+// resolve is a path without links, as far as it can be told of what need not exist yet.
+func resolve(place string) string {
+	if resolved, err := filepath.EvalSymlinks(place); err == nil {
+		return resolved
+	}
+	parent := filepath.Dir(place)
+	if parent == place {
+		return place
+	}
+	return filepath.Join(resolve(parent), filepath.Base(place))
 }
 
 // watch scans whenever something may have changed, until ctx is done, and once more.
@@ -205,7 +219,8 @@ func (r *reader) take(ctx context.Context, c *claim) error {
 	if !ok {
 		return err
 	}
-	if missing(fault.err) {
+	if fault.gone {
+		r.v.src.troubles.set(about, "")
 		r.v.lose(c)
 		return nil
 	}
@@ -215,7 +230,10 @@ func (r *reader) take(ctx context.Context, c *claim) error {
 }
 
 // fileError says that a file could not be read to its end. Others may be.
-type fileError struct{ err error }
+type fileError struct {
+	err  error
+	gone bool // it is not among the claims any more
+}
 
 func (e *fileError) Error() string { return e.err.Error() }
 

@@ -18,8 +18,12 @@ const (
 	violation    = "violation_audited"
 )
 
-// maxConstraints bounds those that a run counts one by one. A cluster has some dozens.
-const maxConstraints = 2048
+const (
+	// maxConstraints bounds those that a run counts one by one. A cluster has some dozens.
+	maxConstraints = 2048
+	// maxConstraintName bounds what is held of each. Kubernetes has none half as long.
+	maxConstraintName = 1 << 10
+)
 
 // tally counts the lines of one run's file.
 type tally struct {
@@ -34,8 +38,8 @@ type tally struct {
 
 	constraints map[string]*decision.RunConstraint
 	key         []byte // scratch
-	uncounted   uint64 // violations of constraints beyond maxConstraints
-	torn        int    // bytes of a last line that was cut off and not sent
+	uncounted   uint64 // violations of constraints beyond those bounds
+	torn        int64  // bytes of a last line that was cut off and not sent
 }
 
 func newTally(id string) *tally {
@@ -71,11 +75,17 @@ func (t *tally) tooLong() {
 	t.invalid++
 }
 
+// tear notes a last line that is left out, as it was cut off.
+func (t *tally) tear(length int64) {
+	t.after = t.after || t.ended
+	t.torn = length
+}
+
 func (t *tally) count(e entry) {
 	t.key = append(append(append(append(append(t.key[:0], e.group...), 0), e.kind...), 0), e.name...)
 	c := t.constraints[string(t.key)]
 	if c == nil {
-		if len(t.constraints) >= maxConstraints {
+		if len(t.constraints) >= maxConstraints || len(t.key) > maxConstraintName {
 			t.uncounted++
 			return
 		}
@@ -146,7 +156,7 @@ func (t *tally) detail(reason decision.RunReason, previous *uint64) string {
 		say("%d bytes of a last line that was cut off were left out", t.torn)
 	}
 	if t.uncounted > 0 {
-		say("%d violations are of more constraints than are listed", t.uncounted)
+		say("%d violations are of constraints that are not listed", t.uncounted)
 	}
 	return strings.Join(said, "; ")
 }

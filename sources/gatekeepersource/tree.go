@@ -66,7 +66,8 @@ func (d dir) sub(path string) (dir, error) {
 	return dir{f: current}, nil
 }
 
-// names are those in d, in no order. There may be no more than maxNames.
+// names are those in d, in no order. With an error they are some of them; it is one if
+// there are more than maxNames.
 func (d dir) names() ([]string, error) {
 	var all []string
 	for len(all) <= maxNames {
@@ -76,10 +77,10 @@ func (d dir) names() ([]string, error) {
 			return all, nil
 		}
 		if err != nil {
-			return nil, err
+			return all, err
 		}
 	}
-	return nil, fmt.Errorf("it has more than %d names", maxNames)
+	return all, fmt.Errorf("it has more than %d names", maxNames)
 }
 
 // fileInfo is what identifies a file, and its size.

@@ -1,0 +1,153 @@
+package gatekeepersource
+
+import (
+	"context"
+	"log/slog"
+	"os"
+	"path"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/sources"
+)
+
+// claimed is an inventory that has claimed what is there, and has no scanner.
+func (w *world) claimed() *inventory {
+	w.t.Helper()
+	log := slog.New(slog.NewTextHandler(&w.log, nil))
+	src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: w.state, Log: log}).(*source)
+	v, err := openInventory(src)
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	w.t.Cleanup(v.close)
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	v.watch(ctx)
+	return v
+}
+
+// The trouble with a file ends with the file.
+func TestTroubleEndsWithTheFile(t *testing.T) {
+	w := newWorld(t)
+	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 1)))
+	v := w.claimed()
+	r := newReader(v, w.intake)
+	c := v.next(time.Now())
+	place := filepath.Join(v.shelfPath(), claimName(c))
+	os.Remove(place)
+	if err := unix.Mkfifo(place, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := r.take(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if got := v.src.Report().Trouble; !strings.Contains(got, "not a regular file") {
+		t.Errorf("got the trouble %q, want it to say why a file is not read", got)
+	}
+	os.Remove(place)
+	if err := r.take(t.Context(), c); err != nil {
+		t.Fatal(err)
+	}
+	if got := v.src.Report().Trouble; got != "" {
+		t.Errorf("got the trouble %q about a file that is no more, want none", got)
+	}
+}
+
+// A run that was taken for abandoned, as the clock was set back since the run before, and
+// is written after all, is not deleted under the hands of its writer. It is read again.
+func TestWrittenAfterAll(t *testing.T) {
+	w := newWorld(t)
+	w.config.DeleteAfterRead = true
+	w.intake.Hold()
+	live, later := fileOf(runAt(0)), fileOf(runAt(5))
+	lines := auditLines(runAt(0), 2)
+	w.put(later+".log", text(auditLines(runAt(5), 1)))
+	w.put(live+".txt", text(lines[:2])) // its writer has not come to lock it
+	w.start()
+	w.eventually("claims", func() bool { return countFiles(w, "claims") == 2 })
+	f, err := os.OpenFile(filepath.Join(w.path, live+".txt"), os.O_APPEND|os.O_WRONLY, 0)
+	if err == nil {
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	w.intake.Release()
+	w.awaitRuns(2)
+	w.eventually("deletion of the other", func() bool { return len(w.files()) <= 1 })
+	w.put("audit-channel/x", "") // one more look
+	w.eventually("look", func() bool { return w.source.(*source).Report().Trouble != "" })
+	wantTexts(t, w.files(), []string{live + ".txt", "audit-channel/x"})
+	if _, err := f.WriteString(text(lines[2:])); err != nil {
+		t.Fatal(err)
+	}
+	f.Close()
+	w.rename(live+".txt", live+".log")
+	runs := w.awaitRuns(3)
+	if r := runs[2]; r.ID != runAt(0) || !r.Complete || r.Violations != 2 {
+		t.Errorf("got %+v, want the whole run", r)
+	}
+}
+
+// Two channels have runs with the same id, and a channel has one again in another file.
+func TestSameRunTwice(t *testing.T) {
+	w := newWorld(t)
+	w.mkdir("other")
+	id := runAt(0)
+	other := "other/" + path.Base(fileOf(id))
+	w.put(fileOf(id)+".log", text(auditLines(id, 2)))
+	w.put(other+".log", text(auditLines(id, 3)))
+	w.start()
+	w.awaitRuns(2)
+	w.put(fileOf(id)+".log", text(auditLines(id, 4)))
+	runs := w.awaitRuns(3)
+	total := uint64(0)
+	for _, r := range runs {
+		if !r.Complete {
+			t.Errorf("got %+v, want it complete", r)
+		}
+		total += r.Violations
+	}
+	if total != 2+3+4 {
+		t.Errorf("got %d violations of the three files, want 9", total)
+	}
+}
+
+// Nothing stays open after thousands of files.
+func TestDescriptorsAreClosed(t *testing.T) {
+	const runs = 2000
+	w := newWorld(t)
+	w.config.DeleteAfterRead = true
+	w.start()
+	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 1)))
+	w.awaitRuns(1)
+	w.eventually("deletion", func() bool { return len(w.files()) == 0 })
+	before := countDescriptors(t)
+	d := &driver{t: t, dir: filepath.Join(w.path, "audit-channel"), maxResults: runs}
+	for n := range runs {
+		write, end := d.begin(runAt(n + 1))
+		write(violationLine(runAt(n+1), 0))
+		end()
+	}
+	w.eventually("deletion", func() bool { return len(w.files()) == 0 })
+	w.awaitIdle()
+	w.eventually("descriptors to be closed", func() bool { return countDescriptors(t) <= before })
+	w.stop()
+	if got := len(w.texts()); got != 4*(runs+1) {
+		t.Errorf("got %d lines, want %d", got, 4*(runs+1))
+	}
+}
+
+func countDescriptors(t *testing.T) int {
+	fds, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(fds)
+}

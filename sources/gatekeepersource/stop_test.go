@@ -1,0 +1,82 @@
+package gatekeepersource
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sources/sourcetest"
+)
+
+// What was seen last before a stop, and could only be held open, is known to be lost
+// when it is gone at the next start.
+func TestSeenAtTheStop(t *testing.T) {
+	w := newWorld(t)
+	w.intake.Hold()
+	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 1)))
+	w.start()
+	w.eventually("pending lines", func() bool { return w.intake.Pending() == 4 })
+	w.eventually("state", func() bool { _, err := os.Stat(statePath(w.state)); return err == nil })
+	w.put(fileOf(runAt(1))+".txt", text(auditLines(runAt(1), 1)[:2]))
+	w.stop() // which is cut off: the queue takes nothing
+	w.remove(fileOf(runAt(1)) + ".txt")
+	w.newIntake()
+	w.start()
+	if r := w.awaitRuns(2)[1]; r.ID != runAt(1) || r.Reason != decision.Vanished {
+		t.Errorf("got %+v, want the run that was seen at the stop reported as vanished", r)
+	}
+}
+
+// A stop ends although the queue is full, in the time it has, and nothing is lost.
+func TestStopWhileTheQueueIsFull(t *testing.T) {
+	w := newWorld(t)
+	files := map[string][]string{}
+	w.intake.Fill()
+	for n := range 3 {
+		files[runAt(n)] = auditLines(runAt(n), 5)
+		w.put(fileOf(runAt(n))+".log", text(files[runAt(n)]))
+	}
+	w.start()
+	w.eventually("claims", func() bool { return countFiles(w, "claims") == 3 })
+	begun := time.Now()
+	w.stop()
+	if took := time.Since(begun); took > stopWait+time.Second {
+		t.Errorf("the stop took %v, want %v", took, stopWait)
+	}
+	w.remove("audit-channel")
+	next := sourcetest.New()
+	next.Restore(w.intake.Lines())
+	t.Cleanup(next.Close)
+	w.intake = next
+	w.start()
+	w.awaitRuns(3)
+	w.awaitIdle()
+	w.stop()
+	wantOnce(t, w.intake.Lines(), files)
+}
+
+// The exporter calls Run again while the queue fails: a gap counts once.
+func TestGapCountsOnce(t *testing.T) {
+	w := newWorld(t)
+	w.start()
+	d := &driver{t: t, dir: filepath.Join(w.path, "audit-channel"), maxResults: 0}
+	_, end := d.begin(runAt(0))
+	w.awaitSeen(fileOf(runAt(0)) + ".txt")
+	w.stop()
+	end() // and it is deleted
+	w.intake.Crash()
+	for range 3 {
+		if err := w.source.Run(t.Context(), w.intake, func() {}); err == nil {
+			t.Error("got no error from Run, want that of the intake")
+		}
+	}
+	if lost := w.source.(*source).Report().Lost; lost != 1 {
+		t.Errorf("got %d lost, want 1", lost)
+	}
+	if got := strings.Count(w.log.String(), "a file vanished"); got != 1 {
+		t.Errorf("got %d lines in the log about one gap, want 1", got)
+	}
+}
