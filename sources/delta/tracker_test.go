@@ -18,7 +18,7 @@ import (
 // only when a complete run lacks them. The audit that failed, and looks clean, resolves
 // nothing.
 func TestSample(t *testing.T) {
-	data, err := os.ReadFile("testdata/disk-export-audit-channel-2026-11-21T07_38_01Z.log")
+	data, err := os.ReadFile("../../testdata/samples/gatekeeper/disk-export-audit-channel-2026-11-21T07_38_01Z.log")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -267,9 +267,14 @@ func runAt(n int) string {
 }
 func fileOf(id string) string { return "audit-channel/" + strings.ReplaceAll(id, ":", "_") }
 
+// sample returns one of the real captures, those of admission included.
 func sample(t *testing.T, name string) string {
 	t.Helper()
-	data, err := os.ReadFile(filepath.Join("testdata", name))
+	captures, err := filepath.Glob(filepath.Join("..", "..", "testdata", "samples", "gatekeeper*", name))
+	if err != nil || len(captures) != 1 {
+		t.Fatalf("got the captures %q (%v) of %s, want one", captures, err, name)
+	}
+	data, err := os.ReadFile(captures[0])
 	if err != nil {
 		t.Fatal(err)
 	}
