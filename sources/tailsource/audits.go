@@ -73,9 +73,14 @@ func (a *audits) clone() audits {
 
 // observe takes a line about a run. For the last line of one it returns the record of
 // the run; what that holds depends on the lines before, that there is one does not.
-func (a *audits) observe(event string, line []byte) *decision.Run {
-	id := gjson.GetBytes(line, "audit_id").String()
-	id = id[:min(len(id), maxName)]
+func (a *audits) observe(event string, text []byte) *decision.Run {
+	switch event {
+	case "audit_started", "violation_audited", "constraint_audited", "audit_finished":
+	default:
+		return nil
+	}
+	line := parseRunLine(text)
+	id := line.id[:min(len(line.id), maxName)]
 	switch event {
 	case "audit_started":
 		a.drop(id)
@@ -83,14 +88,14 @@ func (a *audits) observe(event string, line []byte) *decision.Run {
 	case "violation_audited":
 		r := a.get(id)
 		r.Violations++
-		if c := r.constraint(line); c != nil {
+		if c := r.constraint(line.constraint); c != nil {
 			c.Seen++
 		}
 	case "constraint_audited":
 		r := a.get(id)
 		r.Totals++
-		total, err := strconv.ParseUint(gjson.GetBytes(line, "constraint_violations").String(), 10, 64)
-		if c := r.constraint(line); c != nil && err == nil {
+		total, err := strconv.ParseUint(line.total, 10, 64)
+		if c := r.constraint(line.constraint); c != nil && err == nil {
 			c.Reported = &total
 		}
 	case "audit_finished":
@@ -119,10 +124,36 @@ func (a *audits) drop(id string) {
 	a.Runs = slices.DeleteFunc(a.Runs, func(r *run) bool { return r.ID == id })
 }
 
-// constraint is that of a line; nil where it cannot be counted.
-func (r *run) constraint(line []byte) *constraint {
-	fields := gjson.GetManyBytes(line, "constraint_group", "constraint_kind", "constraint_name")
-	id := constraintID{Group: fields[0].String(), Kind: fields[1].String(), Name: fields[2].String()}
+// runLine is what a line says of a run. Its strings keep the whole line in memory.
+type runLine struct {
+	id         string
+	constraint constraintID
+	total      string
+}
+
+// parseRunLine reads a line that is JSON, in one pass: it is long, and what is wanted
+// stands far apart.
+func parseRunLine(text []byte) (line runLine) {
+	gjson.ParseBytes(text).ForEach(func(key, value gjson.Result) bool {
+		switch key.Str {
+		case "audit_id":
+			line.id = value.String()
+		case "constraint_group":
+			line.constraint.Group = value.String()
+		case "constraint_kind":
+			line.constraint.Kind = value.String()
+		case "constraint_name":
+			line.constraint.Name = value.String()
+		case "constraint_violations":
+			line.total = value.String()
+		}
+		return true
+	})
+	return line
+}
+
+// constraint is the constraint of that name; nil where it cannot be counted.
+func (r *run) constraint(id constraintID) *constraint {
 	if r.index == nil {
 		r.index = make(map[constraintID]*constraint, len(r.Constraints))
 		for _, c := range r.Constraints {

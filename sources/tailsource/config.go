@@ -63,5 +63,5 @@ func (c *Config) Validate() config.Problems {
 
 // New makes the source. It opens nothing before Run.
 func (c *Config) New(env sources.Env) sources.Source {
-	return &source{config: *c, env: env}
+	return &source{config: *c, env: env, grace: grace}
 }

@@ -77,6 +77,14 @@ type joined struct {
 	Length int64  `json:"length,omitempty"` // of a line over the limit, of which Text is the beginning
 }
 
+// clear forgets the line, and keeps its room for the next.
+func (j *joined) clear() {
+	j.Length = 0
+	if j.Text = j.Text[:0]; cap(j.Text) > keptBuffer {
+		j.Text = nil
+	}
+}
+
 func (j *joined) empty() bool { return len(j.Text) == 0 && j.Length == 0 }
 
 // add appends a piece; length is 0, or that of a piece of which text is the beginning.

@@ -68,9 +68,9 @@ func (d *decoder) join(c criLine, length int64) {
 
 // endJoined takes what there is of a line in pieces for the whole of it.
 func (d *decoder) endJoined(s stream) {
-	whole := d.carry.Joined[s]
-	d.carry.Joined[s] = joined{}
-	d.choose(whole.Text, whole.Length)
+	j := &d.carry.Joined[s]
+	d.choose(j.Text, j.Length)
+	j.clear()
 }
 
 // endAllJoined takes what there is of any line in pieces for the whole: no more comes.

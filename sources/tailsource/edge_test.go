@@ -5,12 +5,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/docket-export/docket/config"
 )
 
 func TestConfig(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		config Config
 		want   []string // what is wrong
@@ -39,6 +41,7 @@ func problemPath(p config.Problem) string { return p.Path }
 // TestContainerLogs is what a kubelet does: a link to a link to a file, which rotates
 // to a dated name, and a new life of the container with a file and links of its own.
 func TestContainerLogs(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, CRI)
 	pods := filepath.Join(b.dir, "pods", "shop_web_uid", "app")
 	containers := filepath.Join(b.dir, "containers")
@@ -92,6 +95,7 @@ func symlink(t *testing.T, target, name string) {
 
 // TestAnUnfinishedLastLine waits for its end; once its file is replaced it is a line.
 func TestAnUnfinishedLastLine(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.start()
 	b.write("{\"n\":1}\n{\"n\":2}")
@@ -108,6 +112,7 @@ func TestAnUnfinishedLastLine(t *testing.T) {
 }
 
 func TestAFileRemovedAndMadeAgain(t *testing.T) {
+	t.Parallel()
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running %v", running), func(t *testing.T) {
 			b := newBench(t, JSON)
@@ -138,6 +143,7 @@ func TestAFileRemovedAndMadeAgain(t *testing.T) {
 // TestTruncatedAndGrownAgain: the file is longer than before when it is looked at, and
 // begins with the same line.
 func TestTruncatedAndGrownAgain(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.start()
 	before := append([]string{`{"log":"started"}`}, records("before", 100)...)
@@ -160,6 +166,7 @@ func TestTruncatedAndGrownAgain(t *testing.T) {
 // TestTruncatedWithTheSameBeginning: what the file begins with does not tell; what was
 // read last does.
 func TestTruncatedWithTheSameBeginning(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.start()
 	banner := `{"banner":"` + strings.Repeat("=", 2*headBytes) + `"}`
@@ -176,6 +183,7 @@ func TestTruncatedWithTheSameBeginning(t *testing.T) {
 // TestAHoleBeforeTheNextLine: a writer that does not append goes on where it was after
 // its file is truncated, and leaves NUL bytes before.
 func TestAHoleBeforeTheNextLine(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.start()
 	f, err := os.Create(b.path)
@@ -197,7 +205,32 @@ func TestAHoleBeforeTheNextLine(t *testing.T) {
 	}
 }
 
+// TestAHugeHole is skipped, and positions behind it are kept.
+func TestAHugeHole(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, JSON)
+	b.start()
+	var want []string
+	for n := range 3 {
+		b.write("")
+		if err := os.Truncate(b.path, int64(n)*5<<30); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			want = append(want, fmt.Sprintf(`{"n":%d}`, len(want)))
+			b.write(want[len(want)-1] + "\n")
+			b.wantStored(want)
+			b.stop()
+			b.start()
+		}
+	}
+	if known := b.in.Known(); known != 0 {
+		t.Errorf("got %d lines that were sent again, want 0", known)
+	}
+}
+
 func TestWhatIsLostIsCounted(t *testing.T) {
+	t.Parallel()
 	t.Run("gone while docket is down", func(t *testing.T) {
 		b := newBench(t, JSON)
 		b.start()
@@ -235,11 +268,19 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 
 // TestNoFile: what has the name and is no file is not read, and does not stop the source.
 func TestNoFile(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	if err := os.Mkdir(b.path, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	b.start()
+	b.awaitTrouble("no regular file")
+	if err := os.Remove(b.path); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mkfifo(b.path, 0o644); err != nil {
+		t.Fatal(err)
+	}
 	b.awaitTrouble("no regular file")
 	if err := os.Remove(b.path); err != nil {
 		t.Fatal(err)
@@ -256,6 +297,7 @@ func TestNoFile(t *testing.T) {
 
 // TestADirectoryRemovedWhileRead: what was open is read to its end.
 func TestADirectoryRemovedWhileRead(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.path = filepath.Join(b.dir, "logs", "manager.log")
 	b.config.Path = b.path
@@ -279,41 +321,8 @@ func TestADirectoryRemovedWhileRead(t *testing.T) {
 	b.wantStored(append(want, "{}"))
 }
 
-func TestADamagedState(t *testing.T) {
-	b := newBench(t, JSON)
-	b.start()
-	want := records("a", 10)
-	b.write(lines(want...))
-	b.wantStored(want)
-	b.stop()
-	if err := os.WriteFile(statePath(b.env.StateDir), []byte("{"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	b.start()
-	b.wantStored(concat(want, want)) // again, and none is taken for another
-	if !strings.Contains(b.log.String(), "position in the log file is lost") {
-		t.Error("got no word about the state, want one")
-	}
-}
-
-// TestNothingIsReadTwice: after a stop a source goes on where it was.
-func TestNothingIsReadTwice(t *testing.T) {
-	b := newBench(t, JSON)
-	var want []string
-	for n := range 5 {
-		b.start()
-		more := records(fmt.Sprint(n), 50)
-		b.write(lines(more...))
-		want = append(want, more...)
-		b.wantStored(want)
-		b.stop()
-	}
-	if known := b.in.Known(); known != 0 {
-		t.Errorf("got %d lines that were sent again, want 0", known)
-	}
-}
-
 func TestAWrongFormatIsPointedOut(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.start()
 	b.write("2026-01-05T10:04:07.1Z stdout F {}\n2026-01-05T10:04:07.1Z stdout F {}\n{}\n")
@@ -324,6 +333,7 @@ func TestAWrongFormatIsPointedOut(t *testing.T) {
 }
 
 func TestIsRotated(t *testing.T) {
+	t.Parallel()
 	for _, test := range []struct {
 		base, name string
 		want       bool
@@ -334,6 +344,12 @@ func TestIsRotated(t *testing.T) {
 		{"manager.log", "manager.log.1.gz", false},
 		{"manager.log", "manager-2026-01-05T10-04-07.000.log", true},
 		{"manager.log", "manager.1.log", true},
+		{"manager.log", "manager.log.old", true},
+		{"manager.log", "manager-audit.log", false},
+		{"manager.log", "manager.error.log", false},
+		{"manager.log", "manager.log.bak", false},
+		{"manager.log", "manager.log.1.bak", false},
+		{"manager.log", "manager.log.", false},
 		{"manager.log", "managers.log", false},
 		{"manager.log", "other.log.1", false},
 		{"0.log", "0.log.20260105-100407", true},

@@ -33,6 +33,7 @@ const (
 // to be read. It goes on while the reader waits for the queue.
 type follower struct {
 	path   string // absolute
+	grace  time.Duration
 	log    *slog.Logger
 	report *report
 	watch  *watch.Watcher
@@ -53,7 +54,7 @@ type follower struct {
 func newFollower(path string, s *state, w *watch.Watcher, r *report, log *slog.Logger) *follower {
 	f := &follower{
 		path: path, log: log, report: r, watch: w, wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		seen: s.Seen, known: len(s.Files) > 0, skipped: make(map[identity]bool),
+		seen: s.Seen, known: !s.first, skipped: make(map[identity]bool),
 	}
 	f.done = slices.Clone(s.Files)
 	if c := s.active(); c != nil {
@@ -220,9 +221,9 @@ func (f *follower) overwritten(g *generation) {
 	file := g.file
 	if g.file = nil; !g.overwritten { // else it was a copy, and not of these contents
 		g.overwritten = true
-		g.file = f.copyOf(g)
+		g.file, g.copied = f.copyOf(g)
 	}
-	g.replaced = time.Now().Add(-grace) // nobody writes to a copy
+	g.replaced = time.Now().Add(-f.grace) // nobody writes to a copy
 	if g != f.latest() {
 		if file != nil {
 			file.Close()
@@ -260,7 +261,7 @@ func (f *follower) take(path string) {
 		f.cannot(err)
 		return
 	}
-	taken := slices.ContainsFunc(f.held, func(g *generation) bool { return g.identity == info.identity && !g.overwritten })
+	taken := slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(info.identity) })
 	// Once there are too many, room is made for several: each time costs a listing.
 	full := len(f.held) >= maxHeld || len(f.skipped) > 0 && len(f.held) > maxHeld/2
 	if taken || full {
@@ -271,9 +272,9 @@ func (f *follower) take(path string) {
 		return
 	}
 	next := &generation{identity: info.identity, real: path, file: file}
-	for i := range f.done {
-		if c := &f.done[i]; c.identity == info.identity && c.matches(file, info.size) {
-			next.known = c // it was renamed, and has its name again
+	for _, c := range f.done {
+		if c.identity == info.identity && c.matches(file, info.size) {
+			next.known = &c // it was renamed, and has its name again
 		}
 	}
 	if f.known {

@@ -1,7 +1,6 @@
 package tailsource
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,7 +21,9 @@ type generation struct {
 	file *os.File
 	// overwritten: the file has other contents by now, and these are in a copy, if at all.
 	overwritten bool
+	copied      identity  // of the copy; zero: there is none
 	peek        []byte    // the first bytes of the contents, as many as were seen
+	taken       taken     // what the reader had of them when it last looked here
 	size        int64     // how long the contents were when last seen
 	seen        time.Time // when this was last seen to be the latest, or earlier
 	// replaced is when a later generation was first seen with contents: the writer has
@@ -30,20 +31,30 @@ type generation struct {
 	replaced time.Time
 }
 
-// isCopy reports whether a file that begins with head begins with the contents of g. A
-// few bytes prove nothing, except where a copy is expected.
-func (g *generation) isCopy(head []byte) bool {
-	const enough = 64
-	return len(g.peek) > 0 && (g.overwritten || len(g.peek) >= enough) && bytes.HasPrefix(head, g.peek)
+// isIn reports whether the contents of g are in a file of size bytes, as far as was seen
+// of them. A file that cannot be read has them not.
+func (g *generation) isIn(file *os.File, size int64) bool {
+	if !begins(file, g.peek) || g.known != nil && !g.known.matches(file, size) {
+		return false
+	}
+	goesOn, err := g.taken.isIn(file)
+	return err == nil && goesOn
 }
 
-// isRotated reports whether name is one that rotation gives to the log called base: it
-// goes on behind the name (manager.log.1, 0.log.20260105-100407) or within it
-// (manager-2026-01-05T10-04-07.000.log), or counts (1.log after 0.log). Compressed
-// files are of no use: their contents are read before they are compressed.
+// isFile reports whether a file has the contents of g, or a copy of them that is read.
+func (g *generation) isFile(id identity) bool {
+	return id == g.copied || id == g.identity && !g.overwritten
+}
+
+// isRotated reports whether name is one that rotation gives to the log called base: a
+// number, a date or "old" stands behind the name (manager.log.1, 0.log.20260105-100407)
+// or within it (manager-2026-01-05T10-04-07.000.log), or it counts (1.log after 0.log).
+// Other words make another log (manager-audit.log), or what somebody keeps of this one
+// (manager.log.bak). Compressed files are of no use: their contents are read before they
+// are compressed.
 func isRotated(base, name string) bool {
 	switch strings.ToLower(filepath.Ext(name)) {
-	case ".gz", ".zst", ".bz2", ".xz", ".lz4", ".zip", ".tmp", ".swp":
+	case ".gz", ".zst", ".bz2", ".xz", ".lz4", ".zip", ".bak", ".tmp", ".swp":
 		return false
 	}
 	if name == base {
@@ -52,12 +63,17 @@ func isRotated(base, name string) bool {
 	ext := filepath.Ext(base)
 	stem := strings.TrimSuffix(base, ext)
 	if rest, ok := strings.CutPrefix(name, base); ok {
-		return strings.ContainsRune(".-_", rune(rest[0]))
+		return isRotation(rest)
 	}
 	if strings.Trim(stem, "0123456789") == "" && stem != "" {
 		digits := strings.TrimLeft(name, "0123456789")
 		return digits != name && strings.HasPrefix(digits, ext)
 	}
 	rest, ok := strings.CutPrefix(name, stem)
-	return ok && rest != "" && strings.ContainsRune(".-_", rune(rest[0])) && strings.HasSuffix(rest, ext)
+	return ok && strings.HasSuffix(rest, ext) && isRotation(strings.TrimSuffix(rest, ext))
+}
+
+// isRotation reports whether rotation may have added s to a name.
+func isRotation(s string) bool {
+	return len(s) > 1 && strings.ContainsRune(".-_", rune(s[0])) && (s[1] >= '0' && s[1] <= '9' || s[1:] == "old")
 }

@@ -1,7 +1,6 @@
 package tailsource
 
 import (
-	"bytes"
 	"os"
 	"slices"
 	"time"
@@ -21,29 +20,38 @@ func (f *follower) next() *generation {
 
 // position is how the reading of a generation stands as far as the names of files tell.
 type position struct {
-	file *os.File // nil: there is nothing more to read
-	size int64    // how long the contents were when last seen
-	// replaced is when the writer was first seen to have moved on; zero: it was not.
-	replaced time.Time
+	file   *os.File // nil: there is nothing more to read
+	copied identity // of the file, if it is a copy
+	peek   []byte   // what the contents were seen to begin with
+	size   int64    // how long the contents were when last seen
+	// over is when the writer has moved on for long enough; zero: it was not seen to.
+	over time.Time
 	// moved: what comes next is not the same log, as with the next life of a container.
 	moved bool
 }
 
-// position says how it stands with g, which is the first that is held.
-func (f *follower) position(g *generation) position {
+// position says how it stands with g, which is the first that is held, and hears what
+// was taken of it.
+func (f *follower) position(g *generation, t taken) position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	p := position{file: g.file, size: g.size, replaced: g.replaced}
+	g.taken = t
+	p := position{file: g.file, copied: g.copied, peek: g.peek, size: g.size}
+	if !g.replaced.IsZero() {
+		p.over = g.replaced.Add(f.grace)
+	}
 	p.moved = len(f.held) > 1 && f.held[1].real != g.real
 	return p
 }
 
-// differs says that the contents of g, which begin with head, are no longer in file.
-func (f *follower) differs(g *generation, file *os.File, head []byte) {
+// differs says that the contents of g are no longer in file.
+func (f *follower) differs(g *generation, file *os.File) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if g.file == file { // else it was noticed already
-		g.peek = bytes.Clone(head) // what was seen here may have been the new contents
+		if len(g.taken.head) > 0 && !g.overwritten { // what was seen may have been the new contents
+			g.peek, g.size = g.taken.head, g.taken.pos
+		}
 		f.overwritten(g)
 		f.noteReplaced()
 	}

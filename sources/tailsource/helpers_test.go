@@ -34,6 +34,7 @@ type bench struct {
 	in     *sourcetest.Intake
 	log    lockedBuffer
 	copies int // made so far
+	grace  time.Duration
 
 	source *source
 	cancel context.CancelFunc
@@ -43,7 +44,7 @@ type bench struct {
 func newBench(t *testing.T, format Format) *bench {
 	t.Helper()
 	dir := t.TempDir()
-	b := &bench{t: t, dir: dir, path: filepath.Join(dir, "manager.log"), in: sourcetest.New()}
+	b := &bench{t: t, grace: grace / 10, dir: dir, path: filepath.Join(dir, "manager.log"), in: sourcetest.New()}
 	b.config = Config{Path: b.path, Format: format}
 	b.env = sources.Env{
 		Name: "log", MaxRecordBytes: 1 << 20, StateDir: filepath.Join(t.TempDir(), "state"),
@@ -64,6 +65,7 @@ func (b *bench) start() {
 	ctx, cancel := context.WithCancel(b.t.Context())
 	b.cancel, b.ended = cancel, make(chan error, 1)
 	b.source = b.config.New(b.env).(*source)
+	b.source.grace = b.grace
 	ready := make(chan struct{})
 	go func() { b.ended <- b.source.Run(ctx, b.in, func() { close(ready) }) }()
 	select {

@@ -107,6 +107,19 @@ func list(dir string) (files []file, err error) {
 	return files, err
 }
 
+// openListed opens a file that was listed; nil if it is gone, or its name is another's.
+func openListed(listed file) *os.File {
+	f, info, err := open(listed.path)
+	if err != nil {
+		return nil
+	}
+	if info.identity != listed.identity {
+		f.Close()
+		return nil
+	}
+	return f
+}
+
 const (
 	// headBytes of the beginning of a file tell its contents from others: a file that
 	// was truncated and written again has the same inode.
@@ -114,6 +127,22 @@ const (
 	// tailBytes before a position tell that what was read up to it is still there.
 	tailBytes = 256
 )
+
+// taken is what a reader has of the contents of a file.
+type taken struct {
+	pos  int64  // what is before was read
+	head []byte // what the contents begin with, up to headBytes
+	tail []byte // what is before pos, up to tailBytes
+}
+
+// isIn reports whether what was read is in a file.
+func (t taken) isIn(f io.ReaderAt) (bool, error) {
+	begins, err := holds(f, t.head, 0)
+	if err != nil || !begins {
+		return false, err
+	}
+	return holds(f, t.tail, t.pos-int64(len(t.tail)))
+}
 
 // window is a part of a file, known by its sum: nothing of a log is kept with a state.
 type window struct {
@@ -138,6 +167,21 @@ func holds(f io.ReaderAt, b []byte, offset int64) (bool, error) {
 		return false, err
 	}
 	return n == len(b) && bytes.Equal(got, b), nil
+}
+
+// begins reports whether a file begins with head, or has only a part of it.
+func begins(f io.ReaderAt, head []byte) bool {
+	var room [headBytes]byte
+	n, err := f.ReadAt(room[:len(head)], 0)
+	return n > 0 && (err == nil || errors.Is(err, io.EOF)) && bytes.HasPrefix(head, room[:n])
+}
+
+// beginAlike reports whether the beginning of one file is that of the other, as far as
+// both go.
+func beginAlike(a, b io.ReaderAt) bool {
+	var room [headBytes]byte
+	n, err := a.ReadAt(room[:], 0)
+	return (err == nil || errors.Is(err, io.EOF)) && begins(b, room[:n])
 }
 
 // part reads a part of f; nil if it is not all there.

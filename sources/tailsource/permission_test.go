@@ -12,6 +12,7 @@ import (
 // TestPermissionDenied: a file that may not be read is read once it may be. For root
 // everything may be read: then the test runs in a child without that privilege.
 func TestPermissionDenied(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() == 0 && os.Getenv("DOCKET_TAIL_CHILD") == "" {
 		child := exec.Command(os.Args[0], "-test.run=^TestPermissionDenied$", "-test.v")
 		child.Env = append(os.Environ(), "DOCKET_TAIL_CHILD=1")

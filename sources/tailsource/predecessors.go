@@ -11,23 +11,31 @@ import (
 // The methods of this file look for files by what is known of them. They are called
 // with follower.mu held.
 
+// maxListings bounds how often a directory is listed in which files are being renamed.
+const maxListings = 5
+
 // beside lists the directory of a path. A file that is renamed meanwhile may be missing
-// from one listing; it is not from two.
+// from a listing: two that are alike miss none.
 func (f *follower) beside(path string) []file {
-	dir := filepath.Dir(path)
-	var files []file
-	for range 2 {
-		again, err := list(dir)
+	var files, before []file
+	place := make(map[identity]int) // in files
+	for range maxListings {
+		again, err := list(filepath.Dir(path))
 		if err != nil && !os.IsNotExist(err) {
 			f.log.Warn("the directory of the log cannot be listed: rotated files that were never seen at the path are not found", "error", err)
 		}
 		for _, a := range again {
-			if i := slices.IndexFunc(files, func(b file) bool { return a.identity == b.identity }); i >= 0 {
+			if i, known := place[a.identity]; known {
 				files[i] = a
-			} else {
-				files = append(files, a)
+				continue
 			}
+			place[a.identity] = len(files)
+			files = append(files, a)
 		}
+		if slices.EqualFunc(before, again, func(a, b file) bool { return a.path == b.path && a.identity == b.identity }) {
+			break
+		}
+		before = again
 	}
 	return files
 }
@@ -38,12 +46,10 @@ func (f *follower) beside(path string) []file {
 func (f *follower) between(path string, next *generation) (found []*generation, all bool) {
 	files := slices.DeleteFunc(f.beside(path), func(c file) bool {
 		return c.size == 0 || c.identity == next.identity || !isRotated(filepath.Base(path), filepath.Base(c.path)) ||
-			slices.ContainsFunc(f.held, func(g *generation) bool { return g.identity == c.identity }) ||
+			slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(c.identity) }) ||
 			!f.mayBeNew(c)
 	})
-	slices.SortFunc(files, func(a, b file) int {
-		return cmp.Or(a.modified.Compare(b.modified), compareNames(a.path, b.path))
-	})
+	slices.SortFunc(files, byAge)
 	for _, c := range files {
 		if len(f.held)+len(found) >= maxHeld {
 			return found, false
@@ -57,12 +63,17 @@ func (f *follower) between(path string, next *generation) (found []*generation, 
 
 // mayBeNew reports whether a file may hold what was not read.
 func (f *follower) mayBeNew(c file) bool {
-	for i := range f.done {
-		if d := &f.done[i]; d.identity == c.identity {
+	for _, d := range slices.Backward(f.done) {
+		if d.identity == c.identity || d.Copied == c.identity {
 			return c.size != d.Offset // longer, or other contents
 		}
 	}
 	return !c.modified.Before(f.lastSeen().Add(-clockSlack))
+}
+
+// byAge puts the file first that was written to the last time before the other.
+func byAge(a, b file) int {
+	return cmp.Or(a.modified.Compare(b.modified), compareNames(a.path, b.path))
 }
 
 // compareNames puts the older of two rotated files first, where their times are equal:
@@ -87,12 +98,7 @@ func (f *follower) consider(c file, path string) *generation {
 		return nil // renamed again, or gone: it is looked for again with the next one
 	}
 	g := &generation{identity: info.identity, real: path, file: file}
-	head, err := part(file, 0, int(min(info.size, headBytes)))
-	if err != nil {
-		file.Close()
-		return nil
-	}
-	if d := f.wasRead(file, info, head); d != nil {
+	if d := f.wasRead(file, info); d != nil {
 		if d.identity == info.identity && info.size > d.Offset {
 			g.known = d
 			return g
@@ -100,47 +106,49 @@ func (f *follower) consider(c file, path string) *generation {
 		file.Close()
 		return nil
 	}
-	isCopy := slices.ContainsFunc(f.held, func(h *generation) bool { return h.isCopy(head) })
-	if isCopy || info.modified.Before(f.lastSeen().Add(-clockSlack)) {
+	if info.modified.Before(f.lastSeen().Add(-clockSlack)) {
 		file.Close()
 		return nil
 	}
 	return g
 }
 
-// wasRead finds the contents of a file, or of its copy, among those that were read.
-func (f *follower) wasRead(o *os.File, info file, head []byte) *contents {
-	sum := windowOf(head)
-	for i := range f.done {
-		d := &f.done[i]
-		// Contents alone tell a copy if there is enough of them.
-		copied := d.Head.Length >= headBytes/2 && (d.Head.Length != sum.Length || d.Head == sum)
-		if (d.identity == info.identity || copied) && d.matches(o, info.size) {
-			return d
+// wasRead finds the contents of a file among those that were read.
+func (f *follower) wasRead(o *os.File, info file) *contents {
+	for _, d := range slices.Backward(f.done) {
+		if d.identity == info.identity && d.matches(o, info.size) {
+			return &d
+		}
+		// A copy may lack the end of what was read.
+		if d.Copied == info.identity && (info.size < int64(d.Head.Length) || d.Head.isIn(o, 0)) {
+			return &d
 		}
 	}
 	return nil
 }
 
-// copyOf finds the copy of contents that were overwritten; nil if there is none.
-func (f *follower) copyOf(g *generation) *os.File {
+// copyOf finds the copy of contents that were overwritten; nil if there is none. Where
+// several files have them it is the last one. A copy that lacks the end of what was
+// read will do where there is no other: it is known for a copy then.
+func (f *follower) copyOf(g *generation) (*os.File, identity) {
 	files := f.beside(g.real)
-	slices.SortFunc(files, func(a, b file) int { // the most complete, the latest
-		return cmp.Or(cmp.Compare(b.size, a.size), b.modified.Compare(a.modified))
-	})
-	for _, c := range files {
-		if c.size == 0 || c.identity == g.identity {
-			continue
-		}
-		if file, info, err := open(c.path); err == nil {
-			head, err := part(file, 0, int(min(info.size, headBytes)))
-			if err == nil && info.identity == c.identity && g.isCopy(head) {
-				return file
+	slices.SortFunc(files, byAge)
+	for _, whole := range []bool{true, false} {
+		for _, c := range slices.Backward(files) {
+			if c.size == 0 || c.identity == g.identity || !whole && (c.size >= g.taken.pos || !f.mayBeNew(c)) {
+				continue
 			}
-			file.Close()
+			o := openListed(c)
+			if o == nil {
+				continue
+			}
+			if whole && g.isIn(o, c.size) || !whole && begins(o, g.peek) {
+				return o, c.identity
+			}
+			o.Close()
 		}
 	}
-	return nil
+	return nil, identity{}
 }
 
 // findResumed finds what was being read before the restart: under its name, under
@@ -150,33 +158,17 @@ func (f *follower) findResumed(p place, current file, there bool) {
 	if c == nil {
 		return
 	}
-	var files []file
-	if there {
-		files = append(files, current)
-	}
-	files = append(files, f.beside(c.Real)...)
+	files := f.beside(c.Real)
 	if p.real != "" && filepath.Dir(p.real) != filepath.Dir(c.Real) {
 		files = append(files, f.beside(p.real)...)
 	}
-	for _, same := range []bool{true, false} {
-		for _, o := range files {
-			// Contents alone tell a copy, unless they are next to nothing.
-			if same != (o.identity == c.identity) || !same && c.Head.Length == 0 {
-				continue
-			}
-			file, info, err := open(o.path)
-			if err != nil {
-				continue
-			}
-			if info.identity != o.identity || !c.matches(file, info.size) {
-				file.Close()
-				continue
-			}
-			g := &generation{identity: info.identity, real: c.Real, known: c, file: file}
-			f.hold(g)
-			f.resume = nil
-			return
-		}
+	if there {
+		files = append(files, current)
+	}
+	if g := f.resumed(files, current.identity); g != nil {
+		f.hold(g)
+		f.resume = nil
+		return
 	}
 	if !there {
 		return // the file system may not be mounted yet
@@ -186,4 +178,53 @@ func (f *follower) findResumed(p place, current file, there bool) {
 	f.done = append(f.done, *c)
 	f.report.gap("the log file that was being read is gone: what it held beyond the last position is lost, if there was more",
 		"path", f.path, "inode", c.Inode, "position", c.Offset)
+}
+
+// resumed finds among files the one that holds what was being read, and its rest: the
+// file itself, or else a copy, which may be at the path by now. Where little was read the
+// file may have been copied, truncated and begun in the same way again: a file that was
+// written to before it, and is longer or goes on otherwise, is the copy then.
+func (f *follower) resumed(files []file, current identity) *generation {
+	c := f.resume
+	slices.SortStableFunc(files, byAge)
+	var own *generation
+	var size int64 // of own
+	if i := slices.IndexFunc(files, func(o file) bool { return o.identity == c.identity }); i >= 0 {
+		own, size = c.openIn(files[i]), files[i].size
+	}
+	for _, o := range files {
+		switch {
+		case o.identity == c.identity:
+			if own != nil {
+				return own
+			}
+			continue
+		case c.Head.Length == 0, o.identity != current && !f.mayBeNew(o):
+			continue
+		}
+		if g := c.openIn(o); g != nil {
+			if own == nil {
+				return g
+			}
+			if o.size > size || !beginAlike(own.file, g.file) {
+				own.file.Close()
+				return g
+			}
+			g.file.Close()
+		}
+	}
+	return nil
+}
+
+// openIn opens a file to read on in it; nil if it has not what was read.
+func (c *contents) openIn(o file) *generation {
+	file := openListed(o)
+	if file == nil {
+		return nil
+	}
+	if !c.matches(file, o.size) {
+		file.Close()
+		return nil
+	}
+	return &generation{identity: o.identity, real: c.Real, known: c, file: file}
 }

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/feed"
 )
@@ -18,6 +20,8 @@ const (
 	readBytes = 256 << 10
 	// saveEvery is how often the position is written at most: each time costs a sync.
 	saveEvery = time.Second
+	// giveUp is how long a file that cannot be read is tried, once there are others.
+	giveUp = time.Minute
 	// framing is what a runtime puts before a line, at most.
 	framing = 128
 	// settleCheck is how often it is asked whether what was sent is durable.
@@ -50,6 +54,11 @@ func newReader(env sources.Env, c Config, in sources.Intake, f *follower, r *rep
 
 // run reads until ctx is done, or the intake takes no more.
 func (r *reader) run(ctx context.Context) error {
+	defer func() {
+		if r.unsaved { // a file was read to its end, and nothing of the next
+			_ = r.saveNow(r.state) // it is reported; the end is read again, and recognised
+		}
+	}()
 	for ctx.Err() == nil {
 		g := r.follow.next()
 		if g == nil {
@@ -75,15 +84,15 @@ type reading struct {
 	// contents is what will be saved: its Offset and Number are behind the last line
 	// that was decoded, and its Tail is what is before that.
 	contents contents
-	pos      int64  // what is before was taken by split
-	head     []byte // what the contents begin with
-	tail     []byte // what is before pos
+	taken           // what split has
 	mark     []byte // what is before contents.Offset
 
 	feed  *feed.Feed // nil: no record was sent yet
 	acked uint64     // were durable when the feed was opened
 	batch batch      // to be sent
 	err   error      // of what was sent
+
+	failing time.Time // since when the file cannot be read; zero: it can
 
 	dirty   bool   // more was read than is saved or pending
 	pending *state // to be saved once the records before its position are durable
@@ -114,33 +123,33 @@ func (r *reading) run(ctx context.Context) error {
 		}
 	}()
 	for {
-		p := r.follow.position(r.g)
-		over := !p.replaced.IsZero() && time.Since(p.replaced) >= grace
-		n, err := r.readOnce(p.file)
+		p := r.follow.position(r.g, r.taken)
+		over := !p.over.IsZero() && !time.Now().Before(p.over)
+		n, err := r.readOnce(p)
 		r.flush(ctx)
 		switch {
 		case r.err != nil:
 			return r.stop(ctx, r.err)
 		case errors.Is(err, errMoved):
 			if p.file == nil {
-				return r.finish(ctx, p)
+				return r.finish(ctx, p, err)
 			}
-			r.follow.differs(r.g, p.file, r.head)
+			r.follow.differs(r.g, p.file)
 			continue // to what has them, if anything has
 		case err != nil && !errors.Is(err, io.EOF):
-			r.report.set(theReading, fmt.Sprintf("%s cannot be read: %v", p.file.Name(), err))
+			if r.failsTooLong(err, p) && over {
+				return r.finish(ctx, p, err)
+			}
 		default:
 			r.report.set(theReading, "")
+			r.failing = time.Time{}
 		}
 		r.save()
-		if n > 0 {
-			if ctx.Err() != nil {
-				return r.stop(ctx, nil)
-			}
+		if n > 0 && ctx.Err() == nil {
 			continue
 		}
 		if over && errors.Is(err, io.EOF) {
-			return r.finish(ctx, p)
+			return r.finish(ctx, p, nil)
 		}
 		if !r.wait(ctx, p) {
 			return r.stop(ctx, nil)
@@ -148,20 +157,33 @@ func (r *reading) run(ctx context.Context) error {
 	}
 }
 
+// failsTooLong reports an error of reading, and whether it stands in the way of the files
+// after this one for too long.
+func (r *reading) failsTooLong(err error, p position) bool {
+	r.report.set(theReading, fmt.Sprintf("%s cannot be read: %v", p.file.Name(), err))
+	if r.failing.IsZero() {
+		r.failing = time.Now()
+	}
+	return time.Since(r.failing) >= giveUp
+}
+
 // readOnce reads what comes next and decodes it.
-func (r *reading) readOnce(file *os.File) (n int, err error) {
-	if file == nil {
+func (r *reading) readOnce(p position) (n int, err error) {
+	if p.file == nil {
 		return 0, errMoved
 	}
-	if err := r.recall(file); err != nil {
+	if err := r.recall(p.file); err != nil {
 		return 0, err
 	}
-	n, err = file.ReadAt(r.buf, r.pos)
+	if r.split.empty() && bytes.HasSuffix(r.tail, []byte{0}) {
+		r.skipHole(p.file)
+	}
+	n, err = p.file.ReadAt(r.buf, r.pos)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
 	// After the read, so that nothing is taken for a line that begins within one.
-	if err := r.check(file); err != nil {
+	if err := r.check(p); err != nil {
 		return 0, err
 	}
 	if n > 0 {
@@ -171,20 +193,30 @@ func (r *reading) readOnce(file *os.File) (n int, err error) {
 	return 0, err
 }
 
-// check reports with errMoved that what was read is no longer in the file.
-func (r *reading) check(file *os.File) error {
-	head, err := holds(file, r.head, 0)
-	if err != nil {
-		return err
+// skipHole goes on where a hole ends, which reads as NUL bytes: it may be as long as the
+// file was before it was truncated.
+func (r *reading) skipHole(file *os.File) {
+	end, err := file.Seek(r.pos, unix.SEEK_DATA)
+	if err != nil || end-r.pos < readBytes {
+		return // it is read like anything else
 	}
-	tail, err := holds(file, r.tail, r.pos-int64(len(r.tail)))
-	if err != nil {
-		return err
+	var nul [headBytes]byte
+	r.head = append(r.head, nul[len(r.head):]...)
+	r.tail = nul[:tailBytes]
+	r.pos = end
+}
+
+// check reports with errMoved that what was read is no longer in the file or, before
+// anything was, what was seen there.
+func (r *reading) check(p position) error {
+	same, err := r.isIn(p.file)
+	if err == nil && r.pos == 0 && len(p.peek) > 0 {
+		same = begins(p.file, p.peek)
 	}
-	if !head || !tail {
-		return errMoved
+	if err == nil && !same {
+		err = errMoved
 	}
-	return nil
+	return err
 }
 
 // recall reads what is before the position at which an earlier reading ended.
@@ -228,8 +260,9 @@ func lastBytes(dst, a, b []byte) []byte {
 	return append(append(dst, a...), b...)
 }
 
-// finish ends the reading: the contents were read, or are gone.
-func (r *reading) finish(ctx context.Context, p position) error {
+// finish ends the reading: the contents were read, or err says why not.
+func (r *reading) finish(ctx context.Context, p position, err error) error {
+	r.report.set(theReading, "")
 	if rest, length := r.split.rest(); len(rest) > 0 {
 		r.decoder.line(rest, length)
 	}
@@ -240,8 +273,8 @@ func (r *reading) finish(ctx context.Context, p position) error {
 	if r.flush(ctx); r.err != nil {
 		return r.stop(ctx, r.err)
 	}
-	if lost := p.size - r.pos; p.file == nil && lost > 0 {
-		r.report.gap("the log file was overwritten before it was read, and no copy of it was found", "path", r.g.real, "bytes", lost)
+	if lost := p.size - r.pos; lost > 0 || err != nil && !errors.Is(err, errMoved) {
+		r.report.gap("the end of a log file was not read: it was overwritten and no copy has it, or it cannot be read", "path", r.g.real, "bytes", lost, "error", err)
 	}
 	if r.feed != nil {
 		if err := r.feed.Settle(ctx); err != nil {
@@ -250,7 +283,7 @@ func (r *reading) finish(ctx context.Context, p position) error {
 	}
 	done := r.snapshot()
 	last := &done.Files[len(done.Files)-1]
-	last.Done, last.Modified = true, time.Now()
+	last.Done, last.Copied, last.Modified = true, p.copied, time.Now()
 	if p.file != nil {
 		if info, err := examine(p.file); err == nil {
 			last.Modified = info.modified
@@ -258,7 +291,6 @@ func (r *reading) finish(ctx context.Context, p position) error {
 	}
 	// It is saved with the first that is known of what comes next: nothing of that is
 	// sent before.
-	done.Generations = max(done.Generations, r.contents.Generation)
 	r.state, r.unsaved = done, true
 	r.follow.finish(r.g, *last)
 	return nil
@@ -285,8 +317,11 @@ func (r *reading) stop(ctx context.Context, cause error) error {
 // wait waits until there may be more to read or to do; false: ctx is done.
 func (r *reading) wait(ctx context.Context, p position) bool {
 	due := time.Duration(-1)
-	if !p.replaced.IsZero() {
-		due = max(0, time.Until(p.replaced.Add(grace)))
+	switch {
+	case !r.failing.IsZero():
+		due = saveEvery
+	case !p.over.IsZero():
+		due = max(0, time.Until(p.over))
 	}
 	if r.dirty || r.pending != nil {
 		save := max(settleCheck, time.Until(r.saved.Add(saveEvery)))

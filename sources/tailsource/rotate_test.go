@@ -8,6 +8,7 @@ import (
 )
 
 func TestLinesArriveAsTheyAreWritten(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	want := records("a", 100)
 	b.write(lines(want[:50]...))
@@ -21,6 +22,7 @@ func TestLinesArriveAsTheyAreWritten(t *testing.T) {
 }
 
 func TestAFileThatDoesNotExistYet(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.path = filepath.Join(b.dir, "a", "b", "manager.log")
 	b.config.Path = b.path
@@ -36,6 +38,7 @@ func TestAFileThatDoesNotExistYet(t *testing.T) {
 }
 
 func TestRotationByRename(t *testing.T) {
+	t.Parallel()
 	names := map[string]func(b *bench, n int){
 		"numbers": func(b *bench, n int) { b.rotate(9) },
 		"dates": func(b *bench, n int) {
@@ -56,6 +59,7 @@ func TestRotationByRename(t *testing.T) {
 	}
 	for name, rotate := range names {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			b := newBench(t, JSON)
 			b.start()
 			var want []string
@@ -81,7 +85,9 @@ func TestRotationByRename(t *testing.T) {
 // TestALateWriter: a writer goes on with the old file until it is told to open the new
 // one, which is there already.
 func TestALateWriter(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
+	b.grace = grace // it may be that late
 	b.start()
 	old, err := os.OpenFile(b.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
 	if err != nil {
@@ -107,6 +113,7 @@ func TestALateWriter(t *testing.T) {
 // TestRotationsWhileTheQueueIsFull: the files are gone from the directory before a line
 // of them is taken.
 func TestRotationsWhileTheQueueIsFull(t *testing.T) {
+	t.Parallel()
 	for name, rotate := range map[string]func(b *bench, n int){
 		"rename":       func(b *bench, n int) { b.rotate(1) },
 		"copytruncate": func(b *bench, n int) { b.copyTruncate(b.path + ".1") },
@@ -146,6 +153,7 @@ func (b *bench) awaitHeld(n int) {
 }
 
 func TestRotationsWhileDocketIsDown(t *testing.T) {
+	t.Parallel()
 	for _, how := range []string{"stop", "crash"} {
 		t.Run(how, func(t *testing.T) {
 			b := newBench(t, JSON)
@@ -176,6 +184,7 @@ func TestRotationsWhileDocketIsDown(t *testing.T) {
 }
 
 func TestCopyTruncate(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.start()
 	var want []string
@@ -196,6 +205,7 @@ func TestCopyTruncate(t *testing.T) {
 }
 
 func TestCopyTruncateWhileDocketIsDown(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.start()
 	want := records("0", 100)
@@ -220,6 +230,7 @@ func TestCopyTruncateWhileDocketIsDown(t *testing.T) {
 // TestMoreFilesThanAreHeld: a log that rotated more often than files are held open, or
 // remembered, is read file by file, each once.
 func TestMoreFilesThanAreHeld(t *testing.T) {
+	t.Parallel()
 	b := newBench(t, JSON)
 	b.start()
 	want := []string{`{"first":true}`}

@@ -108,14 +108,15 @@ func (r *reading) open(ctx context.Context) (err error) {
 		return nil
 	}
 	r.name()
-	if a := r.state.active(); r.unsaved || a == nil || a.Generation != r.contents.Generation {
+	head := windowOf(r.head)
+	if a := r.state.active(); r.unsaved || a == nil || a.Generation != r.contents.Generation || a.Head != head {
 		begin := r.contents
 		begin.Offset, begin.Number, begin.Tail = 0, 0, window{}
 		if r.g.known != nil {
 			begin = *r.g.known
 			begin.Done = false
 		}
-		begin.Head = windowOf(r.head)
+		begin.Head = head
 		if !r.write(ctx, r.state.with(begin)) {
 			return context.Cause(ctx)
 		}
@@ -161,8 +162,7 @@ func (r *reading) snapshot() *state {
 }
 
 // saveNow writes a state. Its failure is reported.
-func (r *reading) saveNow(s *state) error {
-	s.Generations = max(s.Generations, r.contents.Generation)
+func (r *reader) saveNow(s *state) error {
 	r.saved = time.Now()
 	err := statefile.Save(statePath(r.env.StateDir), s)
 	if err != nil {

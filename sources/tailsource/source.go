@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/watch"
@@ -15,6 +16,7 @@ import (
 type source struct {
 	config Config
 	env    sources.Env
+	grace  time.Duration // grace, but in tests
 
 	once     sync.Once
 	report   atomic.Pointer[report]
@@ -28,7 +30,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	if err != nil {
 		return fmt.Errorf("path %s: %w", s.config.Path, err)
 	}
-	known, err := loadState(s.env.StateDir, path, s.env.Log)
+	known, err := loadState(s.env.StateDir, path, s.config.Format, s.env.Log)
 	if err != nil {
 		return err
 	}
@@ -41,6 +43,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	w := watch.New(poll, s.env.Log)
 	defer w.Close()
 	f := newFollower(path, known, w, r, s.env.Log)
+	f.grace = s.grace
 	defer f.close()
 	s.follower.Store(f)
 

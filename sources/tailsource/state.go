@@ -14,7 +14,8 @@ import (
 // state is what a source knows after a restart. It is never newer than what is durable
 // in the queue: lines that are read again are recognised by their numbers.
 type state struct {
-	Path string `json:"path"`
+	Path   string `json:"path"`
+	Format Format `json:"format"`
 	// Generations counts the contents that were read, so that each has a name of its
 	// own among the producers.
 	Generations uint64 `json:"generations"`
@@ -25,6 +26,8 @@ type state struct {
 	// their order for as long as they can be found.
 	Files []contents `json:"files,omitempty"`
 	Carry carry      `json:"carry"`
+
+	first bool // nothing was followed before
 }
 
 // contents is one life of a file: from its first byte until it is truncated or
@@ -34,11 +37,12 @@ type contents struct {
 	Producer   string `json:"producer"`
 	Real       string `json:"real"` // the name under which it was found
 	identity
-	Head   window `json:"head"` // what it begins with
-	Tail   window `json:"tail"` // what is before Offset
-	Offset int64  `json:"offset"`
-	Number uint64 `json:"number"` // of the last record before Offset
-	Done   bool   `json:"done,omitempty"`
+	Copied identity `json:"copied,omitzero"` // the copy of it that was read to its end
+	Head   window   `json:"head"`            // what it begins with
+	Tail   window   `json:"tail"`            // what is before Offset
+	Offset int64    `json:"offset"`
+	Number uint64   `json:"number"` // of the last record before Offset
+	Done   bool     `json:"done,omitempty"`
 	// Modified is when a file that is done was last written to.
 	Modified time.Time `json:"modified,omitzero"`
 }
@@ -63,25 +67,31 @@ func forget(done []contents, seen time.Time) []contents {
 
 func statePath(dir string) string { return filepath.Join(dir, "tail.json") }
 
-// loadState reads the state of a source. A state of another path is of no use but for
-// its count.
-func loadState(dir, path string, log *slog.Logger) (*state, error) {
+// loadState reads the state of a source. A state of another path or format is of no use
+// but for its count.
+func loadState(dir, path string, format Format, log *slog.Logger) (*state, error) {
+	// Where there is no state there may have been one, with numbers that the queue
+	// knows: they must not be used for other lines.
+	now := time.Now()
+	fresh := &state{Path: path, Format: format, Generations: uint64(now.UnixNano()), Seen: now, first: true}
 	s := &state{}
 	found, err := statefile.Load(statePath(dir), s)
-	if damaged, ok := errors.AsType[*statefile.DamagedError](err); ok {
+	damaged, isDamaged := errors.AsType[*statefile.DamagedError](err)
+	switch {
+	case isDamaged:
 		log.Error("the position in the log file is lost: it is read from its beginning, and records that are in the queue are stored again", "error", damaged)
-		// The numbers of a lost state must not be used for other lines.
-		return &state{Path: path, Generations: uint64(time.Now().UnixNano())}, nil
-	}
-	if err != nil {
+	case err != nil:
 		return nil, err
+	case !found:
+	case s.Path != path || s.Format != format:
+		log.Info("the path or the format has changed: the file is read from its beginning", "before", s.Path, "now", path, "formatBefore", s.Format, "formatNow", format)
+		fresh.Generations = s.Generations
+	default:
+		return s, nil
 	}
-	if found && s.Path != path {
-		log.Info("the path has changed: its file is read from its beginning", "before", s.Path, "now", path)
-		return &state{Path: path, Generations: s.Generations}, nil
-	}
-	s.Path = path
-	return s, nil
+	// After a restart it is known since when the log is followed, even if nothing was
+	// written to it until then.
+	return fresh, statefile.Save(statePath(dir), fresh)
 }
 
 // active is the file that is being read; nil: none is.
@@ -97,6 +107,7 @@ func (s *state) with(c contents) *state {
 	next := *s
 	next.Files = slices.DeleteFunc(slices.Clone(s.Files), func(o contents) bool { return o.Generation == c.Generation })
 	next.Files = append(forget(next.Files, s.Seen), c)
+	next.Generations = max(s.Generations, c.Generation)
 	return &next
 }
 

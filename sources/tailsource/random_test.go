@@ -1,0 +1,149 @@
+package tailsource
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// TestAnyInterleaving: whatever a log, its rotation, docket and the queue do, one after
+// the other, each line is stored once. What is read when is for the scheduler to say.
+func TestAnyInterleaving(t *testing.T) {
+	for range 8 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			interleave(t, rand.New(rand.NewPCG(seed, 0)))
+		})
+	}
+}
+
+func interleave(t *testing.T, dice *rand.Rand) {
+	b := newBench(t, JSON)
+	b.start()
+	banner := dice.IntN(2) == 0 // each file begins with the same line, which is no record
+	copies := dice.IntN(2) == 0 // rotation copies, and truncates
+	var want, story []string
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Logf("banner %v, copies %v, steps %s", banner, copies, strings.Join(story, ""))
+		}
+	})
+	begin := func() {
+		b.write("")
+		if banner {
+			b.write("--- log opened, this line is the same in every file of it, whatever follows ---\n")
+		}
+	}
+	begin()
+	for step := range 60 {
+		choice := dice.IntN(10)
+		story = append(story, fmt.Sprint(choice))
+		switch choice {
+		case 0, 1, 2, 3, 4, 5:
+			b.upset(choice)
+		case 6:
+			if copies {
+				b.awaitSeen() // what comes and goes unseen by truncation leaves no trace
+				b.copyTruncate(fmt.Sprintf("%s.%d", b.path, step))
+			} else {
+				b.rotate(99)
+			}
+			begin()
+		default:
+			more := records(fmt.Sprint(step), 1+dice.IntN(20))
+			b.write(lines(more...))
+			want = append(want, more...)
+		}
+	}
+	b.in.Drain()
+	b.in.Release()
+	b.await("all records", func() bool { return len(b.stored()) >= len(want) })
+	got := b.stored()
+	slices.Sort(got) // a file that grows after its end was read is read on later
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %d records, want each of %d once", len(got), len(want))
+	}
+}
+
+// upset does one of six things to docket or its queue.
+func (b *bench) upset(choice int) {
+	b.t.Helper()
+	switch choice {
+	case 0:
+		b.stop()
+		b.start()
+	case 1:
+		b.crash()
+		b.start()
+	case 2:
+		b.in.Fill()
+	case 3:
+		b.in.Drain()
+	case 4:
+		b.in.Hold()
+	case 5:
+		b.in.Release()
+	}
+}
+
+// TestAuditsInAnyInterleaving: the counts of a run are right wherever its reading was
+// interrupted, and however often it was read.
+func TestAuditsInAnyInterleaving(t *testing.T) {
+	data := string(sample(t, "audit-stderr-one-run.jsonl"))
+	for range 4 {
+		seed := rand.Uint64()
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			dice := rand.New(rand.NewPCG(seed, 0))
+			b := newBench(t, GatekeeperDenies)
+			b.start()
+			const runs = 6
+			var want []string
+			for n := range runs {
+				id := fmt.Sprintf("2026-11-21T07:38:%02dZ", n)
+				want = append(want, strings.Replace(wantRun, "2026-11-21T07:38:01Z", id, 1))
+				rest := strings.ReplaceAll(data, "2026-11-21T07:38:01Z", id)
+				for rest != "" {
+					cut := min(len(rest), 1+dice.IntN(3000))
+					b.write(rest[:cut])
+					whole := rest[cut-1] == '\n'
+					rest = rest[cut:]
+					b.upset(dice.IntN(8)) // or nothing
+					if whole && dice.IntN(2) == 0 {
+						b.rotate(99)
+						b.write("")
+					}
+				}
+			}
+			b.in.Drain()
+			b.in.Release()
+			b.await("all runs", func() bool { return len(linesWith([]byte(lines(b.stored()...)), "docket.audit.run")) >= runs })
+			if got := linesWith([]byte(lines(b.stored()...)), "docket.audit.run"); !slices.Equal(got, want) {
+				t.Errorf("got runs %q, want %q", got, want)
+			}
+		})
+	}
+}
+
+// awaitSeen waits until the source has seen all that is in the file.
+func (b *bench) awaitSeen() {
+	b.t.Helper()
+	info, err := os.Stat(b.path)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.await("the file as it is", func() bool {
+		f := b.source.follower.Load()
+		if f == nil {
+			return false
+		}
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		return f.latest() != nil && f.latest().size >= info.Size()
+	})
+}

@@ -1,0 +1,151 @@
+package tailsource
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestAStateThatIsGone: the queue knows numbers that the source does not.
+func TestAStateThatIsGone(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, JSON)
+	b.start()
+	want := append([]string{`{"begin":1}`}, records("a", 50)...)
+	b.write(lines(want...))
+	b.wantStored(want)
+	b.copyTruncate(b.path + ".1")
+	more := append([]string{`{"begin":1}`}, records("b", 50)...)
+	b.write(lines(more...))
+	want = append(want, more...)
+	b.wantStored(want)
+	b.stop()
+	if err := os.RemoveAll(b.env.StateDir); err != nil {
+		t.Fatal(err)
+	}
+	last := records("c", 10)
+	b.write(lines(last...))
+	b.start()
+	b.await("the last line", func() bool { s := b.stored(); return s[len(s)-1] == last[9] })
+	b.compare(concat(want, more, last)) // what is in the file again: nothing says that it was read
+}
+
+// TestAnotherFormat: lines that were passed over in a wrong format are read in the right.
+func TestAnotherFormat(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, JSON)
+	b.write("2026-01-05T10:04:07.1Z stdout F {\"n\":1}\n{\"n\":2}\n")
+	b.start()
+	b.wantStored([]string{`{"n":2}`})
+	b.stop()
+	b.config.Format = CRI
+	b.start()
+	b.wantStored([]string{`{"n":2}`, `{"n":1}`})
+}
+
+// TestAFileThatCannotBeRead stands in the way of others for a while only, and costs
+// nothing meanwhile.
+func TestAFileThatCannotBeRead(t *testing.T) {
+	b := newBench(t, JSON)
+	target := filepath.Join(b.dir, "real.log")
+	symlink(t, "/proc/self/mem", b.path) // its first byte is never there
+	b.start()
+	b.awaitTrouble("cannot be read")
+	if err := os.Remove(b.path); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, target, b.path)
+	appendTo(t, target, "{}\n")
+	b.awaitHeld(2)
+	time.Sleep(2 * b.grace) // until its successor is due
+	before := cpu(t)
+	const while = time.Second
+	time.Sleep(while)
+	if used := cpu(t) - before; used > while/20 {
+		t.Errorf("got %v of CPU in %v, want next to none", used, while)
+	}
+	b.stop()
+
+	if err := os.Remove(b.path); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, "/proc/self/mem", b.path)
+	f, r := b.byHand()
+	f.grace = 0
+	f.scan()
+	if err := os.Remove(b.path); err != nil {
+		t.Fatal(err)
+	}
+	symlink(t, target, b.path)
+	f.scan()
+	rd := r.newReading(f.next())
+	rd.failing = time.Now().Add(-giveUp)
+	if err := rd.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if g := f.next(); g == nil || g.real != target {
+		t.Fatalf("got %v to be read next, want the next file", g)
+	}
+	if lost := r.report.get().Lost; lost != 1 {
+		t.Errorf("got %d lost, want 1", lost)
+	}
+}
+
+func TestADamagedState(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, JSON)
+	b.start()
+	want := records("a", 10)
+	b.write(lines(want...))
+	b.wantStored(want)
+	b.stop()
+	if err := os.WriteFile(statePath(b.env.StateDir), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.start()
+	b.wantStored(concat(want, want)) // again, and none is taken for another
+	if !strings.Contains(b.log.String(), "position in the log file is lost") {
+		t.Error("got no word about the state, want one")
+	}
+}
+
+// TestNothingIsReadTwice: after a stop a source goes on where it was.
+func TestNothingIsReadTwice(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, JSON)
+	var want []string
+	for n := range 5 {
+		b.start()
+		more := records(fmt.Sprint(n), 50)
+		b.write(lines(more...))
+		want = append(want, more...)
+		b.wantStored(want)
+		b.stop()
+	}
+	if known := b.in.Known(); known != 0 {
+		t.Errorf("got %d lines that were sent again, want 0", known)
+	}
+}
+
+// TestRotatedBeforeAnythingWasRead: a log that is followed and empty is not a new one
+// after a restart.
+func TestRotatedBeforeAnythingWasRead(t *testing.T) {
+	t.Parallel()
+	for _, there := range []bool{true, false} {
+		b := newBench(t, JSON)
+		if there {
+			b.write("")
+		}
+		b.start()
+		b.stop()
+		want := records("a", 10)
+		b.write(lines(want...))
+		b.rotate(9)
+		b.write("{}\n")
+		b.start()
+		b.wantStored(append(want, "{}"))
+	}
+}
