@@ -374,7 +374,9 @@ func TestTLSToPlain(t *testing.T) {
 		r.awaitConnections(0)
 	}
 	for _, l := range r.Lines() {
-		if l.Refused != sources.InvalidJSON || len(l.Text) > testLimit {
+		// Of random bytes one line in 256 begins as an object, for this intake.
+		looksGood := strings.HasPrefix(strings.TrimSpace(l.Text), "{")
+		if l.Refused != sources.InvalidJSON && !looksGood || len(l.Text) > testLimit {
 			t.Errorf("line: got %d bytes, refused as %q, want InvalidJSON", len(l.Text), l.Refused)
 		}
 	}
