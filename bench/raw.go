@@ -2,12 +2,11 @@ package main
 
 import (
 	"context"
-	"errors"
 	"os"
 	"path/filepath"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/docket-export/docket/internal/datasync"
 )
 
 // segmentBytes is the size of a segment of the queue, and how far the plain
@@ -111,19 +110,11 @@ func (w *overwriter) write() (took time.Duration, err error) {
 	if _, err := w.file.WriteAt(w.commit, int64(w.at)); err != nil {
 		return 0, err
 	}
-	if err := fdatasync(w.file); err != nil {
+	if err := datasync.File(w.file); err != nil {
 		return 0, err
 	}
 	took = time.Since(began)
 	w.at += len(w.commit)
 	w.written += len(w.commit)
 	return took, nil
-}
-
-func fdatasync(f *os.File) error {
-	for {
-		if err := unix.Fdatasync(int(f.Fd())); !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/docket-export/docket/internal/datasync"
 )
 
 // exportFactor is how many times as many records a file has as other measurements.
@@ -141,7 +143,7 @@ func (l *lab) rawCopy(ctx context.Context, file string, perCommit int64) (time.D
 		}
 		unsynced += int64(n)
 		if unsynced >= perCommit || errors.Is(err, io.EOF) {
-			if err := fdatasync(to); err != nil {
+			if err := datasync.File(to); err != nil {
 				return 0, err
 			}
 			unsynced = 0

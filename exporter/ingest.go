@@ -138,10 +138,16 @@ func (s *session) CountDuplicates(ctx context.Context, lines int) error {
 		return nil
 	}
 	s.begin()
-	err := s.in.queue.Append(ctx, &queue.Chunk{Source: s.opening.Source, Received: time.Now(), Duplicates: lines}, s.finish)
-	if err != nil {
-		s.finish()
+	count := queue.Chunk{Source: s.opening.Source, Received: time.Now(), Duplicates: lines}
+	return s.taken(s.in.queue.Append(ctx, &count, s.finish))
+}
+
+// taken ends what begin has begun unless the queue has taken it: then its commit does.
+func (s *session) taken(err error) error {
+	if err == nil {
+		return nil
 	}
+	s.finish()
 	if errors.Is(err, queue.ErrClosed) {
 		return errStopping
 	}
@@ -172,13 +178,7 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 		v.tally()
 		err = put(ctx, &v.chunk, v.settled)
 	}
-	if err != nil {
-		s.finish()
-	}
-	if errors.Is(err, queue.ErrClosed) {
-		return errStopping
-	}
-	return err
+	return s.taken(err)
 }
 
 // turnAway counts the lines of v as refused, and decides nothing: a position that
@@ -189,16 +189,11 @@ func (s *session) turnAway(ctx context.Context, v *verdict) error {
 	if n := v.lines - v.chunk.Duplicates; n > 0 {
 		count.Refused = []queue.Tally{{Name: string(sources.QueueFull), Count: uint64(n)}}
 	}
-	err := s.in.queue.Append(ctx, &count, s.finish)
-	switch {
-	case errors.Is(err, queue.ErrClosed):
-		err = errStopping
-	case err == nil:
-		v.rememberKept()
-		return sources.ErrQueueFull
+	if err := s.taken(s.in.queue.Append(ctx, &count, s.finish)); err != nil {
+		return err
 	}
-	s.finish()
-	return err
+	v.rememberKept()
+	return sources.ErrQueueFull
 }
 
 // rememberKept notes that refused lines of v are in their log.

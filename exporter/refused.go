@@ -15,8 +15,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"golang.org/x/sys/unix"
-
+	"github.com/docket-export/docket/internal/datasync"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -127,7 +126,7 @@ func (r *refusedLog) write(lines []refusedLine) error {
 	n, err := r.file.Write(b)
 	r.size += int64(n)
 	if err == nil {
-		err = unix.Fdatasync(int(r.file.Fd()))
+		err = datasync.File(r.file)
 	}
 	return err
 }

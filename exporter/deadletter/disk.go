@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"golang.org/x/sys/unix"
+	"github.com/docket-export/docket/internal/datasync"
 )
 
 // disk is what a Store needs of a file system; tests put one in its place that
@@ -97,17 +97,7 @@ func (osDisk) Exists(name string) (bool, error) {
 
 type osFile struct{ *os.File }
 
-func (f osFile) Sync() error {
-	for {
-		err := unix.Fdatasync(int(f.Fd()))
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EINTR) {
-			return &os.PathError{Op: "sync", Path: f.Name(), Err: err}
-		}
-	}
-}
+func (f osFile) Sync() error { return datasync.File(f.File) }
 
 func (f osFile) Size() (int64, error) {
 	info, err := f.Stat()

@@ -14,6 +14,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/internal/testlog"
 )
 
 // TestCrashes runs a queue on a disk that fails and forgets, ends its process in
@@ -54,7 +56,7 @@ type crashModel struct {
 	dice *rand.Rand
 	disk *crashDisk
 	opts Options
-	log  *lockedBuffer
+	log  *testlog.Buffer
 
 	q       *Queue
 	ctx     context.Context
@@ -74,7 +76,7 @@ type crashModel struct {
 func runCrashes(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	m := &crashModel{
-		t: t, dice: dice, disk: newCrashDisk(rand.New(rand.NewPCG(seed, 2))), log: &lockedBuffer{},
+		t: t, dice: dice, disk: newCrashDisk(rand.New(rand.NewPCG(seed, 2))), log: &testlog.Buffer{},
 		reached: map[string]uint64{}, acks: map[string]uint64{},
 	}
 	m.opts = Options{Directory: "/q", SegmentBytes: 1 << (12 + dice.IntN(4)), WhenFull: Refuse}

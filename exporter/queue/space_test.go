@@ -1,18 +1,18 @@
 package queue
 
 import (
-	"bytes"
 	"context"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/testlog"
 )
 
 // Delivered segments go although no checkpoint can be written.
@@ -41,7 +41,7 @@ func TestFullDiskStillFreesSegments(t *testing.T) {
 // A disk that fails for long does not fill up.
 func TestFailedAttemptsLeaveNoFiles(t *testing.T) {
 	fsys := &faultFS{FS: osFS{}}
-	var out lockedBuffer
+	var out testlog.Buffer
 	opts := Options{Directory: t.TempDir(), FS: fsys, Log: slog.New(slog.NewTextHandler(&out, nil))}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 1, 1)
@@ -70,18 +70,6 @@ func TestFailedAttemptsLeaveNoFiles(t *testing.T) {
 	}
 	fsys.set(nil)
 }
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (l *lockedBuffer) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return l.b.Write(p)
-}
-func (l *lockedBuffer) String() string { l.mu.Lock(); defer l.mu.Unlock(); return l.b.String() }
 
 // Frames without records do not grow a full queue for ever.
 func TestRefusingQueueStaysBounded(t *testing.T) {

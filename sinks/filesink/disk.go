@@ -4,7 +4,7 @@ import (
 	"errors"
 	"os"
 
-	"golang.org/x/sys/unix"
+	"github.com/docket-export/docket/internal/datasync"
 )
 
 // disk makes every change to the file system, one system call each, so that a
@@ -52,21 +52,12 @@ func (d disk) truncate(f *os.File, size int64) error {
 	return f.Truncate(size)
 }
 
-// sync makes data and size of f durable. It leaves out the times, which would
-// cost a journal entry each.
+// sync makes data and size of f durable.
 func (d disk) sync(f *os.File) error {
 	if err := d.announce("sync", f.Name()); err != nil {
 		return err
 	}
-	for {
-		err := unix.Fdatasync(int(f.Fd()))
-		if err == nil {
-			return nil
-		}
-		if !errors.Is(err, unix.EINTR) {
-			return &os.PathError{Op: "sync", Path: f.Name(), Err: err}
-		}
-	}
+	return datasync.File(f)
 }
 
 // rename moves a file to a name that the caller knows to be free or means to

@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -288,10 +289,8 @@ func openSink(t testing.TB, addresses []string, change ...func(*Config)) sinks.S
 
 // captureLog is a log, and what counts the lines in it that contain a text.
 func captureLog() (log *slog.Logger, lines func(text string) int) {
-	out := &lockedBuffer{}
+	out := &testlog.Buffer{}
 	return slog.New(slog.NewTextHandler(out, nil)), func(text string) int {
-		out.mu.Lock()
-		defer out.mu.Unlock()
 		n := 0
 		for line := range strings.Lines(out.String()) {
 			if strings.Contains(line, text) {
@@ -300,17 +299,6 @@ func captureLog() (log *slog.Logger, lines func(text string) int) {
 		}
 		return n
 	}
-}
-
-type lockedBuffer struct {
-	mu sync.Mutex
-	strings.Builder
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.Builder.Write(p)
 }
 
 func withKey(paths ...string) func(*Config) { return func(c *Config) { c.Key = paths } }

@@ -1,7 +1,6 @@
 package gatekeepersource
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,6 +19,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
@@ -39,7 +38,7 @@ type world struct {
 	state  string
 	config Config
 	intake *sourcetest.Intake
-	log    lockedBuffer
+	log    testlog.Buffer
 	source sources.Source
 	cancel func() // begins to stop the source
 	stop   func() // and waits for its end
@@ -219,24 +218,6 @@ func wantTexts(t *testing.T, got, want []string) {
 	if !slices.Equal(got, want) {
 		t.Errorf("got %d lines:\n%s\nwant %d:\n%s", len(got), strings.Join(got, "\n"), len(want), strings.Join(want, "\n"))
 	}
-}
-
-// lockedBuffer is a log that a test may read while it is written.
-type lockedBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.b.String()
 }
 
 // The lines of an audit as Gatekeeper writes them.

@@ -17,6 +17,7 @@ import (
 	"github.com/tidwall/gjson"
 	"go.uber.org/goleak"
 
+	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
@@ -40,7 +41,7 @@ type running struct {
 	t      *testing.T
 	source *Source
 	url    string
-	log    *syncBuffer
+	log    *testlog.Buffer
 	client *http.Client
 	stop   context.CancelFunc
 	ended  chan error
@@ -66,7 +67,7 @@ func start(t *testing.T, in sources.Intake, change ...func(*options)) *running {
 	for _, f := range change {
 		f(&o)
 	}
-	r := &running{t: t, log: new(syncBuffer), ended: make(chan error, 1)}
+	r := &running{t: t, log: new(testlog.Buffer), ended: make(chan error, 1)}
 	env := sources.Env{Name: "test", MaxRecordBytes: testLimit, StateDir: o.dir, Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	r.source = New(o.config, o.protocol, env)
 	var ctx context.Context
@@ -185,22 +186,4 @@ func eventually(t *testing.T, what string, done func() bool) {
 			t.Fatalf("waited in vain until %s", what)
 		}
 	}
-}
-
-// syncBuffer is a log that may be read while it is written.
-type syncBuffer struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (s *syncBuffer) Write(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.Write(p)
-}
-
-func (s *syncBuffer) String() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.b.String()
 }

@@ -8,8 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"syscall"
 
+	"github.com/docket-export/docket/internal/datasync"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -130,7 +130,7 @@ func (l *Log) Sync() error {
 	if err := l.put(first, added); err != nil {
 		return err
 	}
-	if err := fdatasync(l.file); err != nil {
+	if err := datasync.File(l.file); err != nil {
 		return l.abandon(fmt.Errorf("sync: %w", err))
 	}
 	l.last = place{first, at}
@@ -225,40 +225,18 @@ func (l *Log) rewrite(next uint64) error {
 }
 
 // replace makes the file at path anew, durable with its name and that of its directory.
-func replace(path string, content []byte) (f *os.File, err error) {
+func replace(path string, content []byte) (*os.File, error) {
 	dir := filepath.Dir(path)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
-	temporary := path + ".new" // left by a crash, it is overwritten
-	if f, err = os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
-		return nil, err
-	}
-	if _, err = f.Write(content); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = os.Rename(temporary, path)
-	}
-	// The directory may be as new as the file, and so may the one above it.
-	for range 3 {
-		if err == nil {
-			err = statefile.SyncDir(dir)
-		}
+	// The directory may be as new as the file, and so may the one above it. A crash may
+	// have kept statefile.MakeDir from syncing the name of one that is there.
+	for range 2 {
 		dir = filepath.Dir(dir)
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-func fdatasync(f *os.File) error {
-	for {
-		err := syscall.Fdatasync(int(f.Fd()))
-		if !errors.Is(err, syscall.EINTR) {
-			return err
+		if err := statefile.SyncDir(dir); err != nil {
+			return nil, err
 		}
 	}
+	return statefile.Replace(path, content)
 }

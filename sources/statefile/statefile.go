@@ -27,26 +27,36 @@ func Save(path string, v any) error {
 	if err := MakeDir(dir); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	temporary := path + ".new" // left by a crash, it is overwritten
-	if err := write(temporary, append(data, '\n')); err != nil {
+	f, err := Replace(path, append(data, '\n'))
+	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	if err := os.Rename(temporary, path); err != nil {
-		return fmt.Errorf("state: %w", err)
-	}
-	return SyncDir(dir)
+	f.Close()
+	return nil
 }
 
-func write(path string, data []byte) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+// Replace puts a file with this content in the place of the one at path, readable by its
+// owner alone; its directory must be there. On nil content and name are durable, and f is
+// open for reading and writing; on an error the file at path is the old one, or the new.
+func Replace(path string, content []byte) (f *os.File, err error) {
+	temporary := path + ".new" // left by a crash, it is overwritten
+	if f, err = os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+		return nil, err
+	}
+	if _, err = f.Write(content); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = os.Rename(temporary, path)
+	}
+	if err == nil {
+		err = SyncDir(filepath.Dir(path))
+	}
 	if err != nil {
-		return err
+		f.Close()
+		return nil, err
 	}
-	defer f.Close()
-	if _, err := f.Write(data); err != nil {
-		return err
-	}
-	return f.Sync()
+	return f, nil
 }
 
 // MakeDir makes a directory (0700) and those above it where they are missing. On nil

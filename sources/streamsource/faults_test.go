@@ -9,10 +9,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/internal/testlog"
 )
 
 // lastLine returns how many lines the log has, and the last one from its level on.
-func lastLine(b *syncBuffer) (n int, last string) {
+func lastLine(b *testlog.Buffer) (n int, last string) {
 	text := strings.TrimSuffix(b.String(), "\n")
 	if text == "" {
 		return 0, ""
@@ -24,7 +26,7 @@ func lastLine(b *syncBuffer) (n int, last string) {
 
 func TestFaultsAreLoggedOnceAnEpisode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var out syncBuffer
+		var out testlog.Buffer
 		l := faultLog{log: slog.New(slog.NewTextHandler(&out, nil)), said: make(map[string]*episode)}
 		expect := func(when string, n int, last string) {
 			t.Helper()

@@ -11,12 +11,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
@@ -40,7 +40,7 @@ type running struct {
 	path   string // of the Unix socket
 	at     net.Addr
 	source *source
-	log    *syncBuffer
+	log    *testlog.Buffer
 	stop   context.CancelFunc
 	ended  chan error
 }
@@ -76,7 +76,7 @@ func startSource(t *testing.T, limit int, c sources.Config) *running {
 // startOn runs a source with another intake until the test ends.
 func startOn(t *testing.T, in sources.Intake, limit int, c sources.Config) *running {
 	t.Helper()
-	r := &running{t: t, log: new(syncBuffer), ended: make(chan error, 1)}
+	r := &running{t: t, log: new(testlog.Buffer), ended: make(chan error, 1)}
 	env := sources.Env{Name: "test", MaxRecordBytes: limit, Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	r.source = c.New(env).(*source)
 	listen := r.source.listen
@@ -99,24 +99,6 @@ func startOn(t *testing.T, in sources.Intake, limit int, c sources.Config) *runn
 	}
 	t.Cleanup(r.stopAndWait)
 	return r
-}
-
-// syncBuffer is a log that is read while it is written.
-type syncBuffer struct {
-	mu   sync.Mutex
-	text strings.Builder
-}
-
-func (b *syncBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.Write(p)
-}
-
-func (b *syncBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.text.String()
 }
 
 // awaitLog waits until the log has n lines with text.

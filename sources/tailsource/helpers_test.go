@@ -1,7 +1,6 @@
 package tailsource
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"log/slog"
@@ -9,12 +8,12 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
 
+	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
@@ -32,7 +31,7 @@ type bench struct {
 	config Config
 	env    sources.Env
 	in     *sourcetest.Intake
-	log    lockedBuffer
+	log    testlog.Buffer
 	copies int // made so far
 	grace  time.Duration
 
@@ -232,22 +231,4 @@ func concat(parts ...[]string) []string { return slices.Concat(parts...) }
 
 func newEnv(t testing.TB) sources.Env {
 	return sources.Env{Name: "log", MaxRecordBytes: 1 << 20, StateDir: t.TempDir(), Log: slog.New(slog.DiscardHandler)}
-}
-
-// lockedBuffer is a buffer for a logger.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }

@@ -1,19 +1,19 @@
 package watch
 
 import (
-	"bytes"
 	"errors"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/docket-export/docket/internal/testlog"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -235,7 +235,7 @@ func TestThePollNeedsNoReport(t *testing.T) {
 // TestALimitOfTheSystemIsPolled stands for all limits: EMFILE, ENOSPC, a file system
 // without reports.
 func TestALimitOfTheSystemIsPolled(t *testing.T) {
-	var text lockedBuffer
+	var text testlog.Buffer
 	w := New(never, slog.New(slog.NewTextHandler(&text, nil)))
 	t.Cleanup(w.Close)
 	w.miss("/limited", syscall.ENOSPC)
@@ -286,22 +286,4 @@ func TestABusyFileCostsFewWakes(t *testing.T) {
 	if fired == 0 || fired > most {
 		t.Errorf("got %d wakes of %d writes, want some and at most %d", fired, writes, most)
 	}
-}
-
-// lockedBuffer is a buffer for a logger.
-type lockedBuffer struct {
-	mu  sync.Mutex
-	buf bytes.Buffer
-}
-
-func (b *lockedBuffer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.Write(p)
-}
-
-func (b *lockedBuffer) String() string {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.buf.String()
 }
