@@ -66,6 +66,35 @@ func TestTheSameBannerInEveryFile(t *testing.T) {
 	}
 }
 
+// TestRenamedAtTheSameTime: only the banner of a file was read when docket died, and the
+// file was renamed since. The one at the path now begins alike and was written to at the
+// same time: it is no copy.
+func TestRenamedAtTheSameTime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, JSON)
+	const banner = "--- log opened ---\n"
+	b.write(banner)
+	b.start()
+	b.awaitSeen()
+	b.await("a position", func() bool {
+		state, err := os.ReadFile(statePath(b.env.StateDir))
+		return err == nil && strings.Contains(string(state), fmt.Sprintf(`"offset":%d`, len(banner)))
+	})
+	b.crash()
+	before, after := records("before", 3), records("after", 9)
+	b.write(lines(before...))
+	b.rotate(9)
+	b.write(banner + lines(after...))
+	now := time.Now()
+	for _, path := range []string{b.path, b.path + ".1"} {
+		if err := os.Chtimes(path, now, now); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.start()
+	b.wantStored(append(before, after...))
+}
+
 // TestSmallCopies: a copy of a few bytes is known for a copy.
 func TestSmallCopies(t *testing.T) {
 	t.Parallel()

@@ -199,6 +199,8 @@ func (f *follower) resumed(files []file, current identity) *generation {
 				return own
 			}
 			continue
+		case own != nil && o.identity == current:
+			continue // own has made way for it: it is newer, whatever their times say
 		case c.Head.Length == 0, o.identity != current && !f.mayBeNew(o):
 			continue
 		}
