@@ -334,6 +334,9 @@ func (q *Queue) publish(c *commit) {
 		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond).String())
 		q.health = Health{}
 	}
+	if len(c.buf) >= largeCommit {
+		q.lastLarge = time.Now()
+	}
 	w.active.end.Add(int64(len(c.buf)))
 	w.active.newest.Store(newest)
 	q.durable.Store(last)

@@ -108,7 +108,9 @@ type Queue struct {
 	// guarded by mu; saved is broadcast when savedLook has moved.
 	looks, savedLook uint64
 	saved            signal
-	closed           bool // guarded by mu
+	// lastLarge is when the last commit of largeCommit bytes or more was made; guarded by mu.
+	lastLarge time.Time
+	closed    bool // guarded by mu
 
 	space     space // guarded by mu
 	tornTails int   // cut by Open

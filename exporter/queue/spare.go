@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,12 +34,19 @@ const (
 	// prewriteBytes is how much of a new file is written and synced at once. The
 	// committer waits for no more than that.
 	prewriteBytes = 1 << 20
+	// largeCommit is the size of a commit from which on it no longer pays that its
+	// blocks have been written before: a sync costs the same to within 3 %, at 16 KiB
+	// half as much again (measured). To write every byte twice would take the disk
+	// from the commits when they need it most.
+	largeCommit = 128 << 10
+	// prewriteRest is how long the preparing rests after a large commit.
+	prewriteRest = 200 * time.Millisecond
 )
 
 // supply has the file of the next segment ready before it is needed: one whose
-// blocks are its own, so that a full disk is met here and not by a commit, and
-// have been written before, which makes a sync several times faster. Its methods
-// may be called at the same time.
+// blocks are its own, so that a full disk is met here and not by a commit, and, as
+// far as there was time, have been written before, which makes the sync of a small
+// commit faster. Its methods may be called at the same time.
 type supply struct {
 	fsys FS
 	dir  string
@@ -110,9 +118,10 @@ func (s *supply) reserve(f *newFile, size int64) error {
 	return allocate(f, size)
 }
 
-// prewrite goes on with the file that comes next; done says that nothing is left
-// to do. Without canGrow only a spare becomes one.
-func (s *supply) prewrite(canGrow bool) (done bool, err error) {
+// prepare sees to it that there is a file that comes next, and goes on writing its
+// blocks unless resting is set; done says that nothing is left to do. Without canGrow
+// only a spare becomes one.
+func (s *supply) prepare(canGrow, resting bool) (done bool, err error) {
 	s.mu.Lock()
 	defer s.unlock()
 	if s.next == nil && len(s.spares) == 0 && !canGrow {
@@ -122,8 +131,8 @@ func (s *supply) prewrite(canGrow bool) (done bool, err error) {
 		return true, err
 	}
 	f := s.next
-	if f.written >= f.size {
-		return true, nil
+	if f.written >= f.size || resting {
+		return f.written >= f.size, nil
 	}
 	_, err = f.WriteAt(zeros[:min(prewriteBytes, f.size-f.written)], f.written)
 	if err == nil {
@@ -311,15 +320,35 @@ func (q *Queue) prepareLoop() {
 		case <-q.stop:
 			return
 		}
-		done := false
-		for !done && !q.stopping() {
+		for done := false; !done && !q.stopping(); {
+			resting := q.commitsAreLarge()
 			var err error
-			done, err = q.supply.prewrite(q.canGrow())
+			done, err = q.supply.prepare(q.canGrow(), resting)
 			if err != nil && (failed == nil || rootCause(err) != rootCause(failed)) {
 				q.opts.Log.Warn("queue cannot prepare its next segment: it takes records until the present one is full", "error", err)
 			}
 			failed = err
+			if resting && !done {
+				q.restFromPreparing()
+			}
 		}
+	}
+}
+
+// commitsAreLarge reports whether a large commit was made lately.
+func (q *Queue) commitsAreLarge() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return time.Since(q.lastLarge) < prewriteRest
+}
+
+// restFromPreparing waits a while, but not when the file that comes next was taken
+// or the queue closes.
+func (q *Queue) restFromPreparing() {
+	select {
+	case <-time.After(prewriteRest):
+	case <-q.prepare:
+	case <-q.stop:
 	}
 }
 
