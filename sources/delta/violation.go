@@ -6,9 +6,10 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"unicode/utf8"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/docket-export/docket/internal/jsonline"
 )
 
 // key tells violations apart. 128 bits of SHA-256: nobody can make a violation that
@@ -39,7 +40,7 @@ var errNoObject = errors.New("delta: the line is not a JSON object in UTF-8, or 
 // parse reads a line; the violation aliases it. scratch may be overwritten.
 func parse(line []byte, scratch *[]byte) (v violation, err error) {
 	v.line = bytes.Trim(line, " \t\r")
-	if len(v.line) == 0 || v.line[0] != '{' || tooDeep(v.line) || !utf8.Valid(v.line) || !gjson.ValidBytes(v.line) {
+	if tooDeep(v.line) || jsonline.KindOf(v.line) != jsonline.Object {
 		return v, errNoObject
 	}
 	gjson.ParseBytes(v.line).ForEach(func(name, value gjson.Result) bool {

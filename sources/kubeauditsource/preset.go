@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/docket-export/docket/internal/jsonline"
 )
 
 // Preset says which events are stored.
@@ -33,7 +35,7 @@ func (p Preset) keep() func(event []byte) bool {
 // left out only when all that could speak for it has been read and does not; what is
 // missing, or of a type it should not have, speaks for it.
 func isDecision(event []byte) bool {
-	if !gjson.ValidBytes(event) {
+	if jsonline.KindOf(event) == jsonline.Invalid {
 		return true // it is refused with a reason, and kept among the refused lines
 	}
 	r := readRequest(event)

@@ -4,6 +4,8 @@ import (
 	"bytes"
 
 	"github.com/tidwall/gjson"
+
+	"github.com/docket-export/docket/internal/jsonline"
 )
 
 // decoder chooses the records among the lines of a log, in its format. What it chooses
@@ -125,14 +127,5 @@ func isObject(text []byte) bool {
 	return len(text) > 0 && text[0] == '{'
 }
 
-// maxDepth is how deeply a record may nest. What could be deeper is for the intake to
-// judge: gjson takes stack for every level.
-const maxDepth = 10000
-
 // readable reports whether text is JSON.
-func readable(text []byte) bool {
-	if len(text) > maxDepth && bytes.Count(text, []byte("["))+bytes.Count(text, []byte("{")) > maxDepth {
-		return false
-	}
-	return gjson.ValidBytes(text)
-}
+func readable(text []byte) bool { return jsonline.KindOf(text) != jsonline.Invalid }

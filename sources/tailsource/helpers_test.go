@@ -21,7 +21,7 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // patience is how long a test waits for a machine that may be busy.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // bench is a log, a source that follows it, and an intake that takes its records.
 type bench struct {
