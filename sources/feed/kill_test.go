@@ -218,14 +218,16 @@ func (s *fileSource) readAll(ctx context.Context, in sources.Intake) error {
 	if acked < saved {
 		return fmt.Errorf("acked %d, and %d was durable", acked, saved)
 	}
+	r := feed.NewRelay(ctx, f)
+	defer r.Close()
 	padding := strings.Repeat("x", 1000)
+	var chunk []byte
 	for next <= killTotal {
-		var chunk []byte
 		n := min(1+rand.Uint64N(200), killTotal-next+1)
 		for i := range n {
 			chunk = fmt.Appendf(chunk, "{\"n\":%d,\"padding\":%q}\n", next+i, padding)
 		}
-		if err := f.Send(ctx, chunk, int(n)); err != nil {
+		if chunk, err = r.Send(chunk, int(n)); err != nil {
 			return err
 		}
 		next += n
@@ -236,5 +238,5 @@ func (s *fileSource) readAll(ctx context.Context, in sources.Intake) error {
 			}
 		}
 	}
-	return f.Settle(ctx)
+	return r.Settle(ctx)
 }

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tidwall/gjson"
+
 	"github.com/docket-export/docket/sources"
 )
 
@@ -62,17 +64,30 @@ func exportFile(b *testing.B) (*os.File, int64) {
 }
 
 // BenchmarkRead reads an audit into an intake that costs nothing.
-func BenchmarkRead(b *testing.B) {
+func BenchmarkRead(b *testing.B) { benchmarkRead(b, func([]byte) {}) }
+
+// BenchmarkReadValidated reads it into one that costs about as much as the real one.
+func BenchmarkReadValidated(b *testing.B) {
+	benchmarkRead(b, func(lines []byte) {
+		for line := range bytes.Lines(lines) {
+			if !gjson.ValidBytes(line) {
+				b.Error("got a line that is no JSON")
+			}
+		}
+	})
+}
+
+func benchmarkRead(b *testing.B, take func(lines []byte)) {
 	f, size := exportFile(b)
 	src := &source{
 		env:      sources.Env{Name: "gk", MaxRecordBytes: maxRecord, Log: slog.New(slog.DiscardHandler)},
-		troubles: newTroubles(slog.New(slog.DiscardHandler)),
+		troubles: newTroubles(slog.New(slog.DiscardHandler)), pieceBytes: pieceBytes,
 	}
 	b.SetBytes(size)
 	for b.Loop() {
 		v := &inventory{src: src, claims: map[string]*claim{}, state: newState()}
 		c := &claim{id: "1", channel: "c", name: parseName("2026-11-21T00_00_00Z.log"), size: size, f: f}
-		if err := newReader(v, direct{take: func([]byte) {}}).read(context.Background(), c); err != nil {
+		if err := newReader(v, direct{take: take}).read(context.Background(), c); err != nil {
 			b.Fatal(err)
 		}
 		if got := v.state.Channels["c"].Previous; got == nil || *got == 0 {

@@ -1,7 +1,6 @@
 package gatekeepersource
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -71,10 +70,10 @@ func (d *deltaRun) observe(text []byte) []byte {
 }
 
 // end sends what is resolved, and completes the run record.
-func (d *deltaRun) end(ctx context.Context, out *outbox, run *decision.Run) error {
+func (d *deltaRun) end(out *outbox, run *decision.Run) error {
 	var sendErr error
 	result, err := d.run.End(run.Complete, func(lines []byte, _ int) error {
-		sendErr = out.addLines(ctx, lines)
+		sendErr = out.addLines(lines)
 		return sendErr
 	})
 	if sendErr != nil {

@@ -2,10 +2,7 @@ package gatekeepersource
 
 import (
 	"bytes"
-	"encoding/binary"
 	"encoding/json"
-	"math/bits"
-	"unicode/utf8"
 )
 
 // maxNesting is how deeply a record may nest: the bound of encoding/json, and of what the
@@ -47,7 +44,7 @@ func (e *entry) field(name []byte) *[]byte {
 // byte once, takes no stack for nesting, and what it returns is a part of text.
 func parseRecord(text []byte) (e entry, ok bool) {
 	i := skipSpace(text, 0)
-	if i == len(text) || text[i] != '{' || !utf8.Valid(text) {
+	if i == len(text) || text[i] != '{' {
 		return e, false
 	}
 	var outer [16]byte // most records nest no deeper
@@ -55,7 +52,10 @@ func parseRecord(text []byte) (e entry, ok bool) {
 	for {
 		field := (*[]byte)(nil)
 		if len(open) > 0 && open[len(open)-1] == '}' {
-			end := stringEnd(text, i)
+			if text[i] != '"' {
+				return e, false
+			}
+			end := stringEnd(text, i+1)
 			if end < 0 {
 				return e, false
 			}
@@ -71,6 +71,15 @@ func parseRecord(text []byte) (e entry, ok bool) {
 			return e, false
 		}
 		switch c := text[i]; c {
+		case '"':
+			end := stringEnd(text, i+1)
+			if end < 0 {
+				return e, false
+			}
+			if field != nil {
+				*field = text[i+1 : end-1]
+			}
+			i = end
 		case '{', '[':
 			if open = append(open, c+2); len(open) > maxNesting { // '}' and ']' are two further
 				return e, false
@@ -79,14 +88,13 @@ func parseRecord(text []byte) (e entry, ok bool) {
 				continue
 			}
 		default:
-			end := scalarEnd(text, i)
-			if end < 0 {
+			if i = wordEnd(text, i); i < 0 {
 				return e, false
 			}
-			if field != nil && c == '"' {
-				*field = text[i+1 : end-1]
-			}
-			i = end
+		}
+		if i+1 < len(text) && text[i] == ',' && text[i+1] > ' ' { // as most values are followed
+			i++
+			continue
 		}
 		if i, open, ok = closeAll(text, i, open); !ok || len(open) == 0 {
 			return e, ok
@@ -113,138 +121,6 @@ func closeAll(text []byte, i int, open []byte) (int, []byte, bool) {
 		open = open[:len(open)-1]
 		i++
 	}
-}
-
-func skipSpace(text []byte, i int) int {
-	for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r' || text[i] == '\n') {
-		i++
-	}
-	return i
-}
-
-// stringEnd returns the index after the string that begins at text[i], -1 if none does.
-func stringEnd(text []byte, i int) int {
-	if text[i] != '"' {
-		return -1
-	}
-	for i++; ; {
-		if i = plainEnd(text, i); i == len(text) {
-			return -1
-		}
-		switch text[i] {
-		case '"':
-			return i + 1
-		case '\\':
-			if i = escapeEnd(text, i+1); i < 0 {
-				return -1
-			}
-		default: // a control character
-			return -1
-		}
-	}
-}
-
-// plainEnd returns the index of the first byte from text[i] on that is a quote, a
-// backslash or a control character. It looks at eight at a time: for each of the three
-// the lowest byte in question has its highest bit set, and none below it has.
-func plainEnd(text []byte, i int) int {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	for ; i+8 <= len(text); i += 8 {
-		w := binary.LittleEndian.Uint64(text[i:])
-		quote, backslash := w^(ones*'"'), w^(ones*'\\')
-		found := ((quote-ones)&^quote | (backslash-ones)&^backslash | (w-ones*' ')&^w) & highs
-		if found != 0 {
-			return i + bits.TrailingZeros64(found)/8
-		}
-	}
-	for i < len(text) && text[i] != '"' && text[i] != '\\' && text[i] >= ' ' {
-		i++
-	}
-	return i
-}
-
-// escapeEnd returns the index after the escape whose backslash is before text[i], -1 if
-// it is none.
-func escapeEnd(text []byte, i int) int {
-	if i == len(text) {
-		return -1
-	}
-	switch text[i] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 1
-	case 'u':
-		for n := 1; n <= 4; n++ {
-			if i+n == len(text) || !isHex(text[i+n]) {
-				return -1
-			}
-		}
-		return i + 5
-	}
-	return -1
-}
-
-func isHex(c byte) bool {
-	return isDigit(c) || 'a' <= c|0x20 && c|0x20 <= 'f'
-}
-
-func isDigit(c byte) bool { return '0' <= c && c <= '9' }
-
-// scalarEnd returns the index after the string, number or literal that begins at
-// text[i], -1 if none does.
-func scalarEnd(text []byte, i int) int {
-	switch text[i] {
-	case '"':
-		return stringEnd(text, i)
-	case 't':
-		return literalEnd(text, i, "true")
-	case 'f':
-		return literalEnd(text, i, "false")
-	case 'n':
-		return literalEnd(text, i, "null")
-	}
-	return numberEnd(text, i)
-}
-
-func literalEnd(text []byte, i int, literal string) int {
-	if !bytes.HasPrefix(text[i:], []byte(literal)) {
-		return -1
-	}
-	return i + len(literal)
-}
-
-func numberEnd(text []byte, i int) int {
-	if text[i] == '-' {
-		i++
-	}
-	if i < len(text) && text[i] == '0' {
-		i++
-	} else if i = digitsEnd(text, i); i < 0 {
-		return -1
-	}
-	if i < len(text) && text[i] == '.' {
-		if i = digitsEnd(text, i+1); i < 0 {
-			return -1
-		}
-	}
-	if i < len(text) && text[i]|0x20 == 'e' {
-		if i++; i < len(text) && (text[i] == '+' || text[i] == '-') {
-			i++
-		}
-		i = digitsEnd(text, i)
-	}
-	return i
-}
-
-// digitsEnd returns the index after the digits that begin at text[i], -1 if none do.
-func digitsEnd(text []byte, i int) int {
-	first := i
-	for i < len(text) && isDigit(text[i]) {
-		i++
-	}
-	if i == first {
-		return -1
-	}
-	return i
 }
 
 // unquote is the text of a string that has its escapes.

@@ -40,8 +40,10 @@ type world struct {
 	intake *sourcetest.Intake
 	log    testlog.Buffer
 	source sources.Source
-	cancel func() // begins to stop the source
-	stop   func() // and waits for its end
+	// pieceBytes is how much is sent at a time; 0: as ever.
+	pieceBytes int
+	cancel     func() // begins to stop the source
+	stop       func() // and waits for its end
 }
 
 func newWorld(t *testing.T) *world {
@@ -84,6 +86,9 @@ func (w *world) start() {
 	}
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
 	w.source = w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: w.state, Log: log})
+	if w.pieceBytes > 0 {
+		w.source.(*source).pieceBytes = w.pieceBytes
+	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)
 	source, intake := w.source, w.intake

@@ -70,6 +70,8 @@ func FuzzEntry(f *testing.F) {
 		startLine(runAt(0)), endLine(runAt(0)), violationLine(runAt(0), 1),
 		` { "id" : "a" , "details":[{"kind":"no"},"}",1.5,null,"\\\""], "eventType":"e","group":"","kind":"k\u003c","name":"n","message":"m" } `,
 		`{"a":[{},[],[[]],{"b":{}}],"c":-0.5e+3}`, `{"a":01}`, `{"a":"\u12g4"}`, `{"a":1,}`, `{"a":[1,]}`, `{"a":-}`, "{\"a\":\"01234567\x0189\"}", `{"a":"01234567\`, `{"a":{"b":1}`, `{"a":1}}`, `{"a":nul}`,
+		"{\"a\":\"01234567\x1f89abcdef\"}", "{\"a\":\"01234567\xff89abcdef\"}", "{\"a\":\"\xc3\"}", "{\"\xff\":1}", "{\"a\":\xff}", "{\"a\":1\xff}",
+		`{"é":"äöü 日本語 😀 é\"é", "a": "!#[]^_ 01234567~"}`, "{\"a\":\"\x7f\u2028\ufffd\\\"01234567\x00\"}",
 		`{"id":1,"message":null,"eventType":{"id":"x"}}`, `{}`, `{"a":1}`, `{"a":true}`, `[]`, `x`, `{"id":"\\"}`,
 	} {
 		f.Add([]byte(seed))

@@ -1,7 +1,6 @@
 package gatekeepersource
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,87 +8,7 @@ import (
 	"strconv"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/sources/feed"
 )
-
-// sendSize is how much is gathered before it is sent: a frame of the queue costs a
-// header and its share of a sync.
-const sendSize = 256 << 10
-
-// outbox sends the lines of one file from the first that is not durable on.
-type outbox struct {
-	feed   *feed.Feed
-	acked  uint64 // the highest number that is durable already
-	number uint64 // of the line that was added last
-	lines  []byte
-	n      int // of lines
-}
-
-func (r *reader) openOutbox(ctx context.Context, producer ...string) (*outbox, error) {
-	source := r.v.src.env.Name
-	name := feed.Producer(append([]string{source}, producer...)...)
-	f, acked, err := feed.Open(ctx, r.in, source, name, 1)
-	if err == nil && acked > 0 {
-		f.Close()
-		f, acked, err = feed.Open(ctx, r.in, source, name, acked+1)
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &outbox{feed: f, acked: acked}, nil
-}
-
-// add takes the next line, without its "\n".
-func (o *outbox) add(ctx context.Context, text []byte) error {
-	if o.number++; o.number <= o.acked {
-		return nil
-	}
-	o.lines = append(append(o.lines, text...), '\n')
-	return o.added(ctx)
-}
-
-// addLines takes whole lines.
-func (o *outbox) addLines(ctx context.Context, lines []byte) error {
-	for text := range bytes.Lines(lines) {
-		if err := o.add(ctx, text[:len(text)-1]); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// addTooLong takes a line that is not held in full.
-func (o *outbox) addTooLong(ctx context.Context, prefix []byte, length int64) error {
-	if o.number++; o.number <= o.acked {
-		return nil
-	}
-	if err := o.flush(ctx); err != nil {
-		return err
-	}
-	return o.feed.SendTooLarge(ctx, prefix, length)
-}
-
-func (o *outbox) added(ctx context.Context) error {
-	o.n++
-	if len(o.lines) < sendSize {
-		return nil
-	}
-	return o.flush(ctx)
-}
-
-func (o *outbox) flush(ctx context.Context) error {
-	err := o.feed.Send(ctx, o.lines, o.n)
-	o.lines, o.n = o.lines[:0], 0
-	return err
-}
-
-// settle sends what was gathered, and waits until everything is durable.
-func (o *outbox) settle(ctx context.Context) error {
-	if err := o.flush(ctx); err != nil {
-		return err
-	}
-	return o.feed.Settle(ctx)
-}
 
 // read sends a file, and for a run its record. It returns when all of that is durable. A
 // *fileError says that the file could not be read; any other error that nothing can be
@@ -117,19 +36,19 @@ func (r *reader) readGap(ctx context.Context, c *claim) error {
 	if err != nil {
 		return err
 	}
-	defer out.feed.Close()
-	if err := r.addRecord(ctx, out, gapOf(c)); err != nil {
+	defer out.relay.Close()
+	if err := r.addRecord(out, gapOf(c)); err != nil {
 		return err
 	}
 	return out.settle(ctx)
 }
 
-func (r *reader) addRecord(ctx context.Context, out *outbox, record any) error {
+func (r *reader) addRecord(out *outbox, record any) error {
 	text, err := encode(record, r.v.src.env.MaxRecordBytes)
 	if err != nil {
 		return &fileError{err: fmt.Errorf("record of it: %w", err)}
 	}
-	return out.add(ctx, text)
+	return out.add(text)
 }
 
 // place is what makes the producer of a file: the same at each reading, and another for
@@ -144,25 +63,18 @@ func (r *reader) readSegment(ctx context.Context, c *claim, lines *lineReader) e
 	if err != nil {
 		return err
 	}
-	defer out.feed.Close()
+	defer out.relay.Close()
 	err = eachLine(lines, func(l line) error {
 		if c.unnamed && l.torn() {
 			r.v.src.env.Log.Warn("the last line of a segment was cut off: it is left out", "file", c.path(), "bytes", len(l.text))
 			return nil
 		}
-		return out.addLine(ctx, l)
+		return out.addLine(l)
 	})
 	if err != nil {
 		return err
 	}
 	return out.settle(ctx)
-}
-
-func (o *outbox) addLine(ctx context.Context, l line) error {
-	if l.length > 0 {
-		return o.addTooLong(ctx, l.text, l.length)
-	}
-	return o.add(ctx, l.text)
 }
 
 // torn reports a last line that was cut off before its end. A record may lack its "\n".
@@ -199,11 +111,11 @@ func (r *reader) readRun(ctx context.Context, c *claim, lines *lineReader) error
 	if err != nil {
 		return err
 	}
-	defer rd.out.feed.Close()
-	if err := eachLine(lines, func(l line) error { return rd.line(ctx, l) }); err != nil {
+	defer rd.out.relay.Close()
+	if err := eachLine(lines, rd.line); err != nil {
 		return err
 	}
-	if err := rd.end(ctx); err != nil {
+	if err := rd.end(); err != nil {
 		return err
 	}
 	if err := rd.out.settle(ctx); err != nil {
@@ -238,7 +150,7 @@ func (r *reader) beginRun(ctx context.Context, c *claim) (*runReading, error) {
 	return rd, err
 }
 
-func (rd *runReading) line(ctx context.Context, l line) error {
+func (rd *runReading) line(l line) error {
 	if l.torn() && (rd.c.abandoned || rd.c.unnamed) {
 		rd.tally.tear(max(l.length, int64(len(l.text))))
 		return nil
@@ -250,22 +162,22 @@ func (rd *runReading) line(ctx context.Context, l line) error {
 		isViolation = rd.tally.take(l.text)
 	}
 	if isViolation && rd.delta != nil {
-		return rd.out.addLines(ctx, rd.delta.observe(l.text))
+		return rd.out.addLines(rd.delta.observe(l.text))
 	}
-	return rd.out.addLine(ctx, l)
+	return rd.out.addLine(l)
 }
 
 // end sends what follows from the run as a whole.
-func (rd *runReading) end(ctx context.Context) error {
+func (rd *runReading) end() error {
 	c := rd.c
 	reason := rd.tally.reason(c.abandoned || c.unnamed && !rd.tally.ended)
 	rd.result = rd.tally.record(reason, c.path(), rd.r.v.channel(c.channel).Previous)
 	if rd.delta != nil {
-		if err := rd.delta.end(ctx, rd.out, &rd.result); err != nil {
+		if err := rd.delta.end(rd.out, &rd.result); err != nil {
 			return err
 		}
 	}
-	return rd.r.addRecord(ctx, rd.out, rd.result)
+	return rd.r.addRecord(rd.out, rd.result)
 }
 
 // commit keeps what the next run is compared with.

@@ -12,7 +12,9 @@
 //	state.go     what is known after a restart
 //	lines.go     a file cut into lines
 //	entry.go     what a line says
+//	text.go      the parts of a JSON text
 //	tally.go     the lines of an audit counted: its run record
+//	outbox.go    the lines of a file in pieces, sent while more are read
 //	read.go      a claimed file on its way into the queue
 //	changes.go   the same, as changes from one audit to the next
 //	troubles.go  what is wrong, for the status
@@ -24,7 +26,8 @@
 // is being written (".txt", ".open") is held open, which neither locks nor changes it,
 // and not read. Once it is finished it gets a second name below the state directory, a
 // hard link; where that cannot be made it stays open. The reader takes what is finished,
-// the oldest first, sends it, waits until it is durable, and lets go of it.
+// the oldest first, sends it piece by piece, each while the next is read and parsed,
+// waits until all is durable, and lets go of it.
 //
 // A run that was begun and not finished is abandoned if there is a newer one and nobody
 // holds its lock; only of such a file is the lock ever tested, as Gatekeeper waits for
@@ -65,6 +68,8 @@ type source struct {
 	troubles *troubles
 	lost     atomic.Uint64   // gaps since the start of the process
 	gaps     map[string]bool // those counted there that are not durable yet; the scanner's
+	// pieceBytes is the constant, but in tests: what is sent does not depend on it.
+	pieceBytes int
 }
 
 // Connections is 0: nobody connects to a file.

@@ -1,0 +1,92 @@
+package gatekeepersource
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/docket-export/docket/sources/feed"
+)
+
+// pieceBytes is how much is gathered before it is sent: a frame of the queue costs a
+// header and its share of a sync.
+const pieceBytes = 256 << 10
+
+// outbox sends the lines of one file from the first that is not durable on, while more of
+// them are read. An error may be about lines that were added before.
+type outbox struct {
+	relay      *feed.Relay
+	pieceBytes int
+	acked      uint64 // the highest number that is durable already
+	number     uint64 // of the line that was added last
+	lines      []byte
+	n          int // of lines
+}
+
+func (r *reader) openOutbox(ctx context.Context, producer ...string) (*outbox, error) {
+	source := r.v.src.env.Name
+	name := feed.Producer(append([]string{source}, producer...)...)
+	f, acked, err := feed.Open(ctx, r.in, source, name, 1)
+	if err == nil && acked > 0 {
+		f.Close()
+		f, acked, err = feed.Open(ctx, r.in, source, name, acked+1)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &outbox{relay: feed.NewRelay(ctx, f), pieceBytes: r.v.src.pieceBytes, acked: acked}, nil
+}
+
+// add takes the next line, without its "\n".
+func (o *outbox) add(text []byte) error {
+	if o.number++; o.number <= o.acked {
+		return nil
+	}
+	o.lines = append(append(o.lines, text...), '\n')
+	if o.n++; len(o.lines) < o.pieceBytes {
+		return nil
+	}
+	return o.flush()
+}
+
+// addLine takes the next line of the file.
+func (o *outbox) addLine(l line) error {
+	if l.length > 0 {
+		return o.addTooLong(l.text, l.length)
+	}
+	return o.add(l.text)
+}
+
+// addLines takes whole lines.
+func (o *outbox) addLines(lines []byte) error {
+	for text := range bytes.Lines(lines) {
+		if err := o.add(text[:len(text)-1]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addTooLong takes a line that is not held in full.
+func (o *outbox) addTooLong(prefix []byte, length int64) error {
+	if o.number++; o.number <= o.acked {
+		return nil
+	}
+	if err := o.flush(); err != nil {
+		return err
+	}
+	return o.relay.SendTooLarge(prefix, length)
+}
+
+func (o *outbox) flush() (err error) {
+	o.lines, err = o.relay.Send(o.lines, o.n)
+	o.n = 0
+	return err
+}
+
+// settle sends what was gathered, and waits until everything is durable.
+func (o *outbox) settle(ctx context.Context) error {
+	if err := o.flush(); err != nil {
+		return err
+	}
+	return o.relay.Settle(ctx)
+}
