@@ -103,15 +103,16 @@ func (r *recovery) foldSegment(s *foundSegment, last bool) (uint64, error) {
 	}
 	defer file.Close()
 	known := extent{end: s.end.Load(), proven: math.MaxInt64}
+	from, next := r.behindCheckpoint(s)
 	if last {
 		if known, err = r.findExtent(s, file); err != nil {
 			return 0, err
 		}
-		s.end.Store(segmentHeaderSize)
+		s.end.Store(from)
 	}
 	var reader frameReader
 	reader.open(file, s.epoch)
-	next := s.firstSeq
+	reader.seek(from)
 	for {
 		at := reader.off
 		f, err := reader.resync(next, known.end)
@@ -147,6 +148,17 @@ func (r *recovery) foldSegment(s *foundSegment, last bool) (uint64, error) {
 	}
 }
 
+// behindCheckpoint returns the offset in s from which on the checkpoint does not know it,
+// and the seq that comes there. What is before was synced, and is looked at when it is
+// delivered, as in the segments that the checkpoint holds in full. So a queue that was
+// closed has nothing to read at its next start.
+func (r *recovery) behindCheckpoint(s *foundSegment) (off int64, next uint64) {
+	if c := r.checkpoint; r.hasCheck && c.Epoch == s.epoch && c.End <= s.size.Load() {
+		return max(c.End, segmentHeaderSize), max(c.NextSeq, s.firstSeq)
+	}
+	return segmentHeaderSize, s.firstSeq
+}
+
 // rewrite gives a frame to the committer, as part of its first commit.
 func (r *recovery) rewrite(b []byte) {
 	p := r.q.pending
@@ -169,7 +181,7 @@ func (x extent) proves(off int64, f *frame) bool {
 	return off < x.proven || f.durable <= x.commit
 }
 
-// findExtent looks at the last segment from its beginning.
+// findExtent looks at the last segment behind the checkpoint.
 //
 // A hole is a torn tail when no frame behind it was written after it was synced:
 // nobody was told about it or about what follows, and a power cut may keep the
@@ -178,11 +190,12 @@ func (x extent) proves(off int64, f *frame) bool {
 //
 // There is always a hole at the end: what the file held before this epoch.
 func (r *recovery) findExtent(s *foundSegment, file File) (extent, error) {
-	x := extent{proven: segmentHeaderSize, commit: -1}
+	from, next := r.behindCheckpoint(s)
+	x := extent{proven: from, commit: -1}
 	size := s.size.Load()
 	var reader frameReader
 	reader.open(file, s.epoch)
-	next := s.firstSeq
+	reader.seek(from)
 	for {
 		hole := reader.off
 		torn := reader.claimedSize(size) > 0

@@ -1,0 +1,89 @@
+package queue
+
+import (
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// readCountFS counts what is read of segments.
+type readCountFS struct {
+	FS
+	bytes atomic.Int64
+}
+
+func (r *readCountFS) Open(name string) (File, error) {
+	f, err := r.FS.Open(name)
+	if _, ok := parseSegmentName(filepath.Base(name)); ok && err == nil {
+		f = &readCountFile{f, r}
+	}
+	return f, err
+}
+
+type readCountFile struct {
+	File
+	fs *readCountFS
+}
+
+func (f *readCountFile) ReadAt(p []byte, off int64) (int, error) {
+	n, err := f.File.ReadAt(p, off)
+	f.fs.bytes.Add(int64(n))
+	return n, err
+}
+
+// The positions file of a queue that was closed holds all that its segments add up to,
+// so the next start takes no longer for a large last segment than for a small one.
+func TestStartAfterCloseReadsNoFrames(t *testing.T) {
+	dir := t.TempDir()
+	q := open(t, Options{Directory: dir, SegmentBytes: 16 << 20})
+	large := strings.Repeat("x", 1<<20)
+	for range 10 {
+		store(t, q, chunk(large))
+	}
+	closeQueue(t, q)
+
+	fsys := &readCountFS{FS: osFS{}}
+	q = open(t, Options{Directory: dir, SegmentBytes: 16 << 20, FS: fsys})
+	// The header of the segment, and a buffer behind the end to see that nothing is there.
+	if got, want := fsys.bytes.Load(), int64(readSize+segmentHeaderSize); got > want {
+		t.Errorf("Open read %d bytes of segments, want at most %d of 10 MiB", got, want)
+	}
+	if got := len(drain(t, q, cursorOf(t, q, "a"))); got != 10 {
+		t.Errorf("got %d records, want 10", got)
+	}
+}
+
+// What Open does not read is looked at when it is delivered.
+func TestDamageAfterCloseIsMetAtDelivery(t *testing.T) {
+	for name, test := range map[string]struct {
+		damage func(t *testing.T, segment string, at []int64)
+		want   []string
+	}{
+		"in the middle": {
+			damage: func(t *testing.T, segment string, at []int64) { flip(t, segment, at[2]-4) },
+			want:   []string{`1:{"n":1}`, `3:{"n":3}`, `4:{"n":4}`},
+		},
+		"the last frame": {
+			damage: func(t *testing.T, segment string, at []int64) { zero(t, segment, at[3], at[4]) },
+			want:   []string{`1:{"n":1}`, `2:{"n":2}`, `3:{"n":3}`},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			q := open(t, Options{Directory: dir})
+			storeNumbered(t, q, 1, 4, 1)
+			closeQueue(t, q)
+			segment := segmentFiles(t, dir)[0]
+			test.damage(t, segment, offsets(t, segment))
+
+			q = open(t, Options{Directory: dir})
+			c := cursorOf(t, q, "a")
+			storeNumbered(t, q, 5, 5, 1)
+			equal(t, "delivered", drain(t, q, c), append(test.want, `5:{"n":5}`))
+			if s := q.Stats(); s.Corrupt != 1 {
+				t.Errorf("corrupt: got %d, want 1", s.Corrupt)
+			}
+		})
+	}
+}
