@@ -8,11 +8,16 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/internal/datasync"
 )
 
 // version is set by release builds: -ldflags "-X main.version=v1.2.3". Without
 // it the version is the one that the go command recorded.
 var version string
+
+// unsafeBuild is what to know of a program that was built with the tag nosync.
+const unsafeBuild = "built to measure (tag nosync): nothing is synced, and what is acknowledged can be lost"
 
 // build describes this program.
 type build struct {
@@ -20,6 +25,8 @@ type build struct {
 	Commit   string `json:"commit,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
+	// Unsafe is that the program syncs nothing, and is none to keep records with.
+	Unsafe bool `json:"unsafe,omitempty"`
 }
 
 func thisBuild() build {
@@ -27,6 +34,7 @@ func thisBuild() build {
 		Version:  version,
 		Go:       runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
+		Unsafe:   !datasync.Syncs,
 	}
 	info, ok := debug.ReadBuildInfo()
 	if ok {
@@ -50,7 +58,11 @@ func (b build) String() string {
 	if b.Commit != "" {
 		s += " (" + b.Commit + ")"
 	}
-	return s + " " + b.Go + " " + b.Platform
+	s += " " + b.Go + " " + b.Platform
+	if b.Unsafe {
+		s += " UNSAFE: " + unsafeBuild
+	}
+	return s
 }
 
 func newVersion() *cobra.Command {

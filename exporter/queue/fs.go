@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/datasync"
 )
 
 // FS is what the queue needs of a file system. The zero Options use the
@@ -186,14 +188,7 @@ func writePID(f *os.File) {
 
 type osFile struct{ *os.File }
 
-func (f osFile) Sync() error {
-	for {
-		err := unix.Fdatasync(int(f.Fd()))
-		if !errors.Is(err, unix.EINTR) {
-			return err
-		}
-	}
-}
+func (f osFile) Sync() error { return datasync.File(f.File) }
 
 func (f osFile) Allocate(size int64) error {
 	for {

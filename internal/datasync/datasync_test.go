@@ -1,0 +1,30 @@
+package datasync
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A build without tags syncs: with the file closed the kernel says so.
+func TestFileSyncs(t *testing.T) {
+	if !Syncs {
+		t.Error("Syncs: got false, want true")
+	}
+	f, err := os.Create(filepath.Join(t.TempDir(), "written"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := File(f); err != nil {
+		t.Errorf("got error %v", err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	err = File(f)
+	if fault, ok := errors.AsType[*os.PathError](err); !ok || !strings.HasSuffix(fault.Path, "written") {
+		t.Errorf("closed file: got error %v, want one that names the file", err)
+	}
+}
