@@ -36,13 +36,13 @@ type cursor interface {
 //
 //	round -> next -> pack -> send -> settle
 //
-// With a sink that takes several batches at a time, send and settle are the work
-// of overlap.go.
+// With a sink that is Concurrent they are not the work of one goroutine: see overlap.
 type delivery struct {
 	cfg     SinkConfig
 	cursor  cursor
 	letters *letters
-	packer  packer // owned by run
+	packer  packer        // owned by run
+	stored  func() uint64 // seq of the last record in the queue
 	log     *slog.Logger
 	metrics *deliveryMetrics
 	health  *deliveryHealth
@@ -70,7 +70,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	}
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
-		cfg: cfg, cursor: c, metrics: m, log: log,
+		cfg: cfg, cursor: c, stored: q.stored, metrics: m, log: log,
 		letters: newLetters(q.directory, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
 	}
@@ -84,6 +84,7 @@ type queueFacts struct {
 	id        string
 	directory string
 	lost      func() []queue.SeqRange // what damage has taken, in order
+	stored    func() uint64           // seq of the last record that is durable
 }
 
 // run serves the sink until ctx is done. Whatever the sink does, its records are
@@ -92,11 +93,12 @@ func (d *delivery) run(ctx context.Context) {
 	defer d.cursor.Close()
 	defer d.letters.close()
 	pause := d.newBackoff()
-	round, end := d.round, func() {}
-	if n := d.maxInFlight(); n > 1 {
-		round, end = d.overlap(n)
+	round := d.round
+	if c, ok := d.cfg.Config.(sinks.Concurrent); ok {
+		o := d.overlapping(ctx, c.MaxInFlight())
+		defer o.end()
+		round = o.round
 	}
-	defer end()
 	for attempt := 1; ctx.Err() == nil; attempt++ {
 		err := round(ctx)
 		if err == nil {
@@ -115,14 +117,6 @@ func (d *delivery) run(ctx context.Context) {
 		d.reading.failed(Error, reason, err)
 		wait(ctx, pause.NextBackOff())
 	}
-}
-
-// maxInFlight is how many batches the sink takes at a time.
-func (d *delivery) maxInFlight() int {
-	if c, ok := d.cfg.Config.(sinks.Concurrent); ok {
-		return c.MaxInFlight()
-	}
-	return 1
 }
 
 // round delivers one batch, or what is to be delivered again from the dead

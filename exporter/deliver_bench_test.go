@@ -63,8 +63,10 @@ func BenchmarkDeliver(b *testing.B) {
 			b.Fatal(err)
 		}
 		sink := &acceptingSink{left: n, done: make(chan struct{})}
-		cfg := SinkConfig{Name: name, Batch: sinks.DefaultBatch(), Retry: RetryConfig{InitialBackoff: config.Duration(time.Second), MaxBackoff: config.Duration(time.Minute)}, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), Config: sink}
-		facts := queueFacts{id: q.ID(), directory: b.TempDir(), lost: func() []queue.SeqRange { return nil }}
+		batch := sinks.DefaultBatch()
+		batch.MaxWait = 0 // the last one of a backlog is not full
+		cfg := SinkConfig{Name: name, Batch: batch, Retry: RetryConfig{InitialBackoff: config.Duration(time.Second), MaxBackoff: config.Duration(time.Minute)}, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), Config: sink}
+		facts := queueFacts{id: q.ID(), directory: b.TempDir(), lost: func() []queue.SeqRange { return nil }, stored: q.LastSeq}
 		d, err := newDelivery(cfg, facts, c, newMetrics("bench").delivery(name), slog.New(slog.DiscardHandler))
 		if err != nil {
 			b.Fatal(err)

@@ -148,7 +148,10 @@ func newTestDelivery(t *testing.T, cfg SinkConfig, c *fakeCursor, log *slog.Logg
 	if cfg.OnReject == "" {
 		cfg.OnReject = DeadLetter
 	}
-	facts := queueFacts{id: "q", directory: t.TempDir(), lost: func() []queue.SeqRange { return nil }}
+	facts := queueFacts{
+		id: "q", directory: t.TempDir(),
+		lost: func() []queue.SeqRange { return nil }, stored: func() uint64 { return 0 },
+	}
 	d, err := newDelivery(cfg, facts, c, newMetrics("test").delivery("test"), log)
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,11 @@ import (
 type Options struct {
 	Log     *slog.Logger
 	Version string
+	// Quiet is called, unless it is nil, when nothing has been stored or delivered
+	// for some seconds after there was something or after the start. Calls never
+	// overlap, and are a minute apart at least; nothing waits for them but the end
+	// of Run.
+	Quiet func()
 }
 
 // Exporter runs one configuration.
@@ -37,6 +42,7 @@ type Exporter struct {
 	deliveries []*delivery
 	metrics    *metrics
 	full       fullWatch
+	quiet      func()        // nil: nobody wants to know
 	stopping   chan struct{} // closed when Run begins to drain
 }
 
@@ -49,7 +55,7 @@ const closeTimeout = 5 * time.Second
 // cannot start are not errors: Run reports and retries them. Run must be called,
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
-	e := &Exporter{cfg: cfg, log: o.Log, metrics: newMetrics(o.Version), stopping: make(chan struct{})}
+	e := &Exporter{cfg: cfg, log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, stopping: make(chan struct{})}
 	redactions, err := newRedactions(cfg.Sources, o.Log)
 	if err != nil {
 		return nil, err
@@ -124,7 +130,8 @@ func (e *Exporter) addSink(s SinkConfig) error {
 	}
 	facts := queueFacts{
 		id: e.queue.ID(), directory: e.cfg.Queue.Directory,
-		lost: func() []queue.SeqRange { return e.queue.Stats().Lost },
+		lost:   func() []queue.SeqRange { return e.queue.Stats().Lost },
+		stored: e.queue.LastSeq,
 	}
 	d, err := newDelivery(s, facts, c, e.metrics.delivery(s.Name), e.log)
 	if err != nil {
@@ -168,6 +175,9 @@ func (e *Exporter) Run(ctx context.Context) error {
 		outflow.Go(func() { d.run(deliverCtx) })
 	}
 	outflow.Go(func() { e.watchFull(deliverCtx) })
+	if e.quiet != nil {
+		outflow.Go(func() { e.watchQuiet(deliverCtx) })
+	}
 	e.log.Info("docket is running", "queue", e.queue.ID(), "records", e.queue.LastSeq())
 
 	<-ctx.Done()

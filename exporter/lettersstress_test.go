@@ -77,7 +77,7 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err = newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []queue.SeqRange { return nil }}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
+		d, err = newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []queue.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -2,8 +2,10 @@ package exporter
 
 import (
 	"context"
+	"fmt"
 	"log/slog"
 	"slices"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -116,5 +118,121 @@ func TestOverlappingSendsRejectAndRedrive(t *testing.T) {
 		if got := s.seqs(); c.redriven != 2 || len(got) != 29 || c.kept != 1 {
 			t.Errorf("%d delivered, %d of them redriven, %d kept; want 29, 2 and 1", len(got), c.redriven, c.kept)
 		}
+	})
+}
+
+// gate lets Sends through one by one, and says which batches have begun.
+type gate struct {
+	funcSink
+	pass chan struct{} // one for each Send
+
+	mu    sync.Mutex
+	begun []uint64 // their first seqs, in order; guarded by mu
+}
+
+func newGate(inFlight int) *gate {
+	g := &gate{pass: make(chan struct{})}
+	g.inFlight = inFlight
+	g.send = func(ctx context.Context, b sinks.Batch) error {
+		g.mu.Lock()
+		g.begun = append(g.begun, b.Items[0].Seq)
+		g.mu.Unlock()
+		select {
+		case <-g.pass:
+			return nil
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+	return g
+}
+
+// sent returns the first seqs of the batches that are or were under way, in order. Which
+// of those that begin at the same time is first is left to chance.
+func (g *gate) sent() []uint64 {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.inFlight == 1 {
+		return slices.Clone(g.begun)
+	}
+	return slices.Sorted(slices.Values(g.begun))
+}
+
+// While a batch is under way the next one of a backlog is made, and only that: it is
+// sent when its turn comes, in order.
+func TestNextBatchOfABacklogIsMadeAhead(t *testing.T) {
+	for _, inFlight := range []int{1, 2} {
+		t.Run(fmt.Sprint(inFlight), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				g := newGate(inFlight)
+				c := &overwriting{fakeCursor: fakeCursor{batches: [][]queue.Record{records(1, 10), records(11, 20), records(21, 30), records(31, 40), records(41, 50)}}}
+				d := newTestDelivery(t, SinkConfig{Config: g}, &c.fakeCursor, slog.New(slog.DiscardHandler))
+				d.cursor, d.stored = c, func() uint64 { return 10_000 }
+				start(t, d)
+				synctest.Wait()
+				want := []uint64{1, 11}[:inFlight]
+				if left := len(c.batches); left != 4-inFlight || !slices.Equal(g.sent(), want) {
+					t.Fatalf("%d batches are left, and %v are under way; want %d left and %v under way", left, g.sent(), 4-inFlight, want)
+				}
+				for range 5 {
+					g.pass <- struct{}{}
+					synctest.Wait()
+				}
+				if got := c.acked(); !slices.Equal(got, []uint64{10, 20, 30, 40, 50}) || !slices.Equal(g.sent(), []uint64{1, 11, 21, 31, 41}) {
+					t.Errorf("sent %v, acked %v, want every batch in order", g.sent(), got)
+				}
+			})
+		})
+	}
+}
+
+// A batch that would be small is not made while another is under way: what comes
+// meanwhile is to join it.
+func TestSmallBatchWaitsForItsTurn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := newGate(1)
+		c := &fakeCursor{batches: [][]queue.Record{records(1, 10), records(11, 20)}}
+		d := newTestDelivery(t, SinkConfig{Config: g}, c, slog.New(slog.DiscardHandler))
+		d.stored = func() uint64 { return 10 + uint64(d.cfg.Batch.MaxRecords) - 1 }
+		start(t, d)
+		synctest.Wait()
+		if len(c.batches) != 1 {
+			t.Errorf("%d batches are left while the first is under way, want 1: it is not full", len(c.batches))
+		}
+		g.pass <- struct{}{}
+		synctest.Wait()
+		if got := g.sent(); !slices.Equal(got, []uint64{1, 11}) {
+			t.Errorf("sent %v, want the second batch behind the first", got)
+		}
+	})
+}
+
+// Dead letters that are to be delivered again do not wait for the end of a backlog.
+func TestRedriveComesBetweenBatchesOfABacklog(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowSink{takes: map[uint64]time.Duration{}, pickySink: pickySink{poison: []uint64{5}}}
+		c := &fakeCursor{}
+		for first := uint64(1); first < 1000; first += 10 {
+			c.batches = append(c.batches, records(first, first+9))
+			s.takes[first] = time.Second
+		}
+		d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.DiscardHandler))
+		d.stored = func() uint64 { return 10_000 }
+		start(t, d)
+		time.Sleep(10 * time.Second) // of the bubble's time
+		s.set(func() { s.poison = nil })
+		if _, err := d.letters.redrive(nil); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(10 * time.Second)
+		synctest.Wait()
+		if !slices.Contains(s.seqs(), 5) {
+			t.Errorf("record 5 is not delivered again within 10 s, and %d others are", len(s.seqs()))
+		}
+		s.set(func() {
+			if s.most > 1 {
+				t.Errorf("%d sends at a time, MaxInFlight says 1", s.most)
+			}
+		})
 	})
 }

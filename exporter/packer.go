@@ -27,7 +27,7 @@ type packer struct {
 	// expected is the seq that comes next; 0 before the first batch.
 	expected uint64
 
-	bytes []byte // of the records, where they are copied or stamped
+	bytes []byte // the lines of the records, where they are copied or stamped
 	p     parcel
 }
 
@@ -52,7 +52,7 @@ func (k *packer) pack(records []queue.Record) *parcel {
 	p.batch.Queue = k.queueID
 	p.batch.Items, p.batch.Gaps = p.batch.Items[:0], p.batch.Gaps[:0]
 	p.first, p.last, p.filtered = records[0].Seq, records[len(records)-1].Seq, 0
-	k.bytes = k.bytes[:0]
+	k.bytes, p.batch.Lines = k.bytes[:0], nil
 	if k.gaps && k.expected == 0 {
 		k.addBefore()
 	}
@@ -74,6 +74,9 @@ func (k *packer) pack(records []queue.Record) *parcel {
 			it.Late = sinks.Replayed
 		}
 		p.batch.Items = append(p.batch.Items, it)
+	}
+	if k.copies || k.stamps {
+		p.batch.Lines = k.bytes
 	}
 	return p
 }
@@ -101,7 +104,9 @@ func (k *packer) record(r *queue.Record) []byte {
 	} else {
 		k.bytes = append(k.bytes, r.Data...)
 	}
-	return k.bytes[from:len(k.bytes):len(k.bytes)]
+	to := len(k.bytes)
+	k.bytes = append(k.bytes, '\n')
+	return k.bytes[from:to:to]
 }
 
 // addBefore notes what is known of the records before the place at which the sink

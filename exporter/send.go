@@ -146,6 +146,7 @@ func halves(b sinks.Batch, rejected []int) [2]sinks.Batch {
 	if len(rejected) > 0 {
 		at = max(rejected[0], 1)
 	}
+	b.Lines = nil // they are of all items
 	first, second := b, b
 	first.Items, second.Items = b.Items[:at:at], b.Items[at:]
 	// A gap goes with the items behind it, the last ones with the last.

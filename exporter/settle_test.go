@@ -48,7 +48,7 @@ func realDelivery(t *testing.T, n int, cfg SinkConfig, letterBytes int64) (*deli
 	if cfg.OnReject == "" {
 		cfg.OnReject = DeadLetter
 	}
-	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []queue.SeqRange { return nil }}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
+	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []queue.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

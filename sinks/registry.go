@@ -40,7 +40,10 @@ type Config interface {
 
 // Concurrent is a Config whose sink may be sent several batches at the same time.
 // Order is lost between them; the queue lets go of a batch once all before it are
-// done too.
+// done too. While batches are under way the delivery loop makes the next one of a
+// backlog, for which it copies records. So a sink that takes one at a time gains by
+// being Concurrent only where the copy costs less than the destination's wait for the
+// next batch.
 type Concurrent interface {
 	// MaxInFlight is how many Sends may overlap. 1: they do not.
 	MaxInFlight() int

@@ -38,6 +38,10 @@ type Batch struct {
 	// out nothing from the end of the batch before to the end of this one. A batch
 	// of late items has none.
 	Gaps []Gap
+	// Lines are the bytes of all Items together, each record with a newline behind it,
+	// for a sink that sends just that. Nil says only that they do not lie so in memory;
+	// whoever takes a part of the batch sets it to nil.
+	Lines []byte
 }
 
 // Gap is a range of seqs that a sink does not get.

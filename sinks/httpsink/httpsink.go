@@ -136,15 +136,20 @@ func (s *sink) give(buf *buffers) {
 	}
 }
 
-// encode returns the body of the request for b. It is valid until the next call.
+// encode returns the body of the request for b. It is valid until the next call, and
+// no longer than b.
 func (buf *buffers) encode(e encoding.Encoding, b sinks.Batch) (body []byte, err error) {
-	if buf.plain, err = e.Append(buf.plain[:0], b); err != nil {
-		return nil, err
+	plain := e.Verbatim(b)
+	if plain == nil {
+		if buf.plain, err = e.Append(buf.plain[:0], b); err != nil {
+			return nil, err
+		}
+		plain = buf.plain
 	}
 	if buf.compressor == nil {
-		return buf.plain, nil
+		return plain, nil
 	}
-	buf.compressed, err = buf.compressor.compress(buf.compressed[:0], buf.plain)
+	buf.compressed, err = buf.compressor.compress(buf.compressed[:0], plain)
 	return buf.compressed, err
 }
 

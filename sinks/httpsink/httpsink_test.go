@@ -2,7 +2,6 @@ package httpsink
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -185,22 +184,6 @@ func TestEarlyAnswer(t *testing.T) {
 	}
 	if got := r.accepted(); len(got) != 1 || got[0] != want {
 		t.Errorf("the receiver holds %d records, want the one of the last batch, unmixed", len(got))
-	}
-}
-
-func TestPayload(t *testing.T) {
-	p := &payload{data: []byte("0123456789")}
-	first, again := p.body(), p.body()
-	if got, err := io.ReadAll(first); string(got) != "0123456789" || err != nil {
-		t.Errorf("read %q, %v, want the whole payload", got, err)
-	}
-	four := make([]byte, 4)
-	if n, err := again.Read(four); n != 4 || err != nil {
-		t.Fatalf("Read = %d, %v, want 4", n, err)
-	}
-	p.release()
-	if n, err := again.Read(four); n != 0 || !errors.Is(err, errReleased) {
-		t.Errorf("Read after release = %d, %v, want %v", n, err, errReleased)
 	}
 }
 

@@ -92,7 +92,7 @@ func batchKey(b sinks.Batch, buf *buffers) string {
 // take any more is replaced, once. ctx bounds it all. body is the caller's again
 // when post returns.
 func (s *sink) post(ctx context.Context, body []byte, h http.Header) (*answer, error) {
-	lent := &payload{data: body}
+	lent := newPayload(body)
 	defer lent.release()
 	who, err := s.authorize(ctx, h)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
 	"sync/atomic"
@@ -97,6 +98,17 @@ func (u *upload) wait(ctx context.Context) error {
 type uploadBody struct {
 	io.ReadCloser
 	upload *upload
+}
+
+// writeTo is Read and a write to conn in one.
+func (b *uploadBody) writeTo(conn net.Conn, limit int64) (n int64, err error) {
+	if lent, ok := b.ReadCloser.(*payloadReader); ok {
+		n, err = lent.writeTo(conn, limit)
+	} else {
+		n, err = io.Copy(struct{ io.Writer }{conn}, io.LimitReader(b.ReadCloser, limit))
+	}
+	b.upload.read.Add(n)
+	return n, err
 }
 
 func (b *uploadBody) Read(to []byte) (int, error) {

@@ -6,14 +6,9 @@ import (
 	"net"
 )
 
-// writeSize is how much of a body goes into one system call. net/http copies 32 KB at
-// a time, and a batch is a megabyte: on loopback a delivery spends most of its time in
-// those calls.
-const writeSize = 256 << 10
-
 type dialFunc func(ctx context.Context, network, address string) (net.Conn, error)
 
-// widely makes the connections of dial write bodies in large pieces. Connections with
+// widely makes the connections of dial write bodies in one piece. Connections with
 // TLS cut them into records of 16 KB whatever they are given.
 func widely(dial dialFunc) dialFunc {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
@@ -21,21 +16,31 @@ func widely(dial dialFunc) dialFunc {
 		if err != nil {
 			return nil, err
 		}
-		return &wideConn{Conn: conn}, nil
+		return wideConn{conn}, nil
 	}
 }
 
-// wideConn is a connection with a buffer for what is copied to it. As with any
-// connection of net/http, one goroutine writes.
-type wideConn struct {
-	net.Conn
-	buffer []byte // nil until something is copied
+// wideConn is a connection that writes a lent body from where it lies. net/http would
+// copy it 32 KB at a time, and on loopback a delivery spends most of its time in those
+// copies and system calls.
+type wideConn struct{ net.Conn }
+
+// ReadFrom implements io.ReaderFrom, which net/http uses for bodies: it hands over an
+// io.LimitedReader of the body, as it does for the sake of files.
+func (c wideConn) ReadFrom(r io.Reader) (int64, error) {
+	limited, ok := r.(*io.LimitedReader)
+	if !ok {
+		return c.copyFrom(r)
+	}
+	body, ok := limited.R.(*uploadBody)
+	if !ok {
+		return c.copyFrom(r)
+	}
+	n, err := body.writeTo(c.Conn, limited.N)
+	limited.N -= n
+	return n, err
 }
 
-// ReadFrom implements io.ReaderFrom, which net/http uses for bodies.
-func (c *wideConn) ReadFrom(r io.Reader) (int64, error) {
-	if c.buffer == nil {
-		c.buffer = make([]byte, writeSize)
-	}
-	return io.CopyBuffer(struct{ io.Writer }{c.Conn}, r, c.buffer) // not the ReadFrom of c.Conn
+func (c wideConn) copyFrom(r io.Reader) (int64, error) {
+	return io.Copy(struct{ io.Writer }{c.Conn}, r) // not the ReadFrom of c
 }

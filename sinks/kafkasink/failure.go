@@ -11,8 +11,6 @@ import (
 	"syscall"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol/produce"
-	"github.com/segmentio/kafka-go/protocol/rawproduce"
 
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/sinktls"
@@ -37,15 +35,8 @@ func (s *sink) failf(err error, format string, args ...any) error {
 	return sinks.Failf(sinks.Transient, "%s: %w", attempted, err)
 }
 
-// cause is an error of kafka.Client without the name of the method and, for one
-// that was made before anything was sent, without its talk of a fetch.
+// cause is an error of kafka.Client without the name of the method.
 func cause(err error) error {
-	if local, ok := errors.AsType[*produce.Error](err); ok {
-		return local.Err
-	}
-	if local, ok := errors.AsType[*rawproduce.Error](err); ok {
-		return local.Err
-	}
 	if inner := errors.Unwrap(err); inner != nil {
 		return inner
 	}

@@ -1,12 +1,10 @@
 package kafkasink
 
 import (
-	"bytes"
 	"context"
 	"errors"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
 	"github.com/docket-export/docket/sinks"
@@ -63,17 +61,13 @@ func (s *sink) probe(ctx context.Context, t *topic, m metadata.ResponseTopic) er
 // looks at the permission first and then refuses the request for being empty, so
 // such a refusal is the answer hoped for, and nothing is written.
 func (s *sink) askToWrite(ctx context.Context, t *topic, partition int) error {
-	res, err := s.cluster.client.RawProduce(ctx, &kafka.RawProduceRequest{
-		Topic:        t.name,
-		Partition:    partition,
-		RequiredAcks: kafka.RequireAll,
-		RawRecords:   protocol.RawRecordSet{Reader: bytes.NewReader(make([]byte, 4))}, // their length: 0
-	})
+	request := append(s.cluster.produceHead(t.name, partition), 0, 0, 0, 0) // the length of the records
+	answer, err := s.cluster.produce(ctx, &produceRequest{topic: t.name, partition: partition, bytes: request})
 	switch {
 	case err != nil:
-		return cause(err)
-	case errors.Is(res.Error, kafka.InvalidRecord), errors.Is(res.Error, kafka.InvalidMessage):
+		return err
+	case errors.Is(answer.err, kafka.InvalidRecord), errors.Is(answer.err, kafka.InvalidMessage):
 		return nil
 	}
-	return res.Error
+	return answer.err
 }

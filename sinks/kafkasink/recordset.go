@@ -45,16 +45,17 @@ var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 // recordSet holds a request while it is being made and sent, and is used again
 // when the answer has come.
 type recordSet struct {
-	bytes []byte
+	bytes []byte // the head of the request and the batch
 	plain []byte // the records before they are compressed
 }
 
-// encode makes a request of records, which are sent at now.
+// encode makes a request of head, which is all that stands before the records of its
+// one partition, and of records, which are sent at now.
 //
 // Brokers count retention from that time: a backlog older than it would be
 // deleted on arrival if its records had the time when docket received them.
-func (s *recordSet) encode(records []record, codec kafka.Compression, now time.Time) error {
-	s.bytes = append(s.bytes[:0], make([]byte, atRecords)...)
+func (s *recordSet) encode(head []byte, records []record, codec kafka.Compression, now time.Time) error {
+	s.bytes = append(append(s.bytes[:0], head...), make([]byte, atRecords)...)
 	if codec == 0 {
 		s.bytes = appendRecords(slices.Grow(s.bytes, totalSize(records)), records)
 	} else {
@@ -65,7 +66,7 @@ func (s *recordSet) encode(records []record, codec kafka.Compression, now time.T
 	}
 	const none = ^uint64(0) // -1
 	millis := uint64(now.UnixMilli())
-	b := s.bytes
+	b := s.bytes[len(head):]
 	binary.BigEndian.PutUint32(b[0:], uint32(len(b)-4))
 	binary.BigEndian.PutUint32(b[12:], uint32(len(b)-16))
 	binary.BigEndian.PutUint32(b[16:], uint32(none&0xffffffff))

@@ -48,7 +48,7 @@ func TestRecordSet(t *testing.T) {
 		t.Run(codec.name, func(t *testing.T) {
 			var set recordSet
 			for range 2 { // used again
-				if err := set.encode(records, codec.codec, now); err != nil {
+				if err := set.encode(nil, records, codec.codec, now); err != nil {
 					t.Fatal(err)
 				}
 			}
@@ -129,7 +129,7 @@ func TestSizeAloneIsExact(t *testing.T) {
 	for n := range 300 {
 		records := recordsOf(batch(1, strings.Repeat("x", n)), &Config{})
 		var set recordSet
-		if err := set.encode(records, 0, time.Now()); err != nil {
+		if err := set.encode(nil, records, 0, time.Now()); err != nil {
 			t.Fatal(err)
 		}
 		size := len(set.bytes) - sizeBytes

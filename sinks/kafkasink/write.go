@@ -1,7 +1,6 @@
 package kafkasink
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,7 +9,6 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/segmentio/kafka-go/protocol"
 )
 
 // maxInFlight bounds the requests under way, since kafka-go gives each a
@@ -124,28 +122,24 @@ func (w *writer) produce(ctx context.Context, records []record) (refused map[int
 	if !ok {
 		set = &recordSet{}
 	}
-	if err := set.encode(records, w.sink.codec, time.Now()); err != nil {
+	head := w.sink.cluster.produceHead(w.topic.name, w.partition)
+	if err := set.encode(head, records, w.sink.codec, time.Now()); err != nil {
 		return nil, err
 	}
-	res, err := w.sink.cluster.client.RawProduce(ctx, &kafka.RawProduceRequest{
-		Topic:        w.topic.name,
-		Partition:    w.partition,
-		RequiredAcks: kafka.RequireAll, // the zero value is none
-		RawRecords:   protocol.RawRecordSet{Reader: bytes.NewReader(set.bytes)},
-	})
+	answer, err := w.sink.cluster.produce(ctx, &produceRequest{topic: w.topic.name, partition: w.partition, bytes: set.bytes})
 	if err != nil {
-		// A request that was given up may still be read: its set is left to it.
-		return nil, cause(err)
+		// A request that was given up may still be written: its set is left to it.
+		return nil, err
 	}
 	w.sink.sets.Put(set)
-	w.result.throttle = max(w.result.throttle, res.Throttle)
-	w.outgrown = w.outgrown || errors.Is(res.Error, kafka.MessageSizeTooLarge)
-	for i := range res.RecordErrors {
+	w.result.throttle = max(w.result.throttle, answer.throttle)
+	w.outgrown = w.outgrown || errors.Is(answer.err, kafka.MessageSizeTooLarge)
+	for i := range answer.refused {
 		if i < 0 || i >= len(records) {
-			return nil, res.Error // such an answer helps nobody
+			return nil, answer.err // such an answer helps nobody
 		}
 	}
-	return res.RecordErrors, res.Error
+	return answer.refused, answer.err
 }
 
 func (w *writer) reject(r *record, err error) {

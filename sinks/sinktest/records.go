@@ -52,23 +52,27 @@ func sized(n int) string {
 	return `{"a":"` + strings.Repeat("x", n-len(frame)) + `"}`
 }
 
-// batchOf makes a batch of these records with seqs that start at first.
+// batchOf makes a batch of these records with seqs that start at first, which lie in
+// memory as Lines say.
 func batchOf(first uint64, list ...string) sinks.Batch {
-	b := sinks.Batch{Queue: queue}
+	b := sinks.Batch{Queue: queue, Lines: []byte(strings.Join(list, "\n") + "\n")}
+	rest := b.Lines
 	for i, text := range list {
 		seq := first + uint64(i)
+		n := len(text)
 		b.Items = append(b.Items, sinks.Item{
 			Seq:      seq,
 			Source:   "webhook",
 			Producer: "pod-a/1",
 			Received: time.Date(2026, 1, 5, 10, 4, 7, int(seq), time.UTC),
-			Record:   []byte(text),
+			Record:   rest[:n:n],
 		})
+		rest = rest[n+1:]
 	}
 	return b
 }
 
-// joined is one batch of the items of several.
+// joined is one batch of the items of several, which do not lie together.
 func joined(batches ...sinks.Batch) sinks.Batch {
 	all := sinks.Batch{Queue: queue}
 	for _, b := range batches {

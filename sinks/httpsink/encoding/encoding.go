@@ -30,6 +30,10 @@ type Encoding interface {
 	// the destination must not get.
 	Append(dst []byte, b sinks.Batch) ([]byte, error)
 
+	// Verbatim returns what Append would append where b has it already, and else nil.
+	// Its bytes are b's.
+	Verbatim(b sinks.Batch) []byte
+
 	// Judge reads the answer to b: one of status 2xx, or of a status that Status
 	// calls Rejected. body is its first MaxAnswer bytes, or as many as could be
 	// read. Nil means that the answer, if it is whole, refuses no item. What is

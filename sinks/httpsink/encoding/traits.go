@@ -36,6 +36,9 @@ func (t *traits) MaxAnswer() int { return cmp.Or(t.maxAnswer, maxProse) }
 // AnswerDecides implements Encoding.
 func (t *traits) AnswerDecides() bool { return t.answerDecides }
 
+// Verbatim implements Encoding.
+func (t *traits) Verbatim(sinks.Batch) []byte { return nil }
+
 // Judge implements Encoding.
 func (t *traits) Judge(int, []byte, sinks.Batch) error { return nil }
 

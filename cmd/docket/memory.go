@@ -1,0 +1,198 @@
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"math"
+	"path"
+	"runtime/debug"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/docket-export/docket/config"
+)
+
+// The environment variables with which whoever runs a Go program bounds its memory.
+const (
+	gcPercentVariable   = "GOGC"
+	memoryLimitVariable = "GOMEMLIMIT"
+)
+
+// gcPercent is how much garbage there may be, in percent of what is in use, before it
+// is collected. Nearly all that docket has in use are buffers, which the collector
+// need not look into, so that twice as many collections as Go makes by itself cost two
+// hundredths of its processor time under a load with three sinks, and nothing that can
+// be measured with none. They save a tenth of its memory; docs/configuration.md has
+// the figures.
+const gcPercent = 50
+
+// What the limit of a container has to hold beside the memory of which Go knows: the
+// pages of the program itself, and what the kernel has for sockets and files.
+const (
+	leastHeadroom   = 16 << 20
+	headroomDivisor = 10
+)
+
+// memorySettings are what docket tells the garbage collector.
+type memorySettings struct {
+	gcPercent int   // 0: what the environment says
+	limit     int64 // soft limit in bytes; 0: what the environment says, or none
+	container int64 // limit of the control group, of which limit is a part; 0: none
+}
+
+// chooseMemory returns what the environment leaves open. root is the root directory of
+// the file system, in which the kernel tells the limits of the container.
+func chooseMemory(getenv func(string) string, root fs.FS) (s memorySettings, err error) {
+	if getenv(gcPercentVariable) == "" {
+		s.gcPercent = gcPercent
+	}
+	if getenv(memoryLimitVariable) == "" {
+		s.container, err = containerMemory(root)
+		s.limit = limitWithin(s.container)
+	}
+	return s, err
+}
+
+// limitWithin is the soft limit for a container that may use limit. It is never less
+// than half of that: collecting all the time would not make a container that is too
+// small large enough.
+func limitWithin(limit int64) int64 {
+	headroom := max(limit/headroomDivisor, leastHeadroom)
+	return limit - min(headroom, limit/2)
+}
+
+func (s memorySettings) apply() {
+	if s.gcPercent > 0 {
+		debug.SetGCPercent(s.gcPercent)
+	}
+	if s.limit > 0 {
+		debug.SetMemoryLimit(s.limit)
+	}
+}
+
+// startTime is how long docket runs with what Go has by itself. A start that reads a
+// backlog makes buffers of megabytes beside a heap that is smaller yet: to collect
+// garbage twice as often then costs it 8 ms of the 35 until its first batch is out.
+const startTime = time.Second
+
+// memoryFor returns what the environment leaves open and says on log what that is. That
+// no limit can be read is no reason not to run.
+func memoryFor(getenv func(string) string, root fs.FS, log *slog.Logger) memorySettings {
+	s, err := chooseMemory(getenv, root)
+	if err != nil {
+		log.Debug("memory limit of the container unknown: there is no soft limit, set "+memoryLimitVariable+" for one", "error", err)
+	}
+	log.Debug("memory", gcPercentVariable, textOr(getenv(gcPercentVariable), strconv.Itoa(s.gcPercent)),
+		memoryLimitVariable, textOr(getenv(memoryLimitVariable), limitText(s.limit)), "container", limitText(s.container))
+	return s
+}
+
+func textOr(text, otherwise string) string {
+	if text != "" {
+		return text
+	}
+	return otherwise
+}
+
+func limitText(limit int64) string {
+	if limit == 0 {
+		return "none"
+	}
+	return config.Size(limit).String()
+}
+
+// Where the kernel tells a process its control groups, and where these are by
+// convention: version 2, and the controller of memory of version 1.
+const (
+	cgroupFile = "proc/self/cgroup"
+	cgroup2Dir = "sys/fs/cgroup"
+	cgroup1Dir = "sys/fs/cgroup/memory"
+)
+
+// noLimit1 is the least number that means no limit in version 1: it says so by the
+// greatest multiple of a page there is.
+const noLimit1 = math.MaxInt64 &^ (1<<20 - 1)
+
+// containerMemory returns the least limit of this process's control group and those
+// around it, 0 when there is none.
+func containerMemory(root fs.FS) (int64, error) {
+	text, err := fs.ReadFile(root, cgroupFile)
+	if err != nil {
+		return 0, err
+	}
+	var least int64
+	for line := range strings.Lines(string(text)) {
+		dir, group, file := memoryGroup(strings.TrimSuffix(line, "\n"))
+		if dir == "" {
+			continue
+		}
+		limit, err := leastLimit(root, dir, group, file)
+		if err != nil {
+			return 0, err
+		}
+		if limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
+	}
+	return least, nil
+}
+
+// memoryGroup takes apart a line of /proc/self/cgroup, "7:memory:/a/b" or "0::/a/b":
+// where groups of that kind are, which of them it is, and the file that has the limit.
+// dir is empty for a kind that bounds no memory.
+func memoryGroup(line string) (dir, group, file string) {
+	_, rest, _ := strings.Cut(line, ":")
+	controllers, group, _ := strings.Cut(rest, ":")
+	if controllers == "" && group != "" {
+		return cgroup2Dir, group, "memory.max"
+	}
+	for controller := range strings.SplitSeq(controllers, ",") {
+		if controller == "memory" {
+			return cgroup1Dir, group, "memory.limit_in_bytes"
+		}
+	}
+	return "", "", ""
+}
+
+// leastLimit looks at group and those around it, up to dir. A container often sees
+// nothing of the path by which the node knows it, and has its own group at dir: so
+// directories that are missing are passed over.
+func leastLimit(root fs.FS, dir, group, file string) (least int64, err error) {
+	for group = path.Clean("/" + group); ; group = path.Dir(group) {
+		name := path.Join(dir, group, file)
+		text, err := fs.ReadFile(root, name)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return 0, err
+		}
+		limit, err := parseLimit(text)
+		if err != nil {
+			return 0, fmt.Errorf("/%s: %w", name, err)
+		}
+		if limit > 0 && (least == 0 || limit < least) {
+			least = limit
+		}
+		if group == "/" {
+			return least, nil
+		}
+	}
+}
+
+// parseLimit reads a limit in bytes; 0 stands for none.
+func parseLimit(text []byte) (int64, error) {
+	word := string(bytes.TrimSpace(text))
+	if word == "" || word == "max" {
+		return 0, nil
+	}
+	limit, err := strconv.ParseInt(word, 10, 64)
+	if err != nil {
+		return 0, err
+	}
+	if limit >= noLimit1 {
+		return 0, nil
+	}
+	return limit, nil
+}

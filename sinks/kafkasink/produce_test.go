@@ -1,0 +1,173 @@
+package kafkasink
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/produce"
+
+	"github.com/docket-export/docket/config"
+)
+
+// wire is a connection: what is written to it, and what it answers.
+type wire struct {
+	written [][]byte
+	answer  io.Reader
+}
+
+func (w *wire) Write(p []byte) (int, error) {
+	w.written = append(w.written, p)
+	return len(p), nil
+}
+
+func (w *wire) Read(p []byte) (int, error) { return w.answer.Read(p) }
+
+// requestOf is a request of three records to partition 7 of a topic.
+func requestOf(t *testing.T) *produceRequest {
+	t.Helper()
+	c := defaultConfig()
+	c.Brokers, c.Topic, c.ClientID, c.Timeout = []string{"localhost:9092"}, "decisions", "docket-test", config.Duration(10*time.Second)
+	k, err := newCluster(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(k.close)
+	var set recordSet
+	records := recordsOf(batch(1, `{"a":1}`, `{"a":2}`, `{"a":3}`), c)
+	if err := set.encode(k.produceHead("decisions", 7), records, 0, time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	return &produceRequest{topic: "decisions", partition: 7, bytes: set.bytes}
+}
+
+// exchange has r make its exchange over a connection of a version that gives answer.
+func exchange(r *produceRequest, version int16, answer []byte) (*wire, protocol.Message, error) {
+	w := &wire{answer: bytes.NewReader(answer)}
+	r.Required(map[protocol.ApiKey]int16{protocol.Produce: version})
+	m, err := r.RawExchange(w)
+	return w, m, err
+}
+
+// answerTo is what a broker says, to a request with this correlation.
+func answerTo(t *testing.T, version int16, correlation int32) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	err := protocol.WriteResponse(&b, version, correlation, &produce.Response{
+		Topics: []produce.ResponseTopic{{Topic: "decisions", Partitions: []produce.ResponsePartition{{Partition: 7, BaseOffset: 42}}}},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// A request is written in one piece, and is what kafka-go reads as such, in every
+// version.
+func TestProduceRequest(t *testing.T) {
+	for version := int16(oldestProduce); version <= newestProduce; version++ {
+		r := requestOf(t)
+		w, m, err := exchange(r, version, answerTo(t, version, 0))
+		if err != nil {
+			t.Fatalf("version %d: %v", version, err)
+		}
+		if got := m.(*produce.Response).Topics[0].Partitions[0].BaseOffset; got != 42 {
+			t.Errorf("version %d: the answer has offset %d, want 42", version, got)
+		}
+		if len(w.written) != 1 {
+			t.Fatalf("version %d: %d writes, want 1", version, len(w.written))
+		}
+		if said := binary.BigEndian.Uint32(w.written[0]); int(said) != len(w.written[0])-4 {
+			t.Errorf("version %d: the length says %d where %d bytes follow", version, said, len(w.written[0])-4)
+		}
+		inVersion, _, client, m, err := protocol.ReadRequest(bytes.NewReader(w.written[0]))
+		if err != nil || inVersion != version || client != "docket-test" {
+			t.Fatalf("version %d: read as version %d of client %q, %v", version, inVersion, client, err)
+		}
+		checkProduce(t, m.(*produce.Request))
+	}
+}
+
+func checkProduce(t *testing.T, m *produce.Request) {
+	t.Helper()
+	if m.Acks != int16(kafka.RequireAll) || m.Timeout != 5000 || m.TransactionalID != "" {
+		t.Errorf("acks %d, timeout %d, transaction %q; want all, 5000 and none", m.Acks, m.Timeout, m.TransactionalID)
+	}
+	if len(m.Topics) != 1 || m.Topics[0].Topic != "decisions" || len(m.Topics[0].Partitions) != 1 || m.Topics[0].Partitions[0].Partition != 7 {
+		t.Fatalf("topics %+v, want partition 7 of decisions", m.Topics)
+	}
+	for n := 1; ; n++ {
+		r, err := m.Topics[0].Partitions[0].RecordSet.Records.ReadRecord()
+		if errors.Is(err, io.EOF) && n == 4 {
+			return
+		}
+		if err != nil {
+			t.Fatalf("record %d: %v, want 3 records", n, err)
+		}
+		if got, _ := protocol.ReadAll(r.Value); string(got) != `{"a":`+string(rune('0'+n))+`}` {
+			t.Errorf("record %d is %s", n, got)
+		}
+	}
+}
+
+// What a connection cannot carry, or has not carried, is no acceptance.
+func TestProduceFails(t *testing.T) {
+	answer := answerTo(t, 8, 0)
+	for name, test := range map[string]struct {
+		version int16
+		answer  []byte
+		writes  int
+		is      error
+		text    string
+	}{
+		"brokers too old":        {version: oldestProduce - 1, answer: answer, is: kafka.UnsupportedVersion},
+		"no Produce at all":      {version: 0, answer: answer, is: kafka.UnsupportedVersion},
+		"version nobody knows":   {version: newestProduce + 1, answer: answer, is: kafka.UnsupportedVersion},
+		"no answer":              {version: 8, writes: 1, is: io.ErrUnexpectedEOF},
+		"half an answer":         {version: 8, answer: answer[:len(answer)/2], writes: 1, is: io.ErrUnexpectedEOF},
+		"answer to another":      {version: 8, answer: answerTo(t, 8, 5), writes: 1, text: "another request"},
+		"a length, then nothing": {version: 8, answer: binary.BigEndian.AppendUint32(nil, 100), writes: 1, is: io.ErrUnexpectedEOF},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w, _, err := exchange(requestOf(t), test.version, test.answer)
+			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.text) {
+				t.Errorf("the exchange ended with %v, want %v %s", err, test.is, test.text)
+			}
+			if len(w.written) != test.writes {
+				t.Errorf("%d writes, want %d", len(w.written), test.writes)
+			}
+		})
+	}
+}
+
+// A request goes to the leader of its partition, and nowhere when that is not known.
+func TestProduceRequestGoesToTheLeader(t *testing.T) {
+	cluster := protocol.Cluster{
+		Brokers: map[int32]protocol.Broker{0: {ID: 0}, 3: {ID: 3}},
+		Topics: map[string]protocol.Topic{"decisions": {Partitions: map[int32]protocol.Partition{
+			1: {ID: 1, Leader: 3}, 2: {ID: 2, Leader: 9},
+		}}},
+	}
+	for name, test := range map[string]struct {
+		request produceRequest
+		is      error
+	}{
+		"leader":       {request: produceRequest{topic: "decisions", partition: 1}},
+		"no leader":    {request: produceRequest{topic: "decisions", partition: 2}, is: protocol.ErrNoLeader},
+		"no partition": {request: produceRequest{topic: "decisions", partition: 5}, is: protocol.ErrNoPartition},
+		"no topic":     {request: produceRequest{topic: "audit", partition: 1}, is: protocol.ErrNoTopic},
+	} {
+		t.Run(name, func(t *testing.T) {
+			broker, err := test.request.Broker(cluster)
+			if !errors.Is(err, test.is) || test.is == nil && broker.ID != 3 {
+				t.Errorf("broker %d, %v; want 3, or %v", broker.ID, err, test.is)
+			}
+		})
+	}
+}
