@@ -6,6 +6,8 @@ import (
 	"io"
 	"log/slog"
 	"os"
+	"runtime/debug"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -51,16 +53,21 @@ it at once. Nothing stored is lost either way.`,
 		}
 		handOver(cfg, sockets)
 		log := newLog(os.Stderr, format.value, level.value)
+		memory := memoryFor(os.Getenv, os.DirFS("/"), log)
+		defer time.AfterFunc(startTime, memory.apply).Stop()
 		switch {
 		case flags.slot != nil:
 			flags.slot.explain(log, cfg)
 		case flags.file == "" && isTerminal(os.Stderr):
 			printBanner(os.Stderr, cmp.Or(flags.data, defaultDataDir), cfg)
 		}
+		if b := thisBuild(); b.Unsafe {
+			log.Error(unsafeBuild + ": never keep records with it")
+		}
 		for _, warning := range queueWarnings(cfg.Queue) {
 			log.Warn(warning)
 		}
-		e, err := exporter.New(cfg, exporter.Options{Log: log, Version: thisBuild().Version})
+		e, err := exporter.New(cfg, exporter.Options{Log: log, Version: thisBuild().Version, Quiet: debug.FreeOSMemory})
 		if err != nil {
 			return failed(err)
 		}
