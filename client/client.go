@@ -15,6 +15,7 @@
 //	             that yaml.go and yamlvalue.go understand
 //	sender.go    Sender: lines in, for programs that keep them elsewhere
 //	link.go      what both are made of: the lines under way (line.go)
+//	encode.go    lines whose texts are made when the caller has gone on
 //	room.go      who waits for room, and who need not
 //	flush.go     who waits until lines are finished
 //	connect.go   one connection after the other, and what the exporter answers
@@ -145,7 +146,7 @@ func (c *Client) Log(ctx context.Context, r *decision.Record) error {
 // TryLog takes r to be sent and never waits. An error says that it was not taken
 // and is counted as lost: ErrFull, or why it cannot be encoded. A record that was
 // taken is dropped only for a more important one that has no room; see
-// Config.Keep. r is the caller's again on return.
+// Config.Keep. r is the caller's again on return, with its slices and maps.
 func (c *Client) TryLog(r *decision.Record) error {
 	if c == nil {
 		return nil
@@ -154,11 +155,15 @@ func (c *Client) TryLog(r *decision.Record) error {
 }
 
 func (c *Client) tryLog(r *decision.Record) error {
-	l, err := c.encode(r)
+	l, err := c.copyRecord(r)
 	if err != nil {
 		c.link.lose(kindOf(r.Decision), lostInvalid)
 		return err
 	}
+	if c.link.tryTakeRaw(l) {
+		return nil
+	}
+	l.encode()
 	return c.offer(l)
 }
 

@@ -36,6 +36,7 @@ var errStolen = errors.New("somebody else sends under this name: choose another"
 func (k *link) run(ctx context.Context) {
 	defer close(k.done)
 	defer k.disown()
+	defer k.startEncoder()()
 	var pause pauses
 	for ctx.Err() == nil {
 		began, first := time.Now(), k.first()

@@ -37,6 +37,8 @@ type link struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when run has ended
 	wake   chan struct{} // to the writer: there may be something to write
+	// rawTaken is to the encoder: there may be a raw line.
+	rawTaken chan struct{}
 
 	mu      sync.Mutex
 	box     outbox         // guarded by mu, as all below
@@ -44,14 +46,19 @@ type link struct {
 	waiting []int          // of them, by rank
 	cohorts []*cohort      // that flush waits for, and last the one of new lines
 	idle    bool           // the writer waits for wake
-	closed  bool           // no more lines are taken
-	err     error          // why the link has ended, for ever
-	losses  losses         // lines that were dropped, and what was told of them
-	away    error          // why there is no connection; nil: there is one, or no attempt has failed
-	stolen  bool           // somebody else sends under our name
-	met     bool           // an exporter has answered once
-	base    uint64         // number on the wire less the number that callers know
-	stats   linkStats
+	// raws are the raw lines, in the order in which they were taken. The encoder
+	// has the first encoding of them, or waits for rawTaken.
+	raws        deque[*line]
+	encoding    int
+	encoderIdle bool
+	closed      bool   // no more lines are taken
+	err         error  // why the link has ended, for ever
+	losses      losses // lines that were dropped, and what was told of them
+	away        error  // why there is no connection; nil: there is one, or no attempt has failed
+	stolen      bool   // somebody else sends under our name
+	met         bool   // an exporter has answered once
+	base        uint64 // number on the wire less the number that callers know
+	stats       linkStats
 }
 
 // linkConfig is what a link is made of. The callbacks are called one at a time,
@@ -80,6 +87,7 @@ func newLink(config linkConfig, box outbox) *link {
 		linkConfig: config,
 		done:       make(chan struct{}),
 		wake:       make(chan struct{}, 1),
+		rawTaken:   make(chan struct{}, 1),
 		box:        box,
 		waiting:    make([]int, box.ranks()),
 		cohorts:    []*cohort{{}},
@@ -159,12 +167,19 @@ func (k *link) ended() error {
 
 // takeLocked takes l if there is room, with mu held.
 func (k *link) takeLocked(l *line) bool {
+	if !k.box.hasRoom(l) {
+		k.encodeNow() // which makes room; and what is dropped has its text
+	}
 	if !k.box.take(l, k.shed) {
 		return false
 	}
 	k.stats.taken++
 	k.join(l)
-	k.wakeWriter()
+	if l.raw != nil {
+		k.wakeEncoder()
+	} else {
+		k.wakeWriter()
+	}
 	return true
 }
 

@@ -52,18 +52,34 @@ func (o *outbox) take(l *line, shed func(*line)) bool {
 	return true
 }
 
+// hasRoom reports whether take can take l without dropping another line.
+func (o *outbox) hasRoom(l *line) bool { return o.used+l.size() <= o.limit }
+
 // add adds l whatever the limit.
 func (o *outbox) add(l *line) {
-	to := &o.lanes[0]
-	if !l.keep {
-		to = &o.lanes[l.rank+1]
-	}
+	to := o.lane(l)
 	o.orders++
 	l.order = o.orders
 	to.pushBack(l)
 	to.bytes += l.size()
 	o.used += l.size()
 	o.count++
+}
+
+// lane is where l waits.
+func (o *outbox) lane(l *line) *lane {
+	if l.keep {
+		return &o.lanes[0]
+	}
+	return &o.lanes[l.rank+1]
+}
+
+// giveText gives a raw line its text.
+func (o *outbox) giveText(l *line, text []byte) {
+	reserved := l.size()
+	l.text, l.raw = text, nil
+	o.lane(l).bytes += l.size() - reserved
+	o.used += l.size() - reserved
 }
 
 // below is the memory of the waiting lines that matter less than rank.
@@ -87,7 +103,8 @@ func (o *outbox) drop(bytes int, shed func(*line)) {
 	}
 }
 
-// number moves the next waiting line to flight; nil if none waits.
+// number moves the next waiting line to flight; nil if none waits, or if that one is
+// raw.
 func (o *outbox) number() *line {
 	next := -1
 	for r := range o.lanes {
@@ -95,7 +112,7 @@ func (o *outbox) number() *line {
 			next = r
 		}
 	}
-	if next < 0 {
+	if next < 0 || o.lanes[next].at(0).raw != nil {
 		return nil
 	}
 	l := o.lanes[next].popFront()
@@ -104,7 +121,7 @@ func (o *outbox) number() *line {
 	return l
 }
 
-// numberAll moves every waiting line to flight.
+// numberAll moves every waiting line to flight. None must be raw.
 func (o *outbox) numberAll() {
 	for l := o.number(); l != nil; l = o.number() {
 		continue

@@ -120,21 +120,42 @@ func TestAppendLineSortsMaps(t *testing.T) {
 
 func TestAppendLineTimestamps(t *testing.T) {
 	tests := map[string]time.Time{
-		"whole second":       time.Date(2026, 1, 5, 10, 4, 7, 0, time.UTC),
-		"trailing zeros":     time.Date(2026, 1, 5, 10, 4, 7, 120000000, time.UTC),
-		"east":               time.Date(2026, 1, 5, 10, 4, 7, 1, time.FixedZone("", 5*3600+1800)),
-		"west":               time.Date(2026, 1, 5, 10, 4, 7, 1, time.FixedZone("", -9*3600)),
-		"seconds of a zone":  time.Date(1900, 1, 5, 10, 4, 7, 1, time.FixedZone("", 1172)),
-		"farthest zone":      time.Date(2026, 1, 5, 10, 4, 7, 1, time.FixedZone("", -24*3600+1)),
-		"first year":         time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC),
-		"last moment":        time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC),
-		"not set":            {},
-		"not set, far zone":  time.Time{}.In(time.FixedZone("", 30*3600)),
-		"with monotonic":     time.Now(),
-		"not set, long zone": time.Time{}.In(time.FixedZone("", -400*24*3600)),
+		"whole second":        time.Date(2026, 1, 5, 10, 4, 7, 0, time.UTC),
+		"trailing zeros":      time.Date(2026, 1, 5, 10, 4, 7, 120000000, time.UTC),
+		"east":                time.Date(2026, 1, 5, 10, 4, 7, 1, time.FixedZone("", 5*3600+1800)),
+		"west":                time.Date(2026, 1, 5, 10, 4, 7, 1, time.FixedZone("", -9*3600)),
+		"zone without offset": time.Date(2026, 1, 5, 10, 4, 7, 1, time.FixedZone("GMT", 0)),
+		"seconds of a zone":   time.Date(1900, 1, 5, 10, 4, 7, 1, time.FixedZone("", 1172)),
+		"farthest zone":       time.Date(2026, 1, 5, 10, 4, 7, 1, time.FixedZone("", -24*3600+1)),
+		"first year":          time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC),
+		"last moment":         time.Date(9999, 12, 31, 23, 59, 59, 999999999, time.UTC),
+		"not set":             {},
+		"not set, far zone":   time.Time{}.In(time.FixedZone("", 30*3600)),
+		"with monotonic":      time.Now(),
+		"not set, long zone":  time.Time{}.In(time.FixedZone("", -400*24*3600)),
 	}
 	for name, timestamp := range tests {
 		t.Run(name, func(t *testing.T) { checkLine(t, &decision.Record{Timestamp: timestamp}) })
+	}
+}
+
+// Days and hours of all the years that RFC 3339 can express.
+func TestAppendLineDates(t *testing.T) {
+	const step = 53*24*time.Hour + 7*time.Hour + 13*time.Minute + 29*time.Second + 98765432*time.Nanosecond
+	end := time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)
+	for at := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC); at.Before(end); at = at.Add(step) {
+		r := decision.Record{Timestamp: at}
+		line, err := r.AppendLine(nil)
+		want := `{"timestamp":"` + at.Format(time.RFC3339Nano) + `","schemaVersion":1}` + "\n"
+		if err != nil || string(line) != want {
+			t.Fatalf("got %s, %v, want %s", line, err, want)
+		}
+	}
+	for _, at := range []time.Time{end, end.Add(time.Hour).In(time.FixedZone("", 1)), time.Date(-1, 12, 31, 23, 59, 59, 999999999, time.UTC)} {
+		r := decision.Record{Timestamp: at}
+		if line, err := r.AppendLine(nil); err == nil || r.Validate() == nil {
+			t.Errorf("%v: got accepted in %s, want refused", at, line)
+		}
 	}
 }
 

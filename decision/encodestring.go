@@ -10,16 +10,48 @@ import (
 // appendString appends s as a JSON string, as encoding/json writes it when it
 // does not escape HTML: U+2028 and U+2029 are escaped, and every byte that is
 // not UTF-8 becomes the escape of U+FFFD.
+//
+// It copies eight bytes at a time and looks at them on the way. The last ones of a
+// string that is no multiple of that overlap those before, and so do the few of a
+// short one. Where it meets a byte that may not stand for itself, appendEscaped goes
+// on.
 func appendString(b []byte, s string) []byte {
-	begin := len(b) + 1
-	end := begin + len(s)
-	if end >= cap(b) {
+	begin := len(b)
+	if begin+len(s)+2 > cap(b) {
 		return appendString(grow(b, len(s)+2), s)
 	}
-	b = b[:end+1]
-	b[begin-1], b[end] = '"', '"'
-	if !copyPlain(b[begin:end], s) {
-		return append(appendEscaped(b[:begin], s), '"')
+	b = b[:begin+len(s)+2]
+	dst := b[begin+1 : len(b)-1]
+	b[begin], b[len(b)-1] = '"', '"'
+	switch {
+	case len(s) >= 8:
+		last := len(s) - 8
+		for i := 0; i < last; i += 8 {
+			w := word(s[i:])
+			binary.LittleEndian.PutUint64(dst[i:i+8:i+8], w)
+			if oddBytes(w)&highBits != 0 {
+				return appendEscaped(b[:begin+1+i], s[i:])
+			}
+		}
+		w := word(s[last:])
+		binary.LittleEndian.PutUint64(dst[last:last+8:last+8], w)
+		if oddBytes(w)&highBits != 0 {
+			return appendEscaped(b[:begin+1+last], s[last:])
+		}
+	case len(s) >= 4:
+		last := len(s) - 4
+		low, high := halfWord(s), halfWord(s[last:])
+		binary.LittleEndian.PutUint32(dst[0:4:4], low)
+		binary.LittleEndian.PutUint32(dst[last:last+4:last+4], high)
+		if oddBytes(uint64(low)|uint64(high)<<32)&highBits != 0 {
+			return appendEscaped(b[:begin+1], s)
+		}
+	case len(s) > 0:
+		first, middle, last := s[0], s[len(s)/2], s[len(s)-1]
+		dst[0], dst[len(s)/2], dst[len(s)-1] = first, middle, last
+		if oddBytes(uint64(first)|uint64(middle)<<8|uint64(last)<<16|' '*(everyByte&^0xffffff))&highBits != 0 {
+			return appendEscaped(b[:begin+1], s)
+		}
 	}
 	return b
 }
@@ -30,39 +62,7 @@ func appendString(b []byte, s string) []byte {
 //go:noinline
 func grow(b []byte, n int) []byte { return slices.Grow(b, n) }
 
-// copyPlain copies s to dst, which is as long, and reports whether every byte of
-// s may stand for itself in a JSON string. It looks at eight bytes at a time; the
-// last ones of a string that is no multiple of that overlap those before.
-func copyPlain(dst []byte, s string) bool {
-	var odd uint64
-	switch last := len(s) - 8; {
-	case last >= 0:
-		for i := 0; i < last; i += 8 {
-			w := word(s[i:])
-			binary.LittleEndian.PutUint64(dst[i:i+8:i+8], w)
-			odd |= oddBytes(w)
-		}
-		w := word(s[last:])
-		binary.LittleEndian.PutUint64(dst[last:last+8:last+8], w)
-		odd |= oddBytes(w)
-	case last >= -4:
-		last += 4
-		low, high := halfWord(s), halfWord(s[last:])
-		binary.LittleEndian.PutUint32(dst[0:4:4], low)
-		binary.LittleEndian.PutUint32(dst[last:last+4:last+4], high)
-		odd = oddBytes(uint64(low) | uint64(high)<<32)
-	default:
-		for i := range len(s) {
-			if !isPlain(s[i]) {
-				return false
-			}
-			dst[i] = s[i]
-		}
-	}
-	return odd&highBits == 0
-}
-
-// appendEscaped appends s with what must be escaped escaped.
+// appendEscaped appends s, with what must be escaped escaped, and the closing quote.
 func appendEscaped(b []byte, s string) []byte {
 	for len(s) >= 8 {
 		// Take eight bytes, then keep those before the first odd one.
@@ -85,7 +85,7 @@ func appendEscaped(b []byte, s string) []byte {
 			b, s = appendOdd(b, s)
 		}
 	}
-	return b
+	return append(b, '"')
 }
 
 // appendOdd appends the first character of s, whose first byte is not plain, and

@@ -1,0 +1,208 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/decision"
+)
+
+// What TryLog was given is the caller's again on return, while the text is made
+// elsewhere.
+func TestTryLogLeavesTheRecordToItsCaller(t *testing.T) {
+	e := newExporter(t)
+	c := e.client(Config{})
+	const records = 2000
+	dryRun := false
+	r := &decision.Record{
+		Details:           []byte(`{"n":0}`),
+		RequestUserGroups: []string{"", "all"},
+		ResourceLabels:    map[string]string{},
+		DryRun:            &dryRun,
+	}
+	for n := range records {
+		r.Sequence = uint64(n + 1)
+		r.Details[5] = byte('0' + n%10)
+		r.RequestUserGroups[0] = fmt.Sprint("group", n)
+		r.ResourceLabels["label"] = fmt.Sprint(n)
+		dryRun = n%2 == 1
+		if err := c.TryLog(r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.Details, r.ResourceLabels = nil, nil
+	closeClient(t, c)
+	lines := e.Lines()
+	checkCount(t, lines, records)
+	for n, l := range lines {
+		want := fmt.Sprintf(`{"details":{"n":%d},"resourceLabels":{"label":"%d"},"requestUserGroups":["group%d","all"],"dryRun":%t,"schemaVersion":1,"sequence":%d}`,
+			n%10, n, n, n%2 == 1, n+1)
+		if l.Text != want {
+			t.Fatalf("line %d: got %s, want %s", n, l.Text, want)
+		}
+	}
+}
+
+// Records go out in the order in which they were logged, in whatever way.
+func TestWaysToLogKeepTheOrder(t *testing.T) {
+	e := newExporter(t)
+	c := e.client(Config{})
+	const records = 6000
+	for n := 1; n <= records; n++ {
+		var err error
+		switch {
+		case n%1000 == 0:
+			err = c.Log(within(t), &decision.Record{Decision: decision.Deny, Sequence: uint64(n)})
+		case n%7 == 0:
+			err = c.TryLogLine(fmt.Appendf(nil, `{"decision":"deny","sequence":%d}`, n), decision.Allow)
+		default:
+			err = c.TryLog(&decision.Record{Decision: decision.Deny, Sequence: uint64(n)})
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	closeClient(t, c)
+	got, _ := sequences(t, e.Lines())
+	if len(got[decision.Deny]) != records {
+		t.Fatalf("got %d records, want %d", len(got[decision.Deny]), records)
+	}
+	for i, n := range got[decision.Deny] {
+		if n != i+1 {
+			t.Fatalf("record %d of the stream: got %d", i+1, n)
+		}
+	}
+}
+
+// Close leaves nothing raw behind.
+func TestCloseEncodesWhatIsRaw(t *testing.T) {
+	const records = 300
+	for range 20 {
+		file := filepath.Join(t.TempDir(), "spill")
+		c := startClient(t, Config{Address: "unix://" + file + ".nobody", SpillFile: file})
+		for n := range records {
+			if err := c.TryLog(record(decision.Deny, n+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		if left, err := c.Close(ctx); left != 0 || err != nil {
+			t.Fatalf("Close: got %d left, %v, want 0 and nil: they are in the file", left, err)
+		}
+		content, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines := bytes.Split(bytes.TrimSuffix(content, []byte("\n")), []byte("\n"))[1:] // without the hello
+		if len(lines) != records {
+			t.Fatalf("spill file: got %d lines, want %d", len(lines), records)
+		}
+		for n, line := range lines {
+			if want := fmt.Appendf(nil, `"sequence":%d}`, n+1); !bytes.HasSuffix(line, want) {
+				t.Fatalf("line %d of the spill file: got %s, want one that ends with %s", n+1, line, want)
+			}
+		}
+	}
+}
+
+// Whatever is raw and whenever texts are made, no line is lost that would have its
+// place if all had their texts, memory is counted right and kept below the limit,
+// and each line has its own text.
+func TestRawLinesModel(t *testing.T) {
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dice := rand.New(rand.NewPCG(seed, 0))
+	config := (&Config{}).withDefaults()
+	for _, limit := range []int{30_000, 200_000, 1 << 20} {
+		c := &Client{config: config, ranks: [len(kinds)]int{0, 1, 2, 3, 0}}
+		k := newLink(linkConfig{producer: "model"}, newOutbox(limit, 0, len(config.Keep)))
+		c.link = k
+		var e encoder
+		lost, wasRaw := uint64(0), 0
+		for step := range 5000 {
+			switch roll := dice.IntN(100); {
+			case roll < 60:
+				n := dice.IntN(200)
+				r := &decision.Record{
+					ID: fmt.Sprint(step), Decision: kinds[dice.IntN(len(kinds)-1)], Message: strings.Repeat("\x00", n/20) + strings.Repeat("m", 10*n),
+				}
+				if err := c.TryLog(r); err != nil && !errors.Is(err, ErrFull) {
+					t.Fatalf("step %d: TryLog: %v", step, err)
+				}
+			case roll < 70 && len(e.lines) == 0:
+				k.nextRaws(&e)
+				select {
+				case <-k.rawTaken: // as the encoder that waited would
+				default:
+				}
+				for _, l := range e.lines {
+					if l.text != nil {
+						t.Fatalf("step %d: two have the buffer of a line that is being encoded", step)
+					}
+				}
+			case roll < 75:
+				e.encode()
+				k.encoded(&e)
+			case roll < 90:
+				if l := k.box.number(); l != nil && !bytes.HasSuffix(l.text, []byte("\n")) {
+					t.Fatalf("step %d: numbered a line with the text %q", step, l.text)
+				}
+			case k.box.flight.len() > 0:
+				k.finish(k.box.release(), nil)
+			}
+			now := k.lostRecords()
+			if now > lost && k.raws.len() > 0 {
+				t.Fatalf("step %d: lost a record while %d lines were raw", step, k.raws.len())
+			}
+			lost, wasRaw = now, max(wasRaw, k.raws.len())
+			checkMemory(t, step, &k.box)
+		}
+		if wasRaw < 3 || lost == 0 && limit < 1<<20 {
+			t.Errorf("limit %d: got at most %d raw lines and %d lost: the test tests nothing", limit, wasRaw, lost)
+		}
+		k.encodeNow()
+		k.box.numberAll()
+		last := -1
+		for i := range k.box.flight.len() {
+			var id int
+			if _, err := fmt.Sscanf(string(k.box.flight.at(i).text), `{"id":"%d"`, &id); err != nil || id <= last {
+				t.Fatalf("limit %d: got line %s after that of step %d, %v", limit, k.box.flight.at(i).text, last, err)
+			}
+			last = id
+		}
+	}
+}
+
+// checkMemory compares what the outbox counts with what it has.
+func checkMemory(t *testing.T, step int, o *outbox) {
+	t.Helper()
+	used := 0
+	for r := range o.lanes {
+		bytes := 0
+		for i := range o.lanes[r].len() {
+			l := o.lanes[r].at(i)
+			bytes += l.size()
+			if l.raw != nil && l.raw.MaxLine() > l.reserved {
+				t.Fatalf("step %d: reserved %d bytes for a text of up to %d", step, l.reserved, l.raw.MaxLine())
+			}
+		}
+		if o.lanes[r].bytes != bytes {
+			t.Fatalf("step %d: lane %d: got %d bytes counted, want %d", step, r, o.lanes[r].bytes, bytes)
+		}
+		used += bytes
+	}
+	for i := range o.flight.len() {
+		used += o.flight.at(i).size()
+	}
+	if o.used != used || used > o.limit {
+		t.Fatalf("step %d: got %d bytes counted, want %d, and at most %d", step, o.used, used, o.limit)
+	}
+}
