@@ -9,9 +9,10 @@ import (
 // maxCommitBytes and minCommitBytes bound how much one commit gathers before
 // Append waits. That bounds the memory of the queue (two such buffers) and the
 // time of one commit, and is large enough that the disk runs at full speed (from
-// 256 KiB on, measured).
+// 256 KiB on, measured). Twice as much leaves the caches of the processor: the write
+// then takes twice the system time, and records come in more slowly.
 const (
-	maxCommitBytes = 4 << 20
+	maxCommitBytes = 2 << 20
 	minCommitBytes = 256 << 10
 )
 
