@@ -6,27 +6,51 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strconv"
+	"sync"
 
 	"github.com/docket-export/docket/decision/stream"
 )
 
 const answerCommand = "answer"
 
-// answerMain is a server that speaks the stream protocol to one producer and
-// does nothing else: lines are acknowledged unseen, as many at once as have
-// arrived. What it costs to talk to it is the floor of a round trip.
+// answerMain is a server that speaks the stream protocol and does nothing else: lines
+// are acknowledged unseen, as many at once as have arrived. What it costs to talk to
+// it is the floor of a round trip. It serves one producer, or as many as are named
+// behind the socket, and ends with the last of them.
 func answerMain(args []string) error {
-	if len(args) != 1 {
+	count := 1
+	switch len(args) {
+	case 1:
+	case 2:
+		var err error
+		if count, err = strconv.Atoi(args[1]); err != nil {
+			return fmt.Errorf("%s: number of producers: %w", answerCommand, err)
+		}
+	default:
 		return fmt.Errorf("%s takes a socket", answerCommand)
 	}
 	l, err := net.Listen("unix", args[0])
 	if err != nil {
 		return err
 	}
-	nc, err := l.Accept()
-	if err := errors.Join(err, l.Close()); err != nil { // which removes the socket
-		return err
+	errs := make([]error, count+1)
+	var serving sync.WaitGroup
+	for i := range count {
+		nc, err := l.Accept()
+		if err != nil {
+			errs[i] = err
+			break
+		}
+		serving.Go(func() { errs[i] = answer(nc) })
 	}
+	errs[count] = l.Close() // which removes the socket
+	serving.Wait()
+	return errors.Join(errs...)
+}
+
+// answer serves one producer until it ends its connection.
+func answer(nc net.Conn) error {
 	defer nc.Close()
 	lines := bufio.NewReaderSize(nc, 256<<10)
 	answer := stream.Answer{}.Append(nil)

@@ -17,7 +17,8 @@ func deliveryExperiments() []experiment {
 				{Key: "taken", What: "taken by a bare cursor", Unit: "records/s"},
 				{Key: "ratio", What: "delivered to one sink / taken by a bare cursor", Ratio: &ratio{"rate", "taken"}},
 			},
-			run: (*lab).accepting,
+			Charts: []drawn{{Keys: []string{"rate", "many", "taken"}, Own: []string{"rate", "many"}}},
+			run:    (*lab).accepting,
 		},
 		{
 			Name:  "backlog",
@@ -35,7 +36,8 @@ func deliveryExperiments() []experiment {
 				{Key: "zstd", What: "delivered and synced, compress: zstd", Unit: "records/s"},
 				{Key: "gzip", What: "delivered and synced, compress: gzip", Unit: "records/s"},
 			},
-			run: (*lab).backlog,
+			Charts: []drawn{{Keys: []string{"rate", "zstd", "gzip", "appended"}, Own: []string{"rate", "zstd", "gzip"}}},
+			run:    (*lab).backlog,
 		},
 		{
 			Name:  "http",
@@ -57,7 +59,8 @@ func deliveryExperiments() []experiment {
 				{Key: "plainMany", What: "four plain loops", Unit: "records/s"},
 				{Key: "manyRatio", What: "docket with maxInFlight: 4 / four plain loops", Ratio: &ratio{"many", "plainMany"}},
 			},
-			run: (*lab).http,
+			Charts: []drawn{{Keys: []string{"rate", "plain", "many", "plainMany"}, Own: []string{"rate", "many"}}},
+			run:    (*lab).http,
 		},
 		{
 			Name:  "kafka",
@@ -81,7 +84,8 @@ func deliveryExperiments() []experiment {
 				{Key: "bareCPU", What: "the same without headers", Unit: "s"},
 				{Key: "broker", What: "processor time of the broker for a million records of docket", Unit: "s"},
 			},
-			run: (*lab).kafka,
+			Charts: []drawn{{Keys: []string{"rate", "plain", "bare"}, Own: []string{"rate"}}},
+			run:    (*lab).kafka,
 		},
 		{
 			Name:  "isolation",
@@ -114,8 +118,9 @@ func deliveryExperiments() []experiment {
 				{Key: "plain", What: "plain loop around crypto/sha256", Unit: "MB/s"},
 				{Key: "plainRatio", What: "docket verify / plain loop", Ratio: &ratio{"verify", "plain"}},
 			},
-			check: (*lab).checkSum,
-			run:   (*lab).verify,
+			Charts: []drawn{{Keys: []string{"verify", "plain", "sum"}, Own: []string{"verify"}}},
+			check:  (*lab).checkSum,
+			run:    (*lab).verify,
 		},
 	}
 }

@@ -18,7 +18,9 @@ import (
 type lab struct {
 	machine  machine
 	records  int    // in each measurement under load
+	root     string // of the repository
 	docket   string // the binary under test
+	unsynced string // the same without any sync; empty until buildUnsynced
 	self     string // this program
 	disk     string // directory on the disk to measure
 	short    string // directory for sockets, whose paths must be short, and the binary
@@ -38,8 +40,8 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 			return nil, err
 		}
 	}
-	l := &lab{records: o.records}
-	if err := l.prepare(ctx, root, parent); err != nil {
+	l := &lab{records: o.records, root: root}
+	if err := l.prepare(ctx, parent, o.docket); err != nil {
 		l.close()
 		return nil, err
 	}
@@ -49,7 +51,7 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 	return l, nil
 }
 
-func (l *lab) prepare(ctx context.Context, root, parent string) (err error) {
+func (l *lab) prepare(ctx context.Context, parent, binary string) (err error) {
 	if l.self, err = os.Executable(); err != nil {
 		return err
 	}
@@ -62,11 +64,25 @@ func (l *lab) prepare(ctx context.Context, root, parent string) (err error) {
 	if l.machine, err = thisMachine(l.disk); err != nil {
 		return err
 	}
-	l.docket = filepath.Join(l.short, "docket")
-	if err := build(ctx, root, l.docket); err != nil {
+	if err := l.findDocket(ctx, binary); err != nil {
 		return err
 	}
 	return l.warm(ctx)
+}
+
+// findDocket takes the binary that was named, or builds one.
+func (l *lab) findDocket(ctx context.Context, binary string) (err error) {
+	if binary == "" {
+		l.docket = filepath.Join(l.short, "docket")
+		return build(ctx, l.root, l.docket)
+	}
+	if l.docket, err = filepath.Abs(binary); err != nil {
+		return err
+	}
+	if _, err := exec.LookPath(l.docket); err != nil {
+		return fmt.Errorf("-docket: %w", err)
+	}
+	return nil
 }
 
 // warm writes more than any measurement, and forgets it. Memory that a virtual
@@ -98,15 +114,23 @@ func (l *lab) scratch() (dir string, remove func(), err error) {
 		return "", nil, err
 	}
 	remove = func() { _ = os.RemoveAll(dir) } // close tries again and reports
+	if err := rest(dir); err != nil {
+		return "", nil, err
+	}
+	return dir, remove, nil
+}
+
+// rest returns when the disk that dir is on has nothing left to write.
+func rest(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {
-		return "", nil, err
+		return err
 	}
 	defer d.Close()
 	if err := unix.Syncfs(int(d.Fd())); err != nil {
-		return "", nil, fmt.Errorf("syncfs: %w", err)
+		return fmt.Errorf("syncfs: %w", err)
 	}
-	return dir, remove, nil
+	return nil
 }
 
 func repositoryRoot(ctx context.Context) (string, error) {
@@ -121,10 +145,31 @@ func repositoryRoot(ctx context.Context) (string, error) {
 	return root, nil
 }
 
-// build makes the binary that users get: its flags are those of "make build".
-func build(ctx context.Context, root, binary string) error {
-	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X main.version=bench", "-o", binary, "./cmd/docket")
+// buildUnsynced makes the binary to compare with that syncs nothing.
+func (l *lab) buildUnsynced() error {
+	if l.unsynced != "" {
+		return nil
+	}
+	binary := filepath.Join(l.short, "docket-nosync")
+	if err := build(context.Background(), l.root, binary, "-tags", "nosync"); err != nil {
+		return err
+	}
+	said, err := exec.Command(binary, "version").Output()
+	if err != nil {
+		return fmt.Errorf("%s version: %w", binary, err)
+	}
+	if !bytes.Contains(said, []byte("UNSAFE")) {
+		return fmt.Errorf("docket built with the tag nosync says %q: it syncs, and would be compared with itself", bytes.TrimSpace(said))
+	}
+	l.unsynced = binary
+	return nil
+}
+
+// build makes the binary that users get: its flags are those of "make build", and
+// more.
+func build(ctx context.Context, root, binary string, more ...string) error {
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=bench", "-o", binary}, more...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/docket")...)
 	cmd.Dir = root
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {

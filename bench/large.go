@@ -20,7 +20,7 @@ const (
 	largeRecords = largeBytes / recordBytes
 	// largeRoom is what must be free on the disk: the backlog, what the rounds
 	// add to it, and what the other experiments write.
-	largeRoom = largeBytes + 5<<30
+	largeRoom = largeBytes + 8<<30
 	// smallRecords are the backlog to compare with.
 	smallRecords = (1 << 20) / recordBytes
 )

@@ -52,6 +52,8 @@ func run(ctx context.Context, args []string) error {
 		return loadMain(command, args[1:], os.Stdout, load.runClient)
 	case answerCommand:
 		return answerMain(args[1:])
+	case walSidecarCommand:
+		return walSidecarMain(ctx, args[1:])
 	case tryLogCommand:
 		return tryLogMain(ctx, args[1:], os.Stdout)
 	case fillCommand:
@@ -75,6 +77,7 @@ type options struct {
 	only     string
 	large    bool
 	dir      string
+	docket   string
 	json     string
 	markdown string
 	from     string
@@ -88,6 +91,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.only, "only", "", "measure only these, comma-separated: "+strings.Join(names(experiments()), ","))
 	flags.BoolVar(&o.large, "large", true, "measure with a backlog of 5 GB as well, which takes room on the disk meanwhile")
 	flags.StringVar(&o.dir, "dir", "", "directory on the disk to measure (default: .cache of the repository)")
+	flags.StringVar(&o.docket, "docket", "", "measure the program `BINARY` instead of one built from this tree")
 	flags.StringVar(&o.json, "json", "", "write the results to `FILE`")
 	flags.StringVar(&o.markdown, "markdown", "", "write the page to `FILE`")
 	flags.StringVar(&o.from, "from", "", "take the results from `FILE` instead of measuring")
@@ -123,7 +127,7 @@ func benchMain(ctx context.Context, args []string, out io.Writer) error {
 		}
 	}
 	if o.markdown != "" {
-		return writeFile(o.markdown, func(w io.Writer) error { return writePage(w, r) })
+		return writePage(o.markdown, r)
 	}
 	return nil
 }
@@ -158,10 +162,11 @@ func needsLarge(e experiment) bool { return e.large }
 // measure runs the experiments one after another, round after round.
 func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*report, error) {
 	r := &report{Machine: l.machine, Records: l.records, Rounds: rounds, Experiments: chosen}
+	began := time.Now()
 	for round := range rounds {
 		for i := range chosen {
 			e := &chosen[i]
-			fmt.Fprintf(os.Stderr, "round %d of %d: %s\n", round+1, rounds, e.Name)
+			fmt.Fprintf(os.Stderr, "round %d of %d: %s%s\n", round+1, rounds, e.Name, timeLeft(time.Since(began), round*len(chosen)+i, rounds*len(chosen)))
 			values, err := runOnce(ctx, l, e)
 			if ctx.Err() != nil {
 				return nil, errors.New("interrupted")
@@ -177,6 +182,15 @@ func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*rep
 	return r, nil
 }
 
+// timeLeft says how long the rest takes when done of all took so long.
+func timeLeft(took time.Duration, done, all int) string {
+	if done == 0 {
+		return ""
+	}
+	left := took / time.Duration(done) * time.Duration(all-done)
+	return ", about " + left.Round(time.Second).String() + " left"
+}
+
 // onceWait bounds one run of one experiment, whatever hangs.
 const onceWait = 2 * time.Minute
 
@@ -187,7 +201,7 @@ func runOnce(ctx context.Context, l *lab, e *experiment) (map[string]float64, er
 }
 
 // choose returns the experiments that the list names, all of them for an empty
-// one, and leaves out those that need the large backlog unless large is set.
+// one but those that must be named, and leaves out those that need the large backlog unless large is set.
 func choose(all []experiment, list string, large bool) ([]experiment, error) {
 	if list != "" {
 		wanted := strings.Split(list, ",")
@@ -197,6 +211,8 @@ func choose(all []experiment, list string, large bool) ([]experiment, error) {
 			}
 		}
 		all = slices.DeleteFunc(all, func(e experiment) bool { return !slices.Contains(wanted, e.Name) })
+	} else {
+		all = slices.DeleteFunc(all, func(e experiment) bool { return e.named })
 	}
 	if !large {
 		all = slices.DeleteFunc(all, needsLarge)

@@ -49,6 +49,8 @@ type produced struct {
 	CPU float64 `json:"cpu"`
 }
 
+func (p produced) took() time.Duration { return time.Duration(p.Seconds * float64(time.Second)) }
+
 // produce runs the load in a process of its own.
 func (l *lab) produce(ctx context.Context, o load) (produced, error) {
 	return l.load(ctx, produceCommand, o)

@@ -22,8 +22,9 @@ func queueExperiments() []experiment {
 				{Key: "toWAL", What: "docket / tidwall/wal behind a group commit", Ratio: &ratio{"rate", "wal"}, Target: &target{AtLeast: 10}},
 				{Key: "takenToRecycled", What: "docket while a cursor takes everything / raw overwrite", Ratio: &ratio{"taken", "recycled"}},
 				{Key: "growingToRecycled", What: "docket while nobody takes anything / raw overwrite", Ratio: &ratio{"growing", "recycled"}},
-			}, rawRows(nil, &target{AtLeast: 0.7})...),
-			run: (*lab).queueRates,
+			}, rawRows(&target{AtLeast: 0.7})...),
+			Charts: []drawn{{Keys: []string{"rate", "taken", "growing", "wal", "walAlone", "recycled", "appended"}, Own: []string{"rate", "taken", "growing"}}},
+			run:    (*lab).queueRates,
 		},
 		{
 			Name:  "append",

@@ -154,13 +154,8 @@ func readPlain(ctx context.Context, dir string, cold bool) (t transfer, err erro
 
 // dropCache makes the system forget what it has in memory of the files in dir.
 func dropCache(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
+	if err := rest(dir); err != nil { // only clean pages can go
 		return err
-	}
-	defer d.Close()
-	if err := unix.Syncfs(int(d.Fd())); err != nil { // only clean pages can go
-		return fmt.Errorf("syncfs: %w", err)
 	}
 	return eachFile(dir, func(f *os.File) error {
 		if err := unix.Fadvise(int(f.Fd()), 0, 0, unix.FADV_DONTNEED); err != nil {

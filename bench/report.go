@@ -24,9 +24,13 @@ type experiment struct {
 	Title string `json:"title"` // what is measured
 	About string `json:"about"` // how, for the page
 	Rows  []row  `json:"rows"`
+	// Charts are drawn for the page.
+	Charts []drawn `json:"charts,omitempty"`
 
 	// large says that it needs the large backlog.
 	large bool
+	// named says that it takes long, and is run only when -only names it.
+	named bool
 	// check says, before anything is measured, why it cannot be; nil: it always
 	// can.
 	check func(*lab) error
@@ -118,10 +122,13 @@ func (r row) verdict() string {
 	case r.Target == nil:
 		return ""
 	case r.Target.met(summarize(r.Values).median):
-		return "met"
+		return met
 	}
 	return "NOT met"
 }
+
+// met is the verdict of a row that reaches its target.
+const met = "met"
 
 func (r *report) encode(w io.Writer) error {
 	enc := json.NewEncoder(w)

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -22,6 +23,7 @@ type sidecar struct {
 	socket string
 	admin  string
 	export string // directory of the file sink
+	config string // its file
 }
 
 // readyWait is how long a docket may take to start on a busy machine.
@@ -39,7 +41,7 @@ const sidecarConfig = `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
 %s
-queue: {directory: %q}
+queue: {directory: %q%s}
 sinks:
 %s
 admin: {address: %q}
@@ -64,39 +66,50 @@ func (l *lab) startSidecar(ctx context.Context, dir, sink string) (*sidecar, err
 
 // startWith is startSidecar with sinks as the configuration has them.
 func (l *lab) startWith(ctx context.Context, dir string, sinks ...string) (*sidecar, error) {
-	socket := filepath.Join(l.short, "docket.sock")
-	source := fmt.Sprintf(`- {name: bench, unix: {path: %q, mode: "0600"}}`, socket)
-	s, err := l.startSetup(ctx, dir, setup{sources: []string{source}, sinks: sinks})
-	if s != nil {
-		s.socket = socket
-	}
-	return s, err
+	return l.startSetup(ctx, dir, setup{sinks: sinks})
 }
 
-// setup is what a sidecar is started with.
+// setup is what a sidecar is started with. Only the sinks must be there.
 type setup struct {
-	sources, sinks []string // entries of the configuration
-	env            []string // what is added to the environment
+	program string   // the binary; empty: docket as users get it
+	socket  string   // the name of the socket, where there are several sidecars at a time
+	sources []string // entries of the configuration; none: a Unix socket
+	sinks   []string // entries of the configuration
+	queue   string   // what is added to that section: ", maxBytes: 16Gi"
+	env     []string // what is added to the environment
 }
 
-// startSetup is startWith with sources and environment of choice.
+// startSetup is startWith with everything of choice.
 func (l *lab) startSetup(ctx context.Context, dir string, with setup) (*sidecar, error) {
-	address, err := freeAddress()
+	s, err := l.launch(ctx, dir, with)
 	if err != nil {
-		return nil, err
-	}
-	s := &sidecar{admin: "http://" + address, export: exportDirectory(dir)}
-	file := filepath.Join(dir, "docket.yaml")
-	config := fmt.Sprintf(sidecarConfig, strings.Join(with.sources, "\n"), filepath.Join(dir, "queue"), strings.Join(with.sinks, "\n"), address)
-	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
-		return nil, err
-	}
-	if s.process, err = startIn(ctx, with.env, l.docket, "run", "-f", file, "--log-format", "text"); err != nil {
 		return nil, err
 	}
 	if err := s.waitReady(ctx); err != nil {
 		s.kill()
 		return nil, fmt.Errorf("docket: %w\n%s", err, strings.TrimSpace(s.stderr.String()))
+	}
+	return s, nil
+}
+
+// launch is startSetup without waiting for anything.
+func (l *lab) launch(ctx context.Context, dir string, with setup) (*sidecar, error) {
+	address, err := freeAddress()
+	if err != nil {
+		return nil, err
+	}
+	s := &sidecar{admin: "http://" + address, export: exportDirectory(dir), config: filepath.Join(dir, "docket.yaml")}
+	if len(with.sources) == 0 {
+		s.socket = filepath.Join(l.short, cmp.Or(with.socket, "docket")+".sock")
+		with.sources = []string{fmt.Sprintf(`- {name: bench, unix: {path: %q, mode: "0600"}}`, s.socket)}
+	}
+	config := fmt.Sprintf(sidecarConfig, strings.Join(with.sources, "\n"), filepath.Join(dir, "queue"), with.queue, strings.Join(with.sinks, "\n"), address)
+	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
+		return nil, err
+	}
+	s.process, err = startIn(ctx, with.env, cmp.Or(with.program, l.docket), "run", "-f", s.config, "--log-format", "text")
+	if err != nil {
+		return nil, err
 	}
 	return s, nil
 }
@@ -169,23 +182,40 @@ func (s *sidecar) get(ctx context.Context, path string) ([]byte, error) {
 	return body, nil
 }
 
-// delivered is how many records the sink has taken.
-func (s *sidecar) delivered(ctx context.Context, sink string) (int, error) {
+// account is what has become of the records of a sink.
+type account struct {
+	Delivered    int `json:"delivered"`
+	DeadLettered int `json:"deadLettered"`
+	Pending      int `json:"pending"`
+}
+
+// account is that of one sink.
+func (s *sidecar) account(ctx context.Context, sink string) (account, error) {
+	all, err := s.accounts(ctx)
+	return all[sink], err
+}
+
+// accounts are those of all sinks, by name.
+func (s *sidecar) accounts(ctx context.Context) (map[string]account, error) {
 	body, err := s.get(ctx, "/status")
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	var status struct {
 		Ledger struct {
-			Sinks map[string]struct {
-				Delivered int `json:"delivered"`
-			} `json:"sinks"`
+			Sinks map[string]account `json:"sinks"`
 		} `json:"ledger"`
 	}
 	if err := json.Unmarshal(body, &status); err != nil {
-		return 0, fmt.Errorf("/status: %w", err)
+		return nil, fmt.Errorf("/status: %w", err)
 	}
-	return status.Ledger.Sinks[sink].Delivered, nil
+	return status.Ledger.Sinks, nil
+}
+
+// delivered is how many records the sink has taken.
+func (s *sidecar) delivered(ctx context.Context, sink string) (int, error) {
+	a, err := s.account(ctx, sink)
+	return a.Delivered, err
 }
 
 // metric returns the value of one series of /metrics, named as it stands there.

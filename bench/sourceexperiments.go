@@ -10,15 +10,17 @@ func sourceExperiments() []experiment {
 				"watches. Its only sink cannot deliver. The clock goes from that rename until docket says that all is stored. The plain\n" +
 				"program reads the same file 1 MiB at a time and appends it to a fresh file, with an fdatasync as often as docket had commits.\n" +
 				"The file is in the page cache.",
-			Rows: fileRows(&target{AtLeast: 0.5}),
-			run:  (*lab).readExport,
+			Rows:   fileRows(&target{AtLeast: 0.5}),
+			Charts: []drawn{{Keys: []string{"rate", "raw"}, Own: []string{"rate"}}},
+			run:    (*lab).readExport,
 		},
 		{
-			Name:  "log",
-			Title: "Reading a log file",
-			About: "The same records as lines of a log file, format json, that docket finds when it starts.",
-			Rows:  fileRows(nil),
-			run:   (*lab).readLog,
+			Name:   "log",
+			Title:  "Reading a log file",
+			About:  "The same records as lines of a log file, format json, that docket finds when it starts.",
+			Rows:   fileRows(nil),
+			Charts: []drawn{{Keys: []string{"rate", "raw"}, Own: []string{"rate"}}},
+			run:    (*lab).readLog,
 		},
 		{
 			Name:  "opa",

@@ -3,10 +3,11 @@ package main
 import (
 	"fmt"
 	"io"
-	"math"
 	"strconv"
 	"strings"
 	"text/tabwriter"
+
+	"github.com/docket-export/docket/bench/chart"
 )
 
 // writeTable writes the results for a terminal.
@@ -23,7 +24,31 @@ func writeTable(w io.Writer, r *report) error {
 			fmt.Fprintf(t, "  %s\t%s\t%s\t%s\t%s\n", c[0], c[1], c[2], c[3], c[4])
 		}
 	}
-	return t.Flush()
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s\n", r.judgement())
+	return err
+}
+
+// judgement says which targets are not met.
+func (r *report) judgement() string {
+	targets, missed := 0, []string{}
+	for _, e := range r.Experiments {
+		for _, row := range e.Rows {
+			if row.Target == nil {
+				continue
+			}
+			if targets++; row.verdict() != met {
+				missed = append(missed, fmt.Sprintf("%s (%s: %s, %s asked)", row.What, e.Name, row.cells()[1], row.Target))
+			}
+		}
+	}
+	s := fmt.Sprintf("%d of %d targets met.", targets-len(missed), targets)
+	if len(missed) > 0 {
+		s += " Not met:\n- " + strings.Join(missed, "\n- ")
+	}
+	return s
 }
 
 // conditions says what the figures are.
@@ -51,56 +76,4 @@ func (r row) cells() [5]string {
 }
 
 // number writes v with three significant digits, and whole thousands apart.
-func number(v float64) string {
-	if math.Abs(v) < 100 {
-		return strconv.FormatFloat(v, 'g', 3, 64)
-	}
-	digits := strconv.FormatFloat(math.Round(v), 'f', 0, 64)
-	for i := len(digits) - 3; i > 0; i -= 3 {
-		digits = digits[:i] + " " + digits[i:]
-	}
-	return digits
-}
-
-const pageHead = `<!-- Written by "go run ./bench" from its JSON: see the end of the page. -->
-# Benchmarks
-
-What docket costs, beside the plain program that does only the unavoidable part: write
-and fdatasync on the same disk, or send to the same destination. Absolute figures belong to the machine, and on a
-shared one drift by a factor of two to four; the ratios are what to look at. They are
-taken within a round, in which every program runs once.
-
-`
-
-const pageTail = `
-## How to measure again
-
-    make bench                                            # the table, on this machine
-    go run ./bench -only queue,append -large=false        # a part of it, without 5 GB of disk
-    go run ./bench -json bench/results.json -markdown docs/benchmarks.md
-    go run ./bench -from bench/results.json -markdown docs/benchmarks.md
-
-The third line measures and writes this page; the fourth writes it again without
-measuring. ` + "`go run ./bench -h`" + ` lists the flags.
-`
-
-// writePage writes the results as docs/benchmarks.md.
-func writePage(w io.Writer, r *report) error {
-	var b strings.Builder
-	b.WriteString(pageHead)
-	for _, line := range r.Machine.lines() {
-		fmt.Fprintf(&b, "- %s\n", line)
-	}
-	fmt.Fprintf(&b, "\n%s\n", r.conditions())
-	for _, e := range r.Experiments {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", e.Title, e.About)
-		b.WriteString("| what | median | range | target | |\n|---|---|---|---|---|\n")
-		for _, row := range e.Rows {
-			c := row.cells()
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(c[:], " | "))
-		}
-	}
-	b.WriteString(pageTail)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
+func number(v float64) string { return chart.Number(v) }

@@ -1,0 +1,172 @@
+// Command peers measures docket beside what people use today, rsyslog and syslog-ng
+// from Debian's packages, at the same work and in the same minutes.
+//
+//	go run ./bench/peers                                  print the tables
+//	go run ./bench/peers -only rsyslog -rounds 1          docket and one of them
+//	go run ./bench/peers -json FILE -markdown FILE        keep the results, write the page
+//	go run ./bench/peers -from FILE -markdown FILE        write the page again, without measuring
+//
+// The packages are unpacked below .cache; nothing is installed, and no root is
+// needed. Each round measures every program once, in another order, and quotients
+// are taken within the round, as in "make bench".
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:], os.Stdout)
+	stop()
+	if err != nil && !errors.Is(err, flag.ErrHelp) {
+		fmt.Fprintln(os.Stderr, "peers:", err)
+		os.Exit(1)
+	}
+}
+
+// run is the program, or what it is in the processes that it starts: the producers
+// and the HTTP server.
+func run(ctx context.Context, args []string, out io.Writer) error {
+	if len(args) > 0 && args[0] == produceCommand {
+		return produceMain(args[1:], out)
+	}
+	if len(args) > 0 && args[0] == receiveCommand {
+		return receiveMain(args[1:], os.Stdin, out)
+	}
+	o, err := parseOptions(args)
+	if err != nil {
+		return err
+	}
+	r, err := results(ctx, o)
+	if err != nil {
+		return err
+	}
+	if err := writeTable(out, r); err != nil {
+		return err
+	}
+	if o.json != "" {
+		if err := writeFile(o.json, r.encode); err != nil {
+			return err
+		}
+	}
+	if o.markdown != "" {
+		return writePages(o.markdown, r)
+	}
+	return nil
+}
+
+// options are what the command line says.
+type options struct {
+	rounds   int
+	records  int
+	only     string
+	dir      string
+	json     string
+	markdown string
+	from     string
+}
+
+func parseOptions(args []string) (options, error) {
+	var o options
+	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
+	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
+	flags.IntVar(&o.records, "records", 200_000, "records of 1 KB in each measurement under load, or what is sent within "+loadLimit.String())
+	flags.StringVar(&o.only, "only", "", "measure only these beside docket, comma-separated: "+strings.Join(peerNames(peers()[1:]), ","))
+	flags.StringVar(&o.dir, "dir", "", "directory on the disk to measure (default: .cache of the repository)")
+	flags.StringVar(&o.json, "json", "", "write the results to `FILE`")
+	flags.StringVar(&o.markdown, "markdown", "", "write the page to `FILE`, and its charts beside it")
+	flags.StringVar(&o.from, "from", "", "take the results from `FILE` instead of measuring")
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.rounds < 1:
+		return o, errors.New("-rounds must be at least 1")
+	case o.records < 1000:
+		return o, errors.New("-records must be at least 1000")
+	}
+	return o, nil
+}
+
+// results measures, or reads what was measured before.
+func results(ctx context.Context, o options) (*report, error) {
+	if o.from != "" {
+		return readReport(o.from)
+	}
+	chosen, err := contenders(peers(), o.only)
+	if err != nil {
+		return nil, err
+	}
+	l, err := newLab(ctx, o, chosen)
+	if err != nil {
+		return nil, err
+	}
+	defer l.close()
+	r, err := l.measureAll(ctx, chosen, o.rounds)
+	if ctx.Err() != nil {
+		return nil, errors.New("interrupted")
+	}
+	return r, err
+}
+
+// measureAll measures every contender in turn, round after round. Each round begins
+// with another, so that none is always the first.
+func (l *lab) measureAll(ctx context.Context, chosen []contender, rounds int) (*report, error) {
+	r := &report{Machine: l.machine, Records: l.records, Rounds: rounds, Measures: measures()}
+	for _, c := range chosen {
+		r.Contenders = append(r.Contenders, entry{
+			Key: c.key(), Peer: c.peer.name, Setting: c.setting.name, About: c.about,
+			Version: l.installed[c.peer.name].version,
+		})
+	}
+	for round := range rounds {
+		for i := range r.Measures {
+			m := &r.Measures[i]
+			for j := range chosen {
+				c := chosen[(j+round)%len(chosen)]
+				f, err := l.once(ctx, m, c)
+				if err != nil {
+					return nil, fmt.Errorf("%s: %s: %w", m.Name, c.key(), err)
+				}
+				fmt.Fprintf(os.Stderr, "round %d of %d: %s: %s: %s\n", round+1, rounds, m.Name, c.key(), f.line(m.Columns))
+				if err := m.add(c.key(), f); err != nil {
+					return nil, fmt.Errorf("%s: %s: %w", m.Name, c.key(), err)
+				}
+			}
+		}
+	}
+	return r, nil
+}
+
+// onceWait bounds one measurement of one contender, whatever hangs.
+const onceWait = 2 * time.Minute
+
+func (l *lab) once(ctx context.Context, m *measure, c contender) (figures, error) {
+	ctx, cancel := context.WithTimeout(ctx, onceWait)
+	defer cancel()
+	return m.run(l, ctx, c)
+}
+
+func writeFile(name string, write func(io.Writer) error) error {
+	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+		return err
+	}
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f), f.Close())
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+)
+
+const pageHead = `<!-- Written by "go run ./bench/peers" from its JSON: see the end of the page. -->
+# Beside what people use today
+
+The same work through docket, rsyslog and syslog-ng, in the same minutes: eight
+producers write records of 1 KB, one JSON object a line, to a Unix stream socket; what
+takes them keeps them and sends them on to an HTTP server, or writes them to a file.
+Absolute figures belong to the machine, and on a shared one drift by a factor of two to
+four; quotients are taken within a round, in which every program runs once, in another
+order each time.
+
+`
+
+const pageRules = `## How they are run
+
+Each program is one process with one destination, and the only one that is measured at
+the time. Before the clock runs it gets an eighth of the load to warm up. What is
+not at its default is in the templates, with the reason, and is the same for all where
+it can be: batches of 500 records on one connection, so that the order is kept; another
+attempt a second after a failed one, for ever. Lines are not parsed by the
+others; docket checks that each is JSON. Who is slow gets fewer records: no load is sent for
+longer than four seconds.
+
+Producers of docket's default setting wait for acknowledgements, at most 1,024 of each
+outstanding. Those of all others write and hear nothing, so they cannot know what is
+lost; "plain producers" shows docket with the same.
+
+The configurations: [docket](../bench/peers/templates/docket.yaml),
+[rsyslog](../bench/peers/templates/rsyslog.conf), whose package has no plain HTTP
+output, so that it speaks the bulk protocol of Elasticsearch, and
+[syslog-ng](../bench/peers/templates/syslog-ng.conf).
+
+`
+
+const pageTail = `
+## To add a peer
+
+1. Write its configuration as a template in ` + "`bench/peers/templates`" + `: lines in at ` + "`{{.Socket}}`" + `,
+   a Unix stream socket; out to ` + "`http://{{.Host}}:{{.Port}}/`" + ` as lines, or to ` + "`{{.Export}}/*.ndjson`" + ` where
+   that is set; what it keeps, in ` + "`{{.Directory}}`" + `. ` + "`place`" + ` in ` + "`peer.go`" + ` says the rest.
+2. Write a file beside ` + "`rsyslog.go`" + ` with a ` + "`peer`" + `: its name, Debian's packages, the template, how
+   to start it in the foreground.
+3. Name its settings there, at least the default and the safest, with what each promises. The template
+   sees the name as ` + "`{{.Setting}}`" + `.
+4. Add it to ` + "`peers`" + ` in ` + "`peer.go`" + `.
+5. Run ` + "`go run ./bench/peers -only NAME -rounds 1`" + `. It fails where a record does not arrive byte for byte.
+
+It needs no code to tell that it is ready, or what it has taken. It is ready when its socket takes a connection; it has
+taken a load when it has read every stream to its end and closed the connection, or has acknowledged the load in
+docket's protocol, where the setting says ` + "`acknowledged`" + `.
+
+## How to measure again
+
+    make bench-peers                                      # the tables, on this machine
+    go run ./bench/peers -only rsyslog -rounds 1          # docket and one of them
+    go run ./bench/peers -json bench/peers/results.json -markdown docs/peers.md
+    go run ./bench/peers -from bench/peers/results.json -markdown docs/peers.md
+
+The packages are downloaded once with ` + "`apt-get`" + ` and unpacked below ` + "`.cache/peers`" + `; nothing is installed. The third line
+measures and writes this page and its charts; the fourth writes them again without measuring.
+`
+
+// writePages writes the page to name, and its charts to the directory of that name
+// without ".md".
+func writePages(name string, r *report) error {
+	charts := strings.TrimSuffix(name, ".md")
+	if charts == name {
+		return fmt.Errorf("-markdown: %s does not end in .md", name)
+	}
+	for _, d := range drawings {
+		c := d.chart(r)
+		if err := writeFile(filepath.Join(charts, d.file), c.Write); err != nil {
+			return err
+		}
+	}
+	return writeFile(name, func(w io.Writer) error { return writePage(w, r, filepath.Base(charts)) })
+}
+
+// writePage writes the page, whose charts lie in a directory beside it.
+func writePage(w io.Writer, r *report, charts string) error {
+	var b strings.Builder
+	b.WriteString(pageHead)
+	fmt.Fprintf(&b, "- %s\n\n%s\n\n## Targets\n\n", r.Machine, r.conditions())
+	writeRows(&b, r.claimRows())
+	fmt.Fprintf(&b, "\n\"%s\" is taken in each round among those settings that have lost nothing in any round, neither on\n"+
+		"that way nor by SIGKILL.\n\n", fastestSafe)
+	for _, d := range drawings {
+		fmt.Fprintf(&b, "![%s](%s/%s)\n\n", d.title, charts, d.file)
+	}
+	for _, m := range r.Measures {
+		fmt.Fprintf(&b, "## %s\n\n%s\n\n", m.Title, m.About)
+		writeRows(&b, r.rows(m))
+		b.WriteString("\n")
+	}
+	b.WriteString(pageRules)
+	writeRows(&b, r.contenderRows())
+	b.WriteString(pageTail)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// writeRows writes a table whose head is its first row.
+func writeRows(b *strings.Builder, rows [][]string) {
+	for i, row := range rows {
+		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
+		if i == 0 {
+			b.WriteString(strings.Repeat("|---", len(row)) + "|\n")
+		}
+	}
+}

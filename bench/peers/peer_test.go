@@ -1,0 +1,215 @@
+package main
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Each configuration names what it was given, and a setting is not the same as
+// another.
+func TestConfigurations(t *testing.T) {
+	at := place{
+		Directory: "/data/of/peer", Socket: "/run/peer.sock", Host: "127.0.0.1", Port: "18080", Admin: "127.0.0.1:18081",
+	}
+	for _, p := range peers() {
+		for _, toFile := range []bool{false, true} {
+			for _, s := range p.settings {
+				at.Setting, at.Export = s.name, ""
+				want := []string{at.Socket, at.Port}
+				if toFile {
+					at.Export = "/data/of/export"
+					want = []string{at.Socket, at.Export}
+				}
+				text, err := p.config(at)
+				if err != nil {
+					t.Fatalf("%s: %v", p.name, err)
+				}
+				for _, w := range want {
+					if !strings.Contains(string(text), w) {
+						t.Errorf("%s, %s: no %q in\n%s", p.name, s.name, w, text)
+					}
+				}
+			}
+		}
+	}
+}
+
+// What makes a setting safe is there, and only there.
+func TestSettings(t *testing.T) {
+	tests := map[string]struct {
+		peer peer
+		text string
+		in   []string // the settings that have it
+		file bool
+	}{
+		"rsyslog syncs its queue":        {rsyslog, `queue.syncQueueFiles="on"`, []string{"strict"}, false},
+		"rsyslog syncs each record":      {rsyslog, `queue.checkpointInterval="1"`, []string{"strict"}, false},
+		"rsyslog syncs its file":         {rsyslog, `sync="on"`, []string{"strict"}, true},
+		"rsyslog has a queue in memory":  {rsyslog, `queue.type="FixedArray"`, []string{"default"}, false},
+		"syslog-ng has a disk buffer":    {syslogNG, "disk-buffer(reliable(yes)", []string{"reliable", "strict"}, false},
+		"syslog-ng has flow control":     {syslogNG, "flags(flow-control)", []string{"reliable", "strict"}, true},
+		"syslog-ng syncs its file":       {syslogNG, "fsync(yes)", []string{"strict"}, true},
+		"syslog-ng has a queue of 7,777": {syslogNG, "log-fifo-size(7777)", []string{"default"}, false},
+		"rsyslog has a queue of 7,777":   {rsyslog, `queue.size="7777"`, []string{"default"}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var in []string
+			for _, s := range tt.peer.settings {
+				at := place{Setting: s.name, MemoryRecords: 7777}
+				if tt.file {
+					at.Export = "/export"
+				}
+				text, err := tt.peer.config(at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if strings.Contains(string(text), tt.text) {
+					in = append(in, s.name)
+				}
+			}
+			if !slices.Equal(in, tt.in) {
+				t.Errorf("%s: got it in %q, want %q", tt.text, in, tt.in)
+			}
+		})
+	}
+}
+
+func TestContenders(t *testing.T) {
+	tests := map[string]struct {
+		list string
+		want []string // peers, in order
+		err  string
+	}{
+		"all":         {"", []string{"docket", "rsyslog", "syslog-ng"}, ""},
+		"one":         {"syslog-ng", []string{"docket", "syslog-ng"}, ""},
+		"docket":      {"docket", []string{"docket"}, ""},
+		"two":         {"syslog-ng,rsyslog", []string{"docket", "rsyslog", "syslog-ng"}, ""},
+		"one unknown": {"rsyslog,fluentd", nil, `no "fluentd"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, err := contenders(peers(), tt.list)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("got error %v, want %q", err, tt.err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			var names, keys []string
+			for _, c := range got {
+				names, keys = append(names, c.peer.name), append(keys, c.key())
+			}
+			if names = slices.Compact(names); !slices.Equal(names, tt.want) {
+				t.Errorf("got %q, want %q", names, tt.want)
+			}
+			if slices.Sort(keys); len(slices.Compact(slices.Clone(keys))) != len(keys) {
+				t.Errorf("two have the same key: %q", keys)
+			}
+		})
+	}
+}
+
+// The claims are about contenders that there are.
+func TestClaimsNameContenders(t *testing.T) {
+	all, err := contenders(peers(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{own, unsynced, syncsEach} {
+		if !slices.ContainsFunc(all, func(c contender) bool { return c.key() == key }) {
+			t.Errorf("there is no %s", key)
+		}
+	}
+}
+
+// fakeTools puts an apt-get and a dpkg in front that know two packages, and write
+// what they are asked to log.
+func fakeTools(t *testing.T) (log string) {
+	t.Helper()
+	dir := t.TempDir()
+	log = filepath.Join(dir, "log")
+	tools := map[string]string{
+		"apt-get": `case "$1" in
+install)
+	case "$*" in *broken*) echo 'E: Unable to locate package broken' >&2; exit 100;; esac
+	echo 'Inst libsome (1.0 Debian:12 [amd64])'; echo 'Inst program (1:2.3 Debian:12 [amd64])'; echo 'Conf program (1:2.3)';;
+download)
+	shift
+	for p; do echo "$p" >> LOG; touch "${p}_1%3a2.3_amd64.deb"; done;;
+esac`,
+		"dpkg": `mkdir -p "$3/usr/lib/x-linux-gnu" "$3/usr/sbin"; touch "$3/usr/sbin/program"`,
+	}
+	for name, text := range tools {
+		text = "#!/bin/sh\n" + strings.ReplaceAll(text, "LOG", log) + "\n"
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Setenv("PATH", dir+":"+os.Getenv("PATH"))
+	return log
+}
+
+func TestUnpack(t *testing.T) {
+	log, cache := fakeTools(t), filepath.Join(t.TempDir(), "peers")
+	p := peer{name: "some", packages: []string{"program", "program-module"}}
+	for range 2 { // the second finds what the first has unpacked
+		in, err := unpack(t.Context(), cache, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if in.version != "1:2.3" {
+			t.Errorf("version: got %q, want 1:2.3", in.version)
+		}
+		if _, err := os.Stat(in.binary("usr/sbin/program")); err != nil {
+			t.Error(err)
+		}
+		if got, want := in.directory("usr/lib/*-linux-gnu"), filepath.Join(cache, "some/usr/lib/x-linux-gnu"); got != want {
+			t.Errorf("directory: got %s, want %s", got, want)
+		}
+		if got, want := in.libraries(), "LD_LIBRARY_PATH="+filepath.Join(cache, "some/usr/lib/x-linux-gnu"); len(got) != 1 || got[0] != want {
+			t.Errorf("got %q, want %s", got, want)
+		}
+	}
+	got, err := os.ReadFile(log)
+	if want := "program\nprogram-module\nlibsome\n"; err != nil || string(got) != want {
+		t.Errorf("downloaded %q, %v; want %q, once", got, err, want)
+	}
+	left, err := filepath.Glob(filepath.Join(cache, "*"))
+	if err != nil || len(left) != 1 {
+		t.Errorf("left in the cache: %q, %v; want one directory", left, err)
+	}
+}
+
+func TestUnpackSaysWhatToDo(t *testing.T) {
+	p := peer{name: "some", packages: []string{"broken"}}
+	t.Run("no such package", func(t *testing.T) {
+		fakeTools(t)
+		cache := t.TempDir()
+		_, err := unpack(t.Context(), cache, p)
+		for _, want := range []string{"some: ", "Unable to locate package broken", "apt-get update", "-only"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got error %v, want %q in it", err, want)
+			}
+		}
+		if left, err := filepath.Glob(filepath.Join(cache, "*")); err != nil || len(left) != 0 {
+			t.Errorf("left in the cache: %q, %v", left, err)
+		}
+	})
+	t.Run("not on Debian", func(t *testing.T) {
+		t.Setenv("PATH", t.TempDir())
+		_, err := unpack(context.Background(), t.TempDir(), p)
+		for _, want := range []string{"some: ", "apt-get", "Debian", "-only"} {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("got error %v, want %q in it", err, want)
+			}
+		}
+	})
+}

@@ -1,0 +1,243 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/bench/chart"
+)
+
+// measured is a report of two rounds in which the machine is twice as fast in the
+// second.
+func measured(t *testing.T) *report {
+	t.Helper()
+	r := &report{Rounds: 2, Records: 200_000, Measures: measures()}
+	for _, key := range []string{own, syncsEach, "syslog-ng/default", unsynced} {
+		name, setting, _ := strings.Cut(key, "/")
+		r.Contenders = append(r.Contenders, entry{Key: key, Peer: name, Setting: setting, About: "About " + key, Version: "1.0"})
+	}
+	rates := map[string]float64{own: 300_000, syncsEach: 3000, "syslog-ng/default": 500_000, unsynced: 100_000}
+	for round := 1; round <= 2; round++ {
+		for i := range r.Measures {
+			m := &r.Measures[i]
+			for key, rate := range rates {
+				f := figures{}
+				for _, c := range m.Columns {
+					f[c.Key] = float64(round)
+				}
+				if _, ok := f["rate"]; ok {
+					f["rate"] = rate * float64(round)
+				}
+				if f["lost"] = 0; key == "syslog-ng/default" && m.Name == "kill" {
+					f["lost"] = 17
+				}
+				if err := m.add(key, f); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}
+	}
+	return r
+}
+
+func TestSummarize(t *testing.T) {
+	tests := map[string]struct {
+		values []float64
+		want   summary
+	}{
+		"one":  {[]float64{3}, summary{3, 3, 3}},
+		"odd":  {[]float64{9, 1, 4}, summary{4, 1, 9}},
+		"even": {[]float64{9, 1, 4, 2}, summary{3, 1, 9}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := slices.Clone(tt.values)
+			if got := summarize(tt.values); got != tt.want {
+				t.Errorf("got %+v, want %+v", got, tt.want)
+			}
+			if !slices.Equal(tt.values, before) {
+				t.Errorf("the values were changed to %v from %v: rounds would no longer match", tt.values, before)
+			}
+		})
+	}
+}
+
+func TestAddNoticesWhatDoesNotFit(t *testing.T) {
+	tests := map[string]figures{
+		"one is missing":        {"sent": 1, "lost": 1},
+		"one too many":          {"sent": 1, "lost": 1, "again": 1, "rate": 1},
+		"one of another column": {"sent": 1, "lost": 1, "rate": 1},
+	}
+	for name, f := range tests {
+		t.Run(name, func(t *testing.T) {
+			m := measures()[3]
+			if err := m.add(own, f); err == nil {
+				t.Error("got no error")
+			}
+		})
+	}
+}
+
+func TestClaims(t *testing.T) {
+	r := measured(t)
+	want := map[string]string{
+		"intake: docket / syslog-ng/reliable":                 "3 met",
+		"intake: docket / rsyslog/strict":                     "100 met",
+		"to http: docket / " + fastestSafe:                    "3 met",
+		"to file: docket / " + fastestSafe:                    "3 met",
+		"processor time, intake: docket / syslog-ng/reliable": "1 met",
+		"processor time, http: docket / syslog-ng/reliable":   "1 met",
+		"processor time, file: docket / syslog-ng/reliable":   "1 met",
+		"lost by SIGKILL: docket":                             "0 met",
+	}
+	got := r.claims()
+	for _, c := range got {
+		if have := number(summarize(c.values).median) + " " + c.verdict(); have != want[c.what] {
+			t.Errorf("%s: got %s, want %s", c.what, have, want[c.what])
+		}
+	}
+	if len(got) != len(want) {
+		t.Errorf("got %d claims, want %d", len(got), len(want))
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	tests := map[string]struct {
+		claim claim
+		want  string
+	}{
+		"enough":       {claim{values: []float64{3, 1, 9}, least: 3}, "met"},
+		"not enough":   {claim{values: []float64{2.9, 1, 9}, least: 3}, "NOT met"},
+		"little":       {claim{values: []float64{1, 1, 9}, most: 1}, "met"},
+		"too much":     {claim{values: []float64{1.1, 1, 9}, most: 1}, "NOT met"},
+		"none":         {claim{values: []float64{0, 0}}, "met"},
+		"one too many": {claim{values: []float64{1, 1}}, "NOT met"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.claim.verdict(); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// Who has lost a record in one round only, or on one way only, is no peer to beat
+// there.
+func TestFastestSafe(t *testing.T) {
+	r := measured(t)
+	if got, want := r.fastestSafe("http"), []float64{100_000, 200_000}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for i := range r.Measures {
+		if r.Measures[i].Name == "http" {
+			r.Measures[i].Results[unsynced]["lost"][1] = 1
+		}
+	}
+	if got, want := r.fastestSafe("http"), []float64{3000, 6000}; !slices.Equal(got, want) {
+		t.Errorf("after a loss to HTTP: got %v, want %v", got, want)
+	}
+	if got, want := r.fastestSafe("file"), []float64{100_000, 200_000}; !slices.Equal(got, want) {
+		t.Errorf("after a loss to HTTP, of the file: got %v, want %v", got, want)
+	}
+}
+
+// A run of docket and one other has no claims about the third.
+func TestClaimsOfAPart(t *testing.T) {
+	r := measured(t)
+	r.Contenders = r.Contenders[:2]
+	for i := range r.Measures {
+		delete(r.Measures[i].Results, unsynced)
+		delete(r.Measures[i].Results, "syslog-ng/default")
+	}
+	for _, c := range r.claims() {
+		if strings.Contains(c.what, "syslog-ng") {
+			t.Errorf("got %q", c.what)
+		}
+	}
+	var b bytes.Buffer
+	if err := writeTable(&b, r); err != nil || strings.Contains(b.String(), "syslog-ng/") {
+		t.Errorf("got %v\n%s", err, b.String())
+	}
+}
+
+func TestReportSurvivesItsFile(t *testing.T) {
+	r, dir := measured(t), t.TempDir()
+	name := filepath.Join(dir, "results.json")
+	if err := writeFile(name, r.encode); err != nil {
+		t.Fatal(err)
+	}
+	back, err := readReport(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var want, got bytes.Buffer
+	if err := writePage(&want, r, "peers"); err != nil {
+		t.Fatal(err)
+	}
+	if err := writePage(&got, back, "peers"); err != nil {
+		t.Fatal(err)
+	}
+	if got.String() != want.String() {
+		t.Errorf("got\n%s\nwant\n%s", got.String(), want.String())
+	}
+	for _, text := range []string{"| docket, default | 450 000 (300 000 .. 600 000) |", "About rsyslog/strict", "| 17 | ", ">= 3 | met |"} {
+		if !strings.Contains(got.String(), text) {
+			t.Errorf("no %q in the page", text)
+		}
+	}
+}
+
+func TestReadReportRefusesAPart(t *testing.T) {
+	r := measured(t)
+	r.Rounds = 3
+	name := filepath.Join(t.TempDir(), "results.json")
+	if err := writeFile(name, r.encode); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := readReport(name); err == nil || !strings.Contains(err.Error(), "2 values") {
+		t.Errorf("got error %v, want that there are 2 values", err)
+	}
+}
+
+// The charts show who loses records.
+func TestLook(t *testing.T) {
+	r := measured(t)
+	var b bytes.Buffer
+	if err := drawings[0].chart(r).Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range r.Contenders {
+		if want := e.Key == "syslog-ng/default"; want != (r.look("http", e) == chart.Failing) {
+			t.Errorf("%s: drawn as %d", e.Key, r.look("http", e))
+		}
+	}
+}
+
+func TestPageIsThatOfTheResults(t *testing.T) {
+	r, err := readReport("results.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	if err := writePages(filepath.Join(dir, "peers.md"), r); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"peers.md", "peers/rate.svg", "peers/cpu.svg"} {
+		want, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := os.ReadFile(filepath.Join("../../docs", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(got, want) {
+			t.Errorf("docs/%s is not that of bench/peers/results.json: run `go run ./bench/peers -from bench/peers/results.json -markdown docs/peers.md`", name)
+		}
+	}
+}

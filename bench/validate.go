@@ -1,0 +1,60 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/docket-export/docket/internal/jsonline"
+)
+
+// validRecord says whether a line is what docket takes for a record, and takes the time
+// that docket takes.
+func validRecord(line []byte) bool {
+	return jsonline.KindOf(bytes.TrimSuffix(line, []byte("\n"))) == jsonline.Object
+}
+
+// check is the validation of records and nothing else, by one goroutine. The records
+// are those of all producers, more than the caches next to a processor hold; docket
+// has just received what it validates, and in the middle of everything else spends
+// hardly less on it.
+type check struct {
+	lines []byte
+	done  int
+	cpu   time.Duration
+}
+
+func newCheck() *check {
+	c := &check{}
+	for i := range producers {
+		c.lines = append(c.lines, newBlock(i).lines...)
+	}
+	return c
+}
+
+// run validates so many records, or a few more.
+func (c *check) run(ctx context.Context, records int) error {
+	before, err := ownCPUTime()
+	if err != nil {
+		return err
+	}
+	for done := 0; done < records; {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		for line := range slices.Chunk(c.lines, recordBytes) {
+			if !validRecord(line) {
+				return errors.New("bench sends what is no record")
+			}
+		}
+		done += len(c.lines) / recordBytes
+		c.done += len(c.lines) / recordBytes
+	}
+	after, err := ownCPUTime()
+	c.cpu += after - before
+	return err
+}
+
+func (c *check) cpuOfMillion() float64 { return c.cpu.Seconds() / float64(c.done) * 1e6 }
