@@ -24,11 +24,10 @@ const (
 
 // gcPercent is how much garbage there may be, in percent of what is in use, before it
 // is collected. Nearly all that docket has in use are buffers, which the collector
-// need not look into, so that twice as many collections as Go makes by itself cost two
-// hundredths of its processor time under a load with three sinks, and nothing that can
-// be measured with none. They save a tenth of its memory; docs/configuration.md has
-// the figures.
-const gcPercent = 50
+// need not look into, so that three times as many collections as Go makes by itself
+// cost three hundredths of its processor time under a load with three sinks, and
+// nothing that can be measured with none; docs/configuration.md has the figures.
+const gcPercent = 30
 
 // What the limit of a container has to hold beside the memory of which Go knows: the
 // pages of the program itself, and what the kernel has for sockets and files.
@@ -74,10 +73,10 @@ func (s memorySettings) apply() {
 	}
 }
 
-// startTime is how long docket runs with what Go has by itself. A start that reads a
-// backlog makes buffers of megabytes beside a heap that is smaller yet: to collect
-// garbage twice as often then costs it 8 ms of the 35 until its first batch is out.
-const startTime = time.Second
+// startTime is how long docket runs with what Go has by itself. A start over a backlog
+// makes buffers of megabytes beside a heap that is smaller yet: to collect garbage more
+// often then costs it 8 ms of the 35 until its first batch is out.
+const startTime = 200 * time.Millisecond
 
 // memoryFor returns what the environment leaves open and says on log what that is. That
 // no limit can be read is no reason not to run.

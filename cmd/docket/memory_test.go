@@ -124,7 +124,7 @@ func TestMemoryFor(t *testing.T) {
 	if got := debug.SetGCPercent(100); got != gcPercent {
 		t.Errorf("got GOGC %d, want %d", got, gcPercent)
 	}
-	if want := "GOGC=50 GOMEMLIMIT=48Mi container=64Mi\n"; !strings.HasSuffix(text.String(), want) {
+	if want := "GOGC=30 GOMEMLIMIT=48Mi container=64Mi\n"; !strings.HasSuffix(text.String(), want) {
 		t.Errorf("got log %q, want %q at its end", text.String(), want)
 	}
 }
