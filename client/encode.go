@@ -10,7 +10,7 @@ import (
 // encoding would. Its line has its place among the others at once; its text is made
 // by a goroutine of the link. Until then the line is raw, and counts with the most
 // memory that it can need. No line is dropped, refused or made to wait because of
-// that: when memory is short, the raw lines get their texts first.
+// that: when memory is short, raw lines get their texts first.
 
 const (
 	// maxRaw is how many lines may be raw: a burst of 1,000 is, where all
@@ -44,7 +44,7 @@ func (c *Client) copyRecord(r *decision.Record) (*line, error) {
 	}
 	l := newLine(0)
 	l.raw = raw
-	l.reserved = max(raw.MaxLine(), cap(l.text))
+	l.reserved = raw.MaxLine() + cap(l.text)
 	c.classify(l, r.Decision)
 	return l, nil
 }
@@ -64,26 +64,24 @@ func (l *line) encode() {
 func (k *link) tryTakeRaw(l *line) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if k.ended() != nil || k.raws.len() == maxRaw || !k.box.hasRoom(l) || k.yields(l) {
-		return false
-	}
-	k.raws.pushBack(l)
-	return k.takeLocked(l)
+	return k.ended() == nil && k.raws.len() < maxRaw && k.box.hasRoom(l) && !k.yields(l) && k.takeLocked(l)
 }
 
-// encodeNow makes the texts of all raw lines, with mu held.
-func (k *link) encodeNow() {
-	var desk []byte
-	for k.raws.len() > 0 {
-		l := k.raws.popFront()
-		raw := l.raw
+// encodeFor makes texts of raw lines, in their order, until there is room for l or
+// nothing is raw, with mu held.
+func (k *link) encodeFor(l *line) {
+	var room [usualText]byte // on the stack
+	for desk := room[:0]; k.raws.len() > 0 && !k.box.hasRoom(l); {
+		next := k.raws.popFront()
+		raw := next.raw
 		desk = raw.AppendLine(desk[:0])
-		k.box.giveText(l, appendText(l.text, desk))
+		k.box.giveText(next, appendText(next.text, desk))
 		if k.encoding > 0 { // the encoder has it too, and recycles it
 			k.encoding--
 		} else {
 			recycleCopy(raw)
 		}
+		k.wakeWriter() // there may be no room for l until it is sent
 	}
 }
 
@@ -98,94 +96,90 @@ func appendText(dst, text []byte) []byte {
 // startEncoder starts the goroutine that makes the texts of raw lines. stop waits
 // until it has made all of them; no more lines must be taken then.
 func (k *link) startEncoder() (stop func()) {
-	stopping, stopped := make(chan struct{}), make(chan struct{})
+	stopped := make(chan struct{})
 	go func() {
 		defer close(stopped)
-		k.encodeRaws(stopping)
+		k.encodeRaws()
 	}()
 	return func() {
-		close(stopping)
+		close(k.rawTaken)
 		<-stopped
 	}
 }
 
-// encodeRaws makes the texts of raw lines until stop is closed and none is left.
-func (k *link) encodeRaws(stop <-chan struct{}) {
+// encodeRaws makes the texts of raw lines whenever there are some, until rawTaken is
+// closed.
+func (k *link) encodeRaws() {
 	var e encoder
-	for stopping := false; ; {
-		if k.nextRaws(&e); len(e.lines) > 0 {
+	for range k.rawTaken {
+		for k.nextRaws(&e) {
 			e.encode()
 			k.encoded(&e)
-			continue
-		}
-		if stopping {
-			return
-		}
-		select {
-		case <-k.rawTaken:
-		case <-stop:
-			stopping = true
 		}
 	}
 }
 
 // encoder has what is encoded at a time. Owned by encodeRaws.
 type encoder struct {
-	lines []*line
-	raws  []*decision.Copy // of lines
-	texts [][]byte         // for lines
-	desk  []byte           // where a text is made: its size is not known before
+	jobs []job
+	desk []byte // where a text is made: its size is not known before
 }
 
-// nextRaws fills e with the next raw lines, which stay among the raw ones. If there
-// are none, the encoder is to be woken.
-func (k *link) nextRaws(e *encoder) {
+// job is to make the text of a line, which keeps raw until it gets the text.
+type job struct {
+	line *line
+	raw  *decision.Copy
+	text []byte // begins as the line's buffer
+}
+
+// nextRaws fills e with the next raw lines, which stay among the raw ones. It is
+// false when there are none, and the encoder is to be woken.
+func (k *link) nextRaws(e *encoder) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.encoding = min(k.raws.len(), encodeLines)
 	for i := range k.encoding {
 		l := k.raws.at(i)
-		e.lines = append(e.lines, l)
-		e.raws = append(e.raws, l.raw)
-		e.texts = append(e.texts, l.text)
+		e.jobs = append(e.jobs, job{l, l.raw, l.text})
 		l.text = nil // the buffer is e's
 	}
 	k.encoderIdle = k.encoding == 0
+	return k.encoding > 0
 }
 
 // encode makes the texts.
 func (e *encoder) encode() {
-	for i, raw := range e.raws {
-		e.desk = raw.AppendLine(e.desk[:0])
-		e.texts[i] = appendText(e.texts[i], e.desk)
+	for i := range e.jobs {
+		j := &e.jobs[i]
+		e.desk = j.raw.AppendLine(e.desk[:0])
+		j.text = appendText(j.text, e.desk)
 	}
-}
-
-// encoded gives the lines their texts, those excepted that have got them from
-// encodeNow, and empties e.
-func (k *link) encoded(e *encoder) {
-	k.giveTexts(e)
-	for _, raw := range e.raws {
-		recycleCopy(raw)
-	}
-	clear(e.lines)
-	clear(e.raws)
-	clear(e.texts)
-	e.lines, e.raws, e.texts = e.lines[:0], e.raws[:0], e.texts[:0]
 	if cap(e.desk) > keepDesk {
 		e.desk = nil
 	}
 }
 
-func (k *link) giveTexts(e *encoder) {
+// encoded gives the lines their texts and empties e.
+func (k *link) encoded(e *encoder) {
+	k.giveTexts(e.jobs)
+	for _, j := range e.jobs {
+		recycleCopy(j.raw)
+	}
+	clear(e.jobs)
+	e.jobs = e.jobs[:0]
+}
+
+// giveTexts gives the lines their texts, the first ones excepted that have got theirs
+// from encodeFor: those may be gone. It makes no room for lines that wait for it: they
+// wait because there is none even with all texts made.
+func (k *link) giveTexts(jobs []job) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for i := range k.encoding { // none, when encodeNow was here
+	for _, j := range jobs[len(jobs)-k.encoding:] {
 		k.raws.popFront()
-		k.box.giveText(e.lines[i], e.texts[i])
+		k.box.giveText(j.line, j.text)
 	}
 	k.encoding = 0
-	k.letIn() // a text takes less than was reserved for it
 	k.wakeWriter()
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/docket-export/docket/decision"
@@ -81,6 +82,67 @@ func TestWaysToLogKeepTheOrder(t *testing.T) {
 	}
 }
 
+// A record that has no room does not keep those before it from being sent.
+func TestLogWaitsForRoomBehindRawLines(t *testing.T) {
+	e := newExporter(t)
+	c := e.client(Config{MaxBufferedBytes: MinBufferedBytes})
+	r := &decision.Record{Decision: decision.Deny, Details: []byte(`"` + strings.Repeat("d", 40<<10) + `"`)}
+	const rounds = 200
+	for n := range rounds {
+		if err := c.TryLog(r); err != nil {
+			t.Fatalf("round %d: TryLog: %v", n, err)
+		}
+		if err := c.Log(within(t), r); err != nil {
+			t.Fatalf("round %d: Log: %v", n, err)
+		}
+	}
+	closeClient(t, c)
+	checkCount(t, e.Lines(), 2*rounds)
+}
+
+// While the encoder works and room is short, each record arrives once and in its
+// order, or is counted as lost.
+func TestTryLogWithoutRoom(t *testing.T) {
+	e := newExporter(t)
+	c := e.client(Config{MaxBufferedBytes: MinBufferedBytes})
+	const records, logEach = 3000, 30
+	text := strings.Repeat("m", 8<<10)
+	var logging sync.WaitGroup
+	for _, d := range defaultKeep {
+		logging.Go(func() {
+			for n := 1; n <= records; n++ {
+				r := &decision.Record{Decision: d, Sequence: uint64(n), Message: text[:rand.IntN(1<<rand.IntN(13))]}
+				if n%logEach == 0 {
+					if err := c.Log(within(t), r); err != nil {
+						t.Errorf("%s %d: Log: %v", d, n, err)
+					}
+				} else if err := c.TryLog(r); err != nil && !errors.Is(err, ErrFull) {
+					t.Errorf("%s %d: TryLog: %v", d, n, err)
+				}
+			}
+		})
+	}
+	logging.Wait()
+	closeClient(t, c)
+	got, told := sequences(t, e.Lines())
+	lost := c.Stats().Lost
+	for _, d := range defaultKeep {
+		last, logged := 0, 0
+		for _, n := range got[d] {
+			if n <= last {
+				t.Fatalf("%s: got record %d behind %d", d, n, last)
+			}
+			if last = n; n%logEach == 0 {
+				logged++
+			}
+		}
+		if len(got[d])+int(lost[d]) != records || logged != records/logEach || told[d] != int(lost[d]) {
+			t.Errorf("%s: got %d records, %d of them by Log, %d lost and %d of those told, want %d in all, %d by Log, and all told",
+				d, len(got[d]), logged, lost[d], told[d], records, records/logEach)
+		}
+	}
+}
+
 // Close leaves nothing raw behind.
 func TestCloseEncodesWhatIsRaw(t *testing.T) {
 	const records = 300
@@ -115,13 +177,13 @@ func TestCloseEncodesWhatIsRaw(t *testing.T) {
 
 // Whatever is raw and whenever texts are made, no line is lost that would have its
 // place if all had their texts, memory is counted right and kept below the limit,
-// and each line has its own text.
+// each line has its own text, and nobody waits who has something to do.
 func TestRawLinesModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 0))
 	config := (&Config{}).withDefaults()
-	for _, limit := range []int{30_000, 200_000, 1 << 20} {
+	for _, limit := range []int{30_000, 60_000, 1 << 20} {
 		c := &Client{config: config, ranks: [len(kinds)]int{0, 1, 2, 3, 0}}
 		k := newLink(linkConfig{producer: "model"}, newOutbox(limit, 0, len(config.Keep)))
 		c.link = k
@@ -129,7 +191,7 @@ func TestRawLinesModel(t *testing.T) {
 		lost, wasRaw := uint64(0), 0
 		for step := range 5000 {
 			switch roll := dice.IntN(100); {
-			case roll < 60:
+			case roll < 55:
 				n := dice.IntN(200)
 				r := &decision.Record{
 					ID: fmt.Sprint(step), Decision: kinds[dice.IntN(len(kinds)-1)], Message: strings.Repeat("\x00", n/20) + strings.Repeat("m", 10*n),
@@ -137,26 +199,44 @@ func TestRawLinesModel(t *testing.T) {
 				if err := c.TryLog(r); err != nil && !errors.Is(err, ErrFull) {
 					t.Fatalf("step %d: TryLog: %v", step, err)
 				}
-			case roll < 70 && len(e.lines) == 0:
+			case roll < 65 && len(e.jobs) == 0:
 				k.nextRaws(&e)
 				select {
 				case <-k.rawTaken: // as the encoder that waited would
 				default:
 				}
-				for _, l := range e.lines {
-					if l.text != nil {
+				for _, j := range e.jobs {
+					if j.line.text != nil {
 						t.Fatalf("step %d: two have the buffer of a line that is being encoded", step)
 					}
 				}
-			case roll < 75:
+			case roll < 70:
 				e.encode()
 				k.encoded(&e)
-			case roll < 90:
-				if l := k.box.number(); l != nil && !bytes.HasSuffix(l.text, []byte("\n")) {
-					t.Fatalf("step %d: numbered a line with the text %q", step, l.text)
+			case roll < 78:
+				l := newTextLine(fmt.Appendf(nil, `{"id":"%d","message":"%0*d"}`, step, dice.IntN(10_000), 0))
+				l.keep, l.rank = true, dice.IntN(4)
+				if !k.takeLocked(l) { // the one who logs would wait
+					l.recycle()
 				}
-			case k.box.flight.len() > 0:
-				k.finish(k.box.release(), nil)
+			case roll < 90:
+				select {
+				case <-k.wake: // as the writer that waited would
+				default:
+				}
+				for range 1 + dice.IntN(20) {
+					l := k.box.number()
+					if k.idle = l == nil; k.idle {
+						break
+					}
+					if !bytes.HasSuffix(l.text, []byte("\n")) {
+						t.Fatalf("step %d: numbered a line with the text %q", step, l.text)
+					}
+				}
+			default:
+				for range min(dice.IntN(30), k.box.flight.len()) {
+					k.finish(k.box.release(), nil)
+				}
 			}
 			now := k.lostRecords()
 			if now > lost && k.raws.len() > 0 {
@@ -164,11 +244,17 @@ func TestRawLinesModel(t *testing.T) {
 			}
 			lost, wasRaw = now, max(wasRaw, k.raws.len())
 			checkMemory(t, step, &k.box)
+			if k.encoderIdle && k.raws.len() > 0 {
+				t.Fatalf("step %d: the encoder waits, and %d lines are raw", step, k.raws.len())
+			}
+			if k.idle && k.box.number() != nil {
+				t.Fatalf("step %d: the writer waits, and there is a line to write", step)
+			}
 		}
 		if wasRaw < 3 || lost == 0 && limit < 1<<20 {
 			t.Errorf("limit %d: got at most %d raw lines and %d lost: the test tests nothing", limit, wasRaw, lost)
 		}
-		k.encodeNow()
+		k.encodeFor(&line{text: make([]byte, limit)}) // all: it has no room
 		k.box.numberAll()
 		last := -1
 		for i := range k.box.flight.len() {

@@ -22,8 +22,8 @@ type line struct {
 	report *tally
 	cohort *cohort // set when the line is taken
 
-	// raw is what the text is to be made of, and reserved the most that it may
-	// take; nil when there is a text. See encode.go.
+	// raw is what the text is to be made of, and reserved the memory of both; nil
+	// when there is a text. See encode.go.
 	raw      *decision.Copy
 	reserved int
 
@@ -39,7 +39,8 @@ type line struct {
 // deque that has just doubled.
 const lineOverhead = int(unsafe.Sizeof(line{})) + 2*int(unsafe.Sizeof(&line{}))
 
-// size is the memory of the line; of a raw one, the most that it may become.
+// size is the memory of the line; of a raw one, the most that it takes before or
+// after it gets its text.
 func (l *line) size() int {
 	if l.raw != nil {
 		return l.reserved + lineOverhead

@@ -37,7 +37,8 @@ type link struct {
 	cancel context.CancelFunc
 	done   chan struct{} // closed when run has ended
 	wake   chan struct{} // to the writer: there may be something to write
-	// rawTaken is to the encoder: there may be a raw line.
+	// rawTaken is to the encoder: there may be a raw line. Closed when there will
+	// be none.
 	rawTaken chan struct{}
 
 	mu      sync.Mutex
@@ -91,6 +92,8 @@ func newLink(config linkConfig, box outbox) *link {
 		box:        box,
 		waiting:    make([]int, box.ranks()),
 		cohorts:    []*cohort{{}},
+
+		encoderIdle: true,
 	}
 }
 
@@ -168,7 +171,7 @@ func (k *link) ended() error {
 // takeLocked takes l if there is room, with mu held.
 func (k *link) takeLocked(l *line) bool {
 	if !k.box.hasRoom(l) {
-		k.encodeNow() // which makes room; and what is dropped has its text
+		k.encodeFor(l) // and what is dropped has its text
 	}
 	if !k.box.take(l, k.shed) {
 		return false
@@ -176,6 +179,7 @@ func (k *link) takeLocked(l *line) bool {
 	k.stats.taken++
 	k.join(l)
 	if l.raw != nil {
+		k.raws.pushBack(l)
 		k.wakeEncoder()
 	} else {
 		k.wakeWriter()

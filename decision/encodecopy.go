@@ -48,12 +48,22 @@ func (c *Copy) Set(r *Record) error {
 }
 
 // Forget lets go of the strings. c is then a copy of an empty record, with memory
-// for the next Set.
+// for a next one of usual size.
 func (c *Copy) Forget() {
-	clear(c.texts)
-	clear(c.pairs)
+	if cap(c.details) > keepDetails || cap(c.texts)+cap(c.pairs) > keepStrings {
+		*c = Copy{}
+		return
+	}
+	clear(c.texts[:cap(c.texts)])
+	clear(c.pairs[:cap(c.pairs)])
 	*c = Copy{details: c.details[:0], texts: c.texts[:0], pairs: c.pairs[:0]}
 }
+
+// What Forget keeps at most: enough for most records.
+const (
+	keepDetails = 2 << 10
+	keepStrings = 64
+)
 
 // AppendLine appends what AppendLine of the record would. It does not change c.
 func (c *Copy) AppendLine(dst []byte) []byte {
@@ -61,21 +71,23 @@ func (c *Copy) AppendLine(dst []byte) []byte {
 	return endLine(line, len(dst))
 }
 
-// MaxLine is the most that AppendLine appends. It is an estimate that costs little,
-// several times as much as a usual line has, and no less than the memory of a usual
-// copy with its strings.
+// MaxLine is the most that AppendLine appends, and no less than the memory of c with
+// its strings, but for what it keeps for a larger record. It is an estimate that
+// costs little, several times as much as a usual line has.
 func (c *Copy) MaxLine() int { return max(c.maxLine, maxNames) }
 
 const (
 	// maxNames is more than the names of all members take, with what stands
-	// between them and the values that are no text.
+	// between them and the values that are no text; and more than a Copy.
 	maxNames = 1 << 10
 	// maxEscape is what one byte of text takes at most: \u0000.
 	maxEscape = 6
+	// perText is what one of several texts takes beside its bytes, in escapes: no
+	// less than its quotes and separators, and than a string of no bytes.
+	perText = 3
 )
 
-// bound computes MaxLine. What stands around one of several texts takes less than
-// one escape.
+// bound computes MaxLine.
 func (c *Copy) bound() int {
 	r := &c.record
 	text := len(r.ID) + len(r.EventType) + len(r.Group) + len(r.Version) + len(r.Kind) + len(r.Name) + len(r.Namespace) +
@@ -84,10 +96,10 @@ func (c *Copy) bound() int {
 		len(r.RequestUsername) + len(r.RequestUserUID) + len(r.Cluster) + len(r.Pod) + len(r.AuditID) + len(r.RequestUID) +
 		len(r.Template) + len(r.ResourceUID)
 	for _, s := range c.texts {
-		text += len(s) + 1
+		text += len(s) + perText
 	}
 	for _, p := range c.pairs {
-		text += len(p.key) + len(p.value) + 1
+		text += len(p.key) + len(p.value) + 2*perText
 	}
 	return maxNames + len(c.details) + maxEscape*text
 }

@@ -6,10 +6,13 @@ import (
 	"fmt"
 	"maps"
 	"reflect"
+	"runtime"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
+	"unsafe"
 
 	"github.com/docket-export/docket/decision"
 )
@@ -33,6 +36,16 @@ func checkCopy(t *testing.T, c *decision.Copy, r *decision.Record) {
 	if line := len(got) - len("before\n"); line > c.MaxLine() {
 		t.Errorf("%q: got %d bytes, more than MaxLine, %d", got, line, c.MaxLine())
 	}
+	if memory := memoryOf(r); memory > c.MaxLine() {
+		t.Errorf("got %d bytes of memory, more than MaxLine, %d", memory, c.MaxLine())
+	}
+}
+
+// memoryOf is what a copy of r needs, but for its short strings.
+func memoryOf(r *decision.Record) int {
+	const text = int(unsafe.Sizeof(""))
+	return int(unsafe.Sizeof(decision.Copy{})) + len(r.Message) + len(r.Details) +
+		text*(len(r.EnforcementActions)+len(r.RequestUserGroups)) + 2*text*(len(r.ConstraintAnnotations)+len(r.ResourceLabels))
 }
 
 func TestCopy(t *testing.T) {
@@ -125,6 +138,61 @@ func TestCopySharesNothingThatChanges(t *testing.T) {
 	if got := c.AppendLine(nil); !bytes.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
+}
+
+// What waits to be used again holds neither strings nor the memory of a large record.
+func TestCopyForgets(t *testing.T) {
+	var large decision.Record
+	large.Details = json.RawMessage(`"` + strings.Repeat("d", 100<<10) + `"`)
+	large.RequestUserGroups = make([]string, 5000)
+	large.ResourceLabels = map[string]string{}
+	for i := range 5000 {
+		large.ResourceLabels[fmt.Sprint(i)] = ""
+	}
+	usual := denied()
+	var before, after runtime.MemStats
+	copies := make([]decision.Copy, 100)
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	for i := range copies {
+		for _, r := range []*decision.Record{&large, &usual} {
+			if err := copies[i].Set(r); err != nil {
+				t.Fatal(err)
+			}
+		}
+		copies[i].Forget()
+	}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	if kept := int64(after.HeapAlloc-before.HeapAlloc) / int64(len(copies)); kept > 8<<10 {
+		t.Errorf("got %d bytes kept by a copy that has forgotten a large record, want those of a usual one", kept)
+	}
+	runtime.KeepAlive(copies)
+	runtime.KeepAlive(large)
+}
+
+func TestCopyForgetsStrings(t *testing.T) {
+	var c decision.Copy
+	var gone atomic.Int32
+	for _, groups := range []int{3, 1} { // the second leaves room unused
+		r := denied()
+		r.RequestUserGroups = make([]string, groups)
+		for i := range groups {
+			text := new([16]byte)
+			runtime.AddCleanup(text, func(int) { gone.Add(1) }, 0)
+			r.RequestUserGroups[i] = unsafe.String(&text[0], len(text))
+		}
+		if err := c.Set(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	c.Forget()
+	for deadline := time.Now().Add(10 * time.Second); gone.Load() < 4; {
+		if runtime.GC(); time.Now().After(deadline) {
+			t.Fatalf("got %d of 4 strings let go of", gone.Load())
+		}
+	}
+	runtime.KeepAlive(&c)
 }
 
 // Memory that was used before is used again.
