@@ -113,7 +113,7 @@ func produceLoopMain(ctx context.Context, args []string, out io.Writer) error {
 func (o produceLoop) run(ctx context.Context) (produced, error) {
 	ctx, cancel := context.WithTimeout(ctx, produceWait)
 	defer cancel()
-	transport := &kafka.Transport{MetadataTTL: 500 * time.Millisecond, MetadataTopics: []string{benchTopic}}
+	transport := &kafka.Transport{MetadataTTL: time.Minute, MetadataTopics: []string{benchTopic}}
 	defer transport.CloseIdleConnections()
 	client := &kafka.Client{Addr: kafka.TCP(o.broker), Timeout: requestWait, Transport: transport}
 	made := make([]plainRequest, partitions)

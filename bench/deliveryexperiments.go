@@ -69,7 +69,7 @@ func deliveryExperiments() []experiment {
 				"compression, acks=all. The broker is kfake in another process, which checks every request and forgets it. The plain\n" +
 				"program, in a process of its own, has a goroutine for each partition that calls Client.Produce of kafka-go again and\n" +
 				"again: acks=all, one request at a time, as many records in each as docket had on average, the same values and headers in\n" +
-				"every call, all made before the clock starts; metadata live 500 ms, as docket's. The headers are as many and as long as\n" +
+				"every call, all made before the clock starts; metadata live a minute, as docket's. The headers are as many and as long as\n" +
 				"docket's, or there are none. The clock is the broker's, from its first request to its last. All take turns of a\n" +
 				"backlog each, three times.",
 			Rows: []row{

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +34,7 @@ type brokers struct {
 	sizes      []int                                    // record bytes of each produce request
 	acks       []int16                                  // of each produce request
 	loseAnswer bool                                     // carry out produce requests and cut the connection
+	frozen     bool                                     // read nothing from new connections
 	conns      map[*brokerConn]struct{}                 // open
 }
 
@@ -127,6 +129,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	conn := &brokerConn{Conn: c, brokers: l.brokers}
 	l.brokers.mu.Lock()
 	defer l.brokers.mu.Unlock()
+	conn.frozen.Store(l.brokers.frozen)
 	l.brokers.conns[conn] = struct{}{}
 	return conn, nil
 }
@@ -139,6 +142,17 @@ func (b *brokers) cutConnections() {
 		c.Conn.Close()
 	}
 	clear(b.conns)
+}
+
+// freezeConnections has every open connection stay open and nothing be read from it,
+// and with later also those that are opened later.
+func (b *brokers) freezeConnections(later bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.frozen = later
+	for c := range b.conns {
+		c.frozen.Store(true)
+	}
 }
 
 // stored is how many messages each partition holds.
@@ -157,6 +171,7 @@ func (b *brokers) stored(t *testing.T) []int {
 type brokerConn struct {
 	net.Conn
 	brokers *brokers
+	frozen  atomic.Bool
 	mu      sync.Mutex
 	sized   bool // the length has been read, and nothing of the body
 	produce bool // the last request was one to produce
@@ -164,6 +179,9 @@ type brokerConn struct {
 
 func (c *brokerConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
+	for err == nil && c.frozen.Load() {
+		n, err = c.Conn.Read(p)
+	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.sized && n >= 2 {

@@ -10,10 +10,16 @@ import (
 	"github.com/docket-export/docket/sinks/sinktls"
 )
 
-// metadataTTL is how old the transport lets its knowledge of the cluster grow
-// before it looks for a moved leader. With its default, 6 s, deliveries would
-// stall that long.
-const metadataTTL = 500 * time.Millisecond
+const (
+	// metadataTTL is how old the transport lets its knowledge of the cluster grow: it
+	// asks again after a time between none and this. Thousands of sidecars ask, and
+	// nothing waits for it but a new partition: a moved leader is looked for when a
+	// Send has failed, see doubtful.
+	metadataTTL = time.Minute
+	// idleTimeout closes a connection that has had no request. It outlives the pauses
+	// between two questions for metadata, so that none needs a new login.
+	idleTimeout = metadataTTL + 30*time.Second
+)
 
 // cluster is a client and its connections.
 type cluster struct {
@@ -21,6 +27,7 @@ type cluster struct {
 	transport *kafka.Transport // the client's
 	dialer    *dialer          // the transport's
 	version   string           // of the files that connections are made with
+	doubtful  bool             // the last Send failed: leaders may have moved; owned by Send
 }
 
 // newCluster connects to nothing yet.
@@ -30,6 +37,7 @@ func newCluster(c *Config) (*cluster, error) {
 	transport := &kafka.Transport{
 		Dial:           d.dial,
 		DialTimeout:    timeout,
+		IdleTimeout:    idleTimeout,
 		MetadataTTL:    metadataTTL,
 		MetadataTopics: c.topics(),
 		ClientID:       c.ClientID,

@@ -23,6 +23,7 @@ package kafkasink
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -81,15 +82,17 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	if pause := time.Until(s.resumeAt); pause > 0 {
 		return s.throttled(pause)
 	}
-	if err := s.connect(); err != nil {
+	if err := s.connect(ctx); err != nil {
 		return err
 	}
 	s.accepted.begin(b)
 	res, err := s.share(ctx, b)
 	if err != nil {
+		s.cluster.doubtful = true
 		return s.reconsider(err)
 	}
 	res.merge(s.writeAll(ctx))
+	s.cluster.doubtful = res.err != nil // whatever the reason: to ask costs one request for an attempt
 	return s.reconsider(s.conclude(ctx, b, res))
 }
 
@@ -103,9 +106,12 @@ func (s *sink) throttled(pause time.Duration) error {
 }
 
 // connect makes a cluster when there is none, or when files have changed that
-// its connections are made with.
-func (s *sink) connect() error {
+// its connections are made with. A doubtful one asks for metadata first.
+func (s *sink) connect(ctx context.Context) error {
 	if s.cluster != nil && s.cluster.version == s.config.filesVersion() {
+		if s.cluster.doubtful && errors.Is(s.cluster.refresh(ctx), context.DeadlineExceeded) {
+			s.replace(ctx)
+		}
 		return nil
 	}
 	renewed, err := newCluster(s.config)
@@ -117,6 +123,21 @@ func (s *sink) connect() error {
 	return nil
 }
 
+// replace makes another cluster in place of one whose connection hangs: it may reach
+// another broker. When it reaches none, what the old one knows may still do.
+func (s *sink) replace(ctx context.Context) {
+	renewed, err := newCluster(s.config)
+	if err != nil {
+		return
+	}
+	if _, err := renewed.metadata(ctx, s.names); err != nil {
+		renewed.close()
+		return
+	}
+	s.disconnect()
+	s.cluster = renewed
+}
+
 func (s *sink) disconnect() {
 	if s.cluster != nil {
 		s.cluster.close()
@@ -126,9 +147,8 @@ func (s *sink) disconnect() {
 
 // reconsider looks at the outcome of a Send, and lets go of the cluster when that
 // must be mended by a person or may be due to the login. A transport would go on
-// to try a password twice a second that may be locked for it, and answer the
-// next Send with what it found out before; and where one session has ended, the
-// others do.
+// to try a password that may be locked for it, and answer the next Send with what
+// it found out before; and where one session has ended, the others do.
 func (s *sink) reconsider(err error) error {
 	if err == nil {
 		return nil
@@ -178,7 +198,12 @@ func (s *sink) share(ctx context.Context, b sinks.Batch) (result, error) {
 // place gives r to its partition of t.
 func (s *sink) place(ctx context.Context, t *topic, r record, key []byte, seq uint64, res *result) {
 	partition, err := s.config.partition(r.value, key, seq, t.partitions)
+	if errors.Is(err, errNoPartition) && s.countAgain(ctx, t) {
+		partition, err = s.config.partition(r.value, key, seq, t.partitions)
+	}
 	switch {
+	case t.err != nil:
+		res.fail(t.err)
 	case err != nil:
 		res.reject(r.item, "", fmt.Errorf("choose a partition of topic %q: %w", t.name, err))
 	case s.isTooLarge(ctx, t, &r):

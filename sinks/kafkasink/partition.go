@@ -1,6 +1,7 @@
 package kafkasink
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 
@@ -50,6 +51,9 @@ func (c *Config) partition(record, key []byte, seq uint64, partitions []int) (in
 	return byKey.Balance(kafka.Message{Key: key}, partitions...), nil
 }
 
+// errNoPartition is a partition that the topic had not when it was last asked about.
+var errNoPartition = errors.New("no such partition")
+
 func manualPartition(record []byte, field string, partitions []int) (int, error) {
 	value := gjson.GetBytes(record, field)
 	if !value.Exists() {
@@ -60,7 +64,7 @@ func manualPartition(record []byte, field string, partitions []int) (int, error)
 		return 0, fmt.Errorf("field %s is %s, not the number of a partition (kafka.partitionField)", field, excerpt(value.Raw))
 	}
 	if n >= uint64(len(partitions)) {
-		return 0, fmt.Errorf("field %s names partition %d, and the topic has %d, from 0 (kafka.partitionField)", field, n, len(partitions))
+		return 0, fmt.Errorf("%w: field %s names partition %d, and the topic has %d, from 0 (kafka.partitionField)", errNoPartition, field, n, len(partitions))
 	}
 	return partitions[n], nil
 }

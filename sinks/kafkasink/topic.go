@@ -33,6 +33,7 @@ type topic struct {
 	// Of the Send that is under way:
 	used      bool       // err and shares are of this Send
 	confirmed bool       // maxBytes has been asked for in this Send
+	counted   bool       // and so have been the partitions
 	err       error      // why nothing can be written; a *sinks.Failure
 	shares    [][]record // for each partition
 }
@@ -47,7 +48,7 @@ func newTopics(names []string) []*topic {
 
 // begin makes t ready for a Send.
 func (t *topic) begin() {
-	t.used, t.confirmed, t.err = false, false, nil
+	t.used, t.confirmed, t.counted, t.err = false, false, false, nil
 	for i := range t.shares {
 		t.shares[i] = t.shares[i][:0]
 	}
@@ -122,9 +123,6 @@ func (s *sink) prepare(ctx context.Context, t *topic, m metadata.ResponseTopic) 
 		return
 	}
 	s.learnLimits(ctx, t)
-	for len(t.shares) < len(t.partitions) {
-		t.shares = append(t.shares, nil)
-	}
 }
 
 // look takes from m what t is. missing says that there is no such topic, which
@@ -149,8 +147,31 @@ func (s *sink) look(t *topic, m metadata.ResponseTopic) (missing bool, err error
 			t.partitions = append(t.partitions, i)
 		}
 	}
+	for len(t.shares) < len(t.partitions) {
+		t.shares = append(t.shares, nil)
+	}
 	t.replicas = len(m.Partitions[0].ReplicaNodes)
 	return false, nil
+}
+
+// countAgain asks once in a Send how many partitions t has: what is known of them may
+// be older than a partition that a record names. It says whether there is an answer;
+// that there is none fails t, whose records are kept.
+func (s *sink) countAgain(ctx context.Context, t *topic) bool {
+	if t.counted {
+		return false
+	}
+	t.counted = true
+	if s.cluster.refresh(ctx) != nil {
+		t.err = sinks.Failf(sinks.Transient, "count the partitions of topic %q: %w", t.name, errNotRefreshed)
+		return false
+	}
+	found, err := s.learn(ctx)
+	if err == nil {
+		_, err = s.look(t, found[t.index])
+	}
+	t.err = err
+	return err == nil
 }
 
 // topicKey is where the configuration names topics.

@@ -1,0 +1,220 @@
+package kafkasink
+
+import (
+	"context"
+	"errors"
+	"net"
+	"strconv"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/twmb/franz-go/pkg/kfake"
+	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// questions counts the requests for metadata.
+func (b *brokers) questions() *atomic.Int64 {
+	var n atomic.Int64
+	b.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
+		n.Add(1)
+		return nil, nil, false
+	})
+	return &n
+}
+
+// One question comes at the start, and another at some time within metadataTTL.
+func TestMetadataAreSeldomAskedFor(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		busy bool
+	}{{"idle", false}, {"busy", true}} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b := startBrokers(t, 3)
+			asked := b.questions()
+			s := openSink(t, b.ListenAddrs())
+			send(t, s, batch(1, `{"a":1}`))
+			for seq, end := uint64(2), time.Now().Add(2*time.Second); time.Now().Before(end); seq++ {
+				time.Sleep(20 * time.Millisecond) // that nothing happens can only be waited for
+				if test.busy {
+					send(t, s, batch(seq, `{"a":1}`))
+				}
+			}
+			if got := asked.Load(); got < 1 || got > 3 {
+				t.Errorf("the brokers were asked for metadata %d times in 2 s, want once, or one or two times more", got)
+			}
+		})
+	}
+}
+
+// A failed attempt costs one question, and one that succeeds costs none.
+func TestFailureAsksForMetadata(t *testing.T) {
+	b := startBrokers(t, 1)
+	asked := b.questions()
+	s := openSink(t, b.ListenAddrs())
+	send(t, s, batch(1, `{"a":1}`))
+	b.setAnswer(always(int16(kafka.NotEnoughReplicas)))
+	const failures = 20
+	for range failures {
+		sendFails(t, s, batch(2, `{"a":2}`), sinks.Transient)
+	}
+	b.setAnswer(nil)
+	send(t, s, batch(2, `{"a":2}`))
+	for seq := range uint64(failures) {
+		send(t, s, batch(3+seq, `{"a":3}`))
+	}
+	// Others come when their time has come.
+	if got := asked.Load(); got < failures+1 || got > failures+4 {
+		t.Errorf("the brokers were asked for metadata %d times, want %d: at the start, and after each failure", got, failures+1)
+	}
+}
+
+// That a record is rejected hides no moved leader.
+func TestLeaderMovesBesideRejection(t *testing.T) {
+	b := startBrokers(t, 1, kfake.NumBrokers(3))
+	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner, c.PartitionField = Manual, "p" })
+	send(t, s, batch(1, `{"p":0}`))
+	b.moveLeader(t, 0)
+	sendFails(t, s, batch(2, `{"p":0}`, `{}`), sinks.Rejected)
+	send(t, s, batch(2, `{"p":0}`))
+}
+
+func TestRefresh(t *testing.T) {
+	b := startBrokers(t, 1, kfake.NumBrokers(3))
+	s := openSink(t, b.ListenAddrs()).(*sink)
+	send(t, s, batch(1, `{"a":1}`))
+	ctx := context.Background()
+	if err := s.cluster.refresh(ctx); err != nil {
+		t.Errorf("refresh = %v, want nil", err)
+	}
+	b.cutConnections()
+	if err := s.cluster.refresh(ctx); err != nil {
+		t.Errorf("refresh over a connection that is gone = %v, want nil", err)
+	}
+	b.freezeConnections(true)
+	if err := s.cluster.refresh(ctx); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("refresh over a connection that hangs = %v, want %v", err, context.DeadlineExceeded)
+	}
+}
+
+func TestRefreshWithoutBrokers(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, b.ListenAddrs()).(*sink)
+	send(t, s, batch(1, `{"a":1}`))
+	before := s.cluster.cached(context.Background())
+	b.Close()
+	if err := s.cluster.refresh(context.Background()); !errors.Is(err, errNotRefreshed) {
+		t.Errorf("refresh = %v, want %v", err, errNotRefreshed)
+	}
+	if after := s.cluster.cached(context.Background()); !isSameAnswer(before, after) {
+		t.Errorf("the transport knows %+v, want what it knew before: %+v", after, before)
+	}
+}
+
+// Where a broker hangs, others are asked who leads now.
+func TestBrokerHangs(t *testing.T) {
+	b := startBrokers(t, 1, kfake.NumBrokers(3))
+	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Timeout = config.Duration(2 * time.Second) })
+	send(t, s, batch(1, `{"a":1}`))
+	b.freezeConnections(false)
+	b.moveLeader(t, 0)
+	sendFails(t, s, batch(2, `{"a":2}`), sinks.Transient)
+	send(t, s, batch(2, `{"a":2}`))
+	if got := b.stored(t)[0]; got != 2 {
+		t.Errorf("the topic holds %d messages, want 2", got)
+	}
+}
+
+// What is known of brokers that all hang is not forgotten, and the first that answers
+// again is found.
+func TestAllBrokersHang(t *testing.T) {
+	b := startBrokers(t, 1, kfake.NumBrokers(3))
+	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Timeout = config.Duration(200 * time.Millisecond) }).(*sink)
+	sendUntilTaken(t, s, batch(1, `{"a":1}`))
+	known := s.cluster
+	b.freezeConnections(true)
+	for range 2 {
+		sendFails(t, s, batch(2, `{"a":2}`), sinks.Transient)
+	}
+	if s.cluster != known {
+		t.Error("the cluster has been replaced by one that reaches no broker")
+	}
+	b.moveLeader(t, 0)
+	b.freezeConnections(false)
+	sendUntilTaken(t, s, batch(2, `{"a":2}`))
+}
+
+// All brokers go and come back: nothing is to be waited for then.
+func TestBrokersRestart(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, b.ListenAddrs())
+	send(t, s, batch(1, `{"a":1}`))
+	ports := b.ports(t)
+	b.Close()
+	for range 3 {
+		sendFails(t, s, batch(2, `{"a":2}`), sinks.Transient)
+	}
+	again := startBrokers(t, 1, kfake.Ports(ports...))
+	send(t, s, batch(2, `{"a":2}`))
+	if got := again.stored(t)[0]; got != 1 {
+		t.Errorf("the topic holds %d messages, want 1", got)
+	}
+}
+
+func (b *brokers) ports(t *testing.T) []int {
+	t.Helper()
+	var ports []int
+	for _, address := range b.ListenAddrs() {
+		_, port, err := net.SplitHostPort(address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := strconv.Atoi(port)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ports = append(ports, n)
+	}
+	return ports
+}
+
+// addPartitions has the topic have so many.
+func (b *brokers) addPartitions(t *testing.T, total int32) {
+	t.Helper()
+	c := &kafka.Client{Addr: kafka.TCP(b.ListenAddrs()...), Timeout: 30 * time.Second, Transport: &kafka.Transport{}}
+	defer c.Transport.(*kafka.Transport).CloseIdleConnections()
+	res, err := c.CreatePartitions(context.Background(), &kafka.CreatePartitionsRequest{
+		Topics: []kafka.TopicPartitionsConfig{{Name: testTopic, Count: total}},
+	})
+	if err = errors.Join(err, res.Errors[testTopic]); err != nil {
+		t.Fatalf("add partitions: %v", err)
+	}
+}
+
+// A partition that is new is no reason to reject a record that names it.
+func TestPartitionIsAdded(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner, c.PartitionField = Manual, "p" })
+	send(t, s, batch(1, `{"p":0}`))
+	b.addPartitions(t, 3)
+	send(t, s, batch(2, `{"p":0}`, `{"p":2}`, `{"p":1}`))
+	f := sendFails(t, s, batch(5, `{"p":2}`, `{"p":3}`), sinks.Rejected, "no such partition")
+	if len(f.Items) != 1 || f.Items[0] != 1 {
+		t.Errorf("Items = %v, want the second alone", f.Items)
+	}
+}
+
+// Whether a partition is new nobody can say without a broker: the record is kept.
+func TestPartitionIsUnknown(t *testing.T) {
+	b := startBrokers(t, 1)
+	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Partitioner, c.PartitionField = Manual, "p" })
+	send(t, s, batch(1, `{"p":0}`))
+	b.Close()
+	sendFails(t, s, batch(2, `{"p":1}`), sinks.Transient, `count the partitions of topic "decisions"`)
+}
