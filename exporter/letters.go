@@ -20,6 +20,9 @@ import (
 // errLetters says that dead letters could not be read or written.
 var errLetters = errors.New("dead letters")
 
+// errPurged says that a letter was purged while it was on its way.
+var errPurged = errors.New("purged meanwhile")
+
 // What ends the wait for records.
 var (
 	errWanted  = errors.New("dead letters are to be delivered again")
@@ -180,9 +183,13 @@ func (l *letters) reconcileLocked() {
 }
 
 // add keeps letters durably. Those that came from here and were rejected again are
-// dead letters again.
+// dead letters again; none of them when one was purged meanwhile, which has ended their
+// sending: that one is given up, and must not come back to be given up once more.
 func (l *letters) add(list []deadletter.Letter, redriven bool) error {
 	return l.with(func(s *deadletter.Store) error {
+		if redriven && slices.ContainsFunc(list, func(letter deadletter.Letter) bool { return !l.underWay[letter.Seq] }) {
+			return errPurged
+		}
 		if err := s.Add(list); err != nil {
 			return err
 		}

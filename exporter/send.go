@@ -63,6 +63,10 @@ func (d *delivery) send(ctx context.Context, b sinks.Batch, t tries) (aside uint
 		}
 		changed := d.letters.change()
 		if err := d.setAside(b, f, t); err != nil {
+			if ctx.Err() != nil {
+				trouble.forget()
+				return aside, context.Cause(ctx)
+			}
 			d.notSetAside(ctx, trouble, b, err, changed)
 			continue // perhaps the destination takes it by now
 		}

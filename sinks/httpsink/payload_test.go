@@ -12,6 +12,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/sinks"
 )
 
 func TestPayload(t *testing.T) {
@@ -68,6 +70,33 @@ func TestReleaseEndsAWrite(t *testing.T) {
 	}
 	if _, err := p.body().(*payloadReader).writeTo(ours, 1); !errors.Is(err, errReleased) {
 		t.Errorf("a write after release = %v, want %v", err, errReleased)
+	}
+}
+
+// A receiver answers in the middle of a body, and reads on when Send has returned and its
+// bytes are another batch's: it gets none of those.
+func TestBytesAreOursAgainAfterAnEarlyAnswer(t *testing.T) {
+	over, rest := make(chan struct{}), make(chan []byte, 1)
+	url := serveRaw(t, func(conn net.Conn) {
+		io.CopyN(io.Discard, conn, 1000)
+		io.WriteString(conn, "HTTP/1.1 503 Service Unavailable\r\nContent-Length: 4\r\n\r\nbusy")
+		<-over
+		got, _ := io.ReadAll(conn) // its end may be a reset
+		rest <- got
+	})
+	s := openSink(t, url)
+	b := batch(1, `{"a":"`+strings.Repeat("x", 32<<20)+`"}`) // more than the sockets hold
+	b.Lines = append(bytes.Clone(b.Items[0].Record), '\n')
+	f := sinks.FailureOf(s.Send(t.Context(), b))
+	for i := range b.Lines {
+		b.Lines[i] = '!'
+	}
+	close(over)
+	if f == nil || f.Kind != sinks.Transient {
+		t.Errorf("Send = %v, want a failure of kind %v", f, sinks.Transient)
+	}
+	if got := <-rest; bytes.IndexByte(got, '!') >= 0 || len(got) >= len(b.Lines)-1000 {
+		t.Errorf("the receiver reads %d bytes, '!' at %d; want a part of the body and none of what was written over it", len(got), bytes.IndexByte(got, '!'))
 	}
 }
 
