@@ -156,26 +156,7 @@ func TestTornCommitOfSeveralFramesIsCutWhole(t *testing.T) {
 	opts.FS = fsys
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 2, 1)
-	prepared(t, q)
-	// Hold up a commit, so that the next three chunks share one.
-	syncing, goOn := make(chan struct{}), make(chan struct{})
-	fsys.set(func(op, name string) error {
-		if op == "sync" && isSegment(name) {
-			syncing <- struct{}{}
-			<-goOn
-		}
-		return nil
-	})
-	must(t, q.Append(t.Context(), chunk(`{"n":3}`), nil))
-	receive(t, "a sync", syncing)
-	for n := 4; n <= 6; n++ {
-		c := chunk(fmt.Sprintf(`{"n":%d}`, n))
-		c.Producer, c.Position = "p", uint64(n)
-		must(t, q.Append(t.Context(), c, nil))
-	}
-	fsys.set(nil)
-	close(goOn)
-	eventually(t, "the commit is durable", func() bool { return q.LastSeq() == 6 })
+	storeSharedCommit(t, q, fsys)
 	killed(t, q)
 
 	segment := segmentFiles(t, opts.Directory)[0]
@@ -194,6 +175,59 @@ func TestTornCommitOfSeveralFramesIsCutWhole(t *testing.T) {
 	closeQueue(t, q)
 	q = open(t, opts)
 	equal(t, "records after more", drain(t, q, cursorOf(t, q, "b")), numbered(1, 7))
+}
+
+// storeSharedCommit stores record 3 in a commit, and records 4 to 6 in three frames of
+// the next.
+func storeSharedCommit(t *testing.T, q *Queue, fsys *faultFS) {
+	t.Helper()
+	prepared(t, q)
+	syncing, goOn := make(chan struct{}), make(chan struct{})
+	fsys.set(func(op, name string) error {
+		if op == "sync" && isSegment(name) {
+			syncing <- struct{}{}
+			<-goOn
+		}
+		return nil
+	})
+	must(t, q.Append(t.Context(), chunk(`{"n":3}`), nil))
+	receive(t, "a sync", syncing)
+	for n := 4; n <= 6; n++ {
+		c := chunk(fmt.Sprintf(`{"n":%d}`, n))
+		c.Producer, c.Position = "p", uint64(n)
+		must(t, q.Append(t.Context(), c, nil))
+	}
+	fsys.set(nil)
+	close(goOn)
+	eventually(t, "the commit is durable", func() bool { return q.LastSeq() == 6 })
+}
+
+// A sink has passed the first frame of the last commit, so all of it was durable: a hole
+// in it is damage, and what is behind the hole stays.
+func TestDamageWithinTheLastCommit(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	fsys := &faultFS{FS: osFS{}}
+	opts.FS = fsys
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 2, 1)
+	storeSharedCommit(t, q, fsys)
+	c := cursorOf(t, q, "a")
+	drain(t, q, c)
+	must(t, c.Ack(4))
+	must(t, c.Sync(t.Context()))
+	killed(t, q)
+
+	segment := segmentFiles(t, opts.Directory)[0]
+	flip(t, segment, offsets(t, segment)[5]-4) // in record 5
+	opts.FS = nil
+	q = open(t, opts)
+	equal(t, "records", drain(t, q, cursorOf(t, q, "b")), slices.Concat(numbered(1, 4), numbered(6, 6)))
+	if n, known, _ := q.Position(t.Context(), "p"); !known || n != 6 {
+		t.Errorf("position: got %d, %t, want 6", n, known)
+	}
+	if got := q.Stats().Corrupt; got != 1 {
+		t.Errorf("corrupt: got %d, want 1", got)
+	}
 }
 
 func TestMissingSegmentIsCountedExactly(t *testing.T) {

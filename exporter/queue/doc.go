@@ -57,9 +57,12 @@
 // To write over blocks that have been written before makes fdatasync several times
 // faster than to append: there is no size, no extent and so no journal to write.
 // So the file of the next segment is made in the background, at its full size and
-// filled with zeros, and segments that are done with become spares. A commit meets
-// neither a full disk nor the cost of a new file, unless it comes before the next
-// one is ready: then the space is reserved and that is all.
+// filled with zeros, and segments that are done with become spares. While large
+// commits come, which gain nothing by the zeros, the space is reserved and that is
+// all; the zeros follow when they rest. A commit meets neither a full disk nor the
+// cost of a new file, unless it comes before the next one is ready. Where the file
+// system cannot reserve space, only what was filled with zeros is known to be there:
+// a commit beyond that may meet the full disk, and is written again elsewhere.
 //
 // A segment is done with when the cursors that have passed it and a checkpoint that
 // covers it are durable. It is renamed to a spare, and may be written to when that
@@ -143,8 +146,14 @@
 // positions and the sources' counts, summed over all frames up to an offset of
 // the segment with a given epoch. It is replaced as a whole when a segment is
 // closed, at Open, and when damage was met. Open adds the frames since, so its
-// work does not grow with the backlog. A segment is removed only when a durable
+// work does not grow with the backlog: after Close there are none, after a kill
+// those of the last segment and perhaps of the one before. Damage in front of the
+// checkpoint is met when it is delivered. A segment is removed only when a durable
 // checkpoint covers it.
+//
+// Nothing is added to a segment behind its checkpoint. What stands there is the tail
+// that Open has found and has yet to write again, or was left behind by a commit that
+// failed: it is looked at as the end of any log is.
 //
 // # What can happen
 //

@@ -174,8 +174,8 @@ func isDamage(err error) bool {
 }
 
 // resync moves the reader to the first whole frame at or after its offset that
-// begins at seq or later, and returns its header. io.EOF: there is none before
-// limit.
+// begins at seq or later, or has no records, and returns its header. io.EOF: there
+// is none before limit.
 func (r *frameReader) resync(seq uint64, limit int64) (frame, error) {
 	for {
 		f, err := r.wholeFrame(seq, limit)
@@ -217,12 +217,12 @@ func (r *frameReader) claimedSize(limit int64) int64 {
 	return int64(le.Uint16(b[atHeaderLen:])) + int64(align(min(int(le.Uint32(b[atPayloadLen:])), MaxPayload)))
 }
 
-// wholeFrame is peek that also insists on an unharmed payload and a seq not
-// below seq. Bytes returned earlier are released.
+// wholeFrame is peek that also insists on an unharmed payload and, for a frame with
+// records, a seq not below seq. Bytes returned earlier are released.
 func (r *frameReader) wholeFrame(seq uint64, limit int64) (frame, error) {
 	r.release()
 	f, err := r.peek(limit)
-	if err == nil && f.firstSeq < seq {
+	if err == nil && f.count > 0 && f.firstSeq < seq {
 		err = errSequence
 	}
 	if err == nil {

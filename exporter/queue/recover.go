@@ -27,6 +27,8 @@ type recovery struct {
 	// knownDurable is a seq: every record below it was durable once, because a
 	// sink has passed it or a checkpoint was made beyond it.
 	knownDurable uint64
+	// tailRecords is how many records the frames have that are written again.
+	tailRecords int
 }
 
 // foundSegment is a segment with what Open finds out about it.

@@ -36,9 +36,9 @@ func (r *recovery) foldLog() error {
 		}
 		next = max(next, end)
 	}
-	if len(q.pending.frames) == 0 {
+	if r.tailRecords == 0 {
 		// What was durable once has had its seq, which must not be given out
-		// again, whatever has become of the log.
+		// again, whatever has become of the log. Records of the tail are beyond it.
 		q.reportLost(SeqRange{From: next, To: r.knownDurable})
 		next = max(next, r.knownDurable)
 	}
@@ -128,18 +128,18 @@ func (r *recovery) foldSegment(s *foundSegment, last bool) (uint64, error) {
 		if len(q.pending.frames) == 0 {
 			// In the tail the gap is the same, seen from its other side.
 			q.reportLost(SeqRange{From: next, To: f.firstSeq})
-			next = f.firstSeq
+			next = max(next, f.firstSeq)
 		}
 		counted := r.isCounted(s, reader.off+int64(f.size()))
 		if len(q.pending.frames) > 0 || !(counted || known.proves(reader.off, &f)) {
-			r.rewrite(reader.bytes(f.size()))
+			r.rewrite(&f, reader.bytes(f.size()))
 			reader.skip(&f)
 			continue
 		}
 		if !counted {
 			q.state.add(&f)
 		}
-		next = f.end()
+		next = max(next, f.end())
 		reader.skip(&f)
 		if last {
 			s.end.Store(reader.off)
@@ -152,6 +152,9 @@ func (r *recovery) foldSegment(s *foundSegment, last bool) (uint64, error) {
 // and the seq that comes there. What is before was synced, and is looked at when it is
 // delivered, as in the segments that the checkpoint holds in full. So a queue that was
 // closed has nothing to read at its next start.
+//
+// A frame behind it may have no records and a lower seq: it was the tail of a log that
+// had lost its end, for which that seq was raised.
 func (r *recovery) behindCheckpoint(s *foundSegment) (off int64, next uint64) {
 	if c := r.checkpoint; r.hasCheck && c.Epoch == s.epoch && c.End <= s.size.Load() {
 		return max(c.End, segmentHeaderSize), max(c.NextSeq, s.firstSeq)
@@ -159,8 +162,9 @@ func (r *recovery) behindCheckpoint(s *foundSegment) (off int64, next uint64) {
 	return segmentHeaderSize, s.firstSeq
 }
 
-// rewrite gives a frame to the committer, as part of its first commit.
-func (r *recovery) rewrite(b []byte) {
+// rewrite gives the frame f, which is b, to the committer, as part of its first commit.
+func (r *recovery) rewrite(f *frame, b []byte) {
+	r.tailRecords += f.count
 	p := r.q.pending
 	p.frames = append(p.frames, pendingFrame{at: len(p.buf)})
 	p.buf = append(p.buf, b...)
@@ -204,7 +208,7 @@ func (r *recovery) findExtent(s *foundSegment, file File) (extent, error) {
 		if err != nil && !atEnd {
 			return extent{}, err
 		}
-		if atEnd || (reader.off > hole && !r.provesDurable(reader, next, hole, size)) {
+		if atEnd || (reader.off > hole && !r.provesDurable(reader, x, next, hole, size)) {
 			x.end = hole
 			if atEnd && !torn {
 				return x, nil
@@ -215,7 +219,7 @@ func (r *recovery) findExtent(s *foundSegment, file File) (extent, error) {
 		if r.wasDurable(&f) {
 			x.commit = max(x.commit, f.durable)
 		}
-		next = f.end()
+		next = max(next, f.end())
 		reader.skip(&f)
 	}
 }
@@ -227,8 +231,9 @@ func (r *recovery) wasDurable(f *frame) bool {
 }
 
 // provesDurable reports whether a frame from reader on shows that what is at
-// offset hole was durable. It works on a copy of the reader.
-func (r *recovery) provesDurable(reader frameReader, next uint64, hole, size int64) bool {
+// offset hole was durable; x is what is known from before it. It works on a copy of the
+// reader.
+func (r *recovery) provesDurable(reader frameReader, x extent, next uint64, hole, size int64) bool {
 	reader.buf = nil
 	reader.seek(reader.off)
 	for {
@@ -236,7 +241,7 @@ func (r *recovery) provesDurable(reader frameReader, next uint64, hole, size int
 		if err != nil {
 			return false
 		}
-		if f.durable > hole || r.wasDurable(&f) {
+		if f.durable > hole || f.durable <= x.commit || r.wasDurable(&f) {
 			return true
 		}
 		reader.skip(&f)
