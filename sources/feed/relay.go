@@ -97,6 +97,11 @@ func (r *Relay) hand(p piece) error {
 // Send does, or as ctx is done.
 func (r *Relay) Settle(ctx context.Context) error {
 	r.end()
+	select {
+	case <-r.over:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	if r.err != nil {
 		return r.err
 	}
@@ -107,13 +112,14 @@ func (r *Relay) Settle(ctx context.Context) error {
 // does nothing.
 func (r *Relay) Close() {
 	r.end()
+	<-r.over
 	r.feed.Close()
 }
 
+// end lets the goroutine end once everything is sent.
 func (r *Relay) end() {
 	if !r.ended {
 		r.ended = true
 		close(r.work)
 	}
-	<-r.over
 }

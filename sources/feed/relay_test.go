@@ -278,3 +278,27 @@ func (s *failingSession) Submit(ctx context.Context, lines []byte) error {
 	}
 	return s.Session.Submit(ctx, lines)
 }
+
+// Who waits for what was sent can stop waiting, whatever the relay was told.
+func TestRelaySettleEndsWithItsContext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := sourcetest.New()
+		defer in.Close()
+		f, _ := open(t, in, 1)
+		in.Fill()
+		r := feed.NewRelay(t.Context(), f)
+		relayed(t, r, nil, 1, 1)
+		stopped := errors.New("stopped")
+		ctx, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(time.Second, func() { stop(stopped) })
+		time.AfterFunc(time.Hour, in.Drain)
+		began := time.Now()
+		if err := r.Settle(ctx); !errors.Is(err, stopped) || time.Since(began) != time.Second {
+			t.Errorf("Settle: got %v after %s, want %v after 1 s", err, time.Since(began), stopped)
+		}
+		r.Close()
+		f, _ = open(t, in, 1) // once everything is settled
+		f.Close()
+		expect(t, in, 1)
+	})
+}
