@@ -64,6 +64,7 @@ func (l *lab) backlogOf(ctx context.Context, atMost int) (dir string, records in
 
 // deliver has docket, which is ready, bring the backlog to d through the sink.
 func (s *sidecar) deliver(ctx context.Context, sink string, d *destination, records int) (p passage, err error) {
+	defer s.profile(ctx)()
 	before, err := s.cpuTime()
 	if err != nil {
 		return p, err

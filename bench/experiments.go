@@ -230,6 +230,7 @@ func (l *lab) startWarm(ctx context.Context, dir, sink string) (*sidecar, error)
 }
 
 func (s *sidecar) ingest(ctx context.Context, l *lab) (map[string]float64, error) {
+	defer s.profile(ctx)()
 	commits, err := s.commits(ctx)
 	if err != nil {
 		return nil, err

@@ -26,6 +26,9 @@ type lab struct {
 	short    string // directory for sockets, whose paths must be short, and the binary
 	large    bool   // the large backlog was made
 	exported bool   // the export to verify was made
+
+	profiles   string // directory for profiles of docket; empty: none
+	experiment string // name of the one that runs
 }
 
 func newLab(ctx context.Context, o options) (*lab, error) {
@@ -40,7 +43,7 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 			return nil, err
 		}
 	}
-	l := &lab{records: o.records, root: root}
+	l := &lab{profiles: o.profile, records: o.records, root: root}
 	if err := l.prepare(ctx, parent, o.docket); err != nil {
 		l.close()
 		return nil, err

@@ -4,6 +4,7 @@
 //	go run ./bench                                        print the table
 //	go run ./bench -only ingest,queue -rounds 3           part of it
 //	go run ./bench -large=false                           without those that need 5 GB of disk
+//	go run ./bench -only ingest -profile DIR              and a CPU profile of docket
 //	go run ./bench -json FILE -markdown FILE              keep the results, write the page
 //	go run ./bench -from FILE -markdown FILE              write the page again, without measuring
 //
@@ -81,6 +82,7 @@ type options struct {
 	json     string
 	markdown string
 	from     string
+	profile  string
 }
 
 func parseOptions(args []string) (options, error) {
@@ -95,6 +97,8 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.json, "json", "", "write the results to `FILE`")
 	flags.StringVar(&o.markdown, "markdown", "", "write the page to `FILE`")
 	flags.StringVar(&o.from, "from", "", "take the results from `FILE` instead of measuring")
+	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of docket, under the load alone, to `DIR`/EXPERIMENT.pprof for each of "+
+		"ingest, growing, delivering, http, kafka, export, log, opa and what shares their load; sampling then costs docket a little")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -154,7 +158,11 @@ func results(ctx context.Context, o options) (*report, error) {
 			return nil, fmt.Errorf("%s: %w", e.Name, err)
 		}
 	}
-	return measure(ctx, l, chosen, o.rounds)
+	r, err := measure(ctx, l, chosen, o.rounds)
+	if err != nil {
+		return nil, err
+	}
+	return r, l.mergeProfiles(ctx, chosen)
 }
 
 func needsLarge(e experiment) bool { return e.large }
@@ -197,6 +205,7 @@ const onceWait = 2 * time.Minute
 func runOnce(ctx context.Context, l *lab, e *experiment) (map[string]float64, error) {
 	ctx, cancel := context.WithTimeout(ctx, onceWait)
 	defer cancel()
+	l.experiment = e.Name
 	return e.run(l, ctx)
 }
 

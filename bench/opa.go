@@ -73,6 +73,7 @@ func (l *lab) opa(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	defer s.kill()
+	defer s.profile(ctx)()
 	before, err := s.cpuTime()
 	if err != nil {
 		return nil, err

@@ -24,6 +24,8 @@ type sidecar struct {
 	admin  string
 	export string // directory of the file sink
 	config string // its file
+
+	windows string // directory for windows of its profile; empty: none
 }
 
 // readyWait is how long a docket may take to start on a busy machine.
@@ -44,7 +46,7 @@ sources:
 queue: {directory: %q%s}
 sinks:
 %s
-admin: {address: %q}
+admin: {address: %q%s}
 shutdown: {drainTimeout: 1s}
 `
 
@@ -103,7 +105,11 @@ func (l *lab) launch(ctx context.Context, dir string, with setup) (*sidecar, err
 		s.socket = filepath.Join(l.short, cmp.Or(with.socket, "docket")+".sock")
 		with.sources = []string{fmt.Sprintf(`- {name: bench, unix: {path: %q, mode: "0600"}}`, s.socket)}
 	}
-	config := fmt.Sprintf(sidecarConfig, strings.Join(with.sources, "\n"), filepath.Join(dir, "queue"), with.queue, strings.Join(with.sinks, "\n"), address)
+	pprof := ""
+	if l.profiles != "" && with.program == "" {
+		pprof, s.windows = ", pprof: true", l.windowsOf(l.experiment)
+	}
+	config := fmt.Sprintf(sidecarConfig, strings.Join(with.sources, "\n"), filepath.Join(dir, "queue"), with.queue, strings.Join(with.sinks, "\n"), address, pprof)
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		return nil, err
 	}

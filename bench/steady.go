@@ -129,6 +129,7 @@ func (s *steady) occupy(ctx context.Context) error {
 // measure runs the load and says what it has cost docket.
 func (s *steady) measure(ctx context.Context, o load) (stint, error) {
 	var lap stint
+	defer s.profile(ctx)()
 	commits, err := s.commits(ctx)
 	if err != nil {
 		return lap, err

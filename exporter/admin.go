@@ -15,9 +15,8 @@ import (
 	"github.com/docket-export/docket/config"
 )
 
-// serve has h answer on l until the returned function is called.
-func (e *Exporter) serve(l net.Listener, h http.Handler) (stop func()) {
-	server := &http.Server{
+func newAdminServer(h http.Handler) *http.Server {
+	return &http.Server{
 		Handler:           h,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -25,6 +24,11 @@ func (e *Exporter) serve(l net.Listener, h http.Handler) (stop func()) {
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    16 << 10,
 	}
+}
+
+// serve has h answer on l until the returned function is called.
+func (e *Exporter) serve(l net.Listener, h http.Handler) (stop func()) {
+	server := newAdminServer(h)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -69,8 +73,13 @@ func (e *Exporter) adminHandler(may permission) http.Handler {
 	mux.HandleFunc("GET /status", e.status)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{}))
 	e.handleLetters(mux, may)
+	paths := "/status /metrics /livez /readyz /deadletters"
+	if e.cfg.Admin.Pprof {
+		handleProfiles(mux)
+		paths += " " + profilePath
+	}
 	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "docket: /status /metrics /livez /readyz /deadletters")
+		fmt.Fprintln(w, "docket: "+paths)
 	})
 	return mux
 }

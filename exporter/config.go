@@ -166,6 +166,9 @@ type RetryConfig struct {
 type AdminConfig struct {
 	// Address of the admin endpoint, host:port. Empty: no endpoint.
 	Address string `yaml:"address"`
+	// Pprof answers /debug/pprof/ with profiles of the process, for whoever can
+	// connect to Address or to the Unix socket in the queue's directory.
+	Pprof bool `yaml:"pprof"`
 	// TokenFile names a file whose content permits changes over Address, as
 	// "Authorization: Bearer ...". Without it they can be made over the Unix
 	// socket in the queue's directory only.

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"time"
+)
+
+// profileWindow is how long docket's processor is sampled at a time: the shortest that
+// can be asked for. A profile is there only when its time is over, so a load is covered
+// by one window after another. In what is left of the last one docket is at rest, which
+// adds no samples.
+const profileWindow = time.Second
+
+// windowWait bounds the answer to one window.
+const windowWait = 10 * profileWindow
+
+// windowsOf is where windows of an experiment are kept until mergeProfiles.
+func (l *lab) windowsOf(experiment string) string {
+	return filepath.Join(l.short, "profiles", experiment)
+}
+
+// profile samples docket's processor until finish is called, which returns up to a
+// profileWindow later. Call it around a load, and look at clocks inside. It does nothing
+// unless profiles are asked for; what goes wrong is printed, and fails mergeProfiles
+// when there is no window at all.
+func (s *sidecar) profile(ctx context.Context) (finish func()) {
+	if s.windows == "" {
+		return func() {}
+	}
+	loaded, ended := make(chan struct{}), make(chan error, 1)
+	go func() { ended <- s.takeWindows(ctx, loaded) }()
+	return func() {
+		close(loaded)
+		if err := <-ended; err != nil {
+			fmt.Fprintln(os.Stderr, "bench: profile of docket:", err)
+		}
+	}
+}
+
+// takeWindows takes one window after another, the last of which begins before loaded is
+// closed.
+func (s *sidecar) takeWindows(ctx context.Context, loaded <-chan struct{}) error {
+	for {
+		if err := s.takeWindow(ctx); err != nil {
+			return err
+		}
+		select {
+		case <-loaded:
+			return nil
+		default:
+		}
+	}
+}
+
+func (s *sidecar) takeWindow(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, windowWait)
+	defer cancel()
+	window, err := s.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(profileWindow.Seconds())))
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(s.windows, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(s.windows, "")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(window)
+	return errors.Join(err, f.Close())
+}
+
+// mergeProfiles makes one profile of all windows of each experiment that has any:
+// dir/EXPERIMENT.pprof.
+func (l *lab) mergeProfiles(ctx context.Context, chosen []experiment) error {
+	if l.profiles == "" {
+		return nil
+	}
+	if err := os.MkdirAll(l.profiles, 0o755); err != nil {
+		return err
+	}
+	made := 0
+	for _, e := range chosen {
+		windows, err := filepath.Glob(filepath.Join(l.windowsOf(e.Name), "*"))
+		if err != nil {
+			return err
+		}
+		if len(windows) == 0 {
+			continue
+		}
+		if err := mergeWindows(ctx, filepath.Join(l.profiles, e.Name+".pprof"), windows); err != nil {
+			return fmt.Errorf("profile of %s: %w", e.Name, err)
+		}
+		made++
+	}
+	if made == 0 {
+		return errors.New("-profile: no experiment that was run has a profile: see -help for those that do")
+	}
+	return nil
+}
+
+// mergeWindows leaves the form of profiles to the go command, which is here: it has
+// built docket.
+func mergeWindows(ctx context.Context, file string, windows []string) error {
+	args := append([]string{"tool", "pprof", "-proto", "-symbolize=none", "-output=" + file}, windows...)
+	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("go tool pprof: %w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}

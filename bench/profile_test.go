@@ -1,0 +1,73 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A profile is of docket and its load, and of the form that go tool pprof reads.
+func TestProfileIsOfTheLoad(t *testing.T) {
+	l := docketLab(t)
+	l.profiles, l.experiment = filepath.Join(t.TempDir(), "profiles"), "ingest"
+	l.records = 100_000 // which takes docket many times as long as there is between two samples
+	s, err := l.startWarm(t.Context(), t.TempDir(), heldBack)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.kill()
+	if _, err := s.ingest(t.Context(), l); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.mergeProfiles(t.Context(), []experiment{{Name: "idle"}, {Name: "ingest"}}); err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(l.profiles)
+	if err != nil || len(entries) != 1 || entries[0].Name() != "ingest.pprof" {
+		t.Fatalf("got %v, %v in the directory, want ingest.pprof alone", entries, err)
+	}
+	top, err := exec.CommandContext(t.Context(), "go", "tool", "pprof", "-top", "-nodefraction=0", filepath.Join(l.profiles, "ingest.pprof")).CombinedOutput()
+	for _, want := range []string{"Type: cpu", "docket/internal/jsonline."} {
+		if err != nil || !strings.Contains(string(top), want) {
+			t.Errorf("go tool pprof -top: got %v and\n%s\nwant %s in a profile of processor time", err, top, want)
+		}
+	}
+}
+
+func TestProfileThatWasNotTakenIsAnError(t *testing.T) {
+	l := &lab{profiles: t.TempDir(), short: t.TempDir()}
+	if err := l.mergeProfiles(t.Context(), []experiment{{Name: "idle"}}); err == nil || !strings.Contains(err.Error(), "-profile") {
+		t.Errorf("got %v, want an error that names -profile", err)
+	}
+}
+
+// docket is measured as users have it, and what it is compared with has no part in its
+// profile.
+func TestNoProfileUnlessAsked(t *testing.T) {
+	l := docketLab(t)
+	for name, tt := range map[string]struct {
+		profiles, program string
+	}{
+		"not asked for":     {"", ""},
+		"of another binary": {t.TempDir(), l.docket},
+	} {
+		t.Run(name, func(t *testing.T) {
+			l := *l
+			l.profiles = tt.profiles
+			s, err := l.startSetup(t.Context(), t.TempDir(), setup{program: tt.program, sinks: []string{fileEntry(toFile, t.TempDir(), "none")}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer s.kill()
+			s.profile(t.Context())()
+			if windows, err := os.ReadDir(filepath.Join(l.short, "profiles")); err == nil {
+				t.Errorf("got windows %v, want none", windows)
+			}
+			if _, err := s.get(t.Context(), "/debug/pprof/"); err == nil || !strings.Contains(err.Error(), "404") {
+				t.Errorf("got %v, want 404", err)
+			}
+		})
+	}
+}
