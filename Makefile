@@ -7,6 +7,9 @@ MAKEFLAGS += --no-builtin-rules
 FUZZTIME ?= 20s
 KILLS ?= 1000
 CUTS ?= 200
+BASE ?=
+COUNT ?= 6
+COMPARE ?=
 
 # The last release and what came after it; "devel" where git knows of none.
 VERSION := $(or $(shell git describe --tags --match 'v*' --dirty 2>/dev/null),devel)
@@ -18,11 +21,12 @@ BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),auto,f
 MODULES = $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path './.cache/*' -not -path './tools/*' -not -path '*/testdata/*'))
 
 LINT := $(CURDIR)/.cache/bin/golangci-lint
+BENCHSTAT := $(CURDIR)/.cache/bin/benchstat
 export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
 
 .PHONY: help
 help: ## explain the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
 build: ## build bin/docket: static, stripped, with its version
@@ -69,6 +73,10 @@ $(LINT): tools/go.mod tools/go.sum
 	cd tools && GOFLAGS= go build -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
 
+$(BENCHSTAT): tools/go.mod tools/go.sum
+	cd tools && GOFLAGS= go build -buildvcs=false -o $@ golang.org/x/perf/cmd/benchstat
+	@touch $@
+
 .PHONY: e2e
 e2e: ## test against real servers; what is missing is skipped, or fails with CI=true
 	cd test && go test -count=1 -timeout 40m -v ./...
@@ -88,6 +96,20 @@ mutants: ## plant defects, and see that the tests catch each
 .PHONY: bench
 bench: ## measure against the plain program on the same disk
 	go run ./bench
+
+.PHONY: bench-docs
+bench-docs: ## measure, and write docs/benchmarks.md anew
+	go run ./bench -rounds 3 -json bench/results.json -markdown docs/benchmarks.md
+
+# COMPARE takes more flags, such as -only or -bound: go run ./bench/compare -h
+.PHONY: bench-compare
+bench-compare: $(BENCHSTAT) ## fail if this tree is slower than BASE; COUNT (6) pairs of runs
+	go run ./bench/compare -base '$(BASE)' -count '$(COUNT)' $(COMPARE)
+
+# The packages of the peers are downloaded once, below .cache; nothing is installed.
+.PHONY: bench-peers
+bench-peers: ## measure beside rsyslog and syslog-ng, at the same work
+	go run ./bench/peers
 
 # go test fuzzes one target of one package at a time. Minimizing is bounded: what
 # recovery covers varies with its goroutines, and would be minimized without end.
