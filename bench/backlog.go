@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 const (
@@ -77,7 +79,7 @@ func (l *lab) compressBacklog(ctx context.Context, dir, compress string) (rate f
 	}
 	defer s.kill()
 	first := 0
-	err = poll(ctx, deliveredPause, func() (bool, error) {
+	err = host.Poll(ctx, deliveredPause, func() (bool, error) {
 		first, err = s.delivered(ctx, compress)
 		return first > 0, err
 	})
@@ -115,7 +117,7 @@ func (s *sidecar) watchDelivery(ctx context.Context) (rate float64, err error) {
 	defer cancel()
 	const pause = time.Millisecond
 	var first int64
-	err = poll(ctx, pause, func() (bool, error) {
+	err = host.Poll(ctx, pause, func() (bool, error) {
 		first, err = directorySize(s.export)
 		return first > 0, err
 	})
@@ -123,14 +125,14 @@ func (s *sidecar) watchDelivery(ctx context.Context) (rate float64, err error) {
 		return 0, err
 	}
 	began := time.Now()
-	err = poll(ctx, pause, func() (bool, error) {
+	err = host.Poll(ctx, pause, func() (bool, error) {
 		size, err := directorySize(s.export)
 		return size >= backlogRecords*recordBytes, err
 	})
 	if err != nil {
 		return 0, err
 	}
-	err = poll(ctx, pause, func() (bool, error) {
+	err = host.Poll(ctx, pause, func() (bool, error) {
 		n, err := s.delivered(ctx, toFile)
 		return n >= backlogRecords, err
 	})

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 func TestSummarize(t *testing.T) {
@@ -126,7 +128,7 @@ func measured(t *testing.T) *report {
 			t.Fatal(err)
 		}
 	}
-	m := machine{CPU: "Model", Cores: 2, Kernel: "6.1", FileSystem: "ext4", Go: "go1.26"}
+	m := host.Machine{CPU: "Model", Cores: 2, Kernel: "6.1", FileSystem: "ext4", Go: "go1.26"}
 	return &report{Machine: m, Rounds: 2, Records: 200_000, Experiments: []experiment{e}}
 }
 

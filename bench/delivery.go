@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 // deliveryTurns is how often docket and the plain programs take turns in one
@@ -95,7 +97,7 @@ const deliveredPause = 5 * time.Millisecond
 
 // waitDelivered waits until docket says that the sink has taken so many records.
 func (s *sidecar) waitDelivered(ctx context.Context, sink string, records int) error {
-	return poll(ctx, deliveredPause, func() (bool, error) {
+	return host.Poll(ctx, deliveredPause, func() (bool, error) {
 		n, err := s.delivered(ctx, sink)
 		return n >= records, err
 	})

@@ -6,6 +6,8 @@ import (
 	"math"
 	"path/filepath"
 	"time"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 // fullLoad measures docket while everything that it can do is under way: producers
@@ -69,7 +71,7 @@ const loadFactor = 3
 // underLoad loads docket when all sinks are at work. sinks are their names by key.
 func (s *sidecar) underLoad(ctx context.Context, l *lab, sinks map[string]string) (map[string]float64, error) {
 	var before map[string]account
-	err := poll(ctx, deliveredPause, func() (all bool, err error) {
+	err := host.Poll(ctx, deliveredPause, func() (all bool, err error) {
 		before, err = s.accounts(ctx)
 		for _, name := range sinks {
 			if before[name].Delivered == 0 {

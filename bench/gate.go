@@ -6,6 +6,8 @@ import (
 	"net"
 	"net/http"
 	"sync"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 // gate is an HTTP receiver in this process that takes everything, except while it is
@@ -71,7 +73,7 @@ func (g *gate) open() {
 
 // wait returns when so many requests wait.
 func (g *gate) wait(ctx context.Context, requests int) error {
-	err := poll(ctx, deliveredPause, func() (bool, error) {
+	err := host.Poll(ctx, deliveredPause, func() (bool, error) {
 		g.mu.Lock()
 		defer g.mu.Unlock()
 		return g.waiting == requests, nil

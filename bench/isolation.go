@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 // slowAnswer is how long the slow receiver takes for a batch.
@@ -140,7 +142,7 @@ func (t *trouble) wait(ctx context.Context, s *sidecar, refusing string) error {
 			return fmt.Errorf("waiting for the bad sinks: %w", ctx.Err())
 		}
 	}
-	return poll(ctx, deliveredPause, func() (bool, error) {
+	return host.Poll(ctx, deliveredPause, func() (bool, error) {
 		attempts, err := s.attempts(ctx, refusing)
 		return attempts > 0, err
 	})

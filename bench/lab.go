@@ -11,12 +11,14 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 // lab is where experiments are done: a directory on the disk to measure, and the
 // programs.
 type lab struct {
-	machine  machine
+	machine  host.Machine
 	records  int    // in each measurement under load
 	root     string // of the repository
 	docket   string // the binary under test
@@ -48,7 +50,7 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 		l.close()
 		return nil, err
 	}
-	if l.machine.inMemory() {
+	if l.machine.InMemory() {
 		fmt.Fprintf(os.Stderr, "bench: WARNING: %s is in memory (tmpfs): a sync costs nothing there, and no ratio means anything; use -dir\n", parent)
 	}
 	return l, nil
@@ -64,7 +66,7 @@ func (l *lab) prepare(ctx context.Context, parent, binary string) (err error) {
 	if l.short, err = os.MkdirTemp("", "bench-"); err != nil {
 		return err
 	}
-	if l.machine, err = thisMachine(l.disk); err != nil {
+	if l.machine, err = host.This(l.disk); err != nil {
 		return err
 	}
 	if err := l.findDocket(ctx, binary); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -77,7 +78,7 @@ func fillMain(ctx context.Context, args []string) error {
 	}
 	go func() { _, _ = t.feed(ctx, largeRecords) }() // does not live to tell
 	before := t.commits.Load()
-	if err := poll(ctx, time.Millisecond, func() (bool, error) { return t.commits.Load() > before, nil }); err != nil {
+	if err := host.Poll(ctx, time.Millisecond, func() (bool, error) { return t.commits.Load() > before, nil }); err != nil {
 		return err
 	}
 	return unix.Kill(os.Getpid(), unix.SIGKILL)

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/exporter/deadletter"
 )
 
@@ -86,7 +87,7 @@ func (h *badHour) run(ctx context.Context, l *lab, s *sidecar) (map[string]float
 	if err := errors.Join(err, <-ended); err != nil {
 		return nil, err
 	}
-	err = poll(ctx, deliveredPause, func() (bool, error) {
+	err = host.Poll(ctx, deliveredPause, func() (bool, error) {
 		all, err := s.accounts(ctx)
 		return all[outageSink].Pending == 0 && all[defaultSink].Pending == 0, err
 	})
@@ -124,7 +125,7 @@ func (h *badHour) weather(ctx context.Context) (caughtUp [2]time.Duration, err e
 	}
 	fail(false)
 	began, logged := time.Now(), int(h.hand.logged.Load())
-	err = poll(ctx, time.Millisecond, func() (bool, error) {
+	err = host.Poll(ctx, time.Millisecond, func() (bool, error) {
 		for i, r := range receivers {
 			if caughtUp[i] == 0 && r.has(logged) {
 				caughtUp[i] = time.Since(began)

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 // bodyOf is a request with the records that have these numbers.
@@ -140,7 +142,7 @@ func TestSteadyHand(t *testing.T) {
 	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- hand.log(ctx) }()
-	if err := poll(t.Context(), time.Millisecond, func() (bool, error) { return hand.logged.Load() >= 3*40, nil }); err != nil {
+	if err := host.Poll(t.Context(), time.Millisecond, func() (bool, error) { return hand.logged.Load() >= 3*40, nil }); err != nil {
 		t.Fatal(err)
 	}
 	stop()

@@ -46,7 +46,7 @@ func newPage(r *report, directory string) (*page, error) {
 	p := &page{charts: map[string][]byte{}}
 	var b bytes.Buffer
 	b.WriteString(pageHead)
-	for _, line := range r.Machine.lines() {
+	for _, line := range r.Machine.Lines() {
 		fmt.Fprintf(&b, "- %s\n", line)
 	}
 	fmt.Fprintf(&b, "\n%s\n\n%s\n", r.conditions(), r.judgement())

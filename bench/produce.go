@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/decision/stream"
 )
 
@@ -204,7 +205,7 @@ func (p *producer) greet(number int) error {
 func dial(socket string) (nc net.Conn, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), readyWait)
 	defer cancel()
-	waited := poll(ctx, time.Millisecond, func() (bool, error) {
+	waited := host.Poll(ctx, time.Millisecond, func() (bool, error) {
 		nc, err = net.Dial("unix", socket)
 		return err == nil, nil
 	})

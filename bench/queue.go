@@ -11,6 +11,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -129,7 +130,7 @@ func settle(ctx context.Context, dir string) error {
 	// More than the queue waits from one round of tidying to the next.
 	const quiet = 250 * time.Millisecond
 	before := ""
-	return poll(ctx, quiet, func() (bool, error) {
+	return host.Poll(ctx, quiet, func() (bool, error) {
 		now, err := look(dir)
 		same := now == before
 		before = now

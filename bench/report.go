@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 // report is everything that one run has measured. Its JSON form is what -json
 // writes and -from reads.
 type report struct {
-	Machine     machine      `json:"machine"`
+	Machine     host.Machine `json:"machine"`
 	Rounds      int          `json:"rounds"`
 	Records     int          `json:"records"`
 	Experiments []experiment `json:"experiments"`

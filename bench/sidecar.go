@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/docket-export/docket/bench/host"
 )
 
 // sidecar is a running docket.
@@ -146,26 +146,10 @@ func freeAddress() (string, error) {
 func (s *sidecar) waitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	return poll(ctx, time.Millisecond, func() (bool, error) {
+	return host.Poll(ctx, time.Millisecond, func() (bool, error) {
 		_, err := s.get(ctx, "/readyz")
 		return err == nil, nil
 	})
-}
-
-// poll calls done until it is true, with a pause between.
-func poll(ctx context.Context, pause time.Duration, done func() (bool, error)) error {
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting: %w", ctx.Err())
-		}
-	}
 }
 
 func (s *sidecar) get(ctx context.Context, path string) ([]byte, error) {
@@ -248,29 +232,8 @@ func (s *sidecar) attempts(ctx context.Context, sink string) (float64, error) {
 	return s.metric(ctx, fmt.Sprintf("docket_send_duration_seconds_count{sink=%q}", sink))
 }
 
-// cpuTime is what all threads of the process have used, ended ones included. The
-// clock of another process is finer than its /proc/PID/stat, which counts in
-// hundredths of a second.
-func (p *process) cpuTime() (time.Duration, error) {
-	const schedClock = 2 // CPUCLOCK_SCHED of the kernel's per-process clocks
-	var t unix.Timespec
-	if err := unix.ClockGettime(int32(^p.cmd.Process.Pid<<3|schedClock), &t); err != nil {
-		return 0, fmt.Errorf("processor time of docket: %w", err)
-	}
-	return time.Duration(t.Nano()), nil
-}
+// cpuTime is what the process has used so far.
+func (p *process) cpuTime() (time.Duration, error) { return host.CPUTime(p.cmd.Process.Pid) }
 
-// memory returns a field of /proc/PID/status, VmRSS or VmHWM (its peak), in MB.
-func (p *process) memory(field string) (float64, error) {
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid))
-	if err != nil {
-		return 0, err
-	}
-	for line := range strings.Lines(string(status)) {
-		if value, ok := strings.CutPrefix(line, field+":"); ok {
-			kib, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64)
-			return kib * 1024 / 1e6, err
-		}
-	}
-	return 0, fmt.Errorf("the kernel tells no %s", field)
-}
+// memory is a field of /proc/PID/status, in MB.
+func (p *process) memory(field string) (float64, error) { return host.Memory(p.cmd.Process.Pid, field) }

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/internal/datasync"
 )
 
@@ -190,7 +191,7 @@ func (s *sidecar) waitStored(ctx context.Context, records int) error {
 	ctx, cancel := context.WithTimeout(ctx, storedWait)
 	defer cancel()
 	stored := 0
-	err := poll(ctx, deliveredPause, func() (bool, error) {
+	err := host.Poll(ctx, deliveredPause, func() (bool, error) {
 		body, err := s.get(ctx, "/status")
 		if err != nil {
 			return false, err

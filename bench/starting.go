@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -107,7 +108,7 @@ func (l *lab) begin(ctx context.Context, dir, sink string) (b beginning, err err
 // for takes some milliseconds.
 func listens(ctx context.Context, socket string) error {
 	const pause = 100 * time.Microsecond
-	return poll(ctx, pause, func() (bool, error) {
+	return host.Poll(ctx, pause, func() (bool, error) {
 		nc, err := net.Dial("unix", socket)
 		if err != nil {
 			return false, nil //nolint:nilerr // not yet

@@ -12,7 +12,7 @@ import (
 
 // writeTable writes the results for a terminal.
 func writeTable(w io.Writer, r *report) error {
-	for _, line := range r.Machine.lines() {
+	for _, line := range r.Machine.Lines() {
 		fmt.Fprintln(w, line)
 	}
 	fmt.Fprintf(w, "%s\n", r.conditions())

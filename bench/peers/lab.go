@@ -14,11 +14,13 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 // lab is where the peers are measured: a directory on the disk, and the programs.
 type lab struct {
-	machine machine
+	machine host.Machine
 	records int    // in each measurement under load
 	self    string // this program
 	disk    string // directory on the disk
@@ -62,8 +64,11 @@ func (l *lab) prepare(parent string) (err error) {
 	if l.short, err = os.MkdirTemp("", "peers-"); err != nil {
 		return err
 	}
-	if l.machine, err = thisMachine(l.disk); err != nil {
+	if l.machine, err = host.This(l.disk); err != nil {
 		return err
+	}
+	if l.machine.InMemory() {
+		fmt.Fprintf(os.Stderr, "peers: WARNING: %s is in memory (tmpfs): a sync costs nothing there; use -dir\n", parent)
 	}
 	return l.warm()
 }
@@ -238,7 +243,7 @@ func (s *stand) start(ctx context.Context) error {
 	s.running = p
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
-	err = poll(ctx, time.Millisecond, func() (bool, error) {
+	err = host.Poll(ctx, time.Millisecond, func() (bool, error) {
 		nc, err := net.Dial("unix", s.at.Socket)
 		if err == nil {
 			nc.Close()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 const (
@@ -216,7 +218,7 @@ func (s *stand) arrived(ctx context.Context) (count, error) {
 	if s.sink == nil {
 		pause = sizePause
 	}
-	err := poll(ctx, pause, func() (bool, error) {
+	err := host.Poll(ctx, pause, func() (bool, error) {
 		c, err := s.look(ctx)
 		if err != nil {
 			return false, err

@@ -7,16 +7,18 @@ import (
 	"io"
 	"os"
 	"slices"
+
+	"github.com/docket-export/docket/bench/host"
 )
 
 // report is everything that one run has measured. Its JSON form is what -json writes
 // and -from reads.
 type report struct {
-	Machine    machine   `json:"machine"`
-	Rounds     int       `json:"rounds"`
-	Records    int       `json:"records"`
-	Contenders []entry   `json:"contenders"`
-	Measures   []measure `json:"measures"`
+	Machine    host.Machine `json:"machine"`
+	Rounds     int          `json:"rounds"`
+	Records    int          `json:"records"`
+	Contenders []entry      `json:"contenders"`
+	Measures   []measure    `json:"measures"`
 }
 
 // entry is a contender as the results name it.

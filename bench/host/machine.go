@@ -1,4 +1,6 @@
-package main
+// Package host tells what a reader of figures needs to know about the machine that they
+// are of, and what a process on it uses.
+package host
 
 import (
 	"fmt"
@@ -9,8 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// machine is what a reader needs to know about where the figures come from.
-type machine struct {
+// Machine is what a reader needs to know about where the figures come from.
+type Machine struct {
 	CPU        string `json:"cpu"`
 	Cores      int    `json:"cores"`
 	Kernel     string `json:"kernel"`
@@ -18,13 +20,19 @@ type machine struct {
 	Go         string `json:"go"`
 }
 
-func (m machine) String() string {
-	return fmt.Sprintf("%s, %d cores, Linux %s, file system %s, %s", m.CPU, m.Cores, m.Kernel, m.FileSystem, m.Go)
+// Lines describe the machine.
+func (m Machine) Lines() []string {
+	return []string{
+		fmt.Sprintf("%s, %d cores, Linux %s", m.CPU, m.Cores, m.Kernel),
+		fmt.Sprintf("file system %s, %s", m.FileSystem, m.Go),
+	}
 }
 
-// thisMachine describes the machine, and the file system that dir is on.
-func thisMachine(dir string) (machine, error) {
-	m := machine{CPU: cpuModel(), Cores: runtime.NumCPU(), Go: runtime.Version()}
+func (m Machine) String() string { return strings.Join(m.Lines(), ", ") }
+
+// This describes the machine, and the file system that dir is on.
+func This(dir string) (Machine, error) {
+	m := Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), Go: runtime.Version()}
 	var name unix.Utsname
 	if err := unix.Uname(&name); err != nil {
 		return m, fmt.Errorf("uname: %w", err)
@@ -35,11 +43,11 @@ func thisMachine(dir string) (machine, error) {
 		return m, fmt.Errorf("statfs %s: %w", dir, err)
 	}
 	m.FileSystem = fileSystemName(int64(stat.Type)) //nolint:unconvert // of another type on other processors
-	if m.FileSystem == "tmpfs" {
-		fmt.Fprintf(os.Stderr, "peers: WARNING: %s is in memory (tmpfs): a sync costs nothing there; use -dir\n", dir)
-	}
 	return m, nil
 }
+
+// InMemory reports whether a sync costs nothing, which makes the figures idle.
+func (m Machine) InMemory() bool { return m.FileSystem == "tmpfs" }
 
 func fileSystemName(magic int64) string {
 	switch magic {
