@@ -269,8 +269,8 @@ var table = []mutant{
 	{
 		defect: "damage is taken for a torn tail",
 		file:   recoverlogGo,
-		old:    "if f.durable > hole || r.wasDurable(&f) {",
-		new:    "if r.wasDurable(&f) {",
+		old:    "if f.durable > hole || f.durable <= x.commit || r.wasDurable(&f) {",
+		new:    "if f.durable <= x.commit || r.wasDurable(&f) {",
 		tests:  []string{"TestDamage"},
 	},
 	{
@@ -436,8 +436,8 @@ var table = []mutant{
 	{
 		defect: "a record that somebody waits for is dropped",
 		file:   "client/outbox.go",
-		old:    "if !l.keep {",
-		new:    "if true {",
+		old:    "if l.keep {",
+		new:    "if false {",
 		tests:  []string{"TestLogIsNotShed"},
 	},
 	{

@@ -57,7 +57,7 @@ func TestOddFiles(t *testing.T) {
 			w.remove("audit-channel/" + test.file)
 			w.eventually("end of the trouble", func() bool { return w.source.(*source).Report().Trouble == "" })
 			if got := len(w.texts()); got != 4 {
-				t.Errorf("got %d lines, want 4", got)
+				t.Errorf("got %d lines, want 4: %q", got, w.texts())
 			}
 		})
 	}

@@ -123,9 +123,8 @@ func gapOf(c *claim) any {
 // report says what is wrong.
 func (l *look) report() {
 	if len(l.odd) > 0 {
-		slices.Sort(l.odd)
 		l.trouble["/odd"] = fmt.Sprintf("%s: left alone, as Gatekeeper makes no such file. Remove what does not belong there: Gatekeeper up to 3.23 counts every file as the result of an audit, and deletes it as such",
-			some(l.odd))
+			some(slices.Sorted(maps.Values(l.odd))))
 	}
 	l.v.src.troubles.setAll("scan/", l.trouble)
 }

@@ -31,7 +31,8 @@ const (
 type scanner struct {
 	v       *inventory
 	watcher *watch.Watcher
-	watched map[string]bool // directories of the last look
+	watched map[string]bool   // directories of the last look
+	odd     map[string]string // what was not Gatekeeper's at the last look, by place
 }
 
 // look is one pass over the directories.
@@ -40,7 +41,7 @@ type look struct {
 	present map[string]bool   // ids of the files that are there
 	stems   map[string]bool   // stemKeys of the same
 	unknown map[string]bool   // channels that could not be read in full, with all below them
-	odd     []string          // what is not Gatekeeper's
+	odd     map[string]string // what is not Gatekeeper's, in words, by place
 	trouble map[string]string // by directory or file
 	again   bool              // a name has changed meanwhile
 	gone    bool              // there is no directory at the path
@@ -70,7 +71,7 @@ func (s *scanner) scan() {
 
 func (s *scanner) once() (again bool) {
 	l := &look{scanner: s, present: make(map[string]bool), stems: make(map[string]bool),
-		unknown: make(map[string]bool), trouble: make(map[string]string), watched: make(map[string]bool)}
+		odd: make(map[string]string), unknown: make(map[string]bool), trouble: make(map[string]string), watched: make(map[string]bool)}
 	top, err := openTop(s.v.src.config.Path)
 	switch {
 	case err == nil:
@@ -86,6 +87,7 @@ func (s *scanner) once() (again bool) {
 	l.goneFiles(top)
 	l.report()
 	l.unwatch()
+	s.odd = l.odd
 	s.v.prune(l)
 	return l.again
 }
@@ -139,16 +141,18 @@ func (l *look) channel(d dir, channel string, depth int) {
 		switch name := parseName(file); {
 		case missing(err):
 			l.again = l.again || name.kind != foreign
-			l.missed(channel, file, name)
+			if l.scanner.odd[place] == "" { // what was odd and goes was no run that nobody has read
+				l.missed(channel, file, name)
+			}
 		case err != nil:
 			l.unknown[channel] = true
 			l.trouble[channel+"/?"] = l.cannot("look at files in", channel, err)
 		case info.dir && depth < maxDepth:
 			dirs = append(dirs, file)
 		case info.link:
-			l.odd = append(l.odd, place+" (a symbolic link, which is not followed)")
+			l.odd[place] = place + " (a symbolic link, which is not followed)"
 		case !info.regular || name.kind == foreign:
-			l.odd = append(l.odd, place)
+			l.odd[place] = place
 		default:
 			files = append(files, found{channel, file, name, info, fileID(channel, name.stem, info.inode)})
 		}

@@ -40,6 +40,7 @@ type Intake struct {
 	acked   map[string]uint64
 	live    map[string]*session
 	known   int // lines that were recognised and not stored again
+	turned  int // calls of Submit that the full queue has turned away
 }
 
 type pending struct {
@@ -138,6 +139,13 @@ func (in *Intake) take(n int) (s *session, r sources.Receipt, lines []Line) {
 // Fill makes the queue full: from now on Submit decides nothing and returns
 // sources.ErrQueueFull, until Drain.
 func (in *Intake) Fill() { in.update(func() { in.full = true }) }
+
+// TurnedAway is the number of calls of Submit that were told that the queue is full.
+func (in *Intake) TurnedAway() int {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	return in.turned
+}
 
 // Drain undoes Fill.
 func (in *Intake) Drain() { in.update(func() { in.full = false }) }
@@ -279,6 +287,9 @@ func (s *session) submit(ctx context.Context, texts []string, refused sources.Re
 	crashed, held, full := false, false, false
 	s.in.update(func() {
 		if crashed, held, full = s.in.crashed, s.in.held, s.in.full; crashed || full {
+			if !crashed {
+				s.in.turned++
+			}
 			return
 		}
 		for _, text := range texts {
