@@ -38,7 +38,8 @@ func sourceExperiments() []experiment {
 		{
 			Name:  "idleSources",
 			Title: "Sources at rest",
-			About: "A Gatekeeper export, a log file, an OPA and a Kubernetes audit endpoint with nothing to do, for 10 seconds after the first two.",
+			About: "A Gatekeeper export, a log file, an OPA and a Kubernetes audit endpoint with nothing to do, for 10 seconds after the\n" +
+				"first four: after two docket has given memory back, once.",
 			Rows: []row{
 				{Key: "cpu", What: "processor time of docket in a second", Unit: "ms", Target: &target{AtMost: 1}},
 				{Key: "memory", What: "resident memory", Unit: "MB", Target: &target{AtMost: 25}},

@@ -215,7 +215,7 @@ func (s *sidecar) waitStored(ctx context.Context, records int) error {
 
 const (
 	idleFor     = 10 * time.Second
-	idleSettled = 2 * time.Second
+	idleSettled = 4 * time.Second
 )
 
 // idleSources has docket wait for things that do not happen.
