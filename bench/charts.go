@@ -3,6 +3,7 @@ package main
 import (
 	"cmp"
 	"slices"
+	"strings"
 
 	"github.com/docket-export/docket/bench/chart"
 )
@@ -109,10 +110,13 @@ func targetChart(r *report) *chart.Chart {
 			if row.verdict() != met {
 				look = chart.Failing
 			}
-			cells := row.cells()
+			value := number(s.median)
+			if len(row.Unit) <= 3 { // what is longer has no room
+				value = strings.TrimSpace(value + " " + row.Unit)
+			}
 			// What is a hundred times better or worse than asked says no more than ten.
 			g.Bars = append(g.Bars, chart.Bar{
-				Label: row.What, Value: min(max(reached, 0.1), 10), Look: look, Text: cells[1] + ", asked " + cells[3],
+				Label: row.What, Value: min(max(reached, 0.1), 10), Look: look, Text: value + ", asked " + row.Target.String(),
 			})
 		}
 		if len(g.Bars) > 0 {
