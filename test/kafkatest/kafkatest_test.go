@@ -82,7 +82,6 @@ func TestThreeNodesOutliveOne(t *testing.T) {
 	if values["before"] != 1 || values["during"] < 3 {
 		t.Errorf("got %v, want 1 before and at least 3 during", values)
 	}
-	cluster.Stop()
 }
 
 // TestEmptyTopic reads a topic that has no records.
