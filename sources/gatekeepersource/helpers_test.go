@@ -42,8 +42,8 @@ type world struct {
 	source sources.Source
 	// pieceBytes is how much is sent at a time; 0: as ever.
 	pieceBytes int
-	cancel     func() // begins to stop the source
-	stop       func() // and waits for its end
+	cancel     func()       // begins to stop the source
+	end        func() error // and waits for its end; nil while none runs
 }
 
 func newWorld(t *testing.T) *world {
@@ -54,7 +54,7 @@ func newWorld(t *testing.T) *world {
 	w.newIntake()
 	w.mkdir("audit-channel")
 	t.Cleanup(func() {
-		if w.stop != nil {
+		if w.end != nil {
 			w.stop()
 		}
 	})
@@ -78,7 +78,7 @@ func (w *world) mkdir(channel string) {
 	}
 }
 
-// start runs the source; stop ends it in order.
+// start runs the source, until stop or crash.
 func (w *world) start() {
 	w.t.Helper()
 	if p := w.config.Validate(); len(p) > 0 {
@@ -100,12 +100,18 @@ func (w *world) start() {
 		w.t.Fatalf("the source did not start: %v", err)
 	}
 	w.cancel = cancel
-	w.stop = func() {
-		w.stop = nil
+	w.end = func() error {
+		w.end = nil
 		cancel()
-		if err := <-ended; err != nil {
-			w.t.Errorf("got %v from a source that was stopped, want nil", err)
-		}
+		return <-ended
+	}
+}
+
+// stop ends the source in order.
+func (w *world) stop() {
+	w.t.Helper()
+	if err := w.end(); err != nil {
+		w.t.Errorf("got %v from a source that was stopped, want nil", err)
 	}
 }
 
@@ -116,7 +122,9 @@ func (w *world) crash() {
 	w.intake.Crash()
 	kept := w.state + ".kept"
 	err := os.Rename(w.state, kept)
-	w.stop()
+	if end := w.end(); end != nil && !errors.Is(end, sourcetest.ErrCrashed) {
+		w.t.Errorf("got %v from a source whose intake has crashed, want nil or that", end)
+	}
 	if err == nil {
 		err = errors.Join(os.RemoveAll(w.state), os.Rename(kept, w.state))
 	} else if errors.Is(err, fs.ErrNotExist) {

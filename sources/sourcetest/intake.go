@@ -204,7 +204,8 @@ func (in *Intake) update(change func()) {
 	in.changed = make(chan struct{})
 }
 
-var errCrashed = errors.New("the intake has crashed")
+// ErrCrashed is the error of every call after Crash.
+var ErrCrashed = errors.New("the intake has crashed")
 
 // Open is the method of sources.Intake.
 func (in *Intake) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
@@ -227,7 +228,7 @@ func (in *Intake) Open(ctx context.Context, o sources.Opening) (sources.Session,
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.crashed {
-		return nil, 0, errCrashed
+		return nil, 0, ErrCrashed
 	}
 	return s, in.acked[o.Producer], nil
 }
@@ -307,7 +308,7 @@ func (s *session) submit(ctx context.Context, texts []string, refused sources.Re
 	})
 	switch {
 	case crashed:
-		return errCrashed
+		return ErrCrashed
 	case full:
 		return sources.ErrQueueFull
 	case !held:
@@ -325,7 +326,7 @@ func (s *session) Settle(ctx context.Context) error {
 		return s.open == 0 || crashed
 	})
 	if err == nil && crashed {
-		return errCrashed
+		return ErrCrashed
 	}
 	return err
 }
