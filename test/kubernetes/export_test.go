@@ -213,11 +213,12 @@ func TestFailedAudit(t *testing.T) {
 	d := dockettest.New(t)
 	d.Start(exportSource(d, g))
 	whole := func(r auditRun) bool { return r.Complete && r.Violations >= violations }
-	good := awaitRun(t, d, 0, "a run with its violations", whole)
+	awaitRun(t, d, 0, "a run with its violations", whole)
 	g.BreakAudits()
 	failed := awaitRun(t, d, len(auditRuns(t, d)), "a failed run", func(r auditRun) bool { return r.Reason == "NoRecords" })
-	if failed.Complete || failed.Violations != 0 || failed.Previous == nil || *failed.Previous != good.Violations {
-		t.Errorf("a failed run is recorded as %+v, want it not complete, and %d violations before it", failed, good.Violations)
+	before := completeBefore(auditRuns(t, d), failed.ID) // one that failed on its way, or the last whole one
+	if failed.Complete || failed.Violations != 0 || failed.Previous == nil || *failed.Previous != before.Violations || before.Violations == 0 {
+		t.Errorf("a failed run is recorded as %+v, want it not complete, after %+v", failed, before)
 	}
 	for _, r := range w.runs(t) {
 		if r.id == failed.ID && (!r.finished || len(r.lines) != 2) {
@@ -238,6 +239,19 @@ func TestFailedAudit(t *testing.T) {
 		}
 	}
 	t.Logf("summary: of %d runs that all look finished, %d failed and are flagged", len(runs), flagged)
+}
+
+// completeBefore is the last complete run before the one of that id.
+func completeBefore(runs []auditRun, id string) (before auditRun) {
+	for _, r := range runs {
+		if r.ID == id {
+			break
+		}
+		if r.Complete {
+			before = r
+		}
+	}
+	return before
 }
 
 // failedByLog is whether Gatekeeper's log says that an audit has failed, after the one
