@@ -215,3 +215,12 @@ func (f readOnlyFile) Size() (int64, error) {
 	}
 	return info.Size(), nil
 }
+
+// Data is the rest of the file.
+func (f readOnlyFile) Data(off int64) (from, to int64, err error) {
+	size, err := f.Size()
+	return min(off, size), size, err
+}
+
+// Prefetch does nothing.
+func (readOnlyFile) Prefetch(_, _ int64) {}

@@ -376,4 +376,33 @@ func (f *crashFile) Size() (int64, error) {
 	return int64(len(f.inode.cache)), nil
 }
 
+// Data takes blocks of zeros for never written.
+func (f *crashFile) Data(off int64) (from, to int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.step(f.boot, f.reads); err != nil {
+		return 0, 0, err
+	}
+	size := int64(len(f.inode.cache))
+	from = off
+	for from < size && !f.inode.isWritten(from) {
+		from = min(size, nextSector(from))
+	}
+	to = from
+	for to < size && f.inode.isWritten(to) {
+		to = min(size, nextSector(to))
+	}
+	return from, to, nil
+}
+
+func nextSector(off int64) int64 { return (off/sectorBytes + 1) * sectorBytes }
+
+// isWritten reports whether the sector that off is in has anything from there on.
+func (i *crashInode) isWritten(off int64) bool {
+	sector := i.cache[off:min(int64(len(i.cache)), nextSector(off))]
+	return slices.ContainsFunc(sector, func(b byte) bool { return b != 0 })
+}
+
+func (f *crashFile) Prefetch(_, _ int64) {}
+
 func (f *crashFile) Close() error { return nil }

@@ -147,9 +147,10 @@
 // the segment with a given epoch. It is replaced as a whole when a segment is
 // closed, at Open, and when damage was met. Open adds the frames since, so its
 // work does not grow with the backlog: after Close there are none, after a kill
-// those of the last segment and perhaps of the one before. Damage in front of the
-// checkpoint is met when it is delivered. A segment is removed only when a durable
-// checkpoint covers it.
+// those of the last segment and perhaps of the one before. What was synced for
+// certain is added by the headers alone: records that are damaged there, or in front
+// of the checkpoint, count as stored, and the damage is met when they are delivered.
+// A segment is removed only when a durable checkpoint covers it.
 //
 // Nothing is added to a segment behind its checkpoint. What stands there is the tail
 // that Open has found and has yet to write again, or was left behind by a commit that

@@ -225,14 +225,19 @@ func parseHeader(b []byte) (frame, error) {
 		refused:    int(h[atRefused]),
 		lost:       int(h[atLost]),
 	}
-	names := h[frameFixed:]
-	sourceLen, producerLen := int(h[atSourceLen]), int(h[atProducerLen])
-	if sourceLen+producerLen > len(names) || f.payloadLen > MaxPayload {
+	if frameFixed+int(h[atSourceLen])+int(h[atProducerLen]) > headerLen || f.payloadLen > MaxPayload {
 		return frame{}, errHeader
 	}
+	f.alias(h)
+	return f, nil
+}
+
+// alias points the names and tallies of f at h, which is its whole header.
+func (f *frame) alias(h []byte) {
+	names := h[frameFixed:f.headerLen]
+	sourceLen, producerLen := int(h[atSourceLen]), int(h[atProducerLen])
 	f.source, names = names[:sourceLen], names[sourceLen:]
 	f.producer, f.tallies = names[:producerLen], names[producerLen:]
-	return f, nil
 }
 
 // checkPayload returns errShort or errPayload unless b, which begins with the

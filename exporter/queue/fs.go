@@ -51,6 +51,12 @@ type File interface {
 	// where the file system cannot, and otherwise when there is no space.
 	Allocate(size int64) error
 	Size() (int64, error)
+	// Data returns the first range at or after off of bytes that were ever written; from
+	// is the size of the file when there is none. What is between such ranges reads as
+	// zeros, slowly. One that holds more than was written is right as well.
+	Data(off int64) (from, to int64, err error)
+	// Prefetch says that the bytes from off to end will be read soon, in pieces.
+	Prefetch(off, end int64)
 }
 
 // InUseError says that another process owns the queue.
@@ -209,6 +215,27 @@ func (f osFile) Size() (int64, error) {
 		return 0, err
 	}
 	return info.Size(), nil
+}
+
+// Data moves the file's own offset, by which nothing is read or written.
+func (f osFile) Data(off int64) (from, to int64, err error) {
+	from, err = f.Seek(off, unix.SEEK_DATA)
+	switch {
+	case errors.Is(err, unix.ENXIO):
+		to, err = f.Size()
+		return to, to, err
+	case errors.Is(err, unix.EINVAL): // the file system does not know
+		to, err = f.Size()
+		return min(off, to), to, err
+	case err != nil:
+		return 0, 0, err
+	}
+	to, err = f.Seek(from, unix.SEEK_HOLE)
+	return from, to, err
+}
+
+func (f osFile) Prefetch(off, end int64) {
+	_ = unix.Fadvise(int(f.Fd()), off, end-off, unix.FADV_WILLNEED) // which costs time and nothing else
 }
 
 // readFull fills p from off, or returns what there is with io.EOF.

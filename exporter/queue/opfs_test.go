@@ -284,6 +284,13 @@ func (f *opFile) Size() (int64, error) {
 	return f.File.Size()
 }
 
+func (f *opFile) Data(off int64) (from, to int64, err error) {
+	if x := f.fs.step("data", f.name); x.err != nil {
+		return 0, 0, x.err
+	}
+	return f.File.Data(off)
+}
+
 func (f *opFile) Close() error {
 	f.once.Do(func() { f.fs.addOpen(-1) })
 	return f.File.Close()

@@ -11,6 +11,9 @@ import (
 // the speed of the disk, small enough to keep one per sink.
 const readSize = 1 << 20
 
+// headerReadSize is how much one asks for that wants headers alone.
+const headerReadSize = 4 << 10
+
 // frameReader reads the frames of one segment in order.
 //
 // The payloads it returns stay valid until release, so that a batch can span
@@ -38,6 +41,14 @@ var errNoRoom = errors.New("reader: no room before release")
 func (r *frameReader) open(file File, epoch uint64) {
 	r.file, r.epoch = file, epoch
 	r.seek(segmentHeaderSize)
+}
+
+// openHeaders is open and seek for a reader of the headers alone between off and end.
+func (r *frameReader) openHeaders(file File, epoch uint64, off, end int64) {
+	file.Prefetch(off, end)
+	r.buf = make([]byte, 0, headerReadSize)
+	r.open(file, epoch)
+	r.seek(off)
 }
 
 // seek continues at offset off. Bytes returned earlier are released.
@@ -186,6 +197,15 @@ func (r *frameReader) resync(seq uint64, limit int64) (frame, error) {
 	}
 }
 
+// resyncHeader is resync that takes a frame at the reader's offset by its header alone.
+func (r *frameReader) resyncHeader(seq uint64, limit int64) (frame, error) {
+	f, err := r.nextHeader(seq, limit)
+	if isDamage(err) {
+		return r.resync(seq, limit)
+	}
+	return f, err
+}
+
 // step moves on to the next offset at which a frame could begin: where what has
 // been read has the magic of one, or ends. Bytes returned earlier are released.
 func (r *frameReader) step() {
@@ -202,6 +222,10 @@ func (r *frameReader) step() {
 			return
 		}
 	}
+	// No frame begins in what was never written.
+	if from, _, err := r.file.Data(r.off); err == nil && from > r.off {
+		r.seek(from &^ (frameAlign - 1))
+	}
 }
 
 // claimedSize is the size of the frame at the reader's offset by what its header
@@ -217,14 +241,25 @@ func (r *frameReader) claimedSize(limit int64) int64 {
 	return int64(le.Uint16(b[atHeaderLen:])) + int64(align(min(int(le.Uint32(b[atPayloadLen:])), MaxPayload)))
 }
 
-// wholeFrame is peek that also insists on an unharmed payload and, for a frame with
-// records, a seq not below seq. Bytes returned earlier are released.
-func (r *frameReader) wholeFrame(seq uint64, limit int64) (frame, error) {
+// nextHeader is peek that also insists on a frame that ends at or before limit and,
+// if it has records, on a seq not below seq. Bytes returned earlier are released.
+func (r *frameReader) nextHeader(seq uint64, limit int64) (frame, error) {
 	r.release()
 	f, err := r.peek(limit)
-	if err == nil && f.count > 0 && f.firstSeq < seq {
-		err = errSequence
+	switch {
+	case err != nil:
+		return frame{}, err
+	case f.count > 0 && f.firstSeq < seq:
+		return frame{}, errSequence
+	case r.off+int64(f.size()) > limit:
+		return frame{}, errShort
 	}
+	return f, nil
+}
+
+// wholeFrame is nextHeader that also insists on an unharmed payload.
+func (r *frameReader) wholeFrame(seq uint64, limit int64) (frame, error) {
+	f, err := r.nextHeader(seq, limit)
 	if err == nil {
 		err = r.fill(f.size(), limit)
 	}

@@ -325,7 +325,9 @@ func (r *recovery) linkSegments() error {
 
 // findEnd finds the end of a segment whose successor is missing or does not name
 // it: behind the last frame there may be old content of the file. Where records are
-// missing the end is beyond it, so that whoever reads that far keeps a copy.
+// missing the end is beyond it, so that whoever reads that far keeps a copy. A docket
+// that is killed again and again leaves many of those: a successor that had nothing but
+// an end that was written again is gone.
 func (r *recovery) findEnd(s *foundSegment) error {
 	file, err := r.q.opts.FS.Open(r.q.path(s.String()))
 	if err != nil {
@@ -335,9 +337,9 @@ func (r *recovery) findEnd(s *foundSegment) error {
 	size := s.size.Load()
 	end, next := int64(segmentHeaderSize), s.firstSeq
 	var reader frameReader
-	reader.open(file, s.epoch)
+	reader.openHeaders(file, s.epoch, segmentHeaderSize, size)
 	for {
-		f, err := reader.resync(s.firstSeq, size)
+		f, err := reader.resyncHeader(s.firstSeq, size)
 		if errors.Is(err, io.EOF) {
 			break
 		}

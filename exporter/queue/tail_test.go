@@ -60,17 +60,23 @@ func TestTailSurvivesARewriteThatDidNotFinish(t *testing.T) {
 
 // Damage right before the unproven tail.
 func TestDamageBeforeTheTailKeepsTheTailsSeq(t *testing.T) {
-	opts := Options{Directory: t.TempDir()}
-	q := open(t, opts)
-	storeNumbered(t, q, 1, 6, 1)
-	killed(t, q)
-	segment := segmentFiles(t, opts.Directory)[0]
-	at := offsets(t, segment)
-	flip(t, segment, at[5]-4) // in record 5
-	q = open(t, opts)
-	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), slices.Concat(numbered(1, 4), numbered(6, 6)))
-	if got := q.Stats().Corrupt; got != 1 {
-		t.Errorf("corrupt: got %d, want 1", got)
+	for name, inRecord5 := range map[string]func(at []int64) int64{
+		"a record": func(at []int64) int64 { return at[5] - 4 },
+		"a header": func(at []int64) int64 { return at[4] + atFirstSeq },
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{Directory: t.TempDir()}
+			q := open(t, opts)
+			storeNumbered(t, q, 1, 6, 1)
+			killed(t, q)
+			segment := segmentFiles(t, opts.Directory)[0]
+			flip(t, segment, inRecord5(offsets(t, segment)))
+			q = open(t, opts)
+			equal(t, "records", drain(t, q, cursorOf(t, q, "a")), slices.Concat(numbered(1, 4), numbered(6, 6)))
+			if got := q.Stats().Corrupt; got != 1 {
+				t.Errorf("corrupt: got %d, want 1", got)
+			}
+		})
 	}
 }
 

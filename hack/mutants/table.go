@@ -10,22 +10,22 @@ type mutant struct {
 }
 
 const (
-	commitGo     = "exporter/queue/commit.go"
-	cursorReadGo = "exporter/queue/cursorread.go"
-	cursorfileGo = "exporter/queue/cursorfile.go"
-	deliverGo    = "exporter/deliver.go"
-	frameGo      = "exporter/queue/frame.go"
-	housekeepGo  = "exporter/queue/housekeep.go"
-	ingestGo     = "exporter/ingest.go"
-	verdictGo    = "exporter/verdict.go"
-	quarantineGo = "exporter/queue/quarantine.go"
-	readerGo     = "exporter/queue/reader.go"
-	recoverGo    = "exporter/queue/recover.go"
-	recoverlogGo = "exporter/queue/recoverlog.go"
-	segmentGo    = "exporter/queue/segment.go"
-	spaceGo      = "exporter/queue/space.go"
-	spareGo      = "exporter/queue/spare.go"
-	stateGo      = "exporter/queue/state.go"
+	commitGo      = "exporter/queue/commit.go"
+	cursorReadGo  = "exporter/queue/cursorread.go"
+	cursorfileGo  = "exporter/queue/cursorfile.go"
+	deliverGo     = "exporter/deliver.go"
+	frameGo       = "exporter/queue/frame.go"
+	housekeepGo   = "exporter/queue/housekeep.go"
+	ingestGo      = "exporter/ingest.go"
+	verdictGo     = "exporter/verdict.go"
+	quarantineGo  = "exporter/queue/quarantine.go"
+	readerGo      = "exporter/queue/reader.go"
+	recoverGo     = "exporter/queue/recover.go"
+	recoverlastGo = "exporter/queue/recoverlast.go"
+	segmentGo     = "exporter/queue/segment.go"
+	spaceGo       = "exporter/queue/space.go"
+	spareGo       = "exporter/queue/spare.go"
+	stateGo       = "exporter/queue/state.go"
 )
 
 // table has a defect for each promise of the queue and of the client, and of those
@@ -261,24 +261,45 @@ var table = []mutant{
 	// Recovery.
 	{
 		defect: "a torn tail is not cut",
-		file:   recoverlogGo,
-		old:    "x.end = hole\n\t\t\tif atEnd && !torn {",
-		new:    "x.end = size\n\t\t\tif atEnd || !torn {",
+		file:   recoverlastGo,
+		old:    "if atEnd || (reader.off > hole && !l.provesDurable(reader, next, hole, size)) {",
+		new:    "if atEnd {",
 		tests:  []string{"TestTornCommitOfSeveralFramesIsCutWhole"},
 	},
 	{
 		defect: "damage is taken for a torn tail",
-		file:   recoverlogGo,
-		old:    "if f.durable > hole || f.durable <= x.commit || r.wasDurable(&f) {",
-		new:    "if f.durable <= x.commit || r.wasDurable(&f) {",
+		file:   recoverlastGo,
+		old:    "if f.durable > hole || f.durable <= l.commit || l.r.wasDurable(&f) {",
+		new:    "if f.durable <= l.commit || l.r.wasDurable(&f) {",
 		tests:  []string{"TestDamage"},
 	},
 	{
 		defect: "the unproven end of the log is trusted",
-		file:   recoverlogGo,
-		old:    "return off < x.proven || f.durable <= x.commit",
+		file:   recoverlastGo,
+		old:    "return l.isCounted(f) || f.off < l.proven || f.durable <= l.commit",
 		new:    "return true",
 		tests:  []string{"TestUnprovenTailIsWrittenAgain"},
+	},
+	{
+		defect: "what is missing before the end of the log is not told",
+		file:   recoverlastGo,
+		old:    "\tl.missing(&l.waiting[0].foundFrame)\n",
+		new:    "",
+		tests:  []string{"TestDamageBeforeTheTailKeepsTheTailsSeq"},
+	},
+	{
+		defect: "the end of the log is trusted by its headers",
+		file:   recoverlastGo,
+		old:    "reader.seek(l.end.Load())",
+		new:    "reader.seek(max(l.end.Load(), l.size.Load()))",
+		tests:  []string{"TestUnprovenTailIsWrittenAgain"},
+	},
+	{
+		defect: "frames behind what was never written are not found",
+		file:   readerGo,
+		old:    "r.seek(from &^ (frameAlign - 1))",
+		new:    "r.seek(from + 64<<20)",
+		tests:  []string{"TestHoleInTheFile"},
 	},
 	{
 		defect: "records that damage has taken are counted as delivered",

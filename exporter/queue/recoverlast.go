@@ -1,0 +1,233 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// lastSegment is the segment that was being written when the process before ended. A
+// frame of it waits until a later one says that it was synced.
+type lastSegment struct {
+	folding
+	// proven is the offset up to which a later frame says that it was synced.
+	proven int64
+	// commit is the offset at which the last commit begins that is known to have
+	// been durable, because a record of it was; -1 when none is.
+	commit  int64
+	waiting []waitingFrame
+	kept    []byte // what is kept of those, which their names alias
+}
+
+type waitingFrame struct {
+	foundFrame
+	at int // in kept
+}
+
+// foldLast adds the frames of s, the last segment, to the state, unless the checkpoint
+// has them, and returns the seq after its last durable record.
+//
+// What a later frame says was synced is read by its headers alone, as in foldSegment.
+// Behind that stands what was being written in the end, and is looked at in full.
+//
+// A hole is a torn tail when no frame behind it was written after it was synced:
+// nobody was told about it or about what follows, and a power cut may keep the
+// blocks of one commit in any order. Then everything from the hole on is cut.
+// Otherwise it is damage to acknowledged records, and what follows is kept. There is
+// always a hole at the end: what the file held before this epoch.
+//
+// Before it may be frames that are whole and yet were never synced, and a sync now
+// could say yes although one before the crash has failed and dropped them. So those
+// go to the committer as if they had just arrived, and are written again elsewhere.
+func (r *recovery) foldLast(s *foundSegment) (uint64, error) {
+	file, err := r.q.opts.FS.Open(r.q.path(s.String()))
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	from, next := r.behindCheckpoint(s)
+	s.end.Store(from)
+	l := lastSegment{folding: folding{foundSegment: s, r: r, file: file, next: next}, proven: from, commit: -1}
+	if err := l.foldHeaders(from); err != nil {
+		return 0, err
+	}
+	if err := l.foldRest(); err != nil {
+		return 0, err
+	}
+	return l.next, nil
+}
+
+// foldHeaders adds the frames from offset from on that a later one proves, as far as
+// their headers follow each other.
+func (l *lastSegment) foldHeaders(from int64) error {
+	_, end, err := l.file.Data(from)
+	if err != nil {
+		return fmt.Errorf("look for data: %w", err)
+	}
+	var reader frameReader
+	reader.openHeaders(l.file, l.epoch, from, end)
+	next := l.next
+	for {
+		f, err := reader.nextHeader(next, end)
+		if errors.Is(err, io.EOF) || isDamage(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		next = max(next, f.end())
+		l.take(foundFrame{frame: f, hole: reader.off, off: reader.off}, reader.bytes(f.headerLen))
+		reader.skip(&f)
+	}
+}
+
+// foldRest goes on behind what was added, up to the end of the log.
+func (l *lastSegment) foldRest() error {
+	if n := len(l.waiting); n > 0 { // by their headers
+		last := &l.waiting[n-1]
+		l.kept = make([]byte, 0, last.off+int64(last.size())-l.waiting[0].off)
+		l.waiting = l.waiting[:0]
+	}
+	var reader frameReader
+	reader.open(l.file, l.epoch)
+	reader.seek(l.end.Load())
+	size, next := l.size.Load(), l.next
+	for {
+		hole := reader.off
+		torn := reader.claimedSize(size) > 0
+		f, err := reader.resync(next, size)
+		atEnd := errors.Is(err, io.EOF)
+		if err != nil && !atEnd {
+			return err
+		}
+		if atEnd || (reader.off > hole && !l.provesDurable(reader, next, hole, size)) {
+			l.rewrite()
+			if atEnd && !torn {
+				return nil
+			}
+			return l.r.cutTail(l.foundSegment, l.file, hole)
+		}
+		next = max(next, f.end())
+		l.take(foundFrame{frame: f, hole: hole, off: reader.off}, reader.bytes(f.size()))
+		reader.skip(&f)
+	}
+}
+
+// take adds to the state what f proves, and f itself or, if nothing proves that yet,
+// lets f wait with a copy of b, which is its header or the whole.
+func (l *lastSegment) take(f foundFrame, b []byte) {
+	l.proven = max(l.proven, f.durable)
+	if l.r.wasDurable(&f.frame) {
+		l.commit = max(l.commit, f.durable)
+	}
+	n := 0
+	for n < len(l.waiting) && l.wasSynced(&l.waiting[n].foundFrame) {
+		l.add(&l.waiting[n].foundFrame)
+		n++
+	}
+	l.waiting = append(l.waiting[:0], l.waiting[n:]...)
+	if len(l.waiting) == 0 && l.wasSynced(&f) {
+		l.add(&f)
+		return
+	}
+	if len(l.waiting) == 0 {
+		l.kept = l.kept[:0]
+	}
+	at := len(l.kept)
+	l.kept = append(l.kept, b...)
+	f.alias(l.kept[at:])
+	l.waiting = append(l.waiting, waitingFrame{f, at})
+}
+
+// wasSynced reports whether f was synced for certain.
+func (l *lastSegment) wasSynced(f *foundFrame) bool {
+	return l.isCounted(f) || f.off < l.proven || f.durable <= l.commit
+}
+
+func (l *lastSegment) add(f *foundFrame) {
+	l.fold(f)
+	l.end.Store(f.off + int64(f.size()))
+	l.newest.Store(max(l.newest.Load(), f.received))
+}
+
+// rewrite gives the frames that wait to the committer, as its first commit. What is
+// missing before them has to be reported now: they get other places, but not other seqs.
+func (l *lastSegment) rewrite() {
+	if len(l.waiting) == 0 {
+		return
+	}
+	l.missing(&l.waiting[0].foundFrame)
+	p, first := l.r.q.pending, l.waiting[0].at
+	p.buf = l.kept[first:]
+	for i := range l.waiting {
+		l.r.tailRecords += l.waiting[i].count
+		p.frames = append(p.frames, pendingFrame{at: l.waiting[i].at - first})
+	}
+}
+
+// wasDurable reports whether a record of f is known to have been durable, and
+// with it the whole commit that f was written in.
+func (r *recovery) wasDurable(f *frame) bool {
+	return f.count > 0 && f.firstSeq < r.knownDurable
+}
+
+// provesDurable reports whether a frame from reader on shows that what is at offset
+// hole was durable. It works on a copy of the reader.
+func (l *lastSegment) provesDurable(reader frameReader, next uint64, hole, size int64) bool {
+	reader.buf = nil
+	reader.seek(reader.off)
+	for {
+		f, err := reader.resync(next, size)
+		if err != nil {
+			return false
+		}
+		if f.durable > hole || f.durable <= l.commit || l.r.wasDurable(&f) {
+			return true
+		}
+		reader.skip(&f)
+	}
+}
+
+// cutTail drops what a crash left unfinished. What looks like frames is kept in
+// quarantine, although nobody was told that it was safe.
+func (r *recovery) cutTail(s *foundSegment, file File, from int64) error {
+	q := r.q
+	to, err := tailEnd(file, s.epoch, from, s.size.Load())
+	if err != nil {
+		return err
+	}
+	q.tornTails++
+	q.opts.Log.Info("torn tail cut: a crash interrupted a write that nobody was told about", "segment", s.String(), "from", from, "to", to)
+	if _, err := q.copyAside(s.segmentName, file, from, to); err != nil {
+		q.opts.Log.Warn("torn tail stays in the file: it could not be copied to quarantine", "segment", s.String(), "error", err)
+		return nil
+	}
+	// Cosmetic: what is beyond the end is never read, this only keeps the next
+	// Open from finding it again. So a read-only disk does not matter.
+	if err := errors.Join(file.Truncate(from), file.Sync()); err != nil {
+		q.opts.Log.Warn("torn tail stays in the file", "segment", s.String(), "error", err)
+		return nil
+	}
+	s.size.Store(from)
+	return nil
+}
+
+// tailEnd returns where the last frame of this epoch ends that begins at from or
+// later, whole or, at from, by what its header says.
+func tailEnd(file File, epoch uint64, from, size int64) (int64, error) {
+	var reader frameReader
+	reader.open(file, epoch)
+	reader.seek(from)
+	end := min(size, from+reader.claimedSize(size))
+	for {
+		f, err := reader.resync(0, size)
+		if errors.Is(err, io.EOF) {
+			return end, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		reader.skip(&f)
+		end = max(end, reader.off)
+	}
+}
