@@ -50,6 +50,8 @@ type delivery struct {
 	closed  *trouble // with the sink that cannot be opened; owned by run
 	rejects rejectLog
 
+	redrives redrives // guarded by letters.redriving; its trouble is safe at any time
+
 	opening sync.Mutex
 	sink    sinks.Sink // nil until it has been opened; guarded by opening
 }
@@ -75,6 +77,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 		health:  newDeliveryHealth(log),
 	}
 	d.reading, d.closed = d.health.trouble(), d.health.trouble()
+	d.redrives = redrives{trouble: d.health.trouble(), pause: d.newBackoff()}
 	d.packer = d.packerOf(q, when, c.Account())
 	return d, nil
 }
@@ -115,7 +118,7 @@ func (d *delivery) run(ctx context.Context) {
 			reason = "DeadLetters"
 		}
 		d.reading.failed(Error, reason, err)
-		wait(ctx, pause.NextBackOff())
+		wait(ctx, pause.NextBackOff(), nil)
 	}
 }
 
@@ -166,8 +169,9 @@ func (d *delivery) next(ctx, awake context.Context) ([]queue.Record, error) {
 			return records, unlessWanted(err)
 		}
 	}
-	if d.reading.isOpen() {
-		// Whether the queue can be read again is news, whether or not there is a record.
+	if d.reading.isOpen() || d.redrives.isOpen() {
+		// Whether the queue can be read again is news, whether or not there is a record;
+		// and what could not be redriven is tried again.
 		soon, cancel := context.WithTimeoutCause(awake, time.Duration(d.cfg.Retry.InitialBackoff), errNothing)
 		defer cancel()
 		awake = soon
@@ -176,13 +180,14 @@ func (d *delivery) next(ctx, awake context.Context) ([]queue.Record, error) {
 	return records, unlessWanted(err)
 }
 
-// wait returns after pause, or when ctx is done.
-func wait(ctx context.Context, pause time.Duration) {
+// wait returns after pause, or when ctx is done or early is closed. A nil early never is.
+func wait(ctx context.Context, pause time.Duration, early <-chan struct{}) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
+	case <-early:
 	}
 }
 

@@ -14,7 +14,6 @@ import (
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
-	"github.com/docket-export/docket/sinks"
 )
 
 // errLetters says that dead letters could not be read or written.
@@ -63,9 +62,10 @@ type letters struct {
 
 	redriving sync.Mutex // held by the one who redrives
 	// underWay are the letters being sent again, less those that were rejected or
-	// purged meanwhile; giveUp ends the sending. Both guarded by mu.
+	// purged meanwhile. It says of each whether the destination has accepted it: such
+	// a one has only to be removed, and is not sent once more. Guarded by mu.
 	underWay map[uint64]bool
-	giveUp   context.CancelFunc
+	purged   chan struct{} // closed when one of underWay is purged; guarded by mu
 
 	known atomic.Pointer[deadletter.Stats] // of the store, for those who must not wait for a disk
 }
@@ -80,6 +80,9 @@ func newLetters(directory string, sink SinkConfig, a account, m *deliveryMetrics
 		changed: make(chan struct{}),
 	}
 }
+
+// isOpen says whether the store could be opened.
+func (l *letters) isOpen() bool { return l.known.Load() != nil }
 
 // change returns a channel that is closed when letters have gone or are to be
 // redriven.
@@ -183,11 +186,11 @@ func (l *letters) reconcileLocked() {
 }
 
 // add keeps letters durably. Those that came from here and were rejected again are
-// dead letters again; none of them when one was purged meanwhile, which has ended their
-// sending: that one is given up, and must not come back to be given up once more.
+// dead letters again; none of them when one was purged meanwhile: that one is given up,
+// and must not come back to be given up once more.
 func (l *letters) add(list []deadletter.Letter, redriven bool) error {
 	return l.with(func(s *deadletter.Store) error {
-		if redriven && slices.ContainsFunc(list, func(letter deadletter.Letter) bool { return !l.underWay[letter.Seq] }) {
+		if redriven && slices.ContainsFunc(list, func(letter deadletter.Letter) bool { return !l.isUnderWay(letter.Seq) }) {
 			return errPurged
 		}
 		if err := s.Add(list); err != nil {
@@ -225,94 +228,12 @@ func (l *letters) forgetPending(first, last uint64) {
 	}
 }
 
-// next returns letters to deliver again, at most as many as lim allows; giveUp is
-// called when one of them is purged meanwhile, for it may be what all of them wait for.
-// A letter whose record is not settled has to wait for that: the account does not know
-// of it.
-func (l *letters) next(lim sinks.BatchLimits, giveUp context.CancelFunc) (list []deadletter.Letter, err error) {
-	if known := l.known.Load(); known != nil && known.Redriving == 0 {
-		return nil, nil
-	}
-	err = l.with(func(s *deadletter.Store) error {
-		list, err = s.NextRedriving(l.account.Account().Next, lim.MaxRecords, int(lim.MaxBytes))
-		l.reconcileLocked() // one that cannot be read is kept
-		l.underWay, l.giveUp = map[uint64]bool{}, giveUp
-		for _, letter := range list {
-			l.underWay[letter.Seq] = true
-		}
-		return err
-	})
-	return list, err
-}
-
-// leave notes that letters are not under way any more, and reports whether some were.
-// Callers hold mu.
-func (l *letters) leave(seqs []uint64) bool {
-	before := len(l.underWay)
-	for _, seq := range seqs {
-		delete(l.underWay, seq)
-	}
-	return len(l.underWay) < before
-}
-
-// delivered forgets letters that the destination has accepted, unless they were
-// rejected again meanwhile. The account is durable before they go, so that a crash
-// in between delivers them again and does not count them as dropped.
-func (l *letters) delivered(ctx context.Context, list []deadletter.Letter) error {
-	return l.with(func(s *deadletter.Store) error {
-		var done []uint64
-		for _, letter := range list {
-			if l.underWay[letter.Seq] {
-				done = append(done, letter.Seq)
-			}
-		}
-		l.underWay = nil
-		if len(done) == 0 {
-			return nil
-		}
-		l.account.Redelivered(uint64(len(done)))
-		if err := l.account.Sync(ctx); err != nil {
-			return err
-		}
-		_, err := s.Remove(done)
-		l.tellChange()
-		return err
-	})
-}
-
 func seqsOf(list []deadletter.Letter) []uint64 {
 	seqs := make([]uint64, len(list))
 	for i, l := range list {
 		seqs[i] = l.Seq
 	}
 	return seqs
-}
-
-// redrive delivers a batch of dead letters that are to be delivered again, and
-// reports whether there was one. Its error is that ctx is done, or that of the
-// store.
-func (d *delivery) redrive(ctx context.Context) (again bool, err error) {
-	if !d.letters.redriving.TryLock() {
-		return false, nil
-	}
-	defer d.letters.redriving.Unlock()
-	sending, giveUp := context.WithCancel(ctx)
-	defer giveUp()
-	list, err := d.letters.next(d.cfg.Batch, giveUp)
-	if err != nil || len(list) == 0 {
-		return false, err
-	}
-	b := sinks.Batch{Queue: d.packer.queueID}
-	for _, l := range list {
-		b.Items = append(b.Items, sinks.Item{
-			Seq: l.Seq, Source: l.Source, Producer: l.Producer, Received: l.Received, Record: l.Record, Late: sinks.Redriven,
-		})
-	}
-	if _, err := d.send(sending, b, tries{}); err != nil {
-		// Given up, and what is left of it is still to be delivered.
-		return ctx.Err() == nil, context.Cause(ctx)
-	}
-	return true, d.letters.delivered(ctx, list)
 }
 
 // untilWanted returns a context that ends when there is something to redrive.
@@ -380,17 +301,20 @@ func (l *letters) redrive(seqs []uint64) (n int, err error) {
 // account counts them as dropped.
 func (l *letters) purge(seqs []uint64) (n int, err error) {
 	err = l.with(func(s *deadletter.Store) error {
-		n, err = s.Remove(seqs)
+		if n, err = s.Remove(seqs); err != nil {
+			return err
+		}
 		gone := seqs
 		if seqs == nil {
 			gone = slices.Collect(maps.Keys(l.underWay))
 		}
 		if l.leave(gone) {
-			l.giveUp()
+			close(l.purged)
+			l.purged = make(chan struct{})
 		}
 		l.reconcileLocked()
 		l.tellChange()
-		return err
+		return nil
 	})
 	return n, err
 }

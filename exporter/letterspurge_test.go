@@ -3,6 +3,7 @@ package exporter
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 
@@ -54,6 +55,9 @@ func TestPurgedLetterDoesNotComeBack(t *testing.T) {
 			}
 			if got := s.seqs(); !slices.Equal(got, []uint64{1, 3, 5, 4}) {
 				t.Errorf("delivered %v, want 4 again and not 2", got)
+			}
+			if got := d.snapshot(); strings.Contains(got.LastError, errPurged.Error()) {
+				t.Errorf("a purge is shown as a failure: %+v", got)
 			}
 		})
 	}

@@ -15,7 +15,8 @@ import (
 )
 
 // Random rejections, outages, redrives, purges and restarts of the delivery: at the end
-// every record was accepted, or purged by the operator; and the ledger says so.
+// every record was accepted, or purged by the operator; the ledger says so, and no letter
+// was accepted twice.
 func TestLettersUnderStress(t *testing.T) {
 	for seed := range uint64(12) {
 		for _, inFlight := range []int{1, 3} {
@@ -36,7 +37,7 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 	defer func() { q.Close(context.Background()) }()
 
 	var mu sync.Mutex
-	accepted, purged := map[uint64]bool{}, map[uint64]bool{}
+	accepted, purged, redriven := map[uint64]bool{}, map[uint64]bool{}, map[uint64]int{}
 	wild := true
 	f := &funcSink{inFlight: inFlight}
 	f.send = func(ctx context.Context, b sinks.Batch) error {
@@ -64,6 +65,9 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 		}
 		for _, it := range b.Items {
 			accepted[it.Seq] = true
+			if it.Late == sinks.Redriven {
+				redriven[it.Seq]++
+			}
 		}
 		return nil
 	}
@@ -153,6 +157,9 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 	for seq := uint64(1); seq <= uint64(stored); seq++ {
 		if !accepted[seq] && !purged[seq] {
 			t.Errorf("record %d is LOST: never accepted, never purged", seq)
+		}
+		if redriven[seq] > 1 {
+			t.Errorf("the letter of record %d was accepted %d times, and nobody was killed", seq, redriven[seq])
 		}
 	}
 	a := d.cursor.Account()

@@ -29,29 +29,35 @@ func (t tries) again() tries {
 }
 
 // send attempts b until the fate of each item is decided: the destination has
-// accepted it, or will never take it, and what onReject says has been done. It
-// returns how many of the latter there are. Its error is that ctx is done.
+// accepted it, or will never take it, and what onReject says has been done, or it is
+// from the dead letters and was purged. It returns how many the destination will never
+// take. Its error is that ctx is done or, of a batch from the dead letters, that of their
+// store: what is not decided is there still.
 func (d *delivery) send(ctx context.Context, b sinks.Batch, t tries) (aside uint64, err error) {
 	pause, trouble := d.newBackoff(), d.health.trouble()
-	for attempt := 1; len(b.Items) > 0 || len(b.Gaps) > 0; attempt++ {
+	defer trouble.forget()
+	for attempt := 1; ; attempt++ {
+		var purged <-chan struct{}
+		if b, purged = d.letters.left(b); len(b.Items) == 0 && len(b.Gaps) == 0 {
+			return aside, nil
+		}
 		err := d.attempt(ctx, b)
 		if err == nil {
 			trouble.over(attempt)
-			return aside, nil
+			return aside, d.accepted(ctx, b)
 		}
 		if ctx.Err() != nil {
-			trouble.forget()
 			return aside, context.Cause(ctx)
 		}
 		f := sinks.FailureOf(err).Check(len(b.Items))
 		if f.Kind != sinks.Rejected || len(b.Items) == 0 {
-			wait(ctx, d.delay(trouble.sinkFailed(f), pause.NextBackOff()))
+			wait(ctx, d.delay(trouble.sinkFailed(f), pause.NextBackOff()), purged)
 			continue
 		}
 		t = t.again()
 		policy := d.policy(b)
 		if len(b.Items) == 1 && policy == BlockAt {
-			wait(ctx, d.delay(trouble.sinkFailed(f), 0))
+			wait(ctx, d.delay(trouble.sinkFailed(f), 0), nil)
 			continue
 		}
 		if len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt) {
@@ -63,18 +69,31 @@ func (d *delivery) send(ctx context.Context, b sinks.Batch, t tries) (aside uint
 		}
 		changed := d.letters.change()
 		if err := d.setAside(b, f, t); err != nil {
-			if ctx.Err() != nil {
-				trouble.forget()
+			switch {
+			case ctx.Err() != nil:
 				return aside, context.Cause(ctx)
+			case errors.Is(err, errPurged):
+			case isRedriven(b):
+				return aside, err
+			default:
+				d.notSetAside(ctx, trouble, err, changed)
 			}
-			d.notSetAside(ctx, trouble, b, err, changed)
 			continue // perhaps the destination takes it by now
 		}
 		trouble.over(attempt)
 		aside += uint64(len(f.Items))
 		b = d.without(b, f.Items)
 	}
-	return aside, nil
+}
+
+// accepted settles what the destination has accepted of the dead letters at once: what
+// comes behind it may take long, or never come to an end. Records of the queue are
+// settled with their batch.
+func (d *delivery) accepted(ctx context.Context, b sinks.Batch) error {
+	if !isRedriven(b) {
+		return nil
+	}
+	return d.letters.accepted(ctx, b)
 }
 
 // sendHalves sends the parts of a batch one after the other.
@@ -92,7 +111,7 @@ func (d *delivery) sendHalves(ctx context.Context, parts [2]sinks.Batch, t tries
 // policy is what becomes of rejected items of b. One that is delivered again from the
 // dead letters goes back there, rather than to hold up what is behind it.
 func (d *delivery) policy(b sinks.Batch) OnReject {
-	if d.cfg.OnReject == BlockAt && b.Items[0].Late == sinks.Redriven {
+	if d.cfg.OnReject == BlockAt && isRedriven(b) {
 		return DeadLetter
 	}
 	return d.cfg.OnReject
@@ -175,7 +194,7 @@ func (d *delivery) without(b sinks.Batch, indexes []int) sinks.Batch {
 		indexes = indexes[1:]
 		gone = append(gone, sinks.Gap{From: it.Seq, To: it.Seq, Reason: gapOf[d.policy(b)]})
 	}
-	if d.cfg.Gaps && b.Items[0].Late != sinks.Redriven {
+	if d.cfg.Gaps && !isRedriven(b) {
 		rest.Gaps = slices.SortedFunc(slices.Values(slices.Concat(b.Gaps, gone)), func(a, b sinks.Gap) int { return cmp.Compare(a.From, b.From) })
 	}
 	return rest
@@ -188,7 +207,7 @@ var gapOf = map[OnReject]sinks.GapReason{DeadLetter: sinks.DeadLettered, DropRej
 // durable as dead letters, or dropped.
 func (d *delivery) setAside(b sinks.Batch, f *sinks.Failure, t tries) error {
 	list := lettersOf(b, f, t)
-	policy, late := d.policy(b), b.Items[0].Late == sinks.Redriven
+	policy, late := d.policy(b), isRedriven(b)
 	var err error
 	if policy == DropRejected {
 		err = d.drop(list, late)
@@ -207,16 +226,16 @@ func (d *delivery) setAside(b sinks.Batch, f *sinks.Failure, t tries) error {
 	return nil
 }
 
-// notSetAside waits after rejected items of b could not be set aside: nothing goes on,
-// for they would be lost. It waits for the longest pause, or until changed is closed,
-// which says that there may be room for letters.
-func (d *delivery) notSetAside(ctx context.Context, trouble *trouble, b sinks.Batch, err error, changed <-chan struct{}) {
+// notSetAside waits after rejected records of the queue could not be set aside: nothing
+// goes on, for they would be lost. It waits for the longest pause, or until changed is
+// closed, which says that there may be room for letters.
+func (d *delivery) notSetAside(ctx context.Context, trouble *trouble, err error, changed <-chan struct{}) {
 	reason := "DeadLetters"
 	if errors.Is(err, deadletter.ErrFull) {
 		reason = "DeadLettersFull"
 	}
 	trouble.failed(Error, reason, err)
-	if reason == "DeadLettersFull" && b.Items[0].Late != sinks.Redriven {
+	if reason == "DeadLettersFull" {
 		// What is to be delivered again takes room as well.
 		if _, err := d.redrive(ctx); err != nil && ctx.Err() == nil {
 			d.log.Warn("dead letters cannot be delivered again", "error", err)

@@ -159,8 +159,10 @@ func (s *Store) confirm(from int64) error {
 
 // Add makes letters durable. They have different seqs. A letter that is there with
 // one of them is replaced: the new one keeps the time of its first failure, and its
-// attempts are added. It fails with ErrFull, and adds nothing, when the letters would
-// exceed the bound. The letters and their bytes are the caller's again on return.
+// attempts are added. It fails with ErrFull, and adds nothing, when there are new ones
+// and the letters would exceed the bound; one that is replaced is there already, however
+// much more is said of it now. The letters and their bytes are the caller's again on
+// return.
 func (s *Store) Add(letters []Letter) error {
 	if len(letters) == 0 {
 		return nil
@@ -172,7 +174,7 @@ func (s *Store) Add(letters []Letter) error {
 	}
 	var lines []byte
 	var added []entry
-	grown := s.index.bytes
+	grown, more := s.index.bytes, false
 	for _, l := range letters {
 		before, replaces, err := s.described(l.Seq)
 		if err != nil {
@@ -189,9 +191,11 @@ func (s *Store) Add(letters []Letter) error {
 		grown += e.size()
 		if i, there := s.index.find(l.Seq); there {
 			grown -= s.index.entries[i].size()
+		} else {
+			more = true
 		}
 	}
-	if s.opts.MaxBytes > 0 && grown > s.opts.MaxBytes {
+	if more && s.opts.MaxBytes > 0 && grown > s.opts.MaxBytes {
 		return fmt.Errorf("%w: there are %d, and with these they would take %d bytes of at most %d: redrive or purge some, or raise the bound",
 			ErrFull, len(s.index.entries), grown, s.opts.MaxBytes)
 	}

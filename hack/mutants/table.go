@@ -14,6 +14,7 @@ const (
 	cursorReadGo  = "exporter/queue/cursorread.go"
 	cursorfileGo  = "exporter/queue/cursorfile.go"
 	deliverGo     = "exporter/deliver.go"
+	redriveGo     = "exporter/redrive.go"
 	frameGo       = "exporter/queue/frame.go"
 	housekeepGo   = "exporter/queue/housekeep.go"
 	ingestGo      = "exporter/ingest.go"
@@ -535,21 +536,42 @@ var table = []mutant{
 	},
 	{
 		defect: "a redriven record is not marked as late",
-		file:   "exporter/letters.go",
+		file:   redriveGo,
 		old:    ", Late: sinks.Redriven,",
 		new:    ",",
 		tests:  []string{"TestRedrive"},
 	},
 	{
-		defect: "a letter that was rejected again counts as delivered",
-		file:   "exporter/letters.go",
-		old:    "if l.underWay[letter.Seq] {",
-		new:    "if true {",
-		tests:  []string{"TestRedriveAgainDuringARedrive"},
+		defect: "a letter that was purged on its way counts as delivered",
+		file:   redriveGo,
+		old:    "if l.isUnderWay(it.Seq) { //",
+		new:    "if true { //",
+		tests:  []string{"TestPurgeDuringARedriveDeliversTheOthersOnce"},
+	},
+	{
+		defect: "what was accepted of a redrive comes again after a stop",
+		file:   redriveGo,
+		old:    "context.WithoutCancel(ctx)",
+		new:    "ctx",
+		tests:  []string{"TestStopBeforeTheAccountOfARedriveIsDurable"},
+	},
+	{
+		defect: "letters that cannot be removed are sent again",
+		file:   redriveGo,
+		old:    "\t\tif err := l.removeAccepted(ctx, s); err != nil {\n\t\t\treturn err\n\t\t}\n",
+		new:    "",
+		tests:  []string{"TestLettersThatCannotBeRemovedAreNotSentAgain"},
+	},
+	{
+		defect: "letters are lost in a sink that knows records by their numbers",
+		file:   redriveGo,
+		old:    "if d.cfg.Gaps {",
+		new:    "if false {",
+		tests:  []string{"TestLettersAreNotRedrivenToAnExport"},
 	},
 	{
 		defect: "a letter is sent again before its own batch is settled",
-		file:   "exporter/letters.go",
+		file:   redriveGo,
 		old:    "s.NextRedriving(l.account.Account().Next, ",
 		new:    "s.NextRedriving(1<<63, ",
 		tests:  []string{"TestRedriveBehindASlowBatchDropsNothing"},
