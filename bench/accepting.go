@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
 
+	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/sinks"
@@ -50,7 +53,7 @@ func (l *lab) accepting(ctx context.Context) (map[string]float64, error) {
 	}
 	return map[string]float64{
 		"rate": one.rate(), "cpu": one.cpuOfMillion(), "many": many.rate(), "manyCPU": many.cpuOfMillion(),
-		"taken": float64(taken.bytes/recordBytes) / taken.took.Seconds(),
+		"taken": float64(taken.bytes/record.Bytes) / taken.took.Seconds(),
 	}, nil
 }
 
@@ -69,7 +72,7 @@ func (a acceptance) cpuOfMillion() float64 { return a.cpu.Seconds() / float64(a.
 func (a *acceptance) add(ctx context.Context, queueDir, name string, count, records int) error {
 	runtime.GC() // what an earlier program has left must not be collected in this one's time
 	crowd := newAcceptors(count, records)
-	cpu, err := ownCPUTime()
+	cpu, err := host.CPUTime(os.Getpid())
 	if err != nil {
 		return err
 	}
@@ -88,7 +91,7 @@ func (a *acceptance) add(ctx context.Context, queueDir, name string, count, reco
 	if err != nil {
 		return err
 	}
-	cpuAfter, err := ownCPUTime()
+	cpuAfter, err := host.CPUTime(os.Getpid())
 	a.records += count * records
 	a.took += crowd.last.Sub(crowd.first)
 	a.cpu += cpuAfter - cpu

@@ -6,8 +6,9 @@ import (
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"sync"
+
+	"github.com/docket-export/docket/bench/record"
 )
 
 // ailing is an HTTP receiver in this process that fails on command, and knows what it
@@ -73,19 +74,12 @@ func (d *ailing) take(body []byte) (status int) {
 	return http.StatusOK
 }
 
-// idPrefix is what a record begins with in front of its number.
-var idPrefix, _, _ = bytes.Cut([]byte(recordFormat), []byte("%"))
-
-// recordNumbers are those of the records in body.
+// recordNumbers are those of the records in body, all of one producer.
 func recordNumbers(body []byte) (numbers []int, err error) {
 	for line := range bytes.Lines(body) {
-		id, ok := bytes.CutPrefix(line, idPrefix)
-		if !ok || len(id) < idDigits {
+		_, n, ok := record.ID(line)
+		if !ok {
 			return nil, fmt.Errorf("not a record of bench: %.60q", line)
-		}
-		n, err := strconv.Atoi(string(id[:idDigits]))
-		if err != nil {
-			return nil, err
 		}
 		numbers = append(numbers, n)
 	}

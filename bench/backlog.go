@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 )
 
 const (
@@ -106,7 +107,7 @@ func (l *lab) fillBacklog(ctx context.Context, dir string) error {
 		s.kill()
 		return err
 	}
-	return s.stop()
+	return s.Stop()
 }
 
 // watchDelivery waits until the file sink has the backlog, and returns the rate
@@ -127,7 +128,7 @@ func (s *sidecar) watchDelivery(ctx context.Context) (rate float64, err error) {
 	began := time.Now()
 	err = host.Poll(ctx, pause, func() (bool, error) {
 		size, err := directorySize(s.export)
-		return size >= backlogRecords*recordBytes, err
+		return size >= backlogRecords*record.Bytes, err
 	})
 	if err != nil {
 		return 0, err
@@ -139,7 +140,7 @@ func (s *sidecar) watchDelivery(ctx context.Context) (rate float64, err error) {
 	if err != nil {
 		return 0, err
 	}
-	return (backlogRecords - float64(first)/recordBytes) / time.Since(began).Seconds(), nil
+	return (backlogRecords - float64(first)/record.Bytes) / time.Since(began).Seconds(), nil
 }
 
 // directorySize is the size of all exported files. One that is renamed at this

@@ -1,48 +1,23 @@
 package main
 
 import (
-	"bytes"
-	"encoding/json"
-	"math"
+	"maps"
 	"path/filepath"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/report/reporttest"
 )
-
-func TestSummarize(t *testing.T) {
-	tests := map[string]struct {
-		values []float64
-		want   summary
-	}{
-		"one":          {[]float64{3}, summary{3, 3, 3}},
-		"odd":          {[]float64{9, 1, 4}, summary{4, 1, 9}},
-		"even":         {[]float64{9, 1, 4, 2}, summary{3, 1, 9}},
-		"one outlier":  {[]float64{2, 2, 1000, 2, 1}, summary{2, 1, 1000}},
-		"all the same": {[]float64{5, 5}, summary{5, 5, 5}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			before := slices.Clone(tt.values)
-			if got := summarize(tt.values); got != tt.want {
-				t.Errorf("got %+v, want %+v", got, tt.want)
-			}
-			if !slices.Equal(tt.values, before) {
-				t.Errorf("the values were changed to %v from %v: rounds would no longer match", tt.values, before)
-			}
-		})
-	}
-}
 
 func twoRows() experiment {
 	return experiment{Name: "e", Title: "Title", About: "How.", Rows: []row{
 		{Key: "a", What: "docket", Unit: "records/s"},
 		{Key: "b", What: "raw"},
-		{Key: "r", What: "docket / raw", Ratio: &ratio{"a", "b"}, Target: &target{AtLeast: 0.5}},
+		{Key: "r", What: "docket / raw", Ratio: &ratio{"a", "b"}, Target: &report.Target{AtLeast: 0.5}},
 	}}
 }
 
@@ -58,7 +33,7 @@ func TestRatioIsTakenWithinTheRound(t *testing.T) {
 	if got, want := e.Rows[2].Values, []float64{0.9, 0.1, 0.8}; !slices.Equal(got, want) {
 		t.Errorf("ratios: got %v, want %v", got, want)
 	}
-	if got := summarize(e.Rows[2].Values).median; got != 0.8 {
+	if got := report.Summarize(e.Rows[2].Values).Median; got != 0.8 {
 		t.Errorf("median: got %v, want 0.8", got)
 	}
 }
@@ -76,36 +51,22 @@ func TestAddNoticesWhatIsMissing(t *testing.T) {
 
 func TestVerdict(t *testing.T) {
 	tests := map[string]struct {
-		target *target
+		target *report.Target
 		values []float64
 		want   string
+		missed bool
 	}{
-		"no target":      {nil, []float64{1}, ""},
-		"at least":       {&target{AtLeast: 0.3}, []float64{0.3, 0.3, 0.1}, "met"},
-		"less than":      {&target{AtLeast: 0.3}, []float64{0.29, 0.29, 0.9}, "NOT met"},
-		"at most":        {&target{AtMost: 25}, []float64{25, 25, 30}, "met"},
-		"more than":      {&target{AtMost: 25}, []float64{25.1, 25.1, 20}, "NOT met"},
-		"none":           {&target{Zero: true}, []float64{0, 0, 1}, "met"},
-		"some":           {&target{Zero: true}, []float64{0, 0.001, 1}, "NOT met"},
-		"not a number":   {&target{AtLeast: 0.3}, []float64{math.NaN()}, "NOT met"},
-		"not a number 2": {&target{AtMost: 0.3}, []float64{math.NaN()}, "NOT met"},
+		"no target":   {nil, []float64{1}, "", false},
+		"reached":     {&report.Target{AtLeast: 0.3}, []float64{0.3, 0.3, 0.1}, "met", false},
+		"not reached": {&report.Target{AtLeast: 0.3}, []float64{0.29, 0.29, 0.9}, "NOT met", true},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			if got := (row{Target: tt.target, Values: tt.values}).verdict(); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
+			r := row{Target: tt.target, Values: tt.values}
+			if got := r.cells()[4]; got != tt.want || r.missed() != tt.missed {
+				t.Errorf("got %q, missed %v; want %q, %v", got, r.missed(), tt.want, tt.missed)
 			}
 		})
-	}
-}
-
-func TestNumber(t *testing.T) {
-	for v, want := range map[float64]string{
-		0: "0", 0.2876: "0.288", 13.84: "13.8", 99.4: "99.4", 315.4: "315", 1116: "1 116", 123456.7: "123 457", 1234567: "1 234 567",
-	} {
-		if got := number(v); got != want {
-			t.Errorf("%v: got %q, want %q", v, got, want)
-		}
 	}
 }
 
@@ -120,7 +81,7 @@ func TestQuantiles(t *testing.T) {
 }
 
 // measured is a report with two rounds of twoRows.
-func measured(t *testing.T) *report {
+func measured(t *testing.T) *outcome {
 	t.Helper()
 	e := twoRows()
 	for _, round := range []map[string]float64{{"a": 300_000, "b": 1_000_000}, {"a": 200_000, "b": 800_000}} {
@@ -129,12 +90,12 @@ func measured(t *testing.T) *report {
 		}
 	}
 	m := host.Machine{CPU: "Model", Cores: 2, Kernel: "6.1", FileSystem: "ext4", Go: "go1.26"}
-	return &report{Machine: m, Rounds: 2, Records: 200_000, Experiments: []experiment{e}}
+	return &outcome{Head: report.Head{Machine: m, Rounds: 2, Records: 200_000}, Experiments: []experiment{e}}
 }
 
 func TestTableHasEveryRow(t *testing.T) {
 	var table strings.Builder
-	if err := writeTable(&table, measured(t)); err != nil {
+	if err := measured(t).WriteTable(&table); err != nil {
 		t.Fatal(err)
 	}
 	if want := "  docket / raw  0.275              0.25 .. 0.3           >= 0.5  NOT met\n"; !strings.Contains(table.String(), want) {
@@ -142,28 +103,28 @@ func TestTableHasEveryRow(t *testing.T) {
 	}
 }
 
-func TestReportSurvivesItsFile(t *testing.T) {
+func TestOutcomeSurvivesItsFile(t *testing.T) {
 	r := measured(t)
 	name := filepath.Join(t.TempDir(), "results.json")
-	if err := writeFile(name, r.encode); err != nil {
+	if err := report.WriteJSON(name, r); err != nil {
 		t.Fatal(err)
 	}
-	again, err := readReport(name)
+	again, err := readOutcome(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if before, after := pageOf(t, r), pageOf(t, again); !reflect.DeepEqual(before, after) {
-		t.Errorf("page from the file:\n%s\nwant:\n%s", after.text, before.text)
+	if before, after := reporttest.Page(t, r, "page.md"), reporttest.Page(t, again, "page.md"); !maps.Equal(before, after) {
+		t.Errorf("page from the file:\n%s\nwant:\n%s", after["page.md"], before["page.md"])
 	}
 }
 
-func TestReadReportRefusesRowsWithoutValues(t *testing.T) {
+func TestReadOutcomeRefusesRowsWithoutValues(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "results.json")
-	r := report{Experiments: []experiment{twoRows()}}
-	if err := writeFile(name, r.encode); err != nil {
+	r := &outcome{Experiments: []experiment{twoRows()}}
+	if err := report.WriteJSON(name, r); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readReport(name); err == nil {
+	if _, err := readOutcome(name); err == nil {
 		t.Error("got no error")
 	}
 }
@@ -204,29 +165,6 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-func TestRecords(t *testing.T) {
-	seen := map[string]bool{}
-	for producer := range 2 {
-		b := newBlock(producer)
-		for sent := uint64(0); sent < 3*blockRecords; {
-			lines := b.next(sent, 100)
-			if len(lines)%recordBytes != 0 {
-				t.Fatalf("%d bytes are not whole records of %d", len(lines), recordBytes)
-			}
-			for line := range slices.Chunk(lines, recordBytes) {
-				if !json.Valid(line) || bytes.IndexByte(line, '\n') != recordBytes-1 {
-					t.Fatalf("not a line of JSON: %q", line)
-				}
-				if seen[string(line)] {
-					t.Fatalf("record %d of producer %d is not unique: %s", sent, producer, line)
-				}
-				seen[string(line)] = true
-				sent++
-			}
-		}
-	}
-}
-
 // A producer gets its acks from the server to compare with, which speaks the
 // same protocol as docket.
 func TestProducerAndAnswer(t *testing.T) {
@@ -234,7 +172,7 @@ func TestProducerAndAnswer(t *testing.T) {
 		socket := filepath.Join(t.TempDir(), "s")
 		ended := make(chan error, 1)
 		go func() { ended <- answerMain([]string{socket}) }()
-		p, err := newProducer(load{socket: socket, producers: 1, window: window, records: 1000}, 0)
+		p, err := newProducer(load{Socket: socket, Producers: 1, Window: window, Records: 1000}, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -3,17 +3,15 @@ package main
 import (
 	"context"
 	"encoding/binary"
-	"encoding/json"
-	"flag"
 	"fmt"
-	"io"
 	"net"
-	"strconv"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
+
+	"github.com/docket-export/docket/bench/record"
 )
 
 const (
@@ -75,39 +73,10 @@ func recordsIn(batch []byte) int {
 // before the next call. Each call has the same records, whose values and headers are
 // made before the clock starts. acks=all, and metadata live as long as docket's.
 type produceLoop struct {
-	broker     string
-	perRequest int
-	requests   int // to each partition
-	headers    bool
-}
-
-// produceLoop runs the loop in a process of its own.
-func (l *lab) produceLoop(ctx context.Context, o produceLoop) (produced, error) {
-	var p produced
-	out, err := l.run(ctx, produceLoopCommand, "-broker", o.broker, "-request", strconv.Itoa(o.perRequest),
-		"-requests", strconv.Itoa(o.requests), "-headers="+strconv.FormatBool(o.headers))
-	if err != nil {
-		return p, err
-	}
-	return p, json.Unmarshal(out, &p)
-}
-
-// produceLoopMain is such a process.
-func produceLoopMain(ctx context.Context, args []string, out io.Writer) error {
-	var o produceLoop
-	flags := flag.NewFlagSet(produceLoopCommand, flag.ContinueOnError)
-	flags.StringVar(&o.broker, "broker", "", "")
-	flags.IntVar(&o.perRequest, "request", 1, "")
-	flags.IntVar(&o.requests, "requests", 1, "")
-	flags.BoolVar(&o.headers, "headers", false, "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	p, err := o.run(ctx)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(out).Encode(p)
+	Broker     string
+	PerRequest int
+	Requests   int // to each partition
+	Headers    bool
 }
 
 func (o produceLoop) run(ctx context.Context) (produced, error) {
@@ -115,20 +84,20 @@ func (o produceLoop) run(ctx context.Context) (produced, error) {
 	defer cancel()
 	transport := &kafka.Transport{MetadataTTL: time.Minute, MetadataTopics: []string{benchTopic}}
 	defer transport.CloseIdleConnections()
-	client := &kafka.Client{Addr: kafka.TCP(o.broker), Timeout: requestWait, Transport: transport}
+	client := &kafka.Client{Addr: kafka.TCP(o.Broker), Timeout: requestWait, Transport: transport}
 	made := make([]plainRequest, partitions)
 	for i := range made {
 		made[i] = newPlainRequest(i, o)
 	}
 	p, err := timed(partitions, func(i int) error {
-		for range o.requests {
+		for range o.Requests {
 			if err := made[i].produce(ctx, client, i); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	p.Records = partitions * o.requests * o.perRequest
+	p.Records = partitions * o.Requests * o.PerRequest
 	return p, err
 }
 
@@ -140,15 +109,15 @@ type plainRequest struct {
 }
 
 func newPlainRequest(number int, o produceLoop) plainRequest {
-	b := newBlock(number)
+	lines := record.NewBlock(number).Next(0, record.PerBlock)
 	r := plainRequest{
-		values: make([][]byte, o.perRequest), headers: make([][]kafka.Header, o.perRequest),
-		records: make([]kafka.Record, o.perRequest),
+		values: make([][]byte, o.PerRequest), headers: make([][]kafka.Header, o.PerRequest),
+		records: make([]kafka.Record, o.PerRequest),
 	}
 	for i := range r.values {
-		at := i % blockRecords * recordBytes
-		r.values[i] = b.lines[at : at+recordBytes-1]
-		if o.headers {
+		at := i % record.PerBlock * record.Bytes
+		r.values[i] = lines[at : at+record.Bytes-1]
+		if o.Headers {
 			r.headers[i] = plainHeaders(i)
 		}
 	}

@@ -7,13 +7,15 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/site"
 	"github.com/docket-export/docket/internal/datasync"
 )
 
 const (
 	burstRecords = 100_000
 	burstTurns   = 5
-	burstBytes   = burstRecords * recordBytes
+	burstBytes   = burstRecords * record.Bytes
 )
 
 // burst measures how long 100,000 records take to the last ack.
@@ -34,9 +36,9 @@ func (l *lab) burst(ctx context.Context) (map[string]float64, error) {
 			key       string
 			producers int
 		}{{"one", 1}, {"eight", producers}} {
-			lap, err := s.lap(ctx, load{producers: kind.producers, window: burstRecords, records: burstRecords}, false)
+			lap, err := s.lap(ctx, load{Producers: kind.producers, Window: burstRecords, Records: burstRecords}, false)
 			if err != nil {
-				return nil, errors.Join(err, s.lastWords())
+				return nil, errors.Join(err, s.LastWords())
 			}
 			waits[kind.key] = append(waits[kind.key], lap.took)
 		}
@@ -57,7 +59,7 @@ func (l *lab) burst(ctx context.Context) (map[string]float64, error) {
 // writeTwice writes the bytes of a burst to a new file and syncs it once, and again
 // over what is there. It leaves no file.
 func writeTwice(ctx context.Context, name string) (fresh, recycled time.Duration, err error) {
-	if err := rest(filepath.Dir(name)); err != nil {
+	if err := site.Rest(filepath.Dir(name)); err != nil {
 		return 0, 0, err
 	}
 	f, err := os.Create(name)
@@ -74,7 +76,7 @@ func writeTwice(ctx context.Context, name string) (fresh, recycled time.Duration
 
 // writeOnce writes the bytes of a burst from the start of f, and syncs it.
 func writeOnce(ctx context.Context, f *os.File) (time.Duration, error) {
-	piece := commitOf(blockRecords)
+	piece := commitOf(record.PerBlock)
 	began := time.Now()
 	for at := 0; at < burstBytes; at += len(piece) {
 		if err := ctx.Err(); err != nil {

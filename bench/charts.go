@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/docket-export/docket/bench/chart"
+	"github.com/docket-export/docket/bench/report"
 )
 
 // drawn says which rows of an experiment are shown as bars, all in one unit.
@@ -54,8 +55,7 @@ func (e *experiment) row(key string) *row {
 
 // bar shows a row.
 func (r *row) bar(label string, look chart.Look) chart.Bar {
-	s := summarize(r.Values)
-	b := chart.Bar{Label: label, Value: s.median, Least: s.least, Greatest: s.greatest, Look: look}
+	b := report.Summarize(r.Values).Bar(label, look)
 	switch {
 	case r.Target == nil || r.Target.Zero:
 	case r.Target.AtMost > 0:
@@ -73,7 +73,7 @@ type overview struct {
 }
 
 // overviews are those that r has figures for.
-func overviews(r *report) (all []overview) {
+func overviews(r *outcome) (all []overview) {
 	for _, o := range []overview{
 		{"targets.svg", targetChart(r)},
 		{"cpu.svg", rowChart(r, "Processor time of docket for a million records", "s", map[string]string{"ingest": "cpu", "growing": "cpu", "delivering": "cpu", "backlog": "cpu", "http": "cpu", "kafka": "cpu", "accepting": "cpu", "load": "cpu"})},
@@ -88,7 +88,7 @@ func overviews(r *report) (all []overview) {
 
 // targetChart shows how far each target is reached: beyond 1 it is met, whether more is
 // asked of the figure or less.
-func targetChart(r *report) *chart.Chart {
+func targetChart(r *outcome) *chart.Chart {
 	c := &chart.Chart{
 		Title: "Targets", Log: true, Origin: 1,
 		About:  "How far each target is reached, on a logarithmic axis: what was measured divided by what is asked, or the other way round where less is better. From 1 on it is met. Targets of 0 are in the tables.",
@@ -101,16 +101,16 @@ func targetChart(r *report) *chart.Chart {
 			if row.Target == nil || row.Target.Zero {
 				continue
 			}
-			s := summarize(row.Values)
-			reached := s.median / row.Target.AtLeast
+			median := report.Summarize(row.Values).Median
+			reached := median / row.Target.AtLeast
 			if row.Target.AtMost > 0 {
-				reached = row.Target.AtMost / s.median
+				reached = row.Target.AtMost / median
 			}
 			look := chart.Own
-			if row.verdict() != met {
+			if row.missed() {
 				look = chart.Failing
 			}
-			value := number(s.median)
+			value := chart.Number(median)
 			if len(row.Unit) <= 3 { // what is longer has no room
 				value = strings.TrimSpace(value + " " + row.Unit)
 			}
@@ -127,13 +127,13 @@ func targetChart(r *report) *chart.Chart {
 }
 
 // rowChart shows one row of each of some experiments.
-func rowChart(r *report, title, unit string, rows map[string]string) *chart.Chart {
+func rowChart(r *outcome, title, unit string, rows map[string]string) *chart.Chart {
 	c := &chart.Chart{Title: title, Unit: unit, Groups: []chart.Group{{}}}
 	for i := range r.Experiments {
 		e := &r.Experiments[i]
 		if row := e.row(rows[e.Name]); row != nil {
 			look := chart.Own
-			if row.Target != nil && row.verdict() != met {
+			if row.missed() {
 				look = chart.Failing
 			}
 			c.Groups[0].Bars = append(c.Groups[0].Bars, row.bar(e.Title, look))

@@ -14,6 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/site"
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/clienttest"
 )
@@ -82,7 +84,7 @@ func TestCallerWaitsForAcks(t *testing.T) {
 		defer e.Close()
 		e.Hold()
 		ended := make(chan error, 1)
-		go func() { ended <- (&caller{client: c, block: newBlock(0)}).log(t.Context(), 25, 10) }()
+		go func() { ended <- (&caller{client: c, block: record.NewBlock(0)}).log(t.Context(), 25, 10) }()
 		for _, held := range []int{10, 10, 5} {
 			synctest.Wait()
 			if got := e.Held(); got != held {
@@ -170,23 +172,23 @@ func TestLoads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{self: self}
+	l := &lab{Site: &site.Site{Self: self}}
 	tests := map[string]struct {
 		load  load
 		extra int // lines before the clock starts
 	}{
-		produceCommand: {load{producers: producers, window: 100, records: 5000}, 0},
-		clientCommand:  {load{producers: callers, window: 20, records: 5000}, 1},
+		produceCommand: {load{Producers: producers, Window: 100, Records: 5000}, 0},
+		clientCommand:  {load{Producers: callers, Window: 20, Records: 5000}, 1},
 	}
 	for command, tt := range tests {
 		t.Run(command, func(t *testing.T) {
 			e, socket := serve(t)
-			tt.load.socket = socket
+			tt.load.Socket = socket
 			p, err := l.load(t.Context(), command, tt.load)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if want := 5000 / tt.load.producers * tt.load.producers; p.Records != want || p.Seconds <= 0 || p.CPU <= 0 {
+			if want := 5000 / tt.load.Producers * tt.load.Producers; p.Records != want || p.Seconds <= 0 || p.CPU <= 0 {
 				t.Errorf("got %+v, want %d records and the time they took", p, want)
 			}
 			seen := map[string]bool{}
@@ -208,7 +210,7 @@ func TestClientLoadFailsWhenALineIsRefused(t *testing.T) {
 		}
 		return "", ""
 	})
-	if _, err := (load{socket, 2, 50, 1000}).runClient(); err == nil || !strings.Contains(err.Error(), "1 refused") {
+	if _, err := (load{socket, 2, 50, 1000}).runClient(t.Context()); err == nil || !strings.Contains(err.Error(), "1 refused") {
 		t.Errorf("got error %v, want one refused", err)
 	}
 }
@@ -225,7 +227,7 @@ func TestProducedAddsUp(t *testing.T) {
 
 func TestCrowd(t *testing.T) {
 	e, socket := serve(t)
-	first := &crowd{socket: socket, block: newBlock(0)}
+	first := &crowd{socket: socket, block: record.NewBlock(0)}
 	defer first.close()
 	others := &crowd{socket: socket, block: first.block, named: 1}
 	defer others.close()

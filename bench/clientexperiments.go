@@ -1,5 +1,7 @@
 package main
 
+import "github.com/docket-export/docket/bench/report"
+
 // clientExperiments measure what the client costs those who log, and what a
 // connected producer costs docket.
 func clientExperiments() []experiment {
@@ -16,12 +18,12 @@ func clientExperiments() []experiment {
 				"take turns of 10 bursts; the figures are those of the median burst. Allocations are those of the whole process, those of\n" +
 				"the encoding and the sending included.",
 			Rows: []row{
-				{Key: "on", What: "TryLog", Unit: "ns", Target: &target{AtMost: 500}},
+				{Key: "on", What: "TryLog", Unit: "ns", Target: &report.Target{AtMost: 500}},
 				{Key: "onMean", What: "TryLog, mean of all bursts", Unit: "ns"},
-				{Key: "onAllocs", What: "TryLog, allocations", Target: &target{AtMost: 1}},
+				{Key: "onAllocs", What: "TryLog, allocations", Target: &report.Target{AtMost: 1}},
 				{Key: "copy", What: "the copy alone, beside the sending", Unit: "ns"},
-				{Key: "off", What: "TryLog of a client that is off", Unit: "ns", Target: &target{AtMost: 2}},
-				{Key: "offAllocs", What: "TryLog of a client that is off, allocations", Target: &target{Zero: true}},
+				{Key: "off", What: "TryLog of a client that is off", Unit: "ns", Target: &report.Target{AtMost: 2}},
+				{Key: "offAllocs", What: "TryLog of a client that is off, allocations", Target: &report.Target{Zero: true}},
 				{Key: "encode", What: "the encoding, which TryLog leaves to another goroutine, at rest", Unit: "ns"},
 				{Key: "encodeAllocs", What: "the encoding, allocations"},
 				{Key: "slog", What: "slog with its JSONHandler", Unit: "ns"},
@@ -47,7 +49,7 @@ func clientExperiments() []experiment {
 				{Key: "bare", What: "acknowledged to eight bare producers", Unit: "records/s"},
 				{Key: "ratio", What: "one client / eight bare producers", Ratio: &ratio{"rate", "bare"}},
 				{Key: "alone", What: "one client to a server that only acknowledges", Unit: "records/s"},
-				{Key: "saturates", What: "that / what docket takes from eight bare producers", Ratio: &ratio{"alone", "bare"}, Target: &target{AtLeast: 1}},
+				{Key: "saturates", What: "that / what docket takes from eight bare producers", Ratio: &ratio{"alone", "bare"}, Target: &report.Target{AtLeast: 1}},
 				{Key: "cpu", What: "processor time of the client for a million records", Unit: "s"},
 				{Key: "bareCPU", What: "processor time of the bare producers for a million records", Unit: "s"},
 			},
@@ -61,8 +63,8 @@ func clientExperiments() []experiment {
 				"and after each has sent 256 of them at once. One producer sends after the other.",
 			Rows: []row{
 				{Key: "before", What: "resident memory with one producer", Unit: "MB"},
-				{Key: "greeted", What: "memory of a producer that has said hello", Unit: "KiB", Target: &target{AtMost: 16}},
-				{Key: "one", What: "and has sent one record", Unit: "KiB", Target: &target{AtMost: 16}},
+				{Key: "greeted", What: "memory of a producer that has said hello", Unit: "KiB", Target: &report.Target{AtMost: 16}},
+				{Key: "one", What: "and has sent one record", Unit: "KiB", Target: &report.Target{AtMost: 16}},
 				{Key: "burst", What: "and has sent 256 KB at once", Unit: "KiB"},
 			},
 			check: (*lab).checkFiles,

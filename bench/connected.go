@@ -6,6 +6,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 )
 
 const (
@@ -48,7 +51,7 @@ func (l *lab) connected(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	defer s.kill()
-	first := &crowd{socket: s.socket, block: newBlock(0)}
+	first := &crowd{socket: s.socket, block: record.NewBlock(0)}
 	defer first.close()
 	if err := first.join(1); err != nil {
 		return nil, err
@@ -85,18 +88,16 @@ func (l *lab) connected(ctx context.Context) (map[string]float64, error) {
 
 // restingMemory is the resident memory in MB after a while of rest.
 func (s *sidecar) restingMemory(ctx context.Context) (float64, error) {
-	select {
-	case <-time.After(idleWait):
-	case <-ctx.Done():
-		return 0, ctx.Err()
+	if err := host.Sleep(ctx, idleWait); err != nil {
+		return 0, err
 	}
-	return s.memory("VmRSS")
+	return s.Memory("VmRSS")
 }
 
 // crowd are producers that send one after the other. They share a block.
 type crowd struct {
 	socket  string
-	block   *block
+	block   *record.Block
 	named   int // names that were given before
 	members []*producer
 }

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"math"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/process"
 )
 
 // deliveryTurns is how often docket and the plain programs take turns in one
@@ -55,19 +55,17 @@ func (l *lab) backlogOf(ctx context.Context, atMost int) (dir string, records in
 		remove()
 		return "", 0, nil, err
 	}
-	select {
-	case <-time.After(backlogAge):
-		return dir, records, remove, nil
-	case <-ctx.Done():
+	if err := host.Sleep(ctx, backlogAge); err != nil {
 		remove()
-		return "", 0, nil, ctx.Err()
+		return "", 0, nil, err
 	}
+	return dir, records, remove, nil
 }
 
 // deliver has docket, which is ready, bring the backlog to d through the sink.
 func (s *sidecar) deliver(ctx context.Context, sink string, d *destination, records int) (p passage, err error) {
 	defer s.profile(ctx)()
-	before, err := s.cpuTime()
+	before, err := s.CPUTime()
 	if err != nil {
 		return p, err
 	}
@@ -75,20 +73,14 @@ func (s *sidecar) deliver(ctx context.Context, sink string, d *destination, reco
 		return p, err
 	}
 	if p.tally, err = d.wait(); err != nil {
-		return p, errors.Join(err, ctx.Err(), s.lastWords())
+		return p, errors.Join(err, ctx.Err(), s.LastWords())
 	}
-	after, err := s.cpuTime()
+	after, err := s.CPUTime()
 	if err != nil {
 		return p, err
 	}
 	p.sender = (after - before).Seconds()
 	return p, s.waitDelivered(ctx, sink, records) // the last answer may still be on its way
-}
-
-// lastWords ends docket and returns what it has logged as an error.
-func (s *sidecar) lastWords() error {
-	s.kill()
-	return fmt.Errorf("docket: %s", strings.TrimSpace(s.stderr.String()))
 }
 
 // deliveredPause is how often docket is asked how far it is: a question costs it a
@@ -103,13 +95,13 @@ func (s *sidecar) waitDelivered(ctx context.Context, sink string, records int) e
 	})
 }
 
-// plain has a plain program bring so many records to d.
-func (d *destination) plain(records int, run func() (produced, error)) (p passage, err error) {
+// plain has a plain program, which runs command, bring so many records to d.
+func (l *lab) plain(ctx context.Context, d *destination, records int, command string, loop any) (p passage, err error) {
 	if err := d.open(records); err != nil {
 		return p, err
 	}
-	sent, err := run()
-	if err != nil {
+	var sent produced
+	if err := process.Call(ctx, l.Self, command, loop, &sent); err != nil {
 		return p, err
 	}
 	p.sender = sent.CPU
@@ -160,8 +152,8 @@ func (l *lab) overHTTP(ctx context.Context, dir, name string, inFlight, records 
 	if err != nil {
 		return p, err
 	}
-	defer d.kill()
-	s, err := l.startWith(ctx, dir, httpEntry(name, d.address, inFlight))
+	defer d.Kill()
+	s, err := l.startWith(ctx, dir, httpEntry(name, d.Address, inFlight))
 	if err != nil {
 		return p, err
 	}
@@ -175,10 +167,10 @@ func (l *lab) plainHTTP(ctx context.Context, loops int, docket tally) (p passage
 	if err != nil {
 		return p, err
 	}
-	defer d.kill()
+	defer d.Kill()
 	per := int(math.Round(docket.perRequest()))
-	o := postLoop{url: "http://" + d.address, loops: loops, perBatch: per, batches: docket.Records / per}
-	return d.plain(o.batches*per, func() (produced, error) { return l.postLoop(ctx, o) })
+	o := postLoop{URL: "http://" + d.Address, Loops: loops, PerBatch: per, Batches: docket.Records / per}
+	return l.plain(ctx, d, o.Batches*per, postLoopCommand, o)
 }
 
 // kafka measures docket and the plain program with headers and without.
@@ -220,8 +212,8 @@ func (l *lab) overKafka(ctx context.Context, dir, name string, records int) (p p
 	if err != nil {
 		return p, err
 	}
-	defer d.kill()
-	s, err := l.startWith(ctx, dir, kafkaEntry(name, d.address))
+	defer d.Kill()
+	s, err := l.startWith(ctx, dir, kafkaEntry(name, d.Address))
 	if err != nil {
 		return p, err
 	}
@@ -236,8 +228,8 @@ func (l *lab) plainKafka(ctx context.Context, headers bool, docket tally) (p pas
 	if err != nil {
 		return p, err
 	}
-	defer d.kill()
+	defer d.Kill()
 	per := int(math.Round(docket.perRequest()))
-	o := produceLoop{broker: d.address, perRequest: per, requests: max(1, docket.Records/per/partitions), headers: headers}
-	return d.plain(partitions*o.requests*per, func() (produced, error) { return l.produceLoop(ctx, o) })
+	o := produceLoop{Broker: d.Address, PerRequest: per, Requests: max(1, docket.Records/per/partitions), Headers: headers}
+	return l.plain(ctx, d, partitions*o.Requests*per, produceLoopCommand, o)
 }

@@ -1,10 +1,8 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"errors"
-	"io"
 	"maps"
 	"net"
 	"net/http"
@@ -17,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/site"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -29,7 +29,7 @@ func testLab(t *testing.T) *lab {
 	}
 	// Else a process with the race detector takes a second to end.
 	t.Setenv("GORACE", "atexit_sleep_ms=0")
-	return &lab{self: self, disk: t.TempDir(), short: t.TempDir(), records: producers * linesInFlight}
+	return &lab{Site: &site.Site{Self: self, Disk: t.TempDir(), Short: t.TempDir()}, records: producers * linesInFlight}
 }
 
 // What the plain programs send arrives, in requests of the size that was asked for.
@@ -61,63 +61,18 @@ func TestPlainLoops(t *testing.T) {
 
 func TestPlainLoopsFail(t *testing.T) {
 	l := testLab(t)
-	nobody, err := freeAddress()
+	nobody, err := process.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := l.postLoop(t.Context(), postLoop{url: "http://" + nobody, loops: 2, perBatch: 1, batches: 4}); err == nil {
+	var p produced
+	if err := process.Call(t.Context(), l.Self, postLoopCommand, postLoop{URL: "http://" + nobody, Loops: 2, PerBatch: 1, Batches: 4}, &p); err == nil {
 		t.Error("post: got no error")
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := (produceLoop{broker: nobody, perRequest: 1, requests: 1}).run(ctx); err == nil {
+	if _, err := (produceLoop{Broker: nobody, PerRequest: 1, Requests: 1}).run(ctx); err == nil {
 		t.Error("produce: got no error")
-	}
-}
-
-func TestCounter(t *testing.T) {
-	tests := map[string]struct {
-		requests []int
-		want     tally
-		done     bool
-	}{
-		"nothing":        {nil, tally{}, false},
-		"too few":        {[]int{3, 4}, tally{Records: 7, Requests: 2, First: 3}, false},
-		"as many":        {[]int{3, 4, 3}, tally{Records: 10, Requests: 3, First: 3}, true},
-		"more":           {[]int{3, 9}, tally{Records: 12, Requests: 2, First: 3}, true},
-		"and more again": {[]int{3, 9, 5, 5}, tally{Records: 12, Requests: 2, First: 3}, true},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			c, err := newCounter(10)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, n := range tt.requests {
-				c.add(n)
-			}
-			done := false
-			select {
-			case <-c.done:
-				done = true
-			default:
-			}
-			got := c.tally
-			if done != (got.Seconds > 0) {
-				t.Errorf("got %v s, and done: %v", got.Seconds, done)
-			}
-			if got.Seconds, got.CPU = 0, 0; got != tt.want || done != tt.done {
-				t.Errorf("got %+v and done: %v, want %+v and %v", got, done, tt.want, tt.done)
-			}
-		})
-	}
-}
-
-// The first request was under way before the clock started.
-func TestTallyLeavesOutTheFirstRequest(t *testing.T) {
-	got := tally{Records: 1100, First: 100, Requests: 11, Seconds: 2, CPU: 0.011}
-	if got.rate() != 500 || got.perRequest() != 100 || got.cpuOfMillion() != 10 {
-		t.Errorf("got %v records/s, %v in a request, %v s for a million, want 500, 100 and 10", got.rate(), got.perRequest(), got.cpuOfMillion())
 	}
 }
 
@@ -128,73 +83,6 @@ func TestPassagesAddUp(t *testing.T) {
 	}
 	if got, want := sums["a"], (passage{tally{Records: 20, Requests: 6, First: 8, Seconds: 6, CPU: 10}, 12}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
-	}
-}
-
-// A destination ends when whoever started it does, and in every state.
-func TestDestinationEndsWithItsInput(t *testing.T) {
-	for name, serve := range map[string]serveFunc{"receiver": serveHTTP, "broker": serveKafka} {
-		for orders, want := range map[string]string{"": "before it is opened", "5\n": "when it has taken nothing"} {
-			t.Run(name+" "+want, func(t *testing.T) {
-				in, out := io.Pipe()
-				ended := make(chan error, 1)
-				go func() { ended <- destinationMain(in, io.Discard, serve) }()
-				if _, err := io.WriteString(out, orders); err != nil {
-					t.Fatal(err)
-				}
-				out.Close()
-				if err := <-ended; err != nil {
-					t.Errorf("got error %v", err)
-				}
-			})
-		}
-	}
-}
-
-// A destination that hangs does not outlive its context, and whoever waits for it
-// is told.
-func TestWaitForADestinationEnds(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	d, err := testLab(t).startDestination(ctx, receiveCommand)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.kill()
-	if err := d.open(1); err != nil {
-		t.Fatal(err)
-	}
-	time.AfterFunc(10*time.Millisecond, cancel)
-	if _, err := d.wait(); err == nil {
-		t.Error("got no error")
-	}
-}
-
-// Only whole records count, and all in one request are no measurement.
-func TestReceiverCountsRecords(t *testing.T) {
-	d, err := testLab(t).startDestination(t.Context(), receiveCommand)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.kill()
-	if err := d.open(2); err != nil {
-		t.Fatal(err)
-	}
-	for size, want := range map[int]int{recordBytes + 1: http.StatusBadRequest, 2 * recordBytes: http.StatusOK} {
-		res, err := http.Post("http://"+d.address, "", bytes.NewReader(make([]byte, size)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		res.Body.Close()
-		if res.StatusCode != want {
-			t.Errorf("%d bytes: got %s, want %d", size, res.Status, want)
-		}
-	}
-	if _, err := d.wait(); err == nil || !strings.Contains(err.Error(), "all 2 records came in one request") {
-		t.Errorf("got error %v", err)
-	}
-	if err := errors.Join(d.orders.Close(), d.cmd.Wait()); err != nil {
-		t.Errorf("the end: got error %v", err)
 	}
 }
 
@@ -209,7 +97,7 @@ func TestPostLoopsShareTheBatches(t *testing.T) {
 	}
 	server.Start()
 	defer server.Close()
-	if _, err := (postLoop{url: server.URL, loops: 4, perBatch: 1, batches: 50}).run(t.Context()); err != nil {
+	if _, err := (postLoop{URL: server.URL, Loops: 4, PerBatch: 1, Batches: 50}).run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	if posts.Load() != 50 || connections.Load() > 4 {
@@ -269,12 +157,12 @@ func TestAcceptorsAreDoneWhenEachIs(t *testing.T) {
 // The experiments with the real docket, on little: each measures all of its rows.
 func TestDeliveryExperiments(t *testing.T) {
 	l := testLab(t)
-	root, err := repositoryRoot(t.Context())
+	root, err := site.Root(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.docket = filepath.Join(l.short, "docket")
-	if err := build(t.Context(), root, l.docket); err != nil {
+	l.docket = filepath.Join(l.Short, "docket")
+	if err := site.Build(t.Context(), root, l.docket); err != nil {
 		t.Fatal(err)
 	}
 	runs := map[string]func(context.Context) (map[string]float64, error){
@@ -321,7 +209,7 @@ func TestDeliveryExperiments(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		defer d.kill()
+		defer d.Kill()
 		s, err := l.startSidecar(ctx, dir, heldBack)
 		if err != nil {
 			t.Fatal(err)
@@ -332,7 +220,7 @@ func TestDeliveryExperiments(t *testing.T) {
 			t.Errorf("got error %v, want one with what docket has logged", err)
 		}
 	})
-	left, err := os.ReadDir(l.disk)
+	left, err := os.ReadDir(l.Disk)
 	if err != nil || len(left) > 0 {
 		t.Errorf("got %v left on the disk and error %v, want nothing", left, err)
 	}

@@ -1,5 +1,7 @@
 package main
 
+import "github.com/docket-export/docket/bench/report"
+
 // deliveryExperiments measure docket from the disk to a destination.
 func deliveryExperiments() []experiment {
 	return []experiment{
@@ -10,9 +12,9 @@ func deliveryExperiments() []experiment {
 				"sink that accepts everything and does nothing with it, and to eight such sinks at once, each of which gets all records. A bare\n" +
 				"cursor takes them too. Each three times in turn; what is read is in the page cache.",
 			Rows: []row{
-				{Key: "rate", What: "delivered to one sink", Unit: "records/s", Target: &target{AtLeast: 1e6}},
+				{Key: "rate", What: "delivered to one sink", Unit: "records/s", Target: &report.Target{AtLeast: 1e6}},
 				{Key: "cpu", What: "processor time for a million records", Unit: "s"},
-				{Key: "many", What: "delivered to eight sinks, all together", Unit: "records/s", Target: &target{AtLeast: 1e6}},
+				{Key: "many", What: "delivered to eight sinks, all together", Unit: "records/s", Target: &report.Target{AtLeast: 1e6}},
 				{Key: "manyCPU", What: "processor time for a million of these", Unit: "s"},
 				{Key: "taken", What: "taken by a bare cursor", Unit: "records/s"},
 				{Key: "ratio", What: "delivered to one sink / taken by a bare cursor", Ratio: &ratio{"rate", "taken"}},
@@ -31,7 +33,7 @@ func deliveryExperiments() []experiment {
 				{Key: "rate", What: "delivered and synced", Unit: "records/s"},
 				{Key: "perBatch", What: "records in a batch"},
 				{Key: "appended", What: "raw append + fdatasync", Unit: "records/s"},
-				{Key: "ratio", What: "docket / raw append", Ratio: &ratio{"rate", "appended"}, Target: &target{AtLeast: 0.5}},
+				{Key: "ratio", What: "docket / raw append", Ratio: &ratio{"rate", "appended"}, Target: &report.Target{AtLeast: 0.5}},
 				{Key: "restart", What: "from the start of docket to the last record", Unit: "s"},
 				{Key: "zstd", What: "delivered and synced, compress: zstd", Unit: "records/s"},
 				{Key: "gzip", What: "delivered and synced, compress: gzip", Unit: "records/s"},
@@ -76,7 +78,7 @@ func deliveryExperiments() []experiment {
 				{Key: "rate", What: "delivered", Unit: "records/s"},
 				{Key: "perRequest", What: "records in a request"},
 				{Key: "plain", What: "plain loop", Unit: "records/s"},
-				{Key: "slower", What: "time of docket / time of the plain loop", Ratio: &ratio{"plain", "rate"}, Target: &target{AtMost: 1.2}},
+				{Key: "slower", What: "time of docket / time of the plain loop", Ratio: &ratio{"plain", "rate"}, Target: &report.Target{AtMost: 1.2}},
 				{Key: "bare", What: "plain loop without headers", Unit: "records/s"},
 				{Key: "bareSlower", What: "time of docket / time of the plain loop without headers", Ratio: &ratio{"bare", "rate"}},
 				{Key: "cpu", What: "processor time of docket for a million records", Unit: "s"},
@@ -97,7 +99,7 @@ func deliveryExperiments() []experiment {
 			Rows: []row{
 				{Key: "alone", What: "delivered by a sink alone", Unit: "records/s"},
 				{Key: "beside", What: "delivered beside the three", Unit: "records/s"},
-				{Key: "ratio", What: "beside the three / alone", Ratio: &ratio{"beside", "alone"}, Target: &target{AtLeast: 0.9}},
+				{Key: "ratio", What: "beside the three / alone", Ratio: &ratio{"beside", "alone"}, Target: &report.Target{AtLeast: 0.9}},
 				{Key: "aloneCPU", What: "processor time of docket for a million records, alone", Unit: "s"},
 				{Key: "besideCPU", What: "the same beside the three", Unit: "s"},
 				{Key: "slow", What: "delivered by the slow one meanwhile", Unit: "records"},
@@ -114,7 +116,7 @@ func deliveryExperiments() []experiment {
 				{Key: "size", What: "size of the files", Unit: "MB"},
 				{Key: "verify", What: "docket verify", Unit: "MB/s"},
 				{Key: "sum", What: "sha256sum", Unit: "MB/s"},
-				{Key: "ratio", What: "docket verify / sha256sum", Ratio: &ratio{"verify", "sum"}, Target: &target{AtLeast: 0.7}},
+				{Key: "ratio", What: "docket verify / sha256sum", Ratio: &ratio{"verify", "sum"}, Target: &report.Target{AtLeast: 0.7}},
 				{Key: "plain", What: "plain loop around crypto/sha256", Unit: "MB/s"},
 				{Key: "plainRatio", What: "docket verify / plain loop", Ratio: &ratio{"verify", "plain"}},
 			},

@@ -4,15 +4,16 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
-	"os/exec"
+	"os"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
+
+	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/process"
 )
 
 // destination is a process of its own to which docket and the plain programs
@@ -23,10 +24,7 @@ import (
 // many records to count. Whoever comes earlier waits, so that what a program does
 // at its start is not measured.
 type destination struct {
-	*process
-	address string
-	orders  io.WriteCloser
-	reports *bufio.Reader
+	*process.Server
 }
 
 // tally is what a destination has taken. The clock starts when the first request
@@ -45,47 +43,20 @@ func (t tally) cpuOfMillion() float64 { return t.CPU / float64(t.Records) * 1e6 
 
 // startDestination starts the process that runs command.
 func (l *lab) startDestination(ctx context.Context, command string) (*destination, error) {
-	d := &destination{process: &process{cmd: exec.CommandContext(ctx, l.self, command)}}
-	d.cmd.Stderr = &d.stderr
-	orders, err := d.cmd.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	reports, err := d.cmd.StdoutPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := d.cmd.Start(); err != nil {
-		return nil, err
-	}
-	d.orders, d.reports = orders, bufio.NewReader(reports)
-	if d.address, err = d.read(); err != nil {
-		d.kill()
-		return nil, fmt.Errorf("%s: %w: %s", command, err, strings.TrimSpace(d.stderr.String()))
-	}
-	return d, nil
-}
-
-// read returns the next line of the process. It waits no longer than the process
-// lives, whose context ends it.
-func (d *destination) read() (string, error) {
-	line, err := d.reports.ReadString('\n')
-	if errors.Is(err, io.EOF) {
-		err = errors.New("it has ended without a word")
-	}
-	return strings.TrimSpace(line), err
+	s, err := process.StartServer(ctx, l.Self, command)
+	return &destination{s}, err
 }
 
 // open lets the destination take records. It is called once.
 func (d *destination) open(records int) error {
-	_, err := fmt.Fprintln(d.orders, records)
+	_, err := fmt.Fprintln(d.Stdin, records)
 	return err
 }
 
 // wait returns what the destination has taken, once that is as many records as it
 // was opened for.
 func (d *destination) wait() (t tally, err error) {
-	line, err := d.read()
+	line, err := d.ReadLine()
 	if err != nil {
 		return t, fmt.Errorf("waiting for the records to arrive: %w", err)
 	}
@@ -159,7 +130,7 @@ type counter struct {
 }
 
 func newCounter(records int) (*counter, error) {
-	cpu, err := ownCPUTime()
+	cpu, err := host.CPUTime(os.Getpid())
 	return &counter{records: records, done: make(chan struct{}), cpu: cpu}, err
 }
 
@@ -182,7 +153,7 @@ func (c *counter) add(records int) {
 		return
 	}
 	t.Seconds = now.Sub(c.began).Seconds()
-	if cpu, err := ownCPUTime(); err == nil { // it could be read at the start
+	if cpu, err := host.CPUTime(os.Getpid()); err == nil { // it could be read at the start
 		t.CPU = (cpu - c.cpu).Seconds()
 	}
 	close(c.done)

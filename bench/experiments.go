@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+
+	"github.com/docket-export/docket/bench/report"
 )
 
 const (
@@ -36,9 +38,9 @@ func pipelineExperiments() []experiment {
 			Rows: []row{
 				{Key: "rate", What: "acknowledged", Unit: "records/s"},
 				{Key: "perCommit", What: "records in a commit"},
-				{Key: "cpu", What: "processor time of docket for a million records", Unit: "s", Target: &target{AtMost: 1.5}},
+				{Key: "cpu", What: "processor time of docket for a million records", Unit: "s", Target: &report.Target{AtMost: 1.5}},
 				{Key: "validation", What: "validation alone, for a million records", Unit: "s"},
-				{Key: "rest", What: "processor time of docket without validation", Unit: "s", Target: &target{AtMost: 0.6}},
+				{Key: "rest", What: "processor time of docket without validation", Unit: "s", Target: &report.Target{AtMost: 0.6}},
 				{Key: "memory", What: "resident memory, peak", Unit: "MB"},
 				{Key: "recycled", What: "raw overwrite + fdatasync of a recycled file", Unit: "records/s"},
 				{Key: "appended", What: "raw append + fdatasync to a fresh file", Unit: "records/s"},
@@ -47,9 +49,9 @@ func pipelineExperiments() []experiment {
 				{Key: "unsyncedCPU", What: "processor time of that for a million records", Unit: "s"},
 				{Key: "wal", What: "sidecar on tidwall/wal", Unit: "records/s"},
 				{Key: "walCPU", What: "processor time of that for a million records", Unit: "s"},
-				{Key: "toRecycled", What: "docket / raw overwrite", Ratio: &ratio{"rate", "recycled"}, Target: &target{AtLeast: 0.4}},
-				{Key: "toUnsynced", What: "docket / without any sync", Ratio: &ratio{"rate", "unsynced"}, Target: &target{AtLeast: 0.8}},
-				{Key: "toWAL", What: "docket / on tidwall/wal", Ratio: &ratio{"rate", "wal"}, Target: &target{AtLeast: 5}},
+				{Key: "toRecycled", What: "docket / raw overwrite", Ratio: &ratio{"rate", "recycled"}, Target: &report.Target{AtLeast: 0.4}},
+				{Key: "toUnsynced", What: "docket / without any sync", Ratio: &ratio{"rate", "unsynced"}, Target: &report.Target{AtLeast: 0.8}},
+				{Key: "toWAL", What: "docket / on tidwall/wal", Ratio: &ratio{"rate", "wal"}, Target: &report.Target{AtLeast: 5}},
 				{Key: "toAppended", What: "docket / raw append", Ratio: &ratio{"rate", "appended"}},
 				{Key: "toEcho", What: "docket / echo", Ratio: &ratio{"rate", "echo"}},
 			},
@@ -68,8 +70,8 @@ func pipelineExperiments() []experiment {
 				{Key: "eight", What: "eight producers, to the last ack", Unit: "ms"},
 				{Key: "fresh", What: "raw write + one fdatasync, to a fresh file", Unit: "ms"},
 				{Key: "recycled", What: "raw write + one fdatasync, over a file", Unit: "ms"},
-				{Key: "oneToFresh", What: "one producer / raw, fresh", Ratio: &ratio{"one", "fresh"}, Target: &target{AtMost: 1.5}},
-				{Key: "eightToFresh", What: "eight producers / raw, fresh", Ratio: &ratio{"eight", "fresh"}, Target: &target{AtMost: 1.5}},
+				{Key: "oneToFresh", What: "one producer / raw, fresh", Ratio: &ratio{"one", "fresh"}, Target: &report.Target{AtMost: 1.5}},
+				{Key: "eightToFresh", What: "eight producers / raw, fresh", Ratio: &ratio{"eight", "fresh"}, Target: &report.Target{AtMost: 1.5}},
 				{Key: "oneToRecycled", What: "one producer / raw, over a file", Ratio: &ratio{"one", "recycled"}},
 				{Key: "eightToRecycled", What: "eight producers / raw, over a file", Ratio: &ratio{"eight", "recycled"}},
 			},
@@ -95,8 +97,8 @@ func pipelineExperiments() []experiment {
 				{Key: "wait8CPU", What: "8 sinks that wait", Unit: "s"},
 				{Key: "follow1CPU", What: "1 sink that follows", Unit: "s"},
 				{Key: "follow8CPU", What: "8 sinks that follow", Unit: "s"},
-				{Key: "flat", What: "8 sinks that wait / 1 that waits, rate", Ratio: &ratio{"wait8", "wait1"}, Target: &target{AtLeast: 0.9}},
-				{Key: "flatCPU", What: "8 sinks that wait / 1 that waits, processor time", Ratio: &ratio{"wait8CPU", "wait1CPU"}, Target: &target{AtMost: 1.1}},
+				{Key: "flat", What: "8 sinks that wait / 1 that waits, rate", Ratio: &ratio{"wait8", "wait1"}, Target: &report.Target{AtLeast: 0.9}},
+				{Key: "flatCPU", What: "8 sinks that wait / 1 that waits, processor time", Ratio: &ratio{"wait8CPU", "wait1CPU"}, Target: &report.Target{AtMost: 1.1}},
 				{Key: "following", What: "8 sinks that follow / 1 that follows, rate", Ratio: &ratio{"follow8", "follow1"}},
 			},
 			Charts: []drawn{{Keys: []string{"wait1", "wait2", "wait4", "wait8", "follow1", "follow8"}, Own: []string{"wait1", "wait2", "wait4", "wait8", "follow1", "follow8"}}},
@@ -135,10 +137,10 @@ func pipelineExperiments() []experiment {
 				{Key: "trip", What: "round trip over the socket, median", Unit: "us"},
 				{Key: "trip99", What: "the same, 99th percentile", Unit: "us"},
 				{Key: "floor", What: "both medians together", Unit: "us"},
-				{Key: "ratio", What: "ack / both together", Ratio: &ratio{"ack", "floor"}, Target: &target{AtMost: 1.3}},
+				{Key: "ratio", What: "ack / both together", Ratio: &ratio{"ack", "floor"}, Target: &report.Target{AtMost: 1.3}},
 				{Key: "rawTail", What: "raw, 99th percentile / median", Ratio: &ratio{"raw99", "raw"}},
-				{Key: "tail", What: "ack, 99th percentile / median", Ratio: &ratio{"ack99", "ack"}, Target: &target{AtMost: 2}},
-				{Key: "logRatio", What: "Log / both together", Ratio: &ratio{"log", "floor"}, Target: &target{AtMost: 1.3}},
+				{Key: "tail", What: "ack, 99th percentile / median", Ratio: &ratio{"ack99", "ack"}, Target: &report.Target{AtMost: 2}},
+				{Key: "logRatio", What: "Log / both together", Ratio: &ratio{"log", "floor"}, Target: &report.Target{AtMost: 1.3}},
 			},
 			Charts: []drawn{{Keys: []string{"ack", "ack99", "log", "log99", "raw", "raw99", "trip", "trip99"}, Own: []string{"ack", "ack99", "log", "log99"}, Log: true}},
 			run:    (*lab).single,
@@ -155,8 +157,8 @@ func restExperiments() []experiment {
 			About: "The configuration of `docket run` without a file, one producer connected that says nothing, after 3 seconds.\n" +
 				"The binary is that of `make build`: static and stripped.",
 			Rows: []row{
-				{Key: "memory", What: "resident memory", Unit: "MB", Target: &target{AtMost: 20}},
-				{Key: "binary", What: "size of the binary", Unit: "MB", Target: &target{AtMost: 25}},
+				{Key: "memory", What: "resident memory", Unit: "MB", Target: &report.Target{AtMost: 20}},
+				{Key: "binary", What: "size of the binary", Unit: "MB", Target: &report.Target{AtMost: 25}},
 			},
 			run: (*lab).idle,
 		},
@@ -173,7 +175,7 @@ func ingestRows() []row {
 }
 
 // rawRows are the plain programs, with a target for the second.
-func rawRows(recycled *target) []row {
+func rawRows(recycled *report.Target) []row {
 	return []row{
 		{Key: "appended", What: "raw append + fdatasync to a fresh file", Unit: "records/s"},
 		{Key: "recycled", What: "raw overwrite + fdatasync of a recycled file", Unit: "records/s"},
@@ -235,7 +237,7 @@ func (s *sidecar) ingest(ctx context.Context, l *lab) (map[string]float64, error
 	if err != nil {
 		return nil, err
 	}
-	cpu, err := s.cpuTime()
+	cpu, err := s.CPUTime()
 	if err != nil {
 		return nil, err
 	}
@@ -243,7 +245,7 @@ func (s *sidecar) ingest(ctx context.Context, l *lab) (map[string]float64, error
 	if err != nil {
 		return nil, err
 	}
-	cpuAfter, err := s.cpuTime()
+	cpuAfter, err := s.CPUTime()
 	if err != nil {
 		return nil, err
 	}
@@ -251,7 +253,7 @@ func (s *sidecar) ingest(ctx context.Context, l *lab) (map[string]float64, error
 	if err != nil {
 		return nil, err
 	}
-	memory, err := s.memory("VmHWM")
+	memory, err := s.Memory("VmHWM")
 	if err != nil {
 		return nil, err
 	}

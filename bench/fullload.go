@@ -27,18 +27,18 @@ func (l *lab) fullLoad(ctx context.Context) (map[string]float64, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer receiver.kill()
+	defer receiver.Kill()
 	broker, err := l.startOpen(ctx, brokerCommand)
 	if err != nil {
 		return nil, err
 	}
-	defer broker.kill()
+	defer broker.Kill()
 	// The names are new to the queue in every round, so that it gives each sink all
 	// of the backlog.
 	round := filepath.Base(scratch)
 	file, http, kafka := "file-"+round, "http-"+round, "kafka-"+round
 	s, err := l.startSetup(ctx, dir, setup{queue: ", maxBytes: 64Gi", sinks: []string{
-		fileEntry(file, filepath.Join(scratch, "export"), "none"), httpEntry(http, receiver.address, 1), kafkaEntry(kafka, broker.address),
+		fileEntry(file, filepath.Join(scratch, "export"), "none"), httpEntry(http, receiver.Address, 1), kafkaEntry(kafka, broker.Address),
 	}})
 	if err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (l *lab) fullLoad(ctx context.Context) (map[string]float64, error) {
 	defer s.kill()
 	values, err := s.underLoad(ctx, l, map[string]string{"file": file, "http": http, "kafka": kafka})
 	if err != nil {
-		return nil, errors.Join(err, s.lastWords())
+		return nil, errors.Join(err, s.LastWords())
 	}
 	return values, nil
 }
@@ -58,7 +58,7 @@ func (l *lab) startOpen(ctx context.Context, command string) (*destination, erro
 		return nil, err
 	}
 	if err := d.open(1 << 40); err != nil {
-		d.kill()
+		d.Kill()
 		return nil, err
 	}
 	return d, nil
@@ -83,7 +83,7 @@ func (s *sidecar) underLoad(ctx context.Context, l *lab, sinks map[string]string
 	if err != nil {
 		return nil, err
 	}
-	cpu, err := s.cpuTime()
+	cpu, err := s.CPUTime()
 	if err != nil {
 		return nil, err
 	}
@@ -93,7 +93,7 @@ func (s *sidecar) underLoad(ctx context.Context, l *lab, sinks map[string]string
 		return nil, err
 	}
 	took := time.Since(began)
-	cpuAfter, err := s.cpuTime()
+	cpuAfter, err := s.CPUTime()
 	if err != nil {
 		return nil, err
 	}
@@ -110,6 +110,6 @@ func (s *sidecar) underLoad(ctx context.Context, l *lab, sinks map[string]string
 	}
 	values["left"] = float64(max(left, 0))
 	values["cpu"] = (cpuAfter - cpu).Seconds() / float64(moved) * 1e6
-	values["memory"], err = s.memory("VmHWM")
+	values["memory"], err = s.Memory("VmHWM")
 	return values, err
 }

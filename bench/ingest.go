@@ -6,6 +6,10 @@ import (
 	"fmt"
 	"path/filepath"
 	"strconv"
+
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/site"
 )
 
 // ingest measures docket in its steady state, and what there is to compare with, lap
@@ -36,7 +40,7 @@ func (l *lab) ingest(ctx context.Context) (map[string]float64, error) {
 	for range l.steadyLaps() {
 		lap, err := docket.lap(ctx, steadyLoad, false)
 		if err != nil {
-			return nil, errors.Join(err, docket.lastWords())
+			return nil, errors.Join(err, docket.LastWords())
 		}
 		synced.add(lap)
 		if err := checked.run(ctx, checkedOfLap); err != nil {
@@ -46,11 +50,11 @@ func (l *lab) ingest(ctx context.Context) (map[string]float64, error) {
 			return nil, err
 		}
 		if lap, err = unsynced.lap(ctx, steadyLoad, false); err != nil {
-			return nil, errors.Join(err, unsynced.lastWords())
+			return nil, errors.Join(err, unsynced.LastWords())
 		}
 		notSynced.add(lap)
 	}
-	memory, err := docket.memory("VmHWM")
+	memory, err := docket.Memory("VmHWM")
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +74,7 @@ func (l *lab) ingest(ctx context.Context) (map[string]float64, error) {
 const checkedOfLap = lapRecords
 
 // steadyLoad is one lap of the load that durable ingest is measured with.
-var steadyLoad = load{producers: producers, window: linesInFlight, records: steadyLap}
+var steadyLoad = load{Producers: producers, Window: linesInFlight, Records: steadyLap}
 
 // others are what docket is compared with: the plain program on a recycled file, the
 // sidecar on tidwall/wal, and the server that only acknowledges.
@@ -79,7 +83,7 @@ type others struct {
 	dir string
 
 	raw              overwriter
-	wal              *process
+	wal              *process.Process
 	walSocket        string
 	rawDone, walDone stint
 	echoDone         produced
@@ -105,22 +109,22 @@ func (l *lab) startOthers(ctx context.Context, dir string) (*others, error) {
 }
 
 func (o *others) end() {
-	o.wal.kill()
+	o.wal.Kill()
 	_ = o.raw.file.Close() // nothing that matters is in it
 }
 
 // lap lets each of them have the load once. The plain program writes commits of
 // perCommit records.
 func (o *others) lap(ctx context.Context, perCommit float64) error {
-	if err := rest(o.dir); err != nil {
+	if err := site.Rest(o.dir); err != nil {
 		return err
 	}
 	o.raw.commit, o.raw.written = commitOf(perCommit), 0
-	took, err := o.raw.run(ctx, steadyLap*recordBytes)
+	took, err := o.raw.run(ctx, steadyLap*record.Bytes)
 	if err != nil {
 		return err
 	}
-	o.rawDone.add(stint{records: o.raw.written / recordBytes, took: took})
+	o.rawDone.add(stint{records: o.raw.written / record.Bytes, took: took})
 	lap, err := o.lapOfWAL(ctx)
 	if err != nil {
 		return err
@@ -130,32 +134,32 @@ func (o *others) lap(ctx context.Context, perCommit float64) error {
 }
 
 func (o *others) lapOfWAL(ctx context.Context) (lap stint, err error) {
-	if err := rest(o.dir); err != nil {
+	if err := site.Rest(o.dir); err != nil {
 		return lap, err
 	}
-	before, err := o.wal.cpuTime()
+	before, err := o.wal.CPUTime()
 	if err != nil {
 		return lap, err
 	}
 	load := steadyLoad
-	load.socket = o.walSocket
+	load.Socket = o.walSocket
 	p, err := o.l.produce(ctx, load)
 	if err != nil {
-		return lap, fmt.Errorf("sidecar on tidwall/wal: %w: %s", err, o.wal.stderr.String())
+		return lap, errors.Join(fmt.Errorf("sidecar on tidwall/wal: %w", err), o.wal.LastWords())
 	}
-	after, err := o.wal.cpuTime()
+	after, err := o.wal.CPUTime()
 	return stint{records: p.Records, took: p.took(), cpu: after - before}, err
 }
 
 // lapOfEcho starts a server for it, which ends with its producers.
 func (o *others) lapOfEcho(ctx context.Context) error {
 	load := steadyLoad
-	load.socket = filepath.Join(o.l.short, "echo.sock")
-	server, err := start(ctx, o.l.self, answerCommand, load.socket, strconv.Itoa(load.producers))
+	load.Socket = filepath.Join(o.l.Short, "echo.sock")
+	server, err := process.Start(ctx, nil, o.l.Self, answerCommand, load.Socket, strconv.Itoa(load.Producers))
 	if err != nil {
 		return err
 	}
-	defer server.kill()
+	defer server.Kill()
 	return o.l.addLoad(ctx, &o.echoDone, produceCommand, load)
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/process"
 )
 
 // slowAnswer is how long the slow receiver takes for a batch.
@@ -57,16 +58,16 @@ func (l *lab) besideTrouble(ctx context.Context, dir, turn string, records int) 
 	if err != nil {
 		return p, 0, err
 	}
-	defer d.kill()
+	defer d.Kill()
 	good, hole, refusing, slowly := "good-"+turn, "hole-"+turn, "refusing-"+turn, "slow-"+turn
-	s, err := l.startWith(ctx, dir, httpEntry(good, d.address, 1), httpEntry(hole, t.hole.Addr().String(), 1),
+	s, err := l.startWith(ctx, dir, httpEntry(good, d.Address, 1), httpEntry(hole, t.hole.Addr().String(), 1),
 		httpEntry(refusing, t.refusing, 1), httpEntry(slowly, t.slow.Addr().String(), 1))
 	if err != nil {
 		return p, 0, err
 	}
 	defer s.kill()
 	if err := t.wait(ctx, s, refusing); err != nil {
-		return p, 0, errors.Join(err, s.lastWords())
+		return p, 0, errors.Join(err, s.LastWords())
 	}
 	if p, err = s.deliver(ctx, good, d, records); err != nil {
 		return p, 0, err
@@ -90,7 +91,7 @@ type trouble struct {
 func startTrouble() (*trouble, error) {
 	t := &trouble{swallowed: make(chan struct{}), slowed: make(chan struct{})}
 	var err error
-	if t.refusing, err = freeAddress(); err != nil {
+	if t.refusing, err = process.FreeAddress(); err != nil {
 		return nil, err
 	}
 	if t.hole, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {

@@ -13,36 +13,37 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
 const (
 	largeBytes   = 5 << 30
-	largeRecords = largeBytes / recordBytes
+	largeRecords = largeBytes / record.Bytes
 	// largeRoom is what must be free on the disk: the backlog, what the rounds
 	// add to it, and what the other experiments write.
 	largeRoom = largeBytes + 8<<30
 	// smallRecords are the backlog to compare with.
-	smallRecords = (1 << 20) / recordBytes
+	smallRecords = (1 << 20) / record.Bytes
 )
 
 // checkRoom says whether the disk can take the large backlog.
 func (l *lab) checkRoom() error {
 	var s unix.Statfs_t
-	if err := unix.Statfs(l.disk, &s); err != nil {
-		return fmt.Errorf("statfs %s: %w", l.disk, err)
+	if err := unix.Statfs(l.Disk, &s); err != nil {
+		return fmt.Errorf("statfs %s: %w", l.Disk, err)
 	}
 	if free := int64(s.Bavail) * s.Bsize; free < largeRoom {
 		return fmt.Errorf("%s has %d GB free and the large backlog needs %d: use -large=false to leave it out, or -dir",
-			l.disk, free>>30, int64(largeRoom)>>30)
+			l.Disk, free>>30, int64(largeRoom)>>30)
 	}
 	return nil
 }
 
 // largeDir returns a directory with the large backlog in its "queue". The first
-// call makes it; close removes it.
+// call makes it; Close removes it.
 func (l *lab) largeDir(ctx context.Context) (string, error) {
-	dir := filepath.Join(l.disk, "large")
+	dir := filepath.Join(l.Disk, "large")
 	if l.large {
 		return dir, nil
 	}
@@ -149,7 +150,7 @@ func openOnce(ctx context.Context, dir string) (opened, first float64, err error
 	opened = milliseconds(time.Since(began))
 	defer func() { err = errors.Join(err, q.Close(ctx)) }()
 	durable := make(chan struct{})
-	c := queue.Chunk{Source: "bench", Received: time.Now(), Records: newBlock(0).next(0, 1), Count: 1}
+	c := queue.Chunk{Source: "bench", Received: time.Now(), Records: record.NewBlock(0).Next(0, 1), Count: 1}
 	began = time.Now()
 	if err := q.Append(ctx, &c, func() { close(durable) }); err != nil {
 		return 0, 0, err
@@ -172,7 +173,7 @@ func (l *lab) startOnce(ctx context.Context, dir string) (ready, memory float64,
 	}
 	defer s.kill()
 	ready = milliseconds(time.Since(began))
-	memory, err = s.memory("VmHWM")
+	memory, err = s.Memory("VmHWM")
 	return ready, memory, err
 }
 

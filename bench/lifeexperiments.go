@@ -1,6 +1,10 @@
 package main
 
-import "context"
+import (
+	"context"
+
+	"github.com/docket-export/docket/bench/report"
+)
 
 // lifeExperiments measure docket when it starts, when everything happens at once, and
 // when its destination is in trouble.
@@ -14,12 +18,12 @@ func lifeExperiments() []experiment {
 				"cache has its files. Five times in turn; the figures are medians, the memory is the greatest: up to the first batch, which the\n" +
 				"receiver does not answer.",
 			Rows: []row{
-				{Key: "closed", What: "listening, after a close", Unit: "ms", Target: &target{AtMost: 30}},
-				{Key: "killed", What: "listening, after a kill", Unit: "ms", Target: &target{AtMost: 30}},
-				{Key: "closedFirst", What: "first batch at the sink, after a close", Unit: "ms", Target: &target{AtMost: 50}},
-				{Key: "killedFirst", What: "first batch at the sink, after a kill", Unit: "ms", Target: &target{AtMost: 50}},
-				{Key: "closedMemory", What: "resident memory until then, peak, after a close", Unit: "MB", Target: &target{AtMost: 24}},
-				{Key: "killedMemory", What: "resident memory until then, peak, after a kill", Unit: "MB", Target: &target{AtMost: 24}},
+				{Key: "closed", What: "listening, after a close", Unit: "ms", Target: &report.Target{AtMost: 30}},
+				{Key: "killed", What: "listening, after a kill", Unit: "ms", Target: &report.Target{AtMost: 30}},
+				{Key: "closedFirst", What: "first batch at the sink, after a close", Unit: "ms", Target: &report.Target{AtMost: 50}},
+				{Key: "killedFirst", What: "first batch at the sink, after a kill", Unit: "ms", Target: &report.Target{AtMost: 50}},
+				{Key: "closedMemory", What: "resident memory until then, peak, after a close", Unit: "MB", Target: &report.Target{AtMost: 24}},
+				{Key: "killedMemory", What: "resident memory until then, peak, after a kill", Unit: "MB", Target: &report.Target{AtMost: 24}},
 			},
 			Charts: []drawn{{Keys: []string{"closed", "closedFirst", "killed", "killedFirst"}, Own: []string{"closed", "closedFirst", "killed", "killedFirst"}}},
 			run:    (*lab).starting,
@@ -31,13 +35,13 @@ func lifeExperiments() []experiment {
 				"a process of its own, which take what comes. When all three deliver, eight producers with 1,024 records in flight each write\n" +
 				"three times as many records as in the other measurements. The clock is that of the producers.",
 			Rows: []row{
-				{Key: "memory", What: "resident memory, peak", Unit: "MB", Target: &target{AtMost: 64}},
+				{Key: "memory", What: "resident memory, peak", Unit: "MB", Target: &report.Target{AtMost: 64}},
 				{Key: "rate", What: "acknowledged", Unit: "records/s"},
 				{Key: "file", What: "delivered to files meanwhile", Unit: "records/s"},
 				{Key: "http", What: "delivered over HTTP meanwhile", Unit: "records/s"},
 				{Key: "kafka", What: "delivered to Kafka meanwhile", Unit: "records/s"},
 				{Key: "cpu", What: "processor time of docket for a million records, taken in or delivered", Unit: "s"},
-				{Key: "left", What: "left of the backlog for the quickest sink", Unit: "records", Target: &target{AtLeast: 1}},
+				{Key: "left", What: "left of the backlog for the quickest sink", Unit: "records", Target: &report.Target{AtLeast: 1}},
 			},
 			Charts: []drawn{{Keys: []string{"rate", "file", "http", "kafka"}, Own: []string{"rate", "file", "http", "kafka"}}},
 			large:  true,
@@ -76,12 +80,12 @@ func outageRows() []row {
 	return []row{
 		{Key: "logged", What: "logged and acknowledged", Unit: "records"},
 		{Key: "received", What: "different records received", Unit: "records"},
-		{Key: "lost", What: "lost", Unit: "records", Target: &target{Zero: true}},
+		{Key: "lost", What: "lost", Unit: "records", Target: &report.Target{Zero: true}},
 		{Key: "twice", What: "received again", Unit: "records"},
 		{Key: "letters", What: "set aside as dead letters", Unit: "records"},
-		{Key: "kept", What: "of these, the refused one", Unit: "records", Target: &target{AtLeast: 1}},
-		{Key: "innocent", What: "of these, any other", Unit: "records", Target: &target{Zero: true}},
-		{Key: "caughtUp", What: "from the end of the outage until all that was logged before it is received", Unit: "s", Target: &target{AtMost: 2}},
+		{Key: "kept", What: "of these, the refused one", Unit: "records", Target: &report.Target{AtLeast: 1}},
+		{Key: "innocent", What: "of these, any other", Unit: "records", Target: &report.Target{Zero: true}},
+		{Key: "caughtUp", What: "from the end of the outage until all that was logged before it is received", Unit: "s", Target: &report.Target{AtMost: 2}},
 		{Key: "caughtUpDefault", What: "the same with the default retry", Unit: "s"},
 	}
 }

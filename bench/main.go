@@ -26,6 +26,9 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/report"
 )
 
 func main() {
@@ -48,9 +51,9 @@ func run(ctx context.Context, args []string) error {
 	}
 	switch command {
 	case produceCommand:
-		return loadMain(command, args[1:], os.Stdout, load.run)
+		return process.Answer(ctx, args[1:], os.Stdout, load.run)
 	case clientCommand:
-		return loadMain(command, args[1:], os.Stdout, load.runClient)
+		return process.Answer(ctx, args[1:], os.Stdout, load.runClient)
 	case answerCommand:
 		return answerMain(args[1:])
 	case walSidecarCommand:
@@ -64,25 +67,23 @@ func run(ctx context.Context, args []string) error {
 	case brokerCommand:
 		return destinationMain(os.Stdin, os.Stdout, serveKafka)
 	case postLoopCommand:
-		return postLoopMain(ctx, args[1:], os.Stdout)
+		return process.Answer(ctx, args[1:], os.Stdout, postLoop.run)
 	case produceLoopCommand:
-		return produceLoopMain(ctx, args[1:], os.Stdout)
+		return process.Answer(ctx, args[1:], os.Stdout, produceLoop.run)
 	}
 	return benchMain(ctx, args, os.Stdout)
 }
 
 // options are what the command line says.
 type options struct {
-	rounds   int
-	records  int
-	only     string
-	large    bool
-	dir      string
-	docket   string
-	json     string
-	markdown string
-	from     string
-	profile  string
+	rounds  int
+	records int
+	only    string
+	large   bool
+	dir     string
+	docket  string
+	profile string
+	files   report.Files
 }
 
 func parseOptions(args []string) (options, error) {
@@ -94,9 +95,7 @@ func parseOptions(args []string) (options, error) {
 	flags.BoolVar(&o.large, "large", true, "measure with a backlog of 5 GB as well, which takes room on the disk meanwhile")
 	flags.StringVar(&o.dir, "dir", "", "directory on the disk to measure (default: .cache of the repository)")
 	flags.StringVar(&o.docket, "docket", "", "measure the program `BINARY` instead of one built from this tree")
-	flags.StringVar(&o.json, "json", "", "write the results to `FILE`")
-	flags.StringVar(&o.markdown, "markdown", "", "write the page to `FILE`")
-	flags.StringVar(&o.from, "from", "", "take the results from `FILE` instead of measuring")
+	o.files.Flags(flags)
 	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of docket, under the load alone, to `DIR`/EXPERIMENT.pprof for each of "+
 		"ingest, growing, delivering, http, kafka, export, log, opa and what shares their load; sampling then costs docket a little")
 	if err := flags.Parse(args); err != nil {
@@ -122,24 +121,13 @@ func benchMain(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := writeTable(out, r); err != nil {
-		return err
-	}
-	if o.json != "" {
-		if err := writeFile(o.json, r.encode); err != nil {
-			return err
-		}
-	}
-	if o.markdown != "" {
-		return writePage(o.markdown, r)
-	}
-	return nil
+	return o.files.Write(out, r)
 }
 
 // results measures, or reads what was measured before.
-func results(ctx context.Context, o options) (*report, error) {
-	if o.from != "" {
-		return readReport(o.from)
+func results(ctx context.Context, o options) (*outcome, error) {
+	if o.files.From != "" {
+		return readOutcome(o.files.From)
 	}
 	chosen, err := choose(experiments(), o.only, o.large)
 	if err != nil {
@@ -149,7 +137,7 @@ func results(ctx context.Context, o options) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
+	defer l.Close()
 	for _, e := range chosen {
 		if e.check == nil {
 			continue
@@ -168,8 +156,8 @@ func results(ctx context.Context, o options) (*report, error) {
 func needsLarge(e experiment) bool { return e.large }
 
 // measure runs the experiments one after another, round after round.
-func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*report, error) {
-	r := &report{Machine: l.machine, Records: l.records, Rounds: rounds, Experiments: chosen}
+func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*outcome, error) {
+	r := &outcome{Head: report.Head{Machine: l.Machine, Rounds: rounds, Records: l.records}, Experiments: chosen}
 	began := time.Now()
 	for round := range rounds {
 		for i := range chosen {
@@ -230,12 +218,4 @@ func choose(all []experiment, list string, large bool) ([]experiment, error) {
 		return nil, errors.New("-only names nothing that -large=false does not leave out")
 	}
 	return all, nil
-}
-
-func writeFile(name string, write func(io.Writer) error) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }

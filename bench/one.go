@@ -55,7 +55,7 @@ func (t *track) appendEach(ctx context.Context, records int) (waits []time.Durat
 	durable := make(chan struct{}, 1)
 	settled := func() { durable <- struct{}{} }
 	for range records {
-		line := f.block.next(f.sent, 1)
+		line := f.block.Next(int(f.sent), 1)
 		f.sent++
 		c := queue.Chunk{Source: "bench", Producer: f.name, Position: f.sent, Received: time.Now(), Records: line, Count: 1}
 		began := time.Now()

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"path/filepath"
 
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/decision"
 )
@@ -38,12 +40,12 @@ func (l *lab) oneClient(ctx context.Context) (map[string]float64, error) {
 	defer s.kill()
 	one := load{s.socket, callers, linesPerCaller, l.records / clientTurns}
 	bare := load{s.socket, producers, linesInFlight, l.records / clientTurns}
-	answer := filepath.Join(l.short, "answer.sock")
-	server, err := start(ctx, l.self, answerCommand, answer)
+	answer := filepath.Join(l.Short, "answer.sock")
+	server, err := process.Start(ctx, nil, l.Self, answerCommand, answer)
 	if err != nil {
 		return nil, err
 	}
-	defer server.kill()
+	defer server.Kill()
 	alone, err := l.load(ctx, clientCommand, load{answer, callers, linesPerCaller, l.records})
 	if err != nil {
 		return nil, err
@@ -77,10 +79,10 @@ func (p produced) cpuOfMillion() float64 { return p.CPU / float64(p.Records) * 1
 
 // runClient makes the load with one client: each caller logs window lines and
 // waits for the ack of the last of them.
-func (o load) runClient() (produced, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), produceWait)
+func (o load) runClient(ctx context.Context) (produced, error) {
+	ctx, cancel := context.WithTimeout(ctx, produceWait)
 	defer cancel()
-	c, err := client.New(client.Config{Address: "unix://" + o.socket})
+	c, err := client.New(client.Config{Address: "unix://" + o.Socket})
 	if err != nil {
 		return produced{}, err
 	}
@@ -90,15 +92,15 @@ func (o load) runClient() (produced, error) {
 }
 
 func (o load) logAll(ctx context.Context, c *client.Client) (produced, error) {
-	all := make([]*caller, o.producers)
+	all := make([]*caller, o.Producers)
 	for i := range all {
-		all[i] = &caller{client: c, block: newBlock(i)}
+		all[i] = &caller{client: c, block: record.NewBlock(i)}
 	}
 	if err := all[0].log(ctx, 1, 1); err != nil { // when it returns there is a connection
 		return produced{}, err
 	}
-	share := o.records / o.producers
-	p, err := timed(len(all), func(i int) error { return all[i].log(ctx, share, o.window) })
+	share := o.Records / o.Producers
+	p, err := timed(len(all), func(i int) error { return all[i].log(ctx, share, o.Window) })
 	p.Records = share * len(all)
 	return p, err
 }
@@ -106,15 +108,15 @@ func (o load) logAll(ctx context.Context, c *client.Client) (produced, error) {
 // caller is a goroutine that logs with a client.
 type caller struct {
 	client *client.Client
-	block  *block
-	logged uint64
+	block  *record.Block
+	logged int
 }
 
 // log returns when so many more lines are stored. At most window of them wait for
 // that at a time.
 func (c *caller) log(ctx context.Context, lines, window int) error {
 	for n := range lines {
-		line := c.block.next(c.logged, 1)
+		line := c.block.Next(c.logged, 1)
 		line = line[:len(line)-1]
 		c.logged++
 		var err error

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/docket-export/docket/bench/process"
 )
 
 const (
@@ -56,7 +58,7 @@ func (l *lab) opa(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	defer remove()
-	address, err := freeAddress()
+	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -74,16 +76,16 @@ func (l *lab) opa(ctx context.Context) (map[string]float64, error) {
 	}
 	defer s.kill()
 	defer s.profile(ctx)()
-	before, err := s.cpuTime()
+	before, err := s.CPUTime()
 	if err != nil {
 		return nil, err
 	}
 	began := time.Now()
 	if err := postAll(ctx, "http://"+address+"/logs", bodies); err != nil {
-		return nil, errors.Join(err, s.lastWords())
+		return nil, errors.Join(err, s.LastWords())
 	}
 	took := time.Since(began)
-	after, err := s.cpuTime()
+	after, err := s.CPUTime()
 	if err != nil {
 		return nil, err
 	}

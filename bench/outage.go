@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/exporter/deadletter"
 )
 
@@ -56,7 +57,7 @@ func (l *lab) outage(ctx context.Context, down time.Duration) (map[string]float6
 		return nil, err
 	}
 	defer s.kill()
-	p, err := connect(s.socket, 0, newBlock(0))
+	p, err := connect(s.socket, 0, record.NewBlock(0))
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +65,7 @@ func (l *lab) outage(ctx context.Context, down time.Duration) (map[string]float6
 	hour := badHour{hand: &steadyHand{producer: p}, siem: siem, other: other, down: down}
 	values, err := hour.run(ctx, l, s)
 	if err != nil {
-		return nil, errors.Join(err, s.lastWords())
+		return nil, errors.Join(err, s.LastWords())
 	}
 	return values, nil
 }
@@ -116,11 +117,11 @@ func (h *badHour) weather(ctx context.Context) (caughtUp [2]time.Duration, err e
 			r.fail(failing)
 		}
 	}
-	if err := sleep(ctx, calm); err != nil {
+	if err := host.Sleep(ctx, calm); err != nil {
 		return caughtUp, err
 	}
 	fail(true)
-	if err := sleep(ctx, h.down); err != nil {
+	if err := host.Sleep(ctx, h.down); err != nil {
 		return caughtUp, err
 	}
 	fail(false)
@@ -136,20 +137,11 @@ func (h *badHour) weather(ctx context.Context) (caughtUp [2]time.Duration, err e
 	if err != nil {
 		return caughtUp, fmt.Errorf("after the outage: %w", err)
 	}
-	if err := sleep(ctx, calm); err != nil {
+	if err := host.Sleep(ctx, calm); err != nil {
 		return caughtUp, err
 	}
 	h.siem.poison(int(h.hand.logged.Load()) + outageRate/2) // in half a second
-	return caughtUp, sleep(ctx, 2*calm)
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
+	return caughtUp, host.Sleep(ctx, 2*calm)
 }
 
 // steadyHand is a producer that logs outageRate records a second, each time waiting
@@ -162,7 +154,7 @@ type steadyHand struct {
 // log goes on until ctx is done. What it was late with it makes up for.
 func (h *steadyHand) log(ctx context.Context) error {
 	const perTick = outageRate * int(outageTick) / int(time.Second)
-	for due := time.Now(); sleep(ctx, time.Until(due)) == nil; due = due.Add(outageTick) {
+	for due := time.Now(); host.Sleep(ctx, time.Until(due)) == nil; due = due.Add(outageTick) {
 		if err := h.producer.nc.SetDeadline(time.Now().Add(produceWait)); err != nil {
 			return err
 		}

@@ -10,14 +10,15 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 )
 
 // bodyOf is a request with the records that have these numbers.
 func bodyOf(numbers ...int) []byte {
-	b := newBlock(0)
+	b := record.NewBlock(0)
 	var body []byte
 	for _, n := range numbers {
-		body = append(body, b.next(uint64(n), 1)...)
+		body = append(body, b.Next(n, 1)...)
 	}
 	return body
 }
@@ -132,7 +133,7 @@ func TestAilingAnswers(t *testing.T) {
 // A steady hand has logged what was acknowledged, and nothing else.
 func TestSteadyHand(t *testing.T) {
 	e, socket := serve(t)
-	p, err := connect(socket, 0, newBlock(0))
+	p, err := connect(socket, 0, record.NewBlock(0))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,15 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"os"
-	"path/filepath"
-	"strings"
 
-	"github.com/docket-export/docket/bench/chart"
+	"github.com/docket-export/docket/bench/report"
 )
 
 const pageHead = `<!-- Written by "go run ./bench" from its JSON: see the end of the page. -->
@@ -35,90 +29,27 @@ const pageTail = `
 The fourth line writes the page again without measuring. ` + "`go run ./bench -h`" + ` lists the flags.
 `
 
-// page is docs/benchmarks.md and what belongs to it.
-type page struct {
-	text   []byte
-	charts map[string][]byte // by file name, below a directory that is named as the page
-}
-
-// newPage makes the page of r. directory is where its links find the charts.
-func newPage(r *report, directory string) (*page, error) {
-	p := &page{charts: map[string][]byte{}}
-	var b bytes.Buffer
-	b.WriteString(pageHead)
-	for _, line := range r.Machine.Lines() {
-		fmt.Fprintf(&b, "- %s\n", line)
+// WritePage writes docs/benchmarks.md.
+func (o *outcome) WritePage(p *report.Page) {
+	p.Printf("%s", pageHead)
+	for _, line := range o.Machine.Lines() {
+		p.Printf("- %s\n", line)
 	}
-	fmt.Fprintf(&b, "\n%s\n\n%s\n", r.conditions(), r.judgement())
-	for _, c := range overviews(r) {
-		b.WriteByte('\n')
-		if err := p.add(&b, directory, c.file, c.Chart); err != nil {
-			return nil, err
-		}
+	p.Printf("\n%s.\n\n%s\n", o.Conditions(), o.judgement())
+	for _, c := range overviews(o) {
+		p.Printf("\n")
+		p.Chart(c.file, c.Chart)
 	}
-	for _, e := range r.Experiments {
-		fmt.Fprintf(&b, "\n## %s\n\n%s\n\n", e.Title, e.About)
+	for _, e := range o.Experiments {
+		p.Printf("\n## %s\n\n%s\n\n", e.Title, e.About)
 		for i, c := range e.charts() {
-			if err := p.add(&b, directory, fmt.Sprintf("%s%s.svg", e.Name, [...]string{"", "-2", "-3"}[i]), c); err != nil {
-				return nil, err
-			}
-			b.WriteByte('\n')
+			p.Chart(fmt.Sprintf("%s%s.svg", e.Name, [...]string{"", "-2", "-3"}[i]), c)
+			p.Printf("\n")
 		}
-		b.WriteString("| what | median | range | target | |\n|---|---|---|---|---|\n")
+		p.Printf("| what | median | range | target | |\n|---|---|---|---|---|\n")
 		for _, row := range e.Rows {
-			c := row.cells()
-			fmt.Fprintf(&b, "| %s |\n", strings.Join(c[:], " | "))
+			p.Row(row.cells()...)
 		}
 	}
-	b.WriteString(pageTail)
-	p.text = b.Bytes()
-	return p, nil
-}
-
-// add draws a chart, and shows it on the page.
-func (p *page) add(b *bytes.Buffer, directory, file string, c *chart.Chart) error {
-	var svg bytes.Buffer
-	if err := c.Write(&svg); err != nil {
-		return err
-	}
-	p.charts[file] = svg.Bytes()
-	fmt.Fprintf(b, "![%s](%s/%s)\n", c.Title, directory, file)
-	return nil
-}
-
-// writePage writes the page of r as name, and its charts to a directory beside it, from
-// which charts that the page has no more are removed.
-func writePage(name string, r *report) error {
-	directory := chartsOf(name)
-	p, err := newPage(r, filepath.Base(directory))
-	if err != nil {
-		return err
-	}
-	if err := os.MkdirAll(directory, 0o755); err != nil {
-		return err
-	}
-	old, err := filepath.Glob(filepath.Join(directory, "*.svg"))
-	if err != nil {
-		return err
-	}
-	var errs []error
-	for _, path := range old {
-		if p.charts[filepath.Base(path)] == nil {
-			errs = append(errs, os.Remove(path))
-		}
-	}
-	for file, svg := range p.charts {
-		errs = append(errs, writeFile(filepath.Join(directory, file), writes(svg)))
-	}
-	return errors.Join(append(errs, writeFile(name, writes(p.text)))...)
-}
-
-// chartsOf is where the charts of a page are.
-func chartsOf(page string) string { return strings.TrimSuffix(page, filepath.Ext(page)) }
-
-func writes(b []byte) func(io.Writer) error {
-	return func(w io.Writer) error {
-		_, err := w.Write(b)
-		return err
-	}
+	p.Printf("%s", pageTail)
 }

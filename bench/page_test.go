@@ -1,23 +1,13 @@
 package main
 
 import (
-	"bytes"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-)
 
-func pageOf(t *testing.T, r *report) *page {
-	t.Helper()
-	p, err := newPage(r, "charts")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return p
-}
+	"github.com/docket-export/docket/bench/report/reporttest"
+)
 
 const wantPage = `
 - Model, 2 cores, Linux 6.1
@@ -28,13 +18,13 @@ Medians of 2 rounds, with the least and the greatest; 200 000 records of 1 KB in
 0 of 1 targets met. Not met:
 - docket / raw (name: 0.275, >= 0.5 asked)
 
-![Targets](charts/targets.svg)
+![Targets](page/targets.svg)
 
 ## Title
 
 How.
 
-![Title](charts/name.svg)
+![Title](page/name.svg)
 
 | what | median | range | target | |
 |---|---|---|---|---|
@@ -49,41 +39,22 @@ func TestPage(t *testing.T) {
 	r := measured(t)
 	r.Experiments[0].Name = "name"
 	r.Experiments[0].Charts = []drawn{{Keys: []string{"a", "b"}, Own: []string{"a"}}}
-	p := pageOf(t, r)
-	if !strings.Contains(string(p.text), wantPage) {
-		t.Errorf("got:\n%s\nwant in it:\n%s", p.text, wantPage)
+	page := reporttest.Page(t, r, "page.md")
+	if !strings.Contains(page["page.md"], wantPage) {
+		t.Errorf("got:\n%s\nwant in it:\n%s", page["page.md"], wantPage)
 	}
-	if got := slices.Sorted(maps.Keys(p.charts)); !slices.Equal(got, []string{"name.svg", "targets.svg"}) {
-		t.Errorf("charts: got %q", got)
+	if got := slices.Sorted(maps.Keys(page)); !slices.Equal(got, []string{"page.md", "page/name.svg", "page/targets.svg"}) {
+		t.Errorf("files: got %q", got)
 	}
 	for file, wants := range map[string][]string{
-		"name.svg":    {"docket 250 000 records/s, 200 000 .. 300 000; raw 900 000 records/s", `class="own"`, `class="beside"`},
-		"targets.svg": {"docket / raw 0.275, asked &gt;= 0.5", `class="failing"`},
+		"page/name.svg":    {"docket 250 000 records/s, 200 000 .. 300 000; raw 900 000 records/s", `class="own"`, `class="beside"`},
+		"page/targets.svg": {"docket / raw 0.275, asked &gt;= 0.5", `class="failing"`},
 	} {
 		for _, want := range wants {
-			if !strings.Contains(string(p.charts[file]), want) {
-				t.Errorf("%s: want %q in it, got:\n%s", file, want, p.charts[file])
+			if !strings.Contains(page[file], want) {
+				t.Errorf("%s: want %q in it, got:\n%s", file, want, page[file])
 			}
 		}
-	}
-}
-
-// A chart that is shown no more does not stay beside the page.
-func TestWritePageRemovesOldCharts(t *testing.T) {
-	name := filepath.Join(t.TempDir(), "page.md")
-	if err := os.MkdirAll(chartsOf(name), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	old := filepath.Join(chartsOf(name), "old.svg")
-	if err := os.WriteFile(old, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := writePage(name, measured(t)); err != nil {
-		t.Fatal(err)
-	}
-	files, err := filepath.Glob(filepath.Join(chartsOf(name), "*"))
-	if err != nil || len(files) != 1 || filepath.Base(files[0]) != "targets.svg" {
-		t.Errorf("got %q (%v), want targets.svg alone", files, err)
 	}
 }
 
@@ -107,26 +78,9 @@ func TestChartsAreOfRows(t *testing.T) {
 
 // The page in the repository, and its charts, are those of the results beside it.
 func TestPageIsThatOfTheResults(t *testing.T) {
-	r, err := readReport("results.json")
+	o, err := readOutcome("results.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	const name, mend = "../docs/benchmarks.md", "run `go run ./bench -from bench/results.json -markdown docs/benchmarks.md`"
-	directory := chartsOf(name)
-	want, err := newPage(r, filepath.Base(directory))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := os.ReadFile(name); err != nil || !bytes.Equal(got, want.text) {
-		t.Errorf("docs/benchmarks.md is not the page of bench/results.json (%v): %s", err, mend)
-	}
-	files, err := filepath.Glob(filepath.Join(directory, "*"))
-	if err != nil || len(files) != len(want.charts) {
-		t.Errorf("%s has %d files (%v), want %d: %s", directory, len(files), err, len(want.charts), mend)
-	}
-	for file, svg := range want.charts {
-		if got, err := os.ReadFile(filepath.Join(directory, file)); err != nil || !bytes.Equal(got, svg) {
-			t.Errorf("%s is not that of the results (%v): %s", file, err, mend)
-		}
-	}
+	reporttest.IsPage(t, "../docs/benchmarks.md", o, "go run ./bench -from bench/results.json -markdown docs/benchmarks.md")
 }

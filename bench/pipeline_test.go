@@ -12,6 +12,8 @@ import (
 
 	"github.com/tidwall/wal"
 
+	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/site"
 	"github.com/docket-export/docket/decision/stream"
 )
 
@@ -67,8 +69,8 @@ func TestAnswerServesManyProducers(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	ended := make(chan error, 1)
 	go func() { ended <- answerMain([]string{socket, "3"}) }()
-	o := load{socket: socket, producers: 3, window: 100, records: 3000}
-	p, err := o.run()
+	o := load{Socket: socket, Producers: 3, Window: 100, Records: 3000}
+	p, err := o.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +102,7 @@ func startWAL(t *testing.T) (socket, dir string, end func()) {
 func TestWALSidecarStoresWhatItAcknowledges(t *testing.T) {
 	socket, dir, end := startWAL(t)
 	const records = 4 * producers * linesInFlight
-	if _, err := (load{socket: socket, producers: producers, window: linesInFlight, records: records}).run(); err != nil {
+	if _, err := (load{Socket: socket, Producers: producers, Window: linesInFlight, Records: records}).run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	end()
@@ -163,7 +165,7 @@ func TestCheckCountsWhatItHasValidated(t *testing.T) {
 	if err := c.run(t.Context(), 1); err != nil {
 		t.Fatal(err)
 	}
-	if want := producers * blockRecords; c.done != want || c.cpu <= 0 {
+	if want := producers * record.PerBlock; c.done != want || c.cpu <= 0 {
 		t.Errorf("got %d records in %v, want %d", c.done, c.cpu, want)
 	}
 	c.lines[0] = '['
@@ -176,12 +178,12 @@ func TestCheckCountsWhatItHasValidated(t *testing.T) {
 func docketLab(t *testing.T) *lab {
 	t.Helper()
 	l := testLab(t)
-	root, err := repositoryRoot(t.Context())
+	root, err := site.Root(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.root, l.docket = root, filepath.Join(l.short, "docket")
-	if err := build(t.Context(), root, l.docket); err != nil {
+	l.Root, l.docket = root, filepath.Join(l.Short, "docket")
+	if err := site.Build(t.Context(), root, l.docket); err != nil {
 		t.Fatal(err)
 	}
 	return l
@@ -201,7 +203,7 @@ func TestSteady(t *testing.T) {
 
 func testSteady(t *testing.T, l *lab, with setup) {
 	const sinks, records = 2, producers * linesInFlight
-	s, err := l.startSteady(t.Context(), filepath.Join(l.disk, with.socket), with, sinks)
+	s, err := l.startSteady(t.Context(), filepath.Join(l.Disk, with.socket), with, sinks)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -209,7 +211,7 @@ func testSteady(t *testing.T, l *lab, with setup) {
 	if spares, err := filepath.Glob(filepath.Join(s.queue, "spare.*")); err != nil || len(spares) < 2 {
 		t.Errorf("got %d segments to use again and error %v, want at least 2", len(spares), err)
 	}
-	o := load{socket: s.socket, producers: producers, window: linesInFlight, records: records}
+	o := load{Socket: s.socket, Producers: producers, Window: linesInFlight, Records: records}
 	for _, follow := range []bool{false, true} {
 		lap, err := s.lap(t.Context(), o, follow)
 		if err != nil {

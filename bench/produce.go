@@ -3,21 +3,17 @@ package main
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/decision/stream"
 )
 
@@ -31,21 +27,18 @@ const (
 )
 
 // load is what producers do: each sends its share of the records and never has
-// more than window of them unacknowledged.
+// more than Window of them unacknowledged.
 type load struct {
-	socket    string
-	producers int
-	window    int
-	records   int // of all producers together
+	Socket    string
+	Producers int
+	Window    int
+	Records   int // of all producers together
 }
 
 // produced is what came of a load.
 type produced struct {
 	Records int     `json:"records"`
 	Seconds float64 `json:"seconds"` // from the first write to the last ack
-	// Time from a write to the ack of its last line, in microseconds.
-	P50 float64 `json:"p50"`
-	P99 float64 `json:"p99"`
 	// CPU is the processor time of the process meanwhile, in seconds.
 	CPU float64 `json:"cpu"`
 }
@@ -60,34 +53,12 @@ func (l *lab) produce(ctx context.Context, o load) (produced, error) {
 // load runs the load in a process of its own, which runs command.
 func (l *lab) load(ctx context.Context, command string, o load) (produced, error) {
 	var p produced
-	out, err := l.run(ctx, command, "-socket", o.socket, "-producers", strconv.Itoa(o.producers),
-		"-window", strconv.Itoa(o.window), "-records", strconv.Itoa(o.records))
-	if err != nil {
-		return p, err
-	}
-	return p, json.Unmarshal(out, &p)
+	err := process.Call(ctx, l.Self, command, o, &p)
+	return p, err
 }
 
-// loadMain is such a process. run makes the load.
-func loadMain(command string, args []string, out io.Writer, run func(load) (produced, error)) error {
-	var o load
-	flags := flag.NewFlagSet(command, flag.ContinueOnError)
-	flags.StringVar(&o.socket, "socket", "", "")
-	flags.IntVar(&o.producers, "producers", 1, "")
-	flags.IntVar(&o.window, "window", 1, "")
-	flags.IntVar(&o.records, "records", 1, "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	p, err := run(o)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(out).Encode(p)
-}
-
-func (o load) run() (produced, error) {
-	all := make([]*producer, o.producers)
+func (o load) run(context.Context) (produced, error) {
+	all := make([]*producer, o.Producers)
 	for i := range all {
 		p, err := newProducer(o, i)
 		if err != nil {
@@ -100,12 +71,7 @@ func (o load) run() (produced, error) {
 	if err != nil {
 		return p, err
 	}
-	var waits []time.Duration
-	for _, p := range all {
-		waits = append(waits, p.waits...)
-	}
-	p.Records = o.records / o.producers * o.producers
-	p.P50, p.P99 = quantiles(waits)
+	p.Records = o.Records / o.Producers * o.Producers
 	return p, nil
 }
 
@@ -114,7 +80,7 @@ func (o load) run() (produced, error) {
 func timed(n int, run func(i int) error) (produced, error) {
 	errs := make([]error, n)
 	var running sync.WaitGroup
-	cpu, err := ownCPUTime()
+	cpu, err := host.CPUTime(os.Getpid())
 	if err != nil {
 		return produced{}, err
 	}
@@ -124,17 +90,8 @@ func timed(n int, run func(i int) error) (produced, error) {
 	}
 	running.Wait()
 	took := time.Since(began)
-	cpuAfter, err := ownCPUTime()
+	cpuAfter, err := host.CPUTime(os.Getpid())
 	return produced{Seconds: took.Seconds(), CPU: (cpuAfter - cpu).Seconds()}, errors.Join(errors.Join(errs...), err)
-}
-
-// ownCPUTime is what all threads of this process have used.
-func ownCPUTime() (time.Duration, error) {
-	var t unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
-		return 0, fmt.Errorf("processor time: %w", err)
-	}
-	return time.Duration(t.Nano()), nil
 }
 
 // quantiles returns the median and the 99th percentile in microseconds.
@@ -151,7 +108,7 @@ func quantiles(waits []time.Duration) (p50, p99 float64) {
 type producer struct {
 	nc      net.Conn
 	replies *bufio.Reader
-	block   *block
+	block   *record.Block
 	window  uint64
 	records uint64
 
@@ -166,17 +123,17 @@ type write struct {
 }
 
 func newProducer(o load, number int) (*producer, error) {
-	p, err := connect(o.socket, number, newBlock(number))
+	p, err := connect(o.Socket, number, record.NewBlock(number))
 	if err != nil {
 		return nil, err
 	}
-	p.window, p.records = uint64(o.window), uint64(o.records/o.producers)
+	p.window, p.records = uint64(o.Window), uint64(o.Records/o.Producers)
 	return p, nil
 }
 
 // connect makes a producer that has been greeted and has nothing to send. It must
 // have done everything within produceWait.
-func connect(socket string, number int, b *block) (*producer, error) {
+func connect(socket string, number int, b *record.Block) (*producer, error) {
 	nc, err := dial(socket)
 	if err != nil {
 		return nil, err
@@ -224,12 +181,12 @@ func (p *producer) run() error {
 			}
 			continue
 		}
-		lines := p.block.next(p.sent, int(min(room, linesPerWrite)))
+		lines := p.block.Next(int(p.sent), int(min(room, linesPerWrite)))
 		at := time.Now()
 		if _, err := p.nc.Write(lines); err != nil {
 			return err
 		}
-		p.sent += uint64(len(lines) / recordBytes)
+		p.sent += uint64(len(lines) / record.Bytes)
 		p.writes = append(p.writes, write{p.sent, at})
 	}
 	return nil

@@ -22,7 +22,7 @@ const windowWait = 10 * profileWindow
 
 // windowsOf is where windows of an experiment are kept until mergeProfiles.
 func (l *lab) windowsOf(experiment string) string {
-	return filepath.Join(l.short, "profiles", experiment)
+	return filepath.Join(l.Short, "profiles", experiment)
 }
 
 // profile samples docket's processor until finish is called, which returns up to a

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/bench/site"
 )
 
 // A profile is of docket and its load, and of the form that go tool pprof reads.
@@ -37,7 +39,7 @@ func TestProfileIsOfTheLoad(t *testing.T) {
 }
 
 func TestProfileThatWasNotTakenIsAnError(t *testing.T) {
-	l := &lab{profiles: t.TempDir(), short: t.TempDir()}
+	l := &lab{profiles: t.TempDir(), Site: &site.Site{Short: t.TempDir()}}
 	if err := l.mergeProfiles(t.Context(), []experiment{{Name: "idle"}}); err == nil || !strings.Contains(err.Error(), "-profile") {
 		t.Errorf("got %v, want an error that names -profile", err)
 	}
@@ -62,7 +64,7 @@ func TestNoProfileUnlessAsked(t *testing.T) {
 			}
 			defer s.kill()
 			s.profile(t.Context())()
-			if windows, err := os.ReadDir(filepath.Join(l.short, "profiles")); err == nil {
+			if windows, err := os.ReadDir(filepath.Join(l.Short, "profiles")); err == nil {
 				t.Errorf("got windows %v, want none", windows)
 			}
 			if _, err := s.get(t.Context(), "/debug/pprof/"); err == nil || !strings.Contains(err.Error(), "404") {

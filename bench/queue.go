@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -198,7 +199,7 @@ func feedAll(ctx context.Context, to appender, feeders []*feeder, records int) (
 // feeder appends the records of one producer.
 type feeder struct {
 	name    string
-	block   *block
+	block   *record.Block
 	sent    uint64
 	room    chan struct{} // a token for each chunk under way
 	settled func()
@@ -214,7 +215,7 @@ func newFeeders() []*feeder {
 
 func newFeeder(number int) *feeder {
 	f := &feeder{
-		name: fmt.Sprint("bench-", number), block: newBlock(number),
+		name: fmt.Sprint("bench-", number), block: record.NewBlock(number),
 		room: make(chan struct{}, linesInFlight/recordsPerChunk),
 	}
 	f.settled = func() { <-f.room }
@@ -224,8 +225,8 @@ func newFeeder(number int) *feeder {
 // feed returns when all records are durable.
 func (f *feeder) feed(ctx context.Context, to appender, records int) error {
 	for until := f.sent + uint64(records); f.sent < until; {
-		lines := f.block.next(f.sent, int(min(recordsPerChunk, until-f.sent)))
-		f.sent += uint64(len(lines) / recordBytes)
+		lines := f.block.Next(int(f.sent), int(min(recordsPerChunk, until-f.sent)))
+		f.sent += uint64(len(lines) / record.Bytes)
 		select {
 		case f.room <- struct{}{}:
 		case <-ctx.Done():
@@ -233,7 +234,7 @@ func (f *feeder) feed(ctx context.Context, to appender, records int) error {
 		}
 		c := queue.Chunk{
 			Source: "bench", Producer: f.name, Position: f.sent,
-			Received: time.Now(), Records: lines, Count: len(lines) / recordBytes,
+			Received: time.Now(), Records: lines, Count: len(lines) / record.Bytes,
 		}
 		if err := to.Append(ctx, &c, f.settled); err != nil {
 			return err

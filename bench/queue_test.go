@@ -8,6 +8,8 @@ import (
 
 	"github.com/tidwall/wal"
 
+	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/site"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -118,7 +120,7 @@ func TestWALGroupStoresEverything(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(line) != recordBytes || seen[string(line)] {
+		if len(line) != record.Bytes || seen[string(line)] {
 			t.Fatalf("entry %d: got %d bytes, seen before: %v", i, len(line), seen[string(line)])
 		}
 		seen[string(line)] = true
@@ -150,11 +152,11 @@ func TestReadersReadTheWholeBacklog(t *testing.T) {
 	}
 	for _, cold := range []bool{true, false, true} { // each time from the beginning
 		got, err := readQueue(t.Context(), dir, cold)
-		if err != nil || got.bytes != records*recordBytes {
-			t.Errorf("queue, cold %v: got %d bytes and error %v, want %d", cold, got.bytes, err, records*recordBytes)
+		if err != nil || got.bytes != records*record.Bytes {
+			t.Errorf("queue, cold %v: got %d bytes and error %v, want %d", cold, got.bytes, err, records*record.Bytes)
 		}
-		if got, err = readPlain(t.Context(), dir, cold); err != nil || got.bytes < records*recordBytes {
-			t.Errorf("plain, cold %v: got %d bytes and error %v, want at least %d", cold, got.bytes, err, records*recordBytes)
+		if got, err = readPlain(t.Context(), dir, cold); err != nil || got.bytes < records*record.Bytes {
+			t.Errorf("plain, cold %v: got %d bytes and error %v, want at least %d", cold, got.bytes, err, records*record.Bytes)
 		}
 	}
 }
@@ -166,7 +168,7 @@ func TestCrashKillsTheProcess(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "queue")
-	if err := (&lab{self: self}).crash(t.Context(), dir); err != nil {
+	if err := (&lab{Site: &site.Site{Self: self}}).crash(t.Context(), dir); err != nil {
 		t.Fatal(err)
 	}
 	q, err := queue.Open(queue.Options{Directory: dir})

@@ -1,5 +1,7 @@
 package main
 
+import "github.com/docket-export/docket/bench/report"
+
 // queueExperiments measure the queue in this process: no socket, no validation.
 func queueExperiments() []experiment {
 	return []experiment{
@@ -19,10 +21,10 @@ func queueExperiments() []experiment {
 				{Key: "growing", What: "while nobody takes anything", Unit: "records/s"},
 				{Key: "wal", What: "tidwall/wal behind a group commit", Unit: "records/s"},
 				{Key: "walAlone", What: "tidwall/wal alone, in the commits of docket", Unit: "records/s"},
-				{Key: "toWAL", What: "docket / tidwall/wal behind a group commit", Ratio: &ratio{"rate", "wal"}, Target: &target{AtLeast: 10}},
+				{Key: "toWAL", What: "docket / tidwall/wal behind a group commit", Ratio: &ratio{"rate", "wal"}, Target: &report.Target{AtLeast: 10}},
 				{Key: "takenToRecycled", What: "docket while a cursor takes everything / raw overwrite", Ratio: &ratio{"taken", "recycled"}},
 				{Key: "growingToRecycled", What: "docket while nobody takes anything / raw overwrite", Ratio: &ratio{"growing", "recycled"}},
-			}, rawRows(&target{AtLeast: 0.7})...),
+			}, rawRows(&report.Target{AtLeast: 0.7})...),
 			Charts: []drawn{{Keys: []string{"rate", "taken", "growing", "wal", "walAlone", "recycled", "appended"}, Own: []string{"rate", "taken", "growing"}}},
 			run:    (*lab).queueRates,
 		},
@@ -36,7 +38,7 @@ func queueExperiments() []experiment {
 				{Key: "p99", What: "durable, 99th percentile", Unit: "us"},
 				{Key: "raw", What: "raw overwrite + fdatasync of a recycled file, median", Unit: "us"},
 				{Key: "raw99", What: "the same, 99th percentile", Unit: "us"},
-				{Key: "ratio", What: "docket / raw overwrite, median", Ratio: &ratio{"p50", "raw"}, Target: &target{AtMost: 1.25}},
+				{Key: "ratio", What: "docket / raw overwrite, median", Ratio: &ratio{"p50", "raw"}, Target: &report.Target{AtMost: 1.25}},
 				{Key: "ratio99", What: "docket / raw overwrite, 99th percentile", Ratio: &ratio{"p99", "raw99"}},
 			},
 			run: (*lab).oneByOne,
@@ -51,7 +53,7 @@ func queueExperiments() []experiment {
 				{Key: "rawCold", What: "raw sequential read, cold", Unit: "MB/s"},
 				{Key: "warm", What: "in the page cache", Unit: "MB/s"},
 				{Key: "rawWarm", What: "raw sequential read, in the page cache", Unit: "MB/s"},
-				{Key: "toCold", What: "docket / raw, cold", Ratio: &ratio{"cold", "rawCold"}, Target: &target{AtLeast: 0.8}},
+				{Key: "toCold", What: "docket / raw, cold", Ratio: &ratio{"cold", "rawCold"}, Target: &report.Target{AtLeast: 0.8}},
 				{Key: "toWarm", What: "docket / raw, in the page cache", Ratio: &ratio{"warm", "rawWarm"}},
 			},
 			run: (*lab).readBacklog,
@@ -66,9 +68,9 @@ func queueExperiments() []experiment {
 				{Key: "one", What: "beside 1 cursor that follows", Unit: "records/s"},
 				{Key: "idle", What: "beside 8 cursors that wait", Unit: "records/s"},
 				{Key: "all", What: "beside 8 cursors that follow", Unit: "records/s"},
-				{Key: "oneToNone", What: "1 that follows / 1 that waits", Ratio: &ratio{"one", "none"}, Target: &target{AtLeast: 0.75}},
-				{Key: "idleToNone", What: "8 that wait / 1 that waits", Ratio: &ratio{"idle", "none"}, Target: &target{AtLeast: 0.9}},
-				{Key: "allToOne", What: "8 that follow / 1 that follows", Ratio: &ratio{"all", "one"}, Target: &target{AtLeast: 0.9}},
+				{Key: "oneToNone", What: "1 that follows / 1 that waits", Ratio: &ratio{"one", "none"}, Target: &report.Target{AtLeast: 0.75}},
+				{Key: "idleToNone", What: "8 that wait / 1 that waits", Ratio: &ratio{"idle", "none"}, Target: &report.Target{AtLeast: 0.9}},
+				{Key: "allToOne", What: "8 that follow / 1 that follows", Ratio: &ratio{"all", "one"}, Target: &report.Target{AtLeast: 0.9}},
 			},
 			run: (*lab).followers,
 		},
@@ -82,8 +84,8 @@ func queueExperiments() []experiment {
 				{Key: "large", What: "appended to 5 GB", Unit: "records/s"},
 				{Key: "smallRead", What: "taken at the end of 1 MB", Unit: "records/s"},
 				{Key: "largeRead", What: "taken at the end of 5 GB", Unit: "records/s"},
-				{Key: "appendRatio", What: "5 GB / 1 MB, appended", Ratio: &ratio{"large", "small"}, Target: &target{AtLeast: 0.9}},
-				{Key: "readRatio", What: "5 GB / 1 MB, taken", Ratio: &ratio{"largeRead", "smallRead"}, Target: &target{AtLeast: 0.9}},
+				{Key: "appendRatio", What: "5 GB / 1 MB, appended", Ratio: &ratio{"large", "small"}, Target: &report.Target{AtLeast: 0.9}},
+				{Key: "readRatio", What: "5 GB / 1 MB, taken", Ratio: &ratio{"largeRead", "smallRead"}, Target: &report.Target{AtLeast: 0.9}},
 			},
 			large: true,
 			check: (*lab).checkRoom,
@@ -95,12 +97,12 @@ func queueExperiments() []experiment {
 			About: "The queue was closed, or its process was killed in the middle of a load; the page cache still has its files, or has\n" +
 				"forgotten them. docket is the stripped binary, from its start to the answer of /readyz.",
 			Rows: []row{
-				{Key: "closedWarm", What: "open after a close", Unit: "ms", Target: &target{AtMost: 100}},
-				{Key: "closedCold", What: "open after a close, cold", Unit: "ms", Target: &target{AtMost: 100}},
-				{Key: "crashedWarm", What: "open after a kill", Unit: "ms", Target: &target{AtMost: 100}},
-				{Key: "crashedCold", What: "open after a kill, cold", Unit: "ms", Target: &target{AtMost: 100}},
+				{Key: "closedWarm", What: "open after a close", Unit: "ms", Target: &report.Target{AtMost: 100}},
+				{Key: "closedCold", What: "open after a close, cold", Unit: "ms", Target: &report.Target{AtMost: 100}},
+				{Key: "crashedWarm", What: "open after a kill", Unit: "ms", Target: &report.Target{AtMost: 100}},
+				{Key: "crashedCold", What: "open after a kill, cold", Unit: "ms", Target: &report.Target{AtMost: 100}},
 				{Key: "first", What: "the same until a first new record is durable", Unit: "ms"},
-				{Key: "ready", What: "docket ready after a kill", Unit: "ms", Target: &target{AtMost: 100}},
+				{Key: "ready", What: "docket ready after a kill", Unit: "ms", Target: &report.Target{AtMost: 100}},
 				{Key: "memory", What: "resident memory of docket then, peak", Unit: "MB"},
 			},
 			large: true,

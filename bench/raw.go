@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/internal/datasync"
 )
 
@@ -35,28 +36,28 @@ func (l *lab) raw(ctx context.Context, perCommit float64, records int) (rawRates
 	}
 	defer f.Close()
 	var r rawRates
-	commit, total := commitOf(perCommit), records*recordBytes
+	commit, total := commitOf(perCommit), records*record.Bytes
 	w := overwriter{file: f, commit: commit, span: total}
 	took, err := w.run(ctx, total)
 	if err != nil {
 		return rawRates{}, err
 	}
-	r.appended = float64(w.written) / recordBytes / took.Seconds()
+	r.appended = float64(w.written) / record.Bytes / took.Seconds()
 	w = overwriter{file: f, commit: commit, span: min(total, segmentBytes)}
 	if took, err = w.run(ctx, total); err != nil {
 		return rawRates{}, err
 	}
-	r.recycled = float64(w.written) / recordBytes / took.Seconds()
+	r.recycled = float64(w.written) / record.Bytes / took.Seconds()
 	return r, nil
 }
 
 // commitOf returns the bytes of a commit of about n records.
 func commitOf(n float64) []byte {
-	b := newBlock(0)
-	size := max(1, int(n*recordBytes))
+	lines := record.NewBlock(0).Next(0, record.PerBlock)
+	size := max(1, int(n*record.Bytes))
 	commit := make([]byte, 0, size)
 	for len(commit) < size {
-		commit = append(commit, b.lines[:min(len(b.lines), size-len(commit))]...)
+		commit = append(commit, lines[:min(len(lines), size-len(commit))]...)
 	}
 	return commit
 }
@@ -67,7 +68,7 @@ func recycledFile(ctx context.Context, name string) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := overwriter{file: f, commit: commitOf(blockRecords), span: segmentBytes}
+	w := overwriter{file: f, commit: commitOf(record.PerBlock), span: segmentBytes}
 	if _, err := w.run(ctx, segmentBytes); err != nil {
 		f.Close()
 		return nil, err

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/site"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -113,7 +115,7 @@ func readQueue(ctx context.Context, dir string, cold bool) (t transfer, err erro
 			return t, err
 		}
 	}
-	t.bytes = int(q.LastSeq()+1-c.Account().Next) * recordBytes
+	t.bytes = int(q.LastSeq()+1-c.Account().Next) * record.Bytes
 	began := time.Now()
 	err = takeAll(ctx, c, q.LastSeq())
 	t.took = time.Since(began)
@@ -154,7 +156,7 @@ func readPlain(ctx context.Context, dir string, cold bool) (t transfer, err erro
 
 // dropCache makes the system forget what it has in memory of the files in dir.
 func dropCache(dir string) error {
-	if err := rest(dir); err != nil { // only clean pages can go
+	if err := site.Rest(dir); err != nil { // only clean pages can go
 		return err
 	}
 	return eachFile(dir, func(f *os.File) error {

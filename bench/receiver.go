@@ -3,15 +3,14 @@ package main
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
-	"strconv"
 	"time"
+
+	"github.com/docket-export/docket/bench/record"
 )
 
 const (
@@ -25,11 +24,11 @@ const (
 func serveHTTP(l net.Listener, c *counter) (stop func(), err error) {
 	server := &http.Server{ReadHeaderTimeout: requestWait, Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := readBody(r)
-		if err != nil || n%recordBytes != 0 {
+		if err != nil || n%record.Bytes != 0 {
 			http.Error(w, fmt.Sprintf("%d bytes are no records: %v", n, err), http.StatusBadRequest)
 			return
 		}
-		c.add(n / recordBytes)
+		c.add(n / record.Bytes)
 	})}
 	served := make(chan struct{})
 	go func() {
@@ -60,59 +59,30 @@ func readBody(r *http.Request) (size int, err error) {
 // postLoop is the plain program: each of its goroutines posts the same body again
 // and again, one at a time, on a connection of its own that stays open.
 type postLoop struct {
-	url      string
-	loops    int // goroutines
-	perBatch int // records in a body
-	batches  int // of all loops together
-}
-
-// postLoop runs the loop in a process of its own.
-func (l *lab) postLoop(ctx context.Context, o postLoop) (produced, error) {
-	var p produced
-	out, err := l.run(ctx, postLoopCommand, "-url", o.url, "-loops", strconv.Itoa(o.loops),
-		"-batch", strconv.Itoa(o.perBatch), "-batches", strconv.Itoa(o.batches))
-	if err != nil {
-		return p, err
-	}
-	return p, json.Unmarshal(out, &p)
-}
-
-// postLoopMain is such a process.
-func postLoopMain(ctx context.Context, args []string, out io.Writer) error {
-	var o postLoop
-	flags := flag.NewFlagSet(postLoopCommand, flag.ContinueOnError)
-	flags.StringVar(&o.url, "url", "", "")
-	flags.IntVar(&o.loops, "loops", 1, "")
-	flags.IntVar(&o.perBatch, "batch", 1, "")
-	flags.IntVar(&o.batches, "batches", 1, "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	p, err := o.run(ctx)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(out).Encode(p)
+	URL      string
+	Loops    int // goroutines
+	PerBatch int // records in a body
+	Batches  int // of all loops together
 }
 
 func (o postLoop) run(ctx context.Context) (produced, error) {
 	ctx, cancel := context.WithTimeout(ctx, produceWait)
 	defer cancel()
-	body := commitOf(float64(o.perBatch))
+	body := commitOf(float64(o.PerBatch))
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = o.loops // or those above two would be closed after each post
-	transport.MaxConnsPerHost = o.loops     // or it dials one more when none is idle for a moment
+	transport.MaxIdleConnsPerHost = o.Loops // or those above two would be closed after each post
+	transport.MaxConnsPerHost = o.Loops     // or it dials one more when none is idle for a moment
 	defer transport.CloseIdleConnections()
 	client := &http.Client{Transport: transport, Timeout: requestWait}
-	p, err := timed(o.loops, func(i int) error {
-		for batch := i; batch < o.batches; batch += o.loops {
-			if err := postOnce(ctx, client, o.url, body); err != nil {
+	p, err := timed(o.Loops, func(i int) error {
+		for batch := i; batch < o.Batches; batch += o.Loops {
+			if err := postOnce(ctx, client, o.URL, body); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	p.Records = o.batches * o.perBatch
+	p.Records = o.Batches * o.PerBatch
 	return p, err
 }
 

@@ -14,6 +14,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/bench/chart"
+	"github.com/docket-export/docket/bench/record"
 )
 
 // paces are the rates at which a sidecar is looked at, in records a second.
@@ -32,7 +35,7 @@ const (
 func scaleExperiments() []experiment {
 	rows := []row{}
 	for _, pace := range paces {
-		at := number(float64(pace)) + " records/s: "
+		at := chart.Number(float64(pace)) + " records/s: "
 		add := func(key, what, unit string) {
 			rows = append(rows, row{Key: paceKey(key, pace), What: at + what, Unit: unit})
 		}
@@ -86,7 +89,7 @@ func (l *lab) atPace(ctx context.Context, pace int, values map[string]float64) (
 		return err
 	}
 	defer s.kill()
-	p, err := connect(s.socket, 0, newBlock(0))
+	p, err := connect(s.socket, 0, record.NewBlock(0))
 	if err != nil {
 		return err
 	}
@@ -113,7 +116,7 @@ func (l *lab) atPace(ctx context.Context, pace int, values map[string]float64) (
 		values[paceKey(key, pace)] = v
 	}
 	values[paceKey("connections", pace)] = float64(brokers.open.Load())
-	values[paceKey("memory", pace)], err = s.memory("VmRSS")
+	values[paceKey("memory", pace)], err = s.Memory("VmRSS")
 	return err
 }
 
@@ -218,7 +221,7 @@ type usage struct {
 }
 
 func (s *sidecar) usage(ctx context.Context, dir string, b *brokers) (u usage, err error) {
-	cpu, err := s.cpuTime()
+	cpu, err := s.CPUTime()
 	if err != nil {
 		return u, err
 	}

@@ -4,9 +4,9 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -15,11 +15,12 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/process"
 )
 
 // sidecar is a running docket.
 type sidecar struct {
-	*process
+	*process.Process
 	socket string
 	admin  string
 	export string // directory of the file sink
@@ -59,7 +60,7 @@ func (l *lab) startSidecar(ctx context.Context, dir, sink string) (*sidecar, err
 	if sink == toFile {
 		return l.startWith(ctx, dir, fileEntry(toFile, exportDirectory(dir), "none"))
 	}
-	nobody, err := freeAddress()
+	nobody, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -88,21 +89,20 @@ func (l *lab) startSetup(ctx context.Context, dir string, with setup) (*sidecar,
 		return nil, err
 	}
 	if err := s.waitReady(ctx); err != nil {
-		s.kill()
-		return nil, fmt.Errorf("docket: %w\n%s", err, strings.TrimSpace(s.stderr.String()))
+		return nil, errors.Join(err, s.LastWords())
 	}
 	return s, nil
 }
 
 // launch is startSetup without waiting for anything.
 func (l *lab) launch(ctx context.Context, dir string, with setup) (*sidecar, error) {
-	address, err := freeAddress()
+	address, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
 	s := &sidecar{admin: "http://" + address, export: exportDirectory(dir), config: filepath.Join(dir, "docket.yaml")}
 	if len(with.sources) == 0 {
-		s.socket = filepath.Join(l.short, cmp.Or(with.socket, "docket")+".sock")
+		s.socket = filepath.Join(l.Short, cmp.Or(with.socket, "docket")+".sock")
 		with.sources = []string{fmt.Sprintf(`- {name: bench, unix: {path: %q, mode: "0600"}}`, s.socket)}
 	}
 	pprof := ""
@@ -113,12 +113,12 @@ func (l *lab) launch(ctx context.Context, dir string, with setup) (*sidecar, err
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	s.process, err = startIn(ctx, with.env, cmp.Or(with.program, l.docket), "run", "-f", s.config, "--log-format", "text")
-	if err != nil {
-		return nil, err
-	}
-	return s, nil
+	s.Process, err = process.Start(ctx, with.env, cmp.Or(with.program, l.docket), "run", "-f", s.config, "--log-format", "text")
+	return s, err
 }
+
+// kill ends docket at once: nothing that it would still do is measured.
+func (s *sidecar) kill() { s.Kill() }
 
 // Entries of "sinks".
 
@@ -132,15 +132,6 @@ func httpEntry(name, address string, maxInFlight int) string {
 
 func kafkaEntry(name, broker string) string {
 	return fmt.Sprintf("- {name: %s, kafka: {brokers: [%q], topic: %s}}", name, broker, benchTopic)
-}
-
-// freeAddress returns a loopback address that nobody listens on.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 func (s *sidecar) waitReady(ctx context.Context) error {
@@ -231,9 +222,3 @@ func (s *sidecar) commits(ctx context.Context) (float64, error) {
 func (s *sidecar) attempts(ctx context.Context, sink string) (float64, error) {
 	return s.metric(ctx, fmt.Sprintf("docket_send_duration_seconds_count{sink=%q}", sink))
 }
-
-// cpuTime is what the process has used so far.
-func (p *process) cpuTime() (time.Duration, error) { return host.CPUTime(p.cmd.Process.Pid) }
-
-// memory is a field of /proc/PID/status, in MB.
-func (p *process) memory(field string) (float64, error) { return host.Memory(p.cmd.Process.Pid, field) }

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"time"
 
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/client"
 )
 
@@ -48,12 +50,12 @@ func (l *lab) single(ctx context.Context) (map[string]float64, error) {
 		return nil, err
 	}
 	defer raw.Close()
-	answer := filepath.Join(l.short, "answer.sock")
-	server, err := start(ctx, l.self, answerCommand, answer)
+	answer := filepath.Join(l.Short, "answer.sock")
+	server, err := process.Start(ctx, nil, l.Self, answerCommand, answer)
 	if err != nil {
 		return nil, err
 	}
-	defer server.kill()
+	defer server.Kill()
 	s, err := l.startWarm(ctx, dir, heldBack)
 	if err != nil {
 		return nil, err
@@ -69,12 +71,12 @@ func (l *lab) single(ctx context.Context) (map[string]float64, error) {
 // ackTimes measures a plain write, the way to a server that only answers and back,
 // and the way to docket and back: of a bare producer, and of a client.
 func ackTimes(ctx context.Context, plain waiter, answer, docket string) (map[string]float64, error) {
-	trip, err := connect(answer, 0, newBlock(0))
+	trip, err := connect(answer, 0, record.NewBlock(0))
 	if err != nil {
 		return nil, err
 	}
 	defer trip.nc.Close()
-	bare, err := connect(docket, 0, newBlock(0))
+	bare, err := connect(docket, 0, record.NewBlock(0))
 	if err != nil {
 		return nil, err
 	}

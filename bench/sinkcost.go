@@ -45,9 +45,9 @@ func (l *lab) sinkCost(ctx context.Context) (map[string]float64, error) {
 		for i := range kinds {
 			k := &kinds[i]
 			s := dockets[k.sinks]
-			lap, err := s.lap(ctx, load{producers: producers, window: linesInFlight, records: lapRecords}, k.follow)
+			lap, err := s.lap(ctx, load{Producers: producers, Window: linesInFlight, Records: lapRecords}, k.follow)
 			if err != nil {
-				return nil, errors.Join(err, s.lastWords())
+				return nil, errors.Join(err, s.LastWords())
 			}
 			k.total.add(lap)
 		}

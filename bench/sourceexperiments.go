@@ -1,5 +1,7 @@
 package main
 
+import "github.com/docket-export/docket/bench/report"
+
 // sourceExperiments measure the sources that take decisions from engines as they are.
 func sourceExperiments() []experiment {
 	return []experiment{
@@ -10,7 +12,7 @@ func sourceExperiments() []experiment {
 				"watches. Its only sink cannot deliver. The clock goes from that rename until docket says that all is stored. The plain\n" +
 				"program reads the same file 1 MiB at a time and appends it to a fresh file, with an fdatasync as often as docket had commits.\n" +
 				"The file is in the page cache.",
-			Rows:   fileRows(&target{AtLeast: 0.5}),
+			Rows:   fileRows(&report.Target{AtLeast: 0.5}),
 			Charts: []drawn{{Keys: []string{"rate", "raw"}, Own: []string{"rate"}}},
 			run:    (*lab).readExport,
 		},
@@ -28,7 +30,7 @@ func sourceExperiments() []experiment {
 			About: "Four connections post gzip bodies of some 32 KB, each an array of decisions with ids of their own, made before the clock\n" +
 				"starts. docket has one processor (GOMAXPROCS=1), and its only sink cannot deliver. A body is answered when it is durable.",
 			Rows: []row{
-				{Key: "rate", What: "decompressed decisions", Unit: "MB/s", Target: &target{AtLeast: 100}},
+				{Key: "rate", What: "decompressed decisions", Unit: "MB/s", Target: &report.Target{AtLeast: 100}},
 				{Key: "events", What: "decisions", Unit: "records/s"},
 				{Key: "cpuRate", What: "decompressed decisions for a second of processor time", Unit: "MB/s"},
 				{Key: "cpu", What: "processor time of docket for a million decisions", Unit: "s"},
@@ -41,8 +43,8 @@ func sourceExperiments() []experiment {
 			About: "A Gatekeeper export, a log file, an OPA and a Kubernetes audit endpoint with nothing to do, for 10 seconds after the\n" +
 				"first four: after two docket has given memory back, once.",
 			Rows: []row{
-				{Key: "cpu", What: "processor time of docket in a second", Unit: "ms", Target: &target{AtMost: 1}},
-				{Key: "memory", What: "resident memory", Unit: "MB", Target: &target{AtMost: 25}},
+				{Key: "cpu", What: "processor time of docket in a second", Unit: "ms", Target: &report.Target{AtMost: 1}},
+				{Key: "memory", What: "resident memory", Unit: "MB", Target: &report.Target{AtMost: 25}},
 			},
 			run: (*lab).idleSources,
 		},
@@ -50,7 +52,7 @@ func sourceExperiments() []experiment {
 }
 
 // fileRows are of a measurement in which docket reads a large file.
-func fileRows(t *target) []row {
+func fileRows(t *report.Target) []row {
 	return []row{
 		{Key: "rate", What: "read and durable", Unit: "MB/s"},
 		{Key: "perCommit", What: "bytes in a commit", Unit: "KB"},

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/internal/datasync"
 )
 
@@ -75,7 +77,7 @@ func (l *lab) readLog(ctx context.Context) (map[string]float64, error) {
 
 // startHeld starts a docket with one source whose sink cannot deliver.
 func (l *lab) startHeld(ctx context.Context, dir, source string, env ...string) (*sidecar, error) {
-	nobody, err := freeAddress()
+	nobody, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +92,7 @@ func (l *lab) readFile(ctx context.Context, s *sidecar, file string, records int
 	took := time.Since(began)
 	finish()
 	if err != nil {
-		return nil, errors.Join(err, s.lastWords())
+		return nil, errors.Join(err, s.LastWords())
 	}
 	info, err := os.Stat(file)
 	if err != nil {
@@ -100,11 +102,11 @@ func (l *lab) readFile(ctx context.Context, s *sidecar, file string, records int
 	if err != nil {
 		return nil, err
 	}
-	cpu, err := s.cpuTime()
+	cpu, err := s.CPUTime()
 	if err != nil {
 		return nil, err
 	}
-	memory, err := s.memory("VmHWM")
+	memory, err := s.Memory("VmHWM")
 	if err != nil {
 		return nil, err
 	}
@@ -171,13 +173,13 @@ func writeRecords(name string, records int, first, last string) error {
 	if _, err := f.WriteString(first); err != nil {
 		return err
 	}
-	b := newBlock(0)
+	b := record.NewBlock(0)
 	for n := 0; n < records; {
-		lines := b.next(uint64(n), records-n)
+		lines := b.Next(n, records-n)
 		if _, err := f.Write(lines); err != nil {
 			return err
 		}
-		n += len(lines) / recordBytes
+		n += len(lines) / record.Bytes
 	}
 	_, err = f.WriteString(last)
 	return err
@@ -232,15 +234,15 @@ func (l *lab) idleSources(ctx context.Context) (map[string]float64, error) {
 	if err := os.WriteFile(log, bytes.Repeat([]byte("{}\n"), 10), 0o600); err != nil {
 		return nil, err
 	}
-	opa, err := freeAddress()
+	opa, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	apiserver, err := freeAddress()
+	apiserver, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	nobody, err := freeAddress()
+	nobody, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
@@ -257,29 +259,20 @@ func (l *lab) idleSources(ctx context.Context) (map[string]float64, error) {
 	if err := s.waitStored(ctx, 10); err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, idleSettled); err != nil {
+	if err := host.Sleep(ctx, idleSettled); err != nil {
 		return nil, err
 	}
-	before, err := s.cpuTime()
+	before, err := s.CPUTime()
 	if err != nil {
 		return nil, err
 	}
-	if err := pause(ctx, idleFor); err != nil {
+	if err := host.Sleep(ctx, idleFor); err != nil {
 		return nil, err
 	}
-	after, err := s.cpuTime()
+	after, err := s.CPUTime()
 	if err != nil {
 		return nil, err
 	}
-	memory, err := s.memory("VmRSS")
+	memory, err := s.Memory("VmRSS")
 	return map[string]float64{"cpu": (after - before).Seconds() * 1e3 / idleFor.Seconds(), "memory": memory}, err
-}
-
-func pause(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

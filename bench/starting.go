@@ -12,12 +12,13 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
 const (
 	// startRecords come to 500 MB.
-	startRecords = 500_000_000 / recordBytes
+	startRecords = 500_000_000 / record.Bytes
 	startTurns   = 5
 )
 
@@ -91,16 +92,16 @@ func (l *lab) begin(ctx context.Context, dir, sink string) (b beginning, err err
 	ctx, cancel := context.WithTimeout(ctx, readyWait)
 	defer cancel()
 	if err := listens(ctx, s.socket); err != nil {
-		return b, errors.Join(err, s.lastWords())
+		return b, errors.Join(err, s.LastWords())
 	}
 	b.listening = time.Since(began)
 	select {
 	case at := <-d.came:
 		b.first = at.Sub(began)
 	case <-ctx.Done():
-		return b, errors.Join(fmt.Errorf("waiting for the first batch: %w", ctx.Err()), s.lastWords())
+		return b, errors.Join(fmt.Errorf("waiting for the first batch: %w", ctx.Err()), s.LastWords())
 	}
-	b.memory, err = s.memory("VmHWM")
+	b.memory, err = s.Memory("VmHWM")
 	return b, err
 }
 

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"github.com/docket-export/docket/bench/site"
 )
 
 // steady is a docket as it is in the long run: its sinks keep up, so what it writes
@@ -56,7 +58,7 @@ func (l *lab) startSteady(ctx context.Context, dir string, with setup, count int
 	}
 	for range steadyWarmLaps {
 		if _, err := s.lap(ctx, steadyLoad, false); err != nil {
-			err = errors.Join(err, s.lastWords())
+			err = errors.Join(err, s.LastWords())
 			s.gate.close()
 			return nil, err
 		}
@@ -92,8 +94,8 @@ func (t *stint) add(lap stint) {
 // lap waits until docket and the disk are at rest and runs the load, whose socket is
 // that of docket. If the sinks do not follow, each has a batch under way before.
 func (s *steady) lap(ctx context.Context, o load, follow bool) (stint, error) {
-	o.socket = s.socket
-	if err := rest(s.queue); err != nil {
+	o.Socket = s.socket
+	if err := site.Rest(s.queue); err != nil {
 		return stint{}, err
 	}
 	if err := settle(ctx, s.queue); err != nil {
@@ -134,7 +136,7 @@ func (s *steady) measure(ctx context.Context, o load) (stint, error) {
 	if err != nil {
 		return lap, err
 	}
-	cpu, err := s.cpuTime()
+	cpu, err := s.CPUTime()
 	if err != nil {
 		return lap, err
 	}
@@ -142,7 +144,7 @@ func (s *steady) measure(ctx context.Context, o load) (stint, error) {
 	if err != nil {
 		return lap, err
 	}
-	cpuAfter, err := s.cpuTime()
+	cpuAfter, err := s.CPUTime()
 	if err != nil {
 		return lap, err
 	}

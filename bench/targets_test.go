@@ -1,15 +1,19 @@
 package main
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/docket-export/docket/bench/report"
+)
 
 // Every target of the design has a row, and the row has the target.
 func TestEveryTargetHasARow(t *testing.T) {
-	atLeast := func(v float64) target { return target{AtLeast: v} }
-	atMost := func(v float64) target { return target{AtMost: v} }
-	none := target{Zero: true}
+	atLeast := func(v float64) report.Target { return report.Target{AtLeast: v} }
+	atMost := func(v float64) report.Target { return report.Target{AtMost: v} }
+	none := report.Target{Zero: true}
 	tests := []struct {
 		what, experiment, key string
-		want                  target
+		want                  report.Target
 	}{
 		{"append in the queue against the disk", "queue", "toRecycled", atLeast(0.7)},
 		{"append in the queue against tidwall/wal", "queue", "toWAL", atLeast(10)},

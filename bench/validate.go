@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"slices"
 	"time"
 
+	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/internal/jsonline"
 )
 
@@ -29,14 +32,14 @@ type check struct {
 func newCheck() *check {
 	c := &check{}
 	for i := range producers {
-		c.lines = append(c.lines, newBlock(i).lines...)
+		c.lines = append(c.lines, record.NewBlock(i).Next(0, record.PerBlock)...)
 	}
 	return c
 }
 
 // run validates so many records, or a few more.
 func (c *check) run(ctx context.Context, records int) error {
-	before, err := ownCPUTime()
+	before, err := host.CPUTime(os.Getpid())
 	if err != nil {
 		return err
 	}
@@ -44,15 +47,15 @@ func (c *check) run(ctx context.Context, records int) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		for line := range slices.Chunk(c.lines, recordBytes) {
+		for line := range slices.Chunk(c.lines, record.Bytes) {
 			if !validRecord(line) {
 				return errors.New("bench sends what is no record")
 			}
 		}
-		done += len(c.lines) / recordBytes
-		c.done += len(c.lines) / recordBytes
+		done += len(c.lines) / record.Bytes
+		c.done += len(c.lines) / record.Bytes
 	}
-	after, err := ownCPUTime()
+	after, err := host.CPUTime(os.Getpid())
 	c.cpu += after - before
 	return err
 }

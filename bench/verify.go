@@ -37,10 +37,10 @@ func (l *lab) verify(ctx context.Context) (map[string]float64, error) {
 	return l.compareHashes(ctx, dir)
 }
 
-// export returns the directory of an export. The first call makes it; close removes
+// export returns the directory of an export. The first call makes it; Close removes
 // it.
 func (l *lab) export(ctx context.Context) (string, error) {
-	dir := filepath.Join(l.disk, "verified")
+	dir := filepath.Join(l.Disk, "verified")
 	if l.exported {
 		return exportDirectory(dir), nil
 	}
@@ -63,9 +63,9 @@ func (l *lab) makeExport(ctx context.Context, dir string, records int) error {
 		return err
 	}
 	if err := s.waitDelivered(ctx, toFile, records); err != nil {
-		return errors.Join(err, s.lastWords())
+		return errors.Join(err, s.LastWords())
 	}
-	if err := s.stop(); err != nil {
+	if err := s.Stop(); err != nil {
 		return err
 	}
 	return os.RemoveAll(queueDir)

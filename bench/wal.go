@@ -11,6 +11,7 @@ import (
 
 	"github.com/tidwall/wal"
 
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -140,7 +141,7 @@ func (g *walGroup) laps(ctx context.Context, dir string, count int) (took time.D
 
 // alone writes the same from one goroutine that never waits for a producer.
 func (g *walGroup) alone(ctx context.Context, records, perCommit int) (took time.Duration, err error) {
-	b := newBlock(0)
+	b := record.NewBlock(0)
 	var batch wal.Batch
 	began := time.Now()
 	for sent := 0; sent < records; {
@@ -148,11 +149,11 @@ func (g *walGroup) alone(ctx context.Context, records, perCommit int) (took time
 			return 0, err
 		}
 		for end := min(records, sent+perCommit); sent < end; {
-			lines := b.next(uint64(sent), end-sent)
-			sent += len(lines) / recordBytes
-			for at := 0; at < len(lines); at += recordBytes {
+			lines := b.Next(sent, end-sent)
+			sent += len(lines) / record.Bytes
+			for at := 0; at < len(lines); at += record.Bytes {
 				g.last++
-				batch.Write(g.last, lines[at:at+recordBytes])
+				batch.Write(g.last, lines[at:at+record.Bytes])
 			}
 		}
 		if err := g.log.WriteBatch(&batch); err != nil {

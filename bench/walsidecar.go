@@ -12,6 +12,7 @@ import (
 
 	"github.com/tidwall/wal"
 
+	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/streamsource"
@@ -102,8 +103,8 @@ func (s *walSession) CountDuplicates(context.Context, int) error { return errNot
 func (s *walSession) Close() {}
 
 // startWALSidecar starts such a sidecar with its log below dir.
-func (l *lab) startWALSidecar(ctx context.Context, dir string) (p *process, socket string, err error) {
-	socket = filepath.Join(l.short, "wal.sock")
-	p, err = start(ctx, l.self, walSidecarCommand, socket, filepath.Join(dir, "wal"))
+func (l *lab) startWALSidecar(ctx context.Context, dir string) (p *process.Process, socket string, err error) {
+	socket = filepath.Join(l.Short, "wal.sock")
+	p, err = process.Start(ctx, nil, l.Self, walSidecarCommand, socket, filepath.Join(dir, "wal"))
 	return p, socket, err
 }

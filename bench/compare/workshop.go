@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/docket-export/docket/bench/site"
 )
 
 // workshop is where the two trees are built and measured.
@@ -40,9 +42,9 @@ type testBinary struct {
 
 // newWorkshop lays out the tree of the base beside this one.
 func newWorkshop(ctx context.Context, o options) (*workshop, error) {
-	root, err := output(ctx, "", "go", "list", "-m", "-f", "{{.Dir}}")
+	root, err := site.Root(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("find the repository: %w", err)
+		return nil, err
 	}
 	commit, err := resolve(ctx, root, o.base)
 	if err != nil {
@@ -123,7 +125,7 @@ func (w *workshop) build(ctx context.Context) error {
 	return nil
 }
 
-// buildSide builds docket as "make build" does, and the tests of the packages that
+// buildSide builds docket as users get it, and the tests of the packages that
 // this tree has.
 func (w *workshop) buildSide(ctx context.Context, s *side) error {
 	bin := filepath.Join(w.dir, s.name+"-bin")
@@ -131,8 +133,7 @@ func (w *workshop) buildSide(ctx context.Context, s *side) error {
 		return err
 	}
 	s.docket = filepath.Join(bin, "docket")
-	if _, err := output(ctx, s.tree, "env", "CGO_ENABLED=0", "go", "build", "-trimpath", "-buildvcs=false",
-		"-ldflags", "-s -w -X main.version=compare", "-o", s.docket, "./cmd/docket"); err != nil {
+	if err := site.Build(ctx, s.tree, s.docket); err != nil {
 		return err
 	}
 	for _, name := range fields(w.options.packages) {

@@ -1,5 +1,5 @@
 // Package host tells what a reader of figures needs to know about the machine that they
-// are of, and what a process on it uses.
+// are of, what a process on it uses, and when something has happened there.
 package host
 
 import (

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -37,21 +36,4 @@ func Memory(pid int, field string) (float64, error) {
 		}
 	}
 	return 0, fmt.Errorf("the kernel tells no %s", field)
-}
-
-// Poll calls done until it is true, with a pause between. It fails as done does, or when
-// ctx is done.
-func Poll(ctx context.Context, pause time.Duration, done func() (bool, error)) error {
-	tick := time.NewTicker(pause)
-	defer tick.Stop()
-	for {
-		if ok, err := done(); ok || err != nil {
-			return err
-		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			return fmt.Errorf("waiting: %w", ctx.Err())
-		}
-	}
 }

@@ -10,6 +10,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/docket-export/docket/bench/record"
 )
 
 // count is what has arrived at a destination.
@@ -48,7 +50,7 @@ func (c count) whole() error {
 
 // census knows which records have arrived. Its methods may be called at once.
 type census struct {
-	blocks []*block // by producer; not changed
+	blocks []*record.Block // by producer; not changed
 
 	mu       sync.Mutex
 	seen     [producers][]bool // by number; guarded by mu
@@ -59,7 +61,7 @@ type census struct {
 func newCensus() *census {
 	c := &census{}
 	for i := range producers {
-		c.blocks = append(c.blocks, newBlock(i))
+		c.blocks = append(c.blocks, record.NewBlock(i))
 	}
 	return c
 }
@@ -84,8 +86,8 @@ func (c *census) take(text []byte, skip func(line []byte) bool) {
 
 // takeLine counts one line; mu is held.
 func (c *census) takeLine(line []byte) {
-	producer, number, ok := recordID(line)
-	if !ok || !c.blocks[producer].is(line, number) {
+	producer, number, ok := record.ID(line)
+	if !ok || producer >= producers || !c.blocks[producer].Has(line, number) {
 		c.count.Broken++
 		return
 	}
@@ -135,7 +137,7 @@ func (c *census) takeFile(name string) error {
 		return err
 	}
 	defer f.Close()
-	buf := make([]byte, 1024*recordBytes)
+	buf := make([]byte, 1024*record.Bytes)
 	for {
 		n, err := io.ReadFull(f, buf)
 		c.take(buf[:n], nil)

@@ -1,6 +1,9 @@
 package main
 
-import "github.com/docket-export/docket/bench/chart"
+import (
+	"github.com/docket-export/docket/bench/chart"
+	"github.com/docket-export/docket/bench/report"
+)
 
 // drawing is a chart of one column of several measures.
 type drawing struct {
@@ -18,7 +21,7 @@ var drawings = []drawing{
 
 // chart draws the column of every measure that has it. A hollow bar is of a setting
 // that loses records, on that way or by SIGKILL.
-func (d drawing) chart(r *report) *chart.Chart {
+func (d drawing) chart(r *outcome) *chart.Chart {
 	c := &chart.Chart{
 		Title: d.title, About: d.about, Unit: d.unit, Log: true,
 		Legend: map[chart.Look]string{
@@ -32,10 +35,7 @@ func (d drawing) chart(r *report) *chart.Chart {
 			if len(values) == 0 {
 				continue
 			}
-			s := summarize(values)
-			g.Bars = append(g.Bars, chart.Bar{
-				Label: e.name(), Value: s.median, Least: s.least, Greatest: s.greatest, Look: r.look(m.Name, e),
-			})
+			g.Bars = append(g.Bars, report.Summarize(values).Bar(e.name(), r.look(m.Name, e)))
 		}
 		if len(g.Bars) > 0 {
 			c.Groups = append(c.Groups, g)
@@ -44,7 +44,7 @@ func (d drawing) chart(r *report) *chart.Chart {
 	return c
 }
 
-func (r *report) look(measureName string, e entry) chart.Look {
+func (r *outcome) look(measureName string, e entry) chart.Look {
 	switch {
 	case !r.safe(measureName, e.Key):
 		return chart.Failing

@@ -19,10 +19,12 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/report"
 )
 
 func main() {
@@ -39,7 +41,7 @@ func main() {
 // and the HTTP server.
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == produceCommand {
-		return produceMain(args[1:], out)
+		return process.Answer(ctx, args[1:], out, load.run)
 	}
 	if len(args) > 0 && args[0] == receiveCommand {
 		return receiveMain(args[1:], os.Stdin, out)
@@ -52,29 +54,16 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	if err := writeTable(out, r); err != nil {
-		return err
-	}
-	if o.json != "" {
-		if err := writeFile(o.json, r.encode); err != nil {
-			return err
-		}
-	}
-	if o.markdown != "" {
-		return writePages(o.markdown, r)
-	}
-	return nil
+	return o.files.Write(out, r)
 }
 
 // options are what the command line says.
 type options struct {
-	rounds   int
-	records  int
-	only     string
-	dir      string
-	json     string
-	markdown string
-	from     string
+	rounds  int
+	records int
+	only    string
+	dir     string
+	files   report.Files
 }
 
 func parseOptions(args []string) (options, error) {
@@ -84,9 +73,7 @@ func parseOptions(args []string) (options, error) {
 	flags.IntVar(&o.records, "records", 200_000, "records of 1 KB in each measurement under load, or what is sent within "+loadLimit.String())
 	flags.StringVar(&o.only, "only", "", "measure only these beside docket, comma-separated: "+strings.Join(peerNames(peers()[1:]), ","))
 	flags.StringVar(&o.dir, "dir", "", "directory on the disk to measure (default: .cache of the repository)")
-	flags.StringVar(&o.json, "json", "", "write the results to `FILE`")
-	flags.StringVar(&o.markdown, "markdown", "", "write the page to `FILE`, and its charts beside it")
-	flags.StringVar(&o.from, "from", "", "take the results from `FILE` instead of measuring")
+	o.files.Flags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
@@ -102,9 +89,9 @@ func parseOptions(args []string) (options, error) {
 }
 
 // results measures, or reads what was measured before.
-func results(ctx context.Context, o options) (*report, error) {
-	if o.from != "" {
-		return readReport(o.from)
+func results(ctx context.Context, o options) (*outcome, error) {
+	if o.files.From != "" {
+		return readOutcome(o.files.From)
 	}
 	chosen, err := contenders(peers(), o.only)
 	if err != nil {
@@ -114,7 +101,7 @@ func results(ctx context.Context, o options) (*report, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer l.close()
+	defer l.Close()
 	r, err := l.measureAll(ctx, chosen, o.rounds)
 	if ctx.Err() != nil {
 		return nil, errors.New("interrupted")
@@ -124,8 +111,8 @@ func results(ctx context.Context, o options) (*report, error) {
 
 // measureAll measures every contender in turn, round after round. Each round begins
 // with another, so that none is always the first.
-func (l *lab) measureAll(ctx context.Context, chosen []contender, rounds int) (*report, error) {
-	r := &report{Machine: l.machine, Records: l.records, Rounds: rounds, Measures: measures()}
+func (l *lab) measureAll(ctx context.Context, chosen []contender, rounds int) (*outcome, error) {
+	r := &outcome{Head: report.Head{Machine: l.Machine, Rounds: rounds, Records: l.records}, Measures: measures()}
 	for _, c := range chosen {
 		r.Contenders = append(r.Contenders, entry{
 			Key: c.key(), Peer: c.peer.name, Setting: c.setting.name, About: c.about,
@@ -158,15 +145,4 @@ func (l *lab) once(ctx context.Context, m *measure, c contender) (figures, error
 	ctx, cancel := context.WithTimeout(ctx, onceWait)
 	defer cancel()
 	return m.run(l, ctx, c)
-}
-
-func writeFile(name string, write func(io.Writer) error) error {
-	if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
-		return err
-	}
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f), f.Close())
 }

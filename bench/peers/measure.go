@@ -3,10 +3,10 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
 )
 
 const (
@@ -65,7 +65,7 @@ func (l *lab) intake(ctx context.Context, c contender) (figures, error) {
 	if err != nil {
 		return nil, err
 	}
-	peak, err := s.running.memory("VmHWM")
+	peak, err := s.running.Memory("VmHWM")
 	if err != nil {
 		return nil, err
 	}
@@ -100,10 +100,10 @@ func (l *lab) through(ctx context.Context, c contender, toFile bool) (figures, e
 	if err := s.start(ctx); err != nil {
 		return nil, err
 	}
-	if err := sleep(ctx, idlePause); err != nil {
+	if err := host.Sleep(ctx, idlePause); err != nil {
 		return nil, err
 	}
-	idle, err := s.running.memory("VmRSS")
+	idle, err := s.running.Memory("VmRSS")
 	if err != nil {
 		return nil, err
 	}
@@ -112,7 +112,7 @@ func (l *lab) through(ctx context.Context, c contender, toFile bool) (figures, e
 		return nil, err
 	}
 	f["idle"] = idle
-	if f["peak"], err = s.running.memory("VmHWM"); err != nil || !toFile {
+	if f["peak"], err = s.running.Memory("VmHWM"); err != nil || !toFile {
 		return f, err
 	}
 	s.kill()
@@ -197,7 +197,7 @@ func (l *lab) killed(ctx context.Context, c contender) (figures, error) {
 	if _, err := s.load(ctx, killRecords, killRate, loadLimit); err != nil {
 		return nil, err
 	}
-	if err := sleep(ctx, killPause); err != nil {
+	if err := host.Sleep(ctx, killPause); err != nil {
 		return nil, err
 	}
 	s.kill()
@@ -242,32 +242,24 @@ func (s *stand) arrived(ctx context.Context) (count, error) {
 func (s *stand) look(ctx context.Context) (count, error) {
 	if s.sink != nil {
 		var c count
-		return c, s.sink.ask(ctx, countPath, &c)
+		err := s.sink.ask(ctx, countPath, &c)
+		return c, err
 	}
 	size, err := exportSize(s.at.Export)
-	return count{Records: int(size / recordBytes)}, err
+	return count{Records: int(size / record.Bytes)}, err
 }
 
 // cpuOf is the processor time of the contender while work is done.
 func (s *stand) cpuOf(work func() error) (time.Duration, error) {
-	before, err := s.running.cpuTime()
+	before, err := s.running.CPUTime()
 	if err != nil {
 		return 0, err
 	}
 	if err := work(); err != nil {
 		return 0, err
 	}
-	after, err := s.running.cpuTime()
+	after, err := s.running.CPUTime()
 	return after - before, err
 }
 
 func ofMillion(cpu time.Duration, records int) float64 { return cpu.Seconds() / float64(records) * 1e6 }
-
-func sleep(ctx context.Context, d time.Duration) error {
-	select {
-	case <-time.After(d):
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting: %w", ctx.Err())
-	}
-}

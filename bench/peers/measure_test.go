@@ -6,18 +6,19 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/bench/site"
 )
 
 // newTestLab is a lab for short measurements of the peers that are told.
 func newTestLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{records: 2000, disk: t.TempDir(), installed: map[string]installation{}}
-	var err error
-	if l.self, err = os.Executable(); err != nil {
+	self, err := os.Executable()
+	if err != nil {
 		t.Fatal(err)
 	}
-	l.short = shortDir(t)
-	return l
+	s := &site.Site{Self: self, Disk: t.TempDir(), Short: shortDir(t)}
+	return &lab{Site: s, records: 2000, installed: map[string]installation{}}
 }
 
 // shortDir is a directory for sockets.
@@ -78,12 +79,12 @@ func TestMeasuresFindWhatIsLost(t *testing.T) {
 
 // docket itself, as it is measured: nothing is lost, and each column has its figure.
 func TestDocket(t *testing.T) {
-	root, err := repositoryRoot(t.Context())
+	root, err := site.Root(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := build(t.Context(), root, filepath.Join(dir, docket.name)); err != nil {
+	if err := site.Build(t.Context(), root, filepath.Join(dir, docket.name)); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range docket.settings {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"context"
 	"fmt"
 	"net/url"
@@ -9,6 +8,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+
+	"github.com/docket-export/docket/bench/process"
 )
 
 // installation is where a peer's program lies.
@@ -84,7 +85,7 @@ func download(ctx context.Context, dir string, p peer) error {
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "peers: downloading %s\n", strings.Join(packages, " "))
-	if _, err := output(ctx, dir, "apt-get", append([]string{"download"}, packages...)...); err != nil {
+	if _, err := process.Output(ctx, dir, "apt-get", append([]string{"download"}, packages...)...); err != nil {
 		return err
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.deb"))
@@ -92,7 +93,7 @@ func download(ctx context.Context, dir string, p peer) error {
 		return err
 	}
 	for _, file := range files {
-		if _, err := output(ctx, dir, "dpkg", "-x", file, dir); err != nil {
+		if _, err := process.Output(ctx, dir, "dpkg", "-x", file, dir); err != nil {
 			return err
 		}
 	}
@@ -103,7 +104,7 @@ func download(ctx context.Context, dir string, p peer) error {
 // among the answer: one that is installed may lack what the run needs beside it.
 func missing(ctx context.Context, packages []string) ([]string, error) {
 	args := []string{"install", "--simulate", "--yes", "--no-install-recommends"}
-	plan, err := output(ctx, "", "apt-get", append(args, packages...)...)
+	plan, err := process.Output(ctx, "", "apt-get", append(args, packages...)...)
 	if err != nil {
 		return nil, err
 	}
@@ -138,17 +139,4 @@ func unpacked(dir string, p peer) (installation, error) {
 		}
 	}
 	return in, nil
-}
-
-// output runs a program in dir to its end.
-func output(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
-	var stderr bytes.Buffer
-	cmd := exec.CommandContext(ctx, name, args...)
-	cmd.Dir = dir
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		return nil, fmt.Errorf("%s %s: %w: %s", name, args[0], err, bytes.TrimSpace(stderr.Bytes()))
-	}
-	return out, nil
 }

@@ -1,11 +1,6 @@
 package main
 
-import (
-	"fmt"
-	"io"
-	"path/filepath"
-	"strings"
-)
+import "github.com/docket-export/docket/bench/report"
 
 const pageHead = `<!-- Written by "go run ./bench/peers" from its JSON: see the end of the page. -->
 # Beside what people use today
@@ -68,51 +63,22 @@ The packages are downloaded once with ` + "`apt-get`" + ` and unpacked below ` +
 measures and writes this page and its charts; the fourth writes them again without measuring.
 `
 
-// writePages writes the page to name, and its charts to the directory of that name
-// without ".md".
-func writePages(name string, r *report) error {
-	charts := strings.TrimSuffix(name, ".md")
-	if charts == name {
-		return fmt.Errorf("-markdown: %s does not end in .md", name)
-	}
-	for _, d := range drawings {
-		c := d.chart(r)
-		if err := writeFile(filepath.Join(charts, d.file), c.Write); err != nil {
-			return err
-		}
-	}
-	return writeFile(name, func(w io.Writer) error { return writePage(w, r, filepath.Base(charts)) })
-}
-
-// writePage writes the page, whose charts lie in a directory beside it.
-func writePage(w io.Writer, r *report, charts string) error {
-	var b strings.Builder
-	b.WriteString(pageHead)
-	fmt.Fprintf(&b, "- %s\n\n%s\n\n## Targets\n\n", r.Machine, r.conditions())
-	writeRows(&b, r.claimRows())
-	fmt.Fprintf(&b, "\n\"%s\" is taken in each round among those settings that have lost nothing in any round, neither on\n"+
+// WritePage writes docs/peers.md.
+func (r *outcome) WritePage(p *report.Page) {
+	p.Printf("%s- %s\n\n%s\n\n## Targets\n\n", pageHead, r.Machine, r.conditions())
+	p.Table(r.claimRows())
+	p.Printf("\n\"%s\" is taken in each round among those settings that have lost nothing in any round, neither on\n"+
 		"that way nor by SIGKILL.\n\n", fastestSafe)
 	for _, d := range drawings {
-		fmt.Fprintf(&b, "![%s](%s/%s)\n\n", d.title, charts, d.file)
+		p.Chart(d.file, d.chart(r))
+		p.Printf("\n")
 	}
 	for _, m := range r.Measures {
-		fmt.Fprintf(&b, "## %s\n\n%s\n\n", m.Title, m.About)
-		writeRows(&b, r.rows(m))
-		b.WriteString("\n")
+		p.Printf("## %s\n\n%s\n\n", m.Title, m.About)
+		p.Table(r.rows(m))
+		p.Printf("\n")
 	}
-	b.WriteString(pageRules)
-	writeRows(&b, r.contenderRows())
-	b.WriteString(pageTail)
-	_, err := io.WriteString(w, b.String())
-	return err
-}
-
-// writeRows writes a table whose head is its first row.
-func writeRows(b *strings.Builder, rows [][]string) {
-	for i, row := range rows {
-		fmt.Fprintf(b, "| %s |\n", strings.Join(row, " | "))
-		if i == 0 {
-			b.WriteString(strings.Repeat("|---", len(row)) + "|\n")
-		}
-	}
+	p.Printf("%s", pageRules)
+	p.Table(r.contenderRows())
+	p.Printf("%s", pageTail)
 }

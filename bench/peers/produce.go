@@ -2,9 +2,8 @@ package main
 
 import (
 	"bufio"
-	"encoding/json"
+	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"net"
@@ -12,11 +11,13 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/decision/stream"
 )
 
 const (
 	produceCommand = "produce"
+	producers      = 8
 	// linesInFlight is how many records of a producer may be unacknowledged.
 	linesInFlight = 1024
 	// linesPerWrite spares the producers most system calls: they share the
@@ -29,14 +30,14 @@ const (
 )
 
 // load is what producers do: all together they send so many records, numbered from
-// first on at each of them, or what is taken until the limit.
+// First on at each of them, or what is taken until the limit.
 type load struct {
-	socket       string
-	first        int
-	records      int
-	limit        time.Duration // of sending
-	rate         int           // records a second of all together; 0: as fast as they are taken
-	acknowledged bool          // they speak docket's protocol, and else write lines and hear nothing
+	Socket       string
+	First        int
+	Records      int
+	Limit        time.Duration // of sending
+	Rate         int           // records a second of all together; 0: as fast as they are taken
+	Acknowledged bool          // they speak docket's protocol, and else write lines and hear nothing
 }
 
 // produced is what came of a load.
@@ -52,35 +53,8 @@ func (p produced) rate() float64 {
 	return float64(p.Records) / time.Duration(p.Taken-p.Began).Seconds()
 }
 
-func (o load) args() []string {
-	return []string{
-		produceCommand, "-socket", o.socket, "-first", fmt.Sprint(o.first), "-records", fmt.Sprint(o.records),
-		"-limit", o.limit.String(), "-rate", fmt.Sprint(o.rate), fmt.Sprintf("-acknowledged=%t", o.acknowledged),
-	}
-}
-
-// produceMain is the process of the producers.
-func produceMain(args []string, out io.Writer) error {
-	var o load
-	flags := flag.NewFlagSet(produceCommand, flag.ContinueOnError)
-	flags.StringVar(&o.socket, "socket", "", "")
-	flags.IntVar(&o.first, "first", 0, "")
-	flags.IntVar(&o.records, "records", 0, "")
-	flags.DurationVar(&o.limit, "limit", 0, "")
-	flags.IntVar(&o.rate, "rate", 0, "")
-	flags.BoolVar(&o.acknowledged, "acknowledged", false, "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	p, err := o.run()
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(out).Encode(p)
-}
-
 // run makes the load and returns when all of it was taken.
-func (o load) run() (produced, error) {
+func (o load) run(context.Context) (produced, error) {
 	all := make([]*producer, producers)
 	for i := range all {
 		p, err := o.connect(i)
@@ -108,26 +82,26 @@ func (o load) run() (produced, error) {
 }
 
 // each is how many records each producer sends when the limit does not stop it.
-func (o load) each() int { return o.records / producers }
+func (o load) each() int { return o.Records / producers }
 
 // producer is one connection, with one goroutine.
 type producer struct {
 	load
 	nc      *net.UnixConn
 	replies *bufio.Reader
-	block   *block
+	block   *record.Block
 	began   time.Time
 
 	sent, acked int
 }
 
 func (o load) connect(number int) (*producer, error) {
-	nc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: o.socket, Net: "unix"})
+	nc, err := net.DialUnix("unix", nil, &net.UnixAddr{Name: o.Socket, Net: "unix"})
 	if err != nil {
 		return nil, err
 	}
-	p := &producer{load: o, nc: nc, replies: bufio.NewReaderSize(nc, stream.MaxReply), block: newBlock(number)}
-	if err := p.greet(); err != nil {
+	p := &producer{load: o, nc: nc, replies: bufio.NewReaderSize(nc, stream.MaxReply), block: record.NewBlock(number)}
+	if err := p.greet(number); err != nil {
 		p.close()
 		return nil, err
 	}
@@ -138,14 +112,14 @@ func (o load) connect(number int) (*producer, error) {
 func (p *producer) close() { _ = p.nc.Close() }
 
 // greet says hello where the producer is to hear acks.
-func (p *producer) greet() error {
+func (p *producer) greet(number int) error {
 	if err := p.nc.SetDeadline(time.Now().Add(produceWait)); err != nil {
 		return err
 	}
-	if !p.acknowledged {
+	if !p.Acknowledged {
 		return nil
 	}
-	hello := stream.Hello{Producer: fmt.Sprintf("peers-%d-%d", os.Getpid(), p.block.producer), Next: 1}
+	hello := stream.Hello{Producer: fmt.Sprintf("peers-%d-%d", os.Getpid(), number), Next: 1}
 	if _, err := p.nc.Write(hello.Append(nil)); err != nil {
 		return err
 	}
@@ -154,7 +128,7 @@ func (p *producer) greet() error {
 
 // run sends the records and returns when they were taken.
 func (p *producer) run() error {
-	for p.sent < p.each() && time.Since(p.began) < p.limit {
+	for p.sent < p.each() && time.Since(p.began) < p.Limit {
 		n := p.room()
 		if n == 0 {
 			if err := p.receive(); err != nil {
@@ -166,11 +140,11 @@ func (p *producer) run() error {
 			time.Sleep(pacePause)
 			continue
 		}
-		lines := p.block.next(p.first+p.sent, n)
+		lines := p.block.Next(p.First+p.sent, n)
 		if _, err := p.nc.Write(lines); err != nil {
 			return fmt.Errorf("after %d of %d records: %w", p.sent, p.each(), err)
 		}
-		p.sent += len(lines) / recordBytes
+		p.sent += len(lines) / record.Bytes
 	}
 	return p.waitTaken()
 }
@@ -178,7 +152,7 @@ func (p *producer) run() error {
 // room is how many records may be written at once.
 func (p *producer) room() int {
 	n := min(linesPerWrite, p.each()-p.sent)
-	if p.acknowledged {
+	if p.Acknowledged {
 		n = min(n, linesInFlight-(p.sent-p.acked))
 	}
 	return n
@@ -186,16 +160,16 @@ func (p *producer) room() int {
 
 // due is how many records the rate allows by now.
 func (p *producer) due() int {
-	if p.rate == 0 {
+	if p.Rate == 0 {
 		return linesPerWrite
 	}
-	return max(0, int(time.Since(p.began).Seconds()*float64(p.rate)/producers)-p.sent)
+	return max(0, int(time.Since(p.began).Seconds()*float64(p.Rate)/producers)-p.sent)
 }
 
 // waitTaken waits for the last ack. Who sends none has taken all when it has read
 // the end of the stream and closes the connection.
 func (p *producer) waitTaken() error {
-	if p.acknowledged {
+	if p.Acknowledged {
 		for p.acked < p.sent {
 			if err := p.receive(); err != nil {
 				return err

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"io"
 	"net"
 	"os"
@@ -12,49 +11,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/decision/stream"
 )
-
-func TestRecords(t *testing.T) {
-	b := newBlock(3)
-	for _, first := range []int{0, 1000, 5*blockRecords - 2} {
-		lines := b.next(first, 8)
-		for i := 0; len(lines) > 0; i++ {
-			line := lines[:recordBytes-1]
-			if !json.Valid(line) || lines[recordBytes-1] != '\n' {
-				t.Fatalf("record %d is not JSON on a line: %s", first+i, line)
-			}
-			if p, n, ok := recordID(line); p != 3 || n != first+i || !ok {
-				t.Errorf("got record %d of producer %d (%t), want %d of 3", n, p, ok, first+i)
-			}
-			if !newBlock(3).is(line, first+i) {
-				t.Errorf("record %d is not taken for itself", first+i)
-			}
-			lines = lines[recordBytes:]
-		}
-	}
-	if got := len(b.next(blockRecords-3, 8)) / recordBytes; got != 3 {
-		t.Errorf("got %d records before the end of the block, want 3", got)
-	}
-}
-
-func TestIsNoticesEveryChange(t *testing.T) {
-	b := newBlock(0)
-	line := bytes.TrimSuffix(b.next(5, 1), []byte("\n"))
-	for at := range line {
-		if at >= idAt && at < idAt+idDigits {
-			continue // says which record it is
-		}
-		changed := bytes.Clone(line)
-		changed[at] ^= 1
-		if b.is(changed, 5) {
-			t.Fatalf("byte %d was changed and nothing noticed", at)
-		}
-	}
-	if b.is(line[:len(line)-1], 5) || b.is(append(bytes.Clone(line), ' '), 5) {
-		t.Error("a line of another length is taken for a record")
-	}
-}
 
 // server takes connections on a socket, each in a goroutine.
 func server(t *testing.T, serve func(net.Conn)) (socket string) {
@@ -100,7 +59,7 @@ func TestPlainLoadIsTakenAtTheEnd(t *testing.T) {
 		defer mu.Unlock()
 		closed = time.Now()
 	})
-	p, err := load{socket: socket, first: 7, records: 3000, limit: produceWait}.run()
+	p, err := load{Socket: socket, First: 7, Records: 3000, Limit: produceWait}.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -126,7 +85,7 @@ func TestAcknowledgedLoad(t *testing.T) {
 			t.Error(err)
 		}
 		// Reads one window, and looks whether more comes before it is acknowledged.
-		lines := make([]byte, linesInFlight*recordBytes)
+		lines := make([]byte, linesInFlight*record.Bytes)
 		if _, err := io.ReadFull(nc, lines); err != nil {
 			t.Error(err)
 		}
@@ -142,14 +101,14 @@ func TestAcknowledgedLoad(t *testing.T) {
 		if _, err := nc.Write(stream.Ack{Through: linesInFlight}.Append(nil)); err != nil {
 			t.Error(err)
 		}
-		if _, err := io.ReadFull(nc, lines[:recordBytes]); err != nil {
+		if _, err := io.ReadFull(nc, lines[:record.Bytes]); err != nil {
 			t.Error(err)
 		}
 		if _, err := nc.Write(stream.Ack{Through: linesInFlight + 1}.Append(nil)); err != nil {
 			t.Error(err)
 		}
 	})
-	p, err := load{socket: socket, records: producers * (linesInFlight + 1), limit: produceWait, acknowledged: true}.run()
+	p, err := load{Socket: socket, Records: producers * (linesInFlight + 1), Limit: produceWait, Acknowledged: true}.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -161,11 +120,11 @@ func TestAcknowledgedLoad(t *testing.T) {
 // Who closes before it has read everything has not taken it.
 func TestLoadThatIsNotRead(t *testing.T) {
 	socket := server(t, func(nc net.Conn) {
-		if _, err := io.ReadFull(nc, make([]byte, 10*recordBytes)); err != nil {
+		if _, err := io.ReadFull(nc, make([]byte, 10*record.Bytes)); err != nil {
 			t.Error(err)
 		}
 	})
-	if p, err := (load{socket: socket, records: 20_000, limit: produceWait}).run(); err == nil {
+	if p, err := (load{Socket: socket, Records: 20_000, Limit: produceWait}).run(t.Context()); err == nil {
 		t.Errorf("got %+v and no error", p)
 	}
 }
@@ -180,7 +139,7 @@ func TestLoadEndsAtItsLimit(t *testing.T) {
 		}
 		c.take(text, nil)
 	})
-	p, err := load{socket: socket, records: 1 << 30, rate: 100_000, limit: 50 * time.Millisecond}.run()
+	p, err := load{Socket: socket, Records: 1 << 30, Rate: 100_000, Limit: 50 * time.Millisecond}.run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -202,34 +161,34 @@ func TestDue(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := &producer{load: load{rate: tt.rate}, began: time.Now().Add(-tt.ago), sent: tt.sent}
+			p := &producer{load: load{Rate: tt.rate}, began: time.Now().Add(-tt.ago), sent: tt.sent}
 			if got := p.due(); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}
 		})
 	}
-	p := &producer{load: load{rate: 8000}, began: time.Now().Add(-time.Second), sent: 900}
+	p := &producer{load: load{Rate: 8000}, began: time.Now().Add(-time.Second), sent: 900}
 	if got := p.due(); got < 100 {
 		t.Errorf("900 sent after a second at 1,000 a second: got %d due, want at least 100", got)
 	}
 }
 
 func TestCensus(t *testing.T) {
-	b := newBlock(2)
-	text := bytes.Clone(b.next(0, 4))
+	b := record.NewBlock(2)
+	text := bytes.Clone(b.Next(0, 4))
 	changed := bytes.Replace(text, []byte("deny"), []byte("Deny"), 1)
 	tests := map[string]struct {
 		text []byte
 		want count
 	}{
 		"records":             {text, count{Records: 4}},
-		"some twice":          {append(bytes.Clone(text), text[:2*recordBytes]...), count{Records: 4, Again: 2}},
+		"some twice":          {append(bytes.Clone(text), text[:2*record.Bytes]...), count{Records: 4, Again: 2}},
 		"one changed":         {changed, count{Records: 3, Broken: 1}},
 		"no newline at last":  {text[:len(text)-1], count{Records: 4}},
 		"one cut short":       {text[:len(text)-2], count{Records: 3, Broken: 1}},
 		"something else":      {[]byte("hello\n"), count{Broken: 1}},
 		"an empty line":       {[]byte("\n"), count{Broken: 1}},
-		"a producer too many": {bytes.ReplaceAll(text[:recordBytes], []byte("-002000"), []byte("-009000")), count{Broken: 1}},
+		"a producer too many": {bytes.ReplaceAll(text[:record.Bytes], []byte("-002000"), []byte("-009000")), count{Broken: 1}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -273,17 +232,17 @@ func TestReceiver(t *testing.T) {
 	if err := s.openSink(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	defer s.sink.kill()
-	b := newBlock(1)
-	if err := send("http://"+s.sink.address+"/", b.next(0, 3)); err != nil {
+	defer s.sink.Kill()
+	b := record.NewBlock(1)
+	if err := send("http://"+s.sink.Address+"/", b.Next(0, 3)); err != nil {
 		t.Fatal(err)
 	}
 	var bulk strings.Builder
 	for n := range 2 {
 		bulk.WriteString(`{"index":{"_index": "decisions"}}` + "\n")
-		bulk.Write(b.next(3+n, 1))
+		bulk.Write(b.Next(3+n, 1))
 	}
-	if err := send("http://"+s.sink.address+bulkPath, []byte(bulk.String())); err != nil {
+	if err := send("http://"+s.sink.Address+bulkPath, []byte(bulk.String())); err != nil {
 		t.Fatal(err)
 	}
 	var c count

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/docket-export/docket/bench/process"
 )
 
 const (
@@ -97,13 +99,12 @@ func (r *receiver) take(w http.ResponseWriter, req *http.Request, skip func([]by
 
 // destination is a running receiver.
 type destination struct {
-	*process
-	address string
+	*process.Server
 }
 
 // ask asks the receiver and reads its answer into v.
 func (d *destination) ask(ctx context.Context, path string, v any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.address+path, nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.Address+path, nil)
 	if err != nil {
 		return err
 	}

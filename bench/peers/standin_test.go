@@ -12,6 +12,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/bench/record"
 )
 
 const standInCommand = "standin"
@@ -86,7 +88,7 @@ func standInMain(args []string) error {
 // but they may be read in parts.
 func (q *queueOfStandIn) read(nc net.Conn) {
 	defer nc.Close()
-	buf, n := make([]byte, linesPerWrite*recordBytes), 0
+	buf, n := make([]byte, linesPerWrite*record.Bytes), 0
 	for {
 		got, err := nc.Read(buf[n:])
 		n += got

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"slices"
+
+	"github.com/docket-export/docket/bench/report"
 )
 
 // claim is what docket has to reach beside the others: a quotient, taken within each
@@ -10,33 +12,7 @@ import (
 type claim struct {
 	what   string
 	values []float64
-	least  float64 // the median must not be less; 0: there is no such bound
-	most   float64 // without least, the median must not be more
-}
-
-func (c claim) target() string {
-	switch {
-	case c.least > 0:
-		return ">= " + number(c.least)
-	case c.most == 0:
-		return "0"
-	}
-	return "<= " + number(c.most)
-}
-
-func (c claim) met() bool {
-	median := summarize(c.values).median
-	if c.least > 0 {
-		return median >= c.least
-	}
-	return median <= c.most
-}
-
-func (c claim) verdict() string {
-	if c.met() {
-		return "met"
-	}
-	return "NOT met"
+	target report.Target
 }
 
 // The contenders that claims are about.
@@ -48,30 +24,30 @@ const (
 )
 
 // claims are those for which everything was measured.
-func (r *report) claims() []claim {
+func (r *outcome) claims() []claim {
 	var all []claim
-	add := func(what string, values []float64, least, most float64) {
+	add := func(what string, values []float64, target report.Target) {
 		if len(values) > 0 {
-			all = append(all, claim{what, values, least, most})
+			all = append(all, claim{what, values, target})
 		}
 	}
 	intake := r.values("intake", own, "rate")
-	add("intake: docket / "+unsynced, quotients(intake, r.values("intake", unsynced, "rate")), 3, 0)
-	add("intake: docket / "+syncsEach, quotients(intake, r.values("intake", syncsEach, "rate")), 100, 0)
+	add("intake: docket / "+unsynced, quotients(intake, r.values("intake", unsynced, "rate")), report.Target{AtLeast: 3})
+	add("intake: docket / "+syncsEach, quotients(intake, r.values("intake", syncsEach, "rate")), report.Target{AtLeast: 100})
 	for _, m := range []string{"http", "file"} {
-		add(fmt.Sprintf("to %s: docket / %s", m, fastestSafe), quotients(r.values(m, own, "rate"), r.fastestSafe(m)), 1, 0)
+		add(fmt.Sprintf("to %s: docket / %s", m, fastestSafe), quotients(r.values(m, own, "rate"), r.fastestSafe(m)), report.Target{AtLeast: 1})
 	}
 	for _, m := range []string{"intake", "http", "file"} {
 		add(fmt.Sprintf("processor time, %s: docket / %s", m, unsynced),
-			quotients(r.values(m, own, "cpu"), r.values(m, unsynced, "cpu")), 0, 1)
+			quotients(r.values(m, own, "cpu"), r.values(m, unsynced, "cpu")), report.Target{AtMost: 1})
 	}
-	add("lost by SIGKILL: docket", r.values("kill", own, "lost"), 0, 0)
+	add("lost by SIGKILL: docket", r.values("kill", own, "lost"), report.Target{Zero: true})
 	return all
 }
 
 // fastestSafe returns the greatest rate of each round among the others that lose
 // nothing: in no round, neither on the way of this measure nor by SIGKILL.
-func (r *report) fastestSafe(measureName string) []float64 {
+func (r *outcome) fastestSafe(measureName string) []float64 {
 	var fastest []float64
 	for _, e := range r.Contenders {
 		rates := r.values(measureName, e.Key, "rate")
@@ -89,7 +65,7 @@ func (r *report) fastestSafe(measureName string) []float64 {
 }
 
 // safe says whether a contender has lost nothing.
-func (r *report) safe(measureName, key string) bool {
+func (r *outcome) safe(measureName, key string) bool {
 	lost := slices.Concat(r.values(measureName, key, "lost"), r.values("kill", key, "lost"))
 	return !slices.ContainsFunc(lost, func(v float64) bool { return v != 0 })
 }

@@ -2,23 +2,17 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
-	"os"
-	"slices"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/chart"
+	"github.com/docket-export/docket/bench/report"
 )
 
-// report is everything that one run has measured. Its JSON form is what -json writes
-// and -from reads.
-type report struct {
-	Machine    host.Machine `json:"machine"`
-	Rounds     int          `json:"rounds"`
-	Records    int          `json:"records"`
-	Contenders []entry      `json:"contenders"`
-	Measures   []measure    `json:"measures"`
+// outcome is everything that one run has measured. It is a report.Report.
+type outcome struct {
+	report.Head
+	Contenders []entry   `json:"contenders"`
+	Measures   []measure `json:"measures"`
 }
 
 // entry is a contender as the results name it.
@@ -108,55 +102,33 @@ func measures() []measure {
 			Name: "kill", Title: "Lost by SIGKILL while the sink is down",
 			About: fmt.Sprintf("Producers send %s records at %s a second while nobody listens at the other end. A tenth of a second after the last was taken\n"+
 				"the program gets SIGKILL; it is started again, the HTTP server comes up, and when nothing more has come for 3 seconds, what is missing is lost.\n"+
-				"This is the end of a process, not of the machine: at a power cut everything that was not synced is gone as well.", number(killRecords), number(killRate)),
+				"This is the end of a process, not of the machine: at a power cut everything that was not synced is gone as well.", chart.Number(killRecords), chart.Number(killRate)),
 			Columns: []column{{"sent", "sent"}, {"lost", lost}, {"again", "arrived twice"}},
 			run:     (*lab).killed,
 		},
 	}
 }
 
-// summary is what is shown of the values of the rounds.
-type summary struct {
-	median, least, greatest float64
-}
-
-func summarize(values []float64) summary {
-	s := slices.Sorted(slices.Values(values))
-	n := len(s)
-	return summary{median: (s[(n-1)/2] + s[n/2]) / 2, least: s[0], greatest: s[n-1]}
-}
-
-func (r *report) encode(w io.Writer) error {
-	enc := json.NewEncoder(w)
-	enc.SetEscapeHTML(false)
-	enc.SetIndent("", "  ")
-	return enc.Encode(r)
-}
-
-func readReport(name string) (*report, error) {
-	data, err := os.ReadFile(name)
-	if err != nil {
+func readOutcome(name string) (*outcome, error) {
+	var o outcome
+	if err := report.ReadJSON(name, &o); err != nil {
 		return nil, err
 	}
-	var r report
-	if err := json.Unmarshal(data, &r); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
-	}
-	for _, m := range r.Measures {
-		for _, e := range r.Contenders {
+	for _, m := range o.Measures {
+		for _, e := range o.Contenders {
 			for _, c := range m.Columns {
-				if got := len(m.Results[e.Key][c.Key]); got != r.Rounds {
-					return nil, fmt.Errorf("%s: %s of %s has %d values for %s, want %d", name, m.Name, e.Key, got, c.Key, r.Rounds)
+				if got := len(m.Results[e.Key][c.Key]); got != o.Rounds {
+					return nil, fmt.Errorf("%s: %s of %s has %d values for %s, want %d", name, m.Name, e.Key, got, c.Key, o.Rounds)
 				}
 			}
 		}
 	}
-	return &r, nil
+	return &o, nil
 }
 
 // values are what a contender has given, by round; nil where it or the measure is
 // not there.
-func (r *report) values(measureName, key, columnKey string) []float64 {
+func (r *outcome) values(measureName, key, columnKey string) []float64 {
 	for _, m := range r.Measures {
 		if m.Name == measureName {
 			return m.Results[key][columnKey]

@@ -2,20 +2,22 @@ package main
 
 import (
 	"bytes"
-	"os"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/docket-export/docket/bench/chart"
+	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/report/reporttest"
 )
 
 // measured is a report of two rounds in which the machine is twice as fast in the
 // second.
-func measured(t *testing.T) *report {
+func measured(t *testing.T) *outcome {
 	t.Helper()
-	r := &report{Rounds: 2, Records: 200_000, Measures: measures()}
+	r := &outcome{Head: report.Head{Rounds: 2, Records: 200_000}, Measures: measures()}
 	for _, key := range []string{own, syncsEach, "syslog-ng/default", unsynced} {
 		name, setting, _ := strings.Cut(key, "/")
 		r.Contenders = append(r.Contenders, entry{Key: key, Peer: name, Setting: setting, About: "About " + key, Version: "1.0"})
@@ -42,28 +44,6 @@ func measured(t *testing.T) *report {
 		}
 	}
 	return r
-}
-
-func TestSummarize(t *testing.T) {
-	tests := map[string]struct {
-		values []float64
-		want   summary
-	}{
-		"one":  {[]float64{3}, summary{3, 3, 3}},
-		"odd":  {[]float64{9, 1, 4}, summary{4, 1, 9}},
-		"even": {[]float64{9, 1, 4, 2}, summary{3, 1, 9}},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			before := slices.Clone(tt.values)
-			if got := summarize(tt.values); got != tt.want {
-				t.Errorf("got %+v, want %+v", got, tt.want)
-			}
-			if !slices.Equal(tt.values, before) {
-				t.Errorf("the values were changed to %v from %v: rounds would no longer match", tt.values, before)
-			}
-		})
-	}
 }
 
 func TestAddNoticesWhatDoesNotFit(t *testing.T) {
@@ -96,7 +76,7 @@ func TestClaims(t *testing.T) {
 	}
 	got := r.claims()
 	for _, c := range got {
-		if have := number(summarize(c.values).median) + " " + c.verdict(); have != want[c.what] {
+		if have := chart.Number(report.Summarize(c.values).Median) + " " + c.target.Verdict(c.values); have != want[c.what] {
 			t.Errorf("%s: got %s, want %s", c.what, have, want[c.what])
 		}
 	}
@@ -105,24 +85,16 @@ func TestClaims(t *testing.T) {
 	}
 }
 
-func TestVerdict(t *testing.T) {
-	tests := map[string]struct {
-		claim claim
-		want  string
-	}{
-		"enough":       {claim{values: []float64{3, 1, 9}, least: 3}, "met"},
-		"not enough":   {claim{values: []float64{2.9, 1, 9}, least: 3}, "NOT met"},
-		"little":       {claim{values: []float64{1, 1, 9}, most: 1}, "met"},
-		"too much":     {claim{values: []float64{1.1, 1, 9}, most: 1}, "NOT met"},
-		"none":         {claim{values: []float64{0, 0}}, "met"},
-		"one too many": {claim{values: []float64{1, 1}}, "NOT met"},
+func TestClaimRowsSayWhatIsMissed(t *testing.T) {
+	r := measured(t)
+	for _, m := range r.Measures {
+		if m.Name == "intake" {
+			m.Results[own]["rate"] = []float64{200_000, 400_000}
+		}
 	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			if got := tt.claim.verdict(); got != tt.want {
-				t.Errorf("got %q, want %q", got, tt.want)
-			}
-		})
+	want := []string{"intake: docket / syslog-ng/reliable", "2", ">= 3", "NOT met"}
+	if got := r.claimRows()[1]; !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
@@ -160,46 +132,40 @@ func TestClaimsOfAPart(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := writeTable(&b, r); err != nil || strings.Contains(b.String(), "syslog-ng/") {
+	if err := r.WriteTable(&b); err != nil || strings.Contains(b.String(), "syslog-ng/") {
 		t.Errorf("got %v\n%s", err, b.String())
 	}
 }
 
-func TestReportSurvivesItsFile(t *testing.T) {
-	r, dir := measured(t), t.TempDir()
-	name := filepath.Join(dir, "results.json")
-	if err := writeFile(name, r.encode); err != nil {
+func TestOutcomeSurvivesItsFile(t *testing.T) {
+	r := measured(t)
+	name := filepath.Join(t.TempDir(), "results.json")
+	if err := report.WriteJSON(name, r); err != nil {
 		t.Fatal(err)
 	}
-	back, err := readReport(name)
+	back, err := readOutcome(name)
 	if err != nil {
 		t.Fatal(err)
 	}
-	var want, got bytes.Buffer
-	if err := writePage(&want, r, "peers"); err != nil {
-		t.Fatal(err)
-	}
-	if err := writePage(&got, back, "peers"); err != nil {
-		t.Fatal(err)
-	}
-	if got.String() != want.String() {
-		t.Errorf("got\n%s\nwant\n%s", got.String(), want.String())
+	want, got := reporttest.Page(t, r, "peers.md"), reporttest.Page(t, back, "peers.md")
+	if !maps.Equal(got, want) {
+		t.Errorf("got\n%s\nwant\n%s", got["peers.md"], want["peers.md"])
 	}
 	for _, text := range []string{"| docket, default | 450 000 (300 000 .. 600 000) |", "About rsyslog/strict", "| 17 | ", ">= 3 | met |"} {
-		if !strings.Contains(got.String(), text) {
+		if !strings.Contains(got["peers.md"], text) {
 			t.Errorf("no %q in the page", text)
 		}
 	}
 }
 
-func TestReadReportRefusesAPart(t *testing.T) {
+func TestReadOutcomeRefusesAPart(t *testing.T) {
 	r := measured(t)
 	r.Rounds = 3
 	name := filepath.Join(t.TempDir(), "results.json")
-	if err := writeFile(name, r.encode); err != nil {
+	if err := report.WriteJSON(name, r); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := readReport(name); err == nil || !strings.Contains(err.Error(), "2 values") {
+	if _, err := readOutcome(name); err == nil || !strings.Contains(err.Error(), "2 values") {
 		t.Errorf("got error %v, want that there are 2 values", err)
 	}
 }
@@ -218,26 +184,11 @@ func TestLook(t *testing.T) {
 	}
 }
 
+// The page in the repository, and its charts, are those of the results beside it.
 func TestPageIsThatOfTheResults(t *testing.T) {
-	r, err := readReport("results.json")
+	r, err := readOutcome("results.json")
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := writePages(filepath.Join(dir, "peers.md"), r); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"peers.md", "peers/rate.svg", "peers/cpu.svg"} {
-		want, err := os.ReadFile(filepath.Join(dir, name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		got, err := os.ReadFile(filepath.Join("../../docs", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !bytes.Equal(got, want) {
-			t.Errorf("docs/%s is not that of bench/peers/results.json: run `go run ./bench/peers -from bench/peers/results.json -markdown docs/peers.md`", name)
-		}
-	}
+	reporttest.IsPage(t, "../../docs/peers.md", r, "go run ./bench/peers -from bench/peers/results.json -markdown docs/peers.md")
 }

@@ -1,0 +1,112 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"github.com/docket-export/docket/bench/chart"
+	"github.com/docket-export/docket/bench/report"
+)
+
+// outcome is everything that one run has measured. It is a report.Report.
+type outcome struct {
+	report.Head
+	Experiments []experiment `json:"experiments"`
+}
+
+// experiment is a group of rows that one run fills together.
+type experiment struct {
+	Name  string `json:"name"`  // as -only takes it
+	Title string `json:"title"` // what is measured
+	About string `json:"about"` // how, for the page
+	Rows  []row  `json:"rows"`
+	// Charts are drawn for the page.
+	Charts []drawn `json:"charts,omitempty"`
+
+	// large says that it needs the large backlog.
+	large bool
+	// named says that it takes long, and is run only when -only names it.
+	named bool
+	// check says, before anything is measured, why it cannot be; nil: it always
+	// can.
+	check func(*lab) error
+	// run measures once and returns a value for the key of every row that is
+	// not a ratio.
+	run func(*lab, context.Context) (map[string]float64, error)
+}
+
+// row is one figure, with a value for each round.
+type row struct {
+	Key    string         `json:"key"`
+	What   string         `json:"what"`
+	Unit   string         `json:"unit,omitempty"`
+	Ratio  *ratio         `json:"ratio,omitempty"`
+	Target *report.Target `json:"target,omitempty"`
+	Values []float64      `json:"values"`
+}
+
+// ratio says of which two other rows a row is the quotient, round by round.
+type ratio struct {
+	Of string `json:"of"`
+	To string `json:"to"`
+}
+
+// add takes the values of one round. A value that no row shows, or a row without
+// one, is a mistake in the experiment.
+func (e *experiment) add(values map[string]float64) error {
+	used := 0
+	for i := range e.Rows {
+		r := &e.Rows[i]
+		if r.Ratio != nil {
+			r.Values = append(r.Values, values[r.Ratio.Of]/values[r.Ratio.To])
+			continue
+		}
+		v, ok := values[r.Key]
+		if !ok {
+			return fmt.Errorf("%s was not measured", r.Key)
+		}
+		r.Values = append(r.Values, v)
+		used++
+	}
+	if used != len(values) {
+		return fmt.Errorf("measured %d values for %d rows", len(values), used)
+	}
+	return nil
+}
+
+// missed reports whether r has a target that its median does not reach.
+func (r row) missed() bool { return r.Target != nil && !r.Target.Met(r.Values) }
+
+// cells are what is shown of a row: what, median, range, target, verdict.
+func (r row) cells() []string {
+	s := report.Summarize(r.Values)
+	c := []string{r.What, strings.TrimSpace(chart.Number(s.Median) + " " + r.Unit), s.Range(), "", ""}
+	if r.Target != nil {
+		c[3], c[4] = r.Target.String(), r.Target.Verdict(r.Values)
+	}
+	return c
+}
+
+func readOutcome(name string) (*outcome, error) {
+	var o outcome
+	if err := report.ReadJSON(name, &o); err != nil {
+		return nil, err
+	}
+	for _, e := range o.Experiments {
+		for _, row := range e.Rows {
+			if len(row.Values) == 0 {
+				return nil, fmt.Errorf("%s: %s of %s has no values", name, row.Key, e.Name)
+			}
+		}
+	}
+	return &o, nil
+}
+
+func names(list []experiment) []string {
+	all := make([]string, len(list))
+	for i, e := range list {
+		all[i] = e.Name
+	}
+	return all
+}

@@ -1,0 +1,138 @@
+package report
+
+import (
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/bench/chart"
+)
+
+func TestSummarize(t *testing.T) {
+	tests := map[string]struct {
+		values []float64
+		want   Summary
+		ranges string
+	}{
+		"one":          {[]float64{3}, Summary{3, 3, 3}, ""},
+		"odd":          {[]float64{9, 1, 4}, Summary{4, 1, 9}, "1 .. 9"},
+		"even":         {[]float64{9, 1, 4, 2}, Summary{3, 1, 9}, "1 .. 9"},
+		"one outlier":  {[]float64{2, 2, 1000, 2, 1}, Summary{2, 1, 1000}, "1 .. 1 000"},
+		"all the same": {[]float64{5, 5}, Summary{5, 5, 5}, ""},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			before := slices.Clone(tt.values)
+			got := Summarize(tt.values)
+			if got != tt.want || got.Range() != tt.ranges {
+				t.Errorf("got %+v and %q, want %+v and %q", got, got.Range(), tt.want, tt.ranges)
+			}
+			if !slices.Equal(tt.values, before) {
+				t.Errorf("the values were changed to %v from %v: rounds would no longer match", tt.values, before)
+			}
+		})
+	}
+}
+
+func TestVerdict(t *testing.T) {
+	tests := map[string]struct {
+		target Target
+		values []float64
+		want   string
+	}{
+		"at least":       {Target{AtLeast: 0.3}, []float64{0.3, 0.3, 0.1}, "met"},
+		"less than":      {Target{AtLeast: 0.3}, []float64{0.29, 0.29, 0.9}, "NOT met"},
+		"at most":        {Target{AtMost: 25}, []float64{25, 25, 30}, "met"},
+		"more than":      {Target{AtMost: 25}, []float64{25.1, 25.1, 20}, "NOT met"},
+		"none":           {Target{Zero: true}, []float64{0, 0, 1}, "met"},
+		"some":           {Target{Zero: true}, []float64{0, 0.001, 1}, "NOT met"},
+		"not a number":   {Target{AtLeast: 0.3}, []float64{math.NaN()}, "NOT met"},
+		"not a number 2": {Target{AtMost: 0.3}, []float64{math.NaN()}, "NOT met"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.target.Verdict(tt.values); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
+	}
+}
+
+// drawing is a report of one chart.
+type drawing struct {
+	Head
+	chart chart.Chart
+}
+
+func (d *drawing) WriteTable(w io.Writer) error {
+	_, err := io.WriteString(w, d.Conditions())
+	return err
+}
+
+func (d *drawing) WritePage(p *Page) { p.Chart("one.svg", &d.chart) }
+
+func drawn(value float64) *drawing {
+	return &drawing{
+		Head:  Head{Rounds: 1, Records: 2000},
+		chart: chart.Chart{Title: "One", Groups: []chart.Group{{Bars: []chart.Bar{{Label: "bar", Value: value}}}}},
+	}
+}
+
+// Everything is written where it was asked for, and a chart that is shown no more does
+// not stay beside the page.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	old := filepath.Join(dir, "docs", "page", "old.svg")
+	if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(old, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f := Files{JSON: filepath.Join(dir, "new", "results.json"), Markdown: filepath.Join(dir, "docs", "page.md")}
+	var out strings.Builder
+	if err := f.Write(&out, drawn(3)); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Medians of 1 round, with the least and the greatest; 2 000 records of 1 KB in each measurement under load"; out.String() != want {
+		t.Errorf("table: got %q, want %q", out.String(), want)
+	}
+	var back drawing
+	if err := ReadJSON(f.JSON, &back); err != nil || back.Head != drawn(3).Head {
+		t.Errorf("results: got %+v (%v), want %+v", back.Head, err, drawn(3).Head)
+	}
+	text, err := os.ReadFile(f.Markdown)
+	if want := "![One](page/one.svg)\n"; err != nil || string(text) != want {
+		t.Errorf("page: got %q (%v), want %q", text, err, want)
+	}
+	charts, err := filepath.Glob(filepath.Join(dir, "docs", "page", "*"))
+	if err != nil || len(charts) != 1 || filepath.Base(charts[0]) != "one.svg" {
+		t.Errorf("charts: got %q (%v), want one.svg alone", charts, err)
+	}
+}
+
+func TestSaveFails(t *testing.T) {
+	tests := map[string]struct {
+		name  string
+		value float64
+		want  string
+	}{
+		"no room for charts": {"page", 3, "needs an ending"},
+		"a chart of nothing": {"page.md", math.NaN(), `chart "One"`},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), tt.name)
+			if err := Save(path, drawn(tt.value)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got error %v, want %q in it", err, tt.want)
+			}
+			if _, err := os.Stat(path); err == nil {
+				t.Error("the page was written")
+			}
+		})
+	}
+}

@@ -1,0 +1,37 @@
+package site
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Root is the directory of the repository that this process runs in.
+func Root(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	if err != nil {
+		return "", fmt.Errorf("find the repository: go list -m: %w", err)
+	}
+	root := strings.TrimSpace(string(out))
+	if root == "" {
+		return "", errors.New("find the repository: run this inside it")
+	}
+	return root, nil
+}
+
+// Build makes the binary of docket that users get from a tree: its flags are those of
+// "make build", and more.
+func Build(ctx context.Context, tree, binary string, more ...string) error {
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=bench", "-o", binary}, more...)
+	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/docket")...)
+	cmd.Dir = tree
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		return fmt.Errorf("build docket: %w\n%s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}

@@ -1,0 +1,48 @@
+package site
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+func TestSite(t *testing.T) {
+	parent := t.TempDir()
+	s, err := New(t.Context(), parent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	if filepath.Dir(s.Disk) != parent || s.Machine.FileSystem == "" || s.Self == "" {
+		t.Errorf("got %+v, want a disk in %s", s, parent)
+	}
+	if _, err := os.Stat(filepath.Join(s.Root, "go.mod")); err != nil {
+		t.Errorf("root: %v", err)
+	}
+	if err := Warm(s.Disk, 3<<20); err != nil {
+		t.Fatal(err)
+	}
+	dir, remove, err := Scratch(s.Disk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "some"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	remove()
+	if left, err := os.ReadDir(s.Disk); err != nil || len(left) != 0 {
+		t.Errorf("on the disk: got %v (%v), want nothing", left, err)
+	}
+	s.Close()
+	for _, dir := range []string{s.Disk, s.Short} {
+		if _, err := os.Stat(dir); err == nil {
+			t.Errorf("%s is still there", dir)
+		}
+	}
+}
+
+func TestNewNeedsItsParent(t *testing.T) {
+	if _, err := New(t.Context(), filepath.Join(t.TempDir(), "missing")); err == nil {
+		t.Error("got no error")
+	}
+}
