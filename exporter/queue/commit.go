@@ -230,7 +230,7 @@ func (q *Queue) beginSegment(size int) error {
 	name := segmentName{firstSeq: q.durable.Load() + 1, epoch: w.epoch}
 	header := segmentHeader{queue: q.id}
 	if w.last != nil {
-		header.prevEpoch, header.prevEnd = w.last.epoch, w.last.end.Load()
+		header.prevEpoch, header.prevEnd, header.prevNewest = w.last.epoch, w.last.end.Load(), w.last.newest.Load()
 	}
 	w.active, w.file, w.tempName = newSegment(name, segmentHeaderSize, f.size), f.File, f.name
 	q.mu.Lock()
@@ -273,7 +273,7 @@ func (q *Queue) seal(s *segment) {
 // s, which is now. Callers hold mu.
 func (q *Queue) checkpointUpTo(s *segment) {
 	q.housekeeper.checkpoint = &checkpoint{
-		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), NextSeq: q.durable.Load() + 1, state: q.snapshot(),
+		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), Newest: s.newest.Load(), NextSeq: q.durable.Load() + 1, state: q.snapshot(),
 	}
 	wake(q.dirty)
 }

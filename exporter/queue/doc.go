@@ -37,7 +37,7 @@
 //	    48     8  time of creation, Unix nanoseconds
 //	    56     8  epoch of the segment before, 0 if there was none
 //	    64     8  offset up to which that one is durable
-//	    72     8  zero
+//	    72     8  when the last record of that one was received, Unix nanoseconds
 //	  4096        first frame
 //
 // The name repeats first seq and epoch. A segment has it only once its first

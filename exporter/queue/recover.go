@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -304,7 +305,7 @@ func (r *recovery) linkSegments() error {
 		for _, before := range r.segments[:i] {
 			if before.epoch == s.header.prevEpoch && s.header.prevEnd <= before.size.Load() {
 				before.end.Store(s.header.prevEnd)
-				before.newest.Store(s.header.created)
+				before.newest.Store(cmp.Or(s.header.prevNewest, s.header.created))
 				before.exact = true
 			}
 		}

@@ -47,6 +47,9 @@ func (r *recovery) foldLast(s *foundSegment) (uint64, error) {
 	defer file.Close()
 	from, next := r.behindCheckpoint(s)
 	s.end.Store(from)
+	if r.isCounted(s, from) {
+		s.newest.Store(r.checkpoint.Newest)
+	}
 	l := lastSegment{folding: folding{foundSegment: s, r: r, file: file, next: next}, proven: from, commit: -1}
 	if err := l.foldHeaders(from); err != nil {
 		return 0, err

@@ -115,6 +115,9 @@ type segmentHeader struct {
 	// was left behind by a commit that went on here. Zero when there was none.
 	prevEpoch uint64
 	prevEnd   int64
+	// prevNewest is when the last record of that one was received, Unix nanoseconds;
+	// 0 when it is not known.
+	prevNewest int64
 }
 
 // writeSegmentHeader makes f the file of a segment, still without its name.
@@ -149,6 +152,7 @@ func encodeSegmentHeader(header segmentHeader, name segmentName) []byte {
 	le.PutUint64(b[48:], uint64(time.Now().UnixNano()))
 	le.PutUint64(b[56:], header.prevEpoch)
 	le.PutUint64(b[64:], uint64(header.prevEnd))
+	le.PutUint64(b[72:], uint64(header.prevNewest))
 	le.PutUint32(b[12:], segmentHeaderCRC(b))
 	return b
 }
@@ -205,5 +209,7 @@ func readSegmentHeader(f File, name segmentName) (segmentHeader, error) {
 		created:   int64(le.Uint64(b[48:])),
 		prevEpoch: le.Uint64(b[56:]),
 		prevEnd:   int64(le.Uint64(b[64:])),
+
+		prevNewest: int64(le.Uint64(b[72:])),
 	}, nil
 }

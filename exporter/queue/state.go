@@ -161,7 +161,8 @@ type checkpoint struct {
 	Queue   uuid.UUID `json:"queue"`
 	Epoch   uint64    `json:"epoch"`
 	End     int64     `json:"end"`
-	NextSeq uint64    `json:"nextSeq"` // the first seq behind it
+	Newest  int64     `json:"newest,omitempty"` // when the last record in front of End was received
+	NextSeq uint64    `json:"nextSeq"`          // the first seq behind it
 	*state
 }
 
