@@ -15,7 +15,9 @@
 //	             that yaml.go and yamlvalue.go understand
 //	sender.go    Sender: lines in, for programs that keep them elsewhere
 //	link.go      what both are made of: the lines under way (line.go)
-//	encode.go    lines whose texts are made when the caller has gone on
+//	raw.go       copies of records, of which the texts are made when the caller has
+//	             gone on
+//	encode.go    who makes them
 //	room.go      who waits for room, and who need not
 //	flush.go     who waits until lines are finished
 //	connect.go   one connection after the other, and what the exporter answers
@@ -155,15 +157,19 @@ func (c *Client) TryLog(r *decision.Record) error {
 }
 
 func (c *Client) tryLog(r *decision.Record) error {
-	l, err := c.copyRecord(r)
-	if err != nil {
+	copied := newRaw()
+	if err := copied.Set(r); err != nil {
+		copied.free()
 		c.link.lose(kindOf(r.Decision), lostInvalid)
 		return err
 	}
-	if c.link.tryTakeRaw(l) {
+	copied.kind = kindOf(r.Decision)
+	copied.rank = c.ranks[copied.kind]
+	if c.link.tryTakeRaw(copied) {
 		return nil
 	}
-	l.encode()
+	l := copied.encode()
+	copied.free()
 	return c.offer(l)
 }
 

@@ -1,117 +1,99 @@
 package client
 
-import (
-	"sync"
-
-	"github.com/docket-export/docket/decision"
-)
-
 // A record that TryLog takes is copied, which costs its caller a third of what the
-// encoding would. Its line has its place among the others at once; its text is made
-// by a goroutine of the link. Until then the line is raw, and counts with the most
+// encoding would. It has its place among the others at once, in the intake; its text
+// is made by a goroutine of the link. Until then it is raw, and counts with the most
 // memory that it can need. No line is dropped, refused or made to wait because of
-// that: when memory is short, raw lines get their texts first.
+// that: when memory is short, raws get their texts first.
 
 const (
-	// maxRaw is how many lines may be raw: a burst of 1,000 is, where all
-	// processors are busy, and that many can be encoded in the time of a sync.
-	// What comes then is encoded by the one who logs.
-	maxRaw = 1024
-	// encodeLines is how many texts are made until they are given to their lines,
-	// for the writer to send.
-	encodeLines = 32
-	// keepDesk is the largest desk that is kept.
-	keepDesk = 64 << 10
+	// maxRaw is how many lines the intake may have when a raw is added: two bursts
+	// of 1,000, of which the second comes while the processors are still busy with
+	// the first. What comes then is encoded by the one who logs.
+	maxRaw = 2048
+	// encodeLines is how many texts are made until they are given to the outbox,
+	// for the writer to send: half of what one write takes.
+	encodeLines = 128
 )
 
-// copies are those that wait to be used again.
-var copies sync.Pool
-
-func recycleCopy(c *decision.Copy) {
-	c.Forget()
-	copies.Put(c)
+// taken is what the intake has: a raw, or a line that was taken behind one.
+type taken struct {
+	raw  *raw
+	line *line // nil if it is raw
 }
 
-// copyRecord makes a raw line of r.
-func (c *Client) copyRecord(r *decision.Record) (*line, error) {
-	raw, ok := copies.Get().(*decision.Copy)
-	if !ok {
-		raw = new(decision.Copy)
-	}
-	if err := raw.Set(r); err != nil {
-		recycleCopy(raw)
-		return nil, err
-	}
-	l := newLine(0)
-	l.raw = raw
-	l.reserved = raw.MaxLine() + cap(l.text)
-	c.classify(l, r.Decision)
-	return l, nil
-}
-
-// encode makes the text of a raw line that was not taken.
-func (l *line) encode() {
-	if cap(l.text) < usualText {
-		l.text = make([]byte, 0, usualText)
-	}
-	l.text = l.raw.AppendLine(l.text)
-	recycleCopy(l.raw)
-	l.raw = nil
-}
-
-// tryTakeRaw takes a raw line if there is room even for the longest text that it may
-// get.
-func (k *link) tryTakeRaw(l *line) bool {
+// tryTakeRaw takes r if there is room even for the longest text that it may get, and
+// nobody waits for room.
+func (k *link) tryTakeRaw(r *raw) bool {
 	k.mu.Lock()
-	defer k.mu.Unlock()
-	return k.ended() == nil && k.raws.len() < maxRaw && k.box.hasRoom(l) && !k.yields(l) && k.takeLocked(l)
+	if k.ended() != nil || k.intake.len() >= maxRaw || k.waiters.len() > 0 || !k.box.hasRoom(r.size()) {
+		k.mu.Unlock()
+		return false
+	}
+	k.stats.taken++
+	r.cohort = k.join()
+	k.box.hold(r.size())
+	k.intake.pushBack(taken{raw: r})
+	wake := k.encoderIdle
+	k.encoderIdle = false
+	k.mu.Unlock()
+	if wake {
+		k.rawTaken <- struct{}{} // has room: encoderIdle is set by the one who empties it
+	}
+	return true
 }
 
-// encodeFor makes texts of raw lines, in their order, until there is room for l or
-// nothing is raw, with mu held.
+// encodeFor empties the intake, in its order, until there is room for l or nothing is
+// left in it, with mu held.
 func (k *link) encodeFor(l *line) {
-	var room [usualText]byte // on the stack
-	for desk := room[:0]; k.raws.len() > 0 && !k.box.hasRoom(l); {
-		next := k.raws.popFront()
-		raw := next.raw
-		desk = raw.AppendLine(desk[:0])
-		k.box.giveText(next, appendText(next.text, desk))
-		if k.encoding > 0 { // the encoder has it too, and recycles it
+	for k.intake.len() > 0 && !k.box.hasRoom(l.size()) {
+		next := k.intake.popFront()
+		encoders := k.encoding > 0 // the encoder has it too
+		if encoders {
 			k.encoding--
+		}
+		if next.raw == nil {
+			k.box.add(next.line)
 		} else {
-			recycleCopy(raw)
+			k.addEncoded(next.raw, next.raw.encode())
+			if !encoders { // which frees it
+				next.raw.free()
+			}
 		}
 		k.wakeWriter() // there may be no room for l until it is sent
 	}
 }
 
-// appendText appends text to dst, or to what has just the room.
-func appendText(dst, text []byte) []byte {
-	if cap(dst)-len(dst) < len(text) {
-		dst = make([]byte, 0, max(len(text), usualText))
-	}
-	return append(dst, text...)
+// addEncoded adds l to the outbox in place of r, of which it was made, with mu held.
+func (k *link) addEncoded(r *raw, l *line) {
+	k.box.used += l.size() - r.size()
+	k.box.add(l)
 }
 
-// startEncoder starts the goroutine that makes the texts of raw lines. stop waits
-// until it has made all of them; no more lines must be taken then.
+// startEncoder starts the goroutine that empties the intake. stop waits until it has;
+// no more lines must be taken then.
 func (k *link) startEncoder() (stop func()) {
-	stopped := make(chan struct{})
+	ending, ended := make(chan struct{}), make(chan struct{})
 	go func() {
-		defer close(stopped)
-		k.encodeRaws()
+		defer close(ended)
+		k.encodeRaws(ending)
 	}()
 	return func() {
-		close(k.rawTaken)
-		<-stopped
+		close(ending)
+		<-ended
 	}
 }
 
-// encodeRaws makes the texts of raw lines whenever there are some, until rawTaken is
+// encodeRaws empties the intake whenever there is something in it, until ending is
 // closed.
-func (k *link) encodeRaws() {
+func (k *link) encodeRaws(ending <-chan struct{}) {
 	var e encoder
-	for range k.rawTaken {
+	for more := true; more; {
+		select {
+		case <-k.rawTaken:
+		case <-ending:
+			more = false
+		}
 		for k.nextRaws(&e) {
 			e.encode()
 			k.encoded(&e)
@@ -120,73 +102,62 @@ func (k *link) encodeRaws() {
 }
 
 // encoder has what is encoded at a time. Owned by encodeRaws.
-type encoder struct {
-	jobs []job
-	desk []byte // where a text is made: its size is not known before
-}
+type encoder struct{ jobs []taken }
 
-// job is to make the text of a line, which keeps raw until it gets the text.
-type job struct {
-	line *line
-	raw  *decision.Copy
-	text []byte // begins as the line's buffer
-}
-
-// nextRaws fills e with the next raw lines, which stay among the raw ones. It is
-// false when there are none, and the encoder is to be woken.
+// nextRaws fills e with what is next in the intake, where it stays. It is false when
+// there is nothing, and the encoder is to be woken.
 func (k *link) nextRaws(e *encoder) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.encoding = min(k.raws.len(), encodeLines)
+	k.encoding = min(k.intake.len(), encodeLines)
 	for i := range k.encoding {
-		l := k.raws.at(i)
-		e.jobs = append(e.jobs, job{l, l.raw, l.text})
-		l.text = nil // the buffer is e's
+		e.jobs = append(e.jobs, k.intake.at(i))
 	}
 	k.encoderIdle = k.encoding == 0
 	return k.encoding > 0
 }
 
-// encode makes the texts.
+// encode makes the lines.
 func (e *encoder) encode() {
 	for i := range e.jobs {
-		j := &e.jobs[i]
-		e.desk = j.raw.AppendLine(e.desk[:0])
-		j.text = appendText(j.text, e.desk)
-	}
-	if cap(e.desk) > keepDesk {
-		e.desk = nil
+		if j := &e.jobs[i]; j.raw != nil {
+			j.line = j.raw.encode()
+		}
 	}
 }
 
-// encoded gives the lines their texts and empties e.
+// encoded adds the lines to the outbox and empties e.
 func (k *link) encoded(e *encoder) {
-	k.giveTexts(e.jobs)
+	k.addAll(e.jobs)
 	for _, j := range e.jobs {
-		recycleCopy(j.raw)
+		if j.raw != nil {
+			j.raw.free()
+		}
 	}
 	clear(e.jobs)
 	e.jobs = e.jobs[:0]
 }
 
-// giveTexts gives the lines their texts, the first ones excepted that have got theirs
-// from encodeFor: those may be gone. It makes no room for lines that wait for it: they
-// wait because there is none even with all texts made.
-func (k *link) giveTexts(jobs []job) {
+// addAll adds the lines to the outbox, the first ones excepted that encodeFor has
+// added: those may be gone. It lets in nobody who waits for room: they wait because
+// there is none even with all texts made.
+func (k *link) addAll(jobs []taken) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	for _, j := range jobs[len(jobs)-k.encoding:] {
-		k.raws.popFront()
-		k.box.giveText(j.line, j.text)
-	}
+	before := len(jobs) - k.encoding
 	k.encoding = 0
-	k.wakeWriter()
-}
-
-// wakeEncoder wakes the encoder if it waits, with mu held.
-func (k *link) wakeEncoder() {
-	if k.encoderIdle {
-		k.encoderIdle = false
-		k.rawTaken <- struct{}{} // has room: encoderIdle is set by the one who empties it
+	for _, j := range jobs[:before] {
+		if j.raw != nil {
+			j.line.recycle()
+		}
 	}
+	for _, j := range jobs[before:] {
+		k.intake.popFront()
+		if j.raw != nil {
+			k.addEncoded(j.raw, j.line)
+		} else {
+			k.box.add(j.line)
+		}
+	}
+	k.wakeWriter()
 }

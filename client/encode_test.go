@@ -175,10 +175,43 @@ func TestCloseEncodesWhatIsRaw(t *testing.T) {
 	}
 }
 
+// The encoder ends with an empty intake, and what was taken last comes last: a word
+// about losses.
+func TestEncoderEndsWithAnEmptyIntake(t *testing.T) {
+	const records = 3 * encodeLines
+	for range 20 {
+		config := (&Config{}).withDefaults()
+		k := newLink(linkConfig{producer: "ends"}, newOutbox(8<<20, 0, len(config.Keep)))
+		c := &Client{config: config, link: k}
+		for n := range records {
+			if err := c.TryLog(&decision.Record{Sequence: uint64(n + 1)}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := c.TryLog(&decision.Record{Process: "none"}); err == nil {
+			t.Fatal("TryLog of a record that is not valid: got no error")
+		}
+		k.stop()
+		k.startEncoder()() // told to begin and to end at once
+		k.box.numberAll()
+		if got := k.box.flight.len(); got != records+1 {
+			t.Fatalf("got %d lines, want %d", got, records+1)
+		}
+		for n := range records {
+			if got, want := string(k.box.flight.at(n).text), fmt.Sprintf(`{"schemaVersion":1,"sequence":%d}`+"\n", n+1); got != want {
+				t.Fatalf("line %d: got %q, want %q", n+1, got, want)
+			}
+		}
+		if last := k.box.flight.at(records); last.report == nil {
+			t.Fatalf("got %s at the end, want what was lost", last.text)
+		}
+	}
+}
+
 // Whatever is raw and whenever texts are made, no line is lost that would have its
 // place if all had their texts, memory is counted right and kept below the limit,
-// each line has its own text, and nobody waits who has something to do.
-func TestRawLinesModel(t *testing.T) {
+// lines keep their order, and nobody waits who has something to do.
+func TestIntakeModel(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 0))
@@ -188,7 +221,7 @@ func TestRawLinesModel(t *testing.T) {
 		k := newLink(linkConfig{producer: "model"}, newOutbox(limit, 0, len(config.Keep)))
 		c.link = k
 		var e encoder
-		lost, wasRaw := uint64(0), 0
+		lost, mostRaw, behind := uint64(0), 0, 0
 		for step := range 5000 {
 			switch roll := dice.IntN(100); {
 			case roll < 55:
@@ -204,11 +237,6 @@ func TestRawLinesModel(t *testing.T) {
 				select {
 				case <-k.rawTaken: // as the encoder that waited would
 				default:
-				}
-				for _, j := range e.jobs {
-					if j.line.text != nil {
-						t.Fatalf("step %d: two have the buffer of a line that is being encoded", step)
-					}
 				}
 			case roll < 70:
 				e.encode()
@@ -238,21 +266,22 @@ func TestRawLinesModel(t *testing.T) {
 					k.finish(k.box.release(), nil)
 				}
 			}
+			raws, lines := inIntake(k)
 			now := k.lostRecords()
-			if now > lost && k.raws.len() > 0 {
-				t.Fatalf("step %d: lost a record while %d lines were raw", step, k.raws.len())
+			if now > lost && raws > 0 {
+				t.Fatalf("step %d: lost a record while %d lines were raw", step, raws)
 			}
-			lost, wasRaw = now, max(wasRaw, k.raws.len())
-			checkMemory(t, step, &k.box)
-			if k.encoderIdle && k.raws.len() > 0 {
-				t.Fatalf("step %d: the encoder waits, and %d lines are raw", step, k.raws.len())
+			lost, mostRaw, behind = now, max(mostRaw, raws), max(behind, lines)
+			checkMemory(t, step, k)
+			if k.encoderIdle && raws+lines > 0 {
+				t.Fatalf("step %d: the encoder waits, and %d lines are in the intake", step, raws+lines)
 			}
 			if k.idle && k.box.number() != nil {
 				t.Fatalf("step %d: the writer waits, and there is a line to write", step)
 			}
 		}
-		if wasRaw < 3 || lost == 0 && limit < 1<<20 {
-			t.Errorf("limit %d: got at most %d raw lines and %d lost: the test tests nothing", limit, wasRaw, lost)
+		if mostRaw < 3 || behind == 0 || lost == 0 && limit < 1<<20 {
+			t.Errorf("limit %d: got at most %d raws and %d lines behind them, %d lost: the test tests nothing", limit, mostRaw, behind, lost)
 		}
 		k.encodeFor(&line{text: make([]byte, limit)}) // all: it has no room
 		k.box.numberAll()
@@ -267,28 +296,52 @@ func TestRawLinesModel(t *testing.T) {
 	}
 }
 
-// checkMemory compares what the outbox counts with what it has.
-func checkMemory(t *testing.T, step int, o *outbox) {
+// inIntake counts the raws in the intake, and the lines that wait behind them.
+func inIntake(k *link) (raws, lines int) {
+	for i := range k.intake.len() {
+		if k.intake.at(i).raw != nil {
+			raws++
+		} else {
+			lines++
+		}
+	}
+	return raws, lines
+}
+
+// checkMemory compares what the outbox counts with what it has, and what is in the
+// intake.
+func checkMemory(t *testing.T, step int, k *link) {
 	t.Helper()
-	used := 0
+	o := &k.box
+	used, count := 0, k.intake.len()+o.flight.len()
+	for i := range k.intake.len() {
+		in := k.intake.at(i)
+		if in.raw == nil {
+			used += in.line.size()
+			continue
+		}
+		used += in.raw.size()
+		l := in.raw.encode()
+		if l.size() > in.raw.size() {
+			t.Fatalf("step %d: a line of %d bytes, more than the %d that were held for it", step, l.size(), in.raw.size())
+		}
+		l.recycle()
+	}
 	for r := range o.lanes {
 		bytes := 0
 		for i := range o.lanes[r].len() {
-			l := o.lanes[r].at(i)
-			bytes += l.size()
-			if l.raw != nil && l.raw.MaxLine() > l.reserved {
-				t.Fatalf("step %d: reserved %d bytes for a text of up to %d", step, l.reserved, l.raw.MaxLine())
-			}
+			bytes += o.lanes[r].at(i).size()
 		}
 		if o.lanes[r].bytes != bytes {
 			t.Fatalf("step %d: lane %d: got %d bytes counted, want %d", step, r, o.lanes[r].bytes, bytes)
 		}
 		used += bytes
+		count += o.lanes[r].len()
 	}
 	for i := range o.flight.len() {
 		used += o.flight.at(i).size()
 	}
-	if o.used != used || used > o.limit {
-		t.Fatalf("step %d: got %d bytes counted, want %d, and at most %d", step, o.used, used, o.limit)
+	if o.used != used || used > o.limit || o.count != count {
+		t.Fatalf("step %d: got %d bytes in %d lines counted, want %d in %d, and at most %d", step, o.used, o.count, used, count, o.limit)
 	}
 }

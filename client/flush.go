@@ -13,10 +13,11 @@ type cohort struct {
 	flushed chan struct{}
 }
 
-// join adds l to those that the next flush waits for.
-func (k *link) join(l *line) {
-	l.cohort = k.cohorts[len(k.cohorts)-1]
-	l.cohort.open++
+// join adds a line to the cohort that the next flush waits for.
+func (k *link) join() *cohort {
+	c := k.cohorts[len(k.cohorts)-1]
+	c.open++
+	return c
 }
 
 // leave counts a line of c as finished, with mu held.

@@ -3,13 +3,11 @@ package client
 import (
 	"sync"
 	"unsafe"
-
-	"github.com/docket-export/docket/decision"
 )
 
 // line is one line on its way to the exporter.
 type line struct {
-	text  []byte // with its newline; a raw line has none
+	text  []byte // with its newline
 	kind  kind   // how it is counted when it is lost
 	rank  int    // 0 matters most; see outbox
 	keep  bool   // not to be dropped for another
@@ -21,11 +19,6 @@ type line struct {
 	// report is what this line tells of losses; nil for the line of a caller.
 	report *tally
 	cohort *cohort // set when the line is taken
-
-	// raw is what the text is to be made of, and reserved the memory of both; nil
-	// when there is a text. See encode.go.
-	raw      *decision.Copy
-	reserved int
 
 	// refused is why the line in flight was not stored. It is handled as soon as
 	// every line before it is.
@@ -39,14 +32,8 @@ type line struct {
 // deque that has just doubled.
 const lineOverhead = int(unsafe.Sizeof(line{})) + 2*int(unsafe.Sizeof(&line{}))
 
-// size is the memory of the line; of a raw one, the most that it takes before or
-// after it gets its text.
-func (l *line) size() int {
-	if l.raw != nil {
-		return l.reserved + lineOverhead
-	}
-	return cap(l.text) + lineOverhead
-}
+// size is the memory of the line.
+func (l *line) size() int { return cap(l.text) + lineOverhead }
 
 const (
 	// usualText holds most decisions.

@@ -34,12 +34,10 @@ func (e *RefusedError) Error() string {
 // from outside.
 type link struct {
 	linkConfig
-	cancel context.CancelFunc
-	done   chan struct{} // closed when run has ended
-	wake   chan struct{} // to the writer: there may be something to write
-	// rawTaken is to the encoder: there may be a raw line. Closed when there will
-	// be none.
-	rawTaken chan struct{}
+	cancel   context.CancelFunc
+	done     chan struct{} // closed when run has ended
+	wake     chan struct{} // to the writer: there may be something to write
+	rawTaken chan struct{} // to the encoder: there may be something in the intake
 
 	mu      sync.Mutex
 	box     outbox         // guarded by mu, as all below
@@ -47,9 +45,10 @@ type link struct {
 	waiting []int          // of them, by rank
 	cohorts []*cohort      // that flush waits for, and last the one of new lines
 	idle    bool           // the writer waits for wake
-	// raws are the raw lines, in the order in which they were taken. The encoder
-	// has the first encoding of them, or waits for rawTaken.
-	raws        deque[*line]
+	// intake are the lines that are taken and not in the outbox yet: raw ones, and
+	// what was taken behind them. The encoder has the first encoding of them, or
+	// waits for rawTaken. It is empty while somebody waits for room.
+	intake      deque[taken]
 	encoding    int
 	encoderIdle bool
 	closed      bool   // no more lines are taken
@@ -170,21 +169,25 @@ func (k *link) ended() error {
 
 // takeLocked takes l if there is room, with mu held.
 func (k *link) takeLocked(l *line) bool {
-	if !k.box.hasRoom(l) {
-		k.encodeFor(l) // and what is dropped has its text
-	}
-	if !k.box.take(l, k.shed) {
+	k.encodeFor(l) // and what is dropped has its text
+	if !k.box.makeRoom(l, k.shed) {
 		return false
 	}
 	k.stats.taken++
-	k.join(l)
-	if l.raw != nil {
-		k.raws.pushBack(l)
-		k.wakeEncoder()
-	} else {
-		k.wakeWriter()
-	}
+	l.cohort = k.join()
+	k.enter(l)
 	return true
+}
+
+// enter adds l behind all that was taken before, whatever the limit, with mu held.
+func (k *link) enter(l *line) {
+	k.box.hold(l.size())
+	if k.intake.len() > 0 { // the encoder is at work, and passes it on
+		k.intake.pushBack(taken{line: l})
+		return
+	}
+	k.box.add(l)
+	k.wakeWriter()
 }
 
 // shed counts a line that was dropped for a more important one.
@@ -226,9 +229,8 @@ func (k *link) stop() {
 // tellLosses adds a loss record, if there is anything to tell, with mu held.
 func (k *link) tellLosses() {
 	if l := k.losses.line(k.producer); l != nil {
-		k.join(l)
-		k.box.add(l)
-		k.wakeWriter()
+		l.cohort = k.join()
+		k.enter(l)
 	}
 }
 
@@ -248,8 +250,8 @@ func (k *link) end() {
 func (k *link) resume(r remains) {
 	k.box.first = r.next
 	for _, l := range r.lines {
-		k.join(l)
-		k.box.add(l)
+		l.cohort = k.join()
+		k.enter(l)
 		if l.report != nil {
 			k.losses.saying++
 		}

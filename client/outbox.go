@@ -14,13 +14,13 @@ package client
 type outbox struct {
 	limit    int // of used, in bytes
 	maxLines int // 0: any number
-	used     int // memory of all lines, and of what is being made for them
+	used     int // memory of all lines, those of the intake among them
 
 	lanes  []lane
 	flight deque[*line]
 	first  uint64 // number of the front of flight, or of the next line there
 	orders uint64 // orders given so far
-	count  int    // lines, waiting and in flight
+	count  int    // lines, waiting and in flight, and those of the intake
 }
 
 type lane struct {
@@ -34,11 +34,10 @@ func newOutbox(limit, maxLines, ranks int) outbox {
 
 func (o *outbox) ranks() int { return len(o.lanes) - 1 }
 
-// take adds l, at the end. When memory is short it makes room by dropping lines
-// that matter less than l, which it passes to shed: of those the least first,
-// and of one rank the oldest first. It drops none in vain. It is false when
-// there is no room, and nothing has changed then.
-func (o *outbox) take(l *line, shed func(*line)) bool {
+// makeRoom makes room for l, by dropping lines that matter less, which it passes
+// to shed: of those the least first, and of one rank the oldest first. It drops none
+// in vain. It is false when there is no room, and nothing has changed then.
+func (o *outbox) makeRoom(l *line, shed func(*line)) bool {
 	if o.maxLines > 0 && o.count >= o.maxLines {
 		return false
 	}
@@ -48,22 +47,25 @@ func (o *outbox) take(l *line, shed func(*line)) bool {
 		}
 		o.drop(need, shed)
 	}
-	o.add(l)
 	return true
 }
 
-// hasRoom reports whether take can take l without dropping another line.
-func (o *outbox) hasRoom(l *line) bool { return o.used+l.size() <= o.limit }
+// hasRoom reports whether there is room for so many bytes without dropping a line.
+func (o *outbox) hasRoom(bytes int) bool { return o.used+bytes <= o.limit }
 
-// add adds l whatever the limit.
+// hold counts a line of so many bytes, whatever the limit.
+func (o *outbox) hold(bytes int) {
+	o.used += bytes
+	o.count++
+}
+
+// add adds l, which is counted, at the end of those that wait.
 func (o *outbox) add(l *line) {
 	to := o.lane(l)
 	o.orders++
 	l.order = o.orders
 	to.pushBack(l)
 	to.bytes += l.size()
-	o.used += l.size()
-	o.count++
 }
 
 // lane is where l waits.
@@ -72,14 +74,6 @@ func (o *outbox) lane(l *line) *lane {
 		return &o.lanes[0]
 	}
 	return &o.lanes[l.rank+1]
-}
-
-// giveText gives a raw line its text.
-func (o *outbox) giveText(l *line, text []byte) {
-	reserved := l.size()
-	l.text, l.raw = text, nil
-	o.lane(l).bytes += l.size() - reserved
-	o.used += l.size() - reserved
 }
 
 // below is the memory of the waiting lines that matter less than rank.
@@ -103,8 +97,7 @@ func (o *outbox) drop(bytes int, shed func(*line)) {
 	}
 }
 
-// number moves the next waiting line to flight; nil if none waits, or if that one is
-// raw.
+// number moves the next waiting line to flight; nil if none waits.
 func (o *outbox) number() *line {
 	next := -1
 	for r := range o.lanes {
@@ -112,7 +105,7 @@ func (o *outbox) number() *line {
 			next = r
 		}
 	}
-	if next < 0 || o.lanes[next].at(0).raw != nil {
+	if next < 0 {
 		return nil
 	}
 	l := o.lanes[next].popFront()
@@ -121,7 +114,7 @@ func (o *outbox) number() *line {
 	return l
 }
 
-// numberAll moves every waiting line to flight. None must be raw.
+// numberAll moves every waiting line to flight.
 func (o *outbox) numberAll() {
 	for l := o.number(); l != nil; l = o.number() {
 		continue

@@ -66,8 +66,13 @@ func TestOutboxModel(t *testing.T) {
 		case roll < 13:
 			l := &line{text: make([]byte, 1+dice.IntN(600)), rank: dice.IntN(ranks), keep: dice.IntN(20) == 0}
 			m := modelLine{l.rank, l.size(), l.keep}
-			if got, want := box.take(l, drop), model.take(m); got != want {
-				t.Fatalf("step %d: take: got %t, want %t", step, got, want)
+			got, want := box.makeRoom(l, drop), model.take(m)
+			if got != want {
+				t.Fatalf("step %d: makeRoom: got %t, want %t", step, got, want)
+			}
+			if got {
+				box.hold(l.size())
+				box.add(l)
 			}
 		case roll < 17:
 			l := box.number()

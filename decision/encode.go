@@ -17,7 +17,7 @@ import (
 // at a fraction of the cost: nothing is allocated while dst has room, a map of
 // more than 16 members and Details nested deeper than 32 aside.
 func (r *Record) AppendLine(dst []byte) ([]byte, error) {
-	line, ok := r.appendMembers(dst, nil, nil)
+	line, ok := r.appendMembers(dst, nil)
 	if !ok {
 		return dst, r.invalid()
 	}
@@ -33,13 +33,19 @@ func endLine(b []byte, begin int) []byte {
 // appendMembers appends every member that is set, in the order of the fields and
 // each after a comma: schemaVersion always is, so there is a first one. It
 // reports whether r has no faults; when it has, what was appended is of no use.
-// annotations and labels are those of a Copy, whose record has no maps.
-func (r *Record) appendMembers(b []byte, annotations, labels []pair) (_ []byte, ok bool) {
+// c is the Copy whose record r is; nil when it is of none.
+func (r *Record) appendMembers(b []byte, c *Copy) (_ []byte, ok bool) {
+	var annotations, labels []pair
+	if c != nil {
+		annotations, labels = c.annotations, c.labels
+	}
 	if !r.Decision.known() || !r.Process.known() {
 		return b, false
 	}
 	b = appendText(b, `,"id":`, r.ID)
-	if b, ok = appendJSON(b, `,"details":`, r.Details); !ok {
+	if c != nil {
+		b = appendValidJSON(b, `,"details":`, r.Details, c.spaced)
+	} else if b, ok = appendJSON(b, `,"details":`, r.Details); !ok {
 		return b, false
 	}
 	b = appendText(b, `,"eventType":`, r.EventType)
@@ -170,8 +176,12 @@ func appendTime(b []byte, name string, t time.Time) (_ []byte, ok bool) {
 // isUTC reports whether t is a time for appendUTC: its zone is UTC, whatever it is
 // called, and RFC 3339 can express its year.
 func isUTC(t time.Time) bool {
-	_, offset := t.Zone()
-	return offset == 0 && yearZero <= t.Unix() && t.Unix() < yearTenThousand
+	if t.Location() != time.UTC {
+		if _, offset := t.Zone(); offset != 0 {
+			return false
+		}
+	}
+	return yearZero <= t.Unix() && t.Unix() < yearTenThousand
 }
 
 // The years that RFC 3339 can express, in seconds from 1970.
@@ -226,9 +236,18 @@ func appendJSON(b []byte, name string, v []byte) (_ []byte, ok bool) {
 	if !valid {
 		return b, false
 	}
+	return appendValidJSON(b, name, v, spaced), true
+}
+
+// appendValidJSON is appendJSON of a value that is known to be valid, and whether
+// white space stands around its tokens.
+func appendValidJSON(b []byte, name string, v []byte, spaced bool) []byte {
+	if len(v) == 0 {
+		return b
+	}
 	b = append(b, name...)
 	if spaced {
-		return appendWithoutSpace(b, v), true
+		return appendWithoutSpace(b, v)
 	}
-	return append(b, v...), true
+	return append(b, v...)
 }

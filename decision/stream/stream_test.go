@@ -132,6 +132,8 @@ func TestReplies(t *testing.T) {
 func TestParseReplyTolerates(t *testing.T) {
 	for line, want := range map[string]Reply{
 		`{"ack":2,"at":"12:00"}`:                               Ack{2},
+		`{"ack":9223372036854775807}` + "\n":                   Ack{1<<63 - 1},
+		` {"ack": 2}`:                                          Ack{2},
 		`{"docket":{"version":1,"acked":4,"queue":"x"}}`:       Answer{4},
 		`{"docket":{"version":2,"error":"no version 1"}}`:      Closing{"no version 1"},
 		`{"refused":{"seq":1,"reason":"SomethingNew"}}` + "\r": Refused{1, "SomethingNew", ""},
@@ -150,6 +152,13 @@ func TestParseReplyRefuses(t *testing.T) {
 		`{"Ack":1}`:                          "not a message",
 		`{"ack":1.5}`:                        "ack must be a whole number, not 1.5",
 		`{"ack":-1}`:                         "ack must be a whole number, not -1",
+		`{"ack":9223372036854775808}`:        "ack must be a whole number, not 9223372036854775808",
+		`{"ack":}`:                           "not valid JSON",
+		`{"ack":01}`:                         "not valid JSON",
+		`{"ack":+1}`:                         "not valid JSON",
+		`{"ack":1`:                           "not valid JSON",
+		`{"ack":1}}`:                         "not valid JSON",
+		`{"ack":1}` + "\n\n1":                "not valid JSON",
 		`{"ack":1,"ack":2}`:                  "ack stands 2 times",
 		`{"refused":3}`:                      "refused: not a JSON object",
 		`{"refused":{"reason":"TooLarge"}}`:  "seq is missing",
@@ -218,6 +227,15 @@ func FuzzParseReply(f *testing.F) {
 		if err != nil {
 			return
 		}
+		if ack, ok := plainAck(line); ok {
+			o, err := parseObject(line)
+			if err != nil {
+				t.Fatalf("%q: got %#v, want error %v", line, ack, err)
+			}
+			if want, err := parseReply(o); err != nil || ack != want {
+				t.Fatalf("%q: got %#v, want %#v, %v", line, ack, want, err)
+			}
+		}
 		out := r.Append(nil)
 		again, err := ParseReply(bytes.TrimSuffix(out, []byte("\n")))
 		if err != nil {
@@ -227,6 +245,16 @@ func FuzzParseReply(f *testing.F) {
 			t.Fatalf("got %q, want %q", twice, out)
 		}
 	})
+}
+
+func BenchmarkParseAck(b *testing.B) {
+	line := Ack{1234567}.Append(nil)
+	b.ReportAllocs()
+	for b.Loop() {
+		if _, err := ParseReply(line); err != nil {
+			b.Fatal(err)
+		}
+	}
 }
 
 func BenchmarkIsHello(b *testing.B) {

@@ -201,7 +201,7 @@ var table = []mutant{
 	{
 		defect: "a segment does not say where the one before it ends",
 		file:   commitGo,
-		old:    "header.prevEpoch, header.prevEnd = w.last.epoch, w.last.end.Load()",
+		old:    "header.prevEpoch, header.prevEnd, header.prevNewest = w.last.epoch, w.last.end.Load(), w.last.newest.Load()",
 		new:    "header.prevEpoch, header.prevEnd = w.last.epoch, w.last.size.Load()",
 		tests:  []string{"TestRefusalInAFailedCommitCountsOnce"},
 	},

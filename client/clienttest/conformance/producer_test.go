@@ -155,8 +155,8 @@ func (s *sender) write(nc net.Conn) error {
 		if s.oneInFlight && s.sent > s.acked {
 			return nil
 		}
-		if s.shortWrites {
-			nc.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+		if s.shortWrites { // for half as long as slow-reader stalls: busy machines stall too
+			nc.SetWriteDeadline(time.Now().Add(250 * time.Millisecond))
 		}
 		s.ever = max(s.ever, s.sent+1)
 		_, err := io.WriteString(nc, s.lines[s.sent]+"\n")
