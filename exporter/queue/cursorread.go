@@ -176,7 +176,7 @@ func (c *Cursor) passDamage(end int64, last uint64, cause error) error {
 		return errNoRoom // the search needs the buffer that the batch lies in
 	}
 	from := c.reader.off
-	c.reader.step()
+	c.reader.step(end)
 	// The frame behind the damage may begin before next, when this sink had
 	// passed a part of it.
 	f, err := c.reader.resync(c.segment.firstSeq, end)

@@ -100,8 +100,11 @@ func (o *Offline) segmentContents(ctx context.Context, s *storedSegment) (Segmen
 		c.Err = err
 		return nil
 	}}
-	_, end, err := w.segment(s)
+	next, end, err := w.segment(s)
 	c.Bytes = end
+	if c.Err == nil {
+		c.LastSeq = max(c.LastSeq, next-1) // what it ends with may be damaged
+	}
 	return c, err
 }
 

@@ -209,11 +209,11 @@ var offlineDamage = map[string]struct {
 		want:   []string{"damage LostEnd record 8"},
 		after:  []string{"known LostEnd record 8"},
 	},
-	"end lost: bit flipped in the last frame": {
+	"bit flipped in the last frame": { // which a sink has passed, so that its header counts
 		withB:  true,
 		damage: func(t *testing.T, _ string, _, last storedFile) { flip(t, last.path, last.at[4]-4) },
-		want:   []string{"damage LostEnd record 8"},
-		after:  []string{"known LostEnd record 8"},
+		want:   []string{"damage DamagedFrames record 8"},
+		after:  []string{"known DamagedFrames record 8"},
 	},
 	"end lost: no frame of the last segment": {
 		withB:  true,

@@ -90,6 +90,10 @@ func (w *walk) segment(s *storedSegment) (next uint64, end int64, err error) {
 		return s.until, 0, w.tellUnreadable(s, 0, err)
 	}
 	defer file.Close()
+	proof, err := w.proofOf(s, file)
+	if err != nil {
+		return s.until, 0, w.tellUnreadable(s, segmentHeaderSize, err)
+	}
 	var reader frameReader
 	reader.open(file, s.epoch)
 	next = s.firstSeq
@@ -116,7 +120,16 @@ func (w *walk) segment(s *storedSegment) (next uint64, end int64, err error) {
 		if err != nil && !errors.Is(err, io.EOF) && !isDamage(err) {
 			return s.until, at, w.tellUnreadable(s, at, err)
 		}
-		found, h, err := w.passHole(s, &reader, next, err)
+		if errors.Is(err, errPayload) && proof.holds(reader.off, &f) {
+			h := hole{from: reader.off, to: reader.off + int64(f.size()), lost: SeqRange{From: next, To: f.end()}, cause: err}
+			if err := w.tellHole(s, h); err != nil {
+				return 0, 0, err
+			}
+			next = f.end()
+			reader.skip(&f)
+			continue
+		}
+		found, h, err := w.passHole(s, &reader, next, proof, err)
 		if err != nil {
 			return s.until, at, w.tellUnreadable(s, at, err)
 		}
@@ -130,16 +143,48 @@ func (w *walk) segment(s *storedSegment) (next uint64, end int64, err error) {
 	}
 }
 
+// proof is what is known of the last segment to have been synced, as in lastSegment.
+type proof struct{ proven, commit int64 }
+
+func (p proof) holds(off int64, f *frame) bool { return off < p.proven || f.durable <= p.commit }
+
+// proofOf reads the headers of s as far as they follow each other, if s is the last
+// segment.
+func (w *walk) proofOf(s *storedSegment, file File) (proof, error) {
+	p := proof{commit: -1}
+	if !s.isLast() {
+		return p, nil
+	}
+	var reader frameReader
+	reader.openHeaders(file, s.epoch, segmentHeaderSize, s.end)
+	next := s.firstSeq
+	for {
+		f, err := reader.nextHeader(next, s.end)
+		if errors.Is(err, io.EOF) || isDamage(err) {
+			return p, nil
+		}
+		if err != nil {
+			return p, err
+		}
+		p.proven = max(p.proven, f.durable)
+		if f.count > 0 && f.firstSeq < w.o.knownDurable {
+			p.commit = max(p.commit, f.durable)
+		}
+		next = max(next, f.end())
+		reader.skip(&f)
+	}
+}
+
 // passHole moves the reader from damage to the next whole frame of s; found is
 // false when the log goes on in the next segment, or nowhere.
-func (w *walk) passHole(s *storedSegment, reader *frameReader, next uint64, cause error) (found bool, h hole, err error) {
+func (w *walk) passHole(s *storedSegment, reader *frameReader, next uint64, p proof, cause error) (found bool, h hole, err error) {
 	h = hole{from: reader.off, to: reader.off, cause: cause, torn: reader.claimedSize(s.end) > 0}
 	if errors.Is(cause, io.EOF) {
 		h.cause = nil
 		return false, h, nil
 	}
 	if cause != nil {
-		reader.step()
+		reader.step(s.end)
 	}
 	f, err := reader.resync(next, s.end)
 	if errors.Is(err, io.EOF) {
@@ -152,7 +197,7 @@ func (w *walk) passHole(s *storedSegment, reader *frameReader, next uint64, caus
 	if h.cause == nil {
 		h.cause = errSequence
 	}
-	if h.to > h.from && s.isLast() && !w.provesDurable(*reader, next, h.from, s.end) {
+	if h.to > h.from && s.isLast() && !w.provesDurable(*reader, next, h.from, s.end, p) {
 		return false, h, nil
 	}
 	return true, h, nil
@@ -161,7 +206,10 @@ func (w *walk) passHole(s *storedSegment, reader *frameReader, next uint64, caus
 // provesDurable reports whether a frame from reader on shows that what is at
 // offset hole of the last segment was durable. If none does, it is the torn tail
 // of a write that nobody was told about. It works on a copy of the reader.
-func (w *walk) provesDurable(reader frameReader, next uint64, hole, end int64) bool {
+func (w *walk) provesDurable(reader frameReader, next uint64, hole, end int64, p proof) bool {
+	if next < w.o.knownDurable {
+		return true // the record that stood there was durable
+	}
 	reader.buf = nil
 	reader.seek(reader.off)
 	for {
@@ -169,7 +217,7 @@ func (w *walk) provesDurable(reader frameReader, next uint64, hole, end int64) b
 		if err != nil {
 			return false
 		}
-		if f.durable > hole || f.count > 0 && f.firstSeq < w.o.knownDurable {
+		if f.durable > hole || f.durable <= p.commit || f.count > 0 && f.firstSeq < w.o.knownDurable {
 			return true
 		}
 		reader.skip(&f)
@@ -230,7 +278,7 @@ func olderContent(file File, off int64, s *storedSegment) (end int64, err error)
 	reader.seek(off)
 	_, err = reader.peek(s.size)
 	for isDamage(err) && !errors.Is(err, errStale) || err == nil {
-		reader.step()
+		reader.step(s.size)
 		_, err = reader.peek(s.size)
 	}
 	if !errors.Is(err, errStale) && !errors.Is(err, io.EOF) {

@@ -45,7 +45,9 @@ func (r *frameReader) open(file File, epoch uint64) {
 
 // openHeaders is open and seek for a reader of the headers alone between off and end.
 func (r *frameReader) openHeaders(file File, epoch uint64, off, end int64) {
-	file.Prefetch(off, end)
+	if _, to, err := file.Data(off); err == nil { // what was never written need not be there
+		file.Prefetch(off, min(to, end))
+	}
 	r.buf = make([]byte, 0, headerReadSize)
 	r.open(file, epoch)
 	r.seek(off)
@@ -193,7 +195,7 @@ func (r *frameReader) resync(seq uint64, limit int64) (frame, error) {
 		if err == nil || !isDamage(err) {
 			return f, err
 		}
-		r.step()
+		r.step(limit)
 	}
 }
 
@@ -207,8 +209,9 @@ func (r *frameReader) resyncHeader(seq uint64, limit int64) (frame, error) {
 }
 
 // step moves on to the next offset at which a frame could begin: where what has
-// been read has the magic of one, or ends. Bytes returned earlier are released.
-func (r *frameReader) step() {
+// been read has the magic of one, or ends. It does not pass over anything beyond limit,
+// where more may be written. Bytes returned earlier are released.
+func (r *frameReader) step(limit int64) {
 	r.advance(frameAlign)
 	r.release()
 	// A reader is always at a multiple of frameAlign.
@@ -224,7 +227,7 @@ func (r *frameReader) step() {
 	}
 	// No frame begins in what was never written.
 	if from, _, err := r.file.Data(r.off); err == nil && from > r.off {
-		r.seek(from &^ (frameAlign - 1))
+		r.seek(min(from&^(frameAlign-1), limit))
 	}
 }
 

@@ -2,7 +2,6 @@ package queue
 
 import (
 	"errors"
-	"fmt"
 	"io"
 )
 
@@ -10,6 +9,7 @@ import (
 // frame of it waits until a later one says that it was synced.
 type lastSegment struct {
 	folding
+	from int64 // where the checkpoint ends
 	// proven is the offset up to which a later frame says that it was synced.
 	proven int64
 	// commit is the offset at which the last commit begins that is known to have
@@ -50,7 +50,7 @@ func (r *recovery) foldLast(s *foundSegment) (uint64, error) {
 	if r.isCounted(s, from) {
 		s.newest.Store(r.checkpoint.Newest)
 	}
-	l := lastSegment{folding: folding{foundSegment: s, r: r, file: file, next: next}, proven: from, commit: -1}
+	l := lastSegment{folding: folding{foundSegment: s, r: r, file: file, next: next}, from: from, proven: from, commit: -1}
 	if err := l.foldHeaders(from); err != nil {
 		return 0, err
 	}
@@ -63,15 +63,11 @@ func (r *recovery) foldLast(s *foundSegment) (uint64, error) {
 // foldHeaders adds the frames from offset from on that a later one proves, as far as
 // their headers follow each other.
 func (l *lastSegment) foldHeaders(from int64) error {
-	_, end, err := l.file.Data(from)
-	if err != nil {
-		return fmt.Errorf("look for data: %w", err)
-	}
 	var reader frameReader
-	reader.openHeaders(l.file, l.epoch, from, end)
-	next := l.next
+	size, next := l.size.Load(), l.next
+	reader.openHeaders(l.file, l.epoch, from, size)
 	for {
-		f, err := reader.nextHeader(next, end)
+		f, err := reader.nextHeader(next, size)
 		if errors.Is(err, io.EOF) || isDamage(err) {
 			return nil
 		}
@@ -97,6 +93,7 @@ func (l *lastSegment) foldRest() error {
 	size, next := l.size.Load(), l.next
 	for {
 		hole := reader.off
+		reader.release() // else there may be no room for a header
 		torn := reader.claimedSize(size) > 0
 		f, err := reader.resync(next, size)
 		atEnd := errors.Is(err, io.EOF)
@@ -108,7 +105,10 @@ func (l *lastSegment) foldRest() error {
 			if atEnd && !torn {
 				return nil
 			}
-			return l.r.cutTail(l.foundSegment, l.file, hole)
+			return l.cutTail(hole)
+		}
+		if reader.off > hole {
+			l.proven = max(l.proven, hole)
 		}
 		next = max(next, f.end())
 		l.take(foundFrame{frame: f, hole: hole, off: reader.off}, reader.bytes(f.size()))
@@ -177,6 +177,9 @@ func (r *recovery) wasDurable(f *frame) bool {
 // provesDurable reports whether a frame from reader on shows that what is at offset
 // hole was durable. It works on a copy of the reader.
 func (l *lastSegment) provesDurable(reader frameReader, next uint64, hole, size int64) bool {
+	if next < l.r.knownDurable {
+		return true // the record that stood there was durable
+	}
 	reader.buf = nil
 	reader.seek(reader.off)
 	for {
@@ -191,10 +194,10 @@ func (l *lastSegment) provesDurable(reader frameReader, next uint64, hole, size 
 	}
 }
 
-// cutTail drops what a crash left unfinished. What looks like frames is kept in
-// quarantine, although nobody was told that it was safe.
-func (r *recovery) cutTail(s *foundSegment, file File, from int64) error {
-	q := r.q
+// cutTail drops what a crash left unfinished, from offset from on. What looks like frames
+// is kept in quarantine, although nobody was told that it was safe.
+func (l *lastSegment) cutTail(from int64) error {
+	q, s, file := l.r.q, l.foundSegment, l.file
 	to, err := tailEnd(file, s.epoch, from, s.size.Load())
 	if err != nil {
 		return err
@@ -204,6 +207,9 @@ func (r *recovery) cutTail(s *foundSegment, file File, from int64) error {
 	if _, err := q.copyAside(s.segmentName, file, from, to); err != nil {
 		q.opts.Log.Warn("torn tail stays in the file: it could not be copied to quarantine", "segment", s.String(), "error", err)
 		return nil
+	}
+	if l.proven >= from && from > l.from {
+		return nil // by a header of the tail, which the next Open needs if there is no checkpoint then
 	}
 	// Cosmetic: what is beyond the end is never read, this only keeps the next
 	// Open from finding it again. So a read-only disk does not matter.

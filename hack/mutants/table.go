@@ -298,8 +298,8 @@ var table = []mutant{
 	{
 		defect: "frames behind what was never written are not found",
 		file:   readerGo,
-		old:    "r.seek(from &^ (frameAlign - 1))",
-		new:    "r.seek(from + 64<<20)",
+		old:    "r.seek(min(from&^(frameAlign-1), limit))",
+		new:    "r.seek(limit)",
 		tests:  []string{"TestHoleInTheFile"},
 	},
 	{
