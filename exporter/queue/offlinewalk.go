@@ -37,6 +37,8 @@ type hole struct {
 	cause    error
 	// torn says that the bytes begin like a frame of the segment's epoch.
 	torn bool
+	// last says that what is behind it is torn.
+	last bool
 }
 
 // run walks over the segments that may hold records from seq from on.
@@ -140,6 +142,9 @@ func (w *walk) segment(s *storedSegment) (next uint64, end int64, err error) {
 			return 0, 0, err
 		}
 		next = h.lost.To
+		if h.last {
+			return w.endSegment(s, file, next, hole{from: reader.off, to: reader.off, torn: true})
+		}
 	}
 }
 
@@ -200,6 +205,7 @@ func (w *walk) passHole(s *storedSegment, reader *frameReader, next uint64, p pr
 	if h.to > h.from && s.isLast() && !w.provesDurable(*reader, next, h.from, s.end, p) {
 		return false, h, nil
 	}
+	h.last = s.isLast() && begunIn(h.from, &f, h.to) && !w.provesDurable(*reader, f.firstSeq, h.to, s.end, p)
 	return true, h, nil
 }
 

@@ -105,10 +105,16 @@ func (l *lastSegment) foldRest() error {
 			if atEnd && !torn {
 				return nil
 			}
-			return l.cutTail(hole)
+			return l.cutTail(hole, hole)
 		}
 		if reader.off > hole {
 			l.proven = max(l.proven, hole)
+			if begunIn(hole, &f, reader.off) && !l.provesDurable(reader, f.firstSeq, reader.off, size) {
+				l.proven = f.durable
+				l.settle()
+				l.missing(&foundFrame{frame: f, hole: hole, off: reader.off})
+				return l.cutTail(hole, reader.off)
+			}
 		}
 		next = max(next, f.end())
 		l.take(foundFrame{frame: f, hole: hole, off: reader.off}, reader.bytes(f.size()))
@@ -123,12 +129,7 @@ func (l *lastSegment) take(f foundFrame, b []byte) {
 	if l.r.wasDurable(&f.frame) {
 		l.commit = max(l.commit, f.durable)
 	}
-	n := 0
-	for n < len(l.waiting) && l.wasSynced(&l.waiting[n].foundFrame) {
-		l.add(&l.waiting[n].foundFrame)
-		n++
-	}
-	l.waiting = append(l.waiting[:0], l.waiting[n:]...)
+	l.settle()
 	if len(l.waiting) == 0 && l.wasSynced(&f) {
 		l.add(&f)
 		return
@@ -140,6 +141,16 @@ func (l *lastSegment) take(f foundFrame, b []byte) {
 	l.kept = append(l.kept, b...)
 	f.alias(l.kept[at:])
 	l.waiting = append(l.waiting, waitingFrame{f, at})
+}
+
+// settle adds what waits to the state, as far as it was synced.
+func (l *lastSegment) settle() {
+	n := 0
+	for n < len(l.waiting) && l.wasSynced(&l.waiting[n].foundFrame) {
+		l.add(&l.waiting[n].foundFrame)
+		n++
+	}
+	l.waiting = append(l.waiting[:0], l.waiting[n:]...)
 }
 
 // wasSynced reports whether f was synced for certain.
@@ -194,9 +205,14 @@ func (l *lastSegment) provesDurable(reader frameReader, next uint64, hole, size 
 	}
 }
 
+// begunIn reports whether the commit of the frame f at off began within the hole before
+// it. Then f is torn with the rest of that, unless a later frame says that it was synced,
+// although what stood at the hole was durable.
+func begunIn(hole int64, f *frame, off int64) bool { return hole < f.durable && f.durable < off }
+
 // cutTail drops what a crash left unfinished, from offset from on. What looks like frames
-// is kept in quarantine, although nobody was told that it was safe.
-func (l *lastSegment) cutTail(from int64) error {
+// is kept in quarantine, although nobody was told that it was safe. The log ends at hole.
+func (l *lastSegment) cutTail(hole, from int64) error {
 	q, s, file := l.r.q, l.foundSegment, l.file
 	to, err := tailEnd(file, s.epoch, from, s.size.Load())
 	if err != nil {
@@ -208,7 +224,7 @@ func (l *lastSegment) cutTail(from int64) error {
 		q.opts.Log.Warn("torn tail stays in the file: it could not be copied to quarantine", "segment", s.String(), "error", err)
 		return nil
 	}
-	if l.proven >= from && from > l.from {
+	if l.proven >= hole && l.proven > l.from {
 		return nil // by a header of the tail, which the next Open needs if there is no checkpoint then
 	}
 	// Cosmetic: what is beyond the end is never read, this only keeps the next
