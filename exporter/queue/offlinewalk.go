@@ -148,15 +148,10 @@ func (w *walk) segment(s *storedSegment) (next uint64, end int64, err error) {
 	}
 }
 
-// proof is what is known of the last segment to have been synced, as in lastSegment.
-type proof struct{ proven, commit int64 }
-
-func (p proof) holds(off int64, f *frame) bool { return off < p.proven || f.durable <= p.commit }
-
 // proofOf reads the headers of s as far as they follow each other, if s is the last
 // segment.
 func (w *walk) proofOf(s *storedSegment, file File) (proof, error) {
-	p := proof{commit: -1}
+	p := newProof(w.o.knownDurable, segmentHeaderSize)
 	if !s.isLast() {
 		return p, nil
 	}
@@ -171,10 +166,7 @@ func (w *walk) proofOf(s *storedSegment, file File) (proof, error) {
 		if err != nil {
 			return p, err
 		}
-		p.proven = max(p.proven, f.durable)
-		if f.count > 0 && f.firstSeq < w.o.knownDurable {
-			p.commit = max(p.commit, f.durable)
-		}
+		p.note(&f)
 		next = max(next, f.end())
 		reader.skip(&f)
 	}
@@ -202,32 +194,11 @@ func (w *walk) passHole(s *storedSegment, reader *frameReader, next uint64, p pr
 	if h.cause == nil {
 		h.cause = errSequence
 	}
-	if h.to > h.from && s.isLast() && !w.provesDurable(*reader, next, h.from, s.end, p) {
+	if h.to > h.from && s.isLast() && !p.isOfHole(*reader, next, h.from, s.end) {
 		return false, h, nil
 	}
-	h.last = s.isLast() && begunIn(h.from, &f, h.to) && !w.provesDurable(*reader, f.firstSeq, h.to, s.end, p)
+	h.last = s.isLast() && p.endsIn(h.from, *reader, &f, s.end)
 	return true, h, nil
-}
-
-// provesDurable reports whether a frame from reader on shows that what is at
-// offset hole of the last segment was durable. If none does, it is the torn tail
-// of a write that nobody was told about. It works on a copy of the reader.
-func (w *walk) provesDurable(reader frameReader, next uint64, hole, end int64, p proof) bool {
-	if next < w.o.knownDurable {
-		return true // the record that stood there was durable
-	}
-	reader.buf = nil
-	reader.seek(reader.off)
-	for {
-		f, err := reader.resync(next, end)
-		if err != nil {
-			return false
-		}
-		if f.durable > hole || f.durable <= p.commit || f.count > 0 && f.firstSeq < w.o.knownDurable {
-			return true
-		}
-		reader.skip(&f)
-	}
 }
 
 // endSegment tells what is at the offset behind the last frame of s.

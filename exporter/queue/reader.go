@@ -45,8 +45,8 @@ func (r *frameReader) open(file File, epoch uint64) {
 
 // openHeaders is open and seek for a reader of the headers alone between off and end.
 func (r *frameReader) openHeaders(file File, epoch uint64, off, end int64) {
-	if _, to, err := file.Data(off); err == nil { // what was never written need not be there
-		file.Prefetch(off, min(to, end))
+	if from, to, err := file.Data(off); err == nil && from < end { // what was never written need not be there
+		file.Prefetch(from, min(to, end))
 	}
 	r.buf = make([]byte, 0, headerReadSize)
 	r.open(file, epoch)

@@ -9,12 +9,8 @@ import (
 // frame of it waits until a later one says that it was synced.
 type lastSegment struct {
 	folding
-	from int64 // where the checkpoint ends
-	// proven is the offset up to which a later frame says that it was synced.
-	proven int64
-	// commit is the offset at which the last commit begins that is known to have
-	// been durable, because a record of it was; -1 when none is.
-	commit  int64
+	proof
+	from    int64 // where the checkpoint ends
 	waiting []waitingFrame
 	kept    []byte // what is kept of those, which their names alias
 }
@@ -50,7 +46,7 @@ func (r *recovery) foldLast(s *foundSegment) (uint64, error) {
 	if r.isCounted(s, from) {
 		s.newest.Store(r.checkpoint.Newest)
 	}
-	l := lastSegment{folding: folding{foundSegment: s, r: r, file: file, next: next}, from: from, proven: from, commit: -1}
+	l := lastSegment{folding: folding{foundSegment: s, r: r, file: file, next: next}, proof: newProof(r.knownDurable, from), from: from}
 	if err := l.foldHeaders(from); err != nil {
 		return 0, err
 	}
@@ -100,7 +96,7 @@ func (l *lastSegment) foldRest() error {
 		if err != nil && !atEnd {
 			return err
 		}
-		if atEnd || (reader.off > hole && !l.provesDurable(reader, next, hole, size)) {
+		if atEnd || (reader.off > hole && !l.isOfHole(reader, next, hole, size)) {
 			l.rewrite()
 			if atEnd && !torn {
 				return nil
@@ -109,7 +105,7 @@ func (l *lastSegment) foldRest() error {
 		}
 		if reader.off > hole {
 			l.proven = max(l.proven, hole)
-			if begunIn(hole, &f, reader.off) && !l.provesDurable(reader, f.firstSeq, reader.off, size) {
+			if l.endsIn(hole, reader, &f, size) {
 				l.proven = f.durable
 				l.settle()
 				l.missing(&foundFrame{frame: f, hole: hole, off: reader.off})
@@ -125,10 +121,7 @@ func (l *lastSegment) foldRest() error {
 // take adds to the state what f proves, and f itself or, if nothing proves that yet,
 // lets f wait with a copy of b, which is its header or the whole.
 func (l *lastSegment) take(f foundFrame, b []byte) {
-	l.proven = max(l.proven, f.durable)
-	if l.r.wasDurable(&f.frame) {
-		l.commit = max(l.commit, f.durable)
-	}
+	l.note(&f.frame)
 	l.settle()
 	if len(l.waiting) == 0 && l.wasSynced(&f) {
 		l.add(&f)
@@ -155,7 +148,7 @@ func (l *lastSegment) settle() {
 
 // wasSynced reports whether f was synced for certain.
 func (l *lastSegment) wasSynced(f *foundFrame) bool {
-	return l.isCounted(f) || f.off < l.proven || f.durable <= l.commit
+	return l.isCounted(f) || l.holds(f.off, &f.frame)
 }
 
 func (l *lastSegment) add(f *foundFrame) {
@@ -178,37 +171,6 @@ func (l *lastSegment) rewrite() {
 		p.frames = append(p.frames, pendingFrame{at: l.waiting[i].at - first})
 	}
 }
-
-// wasDurable reports whether a record of f is known to have been durable, and
-// with it the whole commit that f was written in.
-func (r *recovery) wasDurable(f *frame) bool {
-	return f.count > 0 && f.firstSeq < r.knownDurable
-}
-
-// provesDurable reports whether a frame from reader on shows that what is at offset
-// hole was durable. It works on a copy of the reader.
-func (l *lastSegment) provesDurable(reader frameReader, next uint64, hole, size int64) bool {
-	if next < l.r.knownDurable {
-		return true // the record that stood there was durable
-	}
-	reader.buf = nil
-	reader.seek(reader.off)
-	for {
-		f, err := reader.resync(next, size)
-		if err != nil {
-			return false
-		}
-		if f.durable > hole || f.durable <= l.commit || l.r.wasDurable(&f) {
-			return true
-		}
-		reader.skip(&f)
-	}
-}
-
-// begunIn reports whether the commit of the frame f at off began within the hole before
-// it. Then f is torn with the rest of that, unless a later frame says that it was synced,
-// although what stood at the hole was durable.
-func begunIn(hole int64, f *frame, off int64) bool { return hole < f.durable && f.durable < off }
 
 // cutTail drops what a crash left unfinished, from offset from on. What looks like frames
 // is kept in quarantine, although nobody was told that it was safe. The log ends at hole.

@@ -298,6 +298,43 @@ func TestOddData(t *testing.T) {
 	}
 }
 
+// prefetchedFS notes what is asked for in advance.
+type prefetchedFS struct {
+	FS
+	asked *[]int64
+}
+
+func (f prefetchedFS) Open(name string) (File, error) {
+	file, err := f.FS.Open(name)
+	return prefetchedFile{file, f.asked}, err
+}
+
+type prefetchedFile struct {
+	File
+	asked *[]int64
+}
+
+func (f prefetchedFile) Prefetch(off, end int64) { *f.asked = append(*f.asked, off, end) }
+
+// What was never written is not asked for: the kernel would fill it with zeros.
+func TestPrefetchEndsWithTheData(t *testing.T) {
+	dir := t.TempDir()
+	path, at := logOf(t, dir, 100, 1, 1)
+	end := alignBlock(at[2])
+	must(t, os.Truncate(path, end))
+	must(t, os.Truncate(path, 1<<20)) // reserved
+	var asked []int64
+	var reader frameReader
+	f, err := prefetchedFS{osFS{}, &asked}.Open(path)
+	must(t, err)
+	defer f.Close()
+	reader.openHeaders(f, 1, segmentHeaderSize, 1<<20)
+	reader.openHeaders(f, 1, end, 1<<20) // where nothing is
+	if want := []int64{segmentHeaderSize, end}; !slices.Equal(asked, want) {
+		t.Errorf("asked for %d, want %d", asked, want)
+	}
+}
+
 // The block of a record is a hole of the file, or zeros: what is left of its header says
 // that it was stored.
 func TestHoleInARecord(t *testing.T) {

@@ -22,6 +22,7 @@ const (
 	quarantineGo  = "exporter/queue/quarantine.go"
 	readerGo      = "exporter/queue/reader.go"
 	recoverGo     = "exporter/queue/recover.go"
+	proofGo       = "exporter/queue/proof.go"
 	recoverlastGo = "exporter/queue/recoverlast.go"
 	segmentGo     = "exporter/queue/segment.go"
 	spaceGo       = "exporter/queue/space.go"
@@ -263,21 +264,21 @@ var table = []mutant{
 	{
 		defect: "a torn tail is not cut",
 		file:   recoverlastGo,
-		old:    "if atEnd || (reader.off > hole && !l.provesDurable(reader, next, hole, size)) {",
+		old:    "if atEnd || (reader.off > hole && !l.isOfHole(reader, next, hole, size)) {",
 		new:    "if atEnd {",
 		tests:  []string{"TestTornCommitOfSeveralFramesIsCutWhole"},
 	},
 	{
 		defect: "damage is taken for a torn tail",
-		file:   recoverlastGo,
-		old:    "if f.durable > hole || f.durable <= l.commit || l.r.wasDurable(&f) {",
-		new:    "if f.durable <= l.commit || l.r.wasDurable(&f) {",
+		file:   proofGo,
+		old:    "if f.durable > hole || f.durable <= p.commit || p.wasDurable(&f) {",
+		new:    "if f.durable <= p.commit || p.wasDurable(&f) {",
 		tests:  []string{"TestDamage"},
 	},
 	{
 		defect: "the unproven end of the log is trusted",
 		file:   recoverlastGo,
-		old:    "return l.isCounted(f) || f.off < l.proven || f.durable <= l.commit",
+		old:    "return l.isCounted(f) || l.holds(f.off, &f.frame)",
 		new:    "return true",
 		tests:  []string{"TestUnprovenTailIsWrittenAgain"},
 	},
@@ -305,8 +306,8 @@ var table = []mutant{
 	{
 		defect: "what is left of a torn commit is kept",
 		file:   recoverlastGo,
-		old:    "if begunIn(hole, &f, reader.off) &&",
-		new:    "if false &&",
+		old:    "if l.endsIn(hole, reader, &f, size) {",
+		new:    "if false {",
 		tests:  []string{"TestHoleOverTheEndOfWhatWasSynced"},
 	},
 	{
@@ -318,8 +319,8 @@ var table = []mutant{
 	},
 	{
 		defect: "a hole where a sink has passed a record is a torn tail",
-		file:   recoverlastGo,
-		old:    "if next < l.r.knownDurable {",
+		file:   proofGo,
+		old:    "if next < p.knownDurable {",
 		new:    "if false {",
 		tests:  []string{"TestDamageOfARecordThatWasPassed"},
 	},
