@@ -50,11 +50,13 @@ sinks:
 func exportDirectory(d *dockettest.Docket) string { return filepath.Join(d.Dir, "export") }
 
 // awaitMore waits until n records more are stored.
-func awaitMore(d *dockettest.Docket, n uint64) {
-	before := d.Status().Ledger.Stored
-	d.Await("some more decisions", deliverTimeout, func(s dockettest.Status) error {
-		if got := s.Ledger.Stored - before; got < n {
-			return fmt.Errorf("%d decisions are stored since, want %d", got, n)
+func awaitMore(d *dockettest.Docket, n uint64) { awaitStored(d, d.Status().Ledger.Stored+n) }
+
+// awaitStored waits until n records are stored.
+func awaitStored(d *dockettest.Docket, n uint64) {
+	d.Await("decisions to be stored", deliverTimeout, func(s dockettest.Status) error {
+		if s.Ledger.Stored < n {
+			return fmt.Errorf("%d decisions are stored, want %d", s.Ledger.Stored, n)
 		}
 		return nil
 	})

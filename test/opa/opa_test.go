@@ -2,6 +2,7 @@ package opa
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"sync/atomic"
@@ -13,9 +14,10 @@ import (
 )
 
 // TestDecisions kills docket again and again while OPA decides, with an answer on its
-// way that OPA never gets, lets docket be slow to answer, stops OPA in order and kills it. Every decision that OPA has logged is in
-// the export exactly once, but for those that it had not sent yet when it was killed:
-// docket cannot have these, and it has all that were decided before them.
+// way that OPA never gets, lets docket be slow to answer, stops OPA in order and kills
+// it. Every decision that OPA has logged is in the export exactly once, but for those
+// that it had not sent yet when it was killed: docket cannot have these, and it has all
+// that were decided before them.
 func TestDecisions(t *testing.T) {
 	for name, u := range map[string]upload{
 		"chunks, now and then": {Buffer: "size", Trigger: "periodic"}, // as OPA does by default
@@ -26,7 +28,7 @@ func TestDecisions(t *testing.T) {
 			configuration := config(d, address, "", "")
 			d.Start(configuration)
 			network := proxy.New(t, address)
-			e := startEngine(t, network.Address(), u, 1)
+			e := startEngine(t, network.Address(), u, 3)
 			l := startLoad(t, e, 100)
 
 			const kills = 4
@@ -126,6 +128,10 @@ func TestQueueFull(t *testing.T) {
 			receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if !open.Load() {
 					w.WriteHeader(http.StatusServiceUnavailable)
+					return
+				}
+				if _, err := io.Copy(io.Discard, r.Body); err != nil {
+					panic(http.ErrAbortHandler) // nobody waits for an answer
 				}
 			}))
 			t.Cleanup(receiver.Close)
@@ -151,11 +157,17 @@ func TestQueueFull(t *testing.T) {
 			d.Start(configuration)
 			open.Store(true)
 			awaitMore(d, 500)
-			l.stop()
+			answered := l.stop()
+			logged := e.logged(t)
+			checkAnswered(t, answered, logged)
+			// OPA stops in the belief that it has sent everything when an upload fails
+			// meanwhile: it puts that back where its last one does not look any more
+			// (sizeBuffer.Upload of its plugins/logs).
+			awaitStored(d, uint64(len(logged)))
 			e.Stop()
 			status := awaitDelivered(d)
 			d.Stop()
-			o := compare(t, e.logged(t), exported(t, exportDirectory(d)))
+			o := compare(t, logged, exported(t, exportDirectory(d)))
 			t.Logf("summary: logged %d, seen %d, duplicates %d (%d recognised and not stored again), lost %d; full with %d, answered 503 %d times",
 				o.logged, o.seen, o.duplicates, status.Ledger.Duplicate, len(o.lost), full, e.said(t, unavailable))
 			if len(o.lost) > 0 {
