@@ -1,11 +1,8 @@
 package queue
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 )
 
 // walk is one pass over the log, from the first kept record to the last. It
@@ -81,150 +78,6 @@ func (o *Offline) firstMissed() uint64 {
 	return max(1, o.checkpoint.NextSeq)
 }
 
-// segment walks over one segment, and returns the seq after its last record and
-// the offset after its last frame.
-func (w *walk) segment(s *storedSegment) (next uint64, end int64, err error) {
-	if s.openErr != nil {
-		return s.until, 0, w.tellUnreadable(s, 0, s.openErr)
-	}
-	file, err := w.o.fsys.Open(w.o.path(s.String()))
-	if err != nil {
-		return s.until, 0, w.tellUnreadable(s, 0, err)
-	}
-	defer file.Close()
-	proof, err := w.proofOf(s, file)
-	if err != nil {
-		return s.until, 0, w.tellUnreadable(s, segmentHeaderSize, err)
-	}
-	var reader frameReader
-	reader.open(file, s.epoch)
-	next = s.firstSeq
-	for {
-		if err := w.ctx.Err(); err != nil {
-			return 0, 0, context.Cause(w.ctx)
-		}
-		at := reader.off
-		f, err := reader.wholeFrame(next, s.end)
-		if err == nil && !s.exact && f.firstSeq >= s.until {
-			return next, at, nil // a failed commit left it, which went on in the next segment
-		}
-		if err == nil && f.firstSeq == next {
-			payload := reader.bytes(f.size())[f.headerLen : f.headerLen+f.payloadLen]
-			if w.frame != nil {
-				if err := w.frame(s, &f, payload); err != nil {
-					return 0, 0, err
-				}
-			}
-			next = f.end()
-			reader.skip(&f)
-			continue
-		}
-		if err != nil && !errors.Is(err, io.EOF) && !isDamage(err) {
-			return s.until, at, w.tellUnreadable(s, at, err)
-		}
-		if errors.Is(err, errPayload) && proof.holds(reader.off, &f) {
-			h := hole{from: reader.off, to: reader.off + int64(f.size()), lost: SeqRange{From: next, To: f.end()}, cause: err}
-			if err := w.tellHole(s, h); err != nil {
-				return 0, 0, err
-			}
-			next = f.end()
-			reader.skip(&f)
-			continue
-		}
-		found, h, err := w.passHole(s, &reader, next, proof, err)
-		if err != nil {
-			return s.until, at, w.tellUnreadable(s, at, err)
-		}
-		if !found {
-			return w.endSegment(s, file, next, h)
-		}
-		if err := w.tellHole(s, h); err != nil {
-			return 0, 0, err
-		}
-		next = h.lost.To
-		if h.last {
-			return w.endSegment(s, file, next, hole{from: reader.off, to: reader.off, torn: true})
-		}
-	}
-}
-
-// proofOf reads the headers of s as far as they follow each other, if s is the last
-// segment.
-func (w *walk) proofOf(s *storedSegment, file File) (proof, error) {
-	p := newProof(w.o.knownDurable, segmentHeaderSize)
-	if !s.isLast() {
-		return p, nil
-	}
-	var reader frameReader
-	reader.openHeaders(file, s.epoch, segmentHeaderSize, s.end)
-	next := s.firstSeq
-	for {
-		f, err := reader.nextHeader(next, s.end)
-		if errors.Is(err, io.EOF) || isDamage(err) {
-			return p, nil
-		}
-		if err != nil {
-			return p, err
-		}
-		p.note(&f)
-		next = max(next, f.end())
-		reader.skip(&f)
-	}
-}
-
-// passHole moves the reader from damage to the next whole frame of s; found is
-// false when the log goes on in the next segment, or nowhere.
-func (w *walk) passHole(s *storedSegment, reader *frameReader, next uint64, p proof, cause error) (found bool, h hole, err error) {
-	h = hole{from: reader.off, to: reader.off, cause: cause, torn: reader.claimedSize(s.end) > 0}
-	if errors.Is(cause, io.EOF) {
-		h.cause = nil
-		return false, h, nil
-	}
-	if cause != nil {
-		reader.step(s.end)
-	}
-	f, err := reader.resync(next, s.end)
-	if errors.Is(err, io.EOF) {
-		return false, h, nil
-	}
-	if err != nil || !s.exact && f.firstSeq >= s.until {
-		return false, h, err
-	}
-	h.to, h.lost = reader.off, SeqRange{From: next, To: f.firstSeq}
-	if h.cause == nil {
-		h.cause = errSequence
-	}
-	if h.to > h.from && s.isLast() && !p.isOfHole(*reader, next, h.from, s.end) {
-		return false, h, nil
-	}
-	h.last = s.isLast() && p.endsIn(h.from, *reader, &f, s.end)
-	return true, h, nil
-}
-
-// endSegment tells what is at the offset behind the last frame of s.
-func (w *walk) endSegment(s *storedSegment, file File, next uint64, h hole) (uint64, int64, error) {
-	at := h.from
-	switch {
-	case s.exact && at < s.namedEnd:
-		h.to, h.lost = s.end, SeqRange{From: next, To: s.until}
-		if h.cause == nil {
-			h.cause = errShort
-		}
-		return s.until, at, w.tellHole(s, h)
-	case s.isLast() && w.tail != nil:
-		leftOver := h.torn || h.to > h.from || next < w.o.knownDurable
-		h.to, h.lost = at, SeqRange{From: next, To: next}
-		if leftOver {
-			var err error
-			if h.to, err = olderContent(file, at, s); err != nil {
-				return next, at, w.tellUnreadable(s, at, err)
-			}
-		}
-		return next, at, w.tail(s, h)
-	}
-	return next, at, nil
-}
-
 func (w *walk) tellHole(s *storedSegment, h hole) error {
 	if w.hole == nil {
 		return nil
@@ -244,33 +97,4 @@ func (w *walk) tellUnreadable(s *storedSegment, off int64, err error) error {
 		return fmt.Errorf("segment %s: read at %d: %w", s, off, err)
 	}
 	return w.unreadable(s, off, err)
-}
-
-// olderContent returns the offset behind the last byte from off on that may be of
-// the segment's present use: what follows begins a frame of an earlier one, or is
-// zero.
-func olderContent(file File, off int64, s *storedSegment) (end int64, err error) {
-	var reader frameReader
-	reader.open(file, s.epoch)
-	reader.seek(off)
-	_, err = reader.peek(s.size)
-	for isDamage(err) && !errors.Is(err, errStale) || err == nil {
-		reader.step(s.size)
-		_, err = reader.peek(s.size)
-	}
-	if !errors.Is(err, errStale) && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	limit := min(reader.off, s.size)
-	b := make([]byte, min(readSize, limit-off))
-	for at := off; at < limit; at += int64(len(b)) {
-		b = b[:min(int64(len(b)), limit-at)]
-		if _, err := readFull(file, b, at); err != nil {
-			return 0, err
-		}
-		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
-			end = at + int64(n)
-		}
-	}
-	return max(off, end), nil
 }
