@@ -10,29 +10,29 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/docket-export/docket/decision/stream"
+	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 	"github.com/docket-export/docket/sources/streamsource"
 )
 
 // patience bounds every wait of these tests.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
 		runChild(dir)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	testleak.Main(m)
 }
 
 // exporter is the real stream source with an intake in memory, which can die and
@@ -193,6 +193,9 @@ func TestFlushWaitsForTheExporter(t *testing.T) {
 	send(t, s, 1, 3)
 	e.await("3 pending lines", func() bool { return e.Pending() == 3 })
 	e.Settle(2)
+	for s.Stats().InFlightLines > 1 {
+		runtime.Gosched()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
 	defer cancel()
 	if err := s.Flush(ctx); !errors.Is(err, context.DeadlineExceeded) {

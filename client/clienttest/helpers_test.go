@@ -11,16 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/docket-export/docket/client/clienttest"
 	"github.com/docket-export/docket/decision/stream"
+	"github.com/docket-export/docket/internal/testleak"
 )
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = 2 * time.Minute
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleak.Main(m) }
 
 func newExporter(t *testing.T) *clienttest.Exporter {
 	e := clienttest.New()

@@ -7,8 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -64,7 +63,7 @@ type Fault struct {
 func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 	run := func(name string, test func(t *testing.T, s Subject)) {
 		t.Run(name, func(t *testing.T) {
-			checkLeaks(t)
+			testleak.Check(t)
 			test(t, newSubject(t))
 		})
 	}
@@ -96,11 +95,4 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 	for i, f := range capable.Faults {
 		run("fault/"+f.Name, func(t *testing.T, s Subject) { testFault(t, s, s.Faults[i]) })
 	}
-}
-
-// checkLeaks must come first in a test: cleanups run last in, first out, and
-// this one is to look when the subject is gone.
-func checkLeaks(t *testing.T) {
-	before := goleak.IgnoreCurrent()
-	t.Cleanup(func() { goleak.VerifyNone(t, before) })
 }

@@ -177,8 +177,8 @@ func testClose(t *testing.T, s Subject) {
 func testCancelBefore(t *testing.T, s Subject) {
 	sink, b := open(t, s), batchOf(1, texts(1, 3)...)
 	ctx, cancel := context.WithCancel(context.Background())
-	cancel()
 	start := time.Now()
+	cancel()
 	err := attempt(t, ctx, sink, b)
 	wantCancelled(t, err, time.Since(start))
 	wantAccepted(t, s, nil)
@@ -196,8 +196,8 @@ func testCancelDuring(t *testing.T, s Subject) {
 	go func() { result <- sink.Send(ctx, b) }()
 
 	await(t, reached, "Send to reach the destination")
-	cancel()
 	start := time.Now()
+	cancel()
 	select {
 	case err := <-result:
 		wantCancelled(t, err, time.Since(start))

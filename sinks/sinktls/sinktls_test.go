@@ -30,7 +30,7 @@ func serve(t *testing.T, ca testcert.CA) (address string) {
 	serving.Go(func() {
 		if conn, err := l.Accept(); err == nil {
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(10 * time.Second))
+			conn.SetDeadline(time.Now().Add(time.Minute))
 			conn.Write([]byte{1}) // shakes hands first; the client reports a failure
 		}
 	})
@@ -40,12 +40,12 @@ func serve(t *testing.T, ca testcert.CA) (address string) {
 // connect shakes hands with address and waits for a byte: with TLS 1.3 a server
 // refuses a client only after the client's part of the handshake.
 func connect(address string, c *tls.Config) error {
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: 10 * time.Second}, "tcp", address, c)
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", address, c)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(10 * time.Second))
+	conn.SetDeadline(time.Now().Add(time.Minute))
 	_, err = conn.Read(make([]byte, 1))
 	return err
 }

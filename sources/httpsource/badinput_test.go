@@ -226,6 +226,7 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 	defer in.Close()
 	r := start(t, in)
 	server := r.source.server.Load()
+	server.patience = time.Hour // with those who only hold their places
 	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
 	begin := "[" + strings.Repeat(event, 3*chunkBytes/len(event))
 	var held []net.Conn
@@ -263,7 +264,6 @@ func TestSlowClientOfFullQueue(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
-	r.source.server.Load().answerWait = time.Second
 	in.Fill()
 	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
 	begin := "[" + strings.Repeat(event, maxBatchBytes/len(event)+100)

@@ -15,17 +15,17 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/tidwall/gjson"
-	"go.uber.org/goleak"
 
+	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleak.Main(m) }
 
 // within bounds every wait of these tests.
-const within = 20 * time.Second
+const within = time.Minute
 
 const testLimit = 64 << 10
 
@@ -81,6 +81,7 @@ func start(t *testing.T, in sources.Intake, change ...func(*options)) *running {
 		r.ended <- err
 		t.Fatalf("the source ended: %v", err)
 	}
+	r.source.server.Load().commitWait = within
 	r.url = "http://" + r.source.Addr().String() + "/events"
 	r.client = &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: within}
 	return r

@@ -36,6 +36,7 @@ type server struct {
 	limit      int // of one event
 	token      config.SecretFile
 	commitWait time.Duration
+	stopWait   time.Duration
 	patience   time.Duration
 	answerWait time.Duration
 	freeBytes  int64
@@ -53,7 +54,7 @@ type server struct {
 func (s *Source) newServer(ln secured, c *committer) *server {
 	return &server{
 		protocol: s.protocol, limit: s.env.MaxRecordBytes, token: s.config.BearerTokenFile,
-		commitWait: commitWait, patience: patience, answerWait: answerWait, freeBytes: freeBytes,
+		commitWait: commitWait, stopWait: stopWait, patience: patience, answerWait: answerWait, freeBytes: freeBytes,
 		troubles: &s.troubles, committer: c, listener: ln,
 		conns:   newConnections(s.config.MaxConnections, s.env.Log),
 		large:   make(chan struct{}, maxLarge),
@@ -117,7 +118,7 @@ func (s *server) accepting() net.Listener {
 // shutDown ends all connections, those with a request under way once it is answered.
 func (s *server) shutDown(web *http.Server, cutOff context.CancelCauseFunc) {
 	s.conns.closeNew()
-	if !drained(web, stopWait) {
+	if !drained(web, s.stopWait) {
 		cutOff(errStopping) // so they are answered that it was too late
 		drained(web, settleWait)
 	}

@@ -109,6 +109,7 @@ func TestLate(t *testing.T) {
 		}
 	}
 	in.Release()
+	r.source.server.Load().commitWait = within
 	r.mustPost(eventsOf("a", "b"))
 	checkIDs(t, in.Lines(), "a", "b")
 }
@@ -207,7 +208,8 @@ func TestStop(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
-	r.mustPost(eventsOf("a")) // its connection stays
+	r.source.server.Load().stopWait = time.Hour // as long as it takes to see that it has begun
+	r.mustPost(eventsOf("a"))                   // its connection stays
 	in.Hold()
 	answered := make(chan int, 1)
 	go func() {
@@ -248,12 +250,8 @@ func TestStopWhileHeld(t *testing.T) {
 		answered <- status
 	}()
 	eventually(t, "the event is submitted", func() bool { return in.Pending() == 1 })
-	began := time.Now()
 	if err := r.end(); err != nil {
 		t.Errorf("got %v, want no error of a stop", err)
-	}
-	if took := time.Since(began); took > stopWait+2*settleWait+time.Second {
-		t.Errorf("got a stop of %v, want about %v", took, stopWait+settleWait)
 	}
 	if status := <-answered; status != http.StatusServiceUnavailable {
 		t.Errorf("got the answer %d, want 503", status)

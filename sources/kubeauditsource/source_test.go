@@ -17,18 +17,17 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/httpsource"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleak.Main(m) }
 
 // within bounds every wait of these tests.
-const within = 20 * time.Second
+const within = 2 * time.Minute
 
 // testLimit is the longest event that is taken.
 const testLimit = 8 << 10

@@ -15,18 +15,18 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"go.uber.org/goleak"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/testcert"
+	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/httpsource"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleak.Main(m) }
 
-const within = 20 * time.Second
+const within = time.Minute
 
 func TestValidate(t *testing.T) {
 	tests := map[string]struct {

@@ -9,6 +9,8 @@ import (
 	"net"
 	"os"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/docket-export/docket/decision/stream"
@@ -39,7 +41,15 @@ type habits struct {
 	shortWrites        bool // gives up a line that is not taken at once
 	endsOnClosing      bool // takes the closing line for the end of everything
 	goesOnAfterClosing bool // takes no notice of the closing line
+
+	// erred, which those need whose defect has occasions only, is told when they have
+	// made a mistake.
+	erred *atomic.Bool
 }
+
+// needsOccasion says whether a producer that the machine holds up for long enough makes
+// no mistake.
+func (h habits) needsOccasion() bool { return h.noWait || h.noRedial || h.impatient }
 
 // sender is a producer with habits.
 type sender struct {
@@ -72,6 +82,7 @@ func (h habits) produce(ctx context.Context, address string, records int) error 
 				return err
 			}
 		} else if h.noRedial {
+			h.erred.Store(true)
 			return err
 		}
 		time.Sleep(5 * time.Millisecond) // the pause of a producer, not of a test
@@ -115,6 +126,9 @@ func (s *sender) serve(nc net.Conn) error {
 	}
 	for s.acked < len(s.lines) {
 		werr := s.write(nc)
+		if s.noWait && werr == nil {
+			s.endNow(nc, in)
+		}
 		if s.noWait || s.plainMode {
 			return werr
 		}
@@ -127,6 +141,7 @@ func (s *sender) serve(nc net.Conn) error {
 		}
 		if s.impatient && errors.Is(err, os.ErrDeadlineExceeded) {
 			s.lines = append(s.lines, s.lines[s.acked:min(s.sent, s.acked+1)]...)
+			s.erred.Store(s.erred.Load() || s.sent > s.acked)
 			err = nil
 		}
 		if errors.Is(err, errClosing) && s.goesOnAfterClosing {
@@ -137,6 +152,17 @@ func (s *sender) serve(nc net.Conn) error {
 		}
 	}
 	return nil
+}
+
+// endNow takes no more acks, and looks whether those that had come were all.
+func (s *sender) endNow(nc net.Conn, in *bufio.Reader) {
+	if half, ok := nc.(interface{ CloseRead() error }); ok {
+		half.CloseRead()
+	}
+	for err := error(nil); err == nil; {
+		err = s.receive(in)
+	}
+	s.erred.Store(s.acked < len(s.lines))
 }
 
 // goOn writes although it was told to stop.
@@ -155,12 +181,12 @@ func (s *sender) write(nc net.Conn) error {
 		if s.oneInFlight && s.sent > s.acked {
 			return nil
 		}
-		if s.shortWrites { // for half as long as slow-reader stalls: busy machines stall too
-			nc.SetWriteDeadline(time.Now().Add(250 * time.Millisecond))
-		}
 		s.ever = max(s.ever, s.sent+1)
-		_, err := io.WriteString(nc, s.lines[s.sent]+"\n")
-		if err != nil && !(s.shortWrites && errors.Is(err, os.ErrDeadlineExceeded)) {
+		write := io.WriteString
+		if s.shortWrites {
+			write = writeAtOnce
+		}
+		if _, err := write(nc, s.lines[s.sent]+"\n"); err != nil {
 			return err
 		}
 		if half, ok := nc.(interface{ CloseWrite() error }); ok && s.halfClose && s.sent+1 == len(s.lines) {
@@ -170,6 +196,22 @@ func (s *sender) write(nc net.Conn) error {
 		}
 	}
 	return nil
+}
+
+// writeAtOnce writes as much of text as there is room for in the socket, and says that it
+// was all of it.
+func writeAtOnce(nc io.Writer, text string) (n int, err error) {
+	raw, err := nc.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	writeErr := raw.Write(func(fd uintptr) bool {
+		if _, err = syscall.Write(int(fd), []byte(text)); errors.Is(err, syscall.EAGAIN) {
+			err = nil
+		}
+		return true
+	})
+	return len(text), errors.Join(writeErr, err)
 }
 
 // receive takes one reply.

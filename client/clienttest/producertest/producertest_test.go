@@ -6,14 +6,13 @@ import (
 	"fmt"
 	"testing"
 
-	"go.uber.org/goleak"
-
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/clienttest/producertest"
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/internal/testleak"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleak.Main(m) }
 
 // TestSender tries the Sender of package client.
 func TestSender(t *testing.T) {
