@@ -14,8 +14,9 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// lastLook is how long a stop goes on reading from a producer in plain mode:
-// what it has written already cannot be asked for again.
+// lastLook is how long a stop goes on reading from a producer in plain mode, or
+// longer for as long as there are bytes to read: what it has written already
+// cannot be asked for again, and a busy machine may get to it late.
 const lastLook = 200 * time.Millisecond
 
 // farewellWait is how long a producer may take to read what was said last: some
@@ -24,9 +25,8 @@ const farewellWait = time.Second
 
 // conn is one connection. Everything but evict runs in its own goroutine.
 type conn struct {
+	server *server
 	nc     net.Conn
-	source string
-	intake sources.Intake
 	lines  *lineReader
 
 	// stop is done when no more lines are to be read.
@@ -95,7 +95,7 @@ func (c *conn) interrupted() error {
 	if c.ctx.Err() != nil {
 		return context.Cause(c.ctx)
 	}
-	if c.answers != nil || c.looking {
+	if c.answers != nil || c.looking && !c.lines.ready() {
 		return errStopping
 	}
 	c.looking = true
@@ -153,10 +153,10 @@ func (c *conn) begin(lines []byte, length int64) ([]byte, error) {
 
 // open opens the session that the first line asks for.
 func (c *conn) open(first []byte) error {
-	o := sources.Opening{Source: c.source}
+	o := sources.Opening{Source: c.server.source}
 	hello, err := stream.ParseHello(first)
 	if errors.Is(err, stream.ErrNotHello) {
-		session, _, err := c.intake.Open(c.ctx, o)
+		session, _, err := c.server.intake.Open(c.ctx, o)
 		if err != nil {
 			return c.because(err)
 		}
@@ -175,7 +175,7 @@ func (c *conn) open(first []byte) error {
 	defer context.AfterFunc(c.stop, func() { cancel(errStopping) })()
 	a := newAnswers(c.nc, hello.Next)
 	o.Producer, o.Next, o.Evict, o.Settled = hello.Producer, hello.Next, c.evict, a.settle
-	session, acked, err := c.intake.Open(ctx, o)
+	session, acked, err := c.server.intake.Open(ctx, o)
 	if err != nil {
 		if ctx.Err() != nil {
 			return context.Cause(ctx)
@@ -307,7 +307,7 @@ func (c *conn) awaitEnd() {
 		return
 	}
 	half, ok := c.nc.(interface{ CloseWrite() error })
-	if !ok || c.nc.SetDeadline(time.Now().Add(farewellWait)) != nil || half.CloseWrite() != nil {
+	if !ok || c.nc.SetDeadline(time.Now().Add(c.server.farewellWait)) != nil || half.CloseWrite() != nil {
 		return
 	}
 	_, _ = io.Copy(io.Discard, c.nc)

@@ -99,6 +99,7 @@ func TestNumbersGoOnAfterAGap(t *testing.T) {
 func (p *peer) expectRefused(n int) {
 	p.t.Helper()
 	for {
+		p.goOn()
 		line, err := p.in.ReadString('\n')
 		if err != nil || !strings.HasPrefix(line, `{"ack":`) && !strings.HasPrefix(line, fmt.Sprintf(`{"refused":{"seq":%d,`, n)) {
 			p.t.Fatalf("answer: got %q, %v, want the refusal of %d", line, err, n)

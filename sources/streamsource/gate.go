@@ -75,9 +75,8 @@ func (s *server) enter(nc net.Conn) error {
 func (s *server) serveConn(stop, hard context.Context, nc, lines net.Conn) {
 	defer s.remove(nc)
 	c := &conn{
+		server: s,
 		nc:     lines,
-		source: s.source,
-		intake: s.intake,
 		lines:  newLineReader(lines, func() bool { return hasBytes(nc) }, s.limit, &s.buffers),
 		stop:   stop,
 	}

@@ -14,15 +14,14 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 // patience bounds every wait of these tests.
-const patience = 20 * time.Second
+const patience = time.Minute
 
 // TestMain runs the tests, or the second process that some of them need.
 func TestMain(m *testing.M) {
@@ -30,7 +29,7 @@ func TestMain(m *testing.M) {
 		runChild(role)
 		return
 	}
-	goleak.VerifyTestMain(m)
+	testleak.Main(m)
 }
 
 // running is a source that serves producers.
@@ -195,10 +194,14 @@ func (r *running) dial() *peer {
 func newPeer(t *testing.T, nc halfConn) *peer {
 	t.Helper()
 	t.Cleanup(func() { nc.Close() })
-	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
-	return &peer{t: t, halfConn: nc, in: bufio.NewReader(nc)}
+	p := &peer{t: t, halfConn: nc, in: bufio.NewReader(nc)}
+	p.goOn()
+	return p
+}
+
+// goOn gives what the peer does next its own time.
+func (p *peer) goOn() {
+	_ = p.SetDeadline(time.Now().Add(patience)) // it fails only on a closed connection, and so does what is next
 }
 
 // hello connects in acknowledged mode and expects an answer.
@@ -217,6 +220,7 @@ func (p *peer) hello(producer string, next, acked int) {
 
 func (p *peer) send(text string) {
 	p.t.Helper()
+	p.goOn()
 	if _, err := io.WriteString(p, text); err != nil {
 		p.t.Fatalf("send %.60q: %v", text, err)
 	}
@@ -233,6 +237,7 @@ func (p *peer) closeWrite() {
 func (p *peer) expect(want ...string) {
 	p.t.Helper()
 	for _, w := range want {
+		p.goOn()
 		got, err := p.in.ReadString('\n')
 		if err != nil || got != w+"\n" {
 			p.t.Fatalf("answer: got %q, %v, want %q", got, err, w)
@@ -244,6 +249,7 @@ func (p *peer) expect(want ...string) {
 func (p *peer) expectAck(n int) {
 	p.t.Helper()
 	for {
+		p.goOn()
 		line, err := p.in.ReadString('\n')
 		var got int
 		if _, scan := fmt.Sscanf(line, `{"ack":%d}`, &got); err != nil || scan != nil || got > n {
@@ -259,6 +265,7 @@ func (p *peer) expectAck(n int) {
 // end.
 func (p *peer) expectClosing(reason string) {
 	p.t.Helper()
+	p.goOn()
 	line, err := p.in.ReadString('\n')
 	if err != nil || !strings.HasPrefix(line, `{"docket":{"version":1,"error":"`) || !strings.Contains(line, reason) {
 		p.t.Fatalf("closing: got %q, %v, want an error with %q", line, err, reason)
@@ -270,6 +277,7 @@ func (p *peer) expectClosing(reason string) {
 // it did not read makes that a reset.
 func (p *peer) expectEnd() {
 	p.t.Helper()
+	p.goOn()
 	rest, err := io.ReadAll(p.in)
 	if netErr, ok := errors.AsType[net.Error](err); len(rest) > 0 || ok && netErr.Timeout() {
 		p.t.Fatalf("at the end: got %q, %v, want the end", rest, err)

@@ -10,14 +10,18 @@ import (
 	"path/filepath"
 	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
 	// lockWait is how long another process may hold the directory's lock: it
-	// does what listenUnix does here, which takes a millisecond.
-	lockWait = 2 * time.Second
+	// does what listenUnix does here, which takes a millisecond, or as long as
+	// the disk is stuck.
+	lockWait = 10 * time.Second
 	// acceptWait is how long Accept looks for producers that connected before
-	// the socket retired. They are in the kernel already.
+	// the socket retired, or longer for as long as some wait. They are in the
+	// kernel already.
 	acceptWait = 10 * time.Millisecond
 )
 
@@ -25,6 +29,21 @@ const (
 type socketListener interface {
 	net.Listener
 	SetDeadline(time.Time) error
+	SyscallConn() (syscall.RawConn, error)
+}
+
+// waiting reports whether a connection waits to be accepted.
+func waiting(l socketListener) bool {
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return false
+	}
+	var n int
+	var poll error
+	err = raw.Control(func(fd uintptr) {
+		n, poll = unix.Poll([]unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}, 0)
+	})
+	return err == nil && poll == nil && n > 0
 }
 
 // openListener is a listening socket that leaves nothing to remove.
@@ -35,6 +54,9 @@ func (l openListener) Retire() {
 	// It fails only on a closed listener, and so does Accept.
 	_ = l.SetDeadline(time.Now().Add(acceptWait))
 }
+
+// Waiting reports whether somebody has connected who was not accepted.
+func (l openListener) Waiting() bool { return waiting(l.socketListener) }
 
 // access says who may connect to a Unix socket.
 type access struct {
@@ -111,6 +133,9 @@ func (l *unixListener) Retire() {
 	// It fails only on a closed listener, and so does Accept.
 	_ = l.SetDeadline(time.Now().Add(acceptWait))
 }
+
+// Waiting reports whether somebody has connected who was not accepted.
+func (l *unixListener) Waiting() bool { return waiting(l.UnixListener) }
 
 // lockDirectory takes the lock of a directory, which leaves nothing behind.
 func lockDirectory(ctx context.Context, dir string) (unlock func(), err error) {
@@ -202,7 +227,7 @@ func bind(ctx context.Context, path string, mode fs.FileMode) (*net.UnixListener
 	if err != nil {
 		return nil, err
 	}
-	unix := ln.(*net.UnixListener)
-	unix.SetUnlinkOnClose(false) // by then the file may be somebody else's
-	return unix, nil
+	socket := ln.(*net.UnixListener)
+	socket.SetUnlinkOnClose(false) // by then the file may be somebody else's
+	return socket, nil
 }

@@ -22,15 +22,21 @@ const (
 	// acceptRetry is the pause after an accept that failed for want of
 	// something, such as file descriptors.
 	acceptRetry = 100 * time.Millisecond
+	// acceptMost is how long a stop lets in those who wait, where more and more
+	// of them come.
+	acceptMost = time.Second
 )
 
 // listener is where the connections of a server come from.
 type listener interface {
 	// Accept waits for the next connection.
 	Accept() (net.Conn, error)
-	// Retire lets no more producers in. Accept goes on to return those that
-	// connected before, and then os.ErrDeadlineExceeded.
+	// Retire lets no more producers in. For a moment Accept goes on to return
+	// those that connected before, and then os.ErrDeadlineExceeded. A second call
+	// gives it another moment.
 	Retire()
+	// Waiting reports whether somebody has connected whom Accept would return.
+	Waiting() bool
 	Close() error
 }
 
@@ -42,6 +48,8 @@ type server struct {
 	gate    gate
 	buffers buffers
 	faultLog
+
+	stopWait, farewellWait time.Duration // as the constants, but in tests
 
 	wg    sync.WaitGroup
 	mu    sync.Mutex
@@ -56,6 +64,8 @@ func newServer(env sources.Env, in sources.Intake, g gate) *server {
 		gate:     g,
 		faultLog: faultLog{log: env.Log, said: make(map[string]*episode)},
 		conns:    make(map[net.Conn]struct{}),
+
+		stopWait: stopWait, farewellWait: farewellWait,
 	}
 }
 
@@ -69,7 +79,7 @@ func (s *server) connections() int {
 // serve lets producers in until ctx is done, or accepting fails for good, which
 // is the error. It then stops in the order of the flow: nobody new, no more
 // lines, what was read is settled, the answers are written. It returns when all
-// of that has ended; stopWait and severWait bound it.
+// of that has ended; acceptMost, stopWait and severWait bound it.
 func (s *server) serve(ctx context.Context, ln listener) error {
 	stop, stopReading := context.WithCancel(ctx)
 	defer stopReading()
@@ -87,9 +97,9 @@ func (s *server) serve(ctx context.Context, ln listener) error {
 	_ = ln.Close() // nobody is in it any more who could be lost
 	stopReading()
 
-	settle := time.AfterFunc(stopWait, func() { cutOff(errStopping) })
+	settle := time.AfterFunc(s.stopWait, func() { cutOff(errStopping) })
 	defer settle.Stop()
-	sever := time.AfterFunc(stopWait+severWait, s.sever)
+	sever := time.AfterFunc(s.stopWait+severWait, s.sever)
 	defer sever.Stop()
 	s.wg.Wait()
 	return err
@@ -97,7 +107,8 @@ func (s *server) serve(ctx context.Context, ln listener) error {
 
 // accept passes connections to admit until the listener has retired.
 func (s *server) accept(ctx context.Context, ln listener, admit func(net.Conn)) error {
-	short := false // of resources; logged once
+	short := false     // of resources; logged once
+	var over time.Time // when nobody more is let in; zero: the listener has not retired
 	for {
 		nc, err := ln.Accept()
 		switch {
@@ -105,7 +116,13 @@ func (s *server) accept(ctx context.Context, ln listener, admit func(net.Conn)) 
 			short = false
 			admit(nc)
 		case ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
-			return nil
+			if over.IsZero() {
+				over = time.Now().Add(acceptMost)
+			}
+			if !ln.Waiting() || time.Now().After(over) {
+				return nil
+			}
+			ln.Retire() // a busy machine has let the moment pass
 		case !shortage(err):
 			return fmt.Errorf("accept: %w", err)
 		default:

@@ -173,15 +173,12 @@ func TestTransportsStop(t *testing.T) {
 		plain := dial()
 		plain.send("{\"a\":2}\n{\"last\":1}")
 		r.await("2 pending lines", func() bool { return r.Pending() == 2 })
+		r.stopIsQuick()
 		r.stop()
 		r.Release()
 		p.expectAck(1)
 		p.expectClosing("the exporter is stopping")
-		began := time.Now()
 		r.stopAndWait()
-		if took := time.Since(began); took > 2*time.Second {
-			t.Errorf("stop: took %v, want at most 2s", took)
-		}
 		if got := len(r.Lines()); got != 3 {
 			t.Errorf("lines after the stop: got %d, want 3", got)
 		}
@@ -194,6 +191,7 @@ func TestTransportsStop(t *testing.T) {
 func TestTransportsLastWord(t *testing.T) {
 	const lines = 3000
 	transports(t, func(t *testing.T, r *running, dial func() *peer) {
+		r.source.server.Load().farewellWait = patience // so slowly does it read
 		for i := range 5 {
 			p := dial()
 			p.hello(fmt.Sprint("p", i), 1, 0)
@@ -413,8 +411,9 @@ func TestConnectionsWithoutAByte(t *testing.T) {
 func TestHandshakeThatIsNotFinished(t *testing.T) {
 	files := testcert.NewCA(t).Issue(t, "localhost")
 	c := &TCPConfig{Address: "127.0.0.1:0", MaxConnections: 100, TLS: &config.ServerTLS{CertFile: files.CertFile, KeyFile: files.KeyFile}}
-	const wait = 500 * time.Millisecond
+	const wait = 5 * time.Second // in which the one that does not stop has to be done
 	r := startSource(t, testLimit, &shortHandshake{c, wait})
+	began := time.Now()
 	for i := range 50 {
 		nc, err := net.Dial("tcp", r.at.String())
 		if err != nil {
@@ -427,7 +426,6 @@ func TestHandshakeThatIsNotFinished(t *testing.T) {
 			}
 		}
 	}
-	began := time.Now()
 	nc, err := tls.Dial("tcp", r.at.String(), &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
@@ -435,10 +433,10 @@ func TestHandshakeThatIsNotFinished(t *testing.T) {
 	p := newPeer(t, nc)
 	p.hello("p", 1, 0)
 	r.awaitConnections(1)
-	if took := time.Since(began); took < wait/2 {
+	if took := time.Since(began); took < wait {
 		t.Errorf("the others ended after %v, want %v", took, wait)
 	}
-	r.awaitLog(1, "tls handshake: not finished within 500ms")
+	r.awaitLog(1, "tls handshake: not finished within 5s")
 	p.send("{}\n")
 	p.expectAck(1)
 }
@@ -469,11 +467,8 @@ func TestStopDuringHandshake(t *testing.T) {
 	}
 	defer nc.Close()
 	s.awaitConnections(1)
-	began := time.Now()
+	s.stopIsQuick()
 	s.stopAndWait()
-	if took := time.Since(began); took > 2*time.Second {
-		t.Errorf("stop: took %v, want at most 2s", took)
-	}
 }
 
 func TestKeepAlive(t *testing.T) {
