@@ -233,3 +233,32 @@ func TestLateLinesOfAnOlderFile(t *testing.T) {
 	b.write("{\"last\":1}\n")
 	b.wantStored(append(want, `{"last":1}`))
 }
+
+// TestRenamedSinceItWasListed: a name that is another file's by now is not that file, which
+// would be read twice.
+func TestRenamedSinceItWasListed(t *testing.T) {
+	t.Parallel()
+	b := newBench(t, JSON)
+	b.write(lines(records("a", 3)...))
+	b.rotate(9)
+	b.write(lines(records("b", 3)...))
+	f, _ := b.byHand()
+	files, err := list(b.dir)
+	if err != nil || len(files) != 2 {
+		t.Fatalf("got %v, %v, want two files", files, err)
+	}
+	b.rotate(9)
+	for _, c := range files {
+		if g, there := f.consider(c, b.path); g != nil || there {
+			t.Errorf("%s: got it, want that it is not there any more", c.path)
+		}
+	}
+	b.write("{}\n")
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	found, all := f.between(b.path, &generation{})
+	defer closeAll(found)
+	if len(found) != 2 || !all {
+		t.Errorf("got %d files, %v, want the two under their names of now", len(found), all)
+	}
+}

@@ -256,10 +256,19 @@ func (f *follower) hold(gs ...*generation) {
 // take begins to follow the file at the path, and before it those that were there
 // since the latest was seen.
 func (f *follower) take(path string) {
+	looks := 1
+	for !f.tryTake(path, looks == maxLooks) {
+		looks++
+	}
+}
+
+// tryTake is take, unless the file at the path was replaced meanwhile and this is not the
+// last try: what came after it may be among what was found before it. Then it is false.
+func (f *follower) tryTake(path string, last bool) bool {
 	file, info, err := open(path)
 	if err != nil {
 		f.cannot(err)
-		return
+		return true
 	}
 	taken := slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(info.identity) })
 	// Once there are too many, room is made for several: each time costs a listing.
@@ -269,7 +278,7 @@ func (f *follower) take(path string) {
 		if !taken {
 			f.crowded(info.identity)
 		}
-		return
+		return true
 	}
 	next := &generation{identity: info.identity, real: path, file: file}
 	for _, c := range f.done {
@@ -279,11 +288,16 @@ func (f *follower) take(path string) {
 	}
 	if f.known {
 		found, all := f.between(path, next)
+		if now, err := examinePath(path); err == nil && now.identity != info.identity && !last {
+			closeAll(found)
+			file.Close()
+			return false
+		}
 		f.hold(found...)
 		if !all { // the rest of them comes first
 			file.Close()
 			f.crowded(info.identity)
-			return
+			return true
 		}
 	}
 	f.hold(next)
@@ -291,6 +305,7 @@ func (f *follower) take(path string) {
 	f.settleSkipped()
 	f.report.set(thePath, "")
 	f.report.set(theHeld, "")
+	return true
 }
 
 // crowded notes a file at the path for which there is no room.

@@ -258,7 +258,11 @@ func TestARunOverRestartsAndRotations(t *testing.T) {
 		"crash":            func(b *bench) { b.crash(); b.start() },
 		"rotation":         func(b *bench) { b.rotate(99) },
 		"restart, rotated": func(b *bench) { b.stop(); b.rotate(99); b.start() },
-		"copytruncate":     func(b *bench) { b.copies++; b.copyTruncate(fmt.Sprintf("%s-2026010%d", b.path, b.copies)) },
+		"copytruncate": func(b *bench) {
+			b.awaitSeen() // also of what is no record
+			b.copies++
+			b.copyTruncate(fmt.Sprintf("%s-2026010%d", b.path, b.copies))
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			b := newBench(t, GatekeeperDenies)

@@ -11,16 +11,15 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
-
+	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleak.Main(m) }
 
-// patience is how long a test waits for a machine that may be busy.
+// patience is how long a test waits for a machine that may be busy, to do anything.
 const patience = time.Minute
 
 // bench is a log, a source that follows it, and an intake that takes its records.
@@ -199,8 +198,11 @@ func short(s string) string { return s[:min(len(s), 200)] }
 // await waits until the intake, or the system, is as it should be.
 func (b *bench) await(what string, done func() bool) {
 	b.t.Helper()
-	deadline := time.Now().Add(patience)
+	deadline, stored := time.Now().Add(patience), 0
 	for !done() {
+		if n := len(b.in.Lines()); n > stored {
+			deadline, stored = time.Now().Add(patience), n
+		}
 		if time.Now().After(deadline) {
 			b.t.Fatalf("got none for %v, want %s; %d are stored: %v", patience, what, len(b.stored()), b.source.Report())
 		}

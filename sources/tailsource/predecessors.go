@@ -14,6 +14,9 @@ import (
 // maxListings bounds how often a directory is listed in which files are being renamed.
 const maxListings = 5
 
+// maxLooks bounds how often files are looked for that are renamed before they are opened.
+const maxLooks = 20
+
 // beside lists the directory of a path. A file that is renamed meanwhile may be missing
 // from a listing: two that are alike miss none.
 func (f *follower) beside(path string) []file {
@@ -44,6 +47,24 @@ func (f *follower) beside(path string) []file {
 // and have made way for next; and those that were read, and have grown since. all is
 // false where there is no room for the latest of them.
 func (f *follower) between(path string, next *generation) (found []*generation, all bool) {
+	for looks := 1; ; looks++ {
+		var moved bool
+		if found, all, moved = f.listBetween(path, next); !moved || looks == maxLooks {
+			return found, all // what is missing is looked for again with the next one
+		}
+		closeAll(found)
+	}
+}
+
+func closeAll(gs []*generation) {
+	for _, g := range gs {
+		g.file.Close()
+	}
+}
+
+// listBetween is between by one listing. moved says that a file was renamed since: what
+// was found may lack it, and not be in order.
+func (f *follower) listBetween(path string, next *generation) (found []*generation, all, moved bool) {
 	files := slices.DeleteFunc(f.beside(path), func(c file) bool {
 		return c.size == 0 || c.identity == next.identity || !isRotated(filepath.Base(path), filepath.Base(c.path)) ||
 			slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(c.identity) }) ||
@@ -52,13 +73,15 @@ func (f *follower) between(path string, next *generation) (found []*generation, 
 	slices.SortFunc(files, byAge)
 	for _, c := range files {
 		if len(f.held)+len(found) >= maxHeld {
-			return found, false
+			return found, false, moved
 		}
-		if g := f.consider(c, path); g != nil {
+		g, there := f.consider(c, path)
+		if g != nil {
 			found = append(found, g)
 		}
+		moved = moved || !there
 	}
-	return found, true
+	return found, true, moved
 }
 
 // mayBeNew reports whether a file may hold what was not read.
@@ -91,26 +114,31 @@ func compareNames(a, b string) int {
 	return cmp.Compare(a, b)
 }
 
-// consider opens a file that may have been at path; nil if it was not.
-func (f *follower) consider(c file, path string) *generation {
+// consider opens a file that may have been at path; nil if it was not. there is false
+// where it was renamed since it was listed, or is gone.
+func (f *follower) consider(c file, path string) (g *generation, there bool) {
 	file, info, err := open(c.path)
 	if err != nil {
-		return nil // renamed again, or gone: it is looked for again with the next one
+		return nil, false
 	}
-	g := &generation{identity: info.identity, real: path, file: file}
+	if info.identity != c.identity {
+		file.Close()
+		return nil, false
+	}
+	g = &generation{identity: info.identity, real: path, file: file}
 	if d := f.wasRead(file, info); d != nil {
 		if d.identity == info.identity && info.size > d.Offset {
 			g.known = d
-			return g
+			return g, true
 		}
 		file.Close()
-		return nil
+		return nil, true
 	}
 	if info.modified.Before(f.lastSeen().Add(-clockSlack)) {
 		file.Close()
-		return nil
+		return nil, true
 	}
-	return g
+	return g, true
 }
 
 // wasRead finds the contents of a file among those that were read.
