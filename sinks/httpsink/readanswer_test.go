@@ -170,15 +170,6 @@ func TestAnswerThatDecides(t *testing.T) {
 		})
 		sendFails(t, openSink(t, r.URL, bulk), sinks.Rejected, "late words")
 	})
-	t.Run("without end", func(t *testing.T) {
-		r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
-			r.accept(req)
-			w.WriteHeader(200)
-			w.(http.Flusher).Flush()
-			<-req.Context().Done()
-		})
-		sendFails(t, openSink(t, r.URL, bulk, withTimeout(200*time.Millisecond)), sinks.Transient, "could not be read")
-	})
 	t.Run("10 MB", func(t *testing.T) {
 		r.answers(200, `{"errors":false,"items":[`+strings.Repeat(`{"create":{"status":201}},`, 10<<20/26)+`{}]}`, "")
 		sendFails(t, openSink(t, r.URL, bulk), sinks.Transient, "longer than 4Mi")
@@ -187,6 +178,20 @@ func TestAnswerThatDecides(t *testing.T) {
 		r.answers(200, "plain", "gzip")
 		sendFails(t, openSink(t, r.URL, bulk), sinks.Transient, "could not be read")
 	})
+}
+
+func TestAnswerThatDecidesWithoutEnd(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, (*httptest.Server).Start)
+	r.decode = decodeBulk
+	r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
+		r.accept(req)
+		w.WriteHeader(200)
+		w.(http.Flusher).Flush()
+		<-req.Context().Done()
+	})
+	s := openSink(t, r.URL, func(c *Config) { c.Encoding = "elasticsearchBulk" }, withTimeout(amply))
+	sendFails(t, s, sinks.Transient, "could not be read")
 }
 
 // 10 MB are not read to their end, and the batch they accept is accepted.

@@ -212,6 +212,10 @@ func openSink(t testing.TB, url string, change ...func(*Config)) sinks.Sink {
 	return s
 }
 
+// amply is a timeout that ends what hangs, and is not reached before on a machine
+// that is busy.
+const amply = 5 * time.Second
+
 func withTimeout(d time.Duration) func(*Config) {
 	return func(c *Config) { c.Timeout = config.Duration(d) }
 }

@@ -5,6 +5,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/sinks"
 )
@@ -90,6 +91,10 @@ func TestNothingToSend(t *testing.T) {
 	}
 }
 
+// waitForContinue has s wait for the word of a receiver that is busy, and not send the
+// body after a second.
+func waitForContinue(s sinks.Sink) { s.(*sink).wire.transport().ExpectContinueTimeout = time.Minute }
+
 // Receivers that refuse a body without reading it close the connection, and the
 // answer is lost with it more often than not. It is heard by asking first.
 func TestRefusalThatIsNotHeard(t *testing.T) {
@@ -111,6 +116,7 @@ func TestRefusalThatIsNotHeard(t *testing.T) {
 		r.accept(req)
 	})
 	s := openSink(t, r.URL)
+	waitForContinue(s)
 	long := batch(1, `{"a":"`+string(make([]byte, 4<<20))+`"}`)
 	if kind := sinks.FailureOf(s.Send(t.Context(), long)).Kind; kind != sinks.Transient {
 		t.Errorf("the first attempt failed as %v, want %v: nothing was heard", kind, sinks.Transient)

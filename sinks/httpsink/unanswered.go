@@ -17,8 +17,9 @@ import (
 	"github.com/docket-export/docket/sinks/sinktls"
 )
 
-// handshakeTime bounds the handshake that looks for the reason of a failure.
-const handshakeTime = 2 * time.Second
+// silentTime is how long a server that need not speak first is listened to, after a
+// handshake that looks for the reason of a failure.
+const silentTime = 2 * time.Second
 
 // unanswered classifies the error of a request that got no answer; attempt is
 // the context that bounded it. What was sent may have been accepted all the same;
@@ -107,8 +108,6 @@ func (c *connection) tlsRefusal(ctx context.Context) error {
 	if proxy, err := transport.Proxy(&http.Request{URL: c.url}); c.url.Scheme != "https" || proxy != nil || err != nil {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, handshakeTime)
-	defer cancel()
 	dialer := tls.Dialer{Config: &tls.Config{}}
 	if transport.TLSClientConfig != nil {
 		dialer.Config = transport.TLSClientConfig.Clone()
@@ -118,6 +117,9 @@ func (c *connection) tlsRefusal(ctx context.Context) error {
 	if err == nil {
 		defer conn.Close()
 		deadline, _ := ctx.Deadline()
+		if soon := time.Now().Add(silentTime); conn.(*tls.Conn).ConnectionState().NegotiatedProtocol != "h2" && soon.Before(deadline) {
+			deadline = soon
+		}
 		_ = conn.SetReadDeadline(deadline) // it fails only on a closed connection, and so does the read
 		_, err = conn.Read(make([]byte, 1))
 	}

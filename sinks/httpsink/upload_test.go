@@ -111,6 +111,7 @@ func serveRaw(t *testing.T, serve func(net.Conn)) string {
 }
 
 func TestAcceptanceOfHalf(t *testing.T) {
+	t.Parallel()
 	t.Run("hangs up", func(t *testing.T) {
 		url := serveRaw(t, func(conn net.Conn) {
 			io.CopyN(io.Discard, conn, 1000)
@@ -123,6 +124,7 @@ func TestAcceptanceOfHalf(t *testing.T) {
 		}
 	})
 	t.Run("stops reading", func(t *testing.T) {
+		t.Parallel()
 		done := make(chan struct{})
 		url := serveRaw(t, func(conn net.Conn) {
 			io.CopyN(io.Discard, conn, 1000)
@@ -130,7 +132,7 @@ func TestAcceptanceOfHalf(t *testing.T) {
 			<-done
 		})
 		defer close(done)
-		s := openSink(t, url, withTimeout(300*time.Millisecond))
+		s := openSink(t, url, withTimeout(amply))
 		f := sinks.FailureOf(s.Send(t.Context(), largeBatch()))
 		if f == nil || f.Kind != sinks.Transient || !strings.Contains(f.Error(), "answered 200 OK before it had taken the whole request") {
 			t.Fatalf("Send = %v, want a failure of kind %v that says so", f, sinks.Transient)
@@ -163,6 +165,7 @@ func TestAcceptanceInPlaceOfContinue(t *testing.T) {
 		io.WriteString(conn, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
 	})
 	s := openSink(t, url)
+	waitForContinue(s)
 	sendFails(t, s, sinks.Transient, "the connection was closed")
 	sendFails(t, s, sinks.Transient, "answered 200 OK before it had taken the whole request")
 	sendWorks(t, s)
