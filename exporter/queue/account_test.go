@@ -3,7 +3,6 @@ package queue
 import (
 	"context"
 	"testing"
-	"time"
 )
 
 func sum(a Account) uint64 {
@@ -78,7 +77,7 @@ func TestSyncMakesTheAccountDurable(t *testing.T) {
 	if err := c.Ack(2); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := c.Sync(ctx); err != nil {
 		t.Fatal(err)

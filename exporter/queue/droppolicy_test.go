@@ -19,7 +19,7 @@ func TestDropOldestAfterARecordLargerThanASegment(t *testing.T) {
 	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: segment, MaxBytes: 5 * segment, WhenFull: DropOldest})
 	cursorOf(t, q, "dead")
 	store(t, q, chunk(strings.Repeat("x", 4*segment)))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for n := range 3 {
 		if err := q.Append(ctx, chunk(fmt.Sprintf("%d %s", n, strings.Repeat("x", segment/2))), nil); err != nil {

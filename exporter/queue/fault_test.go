@@ -111,8 +111,8 @@ func receive[T any](t *testing.T, what string, ch <-chan T) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(10 * time.Second):
-		t.Fatalf("not after 10 s: %s", what)
+	case <-time.After(patience):
+		t.Fatalf("not after %s: %s", patience, what)
 	}
 }
 

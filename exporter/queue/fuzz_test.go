@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -69,7 +68,7 @@ func FuzzRecovery(f *testing.F) {
 		defer closeQueue(t, q)
 		store(t, q, chunk(`{"mine":true}`))
 		c := cursorOf(t, q, "a")
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		for {
 			records, err := c.Next(ctx, Limits{Records: 100, Bytes: 1 << 20})

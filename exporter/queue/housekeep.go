@@ -37,7 +37,7 @@ type housekeeper struct {
 	passed  []*segment         // doomed once the cursors and a checkpoint are durable
 	spares  []string           // to be used again once their names are durable
 	held    []*segment         // removed while a cursor still has the file open
-	reserve bool               // the reserve file is there
+	reserve bool               // the reserve file was written by this docket
 	err     error              // of the last round, nil when it did everything
 }
 
@@ -327,11 +327,11 @@ func (q *Queue) removeSegment(name segmentName) error {
 	return nil
 }
 
-// releaseReserve gives the reserved space to the file system, once.
+// releaseReserve gives the reserved space to the file system, also what an earlier
+// docket reserved, and reports whether there was any.
 func (q *Queue) releaseReserve() bool {
-	released := q.housekeeper.reserve && q.opts.FS.Remove(q.path(reserveFile)) == nil
 	q.housekeeper.reserve = false
-	return released
+	return q.opts.FS.Remove(q.path(reserveFile)) == nil
 }
 
 // keepReserve takes space for a bad hour. A disk that has none left will be full

@@ -137,6 +137,7 @@ func TestDamageOfSegments(t *testing.T) {
 			for n := 1; n <= records; n++ {
 				store(t, q, padded(n))
 			}
+			prepared(t, q) // the file becomes a spare
 			closeQueue(t, q)
 			segments := segmentFiles(t, opts.Directory)
 			if len(segments) != records/3 {

@@ -15,6 +15,10 @@ import (
 	"time"
 )
 
+// patience bounds every wait of these tests. It is long, because a disk may stall for
+// seconds, and a test of a queue waits for many syncs.
+const patience = 2 * time.Minute
+
 // open opens a queue and closes it at the end of the test, unless closed before.
 // Without a size its segments are small ones.
 func open(t *testing.T, opts Options) *Queue {
@@ -66,7 +70,7 @@ func killed(t *testing.T, q *Queue) {
 
 func closeQueue(t *testing.T, q *Queue) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := q.Close(ctx); err != nil {
 		t.Errorf("Close: %v", err)
@@ -90,8 +94,8 @@ func store(t *testing.T, q *Queue, c *Chunk) {
 	}
 	select {
 	case <-settled:
-	case <-time.After(10 * time.Second):
-		t.Fatal("chunk not durable after 10 s")
+	case <-time.After(patience):
+		t.Fatalf("chunk not durable after %s", patience)
 	}
 }
 
@@ -107,7 +111,7 @@ func cursorOf(t *testing.T, q *Queue, name string) *Cursor {
 // drain returns "seq:data" of everything durable that c has not returned.
 func drain(t *testing.T, q *Queue, c *Cursor) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var got []string
 	for c.next <= q.LastSeq() {
@@ -422,7 +426,7 @@ func TestManyAppendersAndCursors(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		c := cursorOf(t, q, name)
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+			ctx, cancel := context.WithTimeout(context.Background(), patience)
 			defer cancel()
 			next := map[string]int{}
 			for seq := uint64(0); seq < producers*each; {
@@ -472,9 +476,9 @@ func must(t *testing.T, err error) {
 // eventually waits for what another goroutine does.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(10 * time.Second); !ok(); {
+	for deadline := time.Now().Add(patience); !ok(); {
 		if time.Now().After(deadline) {
-			t.Fatalf("not after 10 s: %s", what)
+			t.Fatalf("not after %s: %s", patience, what)
 		}
 		time.Sleep(time.Millisecond) // polls another goroutine's progress
 	}
@@ -499,12 +503,10 @@ func TestRecordFromTheFutureDoesNotHoldTheBatch(t *testing.T) {
 	c := chunk("{}")
 	c.Received = time.Now().Add(time.Hour)
 	store(t, q, c)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
-	began := time.Now()
-	_, err := cursorOf(t, q, "a").Next(ctx, Limits{Records: 10, Bytes: 1000, Wait: 10 * time.Millisecond})
-	if took := time.Since(began); err != nil || took > 5*time.Second {
-		t.Errorf("a batch that may wait 10 ms took %v: %v", took, err)
+	if _, err := cursorOf(t, q, "a").Next(ctx, Limits{Records: 10, Bytes: 1000, Wait: 10 * time.Millisecond}); err != nil {
+		t.Errorf("a batch that may wait 10 ms: %v", err)
 	}
 }
 

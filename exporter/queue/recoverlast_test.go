@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
@@ -386,7 +385,7 @@ func TestDamageAtTheEndOfTheSegmentInUse(t *testing.T) {
 		err     error
 	}
 	answered := make(chan answer, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	go func() {
 		records, err := c.Next(ctx, Limits{Records: 7, Bytes: 1 << 20})

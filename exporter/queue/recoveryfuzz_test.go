@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	"github.com/google/uuid"
 )
@@ -131,7 +130,7 @@ func FuzzPositionsFile(f *testing.F) {
 			t.Fatalf("open: %v", err)
 		}
 		defer closeQueue(t, q)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		if _, _, err := q.Position(ctx, "p"); err != nil {
 			t.Errorf("position: %v", err)

@@ -38,6 +38,31 @@ func TestFullDiskStillFreesSegments(t *testing.T) {
 	fsys.set(nil)
 }
 
+// The reserve is given up also by the docket after the one that took it.
+func TestReserveFromBeforeAStop(t *testing.T) {
+	dir := t.TempDir()
+	reserve := filepath.Join(dir, reserveFile)
+	reserved := func() bool { _, err := os.Stat(reserve); return err == nil }
+	q := open(t, Options{Directory: dir})
+	storeNumbered(t, q, 1, 5, 1)
+	eventually(t, "there is a reserve", reserved)
+	closeQueue(t, q)
+	fsys := &faultFS{FS: osFS{}}
+	fsys.set(func(op, name string) error {
+		isNew := strings.HasSuffix(name, positionsFile+newSuffix) || strings.HasSuffix(name, reserveFile+newSuffix)
+		if op == "create" && isNew && reserved() {
+			return unix.ENOSPC
+		}
+		return nil
+	})
+	q = open(t, Options{Directory: dir, FS: fsys})
+	storeNumbered(t, q, 6, 6, 1)
+	eventually(t, "a checkpoint of the last record", func() bool {
+		cp, ok, _ := readCheckpoint(osFS{}, dir)
+		return ok && cp.NextSeq == 7
+	})
+}
+
 // A disk that fails for long does not fill up.
 func TestFailedAttemptsLeaveNoFiles(t *testing.T) {
 	fsys := &faultFS{FS: osFS{}}
@@ -132,7 +157,7 @@ func TestFullQueueAfterCheckpointFaults(t *testing.T) {
 	opts.FS = nil // the disk is well again
 	q = open(t, opts)
 	cursorOf(t, q, "a")
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := q.Append(ctx, chunk("{}"), nil); err != nil {
 		t.Errorf("everything is delivered, the disk is well, and: %v (%+v)", err, q.Stats())
@@ -146,7 +171,7 @@ func TestOneHugeChunkDoesNotBlockForEver(t *testing.T) {
 	store(t, q, chunk(strings.Repeat("x", 2<<20)))
 	drain(t, q, c)
 	must(t, c.Ack(1))
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := q.Append(ctx, chunk("{}"), nil); err != nil {
 		t.Errorf("all is delivered: %v", err)
@@ -181,7 +206,7 @@ func TestRoomIsMadeOnceTheDiskRecovers(t *testing.T) {
 	select {
 	case err := <-appended:
 		must(t, err)
-	case <-time.After(10 * time.Second):
+	case <-time.After(patience):
 		t.Fatal("everything is delivered, the disk is well, and a record still waits for room")
 	}
 }
@@ -220,13 +245,7 @@ func TestSegmentsStayUntilWhatReleasesThemIsDurable(t *testing.T) {
 			storeNumbered(t, q, 1, 5, 1)
 			drain(t, q, c)
 			must(t, c.Ack(5))
-			deadline := time.Now().Add(2 * time.Second)
-			for failed.Load() < 3 && time.Now().Before(deadline) {
-				time.Sleep(time.Millisecond) // polls the housekeeper
-			}
-			if failed.Load() < 3 {
-				t.Error("the step was not tried again")
-			}
+			eventually(t, "the step is tried again", func() bool { return failed.Load() >= 3 })
 			if got := q.Stats().FirstSeq; got != 1 {
 				t.Errorf("first kept record: got %d, want 1", got)
 			}

@@ -173,6 +173,7 @@ func TestCursorProvesTheLastCommit(t *testing.T) {
 	q := open(t, opts)
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 2, 1)
+	prepared(t, q)
 	syncing, goOn := make(chan struct{}), make(chan struct{})
 	var once sync.Once
 	fsys.set(func(op, name string) error {
