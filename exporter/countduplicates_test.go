@@ -3,7 +3,6 @@ package exporter
 import (
 	"context"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
@@ -82,7 +81,7 @@ func TestCountDuplicatesWhenFull(t *testing.T) {
 			in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: whenFull})
 			s, _, _ := in.session(t, "", 0)
 			submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			if err := s.CountDuplicates(ctx, 4); err != nil {
 				t.Fatalf("CountDuplicates: %v", err)

@@ -47,7 +47,8 @@ type Exporter struct {
 }
 
 // closeTimeout bounds how long a stop waits for each sink, and for a queue on a
-// disk that takes no writes.
+// disk that takes no writes. The queue has what is left of the drain timeout as
+// well: it syncs several files, and a disk that is slow is no failure.
 const closeTimeout = 5 * time.Second
 
 // New opens the queue of cfg. It fails with *queue.InUseError when another
@@ -194,7 +195,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	if sinksErr == nil {
 		sinksErr = e.closeSinks()
 	}
-	return errors.Join(sourcesErr, sinksErr, e.close())
+	return errors.Join(sourcesErr, sinksErr, e.close(max(closeTimeout, time.Until(deadline))))
 }
 
 // closeSinks gives each sink its time.
@@ -206,11 +207,12 @@ func (e *Exporter) closeSinks() error {
 	return errors.Join(errs...)
 }
 
-// close closes the queue and says what is left for the next start.
-func (e *Exporter) close() error {
+// close closes the queue, for which it waits as long as limit, and says what is left
+// for the next start.
+func (e *Exporter) close(limit time.Duration) error {
 	errs := []error{bounded("close the log of refused lines", e.ingest.refused.close)}
 	status := e.Status()
-	errs = append(errs, within(closeTimeout, e.queue.Close))
+	errs = append(errs, within(limit, e.queue.Close))
 	for _, s := range status.Sinks {
 		e.log.Info("stopped", "sink", s.Name, "delivered", status.Ledger.Sinks[s.Name].Delivered, "left", status.Ledger.Sinks[s.Name].Pending)
 	}

@@ -3,9 +3,12 @@ package exporter
 import (
 	"context"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -21,38 +24,52 @@ func (stuckSink) Open(context.Context, sinks.Env) (sinks.Sink, error) { return s
 func (stuckSink) Send(context.Context, sinks.Batch) error             { return nil }
 func (stuckSink) Close(ctx context.Context) error                     { <-ctx.Done(); return ctx.Err() }
 
+// socketless returns a directory for a queue whose path is too long for the admin
+// socket. An exporter without a listener runs in a bubble of synctest: what it bounds in
+// time then waits for a slow disk, and for nothing that is stuck.
+func socketless(t *testing.T) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), strings.Repeat("x", maxSocketPath))
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
 func TestStuckSinkDoesNotKeepTheQueueFromClosing(t *testing.T) {
-	dir := t.TempDir()
-	e, err := New(&Config{
-		Queue:    QueueConfig{Directory: dir, MaxBytes: 1 << 30, WhenFull: Block},
-		Limits:   defaultLimits(),
-		Shutdown: ShutdownConfig{DrainTimeout: config.Duration(time.Minute)},
-		Sinks:    []SinkConfig{{Name: "stuck", Batch: sinks.BatchLimits{MaxRecords: 10, MaxBytes: 1000}, Retry: defaultRetry(), From: Oldest, Config: stuckSink{}}},
-	}, Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	s, _, err := e.ingest.Open(t.Context(), sources.Opening{Source: "test"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	submit(t, s, "{}\n{}\n")
-	s.Close()
-	ctx, stop := context.WithCancel(t.Context())
-	stop() // what is queued is delivered all the same
-	if err := e.Run(ctx); err == nil {
-		t.Error("Run does not say that the sink was stuck")
-	}
-	q, err := queue.Open(queue.Options{Directory: dir})
-	if err != nil {
-		t.Fatalf("the queue was not closed: %v", err)
-	}
-	if got := q.Stats().Cursors["stuck"]; got.Delivered != 2 {
-		t.Errorf("account after the stop: got %+v, want 2 delivered", got)
-	}
-	if err := q.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := socketless(t)
+		e, err := New(&Config{
+			Queue:    QueueConfig{Directory: dir, MaxBytes: 16 << 20, WhenFull: Block},
+			Limits:   defaultLimits(),
+			Shutdown: ShutdownConfig{DrainTimeout: config.Duration(time.Minute)},
+			Sinks:    []SinkConfig{{Name: "stuck", Batch: sinks.BatchLimits{MaxRecords: 10, MaxBytes: 1000}, Retry: defaultRetry(), From: Oldest, Config: stuckSink{}}},
+		}, Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _, err := e.ingest.Open(t.Context(), sources.Opening{Source: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		submit(t, s, "{}\n{}\n")
+		s.Close()
+		ctx, stop := context.WithCancel(t.Context())
+		stop() // what is queued is delivered all the same
+		if err := e.Run(ctx); err == nil {
+			t.Error("Run does not say that the sink was stuck")
+		}
+		q, err := queue.Open(queue.Options{Directory: dir})
+		if err != nil {
+			t.Fatalf("the queue was not closed: %v", err)
+		}
+		if got := q.Stats().Cursors["stuck"]; got.Delivered != 2 {
+			t.Errorf("account after the stop: got %+v, want 2 delivered", got)
+		}
+		if err := q.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // stuckSource never stops: it waits for a disk that hangs. It is its own
@@ -71,30 +88,32 @@ func (s stuckSource) Run(_ context.Context, _ sources.Intake, ready func()) erro
 }
 
 func TestStuckSourceDoesNotKeepTheQueueFromClosing(t *testing.T) {
-	dir := t.TempDir()
-	source := stuckSource{release: make(chan struct{})}
-	defer close(source.release)
-	e, err := New(&Config{
-		Queue:    QueueConfig{Directory: dir, MaxBytes: 1 << 30, WhenFull: Block},
-		Limits:   defaultLimits(),
-		Shutdown: ShutdownConfig{DrainTimeout: config.Duration(time.Second)},
-		Sources:  []SourceConfig{{Name: "stuck", Config: source}},
-	}, Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	stop()
-	if err := e.Run(ctx); err == nil || !strings.Contains(err.Error(), "stop sources: not done") {
-		t.Errorf("Run: got %v, want that the source was stuck", err)
-	}
-	q, err := queue.Open(queue.Options{Directory: dir})
-	if err != nil {
-		t.Fatalf("the queue was not closed: %v", err)
-	}
-	if err := q.Close(t.Context()); err != nil {
-		t.Error(err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		dir := socketless(t)
+		source := stuckSource{release: make(chan struct{})}
+		defer close(source.release)
+		e, err := New(&Config{
+			Queue:    QueueConfig{Directory: dir, MaxBytes: 16 << 20, WhenFull: Block},
+			Limits:   defaultLimits(),
+			Shutdown: ShutdownConfig{DrainTimeout: config.Duration(time.Second)},
+			Sources:  []SourceConfig{{Name: "stuck", Config: source}},
+		}, Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		if err := e.Run(ctx); err == nil || !strings.Contains(err.Error(), "stop sources: not done") {
+			t.Errorf("Run: got %v, want that the source was stuck", err)
+		}
+		q, err := queue.Open(queue.Options{Directory: dir})
+		if err != nil {
+			t.Fatalf("the queue was not closed: %v", err)
+		}
+		if err := q.Close(t.Context()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 func TestQueueOptions(t *testing.T) {

@@ -47,7 +47,7 @@ func newIntake(t *testing.T, opts queue.Options) *intakeTest {
 
 func (in *intakeTest) close(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := in.queue.Close(ctx); err != nil {
 		t.Errorf("close queue: %v", err)

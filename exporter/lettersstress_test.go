@@ -85,7 +85,7 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d.letters.options.MaxBytes = 12000
+		d.letters.account, d.letters.options.MaxBytes = patient{c}, 12000
 		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() { defer close(ended); d.run(ctx) }()
@@ -143,7 +143,7 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 	wild = false
 	mu.Unlock()
 	defer func() { stop() }()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
 		d.letters.redrive(nil)
 		if a := d.cursor.Account(); a.Pending(uint64(stored)) == 0 && a.DeadLettered == 0 && d.letters.stats().Letters == 0 {
 			break

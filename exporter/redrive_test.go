@@ -116,38 +116,41 @@ func TestRedriveWhileWaitingForALane(t *testing.T) {
 	})
 }
 
-// An account whose Sync waits for the disk (contract: until ctx is done) must not
-// hold up /status or /metrics.
+// An account whose Sync waits for the disk must not hold up /status or /metrics.
 type stuckSync struct {
 	*fakeCursor
-	entered chan struct{} // one value for each call
+	entered, leave chan struct{}
 }
 
-func (c stuckSync) Sync(ctx context.Context) error {
-	c.entered <- struct{}{}
-	<-ctx.Done()
-	return ctx.Err()
+func (c stuckSync) Sync(context.Context) error {
+	select {
+	case c.entered <- struct{}{}:
+	case <-c.leave:
+	}
+	<-c.leave
+	return errors.New("cursors: sync: input/output error")
 }
 
 func TestStatusDuringStuckSync(t *testing.T) {
 	s := &pickySink{poison: []uint64{2}}
 	c := &fakeCursor{batches: [][]queue.Record{records(1, 3)}}
 	d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.DiscardHandler))
-	entered := make(chan struct{}, 1)
-	d.letters.account = stuckSync{c, entered}
+	stuck := stuckSync{c, make(chan struct{}), make(chan struct{})}
+	d.letters.account = stuck
 	start(t, d)
+	defer close(stuck.leave)
 	until(t, "settled", func() bool { return len(c.acked()) > 0 })
 	s.set(func() { s.poison = nil })
 	if n, err := d.letters.redrive(nil); n != 1 || err != nil {
 		t.Fatalf("redrive = %d, %v; want 1", n, err)
 	}
-	<-entered
+	<-stuck.entered
 	done := make(chan SinkStatus, 1)
 	go func() { done <- d.snapshot() }()
 	select {
 	case <-done:
-	case <-time.After(3 * time.Second):
-		t.Error("the status of the sink is not there after 3 s: it waits for the sync")
+	case <-time.After(patience):
+		t.Errorf("the status of the sink is not there after %s: it waits for the sync", patience)
 	}
 }
 

@@ -63,8 +63,15 @@ func killAtRequest(t *testing.T, policy OnReject, number int, answered bool) boo
 			panic(http.ErrAbortHandler)
 		}
 	}
+	tooLate := func([]int) { // made behind the last answer, before the kill
+		if requests.Load() >= int64(number) {
+			<-killed
+			panic(http.ErrAbortHandler)
+		}
+	}
 	if answered {
 		r.after.Store(&hook)
+		r.before.Store(&tooLate)
 	} else {
 		r.before.Store(&hook)
 	}

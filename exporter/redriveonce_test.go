@@ -170,7 +170,7 @@ func TestStopBeforeTheAccountOfARedriveIsDurable(t *testing.T) {
 	r := newRedriveTest(t)
 	r.poison.Store(&[]int{})
 	r.begin(t, DeadLetter, 1)
-	slow := &slowSync{account: r.cursor, entered: make(chan struct{}), leave: make(chan struct{})}
+	slow := &slowSync{account: patient{r.cursor}, entered: make(chan struct{}), leave: make(chan struct{})}
 	r.setAccount(slow)
 	if _, err := r.letters.redrive(nil); err != nil {
 		t.Fatal(err)
@@ -222,7 +222,7 @@ func TestLettersThatCannotBeRemovedAreNotSentAgain(t *testing.T) {
 	r.poison.Store(&[]int{})
 	r.begin(t, DeadLetter, 1)
 	defer r.end(t)
-	broken := &brokenSync{account: r.cursor}
+	broken := &brokenSync{account: patient{r.cursor}}
 	broken.is.Store(true)
 	r.setAccount(broken)
 	if _, err := r.letters.redrive(nil); err != nil {

@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net/http"
@@ -131,6 +132,17 @@ func newRedriveTest(t *testing.T) *redriveTest {
 // notConcurrent is a sink that is sent one batch after the other.
 type notConcurrent struct{ sinks.Config }
 
+// patient is an account that waits for its disk as long as that takes: what is accepted
+// is not to come again because a disk that is slow here was taken for one that hangs.
+type patient struct{ account }
+
+func (p patient) Sync(ctx context.Context) error {
+	if err := ctx.Err(); errors.Is(err, context.Canceled) {
+		return err
+	}
+	return p.account.Sync(context.WithoutCancel(ctx))
+}
+
 // begin starts the delivery, as a restart with another configuration does. With 0 in
 // flight the sink is not Concurrent.
 func (r *redriveTest) begin(t *testing.T, policy OnReject, inFlight int) {
@@ -161,7 +173,7 @@ func (r *redriveTest) begin(t *testing.T, policy OnReject, inFlight int) {
 	if r.maxBytes > 0 {
 		r.letters.options.MaxBytes = r.maxBytes
 	}
-	r.letters.options.ReadOnly = r.readOnly
+	r.letters.account, r.letters.options.ReadOnly = patient{c}, r.readOnly
 	ctx, cancel := context.WithCancel(t.Context())
 	r.stopping = ctx.Done()
 	ended := make(chan struct{})

@@ -126,7 +126,7 @@ func TestStallsAreEnded(t *testing.T) {
 			f := mustCompile(t, when)
 			begin := time.Now()
 			took, err := f.Takes(record)
-			if elapsed := time.Since(begin); elapsed > 30*time.Second { // without limits: hours
+			if elapsed := time.Since(begin); elapsed > 5*time.Minute { // without limits: hours
 				t.Errorf("took %s", elapsed)
 			}
 			if !took || err == nil {

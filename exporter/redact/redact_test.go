@@ -385,7 +385,7 @@ func TestCostIsLinear(t *testing.T) {
 			if _, err := r.Append(nil, []byte(record), len(record)); err != nil {
 				t.Fatal(err)
 			}
-			if elapsed := time.Since(begin); elapsed > 20*time.Second { // a quadratic walk takes minutes
+			if elapsed := time.Since(begin); elapsed > time.Minute { // a quadratic walk takes minutes
 				t.Errorf("%d bytes took %s", len(record), elapsed)
 			}
 		})
