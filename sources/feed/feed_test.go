@@ -223,31 +223,33 @@ func TestTooLargeAndFull(t *testing.T) {
 
 // A stop while the queue is full ends Send; the lines are sent by the next start.
 func TestStopWhileFull(t *testing.T) {
-	in := sourcetest.New()
-	defer in.Close()
-	f, _ := open(t, in, 1)
-	send(t, f, 1, 1)
-	settle(t, f)
-	in.Fill()
-	stopped := errors.New("stopped")
-	ctx, stop := context.WithCancelCause(t.Context())
-	time.AfterFunc(10*time.Millisecond, func() { stop(stopped) })
-	if err := f.Send(ctx, lines(2, 3), 2); !errors.Is(err, stopped) {
-		t.Errorf("Send: got %v, want %v", err, stopped)
-	}
-	in.Drain()
-	if err := f.Send(t.Context(), lines(3, 3), 1); err == nil {
-		t.Error("Send after an error: got nil, and nobody knows the number of the line")
-	}
-	f.Close()
-	f, acked := open(t, in, 2)
-	defer f.Close()
-	if acked != 1 {
-		t.Errorf("acked %d, want 1", acked)
-	}
-	send(t, f, 2, 3)
-	settle(t, f)
-	expect(t, in, 3)
+	synctest.Test(t, func(t *testing.T) {
+		in := sourcetest.New()
+		defer in.Close()
+		f, _ := open(t, in, 1)
+		send(t, f, 1, 1)
+		settle(t, f)
+		in.Fill()
+		stopped := errors.New("stopped")
+		ctx, stop := context.WithCancelCause(t.Context())
+		time.AfterFunc(10*time.Millisecond, func() { stop(stopped) })
+		if err := f.Send(ctx, lines(2, 3), 2); !errors.Is(err, stopped) {
+			t.Errorf("Send: got %v, want %v", err, stopped)
+		}
+		in.Drain()
+		if err := f.Send(t.Context(), lines(3, 3), 1); err == nil {
+			t.Error("Send after an error: got nil, and nobody knows the number of the line")
+		}
+		f.Close()
+		f, acked := open(t, in, 2)
+		defer f.Close()
+		if acked != 1 {
+			t.Errorf("acked %d, want 1", acked)
+		}
+		send(t, f, 2, 3)
+		settle(t, f)
+		expect(t, in, 3)
+	})
 }
 
 // A feed that has failed or was closed says so, and can be closed again.

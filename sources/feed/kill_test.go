@@ -40,10 +40,10 @@ func TestKill(t *testing.T) {
 	}
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), 0))
-	kills := 0
+	killOnceDurable(t, dir) // so that something is sent again, however slow the machine is
+	kills := 1
 	for finished := false; !finished; {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKill$", "-test.v")
-		cmd.Env = append(os.Environ(), "FEED_KILL_DIR="+dir)
+		cmd := child(t, dir)
 		var out bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &out, &out
 		if err := cmd.Start(); err != nil {
@@ -69,6 +69,43 @@ func TestKill(t *testing.T) {
 	checkDelivered(t, filepath.Join(dir, "delivered"))
 	t.Logf("%d lines, %d kills", killTotal, kills)
 }
+
+// child is the process that is killed.
+func child(t *testing.T, dir string, env ...string) *exec.Cmd {
+	cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestKill$", "-test.v")
+	cmd.Env = append(append(os.Environ(), "FEED_KILL_DIR="+dir), env...)
+	return cmd
+}
+
+// killOnceDurable kills a process that waits for it, with some lines durable and no
+// checkpoint written.
+func killOnceDurable(t *testing.T, dir string) {
+	t.Helper()
+	cmd := child(t, dir, "FEED_KILL_WAIT=1")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var said []string
+	for scanner := bufio.NewScanner(out); scanner.Scan(); {
+		said = append(said, scanner.Text())
+		if scanner.Text() == readyToDie {
+			if err := cmd.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			said = nil
+		}
+	}
+	if err := cmd.Wait(); err == nil || said != nil {
+		t.Fatalf("the first process was not killed: %v\n%s", err, strings.Join(said, "\n"))
+	}
+}
+
+// readyToDie is the line that says so.
+const readyToDie = "some lines are durable"
 
 // checkDelivered reads "seq number" of what the sink was sent, some of it twice.
 func checkDelivered(t *testing.T, path string) {
@@ -110,7 +147,7 @@ func serve(t *testing.T, dir string) {
 		t.Fatal(err)
 	}
 	defer out.Close()
-	source := &fileSource{t: t, state: filepath.Join(dir, "checkpoint"), read: make(chan struct{})}
+	source := &fileSource{t: t, waits: os.Getenv("FEED_KILL_WAIT") != "", state: filepath.Join(dir, "checkpoint"), read: make(chan struct{})}
 	sink := &recordingSink{out: out}
 	e, err := exporter.New(&exporter.Config{
 		Queue:    exporter.QueueConfig{Directory: filepath.Join(dir, "queue"), MaxBytes: queueBytes, WhenFull: exporter.Refuse},
@@ -187,6 +224,7 @@ func (s *recordingSink) goUpAndDown(ctx context.Context, refused func() uint64) 
 type fileSource struct {
 	sources.Config
 	t     *testing.T
+	waits bool // to be killed, once lines are durable
 	state string
 	read  chan struct{} // closed when everything is durable
 }
@@ -231,6 +269,10 @@ func (s *fileSource) readAll(ctx context.Context, in sources.Intake) error {
 			return err
 		}
 		next += n
+		if s.waits && f.Settled() > 0 {
+			fmt.Println(readyToDie)
+			<-ctx.Done()
+		}
 		if now := f.Settled(); now > saved && rand.IntN(8) == 0 {
 			saved = now
 			if err := statefile.Save(s.state, saved); err != nil {

@@ -87,8 +87,8 @@ func TestWrittenAfterAll(t *testing.T) {
 	if _, err := f.WriteString(text(lines[2:])); err != nil {
 		t.Fatal(err)
 	}
-	f.Close()
 	w.rename(live+".txt", live+".log")
+	f.Close() // not before: without its lock it would be taken for abandoned again
 	runs := w.awaitRuns(3)
 	if r := runs[2]; r.ID != runAt(0) || !r.Complete || r.Violations != 2 {
 		t.Errorf("got %+v, want the whole run", r)

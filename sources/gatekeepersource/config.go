@@ -52,5 +52,8 @@ func (c *Config) Validate() config.Problems {
 func (c *Config) New(env sources.Env) sources.Source {
 	own := *c
 	own.Path = filepath.Clean(own.Path)
-	return &source{config: own, env: env, pieceBytes: pieceBytes, troubles: newTroubles(env.Log), gaps: make(map[string]bool)}
+	return &source{
+		config: own, env: env, pieceBytes: pieceBytes, stopWait: stopWait,
+		troubles: newTroubles(env.Log), gaps: make(map[string]bool),
+	}
 }

@@ -65,7 +65,7 @@ func TestCrashAnywhere(t *testing.T) {
 					w.put(fileOf(runAt(n))+".log", text(files[runAt(n)]))
 				}
 				w.start()
-				w.eventually("claims", func() bool { return countFiles(w, "claims") >= runs-durable/(perRun+3) })
+				w.eventually("claims", func() bool { return countFiles(w, "claims") == runs })
 				for settled := 0; settled < durable; {
 					w.eventually("pending lines", func() bool { return w.intake.Pending() > 0 })
 					n := min(w.intake.Pending(), durable-settled)
@@ -140,6 +140,7 @@ func TestStopWhileTheQueueIsHeld(t *testing.T) {
 // A stop reads what is there: of an emptyDir nothing may be left afterwards.
 func TestStopReadsWhatIsThere(t *testing.T) {
 	w := newWorld(t)
+	w.stopWait = patience
 	w.intake.Hold()
 	files := map[string][]string{}
 	for n := range 3 {
@@ -290,8 +291,12 @@ func TestCrashesUnderLoad(t *testing.T) {
 			end()
 		}
 	})
-	for n := 0; len(runsOf(t, w.texts())) < runs/2 && n < 20; n++ {
-		w.awaitLines(len(w.texts()) + 1 + n%5)
+	for n := range 20 {
+		texts := w.texts() // one look: if half of the runs are missing, there is more to wait for
+		if len(runsOf(t, texts)) >= runs/2 {
+			break
+		}
+		w.awaitLines(len(texts) + 1 + n%5)
 		w.crash()
 		w.start()
 	}

@@ -14,20 +14,21 @@ import (
 	"testing"
 	"time"
 
-	"go.uber.org/goleak"
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+func TestMain(m *testing.M) { testleak.Main(m) }
 
-// patience is how long a test waits for what should happen at once.
-const patience = 30 * time.Second
+// patience is how long a test waits for what should happen at once. Some of it is made of
+// hundreds of syncs, of a disk that may be slow.
+const patience = 3 * time.Minute
 
 const maxRecord = 1 << 20
 
@@ -42,8 +43,10 @@ type world struct {
 	source sources.Source
 	// pieceBytes is how much is sent at a time; 0: as ever.
 	pieceBytes int
-	cancel     func()       // begins to stop the source
-	end        func() error // and waits for its end; nil while none runs
+	// stopWait is how long a stop may take; 0: as ever.
+	stopWait time.Duration
+	cancel   func()       // begins to stop the source
+	end      func() error // and waits for its end; nil while none runs
 }
 
 func newWorld(t *testing.T) *world {
@@ -88,6 +91,9 @@ func (w *world) start() {
 	w.source = w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: w.state, Log: log})
 	if w.pieceBytes > 0 {
 		w.source.(*source).pieceBytes = w.pieceBytes
+	}
+	if w.stopWait > 0 {
+		w.source.(*source).stopWait = w.stopWait
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)

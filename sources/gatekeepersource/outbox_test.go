@@ -106,18 +106,13 @@ func TestStopWithPiecesInTheAir(t *testing.T) {
 	w := newWorld(t)
 	w.pieceBytes = 1
 	want := auditLines(runAt(0), violations)
-	w.intake.OnSettle = func(lines []sourcetest.Line) {
-		if lines[len(lines)-1].Number >= 20 {
-			w.intake.Fill()
-		}
-	}
+	w.intake.FillAfter(20)
 	w.put(fileOf(runAt(0))+".log", text(want))
 	w.start()
 	w.awaitLines(20)
 	w.stop()
-	stored := len(w.intake.Lines())
-	if stored > violations {
-		t.Fatalf("got %d lines stored, and the queue was full", stored)
+	if stored := len(w.intake.Lines()); stored != 20 {
+		t.Fatalf("got %d lines stored, want the 20 that the queue had room for", stored)
 	}
 	w.newIntake()
 	w.pieceBytes = 1000

@@ -68,8 +68,10 @@ type source struct {
 	troubles *troubles
 	lost     atomic.Uint64   // gaps since the start of the process
 	gaps     map[string]bool // those counted there that are not durable yet; the scanner's
-	// pieceBytes is the constant, but in tests: what is sent does not depend on it.
+	// pieceBytes and stopWait are the constants, but in tests: what is sent does not
+	// depend on the one, and what a stop does not on the other, unless it is cut off.
 	pieceBytes int
+	stopWait   time.Duration
 }
 
 // Connections is 0: nobody connects to a file.
@@ -95,7 +97,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 
 	hard, cutOff := context.WithCancel(context.WithoutCancel(ctx))
 	defer cutOff()
-	stopped := context.AfterFunc(ctx, func() { time.AfterFunc(stopWait, cutOff) })
+	stopped := context.AfterFunc(ctx, func() { time.AfterFunc(s.stopWait, cutOff) })
 	defer stopped()
 
 	scan, endScan := context.WithCancel(ctx)

@@ -102,15 +102,20 @@ func TestFailedAuditIsFlagged(t *testing.T) {
 // Files wait for the reader in the order in which they were begun.
 func TestOldestFirst(t *testing.T) {
 	w := newWorld(t)
+	w.intake.Hold()
 	w.mkdir("b/nested")
 	w.mkdir("a")
+	w.put(fileOf(runAt(9))+".log", text(auditLines(runAt(9), 1)))
+	w.start()
+	w.eventually("reader that is busy", func() bool { return w.intake.Pending() > 0 })
 	for n, channel := range []string{"b/nested", "a", "audit-channel", "a", "b/nested"} {
 		name := strings.Replace(fileOf(runAt(n)), "audit-channel", channel, 1)
 		w.put(name+".log", text(auditLines(runAt(n), 1)))
 	}
-	w.start()
+	w.eventually("claims", func() bool { return countFiles(w, "claims") == 6 })
+	w.intake.Release()
 	var got []string
-	for _, r := range w.awaitRuns(5) {
+	for _, r := range w.awaitRuns(6)[1:] {
 		got = append(got, r.File)
 	}
 	want := []string{

@@ -35,6 +35,7 @@ type Intake struct {
 	held    bool
 	crashed bool
 	full    bool
+	room    int // lines that it takes until it is full; 0: as many as come
 	pending []pending
 	lines   []Line
 	acked   map[string]uint64
@@ -139,6 +140,9 @@ func (in *Intake) take(n int) (s *session, r sources.Receipt, lines []Line) {
 // Fill makes the queue full: from now on Submit decides nothing and returns
 // sources.ErrQueueFull, until Drain.
 func (in *Intake) Fill() { in.update(func() { in.full = true }) }
+
+// FillAfter is Fill once n lines more were taken, in the same moment.
+func (in *Intake) FillAfter(n int) { in.update(func() { in.room = n }) }
 
 // TurnedAway is the number of calls of Submit that were told that the queue is full.
 func (in *Intake) TurnedAway() int {
@@ -304,6 +308,11 @@ func (s *session) submit(ctx context.Context, texts []string, refused sources.Re
 			}
 			s.in.pending = append(s.in.pending, p)
 			s.open++
+		}
+		if room := s.in.room; room > 0 && room <= len(texts) {
+			s.in.full, s.in.room = true, 0
+		} else if room > 0 {
+			s.in.room -= len(texts)
 		}
 	})
 	switch {
