@@ -23,6 +23,9 @@ import (
 const (
 	testTopic = "decisions"
 	queueID   = "6f0c2f0e-5a0e-4c3e-9d57-3a5f1f6a7b10"
+
+	// patience is far beyond what brokers that serve need for anything here.
+	patience = 5 * time.Minute
 )
 
 // brokers is a cluster on real sockets whose produce requests can be answered
@@ -144,6 +147,13 @@ func (b *brokers) cutConnections() {
 	clear(b.conns)
 }
 
+// stop ends the brokers, and returns when nothing is answered any more: after Close
+// alone goroutines of theirs may still take a request.
+func (b *brokers) stop() {
+	b.Close()
+	b.cutConnections()
+}
+
 // freezeConnections has every open connection stay open and nothing be read from it,
 // and with later also those that are opened later.
 func (b *brokers) freezeConnections(later bool) {
@@ -221,14 +231,14 @@ func (b *brokers) held(t *testing.T, partition int) []kafka.Message {
 // heldBy is held of a topic.
 func (b *brokers) heldBy(t *testing.T, topic string, partition int) []kafka.Message {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	c, err := kafka.DialLeader(ctx, "tcp", b.ListenAddrs()[0], topic, partition)
 	if err != nil {
 		t.Fatalf("read partition %d: %v", partition, err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(30 * time.Second))
+	c.SetDeadline(time.Now().Add(patience))
 	end, err := c.ReadLastOffset()
 	if err != nil {
 		t.Fatalf("read partition %d: %v", partition, err)
@@ -286,11 +296,12 @@ func seqsOf(t *testing.T, messages []kafka.Message) []uint64 {
 	return seqs
 }
 
-// openSink opens a sink on addresses, with the defaults changed by change.
+// openSink opens a sink on addresses, with the defaults changed by change, and no
+// timeout that brokers could miss unless that is changed too.
 func openSink(t testing.TB, addresses []string, change ...func(*Config)) sinks.Sink {
 	t.Helper()
 	c := defaultConfig()
-	c.Brokers, c.Topic = addresses, testTopic
+	c.Brokers, c.Topic, c.Timeout = addresses, testTopic, config.Duration(patience)
 	for _, f := range change {
 		f(c)
 	}
@@ -303,6 +314,15 @@ func openSink(t testing.TB, addresses []string, change ...func(*Config)) sinks.S
 	}
 	t.Cleanup(func() { s.Close(context.Background()) })
 	return s
+}
+
+// unhurried has the transport of s ask for metadata when it is told to and not by
+// itself, and wait for them as long as a slow machine needs. s has sent nothing yet.
+func unhurried(s sinks.Sink) *sink {
+	k := s.(*sink).cluster
+	k.patience = patience
+	k.transport.MetadataTTL = 1000 * time.Hour // it asks at any time before that
+	return s.(*sink)
 }
 
 // captureLog is a log, and what counts the lines in it that contain a text.
@@ -363,7 +383,7 @@ func sendFails(t *testing.T, s sinks.Sink, b sinks.Batch, kind sinks.Kind, texts
 // sendUntilTaken offers b as the delivery loop does, until it is taken.
 func sendUntilTaken(t *testing.T, s sinks.Sink, b sinks.Batch) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience)
 	for {
 		err := s.Send(context.Background(), b)
 		if err == nil {
@@ -373,7 +393,7 @@ func sendUntilTaken(t *testing.T, s sinks.Sink, b sinks.Batch) {
 			t.Fatalf("Send failed as %v (%v), want %v", f.Kind, err, sinks.Transient)
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("Send still fails after 30 s: %v", err)
+			t.Fatalf("Send still fails after %v: %v", patience, err)
 		}
 		time.Sleep(20 * time.Millisecond) // the backoff of the delivery loop
 	}

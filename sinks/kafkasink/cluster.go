@@ -27,6 +27,7 @@ type cluster struct {
 	transport *kafka.Transport // the client's
 	dialer    *dialer          // the transport's
 	version   string           // of the files that connections are made with
+	patience  time.Duration    // bounds a refresh
 	doubtful  bool             // the last Send failed: leaders may have moved; owned by Send
 }
 
@@ -47,6 +48,7 @@ func newCluster(c *Config) (*cluster, error) {
 		transport: transport,
 		dialer:    d,
 		version:   c.filesVersion(),
+		patience:  refreshTimeout,
 	}
 	if c.SASL != nil {
 		transport.SASL = login{SASL: c.SASL, plaintext: c.TLS == nil}

@@ -23,14 +23,14 @@ import (
 func probe(t *testing.T, addresses []string, change ...func(*Config)) error {
 	t.Helper()
 	c := defaultConfig()
-	c.Brokers, c.Topic = addresses, testTopic
+	c.Brokers, c.Topic, c.Timeout = addresses, testTopic, config.Duration(patience)
 	for _, f := range change {
 		f(c)
 	}
 	if err := c.Validate().Err(); err != nil {
 		t.Fatalf("Validate = %v, want nothing wrong", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	var prober sinks.Prober = c
 	return prober.Probe(ctx, sinks.Env{Name: "bus", Log: slog.New(slog.DiscardHandler)})
@@ -155,7 +155,7 @@ func TestProbeFailures(t *testing.T) {
 		probeFails(t, err, sinks.Misconfigured, "/nowhere/ca.pem")
 	})
 	t.Run("cancelled", func(t *testing.T) {
-		address, _ := silent(t)
+		address, _, _ := silent(t)
 		c := defaultConfig()
 		c.Brokers, c.Topic = []string{address}, testTopic
 		ctx, cancel := context.WithTimeout(context.Background(), 50*time.Millisecond)
