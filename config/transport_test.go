@@ -50,7 +50,7 @@ func TestTLSClientInNetHTTP(t *testing.T) {
 	for _, want := range []string{"alice", "bob"} {
 		rotate(want)
 		transport.CloseIdleConnections()
-		answer, err := (&http.Client{Transport: transport, Timeout: 10 * time.Second}).Get(server.URL)
+		answer, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestTLSClientInKafkaTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	for _, want := range []string{"alice", "bob"} {
 		rotate(want)

@@ -105,7 +105,7 @@ func exchange(t *testing.T, socket, text string) string {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if err := nc.SetDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(nc, text); err != nil && !errors.Is(err, syscall.EPIPE) {

@@ -186,7 +186,7 @@ func (w *workload) end() {
 	w.t.Helper()
 	w.stop()
 	w.running.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if left, err := w.client.Close(ctx); left != 0 || err != nil {
 		w.t.Fatalf("Close: got %d left, %v, want 0, nil", left, err)
@@ -279,7 +279,7 @@ admin: {address: "ADMIN"}
 	mu.Lock()
 	open = true
 	mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if left, err := c.Close(ctx); left != 0 || err != nil {
 		t.Fatalf("Close: got %d left, %v", left, err)

@@ -278,7 +278,7 @@ func producerLine(producer string, n int) string {
 // flush waits until everything is acknowledged.
 func (p *killProducer) flush(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	if err := p.sender.Flush(ctx); err != nil {
 		t.Fatalf("producer %s: flush: %v", p.name, err)

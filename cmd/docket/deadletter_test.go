@@ -41,6 +41,7 @@ func TestDeadLetterScripts(t *testing.T) {
 			"expand": scriptExpand,
 			"ledger": scriptLedger,
 			"ready":  scriptReady,
+			"until":  scriptUntil,
 		},
 	})
 }

@@ -35,7 +35,8 @@ func TestSinksAreIsolated(t *testing.T) {
 	}
 	hole, slow, picky := newReceiver(t), newReceiver(t), newReceiver(t)
 	hole.set(func() { hole.swallows = true })
-	slow.set(func() { slow.delay = 300 * time.Millisecond })
+	mended := make(chan struct{})
+	slow.set(func() { slow.delay, slow.mended = 10*time.Second, mended })
 	picky.set(func() { picky.poison = []byte(`"n":777,`) })
 	writeFile(t, filepath.Join(dir, "docket.yaml"), strings.NewReplacer("ADMIN", admin, "DIR", dir,
 		"HOLE", hole.server.URL, "SLOW", slow.server.URL, "PICKY", picky.server.URL, "REFUSING", refusing).Replace(`apiVersion: docket.dev/v1alpha1
@@ -83,7 +84,7 @@ admin: {address: "ADMIN"}
 	}
 
 	hole.set(func() { hole.swallows = false })
-	slow.set(func() { slow.delay = 0 })
+	close(mended)
 	back := newReceiver(t)
 	listenAt(t, refusing, back)
 	for name, r := range map[string]*receiver{"hole": hole, "refusing": back, "slow": slow} {
@@ -131,8 +132,9 @@ type receiver struct {
 
 	mu       sync.Mutex
 	swallows bool          // it answers nothing
-	delay    time.Duration // before each answer
-	poison   []byte        // a batch with this in it gets a 400
+	delay    time.Duration // before each answer, until it is mended
+	mended   chan struct{}
+	poison   []byte // a batch with this in it gets a 400
 	seen     map[string]bool
 }
 
@@ -164,7 +166,7 @@ func (r *receiver) refusal() string { return "field n must not have this value" 
 func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	body, err := io.ReadAll(req.Body)
 	r.mu.Lock()
-	swallows, delay, poison := r.swallows, r.delay, r.poison
+	swallows, delay, mended, poison := r.swallows, r.delay, r.mended, r.poison
 	r.mu.Unlock()
 	switch {
 	case err != nil:
@@ -176,7 +178,10 @@ func (r *receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		http.Error(w, r.refusal(), http.StatusBadRequest)
 		return
 	}
-	time.Sleep(delay) // that is what a slow destination does
+	select {
+	case <-time.After(delay): // that is what a slow destination does
+	case <-mended:
+	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for line := range strings.Lines(string(body)) {

@@ -82,6 +82,7 @@ func startDocket(t *testing.T, dir string) *exec.Cmd {
 	}
 	t.Cleanup(func() {
 		cmd.Process.Kill() // does nothing once it has ended
+		cmd.Wait()         // or it might make another file where the test's directory is removed
 		if t.Failed() {
 			showLog(t, path)
 		}
@@ -119,7 +120,7 @@ func waitStatus(t *testing.T, admin string, ok func(exporter.Status) bool) expor
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); ; <-tick.C {
+	for deadline := time.Now().Add(patience); ; <-tick.C {
 		var s exporter.Status
 		res, err := http.Get("http://" + admin + "/status")
 		if err == nil {
@@ -130,7 +131,7 @@ func waitStatus(t *testing.T, admin string, ok func(exporter.Status) bool) expor
 			return s
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("status not as awaited within a minute: %v, %+v", err, s)
+			t.Fatalf("status not as awaited within %s: %v, %+v", patience, err, s)
 		}
 	}
 }

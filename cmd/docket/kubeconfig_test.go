@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -14,7 +15,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
@@ -25,15 +25,11 @@ import (
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
-// auditConfig returns a source that asks for all it can ask for, on a free port.
-func auditConfig(t *testing.T, server testcert.Pair, clients testcert.CA) *kubeauditsource.Config {
+// auditConfig returns a source that asks for all it can ask for.
+func auditConfig(t *testing.T, address string, server testcert.Pair, clients testcert.CA) *kubeauditsource.Config {
 	t.Helper()
 	token := filepath.Join(t.TempDir(), "token")
 	writeFile(t, token, "s3cret\n")
-	address, err := freeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
 	c := kubeauditsource.Definition.NewConfig().(*kubeauditsource.Config)
 	c.Address, c.BearerTokenFile = address, config.SecretFile(token)
 	c.TLS = &config.ServerTLS{CertFile: server.CertFile, KeyFile: server.KeyFile, ClientCAFile: clients.File}
@@ -93,7 +89,7 @@ func clientOf(t *testing.T, cluster, user map[string]string) *http.Client {
 	}
 	transport := &http.Transport{TLSClientConfig: c}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: 20 * time.Second}
+	return &http.Client{Transport: transport, Timeout: patience}
 }
 
 // startAudit runs a source and waits until it can be reached.
@@ -161,23 +157,29 @@ func TestKubeconfigReachesSource(t *testing.T) {
 	ca, clients := testcert.NewCA(t), testcert.NewCA(t)
 	apiserver := clients.Issue(t, "kube-apiserver")
 	for name, test := range map[string]struct {
-		host    string // that the certificate is for
+		host    string // that the certificate is for; empty: that of the source's address
 		chain   string // that follows the certificate
 		options kubeconfigOptions
 		renewed bool // the file does for the next certificate of the CA as well
 	}{
-		"certificate alone":         {host: "127.0.0.1"},
+		"certificate alone":         {},
 		"for another name":          {host: "docket.example.com"},
-		"chain with its CA":         {host: "127.0.0.1", chain: ca.PEM, renewed: true},
-		"chain that is none":        {host: "127.0.0.1", chain: clients.PEM},
-		"CA in a file":              {host: "127.0.0.1", options: kubeconfigOptions{authority: ca.File}, renewed: true},
-		"token within":              {host: "127.0.0.1", options: kubeconfigOptions{embedToken: true}},
+		"chain with its CA":         {chain: ca.PEM, renewed: true},
+		"chain that is none":        {chain: clients.PEM},
+		"CA in a file":              {options: kubeconfigOptions{authority: ca.File}, renewed: true},
+		"token within":              {options: kubeconfigOptions{embedToken: true}},
 		"for another name, with CA": {host: "docket.example.com", chain: ca.PEM, renewed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := ca.Issue(t, test.host)
+			address, err := freeAddress()
+			if err != nil {
+				t.Fatal(err)
+			}
+			own, _, _ := strings.Cut(address, ":")
+			host := cmp.Or(test.host, own)
+			server := ca.Issue(t, host)
 			writeFile(t, server.CertFile, server.CertPEM+test.chain)
-			c := auditConfig(t, server, clients)
+			c := auditConfig(t, address, server, clients)
 			test.options.certificate, test.options.key = apiserver.CertFile, apiserver.KeyFile
 			text, err := test.options.make("apiserver", c)
 			if err != nil {
@@ -187,7 +189,7 @@ func TestKubeconfigReachesSource(t *testing.T) {
 				t.Errorf("got the token within: %v, want %v", inside, test.options.embedToken)
 			}
 			if test.renewed {
-				next := ca.Issue(t, test.host)
+				next := ca.Issue(t, host)
 				c.TLS.CertFile, c.TLS.KeyFile = next.CertFile, next.KeyFile
 			}
 			in := startAudit(t, c)
@@ -264,9 +266,10 @@ func TestKubeconfigServer(t *testing.T) {
 // What would make a file that cannot work is refused.
 func TestKubeconfigProblems(t *testing.T) {
 	ca := testcert.NewCA(t)
-	good := auditConfig(t, ca.Issue(t, "127.0.0.1"), ca)
-	wild := auditConfig(t, ca.Issue(t, "*.example.com"), ca)
-	other := auditConfig(t, ca.Issue(t, "10.0.0.7"), ca)
+	const address = "127.0.0.1:8283"
+	good := auditConfig(t, address, ca.Issue(t, "127.0.0.1"), ca)
+	wild := auditConfig(t, address, ca.Issue(t, "*.example.com"), ca)
+	other := auditConfig(t, address, ca.Issue(t, "10.0.0.7"), ca)
 	empty, missing, noToken, plain := *good, *good, *good, *good
 	empty.TLS = &config.ServerTLS{CertFile: good.TLS.KeyFile}
 	missing.TLS = &config.ServerTLS{CertFile: "/no/such/file"}

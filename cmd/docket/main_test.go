@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
+	"regexp"
 	"strconv"
 	"testing"
 	"time"
@@ -33,13 +35,18 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":  scriptExits,
 			"expand": scriptExpand,
+			"ledger": scriptLedger,
 			"ready":  scriptReady,
+			"until":  scriptUntil,
 		},
 	})
 }
 
+// freeAddress returns an address that nobody listens at, or takes before the caller
+// uses it, or while the process that listens there is started again: whoever asks for
+// any port, to listen or to connect, gets one of 127.0.0.1, and this is none of those.
 func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
 	if err != nil {
 		return "", err
 	}
@@ -74,6 +81,27 @@ func scriptExpand(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o666))
 }
 
+// scriptUntil is "until PATTERN PROGRAM [ARG...]": exec, again and again until the
+// standard output matches, for what a docket that runs has yet to do.
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN PROGRAM [ARG...]")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("got no output with %s within %s", args[0], patience)
+		}
+	}
+}
+
 // scriptReady is "ready": it waits until the exporter at $ADMIN is ready.
 func scriptReady(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 0 {
@@ -84,7 +112,7 @@ func scriptReady(ts *testscript.TestScript, neg bool, args []string) {
 
 // waitReady polls, because a process has no other way to say that it is ready.
 func waitReady(admin string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -100,7 +128,7 @@ func waitReady(admin string) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("got not ready within 20s, last: %w", err)
+			return fmt.Errorf("got not ready within %s, last: %w", patience, err)
 		}
 	}
 }

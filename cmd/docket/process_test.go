@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bufio"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -12,7 +14,7 @@ import (
 
 // patience is how long a test waits for another process. It is long because the
 // machine may be busy, and costs nothing when all is well.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // TestSecondSignal: the first signal drains for as long as a producer is
 // connected, the second one ends the process.
@@ -27,6 +29,14 @@ func TestSecondSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
+	if err := producer.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	// An answer says that it is connected: before that it may only wait to be let in.
+	io.WriteString(producer, `{"docket":{"version":1,"producer":"p","next":1}}`+"\n")
+	if answer, err := bufio.NewReader(producer).ReadString('\n'); err != nil {
+		t.Fatalf("got answer %q, %v, want one to the hello", answer, err)
+	}
 
 	p.interrupt()
 	eventually(t, "an exporter that is not ready", func() bool { return !isReady(t, admin) })

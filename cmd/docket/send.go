@@ -151,6 +151,9 @@ func (s *sendCommand) wait(ctx context.Context, p *progress, result <-chan error
 	for {
 		select {
 		case err := <-result:
+			if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+				return context.Cause(ctx) // both ways in the same words
+			}
 			return err
 		case <-ctx.Done():
 			return context.Cause(ctx)

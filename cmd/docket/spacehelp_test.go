@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -296,22 +297,24 @@ type spaceProducer struct {
 	t      *testing.T
 	sender *client.Sender
 	acked  atomic.Uint64
-	sent   uint64 // owned by run until it has ended
+	most   atomic.Uint64 // how many run may send
+	sent   uint64        // owned by run until it has ended
 	cancel context.CancelFunc
 	ended  chan struct{}
 }
 
 func spaceLine(n uint64) string { return fmt.Sprintf(`{"N":%d,"pad":"%04000d"}`, n, n) }
 
-// produce sends until stop.
+// produce sends until stop, or as many as p.most says.
 func (s *spaceTest) produce() *spaceProducer {
 	s.t.Helper()
 	p := s.newProducer()
+	p.most.Store(math.MaxUint64)
 	ctx, cancel := context.WithCancel(context.Background())
 	p.cancel, p.ended = cancel, make(chan struct{})
 	go func() {
 		defer close(p.ended)
-		for p.sender.Send(ctx, []byte(spaceLine(p.sent+1))) == nil {
+		for p.sent < p.most.Load() && p.sender.Send(ctx, []byte(spaceLine(p.sent+1))) == nil {
 			p.sent++
 		}
 	}()

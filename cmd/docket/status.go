@@ -19,6 +19,9 @@ import (
 // slow enough to read.
 const statusInterval = time.Second
 
+// statusTimeout bounds one question, which docket answers from memory.
+const statusTimeout = 5 * time.Second
+
 // maxStatus bounds the answer. A status is a few hundred bytes a sink; whatever
 // is longer comes from something that is not docket.
 const maxStatus = 16 << 20
@@ -78,10 +81,11 @@ type statusCommand struct {
 	url     string
 	address string
 	json    bool
+	timeout time.Duration
 }
 
 func newStatusCommand(address string, json bool) statusCommand {
-	return statusCommand{url: "http://" + address + "/status", address: address, json: json}
+	return statusCommand{url: "http://" + address + "/status", address: address, json: json, timeout: statusTimeout}
 }
 
 // print shows the status once.
@@ -152,7 +156,7 @@ func (s statusCommand) write(w io.Writer, body []byte) error {
 
 // fetch gets the status document.
 func (s statusCommand) fetch(ctx context.Context) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
 	if err != nil {

@@ -186,6 +186,7 @@ func TestStatusPrints(t *testing.T) {
 			defer server.Close()
 			var b strings.Builder
 			s := newStatusCommand(server.Listener.Addr().String(), test.json)
+			s.timeout = patience
 			err := s.print(t.Context(), &b)
 			if test.wantErr != "" {
 				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
@@ -213,6 +214,7 @@ func TestStatusWatchIntoAFile(t *testing.T) {
 	defer server.Close()
 	var out strings.Builder
 	s := newStatusCommand(server.Listener.Addr().String(), false)
+	s.timeout = patience
 	if err := s.watch(ctx, &out, io.Discard, time.Millisecond); err != nil {
 		t.Errorf("got error %v, want none", err)
 	}
@@ -246,6 +248,7 @@ func TestStatusWatch(t *testing.T) {
 	defer server.Close()
 	var out, complaints strings.Builder
 	s := newStatusCommand(server.Listener.Addr().String(), true)
+	s.timeout = patience
 	if err := s.watch(ctx, &out, &complaints, time.Millisecond); err != nil {
 		t.Errorf("got error %v, want none", err)
 	}

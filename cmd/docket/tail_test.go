@@ -5,7 +5,9 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -180,7 +182,8 @@ func TestTailWhileTheQueueIsFull(t *testing.T) {
 				for range 4 { // 6 MiB
 					w.writeLong(400)
 				}
-				pause(t.Context(), 100*time.Millisecond) // what is gone before it was ever seen is lost
+				// What is gone before it was ever seen is lost.
+				eventually(t, "a docket that has the log open", func() bool { return hasOpen(t, docket, w.file) })
 				w.rotate()
 				if err := os.Remove(fmt.Sprintf("%s.20260105-%06d", w.path(), w.rotated)); err != nil {
 					t.Fatal(err)
@@ -194,6 +197,23 @@ func TestTailWhileTheQueueIsFull(t *testing.T) {
 			kill(t, docket)
 		})
 	}
+}
+
+// hasOpen says whether a process has file open, under whatever name.
+func hasOpen(t *testing.T, cmd *exec.Cmd, file *os.File) bool {
+	t.Helper()
+	want, err := file.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	open, err := filepath.Glob("/proc/" + pid(cmd) + "/fd/*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return slices.ContainsFunc(open, func(name string) bool {
+		got, err := os.Stat(name)
+		return err == nil && os.SameFile(got, want) // an error says that it is closed by now
+	})
 }
 
 // writeLong writes lines of some 4 KB.

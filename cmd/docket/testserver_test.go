@@ -36,7 +36,7 @@ while [ $n -lt $DOCKET_RECORDS ]; do
 	echo "{\"n\": $n}"
 done | %s %s $DOCKET_ADDRESS
 `, python, producer))
-	cmd := exec.Command("docket", "testserver", "--timeout", "1m", "--", "sh", "producer.sh")
+	cmd := exec.Command("docket", "testserver", "--timeout", "2m", "--", "sh", "producer.sh")
 	out, err := cmd.CombinedOutput()
 	if err != nil || !strings.Contains(string(out), "15 of 15 scenarios passed") {
 		t.Errorf("got %v, want every scenario passed:\n%s", err, out)
