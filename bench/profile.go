@@ -18,7 +18,7 @@ import (
 const profileWindow = time.Second
 
 // windowWait bounds the answer to one window.
-const windowWait = 10 * profileWindow
+const windowWait = 60 * profileWindow
 
 // windowsOf is where windows of an experiment are kept until mergeProfiles.
 func (l *lab) windowsOf(experiment string) string {

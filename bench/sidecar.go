@@ -30,7 +30,7 @@ type sidecar struct {
 }
 
 // readyWait is how long a docket may take to start on a busy machine.
-const readyWait = 10 * time.Second
+const readyWait = time.Minute
 
 // The sinks of a sidecar.
 const (

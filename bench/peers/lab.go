@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"path/filepath"
+	"time"
 
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/site"
@@ -11,7 +12,8 @@ import (
 // lab is where the peers are measured, with the programs.
 type lab struct {
 	*site.Site
-	records int // in each measurement under load
+	records int           // in each measurement under load
+	quiet   time.Duration // nothing must have arrived for so long to believe that nothing more will
 	// installed is where each peer lies, by its name.
 	installed map[string]installation
 }
@@ -22,7 +24,7 @@ func newLab(ctx context.Context, o options, chosen []contender) (*lab, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{Site: s, records: o.records, installed: map[string]installation{}}
+	l := &lab{Site: s, records: o.records, quiet: quietWait, installed: map[string]installation{}}
 	if err := l.install(ctx, chosen); err != nil {
 		l.Close()
 		return nil, err

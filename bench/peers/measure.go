@@ -24,8 +24,8 @@ const (
 	killPause = 100 * time.Millisecond
 	// idlePause is how long a program has been up when its memory at rest is read.
 	idlePause = time.Second
-	// quietWait is how long nothing must have arrived to believe that nothing
-	// more will: three times as long as any peer waits for its next attempt.
+	// quietWait is how long to wait for something to arrive before it is lost:
+	// three times as long as any peer waits for its next attempt.
 	quietWait = 3 * time.Second
 	// rateShare is how many of a hundred records a rate is taken over. The last few
 	// may lie in a batch that waits for more: that is the configured patience of a
@@ -230,7 +230,7 @@ func (s *stand) arrived(ctx context.Context) (count, error) {
 			}
 		}
 		now = c
-		return now.Records >= s.sent || time.Since(last) > quietWait, nil
+		return now.Records >= s.sent || time.Since(last) > s.lab.quiet, nil
 	})
 	if err != nil {
 		return now, err

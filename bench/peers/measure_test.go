@@ -1,11 +1,13 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/bench/site"
 )
@@ -18,7 +20,7 @@ func newTestLab(t *testing.T) *lab {
 		t.Fatal(err)
 	}
 	s := &site.Site{Self: self, Disk: t.TempDir(), Short: shortDir(t)}
-	return &lab{Site: s, records: 2000, installed: map[string]installation{}}
+	return &lab{Site: s, records: 2000, quiet: time.Minute, installed: map[string]installation{}}
 }
 
 // shortDir is a directory for sockets.
@@ -36,28 +38,32 @@ type measurement func(*lab, context.Context, contender) (figures, error)
 
 // What a program loses, doubles or changes is found, wherever it happens.
 func TestMeasuresFindWhatIsLost(t *testing.T) {
-	every := func(n float64) func(float64) bool { return func(v float64) bool { return v == n } }
-	some := func(v float64) bool { return v > 0 && v < killRecords }
+	none := func(f figures) bool { return f["lost"] == 0 }
+	some := func(f figures) bool { return f["lost"] > 0 && f["lost"] < killRecords }
+	all := func(f figures) bool { return f["lost"] == f["sent"] && f["sent"] > 0 }
 	tests := map[string]struct {
 		behaviour string
 		measure   measurement
-		lost      func(float64) bool
+		lost      func(figures) bool
 		broken    bool
+		quiet     time.Duration // where not all arrives; 0: it does, however slow the machine is
 	}{
-		"intake that is kept":      {behaviour: keeping, measure: (*lab).intake, lost: every(0)},
-		"intake that is dropped":   {behaviour: dropping, measure: (*lab).intake, lost: some},
-		"http":                     {behaviour: forgetting, measure: (*lab).throughHTTP, lost: every(0)},
-		"http, changed":            {behaviour: changing, measure: (*lab).throughHTTP, broken: true},
-		"file":                     {behaviour: forgetting, measure: (*lab).throughFile, lost: every(0)},
-		"file, dropped":            {behaviour: dropping, measure: (*lab).throughFile, lost: some},
-		"file, changed":            {behaviour: changing, measure: (*lab).throughFile, broken: true},
-		"killed with a file":       {behaviour: keeping, measure: (*lab).killed, lost: every(0)},
-		"killed with memory alone": {behaviour: forgetting, measure: (*lab).killed, lost: every(killRecords)},
+		"intake that is kept":      {behaviour: keeping, measure: (*lab).intake, lost: none},
+		"intake that is dropped":   {behaviour: dropping, measure: (*lab).intake, lost: some, quiet: quietWait},
+		"http":                     {behaviour: forgetting, measure: (*lab).throughHTTP, lost: none},
+		"http, changed":            {behaviour: changing, measure: (*lab).throughHTTP, broken: true, quiet: quietWait},
+		"file":                     {behaviour: forgetting, measure: (*lab).throughFile, lost: none},
+		"file, dropped":            {behaviour: dropping, measure: (*lab).throughFile, lost: some, quiet: quietWait},
+		"file, changed":            {behaviour: changing, measure: (*lab).throughFile, broken: true, quiet: quietWait},
+		"killed with a file":       {behaviour: keeping, measure: (*lab).killed, lost: none},
+		"killed with memory alone": {behaviour: forgetting, measure: (*lab).killed, lost: all, quiet: quietWait},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			f, err := tt.measure(newTestLab(t), t.Context(), standIn(t, tt.behaviour))
+			l := newTestLab(t)
+			l.quiet = cmp.Or(tt.quiet, l.quiet)
+			f, err := tt.measure(l, t.Context(), standIn(t, tt.behaviour))
 			if tt.broken {
 				if err == nil || !strings.Contains(err.Error(), "nobody has sent so") {
 					t.Fatalf("got %v and %v, want an error about lines that nobody has sent so", f, err)
@@ -67,8 +73,8 @@ func TestMeasuresFindWhatIsLost(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !tt.lost(f["lost"]) {
-				t.Errorf("lost %v", f["lost"])
+			if !tt.lost(f) {
+				t.Errorf("lost %v: %v", f["lost"], f)
 			}
 			if rate, ok := f["rate"]; ok && rate <= 0 {
 				t.Errorf("rate: got %v", rate)

@@ -68,7 +68,7 @@ func (l *lab) newStand(c contender, toFile bool, memoryRecords int) (*stand, err
 }
 
 // readyWait is how long a program may take to start on a busy machine.
-const readyWait = 10 * time.Second
+const readyWait = time.Minute
 
 // start starts the contender and returns when its socket takes connections.
 func (s *stand) start(ctx context.Context) error {

@@ -64,7 +64,7 @@ func TestStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer p.Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	err = host.Poll(ctx, time.Millisecond, func() (bool, error) {
 		said, err := os.ReadFile(file)

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"strings"
 )
@@ -53,11 +54,17 @@ func (s *Server) ReadLine() (string, error) {
 	return strings.TrimSpace(line), err
 }
 
-// FreeAddress returns a loopback address that nobody listens on.
+// FreeAddress returns a loopback address that nobody listens on. Its port is none of
+// those that the kernel gives to whoever connects, or asks for any: between now and its
+// use nobody gets it by chance.
 func FreeAddress() (string, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return "", err
+	const first, last, attempts = 10_000, 30_000, 100
+	var err error
+	for range attempts {
+		var l net.Listener
+		if l, err = net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", first+rand.IntN(last-first))); err == nil {
+			return l.Addr().String(), l.Close()
+		}
 	}
-	return l.Addr().String(), l.Close()
+	return "", err
 }
