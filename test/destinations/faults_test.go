@@ -2,9 +2,11 @@ package destinations
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"net/http"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/test/dockettest"
 	"github.com/docket-export/docket/test/internal/proxy"
@@ -16,7 +18,8 @@ import (
 func TestFaults(t *testing.T) {
 	for name, test := range map[string]struct {
 		strike      func(*proxy.Proxy, *receiver) <-chan struct{}
-		duplicates  bool // whether the receiver had what docket must send again
+		duplicates  bool          // whether the receiver had what docket must send again
+		timeout     time.Duration // of docket, where it is to pass; 0: longer than a busy machine takes
 		maxInFlight int
 	}{
 		"answer lost": {
@@ -29,10 +32,12 @@ func TestFaults(t *testing.T) {
 		"answer held": {
 			strike:     func(p *proxy.Proxy, _ *receiver) <-chan struct{} { return p.Strike(proxy.HoldAnswer) },
 			duplicates: true,
+			timeout:    time.Second,
 		},
 		"answer held, others under way": {
 			strike:      func(p *proxy.Proxy, _ *receiver) <-chan struct{} { return p.Strike(proxy.HoldAnswer) },
 			duplicates:  true,
+			timeout:     time.Second,
 			maxInFlight: 4,
 		},
 		"answer too slow": {
@@ -40,6 +45,7 @@ func TestFaults(t *testing.T) {
 				return r.answerOnce(func(_ http.ResponseWriter, req *http.Request) { <-req.Context().Done() })
 			},
 			duplicates: true,
+			timeout:    time.Second,
 		},
 		"answer of 10 MB": {
 			strike: func(_ *proxy.Proxy, r *receiver) <-chan struct{} {
@@ -58,7 +64,7 @@ func TestFaults(t *testing.T) {
 			r := newReceiver(t, decodeStamped)
 			network := proxy.New(t, r.Listener.Addr().String())
 			d := dockettest.New(t)
-			d.Start(stamped(d, network.Address(), fmt.Sprintf("timeout: 1s, maxInFlight: %d", max(test.maxInFlight, 1))))
+			d.Start(stamped(d, network.Address(), fmt.Sprintf("timeout: %s, maxInFlight: %d", cmp.Or(test.timeout, 2*time.Minute), max(test.maxInFlight, 1))))
 			l := startLoad(t, d)
 			for range strikes {
 				proxy.Await(t, test.strike(network, r))
@@ -88,7 +94,7 @@ func TestKilledBetweenBatches(t *testing.T) {
 	for range kills {
 		awaitMore(d)
 		proxy.Await(t, network.Strike(proxy.HoldRequest))
-		r.awaitMore(100)
+		r.awaitGap()
 		d.Kill()
 		d.Start(configuration)
 	}

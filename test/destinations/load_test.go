@@ -20,8 +20,8 @@ const (
 	sendInterval = 10 * time.Millisecond
 	sendLines    = 20
 	// flushTimeout bounds what a producer waits for: docket's disk, never a sink;
-	// and docket's way back when it was killed.
-	flushTimeout = 30 * time.Second
+	// and docket's way back when it was killed, which may be long on a busy machine.
+	flushTimeout = 3 * time.Minute
 )
 
 // load is a producer that sends lines, acknowledged, until it is told to stop. It

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -78,13 +79,21 @@ func (r *receiver) arrivals() []arrival {
 	return slices.Clone(r.got)
 }
 
-// awaitMore waits until n records more have arrived.
-func (r *receiver) awaitMore(n int) {
+// awaitGap waits until a record has arrived and one before it has not.
+func (r *receiver) awaitGap() {
 	r.t.Helper()
-	before := len(r.arrivals())
 	err := poll.Until(deliverTimeout, func() error {
-		if got := len(r.arrivals()) - before; got < n {
-			return fmt.Errorf("%d more records have arrived, want %d", got, n)
+		seen, last := make(map[string]bool), 0
+		for _, a := range r.arrivals() {
+			seen[a.id] = true
+			seq, err := strconv.Atoi(a.id[strings.LastIndexByte(a.id, '-')+1:])
+			if err != nil {
+				return fmt.Errorf("id %q: %w", a.id, err)
+			}
+			last = max(last, seq)
+		}
+		if len(seen) == last {
+			return fmt.Errorf("all of the first %d records have arrived, want one of them missing", last)
 		}
 		return nil
 	})

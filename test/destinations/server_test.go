@@ -13,7 +13,7 @@ import (
 )
 
 // askTimeout bounds one request of a test to a server.
-const askTimeout = 30 * time.Second
+const askTimeout = 2 * time.Minute
 
 // httpServer is a server that is asked over HTTP.
 type httpServer struct {

@@ -41,7 +41,7 @@ sinks:
 	}
 	d.Start(config)
 	d.Send([]byte("{\"n\":3}\n"))
-	d.Await("three records to be delivered", 10*time.Second, func(s dockettest.Status) error {
+	d.Await("three records to be delivered", time.Minute, func(s dockettest.Status) error {
 		if l := s.Ledger.Sinks["copy"]; l.Delivered != 3 {
 			return fmt.Errorf("got %+v, want 3 delivered", l)
 		}

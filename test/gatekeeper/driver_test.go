@@ -38,8 +38,8 @@ const (
 	connection = "audit-connection"
 	channel    = "audit-channel"
 	// deliverTimeout bounds the delivery of what is stored to a file on this
-	// machine, and the way back of a client after a restart.
-	deliverTimeout = 30 * time.Second
+	// machine, and the way back of a client after a restart, on one that is busy.
+	deliverTimeout = 3 * time.Minute
 )
 
 // exporterConfig is a configuration of d with a stream source and a file sink.
@@ -139,7 +139,7 @@ func TestAuditRun(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			d := dockettest.New(t)
 			d.Start(exporterConfig(d))
-			drv := open(t, d, map[string]any{"mode": mode})
+			drv := open(t, d, map[string]any{"mode": mode, "timeout": "1m"}) // the disk may be busy
 			run := []util.ExportMsg{{ID: "2026-01-05T10:04:00Z", Message: util.AuditStartedMsg}}
 			for n := range violations {
 				run = append(run, violation(n))
@@ -217,7 +217,9 @@ func await(t *testing.T, what string, count *atomic.Int64) {
 func TestKill(t *testing.T) {
 	d := dockettest.New(t)
 	d.Start(exporterConfig(d))
-	drv := open(t, d, map[string]any{"timeout": "500ms"})
+	// There is room for all that is published while docket is away, however long it
+	// takes to start: the client would tell of what it had to drop in records of its own.
+	drv := open(t, d, map[string]any{"maxBufferedBytes": "1Gi"})
 	batches, ok := drv.(interface {
 		PublishBatch(ctx context.Context, connectionName string, data []any, subject string) []error
 	})

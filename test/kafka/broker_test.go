@@ -3,6 +3,8 @@ package kafka
 import (
 	"bytes"
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kgo"
 
 	"github.com/docket-export/docket/test/dockettest"
+	"github.com/docket-export/docket/test/internal/poll"
 	"github.com/docket-export/docket/test/kafkatest"
 )
 
@@ -60,8 +63,9 @@ func breakUnderLoad(t *testing.T, cluster *kafkatest.Cluster, faults ...fault) {
 	for _, f := range faults {
 		before := d.Status().Ledger.Sinks["bus"].Delivered
 		d.Await("some delivery before the fault", deliverTimeout, beyond(before+5000))
+		failed := sendFailures(t, d)
 		f.strike()
-		d.Await("sink bus to be Degraded", deliverTimeout, degraded)
+		awaitFault(t, d, cluster, failed)
 		if err := d.Ready(); err != nil {
 			t.Errorf("docket is not ready while a broker is down: %v", err)
 		}
@@ -83,6 +87,49 @@ func breakUnderLoad(t *testing.T, cluster *kafkatest.Cluster, faults ...fault) {
 		t.Errorf("%d lines are in the topic, want %d; the first missing ones: %v", len(got.lines), sent, lost[:min(len(lost), 10)])
 	}
 	checkExport(t, exportDirectory(d), l)
+}
+
+// awaitFault waits until docket has met a fault: an attempt has failed since there were
+// so many failures, and docket says so for as long as no other node can lead.
+func awaitFault(t *testing.T, d *dockettest.Docket, cluster *kafkatest.Cluster, failures float64) {
+	t.Helper()
+	err := poll.Until(deliverTimeout, func() error {
+		if n := sendFailures(t, d); n <= failures {
+			return fmt.Errorf("%v attempts to deliver have failed, want more than %v", n, failures)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatalf("wait for docket to meet the fault: %v", err)
+	}
+	if len(cluster.Brokers()) == 1 {
+		d.Await("sink bus to be Degraded", deliverTimeout, degraded)
+	}
+}
+
+// sendFailures is how many attempts of the sink bus to deliver have failed.
+func sendFailures(t *testing.T, d *dockettest.Docket) float64 {
+	t.Helper()
+	resp, err := http.Get("http://" + d.Admin + "/metrics")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	sum := 0.0
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "docket_send_failures_total{") && strings.Contains(line, `sink="bus"`) {
+			n, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' '):]), 64)
+			if err != nil {
+				t.Fatalf("line %q of /metrics: %v", line, err)
+			}
+			sum += n
+		}
+	}
+	return sum
 }
 
 // beyond returns nil when the sink bus is Active and has delivered more than n.

@@ -16,8 +16,8 @@ import (
 	"github.com/docket-export/docket/test/kafkatest"
 )
 
-// consumeTimeout bounds what the consumer needs to reach the end of the topic.
-const consumeTimeout = time.Minute
+// consumeTimeout is far beyond what the consumer needs to reach the end of the topic.
+const consumeTimeout = 5 * time.Minute
 
 // consumer is the example consumer, a process of its own.
 type consumer struct {
@@ -75,7 +75,7 @@ func (c *consumer) finish() (lines []string, dropped int) {
 	return c.lines(), dropped
 }
 
-const stopTimeout = 10 * time.Second
+const stopTimeout = time.Minute
 
 // awaitEnd waits until the consumer has committed the end of the topic, and
 // returns how many redeliveries it has dropped.

@@ -22,8 +22,9 @@ const (
 	// all, a steady load that a small machine carries beside a broker.
 	sendInterval = 10 * time.Millisecond
 	sendLines    = 10
-	// flushTimeout bounds what a producer waits for: docket's disk, never a sink.
-	flushTimeout = 30 * time.Second
+	// flushTimeout is far beyond what a producer waits for: docket's disk and its
+	// restart, never a sink.
+	flushTimeout = 2 * time.Minute
 )
 
 // load is a number of producers that send numbered lines, acknowledged, until

@@ -19,9 +19,11 @@ func TestMain(m *testing.M) { os.Exit(dockettest.Main(m)) }
 
 const (
 	topic = "decisions"
-	// deliverTimeout bounds the delivery of a backlog, and what a sink needs to
-	// notice that its broker is back: its longest backoff is a second here.
-	deliverTimeout = time.Minute
+	// deliverTimeout is far beyond what the delivery of a backlog takes, and what a
+	// sink needs to notice that its broker is back: its longest backoff is a second here.
+	deliverTimeout = 5 * time.Minute
+	// brokerTimeout is the sink's: a broker that has not answered by then is given up.
+	brokerTimeout = 3 * time.Second
 )
 
 // config is a configuration of d with a Kafka sink named bus, whose record keys
@@ -43,11 +45,11 @@ sinks:
 - name: bus
   retry: {initialBackoff: 100ms, maxBackoff: 1s}
   kafka:
-    timeout: 3s
+    timeout: %s
     %s
 - name: copy
   file: {directory: %q}
-`, d.Socket, filepath.Join(d.Dir, "queue"), strings.ReplaceAll(kafka, "\n", "\n    "), exportDirectory(d))
+`, d.Socket, filepath.Join(d.Dir, "queue"), brokerTimeout, strings.ReplaceAll(kafka, "\n", "\n    "), exportDirectory(d))
 }
 
 func exportDirectory(d *dockettest.Docket) string { return filepath.Join(d.Dir, "export") }

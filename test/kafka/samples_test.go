@@ -25,7 +25,9 @@ func TestSamplesReachKafka(t *testing.T) {
 	cluster.CreateTopic(topic, 3, 1)
 	d := dockettest.New(t)
 	began := time.Now()
-	d.Start(config(d, cluster, "resourceKind", "resourceName"))
+	// A broker is slow at first: what it is given up for would be there twice.
+	d.Start(strings.Replace(config(d, cluster, "resourceKind", "resourceName"),
+		"timeout: "+brokerTimeout.String(), "timeout: 2m", 1))
 
 	// Often enough to fill several batches, and every partition.
 	acknowledged := bytes.Repeat(samples(t), 20)

@@ -18,9 +18,9 @@ import (
 	"github.com/docket-export/docket/test/internal/freeport"
 )
 
-// stopTimeout is how long an orderly stop may take. Three nodes need 7 s when
+// stopTimeout is far beyond what an orderly stop takes. Three nodes need 7 s when
 // nothing else runs, and more than 30 s on a machine that is busy.
-const stopTimeout = time.Minute
+const stopTimeout = 5 * time.Minute
 
 // Cluster is a running Kafka. Its methods report what goes wrong through the
 // test it was started for, and so belong on that test's goroutine.

@@ -25,7 +25,9 @@ func TestKilledNodeKeepsWhatItAcknowledged(t *testing.T) {
 	produceAll := func(from, to int) {
 		for i := from; i < to; i++ {
 			partition, value := int32(i%3), fmt.Sprint("record ", i)
-			if err := produce(producer, "decisions", int(partition), value); err != nil {
+			// A node that has stood still is no leader for a moment.
+			err := poll.Until(2*time.Minute, func() error { return produce(producer, "decisions", int(partition), value) })
+			if err != nil {
 				t.Fatalf("produce record %d: %v", i, err)
 			}
 			want[partition] = append(want[partition], value)
@@ -63,12 +65,13 @@ func TestThreeNodesOutliveOne(t *testing.T) {
 	cluster := kafkatest.Start(t, 3)
 	cluster.CreateTopic("decisions", 3, 3)
 	producer := newProducer(cluster)
-	if err := produce(producer, "decisions", 0, "before"); err != nil {
+	err := poll.Until(2*time.Minute, func() error { return produce(producer, "decisions", 0, "before") })
+	if err != nil {
 		t.Fatal(err)
 	}
 	cluster.Kill(2)
 	for partition := range 3 {
-		err := poll.Until(30*time.Second, func() error { return produce(producer, "decisions", partition, "during") })
+		err := poll.Until(2*time.Minute, func() error { return produce(producer, "decisions", partition, "during") })
 		if err != nil {
 			t.Errorf("partition %d: %v", partition, err)
 		}
@@ -79,8 +82,8 @@ func TestThreeNodesOutliveOne(t *testing.T) {
 		values[string(r.Value)]++
 	}
 	// A try that timed out may have been stored all the same.
-	if values["before"] != 1 || values["during"] < 3 {
-		t.Errorf("got %v, want 1 before and at least 3 during", values)
+	if values["before"] < 1 || values["during"] < 3 {
+		t.Errorf("got %v, want at least 1 before and at least 3 during", values)
 	}
 }
 
@@ -96,13 +99,16 @@ func TestEmptyTopic(t *testing.T) {
 func newProducer(cluster *kafkatest.Cluster) *kafka.Client {
 	return &kafka.Client{
 		Addr:      kafka.TCP(cluster.Brokers()...),
-		Timeout:   5 * time.Second,
-		Transport: &kafka.Transport{MetadataTTL: 500 * time.Millisecond, DialTimeout: time.Second},
+		Timeout:   produceTimeout,
+		Transport: &kafka.Transport{MetadataTTL: 500 * time.Millisecond, DialTimeout: produceTimeout},
 	}
 }
 
+// produceTimeout is far beyond what a cluster that serves needs for a record.
+const produceTimeout = 30 * time.Second
+
 func produce(producer *kafka.Client, topic string, partition int, value string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), produceTimeout)
 	defer cancel()
 	resp, err := producer.Produce(ctx, &kafka.ProduceRequest{
 		Topic:        topic,

@@ -10,12 +10,22 @@ import (
 	"github.com/docket-export/docket/test/internal/poll"
 )
 
-// SetMaxMessageBytes bounds the batches of records that topic takes.
+// SetMaxMessageBytes bounds the batches of records that topic takes, and returns
+// when the node of a cluster of one goes by it.
 func (c *Cluster) SetMaxMessageBytes(topic string, n int) {
+	c.t.Helper()
+	c.setTopic(topic, "max.message.bytes", n)
+	// A node tells of a change before it goes by it, but takes up one after the other:
+	// when it tells of another, whatever that is about, it goes by the first.
+	c.setTopic(topic, "file.delete.delay.ms", n)
+}
+
+// setTopic changes a setting of topic, and returns when a node tells of it.
+func (c *Cluster) setTopic(topic, name string, n int) {
 	c.t.Helper()
 	value := strconv.Itoa(n)
 	c.admin(func(ctx context.Context, admin *kadm.Client) error {
-		changed, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Name: "max.message.bytes", Value: &value}}, topic)
+		changed, err := admin.AlterTopicConfigs(ctx, []kadm.AlterConfig{{Name: name, Value: &value}}, topic)
 		if err != nil {
 			return err
 		}
@@ -25,6 +35,25 @@ func (c *Cluster) SetMaxMessageBytes(topic string, n int) {
 			}
 		}
 		return nil
+	})
+	c.admin(func(ctx context.Context, admin *kadm.Client) error {
+		told, err := admin.DescribeTopicConfigs(ctx, topic)
+		if err != nil {
+			return err
+		}
+		of, err := told.On(topic, nil)
+		if err != nil {
+			return err
+		}
+		if of.Err != nil {
+			return of.Err
+		}
+		for _, setting := range of.Configs {
+			if setting.Key == name && setting.MaybeValue() == value {
+				return nil
+			}
+		}
+		return fmt.Errorf("%s of topic %s is not %s yet", name, topic, value)
 	})
 }
 
@@ -88,8 +117,8 @@ func (c *Cluster) Ends(topic string) map[int32]int64 {
 	return c.ends(ctx, admin, topic, 1)
 }
 
-// admin makes a change of the cluster, again while it fails: a node that has just
-// started does not know its controller yet.
+// admin makes a change of the cluster, or asks it, again while that fails: a node that
+// has just started does not know its controller yet.
 func (c *Cluster) admin(change func(context.Context, *kadm.Client) error) {
 	c.t.Helper()
 	admin := kadm.NewClient(c.client())
@@ -100,6 +129,6 @@ func (c *Cluster) admin(change func(context.Context, *kadm.Client) error) {
 		return change(ctx, admin)
 	})
 	if err != nil {
-		c.t.Fatalf("change the settings of Kafka: %v", err)
+		c.t.Fatalf("change or ask Kafka: %v", err)
 	}
 }

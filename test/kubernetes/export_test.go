@@ -74,9 +74,9 @@ func startAudited(t *testing.T, n int, o kubetest.GatekeeperOptions) (*kubetest.
 	return c, g
 }
 
-// exportSource is the configuration of d with the disk export of g.
-func exportSource(d *dockettest.Docket, g *kubetest.Gatekeeper) string {
-	return config(d, fmt.Sprintf("- name: gatekeeper\n  gatekeeper: {path: %q}", g.Export))
+// exportSource is the configuration of d with a disk export.
+func exportSource(d *dockettest.Docket, export string) string {
+	return config(d, fmt.Sprintf("- name: gatekeeper\n  gatekeeper: {path: %q}", export))
 }
 
 // TestDiskExport kills docket while Gatekeeper audits, and kills an audit. Every line
@@ -84,12 +84,14 @@ func exportSource(d *dockettest.Docket, g *kubetest.Gatekeeper) string {
 // run, and after each run there is one record that says whether it was whole.
 func TestDiskExport(t *testing.T) {
 	const violations = 200
-	_, g := startAudited(t, violations, kubetest.GatekeeperOptions{AuditSeconds: 2, MaxAuditResults: 5})
-	w := watch(t, g)
-	w.awaitFinished(t, 1)
+	// docket and the witness are there first, so that each sees every run. What is written
+	// while docket is down stays for five audits, longer than a start takes.
+	export := t.TempDir()
 	d := dockettest.New(t)
-	configuration := exportSource(d, g)
+	configuration := exportSource(d, export)
 	d.Start(configuration)
+	w := watch(t, export)
+	_, g := startAudited(t, violations, kubetest.GatekeeperOptions{AuditSeconds: 5, MaxAuditResults: 5, Export: export})
 
 	const kills = 3
 	for range kills {
@@ -209,9 +211,9 @@ func checkRecord(t *testing.T, want auditRun, about []string) {
 func TestFailedAudit(t *testing.T) {
 	const violations = 20
 	_, g := startAudited(t, violations, kubetest.GatekeeperOptions{AuditSeconds: 2, MaxAuditResults: 5})
-	w := watch(t, g)
+	w := watch(t, g.Export)
 	d := dockettest.New(t)
-	d.Start(exportSource(d, g))
+	d.Start(exportSource(d, g.Export))
 	whole := func(r auditRun) bool { return r.Complete && r.Violations >= violations }
 	awaitRun(t, d, 0, "a run with its violations", whole)
 	g.BreakAudits()
@@ -225,9 +227,12 @@ func TestFailedAudit(t *testing.T) {
 			t.Errorf("Gatekeeper wrote of the failed run: %s; want a start and an end alone", r.lines)
 		}
 	}
-	if !failedByLog(t, g, failed.ID) {
-		t.Errorf("Gatekeeper's log knows of no failure of the run %s", failed.ID)
-	}
+	await(t, "Gatekeeper's log to know of the failure", func() error { // it says so when the run has ended
+		if !failedByLog(t, g, failed.ID) {
+			return fmt.Errorf("it has none of the run %s", failed.ID)
+		}
+		return nil
+	})
 	g.MendAudits()
 	awaitRun(t, d, len(auditRuns(t, d)), "a run with its violations again", whole)
 	runs := auditRuns(t, d)

@@ -27,7 +27,7 @@ func TestMain(m *testing.M) { os.Exit(dockettest.Main(m)) }
 
 // awaitTimeout bounds what the next audits are to show, seconds apart, and what is to
 // be delivered, on a machine that is busy with more.
-const awaitTimeout = 2 * time.Minute
+const awaitTimeout = 5 * time.Minute
 
 // config is a configuration of d with sources, their lines not indented, and a file
 // sink named copy. The API server, which keeps its connection for more events, is waited

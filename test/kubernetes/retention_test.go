@@ -1,17 +1,15 @@
 package kubernetes
 
 import (
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
 	"slices"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/test/dockettest"
 	"github.com/docket-export/docket/test/kubetest"
@@ -23,7 +21,7 @@ import (
 func TestRetention(t *testing.T) {
 	// A run is larger than what fill leaves.
 	const violations = 300
-	_, g := startAudited(t, violations, kubetest.GatekeeperOptions{AuditSeconds: 3, MaxAuditResults: 1})
+	export := t.TempDir()
 	var open atomic.Bool
 	receiver := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if !open.Load() {
@@ -33,14 +31,17 @@ func TestRetention(t *testing.T) {
 	t.Cleanup(receiver.Close)
 
 	d := dockettest.New(t)
-	sources := fmt.Sprintf("- name: filler\n  unix: {path: %q}\n- name: gatekeeper\n  gatekeeper: {path: %q}", d.Socket, g.Export)
+	sources := fmt.Sprintf("- name: filler\n  unix: {path: %q}\n- name: gatekeeper\n  gatekeeper: {path: %q}", d.Socket, export)
 	configuration := strings.Replace(config(d, sources), "queue: {", "queue: {maxBytes: 16Mi, ", 1) +
 		fmt.Sprintf("- name: slow\n  retry: {initialBackoff: 100ms, maxBackoff: 500ms}\n  http: {url: %s/}\n", receiver.URL)
 	d.Start(configuration)
-	w := watch(t, g) // from now on every run appears before the eyes of docket
+	// Every run appears before the eyes of docket. One that begins while it is down stays
+	// until the next is finished, 10 s later: longer than a start takes.
+	w := watch(t, export)
+	_, g := startAudited(t, violations, kubetest.GatekeeperOptions{AuditSeconds: 10, MaxAuditResults: 1, Export: export})
 	fill(t, d)
 	w.awaitFinished(t, 4)
-	d.Kill() // for less time than from one audit to the next
+	d.Kill()
 	d.Start(configuration)
 	fill(t, d)
 	w.awaitFinished(t, 4)
@@ -83,17 +84,21 @@ func fill(t *testing.T, d *dockettest.Docket) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	var writes sync.WaitGroup
+	defer writes.Wait()
 	defer conn.Close()
-	line := []byte(`{"filler":"` + strings.Repeat("x", 64<<10) + "\"}\n")
-	for {
-		// docket reads on within milliseconds unless it waits for room.
-		if err := conn.SetWriteDeadline(time.Now().Add(2 * time.Second)); err != nil {
-			t.Fatal(err)
+	writes.Go(func() {
+		line := []byte(`{"filler":"` + strings.Repeat("x", 64<<10) + "\"}\n")
+		for {
+			if _, err := conn.Write(line); err != nil {
+				return // it was closed
+			}
 		}
-		if _, err := conn.Write(line); errors.Is(err, os.ErrDeadlineExceeded) {
-			return
-		} else if err != nil {
-			t.Fatal(err)
+	})
+	d.Await("a queue without room", awaitTimeout, func(s dockettest.Status) error {
+		if s.Queue.State != "Degraded" {
+			return fmt.Errorf("the queue is %s", s.Queue.State)
 		}
-	}
+		return nil
+	})
 }

@@ -6,7 +6,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -40,13 +39,15 @@ type file struct {
 	gone  time.Time // when it was no longer in the directory; zero while it is
 }
 
-// watch starts a witness of the export of g. It ends with the test.
-func watch(t *testing.T, g *kubetest.Gatekeeper) *witness {
+// watch starts a witness of an export, which need not be there. It has what is there now,
+// and ends with the test.
+func watch(t *testing.T, export string) *witness {
 	t.Helper()
-	w := &witness{directory: filepath.Join(g.Export, g.Channel), links: filepath.Join(filepath.Dir(g.Export), "witness"), quit: make(chan struct{})}
+	w := &witness{directory: filepath.Join(export, kubetest.AuditChannel), links: filepath.Join(filepath.Dir(export), "witness"), quit: make(chan struct{})}
 	if err := os.Mkdir(w.links, 0o755); err != nil {
 		t.Fatal(err)
 	}
+	w.look()
 	w.done.Go(func() {
 		ticker := time.NewTicker(look)
 		defer ticker.Stop()
@@ -65,9 +66,9 @@ func watch(t *testing.T, g *kubetest.Gatekeeper) *witness {
 
 // look takes up what has changed in the directory.
 func (w *witness) look() {
-	entries, err := os.ReadDir(w.directory)
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	entries, err := os.ReadDir(w.directory)
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && w.err == nil { // it is made for the first audit
 			w.err = err
@@ -94,7 +95,7 @@ func (w *witness) look() {
 	}
 	for _, f := range w.files {
 		if name, ok := there[f.inode]; ok {
-			f.name = name
+			f.name, f.gone = name, time.Time{} // while it was renamed it seemed to be gone
 		} else if f.gone.IsZero() {
 			f.gone = now
 		}
@@ -106,7 +107,7 @@ type run struct {
 	file
 	id       string
 	lines    []string // whole lines
-	finished bool     // by Gatekeeper: the last line says so
+	finished bool     // by Gatekeeper: its last name says so
 }
 
 // violations is how many of the lines are violations.
@@ -120,9 +121,10 @@ func (r run) violations() int {
 	return n
 }
 
-// runs returns every run that has left a line so far, in order.
+// runs returns every run that was begun so far, in order.
 func (w *witness) runs(t *testing.T) []run {
 	t.Helper()
+	w.look()
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.err != nil {
@@ -131,13 +133,8 @@ func (w *witness) runs(t *testing.T) []run {
 	var all []run
 	for _, f := range w.files {
 		r := run{file: *f, lines: wholeLines(t, filepath.Join(w.links, fmt.Sprint(f.inode)))}
-		if len(r.lines) == 0 {
-			continue
-		}
-		var first struct{ ID string }
-		decode(t, r.lines[0], &first)
-		r.id = first.ID
-		r.finished = slices.ContainsFunc(r.lines, func(line string) bool { return strings.Contains(line, `"message":"audit is completed"`) })
+		stem, suffix, _ := strings.Cut(r.name, ".")
+		r.id, r.finished = strings.ReplaceAll(stem, "_", ":"), suffix == "log"
 		all = append(all, r)
 	}
 	return all

@@ -131,7 +131,7 @@ func (c *Cluster) auditArgs(o Options) []string {
 	if o.AuditWebhook != "" {
 		// A batch that fails is tried four times more, at first after 10 s by default.
 		args = append(args, "--audit-webhook-config-file", o.AuditWebhook,
-			"--audit-webhook-batch-max-wait", "500ms", "--audit-webhook-initial-backoff", "2s")
+			"--audit-webhook-batch-max-wait", "500ms", "--audit-webhook-initial-backoff", "5s")
 	}
 	return args
 }

@@ -1,6 +1,7 @@
 package kubetest
 
 import (
+	"cmp"
 	_ "embed"
 	"encoding/base64"
 	"net"
@@ -32,16 +33,20 @@ const (
 // GatekeeperOptions are what a test may ask of Gatekeeper.
 type GatekeeperOptions struct {
 	AuditSeconds    int // from one audit to the next
-	MaxAuditResults int // finished runs that the disk export keeps
+	MaxAuditResults int // finished runs that the disk export keeps: 5 at most
+	// Export is the directory of the disk export, which need not be there; "": one of
+	// its own. Below it each channel has a directory: here AuditChannel alone.
+	Export string
 }
+
+// AuditChannel is the channel of what audits find.
+const AuditChannel = "audit-channel"
 
 // Gatekeeper is a running Gatekeeper: a process with the admission webhook, whose
 // denials are logged, and one that audits and exports what it finds to the disk.
 type Gatekeeper struct {
 	Webhook, Audit *server.Server
-	// Export is the directory of the disk export, below which each channel has one of
-	// its own: here Channel alone.
-	Export, Channel string
+	Export         string // as in GatekeeperOptions
 
 	cluster  *Cluster
 	apiCache string // directory in which an audit keeps what it has listed
@@ -52,7 +57,7 @@ type Gatekeeper struct {
 func (c *Cluster) StartGatekeeper(o GatekeeperOptions) *Gatekeeper {
 	c.t.Helper()
 	release := gatekeeperRelease(c.t)
-	g := &Gatekeeper{cluster: c, Export: c.file("export"), Channel: "audit-channel", apiCache: c.file("api-cache")}
+	g := &Gatekeeper{cluster: c, Export: cmp.Or(o.Export, c.file("export")), apiCache: c.file("api-cache")}
 	c.installGatekeeper(release, g.Export, o.MaxAuditResults)
 	g.MendAudits()
 	pair := testcert.NewCA(c.t)
@@ -67,7 +72,7 @@ func (c *Cluster) StartGatekeeper(o GatekeeperOptions) *Gatekeeper {
 		"--host", host, "--port", strconv.Itoa(webhookPort), "--cert-dir", certificates)
 	g.Audit = c.gatekeeperProcess(program, "gatekeeper-audit-0",
 		"--operation", "audit", "--operation", "status", "--audit-interval", strconv.Itoa(o.AuditSeconds),
-		"--api-cache-dir", g.apiCache, "--enable-violation-export", "--audit-connection", "audit-connection", "--audit-channel", g.Channel,
+		"--api-cache-dir", g.apiCache, "--enable-violation-export", "--audit-connection", "audit-connection", "--audit-channel", AuditChannel,
 		"--constraint-violations-limit", "5", "--cert-dir", certificates)
 	g.Webhook.Start(c.t)
 	g.Audit.Start(c.t)
@@ -116,10 +121,11 @@ func (c *Cluster) gatekeeperProcess(program, pod string, args ...string) *server
 }
 
 // BreakAudits lets every audit fail from now on. The export does not say so: a run
-// that failed is one without violations there.
+// that failed is one without violations there. A test can ask for it once.
 func (g *Gatekeeper) BreakAudits() {
 	g.cluster.t.Helper()
-	if err := os.RemoveAll(g.apiCache); err != nil {
+	// At once: an audit may be making files in it.
+	if err := os.Rename(g.apiCache, g.cluster.file("api-cache-away")); err != nil {
 		g.cluster.t.Fatal(err)
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/docket-export/docket/test/internal/poll"
 )
 
-// kubectlTimeout bounds one run of kubectl.
-const kubectlTimeout = time.Minute
+// kubectlTimeout bounds one run of kubectl, which may make hundreds of objects.
+const kubectlTimeout = 5 * time.Minute
 
 // Kubectl runs kubectl as the administrator and returns what it prints. It must
 // succeed.
@@ -58,8 +58,8 @@ func (c *Cluster) Apply(manifests string) {
 	}
 }
 
-// startTimeout is ten times what a part of Gatekeeper needs to take up a change.
-const startTimeout = time.Minute
+// startTimeout is far beyond what a part of Gatekeeper needs to take up a change.
+const startTimeout = 5 * time.Minute
 
 // getOK returns nil when a page answers 200.
 func getOK(url string) error {

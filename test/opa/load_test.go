@@ -13,8 +13,9 @@ const (
 	// clients ask at the same time, each for one decision after the other.
 	clients = 4
 	// pace is how long a client waits after an answer. It leaves a small machine to
-	// OPA and docket: what matters is that decisions never pause for long.
-	pace = time.Millisecond
+	// OPA and docket, and OPA with little to send when its uploads take long: what
+	// matters is that decisions never pause for long.
+	pace = 4 * time.Millisecond
 )
 
 // load asks for decisions until it is stopped, however often OPA is gone meanwhile.
@@ -49,7 +50,8 @@ type input struct {
 }
 
 func (l *load) run(ctx context.Context, e *engine, client int) {
-	http := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
+	// A decision that is not waited for any more could be logged after the end of the load.
+	http := &http.Client{Timeout: deliverTimeout, Transport: &http.Transport{MaxIdleConnsPerHost: 1}}
 	defer http.CloseIdleConnections()
 	wait := time.NewTicker(pace)
 	defer wait.Stop()

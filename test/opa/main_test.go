@@ -20,7 +20,7 @@ func TestMain(m *testing.M) { os.Exit(dockettest.Main(m)) }
 
 // deliverTimeout bounds what is to come from OPA, which waits up to 2 s between two
 // uploads and after a failure, and its delivery, on a machine that is busy with more.
-const deliverTimeout = 2 * time.Minute
+const deliverTimeout = 10 * time.Minute
 
 // listener is an address for docket's endpoint. It stays the same over its starts.
 func listener(t *testing.T) string {

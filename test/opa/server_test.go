@@ -78,8 +78,10 @@ func startEngine(t *testing.T, docket string, u upload, seconds int) *engine {
 	e := &engine{address: addresses[0], Server: server.Server{
 		Name:    "OPA",
 		Program: filepath.Join(release, "opa"),
-		Args:    []string{"run", "--server", "--addr", addresses[0], "--config-file", config, "--skip-version-check", rules},
-		Log:     filepath.Join(dir, "opa.log"),
+		// What it has not sent when the grace period is over is lost.
+		Args: []string{"run", "--server", "--addr", addresses[0], "--config-file", config, "--skip-version-check",
+			"--shutdown-grace-period", "60", rules},
+		Log: filepath.Join(dir, "opa.log"),
 	}}
 	e.Ready = func() error {
 		resp, err := http.Get("http://" + e.address + "/health")

@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"strconv"
+	"sync"
 )
 
 // Ports are taken from below the range that systems give to outgoing connections
@@ -18,25 +19,45 @@ const (
 	last  = 32000
 )
 
-// Loopback returns n different addresses on 127.0.0.1 that nobody listens on.
-// They are chosen at random, so that test programs running side by side do not
-// choose the same.
+// claims are the UDP ports of the same numbers as those that were picked. A server is
+// down before it starts and after a kill, and its TCP port looks free then: the UDP
+// port, which none of them uses, keeps it from test programs that run at the same time.
+// It has to live as long as the process does, and so it is a variable of the package.
+var claims struct {
+	sync.Mutex
+	conns []net.PacketConn // guarded by it; never closed
+}
+
+// Loopback returns n different addresses on 127.0.0.1 that nobody listens on. Until
+// this process ends neither it nor another one that asks here is given them again.
 func Loopback(n int) ([]string, error) {
 	var addresses []string
-	taken := make(map[int]bool)
 	for range 1000 {
 		if len(addresses) == n {
 			return addresses, nil
 		}
-		port := first + rand.IntN(last-first)
-		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(port))
-		if taken[port] || !free(address) {
-			continue
+		address := net.JoinHostPort("127.0.0.1", strconv.Itoa(first+rand.IntN(last-first)))
+		if claim(address) {
+			addresses = append(addresses, address)
 		}
-		taken[port] = true
-		addresses = append(addresses, address)
 	}
 	return nil, fmt.Errorf("find %d free ports on 127.0.0.1: too many are in use", n)
+}
+
+// claim makes the port of address this process's own, unless it is somebody's.
+func claim(address string) bool {
+	conn, err := net.ListenPacket("udp", address)
+	if err != nil {
+		return false
+	}
+	if !free(address) {
+		_ = conn.Close() // it is of no use
+		return false
+	}
+	claims.Lock()
+	defer claims.Unlock()
+	claims.conns = append(claims.conns, conn)
+	return true
 }
 
 func free(address string) bool {

@@ -31,8 +31,10 @@ func Start(cmd *exec.Cmd) (*Process, error) {
 	}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	dieWithParent(cmd.SysProcAttr)
-	// A grandchild that keeps the output open must not keep Wait.
-	cmd.WaitDelay = 5 * time.Second
+	// A grandchild that keeps the output open must not keep Wait for ever. Where there
+	// is none the last words are read in no time, unless the machine is busy: then Wait
+	// must not take a good end for a bad one.
+	cmd.WaitDelay = time.Minute
 
 	started := make(chan error)
 	go func() {

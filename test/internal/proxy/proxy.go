@@ -8,8 +8,9 @@ import (
 	"time"
 )
 
-// strikeTimeout is far beyond what the two sides of a proxy may be silent.
-const strikeTimeout = time.Minute
+// strikeTimeout is far beyond what the two sides of a proxy may be silent, also on a
+// machine that is busy with more.
+const strikeTimeout = 5 * time.Minute
 
 // Fault is something that a proxy does to one connection.
 type Fault uint8
