@@ -41,7 +41,7 @@ test: ## run every test that needs Go alone, with the race detector
 		race=; echo "make test: no C compiler that works: testing WITHOUT the race detector"; \
 	fi; \
 	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
-	set -x; go test $$race -count=1 -timeout 10m ./...
+	set -x; go test $$race -count=1 -timeout 20m ./...
 
 .PHONY: check
 check: check-lint check-vet check-tidy check-generated ## format, lint, vet, tidy modules, up-to-date generated files
