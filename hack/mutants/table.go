@@ -230,6 +230,13 @@ var table = []mutant{
 		tests:  []string{"TestSinkThatKeepsUpStaysWithinMaxBytes", "TestFullQueuePreparesNothing", "TestCountingWhatIsRefusedStaysWithinMaxBytes"},
 	},
 	{
+		defect: "the reserve of an earlier docket is kept on a full disk",
+		file:   housekeepGo,
+		old:    "return q.opts.FS.Remove(q.path(reserveFile)) == nil",
+		new:    "return false",
+		tests:  []string{"TestReserveFromBeforeAStop"},
+	},
+	{
 		defect: "the space that must stay free is taken",
 		file:   spareGo,
 		old:    "minFree > 0 && free-size < minFree",
@@ -711,5 +718,19 @@ var table = []mutant{
 		old:    "\treturn keptLine{l.Number, maphash.Bytes(seed, text)}\n",
 		new:    "\treturn keptLine{l.Number, uint64(min(len(text), 0))}\n",
 		tests:  []string{"TestNumberOfALineThatWasTurnedAway"},
+	},
+	{
+		defect: "a stop drops what a producer in plain mode has written",
+		file:   "sources/streamsource/conn.go",
+		old:    "c.looking && !c.lines.ready()",
+		new:    "c.looking",
+		tests:  []string{"TestStopReadsWhatPlainProducersWroteThoughLate"},
+	},
+	{
+		defect: "a file that was renamed before it was opened is taken for the one that had its name",
+		file:   "sources/tailsource/predecessors.go",
+		old:    "if info.identity != c.identity {",
+		new:    "if false {",
+		tests:  []string{"TestRenamedSinceItWasListed"},
 	},
 }
