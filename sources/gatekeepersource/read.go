@@ -170,7 +170,7 @@ func (rd *runReading) line(l line) error {
 // end sends what follows from the run as a whole.
 func (rd *runReading) end() error {
 	c := rd.c
-	reason := rd.tally.reason(c.abandoned || c.unnamed && !rd.tally.ended)
+	reason := rd.tally.reason((c.abandoned || c.unnamed) && !rd.tally.ended)
 	rd.result = rd.tally.record(reason, c.path(), rd.r.v.channel(c.channel).Previous)
 	if rd.delta != nil {
 		if err := rd.delta.end(rd.out, &rd.result); err != nil {

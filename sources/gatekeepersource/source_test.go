@@ -193,6 +193,20 @@ func TestAbandonedRun(t *testing.T) {
 	}
 }
 
+// A run that was ended is whole, although it has yet to be renamed: Gatekeeper gives the
+// lock up first.
+func TestEndedRunIsNotAbandoned(t *testing.T) {
+	w := newWorld(t)
+	w.put(fileOf(runAt(0))+".txt", text(auditLines(runAt(0), 1)))
+	w.start()
+	d := &driver{t: t, dir: filepath.Join(w.path, "audit-channel"), maxResults: 3}
+	_, end := d.begin(runAt(1))
+	defer end()
+	if r := w.awaitRuns(1)[0]; r.ID != runAt(0) || !r.Complete {
+		t.Errorf("got %+v, want the older run complete", r)
+	}
+}
+
 // A run whose writer still holds its lock is not abandoned, however old it is.
 func TestLockedRunIsNotAbandoned(t *testing.T) {
 	w := newWorld(t)
