@@ -2,6 +2,9 @@ package main
 
 import (
 	"bufio"
+	"context"
+	"errors"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -69,6 +72,21 @@ func TestSendWaits(t *testing.T) {
 	const want = "{\"n\":1}\n{\"n\":2}\n"
 	if got := readFile(t, "export/decisions-active.ndjson"); got != want {
 		t.Errorf("got export %q, want %q", got, want)
+	}
+}
+
+// TestSendGivesUpInOneWording: what ends the sending says why, also where the sending
+// itself has met the end of its time first.
+func TestSendGivesUpInOneWording(t *testing.T) {
+	gaveUp := errors.New("gave up")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, gaveUp)
+	defer cancel()
+	for range 100 { // either may be seen first
+		result := make(chan error, 1)
+		result <- fmt.Errorf("flush: %w", ctx.Err())
+		if err := new(sendCommand).wait(ctx, nil, result); !errors.Is(err, gaveUp) {
+			t.Fatalf("got %v, want %v", err, gaveUp)
+		}
 	}
 }
 

@@ -54,6 +54,9 @@ type claim struct {
 	gap       bool // there is nothing to read: it was gone before it could be claimed
 }
 
+// unfinished says that Gatekeeper may not have written all of the file.
+func (c *claim) unfinished() bool { return c.abandoned || c.unnamed }
+
 // path is where the file is or was, below the path of the source.
 func (c *claim) path() string { return path.Join(c.channel, c.file) }
 

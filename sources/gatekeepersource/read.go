@@ -151,7 +151,7 @@ func (r *reader) beginRun(ctx context.Context, c *claim) (*runReading, error) {
 }
 
 func (rd *runReading) line(l line) error {
-	if l.torn() && (rd.c.abandoned || rd.c.unnamed) {
+	if l.torn() && rd.c.unfinished() {
 		rd.tally.tear(max(l.length, int64(len(l.text))))
 		return nil
 	}
@@ -170,7 +170,7 @@ func (rd *runReading) line(l line) error {
 // end sends what follows from the run as a whole.
 func (rd *runReading) end() error {
 	c := rd.c
-	reason := rd.tally.reason((c.abandoned || c.unnamed) && !rd.tally.ended)
+	reason := rd.tally.reason(c.unfinished())
 	rd.result = rd.tally.record(reason, c.path(), rd.r.v.channel(c.channel).Previous)
 	if rd.delta != nil {
 		if err := rd.delta.end(rd.out, &rd.result); err != nil {

@@ -96,10 +96,10 @@ func (t *tally) count(e entry) {
 }
 
 // reason says whether the run is complete, and why or why not. unfinished says that the
-// file was not finished by Gatekeeper.
+// file had not got its last name from Gatekeeper, which comes behind the run's end.
 func (t *tally) reason(unfinished bool) decision.RunReason {
 	switch {
-	case unfinished:
+	case unfinished && !t.ended:
 		return decision.Abandoned
 	case t.invalid > 0 || t.after:
 		return decision.Damaged
