@@ -129,6 +129,9 @@ func (l *loader) loadSources(entries []config.Node) {
 			continue
 		}
 		l.check(checkName(entry.Path(), e.Name, names))
+		if e.Name == ownSource {
+			l.check(config.Problems{{Path: entry.Path() + ".name", Text: "must be another: records that docket makes itself come from the source docket"}})
+		}
 
 		l.check(redact.Validate(e.Redact).In(entry.Path() + ".redact"))
 		source := SourceConfig{Name: e.Name, Redact: e.Redact}

@@ -57,7 +57,11 @@ type Intake interface {
 
 // Opening says who is about to send.
 type Opening struct {
-	Source   string // name of the source in the configuration
+	Source string // name of the source in the configuration
+	// Identity is who sends, as the source has found out for itself: see package
+	// identity. Producers of two identities have nothing to do with each other, even
+	// under one name. Empty: the source itself, whose names no peer can use.
+	Identity string
 	Producer string // empty: lines are not numbered (plain mode)
 	Next     uint64 // the number of the next line, at least 1; 0 when not numbered
 

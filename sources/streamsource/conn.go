@@ -25,9 +25,10 @@ const farewellWait = time.Second
 
 // conn is one connection. Everything but evict runs in its own goroutine.
 type conn struct {
-	server *server
-	nc     net.Conn
-	lines  *lineReader
+	server   *server
+	nc       net.Conn
+	identity string // who sends
+	lines    *lineReader
 
 	// stop is done when no more lines are to be read.
 	stop context.Context
@@ -153,7 +154,7 @@ func (c *conn) begin(lines []byte, length int64) ([]byte, error) {
 
 // open opens the session that the first line asks for.
 func (c *conn) open(first []byte) error {
-	o := sources.Opening{Source: c.server.source}
+	o := sources.Opening{Source: c.server.source, Identity: c.identity}
 	hello, err := stream.ParseHello(first)
 	if errors.Is(err, stream.ErrNotHello) {
 		session, _, err := c.server.intake.Open(c.ctx, o)

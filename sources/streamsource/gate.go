@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision/stream"
+	"github.com/docket-export/docket/sources/identity"
 )
 
 // handshakeWait is how long a peer may take over its TLS handshake, which is a few
@@ -75,10 +76,11 @@ func (s *server) enter(nc net.Conn) error {
 func (s *server) serveConn(stop, hard context.Context, nc, lines net.Conn) {
 	defer s.remove(nc)
 	c := &conn{
-		server: s,
-		nc:     lines,
-		lines:  newLineReader(lines, func() bool { return hasBytes(nc) }, s.limit, &s.buffers),
-		stop:   stop,
+		server:   s,
+		nc:       lines,
+		identity: identityOf(lines),
+		lines:    newLineReader(lines, func() bool { return hasBytes(nc) }, s.limit, &s.buffers),
+		stop:     stop,
 	}
 	c.ctx, c.cancel = context.WithCancelCause(hard)
 	peer := peerOf(lines)
@@ -108,6 +110,20 @@ func (g *gate) shakeHands(stop context.Context, nc net.Conn) (*tls.Conn, error) 
 		return nil, handshakeFault(text)
 	}
 	return nil, handshakeFault(err.Error())
+}
+
+// identityOf is who is at the other end of nc, as nobody can pretend to be: the user
+// of a Unix socket, or the subject of a verified client certificate.
+func identityOf(nc net.Conn) string {
+	if cred, err := credentials(nc); err == nil {
+		return identity.OfUser(cred.Uid)
+	}
+	if secured, ok := nc.(*tls.Conn); ok {
+		if chains := secured.ConnectionState().VerifiedChains; len(chains) > 0 {
+			return identity.OfCertificate(chains[0])
+		}
+	}
+	return identity.Anyone
 }
 
 // peerOf says who is at the other end of nc, for the log: the user and process, or

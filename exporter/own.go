@@ -1,0 +1,41 @@
+package exporter
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/docket-export/docket/exporter/queue"
+)
+
+// ownSource is the source of the records that docket makes itself: of gaps in the
+// lines of a producer, and of finished files of an export. No configured source can
+// have this name.
+const ownSource = "docket"
+
+// ownRecords stores records that docket makes itself. They count as received and
+// stored, have a seq, and go to every sink, as any record does.
+type ownRecords struct{ queue *queue.Queue }
+
+// put stores record, whose JSON is one object. It returns nil once the record is
+// durable, and blocks while the queue takes no more. Errors: those of Queue.Append,
+// or that of ctx; the record may be stored all the same then. Calls may overlap.
+func (o *ownRecords) put(ctx context.Context, record any) error {
+	line, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("record of docket's own: encode: %w", err)
+	}
+	durable := make(chan struct{})
+	chunk := queue.Chunk{Source: ownSource, Received: time.Now(), Records: append(line, '\n'), Count: 1}
+	if err := o.queue.Append(ctx, &chunk, func() { close(durable) }); err != nil {
+		return fmt.Errorf("record of docket's own: %w", errors.Join(err, context.Cause(ctx)))
+	}
+	select {
+	case <-durable:
+		return nil
+	case <-ctx.Done():
+		return fmt.Errorf("record of docket's own: %w", context.Cause(ctx))
+	}
+}
