@@ -11,12 +11,12 @@ import (
 // ServerTLS is how a server shows who it is, and whose clients it lets in.
 type ServerTLS struct {
 	// CertFile holds the server's certificate and its chain, in PEM form.
-	CertFile string `yaml:"certFile"`
+	CertFile string `yaml:"certFile" file:"public"`
 	// KeyFile holds the key of that certificate, in PEM form.
-	KeyFile string `yaml:"keyFile"`
+	KeyFile string `yaml:"keyFile" file:"secret"`
 	// ClientCAFile holds the certificates of CAs, in PEM form. A client must then
 	// show a certificate that one of them has signed. Empty: none is asked for.
-	ClientCAFile string `yaml:"clientCAFile"`
+	ClientCAFile string `yaml:"clientCAFile" file:"public"`
 }
 
 // Validate reports every problem at once. It does not touch the files.

@@ -12,11 +12,11 @@ import (
 type TLS struct {
 	// CAFile holds the certificates of the CAs to trust instead of those of the
 	// system, in PEM form.
-	CAFile string `yaml:"caFile"`
+	CAFile string `yaml:"caFile" file:"public"`
 	// CertFile holds the client's certificate and its chain, in PEM form.
-	CertFile string `yaml:"certFile"`
+	CertFile string `yaml:"certFile" file:"public"`
 	// KeyFile holds the key of that certificate, in PEM form.
-	KeyFile string `yaml:"keyFile"`
+	KeyFile string `yaml:"keyFile" file:"secret"`
 	// ServerName is the name that the server's certificate must have. Empty
 	// means the host that is connected to.
 	ServerName string `yaml:"serverName"`

@@ -361,6 +361,18 @@ func loadEmbedded(text string, kinds Kinds, words ...string) (*Config, config.Pr
 // Load makes an equal Config of it. Secrets are in files, of which it has the
 // paths; only a token in the query of a URL would be shown as it was written.
 func (c *Config) YAML() ([]byte, error) {
+	text, err := config.Encode(c.document())
+	if err != nil {
+		return nil, fmt.Errorf("configuration as YAML: %w", err)
+	}
+	return text, nil
+}
+
+// Files lists every file that c names, with the paths that Load's problems have.
+func (c *Config) Files() []config.FileUse { return config.Files(c.document()) }
+
+// document is c as it is written.
+func (c *Config) document() document[sourceEntry[sources.Config], sinkEntry[sinks.Config]] {
 	doc := document[sourceEntry[sources.Config], sinkEntry[sinks.Config]]{
 		APIVersion: apiVersion,
 		Kind:       kind,
@@ -390,9 +402,5 @@ func (c *Config) YAML() ([]byte, error) {
 			Section:     map[string]sinks.Config{s.Kind: s.Config},
 		})
 	}
-	text, err := config.Encode(doc)
-	if err != nil {
-		return nil, fmt.Errorf("configuration as YAML: %w", err)
-	}
-	return text, nil
+	return doc
 }

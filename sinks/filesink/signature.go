@@ -16,7 +16,7 @@ type Signature struct {
 	// KeyFile holds an Ed25519 private key, in PEM form as docket keygen makes it.
 	// It signs the lines of the manifest. It is read for each of them, so that a
 	// new key is in use at once.
-	KeyFile string `yaml:"keyFile"`
+	KeyFile string `yaml:"keyFile" file:"secret"`
 }
 
 // maxKeyFile is far beyond the 119 bytes of a key.
