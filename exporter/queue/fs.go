@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // FS is what the queue needs of a file system. The zero Options use the
@@ -20,7 +21,8 @@ import (
 type FS interface {
 	// MkdirAll makes dir and what is missing above it, with durable names.
 	MkdirAll(dir string) error
-	// List returns the names of the files in dir, in any order.
+	// List returns the names of the files in dir, in any order. A link that somebody
+	// has put there is among them: to open it fails, and says so.
 	List(dir string) ([]string, error)
 	// Create makes a new file; it fails when the name exists.
 	Create(name string) (File, error)
@@ -79,77 +81,65 @@ const (
 	dirPerm  = 0o700
 )
 
-type osFS struct{}
+// osFS is the file system below root, the directory that the operator has named. Without
+// a root that is the directory of each file. Nothing below root is followed.
+type osFS struct{ root string }
 
-func (f osFS) MkdirAll(dir string) error {
-	err := os.Mkdir(dir, dirPerm)
-	if notExist(err) {
-		if err := f.MkdirAll(filepath.Dir(dir)); err != nil {
-			return err
-		}
-		err = os.Mkdir(dir, dirPerm)
+func (f osFS) at(name string) rooted.Path {
+	root := f.root
+	if root == "" {
+		root = filepath.Dir(name)
 	}
-	if errors.Is(err, fs.ErrExist) {
-		info, err := os.Stat(dir)
-		if err == nil && !info.IsDir() {
-			return &fs.PathError{Op: "mkdir", Path: dir, Err: unix.ENOTDIR}
-		}
-		return err
+	below, err := filepath.Rel(root, name)
+	if err != nil || !filepath.IsLocal(below) {
+		return rooted.At(name) // the root, or one above it
 	}
-	if err != nil {
-		return err
-	}
-	return f.SyncDir(filepath.Dir(dir))
+	return rooted.At(root).Join(below)
 }
 
-func (osFS) List(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir)
+func (f osFS) MkdirAll(dir string) error { return f.at(dir).MakeDir(dirPerm) }
+
+func (f osFS) List(dir string) ([]string, error) {
+	entries, err := f.at(dir).ReadDir()
 	if err != nil {
 		return nil, err
 	}
 	var names []string
 	for _, e := range entries {
-		if e.Type().IsRegular() {
+		if e.Type().IsRegular() || e.Type() == fs.ModeSymlink {
 			names = append(names, e.Name())
 		}
 	}
 	return names, nil
 }
 
-func (osFS) Create(name string) (File, error) {
-	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+func (f osFS) Create(name string) (File, error) {
+	return f.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
 // Open falls back to reading where writing is not allowed: what is there can still
 // be delivered, or looked at.
-func (osFS) Open(name string) (File, error) {
-	f, err := openOS(name, os.O_RDWR)
+func (f osFS) Open(name string) (File, error) {
+	file, err := f.open(name, os.O_RDWR)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) {
-		return openOS(name, os.O_RDONLY)
+		return f.open(name, os.O_RDONLY)
 	}
-	return f, err
+	return file, err
 }
 
-func openOS(name string, flag int) (File, error) {
-	f, err := os.OpenFile(name, flag, filePerm)
+func (f osFS) open(name string, flag int) (File, error) {
+	file, err := f.at(name).OpenFile(flag, filePerm)
 	if err != nil {
 		return nil, err
 	}
-	return osFile{f}, nil
+	return osFile{file}, nil
 }
 
-func (osFS) Rename(from, to string) error { return os.Rename(from, to) }
+func (f osFS) Rename(from, to string) error { return f.at(from).Rename(f.at(to)) }
 
-func (osFS) Remove(name string) error { return os.Remove(name) }
+func (f osFS) Remove(name string) error { return f.at(name).Remove() }
 
-func (osFS) SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
+func (f osFS) SyncDir(dir string) error { return f.at(dir).SyncDir() }
 
 func (osFS) Space(dir string) (total, free int64, err error) {
 	var s unix.Statfs_t
@@ -161,27 +151,27 @@ func (osFS) Space(dir string) (total, free int64, err error) {
 
 // Lock uses flock, which the kernel releases when the process ends however it
 // ends. The file's text is for the message of whoever comes second.
-func (osFS) Lock(name string) (io.Closer, error) {
-	f, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, filePerm)
+func (f osFS) Lock(name string) (io.Closer, error) {
+	file, err := f.at(name).OpenFile(os.O_RDWR|os.O_CREATE, filePerm)
 	if errors.Is(err, unix.EROFS) {
-		f, err = os.Open(name)
+		file, err = f.at(name).Open()
 	}
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB)
+	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		text, _ := io.ReadAll(io.LimitReader(f, 32)) // unreadable text only costs the message its pid
-		f.Close()
+		text, _ := io.ReadAll(io.LimitReader(file, 32)) // unreadable text only costs the message its pid
+		file.Close()
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
 		return nil, &InUseError{Directory: filepath.Dir(name), PID: pid}
 	}
 	if err != nil {
-		f.Close()
+		file.Close()
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	writePID(f)
-	return f, nil
+	writePID(file)
+	return file, nil
 }
 
 // writePID may fail on a disk that is full or read-only, which must not keep the

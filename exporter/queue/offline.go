@@ -95,7 +95,7 @@ type StoredFile struct {
 // none. Damage is no reason to fail. fsys may be nil for the operating system's.
 func OpenOffline(dir string, fsys FS) (*Offline, error) {
 	if fsys == nil {
-		fsys = osFS{}
+		fsys = osFS{root: dir}
 	}
 	o := &Offline{dir: dir, fsys: fsys}
 	names, err := fsys.List(dir)

@@ -66,7 +66,7 @@ func (o *Options) setDefaults() {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.FS == nil {
-		o.FS = osFS{}
+		o.FS = osFS{root: o.Directory}
 	}
 }
 

@@ -1,0 +1,115 @@
+package rooted
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"slices"
+	"strings"
+
+	"golang.org/x/sys/unix"
+)
+
+// Lstat describes what has the name, a link itself and not what it leads to.
+func (p Path) Lstat() (fs.FileInfo, error) {
+	parent, name, err := p.parent()
+	if err != nil {
+		return nil, err
+	}
+	defer parent.Close()
+	info, err := lstatIn(parent, name)
+	return info, p.explain("lstat", err)
+}
+
+func lstatIn(dir *os.File, name string) (fs.FileInfo, error) {
+	fd, err := openat(dir, name, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	f := os.NewFile(uintptr(fd), name)
+	defer f.Close()
+	return f.Stat()
+}
+
+// Mkdir makes a directory that must not exist.
+func (p Path) Mkdir(perm fs.FileMode) error {
+	parent, name, err := p.parent()
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return p.explain("mkdir", unix.Mkdirat(int(parent.Fd()), name, uint32(perm.Perm())))
+}
+
+// MakeDir makes a directory and those above it where they are missing. On nil all that
+// were missing are durable.
+func (p Path) MakeDir(perm fs.FileMode) error {
+	d, err := p.openDir(unix.O_PATH)
+	if err == nil {
+		return d.Close()
+	}
+	if !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	if err := p.Dir().MakeDir(perm); err != nil {
+		return err
+	}
+	if err := p.Mkdir(perm); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	if d, err = p.openDir(unix.O_PATH); err != nil { // made by another, it may be no directory
+		return err
+	}
+	return errors.Join(d.Close(), p.Dir().SyncDir())
+}
+
+// Rename gives p the name of to. What has the name is replaced, a link itself and not
+// what it leads to.
+func (p Path) Rename(to Path) error {
+	parent, name, err := p.parent()
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	newParent, newName, err := to.parent()
+	if err != nil {
+		return err
+	}
+	defer newParent.Close()
+	if err := unix.Renameat(int(parent.Fd()), name, int(newParent.Fd()), newName); err != nil {
+		return &os.LinkError{Op: "rename", Old: p.String(), New: to.String(), Err: err}
+	}
+	return nil
+}
+
+// Remove removes a file, or a link itself.
+func (p Path) Remove() error {
+	parent, name, err := p.parent()
+	if err != nil {
+		return err
+	}
+	defer parent.Close()
+	return p.explain("remove", unix.Unlinkat(int(parent.Fd()), name, 0))
+}
+
+// ReadDir lists a directory, sorted by name.
+func (p Path) ReadDir() ([]fs.DirEntry, error) {
+	d, err := p.OpenDir()
+	if err != nil {
+		return nil, err
+	}
+	defer d.Close()
+	entries, err := d.ReadDir(-1)
+	slices.SortFunc(entries, func(a, b fs.DirEntry) int { return strings.Compare(a.Name(), b.Name()) })
+	return entries, err
+}
+
+// SyncDir makes the names in a directory durable.
+func (p Path) SyncDir() error {
+	d, err := p.OpenDir()
+	if err != nil {
+		return err
+	}
+	defer d.Close()
+	return d.Sync()
+}
