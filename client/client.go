@@ -95,11 +95,8 @@ func New(config Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Rank 0 is also that of a record whose decision is not among Keep.
-	for k := range c.ranks {
-		c.ranks[k] = max(slices.Index(c.config.Keep, kinds[k]), 0)
-	}
-	box := newOutbox(c.config.MaxBufferedBytes-lossReserve, 0, len(c.config.Keep))
+	c.ranks = ranksOf(c.config.Keep)
+	box := newOutbox(c.config.MaxBufferedBytes-lossReserve, 0, len(kinds))
 	producer := randomID()
 	if c.config.Producer != "" {
 		producer = c.config.Producer + "/" + producer
@@ -122,6 +119,17 @@ func New(config Config) (*Client, error) {
 	c.link.resume(left)
 	c.link.start()
 	return c, nil
+}
+
+// ranksOf returns the rank of each kind of record: a kind that is not among keep
+// comes behind all that are.
+func ranksOf(keep []decision.Decision) (ranks [len(kinds)]int) {
+	for k := range ranks {
+		if ranks[k] = slices.Index(keep, kinds[k]); ranks[k] < 0 {
+			ranks[k] = len(kinds) - 1
+		}
+	}
+	return ranks
 }
 
 // Enabled reports whether c is not off: whether it is worth making a record.

@@ -66,8 +66,9 @@ type Config struct {
 	// DefaultBufferedBytes.
 	MaxBufferedBytes int
 	// Keep says which records are kept longest when that memory is full: those
-	// with the first decision. A record with a decision that is not listed, or
-	// with none, ranks with the first. Default: deny, warn, dryrun, allow.
+	// with the first decision. A record with a decision that is not listed is
+	// dropped first. Unspecified stands for every other decision, and for none.
+	// Default: deny, warn, dryrun, allow.
 	Keep []decision.Decision
 	// SpillFile is the absolute path of a file in which Close leaves the records
 	// that the exporter has not acknowledged, and from which the next New takes
@@ -171,6 +172,10 @@ func checkMode(m Mode) error {
 	return fmt.Errorf("must be Batch, Blocking or BlockingStrict%s", not(string(m)))
 }
 
+// Unspecified stands in Keep, and among the losses, for records whose decision is
+// none of decision's, or that have none.
+const Unspecified decision.Decision = "unspecified"
+
 // defaultKeep ranks by what a reader of the export can least do without.
 var defaultKeep = []decision.Decision{decision.Deny, decision.Warn, decision.DryRun, decision.Allow}
 
@@ -179,8 +184,8 @@ func keepProblems(keep []decision.Decision) problems {
 	for i, d := range keep {
 		key := fmt.Sprintf("keep[%d]", i)
 		switch {
-		case !slices.Contains(defaultKeep, d):
-			found.addf(key, "must be deny, warn, dryrun or allow%s", not(string(d)))
+		case !slices.Contains(kinds[:], d):
+			found.addf(key, "must be deny, warn, dryrun, allow or unspecified%s", not(string(d)))
 		case slices.Index(keep, d) < i:
 			found.addf(key, "must be named once: keep[%d] is %s as well", slices.Index(keep, d), d)
 		}

@@ -217,8 +217,8 @@ func TestIntakeModel(t *testing.T) {
 	dice := rand.New(rand.NewPCG(seed, 0))
 	config := (&Config{}).withDefaults()
 	for _, limit := range []int{30_000, 60_000, 1 << 20} {
-		c := &Client{config: config, ranks: [len(kinds)]int{0, 1, 2, 3, 0}}
-		k := newLink(linkConfig{producer: "model"}, newOutbox(limit, 0, len(config.Keep)))
+		c := &Client{config: config, ranks: ranksOf(config.Keep)}
+		k := newLink(linkConfig{producer: "model"}, newOutbox(limit, 0, len(kinds)))
 		c.link = k
 		var e encoder
 		lost, mostRaw, behind := uint64(0), 0, 0

@@ -109,11 +109,50 @@ func TestKeepIsConfigurable(t *testing.T) {
 	if err := c.TryLog(record(decision.Allow, 1)); err != nil {
 		t.Errorf("allow, which is kept longest: got %v", err)
 	}
-	if err := c.TryLog(record(decision.Warn, 1)); err != nil {
-		t.Errorf("warn, which is not listed and ranks with the first: got %v", err)
+	for _, d := range []decision.Decision{decision.Warn, decision.Deny} {
+		if err := c.TryLog(record(d, 1)); !errors.Is(err, ErrFull) {
+			t.Errorf("%s: got %v, want ErrFull", d, err)
+		}
 	}
-	if err := c.TryLog(record(decision.Deny, 1)); !errors.Is(err, ErrFull) {
-		t.Errorf("deny: got %v, want ErrFull", err)
+}
+
+// What Keep does not list is the first to go: allows, and records without a decision,
+// make room for a deny, and never the other way round.
+func TestUnlistedIsDroppedFirst(t *testing.T) {
+	for _, unlisted := range []decision.Decision{decision.Allow, ""} {
+		o := &offline{e: newExporter(t)}
+		config := o.config()
+		config.MaxBufferedBytes = MinBufferedBytes
+		config.Keep = []decision.Decision{decision.Deny, decision.Warn}
+		c := startClient(t, config)
+		for n := range 1000 {
+			_ = c.TryLog(record(unlisted, n))
+		}
+		const denies = 10
+		for n := range denies {
+			if err := c.TryLog(record(decision.Deny, n)); err != nil {
+				t.Errorf("deny %d in a buffer full of %q: got %v, want room", n, unlisted, err)
+			}
+		}
+		for n := range 1000 {
+			_ = c.TryLog(record(unlisted, n))
+		}
+		if lost := c.Stats().Lost; lost[decision.Deny] != 0 {
+			t.Errorf("lost beside %q: got %v, want no deny", unlisted, lost)
+		}
+		o.here.Store(true)
+		closeClient(t, c)
+		if got, _ := sequences(t, o.e.Lines()); len(got[decision.Deny]) != denies {
+			t.Errorf("stored beside %q: got %d denies, want %d", unlisted, len(got[decision.Deny]), denies)
+		}
+	}
+}
+
+// A list may say where records without a decision rank.
+func TestUnspecifiedCanBeListed(t *testing.T) {
+	got := ranksOf([]decision.Decision{Unspecified, decision.Deny})
+	if want := [len(kinds)]int{1, 4, 4, 4, 0}; got != want {
+		t.Errorf("ranks of deny, warn, dryrun, allow and unspecified: got %v, want %v", got, want)
 	}
 }
 

@@ -27,6 +27,12 @@ const (
 	defaultTimeout = 3 * time.Second
 )
 
+// defaultKeep puts the records around an audit run, which have no decision, and the
+// actions that only the operator knows before what changes nothing for anybody.
+func defaultKeep() []decision.Decision {
+	return []decision.Decision{decision.Deny, client.Unspecified, decision.Warn, decision.DryRun}
+}
+
 // parseConfig reads the config of a Connection, which is what encoding/json makes
 // of an object. pod ends the name of the producer. The error has every problem at
 // once, each after its key.
@@ -35,7 +41,7 @@ func parseConfig(config any, pod string) (client.Config, error) {
 	if !ok {
 		return client.Config{}, errors.New("must be a mapping with at least address: unix:///run/docket/docket.sock")
 	}
-	c := client.Config{Producer: defaultProducer, Mode: defaultMode, Timeout: defaultTimeout}
+	c := client.Config{Producer: defaultProducer, Mode: defaultMode, Timeout: defaultTimeout, Keep: defaultKeep()}
 	d := decoder{members: members}
 	d.text("address", &c.Address)
 	d.text("producer", &c.Producer)
@@ -171,6 +177,7 @@ func (d *decoder) decisions(key string, to *[]decision.Decision) {
 		d.problemf(key, "must be a list of decisions such as [deny, warn], not %s", show(value))
 		return
 	}
+	*to = nil
 	for _, item := range items {
 		text, ok := item.(string)
 		if !ok {

@@ -28,7 +28,7 @@ func TestParseConfig(t *testing.T) {
 	}{
 		"least": {
 			`{"address":"unix:///run/docket/docket.sock"}`,
-			client.Config{Address: "unix:///run/docket/docket.sock", Producer: "gatekeeper/audit-7d9f", Mode: client.BlockingStrict, Timeout: 3 * time.Second},
+			client.Config{Address: "unix:///run/docket/docket.sock", Producer: "gatekeeper/audit-7d9f", Mode: client.BlockingStrict, Timeout: 3 * time.Second, Keep: defaultKeep()},
 		},
 		"everything": {
 			`{"address":"tcp://docket.example.test:7443","producer":"gatekeeper/audit-channel","mode":"Batch","timeout":"250ms",
@@ -45,12 +45,12 @@ func TestParseConfig(t *testing.T) {
 			`{"address":"tcp://docket.example.test:7443","maxBufferedBytes":1000000,"tls":{}}`,
 			client.Config{
 				Address: "tcp://docket.example.test:7443", Producer: "gatekeeper/audit-7d9f", Mode: client.BlockingStrict,
-				Timeout: 3 * time.Second, MaxBufferedBytes: 1000000, TLS: &client.TLSConfig{},
+				Timeout: 3 * time.Second, Keep: defaultKeep(), MaxBufferedBytes: 1000000, TLS: &client.TLSConfig{},
 			},
 		},
 		"null is absent": {
 			`{"address":"unix:///s","producer":null,"mode":null,"timeout":null,"maxBufferedBytes":null,"keep":null,"tls":null}`,
-			client.Config{Address: "unix:///s", Producer: "gatekeeper/audit-7d9f", Mode: client.BlockingStrict, Timeout: 3 * time.Second},
+			client.Config{Address: "unix:///s", Producer: "gatekeeper/audit-7d9f", Mode: client.BlockingStrict, Timeout: 3 * time.Second, Keep: defaultKeep()},
 		},
 	}
 	for name, tt := range tests {
@@ -88,7 +88,7 @@ func TestParseConfigReports(t *testing.T) {
 				"producer: must consist of letters, digits and . _ : / -",
 				`mode: must be Batch, Blocking or BlockingStrict, not "batch"`,
 				"maxBufferedBytes: must be at least 64Ki",
-				`keep[0]: must be deny, warn, dryrun or allow, not "Deny"`,
+				`keep[0]: must be deny, warn, dryrun, allow or unspecified, not "Deny"`,
 			},
 		},
 		"duration without unit": {`{` + good + `,"timeout":"3"}`, []string{`timeout: must be a duration such as 200ms or 3s, not "3"`}},

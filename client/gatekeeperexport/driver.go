@@ -21,7 +21,7 @@
 //	    mode: BlockingStrict                     # default; or Blocking, Batch
 //	    timeout: 3s                              # default; of one call
 //	    maxBufferedBytes: 8Mi                    # default
-//	    keep: [deny, warn, dryrun]               # default; see client.Config
+//	    keep: [deny, unspecified, warn, dryrun]  # default; see client.Config
 //	    tls: {caFile: ..., certFile: ..., keyFile: ..., serverName: ...}
 //
 // # What nil means
@@ -48,7 +48,7 @@
 // What finds no room in the buffer is lost and counted by the client, which tells
 // the exporter; the least important goes first, by enforcement action: dryrun,
 // then warn. Any other record, those that begin and end an audit run included,
-// ranks with deny.
+// comes between deny and warn.
 //
 // Gatekeeper 3.23 shows of an error only what stands before its first colon, and
 // once: those words are few, and the same for each error of a kind.

@@ -72,7 +72,7 @@ func classify(line []byte) (record, error) {
 
 // rank returns the strictest decision that an enforcement action stands for. It
 // is none for an action that only the operator knows, and for a record without
-// one, such as those around an audit run: none ranks as what is kept longest.
+// one, such as those around an audit run; see defaultKeep.
 func rank(action string, scoped []string) decision.Decision {
 	if action != "scoped" {
 		scoped = []string{action}
