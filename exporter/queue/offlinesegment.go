@@ -178,14 +178,17 @@ func (w *segmentWalk) endAt(h hole) error {
 		w.next = s.until
 		return w.tellHole(s, h)
 	case s.isLast() && w.tail != nil:
-		leftOver := h.torn || h.to > h.from || w.next < w.o.knownDurable
-		h.to, h.lost = at, SeqRange{From: w.next, To: w.next}
-		if leftOver {
-			var err error
-			if h.to, err = olderContent(w.file, at, s); err != nil {
-				return w.tellUnreadable(s, at, err)
-			}
+		var err error
+		switch {
+		case h.torn || h.to > h.from: // as recovery cuts it
+			h.to, err = tailEnd(w.file, s.epoch, at, s.end)
+		case w.next < w.o.knownDurable:
+			h.to, err = olderContent(w.file, at, s)
 		}
+		if err != nil {
+			return w.tellUnreadable(s, at, err)
+		}
+		h.lost = SeqRange{From: w.next, To: w.next}
 		return w.tail(s, h)
 	}
 	return nil

@@ -212,8 +212,8 @@ func (r *frameReader) resyncHeader(seq uint64, limit int64) (frame, error) {
 // been read has the magic of one, or ends. It does not pass over anything beyond limit,
 // where more may be written. Bytes returned earlier are released.
 func (r *frameReader) step(limit int64) {
+	defer r.release() // else there is no room for what comes next
 	r.advance(frameAlign)
-	r.release()
 	// A reader is always at a multiple of frameAlign.
 	for unread := r.buf[r.pos:]; len(unread) >= len(frameMagicBytes); unread = r.buf[r.pos:] {
 		n := bytes.Index(unread, frameMagicBytes)
