@@ -123,6 +123,7 @@ func (s *session) Submit(ctx context.Context, lines []byte) error {
 // SubmitTooLarge implements sources.Session.
 func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int64) error {
 	v := s.newVerdict()
+	v.lines++
 	if number, duplicate := v.number(); duplicate {
 		v.chunk.Duplicates++
 	} else {
@@ -138,7 +139,7 @@ func (s *session) CountDuplicates(ctx context.Context, lines int) error {
 		return nil
 	}
 	s.begin()
-	count := queue.Chunk{Source: s.opening.Source, Received: time.Now(), Duplicates: lines}
+	count := queue.Chunk{Source: s.opening.Source, Received: time.Now(), Lines: lines, Duplicates: lines}
 	return s.taken(s.in.queue.Append(ctx, &count, s.finish))
 }
 
@@ -168,6 +169,7 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 	if alone := s.begin(); alone && v.lines == 1 {
 		put = s.in.queue.AppendNow
 	}
+	v.chunk.Lines = v.lines
 	v.tally()
 	err := put(ctx, &v.chunk, v.settled)
 	if errors.Is(err, queue.ErrFull) {
@@ -185,7 +187,7 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 // went past a line which is not stored would be told to a producer that comes
 // again, and may not have heard of the refusal.
 func (s *session) turnAway(ctx context.Context, v *verdict) error {
-	count := queue.Chunk{Source: s.opening.Source, Received: v.chunk.Received, Duplicates: v.chunk.Duplicates}
+	count := queue.Chunk{Source: s.opening.Source, Received: v.chunk.Received, Lines: v.lines, Duplicates: v.chunk.Duplicates}
 	if n := v.lines - v.chunk.Duplicates; n > 0 {
 		count.Refused = []queue.Tally{{Name: string(sources.QueueFull), Count: uint64(n)}}
 	}

@@ -9,6 +9,12 @@ import (
 // Status returns the document of /status. Its ledger balances: all of it is
 // taken from one view of the queue.
 func (e *Exporter) Status() Status {
+	s, _ := e.view()
+	return s
+}
+
+// view returns the status with the view of the queue that its ledger is taken from.
+func (e *Exporter) view() (Status, queue.Stats) {
 	stats := e.lookAtQueue()
 	s := Status{
 		Queue:  queueStatus(stats, e.cfg.Queue, e.full.episode()),
@@ -31,7 +37,7 @@ func (e *Exporter) Status() Status {
 			Name: name, State: Error, Reason: "NotConfigured", LastError: notConfigured, Cursor: stats.Cursors[name].Next,
 		})
 	}
-	return s
+	return s, stats
 }
 
 func (e *Exporter) isRunning(sink string) bool {
@@ -47,13 +53,12 @@ func ledgerOf(stats queue.Stats) Ledger {
 		Lost:    map[string]uint64{},
 		Sinks:   map[string]SinkLedger{},
 	}
-	l.Received = l.Stored
+	l.Received = stats.Unattributed
 	for _, t := range stats.Sources {
+		l.Received += t.Received
 		l.Duplicate += t.Duplicate
-		l.Received += t.Duplicate
 		for reason, n := range t.Refused {
 			l.Refused[reason] += n
-			l.Received += n
 		}
 		for decision, n := range t.Lost {
 			l.Lost[decision] += n

@@ -127,8 +127,8 @@ func isLabel(status string) bool {
 	return status != "" && len(status) <= maxLabel && strings.Trim(status, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_") == ""
 }
 
-// ledgerCollector turns the status into metrics. It implements
-// prometheus.Collector.
+// ledgerCollector turns the status into metrics: one view of it for each scrape, so
+// that the metrics of one scrape balance. It implements prometheus.Collector.
 type ledgerCollector struct{ e *Exporter }
 
 // What ledgerCollector collects.
@@ -182,20 +182,17 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 	gauge := func(d *prometheus.Desc, v float64, labels ...string) {
 		ch <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, labels...)
 	}
-	stats := c.e.queue.Stats()
+	s, stats := c.e.view()
 	for source, t := range stats.Sources {
-		received := t.Stored + t.Duplicate
 		for reason, n := range t.Refused {
-			received += n
 			counter(descRefused, n, source, reason)
 		}
 		for decision, n := range t.Lost {
 			counter(descLost, n, source, decision)
 		}
-		counter(descReceived, received, source)
+		counter(descReceived, t.Received, source)
 		counter(descDuplicate, t.Duplicate, source)
 	}
-	s := c.e.Status()
 	for _, source := range s.Sources {
 		counter(descSourceLost, source.Lost, source.Name)
 	}

@@ -28,7 +28,7 @@ func (o *ownRecords) put(ctx context.Context, record any) error {
 		return fmt.Errorf("record of docket's own: encode: %w", err)
 	}
 	durable := make(chan struct{})
-	chunk := queue.Chunk{Source: ownSource, Received: time.Now(), Records: append(line, '\n'), Count: 1}
+	chunk := queue.Chunk{Source: ownSource, Received: time.Now(), Records: append(line, '\n'), Count: 1, Lines: 1}
 	if err := o.queue.Append(ctx, &chunk, func() { close(durable) }); err != nil {
 		return fmt.Errorf("record of docket's own: %w", errors.Join(err, context.Cause(ctx)))
 	}

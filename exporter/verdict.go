@@ -12,7 +12,7 @@ import (
 type verdict struct {
 	s       *session
 	chunk   queue.Chunk
-	lines   int
+	lines   int // read, whatever becomes of them
 	refused []sources.Refusal
 	kept    []refusedLine // what goes to the refused log
 	lost    losses        // what the records to store report
@@ -44,6 +44,7 @@ func (s *session) sort(lines []byte) *verdict {
 		if blank(line) {
 			continue
 		}
+		v.lines++
 		number, duplicate := v.number()
 		if duplicate {
 			v.chunk.Duplicates++
@@ -94,10 +95,9 @@ func (v *verdict) store(line []byte) (reason sources.Reason, detail string) {
 	return "", ""
 }
 
-// number counts a line and returns its number, 0 without a producer.
+// number returns the number of the next line, 0 without a producer.
 func (v *verdict) number() (number uint64, duplicate bool) {
 	s := v.s
-	v.lines++
 	if s.opening.Producer == "" {
 		return 0, false
 	}

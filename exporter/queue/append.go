@@ -30,6 +30,7 @@ type commit struct {
 
 type pendingFrame struct {
 	at      int    // offset in buf
+	lines   uint64 // that were read for it
 	settled func() // may be nil
 }
 
@@ -139,7 +140,7 @@ func (q *Queue) tryAppend(c *Chunk, crc uint32, settled func()) (first, ok bool,
 	if c.Count > 0 {
 		q.space.turnedAway = 0
 	}
-	p.frames = append(p.frames, pendingFrame{at: len(p.buf), settled: settled})
+	p.frames = append(p.frames, pendingFrame{at: len(p.buf), lines: uint64(c.Lines), settled: settled})
 	p.buf = appendFrame(p.buf, c, crc)
 	return len(p.frames) == 1, true, nil
 }

@@ -327,7 +327,7 @@ func (q *Queue) publish(c *commit) {
 		if err != nil {
 			panic(fmt.Sprintf("queue: own frame: %v", err)) // memory is damaged: nothing may be acknowledged
 		}
-		q.state.add(&f)
+		q.state.add(&f, p.lines)
 		last, newest = f.end()-1, max(newest, f.received)
 	}
 	if q.health.Err != nil {

@@ -330,7 +330,7 @@ func TestForgottenProducers(t *testing.T) {
 	s := newState()
 	now := time.Now()
 	for id, age := range map[string]time.Duration{"old": 25 * time.Hour, "recent": time.Hour} {
-		s.add(&frame{producer: []byte(id), position: 1, received: now.Add(-age).UnixNano()})
+		s.add(&frame{producer: []byte(id), position: 1, received: now.Add(-age).UnixNano()}, 0)
 	}
 	s.forgetProducers(now)
 	if _, old := s.Producers["old"]; old || s.Producers["recent"] == nil {

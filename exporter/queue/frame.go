@@ -63,6 +63,10 @@ type Chunk struct {
 	// 0 without a producer.
 	Position uint64
 	Received time.Time
+	// Lines is how many lines were read for this chunk, counted where they were read
+	// and not where their fate was decided: a line that got none shows in the account
+	// of the source. It is not kept in the frame; see SourceTally.
+	Lines int
 	// Records are Count records, each without a newline and ended by one.
 	Records    []byte
 	Count      int
@@ -169,6 +173,13 @@ type frame struct {
 	tallies    []byte // still encoded; see eachTally
 	refused    int    // number of tallies of refused lines
 	lost       int    // number of tallies of lost records, which follow
+}
+
+// decided is how many lines have their fate in f.
+func (f *frame) decided() uint64 {
+	n := uint64(f.count) + uint64(f.duplicates)
+	f.eachTally(func(_ string, refused uint64) { n += refused }, func(string, uint64) {})
+	return n
 }
 
 // size is the frame's length in the segment.

@@ -35,7 +35,7 @@ func TestProducersAreBounded(t *testing.T) {
 	s := newState()
 	most := 0
 	for n := range all {
-		s.add(&frame{producer: []byte(id(n)), position: 1, received: start.Add(time.Duration(n) * time.Millisecond).UnixNano()})
+		s.add(&frame{producer: []byte(id(n)), position: 1, received: start.Add(time.Duration(n) * time.Millisecond).UnixNano()}, 0)
 		most = max(most, len(s.Producers))
 	}
 	if most > 2*maxProducers {

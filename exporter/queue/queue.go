@@ -114,6 +114,8 @@ type Queue struct {
 
 	space     space // guarded by mu
 	tornTails int   // cut by Open
+	// unattributed is that of Stats; set by Open.
+	unattributed uint64
 
 	work  chan struct{} // holds a token when pending is not empty
 	room  signal        // broadcast when Append may find room again
@@ -161,7 +163,10 @@ type Stats struct {
 	Corrupt   uint64
 	Health    Health
 	Sources   map[string]SourceTally
-	Cursors   map[string]Account // parked ones included
+	// Unattributed is how many records had gone when the queue was opened with what
+	// said their source: damage has taken their frames. They were received once.
+	Unattributed uint64
+	Cursors      map[string]Account // parked ones included
 	// Parked are the names in Cursors that no sink reads.
 	Parked []string
 	// Lost are the ranges of records that damage has taken, in order.
@@ -300,7 +305,7 @@ func (q *Queue) Stats() Stats {
 	}
 	s.Full = !q.hasRoom(max(q.space.turnedAway, 1))
 	s.LastDrop, s.TornTails = q.space.lastDrop, q.tornTails
-	s.LastSeq = q.durable.Load()
+	s.LastSeq, s.Unattributed = q.durable.Load(), q.unattributed
 	s.FirstSeq = q.firstKept()
 	return s
 }

@@ -78,7 +78,7 @@ func closeQueue(t *testing.T, q *Queue) {
 }
 
 func chunk(records ...string) *Chunk {
-	c := &Chunk{Source: "test", Received: time.Now(), Count: len(records)}
+	c := &Chunk{Source: "test", Received: time.Now(), Count: len(records), Lines: len(records)}
 	for _, r := range records {
 		c.Records = append(append(c.Records, r...), '\n')
 	}

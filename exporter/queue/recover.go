@@ -52,6 +52,7 @@ func (q *Queue) recover() error {
 			return err
 		}
 	}
+	q.unattributed = q.durable.Load() - q.state.stored()
 	segments, passed := r.splitPassed()
 	q.housekeeper.passed = passed
 	for _, s := range segments {

@@ -168,7 +168,7 @@ func (l *lastSegment) rewrite() {
 	p.buf = l.kept[first:]
 	for i := range l.waiting {
 		l.r.tailRecords += l.waiting[i].count
-		p.frames = append(p.frames, pendingFrame{at: l.waiting[i].at - first})
+		p.frames = append(p.frames, pendingFrame{at: l.waiting[i].at - first, lines: l.waiting[i].decided()})
 	}
 }
 

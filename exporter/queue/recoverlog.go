@@ -138,7 +138,7 @@ type foundFrame struct {
 func (d *folding) fold(f *foundFrame) {
 	d.missing(f)
 	if !d.isCounted(f) {
-		d.r.q.state.add(&f.frame)
+		d.r.q.state.add(&f.frame, f.decided())
 	}
 	d.next = max(d.next, f.end())
 }

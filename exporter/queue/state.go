@@ -42,6 +42,11 @@ type position struct {
 
 // SourceTally counts the decided lines of one source since the queue began.
 type SourceTally struct {
+	// Received is how many lines were read, by Chunk.Lines: Stored, Duplicate and
+	// Refused, unless a line was lost between reading it and deciding its fate. The
+	// checkpoint keeps it. Frames do not: those since the checkpoint count after a
+	// crash with what they have decided.
+	Received  uint64            `json:"received"`
 	Stored    uint64            `json:"stored"`
 	Duplicate uint64            `json:"duplicate"`
 	Refused   map[string]uint64 `json:"refused"` // by reason
@@ -66,8 +71,8 @@ func newSourceTally() *SourceTally {
 	return &SourceTally{Refused: map[string]uint64{}, Lost: map[string]uint64{}}
 }
 
-// add accounts for one durable frame.
-func (s *state) add(f *frame) {
+// add accounts for one durable frame, for which so many lines were read.
+func (s *state) add(f *frame, lines uint64) {
 	if len(f.producer) > 0 {
 		p, ok := s.Producers[string(f.producer)]
 		if !ok {
@@ -84,6 +89,7 @@ func (s *state) add(f *frame) {
 		t = newSourceTally()
 		s.Sources[string(f.source)] = t
 	}
+	t.Received += lines
 	t.Stored += uint64(f.count)
 	t.Duplicate += uint64(f.duplicates)
 	f.eachTally(
@@ -108,6 +114,14 @@ func (s *state) addLost(r SeqRange) bool {
 	}
 	s.Lost = slices.Replace(s.Lost, from, to, r)
 	return s.corrupt() > before
+}
+
+// stored is how many records the sources have brought.
+func (s *state) stored() (n uint64) {
+	for _, t := range s.Sources {
+		n += t.Stored
+	}
+	return n
 }
 
 func (s *state) corrupt() uint64 {
@@ -147,6 +161,15 @@ func (s *state) clone() *state {
 		c.Sources[name] = &copied
 	}
 	return c
+}
+
+// decided is how many lines have a fate.
+func (t *SourceTally) decided() uint64 {
+	n := t.Stored + t.Duplicate
+	for _, refused := range t.Refused {
+		n += refused
+	}
+	return n
 }
 
 func (t *SourceTally) clone() SourceTally {
@@ -240,6 +263,9 @@ func readCheckpoint(fsys FS, dir string) (c checkpoint, ok bool, err error) {
 	for _, t := range c.Sources {
 		if t.Lost == nil { // written by a build that did not count them
 			t.Lost = map[string]uint64{}
+		}
+		if t.Received == 0 { // the same
+			t.Received = t.decided()
 		}
 	}
 	return c, true, nil
