@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -81,7 +82,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		log := o.Log.With("source", s.Name)
 		env := sources.Env{
 			Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log,
-			StateDir: filepath.Join(cfg.Queue.Directory, "sources", s.Name),
+			StateDir: rooted.At(cfg.Queue.Directory).Join("sources", s.Name),
 		}
 		e.sources = append(e.sources, newSourceRunner(s.Name, s.Config.New(env), log))
 	}

@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -69,6 +70,12 @@ type refusedLog struct {
 	lastErr string   // logged already
 }
 
+// place is the directory of the files. It lies in that of the queue, where no link is
+// followed.
+func (r *refusedLog) place() rooted.Path {
+	return rooted.At(filepath.Dir(r.dir)).Join(filepath.Base(r.dir))
+}
+
 // add makes lines durable before it returns. When the disk does not take them
 // they are only counted: a full disk must not keep a producer from hearing that
 // its line is bad. The failure is logged.
@@ -98,7 +105,7 @@ func (r *refusedLog) abandon() {
 	}
 	info, err := r.file.Stat()
 	if err == nil && info.Size() == 0 {
-		_ = os.Remove(r.file.Name()) // what stays is dropped as the oldest, some day
+		_ = r.place().Join(filepath.Base(r.file.Name())).Remove() // what stays is dropped as the oldest, some day
 	}
 	r.file.Close()
 	r.file = nil
@@ -133,7 +140,7 @@ func (r *refusedLog) write(lines []refusedLine) error {
 
 // rotate begins a new file and drops the oldest beyond the bound.
 func (r *refusedLog) rotate() error {
-	if err := os.MkdirAll(r.dir, 0o700); err != nil {
+	if err := r.place().MakeDir(0o700); err != nil {
 		return err
 	}
 	if r.file != nil {
@@ -144,16 +151,11 @@ func (r *refusedLog) rotate() error {
 		return err
 	}
 	name := refusedPrefix + time.Now().UTC().Format("20060102T150405.000000000Z") + refusedSuffix
-	f, err := os.OpenFile(filepath.Join(r.dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	f, err := r.place().Join(name).OpenFile(os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
 		return err
 	}
-	d, err := os.Open(r.dir)
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	defer d.Close()
-	if err := d.Sync(); err != nil {
+	if err := r.place().SyncDir(); err != nil {
 		return errors.Join(err, f.Close())
 	}
 	r.file, r.size = f, 0
@@ -161,7 +163,7 @@ func (r *refusedLog) rotate() error {
 }
 
 func (r *refusedLog) dropOldest() error {
-	entries, err := os.ReadDir(r.dir) // sorted: the names are times
+	entries, err := r.place().ReadDir() // sorted: the names are times
 	if err != nil {
 		return err
 	}
@@ -178,7 +180,7 @@ func (r *refusedLog) dropOldest() error {
 		if total <= refusedMaxBytes {
 			continue
 		}
-		if err := os.Remove(filepath.Join(r.dir, e.Name())); err != nil {
+		if err := r.place().Join(e.Name()).Remove(); err != nil {
 			return err
 		}
 		r.dropped++

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // Definition describes one kind of source; see sinks.Definition.
@@ -31,7 +32,7 @@ type Env struct {
 	// StateDir is where the source keeps what it must know after a restart, such as
 	// how far it has read. It is the source's alone, lies beside the queue, and is
 	// made by the source when it has something to keep (package statefile).
-	StateDir string
+	StateDir rooted.Path
 	Log      *slog.Logger // carries the source's name already
 }
 

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // disk is what a Store needs of a file system; tests put one in its place that
@@ -43,52 +44,55 @@ const (
 	dirPerm  = 0o700
 )
 
-type osDisk struct{}
+// osDisk is the disk of the store in dir. The last two components of dir, which are
+// deadletters/<sink>, and everything below them are docket's own: no link is followed
+// there.
+type osDisk struct{ dir string }
+
+func (d osDisk) at(name string) rooted.Path {
+	root := filepath.Dir(filepath.Dir(d.dir))
+	below, err := filepath.Rel(root, name)
+	if err != nil || !filepath.IsLocal(below) {
+		return rooted.At(name) // above the store
+	}
+	return rooted.At(root).Join(below)
+}
 
 // MakeDir syncs the directories above even when dir is there: whoever made it may
 // have been killed before.
 func (d osDisk) MakeDir(dir string) error {
-	if err := os.MkdirAll(dir, dirPerm); err != nil {
+	if err := d.at(dir).MakeDir(dirPerm); err != nil {
 		return err
 	}
 	above := filepath.Dir(dir)
 	return errors.Join(d.SyncDir(above), d.SyncDir(filepath.Dir(above)))
 }
 
-func (osDisk) Open(name string, readOnly bool) (file, error) {
+func (d osDisk) Open(name string, readOnly bool) (file, error) {
 	flag := os.O_RDWR
 	if readOnly {
 		flag = os.O_RDONLY
 	}
-	return openOS(name, flag)
+	return opened(d.at(name).OpenFile(flag, filePerm))
 }
 
-func (osDisk) Create(name string) (file, error) {
-	return openOS(name, os.O_RDWR|os.O_CREATE|os.O_TRUNC)
-}
+func (d osDisk) Create(name string) (file, error) { return opened(d.at(name).Create(filePerm)) }
 
-func openOS(name string, flag int) (file, error) {
-	f, err := os.OpenFile(name, flag, filePerm)
+func opened(f *os.File, err error) (file, error) {
 	if err != nil {
 		return nil, err
 	}
 	return osFile{f}, nil
 }
 
-func (osDisk) Rename(from, to string) error { return os.Rename(from, to) }
+func (d osDisk) Rename(from, to string) error { return d.at(from).Rename(d.at(to)) }
 
-func (osDisk) Remove(name string) error { return os.Remove(name) }
+func (d osDisk) Remove(name string) error { return d.at(name).Remove() }
 
-func (osDisk) SyncDir(dir string) error {
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
+func (d osDisk) SyncDir(dir string) error { return d.at(dir).SyncDir() }
 
-func (osDisk) Exists(name string) (bool, error) {
-	_, err := os.Lstat(name)
+func (d osDisk) Exists(name string) (bool, error) {
+	_, err := d.at(name).Lstat()
 	if errors.Is(err, os.ErrNotExist) {
 		return false, nil
 	}

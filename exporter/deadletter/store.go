@@ -51,7 +51,7 @@ type Store struct {
 // Open opens the store in dir, which is made with the first letter. It reads all of
 // the log, and sets aside what cannot be read. Two stores must not be open in the
 // same directory, unless both are read-only.
-func Open(dir string, o Options) (*Store, error) { return open(dir, o, osDisk{}) }
+func Open(dir string, o Options) (*Store, error) { return open(dir, o, osDisk{dir}) }
 
 func open(dir string, o Options, d disk) (*Store, error) {
 	if o.Log == nil {

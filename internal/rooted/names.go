@@ -82,14 +82,22 @@ func (p Path) Rename(to Path) error {
 	return nil
 }
 
-// Remove removes a file, or a link itself.
+// Remove removes a file, an empty directory, or a link itself.
 func (p Path) Remove() error {
+	err := p.unlink(0)
+	if errors.Is(err, unix.EISDIR) {
+		err = p.unlink(unix.AT_REMOVEDIR)
+	}
+	return err
+}
+
+func (p Path) unlink(flag int) error {
 	parent, name, err := p.parent()
 	if err != nil {
 		return err
 	}
 	defer parent.Close()
-	return p.explain("remove", unix.Unlinkat(int(parent.Fd()), name, 0))
+	return p.explain("remove", unix.Unlinkat(int(parent.Fd()), name, flag))
 }
 
 // ReadDir lists a directory, sorted by name.

@@ -36,7 +36,12 @@ func (p Path) Join(elements ...string) Path {
 }
 
 // Append is the path whose name has suffix behind it.
-func (p Path) Append(suffix string) Path { return Path{p.root, p.below + suffix} }
+func (p Path) Append(suffix string) Path {
+	if p.below == "." {
+		return At(p.root + suffix)
+	}
+	return Path{p.root, p.below + suffix}
+}
 
 // Dir is the directory that p lies in. That of a root is one that the operator has
 // named as well.

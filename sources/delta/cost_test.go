@@ -5,6 +5,8 @@ import (
 	"runtime"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // maxBytes is what the package says that a standing violation takes, and some more for
@@ -56,7 +58,7 @@ func heap() uint64 {
 
 // BenchmarkObserve is a run in which nothing changes.
 func BenchmarkObserve(b *testing.B) {
-	tracker, err := Open(filepath.Join(b.TempDir(), "audit"), 0)
+	tracker, err := Open(rooted.At(b.TempDir()).Join("audit"), 0)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -74,7 +76,7 @@ func BenchmarkObserve(b *testing.B) {
 // BenchmarkOpen is a start with 100,000 violations that stand.
 func BenchmarkOpen(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "audit")
-	tracker, err := Open(path, 0)
+	tracker, err := Open(rooted.At(path), 0)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -91,7 +93,7 @@ func BenchmarkOpen(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := Open(path, 0); err != nil {
+		if _, err := Open(rooted.At(path), 0); err != nil {
 			b.Fatal(err)
 		}
 	}

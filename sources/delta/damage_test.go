@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -46,7 +47,7 @@ func TestDamage(t *testing.T) {
 			damage(t, dir)
 			damaged := files(t, dir)
 
-			tracker, err := Open(path, time.Hour)
+			tracker, err := Open(rooted.At(path), time.Hour)
 			if fault, ok := errors.AsType[*statefile.DamagedError](err); !ok || fault.Path != path || fault.Kept != path+".damaged" {
 				t.Fatalf("got %v, want a DamagedError", err)
 			}
@@ -95,7 +96,7 @@ func TestUnreadableIsNotDamaged(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "audit"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	tracker, err := Open(filepath.Join(dir, "audit"), 0)
+	tracker, err := Open(rooted.At(dir).Join("audit"), 0)
 	if _, damaged := errors.AsType[*statefile.DamagedError](err); err == nil || damaged || tracker != nil {
 		t.Errorf("got %v, %v, want no tracker and an error that is no damage", tracker, err)
 	}
@@ -146,7 +147,7 @@ func TestSpillFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	tracker := open(t, filepath.Join(dir, "elsewhere"), 0)
-	tracker.path = path
+	tracker.path = rooted.At(path)
 	r := tracker.Begin(runID(0))
 	total := 0
 	for i := range 2000 {

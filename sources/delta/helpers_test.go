@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // line is violation number i as run has it. The members that may change while it stands
@@ -34,7 +36,7 @@ func runID(minutes int) string {
 
 func open(t *testing.T, path string, interval time.Duration) *Tracker {
 	t.Helper()
-	tracker, err := Open(path, interval)
+	tracker, err := Open(rooted.At(path), interval)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}

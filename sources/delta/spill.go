@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -18,7 +18,7 @@ type spill struct {
 }
 
 // add adds the entry of a violation.
-func (s *spill) add(path string, v *violation, opened string) error {
+func (s *spill) add(path rooted.Path, v *violation, opened string) error {
 	if s.err == nil && len(s.buffer) >= spillBytes {
 		s.err = s.flush(path)
 	}
@@ -30,7 +30,7 @@ func (s *spill) add(path string, v *violation, opened string) error {
 }
 
 // flush moves what is in memory to the file. The file of an earlier run is overwritten.
-func (s *spill) flush(path string) error {
+func (s *spill) flush(path rooted.Path) error {
 	if err := s.write(path); err != nil {
 		return fmt.Errorf("delta: new violations are sent as they come: %w", err)
 	}
@@ -39,11 +39,11 @@ func (s *spill) flush(path string) error {
 	return nil
 }
 
-func (s *spill) write(path string) error {
-	if err := statefile.MakeDir(filepath.Dir(path)); err != nil {
+func (s *spill) write(path rooted.Path) error {
+	if err := statefile.MakeDir(path.Dir()); err != nil {
 		return err
 	}
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
+	f, err := path.OpenFile(os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
@@ -53,9 +53,9 @@ func (s *spill) write(path string) error {
 }
 
 // writeTo writes all entries to w.
-func (s *spill) writeTo(w io.Writer, path string) error {
+func (s *spill) writeTo(w io.Writer, path rooted.Path) error {
 	if s.length > 0 {
-		f, err := os.Open(path)
+		f, err := path.Open()
 		if err != nil {
 			return err
 		}

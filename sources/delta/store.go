@@ -7,11 +7,11 @@ import (
 	"hash/crc32"
 	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -42,7 +42,7 @@ type entries struct {
 	CRC   uint32 `json:"crc32c"`
 }
 
-func (t *Tracker) spillPath() string { return t.path + ".opened" }
+func (t *Tracker) spillPath() rooted.Path { return t.path.Append(".opened") }
 
 // load reads the state that is there.
 func (t *Tracker) load() error {
@@ -59,7 +59,7 @@ func (t *Tracker) load() error {
 		t.state.Interval = t.interval
 	}
 	if _, damaged := errors.AsType[*statefile.DamagedError](err); damaged {
-		if err := t.eachFile(func(path string, _ uint64) error { return os.Rename(path, path+".damaged") }); err != nil {
+		if err := t.eachFile(func(path rooted.Path, _ uint64) error { return path.Rename(path.Append(".damaged")) }); err != nil {
 			return err
 		}
 	}
@@ -71,17 +71,17 @@ func (t *Tracker) load() error {
 
 // setAside keeps a document whose entries are not what it says.
 func (t *Tracker) setAside(cause error) error {
-	kept := t.path + ".damaged"
-	if err := os.Rename(t.path, kept); err != nil {
+	kept := t.path.Append(".damaged")
+	if err := t.path.Rename(kept); err != nil {
 		return fmt.Errorf("delta: %w", errors.Join(err, cause))
 	}
-	return &statefile.DamagedError{Path: t.path, Kept: kept, Err: cause}
+	return &statefile.DamagedError{Path: t.path.String(), Kept: kept.String(), Err: cause}
 }
 
 // eachFile calls do for every path.N there is.
-func (t *Tracker) eachFile(do func(path string, n uint64) error) error {
-	dir, base := filepath.Split(t.path)
-	names, err := os.ReadDir(filepath.Clean(dir))
+func (t *Tracker) eachFile(do func(path rooted.Path, n uint64) error) error {
+	dir, base := t.path.Dir(), t.path.Base()
+	names, err := dir.ReadDir()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -91,7 +91,7 @@ func (t *Tracker) eachFile(do func(path string, n uint64) error) error {
 	for _, name := range names {
 		number, ours := strings.CutPrefix(name.Name(), base+".")
 		if n, err := strconv.ParseUint(number, 10, 64); ours && err == nil {
-			if err := do(filepath.Join(dir, name.Name()), n); err != nil {
+			if err := do(dir.Join(name.Name()), n); err != nil {
 				return fmt.Errorf("delta: %w", err)
 			}
 		}
@@ -102,21 +102,21 @@ func (t *Tracker) eachFile(do func(path string, n uint64) error) error {
 // tidy removes what is of no use: files of entries that the state does not name, and
 // what a run has left that was not committed.
 func (t *Tracker) tidy() error {
-	if err := os.Remove(t.spillPath()); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := t.spillPath().Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("delta: %w", err)
 	}
-	return t.eachFile(func(path string, n uint64) error {
-		if filepath.Base(path) == t.state.Entries.File {
+	return t.eachFile(func(path rooted.Path, n uint64) error {
+		if path.Base() == t.state.Entries.File {
 			t.files = max(t.files, n)
 			return nil
 		}
-		return os.Remove(path)
+		return path.Remove()
 	})
 }
 
 // entriesPath is where the state's entries are.
-func (t *Tracker) entriesPath() string {
-	return filepath.Join(filepath.Dir(t.path), filepath.Base(t.state.Entries.File))
+func (t *Tracker) entriesPath() rooted.Path {
+	return t.path.Dir().Join(filepath.Base(t.state.Entries.File))
 }
 
 // loadEntries reads what stands, and proves that it is all there.
@@ -156,8 +156,8 @@ func (t *Tracker) loadEntries() error {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // scanFile calls do for every line of a file, and writes to sum what it has read.
-func scanFile(path string, sum io.Writer, do func(line []byte) error) error {
-	f, err := os.Open(path)
+func scanFile(path rooted.Path, sum io.Writer, do func(line []byte) error) error {
+	f, err := path.Open()
 	if err != nil {
 		return err
 	}
@@ -212,12 +212,12 @@ func (t *Tracker) writeEntries(r *Run) (e entries, err error) {
 	// A number is not used again, even if this fails: a document that was renamed, and
 	// whose directory could not be synced, may name the file.
 	t.files++
-	e.File = filepath.Base(t.path) + "." + strconv.FormatUint(t.files, 10)
-	dir := filepath.Dir(t.path)
+	e.File = t.path.Base() + "." + strconv.FormatUint(t.files, 10)
+	dir := t.path.Dir()
 	if err := statefile.MakeDir(dir); err != nil {
 		return e, err
 	}
-	f, err := os.OpenFile(filepath.Join(dir, e.File), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := dir.Join(e.File).Create(0o600)
 	if err != nil {
 		return e, err
 	}
@@ -238,5 +238,5 @@ func (t *Tracker) writeEntries(r *Run) (e entries, err error) {
 		return e, err
 	}
 	e.CRC = sum.Sum32()
-	return e, statefile.SyncDir(dir)
+	return e, dir.SyncDir()
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -37,7 +38,7 @@ type Tracker struct {
 	// before the first Begin.
 	MaxRecordBytes int
 
-	path        string
+	path        rooted.Path
 	interval    time.Duration // between snapshots, from the next Commit on
 	maxStanding int
 
@@ -62,7 +63,7 @@ type standing struct {
 //
 // A state that is damaged is set aside and reported as a *statefile.DamagedError: the
 // tracker is good then, and knows of no violation. After any other error it is nil.
-func Open(path string, snapshotInterval time.Duration) (*Tracker, error) {
+func Open(path rooted.Path, snapshotInterval time.Duration) (*Tracker, error) {
 	t := &Tracker{path: path, interval: snapshotInterval, maxStanding: maxStanding, standing: make(map[key]standing)}
 	err := t.load()
 	if _, damaged := errors.AsType[*statefile.DamagedError](err); err != nil && !damaged {

@@ -57,7 +57,7 @@ func (w *world) rename(from, to string) {
 func (w *world) awaitSeen(file string) {
 	w.t.Helper()
 	w.eventually("note of "+file, func() bool {
-		data, _ := os.ReadFile(statePath(w.state))
+		data, _ := os.ReadFile(w.statePath())
 		return strings.Contains(string(data), `"`+filepath.Base(file)+`"`)
 	})
 }

@@ -5,8 +5,6 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/docket-export/docket/decision"
@@ -27,8 +25,8 @@ func (r *reader) channelChanges(channel string) (*changes, error) {
 	if c := r.changes[channel]; c != nil {
 		return c, nil
 	}
-	path := filepath.Join(r.v.src.env.StateDir, "delta", url.PathEscape(channel), "state.json")
-	_, err := os.Stat(path)
+	path := r.v.src.env.StateDir.Join("delta", url.PathEscape(channel), "state.json")
+	_, err := path.Lstat()
 	lost := errors.Is(err, fs.ErrNotExist) && r.v.channel(channel).HasDelta
 	tracker, err := delta.Open(path, time.Duration(r.v.src.config.SnapshotInterval))
 	if damaged, ok := errors.AsType[*statefile.DamagedError](err); ok {

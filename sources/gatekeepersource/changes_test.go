@@ -81,8 +81,8 @@ func TestDeltaCrashAnywhere(t *testing.T) {
 	total := len(want) + 3*len(runs)
 	for name, damage := range map[string]func(w *world){
 		"everything is there":        func(*world) {},
-		"the state is lost":          func(w *world) { os.Remove(statePath(w.state)) },
-		"the state is that of begin": func(w *world) { os.WriteFile(statePath(w.state), []byte(`{"version":1}`), 0o600) },
+		"the state is lost":          func(w *world) { os.Remove(w.statePath()) },
+		"the state is that of begin": func(w *world) { os.WriteFile(w.statePath(), []byte(`{"version":1}`), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for durable := range total + 1 {

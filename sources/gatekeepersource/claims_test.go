@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -19,7 +20,7 @@ import (
 func (w *world) claimed() *inventory {
 	w.t.Helper()
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
-	src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: w.state, Log: log}).(*source)
+	src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: rooted.At(w.state), Log: log}).(*source)
 	v, err := openInventory(src)
 	if err != nil {
 		w.t.Fatal(err)
@@ -38,7 +39,7 @@ func TestTroubleEndsWithTheFile(t *testing.T) {
 	v := w.claimed()
 	r := newReader(v, w.intake)
 	c := v.next(time.Now())
-	place := filepath.Join(v.shelfPath(), claimName(c))
+	place := v.shelfPath().Join(claimName(c)).String()
 	os.Remove(place)
 	if err := unix.Mkfifo(place, 0o600); err != nil {
 		t.Fatal(err)

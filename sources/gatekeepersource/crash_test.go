@@ -47,12 +47,12 @@ func TestCrashAnywhere(t *testing.T) {
 	total := runs * (perRun + 3)
 	for name, damage := range map[string]func(t *testing.T, w *world){
 		"everything is there":  func(*testing.T, *world) {},
-		"the state is lost":    func(_ *testing.T, w *world) { os.Remove(statePath(w.state)) },
-		"the state is damaged": func(_ *testing.T, w *world) { os.WriteFile(statePath(w.state), []byte(`{"done":`), 0o600) },
+		"the state is lost":    func(_ *testing.T, w *world) { os.Remove(w.statePath()) },
+		"the state is damaged": func(_ *testing.T, w *world) { os.WriteFile(w.statePath(), []byte(`{"done":`), 0o600) },
 		"the files are gone":   func(_ *testing.T, w *world) { w.remove("."); w.mkdir("audit-channel") },
 		"the claims are lost":  func(_ *testing.T, w *world) { os.RemoveAll(filepath.Join(w.state, "claims")) },
 		"all of it is lost":    func(_ *testing.T, w *world) { os.RemoveAll(w.state) },
-		"gone without a state": func(_ *testing.T, w *world) { w.remove("audit-channel"); os.Remove(statePath(w.state)) },
+		"gone without a state": func(_ *testing.T, w *world) { w.remove("audit-channel"); os.Remove(w.statePath()) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			for durable := range total + 1 {
@@ -233,11 +233,11 @@ func TestVanishedRun(t *testing.T) {
 	d := &driver{t: t, dir: filepath.Join(w.path, "audit-channel"), maxResults: 0}
 	_, end := d.begin(runAt(0))
 	w.eventually("note of a file that was seen", func() bool {
-		data, _ := os.ReadFile(statePath(w.state))
+		data, _ := os.ReadFile(w.statePath())
 		return strings.Contains(string(data), "2026-11-21T00_00_00Z.txt")
 	})
 	w.crash()
-	old, err := os.ReadFile(statePath(w.state))
+	old, err := os.ReadFile(w.statePath())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -255,12 +255,12 @@ func TestVanishedRun(t *testing.T) {
 		t.Errorf("got %d lost, want 1", lost)
 	}
 	w.eventually("state without it", func() bool {
-		data, _ := os.ReadFile(statePath(w.state))
+		data, _ := os.ReadFile(w.statePath())
 		return !strings.Contains(string(data), "2026-11-21T00_00_00Z.txt")
 	})
 	w.stop()
 	w.newIntake()
-	if err := os.WriteFile(statePath(w.state), old, 0o600); err != nil { // as if it had died before it was written
+	if err := os.WriteFile(w.statePath(), old, 0o600); err != nil { // as if it had died before it was written
 		t.Fatal(err)
 	}
 	w.start()

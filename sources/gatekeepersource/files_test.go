@@ -15,6 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -244,7 +245,7 @@ func TestPermissionDenied(t *testing.T) {
 		w.put(fileOf(runAt(10+n))+".log", text(auditLines(runAt(10+n), 1)))
 		w.awaitRuns(4 + n)
 		w.awaitIdle()
-		if data, err := os.ReadFile(statePath(w.state)); !strings.Contains(string(data), "closed%2F") {
+		if data, err := os.ReadFile(w.statePath()); !strings.Contains(string(data), "closed%2F") {
 			t.Errorf("got the state %s, %v, want it to know what was read in a directory with the mode %o", data, err, mode)
 		}
 	}
@@ -342,7 +343,7 @@ func TestStateBelowPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{w.path, filepath.Join(link, filepath.Base(w.path))} {
-		src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: filepath.Join(dir, "docket", "gk"), Log: slog.New(slog.DiscardHandler)})
+		src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: rooted.At(filepath.Join(dir, "docket", "gk")), Log: slog.New(slog.DiscardHandler)})
 		err := src.Run(context.Background(), w.intake, func() { t.Error("the source is ready") })
 		if err == nil || !strings.Contains(err.Error(), "queue.directory must not lie below "+w.path) {
 			t.Errorf("state below %s: got %v, want it to say where the queue must not lie", dir, err)
@@ -356,7 +357,7 @@ func TestGoneMeanwhile(t *testing.T) {
 	w := newWorld(t)
 	renamed, read := runAt(0), runAt(1)
 	w.put(fileOf(renamed)+".log", text(auditLines(renamed, 1)))
-	src := w.config.New(sources.Env{Name: "gk", StateDir: w.state, Log: slog.New(slog.DiscardHandler)}).(*source)
+	src := w.config.New(sources.Env{Name: "gk", StateDir: rooted.At(w.state), Log: slog.New(slog.DiscardHandler)}).(*source)
 	v, err := openInventory(src)
 	if err != nil {
 		t.Fatal(err)

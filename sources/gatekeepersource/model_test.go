@@ -86,7 +86,7 @@ func (g *game) play() {
 		return !g.whole[last]
 	})
 	w.eventually("end", func() bool {
-		v, err := os.ReadFile(statePath(w.state))
+		v, err := os.ReadFile(w.statePath())
 		return err == nil && (!strings.Contains(string(v), `.log"`) || !g.whole[last])
 	})
 	w.stop()
@@ -114,7 +114,7 @@ func (g *game) audit() {
 
 // look notes which runs docket knows of.
 func (g *game) look() {
-	data, _ := os.ReadFile(statePath(g.w.state))
+	data, _ := os.ReadFile(g.w.statePath())
 	claims, _ := os.ReadDir(filepath.Join(g.w.state, "claims"))
 	for id := range g.files {
 		stem := strings.ReplaceAll(id, ":", "_")

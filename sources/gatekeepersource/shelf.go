@@ -5,14 +5,15 @@ import (
 	"fmt"
 	"io/fs"
 	"net/url"
-	"os"
 	"path"
-	"path/filepath"
 	"strconv"
 	"strings"
+
+	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/sources/statefile"
 )
 
-func (v *inventory) shelfPath() string { return filepath.Join(v.src.env.StateDir, "claims") }
+func (v *inventory) shelfPath() rooted.Path { return v.src.env.StateDir.Join("claims") }
 
 // openShelf opens the directory of claims, making it where there is none or somebody has
 // removed it, and takes what is in it. Where it cannot be opened it is tried again at the
@@ -23,7 +24,7 @@ func (v *inventory) openShelf() {
 	if v.shelf != nil && v.shelf.isAt(v.shelfPath()) {
 		return
 	}
-	err := os.MkdirAll(v.shelfPath(), 0o700)
+	err := statefile.MakeDir(v.shelfPath())
 	if err == nil {
 		err = v.changeShelf()
 	}
@@ -36,10 +37,11 @@ func (v *inventory) openShelf() {
 
 // changeShelf goes over to the directory that is there now.
 func (v *inventory) changeShelf() error {
-	d, err := openTop(v.shelfPath())
+	f, err := v.shelfPath().OpenDir()
 	if err != nil {
 		return err
 	}
+	d := dir{f: f}
 	if err := v.takeShelf(d); err != nil {
 		d.close()
 		return err
@@ -61,7 +63,7 @@ func (v *inventory) takeShelf(d dir) error {
 		c, ok := parseClaimName(name)
 		info, err := d.stat(name)
 		if !ok || err != nil || !info.regular || info.inode != c.inode {
-			v.src.env.Log.Warn("a file among the claims is none: it is left alone", "file", filepath.Join(v.shelfPath(), name))
+			v.src.env.Log.Warn("a file among the claims is none: it is left alone", "file", v.shelfPath().Join(name))
 			continue
 		}
 		c.size = info.size

@@ -119,7 +119,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 
 // checkPlace reports a state that Gatekeeper would delete.
 func (s *source) checkPlace() error {
-	state, err := filepath.Abs(s.env.StateDir)
+	state, err := filepath.Abs(s.env.StateDir.String())
 	if err != nil {
 		return fmt.Errorf("directory of the state: %w", err)
 	}

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"net/url"
-	"path/filepath"
 	"strconv"
 	"time"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -64,11 +64,11 @@ func (s state) clone() state {
 	return s
 }
 
-func statePath(stateDir string) string { return filepath.Join(stateDir, "state.json") }
+func statePath(stateDir rooted.Path) rooted.Path { return stateDir.Join("state.json") }
 
 // loadState reads the state. What cannot be read was set aside by statefile, which
 // damaged says; the source goes on without it.
-func loadState(stateDir string) (s state, damaged *statefile.DamagedError, err error) {
+func loadState(stateDir rooted.Path) (s state, damaged *statefile.DamagedError, err error) {
 	s = newState() // a document without a member leaves the empty map
 	if _, err = statefile.Load(statePath(stateDir), &s); errors.As(err, &damaged) {
 		return newState(), damaged, nil

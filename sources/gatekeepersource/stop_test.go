@@ -19,7 +19,7 @@ func TestSeenAtTheStop(t *testing.T) {
 	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 1)))
 	w.start()
 	w.eventually("pending lines", func() bool { return w.intake.Pending() == 4 })
-	w.eventually("state", func() bool { _, err := os.Stat(statePath(w.state)); return err == nil })
+	w.eventually("state", func() bool { _, err := os.Stat(w.statePath()); return err == nil })
 	w.put(fileOf(runAt(1))+".txt", text(auditLines(runAt(1), 1)[:2]))
 	w.stop() // which is cut off: the queue takes nothing
 	w.remove(fileOf(runAt(1)) + ".txt")

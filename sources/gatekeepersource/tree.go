@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // maxNames bounds what is held of one directory.
@@ -28,12 +30,12 @@ func (d dir) fd() int { return int(d.f.Fd()) }
 func (d dir) close() { d.f.Close() }
 
 // isAt reports whether d is what has the path.
-func (d dir) isAt(path string) bool {
+func (d dir) isAt(path rooted.Path) bool {
 	own, err := d.f.Stat()
 	if err != nil {
 		return false
 	}
-	there, err := os.Stat(path)
+	there, err := path.Lstat()
 	return err == nil && os.SameFile(own, there)
 }
 

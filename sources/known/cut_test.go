@@ -20,7 +20,7 @@ func TestCut(t *testing.T) {
 			}
 			checkKnown(t, l, 5, []int{1, 2, 3}[:cut-1]...)
 			add(t, l, 5, 6)
-			scan(readFile(t, l.path), func(e entry) {
+			scan(readFile(t, l.path.String()), func(e entry) {
 				for ids := e.ids; len(ids) > 0; ids = ids[len(ID{}):] {
 					if ID(ids) == id(4) {
 						t.Error("got what was cut in the file")
@@ -42,13 +42,13 @@ func TestCutThenNoIdentity(t *testing.T) {
 		"the sync has failed": func(t *testing.T, l *Log) {
 			add(t, l, 1)
 			l.Add(id(2))
-			image, end := readFile(t, l.path), l.end
+			image, end := readFile(t, l.path.String()), l.end
 			l.file.Close()
 			if err := l.Sync(); err == nil {
 				t.Fatal("got no error of a file that is closed")
 			}
 			// The disk got it all the same.
-			if err := os.WriteFile(l.path, appendEntry(image[:end], 2, 0, []ID{id(2)}), 0o600); err != nil {
+			if err := os.WriteFile(l.path.String(), appendEntry(image[:end], 2, 0, []ID{id(2)}), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			l.Cut(2)

@@ -6,10 +6,10 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -27,7 +27,7 @@ const (
 
 // Log remembers the records of one producer. Its methods must not overlap.
 type Log struct {
-	path   string
+	path   rooted.Path
 	window window
 
 	next    uint64 // the number of the next record
@@ -50,8 +50,8 @@ type place struct {
 
 // Open reads the log in dir, if there is one. skipped is how many bytes of it were no
 // entry: what a crash has torn, or damage. Restore must come next.
-func Open(dir string) (l *Log, skipped int, err error) {
-	l = &Log{path: filepath.Join(dir, fileName)}
+func Open(dir rooted.Path) (l *Log, skipped int, err error) {
+	l = &Log{path: dir.Join(fileName)}
 	data, err := l.read()
 	if err != nil {
 		return nil, 0, fmt.Errorf("log of known records: %w: correct that, or remove the file: what is sent again may be stored twice then", err)
@@ -61,7 +61,7 @@ func Open(dir string) (l *Log, skipped int, err error) {
 }
 
 func (l *Log) read() ([]byte, error) {
-	f, err := os.Open(l.path)
+	f, err := l.path.Open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
@@ -225,16 +225,16 @@ func (l *Log) rewrite(next uint64) error {
 }
 
 // replace makes the file at path anew, durable with its name and that of its directory.
-func replace(path string, content []byte) (*os.File, error) {
-	dir := filepath.Dir(path)
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func replace(path rooted.Path, content []byte) (*os.File, error) {
+	dir := path.Dir()
+	if err := statefile.MakeDir(dir); err != nil {
 		return nil, err
 	}
 	// The directory may be as new as the file, and so may the one above it. A crash may
 	// have kept statefile.MakeDir from syncing the name of one that is there.
 	for range 2 {
-		dir = filepath.Dir(dir)
-		if err := statefile.SyncDir(dir); err != nil {
+		dir = dir.Dir()
+		if err := dir.SyncDir(); err != nil {
 			return nil, err
 		}
 	}

@@ -1,14 +1,17 @@
 // Package statefile keeps what a source must know after a restart: one JSON document
-// in a file that is replaced as a whole.
+// in a file that is replaced as a whole. It lies below the directory of the queue, where
+// no link is followed; see package rooted.
 package statefile
 
 import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
+
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // MaxBytes bounds what Load reads: a longer file is none that Save wrote.
@@ -18,13 +21,12 @@ const MaxBytes = 256 << 20
 // is missing. On nil the new content is durable; on an error the file holds what it held
 // before, or v. The file is readable by its owner alone. Calls for one path must not
 // overlap.
-func Save(path string, v any) error {
+func Save(path rooted.Path, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("state %s: %w", path, err)
 	}
-	dir := filepath.Dir(path)
-	if err := MakeDir(dir); err != nil {
+	if err := MakeDir(path.Dir()); err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
 	f, err := Replace(path, append(data, '\n'))
@@ -38,19 +40,19 @@ func Save(path string, v any) error {
 // Replace puts a file with this content in the place of the one at path, readable by its
 // owner alone; its directory must be there. On nil content and name are durable, and f is
 // open for reading and writing; on an error the file at path is the old one, or the new.
-func Replace(path string, content []byte) (f *os.File, err error) {
-	temporary := path + ".new" // left by a crash, it is overwritten
-	if f, err = os.OpenFile(temporary, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600); err != nil {
+func Replace(path rooted.Path, content []byte) (f *os.File, err error) {
+	temporary := path.Append(".new")
+	if f, err = temporary.Create(0o600); err != nil {
 		return nil, err
 	}
 	if _, err = f.Write(content); err == nil {
 		err = f.Sync()
 	}
 	if err == nil {
-		err = os.Rename(temporary, path)
+		err = temporary.Rename(path)
 	}
 	if err == nil {
-		err = SyncDir(filepath.Dir(path))
+		err = path.Dir().SyncDir()
 	}
 	if err != nil {
 		f.Close()
@@ -61,29 +63,7 @@ func Replace(path string, content []byte) (f *os.File, err error) {
 
 // MakeDir makes a directory (0700) and those above it where they are missing. On nil
 // they are durable: nothing that is written there goes with a name that was not.
-func MakeDir(dir string) error {
-	if _, err := os.Stat(dir); !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	parent := filepath.Dir(dir)
-	if err := MakeDir(parent); err != nil {
-		return err
-	}
-	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	return SyncDir(parent)
-}
-
-// SyncDir makes the names in dir durable.
-func SyncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	defer d.Close()
-	return d.Sync()
-}
+func MakeDir(dir rooted.Path) error { return dir.MakeDir(0o700) }
 
 // DamagedError says that a file held no document that Load could read. Nothing was
 // deleted: the file has the name Kept now.
@@ -102,18 +82,23 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 // Load reads into v, a pointer, what Save has written to path, and reports whether there
 // was such a file. A file that is damaged is renamed and reported as a *DamagedError:
 // the caller can go on without it. v may be filled in part then.
-func Load(path string, v any) (found bool, err error) {
-	info, err := os.Stat(path)
+func Load(path rooted.Path, v any) (found bool, err error) {
+	f, err := path.Open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
 	if err != nil {
 		return false, fmt.Errorf("state: %w", err)
 	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return false, fmt.Errorf("state: %w", err)
+	}
 	if info.Size() > MaxBytes {
 		return false, setAside(path, fmt.Errorf("it has %d bytes, at most %d are expected", info.Size(), MaxBytes))
 	}
-	data, err := os.ReadFile(path)
+	data, err := io.ReadAll(io.LimitReader(f, MaxBytes))
 	if err != nil {
 		return false, fmt.Errorf("state: %w", err)
 	}
@@ -123,10 +108,10 @@ func Load(path string, v any) (found bool, err error) {
 	return true, nil
 }
 
-func setAside(path string, cause error) error {
-	kept := path + ".damaged"
-	if err := os.Rename(path, kept); err != nil {
+func setAside(path rooted.Path, cause error) error {
+	kept := path.Append(".damaged")
+	if err := path.Rename(kept); err != nil {
 		return fmt.Errorf("state: %w", errors.Join(err, cause))
 	}
-	return &DamagedError{Path: path, Kept: kept, Err: cause}
+	return &DamagedError{Path: path.String(), Kept: kept.String(), Err: cause}
 }

@@ -44,7 +44,7 @@ func TestTheSameBannerInEveryFile(t *testing.T) {
 			b.write(banner)
 			b.start()
 			b.awaitSeen()
-			b.await("a position", func() bool { _, err := os.Stat(statePath(b.env.StateDir)); return err == nil })
+			b.await("a position", func() bool { _, err := os.Stat(statePath(b.env.StateDir).String()); return err == nil })
 			b.stop()
 			var want []string
 			for n := range 4 {
@@ -77,7 +77,7 @@ func TestRenamedAtTheSameTime(t *testing.T) {
 	b.start()
 	b.awaitSeen()
 	b.await("a position", func() bool {
-		state, err := os.ReadFile(statePath(b.env.StateDir))
+		state, err := os.ReadFile(statePath(b.env.StateDir).String())
 		return err == nil && strings.Contains(string(state), fmt.Sprintf(`"offset":%d`, len(banner)))
 	})
 	b.crash()

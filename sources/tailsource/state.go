@@ -4,10 +4,10 @@ import (
 	"errors"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"slices"
 	"time"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -65,11 +65,11 @@ func forget(done []contents, seen time.Time) []contents {
 	return slices.Delete(done, 0, n)
 }
 
-func statePath(dir string) string { return filepath.Join(dir, "tail.json") }
+func statePath(dir rooted.Path) rooted.Path { return dir.Join("tail.json") }
 
 // loadState reads the state of a source. A state of another path or format is of no use
 // but for its count.
-func loadState(dir, path string, format Format, log *slog.Logger) (*state, error) {
+func loadState(dir rooted.Path, path string, format Format, log *slog.Logger) (*state, error) {
 	// Where there is no state there may have been one, with numbers that the queue
 	// knows: they must not be used for other lines.
 	now := time.Now()

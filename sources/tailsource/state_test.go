@@ -23,7 +23,7 @@ func TestAStateThatIsGone(t *testing.T) {
 	want = append(want, more...)
 	b.wantStored(want)
 	b.stop()
-	if err := os.RemoveAll(b.env.StateDir); err != nil {
+	if err := os.RemoveAll(b.env.StateDir.String()); err != nil {
 		t.Fatal(err)
 	}
 	last := records("c", 10)
@@ -102,7 +102,7 @@ func TestADamagedState(t *testing.T) {
 	b.write(lines(want...))
 	b.wantStored(want)
 	b.stop()
-	if err := os.WriteFile(statePath(b.env.StateDir), []byte("{"), 0o600); err != nil {
+	if err := os.WriteFile(statePath(b.env.StateDir).String(), []byte("{"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	b.start()
