@@ -177,8 +177,9 @@ type AdminConfig struct {
 
 // ShutdownConfig is the section "shutdown".
 type ShutdownConfig struct {
-	// DrainTimeout is how long a stop may go on delivering. Half of it may pass
-	// before the sources stop taking lines from producers still connected.
+	// DrainTimeout is how long a stop may go on delivering. Four fifths of it may
+	// pass before the sources stop taking lines from producers still connected; see
+	// intakeShare.
 	DrainTimeout config.Duration `yaml:"drainTimeout"`
 }
 
@@ -204,7 +205,8 @@ func defaultDeadLetters() DeadLettersConfig { return DeadLettersConfig{MaxBytes:
 
 func defaultAdmin() AdminConfig { return AdminConfig{Address: "127.0.0.1:9464"} }
 
-// defaultShutdown leaves ten of the thirty seconds that Kubernetes gives a pod.
+// defaultShutdown leaves, of the thirty seconds that Kubernetes gives a pod, eight to
+// close what hangs and two to spare.
 func defaultShutdown() ShutdownConfig {
 	return ShutdownConfig{DrainTimeout: config.Duration(20 * time.Second)}
 }

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -46,11 +45,6 @@ type Exporter struct {
 	quiet      func()        // nil: nobody wants to know
 	stopping   chan struct{} // closed when Run begins to drain
 }
-
-// closeTimeout bounds how long a stop waits for each sink, and for a queue on a
-// disk that takes no writes. The queue has what is left of the drain timeout as
-// well: it syncs several files, and a disk that is slow is no failure.
-const closeTimeout = 5 * time.Second
 
 // New opens the queue of cfg. It fails with *queue.InUseError when another
 // process has it, and when its directory cannot be used. Sources and sinks that
@@ -153,10 +147,8 @@ func (e *Exporter) warnOfParked() {
 
 const notConfigured = "sink is no longer configured and its records are kept, new ones too: add it again, or add it with `retire: true` to let them go"
 
-// Run serves until ctx is done, then drains: it goes on taking lines until the
-// producers close or half the drain timeout is over, delivers what is queued
-// until the drain timeout, and closes the queue. It returns nil when that went
-// in order, however much is left: nothing stored is lost.
+// Run serves until ctx is done, and then stops; see stop. It returns nil when that
+// went in order, however much is left: nothing stored is lost.
 func (e *Exporter) Run(ctx context.Context) error {
 	adminDone, err := e.serveAdmin()
 	if err != nil {
@@ -184,78 +176,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	close(e.stopping)
-	deadline := time.Now().Add(time.Duration(e.cfg.Shutdown.DrainTimeout))
-	e.log.Info("stopping: taking lines until producers close", "drainTimeout", e.cfg.Shutdown.DrainTimeout)
-	waitUntil(time.Now().Add(time.Duration(e.cfg.Shutdown.DrainTimeout)/2), e.producersGone)
-	stopSources()
-	sourcesErr := bounded("stop sources", func() error { intake.Wait(); return nil })
-	waitUntil(deadline, e.allDelivered)
-	socketDone()
-	stopDeliveries()
-	sinksErr := bounded("stop deliveries", func() error { outflow.Wait(); return nil })
-	if sinksErr == nil {
-		sinksErr = e.closeSinks()
-	}
-	return errors.Join(sourcesErr, sinksErr, e.close(max(closeTimeout, time.Until(deadline))))
-}
-
-// closeSinks gives each sink its time.
-func (e *Exporter) closeSinks() error {
-	var errs []error
-	for _, d := range e.deliveries {
-		errs = append(errs, within(closeTimeout, d.close))
-	}
-	return errors.Join(errs...)
-}
-
-// close closes the queue, for which it waits as long as limit, and says what is left
-// for the next start.
-func (e *Exporter) close(limit time.Duration) error {
-	errs := []error{bounded("close the log of refused lines", e.ingest.refused.close)}
-	status := e.Status()
-	errs = append(errs, within(limit, e.queue.Close))
-	for _, s := range status.Sinks {
-		e.log.Info("stopped", "sink", s.Name, "delivered", status.Ledger.Sinks[s.Name].Delivered, "left", status.Ledger.Sinks[s.Name].Pending)
-	}
-	return errors.Join(errs...)
-}
-
-func within(limit time.Duration, do func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.Background(), limit)
-	defer cancel()
-	return do(ctx)
-}
-
-// bounded is within for what no context ends: a sync on a disk that hangs. It may
-// leave do behind, which ends with the process at the latest.
-func bounded(what string, do func() error) error {
-	ended := make(chan error, 1)
-	go func() { ended <- do() }()
-	select {
-	case err := <-ended:
-		return err
-	case <-time.After(closeTimeout):
-		return fmt.Errorf("%s: not done within %s: does the disk hang?", what, closeTimeout)
-	}
-}
-
-func (e *Exporter) producersGone() bool {
-	return !slices.ContainsFunc(e.sources, func(s *sourceRunner) bool { return s.source.Connections() > 0 })
-}
-
-func (e *Exporter) allDelivered() bool {
-	last := e.queue.LastSeq()
-	return !slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.cursor.Account().Pending(last) > 0 })
-}
-
-// waitUntil polls done until it is true or the deadline has passed. A stop is
-// rare, and what it waits for has no single event.
-func waitUntil(deadline time.Time, done func() bool) {
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() && time.Now().Before(deadline) {
-		<-tick.C
-	}
+	return e.stop(loops{"sources", stopSources, &intake}, loops{"deliveries", stopDeliveries, &outflow}, socketDone)
 }
 
 // serveAdmin starts the admin endpoint and returns what stops it.

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"bytes"
 	"context"
 	"log/slog"
 	"os"
@@ -34,6 +35,104 @@ func socketless(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return dir
+}
+
+// hangingSink hangs in Close whatever ctx says, as a file on a disk that hangs does.
+type hangingSink struct {
+	stuckSink
+	release chan struct{}
+}
+
+func (s hangingSink) Open(context.Context, sinks.Env) (sinks.Sink, error) { return s, nil }
+func (s hangingSink) Close(context.Context) error                         { <-s.release; return nil }
+
+// However many sinks hang, the stop is bounded, and says of each how much is left.
+func TestStopIsBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hanging := hangingSink{release: make(chan struct{})}
+		defer close(hanging.release)
+		cfg := &Config{
+			Queue:    QueueConfig{Directory: socketless(t), MaxBytes: 16 << 20, WhenFull: Block},
+			Limits:   defaultLimits(),
+			Shutdown: defaultShutdown(),
+		}
+		for _, name := range []string{"a", "b", "c", "d"} {
+			cfg.Sinks = append(cfg.Sinks, SinkConfig{
+				Name: name, Batch: sinks.BatchLimits{MaxRecords: 10, MaxBytes: 1000}, Retry: defaultRetry(), From: Oldest, Config: hanging,
+			})
+		}
+		var log bytes.Buffer
+		e, err := New(cfg, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, _, err := e.ingest.Open(t.Context(), sources.Opening{Source: "test"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		submit(t, s, "{}\n")
+		s.Close()
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		began := time.Now()
+		err = e.Run(ctx)
+		if took, most := time.Since(began), time.Duration(cfg.Shutdown.DrainTimeout)+2*closeTimeout; took > most {
+			t.Errorf("the stop took %s, want at most %s", took, most)
+		}
+		for _, sink := range cfg.Sinks {
+			if want := "close sink " + sink.Name + ": not done"; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Run: got %v, want %q in it", err, want)
+			}
+			if want := "msg=stopped sink=" + sink.Name + " delivered=1 left=0"; !strings.Contains(log.String(), want) {
+				t.Errorf("the log has no %q:\n%s", want, log.String())
+			}
+		}
+	})
+}
+
+// The default takes lines for longer than Gatekeeper may send them after its SIGTERM,
+// and a stop ends within the grace period of a pod whatever hangs.
+func TestDefaultStopOutlivesGatekeeper(t *testing.T) {
+	const served, draining, grace = 10 * time.Second, 5 * time.Second, 30 * time.Second
+	if got := time.Duration(defaultShutdown().DrainTimeout) + 2*closeTimeout; got >= grace {
+		t.Errorf("a stop may take %s, want less than %s", got, grace)
+	}
+	synctest.Test(t, func(t *testing.T) {
+		source := busySource{stopped: make(chan time.Time, 1)}
+		e, err := New(&Config{
+			Queue:    QueueConfig{Directory: socketless(t), MaxBytes: 16 << 20, WhenFull: Block},
+			Limits:   defaultLimits(),
+			Shutdown: defaultShutdown(),
+			Sources:  []SourceConfig{{Name: "gatekeeper", Config: source}},
+		}, Options{Log: slog.New(slog.DiscardHandler)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, stop := context.WithCancel(t.Context())
+		stop()
+		began := time.Now()
+		if err := e.Run(ctx); err != nil {
+			t.Error(err)
+		}
+		if got := (<-source.stopped).Sub(began); got <= served+draining {
+			t.Errorf("lines were taken for %s, want more than %s", got, served+draining)
+		}
+	})
+}
+
+// busySource always has a producer. It is its own configuration.
+type busySource struct {
+	sources.Config
+	stopped chan time.Time
+}
+
+func (s busySource) New(sources.Env) sources.Source { return s }
+func (busySource) Connections() int                 { return 1 }
+func (s busySource) Run(ctx context.Context, _ sources.Intake, ready func()) error {
+	ready()
+	<-ctx.Done()
+	s.stopped <- time.Now()
+	return nil
 }
 
 func TestStuckSinkDoesNotKeepTheQueueFromClosing(t *testing.T) {

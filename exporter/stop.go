@@ -1,0 +1,153 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+)
+
+// closeTimeout bounds each of the two steps that end a stop: loops that have nothing
+// to do but return, and files that have to be closed. Only a disk or a destination that
+// hangs needs it. With the default drain timeout both fit into the 30 s that Kubernetes
+// gives a pod.
+const closeTimeout = 4 * time.Second
+
+// intakeShare is how much of the drain timeout may pass before producers that are
+// still connected are cut off. Of the default 20 s it is 16: Gatekeeper serves for 10 s
+// after its own SIGTERM, which a container beside it gets at the same moment, and then
+// ends what is under way within 5. Deliveries go on meanwhile.
+func intakeShare(drain time.Duration) time.Duration { return drain / 5 * 4 }
+
+// loops are goroutines that serve until they are told to end.
+type loops struct {
+	name  string
+	end   context.CancelFunc
+	group *sync.WaitGroup
+}
+
+// stop drains: it goes on taking lines until the producers close or intakeShare of the
+// drain timeout is over, delivers what is queued until the drain timeout, says how much
+// is left, and closes the sinks and the queue. It takes at most two closeTimeouts longer
+// than the drain timeout, however many sinks there are and whatever hangs.
+func (e *Exporter) stop(sources, deliveries loops, socketDone func()) error {
+	began, drain := time.Now(), time.Duration(e.cfg.Shutdown.DrainTimeout)
+	e.log.Info("stopping: taking lines until producers close; a second signal ends docket at once",
+		"drainTimeout", e.cfg.Shutdown.DrainTimeout, "takesLinesFor", intakeShare(drain).String())
+	waitUntil(began.Add(intakeShare(drain)), e.producersGone)
+	sources.end()
+	taken := closedAfter(sources.group)
+	deadline := began.Add(drain)
+	waitUntil(deadline, func() bool { return isClosed(taken) && e.allDelivered() })
+	socketDone()
+	deliveries.end()
+	delivered := closedAfter(deliveries.group)
+	limit, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := errors.Join(awaited(limit, sources.name, taken), awaited(limit, deliveries.name, delivered))
+	return errors.Join(err, e.close(isClosed(delivered), max(closeTimeout, time.Until(deadline))))
+}
+
+// awaited waits for loops that were told to end, until limit is done.
+func awaited(limit context.Context, name string, ended <-chan struct{}) error {
+	select {
+	case <-ended:
+	case <-limit.Done():
+		if !isClosed(ended) {
+			return fmt.Errorf("stop %s: not done within %s: does the disk hang?", name, closeTimeout)
+		}
+	}
+	return nil
+}
+
+// close says what is left for the next start, and closes everything at once: the queue,
+// for which it waits as long as limit, the log of refused lines and, if their deliveries
+// have ended, the sinks. What is left is said first: a disk that hangs may keep the rest
+// from ever ending.
+func (e *Exporter) close(delivered bool, limit time.Duration) error {
+	e.logLeft()
+	steps := []func() error{
+		func() error { return within(limit, e.queue.Close) },
+		func() error { return bounded("close the log of refused lines", e.ingest.refused.close) },
+	}
+	if delivered {
+		for _, d := range e.deliveries {
+			steps = append(steps, func() error {
+				return bounded("close sink "+d.cfg.Name, func() error { return within(closeTimeout, d.close) })
+			})
+		}
+	}
+	errs := make([]error, len(steps))
+	var all sync.WaitGroup
+	for i, step := range steps {
+		all.Go(func() { errs[i] = step() })
+	}
+	all.Wait()
+	return errors.Join(errs...)
+}
+
+// logLeft says of each sink how much is left.
+func (e *Exporter) logLeft() {
+	sinks := ledgerOf(e.queue.Stats()).Sinks
+	for _, name := range slices.Sorted(maps.Keys(sinks)) {
+		e.log.Info("stopped", "sink", name, "delivered", sinks[name].Delivered, "left", sinks[name].Pending)
+	}
+}
+
+func within(limit time.Duration, do func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	return do(ctx)
+}
+
+// bounded is within closeTimeout for what no context ends: a sync on a disk that hangs.
+// It may leave do behind, which ends with the process at the latest.
+func bounded(what string, do func() error) error {
+	ended := make(chan error, 1)
+	go func() { ended <- do() }()
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(closeTimeout):
+		return fmt.Errorf("%s: not done within %s: does the disk hang?", what, closeTimeout)
+	}
+}
+
+func (e *Exporter) producersGone() bool {
+	return !slices.ContainsFunc(e.sources, func(s *sourceRunner) bool { return s.source.Connections() > 0 })
+}
+
+func (e *Exporter) allDelivered() bool {
+	last := e.queue.LastSeq()
+	return !slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.cursor.Account().Pending(last) > 0 })
+}
+
+// waitUntil polls done until it is true or the deadline has passed. A stop is
+// rare, and what it waits for has no single event.
+func waitUntil(deadline time.Time, done func() bool) {
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !done() && time.Now().Before(deadline) {
+		<-tick.C
+	}
+}
+
+// closedAfter returns a channel that is closed when the goroutines of group have
+// returned.
+func closedAfter(group *sync.WaitGroup) <-chan struct{} {
+	ended := make(chan struct{})
+	go func() { group.Wait(); close(ended) }()
+	return ended
+}
+
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
+	}
+}
