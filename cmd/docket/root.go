@@ -21,10 +21,12 @@ Try it in two terminals:
 
   docket run
   echo '{"decision":"deny"}' | docket send`,
+		Version:           thisBuild().String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
+	root.SetVersionTemplate("{{.Version}}\n") // as docket version has it
 	root.AddCommand(
 		newRun(),
 		newCheck(),
