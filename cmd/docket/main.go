@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/spf13/cobra"
 )
@@ -22,28 +20,11 @@ const (
 )
 
 func main() {
-	ctx, stop := untilSignal(context.Background())
+	ctx, stop := untilSignal(context.Background(), os.Stderr)
 	code := execute(ctx, newRoot(), os.Stderr)
 	stop()
 	os.Exit(code)
 }
-
-// untilSignal returns a context that the first SIGTERM or SIGINT ends. A second
-// one ends the process: whoever sends it does not want to wait.
-func untilSignal(parent context.Context) (ctx context.Context, stop func()) {
-	ctx, cancel := context.WithCancelCause(parent)
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
-	go func() {
-		<-signals
-		cancel(errInterrupted)
-		<-signals
-		os.Exit(exitFailed)
-	}()
-	return ctx, func() { cancel(nil) }
-}
-
-var errInterrupted = errors.New("interrupted")
 
 // execute runs the command that the arguments select, says on w what went wrong
 // and returns the exit code.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -46,6 +47,9 @@ func TestSecondSignal(t *testing.T) {
 	p.interrupt()
 	if got := p.wait(); got != exitFailed {
 		t.Errorf("got exit code %d after the second signal, want %d", got, exitFailed)
+	}
+	if got, want := p.stderr(), "docket run: ended at once by a second signal: what is not delivered is kept for the next start\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q at its end", got, want)
 	}
 }
 
@@ -107,11 +111,13 @@ func TestSendInterrupted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "a sender that misses the exporter", func() bool { return strings.Contains(p.stderr(), "away") })
-	p.interrupt()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
 	if got := p.wait(); got != exitFailed {
 		t.Errorf("got exit code %d, want %d", got, exitFailed)
 	}
-	for _, want := range []string{"docket send: interrupted", "; the rest of the input was not sent\n"} {
+	for _, want := range []string{"docket send: interrupted", ": 1 line not acknowledged", "; the rest of the input was not sent\n"} {
 		if got := p.stderr(); !strings.Contains(got, want) {
 			t.Errorf("got %q, want %q in it", got, want)
 		}

@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/docket-export/docket/client"
 )
 
 // barWidth leaves room on a line of 80 columns for counts in the millions.
@@ -58,6 +60,31 @@ func (p *progress) summary(c counts, now time.Time) string {
 func (p *progress) rate(c counts, now time.Time) string {
 	seconds := max(now.Sub(p.started), time.Millisecond).Seconds()
 	return fmt.Sprintf("%.0f lines/s", float64(c.stored)/seconds)
+}
+
+// stallTime is how long nothing may be acknowledged before a person should know what
+// the sender waits for.
+const stallTime = 3 * time.Second
+
+// stall notices that nothing is acknowledged.
+type stall struct {
+	handled uint64    // lines, when that moved last
+	since   time.Time // when it did
+	said    bool
+}
+
+// is reports, once for each stall, that lines wait on a connection and nothing has been
+// acknowledged for stallTime.
+func (s *stall) is(st client.SenderStats, now time.Time) bool {
+	if st.Handled != s.handled || st.InFlightLines == 0 || !st.Connected {
+		*s = stall{handled: st.Handled, since: now}
+		return false
+	}
+	if s.said || now.Sub(s.since) < stallTime {
+		return false
+	}
+	s.said = true
+	return true
 }
 
 // console is where a person reads messages. On a terminal its last line shows

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"log/slog"
@@ -30,7 +31,8 @@ the records to standard output.
 
 SIGTERM or SIGINT stops it: what is queued is delivered for at most
 shutdown.drainTimeout, the rest is kept for the next start. A second signal ends
-it at once. Nothing stored is lost either way.`,
+it at once. Nothing stored is lost either way. SIGHUP changes nothing: docket reads
+its configuration when it starts.`,
 		Example: `  docket run                       try it out
   docket run -f docket.yaml`,
 		Args: noArgs,
@@ -53,6 +55,9 @@ it at once. Nothing stored is lost either way.`,
 		}
 		handOver(cfg, sockets)
 		log := newLog(os.Stderr, format.value, level.value)
+		ctx, end := context.WithCancel(cmd.Context())
+		defer end()
+		onHangup(isTerminal(os.Stderr), end, log)
 		memory := memoryFor(os.Getenv, os.DirFS("/"), log)
 		defer time.AfterFunc(startTime, memory.apply).Stop()
 		switch {
@@ -71,7 +76,10 @@ it at once. Nothing stored is lost either way.`,
 		if err != nil {
 			return failed(err)
 		}
-		return failed(e.Run(cmd.Context()))
+		defer lastWords(ctx, func() string {
+			return "docket run: ended at once by a second signal: what is not delivered is kept for the next start"
+		})()
+		return failed(e.Run(ctx))
 	}
 	return cmd
 }

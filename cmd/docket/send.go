@@ -29,7 +29,8 @@ func newSend() *cobra.Command {
 line. It ends with 0 only when every line was acknowledged, which means that it is
 on the disk of the exporter. Lines that are refused are listed with their number
 and the reason. While the exporter is away, send keeps what is not acknowledged
-and goes on when it is back.`,
+and goes on when it is back. Ctrl-C ends the sending and waits for what was sent to
+be acknowledged; a second one gives up.`,
 		Example: `  docket send decisions.ndjson
   kubectl logs audit | docket send --producer audit-1
   docket send -f docket.yaml decisions.ndjson     to the first unix source of docket.yaml`,
@@ -135,7 +136,7 @@ func (s *sendCommand) run(ctx context.Context, in io.Reader, size int64) error {
 		result <- err
 	}()
 	err := s.wait(ctx, p, result)
-	left, _ := s.sender.Close(ctx) // it has nothing to wait for: all is handled, or err says why not
+	left := s.close(ctx)
 	s.console.draw("")
 	c := s.counts()
 	if _, outErr := fmt.Fprintln(s.out, p.summary(c, time.Now())); err == nil {
@@ -144,10 +145,39 @@ func (s *sendCommand) run(ctx context.Context, in io.Reader, size int64) error {
 	return s.outcome(err, left, c)
 }
 
-// wait draws the progress until the result is there or ctx is done.
+// close ends the sender and returns how many lines are not acknowledged. After Ctrl-C
+// it waits for the acknowledgements of what was sent, until a second Ctrl-C ends the
+// process. SIGTERM is from a program, which may send it once and expect an end.
+func (s *sendCommand) close(ctx context.Context) (left int) {
+	in, waiting := interrupted(ctx), s.sender.Stats().InFlightLines
+	if in != nil && in.signal == os.Interrupt && waiting > 0 {
+		s.console.say("waiting for %s, press Ctrl-C again to give up", acksText(waiting))
+		defer lastWords(ctx, s.gaveUp)()
+		deadline, ok := ctx.Deadline() // of --timeout
+		ctx = context.WithoutCancel(ctx)
+		if ok {
+			var cancel context.CancelFunc
+			ctx, cancel = context.WithDeadline(ctx, deadline)
+			defer cancel()
+		}
+	}
+	left, _ = s.sender.Close(ctx) // without a Ctrl-C it has nothing to wait for: all is handled, or ctx is done
+	return left
+}
+
+// gaveUp says how far it has come.
+func (s *sendCommand) gaveUp() string {
+	s.console.draw("")
+	st := s.sender.Stats()
+	return fmt.Sprintf("docket send: gave up: %d of %s acknowledged", st.Handled, linesText(st.Handled+uint64(st.InFlightLines)))
+}
+
+// wait draws the progress until the result is there or ctx is done, and says what it
+// waits for when there is none.
 func (s *sendCommand) wait(ctx context.Context, p *progress, result <-chan error) error {
 	tick := time.NewTicker(redrawInterval)
 	defer tick.Stop()
+	quiet := stall{since: time.Now()}
 	for {
 		select {
 		case err := <-result:
@@ -158,6 +188,9 @@ func (s *sendCommand) wait(ctx context.Context, p *progress, result <-chan error
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		case now := <-tick.C:
+			if st := s.sender.Stats(); quiet.is(st, now) {
+				s.console.say("waiting for %s: docket status says what docket waits for; Ctrl-C ends the sending", acksText(st.InFlightLines))
+			}
 			s.console.draw(p.line(s.counts(), now))
 		}
 	}
@@ -170,6 +203,9 @@ func (s *sendCommand) outcome(err error, left int, c counts) error {
 		return nil
 	case err == nil:
 		return fmt.Errorf("%s refused", linesText(c.refused))
+	}
+	if left == 0 && s.complete.Load() && c.refused == 0 && isInterruption(err) {
+		return nil // all is stored all the same
 	}
 	if left > 0 {
 		err = fmt.Errorf("%w: %s not acknowledged", err, linesText(uint64(left)))
@@ -258,6 +294,9 @@ func (s *sendCommand) counts() counts {
 		connected: st.Connected,
 	}
 }
+
+// acksText is "1 acknowledgement" or "2 acknowledgements".
+func acksText(n int) string { return countText(uint64(n), "acknowledgement") }
 
 // linesText is "1 line" or "2 lines".
 func linesText(n uint64) string {
