@@ -21,8 +21,8 @@ func (m *maker) docketRecord() {
 	}
 }
 
-// docketAudit reads docket's own records about audits. It reports false for what is
-// none of them.
+// docketAudit reads docket's own records, about audits and about producers. It reports
+// false for what is none of them.
 func (m *maker) docketAudit() bool {
 	switch {
 	case m.is(atEventType, AuditRun):
@@ -33,6 +33,9 @@ func (m *maker) docketAudit() bool {
 		m.Engine = Docket
 		m.When, m.ID = m.time(atID), m.string(atID)
 		m.Message = m.string(atDetail, atReason)
+	case m.is(atEventType, ProducerGapEvent):
+		m.Engine = Docket
+		m.When = m.time(atTime)
 	case m.is(atEventType, AuditOpened), m.is(atEventType, AuditSnapshot):
 		m.change()
 	case m.is(atEventType, AuditResolved):

@@ -123,6 +123,8 @@ func findInRecord(name []byte) (member, level) {
 		return atDetail, nowhere
 	case "violation":
 		return atViolation, nowhere
+	case "time":
+		return atTime, nowhere
 	case "ts":
 		return atLogTime, nowhere
 	case "msg":

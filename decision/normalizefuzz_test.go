@@ -17,7 +17,7 @@ var memberNames = []string{
 	"id", "eventType", "group", "kind", "name", "message", "enforcementAction", "enforcementActions",
 	"resourceGroup", "resourceAPIVersion", "resourceKind", "resourceNamespace", "resourceName", "timestamp",
 	"operation", "requestResource", "requestSubresource", "requestUsername", "schemaVersion", "decision",
-	"process", "requestUID", "reason", "detail", "violation", "ts", "msg", "audit_id", "event_type",
+	"process", "requestUID", "reason", "detail", "violation", "time", "ts", "msg", "audit_id", "event_type",
 	"constraint_group", "constraint_kind", "constraint_name", "constraint_action", "constraint_enforcement_actions",
 	"resource_group", "resource_api_version", "resource_kind", "resource_namespace", "resource_name", "request_username",
 	"decision_id", "path", "input", "result", "error", "auditID", "stage", "verb", "requestReceivedTimestamp",

@@ -33,6 +33,7 @@ const (
 	atReason
 	atDetail
 	atViolation
+	atTime
 
 	// Gatekeeper's log.
 	atLogTime

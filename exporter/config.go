@@ -7,6 +7,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/filter"
+	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/redact"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
@@ -187,6 +188,12 @@ type ShutdownConfig struct {
 type LimitsConfig struct {
 	// MaxRecordBytes bounds one line; a longer one is refused as TooLarge.
 	MaxRecordBytes config.Size `yaml:"maxRecordBytes"`
+	// Producers is how many names of producers are remembered of each source and
+	// identity: a peer's uid on a Unix socket, the subject of its client certificate
+	// on TCP. One more, and the name that was silent for longest is forgotten: what
+	// it sends again is stored again. Of all peers together it is 16384, or this
+	// if it is more.
+	Producers int `yaml:"producers"`
 }
 
 func defaultQueue() QueueConfig {
@@ -211,7 +218,9 @@ func defaultShutdown() ShutdownConfig {
 	return ShutdownConfig{DrainTimeout: config.Duration(20 * time.Second)}
 }
 
-func defaultLimits() LimitsConfig { return LimitsConfig{MaxRecordBytes: 1 << 20} }
+func defaultLimits() LimitsConfig {
+	return LimitsConfig{MaxRecordBytes: 1 << 20, Producers: queue.DefaultProducers}
+}
 
 // Bounds of limits.maxRecordBytes. A record of less than 1Ki loses what decisions
 // are about; sources and sinks hold a whole record in memory, so 16Mi bounds it.
@@ -219,6 +228,9 @@ const (
 	minRecordBytes = 1 << 10
 	maxRecordBytes = 16 << 20
 )
+
+// maxProducers bounds limits.producers: it is the memory of some 70 MB.
+const maxProducers = 65536
 
 // minDeadLetterBytes is twice the longest record that limits.maxRecordBytes
 // allows: one must fit with what was said of it.
@@ -239,6 +251,9 @@ func (c *Config) validateSections() config.Problems {
 	}
 	if n := c.Limits.MaxRecordBytes; n < minRecordBytes || n > maxRecordBytes {
 		p.Addf("limits.maxRecordBytes", "must be between %s and %s", config.Size(minRecordBytes), config.Size(maxRecordBytes))
+	}
+	if n := c.Limits.Producers; n < 1 || n > maxProducers {
+		p.Addf("limits.producers", "must be between 1 and %d", maxProducers)
 	}
 	return p
 }

@@ -57,6 +57,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		return nil, err
 	}
 	opts := cfg.Queue.options()
+	opts.Producers = cfg.Limits.Producers
 	opts.Committed, opts.Log = e.metrics.committed, o.Log
 	q, err := queue.Open(opts)
 	if err != nil {
@@ -70,7 +71,8 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		log:            o.Log,
 		gaps:           e.metrics.producerGap,
 		redactions:     redactions,
-		live:           map[string]*session{},
+		live:           map[queue.Producer]*session{},
+		own:            &ownRecords{q},
 	}
 	for _, s := range cfg.Sources {
 		log := o.Log.With("source", s.Name)

@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"hash/maphash"
 	"log/slog"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
 )
@@ -19,7 +18,8 @@ import (
 var errStopping = errors.New("exporter is stopping")
 
 // ingest is the way from every source into the queue: it decides the fate of
-// each line, and keeps one live session for each producer.
+// each line, and keeps one live session for each producer: each name of a source and an
+// identity, so that nobody can end, or learn of, the session of another.
 type ingest struct {
 	queue          *queue.Queue
 	maxRecordBytes int
@@ -27,34 +27,25 @@ type ingest struct {
 	redactions     map[string]*redaction // by source; without one its records are stored as they came
 	buffers        spareBuffers          // of redacted records
 	log            *slog.Logger
-	gaps           func(lines uint64) // counts lines that producers skipped
-	oddLoss        sync.Once          // a loss record that cannot be read is logged once: producers must not fill the log
+	own            *ownRecords
+	gaps           func(source string, lines uint64) // counts lines that producers skipped
+	oddLoss        sync.Once                         // a loss record that cannot be read is logged once: producers must not fill the log
 
 	// inFlight counts the chunks of all sessions that are not settled.
 	inFlight atomic.Int64
 
+	kept keptLines
+
 	mu   sync.Mutex
-	live map[string]*session // by producer; guarded by mu
-	// kept are refused lines, by producer, that are in their log although a full
-	// queue then turned away what they came with: they come again. Guarded by mu.
-	kept map[string][]keptLine
-	// seed is that of the sums in kept.
-	seed maphash.Seed
+	live map[queue.Producer]*session // guarded by mu
 }
-
-// Bounds of kept. Beyond them a line may be in the log of refused lines twice.
-const (
-	maxKept      = 1024 // producers
-	maxKeptLines = 256  // of one producer
-)
-
-// keptLine tells a refused line from another that has got its number since: what was
-// turned away need not come again.
-type keptLine struct{ number, sum uint64 }
 
 // Open implements sources.Intake.
 func (in *ingest) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
-	s := &session{in: in, opening: o, redaction: in.redactions[o.Source], next: o.Next, idle: make(chan struct{})}
+	s := &session{
+		in: in, opening: o, redaction: in.redactions[o.Source], next: o.Next, idle: make(chan struct{}),
+		producer: queue.Producer{Source: o.Source, Identity: o.Identity, Name: o.Producer},
+	}
 	close(s.idle)
 	if o.Producer == "" {
 		return s, 0, nil
@@ -62,18 +53,19 @@ func (in *ingest) Open(ctx context.Context, o sources.Opening) (sources.Session,
 	if err := in.claim(ctx, s); err != nil {
 		return nil, 0, err
 	}
-	acked, known, err := in.queue.Position(ctx, o.Producer)
+	numbers, known, err := in.queue.Position(ctx, s.producer)
+	if err == nil && !numbers.Fits(o.Next) {
+		err = sources.ErrTooManyGaps
+	}
 	if err != nil {
 		s.Close()
 		return nil, 0, err
 	}
-	s.acked = acked
-	if known && o.Next > acked+1 {
-		in.gaps(o.Next - acked - 1)
-		in.log.Warn("producer skipped lines: they were never received",
-			"producer", o.Producer, "source", o.Source, "first", acked+1, "last", o.Next-1)
+	s.received = numbers
+	if known {
+		s.jump, s.jumped = numbers.Jump(o.Next)
 	}
-	return s, acked, nil
+	return s, numbers.Acked(o.Next), nil
 }
 
 // claim makes s the live session of its producer, once the one before has ended
@@ -81,10 +73,11 @@ func (in *ingest) Open(ctx context.Context, o sources.Opening) (sources.Session,
 func (in *ingest) claim(ctx context.Context, s *session) error {
 	for {
 		in.mu.Lock()
-		old := in.live[s.opening.Producer]
+		old := in.live[s.producer]
 		if old == nil {
 			s.gone = make(chan struct{})
-			in.live[s.opening.Producer] = s
+			in.live[s.producer] = s
+			in.queue.Hold(s.producer)
 			in.mu.Unlock()
 			return nil
 		}
@@ -102,9 +95,12 @@ func (in *ingest) claim(ctx context.Context, s *session) error {
 type session struct {
 	in        *ingest
 	opening   sources.Opening
-	redaction *redaction // nil: records are stored as they came
-	next      uint64     // number of the next line; meaningless without a producer
-	acked     uint64     // lines up to this number are stored already
+	producer  queue.Producer // whose name is empty when the lines have no numbers
+	redaction *redaction     // nil: records are stored as they came
+	next      uint64         // number of the next line; meaningless without a producer
+	received  queue.Numbers  // the lines that were received before
+	jump      queue.Gap      // the numbers that the producer has left out, if jumped
+	jumped    bool           // and no line has come yet
 
 	mu       sync.Mutex
 	inFlight int           // chunks that are not settled; guarded by mu
@@ -161,7 +157,7 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 	if v.lines == 0 {
 		return nil
 	}
-	v.dropKept()
+	v.kept = s.in.kept.without(s.producer, v.kept)
 	s.in.refused.add(v.kept)
 	// A single line while nothing else is under way is from a producer that waits
 	// for its ack.
@@ -171,7 +167,10 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 	}
 	v.chunk.Lines = v.lines
 	v.tally()
-	err := put(ctx, &v.chunk, v.settled)
+	err := s.tellJump(ctx)
+	if err == nil {
+		err = put(ctx, &v.chunk, v.settled)
+	}
 	if errors.Is(err, queue.ErrFull) {
 		if s.opening.Producer != "" {
 			return s.turnAway(ctx, v)
@@ -181,6 +180,27 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 		err = put(ctx, &v.chunk, v.settled)
 	}
 	return s.taken(err)
+}
+
+// tellJump makes a record of the numbers that the producer has left out. It is durable
+// before the first line behind them is: after a crash in between it is told again, and
+// never forgotten. A hello without a line leaves nothing behind.
+func (s *session) tellJump(ctx context.Context) error {
+	if !s.jumped {
+		return nil
+	}
+	gap := decision.ProducerGap{
+		EventType: decision.ProducerGapEvent, Source: s.producer.Source, Identity: s.producer.Identity,
+		Producer: s.producer.Name, From: s.jump.From, To: s.jump.To, Time: time.Now().UTC(),
+	}
+	if err := s.in.own.put(ctx, gap); err != nil {
+		return err
+	}
+	s.jumped = false
+	s.in.gaps(gap.Source, gap.To-gap.From+1)
+	s.in.log.Warn("producer skipped lines: they were not received, and are stored should they come after all",
+		"source", gap.Source, "identity", gap.Identity, "producer", gap.Producer, "first", gap.From, "last", gap.To)
+	return nil
 }
 
 // turnAway counts the lines of v as refused, and decides nothing: a position that
@@ -194,50 +214,8 @@ func (s *session) turnAway(ctx context.Context, v *verdict) error {
 	if err := s.taken(s.in.queue.Append(ctx, &count, s.finish)); err != nil {
 		return err
 	}
-	v.rememberKept()
+	s.in.kept.remember(s.producer, v.kept)
 	return sources.ErrQueueFull
-}
-
-// rememberKept notes that refused lines of v are in their log.
-func (v *verdict) rememberKept() {
-	if len(v.kept) == 0 {
-		return
-	}
-	in, producer := v.s.in, v.s.opening.Producer
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	if in.kept == nil || len(in.kept) >= maxKept {
-		in.kept, in.seed = make(map[string][]keptLine), maphash.MakeSeed()
-	}
-	lines := in.kept[producer]
-	for i := range v.kept {
-		lines = append(lines, v.kept[i].identity(in.seed))
-	}
-	in.kept[producer] = lines[max(0, len(lines)-maxKeptLines):]
-}
-
-// dropKept forgets the lines of v that are in the log of refused lines already.
-func (v *verdict) dropKept() {
-	in := v.s.in
-	if len(v.kept) == 0 || v.s.opening.Producer == "" {
-		return
-	}
-	in.mu.Lock()
-	defer in.mu.Unlock()
-	known := in.kept[v.s.opening.Producer]
-	if len(known) == 0 {
-		return
-	}
-	v.kept = slices.DeleteFunc(v.kept, func(l refusedLine) bool { return slices.Contains(known, l.identity(in.seed)) })
-}
-
-// identity is that of a line with a number.
-func (l *refusedLine) identity(seed maphash.Seed) keptLine {
-	text := l.text
-	if l.SHA256 != "" {
-		text = []byte(l.SHA256)
-	}
-	return keptLine{l.Number, maphash.Bytes(seed, text)}
 }
 
 // settled runs on whoever makes the commit.
@@ -308,6 +286,7 @@ func (s *session) leave() {
 	}
 	s.in.mu.Lock()
 	defer s.in.mu.Unlock()
-	delete(s.in.live, s.opening.Producer)
+	s.in.queue.Release(s.producer)
+	delete(s.in.live, s.producer)
 	close(s.gone)
 }

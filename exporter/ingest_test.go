@@ -38,8 +38,9 @@ func newIntake(t *testing.T, opts queue.Options) *intakeTest {
 		maxRecordBytes: 1000,
 		refused:        &refusedLog{dir: filepath.Join(opts.Directory, "refused"), log: slog.New(slog.DiscardHandler)},
 		log:            slog.New(slog.DiscardHandler),
-		gaps:           func(n uint64) { in.gaps += n },
-		live:           map[string]*session{},
+		gaps:           func(_ string, n uint64) { in.gaps += n },
+		live:           map[queue.Producer]*session{},
+		own:            &ownRecords{q},
 	}
 	t.Cleanup(func() { in.close(t) })
 	return in

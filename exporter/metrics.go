@@ -19,7 +19,7 @@ type metrics struct {
 	registry      *prometheus.Registry
 	commitSeconds prometheus.Histogram
 	commitRecords prometheus.Histogram
-	gapLines      prometheus.Counter
+	gapLines      *prometheus.CounterVec
 	sendSeconds   *prometheus.HistogramVec
 	sendFailures  *prometheus.CounterVec
 	filterErrors  *prometheus.CounterVec
@@ -37,9 +37,9 @@ func newMetrics(version string) *metrics {
 			Name: "docket_commit_records", Help: "Records made durable by one commit.",
 			Buckets: prometheus.ExponentialBuckets(1, 4, 8),
 		}),
-		gapLines: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "docket_producer_gap_lines_total", Help: "Lines that producers numbered and never sent.",
-		}),
+		gapLines: prometheus.NewCounterVec(prometheus.CounterOpts{
+			Name: "docket_producer_gap_lines_total", Help: "Lines that producers skipped: their numbers were not received. They are stored should they come after all.",
+		}, []string{"source"}),
 		sendSeconds: prometheus.NewHistogramVec(prometheus.HistogramOpts{
 			Name: "docket_send_duration_seconds", Help: "Time of one attempt to deliver a batch.",
 			Buckets: prometheus.ExponentialBuckets(1e-3, 3, 10), // 1 ms to 20 s
@@ -72,7 +72,9 @@ func (m *metrics) committed(records int, took time.Duration) {
 	m.commitRecords.Observe(float64(records))
 }
 
-func (m *metrics) producerGap(lines uint64) { m.gapLines.Add(float64(lines)) }
+func (m *metrics) producerGap(source string, lines uint64) {
+	m.gapLines.WithLabelValues(source).Add(float64(lines))
+}
 
 // delivery returns the metrics of one sink.
 func (m *metrics) delivery(sink string) *deliveryMetrics {

@@ -22,6 +22,7 @@ type verdict struct {
 func (s *session) newVerdict() *verdict {
 	return &verdict{s: s, chunk: queue.Chunk{
 		Source:   s.opening.Source,
+		Identity: s.opening.Identity,
 		Producer: s.opening.Producer,
 		Received: time.Now(),
 	}}
@@ -104,7 +105,7 @@ func (v *verdict) number() (number uint64, duplicate bool) {
 	number = s.next
 	s.next++
 	v.chunk.Position = number
-	return number, number <= s.acked
+	return number, s.received.Has(number)
 }
 
 // lineText is a line as far as its source has held it.

@@ -7,7 +7,6 @@ package sources
 import (
 	"context"
 	"errors"
-	"net"
 
 	"github.com/docket-export/docket/decision/stream"
 )
@@ -16,6 +15,10 @@ import (
 // what was submitted to a numbered session is decided, and the session is of no
 // more use: its producer keeps the lines and comes again.
 var ErrQueueFull = errors.New("the queue is full")
+
+// ErrTooManyGaps says that a producer cannot go on with the number that it wants: it
+// would leave out numbers in more places than docket remembers. Nothing has changed.
+var ErrTooManyGaps = errors.New("too many gaps: lines of this producer are missing in as many places as are remembered; send those first, or go on under another name")
 
 // Source takes lines in from outside.
 type Source interface {
@@ -27,13 +30,6 @@ type Source interface {
 	Run(ctx context.Context, in Intake, ready func()) error
 	// Connections is the number of producers connected now. Safe at any time.
 	Connections() int
-}
-
-// Listener is a source that producers connect to. The exporter is ready once they can
-// connect to every Listener; a source that only reads files keeps nobody waiting.
-type Listener interface {
-	// Addr is where producers connect, nil while they cannot. Safe at any time.
-	Addr() net.Addr
 }
 
 // Reporter is a source that has more to say of itself than whether it runs: one that
@@ -58,8 +54,11 @@ type Report struct {
 type Intake interface {
 	// Open starts a session. For a numbered producer it first evicts that
 	// producer's live session and waits until its lines are decided, so that
-	// acked, the highest number of this producer that is durable, is final.
-	// An error means that ctx is done or the exporter is stopping.
+	// acked is final: every line from o.Next to acked is durable, and need not be sent.
+	// It is the highest number of this producer that was received or, where lines
+	// at or after o.Next were left out before, the one below the first of those.
+	// For docket's own sources, whose Identity is empty, it is always the highest.
+	// An error is ErrTooManyGaps, or means that ctx is done or the exporter is stopping.
 	Open(ctx context.Context, o Opening) (s Session, acked uint64, err error)
 }
 
@@ -108,8 +107,8 @@ type Session interface {
 
 // Receipt tells a source what has become durable.
 type Receipt struct {
-	// Through is the highest number whose fate, and that of every lower
-	// number, is durable. 0 when the session is not numbered.
+	// Through is the highest number whose fate, and that of every lower number of
+	// the session, is durable. 0 when the session is not numbered.
 	Through uint64
 	// Lines is how many lines this receipt settles, refused ones included.
 	Lines int

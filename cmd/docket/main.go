@@ -10,6 +10,8 @@ import (
 	"os"
 
 	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/internal/fileversion"
 )
 
 // The exit codes of every command.
@@ -39,6 +41,9 @@ func execute(ctx context.Context, root *cobra.Command, w io.Writer) int {
 	case errors.As(err, &misconfigured):
 		fmt.Fprintln(w, err)
 		return exitUsage
+	case errors.As(err, new(*fileversion.Error)):
+		fmt.Fprintf(w, "%s: %v\n", cmd.CommandPath(), err)
+		return exitUsage // what is wrong is which docket was started
 	case errors.As(err, &failed):
 		fmt.Fprintf(w, "%s: %v\n", cmd.CommandPath(), err)
 		return exitFailed

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
 	"math"
 	"os"
@@ -180,12 +181,7 @@ func (readOnlyFS) Open(name string) (queue.File, error) {
 }
 
 // Lock takes none.
-func (readOnlyFS) Lock(string) (queue.Lock, error) { return noLock{}, nil }
-
-type noLock struct{}
-
-func (noLock) Close() error { return nil }
-func (noLock) Check() error { return nil }
+func (readOnlyFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
 
 // MkdirAll fails, as all that would change something does.
 func (readOnlyFS) MkdirAll(string) error { return errReadOnly }
@@ -210,9 +206,6 @@ type readOnlyFile struct{ *os.File }
 
 // Allocate fails.
 func (readOnlyFile) Allocate(int64) error { return errReadOnly }
-
-// IsRemoved is for those who write.
-func (readOnlyFile) IsRemoved() (bool, error) { return false, nil }
 
 // Size is the size of the file.
 func (f readOnlyFile) Size() (int64, error) {

@@ -21,7 +21,7 @@ func numberedOnce(n int) *Chunk {
 // checkCounted fails unless q has counted the records 1..n, each once.
 func checkCounted(t *testing.T, q *Queue, n int) {
 	t.Helper()
-	position, _, err := q.Position(t.Context(), "p")
+	position, _, err := highest(t.Context(), q, Producer{Source: "test", Name: "p"})
 	must(t, err)
 	s := q.Stats()
 	got := s.Sources["test"]
@@ -73,7 +73,7 @@ func TestTailBehindACheckpoint(t *testing.T) {
 			}
 			for life := range 3 {
 				q = open(t, Options{Directory: dir})
-				position, _, err := q.Position(t.Context(), "p")
+				position, _, err := highest(t.Context(), q, Producer{Source: "test", Name: "p"})
 				must(t, err)
 				if got := q.Stats().Sources["test"]; position != 3 || got.Duplicate != 2+4+8 || got.Stored != 2+uint64(last.Count) {
 					t.Errorf("life %d: got position %d and %+v, want each of three chunks once", life, position, got)
@@ -217,7 +217,7 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 	fsys.set(nil)
 
 	q = open(t, Options{Directory: dir})
-	if n, _, err := q.Position(t.Context(), "p"); err != nil || n != 42 {
+	if n, _, err := highest(t.Context(), q, Producer{Source: "test", Name: "p"}); err != nil || n != 42 {
 		t.Errorf("position: got %d (%v), want 42", n, err)
 	}
 	if s := q.Stats(); s.LastSeq != 4 || s.Corrupt != 2 {

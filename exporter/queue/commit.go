@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -164,9 +165,6 @@ func (q *Queue) write(c *commit) error {
 	}
 	began := time.Now()
 	if w.active == nil {
-		if err := q.checkGround(); err != nil {
-			return err
-		}
 		if err := q.beginSegment(len(c.buf)); err != nil {
 			return err
 		}
@@ -185,13 +183,7 @@ func (q *Queue) write(c *commit) error {
 	if err := w.file.Sync(); err != nil {
 		return fmt.Errorf("segment %s: sync: %w", w.active, err)
 	}
-	if err := q.checkActive(); err != nil {
-		return err
-	}
 	if w.tempName != "" {
-		if err := q.checkGround(); err != nil {
-			return err
-		}
 		if err := q.takeOver(); err != nil {
 			return err
 		}
@@ -281,17 +273,13 @@ func (q *Queue) seal(s *segment) {
 // checkpointUpTo has the housekeeper write what the log adds up to at the end of
 // s, which is now. Callers hold mu.
 func (q *Queue) checkpointUpTo(s *segment) {
+	now := time.Now()
+	q.state.producers.forget(now)
 	q.housekeeper.checkpoint = &checkpoint{
-		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), Newest: s.newest.Load(), NextSeq: q.durable.Load() + 1, state: q.snapshot(),
+		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), Newest: s.newest.Load(), NextSeq: q.durable.Load() + 1,
+		totals: q.state.totals.clone(), Producers: q.state.producers.stored(now), Legacy: maps.Clone(q.state.producers.legacy),
 	}
 	wake(q.dirty)
-}
-
-// snapshot returns the state as of now, without producers long gone. Callers
-// hold mu.
-func (q *Queue) snapshot() *state {
-	q.state.forgetProducers(time.Now())
-	return q.state.clone()
 }
 
 // fail gives up the active segment after a failed write or sync: what the disk
@@ -300,13 +288,6 @@ func (q *Queue) fail(err error) {
 	q.closeActive(err)
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.ail(err)
-	q.space.gaveWay = false
-	wake(q.dirty) // what can go makes room
-}
-
-// ail says that the queue cannot write, and why. Callers hold mu.
-func (q *Queue) ail(err error) {
 	if q.health.Err == nil {
 		q.health.Since = time.Now()
 	}
@@ -316,14 +297,8 @@ func (q *Queue) ail(err error) {
 		q.opts.Log.Error("queue cannot write: nothing new is acknowledged until it can", "error", err)
 	}
 	q.health.Err = err
-}
-
-// mend says that the queue can write again. Callers hold mu.
-func (q *Queue) mend() {
-	if q.health.Err != nil {
-		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond).String())
-		q.health = Health{}
-	}
+	q.space.gaveWay = false
+	wake(q.dirty) // what can go makes room
 }
 
 // rootCause is what the operating system has said or, without that, the text of
@@ -352,7 +327,10 @@ func (q *Queue) publish(c *commit) {
 		q.state.add(&f, p.lines)
 		last, newest = f.end()-1, max(newest, f.received)
 	}
-	q.mend()
+	if q.health.Err != nil {
+		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond).String())
+		q.health = Health{}
+	}
 	if len(c.buf) >= largeCommit {
 		q.lastLarge = time.Now()
 	}
@@ -396,7 +374,7 @@ func (q *Queue) closeActive(cause error) {
 		return
 	}
 	w.file.Close()
-	if w.last != s && q.checkGround() == nil {
+	if w.last != s {
 		for _, name := range []string{w.tempName, s.String()} {
 			if err := q.opts.FS.Remove(q.path(name)); err != nil && !notExist(err) {
 				q.opts.Log.Debug("abandoned segment stays", "file", name, "error", err)

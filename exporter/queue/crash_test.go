@@ -166,7 +166,7 @@ func (m *crashModel) life() {
 func (m *crashModel) learn() bool {
 	ctx, cancel := context.WithTimeout(m.ctx, time.Minute)
 	defer cancel()
-	n, _, err := m.q.Position(ctx, "p")
+	n, _, err := highest(ctx, m.q, Producer{Source: "s", Name: "p"})
 	if err != nil {
 		return false
 	}

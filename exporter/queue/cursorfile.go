@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/internal/fileversion"
 )
 
 // fields lists the numbers of a in the order of the file.
@@ -57,11 +59,31 @@ func createCursorFile(fsys FS, dir string, id uuid.UUID, accounts map[string]Acc
 	return &cursorFile{file: f, queue: id, generation: 1}, nil
 }
 
+// checkSlotVersion fails with *fileversion.Error when a slot, of the file at path, is
+// whole and of a version that this docket does not read. Also one such slot beside
+// another of this version is newer, or was written by a docket that is.
+func checkSlotVersion(b []byte, path string) error {
+	if v := le.Uint32(b[8:]); isSlot(b) && v != cursorsVersion {
+		return &fileversion.Error{File: path, Found: uint64(v), Known: cursorsVersion}
+	}
+	return nil
+}
+
+// isSlot reports whether b begins with a slot whose checksum holds, of any version.
+func isSlot(b []byte) bool {
+	if len(b) < cursorsHead || string(b[:8]) != cursorsMagic {
+		return false
+	}
+	size := int(le.Uint32(b[44:]))
+	return cursorsHead <= size && size <= len(b) && le.Uint32(b[12:]) == slotCRC(b[:size])
+}
+
 // errCursors says that the cursors file is there and neither slot is whole.
 var errCursors = errors.New("cursors: both slots damaged")
 
 // openCursorFile returns the newest accounts on disk. When the file does not
-// exist the error satisfies notExist.
+// exist the error satisfies notExist; when it is whole and of another version it is a
+// *fileversion.Error.
 func openCursorFile(fsys FS, dir string) (*cursorFile, map[string]Account, error) {
 	f, err := fsys.Open(filepath.Join(dir, cursorsFile))
 	if err != nil {
@@ -75,7 +97,12 @@ func openCursorFile(fsys FS, dir string) (*cursorFile, map[string]Account, error
 	c := &cursorFile{file: f}
 	var newest map[string]Account
 	for slot := range 2 {
-		id, generation, accounts, ok := decodeSlot(content[slot*slotSize : (slot+1)*slotSize])
+		b := slotOf(content, slot)
+		if err := checkSlotVersion(b, filepath.Join(dir, cursorsFile)); err != nil {
+			f.Close()
+			return nil, nil, err
+		}
+		id, generation, accounts, ok := decodeSlot(b)
 		if ok && generation > c.generation {
 			c.queue, c.generation, newest = id, generation, accounts
 		}
@@ -146,15 +173,11 @@ func slotCRC(b []byte) uint32 {
 }
 
 func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]Account, ok bool) {
-	if len(b) < cursorsHead || string(b[:8]) != cursorsMagic || le.Uint32(b[8:]) != cursorsVersion {
-		return uuid.Nil, 0, nil, false
-	}
-	size := int(le.Uint32(b[44:]))
-	if size < cursorsHead || size > len(b) || le.Uint32(b[12:]) != slotCRC(b[:size]) {
+	if !isSlot(b) || le.Uint32(b[8:]) != cursorsVersion {
 		return uuid.Nil, 0, nil, false
 	}
 	accounts = map[string]Account{}
-	rest := b[cursorsHead:size]
+	rest := b[cursorsHead:le.Uint32(b[44:])]
 	for range le.Uint32(b[40:]) {
 		if len(rest) < 1 || len(rest) < 1+int(rest[0])+cursorEntry {
 			return uuid.Nil, 0, nil, false

@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
-	"time"
 )
 
 // segmentFiles returns the paths of the segments in dir, in order.
@@ -165,7 +164,7 @@ func TestTornCommitOfSeveralFramesIsCutWhole(t *testing.T) {
 	opts.FS = nil
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 3))
-	if n, known, _ := q.Position(t.Context(), "p"); known {
+	if n, known, _ := highest(t.Context(), q, Producer{Source: "test", Name: "p"}); known {
 		t.Errorf("position %d is known, although record 4 is gone: it would never be sent again", n)
 	}
 	if got := q.Stats().Corrupt; got != 0 {
@@ -222,7 +221,7 @@ func TestDamageWithinTheLastCommit(t *testing.T) {
 	opts.FS = nil
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "b")), slices.Concat(numbered(1, 4), numbered(6, 6)))
-	if n, known, _ := q.Position(t.Context(), "p"); !known || n != 6 {
+	if n, known, _ := highest(t.Context(), q, Producer{Source: "test", Name: "p"}); !known || n != 6 {
 		t.Errorf("position: got %d, %t, want 6", n, known)
 	}
 	if got := q.Stats().Corrupt; got != 1 {
@@ -324,16 +323,4 @@ func TestOlderSlotServesWhenTheNewerIsTorn(t *testing.T) {
 	flip(t, path, newest+cursorsHead+1)
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(2, 4))
-}
-
-func TestForgottenProducers(t *testing.T) {
-	s := newState()
-	now := time.Now()
-	for id, age := range map[string]time.Duration{"old": 25 * time.Hour, "recent": time.Hour} {
-		s.add(&frame{producer: []byte(id), position: 1, received: now.Add(-age).UnixNano()}, 0)
-	}
-	s.forgetProducers(now)
-	if _, old := s.Producers["old"]; old || s.Producers["recent"] == nil {
-		t.Errorf("got %v, want only recent", s.Producers)
-	}
 }

@@ -289,7 +289,7 @@ func TestPositionWaitsForTheTail(t *testing.T) {
 	q = open(t, opts)
 	got := make(chan uint64)
 	go func() {
-		n, _, _ := q.Position(t.Context(), "p")
+		n, _, _ := highest(t.Context(), q, Producer{Source: "test", Name: "p"})
 		got <- n
 	}()
 	select {

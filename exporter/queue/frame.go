@@ -12,7 +12,9 @@ import (
 // The layout of a frame is drawn in doc.go.
 const (
 	frameMagic   = 0x314d4644 // "DFM1", little-endian
-	frameVersion = 1
+	frameVersion = 2
+	// legacyFrameVersion is that of frames without an identity.
+	legacyFrameVersion = 1
 	// frameFixed is the header without names and tallies.
 	frameFixed = 72
 	// frameAlign is the alignment of frames in a segment: after damage, the
@@ -45,6 +47,7 @@ const (
 	atHeaderCRC   = 64
 	atHeaderLen   = 68
 	atLost        = 70
+	atIdentityLen = 71
 )
 
 var (
@@ -57,10 +60,12 @@ var (
 // Chunk is what one frame keeps: records that arrived together from one
 // producer, and what became of the other lines that arrived with them.
 type Chunk struct {
-	Source   string // at most 255 bytes
+	Source   string // at most 255 bytes, as the next two
+	Identity string // of who sends; see Producer
 	Producer string // empty when the producer does not number its lines
 	// Position is the producer's number of the last line this chunk decides;
-	// 0 without a producer.
+	// 0 without a producer. The lines of a chunk, which Count, Duplicates and
+	// Refused add up to, follow each other.
 	Position uint64
 	Received time.Time
 	// Lines is how many lines were read for this chunk, counted where they were read
@@ -80,8 +85,8 @@ type Chunk struct {
 // check returns an error when c cannot be a frame: a fault of the caller.
 func (c *Chunk) check() error {
 	switch {
-	case len(c.Source) > maxName || len(c.Producer) > maxName:
-		return fmt.Errorf("queue: source or producer name longer than %d bytes", maxName)
+	case len(c.Source) > maxName || len(c.Producer) > maxName || len(c.Identity) > maxName:
+		return fmt.Errorf("queue: name of source, identity or producer longer than %d bytes", maxName)
 	case len(c.Records) > MaxPayload:
 		return fmt.Errorf("queue: chunk of %d bytes, at most %d are allowed", len(c.Records), MaxPayload)
 	case (c.Count == 0) != (len(c.Records) == 0):
@@ -98,7 +103,7 @@ func (c *Chunk) frameSize() int {
 }
 
 func (c *Chunk) headerSize() int {
-	return frameFixed + len(c.Source) + len(c.Producer) +
+	return frameFixed + len(c.Source) + len(c.Producer) + len(c.Identity) +
 		talliesSize(c.Refused, refusedCountBytes) + talliesSize(c.Lost, lostCountBytes)
 }
 
@@ -111,6 +116,7 @@ func appendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	b = append(b, make([]byte, frameFixed)...)
 	b = append(b, c.Source...)
 	b = append(b, c.Producer...)
+	b = append(b, c.Identity...)
 	b = appendTallies(b, c.Refused, refusedCountBytes)
 	b = appendTallies(b, c.Lost, lostCountBytes)
 	b = pad(b, start+headerLen)
@@ -124,6 +130,7 @@ func appendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	h[atProducerLen] = byte(len(c.Producer))
 	h[atRefused] = byte(len(c.Refused))
 	h[atLost] = byte(len(c.Lost))
+	h[atIdentityLen] = byte(len(c.Identity))
 	le.PutUint32(h[atCount:], uint32(c.Count))
 	le.PutUint32(h[atPayloadLen:], uint32(len(c.Records)))
 	le.PutUint64(h[atReceived:], uint64(c.Received.UnixNano()))
@@ -158,6 +165,7 @@ func headerCRC(h []byte) uint32 {
 
 // frame is a decoded header. Its names alias the bytes it was read from.
 type frame struct {
+	version    byte
 	epoch      uint64
 	durable    int64
 	firstSeq   uint64
@@ -170,16 +178,10 @@ type frame struct {
 	duplicates uint32
 	source     []byte
 	producer   []byte
+	identity   []byte
 	tallies    []byte // still encoded; see eachTally
 	refused    int    // number of tallies of refused lines
 	lost       int    // number of tallies of lost records, which follow
-}
-
-// decided is how many lines have their fate in f.
-func (f *frame) decided() uint64 {
-	n := uint64(f.count) + uint64(f.duplicates)
-	f.eachTally(func(_ string, refused uint64) { n += refused }, func(string, uint64) {})
-	return n
 }
 
 // size is the frame's length in the segment.
@@ -187,6 +189,13 @@ func (f *frame) size() int { return f.headerLen + align(f.payloadLen) }
 
 // end is the seq after the frame's last record.
 func (f *frame) end() uint64 { return f.firstSeq + uint64(f.count) }
+
+// decided is how many lines have their fate in f.
+func (f *frame) decided() uint64 {
+	n := uint64(f.count) + uint64(f.duplicates)
+	decodeTallies(f.tallies, f.refused, refusedCountBytes, func(_ []byte, refused uint64) { n += refused })
+	return n
+}
 
 // Why bytes are not a frame.
 var (
@@ -219,10 +228,11 @@ func parseHeader(b []byte) (frame, error) {
 	if le.Uint32(h[atHeaderCRC:]) != headerCRC(h) {
 		return frame{}, errHeader
 	}
-	if h[atVersion] != frameVersion {
+	if v := h[atVersion]; v != frameVersion && v != legacyFrameVersion {
 		return frame{}, errVersion
 	}
 	f := frame{
+		version:    h[atVersion],
 		epoch:      le.Uint64(h[atEpoch:]),
 		durable:    int64(le.Uint64(h[atDurable:])),
 		firstSeq:   le.Uint64(h[atFirstSeq:]),
@@ -236,7 +246,7 @@ func parseHeader(b []byte) (frame, error) {
 		refused:    int(h[atRefused]),
 		lost:       int(h[atLost]),
 	}
-	if frameFixed+int(h[atSourceLen])+int(h[atProducerLen]) > headerLen || f.payloadLen > MaxPayload {
+	if frameFixed+int(h[atSourceLen])+int(h[atProducerLen])+int(h[atIdentityLen]) > headerLen || f.payloadLen > MaxPayload {
 		return frame{}, errHeader
 	}
 	f.alias(h)
@@ -246,9 +256,10 @@ func parseHeader(b []byte) (frame, error) {
 // alias points the names and tallies of f at h, which is its whole header.
 func (f *frame) alias(h []byte) {
 	names := h[frameFixed:f.headerLen]
-	sourceLen, producerLen := int(h[atSourceLen]), int(h[atProducerLen])
+	sourceLen, producerLen, identityLen := int(h[atSourceLen]), int(h[atProducerLen]), int(h[atIdentityLen])
 	f.source, names = names[:sourceLen], names[sourceLen:]
-	f.producer, f.tallies = names[:producerLen], names[producerLen:]
+	f.producer, names = names[:producerLen], names[producerLen:]
+	f.identity, f.tallies = names[:identityLen], names[identityLen:]
 }
 
 // checkPayload returns errShort or errPayload unless b, which begins with the

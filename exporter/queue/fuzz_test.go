@@ -14,7 +14,7 @@ import (
 // Whatever bytes are read, decoding neither fails hard nor gives out more than
 // they hold.
 func FuzzParseHeader(f *testing.F) {
-	c := &Chunk{Source: "s", Producer: "p", Position: 3, Records: []byte("{}\n"), Count: 1, Refused: []Tally{{"InvalidJSON", 2}}, Lost: []Tally{{"deny", 5e9}}}
+	c := &Chunk{Source: "s", Identity: "uid:7", Producer: "p", Position: 3, Records: []byte("{}\n"), Count: 1, Refused: []Tally{{"InvalidJSON", 2}}, Lost: []Tally{{"deny", 5e9}}}
 	b := encode(c)
 	place(b, 1, segmentHeaderSize, 1)
 	f.Add(b)
@@ -26,7 +26,8 @@ func FuzzParseHeader(f *testing.F) {
 		if h.headerLen > len(b) || h.payloadLen > MaxPayload || h.count < 0 {
 			t.Errorf("header %+v from %d bytes", h, len(b))
 		}
-		h.eachTally(func(string, uint64) {}, func(string, uint64) {})
+		h.eachTally(func([]byte, uint64) {}, func([]byte, uint64) {})
+		_ = h.decided()
 		if h.checkPayload(b) == nil && h.headerLen+h.payloadLen > len(b) {
 			t.Errorf("payload of %d bytes held by %d", h.payloadLen, len(b))
 		}

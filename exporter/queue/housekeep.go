@@ -46,19 +46,11 @@ type housekeeper struct {
 func (q *Queue) housekeep() {
 	h := &q.housekeeper
 	defer h.close()
-	ground := time.NewTicker(groundEvery)
-	defer ground.Stop()
-	aged := q.retainedAge()
 	for {
 		select {
 		case <-q.dirty:
 		case <-q.urgent:
-		case <-aged:
-			aged = q.retainedAge()
-		case <-ground.C:
-			if q.checkGround() == nil && !q.cursorsRemoved() {
-				continue
-			}
+		case <-q.retainedAge():
 		case <-q.stop:
 			<-q.committer.ended
 			q.tidy()
@@ -85,7 +77,6 @@ func (q *Queue) retainedAge() <-chan time.Time {
 func (h *housekeeper) close() {
 	if h.cursors != nil {
 		h.cursors.file.Close()
-		h.cursors = nil
 	}
 }
 
@@ -93,11 +84,6 @@ func (h *housekeeper) close() {
 // what was delivered, and segments kept too long, lose nothing.
 func (q *Queue) tidy() {
 	h := &q.housekeeper
-	if err := q.checkGround(); err != nil {
-		h.err = err
-		wake(q.dirty)
-		return
-	}
 	before := h.err
 	round := func() {
 		h.err = q.tidyRound()
@@ -136,10 +122,6 @@ func (q *Queue) writeCursors() (err error) {
 	q.looks++
 	look := q.looks
 	q.mu.Unlock()
-	if q.cursorsRemoved() {
-		q.opts.Log.Warn("the file cursors was removed: it is written again")
-		h.close()
-	}
 	if h.cursors == nil {
 		h.cursors, err = createCursorFile(q.opts.FS, q.opts.Directory, q.id, accounts)
 	} else if err = h.cursors.confirm(); err == nil && !maps.Equal(accounts, h.written) {
@@ -164,7 +146,6 @@ func (q *Queue) writeCheckpoint() error {
 	next, lostChanged := h.checkpoint, h.lostChanged
 	if next == nil && lostChanged {
 		again := h.base
-		again.state = h.base.clone()
 		next = &again
 	}
 	if next != nil {

@@ -111,7 +111,7 @@ func (m *model) start() {
 		m.t.Fatalf("open: %v", err)
 	}
 	m.q = q
-	n, _, err := q.Position(m.t.Context(), "p")
+	n, _, err := highest(m.t.Context(), q, Producer{Source: "s", Name: "p"})
 	if err != nil || n != m.lines {
 		m.fatalf("position after open: got %d, %v, want %d", n, err, m.lines)
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/internal/fileversion"
 )
 
 // ErrNoQueue says that a directory holds no queue, or does not exist.
@@ -47,6 +49,7 @@ type survey struct {
 	checkpointErr error
 
 	spares     []StoredFile
+	spareErr   error        // of a spare: its version is not known
 	leftovers  []string     // begun and not finished: they mean nothing
 	strays     []string     // files that no queue makes
 	quarantine []StoredFile // what was set aside
@@ -172,6 +175,7 @@ func (o *Offline) look() error {
 		case slices.Contains([]string{cursorsFile, positionsFile, lockFile, reserveFile}, name):
 		case isSpare:
 			o.spares = append(o.spares, o.stat(name))
+			o.lookAtSpare(name)
 		case strings.HasSuffix(name, newSuffix):
 			o.leftovers = append(o.leftovers, name)
 		default:
@@ -181,8 +185,38 @@ func (o *Offline) look() error {
 	o.lookAtCursors()
 	o.checkpoint, o.hasCheckpoint, o.checkpointErr = readCheckpoint(o.fsys, o.dir)
 	o.lookAtSegments(found)
+	if err := o.unknownVersion(); err != nil {
+		return fmt.Errorf("queue %s: %w", o.dir, err)
+	}
 	o.lookAtDurable()
 	return o.lookAtQuarantine()
+}
+
+// unknownVersion returns the *fileversion.Error that a file was met with: nothing may be
+// said of a queue, or done to it, without all of its files.
+func (o *Offline) unknownVersion() error {
+	errs := []error{o.cursorsErr, o.checkpointErr, o.spareErr}
+	for _, s := range slices.Concat(o.segments, o.foreign) {
+		errs = append(errs, s.openErr)
+	}
+	for _, err := range errs {
+		if unknown, ok := errors.AsType[*fileversion.Error](err); ok {
+			return unknown
+		}
+	}
+	return nil
+}
+
+// lookAtSpare finds out whether a newer docket has made a spare.
+func (o *Offline) lookAtSpare(name string) {
+	f, err := o.fsys.Open(o.path(name))
+	if err != nil {
+		return // which stat has noted
+	}
+	defer f.Close()
+	if _, err := spareEpoch(f, o.path(name)); errors.As(err, new(*fileversion.Error)) {
+		o.spareErr = err
+	}
 }
 
 // stat returns the size of a file; one that cannot be opened is noted.
@@ -208,6 +242,9 @@ func (o *Offline) lookAtCursors() {
 	var newest uint64
 	var whole [2]bool
 	for i := range whole {
+		if o.cursorsErr = checkSlotVersion(slotOf(content, i), o.path(cursorsFile)); o.cursorsErr != nil {
+			return
+		}
 		id, generation, accounts, ok := decodeSlot(slotOf(content, i))
 		if whole[i] = ok; ok && generation > newest {
 			o.cursorsID, newest, o.accounts = id, generation, accounts
@@ -303,7 +340,7 @@ func (o *Offline) readHeader(s *storedSegment) {
 		return
 	}
 	s.end = s.size
-	s.header, err = readSegmentHeader(f, s.segmentName)
+	s.header, err = readSegmentHeader(f, o.dir, s.segmentName)
 	if errors.Is(err, errSegmentHeader) {
 		s.headerErr = err
 	} else {

@@ -53,7 +53,7 @@ func (o *Offline) Contents(ctx context.Context) (Contents, error) {
 	c := Contents{ID: o.ID(), Spares: o.spares, Cursors: o.accounts, Quarantine: o.quarantine}
 	if o.hasCheckpoint {
 		cp := o.checkpoint
-		c.Positions = &Positions{LastSeq: cp.NextSeq - 1, Producers: len(cp.Producers), Sources: map[string]SourceTally{}, Lost: cp.Lost}
+		c.Positions = &Positions{LastSeq: cp.NextSeq - 1, Producers: len(cp.Producers) + len(cp.Legacy), Sources: map[string]SourceTally{}, Lost: cp.Lost}
 		for name, t := range cp.Sources {
 			c.Positions.Sources[name] = t.clone()
 		}

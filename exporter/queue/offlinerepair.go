@@ -101,7 +101,7 @@ func (o *Offline) countLost(findings []Finding) error {
 	}
 	c := o.checkpoint
 	if !o.hasCheckpoint {
-		c = checkpoint{Queue: o.id, NextSeq: 1, state: newState()}
+		c = checkpoint{Queue: o.id, NextSeq: 1, totals: totals{Sources: map[string]*SourceTally{}}}
 	}
 	isNew := false
 	for _, f := range findings {

@@ -128,7 +128,7 @@ func TestLeftoverOfAFailedCommitHidesNothing(t *testing.T) {
 
 // Overlapping losses count once.
 func TestOverlappingLossesCountOnce(t *testing.T) {
-	s := newState()
+	s := newState(0)
 	s.addLost(SeqRange{15, 20})
 	s.addLost(SeqRange{10, 20})
 	s.addLost(SeqRange{10, 25})

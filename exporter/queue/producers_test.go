@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -19,69 +21,250 @@ func counted(producer string, position uint64) *Chunk {
 func expectKnown(t *testing.T, q *Queue, when string, want map[string]uint64) {
 	t.Helper()
 	for producer, number := range want {
-		got, known, err := q.Position(t.Context(), producer)
+		got, known, err := highest(t.Context(), q, Producer{Source: "test", Name: producer})
 		if got != number || known != (number > 0) || err != nil {
 			t.Errorf("%s: producer %s: got %d, known %t, %v, want %d", when, producer, got, known, err, number)
 		}
 	}
 }
 
-// However many producers come, what is kept of them is bounded at every moment,
-// and those that were seen last stay.
-func TestProducersAreBounded(t *testing.T) {
-	const all = 2*maxProducers + maxProducers/2
-	start := time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)
-	id := func(n int) string { return fmt.Sprint("producer-", n) }
-	s := newState()
-	most := 0
-	for n := range all {
-		s.add(&frame{producer: []byte(id(n)), position: 1, received: start.Add(time.Duration(n) * time.Millisecond).UnixNano()}, 0)
-		most = max(most, len(s.Producers))
-	}
-	if most > 2*maxProducers {
-		t.Errorf("got %d producers at once, want at most %d", most, 2*maxProducers)
-	}
-	s.forgetProducers(start.Add(time.Hour))
-	if got := len(s.Producers); got != maxProducers {
-		t.Errorf("got %d producers, want %d", got, maxProducers)
-	}
-	for n := range all {
-		if got, want := s.Producers[id(n)] != nil, n >= all-maxProducers; got != want {
-			t.Fatalf("producer %d of %d: got known %t, want %t", n, all, got, want)
-		}
+// said is a chunk of lines from to to.
+func said(p Producer, from, to uint64) *Chunk {
+	return &Chunk{
+		Source: p.Source, Identity: p.Identity, Producer: p.Name,
+		Position: to, Received: time.Now(), Duplicates: int(to - from + 1),
 	}
 }
 
-// What a queue keeps of its producers on disk is bounded too: the one unseen
-// longest goes first, and a kill brings none of them back.
-func TestProducersStayBoundedThroughAKill(t *testing.T) {
+func receivedOf(t *testing.T, q *Queue, p Producer) Numbers {
+	t.Helper()
+	n, _, err := q.Position(t.Context(), p)
+	must(t, err)
+	return n
+}
+
+func expectNumbers(t *testing.T, q *Queue, when string, p Producer, highest uint64, gaps ...Gap) {
+	t.Helper()
+	if got, want := fmt.Sprint(receivedOf(t, q, p)), fmt.Sprint(Numbers{highest, gaps}); got != want {
+		t.Errorf("%s: %v: got %s, want %s", when, p, got, want)
+	}
+}
+
+// One name is as many producers as there are sources and identities that say it, before
+// and after a restart and a kill.
+func TestAProducerIsOfASourceAndAnIdentity(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
 	q := open(t, opts)
-	store(t, q, counted("seen", 7))
-	closeQueue(t, q)
-	c, ok, err := readCheckpoint(osFS{}, opts.Directory)
-	if err != nil || !ok {
-		t.Fatalf("checkpoint: got %v, %v", ok, err)
+	all := []Producer{
+		{"webhook", "uid:1", "p"}, {"webhook", "uid:2", "p"}, {"remote", "uid:1", "p"}, {"webhook", "", "p"},
 	}
-	now := time.Now()
-	for n := range maxProducers { // the first is the oldest, but not a day old
-		c.Producers[fmt.Sprint("old-", n)] = &position{Number: 9, Seen: now.Add(time.Duration(n-maxProducers) * time.Second).UnixNano()}
+	for i, p := range all {
+		store(t, q, said(p, 1, uint64(10*i+5)))
 	}
-	must(t, writeCheckpoint(osFS{}, opts.Directory, c))
+	store(t, q, said(Producer{"webhook", "uid:3", "p"}, 1000, 1000))
+	for _, when := range []string{"at once", "after a restart", "after a kill"} {
+		for i, p := range all {
+			expectNumbers(t, q, when, p, uint64(10*i+5))
+		}
+		expectNumbers(t, q, when, Producer{"webhook", "uid:3", "p"}, 1000, Gap{1, 999})
+		expectNumbers(t, q, when, Producer{"remote", "uid:2", "p"}, 0)
+		if when == "at once" {
+			closeQueue(t, q)
+		} else {
+			killed(t, q)
+		}
+		q = open(t, opts)
+	}
+}
 
-	q = open(t, opts)
-	store(t, q, counted("new", 3))
-	store(t, q, counted("old-0", 10)) // back after a long time: seen just now
-	killed(t, q)
-	q = open(t, opts)
-	expectKnown(t, q, "after a kill", map[string]uint64{
-		"seen": 7, "new": 3, "old-0": 10, "old-3": 9, fmt.Sprint("old-", maxProducers-1): 9,
-	})
-	closeQueue(t, q)
-	c, ok, err = readCheckpoint(osFS{}, opts.Directory)
-	if err != nil || !ok || len(c.Producers) != maxProducers || c.Producers["old-1"] != nil || c.Producers["old-2"] != nil {
-		t.Errorf("checkpoint: got %v, %v, %d producers, want %d, without those unseen longest", ok, err, len(c.Producers), maxProducers)
+// Gaps are what a producer has not sent, until it does.
+func TestGapsAreKeptAndFilled(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	p := Producer{"webhook", "uid:1", "p"}
+	for _, step := range []struct {
+		from, to, highest uint64
+		gaps              []Gap
+	}{
+		{1, 5, 5, nil},
+		{20, 25, 25, []Gap{{6, 19}}},
+		{10, 12, 25, []Gap{{6, 9}, {13, 19}}},
+		{6, 9, 25, []Gap{{13, 19}}},
+		{24, 40, 40, []Gap{{13, 19}}},
+		{13, 19, 40, nil},
+	} {
+		store(t, q, said(p, step.from, step.to))
+		expectNumbers(t, q, "at once", p, step.highest, step.gaps...)
+		killed(t, q)
+		q = open(t, opts)
+		expectNumbers(t, q, "after a kill", p, step.highest, step.gaps...)
 	}
+}
+
+// Names of docket's own sources number without gaps: damage alone takes lines away, and
+// their sources go on where they are told.
+func TestOwnNamesHaveNoGaps(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	p := Producer{Source: "gatekeeper", Name: "gatekeeper/run"}
+	store(t, q, said(p, 7, 9))
+	expectNumbers(t, q, "at once", p, 9)
+}
+
+func peer(n int) owner { return owner{"tcp", fmt.Sprint("cert:", n)} }
+
+// say has a peer say the names from to to, one after another.
+func say(s *producers, o owner, from, to int, at time.Time) {
+	for n := from; n < to; n++ {
+		f := frame{
+			version: frameVersion, source: []byte(o.source), identity: []byte(o.identity),
+			producer: fmt.Append(nil, "producer-", n), position: 1, duplicates: 1, received: at.Add(time.Duration(n)).UnixNano(),
+		}
+		s.add(&f)
+	}
+}
+
+func (t *producers) knows(o owner, n int) bool {
+	_, known := t.find(Producer{o.source, o.identity, fmt.Sprint("producer-", n)}, time.Now())
+	return known
+}
+
+// However many names an identity says, it pushes out its own alone, those it has not
+// said for longest first. docket's own names stay whatever happens.
+func TestProducersAreEvictedWithinTheirIdentity(t *testing.T) {
+	now := time.Now()
+	s := newProducers(100)
+	own, good, greedy := owner{source: "gatekeeper"}, peer(1), peer(2)
+	say(s, own, 0, 5000, now.Add(-time.Hour))
+	say(s, good, 0, 100, now.Add(-time.Hour))
+	say(s, greedy, 0, 70000, now)
+	say(s, greedy, 69900, 69901, now) // said again: the last but one to go
+	say(s, greedy, 70000, 70001, now)
+	for n := range 5000 {
+		if !s.knows(own, n) {
+			t.Fatalf("docket's own name %d is forgotten", n)
+		}
+	}
+	for n := range 100 {
+		if !s.knows(good, n) {
+			t.Fatalf("name %d of another identity is forgotten", n)
+		}
+	}
+	for n := 69890; n <= 70000; n++ {
+		if got, want := s.knows(greedy, n), n == 69900 || n > 69901; got != want {
+			t.Errorf("name %d of the greedy identity: got known %t, want %t", n, got, want)
+		}
+	}
+	if got := len(s.byOwner[greedy].byName); got != 100 {
+		t.Errorf("got %d names of the greedy identity, want 100", got)
+	}
+}
+
+// All peers together have a bound. Beyond it the identity with the most names gives way,
+// and never one that has no more than its share.
+func TestProducersOfAllPeersAreBounded(t *testing.T) {
+	now := time.Now()
+	s := newProducers(0)
+	good := peer(0)
+	const share = 500
+	say(s, good, 0, share, now.Add(-time.Hour))
+	for n := 1; n <= 20; n++ {
+		say(s, peer(n), 0, DefaultProducers, now)
+		if s.peers > maxProducers {
+			t.Fatalf("got %d names of peers, want at most %d", s.peers, maxProducers)
+		}
+	}
+	for n := range share {
+		if !s.knows(good, n) {
+			t.Fatalf("name %d of the identity with %d is forgotten", n, share)
+		}
+	}
+	for n := 1; n <= 20; n++ {
+		if !s.knows(peer(n), DefaultProducers-1) {
+			t.Errorf("the newest name of identity %d is forgotten", n)
+		}
+	}
+	counted := 0
+	for key, names := range s.byOwner {
+		if !key.isOwn() {
+			counted += len(names.byName)
+		}
+	}
+	if counted != s.peers {
+		t.Errorf("got %d names counted, want %d", s.peers, counted)
+	}
+}
+
+// A name in use is never forgotten: not by age, and not for others.
+func TestHeldProducersStay(t *testing.T) {
+	now := time.Now()
+	s := newProducers(10)
+	greedy := peer(1)
+	held := Producer{greedy.source, greedy.identity, "producer-0"}
+	first := Producer{greedy.source, greedy.identity, "producer-1"}
+	say(s, greedy, 0, 1, now)
+	s.hold(held)
+	s.hold(first) // before its first line
+	say(s, greedy, 1, 100, now)
+	s.forget(now.Add(48 * time.Hour))
+	if !s.knows(greedy, 0) || !s.knows(greedy, 1) || len(s.byOwner[greedy].byName) != 2 {
+		t.Errorf("got %v, want the two that are held", s.byOwner[greedy].byName)
+	}
+	if got := len(s.stored(now)); got != 2 {
+		t.Errorf("a checkpoint has %d, want 2", got)
+	}
+	s.release(held, now.Add(48*time.Hour))
+	s.release(first, now.Add(48*time.Hour))
+	s.forget(now.Add(71 * time.Hour))
+	if !s.knows(greedy, 0) {
+		t.Error("forgotten a day before its time")
+	}
+	s.forget(now.Add(73 * time.Hour))
+	if len(s.byOwner) != 0 || s.peers != 0 {
+		t.Errorf("got %d names, want none after a day", s.peers)
+	}
+}
+
+// What was never said by a hello that sent nothing leaves nothing.
+func TestAHelloAloneIsNotRemembered(t *testing.T) {
+	s := newProducers(10)
+	for n := range 1000 {
+		p := Producer{"webhook", "uid:1", fmt.Sprint(n)}
+		s.hold(p)
+		s.release(p, time.Now())
+	}
+	if len(s.byOwner) != 0 || len(s.held) != 0 || s.peers != 0 {
+		t.Errorf("got %d tables and %d held, want none", len(s.byOwner), len(s.held))
+	}
+}
+
+// PositionsBytes is more than the table takes at its worst, with a checkpoint of it that
+// is being written and the one before.
+func TestPositionsBytes(t *testing.T) {
+	now := time.Now()
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	s := newProducers(0)
+	for n := range maxProducers {
+		o := peer(n / DefaultProducers)
+		name := fmt.Append(nil, strings.Repeat("n", 120), n+10000000)
+		for gap := range uint64(MaxGaps) {
+			s.add(&frame{
+				version: frameVersion, source: []byte(o.source), identity: []byte(o.identity),
+				producer: name, position: 1<<40 + 2*gap, duplicates: 1, received: now.UnixNano(),
+			})
+		}
+	}
+	checkpoints := [][]storedProducer{s.stored(now), s.stored(now)}
+	runtime.GC()
+	runtime.ReadMemStats(&after)
+	took := int64(after.HeapAlloc - before.HeapAlloc)
+	t.Logf("%d producers take %d bytes, %d each", maxProducers, took, took/maxProducers)
+	if s.peers != maxProducers || len(checkpoints[1]) != maxProducers || took > PositionsBytes(0) {
+		t.Errorf("got %d bytes for %d producers, want at most %d for %d", took, s.peers, PositionsBytes(0), maxProducers)
+	}
+	runtime.KeepAlive(s)
+	runtime.KeepAlive(checkpoints)
 }
 
 // A position is kept for a day after the producer's last line, through kills and

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -31,6 +32,9 @@ type Options struct {
 	// new segment is made. Negative: the smaller of 64 MiB and 5 % of the file
 	// system.
 	MinFreeBytes int64
+	// Producers is how many producers are remembered of each source and identity; 0:
+	// DefaultProducers. See PositionsBytes.
+	Producers int
 	// Retain keeps records that every sink is done with.
 	Retain Retain
 	// Committed, when not nil, is told of every commit: how many records it made
@@ -82,7 +86,7 @@ var (
 type Queue struct {
 	opts Options
 	id   uuid.UUID
-	lock Lock
+	lock io.Closer
 
 	// segments are those kept, in order, the last being written to. The slice
 	// is replaced, never changed: cursors read it without a lock. Replaced by
@@ -98,7 +102,6 @@ type Queue struct {
 	spare   *commit            // the buffers of the commit before; guarded by mu
 	state   *state             // guarded by mu
 	health  Health             // guarded by mu
-	lost    error              // a *LostError while the directory is lost; guarded by mu
 	cursors map[string]*Cursor // guarded by mu
 	// parked are the accounts of sinks that have no cursor now: their records
 	// are kept all the same. Guarded by mu.
@@ -265,24 +268,38 @@ func (q *Queue) ID() string { return q.id.String() }
 // LastSeq is the seq of the last durable record, 0 when there never was one.
 func (q *Queue) LastSeq() uint64 { return q.durable.Load() }
 
-// Position is the highest number of producer whose fate, and that of all lower
-// ones, is durable. known is false when the producer was never seen or has been
-// forgotten. After a crash on a disk that takes no writes it waits until it does:
-// before that the end of the log is undecided.
-func (q *Queue) Position(ctx context.Context, producer string) (number uint64, known bool, err error) {
+// Position says which lines of p were received and have a fate that is durable. known
+// is false when the producer was never seen or has been forgotten. After a crash on a
+// disk that takes no writes it waits until it does: before that the end of the log is
+// undecided.
+func (q *Queue) Position(ctx context.Context, p Producer) (n Numbers, known bool, err error) {
 	select {
 	case <-q.recovered:
 	case <-q.stop:
-		return 0, false, ErrClosed
+		return Numbers{}, false, ErrClosed
 	case <-ctx.Done():
-		return 0, false, fmt.Errorf("queue: position: %w", context.Cause(ctx))
+		return Numbers{}, false, fmt.Errorf("queue: position: %w", context.Cause(ctx))
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if p, ok := q.state.Producers[producer]; ok {
-		return p.Number, true, nil
-	}
-	return 0, false, nil
+	n, known = q.state.producers.find(p, time.Now())
+	return n, known, nil
+}
+
+// Hold keeps p from being forgotten, however long it is silent and whoever else comes,
+// until Release.
+func (q *Queue) Hold(p Producer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.state.producers.hold(p)
+}
+
+// Release undoes Hold. From now on p may be forgotten after a day, or when others of its
+// source and identity need the room.
+func (q *Queue) Release(p Producer) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.state.producers.release(p, time.Now())
 }
 
 // Stats returns a view of the queue that is consistent in itself: no cursor is

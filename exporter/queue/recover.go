@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/internal/fileversion"
 )
 
 // recovery is what Open learns from the directory. doc.go tells what each step
@@ -28,6 +30,9 @@ type recovery struct {
 	// knownDurable is a seq: every record below it was durable once, because a
 	// sink has passed it or a checkpoint was made beyond it.
 	knownDurable uint64
+	// newest is when the last frame that was found behind the checkpoint was received,
+	// Unix nanoseconds.
+	newest int64
 	// tailRecords is how many records the frames have that are written again.
 	tailRecords int
 }
@@ -212,7 +217,7 @@ func (r *recovery) adoptCursors() error {
 
 func (r *recovery) adoptCheckpoint() error {
 	q := r.q
-	q.housekeeper.base = checkpoint{Queue: q.id, NextSeq: 1, state: newState()}
+	q.housekeeper.base = checkpoint{Queue: q.id, NextSeq: 1}
 	if !r.hasCheck {
 		return nil
 	}
@@ -223,7 +228,6 @@ func (r *recovery) adoptCheckpoint() error {
 	r.knownDurable = max(r.knownDurable, r.checkpoint.NextSeq)
 	q.committer.epoch = max(q.committer.epoch, r.checkpoint.Epoch)
 	q.housekeeper.base = r.checkpoint
-	q.housekeeper.base.state = r.checkpoint.clone()
 	return nil
 }
 
@@ -251,7 +255,10 @@ func (r *recovery) inspectSpares() error {
 	q := r.q
 	kept := r.spares[:0]
 	for _, name := range r.spares {
-		epoch, ok := r.inspectSpare(name)
+		epoch, ok, err := r.inspectSpare(name)
+		if err != nil {
+			return err
+		}
 		if !ok {
 			r.begun = append(r.begun, name)
 			continue
@@ -269,18 +276,20 @@ func (r *recovery) inspectSpares() error {
 	return nil
 }
 
-// inspectSpare returns the epoch of a spare; ok is false when it is of no use.
-func (r *recovery) inspectSpare(name string) (epoch uint64, ok bool) {
+// inspectSpare returns the epoch of a spare; ok is false when it is of no use. The error
+// is a *fileversion.Error.
+func (r *recovery) inspectSpare(name string) (epoch uint64, ok bool, err error) {
 	f, err := r.q.opts.FS.Open(r.q.path(name))
 	if err != nil {
-		return 0, false
+		return 0, false, nil
 	}
 	defer f.Close()
-	if size, err := f.Size(); err != nil || size != r.q.opts.SegmentBytes {
-		return 0, false
+	epoch, err = spareEpoch(f, r.q.path(name))
+	if unknown, is := errors.AsType[*fileversion.Error](err); is {
+		return 0, false, unknown
 	}
-	epoch, err = spareEpoch(f)
-	return epoch, err == nil
+	size, sizeErr := f.Size()
+	return epoch, err == nil && sizeErr == nil && size == r.q.opts.SegmentBytes, nil
 }
 
 func (r *recovery) inspect(s *foundSegment) error {
@@ -295,7 +304,7 @@ func (r *recovery) inspect(s *foundSegment) error {
 	}
 	s.end.Store(size)
 	s.size.Store(size)
-	s.header, err = readSegmentHeader(f, s.segmentName)
+	s.header, err = readSegmentHeader(f, r.q.opts.Directory, s.segmentName)
 	return err
 }
 

@@ -121,6 +121,7 @@ func (l *lastSegment) foldRest() error {
 // take adds to the state what f proves, and f itself or, if nothing proves that yet,
 // lets f wait with a copy of b, which is its header or the whole.
 func (l *lastSegment) take(f foundFrame, b []byte) {
+	l.r.newest = max(l.r.newest, f.received)
 	l.note(&f.frame)
 	l.settle()
 	if len(l.waiting) == 0 && l.wasSynced(&f) {

@@ -72,7 +72,7 @@ func TestOpenAfterAKillReadsHeaders(t *testing.T) {
 // checkStored fails unless q counts n records of producer p as stored.
 func checkStored(t *testing.T, q *Queue, n uint64) {
 	t.Helper()
-	position, _, err := q.Position(t.Context(), "p")
+	position, _, err := highest(t.Context(), q, Producer{Source: "test", Name: "p"})
 	must(t, err)
 	if got := q.Stats().Sources["test"].Stored; position != n || got != n || q.LastSeq() != n {
 		t.Errorf("got position %d, %d stored, and last seq %d, want %d each", position, got, q.LastSeq(), n)
@@ -429,7 +429,7 @@ func TestHoleOverTheEndOfWhatWasSynced(t *testing.T) {
 	}
 	for range 3 {
 		q := open(t, Options{Directory: dir})
-		if n, _, err := q.Position(t.Context(), "p"); n != 1 || err != nil {
+		if n, _, err := highest(t.Context(), q, Producer{Source: "test", Name: "p"}); n != 1 || err != nil {
 			t.Errorf("position: got %d (%v), want 1", n, err)
 		}
 		if s := q.Stats(); s.LastSeq != 4 || s.Corrupt != 3 {

@@ -6,16 +6,18 @@ import (
 	"io"
 	"slices"
 	"strings"
+	"time"
 )
 
 // foldLog adds the frames since the checkpoint to its state, and finds the end
 // of the log.
 func (r *recovery) foldLog() error {
 	q := r.q
-	q.state = newState()
+	q.state = newState(q.opts.Producers)
 	var next uint64 = 1
 	if r.hasCheck {
-		q.state, next = r.checkpoint.state, r.checkpoint.NextSeq
+		q.state.totals, next = r.checkpoint.totals.clone(), r.checkpoint.NextSeq
+		q.state.producers.restore(r.checkpoint.Producers, r.checkpoint.Legacy)
 	} else if len(r.segments) > 0 {
 		next = r.segments[0].firstSeq
 	} else {
@@ -46,6 +48,7 @@ func (r *recovery) foldLog() error {
 		next = max(next, r.knownDurable)
 	}
 	q.durable.Store(next - 1)
+	q.state.producers.resume(max(r.newest, r.checkpoint.Newest), time.Now())
 	if n := len(r.segments); n > 0 {
 		// Nothing is ever added to the segments found, so that all of them can go
 		// as soon as they are delivered.

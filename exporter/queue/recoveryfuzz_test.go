@@ -132,7 +132,7 @@ func FuzzPositionsFile(f *testing.F) {
 		defer closeQueue(t, q)
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
-		if _, _, err := q.Position(ctx, "p"); err != nil {
+		if _, _, err := highest(ctx, q, Producer{Source: "test", Name: "p"}); err != nil {
 			t.Errorf("position: %v", err)
 		}
 		equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 4))

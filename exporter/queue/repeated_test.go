@@ -15,7 +15,7 @@ func TestRepeatedLinesDoNotMoveAPositionBack(t *testing.T) {
 	store(t, q, c)
 	store(t, q, &Chunk{Source: "test", Producer: "p", Position: 2, Received: time.Now(), Duplicates: 2})
 	for _, when := range []string{"at once", "after reopen"} {
-		if n, _, err := q.Position(t.Context(), "p"); n != 5 || err != nil {
+		if n, _, err := highest(t.Context(), q, Producer{Source: "test", Name: "p"}); n != 5 || err != nil {
 			t.Errorf("position %s: got %d, %v, want 5", when, n, err)
 		}
 		closeQueue(t, q)

@@ -15,11 +15,16 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/internal/fileversion"
 )
 
 const (
-	segmentMagic   = "docketsg"
-	segmentVersion = 1
+	segmentMagic = "docketsg"
+	// segmentVersion is 2 since frames have an identity: an earlier docket would take
+	// such frames for damage.
+	segmentVersion    = 2
+	segmentVersionMin = 1
 	// segmentHeaderSize gives the header a disk block of its own, so that no
 	// write of a frame can tear it.
 	segmentHeaderSize = 4096
@@ -166,16 +171,25 @@ func isSegmentHeader(b []byte) bool {
 	return string(b[:8]) == segmentMagic && le.Uint32(b[12:]) == segmentHeaderCRC(b)
 }
 
-// spareEpoch returns the last epoch in which f was a segment, 0 when it never was
-// one. Without a whole header nothing is known of what f holds.
-func spareEpoch(f File) (uint64, error) {
+// checkSegmentVersion fails with *fileversion.Error when a whole header, of the file at
+// path, is of a version that this docket does not read.
+func checkSegmentVersion(b []byte, path string) error {
+	if v := le.Uint32(b[8:]); v < segmentVersionMin || v > segmentVersion {
+		return &fileversion.Error{File: path, Found: uint64(v), Known: segmentVersion}
+	}
+	return nil
+}
+
+// spareEpoch returns the last epoch in which f, at path, was a segment, 0 when it never
+// was one. Without a whole header nothing is known of what f holds.
+func spareEpoch(f File, path string) (uint64, error) {
 	b := make([]byte, segmentHeaderUsed)
 	if _, err := readFull(f, b, 0); err != nil {
 		return 0, err
 	}
 	switch {
 	case isSegmentHeader(b):
-		return le.Uint64(b[16:]), nil
+		return le.Uint64(b[16:]), checkSegmentVersion(b, path)
 	case bytes.Equal(b, zeros[:len(b)]):
 		return 0, nil
 	}
@@ -186,9 +200,10 @@ func spareEpoch(f File) (uint64, error) {
 // frames may be whole: they carry all that matters.
 var errSegmentHeader = errors.New("segment header damaged")
 
-// readSegmentHeader fails with errSegmentHeader when the header is not whole or
-// not that of a segment with this name.
-func readSegmentHeader(f File, name segmentName) (segmentHeader, error) {
+// readSegmentHeader reads the header of f, the segment in dir with this name. It fails
+// with errSegmentHeader when the header is not whole or not that of such a segment, and
+// with *fileversion.Error when it is whole and of another version.
+func readSegmentHeader(f File, dir string, name segmentName) (segmentHeader, error) {
 	b := make([]byte, segmentHeaderUsed)
 	if _, err := readFull(f, b, 0); errors.Is(err, io.EOF) {
 		return segmentHeader{}, errSegmentHeader
@@ -198,8 +213,8 @@ func readSegmentHeader(f File, name segmentName) (segmentHeader, error) {
 	if !isSegmentHeader(b) {
 		return segmentHeader{}, errSegmentHeader
 	}
-	if v := le.Uint32(b[8:]); v != segmentVersion {
-		return segmentHeader{}, fmt.Errorf("format version %d, this docket reads version %d: use the version that wrote it", v, segmentVersion)
+	if err := checkSegmentVersion(b, filepath.Join(dir, name.String())); err != nil {
+		return segmentHeader{}, err
 	}
 	if le.Uint64(b[16:]) != name.epoch || le.Uint64(b[24:]) != name.firstSeq {
 		return segmentHeader{}, errSegmentHeader

@@ -142,7 +142,7 @@ func (s *session) position() (int, bool) {
 			return 0, false
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
-		n, _, err := s.q.Position(ctx, "p")
+		n, _, err := highest(ctx, s.q, Producer{Source: "s", Name: "p"})
 		cancel()
 		switch {
 		case err == nil:

@@ -114,7 +114,7 @@ func TestRefusalsSurviveALostCheckpoint(t *testing.T) {
 			store(t, q, chunk(strings.Repeat("x", 5000))) // begins the next segment
 			q.Close(t.Context())                          // its error is that of the checkpoint
 			q = open(t, Options{Directory: opts.Directory, SegmentBytes: 8192})
-			if n, _, _ := q.Position(t.Context(), "p"); n != 42 {
+			if n, _, _ := highest(t.Context(), q, Producer{Source: "test", Name: "p"}); n != 42 {
 				t.Errorf("position: got %d, want 42", n)
 			}
 			if got := q.Stats().Sources["test"].Refused["InvalidJSON"]; got != 1 {
@@ -140,7 +140,7 @@ func TestPositionOfARefusalWaitsForTheTail(t *testing.T) {
 	q = open(t, opts)
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	if n, known, err := q.Position(ctx, "p"); err == nil && known {
+	if n, known, err := highest(ctx, q, Producer{Source: "test", Name: "p"}); err == nil && known {
 		t.Errorf("position %d was told while its frame is unproven and the disk takes no writes", n)
 	}
 	fsys.set(nil)

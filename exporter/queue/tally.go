@@ -63,7 +63,7 @@ func appendTallies(b []byte, tallies []Tally, countBytes int) []byte {
 }
 
 // decodeTallies calls fn for n tallies at the start of b and returns what follows.
-func decodeTallies(b []byte, n, countBytes int, fn func(name string, count uint64)) (rest []byte) {
+func decodeTallies(b []byte, n, countBytes int, fn func(name []byte, count uint64)) (rest []byte) {
 	for range n {
 		if len(b) < 1 || len(b) < 1+int(b[0])+countBytes {
 			return nil // the checksum held, so this is a writer's fault: count what is whole
@@ -71,14 +71,14 @@ func decodeTallies(b []byte, n, countBytes int, fn func(name string, count uint6
 		name, behind := b[1:1+int(b[0])], b[1+int(b[0]):]
 		var count [8]byte
 		copy(count[:], behind[:countBytes])
-		fn(string(name), le.Uint64(count[:]))
+		fn(name, le.Uint64(count[:]))
 		b = behind[countBytes:]
 	}
 	return b
 }
 
 // eachTally calls refused and lost for every tally of the frame.
-func (f *frame) eachTally(refused, lost func(name string, count uint64)) {
+func (f *frame) eachTally(refused, lost func(name []byte, count uint64)) {
 	rest := decodeTallies(f.tallies, f.refused, refusedCountBytes, refused)
 	decodeTallies(rest, f.lost, lostCountBytes, lost)
 }

@@ -25,7 +25,7 @@ func TestTalliesComeBackAsTheyWere(t *testing.T) {
 		"one of each":  {Refused: []Tally{{"InvalidJSON", 1}}, Lost: []Tally{{"deny", 2}}},
 		"lost alone":   {Lost: []Tally{{"deny", 5e9}, {"allow", MaxLost}}},
 		"no names":     {Refused: []Tally{{"", math.MaxUint32}}, Lost: []Tally{{"", 0}}},
-		"all there is": {Source: strings.Repeat("s", maxName), Producer: strings.Repeat("p", maxName), Refused: manyTallies(math.MaxUint32), Lost: manyTallies(MaxLost)},
+		"all there is": {Source: strings.Repeat("s", maxName), Identity: strings.Repeat("i", maxName), Producer: strings.Repeat("p", maxName), Refused: manyTallies(math.MaxUint32), Lost: manyTallies(MaxLost)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			must(t, c.check())
@@ -35,12 +35,12 @@ func TestTalliesComeBackAsTheyWere(t *testing.T) {
 			must(t, err)
 			var refused, lost []Tally
 			f.eachTally(
-				func(name string, n uint64) { refused = append(refused, Tally{name, n}) },
-				func(name string, n uint64) { lost = append(lost, Tally{name, n}) })
+				func(name []byte, n uint64) { refused = append(refused, Tally{string(name), n}) },
+				func(name []byte, n uint64) { lost = append(lost, Tally{string(name), n}) })
 			if !slices.Equal(refused, c.Refused) || !slices.Equal(lost, c.Lost) {
 				t.Errorf("got refused %v, lost %v, want %v, %v", refused, lost, c.Refused, c.Lost)
 			}
-			if f.size() != len(b) || string(f.producer) != c.Producer {
+			if f.size() != len(b) || string(f.producer) != c.Producer || string(f.identity) != c.Identity || string(f.source) != c.Source {
 				t.Errorf("got a frame of %d bytes of %q, want %d of %q", f.size(), f.producer, len(b), c.Producer)
 			}
 		})
@@ -81,7 +81,7 @@ func TestLostCountsDoNotWrap(t *testing.T) {
 		q = open(t, opts)
 	}
 	// A frame that another writer has made.
-	s := newState()
+	s := newState(0)
 	b := le.AppendUint64([]byte("\x04deny"), math.MaxUint64)
 	for range 2 {
 		s.add(&frame{tallies: b, lost: 1}, 0)

@@ -178,8 +178,11 @@ func (c *conn) open(first []byte) error {
 	o.Producer, o.Next, o.Evict, o.Settled = hello.Producer, hello.Next, c.evict, a.settle
 	session, acked, err := c.server.intake.Open(ctx, o)
 	if err != nil {
-		if ctx.Err() != nil {
+		switch {
+		case ctx.Err() != nil:
 			return context.Cause(ctx)
+		case errors.Is(err, sources.ErrTooManyGaps):
+			return fault(err.Error())
 		}
 		return c.because(err)
 	}

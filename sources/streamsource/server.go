@@ -37,15 +37,13 @@ type listener interface {
 	Retire()
 	// Waiting reports whether somebody has connected whom Accept would return.
 	Waiting() bool
-	Addr() net.Addr
 	Close() error
 }
 
 // server serves the producers that a listener lets in.
 type server struct {
 	source  string
-	addr    net.Addr // where it listens
-	limit   int      // of one line
+	limit   int // of one line
 	intake  sources.Intake
 	gate    gate
 	buffers buffers

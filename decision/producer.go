@@ -1,0 +1,20 @@
+package decision
+
+import "time"
+
+// ProducerGapEvent is the event type of a ProducerGap.
+const ProducerGapEvent = "docket.producer.gap"
+
+// ProducerGap is the record that docket makes when a producer has left out numbers of
+// its lines: those from From to To, both included, were not received. It precedes the
+// first line behind the gap. Should the lines come after all, they are stored.
+type ProducerGap struct {
+	EventType string `json:"eventType"` // ProducerGapEvent
+	Source    string `json:"source"`
+	// Identity is who has sent, as docket has found out; see docs/protocol.md.
+	Identity string    `json:"identity"`
+	Producer string    `json:"producer"`
+	From     uint64    `json:"from"`
+	To       uint64    `json:"to"`
+	Time     time.Time `json:"time"`
+}

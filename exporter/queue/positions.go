@@ -1,0 +1,197 @@
+package queue
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+
+	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/internal/fileversion"
+)
+
+// checkpoint is the state up to the offset End of the segment with Epoch, as kept
+// in the file "positions". It is never changed once it is made: copies share it.
+type checkpoint struct {
+	Queue   uuid.UUID `json:"queue"`
+	Epoch   uint64    `json:"epoch"`
+	End     int64     `json:"end"`
+	Newest  int64     `json:"newest,omitempty"` // when the last record in front of End was received
+	NextSeq uint64    `json:"nextSeq"`          // the first seq behind it
+	totals
+	// Legacy are positions that an earlier docket has kept; see producers.
+	Legacy map[string]legacyPosition `json:"legacy,omitempty"`
+	// Producers are each on a line of their own.
+	Producers []storedProducer `json:"-"`
+}
+
+const (
+	positionsFile    = "positions"
+	positionsVersion = 2
+	positionsHeadFmt = "docket positions %d crc32c %08x\n"
+)
+
+// writeCheckpoint replaces the positions file: whoever reads it finds the old
+// one or the new one, never half of either. It writes in pieces: the file may be much
+// larger than what it is made from.
+func writeCheckpoint(fsys FS, dir string, c checkpoint) error {
+	err := replaceFileBy(fsys, filepath.Join(dir, positionsFile), func(f File) error {
+		body := &summedWriter{file: f, off: int64(len(positionsHead(0)))}
+		lines := bufio.NewWriterSize(body, 64<<10)
+		encoder := json.NewEncoder(lines)
+		if err := encoder.Encode(&c); err != nil {
+			return err
+		}
+		for i := range c.Producers {
+			if err := encoder.Encode(&c.Producers[i]); err != nil {
+				return err
+			}
+		}
+		if err := lines.Flush(); err != nil {
+			return err
+		}
+		_, err := f.WriteAt(positionsHead(body.crc), 0)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("positions: write: %w", err)
+	}
+	return nil
+}
+
+func positionsHead(crc uint32) []byte {
+	return fmt.Appendf(nil, positionsHeadFmt, positionsVersion, crc)
+}
+
+// summedWriter writes to a file from an offset on, and sums up what it writes.
+type summedWriter struct {
+	file File
+	off  int64
+	crc  uint32
+}
+
+func (w *summedWriter) Write(b []byte) (int, error) {
+	n, err := w.file.WriteAt(b, w.off)
+	w.off += int64(n)
+	w.crc = crc32.Update(w.crc, castagnoli, b[:n])
+	return n, err
+}
+
+// errCheckpoint says that the positions file is there but cannot be used.
+var errCheckpoint = errors.New("positions: checksum mismatch")
+
+// readCheckpoint returns the kept checkpoint; ok is false when there is none. It fails
+// with errCheckpoint when the file is damaged, and with *fileversion.Error when it is
+// whole and of another version. It holds no more of the file than it returns.
+func readCheckpoint(fsys FS, dir string) (c checkpoint, ok bool, err error) {
+	path := filepath.Join(dir, positionsFile)
+	f, err := fsys.Open(path)
+	if notExist(err) {
+		return checkpoint{}, false, nil
+	}
+	if err != nil {
+		return checkpoint{}, false, fmt.Errorf("positions: open: %w", err)
+	}
+	defer f.Close()
+	p := &positionsReader{file: f}
+	version, err := p.check()
+	switch {
+	case err != nil:
+	case version == positionsVersion:
+		c, err = p.decode()
+	case version == 1:
+		c, err = p.decode1()
+	default:
+		return checkpoint{}, false, &fileversion.Error{File: path, Found: version, Known: positionsVersion}
+	}
+	if p.err != nil {
+		return checkpoint{}, false, fmt.Errorf("positions: read: %w", p.err)
+	}
+	if err != nil {
+		return checkpoint{}, false, errCheckpoint
+	}
+	for _, t := range c.Sources {
+		if t.Lost == nil { // written by a build that did not count them
+			t.Lost = map[string]uint64{}
+		}
+		if t.Received == 0 { // the same
+			t.Received = t.decided()
+		}
+	}
+	return c, true, nil
+}
+
+// positionsReader reads a positions file, more than once.
+type positionsReader struct {
+	file File
+	off  int64
+	body int64 // where what the checksum covers begins
+	err  error // of the file
+}
+
+func (p *positionsReader) Read(b []byte) (int, error) {
+	n, err := p.file.ReadAt(b, p.off)
+	p.off += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.err = err
+	}
+	return n, err
+}
+
+// check returns the version of the file, and an error unless its checksum holds.
+func (p *positionsReader) check() (version uint64, err error) {
+	file := bufio.NewReader(p)
+	head, err := file.ReadSlice('\n')
+	if err != nil {
+		return 0, err
+	}
+	p.body = int64(len(head))
+	var want uint32
+	if _, err := fmt.Sscanf(string(head), positionsHeadFmt, &version, &want); err != nil {
+		return 0, err
+	}
+	body := crc32.New(castagnoli)
+	if _, err := io.Copy(body, file); err != nil {
+		return 0, err
+	}
+	if body.Sum32() != want {
+		return 0, errCheckpoint
+	}
+	return version, nil
+}
+
+// decode reads a checkpoint and the producers behind it.
+func (p *positionsReader) decode() (checkpoint, error) {
+	p.off = p.body
+	objects := json.NewDecoder(p)
+	c := checkpoint{totals: totals{Sources: map[string]*SourceTally{}}}
+	if err := objects.Decode(&c); err != nil {
+		return checkpoint{}, err
+	}
+	for objects.More() {
+		var stored storedProducer
+		if err := objects.Decode(&stored); err != nil {
+			return checkpoint{}, err
+		}
+		c.Producers = append(c.Producers, stored)
+	}
+	return c, nil
+}
+
+// decode1 reads version 1: one object, with a position for each name.
+func (p *positionsReader) decode1() (checkpoint, error) {
+	p.off = p.body
+	var names struct {
+		Producers map[string]legacyPosition `json:"producers"`
+	}
+	if err := json.NewDecoder(p).Decode(&names); err != nil {
+		return checkpoint{}, err
+	}
+	c, err := p.decode()
+	c.Legacy = names.Producers
+	return c, err
+}
