@@ -52,7 +52,7 @@ type Exporter struct {
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{cfg: cfg, log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, stopping: make(chan struct{})}
-	redactions, err := newRedactions(cfg.Sources, o.Log)
+	redactions, err := newRedactions(cfg.Sources, int(cfg.Limits.MaxRecordBytes), o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -79,6 +79,9 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		env := sources.Env{
 			Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log,
 			StateDir: rooted.At(cfg.Queue.Directory).Join("sources", s.Name),
+		}
+		if r := redactions[s.Name]; r != nil { // a nil *redaction would be one
+			env.Redaction = r
 		}
 		e.sources = append(e.sources, newSourceRunner(s.Name, s.Config.New(env), log))
 	}

@@ -12,15 +12,16 @@ import (
 
 // redaction applies the rules of one source before anything is stored.
 type redaction struct {
-	redactor *redact.Redactor
-	log      *slog.Logger
+	redactor       *redact.Redactor
+	maxRecordBytes int
+	log            *slog.Logger
 
 	mu      sync.Mutex
 	lastErr string // logged already; guarded by mu
 }
 
 // newRedactions returns the redactions of the sources that have rules, by name.
-func newRedactions(list []SourceConfig, log *slog.Logger) (map[string]*redaction, error) {
+func newRedactions(list []SourceConfig, maxRecordBytes int, log *slog.Logger) (map[string]*redaction, error) {
 	redactions := make(map[string]*redaction)
 	for _, s := range list {
 		redactor, err := redact.New(s.Redact)
@@ -28,19 +29,31 @@ func newRedactions(list []SourceConfig, log *slog.Logger) (map[string]*redaction
 			return nil, fmt.Errorf("source %s: %w", s.Name, err)
 		}
 		if redactor != nil {
-			redactions[s.Name] = &redaction{redactor: redactor, log: log.With("source", s.Name)}
+			redactions[s.Name] = &redaction{redactor: redactor, maxRecordBytes: maxRecordBytes, log: log.With("source", s.Name)}
 		}
 	}
 	return redactions, nil
 }
 
+// Append implements sources.Redaction.
+func (r *redaction) Append(dst, record []byte) ([]byte, error) {
+	dst, err := r.redactor.Append(dst, record, r.maxRecordBytes)
+	if errors.Is(err, redact.ErrTooLarge) {
+		err = sources.ErrOutgrown
+	}
+	return dst, err
+}
+
+// Fingerprint implements sources.Redaction.
+func (r *redaction) Fingerprint() (string, error) { return r.redactor.Fingerprint() }
+
 // append appends what is left of a record to dst. With a reason dst comes back as it
 // was, and the record is to be refused.
-func (r *redaction) append(dst, record []byte, limit int) (appended []byte, reason sources.Reason, detail string) {
-	dst, err := r.redactor.Append(dst, record, limit)
+func (r *redaction) append(dst, record []byte) (appended []byte, reason sources.Reason, detail string) {
+	dst, err := r.Append(dst, record)
 	switch {
-	case errors.Is(err, redact.ErrTooLarge):
-		return dst, sources.TooLarge, fmt.Sprintf("record of %d bytes is larger after redaction than the %d that are allowed", len(record), limit)
+	case errors.Is(err, sources.ErrOutgrown):
+		return dst, sources.TooLarge, fmt.Sprintf("record of %d bytes is larger after redaction than the %d that are allowed", len(record), r.maxRecordBytes)
 	case err != nil:
 		r.failed(err)
 		return dst, sources.Unredactable, err.Error()

@@ -25,7 +25,7 @@ func newRedactingIntake(t *testing.T, opts queue.Options, rules ...redact.Rule) 
 	t.Helper()
 	in := newIntake(t, opts)
 	var log bytes.Buffer
-	redactions, err := newRedactions([]SourceConfig{{Name: "plain"}, {Name: "test", Redact: rules}}, slog.New(slog.NewTextHandler(&log, nil)))
+	redactions, err := newRedactions([]SourceConfig{{Name: "plain"}, {Name: "test", Redact: rules}}, in.maxRecordBytes, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}

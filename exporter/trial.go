@@ -44,7 +44,7 @@ type SinkFate struct {
 
 // NewTrial returns the trial of cfg.
 func NewTrial(cfg *Config) (*Trial, error) {
-	redactions, err := newRedactions(cfg.Sources, slog.New(slog.DiscardHandler))
+	redactions, err := newRedactions(cfg.Sources, int(cfg.Limits.MaxRecordBytes), slog.New(slog.DiscardHandler))
 	if err != nil {
 		return nil, err
 	}
@@ -69,7 +69,7 @@ func (t *Trial) Line(source string, line []byte) Fate {
 	}
 	record := line
 	if r := t.redactions[source]; r != nil {
-		redacted, reason, detail := r.append(t.buffer[:0], line, t.limit)
+		redacted, reason, detail := r.append(t.buffer[:0], line)
 		if reason != "" {
 			return Fate{Reason: reason, Detail: detail}
 		}

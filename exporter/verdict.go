@@ -80,7 +80,7 @@ func blank(line []byte) bool {
 func (v *verdict) store(line []byte) (reason sources.Reason, detail string) {
 	records := v.chunk.Records
 	if r := v.s.redaction; r != nil {
-		if records, reason, detail = r.append(records, line, v.s.in.maxRecordBytes); reason != "" {
+		if records, reason, detail = r.append(records, line); reason != "" {
 			return reason, detail
 		}
 	}

@@ -1,6 +1,7 @@
 package sources
 
 import (
+	"errors"
 	"log/slog"
 
 	"github.com/docket-export/docket/config"
@@ -33,7 +34,28 @@ type Env struct {
 	// how far it has read. It is the source's alone, lies beside the queue, and is
 	// made by the source when it has something to keep (package statefile).
 	StateDir rooted.Path
-	Log      *slog.Logger // carries the source's name already
+	// Redaction is what the source takes out of its records; nil: nothing.
+	Redaction Redaction
+	Log       *slog.Logger // carries the source's name already
+}
+
+// ErrOutgrown says that what a Redaction leaves of a record is longer than a record may be.
+var ErrOutgrown = errors.New("too large after redaction")
+
+// Redaction takes out of records what must not be kept. The intake applies it to each
+// line that it stores. A source that keeps anything of a line by itself, in a file or in
+// the text of an error, keeps what Append leaves of it, and makes hashes of that alone: a
+// hash of what is easily guessed tells it. Calls may overlap.
+type Redaction interface {
+	// Append appends what is left of record, a valid JSON object, to dst, with which it
+	// must not share memory. With an error dst comes back as it was, and nothing of
+	// record may be kept. ErrOutgrown: the intake will refuse record as TooLarge. Any
+	// other error may pass: the key of an HMAC cannot be read.
+	Append(dst, record []byte) ([]byte, error)
+	// Fingerprint is another text once Append leaves something else of the same record,
+	// because a rule or a key has changed. It tells nothing of the keys to those who
+	// cannot guess them.
+	Fingerprint() (string, error)
 }
 
 // Registry is the list of sources a program knows.

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 )
 
 // Redactor applies the rules of one source. Its methods may be called from any
 // goroutine.
 type Redactor struct {
+	rules    []Rule
 	pointers []pointer
 	secrets  bool // the preset kubernetesSecrets
 	walkers  sync.Pool
@@ -22,7 +24,7 @@ func New(rules []Rule) (*Redactor, error) {
 	if len(rules) == 0 {
 		return nil, nil
 	}
-	r := &Redactor{}
+	r := &Redactor{rules: slices.Clone(rules)}
 	r.walkers.New = func() any { return &walker{r: r} }
 	keys := make(map[string]*key)
 	for i, rule := range rules {

@@ -44,14 +44,17 @@ type Changes struct {
 // "\n" and not blank. It appends the record to send to dst, if there is one, ended by
 // "\n"; n is how many there are.
 //
-// On an error it is the line itself that was appended, and n is 1: the violation is not
-// tracked, and what out holds is to be sent all the same. errors.Is tells ErrTooMany and
-// ErrTooLong.
+// On ErrRedaction nothing was appended, and the run is of no more use. On any other error
+// it is the line itself that was appended, and n is 1: the violation is not tracked, and
+// what out holds is to be sent all the same. errors.Is tells ErrTooMany and ErrTooLong.
 func (r *Run) Observe(dst, line []byte) (out []byte, n int, err error) {
 	if r.known {
 		return dst, 0, nil
 	}
-	v, err := parse(line, &r.t.scratch)
+	v, err := r.parse(line)
+	if errors.Is(err, ErrRedaction) {
+		return dst, 0, err
+	}
 	if err != nil {
 		r.unread = true
 	} else {
@@ -59,7 +62,7 @@ func (r *Run) Observe(dst, line []byte) (out []byte, n int, err error) {
 	}
 	if err != nil {
 		r.changes.Plain++
-		return append(append(dst, line...), '\n'), 1, err
+		return append(append(dst, v.plain...), '\n'), 1, err
 	}
 	return out, n, nil
 }
@@ -165,7 +168,7 @@ func (r *Run) Commit() error {
 	}
 	next := t.state
 	next.Version = stateVersion
-	next.Interval = t.interval
+	next.Interval, next.Redaction = t.interval, t.fingerprint
 	next.Runs = append(slices.Clone(t.state.Runs), r.id)
 	next.Runs = next.Runs[max(0, len(next.Runs)-maxRuns):]
 	if r.snapshot && r.seen > 0 {

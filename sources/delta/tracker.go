@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -37,10 +38,11 @@ type Tracker struct {
 	// MaxRecordBytes is how long a record may be without its "\n"; 0 is no limit. Set it
 	// before the first Begin.
 	MaxRecordBytes int
-
-	path        rooted.Path
-	interval    time.Duration // between snapshots, from the next Commit on
-	maxStanding int
+	path           rooted.Path
+	interval       time.Duration // between snapshots, from the next Commit on
+	maxStanding    int
+	redaction      sources.Redaction // nil: none
+	fingerprint    string            // of redaction
 
 	state    state            // as the file at path has it
 	files    uint64           // number of the last file of entries that was made
@@ -111,6 +113,8 @@ type state struct {
 	// Snapshot is the last complete run that had one, Begun the last that began one.
 	Snapshot string `json:"snapshot,omitempty"`
 	Begun    string `json:"begun,omitempty"`
+	// Redaction is the fingerprint of what the violations were redacted by; empty: nothing.
+	Redaction string `json:"redaction,omitempty"`
 	// Interval between snapshots holds for the run after those.
 	Interval time.Duration `json:"interval"`
 }

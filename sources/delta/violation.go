@@ -21,6 +21,7 @@ type violation struct {
 	key    key
 	line   []byte // without white space around it
 	values [len(identity)]gjson.Result
+	plain  []byte // what is sent if it cannot be tracked: the line as it came, unless a redaction has more to say
 }
 
 // identity are the members of Gatekeeper's export record that make a violation what it
@@ -39,28 +40,39 @@ var errNoObject = errors.New("delta: the line is not a JSON object in UTF-8, or 
 
 // parse reads a line; the violation aliases it. scratch may be overwritten.
 func parse(line []byte, scratch *[]byte) (v violation, err error) {
-	v.line = bytes.Trim(line, " \t\r")
+	v.line, v.plain = bytes.Trim(line, " \t\r"), line
 	if tooDeep(v.line) || jsonline.KindOf(v.line) != jsonline.Object {
 		return v, errNoObject
 	}
-	gjson.ParseBytes(v.line).ForEach(func(name, value gjson.Result) bool {
+	v.values = identify(v.line)
+	v.key = keyOf(v.values, scratch)
+	return v, nil
+}
+
+// identify finds the members that identify the violation in an object.
+func identify(object []byte) (values [len(identity)]gjson.Result) {
+	gjson.ParseBytes(object).ForEach(func(name, value gjson.Result) bool {
 		for i := range identity {
 			if name.Str == identity[i] {
-				v.values[i] = value
+				values[i] = value
 			}
 		}
 		return true
 	})
+	return values
+}
+
+// keyOf makes the key of what identifies a violation. scratch may be overwritten.
+func keyOf(values [len(identity)]gjson.Result, scratch *[]byte) (k key) {
 	text := (*scratch)[:0]
-	for _, value := range v.values {
+	for _, value := range values {
 		s := value.String() // unescaped: how a text is written is no part of it
 		text = binary.AppendUvarint(text, uint64(len(s)))
 		text = append(text, s...)
 	}
 	*scratch = text
 	sum := sha256.Sum256(text)
-	v.key = key(sum[:len(v.key)])
-	return v, nil
+	return key(sum[:len(k)])
 }
 
 func tooDeep(line []byte) bool {

@@ -221,7 +221,7 @@ func TestManyConstraints(t *testing.T) {
 // What a run holds of its constraints is bounded, however long their names are.
 func TestLongConstraintNames(t *testing.T) {
 	id := runAt(0)
-	tl := newTally(id)
+	tl := newTally(id, nil)
 	tl.take([]byte(startLine(id)))
 	for n := range 100 {
 		tl.take([]byte(strings.Replace(violationLine(id, n), "require-team", fmt.Sprintf("%d-%s", n, strings.Repeat("n", 100_000)), 1)))

@@ -19,12 +19,50 @@ type changes struct {
 	channel string
 }
 
-// channelChanges opens the state of a channel. That it was lost is noted first: the same
-// runs give other records then.
+// channelChanges is the state of a channel, for violations as redaction leaves them now.
 func (r *reader) channelChanges(channel string) (*changes, error) {
-	if c := r.changes[channel]; c != nil {
-		return c, nil
+	fingerprint := ""
+	if r.v.src.env.Redaction != nil {
+		var err error
+		if fingerprint, err = r.v.src.env.Redaction.Fingerprint(); err != nil {
+			return nil, err
+		}
 	}
+	c := r.changes[channel]
+	if c == nil {
+		var err error
+		if c, err = r.openChanges(channel); err != nil {
+			return nil, err
+		}
+	}
+	if !c.tracker.Redact(r.v.src.env.Redaction, fingerprint) {
+		if err := c.beginAnew(); err != nil {
+			return nil, err
+		}
+	}
+	r.changes[channel] = c
+	return c, nil
+}
+
+// beginAnew forgets what stood before the last audit, as redaction leaves something else
+// of the same violations now. That is noted first, as with a state that was lost.
+func (c *changes) beginAnew() error {
+	c.r.v.src.env.Log.Warn("redaction has changed: every violation is reported as opened again, and what stood before is forgotten", "channel", c.channel)
+	c.noteLost()
+	if err := c.r.v.save(); err != nil {
+		return err
+	}
+	return c.tracker.Reset()
+}
+
+// noteLost notes that the state of a channel is lost. It must be durable before a run is
+// begun: what runs give has other numbers from now on.
+func (c *changes) noteLost() {
+	c.r.v.setChannel(c.channel, func(st *channelState) { st.HasDelta, st.DeltaLost = false, st.DeltaLost+1 })
+}
+
+// openChanges opens the state of a channel. That it was lost is noted first.
+func (r *reader) openChanges(channel string) (*changes, error) {
 	path := r.v.src.env.StateDir.Join("delta", url.PathEscape(channel), "state.json")
 	_, err := path.Lstat()
 	lost := errors.Is(err, fs.ErrNotExist) && r.v.channel(channel).HasDelta
@@ -35,14 +73,12 @@ func (r *reader) channelChanges(channel string) (*changes, error) {
 	} else if err != nil {
 		return nil, err
 	}
-	if lost {
-		r.v.setChannel(channel, func(st *channelState) { st.HasDelta, st.DeltaLost = false, st.DeltaLost+1 })
-		r.v.save()
-	}
 	tracker.MaxRecordBytes = r.v.src.env.MaxRecordBytes
 	c := &changes{tracker: tracker, r: r, channel: channel}
-	r.changes[channel] = c
-	return c, nil
+	if lost {
+		c.noteLost()
+	}
+	return c, r.v.save()
 }
 
 // deltaRun is one run of them.
@@ -58,13 +94,16 @@ func (c *changes) begin(id string) *deltaRun {
 }
 
 // observe returns what is to be sent for a violation, valid until the next call.
-func (d *deltaRun) observe(text []byte) []byte {
+func (d *deltaRun) observe(text []byte) ([]byte, error) {
 	lines, _, err := d.run.Observe(d.lines[:0], text)
+	if errors.Is(err, delta.ErrRedaction) {
+		return nil, &fileError{err: err}
+	}
 	d.lines = lines
 	if err != nil { // the violation is sent as it came
 		d.trouble = err.Error()
 	}
-	return lines
+	return lines, nil
 }
 
 // end sends what is resolved, and completes the run record.

@@ -181,19 +181,19 @@ func (v *inventory) finish(c *claim) {
 	due := c.f != nil || time.Since(v.saved) >= saveInterval
 	v.mu.Unlock()
 	if due {
-		v.save()
+		_ = v.save() // it is tried again, and reported
 	}
 }
 
 // save makes the state durable and lets go of the files that it says are read. A state
-// that cannot be written is tried again at the next scan.
-func (v *inventory) save() {
+// that cannot be written is reported, and tried again at the next scan.
+func (v *inventory) save() error {
 	v.saving.Lock()
 	defer v.saving.Unlock()
 	v.mu.Lock()
 	if !v.dirty {
 		v.mu.Unlock()
-		return
+		return nil
 	}
 	st := v.state.clone()
 	v.dirty, v.saved = false, time.Now()
@@ -210,10 +210,11 @@ func (v *inventory) save() {
 		v.dirty = true
 		v.mu.Unlock()
 		v.src.troubles.set("state", fmt.Sprintf("cannot write what was read: %v: after a restart files are read again", err))
-		return
+		return err
 	}
 	v.src.troubles.set("state", "")
 	v.drop(finished)
+	return nil
 }
 
 func (v *inventory) drop(finished []*claim) {

@@ -135,7 +135,7 @@ type runReading struct {
 }
 
 func (r *reader) beginRun(ctx context.Context, c *claim) (*runReading, error) {
-	rd := &runReading{r: r, c: c, tally: newTally(runID(c.name.stem))}
+	rd := &runReading{r: r, c: c, tally: newTally(runID(c.name.stem), r.v.src.env.Redaction)}
 	producer := c.place()
 	if r.v.src.config.Delta {
 		changes, err := r.channelChanges(c.channel)
@@ -162,7 +162,11 @@ func (rd *runReading) line(l line) error {
 		isViolation = rd.tally.take(l.text)
 	}
 	if isViolation && rd.delta != nil {
-		return rd.out.addLines(rd.delta.observe(l.text))
+		lines, err := rd.delta.observe(l.text)
+		if err != nil {
+			return err
+		}
+		return rd.out.addLines(lines)
 	}
 	return rd.out.addLine(l)
 }

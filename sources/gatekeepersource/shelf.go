@@ -103,10 +103,11 @@ func parseClaimName(name string) (*claim, bool) {
 }
 
 // shelve gives a claim, whose file has its name in d, a name on the shelf: then it needs
-// no open file and outlives this process. Where that cannot be it stays open. Called
+// no open file and outlives this process. Where that cannot be it stays open, and where
+// something is to be redacted: it would lie below the queue's directory as it came. Called
 // with mu held.
 func (v *inventory) shelve(d dir, c *claim) {
-	if v.shelf == nil {
+	if v.shelf == nil || v.src.env.Redaction != nil {
 		return
 	}
 	name := claimName(c)

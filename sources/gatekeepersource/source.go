@@ -110,7 +110,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	err = newReader(v, in).run(hard, scanned)
 	endScan()
 	wg.Wait()
-	v.save() // what was seen and not claimed for good is known to be lost, should it go
+	_ = v.save() // what was seen and not claimed for good is known to be lost, should it go
 	if ctx.Err() != nil {
 		return nil // whatever was cut off is still claimed
 	}
@@ -153,7 +153,7 @@ func (v *inventory) watch(ctx context.Context) {
 		case <-w.C():
 		case <-v.relook:
 		case <-v.saveDue():
-			v.save()
+			_ = v.save()
 		case <-ctx.Done():
 			s.scan()
 			return
@@ -200,7 +200,7 @@ func (r *reader) run(ctx context.Context, scanned <-chan struct{}) error {
 			}
 			continue
 		}
-		r.v.save()
+		_ = r.v.save()
 		if last {
 			return nil
 		}

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/delta"
 )
 
 // What Gatekeeper writes at the start and the end of an audit.
@@ -37,13 +39,14 @@ type tally struct {
 	after      bool // and something after it
 
 	constraints map[string]*decision.RunConstraint
-	key         []byte // scratch
-	uncounted   uint64 // violations of constraints beyond those bounds
-	torn        int64  // bytes of a last line that was cut off and not sent
+	redaction   sources.Redaction // what is left out of what constraints are called; nil: nothing
+	key         []byte            // scratch
+	uncounted   uint64            // violations of constraints beyond those bounds
+	torn        int64             // bytes of a last line that was cut off and not sent
 }
 
-func newTally(id string) *tally {
-	return &tally{id: id, run: []byte(id), constraints: make(map[string]*decision.RunConstraint)}
+func newTally(id string, redaction sources.Redaction) *tally {
+	return &tally{id: id, run: []byte(id), redaction: redaction, constraints: make(map[string]*decision.RunConstraint)}
 }
 
 // take counts one line, and reports whether it is a violation of the run.
@@ -56,7 +59,7 @@ func (t *tally) take(text []byte) bool {
 		t.invalid++
 	case string(e.eventType) == violation && len(e.kind) > 0 && len(e.name) > 0:
 		t.violations++
-		t.count(e)
+		t.countLine(text, e)
 		return true
 	case e.eventType == nil && string(e.message) == startMessage && t.lines == 1:
 		t.started = true
@@ -79,6 +82,22 @@ func (t *tally) tooLong() {
 func (t *tally) tear(length int64) {
 	t.after = t.after || t.ended
 	t.torn = length
+}
+
+// countLine counts the violation e of a line under what redaction leaves of its constraint:
+// the run record lists them.
+func (t *tally) countLine(text []byte, e entry) {
+	if t.redaction == nil {
+		t.count(e)
+		return
+	}
+	clean, err := delta.Clean(text, t.redaction)
+	if err != nil {
+		t.uncounted++
+		return
+	}
+	e, _ = parseRecord(clean)
+	t.count(e)
 }
 
 func (t *tally) count(e entry) {

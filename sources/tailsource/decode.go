@@ -6,6 +6,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/docket-export/docket/internal/jsonline"
+	"github.com/docket-export/docket/sources"
 )
 
 // decoder chooses the records among the lines of a log, in its format. What it chooses
@@ -16,7 +17,10 @@ type decoder struct {
 	limit  int    // the longest record that is held
 	log    string // the name of the log, for the records of runs
 	carry  carry
+	// redaction is what is left out of what is kept of lines; nil: nothing.
+	redaction sources.Redaction
 
+	at    origin // of the line
 	batch *batch // what was chosen
 }
 
@@ -29,9 +33,27 @@ type carry struct {
 func (c *carry) clone() carry {
 	own := carry{Audits: c.Audits.clone()}
 	for i, j := range c.Joined {
-		own.Joined[i] = joined{Text: bytes.Clone(j.Text), Length: j.Length}
+		own.Joined[i] = j
+		own.Joined[i].Text = bytes.Clone(j.Text)
 	}
 	return own
+}
+
+// withoutText is a copy for a state, where lines are to be redacted.
+func (c *carry) withoutText() carry {
+	own := carry{Audits: c.Audits.clone()}
+	for i, j := range c.Joined {
+		own.Joined[i] = j.withoutText()
+	}
+	return own
+}
+
+// toKeep is what a state has of carry.
+func (d *decoder) toKeep() carry {
+	if d.redaction != nil {
+		return d.carry.withoutText()
+	}
+	return d.carry.clone()
 }
 
 // line takes a line; length is 0, or that of a line of which text is the beginning.
@@ -57,13 +79,17 @@ func (d *decoder) line(text []byte, length int64) {
 // join takes what a runtime has written: a line, or a piece of one.
 func (d *decoder) join(c criLine, length int64) {
 	j := &d.carry.Joined[c.stream]
+	if j.empty() && c.partial && len(c.text) > 0 {
+		j.Begun = d.at
+	}
 	switch {
+	case c.partial && j.Lost:
 	case c.partial:
 		j.add(c.text, length, d.limit+len("\r"))
 	case j.empty():
 		d.choose(c.text, length)
 	default:
-		j.add(c.text, length, d.limit+len("\r"))
+		j.add(c.text, length, d.limit+len("\r")) // to no avail if it is lost
 		d.endJoined(c.stream)
 	}
 }
@@ -71,7 +97,9 @@ func (d *decoder) join(c criLine, length int64) {
 // endJoined takes what there is of a line in pieces for the whole of it.
 func (d *decoder) endJoined(s stream) {
 	j := &d.carry.Joined[s]
-	d.choose(j.Text, j.Length)
+	if !j.Lost {
+		d.choose(j.Text, j.Length)
+	}
 	j.clear()
 }
 
@@ -115,10 +143,23 @@ func (d *decoder) chooseGatekeeper(text []byte) {
 	if event == "violation_audited" {
 		d.batch.add(text)
 	}
-	if rec := d.carry.Audits.observe(event, text); rec != nil {
+	if rec := d.carry.Audits.observe(event, d.clean(text)); rec != nil {
 		rec.File = d.log
 		d.batch.addRun(rec)
 	}
+}
+
+// clean is what redaction leaves of a line that is JSON; nil where it leaves nothing for
+// now. A run of which a line is missing is not proven.
+func (d *decoder) clean(text []byte) []byte {
+	if d.redaction == nil {
+		return text
+	}
+	left, err := d.redaction.Append(nil, text)
+	if err != nil {
+		return nil
+	}
+	return left
 }
 
 // isObject reports whether text begins as an object does.

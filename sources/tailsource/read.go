@@ -40,15 +40,17 @@ type reader struct {
 	state  *state // what is saved
 	buf    []byte
 
-	decoder decoder
-	saved   time.Time // when a state was last written, or could not be
-	unsaved bool      // state is newer than what is saved
-	hinted  bool      // a format that does not fit was pointed out
+	decoder  decoder
+	recalled bool      // decoder has what an earlier reader had
+	saved    time.Time // when a state was last written, or could not be
+	unsaved  bool      // state is newer than what is saved
+	hinted   bool      // a format that does not fit was pointed out
 }
 
 func newReader(env sources.Env, c Config, in sources.Intake, f *follower, r *report, s *state) *reader {
 	rd := &reader{env: env, config: c, in: in, follow: f, report: r, state: s, buf: make([]byte, readBytes)}
-	rd.decoder = decoder{format: c.Format, limit: env.MaxRecordBytes, log: filepath.Base(c.Path), carry: s.Carry.clone()}
+	rd.decoder = decoder{format: c.Format, limit: env.MaxRecordBytes, log: filepath.Base(c.Path), redaction: env.Redaction, carry: s.Carry.clone()}
+	rd.unsaved = env.Redaction != nil && rd.carriesText() // of a configuration that did not redact
 	return rd
 }
 
@@ -80,6 +82,7 @@ func (r *reader) run(ctx context.Context) error {
 type reading struct {
 	*reader
 	g     *generation
+	known *contents // as g has it, unless its lines have other numbers now; nil: nothing
 	split splitter
 	// contents is what will be saved: its Offset and Number are behind the last line
 	// that was decoded, and its Tail is what is before that.
@@ -102,8 +105,11 @@ type reading struct {
 func (r *reader) newReading(g *generation) *reading {
 	rd := &reading{reader: r, g: g, split: splitter{limit: r.env.MaxRecordBytes + framing}}
 	rd.contents = contents{Real: g.real, identity: g.identity}
-	if g.known != nil {
-		rd.contents = *g.known
+	if rd.known = g.known; !r.recallCarry() {
+		rd.renumber()
+	}
+	if rd.known != nil {
+		rd.contents = *rd.known
 		rd.contents.Done, rd.contents.identity = false, g.identity
 		rd.pos = rd.contents.Offset
 	}
@@ -240,7 +246,8 @@ func (r *reading) recall(file *os.File) (err error) {
 
 // take decodes what was read at pos.
 func (r *reading) take(data []byte) {
-	r.split.split(data, r.decoder.line)
+	r.split.at = r.pos
+	r.split.split(data, r.line)
 	if missing := headBytes - len(r.head); missing > 0 {
 		r.head = append(r.head, data[:min(len(data), missing)]...)
 	}
@@ -251,6 +258,15 @@ func (r *reading) take(data []byte) {
 	r.tail = lastBytes(nil, r.tail, data)
 	r.pos += int64(len(data))
 	r.dirty = true
+}
+
+// line decodes a line that split has found.
+func (r *reading) line(text []byte, length int64) {
+	r.decoder.at = origin{r.contents.Generation, r.split.begun}
+	if r.contents.Generation == 0 {
+		r.decoder.at.Generation = r.state.Generations + 1 // which name gives it
+	}
+	r.decoder.line(text, length)
 }
 
 // lastBytes appends to dst the last tailBytes of a and b in a row.
@@ -264,7 +280,7 @@ func lastBytes(dst, a, b []byte) []byte {
 func (r *reading) finish(ctx context.Context, p position, err error) error {
 	r.report.set(theReading, "")
 	if rest, length := r.split.rest(); len(rest) > 0 {
-		r.decoder.line(rest, length)
+		r.line(rest, length)
 	}
 	r.contents.Offset, r.mark = r.pos, r.tail
 	if p.moved {

@@ -112,11 +112,14 @@ func (r *reading) open(ctx context.Context) (err error) {
 	if a := r.state.active(); r.unsaved || a == nil || a.Generation != r.contents.Generation || a.Head != head {
 		begin := r.contents
 		begin.Offset, begin.Number, begin.Tail = 0, 0, window{}
-		if r.g.known != nil {
-			begin = *r.g.known
+		switch {
+		case a != nil && a.Generation == r.contents.Generation:
+			begin = *a // what is carried over is as of there
+		case r.known != nil:
+			begin = *r.known
 			begin.Done = false
 		}
-		begin.Head = head
+		begin.Generation, begin.Producer, begin.Head = r.contents.Generation, r.contents.Producer, head
 		if !r.write(ctx, r.state.with(begin)) {
 			return context.Cause(ctx)
 		}
@@ -157,7 +160,7 @@ func (r *reading) snapshot() *state {
 	c := r.contents
 	c.Head, c.Tail = windowOf(r.head), windowOf(r.mark)
 	s := r.state.with(c)
-	s.Seen, s.Carry = r.follow.seenOf(r.g), r.decoder.carry.clone()
+	s.Seen, s.Carry = r.follow.seenOf(r.g), r.decoder.toKeep()
 	return s
 }
 
