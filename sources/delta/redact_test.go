@@ -150,7 +150,7 @@ func TestAnotherRedaction(t *testing.T) {
 
 // TestRedactionThatFails gives nothing: what a violation is sent as depends on it.
 func TestRedactionThatFails(t *testing.T) {
-	tracker, err := Open(filepath.Join(t.TempDir(), "state.json"), time.Hour)
+	tracker, err := Open(rooted.At(t.TempDir()).Join("state.json"), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}
