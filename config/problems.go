@@ -54,6 +54,10 @@ func (p Problems) In(path string) Problems {
 	return moved
 }
 
+// Warner is a part of a configuration that can be valid and still a mistake. Warnings has
+// paths relative to the part, and says what to do; it does not touch disk or network.
+type Warner interface{ Warnings() Problems }
+
 // Err is p as an error, nil when there are none.
 func (p Problems) Err() error {
 	if len(p) == 0 {

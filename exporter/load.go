@@ -371,6 +371,23 @@ func (c *Config) YAML() ([]byte, error) {
 // Files lists every file that c names, with the paths that Load's problems have.
 func (c *Config) Files() []config.FileUse { return config.Files(c.document()) }
 
+// Warnings lists what is valid and still may be a mistake.
+func (c *Config) Warnings() config.Problems {
+	var p config.Problems
+	add := func(path string, part any) {
+		if w, ok := part.(config.Warner); ok {
+			p = append(p, w.Warnings().In(path)...)
+		}
+	}
+	for i, s := range c.Sources {
+		add(fmt.Sprintf("sources[%d].%s", i, s.Kind), s.Config)
+	}
+	for i, s := range c.Sinks {
+		add(fmt.Sprintf("sinks[%d].%s", i, s.Kind), s.Config)
+	}
+	return p
+}
+
 // document is c as it is written.
 func (c *Config) document() document[sourceEntry[sources.Config], sinkEntry[sinks.Config]] {
 	doc := document[sourceEntry[sources.Config], sinkEntry[sinks.Config]]{

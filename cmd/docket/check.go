@@ -17,8 +17,9 @@ func newCheck() *cobra.Command {
 		Long: `check reads a configuration and says everything that is wrong with it, one problem
 a line, as FILE:LINE: path: text, and ends with 2 when there is one. It touches
 neither sinks nor the queue, but warns when the queue's directory would not
-outlive the machine or the container, and when its file system has less room than
-queue.maxBytes asks for.
+outlive the machine or the container, when its file system has less room than
+queue.maxBytes asks for, when others may write to a directory or a secret file that
+it names, or read such a file, and of what looks like a credential out of its place.
 
 With --connect it goes on to try every sink without a record: names, connections,
 certificates, credentials, the topic. It ends with 1 when one cannot be reached.
@@ -98,7 +99,7 @@ func check(w io.Writer, file string, cfg *exporter.Config, err error) error {
 	if err != nil {
 		return err
 	}
-	for _, warning := range queueWarnings(cfg.Queue) {
+	for _, warning := range warnings(cfg) {
 		fmt.Fprintf(w, "%s: warning: %s\n", file, warning)
 	}
 	_, err = fmt.Fprintf(w, "%s: ok\n", file)

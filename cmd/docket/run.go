@@ -69,7 +69,7 @@ its configuration when it starts.`,
 		if b := thisBuild(); b.Unsafe {
 			log.Error(unsafeBuild + ": never keep records with it")
 		}
-		for _, warning := range queueWarnings(cfg.Queue) {
+		for _, warning := range warnings(cfg) {
 			log.Warn(warning)
 		}
 		e, err := exporter.New(cfg, exporter.Options{Log: log, Version: thisBuild().Version, Quiet: debug.FreeOSMemory})

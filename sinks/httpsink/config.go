@@ -54,6 +54,9 @@ type Config struct {
 	Basic *Basic `yaml:"basic"`
 	// OAuth2 gets a token with the credentials of a client.
 	OAuth2 *OAuth2 `yaml:"oauth2"`
+	// InsecureCredentials permits credentials over http:// to other machines, where
+	// anybody on the way can read them. Loopback addresses need no permission.
+	InsecureCredentials bool `yaml:"insecureCredentials"`
 	// Signature lets the receiver prove that a batch comes from here.
 	Signature *Signature `yaml:"signature"`
 
@@ -103,6 +106,7 @@ func (c *Config) Validate() config.Problems {
 	c.validateCompression(&p)
 	c.validateHeaders(&p)
 	c.validateAuth(&p)
+	c.validateInClear(&p)
 	if c.Signature != nil && c.Signature.SecretFile == "" {
 		p.Addf("signature.secretFile", "is required")
 	}

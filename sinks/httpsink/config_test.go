@@ -71,11 +71,14 @@ func TestValidate(t *testing.T) {
 			c.URL, c.BearerTokenFile, c.HeaderFiles = "https://a", "f", headerFiles{"authorization": "f"}
 		},
 			"headerFiles.authorization: must not stand beside bearerTokenFile: a request has one Authorization header"},
+		"oauth2 style": {func(c *Config) {
+			c.URL, c.OAuth2 = "https://a", &OAuth2{TokenURL: "https://b", ClientID: "c", ClientSecretFile: "f", AuthStyle: "Both"}
+		}, `oauth2.authStyle: must be Header or Body, not "Both"`},
 		"oauth2": {func(c *Config) { c.URL, c.OAuth2 = "https://a", &OAuth2{} },
 			"oauth2.tokenURL: is required\noauth2.clientID: is required\noauth2.clientSecretFile: is required"},
 		"oauth2 parameters": {func(c *Config) {
 			c.URL, c.OAuth2 = "https://a", &OAuth2{
-				TokenURL: "http://docket:s3cret@b", ClientID: "c", ClientSecretFile: "f",
+				TokenURL: "http://docket:s3cret@127.0.0.1", ClientID: "c", ClientSecretFile: "f",
 				EndpointParams: map[string]string{"scope": "x", "audience": "y"}, TLS: &config.TLS{KeyFile: "k"},
 			}
 		}, "oauth2.tokenURL: must not hold credentials: use clientID and clientSecretFile\n" +

@@ -28,6 +28,9 @@ type OAuth2 struct {
 	ClientID string `yaml:"clientID"`
 	// ClientSecretFile is read again whenever a token is fetched.
 	ClientSecretFile config.SecretFile `yaml:"clientSecretFile"`
+	// AuthStyle is where the client's id and secret stand in the request for a token:
+	// in one place, never tried in both. Without it they stand in the header.
+	AuthStyle AuthStyle `yaml:"authStyle"`
 	// Scopes are what the token is to permit.
 	Scopes []string `yaml:"scopes"`
 	// EndpointParams are sent to the token endpoint as they are: audience,
@@ -36,6 +39,24 @@ type OAuth2 struct {
 	// TLS is for the token endpoint alone. Without it the system's roots are
 	// trusted and no certificate is shown, whatever the receiver gets.
 	TLS *config.TLS `yaml:"tls"`
+}
+
+// AuthStyle is where a client shows its id and secret to the token endpoint.
+type AuthStyle string
+
+// The choices of oauth2.authStyle.
+const (
+	AuthHeader AuthStyle = "Header" // Authorization: Basic, which every endpoint must take (RFC 6749, 2.3.1)
+	AuthBody   AuthStyle = "Body"   // client_id and client_secret in the form
+)
+
+// params is the style as package oauth2 has it. Its zero value would try both, and show
+// the secret in two places.
+func (s AuthStyle) params() oauth2.AuthStyle {
+	if s == AuthBody {
+		return oauth2.AuthStyleInParams
+	}
+	return oauth2.AuthStyleInHeader
 }
 
 // ownParams are set by the grant itself.
@@ -59,6 +80,9 @@ func (o *OAuth2) validate(p *config.Problems) {
 	}
 	if o.ClientSecretFile == "" {
 		p.Addf("oauth2.clientSecretFile", "is required")
+	}
+	if o.AuthStyle != "" {
+		p.Check("oauth2.authStyle", config.Choice(o.AuthStyle, AuthHeader, AuthBody))
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.EndpointParams)) {
 		switch {
@@ -96,7 +120,7 @@ func newTokenSource(o *OAuth2, timeout time.Duration) (*tokenSource, error) {
 		return nil, err
 	}
 	t := &tokenSource{config: o, wire: wire, lock: make(chan struct{}, 1)}
-	t.grant = clientcredentials.Config{ClientID: o.ClientID, TokenURL: o.TokenURL, Scopes: o.Scopes, EndpointParams: url.Values{}}
+	t.grant = clientcredentials.Config{ClientID: o.ClientID, TokenURL: o.TokenURL, Scopes: o.Scopes, AuthStyle: o.AuthStyle.params(), EndpointParams: url.Values{}}
 	for name, value := range o.EndpointParams {
 		t.grant.EndpointParams.Set(name, value)
 	}

@@ -1,0 +1,79 @@
+package httpsink
+
+import (
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/docket-export/docket/config"
+)
+
+// inClear says whether what is sent to address, a URL, crosses a network where others
+// can read it. A name other than localhost leads anywhere.
+func inClear(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "http" && !config.Loopback(net.JoinHostPort(u.Hostname(), "80"))
+}
+
+// credentialsInClear lists the keys whose credentials the configuration would send over a
+// network without TLS.
+func (c *Config) credentialsInClear() []string {
+	var keys []string
+	if inClear(c.URL) {
+		keys = c.authKinds()
+		for _, name := range slices.Sorted(maps.Keys(c.HeaderFiles)) {
+			if key := "headerFiles." + name; !slices.Contains(keys, key) {
+				keys = append(keys, key)
+			}
+		}
+	}
+	if c.OAuth2 != nil && inClear(c.OAuth2.TokenURL) {
+		keys = append(keys, "oauth2.tokenURL")
+	}
+	return keys
+}
+
+// validateInClear refuses credentials that everybody on the way could read.
+func (c *Config) validateInClear(p *config.Problems) {
+	if c.InsecureCredentials {
+		return
+	}
+	for _, key := range c.credentialsInClear() {
+		p.Addf(key, "shows a credential to the network: use https://, or set insecureCredentials: true to send it over http:// all the same; only loopback addresses go without")
+	}
+}
+
+// Warnings implements config.Warner.
+func (c *Config) Warnings() config.Problems {
+	var p config.Problems
+	if c.InsecureCredentials {
+		for _, key := range c.credentialsInClear() {
+			p.Addf(key, "shows a credential to the network, as insecureCredentials permits: anybody on the way can read it; use https://")
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
+		if resemblesSecret(name, c.Headers[name]) {
+			p.Addf("headers."+name, "may be a credential, which docket config prints: if it is one, write its value into a file and name that in headerFiles")
+		}
+	}
+	return p
+}
+
+// Signs of a credential that are too weak to refuse a header.
+var (
+	secretParts   = []string{"apikey", "auth", "bearer", "cookie", "credential", "jwt", "passw", "secret", "session", "token"}
+	secretSchemes = []string{"apikey", "basic", "bearer", "digest", "splunk", "token"}
+)
+
+// resemblesSecret reports whether a header that isSecretHeader lets pass may hold a
+// credential, by a part of its name or the form of its value.
+func resemblesSecret(name, value string) bool {
+	name = strings.ReplaceAll(strings.ToLower(name), "-", "")
+	scheme, _, hasSpace := strings.Cut(strings.ToLower(value), " ")
+	return strings.HasSuffix(name, "key") ||
+		slices.ContainsFunc(secretParts, func(part string) bool { return strings.Contains(name, part) }) ||
+		hasSpace && slices.Contains(secretSchemes, scheme) ||
+		strings.HasPrefix(value, "eyJ") // as a JSON Web Token begins
+}
