@@ -12,7 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/ownhost"
 )
 
 func newAdminServer(h http.Handler) *http.Server {
@@ -50,12 +50,8 @@ func (e *Exporter) serve(l net.Listener, h http.Handler) (stop func()) {
 // on this machine can have its own name lead here, and would be let in otherwise.
 func ownHost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		host := r.Host
-		if _, _, err := net.SplitHostPort(host); err != nil {
-			host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
-		}
-		if !config.Loopback(host) {
-			http.Error(w, "this is the admin endpoint of docket on a loopback address: ask for it by that", http.StatusMisdirectedRequest)
+		if err := ownhost.Check(r); err != nil {
+			http.Error(w, err.Error(), http.StatusMisdirectedRequest)
 			return
 		}
 		next.ServeHTTP(w, r)

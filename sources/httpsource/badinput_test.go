@@ -176,7 +176,7 @@ func TestWaysToSend(t *testing.T) {
 	}
 	t.Run("chunked", func(t *testing.T) {
 		r.converse(func(nc net.Conn, heard *bufio.Reader) {
-			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n")
+			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n")
 			for _, b := range []byte(body) {
 				fmt.Fprintf(nc, "1\r\n%c\r\n", b)
 			}
@@ -186,7 +186,7 @@ func TestWaysToSend(t *testing.T) {
 	})
 	t.Run("expects 100-continue", func(t *testing.T) {
 		r.converse(func(nc net.Conn, heard *bufio.Reader) {
-			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
+			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\nExpect: 100-continue\r\n\r\n", len(body))
 			status(heard, " 100 ")
 			status(heard, "\r\n")
 			io.WriteString(nc, body)
@@ -195,7 +195,7 @@ func TestWaysToSend(t *testing.T) {
 	})
 	t.Run("leaves in the midst of a body", func(t *testing.T) {
 		r.converse(func(nc net.Conn, _ *bufio.Reader) {
-			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n%s", `[{"id":"never"},`)
+			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n%s", `[{"id":"never"},`)
 		})
 		eventually(t, "it is noticed", func() bool { return r.source.Connections() == 0 })
 	})
@@ -211,7 +211,7 @@ func TestSlowClient(t *testing.T) {
 	r := start(t, in)
 	r.source.server.Load().patience = 100 * time.Millisecond
 	r.converse(func(nc net.Conn, heard *bufio.Reader) {
-		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n[")
+		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n[")
 		answer, err := io.ReadAll(heard)
 		if err != nil || !strings.Contains(string(answer), " 408 ") {
 			t.Errorf("got %q (%v), want 408 and the end of the connection", answer, err)
@@ -236,7 +236,7 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", 2*len(begin), begin)
+		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", 2*len(begin), begin)
 		held = append(held, nc)
 	}
 	eventually(t, "all places are taken", func() bool { return len(server.large) == maxLarge })
@@ -268,7 +268,7 @@ func TestSlowClientOfFullQueue(t *testing.T) {
 	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
 	begin := "[" + strings.Repeat(event, maxBatchBytes/len(event)+100)
 	r.converse(func(nc net.Conn, heard *bufio.Reader) {
-		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", len(begin)+1000, begin)
+		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", len(begin)+1000, begin)
 		line, err := heard.ReadString('\n')
 		if err != nil || !strings.Contains(line, " 503 ") {
 			t.Errorf("got the status %q (%v), want 503", line, err)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 
+	"github.com/docket-export/docket/internal/jsonline"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/known"
 )
@@ -74,24 +75,30 @@ func (b *batch) isFull() bool {
 	return len(b.lines) >= maxBatchBytes || len(b.events) >= maxBatchEvents || len(b.tooLarge) >= maxBatchTooLarge
 }
 
-// take adds the next event of c. The error is that of the cutter.
-func (b *batch) take(c *cutter, p *Protocol) error {
+// take adds the next event of c. isRecord says that the intake will take it, or that it
+// is only too long. The error is that of the cutter.
+func (b *batch) take(c *cutter, p *Protocol) (isRecord bool, err error) {
 	start := len(b.lines)
 	lines, length, err := c.next(b.lines)
 	b.lines = lines[:start] // which may have grown
 	text := lines[start:]
 	switch {
 	case err != nil:
-		return err
+		return false, err
 	case length > 0:
+		isRecord = true
 		b.tooLarge = append(b.tooLarge, tooLarge{bytes.Clone(text), length})
-	case p.Keep == nil || p.Keep(text):
+	default:
+		isRecord = jsonline.KindOf(text) == jsonline.Object
+		if p.Keep != nil && !p.Keep(text) {
+			break
+		}
 		id := b.identify(text, p)
 		lines = append(lines, '\n')
 		b.lines = lines
 		b.events = append(b.events, event{id, len(b.lines)})
 	}
-	return nil
+	return isRecord, nil
 }
 
 func (b *batch) identify(text []byte, p *Protocol) known.ID {

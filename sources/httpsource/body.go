@@ -17,9 +17,13 @@ import (
 // what could still be decisions, which are seldom packed to a tenth. Gzip packs zeros to
 // a thousandth. It bounds time and disk; memory is bounded by the batch.
 const (
-	freeBytes = 256 << 20
+	freeBytes = 64 << 20
 	maxRatio  = 100
 )
+
+// maxBody bounds a body, unpacked: more than the 400 events of kube-apiserver have if
+// each is as large as etcd lets its objects be.
+const maxBody = 1 << 30
 
 // How long a client may take over a body: patience for each, and at least minRate bytes
 // a second beyond that. The time that docket takes itself does not count.
@@ -54,10 +58,12 @@ type body struct {
 	unpacked io.Reader
 	gzip     *gzip.Reader // nil: the body is not packed
 	read     int64        // of unpacked
-	held     int64        // of read, what may still be in memory
-	isLarge  bool         // it has one of the places for large ones
-	noPlace  error        // why it got none
-	through  uint64       // once this number is durable, the events submitted so far are
+	events   int
+	unfit    int    // of events: those that are no records
+	held     int64  // of read, what may still be in memory
+	isLarge  bool   // it has one of the places for large ones
+	noPlace  error  // why it got none
+	through  uint64 // once this number is durable, the events submitted so far are
 }
 
 // openBody returns the body of r as its Content-Encoding has it. The error is a refusal.
@@ -113,6 +119,8 @@ func (b *body) enlarge() error {
 var errBomb = refuse(http.StatusRequestEntityTooLarge,
 	"the body unpacks to more than %d MiB, and to more than %d times its size: send smaller ones", freeBytes>>20, maxRatio)
 
+var errLong = refuse(http.StatusRequestEntityTooLarge, "the body has more than %d MiB, unpacked: send smaller ones", maxBody>>20)
+
 // Read reads what is unpacked.
 func (b *body) Read(p []byte) (int, error) {
 	if b.held >= chunkBytes && !b.isLarge {
@@ -126,7 +134,25 @@ func (b *body) Read(p []byte) (int, error) {
 	if b.gzip != nil && b.read > max(b.server.freeBytes, maxRatio*b.wire.read) {
 		return 0, errBomb
 	}
+	if b.read > maxBody {
+		return 0, errLong
+	}
 	return n, err
+}
+
+// count notes another event. The error is a refusal: no honest engine sends so many.
+func (b *body) count(isRecord bool) error {
+	b.events++
+	if !isRecord {
+		b.unfit++
+	}
+	switch {
+	case b.events > maxEvents:
+		return refuse(http.StatusRequestEntityTooLarge, "the body has more than %d events: send smaller ones", maxEvents)
+	case b.unfit > maxUnfit:
+		return refuse(http.StatusBadRequest, "the body has more than %d elements that are no JSON objects", maxUnfit)
+	}
+	return nil
 }
 
 // explain turns an error of reading or cutting the body into the answer.

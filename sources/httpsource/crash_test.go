@@ -230,7 +230,7 @@ func batchOf(t *testing.T, body string) *batch {
 	cut := newCutter(strings.NewReader(body), "", testLimit, make([]byte, 64))
 	var err error
 	for err == nil {
-		err = b.take(cut, &testProtocol)
+		_, err = b.take(cut, &testProtocol)
 	}
 	if !errors.Is(err, io.EOF) {
 		t.Fatal(err)

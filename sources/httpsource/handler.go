@@ -7,10 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"mime"
 	"net"
 	"net/http"
 	"strings"
 	"time"
+
+	"github.com/docket-export/docket/internal/ownhost"
+	"github.com/docket-export/docket/sources/known"
 )
 
 const (
@@ -22,6 +26,12 @@ const (
 	// answerWait is how long a client may take over the answer, and before that over the
 	// rest of a body that nobody wants.
 	answerWait = 5 * time.Second
+	// maxEvents bounds the events of an upload: of more, not all would be recognised when
+	// the upload comes again.
+	maxEvents = known.Window
+	// maxUnfit bounds the events of an upload that are no records, each of which is kept
+	// with the refused lines. An engine sends none.
+	maxUnfit = 100
 	// maxIgnored bounds how much of such a body is read, so that the connection can be
 	// used again.
 	maxIgnored = 1 << 20
@@ -49,6 +59,9 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // serve does what the request asks for. The error is a refusal, or why its events are
 // not durable yet.
 func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
+	if err := s.checkSender(r); err != nil {
+		return err
+	}
 	if err := s.authorize(r); err != nil {
 		return err
 	}
@@ -60,6 +73,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
 	case r.Method != http.MethodPost:
 		return refuse(http.StatusMethodNotAllowed, "method %.16q is not allowed: only POST is", r.Method)
 	}
+	if err := checkType(r); err != nil {
+		return err
+	}
 	if !ignored {
 		err := s.take(w, r)
 		if err == nil {
@@ -69,6 +85,35 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
 	}
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.answerWait))
 	_, _ = io.CopyN(io.Discard, r.Body, maxIgnored) // whatever comes of it
+	return nil
+}
+
+// checkSender refuses what a page in a browser has sent. Where nothing but the address
+// keeps others away, the request must name it too: a page can have its own name lead to
+// a loopback address.
+func (s *server) checkSender(r *http.Request) error {
+	err := ownhost.CheckPage(r)
+	if err == nil && s.token == "" && s.listener.tls == nil {
+		err = ownhost.Check(r)
+	}
+	if foreign, ok := errors.AsType[*ownhost.Error](err); ok {
+		return refuse(foreign.Status, "%s", foreign)
+	}
+	return err
+}
+
+// checkType refuses a body that says it is something else than JSON: a page can post a
+// form or a text to any address. Who sends no type is no browser: one would have sent
+// its Origin.
+func checkType(r *http.Request) error {
+	text := r.Header.Get("Content-Type")
+	if text == "" {
+		return nil
+	}
+	kind, _, err := mime.ParseMediaType(text)
+	if err != nil || kind != "application/json" {
+		return refuse(http.StatusUnsupportedMediaType, "content type %.64q is not supported: send application/json", text)
+	}
 	return nil
 }
 
@@ -148,7 +193,10 @@ func (s *server) fill(body *body, cut *cutter) (b *batch, err error) {
 			small.copyTo(b)
 			s.keep(small)
 		}
-		err = b.take(cut, &s.protocol)
+		var isRecord bool
+		if isRecord, err = b.take(cut, &s.protocol); err == nil {
+			err = body.count(isRecord)
+		}
 	}
 	return b, err
 }
