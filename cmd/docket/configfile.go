@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // defaultDataDir is where everything lies that docket keeps when it runs without
@@ -42,10 +44,32 @@ func (f *configFlags) load() (*exporter.Config, error) {
 			return nil, err
 		}
 		if f.slot != nil {
-			return f.slot.config()
+			return builtIn(f.slot.config())
 		}
+		return builtIn(loadConfig("", cmp.Or(f.data, defaultDataDir)))
 	}
-	return loadConfig(f.file, cmp.Or(f.data, defaultDataDir))
+	return loadConfig(f.file, "")
+}
+
+// builtIn passes on a built-in configuration whose directories nobody has planted: only
+// the one above them is the operator's choice, and docket makes them in it.
+func builtIn(cfg *exporter.Config, err error) (*exporter.Config, error) {
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{cfg.Queue.Directory, exportDirectory(cfg)} {
+		if dir == "" {
+			continue
+		}
+		d, err := rooted.At(filepath.Dir(dir)).Join(filepath.Base(dir)).OpenDir()
+		if _, planted := errors.AsType[*rooted.PlantedError](err); planted {
+			return nil, &configError{err: fmt.Errorf("docket: %w, or name another directory with --data", err)}
+		}
+		if err == nil {
+			d.Close()
+		} // what else is wrong is reported by whoever needs the directory
+	}
+	return cfg, nil
 }
 
 // loadConfig returns the configuration in file, or the built-in one below data

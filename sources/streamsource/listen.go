@@ -110,16 +110,33 @@ func listenUnix(ctx context.Context, path string, a access) (*unixListener, erro
 
 // openUp gives the file of a socket its group, then its mode: the umask has taken
 // bits away when it was made, never added any.
+//
+// Somebody who may write to the directory can put a link in the place of the socket
+// meanwhile. So the file is opened once, without following, and only a socket is changed.
 func openUp(path string, a access) (fs.FileInfo, error) {
+	f, err := os.OpenFile(path, unix.O_PATH|unix.O_NOFOLLOW, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return nil, err
+	}
+	if info.Mode().Type() != fs.ModeSocket {
+		return nil, errors.New("something else has taken its place: let docket's user alone write to the directory")
+	}
 	if a.gid != ownGroup {
-		if err := os.Lchown(path, -1, a.gid); err != nil {
+		if err := unix.Fchownat(int(f.Fd()), "", -1, a.gid, unix.AT_EMPTY_PATH); err != nil {
+			err = &fs.PathError{Op: "lchown", Path: path, Err: err}
 			return nil, fmt.Errorf("give it to group %d, of which the user of this process must be a member: %w", a.gid, err)
 		}
 	}
-	if err := os.Chmod(path, a.mode); err != nil {
+	// No system call of old changes the mode of a file that is open for its path alone.
+	if err := os.Chmod(fmt.Sprintf("/proc/self/fd/%d", f.Fd()), a.mode); err != nil {
 		return nil, err
 	}
-	return os.Lstat(path)
+	return f.Stat()
 }
 
 // Retire removes the file, if it is still ours, and leaves Accept only those who
@@ -139,7 +156,7 @@ func (l *unixListener) Waiting() bool { return waiting(l.UnixListener) }
 
 // lockDirectory takes the lock of a directory, which leaves nothing behind.
 func lockDirectory(ctx context.Context, dir string) (unlock func(), err error) {
-	d, err := os.Open(dir)
+	d, err := os.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("directory %s does not exist: create it first", dir)
 	}
