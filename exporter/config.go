@@ -109,8 +109,10 @@ type SinkConfig struct {
 	Batch sinks.BatchLimits
 	Retry RetryConfig
 	// When is a CEL expression over "record". The sink gets the records for which
-	// it is true, and those for which it cannot be evaluated. Empty: all.
+	// it is true. Empty: all.
 	When string
+	// OnError is what becomes of a record for which When cannot be evaluated.
+	OnError OnError
 	// OnReject is what becomes of a record that the destination will never take.
 	OnReject OnReject
 	// DeadLetters bounds what is set aside for this sink.
@@ -136,6 +138,15 @@ type From string
 const (
 	Oldest From = "Oldest" // at the first kept record
 	Now    From = "Now"    // at the next one; earlier ones count as filtered
+)
+
+// OnError says what becomes of a record that the filter of a sink cannot judge.
+type OnError string
+
+// The choices of sinks[].onError.
+const (
+	Deliver  OnError = "Deliver"  // the sink gets it
+	Withhold OnError = "Withhold" // the sink does not get it: it counts as filtered
 )
 
 // OnReject says what becomes of a record that the destination of a sink will
@@ -312,6 +323,10 @@ func (s *SinkConfig) validate() config.Problems {
 		p.Addf("retry.maxBackoff", "must be at least retry.initialBackoff, which is %s", s.Retry.InitialBackoff)
 	}
 	p.Check("from", config.Choice(s.From, Oldest, Now))
+	p.Check("onError", config.Choice(s.OnError, Deliver, Withhold))
+	if s.OnError == Withhold && s.When == "" {
+		p.Addf("onError", "has no effect without when: set when, or remove it")
+	}
 	p.Check("onReject", config.Choice(s.OnReject, DeadLetter, DropRejected, BlockAt))
 	if s.DeadLetters.MaxBytes < minDeadLetterBytes {
 		p.Addf("deadLetters.maxBytes", "must be at least %s", config.Size(minDeadLetterBytes))

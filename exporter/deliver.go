@@ -10,7 +10,6 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
-	"github.com/docket-export/docket/exporter/filter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sinks"
 )
@@ -66,9 +65,9 @@ func (d *delivery) newBackoff() backoff.BackOff {
 
 // newDelivery prepares the delivery of cfg's records from c, the sink's cursor.
 func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log *slog.Logger) (*delivery, error) {
-	when, err := filter.Compile(cfg.When)
+	selects, err := newSelection(cfg)
 	if err != nil {
-		return nil, fmt.Errorf("sink %s: when: %w", cfg.Name, err)
+		return nil, err
 	}
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
@@ -78,7 +77,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	}
 	d.reading, d.closed = d.health.trouble(), d.health.trouble()
 	d.redrives = redrives{trouble: d.health.trouble(), pause: d.newBackoff()}
-	d.packer = d.packerOf(q, when, c.Account())
+	d.packer = d.packerOf(q, selects, c.Account())
 	return d, nil
 }
 

@@ -54,6 +54,7 @@ type sinkEntry[Section any] struct {
 	Batch       sinks.BatchLimits  `yaml:"batch"`
 	Retry       RetryConfig        `yaml:"retry"`
 	When        string             `yaml:"when"`
+	OnError     OnError            `yaml:"onError"`
 	OnReject    OnReject           `yaml:"onReject"`
 	DeadLetters DeadLettersConfig  `yaml:"deadLetters"`
 	Stamp       bool               `yaml:"stamp"`
@@ -65,7 +66,7 @@ type sinkEntry[Section any] struct {
 // The keys of an entry beside that of its kind.
 var (
 	sourceKeys = []string{"name", "redact"}
-	sinkKeys   = []string{"name", "batch", "retry", "when", "onReject", "deadLetters", "stamp", "from", "retire"}
+	sinkKeys   = []string{"name", "batch", "retry", "when", "onError", "onReject", "deadLetters", "stamp", "from", "retire"}
 )
 
 // Load reads a configuration file. It reports everything that is wrong with it,
@@ -152,13 +153,13 @@ func (l *loader) loadSinks(entries []config.Node) {
 	names, directories := make(claims), make(claims)
 	for _, entry := range entries {
 		e := sinkEntry[config.Node]{
-			Batch: l.batchDefault(entry), Retry: defaultRetry(), OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), From: Oldest,
+			Batch: l.batchDefault(entry), Retry: defaultRetry(), OnError: Deliver, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), From: Oldest,
 		}
 		if !l.decodeEntry(entry, &e) {
 			continue
 		}
 		sink := SinkConfig{
-			Name: e.Name, Batch: e.Batch, Retry: e.Retry, When: e.When, OnReject: e.OnReject, DeadLetters: e.DeadLetters,
+			Name: e.Name, Batch: e.Batch, Retry: e.Retry, When: e.When, OnError: e.OnError, OnReject: e.OnReject, DeadLetters: e.DeadLetters,
 			Stamp: e.Stamp, From: e.From, Retire: e.Retire,
 		}
 		l.check(checkName(entry.Path(), e.Name, names))
@@ -411,6 +412,7 @@ func (c *Config) document() document[sourceEntry[sources.Config], sinkEntry[sink
 			Batch:       s.Batch,
 			Retry:       s.Retry,
 			When:        s.When,
+			OnError:     s.OnError,
 			OnReject:    s.OnReject,
 			DeadLetters: s.DeadLetters,
 			Stamp:       s.Stamp,

@@ -48,7 +48,7 @@ func newMetrics(version string) *metrics {
 			Name: "docket_send_failures_total", Help: "Attempts to deliver a batch that failed.",
 		}, []string{"sink", "kind"}),
 		filterErrors: prometheus.NewCounterVec(prometheus.CounterOpts{
-			Name: "docket_filter_errors_total", Help: "Records that the filter could not judge; they are delivered.",
+			Name: "docket_filter_errors_total", Help: "Records that the filter could not judge. What becomes of them is onError of the sink.",
 		}, []string{"sink"}),
 		deadLettered: prometheus.NewCounterVec(prometheus.CounterOpts{
 			Name: "docket_records_dead_lettered_total", Help: "Records set aside because the destination will never take them.",

@@ -5,7 +5,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docket-export/docket/exporter/filter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sinks"
 )
@@ -15,9 +14,9 @@ import (
 type packer struct {
 	queueID string
 	stamps  bool
-	copies  bool           // the batch must outlive the records that it is made of
-	gaps    bool           // the sink wants to know what it does not get
-	filter  *filter.Filter // nil: it gets everything
+	copies  bool // the batch must outlive the records that it is made of
+	gaps    bool // the sink wants to know what it does not get
+	selects selection
 	// filterFailed counts a record that the filter could not judge.
 	filterFailed func(error)
 	// lost returns the records that damage has taken, in order.
@@ -82,13 +81,9 @@ func (k *packer) pack(records []queue.Record) *parcel {
 }
 
 func (k *packer) takes(r *queue.Record) bool {
-	if k.filter == nil {
-		return true
-	}
-	takes, err := k.filter.Takes(r.Data)
+	takes, err := k.selects.takes(r.Data)
 	if err != nil {
 		k.filterFailed(err)
-		return true // what cannot be judged is delivered
 	}
 	return takes
 }
@@ -199,19 +194,19 @@ func emptyObject(b []byte) bool {
 }
 
 // packerOf returns the packer of a sink that goes on where account says.
-func (d *delivery) packerOf(q queueFacts, f *filter.Filter, account queue.Account) packer {
+func (d *delivery) packerOf(q queueFacts, s selection, account queue.Account) packer {
 	var once sync.Once
 	return packer{
 		queueID: q.id,
 		stamps:  d.cfg.Stamp,
 		gaps:    d.cfg.Gaps,
-		filter:  f,
+		selects: s,
 		lost:    q.lost,
 		before:  account,
 		filterFailed: func(err error) {
 			d.metrics.filterErrors.Inc()
 			once.Do(func() {
-				d.log.Warn("filter cannot judge a record, which is delivered: further ones are only counted", "when", d.cfg.When, "error", err)
+				d.log.Warn("filter cannot judge a record, which is "+d.cfg.OnError.of()+": further ones are only counted", "when", d.cfg.When, "error", err)
 			})
 		},
 	}

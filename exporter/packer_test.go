@@ -35,7 +35,7 @@ func TestGaps(t *testing.T) {
 		"from now":  {before: queue.Account{Next: 3, Filtered: 2}, records: records(3, 3), want: []sinks.Gap{{From: 1, To: 2, Reason: sinks.Filtered}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := packer{gaps: true, before: tt.before, filter: tt.filter, lost: func() []queue.SeqRange { return lost }, filterFailed: func(err error) { t.Error(err) }}
+			k := packer{gaps: true, before: tt.before, selects: selection{filter: tt.filter}, lost: func() []queue.SeqRange { return lost }, filterFailed: func(err error) { t.Error(err) }}
 			if got := k.pack(tt.records).batch.Gaps; !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
@@ -43,17 +43,28 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// A record that the filter cannot judge is delivered, and counted.
-func TestUnjudgeableRecordIsDelivered(t *testing.T) {
-	when, err := filter.Compile(`record.missing == "deny"`)
-	if err != nil {
-		t.Fatal(err)
-	}
-	counted := 0
-	k := packer{filter: when, filterFailed: func(error) { counted++ }}
-	p := k.pack(records(1, 3))
-	if len(p.batch.Items) != 3 || p.filtered != 0 || counted != 3 {
-		t.Errorf("%d delivered, %d filtered, %d counted as errors; want 3, 0 and 3", len(p.batch.Items), p.filtered, counted)
+// A record that the filter cannot judge is delivered or withheld, as configured, and
+// counted. A withheld one is a gap for a sink that proves what it has.
+func TestUnjudgeableRecords(t *testing.T) {
+	for onError, want := range map[OnError]struct {
+		delivered int
+		gaps      []sinks.Gap
+	}{
+		"":       {delivered: 3}, // of a configuration made in code
+		Deliver:  {delivered: 3},
+		Withhold: {gaps: []sinks.Gap{{From: 1, To: 3, Reason: sinks.Filtered}}},
+	} {
+		selects, err := newSelection(SinkConfig{Name: "s", When: `record.missing == "deny"`, OnError: onError})
+		if err != nil {
+			t.Fatal(err)
+		}
+		counted := 0
+		k := packer{selects: selects, gaps: true, before: queue.Account{Next: 1}, lost: func() []queue.SeqRange { return nil }, filterFailed: func(error) { counted++ }}
+		p := k.pack(records(1, 3))
+		if len(p.batch.Items) != want.delivered || int(p.filtered) != 3-want.delivered || counted != 3 || !slices.Equal(p.batch.Gaps, want.gaps) {
+			t.Errorf("onError %q: %d delivered, %d filtered, %d counted as errors, gaps %v; want %d, %d, 3 and %v",
+				onError, len(p.batch.Items), p.filtered, counted, p.batch.Gaps, want.delivered, 3-want.delivered, want.gaps)
+		}
 	}
 }
 

@@ -43,7 +43,7 @@ func TestConfigurationPage(t *testing.T) {
 	walkKeys("", reflect.ValueOf(document[sourceEntry[config.Node], sinkEntry[config.Node]]{
 		Sources:  []sourceEntry[config.Node]{{}},
 		Queue:    defaultQueue(),
-		Sinks:    []sinkEntry[config.Node]{{Retry: defaultRetry(), OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), From: Oldest}},
+		Sinks:    []sinkEntry[config.Node]{{Retry: defaultRetry(), OnError: Deliver, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), From: Oldest}},
 		Admin:    defaultAdmin(),
 		Shutdown: defaultShutdown(),
 		Limits:   defaultLimits(),

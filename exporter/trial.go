@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"log/slog"
 
-	"github.com/docket-export/docket/exporter/filter"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -19,8 +18,8 @@ type Trial struct {
 }
 
 type trialSink struct {
-	name   string
-	filter *filter.Filter
+	name    string
+	selects selection
 }
 
 // Fate is what becomes of one line.
@@ -39,7 +38,7 @@ type Fate struct {
 type SinkFate struct {
 	Name  string
 	Takes bool
-	Err   error // why "when" could not be evaluated; the sink takes the record then
+	Err   error // why "when" could not be evaluated; Takes is what onError says then
 }
 
 // NewTrial returns the trial of cfg.
@@ -53,11 +52,11 @@ func NewTrial(cfg *Config) (*Trial, error) {
 		if s.Retire {
 			continue
 		}
-		when, err := filter.Compile(s.When)
+		selects, err := newSelection(s)
 		if err != nil {
-			return nil, fmt.Errorf("sink %s: when: %w", s.Name, err)
+			return nil, err
 		}
-		t.sinks = append(t.sinks, trialSink{s.Name, when})
+		t.sinks = append(t.sinks, trialSink{s.Name, selects})
 	}
 	return t, nil
 }
@@ -77,7 +76,7 @@ func (t *Trial) Line(source string, line []byte) Fate {
 	}
 	fate := Fate{Record: record}
 	for _, s := range t.sinks {
-		takes, err := s.filter.Takes(record)
+		takes, err := s.selects.takes(record)
 		fate.Sinks = append(fate.Sinks, SinkFate{Name: s.name, Takes: takes, Err: err})
 	}
 	return fate

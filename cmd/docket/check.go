@@ -27,7 +27,7 @@ certificates, credentials, the topic. It ends with 1 when one cannot be reached.
 With --try it goes on to say, for each line of a file of records, which sinks would
 take it and what redaction would leave of it. Sources with rules are tried one by one.
 It ends with 1 when a line would be refused, or when a filter cannot be evaluated for
-it: such a record is delivered.`,
+it: such a record is delivered, or withheld with onError: Withhold.`,
 		Example: `  docket check -f docket.yaml
   docket check -f docket.yaml --connect
   docket check -f docket.yaml --try samples.ndjson

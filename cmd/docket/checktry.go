@@ -159,7 +159,7 @@ func fateText(number uint64, group []string, line []byte, fate exporter.Fate) st
 			not = append(not, s.Name)
 		}
 		if s.Err != nil {
-			more += fmt.Sprintf("  %s: when cannot be evaluated, so it is delivered: %v\n", s.Name, s.Err)
+			more += fmt.Sprintf("  %s: when cannot be evaluated, so it is %s: %v\n", s.Name, withheldOr(s.Takes), s.Err)
 		}
 	}
 	text := "for no sink"
@@ -170,6 +170,14 @@ func fateText(number uint64, group []string, line []byte, fate exporter.Fate) st
 		text += "; not for " + strings.Join(not, ", ")
 	}
 	return head + text + "\n" + more
+}
+
+// withheldOr is what onError makes of a record that cannot be judged.
+func withheldOr(delivered bool) string {
+	if delivered {
+		return "delivered"
+	}
+	return "withheld"
 }
 
 // fateJSON is what becomes of a line, in JSON.

@@ -64,7 +64,7 @@ func Compile(expression string) (*Filter, error) {
 }
 
 // Takes reports whether record, a valid JSON object, is to be delivered. With an
-// error it is true: a record that cannot be judged is delivered. That is one in
+// error it is true: the record cannot be judged, and the caller decides. That is one in
 // which a field is missing that the expression does not ask has() for, one with a
 // value of another type than the expression wants, and one that would cost too much.
 // The error is one line; it may quote a short part of the record. record must not
