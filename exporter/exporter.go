@@ -47,13 +47,28 @@ type Exporter struct {
 }
 
 // New opens the queue of cfg. It fails with *queue.InUseError when another
-// process has it, and when its directory cannot be used. Sources and sinks that
+// process has it, with *fileversion.Error when a file has a format that it does not read,
+// and when its directory cannot be used. Sources and sinks that
 // cannot start are not errors: Run reports and retries them. Run must be called,
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{cfg: cfg, log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, stopping: make(chan struct{})}
 	redactions, err := newRedactions(cfg.Sources, int(cfg.Limits.MaxRecordBytes), o.Log)
 	if err != nil {
+		return nil, err
+	}
+	for _, s := range cfg.Sources {
+		log := o.Log.With("source", s.Name)
+		env := sources.Env{
+			Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log,
+			StateDir: rooted.At(cfg.Queue.Directory).Join("sources", s.Name),
+		}
+		if r := redactions[s.Name]; r != nil { // a nil *redaction would be one
+			env.Redaction = r
+		}
+		e.sources = append(e.sources, newSourceRunner(s.Name, s.Config.New(env), log))
+	}
+	if err := e.checkVersions(); err != nil {
 		return nil, err
 	}
 	opts := cfg.Queue.options()
@@ -73,17 +88,6 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		redactions:     redactions,
 		live:           map[queue.Producer]*session{},
 		own:            &ownRecords{q},
-	}
-	for _, s := range cfg.Sources {
-		log := o.Log.With("source", s.Name)
-		env := sources.Env{
-			Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log,
-			StateDir: rooted.At(cfg.Queue.Directory).Join("sources", s.Name),
-		}
-		if r := redactions[s.Name]; r != nil { // a nil *redaction would be one
-			env.Redaction = r
-		}
-		e.sources = append(e.sources, newSourceRunner(s.Name, s.Config.New(env), log))
 	}
 	for _, s := range cfg.Sinks {
 		if err := e.addSink(s); err != nil {

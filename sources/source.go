@@ -39,6 +39,13 @@ type Reporter interface {
 	Report() Report
 }
 
+// Stateful is a source that has files in Env.StateDir.
+type Stateful interface {
+	// CheckState reports a file of the source's whose format version it does not read, as
+	// a *fileversion.Error. It changes nothing. The exporter asks before it opens anything.
+	CheckState() error
+}
+
 // Report is how a source is doing beside running.
 type Report struct {
 	// Trouble is what is wrong and what to do about it, for /status: the source is

@@ -18,8 +18,8 @@ type scanned struct {
 	// sure is the highest offset that a line calls durable: the lines from there
 	// on may be in the page cache alone.
 	sure int64
-	// newer is set when a line says that the log has a later version than ours.
-	newer bool
+	// unknown is a version that a line says the log has, other than ours; nil: ours.
+	unknown *uint64
 }
 
 // scan reads a log. Its error is that the file cannot be read; damage is none.
@@ -82,7 +82,10 @@ func (s *scanned) take(l line, at int64) {
 	s.sure = max(s.sure, l.after)
 	switch l.word {
 	case wordLog:
-		s.newer = s.newer || l.version > version
+		if l.version != version {
+			found := l.version // of the line nothing else is kept
+			s.unknown = &found
+		}
 	case wordRedrive:
 		s.index.redrive(l.spans)
 	case wordRemove:

@@ -10,6 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+
+	"github.com/docket-export/docket/internal/fileversion"
 )
 
 const (
@@ -50,8 +52,39 @@ type Store struct {
 
 // Open opens the store in dir, which is made with the first letter. It reads all of
 // the log, and sets aside what cannot be read. Two stores must not be open in the
-// same directory, unless both are read-only.
-func Open(dir string, o Options) (*Store, error) { return open(dir, o, osDisk{dir}) }
+// same directory, unless both are read-only. A log of a version that this docket does not
+// read is a *fileversion.Error: nothing in dir has changed then.
+func Open(dir string, o Options) (*Store, error) {
+	if err := CheckVersion(dir); err != nil {
+		return nil, err
+	}
+	return open(dir, o, osDisk{dir})
+}
+
+// CheckVersion reports a log in dir of a version that Open would not read, as a
+// *fileversion.Error. It looks at the first line alone, and changes nothing.
+func CheckVersion(dir string) error {
+	s := &Store{dir: dir}
+	log, err := osDisk{dir}.Open(s.path(logFile), true)
+	if err != nil {
+		return nil // Open says what is wrong
+	}
+	defer log.Close()
+	head := make([]byte, 64) // more than the first line has
+	n, _ := log.ReadAt(head, 0)
+	text, _, _ := bytes.Cut(head[:n], []byte("\n"))
+	if l, err := parseLine(text); err == nil && l.word == wordLog {
+		return s.checkVersion(l.version)
+	}
+	return nil
+}
+
+func (s *Store) checkVersion(found uint64) error {
+	if found == version {
+		return nil
+	}
+	return &fileversion.Error{File: s.path(logFile), Found: found, Known: version}
+}
 
 func open(dir string, o Options, d disk) (*Store, error) {
 	if o.Log == nil {
@@ -99,8 +132,8 @@ func (s *Store) load() error {
 	if err != nil {
 		return err
 	}
-	if found.newer {
-		return errors.New("the log was written by a newer docket: use that one")
+	if found.unknown != nil {
+		return s.checkVersion(*found.unknown)
 	}
 	s.index, s.size, s.holes = found.index, found.end, found.holes
 	if s.opts.ReadOnly {

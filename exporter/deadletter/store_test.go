@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/docket-export/docket/internal/fileversion"
 )
 
 // testLetter is a letter with this seq and record.
@@ -301,7 +303,7 @@ func TestNewerVersion(t *testing.T) {
 	if err := os.WriteFile(name, log, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Open(dir, Options{}); err == nil || !strings.Contains(err.Error(), "newer docket") {
+	if _, err := Open(dir, Options{}); !errors.As(err, new(*fileversion.Error)) {
 		t.Errorf("got error %v, want that the log is of a newer docket", err)
 	}
 	if got := readFile(t, name); !bytes.Equal(got, log) {

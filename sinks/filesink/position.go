@@ -82,11 +82,12 @@ type hashState [hashSize]byte
 //
 // Behind the slots lies the gap log: see gaplog.go.
 const (
-	positionMagic = "docketp2"
-	positionBody  = 274
-	positionSlot  = positionBody + crc32.Size
-	slotDistance  = 4096
-	gapLogStart   = 2 * slotDistance
+	positionMagic   = "docketp2" // its last character is the version
+	positionVersion = 2
+	positionBody    = 274
+	positionSlot    = positionBody + crc32.Size
+	slotDistance    = 4096
+	gapLogStart     = 2 * slotDistance
 
 	flagLost  = 1
 	flagDated = 2

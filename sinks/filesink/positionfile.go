@@ -6,6 +6,7 @@ import (
 	"hash/crc32"
 	"io/fs"
 	"os"
+	"path/filepath"
 
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
@@ -22,11 +23,14 @@ type found struct {
 
 func readPosition(path string) (found, error) {
 	data, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return found{}, nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return found{}, err
+	}
+	if err := checkVersions(filepath.Dir(path), data); err != nil {
+		return found{}, err
 	}
 	if err != nil {
-		return found{}, err
+		return found{}, nil
 	}
 	f := found{exists: true}
 	for offset := 0; offset < gapLogStart; offset += slotDistance {

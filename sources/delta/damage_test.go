@@ -2,12 +2,14 @@ package delta
 
 import (
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/fileversion"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
@@ -25,7 +27,6 @@ func TestDamage(t *testing.T) {
 		"document empty":      document(func(string) string { return "" }),
 		"document cut":        document(func(s string) string { return s[:len(s)/2] }),
 		"document not JSON":   document(func(s string) string { return "\x00" + s[1:] }),
-		"another version":     document(func(s string) string { return strings.Replace(s, `"version":1`, `"version":2`, 1) }),
 		"another file named":  document(func(s string) string { return strings.Replace(s, `"audit.1"`, `"audit.7"`, 1) }),
 		"a file outside":      document(func(s string) string { return strings.Replace(s, `"audit.1"`, `"../../audit.7"`, 1) }),
 		"another count":       document(func(s string) string { return strings.Replace(s, `"count":3`, `"count":2`, 1) }),
@@ -166,5 +167,33 @@ func TestSpillFails(t *testing.T) {
 	}
 	if n := uint64(len(open(t, path, 0).standing)); n != c.Opened {
 		t.Errorf("%d violations stand, want %d", n, c.Opened)
+	}
+}
+
+// TestAnotherVersion: a state of a docket that is not this one is no damage, and stays.
+func TestAnotherVersion(t *testing.T) {
+	for _, version := range []string{"0", "2"} {
+		dir := t.TempDir()
+		path := filepath.Join(dir, "audit")
+		commit(t, open(t, path, time.Hour), runID(0), true, lines("", 1, 2, 3))
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		other := strings.Replace(string(text), `"version":1`, `"version":`+version, 1)
+		if err := os.WriteFile(path, []byte(other), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		before := files(t, dir)
+		tracker, err := Open(rooted.At(path), time.Hour)
+		if unknown, ok := errors.AsType[*fileversion.Error](err); !ok || unknown.File != path || tracker != nil {
+			t.Errorf("version %s: got %v, want that it is not read", version, err)
+		}
+		if err := Check(rooted.At(path)); !errors.As(err, new(*fileversion.Error)) {
+			t.Errorf("version %s: got %v from a check", version, err)
+		}
+		if after := files(t, dir); !maps.Equal(before, after) {
+			t.Errorf("version %s: got %v, want what there was: %v", version, after, before)
+		}
 	}
 }

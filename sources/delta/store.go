@@ -44,9 +44,13 @@ type entries struct {
 
 func (t *Tracker) spillPath() rooted.Path { return t.path.Append(".opened") }
 
+// Check reports a state at path of a version that Open would not read, as a
+// *fileversion.Error. It changes nothing.
+func Check(path rooted.Path) error { return statefile.Check(path, stateVersion) }
+
 // load reads the state that is there.
 func (t *Tracker) load() error {
-	found, err := statefile.Load(t.path, &t.state)
+	found, err := statefile.Load(t.path, stateVersion, &t.state)
 	if err == nil && found {
 		if err = t.loadEntries(); err != nil {
 			err = t.setAside(err)
@@ -121,9 +125,6 @@ func (t *Tracker) entriesPath() rooted.Path {
 
 // loadEntries reads what stands, and proves that it is all there.
 func (t *Tracker) loadEntries() error {
-	if t.state.Version != stateVersion {
-		return fmt.Errorf("its version is %d, not %d", t.state.Version, stateVersion)
-	}
 	want := t.state.Entries
 	if want.File == "" {
 		return nil

@@ -64,7 +64,8 @@ type standing struct {
 // none if it is not positive.
 //
 // A state that is damaged is set aside and reported as a *statefile.DamagedError: the
-// tracker is good then, and knows of no violation. After any other error it is nil.
+// tracker is good then, and knows of no violation. After any other error it is nil: that is
+// a *fileversion.Error where the state has a version that this docket does not read.
 func Open(path rooted.Path, snapshotInterval time.Duration) (*Tracker, error) {
 	t := &Tracker{path: path, interval: snapshotInterval, maxStanding: maxStanding, standing: make(map[key]standing)}
 	err := t.load()

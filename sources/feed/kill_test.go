@@ -245,7 +245,7 @@ func (s *fileSource) Run(ctx context.Context, in sources.Intake, ready func()) e
 
 func (s *fileSource) readAll(ctx context.Context, in sources.Intake) error {
 	var saved uint64
-	if _, err := statefile.Load(rooted.At(s.state), &saved); err != nil {
+	if _, err := statefile.Load(rooted.At(s.state), 1, &saved); err != nil {
 		return err
 	}
 	next := saved + 1 - rand.Uint64N(min(saved, 3000)+1) // any earlier line will do

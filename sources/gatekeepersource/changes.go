@@ -63,7 +63,7 @@ func (c *changes) noteLost() {
 
 // openChanges opens the state of a channel. That it was lost is noted first.
 func (r *reader) openChanges(channel string) (*changes, error) {
-	path := r.v.src.env.StateDir.Join("delta", url.PathEscape(channel), "state.json")
+	path := deltaPath(r.v.src.env.StateDir, url.PathEscape(channel))
 	_, err := path.Lstat()
 	lost := errors.Is(err, fs.ErrNotExist) && r.v.channel(channel).HasDelta
 	tracker, err := delta.Open(path, time.Duration(r.v.src.config.SnapshotInterval))

@@ -2,13 +2,13 @@ package gatekeepersource
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"net/url"
 	"strconv"
 	"time"
 
 	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/sources/delta"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -70,13 +70,32 @@ func statePath(stateDir rooted.Path) rooted.Path { return stateDir.Join("state.j
 // damaged says; the source goes on without it.
 func loadState(stateDir rooted.Path) (s state, damaged *statefile.DamagedError, err error) {
 	s = newState() // a document without a member leaves the empty map
-	if _, err = statefile.Load(statePath(stateDir), &s); errors.As(err, &damaged) {
+	if _, err = statefile.Load(statePath(stateDir), stateVersion, &s); errors.As(err, &damaged) {
 		return newState(), damaged, nil
 	}
-	if err == nil && s.Version != stateVersion {
-		err = fmt.Errorf("state %s has version %d, this docket knows %d: run the version that wrote it", statePath(stateDir), s.Version, stateVersion)
-	}
+	s.Version = stateVersion
 	return s, nil, err
+}
+
+// CheckState implements sources.Stateful.
+func (s *source) CheckState() error {
+	if err := statefile.Check(statePath(s.env.StateDir), stateVersion); err != nil {
+		return err
+	}
+	channels, _ := deltaDir(s.env.StateDir).ReadDir() // what cannot be listed is reported when it is opened
+	for _, channel := range channels {
+		if err := delta.Check(deltaPath(s.env.StateDir, channel.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func deltaDir(stateDir rooted.Path) rooted.Path { return stateDir.Join("delta") }
+
+// deltaPath is where the changes of a channel are, whose name is escaped.
+func deltaPath(stateDir rooted.Path, channel string) rooted.Path {
+	return deltaDir(stateDir).Join(channel, "state.json")
 }
 
 // stemKey identifies what becomes one file, under whatever names, by its place.

@@ -35,6 +35,7 @@ import (
 	"syscall"
 
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/known"
 )
 
 // Source is a server of one protocol.
@@ -51,6 +52,9 @@ type Source struct {
 func New(c Config, p Protocol, env sources.Env) *Source {
 	return &Source{config: c, protocol: p, env: env, troubles: troubles{log: env.Log}}
 }
+
+// CheckState implements sources.Stateful.
+func (s *Source) CheckState() error { return known.Check(s.env.StateDir) }
 
 // Run serves clients; see sources.Source. A stop takes at most stopWait + settleWait and
 // a moment.

@@ -7,11 +7,13 @@ import (
 )
 
 const (
-	entryMagic  = "DKI1"
+	entryMagic  = "DKI1" // its last character is the version
+	version     = 1
 	entryHeader = 32
 	entryAlign  = 16
 	// maxEntryIDs bounds what one entry holds when the file is written anew.
 	maxEntryIDs = 4096
+	maxEntry    = entryHeader + maxEntryIDs*int64(len(ID{}))
 
 	atCount   = 4
 	atFirst   = 8
@@ -94,7 +96,15 @@ func scan(data []byte, visit func(entry)) (skipped int) {
 
 // entryAt returns the size of the entry that data begins with, 0 when there is none.
 func entryAt(data []byte) int {
-	if len(data) < entryHeader || string(data[:len(entryMagic)]) != entryMagic {
+	if !bytes.HasPrefix(data, []byte(entryMagic)) {
+		return 0
+	}
+	return sizeAt(data)
+}
+
+// sizeAt is entryAt for an entry of any version: the header and its checksum stay.
+func sizeAt(data []byte) int {
+	if len(data) < entryHeader {
 		return 0
 	}
 	count := uint64(le.Uint32(data[atCount:]))
@@ -106,4 +116,14 @@ func entryAt(data []byte) int {
 		return 0
 	}
 	return size
+}
+
+// versionAt is that of the entry that data begins with. Without its checksum no version is
+// believed: what is damaged counts as ours.
+func versionAt(data []byte) uint64 {
+	last := len(entryMagic) - 1
+	if !bytes.HasPrefix(data, []byte(entryMagic[:last])) || sizeAt(data) == 0 || data[last] < '0' || data[last] > '9' {
+		return version
+	}
+	return uint64(data[last] - '0')
 }

@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/fileversion"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
@@ -49,10 +50,17 @@ type place struct {
 }
 
 // Open reads the log in dir, if there is one. skipped is how many bytes of it were no
-// entry: what a crash has torn, or damage. Restore must come next.
+// entry: what a crash has torn, or damage. Restore must come next. A log of a version that
+// this docket does not read is a *fileversion.Error, and is left as it is.
 func Open(dir rooted.Path) (l *Log, skipped int, err error) {
 	l = &Log{path: dir.Join(fileName)}
-	data, err := l.read()
+	data, err := l.read(maxRead)
+	if err == nil {
+		err = l.checkVersion(data)
+	}
+	if unknown, ok := errors.AsType[*fileversion.Error](err); ok {
+		return nil, 0, unknown
+	}
 	if err != nil {
 		return nil, 0, fmt.Errorf("log of known records: %w: correct that, or remove the file: what is sent again may be stored twice then", err)
 	}
@@ -60,7 +68,26 @@ func Open(dir rooted.Path) (l *Log, skipped int, err error) {
 	return l, skipped, nil
 }
 
-func (l *Log) read() ([]byte, error) {
+// Check reports a log in dir of a version that Open would not read, as a
+// *fileversion.Error. It changes nothing.
+func Check(dir rooted.Path) error {
+	l := &Log{path: dir.Join(fileName)}
+	data, err := l.read(maxEntry)
+	if err != nil {
+		return nil // Open says what is wrong
+	}
+	return l.checkVersion(data)
+}
+
+// checkVersion looks at how the file begins: it is written as a whole, an entry first.
+func (l *Log) checkVersion(data []byte) error {
+	if found := versionAt(data); found != version {
+		return &fileversion.Error{File: l.path.String(), Found: found, Known: version}
+	}
+	return nil
+}
+
+func (l *Log) read(limit int64) ([]byte, error) {
 	f, err := l.path.Open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
@@ -69,7 +96,7 @@ func (l *Log) read() ([]byte, error) {
 		return nil, err
 	}
 	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, maxRead))
+	return io.ReadAll(io.LimitReader(f, limit))
 }
 
 func (l *Log) load(e entry) {

@@ -50,7 +50,7 @@ func TestPlantedStateIsNotFollowed(t *testing.T) {
 			state := rooted.At(queue).Join("sources", "gk", "state.json")
 
 			var d document
-			found, err := statefile.Load(state, &d)
+			found, err := statefile.Load(state, 1, &d)
 			planted, isPlanted := errors.AsType[*rooted.PlantedError](err)
 			if found || d.Number != 0 || tt.planted != "sources/gk/state.json.new" && (!isPlanted || planted.Path != path) {
 				t.Errorf("Load: got %v, %+v, error %v, want one that names %s", found, d, err, path)

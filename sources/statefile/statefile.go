@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 
+	"github.com/docket-export/docket/internal/fileversion"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -80,32 +81,75 @@ func (e *DamagedError) Error() string {
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // Load reads into v, a pointer, what Save has written to path, and reports whether there
-// was such a file. A file that is damaged is renamed and reported as a *DamagedError:
-// the caller can go on without it. v may be filled in part then.
-func Load(path rooted.Path, v any) (found bool, err error) {
-	f, err := path.Open()
+// was such a file. version is the newest that the caller reads: a document says in its
+// member "version" which one it has, and is of version 1 without it. Of another version
+// it is whole, left as it is, and reported as a *fileversion.Error. A file that is damaged
+// is renamed and reported as a *DamagedError: the caller can go on without it. v may be
+// filled in part then.
+func Load(path rooted.Path, version uint64, v any) (found bool, err error) {
+	data, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
+	if err == nil {
+		err = decode(data, path, version, v)
+	}
+	if damage, ok := errors.AsType[*damage](err); ok {
+		err = setAside(path, damage.err)
+	}
+	return err == nil, err
+}
+
+// Check reports a document at path of a version that Load would not read, as a
+// *fileversion.Error. It changes nothing, and says nothing of what else may be wrong.
+func Check(path rooted.Path, version uint64) error {
+	data, err := read(path)
+	if err == nil {
+		err = decode(data, path, version, new(struct{}))
+	}
+	if unknown, ok := errors.AsType[*fileversion.Error](err); ok {
+		return unknown
+	}
+	return nil
+}
+
+// damage is what is wrong with a file that Save did not write.
+type damage struct{ err error }
+
+func (d *damage) Error() string { return d.err.Error() }
+
+func read(path rooted.Path) ([]byte, error) {
+	f, err := path.Open()
 	if err != nil {
-		return false, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("state: %w", err)
 	}
 	defer f.Close()
 	info, err := f.Stat()
 	if err != nil {
-		return false, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("state: %w", err)
 	}
 	if info.Size() > MaxBytes {
-		return false, setAside(path, fmt.Errorf("it has %d bytes, at most %d are expected", info.Size(), MaxBytes))
+		return nil, &damage{fmt.Errorf("it has %d bytes, at most %d are expected", info.Size(), MaxBytes)}
 	}
 	data, err := io.ReadAll(io.LimitReader(f, MaxBytes))
 	if err != nil {
-		return false, fmt.Errorf("state: %w", err)
+		return nil, fmt.Errorf("state: %w", err)
+	}
+	return data, nil
+}
+
+func decode(data []byte, path rooted.Path, version uint64, v any) error {
+	head := struct {
+		Version *uint64 `json:"version"`
+	}{}
+	// What is no document, or one of another kind, is for v to tell.
+	if json.Unmarshal(data, &head) == nil && head.Version != nil && (*head.Version == 0 || *head.Version > version) {
+		return &fileversion.Error{File: path.String(), Found: *head.Version, Known: version}
 	}
 	if err := json.Unmarshal(data, v); err != nil {
-		return false, setAside(path, err)
+		return &damage{err}
 	}
-	return true, nil
+	return nil
 }
 
 func setAside(path rooted.Path, cause error) error {

@@ -22,7 +22,7 @@ type document struct {
 func load(t *testing.T, path string) document {
 	t.Helper()
 	var d document
-	if found, err := statefile.Load(rooted.At(path), &d); err != nil || !found {
+	if found, err := statefile.Load(rooted.At(path), 1, &d); err != nil || !found {
 		t.Fatalf("Load: found %t, %v", found, err)
 	}
 	return d
@@ -39,7 +39,7 @@ func TestSaveAndLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sources", "audit")
 	path := filepath.Join(dir, "state.json")
 	var none document
-	if found, err := statefile.Load(rooted.At(path), &none); found || err != nil {
+	if found, err := statefile.Load(rooted.At(path), 1, &none); found || err != nil {
 		t.Errorf("Load of what is not there: found %t, %v", found, err)
 	}
 	for n := range 3 {
@@ -146,7 +146,7 @@ func TestDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			var d document
-			found, err := statefile.Load(rooted.At(path), &d)
+			found, err := statefile.Load(rooted.At(path), 1, &d)
 			damaged, ok := errors.AsType[*statefile.DamagedError](err)
 			if found || !ok || damaged.Path != path || damaged.Err == nil || !strings.Contains(err.Error(), damaged.Kept) {
 				t.Fatalf("got found %t, %v, want that it is damaged", found, err)
@@ -154,7 +154,7 @@ func TestDamaged(t *testing.T) {
 			if kept, err := os.ReadFile(damaged.Kept); err != nil || string(kept) != string(data) {
 				t.Errorf("kept are %q, %v, want %q", kept, err, data)
 			}
-			if found, err := statefile.Load(rooted.At(path), &d); found || err != nil {
+			if found, err := statefile.Load(rooted.At(path), 1, &d); found || err != nil {
 				t.Errorf("the second time: found %t, %v, want nothing", found, err)
 			}
 			save(t, path, document{Number: 8})
@@ -177,7 +177,7 @@ func TestTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d document
-	_, err = statefile.Load(rooted.At(path), &d)
+	_, err = statefile.Load(rooted.At(path), 1, &d)
 	if _, ok := errors.AsType[*statefile.DamagedError](err); !ok || !strings.Contains(err.Error(), "bytes") {
 		t.Errorf("got %v, want that it is too large", err)
 	}
@@ -188,7 +188,7 @@ func TestUnreadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	mkdir(t, path)
 	var d document
-	found, err := statefile.Load(rooted.At(path), &d)
+	found, err := statefile.Load(rooted.At(path), 1, &d)
 	if _, damaged := errors.AsType[*statefile.DamagedError](err); found || err == nil || damaged {
 		t.Errorf("got found %t, %v, want an error that is no damage", found, err)
 	}

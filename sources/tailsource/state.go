@@ -11,11 +11,16 @@ import (
 	"github.com/docket-export/docket/sources/statefile"
 )
 
+// stateVersion is that of the document. Version 1, which has no number, has the text of
+// lines in pieces and not where they begin.
+const stateVersion = 2
+
 // state is what a source knows after a restart. It is never newer than what is durable
 // in the queue: lines that are read again are recognised by their numbers.
 type state struct {
-	Path   string `json:"path"`
-	Format Format `json:"format"`
+	Version int    `json:"version"`
+	Path    string `json:"path"`
+	Format  Format `json:"format"`
 	// Generations counts the contents that were read, so that each has a name of its
 	// own among the producers.
 	Generations uint64 `json:"generations"`
@@ -73,9 +78,9 @@ func loadState(dir rooted.Path, path string, format Format, log *slog.Logger) (*
 	// Where there is no state there may have been one, with numbers that the queue
 	// knows: they must not be used for other lines.
 	now := time.Now()
-	fresh := &state{Path: path, Format: format, Generations: uint64(now.UnixNano()), Seen: now, first: true}
+	fresh := &state{Version: stateVersion, Path: path, Format: format, Generations: uint64(now.UnixNano()), Seen: now, first: true}
 	s := &state{}
-	found, err := statefile.Load(statePath(dir), s)
+	found, err := statefile.Load(statePath(dir), stateVersion, s)
 	damaged, isDamaged := errors.AsType[*statefile.DamagedError](err)
 	switch {
 	case isDamaged:
@@ -87,12 +92,16 @@ func loadState(dir rooted.Path, path string, format Format, log *slog.Logger) (*
 		log.Info("the path or the format has changed: the file is read from its beginning", "before", s.Path, "now", path, "formatBefore", s.Format, "formatNow", format)
 		fresh.Generations = s.Generations
 	default:
+		s.Version = stateVersion
 		return s, nil
 	}
 	// After a restart it is known since when the log is followed, even if nothing was
 	// written to it until then.
 	return fresh, statefile.Save(statePath(dir), fresh)
 }
+
+// CheckState implements sources.Stateful.
+func (s *source) CheckState() error { return statefile.Check(statePath(s.env.StateDir), stateVersion) }
 
 // active is the file that is being read; nil: none is.
 func (s *state) active() *contents {

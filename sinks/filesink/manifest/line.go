@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/internal/fileversion"
 )
 
 // version is that of the form of the lines.
@@ -126,7 +128,8 @@ func (l *Line) SignedBy(key ed25519.PublicKey) bool {
 
 // Decode reads a line without its newline, which may come from anybody: names in it
 // are safe to join to a directory, numbers add up as far as one line can tell. It
-// does not look at the chain or the signature. The line keeps text.
+// does not look at the chain or the signature. The line keeps text. A line of a version
+// that this docket does not read is a *fileversion.Error.
 func Decode(text []byte) (*Line, error) {
 	line := &Line{Hash: sha256.Sum256(text)}
 	body, err := line.cutSignature(text)
@@ -134,15 +137,17 @@ func Decode(text []byte) (*Line, error) {
 		return nil, err
 	}
 	var head struct {
-		Version int    `json:"version"`
-		Type    string `json:"type"`
+		Version *uint64 `json:"version"`
+		Type    string  `json:"type"`
 	}
 	if err := json.Unmarshal(body, &head); err != nil {
 		return nil, fmt.Errorf("not a line of a manifest: %w", err)
 	}
 	switch {
-	case head.Version != version:
-		return nil, fmt.Errorf("version %d is not known here, only %d", head.Version, version)
+	case head.Version == nil:
+		return nil, errors.New("not a line of a manifest: it has no version")
+	case *head.Version != version:
+		return nil, &fileversion.Error{File: FileName, Found: *head.Version, Known: version}
 	case head.Type == typeFile:
 		return line, line.decodeFile(body)
 	case head.Type == typeRemoved:

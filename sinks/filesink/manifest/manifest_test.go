@@ -137,7 +137,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"nothing":              {"", "not a line"},
 		"no object":            {"[]", "not a line"},
 		"torn":                 {file[:50], "not a line"},
-		"newer version":        {edit(file, `"version":1`, `"version":2`), "version 2 is not known"},
+		"newer version":        {edit(file, `"version":1`, `"version":2`), "format version 2"},
 		"no type":              {edit(file, `"type":"file"`, `"type":"fiel"`), `type "fiel"`},
 		"white space":          {edit(file, `,"type"`, `, "type"`), "not written as"},
 		"a member more":        {edit(file, `"gaps"`, `"x":1,"gaps"`), "not written as"},
