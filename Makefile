@@ -44,7 +44,7 @@ test: ## run every test that needs Go alone, with the race detector
 	set -x; go test $$race -count=1 -timeout 20m ./...
 
 .PHONY: check
-check: check-lint check-vet check-tidy check-generated ## format, lint, vet, tidy modules, up-to-date generated files
+check: check-lint check-vet check-cross check-tidy check-generated ## format, lint, vet, all platforms, tidy modules, up-to-date generated files
 
 .PHONY: check-lint
 check-lint: $(LINT)
@@ -53,6 +53,12 @@ check-lint: $(LINT)
 .PHONY: check-vet
 check-vet:
 	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && go vet ./...); done
+
+# The types of every package on every platform docket is released for: seconds each,
+# where a build takes a minute.
+.PHONY: check-cross
+check-cross:
+	@go run ./hack/crosscheck
 
 .PHONY: check-tidy
 check-tidy:

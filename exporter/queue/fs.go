@@ -146,7 +146,8 @@ func (osFS) Space(dir string) (total, free int64, err error) {
 	if err := unix.Statfs(dir, &s); err != nil {
 		return 0, 0, &fs.PathError{Op: "statfs", Path: dir, Err: err}
 	}
-	return int64(s.Blocks) * s.Bsize, int64(s.Bavail) * s.Bsize, nil
+	block := int64(s.Bsize) //nolint:unconvert // 32 bits wide on some platforms
+	return int64(s.Blocks) * block, int64(s.Bavail) * block, nil
 }
 
 // Lock uses flock, which the kernel releases when the process ends however it
