@@ -7,11 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"text/tabwriter"
-
-	"golang.org/x/term"
 
 	"github.com/docket-export/docket/exporter/deadletter"
 )
@@ -49,19 +46,6 @@ func newLetterList(w io.Writer, sink string, asJSON bool) *letterList {
 		l.width = terminalWidth(w)
 	}
 	return l
-}
-
-// terminalWidth is 0 for what is no terminal.
-func terminalWidth(w io.Writer) int {
-	f, ok := w.(*os.File)
-	if !ok {
-		return 0
-	}
-	width, _, err := term.GetSize(int(f.Fd()))
-	if err != nil {
-		return 0
-	}
-	return width
 }
 
 func (l *letterList) add(s deadletter.Summary) error {
@@ -168,9 +152,6 @@ func (l *letterWriter) addText(s deadletter.Summary, record []byte) error {
 	}
 	if err := t.Flush(); err != nil {
 		return err
-	}
-	if isTerminal(l.w) { // what a producer sent must not steer it
-		record = []byte(oneLine(string(record)))
 	}
 	_, err := fmt.Fprintf(l.w, "record    %s\n%s\n", sizeText(int64(len(record))), record)
 	return err

@@ -129,7 +129,10 @@ func TestConsole(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
-			c := &console{w: &b, terminal: test.terminal}
+			c := &console{w: &b}
+			if test.terminal {
+				c.raw = &b
+			}
 			c.draw("10%")
 			c.say("line %d refused", 1)
 			c.draw("20%")

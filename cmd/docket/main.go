@@ -23,7 +23,10 @@ const (
 
 func main() {
 	ctx, stop := untilSignal(context.Background(), os.Stderr)
-	code := execute(ctx, newRoot(), os.Stderr)
+	root := newRoot()
+	root.SetOut(output(os.Stdout))
+	root.SetErr(output(os.Stderr))
+	code := execute(ctx, root, root.ErrOrStderr())
 	stop()
 	os.Exit(code)
 }

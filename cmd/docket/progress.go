@@ -90,14 +90,20 @@ func (s *stall) is(st client.SenderStats, now time.Time) bool {
 // console is where a person reads messages. On a terminal its last line shows
 // the progress. Safe for concurrent use.
 type console struct {
-	w        io.Writer
-	terminal bool
+	w   io.Writer
+	raw io.Writer // the terminal, for control sequences; nil when w is none
 
 	mu    sync.Mutex
 	drawn bool // the cursor is behind a progress line
 }
 
-func newConsole(w io.Writer) *console { return &console{w: w, terminal: isTerminal(w)} }
+func newConsole(w io.Writer) *console {
+	c := &console{w: w}
+	if isTerminal(w) {
+		c.raw = fileOf(w)
+	}
+	return c
+}
 
 // say writes a message. What cannot be said is lost: there is nobody to tell.
 func (c *console) say(format string, args ...any) {
@@ -110,7 +116,7 @@ func (c *console) say(format string, args ...any) {
 // draw replaces the progress line by text, which may be empty. Without a terminal
 // there is none.
 func (c *console) draw(text string) {
-	if !c.terminal {
+	if c.raw == nil {
 		return
 	}
 	c.mu.Lock()
@@ -122,7 +128,7 @@ func (c *console) draw(text string) {
 
 func (c *console) clear() {
 	if c.drawn {
-		fmt.Fprint(c.w, "\r\x1b[K")
+		fmt.Fprint(c.raw, "\r\x1b[K")
 		c.drawn = false
 	}
 }

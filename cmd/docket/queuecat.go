@@ -23,7 +23,9 @@ func newQueueCat() *cobra.Command {
 		Use:   "cat",
 		Short: "Write the records of a queue at rest",
 		Long: `cat writes the records that a queue holds, one a line, each byte for byte as it came.
-With -o json each stands as "record" in an object that says where it came from.
+With -o json each stands as "record" in an object that says where it came from. On a
+terminal, controls and characters that hide or reorder text are shown as \u202e and the
+like: what a producer has sent must not steer it.
 
 Records that are lost to damage are passed over and named on the standard error,
 and the command ends with 1: what it has written is not all that was asked for.`,

@@ -108,7 +108,7 @@ func newSendCommand(flags configFlags, socket, producer string, cmd *cobra.Comma
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", socket, err)
 	}
-	s := &sendCommand{out: cmd.OutOrStdout(), console: newConsole(os.Stderr)}
+	s := &sendCommand{out: cmd.OutOrStdout(), console: newConsole(cmd.ErrOrStderr())}
 	s.sender, err = client.NewSender(client.SenderConfig{
 		Address:          "unix://" + absolute,
 		Producer:         producer,

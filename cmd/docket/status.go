@@ -101,10 +101,6 @@ func (s statusCommand) print(ctx context.Context, w io.Writer) error {
 // terminal, elsewhere one block below the other, each with its time. An exporter
 // that does not answer is not given up, it may be restarting: errw says so.
 func (s statusCommand) watch(ctx context.Context, w, errw io.Writer, interval time.Duration) error {
-	clearScreen := ""
-	if isTerminal(w) && !s.json {
-		clearScreen = "\x1b[H\x1b[2J"
-	}
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
@@ -112,8 +108,10 @@ func (s statusCommand) watch(ctx context.Context, w, errw io.Writer, interval ti
 		if ctx.Err() != nil {
 			return nil
 		}
-		if _, err := io.WriteString(w, clearScreen); err != nil {
-			return err
+		if !s.json {
+			if err := clearScreen(w); err != nil {
+				return err
+			}
 		}
 		if err != nil {
 			fmt.Fprintln(errw, err)

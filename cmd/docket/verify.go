@@ -49,7 +49,7 @@ docs/verify.md tells exactly what is proven and what is not.`,
 	flags.add(cmd)
 	output := outputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		c := verifyCommand{dir: args[0], out: cmd.OutOrStdout(), json: output.value == "json", console: newConsole(os.Stderr)}
+		c := verifyCommand{dir: args[0], out: cmd.OutOrStdout(), json: output.value == "json", console: newConsole(cmd.ErrOrStderr())}
 		closeReference, err := flags.options(&c)
 		if err != nil {
 			return err
