@@ -303,7 +303,7 @@ func parseDuration(text string) (time.Duration, error) {
 	d, err := time.ParseDuration(text)
 	switch {
 	case err != nil:
-		return 0, fmt.Errorf("must be a duration such as 200ms or 1s%s", not(text))
+		return 0, fmt.Errorf("must be a duration such as 200ms, 3s or 1m, with its unit (a day is 24h)%s", not(text))
 	case d <= 0:
 		return 0, errors.New("must be more than 0")
 	}

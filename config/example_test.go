@@ -24,6 +24,6 @@ func ExampleNode_Decode() {
 	// Output:
 	// https://siem.example.com/ingest 30s <nil>
 	// line 1: ulr: unknown key, did you mean "url"?
-	// line 2: timeout: must be a duration such as 500ms or 1m, not "5"
+	// line 2: timeout: must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h), not "5"
 	// line 4: url: duplicate key, first on line 3
 }

@@ -69,7 +69,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("must be a duration such as 500ms or 1m, not %q", shorten(string(text)))
+		return fmt.Errorf("must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h), not %q", shorten(string(text)))
 	}
 	*d = Duration(v)
 	return nil

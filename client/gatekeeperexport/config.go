@@ -117,7 +117,7 @@ func (d *decoder) duration(key string, to *time.Duration) {
 	}
 	duration, err := time.ParseDuration(text)
 	if err != nil || duration <= 0 {
-		d.problemf(key, "must be a duration such as 200ms or 3s, not %s", show(text))
+		d.problemf(key, "must be a duration such as 200ms, 3s or 1m, with its unit (a day is 24h), not %s", show(text))
 		return
 	}
 	*to = duration

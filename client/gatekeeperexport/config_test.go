@@ -83,7 +83,7 @@ func TestParseConfigReports(t *testing.T) {
 		"values": {
 			`{"address":"docket.sock","producer":"a b","mode":"batch","timeout":"0s","maxBufferedBytes":"1Ki","keep":["Deny"]}`,
 			[]string{
-				`timeout: must be a duration such as 200ms or 3s, not "0s"`,
+				`timeout: must be a duration such as 200ms, 3s or 1m, with its unit (a day is 24h), not "0s"`,
 				"address: must be unix:// and an absolute path, or tcp:// and host:port",
 				"producer: must consist of letters, digits and . _ : / -",
 				`mode: must be Batch, Blocking or BlockingStrict, not "batch"`,
@@ -91,7 +91,7 @@ func TestParseConfigReports(t *testing.T) {
 				`keep[0]: must be deny, warn, dryrun, allow or unspecified, not "Deny"`,
 			},
 		},
-		"duration without unit": {`{` + good + `,"timeout":"3"}`, []string{`timeout: must be a duration such as 200ms or 3s, not "3"`}},
+		"duration without unit": {`{` + good + `,"timeout":"3"}`, []string{`timeout: must be a duration such as 200ms, 3s or 1m, with its unit (a day is 24h), not "3"`}},
 		"duration as a number":  {`{` + good + `,"timeout":3}`, []string{"timeout: must be a text, not 3"}},
 		"size of another unit":  {`{` + good + `,"maxBufferedBytes":"8MB"}`, []string{`maxBufferedBytes: must be a size such as 8Mi or 512Ki, not "8MB"`}},
 		"size of nothing":       {`{` + good + `,"maxBufferedBytes":0}`, []string{"maxBufferedBytes: must be a size such as 8Mi or 512Ki, not 0"}},
@@ -119,7 +119,7 @@ func TestParseConfigReports(t *testing.T) {
 		"tls that is none": {`{"address":"tcp://docket.example.test:7443","tls":true}`, []string{"tls: must be a mapping, not true"}},
 		"long value": {
 			`{` + good + `,"timeout":"` + strings.Repeat("x", 100) + `"}`,
-			[]string{`timeout: must be a duration such as 200ms or 3s, not "` + strings.Repeat("x", 39) + "..."},
+			[]string{`timeout: must be a duration such as 200ms, 3s or 1m, with its unit (a day is 24h), not "` + strings.Repeat("x", 39) + "..."},
 		},
 	}
 	for name, tt := range tests {

@@ -95,7 +95,7 @@ func parseReplayFrom(text string, now time.Time) (replayFrom, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 && strings.Trim(text, "0123456789") != "" {
 		return replayFrom{at: now.Add(-ago)}, nil
 	}
-	return replayFrom{}, fmt.Errorf("--from %q is neither the number of a record, nor a time such as 2026-01-05T10:00:00Z, nor a duration such as 2h", text)
+	return replayFrom{}, fmt.Errorf("--from %q is neither the number of a record, nor a time such as 2026-01-05T10:00:00Z, nor a duration such as 2h (a day is 24h)", text)
 }
 
 // checkReplaySink refuses a sink that would not deliver what it is set back to.

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/config"
 )
 
 // newRoot returns the command line. It prints no errors itself: execute does.
@@ -74,6 +77,23 @@ func (c *choice) String() string { return c.value }
 
 // Type is part of pflag.Value; help texts show it.
 func (c *choice) Type() string { return strings.Join(c.words, "|") }
+
+// durationFlag is a flag that takes a duration as the configuration does.
+type durationFlag struct{ to *time.Duration }
+
+// Set is part of pflag.Value.
+func (f durationFlag) Set(text string) error { return (*config.Duration)(f.to).UnmarshalText([]byte(text)) }
+
+// String is part of pflag.Value.
+func (f durationFlag) String() string {
+	if f.to == nil || *f.to == 0 {
+		return ""
+	}
+	return config.Duration(*f.to).String()
+}
+
+// Type is part of pflag.Value; help texts show it.
+func (durationFlag) Type() string { return "duration" }
 
 // outputFlag adds -o to cmd; the first word is the default.
 func outputFlag(cmd *cobra.Command, words ...string) *choice {

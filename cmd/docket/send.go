@@ -42,7 +42,7 @@ be acknowledged; a second one gives up.`,
 	var timeout time.Duration
 	cmd.Flags().StringVar(&socket, "socket", "", "Unix domain socket of the exporter")
 	cmd.Flags().StringVar(&producer, "producer", "", "name of this stream of lines, kept with each record (default a random one)")
-	cmd.Flags().DurationVar(&timeout, "timeout", 0, "give up after this time, such as 30s (default never)")
+	cmd.Flags().Var(durationFlag{&timeout}, "timeout", "give up after this time, such as 30s (default never)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := newSendCommand(flags, socket, producer, cmd)
 		if err != nil {

@@ -47,7 +47,8 @@ passed. These are the scenarios:
 	cmd.Flags().StringVar(&suite.Address, "address", "", "where to listen, unix:///PATH or tcp://127.0.0.1:PORT (default a socket in a new directory)")
 	cmd.Flags().StringVar(&socket, "socket", "", "the same, as the path of a Unix domain socket")
 	cmd.Flags().IntVar(&suite.Records, "records", conformance.DefaultRecords, "records to ask for; slow-reader asks for a hundred times as many")
-	cmd.Flags().DurationVar(&suite.Timeout, "timeout", conformance.DefaultTimeout, "how long one scenario may take")
+	suite.Timeout = conformance.DefaultTimeout
+	cmd.Flags().Var(durationFlag{&suite.Timeout}, "timeout", "how long one scenario may take")
 	cmd.Flags().StringArrayVar(&only, "scenario", nil, "play only this scenario; may be given several times")
 	output := outputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
