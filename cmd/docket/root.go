@@ -11,6 +11,10 @@ import (
 	"github.com/docket-export/docket/config"
 )
 
+// exampleRecord is what the help has a person send: a record of docket's own schema, so
+// that filters, keys and encodings that ask for a decision find one.
+const exampleRecord = `{"schemaVersion":1,"decision":"deny","name":"require-team"}`
+
 // newRoot returns the command line. It prints no errors itself: execute does.
 func newRoot() *cobra.Command {
 	root := &cobra.Command{
@@ -23,7 +27,7 @@ them has taken it.
 Try it in two terminals:
 
   docket run
-  echo '{"decision":"deny"}' | docket send`,
+  echo '` + exampleRecord + `' | docket send`,
 		Version:           thisBuild().String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
@@ -82,7 +86,9 @@ func (c *choice) Type() string { return strings.Join(c.words, "|") }
 type durationFlag struct{ to *time.Duration }
 
 // Set is part of pflag.Value.
-func (f durationFlag) Set(text string) error { return (*config.Duration)(f.to).UnmarshalText([]byte(text)) }
+func (f durationFlag) Set(text string) error {
+	return (*config.Duration)(f.to).UnmarshalText([]byte(text))
+}
 
 // String is part of pflag.Value.
 func (f durationFlag) String() string {

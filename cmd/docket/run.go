@@ -112,10 +112,10 @@ func printBanner(w io.Writer, data string, cfg *exporter.Config) {
 
 Try, in another terminal:
 
-  echo '{"decision":"deny"}' | docket send%[3]s
+  echo '%[5]s' | docket send%[3]s
   docket status
 
 Ctrl-C stops it.
 
-`, socketPath(cfg), exportDirectory(cfg), flag, cfg.Admin.Address)
+`, socketPath(cfg), exportDirectory(cfg), flag, cfg.Admin.Address, exampleRecord)
 }
