@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/budget"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
 )
@@ -57,11 +58,13 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 	if err != nil {
 		return nil, err
 	}
+	memory := budget.New(budget.Bytes(int(cfg.Limits.MaxRecordBytes)))
 	for _, s := range cfg.Sources {
 		log := o.Log.With("source", s.Name)
 		env := sources.Env{
 			Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log,
 			StateDir: rooted.At(cfg.Queue.Directory).Join("sources", s.Name),
+			Memory:   memory,
 		}
 		if r := redactions[s.Name]; r != nil { // a nil *redaction would be one
 			env.Redaction = r
@@ -88,6 +91,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		redactions:     redactions,
 		live:           map[queue.Producer]*session{},
 		own:            &ownRecords{q},
+		buffers:        newSpareBuffers(),
 	}
 	for _, s := range cfg.Sinks {
 		if err := e.addSink(s); err != nil {

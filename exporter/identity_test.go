@@ -204,24 +204,26 @@ func TestAGapWaitsForRoom(t *testing.T) {
 func TestKeptLinesAreOfAnIdentity(t *testing.T) {
 	var k keptLines
 	line := func(n int) []refusedLine { return []refusedLine{{Number: uint64(n), text: []byte("bad")}} }
+	fresh := func(p queue.Producer, n int) []keptLine { _, which := k.without(p, line(n)); return which }
 	good := queue.Producer{Source: "tcp", Identity: "cert:CN=good"}
 	const mine = 100
 	for n := range mine {
 		good.Name = fmt.Sprint(n)
-		k.remember(good, line(n))
+		k.remember(good, fresh(good, n))
 	}
 	for n := range 10 * maxKept {
-		k.remember(queue.Producer{Source: "tcp", Identity: "cert:CN=greedy", Name: fmt.Sprint(n)}, line(n))
+		greedy := queue.Producer{Source: "tcp", Identity: "cert:CN=greedy", Name: fmt.Sprint(n)}
+		k.remember(greedy, fresh(greedy, n))
 		if k.total > maxKept {
 			t.Fatalf("%d producers are remembered, want at most %d", k.total, maxKept)
 		}
 	}
 	for n := range mine {
 		good.Name = fmt.Sprint(n)
-		if len(k.without(good, line(n))) != 0 {
+		if len(fresh(good, n)) != 0 {
 			t.Errorf("a line of producer %d is forgotten", n)
 		}
-		if len(k.without(queue.Producer{Source: "tcp", Identity: "any", Name: good.Name}, line(n))) == 0 {
+		if len(fresh(queue.Producer{Source: "tcp", Identity: "any", Name: good.Name}, n)) == 0 {
 			t.Errorf("a line of producer %d is taken for that of another", n)
 		}
 	}

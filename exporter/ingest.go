@@ -24,6 +24,7 @@ type ingest struct {
 	queue          *queue.Queue
 	maxRecordBytes int
 	refused        *refusedLog
+	refusing       sync.Mutex            // held from the first refusal of a verdict until its lines are kept: they take memory
 	redactions     map[string]*redaction // by source; without one its records are stored as they came
 	buffers        spareBuffers          // of redacted records
 	log            *slog.Logger
@@ -101,6 +102,7 @@ type session struct {
 	received  queue.Numbers  // the lines that were received before
 	jump      queue.Gap      // the numbers that the producer has left out, if jumped
 	jumped    bool           // and no line has come yet
+	refused   int            // refusals since all were passed on
 
 	mu       sync.Mutex
 	inFlight int           // chunks that are not settled; guarded by mu
@@ -111,13 +113,57 @@ type session struct {
 
 // Submit implements sources.Session.
 func (s *session) Submit(ctx context.Context, lines []byte) error {
-	v := s.sort(lines)
+	for part := 0; len(lines) > 0; part++ {
+		if err := s.drainRefused(ctx); err != nil {
+			return err
+		}
+		rest, err := s.submitFirst(ctx, lines, part > 0)
+		if err != nil {
+			return err
+		}
+		lines = rest
+	}
+	return nil
+}
+
+// submitFirst submits the first of lines, as many as one verdict may hold. Redacted
+// records are in memory beside the lines until the queue has them, so only a few are
+// made at a time.
+func (s *session) submitFirst(ctx context.Context, lines []byte, decided bool) (rest []byte, err error) {
+	if s.redaction != nil {
+		if err := s.in.buffers.wait(ctx); err != nil {
+			return nil, err
+		}
+		defer s.in.buffers.next()
+	}
+	v, rest := s.sort(lines)
 	defer s.in.buffers.take(v.buffer)
-	return s.append(ctx, v)
+	return rest, s.append(ctx, v, decided)
+}
+
+// drainRefused waits until the refusals of earlier lines are settled and passed on, when
+// there are as many as may be.
+func (s *session) drainRefused(ctx context.Context) error {
+	if s.refused < maxRefused {
+		return nil
+	}
+	if err := s.Settle(ctx); err != nil {
+		return err
+	}
+	if s.opening.Drained != nil {
+		if err := s.opening.Drained(ctx); err != nil {
+			return err
+		}
+	}
+	s.refused = 0
+	return nil
 }
 
 // SubmitTooLarge implements sources.Session.
 func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int64) error {
+	if err := s.drainRefused(ctx); err != nil {
+		return err
+	}
 	v := s.newVerdict()
 	v.lines++
 	if number, duplicate := v.number(); duplicate {
@@ -126,7 +172,7 @@ func (s *session) SubmitTooLarge(ctx context.Context, prefix []byte, length int6
 		detail := fmt.Sprintf("line of %d bytes, at most %d are allowed", length, s.in.maxRecordBytes)
 		v.refuse(sources.Refusal{Number: number, Reason: sources.TooLarge, Detail: detail}, lineText{prefix, length})
 	}
-	return s.append(ctx, v)
+	return s.append(ctx, v, false)
 }
 
 // CountDuplicates implements sources.Session.
@@ -152,13 +198,13 @@ func (s *session) taken(err error) error {
 }
 
 // append hands the verdict to the queue. Refused lines are safe in their log
-// before anybody is told about them.
-func (s *session) append(ctx context.Context, v *verdict) error {
+// before anybody is told about them. Nothing of a Submit is turned away once a part of
+// it is decided: then append waits for a full queue.
+func (s *session) append(ctx context.Context, v *verdict, decided bool) error {
 	if v.lines == 0 {
 		return nil
 	}
-	v.kept = s.in.kept.without(s.producer, v.kept)
-	s.in.refused.add(v.kept)
+	v.keep()
 	// A single line while nothing else is under way is from a producer that waits
 	// for its ack.
 	put := s.in.queue.Append
@@ -170,6 +216,11 @@ func (s *session) append(ctx context.Context, v *verdict) error {
 	err := s.tellJump(ctx)
 	if err == nil {
 		err = put(ctx, &v.chunk, v.settled)
+	}
+	for decided && errors.Is(err, queue.ErrFull) && s.opening.Producer != "" {
+		if err = pauseFor(ctx, fullPause); err == nil {
+			err = s.in.queue.Append(ctx, &v.chunk, v.settled)
+		}
 	}
 	if errors.Is(err, queue.ErrFull) {
 		if s.opening.Producer != "" {
@@ -203,6 +254,29 @@ func (s *session) tellJump(ctx context.Context) error {
 	return nil
 }
 
+// fullPause is between two attempts to hand the rest of a Submit to a full queue.
+const fullPause = 100 * time.Millisecond
+
+func pauseFor(ctx context.Context, pause time.Duration) error {
+	select {
+	case <-time.After(pause):
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// keep makes refused lines durable in their log, and remembers no more than which.
+func (v *verdict) keep() {
+	if len(v.refused) == 0 {
+		return
+	}
+	defer v.s.in.refusing.Unlock()
+	v.kept, v.inLog = v.s.in.kept.without(v.s.producer, v.kept)
+	v.s.in.refused.add(v.kept)
+	v.kept = nil
+}
+
 // turnAway counts the lines of v as refused, and decides nothing: a position that
 // went past a line which is not stored would be told to a producer that comes
 // again, and may not have heard of the refusal.
@@ -214,7 +288,7 @@ func (s *session) turnAway(ctx context.Context, v *verdict) error {
 	if err := s.taken(s.in.queue.Append(ctx, &count, s.finish)); err != nil {
 		return err
 	}
-	s.in.kept.remember(s.producer, v.kept)
+	s.in.kept.remember(s.producer, v.inLog)
 	return sources.ErrQueueFull
 }
 

@@ -41,6 +41,7 @@ func newIntake(t *testing.T, opts queue.Options) *intakeTest {
 		gaps:           func(_ string, n uint64) { in.gaps += n },
 		live:           map[queue.Producer]*session{},
 		own:            &ownRecords{q},
+		buffers:        newSpareBuffers(),
 	}
 	t.Cleanup(func() { in.close(t) })
 	return in
@@ -381,9 +382,8 @@ func TestTooLargeLineKeepsItsBeginning(t *testing.T) {
 func TestRefusedFilesAreBounded(t *testing.T) {
 	dir := t.TempDir()
 	log := &refusedLog{dir: dir, log: slog.New(slog.DiscardHandler)}
-	line := refusedLine{Reason: sources.InvalidJSON, text: bytes.Repeat([]byte("x"), 1<<20)}
-	for range 90 {
-		log.add([]refusedLine{line})
+	for i := range 90 { // each of a source of its own, or the rate of one would bound them
+		log.add([]refusedLine{{Source: fmt.Sprint(i), Reason: sources.InvalidJSON, text: bytes.Repeat([]byte("x"), 1<<20)}})
 	}
 	if err := log.close(); err != nil {
 		t.Fatal(err)

@@ -22,7 +22,7 @@ type keptLines struct {
 	// docket forget those of another. Guarded by mu.
 	byOwner map[queue.Producer]map[string][]keptLine // by owner, whose Name is empty
 	total   int                                      // producers; guarded by mu
-	seed    maphash.Seed
+	seed    maphash.Seed                             // guarded by mu
 }
 
 // keptLine tells a refused line from another that has got its number since: what was
@@ -36,14 +36,14 @@ func ownerOf(p queue.Producer) queue.Producer {
 
 // remember notes that lines of p are in their log. Where there is no room for another
 // producer, those of the source and identity with the most are forgotten.
-func (k *keptLines) remember(p queue.Producer, lines []refusedLine) {
+func (k *keptLines) remember(p queue.Producer, lines []keptLine) {
 	if len(lines) == 0 {
 		return
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.byOwner == nil {
-		k.byOwner, k.seed = make(map[queue.Producer]map[string][]keptLine), maphash.MakeSeed()
+		k.byOwner = make(map[queue.Producer]map[string][]keptLine)
 	}
 	owner := ownerOf(p)
 	if k.byOwner[owner][p.Name] == nil {
@@ -55,10 +55,7 @@ func (k *keptLines) remember(p queue.Producer, lines []refusedLine) {
 	if k.byOwner[owner] == nil {
 		k.byOwner[owner] = make(map[string][]keptLine)
 	}
-	kept := k.byOwner[owner][p.Name]
-	for i := range lines {
-		kept = append(kept, lines[i].identity(k.seed))
-	}
+	kept := append(k.byOwner[owner][p.Name], lines...)
 	k.byOwner[owner][p.Name] = kept[max(0, len(kept)-maxKeptLines):]
 }
 
@@ -74,23 +71,31 @@ func (k *keptLines) forgetLargest() {
 	delete(k.byOwner, largest)
 }
 
-// without returns lines without those of p that are in their log already. It uses the
-// memory of lines.
-func (k *keptLines) without(p queue.Producer, lines []refusedLine) []refusedLine {
-	if len(lines) == 0 {
-		return lines
+// without returns lines without those of p that are in their log already, and which the
+// others are, if they have numbers. It uses the memory of lines.
+func (k *keptLines) without(p queue.Producer, lines []refusedLine) (fresh []refusedLine, which []keptLine) {
+	if p.Name == "" {
+		return lines, nil
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	known := k.byOwner[ownerOf(p)][p.Name]
-	if len(known) == 0 {
-		return lines
+	if k.seed == (maphash.Seed{}) {
+		k.seed = maphash.MakeSeed()
 	}
-	return slices.DeleteFunc(lines, func(l refusedLine) bool { return slices.Contains(known, l.identity(k.seed)) })
+	known := k.byOwner[ownerOf(p)][p.Name]
+	fresh = slices.DeleteFunc(lines, func(l refusedLine) bool {
+		id := l.id(k.seed)
+		if slices.Contains(known, id) {
+			return true
+		}
+		which = append(which, id)
+		return false
+	})
+	return fresh, which
 }
 
-// identity is that of a line with a number.
-func (l *refusedLine) identity(seed maphash.Seed) keptLine {
+// id tells a line with a number from others.
+func (l *refusedLine) id(seed maphash.Seed) keptLine {
 	text := l.text
 	if l.SHA256 != "" {
 		text = []byte(l.SHA256)

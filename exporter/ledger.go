@@ -22,7 +22,9 @@ func (e *Exporter) view() (Status, queue.Stats) {
 		Config: ConfigStatus{Generation: 1, State: Active},
 	}
 	for _, r := range e.sources {
-		s.Sources = append(s.Sources, r.snapshot())
+		source := r.snapshot()
+		source.RefusedDropped = e.ingest.refused.rate.linesLeftOut(source.Name)
+		s.Sources = append(s.Sources, source)
 	}
 	for _, d := range e.deliveries {
 		status := d.snapshot()

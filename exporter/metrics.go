@@ -140,6 +140,7 @@ var (
 	descDuplicate   = desc("docket_records_duplicate_total", "Lines recognised as stored before.", "source")
 	descLost        = desc("docket_records_lost_total", "Records that never arrived, as their producers report.", "source", "decision")
 	descSourceLost  = desc("docket_source_lost_total", "Gaps the source knows of since the start: files or runs that vanished before they were read, lines the engine left out.", "source")
+	descRefusedDrop = desc("docket_refused_dropped_total", "Refused lines that are counted and not kept since the start: they came too fast, or could not be written.", "source")
 	descStored      = desc("docket_records_stored_total", "Records in the queue since it began.")
 	descCorrupt     = desc("docket_records_corrupt_total", "Records lost to damage on disk.")
 	descDelivered   = desc("docket_records_delivered_total", "Records that the destination has accepted.", "sink")
@@ -154,7 +155,7 @@ var (
 	descQueueState  = desc("docket_queue_state", "1 for the state that the queue is in.", "state")
 	descBytes       = desc("docket_queue_bytes", "Size of the queue's segments.")
 	descLimit       = desc("docket_queue_limit_bytes", "queue.maxBytes.")
-	everyDesc       = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descLost, descSourceLost, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
+	everyDesc       = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descLost, descSourceLost, descRefusedDrop, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
 	everyState      = []State{Active, Degraded, Error}
 )
 
@@ -197,6 +198,7 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 	}
 	for _, source := range s.Sources {
 		counter(descSourceLost, source.Lost, source.Name)
+		counter(descRefusedDrop, source.RefusedDropped, source.Name)
 	}
 	counter(descStored, s.Ledger.Stored)
 	counter(descCorrupt, s.Ledger.Corrupt)

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -75,9 +76,29 @@ func (r *redaction) failed(err error) {
 // submit more at a time.
 const maxSpareBytes = 1 << 20
 
-// spareBuffers lends the buffers that redacted records are written to. The zero value
-// is ready to use.
-type spareBuffers struct{ pool sync.Pool }
+// maxRedacting is how many chunks are redacted at a time, or wait for the queue.
+const maxRedacting = 4
+
+// spareBuffers lends the buffers that redacted records are written to, a few at a time.
+type spareBuffers struct {
+	pool  sync.Pool
+	turns chan struct{} // holds one for each buffer that is lent
+}
+
+func newSpareBuffers() spareBuffers { return spareBuffers{turns: make(chan struct{}, maxRedacting)} }
+
+// wait waits until a buffer may be lent, or ctx is done. next is to be called then.
+func (b *spareBuffers) wait(ctx context.Context) error {
+	select {
+	case b.turns <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// next lets the next one have a buffer.
+func (b *spareBuffers) next() { <-b.turns }
 
 func (b *spareBuffers) lend() *[]byte {
 	if buf, ok := b.pool.Get().(*[]byte); ok {

@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -29,7 +30,8 @@ const (
 	refusedSuffix    = ".ndjson"
 )
 
-// refusedLine is one object of the refused files.
+// refusedLine is one object of the refused files: a line, or several in a row that are
+// the same and were refused for the same reason.
 type refusedLine struct {
 	Time     time.Time      `json:"time"`
 	Source   string         `json:"source"`
@@ -40,12 +42,32 @@ type refusedLine struct {
 	Line     string         `json:"line,omitempty"`
 	Base64   []byte         `json:"lineBase64,omitempty"` // of a line that is not UTF-8
 
+	// Where there is more than one.
+	Count      uint64 `json:"count,omitempty"`
+	LastNumber uint64 `json:"lastSeq,omitempty"`
+
+	// Bytes is the length of a line that is not here in full.
+	Bytes int64 `json:"bytes,omitempty"`
 	// In place of the line, where its source redacts.
-	Bytes       int64  `json:"bytes,omitempty"`
 	SHA256      string `json:"sha256,omitempty"`
 	SHA256Bytes int    `json:"sha256Bytes,omitempty"` // how much of the line SHA256 is of, when that is not all
 
-	text []byte // becomes Line or Base64
+	identity string // who has sent it
+	text     []byte // becomes Line or Base64
+}
+
+// hold keeps of a line what a person needs to see.
+func (l *refusedLine) hold(line lineText) {
+	begin := line.begin[:min(len(line.begin), maxEvidence)]
+	if l.text = bytes.Clone(begin); int64(len(begin)) < line.length {
+		l.Bytes = line.length
+	}
+}
+
+// repeats reports whether l is the same as the line o before it, but for its number.
+func (l *refusedLine) repeats(o *refusedLine) bool {
+	return l.Reason == o.Reason && l.Source == o.Source && l.identity == o.identity && l.Producer == o.Producer &&
+		l.Bytes == o.Bytes && l.SHA256 == o.SHA256 && l.Detail == o.Detail && bytes.Equal(l.text, o.text)
 }
 
 // conceal keeps of a line what tells whether another one is the same.
@@ -58,7 +80,9 @@ func (l *refusedLine) conceal(line lineText) {
 }
 
 // refusedLog keeps refused lines in files of refusedFileBytes each, of which the
-// oldest go when there are more than refusedMaxBytes.
+// oldest go when there are more than refusedMaxBytes. What one peer of one source has
+// in it is bounded by a rate, so that the flood of one does not push out the lines of
+// another: see allowance.
 type refusedLog struct {
 	dir string
 	log *slog.Logger
@@ -68,6 +92,7 @@ type refusedLog struct {
 	size    int64    // of file
 	dropped int      // files dropped since the start
 	lastErr string   // logged already
+	rate    refusedRate
 }
 
 // place is the directory of the files. It lies in that of the queue, where no link is
@@ -76,19 +101,34 @@ func (r *refusedLog) place() rooted.Path {
 	return rooted.At(filepath.Dir(r.dir)).Join(filepath.Base(r.dir))
 }
 
-// add makes lines durable before it returns. When the disk does not take them
-// they are only counted: a full disk must not keep a producer from hearing that
-// its line is bad. The failure is logged.
+// add makes lines durable before it returns, or counts them as left out: because they
+// come faster than the rate, or because the disk does not take them. A full disk must not
+// keep a producer from hearing that its line is bad. The failure is logged.
 func (r *refusedLog) add(lines []refusedLine) {
 	if len(lines) == 0 {
 		return
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	err := r.write(lines)
+	r.put(r.rate.choose(lines, time.Now()))
+	for _, s := range r.rate.exceeded {
+		r.log.Warn("refused lines come faster than they are kept: those that are left out are only counted", "source", s.source, "from", s.identity)
+	}
+	r.rate.exceeded = nil
+}
+
+// put writes what was chosen.
+func (r *refusedLog) put(chosen []refusedLine) {
+	if len(chosen) == 0 {
+		return
+	}
+	err := r.write(chosen)
 	if err == nil {
 		r.lastErr = ""
 		return
+	}
+	for i := range chosen {
+		r.rate.leaveOut(&chosen[i])
 	}
 	r.abandon()
 	if err.Error() != r.lastErr {
@@ -113,7 +153,8 @@ func (r *refusedLog) abandon() {
 
 func (r *refusedLog) write(lines []refusedLine) error {
 	var b []byte
-	for _, l := range lines {
+	for i := range lines {
+		l := &lines[i]
 		if utf8.Valid(l.text) {
 			l.Line = string(l.text)
 		} else {
@@ -123,6 +164,8 @@ func (r *refusedLog) write(lines []refusedLine) error {
 		if err != nil {
 			return fmt.Errorf("refused line: encode: %w", err)
 		}
+		l.Line, l.Base64 = "", nil
+		r.rate.charge(l, len(object))
 		b = append(append(b, object...), '\n')
 	}
 	if r.file == nil || r.size >= refusedFileBytes {
@@ -192,6 +235,7 @@ func (r *refusedLog) dropOldest() error {
 func (r *refusedLog) close() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	r.put(r.rate.rest())
 	if r.file == nil {
 		return nil
 	}

@@ -66,6 +66,9 @@ type SourceStatus struct {
 	Reason      string `json:"reason,omitempty"`
 	Connections int    `json:"connections"`
 	Lost        uint64 `json:"lost,omitempty"` // gaps the source knows of since the start; see sources.Report
+	// RefusedDropped is how many refused lines are counted and not kept since the start,
+	// because they came too fast or could not be written.
+	RefusedDropped uint64 `json:"refusedDropped,omitempty"`
 }
 
 // SinkStatus describes one sink and its delivery.

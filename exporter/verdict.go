@@ -8,15 +8,30 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// verdict is what became of the lines of one chunk.
+const (
+	// maxRefused bounds the refusals of one session that are decided and not settled
+	// yet, or settled and not passed on: a refused line takes a hundred times the memory
+	// of its two bytes, a stored one nothing.
+	maxRefused = 64
+	// maxRedacted is where a verdict on redacted records ends: a rule can make of a
+	// record a much longer one.
+	maxRedacted = 256 << 10
+	// maxEvidence is how much of a refused line is kept: enough to see what it was.
+	maxEvidence = 64 << 10
+)
+
+// verdict is what became of the lines of one chunk, or of the first of them.
 type verdict struct {
 	s       *session
 	chunk   queue.Chunk
 	lines   int // read, whatever becomes of them
 	refused []sources.Refusal
-	kept    []refusedLine // what goes to the refused log
-	lost    losses        // what the records to store report
-	buffer  *[]byte       // holds the records to store when they are redacted; otherwise nil
+	kept    []refusedLine // what goes to the refused log; in.refusing is held while there are any
+	// inLog are those that are in the refused log, where they have numbers.
+	inLog  []keptLine
+	turned int     // lines without numbers that a full queue did not take
+	lost   losses  // what the records to store report
+	buffer *[]byte // holds the records to store when they are redacted; otherwise nil
 }
 
 func (s *session) newVerdict() *verdict {
@@ -28,17 +43,18 @@ func (s *session) newVerdict() *verdict {
 	}}
 }
 
-// sort decides the fate of lines. The records to store are moved together at the
-// start of lines; when all are good, nothing moves. Redacted records are written to a
-// buffer of their own: they may be longer.
-func (s *session) sort(lines []byte) *verdict {
-	v := s.newVerdict()
+// sort decides the fate of lines, and returns those that are left because more of them
+// would be refused, or grow by redaction, than one verdict may hold. The records to store
+// are moved together at the start of lines; when all are good, nothing moves. Redacted
+// records are written to a buffer of their own: they may be longer.
+func (s *session) sort(lines []byte) (v *verdict, rest []byte) {
+	v = s.newVerdict()
 	v.chunk.Records = lines[:0]
 	if s.redaction != nil {
 		v.buffer = s.in.buffers.lend()
 		v.chunk.Records = *v.buffer
 	}
-	for rest := lines; len(rest) > 0; {
+	for rest = lines; len(rest) > 0 && !v.isFull(); {
 		n := bytes.IndexByte(rest, '\n')
 		line := bytes.TrimSuffix(rest[:n], []byte{'\r'})
 		rest = rest[n+1:]
@@ -62,7 +78,12 @@ func (s *session) sort(lines []byte) *verdict {
 	if v.buffer != nil {
 		*v.buffer = v.chunk.Records // which may have grown out of it
 	}
-	return v
+	return v, rest
+}
+
+// isFull reports whether what follows is for the next verdict.
+func (v *verdict) isFull() bool {
+	return v.s.refused >= maxRefused || v.buffer != nil && len(v.chunk.Records) >= maxRedacted
 }
 
 // blank reports whether a line has nothing but what JSON allows around a value.
@@ -117,11 +138,17 @@ type lineText struct {
 // refuse notes a refusal. What a source redacts is not kept in clear text either when
 // it is refused.
 func (v *verdict) refuse(r sources.Refusal, line lineText) {
+	if v.s.refused++; len(v.refused) == 0 { // keep unlocks it
+		v.s.in.refusing.Lock()
+	} else if last := v.refused[len(v.refused)-1]; r.Detail == last.Detail {
+		r.Detail = last.Detail // one text for all
+	}
 	v.refused = append(v.refused, r)
 	kept := refusedLine{
 		Time:     v.chunk.Received.UTC(),
 		Source:   v.s.opening.Source,
 		Producer: v.s.opening.Producer,
+		identity: v.s.opening.Identity,
 		Number:   r.Number,
 		Reason:   r.Reason,
 		Detail:   r.Detail,
@@ -129,7 +156,7 @@ func (v *verdict) refuse(r sources.Refusal, line lineText) {
 	if v.s.redaction != nil {
 		kept.conceal(line)
 	} else {
-		kept.text = bytes.Clone(line.begin)
+		kept.hold(line)
 	}
 	v.kept = append(v.kept, kept)
 }
@@ -138,10 +165,13 @@ func (v *verdict) refuse(r sources.Refusal, line lineText) {
 // because the queue is full. They are in order, and not kept: that would fill
 // the disk by another way.
 func (v *verdict) refuseAll() {
-	stored := v.chunk.Count
+	v.turned = v.chunk.Count
 	v.chunk.Records, v.chunk.Count = nil, 0
 	v.lost = losses{}
-	for range stored {
+	if v.s.opening.Settled == nil {
+		return
+	}
+	for range v.turned {
 		v.refused = append(v.refused, sources.Refusal{Reason: sources.QueueFull, Detail: sources.ErrQueueFull.Error()})
 	}
 }
@@ -150,7 +180,13 @@ func (v *verdict) refuseAll() {
 // ledger.
 func (v *verdict) tally() {
 	v.chunk.Refused = v.chunk.Refused[:0]
+	if v.turned > 0 {
+		v.chunk.Refused = append(v.chunk.Refused, queue.Tally{Name: string(sources.QueueFull), Count: uint64(v.turned)})
+	}
 	for _, r := range v.refused {
+		if r.Reason == sources.QueueFull {
+			continue
+		}
 		i := 0
 		for i < len(v.chunk.Refused) && v.chunk.Refused[i].Name != string(r.Reason) {
 			i++

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/budget"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -36,7 +37,10 @@ type Env struct {
 	StateDir rooted.Path
 	// Redaction is what the source takes out of its records; nil: nothing.
 	Redaction Redaction
-	Log       *slog.Logger // carries the source's name already
+	// Memory is what connections of all sources may take beyond their first small
+	// buffer. nil: the source makes one for itself.
+	Memory *budget.Budget
+	Log    *slog.Logger // carries the source's name already
 }
 
 // ErrOutgrown says that what a Redaction leaves of a record is longer than a record may be.

@@ -86,6 +86,10 @@ type Opening struct {
 	// the fate of more lines is durable, perhaps from within Submit. It must not
 	// block. May be nil.
 	Settled func(Receipt)
+	// Drained is called, where lines were refused, before more are decided: when every
+	// refusal that Settled was told of has been passed on it returns nil, so that refusals
+	// do not gather. An error ends the session, and Submit returns it. May be nil.
+	Drained func(ctx context.Context) error
 }
 
 // Session is one producer's way into the queue. Calls must not overlap.

@@ -12,12 +12,14 @@ import (
 )
 
 const (
-	// maxUnanswered bounds what one connection can make the exporter remember:
-	// lines whose fate is open, and refusals that the producer has not read.
-	// 16,384 lines of 1 KiB are more than two commits of the largest size.
+	// maxUnanswered bounds the lines of one connection whose fate is open, and the
+	// refusals that the producer has not read, of which the intake makes no more before
+	// those are written. 16,384 lines of 1 KiB are more than two commits of the largest
+	// size.
 	maxUnanswered = 16 << 10
-	// Refusals are written in pieces of about this size.
-	answerBytes = 64 << 10
+	// Refusals are written in pieces of about this size: what is being written to a
+	// producer that does not read is in memory.
+	answerBytes = 4 << 10
 	// linger is how long the last answers may be stuck before a producer that
 	// does not read them is left. Before the end there is no such limit: a
 	// stalled producer costs one goroutine and its buffers.
@@ -139,6 +141,27 @@ func (a *answers) reserve(ctx, stop context.Context, n int) error {
 		}
 	}
 	return nil
+}
+
+// drain waits until every refusal is written, or ctx or stop is done. A producer that
+// takes no answers any more has none to wait for.
+func (a *answers) drain(ctx, stop context.Context) error {
+	for !a.drained() {
+		select {
+		case <-a.room:
+		case <-stop.Done():
+			return errStopping
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	return nil
+}
+
+func (a *answers) drained() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.refused)+a.unwritten == 0
 }
 
 func (a *answers) tryReserve(n int) bool {

@@ -3,35 +3,31 @@ package streamsource
 import (
 	"net"
 	"sync"
-	"sync/atomic"
 	"syscall"
 
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// From here on a larger read no longer makes the reading cheaper.
-	readBuffer = 256 << 10
-	// maxLent bounds what the large buffers of a source take together: 16 MiB.
-	// Beyond that many connections that are busy at the same moment the others
-	// read less at a time.
-	maxLent = 64
-)
+// From here on a larger read no longer makes the reading cheaper.
+const readBuffer = 256 << 10
 
-// buffers lends large buffers to connections for as long as they have much to
-// read. Those that are not in use are left to the garbage collector. Safe for
-// concurrent use; the zero value is ready.
-type buffers struct {
-	free sync.Pool // of *[readBuffer]byte
-	lent atomic.Int32
+// memory is what a lineReader takes beyond its first buffer. See budget.Holder, but for
+// Take, which knows by itself until when to wait.
+type memory interface {
+	Try(n int) bool
+	Take(n int) error
+	Give(n int)
+	Await(peer bool)
+	Renew()
 }
 
-// lend returns a buffer of readBuffer bytes, nil when there are enough of them.
+// buffers keeps large buffers that connections have read into for the next. Those that
+// are not in use are left to the garbage collector. Safe for concurrent use; the zero
+// value is ready.
+type buffers struct{ free sync.Pool } // of *[readBuffer]byte
+
+// lend returns a buffer of readBuffer bytes.
 func (b *buffers) lend() []byte {
-	if b.lent.Add(1) > maxLent {
-		b.lent.Add(-1)
-		return nil
-	}
 	if buf, ok := b.free.Get().(*[readBuffer]byte); ok {
 		return buf[:]
 	}
@@ -39,10 +35,7 @@ func (b *buffers) lend() []byte {
 }
 
 // giveBack takes a buffer that lend returned, and that nothing refers to any more.
-func (b *buffers) giveBack(buf []byte) {
-	b.free.Put((*[readBuffer]byte)(buf))
-	b.lent.Add(-1)
-}
+func (b *buffers) giveBack(buf []byte) { b.free.Put((*[readBuffer]byte)(buf)) }
 
 // hasBytes reports whether bytes have arrived at a socket that nobody has read.
 func hasBytes(nc net.Conn) bool {

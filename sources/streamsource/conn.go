@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision/stream"
+	"github.com/docket-export/docket/internal/budget"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -25,13 +26,17 @@ const farewellWait = time.Second
 
 // conn is one connection. Everything but evict runs in its own goroutine.
 type conn struct {
-	server   *server
-	nc       net.Conn
-	identity string // who sends
-	lines    *lineReader
+	server *server
+	nc     net.Conn
+	seat   *seat
+	lines  *lineReader
 
-	// stop is done when no more lines are to be read.
+	// stop is done when the source stops: no more lines are to be read.
 	stop context.Context
+	// reading is done when no more lines are to be read, for that or for a reason of
+	// this connection, which is its cause.
+	reading    context.Context
+	endReading context.CancelCauseFunc
 	// ctx is done when nothing is to be waited for any more; its cause is a
 	// farewell. It covers what is under way in the intake.
 	ctx    context.Context
@@ -48,8 +53,9 @@ type conn struct {
 // fault, or an error of the network.
 func (c *conn) serve() error {
 	defer c.cancel(nil)
+	defer context.AfterFunc(c.stop, func() { c.endReading(errStopping) })()
 	// A past deadline wakes the reader, which then sees why.
-	defer context.AfterFunc(c.stop, c.interrupt)()
+	defer context.AfterFunc(c.reading, c.interrupt)()
 	end := c.receive()
 	c.lines.release()
 	c.finish(end)
@@ -65,8 +71,16 @@ func (c *conn) interrupt() {
 // evict ends the connection because the producer has a newer one.
 func (c *conn) evict() {
 	c.cancel(errTakenOver)
-	c.interrupt()
 }
+
+// lineMemory is what the lines of a connection may take.
+type lineMemory struct {
+	*budget.Holder
+	reading context.Context
+}
+
+// Take waits for memory until no more lines are to be read.
+func (m lineMemory) Take(n int) error { return m.Holder.Take(m.reading, n) }
 
 // receive hands lines to the session until there are no more, and returns why.
 func (c *conn) receive() error {
@@ -80,6 +94,7 @@ func (c *conn) receive() error {
 			}
 			return c.endOfLines(err)
 		}
+		c.seat.use()
 		if c.session == nil {
 			if lines, err = c.begin(lines, length); err != nil {
 				return err
@@ -93,11 +108,14 @@ func (c *conn) receive() error {
 
 // interrupted says why the read deadline has passed; nil is for the last look.
 func (c *conn) interrupted() error {
-	if c.ctx.Err() != nil {
+	why := context.Cause(c.reading)
+	switch {
+	case c.ctx.Err() != nil:
 		return context.Cause(c.ctx)
-	}
-	if c.answers != nil || c.looking && !c.lines.ready() {
-		return errStopping
+	case c.answers != nil || errors.Is(why, errSlowLine):
+		return why
+	case c.looking && (why != errStopping || !c.lines.ready()):
+		return why
 	}
 	c.looking = true
 	return c.nc.SetReadDeadline(time.Now().Add(lastLook))
@@ -107,7 +125,8 @@ func (c *conn) interrupted() error {
 // that has no number yet and comes again. In plain mode it will not, and the
 // intake decides whether it is a whole record.
 func (c *conn) endOfLines(end error) error {
-	if errors.Is(end, errEndless) {
+	endless := errors.Is(end, errEndless)
+	if endless {
 		end = fault(fmt.Sprintf("lost framing: no newline in %d times the limit of %d bytes a line", endlessFactor, c.lines.limit))
 	}
 	line, length := c.lines.rest()
@@ -116,7 +135,6 @@ func (c *conn) endOfLines(end error) error {
 			return err
 		}
 	}
-	_, endless := errors.AsType[fault](end)
 	if len(line) == 0 || c.session == nil || c.answers != nil && !endless {
 		return end
 	}
@@ -154,7 +172,7 @@ func (c *conn) begin(lines []byte, length int64) ([]byte, error) {
 
 // open opens the session that the first line asks for.
 func (c *conn) open(first []byte) error {
-	o := sources.Opening{Source: c.server.source, Identity: c.identity}
+	o := sources.Opening{Source: c.server.source, Identity: c.seat.identity}
 	hello, err := stream.ParseHello(first)
 	if errors.Is(err, stream.ErrNotHello) {
 		session, _, err := c.server.intake.Open(c.ctx, o)
@@ -176,6 +194,7 @@ func (c *conn) open(first []byte) error {
 	defer context.AfterFunc(c.stop, func() { cancel(errStopping) })()
 	a := newAnswers(c.nc, hello.Next)
 	o.Producer, o.Next, o.Evict, o.Settled = hello.Producer, hello.Next, c.evict, a.settle
+	o.Drained = func(ctx context.Context) error { return a.drain(ctx, c.stop) }
 	session, acked, err := c.server.intake.Open(ctx, o)
 	if err != nil {
 		switch {
@@ -264,6 +283,9 @@ func (c *conn) because(err error) error {
 		return nil
 	case c.ctx.Err() != nil:
 		return context.Cause(c.ctx)
+	}
+	if _, ok := errors.AsType[farewell](err); ok { // of drain
+		return err
 	}
 	return fmt.Errorf("%w: %w", errNoIntake, err)
 }

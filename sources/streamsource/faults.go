@@ -19,6 +19,7 @@ const (
 	errTakenOver farewell = "another connection of this producer has taken over"
 	errNoIntake  farewell = "the exporter takes no lines at the moment"
 	errQueueFull farewell = "the queue is full: connect again later"
+	errCrowded   farewell = "another user or certificate needs a place, and this connection was idle for longest: connect again"
 )
 
 // queueFull is errQueueFull, met by the line of that number. The producer is told
@@ -33,6 +34,9 @@ func (f queueFull) Unwrap() error { return errQueueFull }
 type fault string
 
 func (f fault) Error() string { return string(f) }
+
+// errSlowLine says that memory was needed for other lines.
+const errSlowLine fault = "a long line was not ended in time, or not while others waited for memory: send it again, and at once"
 
 // handshakeFault is why a TLS handshake has failed. TLS tells the peer; it is
 // logged like a fault.

@@ -18,6 +18,15 @@ import (
 // round trips. Until then it has shown nothing that a producer has.
 const handshakeWait = 10 * time.Second
 
+// maxHandshakes bounds those that are under way. When there are as many, one more takes
+// the place of the oldest from the address that has most.
+const maxHandshakes = 64
+
+// writeBuffer is what the kernel holds of answers that a producer does not read: it is
+// memory of docket's container. Answers are short, and all acks but the last are of no
+// use.
+const writeBuffer = 4 << 10
+
 // gate says who is let in.
 type gate struct {
 	maxConnections int
@@ -29,60 +38,72 @@ type gate struct {
 // admit serves nc in a goroutine of its own, or turns it away, which costs nothing
 // beyond the call.
 func (s *server) admit(stop, hard context.Context, nc net.Conn) {
-	if err := s.enter(nc); err != nil {
-		peer := peerOf(nc)
-		if s.gate.tls == nil { // with TLS nothing can be said before the handshake
-			tell(nc, stream.Closing{Reason: err.Error()}.Append(nil))
+	if small, ok := nc.(interface{ SetWriteBuffer(bytes int) error }); ok {
+		_ = small.SetWriteBuffer(writeBuffer) // a kernel that has no say in it has its own bound
+	}
+	if s.gate.check != nil {
+		if err := s.gate.check(nc); err != nil {
+			s.turnAway(err, nc, nc)
+			return
 		}
-		nc.Close()
-		s.report(err, peer)
+	}
+	if s.gate.tls != nil {
+		s.admitTLS(stop, hard, nc)
 		return
 	}
-	if s.gate.tls == nil {
-		s.wg.Go(func() { s.serveConn(stop, hard, nc, nc) })
+	seat, err := s.seats.take(nc, identityOf(nc), func() { nc.Close() })
+	if err != nil {
+		s.turnAway(err, nc, nc)
+		return
+	}
+	s.wg.Go(func() { s.serveConn(stop, hard, seat, nc) })
+}
+
+// admitTLS is admit for a peer whose identity is known after its handshake.
+func (s *server) admitTLS(stop, hard context.Context, nc net.Conn) {
+	shaking, err := s.shaking.take(nc, hostOf(nc), func() { nc.Close() })
+	if err != nil {
+		s.turnAway(err, nc, nil)
 		return
 	}
 	s.wg.Go(func() {
+		defer s.shaking.give(shaking)
 		secured, err := s.gate.shakeHands(stop, nc)
 		if err != nil {
-			nc.Close()
-			s.remove(nc)
-			s.report(err, peerOf(nc))
+			s.turnAway(err, nc, nil)
+			return
+		}
+		seat, err := s.seats.take(nc, identityOf(secured), func() { nc.Close() })
+		if err != nil {
+			s.turnAway(err, nc, secured)
 			return
 		}
 		// A handshake takes a deep stack, which this goroutine would keep.
-		s.wg.Go(func() { s.serveConn(stop, hard, nc, secured) })
+		s.wg.Go(func() { s.serveConn(stop, hard, seat, secured) })
 	})
 }
 
-// enter gives nc one of the places, or says why it gets none.
-func (s *server) enter(nc net.Conn) error {
-	if s.gate.check != nil {
-		if err := s.gate.check(nc); err != nil {
-			return err
-		}
+// turnAway closes nc and says why, on lines if that is not nil: with TLS nothing can be
+// said before the handshake.
+func (s *server) turnAway(err error, nc, lines net.Conn) {
+	peer := peerOf(nc)
+	if lines != nil {
+		tell(lines, stream.Closing{Reason: err.Error()}.Append(nil))
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.conns) >= s.gate.maxConnections {
-		return fault(fmt.Sprintf("too many connections: at most %d at a time", s.gate.maxConnections))
-	}
-	s.conns[nc] = struct{}{}
-	return nil
+	nc.Close()
+	s.report(err, peer)
 }
 
-// serveConn serves one connection to its end. nc is what was accepted, lines what
-// carries the lines: nc itself, or TLS over it.
-func (s *server) serveConn(stop, hard context.Context, nc, lines net.Conn) {
-	defer s.remove(nc)
-	c := &conn{
-		server:   s,
-		nc:       lines,
-		identity: identityOf(lines),
-		lines:    newLineReader(lines, func() bool { return hasBytes(nc) }, s.limit, &s.buffers),
-		stop:     stop,
-	}
+// serveConn serves one connection to its end. lines is what carries the lines: what was
+// accepted, or TLS over it.
+func (s *server) serveConn(stop, hard context.Context, seat *seat, lines net.Conn) {
+	defer s.seats.give(seat)
+	c := &conn{server: s, nc: lines, seat: seat, stop: stop}
 	c.ctx, c.cancel = context.WithCancelCause(hard)
+	c.reading, c.endReading = context.WithCancelCause(c.ctx)
+	memory := lineMemory{s.memory.Holder(seat.identity, func() { c.endReading(errSlowLine) }), c.reading}
+	c.lines = newLineReader(lines, func() bool { return hasBytes(seat.nc) }, s.limit, &s.buffers, memory)
+	s.seats.onLeave(seat, func() { c.endReading(errCrowded) })
 	peer := peerOf(lines)
 	s.report(c.serve(), peer)
 }
@@ -124,6 +145,15 @@ func identityOf(nc net.Conn) string {
 		}
 	}
 	return identity.Anyone
+}
+
+// hostOf is the address of a peer, without its port.
+func hostOf(nc net.Conn) string {
+	host, _, err := net.SplitHostPort(nc.RemoteAddr().String())
+	if err != nil {
+		return nc.RemoteAddr().String()
+	}
+	return host
 }
 
 // peerOf says who is at the other end of nc, for the log: the user and process, or

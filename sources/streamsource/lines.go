@@ -23,7 +23,8 @@ var errEndless = errors.New("endless line")
 // lineReader cuts a stream into whole lines, as many at a time as have arrived.
 // It holds one buffer: a small one for a read that may wait for hours, a large one
 // that is lent for a read that will not, and one of its own size for what there is
-// of a long line.
+// of a long line. What is larger than the small one is taken from memory, and given
+// back as soon as it is not needed.
 //
 //	        start      whole     end      len(buf)
 //	  ......|a\nbc\nd\n|partial l|.........|
@@ -33,9 +34,11 @@ type lineReader struct {
 	ready func() bool // whether a read of src would not wait; a guess will do
 	limit int         // longest line, without its "\n" and a "\r" before it
 	large *buffers
+	mem   memory
 
 	buf   []byte
 	lent  bool   // buf is one of large
+	held  int    // of mem, for buf: its size, unless it is the first
 	first []byte // of firstBuffer bytes, while it is not buf; may be nil
 	start int    // what is before has been handed out
 	whole int    // buf[start:whole] are whole lines; there is no "\n" after them
@@ -47,16 +50,16 @@ type lineReader struct {
 	last byte
 }
 
-func newLineReader(src io.Reader, ready func() bool, limit int, large *buffers) *lineReader {
-	return &lineReader{src: src, ready: ready, limit: limit, large: large}
+func newLineReader(src io.Reader, ready func() bool, limit int, large *buffers, mem memory) *lineReader {
+	return &lineReader{src: src, ready: ready, limit: limit, large: large, mem: mem}
 }
 
 // next returns whole lines, at least one, or if length is not 0 the first bytes
 // of one line of that length, which is over the limit. They are the caller's to
 // overwrite until the next call. It reads only when there is no line left.
 //
-// After an error of the stream next can be called again: nothing is lost that a
-// deadline interrupted. After errEndless it cannot. See rest for what is left.
+// After an error of the stream or of memory next can be called again: nothing is lost
+// that a deadline interrupted. After errEndless it cannot. See rest for what is left.
 func (r *lineReader) next() (lines []byte, length int64, err error) {
 	for r.long == 0 {
 		if r.whole > r.start {
@@ -64,7 +67,9 @@ func (r *lineReader) next() (lines []byte, length int64, err error) {
 		}
 		// One byte over the limit may still be the "\r" of a line within it.
 		if r.end-r.start > r.limit+1 {
-			r.beginLong()
+			if err := r.beginLong(); err != nil {
+				return nil, 0, err
+			}
 			break
 		}
 		if err := r.fill(); err != nil {
@@ -106,8 +111,7 @@ func (r *lineReader) take() (lines []byte, length int64, err error) {
 	size := bytes.IndexByte(lines, '\n')
 	if r.endless(int64(size)) {
 		r.end = r.start + size
-		r.beginLong()
-		return nil, 0, errEndless
+		return nil, 0, errors.Join(errEndless, r.beginLong())
 	}
 	r.start += size + 1
 	return lines[:r.limit:r.limit], int64(contentLength(lines[:size])), nil
@@ -115,10 +119,15 @@ func (r *lineReader) take() (lines []byte, length int64, err error) {
 
 // fill reads once, behind what there is of a line.
 func (r *lineReader) fill() error {
-	r.makeRoom()
-	n, err := r.src.Read(r.buf[r.end:])
+	if err := r.makeRoom(); err != nil {
+		return err
+	}
+	n, err := r.read(r.buf[r.end:])
 	if i := bytes.LastIndexByte(r.buf[r.end:r.end+n], '\n'); i >= 0 {
 		r.whole = r.end + i + 1
+		if r.held > 0 {
+			r.mem.Renew()
+		}
 	}
 	r.end += n
 	if n > 0 {
@@ -127,30 +136,37 @@ func (r *lineReader) fill() error {
 	return err
 }
 
+// read reads, and says so to whom the memory is from.
+func (r *lineReader) read(into []byte) (int, error) {
+	if r.held == 0 {
+		return r.src.Read(into)
+	}
+	r.mem.Await(true)
+	defer r.mem.Await(false)
+	return r.src.Read(into)
+}
+
 // makeRoom moves the partial line to the front of a buffer of the right size.
 // Only the partial line is ever copied, and only after about as many bytes as it
 // has were read: a producer cannot buy a long copy with a short write.
-func (r *lineReader) makeRoom() {
+func (r *lineReader) makeRoom() error {
 	partial := r.buf[r.start:r.end]
 	filled, grown := r.end == len(r.buf), min(2*len(r.buf), r.limit+skipRoom)
+	mayWait := !filled || !r.ready() // the next read
 	switch {
 	case len(r.buf) == 0:
-		r.own(firstBuffer, partial)
-		return
+		return r.own(firstBuffer, partial)
+	case !mayWait && !r.lent && len(partial) <= readBuffer/2 && r.borrow(partial):
+		return nil
 	case filled && len(partial) > len(r.buf)/2 && len(r.buf) < grown: // a long line
-		r.own(grown, partial)
-		return
-	case !filled || !r.ready(): // the next read may wait
-		if r.lent || len(r.buf) > 4*r.fit(partial) {
-			r.own(r.fit(partial), partial)
-			return
-		}
-	case !r.lent && len(partial) <= readBuffer/2 && r.borrow(partial):
-		return
+		return r.own(grown, partial)
+	case r.held > 0 && (mayWait && (r.lent || r.fit(partial) == firstBuffer) || !r.lent && len(r.buf) > 4*r.fit(partial)):
+		return r.own(r.fit(partial), partial)
 	}
 	if r.start > 0 {
 		r.start, r.whole, r.end = 0, 0, copy(r.buf, partial)
 	}
+	return nil
 }
 
 // fit is the size of a buffer in which partial leaves as much room as it takes.
@@ -158,33 +174,53 @@ func (r *lineReader) fit(partial []byte) int {
 	return max(firstBuffer, min(2*len(partial), r.limit+skipRoom))
 }
 
-// own moves the partial line into a buffer of size bytes that is not lent.
-func (r *lineReader) own(size int, partial []byte) {
-	buf := r.first
-	if size != firstBuffer || buf == nil {
-		buf = make([]byte, size)
+// own moves the partial line into a buffer of size bytes that is not lent. Its error is
+// that of memory.
+func (r *lineReader) own(size int, partial []byte) error {
+	if size == firstBuffer {
+		buf := r.first
+		if buf == nil {
+			buf = make([]byte, firstBuffer)
+		}
+		r.replace(buf, 0, partial)
+		return nil
 	}
-	r.replace(buf, false, partial)
+	if size > r.held {
+		if err := r.mem.Take(size); err != nil {
+			return err
+		}
+		r.replace(make([]byte, size), size, partial)
+		return nil
+	}
+	kept := size // of what is held already
+	r.held -= kept
+	r.replace(make([]byte, size), size, partial)
+	return nil
 }
 
-// borrow moves the partial line into a buffer that is lent, if one is to be had.
+// borrow moves the partial line into a buffer that is lent, if there is memory for one.
 func (r *lineReader) borrow(partial []byte) bool {
-	buf := r.large.lend()
-	if buf == nil {
+	if !r.mem.Try(readBuffer) {
 		return false
 	}
-	r.replace(buf, true, partial)
+	r.replace(r.large.lend(), readBuffer, partial)
+	r.lent = true
 	return true
 }
 
-// replace makes buf the buffer, with the partial line at its front.
-func (r *lineReader) replace(buf []byte, lent bool, partial []byte) {
+// replace makes buf the buffer, for which held bytes of memory are held, with the
+// partial line at its front.
+func (r *lineReader) replace(buf []byte, held int, partial []byte) {
 	n := copy(buf, partial)
-	old := r.buf
+	old, first := r.buf, r.first
 	r.release()
-	r.buf, r.lent, r.end = buf, lent, n
-	if lent && len(old) == firstBuffer {
+	r.buf, r.held, r.end = buf, held, n
+	switch {
+	case held == 0:
+	case len(old) == firstBuffer:
 		r.first = old // it will soon be wanted again
+	default:
+		r.first = first
 	}
 }
 
@@ -193,27 +229,31 @@ func (r *lineReader) release() {
 	if r.lent {
 		r.large.giveBack(r.buf)
 	}
-	r.buf, r.lent, r.first = nil, false, nil
+	r.mem.Give(r.held)
+	r.buf, r.lent, r.held, r.first = nil, false, 0, nil
 	r.start, r.whole, r.end = 0, 0, 0
 }
 
-// beginLong turns the partial line into an over-long one.
-func (r *lineReader) beginLong() {
+// beginLong turns the partial line into an over-long one. Its error is that of memory.
+func (r *lineReader) beginLong() error {
 	line := r.buf[r.start:r.end]
 	long, last := int64(len(line)), line[len(line)-1]
 	if size := r.limit + skipRoom; r.lent || len(r.buf) < size {
-		r.own(size, line[:r.limit])
+		if err := r.own(size, line[:r.limit]); err != nil {
+			return err
+		}
 	} else {
 		copy(r.buf[:r.limit], line)
 	}
 	r.long, r.last = long, last
 	r.start, r.whole, r.end = r.limit, r.limit, r.limit
+	return nil
 }
 
 // skip reads to the end of an over-long line and keeps only its beginning.
 func (r *lineReader) skip() (prefix []byte, length int64, err error) {
 	for {
-		n, err := r.src.Read(r.buf[r.limit:])
+		n, err := r.read(r.buf[r.limit:])
 		fresh := r.buf[r.limit : r.limit+n]
 		size := bytes.IndexByte(fresh, '\n')
 		if size < 0 {

@@ -15,7 +15,7 @@ import (
 // cutAll reads src to its end and lists what came: lines with their newline,
 // over-long ones as "prefix|length", what was left as "rest ...", and the error.
 func cutAll(src io.Reader, ready func() bool, limit int) (got []string, err error) {
-	r := newLineReader(src, ready, limit, new(buffers))
+	r := newLineReader(src, ready, limit, new(buffers), new(ledger))
 	for {
 		lines, length, err := r.next()
 		if err != nil {
@@ -234,18 +234,18 @@ func TestLineReaderWaitsWithSmallBuffer(t *testing.T) {
 		"over-long and half a line": {part(15*limit) + "\n{}\n" + part(2000), firstBuffer},
 	} {
 		t.Run(name, func(t *testing.T) {
-			var large buffers
+			var mem ledger
 			var r *lineReader
 			src := &pausing{left: []byte(test.send)}
 			src.waits = func() {
 				if len(r.buf) > test.want {
 					t.Errorf("buffer while waiting: got %d bytes, want at most %d", len(r.buf), test.want)
 				}
-				if n := large.lent.Load(); n != 0 {
-					t.Errorf("lent buffers while waiting: got %d, want none", n)
+				if want := max(0, len(r.buf)-firstBuffer); r.lent || len(r.buf) > firstBuffer && mem.held != len(r.buf) || want == 0 && mem.held != 0 {
+					t.Errorf("memory while waiting: got %d bytes held for a buffer of %d, lent: %t", mem.held, len(r.buf), r.lent)
 				}
 			}
-			r = newLineReader(src, func() bool { return len(src.left) > 0 }, limit, &large)
+			r = newLineReader(src, func() bool { return len(src.left) > 0 }, limit, new(buffers), &mem)
 			for range 2 { // a second look changes nothing
 				for err := error(nil); !errors.Is(err, errPause); {
 					_, _, err = r.next()
@@ -258,7 +258,6 @@ func TestLineReaderWaitsWithSmallBuffer(t *testing.T) {
 // The size of a buffer follows what has arrived of a line, not what may come.
 func TestLineReaderGrowsWithTheLine(t *testing.T) {
 	const limit = 16 << 20
-	var large buffers
 	var r *lineReader
 	sent := 0
 	src := &pausing{}
@@ -267,7 +266,7 @@ func TestLineReaderGrowsWithTheLine(t *testing.T) {
 			t.Fatalf("buffer after %d bytes of a line: got %d bytes, want at most %d", sent, len(r.buf), most)
 		}
 	}
-	r = newLineReader(src, func() bool { return len(src.left) > 0 }, limit, &large)
+	r = newLineReader(src, func() bool { return len(src.left) > 0 }, limit, new(buffers), new(ledger))
 	for step := 1; sent < limit; step += step/3 + 1 {
 		src.left = make([]byte, min(step, limit-sent))
 		sent += len(src.left)
@@ -282,7 +281,7 @@ func TestLineReaderCopiesLittle(t *testing.T) {
 	const limit = 1 << 20
 	var copied int
 	src := &pausing{waits: func() {}}
-	r := newLineReader(src, yes, limit, new(buffers))
+	r := newLineReader(src, yes, limit, new(buffers), new(ledger))
 	var before []byte
 	for range limit / 100 {
 		src.left = make([]byte, 100)
@@ -305,7 +304,7 @@ func TestEndlessLineIsNotKept(t *testing.T) {
 	src := &endlessly{chunk: bytes.Repeat([]byte("x"), 1<<20)}
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	r := newLineReader(src, yes, limit, new(buffers))
+	r := newLineReader(src, yes, limit, new(buffers), new(ledger))
 	if _, _, err := r.next(); !errors.Is(err, errEndless) {
 		t.Fatalf("next: got %v, want %v", err, errEndless)
 	}
@@ -318,16 +317,11 @@ func TestEndlessLineIsNotKept(t *testing.T) {
 	}
 }
 
-// With all large buffers lent the others read less at a time, and all the same.
+// Without memory for a large buffer a connection reads less at a time, and all the same.
 func TestLineReaderWithoutLargeBuffer(t *testing.T) {
-	var large buffers
-	for range maxLent {
-		if large.lend() == nil {
-			t.Fatalf("lend: got nil, want %d buffers", maxLent)
-		}
-	}
 	src := &pausing{left: []byte(strings.Repeat("{\"a\":1}\n", 1<<16)), waits: func() {}}
-	r := newLineReader(src, yes, 1<<20, &large)
+	mem := &ledger{poor: true}
+	r := newLineReader(src, yes, 1<<20, new(buffers), mem)
 	lines := 0
 	for {
 		got, _, err := r.next()
@@ -336,20 +330,60 @@ func TestLineReaderWithoutLargeBuffer(t *testing.T) {
 		}
 		lines += bytes.Count(got, []byte("\n"))
 	}
-	if lines != 1<<16 || len(r.buf) != firstBuffer {
-		t.Errorf("got %d lines with a buffer of %d bytes, want %d with %d", lines, len(r.buf), 1<<16, firstBuffer)
-	}
-	if n := large.lent.Load(); n != maxLent {
-		t.Errorf("lent: got %d, want %d", n, maxLent)
+	if lines != 1<<16 || len(r.buf) != firstBuffer || mem.held != 0 {
+		t.Errorf("got %d lines with a buffer of %d bytes and %d held, want %d with %d and none", lines, len(r.buf), mem.held, 1<<16, firstBuffer)
 	}
 }
+
+// A buffer that has grown for one large record is small again right after it, also while
+// more is there to read.
+func TestLineReaderShrinks(t *testing.T) {
+	const limit = 16 << 20
+	large := "{\"a\":\"" + strings.Repeat("x", limit-100) + "\"}\n"
+	src := &pausing{left: []byte(large + strings.Repeat("{}\n", 1<<20)), waits: func() {}}
+	mem := new(ledger)
+	r := newLineReader(src, func() bool { return len(src.left) > 0 }, limit, new(buffers), mem)
+	for lines := 0; lines == 0; {
+		got, _, err := r.next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = bytes.Count(got, []byte("\n"))
+	}
+	for range 2 {
+		if _, _, err := r.next(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if mem.held > readBuffer || len(r.buf) > readBuffer {
+		t.Errorf("after a record of %d bytes: got %d bytes held for a buffer of %d, want at most %d", limit, mem.held, len(r.buf), readBuffer)
+	}
+}
+
+// ledger is memory without a bound, of which it counts what is held.
+type ledger struct {
+	held int
+	poor bool // it has none to spare
+}
+
+func (l *ledger) Try(n int) bool {
+	if !l.poor {
+		l.held += n
+	}
+	return !l.poor
+}
+
+func (l *ledger) Take(n int) error { l.held += n; return nil }
+func (l *ledger) Give(n int)       { l.held -= n }
+func (l *ledger) Await(bool)       {}
+func (l *ledger) Renew()           {}
 
 func BenchmarkReader(b *testing.B) {
 	line := []byte(`{"message":"` + strings.Repeat("x", 1010) + `"}` + "\n")
 	chunk := bytes.Repeat(line, 1000)
 	for _, mode := range []string{"plain", "acknowledged"} {
 		b.Run(mode, func(b *testing.B) {
-			r := newLineReader(&endlessly{chunk: chunk}, yes, 1<<20, new(buffers))
+			r := newLineReader(&endlessly{chunk: chunk}, yes, 1<<20, new(buffers), new(ledger))
 			b.SetBytes(int64(len(line)))
 			b.ReportAllocs()
 			for n := 0; n < b.N; {

@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docket-export/docket/internal/budget"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -47,34 +48,36 @@ type server struct {
 	intake  sources.Intake
 	gate    gate
 	buffers buffers
+	memory  *budget.Budget
+	seats   *seats
+	shaking *seats // of peers that are at their TLS handshake, by address
 	faultLog
 
 	stopWait, farewellWait time.Duration // as the constants, but in tests
 
-	wg    sync.WaitGroup
-	mu    sync.Mutex
-	conns map[net.Conn]struct{} // as they were accepted; guarded by mu
+	wg sync.WaitGroup
 }
 
 func newServer(env sources.Env, in sources.Intake, g gate) *server {
+	if env.Memory == nil {
+		env.Memory = budget.New(budget.Bytes(env.MaxRecordBytes))
+	}
 	return &server{
 		source:   env.Name,
 		limit:    env.MaxRecordBytes,
 		intake:   in,
 		gate:     g,
 		faultLog: faultLog{log: env.Log, said: make(map[string]*episode)},
-		conns:    make(map[net.Conn]struct{}),
+		memory:   env.Memory,
+		seats:    newSeats(g.maxConnections, false),
+		shaking:  newSeats(maxHandshakes, true),
 
 		stopWait: stopWait, farewellWait: farewellWait,
 	}
 }
 
 // connections is the number of producers connected now.
-func (s *server) connections() int {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return len(s.conns)
-}
+func (s *server) connections() int { return s.seats.len() + s.shaking.len() }
 
 // serve lets producers in until ctx is done, or accepting fails for good, which
 // is the error. It then stops in the order of the flow: nobody new, no more
@@ -151,18 +154,8 @@ func shortage(err error) bool {
 	return false
 }
 
-func (s *server) remove(nc net.Conn) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.conns, nc)
-}
-
-// sever closes every connection, whatever it is doing. Below TLS, which would
-// still say goodbye, and wait for the peer to take it.
+// sever closes every connection.
 func (s *server) sever() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for nc := range s.conns {
-		nc.Close()
-	}
+	s.shaking.closeAll()
+	s.seats.closeAll()
 }

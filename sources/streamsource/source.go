@@ -8,7 +8,8 @@
 //	listen.go     the Unix socket and its file
 //	inherited.go  sockets that systemd has opened
 //	server.go     connections, and the order of a stop
-//	gate.go       who is let in: the limit, the peer, TLS
+//	gate.go       who is let in: the peer, TLS
+//	seats.go      how many, with a fair share for each identity
 //	conn.go       one connection: from its first line to its end
 //	lines.go      a stream cut into lines
 //	buffers.go    the large buffers that busy connections read into
@@ -19,16 +20,18 @@
 //
 // A connected producer costs a place among maxConnections and, while it is idle,
 // one goroutine and the buffer of its next read: some 16 KB on a Unix socket,
-// some 30 KB with TLS. What it has sent and is not a whole line yet costs
-// about as much as it is long. Larger buffers are lent for as long as reads fill
-// them, and the goroutine that writes answers ends when there are none to write.
+// some 30 KB with TLS. The goroutine that writes answers ends when there are none to
+// write, and no more lines are decided while 64 refusals wait to be written.
 //
-// A producer has no time limit for its first line, nor for any other. In plain
-// mode it may well connect when it starts and have its first decision hours
-// later; a connection that was closed by then would lose that line. What holds
-// its place against peers that are up to nothing is who can connect: the mode of
-// the socket and allowUIDs, or client certificates. A TLS handshake is another
-// matter: a peer that has not finished it within handshakeWait is no producer.
+// What is larger than the first small buffer is taken from one budget of all stream
+// sources (package budget): the beginning of a long line, for which a connection waits,
+// and large buffers, which are lent for as long as reads fill them. So a long line
+// has a time limit once it has begun, and nothing else has. In plain mode a producer
+// may well connect when it starts and have its first decision hours later; a
+// connection that was closed by then would lose that line. What holds its place
+// against peers that are up to nothing is the fair share of its identity. A TLS
+// handshake is another matter: a peer that has not finished it within handshakeWait is
+// no producer.
 package streamsource
 
 import (

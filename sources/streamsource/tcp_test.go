@@ -217,24 +217,20 @@ func TestTransportsLastWord(t *testing.T) {
 			<-sent
 		}
 		r.awaitConnections(0)
-		if n := r.source.server.Load().buffers.lent.Load(); n != 0 {
-			t.Errorf("large buffers lent to connections that have ended: got %d, want none", n)
+		if n := r.source.server.Load().memory.InUse(); n != 0 {
+			t.Errorf("memory of connections that have ended: got %d bytes, want none", n)
 		}
 	})
 }
 
 func TestTransportsLimit(t *testing.T) {
 	limit := func(c *TCPConfig) { c.MaxConnections = 2 }
-	full := func(t *testing.T, r *running, dial func() *peer, expect func(*peer)) {
+	full := func(t *testing.T, r *running, dial func() *peer) {
 		first, second := dial(), dial()
 		first.hello("p", 1, 0)
 		second.hello("q", 1, 0)
 		for range 20 {
-			nc, err := net.Dial(r.at.Network(), r.at.String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			expect(newPeer(t, nc.(halfConn)))
+			dial().expectClosing("too many connections: at most 2 at a time")
 		}
 		r.awaitLog(1, "too many connections: at most 2 at a time")
 		first.closeWrite()
@@ -243,15 +239,14 @@ func TestTransportsLimit(t *testing.T) {
 		third := dial()
 		third.hello("r", 1, 0)
 	}
-	told := func(p *peer) { p.t.Helper(); p.expectClosing("too many connections: at most 2 at a time") }
 	t.Run("unix", func(t *testing.T) {
 		r := start(t, testLimit, func(c *UnixConfig) { c.MaxConnections = 2 })
-		full(t, r, r.dial, told)
+		full(t, r, r.dial)
 	})
-	t.Run("tcp", func(t *testing.T) { r := startTCP(t, limit); full(t, r, r.dial, told) })
+	t.Run("tcp", func(t *testing.T) { r := startTCP(t, limit); full(t, r, r.dial) })
 	t.Run("tls", func(t *testing.T) {
 		s := startTLS(t, true, limit)
-		full(t, s.running, s.dial, func(p *peer) { p.t.Helper(); p.expectEnd() })
+		full(t, s.running, s.dial)
 	})
 }
 

@@ -1,0 +1,304 @@
+// Package budget shares a bounded amount of memory among connections, so that what they
+// take together has a ceiling however many there are and whatever they send.
+//
+// Who waits for memory stops reading: that is all its peer notices. Nobody can wait for
+// ever: what is held for a line that a peer has begun is taken back after a time, at once
+// if the peer's identity holds more than its share while another waits. Among those who
+// wait the identity that holds least is first.
+package budget
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// LineTimeout is how long a peer may take to end a line that holds memory. The
+	// longest line there may be, of 16 MiB, needs 5 Mbit/s.
+	LineTimeout = 30 * time.Second
+	// grace is how long it may take while a more modest identity waits for memory.
+	grace = time.Second
+	// look is how often somebody who waits looks for what can be taken back.
+	look = 250 * time.Millisecond
+)
+
+// Bytes is a good limit for lines of at most maxRecordBytes: many short ones at a time,
+// or a few of the longest.
+func Bytes(maxRecordBytes int) int64 {
+	const least, room = 8 << 20, 64 << 10
+	return max(least, 4*(int64(maxRecordBytes)+room))
+}
+
+// Budget is the memory that holders share. Safe for concurrent use.
+type Budget struct {
+	limit              int64
+	lineTimeout, grace time.Duration // as the constants, but in tests
+
+	mu     sync.Mutex
+	used   int64             // guarded by mu
+	shares map[string]*share // by identity, of those with holders or waiters; guarded by mu
+}
+
+// share is what one identity has of the budget.
+type share struct {
+	bytes   int64
+	holders map[*Holder]struct{} // with bytes
+	waiters []*waiter            // in their order
+}
+
+type waiter struct {
+	holder *Holder
+	bytes  int64
+	ready  chan struct{} // closed when it has them
+}
+
+// New returns a budget of limit bytes. No Take may ask for more than half of it.
+func New(limit int64) *Budget {
+	return &Budget{limit: limit, lineTimeout: LineTimeout, grace: grace, shares: make(map[string]*share)}
+}
+
+// InUse is how many bytes are held.
+func (b *Budget) InUse() int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.used
+}
+
+// Expire dismisses every holder that waits for its peer, as if the time for their lines
+// was over.
+func (b *Budget) Expire() {
+	b.mu.Lock()
+	var all []*Holder
+	for _, s := range b.shares {
+		for h := range s.holders {
+			if h.awaits.Load() {
+				all = append(all, h)
+			}
+		}
+	}
+	b.mu.Unlock()
+	for _, h := range all {
+		h.end()
+	}
+}
+
+// Holder is one connection's part. Its methods must not overlap, but for those of the
+// budget on it.
+type Holder struct {
+	budget   *Budget
+	identity string
+	dismiss  func()
+	awaits   atomic.Bool // its peer is to send more
+	lost     atomic.Bool // dismiss was called
+	// since is when its peer began the line that it holds bytes for, or when it began to
+	// hold, in nanoseconds.
+	since atomic.Int64
+
+	bytes int64       // guarded by mu of the budget
+	timer *time.Timer // of the line timeout; guarded by mu of the budget
+}
+
+// Holder returns a holder for a connection of identity, without bytes. dismiss is called
+// when the bytes it holds are to come back: its peer has taken too long to end a line. It
+// must not block, and must lead to Give; the holder is of no more use then.
+func (b *Budget) Holder(identity string, dismiss func()) *Holder {
+	return &Holder{budget: b, identity: identity, dismiss: dismiss}
+}
+
+// Await says whether the holder waits for its peer, rather than for docket itself.
+func (h *Holder) Await(peer bool) { h.awaits.Store(peer) }
+
+// Renew says that the peer has ended a line: the next one has its own time.
+func (h *Holder) Renew() { h.since.Store(time.Now().UnixNano()) }
+
+// age is how long the peer has been at its line.
+func (h *Holder) age() time.Duration { return time.Duration(time.Now().UnixNano() - h.since.Load()) }
+
+// Try takes n bytes more if there are plenty: half of the budget is for those who cannot
+// do without, and the other half is shared evenly among identities.
+func (h *Holder) Try(n int) bool {
+	b := h.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.share(h.identity)
+	plenty := b.used+int64(n) <= b.limit/2 && s.bytes+int64(n) <= b.limit/2/int64(len(b.shares))
+	for _, other := range b.shares {
+		plenty = plenty && len(other.waiters) == 0
+	}
+	if plenty {
+		b.give(h, s, int64(n))
+	} else {
+		b.forget(h.identity)
+	}
+	return plenty
+}
+
+// Take takes n bytes more, and waits until there are as many. Its error is why ctx is
+// done.
+func (h *Holder) Take(ctx context.Context, n int) error {
+	b := h.budget
+	b.mu.Lock()
+	w := &waiter{holder: h, bytes: int64(n), ready: make(chan struct{})}
+	s := b.share(h.identity)
+	s.waiters = append(s.waiters, w)
+	b.grant()
+	b.mu.Unlock()
+	select {
+	case <-w.ready:
+		return nil
+	default:
+	}
+	h.Await(true) // a line that waits for memory holds some, and may have to give it back
+	defer h.Await(false)
+	tick := time.NewTicker(look)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.ready:
+			return nil
+		case <-tick.C:
+			b.takeBack(h, int64(n))
+		case <-ctx.Done():
+			b.leave(w)
+			return context.Cause(ctx)
+		}
+	}
+}
+
+// Give gives n bytes back.
+func (h *Holder) Give(n int) {
+	if n == 0 {
+		return
+	}
+	b := h.budget
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s := b.share(h.identity)
+	h.bytes -= int64(n)
+	s.bytes -= int64(n)
+	b.used -= int64(n)
+	if h.bytes == 0 {
+		delete(s.holders, h)
+		h.timer.Stop()
+	}
+	b.forget(h.identity)
+	b.grant()
+}
+
+// give takes bytes for h. b.mu must be held.
+func (b *Budget) give(h *Holder, s *share, n int64) {
+	if h.bytes == 0 {
+		s.holders[h] = struct{}{}
+		h.Renew()
+		h.timer = time.AfterFunc(b.lineTimeout, h.expire)
+	}
+	h.bytes += n
+	s.bytes += n
+	b.used += n
+}
+
+// expire dismisses a holder whose peer has had its time. One that waits for docket
+// itself has more of it.
+func (h *Holder) expire() {
+	b := h.budget
+	b.mu.Lock()
+	left := b.lineTimeout - h.age()
+	over := h.bytes > 0 && left <= 0 && h.awaits.Load()
+	if h.bytes > 0 && !over {
+		h.timer.Reset(max(left, b.grace))
+	}
+	b.mu.Unlock()
+	if over {
+		h.end()
+	}
+}
+
+// end dismisses the holder, once.
+func (h *Holder) end() {
+	if !h.lost.Swap(true) {
+		h.dismiss()
+	}
+}
+
+// share returns that of an identity. b.mu must be held.
+func (b *Budget) share(identity string) *share {
+	s := b.shares[identity]
+	if s == nil {
+		s = &share{holders: make(map[*Holder]struct{})}
+		b.shares[identity] = s
+	}
+	return s
+}
+
+// forget lets go of an identity without holders and waiters. b.mu must be held.
+func (b *Budget) forget(identity string) {
+	if s := b.shares[identity]; s != nil && s.bytes == 0 && len(s.waiters) == 0 {
+		delete(b.shares, identity)
+	}
+}
+
+// grant gives those who wait what there is, the identity that holds least first. b.mu
+// must be held.
+func (b *Budget) grant() {
+	for {
+		var least *share
+		for _, s := range b.shares {
+			if len(s.waiters) > 0 && (least == nil || s.bytes < least.bytes) {
+				least = s
+			}
+		}
+		if least == nil || b.used+least.waiters[0].bytes > b.limit {
+			return
+		}
+		w := least.waiters[0]
+		least.waiters = least.waiters[1:]
+		b.give(w.holder, least, w.bytes)
+		close(w.ready)
+	}
+}
+
+// leave ends the waiting of w. What it has got in this very moment it gives back.
+func (b *Budget) leave(w *waiter) {
+	b.mu.Lock()
+	s := b.share(w.holder.identity)
+	for i := range s.waiters {
+		if s.waiters[i] == w {
+			s.waiters = append(s.waiters[:i:i], s.waiters[i+1:]...)
+			b.forget(w.holder.identity)
+			b.mu.Unlock()
+			return
+		}
+	}
+	b.mu.Unlock()
+	w.holder.Give(int(w.bytes))
+}
+
+// takeBack dismisses the holder that has waited longest for its peer, of the identity
+// that holds most, if that is more than h would hold with n more bytes.
+func (b *Budget) takeBack(h *Holder, n int64) {
+	if victim := b.slowest(h, n); victim != nil {
+		victim.end()
+	}
+}
+
+func (b *Budget) slowest(h *Holder, n int64) (victim *Holder) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var most *share
+	for identity, s := range b.shares {
+		if identity != h.identity && (most == nil || s.bytes > most.bytes) {
+			most = s
+		}
+	}
+	if most == nil || most.bytes <= b.share(h.identity).bytes+n {
+		return nil
+	}
+	for o := range most.holders {
+		if o.awaits.Load() && !o.lost.Load() && o.age() >= b.grace && (victim == nil || o.age() > victim.age()) {
+			victim = o
+		}
+	}
+	return victim
+}
