@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -80,7 +81,12 @@ func openSpill(path string, fresh remains, log *slog.Logger) (*spill, remains, e
 var errNotSpill = errors.New("not the work of a client")
 
 func (s *spill) read() (remains, error) {
-	content, err := os.ReadFile(s.path)
+	f, err := openOwn(s.path, os.O_RDONLY)
+	if err != nil {
+		return remains{}, err
+	}
+	defer f.Close()
+	content, err := io.ReadAll(f)
 	if err != nil {
 		return remains{}, err
 	}
@@ -140,7 +146,7 @@ func (s *spill) close(rest remains) error {
 // write replaces the file.
 func (s *spill) write(rest remains) (err error) {
 	next := s.path + ".new"
-	f, err := os.OpenFile(next, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	f, err := createOwn(next)
 	if err != nil {
 		return err
 	}

@@ -1,0 +1,42 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+)
+
+// openOwn opens a file of the client's, which may lie where others can write, as /tmp.
+// What they have put in its place is refused: a link would have the client truncate or
+// read somebody else's file, a pipe would have it wait.
+func openOwn(path string, flag int) (*os.File, error) {
+	f, err := os.OpenFile(path, flag|notFollowed, 0o600)
+	if err != nil {
+		if info, lstatErr := os.Lstat(path); lstatErr == nil && !info.Mode().IsRegular() {
+			return nil, planted(path, info)
+		}
+		return nil, err
+	}
+	info, err := f.Stat()
+	if err == nil && (!info.Mode().IsRegular() || isShared(info)) {
+		err = planted(path, info)
+	}
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	return f, nil
+}
+
+// createOwn makes a new file in place of what has the name.
+func createOwn(path string) (*os.File, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	return openOwn(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+}
+
+func planted(path string, info fs.FileInfo) error {
+	return fmt.Errorf("%s is not a file that a client has made (%s): find out who made it, and remove it", path, info.Mode())
+}

@@ -1,0 +1,58 @@
+//go:build unix
+
+package client
+
+import (
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// What somebody has put in the place of a file beside the spill file is neither read nor
+// changed: the client says its name, or puts its own file there.
+func TestPlantedSpillFiles(t *testing.T) {
+	tests := map[string]struct {
+		suffix   string
+		plant    func(file, path string) error
+		replaced bool
+	}{
+		"lock":            {".lock", os.Symlink, false},
+		"lock, hard link": {".lock", os.Link, false},
+		"lock, pipe":      {".lock", func(_, path string) error { return syscall.Mkfifo(path, 0o600) }, false},
+		"spill":           {"", os.Symlink, false},
+		"spill, pipe":     {"", func(_, path string) error { return syscall.Mkfifo(path, 0o600) }, false},
+		"new":             {".new", os.Symlink, true},
+		"new, hard link":  {".new", os.Link, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			dir := t.TempDir()
+			canary := `{"docket":{"version":1,"producer":"p","next":1}}` + "\n{}\n" // one that could be taken for a spill file
+			file, path := filepath.Join(dir, "canary"), filepath.Join(dir, "spill")
+			if err := os.WriteFile(file, []byte(canary), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if err := tt.plant(file, path+tt.suffix); err != nil {
+				t.Fatal(err)
+			}
+			s, left, err := openSpill(path, remains{producer: "fresh", next: 1}, slog.New(slog.DiscardHandler))
+			switch {
+			case !tt.replaced && (err == nil || !strings.Contains(err.Error(), path+tt.suffix+" is not a file that a client has made")):
+				t.Errorf("got error %v, want one that names %s", err, path+tt.suffix)
+			case tt.replaced && err != nil:
+				t.Fatal(err)
+			case tt.replaced:
+				left.lines = []*line{{text: []byte("{}\n")}}
+				if err := s.close(left); err != nil {
+					t.Error(err)
+				}
+			}
+			if text, err := os.ReadFile(file); err != nil || string(text) != canary {
+				t.Errorf("the file elsewhere has %q now, error %v", text, err)
+			}
+		})
+	}
+}
