@@ -152,3 +152,27 @@ func countDescriptors(t *testing.T) int {
 	}
 	return len(fds)
 }
+
+// A link in the place of the claims takes no file of Gatekeeper's elsewhere. What is
+// found is read all the same.
+func TestPlantedClaimsAreNotFollowed(t *testing.T) {
+	w := newWorld(t)
+	outside := t.TempDir()
+	if err := os.MkdirAll(w.state, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	claims := filepath.Join(w.state, "claims")
+	if err := os.Symlink(outside, claims); err != nil {
+		t.Fatal(err)
+	}
+	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 1)))
+	w.start()
+	w.awaitRuns(1)
+	if got, want := w.source.(*source).Report().Trouble, claims+" is a symbolic link"; !strings.Contains(got, want) {
+		t.Errorf("got the trouble %q, want %q in it", got, want)
+	}
+	w.stop()
+	if names, err := os.ReadDir(outside); err != nil || len(names) > 0 {
+		t.Errorf("where the link leads: got %v, %v", names, err)
+	}
+}
