@@ -21,6 +21,9 @@ func (e *Exporter) view() (Status, queue.Stats) {
 		Ledger: ledgerOf(stats),
 		Config: ConfigStatus{Generation: 1, State: Active},
 	}
+	if why := e.ingest.refused.trouble.Load(); why != nil && s.Queue.State == Active {
+		s.Queue.State, s.Queue.Reason = Degraded, "refused lines cannot be kept, and are only counted: "+*why
+	}
 	for _, r := range e.sources {
 		source := r.snapshot()
 		source.RefusedDropped = e.ingest.refused.rate.linesLeftOut(source.Name)

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -91,8 +92,9 @@ type refusedLog struct {
 	file    *os.File // nil before the first line and after a failure
 	size    int64    // of file
 	dropped int      // files dropped since the start
-	lastErr string   // logged already
 	rate    refusedRate
+
+	trouble atomic.Pointer[string] // why lines cannot be kept, logged already; nil: they can
 }
 
 // place is the directory of the files. It lies in that of the queue, where no link is
@@ -124,16 +126,16 @@ func (r *refusedLog) put(chosen []refusedLine) {
 	}
 	err := r.write(chosen)
 	if err == nil {
-		r.lastErr = ""
+		r.trouble.Store(nil)
 		return
 	}
 	for i := range chosen {
 		r.rate.leaveOut(&chosen[i])
 	}
 	r.abandon()
-	if err.Error() != r.lastErr {
+	why := err.Error()
+	if before := r.trouble.Swap(&why); before == nil || *before != why {
 		r.log.Error("refused lines cannot be kept: they are only counted", "error", err)
-		r.lastErr = err.Error()
 	}
 }
 

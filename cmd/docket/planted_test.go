@@ -91,7 +91,10 @@ func TestPlantedLinkStopsItsPartAlone(t *testing.T) {
 	}
 	io.WriteString(producer, "no object, and not for others\n{}\n")
 	producer.Close()
-	waitStatus(t, admin, func(s exporter.Status) bool { return s.Ledger.Stored == 1 && s.Ledger.Refused["InvalidJSON"] == 1 })
+	status = waitStatus(t, admin, func(s exporter.Status) bool { return s.Ledger.Stored == 1 && s.Ledger.Refused["InvalidJSON"] == 1 })
+	if got, want := status.Queue.Reason, "queue/refused is a symbolic link"; status.Queue.State != exporter.Degraded || !strings.Contains(got, want) {
+		t.Errorf("queue: got state %s, reason %q, want %s and %q in it", status.Queue.State, got, exporter.Degraded, want)
+	}
 	p.interrupt()
 	p.wait()
 	for _, want := range []string{"queue/refused is a symbolic link", "queue/sources is a symbolic link", "no admin socket"} {
