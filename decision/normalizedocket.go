@@ -21,7 +21,7 @@ func (m *maker) docketRecord() {
 	}
 }
 
-// docketAudit reads docket's own records, about audits and about producers. It reports
+// docketAudit reads docket's own records, about audits, producers and exports. It reports
 // false for what is none of them.
 func (m *maker) docketAudit() bool {
 	switch {
@@ -33,7 +33,7 @@ func (m *maker) docketAudit() bool {
 		m.Engine = Docket
 		m.When, m.ID = m.time(atID), m.string(atID)
 		m.Message = m.string(atDetail, atReason)
-	case m.is(atEventType, ProducerGapEvent):
+	case m.is(atEventType, ProducerGapEvent), m.is(atEventType, ExportCheckpoint):
 		m.Engine = Docket
 		m.When = m.time(atTime)
 	case m.is(atEventType, AuditOpened), m.is(atEventType, AuditSnapshot):

@@ -37,17 +37,18 @@ type cursor interface {
 //
 // With a sink that is Concurrent they are not the work of one goroutine: see overlap.
 type delivery struct {
-	cfg     SinkConfig
-	cursor  cursor
-	letters *letters
-	packer  packer        // owned by run
-	stored  func() uint64 // seq of the last record in the queue
-	log     *slog.Logger
-	metrics *deliveryMetrics
-	health  *deliveryHealth
-	reading *trouble // with the queue or the dead letters; owned by run
-	closed  *trouble // with the sink that cannot be opened; owned by run
-	rejects rejectLog
+	cfg      SinkConfig
+	cursor   cursor
+	letters  *letters
+	packer   packer           // owned by run
+	stored   func() uint64    // seq of the last record in the queue
+	announce func(record any) // see sinks.Env
+	log      *slog.Logger
+	metrics  *deliveryMetrics
+	health   *deliveryHealth
+	reading  *trouble // with the queue or the dead letters; owned by run
+	closed   *trouble // with the sink that cannot be opened; owned by run
+	rejects  rejectLog
 
 	redrives redrives // guarded by letters.redriving; its trouble is safe at any time
 
@@ -55,10 +56,12 @@ type delivery struct {
 	sink    sinks.Sink // nil until it has been opened; guarded by opening
 }
 
-func (d *delivery) newBackoff() backoff.BackOff {
+func (d *delivery) newBackoff() backoff.BackOff { return newBackoff(d.cfg.Retry) }
+
+func newBackoff(retry RetryConfig) backoff.BackOff {
 	return backoff.NewExponentialBackOff(
-		backoff.WithInitialInterval(time.Duration(d.cfg.Retry.InitialBackoff)),
-		backoff.WithMaxInterval(time.Duration(d.cfg.Retry.MaxBackoff)),
+		backoff.WithInitialInterval(time.Duration(retry.InitialBackoff)),
+		backoff.WithMaxInterval(time.Duration(retry.MaxBackoff)),
 		backoff.WithMultiplier(2),
 		backoff.WithMaxElapsedTime(0)) // for ever: the default gives up after 15 minutes
 }
@@ -71,7 +74,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	}
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
-		cfg: cfg, cursor: c, stored: q.stored, metrics: m, log: log,
+		cfg: cfg, cursor: c, stored: q.stored, announce: q.announce, metrics: m, log: log,
 		letters: newLetters(q.directory, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
 	}
@@ -87,6 +90,7 @@ type queueFacts struct {
 	directory string
 	lost      func() []queue.SeqRange // what damage has taken, in order
 	stored    func() uint64           // seq of the last record that is durable
+	announce  func(record any)        // stores a record about the sink, later; see sinks.Env
 }
 
 // run serves the sink until ctx is done. Whatever the sink does, its records are
@@ -223,7 +227,7 @@ func (d *delivery) opened(ctx context.Context) (sinks.Sink, error) {
 	d.opening.Lock()
 	defer d.opening.Unlock()
 	if d.sink == nil {
-		sink, err := d.cfg.Config.Open(ctx, sinks.Env{Name: d.cfg.Name, Log: d.log})
+		sink, err := d.cfg.Config.Open(ctx, sinks.Env{Name: d.cfg.Name, Log: d.log, Announce: d.announce})
 		if err != nil {
 			return nil, err
 		}

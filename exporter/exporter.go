@@ -42,6 +42,7 @@ type Exporter struct {
 	sources    []*sourceRunner
 	deliveries []*delivery
 	metrics    *metrics
+	announced  *announcements
 	full       fullWatch
 	quiet      func()        // nil: nobody wants to know
 	stopping   chan struct{} // closed when Run begins to drain
@@ -93,6 +94,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		own:            &ownRecords{q},
 		buffers:        newSpareBuffers(),
 	}
+	e.announced = newAnnouncements(e.ingest.own.put, newBackoff(defaultRetry()), o.Log)
 	for _, s := range cfg.Sinks {
 		if err := e.addSink(s); err != nil {
 			return nil, errors.Join(err, q.Close(context.Background()))
@@ -139,8 +141,9 @@ func (e *Exporter) addSink(s SinkConfig) error {
 	}
 	facts := queueFacts{
 		id: e.queue.ID(), directory: e.cfg.Queue.Directory,
-		lost:   func() []queue.SeqRange { return e.queue.Stats().Lost },
-		stored: e.queue.LastSeq,
+		lost:     func() []queue.SeqRange { return e.queue.Stats().Lost },
+		stored:   e.queue.LastSeq,
+		announce: e.announced.of(s.Name),
 	}
 	d, err := newDelivery(s, facts, c, e.metrics.delivery(s.Name), e.log)
 	if err != nil {
@@ -181,6 +184,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	for _, d := range e.deliveries {
 		outflow.Go(func() { d.run(deliverCtx) })
 	}
+	outflow.Go(func() { e.announced.run(deliverCtx) })
 	outflow.Go(func() { e.watchFull(deliverCtx) })
 	if e.quiet != nil {
 		outflow.Go(func() { e.watchQuiet(deliverCtx) })

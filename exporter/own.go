@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sinks"
 )
 
 // ownSource is the source of the records that docket makes itself: of gaps in the
 // lines of a producer, and of finished files of an export. No configured source can
 // have this name.
-const ownSource = "docket"
+const ownSource = sinks.OwnSource
 
 // ownRecords stores records that docket makes itself. They count as received and
 // stored, have a seq, and go to every sink, as any record does.

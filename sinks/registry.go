@@ -63,6 +63,13 @@ type Prober interface {
 type Env struct {
 	Name string       // the sink's name in the configuration
 	Log  *slog.Logger // carries the sink's name already
+	// Announce has docket make a record of its own, which goes to every sink. It
+	// waits for nothing: the record is stored when the queue takes one, and a later
+	// announcement of the same sink may take the place of one that is not stored
+	// yet, or is lost with the process. So a sink announces what replaces all it has
+	// said before, and again when it is opened. record becomes one JSON object.
+	// Calls may overlap. nil where nothing is stored: in a trial.
+	Announce func(record any)
 }
 
 // BatchLimits bound what one Send carries. A batch is sent when it holds
@@ -96,3 +103,7 @@ func (l BatchLimits) Validate() config.Problems {
 
 // Registry is the list of sinks a program knows.
 type Registry = config.Registry[Definition]
+
+// OwnSource is Item.Source of the records that docket makes itself. No configured
+// source can have this name.
+const OwnSource = "docket"

@@ -48,8 +48,8 @@ type Rotate struct {
 	// MaxBytes bounds a file as it lies on disk. A batch that is larger by itself
 	// gets a file of its own. 0: no bound.
 	MaxBytes config.Size `yaml:"maxBytes"`
-	// MaxAge bounds the time since the first record of a file was written. It
-	// ends whether or not another one comes. 0: no bound.
+	// MaxAge bounds the time since the first record of a file was written that is no
+	// checkpoint. It ends whether or not another one comes. 0: no bound.
 	MaxAge config.Duration `yaml:"maxAge"`
 }
 

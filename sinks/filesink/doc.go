@@ -68,6 +68,28 @@
 // removed: that was somebody else. One that cannot be removed is tried again and
 // holds up nothing.
 //
+// # Checkpoints
+//
+// The hash of the newest line of the manifest vouches for all lines before, but only
+// where it is known from elsewhere: who can write to the directory can take files, lines
+// and the position away together. So the sink has docket make a record of it,
+// decision.Checkpoint, which goes to every sink: when a file has been finished, when the
+// sink is opened, and an hour after the last one. It is told once the position knows the
+// line, so a crash cannot take back what was told. A crash before it is told is made good
+// by the next Open.
+//
+// A checkpoint is a record, and lands in the active file of this and any other export.
+// That ends, for a checkpoint is about finished files only, and checkpoints alone finish
+// no file and tell of none:
+//
+//   - the age of a file counts from its first record that is no checkpoint. An idle docket
+//     adds one record an hour for each file sink, and finishes no file for them,
+//   - where such a file is finished all the same, since it is full or the day is over, its
+//     line is told with the next checkpoint that is due: otherwise each would bring the
+//     next where maxBytes has room for one only.
+//
+// The copy in the export's own files proves nothing: it must come from another sink.
+//
 // # Crash stories
 //
 // Each is what Open finds after a crash at that point, power cuts included.

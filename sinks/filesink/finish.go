@@ -113,6 +113,7 @@ func (s *store) noteFinished(chain manifest.Chain) error {
 	if err := s.replacePosition(next, manifest.Gaps{}); err != nil {
 		return err
 	}
+	s.ends.note(&entry, chain.Previous)
 	if s.listed {
 		s.kept = append(s.kept, keptOf(&entry))
 	}

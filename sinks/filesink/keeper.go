@@ -6,7 +6,7 @@ import (
 )
 
 // keeper does what becomes due while nothing is sent: it finishes an active file
-// that is too old, and removes finished files that are.
+// that is too old, removes finished files that are, and tells how far the export goes.
 type keeper struct {
 	sink    *sink
 	changed chan struct{} // holds one word: the times may have changed
@@ -74,7 +74,7 @@ func (k *keeper) next() (at time.Time, ok bool) {
 	if k.sink.store == nil { // Send has failed, and will be called again, or else
 		return time.Now().Add(retryPause), true
 	}
-	for _, due := range []func() (time.Time, bool){k.sink.store.dueAt, k.sink.store.removalAt} {
+	for _, due := range []func() (time.Time, bool){k.sink.store.dueAt, k.sink.store.removalAt, k.sink.checkpointAt} {
 		if t, is := due(); is && (!ok || t.Before(at)) {
 			at, ok = t, true
 		}
@@ -106,6 +106,7 @@ func (k *keeper) tend() error {
 		}
 	}
 	_, err := k.sink.removeOld()
+	k.sink.checkpoint()
 	return err
 }
 

@@ -56,10 +56,12 @@ func unnumberedName(at time.Time, suffix string) string {
 	return fmt.Sprintf("decisions-unnumbered-%s.%s", at.UTC().Format(nameTime), suffix)
 }
 
-// freeTime returns the first whole second from now on whose name is not taken
-// in dir: what was written once is never replaced. The lock keeps it free.
+// freeTime returns the first time from now on, in steps of a second, whose name is not
+// taken in dir: what was written once is never replaced. The lock keeps it free. It is
+// not a whole second: by the time in its first line an export is told from another of
+// the same records.
 func freeTime(dir string, name func(time.Time) string) (time.Time, error) {
-	for at := time.Now().Truncate(time.Second); ; at = at.Add(time.Second) {
+	for at := time.Now(); ; at = at.Add(time.Second) {
 		taken, err := exists(filepath.Join(dir, name(at)))
 		if err != nil || !taken {
 			return at, err

@@ -35,15 +35,18 @@ type position struct {
 // file is what was accepted in the active file.
 type file struct {
 	form          form
-	size          int64  // bytes
-	records       uint64 // lines
-	first         uint64 // seq of the first record
-	lastRecord    uint64 // and that of the last one
-	opened        time.Time
+	size          int64     // bytes
+	records       uint64    // lines
+	first         uint64    // seq of the first record
+	lastRecord    uint64    // and that of the last one
+	opened        time.Time // when the first record that is no checkpoint was written; zero: there is none
 	firstReceived time.Time // when the exporter read the first record
 	lastReceived  time.Time // and when the last one
 	sum           hashState
 }
+
+// hasNews reports whether a record was accepted that is no checkpoint.
+func (f *file) hasNews() bool { return !f.opened.IsZero() }
 
 // hashSize is the size of the state of a SHA-256 as its package writes it.
 const hashSize = 108

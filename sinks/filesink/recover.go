@@ -44,6 +44,9 @@ func (s *store) recover() (err error) {
 	if err := s.replacePosition(s.position, s.gaps); err != nil {
 		return err
 	}
+	if err := s.readEnds(); err != nil {
+		return err
+	}
 	if renamed {
 		if err := s.noteFinished(chain); err != nil {
 			return err

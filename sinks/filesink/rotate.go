@@ -26,10 +26,12 @@ func (s *store) due(p portion, size int64) bool {
 		s.laterDay(p)
 }
 
-// dueAt is when the active file will be too old; ok is false when it never will.
+// dueAt is when the active file will be too old; ok is false when it never will. One
+// that holds nothing but checkpoints does not age: see "Checkpoints" in the package
+// comment.
 func (s *store) dueAt() (at time.Time, ok bool) {
 	maxAge := time.Duration(s.config.Rotate.MaxAge)
-	if s.position.size == 0 || maxAge == 0 {
+	if !s.position.hasNews() || maxAge == 0 {
 		return time.Time{}, false
 	}
 	return s.position.opened.Add(maxAge), true

@@ -7,16 +7,19 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"time"
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
 // sink implements sinks.Sink. What Send has accepted is durable.
 type sink struct {
 	config  Config
+	name    string
 	log     *slog.Logger
 	disk    disk
 	buffer  *bufio.Writer // for the store
@@ -24,6 +27,10 @@ type sink struct {
 
 	mu    sync.Mutex // held by Send and by the keeper, for as long as they work
 	store *store     // nil after a failure, and once closed; guarded by mu
+
+	announce      func(record any) // nil: nobody wants checkpoints
+	checkpointed  manifest.Hash    // the line that was told last; guarded by mu
+	checkpointDue time.Time        // when it is told again; guarded by mu
 
 	keeper *keeper
 	closed bool // owned by Close
@@ -37,7 +44,9 @@ func open(c Config, env sinks.Env, d disk) (*sink, error) {
 	if err != nil {
 		return nil, failure("open", err)
 	}
-	s := &sink{config: c, log: env.Log, disk: d, buffer: bufio.NewWriterSize(nil, bufferSize), encoder: e}
+	s := &sink{
+		config: c, name: env.Name, log: env.Log, disk: d, buffer: bufio.NewWriterSize(nil, bufferSize), encoder: e, announce: env.Announce,
+	}
 	s.keeper = newKeeper(s)
 	if err := s.reopen(); err != nil {
 		return nil, failure("open", err)
@@ -126,7 +135,10 @@ func (s *sink) write(p portion) error {
 
 // finish finishes the active file and removes what is beyond the limits then. That
 // a file cannot be removed is for the log: the export goes on.
+// What a file of checkpoints alone has ended in is told with the next one: see
+// "Checkpoints" in the package comment.
 func (s *sink) finish() error {
+	news := s.store.position.hasNews()
 	if err := s.store.finish(); err != nil {
 		return err
 	}
@@ -135,6 +147,9 @@ func (s *sink) finish() error {
 		return err
 	}
 	s.keeper.report(err)
+	if news {
+		s.checkpoint()
+	}
 	return nil
 }
 
@@ -171,8 +186,11 @@ func (s *sink) reopen() (err error) {
 		_ = s.store.close()
 		s.store = nil
 	}
-	s.store, err = openStore(s.config, s.log, s.disk, s.buffer)
-	return err
+	if s.store, err = openStore(s.config, s.log, s.disk, s.buffer); err != nil {
+		return err
+	}
+	s.checkpoint() // a crash may have come between a line and its checkpoint
+	return nil
 }
 
 // isFull says whether err is for want of room on the disk.

@@ -40,6 +40,7 @@ type store struct {
 	end    int64 // where the next write goes
 	broken bool  // files and position may disagree: to be closed and opened again
 
+	ends   ends
 	kept   []keptFile // finished files that no line of the manifest says are removed
 	listed bool       // kept has been read
 }
@@ -69,7 +70,10 @@ func (s *store) grown(items []sinks.Item, bytes int64) file {
 	f := s.position.file
 	if f.size == 0 {
 		f.form = s.config.Compress.form()
-		f.first, f.firstReceived, f.opened = items[0].Seq, items[0].Received, time.Now()
+		f.first, f.firstReceived = items[0].Seq, items[0].Received
+	}
+	if !f.hasNews() && hasNews(items) {
+		f.opened = time.Now()
 	}
 	f.size += bytes
 	f.records += uint64(len(items))

@@ -126,6 +126,13 @@ func (l *Line) SignedBy(key ed25519.PublicKey) bool {
 	return l.IsSigned() && ed25519.Verify(key, append(l.signed[:len(l.signed):len(l.signed)], '}'), l.signature)
 }
 
+// IsEntry reports whether the text of a line is about a file that was finished. It looks
+// at how the line begins, which Decode wants to be so.
+func IsEntry(text []byte) bool { return bytes.HasPrefix(text, entryBegin) }
+
+// entryBegin is never changed.
+var entryBegin = fmt.Appendf(nil, `{"version":%d,"type":%q,`, version, typeFile)
+
 // Decode reads a line without its newline, which may come from anybody: names in it
 // are safe to join to a directory, numbers add up as far as one line can tell. It
 // does not look at the chain or the signature. The line keeps text. A line of a version

@@ -1,0 +1,88 @@
+package exporter
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+
+	"github.com/cenkalti/backoff/v4"
+)
+
+// announcements are the records that sinks have docket make, on their way to the
+// queue. No sink waits for the queue: a delivery that did could wait for room that
+// only itself can make. So while the queue takes nothing, the newest announcement of a
+// sink replaces the one before.
+type announcements struct {
+	log   *slog.Logger
+	store func(ctx context.Context, record any) error // see ownRecords.put
+	pause backoff.BackOff                             // owned by run
+	awake chan struct{}                               // holds one word: something is waiting
+
+	mu      sync.Mutex
+	waiting map[string]any // by sink; guarded by mu
+}
+
+func newAnnouncements(store func(context.Context, any) error, pause backoff.BackOff, log *slog.Logger) *announcements {
+	return &announcements{log: log, store: store, pause: pause, awake: make(chan struct{}, 1), waiting: map[string]any{}}
+}
+
+// of returns what the sink of this name announces with: sinks.Env.Announce.
+func (a *announcements) of(sink string) func(record any) {
+	return func(record any) {
+		a.mu.Lock()
+		a.waiting[sink] = record
+		a.mu.Unlock()
+		select {
+		case a.awake <- struct{}{}:
+		default: // run will look anyway
+		}
+	}
+}
+
+// take removes one announcement; ok is false when there is none.
+func (a *announcements) take() (sink string, record any, ok bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for sink, record = range a.waiting {
+		delete(a.waiting, sink)
+		return sink, record, true
+	}
+	return "", nil, false
+}
+
+// putBack keeps what could not be stored, unless there is a newer one.
+func (a *announcements) putBack(sink string, record any) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if _, newer := a.waiting[sink]; !newer {
+		a.waiting[sink] = record
+	}
+}
+
+// run stores announcements until ctx is done. What is left then is announced again
+// when the sink is opened for the next time.
+func (a *announcements) run(ctx context.Context) {
+	failed := ""
+	for ctx.Err() == nil {
+		sink, record, ok := a.take()
+		if !ok {
+			select {
+			case <-a.awake:
+			case <-ctx.Done():
+			}
+			continue
+		}
+		err := a.store(ctx, record)
+		if err == nil {
+			failed = ""
+			a.pause.Reset()
+			continue
+		}
+		a.putBack(sink, record)
+		if text := err.Error(); text != failed && ctx.Err() == nil {
+			failed = text
+			a.log.Warn("a record about a sink cannot be stored and is tried again", "sink", sink, "error", err)
+		}
+		wait(ctx, a.pause.NextBackOff(), nil)
+	}
+}
