@@ -83,7 +83,7 @@ func (l *lab) compareHashes(ctx context.Context, dir string) (map[string]float64
 	}{
 		{"sum", func() error { return quietly(exec.CommandContext(ctx, sumCommand, files...)) }},
 		{"plain", func() error { return hashFiles(ctx, files) }},
-		{"verify", func() error { return quietly(exec.CommandContext(ctx, l.docket, "verify", dir)) }},
+		{"verify", func() error { return unanchored(quietly(exec.CommandContext(ctx, l.docket, "verify", dir))) }},
 	}
 	if err := hashFiles(ctx, files); err != nil { // so that all of it is in the page cache
 		return nil, err
@@ -130,6 +130,15 @@ func quietly(cmd *exec.Cmd) error {
 		return fmt.Errorf("%s: %w\n%s", filepath.Base(cmd.Path), err, bytes.TrimSpace(out))
 	}
 	return nil
+}
+
+// unanchored takes the verdict on an export whose end nobody has told, which is whole:
+// exit code 3.
+func unanchored(err error) error {
+	if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 3 {
+		return nil
+	}
+	return err
 }
 
 // hashFiles is the plain program in this language: one file after the other.

@@ -19,6 +19,8 @@ const (
 	exitOK     = 0
 	exitFailed = 1 // failed while running
 	exitUsage  = 2 // usage or configuration
+
+	exitUnanchored = 3 // docket verify alone: nothing is wrong, and the end is not proven
 )
 
 func main() {
@@ -40,6 +42,7 @@ func execute(ctx context.Context, root *cobra.Command, w io.Writer) int {
 	}
 	var failed *failedError
 	var misconfigured *configError
+	var unproven *unanchoredError
 	switch {
 	case errors.As(err, &misconfigured):
 		fmt.Fprintln(w, err)
@@ -47,6 +50,9 @@ func execute(ctx context.Context, root *cobra.Command, w io.Writer) int {
 	case errors.As(err, new(*fileversion.Error)):
 		fmt.Fprintf(w, "%s: %v\n", cmd.CommandPath(), err)
 		return exitUsage // what is wrong is which docket was started
+	case errors.As(err, &unproven):
+		fmt.Fprintf(w, "%s: %v\n", cmd.CommandPath(), err)
+		return exitUnanchored
 	case errors.As(err, &failed):
 		fmt.Fprintf(w, "%s: %v\n", cmd.CommandPath(), err)
 		return exitFailed

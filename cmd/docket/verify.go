@@ -23,24 +23,31 @@ func newVerify() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
 		Short: "Prove a file export complete and unchanged, or name the first break",
-		Long: `verify reads the manifest of a file export and every file in it, and says whether
-all records are there as they were written. It only reads, and may run while docket
-writes. It ends with 1 at the first break, and says where it is and what it may come
-from.
+		Long: `verify reads the manifest of a file export and every file in it, and says what is
+proven. It only reads, and may run while docket writes. It ends with
 
-Who can write to DIR can also write all of it anew, manifest included. Three things
-show that:
+  0  Proven      whole up to an anchor that lies outside of DIR
+  1  Broken      something is missing or was changed: where, and what it may come from
+  3  Unanchored  whole as far as it goes. Where the export has to end is not proven:
+                 somebody may have taken the newest files away, or all of them
 
-  --public-key  the manifest is signed, and nobody else has the private key
-  --last        what the end of the export was before: the id of a record, or the
-                hash of the last line that an earlier verify has shown. That the
-                newest files and their lines are gone is seen with this, not with a key
-  --against     the records are elsewhere too: in the queue, in use or not, or in
-                another export. They are compared byte for byte
+Who can write to DIR can also write all of it anew, manifest included, or put it back
+to an older state. So an anchor has to come from elsewhere:
+
+  --checkpoints  records "docket.export.checkpoint", which docket sends to every sink:
+                 a copy from the SIEM or the Kafka topic, as NDJSON
+  --last         what the end of the export was before: the id of a record, or the
+                 hash of the last line that an earlier verify has shown
+  --against, -f  the records are elsewhere too: in the queue, in use or not, or in
+                 another export. They are compared byte for byte
+
+--public-key checks who wrote the lines. It is no anchor: a signed export without its
+newest lines is signed as well.
 
 docs/verify.md tells exactly what is proven and what is not.`,
-		Example: `  docket verify /var/log/docket
-  docket verify /var/log/docket --public-key docket.pub --last 6f0c...-48210
+		Example: `  docket verify /var/log/docket --checkpoints siem-export.ndjson --public-key docket.pub
+  kcat -C -e -b kafka:9092 -t decisions | docket verify /var/log/docket --checkpoints -
+  docket verify /var/log/docket --last 6f0c...-48210
   docket verify /var/log/docket -f docket.yaml     against the queue of docket.yaml
   docket verify /var/log/docket --against /mnt/copy-of-the-export`,
 		Args: oneDirectory,
@@ -50,7 +57,7 @@ docs/verify.md tells exactly what is proven and what is not.`,
 	output := outputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		c := verifyCommand{dir: args[0], out: cmd.OutOrStdout(), json: output.value == "json", console: newConsole(cmd.ErrOrStderr())}
-		closeReference, err := flags.options(&c)
+		closeReference, err := flags.options(&c, cmd.InOrStdin())
 		if err != nil {
 			return err
 		}
@@ -69,21 +76,23 @@ func oneDirectory(_ *cobra.Command, args []string) error {
 
 // verifyFlags say what to prove beyond what the directory says of itself.
 type verifyFlags struct {
-	publicKeys []string
-	last       string
-	deep       bool
+	publicKeys  []string
+	last        string
+	checkpoints string
+	deep        bool
 	referenceFlags
 }
 
 func (f *verifyFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.publicKeys, "public-key", nil, "file with a public key of the exporter; again for earlier keys")
 	cmd.Flags().StringVar(&f.last, "last", "", "id of a record, or hash of a line of the manifest, that must be there")
+	cmd.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file with copies of docket.export.checkpoint records, NDJSON; - reads standard input")
 	cmd.Flags().BoolVar(&f.deep, "deep", false, "decompress files and count their records")
 	f.referenceFlags.add(cmd)
 }
 
 // options makes the options of c. What they hold open is for the caller to close.
-func (f *verifyFlags) options(c *verifyCommand) (closeReference func(), err error) {
+func (f *verifyFlags) options(c *verifyCommand, stdin io.Reader) (closeReference func(), err error) {
 	c.options = verify.Options{Deep: f.deep, Progress: &verify.Progress{}}
 	c.options.Position = func() (manifest.Position, bool, error) { return filesink.ReadPosition(c.dir) }
 	if c.options.PublicKeys, err = readPublicKeys(f.publicKeys); err != nil {
@@ -92,10 +101,16 @@ func (f *verifyFlags) options(c *verifyCommand) (closeReference func(), err erro
 	if c.options.Last, err = parseAnchor(f.last); err != nil {
 		return nil, err
 	}
-	c.reference, err = f.open(c.dir)
-	if err != nil {
+	if c.options.Checkpoints, err = readCheckpoints(f.checkpoints, stdin); err != nil {
 		return nil, err
 	}
+	if f.sink != "" && f.against == "" && f.file == "" && f.checkpoints == "" {
+		return nil, errors.New("--sink belongs to a queue or to checkpoints: name them with --against, -f or --checkpoints")
+	}
+	if c.reference, err = f.open(c.dir); err != nil {
+		return nil, err
+	}
+	c.options.Sink = f.sink
 	if c.reference == nil {
 		return func() {}, nil
 	}
@@ -116,6 +131,27 @@ func readPublicKeys(files []string) (keys []ed25519.PublicKey, err error) {
 		keys = append(keys, parsed...)
 	}
 	return keys, nil
+}
+
+// readCheckpoints reads --checkpoints; nil when it was not given.
+func readCheckpoints(path string, stdin io.Reader) (list []verify.Checkpoint, err error) {
+	switch path {
+	case "":
+		return nil, nil
+	case "-":
+		list, err = verify.ReadCheckpoints(stdin, "standard input")
+	default:
+		f, openErr := os.Open(path)
+		if openErr != nil {
+			return nil, &configError{err: fmt.Errorf("docket: checkpoints: %w", openErr)}
+		}
+		defer f.Close() // read only: nothing can be lost
+		list, err = verify.ReadCheckpoints(f, path)
+	}
+	if err != nil {
+		return nil, &configError{err: fmt.Errorf("docket: checkpoints: %w", err)}
+	}
+	return list, nil
 }
 
 // parseAnchor reads --last; nil when it was not given.
@@ -152,6 +188,9 @@ func (c *verifyCommand) run(ctx context.Context) error {
 	if errors.Is(err, verify.ErrNoExport) {
 		return &configError{err: fmt.Errorf("docket: %w", err)}
 	}
+	if errors.Is(err, verify.ErrWhichSink) {
+		return &configError{err: fmt.Errorf("docket: %w: name the sink that writes it with --sink", err)}
+	}
 	if err != nil {
 		return failed(err)
 	}
@@ -160,10 +199,24 @@ func (c *verifyCommand) run(ctx context.Context) error {
 	} else {
 		err = writeVerdict(c.out, c, r)
 	}
-	if err == nil && r.Break != nil {
-		err = fmt.Errorf("export %s is broken: %s", c.dir, r.Break.Kind)
+	if err != nil {
+		return failed(err)
 	}
-	return failed(err)
+	switch r.Verdict() {
+	case verify.Broken:
+		return failed(fmt.Errorf("export %s is broken: %s", c.dir, r.Break.Kind))
+	case verify.Unanchored:
+		return &unanchoredError{c.dir}
+	default:
+		return nil
+	}
+}
+
+// unanchoredError says that nothing is wrong with an export, and its end not proven.
+type unanchoredError struct{ dir string }
+
+func (e *unanchoredError) Error() string {
+	return fmt.Sprintf("export %s: its end is not proven: give an anchor with --checkpoints, --last, --against or -f", e.dir)
 }
 
 // prove runs verify and shows on a terminal how far it is.

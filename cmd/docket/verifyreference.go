@@ -29,7 +29,7 @@ type referenceFlags struct {
 func (f *referenceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.against, "against", "", "directory of a queue or of another export to compare the records with")
 	cmd.Flags().StringVarP(&f.file, "file", "f", "", "configuration file: compare with its queue")
-	cmd.Flags().StringVar(&f.sink, "sink", "", "with a queue: the sink that writes the export, which may be behind (default the one of -f with this directory)")
+	cmd.Flags().StringVar(&f.sink, "sink", "", "the sink that writes the export, for a queue that it may be behind of and for its checkpoints (default the one of -f with this directory)")
 }
 
 // reference is what an export is compared with, and how to close it.
@@ -41,7 +41,7 @@ type reference struct {
 }
 
 // open opens what the flags name to compare the export in dir with; nil when they
-// name nothing.
+// name nothing. With a configuration it finds the sink.
 func (f *referenceFlags) open(dir string) (*reference, error) {
 	switch {
 	case f.file != "" && f.against != "":
@@ -51,15 +51,12 @@ func (f *referenceFlags) open(dir string) (*reference, error) {
 		if err != nil {
 			return nil, err
 		}
-		sink := f.sink
-		if sink == "" {
-			if sink, err = sinkWritingTo(cfg, dir); err != nil {
+		if f.sink == "" {
+			if f.sink, err = sinkWritingTo(cfg, dir); err != nil {
 				return nil, err
 			}
 		}
-		return openQueueReference(cfg.Queue.Directory, sink)
-	case f.against == "" && f.sink != "":
-		return nil, errors.New("--sink belongs to a queue: name it with --against or -f")
+		return openQueueReference(cfg.Queue.Directory, f.sink)
 	case f.against == "":
 		return nil, nil
 	}

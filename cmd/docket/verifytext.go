@@ -41,6 +41,9 @@ func writeVerdict(w io.Writer, c *verifyCommand, r verify.Report) error {
 	if c.reference != nil && r.Break == nil {
 		field("compared", "with %s: %s", oneLine(c.reference.name), comparedText(r.Compared))
 	}
+	if r.Break == nil {
+		verdictFields(field, c, r)
+	}
 	if r.Lines > 0 && r.Break == nil {
 		field("last line", "%s, keep it for --last", r.Head)
 	}
@@ -51,12 +54,69 @@ func writeVerdict(w io.Writer, c *verifyCommand, r verify.Report) error {
 	return err
 }
 
-func soundText(dir string, r verify.Report) string {
-	if r.Lines == 0 {
-		return fmt.Sprintf("OK: no file of %s is finished yet, so there is nothing to prove\n", dir)
+// verdictFields say what vouches for the end of the export, and what does not.
+func verdictFields(field func(name, format string, args ...any), c *verifyCommand, r verify.Report) {
+	for _, m := range r.Anchors {
+		field("anchor", "%s", anchorText(c, r, m))
 	}
-	return fmt.Sprintf("OK: the export %s is complete and unchanged\n", dir)
+	if r.Verdict() == verify.Unanchored {
+		field("anchor", "none: if the newest files, their lines and the position were taken away together, this looks the same")
+		field("to do", "%s", toDo)
+		return
+	}
+	if text := unprovenText(r); text != "" {
+		field("not proven", "%s", text)
+	}
 }
+
+// soundText is the verdict on an export without a break.
+func soundText(dir string, r verify.Report) string {
+	if r.Verdict() == verify.Proven {
+		p := r.Proven()
+		return fmt.Sprintf("PROVEN: the export %s is whole up to record %d of queue %s\n", dir, p.Seq, p.Queue)
+	}
+	if r.Lines == 0 && r.Active == nil {
+		return fmt.Sprintf("UNANCHORED: nothing in %s can be proven: no file is there, as in a new export or one that was emptied\n", dir)
+	}
+	if r.Lines == 0 {
+		return fmt.Sprintf("UNANCHORED: no file of %s is finished yet, so there is nothing to prove\n", dir)
+	}
+	return fmt.Sprintf("UNANCHORED: the export %s is whole as far as it goes; its end is not proven\n", dir)
+}
+
+// anchorText says what an anchor vouches for.
+func anchorText(c *verifyCommand, r verify.Report, m verify.Met) string {
+	text := "--last"
+	switch m.Kind {
+	case verify.FromCheckpoint:
+		text = "the checkpoint of " + m.Time.Format(time.RFC3339)
+	case verify.FromReference:
+		text = "the records of " + oneLine(c.reference.name)
+	}
+	if m.Kind == verify.FromLast && m.Line == 0 && !r.Signed {
+		text += " (that nothing is missing; that nothing was written anew, a hash, a checkpoint or --public-key tells)"
+	}
+	if m.Line > 0 {
+		text += fmt.Sprintf(", line %d of the manifest", m.Line)
+	}
+	return fmt.Sprintf("%s: up to record %d of queue %s", text, m.Seq, m.Queue)
+}
+
+// unprovenText says what lies behind all anchors; empty: nothing does.
+func unprovenText(r verify.Report) string {
+	p, end := r.Proven(), r.End
+	switch {
+	case p == end:
+		return ""
+	case p.Queue == end.Queue && p.Seq < end.Seq:
+		return fmt.Sprintf("records %s: no anchor vouches for them, nor that none came after", rangeText(p.Seq+1, end.Seq))
+	case p.Queue == end.Queue:
+		return ""
+	}
+	return fmt.Sprintf("all behind that, up to record %d of queue %s: no anchor vouches for it, nor that nothing came after", end.Seq, end.Queue)
+}
+
+const toDo = "give what the end was, from outside of the directory: --checkpoints with a copy of docket's checkpoint records, --last, --against or -f"
 
 func breakText(b *strings.Builder, c *verifyCommand, r verify.Report) {
 	k := r.Break
@@ -114,9 +174,9 @@ func gapsText(gaps map[sinks.GapReason]uint64) string {
 
 func activeText(a *verify.Active) string {
 	if !a.Checked {
-		return fmt.Sprintf("%s with %s, not yet proven", oneLine(a.File), sizeText(a.Bytes))
+		return fmt.Sprintf("%s with %s, not finished", oneLine(a.File), sizeText(a.Bytes))
 	}
-	return fmt.Sprintf("%s with %s (%d to %d), not yet proven: as the sink's position says, which is not signed",
+	return fmt.Sprintf("%s with %s (%d to %d), not finished: as the sink's position says, which nobody signs",
 		oneLine(a.File), countText(a.Records, "record"), a.FirstSeq, a.LastSeq)
 }
 
@@ -133,99 +193,4 @@ func comparedText(c verify.Compared) string {
 		}
 	}
 	return text
-}
-
-// verifyJSON is the form of verify -o json.
-type verifyJSON struct {
-	Directory string        `json:"directory"`
-	OK        bool          `json:"ok"`
-	Break     *breakJSON    `json:"break,omitempty"`
-	Manifest  manifestJSON  `json:"manifest"`
-	Files     provenJSON    `json:"files"`
-	Removed   provenJSON    `json:"removed"`
-	Queues    []seqsJSON    `json:"queues"`
-	Gaps      gapsJSON      `json:"gaps"`
-	Active    *activeJSON   `json:"active,omitempty"`
-	Compared  *comparedJSON `json:"compared,omitempty"`
-	Notes     []string      `json:"notes"`
-}
-
-type breakJSON struct {
-	Kind     verify.Kind `json:"kind"`
-	Line     uint64      `json:"line,omitempty"`
-	File     string      `json:"file,omitempty"`
-	Record   uint64      `json:"record,omitempty"`
-	Queue    string      `json:"queue,omitempty"`
-	FirstSeq uint64      `json:"firstSeq,omitempty"`
-	LastSeq  uint64      `json:"lastSeq,omitempty"`
-	Expected string      `json:"expected"`
-	Found    string      `json:"found"`
-	Meaning  string      `json:"meaning"`
-}
-
-type manifestJSON struct {
-	Lines        uint64     `json:"lines"`
-	Head         string     `json:"head"`
-	LastFinished *time.Time `json:"lastFinished,omitempty"`
-	SignedFrom   uint64     `json:"signedFrom"` // 0: no line is
-	Signed       bool       `json:"signed"`     // and it was checked
-}
-
-type provenJSON struct {
-	Files   uint64 `json:"files"`
-	Records uint64 `json:"records"`
-	Bytes   int64  `json:"bytes,omitempty"`
-}
-
-type seqsJSON struct {
-	ID       string `json:"id"`
-	FirstSeq uint64 `json:"firstSeq"`
-	LastSeq  uint64 `json:"lastSeq"`
-}
-
-type gapsJSON map[sinks.GapReason]uint64
-
-type activeJSON struct {
-	File     string `json:"file"`
-	Queue    string `json:"queue,omitempty"`
-	Bytes    int64  `json:"bytes"`
-	Records  uint64 `json:"records,omitempty"`
-	FirstSeq uint64 `json:"firstSeq,omitempty"`
-	LastSeq  uint64 `json:"lastSeq,omitempty"`
-	Checked  bool   `json:"checked"`
-}
-
-type comparedJSON struct {
-	Same    uint64 `json:"same"`
-	InGaps  uint64 `json:"inGaps"`
-	Removed uint64 `json:"removed"`
-	Earlier uint64 `json:"earlier"`
-	NotYet  uint64 `json:"notYet"`
-}
-
-func verifyToJSON(c *verifyCommand, r verify.Report) verifyJSON {
-	j := verifyJSON{
-		Directory: c.dir, OK: r.Break == nil,
-		Manifest: manifestJSON{Lines: r.Lines, Head: r.Head.String(), SignedFrom: r.SignedFrom, Signed: r.Signed},
-		Files:    provenJSON{Files: r.Files, Records: r.Records, Bytes: r.Bytes},
-		Removed:  provenJSON{Files: r.RemovedFiles, Records: r.RemovedRecords},
-		Queues:   []seqsJSON{}, Gaps: r.Gaps, Notes: append([]string{}, r.Notes...),
-	}
-	if !r.LastFinished.IsZero() {
-		j.Manifest.LastFinished = &r.LastFinished
-	}
-	if b := r.Break; b != nil {
-		j.Break = &breakJSON{b.Kind, b.Line, b.File, b.Record, b.Queue, b.FirstSeq, b.LastSeq, b.Expected, b.Found, b.Meaning()}
-	}
-	for _, q := range r.Queues {
-		j.Queues = append(j.Queues, seqsJSON(q))
-	}
-	if a := r.Active; a != nil {
-		j.Active = &activeJSON{a.File, a.Queue, a.Bytes, a.Records, a.FirstSeq, a.LastSeq, a.Checked}
-	}
-	if c.reference != nil {
-		compared := comparedJSON(r.Compared)
-		j.Compared = &compared
-	}
-	return j
 }

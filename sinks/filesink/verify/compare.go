@@ -48,6 +48,12 @@ func (v *verifier) compare() error {
 			v.broken(c.found)
 			return nil
 		}
+		if c.last > 0 {
+			v.met(Met{Kind: FromReference, Place: Place{queue, c.last}})
+		}
+	}
+	if !v.hasMet(FromReference) {
+		v.note("the other side has no record that is in the export: nothing was compared")
 	}
 	return nil
 }
@@ -76,6 +82,7 @@ type comparison struct {
 	queue  string
 	only   *Break // only records of this file; nil: all
 	counts Compared
+	last   uint64 // the last seq whose record is the same here and there; 0: none
 	found  *Break
 }
 
@@ -152,6 +159,7 @@ func (c *comparison) record(r Record, due uint64) error {
 			return errEnough
 		}
 		c.counts.Same++
+		c.last = r.Seq
 	}
 	return nil
 }

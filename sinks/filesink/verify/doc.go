@@ -1,5 +1,5 @@
-// Package verify proves that a file export is complete and unchanged, or names the
-// first break. It only reads, may run beside the exporter that writes, and trusts
+// Package verify proves that a file export is complete and unchanged up to an anchor from
+// outside, names the first break, or says that its end is not proven. It only reads, may run beside the exporter that writes, and trusts
 // nothing in the directory: not the names in the manifest, not its numbers, and no
 // symbolic link.
 //
@@ -20,16 +20,20 @@
 //   - what the position of the sink names is there: the manifest up to the size and
 //     with the hash in it, and the accepted part of the unfinished file. Nobody vouches
 //     for the position itself, so the unfinished file counts as not yet proven,
-//   - Options.Last is there, and nothing that Options.Reference has differs or is left
-//     out.
+//   - Options.Last is there, the lines that Options.Checkpoints name are, and nothing that
+//     Options.Reference has differs or is left out.
 //
-// # What is not
+// # Verdicts
 //
 // Without keys, whoever can write to the directory can write the whole export anew
 // and it will look complete; with them, only the owner of the private key can. Either
 // way the export as it was at some earlier moment looks complete too: newer files,
 // their lines and the position can be taken away together, or put back to an older
-// state. Last, Reference, or a look at Report.Queues shows that.
+// state, an empty one included. So the directory alone, signed or not, is Unanchored at
+// best. It is Proven only up to an anchor: Last, the newest of Checkpoints, or the last
+// record that Reference has as well. What an anchor vouches for: a hash and a checkpoint
+// for every byte up to their line, the id of a record for no seq up to it being left out,
+// a reference for the records that it has.
 //
 // # The first break
 //
@@ -37,7 +41,7 @@
 // reported. After a line that is itself broken nothing is read, because no later line
 // can be trusted; a file that is missing before it is not reported then, since a later
 // line might have said that it was removed. Breaks that belong to no line come last:
-// files that are not listed, the position, Last, Reference.
+// files that are not listed, the position, Last, Checkpoints, Reference.
 //
 // # Beside an exporter
 //

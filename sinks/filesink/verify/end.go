@@ -9,11 +9,14 @@ import (
 )
 
 // checkEnd checks what belongs to no line, once all of them have been read.
-func (v *verifier) checkEnd() {
+func (v *verifier) checkEnd() error {
 	v.checkSigned()
 	v.checkUnlisted()
 	if v.Last != nil {
 		v.checkLast(v.Last)
+	}
+	if err := v.checkCheckpoints(); err != nil {
+		return err
 	}
 	for _, name := range v.tree.aside {
 		v.note("%s was set aside by the sink when its position was damaged: it is not part of the export", name)
@@ -27,6 +30,7 @@ func (v *verifier) checkEnd() {
 		}
 	}
 	slices.Sort(v.report.Notes)
+	return nil
 }
 
 func (v *verifier) note(format string, args ...any) {
@@ -34,9 +38,24 @@ func (v *verifier) note(format string, args ...any) {
 }
 
 func (v *verifier) checkSigned() {
-	if v.PublicKeys != nil && v.report.Lines > 0 && !v.report.Signed {
-		v.broken(&Break{Kind: SignatureMissing, Line: v.report.Lines, Expected: "a signature", Found: "none: no line is signed"})
+	if v.PublicKeys == nil || v.report.Signed {
+		return
 	}
+	b := &Break{Kind: SignatureMissing, Line: v.report.Lines, Expected: "a signature", Found: "none: no line is signed"}
+	if v.report.Lines == 0 {
+		if v.isYoung() {
+			v.note("no file is finished yet, so no line is signed")
+			return
+		}
+		b.File, b.Expected, b.Found = manifest.FileName, "a line that is signed", "no line"
+	}
+	v.broken(b)
+}
+
+// isYoung reports whether the first file of the export is still being written, as far as
+// its position tells.
+func (v *verifier) isYoung() bool {
+	return v.report.Lines == 0 && v.report.Active != nil && v.report.Active.Checked
 }
 
 // checkUnlisted finds files that no line names.
@@ -57,7 +76,7 @@ func (v *verifier) checkUnlisted() {
 // checkLast wants what was known of the export before.
 func (v *verifier) checkLast(a *Anchor) {
 	if a.Line != nil {
-		if !v.anchored {
+		if !v.hasMet(FromLast) {
 			v.broken(&Break{Kind: LastMissing, Expected: "a line with the hash " + a.Line.String(), Found: fmt.Sprintf("none of %d lines", v.report.Lines)})
 		}
 		return
@@ -68,9 +87,11 @@ func (v *verifier) checkLast(a *Anchor) {
 	case known && a.Seq < v.report.Queues[q].FirstSeq:
 		b.Found = fmt.Sprintf("the export begins with seq %d of this queue", v.report.Queues[q].FirstSeq)
 	case known && a.Seq <= v.report.Queues[q].LastSeq:
+		v.met(Met{Kind: FromLast, Place: Place{a.Queue, a.Seq}})
 		return
 	case v.known && v.position.Queue == a.Queue && v.isAccepted(a.Seq):
-		v.note("record %s-%d is accepted, and will be proven once its file is finished", a.Queue, a.Seq)
+		v.note("record %s-%d stands in the unfinished file: it is there, but its bytes are proven only once the file is finished", a.Queue, a.Seq)
+		v.met(Met{Kind: FromLast, Place: Place{a.Queue, a.Seq}})
 		return
 	case known:
 		b.Found = fmt.Sprintf("the export ends with seq %d of this queue", v.endOf(a.Queue))

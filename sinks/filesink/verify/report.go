@@ -9,7 +9,9 @@ import (
 
 // Report is what was found up to the first break.
 type Report struct {
-	Break *Break // nil: the export is complete and unchanged
+	Break   *Break // nil: nothing is wrong as far as the export goes
+	Anchors []Met  // that the export agrees with; those of a broken one are worth nothing
+	End     Place  // the last record of the export, unfinished file included
 
 	Lines        uint64        // of the manifest that were taken
 	Head         manifest.Hash // of the last of them: Anchor.Line for a later Run
@@ -85,8 +87,12 @@ const (
 	ManifestReplaced Kind = "ManifestReplaced"
 	ActiveDamaged    Kind = "ActiveDamaged"
 	LastMissing      Kind = "LastMissing"
-	RecordDiffers    Kind = "RecordDiffers"
-	RecordMissing    Kind = "RecordMissing"
+
+	CheckpointMissing Kind = "CheckpointMissing"
+	CheckpointDiffers Kind = "CheckpointDiffers"
+
+	RecordDiffers Kind = "RecordDiffers"
+	RecordMissing Kind = "RecordMissing"
 )
 
 // Break is where an export is not what it should be. What does not apply is zero.
@@ -112,7 +118,7 @@ var meanings = map[Kind]string{
 	ManifestMissing:  "the manifest was deleted or moved: without it nothing is proven",
 	LineDamaged:      "the line was edited, or the disk has damaged it; nothing behind it was looked at",
 	ChainBroken:      "the line before was edited, or lines were removed, inserted or moved at this place; nothing behind it was looked at",
-	SignatureMissing: "the line was written without the private key: by a sink that was set not to sign, or by somebody else",
+	SignatureMissing: "what was written was not with the private key: by a sink that was set not to sign, or by somebody else; or all that was signed was taken away",
 	SignatureWrong:   "the line was edited, or signed with another key",
 	SeqsMissing:      "records are left out, and nothing says why",
 	SeqsRepeated:     "records stand in the export twice, or the manifest was put together from several",
@@ -131,6 +137,10 @@ var meanings = map[Kind]string{
 	ManifestReplaced: "the manifest was written anew, or put back to an older state",
 	ActiveDamaged:    "the unfinished file was edited, cut, moved or deleted",
 	LastMissing:      "the end of the export was removed, or the export was put back to an older state",
-	RecordDiffers:    "the record was changed in one of the two; the hash proves which, if the manifest is signed",
-	RecordMissing:    "records were not exported, or the end of the export was removed",
+
+	CheckpointMissing: "the end of the export was removed, the export was put back to an older state, or its lines were written anew: docket had told of this line before",
+	CheckpointDiffers: "the line is there and covers other records than docket has said: the checkpoint is not docket's, or was edited",
+
+	RecordDiffers: "the record was changed in one of the two; the hash proves which, if the manifest is signed",
+	RecordMissing: "records were not exported, or the end of the export was removed",
 }

@@ -25,6 +25,12 @@ type Options struct {
 	PublicKeys []ed25519.PublicKey
 	// Last is something that must be in the export; nil: nothing is known.
 	Last *Anchor
+	// Checkpoints are copies of what docket has said of exports. Those of this one
+	// must agree with it, the others are left out. nil: nobody has asked for any.
+	Checkpoints []Checkpoint
+	// Sink is the one that writes the export: only its checkpoints count. Empty: those
+	// of any sink.
+	Sink string
 	// Reference has records to compare with, byte for byte; nil: none are.
 	Reference Reference
 	// Deep decompresses files and counts their lines.
@@ -34,14 +40,6 @@ type Options struct {
 	Position func() (p manifest.Position, ok bool, err error)
 	// Progress is kept up to date for other goroutines; may be nil.
 	Progress *Progress
-}
-
-// Anchor is the end of an export as it was known at an earlier time: a record, or the
-// hash of a line of the manifest.
-type Anchor struct {
-	Queue string // with Seq: the record must be accounted for, as exported or in a gap
-	Seq   uint64
-	Line  *manifest.Hash
 }
 
 // Progress is how much of the files has been read.
@@ -56,9 +54,15 @@ func (p *Progress) add(n int) {
 	}
 }
 
-// ErrNoExport says that a directory does not exist, or that no file sink has ever
-// written to it.
+// ErrNoExport says that a directory does not exist, or that there is no manifest to
+// compare with. An empty directory is an export without an end: somebody may have
+// emptied it.
 var ErrNoExport = errors.New("there is no export")
+
+// ErrWhichSink says that checkpoints of several sinks are about exports which begin with
+// the line of this one, and that it agrees with those of some sinks only: Options.Sink
+// has to tell which one writes it.
+var ErrWhichSink = errors.New("the checkpoints are of several exports that begin alike")
 
 // Run proves the export in dir. What is wrong with the export is Report.Break; an
 // error says that it could not be read to the end, and the report is then worth
@@ -108,11 +112,13 @@ type verifier struct {
 	lines    *manifest.Reader
 	alive    map[string]*listed // files that no line says are removed
 	queues   map[string]int     // index into report.Queues
-	anchored bool               // Last.Line was met
+	end      Place              // the last record that the lines read so far account for
 	stopped  bool               // at a broken line: no later one is read
 	position manifest.Position
 	known    bool     // position is
 	active   *os.File // the unfinished file that position names; nil: none
+
+	checkpoints checkpoints
 
 	pending []*job      // in the order of their lines
 	buffers chan []byte // one for each job that may be at work
@@ -161,13 +167,22 @@ func (v *verifier) run() error {
 		}
 	}
 	if v.report.Break == nil {
-		v.checkEnd()
+		if err := v.checkEnd(); err != nil {
+			return err
+		}
 	}
 	if v.report.Break == nil && v.Reference != nil {
-		return v.compare()
+		if err := v.compare(); err != nil {
+			return err
+		}
+	} else if v.report.Break != nil {
+		if err := v.explain(v.report.Break); err != nil {
+			return err
+		}
 	}
-	if v.report.Break != nil {
-		return v.explain(v.report.Break)
+	v.report.End = v.end
+	if v.known && v.position.Last > 0 {
+		v.report.End = Place{v.position.Queue, v.endOf(v.position.Queue)}
 	}
 	return nil
 }
@@ -184,8 +199,6 @@ func (v *verifier) open() (err error) {
 	switch {
 	case err == nil:
 		v.lines = manifest.NewReader(v.manifest)
-	case errors.Is(err, fs.ErrNotExist) && len(v.tree.files) == 0 && len(v.tree.active) == 0:
-		return fmt.Errorf("%w: neither %s nor %s is there", ErrNoExport, manifest.FileName, activeFile)
 	case errors.Is(err, fs.ErrNotExist):
 		v.lines = manifest.NewReader(nothing{})
 	case errors.Is(err, errNotAFile):
@@ -252,14 +265,13 @@ func (v *verifier) line(l *manifest.Line) error {
 		return nil
 	}
 	v.report.Lines, v.report.Head = number, l.Hash
-	if v.Last != nil && v.Last.Line != nil && *v.Last.Line == l.Hash {
-		v.anchored = true
-	}
 	if l.Removed != nil {
 		v.removed(l.Removed, number)
-		return nil
+	} else if err := v.entry(l.Entry, number); err != nil {
+		return err
 	}
-	return v.entry(l.Entry, number)
+	v.reached(l.Hash, number)
+	return nil
 }
 
 // checkChain checks what binds a line to those before it and to whoever wrote it.
@@ -333,6 +345,7 @@ func (v *verifier) entry(e *manifest.Entry, number uint64) error {
 		v.report.Queues = append(v.report.Queues, Queue{ID: e.Queue, FirstSeq: e.From(0)})
 	}
 	v.report.Queues[q].LastSeq, v.report.LastFinished = e.LastSeq, e.Finished
+	v.end = Place{e.Queue, e.LastSeq}
 	for gap := range e.Gaps.All() {
 		v.report.Gaps[gap.Reason] += gap.To - gap.From + 1
 	}

@@ -1,0 +1,162 @@
+package verify
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+// Checkpoint is what docket has said of the end of an export, in a record that went to
+// every sink: a copy of it lies where nobody who can write to the export can write.
+type Checkpoint struct {
+	Sink   string        // that writes the export
+	Export manifest.Hash // of the first line of the manifest
+	Line   manifest.Hash // of the newest line
+	Place                // the last record that the line, and those before it, account for
+	Time   time.Time
+	From   string // where the copy was read, for a person
+}
+
+// checkpoints are those of the export that is being read.
+type checkpoints struct {
+	waiting map[manifest.Hash][]Checkpoint // by the line that they name; not met yet
+	sinks   []string                       // of all checkpoints of this export
+	others  Checkpoint                     // the newest of another export
+	newest  *Met
+}
+
+// expectCheckpoints takes those of the export whose first line has this hash. Copies of
+// one record count once.
+func (v *verifier) expectCheckpoints(export manifest.Hash) {
+	c := &v.checkpoints
+	c.waiting = map[manifest.Hash][]Checkpoint{}
+	for _, one := range v.Checkpoints {
+		if v.Sink != "" && one.Sink != v.Sink {
+			continue
+		}
+		if one.Export != export {
+			if one.Time.After(c.others.Time) {
+				c.others = one
+			}
+			continue
+		}
+		if !slices.Contains(c.sinks, one.Sink) {
+			c.sinks = append(c.sinks, one.Sink)
+		}
+		c.expect(one)
+	}
+}
+
+func (c *checkpoints) expect(one Checkpoint) {
+	list := c.waiting[one.Line]
+	for i := range list {
+		if list[i].Place == one.Place && list[i].Sink == one.Sink {
+			if one.Time.After(list[i].Time) {
+				list[i] = one
+			}
+			return
+		}
+	}
+	c.waiting[one.Line] = append(list, one)
+}
+
+// meetCheckpoints compares the checkpoints that name the line that was taken last with
+// what the export has up to there.
+func (v *verifier) meetCheckpoints(line manifest.Hash, number uint64) {
+	c := &v.checkpoints
+	for _, one := range c.waiting[line] {
+		if one.Place != v.end {
+			v.broken(&Break{
+				Kind: CheckpointDiffers, Line: number, Queue: one.Queue, FirstSeq: one.Seq, LastSeq: one.Seq,
+				Expected: one.text(), Found: fmt.Sprintf("a line up to which the export ends with record %d of queue %s", v.end.Seq, v.end.Queue),
+			})
+		}
+		c.newest = &Met{Kind: FromCheckpoint, Place: one.Place, Line: number, Time: one.Time}
+	}
+	delete(c.waiting, line)
+}
+
+// checkCheckpoints wants that all checkpoints of the export were met.
+func (v *verifier) checkCheckpoints() error {
+	c := &v.checkpoints
+	if v.Checkpoints == nil {
+		return nil
+	}
+	if v.report.Lines == 0 {
+		v.checkpointsOfNothing()
+		return nil
+	}
+	if one, missing := c.oldestWaiting(); missing {
+		if content := c.contentSinks(); len(content) > 0 {
+			return fmt.Errorf("%w: it agrees with those of sink %s, and not with those of sink %s", ErrWhichSink, strings.Join(content, ", "), one.Sink)
+		}
+		v.broken(&Break{
+			Kind: CheckpointMissing, Queue: one.Queue, FirstSeq: one.Seq, LastSeq: one.Seq,
+			Expected: one.text(), Found: fmt.Sprintf("no such line: the manifest has %s, the last with the hash %s", countText(v.report.Lines, "line"), v.report.Head),
+		})
+		return nil
+	}
+	if c.newest != nil {
+		v.met(*c.newest)
+		return nil
+	}
+	text := "no checkpoint of this export was given"
+	if c.others.Sink != "" {
+		text += fmt.Sprintf(", but %s of other exports, the newest by sink %s at %s: if that sink writes here, the manifest was begun anew",
+			countText(uint64(len(v.Checkpoints)), "checkpoint"), c.others.Sink, c.others.Time.Format(time.RFC3339))
+	}
+	v.note("%s", text)
+	return nil
+}
+
+// contentSinks are those whose checkpoints were all met.
+func (c *checkpoints) contentSinks() (list []string) {
+	for _, sink := range c.sinks {
+		isWaiting := false
+		for _, waiting := range c.waiting {
+			isWaiting = isWaiting || slices.ContainsFunc(waiting, func(one Checkpoint) bool { return one.Sink == sink })
+		}
+		if !isWaiting {
+			list = append(list, sink)
+		}
+	}
+	return list
+}
+
+// oldestWaiting is the first checkpoint that was not met.
+func (c *checkpoints) oldestWaiting() (oldest Checkpoint, found bool) {
+	for _, list := range c.waiting {
+		for _, one := range list {
+			if !found || one.Time.Before(oldest.Time) {
+				oldest, found = one, true
+			}
+		}
+	}
+	return oldest, found
+}
+
+// checkpointsOfNothing judges an export without a line: it cannot be told whose
+// checkpoints were given. An export whose first file is not finished has none yet.
+func (v *verifier) checkpointsOfNothing() {
+	given := slices.DeleteFunc(slices.Clone(v.Checkpoints), func(c Checkpoint) bool { return v.Sink != "" && c.Sink != v.Sink })
+	switch {
+	case len(given) == 0:
+		v.note("no checkpoint was given")
+	case v.isYoung():
+		v.note("no file is finished yet, so no checkpoint can be of this export")
+	default:
+		one := given[len(given)-1]
+		v.broken(&Break{
+			Kind: CheckpointMissing, Queue: one.Queue, FirstSeq: one.Seq, LastSeq: one.Seq,
+			Expected: one.text(), Found: "no line of a manifest, and no file",
+		})
+	}
+}
+
+func (c *Checkpoint) text() string {
+	return fmt.Sprintf("line %s, with which the export ends with record %d of queue %s, as the checkpoint of %s says (%s)",
+		c.Line, c.Seq, c.Queue, c.Time.Format(time.RFC3339), c.From)
+}

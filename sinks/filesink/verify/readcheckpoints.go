@@ -1,0 +1,134 @@
+package verify
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+const (
+	// maxCheckpointLine bounds a line of a copy: a whole upload may be one.
+	maxCheckpointLine = 64 << 20
+	// maxCheckpointDepth bounds how deep a copy is looked for in a wrapper.
+	maxCheckpointDepth = 32
+)
+
+// ReadCheckpoints reads the copies of checkpoints in r, which name calls its source.
+// There may be anything else in r. A line counts where it is JSON, or several values of
+// it, and a copy is found at any depth: as the line itself, stamped or not, as a member
+// of a wrapper (CloudEvents, Splunk, Elasticsearch), and as text (OTLP, Loki). A copy
+// whose stamp says that it is of another source than docket was made by a producer, and
+// is left out. An error says that r cannot be read, or that it speaks of checkpoints and
+// none can be understood.
+func ReadCheckpoints(r io.Reader, name string) ([]Checkpoint, error) {
+	c := copies{found: []Checkpoint{}}
+	lines := bufio.NewScanner(r)
+	lines.Buffer(make([]byte, 64<<10), maxCheckpointLine)
+	number := 0
+	for lines.Scan() {
+		number++
+		if !bytes.Contains(lines.Bytes(), []byte(decision.ExportCheckpoint)) {
+			continue
+		}
+		c.from = fmt.Sprintf("%s, line %d", name, number)
+		c.text(lines.Bytes(), 0)
+	}
+	if err := lines.Err(); err != nil {
+		return nil, fmt.Errorf("line %d: %w", number+1, err)
+	}
+	if len(c.found) == 0 && c.damaged != "" {
+		return nil, fmt.Errorf("%s: it speaks of a checkpoint and is not one as docket writes it: each has to stand on one line, which jq -c sees to", c.damaged)
+	}
+	return c.found, nil
+}
+
+// copies gathers the checkpoints of one source.
+type copies struct {
+	from    string // the line at hand
+	found   []Checkpoint
+	damaged string // the first line that could not be understood
+}
+
+// text looks for copies in JSON text.
+func (c *copies) text(text []byte, depth int) {
+	values := json.NewDecoder(bytes.NewReader(text))
+	values.UseNumber()
+	for {
+		var value any
+		err := values.Decode(&value)
+		if errors.Is(err, io.EOF) {
+			return
+		}
+		if err != nil {
+			c.notOne()
+			return
+		}
+		c.value(value, depth)
+	}
+}
+
+func (c *copies) value(value any, depth int) {
+	if depth > maxCheckpointDepth {
+		return
+	}
+	switch v := value.(type) {
+	case map[string]any:
+		if v["eventType"] == decision.ExportCheckpoint {
+			c.take(v)
+			return
+		}
+		for _, member := range v {
+			c.value(member, depth+1)
+		}
+	case []any:
+		for _, item := range v {
+			c.value(item, depth+1)
+		}
+	case string:
+		if strings.HasPrefix(strings.TrimSpace(v), "{") && strings.Contains(v, decision.ExportCheckpoint) {
+			c.text([]byte(v), depth+1)
+		}
+	}
+}
+
+// take keeps a copy.
+func (c *copies) take(object map[string]any) {
+	if stamp, ok := object["_docket"].(map[string]any); ok && stamp["source"] != sinks.OwnSource {
+		return
+	}
+	text, err := json.Marshal(object)
+	var record struct {
+		Sink    string        `json:"sink"`
+		Export  manifest.Hash `json:"export"`
+		Line    manifest.Hash `json:"line"`
+		LastSeq uint64        `json:"lastSeq"`
+		Queue   string        `json:"queue"`
+		Time    time.Time     `json:"time"`
+	}
+	if err == nil {
+		err = json.Unmarshal(text, &record)
+	}
+	if err != nil || record.Sink == "" || record.Export == (manifest.Hash{}) || record.Line == (manifest.Hash{}) || record.LastSeq == 0 || record.Time.IsZero() {
+		c.notOne()
+		return
+	}
+	c.found = append(c.found, Checkpoint{
+		Sink: record.Sink, Export: record.Export, Line: record.Line,
+		Place: Place{Queue: record.Queue, Seq: record.LastSeq}, Time: record.Time, From: c.from,
+	})
+}
+
+func (c *copies) notOne() {
+	if c.damaged == "" {
+		c.damaged = c.from
+	}
+}

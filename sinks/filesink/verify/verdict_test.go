@@ -1,0 +1,257 @@
+package verify
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+)
+
+// lineHashes are the hashes of the lines of the manifest.
+func (b *builder) lineHashes() (list []manifest.Hash) {
+	b.t.Helper()
+	for line := range strings.Lines(string(b.read(manifest.FileName))) {
+		list = append(list, sumOf([]byte(strings.TrimSuffix(line, "\n"))))
+	}
+	return list
+}
+
+// checkpoint is what docket would say of the export as it is.
+func (b *builder) checkpoint() Checkpoint {
+	b.t.Helper()
+	hashes := b.lineHashes()
+	var end Place
+	for line, err := range manifest.Read(strings.NewReader(string(b.read(manifest.FileName)))) {
+		b.must(err)
+		if e := line.Entry; e != nil {
+			end = Place{e.Queue, e.LastSeq}
+		}
+	}
+	return Checkpoint{Sink: "compliance", Export: hashes[0], Line: hashes[len(hashes)-1], Place: end, Time: when, From: "siem.ndjson, line 1"}
+}
+
+// cut takes the newest file and its line away, as somebody does who wants nothing to be
+// seen.
+func (b *builder) cut(newest string) {
+	b.t.Helper()
+	b.must(os.Remove(b.path(newest)))
+	b.changeLines(manifest.FileName, func(l []string) []string { return l[:len(l)-1] })
+}
+
+// emptied takes everything away but an empty manifest.
+func (b *builder) emptied() {
+	b.t.Helper()
+	b.must(os.RemoveAll(b.dir))
+	b.write(manifest.FileName, nil)
+}
+
+// An export says of itself how far it goes, and whoever can write to it can make it say
+// less. So without an anchor its end is not proven, with one it is, and a key is none.
+func TestVerdict(t *testing.T) {
+	untouched := func(*builder, string) {}
+	cut := (*builder).cut
+	emptied := func(b *builder, _ string) { b.emptied() }
+	gone := func(b *builder, _ string) { b.must(os.RemoveAll(b.dir)); b.must(os.Mkdir(b.dir, 0o700)) }
+	anchors := map[string]func(*builder) Options{
+		"none":        func(*builder) Options { return Options{} },
+		"public key":  func(*builder) Options { return Options{PublicKeys: publicKeys(1)} },
+		"line":        func(b *builder) Options { return Options{Last: &Anchor{Line: &b.chain.Previous}} },
+		"record":      func(b *builder) Options { return Options{Last: &Anchor{Queue: queueA, Seq: b.last[queueA]}} },
+		"checkpoints": func(b *builder) Options { return Options{Checkpoints: []Checkpoint{b.checkpoint()}} },
+		"reference":   func(b *builder) Options { return Options{Reference: remembered(1, b.last[queueA]).without(11, 13)} },
+	}
+	for name, tt := range map[string]struct {
+		do   func(b *builder, newest string)
+		want map[string]Verdict // where it is not that of "else"
+	}{
+		"untouched": {untouched, map[string]Verdict{"none": Unanchored, "public key": Unanchored, "else": Proven}},
+		"cut":       {cut, map[string]Verdict{"none": Unanchored, "public key": Unanchored, "else": Broken}},
+		"emptied":   {emptied, map[string]Verdict{"none": Unanchored, "else": Broken}},
+		"gone":      {gone, map[string]Verdict{"none": Unanchored, "else": Broken}},
+	} {
+		for anchor, options := range anchors {
+			t.Run(name+"/"+anchor, func(t *testing.T) {
+				t.Parallel()
+				b := newBuilder(t)
+				b.chain.Key = testKey(1)
+				standard(b, "")
+				newest := b.add(file{to: 25})
+				o := options(b)
+				tt.do(b, newest)
+				want, ok := tt.want[anchor]
+				if !ok {
+					want = tt.want["else"]
+				}
+				r := mustRun(t, b.dir, o)
+				if r.Verdict() != want {
+					t.Errorf("got %s, %+v, want %s", r.Verdict(), r.Break, want)
+				}
+				if want == Proven && (r.Proven() != Place{queueA, 25} || r.End != Place{queueA, 25}) {
+					t.Errorf("got proven up to %+v of %+v, want all 25 records", r.Proven(), r.End)
+				}
+			})
+		}
+	}
+}
+
+// What lies behind the anchor is not proven, and is said to be there.
+func TestProvenUpTo(t *testing.T) {
+	b := newBuilder(t)
+	b.add(file{queue: queueB, from: 7, to: 9})
+	earlier := b.checkpoint()
+	standard(b, "")
+	p := b.begin(file{to: 27})
+	position := fixed(p)
+	second := b.lineHashes()[1]
+	for name, tt := range map[string]struct {
+		o      Options
+		proven Place
+		line   uint64
+	}{
+		"line":                    {Options{Last: &Anchor{Line: &second}}, Place{queueA, 5}, 2},
+		"record":                  {Options{Last: &Anchor{Queue: queueA, Seq: 7}}, Place{queueA, 7}, 0},
+		"record that is active":   {Options{Last: &Anchor{Queue: queueA, Seq: 22}}, Place{queueA, 22}, 0},
+		"checkpoint of the start": {Options{Checkpoints: []Checkpoint{earlier}}, Place{queueB, 9}, 1},
+		"the newest checkpoint":   {Options{Checkpoints: []Checkpoint{b.checkpoint(), earlier}}, Place{queueA, 20}, 6},
+		"active compared":         {Options{Reference: remembered(19, 24)}, Place{queueA, 24}, 0},
+		"the furthest of several": {Options{Checkpoints: []Checkpoint{earlier}, Reference: remembered(19, 24)}, Place{queueA, 24}, 1},
+	} {
+		o := tt.o
+		o.Position = position
+		r := mustRun(t, b.dir, o)
+		if r.Verdict() != Proven || r.Proven() != tt.proven || r.Anchors[0].Line != tt.line || r.End != (Place{queueA, 27}) {
+			t.Errorf("%s: got %s, %+v, up to %+v of %+v, want %+v by line %d, and 27 in all", name, r.Verdict(), r.Anchors, r.Proven(), r.End, tt.proven, tt.line)
+		}
+	}
+	for name, o := range map[string]Options{
+		"a reference without a record of the export": {Reference: &memory{queue: queueA}},
+		"no checkpoint": {Checkpoints: []Checkpoint{}},
+	} {
+		if r := mustRun(t, b.dir, o); r.Verdict() != Unanchored || len(r.Notes) == 0 {
+			t.Errorf("%s: got %s, %q, want that it is no anchor, with a note", name, r.Verdict(), r.Notes)
+		}
+	}
+}
+
+func TestCheckpoints(t *testing.T) {
+	other := Checkpoint{Sink: "elsewhere", Export: manifest.Hash{1}, Line: manifest.Hash{2}, Place: Place{queueA, 99}, Time: when}
+	for name, tt := range map[string]struct {
+		do   func(b *builder, list []Checkpoint) []Checkpoint
+		want Verdict
+		says string // in the break or in a note
+	}{
+		"each after its line": {func(_ *builder, list []Checkpoint) []Checkpoint { return list }, Proven, ""},
+		"copies, in no order": {func(_ *builder, list []Checkpoint) []Checkpoint {
+			slices.Reverse(list)
+			return append(list, list...)
+		}, Proven, ""},
+		"others among them": {func(_ *builder, list []Checkpoint) []Checkpoint { return append(list, other) }, Proven, ""},
+		"others alone":      {func(*builder, []Checkpoint) []Checkpoint { return []Checkpoint{other} }, Unanchored, "the newest by sink elsewhere"},
+		"another end": {func(_ *builder, list []Checkpoint) []Checkpoint {
+			list[1].Seq++
+			return list
+		}, Broken, "ends with record 11 of queue " + queueA},
+		"another queue": {func(_ *builder, list []Checkpoint) []Checkpoint {
+			list[1].Queue = queueB
+			return list
+		}, Broken, string(CheckpointDiffers)},
+		"a line that is not there": {func(_ *builder, list []Checkpoint) []Checkpoint {
+			list[2].Line[0] ^= 1
+			return list
+		}, Broken, "siem.ndjson, line 1"},
+		"end rewritten": {func(b *builder, list []Checkpoint) []Checkpoint {
+			b.chainAnew(nil, func(lines []*manifest.Line) []*manifest.Line {
+				lines[3].Entry.Finished = when.AddDate(1, 0, 0)
+				return lines
+			})
+			return list
+		}, Broken, string(CheckpointMissing)},
+		"all rewritten": {func(b *builder, list []Checkpoint) []Checkpoint {
+			b.chainAnew(nil, func(lines []*manifest.Line) []*manifest.Line {
+				lines[0].Entry.Finished = when.AddDate(1, 0, 0)
+				return lines
+			})
+			return list
+		}, Unanchored, "the manifest was begun anew"},
+		"emptied": {func(b *builder, list []Checkpoint) []Checkpoint { b.emptied(); return list }, Broken, "no line of a manifest"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBuilder(t)
+			var list []Checkpoint
+			for _, to := range []uint64{5, 10, 15, 20} {
+				b.add(file{to: to})
+				list = append(list, b.checkpoint())
+			}
+			list = tt.do(b, list)
+			r := mustRun(t, b.dir, Options{Checkpoints: list})
+			said := strings.Join(r.Notes, "\n")
+			if r.Break != nil {
+				said = string(r.Break.Kind) + ": " + r.Break.Expected + "; " + r.Break.Found
+			}
+			if r.Verdict() != tt.want || !strings.Contains(said, tt.says) {
+				t.Errorf("got %s, %q, want %s, %q", r.Verdict(), said, tt.want, tt.says)
+			}
+		})
+	}
+}
+
+// Two sinks of one docket may begin with the same line, byte for byte, and part later:
+// then somebody has to say whose export it is. A sink that was renamed is one export.
+func TestCheckpointsOfTwins(t *testing.T) {
+	b, twin := newBuilder(t), newBuilder(t)
+	var mine, other []Checkpoint
+	for _, to := range []uint64{5, 10} {
+		b.add(file{to: to})
+		mine = append(mine, b.checkpoint())
+	}
+	for _, to := range []uint64{5, 12} {
+		twin.add(file{to: to})
+		c := twin.checkpoint()
+		c.Sink = "twin"
+		other = append(other, c)
+	}
+	both := slices.Concat(mine, other)
+	if _, err := Run(t.Context(), b.dir, Options{Checkpoints: both}); !errors.Is(err, ErrWhichSink) || !strings.Contains(err.Error(), "sink compliance, and not with those of sink twin") {
+		t.Errorf("got %v, want to be asked for the sink", err)
+	}
+	for sink, want := range map[string]Verdict{"compliance": Proven, "twin": Broken, "none": Unanchored} {
+		if r := mustRun(t, b.dir, Options{Checkpoints: both, Sink: sink}); r.Verdict() != want {
+			t.Errorf("sink %s: got %s, %+v, want %s", sink, r.Verdict(), r.Break, want)
+		}
+	}
+	mine[0].Sink = "before"
+	if r := mustRun(t, b.dir, Options{Checkpoints: mine}); r.Verdict() != Proven {
+		t.Errorf("renamed: got %s, %+v, want a proof", r.Verdict(), r.Break)
+	}
+	if _, err := Run(t.Context(), b.dir, Options{Checkpoints: append(mine, other...)}); !errors.Is(err, ErrWhichSink) {
+		t.Errorf("got %v, want to be asked for the sink", err)
+	}
+	b.changeLines(manifest.FileName, func(l []string) []string { return l[:1] })
+	b.must(os.Remove(b.path(finishedBy(6, 10, 2))))
+	if r := mustRun(t, b.dir, Options{Checkpoints: append(mine[1:], other[1:]...)}); r.Verdict() != Broken {
+		t.Errorf("cut: got %s, want a break", r.Verdict())
+	}
+}
+
+// finishedBy is the name that the builder gives to the n-th file.
+func finishedBy(from, to uint64, n int) string {
+	return fmt.Sprintf("decisions-%020d-%020d-20260105T1004%02dZ.ndjson", from, to, n)
+}
+
+// A young export has no line yet, so nothing can be signed, and checkpoints of others say
+// nothing of it.
+func TestYoungExport(t *testing.T) {
+	b := newBuilder(t)
+	b.write(manifest.FileName, nil)
+	p := b.begin(file{to: 3})
+	o := Options{Position: fixed(p), Checkpoints: []Checkpoint{{Sink: "x", Export: manifest.Hash{1}, Place: Place{queueB, 7}}}}
+	o.PublicKeys = publicKeys(1)
+	if r := mustRun(t, b.dir, o); r.Verdict() != Unanchored || len(r.Notes) != 2 {
+		t.Errorf("got %s, %+v, %q, want that nothing is wrong or proven, and why", r.Verdict(), r.Break, r.Notes)
+	}
+}
