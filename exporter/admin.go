@@ -12,12 +12,18 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/docket-export/docket/internal/fairconn"
 	"github.com/docket-export/docket/internal/ownhost"
 )
 
+// maxAdminConnections bounds those to each admin listener: kubelet, Prometheus and a few
+// people. An idle one costs some 13 KB.
+const maxAdminConnections = 64
+
 func newAdminServer(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler:           h,
+		Handler:           fairconn.Handler(h),
+		ConnContext:       fairconn.Context,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      adminWriteTimeout,
@@ -29,6 +35,7 @@ func newAdminServer(h http.Handler) *http.Server {
 // serve has h answer on l until the returned function is called.
 func (e *Exporter) serve(l net.Listener, h http.Handler) (stop func()) {
 	server := newAdminServer(h)
+	l = fairconn.New(maxAdminConnections, peerHost, func(nc net.Conn) { nc.Close() }).Listen(l)
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -44,6 +51,13 @@ func (e *Exporter) serve(l net.Listener, h http.Handler) (stop func()) {
 		}
 		<-ended
 	}
+}
+
+// peerHost is the address of a peer without its port, which is another for each
+// connection; empty on a Unix socket.
+func peerHost(nc net.Conn) string {
+	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
+	return host
 }
 
 // ownHost answers requests that are meant for a loopback address. A page in a browser

@@ -3,12 +3,16 @@ package httpsource
 import (
 	"bufio"
 	"bytes"
+	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"runtime"
+	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -219,8 +223,8 @@ func TestSlowClient(t *testing.T) {
 	})
 }
 
-// However many send large bodies at a time, few of them are in memory; small ones get
-// through beside them.
+// However many send large bodies at a time, few of them are in memory. Small ones get
+// through beside them, and so do large ones: those who stall lose their places.
 func TestLargeBodiesTakeTurns(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
@@ -229,7 +233,6 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 	server.patience = time.Hour // with those who only hold their places
 	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
 	begin := "[" + strings.Repeat(event, 3*chunkBytes/len(event))
-	var held []net.Conn
 	for range maxLarge + 2 {
 		nc, err := net.Dial("tcp", r.source.Addr().String())
 		if err != nil {
@@ -237,25 +240,23 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 		}
 		defer nc.Close()
 		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", 2*len(begin), begin)
-		held = append(held, nc)
 	}
-	eventually(t, "all places are taken", func() bool { return len(server.large) == maxLarge })
+	eventually(t, "all places are taken", func() bool { return server.large.inUse() == maxLarge })
 	r.mustPost(eventsOf("small"))
-	large := begin + `{"id":"large"}]`
-	status, text := r.post(large)
-	if status != http.StatusServiceUnavailable || text != errBusy.Error() {
-		t.Errorf("got the answer %d %q, want 503 and %q", status, text, errBusy)
+	r.mustPost(begin + `{"id":"large"}]`)
+	if got := server.large.inUse(); got > maxLarge {
+		t.Errorf("got %d large bodies, want at most %d", got, maxLarge)
 	}
-	if trouble := r.source.Report().Trouble; trouble != "" {
-		t.Errorf("got the trouble %q of a client that will be served", trouble)
-	}
-	for _, nc := range held {
-		nc.Close()
-	}
-	eventually(t, "they have left", func() bool { return r.source.Connections() <= 1 }) // which is kept for the next
-	r.mustPost(large)
-	if got := len(server.large); got != 0 {
-		t.Errorf("got %d places taken by nobody", got)
+	checkHas(t, in.Lines(), "small", "large")
+}
+
+// checkHas insists on an event with each of the ids.
+func checkHas(t *testing.T, lines []sourcetest.Line, ids ...string) {
+	t.Helper()
+	for _, id := range ids {
+		if !slices.ContainsFunc(lines, func(l sourcetest.Line) bool { return strings.Contains(string(l.Text), fmt.Sprintf("%q", id)) }) {
+			t.Errorf("got no event %q", id)
+		}
 	}
 }
 
@@ -276,30 +277,115 @@ func TestSlowClientOfFullQueue(t *testing.T) {
 	})
 }
 
+// Who comes when all places are taken gets that of a peer that keeps docket waiting.
 func TestMaxConnections(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in, func(o *options) { o.config.MaxConnections = 2 })
-	var held []net.Conn
 	for range 2 {
 		nc, err := net.Dial("tcp", r.source.Addr().String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer nc.Close()
-		held = append(held, nc)
 	}
 	eventually(t, "both are in", func() bool { return r.source.Connections() == 2 })
-	r.converse(func(_ net.Conn, heard *bufio.Reader) {
-		answer, _ := io.ReadAll(heard)
-		if !strings.Contains(string(answer), " 503 ") {
-			t.Errorf("got %q, want 503", answer)
-		}
-	})
-	held[0].Close()
-	eventually(t, "one has left", func() bool { return r.source.Connections() < 2 })
 	r.mustPost(eventsOf("a"))
+	eventually(t, "one has lost its place", func() bool { return r.source.Connections() == 2 })
+}
+
+// Nobody loses a place while docket is at work for him: who comes then is told to try again.
+func TestWorkingConnectionsStay(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in, func(o *options) { o.config.MaxConnections = 2 })
+	in.Hold()
+	answers := make(chan int)
+	for _, id := range []string{"a", "b"} {
+		go func() {
+			status, _, _ := r.tryPost(eventsOf(id))
+			answers <- status
+		}()
+	}
+	eventually(t, "both wait for the disk", func() bool { return in.Pending() == 2 })
+	for range 2 {
+		r.converse(func(_ net.Conn, heard *bufio.Reader) {
+			answer, _ := io.ReadAll(heard)
+			if !strings.Contains(string(answer), " 503 ") {
+				t.Errorf("got %q, want 503", answer)
+			}
+		})
+	}
+	in.Release()
+	for range 2 {
+		if got := <-answers; got != http.StatusOK {
+			t.Errorf("got the answer %d, want 200", got)
+		}
+	}
 	if got := strings.Count(r.log.String(), "too many connections"); got != 1 {
 		t.Errorf("got it logged %d times, want once", got)
+	}
+}
+
+// A good upload is taken beside a thousand slow ones, which come again and again: headers
+// that never end, bodies byte by byte, connections that say nothing.
+func TestGoodUploadBesideSlowOnes(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in)
+	ctx, stop := context.WithCancel(t.Context())
+	var slow sync.WaitGroup
+	defer slow.Wait()
+	defer stop()
+	for n := range 1000 {
+		begin := []string{
+			"POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nX",
+			"POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000\r\n\r\n[",
+			"POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\n[\r\n",
+			"",
+		}[n%4]
+		slow.Go(func() { trickle(ctx, r.source.Addr().String(), begin) })
+	}
+	eventually(t, "all places are taken", func() bool { return r.source.Connections() >= DefaultConnections })
+	good := "[" + strings.Repeat(fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000)), 3*chunkBytes/1000) + `{"id":"good"}]`
+	for range 5 {
+		began := time.Now()
+		eventually(t, "a good upload is taken", func() bool {
+			r.client.CloseIdleConnections()
+			status, _, err := r.tryPost(good)
+			return err == nil && status == http.StatusOK
+		})
+		t.Logf("a good upload took %v", time.Since(began).Round(time.Millisecond))
+	}
+	if got := r.source.Connections(); got > 2*DefaultConnections {
+		t.Errorf("got %d connections, want some %d", got, DefaultConnections)
+	}
+}
+
+// trickle connects again and again, and sends a byte every 100 ms.
+func trickle(ctx context.Context, address, begin string) {
+	for ctx.Err() == nil {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		stopped := context.AfterFunc(ctx, func() { nc.Close() })
+		_, err = io.WriteString(nc, begin)
+		for err == nil {
+			select {
+			case <-time.After(100 * time.Millisecond):
+				_, err = io.WriteString(nc, "x"[:min(1, len(begin))])
+				if err == nil {
+					_ = nc.SetReadDeadline(time.Now().Add(time.Millisecond))
+					if _, ended := nc.Read(make([]byte, 1)); errors.Is(ended, io.EOF) {
+						err = ended
+					}
+				}
+			case <-ctx.Done():
+				err = ctx.Err()
+			}
+		}
+		stopped()
+		nc.Close()
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/docket-export/docket/internal/fairconn"
 )
 
 // What a body may unpack to: as much as no engine sends at once, and beyond that only
@@ -29,14 +31,10 @@ const maxBody = 1 << 30
 // a second beyond that. The time that docket takes itself does not count.
 const (
 	patience = 30 * time.Second
-	minRate  = 16 << 10
+	minRate  = fairconn.MinRate
 )
 
-// maxLarge bounds the bodies at a time of which more than a chunk is in memory, and with
-// it that memory, however many are sent. The others wait for a place.
-const maxLarge = 8
-
-var errBusy = fmt.Errorf("%[2]d large bodies were under way for %[1]v: send it again", largeWait, maxLarge)
+var errBusy = fmt.Errorf("so many bodies were under way for %v that there was no place for another: send it again", placeWait)
 
 // refusal is an answer that is no success.
 type refusal struct {
@@ -54,6 +52,7 @@ func refuse(status int, format string, args ...any) refusal {
 type body struct {
 	server   *server
 	ctx      context.Context // of the request
+	conn     *fairconn.Conn
 	wire     *wire
 	unpacked io.Reader
 	gzip     *gzip.Reader // nil: the body is not packed
@@ -61,59 +60,84 @@ type body struct {
 	events   int
 	unfit    int    // of events: those that are no records
 	held     int64  // of read, what may still be in memory
-	isLarge  bool   // it has one of the places for large ones
+	isSmall  bool   // it has a place
+	isLarge  bool   // it has one of those for large ones, too
 	noPlace  error  // why it got none
 	through  uint64 // once this number is durable, the events submitted so far are
 }
 
-// openBody returns the body of r as its Content-Encoding has it. The error is a refusal.
+// openBody waits for a place and returns the body of r as its Content-Encoding has it.
 func (s *server) openBody(w http.ResponseWriter, r *http.Request) (*body, error) {
-	b := &body{server: s, ctx: r.Context(), wire: &wire{r: r.Body, control: http.NewResponseController(w), patience: s.patience}}
+	b := &body{server: s, ctx: r.Context(), conn: fairconn.Of(r), wire: &wire{r: r.Body, control: http.NewResponseController(w), patience: s.patience}}
 	b.unpacked = b.wire
-	switch encoding := r.Header.Get("Content-Encoding"); strings.ToLower(encoding) {
+	if err := b.place(s.small); err != nil {
+		return nil, err
+	}
+	b.isSmall = true
+	if err := b.unpack(r.Header.Get("Content-Encoding")); err != nil {
+		b.close()
+		return nil, err
+	}
+	return b, nil
+}
+
+// unpack undoes a Content-Encoding.
+func (b *body) unpack(encoding string) error {
+	switch strings.ToLower(encoding) {
 	case "", "identity":
-		return b, nil
+		return nil
 	case "gzip", "x-gzip":
 	default:
-		return nil, refuse(http.StatusUnsupportedMediaType, "content encoding %.32q is not supported: send gzip or none", encoding)
+		return refuse(http.StatusUnsupportedMediaType, "content encoding %.32q is not supported: send gzip or none", encoding)
 	}
-	b.gzip = s.gzips.Get().(*gzip.Reader)
+	b.gzip = b.server.gzips.Get().(*gzip.Reader)
 	if err := b.gzip.Reset(b.wire); err != nil {
-		defer b.close()
-		return nil, b.explain(err)
+		return b.explain(err)
 	}
 	b.unpacked = b.gzip
-	return b, nil
+	return nil
 }
 
 // close gives back what b was lent.
 func (b *body) close() {
 	b.release()
+	if b.isSmall {
+		b.server.small.give(b.conn)
+	}
 	if b.gzip != nil {
 		b.server.gzips.Put(b.gzip)
 	}
 }
 
+// leave hands the places of b to a batch that the committer still has.
+func (b *body) leave(left *batch) {
+	isSmall, isLarge := b.isSmall, b.isLarge
+	b.isSmall, b.isLarge = false, false
+	b.server.left.Go(func() {
+		<-left.done // it always comes
+		if isLarge {
+			b.server.large.give(b.conn)
+		}
+		if isSmall {
+			b.server.small.give(b.conn)
+		}
+	})
+}
+
 // release tells that nothing of what was read is in memory any more.
 func (b *body) release() {
 	if b.isLarge {
-		<-b.server.large
+		b.server.large.give(b.conn)
 	}
 	b.held, b.isLarge = 0, false
 }
 
-// enlarge waits for a place among the large bodies.
-func (b *body) enlarge() error {
-	ctx, cancel := context.WithTimeoutCause(b.ctx, largeWait, errBusy)
+// place waits for one of p.
+func (b *body) place(p *places) error {
+	ctx, cancel := context.WithTimeoutCause(b.ctx, placeWait, errBusy)
 	defer cancel()
-	select {
-	case b.server.large <- struct{}{}:
-		b.isLarge = true
-		return nil
-	case <-ctx.Done():
-		b.noPlace = context.Cause(ctx)
-		return b.noPlace
-	}
+	b.noPlace = p.take(ctx, b.conn)
+	return b.noPlace
 }
 
 var errBomb = refuse(http.StatusRequestEntityTooLarge,
@@ -124,9 +148,10 @@ var errLong = refuse(http.StatusRequestEntityTooLarge, "the body has more than %
 // Read reads what is unpacked.
 func (b *body) Read(p []byte) (int, error) {
 	if b.held >= chunkBytes && !b.isLarge {
-		if err := b.enlarge(); err != nil {
+		if err := b.place(b.server.large); err != nil {
 			return 0, err
 		}
+		b.isLarge = true
 	}
 	n, err := b.unpacked.Read(p)
 	b.read += int64(n)
@@ -168,6 +193,8 @@ func (b *body) explain(err error) error {
 		return refuse(http.StatusBadRequest, "the body %s%s", fault, hint)
 	}
 	switch wireErr := b.wire.err; {
+	case b.conn.IsEvicted():
+		return refuse(http.StatusRequestTimeout, "the body came too slowly, and others waited for its place")
 	case errors.Is(wireErr, os.ErrDeadlineExceeded):
 		return refuse(http.StatusRequestTimeout, "the body came too slowly: less than %d bytes a second after %v", minRate, b.wire.patience)
 	case wireErr != nil && !errors.Is(wireErr, io.EOF):

@@ -193,20 +193,21 @@ func finish(group []*batch, err error) {
 
 // put hands b over and returns once its events are on their way to the disk: they are
 // durable when through is, which wait waits for. On an error not all of them are. b is
-// the caller's again unless ctx was done, whose cause is the error then.
-func (c *committer) put(ctx context.Context, b *batch) (through uint64, err error) {
+// the caller's again unless the committer still has it, because ctx was done: then it is
+// once done has something.
+func (c *committer) put(ctx context.Context, b *batch) (through uint64, has bool, err error) {
 	select {
 	case c.inbox <- b:
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return 0, false, context.Cause(ctx)
 	case <-c.ended:
-		return 0, errStopping
+		return 0, false, errStopping
 	}
 	select {
 	case o := <-b.done: // it always comes, but perhaps late
-		return o.through, o.err
+		return o.through, false, o.err
 	case <-ctx.Done():
-		return 0, context.Cause(ctx)
+		return 0, true, context.Cause(ctx)
 	}
 }
 

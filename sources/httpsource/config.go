@@ -9,8 +9,7 @@ import (
 )
 
 // DefaultConnections is how many connections such a source serves unless configured.
-// One that is in the midst of a body costs some 200 KiB, and maxLarge of them twice the
-// largest record and 1 MiB.
+// What they cost, and what their bodies do, is MemoryBytes.
 const DefaultConnections = 128
 
 // Config is what the sections of such sources have in common. A kind has each field as

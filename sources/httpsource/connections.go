@@ -7,21 +7,20 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/docket-export/docket/internal/fairconn"
+	"github.com/docket-export/docket/sources/identity"
 )
 
-// connections are those of a server: at most max of them. Safe for concurrent use.
+// connections are those of a server. Safe for concurrent use.
 type connections struct {
-	max int
-	log *slog.Logger
-
 	wg    sync.WaitGroup // of those in state
 	mu    sync.Mutex
 	state map[net.Conn]http.ConnState // guarded by mu
-	full  time.Time                   // when it was logged last that there is no place; guarded by mu
 }
 
-func newConnections(limit int, log *slog.Logger) *connections {
-	return &connections{max: limit, log: log, state: make(map[net.Conn]http.ConnState)}
+func newConnections() *connections {
+	return &connections{state: make(map[net.Conn]http.ConnState)}
 }
 
 // len is the number of clients connected now.
@@ -58,39 +57,26 @@ func (c *connections) closeNew() {
 	}
 }
 
-// isFull reports whether there is no place for another.
-func (c *connections) isFull() bool {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if len(c.state) < c.max {
-		return false
-	}
-	if time.Since(c.full) > logPause {
-		c.full = time.Now()
-		c.log.Warn("too many connections: clients are turned away", "maxConnections", c.max)
-	}
-	return true
-}
-
-// limited is a listener that turns away whom connections has no place for.
-type limited struct {
-	net.Listener
-	conns *connections
-	plain bool // a client understands what it is told before a TLS handshake
-}
-
-// Accept waits for the next connection that has a place.
-func (l limited) Accept() (net.Conn, error) {
-	for {
-		nc, err := l.Listener.Accept()
-		if err != nil || !l.conns.isFull() {
-			return nc, err
+// newTable returns the places of a server. Those who find none are turned away, and told
+// so where they understand it: before a TLS handshake they do not.
+func newTable(most int, plain bool, log *slog.Logger) *fairconn.Table {
+	var mu sync.Mutex
+	var said time.Time // guarded by mu
+	return fairconn.New(most, func(net.Conn) string { return identity.Anyone }, func(nc net.Conn) {
+		mu.Lock()
+		isNews := time.Since(said) > logPause
+		if isNews {
+			said = time.Now()
 		}
-		if l.plain {
+		mu.Unlock()
+		if isNews {
+			log.Warn("too many connections: clients are turned away", "maxConnections", most)
+		}
+		if plain {
 			turnAway(nc)
 		}
 		nc.Close()
-	}
+	})
 }
 
 // turnAway says why. It does not wait: nothing else was written to the connection.

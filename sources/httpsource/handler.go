@@ -13,7 +13,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docket-export/docket/internal/fairconn"
 	"github.com/docket-export/docket/internal/ownhost"
+	"github.com/docket-export/docket/sources/identity"
 	"github.com/docket-export/docket/sources/known"
 )
 
@@ -21,8 +23,8 @@ const (
 	// commitWait is how long a client waits until its events are durable. OPA gives up
 	// after 10 seconds unless told otherwise, and kube-apiserver after 30.
 	commitWait = 5 * time.Second
-	// largeWait is how long a client waits for its place among the large bodies before.
-	largeWait = 2 * time.Second
+	// placeWait is how long a body waits for its place before.
+	placeWait = 4 * time.Second
 	// answerWait is how long a client may take over the answer, and before that over the
 	// rest of a body that nobody wants.
 	answerWait = 5 * time.Second
@@ -43,6 +45,9 @@ var errLate = fmt.Errorf("not durable within %v, as the queue is full or the dis
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.handlers.Add(1)
 	defer s.handlers.Done()
+	conn := fairconn.Of(r)
+	conn.Identify(identityOf(r))
+	defer conn.Rest()
 	control := http.NewResponseController(w)
 	// It may be that of the answer before, on the same connection. These calls fail only
 	// on a connection that is closed, and so does what they are for.
@@ -53,7 +58,16 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		// The server may read what is left of the body, before it answers.
 		_ = control.SetReadDeadline(time.Now().Add(s.answerWait))
 	}
+	defer conn.Work()()
 	s.answer(w, r, err)
+}
+
+// identityOf says who has sent r, as far as a certificate proves it.
+func identityOf(r *http.Request) string {
+	if r.TLS == nil || len(r.TLS.VerifiedChains) == 0 {
+		return identity.Anyone
+	}
+	return identity.OfCertificate(r.TLS.VerifiedChains[0])
 }
 
 // serve does what the request asks for. The error is a refusal, or why its events are
@@ -163,12 +177,16 @@ func (s *server) take(w http.ResponseWriter, r *http.Request) error {
 // put hands a batch of the body to the committer. After the last one it waits until all
 // of them are durable.
 func (s *server) put(body *body, b *batch, isLast bool) error {
+	defer body.conn.Work()()
 	ctx, cancel := context.WithTimeoutCause(body.ctx, s.commitWait, errLate)
 	defer cancel()
 	if !b.isEmpty() {
-		through, err := s.committer.put(ctx, b)
+		through, has, err := s.committer.put(ctx, b)
+		if has {
+			body.leave(b)
+		}
 		if err != nil {
-			return err // the committer may still have b
+			return err
 		}
 		body.through = max(body.through, through)
 	}

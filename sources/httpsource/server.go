@@ -12,6 +12,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/fairconn"
 )
 
 const (
@@ -45,7 +46,10 @@ type server struct {
 	listener   secured
 	conns      *connections
 	handlers   sync.WaitGroup
-	large      chan struct{} // one for each large body; see maxLarge
+	table      *fairconn.Table
+	small      *places
+	large      *places
+	left       sync.WaitGroup // those who wait for batches that nobody else does
 
 	gzips, chunks         sync.Pool
 	batches, largeBatches sync.Pool // a batch is large only in the hands of a large body
@@ -56,8 +60,10 @@ func (s *Source) newServer(ln secured, c *committer) *server {
 		protocol: s.protocol, limit: s.env.MaxRecordBytes, token: s.config.BearerTokenFile,
 		commitWait: commitWait, stopWait: stopWait, patience: patience, answerWait: answerWait, freeBytes: freeBytes,
 		troubles: &s.troubles, committer: c, listener: ln,
-		conns:   newConnections(s.config.MaxConnections, s.env.Log),
-		large:   make(chan struct{}, maxLarge),
+		conns:   newConnections(),
+		table:   newTable(s.config.MaxConnections, ln.tls == nil, s.env.Log),
+		small:   newPlaces(maxSmall),
+		large:   newPlaces(maxLarge),
 		gzips:   sync.Pool{New: func() any { return new(gzip.Reader) }},
 		chunks:  sync.Pool{New: func() any { return new([chunkBytes]byte) }},
 		batches: sync.Pool{New: func() any { return new(batch) }},
@@ -77,6 +83,7 @@ func (s *server) run(ctx, hard context.Context, cutOff context.CancelCauseFunc) 
 		MaxHeaderBytes:    maxHeader,
 		ErrorLog:          log.New(s.troubles, "", 0),
 		ConnState:         s.conns.changed,
+		ConnContext:       fairconn.Context,
 		BaseContext:       func(net.Listener) context.Context { return hard },
 	}
 	var served, committed error
@@ -97,6 +104,7 @@ func (s *server) run(ctx, hard context.Context, cutOff context.CancelCauseFunc) 
 	settle := time.AfterFunc(settleWait, func() { cutOff(errStopping) })
 	defer settle.Stop()
 	<-committedAll
+	s.left.Wait()
 	switch {
 	case stopping: // whoever was not answered keeps what he has
 		return nil
@@ -108,7 +116,7 @@ func (s *server) run(ctx, hard context.Context, cutOff context.CancelCauseFunc) 
 
 // accepting is the listener as the HTTP server sees it.
 func (s *server) accepting() net.Listener {
-	l := limited{s.listener.Listener, s.conns, s.listener.tls == nil}
+	l := s.table.Listen(s.listener.Listener)
 	if s.listener.tls == nil {
 		return l
 	}

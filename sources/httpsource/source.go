@@ -6,6 +6,8 @@
 //	source.go       a source, and how it listens
 //	server.go       one Run of it, and the order of a stop
 //	connections.go  who is connected, and how many may be
+//	places.go       how many bodies may be in memory
+//	memory.go       what that adds up to
 //	handler.go      from a request to its answer
 //	body.go         a body unpacked, within bounds
 //	cutter.go       a body cut into events

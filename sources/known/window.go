@@ -3,6 +3,9 @@ package known
 // Window is how many identities are known at least, once that many were seen.
 const Window = 1 << 16
 
+// MaxIDs is how many are known at most, but for those that are not stored yet.
+const MaxIDs = 2 * Window
+
 // window holds the identities that are known, and the numbers of their records.
 // Its memory grows with what it holds: some 80 bytes for each.
 type window struct {

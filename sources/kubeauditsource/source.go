@@ -55,6 +55,11 @@ func (c *Config) server() httpsource.Config {
 	}
 }
 
+// MemoryBytes is what the source takes at most; see httpsource.Config.
+func (c *Config) MemoryBytes(maxRecordBytes int) int64 {
+	return c.server().MemoryBytes(maxRecordBytes)
+}
+
 // New makes the source. It binds nothing before Run.
 func (c *Config) New(env sources.Env) sources.Source {
 	return httpsource.New(c.server(), httpsource.Protocol{

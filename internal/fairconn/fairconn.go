@@ -1,0 +1,239 @@
+// Package fairconn bounds the connections of an HTTP endpoint, and shares them fairly.
+// When all places are taken, one who comes gets the place of a peer that keeps docket
+// waiting: of the identity that has most places, the one that has waited longest for
+// what it sends. A peer that sends well, or waits for docket, keeps its place.
+package fairconn
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+)
+
+// MinRate is how many bytes a second a peer has to send to owe nothing.
+const MinRate = 16 << 10
+
+// maxCredit is how long a peer may pause that has sent faster before.
+const maxCredit = 250 * time.Millisecond
+
+// Table is the places of an endpoint. Safe for concurrent use.
+type Table struct {
+	most     int
+	identify func(net.Conn) string
+	turnAway func(net.Conn)
+
+	mu     sync.Mutex
+	conns  map[*Conn]struct{} // guarded by mu
+	counts map[string]int     // of conns, by identity; guarded by mu
+}
+
+// New returns a table with so many places. identify says who has connected, as far as
+// that is known then. turnAway is told of each connection that finds no place, and has
+// to close it; it must not block for long.
+func New(most int, identify func(net.Conn) string, turnAway func(net.Conn)) *Table {
+	return &Table{most: most, identify: identify, turnAway: turnAway, conns: make(map[*Conn]struct{}), counts: make(map[string]int)}
+}
+
+// Listen returns l with the connections that have a place.
+func (t *Table) Listen(l net.Listener) net.Listener { return listener{l, t} }
+
+type listener struct {
+	net.Listener
+	table *Table
+}
+
+func (l listener) Accept() (net.Conn, error) {
+	for {
+		nc, err := l.Listener.Accept()
+		if err != nil {
+			return nil, err
+		}
+		c := &Conn{Conn: nc, table: l.table, identity: l.table.identify(nc), since: time.Now()}
+		if l.table.take(c) {
+			return c, nil
+		}
+		l.table.turnAway(nc)
+	}
+}
+
+// take gives c a place, if need be that of another.
+func (t *Table) take(c *Conn) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.conns) >= t.most {
+		victim := t.mostInDebt()
+		if victim == nil {
+			return false
+		}
+		victim.evicted = true
+		t.remove(victim)
+		_ = victim.Conn.Close() // what reads from it ends, and says so
+	}
+	t.conns[c] = struct{}{}
+	t.counts[c.identity]++
+	return true
+}
+
+// mostInDebt returns the connection that is to make room, nil when each is at work.
+// Callers hold mu.
+func (t *Table) mostInDebt() (victim *Conn) {
+	now := time.Now()
+	var most time.Duration
+	for c := range t.conns {
+		debt := c.debt(now)
+		if debt <= 0 {
+			continue
+		}
+		if victim != nil {
+			if less := t.counts[c.identity] - t.counts[victim.identity]; less < 0 || less == 0 && debt <= most {
+				continue
+			}
+		}
+		victim, most = c, debt
+	}
+	return victim
+}
+
+// remove takes the place of c. Callers hold mu.
+func (t *Table) remove(c *Conn) {
+	if _, ok := t.conns[c]; !ok {
+		return
+	}
+	delete(t.conns, c)
+	if t.counts[c.identity]--; t.counts[c.identity] == 0 {
+		delete(t.counts, c.identity)
+	}
+}
+
+// Len is the number of places that are taken.
+func (t *Table) Len() int {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return len(t.conns)
+}
+
+// Conn is a connection with a place.
+type Conn struct {
+	net.Conn
+	table *Table
+
+	// The rest is guarded by table.mu.
+	identity string
+	working  bool          // docket is to do something
+	owes     time.Duration // of the request that is under way, up to since
+	since    time.Time     // when the wait for more began; zero: nobody waits
+	evicted  bool
+}
+
+// debt is how much longer docket has waited for the peer than one takes that sends
+// MinRate; 0 while it is docket's turn. Callers hold mu of the table.
+func (c *Conn) debt(now time.Time) time.Duration {
+	if c.working {
+		return 0
+	}
+	if c.since.IsZero() {
+		return c.owes
+	}
+	return c.owes + now.Sub(c.since)
+}
+
+func (c *Conn) Read(p []byte) (int, error) {
+	c.update(func() {
+		if c.since.IsZero() {
+			c.since = time.Now()
+		}
+	})
+	n, err := c.Conn.Read(p)
+	c.update(func() {
+		earned := time.Duration(n) * time.Second / MinRate
+		c.owes = max(c.owes+time.Since(c.since)-earned, -maxCredit)
+		c.since = time.Time{}
+	})
+	return n, err
+}
+
+// Close gives the place back.
+func (c *Conn) Close() error {
+	c.update(func() { c.table.remove(c) })
+	return c.Conn.Close()
+}
+
+func (c *Conn) update(change func()) {
+	c.table.mu.Lock()
+	defer c.table.mu.Unlock()
+	change()
+}
+
+// Identify says who is at the other end, once that is known.
+func (c *Conn) Identify(identity string) {
+	c.update(func() {
+		if _, ok := c.table.conns[c]; ok && identity != c.identity {
+			c.table.remove(c)
+			c.identity = identity
+			c.table.conns[c] = struct{}{}
+			c.table.counts[identity]++
+		}
+	})
+}
+
+// Work says that it is docket's turn until the returned function is called: the peer
+// owes nothing meanwhile.
+func (c *Conn) Work() (done func()) {
+	c.update(func() { c.working = true })
+	return func() { c.update(func() { c.working = false }) }
+}
+
+// Rest says that a request is answered: what the peer owes counts from here.
+func (c *Conn) Rest() {
+	c.update(func() { c.owes, c.since = 0, time.Now() })
+}
+
+// Debt is for how long docket has waited in vain for the request that is under way; see
+// Table.
+func (c *Conn) Debt() (debt time.Duration) {
+	c.update(func() { debt = c.debt(time.Now()) })
+	return debt
+}
+
+// Evict closes the connection, which others need.
+func (c *Conn) Evict() {
+	c.update(func() { c.evicted = true })
+	_ = c.Close() // what reads from it ends, and says so
+}
+
+// IsEvicted reports whether the connection was closed for another.
+func (c *Conn) IsEvicted() (is bool) {
+	c.update(func() { is = c.evicted })
+	return is
+}
+
+type contextKey struct{}
+
+// Context is http.Server.ConnContext, so that Of finds the connection of a request.
+func Context(ctx context.Context, nc net.Conn) context.Context {
+	if secured, ok := nc.(*tls.Conn); ok {
+		nc = secured.NetConn()
+	}
+	return context.WithValue(ctx, contextKey{}, nc)
+}
+
+// Of returns the connection that r came on. The server must have Context as its
+// ConnContext, and a listener of a Table.
+func Of(r *http.Request) *Conn {
+	c, _ := r.Context().Value(contextKey{}).(*Conn)
+	return c
+}
+
+// Handler serves requests whose answers cost docket more than their bodies: their
+// connections keep their places meanwhile.
+func Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := Of(r)
+		defer c.Rest()
+		defer c.Work()()
+		next.ServeHTTP(w, r)
+	})
+}
