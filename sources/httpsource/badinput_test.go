@@ -254,7 +254,7 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 func checkHas(t *testing.T, lines []sourcetest.Line, ids ...string) {
 	t.Helper()
 	for _, id := range ids {
-		if !slices.ContainsFunc(lines, func(l sourcetest.Line) bool { return strings.Contains(string(l.Text), fmt.Sprintf("%q", id)) }) {
+		if !slices.ContainsFunc(lines, func(l sourcetest.Line) bool { return strings.Contains(l.Text, fmt.Sprintf("%q", id)) }) {
 			t.Errorf("got no event %q", id)
 		}
 	}
