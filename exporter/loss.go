@@ -57,7 +57,8 @@ func (l *losses) tallies(dst []queue.Tally) []queue.Tally {
 
 // parseLoss returns what a loss record reports. The line must be valid JSON. A
 // record that does not keep to its form reports nothing: half of what a producer
-// meant to say would be a wrong number in the ledger.
+// meant to say would be a wrong number in the ledger. The error quotes nothing of it: it is
+// logged, and the record may be one that is to be redacted.
 func parseLoss(line []byte) (losses, error) {
 	lost := gjson.GetBytes(line, "lost")
 	if !lost.IsObject() {
@@ -71,7 +72,7 @@ func parseLoss(line []byte) (losses, error) {
 		case len(seen) == maxLossNames:
 			err = fmt.Errorf(`"lost" has more than %d members`, maxLossNames)
 		case slices.Contains(seen, name.Str):
-			err = fmt.Errorf(`"lost" has %q twice`, name.Str)
+			err = errors.New(`"lost" has a name twice`)
 		default:
 			seen = append(seen, name.Str)
 			err = l.addMember(name.Str, count.Raw)
@@ -91,7 +92,7 @@ func (l *losses) addMember(name, count string) error {
 	}
 	n, err := strconv.ParseUint(count, 10, 64) // takes no sign, fraction, exponent or quotes
 	if err != nil || n > queue.MaxLost {
-		return fmt.Errorf("lost.%q must be a whole number, at most %d", name, uint64(queue.MaxLost))
+		return fmt.Errorf(`each count in "lost" must be a whole number, at most %d`, uint64(queue.MaxLost))
 	}
 	i := slices.Index(lossNames[:], name)
 	if i < 0 {

@@ -55,6 +55,11 @@ its configuration when it starts.`,
 		}
 		handOver(cfg, sockets)
 		log := newLog(os.Stderr, format.value, level.value)
+		if redacts(cfg) {
+			if err := forbidCores(); err != nil {
+				return failed(err)
+			}
+		}
 		ctx, end := context.WithCancel(cmd.Context())
 		defer end()
 		onHangup(isTerminal(os.Stderr), end, log)

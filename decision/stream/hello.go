@@ -20,6 +20,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strconv"
 )
 
 // Version is the only version of the protocol there is.
@@ -177,12 +178,20 @@ func skipSpace(b []byte) []byte {
 	return b
 }
 
-// excerpt is a value of the other side as it may stand in an error text.
+// excerpt is a value of the other side as it may stand in an error text. Only a number is
+// quoted: the text is logged, and a line that was taken for a hello may hold what nobody is
+// to read.
 func excerpt(value json.RawMessage) string {
 	const enough = 40
-	value = bytes.TrimSpace(value)
-	if len(value) > enough {
-		return string(value[:enough]) + "..."
+	switch value = bytes.TrimSpace(value); {
+	case len(value) == 0:
+		return "(nothing)"
+	case value[0] == '"':
+		return "(a text)"
+	case value[0] == '{' || value[0] == '[':
+		return "(an object or array)"
+	case len(value) > enough:
+		return "(a number of " + strconv.Itoa(len(value)) + " digits)"
 	}
 	return string(value)
 }
