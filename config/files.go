@@ -15,6 +15,13 @@ type FileUse struct {
 	Secret bool   // nobody else should be able to read it
 }
 
+// Check returns why this process cannot read the file, with what to do, and nil if it
+// can. What is in the file is not looked at.
+func (u FileUse) Check() error {
+	_, err := readFile(u.File, maxPEMBytes)
+	return err
+}
+
 // Files lists the files that v, a configuration or a part of one, names: each SecretFile,
 // and each text whose field has the tag file:"secret" or file:"public". The order is that
 // of the fields; keys of a map are sorted. Names that are empty are left out. Nothing on

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 
 	"github.com/spf13/cobra"
 
+	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 )
 
@@ -15,8 +17,10 @@ func newCheck() *cobra.Command {
 		Use:   "check -f FILE",
 		Short: "Say everything that is wrong with a configuration",
 		Long: `check reads a configuration and says everything that is wrong with it, one problem
-a line, as FILE:LINE: path: text, and ends with 2 when there is one. It touches
-neither sinks nor the queue, but warns when the queue's directory would not
+a line, as FILE:LINE: path: text, and ends with 2 when there is one. Secrets, keys and
+certificates that it names must be there and readable for the user that runs check;
+with --no-files they need not, for a configuration that is checked elsewhere. It
+touches neither sinks nor the queue, but warns when the queue's directory would not
 outlive the machine or the container, when its file system has less room than
 queue.maxBytes asks for, when others may write to a directory or a secret file that
 it names, or read such a file, and of what looks like a credential out of its place.
@@ -32,12 +36,13 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
   docket check -f docket.yaml --connect
   docket check -f docket.yaml --try samples.ndjson
   docket check -f docket.yaml --try - --source webhook -o json < samples.ndjson
-  helm template ... | yq '.data["docket.yaml"]' | docket check -f -`,
+  helm template ... | yq '.data["docket.yaml"]' | docket check -f - --no-files`,
 		Args: noArgs,
 	}
 	var file string
 	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file; - is the standard input")
 	var try tryFlags
+	noFiles := cmd.Flags().Bool("no-files", false, "do not look whether the files it names are there: they are elsewhere")
 	toConnect := cmd.Flags().Bool("connect", false, "try every sink, and say what is wrong and what to do")
 	cmd.Flags().StringVar(&try.file, "try", "", "file of records, one a line, to say what becomes of them; - is the standard input")
 	cmd.Flags().StringVar(&try.source, "source", "", "with --try: as if the records came from this source only")
@@ -46,7 +51,7 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 		if err := try.check(file); err != nil {
 			return err
 		}
-		name, cfg, err := configToCheck(cmd.InOrStdin(), file)
+		name, cfg, err := configToCheck(cmd.InOrStdin(), file, !*noFiles)
 		if name == "" {
 			return err
 		}
@@ -71,22 +76,42 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 	return cmd
 }
 
-// configToCheck loads the configuration in file, which messages call name. Without a
-// name there is none.
-func configToCheck(stdin io.Reader, file string) (name string, cfg *exporter.Config, err error) {
-	switch file {
+// configToCheck loads the configuration in file, which messages call name, and looks at
+// the files that it names if withFiles is set. Without a name there is none.
+func configToCheck(stdin io.Reader, file string, withFiles bool) (name string, cfg *exporter.Config, err error) {
+	var text []byte
+	switch name = file; file {
 	case "":
 		return "", nil, errors.New("which configuration? name it with -f FILE")
 	case "-":
-		text, err := io.ReadAll(stdin)
-		if err != nil {
+		name = "stdin"
+		if text, err = io.ReadAll(stdin); err != nil {
 			return "", nil, &configError{err: fmt.Errorf("docket: read configuration from standard input: %w", err)}
 		}
-		cfg, err := parseConfig("stdin", text)
-		return "stdin", cfg, err
+	default:
+		if text, err = readConfig(file); err != nil {
+			return name, nil, err
+		}
 	}
-	cfg, err = loadConfig(file, "")
-	return file, cfg, err
+	cfg, err = parseConfig(name, text)
+	if err != nil || !withFiles {
+		return name, cfg, err
+	}
+	if problems := fileProblems(cfg.Files()); len(problems) > 0 {
+		root, _ := config.Parse(text) // which was whole a moment ago
+		return name, nil, &configError{file: name, problems: root.Locate(problems)}
+	}
+	return name, cfg, nil
+}
+
+// fileProblems says which files this user cannot read.
+func fileProblems(files []config.FileUse) (problems config.Problems) {
+	for _, f := range files {
+		if err := f.Check(); err != nil {
+			problems.Addf(f.Path, "%s cannot be read by user %d: %v (or check elsewhere with --no-files)", f.File, os.Geteuid(), err)
+		}
+	}
+	return problems
 }
 
 // check says on w what loading the configuration in file has found: that it is

@@ -82,11 +82,19 @@ func loadConfig(file, data string) (*exporter.Config, error) {
 		}
 		return cfg, nil
 	}
+	text, err := readConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	return parseConfig(file, text)
+}
+
+func readConfig(file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return nil, &configError{err: fmt.Errorf("docket: read configuration: %w", err)}
 	}
-	return parseConfig(file, text)
+	return text, nil
 }
 
 // parseConfig returns the configuration in text, which is from file.

@@ -46,7 +46,7 @@ own container: name them by the paths that they have there.`,
 	flags.StringVar(&k.tokenFile, "token-file", "", "the token, a path there (default bearerTokenFile of the source)")
 	flags.BoolVar(&k.embedToken, "embed-token", false, "write the token itself into the file; never to a terminal")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		name, cfg, err := configToCheck(cmd.InOrStdin(), file)
+		name, cfg, err := configToCheck(cmd.InOrStdin(), file, false)
 		if err != nil {
 			return err
 		}
