@@ -22,7 +22,7 @@ import (
 func newReplay() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay --sink S --from SEQ|TIME",
-		Short: "Have a sink get records again that it has had",
+		Short: "Redeliver records to a sink",
 		Long: `replay sets a sink back to an earlier record of a queue at rest. When docket runs
 again it delivers from there, each record with the id that it had before. It can go
 back as far as the queue keeps records, which queue.retain is for, and it never

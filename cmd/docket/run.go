@@ -29,10 +29,10 @@ the place that Gatekeeper's Helm chart has for an exporter, docket reads what Ga
 exports below that directory (and deletes it, with DELETE_AFTER_READ=true) and writes
 the records to standard output.
 
-SIGTERM or SIGINT stops it: what is queued is delivered for at most
-shutdown.drainTimeout, the rest is kept for the next start. A second signal ends
-it at once. Nothing stored is lost either way. SIGHUP changes nothing: docket reads
-its configuration when it starts.`,
+SIGTERM or SIGINT stops it: docket takes lines until the producers close, for at most
+four fifths of shutdown.drainTimeout, and delivers until that is over. The rest is
+kept for the next start. A second signal ends docket at once. Nothing stored is lost
+either way. SIGHUP changes nothing: docket reads its configuration when it starts.`,
 		Example: `  docket run                       try it out
   docket run -f docket.yaml`,
 		Args: noArgs,

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"unicode"
 	"unicode/utf8"
@@ -65,7 +66,7 @@ type screen struct {
 func (s *screen) Write(b []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	text := append(s.begun, b...)
+	text := slices.Concat(s.begun, b)
 	s.buf, s.begun = appendVisible(s.buf[:0], text)
 	if _, err := s.file.Write(s.buf); err != nil {
 		return 0, err
