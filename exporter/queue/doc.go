@@ -29,7 +29,7 @@
 //
 //	offset  size
 //	     0     8  "docketsg"
-//	     8     4  format version, 1
+//	     8     4  format version, 2; 1 is read too
 //	    12     4  checksum of bytes 0-11 and 16-79
 //	    16     8  epoch
 //	    24     8  seq of the first record
@@ -81,7 +81,7 @@
 //
 //	offset  size
 //	     0     4  "DFM1"
-//	     4     1  format version, 1
+//	     4     1  format version, 2; 1 is read too
 //	     5     1  length of the source's name
 //	     6     1  length of the producer's id, 0 for none
 //	     7     1  number of tallies of refused lines
@@ -98,14 +98,18 @@
 //	    64     4  checksum of the header without this field
 //	    68     2  length of the header, a multiple of 8
 //	    70     1  number of tallies of lost records
-//	    71     1  zero
-//	    72        source, producer, tallies of refused lines (length of the name,
+//	    71     1  length of the identity, 0 for none; 0 in version 1
+//	    72        source, producer, identity, tallies of refused lines (length of the name,
 //	              name, count of 4 bytes), tallies of lost records (the same, but
 //	              a count of 8 bytes), zeros up to the length of the header
 //	              records, zeros up to a multiple of 8
 //
 // That the header has a checksum of its own makes the loss exact when only the
 // records are damaged: it says which seqs they were and where the next frame is.
+//
+// The lines of a frame follow each other: there are as many as records, duplicates and
+// refused lines, and position is the number of the last. So the frames add up to the
+// numbers that were received from a producer, and to those that it has left out.
 //
 // A frame without records is how a refused or repeated line, and the position of
 // its producer, become durable before anybody is told about them. Lost records are
@@ -142,15 +146,25 @@
 //
 // # Positions
 //
-// The file "positions" is JSON behind a line with its checksum: the producers'
-// positions and the sources' counts, summed over all frames up to an offset of
-// the segment with a given epoch. It is replaced as a whole when a segment is
+// The file "positions" is JSON behind a line with its version, 2, and its checksum: an
+// object with the sources' counts and then, each on a line of its own, the producers'
+// positions, summed over all frames up to an offset of the segment with a given epoch.
+// It is replaced as a whole when a segment is
 // closed, at Open, and when damage was met. Open adds the frames since, so its
 // work does not grow with the backlog: after Close there are none, after a kill
 // those of the last segment and perhaps of the one before. What was synced for
 // certain is added by the headers alone: records that are damaged there, or in front
 // of the checkpoint, count as stored, and the damage is met when they are delivered.
 // A segment is removed only when a durable checkpoint covers it.
+//
+// A producer is known by source, identity and name: see Producer. Its position is the
+// highest number that was received, and up to MaxGaps ranges below it that were not.
+// How many producers are remembered of each source and identity, and of all, is bounded:
+// see producers. docket's own sources have no identity, no bound and no gaps.
+//
+// A docket before knew a producer by its name alone: frames of version 1, and positions
+// of version 1 in one object. They stay what they are, for a day: any producer of that
+// name that is not known otherwise goes on from there, and none can change them.
 //
 // Nothing is added to a segment behind its checkpoint. What stands there is the tail
 // that Open has found and has yet to write again, or was left behind by a commit that
@@ -221,6 +235,14 @@
 //
 // The process is killed in the middle of a spare's renaming. It has the one name or
 // the other, and what it holds is as old as its name says: nothing was written yet.
+//
+// # Versions
+//
+// Segments and spares, cursors and positions say which version they have, under a
+// checksum that holds for any version: of the first 80 bytes, of as many as the slot
+// says, of all behind the first line. A file whose checksum holds and whose version is
+// not known here is no damage: Open and OpenOffline fail with *fileversion.Error and
+// change nothing. Without the checksum no version is believed.
 //
 // # Traps
 //
