@@ -33,9 +33,9 @@ func (m *maker) docketAudit() bool {
 		m.Engine = Docket
 		m.When, m.ID = m.time(atID), m.string(atID)
 		m.Message = m.string(atDetail, atReason)
-	case m.is(atEventType, ProducerGapEvent), m.is(atEventType, ExportCheckpoint):
+	case m.is(atEventType, ProducerGapEvent), m.is(atEventType, ProducerConflictEvent), m.is(atEventType, ExportCheckpoint):
 		m.Engine = Docket
-		m.When = m.time(atTime)
+		m.When, m.Message = m.time(atTime), m.string(atDetail)
 	case m.is(atEventType, AuditOpened), m.is(atEventType, AuditSnapshot):
 		m.change()
 	case m.is(atEventType, AuditResolved):

@@ -18,3 +18,18 @@ type ProducerGap struct {
 	To       uint64    `json:"to"`
 	Time     time.Time `json:"time"`
 }
+
+// ProducerConflictEvent is the event type of a ProducerConflict.
+const ProducerConflictEvent = "docket.producer.conflict"
+
+// ProducerConflict is the record that a source of docket makes when the queue has lines
+// under the name that the source has for a file, and the file was never read. Its lines
+// are stored under another name.
+type ProducerConflict struct {
+	EventType string    `json:"eventType"` // ProducerConflictEvent
+	Source    string    `json:"source"`
+	Producer  string    `json:"producer"`
+	Acked     uint64    `json:"acked"` // so many lines the queue has under the name
+	Detail    string    `json:"detail"`
+	Time      time.Time `json:"time"`
+}

@@ -24,10 +24,17 @@ type model struct {
 	disk  *crashDisk
 	opts  Options
 	q     *Queue
-	all   []string        // what is acknowledged: record n is all[n-1]
-	lines uint64          // the position of the last chunk
+	all   []string // what is acknowledged: record n is all[n-1]
+	lines uint64   // the position of the last chunk
+	// peers are producers of one name, of several sources and identities.
+	peers []modelPeer
 	lost  map[uint64]bool // what damage has taken
 	sinks map[string]*modelSink
+}
+
+type modelPeer struct {
+	Producer
+	sent map[uint64]bool // the numbers of its lines
 }
 
 type modelSink struct {
@@ -43,6 +50,9 @@ func runModel(t *testing.T, seed uint64) {
 	m := &model{
 		t: t, dice: dice, disk: newCrashDisk(rand.New(rand.NewPCG(seed, 2))),
 		lost: map[uint64]bool{}, sinks: map[string]*modelSink{},
+	}
+	for _, p := range []Producer{{"s", "uid:1", "p"}, {"s", "uid:2", "p"}, {"t", "uid:1", "p"}} {
+		m.peers = append(m.peers, modelPeer{p, map[uint64]bool{}})
 	}
 	m.opts = Options{Directory: "/q", SegmentBytes: segmentHeaderSize + pageBytes<<dice.IntN(4)}
 	m.opts.WhenFull = []WhenFull{Block, Refuse, DropOldest}[dice.IntN(3)]
@@ -80,7 +90,7 @@ func (m *model) fatalf(format string, args ...any) {
 
 func (m *model) step() {
 	name := []string{"a", "b", "late"}[m.dice.IntN(3)]
-	switch m.dice.IntN(20) {
+	switch m.dice.IntN(22) {
 	case 0, 1, 2, 3, 4, 5, 6:
 		for range 1 + m.dice.IntN(5) {
 			m.append()
@@ -100,6 +110,61 @@ func (m *model) step() {
 		m.crash()
 	case 19:
 		m.crash(m.damage)
+	case 20, 21:
+		for _, p := range m.peers {
+			m.say(p)
+		}
+		synctest.Wait()
+	}
+}
+
+// say sends some lines of a peer, which may go back, or leave numbers out.
+func (m *model) say(p modelPeer) {
+	n, _, err := m.q.Position(m.t.Context(), p.Producer)
+	if err != nil {
+		m.fatalf("position of %v: %v", p.Producer, err)
+	}
+	from := 1 + uint64(m.dice.IntN(int(n.Highest)+5))
+	if !n.Fits(from) {
+		return
+	}
+	c := said(p.Producer, from, from+uint64(m.dice.IntN(4)))
+	settled := false
+	ctx, cancel := context.WithTimeout(m.t.Context(), 5*time.Second)
+	defer cancel()
+	if err := m.q.Append(ctx, c, func() { settled = true }); err != nil {
+		m.fatalf("append of a chunk without records: %v", err)
+	}
+	synctest.Wait()
+	if !settled {
+		m.fatalf("a chunk without records is not settled")
+	}
+	for number := from; number <= c.Position; number++ {
+		p.sent[number] = true
+	}
+	m.checkPeers()
+}
+
+// checkPeers compares what is known of the peers with what they have sent.
+func (m *model) checkPeers() {
+	m.t.Helper()
+	for _, p := range m.peers {
+		n, _, err := m.q.Position(m.t.Context(), p.Producer)
+		if err != nil {
+			m.fatalf("position of %v: %v", p.Producer, err)
+		}
+		known := 0
+		for number := range n.Highest + 2 {
+			if number > 0 && n.Has(number) {
+				known++
+			}
+			if number > 0 && n.Has(number) != p.sent[number] {
+				m.fatalf("%v, line %d: got known %t of %+v", p.Producer, number, n.Has(number), n)
+			}
+		}
+		if known != len(p.sent) {
+			m.fatalf("%v: got %d lines known of %+v, want %d", p.Producer, known, n, len(p.sent))
+		}
 	}
 }
 
@@ -115,6 +180,7 @@ func (m *model) start() {
 	if err != nil || n != m.lines {
 		m.fatalf("position after open: got %d, %v, want %d", n, err, m.lines)
 	}
+	m.checkPeers()
 	accounts := q.Stats().Cursors
 	for name, s := range m.sinks {
 		a, ok := accounts[name]
@@ -368,8 +434,8 @@ func (m *model) damage() {
 	inode.disk = slices.Clone(inode.cache)
 }
 
-// provenFrames returns where the frames with records stand of which a later one says
-// that they were durable.
+// provenFrames returns where the frames with records stand of which a later one, of the
+// same producer, says that they were durable: the position of that is not lost with them.
 func provenFrames(segment []byte) (frames []int64) {
 	var durable int64
 	at := int64(segmentHeaderSize)
@@ -382,7 +448,9 @@ func provenFrames(segment []byte) (frames []int64) {
 		if f.count > 0 && f.checkPayload(segment[at:]) == nil {
 			frames = append(frames, at)
 		}
-		durable = max(durable, f.durable)
+		if len(f.identity) == 0 {
+			durable = max(durable, f.durable)
+		}
 		at += int64(f.size())
 	}
 	return slices.DeleteFunc(frames, func(at int64) bool { return at >= durable })

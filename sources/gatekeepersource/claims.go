@@ -51,6 +51,7 @@ type claim struct {
 
 	abandoned bool // Gatekeeper has left it unfinished
 	unnamed   bool // it had no name any more when it was taken
+	renamed   bool // the queue has other lines under its name; its reader's
 	gap       bool // there is nothing to read: it was gone before it could be claimed
 }
 

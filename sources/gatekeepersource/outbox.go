@@ -16,14 +16,20 @@ const pieceBytes = 256 << 10
 type outbox struct {
 	relay      *feed.Relay
 	pieceBytes int
+	producer   string // whose lines they are
 	acked      uint64 // the highest number that is durable already
+	varies     bool   // once all is durable, another reading may have fewer lines
 	number     uint64 // of the line that was added last
 	lines      []byte
 	n          int // of lines
 }
 
-func (r *reader) openOutbox(ctx context.Context, producer ...string) (*outbox, error) {
+// openOutbox begins to send the lines of a claim, whose producer is made of parts.
+func (r *reader) openOutbox(ctx context.Context, c *claim, producer ...string) (*outbox, error) {
 	source := r.v.src.env.Name
+	if c.renamed {
+		producer = append(producer, "again")
+	}
 	name := feed.Producer(append([]string{source}, producer...)...)
 	f, acked, err := feed.Open(ctx, r.in, source, name, 1)
 	if err == nil && acked > 0 {
@@ -33,7 +39,7 @@ func (r *reader) openOutbox(ctx context.Context, producer ...string) (*outbox, e
 	if err != nil {
 		return nil, err
 	}
-	return &outbox{relay: feed.NewRelay(ctx, f), pieceBytes: r.v.src.pieceBytes, acked: acked}, nil
+	return &outbox{relay: feed.NewRelay(ctx, f), producer: name, pieceBytes: r.v.src.pieceBytes, acked: acked}, nil
 }
 
 // add takes the next line, without its "\n".
@@ -83,8 +89,12 @@ func (o *outbox) flush() (err error) {
 	return err
 }
 
-// settle sends what was gathered, and waits until everything is durable.
+// settle sends what was gathered, and waits until everything is durable. It fails with a
+// *feed.Conflict when the queue has more lines than there can be: those are others.
 func (o *outbox) settle(ctx context.Context) error {
+	if o.acked > o.number && !o.varies {
+		return &feed.Conflict{Producer: o.producer, Acked: o.acked}
+	}
 	if err := o.flush(); err != nil {
 		return err
 	}

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sources/feed"
 )
 
 // read sends a file, and for a run its record. It returns when all of that is durable. A
@@ -30,9 +31,20 @@ func (r *reader) read(ctx context.Context, c *claim) error {
 	return r.readSegment(ctx, c, lines)
 }
 
+// readRenamed reads a file under whose name the queue has the lines of somebody else.
+// Those are told of, and the file is sent under another name.
+func (r *reader) readRenamed(ctx context.Context, c *claim, conflict *feed.Conflict) error {
+	r.v.src.troubles.set("name/"+c.id, fmt.Sprintf("%s: %v", c.path(), conflict))
+	if err := conflict.Tell(ctx, r.in, r.v.src.env.Name); err != nil {
+		return err
+	}
+	c.renamed = true
+	return r.read(ctx, c)
+}
+
 // readGap says that a file vanished.
 func (r *reader) readGap(ctx context.Context, c *claim) error {
-	out, err := r.openOutbox(ctx, c.channel, c.name.stem, "gap")
+	out, err := r.openOutbox(ctx, c, c.channel, c.name.stem, "gap")
 	if err != nil {
 		return err
 	}
@@ -59,7 +71,7 @@ func (c *claim) place() []string {
 
 // readSegment sends the records of a segment.
 func (r *reader) readSegment(ctx context.Context, c *claim, lines *lineReader) error {
-	out, err := r.openOutbox(ctx, c.place()...)
+	out, err := r.openOutbox(ctx, c, c.place()...)
 	if err != nil {
 		return err
 	}
@@ -146,8 +158,11 @@ func (r *reader) beginRun(ctx context.Context, c *claim) (*runReading, error) {
 		producer = append(producer, "delta", strconv.Itoa(r.v.channel(c.channel).DeltaLost))
 	}
 	var err error
-	rd.out, err = r.openOutbox(ctx, producer...)
-	return rd, err
+	if rd.out, err = r.openOutbox(ctx, c, producer...); err != nil {
+		return nil, err
+	}
+	rd.out.varies = rd.delta != nil
+	return rd, nil
 }
 
 func (rd *runReading) line(l line) error {

@@ -54,6 +54,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/feed"
 	"github.com/docket-export/docket/sources/watch"
 )
 
@@ -217,6 +218,9 @@ func (r *reader) run(ctx context.Context, scanned <-chan struct{}) error {
 func (r *reader) take(ctx context.Context, c *claim) error {
 	about := "file/" + c.id
 	err := r.read(ctx, c)
+	if conflict, ok := errors.AsType[*feed.Conflict](err); ok {
+		err = r.readRenamed(ctx, c, conflict)
+	}
 	if err == nil {
 		r.v.src.troubles.set(about, "")
 		r.v.finish(c)

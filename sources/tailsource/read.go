@@ -92,6 +92,7 @@ type reading struct {
 
 	feed  *feed.Feed // nil: no record was sent yet
 	acked uint64     // were durable when the feed was opened
+	named bool       // contents have got their name here: nothing was sent under it before
 	batch batch      // to be sent
 	err   error      // of what was sent
 

@@ -26,6 +26,7 @@ const (
 	theHeld
 	theReading
 	theState
+	theName
 	parts
 )
 

@@ -126,7 +126,24 @@ func (r *reading) open(ctx context.Context) (err error) {
 		r.pending, r.dirty = nil, true
 	}
 	r.feed, r.acked, err = feed.Open(ctx, r.in, r.env.Name, r.contents.Producer, r.contents.Number+1)
+	if err == nil && r.named && r.acked > 0 {
+		return r.rename(ctx)
+	}
 	return err
+}
+
+// rename gives the contents another name: their name is new, nothing was ever sent under
+// it, and yet the queue has lines.
+func (r *reading) rename(ctx context.Context) error {
+	r.feed.Close()
+	r.feed = nil
+	conflict := &feed.Conflict{Producer: r.contents.Producer, Acked: r.acked}
+	r.report.set(theName, conflict.Error())
+	if err := conflict.Tell(ctx, r.in, r.env.Name); err != nil {
+		return err
+	}
+	r.contents.Generation = 0
+	return r.open(ctx)
 }
 
 // name gives the contents a name among the producers.
@@ -134,7 +151,7 @@ func (r *reading) name() {
 	if r.contents.Generation > 0 {
 		return
 	}
-	r.contents.Generation = r.state.Generations + 1
+	r.contents.Generation, r.named = r.state.Generations+1, true
 	first, _, _ := bytes.Cut(r.head, []byte("\n"))
 	r.contents.Producer = feed.Producer(r.env.Name, string(r.config.Format),
 		fmt.Sprintf("%d.%d", r.contents.Generation, r.contents.Inode), windowOf(first).Sum)
