@@ -6,6 +6,7 @@ import (
 
 	"github.com/docket-export/docket/internal/jsonline"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/identity"
 	"github.com/docket-export/docket/sources/known"
 )
 
@@ -21,6 +22,7 @@ type batch struct {
 	lines    []byte // each event ended by "\n", with no other "\n" in it
 	events   []event
 	tooLarge []tooLarge
+	peer     string // who sends: see package identity
 	identity []byte // scratch
 
 	// The committer's, from when it has the batch.
@@ -31,8 +33,9 @@ type batch struct {
 }
 
 type event struct {
-	id  known.ID
-	end int // of its line in lines
+	id    known.ID
+	plain known.ID // by which a docket before peers were told apart knew it
+	end   int      // of its line in lines
 }
 
 // tooLarge is an event longer than limits.maxRecordBytes.
@@ -47,11 +50,11 @@ type outcome struct {
 	err     error  // why not all of the batch was submitted
 }
 
-// reset makes an empty batch.
-func (b *batch) reset() {
+// reset makes an empty batch of a peer.
+func (b *batch) reset(peer string) {
 	clear(b.tooLarge)
 	*b = batch{
-		lines: b.lines[:0], events: b.events[:0], tooLarge: b.tooLarge[:0], identity: b.identity,
+		lines: b.lines[:0], events: b.events[:0], tooLarge: b.tooLarge[:0], peer: peer, identity: b.identity,
 		done: make(chan outcome, 1), // whoever waits for it may give up
 	}
 }
@@ -93,19 +96,26 @@ func (b *batch) take(c *cutter, p *Protocol) (isRecord bool, err error) {
 		if p.Keep != nil && !p.Keep(text) {
 			break
 		}
-		id := b.identify(text, p)
+		e := b.identify(text, p)
 		lines = append(lines, '\n')
 		b.lines = lines
-		b.events = append(b.events, event{id, len(b.lines)})
+		e.end = len(b.lines)
+		b.events = append(b.events, e)
 	}
 	return isRecord, nil
 }
 
-func (b *batch) identify(text []byte, p *Protocol) known.ID {
-	if b.identity = p.Identity(b.identity[:0], text); len(b.identity) == 0 {
-		return known.ID{}
+// identify returns what an event is known by: its identity, among those of the peer that
+// sends it. Otherwise one peer could make docket take what another sends for known.
+func (b *batch) identify(text []byte, p *Protocol) event {
+	b.identity = p.Identity(b.identity[:0], text)
+	switch {
+	case len(b.identity) == 0:
+		return event{}
+	case b.peer == identity.Anyone:
+		return event{id: known.Of(b.identity)}
 	}
-	return known.Of(b.identity)
+	return event{id: known.OfPeer(b.peer, b.identity), plain: known.Of(b.identity)}
 }
 
 // number gives the events their numbers, and drops those that have one already.
@@ -113,7 +123,7 @@ func (b *batch) number(l *known.Log) {
 	b.first = l.Next()
 	lines, events, start := b.lines[:0], b.events[:0], 0
 	for _, e := range b.events {
-		number, isNew := l.Add(e.id)
+		number, isNew := l.Add(e.id, e.plain)
 		b.through = max(b.through, number)
 		if isNew {
 			lines = append(lines, b.lines[start:e.end]...) // which moves it to the left, if at all

@@ -53,6 +53,7 @@ type body struct {
 	server   *server
 	ctx      context.Context // of the request
 	conn     *fairconn.Conn
+	peer     string // see package identity
 	wire     *wire
 	unpacked io.Reader
 	gzip     *gzip.Reader // nil: the body is not packed
@@ -68,7 +69,7 @@ type body struct {
 
 // openBody waits for a place and returns the body of r as its Content-Encoding has it.
 func (s *server) openBody(w http.ResponseWriter, r *http.Request) (*body, error) {
-	b := &body{server: s, ctx: r.Context(), conn: fairconn.Of(r), wire: &wire{r: r.Body, control: http.NewResponseController(w), patience: s.patience}}
+	b := &body{server: s, ctx: r.Context(), conn: fairconn.Of(r), peer: identityOf(r), wire: &wire{r: r.Body, control: http.NewResponseController(w), patience: s.patience}}
 	b.unpacked = b.wire
 	if err := b.place(s.small); err != nil {
 		return nil, err

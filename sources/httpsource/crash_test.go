@@ -21,6 +21,7 @@ import (
 
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/identity"
 	"github.com/docket-export/docket/sources/known"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
@@ -226,7 +227,7 @@ func openCommitter(t *testing.T, in sources.Intake, dir string) (*committer, *So
 func batchOf(t *testing.T, body string) *batch {
 	t.Helper()
 	b := new(batch)
-	b.reset()
+	b.reset(identity.Anyone)
 	cut := newCutter(strings.NewReader(body), "", testLimit, make([]byte, 64))
 	var err error
 	for err == nil {

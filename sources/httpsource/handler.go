@@ -202,12 +202,12 @@ func (s *server) put(body *body, b *batch, isLast bool) error {
 // an error, that of the cutter.
 func (s *server) fill(body *body, cut *cutter) (b *batch, err error) {
 	b = s.batches.Get().(*batch)
-	b.reset()
+	b.reset(body.peer)
 	for err == nil && !b.isFull() {
 		if body.isLarge && !b.isLarge() {
 			small := b
 			b = s.largeBatches.Get().(*batch)
-			b.reset()
+			b.reset(body.peer)
 			small.copyTo(b)
 			s.keep(small)
 		}

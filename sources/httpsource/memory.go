@@ -7,7 +7,7 @@ const (
 	connBytes  = 20 << 10 // an idle connection, its goroutine and the buffers of net/http
 	tlsBytes   = 32 << 10 // what TLS adds
 	gzipBytes  = 48 << 10
-	eventBytes = 24 // of a batch.event
+	eventBytes = 40 // of a batch.event
 	smallBytes = chunkBytes + 2*chunkBytes + gzipBytes + maxBatchEvents*eventBytes + maxBatchTooLarge*prefixBytes
 	knownBytes = 96 // an id that is known, in window and map
 )
@@ -23,5 +23,5 @@ func (c Config) MemoryBytes(maxRecordBytes int) int64 {
 	// A batch that grows for its last event is there twice for a moment, and a member of
 	// a body beside its events may be as large as one.
 	large := int64(2*(maxBatchBytes+chunkBytes) + 3*maxRecordBytes)
-	return int64(c.MaxConnections)*conn + maxSmall*smallBytes + maxLarge*large + knownBytes*known.MaxIDs
+	return int64(c.MaxConnections)*conn + maxSmall*smallBytes + maxLarge*large + knownBytes*known.Window
 }

@@ -27,6 +27,13 @@
 // The queue may forget the position of a producer that was silent for a day. Each entry
 // of the log therefore says up to which number everything was durable by then.
 //
+// # Whose identities
+//
+// A peer that proves who it is, with a client certificate, has identities of its own: it
+// cannot make docket take for known what another will send. Its IDs say whose they are
+// (OfPeer), and the window is shared among peers, so a flood of one pushes out its own.
+// All others are one peer, with the IDs that they had before peers were told apart.
+//
 // # The file
 //
 // The file "known" is a sequence of entries, little-endian, each beginning at a multiple

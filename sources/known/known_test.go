@@ -229,7 +229,7 @@ func TestWindow(t *testing.T) {
 	last := int(l.Next() - 1)
 	check := func(l *Log) {
 		t.Helper()
-		if got := len(l.window.records); got != Window || len(l.window.numbers) != Window {
+		if got := l.window.size; got != Window || len(l.window.numbers) != Window {
 			t.Errorf("got %d records and %d numbers in memory, want %d", got, len(l.window.numbers), Window)
 		}
 		for n := last - Window; n < last; n++ {

@@ -127,10 +127,15 @@ func (l *Log) Next() uint64 { return l.next }
 // Add gives the record with this identity its number. isNew says that it got the next
 // one, and is known from now on; otherwise the number is the one that it has already. A
 // record without an identity is always new. Sync must follow before the record is
-// submitted.
-func (l *Log) Add(id ID) (number uint64, isNew bool) {
+// submitted. earlier are IDs that an earlier docket may have given the record.
+func (l *Log) Add(id ID, earlier ...ID) (number uint64, isNew bool) {
 	if number, ok := l.window.numbers[id]; ok {
 		return number, false
+	}
+	for _, id := range earlier {
+		if number, ok := l.window.numbers[id]; ok {
+			return number, false
+		}
 	}
 	number = l.next
 	l.next++

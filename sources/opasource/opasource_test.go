@@ -337,3 +337,38 @@ func TestMutualTLS(t *testing.T) {
 	}
 	checkLines(t, in, []string{`{"decision_id":"a"}`})
 }
+
+// With client certificates one OPA cannot make docket take a decision of another for known.
+func TestDecisionIDsBelongToTheirSender(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	ca := testcert.NewCA(t)
+	pair := ca.Issue(t, "127.0.0.1")
+	address, _ := start(t, in, func(c *Config) {
+		c.TLS = &config.ServerTLS{CertFile: pair.CertFile, KeyFile: pair.KeyFile, ClientCAFile: ca.File}
+	})
+	send := func(client *http.Client, decision string) {
+		t.Helper()
+		resp, err := client.Post("https://"+address+"/logs", "application/json", strings.NewReader("["+decision+"]"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != http.StatusOK {
+			t.Errorf("got the answer %d, want 200", resp.StatusCode)
+		}
+	}
+	as := func(name string) *http.Client {
+		mine := ca.Issue(t, name)
+		c, err := config.TLS{CertFile: mine.CertFile, KeyFile: mine.KeyFile, CAFile: ca.File}.Client()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}, Timeout: within}
+	}
+	hostile, honest := as("hostile"), as("honest")
+	send(hostile, `{"decision_id":"a","of":"hostile"}`)
+	send(honest, `{"decision_id":"a","of":"honest"}`)
+	send(honest, `{"decision_id":"a","of":"honest"}`) // again
+	checkLines(t, in, []string{`{"decision_id":"a","of":"hostile"}`, `{"decision_id":"a","of":"honest"}`})
+}
