@@ -6,13 +6,12 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // DeadLettersDirectory holds the dead letters, below the directory of the queue: a
@@ -88,7 +87,7 @@ func (e *Exporter) noSuchSink(name string) string {
 	slices.Sort(names)
 	text := fmt.Sprintf("no sink %q is running: there are %s", name, strings.Join(names, ", "))
 	if nameForm.MatchString(name) {
-		if _, err := os.Stat(filepath.Join(e.cfg.Queue.Directory, DeadLettersDirectory, name)); err == nil {
+		if _, err := rooted.At(e.cfg.Queue.Directory).Join(DeadLettersDirectory, name).Lstat(); err == nil {
 			text += "; dead letters of a sink of this name are kept, and can be handled while docket is stopped"
 		}
 	}

@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"syscall"
@@ -17,6 +16,7 @@ import (
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // letterChange is what can be done to dead letters, in the words of the admin
@@ -157,7 +157,7 @@ func (b *offlineBox) sinks() ([]string, error) {
 	for _, s := range b.cfg.Sinks {
 		names = append(names, s.Name)
 	}
-	entries, err := os.ReadDir(b.directory(""))
+	entries, err := rooted.At(b.cfg.Queue.Directory).Join(exporter.DeadLettersDirectory).ReadDir()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}

@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 const (
@@ -64,7 +64,7 @@ func (b *onlineBox) hint(sink string) string {
 	if b.directory == "" || sink != filepath.Base(sink) {
 		return ""
 	}
-	if _, err := os.Stat(filepath.Join(b.directory, exporter.DeadLettersDirectory, sink)); err != nil {
+	if _, err := rooted.At(b.directory).Join(exporter.DeadLettersDirectory, sink).Lstat(); err != nil {
 		return ""
 	}
 	return "; there are dead letters of a sink of this name, which docket does not run: they can be handled while docket is stopped"
