@@ -51,7 +51,7 @@ type spill struct {
 }
 
 // openSpill locks the file and returns what is in it, or fresh if there is none.
-// A file that is not understood is set aside.
+// A file that is not understood is set aside; one of another version is an error, and stays.
 func openSpill(path string, fresh remains, log *slog.Logger) (*spill, remains, error) {
 	lock, err := lockFile(path + ".lock")
 	if err != nil {
@@ -92,6 +92,9 @@ func (s *spill) read() (remains, error) {
 	}
 	first, rest, whole := bytes.Cut(content, []byte{'\n'})
 	hello, err := stream.ParseHello(first)
+	if errors.Is(err, stream.ErrVersion) {
+		return remains{}, fmt.Errorf("another version of the client has left it, use that one: %w", err)
+	}
 	if err != nil || !whole {
 		return remains{}, fmt.Errorf("%w: it begins with no hello", errNotSpill)
 	}

@@ -2,6 +2,8 @@ package client
 
 import (
 	"context"
+	"fmt"
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -127,7 +129,7 @@ func TestSpillFileThatIsNone(t *testing.T) {
 		"two hellos":   hello + hello,
 		"no lines":     hello,
 		"empty":        "",
-		"broken hello": `{"docket":{"version":2,"producer":"p","next":1}}` + "\n{}\n",
+		"broken hello": `{"docket":{"version":1,"producer":"p","next":"x"}}` + "\n{}\n",
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := newExporter(t)
@@ -242,4 +244,23 @@ func TestSpilledLinesKeepTheirNumbers(t *testing.T) {
 	}
 	closeClient(t, e.client(Config{SpillFile: file}))
 	checkOnce(t, e.Lines(), 4)
+}
+
+// TestSpillOfAnotherVersion stays, and its client does not start: the records in it are of
+// a client that knows more.
+func TestSpillOfAnotherVersion(t *testing.T) {
+	for _, version := range []int{0, 2} {
+		path := filepath.Join(t.TempDir(), "spill")
+		text := fmt.Sprintf(`{"docket":{"version":%d,"producer":"p","next":1}}`+"\n{}\n", version)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, _, err := openSpill(path, remains{}, slog.New(slog.DiscardHandler))
+		if want := fmt.Sprintf("version %d is not supported", version); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), path) {
+			t.Errorf("got %v, want %q and the file", err, want)
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != text {
+			t.Errorf("got %q, %v, want the file as it was", got, err)
+		}
+	}
 }

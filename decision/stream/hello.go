@@ -26,6 +26,9 @@ import (
 // Version is the only version of the protocol there is.
 const Version = 1
 
+// ErrVersion says that a hello is of another version.
+var ErrVersion = errors.New("is not supported")
+
 // MaxHello bounds a hello line, its newline not counted. The longest sensible
 // one has 200 bytes; the rest is room for members yet to come.
 const MaxHello = 4 << 10
@@ -124,7 +127,7 @@ func parseHelloBody(body object) (Hello, error) {
 		return Hello{}, err
 	}
 	if n, err := wholeNumber(version); err != nil || n != Version {
-		return Hello{}, fmt.Errorf("version %s is not supported, use version %d", excerpt(version), Version)
+		return Hello{}, fmt.Errorf("version %s %w, use version %d", excerpt(version), ErrVersion, Version)
 	}
 	var h Hello
 	if h.Producer, err = body.text("producer"); err != nil {

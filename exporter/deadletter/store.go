@@ -69,9 +69,11 @@ func CheckVersion(dir string) error {
 	if err != nil {
 		return nil // Open says what is wrong
 	}
-	defer log.Close()
 	head := make([]byte, 64) // more than the first line has
 	n, _ := log.ReadAt(head, 0)
+	if err := log.Close(); err != nil {
+		return err
+	}
 	text, _, _ := bytes.Cut(head[:n], []byte("\n"))
 	if l, err := parseLine(text); err == nil && l.word == wordLog {
 		return s.checkVersion(l.version)

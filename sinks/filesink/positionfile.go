@@ -23,16 +23,13 @@ type found struct {
 
 func readPosition(path string) (found, error) {
 	data, err := os.ReadFile(path)
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+	f := found{exists: !errors.Is(err, fs.ErrNotExist)}
+	if f.exists && err != nil {
 		return found{}, err
 	}
-	if err := checkVersions(filepath.Dir(path), data); err != nil {
+	if err := checkVersions(filepath.Dir(path), data); err != nil || !f.exists {
 		return found{}, err
 	}
-	if err != nil {
-		return found{}, nil
-	}
-	f := found{exists: true}
 	for offset := 0; offset < gapLogStart; offset += slotDistance {
 		p, ok := decodeSlot(data[min(offset, len(data)):])
 		var gaps manifest.Gaps

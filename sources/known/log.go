@@ -72,10 +72,7 @@ func Open(dir rooted.Path) (l *Log, skipped int, err error) {
 // *fileversion.Error. It changes nothing.
 func Check(dir rooted.Path) error {
 	l := &Log{path: dir.Join(fileName)}
-	data, err := l.read(maxEntry)
-	if err != nil {
-		return nil // Open says what is wrong
-	}
+	data, _ := l.read(maxEntry) // Open says what is wrong
 	return l.checkVersion(data)
 }
 
