@@ -28,7 +28,7 @@ func newAdminServer(h http.Handler) *http.Server {
 		ReadTimeout:       10 * time.Second,
 		WriteTimeout:      adminWriteTimeout,
 		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    16 << 10,
+		MaxHeaderBytes:    8 << 10,
 	}
 }
 

@@ -102,10 +102,13 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
 	return nil
 }
 
-// checkSender refuses what a page in a browser has sent. Where nothing but the address
+// checkSender refuses a header that no engine sends, and what a page in a browser has sent. Where nothing but the address
 // keeps others away, the request must name it too: a page can have its own name lead to
 // a loopback address.
 func (s *server) checkSender(r *http.Request) error {
+	if len(r.Header) > maxFields {
+		return refuse(http.StatusRequestHeaderFieldsTooLarge, "the header has more than %d fields", maxFields)
+	}
 	err := ownhost.CheckPage(r)
 	if err == nil && s.token == "" && s.listener.tls == nil {
 		err = ownhost.Check(r)

@@ -16,7 +16,7 @@ const (
 // clients send: its connections, the bodies that are in memory at a time, and the ids
 // that it knows. maxRecordBytes is limits.maxRecordBytes.
 func (c Config) MemoryBytes(maxRecordBytes int) int64 {
-	conn := int64(connBytes)
+	conn := int64(connBytes + headerFactor*(headerBytes(c.BearerTokenFile != "")+headerSlack))
 	if c.TLS != nil {
 		conn += tlsBytes
 	}

@@ -108,3 +108,31 @@ func TestRefusalsOfAnUploadAreBounded(t *testing.T) {
 		})
 	}
 }
+
+// A header takes little memory, however many fields it has.
+func TestHeadersAreBounded(t *testing.T) {
+	in := sourcetest.New()
+	defer in.Close()
+	r := start(t, in)
+	for name, tt := range map[string]struct {
+		fields, bytes int // of each
+		status        string
+	}{
+		"an engine's": {10, 20, " 200 "},
+		"many fields": {maxFields, 8, " 431 "},
+		"long fields": {10, 1000, " 431 "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r.converse(func(nc net.Conn, heard *bufio.Reader) {
+				fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 2\r\n")
+				for n := range tt.fields {
+					fmt.Fprintf(nc, "X%d: %s\r\n", n, strings.Repeat("x", tt.bytes))
+				}
+				fmt.Fprintf(nc, "\r\n[]")
+				if line, err := heard.ReadString('\n'); err != nil || !strings.Contains(line, tt.status) {
+					t.Errorf("got the status %q (%v), want%s", line, err, tt.status)
+				}
+			})
+		})
+	}
+}

@@ -22,8 +22,15 @@ const (
 	// idleWait is how long a connection may be idle between two requests. Clients written
 	// in Go give it up after 90 seconds.
 	idleWait = 3 * time.Minute
-	// maxHeader is twice the largest token.
-	maxHeader = 128 << 10
+	// maxHeader bounds the header of a request, and maxTokenHeader one that may have a
+	// token in it; net/http takes headerSlack beyond. What it makes of the header takes up
+	// to ten times that (measured, with many short fields).
+	maxHeader      = 4 << 10
+	maxTokenHeader = 16 << 10
+	headerSlack    = 4 << 10
+	headerFactor   = 10
+	// maxFields bounds the fields of a header. An engine sends fewer than ten.
+	maxFields = 64
 	// stopWait is how long a stop waits until the requests under way are answered, and
 	// settleWait until those who lost patience are, and until what is under way in the
 	// intake is durable. Only a queue that is full or a disk that hangs takes that long.
@@ -80,7 +87,7 @@ func (s *server) run(ctx, hard context.Context, cutOff context.CancelCauseFunc) 
 		Handler:           s,
 		ReadHeaderTimeout: headerWait,
 		IdleTimeout:       idleWait,
-		MaxHeaderBytes:    maxHeader,
+		MaxHeaderBytes:    headerBytes(s.token != ""),
 		ErrorLog:          log.New(s.troubles, "", 0),
 		ConnState:         s.conns.changed,
 		ConnContext:       fairconn.Context,
@@ -112,6 +119,13 @@ func (s *server) run(ctx, hard context.Context, cutOff context.CancelCauseFunc) 
 		return committed
 	}
 	return served
+}
+
+func headerBytes(withToken bool) int {
+	if withToken {
+		return maxTokenHeader
+	}
+	return maxHeader
 }
 
 // accepting is the listener as the HTTP server sees it.
