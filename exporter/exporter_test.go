@@ -76,7 +76,7 @@ func TestStopIsBounded(t *testing.T) {
 		stop()
 		began := time.Now()
 		err = e.Run(ctx)
-		if took, most := time.Since(began), time.Duration(cfg.Shutdown.DrainTimeout)+2*closeTimeout; took > most {
+		if took, most := time.Since(began), 2*closeTimeout; took > most { // there is nothing to drain
 			t.Errorf("the stop took %s, want at most %s", took, most)
 		}
 		for _, sink := range cfg.Sinks {

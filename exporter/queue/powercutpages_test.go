@@ -115,3 +115,32 @@ func TestCheckSaysWhatOpenDoesOfSinglePages(t *testing.T) {
 		}
 	}
 }
+
+// The same disk is damaged if a sink has had what is missing, and can be read all the same.
+func TestCheckOfALargeEndThatIsLost(t *testing.T) {
+	c := newPageCut(t, 300<<10, 5, false)
+	for one := 0; one < c.pages(); one += 37 {
+		disk := bytes.Clone(c.before)
+		for p := one; p < c.pages(); p += 2 {
+			from, to := (c.first+p)*page, min((c.first+p+1)*page, len(disk))
+			copy(disk[from:to], c.after[from:to])
+		}
+		dir := t.TempDir()
+		path := filepath.Join(dir, segmentName{1, 1}.String())
+		must(t, os.WriteFile(path, disk, filePerm))
+		passedBy(t, path, 8)
+		o, err := OpenOffline(dir, nil)
+		must(t, err)
+		var lost uint64
+		for _, f := range findings(t, o) {
+			lost += f.Lost.size()
+			if f.Kind == UnreadableFile {
+				t.Errorf("every other page from %d on: got %s", one, f)
+			}
+		}
+		must(t, o.Close())
+		if lost != 5 {
+			t.Errorf("every other page from %d on: got %d records lost, want 5", one, lost)
+		}
+	}
+}

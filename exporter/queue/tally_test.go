@@ -185,7 +185,7 @@ func TestLossesSurviveAKill(t *testing.T) {
 			must(t, os.RemoveAll(filepath.Join(opts.Directory, positionsFile))) // each kill may have come before the first
 		}
 		q = open(t, opts)
-		if got, want := q.Stats().Sources["test"].Lost["deny"], uint64(15e9*(round+1)); got != want {
+		if got, want := q.Stats().Sources["test"].Lost["deny"], 15e9*uint64(round+1); got != want {
 			t.Errorf("after %d kills: got %d lost, want %d", round+1, got, want)
 		}
 	}

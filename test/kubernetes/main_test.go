@@ -31,7 +31,7 @@ const awaitTimeout = 5 * time.Minute
 
 // config is a configuration of d with sources, their lines not indented, and a file
 // sink named copy. The API server, which keeps its connection for more events, is waited
-// for at most half as long as its drainTimeout says.
+// for four fifths of its drainTimeout at most.
 func config(d *dockettest.Docket, sources string) string {
 	return fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
 kind: Exporter
