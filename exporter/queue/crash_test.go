@@ -166,7 +166,7 @@ func (m *crashModel) life() {
 func (m *crashModel) learn() bool {
 	ctx, cancel := context.WithTimeout(m.ctx, time.Minute)
 	defer cancel()
-	n, _, err := highest(ctx, m.q, Producer{Source: "s", Name: "p"})
+	n, _, err := highest(ctx, m.q, Producer{Source: "s", Identity: "uid:1", Name: "p"})
 	if err != nil {
 		return false
 	}
@@ -332,7 +332,7 @@ func (m *crashModel) append() {
 	}
 	c.refused, c.duplicates = uint64(m.dice.IntN(3)), uint64(m.dice.IntN(1<<30))
 	x := chunk(c.records...)
-	x.Source, x.Producer, x.Position = "s", "p", uint64(len(m.chunks)+1)
+	x.Source, x.Identity, x.Producer, x.Position = "s", "uid:1", "p", uint64(len(m.chunks)+1)
 	x.Received = time.Now()
 	x.Duplicates = int(c.duplicates)
 	if c.refused > 0 {

@@ -142,7 +142,7 @@ func (s *session) position() (int, bool) {
 			return 0, false
 		}
 		ctx, cancel := context.WithTimeout(s.ctx, time.Minute)
-		n, _, err := highest(ctx, s.q, Producer{Source: "s", Name: "p"})
+		n, _, err := highest(ctx, s.q, Producer{Source: "s", Identity: "uid:1", Name: "p"})
 		cancel()
 		switch {
 		case err == nil:
@@ -231,7 +231,7 @@ func (s *session) append(n int, refused string) {
 	}
 	s.mu.Lock()
 	number := len(s.chunks)
-	x := &Chunk{Source: "s", Producer: "p", Position: uint64(number + 1), Received: time.Now(), Count: n}
+	x := &Chunk{Source: "s", Identity: "uid:1", Producer: "p", Position: uint64(number + 1), Received: time.Now(), Count: n}
 	c := sent{duplicates: uint64(1 + 1000*number + s.life)}
 	if refused != "" {
 		x.Refused = []Tally{{Name: refused, Count: 1}}
