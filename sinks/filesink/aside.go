@@ -2,7 +2,6 @@ package filesink
 
 import (
 	"io"
-	"os"
 	"time"
 )
 
@@ -11,7 +10,7 @@ import (
 // what was finished before.
 func (s *store) setAside(damaged bool) error {
 	for f := range forms {
-		size, err := sizeOf(s.path(activeName(f)))
+		size, err := sizeOf(s.at(activeName(f)))
 		if err != nil {
 			return err
 		}
@@ -35,13 +34,13 @@ func (s *store) setAside(damaged bool) error {
 		s.log.Warn("the position file is damaged: it is set aside", "file", s.path(name))
 	}
 	if s.position.lost {
-		return s.disk.syncDirectory(s.dir)
+		return s.disk.syncDirectory(s.at("."))
 	}
 	return nil
 }
 
 func (s *store) moveAside(name, suffix string) (aside string, err error) {
-	f, err := os.Open(s.path(name))
+	f, err := s.at(name).Open()
 	if err != nil {
 		return "", err
 	}
@@ -53,7 +52,7 @@ func (s *store) moveAside(name, suffix string) (aside string, err error) {
 	if err != nil {
 		return "", err
 	}
-	return aside, s.disk.rename(s.path(name), s.path(aside))
+	return aside, s.disk.rename(s.at(name), s.at(aside))
 }
 
 // keepActiveTail copies what is beyond the recorded size of the active file to an
@@ -69,7 +68,7 @@ func (s *store) keepActiveTail(size int64) error {
 
 // keepTail copies the last bytes of a file to an unnumbered one.
 func (s *store) keepTail(name string, offset, bytes int64, suffix string) error {
-	from, err := os.Open(s.path(name))
+	from, err := s.at(name).Open()
 	if err != nil {
 		return err
 	}
@@ -81,7 +80,7 @@ func (s *store) keepTail(name string, offset, bytes int64, suffix string) error 
 	if err := s.writeNew(aside, io.NewSectionReader(from, offset, bytes)); err != nil {
 		return err
 	}
-	if err := s.disk.syncDirectory(s.dir); err != nil {
+	if err := s.disk.syncDirectory(s.at(".")); err != nil {
 		return err
 	}
 	s.log.Warn("a position is damaged or lost: what it may have covered is set aside, and may stand in a later file too",
@@ -91,6 +90,6 @@ func (s *store) keepTail(name string, offset, bytes int64, suffix string) error 
 
 func (s *store) freeUnnumbered(suffix string) (string, error) {
 	name := func(at time.Time) string { return unnumberedName(at, suffix) }
-	at, err := freeTime(s.dir, name)
+	at, err := freeTime(s.at("."), name)
 	return name(at), err
 }

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
@@ -108,7 +109,7 @@ func (a *audit) finished(e *manifest.Entry) {
 		a.content(e)
 		return
 	}
-	if there, err := exists(filepath.Join(a.dir, e.Name)); there || err != nil {
+	if there, err := exists(rooted.At(a.dir).Join(e.Name)); there || err != nil {
 		a.problemf("%s is removed, and is there: %v", e.Name, err)
 	}
 	for _, seq := range a.seqs(e) {

@@ -2,10 +2,7 @@ package filesink
 
 import (
 	"context"
-	"errors"
 	"io/fs"
-	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -31,6 +28,14 @@ type Config struct {
 	// Directory holds the files. It is made when missing, and belongs to this
 	// one sink.
 	Directory string `yaml:"directory"`
+	// Mode of every file in it, octal, whatever the umask. Empty: 0600 for those that are
+	// made, and no change to others.
+	Mode string `yaml:"mode"`
+	// DirectoryMode is that of the directory and of those in it, octal. Empty: 0700 for
+	// those that are made, and no change to others.
+	DirectoryMode string `yaml:"directoryMode"`
+	// Group that the directory and all in it belong to; empty: that of the process.
+	Group config.Group `yaml:"group"`
 	// Rotate says when the active file is finished.
 	Rotate Rotate `yaml:"rotate"`
 	// Compress says what the files are compressed with, the active one included.
@@ -84,6 +89,25 @@ func (c *Config) Validate() config.Problems {
 	if c.Directory == "" {
 		p.Addf("directory", "is required: the directory to write the files to")
 	}
+	for _, m := range []struct {
+		path, value string
+		needs       fs.FileMode
+		why         string
+	}{
+		{"mode", c.Mode, 0o600, "must let its owner read and write. Take 0640, for example"},
+		{"directoryMode", c.DirectoryMode, 0o700, "must let its owner do all. Take 0750, for example"},
+	} {
+		if m.value == "" {
+			continue
+		}
+		if mode, err := config.ParseMode(m.value); err != nil {
+			p.Addf(m.path, "%s", err)
+		} else if mode&m.needs != m.needs {
+			p.Addf(m.path, "%s", m.why)
+		} else if mode&0o002 != 0 {
+			p.Addf(m.path, "must not let everybody write: an export that anybody can change proves nothing")
+		}
+	}
 	for _, bound := range []struct {
 		path  string
 		value int64
@@ -110,25 +134,4 @@ func (c *Config) Validate() config.Problems {
 // what an earlier process left. Its errors are *sinks.Failure.
 func (c *Config) Open(_ context.Context, env sinks.Env) (sinks.Sink, error) {
 	return open(*c, env, disk{})
-}
-
-// makeDirectory makes dir and its parents, and syncs what it made: a directory
-// whose entry is lost takes every file in it along. The mode is 0700 as that of
-// the files is 0600: decisions quote the objects they are about, Secrets
-// included.
-func makeDirectory(dir string) error {
-	err := os.Mkdir(dir, 0o700)
-	if parent := filepath.Dir(dir); errors.Is(err, fs.ErrNotExist) && parent != dir {
-		if err := makeDirectory(parent); err != nil {
-			return err
-		}
-		err = os.Mkdir(dir, 0o700)
-	}
-	if errors.Is(err, fs.ErrExist) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	return disk{}.syncDirectory(filepath.Dir(dir))
 }

@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // disk makes every change to the file system, one system call each, so that a
@@ -13,6 +14,7 @@ type disk struct {
 	// before is called ahead of each change. An error stands for its failure.
 	// nil outside of tests.
 	before func(change, path string) error
+	access access // of what is made
 }
 
 func (d disk) announce(change, path string) error {
@@ -23,19 +25,37 @@ func (d disk) announce(change, path string) error {
 }
 
 // makeDirectory makes a directory that must not exist.
-func (d disk) makeDirectory(path string) error {
-	if err := d.announce("make directory", path); err != nil {
+func (d disk) makeDirectory(path rooted.Path) error {
+	if err := d.announce("make directory", path.String()); err != nil {
 		return err
 	}
-	return os.Mkdir(path, 0o700)
+	if err := path.Mkdir(defaultDirectoryMode); err != nil {
+		return err
+	}
+	return d.access.giveDirectory(path)
 }
 
 // create makes a file that must not exist.
-func (d disk) create(path string) (*os.File, error) {
-	if err := d.announce("create", path); err != nil {
+func (d disk) create(path rooted.Path) (*os.File, error) {
+	if err := d.announce("create", path.String()); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	return d.openFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL)
+}
+
+// open opens a file that is there, to be read and written.
+func (d disk) open(path rooted.Path) (*os.File, error) { return d.openFile(path, os.O_RDWR) }
+
+// openFile opens a file and lets those read it who are to.
+func (d disk) openFile(path rooted.Path, flag int) (*os.File, error) {
+	f, err := path.OpenFile(flag, defaultMode)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.access.giveFile(f); err != nil {
+		return nil, errors.Join(err, f.Close())
+	}
+	return f, nil
 }
 
 func (d disk) write(f *os.File, p []byte, offset int64) (int, error) {
@@ -62,28 +82,24 @@ func (d disk) sync(f *os.File) error {
 
 // rename moves a file to a name that the caller knows to be free or means to
 // replace.
-func (d disk) rename(from, to string) error {
-	if err := d.announce("rename", to); err != nil {
+func (d disk) rename(from, to rooted.Path) error {
+	if err := d.announce("rename", to.String()); err != nil {
 		return err
 	}
-	return os.Rename(from, to)
+	return from.Rename(to)
 }
 
-func (d disk) remove(path string) error {
-	if err := d.announce("remove", path); err != nil {
+func (d disk) remove(path rooted.Path) error {
+	if err := d.announce("remove", path.String()); err != nil {
 		return err
 	}
-	return os.Remove(path)
+	return path.Remove()
 }
 
 // syncDirectory makes the names in dir durable.
-func (d disk) syncDirectory(dir string) error {
-	if err := d.announce("sync directory", dir); err != nil {
+func (d disk) syncDirectory(dir rooted.Path) error {
+	if err := d.announce("sync directory", dir.String()); err != nil {
 		return err
 	}
-	f, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
+	return dir.SyncDir()
 }

@@ -145,6 +145,10 @@
 // of them a success. Send does not make the directory: one that has gone is for an
 // operator to put back, or to mount.
 //
+// Everything below the directory is opened as package rooted does: a link, a pipe or a
+// hard link with a name of the sink's was planted. The sink stops with Misconfigured and
+// names it. What it replaces in any case, it replaces.
+//
 // A key that cannot be read stops the sink where it would need one, and when it
 // starts: a line without a signature would be a hole in the proof.
 //

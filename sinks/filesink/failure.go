@@ -7,6 +7,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -15,6 +16,9 @@ import (
 func failure(doing string, err error) error {
 	if f, ok := errors.AsType[*sinks.Failure](err); ok {
 		return f
+	}
+	if _, ok := errors.AsType[*rooted.PlantedError](err); ok {
+		return sinks.Failf(sinks.Misconfigured, "file sink: %s: %w", doing, err)
 	}
 	kind, advice := classify(err)
 	if advice != "" {

@@ -44,7 +44,7 @@ func (s *store) rename() error {
 			return err
 		}
 	}
-	at, err := freeTime(s.dir, p.finishedName)
+	at, err := freeTime(s.at("."), p.finishedName)
 	if err != nil {
 		return err
 	}
@@ -52,29 +52,29 @@ func (s *store) rename() error {
 	if err := s.savePosition(p, nil); err != nil {
 		return err
 	}
-	return s.disk.rename(s.path(activeName(p.form)), s.path(p.finishedName(p.finishing)))
+	return s.disk.rename(s.at(activeName(p.form)), s.at(p.finishedName(p.finishing)))
 }
 
 // makeDirectory makes a directory in that of the export.
 func (s *store) makeDirectory(name string) error {
-	taken, err := exists(s.path(name))
+	taken, err := exists(s.at(name))
 	if err != nil {
 		return err
 	}
 	if !taken {
-		if err := s.disk.makeDirectory(s.path(name)); err != nil {
+		if err := s.disk.makeDirectory(s.at(name)); err != nil {
 			return err
 		}
 	}
 	// It may have been made by somebody whose sync failed.
-	return s.disk.syncDirectory(s.dir)
+	return s.disk.syncDirectory(s.at("."))
 }
 
 // syncRename makes the new name of the active file durable, and then that the old
 // one is gone. The file itself may be gone too: somebody collects finished files.
 func (s *store) syncRename() error {
 	if s.position.dated {
-		dir := s.path(s.position.date())
+		dir := s.at(s.position.date())
 		there, err := exists(dir)
 		if err != nil {
 			return err
@@ -85,7 +85,7 @@ func (s *store) syncRename() error {
 			}
 		}
 	}
-	return s.disk.syncDirectory(s.dir)
+	return s.disk.syncDirectory(s.at("."))
 }
 
 // noteFinished enters the file that was renamed in the manifest. The position says

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 func compressed(dir string, c Compression) Config {
@@ -42,7 +43,7 @@ func TestForms(t *testing.T) {
 				t.Errorf("files %v, want a finished one and the active one with %q at the end", got, suffix)
 			}
 			mustAudit(t, dir)
-			size, err := sizeOf(filepath.Join(dir, got[0]))
+			size, err := sizeOf(rooted.At(dir).Join(got[0]))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -107,7 +108,7 @@ func TestRotateBySizeOnDisk(t *testing.T) {
 			if got, want := spans(t, dir), []string{"1-200"}; !slices.Equal(got, want) {
 				t.Errorf("finished files %v, want %v", got, want)
 			}
-			if size, err := sizeOf(filepath.Join(dir, finishedFiles(t, dir)[0])); err != nil || size != two {
+			if size, err := sizeOf(rooted.At(dir).Join(finishedFiles(t, dir)[0])); err != nil || size != two {
 				t.Errorf("the file has %d bytes, %v, want %d", size, err, two)
 			}
 			mustAudit(t, dir)

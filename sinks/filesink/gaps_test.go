@@ -3,11 +3,11 @@ package filesink
 import (
 	"encoding/json"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -200,7 +200,7 @@ func TestReadPosition(t *testing.T) {
 	}
 	mustFinish(t, s)
 	p, _, err = ReadPosition(dir)
-	size, sizeErr := sizeOf(filepath.Join(dir, manifest.FileName))
+	size, sizeErr := sizeOf(rooted.At(dir).Join(manifest.FileName))
 	if err != nil || sizeErr != nil || p.Active != nil || p.Last != 5 || p.Manifest != size || p.Chain == (manifest.Hash{}) {
 		t.Errorf("after it was finished: got %+v, %v, want no active file and %d bytes of the manifest", p, err, size)
 	}

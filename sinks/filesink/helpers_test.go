@@ -18,6 +18,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -242,7 +243,7 @@ func damage(t *testing.T, dir, name string, change func([]byte) []byte) {
 
 func positionOf(t *testing.T, dir string) position {
 	t.Helper()
-	f, err := readPosition(filepath.Join(dir, positionName))
+	f, err := readPosition(rooted.At(dir).Join(positionName))
 	if err != nil || !f.sound {
 		t.Fatalf("position: %+v, %v, want a sound one", f, err)
 	}

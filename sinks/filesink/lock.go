@@ -9,13 +9,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks"
 )
 
 // lock takes the lock file at path, which ends with the process at the latest.
 // The file itself stays: removing it would let two processes hold two locks.
-func lock(path string) (*os.File, error) {
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+func (d disk) lock(path rooted.Path) (*os.File, error) {
+	f, err := d.openFile(path, os.O_RDWR|os.O_CREATE)
 	if err != nil {
 		return nil, err
 	}

@@ -20,7 +20,7 @@ func (s *store) openManifest() error {
 	if err := s.removeAny(newManifestName); err != nil { // half a copy, from a crash
 		return err
 	}
-	size, err := sizeOf(s.path(manifest.FileName))
+	size, err := sizeOf(s.at(manifest.FileName))
 	if err != nil {
 		return err
 	}
@@ -32,14 +32,14 @@ func (s *store) openManifest() error {
 	}
 	switch {
 	case size < 0:
-		s.manifest, err = s.disk.create(s.path(manifest.FileName))
+		s.manifest, err = s.disk.create(s.at(manifest.FileName))
 		if err == nil {
-			err = s.disk.syncDirectory(s.dir)
+			err = s.disk.syncDirectory(s.at("."))
 		}
 	case size > accepted:
 		s.manifest, err = s.cutManifest()
 	default:
-		s.manifest, err = os.OpenFile(s.path(manifest.FileName), os.O_RDWR, 0)
+		s.manifest, err = s.disk.open(s.at(manifest.FileName))
 	}
 	return err
 }
@@ -47,7 +47,7 @@ func (s *store) openManifest() error {
 // cutManifest replaces the manifest by a copy of what was accepted of it. The file
 // itself stays out of use: a sync of it may have failed.
 func (s *store) cutManifest() (*os.File, error) {
-	old, err := os.Open(s.path(manifest.FileName))
+	old, err := s.at(manifest.FileName).Open()
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func (s *store) cutManifest() (*os.File, error) {
 // adoptManifest takes the size of the manifest from the manifest, because the
 // position does not tell it. What is behind its last whole line is set aside.
 func (s *store) adoptManifest() error {
-	f, err := os.Open(s.path(manifest.FileName))
+	f, err := s.at(manifest.FileName).Open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

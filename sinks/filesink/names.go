@@ -4,12 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
 	"regexp"
 	"time"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
@@ -60,17 +59,17 @@ func unnumberedName(at time.Time, suffix string) string {
 // taken in dir: what was written once is never replaced. The lock keeps it free. It is
 // not a whole second: by the time in its first line an export is told from another of
 // the same records.
-func freeTime(dir string, name func(time.Time) string) (time.Time, error) {
+func freeTime(dir rooted.Path, name func(time.Time) string) (time.Time, error) {
 	for at := time.Now(); ; at = at.Add(time.Second) {
-		taken, err := exists(filepath.Join(dir, name(at)))
+		taken, err := exists(dir.Join(name(at)))
 		if err != nil || !taken {
 			return at, err
 		}
 	}
 }
 
-func exists(path string) (bool, error) {
-	_, err := os.Lstat(path)
+func exists(path rooted.Path) (bool, error) {
+	_, err := path.Lstat()
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
 	}
@@ -78,8 +77,8 @@ func exists(path string) (bool, error) {
 }
 
 // sizeOf is the size of the file at path, -1 when there is none.
-func sizeOf(path string) (int64, error) {
-	info, err := os.Lstat(path)
+func sizeOf(path rooted.Path) (int64, error) {
+	info, err := path.Lstat()
 	if errors.Is(err, fs.ErrNotExist) {
 		return -1, nil
 	}

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"hash/crc32"
+	"io"
 	"io/fs"
-	"os"
-	"path/filepath"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -21,13 +21,13 @@ type found struct {
 	doubtful bool // the other slot is damaged, and may have been newer
 }
 
-func readPosition(path string) (found, error) {
-	data, err := os.ReadFile(path)
+func readPosition(path rooted.Path) (found, error) {
+	data, err := readAll(path)
 	f := found{exists: !errors.Is(err, fs.ErrNotExist)}
 	if f.exists && err != nil {
 		return found{}, err
 	}
-	if err := checkVersions(filepath.Dir(path), data); err != nil || !f.exists {
+	if err := checkVersions(path.Dir().String(), data); err != nil || !f.exists {
 		return found{}, err
 	}
 	for offset := 0; offset < gapLogStart; offset += slotDistance {
@@ -43,6 +43,15 @@ func readPosition(path string) (found, error) {
 		}
 	}
 	return f, nil
+}
+
+func readAll(path rooted.Path) ([]byte, error) {
+	f, err := path.Open()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // read only: nothing can be lost
+	return io.ReadAll(f)
 }
 
 // acceptedGaps reads what p names of a gap log.

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -76,7 +77,7 @@ func tryFiles(dir string) error {
 		list = append(list, activeName(f))
 	}
 	for _, name := range list {
-		f, err := os.OpenFile(filepath.Join(dir, name), os.O_RDWR, 0)
+		f, err := rooted.At(dir).Join(name).OpenFile(os.O_RDWR, 0)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}

@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"errors"
 	"log/slog"
-	"os"
 	"time"
 
 	"github.com/docket-export/docket/sinks"
@@ -22,7 +21,7 @@ func openStore(c Config, log *slog.Logger, d disk, buffer *bufio.Writer) (*store
 }
 
 func (s *store) recover() (err error) {
-	if s.lock, err = lock(s.path(lockName)); err != nil {
+	if s.lock, err = s.disk.lock(s.at(lockName)); err != nil {
 		return err
 	}
 	renamed, err := s.takePosition()
@@ -59,7 +58,7 @@ func (s *store) recover() (err error) {
 // without a change to the active file. renamed says that this has its final name
 // already.
 func (s *store) takePosition() (renamed bool, err error) {
-	found, err := readPosition(s.path(positionName))
+	found, err := readPosition(s.at(positionName))
 	if err != nil {
 		return false, err
 	}
@@ -70,7 +69,7 @@ func (s *store) takePosition() (renamed bool, err error) {
 		return false, s.adoptManifest()
 	}
 	s.position, s.gaps = found.position, found.gaps
-	size, err := sizeOf(s.path(activeName(s.position.form)))
+	size, err := sizeOf(s.at(activeName(s.position.form)))
 	if err != nil {
 		return false, err
 	}
@@ -96,7 +95,7 @@ func (s *store) renamed(size int64) (bool, error) {
 	if size < 0 {
 		return true, nil
 	}
-	return exists(s.path(s.position.finishedName(s.position.finishing)))
+	return exists(s.at(s.position.finishedName(s.position.finishing)))
 }
 
 // shrunk reports an active file that has lost accepted records.
@@ -119,7 +118,7 @@ func (s *store) openActive() (err error) {
 		}
 		return s.begin()
 	}
-	if s.active, err = os.OpenFile(s.path(activeName(s.position.form)), os.O_RDWR, 0); err != nil {
+	if s.active, err = s.disk.open(s.at(activeName(s.position.form))); err != nil {
 		return err
 	}
 	return s.cutBack()

@@ -15,19 +15,19 @@ func (s *store) replaceFile(name, newName string, content io.Reader) (*os.File, 
 	if err := s.writeNew(newName, content); err != nil {
 		return nil, err
 	}
-	if err := s.disk.rename(s.path(newName), s.path(name)); err != nil {
+	if err := s.disk.rename(s.at(newName), s.at(name)); err != nil {
 		return nil, err
 	}
-	if err := s.disk.syncDirectory(s.dir); err != nil {
+	if err := s.disk.syncDirectory(s.at(".")); err != nil {
 		return nil, err
 	}
-	return os.OpenFile(s.path(name), os.O_RDWR, 0)
+	return s.disk.open(s.at(name))
 }
 
 // writeNew makes a file that must not exist, with this content. The content is
 // durable when the error is nil, the name is not.
 func (s *store) writeNew(name string, content io.Reader) (err error) {
-	f, err := s.disk.create(s.path(name))
+	f, err := s.disk.create(s.at(name))
 	if err != nil {
 		return err
 	}
@@ -57,9 +57,9 @@ func (s *store) copy(to *os.File, from io.Reader) error {
 
 // removeAny removes the file of this name, if there is one.
 func (s *store) removeAny(name string) error {
-	there, err := exists(s.path(name))
+	there, err := exists(s.at(name))
 	if err != nil || !there {
 		return err
 	}
-	return s.disk.remove(s.path(name))
+	return s.disk.remove(s.at(name))
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"os"
 	"path"
 	"slices"
 	"time"
@@ -129,7 +128,7 @@ func (s *store) listKept() error {
 func (s *store) forgetMissing() error {
 	var left []keptFile
 	for _, f := range s.kept {
-		there, err := exists(s.path(f.name))
+		there, err := exists(s.at(f.name))
 		if err != nil {
 			return err
 		}
@@ -203,19 +202,19 @@ func (s *store) settle() error {
 // tidy makes removals from a directory of the export durable, and removes the
 // directory of a day that has no files left.
 func (s *store) tidy(name string) error {
-	err := s.disk.syncDirectory(s.path(name))
+	err := s.disk.syncDirectory(s.at(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil || name == "." {
 		return err
 	}
-	list, err := os.ReadDir(s.path(name))
+	list, err := s.at(name).ReadDir()
 	if err != nil || len(list) > 0 {
 		return err
 	}
-	if err := s.disk.remove(s.path(name)); err != nil {
+	if err := s.disk.remove(s.at(name)); err != nil {
 		return err
 	}
-	return s.disk.syncDirectory(s.dir)
+	return s.disk.syncDirectory(s.at("."))
 }

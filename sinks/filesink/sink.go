@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -37,8 +38,17 @@ type sink struct {
 }
 
 func open(c Config, env sinks.Env, d disk) (*sink, error) {
-	if err := makeDirectory(c.Directory); err != nil {
+	var err error
+	if d.access, err = c.access(); err != nil {
+		return nil, err
+	}
+	// A directory whose entry is lost takes every file in it along: it is synced.
+	dir := rooted.At(c.Directory)
+	if err := dir.MakeDir(defaultDirectoryMode); err != nil {
 		return nil, failure("make the directory", err)
+	}
+	if err := d.access.giveDirectory(dir); err != nil {
+		return nil, failure("let others look into the directory", err)
 	}
 	e, err := newEncoder(c.Compress.form())
 	if err != nil {

@@ -9,9 +9,9 @@ import (
 	"hash"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -45,7 +45,11 @@ type store struct {
 	listed bool       // kept has been read
 }
 
-func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *store) path(name string) string { return s.at(name).String() }
+
+// at is where a file of the export lies. Nothing that has a name of docket's there is
+// followed elsewhere: see package rooted.
+func (s *store) at(name string) rooted.Path { return rooted.At(s.dir).Join(name) }
 
 // append writes the payload of p at the end of the active file, which must be of
 // the configured form. Records and gaps are accepted and durable when it returns
@@ -166,12 +170,12 @@ func (s *store) begin() error {
 			return err
 		}
 	}
-	f, err := s.disk.create(s.path(activeName(s.config.Compress.form())))
+	f, err := s.disk.create(s.at(activeName(s.config.Compress.form())))
 	if err != nil {
 		return err
 	}
 	s.active, s.sum = f, sha256.New()
-	return s.disk.syncDirectory(s.dir)
+	return s.disk.syncDirectory(s.at("."))
 }
 
 // intact says whether files and position agree as far as can be told: nothing

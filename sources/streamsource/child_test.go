@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
@@ -41,7 +42,7 @@ func runChild(role string) {
 
 // childListens listens at a path until it is killed.
 func childListens(args []string) error {
-	if _, err := listenUnix(context.Background(), args[0], access{mode: 0o660, gid: ownGroup}); err != nil {
+	if _, err := listenUnix(context.Background(), args[0], access{mode: 0o660, gid: config.OwnGroup}); err != nil {
 		return err
 	}
 	fmt.Println("listening")

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/config"
 )
 
 const (
@@ -61,14 +63,14 @@ func (l openListener) Waiting() bool { return waiting(l.socketListener) }
 // access says who may connect to a Unix socket.
 type access struct {
 	mode fs.FileMode
-	gid  int // of its file; ownGroup leaves the one that it is made with
+	gid  int // of its file; config.OwnGroup leaves the one that it is made with
 }
 
 // atFirst is the mode of the file before it has its group: the group that it is
 // made with need not be one that may connect, and its members might be among the
 // others later.
 func (a access) atFirst() fs.FileMode {
-	if a.gid == ownGroup {
+	if a.gid == config.OwnGroup {
 		return a.mode
 	}
 	return a.mode & 0o700
@@ -126,7 +128,7 @@ func openUp(path string, a access) (fs.FileInfo, error) {
 	if info.Mode().Type() != fs.ModeSocket {
 		return nil, errors.New("something else has taken its place: let docket's user alone write to the directory")
 	}
-	if a.gid != ownGroup {
+	if a.gid != config.OwnGroup {
 		if err := unix.Fchownat(int(f.Fd()), "", -1, a.gid, unix.AT_EMPTY_PATH); err != nil {
 			err = &fs.PathError{Op: "lchown", Path: path, Err: err}
 			return nil, fmt.Errorf("give it to group %d, of which the user of this process must be a member: %w", a.gid, err)

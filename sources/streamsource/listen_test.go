@@ -13,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -28,7 +29,7 @@ func child(t *testing.T, path string) *exec.Cmd {
 
 func listen(t *testing.T, path string) *unixListener {
 	t.Helper()
-	ln, err := listenUnix(context.Background(), path, access{mode: 0o660, gid: ownGroup})
+	ln, err := listenUnix(context.Background(), path, access{mode: 0o660, gid: config.OwnGroup})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +40,7 @@ func listen(t *testing.T, path string) *unixListener {
 // refuseListen expects that path cannot be taken, for a reason.
 func refuseListen(t *testing.T, path string, want ...string) {
 	t.Helper()
-	ln, err := listenUnix(context.Background(), path, access{mode: 0o660, gid: ownGroup})
+	ln, err := listenUnix(context.Background(), path, access{mode: 0o660, gid: config.OwnGroup})
 	if err == nil {
 		ln.Close()
 		t.Fatal("got the socket, want an error")
@@ -84,7 +85,7 @@ func TestOneOfManyStartersGetsTheSocket(t *testing.T) {
 	var got []*unixListener
 	for range 16 {
 		wg.Go(func() {
-			ln, err := listenUnix(context.Background(), path, access{mode: 0o660, gid: ownGroup})
+			ln, err := listenUnix(context.Background(), path, access{mode: 0o660, gid: config.OwnGroup})
 			mu.Lock()
 			defer mu.Unlock()
 			if err == nil {
@@ -135,7 +136,7 @@ func TestDirectoryLockedByAnother(t *testing.T) {
 	defer unlock()
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := listenUnix(ctx, filepath.Join(dir, "s"), access{mode: 0o660, gid: ownGroup}); err == nil || !strings.Contains(err.Error(), "another process holds it") {
+	if _, err := listenUnix(ctx, filepath.Join(dir, "s"), access{mode: 0o660, gid: config.OwnGroup}); err == nil || !strings.Contains(err.Error(), "another process holds it") {
 		t.Errorf("got %v, want an error about the lock", err)
 	}
 }
@@ -155,7 +156,7 @@ func TestModeOfTheSocket(t *testing.T) {
 				if got, want := modeOf(t, bound), mode&^fs.FileMode(umask); got != want {
 					t.Errorf("mode at first: got %o, want %o", got, want)
 				}
-				whole, err := listenUnix(context.Background(), filepath.Join(dir, "s"), access{mode: mode, gid: ownGroup})
+				whole, err := listenUnix(context.Background(), filepath.Join(dir, "s"), access{mode: mode, gid: config.OwnGroup})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
 	"net"
-	"os/user"
 	"slices"
-	"strconv"
 	"strings"
 	"syscall"
 
@@ -40,7 +37,7 @@ type UnixConfig struct {
 	// Mode of the socket file, octal. Who may write to it may send records.
 	Mode string `yaml:"mode"`
 	// Group that the socket file belongs to; empty: that of the process.
-	Group Group `yaml:"group"`
+	Group config.Group `yaml:"group"`
 	// AllowUIDs are the users that may send records; empty: whoever can connect.
 	AllowUIDs []uint32 `yaml:"allowUIDs"`
 	// MaxConnections bounds the producers that are connected at a time.
@@ -66,7 +63,7 @@ func (c *UnixConfig) Validate() config.Problems {
 	case len(c.Path) > maxPath:
 		p.Addf("path", "must have at most %d bytes, not %d: the kernel takes no longer path for a socket", maxPath, len(c.Path))
 	}
-	if mode, err := parseMode(c.Mode); err != nil {
+	if mode, err := config.ParseMode(c.Mode); err != nil {
 		p.Addf("mode", "%s", err)
 	} else if mode&0o200 == 0 {
 		p.Addf("mode", "must let its owner write: docket itself connects, to see whether the socket of a process before it is in use. Take 0660, for example")
@@ -95,14 +92,6 @@ func checkConnections(n int) error {
 	return nil
 }
 
-func parseMode(s string) (fs.FileMode, error) {
-	mode, err := strconv.ParseUint(s, 8, 32)
-	if err != nil || mode > 0o777 {
-		return 0, fmt.Errorf("must be an octal mode such as 0660, not %q", s)
-	}
-	return fs.FileMode(mode), nil
-}
-
 // New makes the source. It binds nothing before Run.
 func (c *UnixConfig) New(env sources.Env) sources.Source {
 	own := *c
@@ -118,11 +107,11 @@ func (c *UnixConfig) listen(ctx context.Context) (listener, gate, error) {
 		ln, err := c.Sockets.listen(c.Inherited, "unix")
 		return ln, g, err
 	}
-	mode, err := parseMode(c.Mode)
+	mode, err := config.ParseMode(c.Mode)
 	if err != nil {
 		return nil, g, fmt.Errorf("mode %w", err)
 	}
-	gid, err := c.Group.lookup()
+	gid, err := c.Group.Lookup()
 	if err != nil {
 		return nil, g, err
 	}
@@ -162,38 +151,3 @@ func credentials(nc net.Conn) (*syscall.Ucred, error) {
 	}
 	return cred, credErr
 }
-
-// ownGroup stands for the group that the process makes files with.
-const ownGroup = -1
-
-// Group is the name or the number of a group.
-type Group string
-
-// UnmarshalText takes the text as it is: a number needs no quotes.
-func (g *Group) UnmarshalText(text []byte) error {
-	*g = Group(text)
-	return nil
-}
-
-// lookup returns the number of the group. A container often has names for none
-// but its own groups; numbers always work.
-func (g Group) lookup() (gid int, err error) {
-	if g == "" {
-		return ownGroup, nil
-	}
-	text := string(g)
-	if !isNumber(text) {
-		found, err := user.LookupGroup(text)
-		if err != nil {
-			return 0, fmt.Errorf("group %s: %w: correct the name, or give the group's number", g, err)
-		}
-		text = found.Gid
-	}
-	id, err := strconv.ParseUint(text, 10, 31)
-	if err != nil {
-		return 0, fmt.Errorf("group %s: %w", g, err)
-	}
-	return int(id), nil
-}
-
-func isNumber(s string) bool { return strings.Trim(s, "0123456789") == "" }

@@ -67,7 +67,7 @@ func decode(t *testing.T, text string, into any) {
 
 // A number of a group needs no quotes, and both survive docket config.
 func TestGroupInTheConfiguration(t *testing.T) {
-	for text, want := range map[string]Group{"{group: 1000}": "1000", `{group: "1000"}`: "1000", "{group: policy}": "policy", "{group: 007}": "007", "{}": ""} {
+	for text, want := range map[string]config.Group{"{group: 1000}": "1000", `{group: "1000"}`: "1000", "{group: policy}": "policy", "{group: 007}": "007", "{}": ""} {
 		var c, again UnixConfig
 		decode(t, text, &c)
 		if c.Group != want {
@@ -85,17 +85,17 @@ func TestGroupInTheConfiguration(t *testing.T) {
 }
 
 func TestGroupLookup(t *testing.T) {
-	for group, want := range map[Group]int{"": ownGroup, "0": 0, "1000": 1000, "root": 0, "2147483647": 2147483647} {
-		if got, err := group.lookup(); got != want || err != nil {
+	for group, want := range map[config.Group]int{"": config.OwnGroup, "0": 0, "1000": 1000, "root": 0, "2147483647": 2147483647} {
+		if got, err := group.Lookup(); got != want || err != nil {
 			t.Errorf("group %q: got %d, %v, want %d", group, got, err, want)
 		}
 	}
-	for group, want := range map[Group]string{
+	for group, want := range map[config.Group]string{
 		"no-such-group": "group no-such-group: ",
 		"-1":            "group -1: ",
 		"4294967295":    "group 4294967295: ",
 	} {
-		if got, err := group.lookup(); err == nil || !strings.HasPrefix(err.Error(), want) {
+		if got, err := group.Lookup(); err == nil || !strings.HasPrefix(err.Error(), want) {
 			t.Errorf("group %q: got %d, %v, want an error with %q", group, got, err, want)
 		}
 	}

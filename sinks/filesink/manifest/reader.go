@@ -8,8 +8,8 @@ import (
 	"io"
 	"io/fs"
 	"iter"
-	"os"
-	"path/filepath"
+
+	"github.com/docket-export/docket/internal/rooted"
 )
 
 // Reader reads the lines of a manifest, a line at a time. It may be read while the
@@ -117,7 +117,7 @@ type End struct {
 // be taken is an error, with the End that is before it: one that has a newline was
 // written whole as far as can be told, unless the writer knows better.
 func Last(dir string) (End, error) {
-	f, err := os.Open(filepath.Join(dir, FileName))
+	f, err := rooted.At(dir).Join(FileName).Open()
 	if errors.Is(err, fs.ErrNotExist) {
 		return End{}, nil
 	}
