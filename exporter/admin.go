@@ -100,9 +100,10 @@ func (e *Exporter) livez(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "ok")
 }
 
-// readyz says whether producers can be served: sources bound and queue writable.
-// Never the sinks: an outage of Kafka must not take the webhook beside us out of
-// service.
+// readyz says whether producers can be served: every listener bound and the queue
+// writable. Never the sinks: an outage of Kafka must not take the webhook beside us out
+// of service. Nor a source that reads files, which may have nothing to read before the
+// webhook is in service. What is wrong with either is in /status.
 func (e *Exporter) readyz(w http.ResponseWriter, _ *http.Request) {
 	if reasons := e.notReady(); len(reasons) > 0 {
 		http.Error(w, strings.Join(reasons, "\n"), http.StatusServiceUnavailable)
@@ -121,8 +122,8 @@ func (e *Exporter) notReady() (reasons []string) {
 		reasons = append(reasons, "queue: "+diskReason(err, e.cfg.Queue.Directory))
 	}
 	for _, s := range e.sources {
-		if status := s.snapshot(); status.State != Active {
-			reasons = append(reasons, "source "+status.Name+": "+status.Reason)
+		if reason := s.unbound(); reason != "" {
+			reasons = append(reasons, "source "+s.name+": "+reason)
 		}
 	}
 	return reasons

@@ -71,6 +71,21 @@ func (r *sourceRunner) set(state State, reason string) bool {
 	return news
 }
 
+// unbound says why producers cannot connect, and is empty when they can. To a source
+// that only reads files nobody connects.
+func (r *sourceRunner) unbound() (reason string) {
+	l, ok := r.source.(sources.Listener)
+	if !ok || l.Addr() != nil {
+		return ""
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.state == Active { // it has just ended, or is about to say that it takes lines
+		return "not listening"
+	}
+	return r.reason
+}
+
 func (r *sourceRunner) snapshot() SourceStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()

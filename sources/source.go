@@ -7,6 +7,7 @@ package sources
 import (
 	"context"
 	"errors"
+	"net"
 
 	"github.com/docket-export/docket/decision/stream"
 )
@@ -30,6 +31,13 @@ type Source interface {
 	Run(ctx context.Context, in Intake, ready func()) error
 	// Connections is the number of producers connected now. Safe at any time.
 	Connections() int
+}
+
+// Listener is a source that producers connect to. The exporter is ready once they can
+// connect to every Listener; a source that only reads files keeps nobody waiting.
+type Listener interface {
+	// Addr is where producers connect, nil while they cannot. Safe at any time.
+	Addr() net.Addr
 }
 
 // Reporter is a source that has more to say of itself than whether it runs: one that

@@ -80,7 +80,7 @@ func (s *Source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	return server.run(ctx, hard, cutOff)
 }
 
-// Addr is where the source listens, nil while it does not. Safe at any time.
+// Addr is where clients connect; see sources.Listener.
 func (s *Source) Addr() net.Addr {
 	if server := s.server.Load(); server != nil {
 		return server.listener.Addr()

@@ -38,13 +38,15 @@ type listener interface {
 	Retire()
 	// Waiting reports whether somebody has connected whom Accept would return.
 	Waiting() bool
+	Addr() net.Addr
 	Close() error
 }
 
 // server serves the producers that a listener lets in.
 type server struct {
 	source  string
-	limit   int // of one line
+	addr    net.Addr // where it listens
+	limit   int      // of one line
 	intake  sources.Intake
 	gate    gate
 	buffers buffers

@@ -36,6 +36,7 @@ package streamsource
 
 import (
 	"context"
+	"net"
 	"sync/atomic"
 
 	"github.com/docket-export/docket/sources"
@@ -61,10 +62,19 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 		return err
 	}
 	server := newServer(s.env, in, gate)
+	server.addr = ln.Addr()
 	s.server.Store(server)
 	defer s.server.Store(nil)
 	ready()
 	return server.serve(ctx, ln)
+}
+
+// Addr is where producers connect; see sources.Listener.
+func (s *source) Addr() net.Addr {
+	if server := s.server.Load(); server != nil {
+		return server.addr
+	}
+	return nil
 }
 
 // Connections is the number of producers connected now.
