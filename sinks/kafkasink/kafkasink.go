@@ -208,7 +208,8 @@ func (s *sink) place(ctx context.Context, t *topic, r record, key []byte, seq ui
 		res.reject(r.item, "", fmt.Errorf("choose a partition of topic %q: %w", t.name, err))
 	case s.isTooLarge(ctx, t, &r):
 		res.reject(r.item, codeName(kafka.MessageSizeTooLarge), fmt.Errorf(
-			"write to topic %q: a record of %d bytes exceeds the topic's max.message.bytes of %d: raise that, or set compression", t.name, len(r.value), t.maxBytes))
+			"write to topic %q: a record of %d bytes takes %d with its key, its headers and Kafka's framing, and that exceeds the topic's max.message.bytes of %d: raise that, or set compression",
+			t.name, len(r.value), r.alone(), t.maxBytes))
 	default:
 		t.shares[partition] = append(t.shares[partition], r)
 	}

@@ -99,4 +99,8 @@ func (s *sink) isTooLarge(ctx context.Context, t *topic, r *record) bool {
 }
 
 // fits says whether r alone is within the limit, uncompressed.
-func (t *topic) fits(r *record) bool { return batchHeader+sized(r.body(1)) <= t.maxBytes }
+func (t *topic) fits(r *record) bool { return r.alone() <= t.maxBytes }
+
+// alone is how many bytes a request takes for r alone, uncompressed, by which a broker
+// goes: with its key, its headers and the framing of Kafka.
+func (r *record) alone() int { return batchHeader + sized(r.body(1)) }

@@ -97,6 +97,9 @@ func TestTooLargeIsNotTried(t *testing.T) {
 	records := paddeds(5, 100)
 	records[1], records[4] = padded(1, limit), padded(4, 3*limit)
 	f := sendFails(t, s, batch(1, records...), sinks.Rejected, "exceeds the topic's max.message.bytes of 8192")
+	if want := "a record of 8208 bytes takes 8434 with its key"; !strings.Contains(f.Error(), want) {
+		t.Errorf("got %q, want %q in it: the size that the broker goes by", f.Error(), want)
+	}
 	if want := []int{1, 4}; !slices.Equal(f.Items, want) {
 		t.Errorf("Items = %v, want %v", f.Items, want)
 	}
