@@ -33,6 +33,10 @@ func queueStatus(stats queue.Stats, cfg QueueConfig, episode time.Time) QueueSta
 
 // diskReason is what a failed write means to whoever runs the machine.
 func diskReason(err error, dir string) string {
+	if lost, ok := errors.AsType[*queue.LostError](err); ok {
+		return fmt.Sprintf("directory lost: %v; nothing new is acknowledged, and what was not delivered may be gone: "+
+			"put back what was at %s, and docket goes on by itself, or restart docket, which begins with what is there then", lost, dir)
+	}
 	what, todo := "disk fails", "see the kernel's log for the cause; to go on elsewhere, stop docket, copy "+dir+" to another disk and set queue.directory"
 	switch {
 	case errors.Is(err, unix.ENOSPC):

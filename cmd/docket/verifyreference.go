@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"math"
 	"os"
@@ -178,7 +177,12 @@ func (readOnlyFS) Open(name string) (queue.File, error) {
 }
 
 // Lock takes none.
-func (readOnlyFS) Lock(string) (io.Closer, error) { return io.NopCloser(nil), nil }
+func (readOnlyFS) Lock(string) (queue.Lock, error) { return noLock{}, nil }
+
+type noLock struct{}
+
+func (noLock) Close() error { return nil }
+func (noLock) Check() error { return nil }
 
 // MkdirAll fails, as all that would change something does.
 func (readOnlyFS) MkdirAll(string) error { return errReadOnly }
@@ -203,6 +207,9 @@ type readOnlyFile struct{ *os.File }
 
 // Allocate fails.
 func (readOnlyFile) Allocate(int64) error { return errReadOnly }
+
+// IsRemoved is for those who write.
+func (readOnlyFile) IsRemoved() (bool, error) { return false, nil }
 
 // Size is the size of the file.
 func (f readOnlyFile) Size() (int64, error) {

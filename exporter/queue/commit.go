@@ -165,6 +165,9 @@ func (q *Queue) write(c *commit) error {
 	}
 	began := time.Now()
 	if w.active == nil {
+		if err := q.checkGround(); err != nil {
+			return err
+		}
 		if err := q.beginSegment(len(c.buf)); err != nil {
 			return err
 		}
@@ -183,7 +186,13 @@ func (q *Queue) write(c *commit) error {
 	if err := w.file.Sync(); err != nil {
 		return fmt.Errorf("segment %s: sync: %w", w.active, err)
 	}
+	if err := q.checkActive(); err != nil {
+		return err
+	}
 	if w.tempName != "" {
+		if err := q.checkGround(); err != nil {
+			return err
+		}
 		if err := q.takeOver(); err != nil {
 			return err
 		}
@@ -288,6 +297,13 @@ func (q *Queue) fail(err error) {
 	q.closeActive(err)
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	q.ail(err)
+	q.space.gaveWay = false
+	wake(q.dirty) // what can go makes room
+}
+
+// ail says that the queue cannot write, and why. Callers hold mu.
+func (q *Queue) ail(err error) {
 	if q.health.Err == nil {
 		q.health.Since = time.Now()
 	}
@@ -297,8 +313,14 @@ func (q *Queue) fail(err error) {
 		q.opts.Log.Error("queue cannot write: nothing new is acknowledged until it can", "error", err)
 	}
 	q.health.Err = err
-	q.space.gaveWay = false
-	wake(q.dirty) // what can go makes room
+}
+
+// mend says that the queue can write again. Callers hold mu.
+func (q *Queue) mend() {
+	if q.health.Err != nil {
+		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond).String())
+		q.health = Health{}
+	}
 }
 
 // rootCause is what the operating system has said or, without that, the text of
@@ -327,10 +349,7 @@ func (q *Queue) publish(c *commit) {
 		q.state.add(&f, p.lines)
 		last, newest = f.end()-1, max(newest, f.received)
 	}
-	if q.health.Err != nil {
-		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond).String())
-		q.health = Health{}
-	}
+	q.mend()
 	if len(c.buf) >= largeCommit {
 		q.lastLarge = time.Now()
 	}
@@ -374,7 +393,7 @@ func (q *Queue) closeActive(cause error) {
 		return
 	}
 	w.file.Close()
-	if w.last != s {
+	if w.last != s && q.checkGround() == nil {
 		for _, name := range []string{w.tempName, s.String()} {
 			if err := q.opts.FS.Remove(q.path(name)); err != nil && !notExist(err) {
 				q.opts.Log.Debug("abandoned segment stays", "file", name, "error", err)

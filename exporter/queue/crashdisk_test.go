@@ -232,11 +232,12 @@ func (f crashFS) Space(string) (total, free int64, err error) {
 	return 1 << 40, 1 << 40, f.step(f.boot, f.reads)
 }
 
-func (f crashFS) Lock(string) (io.Closer, error) { return noLock{}, nil }
+func (f crashFS) Lock(string) (Lock, error) { return noLock{}, nil }
 
 type noLock struct{}
 
 func (noLock) Close() error { return nil }
+func (noLock) Check() error { return nil }
 
 // crashInode is a file, whatever its name.
 type crashInode struct {
@@ -375,6 +376,8 @@ func (f *crashFile) Size() (int64, error) {
 	}
 	return int64(len(f.inode.cache)), nil
 }
+
+func (f *crashFile) IsRemoved() (bool, error) { return false, nil }
 
 // Data takes blocks of zeros for never written.
 func (f *crashFile) Data(off int64) (from, to int64, err error) {

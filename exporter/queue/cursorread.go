@@ -127,7 +127,11 @@ func (c *Cursor) enterSegment(last uint64) error {
 		c.lose(s.firstSeq)
 		return nil
 	}
-	file, err := c.q.opts.FS.Open(c.q.path(s.String()))
+	err := c.q.checkGround() // what has the name elsewhere is another queue's
+	var file File
+	if err == nil {
+		file, err = c.q.opts.FS.Open(c.q.path(s.String()))
+	}
 	if err != nil {
 		c.release(s)
 		if notExist(err) && c.passDropped() {

@@ -37,7 +37,16 @@ type FS interface {
 	Space(dir string) (total, free int64, err error)
 	// Lock takes the lock file name for this process until the result is
 	// closed. It fails with *InUseError when another process holds it.
-	Lock(name string) (io.Closer, error)
+	Lock(name string) (Lock, error)
+}
+
+// Lock is a lock file that this process holds.
+type Lock interface {
+	io.Closer
+	// Check fails when the name of the lock no longer leads to this file: its
+	// directory was removed, moved or replaced, or the file was, and another process
+	// may have taken it.
+	Check() error
 }
 
 // File is an open file.
@@ -53,6 +62,9 @@ type File interface {
 	// where the file system cannot, and otherwise when there is no space.
 	Allocate(size int64) error
 	Size() (int64, error)
+	// IsRemoved reports whether the file has no name any more: what is synced to it
+	// then is gone with the process.
+	IsRemoved() (bool, error)
 	// Data returns the first range at or after off of bytes that were ever written; from
 	// is the size of the file when there is none. What is between such ranges reads as
 	// zeros, slowly. One that holds more than was written is right as well.
@@ -152,7 +164,7 @@ func (osFS) Space(dir string) (total, free int64, err error) {
 
 // Lock uses flock, which the kernel releases when the process ends however it
 // ends. The file's text is for the message of whoever comes second.
-func (f osFS) Lock(name string) (io.Closer, error) {
+func (f osFS) Lock(name string) (Lock, error) {
 	file, err := f.at(name).OpenFile(os.O_RDWR|os.O_CREATE, filePerm)
 	if errors.Is(err, unix.EROFS) {
 		file, err = f.at(name).Open()
@@ -172,7 +184,24 @@ func (f osFS) Lock(name string) (io.Closer, error) {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
 	writePID(file)
-	return file, nil
+	return osLock{file, name}, nil
+}
+
+type osLock struct {
+	*os.File
+	name string
+}
+
+func (l osLock) Check() error {
+	held, err := l.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := os.Lstat(l.name)
+	if err == nil && !os.SameFile(held, named) {
+		err = &fs.PathError{Op: "look at", Path: l.name, Err: errors.New("another file has this name")}
+	}
+	return err
 }
 
 // writePID may fail on a disk that is full or read-only, which must not keep the
@@ -206,6 +235,12 @@ func (f osFile) Size() (int64, error) {
 		return 0, err
 	}
 	return info.Size(), nil
+}
+
+func (f osFile) IsRemoved() (bool, error) {
+	var s unix.Stat_t
+	err := unix.Fstat(int(f.Fd()), &s)
+	return s.Nlink == 0, err
 }
 
 // Data moves the file's own offset, by which nothing is read or written.

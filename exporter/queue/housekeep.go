@@ -46,11 +46,19 @@ type housekeeper struct {
 func (q *Queue) housekeep() {
 	h := &q.housekeeper
 	defer h.close()
+	ground := time.NewTicker(groundEvery)
+	defer ground.Stop()
+	aged := q.retainedAge()
 	for {
 		select {
 		case <-q.dirty:
 		case <-q.urgent:
-		case <-q.retainedAge():
+		case <-aged:
+			aged = q.retainedAge()
+		case <-ground.C:
+			if q.checkGround() == nil && !q.cursorsRemoved() {
+				continue
+			}
 		case <-q.stop:
 			<-q.committer.ended
 			q.tidy()
@@ -77,6 +85,7 @@ func (q *Queue) retainedAge() <-chan time.Time {
 func (h *housekeeper) close() {
 	if h.cursors != nil {
 		h.cursors.file.Close()
+		h.cursors = nil
 	}
 }
 
@@ -84,6 +93,11 @@ func (h *housekeeper) close() {
 // what was delivered, and segments kept too long, lose nothing.
 func (q *Queue) tidy() {
 	h := &q.housekeeper
+	if err := q.checkGround(); err != nil {
+		h.err = err
+		wake(q.dirty)
+		return
+	}
 	before := h.err
 	round := func() {
 		h.err = q.tidyRound()
@@ -122,6 +136,10 @@ func (q *Queue) writeCursors() (err error) {
 	q.looks++
 	look := q.looks
 	q.mu.Unlock()
+	if q.cursorsRemoved() {
+		q.opts.Log.Warn("the file cursors was removed: it is written again")
+		h.close()
+	}
 	if h.cursors == nil {
 		h.cursors, err = createCursorFile(q.opts.FS, q.opts.Directory, q.id, accounts)
 	} else if err = h.cursors.confirm(); err == nil && !maps.Equal(accounts, h.written) {

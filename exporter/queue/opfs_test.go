@@ -3,7 +3,6 @@ package queue
 import (
 	"bytes"
 	"errors"
-	"io"
 	"maps"
 	"math/rand/v2"
 	"path/filepath"
@@ -226,7 +225,7 @@ func (f *opFS) Space(dir string) (total, free int64, err error) {
 	return f.fs.Space(dir)
 }
 
-func (f *opFS) Lock(name string) (io.Closer, error) { return f.fs.Lock(name) }
+func (f *opFS) Lock(name string) (Lock, error) { return f.fs.Lock(name) }
 
 type opFile struct {
 	File

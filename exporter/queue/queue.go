@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
 	"path/filepath"
 	"slices"
@@ -86,7 +85,7 @@ var (
 type Queue struct {
 	opts Options
 	id   uuid.UUID
-	lock io.Closer
+	lock Lock
 
 	// segments are those kept, in order, the last being written to. The slice
 	// is replaced, never changed: cursors read it without a lock. Replaced by
@@ -102,6 +101,7 @@ type Queue struct {
 	spare   *commit            // the buffers of the commit before; guarded by mu
 	state   *state             // guarded by mu
 	health  Health             // guarded by mu
+	lost    error              // a *LostError while the directory is lost; guarded by mu
 	cursors map[string]*Cursor // guarded by mu
 	// parked are the accounts of sinks that have no cursor now: their records
 	// are kept all the same. Guarded by mu.

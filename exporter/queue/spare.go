@@ -312,13 +312,20 @@ func parseNumbered(name, prefix, suffix string) (number int, ok bool) {
 
 // prepareLoop keeps the next segment ready.
 func (q *Queue) prepareLoop() {
-	defer q.supply.close()
+	defer func() {
+		if q.checkGround() == nil {
+			q.supply.close()
+		}
+	}()
 	var failed error
 	for {
 		select {
 		case <-q.prepare:
 		case <-q.stop:
 			return
+		}
+		if q.checkGround() != nil {
+			continue
 		}
 		for done := false; !done && !q.stopping(); {
 			resting := q.commitsAreLarge()

@@ -1,0 +1,77 @@
+package queue
+
+import (
+	"errors"
+	"fmt"
+	"time"
+)
+
+// groundEvery is how often an idle queue looks whether its directory is still there.
+const groundEvery = 250 * time.Millisecond
+
+// LostError says that the directory of the queue is no longer the one that this process
+// has locked. Nothing is written there any more, as what is at the path now may be
+// another's. The queue goes on by itself if the directory comes back.
+type LostError struct {
+	Directory string
+	Err       error // of the look at the lock file
+}
+
+func (e *LostError) Error() string {
+	return fmt.Sprintf("queue %s was removed, moved or replaced: %v", e.Directory, e.Err)
+}
+
+func (e *LostError) Unwrap() error { return e.Err }
+
+// errSegmentRemoved says that a file with records that may not all be delivered has no
+// name any more.
+var errSegmentRemoved = errors.New("the file was removed: what was acknowledged and not delivered of it is lost, or with the sinks that have it open")
+
+// checkGround returns a *LostError while the directory is lost. The lock file stands
+// for it: as long as its name leads to the file that this process has locked, the
+// directory is the one that was opened, and nobody else has it.
+func (q *Queue) checkGround() error {
+	err := q.lock.Check()
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	was := q.lost
+	if q.lost = nil; err != nil {
+		q.lost = &LostError{Directory: q.opts.Directory, Err: err}
+		q.ail(q.lost)
+	} else if _, isLost := errors.AsType[*LostError](q.health.Err); was != nil && isLost {
+		q.mend()
+	}
+	return q.lost
+}
+
+// checkActive fails when what was just synced is on no disk that a restart would find:
+// the directory is known to be lost, or the active segment has been removed. To ask the
+// kernel of an open file costs a thousandth of a sync, so each commit can.
+func (q *Queue) checkActive() error {
+	w := &q.committer
+	q.mu.Lock()
+	lost := q.lost
+	q.mu.Unlock()
+	if lost != nil {
+		return lost
+	}
+	removed, err := w.file.IsRemoved()
+	if err == nil && removed {
+		err = errSegmentRemoved
+	}
+	if err != nil {
+		return fmt.Errorf("segment %s: records %d to %d: %w", w.active, w.active.firstSeq, q.durable.Load(), err)
+	}
+	return nil
+}
+
+// cursorsRemoved reports whether the file that the housekeeper writes has no name any
+// more. A restart would deliver again what every sink has.
+func (q *Queue) cursorsRemoved() bool {
+	h := &q.housekeeper
+	if h.cursors == nil {
+		return false
+	}
+	removed, err := h.cursors.file.IsRemoved()
+	return err == nil && removed
+}
