@@ -37,6 +37,9 @@ func diskReason(err error, dir string) string {
 		return fmt.Sprintf("directory lost: %v; nothing new is acknowledged, and what was not delivered may be gone: "+
 			"put back what was at %s, and docket goes on by itself, or restart docket, which begins with what is there then", lost, dir)
 	}
+	if errors.Is(err, queue.ErrSegmentRemoved) {
+		return fmt.Sprintf("segment lost: %v; docket goes on in a new one: let nobody else remove files below %s", err, dir)
+	}
 	what, todo := "disk fails", "see the kernel's log for the cause; to go on elsewhere, stop docket, copy "+dir+" to another disk and set queue.directory"
 	switch {
 	case errors.Is(err, unix.ENOSPC):

@@ -54,16 +54,18 @@ func TestQueueDirectoryRemoved(t *testing.T) {
 		t.Log(err) // docket makes files while they are removed
 	}
 	eventually(t, "an exporter that is not ready", func() bool { return !isReady(t, admin) })
-	lost := statusOf(t, admin).Queue
-	if lost.State != exporter.Error || !strings.Contains(lost.Reason, "directory lost: ") || !strings.Contains(lost.Reason, "restart docket") {
-		t.Errorf("got queue state %s, %q, want Error and what to do", lost.State, lost.Reason)
-	}
+	var lost exporter.QueueStatus
+	eventually(t, "the state Error, with what to do", func() bool {
+		lost = statusOf(t, admin).Queue
+		return lost.State == exporter.Error && strings.Contains(lost.Reason, "directory lost: ") && strings.Contains(lost.Reason, "restart docket")
+	})
 	looks := 0
 	eventually(t, "a second more", func() bool { looks++; return looks > 100 })
 	if isReady(t, admin) {
 		t.Error("got ready again")
 	}
 	p.interrupt()
+	eventually(t, "an exporter that drains", func() bool { return strings.Contains(p.stderr(), "stopping: ") })
 	p.interrupt()
 	p.wait()
 	if got := <-lastAck; got > lost.LastSeq {

@@ -23,9 +23,9 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Err }
 
-// errSegmentRemoved says that a file with records that may not all be delivered has no
-// name any more.
-var errSegmentRemoved = errors.New("the file was removed: what was acknowledged and not delivered of it is lost, or with the sinks that have it open")
+// ErrSegmentRemoved says that the file of the active segment has no name any more: what
+// was acknowledged and not delivered of it is lost. The next commit goes to a new one.
+var ErrSegmentRemoved = errors.New("the file was removed: what was acknowledged and not delivered of it is lost, or with the sinks that have it open")
 
 // checkGround returns a *LostError while the directory is lost. The lock file stands
 // for it: as long as its name leads to the file that this process has locked, the
@@ -57,7 +57,7 @@ func (q *Queue) checkActive() error {
 	}
 	removed, err := w.file.IsRemoved()
 	if err == nil && removed {
-		err = errSegmentRemoved
+		err = ErrSegmentRemoved
 	}
 	if err != nil {
 		return fmt.Errorf("segment %s: records %d to %d: %w", w.active, w.active.firstSeq, q.durable.Load(), err)
