@@ -202,7 +202,7 @@ type LimitsConfig struct {
 	// Producers is how many names of producers are remembered of each source and
 	// identity: a peer's uid on a Unix socket, the subject of its client certificate
 	// on TCP. One more, and the name that was silent for longest is forgotten: what
-	// it sends again is stored again. Of all peers together it is 16384, or this
+	// it sends again is stored again. Of all peers together it is 8192, or this
 	// if it is more.
 	Producers int `yaml:"producers"`
 }

@@ -30,6 +30,10 @@ type packer struct {
 	p     parcel
 }
 
+// maxSpareLines is the largest buffer for lines that is kept for the next batch: twice
+// what a batch has by default.
+const maxSpareLines = 8 << 20
+
 // parcel is one batch on its way, with what its settlement needs.
 type parcel struct {
 	batch       sinks.Batch
@@ -51,7 +55,10 @@ func (k *packer) pack(records []queue.Record) *parcel {
 	p.batch.Queue = k.queueID
 	p.batch.Items, p.batch.Gaps = p.batch.Items[:0], p.batch.Gaps[:0]
 	p.first, p.last, p.filtered = records[0].Seq, records[len(records)-1].Seq, 0
-	k.bytes, p.batch.Lines = k.bytes[:0], nil
+	if k.bytes = k.bytes[:0]; cap(k.bytes) > maxSpareLines {
+		k.bytes = nil
+	}
+	p.batch.Lines = nil
 	if k.gaps && k.expected == 0 {
 		k.addBefore()
 	}

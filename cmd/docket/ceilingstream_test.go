@@ -50,6 +50,10 @@ func streamAttacks() []attack {
 		{name: "1 MiB records on 50 connections", run: func(ctx context.Context, a *arena) {
 			a.each(ctx, 50, func(_ int, nc net.Conn) { again(nc, unfinished+"\"}\n") })
 		}},
+		{name: "16 MiB records among short ones", limits: "limits: {maxRecordBytes: 16Mi}", run: func(ctx context.Context, a *arena) {
+			large := `{"pad":"` + strings.Repeat("x", 16<<20-100) + "\"}\n" + strings.Repeat("{}\n", 1000)
+			a.each(ctx, 8, func(_ int, nc net.Conn) { again(nc, large) })
+		}},
 		{name: "over-long lines on 200 connections", run: func(ctx context.Context, a *arena) {
 			a.each(ctx, 200, func(_ int, nc net.Conn) { again(nc, unfinished+unfinished+"\n") })
 		}},

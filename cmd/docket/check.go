@@ -24,6 +24,8 @@ touches neither sinks nor the queue, but warns when the queue's directory would 
 outlive the machine or the container, when its file system has less room than
 queue.maxBytes asks for, when others may write to a directory or a secret file that
 it names, or read such a file, and of what looks like a credential out of its place.
+It says how much memory docket takes at most with this configuration, whatever peers
+send: the least limit of a container.
 
 With --connect it goes on to try every sink without a record: names, connections,
 certificates, credentials, the topic. It ends with 1 when one cannot be reached.
@@ -127,6 +129,6 @@ func check(w io.Writer, file string, cfg *exporter.Config, err error) error {
 	for _, warning := range warnings(cfg) {
 		fmt.Fprintf(w, "%s: warning: %s\n", file, warning)
 	}
-	_, err = fmt.Fprintf(w, "%s: ok\n", file)
+	_, err = fmt.Fprintf(w, "%s: memory: %s\n%s: ok\n", file, memoryText(cfg.Memory()), file)
 	return failed(err)
 }

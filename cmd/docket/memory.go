@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter"
 )
 
 // The environment variables with which whoever runs a Go program bounds its memory.
@@ -43,15 +44,23 @@ type memorySettings struct {
 	container int64 // limit of the control group, of which limit is a part; 0: none
 }
 
-// chooseMemory returns what the environment leaves open. root is the root directory of
-// the file system, in which the kernel tells the limits of the container.
-func chooseMemory(getenv func(string) string, root fs.FS) (s memorySettings, err error) {
+// programPages are those of the program itself that the ceiling counts, and of which Go
+// does not know.
+const programPages = 5 << 20
+
+// chooseMemory returns what the environment leaves open: the limit is that of the
+// container or what is left of ceiling, which docket keeps below by itself. root is the
+// root directory of the file system, in which the kernel tells the limits of the container.
+func chooseMemory(getenv func(string) string, root fs.FS, ceiling int64) (s memorySettings, err error) {
 	if getenv(gcPercentVariable) == "" {
 		s.gcPercent = gcPercent
 	}
 	if getenv(memoryLimitVariable) == "" {
 		s.container, err = containerMemory(root)
-		s.limit = limitWithin(s.container)
+		s.limit = ceiling - programPages
+		if s.container > 0 {
+			s.limit = min(s.limit, limitWithin(s.container))
+		}
 	}
 	return s, err
 }
@@ -78,16 +87,41 @@ func (s memorySettings) apply() {
 // often then costs it 8 ms of the 35 until its first batch is out.
 const startTime = 200 * time.Millisecond
 
-// memoryFor returns what the environment leaves open and says on log what that is. That
-// no limit can be read is no reason not to run.
-func memoryFor(getenv func(string) string, root fs.FS, log *slog.Logger) memorySettings {
-	s, err := chooseMemory(getenv, root)
+// memoryFor returns what the environment leaves open and says on log what that is, and
+// that a container is too small for parts. That no limit can be read is no reason not to
+// run.
+func memoryFor(getenv func(string) string, root fs.FS, parts []exporter.MemoryPart, log *slog.Logger) memorySettings {
+	ceiling := exporter.MemoryCeiling(parts)
+	s, err := chooseMemory(getenv, root, ceiling)
 	if err != nil {
-		log.Debug("memory limit of the container unknown: there is no soft limit, set "+memoryLimitVariable+" for one", "error", err)
+		log.Debug("memory limit of the container unknown", "error", err)
+	}
+	log.Info("memory stays below a ceiling", "ceiling", mebibytesText(ceiling))
+	if s.container > 0 && s.container < ceiling {
+		log.Warn("the memory limit of the container is below the ceiling: peers can have docket killed; raise the limit, or see `docket check` for what takes how much",
+			"limit", limitText(s.container), "ceiling", mebibytesText(ceiling))
 	}
 	log.Debug("memory", gcPercentVariable, textOr(getenv(gcPercentVariable), strconv.Itoa(s.gcPercent)),
 		memoryLimitVariable, textOr(getenv(memoryLimitVariable), limitText(s.limit)), "container", limitText(s.container))
 	return s
+}
+
+// memoryText says what docket has in memory at most.
+func memoryText(parts []exporter.MemoryPart) string {
+	words := make([]string, len(parts))
+	for i, p := range parts {
+		words[i] = p.Name + " " + mebibytesText(p.Bytes)
+	}
+	return fmt.Sprintf("stays below %s (%s)", mebibytesText(exporter.MemoryCeiling(parts)), strings.Join(words, ", "))
+}
+
+// mebibytesText is a size to a tenth of a MiB, rounded up; whole ones from ten on.
+func mebibytesText(bytes int64) string {
+	const tenth = (1 << 20) / 10
+	if n := (bytes + tenth - 1) / tenth; n < 100 {
+		return strings.TrimSuffix(fmt.Sprintf("%d.%d", n/10, n%10), ".0") + "Mi"
+	}
+	return fmt.Sprintf("%dMi", (bytes+1<<20-1)>>20)
 }
 
 func textOr(text, otherwise string) string {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/fstest"
+
+	"github.com/docket-export/docket/exporter"
 )
 
 // What the kernel says in the places where docket may run.
@@ -79,7 +81,7 @@ func TestChooseMemory(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			getenv := func(key string) string { return c.env[key] }
-			got, err := chooseMemory(getenv, kernel(version2, map[string]string{"memory.max": "67108864\n"}))
+			got, err := chooseMemory(getenv, kernel(version2, map[string]string{"memory.max": "67108864\n"}), all)
 			if err != nil || got != c.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, c.want)
 			}
@@ -113,16 +115,20 @@ func TestMemoryFor(t *testing.T) {
 	var text strings.Builder
 	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
-	memoryFor(none, fstest.MapFS{}, log).apply()
-	if got := debug.SetMemoryLimit(-1); got != math.MaxInt64 {
-		t.Errorf("got a limit of %d where the kernel tells nothing, want none", got)
+	parts := []exporter.MemoryPart{{Name: "program", Bytes: 16 * mebibytes}, {Name: "queue", Bytes: 50 * mebibytes}}
+	memoryFor(none, fstest.MapFS{}, parts, log).apply()
+	if got, want := debug.SetMemoryLimit(-1), int64(66*mebibytes-programPages); got != want {
+		t.Errorf("got a limit of %d where the kernel tells nothing, want %d, below the ceiling", got, want)
 	}
-	memoryFor(none, kernel(version2, map[string]string{"memory.max": "67108864\n"}), log).apply()
+	memoryFor(none, kernel(version2, map[string]string{"memory.max": "67108864\n"}), parts, log).apply()
 	if got, want := debug.SetMemoryLimit(-1), int64(48*mebibytes); got != want {
 		t.Errorf("got a limit of %d, want %d", got, want)
 	}
 	if got := debug.SetGCPercent(100); got != gcPercent {
 		t.Errorf("got GOGC %d, want %d", got, gcPercent)
+	}
+	if want := `limit=64Mi ceiling=66Mi`; !strings.Contains(text.String(), want) {
+		t.Errorf("got log %q, want a warning with %q", text.String(), want)
 	}
 	if want := "GOGC=30 GOMEMLIMIT=48Mi container=64Mi\n"; !strings.HasSuffix(text.String(), want) {
 		t.Errorf("got log %q, want %q at its end", text.String(), want)
@@ -151,4 +157,23 @@ func podLimits(own, pod string) map[string]string {
 
 func version1Limit(group, limit string) map[string]string {
 	return map[string]string{"memory" + group + "/memory.limit_in_bytes": limit}
+}
+
+// TestMemoryOfTheDefaults: with its defaults and three sinks docket fits a container of
+// 64 MiB, and check says so.
+func TestMemoryOfTheDefaults(t *testing.T) {
+	cfg, err := parseConfig("docket.yaml", []byte(strings.NewReplacer("SOURCES", "", "LIMITS", "", "DIR", "/var/lib/docket",
+		"ADMIN", "127.0.0.1:9464", "KAFKA", "localhost:9092", "SIEM", "http://localhost/").Replace(ceilingConfig)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := memoryText(cfg.Memory())
+	if got := exporter.MemoryCeiling(cfg.Memory()); got > ceilingLimit {
+		t.Errorf("got %s, want at most 64Mi", text)
+	}
+	for _, want := range []string{"program ", "queue ", "producers ", "refused lines ", "admin ", "source local ", "long lines ", "sink bus ", "sink siem ", "sink export "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %s, want %q in it", text, want)
+		}
+	}
 }

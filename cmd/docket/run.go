@@ -63,7 +63,7 @@ either way. SIGHUP changes nothing: docket reads its configuration when it start
 		ctx, end := context.WithCancel(cmd.Context())
 		defer end()
 		onHangup(isTerminal(os.Stderr), end, log)
-		memory := memoryFor(os.Getenv, os.DirFS("/"), log)
+		memory := memoryFor(os.Getenv, os.DirFS("/"), cfg.Memory(), log)
 		defer time.AfterFunc(startTime, memory.apply).Stop()
 		switch {
 		case flags.slot != nil:

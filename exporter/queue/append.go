@@ -141,6 +141,9 @@ func (q *Queue) tryAppend(c *Chunk, crc uint32, settled func()) (first, ok bool,
 		q.space.turnedAway = 0
 	}
 	p.frames = append(p.frames, pendingFrame{at: len(p.buf), lines: uint64(c.Lines), settled: settled})
+	if cap(p.buf)-len(p.buf) < size { // append would make more room than a commit has
+		p.buf = append(make([]byte, 0, max(min(2*cap(p.buf), q.opts.commitLimit()+blockBytes), len(p.buf)+size+blockBytes)), p.buf...)
+	}
 	p.buf = appendFrame(p.buf, c, crc)
 	return len(p.frames) == 1, true, nil
 }

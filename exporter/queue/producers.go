@@ -25,7 +25,7 @@ const (
 	DefaultProducers = 4096
 	// maxProducers is how many are remembered of all peers together, unless
 	// Options.Producers is more. It bounds the memory: see PositionsBytes.
-	maxProducers = 16384
+	maxProducers = 8192
 )
 
 // PositionsBytes is the most memory that the producers of peers can take, whatever they

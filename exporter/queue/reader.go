@@ -59,8 +59,17 @@ func (r *frameReader) seek(off int64) {
 }
 
 // release lets the reader reuse the bytes it has returned. Nothing is moved
-// before the room is needed.
-func (r *frameReader) release() { r.held = r.pos }
+// before the room is needed. A buffer that one large frame has needed is let go of when
+// all of it was returned.
+func (r *frameReader) release() {
+	r.held = r.pos
+	if r.pos == len(r.buf) && cap(r.buf) > 2*r.size() {
+		r.buf, r.held, r.pos = nil, 0, 0
+	}
+}
+
+// size is that of a buffer, unless one frame needs more.
+func (r *frameReader) size() int { return max(readSize, r.capacity) }
 
 // compact moves what has been read and not returned to the front of the buffer when
 // less than room is left behind it, so that the next batch is as large as the one
@@ -158,12 +167,15 @@ func (r *frameReader) fill(n int, limit int64) error {
 		}
 		into := r.buf[:0]
 		if n > cap(into) {
-			into = make([]byte, 0, max(readSize, r.capacity, n))
+			into = make([]byte, 0, max(r.size(), n))
 		}
 		r.buf, r.held, r.pos = append(into, r.buf[r.pos:]...), 0, 0
 	}
 	from := r.off + int64(have)
 	room := min(int64(cap(r.buf)-len(r.buf)), limit-from)
+	if cap(r.buf) > 2*r.size() { // no more than the large frame: the buffer is let go of behind it
+		room = min(room, int64(n-have))
+	}
 	got, err := readFull(r.file, r.buf[len(r.buf):len(r.buf)+int(room)], from)
 	r.buf = r.buf[:len(r.buf)+got]
 	if len(r.buf)-r.pos >= n {

@@ -27,7 +27,7 @@ const (
 // Bytes is a good limit for lines of at most maxRecordBytes: many short ones at a time,
 // or a few of the longest.
 func Bytes(maxRecordBytes int) int64 {
-	const least, room = 8 << 20, 64 << 10
+	const least, room = 6 << 20, 64 << 10
 	return max(least, 4*(int64(maxRecordBytes)+room))
 }
 

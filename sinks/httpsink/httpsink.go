@@ -128,8 +128,18 @@ func (s *sink) take() (*buffers, error) {
 	return &buffers{compressor: c}, nil
 }
 
+// maxSpare is the largest buffer that is kept: a batch of the default size, or what
+// compression may make of one large record, is less.
+const maxSpare = 4 << 20
+
 // give keeps buf for a later take.
 func (s *sink) give(buf *buffers) {
+	if cap(buf.plain) > maxSpare {
+		buf.plain = nil
+	}
+	if cap(buf.compressed) > maxSpare {
+		buf.compressed = nil
+	}
 	select {
 	case s.free <- buf:
 	default: // there are enough

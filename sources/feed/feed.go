@@ -29,6 +29,9 @@ const (
 	maxPause   = 5 * time.Second
 )
 
+// maxScratch is the largest buffer that is kept for the next lines.
+const maxScratch = 1 << 20
+
 // errOver is for who goes on after an error, or after Close.
 var errOver = errors.New("feed: it is closed, or has failed")
 
@@ -98,6 +101,11 @@ func (f *Feed) Send(ctx context.Context, lines []byte, n int) error {
 	}
 	return f.send(ctx, n, func() error {
 		f.scratch = append(f.scratch[:0], lines...)
+		defer func() {
+			if cap(f.scratch) > maxScratch {
+				f.scratch = nil
+			}
+		}()
 		return f.session.Submit(ctx, f.scratch)
 	})
 }

@@ -1,0 +1,104 @@
+package exporter
+
+import (
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/budget"
+	"github.com/docket-export/docket/sinks"
+)
+
+// MemoryPart is what one part of docket has in memory at most, whatever peers send.
+type MemoryPart struct {
+	Name  string `json:"name"`
+	Bytes int64  `json:"bytes"`
+}
+
+// What parts without a configuration of their own take at most.
+const (
+	// programBytes are the Go runtime and what has no part of its own, 5 MB in an idle
+	// docket, and as much again of the program's pages, of which the kernel takes back
+	// the others.
+	programBytes = 10 << 20
+	// adminBytes are the connections of the admin endpoint, and the pages it answers.
+	adminBytes = 3 << 20
+	// refusedBytes are the runs of refused lines that are remembered for each peer, and
+	// one batch of lines with its JSON.
+	refusedBytes = maxAllowances*(maxRepeated+512) + 6*maxEvidence
+	// otherBytes is for a source or sink that does not say what it takes.
+	otherBytes = 4 << 20
+)
+
+// sizedSource is a sources.Config that says what it has in memory at most, beside the
+// budget that stream sources share.
+type sizedSource interface {
+	MemoryBytes(maxRecordBytes int) int64
+}
+
+// sizedSink is a sinks.Config that says what it has in memory at most, beside the batches
+// that it is given.
+type sizedSink interface {
+	MemoryBytes(batch int64) int64
+}
+
+// Memory returns what docket has in memory at most with this configuration. Its sum is
+// what a container needs. The pages of files, the program's too, count there as well, and
+// are given back when there is want.
+func (c *Config) Memory() []MemoryPart {
+	record := int64(c.Limits.MaxRecordBytes)
+	parts := []MemoryPart{
+		{"program", programBytes},
+		{"queue", queue.MemoryBytes(int(record))},
+		{"producers", queue.PositionsBytes(c.Limits.Producers)},
+		{"refused lines", refusedBytes},
+	}
+	if c.Admin.Address != "" {
+		parts = append(parts, MemoryPart{"admin", adminBytes})
+	}
+	shared, redacted := false, false
+	for _, s := range c.Sources {
+		part := MemoryPart{"source " + s.Name, otherBytes}
+		if sized, ok := s.Config.(sizedSource); ok {
+			part.Bytes = sized.MemoryBytes(int(record))
+		}
+		parts = append(parts, part)
+		shared = shared || s.Kind == "unix" || s.Kind == "tcp"
+		redacted = redacted || len(s.Redact) > 0
+	}
+	if shared {
+		parts = append(parts, MemoryPart{"long lines", budget.Bytes(int(record))})
+	}
+	if redacted {
+		parts = append(parts, MemoryPart{"redaction", maxRedacting * 2 * (maxRedacted + record)})
+	}
+	for i := range c.Sinks {
+		if !c.Sinks[i].Retire {
+			parts = append(parts, MemoryPart{"sink " + c.Sinks[i].Name, c.Sinks[i].memoryBytes(record)})
+		}
+	}
+	return parts
+}
+
+// memoryBytes is what a sink has in memory: what its cursor has read, the batches that are
+// under way, and what it makes of them.
+func (s *SinkConfig) memoryBytes(record int64) int64 {
+	batch := max(int64(s.Batch.MaxBytes), record)
+	bytes := queue.CursorBytes(int(s.Batch.MaxBytes), int(record))
+	copies := int64(0)
+	if c, ok := s.Config.(sinks.Concurrent); ok && c.MaxInFlight() > 1 {
+		copies = int64(c.MaxInFlight()) + 1
+	} else if s.Stamp {
+		copies = 1
+	}
+	bytes += copies * batch
+	if sized, ok := s.Config.(sizedSink); ok {
+		return bytes + sized.MemoryBytes(batch)
+	}
+	return bytes + batch
+}
+
+// MemoryCeiling is the sum of parts.
+func MemoryCeiling(parts []MemoryPart) (bytes int64) {
+	for _, p := range parts {
+		bytes += p.Bytes
+	}
+	return bytes
+}
