@@ -165,7 +165,7 @@ func TestProducersOfAllPeersAreBounded(t *testing.T) {
 	now := time.Now()
 	s := newProducers(0)
 	good := peer(0)
-	const share = 500
+	const share = 300
 	say(s, good, 0, share, now.Add(-time.Hour))
 	for n := 1; n <= 20; n++ {
 		say(s, peer(n), 0, DefaultProducers, now)
