@@ -55,7 +55,7 @@ func (k *keptLines) remember(p queue.Producer, lines []keptLine) {
 	if k.byOwner[owner] == nil {
 		k.byOwner[owner] = make(map[string][]keptLine)
 	}
-	kept := append(k.byOwner[owner][p.Name], lines...)
+	kept := slices.Concat(k.byOwner[owner][p.Name], lines)
 	k.byOwner[owner][p.Name] = kept[max(0, len(kept)-maxKeptLines):]
 }
 

@@ -114,7 +114,7 @@ func (c *conn) interrupted() error {
 		return context.Cause(c.ctx)
 	case c.answers != nil || errors.Is(why, errSlowLine):
 		return why
-	case c.looking && (why != errStopping || !c.lines.ready()):
+	case c.looking && (!errors.Is(why, errStopping) || !c.lines.ready()):
 		return why
 	}
 	c.looking = true
