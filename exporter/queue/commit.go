@@ -286,7 +286,7 @@ func (q *Queue) checkpointUpTo(s *segment) {
 	q.state.producers.forget(now)
 	q.housekeeper.checkpoint = &checkpoint{
 		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), Newest: s.newest.Load(), NextSeq: q.durable.Load() + 1,
-		totals: q.state.totals.clone(), Producers: q.state.producers.stored(now), Legacy: maps.Clone(q.state.producers.legacy),
+		totals: q.state.clone(), Producers: q.state.producers.stored(now), Legacy: maps.Clone(q.state.producers.legacy),
 	}
 	wake(q.dirty)
 }

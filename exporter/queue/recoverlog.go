@@ -16,7 +16,7 @@ func (r *recovery) foldLog() error {
 	q.state = newState(q.opts.Producers)
 	var next uint64 = 1
 	if r.hasCheck {
-		q.state.totals, next = r.checkpoint.totals.clone(), r.checkpoint.NextSeq
+		q.state.totals, next = r.checkpoint.clone(), r.checkpoint.NextSeq
 		q.state.producers.restore(r.checkpoint.Producers, r.checkpoint.Legacy)
 	} else if len(r.segments) > 0 {
 		next = r.segments[0].firstSeq
