@@ -73,7 +73,8 @@ func away(t *testing.T, path string, substitute []byte) (stop func()) {
 }
 
 // limitFiles lets a write of this process end in the middle of the next record
-// of the active file in dir, as on a full disk.
+// of the active file in dir, as on a full disk. The log that go test keeps of opened files
+// is bounded by it too: tests that open many belong behind this file by name.
 func limitFiles(t *testing.T, dir string) (stop func()) {
 	info, err := os.Stat(filepath.Join(dir, activePrefix))
 	if err != nil {
