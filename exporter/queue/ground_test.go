@@ -93,6 +93,9 @@ func TestRemovedSegment(t *testing.T) {
 	closeQueue(t, q)
 
 	q = open(t, Options{Directory: dir})
+	if got := q.LastSeq(); got != 5 {
+		t.Fatalf("got %d as the last record after a restart, want 5: an acknowledged one is gone", got)
+	}
 	c := cursorOf(t, q, "a")
 	equal(t, "records after a restart", drain(t, q, c), numbered(4, 5))
 	if got := c.Account().Corrupt; got != 3 {
