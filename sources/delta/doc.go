@@ -7,6 +7,7 @@
 //	tracker.go    the state between runs
 //	run.go        one run: what is observed, what follows from it
 //	store.go      the state on disk
+//	redact.go     violations without what must not be kept
 //
 // # The records
 //

@@ -25,7 +25,7 @@
 // scanner takes hold of each as soon as it sees it, and waits for nothing. A file that
 // is being written (".txt", ".open") is held open, which neither locks nor changes it,
 // and not read. Once it is finished it gets a second name below the state directory, a
-// hard link; where that cannot be made it stays open. The reader takes what is finished,
+// hard link; where that cannot be made, or the source redacts, it stays open. The reader takes what is finished,
 // the oldest first, sends it piece by piece, each while the next is read and parsed,
 // waits until all is durable, and lets go of it.
 //

@@ -12,6 +12,7 @@
 //	read.go          one file, from a position to its end
 //	send.go          records on their way to the queue, and the position behind them
 //	state.go         what is known after a restart
+//	recall.go        lines in pieces read again, where the state has not their text
 //	split.go         bytes cut into lines
 //	cri.go           the framing of container runtimes
 //	decode.go        lines chosen by format
