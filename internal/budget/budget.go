@@ -36,9 +36,13 @@ type Budget struct {
 	limit              int64
 	lineTimeout, grace time.Duration // as the constants, but in tests
 
-	mu     sync.Mutex
-	used   int64             // guarded by mu
-	shares map[string]*share // by identity, of those with holders or waiters; guarded by mu
+	mu   sync.Mutex
+	used int64 // guarded by mu
+	// finisher alone may have what is beyond half of the limit: many who have begun, and
+	// each wait for a little more, would wait for each other. nil: nobody needs it.
+	// Guarded by mu.
+	finisher *Holder
+	shares   map[string]*share // by identity, of those with holders or waiters; guarded by mu
 }
 
 // share is what one identity has of the budget.
@@ -183,6 +187,9 @@ func (h *Holder) Give(n int) {
 		delete(s.holders, h)
 		h.timer.Stop()
 	}
+	if b.used <= b.limit/2 || h == b.finisher && h.bytes == 0 {
+		b.finisher = nil
+	}
 	b.forget(h.identity)
 	b.grant()
 }
@@ -249,7 +256,7 @@ func (b *Budget) grant() {
 				least = s
 			}
 		}
-		if least == nil || b.used+least.waiters[0].bytes > b.limit {
+		if least == nil || !b.admits(least.waiters[0]) {
 			return
 		}
 		w := least.waiters[0]
@@ -259,6 +266,26 @@ func (b *Budget) grant() {
 	}
 }
 
+// admits reports whether there is enough for w, which it makes the finisher if there is
+// none and w needs to be. b.mu must be held.
+func (b *Budget) admits(w *waiter) bool {
+	if b.used+w.bytes > b.limit {
+		return false
+	}
+	if b.finisher == nil && b.used+w.bytes > b.limit/2 {
+		b.finisher = w.holder
+	}
+	return b.finisher == w.holder || b.others()+w.bytes <= b.limit/2
+}
+
+// others is what all but the finisher hold. b.mu must be held.
+func (b *Budget) others() int64 {
+	if b.finisher == nil {
+		return b.used
+	}
+	return b.used - b.finisher.bytes
+}
+
 // leave ends the waiting of w. What it has got in this very moment it gives back.
 func (b *Budget) leave(w *waiter) {
 	b.mu.Lock()
@@ -266,6 +293,9 @@ func (b *Budget) leave(w *waiter) {
 	for i := range s.waiters {
 		if s.waiters[i] == w {
 			s.waiters = append(s.waiters[:i:i], s.waiters[i+1:]...)
+			if w.holder == b.finisher && w.holder.bytes == 0 {
+				b.finisher = nil
+			}
 			b.forget(w.holder.identity)
 			b.mu.Unlock()
 			return

@@ -40,11 +40,38 @@ func TestHolderThatDoesNotWaitForItsPeer(t *testing.T) {
 	})
 }
 
+// Many who have begun a line and need more for its end do not wait for each other: one
+// after the other has what it needs.
+func TestLinesThatGrowDoNotBlockEachOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		began := time.Now()
+		var lines sync.WaitGroup
+		for range 20 {
+			lines.Go(func() {
+				h := b.Holder("a", func() { t.Error("a line that waits for docket is given up") })
+				held := 0
+				for size := 5; size <= 40; size *= 2 {
+					take(t, h, size)
+					h.Give(held)
+					held = size
+					time.Sleep(time.Millisecond) // the peer sends on, in which time others begin
+				}
+				h.Give(held)
+			})
+		}
+		lines.Wait()
+		if took := time.Since(began); took >= LineTimeout || b.InUse() != 0 {
+			t.Errorf("took %v, and %d bytes are in use, want none", took, b.InUse())
+		}
+	})
+}
+
 // The identity that holds most gives way to one that holds less, within moments, and the
 // line that was begun first goes first.
 func TestGreediestIdentityGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(100)
+		b := New(200)
 		var mu sync.Mutex
 		var gone []int
 		for i := range 10 {
@@ -59,6 +86,7 @@ func TestGreediestIdentityGivesWay(t *testing.T) {
 			h.Await(true)
 			time.Sleep(time.Millisecond)
 		}
+		take(t, b.Holder("greedy", func() {}), 95) // beyond the half, which it may alone
 		began := time.Now()
 		modest := b.Holder("modest", func() { t.Error("the modest one is dismissed") })
 		take(t, modest, 15)
