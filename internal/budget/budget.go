@@ -9,6 +9,7 @@ package budget
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -58,7 +59,7 @@ type waiter struct {
 	ready  chan struct{} // closed when it has them
 }
 
-// New returns a budget of limit bytes. No Take may ask for more than half of it.
+// New returns a budget of limit bytes. No holder may have more than half of it at a time.
 func New(limit int64) *Budget {
 	return &Budget{limit: limit, lineTimeout: LineTimeout, grace: grace, shares: make(map[string]*share)}
 }
@@ -246,24 +247,49 @@ func (b *Budget) forget(identity string) {
 	}
 }
 
-// grant gives those who wait what there is, the identity that holds least first. b.mu
-// must be held.
+// grant gives those who wait what there is: the finisher first, and then the identity
+// that holds least. b.mu must be held.
 func (b *Budget) grant() {
 	for {
-		var least *share
-		for _, s := range b.shares {
-			if len(s.waiters) > 0 && (least == nil || s.bytes < least.bytes) {
-				least = s
-			}
-		}
-		if least == nil || !b.admits(least.waiters[0]) {
+		w := b.next()
+		if w == nil || !b.admits(w) {
 			return
 		}
-		w := least.waiters[0]
-		least.waiters = least.waiters[1:]
-		b.give(w.holder, least, w.bytes)
+		b.remove(w)
+		b.give(w.holder, b.share(w.holder.identity), w.bytes)
 		close(w.ready)
 	}
+}
+
+// next is who is to have memory first, nil if nobody waits. b.mu must be held.
+func (b *Budget) next() *waiter {
+	var least *share
+	for _, s := range b.shares {
+		if len(s.waiters) > 0 && (least == nil || s.bytes < least.bytes) {
+			least = s
+		}
+	}
+	if least == nil {
+		return nil
+	}
+	if b.finisher != nil {
+		for _, w := range b.share(b.finisher.identity).waiters {
+			if w.holder == b.finisher {
+				return w
+			}
+		}
+	}
+	return least.waiters[0]
+}
+
+// remove ends the waiting of w, and reports whether it did wait. b.mu must be held.
+func (b *Budget) remove(w *waiter) bool {
+	s := b.share(w.holder.identity)
+	i := slices.Index(s.waiters, w)
+	if i >= 0 {
+		s.waiters = slices.Delete(s.waiters, i, i+1)
+	}
+	return i >= 0
 }
 
 // admits reports whether there is enough for w, which it makes the finisher if there is
@@ -289,20 +315,15 @@ func (b *Budget) others() int64 {
 // leave ends the waiting of w. What it has got in this very moment it gives back.
 func (b *Budget) leave(w *waiter) {
 	b.mu.Lock()
-	s := b.share(w.holder.identity)
-	for i := range s.waiters {
-		if s.waiters[i] == w {
-			s.waiters = append(s.waiters[:i:i], s.waiters[i+1:]...)
-			if w.holder == b.finisher && w.holder.bytes == 0 {
-				b.finisher = nil
-			}
-			b.forget(w.holder.identity)
-			b.mu.Unlock()
-			return
-		}
+	waited := b.remove(w)
+	if waited {
+		b.forget(w.holder.identity)
+		b.grant()
 	}
 	b.mu.Unlock()
-	w.holder.Give(int(w.bytes))
+	if !waited {
+		w.holder.Give(int(w.bytes))
+	}
 }
 
 // takeBack dismisses the holder that has waited longest for its peer, of the identity

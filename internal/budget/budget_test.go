@@ -44,7 +44,7 @@ func TestHolderThatDoesNotWaitForItsPeer(t *testing.T) {
 // after the other has what it needs.
 func TestLinesThatGrowDoNotBlockEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		b := New(100)
+		b := New(120)
 		began := time.Now()
 		var lines sync.WaitGroup
 		for range 20 {
