@@ -23,6 +23,11 @@ const (
 	// refusedBytes are the runs of refused lines that are remembered for each peer, and
 	// one batch of lines with its JSON.
 	refusedBytes = maxAllowances*(maxRepeated+512) + 6*maxEvidence
+	// spentBuffers is how many buffers of the longest record may wait for the garbage
+	// collector, where that is more than the default: each part makes them anew for each
+	// such record. Smaller ones are used again.
+	spentBuffers     = 6
+	usualRecordBytes = 1 << 20
 	// otherBytes is for a source or sink that does not say what it takes.
 	otherBytes = 4 << 20
 )
@@ -65,6 +70,9 @@ func (c *Config) Memory() []MemoryPart {
 	}
 	if shared {
 		parts = append(parts, MemoryPart{"long lines", budget.Bytes(int(record))})
+	}
+	if record > usualRecordBytes {
+		parts = append(parts, MemoryPart{"buffers let go", spentBuffers * (record - usualRecordBytes)})
 	}
 	if redacted {
 		parts = append(parts, MemoryPart{"redaction", maxRedacting * 2 * (maxRedacted + record)})
