@@ -4,7 +4,7 @@
 //
 //	go run ./hack/mutants [-run REGEXP] [-v]
 //
-// The table of defects is in table.go. Nothing in the tree is changed: the Go
+// The defects are in table.go and trust.go. Nothing in the tree is changed: the Go
 // command reads the one file that differs from elsewhere (-overlay).
 package main
 

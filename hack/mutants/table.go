@@ -1,5 +1,7 @@
 package main
 
+import "slices"
+
 // mutant is a defect that can be planted.
 type mutant struct {
 	defect string
@@ -23,6 +25,7 @@ const (
 	readerGo      = "exporter/queue/reader.go"
 	recoverGo     = "exporter/queue/recover.go"
 	proofGo       = "exporter/queue/proof.go"
+	producersGo   = "exporter/queue/producers.go"
 	recoverlastGo = "exporter/queue/recoverlast.go"
 	segmentGo     = "exporter/queue/segment.go"
 	spaceGo       = "exporter/queue/space.go"
@@ -30,9 +33,12 @@ const (
 	stateGo       = "exporter/queue/state.go"
 )
 
-// table has a defect for each promise of the queue and of the client, and of those
+// table has every defect.
+var table = slices.Concat(core, trust)
+
+// core has a defect for each promise of the queue and of the client, and of those
 // parts around them that could break it.
-var table = []mutant{
+var core = []mutant{
 	// Writing.
 	{
 		defect: "a commit is acknowledged without a sync",
@@ -385,15 +391,15 @@ var table = []mutant{
 	{
 		defect: "the positions file is replaced by one that is not synced",
 		file:   stateGo,
-		old:    "\tif err == nil {\n\t\terr = f.Sync()\n\t}\n",
-		new:    "",
+		old:    "\tif err = write(f); err == nil {\n\t\terr = f.Sync()\n\t}\n",
+		new:    "\terr = write(f)\n",
 		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
 	},
 	{
 		defect: "a refused line is counted twice",
 		file:   stateGo,
-		old:    "t.Refused[reason] += n",
-		new:    "t.Refused[reason] += 2 * n",
+		old:    "t.Refused[string(reason)] += n",
+		new:    "t.Refused[string(reason)] += 2 * n",
 		tests:  []string{"TestRefusalsSurviveALostCheckpoint"},
 	},
 	{
@@ -405,16 +411,16 @@ var table = []mutant{
 	},
 	{
 		defect: "producers are remembered without a bound",
-		file:   stateGo,
-		old:    "if len(s.Producers) > 2*maxProducers {",
-		new:    "if false {",
-		tests:  []string{"TestProducersAreBounded"},
+		file:   producersGo,
+		old:    "case t.peers > max(t.limit, maxProducers):",
+		new:    "case false:",
+		tests:  []string{"TestProducersOfAllPeersAreBounded"},
 	},
 	{
 		defect: "a position goes back when chunks of a producer come again",
-		file:   stateGo,
-		old:    "p.Number, p.Seen = max(p.Number, f.position), max(p.Seen, f.received)",
-		new:    "p.Number, p.Seen = f.position, f.received",
+		file:   producersGo,
+		old:    "p.Highest = max(p.Highest, f.position)",
+		new:    "p.Highest = f.position",
 		tests:  []string{"TestRepeatedLinesDoNotMoveAPositionBack"},
 	},
 	{
@@ -443,7 +449,7 @@ var table = []mutant{
 	{
 		defect: "a line that was sent again is stored again",
 		file:   verdictGo,
-		old:    "return number, number <= s.acked",
+		old:    "return number, s.received.Has(number)",
 		new:    "return number, false",
 		tests:  []string{"TestResendIsRecognisedAcrossARestart"},
 	},
@@ -565,10 +571,10 @@ var table = []mutant{
 	},
 	{
 		defect: "a record that the filter cannot judge is kept back",
-		file:   "exporter/packer.go",
-		old:    "\t\treturn true // what cannot be judged is delivered\n",
-		new:    "\t\treturn false\n",
-		tests:  []string{"TestUnjudgeableRecordIsDelivered"},
+		file:   "exporter/selection.go",
+		old:    "return !s.withhold, err",
+		new:    "return false, err",
+		tests:  []string{"TestUnjudgeableRecords"},
 	},
 	{
 		defect: "a sink is not told of a record that its filter left out",
@@ -714,15 +720,15 @@ var table = []mutant{
 	},
 	{
 		defect: "a refused line is taken for another that had its number",
-		file:   ingestGo,
+		file:   "exporter/kept.go",
 		old:    "\treturn keptLine{l.Number, maphash.Bytes(seed, text)}\n",
-		new:    "\treturn keptLine{l.Number, uint64(min(len(text), 0))}\n",
+		new:    "\t_ = text\n\treturn keptLine{l.Number, 0}\n",
 		tests:  []string{"TestNumberOfALineThatWasTurnedAway"},
 	},
 	{
 		defect: "a stop drops what a producer in plain mode has written",
 		file:   "sources/streamsource/conn.go",
-		old:    "c.looking && !c.lines.ready()",
+		old:    "c.looking && (!errors.Is(why, errStopping) || !c.lines.ready())",
 		new:    "c.looking",
 		tests:  []string{"TestStopReadsWhatPlainProducersWroteThoughLate"},
 	},
