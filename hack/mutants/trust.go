@@ -110,6 +110,13 @@ var trust = []mutant{
 		new:    "(least == nil || s.bytes > least.bytes)",
 		tests:  []string{"TestModestIdentityIsFirst"},
 	},
+	{
+		defect: "lines that grow wait for each other",
+		file:   "internal/budget/budget.go",
+		old:    "\treturn b.finisher == w.holder || b.others()+w.bytes <= b.limit/2",
+		new:    "\treturn true",
+		tests:  []string{"TestLinesThatGrowDoNotBlockEachOther"},
+	},
 	// Uploads, listeners, and a directory that is lost.
 	{
 		defect: "a commit to a segment that was removed is acknowledged",
