@@ -28,12 +28,19 @@ Try it in two terminals:
 
   docket run
   echo '` + exampleRecord + `' | docket send`,
-		Version:           thisBuild().String(),
 		SilenceErrors:     true,
 		SilenceUsage:      true,
 		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
 	}
-	root.SetVersionTemplate("{{.Version}}\n") // as docket version has it
+	// The Version of cobra would print it in other words, or need a template: to link
+	// those keeps every exported method of every package, 4 MB of them.
+	version := root.Flags().Bool("version", false, "print the version")
+	root.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *version {
+			return failed(printVersion(cmd.OutOrStdout(), thisBuild(), "text"))
+		}
+		return cmd.Help()
+	}
 	root.AddCommand(
 		newRun(),
 		newCheck(),
