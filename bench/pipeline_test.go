@@ -9,9 +9,11 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tidwall/wal"
 
+	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/site"
 	"github.com/docket-export/docket/decision/stream"
@@ -208,7 +210,14 @@ func testSteady(t *testing.T, l *lab, with setup) {
 		t.Fatal(err)
 	}
 	defer s.end()
-	if spares, err := filepath.Glob(filepath.Join(s.queue, "spare.*")); err != nil || len(spares) < 2 {
+	var spares []string
+	waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	err = host.Poll(waiting, 50*time.Millisecond, func() (bool, error) {
+		spares, err = filepath.Glob(filepath.Join(s.queue, "spare.*"))
+		return len(spares) >= 2, err
+	})
+	if err != nil {
 		t.Errorf("got %d segments to use again and error %v, want at least 2", len(spares), err)
 	}
 	o := load{Socket: s.socket, Producers: producers, Window: linesInFlight, Records: records}
