@@ -5,6 +5,8 @@ package identity
 import (
 	"crypto/sha256"
 	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
 	"encoding/hex"
 	"fmt"
 )
@@ -19,31 +21,53 @@ const maxBytes = 128
 // OfUser is the identity of the processes of a user on a Unix socket.
 func OfUser(uid uint32) string { return fmt.Sprintf("uid:%d", uid) }
 
-// OfCertificate is the identity of those who have shown a client certificate with the
-// subject of verified, the certificates that a TLS handshake has verified; Anyone where
-// there are none. A certificate without a subject is known by its first URI, as SPIFFE
-// has it, or else its first DNS name, and without these by its key. An identity that
-// would be too long is told apart by a hash.
+// OfCertificate is the identity of those who have shown verified, the certificates that
+// a TLS handshake has verified; Anyone where there are none. A certificate with a SPIFFE
+// ID is known by it alone: many of them share one subject. Any other is known by its
+// subject, with every part in its order; without one by its first URI, or else its first
+// DNS name, and without these by its key. An identity that would be too long is told
+// apart by a hash.
 func OfCertificate(verified []*x509.Certificate) string {
 	if len(verified) == 0 {
 		return Anyone
 	}
 	leaf := verified[0]
-	id := "cert:" + leaf.Subject.String()
-	if leaf.Subject.String() == "" {
-		switch {
-		case len(leaf.URIs) > 0:
-			id = "uri:" + leaf.URIs[0].String()
-		case len(leaf.DNSNames) > 0:
-			id = "dns:" + leaf.DNSNames[0]
-		default:
-			id = "key:" + hash(leaf.RawSubjectPublicKeyInfo)
-		}
+	id := nameOf(leaf)
+	if id == "" {
+		id = "key:" + hash(leaf.RawSubjectPublicKeyInfo)
 	}
 	if len(id) > maxBytes {
 		id = "hash:" + hash([]byte(id))
 	}
 	return id
+}
+
+// nameOf is what a certificate calls its owner; "" when it has no name.
+func nameOf(leaf *x509.Certificate) string {
+	for _, uri := range leaf.URIs {
+		if uri.Scheme == "spiffe" {
+			return "uri:" + uri.String()
+		}
+	}
+	switch subject := subjectOf(leaf); {
+	case subject != "":
+		return "cert:" + subject
+	case len(leaf.URIs) > 0:
+		return "uri:" + leaf.URIs[0].String()
+	case len(leaf.DNSNames) > 0:
+		return "dns:" + leaf.DNSNames[0]
+	}
+	return ""
+}
+
+// subjectOf is the subject as it stands in the certificate: pkix.Name forgets all but
+// the last common name, and the order.
+func subjectOf(leaf *x509.Certificate) string {
+	var names pkix.RDNSequence
+	if rest, err := asn1.Unmarshal(leaf.RawSubject, &names); err != nil || len(rest) > 0 {
+		return "" // no parsed certificate has such a subject
+	}
+	return names.String()
 }
 
 func hash(text []byte) string {
