@@ -2,7 +2,6 @@
 package gatekeeper
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -113,22 +112,7 @@ func exported(t *testing.T, d *dockettest.Docket) []string {
 		return nil
 	})
 	d.Stop()
-	files, err := filepath.Glob(filepath.Join(exportDir(d), "*.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(files) // the active one, which comes last, after the finished ones
-	var lines []string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range bytes.Lines(text) {
-			lines = append(lines, string(bytes.TrimSuffix(line, []byte("\n"))))
-		}
-	}
-	return lines
+	return dockettest.Exported(t, exportDir(d))
 }
 
 // An audit run arrives whole, in order, and in the bytes of Gatekeeper's drivers,

@@ -13,7 +13,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,16 +50,7 @@ func exportDirectory(d *dockettest.Docket) string { return filepath.Join(d.Dir, 
 // that are delivered so far.
 func exported(t *testing.T, d *dockettest.Docket) []string {
 	t.Helper()
-	files, err := filepath.Glob(filepath.Join(exportDirectory(d), "*.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(files) // the active one, which comes last, after the finished ones
-	var all []string
-	for _, file := range files {
-		all = append(all, wholeLines(t, file)...)
-	}
-	return all
+	return dockettest.Exported(t, exportDirectory(d))
 }
 
 // wholeLines returns the lines of a file that end with a newline. There are none in

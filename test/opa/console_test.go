@@ -50,7 +50,7 @@ sinks:
 		return nil
 	})
 	d.Stop()
-	came := exportedLines(t, exportDirectory(d))
+	came := dockettest.Exported(t, exportDirectory(d))
 	if !slices.Equal(came, written) {
 		t.Errorf("the export has %d lines, and is not the %d decisions of the log in their order", len(came), len(written))
 	}

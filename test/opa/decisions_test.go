@@ -4,11 +4,11 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"path/filepath"
 	"reflect"
-	"slices"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/test/dockettest"
 )
 
 // event is one decision as OPA or docket has written it.
@@ -75,32 +75,11 @@ func (e *engine) said(t *testing.T, text string) int {
 	return n
 }
 
-// exportedLines returns the lines of a file export, in order.
-func exportedLines(t *testing.T, directory string) []string {
-	t.Helper()
-	files, err := filepath.Glob(filepath.Join(directory, "*.ndjson"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	slices.Sort(files) // the active one, which comes last, after the finished ones
-	var lines []string
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range bytes.Lines(text) {
-			lines = append(lines, string(bytes.TrimSuffix(line, []byte("\n"))))
-		}
-	}
-	return lines
-}
-
 // exported returns the decisions of a file export, in order.
 func exported(t *testing.T, directory string) []event {
 	t.Helper()
 	var events []event
-	for _, line := range exportedLines(t, directory) {
+	for _, line := range dockettest.Exported(t, directory) {
 		events = append(events, decode(t, line))
 	}
 	return events
