@@ -206,16 +206,22 @@ func (c *verifyCommand) run(ctx context.Context) error {
 	case verify.Broken:
 		return failed(fmt.Errorf("export %s is broken: %s", c.dir, r.Break.Kind))
 	case verify.Unanchored:
-		return &unanchoredError{c.dir}
+		return &unanchoredError{c.dir, len(r.Doubts) > 0}
 	default:
 		return nil
 	}
 }
 
 // unanchoredError says that nothing is wrong with an export, and its end not proven.
-type unanchoredError struct{ dir string }
+type unanchoredError struct {
+	dir       string
+	isDoubted bool // there are anchors, and the report says why they prove nothing
+}
 
 func (e *unanchoredError) Error() string {
+	if e.isDoubted {
+		return fmt.Sprintf("export %s is not proven: the report says why behind \"not proven\"", e.dir)
+	}
 	return fmt.Sprintf("export %s: its end is not proven: give an anchor with --checkpoints, --last, --against or -f", e.dir)
 }
 

@@ -13,6 +13,7 @@ type verifyJSON struct {
 	Verdict   verify.Verdict `json:"verdict"`
 	OK        bool           `json:"ok"` // the verdict is Proven
 	Anchors   []anchorJSON   `json:"anchors"`
+	Doubts    []string       `json:"doubts"`           // why the anchors prove nothing
 	Proven    *placeJSON     `json:"proven,omitempty"` // how far the furthest anchor goes
 	End       *placeJSON     `json:"end,omitempty"`    // how far the export goes
 	Break     *breakJSON     `json:"break,omitempty"`
@@ -102,7 +103,7 @@ type comparedJSON struct {
 
 func verifyToJSON(c *verifyCommand, r verify.Report) verifyJSON {
 	j := verifyJSON{
-		Directory: c.dir, Verdict: r.Verdict(), OK: r.Verdict() == verify.Proven, Anchors: []anchorJSON{}, End: placeToJSON(r.End),
+		Directory: c.dir, Verdict: r.Verdict(), OK: r.Verdict() == verify.Proven, Anchors: []anchorJSON{}, Doubts: append([]string{}, r.Doubts...), End: placeToJSON(r.End),
 		Manifest: manifestJSON{Lines: r.Lines, Head: r.Head.String(), SignedFrom: r.SignedFrom, Signed: r.Signed},
 		Files:    provenJSON{Files: r.Files, Records: r.Records, Bytes: r.Bytes},
 		Removed:  provenJSON{Files: r.RemovedFiles, Records: r.RemovedRecords},

@@ -56,8 +56,18 @@ func writeVerdict(w io.Writer, c *verifyCommand, r verify.Report) error {
 
 // verdictFields say what vouches for the end of the export, and what does not.
 func verdictFields(field func(name, format string, args ...any), c *verifyCommand, r verify.Report) {
+	label := "anchor"
+	if len(r.Doubts) > 0 {
+		label = "agrees"
+	}
 	for _, m := range r.Anchors {
-		field("anchor", "%s", anchorText(c, r, m))
+		field(label, "%s", anchorText(c, r, m))
+	}
+	for _, doubt := range r.Doubts {
+		field("not proven", "%s", oneLine(doubt))
+	}
+	if len(r.Doubts) > 0 {
+		return
 	}
 	if r.Verdict() == verify.Unanchored {
 		field("anchor", "none: if the newest files, their lines and the position were taken away together, this looks the same")

@@ -1,6 +1,7 @@
 package verify
 
 import (
+	"fmt"
 	"slices"
 	"time"
 
@@ -23,7 +24,7 @@ func (r *Report) Verdict() Verdict {
 	switch {
 	case r.Break != nil:
 		return Broken
-	case len(r.Anchors) > 0:
+	case len(r.Anchors) > 0 && len(r.Doubts) == 0:
 		return Proven
 	}
 	return Unanchored
@@ -61,9 +62,12 @@ type Met struct {
 	Time time.Time // of a checkpoint
 }
 
-// Proven is the furthest place that an anchor vouches for. Anything behind it may
-// have been taken away or written anew.
+// Proven is the furthest place that an anchor vouches for; none where the verdict is
+// another. Anything behind it may have been taken away or written anew.
 func (r *Report) Proven() (p Place) {
+	if r.Verdict() != Proven {
+		return Place{}
+	}
 	for _, m := range r.Anchors {
 		if p.Seq == 0 || r.isBehind(m.Place, p) {
 			p = m.Place
@@ -97,6 +101,11 @@ func (v *verifier) reached(hash manifest.Hash, number uint64) {
 		v.met(Met{Kind: FromLast, Place: v.end, Line: number})
 	}
 	v.meetCheckpoints(hash, number)
+}
+
+// doubt says why an anchor that was met proves nothing.
+func (v *verifier) doubt(format string, args ...any) {
+	v.report.Doubts = append(v.report.Doubts, fmt.Sprintf(format, args...))
 }
 
 func (v *verifier) met(m Met) { v.report.Anchors = append(v.report.Anchors, m) }

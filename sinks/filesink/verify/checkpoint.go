@@ -24,7 +24,7 @@ type Checkpoint struct {
 type checkpoints struct {
 	waiting map[manifest.Hash][]Checkpoint // by the line that they name; not met yet
 	sinks   []string                       // of all checkpoints of this export
-	others  Checkpoint                     // the newest of another export
+	others  []Checkpoint                   // of other exports: the newest of each sink
 	newest  *Met
 }
 
@@ -38,15 +38,24 @@ func (v *verifier) expectCheckpoints(export manifest.Hash) {
 			continue
 		}
 		if one.Export != export {
-			if one.Time.After(c.others.Time) {
-				c.others = one
-			}
+			c.expectElsewhere(one)
 			continue
 		}
 		if !slices.Contains(c.sinks, one.Sink) {
 			c.sinks = append(c.sinks, one.Sink)
 		}
 		c.expect(one)
+	}
+}
+
+// expectElsewhere notes a checkpoint of another export.
+func (c *checkpoints) expectElsewhere(one Checkpoint) {
+	at := slices.IndexFunc(c.others, func(o Checkpoint) bool { return o.Sink == one.Sink })
+	switch {
+	case at < 0:
+		c.others = append(c.others, one)
+	case one.Time.After(c.others[at].Time):
+		c.others[at] = one
 	}
 }
 
@@ -101,15 +110,28 @@ func (v *verifier) checkCheckpoints() error {
 	}
 	if c.newest != nil {
 		v.met(*c.newest)
-		return nil
 	}
-	text := "no checkpoint of this export was given"
-	if c.others.Sink != "" {
-		text += fmt.Sprintf(", but %s of other exports, the newest by sink %s at %s: if that sink writes here, the manifest was begun anew",
-			countText(uint64(len(v.Checkpoints)), "checkpoint"), c.others.Sink, c.others.Time.Format(time.RFC3339))
+	switch {
+	case len(c.others) > 0:
+		v.doubt("there are %s", c.othersText(v.Sink))
+	case c.newest == nil:
+		v.note("no checkpoint of this export was given")
 	}
-	v.note("%s", text)
 	return nil
+}
+
+// othersText says what checkpoints of other exports mean. Whoever can send docket a record
+// can make a checkpoint of an export that was written anew, of any sink and queue, and
+// cannot take back the one of the export before it, which is among them then.
+func (c *checkpoints) othersText(sink string) string {
+	newest := slices.MaxFunc(c.others, func(a, b Checkpoint) int { return a.Time.Compare(b.Time) })
+	text := fmt.Sprintf("checkpoints of another export, the newest by sink %s at %s (%s)", newest.Sink, newest.Time.Format(time.RFC3339), newest.From)
+	isForeign := func(o Checkpoint) bool { return !slices.Contains(c.sinks, o.Sink) }
+	if sink == "" && len(c.sinks)+len(c.others) > 1 && slices.ContainsFunc(c.others, isForeign) {
+		return text + ": say which sink writes here with --sink"
+	}
+	return fmt.Sprintf("%s: if that sink writes here, the export was begun anew. If that was meant, give only the copies since then. "+
+		"If the sink is that of another docket, give only those of this docket's queue: that one is of queue %s", text, newest.Queue)
 }
 
 // contentSinks are those whose checkpoints were all met.

@@ -33,7 +33,8 @@
 // best. It is Proven only up to an anchor: Last, the newest of Checkpoints, or the last
 // record that Reference has as well. What an anchor vouches for: a hash and a checkpoint
 // for every byte up to their line, the id of a record for no seq up to it being left out,
-// a reference for the records that it has.
+// a reference for the records that it has. A checkpoint may be the work of a producer, so
+// none proves anything while another of the same sink is of another export: Report.Doubts.
 //
 // # The first break
 //

@@ -25,9 +25,10 @@ const (
 // ReadCheckpoints reads the copies of checkpoints in r, which name calls its source.
 // There may be anything else in r. A line counts where it is JSON, or several values of
 // it, and a copy is found at any depth: as the line itself, stamped or not, as a member
-// of a wrapper (CloudEvents, Splunk, Elasticsearch), and as text (OTLP, Loki). A copy
-// whose stamp says that it is of another source than docket was made by a producer, and
-// is left out. An error says that r cannot be read, or that it speaks of checkpoints and
+// of a wrapper (CloudEvents, Splunk, Elasticsearch), and as text (OTLP, Loki). An object
+// with a stamp is a record and no wrapper: what lies in it is the word of whoever sent the
+// record, and a record of another source than docket is no copy. Who made a copy without a
+// stamp cannot be told: Run does not rely on it alone. An error says that r cannot be read, or that it speaks of checkpoints and
 // none can be understood.
 func ReadCheckpoints(r io.Reader, name string) ([]Checkpoint, error) {
 	c := copies{found: []Checkpoint{}}
@@ -82,8 +83,15 @@ func (c *copies) value(value any, depth int) {
 	}
 	switch v := value.(type) {
 	case map[string]any:
+		stamp, isRecord := v["_docket"].(map[string]any)
+		if isRecord && stamp["source"] != sinks.OwnSource {
+			return
+		}
 		if v["eventType"] == decision.ExportCheckpoint {
 			c.take(v)
+			return
+		}
+		if isRecord {
 			return
 		}
 		for _, member := range v {
@@ -102,9 +110,6 @@ func (c *copies) value(value any, depth int) {
 
 // take keeps a copy.
 func (c *copies) take(object map[string]any) {
-	if stamp, ok := object["_docket"].(map[string]any); ok && stamp["source"] != sinks.OwnSource {
-		return
-	}
 	text, err := json.Marshal(object)
 	var record struct {
 		Sink    string        `json:"sink"`

@@ -37,8 +37,11 @@ func TestReadCheckpoints(t *testing.T) {
 		"among others":  {"{\"n\":1}\nnot JSON\n" + raw + "\r\n{\"text\":\"docket.export.checkpoint\"}\n", 1},
 		"nothing":       {"", 0},
 		// A producer can send whatever it likes: the stamp tells who did.
-		"of a producer": {copyOf + `,"_docket":{"source":"webhook"}}`, 0},
-		"too deep":      {strings.Repeat("[", 40) + raw + strings.Repeat("]", 40), 0},
+		"of a producer":              {copyOf + `,"_docket":{"source":"webhook"}}`, 0},
+		"in its record":              {`{"x":` + raw + `,"_docket":{"source":"webhook"}}`, 0},
+		"in a record":                {`{"x":` + raw + `,"_docket":{"source":"docket"}}`, 0},
+		"with a stamp in its record": {`{"_source":{"x":` + copyOf + `,"_docket":{"source":"docket"}},"_docket":{"source":"webhook"}}}`, 0},
+		"too deep":                   {strings.Repeat("[", 40) + raw + strings.Repeat("]", 40), 0},
 	} {
 		list, err := ReadCheckpoints(strings.NewReader(tt.text), "siem.ndjson")
 		if err != nil || len(list) != tt.want {

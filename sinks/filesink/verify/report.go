@@ -9,9 +9,10 @@ import (
 
 // Report is what was found up to the first break.
 type Report struct {
-	Break   *Break // nil: nothing is wrong as far as the export goes
-	Anchors []Met  // that the export agrees with; those of a broken one are worth nothing
-	End     Place  // the last record of the export, unfinished file included
+	Break   *Break   // nil: nothing is wrong as far as the export goes
+	Anchors []Met    // that the export agrees with; those of a broken one are worth nothing
+	Doubts  []string // why the export is not Proven although it agrees with the anchors
+	End     Place    // the last record of the export, unfinished file included
 
 	Lines        uint64        // of the manifest that were taken
 	Head         manifest.Hash // of the last of them: Anchor.Line for a later Run

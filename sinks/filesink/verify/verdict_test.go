@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -149,8 +150,13 @@ func TestCheckpoints(t *testing.T) {
 			slices.Reverse(list)
 			return append(list, list...)
 		}, Proven, ""},
-		"others among them": {func(_ *builder, list []Checkpoint) []Checkpoint { return append(list, other) }, Proven, ""},
-		"others alone":      {func(*builder, []Checkpoint) []Checkpoint { return []Checkpoint{other} }, Unanchored, "the newest by sink elsewhere"},
+		"another sink's among them": {func(_ *builder, list []Checkpoint) []Checkpoint { return append(list, other) }, Unanchored, "say which sink writes here with --sink"},
+		"another export's of the sink": {func(_ *builder, list []Checkpoint) []Checkpoint {
+			c := other
+			c.Sink = list[0].Sink
+			return append(list, c)
+		}, Unanchored, "give only the copies since then"},
+		"others alone": {func(*builder, []Checkpoint) []Checkpoint { return []Checkpoint{other} }, Unanchored, "the newest by sink elsewhere"},
 		"another end": {func(_ *builder, list []Checkpoint) []Checkpoint {
 			list[1].Seq++
 			return list
@@ -176,7 +182,7 @@ func TestCheckpoints(t *testing.T) {
 				return lines
 			})
 			return list
-		}, Unanchored, "the manifest was begun anew"},
+		}, Unanchored, "the export was begun anew"},
 		"emptied": {func(b *builder, list []Checkpoint) []Checkpoint { b.emptied(); return list }, Broken, "no line of a manifest"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -189,7 +195,7 @@ func TestCheckpoints(t *testing.T) {
 			}
 			list = tt.do(b, list)
 			r := mustRun(t, b.dir, Options{Checkpoints: list})
-			said := strings.Join(r.Notes, "\n")
+			said := strings.Join(slices.Concat(r.Notes, r.Doubts), "\n")
 			if r.Break != nil {
 				said = string(r.Break.Kind) + ": " + r.Break.Expected + "; " + r.Break.Found
 			}
@@ -197,6 +203,57 @@ func TestCheckpoints(t *testing.T) {
 				t.Errorf("got %s, %q, want %s, %q", r.Verdict(), said, tt.want, tt.says)
 			}
 		})
+	}
+}
+
+// asRecord is a copy of c as a sink without a stamp has it.
+func (c *Checkpoint) asRecord() string {
+	return fmt.Sprintf(`{"eventType":"docket.export.checkpoint","sink":%q,"export":"%s","line":"%s","lastSeq":%d,"queue":"%s","time":"%s"}`,
+		c.Sink, c.Export, c.Line, c.Seq, c.Queue, c.Time.Format(time.RFC3339))
+}
+
+// Somebody who writes an export anew can send docket a record that says so, of any sink and
+// queue, and whoever collects the copies may have no stamp to tell it by. What docket has
+// said before is in the copies as well: so such a record proves nothing.
+func TestForgedCheckpoint(t *testing.T) {
+	const stamp = `"_docket":{"id":"x-9","seq":9,"source":"unix","received":"2026-01-05T10:05:00Z"}`
+	as := func(change func(*Checkpoint)) func(Checkpoint) string {
+		return func(c Checkpoint) string { change(&c); return c.asRecord() }
+	}
+	for name, record := range map[string]func(Checkpoint) string{
+		"no stamp": as(func(*Checkpoint) {}),
+		"a stamp of its own": func(c Checkpoint) string {
+			return strings.TrimSuffix(c.asRecord(), "}") + `,"_docket":{"source":"docket"}}`
+		},
+		"of another sink":       as(func(c *Checkpoint) { c.Sink = "twin" }),
+		"in a stamped record":   func(c Checkpoint) string { return `{"x":` + c.asRecord() + `,` + stamp + `}` },
+		"as text of such a one": func(c Checkpoint) string { return fmt.Sprintf(`{"x":%q,%s}`, c.asRecord(), stamp) },
+		"in a record":           func(c Checkpoint) string { return `{"x":[` + c.asRecord() + `]}` },
+	} {
+		for _, queue := range []string{queueA, queueB} {
+			t.Run(name+"/"+queue[:4], func(t *testing.T) {
+				t.Parallel()
+				b := newBuilder(t)
+				var genuine []string
+				for _, to := range []uint64{5, 10} {
+					b.add(file{to: to})
+					c := b.checkpoint()
+					genuine = append(genuine, c.asRecord())
+				}
+				b.must(os.RemoveAll(b.dir))
+				forged := &builder{t: t, dir: b.dir, last: map[string]uint64{}, record: func(string, uint64) string { return `{"forged":true}` }}
+				forged.add(file{queue: queue, to: 10})
+				copies := strings.Join(append(genuine, record(forged.checkpoint())), "\n")
+				list, err := ReadCheckpoints(strings.NewReader(copies), "siem")
+				b.must(err)
+				for _, sink := range []string{"", "compliance"} {
+					r := mustRun(t, b.dir, Options{Checkpoints: list, Sink: sink, Last: &Anchor{Queue: queue, Seq: 10}})
+					if r.Verdict() != Unanchored || len(r.Doubts) != 1 {
+						t.Errorf("sink %q: got %s up to %+v, %+v, %q, want no proof and the reason", sink, r.Verdict(), r.Proven(), r.Break, r.Doubts)
+					}
+				}
+			})
+		}
 	}
 }
 
