@@ -153,21 +153,33 @@ func (c *conn) begin(lines []byte, length int64) ([]byte, error) {
 	if length > 0 {
 		return lines, c.open(lines)
 	}
-	for len(lines) > 0 {
-		size := bytes.IndexByte(lines, '\n')
-		line, after := lines[:size], lines[size+1:]
-		if !blank(line) {
-			if err := c.open(line); err != nil {
-				return nil, err
-			}
-			if c.answers != nil {
-				return after, nil
-			}
-			return lines, nil
-		}
-		lines = after
+	lines = skipBlank(lines)
+	if len(lines) == 0 {
+		return nil, nil
 	}
-	return nil, nil
+	size := bytes.IndexByte(lines, '\n')
+	if err := c.open(lines[:size]); err != nil {
+		return nil, err
+	}
+	if c.answers != nil {
+		return lines[size+1:], nil
+	}
+	return lines, nil
+}
+
+// skipBlank returns lines from the first one that is not blank.
+func skipBlank(lines []byte) []byte {
+	first := 0
+	for i, c := range lines {
+		switch c {
+		case '\n':
+			first = i + 1
+		case ' ', '\t', '\r':
+		default:
+			return lines[first:]
+		}
+	}
+	return nil
 }
 
 // open opens the session that the first line asks for.

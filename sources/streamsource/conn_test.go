@@ -309,3 +309,19 @@ func TestBlank(t *testing.T) {
 		}
 	}
 }
+
+func TestSkipBlank(t *testing.T) {
+	tests := map[string]string{
+		"":                        "",
+		"\n\n":                    "",
+		" \t\r\n\r\n":             "",
+		"{}\n":                    "{}\n",
+		"\n \t{}\n":               " \t{}\n", // what is in front of a record is part of its line
+		"\r\n\n{\"a\":1}\n\n{}\n": "{\"a\":1}\n\n{}\n",
+	}
+	for lines, want := range tests {
+		if got := string(skipBlank([]byte(lines))); got != want {
+			t.Errorf("of %q: got %q, want %q", lines, got, want)
+		}
+	}
+}
