@@ -44,6 +44,7 @@ func placeToJSON(p verify.Place) *placeJSON {
 type anchorJSON struct {
 	Kind verify.AnchorKind `json:"kind"`
 	placeJSON
+	From uint64     `json:"from,omitempty"` // the first record that it vouches for, where it is not all before
 	Line uint64     `json:"line,omitempty"`
 	Time *time.Time `json:"time,omitempty"`
 }
@@ -118,7 +119,7 @@ func verifyToJSON(c *verifyCommand, r verify.Report) verifyJSON {
 	if r.Break == nil {
 		j.Proven = placeToJSON(r.Proven())
 		for _, m := range r.Anchors {
-			a := anchorJSON{Kind: m.Kind, placeJSON: placeJSON(m.Place), Line: m.Line}
+			a := anchorJSON{Kind: m.Kind, placeJSON: placeJSON(m.Place), From: m.From, Line: m.Line}
 			if !m.Time.IsZero() {
 				a.Time = &m.Time
 			}

@@ -83,6 +83,9 @@ func verdictFields(field func(name, format string, args ...any), c *verifyComman
 func soundText(dir string, r verify.Report) string {
 	if r.Verdict() == verify.Proven {
 		p := r.Proven()
+		if from := r.ProvenFrom(); from > 0 {
+			return fmt.Sprintf("PROVEN: the export %s is whole from record %d up to record %d of queue %s\n", dir, from, p.Seq, p.Queue)
+		}
 		return fmt.Sprintf("PROVEN: the export %s is whole up to record %d of queue %s\n", dir, p.Seq, p.Queue)
 	}
 	if r.Lines == 0 && r.Active == nil {
@@ -108,6 +111,9 @@ func anchorText(c *verifyCommand, r verify.Report, m verify.Met) string {
 	}
 	if m.Line > 0 {
 		text += fmt.Sprintf(", line %d of the manifest", m.Line)
+	}
+	if m.From > 0 {
+		return fmt.Sprintf("%s: record %d to record %d of queue %s, and nothing before", text, m.From, m.Seq, m.Queue)
 	}
 	return fmt.Sprintf("%s: up to record %d of queue %s", text, m.Seq, m.Queue)
 }

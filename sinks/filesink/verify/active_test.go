@@ -95,7 +95,7 @@ func TestActive(t *testing.T) {
 			if a := r.Active; a == nil || !a.Checked || a.Records != 3 || a.FirstSeq != 21 || a.LastSeq != 27 {
 				t.Errorf("got active %+v, want 3 records from 21 to 27", a)
 			}
-			if r.Records != 13 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "are proven only once") {
+			if r.Records != 13 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "which nobody signs") {
 				t.Errorf("got %d records proven, notes %q, want 13 and a note on the last record", r.Records, r.Notes)
 			}
 		})

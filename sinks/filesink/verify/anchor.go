@@ -54,10 +54,11 @@ const (
 	FromReference  AnchorKind = "Reference"  // the last record that Options.Reference has as well
 )
 
-// Met is an anchor that the export agrees with. It is whole up to Place.
+// Met is an anchor that the export agrees with. The export is whole from From up to Place.
 type Met struct {
 	Kind AnchorKind
 	Place
+	From uint64    // the first record of the queue that it vouches for; 0: all before Place
 	Line uint64    // of the manifest, from 1; 0: the anchor names none
 	Time time.Time // of a checkpoint
 }
@@ -74,6 +75,20 @@ func (r *Report) Proven() (p Place) {
 		}
 	}
 	return p
+}
+
+// ProvenFrom is the first record of Proven's queue that is proven, where no anchor vouches
+// for all that comes before; otherwise 0.
+func (r *Report) ProvenFrom() (from uint64) {
+	for _, m := range r.Anchors {
+		if m.From == 0 {
+			return 0
+		}
+		if m.Queue == r.Proven().Queue {
+			from = m.From
+		}
+	}
+	return from
 }
 
 // isBehind reports whether the export comes to a later than to b. A queue that no line
@@ -99,8 +114,53 @@ func (v *verifier) reached(hash manifest.Hash, number uint64) {
 	}
 	if v.Last != nil && v.Last.Line != nil && *v.Last.Line == hash {
 		v.met(Met{Kind: FromLast, Place: v.end, Line: number})
+		v.anchorLine(number)
 	}
 	v.meetCheckpoints(hash, number)
+}
+
+// anchorLine notes that an anchor names the line that was taken last: it vouches for all
+// that the lines up to this one say.
+func (v *verifier) anchorLine(number uint64) {
+	v.anchored = number
+	clear(v.removals)
+}
+
+// isVouchedFor reports whether somebody has signed what a line of the manifest says, or an
+// anchor names it or a later one. Line 0 is the position, which nobody signs.
+func (v *verifier) isVouchedFor(line uint64) bool {
+	return line > 0 && (v.report.Signed || line <= v.anchored)
+}
+
+// checkRemovals doubts removals that nobody vouches for, of files that an anchor does:
+// somebody who deletes a file can add a line that says retention did.
+func (v *verifier) checkRemovals() {
+	if v.report.Break != nil || v.report.Signed {
+		return
+	}
+	var first *listed
+	n := uint64(0)
+	for _, f := range v.removals {
+		if !slices.ContainsFunc(v.report.Anchors, func(m Met) bool { return v.report.reaches(m, f.entry) }) {
+			continue
+		}
+		if n++; first == nil || f.line < first.line {
+			first = f
+		}
+	}
+	if n == 0 {
+		return
+	}
+	v.doubt("%s, from record %d of queue %s on, has a line that says it was removed by retention, and nobody vouches for that line: "+
+		"a newer checkpoint or hash of a line does, or --public-key where lines are signed", countText(n, "file"), first.entry.FirstSeq, first.entry.Queue)
+}
+
+// reaches reports whether m vouches for a record of e.
+func (r *Report) reaches(m Met, e *manifest.Entry) bool {
+	if m.From > 0 && (e.Queue != m.Queue || e.LastSeq < m.From) {
+		return false
+	}
+	return !r.isBehind(Place{e.Queue, e.FirstSeq}, m.Place)
 }
 
 // doubt says why an anchor that was met proves nothing.

@@ -84,6 +84,7 @@ func (v *verifier) meetCheckpoints(line manifest.Hash, number uint64) {
 			})
 		}
 		c.newest = &Met{Kind: FromCheckpoint, Place: one.Place, Line: number, Time: one.Time}
+		v.anchorLine(number)
 	}
 	delete(c.waiting, line)
 }

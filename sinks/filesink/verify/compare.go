@@ -48,9 +48,7 @@ func (v *verifier) compare() error {
 			v.broken(c.found)
 			return nil
 		}
-		if c.last > 0 {
-			v.met(Met{Kind: FromReference, Place: Place{queue, c.last}})
-		}
+		c.conclude()
 	}
 	if !v.hasMet(FromReference) {
 		v.note("the other side has no record that is in the export: nothing was compared")
@@ -82,7 +80,10 @@ type comparison struct {
 	queue  string
 	only   *Break // only records of this file; nil: all
 	counts Compared
-	last   uint64 // the last seq whose record is the same here and there; 0: none
+	first  uint64 // the first seq that the export does not begin behind; 0: none
+	last   uint64 // the last seq whose record is the same here and there, before left; 0: none
+	left   uint64 // the first seq that the export leaves out for a reason nobody vouches for; 0: none
+	behind bool   // a record behind left is in the export
 	found  *Break
 }
 
@@ -136,11 +137,18 @@ func (c *comparison) record(r Record, due uint64) error {
 	if err != nil {
 		return err
 	}
+	if c.first == 0 && at.kind != isEarlier {
+		c.first = r.Seq
+	}
 	switch at.kind {
 	case isEarlier:
 		c.counts.Earlier++
 	case isGap:
 		c.counts.InGaps++
+		if c.left == 0 && !c.v.isVouchedFor(at.line) {
+			c.left = r.Seq
+			c.behind = at.line > 0
+		}
 	case isRemoved:
 		c.counts.Removed++
 	case isBehind:
@@ -159,9 +167,30 @@ func (c *comparison) record(r Record, due uint64) error {
 			return errEnough
 		}
 		c.counts.Same++
-		c.last = r.Seq
+		if c.left == 0 {
+			c.last = r.Seq
+		} else {
+			c.behind = true
+		}
 	}
 	return nil
+}
+
+// conclude says how far the export is proven by its agreement with the reference. What the
+// reference has and the export has not is to be vouched for by somebody else: a line of
+// the manifest that says why can be the work of whoever has taken the record away.
+func (c *comparison) conclude() {
+	v, others := c.v, "a checkpoint or the hash of a newer line does, or --public-key where lines are signed"
+	isVouched := v.isVouchedFor(1)
+	if c.counts.Earlier > 0 && !isVouched {
+		v.doubt("%s of the other side are from before the export begins, and nobody vouches for its beginning: %s", countText(c.counts.Earlier, "record"), others)
+	}
+	if c.left > 0 && c.behind && !isVouched {
+		v.doubt("record %d, which the other side has, is left out, and nobody vouches for the reason: %s", c.left, others)
+	}
+	if c.last > 0 {
+		v.met(Met{Kind: FromReference, Place: Place{c.queue, c.last}, From: c.first})
+	}
 }
 
 func (c *comparison) endText() string {

@@ -333,3 +333,35 @@ func TestSame(t *testing.T) {
 		}
 	}
 }
+
+// What the other side has and the export has not, by lines that nobody vouches for, is no
+// proof, and a part that is the same is proven from its first record to its last.
+func TestComparedWithTampered(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files  []file
+		from   uint64 // of the reference, which goes to 20
+		proven uint64 // the first record that is; 0: none
+		says   string
+	}{
+		"the newest record alone": {[]file{{to: 20}}, 20, 20, ""},
+		"all":                     {[]file{{to: 20}}, 1, 1, ""},
+		"records made a gap":      {[]file{{to: 19, gaps: []sinks.Gap{{From: 1, To: 18, Reason: sinks.Filtered}}}, {to: 20}}, 1, 0, "record 1, which the other side has, is left out"},
+		"the beginning cut":       {[]file{{from: 11, to: 20}}, 1, 0, "10 records of the other side are from before the export begins"},
+	} {
+		b := newBuilder(t)
+		b.chain.Key = testKey(1)
+		for _, f := range tt.files {
+			b.add(f)
+		}
+		r := mustRun(t, b.dir, Options{Reference: remembered(tt.from, 20)})
+		switch {
+		case tt.proven > 0 && (r.Verdict() != Proven || r.Anchors[0].From != tt.proven || r.Proven() != Place{queueA, 20}):
+			t.Errorf("%s: got %s, %+v, %q, want a proof of %d to 20", name, r.Verdict(), r.Anchors, r.Doubts, tt.proven)
+		case tt.proven == 0 && (r.Verdict() != Unanchored || len(r.Doubts) != 1 || !strings.Contains(r.Doubts[0], tt.says)):
+			t.Errorf("%s: got %s, %q, want no proof: %s", name, r.Verdict(), r.Doubts, tt.says)
+		}
+		if r := mustRun(t, b.dir, Options{Reference: remembered(tt.from, 20), PublicKeys: publicKeys(1)}); r.Verdict() != Proven {
+			t.Errorf("%s, signed: got %s, %q, want a proof", name, r.Verdict(), r.Doubts)
+		}
+	}
+}

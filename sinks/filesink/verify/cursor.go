@@ -67,7 +67,7 @@ type place struct {
 	kind   placeKind
 	data   []byte // valid until the next call
 	file   string
-	line   uint64 // of the manifest
+	line   uint64 // of the manifest; 0: of the position
 	record uint64 // line of the file
 }
 
@@ -97,7 +97,7 @@ func (c *cursor) find(seq uint64) (place, error) {
 		return place{kind: isBehind}, nil
 	}
 	if _, ok := c.entry.Gaps.Find(seq); ok {
-		return place{kind: isGap}, nil
+		return place{kind: isGap, line: c.line}, nil
 	}
 	if seq < c.seq {
 		return place{kind: isEarlier}, nil

@@ -33,7 +33,10 @@
 // best. It is Proven only up to an anchor: Last, the newest of Checkpoints, or the last
 // record that Reference has as well. What an anchor vouches for: a hash and a checkpoint
 // for every byte up to their line, the id of a record for no seq up to it being left out,
-// a reference for the records that it has. A checkpoint may be the work of a producer, so
+// a reference for the records that it has, from the first to the last that is compared. A
+// file that was removed, a gap, and the beginning of the export count only where a
+// signature that was checked covers the line that says so, or a hash or checkpoint does: a
+// line that says it is easily written. A checkpoint may be the work of a producer, so
 // none proves anything while another of the same sink is of another export: Report.Doubts.
 //
 // # The first break
@@ -54,5 +57,5 @@
 //
 // One pass over the files, as many at a time as there are processors and one more, so
 // that reading and hashing overlap. Memory is a buffer for each of these, one line of
-// the manifest, and a little for every file that was not removed.
+// the manifest, and a little for every file.
 package verify

@@ -90,8 +90,7 @@ func (v *verifier) checkLast(a *Anchor) {
 		v.met(Met{Kind: FromLast, Place: Place{a.Queue, a.Seq}})
 		return
 	case v.known && v.position.Queue == a.Queue && v.isAccepted(a.Seq):
-		v.note("record %s-%d stands in the unfinished file: it is there, but its bytes are proven only once the file is finished", a.Queue, a.Seq)
-		v.met(Met{Kind: FromLast, Place: Place{a.Queue, a.Seq}})
+		v.note("record %s-%d stands behind the last finished file, as the sink's position says, which nobody signs: it is no anchor before its file is finished", a.Queue, a.Seq)
 		return
 	case known:
 		b.Found = fmt.Sprintf("the export ends with seq %d of this queue", v.endOf(a.Queue))

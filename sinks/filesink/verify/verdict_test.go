@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
@@ -58,12 +59,14 @@ func TestVerdict(t *testing.T) {
 	emptied := func(b *builder, _ string) { b.emptied() }
 	gone := func(b *builder, _ string) { b.must(os.RemoveAll(b.dir)); b.must(os.Mkdir(b.dir, 0o700)) }
 	anchors := map[string]func(*builder) Options{
-		"none":        func(*builder) Options { return Options{} },
-		"public key":  func(*builder) Options { return Options{PublicKeys: publicKeys(1)} },
-		"line":        func(b *builder) Options { return Options{Last: &Anchor{Line: &b.chain.Previous}} },
-		"record":      func(b *builder) Options { return Options{Last: &Anchor{Queue: queueA, Seq: b.last[queueA]}} },
+		"none":       func(*builder) Options { return Options{} },
+		"public key": func(*builder) Options { return Options{PublicKeys: publicKeys(1)} },
+		"line":       func(b *builder) Options { return Options{Last: &Anchor{Line: &b.chain.Previous}} },
+		"record": func(b *builder) Options {
+			return Options{Last: &Anchor{Queue: queueA, Seq: b.last[queueA]}, PublicKeys: publicKeys(1)}
+		},
 		"checkpoints": func(b *builder) Options { return Options{Checkpoints: []Checkpoint{b.checkpoint()}} },
-		"reference":   func(b *builder) Options { return Options{Reference: remembered(1, b.last[queueA]).without(11, 13)} },
+		"reference":   func(b *builder) Options { return Options{Reference: remembered(6, b.last[queueA]).without(11, 13)} },
 	}
 	for name, tt := range map[string]struct {
 		do   func(b *builder, newest string)
@@ -107,15 +110,14 @@ func TestProvenUpTo(t *testing.T) {
 	standard(b, "")
 	p := b.begin(file{to: 27})
 	position := fixed(p)
-	second := b.lineHashes()[1]
+	first := b.lineHashes()[0]
 	for name, tt := range map[string]struct {
 		o      Options
 		proven Place
 		line   uint64
 	}{
-		"line":                    {Options{Last: &Anchor{Line: &second}}, Place{queueA, 5}, 2},
-		"record":                  {Options{Last: &Anchor{Queue: queueA, Seq: 7}}, Place{queueA, 7}, 0},
-		"record that is active":   {Options{Last: &Anchor{Queue: queueA, Seq: 22}}, Place{queueA, 22}, 0},
+		"line":                    {Options{Last: &Anchor{Line: &first}}, Place{queueB, 9}, 1},
+		"record":                  {Options{Last: &Anchor{Queue: queueB, Seq: 8}}, Place{queueB, 8}, 0},
 		"checkpoint of the start": {Options{Checkpoints: []Checkpoint{earlier}}, Place{queueB, 9}, 1},
 		"the newest checkpoint":   {Options{Checkpoints: []Checkpoint{b.checkpoint(), earlier}}, Place{queueA, 20}, 6},
 		"active compared":         {Options{Reference: remembered(19, 24)}, Place{queueA, 24}, 0},
@@ -134,6 +136,71 @@ func TestProvenUpTo(t *testing.T) {
 	} {
 		if r := mustRun(t, b.dir, o); r.Verdict() != Unanchored || len(r.Notes) == 0 {
 			t.Errorf("%s: got %s, %q, want that it is no anchor, with a note", name, r.Verdict(), r.Notes)
+		}
+	}
+}
+
+// Somebody who deletes a file can add a line that says retention did. So a removal is
+// proven as any other line is: by a line anchor behind it, or by a signature.
+func TestRemovedBehindAnchor(t *testing.T) {
+	for name, options := range map[string]func(*builder) Options{
+		"checkpoint": func(b *builder) Options { return Options{Checkpoints: []Checkpoint{b.checkpoint()}} },
+		"line":       func(b *builder) Options { head := b.chain.Previous; return Options{Last: &Anchor{Line: &head}} },
+		"record":     func(b *builder) Options { return Options{Last: &Anchor{Queue: queueA, Seq: 20}} },
+		"reference":  func(*builder) Options { return Options{Reference: remembered(1, 20)} },
+	} {
+		for _, victim := range []int{0, 1} {
+			t.Run(fmt.Sprintf("%s/file %d", name, victim+1), func(t *testing.T) {
+				t.Parallel()
+				b := newBuilder(t)
+				b.chain.Key = testKey(1)
+				names := []string{b.add(file{to: 5}), b.add(file{to: 10}), b.add(file{to: 20})}
+				o := options(b)
+				signed := o
+				signed.PublicKeys = publicKeys(1)
+				b.remove(names[victim])
+				b.add(file{to: 30})
+				r := mustRun(t, b.dir, o)
+				if r.Verdict() != Unanchored || len(r.Doubts) != 1 || !strings.Contains(r.Doubts[0], "1 file, from record") {
+					t.Errorf("got %s up to %+v, %+v, %q, want no proof and the file", r.Verdict(), r.Proven(), r.Break, r.Doubts)
+				}
+				o.Checkpoints = append(o.Checkpoints, b.checkpoint())
+				if r := mustRun(t, b.dir, o); r.Verdict() != Proven {
+					t.Errorf("and a newer checkpoint: got %s, %+v, %q, want a proof", r.Verdict(), r.Break, r.Doubts)
+				}
+				if r := mustRun(t, b.dir, signed); r.Verdict() != Proven {
+					t.Errorf("signed: got %s, %+v, %q, want a proof", r.Verdict(), r.Break, r.Doubts)
+				}
+			})
+		}
+	}
+	b := newBuilder(t)
+	b.add(file{to: 5})
+	o := Options{Checkpoints: []Checkpoint{b.checkpoint()}}
+	behind := b.add(file{to: 10})
+	b.add(file{to: 15})
+	b.remove(behind)
+	if r := mustRun(t, b.dir, o); r.Verdict() != Proven || r.Proven().Seq != 5 {
+		t.Errorf("a file behind the anchor: got %s, %q, want a proof up to the anchor", r.Verdict(), r.Doubts)
+	}
+}
+
+// The position is signed by nobody: what it alone says is there is no anchor.
+func TestForgedPosition(t *testing.T) {
+	b := newBuilder(t)
+	b.chain.Key = testKey(1)
+	b.add(file{to: 5})
+	p := manifest.Position{Queue: queueA, Last: 5, Manifest: int64(len(b.read(manifest.FileName))), Chain: b.chain.Previous}
+	b.must(p.Gaps.Add(6, 999, sinks.Filtered))
+	p.Last = 999
+	active := b.begin(file{to: 9})
+	for name, tt := range map[string]struct {
+		position manifest.Position
+		seq      uint64
+	}{"in its gap": {p, 999}, "in the unfinished file": {active, 8}} {
+		r := mustRun(t, b.dir, Options{PublicKeys: publicKeys(1), Last: &Anchor{Queue: queueA, Seq: tt.seq}, Position: fixed(tt.position)})
+		if r.Verdict() != Unanchored || len(r.Notes) != 1 {
+			t.Errorf("%s: got %s up to %+v, %+v, %q, want no proof and a note", name, r.Verdict(), r.Proven(), r.Break, r.Notes)
 		}
 	}
 }

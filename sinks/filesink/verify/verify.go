@@ -119,6 +119,8 @@ type verifier struct {
 	active   *os.File // the unfinished file that position names; nil: none
 
 	checkpoints checkpoints
+	anchored    uint64             // the newest line that an anchor names; 0: none
+	removals    map[string]*listed // files that a line behind it says are removed
 
 	pending []*job      // in the order of their lines
 	buffers chan []byte // one for each job that may be at work
@@ -137,7 +139,7 @@ func newVerifier(ctx context.Context, root *os.Root, o Options) *verifier {
 	v := &verifier{
 		ctx: ctx, root: root, Options: o,
 		report: Report{Gaps: map[sinks.GapReason]uint64{}},
-		alive:  map[string]*listed{}, queues: map[string]int{},
+		alive:  map[string]*listed{}, removals: map[string]*listed{}, queues: map[string]int{},
 	}
 	atOnce := min(runtime.GOMAXPROCS(0), 8) + 1
 	v.buffers = make(chan []byte, atOnce)
@@ -180,6 +182,7 @@ func (v *verifier) run() error {
 			return err
 		}
 	}
+	v.checkRemovals()
 	v.report.End = v.end
 	if v.known && v.position.Last > 0 {
 		v.report.End = Place{v.position.Queue, v.endOf(v.position.Queue)}
@@ -316,6 +319,7 @@ func (v *verifier) removed(r *manifest.Removed, number uint64) {
 	}
 	delete(v.alive, r.Name)
 	f.removed = true
+	v.removals[r.Name] = f
 	v.report.RemovedFiles++
 	v.report.RemovedRecords += f.entry.Records
 	if f.proven {
