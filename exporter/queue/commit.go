@@ -285,7 +285,7 @@ func (q *Queue) checkpointUpTo(s *segment) {
 	now := time.Now()
 	q.state.producers.forget(now)
 	q.housekeeper.checkpoint = &checkpoint{
-		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), Newest: s.newest.Load(), NextSeq: q.durable.Load() + 1,
+		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), Newest: s.newest.Load(), Written: now.UnixNano(), NextSeq: q.durable.Load() + 1,
 		totals: q.state.clone(), Producers: q.state.producers.stored(now), Legacy: maps.Clone(q.state.producers.legacy),
 	}
 	wake(q.dirty)
@@ -349,6 +349,7 @@ func (q *Queue) publish(c *commit) {
 		q.state.add(&f, p.lines)
 		last, newest = f.end()-1, max(newest, f.received)
 	}
+	q.signOfLife()
 	q.mend()
 	if len(c.buf) >= largeCommit {
 		q.lastLarge = time.Now()
@@ -376,6 +377,24 @@ func (q *Queue) publish(c *commit) {
 	}
 	q.mu.Unlock()
 	q.room.broadcast()
+}
+
+// signOfLife puts those into the next commit who are in use and were silent while many
+// others came. Their frames decide nothing and have no records, so a full queue takes
+// them. Callers hold mu.
+func (q *Queue) signOfLife() {
+	if q.closed {
+		return // the last checkpoint has them
+	}
+	p := q.pending
+	for _, silent := range q.state.producers.signs() {
+		c := Chunk{
+			Source: silent.Source, Identity: silent.Identity, Producer: silent.Name,
+			Position: q.state.producers.at(silent).Highest, Received: time.Now(),
+		}
+		p.frames = append(p.frames, pendingFrame{at: len(p.buf)})
+		p.buf = appendFrame(p.buf, &c, 0)
+	}
 }
 
 // closeActive ends the active segment: it is full, or cause is why a write or a

@@ -162,9 +162,15 @@
 // How many producers are remembered of each source and identity, and of all, is bounded:
 // see producers. docket's own sources have no identity, no bound and no gaps.
 //
+// What is in use is never forgotten, and the log does not say what is. So while it is
+// read, and for some minutes, a thousand more are remembered; and what is in use but
+// silent while many others come gets a frame that decides nothing, as a sign of life.
+//
 // A docket before knew a producer by its name alone: frames of version 1, and positions
-// of version 1 in one object. They stay what they are, for a day: any producer of that
-// name that is not known otherwise goes on from there, and none can change them.
+// of version 1 in one object. They stay what they are, for a day: a producer of that
+// name that is not known otherwise goes on from there, and none can change them. A frame
+// is for producers of its own source. A name that begins with its source and "/" is for
+// that source itself, any other for peers.
 //
 // Nothing is added to a segment behind its checkpoint. What stands there is the tail
 // that Open has found and has yet to write again, or was left behind by a commit that

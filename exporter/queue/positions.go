@@ -20,8 +20,9 @@ type checkpoint struct {
 	Queue   uuid.UUID `json:"queue"`
 	Epoch   uint64    `json:"epoch"`
 	End     int64     `json:"end"`
-	Newest  int64     `json:"newest,omitempty"` // when the last record in front of End was received
-	NextSeq uint64    `json:"nextSeq"`          // the first seq behind it
+	Newest  int64     `json:"newest,omitempty"`  // when the last record in front of End was received
+	Written int64     `json:"written,omitempty"` // when it was made
+	NextSeq uint64    `json:"nextSeq"`           // the first seq behind it
 	totals
 	// Legacy are positions that an earlier docket has kept; see producers.
 	Legacy map[string]legacyPosition `json:"legacy,omitempty"`

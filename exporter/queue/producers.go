@@ -2,6 +2,8 @@ package queue
 
 import (
 	"maps"
+	"math"
+	"strings"
 	"time"
 )
 
@@ -26,6 +28,18 @@ const (
 	// maxProducers is how many are remembered of all peers together, unless
 	// Options.Producers is more. It bounds the memory: see PositionsBytes.
 	maxProducers = 8192
+	// returning are how many more are remembered of each source and identity, and of
+	// all, while docket reads its log and until producers have had the time to come
+	// back. The log does not say who is in use, so what was in use before a kill must
+	// not be the first to go.
+	returning = 1024
+	// returnTime is that time.
+	returnTime = 10 * time.Minute
+	// newBetweenSigns is how many producers may be new before those in use that were
+	// silent meanwhile get a sign of life in the log. With it they are among the newest
+	// when the log is read: one that was heard of just behind the last signs is in the
+	// next but one, and the commits under way come first.
+	newBetweenSigns = returning / 8
 )
 
 // PositionsBytes is the most memory that the producers of peers can take, whatever they
@@ -35,7 +49,7 @@ const (
 func PositionsBytes(limit int) int64 {
 	// Measured by TestPositionsBytes.
 	const each = 1100
-	return int64(max(limit, maxProducers)) * each
+	return int64(max(limit, maxProducers)+returning) * each
 }
 
 // producers are where those stand who number their lines. Those of one source and
@@ -49,9 +63,14 @@ type producers struct {
 	limit   int
 	byOwner map[owner]*nameTable
 	peers   int // producers in the tables of peers
+	// until is when the bounds hold, in Unix nanoseconds: returning more are remembered
+	// before.
+	until int64
 	// held are those in use: they are never forgotten.
 	held map[Producer]struct{}
-	// legacy are the positions that an earlier docket has kept by name alone. A producer
+	// created counts the producers of peers that were new since the last signs of life.
+	created int
+	// legacy are the positions that an earlier docket has kept, by legacyKey. A producer
 	// that is not known goes on from there. Nothing is added but by the frames of such
 	// a docket.
 	legacy map[string]legacyPosition
@@ -73,6 +92,8 @@ type position struct {
 	Numbers
 	name       string
 	seen       int64     // Unix nanoseconds of its last chunk, or of the end of its last session
+	used       bool      // it was held since the last signs of life,
+	heard      bool      // and has had a chunk since
 	prev, next *position // in nameTable.idle; nil while it is held
 }
 
@@ -103,29 +124,51 @@ func newProducers(limit int) *producers {
 
 // find returns where p stands; known is false when it was never seen or has been
 // forgotten.
-func (t *producers) find(p Producer, now time.Time) (n Numbers, known bool) {
-	if s := t.byOwner[owner{p.Source, p.Identity}]; s != nil {
-		if at := s.byName[p.Name]; at != nil {
-			return at.Numbers, true
-		}
+func (t *producers) find(p Producer) (n Numbers, known bool) {
+	if at := t.at(p); at != nil {
+		return at.Numbers, true
 	}
-	return t.inherited(p.Name, now.UnixNano())
+	n, _, known = t.inherited(p)
+	return n, known
 }
 
-// inherited is what an earlier docket has kept of a name.
-func (t *producers) inherited(name string, now int64) (n Numbers, known bool) {
-	old, ok := t.legacy[name]
-	if !ok || now-old.Seen > int64(forgetProducerAfter) {
-		return Numbers{}, false
+// inherited is what an earlier docket has kept of p, and under which key. Peers have one
+// position each, so nothing that one of them says changes that of another; names of
+// docket's own sources are theirs alone.
+func (t *producers) inherited(p Producer) (n Numbers, key string, ok bool) {
+	if own := strings.HasPrefix(p.Name, p.Source+"/"); own != (p.Identity == "") {
+		return Numbers{}, "", false
 	}
-	return Numbers{Highest: old.Number}, true
+	for _, key := range []string{legacyKey(p.Source, p.Name), legacyKey("", p.Name)} {
+		if old, ok := t.legacy[key]; ok {
+			return Numbers{Highest: old.Number}, key, true
+		}
+	}
+	return Numbers{}, "", false
+}
+
+// isUnattributed reports whether p goes on from a position whose source is not known.
+func (t *producers) isUnattributed(p Producer) bool {
+	_, key, ok := t.inherited(p)
+	return ok && key == p.Name && t.at(p) == nil
+}
+
+// legacyKey is the key of a name that a frame of version 1 has brought, from a source,
+// or that stood in a checkpoint of version 1: that has forgotten the source, which is "".
+// A name has no zero byte.
+func legacyKey(source, name string) string {
+	if source == "" {
+		return name
+	}
+	return source + "\x00" + name
 }
 
 // add takes the numbers of a frame. Those of a chunk follow each other.
 func (t *producers) add(f *frame) {
 	if f.version == legacyFrameVersion {
-		old := t.legacy[string(f.producer)]
-		t.legacy[string(f.producer)] = legacyPosition{max(old.Number, f.position), max(old.Seen, f.received)}
+		key := legacyKey(string(f.source), string(f.producer))
+		old := t.legacy[key]
+		t.legacy[key] = legacyPosition{max(old.Number, f.position), max(old.Seen, f.received)}
 		return
 	}
 	s := t.byOwner[owner{string(f.source), string(f.identity)}]
@@ -134,9 +177,12 @@ func (t *producers) add(f *frame) {
 		p = s.byName[string(f.producer)]
 	}
 	if p == nil {
+		if f.decided() == 0 {
+			return // a sign of life of one that damage has taken
+		}
 		s, p = t.create(Producer{string(f.source), string(f.identity), string(f.producer)}, f.received)
 	}
-	p.seen = max(p.seen, f.received)
+	p.seen, p.heard = max(p.seen, f.received), true
 	if p.next != nil {
 		s.moveToFront(p)
 	}
@@ -149,17 +195,26 @@ func (t *producers) add(f *frame) {
 }
 
 func (t *producers) create(p Producer, now int64) (*nameTable, *position) {
-	n, _ := t.inherited(p.Name, now)
+	n, _, _ := t.inherited(p)
 	s, at := t.insert(p)
 	at.Numbers, at.seen = n, now
-	switch {
-	case s.isOwn():
-	case len(s.byName) > t.limit:
-		t.evict(s)
-	case t.peers > max(t.limit, maxProducers):
-		t.evict(t.largest())
+	if !s.isOwn() {
+		t.created++
+		t.trim(s, now)
 	}
 	return s, at
+}
+
+// trim forgets what is beyond the bounds after a producer came into s.
+func (t *producers) trim(s *nameTable, now int64) {
+	limit, all := t.limit, max(t.limit, maxProducers)
+	if now < t.until {
+		limit, all = limit+returning, all+returning
+	}
+	for len(s.byName) > limit && t.evict(s) {
+	}
+	for t.peers > all && t.evict(t.largest(s)) {
+	}
 }
 
 // insert makes an empty position.
@@ -173,7 +228,7 @@ func (t *producers) insert(p Producer) (*nameTable, *position) {
 	}
 	at := &position{name: p.Name}
 	s.byName[p.Name] = at
-	if _, held := t.held[p]; !held {
+	if _, at.used = t.held[p]; !at.used {
 		s.moveToFront(at)
 	}
 	if !s.isOwn() {
@@ -183,25 +238,30 @@ func (t *producers) insert(p Producer) (*nameTable, *position) {
 }
 
 // largest is the table of a peer with the most producers, of which one is not held; of
-// several that where one was not heard of for longest. nil: all are held.
-func (t *producers) largest() (most *nameTable) {
+// several comer, into which a producer came, or else that where one was not heard of for
+// longest. nil: all are held.
+func (t *producers) largest(comer *nameTable) (most *nameTable) {
 	for key, s := range t.byOwner {
 		if key.isOwn() || s.idle.prev == &s.idle {
 			continue
 		}
 		if most == nil || len(s.byName) > len(most.byName) ||
-			len(s.byName) == len(most.byName) && s.idle.prev.seen < most.idle.prev.seen {
+			len(s.byName) == len(most.byName) && most != comer &&
+				(s == comer || s.idle.prev.seen < most.idle.prev.seen) {
 			most = s
 		}
 	}
 	return most
 }
 
-// evict forgets the producer of s that was not heard of for longest. It may be nil.
-func (t *producers) evict(s *nameTable) {
-	if s != nil && s.idle.prev != &s.idle {
-		t.remove(s, s.idle.prev)
+// evict forgets the producer of s that was not heard of for longest, and reports
+// whether there is one. s may be nil.
+func (t *producers) evict(s *nameTable) bool {
+	if s == nil || s.idle.prev == &s.idle {
+		return false
 	}
+	t.remove(s, s.idle.prev)
+	return true
 }
 
 func (t *producers) remove(s *nameTable, p *position) {
@@ -232,6 +292,7 @@ func (p *position) unlink() {
 func (t *producers) hold(p Producer) {
 	t.held[p] = struct{}{}
 	if at := t.at(p); at != nil {
+		at.used = true
 		at.unlink()
 	}
 }
@@ -262,10 +323,35 @@ func (t *producers) forget(now time.Time) {
 	maps.DeleteFunc(t.legacy, func(_ string, p legacyPosition) bool { return p.Seen < old })
 }
 
-// resume lets the time not count in which docket did not run: a producer could not be
-// heard of then, and one of docket's own must not be forgotten in the middle of a file.
-// newest is when the log was last written to, as far as it tells.
+// signs returns the producers of peers that need a sign of life in the log: they are or
+// were in use, and had no chunk for long. Nearly always there are none.
+func (t *producers) signs() (list []Producer) {
+	if t.created < newBetweenSigns {
+		return nil
+	}
+	t.created = 0
+	for key, s := range t.byOwner {
+		if key.isOwn() {
+			continue
+		}
+		for _, p := range s.byName {
+			if p.used && !p.heard {
+				list = append(list, Producer{key.source, key.identity, p.name})
+			}
+			p.used, p.heard = p.next == nil, false
+		}
+	}
+	return list
+}
+
+// fold has the wider bounds hold until resume: what is in use is not known.
+func (t *producers) fold() { t.until = math.MaxInt64 }
+
+// resume ends the fold. It lets the time not count in which docket did not run: a
+// producer could not be heard of then, and one of docket's own must not be forgotten in
+// the middle of a file. newest is when docket was last seen to run.
 func (t *producers) resume(newest int64, now time.Time) {
+	t.created, t.until = 0, now.Add(returnTime).UnixNano()
 	rest := now.UnixNano() - newest
 	if newest == 0 || rest <= 0 {
 		return
@@ -307,11 +393,15 @@ func (s *nameTable) stored(p *position) storedProducer {
 	return storedProducer{Source: s.source, Identity: s.identity, Name: p.name, Numbers: p.Numbers, Seen: p.seen}
 }
 
-// restore takes the positions of a checkpoint.
+// restore takes the positions of a checkpoint, which may have been made with another
+// limit.
 func (t *producers) restore(list []storedProducer, legacy map[string]legacyPosition) {
 	for _, stored := range list {
-		_, p := t.insert(Producer{stored.Source, stored.Identity, stored.Name})
+		s, p := t.insert(Producer{stored.Source, stored.Identity, stored.Name})
 		p.Numbers, p.seen = stored.Numbers, stored.Seen
+		if !s.isOwn() {
+			t.trim(s, stored.Seen)
+		}
 	}
 	maps.Copy(t.legacy, legacy)
 }

@@ -1,8 +1,10 @@
 package queue
 
 import (
+	"bytes"
 	"context"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"runtime"
 	"strings"
@@ -124,7 +126,7 @@ func say(s *producers, o owner, from, to int, at time.Time) {
 }
 
 func (t *producers) knows(o owner, n int) bool {
-	_, known := t.find(Producer{o.source, o.identity, fmt.Sprint("producer-", n)}, time.Now())
+	_, known := t.find(Producer{o.source, o.identity, fmt.Sprint("producer-", n)})
 	return known
 }
 
@@ -303,4 +305,161 @@ func TestPositionsAreKeptForADay(t *testing.T) {
 		expectKnown(t, q, "after 25 hours", map[string]uint64{"once": 0, "twice": 2, "new": 2})
 		must(t, q.Close(context.Background()))
 	})
+}
+
+// A name in use is remembered after a kill too, although the log does not say that it was
+// in use, and although many others came since its last line: one commit of them, or many.
+func TestNamesInUseOutliveAKill(t *testing.T) {
+	for name, others := range map[string]int{"some": 30, "many": 5 * returning} {
+		t.Run(name, func(t *testing.T) {
+			opts := Options{Directory: t.TempDir(), Producers: 10}
+			q := open(t, opts)
+			quiet := Producer{"unix", "uid:1", "quiet"}
+			q.Hold(quiet)
+			store(t, q, said(quiet, 1, 50))
+			store(t, q, said(quiet, 60, 70))
+			for n := range others {
+				c := said(Producer{"unix", "uid:1", fmt.Sprint("n", n)}, 1, 1)
+				if n%100 == 99 {
+					store(t, q, c)
+				} else {
+					must(t, q.Append(t.Context(), c, nil))
+				}
+			}
+			store(t, q, said(Producer{"unix", "uid:1", "last"}, 1, 1))
+			for _, when := range []string{"at once", "after a kill", "after another"} {
+				expectNumbers(t, q, when, quiet, 70, Gap{51, 59})
+				q.mu.Lock()
+				if got := q.state.producers.peers; got > opts.Producers+returning {
+					t.Errorf("%s: got %d names, want at most %d", when, got, opts.Producers+returning)
+				}
+				q.mu.Unlock()
+				killed(t, q)
+				q = open(t, opts)
+			}
+		})
+	}
+}
+
+// Once producers have had the time to come back, the bounds hold again.
+func TestBoundsHoldAfterTheReturn(t *testing.T) {
+	now := time.Now()
+	s := newProducers(10)
+	s.fold()
+	say(s, peer(1), 0, 3*returning, now)
+	if s.peers != 10+returning {
+		t.Errorf("while the log is read: got %d names, want %d", s.peers, 10+returning)
+	}
+	s.resume(now.UnixNano(), now)
+	say(s, peer(1), 10000, 10001, now.Add(returnTime+time.Second))
+	if s.peers != 10 {
+		t.Errorf("after the return: got %d names, want 10", s.peers)
+	}
+}
+
+// A limit that is lower than at the last run holds for what was kept then.
+func TestALowerLimitHolds(t *testing.T) {
+	now := time.Now()
+	s := newProducers(65536)
+	say(s, peer(1), 0, 60000, now)
+	kept := s.stored(now)
+	s = newProducers(100)
+	s.restore(kept, nil)
+	if s.peers != 100 || !s.knows(peer(1), 59999) {
+		t.Errorf("got %d names, want the newest 100", s.peers)
+	}
+}
+
+// Among tables of one size that gives way into which a name comes.
+func TestTheComersTableGivesWay(t *testing.T) {
+	now := time.Now()
+	s := newProducers(0)
+	good, greedy := peer(1), peer(2)
+	say(s, good, 0, maxProducers/2, now.Add(-time.Hour))
+	say(s, greedy, 0, 3*maxProducers, now)
+	for n := range maxProducers / 2 {
+		if !s.knows(good, n) {
+			t.Fatalf("name %d of the other identity is forgotten", n)
+		}
+	}
+}
+
+// Idle time in which docket did not run is left out once, however often it starts.
+func TestTimeStandsStillOnce(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	c := said(Producer{"unix", "uid:1", "p"}, 1, 5)
+	c.Received = time.Now().Add(-time.Hour)
+	store(t, q, c)
+	for range 10 {
+		closeQueue(t, q)
+		q = open(t, opts)
+	}
+	at := q.state.producers.at(Producer{"unix", "uid:1", "p"})
+	if ahead := time.Until(time.Unix(0, at.seen)); ahead > time.Minute {
+		t.Errorf("last heard of %v from now", ahead)
+	}
+}
+
+// What an earlier docket has kept of a name is for producers of the source that brought
+// it, as far as is known, and names of a source are for that source.
+func TestEarlierPositionsAreForTheirSource(t *testing.T) {
+	s := newProducers(0)
+	old := func(source, name string, number uint64) {
+		s.add(&frame{version: legacyFrameVersion, source: []byte(source), producer: []byte(name), position: number, duplicates: 1})
+	}
+	old("tcp", "pod", 7)
+	old("tail", "tail/file", 8)
+	s.legacy["pod"] = legacyPosition{Number: 5}
+	s.legacy["gatekeeper/run"] = legacyPosition{Number: 6}
+	for p, want := range map[Producer]uint64{
+		{"tcp", "cert:a", "pod"}:                7,
+		{"tcp", "cert:b", "pod"}:                7,
+		{"unix", "uid:1", "pod"}:                5,
+		{"gatekeeper", "", "pod"}:               0,
+		{"gatekeeper", "", "gatekeeper/run"}:    6,
+		{"gatekeeper", "any", "gatekeeper/run"}: 0,
+		{"tail", "", "gatekeeper/run"}:          0,
+		{"tail", "", "tail/file"}:               8,
+		{"unix", "uid:1", "tail/file"}:          0,
+	} {
+		if n, known := s.find(p); n.Highest != want || known != (want > 0) {
+			t.Errorf("%+v: got %d, known %t, want %d", p, n.Highest, known, want)
+		}
+	}
+}
+
+// What a producer goes on from while docket runs it goes on from when the log is read,
+// however long docket did not run.
+func TestEarlierPositionsAreReplayed(t *testing.T) {
+	now := time.Now()
+	for _, when := range []string{"live", "replay"} {
+		s := newProducers(0)
+		s.legacy["p"] = legacyPosition{Number: 500, Seen: now.Add(-72 * time.Hour).UnixNano()}
+		if when == "live" {
+			s.resume(now.Add(-72*time.Hour).UnixNano(), now)
+		}
+		s.add(&frame{
+			version: frameVersion, source: []byte("tcp"), identity: []byte("any"), producer: []byte("p"),
+			position: 501, duplicates: 1, received: now.UnixNano(),
+		})
+		if n, _ := s.find(Producer{"tcp", "any", "p"}); n.Highest != 501 || len(n.Gaps) > 0 {
+			t.Errorf("%s: got %v, want 501 without a gap", when, n)
+		}
+	}
+}
+
+// The first position of an earlier docket whose source is not known is warned of.
+func TestEarlierPositionIsWarnedOf(t *testing.T) {
+	var logged bytes.Buffer
+	opts := Options{Directory: t.TempDir(), Log: slog.New(slog.NewTextHandler(&logged, nil))}
+	q := open(t, opts)
+	q.state.producers.legacy["p"] = legacyPosition{Number: 5, Seen: time.Now().UnixNano()}
+	for _, identity := range []string{"uid:1", "uid:2"} {
+		expectNumbers(t, q, identity, Producer{"unix", identity, "p"}, 5)
+	}
+	closeQueue(t, q)
+	if got := strings.Count(logged.String(), "without its source"); got != 1 {
+		t.Errorf("got %d warnings, want 1: %s", got, &logged)
+	}
 }

@@ -114,6 +114,8 @@ type Queue struct {
 	// lastLarge is when the last commit of largeCommit bytes or more was made; guarded by mu.
 	lastLarge time.Time
 	closed    bool // guarded by mu
+	// warned says that a position of an earlier docket was used; guarded by mu.
+	warned bool
 
 	space     space // guarded by mu
 	tornTails int   // cut by Open
@@ -282,7 +284,12 @@ func (q *Queue) Position(ctx context.Context, p Producer) (n Numbers, known bool
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n, known = q.state.producers.find(p, time.Now())
+	n, known = q.state.producers.find(p)
+	if !q.warned && q.state.producers.isUnattributed(p) {
+		q.warned = true
+		q.opts.Log.Warn("producer goes on from a position that an earlier docket has kept without its source: whoever said that name may have moved it",
+			"source", p.Source, "identity", p.Identity, "producer", p.Name, "position", n.Highest, "more", "others are not logged")
+	}
 	return n, known, nil
 }
 

@@ -14,6 +14,7 @@ import (
 func (r *recovery) foldLog() error {
 	q := r.q
 	q.state = newState(q.opts.Producers)
+	q.state.producers.fold()
 	var next uint64 = 1
 	if r.hasCheck {
 		q.state.totals, next = r.checkpoint.clone(), r.checkpoint.NextSeq
@@ -48,7 +49,7 @@ func (r *recovery) foldLog() error {
 		next = max(next, r.knownDurable)
 	}
 	q.durable.Store(next - 1)
-	q.state.producers.resume(max(r.newest, r.checkpoint.Newest), time.Now())
+	q.state.producers.resume(max(r.newest, r.checkpoint.Newest, r.checkpoint.Written), time.Now())
 	if n := len(r.segments); n > 0 {
 		// Nothing is ever added to the segments found, so that all of them can go
 		// as soon as they are delivered.

@@ -167,10 +167,11 @@ func TestQueueOfSegmentVersion1(t *testing.T) {
 				if len(s.Cursors) != 2 || s.Cursors["bus"].Next != 53 || s.Cursors["siem"].Next != 46 || s.Cursors["bus"].Delivered != 52 {
 					t.Errorf("%s: cursors: got %+v, want bus at 53 and siem at 46", when, s.Cursors)
 				}
-				for name, number := range map[string]uint64{"pod-a": 31, "pod-b": 15, "gatekeeper/audits/run/17/900": 15} {
-					for _, p := range []Producer{{"webhook", "uid:1", name}, {"gatekeeper", "", name}} {
-						expectNumbers(t, q, when, p, number)
-					}
+				for p, number := range map[Producer]uint64{
+					{"webhook", "uid:1", "pod-a"}: 31, {"webhook", "uid:1", "pod-b"}: 15, {"webhook", "any", "pod-b"}: 15,
+					{"gatekeeper", "", "gatekeeper/audits/run/17/900"}: 15, {"gatekeeper", "", "pod-a"}: 0,
+				} {
+					expectNumbers(t, q, when, p, number)
 				}
 				if when == "at once" {
 					closeQueue(t, q)
