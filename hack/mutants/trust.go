@@ -234,9 +234,9 @@ var trust = []mutant{
 	},
 	{
 		defect: "a file of checkpoints alone is told of at once",
-		file:   "sinks/filesink/sink.go",
-		old:    "\tif news {\n\t\ts.checkpoint()",
-		new:    "\tif news || true {\n\t\ts.checkpoint()",
+		file:   "sinks/filesink/finish.go",
+		old:    "s.ends.isNews || p.hasNews()",
+		new:    "true",
 		tests:  []string{"TestCheckpointsEnd"},
 	},
 	{

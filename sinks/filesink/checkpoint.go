@@ -22,12 +22,13 @@ type ends struct {
 	export  manifest.Hash // of the first line; zero: there is none
 	queue   string        // of the last entry; empty: there is none that can be read
 	lastSeq uint64
+	isNews  bool // a line since the last checkpoint is about more than checkpoints
 }
 
 // readEnds finds in the manifest what checkpoints tell of it.
 func (s *store) readEnds() error {
 	var last []byte
-	s.ends = ends{}
+	s.ends = ends{isNews: true} // nobody knows what was told of
 	_, err := eachText(io.NewSectionReader(s.manifest, 0, s.position.manifest), func(text []byte) {
 		if s.ends.export == (manifest.Hash{}) {
 			s.ends.export = sha256.Sum256(text)
@@ -55,12 +56,15 @@ func (t *ends) note(e *manifest.Entry, line manifest.Hash) {
 }
 
 // checkpoint tells all sinks, through docket, how far the export goes, where that is
-// news or was told long ago. What it tells is durable.
+// news or was told long ago. What it tells is durable. A file of checkpoints alone is no
+// news when it is finished, nor when it is removed: see "Checkpoints" in the package comment.
 func (s *sink) checkpoint() {
 	t, line, now := s.store.ends, s.store.position.chain, time.Now().UTC()
-	if s.announce == nil || t.queue == "" || line == s.checkpointed && now.Before(s.checkpointDue) {
+	isNews := t.isNews && line != s.checkpointed
+	if s.announce == nil || t.queue == "" || !isNews && now.Before(s.checkpointDue) {
 		return
 	}
+	s.store.ends.isNews = false
 	s.checkpointed, s.checkpointDue = line, now.Add(checkpointInterval)
 	s.announce(decision.Checkpoint{
 		EventType: decision.ExportCheckpoint, Sink: s.name,

@@ -85,7 +85,7 @@
 //   - the age of a file counts from its first record that is no checkpoint. An idle docket
 //     adds one record an hour for each file sink, and finishes no file for them,
 //   - where such a file is finished all the same, since it is full or the day is over, its
-//     line is told with the next checkpoint that is due: otherwise each would bring the
+//     line is told with the next checkpoint that is due, as is its removal: otherwise each would bring the
 //     next where maxBytes has room for one only.
 //
 // The copy in the export's own files proves nothing: it must come from another sink.

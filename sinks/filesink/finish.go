@@ -114,8 +114,11 @@ func (s *store) noteFinished(chain manifest.Chain) error {
 		return err
 	}
 	s.ends.note(&entry, chain.Previous)
+	s.ends.isNews = s.ends.isNews || p.hasNews()
 	if s.listed {
-		s.kept = append(s.kept, keptOf(&entry))
+		kept := keptOf(&entry)
+		kept.hasNews = p.hasNews()
+		s.kept = append(s.kept, kept)
 	}
 	s.log.Info("finished file", "file", s.path(name), "bytes", p.size, "records", p.records)
 	return nil

@@ -16,10 +16,11 @@ type keptFile struct {
 	name     string
 	bytes    int64
 	finished time.Time
+	hasNews  bool // it may hold more than checkpoints: the manifest does not tell
 }
 
 func keptOf(e *manifest.Entry) keptFile {
-	return keptFile{name: e.Name, bytes: e.Bytes, finished: e.Finished}
+	return keptFile{name: e.Name, bytes: e.Bytes, finished: e.Finished, hasNews: true}
 }
 
 // removeOld removes the finished files that go beyond the limits, oldest first,
@@ -165,7 +166,11 @@ func (s *store) noteRemoved(reasons []manifest.RemovalReason) error {
 	next := s.position
 	next.manifest += int64(len(lines))
 	next.chain = chain.Previous
-	return s.replacePosition(next, s.gaps)
+	if err := s.replacePosition(next, s.gaps); err != nil {
+		return err
+	}
+	s.ends.isNews = s.ends.isNews || slices.ContainsFunc(s.kept[:len(reasons)], func(f keptFile) bool { return f.hasNews })
+	return nil
 }
 
 // settle removes the files that the manifest says are removed since the position

@@ -145,10 +145,7 @@ func (s *sink) write(p portion) error {
 
 // finish finishes the active file and removes what is beyond the limits then. That
 // a file cannot be removed is for the log: the export goes on.
-// What a file of checkpoints alone has ended in is told with the next one: see
-// "Checkpoints" in the package comment.
 func (s *sink) finish() error {
-	news := s.store.position.hasNews()
 	if err := s.store.finish(); err != nil {
 		return err
 	}
@@ -157,9 +154,7 @@ func (s *sink) finish() error {
 		return err
 	}
 	s.keeper.report(err)
-	if news {
-		s.checkpoint()
-	}
+	s.checkpoint()
 	return nil
 }
 

@@ -176,9 +176,10 @@ func TestCheckpointsEnd(t *testing.T) {
 		config func(*Config)
 		files  int // finished in two idle days, at most, by each
 	}{
-		"by age":        {func(*Config) {}, 1},
-		"a record each": {func(c *Config) { c.Rotate.MaxBytes = 1 }, 1 + 2*48 + 4},
-		"by day":        {func(c *Config) { c.Partition = Date }, 1 + 3},
+		"by age":                      {func(*Config) {}, 1},
+		"a record each":               {func(c *Config) { c.Rotate.MaxBytes = 1 }, 1 + 2*48 + 4},
+		"a record each, removed soon": {func(c *Config) { c.Rotate.MaxBytes, c.Retain.MaxAge = 1, config.Duration(2*time.Second) }, 4},
+		"by day":                      {func(c *Config) { c.Partition = Date }, 1 + 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
