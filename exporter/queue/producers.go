@@ -211,9 +211,11 @@ func (t *producers) trim(s *nameTable, now int64) {
 	if now < t.until {
 		limit, all = limit+returning, all+returning
 	}
-	for len(s.byName) > limit && t.evict(s) {
+	for more := true; more && len(s.byName) > limit; {
+		more = t.evict(s)
 	}
-	for t.peers > all && t.evict(t.largest(s)) {
+	for more := true; more && t.peers > all; {
+		more = t.evict(t.largest(s))
 	}
 }
 

@@ -412,8 +412,8 @@ var core = []mutant{
 	{
 		defect: "producers are remembered without a bound",
 		file:   producersGo,
-		old:    "case t.peers > max(t.limit, maxProducers):",
-		new:    "case false:",
+		old:    "for more := true; more && t.peers > all; {",
+		new:    "for more := false; more && t.peers > all; {",
 		tests:  []string{"TestProducersOfAllPeersAreBounded"},
 	},
 	{

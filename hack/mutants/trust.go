@@ -21,8 +21,8 @@ var trust = []mutant{
 	{
 		defect: "the table of producers has no quota",
 		file:   "exporter/queue/producers.go",
-		old:    "case len(s.byName) > t.limit:",
-		new:    "case len(s.byName) > 1<<40:",
+		old:    "for more := true; more && len(s.byName) > limit; {",
+		new:    "for more := false; more && len(s.byName) > limit; {",
 		tests:  []string{"TestProducersAreEvictedWithinTheirIdentity"},
 	},
 	{
@@ -35,7 +35,7 @@ var trust = []mutant{
 	{
 		defect: "a name in use is forgotten with the others",
 		file:   "exporter/queue/producers.go",
-		old:    "\tif _, held := t.held[p]; !held {\n\t\ts.moveToFront(at)\n\t}",
+		old:    "\tif _, at.used = t.held[p]; !at.used {\n\t\ts.moveToFront(at)\n\t}",
 		new:    "\ts.moveToFront(at)",
 		tests:  []string{"TestHeldProducersStay"},
 	},
