@@ -237,8 +237,9 @@ func (c *conn) submit(lines []byte, length int64) error {
 			return err
 		}
 	}
-	// It stores nothing, so a full queue takes it.
-	return c.because(c.session.SubmitTooLarge(c.ctx, lines[:c.lines.limit], length))
+	// It stores nothing, so a full queue takes it, unless a gap in front of it must be
+	// told of.
+	return c.untaken(c.session.SubmitTooLarge(c.ctx, lines[:c.lines.limit], length), 1)
 }
 
 // submitNumbered hands over lines of acknowledged mode, as many at once as may
@@ -253,12 +254,8 @@ func (c *conn) submitNumbered(lines []byte) error {
 			if err := c.answers.reserve(c.ctx, c.stop, count); err != nil {
 				return err
 			}
-			err := c.session.Submit(c.ctx, lines[:size:size])
-			if errors.Is(err, sources.ErrQueueFull) {
-				return queueFull{max(c.answers.last()-uint64(count), c.acked) + 1}
-			}
-			if err != nil {
-				return c.because(err)
+			if err := c.untaken(c.session.Submit(c.ctx, lines[:size:size]), count); err != nil {
+				return err
 			}
 		}
 		if hello {
@@ -267,6 +264,15 @@ func (c *conn) submitNumbered(lines []byte) error {
 		lines = lines[size:]
 	}
 	return nil
+}
+
+// untaken returns the error of submitting the last count lines that have a number as
+// the reason to end.
+func (c *conn) untaken(err error, count int) error {
+	if c.answers != nil && errors.Is(err, sources.ErrQueueFull) {
+		return queueFull{max(c.answers.last()-uint64(count), c.acked) + 1}
+	}
+	return c.because(err)
 }
 
 // cut returns the size of the lines that can be submitted together, and how many
