@@ -228,3 +228,36 @@ func TestKeptLinesAreOfAnIdentity(t *testing.T) {
 		}
 	}
 }
+
+// A gap whose next line a full queue turns away is told and counted once, however often
+// the line comes.
+func TestAGapIsToldOnce(t *testing.T) {
+	for size := 300; size < 960; size += 60 {
+		in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, MaxBytes: 128 << 10, WhenFull: queue.Refuse})
+		if _, err := in.queue.Cursor("reader", false); err != nil {
+			t.Fatal(err)
+		}
+		p := &peer{source: "unix", identity: "uid:1"}
+		p.says(t, in, "p", 1, "{}\n")
+		big := fmt.Sprintf("{\"pad\":\"%0*d\"}\n", size, 0)
+		other, _, _ := in.session(t, "", 0)
+		for before := uint64(0); in.queue.LastSeq() > before; {
+			before = in.queue.LastSeq()
+			submit(t, other, big)
+		}
+		last := in.queue.LastSeq()
+		for range 5 {
+			s, _, err := in.Open(t.Context(), p.opening("p", 5))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Submit(t.Context(), []byte(big)); !errors.Is(err, sources.ErrQueueFull) {
+				t.Errorf("got %v, want %v", err, sources.ErrQueueFull)
+			}
+			s.Close()
+		}
+		if n := in.queue.LastSeq() - last; n > 1 || in.gaps > 3 {
+			t.Errorf("size %d: one gap of 3 lines: got %d records and %d lines counted", size, n, in.gaps)
+		}
+	}
+}

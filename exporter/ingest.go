@@ -39,7 +39,13 @@ type ingest struct {
 
 	mu   sync.Mutex
 	live map[queue.Producer]*session // guarded by mu
+	// told are the gaps that were told of last, at most maxTold; guarded by mu.
+	told map[queue.Producer]queue.Gap
 }
+
+// maxTold bounds the gaps that are known to be told of. One that is not known any more is
+// told again, unless a line behind it was stored.
+const maxTold = 1024
 
 // Open implements sources.Intake.
 func (in *ingest) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
@@ -235,23 +241,52 @@ func (s *session) append(ctx context.Context, v *verdict, decided bool) error {
 
 // tellJump makes a record of the numbers that the producer has left out. It is durable
 // before the first line behind them is: after a crash in between it is told again, and
-// never forgotten. A hello without a line leaves nothing behind.
+// never forgotten. A hello without a line leaves nothing behind; a line that is not taken,
+// however often it comes, leaves one record.
 func (s *session) tellJump(ctx context.Context) error {
 	if !s.jumped {
+		return nil
+	}
+	if s.in.wasTold(s.producer, s.jump) {
+		s.jumped = false
 		return nil
 	}
 	gap := decision.ProducerGap{
 		EventType: decision.ProducerGapEvent, Source: s.producer.Source, Identity: s.producer.Identity,
 		Producer: s.producer.Name, From: s.jump.From, To: s.jump.To, Time: time.Now().UTC(),
 	}
-	if err := s.in.own.put(ctx, gap); err != nil {
+	if err := s.in.own.append(ctx, gap, nil); err != nil {
 		return err
 	}
 	s.jumped = false
+	s.in.remember(s.producer, s.jump)
 	s.in.gaps(gap.Source, gap.To-gap.From+1)
 	s.in.log.Warn("producer skipped lines: they were not received, and are stored should they come after all",
 		"source", gap.Source, "identity", gap.Identity, "producer", gap.Producer, "first", gap.From, "last", gap.To)
 	return nil
+}
+
+func (in *ingest) wasTold(p queue.Producer, gap queue.Gap) bool {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	last, ok := in.told[p]
+	return ok && last == gap
+}
+
+// remember keeps that gap was told of.
+func (in *ingest) remember(p queue.Producer, gap queue.Gap) {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	if in.told == nil {
+		in.told = map[queue.Producer]queue.Gap{}
+	}
+	if _, ok := in.told[p]; !ok && len(in.told) >= maxTold {
+		for other := range in.told {
+			delete(in.told, other)
+			break
+		}
+	}
+	in.told[p] = gap
 }
 
 // fullPause is between two attempts to hand the rest of a Submit to a full queue.

@@ -24,14 +24,9 @@ type ownRecords struct{ queue *queue.Queue }
 // durable, and blocks while the queue takes no more. Errors: those of Queue.Append,
 // or that of ctx; the record may be stored all the same then. Calls may overlap.
 func (o *ownRecords) put(ctx context.Context, record any) error {
-	line, err := json.Marshal(record)
-	if err != nil {
-		return fmt.Errorf("record of docket's own: encode: %w", err)
-	}
 	durable := make(chan struct{})
-	chunk := queue.Chunk{Source: ownSource, Received: time.Now(), Records: append(line, '\n'), Count: 1, Lines: 1}
-	if err := o.queue.Append(ctx, &chunk, func() { close(durable) }); err != nil {
-		return fmt.Errorf("record of docket's own: %w", errors.Join(err, context.Cause(ctx)))
+	if err := o.append(ctx, record, func() { close(durable) }); err != nil {
+		return err
 	}
 	select {
 	case <-durable:
@@ -39,4 +34,18 @@ func (o *ownRecords) put(ctx context.Context, record any) error {
 	case <-ctx.Done():
 		return fmt.Errorf("record of docket's own: %w", context.Cause(ctx))
 	}
+}
+
+// append is put without the waiting: what is appended to the queue later is not durable
+// before record is. After an error record is not stored.
+func (o *ownRecords) append(ctx context.Context, record any, durable func()) error {
+	line, err := json.Marshal(record)
+	if err != nil {
+		return fmt.Errorf("record of docket's own: encode: %w", err)
+	}
+	chunk := queue.Chunk{Source: ownSource, Received: time.Now(), Records: append(line, '\n'), Count: 1, Lines: 1}
+	if err := o.queue.Append(ctx, &chunk, durable); err != nil {
+		return fmt.Errorf("record of docket's own: %w", errors.Join(err, context.Cause(ctx)))
+	}
+	return nil
 }
