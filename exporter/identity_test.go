@@ -232,7 +232,7 @@ func TestKeptLinesAreOfAnIdentity(t *testing.T) {
 // A gap whose next line a full queue turns away is told and counted once, however often
 // the line comes.
 func TestAGapIsToldOnce(t *testing.T) {
-	for size := 300; size < 960; size += 60 {
+	for size := 300; size < 960; size += 10 {
 		in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, MaxBytes: 128 << 10, WhenFull: queue.Refuse})
 		if _, err := in.queue.Cursor("reader", false); err != nil {
 			t.Fatal(err)

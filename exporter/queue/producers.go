@@ -177,8 +177,8 @@ func (t *producers) add(f *frame) {
 		p = s.byName[string(f.producer)]
 	}
 	if p == nil {
-		if f.decided() == 0 {
-			return // a sign of life of one that damage has taken
+		if len(f.identity) > 0 && f.decided() == 0 {
+			return // a sign of life of a peer that damage has taken
 		}
 		s, p = t.create(Producer{string(f.source), string(f.identity), string(f.producer)}, f.received)
 	}

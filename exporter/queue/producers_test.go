@@ -373,9 +373,10 @@ func TestALowerLimitHolds(t *testing.T) {
 // Among tables of one size that gives way into which a name comes.
 func TestTheComersTableGivesWay(t *testing.T) {
 	now := time.Now()
-	s := newProducers(0)
+	s := newProducers(maxProducers)
 	good, greedy := peer(1), peer(2)
 	say(s, good, 0, maxProducers/2, now.Add(-time.Hour))
+	say(s, peer(3), 0, 1, now) // without it the two would never be of one size
 	say(s, greedy, 0, 3*maxProducers, now)
 	for n := range maxProducers / 2 {
 		if !s.knows(good, n) {
@@ -461,5 +462,23 @@ func TestEarlierPositionIsWarnedOf(t *testing.T) {
 	closeQueue(t, q)
 	if got := strings.Count(logged.String(), "without its source"); got != 1 {
 		t.Errorf("got %d warnings, want 1: %s", got, &logged)
+	}
+}
+
+// A chunk without a line moves a name of docket's own sources, and makes no peer known.
+func TestAChunkWithoutALine(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	own, unknown := Producer{Source: "tail", Name: "tail/file"}, Producer{"unix", "uid:1", "p"}
+	for _, p := range []Producer{own, unknown} {
+		store(t, q, &Chunk{Source: p.Source, Identity: p.Identity, Producer: p.Name, Position: 1, Received: time.Now()})
+	}
+	for _, when := range []string{"at once", "after a kill"} {
+		expectNumbers(t, q, when, own, 1)
+		if _, known, err := q.Position(t.Context(), unknown); known || err != nil {
+			t.Errorf("%s: the peer is known: %t, %v", when, known, err)
+		}
+		killed(t, q)
+		q = open(t, opts)
 	}
 }
