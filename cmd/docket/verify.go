@@ -47,6 +47,7 @@ newest lines is signed as well.
 docs/verify.md tells exactly what is proven and what is not.`,
 		Example: `  docket verify /var/log/docket --checkpoints siem-export.ndjson --public-key docket.pub
   kcat -C -e -b kafka:9092 -t decisions | docket verify /var/log/docket --checkpoints -
+  docket verify /var/log/docket --checkpoints all.ndjson --sink compliance     of several file sinks
   docket verify /var/log/docket --last 6f0c...-48210
   docket verify /var/log/docket -f docket.yaml     against the queue of docket.yaml
   docket verify /var/log/docket --against /mnt/copy-of-the-export`,
