@@ -30,7 +30,7 @@ help: ## explain the targets
 
 .PHONY: build
 build: ## build bin/docket: static, stripped, with its version
-	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X main.version=$(VERSION)" -o bin/docket ./cmd/docket
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/cli.version=$(VERSION)" -o bin/docket ./cmd/docket
 
 # The race detector needs a C compiler and its headers; a compiler alone is not
 # enough, so try it.
@@ -92,7 +92,7 @@ e2e: ## test against real servers; what is missing is skipped, or fails with CI=
 .PHONY: crash
 crash: build ## kill docket KILLS (1000) times and cut its power CUTS (200) times
 	CRASH_ALL=1 go test -count=1 -timeout 20m -run '^Test(Killed|Error)AtEveryOperation' ./exporter/queue
-	go test -count=1 -v -timeout 60m -run '^(TestKill|TestPowerCut)$$' ./cmd/docket \
+	go test -count=1 -v -timeout 60m -run '^(TestKill|TestPowerCut)$$' ./cli \
 		-docket $(CURDIR)/bin/docket -kills $(KILLS) -cuts $(CUTS)
 
 .PHONY: mutants

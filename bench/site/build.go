@@ -26,7 +26,7 @@ func Root(ctx context.Context) (string, error) {
 // Build makes the binary of docket that users get from a tree: its flags are those of
 // "make build", and more.
 func Build(ctx context.Context, tree, binary string, more ...string) error {
-	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X main.version=bench", "-o", binary}, more...)
+	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X github.com/docket-export/docket/cli.version=bench", "-o", binary}, more...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/docket")...)
 	cmd.Dir = tree
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")

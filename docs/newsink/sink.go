@@ -10,7 +10,7 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// Definition goes into the list in cmd/docket/kinds.go.
+// Definition goes into the list in cli/builtin/builtin.go.
 var Definition = sinks.Definition{
 	Kind:      "spool", // the key that selects the sink
 	Batch:     sinks.DefaultBatch(),

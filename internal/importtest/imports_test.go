@@ -12,7 +12,7 @@ import (
 
 func TestImportsGoOneWay(t *testing.T) {
 	packages := list(t)
-	for _, want := range []string{"decision", "client", "config", "sinks", "sources", "exporter", "exporter/queue", "cmd/docket"} {
+	for _, want := range []string{"decision", "client", "config", "sinks", "sources", "exporter", "exporter/queue", "cli", "cmd/docket"} {
 		if !slices.ContainsFunc(packages, func(p pkg) bool { return p.path == module+"/"+want }) {
 			t.Errorf("package %s is not there: its rules check nothing", want)
 		}
@@ -80,13 +80,13 @@ func TestRulesCatch(t *testing.T) {
 		"queue and its parts":           {"m/exporter/queue/crashfs > m/exporter/queue", ""},
 		"queue and the sync of data":    {"m/exporter/queue > m/internal/datasync", ""},
 		"exporter and its seams":        {"m/exporter > m/sinks", ""},
-		"exporter and command":          {"m/exporter > m/cmd/docket", "the exporter is not"},
+		"exporter and command":          {"m/exporter > m/cli", "the exporter is not"},
 		"exporter and a sink":           {"m/exporter > m/sinks/filesink", "only a program"},
 		"exporter and the list":         {"m/exporter > m/sinks/all", "only a program"},
 		"exporter and a source":         {"m/exporter > m/sources/streamsource/wire", "only a program"},
 		"bench and a sink":              {"m/bench > m/sinks/filesink", ""},
 		"client and the list":           {"m/client > m/sinks/all", "only a program"},
-		"command and a sink":            {"m/cmd/docket > m/sinks/filesink", ""},
+		"command and a sink":            {"m/cmd/docket > m/cli > m/sinks/filesink", ""},
 		"command and Kubernetes":        {"m/cmd/docket > example.test/a > k8s.io/client-go/rest", "the sidecar links no policy"},
 		"command and the engine":        {"m/cmd/docket > github.com/open-policy-agent/opa/rego", "the sidecar links no policy"},
 		"command and a near name":       {"m/cmd/docket > k8s.io/client-gone", ""},

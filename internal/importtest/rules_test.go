@@ -75,17 +75,17 @@ var rules = []rule{
 	{"the exporter is not bound to a command", below("exporter"), only(below("exporter", "sinks", "sources", "config", "decision", "internal"))},
 	{
 		"only a program names the sinks and sources there are",
-		func(path string) bool { return ours(path) && !below("cmd", "bench", "sinks", "sources")(path) },
+		func(path string) bool { return ours(path) && !below("cmd", "cli", "bench", "sinks", "sources")(path) },
 		func(dep pkg) bool { return concrete(dep.path) },
 	},
 	{
 		"the sidecar links no policy engine and no Kubernetes client",
-		below("cmd/docket"),
+		below("cmd/docket", "cli"),
 		inTrees("k8s.io/client-go", "sigs.k8s.io/controller-runtime", "github.com/open-policy-agent"),
 	},
 	{
 		"the sidecar links no test helper",
-		below("cmd/docket"),
+		below("cmd/docket", "cli"),
 		inTrees("testing", "github.com/twmb/franz-go/pkg/kfake"),
 	},
 }

@@ -1,0 +1,199 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/deadletter"
+)
+
+// canary is what every source of TestCanary redacts, wherever it stands.
+const canary = "canary7Zq3Tn8Lw5Rk"
+
+// TestCanary: what a source redacts is nowhere: in no file below the queue's directory or
+// of an export, in no log line, in no answer of an endpoint. It is looked for while docket
+// runs, after a kill in mid-run, after the next start and after the end.
+func TestCanary(t *testing.T) {
+	s := newEverySource(t, canaryRules)
+	for _, c := range canaryCases {
+		for i, text := range c.before {
+			c.feed(s, c.source, i, strings.ReplaceAll(text, "CANARY", canary))
+		}
+	}
+	s.waitInside("tail-cri", `"joined":[{"`)
+	s.waitInside("tail-console", `"joined":[{"`)
+	s.waitInside("tail-denies", `"audits":{"runs":[`)
+	s.waitInside("gk-delta", `"crc32c"`)
+	s.waitInside("gk-late", "") // a run that waits for the key
+	s.waitDeadLetters(10)
+	s.wantNoCanary("while docket runs")
+	s.kill()
+	s.wantNoCanary("after a kill")
+
+	writeFile(t, s.path("late.key"), "a key that comes late")
+	s.start()
+	for _, c := range canaryCases {
+		for i, text := range c.after {
+			c.feed(s, c.source, len(c.before)+i, strings.ReplaceAll(text, "CANARY", canary))
+		}
+	}
+	for _, want := range []string{`"joined":"cri"`, `"joined":"console"`, `docket.audit.resolved`, `"late"`} {
+		eventually(t, want+" in the export", func() bool { return strings.Contains(s.exported(), want) })
+	}
+	s.wantNoCanary("after a restart")
+	s.stop()
+	s.wantNoCanary("after the end")
+	for source, c := range s.ledgerOf() {
+		if c == 0 {
+			t.Errorf("nothing came from %s: the test shows nothing of it", source)
+		}
+	}
+}
+
+// canaryRules are what every source redacts.
+const canaryRules = `
+  redact:
+  - {pointer: /secret, action: Remove}
+  - {pointer: /message, action: HMAC-SHA256, keyFile: DIR/KEY}
+  - {pointer: /violation/details, action: Remove}
+  - {pointer: /details, action: Replace, with: "-"}
+  - {pointer: /input, action: Remove}
+  - {pointer: /requestObject, action: Remove}
+  - {pointer: /constraint_name, action: HMAC-SHA256, keyFile: DIR/KEY}
+  - {pointer: /name, action: HMAC-SHA256, keyFile: DIR/KEY}
+`
+
+// canaryCase is what one source is sent before a kill and after it.
+type canaryCase struct {
+	source        string
+	feed          func(s *everySource, source string, nth int, text string)
+	before, after []string
+}
+
+// badLines are refused.
+const badLines = `{"secret":"CANARY"
+["CANARY"]
+"CANARY"
+CANARY {"secret":"CANARY"}
+{"secret":"CANARY","secret":CANARY}
+` // and what is too long, which feedLines adds
+
+const canaryStamp = "2026-01-05T10:04:07.1Z "
+
+func auditRun(id string, violations ...string) string {
+	text := fmt.Sprintf(`{"id":%q,"message":"audit is started"}`+"\n", id)
+	for _, name := range violations {
+		text += fmt.Sprintf(`{"id":%q,"details":{"d":"CANARY"},"eventType":"violation_audited","group":"g","version":"v1","kind":"K","name":"n-CANARY","message":"not CANARY %s","enforcementAction":"deny","resourceName":%q,"resourceLabels":null}`+"\n", id, name, name)
+	}
+	return text + fmt.Sprintf(`{"id":%q,"message":"audit is completed"}`+"\n", id)
+}
+
+var canaryCases = []canaryCase{
+	{"unix", (*everySource).feedUnix, []string{`{"secret":"CANARY","n":1}` + "\n" + badLines, acknowledged(`{"secret":"CANARY"}`, `{"secret":"CANARY"`), `{"docket":{"version":9,"secret":"CANARY"}}` + "\n", `{"docket":{"version":1,"producer":"CANARY","next":"CANARY"}}` + "\n"}, []string{`{"secret":"CANARY","n":2}` + "\n"}},
+	{"tcp", (*everySource).feedTCP, []string{`{"secret":"CANARY","n":1}` + "\n" + badLines, acknowledged(`{"secret":"CANARY"}`, `["CANARY"]`)}, nil},
+	{"nokey", (*everySource).feedUnix, []string{`{"message":"CANARY"}` + "\n"}, []string{`{"n":3}` + "\n"}},
+	{"opa", (*everySource).feedHTTP, []string{`[{"decision_id":"d1","input":{"secret":"CANARY"}},["CANARY"],"CANARY"]`, `[{"decision_id":"d2","input":{"secret":"CANARY"}},CANARY`, `CANARY`}, nil},
+	{"audit", (*everySource).feedHTTP, []string{`{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[{"auditID":"a1","stage":"ResponseComplete","requestObject":{"s":"CANARY"}},"CANARY"]}`, `{"kind":"EventList","items":[{"auditID":"CANARY`}, nil},
+	{"gk", (*everySource).feedExport, []string{auditRun("2026-01-05T10:04:07Z", "a", "b") + badLines}, []string{auditRun("2026-01-05T10:05:07Z", "a")}},
+	{"gk-delta", (*everySource).feedExport, []string{auditRun("2026-01-05T10:04:07Z", "a", "b")}, []string{auditRun("2026-01-05T10:05:07Z", "a")}},
+	{"gk-late", (*everySource).feedExport, []string{auditRun("2026-01-05T10:04:07Z", "late", "b"), auditRun("2026-01-05T10:05:07Z", "late")}, nil},
+	{"tail-json", (*everySource).feedLog, []string{`{"secret":"CANARY"}` + "\n" + badLines}, []string{`{"secret":"CANARY"}` + "\n"}},
+	{"tail-cri", (*everySource).feedLog, []string{canaryStamp + `stdout F {"secret":"CANARY"}` + "\n" + canaryStamp + `stdout P {"joined":"cri","secret":"CANARY` + "\n"}, []string{canaryStamp + "stdout F \"}\n"}},
+	{"tail-console", (*everySource).feedLog, []string{`{"type":"openpolicyagent.org/decision_logs","input":"CANARY"}` + "\n" + canaryStamp + `stdout P {"joined":"console","type":"openpolicyagent.org/decision_logs","input":"CANARY` + "\n"}, []string{canaryStamp + "stdout F \"}\n"}},
+	{"tail-denies", (*everySource).feedLog, []string{`{"event_type":"audit_started","audit_id":"2026-01-05T10:04:07Z"}` + "\n" +
+		`{"event_type":"violation_audited","audit_id":"2026-01-05T10:04:07Z","constraint_kind":"K","constraint_name":"CANARY","secret":"CANARY"}` + "\n" +
+		`{"event_type":"violation","secret":"CANARY"}` + "\n" + badLines}, []string{`{"event_type":"audit_finished","audit_id":"2026-01-05T10:04:07Z"}` + "\n"}},
+}
+
+// acknowledged is what a producer in acknowledged mode writes.
+func acknowledged(lines ...string) string {
+	return `{"docket":{"version":1,"producer":"p","next":1}}` + "\n" + strings.Join(lines, "\n") + "\n"
+}
+
+// wantNoCanary looks everywhere.
+func (s *everySource) wantNoCanary(when string) {
+	s.t.Helper()
+	for _, dir := range []string{"queue", "export"} {
+		err := filepath.WalkDir(s.path(dir), func(name string, d fs.DirEntry, err error) error {
+			if err != nil || !d.Type().IsRegular() {
+				return ignoreGone(err)
+			}
+			text, err := os.ReadFile(name)
+			s.lookAt(when, name, text)
+			return ignoreGone(err)
+		})
+		if err != nil {
+			s.t.Fatal(err)
+		}
+	}
+	for _, p := range s.processes {
+		s.lookAt(when, "the log", []byte(p.stderr()))
+	}
+	for _, answer := range s.answers {
+		s.lookAt(when, "an answer", answer)
+	}
+	if !s.running {
+		return
+	}
+	for _, page := range []string{"/status", "/metrics", "/"} {
+		res, err := http.Get("http://" + s.admin + page)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.lookAt(when, page, text)
+	}
+	var letters []deadletter.Summary
+	list := deadLetters(s.t, "ls", "-f", s.config, "--sink", "siem", "-o", "json")
+	s.lookAt(when, "deadletter ls", list)
+	if err := json.Unmarshal(list, &letters); err != nil {
+		s.t.Fatal(err)
+	}
+	for _, l := range letters[:min(3, len(letters))] {
+		s.lookAt(when, "deadletter show", deadLetters(s.t, "show", "-f", s.config, "--sink", "siem", l.ID))
+	}
+}
+
+// lookAt looks for the canary, also in base64, as lines that are no UTF-8 are kept.
+func (s *everySource) lookAt(when, where string, text []byte) {
+	s.t.Helper()
+	for shift := range 3 {
+		encoded := base64.RawStdEncoding.EncodeToString([]byte(strings.Repeat("x", shift) + canary))
+		if bytes.Contains(text, []byte(encoded[4:len(encoded)-4])) {
+			s.t.Errorf("%s: %s holds the canary, in base64", when, where)
+		}
+	}
+	if at := bytes.Index(text, []byte(canary)); at >= 0 {
+		s.t.Errorf("%s: %s holds the canary: %q", when, where, text[max(0, at-60):min(len(text), at+60)])
+	}
+}
+
+// ledgerOf is how many lines docket has received from each source, the refused ones too.
+func (s *everySource) ledgerOf() map[string]int {
+	counts := make(map[string]int)
+	for _, c := range canaryCases {
+		counts[c.source] = strings.Count(s.lastMetrics, `docket_records_received_total{source="`+c.source+`"}`) -
+			strings.Count(s.lastMetrics, `docket_records_received_total{source="`+c.source+`"} 0`)
+	}
+	return counts
+}
+
+// waitDeadLetters waits until a receiver has refused so many records for good.
+func (s *everySource) waitDeadLetters(n uint64) {
+	s.t.Helper()
+	waitStatus(s.t, s.admin, func(st exporter.Status) bool { return st.Ledger.Sinks["siem"].DeadLettered >= n })
+}

@@ -1,0 +1,136 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"regexp"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/rogpeppe/go-internal/testscript"
+
+	"github.com/docket-export/docket/cli/builtin"
+)
+
+func TestMain(m *testing.M) {
+	testscript.Main(m, map[string]func(){"docket": func() { Main(builtin.Kinds()) }})
+}
+
+// TestScripts runs the program as a person would. Each script has in $ADMIN an
+// address that nobody listens at.
+func TestScripts(t *testing.T) {
+	testscript.Run(t, testscript.Params{
+		Dir:                 "../testdata/scripts",
+		RequireExplicitExec: true,
+		Setup: func(env *testscript.Env) error {
+			admin, err := freeAddress()
+			env.Setenv("ADMIN", admin)
+			return err
+		},
+		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
+			"exits":  scriptExits,
+			"expand": scriptExpand,
+			"ledger": scriptLedger,
+			"ready":  scriptReady,
+			"until":  scriptUntil,
+		},
+	})
+}
+
+// freeAddress returns an address that nobody listens at, or takes before the caller
+// uses it, or while the process that listens there is started again: whoever asks for
+// any port, to listen or to connect, gets one of 127.0.0.1, and this is none of those.
+func freeAddress() (string, error) {
+	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
+	if err != nil {
+		return "", err
+	}
+	return l.Addr().String(), l.Close()
+}
+
+// scriptExits is "exits CODE PROGRAM [ARG...]": exec, and the exact exit code.
+func scriptExits(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: exits CODE PROGRAM [ARG...]")
+	}
+	want, err := strconv.Atoi(args[0])
+	ts.Check(err)
+	err = ts.Exec(args[1], args[2:]...)
+	got := 0
+	if exit := (*exec.ExitError)(nil); errors.As(err, &exit) {
+		got = exit.ExitCode()
+	} else {
+		ts.Check(err)
+	}
+	if got != want {
+		ts.Fatalf("got exit code %d, want %d\n%s", got, want, ts.ReadFile("stderr"))
+	}
+}
+
+// scriptExpand is "expand FILE": it replaces $NAME in a file.
+func scriptExpand(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: expand FILE")
+	}
+	text := os.Expand(ts.ReadFile(args[0]), ts.Getenv)
+	ts.Check(os.WriteFile(ts.MkAbs(args[0]), []byte(text), 0o666))
+}
+
+// scriptUntil is "until PATTERN PROGRAM [ARG...]": exec, again and again until the
+// standard output matches, for what a docket that runs has yet to do.
+func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) < 2 {
+		ts.Fatalf("usage: until PATTERN PROGRAM [ARG...]")
+	}
+	want, err := regexp.Compile("(?m)" + args[0])
+	ts.Check(err)
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(patience); ; <-tick.C {
+		ts.Check(ts.Exec(args[1], args[2:]...))
+		if want.MatchString(ts.ReadFile("stdout")) {
+			return
+		}
+		if time.Now().After(deadline) {
+			ts.Fatalf("got no output with %s within %s", args[0], patience)
+		}
+	}
+}
+
+// scriptReady is "ready": it waits until the exporter at $ADMIN is ready.
+func scriptReady(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 0 {
+		ts.Fatalf("usage: ready")
+	}
+	ts.Check(waitReady(ts.Getenv("ADMIN")))
+}
+
+// waitReady polls, because a process has no other way to say that it is ready.
+func waitReady(admin string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		res, err := http.Get("http://" + admin + "/readyz")
+		if err == nil {
+			res.Body.Close()
+			if res.StatusCode == http.StatusOK {
+				return nil
+			}
+			err = errors.New(res.Status)
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("got not ready within %s, last: %w", patience, err)
+		}
+	}
+}

@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// patience is how long a test waits for another process. It is long because the
+// machine may be busy, and costs nothing when all is well.
+const patience = 2 * time.Minute
+
+// TestSecondSignal: the first signal drains for as long as a producer is
+// connected, the second one ends the process.
+func TestSecondSignal(t *testing.T) {
+	config, admin := testConfig(t)
+	p := startProcess(t, "run", "-f", config)
+	if err := waitReady(admin); err != nil {
+		t.Fatal(err)
+	}
+	producer, err := net.Dial("unix", "docket.sock")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer producer.Close()
+	if err := producer.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
+	// An answer says that it is connected: before that it may only wait to be let in.
+	io.WriteString(producer, `{"docket":{"version":1,"producer":"p","next":1}}`+"\n")
+	if answer, err := bufio.NewReader(producer).ReadString('\n'); err != nil {
+		t.Fatalf("got answer %q, %v, want one to the hello", answer, err)
+	}
+
+	p.interrupt()
+	eventually(t, "an exporter that is not ready", func() bool { return !isReady(t, admin) })
+	p.interrupt()
+	if got := p.wait(); got != exitFailed {
+		t.Errorf("got exit code %d after the second signal, want %d", got, exitFailed)
+	}
+	if got, want := p.stderr(), "docket run: ended at once by a second signal: what is not delivered is kept for the next start\n"; !strings.HasSuffix(got, want) {
+		t.Errorf("got %q, want %q at its end", got, want)
+	}
+}
+
+// TestSendWaits: a sender that finds no exporter says so, once, and goes on when
+// there is one.
+func TestSendWaits(t *testing.T) {
+	config, _ := testConfig(t)
+	writeFile(t, "lines.ndjson", "{\"n\":1}\n{\"n\":2}\n")
+	sender := startProcess(t, "send", "-f", config, "lines.ndjson")
+	eventually(t, "a sender that misses the exporter", func() bool {
+		return strings.Contains(sender.stderr(), "the exporter is away: ")
+	})
+	exporter := startProcess(t, "run", "-f", config)
+	if got := sender.wait(); got != exitOK {
+		t.Errorf("got exit code %d of the sender, want %d", got, exitOK)
+	}
+	if lines := strings.Split(sender.stderr(), "\n"); len(lines) != 3 || lines[1] != "connected" {
+		t.Errorf("got %q, want two lines: away, connected", lines)
+	}
+	exporter.interrupt()
+	if got := exporter.wait(); got != exitOK {
+		t.Errorf("got exit code %d of the exporter, want %d:\n%s", got, exitOK, exporter.stderr())
+	}
+	const want = "{\"n\":1}\n{\"n\":2}\n"
+	if got := readFile(t, "export/decisions-active.ndjson"); got != want {
+		t.Errorf("got export %q, want %q", got, want)
+	}
+}
+
+// TestSendGivesUpInOneWording: what ends the sending says why, also where the sending
+// itself has met the end of its time first.
+func TestSendGivesUpInOneWording(t *testing.T) {
+	gaveUp := errors.New("gave up")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, gaveUp)
+	defer cancel()
+	for range 100 { // either may be seen first
+		result := make(chan error, 1)
+		result <- fmt.Errorf("flush: %w", ctx.Err())
+		if err := new(sendCommand).wait(ctx, nil, result); !errors.Is(err, gaveUp) {
+			t.Fatalf("got %v, want %v", err, gaveUp)
+		}
+	}
+}
+
+// TestSendInterrupted: a sender that is interrupted says how much is not stored,
+// although its input never ends.
+func TestSendInterrupted(t *testing.T) {
+	t.Chdir(t.TempDir())
+	in, out, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close()
+	defer out.Close()
+	p := newProcess(t, "send", "--socket", "docket.sock")
+	p.cmd.Stdin = in
+	p.start()
+	if _, err := out.WriteString("{}\n"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a sender that misses the exporter", func() bool { return strings.Contains(p.stderr(), "away") })
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.wait(); got != exitFailed {
+		t.Errorf("got exit code %d, want %d", got, exitFailed)
+	}
+	for _, want := range []string{"docket send: interrupted", ": 1 line not acknowledged", "; the rest of the input was not sent\n"} {
+		if got := p.stderr(); !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q in it", got, want)
+		}
+	}
+}
+
+// testConfig changes to a directory with a configuration in it.
+func testConfig(t *testing.T) (file, admin string) {
+	t.Helper()
+	admin, err := freeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	writeFile(t, "docket.yaml", strings.ReplaceAll(`apiVersion: docket.dev/v1alpha1
+kind: Exporter
+sources:
+- name: local
+  unix: {path: docket.sock}
+queue: {directory: queue}
+sinks:
+- name: export
+  file: {directory: export}
+admin: {address: "ADMIN"}
+shutdown: {drainTimeout: 1h}
+`, "ADMIN", admin))
+	return "docket.yaml", admin
+}
+
+// process is this program, run in the current directory.
+type process struct {
+	t     *testing.T
+	cmd   *exec.Cmd
+	ended chan struct{}
+}
+
+func newProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	log, err := os.CreateTemp(".", "stderr")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { log.Close() })
+	cmd := exec.Command("docket", args...)
+	cmd.Stderr = log
+	return &process{t: t, cmd: cmd, ended: make(chan struct{})}
+}
+
+func startProcess(t *testing.T, args ...string) *process {
+	t.Helper()
+	p := newProcess(t, args...)
+	p.start()
+	return p
+}
+
+func (p *process) start() {
+	p.t.Helper()
+	if err := p.cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	go func() {
+		defer close(p.ended)
+		p.cmd.Wait() // the exit code says it all
+	}()
+	p.t.Cleanup(func() {
+		p.cmd.Process.Kill() // does nothing once it has ended
+		<-p.ended
+	})
+}
+
+func (p *process) interrupt() {
+	p.t.Helper()
+	interrupt(p.t, p.cmd)
+}
+
+func interrupt(t *testing.T, cmd *exec.Cmd) {
+	t.Helper()
+	if err := cmd.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// wait returns the exit code.
+func (p *process) wait() int {
+	p.t.Helper()
+	select {
+	case <-p.ended:
+	case <-time.After(patience):
+		p.t.Fatalf("got %v still running after %s, want it ended:\n%s", p.cmd.Args, patience, p.stderr())
+	}
+	return p.cmd.ProcessState.ExitCode()
+}
+
+// stderr is what the process has written so far.
+func (p *process) stderr() string {
+	p.t.Helper()
+	return readFile(p.t, p.cmd.Stderr.(*os.File).Name())
+}
+
+// eventually polls for something that another process does.
+func eventually(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	deadline := time.After(patience)
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatalf("got none for %s, want %s", patience, what)
+		}
+	}
+}
+
+func isReady(t *testing.T, admin string) bool {
+	t.Helper()
+	res, err := http.Get("http://" + admin + "/readyz")
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+func readFile(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+func writeFile(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/docket-export/docket/client"
+)
+
+// barWidth leaves room on a line of 80 columns for counts in the millions.
+const barWidth = 20
+
+// progress measures how far an input has been sent. It is read through.
+type progress struct {
+	in      io.Reader
+	size    int64 // of the input, 0 when not known
+	started time.Time
+	read    atomic.Int64 // bytes
+}
+
+func newProgress(in io.Reader, size int64, now time.Time) *progress {
+	return &progress{in: in, size: size, started: now}
+}
+
+// Read implements io.Reader.
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.in.Read(b)
+	p.read.Add(int64(n))
+	return n, err
+}
+
+// line is the progress at now: a bar when the size is known, the counts and the
+// mean rate.
+func (p *progress) line(c counts, now time.Time) string {
+	s := fmt.Sprintf("%d stored, %d refused, %s", c.stored, c.refused, p.rate(c, now))
+	if p.size > 0 {
+		// What is in flight is read, but on no disk yet.
+		done := float64(max(0, p.read.Load()-c.inFlight)) / float64(p.size)
+		done = min(done, 1) // the file may grow
+		full := int(done * barWidth)
+		bar := strings.Repeat("=", full) + strings.Repeat(" ", barWidth-full)
+		s = fmt.Sprintf("[%s] %3.0f%%  %s", bar, 100*done, s)
+	}
+	if !c.connected {
+		s += ", no connection"
+	}
+	return s
+}
+
+// summary is the last word on the input.
+func (p *progress) summary(c counts, now time.Time) string {
+	took := now.Sub(p.started).Round(time.Millisecond)
+	return fmt.Sprintf("%s stored, %d refused, in %s (%s)", linesText(c.stored), c.refused, took, p.rate(c, now))
+}
+
+func (p *progress) rate(c counts, now time.Time) string {
+	seconds := max(now.Sub(p.started), time.Millisecond).Seconds()
+	return fmt.Sprintf("%.0f lines/s", float64(c.stored)/seconds)
+}
+
+// stallTime is how long nothing may be acknowledged before a person should know what
+// the sender waits for.
+const stallTime = 3 * time.Second
+
+// stall notices that nothing is acknowledged.
+type stall struct {
+	handled uint64    // lines, when that moved last
+	since   time.Time // when it did
+	said    bool
+}
+
+// is reports, once for each stall, that lines wait on a connection and nothing has been
+// acknowledged for stallTime.
+func (s *stall) is(st client.SenderStats, now time.Time) bool {
+	if st.Handled != s.handled || st.InFlightLines == 0 || !st.Connected {
+		*s = stall{handled: st.Handled, since: now}
+		return false
+	}
+	if s.said || now.Sub(s.since) < stallTime {
+		return false
+	}
+	s.said = true
+	return true
+}
+
+// console is where a person reads messages. On a terminal its last line shows
+// the progress. Safe for concurrent use.
+type console struct {
+	w   io.Writer
+	raw io.Writer // the terminal, for control sequences; nil when w is none
+
+	mu    sync.Mutex
+	drawn bool // the cursor is behind a progress line
+}
+
+func newConsole(w io.Writer) *console {
+	c := &console{w: w}
+	if isTerminal(w) {
+		c.raw = fileOf(w)
+	}
+	return c
+}
+
+// say writes a message. What cannot be said is lost: there is nobody to tell.
+func (c *console) say(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+	fmt.Fprintf(c.w, format+"\n", args...)
+}
+
+// draw replaces the progress line by text, which may be empty. Without a terminal
+// there is none.
+func (c *console) draw(text string) {
+	if c.raw == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+	fmt.Fprint(c.w, text)
+	c.drawn = text != ""
+}
+
+func (c *console) clear() {
+	if c.drawn {
+		fmt.Fprint(c.raw, "\r\x1b[K")
+		c.drawn = false
+	}
+}

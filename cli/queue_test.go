@@ -1,0 +1,194 @@
+package cli
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/exporter/queue"
+)
+
+// damagedQueue makes a queue of 6 records, each in a frame of its own, that sink a
+// has not begun with, and flips a bit in the record with the text damage.
+func damagedQueue(t *testing.T, damage string) (dir string) {
+	t.Helper()
+	dir = filepath.Join(t.TempDir(), "queue")
+	q, err := queue.Open(queue.Options{Directory: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := q.Cursor("a", false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := 1; n <= 6; n++ {
+		settled := make(chan struct{})
+		chunk := &queue.Chunk{
+			Source: "local", Received: time.Now(), Count: 1, Records: fmt.Appendf(nil, "{\"n\":%d}\n", n),
+		}
+		if err := q.Append(t.Context(), chunk, func() { close(settled) }); err != nil {
+			t.Fatal(err)
+		}
+		<-settled
+	}
+	c.Close()
+	if err := q.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	segments, err := filepath.Glob(filepath.Join(dir, "*.segment"))
+	if err != nil || len(segments) != 1 {
+		t.Fatalf("got segments %q, %v, want one", segments, err)
+	}
+	b, err := os.ReadFile(segments[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := bytes.Index(b, []byte(damage))
+	b[at+1] ^= 1
+	if err := os.WriteFile(segments[0], b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+// docket runs the program and returns what it has written and its exit code.
+func docket(t *testing.T, args ...string) (stdout, stderr string, code int) {
+	t.Helper()
+	var out, errs strings.Builder
+	cmd := exec.Command("docket", args...)
+	cmd.Stdout, cmd.Stderr = &out, &errs
+	err := cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return out.String(), errs.String(), cmd.ProcessState.ExitCode()
+}
+
+// A damaged copy of a queue: what check, cat and repair say to it.
+func TestDamagedQueue(t *testing.T) {
+	dir := damagedQueue(t, `{"n":3}`)
+	place := "00000000000000000001-0000000001.segment:"
+	run := func(wantCode int, wantOut, wantErr string, args ...string) string {
+		t.Helper()
+		out, errs, code := docket(t, append(args, "--queue", dir)...)
+		if code != wantCode || !strings.Contains(out, wantOut) || !strings.Contains(errs, wantErr) || (wantErr == "") != (errs == "") {
+			t.Errorf("docket %s: got exit code %d\n%s%swant %d with %q and on stderr %q", strings.Join(args, " "), code, out, errs, wantCode, wantOut, wantErr)
+		}
+		return out
+	}
+	const lost = ": 88 bytes cannot be read (payload checksum mismatch): record 3 is lost to a"
+	const left = "{\"n\":1}\n{\"n\":2}\n{\"n\":4}\n{\"n\":5}\n{\"n\":6}\n"
+
+	if out := run(1, place, "findings: 1; 5 records", "queue", "check"); !strings.Contains(out, "damage"+lost) || strings.Count(out, "\n") != 1 {
+		t.Errorf("got %q, want one line with %q", out, lost)
+	}
+	if out := run(1, "", "record 3 is lost", "queue", "cat"); out != left {
+		t.Errorf("got %q, want %q", out, left)
+	}
+	run(0, "{\"n\":4}\n", "", "queue", "cat", "--from", "4")
+	if out := run(0, "; repair: copy the bytes to quarantine/, count what is lost\n", "", "queue", "repair"); !strings.Contains(out, "nothing was changed") {
+		t.Errorf("got %q, want that nothing was changed", out)
+	}
+	run(1, place, "findings: 1", "queue", "check")
+	run(0, "actions done: 1\n", "", "queue", "repair", "--apply")
+	run(0, "nothing to repair\n", "", "queue", "repair", "--apply")
+	run(0, "known"+lost+"; dealt with\n", "", "queue", "check")
+	run(0, "lost        record 3\n", "", "queue", "ls")
+	if out := run(1, "", "record 3 is lost", "queue", "cat"); out != left {
+		t.Errorf("after the repair: got %q, want %q", out, left)
+	}
+}
+
+func TestQueueJSON(t *testing.T) {
+	dir := damagedQueue(t, `{"n":5}`)
+	decode := func(into any, args ...string) {
+		t.Helper()
+		out, errs, _ := docket(t, append(args, "--queue", dir, "-o", "json")...)
+		if err := json.Unmarshal([]byte(out), into); err != nil {
+			t.Fatalf("docket %s: %v in\n%s%s", strings.Join(args, " "), err, out, errs)
+		}
+	}
+	var checked checkedJSON
+	decode(&checked, "queue", "check")
+	if f := checked.Findings; checked.Sound || checked.Records != 5 || len(f) != 1 || f[0].Severity != queue.Damage ||
+		f[0].Kind != queue.DamagedFrames || f[0].End-f[0].Offset != 88 || len(f[0].Lost) != 1 || f[0].Lost[0] != (seqRangeJSON{5, 5}) {
+		t.Errorf("check: got %+v, want that record 5 is lost", checked)
+	}
+	var repaired repairJSON
+	decode(&repaired, "queue", "repair", "--apply")
+	if !repaired.Applied || len(repaired.Actions) != 1 || len(repaired.Remaining) != 0 {
+		t.Errorf("repair: got %+v, want one action that was done", repaired)
+	}
+	var listed contentsJSON
+	decode(&listed, "queue", "ls")
+	if listed.FirstSeq != 1 || listed.LastSeq != 6 || listed.Sinks["a"].Pending != 6 || listed.Positions == nil ||
+		len(listed.Positions.Lost) != 1 || len(listed.Quarantine) != 1 {
+		t.Errorf("ls: got %+v, want 6 records pending, one lost, one file in quarantine", listed)
+	}
+}
+
+// A reader that has enough, such as head, is no failure.
+func TestCatIntoAClosedPipe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "queue")
+	q, err := queue.Open(queue.Options{Directory: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	settled := make(chan struct{})
+	records := bytes.Repeat([]byte("{\"a\":\"line of some length\"}\n"), 100_000)
+	if err := q.Append(t.Context(), &queue.Chunk{Source: "local", Received: time.Now(), Count: 100_000, Records: records}, func() { close(settled) }); err != nil {
+		t.Fatal(err)
+	}
+	<-settled
+	if err := q.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var errs strings.Builder
+	cmd := exec.Command("docket", "queue", "cat", "--queue", dir)
+	cmd.Stdout, cmd.Stderr = w, &errs
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	w.Close()
+	if _, err := r.Read(make([]byte, 100)); err != nil {
+		t.Fatal(err)
+	}
+	r.Close()
+	cmd.Wait() // by the signal that tells a program that nobody reads on
+	if errs.String() != "" {
+		t.Errorf("got %q on stderr, want nothing", errs.String())
+	}
+}
+
+func TestParseReplayFrom(t *testing.T) {
+	now := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]replayFrom{
+		"1":                         {seq: 1},
+		"18446744073709551615":      {seq: math.MaxUint64},
+		"2h":                        {at: now.Add(-2 * time.Hour)},
+		"1h30m":                     {at: now.Add(-90 * time.Minute)},
+		"2026-01-05T10:00:00Z":      {at: time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)},
+		"2026-01-05T10:00:00+02:00": {at: time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)},
+	} {
+		got, err := parseReplayFrom(text, now)
+		if err != nil || got.seq != want.seq || !got.at.Equal(want.at) {
+			t.Errorf("%s: got %+v, %v, want %+v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "0", "-1", "-2h", "0h", "2x", "18446744073709551616", "2026-01-05", "now"} {
+		if got, err := parseReplayFrom(text, now); err == nil {
+			t.Errorf("%q: got %+v, want an error", text, got)
+		}
+	}
+}

@@ -1,0 +1,126 @@
+package cli
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// pythonProducer is the producer that docs/protocol.md shows.
+const pythonProducer = "../docs/producer.py"
+
+// TestPageShowsProducer: the page and the file, which the other tests run, are
+// the same, and no longer than the page says.
+func TestPageShowsProducer(t *testing.T) {
+	page, producer := readFile(t, "../docs/protocol.md"), readFile(t, pythonProducer)
+	_, block, _ := strings.Cut(page, "```python\n")
+	if block, _, _ = strings.Cut(block, "```"); block != producer {
+		t.Errorf("docs/protocol.md shows another producer than docs/producer.py: copy it\ngot:\n%s\nwant:\n%s", block, producer)
+	}
+	if got := strings.Count(producer, "\n"); got > 40 {
+		t.Errorf("docs/producer.py: got %d lines, want at most the 40 that the page promises", got)
+	}
+}
+
+// TestPythonProducerConforms tries the producer of the page in every scenario.
+func TestPythonProducerConforms(t *testing.T) {
+	python, producer := needPython(t)
+	t.Chdir(t.TempDir())
+	writeFile(t, "producer.sh", fmt.Sprintf(`n=0
+while [ $n -lt $DOCKET_RECORDS ]; do
+	n=$((n + 1))
+	echo "{\"n\": $n}"
+done | %s %s $DOCKET_ADDRESS
+`, python, producer))
+	cmd := exec.Command("docket", "testserver", "--timeout", "2m", "--", "sh", "producer.sh")
+	out, err := cmd.CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "15 of 15 scenarios passed") {
+		t.Errorf("got %v, want every scenario passed:\n%s", err, out)
+	}
+}
+
+// TestPythonProducerSurvivesRestarts: the exporter is killed again and again
+// under the producer of the page, and all it was given is exported once, in
+// order.
+func TestPythonProducerSurvivesRestarts(t *testing.T) {
+	python, producer := needPython(t)
+	config, admin := testConfig(t)
+	exporter := startProcess(t, "run", "-f", config)
+	p := newProcess(t)
+	p.cmd.Path, p.cmd.Args = python, []string{python, producer, "unix://" + filepath.Join(workingDirectory(t), "docket.sock")}
+	p.cmd.Env = append(os.Environ(), "PYTHONUNBUFFERED=1")
+	in, err := p.cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.start()
+
+	const rounds, lines = 5, 2000
+	var want strings.Builder
+	for round := range rounds {
+		if err := waitReady(admin); err != nil {
+			t.Fatal(err)
+		}
+		// More than a pipe holds: the producer has to be at work when this ends,
+		// and most likely is when the exporter does.
+		for n := range lines {
+			line := fmt.Sprintf(`{"round": %d, "n": %d, "pad": "%s"}`+"\n", round, n, strings.Repeat("x", n%97))
+			want.WriteString(line)
+			if _, err := io.WriteString(in, line); err != nil {
+				t.Fatalf("the producer has ended: %v\n%s", err, p.stderr())
+			}
+		}
+		if err := exporter.cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		<-exporter.ended
+		exporter = startProcess(t, "run", "-f", config)
+	}
+	if err := in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if got := p.wait(); got != 0 {
+		t.Errorf("got exit code %d of the producer, want 0:\n%s", got, p.stderr())
+	}
+	exporter.interrupt()
+	if got := exporter.wait(); got != exitOK {
+		t.Errorf("got exit code %d of the exporter, want %d:\n%s", got, exitOK, exporter.stderr())
+	}
+	got := readFile(t, "export/decisions-active.ndjson")
+	compareLines(t, "producer.py", strings.Split(got, "\n"), strings.Split(want.String(), "\n"))
+	if !strings.Contains(p.stderr(), "docket: ") {
+		t.Error("the producer has noticed no restart: this test shows nothing")
+	}
+}
+
+// needPython returns the paths of python3 and of the producer. CI must have it; a
+// developer may do without.
+func needPython(t *testing.T) (python, producer string) {
+	t.Helper()
+	producer, err := filepath.Abs(pythonProducer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	python, err = exec.LookPath("python3")
+	switch {
+	case err == nil:
+		return python, producer
+	case os.Getenv("CI") == "true":
+		t.Fatalf("the producer in docs needs it: %v", err)
+	}
+	t.Skipf("the producer in docs needs it: %v", err)
+	return "", ""
+}
+
+func workingDirectory(t *testing.T) string {
+	t.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}

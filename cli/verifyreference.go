@@ -1,0 +1,231 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sinks/filesink"
+	"github.com/docket-export/docket/sinks/filesink/verify"
+)
+
+// referenceFlags say what an export is compared with.
+type referenceFlags struct {
+	kinds   Kinds
+	against string
+	file    string
+	sink    string
+}
+
+func (f *referenceFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&f.against, "against", "", "directory of a queue or of another export to compare the records with")
+	cmd.Flags().StringVarP(&f.file, "file", "f", "", "configuration file: compare with its queue")
+	cmd.Flags().StringVar(&f.sink, "sink", "", "the sink that writes the export, for a queue that it may be behind of and for its checkpoints (default the one of -f with this directory)")
+}
+
+// reference is what an export is compared with, and how to close it.
+type reference struct {
+	verify.Reference
+	name  string
+	hint  string // what may be wrong with the comparison itself; empty: nothing
+	close func()
+}
+
+// open opens what the flags name to compare the export in dir with; nil when they
+// name nothing. With a configuration it finds the sink.
+func (f *referenceFlags) open(dir string) (*reference, error) {
+	switch {
+	case f.file != "" && f.against != "":
+		return nil, errors.New("--file and --against exclude each other: the file names the queue to compare with")
+	case f.file != "":
+		cfg, err := loadConfig(f.kinds, f.file, "")
+		if err != nil {
+			return nil, err
+		}
+		if f.sink == "" {
+			if f.sink, err = sinkWritingTo(cfg, dir); err != nil {
+				return nil, err
+			}
+		}
+		return openQueueReference(cfg.Queue.Directory, f.sink)
+	case f.against == "":
+		return nil, nil
+	}
+	r, err := openQueueReference(f.against, f.sink)
+	if !errors.Is(err, queue.ErrNoQueue) {
+		return r, err
+	}
+	other, exportErr := verify.OpenOther(f.against)
+	if errors.Is(exportErr, verify.ErrNoExport) {
+		return nil, &configError{err: fmt.Errorf("docket: %s is neither a queue nor a file export", f.against)}
+	}
+	if exportErr != nil {
+		return nil, failed(exportErr)
+	}
+	if f.sink != "" {
+		return nil, errors.Join(errors.New("--sink belongs to a queue, and "+f.against+" is a file export"), other.Close())
+	}
+	return &reference{Reference: other, name: "export " + f.against, close: func() { _ = other.Close() }}, nil // only read from
+}
+
+// sinkWritingTo is the name of the file sink in cfg whose directory is dir.
+func sinkWritingTo(cfg *exporter.Config, dir string) (string, error) {
+	ours, err := os.Stat(dir)
+	if err != nil {
+		return "", &configError{err: fmt.Errorf("docket: export %s: %w", dir, err)}
+	}
+	var others []string
+	for _, s := range cfg.Sinks {
+		c, ok := s.Config.(*filesink.Config)
+		if !ok {
+			continue
+		}
+		if info, err := os.Stat(c.Directory); err == nil && os.SameFile(ours, info) {
+			return s.Name, nil
+		}
+		others = append(others, c.Directory)
+	}
+	if len(others) == 0 {
+		return "", errors.New("the configuration has no file sink: name the sink that has written the export with --sink")
+	}
+	return "", fmt.Errorf("no sink of the configuration writes to %s, but to %s: name the sink with --sink", dir, strings.Join(others, ", "))
+}
+
+// openQueueReference opens the queue in dir for reading, in use or not. Without the
+// name of a sink the export has to have all of it.
+func openQueueReference(dir, sink string) (*reference, error) {
+	o, err := queue.OpenOffline(dir, readOnlyFS{})
+	if errors.Is(err, queue.ErrNoQueue) {
+		return nil, &configError{err: fmt.Errorf("docket: %w", err)}
+	}
+	if err != nil {
+		return nil, failed(err)
+	}
+	r := &queueReference{o: o, due: math.MaxUint64}
+	ref := &reference{Reference: r, name: "queue " + dir, close: func() { _ = o.Close() }} // it holds nothing
+	if sink == "" {
+		ref.hint = "the export need not have what its sink has yet to get: name the sink with --sink"
+		return ref, nil
+	}
+	a, ok := o.Sink(sink)
+	if !ok {
+		c, err := o.Contents(context.Background())
+		if err != nil {
+			return nil, failed(err)
+		}
+		return nil, fmt.Errorf("queue %s knows no sink %q, but %s", dir, sink, strings.Join(slices.Sorted(maps.Keys(c.Cursors)), ", "))
+	}
+	// What the sink had before the export was looked at has to be there.
+	r.due = a.Next - 1
+	return ref, nil
+}
+
+// queueReference is a queue as it was when it was opened. An exporter may go on with
+// it: what is overwritten meanwhile counts as no longer kept.
+type queueReference struct {
+	o   *queue.Offline
+	due uint64
+}
+
+// Queues implements verify.Reference.
+func (r *queueReference) Queues() []string { return []string{r.o.ID()} }
+
+// Due implements verify.Reference.
+func (r *queueReference) Due(string) uint64 { return r.due }
+
+// Read implements verify.Reference.
+func (r *queueReference) Read(ctx context.Context, _ string, from uint64, record func(verify.Record) error) error {
+	nothingLost := func(queue.Finding) error { return nil } // that the export would answer for
+	return r.o.Read(ctx, queue.SeqRange{From: from, To: math.MaxUint64}, func(q queue.Record) error {
+		return record(verify.Record{Seq: q.Seq, Source: q.Source, Received: q.Received, Data: q.Data})
+	}, nothingLost)
+}
+
+// readOnlyFS is a file system on which nothing can be changed. It takes no lock: a
+// queue that is in use can be looked at, and the look keeps no exporter from
+// starting.
+type readOnlyFS struct{}
+
+var errReadOnly = errors.New("only opened for reading")
+
+// List returns the names of the regular files in dir.
+func (readOnlyFS) List(dir string) (names []string, err error) {
+	entries, err := os.ReadDir(dir)
+	for _, e := range entries {
+		if e.Type().IsRegular() {
+			names = append(names, e.Name())
+		}
+	}
+	return names, err
+}
+
+// Open opens a file for reading.
+func (readOnlyFS) Open(name string) (queue.File, error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, err
+	}
+	return readOnlyFile{f}, nil
+}
+
+// Lock takes none.
+func (readOnlyFS) Lock(string) (queue.Lock, error) { return noLock{}, nil }
+
+type noLock struct{}
+
+func (noLock) Close() error { return nil }
+func (noLock) Check() error { return nil }
+
+// MkdirAll fails, as all that would change something does.
+func (readOnlyFS) MkdirAll(string) error { return errReadOnly }
+
+// Create fails.
+func (readOnlyFS) Create(string) (queue.File, error) { return nil, errReadOnly }
+
+// Rename fails.
+func (readOnlyFS) Rename(string, string) error { return errReadOnly }
+
+// Remove fails.
+func (readOnlyFS) Remove(string) error { return errReadOnly }
+
+// SyncDir fails.
+func (readOnlyFS) SyncDir(string) error { return errReadOnly }
+
+// Space tells nothing, which only somebody who writes would ask for.
+func (readOnlyFS) Space(string) (total, free int64, err error) { return 0, 0, errReadOnly }
+
+// readOnlyFile is a file that was opened for reading; the kernel refuses the rest.
+type readOnlyFile struct{ *os.File }
+
+// Allocate fails.
+func (readOnlyFile) Allocate(int64) error { return errReadOnly }
+
+// IsRemoved is for those who write.
+func (readOnlyFile) IsRemoved() (bool, error) { return false, nil }
+
+// Size is the size of the file.
+func (f readOnlyFile) Size() (int64, error) {
+	info, err := f.Stat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
+}
+
+// Data is the rest of the file.
+func (f readOnlyFile) Data(off int64) (from, to int64, err error) {
+	size, err := f.Size()
+	return min(off, size), size, err
+}
+
+// Prefetch does nothing.
+func (readOnlyFile) Prefetch(_, _ int64) {}
