@@ -9,7 +9,7 @@ import (
 
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/site"
-	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 const (
@@ -86,6 +86,6 @@ func writeOnce(ctx context.Context, f *os.File) (time.Duration, error) {
 			return 0, err
 		}
 	}
-	err := datasync.File(f)
+	err := disk.Sync(f)
 	return time.Since(began), err
 }

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/record"
-	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // segmentBytes is the size of a segment of the queue, and how far the plain
@@ -111,7 +111,7 @@ func (w *overwriter) write() (took time.Duration, err error) {
 	if _, err := w.file.WriteAt(w.commit, int64(w.at)); err != nil {
 		return 0, err
 	}
-	if err := datasync.File(w.file); err != nil {
+	if err := disk.Sync(w.file); err != nil {
 		return 0, err
 	}
 	took = time.Since(began)

@@ -14,7 +14,7 @@ import (
 	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/record"
-	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // exportFactor is how many times as many records a file has as other measurements.
@@ -149,7 +149,7 @@ func (l *lab) rawCopy(ctx context.Context, file string, perCommit int64) (time.D
 		}
 		unsynced += int64(n)
 		if unsynced >= perCommit || errors.Is(err, io.EOF) {
-			if err := datasync.File(to); err != nil {
+			if err := disk.Sync(to); err != nil {
 				return 0, err
 			}
 			unsynced = 0

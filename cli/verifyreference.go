@@ -14,6 +14,7 @@ import (
 
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks/filesink"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
@@ -169,7 +170,7 @@ func (readOnlyFS) List(dir string) (names []string, err error) {
 }
 
 // Open opens a file for reading.
-func (readOnlyFS) Open(name string) (queue.File, error) {
+func (readOnlyFS) Open(name string) (disk.File, error) {
 	f, err := os.Open(name)
 	if err != nil {
 		return nil, err
@@ -178,7 +179,7 @@ func (readOnlyFS) Open(name string) (queue.File, error) {
 }
 
 // Lock takes none.
-func (readOnlyFS) Lock(string) (queue.Lock, error) { return noLock{}, nil }
+func (readOnlyFS) Lock(string) (disk.Lock, error) { return noLock{}, nil }
 
 type noLock struct{}
 
@@ -189,7 +190,7 @@ func (noLock) Check() error { return nil }
 func (readOnlyFS) MkdirAll(string) error { return errReadOnly }
 
 // Create fails.
-func (readOnlyFS) Create(string) (queue.File, error) { return nil, errReadOnly }
+func (readOnlyFS) Create(string) (disk.File, error) { return nil, errReadOnly }
 
 // Rename fails.
 func (readOnlyFS) Rename(string, string) error { return errReadOnly }

@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // version is set by release builds, of any main package:
@@ -39,7 +39,7 @@ func thisBuild() build {
 		Version:  version,
 		Go:       runtime.Version(),
 		Platform: runtime.GOOS + "/" + runtime.GOARCH,
-		Unsafe:   !datasync.Syncs,
+		Unsafe:   !disk.Syncs,
 	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		b.read(info)

@@ -17,7 +17,7 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
 )
@@ -178,7 +178,7 @@ func (r *refusedLog) write(lines []refusedLine) error {
 	n, err := r.file.Write(b)
 	r.size += int64(n)
 	if err == nil {
-		err = datasync.File(r.file)
+		err = disk.Sync(r.file)
 	}
 	return err
 }

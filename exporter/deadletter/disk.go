@@ -6,7 +6,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"github.com/docket-export/docket/internal/datasync"
+	seam "github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -101,7 +101,7 @@ func (d osDisk) Exists(name string) (bool, error) {
 
 type osFile struct{ *os.File }
 
-func (f osFile) Sync() error { return datasync.File(f.File) }
+func (f osFile) Sync() error { return seam.Sync(f.File) }
 
 func (f osFile) Size() (int64, error) {
 	info, err := f.Stat()

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // AppendNow has settled when it returns, without the commit loop.
@@ -22,7 +24,7 @@ func TestAppendNowSettles(t *testing.T) {
 
 // What cannot be written at once is written later, before what came after it.
 func TestAppendNowOnAFailingDisk(t *testing.T) {
-	disk := &faultFS{FS: osFS{}}
+	disk := &faultFS{FS: disk.OS("")}
 	q := open(t, Options{Directory: t.TempDir(), FS: disk})
 	c := cursorOf(t, q, "a")
 	must(t, q.AppendNow(t.Context(), chunk(`{"n":1}`), nil))

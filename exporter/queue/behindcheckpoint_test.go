@@ -8,6 +8,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // numberedOnce is record n of producer p, with n lines that were duplicates: what a queue
@@ -58,11 +60,11 @@ func TestTailBehindACheckpoint(t *testing.T) {
 			killed(t, q)
 			end := offsets(t, segmentFiles(t, dir)[0])[2]
 			for life := range 3 {
-				fsys := &faultFS{FS: osFS{}}
+				fsys := &faultFS{FS: disk.OS("")}
 				fsys.set(failing("sync", func() bool { return true }))
 				q = open(t, Options{Directory: dir, FS: fsys})
 				eventually(t, "the checkpoint ends in front of the tail", func() bool {
-					c, ok, err := readCheckpoint(osFS{}, dir)
+					c, ok, err := readCheckpoint(disk.OS(""), dir)
 					return err == nil && ok && c.Epoch == 1 && c.End == end && c.NextSeq == 3
 				})
 				if got := q.LastSeq(); got != 2 {
@@ -91,7 +93,7 @@ func TestTailBehindACheckpoint(t *testing.T) {
 // missing, they are what is left of it.
 func TestFailedSegmentWithoutItsSuccessor(t *testing.T) {
 	dir := t.TempDir()
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	q := open(t, Options{Directory: dir, FS: fsys})
 	store(t, q, numberedOnce(1))
 	prepared(t, q)
@@ -100,7 +102,7 @@ func TestFailedSegmentWithoutItsSuccessor(t *testing.T) {
 	store(t, q, numberedOnce(2)) // left behind in the first, durable in the second
 	store(t, q, numberedOnce(3))
 	eventually(t, "there is a checkpoint of the failed segment", func() bool {
-		c, ok, err := readCheckpoint(osFS{}, dir)
+		c, ok, err := readCheckpoint(disk.OS(""), dir)
 		return err == nil && ok && c.Epoch == 1 && c.NextSeq == 2
 	})
 	dir = copyOf(t, dir)
@@ -133,7 +135,7 @@ func TestClosedAndThen(t *testing.T) {
 		"bytes are behind the end": func(t *testing.T, _, segment string) {
 			b, err := os.ReadFile(segment)
 			must(t, err)
-			must(t, os.WriteFile(segment, append(b, b[segmentHeaderSize:]...), filePerm)) // frames of this epoch
+			must(t, os.WriteFile(segment, append(b, b[segmentHeaderSize:]...), 0o600)) // frames of this epoch
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +199,7 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 	drain(t, q, c)
 	must(t, c.Ack(4))
 	eventually(t, "the cursor is durable", func() bool {
-		f, accounts, err := openCursorFile(osFS{}, dir)
+		f, accounts, err := openCursorFile(disk.OS(""), dir)
 		return err == nil && f.file.Close() == nil && accounts["a"].Next == 5
 	})
 	killed(t, q)
@@ -206,11 +208,11 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 	zero(t, segment, at[3], at[5])
 
 	// The process is killed once more before the refusal is safe elsewhere.
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(failing("sync", func() bool { return true }))
 	open(t, Options{Directory: dir, FS: fsys})
 	eventually(t, "there is a checkpoint in front of the refusal", func() bool {
-		c, ok, err := readCheckpoint(osFS{}, dir)
+		c, ok, err := readCheckpoint(disk.OS(""), dir)
 		return err == nil && ok && c.Epoch == 1 && c.End == at[2] && c.NextSeq == 5
 	})
 	dir = copyOf(t, dir)

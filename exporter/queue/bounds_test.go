@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // A full queue that waits for its sinks prepares no file that it may not begin,
@@ -48,7 +50,7 @@ func largeTally() *Chunk {
 
 // spaceFS says how much is free.
 type spaceFS struct {
-	FS
+	disk.FS
 	free atomic.Int64
 }
 
@@ -57,7 +59,7 @@ func (s *spaceFS) Space(string) (total, free int64, err error) { return 1 << 40,
 // The reserve of the file system is not touched, not by a single byte.
 func TestMinFreeBytesStayFree(t *testing.T) {
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MinFreeBytes: 1 << 20}
-	fsys := &spaceFS{FS: osFS{}}
+	fsys := &spaceFS{FS: disk.OS("")}
 	opts.FS = fsys
 	fsys.free.Store(opts.MinFreeBytes + opts.SegmentBytes - 1)
 	q := open(t, opts)

@@ -5,15 +5,17 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // readCountFS counts what is read of segments.
 type readCountFS struct {
-	FS
+	disk.FS
 	bytes atomic.Int64
 }
 
-func (r *readCountFS) Open(name string) (File, error) {
+func (r *readCountFS) Open(name string) (disk.File, error) {
 	f, err := r.FS.Open(name)
 	if _, ok := parseSegmentName(filepath.Base(name)); ok && err == nil {
 		f = &readCountFile{f, r}
@@ -22,7 +24,7 @@ func (r *readCountFS) Open(name string) (File, error) {
 }
 
 type readCountFile struct {
-	File
+	disk.File
 	fs *readCountFS
 }
 
@@ -43,7 +45,7 @@ func TestStartAfterCloseReadsNoFrames(t *testing.T) {
 	}
 	closeQueue(t, q)
 
-	fsys := &readCountFS{FS: osFS{}}
+	fsys := &readCountFS{FS: disk.OS("")}
 	q = open(t, Options{Directory: dir, SegmentBytes: 16 << 20, FS: fsys})
 	// The header of the segment, and a buffer behind the end to see that nothing is there.
 	if got, want := fsys.bytes.Load(), int64(readSize+segmentHeaderSize); got > want {

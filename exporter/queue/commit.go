@@ -9,12 +9,14 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // committer is what belongs to whoever holds Queue.turn.
 type committer struct {
 	active   *segment      // nil when the last one is full or failed, or none was begun since Open
-	file     File          // of active
+	file     disk.File     // of active
 	tempName string        // of file while active has no name yet and is not among Queue.segments
 	last     *segment      // that has a name, and perhaps is gone; nil when there never was one
 	epoch    uint64        // of the newest segment ever begun

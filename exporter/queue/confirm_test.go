@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // The process is killed between a write of the cursors file and its sync, and the
@@ -27,28 +30,26 @@ func TestOneSlotIsAlwaysWhole(t *testing.T) {
 // before that.
 func killWhileConfirming(t *testing.T, seed uint64, operations int) (killed bool) {
 	t.Helper()
-	disk := newCrashDisk(rand.New(rand.NewPCG(seed, 1)))
-	disk.boot(-1, func() {})
-	opts := Options{Directory: "/q", SegmentBytes: 8 << 10, FS: disk.process()}
+	disk := crashdisk.New(rand.New(rand.NewPCG(seed, 1)))
+	disk.Boot(-1, func() {})
+	opts := Options{Directory: "/q", SegmentBytes: 8 << 10, FS: disk.Process()}
 	q := open(t, opts)
 	cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 3, 1)
 	closeQueue(t, q)
 	unsynced := writeCursorsWithoutSync(t, opts.FS, "a", Account{Next: 3, Delivered: 2})
 
-	disk.boot(operations, func() { killed = true })
-	opts.FS = disk.process()
+	disk.Boot(operations, func() { killed = true })
+	opts.FS = disk.Process()
 	if q, err := Open(opts); err == nil {
 		time.Sleep(time.Second)       // the housekeeper has been there
 		q.Close(context.Background()) // which cannot succeed when killed
 	}
-	file := disk.names["/q/"+cursorsFile]
-	delete(file.dirty, int(unsynced/pageBytes)) // this the power cut takes
-	file.flushPages(func() bool { return true })
-	disk.powerCut()
+	disk.File("/q/" + cursorsFile).Lose(int(unsynced / crashdisk.PageBytes)) // this the power cut takes
+	disk.PowerCut()
 
-	disk.boot(-1, func() {})
-	opts.FS = disk.process()
+	disk.Boot(-1, func() {})
+	opts.FS = disk.Process()
 	q = open(t, opts)
 	if a, known := q.Stats().Cursors["a"]; !known || a.Next != 1 && a.Next != 3 {
 		t.Fatalf("seed %d, killed after %d operations: got account %+v, known: %v; want one of the two that were written", seed, operations, a, known)
@@ -59,7 +60,7 @@ func killWhileConfirming(t *testing.T, seed uint64, operations int) (killed bool
 
 // writeCursorsWithoutSync leaves in the cursors file what a process leaves that
 // is killed at the wrong moment, and returns where it stands.
-func writeCursorsWithoutSync(t *testing.T, fsys FS, sink string, a Account) (offset int64) {
+func writeCursorsWithoutSync(t *testing.T, fsys disk.FS, sink string, a Account) (offset int64) {
 	t.Helper()
 	f, accounts, err := openCursorFile(fsys, "/q")
 	must(t, err)

@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 	"github.com/docket-export/docket/internal/testlog"
 )
 
@@ -54,7 +55,7 @@ func (c sent) same(o sent) bool { return c.duplicates == o.duplicates }
 type crashModel struct {
 	t    *testing.T
 	dice *rand.Rand
-	disk *crashDisk
+	disk *crashdisk.Disk
 	opts Options
 	log  *testlog.Buffer
 
@@ -76,7 +77,7 @@ type crashModel struct {
 func runCrashes(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	m := &crashModel{
-		t: t, dice: dice, disk: newCrashDisk(rand.New(rand.NewPCG(seed, 2))), log: &testlog.Buffer{},
+		t: t, dice: dice, disk: crashdisk.New(rand.New(rand.NewPCG(seed, 2))), log: &testlog.Buffer{},
 		reached: map[string]uint64{}, acks: map[string]uint64{},
 	}
 	m.opts = Options{Directory: "/q", SegmentBytes: 1 << (12 + dice.IntN(4)), WhenFull: Refuse}
@@ -102,7 +103,7 @@ func runCrashes(t *testing.T, seed uint64) {
 
 func (m *crashModel) fatalf(format string, args ...any) {
 	m.t.Helper()
-	m.disk.kill()
+	m.disk.Kill()
 	if m.q != nil {
 		m.q.Close(context.Background())
 	}
@@ -114,13 +115,13 @@ func (m *crashModel) fatalf(format string, args ...any) {
 func (m *crashModel) start(operations int) bool {
 	var cancel context.CancelFunc
 	m.ctx, cancel = context.WithCancel(context.Background())
-	m.disk.boot(operations, cancel)
+	m.disk.Boot(operations, cancel)
 	if m.runs > 0 && m.dice.IntN(3) == 0 {
-		m.disk.setFaults(m.dice.Float64()*m.dice.Float64(), 0)
+		m.disk.SetFaults(m.dice.Float64()*m.dice.Float64(), 0)
 	}
 	m.runs++
 	fmt.Fprintln(m.log, "start", m.runs, "ops", operations)
-	m.opts.FS = m.disk.process()
+	m.opts.FS = m.disk.Process()
 	q, err := Open(m.opts)
 	m.cursors, m.last = map[string]*Cursor{}, map[string][]Record{}
 	m.q = q
@@ -135,7 +136,7 @@ func (m *crashModel) start(operations int) bool {
 
 func (m *crashModel) stop() {
 	m.q.Close(context.Background())
-	m.disk.kill()
+	m.disk.Kill()
 	m.q = nil
 }
 
@@ -151,13 +152,13 @@ func (m *crashModel) life() {
 			m.work()
 		}
 		if m.dice.IntN(4) > 0 {
-			m.disk.kill()
+			m.disk.Kill()
 		}
 		m.stop()
 	}
 	if m.dice.IntN(2) == 0 {
-		m.disk.powerCut()
-		fmt.Fprintln(m.log, "power cut leaves", slices.Sorted(maps.Keys(m.disk.names)))
+		m.disk.PowerCut()
+		fmt.Fprintln(m.log, "power cut leaves", m.disk.Names())
 	}
 }
 
@@ -268,9 +269,9 @@ func (m *crashModel) openCursors() {
 func (m *crashModel) work() {
 	if m.dice.IntN(2) == 0 {
 		p := m.dice.Float64() * m.dice.Float64()
-		m.disk.setFaults(p, []float64{0, p / 4}[m.dice.IntN(2)])
+		m.disk.SetFaults(p, []float64{0, p / 4}[m.dice.IntN(2)])
 	} else {
-		m.disk.setFaults(0, 0)
+		m.disk.SetFaults(0, 0)
 	}
 	if m.dice.IntN(4) == 0 {
 		m.newcomer()
@@ -294,7 +295,7 @@ func (m *crashModel) work() {
 		case 10:
 			synctest.Wait()
 		case 11:
-			m.disk.setFaults(0, 0)
+			m.disk.SetFaults(0, 0)
 		}
 		m.checkAccounts()
 	}

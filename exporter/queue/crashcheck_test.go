@@ -72,7 +72,7 @@ func (m *crashModel) finish() {
 	if !m.start(-1) {
 		return
 	}
-	m.disk.setFaults(0, 0)
+	m.disk.SetFaults(0, 0)
 	if !m.learn() {
 		m.fatalf("no position on a good disk")
 	}

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // Record is one record as a cursor returns it.
@@ -41,8 +43,8 @@ type Cursor struct {
 	// reading is true during Next; guarded by q.mu. While it is not, the
 	// housekeeper may close a file whose segment is gone.
 	reading bool
-	segment *segment // being read; nil before the first read
-	file    File     // of segment
+	segment *segment  // being read; nil before the first read
+	file    disk.File // of segment
 	reader  frameReader
 	frame   frame  // being returned record by record
 	payload []byte // of frame, from the record next on

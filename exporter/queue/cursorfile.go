@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -34,7 +35,7 @@ const (
 
 // cursorFile is the open file "cursors". Owned by the housekeeper.
 type cursorFile struct {
-	file       File
+	file       disk.File
 	queue      uuid.UUID
 	generation uint64 // of the newest valid slot
 	// found is what Open has read: perhaps from the page cache alone, because the
@@ -45,7 +46,7 @@ type cursorFile struct {
 
 // createCursorFile makes a file with both slots written, so that no later write
 // needs new blocks: moving a cursor must work on a full disk.
-func createCursorFile(fsys FS, dir string, id uuid.UUID, accounts map[string]Account) (*cursorFile, error) {
+func createCursorFile(fsys disk.FS, dir string, id uuid.UUID, accounts map[string]Account) (*cursorFile, error) {
 	content := make([]byte, 2*slotSize)
 	copy(content, encodeSlot(id, 1, accounts))
 	path := filepath.Join(dir, cursorsFile)
@@ -84,7 +85,7 @@ var errCursors = errors.New("cursors: both slots damaged")
 // openCursorFile returns the newest accounts on disk. When the file does not
 // exist the error satisfies notExist; when it is whole and of another version it is a
 // *fileversion.Error.
-func openCursorFile(fsys FS, dir string) (*cursorFile, map[string]Account, error) {
+func openCursorFile(fsys disk.FS, dir string) (*cursorFile, map[string]Account, error) {
 	f, err := fsys.Open(filepath.Join(dir, cursorsFile))
 	if err != nil {
 		return nil, nil, fmt.Errorf("cursors: open: %w", err)

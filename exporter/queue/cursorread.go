@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // gather adds to the batch what is durable and has room in it; full is true when
@@ -128,7 +130,7 @@ func (c *Cursor) enterSegment(last uint64) error {
 		return nil
 	}
 	err := c.q.checkGround() // what has the name elsewhere is another queue's
-	var file File
+	var file disk.File
 	if err == nil {
 		file, err = c.q.opts.FS.Open(c.q.path(s.String()))
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // segmentFiles returns the paths of the segments in dir, in order.
@@ -151,7 +153,7 @@ func TestDamage(t *testing.T) {
 // their producer was told of neither (trap 1 and 2 of the design).
 func TestTornCommitOfSeveralFramesIsCutWhole(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts.FS = fsys
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 2, 1)
@@ -205,7 +207,7 @@ func storeSharedCommit(t *testing.T, q *Queue, fsys *faultFS) {
 // in it is damage, and what is behind the hole stays.
 func TestDamageWithinTheLastCommit(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts.FS = fsys
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 2, 1)
@@ -306,7 +308,7 @@ func TestOlderSlotServesWhenTheNewerIsTorn(t *testing.T) {
 	for _, seq := range []uint64{1, 2} {
 		must(t, c.Ack(seq))
 		eventually(t, "the cursor is durable", func() bool {
-			_, accounts, err := openCursorFile(osFS{}, opts.Directory)
+			_, accounts, err := openCursorFile(disk.OS(""), opts.Directory)
 			return err == nil && accounts["a"].Next == seq+1
 		})
 	}

@@ -11,33 +11,35 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // trouble is a way in which operations fail, from the one that is tested on.
 type trouble struct {
 	name    string
-	fault   fault
+	fault   crashdisk.Fault
 	lasting bool // until the disk is well again; else once
 	writing bool // only what changes the disk
 }
 
 var troubles = []trouble{
-	{name: "EIO with nothing done", fault: fault{err: unix.EIO}},
-	{name: "EIO although it was done", fault: fault{err: unix.EIO, done: 1}},
-	{name: "ENOSPC after a short write", fault: fault{err: unix.ENOSPC, done: 0.4}},
-	{name: "a full disk", fault: fault{err: unix.ENOSPC, done: 0.7}, lasting: true, writing: true},
-	{name: "a read-only disk", fault: fault{err: unix.EROFS}, lasting: true, writing: true},
-	{name: "a dead disk", fault: fault{err: unix.EIO}, lasting: true},
+	{name: "EIO with nothing done", fault: crashdisk.Fault{Err: unix.EIO}},
+	{name: "EIO although it was done", fault: crashdisk.Fault{Err: unix.EIO, Done: 1}},
+	{name: "ENOSPC after a short write", fault: crashdisk.Fault{Err: unix.ENOSPC, Done: 0.4}},
+	{name: "a full disk", fault: crashdisk.Fault{Err: unix.ENOSPC, Done: 0.7}, lasting: true, writing: true},
+	{name: "a read-only disk", fault: crashdisk.Fault{Err: unix.EROFS}, lasting: true, writing: true},
+	{name: "a dead disk", fault: crashdisk.Fault{Err: unix.EIO}, lasting: true},
 }
 
 // plan lets the operations from the nth on fail, and notes that there is one.
-func (x trouble) plan(n int, reached *atomic.Bool) func(op int, kind, name string) fault {
-	return func(op int, kind, _ string) fault {
+func (x trouble) plan(n int, reached *atomic.Bool) func(op int, kind, name string) crashdisk.Fault {
+	return func(op int, kind, _ string) crashdisk.Fault {
 		if op >= n {
 			reached.Store(true)
 		}
-		if op < n || op > n && !x.lasting || x.writing && isReading(kind) {
-			return fault{}
+		if op < n || op > n && !x.lasting || x.writing && crashdisk.IsReading(kind) {
+			return crashdisk.Fault{}
 		}
 		return x.fault
 	}
@@ -90,17 +92,17 @@ func failingAt(t *testing.T, tr trace, n int, seed uint64) bool {
 	var reached atomic.Bool
 	for _, x := range troublesOf(dice) {
 		s := begun(t, tr)
-		s.fs.setPlan(x.plan(n, &reached))
+		s.fs.SetPlan(x.plan(n, &reached))
 		tr.run(s)
-		s.what = fmt.Sprintf("%s at operation %d, %s", x.name, n, s.fs.lastFailed())
+		s.what = fmt.Sprintf("%s at operation %d, %s", x.name, n, s.fs.LastFailed())
 		s.heals()
 		// Before anything is delivered: what was acknowledged is on the disk alone.
 		c := s.clone(fmt.Sprintf("%s; then at once a power cut keeps nothing (seed %d)", s.what, seed), dice)
-		c.disk.cut(false, func(int) bool { return false })
+		c.disk.Cut(false, func(int) bool { return false })
 		c.check()
 		s.goesOn()
 		c = s.clone(fmt.Sprintf("%s; then a power cut keeps nothing (seed %d)", s.what, seed), dice)
-		c.disk.cut(false, func(int) bool { return false })
+		c.disk.Cut(false, func(int) bool { return false })
 		c.check()
 	}
 	return reached.Load()
@@ -109,14 +111,14 @@ func failingAt(t *testing.T, tr trace, n int, seed uint64) bool {
 // heals lets the disk work again: everything is acknowledged without a restart, unless
 // the trace has ended with its process.
 func (s *session) heals() {
-	s.fs.setPlan(nil)
+	s.fs.SetPlan(nil)
 	if s.q == nil {
 		s.restart()
 	}
 	time.Sleep(10 * time.Second)
 	s.settle()
 	s.allTold()
-	s.fs.forgive()
+	s.fs.Forgive()
 }
 
 // goesOn has the queue show that it works, over a restart. The process is dead at the
@@ -133,13 +135,6 @@ func (s *session) goesOn() {
 	s.kill()
 }
 
-// forgive makes later failures count as such: no operation fails any more.
-func (f *opFS) forgive() {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	f.last = ""
-}
-
 // A queue whose operations fail, one after another, keeps no file open: on a real
 // file system, as the kernel counts.
 func TestErrorsLeaveNoFileOpen(t *testing.T) {
@@ -152,9 +147,9 @@ func TestErrorsLeaveNoFileOpen(t *testing.T) {
 			s := newSession(t, nil, tr.opts)
 			tr.setUp(s)
 			x := troubles[n%len(troubles)]
-			s.fs.setPlan(x.plan(n, &reached))
+			s.fs.SetPlan(x.plan(n, &reached))
 			tr.run(s)
-			s.what = fmt.Sprintf("%s at operation %d, %s", x.name, n, s.fs.lastFailed())
+			s.what = fmt.Sprintf("%s at operation %d, %s", x.name, n, s.fs.LastFailed())
 			s.heals()
 			s.goesOn()
 		})

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // trace is a short piece of a queue's life, recorded by running it: whatever it does
@@ -20,7 +22,7 @@ type trace struct {
 }
 
 // smallSegment has room for three frames of a block each.
-const smallSegment = segmentHeaderSize + 3*pageBytes
+const smallSegment = segmentHeaderSize + 3*crashdisk.PageBytes
 
 // begin is a queue with two sinks and one record.
 func begin(s *session) {
@@ -127,13 +129,13 @@ var traces = map[string]trace{
 	"failed commits and takeover": {
 		setUp: withSpares,
 		run: func(s *session) {
-			s.failNext("sync", 2)
+			s.fs.failNext("sync", 2)
 			s.together(func() { s.note(); s.send(1); s.send(2) })
 			s.tidy()
-			s.failNext("write", 1)
+			s.fs.failNext("write", 1)
 			s.send(1)
 			s.tidy()
-			s.failNext("syncdir", 1)
+			s.fs.failNext("syncdir", 1)
 			s.together(func() { s.send(1); s.note(); s.send(1) })
 			s.tidy()
 			s.deliver("a", 0)
@@ -210,10 +212,10 @@ var traces = map[string]trace{
 			s.send(1)
 			s.send(1)
 			synctest.Wait()
-			s.fs.kill()
+			s.fs.Kill()
 			release()
 			s.kill()
-			s.disk.cut(true, func(page int) bool { return page != 1 })
+			s.disk.Cut(true, func(page int) bool { return page != 1 })
 		},
 		run: func(s *session) {
 			s.start()
@@ -226,26 +228,18 @@ var traces = map[string]trace{
 	},
 }
 
-// failNext makes the next n operations of the kind op on segments fail: that is part
-// of a trace.
-func (s *session) failNext(op string, n int) {
-	s.fs.mu.Lock()
-	defer s.fs.mu.Unlock()
-	s.fs.scripted, s.fs.scriptedLeft = op, n
-}
-
 // outcome is what is left of a process that was killed.
 type outcome struct {
 	name  string
-	apply func(d *crashDisk)
+	apply func(d *crashdisk.Disk)
 }
 
-func pages(names bool, which func(page int) bool) func(*crashDisk) {
-	return func(d *crashDisk) { d.cut(names, which) }
+func pages(names bool, which func(page int) bool) func(*crashdisk.Disk) {
+	return func(d *crashdisk.Disk) { d.Cut(names, which) }
 }
 
 var outcomes = []outcome{
-	{"the machine goes on", func(*crashDisk) {}},
+	{"the machine goes on", func(*crashdisk.Disk) {}},
 	{"a power cut keeps nothing", pages(false, func(int) bool { return false })},
 	{"a power cut keeps everything", pages(true, func(int) bool { return true })},
 	{"a power cut keeps names and no bytes", pages(true, func(int) bool { return false })},
@@ -254,8 +248,8 @@ var outcomes = []outcome{
 	{"a power cut keeps all but the first page of each file and no names", pages(false, func(p int) bool { return p > 0 })},
 	{"a power cut keeps names and the first page of each file", pages(true, func(p int) bool { return p == 0 })},
 	{"a power cut keeps every other page", pages(true, func(p int) bool { return p%2 == 0 })},
-	{"a power cut tears by dice", (*crashDisk).powerCut},
-	{"a power cut tears by other dice", (*crashDisk).powerCut},
+	{"a power cut tears by dice", (*crashdisk.Disk).PowerCut},
+	{"a power cut tears by other dice", (*crashdisk.Disk).PowerCut},
 }
 
 // seedOfDice is what CRASH_SEED says or another one each time.
@@ -305,20 +299,20 @@ func killedAt(t *testing.T, tr trace, n int, seed uint64) bool {
 	s := begun(t, tr)
 	done := []float64{0, 0.5, 1}[n%3] // of a write
 	changes := 0
-	s.fs.setPlan(func(_ int, op, _ string) fault {
-		if !isReading(op) {
+	s.fs.SetPlan(func(_ int, op, _ string) crashdisk.Fault {
+		if !crashdisk.IsReading(op) {
 			changes++
 		}
-		if changes == n && !isReading(op) {
-			return fault{errKilled, done}
+		if changes == n && !crashdisk.IsReading(op) {
+			return crashdisk.Fault{Err: crashdisk.ErrKilled, Done: done}
 		}
-		return fault{}
+		return crashdisk.Fault{}
 	})
 	tr.run(s)
-	ended := s.fs.hasEnded()
+	ended := s.fs.HasEnded()
 	s.kill()
 	for _, o := range outcomesOf(tr, dice) {
-		what := fmt.Sprintf("killed at operation %d, %s; then %s (seed %d)", n, s.fs.lastFailed(), o.name, seed)
+		what := fmt.Sprintf("killed at operation %d, %s; then %s (seed %d)", n, s.fs.LastFailed(), o.name, seed)
 		c := s.clone(what, dice)
 		o.apply(c.disk)
 		c.check()
@@ -331,7 +325,7 @@ func begun(t *testing.T, tr trace) *session {
 	if tr.opts.SegmentBytes == 0 {
 		tr.opts.SegmentBytes = smallSegment
 	}
-	s := newSession(t, newCrashDisk(rand.New(rand.NewPCG(1, 1))), tr.opts)
+	s := newSession(t, crashdisk.New(rand.New(rand.NewPCG(1, 1))), tr.opts)
 	s.fs.spareReserve = !tr.whole
 	s.what = "before the trace"
 	tr.setUp(s)

@@ -8,12 +8,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // faultFS is the operating system's file system with a hook before what changes
 // it.
 type faultFS struct {
-	FS
+	disk.FS
 	mu sync.Mutex
 	// again counts writes and syncs of files after a sync of them has failed.
 	again int
@@ -36,7 +38,7 @@ func (f *faultFS) check(op, name string) error {
 	return hook(op, name)
 }
 
-func (f *faultFS) Create(name string) (File, error) {
+func (f *faultFS) Create(name string) (disk.File, error) {
 	if err := f.check("create", name); err != nil {
 		return nil, err
 	}
@@ -44,7 +46,7 @@ func (f *faultFS) Create(name string) (File, error) {
 	return &faultFile{File: file, fs: f, name: name}, err
 }
 
-func (f *faultFS) Open(name string) (File, error) {
+func (f *faultFS) Open(name string) (disk.File, error) {
 	file, err := f.FS.Open(name)
 	if err != nil {
 		return nil, err
@@ -60,7 +62,7 @@ func (f *faultFS) SyncDir(dir string) error {
 }
 
 type faultFile struct {
-	File
+	disk.File
 	fs     *faultFS
 	name   string
 	failed bool // a sync has; guarded by fs.mu
@@ -131,7 +133,7 @@ func failing(op string, on func() bool) func(string, string) error {
 
 // Promise 1: what is not synced is neither acknowledged nor shown to a sink.
 func TestNothingIsSettledBeforeItIsSynced(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	q := open(t, Options{Directory: t.TempDir(), FS: fsys})
 	storeNumbered(t, q, 1, 1, 1)
 	prepared(t, q)
@@ -165,7 +167,7 @@ func TestNothingIsSettledBeforeItIsSynced(t *testing.T) {
 func TestFailedCommitIsWrittenAgainElsewhere(t *testing.T) {
 	for _, op := range []string{"write", "sync", "create", "syncdir"} {
 		t.Run(op, func(t *testing.T) {
-			fsys := &faultFS{FS: osFS{}}
+			fsys := &faultFS{FS: disk.OS("")}
 			opts := Options{Directory: t.TempDir(), FS: fsys}
 			if op == "create" || op == "syncdir" {
 				opts.SegmentBytes = 1 // every commit begins a segment
@@ -213,7 +215,7 @@ func TestFailedCommitIsWrittenAgainElsewhere(t *testing.T) {
 
 // A second sync after a failed one says yes to lost data: it must never happen.
 func TestFailedSegmentIsNeverSyncedAgain(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	q := open(t, Options{Directory: t.TempDir(), FS: fsys})
 	storeNumbered(t, q, 1, 1, 1)
 	prepared(t, q)
@@ -233,7 +235,7 @@ func TestFailedSegmentIsNeverSyncedAgain(t *testing.T) {
 }
 
 func TestCloseWithADiskThatFails(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts := Options{Directory: t.TempDir(), FS: fsys}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 2, 1)
@@ -258,7 +260,7 @@ func TestUnprovenTailIsWrittenAgain(t *testing.T) {
 	storeNumbered(t, q, 1, 3, 1)
 	killed(t, q)
 
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(failing("sync", func() bool { return true }))
 	opts.FS = fsys
 	q, err := Open(opts)
@@ -283,7 +285,7 @@ func TestPositionWaitsForTheTail(t *testing.T) {
 		store(t, q, c)
 	}
 	killed(t, q)
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(failing("sync", func() bool { return true }))
 	opts.FS = fsys
 	q = open(t, opts)

@@ -61,7 +61,7 @@ func FuzzRecovery(f *testing.F) {
 	f.Add(segment[:len(segment)-5])
 	f.Fuzz(func(t *testing.T, content []byte) {
 		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, name.String()), content, filePerm))
+		must(t, os.WriteFile(filepath.Join(dir, name.String()), content, 0o600))
 		q, err := Open(Options{Directory: dir})
 		if err != nil {
 			return // an unknown format version is refused

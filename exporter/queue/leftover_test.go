@@ -7,12 +7,14 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // A commit that failed has left a refusal behind at the end of its segment, and
 // stands again in the next one: it counts there, and once.
 func TestRefusalInAFailedCommitCountsOnce(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, FS: fsys}
 	q := open(t, opts)
 	store(t, q, chunk(strings.Repeat("x", 50<<10))) // too full to be cut to what it uses

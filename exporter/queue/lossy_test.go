@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // A sink whose place lies within a frame loses nothing of it when a frame before, in
@@ -115,7 +117,7 @@ func TestDamageOfSegments(t *testing.T) {
 				must(t, err)
 				clear(content[:segmentHeaderSize])
 				for _, path := range files(t, dir, sparePrefix+"*") {
-					must(t, os.WriteFile(path, content, filePerm))
+					must(t, os.WriteFile(path, content, 0o600))
 				}
 			},
 		},
@@ -181,7 +183,7 @@ func TestDamageOfSegments(t *testing.T) {
 // padded is a chunk of one record whose frame takes a block.
 func padded(n int) *Chunk {
 	c := chunk(fmt.Sprintf("%d ", n))
-	return chunk(fmt.Sprintf("%d %s", n, strings.Repeat("x", pageBytes-c.frameSize()-2)))
+	return chunk(fmt.Sprintf("%d %s", n, strings.Repeat("x", crashdisk.PageBytes-c.frameSize()-2)))
 }
 
 // paddedNumbers returns the numbers of such records, whose seqs they must be.
@@ -211,7 +213,7 @@ func oldContent(t *testing.T, path string) {
 		place(b, name.epoch-1, end, name.firstSeq+uint64(len(at)-1+i))
 		content = append(content, b...)
 	}
-	must(t, os.WriteFile(path, content, filePerm))
+	must(t, os.WriteFile(path, content, 0o600))
 }
 
 func spoilSpares(t *testing.T, dir string, at int64) {

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // diskUse is the size of all files that MaxBytes bounds. A file that goes
@@ -137,7 +139,7 @@ func TestRetainedRecordsSurviveARestart(t *testing.T) {
 		epoch = q.lastEpoch()
 	}
 	eventually(t, "a checkpoint covers what was delivered", func() bool {
-		cp, ok, err := readCheckpoint(osFS{}, opts.Directory)
+		cp, ok, err := readCheckpoint(disk.OS(""), opts.Directory)
 		return err == nil && ok && cp.Epoch+1 >= epoch
 	})
 	if got := q.Stats().FirstSeq; got != 1 {
@@ -152,7 +154,7 @@ func (q *Queue) lastEpoch() uint64 {
 
 // A used-up quota is a full disk: what sinks have delivered makes room.
 func TestQuotaIsAFullDisk(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 128 << 10, FS: fsys, WhenFull: DropOldest}
 	q := open(t, opts)
 	cursorOf(t, q, "dead")

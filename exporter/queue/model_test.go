@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"math/rand/v2"
 	"path/filepath"
 	"slices"
@@ -12,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // TestModel does random things to a queue and to a slice, and compares. MODEL_SEED
@@ -21,7 +22,7 @@ func TestModel(t *testing.T) { runSeeds(t, "MODEL_SEED", 20, runModel) }
 type model struct {
 	t     *testing.T
 	dice  *rand.Rand
-	disk  *crashDisk
+	disk  *crashdisk.Disk
 	opts  Options
 	q     *Queue
 	all   []string // what is acknowledged: record n is all[n-1]
@@ -48,13 +49,13 @@ type modelSink struct {
 func runModel(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	m := &model{
-		t: t, dice: dice, disk: newCrashDisk(rand.New(rand.NewPCG(seed, 2))),
+		t: t, dice: dice, disk: crashdisk.New(rand.New(rand.NewPCG(seed, 2))),
 		lost: map[uint64]bool{}, sinks: map[string]*modelSink{},
 	}
 	for _, p := range []Producer{{"s", "uid:1", "p"}, {"s", "uid:2", "p"}, {"t", "uid:1", "p"}} {
 		m.peers = append(m.peers, modelPeer{p, map[uint64]bool{}})
 	}
-	m.opts = Options{Directory: "/q", SegmentBytes: segmentHeaderSize + pageBytes<<dice.IntN(4)}
+	m.opts = Options{Directory: "/q", SegmentBytes: segmentHeaderSize + crashdisk.PageBytes<<dice.IntN(4)}
 	m.opts.WhenFull = []WhenFull{Block, Refuse, DropOldest}[dice.IntN(3)]
 	if m.opts.WhenFull == DropOldest || dice.IntN(2) == 0 {
 		m.opts.MaxBytes = int64(5+dice.IntN(6)) * m.opts.SegmentBytes
@@ -169,8 +170,8 @@ func (m *model) checkPeers() {
 }
 
 func (m *model) start() {
-	m.disk.boot(-1, func() {})
-	m.opts.FS = m.disk.process()
+	m.disk.Boot(-1, func() {})
+	m.opts.FS = m.disk.Process()
 	q, err := Open(m.opts)
 	if err != nil {
 		m.t.Fatalf("open: %v", err)
@@ -216,10 +217,10 @@ func (m *model) restart() {
 
 // crash ends the process and perhaps the machine. then is what happens meanwhile.
 func (m *model) crash(then ...func()) {
-	m.disk.kill()
+	m.disk.Kill()
 	_ = m.q.Close(context.Background()) // it is dead
 	if m.dice.IntN(2) == 0 {
-		m.disk.powerCut()
+		m.disk.PowerCut()
 	}
 	for _, f := range then {
 		f()
@@ -234,7 +235,7 @@ func (m *model) append() {
 	for range m.dice.IntN(5) {
 		n := m.dice.IntN(200)
 		if m.dice.IntN(10) == 0 {
-			n = m.dice.IntN(3 * pageBytes)
+			n = m.dice.IntN(3 * crashdisk.PageBytes)
 		}
 		records = append(records, fmt.Sprintf("%d %0*d", m.dice.Uint64(), n, 0))
 	}
@@ -394,7 +395,7 @@ func (m *model) checkBooks() {
 // damage harms a frame that was durable for certain, and notes what it takes.
 func (m *model) damage() {
 	var names []string
-	for _, name := range slices.Sorted(maps.Keys(m.disk.names)) {
+	for _, name := range m.disk.Names() {
 		if _, ok := parseSegmentName(filepath.Base(name)); ok {
 			names = append(names, name)
 		}
@@ -402,13 +403,14 @@ func (m *model) damage() {
 	if len(names) == 0 {
 		return
 	}
-	inode := m.disk.names[names[m.dice.IntN(len(names))]]
-	frames := provenFrames(inode.cache)
+	file := m.disk.File(names[m.dice.IntN(len(names))])
+	content := file.Content()
+	frames := provenFrames(content)
 	if len(frames) == 0 {
 		return
 	}
 	at := frames[m.dice.IntN(len(frames))]
-	f, err := parseHeader(inode.cache[at:])
+	f, err := parseHeader(content[at:])
 	if err != nil {
 		m.t.Fatalf("frame at %d: %v", at, err)
 	}
@@ -426,12 +428,12 @@ func (m *model) damage() {
 	}
 	for i := from; i < to; i++ {
 		if to == from+1 {
-			inode.cache[i] ^= 1 << m.dice.IntN(8)
+			content[i] ^= 1 << m.dice.IntN(8)
 		} else {
-			inode.cache[i] = 0
+			content[i] = 0
 		}
 	}
-	inode.disk = slices.Clone(inode.cache)
+	file.Persist()
 }
 
 // provenFrames returns where the frames with records stand of which a later one, of the

@@ -6,12 +6,14 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // namesFS knows which files have been renamed since their directory was synced:
 // after a power cut they may have the old name again.
 type namesFS struct {
-	FS
+	disk.FS
 	t *testing.T
 
 	mu     sync.Mutex
@@ -30,12 +32,12 @@ func (n *namesFS) file(name string) *namedFile {
 	return n.files[name]
 }
 
-func (n *namesFS) Create(name string) (File, error) {
+func (n *namesFS) Create(name string) (disk.File, error) {
 	f, err := n.FS.Create(name)
 	return &writeWatch{f, name, n, n.file(name)}, err
 }
 
-func (n *namesFS) Open(name string) (File, error) {
+func (n *namesFS) Open(name string) (disk.File, error) {
 	f, err := n.FS.Open(name)
 	return &writeWatch{f, name, n, n.file(name)}, err
 }
@@ -72,7 +74,7 @@ func (n *namesFS) SyncDir(dir string) error {
 }
 
 type writeWatch struct {
-	File
+	disk.File
 	opened string
 	fs     *namesFS
 	file   *namedFile
@@ -90,7 +92,7 @@ func (w *writeWatch) WriteAt(p []byte, off int64) (int, error) {
 // What a file holds is told by its name: whether its frames count, and which
 // epochs it may have. So the name comes first.
 func TestNoFileIsWrittenToBeforeItsNameIsDurable(t *testing.T) {
-	fsys := &namesFS{FS: osFS{}, t: t, files: map[string]*namedFile{}}
+	fsys := &namesFS{FS: disk.OS(""), t: t, files: map[string]*namedFile{}}
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, FS: fsys}
 	q := open(t, opts)
 	c := cursorOf(t, q, "a")
@@ -112,7 +114,7 @@ func TestNoFileIsWrittenToBeforeItsNameIsDurable(t *testing.T) {
 // directory come by chance. Here there are none.
 func TestSpareIsWrittenToUnderItsNewName(t *testing.T) {
 	dir := t.TempDir()
-	fsys := &namesFS{FS: osFS{}, t: t, files: map[string]*namedFile{}}
+	fsys := &namesFS{FS: disk.OS(""), t: t, files: map[string]*namedFile{}}
 	s := &supply{fsys: fsys, dir: dir, size: 64 << 10, minFree: func(int64) int64 { return 0 }}
 	const spare = sparePrefix + "7"
 	must(t, os.WriteFile(filepath.Join(dir, spare), make([]byte, s.size), 0o600))

@@ -7,16 +7,18 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // noReserveFS cannot reserve space, and has room for so many bytes in segments.
 type noReserveFS struct {
-	FS
+	disk.FS
 	mu   sync.Mutex
 	room int64
 }
 
-func (f *noReserveFS) Create(name string) (File, error) {
+func (f *noReserveFS) Create(name string) (disk.File, error) {
 	file, err := f.FS.Create(name)
 	if err != nil || !isSegment(name) {
 		return file, err
@@ -25,7 +27,7 @@ func (f *noReserveFS) Create(name string) (File, error) {
 }
 
 type noReserveFile struct {
-	File
+	disk.File
 	fs   *noReserveFS
 	size int64
 }
@@ -48,7 +50,7 @@ func (f *noReserveFile) WriteAt(p []byte, off int64) (int, error) {
 // Where space cannot be reserved a large commit may meet the full disk in the middle of
 // a segment. It says why, and nothing is lost when there is room again.
 func TestFullDiskThatCannotBeReserved(t *testing.T) {
-	fsys := &noReserveFS{FS: osFS{}, room: 5 << 20}
+	fsys := &noReserveFS{FS: disk.OS(""), room: 5 << 20}
 	dir := t.TempDir()
 	q := open(t, Options{Directory: dir, SegmentBytes: 4 << 20, FS: fsys})
 	large := strings.Repeat("x", 1<<20)

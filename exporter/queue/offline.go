@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -23,7 +24,7 @@ var ErrNoQueue = errors.New("there is none")
 // file. Repair and Replay change it. For one goroutine.
 type Offline struct {
 	dir  string
-	fsys FS
+	fsys disk.FS
 	// lock is nil where the directory has no lock file, and so nobody works on
 	// it: to look at a queue makes no file.
 	lock io.Closer
@@ -96,9 +97,9 @@ type StoredFile struct {
 // OpenOffline takes hold of the queue in dir until Close. It fails with
 // *InUseError while an exporter works on it, and with ErrNoQueue when there is
 // none. Damage is no reason to fail. fsys may be nil for the operating system's.
-func OpenOffline(dir string, fsys FS) (*Offline, error) {
+func OpenOffline(dir string, fsys disk.FS) (*Offline, error) {
 	if fsys == nil {
-		fsys = osFS{root: dir}
+		fsys = disk.OS(dir)
 	}
 	o := &Offline{dir: dir, fsys: fsys}
 	names, err := fsys.List(dir)
@@ -131,7 +132,7 @@ func isQueueFile(name string) bool {
 // takeLock makes sure that nobody else works on the queue.
 func (o *Offline) takeLock() (err error) {
 	if o.lock == nil {
-		o.lock, err = o.fsys.Lock(o.path(lockFile))
+		o.lock, err = lock(o.fsys, o.dir)
 	}
 	return err
 }

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // offline opens the queue of opts offline and closes it at the end of the test,
@@ -156,11 +158,11 @@ func TestCheckOfARemovedSegmentThatIsBack(t *testing.T) {
 
 // errOpenFS fails to open one file.
 type errOpenFS struct {
-	FS
+	disk.FS
 	name string
 }
 
-func (f errOpenFS) Open(name string) (File, error) {
+func (f errOpenFS) Open(name string) (disk.File, error) {
 	if filepath.Base(name) == f.name {
 		return nil, unix.EIO
 	}
@@ -170,7 +172,7 @@ func (f errOpenFS) Open(name string) (File, error) {
 func TestCheckOfUnreadableFiles(t *testing.T) {
 	opts, first, last := stored(t, true)
 	for _, name := range []string{cursorsFile, positionsFile, filepath.Base(first.path), filepath.Base(last.path)} {
-		o, err := OpenOffline(opts.Directory, errOpenFS{osFS{}, name})
+		o, err := OpenOffline(opts.Directory, errOpenFS{disk.OS(""), name})
 		must(t, err)
 		all := findings(t, o)
 		if !slices.ContainsFunc(all, func(f Finding) bool {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // stored makes a queue of two segments, as it is when its exporter is killed. The
@@ -31,7 +33,7 @@ func stored(t *testing.T, withB bool) (opts Options, first, last storedFile) {
 		must(t, c.Ack(seq))
 	}
 	eventually(t, "durable cursors", func() bool {
-		f, accounts, err := openCursorFile(osFS{}, live.Directory)
+		f, accounts, err := openCursorFile(disk.OS(""), live.Directory)
 		if err == nil {
 			f.file.Close()
 		}

@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // planned returns the findings that Repair deals with.
@@ -169,7 +171,7 @@ func TestRepairOnAFullDisk(t *testing.T) {
 	opts, first, _ := stored(t, false)
 	flip(t, first.path, first.at[2]-4)
 	before := snapshotDir(t, opts.Directory)
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(func(op, name string) error {
 		if op == "create" && strings.Contains(name, quarantineDir) {
 			return unix.ENOSPC

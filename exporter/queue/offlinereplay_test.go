@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // retained makes a queue that is closed and keeps all of its records 1 to 12, one
@@ -136,7 +138,7 @@ func TestReplayAtOfEqualTimes(t *testing.T) {
 func TestReplayOfWhatIsGone(t *testing.T) {
 	opts, start := retained(t)
 	segments := segmentFiles(t, opts.Directory)
-	must(t, osFS{}.Remove(segments[0]))
+	must(t, disk.OS("").Remove(segments[0]))
 	check := func(what string, err error, seq uint64, received time.Time, why string) {
 		t.Helper()
 		e, ok := errors.AsType[*NotKeptError](err)
@@ -152,7 +154,7 @@ func TestReplayOfWhatIsGone(t *testing.T) {
 	must(t, o.Close())
 
 	// A hole that nobody has counted as lost.
-	must(t, osFS{}.Remove(segments[2]))
+	must(t, disk.OS("").Remove(segments[2]))
 	o = offline(t, opts)
 	_, err = o.PlanReplay(t.Context(), "a", 5, noLetters)
 	check("before a hole", err, 10, start.Add(3*time.Minute), "records 7 to 9 cannot be found")
@@ -236,9 +238,9 @@ func TestSetBack(t *testing.T) {
 func TestReplayDoesNotForgetWhatWasDurable(t *testing.T) {
 	opts, _ := retained(t)
 	for _, path := range segmentFiles(t, opts.Directory)[2:] {
-		must(t, osFS{}.Remove(path))
+		must(t, disk.OS("").Remove(path))
 	}
-	must(t, osFS{}.Remove(opts.Directory+"/"+positionsFile))
+	must(t, disk.OS("").Remove(opts.Directory+"/"+positionsFile))
 	o := offline(t, opts)
 	r, err := o.PlanReplay(t.Context(), "a", 2, noLetters)
 	must(t, err)
@@ -253,7 +255,7 @@ func TestReplayDoesNotForgetWhatWasDurable(t *testing.T) {
 // A replay that is not durable is not reported as done.
 func TestReplayOnAFailingDisk(t *testing.T) {
 	opts, _ := retained(t)
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts.FS = fsys
 	o := offline(t, opts)
 	r, err := o.PlanReplay(t.Context(), "a", 2, noLetters)

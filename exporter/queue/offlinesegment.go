@@ -5,13 +5,15 @@ import (
 	"context"
 	"errors"
 	"io"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // segmentWalk is the part of a walk that is in one segment.
 type segmentWalk struct {
 	*walk
 	s      *storedSegment
-	file   File
+	file   disk.File
 	proof  proof
 	reader frameReader
 	next   uint64 // seq of the record that comes next
@@ -48,7 +50,7 @@ func (w *walk) segment(s *storedSegment) (next uint64, end int64, err error) {
 
 // proofOf reads the headers of s as far as they follow each other, if s is the last
 // segment.
-func (w *walk) proofOf(s *storedSegment, file File) (proof, error) {
+func (w *walk) proofOf(s *storedSegment, file disk.File) (proof, error) {
 	p := newProof(w.o.knownDurable, segmentHeaderSize)
 	if !s.isLast() {
 		return p, nil
@@ -203,7 +205,7 @@ func (w *segmentWalk) giveUp(err error) error {
 // olderContent returns the offset behind the last byte from off on that may be of
 // the segment's present use: what follows begins a frame of an earlier one, or is
 // zero.
-func olderContent(file File, off int64, s *storedSegment) (end int64, err error) {
+func olderContent(file disk.File, off int64, s *storedSegment) (end int64, err error) {
 	var reader frameReader
 	reader.open(file, s.epoch)
 	reader.seek(off)

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // damaged makes a queue of many segments, the middle one with a frame damaged,
@@ -20,7 +22,7 @@ func damaged(t *testing.T) Options {
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 15, 3)
 	eventually(t, "checkpoint", func() bool {
-		cp, ok, _ := readCheckpoint(osFS{}, q.opts.Directory)
+		cp, ok, _ := readCheckpoint(disk.OS(""), q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	closeQueue(t, q)
@@ -55,7 +57,7 @@ func TestSinksMeetDamageTogether(t *testing.T) {
 // Damage that could not be copied to quarantine holds nobody up, and is not
 // deleted: its segment goes there as a whole.
 func TestDamageIsKeptOnAFullDisk(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts := damaged(t)
 	opts.FS = fsys
 	q := open(t, opts)
@@ -87,7 +89,7 @@ func TestDamageIsKeptOnAFullDisk(t *testing.T) {
 
 // What a failed commit left behind does not hide its successor's records.
 func TestLeftoverOfAFailedCommitHidesNothing(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts := Options{Directory: t.TempDir(), FS: fsys}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 2, 1)
@@ -149,7 +151,7 @@ func TestDamageMetMidFrameCountsOnce(t *testing.T) {
 	must(t, a.Ack(2))
 	_ = b
 	eventually(t, "checkpoint", func() bool {
-		cp, ok, _ := readCheckpoint(osFS{}, q.opts.Directory)
+		cp, ok, _ := readCheckpoint(disk.OS(""), q.opts.Directory)
 		return ok && cp.Epoch == 2
 	})
 	closeQueue(t, q)
@@ -184,7 +186,7 @@ func TestOneUnreadableBlockDoesNotStopOpen(t *testing.T) {
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 3, 1)
 	closeQueue(t, q)
-	opts.FS = &badBlockFS{FS: osFS{}, name: filepath.Base(segmentFiles(t, opts.Directory)[0])}
+	opts.FS = &badBlockFS{FS: disk.OS(""), name: filepath.Base(segmentFiles(t, opts.Directory)[0])}
 	q, err := Open(opts)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
@@ -193,12 +195,12 @@ func TestOneUnreadableBlockDoesNotStopOpen(t *testing.T) {
 }
 
 type badBlockFS struct {
-	FS
+	disk.FS
 	name string
 }
-type badBlockFile struct{ File }
+type badBlockFile struct{ disk.File }
 
-func (f *badBlockFS) Open(name string) (File, error) {
+func (f *badBlockFS) Open(name string) (disk.File, error) {
 	file, err := f.FS.Open(name)
 	if filepath.Base(name) == f.name {
 		return badBlockFile{file}, err
@@ -214,7 +216,7 @@ func (f badBlockFile) ReadAt(p []byte, off int64) (int, error) {
 
 // Damage that a sink has passed without a copy stays known over a restart.
 func TestDamageIsKeptAfterAFullDiskAndARestart(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts := damaged(t)
 	opts.FS = fsys
 	q := open(t, opts)

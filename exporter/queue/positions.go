@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -39,8 +40,8 @@ const (
 // writeCheckpoint replaces the positions file: whoever reads it finds the old
 // one or the new one, never half of either. It writes in pieces: the file may be much
 // larger than what it is made from.
-func writeCheckpoint(fsys FS, dir string, c checkpoint) error {
-	err := replaceFileBy(fsys, filepath.Join(dir, positionsFile), func(f File) error {
+func writeCheckpoint(fsys disk.FS, dir string, c checkpoint) error {
+	err := replaceFileBy(fsys, filepath.Join(dir, positionsFile), func(f disk.File) error {
 		body := &summedWriter{file: f, off: int64(len(positionsHead(0)))}
 		lines := bufio.NewWriterSize(body, 64<<10)
 		encoder := json.NewEncoder(lines)
@@ -70,7 +71,7 @@ func positionsHead(crc uint32) []byte {
 
 // summedWriter writes to a file from an offset on, and sums up what it writes.
 type summedWriter struct {
-	file File
+	file disk.File
 	off  int64
 	crc  uint32
 }
@@ -88,7 +89,7 @@ var errCheckpoint = errors.New("positions: checksum mismatch")
 // readCheckpoint returns the kept checkpoint; ok is false when there is none. It fails
 // with errCheckpoint when the file is damaged, and with *fileversion.Error when it is
 // whole and of another version. It holds no more of the file than it returns.
-func readCheckpoint(fsys FS, dir string) (c checkpoint, ok bool, err error) {
+func readCheckpoint(fsys disk.FS, dir string) (c checkpoint, ok bool, err error) {
 	path := filepath.Join(dir, positionsFile)
 	f, err := fsys.Open(path)
 	if notExist(err) {
@@ -128,7 +129,7 @@ func readCheckpoint(fsys FS, dir string) (c checkpoint, ok bool, err error) {
 
 // positionsReader reads a positions file, more than once.
 type positionsReader struct {
-	file File
+	file disk.File
 	off  int64
 	body int64 // where what the checksum covers begins
 	err  error // of the file

@@ -56,7 +56,7 @@ func (c *pageCut) check(t *testing.T, what string, has func(page int) bool) {
 	}
 	dir := t.TempDir()
 	path := filepath.Join(dir, segmentName{1, 1}.String())
-	must(t, os.WriteFile(path, disk, filePerm))
+	must(t, os.WriteFile(path, disk, 0o600))
 	passedBy(t, path, 1)
 
 	o, err := OpenOffline(dir, nil)
@@ -127,7 +127,7 @@ func TestCheckOfALargeEndThatIsLost(t *testing.T) {
 		}
 		dir := t.TempDir()
 		path := filepath.Join(dir, segmentName{1, 1}.String())
-		must(t, os.WriteFile(path, disk, filePerm))
+		must(t, os.WriteFile(path, disk, 0o600))
 		passedBy(t, path, 8)
 		o, err := OpenOffline(dir, nil)
 		must(t, err)

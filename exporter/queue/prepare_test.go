@@ -4,12 +4,14 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // While large commits come the next segment's file is made, which reserves its space,
 // and not written: that would take as much from the disk as the commits do.
 func TestPreparingRests(t *testing.T) {
-	s := &supply{fsys: osFS{}, dir: t.TempDir(), size: 2 * prewriteBytes, minFree: func(int64) int64 { return 0 }}
+	s := &supply{fsys: disk.OS(""), dir: t.TempDir(), size: 2 * prewriteBytes, minFree: func(int64) int64 { return 0 }}
 	t.Cleanup(s.close)
 	for i, step := range []struct {
 		resting, done bool

@@ -11,6 +11,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // counted is a chunk of a producer that moves its position and no more.
@@ -273,20 +275,20 @@ func TestPositionsBytes(t *testing.T) {
 // power cuts, and forgotten then.
 func TestPositionsAreKeptForADay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := newCrashDisk(rand.New(rand.NewPCG(1, 1)))
+		disk := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
 		var q *Queue
 		start := func() {
 			t.Helper()
-			disk.boot(-1, func() {})
+			disk.Boot(-1, func() {})
 			var err error
-			q, err = Open(Options{Directory: "/q", SegmentBytes: 1, FS: disk.process()})
+			q, err = Open(Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()})
 			must(t, err)
 		}
 		crash := func() {
 			t.Helper()
-			disk.kill()
+			disk.Kill()
 			_ = q.Close(context.Background()) // it is dead
-			disk.powerCut()
+			disk.PowerCut()
 			start()
 		}
 		start()

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 const quarantineDir = "quarantine"
@@ -15,7 +17,7 @@ const quarantineDir = "quarantine"
 // It does not fail. A sink must be able to pass damage on a full disk, because
 // that is what makes room again: when the copy cannot be made, the segment is
 // marked to be moved to quarantine as a whole in place of being removed.
-func (q *Queue) quarantine(s *segment, file File, from, to int64, cause error) {
+func (q *Queue) quarantine(s *segment, file disk.File, from, to int64, cause error) {
 	q.aside.Lock()
 	defer q.aside.Unlock()
 	isNew, err := q.copyAside(s.segmentName, file, from, to)
@@ -31,7 +33,7 @@ func (q *Queue) quarantine(s *segment, file File, from, to int64, cause error) {
 
 // copyAside returns whether the copy was not there before: several cursors meet
 // the same damage.
-func (q *Queue) copyAside(name segmentName, file File, from, to int64) (isNew bool, err error) {
+func (q *Queue) copyAside(name segmentName, file disk.File, from, to int64) (isNew bool, err error) {
 	fsys := q.opts.FS
 	if err := fsys.MkdirAll(q.path(quarantineDir)); err != nil {
 		return false, err

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // Options configure a queue.
@@ -40,7 +42,7 @@ type Options struct {
 	// durable, and how long the write and the sync took. It must not block.
 	Committed func(records int, took time.Duration)
 	Log       *slog.Logger // nil: no log
-	FS        FS           // nil: the operating system's
+	FS        disk.FS      // nil: the operating system's
 }
 
 // WhenFull is what Append does when the queue has reached MaxBytes.
@@ -68,7 +70,7 @@ func (o *Options) setDefaults() {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
 	if o.FS == nil {
-		o.FS = osFS{root: o.Directory}
+		o.FS = disk.OS(o.Directory)
 	}
 }
 
@@ -85,7 +87,7 @@ var (
 type Queue struct {
 	opts Options
 	id   uuid.UUID
-	lock Lock
+	lock disk.Lock
 
 	// segments are those kept, in order, the last being written to. The slice
 	// is replaced, never changed: cursors read it without a lock. Replaced by
@@ -199,7 +201,7 @@ func Open(opts Options) (*Queue, error) {
 	if err := opts.FS.MkdirAll(opts.Directory); err != nil {
 		return nil, fmt.Errorf("queue %s: %w: the queue needs a directory that this user can write", opts.Directory, err)
 	}
-	lock, err := opts.FS.Lock(q.path("lock"))
+	lock, err := lock(opts.FS, opts.Directory)
 	if err != nil {
 		return nil, err
 	}

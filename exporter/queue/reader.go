@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // readSize is how much a reader asks of the file at once: large enough to run at
@@ -19,7 +21,7 @@ const headerReadSize = 4 << 10
 // The payloads it returns stay valid until release, so that a batch can span
 // frames without a copy.
 type frameReader struct {
-	file  File
+	file  disk.File
 	epoch uint64
 
 	// buf[pos:] are the bytes of the file from offset off on that have been
@@ -38,13 +40,13 @@ type frameReader struct {
 var errNoRoom = errors.New("reader: no room before release")
 
 // open points the reader at the first frame of a segment. The buffer is kept.
-func (r *frameReader) open(file File, epoch uint64) {
+func (r *frameReader) open(file disk.File, epoch uint64) {
 	r.file, r.epoch = file, epoch
 	r.seek(segmentHeaderSize)
 }
 
 // openHeaders is open and seek for a reader of the headers alone between off and end.
-func (r *frameReader) openHeaders(file File, epoch uint64, off, end int64) {
+func (r *frameReader) openHeaders(file disk.File, epoch uint64, off, end int64) {
 	if from, to, err := file.Data(off); err == nil && from < end { // what was never written need not be there
 		file.Prefetch(from, min(to, end))
 	}

@@ -3,6 +3,8 @@ package queue
 import (
 	"errors"
 	"io"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // lastSegment is the segment that was being written when the process before ended. A
@@ -202,7 +204,7 @@ func (l *lastSegment) cutTail(hole, from int64) error {
 
 // tailEnd returns where the last frame of this epoch ends that begins at from or
 // later, whole or, at from, by what its header says.
-func tailEnd(file File, epoch uint64, from, size int64) (int64, error) {
+func tailEnd(file disk.File, epoch uint64, from, size int64) (int64, error) {
 	var reader frameReader
 	reader.open(file, epoch)
 	reader.seek(from)

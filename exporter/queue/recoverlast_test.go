@@ -13,21 +13,24 @@ import (
 
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // countingFS counts the bytes that are read.
 type countingFS struct {
-	FS
+	disk.FS
 	read atomic.Int64
 }
 
-func (f *countingFS) Open(name string) (File, error) {
+func (f *countingFS) Open(name string) (disk.File, error) {
 	file, err := f.FS.Open(name)
 	return countingFile{file, f}, err
 }
 
 type countingFile struct {
-	File
+	disk.File
 	fs *countingFS
 }
 
@@ -59,7 +62,7 @@ func TestOpenAfterAKillReadsHeaders(t *testing.T) {
 	q := open(t, opts)
 	want := storeLarge(t, q, records, size)
 	killed(t, q)
-	fsys := &countingFS{FS: osFS{}}
+	fsys := &countingFS{FS: disk.OS("")}
 	opts.FS = fsys
 	q = open(t, opts)
 	if got := fsys.read.Load(); got > segmentBytes/4 {
@@ -151,7 +154,7 @@ func logOf(t *testing.T, dir string, size int, commits ...int) (path string, at 
 	}
 	b = append(b, make([]byte, 64<<10)...)
 	path = filepath.Join(dir, name.String())
-	must(t, os.WriteFile(path, b, filePerm))
+	must(t, os.WriteFile(path, b, 0o600))
 	return path, at
 }
 
@@ -169,7 +172,7 @@ func passedBy(t *testing.T, path string, next uint64) {
 	t.Helper()
 	header, err := os.ReadFile(path)
 	must(t, err)
-	f, err := createCursorFile(osFS{}, filepath.Dir(path), uuid.UUID(header[32:48]), map[string]Account{"s": {Next: next, Delivered: next - 1}})
+	f, err := createCursorFile(disk.OS(""), filepath.Dir(path), uuid.UUID(header[32:48]), map[string]Account{"s": {Next: next, Delivered: next - 1}})
 	must(t, err)
 	must(t, f.file.Close())
 }
@@ -215,12 +218,13 @@ func TestCutLeavesTheProof(t *testing.T) {
 	path, at := logOf(t, dir, 100, 1, 1, 1)
 	flip(t, path, at[2]-8)
 	flip(t, path, at[3]-8)
-	fsys := &opFS{fs: osFS{}}
-	fsys.setPlan(func(_ int, op, name string) fault {
+	fsys := newTestFS()
+	fsys.Boot(disk.OS(""), func() {})
+	fsys.SetPlan(func(_ int, op, name string) crashdisk.Fault {
 		if op == "create" && strings.HasSuffix(name, positionsFile+".new") {
-			return fault{err: unix.EIO}
+			return crashdisk.Fault{Err: unix.EIO}
 		}
-		return fault{}
+		return crashdisk.Fault{}
 	})
 	for range 2 {
 		q, err := Open(Options{Directory: dir, FS: fsys})
@@ -254,17 +258,17 @@ func TestTornAtTheEndOfTheBuffer(t *testing.T) {
 
 // oddDataFS says something else about the holes of a file than there is.
 type oddDataFS struct {
-	FS
+	disk.FS
 	data func(off, size int64) (from, to int64, err error)
 }
 
-func (f oddDataFS) Open(name string) (File, error) {
+func (f oddDataFS) Open(name string) (disk.File, error) {
 	file, err := f.FS.Open(name)
 	return oddDataFile{file, f}, err
 }
 
 type oddDataFile struct {
-	File
+	disk.File
 	fs oddDataFS
 }
 
@@ -288,7 +292,7 @@ func TestOddData(t *testing.T) {
 			path, at := logOf(t, dir, 100, 1, 3, 2, 1)
 			flip(t, path, at[2]-8)
 			flip(t, path, at[4]+atFirstSeq)
-			q := open(t, Options{Directory: dir, FS: oddDataFS{osFS{}, data}})
+			q := open(t, Options{Directory: dir, FS: oddDataFS{disk.OS(""), data}})
 			equal(t, "records", numbersOf(drain(t, q, cursorOf(t, q, "a"))), []string{"1", "3", "4", "6", "7"})
 			if got := q.Stats().Corrupt; got != 2 {
 				t.Errorf("corrupt: got %d, want 2", got)
@@ -299,17 +303,17 @@ func TestOddData(t *testing.T) {
 
 // prefetchedFS notes what is asked for in advance.
 type prefetchedFS struct {
-	FS
+	disk.FS
 	asked *[]int64
 }
 
-func (f prefetchedFS) Open(name string) (File, error) {
+func (f prefetchedFS) Open(name string) (disk.File, error) {
 	file, err := f.FS.Open(name)
 	return prefetchedFile{file, f.asked}, err
 }
 
 type prefetchedFile struct {
-	File
+	disk.File
 	asked *[]int64
 }
 
@@ -324,7 +328,7 @@ func TestPrefetchEndsWithTheData(t *testing.T) {
 	must(t, os.Truncate(path, 1<<20)) // reserved
 	var asked []int64
 	var reader frameReader
-	f, err := prefetchedFS{osFS{}, &asked}.Open(path)
+	f, err := prefetchedFS{disk.OS(""), &asked}.Open(path)
 	must(t, err)
 	defer f.Close()
 	reader.openHeaders(f, 1, segmentHeaderSize, 1<<20)
@@ -373,10 +377,10 @@ func TestDamageAtTheEndOfTheSegmentInUse(t *testing.T) {
 	all := *q.segments.Load()
 	last := all[len(all)-1]
 	path, end := q.path(last.String()), last.end.Load()
-	f, err := os.Open(path)
+	f, err := disk.OS("").Open(path)
 	must(t, err)
 	defer f.Close()
-	if from, _, err := (osFile{f}).Data(end); err != nil || from == end {
+	if from, _, err := f.Data(end); err != nil || from == end {
 		t.Fatalf("data behind %d: got %d (%v), want none: the test tests nothing", end, from, err)
 	}
 	flip(t, path, end-100)

@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // foldLog adds the frames since the checkpoint to its state, and finds the end
@@ -127,7 +129,7 @@ func (r *recovery) foldSegment(s *foundSegment) (uint64, error) {
 type folding struct {
 	*foundSegment
 	r    *recovery
-	file File
+	file disk.File
 	next uint64 // the seq after the last record that was added
 }
 

@@ -41,7 +41,7 @@ func FuzzCursorsFile(f *testing.F) {
 		closeQueue(t, q)
 		file := make([]byte, 2*slotSize)
 		copy(file[min(max(at, 0), len(file)):], content)
-		must(t, os.WriteFile(filepath.Join(opts.Directory, cursorsFile), file, filePerm))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, cursorsFile), file, 0o600))
 		q, err := Open(opts)
 		if err != nil {
 			t.Fatalf("open: %v", err)
@@ -80,14 +80,14 @@ func FuzzRecycledDirectory(f *testing.F) {
 		if holdsFrameOf(behind, name.epoch) {
 			return // that no epoch is used twice is the other half of the promise
 		}
-		must(t, os.WriteFile(segment, append(content[:end:end], behind...), filePerm))
+		must(t, os.WriteFile(segment, append(content[:end:end], behind...), 0o600))
 		padded := make([]byte, smallSegment)
 		copy(padded, spare)
 		if e := le.Uint64(padded[16:]); isSegmentHeader(padded) && e > 1<<62 {
 			return // no queue has begun so many segments
 		}
-		must(t, os.WriteFile(filepath.Join(opts.Directory, sparePrefix+"90"), padded, filePerm))
-		must(t, os.WriteFile(filepath.Join(opts.Directory, beginPrefix+"91"+newSuffix), begun, filePerm))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, sparePrefix+"90"), padded, 0o600))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, beginPrefix+"91"+newSuffix), begun, 0o600))
 
 		q, err = Open(opts)
 		if err != nil {
@@ -124,7 +124,7 @@ func FuzzPositionsFile(f *testing.F) {
 		q := open(t, opts)
 		storeNumbered(t, q, 1, 4, 1)
 		closeQueue(t, q)
-		must(t, os.WriteFile(filepath.Join(opts.Directory, positionsFile), content, filePerm))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, positionsFile), content, 0o600))
 		q, err := Open(opts)
 		if err != nil {
 			t.Fatalf("open: %v", err)

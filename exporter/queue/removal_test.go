@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // The process is killed between a write of the cursors file and its sync. The next
@@ -12,9 +14,9 @@ import (
 // remove segments by it.
 func TestCursorsFoundAreConfirmedBeforeSegmentsGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := newCrashDisk(rand.New(rand.NewPCG(1, 1)))
-		disk.boot(-1, func() {})
-		opts := Options{Directory: "/q", SegmentBytes: 1, FS: disk.process()}
+		disk := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
+		disk.Boot(-1, func() {})
+		opts := Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()}
 		q := open(t, opts)
 		cursorOf(t, q, "a")
 		storeNumbered(t, q, 1, 3, 1) // a segment each
@@ -29,8 +31,8 @@ func TestCursorsFoundAreConfirmedBeforeSegmentsGo(t *testing.T) {
 		q = open(t, opts)
 		time.Sleep(time.Second) // the housekeeper has been there
 		closeQueue(t, q)
-		clear(disk.names["/q/cursors"].dirty) // the power cut takes what was not synced
-		disk.powerCut()
+		disk.File("/q/cursors").Lose() // the power cut takes what was not synced
+		disk.PowerCut()
 
 		q = open(t, opts)
 		c := cursorOf(t, q, "a")
@@ -50,24 +52,22 @@ func TestCursorsFoundAreConfirmedBeforeSegmentsGo(t *testing.T) {
 // A removed segment comes back after a crash, one behind it does not.
 func TestSegmentThatComesBackIsNotRead(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		disk := newCrashDisk(rand.New(rand.NewPCG(1, 1)))
-		disk.boot(-1, func() {})
-		opts := Options{Directory: "/q", SegmentBytes: 1, FS: disk.process()}
+		disk := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
+		disk.Boot(-1, func() {})
+		opts := Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()}
 		q := open(t, opts)
 		c := cursorOf(t, q, "a")
 		storeNumbered(t, q, 1, 3, 1)
 		name := "/q/" + (*q.segments.Load())[0].String()
-		disk.mu.Lock() // the housekeeper is at work
-		inode := disk.names[name]
-		disk.mu.Unlock()
+		inode := disk.File(name)
 		drain(t, q, c)
 		must(t, c.Ack(2))
 		time.Sleep(time.Second)
 		closeQueue(t, q)
-		if disk.names[name] != nil {
+		if disk.File(name) != nil {
 			t.Fatal("segment is still there")
 		}
-		disk.names[name] = inode
+		disk.Restore(name, inode)
 		q = open(t, opts)
 		drain(t, q, cursorOf(t, q, "new"))
 		if n := q.Stats().Corrupt; n != 0 {

@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // A file whose sync has failed is not used for another segment: what the disk has
 // of it is unknown.
 func TestFailedFileIsNotUsedAgain(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, FS: fsys})
 	c := cursorOf(t, q, "a")
 	store(t, q, chunk(strings.Repeat("x", 50<<10))) // too full to be cut to what it uses
@@ -44,17 +46,17 @@ func TestFailedFileIsNotUsedAgain(t *testing.T) {
 
 // readHookFS calls hook once, before a read of a file that was opened by Open.
 type readHookFS struct {
-	FS
+	disk.FS
 	hook atomic.Pointer[func()]
 }
 
-func (r *readHookFS) Open(name string) (File, error) {
+func (r *readHookFS) Open(name string) (disk.File, error) {
 	f, err := r.FS.Open(name)
 	return &readHookFile{f, r}, err
 }
 
 type readHookFile struct {
-	File
+	disk.File
 	fs *readHookFS
 }
 
@@ -69,7 +71,7 @@ func (f *readHookFile) ReadAt(p []byte, off int64) (int, error) {
 // file is not used again before that sink has closed it: the sink would meet new
 // content, and take it for damage.
 func TestFileThatIsReadIsNotUsedAgain(t *testing.T) {
-	fsys := &readHookFS{FS: osFS{}}
+	fsys := &readHookFS{FS: disk.OS("")}
 	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 512 << 10, WhenFull: DropOldest, FS: fsys})
 	c := cursorOf(t, q, "slow")
 	record := func(seq int) string { return fmt.Sprintf("%d:%09000d", seq, 0) }
@@ -137,7 +139,7 @@ func TestFilesOfUnknownEpochsAreNotUsedAgain(t *testing.T) {
 
 // What holds for a segment holds for a file that is prepared for one.
 func TestFailedPreparationIsNotGoneOnWith(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	failed := make(chan struct{})
 	var once sync.Once
 	fsys.set(func(op, name string) (err error) {

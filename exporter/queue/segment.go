@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -126,7 +127,7 @@ type segmentHeader struct {
 }
 
 // writeSegmentHeader makes f the file of a segment, still without its name.
-func writeSegmentHeader(f File, header segmentHeader, name segmentName) error {
+func writeSegmentHeader(f disk.File, header segmentHeader, name segmentName) error {
 	if _, err := f.WriteAt(encodeSegmentHeader(header, name), 0); err != nil {
 		return fmt.Errorf("segment %s: write header: %w", name, err)
 	}
@@ -136,7 +137,7 @@ func writeSegmentHeader(f File, header segmentHeader, name segmentName) error {
 // nameSegment gives the file of a segment its name, durably. So a segment that is
 // found under its own name has taken over from the one before it, and whatever a
 // crash leaves under another counts for nothing.
-func nameSegment(fsys FS, dir, from string, name segmentName) error {
+func nameSegment(fsys disk.FS, dir, from string, name segmentName) error {
 	err := fsys.Rename(filepath.Join(dir, from), filepath.Join(dir, name.String()))
 	if err == nil {
 		err = fsys.SyncDir(dir)
@@ -182,7 +183,7 @@ func checkSegmentVersion(b []byte, path string) error {
 
 // spareEpoch returns the last epoch in which f, at path, was a segment, 0 when it never
 // was one. Without a whole header nothing is known of what f holds.
-func spareEpoch(f File, path string) (uint64, error) {
+func spareEpoch(f disk.File, path string) (uint64, error) {
 	b := make([]byte, segmentHeaderUsed)
 	if _, err := readFull(f, b, 0); err != nil {
 		return 0, err
@@ -203,7 +204,7 @@ var errSegmentHeader = errors.New("segment header damaged")
 // readSegmentHeader reads the header of f, the segment in dir with this name. It fails
 // with errSegmentHeader when the header is not whole or not that of such a segment, and
 // with *fileversion.Error when it is whole and of another version.
-func readSegmentHeader(f File, dir string, name segmentName) (segmentHeader, error) {
+func readSegmentHeader(f disk.File, dir string, name segmentName) (segmentHeader, error) {
 	b := make([]byte, segmentHeaderUsed)
 	if _, err := readFull(f, b, 0); errors.Is(err, io.EOF) {
 		return segmentHeader{}, errSegmentHeader

@@ -12,6 +12,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // session is a queue over the lives of several processes on one disk, with a model
@@ -19,9 +22,9 @@ import (
 // is dead. It runs in a bubble of synctest.
 type session struct {
 	t    *testing.T
-	what string     // happens to it, for messages
-	disk *crashDisk // nil: the operating system's
-	fs   *opFS
+	what string          // happens to it, for messages
+	disk *crashdisk.Disk // nil: the operating system's
+	fs   *testFS
 	opts Options
 
 	q       *Queue
@@ -37,8 +40,8 @@ type session struct {
 	acked  map[string]uint64 // by sink: the last seq it acked
 }
 
-func newSession(t *testing.T, disk *crashDisk, opts Options) *session {
-	s := &session{t: t, disk: disk, opts: opts, fs: &opFS{}, acked: map[string]uint64{}}
+func newSession(t *testing.T, disk *crashdisk.Disk, opts Options) *session {
+	s := &session{t: t, disk: disk, opts: opts, fs: newTestFS(), acked: map[string]uint64{}}
 	if disk != nil {
 		s.opts.Directory = "/q"
 	}
@@ -49,7 +52,7 @@ func newSession(t *testing.T, disk *crashDisk, opts Options) *session {
 
 // clone returns a copy of a session whose process is dead.
 func (s *session) clone(what string, dice *rand.Rand) *session {
-	c := newSession(s.t, s.disk.clone(dice), s.opts)
+	c := newSession(s.t, s.disk.Clone(dice, isReserve), s.opts)
 	c.fs.spareReserve = true
 	c.what, c.life, c.told = what, s.life, s.told
 	c.chunks, c.given = slices.Clone(s.chunks), slices.Clone(s.given)
@@ -63,31 +66,31 @@ func (s *session) fatalf(format string, args ...any) {
 	s.t.Fatalf("%s: life %d: %s", s.what, s.life, fmt.Sprintf(format, args...))
 }
 
-func (s *session) isDead() bool { return s.q == nil || s.fs.isDead() }
+func (s *session) isDead() bool { return s.q == nil || s.fs.IsDead() }
 
 // start begins a process: it opens the queue, asks what is stored and takes the
 // cursors of both sinks.
 func (s *session) start() {
-	if s.fs.hasEnded() {
+	if s.fs.HasEnded() {
 		return
 	}
 	s.life++
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	fsys := FS(osFS{})
+	fsys := disk.OS("")
 	if s.disk != nil {
-		s.disk.boot(-1, func() {})
-		fsys = s.disk.process()
+		s.disk.Boot(-1, func() {})
+		fsys = s.disk.Process()
 	}
-	s.fs.boot(fsys, s.cancel)
+	s.fs.Boot(fsys, s.cancel)
 	q, err := Open(s.opts)
 	if err != nil && s.healed() {
-		if n := s.fs.openFiles(); n != 0 {
+		if n := s.fs.OpenFiles(); n != 0 {
 			s.fatalf("%d files are open after Open has failed with: %v", n, err)
 		}
 		q, err = Open(s.opts)
 	}
 	if err != nil {
-		if !s.fs.isDead() {
+		if !s.fs.IsDead() {
 			s.fatalf("open: %v", err)
 		}
 		return
@@ -99,16 +102,16 @@ func (s *session) start() {
 
 // healed ends what makes operations fail and reports whether one did.
 func (s *session) healed() bool {
-	if s.fs.isDead() {
+	if s.fs.IsDead() {
 		return false
 	}
-	s.fs.setPlan(nil)
-	return s.fs.lastFailed() != ""
+	s.fs.SetPlan(nil)
+	return s.fs.LastFailed() != ""
 }
 
 // restart begins another process after one that is dead, on a disk that works.
 func (s *session) restart() {
-	s.fs.setPlan(nil)
+	s.fs.SetPlan(nil)
 	s.start()
 }
 
@@ -196,7 +199,7 @@ func (s *session) checkBooks() {
 	s.mu.Lock()
 	want := tally(s.chunks[:s.told])
 	s.mu.Unlock()
-	if s.fs.isDead() {
+	if s.fs.IsDead() {
 		return // meanwhile
 	}
 	if got.LastSeq != want.Stored {
@@ -264,7 +267,7 @@ func (s *session) append(n int, refused string) {
 	s.mu.Lock()
 	s.chunks = s.chunks[:number]
 	s.mu.Unlock()
-	if !errors.Is(err, ErrFull) && !s.isDead() && s.fs.lastFailed() == "" {
+	if !errors.Is(err, ErrFull) && !s.isDead() && s.fs.LastFailed() == "" {
 		s.fatalf("append: %v", err)
 	}
 }
@@ -327,7 +330,7 @@ func (s *session) deliver(name string, but uint64) {
 		batch, err := c.Next(ctx, Limits{Records: 3, Bytes: 1 << 20})
 		cancel()
 		if err != nil {
-			if !s.isDead() && s.fs.lastFailed() == "" {
+			if !s.isDead() && s.fs.LastFailed() == "" {
 				s.fatalf("sink %s: next: %v", name, err)
 			}
 			break // later
@@ -362,7 +365,7 @@ func (s *session) stop() {
 		c.Close()
 	}
 	err := s.q.Close(context.Background())
-	if err != nil && !s.isDead() && s.fs.lastFailed() == "" {
+	if err != nil && !s.isDead() && s.fs.LastFailed() == "" {
 		s.fatalf("close: %v", err)
 	}
 	s.q = nil
@@ -371,7 +374,7 @@ func (s *session) stop() {
 
 // kill ends the process as SIGKILL does.
 func (s *session) kill() {
-	s.fs.kill()
+	s.fs.Kill()
 	if s.q == nil {
 		return
 	}
@@ -385,7 +388,7 @@ func (s *session) kill() {
 }
 
 func (s *session) checkClosed() {
-	if n := s.fs.openFiles(); n != 0 {
+	if n := s.fs.OpenFiles(); n != 0 {
 		s.t.Errorf("%s: %d files are open after the end of a process", s.what, n)
 	}
 }
@@ -402,7 +405,7 @@ func (s *session) check() {
 	s.allTold()
 	s.kill()
 	if s.disk != nil {
-		s.disk.cut(false, func(int) bool { return false })
+		s.disk.Cut(false, func(int) bool { return false })
 	}
 	s.restart()
 	s.note()

@@ -12,17 +12,18 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testlog"
 )
 
 // Delivered segments go although no checkpoint can be written.
 func TestFullDiskStillFreesSegments(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys})
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 5, 1)
 	eventually(t, "checkpoint reaches the fourth segment", func() bool {
-		cp, ok, _ := readCheckpoint(osFS{}, q.opts.Directory)
+		cp, ok, _ := readCheckpoint(disk.OS(""), q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	fsys.set(func(op, name string) error {
@@ -47,7 +48,7 @@ func TestReserveFromBeforeAStop(t *testing.T) {
 	storeNumbered(t, q, 1, 5, 1)
 	eventually(t, "there is a reserve", reserved)
 	closeQueue(t, q)
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	var written atomic.Bool // a checkpoint
 	fsys.set(func(op, name string) error {
 		if op != "create" || !strings.HasSuffix(name, newSuffix) {
@@ -67,7 +68,7 @@ func TestReserveFromBeforeAStop(t *testing.T) {
 
 // A disk that fails for long does not fill up.
 func TestFailedAttemptsLeaveNoFiles(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	var out testlog.Buffer
 	opts := Options{Directory: t.TempDir(), FS: fsys, Log: slog.New(slog.NewTextHandler(&out, nil))}
 	q := open(t, opts)
@@ -111,7 +112,7 @@ func TestRefusingQueueStaysBounded(t *testing.T) {
 }
 
 type removeFaultFS struct {
-	FS
+	disk.FS
 	fail atomic.Int32
 }
 
@@ -124,13 +125,13 @@ func (f *removeFaultFS) Remove(name string) error {
 
 // A segment whose removal failed is removed later.
 func TestRemovalIsTriedAgain(t *testing.T) {
-	fsys := &removeFaultFS{FS: osFS{}}
+	fsys := &removeFaultFS{FS: disk.OS("")}
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys}
 	q := open(t, opts)
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 5, 1)
 	eventually(t, "checkpoint", func() bool {
-		cp, ok, _ := readCheckpoint(osFS{}, q.opts.Directory)
+		cp, ok, _ := readCheckpoint(disk.OS(""), q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	fsys.fail.Store(1)
@@ -142,7 +143,7 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 
 // No checkpoint can be written while the queue fills and drains.
 func TestFullQueueAfterCheckpointFaults(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(func(op, name string) error {
 		if op == "create" && strings.HasSuffix(name, positionsFile+".new") {
 			return unix.ENOSPC
@@ -183,7 +184,7 @@ func TestOneHugeChunkDoesNotBlockForEver(t *testing.T) {
 // While a record waits for room that only the active segment can give, the disk
 // fails for the housekeeper, and recovers: the record does not wait for another event.
 func TestRoomIsMadeOnceTheDiskRecovers(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	q := open(t, Options{Directory: t.TempDir(), MaxBytes: 1 << 20, FS: fsys})
 	c := cursorOf(t, q, "a")
 	store(t, q, chunk(strings.Repeat("x", 2<<20)))
@@ -222,11 +223,11 @@ func TestSegmentsStayUntilWhatReleasesThemIsDurable(t *testing.T) {
 		{"syncdir", ""}, // after the checkpoint's rename
 	} {
 		t.Run(step.op+" "+step.suffix, func(t *testing.T) {
-			fsys := &faultFS{FS: osFS{}}
+			fsys := &faultFS{FS: disk.OS("")}
 			q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys})
 			c := cursorOf(t, q, "a")
 			eventually(t, "the new sink is durable", func() bool {
-				f, a, err := openCursorFile(osFS{}, q.opts.Directory)
+				f, a, err := openCursorFile(disk.OS(""), q.opts.Directory)
 				if err == nil {
 					f.file.Close()
 				}

@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // Names of files that are not segments yet. What a file of either kind holds
@@ -48,7 +50,7 @@ const (
 // far as there was time, have been written before, which makes the sync of a small
 // commit faster. Its methods may be called at the same time.
 type supply struct {
-	fsys FS
+	fsys disk.FS
 	dir  string
 	size int64 // of each file
 	// minFree is what a new file must leave free on the file system.
@@ -65,7 +67,7 @@ type supply struct {
 
 // newFile is the file of a segment that is not begun yet.
 type newFile struct {
-	File
+	disk.File
 	name    string
 	written int64 // up to here its blocks have been written
 	size    int64

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 func inode(t *testing.T, path string) uint64 {
@@ -65,7 +67,7 @@ func TestSegmentsAreUsedAgain(t *testing.T) {
 	equal(t, "records", got, numbered(1, next-1))
 	must(t, c.Ack(uint64(next-51))) // in the middle of a frame of the segment used again
 	eventually(t, "the ack is durable", func() bool {
-		file, accounts, err := openCursorFile(osFS{}, opts.Directory)
+		file, accounts, err := openCursorFile(disk.OS(""), opts.Directory)
 		if err == nil {
 			file.file.Close()
 		}

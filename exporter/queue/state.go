@@ -5,6 +5,8 @@ import (
 	"maps"
 	"path/filepath"
 	"slices"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // state is what the frames of the log add up to: what each source brought, and where
@@ -140,15 +142,15 @@ func (t *SourceTally) clone() SourceTally {
 const newSuffix = ".new"
 
 // replaceFile puts content under path durably, by way of a temporary name.
-func replaceFile(fsys FS, path string, content []byte) error {
-	return replaceFileBy(fsys, path, func(f File) error {
+func replaceFile(fsys disk.FS, path string, content []byte) error {
+	return replaceFileBy(fsys, path, func(f disk.File) error {
 		_, err := f.WriteAt(content, 0)
 		return err
 	})
 }
 
 // replaceFileBy is replaceFile with what write writes.
-func replaceFileBy(fsys FS, path string, write func(File) error) (err error) {
+func replaceFileBy(fsys disk.FS, path string, write func(disk.File) error) (err error) {
 	temp := path + newSuffix
 	if err := fsys.Remove(temp); err != nil && !notExist(err) {
 		return err

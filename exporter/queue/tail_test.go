@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // failFrames fails every write of frames to segments: the header, which is the
@@ -47,7 +49,7 @@ func TestTailSurvivesARewriteThatDidNotFinish(t *testing.T) {
 			storeNumbered(t, q, 1, n, 1) // all acknowledged
 			killed(t, q)
 
-			fsys := &faultFS{FS: osFS{}}
+			fsys := &faultFS{FS: disk.OS("")}
 			fsys.set(failFrames())
 			q = open(t, Options{Directory: opts.Directory, FS: fsys})
 			closeQueue(t, q)
@@ -98,7 +100,7 @@ func TestRefusalsSurviveALostCheckpoint(t *testing.T) {
 	}
 	for name, first := range map[string]bool{"segment without records": true, "end of a segment": false} {
 		t.Run(name, func(t *testing.T) {
-			fsys := &faultFS{FS: osFS{}}
+			fsys := &faultFS{FS: disk.OS("")}
 			fsys.set(func(op, name string) error { // the crash comes before the checkpoint
 				if op == "create" && strings.HasSuffix(name, positionsFile+".new") {
 					return unix.ENOSPC
@@ -134,7 +136,7 @@ func TestPositionOfARefusalWaitsForTheTail(t *testing.T) {
 	must(t, c.Ack(2))
 	store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{"InvalidJSON", 1}}})
 	killed(t, q)
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(failing("sync", func() bool { return true }))
 	opts.FS = fsys
 	q = open(t, opts)
@@ -155,7 +157,7 @@ func TestCursorWithinTheTailIsNotBeyondLastSeq(t *testing.T) {
 	drain(t, q, c)
 	must(t, c.Ack(2))
 	closeQueue(t, q)
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(failing("sync", func() bool { return true }))
 	opts.FS = fsys
 	q = open(t, opts)
@@ -168,7 +170,7 @@ func TestCursorWithinTheTailIsNotBeyondLastSeq(t *testing.T) {
 
 // What a sink has passed was durable, and so was its whole commit.
 func TestCursorProvesTheLastCommit(t *testing.T) {
-	fsys := &faultFS{FS: osFS{}}
+	fsys := &faultFS{FS: disk.OS("")}
 	opts := Options{Directory: t.TempDir(), FS: fsys}
 	q := open(t, opts)
 	c := cursorOf(t, q, "a")

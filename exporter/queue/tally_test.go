@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // manyTallies are as many as a frame takes, with the longest names.
@@ -98,12 +100,12 @@ func TestCheckpointWithoutLosses(t *testing.T) {
 	store(t, q, chunk("{}"))
 	closeQueue(t, q)
 	closeQueue(t, open(t, opts)) // begins a segment, and so writes a checkpoint
-	c, ok, err := readCheckpoint(osFS{}, opts.Directory)
+	c, ok, err := readCheckpoint(disk.OS(""), opts.Directory)
 	if err != nil || !ok {
 		t.Fatalf("checkpoint: got %v, %v", ok, err)
 	}
 	c.Sources["test"] = &SourceTally{Stored: 7, Refused: map[string]uint64{"InvalidJSON": 1}}
-	must(t, writeCheckpoint(osFS{}, opts.Directory, c))
+	must(t, writeCheckpoint(disk.OS(""), opts.Directory, c))
 
 	q = open(t, opts)
 	x := chunk("{}")
@@ -141,12 +143,12 @@ func TestReceivedIsNotASum(t *testing.T) {
 	check("after two restarts", 19, 4)
 	closeQueue(t, q)
 
-	c, ok, err := readCheckpoint(osFS{}, opts.Directory)
+	c, ok, err := readCheckpoint(disk.OS(""), opts.Directory)
 	if err != nil || !ok {
 		t.Fatalf("checkpoint: got %v, %v", ok, err)
 	}
 	c.Sources["test"].Received = 0
-	must(t, writeCheckpoint(osFS{}, opts.Directory, c))
+	must(t, writeCheckpoint(disk.OS(""), opts.Directory, c))
 	q = open(t, opts)
 	check("with a checkpoint that does not say it", 18, 4)
 }

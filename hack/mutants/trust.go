@@ -291,10 +291,10 @@ var trust = []mutant{
 	},
 	{
 		defect: "a segment that is a link is passed over, and its records counted as lost",
-		file:   "exporter/queue/fs.go",
+		file:   "internal/disk/os.go",
 		old:    "if e.Type().IsRegular() || e.Type() == fs.ModeSymlink {",
 		new:    "if e.Type().IsRegular() {",
-		tests:  []string{"TestPlantedLinksAreNotFollowed"},
+		tests:  []string{"TestListShowsPlantedLinks"},
 	},
 	{
 		defect: "a token goes over http:// to another machine",

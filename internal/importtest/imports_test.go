@@ -78,7 +78,7 @@ func TestRulesCatch(t *testing.T) {
 		"queue and decision":            {"m/exporter/queue > m/decision", "the queue knows"},
 		"queue and exporter":            {"m/exporter/queue > m/exporter", "the queue knows"},
 		"queue and its parts":           {"m/exporter/queue/crashfs > m/exporter/queue", ""},
-		"queue and the sync of data":    {"m/exporter/queue > m/internal/datasync", ""},
+		"queue and the disk":            {"m/exporter/queue > m/internal/disk", ""},
 		"exporter and its seams":        {"m/exporter > m/sinks", ""},
 		"exporter and command":          {"m/exporter > m/cli", "the exporter is not"},
 		"exporter and a sink":           {"m/exporter > m/sinks/filesink", "only a program"},

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"os"
 
-	"github.com/docket-export/docket/internal/datasync"
+	seam "github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -77,7 +77,7 @@ func (d disk) sync(f *os.File) error {
 	if err := d.announce("sync", f.Name()); err != nil {
 		return err
 	}
-	return datasync.File(f)
+	return seam.Sync(f)
 }
 
 // rename moves a file to a name that the caller knows to be free or means to

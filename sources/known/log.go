@@ -8,7 +8,7 @@ import (
 	"os"
 	"slices"
 
-	"github.com/docket-export/docket/internal/datasync"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
@@ -159,7 +159,7 @@ func (l *Log) Sync() error {
 	if err := l.put(first, added); err != nil {
 		return err
 	}
-	if err := datasync.File(l.file); err != nil {
+	if err := disk.Sync(l.file); err != nil {
 		return l.abandon(fmt.Errorf("sync: %w", err))
 	}
 	l.last = place{first, at}

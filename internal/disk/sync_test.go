@@ -1,4 +1,4 @@
-package datasync
+package disk
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 )
 
 // A build without tags syncs: with the file closed the kernel says so.
-func TestFileSyncs(t *testing.T) {
+func TestSyncSyncs(t *testing.T) {
 	if !Syncs {
 		t.Error("Syncs: got false, want true")
 	}
@@ -17,13 +17,13 @@ func TestFileSyncs(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := File(f); err != nil {
+	if err := Sync(f); err != nil {
 		t.Errorf("got error %v", err)
 	}
 	if err := f.Close(); err != nil {
 		t.Fatal(err)
 	}
-	err = File(f)
+	err = Sync(f)
 	if fault, ok := errors.AsType[*os.PathError](err); !ok || !strings.HasSuffix(fault.Path, "written") {
 		t.Errorf("closed file: got error %v, want one that names the file", err)
 	}

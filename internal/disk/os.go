@@ -1,4 +1,4 @@
-package queue
+package disk
 
 import (
 	"errors"
@@ -12,80 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/internal/datasync"
 	"github.com/docket-export/docket/internal/rooted"
 )
-
-// FS is what the queue needs of a file system. The zero Options use the
-// operating system's; tests put one in its place that fails or forgets.
-type FS interface {
-	// MkdirAll makes dir and what is missing above it, with durable names.
-	MkdirAll(dir string) error
-	// List returns the names of the files in dir, in any order. A link that somebody
-	// has put there is among them: to open it fails, and says so.
-	List(dir string) ([]string, error)
-	// Create makes a new file; it fails when the name exists.
-	Create(name string) (File, error)
-	// Open opens an existing file for reading and writing.
-	Open(name string) (File, error)
-	Rename(from, to string) error
-	Remove(name string) error
-	// SyncDir makes the names in dir durable.
-	SyncDir(dir string) error
-	// Space tells how large the file system of dir is, and how much of it this
-	// user may still take.
-	Space(dir string) (total, free int64, err error)
-	// Lock takes the lock file name for this process until the result is
-	// closed. It fails with *InUseError when another process holds it.
-	Lock(name string) (Lock, error)
-}
-
-// Lock is a lock file that this process holds.
-type Lock interface {
-	io.Closer
-	// Check fails when the name of the lock no longer leads to this file: its
-	// directory was removed, moved or replaced, or the file was, and another process
-	// may have taken it.
-	Check() error
-}
-
-// File is an open file.
-type File interface {
-	io.ReaderAt
-	io.WriterAt
-	io.Closer
-	// Sync makes the file's data and size durable (fdatasync).
-	Sync() error
-	Truncate(size int64) error
-	// Allocate makes the file size bytes long, on blocks that are its own, so
-	// that no later write within it needs space. It fails with ErrUnsupported
-	// where the file system cannot, and otherwise when there is no space.
-	Allocate(size int64) error
-	Size() (int64, error)
-	// IsRemoved reports whether the file has no name any more: what is synced to it
-	// then is gone with the process.
-	IsRemoved() (bool, error)
-	// Data returns the first range at or after off of bytes that were ever written; from
-	// is the size of the file when there is none. What is between such ranges reads as
-	// zeros, slowly. One that holds more than was written is right as well.
-	Data(off int64) (from, to int64, err error)
-	// Prefetch says that the bytes from off to end will be read soon, in pieces.
-	Prefetch(off, end int64)
-}
-
-// InUseError says that another process owns the queue.
-type InUseError struct {
-	Directory string
-	PID       int // 0 when unknown
-}
-
-func (e *InUseError) Error() string {
-	holder := "another process"
-	if e.PID > 0 {
-		holder = "process " + strconv.Itoa(e.PID)
-	}
-	return fmt.Sprintf("queue %s is in use by %s: stop it, or give this one a directory of its own", e.Directory, holder)
-}
 
 // Only the owner may read decisions or change the queue.
 const (
@@ -93,8 +21,11 @@ const (
 	dirPerm  = 0o700
 )
 
-// osFS is the file system below root, the directory that the operator has named. Without
-// a root that is the directory of each file. Nothing below root is followed.
+// OS is the operating system's file system below root, the directory that the operator
+// has named. Without a root that is the directory of each file. Nothing below root is
+// followed.
+func OS(root string) FS { return osFS{root} }
+
 type osFS struct{ root string }
 
 func (f osFS) at(name string) rooted.Path {
@@ -177,7 +108,7 @@ func (f osFS) Lock(name string) (Lock, error) {
 		text, _ := io.ReadAll(io.LimitReader(file, 32)) // unreadable text only costs the message its pid
 		file.Close()
 		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-		return nil, &InUseError{Directory: filepath.Dir(name), PID: pid}
+		return nil, &InUseError{Path: name, PID: pid}
 	}
 	if err != nil {
 		file.Close()
@@ -214,7 +145,7 @@ func writePID(f *os.File) {
 
 type osFile struct{ *os.File }
 
-func (f osFile) Sync() error { return datasync.File(f.File) }
+func (f osFile) Sync() error { return Sync(f.File) }
 
 func (f osFile) Allocate(size int64) error {
 	for {
@@ -269,14 +200,3 @@ func (f osFile) Prefetch(off, end int64) {
 		_ = unix.Fadvise(int(f.Fd()), off, end-off, unix.FADV_WILLNEED) // it costs time and nothing else
 	}
 }
-
-// readFull fills p from off, or returns what there is with io.EOF.
-func readFull(f File, p []byte, off int64) (int, error) {
-	n, err := f.ReadAt(p, off)
-	if n == len(p) {
-		return n, nil
-	}
-	return n, err
-}
-
-func notExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }

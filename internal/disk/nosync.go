@@ -1,11 +1,11 @@
 //go:build nosync
 
-package datasync
+package disk
 
 import "os"
 
 // Syncs is false: this program is for measuring what syncs cost.
 const Syncs = false
 
-// File does nothing.
-func File(*os.File) error { return nil }
+// Sync does nothing.
+func Sync(*os.File) error { return nil }

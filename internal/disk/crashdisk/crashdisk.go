@@ -1,4 +1,5 @@
-package queue
+// Package crashdisk is a disk for tests, in memory, that forgets what was not synced.
+package crashdisk
 
 import (
 	"errors"
@@ -11,25 +12,29 @@ import (
 	"sync"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 const (
-	pageBytes   = 4096 // what the page cache marks dirty
-	sectorBytes = 512  // what a disk writes whole
+	// PageBytes is what the page cache marks dirty.
+	PageBytes   = 4096
+	sectorBytes = 512 // what a disk writes whole
 )
 
-var errKilled = errors.New("the process was killed")
+// ErrKilled is what a process gets that was killed.
+var ErrKilled = errors.New("the process was killed")
 
-// crashDisk is a disk in memory with a page cache before it. It fails when dice
+// Disk is a disk in memory with a page cache before it. It fails when dice
 // say so and forgets what a power cut takes: dirty pages sector by sector, and
 // names that were not synced. After a failed sync the pages count as clean, as in
 // Linux: reads still show them, no later sync writes them.
-type crashDisk struct {
+type Disk struct {
 	mu      sync.Mutex
 	dice    *rand.Rand
-	names   map[string]*crashInode // as the process sees them
-	durable map[string]*crashInode // as a power cut leaves them
-	renames []nameChange           // not synced, in order
+	names   map[string]*Inode // as the process sees them
+	durable map[string]*Inode // as a power cut leaves them
+	renames []nameChange      // not synced, in order
 
 	boots  int     // files opened before the last one are of no use
 	left   int     // operations until the process is killed; negative: never
@@ -42,43 +47,45 @@ type crashDisk struct {
 // from the name from.
 type nameChange struct {
 	name, from string
-	inode      *crashInode
+	inode      *Inode
 }
 
-func newCrashDisk(dice *rand.Rand) *crashDisk {
-	return &crashDisk{dice: dice, names: map[string]*crashInode{}, durable: map[string]*crashInode{}, left: -1}
+// New returns an empty disk.
+func New(dice *rand.Rand) *Disk {
+	return &Disk{dice: dice, names: map[string]*Inode{}, durable: map[string]*Inode{}, left: -1}
 }
 
-// boot begins the life of a process that is killed after some operations.
-func (d *crashDisk) boot(operations int, killed func()) {
+// Boot begins the life of a process that is killed after some operations.
+func (d *Disk) Boot(operations int, killed func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.boots++
 	d.left, d.killed, d.faults, d.reads = operations, killed, 0, 0
 }
 
-// kill ends the process: whatever it still does has no effect.
-func (d *crashDisk) kill() {
+// Kill ends the process: whatever it still does has no effect.
+func (d *Disk) Kill() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.die()
 }
 
-func (d *crashDisk) die() {
+func (d *Disk) die() {
 	if d.left != 0 {
 		d.left = 0
 		d.killed()
 	}
 }
 
-func (d *crashDisk) setFaults(writes, reads float64) {
+// SetFaults makes these shares of the writing and of the reading operations fail.
+func (d *Disk) SetFaults(writes, reads float64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.faults, d.reads = writes, reads
 }
 
-// powerCut leaves what a disk may hold after one. The process must be dead.
-func (d *crashDisk) powerCut() {
+// PowerCut leaves what a disk may hold after one. The process must be dead.
+func (d *Disk) PowerCut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	inOrder := d.dice.IntN(2) == 0 // as a journal keeps them
@@ -95,7 +102,7 @@ func (d *crashDisk) powerCut() {
 	}
 }
 
-func (c nameChange) apply(names map[string]*crashInode) map[string]*crashInode {
+func (c nameChange) apply(names map[string]*Inode) map[string]*Inode {
 	if c.from != "" && names[c.from] == c.inode {
 		delete(names, c.from)
 	}
@@ -106,21 +113,21 @@ func (c nameChange) apply(names map[string]*crashInode) map[string]*crashInode {
 	return names
 }
 
-func (d *crashDisk) change(c nameChange) {
+func (d *Disk) change(c nameChange) {
 	d.names = c.apply(d.names)
 	d.renames = append(d.renames, c)
 }
 
 // step is called before an operation, with mu held. fault is not nil when it
 // fails after having done whatever dice decide.
-func (d *crashDisk) step(boot int, share float64) (fault error) {
+func (d *Disk) step(boot int, share float64) (fault error) {
 	if boot != d.boots || d.left == 0 {
-		return errKilled
+		return ErrKilled
 	}
 	if d.left > 0 {
 		if d.left == 1 {
 			d.die()
-			return errKilled
+			return ErrKilled
 		}
 		d.left--
 	}
@@ -131,21 +138,21 @@ func (d *crashDisk) step(boot int, share float64) (fault error) {
 }
 
 // half reports whether a failing operation takes effect all the same.
-func (d *crashDisk) half(fault error) bool {
-	return fault == nil || !errors.Is(fault, errKilled) && d.dice.IntN(2) == 0
+func (d *Disk) half(fault error) bool {
+	return fault == nil || !errors.Is(fault, ErrKilled) && d.dice.IntN(2) == 0
 }
 
-// process is the file system as one process sees it.
-func (d *crashDisk) process() FS { return crashFS{d, d.boots} }
+// Process is the file system as one process sees it.
+func (d *Disk) Process() disk.FS { return process{d, d.boots} }
 
-type crashFS struct {
-	*crashDisk
+type process struct {
+	*Disk
 	boot int
 }
 
-func (f crashFS) MkdirAll(string) error { return nil }
+func (f process) MkdirAll(string) error { return nil }
 
-func (f crashFS) List(dir string) (names []string, err error) {
+func (f process) List(dir string) (names []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.step(f.boot, f.reads); err != nil {
@@ -160,7 +167,7 @@ func (f crashFS) List(dir string) (names []string, err error) {
 	return names, nil
 }
 
-func (f crashFS) Create(name string) (File, error) {
+func (f process) Create(name string) (disk.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.step(f.boot, f.faults); err != nil {
@@ -169,12 +176,12 @@ func (f crashFS) Create(name string) (File, error) {
 	if f.names[name] != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 	}
-	inode := &crashInode{dirty: map[int]bool{}}
+	inode := &Inode{dirty: map[int]bool{}}
 	f.change(nameChange{name: name, inode: inode})
-	return &crashFile{f, inode}, nil
+	return &file{f, inode}, nil
 }
 
-func (f crashFS) Open(name string) (File, error) {
+func (f process) Open(name string) (disk.File, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.step(f.boot, f.reads); err != nil {
@@ -184,10 +191,10 @@ func (f crashFS) Open(name string) (File, error) {
 	if inode == nil {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return &crashFile{f, inode}, nil
+	return &file{f, inode}, nil
 }
 
-func (f crashFS) Rename(from, to string) error {
+func (f process) Rename(from, to string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.step(f.boot, f.faults)
@@ -201,7 +208,7 @@ func (f crashFS) Rename(from, to string) error {
 	return err
 }
 
-func (f crashFS) Remove(name string) error {
+func (f process) Remove(name string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.step(f.boot, f.faults)
@@ -215,7 +222,7 @@ func (f crashFS) Remove(name string) error {
 	return err
 }
 
-func (f crashFS) SyncDir(string) error {
+func (f process) SyncDir(string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.step(f.boot, f.faults)
@@ -226,27 +233,119 @@ func (f crashFS) SyncDir(string) error {
 }
 
 // Space is more than any test takes.
-func (f crashFS) Space(string) (total, free int64, err error) {
+func (f process) Space(string) (total, free int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return 1 << 40, 1 << 40, f.step(f.boot, f.reads)
 }
 
-func (f crashFS) Lock(string) (Lock, error) { return noLock{}, nil }
+func (f process) Lock(string) (disk.Lock, error) { return noLock{}, nil }
 
 type noLock struct{}
 
 func (noLock) Close() error { return nil }
 func (noLock) Check() error { return nil }
 
-// crashInode is a file, whatever its name.
-type crashInode struct {
+// Clone returns a copy of the disk, for a look at one of several outcomes. The files
+// that isEmpty names have no content there.
+func (d *Disk) Clone(dice *rand.Rand, isEmpty func(name string) bool) *Disk {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	copies := map[*Inode]*Inode{nil: nil}
+	for name, i := range d.names {
+		if isEmpty(name) {
+			copies[i] = &Inode{dirty: map[int]bool{}}
+		}
+	}
+	inode := func(i *Inode) *Inode {
+		if _, ok := copies[i]; !ok {
+			copies[i] = &Inode{cache: slices.Clone(i.cache), disk: slices.Clone(i.disk), dirty: maps.Clone(i.dirty)}
+		}
+		return copies[i]
+	}
+	c := New(dice)
+	for name, i := range d.names {
+		c.names[name] = inode(i)
+	}
+	for name, i := range d.durable {
+		c.durable[name] = inode(i)
+	}
+	for _, r := range d.renames {
+		c.renames = append(c.renames, nameChange{name: r.name, from: r.from, inode: inode(r.inode)})
+	}
+	return c
+}
+
+// Cut is a power cut whose outcome is given: whether names that were not synced
+// stay, and which pages do.
+func (d *Disk) Cut(names bool, pages func(page int) bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if names {
+		d.durable = maps.Clone(d.names)
+	}
+	d.names, d.renames = maps.Clone(d.durable), nil
+	for _, i := range d.names {
+		for page := range i.dirty {
+			if pages(page) {
+				for at := page * PageBytes; at < (page+1)*PageBytes; at += sectorBytes {
+					i.flush(at)
+				}
+			}
+		}
+		clear(i.dirty)
+		i.cache = slices.Clone(i.disk)
+	}
+}
+
+// Names are those of the files, sorted.
+func (d *Disk) Names() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.names))
+}
+
+// File is the file of this name; nil: there is none.
+func (d *Disk) File(name string) *Inode {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.names[name]
+}
+
+// Restore gives a file the name that it has lost.
+func (d *Disk) Restore(name string, i *Inode) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.names[name] = i
+}
+
+// Inode is a file, whatever its name. Its methods are for the time when no process is
+// at work.
+type Inode struct {
 	cache, disk []byte
 	dirty       map[int]bool // pages of cache that a sync writes
 }
 
+// Content is the file as a process reads it.
+func (i *Inode) Content() []byte { return i.cache }
+
+// Persist makes durable what the test has changed in Content.
+func (i *Inode) Persist() { i.disk = slices.Clone(i.cache) }
+
+// Lose takes from a later sync what was not synced of these pages, and writes the others;
+// without any it takes all.
+func (i *Inode) Lose(pages ...int) {
+	if len(pages) == 0 {
+		clear(i.dirty)
+	}
+	for _, page := range pages {
+		delete(i.dirty, page)
+	}
+	i.flushPages(func() bool { return true })
+}
+
 // flush brings a sector of the cache to the disk.
-func (i *crashInode) flush(from int) {
+func (i *Inode) flush(from int) {
 	to := min(from+sectorBytes, len(i.cache))
 	if to <= from {
 		return
@@ -258,9 +357,9 @@ func (i *crashInode) flush(from int) {
 }
 
 // flushPages brings the dirty pages to the disk, or what dice let through.
-func (i *crashInode) flushPages(through func() bool) {
+func (i *Inode) flushPages(through func() bool) {
 	for _, page := range slices.Sorted(maps.Keys(i.dirty)) {
-		for sector := page * pageBytes; sector < (page+1)*pageBytes; sector += sectorBytes {
+		for sector := page * PageBytes; sector < (page+1)*PageBytes; sector += sectorBytes {
 			if through() {
 				i.flush(sector)
 			}
@@ -269,14 +368,14 @@ func (i *crashInode) flushPages(through func() bool) {
 	clear(i.dirty)
 }
 
-func (i *crashInode) resizeDisk(size int) {
+func (i *Inode) resizeDisk(size int) {
 	if size > len(i.disk) {
 		i.disk = append(i.disk, make([]byte, size-len(i.disk))...)
 	}
 	i.disk = i.disk[:size]
 }
 
-func (i *crashInode) powerCut(dice *rand.Rand) {
+func (i *Inode) powerCut(dice *rand.Rand) {
 	i.flushPages(someOf(dice))
 	if dice.IntN(2) == 0 && len(i.cache) > len(i.disk) {
 		i.resizeDisk(len(i.disk) + dice.IntN(len(i.cache)-len(i.disk)+1)) // zeros
@@ -290,12 +389,12 @@ func someOf(dice *rand.Rand) func() bool {
 	return func() bool { return dice.Float64() < share }
 }
 
-type crashFile struct {
-	crashFS
-	inode *crashInode
+type file struct {
+	process
+	inode *Inode
 }
 
-func (f *crashFile) ReadAt(p []byte, off int64) (int, error) {
+func (f *file) ReadAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.step(f.boot, f.reads); err != nil {
@@ -311,7 +410,7 @@ func (f *crashFile) ReadAt(p []byte, off int64) (int, error) {
 	return n, nil
 }
 
-func (f *crashFile) WriteAt(p []byte, off int64) (int, error) {
+func (f *file) WriteAt(p []byte, off int64) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	alive := f.boot == f.boots && f.left != 0
@@ -327,18 +426,18 @@ func (f *crashFile) WriteAt(p []byte, off int64) (int, error) {
 		i.cache = append(i.cache, make([]byte, end-len(i.cache))...)
 	}
 	copy(i.cache[off:], p)
-	for page := int(off) / pageBytes; page*pageBytes < int(off)+len(p); page++ {
+	for page := int(off) / PageBytes; page*PageBytes < int(off)+len(p); page++ {
 		i.dirty[page] = true
 	}
 	return len(p), err
 }
 
-func (f *crashFile) Sync() error {
+func (f *file) Sync() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.step(f.boot, f.faults)
 	switch {
-	case errors.Is(err, errKilled):
+	case errors.Is(err, ErrKilled):
 	case err != nil:
 		f.inode.flushPages(someOf(f.dice))
 	default:
@@ -348,7 +447,7 @@ func (f *crashFile) Sync() error {
 	return err
 }
 
-func (f *crashFile) Truncate(size int64) error {
+func (f *file) Truncate(size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.step(f.boot, f.faults); err != nil {
@@ -358,7 +457,7 @@ func (f *crashFile) Truncate(size int64) error {
 	return nil
 }
 
-func (f *crashFile) Allocate(size int64) error {
+func (f *file) Allocate(size int64) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.step(f.boot, f.faults)
@@ -368,7 +467,7 @@ func (f *crashFile) Allocate(size int64) error {
 	return err
 }
 
-func (f *crashFile) Size() (int64, error) {
+func (f *file) Size() (int64, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.step(f.boot, f.reads); err != nil {
@@ -377,10 +476,10 @@ func (f *crashFile) Size() (int64, error) {
 	return int64(len(f.inode.cache)), nil
 }
 
-func (f *crashFile) IsRemoved() (bool, error) { return false, nil }
+func (f *file) IsRemoved() (bool, error) { return false, nil }
 
 // Data takes blocks of zeros for never written.
-func (f *crashFile) Data(off int64) (from, to int64, err error) {
+func (f *file) Data(off int64) (from, to int64, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.step(f.boot, f.reads); err != nil {
@@ -401,11 +500,18 @@ func (f *crashFile) Data(off int64) (from, to int64, err error) {
 func nextSector(off int64) int64 { return (off/sectorBytes + 1) * sectorBytes }
 
 // isWritten reports whether the sector that off is in has anything from there on.
-func (i *crashInode) isWritten(off int64) bool {
+func (i *Inode) isWritten(off int64) bool {
 	sector := i.cache[off:min(int64(len(i.cache)), nextSector(off))]
 	return slices.ContainsFunc(sector, func(b byte) bool { return b != 0 })
 }
 
-func (f *crashFile) Prefetch(_, _ int64) {}
+func (f *file) Prefetch(_, _ int64) {}
 
-func (f *crashFile) Close() error { return nil }
+func (f *file) Close() error { return nil }
+
+// loseDirty is what a failed sync does in Linux: the pages count as clean.
+func (f *file) loseDirty() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	clear(f.inode.dirty)
+}
