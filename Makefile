@@ -20,6 +20,9 @@ BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),auto,f
 # Every module of the repository that has packages; tools has none.
 MODULES = $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path './.cache/*' -not -path './tools/*' -not -path '*/testdata/*'))
 
+# Every package of the modules that go.work joins: this one and those producers import.
+PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
+
 LINT := $(CURDIR)/.cache/bin/golangci-lint
 BENCHSTAT := $(CURDIR)/.cache/bin/benchstat
 export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
@@ -41,7 +44,7 @@ test: ## run every test that needs Go alone, with the race detector
 		race=; echo "make test: no C compiler that works: testing WITHOUT the race detector"; \
 	fi; \
 	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
-	set -x; go test $$race -count=1 -timeout 20m ./...
+	set -x; go test $$race -count=1 -timeout 20m $(PACKAGES)
 
 .PHONY: check
 check: check-lint check-vet check-cross check-tidy check-generated ## format, lint, vet, all platforms, tidy modules, up-to-date generated files
@@ -62,7 +65,11 @@ check-cross:
 
 .PHONY: check-tidy
 check-tidy:
-	@for m in $(MODULES) tools; do echo "tidy $$m"; (cd $$m && go mod tidy -diff); done
+	@hack/tidy.sh -diff
+
+.PHONY: tidy
+tidy: ## go mod tidy in every module
+	@hack/tidy.sh
 
 # Compares the tree with itself, so that it needs no git and minds no change that
 # is not committed yet.
@@ -70,17 +77,17 @@ TREE = find . -type f -not -path './.git/*' -not -path './.cache/*' -not -path '
 .PHONY: check-generated
 check-generated:
 	@echo "generate ."; mkdir -p .cache; \
-	$(TREE) > .cache/tree.before; go generate ./...; $(TREE) > .cache/tree.after; \
+	$(TREE) > .cache/tree.before; go generate $(PACKAGES); $(TREE) > .cache/tree.after; \
 	if ! diff .cache/tree.before .cache/tree.after >&2; then \
 		echo "make check: go generate changed the files above: commit them as they are now" >&2; exit 1; \
 	fi
 
 $(LINT): tools/go.mod tools/go.sum
-	cd tools && GOFLAGS= go build -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd tools && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
 
 $(BENCHSTAT): tools/go.mod tools/go.sum
-	cd tools && GOFLAGS= go build -buildvcs=false -o $@ golang.org/x/perf/cmd/benchstat
+	cd tools && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ golang.org/x/perf/cmd/benchstat
 	@touch $@
 
 .PHONY: e2e

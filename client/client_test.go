@@ -15,8 +15,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest"
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 func (e *exporter) client(config Config) *Client {
@@ -83,7 +83,7 @@ func TestLogWaitsForTheDisk(t *testing.T) {
 	c := e.client(Config{})
 	logged := make(chan error, 1)
 	go func() { logged <- c.Log(within(t), record(decision.Deny, 1)) }()
-	e.await("the line", func() bool { return e.Pending() == 1 })
+	e.await("the line", func() bool { return e.Held() == 1 })
 	select {
 	case err := <-logged:
 		t.Fatalf("Log returned %v before the line was durable", err)
@@ -105,7 +105,7 @@ func TestLogSaysWhyItGaveUp(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	logged := make(chan error, 1)
 	go func() { logged <- c.Log(ctx, record(decision.Deny, 1)) }()
-	e.await("the line", func() bool { return e.Pending() == 1 })
+	e.await("the line", func() bool { return e.Held() == 1 })
 	cancel()
 	if err := <-logged; !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "has not acknowledged it yet") {
 		t.Errorf("Log: got %v, want canceled and what it waited for", err)
@@ -137,7 +137,7 @@ func TestLogSaysThatTheExporterIsAway(t *testing.T) {
 	})
 }
 
-func checkCount(t *testing.T, lines []sourcetest.Line, want int) {
+func checkCount(t *testing.T, lines []clienttest.Line, want int) {
 	t.Helper()
 	if len(lines) != want {
 		t.Errorf("lines at the exporter: got %d, want %d", len(lines), want)
@@ -146,12 +146,13 @@ func checkCount(t *testing.T, lines []sourcetest.Line, want int) {
 
 func TestRefusedRecord(t *testing.T) {
 	e := newExporter(t)
+	e.Refuse(refuseBad)
 	c := e.client(Config{})
 	var refused *RefusedError
-	if err := c.LogLine(within(t), []byte("[1]"), decision.Deny); !errors.As(err, &refused) || refused.Reason != "InvalidJSON" {
+	if err := c.LogLine(within(t), []byte(bad), decision.Deny); !errors.As(err, &refused) || refused.Reason != "InvalidJSON" {
 		t.Errorf("LogLine: got %v, want InvalidJSON", err)
 	}
-	if err := c.TryLogLine([]byte("[2]"), decision.Deny); err != nil {
+	if err := c.TryLogLine([]byte(bad), decision.Deny); err != nil {
 		t.Errorf("TryLogLine: %v", err)
 	}
 	if err := c.Flush(within(t)); err != nil {
@@ -263,7 +264,7 @@ func TestManyGoroutinesLog(t *testing.T) {
 	for restart := range 5 {
 		goal := (restart + 1) * 1500
 		e.await("lines before a crash", func() bool { return len(e.Lines()) >= goal })
-		e.start(e.crash())
+		e.restart()
 	}
 	all.Wait()
 	closeClient(t, c)
@@ -387,7 +388,7 @@ func TestTryLogDuringClose(t *testing.T) {
 	if err := c.TryLog(record(decision.Deny, 1)); err != nil {
 		t.Fatal(err)
 	}
-	e.await("a pending line", func() bool { return e.Pending() == 1 })
+	e.await("a pending line", func() bool { return e.Held() == 1 })
 	closed := make(chan error, 1)
 	go func() {
 		_, err := c.Close(within(t))

@@ -14,8 +14,8 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest"
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 // offline is the address of an exporter that is away until come is called.
@@ -323,13 +323,10 @@ func TestSmallRecordsAfterLargeOnes(t *testing.T) {
 
 // sequences returns the numbers of the records of d among lines, and the losses
 // that were told.
-func sequences(t *testing.T, lines []sourcetest.Line) (got map[decision.Decision][]int, lost map[decision.Decision]int) {
+func sequences(t *testing.T, lines []clienttest.Line) (got map[decision.Decision][]int, lost map[decision.Decision]int) {
 	t.Helper()
 	got, lost = map[decision.Decision][]int{}, map[decision.Decision]int{}
 	for _, l := range lines {
-		if l.Refused != "" {
-			continue
-		}
 		var r struct {
 			EventType string
 			Decision  decision.Decision

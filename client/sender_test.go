@@ -6,9 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"net"
-	"os"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -17,92 +15,61 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest"
+	"github.com/docket-export/docket/client/internal/testleak"
 	"github.com/docket-export/docket/decision/stream"
-	"github.com/docket-export/docket/internal/testleak"
-	"github.com/docket-export/docket/sources"
-	"github.com/docket-export/docket/sources/sourcetest"
-	"github.com/docket-export/docket/sources/streamsource"
 )
 
 // patience bounds every wait of these tests.
 const patience = 2 * time.Minute
 
-func TestMain(m *testing.M) {
-	if dir := os.Getenv(childDir); dir != "" {
-		runChild(dir)
-		return
-	}
-	testleak.Main(m)
-}
+func TestMain(m *testing.M) { testleak.Main(m) }
 
-// exporter is the real stream source with an intake in memory, which can die and
-// come back at the same path.
+// exporter is an exporter in memory behind a Unix socket.
 type exporter struct {
-	*sourcetest.Intake
-	t     *testing.T
-	path  string
-	stop  context.CancelFunc
-	ended chan error
+	*clienttest.Exporter
+	t    *testing.T
+	path string
 }
 
 func newExporter(t *testing.T) *exporter {
-	e := &exporter{t: t, path: filepath.Join(t.TempDir(), "s")}
-	e.start(nil)
+	t.Helper()
+	e := &exporter{Exporter: clienttest.New(), t: t, path: filepath.Join(t.TempDir(), "s")}
+	ln := listenOn(t, "unix", e.path)
+	ended := make(chan error, 1)
+	go func() { ended <- e.Serve(ln) }()
 	t.Cleanup(func() {
-		e.Release()
-		e.end()
+		e.Close()
+		if err := <-ended; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+		for _, err := range e.Violations() {
+			t.Errorf("violation of the protocol: %v", err)
+		}
 	})
 	return e
 }
 
-// start serves with an intake that has settled lines before.
-func (e *exporter) start(lines []sourcetest.Line) {
-	e.t.Helper()
-	e.Intake = sourcetest.New()
-	e.Restore(lines)
-	e.ended = make(chan error, 1)
-	ctx, stop := context.WithCancel(context.Background())
-	e.stop = stop
-	in, ready := e.Intake, make(chan struct{})
-	go func() { e.ended <- newSource(e.path).Run(ctx, in, func() { close(ready) }) }()
-	select {
-	case <-ready:
-	case err := <-e.ended:
-		e.t.Fatalf("Run: %v", err)
+// bad is a line that refuseBad refuses.
+const bad = `{"bad":true}`
+
+func refuseBad(l clienttest.Line) (reason, detail string) {
+	if l.Text == bad {
+		return "InvalidJSON", "refused by the test"
 	}
+	return "", ""
 }
 
-func newSource(path string) sources.Source {
-	c := &streamsource.UnixConfig{Path: path, Mode: "0600", MaxConnections: 64}
-	return c.New(sources.Env{Name: "test", MaxRecordBytes: 1 << 20, Log: slog.New(slog.DiscardHandler)})
-}
-
-func (e *exporter) end() {
-	e.t.Helper()
-	e.stop()
-	select {
-	case err := <-e.ended:
-		if err != nil {
-			e.t.Errorf("Run: %v", err)
-		}
-	case <-time.After(patience):
-		e.t.Fatal("the source does not stop")
-	}
-	e.Close()
-}
-
-// crash forgets what is not settled, and ends. It returns what is.
-func (e *exporter) crash() []sourcetest.Line {
-	e.t.Helper()
-	e.Crash()
-	e.end()
-	return e.Lines()
+// restart loses what is held and what is owed.
+func (e *exporter) restart() {
+	e.Down()
+	e.Up()
 }
 
 func (e *exporter) await(what string, done func() bool) {
 	e.t.Helper()
-	if err := e.Wait(within(e.t), done); err != nil {
-		e.t.Fatalf("never came: %s; lines %d, pending %d", what, len(e.Lines()), e.Pending())
+	if err := e.WaitUntil(within(e.t), done); err != nil {
+		e.t.Fatalf("never came: %s; lines %d, held %d", what, len(e.Lines()), e.Held())
 	}
 }
 
@@ -146,7 +113,7 @@ func closeAll(t *testing.T, s *Sender) {
 }
 
 // checkOnce checks that lines are 1 to last, each once and in order.
-func checkOnce(t *testing.T, lines []sourcetest.Line, last int) {
+func checkOnce(t *testing.T, lines []clienttest.Line, last int) {
 	t.Helper()
 	for i, l := range lines {
 		if l.Text != string(text(i+1)) || l.Number != uint64(i+1) {
@@ -191,7 +158,7 @@ func TestFlushWaitsForTheExporter(t *testing.T) {
 	e.Hold()
 	s := e.sender(SenderConfig{})
 	send(t, s, 1, 3)
-	e.await("3 pending lines", func() bool { return e.Pending() == 3 })
+	e.await("3 pending lines", func() bool { return e.Held() == 3 })
 	e.Settle(2)
 	for s.Stats().InFlightLines > 1 {
 		runtime.Gosched()
@@ -232,7 +199,7 @@ func TestSendBlocksOnlyWhileTheWindowIsFull(t *testing.T) {
 				config.MaxInFlightBytes > 0 && st.InFlightBytes > config.MaxInFlightBytes {
 				t.Fatalf("taken: got %d, %+v, want what fits", taken, st)
 			}
-			e.await("the taken lines", func() bool { return e.Pending() == taken })
+			e.await("the taken lines", func() bool { return e.Held() == taken })
 			sent := make(chan error, 1)
 			go func() { sent <- s.Send(within(t), text(taken+1)) }()
 			e.Settle(taken / 2)
@@ -268,11 +235,12 @@ func TestSendRefusesWhatHasNoPlace(t *testing.T) {
 
 func TestRefusedLinesAreHandled(t *testing.T) {
 	e := newExporter(t)
+	e.Refuse(refuseBad)
 	var refused []string
 	s := e.sender(SenderConfig{Refused: func(r stream.Refused) {
 		refused = append(refused, fmt.Sprint(r.Seq, " ", r.Reason))
 	}})
-	for _, text := range []string{"{}", "bad", "{}", "worse"} {
+	for _, text := range []string{"{}", bad, "{}", bad} {
 		if err := s.Send(within(t), []byte(text)); err != nil {
 			t.Fatal(err)
 		}

@@ -41,7 +41,7 @@ func TestSpill(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	e.await("5 pending lines", func() bool { return e.Pending() == 5 })
+	e.await("5 pending lines", func() bool { return e.Held() == 5 })
 	n := 11
 	for first.TryLog(record(decision.Deny, n)) == nil { // the last is lost
 		n++
@@ -184,7 +184,7 @@ func TestSpillFileStaysUntilAllIsStored(t *testing.T) {
 	}
 	e.Hold()
 	c := e.client(Config{SpillFile: file})
-	e.await("3 pending lines", func() bool { return e.Pending() == 3 })
+	e.await("3 pending lines", func() bool { return e.Held() == 3 })
 	for n := 1; n <= 3; n++ {
 		if got, err := os.ReadFile(file); err != nil || string(got) != content {
 			t.Fatalf("with %d of 3 stored: got %q, %v, want the file as it was", n-1, got, err)
@@ -213,7 +213,7 @@ func TestSpillOfAPartOfASpill(t *testing.T) {
 	}
 	e.Hold()
 	c := e.client(Config{SpillFile: file})
-	e.await("3 pending lines", func() bool { return e.Pending() == 3 })
+	e.await("3 pending lines", func() bool { return e.Held() == 3 })
 	e.Settle(1)
 	for c.Stats().Stored < 1 {
 		runtime.Gosched()

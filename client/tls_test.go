@@ -3,11 +3,13 @@ package client
 import (
 	"bufio"
 	"context"
+	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"io"
@@ -17,8 +19,6 @@ import (
 	"strings"
 	"testing"
 	"time"
-
-	"github.com/docket-export/docket/internal/testcert"
 )
 
 // newTLSServer is an exporter that answers a line with the common name of the
@@ -65,11 +65,12 @@ func greet(t *testing.T, dial Dial) (name string, err error) {
 	return strings.TrimSpace(name), err
 }
 
-// serverConfig shows pair and, if clients is given, asks for a certificate of it.
-func serverConfig(pair testcert.Pair, clients ...testcert.CA) *tls.Config {
-	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair.TLS}}
+// serverConfig shows a certificate and, if clients is given, asks for a certificate of it.
+func serverConfig(shown pair, clients ...pair) *tls.Config {
+	c := &tls.Config{MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{shown.tls}}
 	if len(clients) > 0 {
-		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, clients[0].Pool
+		c.ClientAuth, c.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
+		c.ClientCAs.AddCert(clients[0].tls.Leaf)
 	}
 	return c
 }
@@ -84,8 +85,8 @@ func checkError(t *testing.T, err error, wants ...string) {
 }
 
 func TestTLSVerifiesTheExporter(t *testing.T) {
-	ca, other := testcert.NewCA(t), testcert.NewCA(t)
-	byIP, byName := ca.Issue(t, "127.0.0.1"), ca.Issue(t, "docket.test")
+	ca, other := newCA(t), newCA(t)
+	byIP, byName := ca.issue(t, "127.0.0.1"), ca.issue(t, "docket.test")
 	old := serverConfig(byIP)
 	old.MinVersion, old.MaxVersion = tls.VersionTLS10, tls.VersionTLS11
 	for name, test := range map[string]struct {
@@ -93,12 +94,12 @@ func TestTLSVerifiesTheExporter(t *testing.T) {
 		client TLSConfig
 		wants  []string // in the error; nil: none
 	}{
-		"by address":     {serverConfig(byIP), TLSConfig{CAFile: ca.File}, nil},
-		"by name":        {serverConfig(byName), TLSConfig{CAFile: ca.File, ServerName: "docket.test"}, nil},
-		"another name":   {serverConfig(byName), TLSConfig{CAFile: ca.File}, []string{"x509: ", "set tls.serverName to a name that the certificate has"}},
-		"another CA":     {serverConfig(byIP), TLSConfig{CAFile: other.File}, []string{"certificate signed by unknown authority", "is " + other.File + " of tls.caFile the CA of the exporter?"}},
+		"by address":     {serverConfig(byIP), TLSConfig{CAFile: ca.certFile}, nil},
+		"by name":        {serverConfig(byName), TLSConfig{CAFile: ca.certFile, ServerName: "docket.test"}, nil},
+		"another name":   {serverConfig(byName), TLSConfig{CAFile: ca.certFile}, []string{"x509: ", "set tls.serverName to a name that the certificate has"}},
+		"another CA":     {serverConfig(byIP), TLSConfig{CAFile: other.certFile}, []string{"certificate signed by unknown authority", "is " + other.certFile + " of tls.caFile the CA of the exporter?"}},
 		"CAs of system":  {serverConfig(byIP), TLSConfig{}, []string{"certificate signed by unknown authority", "set tls.caFile to the CA of the exporter"}},
-		"older than 1.2": {old, TLSConfig{CAFile: ca.File}, []string{"protocol version"}},
+		"older than 1.2": {old, TLSConfig{CAFile: ca.certFile}, []string{"protocol version"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			address := newTLSServer(t, func() *tls.Config { return test.server })
@@ -115,21 +116,21 @@ func TestTLSVerifiesTheExporter(t *testing.T) {
 }
 
 func TestTLSShowsTheClient(t *testing.T) {
-	ca := testcert.NewCA(t)
-	pair, stranger := ca.Issue(t, "producer.test"), selfSigned(t, time.Now().Add(time.Hour))
-	server := serverConfig(ca.Issue(t, "127.0.0.1"), ca)
+	ca := newCA(t)
+	own, stranger := ca.issue(t, "producer.test"), selfSigned(t, time.Now().Add(time.Hour))
+	server := serverConfig(ca.issue(t, "127.0.0.1"), ca)
 	address := newTLSServer(t, func() *tls.Config { return server })
 
-	shown := TLSConfig{CAFile: ca.File, CertFile: pair.CertFile, KeyFile: pair.KeyFile}
+	shown := TLSConfig{CAFile: ca.certFile, CertFile: own.certFile, KeyFile: own.keyFile}
 	if got, err := greet(t, mustDial(t, &Config{Address: address, TLS: &shown})); err != nil || got != "producer.test" {
 		t.Errorf("got %q, %v, want producer.test", got, err)
 	}
-	_, err := greet(t, mustDial(t, &Config{Address: address, TLS: &TLSConfig{CAFile: ca.File}}))
+	_, err := greet(t, mustDial(t, &Config{Address: address, TLS: &TLSConfig{CAFile: ca.certFile}}))
 	checkError(t, err, "certificate required")
 
 	// One that is not of the CA which the exporter names is shown all the same:
 	// it says then what is wrong with it.
-	shown.CertFile, shown.KeyFile = stranger.CertFile, stranger.KeyFile
+	shown.CertFile, shown.KeyFile = stranger.certFile, stranger.keyFile
 	_, err = greet(t, mustDial(t, &Config{Address: address, TLS: &shown}))
 	checkError(t, err, "remote error: tls: ")
 	if err != nil && strings.Contains(err.Error(), "certificate required") {
@@ -141,10 +142,10 @@ func TestTLSShowsTheClient(t *testing.T) {
 func TestTLSRotation(t *testing.T) {
 	dir := t.TempDir()
 	files := TLSConfig{CAFile: filepath.Join(dir, "ca.crt"), CertFile: filepath.Join(dir, "tls.crt"), KeyFile: filepath.Join(dir, "tls.key")}
-	mount := func(ca testcert.CA, pair testcert.Pair) {
-		writeFile(t, files.CAFile, ca.PEM)
-		writeFile(t, files.CertFile, pair.CertPEM)
-		writeFile(t, files.KeyFile, pair.KeyPEM)
+	mount := func(ca, client pair) {
+		writeFile(t, files.CAFile, ca.certPEM)
+		writeFile(t, files.CertFile, client.certPEM)
+		writeFile(t, files.KeyFile, client.keyPEM)
 	}
 	servers := make(chan *tls.Config, 1)
 	address := newTLSServer(t, func() *tls.Config { return <-servers })
@@ -154,22 +155,22 @@ func TestTLSRotation(t *testing.T) {
 	_, err := dial(t.Context())
 	checkError(t, err, "tls.caFile "+files.CAFile+": no such file or directory: mount it")
 	for _, name := range []string{"first.test", "second.test"} {
-		ca := testcert.NewCA(t)
-		mount(ca, ca.Issue(t, name))
-		servers <- serverConfig(ca.Issue(t, "127.0.0.1"), ca)
+		ca := newCA(t)
+		mount(ca, ca.issue(t, name))
+		servers <- serverConfig(ca.issue(t, "127.0.0.1"), ca)
 		if got, err := greet(t, dial); err != nil || got != name {
 			t.Errorf("got %q, %v, want %s", got, err, name)
 		}
 	}
 	// Only half of a rotation is there.
-	writeFile(t, files.CertFile, testcert.NewCA(t).Issue(t, "third.test").CertPEM)
+	writeFile(t, files.CertFile, newCA(t).issue(t, "third.test").certPEM)
 	_, err = dial(t.Context())
 	checkError(t, err, "tls.certFile "+files.CertFile+" with tls.keyFile "+files.KeyFile, "private key does not match")
 }
 
 func TestTLSFilesThatCannotBeUsed(t *testing.T) {
-	ca := testcert.NewCA(t)
-	pair := ca.Issue(t, "producer.test")
+	ca := newCA(t)
+	pair := ca.issue(t, "producer.test")
 	dir := t.TempDir()
 	none, empty, large, noKey := filepath.Join(dir, "none"), filepath.Join(dir, "empty"), filepath.Join(dir, "large"), filepath.Join(dir, "key")
 	writeFile(t, empty, "")
@@ -183,9 +184,9 @@ func TestTLSFilesThatCannotBeUsed(t *testing.T) {
 		"CA a directory": {TLSConfig{CAFile: dir}, "tls.caFile " + dir + ": is not a regular file"},
 		"CA empty":       {TLSConfig{CAFile: empty}, "tls.caFile " + empty + ": holds no certificate in PEM form"},
 		"CA too large":   {TLSConfig{CAFile: large}, "tls.caFile " + large + ": is larger than 1024 KiB"},
-		"no certificate": {TLSConfig{CertFile: none, KeyFile: pair.KeyFile}, "tls.certFile " + none + ": no such file"},
-		"no key":         {TLSConfig{CertFile: pair.CertFile, KeyFile: none}, "tls.keyFile " + none + ": no such file"},
-		"key of nothing": {TLSConfig{CertFile: pair.CertFile, KeyFile: noKey}, "tls.certFile " + pair.CertFile + " with tls.keyFile " + noKey + ": "},
+		"no certificate": {TLSConfig{CertFile: none, KeyFile: pair.keyFile}, "tls.certFile " + none + ": no such file"},
+		"no key":         {TLSConfig{CertFile: pair.certFile, KeyFile: none}, "tls.keyFile " + none + ": no such file"},
+		"key of nothing": {TLSConfig{CertFile: pair.certFile, KeyFile: noKey}, "tls.certFile " + pair.certFile + " with tls.keyFile " + noKey + ": "},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ln := listenOn(t, "tcp", "127.0.0.1:0")
@@ -201,23 +202,58 @@ func TestTLSFilesThatCannotBeUsed(t *testing.T) {
 func TestTLSExpired(t *testing.T) {
 	pair := selfSigned(t, time.Now().Add(-time.Minute))
 	address := newTLSServer(t, func() *tls.Config { return serverConfig(pair) })
-	_, err := greet(t, mustDial(t, &Config{Address: address, TLS: &TLSConfig{CAFile: pair.CertFile}}))
+	_, err := greet(t, mustDial(t, &Config{Address: address, TLS: &TLSConfig{CAFile: pair.certFile}}))
 	checkError(t, err, "certificate has expired")
 }
 
+// pair is a certificate and its key, in files and for a server.
+type pair struct {
+	certPEM, certFile string
+	keyPEM, keyFile   string
+	tls               tls.Certificate
+}
+
+// newCA makes a CA. All have one name and differ in their keys, so that no test passes
+// by the name alone.
+func newCA(t *testing.T) pair {
+	t.Helper()
+	return newPair(t, nil, &x509.Certificate{
+		Subject: pkix.Name{CommonName: "docket test CA"}, NotAfter: time.Now().Add(time.Hour),
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+	})
+}
+
+// issue makes a pair for a client or server named host.
+func (ca pair) issue(t *testing.T, host string) pair {
+	t.Helper()
+	template := &x509.Certificate{Subject: pkix.Name{CommonName: host}, NotAfter: time.Now().Add(time.Hour)}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = []net.IP{ip}
+	} else {
+		template.DNSNames = []string{host}
+	}
+	return newPair(t, &ca, template)
+}
+
 // selfSigned makes a pair for 127.0.0.1 without a CA and without any name.
-func selfSigned(t *testing.T, notAfter time.Time) testcert.Pair {
+func selfSigned(t *testing.T, notAfter time.Time) pair {
+	t.Helper()
+	return newPair(t, nil, &x509.Certificate{NotAfter: notAfter, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
+}
+
+// newPair makes a certificate that by has signed, or that signs itself if by is nil.
+func newPair(t *testing.T, by *pair, template *x509.Certificate) pair {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{
-		NotBefore:   notAfter.Add(-time.Hour),
-		NotAfter:    notAfter,
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+	template.NotBefore = time.Now().Add(-2 * time.Hour)
+	parent, signer := template, crypto.PrivateKey(key)
+	if by != nil {
+		parent, signer = by.tls.Leaf, by.tls.PrivateKey
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, &key.PublicKey, signer)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,14 +262,18 @@ func selfSigned(t *testing.T, notAfter time.Time) testcert.Pair {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	pair := testcert.Pair{
-		CertFile: filepath.Join(dir, "tls.crt"),
-		KeyFile:  filepath.Join(dir, "tls.key"),
-		TLS:      tls.Certificate{Certificate: [][]byte{der}, PrivateKey: key},
+	p := pair{
+		certPEM:  string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		certFile: filepath.Join(dir, "tls.crt"),
+		keyPEM:   string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})),
+		keyFile:  filepath.Join(dir, "tls.key"),
 	}
-	writeFile(t, pair.CertFile, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
-	writeFile(t, pair.KeyFile, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER})))
-	return pair
+	if p.tls, err = tls.X509KeyPair([]byte(p.certPEM), []byte(p.keyPEM)); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, p.certFile, p.certPEM)
+	writeFile(t, p.keyFile, p.keyPEM)
+	return p
 }
 
 // A server that takes the connection and says nothing holds up nobody longer
@@ -307,8 +347,8 @@ func TestTLSNobodyThere(t *testing.T) {
 
 // A connection that came to nothing is not left open.
 func TestTLSClosesWhatItCannotUse(t *testing.T) {
-	ca := testcert.NewCA(t)
-	server := serverConfig(ca.Issue(t, "127.0.0.1"))
+	ca := newCA(t)
+	server := serverConfig(ca.issue(t, "127.0.0.1"))
 	address := newTLSServer(t, func() *tls.Config { return server })
 	var made net.Conn
 	plain := func(ctx context.Context) (net.Conn, error) {

@@ -1,17 +1,9 @@
 package client
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
-	"io"
-	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
-
-	"go.yaml.in/yaml/v3"
 )
 
 // showYAML writes members as one line, texts quoted.
@@ -67,7 +59,6 @@ func TestReadYAML(t *testing.T) {
 			if got := showYAML(members); got != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
 			}
-			checkAgainstYAML(t, test.text)
 		})
 	}
 }
@@ -170,115 +161,4 @@ func TestReadYAMLReportsAll(t *testing.T) {
 	if got, want := fmt.Sprint(lines), "[1 4 9 11]"; got != want {
 		t.Errorf("got problems on lines %s, want %s", got, want)
 	}
-}
-
-// What the reader accepts is the same tree of texts to a real YAML parser, and no
-// text that a Config takes is a number, a date or nothing to it.
-func checkAgainstYAML(t *testing.T, text string) (accepted bool) {
-	t.Helper()
-	members, found := readYAML(text)
-	if len(found) > 0 {
-		return false
-	}
-	docs := yaml.NewDecoder(strings.NewReader(text))
-	var doc, second yaml.Node
-	if err := docs.Decode(&doc); err != nil {
-		t.Fatalf("accepted, and YAML says %v:\n%s", err, text)
-	}
-	if err := docs.Decode(&second); !errors.Is(err, io.EOF) {
-		t.Fatalf("accepted, and to YAML there is a second document (%v):\n%s", err, text)
-	}
-	want := doc.Content[0]
-	if want.Kind != yaml.MappingNode {
-		t.Fatalf("accepted, and to YAML the document is no mapping:\n%s", text)
-	}
-	compareYAML(t, text, yamlValue{kind: yamlMapping, members: members}, want)
-	return true
-}
-
-func compareYAML(t *testing.T, text string, got yamlValue, want *yaml.Node) {
-	t.Helper()
-	kind := map[yaml.Kind]yamlKind{yaml.ScalarNode: yamlScalar, yaml.SequenceNode: yamlList, yaml.MappingNode: yamlMapping}
-	if k, ok := kind[want.Kind]; !ok || k != got.kind || want.Anchor != "" || want.Style&yaml.TaggedStyle != 0 {
-		t.Fatalf("got %s, to YAML it is kind %d, tag %s, in:\n%s", got.kind, want.Kind, want.Tag, text)
-	}
-	switch got.kind {
-	case yamlScalar:
-		if got.text != want.Value {
-			t.Fatalf("got %q, to YAML it is %q, in:\n%s", got.text, want.Value, text)
-		}
-		if certain := !got.plain || otherwise(got.text) == ""; certain && want.Tag != "!!str" {
-			t.Fatalf("%q is text here and %s to YAML, in:\n%s", got.text, want.Tag, text)
-		}
-		if got.line != want.Line {
-			t.Fatalf("%q: got line %d, to YAML it is %d, in:\n%s", got.text, got.line, want.Line, text)
-		}
-	case yamlList:
-		if len(got.items) != len(want.Content) {
-			t.Fatalf("got %d items, to YAML it is %d, in:\n%s", len(got.items), len(want.Content), text)
-		}
-		for i, item := range got.items {
-			compareYAML(t, text, item, want.Content[i])
-		}
-	case yamlMapping:
-		if 2*len(got.members) != len(want.Content) {
-			t.Fatalf("got %d keys, to YAML it is %d, in:\n%s", len(got.members), len(want.Content)/2, text)
-		}
-		for i, m := range got.members {
-			if key := want.Content[2*i].Value; key != m.key {
-				t.Fatalf("got key %q, to YAML it is %q, in:\n%s", m.key, key, text)
-			}
-			compareYAML(t, text, m.value, want.Content[2*i+1])
-		}
-	}
-}
-
-// TestReadYAMLAgrees throws pieces of YAML together.
-func TestReadYAMLAgrees(t *testing.T) {
-	pieces := []string{
-		"a", "b", "key", "yes", "null", "010", "1e3", "0x1F", "2024-01-02", ".5", ".inf", "1_0", "12:30", "10.0.0.1", "200ms", "8Mi",
-		"unix:///run/x", "tcp://[::1]:1", "./x", "...", "---", "%", "@", "`", "&", "*", "!", "|", ">", "~", "?", "=", "<<", "+", "_",
-		":", ": ", " :", " ", "  ", "    ", "\n", "\n", "\n  ", "\n    ", "\n- ", "\n  - ", "\r\n", "\r", "\t", "- ", "-", "#", " # ", "[", "]", "[a, b]", ", ", ",",
-		"{", "}", "{}", "'", "''", `"`, `\"`, `\\`, `\n`, `\`, "ü", "\u0085", "\u00a0", "\u2028", "\ufeff", "\x00", "\xff", "x: y", "\nx: y", "\nz:\n  y: x", "\nw:\n- v",
-	}
-	dice := rand.New(rand.NewPCG(1, 2))
-	accepted := 0
-	for range 50_000 {
-		var b bytes.Buffer
-		if dice.IntN(2) == 0 {
-			b.WriteString("a: ")
-		}
-		for range 1 + dice.IntN(8) {
-			b.WriteString(pieces[dice.IntN(len(pieces))])
-		}
-		if checkAgainstYAML(t, b.String()) {
-			accepted++
-		}
-	}
-	if accepted < 500 {
-		t.Errorf("accepted %d documents, want at least 500: the test shows little", accepted)
-	}
-}
-
-func FuzzReadYAML(f *testing.F) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) == 0 {
-		f.Fatalf("files of testdata: got %v, %v, want some", files, err)
-	}
-	for _, file := range files {
-		text, err := os.ReadFile(file)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(string(text))
-	}
-	f.Add("---\na: 'b''c' # d\ne: \"f\\\\g\"\nh: [i, 'j']\nk:\n- l\nm:\n  n: o\np: {}\n")
-	f.Fuzz(func(t *testing.T, text string) {
-		checkAgainstYAML(t, text)
-		if config, found := parseConfig(text); len(found) == 0 {
-			if err := config.Validate(); err != nil && !strings.Contains(err.Error(), "a scheme that is known") {
-				t.Fatalf("taken, and Validate says %v:\n%s", err, text)
-			}
-		}
-	})
 }

@@ -2,6 +2,7 @@ package decision_test
 
 import (
 	"bytes"
+	_ "embed"
 	"encoding/json"
 	"reflect"
 	"strings"
@@ -56,22 +57,8 @@ func full() decision.Record {
 	}
 }
 
-const fullLine = `{"id":"b55fd242-f19c-4289-8690-4f9eff3c54ca",` +
-	`"details":{"z":12345678901234567890,"a":[1.10,null],"note":"\u003cb\u003e & <i> \/"},` +
-	`"eventType":"violation_admission","group":"constraints.gatekeeper.sh","version":"v1beta1",` +
-	`"kind":"K8sAllowedRepos","name":"repos","namespace":"policies",` +
-	`"message":"image <docker.example.test/x> is not allowed","enforcementAction":"scoped",` +
-	`"enforcementActions":["deny","warn"],"constraintAnnotations":{"id":"POL-0001","owner":"platform"},` +
-	`"resourceGroup":"apps","resourceAPIVersion":"v1","resourceKind":"Deployment",` +
-	`"resourceNamespace":"shop","resourceName":"cart","resourceLabels":{"app":"cart"},` +
-	`"timestamp":"2026-01-05T10:04:07.123456789Z","operation":"CREATE",` +
-	`"requestResource":"deployments","requestSubresource":"scale",` +
-	`"requestUsername":"alice@example.test","requestUserUID":"u-17",` +
-	`"requestUserGroups":["developers","system:authenticated"],"dryRun":false,` +
-	`"schemaVersion":1,"decision":"deny","process":"admission","cluster":"prod-eu-1",` +
-	`"pod":"webhook-7d9f","auditID":"2026-01-05T10:04:00Z",` +
-	`"requestUID":"b55fd242-f19c-4289-8690-4f9eff3c54ca","template":"k8sallowedrepos",` +
-	`"resourceUID":"36a1f389-53bd-4ac0-b8fc-7c1dc6dd19f8","sequence":18446744073709551615}` + "\n"
+//go:embed testdata/full.ndjson
+var fullLine string
 
 func TestAppendLine(t *testing.T) {
 	tests := map[string]struct {

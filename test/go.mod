@@ -2,10 +2,8 @@ module github.com/docket-export/docket/test
 
 go 1.26.0
 
-replace github.com/docket-export/docket => ../
-
 require (
-	github.com/docket-export/docket v0.0.0-00010101000000-000000000000
+	github.com/docket-export/docket v0.1.0
 	github.com/open-policy-agent/gatekeeper/v3 v3.23.1
 	github.com/segmentio/kafka-go v0.4.51
 	github.com/twmb/franz-go v1.22.2
@@ -13,6 +11,8 @@ require (
 )
 
 require (
+	github.com/docket-export/docket/client v0.1.0
+	github.com/docket-export/docket/decision v0.1.0
 	github.com/klauspost/compress v1.20.3 // indirect
 	github.com/pierrec/lz4/v4 v4.1.33 // indirect
 	github.com/stretchr/testify v1.12.1 // indirect

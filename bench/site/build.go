@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 )
 
 // Root is the directory of the repository that this process runs in.
 func Root(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}").Output()
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Dir}}", "github.com/docket-export/docket").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the repository: go list -m: %w", err)
 	}
@@ -23,13 +24,22 @@ func Root(ctx context.Context) (string, error) {
 	return root, nil
 }
 
+// Env is the environment of a go command in a tree. An older tree than the workspace lies
+// below this one and must not take its go.work for its own.
+func Env(tree string) []string {
+	if _, err := os.Stat(filepath.Join(tree, "go.work")); err != nil {
+		return append(os.Environ(), "GOWORK=off")
+	}
+	return os.Environ()
+}
+
 // Build makes the binary of docket that users get from a tree: its flags are those of
 // "make build", and more.
 func Build(ctx context.Context, tree, binary string, more ...string) error {
 	args := append([]string{"build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w -X github.com/docket-export/docket/cli.version=bench", "-o", binary}, more...)
 	cmd := exec.CommandContext(ctx, "go", append(args, "./cmd/docket")...)
 	cmd.Dir = tree
-	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	cmd.Env = append(Env(tree), "CGO_ENABLED=0")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("build docket: %w\n%s", err, bytes.TrimSpace(out))
 	}

@@ -12,8 +12,8 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client/clienttest"
+	"github.com/docket-export/docket/client/internal/testleak"
 	"github.com/docket-export/docket/decision/stream"
-	"github.com/docket-export/docket/internal/testleak"
 )
 
 // patience bounds every wait of these tests.

@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client/clienttest/conformance"
-	"github.com/docket-export/docket/internal/testleak"
+	"github.com/docket-export/docket/client/internal/testleak"
 )
 
 func TestMain(m *testing.M) { testleak.Main(m) }

@@ -8,8 +8,8 @@ import (
 
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/clienttest/producertest"
+	"github.com/docket-export/docket/client/internal/testleak"
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/internal/testleak"
 )
 
 func TestMain(m *testing.M) { testleak.Main(m) }

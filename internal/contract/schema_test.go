@@ -1,4 +1,4 @@
-package decision_test
+package contract
 
 import (
 	"bytes"
@@ -15,10 +15,16 @@ import (
 	"github.com/docket-export/docket/decision"
 )
 
+const schemaFile = "../../decision/record.schema.json"
+
 func TestSchemaAcceptsRecords(t *testing.T) {
 	schema := compile(t)
-	f := full()
-	for v, i := reflect.ValueOf(f), 0; i < v.NumField(); i++ {
+	fullLine := string(read(t, "../../decision/testdata/full.ndjson"))
+	var full decision.Record
+	if err := json.Unmarshal([]byte(fullLine), &full); err != nil {
+		t.Fatal(err)
+	}
+	for v, i := reflect.ValueOf(full), 0; i < v.NumField(); i++ {
 		if v.Field(i).IsZero() {
 			t.Errorf("field %s is not set, so the schema is not tested on it", v.Type().Field(i).Name)
 		}
@@ -62,7 +68,7 @@ func TestSchemaAcceptsGatekeeperExport(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			records, matched := 0, false
-			for line := range bytes.Lines(read(t, filepath.Join("..", "testdata", "records", name))) {
+			for line := range bytes.Lines(read(t, filepath.Join("..", "..", "testdata", "records", name))) {
 				records++
 				if err := schema.Validate(parse(t, string(line))); err != nil {
 					t.Errorf("record %d: %v", records, err)
@@ -176,7 +182,7 @@ func TestSchemaEnums(t *testing.T) {
 			Process  struct{ Enum []decision.Process }
 		}
 	}
-	if err := json.Unmarshal(read(t, "record.schema.json"), &published); err != nil {
+	if err := json.Unmarshal(read(t, schemaFile), &published); err != nil {
 		t.Fatal(err)
 	}
 	decisions := []decision.Decision{decision.Allow, decision.Deny, decision.Warn, decision.DryRun}
@@ -205,7 +211,7 @@ func TestSchemaMembers(t *testing.T) {
 		} `json:"properties"`
 		AdditionalProperties *bool `json:"additionalProperties"`
 	}
-	if err := json.Unmarshal(read(t, "record.schema.json"), &published); err != nil {
+	if err := json.Unmarshal(read(t, schemaFile), &published); err != nil {
 		t.Fatal(err)
 	}
 	if published.AdditionalProperties == nil || !*published.AdditionalProperties {
@@ -242,7 +248,7 @@ func compile(t *testing.T) *jsonschema.Schema {
 	t.Helper()
 	c := jsonschema.NewCompiler()
 	c.AssertFormat()
-	schema, err := c.Compile("record.schema.json")
+	schema, err := c.Compile(schemaFile)
 	if err != nil {
 		t.Fatal(err)
 	}

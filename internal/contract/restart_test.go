@@ -1,23 +1,163 @@
-package client
+package contract
 
 import (
 	"bufio"
 	"context"
 	"fmt"
+	"log/slog"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/internal/testleak"
+	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
+	"github.com/docket-export/docket/sources/streamsource"
 )
+
+// patience bounds every wait of these tests.
+const patience = 2 * time.Minute
+
+func TestMain(m *testing.M) {
+	if dir := os.Getenv(childDir); dir != "" {
+		runChild(dir)
+		return
+	}
+	testleak.Main(m)
+}
+
+// exporter is the real stream source with an intake in memory, which can die and
+// come back at the same path.
+type exporter struct {
+	*sourcetest.Intake
+	t     *testing.T
+	path  string
+	stop  context.CancelFunc
+	ended chan error
+}
+
+func newExporter(t *testing.T) *exporter {
+	e := &exporter{t: t, path: filepath.Join(t.TempDir(), "s")}
+	e.start(nil)
+	t.Cleanup(func() {
+		e.Release()
+		e.end()
+	})
+	return e
+}
+
+// start serves with an intake that has settled lines before.
+func (e *exporter) start(lines []sourcetest.Line) {
+	e.t.Helper()
+	e.Intake = sourcetest.New()
+	e.Restore(lines)
+	e.ended = make(chan error, 1)
+	ctx, stop := context.WithCancel(context.Background())
+	e.stop = stop
+	in, ready := e.Intake, make(chan struct{})
+	go func() { e.ended <- newSource(e.path).Run(ctx, in, func() { close(ready) }) }()
+	select {
+	case <-ready:
+	case err := <-e.ended:
+		e.t.Fatalf("Run: %v", err)
+	}
+}
+
+func newSource(path string) sources.Source {
+	c := &streamsource.UnixConfig{Path: path, Mode: "0600", MaxConnections: 64}
+	return c.New(sources.Env{Name: "test", MaxRecordBytes: 1 << 20, Log: slog.New(slog.DiscardHandler)})
+}
+
+func (e *exporter) end() {
+	e.t.Helper()
+	e.stop()
+	select {
+	case err := <-e.ended:
+		if err != nil {
+			e.t.Errorf("Run: %v", err)
+		}
+	case <-time.After(patience):
+		e.t.Fatal("the source does not stop")
+	}
+	e.Close()
+}
+
+// crash forgets what is not settled, and ends. It returns what is.
+func (e *exporter) crash() []sourcetest.Line {
+	e.t.Helper()
+	e.Crash()
+	e.end()
+	return e.Lines()
+}
+
+func (e *exporter) await(what string, done func() bool) {
+	e.t.Helper()
+	if err := e.Wait(within(e.t), done); err != nil {
+		e.t.Fatalf("never came: %s; lines %d, pending %d", what, len(e.Lines()), e.Pending())
+	}
+}
+
+func within(t *testing.T) context.Context {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	t.Cleanup(cancel)
+	return ctx
+}
+
+func (e *exporter) sender(config client.SenderConfig) *client.Sender {
+	e.t.Helper()
+	config.Address = "unix://" + e.path
+	s, err := client.NewSender(config)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.Background())
+		cancel()
+		_, _ = s.Close(ctx)
+	})
+	return s
+}
+
+func text(n int) []byte { return fmt.Appendf(nil, `{"n":%d}`, n) }
+
+func send(t *testing.T, s *client.Sender, from, to int) {
+	t.Helper()
+	for n := from; n <= to; n++ {
+		if err := s.Send(within(t), text(n)); err != nil {
+			t.Fatalf("Send %d: %v", n, err)
+		}
+	}
+}
+
+func closeAll(t *testing.T, s *client.Sender) {
+	t.Helper()
+	if left, err := s.Close(within(t)); left != 0 || err != nil {
+		t.Fatalf("Close: got %d left, %v, want 0, nil", left, err)
+	}
+}
+
+// checkOnce checks that lines are 1 to last, each once and in order.
+func checkOnce(t *testing.T, lines []sourcetest.Line, last int) {
+	t.Helper()
+	for i, l := range lines {
+		if l.Text != string(text(i+1)) || l.Number != uint64(i+1) {
+			t.Fatalf("settled line %d: got number %d, %s", i+1, l.Number, l.Text)
+		}
+	}
+	if len(lines) != last {
+		t.Fatalf("settled lines: got %d, want %d", len(lines), last)
+	}
+}
 
 // The exporter dies again and again while lines are under way.
 func TestExporterRestarts(t *testing.T) {
 	e := newExporter(t)
 	var told uint64
-	s := e.sender(SenderConfig{Producer: "p", MaxInFlightLines: 500, Acked: func(n uint64) {
+	s := e.sender(client.SenderConfig{Producer: "p", MaxInFlightLines: 500, Acked: func(n uint64) {
 		if n <= told {
 			t.Errorf("Acked: got %d after %d", n, told)
 		}
@@ -55,7 +195,7 @@ func TestExporterRestarts(t *testing.T) {
 func TestExporterThatHasForgotten(t *testing.T) {
 	e := newExporter(t)
 	connected := make(chan uint64, 10)
-	s := e.sender(SenderConfig{Connected: func(forgotten uint64) { connected <- forgotten }})
+	s := e.sender(client.SenderConfig{Connected: func(forgotten uint64) { connected <- forgotten }})
 	send(t, s, 1, 10)
 	if err := s.Flush(within(t)); err != nil {
 		t.Fatal(err)
@@ -77,7 +217,7 @@ func TestExporterThatHasForgotten(t *testing.T) {
 func TestLostAcks(t *testing.T) {
 	e := newExporter(t)
 	e.Hold()
-	s := e.sender(SenderConfig{Producer: "p"})
+	s := e.sender(client.SenderConfig{Producer: "p"})
 	send(t, s, 1, 100)
 	e.await("100 pending lines", func() bool { return e.Pending() == 100 })
 	var durable []sourcetest.Line
@@ -168,7 +308,7 @@ func TestExporterIsKilled(t *testing.T) {
 	start()
 	defer func() { kill() }()
 	progress := make(chan struct{}, 1)
-	s, err := NewSender(SenderConfig{
+	s, err := client.NewSender(client.SenderConfig{
 		Address:          "unix://" + filepath.Join(dir, "s"),
 		MaxInFlightLines: 300,
 		Acked: func(n uint64) {

@@ -1,0 +1,5 @@
+module github.com/docket-export/docket/client
+
+go 1.26.0
+
+require github.com/docket-export/docket/decision v0.1.0

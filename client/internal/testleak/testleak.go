@@ -1,0 +1,27 @@
+// Package testleak fails tests that leave goroutines behind.
+package testleak
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"testing"
+	"time"
+)
+
+// limit is how long goroutines may take to end: a busy machine is slow.
+const limit = 10 * time.Second
+
+// Main runs the tests of a package, for its TestMain, and ends the process.
+func Main(m *testing.M) {
+	code := m.Run()
+	for deadline := time.Now().Add(limit); code == 0 && runtime.NumGoroutine() > 1; {
+		if time.Now().After(deadline) {
+			stacks := make([]byte, 1<<20)
+			fmt.Fprintf(os.Stderr, "goroutines left by the tests:\n%s\n", stacks[:runtime.Stack(stacks, true)])
+			code = 1
+		}
+		time.Sleep(time.Millisecond)
+	}
+	os.Exit(code)
+}

@@ -1,0 +1,3 @@
+module github.com/docket-export/docket/decision
+
+go 1.26.0
