@@ -734,7 +734,7 @@ var core = []mutant{
 	},
 	{
 		defect: "a file that was renamed before it was opened is taken for the one that had its name",
-		file:   "sources/tailsource/predecessors.go",
+		file:   "sources/tailsource/follow/predecessors.go",
 		old:    "if info.identity != c.identity {",
 		new:    "if false {",
 		tests:  []string{"TestRenamedSinceItWasListed"},

@@ -1,7 +1,6 @@
 package tailsource
 
 import (
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,14 +8,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/sources/watch"
+	"github.com/docket-export/docket/sources/tailsource/follow"
+	"github.com/docket-export/docket/sources/tailsource/formats"
+)
+
+const (
+	alike      = 1 << 10 // bytes of the beginning by which files are told apart
+	remembered = 16      // files that are remembered as read in any case
 )
 
 // TestOtherLogsBesideAreNotRead: a directory has logs of other programs, and copies that
 // people have made.
 func TestOtherLogsBesideAreNotRead(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	var want []string
 	others := []string{"manager-audit.log", "manager.webhook.log", "manager.log.bak", "manager.log.swp", "manager.log.1.gz", "manager.logs", "manager.log.d", "manager.log~"}
@@ -39,7 +44,7 @@ func TestTheSameBannerInEveryFile(t *testing.T) {
 	for _, length := range []int{1, 65, 5000} {
 		t.Run(fmt.Sprint(length), func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, JSON)
+			b := newBench(t, formats.JSON)
 			banner := "-" + strings.Repeat("=", length) + "\n"
 			b.write(banner)
 			b.start()
@@ -71,7 +76,7 @@ func TestTheSameBannerInEveryFile(t *testing.T) {
 // same time: it is no copy.
 func TestRenamedAtTheSameTime(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	const banner = "--- log opened ---\n"
 	b.write(banner)
 	b.start()
@@ -98,7 +103,7 @@ func TestRenamedAtTheSameTime(t *testing.T) {
 // TestSmallCopies: a copy of a few bytes is known for a copy.
 func TestSmallCopies(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	var want []string
 	for n := range 5 {
@@ -117,9 +122,9 @@ func TestSmallCopies(t *testing.T) {
 // TestTheRightCopy: copies of before begin as the last one does.
 func TestTheRightCopy(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
-	banner := strings.Repeat("=", 2*headBytes) + "\n"
+	banner := strings.Repeat("=", 2*alike) + "\n"
 	var want []string
 	for n := range 4 {
 		b.in.Drain()
@@ -145,7 +150,7 @@ func TestTheRightCopy(t *testing.T) {
 func TestACopyThatLacksTheEnd(t *testing.T) {
 	t.Parallel()
 	for _, n := range []int{2, 100} {
-		b := newBench(t, JSON)
+		b := newBench(t, formats.JSON)
 		b.start()
 		want := records("a", n)
 		b.write(lines(want...))
@@ -163,41 +168,33 @@ func TestACopyThatLacksTheEnd(t *testing.T) {
 }
 
 // byHand is a follower and a reader that do nothing by themselves.
-func (b *bench) byHand() (*follower, *reader) {
+func (b *bench) byHand() (*follow.Follower, *reader) {
 	b.t.Helper()
-	w := watch.New(time.Hour, b.env.Log)
 	s, err := loadState(b.env.StateDir, b.path, b.config.Format, b.env.Log)
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r := &report{log: b.env.Log}
-	f := newFollower(b.path, s, w, r, b.env.Log)
-	b.t.Cleanup(func() { f.close(); w.Close() })
+	r := newReport(b.env.Log)
+	f := (&source{env: b.env, grace: b.grace}).follow(b.path, s, r)
+	b.t.Cleanup(f.Close)
 	return f, newReader(b.env, b.config, b.in, f, r, s)
 }
 
 // TestTruncatedBeforeItsFirstRead: what was seen of a file is not what is read of it.
 func TestTruncatedBeforeItsFirstRead(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	want := records("a", 20)
 	b.write(lines(want...))
-	f, r := b.byHand()
-	f.scan()
+	f, _ := b.byHand()
 	b.copyTruncate(b.path + ".1")
 	b.write(lines(records("b", 30)...))
-	g := f.next()
-	rd := r.newReading(g)
-	p := f.position(g, rd.taken)
-	if _, err := rd.readOnce(p); !errors.Is(err, errMoved) {
-		t.Fatalf("got %v from a file that was truncated, want %v", err, errMoved)
-	}
-	f.differs(g, p.file)
-	if _, err := rd.readOnce(f.position(g, rd.taken)); err != nil {
+	got, _, err := f.Next().Read(make([]byte, readBytes), true)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if got := string(rd.batch.records); got != lines(want...) {
-		t.Errorf("got %q, want what is in the copy", short(got))
+	if string(got) != lines(want...) {
+		t.Errorf("got %q, want what is in the copy", short(string(got)))
 	}
 }
 
@@ -205,11 +202,11 @@ func TestTruncatedBeforeItsFirstRead(t *testing.T) {
 // ones are forgotten.
 func TestLateLinesOfAnOlderFile(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	var want []string
 	old := time.Now().Add(-time.Hour)
-	for n := range keptDone + 3 {
+	for n := range remembered + 3 {
 		more := records(fmt.Sprint(n), 3)
 		b.write(lines(more...))
 		want = append(want, more...)
@@ -226,39 +223,10 @@ func TestLateLinesOfAnOlderFile(t *testing.T) {
 	want = append(want, `{"held":1}`)
 	b.wantStored(want)
 	for n := range 3 {
-		appendTo(t, fmt.Sprintf("%s.%d", b.path, 200-keptDone-n), fmt.Sprintf("{\"late\":%d}\n", n))
+		appendTo(t, fmt.Sprintf("%s.%d", b.path, 200-remembered-n), fmt.Sprintf("{\"late\":%d}\n", n))
 		want = append(want, fmt.Sprintf(`{"late":%d}`, n))
 	}
 	b.rotate(99)
 	b.write("{\"last\":1}\n")
 	b.wantStored(append(want, `{"last":1}`))
-}
-
-// TestRenamedSinceItWasListed: a name that is another file's by now is not that file, which
-// would be read twice.
-func TestRenamedSinceItWasListed(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, JSON)
-	b.write(lines(records("a", 3)...))
-	b.rotate(9)
-	b.write(lines(records("b", 3)...))
-	f, _ := b.byHand()
-	files, err := list(b.dir)
-	if err != nil || len(files) != 2 {
-		t.Fatalf("got %v, %v, want two files", files, err)
-	}
-	b.rotate(9)
-	for _, c := range files {
-		if g, there := f.consider(c, b.path); g != nil || there {
-			t.Errorf("%s: got it, want that it is not there any more", c.path)
-		}
-	}
-	b.write("{}\n")
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	found, all := f.between(b.path, &generation{})
-	defer closeAll(found)
-	if len(found) != 2 || !all {
-		t.Errorf("got %d files, %v, want the two under their names of now", len(found), all)
-	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 // discard is an intake that takes everything at once.
@@ -43,13 +44,13 @@ func (s *discardSession) Close()                                              {}
 func BenchmarkRead(b *testing.B) {
 	sampleLines := string(sample(b, "webhook-log-denies.jsonl"))
 	for name, test := range map[string]struct {
-		format Format
+		format formats.Format
 		text   string
 	}{
-		"json":                    {JSON, sampleLines},
-		"cri":                     {CRI, string(frame([]byte(sampleLines)))},
-		"gatekeeperDenies":        {GatekeeperDenies, sampleLines},
-		"gatekeeperDenies, audit": {GatekeeperDenies, string(sample(b, "audit-stderr-one-run.jsonl"))},
+		"json":                    {formats.JSON, sampleLines},
+		"cri":                     {formats.CRI, string(frame([]byte(sampleLines)))},
+		"gatekeeperDenies":        {formats.GatekeeperDenies, sampleLines},
+		"gatekeeperDenies, audit": {formats.GatekeeperDenies, string(sample(b, "audit-stderr-one-run.jsonl"))},
 	} {
 		b.Run(name, func(b *testing.B) {
 			text := strings.Repeat(test.text, 64<<20/len(test.text))
@@ -59,7 +60,7 @@ func BenchmarkRead(b *testing.B) {
 			}
 			b.SetBytes(int64(len(text)))
 			for b.Loop() {
-				one, _ := decode(test.format, 1<<20, 1<<20, []byte(test.text))
+				one := decode(test.format, 1<<20, 1<<20, []byte(test.text))
 				want := int64(len(one)*(len(text)/len(test.text))) + 1
 				in := &discard{}
 				ctx, cancel := context.WithCancel(b.Context())
@@ -81,7 +82,7 @@ func BenchmarkRead(b *testing.B) {
 
 // TestIdleCostsNothing: a source with nothing to read uses no CPU to speak of.
 func TestIdleCostsNothing(t *testing.T) {
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.write("{}\n")
 	b.start()
 	b.wantStored([]string{"{}"})

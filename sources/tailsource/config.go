@@ -5,6 +5,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 // Definition describes the source "tail" for the registry.
@@ -13,29 +14,13 @@ var Definition = sources.Definition{
 	NewConfig: func() sources.Config { return &Config{} },
 }
 
-// Format says which lines of a log file are records, and how they are framed.
-type Format string
-
-// The formats. Lines that are none of theirs, such as text among JSON, are passed over.
-const (
-	// GatekeeperDenies takes the violations in a log of Gatekeeper, of its webhook and
-	// of its audit, and adds a record of each run of the audit.
-	GatekeeperDenies Format = "gatekeeperDenies"
-	// OPAConsole takes the decisions that OPA writes to its console.
-	OPAConsole Format = "opaConsole"
-	// JSON takes every object.
-	JSON Format = "json"
-	// CRI takes every object that a container runtime has written for a container.
-	CRI Format = "cri"
-)
-
 // Config is the section "tail" of a source.
 type Config struct {
 	// Path of the file. Neither it nor its directory need exist yet; symbolic links
 	// are followed, and followed again when they change.
 	Path string `yaml:"path"`
 	// Format of the file.
-	Format Format `yaml:"format"`
+	Format formats.Format `yaml:"format"`
 }
 
 // Validate reports a path that can be none, and a format that there is not.
@@ -52,11 +37,11 @@ func (c *Config) Validate() config.Problems {
 		p.Addf("path", "must be one file, not a pattern: files that rotation has renamed are found, and other files want a source of their own")
 	}
 	switch c.Format {
-	case GatekeeperDenies, OPAConsole, JSON, CRI:
+	case formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI:
 	case "":
-		p.Addf("format", "is required: %s, %s, %s or %s", GatekeeperDenies, OPAConsole, JSON, CRI)
+		p.Addf("format", "is required: %s, %s, %s or %s", formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI)
 	default:
-		p.Addf("format", "must be %s, %s, %s or %s, not %q", GatekeeperDenies, OPAConsole, JSON, CRI, string(c.Format))
+		p.Addf("format", "must be %s, %s, %s or %s, not %q", formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI, string(c.Format))
 	}
 	return p
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 func TestConfig(t *testing.T) {
@@ -17,11 +18,11 @@ func TestConfig(t *testing.T) {
 		config Config
 		want   []string // what is wrong
 	}{
-		"good":           {Config{Path: "/var/log/a.log", Format: CRI}, nil},
+		"good":           {Config{Path: "/var/log/a.log", Format: formats.CRI}, nil},
 		"empty":          {Config{}, []string{"path", "format"}},
-		"a directory":    {Config{Path: "/var/log/", Format: JSON}, []string{"path"}},
-		"a pattern":      {Config{Path: "/var/log/*.log", Format: JSON}, []string{"path"}},
-		"a NUL byte":     {Config{Path: "/var/log/\x00", Format: JSON}, []string{"path"}},
+		"a directory":    {Config{Path: "/var/log/", Format: formats.JSON}, []string{"path"}},
+		"a pattern":      {Config{Path: "/var/log/*.log", Format: formats.JSON}, []string{"path"}},
+		"a NUL byte":     {Config{Path: "/var/log/\x00", Format: formats.JSON}, []string{"path"}},
 		"unknown format": {Config{Path: "a.log", Format: "klog"}, []string{"format"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -42,7 +43,7 @@ func problemPath(p config.Problem) string { return p.Path }
 // to a dated name, and a new life of the container with a file and links of its own.
 func TestContainerLogs(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, CRI)
+	b := newBench(t, formats.CRI)
 	pods := filepath.Join(b.dir, "pods", "shop_web_uid", "app")
 	containers := filepath.Join(b.dir, "containers")
 	runtime := filepath.Join(b.dir, "runtime")
@@ -96,7 +97,7 @@ func symlink(t *testing.T, target, name string) {
 // TestAnUnfinishedLastLine waits for its end; once its file is replaced it is a line.
 func TestAnUnfinishedLastLine(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	b.write("{\"n\":1}\n{\"n\":2}")
 	b.wantStored([]string{`{"n":1}`})
@@ -115,7 +116,7 @@ func TestAFileRemovedAndMadeAgain(t *testing.T) {
 	t.Parallel()
 	for _, running := range []bool{true, false} {
 		t.Run(fmt.Sprintf("running %v", running), func(t *testing.T) {
-			b := newBench(t, JSON)
+			b := newBench(t, formats.JSON)
 			b.start()
 			same := records("same", 30) // the same lines again: they are other decisions
 			var want []string
@@ -144,7 +145,7 @@ func TestAFileRemovedAndMadeAgain(t *testing.T) {
 // begins with the same line.
 func TestTruncatedAndGrownAgain(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	before := append([]string{`{"log":"started"}`}, records("before", 100)...)
 	b.write(lines(before...))
@@ -167,9 +168,9 @@ func TestTruncatedAndGrownAgain(t *testing.T) {
 // read last does.
 func TestTruncatedWithTheSameBeginning(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
-	banner := `{"banner":"` + strings.Repeat("=", 2*headBytes) + `"}`
+	banner := `{"banner":"` + strings.Repeat("=", 2*alike) + `"}`
 	before := append([]string{banner}, records("before", 100)...)
 	b.write(lines(before...))
 	b.wantStored(before)
@@ -184,7 +185,7 @@ func TestTruncatedWithTheSameBeginning(t *testing.T) {
 // its file is truncated, and leaves NUL bytes before.
 func TestAHoleBeforeTheNextLine(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	f, err := os.Create(b.path)
 	if err != nil {
@@ -208,7 +209,7 @@ func TestAHoleBeforeTheNextLine(t *testing.T) {
 // TestAHugeHole is skipped, and positions behind it are kept.
 func TestAHugeHole(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	var want []string
 	for n := range 3 {
@@ -232,7 +233,7 @@ func TestAHugeHole(t *testing.T) {
 func TestWhatIsLostIsCounted(t *testing.T) {
 	t.Parallel()
 	t.Run("gone while docket is down", func(t *testing.T) {
-		b := newBench(t, JSON)
+		b := newBench(t, formats.JSON)
 		b.start()
 		want := records("a", 10)
 		b.write(lines(want...))
@@ -249,7 +250,7 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 		}
 	})
 	t.Run("overwritten while the queue is full", func(t *testing.T) {
-		b := newBench(t, JSON)
+		b := newBench(t, formats.JSON)
 		b.in.Fill()
 		b.start()
 		b.write(lines(records("a", 3000)...) + strings.Repeat("{\"more\":1}\n", 1<<16))
@@ -269,7 +270,7 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 // TestNoFile: what has the name and is no file is not read, and does not stop the source.
 func TestNoFile(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	if err := os.Mkdir(b.path, 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +299,7 @@ func TestNoFile(t *testing.T) {
 // TestADirectoryRemovedWhileRead: what was open is read to its end.
 func TestADirectoryRemovedWhileRead(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.path = filepath.Join(b.dir, "logs", "manager.log")
 	b.config.Path = b.path
 	b.in.Fill()
@@ -323,45 +324,11 @@ func TestADirectoryRemovedWhileRead(t *testing.T) {
 
 func TestAWrongFormatIsPointedOut(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	b.write("2026-01-05T10:04:07.1Z stdout F {}\n2026-01-05T10:04:07.1Z stdout F {}\n{}\n")
 	b.wantStored([]string{"{}"})
 	if n := strings.Count(b.log.String(), "format cri takes them"); n != 1 {
 		t.Errorf("got it said %d times that the format does not fit, want once", n)
-	}
-}
-
-func TestIsRotated(t *testing.T) {
-	t.Parallel()
-	for _, test := range []struct {
-		base, name string
-		want       bool
-	}{
-		{"manager.log", "manager.log", false},
-		{"manager.log", "manager.log.1", true},
-		{"manager.log", "manager.log-20260105", true},
-		{"manager.log", "manager.log.1.gz", false},
-		{"manager.log", "manager-2026-01-05T10-04-07.000.log", true},
-		{"manager.log", "manager.1.log", true},
-		{"manager.log", "manager.log.old", true},
-		{"manager.log", "manager-audit.log", false},
-		{"manager.log", "manager.error.log", false},
-		{"manager.log", "manager.log.bak", false},
-		{"manager.log", "manager.log.1.bak", false},
-		{"manager.log", "manager.log.", false},
-		{"manager.log", "managers.log", false},
-		{"manager.log", "other.log.1", false},
-		{"0.log", "0.log.20260105-100407", true},
-		{"0.log", "1.log", true},
-		{"2.log", "1.log.20260105-100407", true},
-		{"2.log", "1.log.20260105-100407.gz", false},
-		{"2.log", "1.txt", false},
-		{"log", "log.1", true},
-		{"log", "logs", false},
-	} {
-		if got := isRotated(test.base, test.name); got != test.want {
-			t.Errorf("%s beside %s: got %v, want %v", test.name, test.base, got, test.want)
-		}
 	}
 }

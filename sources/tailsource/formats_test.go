@@ -2,7 +2,6 @@ package tailsource
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -10,27 +9,23 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 // decode runs the bytes of a whole file through a decoder, in pieces of the given size.
-func decode(format Format, limit, piece int, data []byte) (records []string, large []int64) {
-	var b batch
-	d := &decoder{format: format, limit: limit, log: "manager.log", batch: &b}
-	s := splitter{limit: limit + framing}
+func decode(format formats.Format, limit, piece int, data []byte) (records []string) {
+	d := formats.NewDecoder(formats.Options{Format: format, Limit: limit, Log: "manager.log"}, &formats.Carry{})
 	for part := range slices.Chunk(data, piece) {
-		s.split(part, d.line)
+		d.Decode(formats.Origin{}, part)
 	}
-	if rest, length := s.rest(); len(rest) > 0 {
-		d.line(rest, length)
-	}
-	for _, o := range b.large {
-		large = append(large, o.length)
-	}
-	if text := strings.TrimSuffix(string(b.records), "\n"); text != "" {
-		records = strings.Split(text, "\n")
-	}
-	return records, large
+	d.End(false)
+	_ = d.Batch.Send(func(text []byte, _ int) error {
+		for line := range strings.Lines(string(text)) {
+			records = append(records, strings.TrimSuffix(line, "\n"))
+		}
+		return nil
+	}, func([]byte, int64) error { return nil })
+	return records
 }
 
 func sample(t testing.TB, name string) []byte {
@@ -58,17 +53,17 @@ func TestSamplesByteForByte(t *testing.T) {
 	denies := sample(t, "webhook-log-denies.jsonl")
 	audit := sample(t, "audit-stderr-one-run.jsonl")
 	for name, test := range map[string]struct {
-		format Format
+		format formats.Format
 		data   []byte
 		want   []string
 	}{
-		"denies":            {GatekeeperDenies, denies, linesWith(denies, `"event_type":"violation"`)},
-		"denies framed":     {GatekeeperDenies, frame(denies), linesWith(denies, `"event_type":"violation"`)},
-		"denies as JSON":    {JSON, denies, linesWith(denies, "{")},
-		"denies framed CRI": {CRI, frame(denies), linesWith(denies, "{")},
-		"among text":        {GatekeeperDenies, amongText(denies), linesWith(denies, `"event_type":"violation"`)},
-		"audit":             {GatekeeperDenies, audit, append(linesWith(audit, `"event_type":"violation_audited"`), wantRun)},
-		"audit framed":      {GatekeeperDenies, frame(audit), append(linesWith(audit, `"event_type":"violation_audited"`), wantRun)},
+		"denies":            {formats.GatekeeperDenies, denies, linesWith(denies, `"event_type":"violation"`)},
+		"denies framed":     {formats.GatekeeperDenies, frame(denies), linesWith(denies, `"event_type":"violation"`)},
+		"denies as JSON":    {formats.JSON, denies, linesWith(denies, "{")},
+		"denies framed CRI": {formats.CRI, frame(denies), linesWith(denies, "{")},
+		"among text":        {formats.GatekeeperDenies, amongText(denies), linesWith(denies, `"event_type":"violation"`)},
+		"audit":             {formats.GatekeeperDenies, audit, append(linesWith(audit, `"event_type":"violation_audited"`), wantRun)},
+		"audit framed":      {formats.GatekeeperDenies, frame(audit), append(linesWith(audit, `"event_type":"violation_audited"`), wantRun)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if len(test.want) == 0 {
@@ -82,7 +77,7 @@ func TestSamplesByteForByte(t *testing.T) {
 				t.Errorf("got refused %q, want none", refused)
 			}
 			for _, piece := range []int{1, 7, 4096} {
-				if got, _ := decode(test.format, 1<<20, piece, test.data); !slices.Equal(got, test.want) {
+				if got := decode(test.format, 1<<20, piece, test.data); !slices.Equal(got, test.want) {
 					t.Errorf("in pieces of %d: got %d records, want the same %d", piece, len(got), len(test.want))
 				}
 			}
@@ -124,118 +119,10 @@ func amongText(data []byte) []byte {
 	return out.Bytes()
 }
 
-// TestOPAConsole takes decisions among OPA's other lines.
-func TestOPAConsole(t *testing.T) {
-	t.Parallel()
-	decisionLine := `{"decision_id":"d6c97c8e","input":{"n":12345678901234567890,"s":"\u003c"},"labels":{"id":"x"},"level":"info","msg":"Decision Log","result":true,"time":"2026-11-21T07:42:03Z","type":"openpolicyagent.org/decision_logs"}`
-	data := lines(`{"level":"info","msg":"Initializing server.","time":"2026-11-21T07:42:00Z"}`, decisionLine,
-		`{"level":"info","msg":"Received request.","type":"other","text":"openpolicyagent.org/decision_logs"}`, decisionLine, "text")
-	got, _ := decode(OPAConsole, 1<<20, 1<<20, []byte(data))
-	if want := []string{decisionLine, decisionLine}; !slices.Equal(got, want) {
-		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// TestWhatIsEmitted: what cannot be read is passed on to be refused if it might have
-// been a record, and passed over if it cannot be one.
-func TestWhatIsEmitted(t *testing.T) {
-	t.Parallel()
-	const stamp = "2026-01-05T10:04:07.123456789Z "
-	for name, test := range map[string]struct {
-		format Format
-		data   string
-		want   []string
-		large  []int64
-	}{
-		"no newline at the end":       {JSON, "{\"a\":1}\n{\"a\":2}", []string{`{"a":1}`, `{"a":2}`}, nil},
-		"torn at the end":             {GatekeeperDenies, `{"event_type":"viol`, []string{`{"event_type":"viol`}, nil},
-		"torn in the middle":          {GatekeeperDenies, "{\"level\":\"in{\"event_type\":\"violation\"}\n", []string{`{"level":"in{"event_type":"violation"}`}, nil},
-		"carriage returns":            {JSON, "{\"a\":1}\r\n\r\n", []string{`{"a":1}`}, nil},
-		"spaces are kept":             {JSON, "  {\"a\": 1} \n", []string{`  {"a": 1} `}, nil},
-		"NUL bytes before a line":     {JSON, strings.Repeat("\x00", 3000) + "{\"a\":1}\n\x00\x00{\"a\":2}\n\x00", []string{`{"a":1}`, `{"a":2}`}, nil},
-		"NUL bytes within a line":     {JSON, "{\"a\":\x00\x00}\n", []string{"{\"a\":\x00\x00}"}, nil},
-		"as long as can be":           {JSON, `{"a":"` + strings.Repeat("x", 92) + "\"}\r\n", []string{`{"a":"` + strings.Repeat("x", 92) + `"}`}, nil},
-		"one byte longer":             {JSON, `{"a":"` + strings.Repeat("x", 93) + "\"}\n{}\n", []string{"{}"}, []int64{101}},
-		"much longer":                 {JSON, `{"a":"` + strings.Repeat("x", 50000) + "\"}\n{}\n", []string{"{}"}, []int64{50008}},
-		"long text":                   {JSON, strings.Repeat("x", 50000) + "\n{}\n", []string{"{}"}, nil},
-		"long and unfinished":         {JSON, `{"a":"` + strings.Repeat("x", 50000), nil, []int64{50006}},
-		"long for Gatekeeper":         {GatekeeperDenies, `{"a":"` + strings.Repeat("x", 200) + "\"}\n", nil, []int64{208}},
-		"framed":                      {CRI, stamp + "stdout F {\"a\":1}\n", []string{`{"a":1}`}, nil},
-		"framed with tags":            {CRI, stamp + "stdout P:x:y {\"a\":\n" + stamp + "stdout F:z 1}\n", []string{`{"a":1}`}, nil},
-		"framed, no text":             {CRI, stamp + "stdout F \n" + stamp + "stdout F\n", nil, nil},
-		"framed streams interleave":   {CRI, stamp + "stdout P {\"a\":\n" + stamp + "stderr P {\"b\":\n" + stamp + "stdout F 1}\n" + stamp + "stderr F 2}\n", []string{`{"a":1}`, `{"b":2}`}, nil},
-		"framed and too long":         {CRI, stamp + "stdout P {\"a\":\"" + strings.Repeat("x", 60) + "\n" + stamp + "stdout P " + strings.Repeat("y", 60) + "\n" + stamp + "stdout F \"}\n" + stamp + "stdout F {}\n", []string{"{}"}, []int64{128}},
-		"one framed line is too long": {CRI, stamp + "stdout F {\"a\":\"" + strings.Repeat("x", 60000) + "\"}\n", nil, []int64{60008}},
-		"framed otherwise":            {CRI, "2026-01-05 10:04:07 stdout F {}\n" + stamp + "stdin F {}\n" + stamp + "stdout X {}\n" + stamp + "\n{}\n", nil, nil},
-		"zone":                        {CRI, "2026-01-05T10:04:07.1+02:00 stdout F {}\n", []string{"{}"}, nil},
-	} {
-		t.Run(name, func(t *testing.T) {
-			for _, piece := range []int{1, 3, 64, 1 << 20} {
-				got, large := decode(test.format, 100, piece, []byte(test.data))
-				if !slices.Equal(got, test.want) || !slices.Equal(large, test.large) {
-					t.Errorf("in pieces of %d: got %q and too large %v, want %q and %v", piece, got, large, test.want, test.large)
-				}
-			}
-		})
-	}
-}
-
-func auditLine(event, more string) string {
-	return `{"level":"info","process":"audit","audit_id":"2026-01-05T10:05:00Z","event_type":"` + event + `"` + more + `}`
-}
-
-const (
-	ofA = `,"constraint_group":"g","constraint_kind":"K","constraint_name":"a"`
-	ofB = `,"constraint_group":"g","constraint_kind":"K","constraint_name":"b"`
-)
-
-// TestRunsAreProvenByTheirTotals: what the logger left out is seen by Gatekeeper's own
-// counts.
-func TestRunsAreProvenByTheirTotals(t *testing.T) {
-	t.Parallel()
-	started, finished := auditLine("audit_started", ""), auditLine("audit_finished", "")
-	a, b := auditLine("violation_audited", ofA), auditLine("violation_audited", ofB)
-	total := func(of, n string) string {
-		return auditLine("constraint_audited", of+`,"constraint_violations":"`+n+`"`)
-	}
-	for name, test := range map[string]struct {
-		lines    []string
-		complete bool
-		reason   decision.RunReason
-		seen     uint64
-	}{
-		"all there":        {[]string{started, a, b, b, total(ofA, "1"), total(ofB, "2"), finished}, true, decision.CountsAgree, 3},
-		"a line left out":  {[]string{started, a, b, total(ofA, "1"), total(ofB, "2"), finished}, false, decision.LinesLost, 2},
-		"all left out":     {[]string{started, total(ofA, "1"), finished}, false, decision.LinesLost, 0},
-		"a total left out": {[]string{started, a, b, total(ofA, "1"), finished}, false, decision.LinesLost, 2},
-		"no start":         {[]string{a, total(ofA, "1"), finished}, false, decision.NoStart, 1},
-		"only an end":      {[]string{finished}, false, decision.NoStart, 0},
-		"nothing":          {[]string{started, finished}, false, decision.NoRecords, 0},
-		"no violations":    {[]string{started, total(ofA, "0"), finished}, false, decision.NoRecords, 0},
-		"more than there":  {[]string{started, a, a, total(ofA, "1"), finished}, false, decision.Damaged, 2},
-		"a strange total":  {[]string{started, a, total(ofA, "one"), finished}, false, decision.LinesLost, 1},
-		"many totals":      {append(append([]string{started, a}, slices.Repeat([]string{total(ofA, "1")}, sampledFrom)...), finished), false, decision.LinesLost, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, _ := decode(GatekeeperDenies, 1<<20, 1<<20, []byte(lines(test.lines...)))
-			var run decision.Run
-			if err := json.Unmarshal([]byte(got[len(got)-1]), &run); err != nil {
-				t.Fatal(err)
-			}
-			if run.EventType != decision.AuditRun || run.ID != "2026-01-05T10:05:00Z" {
-				t.Errorf("got %q, want a run record", got[len(got)-1])
-			}
-			if run.Complete != test.complete || run.Reason != test.reason || run.Violations != test.seen {
-				t.Errorf("got complete %v, %s, %d violations, want %v, %s, %d", run.Complete, run.Reason, run.Violations, test.complete, test.reason, test.seen)
-			}
-		})
-	}
-}
-
 // TestASampledAuditIsLost: it is counted in the report of the source.
 func TestASampledAuditIsLost(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, GatekeeperDenies)
+	b := newBench(t, formats.GatekeeperDenies)
 	data := sample(t, "audit-stderr-one-run.jsonl")
 	violations := linesWith(data, `"event_type":"violation_audited"`)
 	b.write(strings.Replace(string(data), violations[5]+"\n", "", 1))
@@ -265,7 +152,7 @@ func TestARunOverRestartsAndRotations(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, GatekeeperDenies)
+			b := newBench(t, formats.GatekeeperDenies)
 			b.start()
 			for _, cut := range []int{3, 9, 16, 18} {
 				b.write("")
@@ -279,63 +166,4 @@ func TestARunOverRestartsAndRotations(t *testing.T) {
 			b.wantStored(want)
 		})
 	}
-}
-
-// TestDamagedSamples: whatever is cut or changed, nothing is made up, and what is whole
-// is taken.
-func TestDamagedSamples(t *testing.T) {
-	t.Parallel()
-	for _, name := range []string{"webhook-log-denies.jsonl", "audit-stderr-one-run.jsonl"} {
-		data := sample(t, name)
-		whole := append(linesWith(data, `"event_type":"violation"`), linesWith(data, `"event_type":"violation_audited"`)...)
-		for end := range data {
-			// The lines before the last two are as they were for the cuts before.
-			last := bytes.LastIndexByte(data[:end], '\n') + 1
-			from := bytes.LastIndexByte(data[:max(0, last-1)], '\n') + 1
-			got, _ := decode(GatekeeperDenies, 1<<20, 1<<20, data[from:end])
-			complete := linesWith(data[from:last], `"event_type":"violation`)
-			if len(got) < len(complete) || !slices.Equal(got[:len(complete)], complete) {
-				t.Fatalf("%s cut at %d: got %d records, want the %d before it", name, end, len(got), len(complete))
-			}
-		}
-		for bit := 0; bit < 8*len(data); bit += 331 {
-			flipped := bytes.Clone(data)
-			flipped[bit/8] ^= 1 << (bit % 8)
-			got, _ := decode(GatekeeperDenies, 1<<20, 1<<20, flipped)
-			same := 0
-			for _, g := range got {
-				if slices.Contains(whole, g) {
-					same++
-				}
-			}
-			if same < len(whole)-2 { // a newline that is flipped joins two lines
-				t.Fatalf("%s with bit %d flipped: got %d records as they were, want at least %d", name, bit, same, len(whole)-2)
-			}
-		}
-	}
-}
-
-// FuzzDecode: the pieces in which a file is read make no difference, and nothing over
-// the limit is let through.
-func FuzzDecode(f *testing.F) {
-	f.Add(uint8(0), uint8(3), []byte("{\"a\":1}\n\x00{\"a\":2}\r\ntext\n{"))
-	f.Add(uint8(1), uint8(5), []byte("2026-01-05T10:04:07.1Z stdout P {\"a\":\n2026-01-05T10:04:07.1Z stdout F 1}\n"))
-	f.Add(uint8(2), uint8(9), []byte(auditLine("audit_started", "")+"\n"+auditLine("violation_audited", ofA)+"\n"+auditLine("audit_finished", "")+"\n"))
-	f.Add(uint8(3), uint8(1), []byte(`{"type":"openpolicyagent.org/decision_logs"}`))
-	f.Fuzz(func(t *testing.T, format, piece uint8, data []byte) {
-		formats := []Format{JSON, CRI, GatekeeperDenies, OPAConsole}
-		chosen := formats[int(format)%len(formats)]
-		const limit = 150
-		want, wantLarge := decode(chosen, limit, len(data)+1, data)
-		got, gotLarge := decode(chosen, limit, int(piece)+1, data)
-		if !slices.Equal(got, want) || !slices.Equal(gotLarge, wantLarge) {
-			t.Fatalf("in pieces of %d: got %q %v, want %q %v", piece+1, got, gotLarge, want, wantLarge)
-		}
-		for _, g := range got {
-			isRun := strings.HasPrefix(g, `{"eventType":"docket.audit.run"`)
-			if !isObject([]byte(g)) || len(g) > limit && !isRun {
-				t.Fatalf("got the record %q, want an object of at most %d bytes", g, limit)
-			}
-		}
-	})
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 func TestMain(m *testing.M) { testleak.Main(m) }
@@ -40,7 +41,7 @@ type bench struct {
 	ended  chan error
 }
 
-func newBench(t *testing.T, format Format) *bench {
+func newBench(t *testing.T, format formats.Format) *bench {
 	t.Helper()
 	dir := t.TempDir()
 	b := &bench{t: t, grace: grace / 10, dir: dir, path: filepath.Join(dir, "manager.log"), in: sourcetest.New()}

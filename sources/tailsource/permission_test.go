@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"testing"
 
+	"github.com/docket-export/docket/sources/tailsource/formats"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,7 +22,7 @@ func TestPermissionDenied(t *testing.T) {
 		}
 		return
 	}
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.write("{}\n")
 	if err := os.Chmod(b.path, 0); err != nil {
 		t.Fatal(err)

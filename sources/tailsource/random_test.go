@@ -2,6 +2,7 @@ package tailsource
 
 import (
 	"fmt"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 	"math/rand/v2"
 	"os"
 	"slices"
@@ -22,7 +23,7 @@ func TestAnyInterleaving(t *testing.T) {
 }
 
 func interleave(t *testing.T, dice *rand.Rand) {
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	banner := dice.IntN(2) == 0 // each file begins with the same line, which is no record
 	copies := dice.IntN(2) == 0 // rotation copies, and truncates
@@ -100,7 +101,7 @@ func TestAuditsInAnyInterleaving(t *testing.T) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			dice := rand.New(rand.NewPCG(seed, 0))
-			b := newBench(t, GatekeeperDenies)
+			b := newBench(t, formats.GatekeeperDenies)
 			b.start()
 			const runs = 6
 			var want []string
@@ -142,8 +143,7 @@ func (b *bench) awaitSeen() {
 		if f == nil {
 			return false
 		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return f.latest() != nil && f.latest().size >= info.Size()
+		_, latest := f.Held()
+		return latest >= info.Size()
 	})
 }

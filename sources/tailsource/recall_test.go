@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/sources/sourcetest"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 const canary = "canary-5f1d"
@@ -16,7 +17,7 @@ const canary = "canary-5f1d"
 // censored makes a log in the framing of a container runtime, of whose lines a word is to
 // be redacted.
 func censored(t *testing.T) *bench {
-	b := newBench(t, CRI)
+	b := newBench(t, formats.CRI)
 	b.env.Redaction = &sourcetest.Censor{Text: canary}
 	return b
 }

@@ -2,39 +2,40 @@ package tailsource
 
 import (
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/tailsource/follow"
 )
 
-// report is what a source says of itself for /status. The same trouble is logged once.
+// report is what a source says of itself for /status. The same failure is logged once.
 type report struct {
 	log *slog.Logger
 
-	mu      sync.Mutex
-	trouble [parts]string // guarded by mu
-	lost    uint64        // guarded by mu
+	mu       sync.Mutex
+	failures map[follow.Concern]string // guarded by mu
+	lost     uint64                    // guarded by mu
 }
 
-// concern is what can be in trouble by itself.
-type concern int
+func newReport(log *slog.Logger) *report {
+	return &report{log: log, failures: make(map[follow.Concern]string)}
+}
 
+// What can fail beside what is followed.
 const (
-	thePath concern = iota
-	theHeld
-	theReading
-	theState
-	theName
-	parts
+	theReading follow.Concern = "reading"
+	theState   follow.Concern = "state"
+	theName    follow.Concern = "name"
 )
 
-// set says what is wrong with c and what to do about it; "" when nothing is.
-func (r *report) set(c concern, text string) {
+// Set implements follow.Report.
+func (r *report) Set(about follow.Concern, text string) {
 	r.mu.Lock()
-	before := r.trouble[c]
-	r.trouble[c] = text
+	before := r.failures[about]
+	r.failures[about] = text
 	r.mu.Unlock()
 	switch text {
 	case before:
@@ -45,8 +46,8 @@ func (r *report) set(c concern, text string) {
 	}
 }
 
-// gap counts decisions that are known to be lost, or that may be.
-func (r *report) gap(text string, args ...any) {
+// Gap implements follow.Report.
+func (r *report) Gap(text string, args ...any) {
 	r.mu.Lock()
 	r.lost++
 	r.mu.Unlock()
@@ -56,6 +57,11 @@ func (r *report) gap(text string, args ...any) {
 func (r *report) get() sources.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	texts := slices.DeleteFunc(slices.Clone(r.trouble[:]), func(s string) bool { return s == "" })
+	var texts []string
+	for _, about := range slices.Sorted(maps.Keys(r.failures)) {
+		if text := r.failures[about]; text != "" {
+			texts = append(texts, text)
+		}
+	}
 	return sources.Report{Trouble: strings.Join(texts, "; "), Lost: r.lost}
 }

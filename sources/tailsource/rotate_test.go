@@ -2,6 +2,7 @@ package tailsource
 
 import (
 	"fmt"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 	"os"
 	"path/filepath"
 	"testing"
@@ -9,7 +10,7 @@ import (
 
 func TestLinesArriveAsTheyAreWritten(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	want := records("a", 100)
 	b.write(lines(want[:50]...))
 	b.start()
@@ -23,7 +24,7 @@ func TestLinesArriveAsTheyAreWritten(t *testing.T) {
 
 func TestAFileThatDoesNotExistYet(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.path = filepath.Join(b.dir, "a", "b", "manager.log")
 	b.config.Path = b.path
 	b.start()
@@ -60,7 +61,7 @@ func TestRotationByRename(t *testing.T) {
 	for name, rotate := range names {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			b := newBench(t, JSON)
+			b := newBench(t, formats.JSON)
 			b.start()
 			var want []string
 			for n := range 8 {
@@ -86,7 +87,7 @@ func TestRotationByRename(t *testing.T) {
 // one, which is there already.
 func TestALateWriter(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.grace = grace // it may be that late
 	b.start()
 	old, err := os.OpenFile(b.path, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
@@ -119,7 +120,7 @@ func TestRotationsWhileTheQueueIsFull(t *testing.T) {
 		"copytruncate": func(b *bench, n int) { b.copyTruncate(b.path + ".1") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			b := newBench(t, JSON)
+			b := newBench(t, formats.JSON)
 			b.in.Fill()
 			b.start()
 			var want []string
@@ -146,9 +147,8 @@ func (b *bench) awaitHeld(n int) {
 		if f == nil {
 			return false
 		}
-		f.mu.Lock()
-		defer f.mu.Unlock()
-		return len(f.held) >= n && f.latest().size > 0
+		files, latest := f.Held()
+		return files >= n && latest > 0
 	})
 }
 
@@ -156,7 +156,7 @@ func TestRotationsWhileDocketIsDown(t *testing.T) {
 	t.Parallel()
 	for _, how := range []string{"stop", "crash"} {
 		t.Run(how, func(t *testing.T) {
-			b := newBench(t, JSON)
+			b := newBench(t, formats.JSON)
 			b.start()
 			want := records("before", 100)
 			b.write(lines(want...))
@@ -185,7 +185,7 @@ func TestRotationsWhileDocketIsDown(t *testing.T) {
 
 func TestCopyTruncate(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	var want []string
 	for n := range 6 {
@@ -206,7 +206,7 @@ func TestCopyTruncate(t *testing.T) {
 
 func TestCopyTruncateWhileDocketIsDown(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	want := records("0", 100)
 	b.write(lines(want...))
@@ -231,13 +231,13 @@ func TestCopyTruncateWhileDocketIsDown(t *testing.T) {
 // remembered, is read file by file, each once.
 func TestMoreFilesThanAreHeld(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	want := []string{`{"first":true}`}
 	b.write(lines(want...))
 	b.wantStored(want)
 	b.stop()
-	const files = 2*maxHeld + 50
+	const files = 2*256 + 50 // 256 are held at a time
 	for n := range files {
 		more := records(fmt.Sprint(n), 2)
 		b.write(lines(more...))

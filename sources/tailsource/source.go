@@ -9,8 +9,13 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/sources"
-	"github.com/docket-export/docket/sources/watch"
+	"github.com/docket-export/docket/sources/tailsource/follow"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
+
+// grace is how long a file is read on after its successor has contents. A writer that
+// flushes on several ways, as container runtimes do, may be that late.
+const grace = time.Second
 
 // source follows one log.
 type source struct {
@@ -20,7 +25,7 @@ type source struct {
 
 	once     sync.Once
 	report   atomic.Pointer[report]
-	follower atomic.Pointer[follower] // of the current Run
+	follower atomic.Pointer[follow.Follower] // of the current Run
 }
 
 // Run follows the log; see sources.Source. That there is no file, or that it may not be
@@ -35,36 +40,35 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 		return err
 	}
 	s.sayWhatLogsLack()
-	r := &report{log: s.env.Log}
+	r := newReport(s.env.Log)
 	if before := s.report.Load(); before != nil {
 		r.lost = before.get().Lost
 	}
 	s.report.Store(r)
-	w := watch.New(poll, s.env.Log)
-	defer w.Close()
-	f := newFollower(path, known, w, r, s.env.Log)
-	f.grace = s.grace
-	defer f.close()
+	f := s.follow(path, known, r)
+	defer f.Close()
 	s.follower.Store(f)
-
-	f.scan() // what happens once it is ready is not missed
 	following, stop := context.WithCancel(ctx)
 	var wg sync.WaitGroup
-	wg.Go(func() { f.run(following) })
+	wg.Go(func() { f.Run(following) })
 	defer wg.Wait()
 	defer stop()
 	ready()
 	return newReader(s.env, s.config, in, f, r, known).run(ctx)
 }
 
+func (s *source) follow(path string, known *state, r *report) *follow.Follower {
+	return follow.New(follow.Options{Path: path, Grace: s.grace, Known: known.History, First: known.first, Report: r, Log: s.env.Log})
+}
+
 // sayWhatLogsLack says once what no reader of a log can make good.
 func (s *source) sayWhatLogsLack() {
 	s.once.Do(func() {
 		switch s.config.Format {
-		case GatekeeperDenies:
+		case formats.GatekeeperDenies:
 			s.env.Log.Info("Gatekeeper samples its log: of equal lines it writes the first 100 in a second, then every hundredth. " +
 				"What it left out of an audit is counted by the audit's own totals; what it left out of admissions cannot be told. Its disk export leaves out less")
-		case OPAConsole:
+		case formats.OPAConsole:
 			s.env.Log.Info("OPA's console is no durable log: what it does not write when it ends, or when its log level hides decisions, cannot be told. Its decision-log upload to docket is acknowledged")
 		}
 	})

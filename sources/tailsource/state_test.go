@@ -1,10 +1,13 @@
 package tailsource
 
 import (
+	"context"
 	"fmt"
+	"github.com/docket-export/docket/sources/tailsource/formats"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 )
@@ -12,7 +15,7 @@ import (
 // TestAStateThatIsGone: the queue knows numbers that the source does not.
 func TestAStateThatIsGone(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	want := append([]string{`{"begin":1}`}, records("a", 50)...)
 	b.write(lines(want...))
@@ -36,12 +39,12 @@ func TestAStateThatIsGone(t *testing.T) {
 // TestAnotherFormat: lines that were passed over in a wrong format are read in the right.
 func TestAnotherFormat(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.write("2026-01-05T10:04:07.1Z stdout F {\"n\":1}\n{\"n\":2}\n")
 	b.start()
 	b.wantStored([]string{`{"n":2}`})
 	b.stop()
-	b.config.Format = CRI
+	b.config.Format = formats.CRI
 	b.start()
 	b.wantStored([]string{`{"n":2}`, `{"n":1}`})
 }
@@ -49,7 +52,7 @@ func TestAnotherFormat(t *testing.T) {
 // TestAFileThatCannotBeRead stands in the way of others for a while only, and costs
 // nothing meanwhile.
 func TestAFileThatCannotBeRead(t *testing.T) {
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	target := filepath.Join(b.dir, "real.log")
 	symlink(t, "/proc/self/mem", b.path) // its first byte is never there
 	b.start()
@@ -73,21 +76,24 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 		t.Fatal(err)
 	}
 	symlink(t, "/proc/self/mem", b.path)
+	b.grace = 0
 	f, r := b.byHand()
-	f.grace = 0
-	f.scan()
+	ctx, stop := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() { f.Run(ctx) })
+	defer wg.Wait()
+	defer stop()
 	if err := os.Remove(b.path); err != nil {
 		t.Fatal(err)
 	}
 	symlink(t, target, b.path)
-	f.scan()
-	rd := r.newReading(f.next())
+	rd := r.newReading(f.Next())
 	rd.failing = time.Now().Add(-giveUp)
 	if err := rd.run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if g := f.next(); g == nil || g.real != target {
-		t.Fatalf("got %v to be read next, want the next file", g)
+	if next := f.Next(); next == nil || next.Path() != target {
+		t.Fatalf("got %v to be read next, want the next file", next)
 	}
 	if lost := r.report.get().Lost; lost != 1 {
 		t.Errorf("got %d lost, want 1", lost)
@@ -96,7 +102,7 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 
 func TestADamagedState(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	b.start()
 	want := records("a", 10)
 	b.write(lines(want...))
@@ -115,7 +121,7 @@ func TestADamagedState(t *testing.T) {
 // TestNothingIsReadTwice: after a stop a source goes on where it was.
 func TestNothingIsReadTwice(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, JSON)
+	b := newBench(t, formats.JSON)
 	var want []string
 	for n := range 5 {
 		b.start()
@@ -135,7 +141,7 @@ func TestNothingIsReadTwice(t *testing.T) {
 func TestRotatedBeforeAnythingWasRead(t *testing.T) {
 	t.Parallel()
 	for _, there := range []bool{true, false} {
-		b := newBench(t, JSON)
+		b := newBench(t, formats.JSON)
 		if there {
 			b.write("")
 		}

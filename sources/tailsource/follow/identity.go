@@ -1,11 +1,6 @@
-package tailsource
+package follow
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/hex"
-	"errors"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -118,82 +113,4 @@ func openListed(listed file) *os.File {
 		return nil
 	}
 	return f
-}
-
-const (
-	// headBytes of the beginning of a file tell its contents from others: a file that
-	// was truncated and written again has the same inode.
-	headBytes = 1 << 10
-	// tailBytes before a position tell that what was read up to it is still there.
-	tailBytes = 256
-)
-
-// taken is what a reader has of the contents of a file.
-type taken struct {
-	pos  int64  // what is before was read
-	head []byte // what the contents begin with, up to headBytes
-	tail []byte // what is before pos, up to tailBytes
-}
-
-// isIn reports whether what was read is in a file.
-func (t taken) isIn(f io.ReaderAt) (bool, error) {
-	begins, err := holds(f, t.head, 0)
-	if err != nil || !begins {
-		return false, err
-	}
-	return holds(f, t.tail, t.pos-int64(len(t.tail)))
-}
-
-// window is a part of a file, known by its sum: nothing of a log is kept with a state.
-type window struct {
-	Length int    `json:"length,omitempty"`
-	Sum    string `json:"sum,omitempty"`
-}
-
-func windowOf(b []byte) window {
-	if len(b) == 0 {
-		return window{}
-	}
-	sum := sha256.Sum256(b)
-	return window{Length: len(b), Sum: hex.EncodeToString(sum[:16])}
-}
-
-// holds reports whether f has b at offset.
-func holds(f io.ReaderAt, b []byte, offset int64) (bool, error) {
-	var room [headBytes]byte
-	got := room[:len(b)]
-	n, err := f.ReadAt(got, offset)
-	if err != nil && !errors.Is(err, io.EOF) {
-		return false, err
-	}
-	return n == len(b) && bytes.Equal(got, b), nil
-}
-
-// begins reports whether a file begins with head, or has only a part of it.
-func begins(f io.ReaderAt, head []byte) bool {
-	var room [headBytes]byte
-	n, err := f.ReadAt(room[:len(head)], 0)
-	return n > 0 && (err == nil || errors.Is(err, io.EOF)) && bytes.HasPrefix(head, room[:n])
-}
-
-// beginAlike reports whether the beginning of one file is that of the other, as far as
-// both go.
-func beginAlike(a, b io.ReaderAt) bool {
-	var room [headBytes]byte
-	n, err := a.ReadAt(room[:], 0)
-	return (err == nil || errors.Is(err, io.EOF)) && begins(b, room[:n])
-}
-
-// part reads a part of f; nil if it is not all there.
-func part(f io.ReaderAt, offset int64, length int) ([]byte, error) {
-	b := make([]byte, length)
-	n, err := f.ReadAt(b, offset)
-	switch {
-	case n == length:
-		return b, nil
-	case errors.Is(err, io.EOF):
-		return nil, nil
-	default:
-		return nil, err
-	}
 }

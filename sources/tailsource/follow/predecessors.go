@@ -1,7 +1,8 @@
-package tailsource
+package follow
 
 import (
 	"cmp"
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -9,7 +10,7 @@ import (
 )
 
 // The methods of this file look for files by what is known of them. They are called
-// with follower.mu held.
+// with Follower.mu held.
 
 // maxListings bounds how often a directory is listed in which files are being renamed.
 const maxListings = 5
@@ -19,7 +20,7 @@ const maxLooks = 20
 
 // beside lists the directory of a path. A file that is renamed meanwhile may be missing
 // from a listing: two that are alike miss none.
-func (f *follower) beside(path string) []file {
+func (f *Follower) beside(path string) []file {
 	var files, before []file
 	place := make(map[identity]int) // in files
 	for range maxListings {
@@ -46,7 +47,7 @@ func (f *follower) beside(path string) []file {
 // between finds the files that were at path after the latest one was last seen there,
 // and have made way for next; and those that were read, and have grown since. all is
 // false where there is no room for the latest of them.
-func (f *follower) between(path string, next *generation) (found []*generation, all bool) {
+func (f *Follower) between(path string, next *generation) (found []*generation, all bool) {
 	for looks := 1; ; looks++ {
 		var moved bool
 		if found, all, moved = f.listBetween(path, next); !moved || looks == maxLooks {
@@ -64,7 +65,7 @@ func closeAll(gs []*generation) {
 
 // listBetween is between by one listing. moved says that a file was renamed since: what
 // was found may lack it, and not be in order.
-func (f *follower) listBetween(path string, next *generation) (found []*generation, all, moved bool) {
+func (f *Follower) listBetween(path string, next *generation) (found []*generation, all, moved bool) {
 	files := slices.DeleteFunc(f.beside(path), func(c file) bool {
 		return c.size == 0 || c.identity == next.identity || !isRotated(filepath.Base(path), filepath.Base(c.path)) ||
 			slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(c.identity) }) ||
@@ -85,7 +86,7 @@ func (f *follower) listBetween(path string, next *generation) (found []*generati
 }
 
 // mayBeNew reports whether a file may hold what was not read.
-func (f *follower) mayBeNew(c file) bool {
+func (f *Follower) mayBeNew(c file) bool {
 	for _, d := range slices.Backward(f.done) {
 		if d.identity == c.identity || d.Copied == c.identity {
 			return c.size != d.Offset // longer, or other contents
@@ -116,7 +117,7 @@ func compareNames(a, b string) int {
 
 // consider opens a file that may have been at path; nil if it was not. there is false
 // where it was renamed since it was listed, or is gone.
-func (f *follower) consider(c file, path string) (g *generation, there bool) {
+func (f *Follower) consider(c file, path string) (g *generation, there bool) {
 	file, info, err := open(c.path)
 	if err != nil {
 		return nil, false
@@ -142,7 +143,7 @@ func (f *follower) consider(c file, path string) (g *generation, there bool) {
 }
 
 // wasRead finds the contents of a file among those that were read.
-func (f *follower) wasRead(o *os.File, info file) *contents {
+func (f *Follower) wasRead(o *os.File, info file) *Contents {
 	for _, d := range slices.Backward(f.done) {
 		if d.identity == info.identity && d.matches(o, info.size) {
 			return &d
@@ -158,7 +159,7 @@ func (f *follower) wasRead(o *os.File, info file) *contents {
 // copyOf finds the copy of contents that were overwritten; nil if there is none. Where
 // several files have them it is the last one. A copy that lacks the end of what was
 // read will do where there is no other: it is known for a copy then.
-func (f *follower) copyOf(g *generation) (*os.File, identity) {
+func (f *Follower) copyOf(g *generation) (*os.File, identity) {
 	files := f.beside(g.real)
 	slices.SortFunc(files, byAge)
 	for _, whole := range []bool{true, false} {
@@ -181,7 +182,7 @@ func (f *follower) copyOf(g *generation) (*os.File, identity) {
 
 // findResumed finds what was being read before the restart: under its name, under
 // another, or as a copy. current is what is at the path, if there is something.
-func (f *follower) findResumed(p place, current file, there bool) {
+func (f *Follower) findResumed(p place, current file, there bool) {
 	c := f.resume
 	if c == nil {
 		return
@@ -204,7 +205,7 @@ func (f *follower) findResumed(p place, current file, there bool) {
 	f.resume = nil
 	c.Done = true
 	f.done = append(f.done, *c)
-	f.report.gap("the log file that was being read is gone: what it held beyond the last position is lost, if there was more",
+	f.report.Gap("the log file that was being read is gone: what it held beyond the last position is lost, if there was more",
 		"path", f.path, "inode", c.Inode, "position", c.Offset)
 }
 
@@ -212,7 +213,7 @@ func (f *follower) findResumed(p place, current file, there bool) {
 // file itself, or else a copy, which may be at the path by now. Where little was read the
 // file may have been copied, truncated and begun in the same way again: a file that was
 // written to before it, and is longer or goes on otherwise, is the copy then.
-func (f *follower) resumed(files []file, current identity) *generation {
+func (f *Follower) resumed(files []file, current identity) *generation {
 	c := f.resume
 	slices.SortStableFunc(files, byAge)
 	var own *generation
@@ -247,7 +248,7 @@ func (f *follower) resumed(files []file, current identity) *generation {
 }
 
 // openIn opens a file to read on in it; nil if it has not what was read.
-func (c *contents) openIn(o file) *generation {
+func (c *Contents) openIn(o file) *generation {
 	file := openListed(o)
 	if file == nil {
 		return nil
@@ -257,4 +258,23 @@ func (c *contents) openIn(o file) *generation {
 		return nil
 	}
 	return &generation{identity: o.identity, real: c.Real, known: c, file: file}
+}
+
+// Open opens the file that holds contents, or a copy of it, whatever it is called now. It
+// may be renamed between two looks.
+func (c *Contents) Open() (*os.File, error) {
+	var err error
+	for range maxLooks {
+		var files []file
+		files, err = list(filepath.Dir(c.Real))
+		for _, f := range files {
+			if f.identity != c.identity && f.identity != c.Copied {
+				continue
+			}
+			if g := c.openIn(f); g != nil {
+				return g.file, nil
+			}
+		}
+	}
+	return nil, errors.Join(os.ErrNotExist, err)
 }

@@ -1,6 +1,9 @@
-package tailsource
+package formats
 
 import "bytes"
+
+// framing is what a runtime puts before a line, at most.
+const framing = 128
 
 // prefixBytes is how much of a line that is too long is kept with its refusal.
 const prefixBytes = 1 << 10

@@ -1,4 +1,4 @@
-package tailsource
+package follow
 
 import (
 	"bytes"
@@ -18,9 +18,6 @@ import (
 const (
 	// poll is the fall-back where no change is reported: a network file system.
 	poll = 5 * time.Second
-	// grace is how long a file is read on after its successor has contents. A writer
-	// that flushes on several ways, as container runtimes do, may be that late.
-	grace = time.Second
 	// maxHeld bounds the files that are held open while the queue is full.
 	maxHeld = 256
 	// maxSkipped bounds how many files beyond those are known, to count them if they go.
@@ -29,13 +26,41 @@ const (
 	clockSlack = 2 * time.Second
 )
 
-// follower finds the files of a log and holds them open, in the order in which they are
+// Options say what to follow.
+type Options struct {
+	Path string // absolute
+	// Grace is how long a file is read on after its successor has contents.
+	Grace time.Duration
+	// Known is what was read before a restart; First says that nothing was followed then.
+	Known  History
+	First  bool
+	Report Report
+	Log    *slog.Logger
+}
+
+// Report is told how the following goes. Calls may overlap.
+type Report interface {
+	// Set says what is wrong with something and what to do about it; "" when nothing is.
+	Set(about Concern, text string)
+	// Gap counts lines that are known to be lost.
+	Gap(text string, args ...any)
+}
+
+// Concern is what a Report is about.
+type Concern string
+
+const (
+	thePath Concern = "path"
+	theHeld Concern = "held"
+)
+
+// Follower finds the files of a log and holds them open, in the order in which they are
 // to be read. It goes on while the reader waits for the queue.
-type follower struct {
-	path   string // absolute
+type Follower struct {
+	path   string
 	grace  time.Duration
 	log    *slog.Logger
-	report *report
+	report Report
 	watch  *watch.Watcher
 	wake   chan struct{} // the reader is to look again
 	room   chan struct{} // the reader has finished a file
@@ -44,29 +69,36 @@ type follower struct {
 
 	mu      sync.Mutex
 	held    []*generation     // to be read, in order; the last is the latest
-	resume  *contents         // what was being read before the restart, until it is found
-	done    []contents        // what was read
+	resume  *Contents         // what was being read before the restart, until it is found
+	done    []Contents        // what was read
 	known   bool              // there was a file to follow: others may have come after it
 	seen    time.Time         // of the generation that was being read before the restart
 	skipped map[identity]bool // seen at the path while there was no room to hold them
 }
 
-func newFollower(path string, s *state, w *watch.Watcher, r *report, log *slog.Logger) *follower {
-	f := &follower{
-		path: path, log: log, report: r, watch: w, wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		seen: s.Seen, known: !s.first, skipped: make(map[identity]bool),
+// New looks at the path for the first time: what happens from then on is not missed.
+// Close the Follower when Run has returned.
+func New(o Options) *Follower {
+	f := &Follower{
+		path: o.Path, grace: o.Grace, log: o.Log, report: o.Report,
+		watch: watch.New(poll, o.Log), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
+		seen: o.Known.Seen, known: !o.First, skipped: make(map[identity]bool),
 	}
-	f.done = slices.Clone(s.Files)
-	if c := s.active(); c != nil {
+	f.done = slices.Clone(o.Known.Files)
+	if c := o.Known.Active(); c != nil {
 		own := *c
 		f.resume = &own
 		f.done = f.done[:len(f.done)-1]
 	}
+	f.scan()
 	return f
 }
 
-// run looks whenever something may have changed, until ctx is done.
-func (f *follower) run(ctx context.Context) {
+// Wake fires when there may be more to read.
+func (f *Follower) Wake() <-chan struct{} { return f.wake }
+
+// Run looks whenever something may have changed, until ctx is done.
+func (f *Follower) Run(ctx context.Context) {
 	for {
 		select {
 		case <-f.watch.C():
@@ -87,7 +119,7 @@ func signal(c chan<- struct{}) {
 }
 
 // scan takes note of what is at the path now.
-func (f *follower) scan() {
+func (f *Follower) scan() {
 	p, err := find(f.path)
 	if f.watchPlaces(p) {
 		p, err = find(f.path) // it may have changed before it was watched
@@ -110,7 +142,7 @@ func (f *follower) scan() {
 		return
 	}
 	if latest := f.latest(); latest != nil && latest.identity == current.identity {
-		f.report.set(thePath, "")
+		f.report.Set(thePath, "")
 		f.lookAt(latest)
 		f.latest().seen = time.Now()
 	} else {
@@ -122,22 +154,22 @@ func (f *follower) scan() {
 var errNotRegular = errors.New("it is no regular file")
 
 // cannot reports that nothing can be read at the path.
-func (f *follower) cannot(err error) {
+func (f *Follower) cannot(err error) {
 	switch {
 	case errors.Is(err, fs.ErrNotExist) && time.Since(f.lastSeen()) < poll && f.latest() != nil:
 		// It is being rotated.
 	case errors.Is(err, fs.ErrNotExist):
-		f.report.set(thePath, fmt.Sprintf("there is no %s yet: it is read as soon as there is (%v)", f.path, err))
+		f.report.Set(thePath, fmt.Sprintf("there is no %s yet: it is read as soon as there is (%v)", f.path, err))
 	case errors.Is(err, fs.ErrPermission):
-		f.report.set(thePath, fmt.Sprintf("%s may not be read: let docket's user read it, and enter the directories above it (%v)", f.path, err))
+		f.report.Set(thePath, fmt.Sprintf("%s may not be read: let docket's user read it, and enter the directories above it (%v)", f.path, err))
 	default:
-		f.report.set(thePath, fmt.Sprintf("%s cannot be read: %v", f.path, err))
+		f.report.Set(thePath, fmt.Sprintf("%s cannot be read: %v", f.path, err))
 	}
 }
 
 // watchPlaces watches what can make the path lead elsewhere, and the directory of the
 // file. It reports whether that has changed.
-func (f *follower) watchPlaces(p place) bool {
+func (f *Follower) watchPlaces(p place) bool {
 	var dirs []string
 	if p.real != "" {
 		base, dir := filepath.Base(p.real), filepath.Dir(p.real)
@@ -167,7 +199,7 @@ func (f *follower) watchPlaces(p place) bool {
 // The methods below are called with f.mu held.
 
 // latest is the generation that was last found at the path; nil: there is none.
-func (f *follower) latest() *generation {
+func (f *Follower) latest() *generation {
 	if len(f.held) == 0 {
 		return nil
 	}
@@ -176,7 +208,7 @@ func (f *follower) latest() *generation {
 
 // lastSeen is when the latest generation was last seen at the path: what came after it,
 // and is not there any more, was modified since.
-func (f *follower) lastSeen() time.Time {
+func (f *Follower) lastSeen() time.Time {
 	if g := f.latest(); g != nil {
 		return g.seen
 	}
@@ -184,7 +216,7 @@ func (f *follower) lastSeen() time.Time {
 }
 
 // lookAt sees whether the latest file has other contents now, and how long they are.
-func (f *follower) lookAt(g *generation) {
+func (f *Follower) lookAt(g *generation) {
 	info, err := examine(g.file)
 	if err != nil {
 		f.cannot(err)
@@ -217,7 +249,7 @@ func (g *generation) note(size int64) {
 
 // overwritten says that the file of g has other contents now: it was truncated. The
 // rest of the old ones is read from the copy that whoever truncated it has made.
-func (f *follower) overwritten(g *generation) {
+func (f *Follower) overwritten(g *generation) {
 	file := g.file
 	if g.file = nil; !g.overwritten { // else it was a copy, and not of these contents
 		g.overwritten = true
@@ -238,7 +270,7 @@ func (f *follower) overwritten(g *generation) {
 }
 
 // hold adds what is to be read after all that is held.
-func (f *follower) hold(gs ...*generation) {
+func (f *Follower) hold(gs ...*generation) {
 	for _, g := range gs {
 		g.seen = f.lastSeen()
 		if info, err := examine(g.file); err == nil {
@@ -255,7 +287,7 @@ func (f *follower) hold(gs ...*generation) {
 
 // take begins to follow the file at the path, and before it those that were there
 // since the latest was seen.
-func (f *follower) take(path string) {
+func (f *Follower) take(path string) {
 	looks := 1
 	for !f.tryTake(path, looks == maxLooks) {
 		looks++
@@ -264,7 +296,7 @@ func (f *follower) take(path string) {
 
 // tryTake is take, unless the file at the path was replaced meanwhile and this is not the
 // last try: what came after it may be among what was found before it. Then it is false.
-func (f *follower) tryTake(path string, last bool) bool {
+func (f *Follower) tryTake(path string, last bool) bool {
 	file, info, err := open(path)
 	if err != nil {
 		f.cannot(err)
@@ -303,31 +335,31 @@ func (f *follower) tryTake(path string, last bool) bool {
 	f.hold(next)
 	next.seen = time.Now()
 	f.settleSkipped()
-	f.report.set(thePath, "")
-	f.report.set(theHeld, "")
+	f.report.Set(thePath, "")
+	f.report.Set(theHeld, "")
 	return true
 }
 
 // crowded notes a file at the path for which there is no room.
-func (f *follower) crowded(id identity) {
+func (f *Follower) crowded(id identity) {
 	if len(f.skipped) < maxSkipped {
 		f.skipped[id] = true
 	}
-	f.report.set(theHeld, fmt.Sprintf("%d files wait to be read, and no more are held open: what rotation deletes now is lost. See why the queue takes no more", maxHeld))
+	f.report.Set(theHeld, fmt.Sprintf("%d files wait to be read, and no more are held open: what rotation deletes now is lost. See why the queue takes no more", maxHeld))
 }
 
 // settleSkipped counts what was seen while there was no room, and is gone.
-func (f *follower) settleSkipped() {
+func (f *Follower) settleSkipped() {
 	for id := range f.skipped {
 		if !slices.ContainsFunc(f.held, func(g *generation) bool { return g.identity == id }) {
-			f.report.gap("a log file was rotated away unread, as too many files waited for the queue", "inode", id.Inode)
+			f.report.Gap("a log file was rotated away unread, as too many files waited for the queue", "inode", id.Inode)
 		}
 	}
 	clear(f.skipped)
 }
 
 // noteReplaced notes from which files the writer has moved on.
-func (f *follower) noteReplaced() {
+func (f *Follower) noteReplaced() {
 	for i, g := range f.held[:max(0, len(f.held)-1)] {
 		next := f.held[i+1]
 		if !g.replaced.IsZero() {

@@ -1,4 +1,4 @@
-package tailsource
+package follow
 
 import (
 	"errors"

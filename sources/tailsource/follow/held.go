@@ -1,4 +1,4 @@
-package tailsource
+package follow
 
 import (
 	"os"
@@ -6,16 +6,25 @@ import (
 	"time"
 )
 
-// The methods of this file are what the reader needs of a follower.
-
-// next is what is to be read first; nil: nothing is.
-func (f *follower) next() *generation {
+// Next is what is to be read first; nil: nothing is. It is asked for again once that is
+// finished.
+func (f *Follower) Next() *Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if len(f.held) == 0 {
 		return nil
 	}
-	return f.held[0]
+	return newReader(f, f.held[0])
+}
+
+// Held is how many files are held to be read, and how long the latest was when last seen.
+func (f *Follower) Held() (files int, latest int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if g := f.latest(); g != nil {
+		latest = g.size
+	}
+	return len(f.held), latest
 }
 
 // position is how the reading of a generation stands as far as the names of files tell.
@@ -32,7 +41,7 @@ type position struct {
 
 // position says how it stands with g, which is the first that is held, and hears what
 // was taken of it.
-func (f *follower) position(g *generation, t taken) position {
+func (f *Follower) position(g *generation, t taken) position {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	g.taken = t
@@ -45,7 +54,7 @@ func (f *follower) position(g *generation, t taken) position {
 }
 
 // differs says that the contents of g are no longer in file.
-func (f *follower) differs(g *generation, file *os.File) {
+func (f *Follower) differs(g *generation, file *os.File) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if g.file == file { // else it was noticed already
@@ -58,11 +67,11 @@ func (f *follower) differs(g *generation, file *os.File) {
 }
 
 // finish lets go of g, the first that is held, which was read.
-func (f *follower) finish(g *generation, c contents) {
+func (f *Follower) finish(g *generation, c Contents) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.held = f.held[1:]
-	f.done = append(slices.DeleteFunc(f.done, func(o contents) bool { return o.Generation == c.Generation }), c)
+	f.done = append(slices.DeleteFunc(f.done, func(o Contents) bool { return o.Generation == c.Generation }), c)
 	f.done = forget(f.done, f.lastSeen())
 	if g.file != nil {
 		g.file.Close()
@@ -71,14 +80,15 @@ func (f *follower) finish(g *generation, c contents) {
 }
 
 // seenOf is when g was last seen at the path.
-func (f *follower) seenOf(g *generation) time.Time {
+func (f *Follower) seenOf(g *generation) time.Time {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return g.seen
 }
 
-// close lets go of everything.
-func (f *follower) close() {
+// Close lets go of everything.
+func (f *Follower) Close() {
+	f.watch.Close()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	for _, g := range f.held {

@@ -1,4 +1,4 @@
-package tailsource
+package follow
 
 import (
 	"os"
@@ -8,12 +8,12 @@ import (
 )
 
 // generation is the contents of a file that is to be read: a log has one after the
-// other, by rotation. Its fields are guarded by follower.mu, but for those that never
+// other, by rotation. Its fields are guarded by Follower.mu, but for those that never
 // change.
 type generation struct {
 	identity           // of the file; never changes
 	real     string    // the path at which it was the latest; never changes
-	known    *contents // what an earlier reading knows of it; nil: nothing. Never changes
+	known    *Contents // what an earlier reading knows of it; nil: nothing. Never changes
 
 	// file holds the contents. It stays open until they are read, so that nothing that
 	// happens to their name matters. nil: they were overwritten, and no copy is to be

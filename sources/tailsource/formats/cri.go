@@ -1,4 +1,4 @@
-package tailsource
+package formats
 
 import "bytes"
 
@@ -77,14 +77,8 @@ func looksLikeTime(s []byte) bool {
 type joined struct {
 	Text   []byte `json:"text,omitempty"`
 	Length int64  `json:"length,omitempty"` // of a line over the limit, of which Text is the beginning
-	Begun  origin `json:"begun,omitzero"`   // where its first piece is
+	Begun  Origin `json:"begun,omitzero"`   // where its first piece is
 	Lost   bool   `json:"lost,omitempty"`   // what had come is gone: what comes of it is passed over
-}
-
-// origin is a place in the contents of a log.
-type origin struct {
-	Generation uint64 `json:"generation"`
-	Offset     int64  `json:"offset"`
 }
 
 // clear forgets the line, and keeps its room for the next.
@@ -104,17 +98,17 @@ func (j *joined) withoutText() joined {
 		return joined{}
 	case j.Lost:
 		return joined{Lost: true}
-	case j.Begun == origin{}: // an earlier docket has not written where it began
+	case j.Begun == Origin{}: // an earlier docket has not written where it began
 		return joined{Begun: nowhere}
 	}
 	return joined{Begun: j.Begun}
 }
 
 // nowhere is where a line began that cannot be read again.
-var nowhere = origin{Offset: -1}
+var nowhere = Origin{Offset: -1}
 
 // isElsewhere reports whether the text of the line is to be read again.
-func (j *joined) isElsewhere() bool { return j.empty() && j.Begun != origin{} }
+func (j *joined) isElsewhere() bool { return j.empty() && j.Begun != Origin{} }
 
 // add appends a piece; length is 0, or that of a piece of which text is the beginning.
 func (j *joined) add(text []byte, length int64, limit int) {

@@ -1,0 +1,236 @@
+package formats
+
+import (
+	"bytes"
+	"slices"
+
+	"github.com/tidwall/gjson"
+
+	"github.com/docket-export/docket/internal/jsonline"
+	"github.com/docket-export/docket/sources"
+)
+
+// Decoder chooses the records among the bytes of a log, in its format. What it chooses
+// depends on the bytes of a file alone, and on what it has carried over from the one
+// before: so the records have the same numbers at every reading.
+type Decoder struct {
+	Options
+	// Batch is what was chosen since it was last cleared.
+	Batch Batch
+
+	lines splitter
+	carry Carry
+	at    Origin // of the line
+}
+
+// Options say how a log is decoded.
+type Options struct {
+	Format Format
+	Limit  int    // the longest record that is held
+	Log    string // the name of the log, for the records of runs
+	// Redaction is what is left out of what is kept of lines; nil: nothing.
+	Redaction sources.Redaction
+}
+
+// NewDecoder makes a decoder that goes on with what an earlier one has carried over.
+func NewDecoder(o Options, c *Carry) *Decoder {
+	return &Decoder{Options: o, carry: c.clone(), lines: splitter{limit: o.Limit + framing}}
+}
+
+// Origin is a place in the contents of a log.
+type Origin struct {
+	Generation uint64 `json:"generation"`
+	Offset     int64  `json:"offset"`
+}
+
+// Carry is what lines leave behind for those that follow, be it in the next file.
+type Carry struct {
+	Joined [streams]joined `json:"joined"`
+	Audits audits          `json:"audits"`
+}
+
+// HasText reports whether any line in pieces has a text.
+func (c *Carry) HasText() bool {
+	return slices.ContainsFunc(c.Joined[:], func(j joined) bool { return len(j.Text) > 0 })
+}
+
+func (c *Carry) clone() Carry {
+	own := Carry{Audits: c.Audits.clone()}
+	for i, j := range c.Joined {
+		own.Joined[i] = j
+		own.Joined[i].Text = bytes.Clone(j.Text)
+	}
+	return own
+}
+
+// withoutText is a copy for a state, where lines are to be redacted.
+func (c *Carry) withoutText() Carry {
+	own := Carry{Audits: c.Audits.clone()}
+	for i, j := range c.Joined {
+		own.Joined[i] = j.withoutText()
+	}
+	return own
+}
+
+// Carry is a copy of what is carried over, for a state.
+func (d *Decoder) Carry() Carry {
+	if d.Redaction != nil {
+		return d.carry.withoutText()
+	}
+	return d.carry.clone()
+}
+
+// Begin begins another file.
+func (d *Decoder) Begin() {
+	d.lines = splitter{limit: d.Limit + framing}
+	d.Batch.Clear()
+}
+
+// Decode takes the next bytes of a file, and where they are.
+func (d *Decoder) Decode(at Origin, data []byte) {
+	d.at, d.lines.at = at, at.Offset
+	d.lines.split(data, d.line)
+}
+
+// End takes what the file ends with behind its last newline for a line. moved says that
+// what comes next is not the same log: of a line in pieces no more comes.
+func (d *Decoder) End(moved bool) {
+	if rest, length := d.lines.rest(); len(rest) > 0 {
+		d.line(rest, length)
+	}
+	for s := range streams {
+		if moved && !d.carry.Joined[s].empty() {
+			d.endJoined(s)
+		}
+	}
+}
+
+// IsBetween reports whether the last byte has ended a line.
+func (d *Decoder) IsBetween() bool { return d.lines.empty() }
+
+// line takes a line; length is 0, or that of a line of which text is the beginning.
+// What a file ends with behind its last newline is a line as well.
+func (d *Decoder) line(text []byte, length int64) {
+	switch {
+	case isObject(text) && d.Format != CRI:
+		d.choose(text, length)
+	case d.Format == JSON:
+		if _, ok := parseCRI(text); ok {
+			d.Batch.Framed = true
+		}
+	default:
+		if c, ok := parseCRI(text); ok {
+			if length > 0 {
+				length -= int64(len(text) - len(c.text))
+			}
+			d.join(c, length)
+		}
+	}
+}
+
+// join takes what a runtime has written: a line, or a piece of one.
+func (d *Decoder) join(c criLine, length int64) {
+	j := &d.carry.Joined[c.stream]
+	if j.empty() && c.partial && len(c.text) > 0 {
+		j.Begun = Origin{d.at.Generation, d.lines.begun}
+	}
+	switch {
+	case c.partial && j.Lost:
+	case c.partial:
+		j.add(c.text, length, d.Limit+len("\r"))
+	case j.empty():
+		d.choose(c.text, length)
+	default:
+		j.add(c.text, length, d.Limit+len("\r")) // to no avail if it is lost
+		d.endJoined(c.stream)
+	}
+}
+
+// endJoined takes what there is of a line in pieces for the whole of it.
+func (d *Decoder) endJoined(s stream) {
+	j := &d.carry.Joined[s]
+	if !j.Lost {
+		d.choose(j.Text, j.Length)
+	}
+	j.clear()
+}
+
+// Recall completes the lines in pieces of which Carry says only where they begin: read
+// gives a decoder what was read of the log from there on. It returns how many are lost:
+// they are passed over, and the numbers of the lines behind them are not what they were.
+func (d *Decoder) Recall(read func(again *Decoder, from Origin) error) (lost int) {
+	for s := range streams {
+		j := &d.carry.Joined[s]
+		if !j.isElsewhere() {
+			continue
+		}
+		again := NewDecoder(Options{Format: d.Format, Limit: d.Limit}, &Carry{})
+		err := read(again, j.Begun)
+		if found := again.carry.Joined[s]; err == nil && found.Begun == j.Begun && !found.empty() {
+			*j = found
+			continue
+		}
+		*j = joined{Lost: true}
+		lost++
+	}
+	return lost
+}
+
+// choose emits text if it is a record of the format. A line that cannot be read, and
+// could have been one, is emitted as well: it is then refused, kept and counted.
+func (d *Decoder) choose(text []byte, length int64) {
+	text = bytes.TrimSuffix(text, []byte("\r"))
+	switch {
+	case !isObject(text):
+	case length > 0 || len(text) > d.Limit:
+		d.Batch.addTooLarge(text[:min(len(text), prefixBytes)], max(length, int64(len(text))))
+	case d.Format == JSON || d.Format == CRI:
+		d.Batch.add(text)
+	case d.Format == OPAConsole:
+		if gjson.GetBytes(text, "type").String() == opaDecision || !readable(text) {
+			d.Batch.add(text)
+		}
+	default:
+		d.chooseGatekeeper(text)
+	}
+}
+
+// opaDecision is the type of the lines in which OPA logs decisions.
+const opaDecision = "openpolicyagent.org/decision_logs"
+
+func (d *Decoder) chooseGatekeeper(text []byte) {
+	event := gjson.GetBytes(text, "event_type").String()
+	if event == "violation" || !readable(text) { // a violation is for the intake to judge
+		d.Batch.add(text)
+		return
+	}
+	if event == "violation_audited" {
+		d.Batch.add(text)
+	}
+	if rec := d.carry.Audits.observe(event, d.clean(text)); rec != nil {
+		rec.File = d.Log
+		d.Batch.addRun(rec)
+	}
+}
+
+// clean is what redaction leaves of a line that is JSON; nil where it leaves nothing for
+// now. A run of which a line is missing is not proven.
+func (d *Decoder) clean(text []byte) []byte {
+	if d.Redaction == nil {
+		return text
+	}
+	left, err := d.Redaction.Append(nil, text)
+	if err != nil {
+		return nil
+	}
+	return left
+}
+
+// isObject reports whether text begins as an object does.
+func isObject(text []byte) bool {
+	text = bytes.TrimLeft(text, " \t\r")
+	return len(text) > 0 && text[0] == '{'
+}
+
+// readable reports whether text is JSON.
+func readable(text []byte) bool { return jsonline.KindOf(text) != jsonline.Invalid }

@@ -1,0 +1,30 @@
+// Package formats says what a line of a log means: which lines are records, how a
+// container runtime has framed them, and what Gatekeeper's own totals say of its audits.
+//
+//	formats.go   the formats there are
+//	decoder.go   records chosen among the bytes of a log
+//	split.go     bytes cut into lines
+//	cri.go       the framing of container runtimes
+//	audits.go    Gatekeeper's totals against the lines that a log shows
+//	batch.go     the records that were chosen
+package formats
+
+// Format says which lines of a log file are records, and how they are framed.
+type Format string
+
+// The formats. Lines that are none of theirs, such as text among JSON, are passed over.
+const (
+	// GatekeeperDenies takes the violations in a log of Gatekeeper, of its webhook and
+	// of its audit, and adds a record of each run of the audit.
+	GatekeeperDenies Format = "gatekeeperDenies"
+	// OPAConsole takes the decisions that OPA writes to its console.
+	OPAConsole Format = "opaConsole"
+	// JSON takes every object.
+	JSON Format = "json"
+	// CRI takes every object that a container runtime has written for a container.
+	CRI Format = "cri"
+)
+
+// MemoryBytes is what a Decoder has in memory at most, beside its Batch: the line that is
+// cut, and a line in pieces of each stream of a container.
+func MemoryBytes(maxRecordBytes int) int64 { return (1 + int64(streams)) * int64(maxRecordBytes) }
