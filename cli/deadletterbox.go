@@ -241,7 +241,7 @@ func (b *offlineBox) change(_ context.Context, sink string, what letterChange, c
 		}
 	}
 	// Before the change as well: it takes the lock of a queue that has none yet.
-	err = b.reconcile(sink, s)
+	err = b.settle(sink, s)
 	if err == nil {
 		do := s.Redrive
 		if what == purge {
@@ -250,14 +250,12 @@ func (b *offlineBox) change(_ context.Context, sink string, what letterChange, c
 		changed.Count, err = do(seqs)
 	}
 	if err == nil {
-		err = b.reconcile(sink, s)
+		err = b.settle(sink, s)
 	}
 	return changed, errors.Join(err, s.Close())
 }
 
-// reconcile makes the account of the sink say what there is.
-func (b *offlineBox) reconcile(sink string, s *deadletter.Store) error {
-	account, _ := b.o.Sink(sink)
-	kept, redriving := s.Counts(0, account.Next)
-	return b.o.Reconcile(sink, kept, redriving)
+// settle makes the account of the sink say what there is.
+func (b *offlineBox) settle(sink string, s *deadletter.Store) error {
+	return b.o.CountSetAside(sink, func(next uint64) (kept, redriving uint64) { return s.Counts(0, next) })
 }

@@ -27,7 +27,7 @@ type fakeCursor struct {
 	done     []uint64
 	outcome  queue.Outcome // of everything that was settled
 	redriven uint64        // delivered again
-	kept     uint64        // dead letters before the place, as of the last Reconcile
+	setAside func(next uint64) (kept, redriving uint64)
 }
 
 func (c *fakeCursor) Next(ctx context.Context, _ queue.Limits) ([]queue.Record, error) {
@@ -55,24 +55,28 @@ func (c *fakeCursor) Settle(seq uint64, o queue.Outcome) error {
 	return nil
 }
 
-func (c *fakeCursor) Redelivered(n uint64) {
+func (c *fakeCursor) CountSetAside(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.redriven += n
-}
-
-func (c *fakeCursor) Reconcile(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	next := c.account.Next
-	if n := len(c.done); n > 0 {
-		next = c.done[n-1] + 1
-	}
-	c.kept, _ = count(next)
+	c.setAside = count
 	return 0
 }
 
-func (c *fakeCursor) Sync(context.Context) error { return nil }
+// kept is how many dead letters there are before the place.
+func (c *fakeCursor) kept() uint64 {
+	kept, _ := c.setAside(c.Account().Next)
+	return kept
+}
+
+func (c *fakeCursor) Redelivered(_ context.Context, n uint64, remove func() error) error {
+	if err := remove(); err != nil {
+		return err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.redriven += n
+	return nil
+}
 
 func (c *fakeCursor) acked() []uint64 {
 	c.mu.Lock()

@@ -28,18 +28,16 @@ var (
 	errNothing = errors.New("there is no record")
 )
 
-// account is what changes the account of a sink beside its deliveries.
+// account is what the queue knows of a sink's records.
 type account interface {
 	// Account is the sink's place and what has become of the records before.
 	Account() queue.Account
-	// Redelivered counts n records that were redriving as delivered.
-	Redelivered(n uint64)
-	// Reconcile makes the account say what count tells of the records before its
-	// place, and returns how many records were given up. count must not call the
-	// queue.
-	Reconcile(count func(next uint64) (kept, redriving uint64)) (dropped uint64)
-	// Sync returns once the account, as it is now, is durable.
-	Sync(ctx context.Context) error
+	// CountSetAside has the account ask count what became of the records that were set
+	// aside, and returns how many of them are gone. count must not call the queue.
+	CountSetAside(count func(next uint64) (kept, redriving uint64)) (dropped uint64)
+	// Redelivered counts n records that were set aside as delivered, and calls remove
+	// once that is durable. After an error nothing is counted.
+	Redelivered(ctx context.Context, n uint64, remove func() error) error
 }
 
 // letters are the dead letters of one sink, together with what its account says of
@@ -114,7 +112,8 @@ func (l *letters) open() (*deadletter.Store, error) {
 		return nil, fmt.Errorf("%w: %w", errLetters, err)
 	}
 	l.store = store
-	l.reconcileLocked()
+	dropped := l.account.CountSetAside(func(next uint64) (kept, redriving uint64) { return store.Counts(0, next) })
+	l.metrics.droppedPurged.Add(dropped)
 	l.look()
 	return store, nil
 }
@@ -166,22 +165,13 @@ func (l *letters) tellOfBound(s deadletter.Stats) {
 	l.isNear = near
 }
 
-// settled brings the account in line once records that were set aside are settled.
-// What waits to be sent again among them can go now.
+// settled is called once records that were set aside are settled: those among them that
+// wait to be sent again can go now.
 func (l *letters) settled() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.reconcileLocked()
 	if l.store != nil && l.store.Stats().Redriving > 0 {
 		l.tellChange()
-	}
-}
-
-// reconcileLocked makes the account say what the store has. Callers hold mu.
-func (l *letters) reconcileLocked() {
-	if store := l.store; store != nil {
-		dropped := l.account.Reconcile(func(next uint64) (kept, redriving uint64) { return store.Counts(0, next) })
-		l.metrics.droppedPurged.Add(dropped)
 	}
 }
 
@@ -198,7 +188,6 @@ func (l *letters) add(list []deadletter.Letter, redriven bool) error {
 		}
 		if redriven {
 			l.leave(seqsOf(list))
-			l.reconcileLocked()
 		}
 		return nil
 	})
@@ -290,7 +279,6 @@ func (l *letters) get(seq uint64) (letter deadletter.Letter, ok bool, err error)
 func (l *letters) redrive(seqs []uint64) (n int, err error) {
 	err = l.with(func(s *deadletter.Store) error {
 		n, err = s.Redrive(seqs)
-		l.reconcileLocked()
 		l.tellChange()
 		return err
 	})
@@ -304,6 +292,7 @@ func (l *letters) purge(seqs []uint64) (n int, err error) {
 		if n, err = s.Remove(seqs); err != nil {
 			return err
 		}
+		l.metrics.droppedPurged.Add(uint64(n))
 		gone := seqs
 		if seqs == nil {
 			gone = slices.Collect(maps.Keys(l.underWay))
@@ -312,7 +301,6 @@ func (l *letters) purge(seqs []uint64) (n int, err error) {
 			close(l.purged)
 			l.purged = make(chan struct{})
 		}
-		l.reconcileLocked()
 		l.tellChange()
 		return nil
 	})

@@ -115,8 +115,8 @@ func TestOverlappingSendsRejectAndRedrive(t *testing.T) {
 			t.Fatal(err)
 		}
 		synctest.Wait()
-		if got := s.seqs(); c.redriven != 2 || len(got) != 29 || c.kept != 1 {
-			t.Errorf("%d delivered, %d of them redriven, %d kept; want 29, 2 and 1", len(got), c.redriven, c.kept)
+		if got := s.seqs(); c.redriven != 2 || len(got) != 29 || c.kept() != 1 {
+			t.Errorf("%d delivered, %d of them redriven, %d kept; want 29, 2 and 1", len(got), c.redriven, c.kept())
 		}
 	})
 }

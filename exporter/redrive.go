@@ -102,7 +102,6 @@ func (l *letters) next(ctx context.Context, lim sinks.BatchLimits) (list []deadl
 			return err
 		}
 		list, err = s.NextRedriving(l.account.Account().Next, lim.MaxRecords, int(lim.MaxBytes))
-		l.reconcileLocked() // one that cannot be read is kept
 		l.underWay, l.purged = map[uint64]bool{}, make(chan struct{})
 		for _, letter := range list {
 			l.underWay[letter.Seq] = false
@@ -177,13 +176,11 @@ func (l *letters) removeAccepted(ctx context.Context, s *deadletter.Store) error
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), accountTimeout)
 	defer cancel()
-	l.account.Redelivered(uint64(len(done)))
-	err := l.account.Sync(ctx)
-	if err == nil {
-		_, err = s.Remove(done)
-	}
+	err := l.account.Redelivered(ctx, uint64(len(done)), func() error {
+		_, err := s.Remove(done)
+		return err
+	})
 	if err != nil {
-		l.reconcileLocked() // they are there
 		return err
 	}
 	l.leave(done)

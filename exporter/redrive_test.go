@@ -116,13 +116,13 @@ func TestRedriveWhileWaitingForALane(t *testing.T) {
 	})
 }
 
-// An account whose Sync waits for the disk must not hold up /status or /metrics.
+// An account that waits for the disk must not hold up /status or /metrics.
 type stuckSync struct {
 	*fakeCursor
 	entered, leave chan struct{}
 }
 
-func (c stuckSync) Sync(context.Context) error {
+func (c stuckSync) Redelivered(context.Context, uint64, func() error) error {
 	select {
 	case c.entered <- struct{}{}:
 	case <-c.leave:

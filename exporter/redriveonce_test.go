@@ -197,16 +197,16 @@ func TestStopBeforeTheAccountOfARedriveIsDurable(t *testing.T) {
 	r.check(t, once(), queue.Account{Delivered: redriveRecords})
 }
 
-// slowSync is an account whose first Sync begins when it is let.
+// slowSync is an account that begins to be durable when it is let.
 type slowSync struct {
 	account
 	entered, leave chan struct{}
 }
 
-func (s *slowSync) Sync(ctx context.Context) error {
+func (s *slowSync) Redelivered(ctx context.Context, n uint64, remove func() error) error {
 	close(s.entered)
 	<-s.leave
-	return s.account.Sync(ctx)
+	return s.account.Redelivered(ctx, n, remove)
 }
 
 func (r *redriveTest) setAccount(a account) {
@@ -250,12 +250,12 @@ type brokenSync struct {
 	failures atomic.Int64
 }
 
-func (b *brokenSync) Sync(ctx context.Context) error {
+func (b *brokenSync) Redelivered(ctx context.Context, n uint64, remove func() error) error {
 	if b.is.Load() {
 		b.failures.Add(1)
 		return errors.New("cursors: write: input/output error")
 	}
-	return b.account.Sync(ctx)
+	return b.account.Redelivered(ctx, n, remove)
 }
 
 // While they cannot be removed that is tried at the pace of other failures, although the

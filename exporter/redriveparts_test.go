@@ -136,11 +136,11 @@ type notConcurrent struct{ sinks.Config }
 // is not to come again because a disk that is slow here was taken for one that hangs.
 type patient struct{ account }
 
-func (p patient) Sync(ctx context.Context) error {
+func (p patient) Redelivered(ctx context.Context, n uint64, remove func() error) error {
 	if err := ctx.Err(); errors.Is(err, context.Canceled) {
 		return err
 	}
-	return p.account.Sync(context.WithoutCancel(ctx))
+	return p.account.Redelivered(context.WithoutCancel(ctx), n, remove)
 }
 
 // begin starts the delivery, as a restart with another configuration does. With 0 in

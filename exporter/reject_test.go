@@ -312,8 +312,8 @@ func TestRedrive(t *testing.T) {
 		if err != nil || len(list) != 1 || list[0].Seq != 4 || list[0].Redriving || list[0].Attempts < 3 {
 			t.Errorf("dead letters: %+v, %v; want record 4, tried once more", list, err)
 		}
-		if c.redriven != 1 || c.kept != 1 {
-			t.Errorf("the account: %d redelivered, %d kept; want 1 and 1", c.redriven, c.kept)
+		if c.redriven != 1 || c.kept() != 1 {
+			t.Errorf("the account: %d redelivered, %d kept; want 1 and 1", c.redriven, c.kept())
 		}
 	})
 }

@@ -64,32 +64,32 @@ func (a *Account) dropForRoom(n uint64) {
 	a.ForRoom += n
 }
 
-// reconcile makes the account say that kept records are dead-lettered and
-// redriving ones on their way, which is the truth of whoever keeps them. A record
-// that the account counts and nobody keeps was given up. One that is kept although
-// the account counts it as done otherwise is taken from there: the account was
-// lost, or has missed the last moments before a crash. It returns how many were
-// given up.
-func (a *Account) reconcile(kept, redriving uint64) (dropped uint64) {
-	before, now := a.DeadLettered+a.Redriving, kept+redriving
-	if now <= before {
-		a.Dropped += before - now
-		a.DeadLettered, a.Redriving = kept, redriving
-		return before - now
-	}
-	missing := now - before
+// split says which of the records that were set aside are kept and which are to be
+// delivered after all, and returns how many are neither: they were given up, and count
+// as dropped. When there are more than were set aside, those beyond have just been
+// delivered and are about to go.
+func (a *Account) split(kept, redriving uint64) (dropped uint64) {
+	setAside := a.DeadLettered + a.Redriving
+	a.DeadLettered = min(kept, setAside)
+	a.Redriving = min(redriving, setAside-a.DeadLettered)
+	dropped = setAside - a.DeadLettered - a.Redriving
+	a.Dropped += dropped
+	return dropped
+}
+
+// adopt is split for an account that was lost, or has missed the last moments before a
+// crash: records that are set aside and count otherwise are taken from there.
+func (a *Account) adopt(kept, redriving uint64) (dropped uint64) {
+	setAside := a.DeadLettered + a.Redriving
+	missing := kept + redriving - min(kept+redriving, setAside)
 	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.Corrupt} {
 		taken := min(missing, *count)
 		*count -= taken
 		missing -= taken
+		a.DeadLettered += taken
 	}
-	// More records than there are before Next cannot be kept; if somebody says so,
-	// the books balance all the same.
 	a.ForRoom = min(a.ForRoom, a.Dropped)
-	taken := min(missing, redriving)
-	a.Redriving = redriving - taken
-	a.DeadLettered = kept - (missing - taken)
-	return 0
+	return a.split(kept, redriving)
 }
 
 // Ack marks every record up to and including seq as delivered: Settle without an
@@ -109,73 +109,92 @@ func (c *Cursor) Settle(seq uint64, o Outcome) error {
 	return nil
 }
 
-// Redelivered counts n records that were redriving as delivered.
-func (c *Cursor) Redelivered(n uint64) {
+// CountSetAside has the account ask count, from now on, what has become of the records
+// that were set aside: how many of those before next are kept, and how many are to be
+// delivered after all. It returns how many are gone, which count as dropped. count is
+// called with the queue locked: it must not call the queue, nor wait for long.
+func (c *Cursor) CountSetAside(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	n = min(n, c.account.Redriving)
-	c.account.Redriving -= n
-	c.account.Delivered += n
+	a := &c.account
+	dropped = a.adopt(count(a.Next))
+	a.DeadLettered, a.Redriving = a.DeadLettered+a.Redriving, 0
+	c.setAside = count
 	wake(c.q.dirty)
+	return dropped
 }
 
-// Reconcile makes the account say that, of the records before its place, kept are
-// dead-lettered and redriving are to be delivered after all. count is asked for
-// both numbers with the place; it must not call the queue. It returns how many
-// records now count as dropped, because nobody keeps them any more.
-func (c *Cursor) Reconcile(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
-	c.q.mu.Lock()
-	defer c.q.mu.Unlock()
-	kept, redriving := count(c.account.Next)
-	wake(c.q.dirty)
-	return c.account.reconcile(kept, redriving)
+// now is the account with what count says of the records that were set aside. Callers
+// hold q.mu.
+func (c *Cursor) now() Account {
+	a := c.account
+	if c.setAside != nil {
+		a.split(c.setAside(a.Next))
+	}
+	return a
 }
 
-// Sync returns once the account, as it is now, is durable. It fails when ctx is
-// done, and with ErrClosed.
-func (c *Cursor) Sync(ctx context.Context) error {
-	c.q.mu.Lock()
-	goal := c.q.looks + 1 // whoever looks next sees the account as it is now
-	c.q.mu.Unlock()
-	for {
-		saved := c.q.saved.wait()
+// Redelivered counts n records that were set aside as delivered, and calls remove, which
+// removes them from where they are kept, once that is durable: a crash in between brings
+// them again, and none counts as dropped. When it cannot be durable, or remove fails,
+// nothing is counted. It fails when ctx is done, with ErrClosed, and as remove does.
+func (c *Cursor) Redelivered(ctx context.Context, n uint64, remove func() error) error {
+	move := func(from, to *uint64) {
 		c.q.mu.Lock()
-		durable := c.q.savedLook >= goal
-		c.q.mu.Unlock()
+		defer c.q.mu.Unlock()
+		n = min(n, *from)
+		*from -= n
+		*to += n
+		wake(c.q.dirty)
+	}
+	move(&c.account.DeadLettered, &c.account.Delivered)
+	err := c.q.saveAccounts(ctx)
+	if err == nil {
+		err = remove()
+	}
+	if err != nil {
+		move(&c.account.Delivered, &c.account.DeadLettered)
+		return fmt.Errorf("cursor %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// saveAccounts returns once the accounts, as they are now, are durable.
+func (q *Queue) saveAccounts(ctx context.Context) error {
+	q.mu.Lock()
+	goal := q.looks + 1 // the next look sees the accounts as they are now
+	q.mu.Unlock()
+	for {
+		saved := q.saved.wait()
+		q.mu.Lock()
+		durable := q.savedLook >= goal
+		q.mu.Unlock()
 		if durable {
 			return nil
 		}
-		wake(c.q.urgent)
+		wake(q.urgent)
 		select {
 		case <-saved:
-		case <-c.q.stop:
+		case <-q.stop:
 			return ErrClosed
 		case <-ctx.Done():
-			return fmt.Errorf("cursor %s: %w", c.name, context.Cause(ctx))
+			return context.Cause(ctx)
 		}
 	}
 }
 
-// Reconcile is Cursor.Reconcile for the sink of a queue at rest. Where the queue
+// CountSetAside makes the account of a sink of a queue at rest say how many of the records
+// before its place are kept and how many are to be delivered after all. Where the queue
 // does not know the sink, or its cursors file is damaged, there is no account to put
 // right, and that is no error.
-func (o *Offline) Reconcile(sink string, kept, redriving uint64) error {
+func (o *Offline) CountSetAside(sink string, count func(next uint64) (kept, redriving uint64)) error {
 	if err := o.takeLock(); err != nil {
 		return err
 	}
-	a, ok := o.account(sink)
+	a, ok := o.accounts[sink]
 	before := a
-	if a.reconcile(kept, redriving); !ok || a == before {
+	if a.adopt(count(a.Next)); !ok || o.cursorsErr != nil || a == before {
 		return nil
 	}
 	return o.saveAccount(sink, a)
-}
-
-// account is that of sink, where there is one that can be believed.
-func (o *Offline) account(sink string) (a Account, ok bool) {
-	if o.cursorsErr != nil {
-		return Account{}, false
-	}
-	a, ok = o.accounts[sink]
-	return a, ok
 }

@@ -2,6 +2,7 @@ package queue
 
 import (
 	"context"
+	"errors"
 	"testing"
 )
 
@@ -9,7 +10,7 @@ func sum(a Account) uint64 {
 	return a.Delivered + a.Filtered + a.DeadLettered + a.Dropped + a.Corrupt + a.Redriving
 }
 
-func TestReconcile(t *testing.T) {
+func TestAdopt(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before          Account
 		kept, redriving uint64
@@ -21,11 +22,12 @@ func TestReconcile(t *testing.T) {
 		"purged":             {Account{Next: 11, Delivered: 8, DeadLettered: 2}, 1, 0, Account{Next: 11, Delivered: 8, DeadLettered: 1, Dropped: 1}},
 		"delivered in vain":  {Account{Next: 11, Delivered: 10}, 0, 1, Account{Next: 11, Delivered: 9, Redriving: 1}},
 		"account lost":       {Account{Next: 11, Filtered: 10}, 3, 0, Account{Next: 11, Filtered: 7, DeadLettered: 3}},
+		"dropped for room":   {Account{Next: 11, Delivered: 2, Dropped: 8, ForRoom: 8}, 5, 0, Account{Next: 11, Dropped: 5, ForRoom: 5, DeadLettered: 5}},
 		"more than there is": {Account{Next: 3, Delivered: 2}, 3, 4, Account{Next: 3, DeadLettered: 2}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := tt.before
-			if got.reconcile(tt.kept, tt.redriving); sum(got) != got.Next-1 {
+			if got.adopt(tt.kept, tt.redriving); sum(got) != got.Next-1 {
 				t.Errorf("the account %+v does not add up", got)
 			}
 			if got != tt.want {
@@ -53,20 +55,25 @@ func TestSettleCountsOutcomes(t *testing.T) {
 	if err := c.Settle(11, Outcome{}); err == nil {
 		t.Error("a record that was not returned could be settled")
 	}
-	c.Reconcile(func(uint64) (kept, redriving uint64) { return 0, 1 })
-	c.Redelivered(1)
-	want.DeadLettered, want.Delivered = 0, 3
+	var redriving uint64 = 1
+	c.CountSetAside(func(uint64) (uint64, uint64) { return 0, redriving })
+	want.DeadLettered, want.Redriving = 0, 1
 	if got := c.Account(); got != want {
-		t.Errorf("after a redelivery the account is %+v, want %+v", got, want)
+		t.Errorf("during a redrive the account is %+v, want %+v", got, want)
 	}
-	if got := want.Pending(10); got != 4 {
-		t.Errorf("%d records are pending, want 4", got)
+	if got := want.Pending(10); got != 5 {
+		t.Errorf("%d records are pending, want 5", got)
+	}
+	redriving = 0 // and not by a delivery
+	want.Redriving, want.Dropped = 0, 2
+	if got := c.Account(); got != want {
+		t.Errorf("after a purge the account is %+v, want %+v", got, want)
 	}
 }
 
-// Sync is a promise about the disk: what it covers is there after the process has
-// gone without another word.
-func TestSyncMakesTheAccountDurable(t *testing.T) {
+// A record that was set aside counts as delivered, durably, before it is removed from
+// where it is kept: a kill in between brings it again, and it does not count as dropped.
+func TestRedelivered(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, Options{Directory: dir})
 	storeNumbered(t, q, 1, 3, 1)
@@ -74,20 +81,44 @@ func TestSyncMakesTheAccountDurable(t *testing.T) {
 	if _, err := c.Next(t.Context(), Limits{Records: 3, Bytes: 1 << 20}); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Ack(2); err != nil {
+	if err := c.Settle(3, Outcome{DeadLettered: 2}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
-	if err := c.Sync(ctx); err != nil {
-		t.Fatal(err)
+	var redriving uint64 = 2
+	c.CountSetAside(func(uint64) (uint64, uint64) { return 0, redriving })
+	before, after := Account{Next: 4, Delivered: 1, Redriving: 2}, Account{Next: 4, Delivered: 2, Redriving: 1}
+	errRemove := errors.New("input/output error")
+	for _, fails := range []error{errRemove, nil} {
+		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		defer cancel()
+		err := c.Redelivered(ctx, 1, func() error {
+			f, accounts, err := openCursorFile(q.opts.FS, dir)
+			if err != nil {
+				t.Fatal(err)
+			}
+			f.file.Close()
+			if accounts["a"] != after || c.Account() != after {
+				t.Errorf("before it is removed the file says %+v and the queue %+v, want %+v", accounts["a"], c.Account(), after)
+			}
+			if fails == nil {
+				redriving--
+			}
+			return fails
+		})
+		want := after
+		if fails != nil {
+			want = before
+		}
+		if got := c.Account(); !errors.Is(err, fails) || got != want {
+			t.Errorf("remove fails with %v: got %v and account %+v, want %+v", fails, err, got, want)
+		}
 	}
-	f, accounts, err := openCursorFile(q.opts.FS, dir)
-	if err != nil {
-		t.Fatal(err)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := c.Redelivered(ctx, 1, func() error { t.Error("removed before it is durable"); return nil }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v, want that the wait was given up", err)
 	}
-	f.file.Close()
-	if accounts["a"].Next != 3 {
-		t.Errorf("the file says %+v, want Next 3", accounts["a"])
+	if got := c.Account(); got != after {
+		t.Errorf("after a wait that was given up the account is %+v, want %+v", got, after)
 	}
 }

@@ -215,7 +215,7 @@ func TestDamageWithinTheLastCommit(t *testing.T) {
 	c := cursorOf(t, q, "a")
 	drain(t, q, c)
 	must(t, c.Ack(4))
-	must(t, c.Sync(t.Context()))
+	must(t, q.saveAccounts(t.Context()))
 	killed(t, q)
 
 	segment := segmentFiles(t, opts.Directory)[0]

@@ -343,7 +343,7 @@ func (q *Queue) accounts() map[string]Account {
 		all[name] = a
 	}
 	for name, c := range q.cursors {
-		all[name] = c.account
+		all[name] = c.now()
 	}
 	return all
 }

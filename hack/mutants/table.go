@@ -649,9 +649,23 @@ var core = []mutant{
 	{
 		defect: "a purged letter leaves the books unbalanced",
 		file:   "exporter/queue/account.go",
-		old:    "\t\ta.Dropped += before - now\n",
+		old:    "\ta.Dropped += dropped\n",
 		new:    "",
-		tests:  []string{"TestReconcile"},
+		tests:  []string{"TestAdopt"},
+	},
+	{
+		defect: "more is dropped for room than is dropped",
+		file:   "exporter/queue/account.go",
+		old:    "\ta.ForRoom = min(a.ForRoom, a.Dropped)\n",
+		new:    "",
+		tests:  []string{"TestAdopt"},
+	},
+	{
+		defect: "a letter is removed before its delivery is durable in the account",
+		file:   "exporter/queue/account.go",
+		old:    "\terr := c.q.saveAccounts(ctx)\n",
+		new:    "\tvar err error\n",
+		tests:  []string{"TestRedelivered"},
 	},
 	{
 		defect: "a consumer takes a redelivery for news",
