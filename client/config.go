@@ -86,8 +86,8 @@ type Config struct {
 }
 
 // Validate reports every problem at once, each beginning with the key of the
-// field in a configuration file ("maxBufferedBytes: must be at least 64Ki"); see
-// LoadConfig. It touches neither disk nor network, and calls no transport of
+// field in a configuration file ("maxBufferedBytes: must be at least 64Ki"). The error
+// joins them, each a Problem. It touches neither disk nor network, and calls no transport of
 // c.Transports. What is wrong is wrong in a client that is off as well: it would
 // show only on the day it is turned on.
 func (c *Config) Validate() error {
@@ -99,25 +99,24 @@ func (c *Config) Validate() error {
 	return errors.Join(errs...)
 }
 
-// problem is one mistake in a Config.
-type problem struct {
-	key  string // where, as "keep[1]" or "tls.certFile"; empty for a file as a whole
-	line int    // in the file; 0 when it has no place there
-	text string // what is wrong and what to do: "must be at least 64Ki"
+// Problem is one mistake in a Config.
+type Problem struct {
+	Key  string // where, as "keep[1]" or "tls.certFile"; empty for all of it
+	Text string // what is wrong and what to do: "must be at least 64Ki"
 }
 
-func (p problem) Error() string {
-	if p.key == "" {
-		return p.text
+func (p Problem) Error() string {
+	if p.Key == "" {
+		return p.Text
 	}
-	return p.key + ": " + p.text
+	return p.Key + ": " + p.Text
 }
 
 // problems collects what is wrong.
-type problems []problem
+type problems []Problem
 
 func (p *problems) addf(key, format string, args ...any) {
-	*p = append(*p, problem{key: key, text: fmt.Sprintf(format, args...)})
+	*p = append(*p, Problem{Key: key, Text: fmt.Sprintf(format, args...)})
 }
 
 func (c *Config) problems() problems {

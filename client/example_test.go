@@ -41,24 +41,6 @@ func Example() {
 	}) // what finds no room is counted, and told in the stream
 }
 
-// The engine has one flag, the path of a file. Without the flag nothing runs: a
-// nil *Client is one that is off.
-func Example_flag() {
-	var path string // from a flag such as --docket-config
-	var c *client.Client
-	if path != "" {
-		config, err := client.LoadConfig(path)
-		if err != nil {
-			log.Fatal(err)
-		}
-		if c, err = client.New(config); err != nil {
-			log.Fatal(err)
-		}
-	}
-	fmt.Println(c.Enabled(), c.TryLog(&decision.Record{Decision: decision.Allow}))
-	// Output: false <nil>
-}
-
 // The operator decides, by the mode in the configuration file, whether a verdict
 // waits for its record. With BlockingStrict a verdict that cannot be proven
 // later is not given at all.

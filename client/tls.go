@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"os"
 )
@@ -125,4 +126,43 @@ func (t *TLSConfig) hint(err error) string {
 		return ": the other side closed the connection"
 	}
 	return ""
+}
+
+// readFile reads a small regular file. A pipe or device is refused: it would
+// block, and can be read only once. The error does not name the file.
+func readFile(path string, most int64) ([]byte, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, withHint(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file: name the file itself")
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, withHint(err)
+	}
+	defer f.Close() // read only: nothing can be lost
+	data, err := io.ReadAll(io.LimitReader(f, most+1))
+	if err != nil {
+		return nil, withHint(err)
+	}
+	if int64(len(data)) > most {
+		return nil, fmt.Errorf("is larger than %d KiB: is it the right file?", most>>10)
+	}
+	return data, nil
+}
+
+// withHint drops the path from an error of package os and says what to do.
+func withHint(err error) error {
+	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+		err = pathErr.Err
+	}
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Errorf("%w: mount it, or correct the path", err)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%w: let the user of this process read it", err)
+	}
+	return err
 }

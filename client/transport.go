@@ -63,11 +63,11 @@ func (c *Config) dial() (Dial, error) {
 	dial, err := t(c.Address, c)
 	switch {
 	case err != nil && own:
-		return nil, problem{key: "address", text: err.Error()}
+		return nil, Problem{Key: "address", Text: err.Error()}
 	case err != nil:
 		return nil, err
 	case dial == nil:
-		return nil, problem{key: "address", text: fmt.Sprintf("transport %s has made no connection function", scheme)}
+		return nil, Problem{Key: "address", Text: fmt.Sprintf("transport %s has made no connection function", scheme)}
 	}
 	return func(ctx context.Context) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -85,7 +85,7 @@ func (c *Config) addressProblems() problems {
 			_, err = t(c.Address, c)
 		}
 	}
-	var found problem
+	var found Problem
 	if errors.As(err, &found) {
 		return problems{found}
 	}
@@ -97,12 +97,12 @@ func (c *Config) addressProblems() problems {
 func (c *Config) scheme() (string, error) {
 	scheme, _, ok := strings.Cut(c.Address, "://")
 	if !ok {
-		return "", problem{key: "address", text: withoutScheme(c.Address)}
+		return "", Problem{Key: "address", Text: withoutScheme(c.Address)}
 	}
 	if t, _ := c.transport(scheme); t == nil {
 		known := slices.AppendSeq([]string{"tcp", "unix"}, maps.Keys(c.Transports))
 		slices.Sort(known)
-		return "", problem{key: "address", text: fmt.Sprintf("must have a scheme that is known: %s%s",
+		return "", Problem{Key: "address", Text: fmt.Sprintf("must have a scheme that is known: %s%s",
 			strings.Join(slices.Compact(known), ", "), not(scheme))}
 	}
 	return scheme, nil
@@ -134,10 +134,10 @@ func withoutScheme(address string) string {
 func unixTransport(address string, c *Config) (Dial, error) {
 	socket := strings.TrimPrefix(address, "unix://")
 	if text := socketProblem(socket); text != "" {
-		return nil, problem{key: "address", text: text}
+		return nil, Problem{Key: "address", Text: text}
 	}
 	if c.TLS != nil {
-		return nil, problem{key: "tls", text: "must not be set for a unix address: the mode of the socket protects it"}
+		return nil, Problem{Key: "tls", Text: "must not be set for a unix address: the mode of the socket protects it"}
 	}
 	return func(ctx context.Context) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", socket)
@@ -165,10 +165,10 @@ func tcpTransport(address string, c *Config) (Dial, error) {
 	hostPort := strings.TrimPrefix(address, "tcp://")
 	host, err := hostOf(hostPort)
 	if err != nil {
-		return nil, problem{key: "address", text: "must be tcp:// and " + err.Error()}
+		return nil, Problem{Key: "address", Text: "must be tcp:// and " + err.Error()}
 	}
 	if c.TLS == nil && !loopback(host) {
-		return nil, problem{key: "address", text: "must be on loopback as long as there is no tls: set tls, because anybody on the way could read the records"}
+		return nil, Problem{Key: "address", Text: "must be on loopback as long as there is no tls: set tls, because anybody on the way could read the records"}
 	}
 	// A peer that vanished without a word while nothing was under way to it is
 	// noticed in half a minute.

@@ -50,7 +50,7 @@ func TestProducersGetNoRequirement(t *testing.T) {
 // go install takes no module that replaces or excludes another, and ignores the
 // directives of those it requires.
 func TestModulesCanBeInstalled(t *testing.T) {
-	for _, dir := range []string{".", "decision", "client"} {
+	for _, dir := range []string{".", "decision", "client", "client/configfile"} {
 		if m := readMod(t, dir); len(m.Replace)+len(m.Exclude) > 0 {
 			t.Errorf("%s/go.mod: got %d replacements and %d exclusions, want none", dir, len(m.Replace), len(m.Exclude))
 		}

@@ -65,9 +65,16 @@ func inTrees(roots ...string) func(pkg) bool {
 	}
 }
 
+const configFile = module + "/client/configfile"
+
 var rules = []rule{
 	{"decision needs the standard library alone", below("decision"), except(below("decision"))},
-	{"client needs the standard library and decision", below("client"), except(below("client", "decision"))},
+	{
+		"client needs the standard library and decision",
+		func(path string) bool { return below("client")(path) && path != configFile },
+		except(func(path string) bool { return below("client", "decision")(path) && path != configFile }),
+	},
+	{"the client's configuration file needs a YAML parser", below("client/configfile"), except(below("client", "decision"), "go.yaml.in/yaml/v3")},
 	{"config needs the standard library and a YAML parser", below("config"), except(below("config"), "go.yaml.in/yaml/v3")},
 	{"sinks know nothing of what feeds them", below("sinks"), only(below("sinks", "config", "decision", "internal"))},
 	{"sources know nothing of what they feed", below("sources"), only(below("sources", "config", "decision", "internal"))},
