@@ -2,10 +2,14 @@
 // see the test fail that is there to catch it. A defect that no test notices
 // survives, and is an error: a promise is not tested.
 //
-//	go run ./hack/mutants [-run REGEXP] [-v]
+//	go run ./hack/mutants [-run REGEXP] [-shard I/N] [-rotate N [-date DAY]] [-v]
 //
 // The defects are in table.go and trust.go. Nothing in the tree is changed: the Go
 // command reads the one file that differs from elsewhere (-overlay).
+//
+// A time-out catches nothing, because a slow machine times out as well. It counts
+// only for a row marked hangs, and only if the same tests pass without the defect
+// right afterwards.
 package main
 
 import (
@@ -19,35 +23,38 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 )
 
-// patience is more than any of the tests needs. A defect that makes one hang is
-// noticed too, only later.
-const patience = time.Minute
+// patience is more than any of the tests needs. longPatience is for a second try
+// after a time-out.
+const (
+	patience     = time.Minute
+	longPatience = 5 * time.Minute
+)
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	survived, err := run(ctx)
+	missed, err := run(ctx)
 	stop()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "mutants:", err)
 		os.Exit(2)
 	}
-	if survived > 0 {
+	if missed > 0 {
 		os.Exit(1)
 	}
 }
 
-// run tries the mutants that were asked for and returns how many survived.
-func run(ctx context.Context) (survived int, err error) {
-	pattern := flag.String("run", "", "only the defects whose description matches this regular expression")
+// run tries the mutants that were asked for and returns how many were not caught.
+func run(ctx context.Context) (missed int, err error) {
+	var pick selection
+	pick.flags(flag.CommandLine)
 	verbose := flag.Bool("v", false, "show what the tests say")
 	flag.Parse()
-	chosen, err := choose(*pattern)
+	chosen, err := choose(pick)
 	if err != nil {
 		return 0, err
 	}
@@ -60,43 +67,39 @@ func run(ctx context.Context) (survived int, err error) {
 	if err := w.checkSound(chosen); err != nil {
 		return 0, err
 	}
-	const row = "%-64s  %-28s  %-8s  %6s  %s\n"
+	if pick.rotate > 0 {
+		fmt.Printf("the %d of %d defects for -date %s\n", len(chosen), len(table), pick.date)
+	}
+	const row = "%-64s  %-28s  %-9s  %6s  %s\n"
 	fmt.Printf(row, "DEFECT", "FILE", "RESULT", "TIME", "CAUGHT BY")
 	began := time.Now()
 	for _, m := range chosen {
 		start := time.Now()
 		r, err := w.try(m)
 		if err != nil {
-			return survived, fmt.Errorf("%s: %w", m.defect, err)
+			return missed, fmt.Errorf("%s: %w", m.defect, err)
 		}
-		if !r.caught() {
-			survived++
+		if r.verdict != caught {
+			missed++
 		}
-		fmt.Printf(row, m.defect, m.file, r.verdict(), time.Since(start).Round(100*time.Millisecond), r.catcher())
+		fmt.Printf(row, m.defect, m.file, r.verdict, time.Since(start).Round(100*time.Millisecond), r.catcher())
 	}
-	fmt.Printf("%d of %d defects caught in %s\n", len(chosen)-survived, len(chosen), time.Since(began).Round(time.Second))
-	return survived, nil
+	fmt.Printf("%d of %d defects caught in %s\n", len(chosen)-missed, len(chosen), time.Since(began).Round(time.Second))
+	return missed, nil
 }
 
-// choose returns the mutants that pattern names, once it is certain that each can
-// be planted: a table that has fallen behind the code must not pass.
-func choose(pattern string) (chosen []mutant, err error) {
-	wanted, err := regexp.Compile(pattern)
+// choose returns the mutants that pick names, once it is certain that each can be
+// planted: a table that has fallen behind the code must not pass.
+func choose(pick selection) (chosen []mutant, err error) {
+	chosen, err = pick.of(table)
 	if err != nil {
 		return nil, err
 	}
 	var faults []error
-	for _, m := range table {
-		if !wanted.MatchString(m.defect) {
-			continue
-		}
+	for _, m := range chosen {
 		if _, err := m.source(); err != nil {
 			faults = append(faults, fmt.Errorf("%s: %w", m.defect, err))
 		}
-		chosen = append(chosen, m)
-	}
-	if len(chosen) == 0 {
-		faults = append(faults, fmt.Errorf("no defect matches %q", pattern))
 	}
 	return chosen, errors.Join(faults...)
 }
@@ -133,11 +136,11 @@ func (w workshop) checkSound(mutants []mutant) error {
 	for pkg, names := range tests {
 		slices.Sort(names)
 		names = slices.Compact(names)
-		r, err := w.test(pkg, names, nil)
+		r, err := w.test(pkg, names, nil, longPatience)
 		if err != nil {
 			return fmt.Errorf("%s: %w", pkg, err)
 		}
-		if r.caught() {
+		if r.verdict != survived {
 			return fmt.Errorf("%s: tests fail without a defect: %v\n%s", pkg, r.failed, r.output)
 		}
 		for _, name := range names {
@@ -151,62 +154,92 @@ func (w workshop) checkSound(mutants []mutant) error {
 
 // try plants one defect.
 func (w workshop) try(m mutant) (result, error) {
-	text, err := m.source()
+	overlay, err := w.plant(m)
 	if err != nil {
 		return result{}, err
+	}
+	r, err := w.test(m.pkg(), m.tests, overlay, patience)
+	if err != nil || r.verdict != timedOut {
+		return r, err
+	}
+	if !m.hangs {
+		return w.test(m.pkg(), m.tests, overlay, longPatience)
+	}
+	sound, err := w.test(m.pkg(), m.tests, nil, patience)
+	if err == nil && sound.verdict == survived {
+		r.verdict = caught
+	}
+	return r, err
+}
+
+// plant returns the flags that build the package of m with its defect.
+func (w workshop) plant(m mutant) (buildFlags []string, err error) {
+	text, err := m.source()
+	if err != nil {
+		return nil, err
 	}
 	planted := filepath.Join(w.dir, "planted.go")
 	if err := os.WriteFile(planted, text, 0o600); err != nil {
-		return result{}, err
+		return nil, err
 	}
 	original, err := filepath.Abs(m.file)
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {original: planted}})
 	if err != nil {
-		return result{}, err
+		return nil, err
 	}
 	file := filepath.Join(w.dir, "overlay.json")
-	if err := os.WriteFile(file, overlay, 0o600); err != nil {
-		return result{}, err
-	}
-	return w.test(m.pkg(), m.tests, []string{"-overlay", file})
+	return []string{"-overlay", file}, os.WriteFile(file, overlay, 0o600)
 }
+
+// verdict is what the tests say of a defect.
+type verdict string
+
+const (
+	caught   verdict = "caught"
+	survived verdict = "SURVIVED"
+	timedOut verdict = "TIMED OUT" // neither: the machine may be slow
+)
 
 // result is what became of the tests.
 type result struct {
-	exited         error // nil when all passed
+	verdict        verdict
 	passed, failed []string
 	output         []byte
 }
 
-func (r result) caught() bool { return r.exited != nil }
-
-func (r result) verdict() string {
-	if r.caught() {
-		return "caught"
+// resultOf reads the output of tests that ended with exited, nil when all passed.
+func resultOf(output []byte, exited error) result {
+	r := result{verdict: survived, passed: testsIn(output, "PASS"), failed: testsIn(output, "FAIL"), output: output}
+	switch {
+	case exited == nil:
+	case len(r.failed) == 0 && bytes.Contains(output, []byte("panic: test timed out after ")):
+		r.verdict = timedOut
+	default:
+		r.verdict = caught
 	}
-	return "SURVIVED"
+	return r
 }
 
 func (r result) catcher() string {
-	if r.caught() && len(r.failed) == 0 {
-		return "(the tests ended early: " + r.exited.Error() + ")"
+	if r.verdict == caught && len(r.failed) == 0 {
+		return "(the tests ended early)"
 	}
 	return strings.Join(r.failed, ", ")
 }
 
 // test builds the tests of pkg and runs those called names. That they do not
 // build is an error, that they fail is a result.
-func (w workshop) test(pkg string, names, buildFlags []string) (result, error) {
+func (w workshop) test(pkg string, names, buildFlags []string, limit time.Duration) (result, error) {
 	binary := filepath.Join(w.dir, "package.test")
 	build := exec.CommandContext(w.ctx, "go", slices.Concat([]string{"test", "-c", "-o", binary}, buildFlags, []string{"./" + pkg})...)
 	if out, err := build.CombinedOutput(); err != nil {
 		return result{}, fmt.Errorf("build: %w\n%s", err, out)
 	}
 	run := exec.CommandContext(w.ctx, binary, "-test.v", "-test.failfast",
-		"-test.timeout", patience.String(), "-test.run", "^("+strings.Join(names, "|")+")$")
+		"-test.timeout", limit.String(), "-test.run", "^("+strings.Join(names, "|")+")$")
 	run.Dir = pkg
 	out, err := run.CombinedOutput()
 	if w.verbose {
@@ -215,7 +248,7 @@ func (w workshop) test(pkg string, names, buildFlags []string) (result, error) {
 	if exit := (*exec.ExitError)(nil); err != nil && (!errors.As(err, &exit) || w.ctx.Err() != nil) {
 		return result{}, errors.Join(err, w.ctx.Err())
 	}
-	return result{exited: err, passed: testsIn(out, "PASS"), failed: testsIn(out, "FAIL"), output: out}, nil
+	return resultOf(out, err), nil
 }
 
 // testsIn returns the names of the top tests that had an outcome. A test that ends

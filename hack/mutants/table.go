@@ -9,6 +9,7 @@ type mutant struct {
 	old    string   // text that the file has exactly once
 	new    string   // what stands in its place
 	tests  []string // those of the file's package that are there to catch it
+	hangs  bool     // the tests notice by never ending
 }
 
 const (
