@@ -10,6 +10,8 @@ CUTS ?= 200
 BASE ?=
 COUNT ?= 6
 COMPARE ?=
+MUTANTS ?=
+PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 # The last release and what came after it; "devel" where git knows of none.
 VERSION := $(or $(shell git describe --tags --match 'v*' --dirty 2>/dev/null),devel)
@@ -35,19 +37,26 @@ help: ## explain the targets
 build: ## build bin/docket: static, stripped, with its version
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/cli.version=$(VERSION)" -o bin/docket ./cmd/docket
 
+# Results are cached, and make check vets. Without cgo there is no C compiler to wait
+# for, and the packages are the same as those of the program that is shipped. More
+# packages than processors run at once: tests of files and processes mostly wait.
+.PHONY: test
+test: ## run every test that needs Go alone: cached, with fewer seeds, kills and planted faults
+	CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -timeout 10m $(PACKAGES)
+
 # The race detector needs a C compiler and its headers; a compiler alone is not
 # enough, so try it.
-.PHONY: test
-test: ## run every test that needs Go alone, with the race detector
+.PHONY: test-long
+test-long: ## run the same tests with every seed, kill and planted fault, and the race detector
 	@race=-race; \
 	if ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$(go env CC) -x c -o /dev/null - 2>/dev/null; then \
-		race=; echo "make test: no C compiler that works: testing WITHOUT the race detector"; \
+		race=; echo "make test-long: no C compiler that works: testing WITHOUT the race detector"; \
 	fi; \
 	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
 	set -x; go test $$race -count=1 -timeout 20m $(PACKAGES)
 
 .PHONY: check
-check: check-lint check-vet check-cross check-tidy check-generated ## format, lint, vet, all platforms, tidy modules, up-to-date generated files
+check: check-vet check-cross check-tidy check-generated check-lint ## format, lint, vet, all platforms, tidy modules, up-to-date generated files
 
 .PHONY: check-lint
 check-lint: $(LINT)
@@ -82,6 +91,10 @@ check-generated:
 		echo "make check: go generate changed the files above: commit them as they are now" >&2; exit 1; \
 	fi
 
+# Building the linter is most of the first make check: CI does it beside the tests.
+.PHONY: linter
+linter: $(LINT)
+
 $(LINT): tools/go.mod tools/go.sum
 	cd tools && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
@@ -103,8 +116,8 @@ crash: build ## kill docket KILLS (1000) times and cut its power CUTS (200) time
 		-docket $(CURDIR)/bin/docket -kills $(KILLS) -cuts $(CUTS)
 
 .PHONY: mutants
-mutants: ## plant defects, and see that the tests catch each
-	go run ./hack/mutants
+mutants: ## plant defects, and see that the tests catch each; MUTANTS takes flags, such as -shard 1/8
+	go run ./hack/mutants $(MUTANTS)
 
 .PHONY: bench
 bench: ## measure against the plain program on the same disk
