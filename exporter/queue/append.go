@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"hash/crc32"
 )
 
@@ -54,7 +55,7 @@ func (c *commit) reset() {
 //
 // Errors: ErrFull, ErrClosed, that of ctx, or a fault in c.
 func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return err
 	}
 	crc := crc32.Checksum(c.Records, castagnoli)
@@ -99,7 +100,7 @@ func (q *Queue) appendInTurn(c *Chunk, settled func()) (ok bool, err error) {
 	if q.unwritten != nil { // which comes first
 		return false, nil
 	}
-	if err := c.check(); err != nil {
+	if err := c.Check(); err != nil {
 		return false, err
 	}
 	if _, ok, err = q.tryAppend(c, crc32.Checksum(c.Records, castagnoli), settled); !ok {
@@ -119,7 +120,7 @@ func (q *Queue) appendInTurn(c *Chunk, settled func()) (ok bool, err error) {
 // tryAppend is Append without the waiting; ok is false when there is no room.
 // first says that nothing was pending before.
 func (q *Queue) tryAppend(c *Chunk, crc uint32, settled func()) (first, ok bool, err error) {
-	size := c.frameSize()
+	size := c.FrameSize()
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
@@ -144,6 +145,6 @@ func (q *Queue) tryAppend(c *Chunk, crc uint32, settled func()) (first, ok bool,
 	if cap(p.buf)-len(p.buf) < size { // append would make more room than a commit has
 		p.buf = append(make([]byte, 0, max(min(2*cap(p.buf), q.opts.commitLimit()+blockBytes), len(p.buf)+size+blockBytes)), p.buf...)
 	}
-	p.buf = appendFrame(p.buf, c, crc)
+	p.buf = segment.AppendFrame(p.buf, c, crc)
 	return len(p.frames) == 1, true, nil
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -127,15 +128,15 @@ func TestFailedSegmentWithoutItsSuccessor(t *testing.T) {
 
 // What was closed is counted once, whatever else becomes of the directory.
 func TestClosedAndThen(t *testing.T) {
-	for name, then := range map[string]func(t *testing.T, dir, segment string){
+	for name, then := range map[string]func(t *testing.T, dir, seg string){
 		"nothing":                func(*testing.T, string, string) {},
 		"the cursors are lost":   func(t *testing.T, dir, _ string) { must(t, os.Remove(filepath.Join(dir, cursorsFile))) },
 		"the positions are lost": func(t *testing.T, dir, _ string) { must(t, os.Remove(filepath.Join(dir, positionsFile))) },
-		"the header is damaged":  func(t *testing.T, _, segment string) { flip(t, segment, 20) },
-		"bytes are behind the end": func(t *testing.T, _, segment string) {
-			b, err := os.ReadFile(segment)
+		"the header is damaged":  func(t *testing.T, _, seg string) { flip(t, seg, 20) },
+		"bytes are behind the end": func(t *testing.T, _, seg string) {
+			b, err := os.ReadFile(seg)
 			must(t, err)
-			must(t, os.WriteFile(segment, append(b, b[segmentHeaderSize:]...), 0o600)) // frames of this epoch
+			must(t, os.WriteFile(seg, append(b, b[segment.HeaderSize:]...), 0o600)) // frames of this epoch
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -148,8 +149,8 @@ func TestClosedAndThen(t *testing.T) {
 			drain(t, q, c)
 			must(t, c.Ack(2))
 			closeQueue(t, q)
-			segment := segmentFiles(t, dir)[0]
-			then(t, dir, segment)
+			seg := segmentFiles(t, dir)[0]
+			then(t, dir, seg)
 			for n := 5; n <= 7; n++ {
 				q = open(t, Options{Directory: dir})
 				checkCounted(t, q, n-1)
@@ -170,8 +171,8 @@ func TestSegmentEndsBeforeItsCheckpoint(t *testing.T) {
 	q := open(t, Options{Directory: dir})
 	storeNumbered(t, q, 1, 5, 1)
 	closeQueue(t, q)
-	segment := segmentFiles(t, dir)[0]
-	must(t, os.Truncate(segment, offsets(t, segment)[3]))
+	seg := segmentFiles(t, dir)[0]
+	must(t, os.Truncate(seg, offsets(t, seg)[3]))
 	for range 2 {
 		q = open(t, Options{Directory: dir})
 		if got := q.LastSeq(); got != 5 {
@@ -194,7 +195,7 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 	q := open(t, Options{Directory: dir})
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 2, 1)
-	store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{"InvalidJSON", 1}}})
+	store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{Name: "InvalidJSON", Count: 1}}})
 	storeNumbered(t, q, 3, 4, 1)
 	drain(t, q, c)
 	must(t, c.Ack(4))
@@ -203,9 +204,9 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 		return err == nil && f.file.Close() == nil && accounts["a"].Next == 5
 	})
 	killed(t, q)
-	segment := segmentFiles(t, dir)[0]
-	at := offsets(t, segment)
-	zero(t, segment, at[3], at[5])
+	seg := segmentFiles(t, dir)[0]
+	at := offsets(t, seg)
+	zero(t, seg, at[3], at[5])
 
 	// The process is killed once more before the refusal is safe elsewhere.
 	fsys := &faultFS{FS: disk.OS("")}

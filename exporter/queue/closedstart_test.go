@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -17,7 +18,7 @@ type readCountFS struct {
 
 func (r *readCountFS) Open(name string) (disk.File, error) {
 	f, err := r.FS.Open(name)
-	if _, ok := parseSegmentName(filepath.Base(name)); ok && err == nil {
+	if _, ok := segment.ParseName(filepath.Base(name)); ok && err == nil {
 		f = &readCountFile{f, r}
 	}
 	return f, err
@@ -48,7 +49,7 @@ func TestStartAfterCloseReadsNoFrames(t *testing.T) {
 	fsys := &readCountFS{FS: disk.OS("")}
 	q = open(t, Options{Directory: dir, SegmentBytes: 16 << 20, FS: fsys})
 	// The header of the segment, and a buffer behind the end to see that nothing is there.
-	if got, want := fsys.bytes.Load(), int64(readSize+segmentHeaderSize); got > want {
+	if got, want := fsys.bytes.Load(), int64(segment.ReadSize+segment.HeaderSize); got > want {
 		t.Errorf("Open read %d bytes of segments, want at most %d of 10 MiB", got, want)
 	}
 	if got := len(drain(t, q, cursorOf(t, q, "a"))); got != 10 {
@@ -59,15 +60,15 @@ func TestStartAfterCloseReadsNoFrames(t *testing.T) {
 // What Open does not read is looked at when it is delivered.
 func TestDamageAfterCloseIsMetAtDelivery(t *testing.T) {
 	for name, test := range map[string]struct {
-		damage func(t *testing.T, segment string, at []int64)
+		damage func(t *testing.T, seg string, at []int64)
 		want   []string
 	}{
 		"in the middle": {
-			damage: func(t *testing.T, segment string, at []int64) { flip(t, segment, at[2]-4) },
+			damage: func(t *testing.T, seg string, at []int64) { flip(t, seg, at[2]-4) },
 			want:   []string{`1:{"n":1}`, `3:{"n":3}`, `4:{"n":4}`},
 		},
 		"the last frame": {
-			damage: func(t *testing.T, segment string, at []int64) { zero(t, segment, at[3], at[4]) },
+			damage: func(t *testing.T, seg string, at []int64) { zero(t, seg, at[3], at[4]) },
 			want:   []string{`1:{"n":1}`, `2:{"n":2}`, `3:{"n":3}`},
 		},
 	} {
@@ -76,8 +77,8 @@ func TestDamageAfterCloseIsMetAtDelivery(t *testing.T) {
 			q := open(t, Options{Directory: dir})
 			storeNumbered(t, q, 1, 4, 1)
 			closeQueue(t, q)
-			segment := segmentFiles(t, dir)[0]
-			test.damage(t, segment, offsets(t, segment))
+			seg := segmentFiles(t, dir)[0]
+			test.damage(t, seg, offsets(t, seg))
 
 			q = open(t, Options{Directory: dir})
 			c := cursorOf(t, q, "a")

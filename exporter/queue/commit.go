@@ -10,15 +10,16 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
 // committer is what belongs to whoever holds Queue.turn.
 type committer struct {
-	active   *segment      // nil when the last one is full or failed, or none was begun since Open
+	active   *liveSegment  // nil when the last one is full or failed, or none was begun since Open
 	file     disk.File     // of active
 	tempName string        // of file while active has no name yet and is not among Queue.segments
-	last     *segment      // that has a name, and perhaps is gone; nil when there never was one
+	last     *liveSegment  // that has a name, and perhaps is gone; nil when there never was one
 	epoch    uint64        // of the newest segment ever begun
 	ended    chan struct{} // closed when the commit loop has returned
 }
@@ -121,7 +122,7 @@ func (q *Queue) take() *commit {
 	defer q.mu.Unlock()
 	c := q.swap()
 	if size := int64(len(c.buf)); q.space.left < size {
-		q.space.claimed, q.space.left = 1, q.opts.SegmentBytes-segmentHeaderSize-size
+		q.space.claimed, q.space.left = 1, q.opts.SegmentBytes-segment.HeaderSize-size
 	} else {
 		q.space.left -= size
 	}
@@ -178,9 +179,7 @@ func (q *Queue) write(c *commit) error {
 	first := q.durable.Load() + 1
 	seq := first
 	for _, f := range c.frames {
-		b := c.buf[f.at:]
-		place(b, w.active.epoch, at, seq)
-		seq += uint64(le.Uint32(b[atCount:]))
+		seq = segment.Place(c.buf[f.at:], w.active.Epoch, at, seq)
 	}
 	if err := q.writeWholeBlocks(c, at); err != nil {
 		return fmt.Errorf("segment %s: write at %d: %w", w.active, at, err)
@@ -207,9 +206,9 @@ func (q *Queue) write(c *commit) error {
 
 // fits reports whether s has room for a commit of size bytes. The first one always
 // has: its file was made large enough.
-func (q *Queue) fits(s *segment, size int) bool {
+func (q *Queue) fits(s *liveSegment, size int) bool {
 	end := s.end.Load()
-	return end == segmentHeaderSize || end+int64(size) <= q.opts.SegmentBytes
+	return end == segment.HeaderSize || end+int64(size) <= q.opts.SegmentBytes
 }
 
 // blockBytes is what the page cache reads from the disk before a part of it can be
@@ -223,7 +222,7 @@ func alignBlock(n int64) int64 { return (n + blockBytes - 1) &^ (blockBytes - 1)
 // that block first.
 func (q *Queue) writeWholeBlocks(c *commit, at int64) error {
 	n := len(c.buf)
-	c.buf = pad(c.buf, int(alignBlock(at+int64(n))-at))
+	c.buf = segment.Pad(c.buf, int(alignBlock(at+int64(n))-at))
 	_, err := q.committer.file.WriteAt(c.buf, at)
 	c.buf = c.buf[:n]
 	return err
@@ -233,23 +232,23 @@ func (q *Queue) writeWholeBlocks(c *commit, at int64) error {
 // is part of the queue only once that is durable.
 func (q *Queue) beginSegment(size int) error {
 	w := &q.committer
-	f, err := q.supply.take(alignBlock(segmentHeaderSize + int64(size)))
+	f, err := q.supply.take(alignBlock(segment.HeaderSize + int64(size)))
 	if err != nil {
 		return err
 	}
 	wake(q.prepare)
 	w.epoch++
-	name := segmentName{firstSeq: q.durable.Load() + 1, epoch: w.epoch}
-	header := segmentHeader{queue: q.id}
+	name := segment.Name{FirstSeq: q.durable.Load() + 1, Epoch: w.epoch}
+	header := segment.Header{Queue: q.id}
 	if w.last != nil {
-		header.prevEpoch, header.prevEnd, header.prevNewest = w.last.epoch, w.last.end.Load(), w.last.newest.Load()
+		header.PrevEpoch, header.PrevEnd, header.PrevNewest = w.last.Epoch, w.last.end.Load(), w.last.newest.Load()
 	}
-	w.active, w.file, w.tempName = newSegment(name, segmentHeaderSize, f.size), f.File, f.name
+	w.active, w.file, w.tempName = newSegment(name, segment.HeaderSize, f.size), f.File, f.name
 	q.mu.Lock()
-	q.space.claimed, q.space.left = 0, q.opts.SegmentBytes-segmentHeaderSize-int64(size)
+	q.space.claimed, q.space.left = 0, q.opts.SegmentBytes-segment.HeaderSize-int64(size)
 	q.space.beginning = f.size
 	q.mu.Unlock()
-	return writeSegmentHeader(f, header, name)
+	return segment.WriteHeader(f, header, name)
 }
 
 // takeOver makes the new segment, whose first commit is synced, the last one of
@@ -257,24 +256,24 @@ func (q *Queue) beginSegment(size int) error {
 // has left there is not part of it.
 func (q *Queue) takeOver() error {
 	w := &q.committer
-	if err := nameSegment(q.opts.FS, q.opts.Directory, w.tempName, w.active.segmentName); err != nil {
+	if err := nameSegment(q.opts.FS, q.opts.Directory, w.tempName, w.active.Name); err != nil {
 		return err
 	}
 	w.tempName = ""
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if w.last != nil {
-		w.last.until.Store(w.active.firstSeq)
+		w.last.until.Store(w.active.FirstSeq)
 		q.seal(w.last)
 	}
 	w.last = w.active
-	q.setSegments(slices.Concat(*q.segments.Load(), []*segment{w.active}))
+	q.setSegments(slices.Concat(*q.segments.Load(), []*liveSegment{w.active}))
 	q.space.beginning = 0
 	return nil
 }
 
 // seal says that nothing is added to s any more. Callers hold mu.
-func (q *Queue) seal(s *segment) {
+func (q *Queue) seal(s *liveSegment) {
 	if !s.sealed {
 		s.sealed = true
 		q.checkpointUpTo(s)
@@ -283,11 +282,11 @@ func (q *Queue) seal(s *segment) {
 
 // checkpointUpTo has the housekeeper write what the log adds up to at the end of
 // s, which is now. Callers hold mu.
-func (q *Queue) checkpointUpTo(s *segment) {
+func (q *Queue) checkpointUpTo(s *liveSegment) {
 	now := time.Now()
 	q.state.producers.forget(now)
 	q.housekeeper.checkpoint = &checkpoint{
-		Queue: q.id, Epoch: s.epoch, End: s.end.Load(), Newest: s.newest.Load(), Written: now.UnixNano(), NextSeq: q.durable.Load() + 1,
+		Queue: q.id, Epoch: s.Epoch, End: s.end.Load(), Newest: s.newest.Load(), Written: now.UnixNano(), NextSeq: q.durable.Load() + 1,
 		totals: q.state.clone(), Producers: q.state.producers.stored(now), Legacy: maps.Clone(q.state.producers.legacy),
 	}
 	wake(q.dirty)
@@ -344,12 +343,12 @@ func (q *Queue) publish(c *commit) {
 	newest := w.active.newest.Load()
 	q.mu.Lock()
 	for _, p := range c.frames {
-		f, err := parseHeader(c.buf[p.at:])
+		f, err := segment.ParseHeader(c.buf[p.at:])
 		if err != nil {
 			panic(fmt.Sprintf("queue: own frame: %v", err)) // memory is damaged: nothing may be acknowledged
 		}
 		q.state.add(&f, p.lines)
-		last, newest = f.end()-1, max(newest, f.received)
+		last, newest = f.End()-1, max(newest, f.Received)
 	}
 	q.signOfLife()
 	q.mend()
@@ -395,7 +394,7 @@ func (q *Queue) signOfLife() {
 			Position: q.state.producers.at(silent).Highest, Received: time.Now(),
 		}
 		p.frames = append(p.frames, pendingFrame{at: len(p.buf)})
-		p.buf = appendFrame(p.buf, &c, 0)
+		p.buf = segment.AppendFrame(p.buf, &c, 0)
 	}
 }
 

@@ -6,17 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
-
-// Record is one record as a cursor returns it.
-type Record struct {
-	Seq      uint64
-	Source   string
-	Producer string
-	Received time.Time // UTC
-	Data     []byte    // without its newline
-}
 
 // Limits bound what one Next returns.
 type Limits struct {
@@ -44,12 +36,12 @@ type Cursor struct {
 	// reading is true during Next; guarded by q.mu. While it is not, the
 	// housekeeper may close a file whose segment is gone.
 	reading bool
-	segment *segment  // being read; nil before the first read
-	file    disk.File // of segment
-	reader  frameReader
-	frame   frame  // being returned record by record
-	payload []byte // of frame, from the record next on
-	names   names  // of frame
+	segment *liveSegment // being read; nil before the first read
+	file    disk.File    // of segment
+	reader  segment.Reader
+	frame   segment.Frame // being returned record by record
+	payload []byte        // of frame, from the record next on
+	names   segment.Names // of frame
 
 	batch []Record
 	size  int // bytes of Data in batch
@@ -62,40 +54,13 @@ type returned struct {
 	last     uint64
 }
 
-// names keeps the strings of the frames lately read: there are few producers and
-// many frames, and an allocation for each would be one for each record when they
-// come one by one.
-type names struct {
-	source, producer string
-	known            map[string]string
-}
-
-// maxKnownNames bounds what producers that come and go leave behind.
-const maxKnownNames = 1024
-
-func (n *names) set(source, producer []byte) {
-	n.source, n.producer = n.intern(source), n.intern(producer)
-}
-
-func (n *names) intern(name []byte) string {
-	if s, ok := n.known[string(name)]; ok { // which does not allocate
-		return s
-	}
-	if n.known == nil || len(n.known) >= maxKnownNames {
-		n.known = map[string]string{}
-	}
-	s := string(name)
-	n.known[s] = s
-	return s
-}
-
 // Cursor returns the cursor of the sink name, at the place where it was. A sink
 // that the queue does not know starts at the first kept record or, with fromNow,
 // after the last; what it never sees counts as filtered. One sink has one cursor
 // at a time; Close ends it.
 func (q *Queue) Cursor(name string, fromNow bool) (*Cursor, error) {
-	if name == "" || len(name) > maxName {
-		return nil, fmt.Errorf("queue: cursor name must have 1 to %d bytes", maxName)
+	if name == "" || len(name) > segment.MaxName {
+		return nil, fmt.Errorf("queue: cursor name must have 1 to %d bytes", segment.MaxName)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -121,7 +86,7 @@ func (q *Queue) newAccount(fromNow bool) Account {
 	next := q.durable.Load() + 1
 	for _, s := range *q.segments.Load() {
 		if !fromNow && !s.released {
-			next = s.firstSeq
+			next = s.FirstSeq
 			break
 		}
 	}
@@ -188,8 +153,8 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 	c.setReading(true)
 	defer c.setReading(false)
 	clear(c.batch)
-	c.reader.capacity = lim.Bytes + readSize/4 // a full batch and the frame it ends in
-	c.keepUnread(c.size + readSize/16)
+	c.reader.Capacity = lim.Bytes + segment.ReadSize/4 // a full batch and the frame it ends in
+	c.keepUnread(c.size + segment.ReadSize/16)
 	c.batch, c.size = c.batch[:0], 0
 	c.passDropped()
 	var timer *time.Timer
@@ -298,16 +263,16 @@ func (c *Cursor) settleHoles() {
 // frame that it ended in, and makes room for the next one behind that.
 func (c *Cursor) keepUnread(room int) {
 	if len(c.payload) == 0 {
-		c.reader.release()
-		c.reader.compact(room)
+		c.reader.Release()
+		c.reader.Compact(room)
 		return
 	}
 	// What is left of the frame ends, with its padding, where the reader stands.
-	n := len(c.payload) + align(c.frame.payloadLen) - c.frame.payloadLen
-	c.reader.unread(n)
-	c.reader.release()
-	c.reader.compact(room)
-	c.payload = c.reader.take(n)[:len(c.payload)]
+	n := len(c.payload) + segment.Aligned(c.frame.PayloadLen) - c.frame.PayloadLen
+	c.reader.Unread(n)
+	c.reader.Release()
+	c.reader.Compact(room)
+	c.payload = c.reader.Take(n)[:len(c.payload)]
 }
 
 // passDropped goes on behind what the queue has dropped meanwhile.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -21,10 +22,10 @@ func (c *Cursor) gather(lim Limits) (full bool, err error) {
 			return false, nil
 		}
 		switch err := c.readFrame(); {
-		case errors.Is(err, errNoRoom) && len(c.batch) > 0:
+		case errors.Is(err, segment.ErrNoRoom) && len(c.batch) > 0:
 			return true, nil // the buffer is full of this batch
-		case errors.Is(err, errNoRoom):
-			c.reader.release()
+		case errors.Is(err, segment.ErrNoRoom):
+			c.reader.Release()
 		case err != nil:
 			return false, fmt.Errorf("cursor %s: %w", c.name, err)
 		}
@@ -44,9 +45,9 @@ func (c *Cursor) takeRecords(lim Limits) bool {
 		}
 		c.batch = append(c.batch, Record{
 			Seq:      c.next,
-			Source:   c.names.source,
-			Producer: c.names.producer,
-			Received: time.Unix(0, c.frame.received).UTC(),
+			Source:   c.names.Source,
+			Producer: c.names.Producer,
+			Received: time.Unix(0, c.frame.Received).UTC(),
 			Data:     c.payload[:n:n],
 		})
 		c.size += n
@@ -72,18 +73,18 @@ func (c *Cursor) readFrame() error {
 			continue
 		}
 		end := c.segment.end.Load()
-		f, err := c.reader.peek(end)
-		if err == nil && f.end() <= c.next {
-			c.reader.skip(&f) // before the cursor, or without records
+		f, err := c.reader.Peek(end)
+		if err == nil && f.End() <= c.next {
+			c.reader.Skip(&f) // before the cursor, or without records
 			continue
 		}
-		if err == nil && f.firstSeq > c.next {
-			c.lose(f.firstSeq)
+		if err == nil && f.FirstSeq > c.next {
+			c.lose(f.FirstSeq)
 			continue
 		}
 		var payload []byte
 		if err == nil {
-			f, payload, err = c.reader.next(end)
+			f, payload, err = c.reader.Next(end)
 		}
 		switch {
 		case err == nil:
@@ -92,7 +93,7 @@ func (c *Cursor) readFrame() error {
 		case errors.Is(err, io.EOF):
 			// All that is durable here was read, and next was not among it.
 			c.lose(min(c.segment.until.Load(), last+1))
-		case isDamage(err):
+		case segment.IsDamage(err):
 			if err := c.passDamage(end, last, err); err != nil {
 				return fmt.Errorf("segment %s: %w", c.segment, err)
 			}
@@ -102,19 +103,19 @@ func (c *Cursor) readFrame() error {
 	}
 }
 
-func (c *Cursor) setFrame(f frame, payload []byte) {
-	for seq := f.firstSeq; seq < c.next; seq++ { // the cursor starts within the frame
+func (c *Cursor) setFrame(f segment.Frame, payload []byte) {
+	for seq := f.FirstSeq; seq < c.next; seq++ { // the cursor starts within the frame
 		payload = payload[bytes.IndexByte(payload, '\n')+1:]
 	}
 	c.frame, c.payload = f, payload
-	c.names.set(f.source, f.producer)
+	c.names.Set(f.Source, f.Producer)
 }
 
 // enterSegment opens the segment that has the record next. What is missing on
 // the way to it, up to last, is lost.
 func (c *Cursor) enterSegment(last uint64) error {
 	if len(c.batch) > 0 {
-		return errNoRoom // the buffer holds the batch: it ends with the segment
+		return segment.ErrNoRoom // the buffer holds the batch: it ends with the segment
 	}
 	c.leaveSegment()
 	s := c.findSegment()
@@ -124,9 +125,9 @@ func (c *Cursor) enterSegment(last uint64) error {
 		}
 		return nil
 	}
-	if c.next < s.firstSeq {
+	if c.next < s.FirstSeq {
 		c.release(s)
-		c.lose(s.firstSeq)
+		c.lose(s.FirstSeq)
 		return nil
 	}
 	err := c.q.checkGround() // what has the name elsewhere is another queue's
@@ -142,13 +143,13 @@ func (c *Cursor) enterSegment(last uint64) error {
 		return fmt.Errorf("segment %s: open: %w", s, err)
 	}
 	c.segment, c.file = s, file
-	c.reader.open(file, s.epoch)
+	c.reader.Open(file, s.Epoch)
 	return nil
 }
 
 // findSegment returns the first segment that ends behind the record next, nil when
 // there is none, or next was dropped. Its file is not used again until release.
-func (c *Cursor) findSegment() *segment {
+func (c *Cursor) findSegment() *liveSegment {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	if c.next < c.account.Next {
@@ -163,7 +164,7 @@ func (c *Cursor) findSegment() *segment {
 	return nil
 }
 
-func (c *Cursor) release(s *segment) {
+func (c *Cursor) release(s *liveSegment) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	s.readers--
@@ -179,18 +180,18 @@ func (c *Cursor) leaveSegment() {
 // copy of what lies between.
 func (c *Cursor) passDamage(end int64, last uint64, cause error) error {
 	if len(c.batch) > 0 {
-		return errNoRoom // the search needs the buffer that the batch lies in
+		return segment.ErrNoRoom // the search needs the buffer that the batch lies in
 	}
-	from := c.reader.off
-	c.reader.step(end)
+	from := c.reader.Off
+	c.reader.Step(end)
 	// The frame behind the damage may begin before next, when this sink had
 	// passed a part of it.
-	f, err := c.reader.resync(c.segment.firstSeq, end)
-	resume, to := f.firstSeq, c.reader.off
+	f, err := c.reader.Resync(c.segment.FirstSeq, end)
+	resume, to := f.FirstSeq, c.reader.Off
 	if errors.Is(err, io.EOF) {
 		resume, to = last+1, end
 	} else if err != nil {
-		c.reader.seek(from)
+		c.reader.MoveTo(from)
 		return err
 	}
 	c.q.quarantine(c.segment, c.file, from, to, cause)

@@ -7,13 +7,14 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
 // segmentFiles returns the paths of the segments in dir, in order.
 func segmentFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+segment.Suffix))
 	must(t, err)
 	slices.Sort(paths)
 	return paths
@@ -24,14 +25,14 @@ func offsets(t *testing.T, path string) []int64 {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	must(t, err)
-	at := []int64{segmentHeaderSize}
+	at := []int64{segment.HeaderSize}
 	for {
 		from := at[len(at)-1]
-		f, err := parseHeader(b[from:])
+		f, err := segment.ParseHeader(b[from:])
 		if err != nil {
 			return at
 		}
-		at = append(at, from+int64(f.size()))
+		at = append(at, from+int64(f.Size()))
 	}
 }
 
@@ -47,7 +48,7 @@ func zero(t *testing.T, path string, from, to int64) {
 // Every record here is a commit of its own, so record n is in frame n-1.
 func TestDamage(t *testing.T) {
 	tests := map[string]struct {
-		damage     func(t *testing.T, dir, segment string, at []int64)
+		damage     func(t *testing.T, dir, seg string, at []int64)
 		want       []string
 		corrupt    uint64
 		quarantine bool
@@ -57,39 +58,39 @@ func TestDamage(t *testing.T) {
 			want:   numbered(1, 6),
 		},
 		"torn tail: last frame half written": {
-			damage: func(t *testing.T, _, segment string, at []int64) { must(t, os.Truncate(segment, at[6]-9)) },
+			damage: func(t *testing.T, _, seg string, at []int64) { must(t, os.Truncate(seg, at[6]-9)) },
 			want:   numbered(1, 5), quarantine: true,
 		},
 		"torn tail: last header half written": {
-			damage: func(t *testing.T, _, segment string, at []int64) { must(t, os.Truncate(segment, at[5]+10)) },
+			damage: func(t *testing.T, _, seg string, at []int64) { must(t, os.Truncate(seg, at[5]+10)) },
 			want:   numbered(1, 5),
 		},
 		"torn tail: last frame zero": {
-			damage: func(t *testing.T, _, segment string, at []int64) { zero(t, segment, at[5], at[6]) },
+			damage: func(t *testing.T, _, seg string, at []int64) { zero(t, seg, at[5], at[6]) },
 			want:   numbered(1, 5),
 		},
 		"zeros after the end": {
-			damage: func(t *testing.T, _, segment string, at []int64) { must(t, os.Truncate(segment, at[6]+4096)) },
+			damage: func(t *testing.T, _, seg string, at []int64) { must(t, os.Truncate(seg, at[6]+4096)) },
 			want:   numbered(1, 6),
 		},
 		"bit flipped in a payload": {
-			damage: func(t *testing.T, _, segment string, at []int64) { flip(t, segment, at[2]-4) },
+			damage: func(t *testing.T, _, seg string, at []int64) { flip(t, seg, at[2]-4) },
 			want:   slices.Concat(numbered(1, 1), numbered(3, 6)), corrupt: 1, quarantine: true,
 		},
 		"bit flipped in a header": {
-			damage: func(t *testing.T, _, segment string, at []int64) { flip(t, segment, at[2]+atFirstSeq) },
+			damage: func(t *testing.T, _, seg string, at []int64) { flip(t, seg, at[2]+frameSeqAt) },
 			want:   slices.Concat(numbered(1, 2), numbered(4, 6)), corrupt: 1, quarantine: true,
 		},
 		"two frames zeroed": {
-			damage: func(t *testing.T, _, segment string, at []int64) { zero(t, segment, at[1], at[3]) },
+			damage: func(t *testing.T, _, seg string, at []int64) { zero(t, seg, at[1], at[3]) },
 			want:   slices.Concat(numbered(1, 1), numbered(4, 6)), corrupt: 2, quarantine: true,
 		},
 		"first frame zeroed": {
-			damage: func(t *testing.T, _, segment string, at []int64) { zero(t, segment, at[0], at[1]) },
+			damage: func(t *testing.T, _, seg string, at []int64) { zero(t, seg, at[0], at[1]) },
 			want:   numbered(2, 6), corrupt: 1, quarantine: true,
 		},
 		"segment header damaged": {
-			damage: func(t *testing.T, _, segment string, _ []int64) { flip(t, segment, 20) },
+			damage: func(t *testing.T, _, seg string, _ []int64) { flip(t, seg, 20) },
 			want:   numbered(1, 6),
 		},
 		"cursors file lost": {
@@ -119,8 +120,8 @@ func TestDamage(t *testing.T) {
 			q := open(t, opts)
 			storeNumbered(t, q, 1, 6, 1)
 			killed(t, q)
-			segment := segmentFiles(t, opts.Directory)[0]
-			tt.damage(t, opts.Directory, segment, offsets(t, segment))
+			seg := segmentFiles(t, opts.Directory)[0]
+			tt.damage(t, opts.Directory, seg, offsets(t, seg))
 
 			for _, pass := range []string{"first open", "second open"} {
 				q = open(t, opts)
@@ -160,9 +161,9 @@ func TestTornCommitOfSeveralFramesIsCutWhole(t *testing.T) {
 	storeSharedCommit(t, q, fsys)
 	killed(t, q)
 
-	segment := segmentFiles(t, opts.Directory)[0]
-	at := offsets(t, segment)
-	zero(t, segment, at[3], at[4]) // record 4: the first of the last commit
+	seg := segmentFiles(t, opts.Directory)[0]
+	at := offsets(t, seg)
+	zero(t, seg, at[3], at[4]) // record 4: the first of the last commit
 	opts.FS = nil
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 3))
@@ -218,8 +219,8 @@ func TestDamageWithinTheLastCommit(t *testing.T) {
 	must(t, q.saveAccounts(t.Context()))
 	killed(t, q)
 
-	segment := segmentFiles(t, opts.Directory)[0]
-	flip(t, segment, offsets(t, segment)[5]-4) // in record 5
+	seg := segmentFiles(t, opts.Directory)[0]
+	flip(t, seg, offsets(t, seg)[5]-4) // in record 5
 	opts.FS = nil
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "b")), slices.Concat(numbered(1, 4), numbered(6, 6)))
@@ -272,17 +273,17 @@ func TestTruncationAtEveryByte(t *testing.T) {
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 4, 2)
 	killed(t, q)
-	segment := segmentFiles(t, opts.Directory)[0]
-	at := offsets(t, segment)
-	content, err := os.ReadFile(segment)
+	seg := segmentFiles(t, opts.Directory)[0]
+	at := offsets(t, seg)
+	content, err := os.ReadFile(seg)
 	must(t, err)
-	sizes := []int64{0, 1, segmentHeaderUsed - 1, segmentHeaderUsed}
+	sizes := []int64{0, 1, 80 - 1, 80}
 	for size := at[0] - 1; size <= at[2]; size++ {
 		sizes = append(sizes, size)
 	}
 	for _, size := range sizes {
 		dir := t.TempDir()
-		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(segment)), content[:size], 0o600))
+		must(t, os.WriteFile(filepath.Join(dir, filepath.Base(seg)), content[:size], 0o600))
 		want := 0
 		for _, end := range at[1:] {
 			if size >= end {

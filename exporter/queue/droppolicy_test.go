@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"os"
 	"slices"
 	"strings"
@@ -15,14 +16,14 @@ import (
 // before was larger than a segment and the file that it has made is most of the
 // queue.
 func TestDropOldestAfterARecordLargerThanASegment(t *testing.T) {
-	const segment = 64 << 10
-	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: segment, MaxBytes: 5 * segment, WhenFull: DropOldest})
+	const seg = 64 << 10
+	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: seg, MaxBytes: 5 * seg, WhenFull: DropOldest})
 	cursorOf(t, q, "dead")
-	store(t, q, chunk(strings.Repeat("x", 4*segment)))
+	store(t, q, chunk(strings.Repeat("x", 4*seg)))
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	for n := range 3 {
-		if err := q.Append(ctx, chunk(fmt.Sprintf("%d %s", n, strings.Repeat("x", segment/2))), nil); err != nil {
+		if err := q.Append(ctx, chunk(fmt.Sprintf("%d %s", n, strings.Repeat("x", seg/2))), nil); err != nil {
 			t.Fatalf("record %d behind the large one: %v; %+v", n+1, err, q.Stats())
 		}
 	}
@@ -107,7 +108,7 @@ func TestDropOldestOverDamage(t *testing.T) {
 		store(t, q, chunk(fmt.Sprintf("%d %s", n, strings.Repeat("x", 3000))))
 	}
 	closeQueue(t, q)
-	flip(t, segmentFiles(t, opts.Directory)[0], segmentHeaderSize+200) // record 1
+	flip(t, segmentFiles(t, opts.Directory)[0], segment.HeaderSize+200) // record 1
 	q = open(t, opts)
 	scout := cursorOf(t, q, "scout")
 	if got := drain(t, q, scout); len(got) != 7 {
@@ -121,7 +122,7 @@ func TestDropOldestOverDamage(t *testing.T) {
 		t.Errorf("account of the dead sink: got %+v, want 1 corrupt and the rest dropped", a)
 	}
 	kept, err := os.ReadDir(q.path(quarantineDir))
-	if err != nil || len(kept) != 1 || !slices.Contains([]string{segmentName{1, 1}.String() + ".4096-8192"}, kept[0].Name()) && !strings.HasPrefix(kept[0].Name(), segmentName{1, 1}.String()) {
+	if err != nil || len(kept) != 1 || !slices.Contains([]string{segment.Name{FirstSeq: 1, Epoch: 1}.String() + ".4096-8192"}, kept[0].Name()) && !strings.HasPrefix(kept[0].Name(), segment.Name{FirstSeq: 1, Epoch: 1}.String()) {
 		t.Errorf("quarantine: got %v, %v, want the bytes of record 1", kept, err)
 	}
 }

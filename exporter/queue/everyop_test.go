@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -22,7 +23,7 @@ type trace struct {
 }
 
 // smallSegment has room for three frames of a block each.
-const smallSegment = segmentHeaderSize + 3*crashdisk.PageBytes
+const smallSegment = segment.HeaderSize + 3*crashdisk.PageBytes
 
 // begin is a queue with two sinks and one record.
 func begin(s *session) {

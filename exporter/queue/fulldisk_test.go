@@ -55,9 +55,9 @@ func withoutSpares(t *testing.T, dir string) {
 // A disk that the backlog has filled is free again when the sinks have delivered
 // it, and the queue goes on by itself.
 func TestDiskFullRecovers(t *testing.T) {
-	for _, segment := range []int64{256 << 10, 1 << 20} {
-		t.Run(fmt.Sprint("segments of ", segment), func(t *testing.T) {
-			opts := Options{Directory: filepath.Join(smallDisk(t, "24m"), "q"), SegmentBytes: segment}
+	for _, seg := range []int64{256 << 10, 1 << 20} {
+		t.Run(fmt.Sprint("segments of ", seg), func(t *testing.T) {
+			opts := Options{Directory: filepath.Join(smallDisk(t, "24m"), "q"), SegmentBytes: seg}
 			q := open(t, opts)
 			c := cursorOf(t, q, "a")
 			ended := make(chan struct{})
@@ -106,8 +106,8 @@ func TestOpenOnAFullDisk(t *testing.T) {
 	}{
 		"nothing else": {func(*testing.T, string) {}, numbered(1, 5)},
 		"damage": {func(t *testing.T, dir string) {
-			segment := segmentFiles(t, dir)[0]
-			flip(t, segment, offsets(t, segment)[2]-4)
+			seg := segmentFiles(t, dir)[0]
+			flip(t, seg, offsets(t, seg)[2]-4)
 		}, append(numbered(1, 1), numbered(3, 5)...)},
 		"cursors lost": {func(t *testing.T, dir string) {
 			must(t, os.Remove(filepath.Join(dir, cursorsFile)))

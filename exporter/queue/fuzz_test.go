@@ -8,28 +8,29 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/google/uuid"
 )
 
 // Whatever bytes are read, decoding neither fails hard nor gives out more than
 // they hold.
 func FuzzParseHeader(f *testing.F) {
-	c := &Chunk{Source: "s", Identity: "uid:7", Producer: "p", Position: 3, Records: []byte("{}\n"), Count: 1, Refused: []Tally{{"InvalidJSON", 2}}, Lost: []Tally{{"deny", 5e9}}}
+	c := &Chunk{Source: "s", Identity: "uid:7", Producer: "p", Position: 3, Records: []byte("{}\n"), Count: 1, Refused: []Tally{{Name: "InvalidJSON", Count: 2}}, Lost: []Tally{{Name: "deny", Count: 5e9}}}
 	b := encode(c)
-	place(b, 1, segmentHeaderSize, 1)
+	segment.Place(b, 1, segment.HeaderSize, 1)
 	f.Add(b)
 	f.Fuzz(func(t *testing.T, b []byte) {
-		h, err := parseHeader(b)
+		h, err := segment.ParseHeader(b)
 		if err != nil {
 			return
 		}
-		if h.headerLen > len(b) || h.payloadLen > MaxPayload || h.count < 0 {
+		if h.HeaderLen > len(b) || h.PayloadLen > MaxPayload || h.Count < 0 {
 			t.Errorf("header %+v from %d bytes", h, len(b))
 		}
-		h.eachTally(func([]byte, uint64) {}, func([]byte, uint64) {})
-		_ = h.decided()
-		if h.checkPayload(b) == nil && h.headerLen+h.payloadLen > len(b) {
-			t.Errorf("payload of %d bytes held by %d", h.payloadLen, len(b))
+		h.EachTally(func([]byte, uint64) {}, func([]byte, uint64) {})
+		_ = h.Decided()
+		if h.CheckPayload(b) == nil && h.HeaderLen+h.PayloadLen > len(b) {
+			t.Errorf("payload of %d bytes held by %d", h.PayloadLen, len(b))
 		}
 	})
 }
@@ -50,15 +51,15 @@ func FuzzDecodeSlot(f *testing.F) {
 
 // Whatever a segment holds, the queue opens, takes a record and gives it out.
 func FuzzRecovery(f *testing.F) {
-	name := segmentName{firstSeq: 1, epoch: 1}
-	segment := encodeSegmentHeader(segmentHeader{queue: uuid.New()}, name)
+	name := segment.Name{FirstSeq: 1, Epoch: 1}
+	seg := segment.EncodeHeader(segment.Header{Queue: uuid.New()}, name)
 	for n := range 3 {
 		b := encode(chunk(`{"n":1}`, `{"n":2}`))
-		place(b, 1, int64(len(segment)), uint64(2*n+1))
-		segment = append(segment, b...)
+		segment.Place(b, 1, int64(len(seg)), uint64(2*n+1))
+		seg = append(seg, b...)
 	}
-	f.Add(segment)
-	f.Add(segment[:len(segment)-5])
+	f.Add(seg)
+	f.Add(seg[:len(seg)-5])
 	f.Fuzz(func(t *testing.T, content []byte) {
 		dir := t.TempDir()
 		must(t, os.WriteFile(filepath.Join(dir, name.String()), content, 0o600))
@@ -87,4 +88,6 @@ func FuzzRecovery(f *testing.F) {
 }
 
 // encode returns the frame of c, which is not placed yet.
-func encode(c *Chunk) []byte { return appendFrame(nil, c, crc32.Checksum(c.Records, castagnoli)) }
+func encode(c *Chunk) []byte {
+	return segment.AppendFrame(nil, c, crc32.Checksum(c.Records, castagnoli))
+}

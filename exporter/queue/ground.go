@@ -60,7 +60,7 @@ func (q *Queue) checkActive() error {
 		err = ErrSegmentRemoved
 	}
 	if err != nil {
-		return fmt.Errorf("segment %s: records %d to %d: %w", w.active, w.active.firstSeq, q.durable.Load(), err)
+		return fmt.Errorf("segment %s: records %d to %d: %w", w.active, w.active.FirstSeq, q.durable.Load(), err)
 	}
 	return nil
 }

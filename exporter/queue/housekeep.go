@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"slices"
 	"time"
@@ -33,10 +34,10 @@ type housekeeper struct {
 	written map[string]Account // what the cursors file holds durably
 	base    checkpoint         // what the positions file holds
 	covered uint64             // the epoch up to which a durable checkpoint counts
-	doomed  []*segment         // no longer part of the queue, to be removed
-	passed  []*segment         // doomed once the cursors and a checkpoint are durable
+	doomed  []*liveSegment     // no longer part of the queue, to be removed
+	passed  []*liveSegment     // doomed once the cursors and a checkpoint are durable
 	spares  []string           // to be used again once their names are durable
-	held    []*segment         // removed while a cursor still has the file open
+	held    []*liveSegment     // removed while a cursor still has the file open
 	reserve bool               // the reserve file was written by this docket
 	err     error              // of the last round, nil when it did everything
 }
@@ -219,7 +220,7 @@ func (q *Queue) countLeaving() {
 	h := &q.housekeeper
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	h.held = slices.DeleteFunc(h.held, func(s *segment) bool { return s.readers == 0 })
+	h.held = slices.DeleteFunc(h.held, func(s *liveSegment) bool { return s.readers == 0 })
 	before := q.space.leaving
 	q.space.leaving = int64(len(h.spares)) * q.opts.SegmentBytes
 	for _, s := range slices.Concat(h.doomed, h.held) {
@@ -234,7 +235,7 @@ func (q *Queue) countLeaving() {
 }
 
 // takeDone takes out of the queue what may go.
-func (q *Queue) takeDone() (done []*segment) {
+func (q *Queue) takeDone() (done []*liveSegment) {
 	h := &q.housekeeper
 	q.mu.Lock()
 	accounts := q.accounts() // a sink may have come since the cursors were written
@@ -245,13 +246,13 @@ func (q *Queue) takeDone() (done []*segment) {
 		if i == len(kept)-1 && !q.needsRoom() {
 			break
 		}
-		if s.epoch <= h.covered && q.isDone(s, h.written) && q.isDone(s, accounts) {
+		if s.Epoch <= h.covered && q.isDone(s, h.written) && q.isDone(s, accounts) {
 			done = append(done, s)
 		}
 	}
 	stay := q.retained(done)
-	done = slices.DeleteFunc(done, func(s *segment) bool { return stay[s] })
-	var rest []*segment
+	done = slices.DeleteFunc(done, func(s *liveSegment) bool { return stay[s] })
+	var rest []*liveSegment
 	for _, s := range kept {
 		if s.gone = slices.Contains(done, s); !s.gone {
 			rest = append(rest, s)
@@ -280,7 +281,7 @@ var errDamaged = errors.New("it has damage that could not be copied")
 // letGo takes a segment out of the directory, or keeps its file for another. A
 // file that a cursor still reads is never used again: when its records were
 // dropped, the cursor may be in the midst of them.
-func (q *Queue) letGo(s *segment) error {
+func (q *Queue) letGo(s *liveSegment) error {
 	h := &q.housekeeper
 	if s.unreadable.Load() {
 		return q.setAside(s.String(), errDamaged)
@@ -301,7 +302,7 @@ func (q *Queue) letGo(s *segment) error {
 			return err
 		}
 	}
-	return q.removeSegment(s.segmentName)
+	return q.removeSegment(s.Name)
 }
 
 // trim gives back what segments that were closed early do not use. The rest of
@@ -309,7 +310,7 @@ func (q *Queue) letGo(s *segment) error {
 // file stays as large as it is until the segment goes.
 func (q *Queue) trim() {
 	q.mu.Lock()
-	var early []*segment
+	var early []*liveSegment
 	for _, s := range *q.segments.Load() {
 		if s.sealed && !s.trimmed && s.size.Load()-alignBlock(s.end.Load()) > q.opts.SegmentBytes/4 {
 			s.trimmed = true
@@ -337,7 +338,7 @@ func (q *Queue) trim() {
 
 // removeSegment unlinks a segment. When a crash brings its name back, it is
 // found below every cursor and removed again.
-func (q *Queue) removeSegment(name segmentName) error {
+func (q *Queue) removeSegment(name segment.Name) error {
 	if err := q.opts.FS.Remove(q.path(name.String())); err != nil && !notExist(err) {
 		return fmt.Errorf("segment %s: remove: %w", name, err)
 	}

@@ -26,7 +26,7 @@ func TestRefusalInAFailedCommitCountsOnce(t *testing.T) {
 		}
 		return err
 	})
-	store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{"InvalidJSON", 1}}})
+	store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{Name: "InvalidJSON", Count: 1}}})
 	store(t, q, chunk("second"))
 	closeQueue(t, q)
 	must(t, os.Remove(filepath.Join(opts.Directory, positionsFile))) // so that the segments are added up

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -22,8 +23,8 @@ func TestDamageBeforeASinkWithinAFrame(t *testing.T) {
 	drain(t, q, c)
 	must(t, c.Ack(5))
 	closeQueue(t, q)
-	segment := segmentFiles(t, opts.Directory)[0]
-	flip(t, segment, offsets(t, segment)[0]+atFirstSeq) // the frame of records 1 to 3
+	seg := segmentFiles(t, opts.Directory)[0]
+	flip(t, seg, offsets(t, seg)[0]+frameSeqAt) // the frame of records 1 to 3
 	q = open(t, opts)
 	c = cursorOf(t, q, "a")
 	equal(t, "records not acked", drain(t, q, c), numbered(6, 9))
@@ -44,19 +45,19 @@ func TestDamageOfSegments(t *testing.T) {
 	}{
 		"first segment missing": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Remove(s[0])) },
-			lost:   []SeqRange{{1, 4}},
+			lost:   []SeqRange{{From: 1, To: 4}},
 		},
 		"middle segment missing": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Remove(s[2])) },
-			lost:   []SeqRange{{7, 10}},
+			lost:   []SeqRange{{From: 7, To: 10}},
 		},
 		"two segments missing": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Remove(s[1])); must(t, os.Remove(s[2])) },
-			lost:   []SeqRange{{4, 10}},
+			lost:   []SeqRange{{From: 4, To: 10}},
 		},
 		"last segment missing, which a checkpoint knows of": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Remove(s[4])) },
-			lost:   []SeqRange{{13, 16}},
+			lost:   []SeqRange{{From: 13, To: 16}},
 		},
 		"header of the first segment damaged": {
 			damage: func(t *testing.T, _ string, s []string) { flip(t, s[0], 30) },
@@ -70,7 +71,7 @@ func TestDamageOfSegments(t *testing.T) {
 		"headers of all segments zero": {
 			damage: func(t *testing.T, _ string, s []string) {
 				for _, path := range s {
-					zero(t, path, 0, segmentHeaderSize)
+					zero(t, path, 0, segment.HeaderSize)
 				}
 			},
 		},
@@ -83,22 +84,22 @@ func TestDamageOfSegments(t *testing.T) {
 		},
 		"a segment cut in the middle": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Truncate(s[1], offsets(t, s[1])[1]+9)) },
-			lost:   []SeqRange{{5, 7}}, quarantine: true,
+			lost:   []SeqRange{{From: 5, To: 7}}, quarantine: true,
 		},
 		"a segment of no bytes": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Truncate(s[1], 0)) },
-			lost:   []SeqRange{{4, 7}},
+			lost:   []SeqRange{{From: 4, To: 7}},
 		},
 		"frames of a whole segment zero": {
 			damage: func(t *testing.T, _ string, s []string) {
 				at := offsets(t, s[1])
 				zero(t, s[1], at[0], at[3])
 			},
-			lost: []SeqRange{{4, 7}}, quarantine: true,
+			lost: []SeqRange{{From: 4, To: 7}}, quarantine: true,
 		},
 		"last frame of a segment": {
 			damage: func(t *testing.T, _ string, s []string) { flip(t, s[1], offsets(t, s[1])[3]-20) },
-			lost:   []SeqRange{{6, 7}}, quarantine: true,
+			lost:   []SeqRange{{From: 6, To: 7}}, quarantine: true,
 		},
 		"frames of three segments": {
 			damage: func(t *testing.T, _ string, s []string) {
@@ -106,7 +107,7 @@ func TestDamageOfSegments(t *testing.T) {
 					flip(t, s[i], offsets(t, s[i])[1]+20)
 				}
 			},
-			lost: []SeqRange{{2, 3}, {5, 6}, {8, 9}}, quarantine: true,
+			lost: []SeqRange{{From: 2, To: 3}, {From: 5, To: 6}, {From: 8, To: 9}}, quarantine: true,
 		},
 		"a spare with a damaged header": {
 			damage: func(t *testing.T, dir string, _ []string) { spoilSpares(t, dir, 20) },
@@ -115,7 +116,7 @@ func TestDamageOfSegments(t *testing.T) {
 			damage: func(t *testing.T, dir string, s []string) {
 				content, err := os.ReadFile(s[0])
 				must(t, err)
-				clear(content[:segmentHeaderSize])
+				clear(content[:segment.HeaderSize])
 				for _, path := range files(t, dir, sparePrefix+"*") {
 					must(t, os.WriteFile(path, content, 0o600))
 				}
@@ -183,7 +184,7 @@ func TestDamageOfSegments(t *testing.T) {
 // padded is a chunk of one record whose frame takes a block.
 func padded(n int) *Chunk {
 	c := chunk(fmt.Sprintf("%d ", n))
-	return chunk(fmt.Sprintf("%d %s", n, strings.Repeat("x", crashdisk.PageBytes-c.frameSize()-2)))
+	return chunk(fmt.Sprintf("%d %s", n, strings.Repeat("x", crashdisk.PageBytes-c.FrameSize()-2)))
 }
 
 // paddedNumbers returns the numbers of such records, whose seqs they must be.
@@ -204,13 +205,13 @@ func oldContent(t *testing.T, path string) {
 	t.Helper()
 	at := offsets(t, path)
 	end := at[len(at)-1]
-	name, _ := parseSegmentName(filepath.Base(path))
+	name, _ := segment.ParseName(filepath.Base(path))
 	content, err := os.ReadFile(path)
 	must(t, err)
 	content = content[:end]
 	for i := range 3 {
 		b := encode(chunk(`{"old":true}`))
-		place(b, name.epoch-1, end, name.firstSeq+uint64(len(at)-1+i))
+		segment.Place(b, name.Epoch-1, end, name.FirstSeq+uint64(len(at)-1+i))
 		content = append(content, b...)
 	}
 	must(t, os.WriteFile(path, content, 0o600))
@@ -240,9 +241,9 @@ func TestLargeHoleInTheLastSegment(t *testing.T) {
 				store(t, q, chunk(fmt.Sprintf("%d %s", i, strings.Repeat("x", each))))
 			}
 			closeQueue(t, q)
-			segment := segmentFiles(t, opts.Directory)[0]
-			at := offsets(t, segment)
-			zero(t, segment, at[2], at[2]+int64(size))
+			seg := segmentFiles(t, opts.Directory)[0]
+			at := offsets(t, seg)
+			zero(t, seg, at[2], at[2]+int64(size))
 			gone := slices.IndexFunc(at[2:], func(off int64) bool { return off >= at[2]+int64(size) })
 			var want []int
 			for i := 1; i <= n; i++ {

@@ -149,7 +149,7 @@ func TestRetainedRecordsSurviveARestart(t *testing.T) {
 
 func (q *Queue) lastEpoch() uint64 {
 	kept := *q.segments.Load()
-	return kept[len(kept)-1].epoch
+	return kept[len(kept)-1].Epoch
 }
 
 // A used-up quota is a full disk: what sinks have delivered makes room.

@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -55,7 +56,7 @@ func runModel(t *testing.T, seed uint64) {
 	for _, p := range []Producer{{"s", "uid:1", "p"}, {"s", "uid:2", "p"}, {"t", "uid:1", "p"}} {
 		m.peers = append(m.peers, modelPeer{p, map[uint64]bool{}})
 	}
-	m.opts = Options{Directory: "/q", SegmentBytes: segmentHeaderSize + crashdisk.PageBytes<<dice.IntN(4)}
+	m.opts = Options{Directory: "/q", SegmentBytes: segment.HeaderSize + crashdisk.PageBytes<<dice.IntN(4)}
 	m.opts.WhenFull = []WhenFull{Block, Refuse, DropOldest}[dice.IntN(3)]
 	if m.opts.WhenFull == DropOldest || dice.IntN(2) == 0 {
 		m.opts.MaxBytes = int64(5+dice.IntN(6)) * m.opts.SegmentBytes
@@ -396,7 +397,7 @@ func (m *model) checkBooks() {
 func (m *model) damage() {
 	var names []string
 	for _, name := range m.disk.Names() {
-		if _, ok := parseSegmentName(filepath.Base(name)); ok {
+		if _, ok := segment.ParseName(filepath.Base(name)); ok {
 			names = append(names, name)
 		}
 	}
@@ -410,20 +411,20 @@ func (m *model) damage() {
 		return
 	}
 	at := frames[m.dice.IntN(len(frames))]
-	f, err := parseHeader(content[at:])
+	f, err := segment.ParseHeader(content[at:])
 	if err != nil {
 		m.t.Fatalf("frame at %d: %v", at, err)
 	}
-	from, to := at, at+int64(f.size())
+	from, to := at, at+int64(f.Size())
 	switch m.dice.IntN(3) {
 	case 0: // a bit of the records
-		from = at + int64(f.headerLen+m.dice.IntN(f.payloadLen))
+		from = at + int64(f.HeaderLen+m.dice.IntN(f.PayloadLen))
 		to = from + 1
 	case 1: // a bit of the header
-		from = at + int64(m.dice.IntN(f.headerLen))
+		from = at + int64(m.dice.IntN(f.HeaderLen))
 		to = from + 1
 	}
-	for seq := f.firstSeq; seq < f.end(); seq++ {
+	for seq := f.FirstSeq; seq < f.End(); seq++ {
 		m.lost[seq] = true
 	}
 	for i := from; i < to; i++ {
@@ -438,22 +439,22 @@ func (m *model) damage() {
 
 // provenFrames returns where the frames with records stand of which a later one, of the
 // same producer, says that they were durable: the position of that is not lost with them.
-func provenFrames(segment []byte) (frames []int64) {
+func provenFrames(seg []byte) (frames []int64) {
 	var durable int64
-	at := int64(segmentHeaderSize)
-	epoch := le.Uint64(segment[16:])
+	at := int64(segment.HeaderSize)
+	epoch := le.Uint64(seg[16:])
 	for {
-		f, err := parseHeader(segment[min(at, int64(len(segment))):])
-		if err != nil || f.epoch != epoch {
+		f, err := segment.ParseHeader(seg[min(at, int64(len(seg))):])
+		if err != nil || f.Epoch != epoch {
 			break
 		}
-		if f.count > 0 && f.checkPayload(segment[at:]) == nil {
+		if f.Count > 0 && f.CheckPayload(seg[at:]) == nil {
 			frames = append(frames, at)
 		}
-		if len(f.identity) == 0 {
-			durable = max(durable, f.durable)
+		if len(f.Identity) == 0 {
+			durable = max(durable, f.Durable)
 		}
-		at += int64(f.size())
+		at += int64(f.Size())
 	}
 	return slices.DeleteFunc(frames, func(at int64) bool { return at >= durable })
 }

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -119,11 +120,11 @@ func TestSpareIsWrittenToUnderItsNewName(t *testing.T) {
 	const spare = sparePrefix + "7"
 	must(t, os.WriteFile(filepath.Join(dir, spare), make([]byte, s.size), 0o600))
 	s.found([]string{spare}, 7)
-	f, err := s.take(segmentHeaderSize)
+	f, err := s.take(segment.HeaderSize)
 	must(t, err)
 	defer f.Close()
 	if fsys.reused != 1 {
 		t.Fatalf("got %s, want the spare under a new name", f.name)
 	}
-	must(t, writeSegmentHeader(f, segmentHeader{}, segmentName{1, 1}))
+	must(t, segment.WriteHeader(f, segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 1}))
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
 )
@@ -69,11 +70,11 @@ type fileError struct {
 // storedSegment is a segment with what its name, its header and those of its
 // neighbours say.
 type storedSegment struct {
-	segmentName
+	segment.Name
 	size      int64
-	header    segmentHeader // zero when headerErr is set
-	headerErr error         // errSegmentHeader: its frames can be read all the same
-	openErr   error         // nothing of it can be read
+	header    segment.Header // zero when headerErr is set
+	headerErr error          // errSegmentHeader: its frames can be read all the same
+	openErr   error          // nothing of it can be read
 	// end is the offset up to which frames may stand. exact is set when a later
 	// segment says so; then all of it must be frames. Otherwise the frames of
 	// this epoch stop somewhere, and older content follows.
@@ -125,7 +126,7 @@ func OpenOffline(dir string, fsys disk.FS) (*Offline, error) {
 
 // isQueueFile reports whether name is that of a file that only a queue has.
 func isQueueFile(name string) bool {
-	_, isSegment := parseSegmentName(name)
+	_, isSegment := segment.ParseName(name)
 	return isSegment || name == cursorsFile || name == positionsFile
 }
 
@@ -167,8 +168,8 @@ func (o *Offline) look() error {
 	slices.Sort(names)
 	var found []*storedSegment
 	for _, name := range names {
-		if s, ok := parseSegmentName(name); ok {
-			found = append(found, &storedSegment{segmentName: s, until: math.MaxUint64})
+		if s, ok := segment.ParseName(name); ok {
+			found = append(found, &storedSegment{Name: s, until: math.MaxUint64})
 			continue
 		}
 		_, isSpare := parseSpareName(name)
@@ -215,7 +216,7 @@ func (o *Offline) lookAtSpare(name string) {
 		return // which stat has noted
 	}
 	defer f.Close()
-	if _, err := spareEpoch(f, o.path(name)); errors.As(err, new(*fileversion.Error)) {
+	if _, err := segment.SpareEpoch(f, o.path(name)); errors.As(err, new(*fileversion.Error)) {
 		o.spareErr = err
 	}
 }
@@ -283,12 +284,12 @@ func isZero(b []byte) bool {
 // lookAtSegments finds out whose the segments are and where each ends, as
 // recovery does.
 func (o *Offline) lookAtSegments(found []*storedSegment) {
-	slices.SortFunc(found, func(a, b *storedSegment) int { return a.compare(b.segmentName) })
+	slices.SortFunc(found, func(a, b *storedSegment) int { return a.Compare(b.Name) })
 	var ids []uuid.UUID
 	for _, s := range found {
 		o.readHeader(s)
 		if s.isNamed() {
-			ids = append(ids, s.header.queue)
+			ids = append(ids, s.header.Queue)
 		}
 	}
 	if o.hasCheckpoint {
@@ -299,7 +300,7 @@ func (o *Offline) lookAtSegments(found []*storedSegment) {
 	}
 	o.id = ownerOf(ids)
 	for _, s := range found {
-		if s.isNamed() && s.header.queue != o.id {
+		if s.isNamed() && s.header.Queue != o.id {
 			o.foreign = append(o.foreign, s)
 			continue
 		}
@@ -315,13 +316,13 @@ func (o *Offline) lookAtSegments(found []*storedSegment) {
 	}
 	for i, s := range o.segments {
 		for _, before := range o.segments[:i] {
-			if before.epoch == s.header.prevEpoch {
-				before.end, before.exact = min(before.size, s.header.prevEnd), true
-				before.namedEnd = s.header.prevEnd
+			if before.Epoch == s.header.PrevEpoch {
+				before.end, before.exact = min(before.size, s.header.PrevEnd), true
+				before.namedEnd = s.header.PrevEnd
 			}
 		}
 		if i > 0 {
-			o.segments[i-1].until = s.firstSeq
+			o.segments[i-1].until = s.FirstSeq
 		}
 	}
 }
@@ -341,8 +342,8 @@ func (o *Offline) readHeader(s *storedSegment) {
 		return
 	}
 	s.end = s.size
-	s.header, err = readSegmentHeader(f, o.dir, s.segmentName)
-	if errors.Is(err, errSegmentHeader) {
+	s.header, err = segment.ReadHeader(f, o.dir, s.Name)
+	if errors.Is(err, segment.ErrHeader) {
 		s.headerErr = err
 	} else {
 		s.openErr = err
@@ -410,4 +411,4 @@ func (o *Offline) lostIn(r SeqRange) (n uint64) {
 }
 
 // isKnownLost reports whether all records in r are known to be lost.
-func (o *Offline) isKnownLost(r SeqRange) bool { return o.lostIn(r) == r.size() }
+func (o *Offline) isKnownLost(r SeqRange) bool { return o.lostIn(r) == r.Size() }

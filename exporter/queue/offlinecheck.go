@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"slices"
 	"strings"
@@ -107,13 +108,13 @@ type check struct {
 	torn  *Finding       // held back until it is clear whether records are missing
 }
 
-func (c *check) frame(s *storedSegment, f *frame, _ []byte) error {
+func (c *check) frame(s *storedSegment, f *segment.Frame, _ []byte) error {
 	if c.last != s {
 		c.last = s
 		c.sum.Segments++
 	}
-	c.sum.Records += uint64(f.count)
-	c.sum.Bytes += int64(f.size())
+	c.sum.Records += uint64(f.Count)
+	c.sum.Bytes += int64(f.Size())
 	return nil
 }
 
@@ -208,9 +209,9 @@ func (c *check) tail(s *storedSegment, h hole) error {
 }
 
 func (c *check) unreadable(s *storedSegment, off int64, err error) error {
-	text := fmt.Sprintf("cannot be read (%v): %s from %d on", err, "its records", s.firstSeq)
+	text := fmt.Sprintf("cannot be read (%v): %s from %d on", err, "its records", s.FirstSeq)
 	if !s.isLast() {
-		text = fmt.Sprintf("cannot be read (%v): %s", err, SeqRange{From: s.firstSeq, To: s.until})
+		text = fmt.Sprintf("cannot be read (%v): %s", err, SeqRange{From: s.FirstSeq, To: s.until})
 	}
 	return c.found(Finding{
 		Severity: Damage, Kind: UnreadableFile, File: s.String(), Offset: off,
@@ -225,7 +226,7 @@ func (o *Offline) surveyed() []Finding {
 	for _, s := range o.foreign {
 		all = append(all, Finding{
 			Severity: Damage, Kind: ForeignSegment, File: s.String(),
-			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.header.queue, o.id),
+			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.header.Queue, o.id),
 			Repair: fmt.Sprintf("move it to %s/", quarantineDir),
 		})
 	}
@@ -250,7 +251,7 @@ func (o *Offline) surveyed() []Finding {
 
 func (o *Offline) damagedHeader(s *storedSegment) Finding {
 	f := Finding{
-		Severity: Damage, Kind: DamagedHeader, File: s.String(), End: min(segmentHeaderSize, s.size),
+		Severity: Damage, Kind: DamagedHeader, File: s.String(), End: min(segment.HeaderSize, s.size),
 		Text:   "segment header damaged: its frames are read all the same",
 		Repair: fmt.Sprintf("copy the header to %s/", quarantineDir),
 	}
@@ -262,7 +263,7 @@ func (o *Offline) damagedHeader(s *storedSegment) Finding {
 
 // lossText says what the loss of r means.
 func (o *Offline) lossText(r SeqRange) string {
-	if r.size() == 0 {
+	if r.Size() == 0 {
 		return "no record is lost"
 	}
 	var waiting []string
@@ -281,23 +282,15 @@ func (o *Offline) lossText(r SeqRange) string {
 	return text + " to " + strings.Join(waiting, ", ")
 }
 
-// String is "record 5" or "records 5 to 7".
-func (r SeqRange) String() string {
-	if r.size() == 1 {
-		return fmt.Sprintf("record %d", r.From)
-	}
-	return fmt.Sprintf("records %d to %d", r.From, r.To-1)
-}
-
 func isAre(r SeqRange) string {
-	if r.size() == 1 {
+	if r.Size() == 1 {
 		return "is"
 	}
 	return "are"
 }
 
 func itThem(r SeqRange) string {
-	if r.size() == 1 {
+	if r.Size() == 1 {
 		return "it"
 	}
 	return "them"

@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"errors"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"io"
 	"time"
 )
@@ -71,7 +72,7 @@ func (o *Offline) Contents(ctx context.Context) (Contents, error) {
 	}
 	c.FirstSeq = c.LastSeq + 1
 	if len(o.segments) > 0 {
-		c.FirstSeq = o.segments[0].firstSeq
+		c.FirstSeq = o.segments[0].FirstSeq
 	}
 	return c, nil
 }
@@ -80,16 +81,16 @@ func (o *Offline) Contents(ctx context.Context) (Contents, error) {
 // result.
 func (o *Offline) segmentContents(ctx context.Context, s *storedSegment) (SegmentContents, error) {
 	c := SegmentContents{
-		Name: s.String(), Epoch: s.epoch, FirstSeq: s.firstSeq, LastSeq: s.firstSeq - 1, Size: s.size, Err: s.openErr,
+		Name: s.String(), Epoch: s.Epoch, FirstSeq: s.FirstSeq, LastSeq: s.FirstSeq - 1, Size: s.size, Err: s.openErr,
 	}
 	if s.openErr != nil {
 		return c, ctx.Err()
 	}
-	note := func(_ *storedSegment, f *frame, _ []byte) error {
+	note := func(_ *storedSegment, f *segment.Frame, _ []byte) error {
 		if c.Oldest.IsZero() {
-			c.Oldest = time.Unix(0, f.received).UTC()
+			c.Oldest = time.Unix(0, f.Received).UTC()
 		}
-		c.Newest, c.LastSeq = time.Unix(0, f.received).UTC(), f.end()-1
+		c.Newest, c.LastSeq = time.Unix(0, f.Received).UTC(), f.End()-1
 		return nil
 	}
 	if s.exact {
@@ -114,15 +115,15 @@ const probeSize = 256 << 10
 
 // ends calls note with the first frame of s and with its last ones, as far as
 // they are whole. s must be exact.
-func (o *Offline) ends(s *storedSegment, note func(*storedSegment, *frame, []byte) error) error {
+func (o *Offline) ends(s *storedSegment, note func(*storedSegment, *segment.Frame, []byte) error) error {
 	file, err := o.fsys.Open(o.path(s.String()))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	var reader frameReader
-	reader.open(file, s.epoch)
-	first, err := reader.resync(s.firstSeq, s.end)
+	var reader segment.Reader
+	reader.Open(file, s.Epoch)
+	first, err := reader.Resync(s.FirstSeq, s.end)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
@@ -133,8 +134,8 @@ func (o *Offline) ends(s *storedSegment, note func(*storedSegment, *frame, []byt
 		return err
 	}
 	for size := int64(probeSize); ; size *= 8 {
-		reader.seek(max(segmentHeaderSize, (s.end-size)&^(frameAlign-1)))
-		isWhole := reader.off == segmentHeaderSize
+		reader.MoveTo(max(segment.HeaderSize, (s.end-size)&^(segment.Align-1)))
+		isWhole := reader.Off == segment.HeaderSize
 		found, err := framesFrom(s, &reader, note)
 		if err != nil || found || isWhole {
 			return err
@@ -143,9 +144,9 @@ func (o *Offline) ends(s *storedSegment, note func(*storedSegment, *frame, []byt
 }
 
 // framesFrom calls note with the whole frames of s from reader on.
-func framesFrom(s *storedSegment, reader *frameReader, note func(*storedSegment, *frame, []byte) error) (found bool, err error) {
+func framesFrom(s *storedSegment, reader *segment.Reader, note func(*storedSegment, *segment.Frame, []byte) error) (found bool, err error) {
 	for {
-		f, err := reader.resync(s.firstSeq, s.end)
+		f, err := reader.Resync(s.FirstSeq, s.end)
 		if errors.Is(err, io.EOF) {
 			return found, nil
 		}
@@ -156,6 +157,6 @@ func framesFrom(s *storedSegment, reader *frameReader, note func(*storedSegment,
 			return found, err
 		}
 		found = true
-		reader.skip(&f)
+		reader.Skip(&f)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -77,15 +78,15 @@ func fileOf(t *testing.T, path string) storedFile {
 	t.Helper()
 	b, err := os.ReadFile(path)
 	must(t, err)
-	name, _ := parseSegmentName(filepath.Base(path))
-	s := storedFile{path: path, at: []int64{segmentHeaderSize}}
+	name, _ := segment.ParseName(filepath.Base(path))
+	s := storedFile{path: path, at: []int64{segment.HeaderSize}}
 	for {
 		at := s.at[len(s.at)-1]
-		f, err := parseHeader(b[at:])
-		if err != nil || f.epoch != name.epoch {
+		f, err := segment.ParseHeader(b[at:])
+		if err != nil || f.Epoch != name.Epoch {
 			return s
 		}
-		s.at = append(s.at, at+int64(f.size()))
+		s.at = append(s.at, at+int64(f.Size()))
 	}
 }
 
@@ -113,8 +114,8 @@ func staleFrames(n int, epoch uint64) (b []byte) {
 	for i := range n {
 		at := len(b)
 		c := chunk(fmt.Sprintf(`{"old":%d}`, i))
-		b = appendFrame(b, c, crc32.Checksum(c.Records, castagnoli))
-		place(b[at:], epoch, segmentHeaderSize, uint64(i+1))
+		b = segment.AppendFrame(b, c, crc32.Checksum(c.Records, castagnoli))
+		segment.Place(b[at:], epoch, segment.HeaderSize, uint64(i+1))
 	}
 	return b
 }
@@ -127,7 +128,7 @@ func holeInTheLastCommit(t *testing.T, _ string, _, last storedFile) {
 	must(t, err)
 	for i := 2; i <= 3; i++ {
 		b := content[last.at[i]:last.at[i+1]]
-		place(b, le.Uint64(b[atEpoch:]), last.at[1], uint64(5+i))
+		segment.Place(b, le.Uint64(b[frameEpochAt:]), last.at[1], uint64(5+i))
 		put(t, last.path, last.at[i], b)
 	}
 	zero(t, last.path, last.at[1], last.at[2])
@@ -148,7 +149,7 @@ var offlineDamage = map[string]struct {
 		after:  []string{"known DamagedFrames record 2"},
 	},
 	"bit flipped in a header": {
-		damage: func(t *testing.T, _ string, _, last storedFile) { flip(t, last.path, last.at[1]+atFirstSeq) },
+		damage: func(t *testing.T, _ string, _, last storedFile) { flip(t, last.path, last.at[1]+frameSeqAt) },
 		want:   []string{"damage DamagedFrames record 6"},
 		after:  []string{"known DamagedFrames record 6"},
 	},
@@ -256,10 +257,10 @@ var offlineDamage = map[string]struct {
 			closeQueue(t, q)
 			b, err := os.ReadFile(segmentFiles(t, other.Directory)[0])
 			must(t, err)
-			name := segmentName{firstSeq: 40, epoch: 40}
-			le.PutUint64(b[16:], name.epoch)
-			le.PutUint64(b[24:], name.firstSeq)
-			le.PutUint32(b[12:], segmentHeaderCRC(b))
+			name := segment.Name{FirstSeq: 40, Epoch: 40}
+			le.PutUint64(b[16:], name.Epoch)
+			le.PutUint64(b[24:], name.FirstSeq)
+			le.PutUint32(b[12:], headerSum(b))
 			put(t, filepath.Join(dir, name.String()), 0, b)
 		},
 		want: []string{"damage ForeignSegment"},

@@ -53,7 +53,7 @@ func (o *Offline) checkPositions() []Finding {
 		again = "the next start reads the whole log instead"
 		gone  = "; of the records removed before, the counts per source are lost, and so are the numbers by which lines are known again that a producer sends twice"
 	)
-	hasRemoved := len(o.segments) > 0 && o.segments[0].firstSeq > 1
+	hasRemoved := len(o.segments) > 0 && o.segments[0].FirstSeq > 1
 	switch err := o.checkpointErr; {
 	case err == nil && o.hasCheckpoint:
 		return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"time"
 )
 
@@ -21,22 +22,22 @@ func (o *Offline) Read(ctx context.Context, r SeqRange, record func(Record) erro
 		}
 		return nil
 	}}
-	var known names
+	var known segment.Names
 	w := walk{o: o, ctx: ctx, hole: report.hole, gap: report.gap, unreadable: report.unreadable}
-	w.frame = func(_ *storedSegment, f *frame, payload []byte) error {
-		if f.firstSeq >= r.To {
+	w.frame = func(_ *storedSegment, f *segment.Frame, payload []byte) error {
+		if f.FirstSeq >= r.To {
 			return errStop
 		}
-		known.set(f.source, f.producer)
-		for seq := f.firstSeq; len(payload) > 0 && seq < r.To; seq++ {
+		known.Set(f.Source, f.Producer)
+		for seq := f.FirstSeq; len(payload) > 0 && seq < r.To; seq++ {
 			line, rest, _ := bytes.Cut(payload, []byte("\n"))
 			payload = rest
 			if seq < r.From {
 				continue
 			}
 			err := record(Record{
-				Seq: seq, Source: known.source, Producer: known.producer,
-				Received: time.Unix(0, f.received).UTC(), Data: line,
+				Seq: seq, Source: known.Source, Producer: known.Producer,
+				Received: time.Unix(0, f.Received).UTC(), Data: line,
 			})
 			if err != nil {
 				return err
@@ -61,5 +62,5 @@ func (o *Offline) FirstSeq() uint64 {
 	if len(o.segments) == 0 {
 		return 0
 	}
-	return o.segments[0].firstSeq
+	return o.segments[0].FirstSeq
 }

@@ -105,7 +105,7 @@ func (o *Offline) countLost(findings []Finding) error {
 	}
 	isNew := false
 	for _, f := range findings {
-		if f.Severity == Damage && f.Lost.size() > 0 {
+		if f.Severity == Damage && f.Lost.Size() > 0 {
 			isNew = c.addLost(f.Lost) || isNew
 		}
 	}

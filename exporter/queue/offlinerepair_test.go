@@ -66,7 +66,7 @@ func TestRepair(t *testing.T) {
 func lostOf(all []Finding) (n uint64) {
 	for _, f := range all {
 		if f.Severity != Note {
-			n += f.Lost.size()
+			n += f.Lost.Size()
 		}
 	}
 	return n

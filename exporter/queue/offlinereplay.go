@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"slices"
 	"time"
@@ -21,7 +22,7 @@ type Replay struct {
 }
 
 // Count is how many records are delivered again.
-func (r Replay) Count() uint64 { return r.Records.size() - r.Lost }
+func (r Replay) Count() uint64 { return r.Records.Size() - r.Lost }
 
 // NotKeptError says that a replay was to begin before what the queue keeps.
 type NotKeptError struct {
@@ -89,9 +90,9 @@ func (o *Offline) ReplayAt(ctx context.Context, sink string, t time.Time) (uint6
 		return 0, &NotKeptError{FirstSeq: first, Received: oldest, Why: why}
 	}
 	var seq uint64
-	err = o.frames(ctx, SeqRange{From: o.skipBefore(ctx, first, t), To: a.Next}, func(f *frame) error {
-		if !time.Unix(0, f.received).Before(t) {
-			seq = max(f.firstSeq, first)
+	err = o.frames(ctx, SeqRange{From: o.skipBefore(ctx, first, t), To: a.Next}, func(f *segment.Frame) error {
+		if !time.Unix(0, f.Received).Before(t) {
+			seq = max(f.FirstSeq, first)
 			return errStop
 		}
 		return nil
@@ -184,7 +185,7 @@ func (o *Offline) firstReplayable(ctx context.Context, upTo uint64) (seq uint64,
 		if err != nil {
 			return 0, "", err
 		}
-		gap := SeqRange{From: before.LastSeq + 1, To: s.firstSeq}
+		gap := SeqRange{From: before.LastSeq + 1, To: s.FirstSeq}
 		switch {
 		case gap.From >= upTo:
 			return seq, why, nil
@@ -195,20 +196,20 @@ func (o *Offline) firstReplayable(ctx context.Context, upTo uint64) (seq uint64,
 		default:
 			continue
 		}
-		seq = s.firstSeq
+		seq = s.FirstSeq
 	}
 	return seq, why, nil
 }
 
 // frames calls visit with the frames that have records in r, until it returns
 // errStop.
-func (o *Offline) frames(ctx context.Context, r SeqRange, visit func(*frame) error) error {
+func (o *Offline) frames(ctx context.Context, r SeqRange, visit func(*segment.Frame) error) error {
 	w := walk{o: o, ctx: ctx}
-	w.frame = func(_ *storedSegment, f *frame, _ []byte) error {
-		if f.firstSeq >= r.To {
+	w.frame = func(_ *storedSegment, f *segment.Frame, _ []byte) error {
+		if f.FirstSeq >= r.To {
 			return errStop
 		}
-		if f.count == 0 || f.end() <= r.From {
+		if f.Count == 0 || f.End() <= r.From {
 			return nil
 		}
 		return visit(f)
@@ -221,8 +222,8 @@ func (o *Offline) frames(ctx context.Context, r SeqRange, visit func(*frame) err
 
 // receivedAt is when the first record in r that can be read was received.
 func (o *Offline) receivedAt(ctx context.Context, r SeqRange) (t time.Time, err error) {
-	err = o.frames(ctx, r, func(f *frame) error {
-		t = time.Unix(0, f.received).UTC()
+	err = o.frames(ctx, r, func(f *segment.Frame) error {
+		t = time.Unix(0, f.Received).UTC()
 		return errStop
 	})
 	return t, err
@@ -232,14 +233,14 @@ func (o *Offline) receivedAt(ctx context.Context, r SeqRange) (t time.Time, err 
 // begins with the last segment, which mostly has it.
 func (o *Offline) receivedLast(ctx context.Context, r SeqRange) (t time.Time, err error) {
 	for _, s := range slices.Backward(o.segments) {
-		if s.firstSeq >= r.To {
+		if s.FirstSeq >= r.To {
 			continue
 		}
-		err = o.frames(ctx, SeqRange{From: max(r.From, s.firstSeq), To: min(r.To, s.until)}, func(f *frame) error {
-			t = time.Unix(0, f.received).UTC()
+		err = o.frames(ctx, SeqRange{From: max(r.From, s.FirstSeq), To: min(r.To, s.until)}, func(f *segment.Frame) error {
+			t = time.Unix(0, f.Received).UTC()
 			return nil
 		})
-		if err != nil || !t.IsZero() || s.firstSeq <= r.From {
+		if err != nil || !t.IsZero() || s.FirstSeq <= r.From {
 			break
 		}
 	}
@@ -250,14 +251,14 @@ func (o *Offline) receivedLast(ctx context.Context, r SeqRange) (t time.Time, er
 // whose successor begins before t hold nothing else.
 func (o *Offline) skipBefore(ctx context.Context, first uint64, t time.Time) uint64 {
 	for _, s := range o.segments {
-		if s.firstSeq <= first {
+		if s.FirstSeq <= first {
 			continue
 		}
-		received, err := o.receivedAt(ctx, SeqRange{From: s.firstSeq, To: s.until})
+		received, err := o.receivedAt(ctx, SeqRange{From: s.FirstSeq, To: s.until})
 		if err != nil || received.IsZero() || !received.Before(t) {
 			break
 		}
-		first = s.firstSeq
+		first = s.FirstSeq
 	}
 	return first
 }

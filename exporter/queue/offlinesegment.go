@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -14,8 +15,8 @@ type segmentWalk struct {
 	*walk
 	s      *storedSegment
 	file   disk.File
-	proof  proof
-	reader frameReader
+	proof  segment.Proof
+	reader segment.Reader
 	next   uint64 // seq of the record that comes next
 	end    int64  // the offset behind what was passed
 	ended  bool   // nothing of s follows
@@ -34,15 +35,15 @@ func (w *walk) segment(s *storedSegment) (next uint64, end int64, err error) {
 	defer file.Close()
 	proof, err := w.proofOf(s, file)
 	if err != nil {
-		return s.until, 0, w.tellUnreadable(s, segmentHeaderSize, err)
+		return s.until, 0, w.tellUnreadable(s, segment.HeaderSize, err)
 	}
-	in := segmentWalk{walk: w, s: s, file: file, proof: proof, next: s.firstSeq}
-	in.reader.open(file, s.epoch)
+	in := segmentWalk{walk: w, s: s, file: file, proof: proof, next: s.FirstSeq}
+	in.reader.Open(file, s.Epoch)
 	for !in.ended && err == nil {
 		if w.ctx.Err() != nil {
 			return in.next, in.end, context.Cause(w.ctx)
 		}
-		in.end = in.reader.off
+		in.end = in.reader.Off
 		err = in.step()
 	}
 	return in.next, in.end, err
@@ -50,40 +51,40 @@ func (w *walk) segment(s *storedSegment) (next uint64, end int64, err error) {
 
 // proofOf reads the headers of s as far as they follow each other, if s is the last
 // segment.
-func (w *walk) proofOf(s *storedSegment, file disk.File) (proof, error) {
-	p := newProof(w.o.knownDurable, segmentHeaderSize)
+func (w *walk) proofOf(s *storedSegment, file disk.File) (segment.Proof, error) {
+	p := segment.NewProof(w.o.knownDurable, segment.HeaderSize)
 	if !s.isLast() {
 		return p, nil
 	}
-	var reader frameReader
-	reader.openHeaders(file, s.epoch, segmentHeaderSize, s.end)
-	next := s.firstSeq
+	var reader segment.Reader
+	reader.OpenHeaders(file, s.Epoch, segment.HeaderSize, s.end)
+	next := s.FirstSeq
 	for {
-		f, err := reader.nextHeader(next, s.end)
-		if errors.Is(err, io.EOF) || isDamage(err) {
+		f, err := reader.NextHeader(next, s.end)
+		if errors.Is(err, io.EOF) || segment.IsDamage(err) {
 			return p, nil
 		}
 		if err != nil {
 			return p, err
 		}
-		p.note(&f)
-		next = max(next, f.end())
-		reader.skip(&f)
+		p.Note(&f)
+		next = max(next, f.End())
+		reader.Skip(&f)
 	}
 }
 
 // step passes a frame, a hole, or what is behind the last frame.
 func (w *segmentWalk) step() error {
-	f, err := w.reader.wholeFrame(w.next, w.s.end)
+	f, err := w.reader.WholeFrame(w.next, w.s.end)
 	switch {
 	case err == nil && w.isOfNext(&f):
 		w.ended = true
 		return nil
-	case err == nil && f.firstSeq == w.next:
+	case err == nil && f.FirstSeq == w.next:
 		return w.passFrame(&f)
-	case err != nil && !errors.Is(err, io.EOF) && !isDamage(err):
+	case err != nil && !errors.Is(err, io.EOF) && !segment.IsDamage(err):
 		return w.giveUp(err)
-	case errors.Is(err, errPayload) && w.proof.holds(w.end, &f):
+	case errors.Is(err, segment.ErrPayload) && w.proof.Holds(w.end, &f):
 		return w.passPayload(&f, err)
 	}
 	return w.passHole(err)
@@ -91,11 +92,11 @@ func (w *segmentWalk) step() error {
 
 // isOfNext says whether f has records of the next segment: a failed commit has left
 // it, which went on there.
-func (w *segmentWalk) isOfNext(f *frame) bool { return !w.s.exact && f.firstSeq >= w.s.until }
+func (w *segmentWalk) isOfNext(f *segment.Frame) bool { return !w.s.exact && f.FirstSeq >= w.s.until }
 
-func (w *segmentWalk) passFrame(f *frame) error {
+func (w *segmentWalk) passFrame(f *segment.Frame) error {
 	if w.frame != nil {
-		payload := w.reader.bytes(f.size())[f.headerLen : f.headerLen+f.payloadLen]
+		payload := w.reader.Bytes(f.Size())[f.HeaderLen : f.HeaderLen+f.PayloadLen]
 		if err := w.frame(w.s, f, payload); err != nil {
 			return err
 		}
@@ -105,15 +106,15 @@ func (w *segmentWalk) passFrame(f *frame) error {
 }
 
 // passPayload passes a frame that is whole but for its records.
-func (w *segmentWalk) passPayload(f *frame, cause error) error {
-	h := hole{from: w.end, to: w.end + int64(f.size()), lost: SeqRange{From: w.next, To: f.end()}, cause: cause}
+func (w *segmentWalk) passPayload(f *segment.Frame, cause error) error {
+	h := hole{from: w.end, to: w.end + int64(f.Size()), lost: SeqRange{From: w.next, To: f.End()}, cause: cause}
 	w.skip(f)
 	return w.tellHole(w.s, h)
 }
 
-func (w *segmentWalk) skip(f *frame) {
-	w.next = f.end()
-	w.reader.skip(f)
+func (w *segmentWalk) skip(f *segment.Frame) {
+	w.next = f.End()
+	w.reader.Skip(f)
 }
 
 // passHole passes what is no frame, or not the next one, with the whole frame behind it
@@ -131,7 +132,7 @@ func (w *segmentWalk) passHole(cause error) error {
 	}
 	w.next = h.lost.To
 	if h.last {
-		w.end = w.reader.off
+		w.end = w.reader.Off
 		return w.endAt(hole{from: w.end, to: w.end, torn: true})
 	}
 	return nil
@@ -141,29 +142,29 @@ func (w *segmentWalk) passHole(cause error) error {
 // when the log goes on in the next segment, or nowhere.
 func (w *segmentWalk) findBehind(cause error) (found bool, h hole, err error) {
 	s, reader := w.s, &w.reader
-	h = hole{from: w.end, to: w.end, cause: cause, torn: reader.claimedSize(s.end) > 0}
+	h = hole{from: w.end, to: w.end, cause: cause, torn: reader.ClaimedSize(s.end) > 0}
 	if errors.Is(cause, io.EOF) {
 		h.cause = nil
 		return false, h, nil
 	}
 	if cause != nil {
-		reader.step(s.end)
+		reader.Step(s.end)
 	}
-	f, err := reader.resync(w.next, s.end)
+	f, err := reader.Resync(w.next, s.end)
 	if errors.Is(err, io.EOF) {
 		return false, h, nil
 	}
 	if err != nil || w.isOfNext(&f) {
 		return false, h, err
 	}
-	h.to, h.lost = reader.off, SeqRange{From: w.next, To: f.firstSeq}
+	h.to, h.lost = reader.Off, SeqRange{From: w.next, To: f.FirstSeq}
 	if h.cause == nil {
-		h.cause = errSequence
+		h.cause = segment.ErrSequence
 	}
-	if h.to > h.from && s.isLast() && !w.proof.isOfHole(*reader, w.next, h.from, s.end) {
+	if h.to > h.from && s.isLast() && !w.proof.IsOfHole(*reader, w.next, h.from, s.end) {
 		return false, h, nil
 	}
-	h.last = s.isLast() && w.proof.endsIn(h.from, *reader, &f, s.end)
+	h.last = s.isLast() && w.proof.EndsIn(h.from, *reader, &f, s.end)
 	return true, h, nil
 }
 
@@ -175,7 +176,7 @@ func (w *segmentWalk) endAt(h hole) error {
 	case s.exact && at < s.namedEnd:
 		h.to, h.lost = s.end, SeqRange{From: w.next, To: s.until}
 		if h.cause == nil {
-			h.cause = errShort
+			h.cause = segment.ErrShort
 		}
 		w.next = s.until
 		return w.tellHole(s, h)
@@ -183,7 +184,7 @@ func (w *segmentWalk) endAt(h hole) error {
 		var err error
 		switch {
 		case h.torn || h.to > h.from: // as recovery cuts it
-			h.to, err = tailEnd(w.file, s.epoch, at, s.end)
+			h.to, err = tailEnd(w.file, s.Epoch, at, s.end)
 		case w.next < w.o.knownDurable:
 			h.to, err = olderContent(w.file, at, s)
 		}
@@ -206,19 +207,19 @@ func (w *segmentWalk) giveUp(err error) error {
 // the segment's present use: what follows begins a frame of an earlier one, or is
 // zero.
 func olderContent(file disk.File, off int64, s *storedSegment) (end int64, err error) {
-	var reader frameReader
-	reader.open(file, s.epoch)
-	reader.seek(off)
-	_, err = reader.peek(s.size)
-	for isDamage(err) && !errors.Is(err, errStale) || err == nil {
-		reader.step(s.size)
-		_, err = reader.peek(s.size)
+	var reader segment.Reader
+	reader.Open(file, s.Epoch)
+	reader.MoveTo(off)
+	_, err = reader.Peek(s.size)
+	for segment.IsDamage(err) && !errors.Is(err, segment.ErrStale) || err == nil {
+		reader.Step(s.size)
+		_, err = reader.Peek(s.size)
 	}
-	if !errors.Is(err, errStale) && !errors.Is(err, io.EOF) {
+	if !errors.Is(err, segment.ErrStale) && !errors.Is(err, io.EOF) {
 		return 0, err
 	}
-	limit := min(reader.off, s.size)
-	b := make([]byte, min(readSize, limit-off))
+	limit := min(reader.Off, s.size)
+	b := make([]byte, min(segment.ReadSize, limit-off))
 	for at := off; at < limit; at += int64(len(b)) {
 		b = b[:min(int64(len(b)), limit-at)]
 		if _, err := readFull(file, b, at); err != nil {

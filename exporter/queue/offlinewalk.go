@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
 // walk is one pass over the log, from the first kept record to the last. It
@@ -13,7 +14,7 @@ type walk struct {
 	ctx context.Context
 
 	// frame is told of every whole frame. Its bytes are valid until it returns.
-	frame func(s *storedSegment, f *frame, payload []byte) error
+	frame func(s *storedSegment, f *segment.Frame, payload []byte) error
 	// hole is told of bytes that had to be frames and are not.
 	hole func(s *storedSegment, h hole) error
 	// gap is told of records that are missing between two segments. One of them
@@ -46,8 +47,8 @@ func (w *walk) run(from uint64) error {
 		if s.until <= from && !s.isLast() {
 			continue
 		}
-		if (before != nil || s == w.o.segments[0]) && next < s.firstSeq {
-			if err := w.tellGap(SeqRange{From: next, To: s.firstSeq}, before, s); err != nil {
+		if (before != nil || s == w.o.segments[0]) && next < s.FirstSeq {
+			if err := w.tellGap(SeqRange{From: next, To: s.FirstSeq}, before, s); err != nil {
 				return err
 			}
 		}
@@ -69,9 +70,9 @@ func (o *Offline) firstMissed() uint64 {
 	wanted, ok := o.firstWanted()
 	switch {
 	case len(o.segments) > 0 && ok:
-		return min(wanted, o.segments[0].firstSeq)
+		return min(wanted, o.segments[0].FirstSeq)
 	case len(o.segments) > 0:
-		return o.segments[0].firstSeq
+		return o.segments[0].FirstSeq
 	case ok:
 		return wanted
 	}

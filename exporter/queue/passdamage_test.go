@@ -118,12 +118,12 @@ func TestLeftoverOfAFailedCommitHidesNothing(t *testing.T) {
 	eventually(t, "durable", func() bool { return q.LastSeq() == 5 })
 	storeNumbered(t, q, 6, 7, 1)
 	closeQueue(t, q)
-	segment := segmentFiles(t, opts.Directory)[0]
-	at := offsets(t, segment)
+	seg := segmentFiles(t, opts.Directory)[0]
+	at := offsets(t, seg)
 	if len(at) != 6 {
 		t.Fatalf("%d frames in the first segment", len(at)-1)
 	}
-	zero(t, segment, at[2], at[4]) // record 3, and the leftover of 4
+	zero(t, seg, at[2], at[4]) // record 3, and the leftover of 4
 	q = open(t, Options{Directory: opts.Directory})
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), slices.Concat(numbered(1, 2), numbered(4, 7)))
 }
@@ -131,10 +131,10 @@ func TestLeftoverOfAFailedCommitHidesNothing(t *testing.T) {
 // Overlapping losses count once.
 func TestOverlappingLossesCountOnce(t *testing.T) {
 	s := newState(0)
-	s.addLost(SeqRange{15, 20})
-	s.addLost(SeqRange{10, 20})
-	s.addLost(SeqRange{10, 25})
-	s.addLost(SeqRange{24, 30})
+	s.addLost(SeqRange{From: 15, To: 20})
+	s.addLost(SeqRange{From: 10, To: 20})
+	s.addLost(SeqRange{From: 10, To: 25})
+	s.addLost(SeqRange{From: 24, To: 30})
 	if got := s.corrupt(); got != 20 {
 		t.Errorf("corrupt: got %d, want 20: %v", got, s.Lost)
 	}

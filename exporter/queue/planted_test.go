@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -15,15 +16,15 @@ import (
 // followed: the queue says its name and stays closed, or puts its own file there.
 func TestPlantedLinksAreNotFollowed(t *testing.T) {
 	tests := map[string]struct{ refused bool }{
-		"lock":                       {true},
-		cursorsFile:                  {true},
-		cursorsFile + ".new":         {false},
-		positionsFile:                {true},
-		positionsFile + ".new":       {false},
-		segmentName{1, 1}.String():   {true},
-		segmentName{900, 1}.String(): {true},
-		sparePrefix + "7":            {false},
-		quarantineDir:                {false},
+		"lock":                 {true},
+		cursorsFile:            {true},
+		cursorsFile + ".new":   {false},
+		positionsFile:          {true},
+		positionsFile + ".new": {false},
+		segment.Name{FirstSeq: 1, Epoch: 1}.String():   {true},
+		segment.Name{FirstSeq: 900, Epoch: 1}.String(): {true},
+		sparePrefix + "7": {false},
+		quarantineDir:     {false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -3,6 +3,7 @@ package queue
 import (
 	"bytes"
 	"fmt"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,7 +56,7 @@ func (c *pageCut) check(t *testing.T, what string, has func(page int) bool) {
 		}
 	}
 	dir := t.TempDir()
-	path := filepath.Join(dir, segmentName{1, 1}.String())
+	path := filepath.Join(dir, segment.Name{FirstSeq: 1, Epoch: 1}.String())
 	must(t, os.WriteFile(path, disk, 0o600))
 	passedBy(t, path, 1)
 
@@ -126,14 +127,14 @@ func TestCheckOfALargeEndThatIsLost(t *testing.T) {
 			copy(disk[from:to], c.after[from:to])
 		}
 		dir := t.TempDir()
-		path := filepath.Join(dir, segmentName{1, 1}.String())
+		path := filepath.Join(dir, segment.Name{FirstSeq: 1, Epoch: 1}.String())
 		must(t, os.WriteFile(path, disk, 0o600))
 		passedBy(t, path, 8)
 		o, err := OpenOffline(dir, nil)
 		must(t, err)
 		var lost uint64
 		for _, f := range findings(t, o) {
-			lost += f.Lost.size()
+			lost += f.Lost.Size()
 			if f.Kind == UnreadableFile {
 				t.Errorf("every other page from %d on: got %s", one, f)
 			}

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"math"
 	"strings"
@@ -164,33 +165,33 @@ func legacyKey(source, name string) string {
 }
 
 // add takes the numbers of a frame. Those of a chunk follow each other.
-func (t *producers) add(f *frame) {
-	if f.version == legacyFrameVersion {
-		key := legacyKey(string(f.source), string(f.producer))
+func (t *producers) add(f *segment.Frame) {
+	if f.Version == segment.LegacyFrameVersion {
+		key := legacyKey(string(f.Source), string(f.Producer))
 		old := t.legacy[key]
-		t.legacy[key] = legacyPosition{max(old.Number, f.position), max(old.Seen, f.received)}
+		t.legacy[key] = legacyPosition{max(old.Number, f.Position), max(old.Seen, f.Received)}
 		return
 	}
-	s := t.byOwner[owner{string(f.source), string(f.identity)}]
+	s := t.byOwner[owner{string(f.Source), string(f.Identity)}]
 	var p *position
 	if s != nil {
-		p = s.byName[string(f.producer)]
+		p = s.byName[string(f.Producer)]
 	}
 	if p == nil {
-		if len(f.identity) > 0 && f.decided() == 0 {
+		if len(f.Identity) > 0 && f.Decided() == 0 {
 			return // a sign of life of a peer that damage has taken
 		}
-		s, p = t.create(Producer{string(f.source), string(f.identity), string(f.producer)}, f.received)
+		s, p = t.create(Producer{string(f.Source), string(f.Identity), string(f.Producer)}, f.Received)
 	}
-	p.seen, p.heard = max(p.seen, f.received), true
+	p.seen, p.heard = max(p.seen, f.Received), true
 	if p.next != nil {
 		s.moveToFront(p)
 	}
 	if s.isOwn() {
 		// docket's own sources leave no number out, and go on where they are told.
-		p.Highest = max(p.Highest, f.position)
-	} else if n := min(f.decided(), f.position); n > 0 {
-		p.receive(f.position-n+1, f.position)
+		p.Highest = max(p.Highest, f.Position)
+	} else if n := min(f.Decided(), f.Position); n > 0 {
+		p.receive(f.Position-n+1, f.Position)
 	}
 }
 

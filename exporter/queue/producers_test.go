@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -119,9 +120,9 @@ func peer(n int) owner { return owner{"tcp", fmt.Sprint("cert:", n)} }
 // say has a peer say the names from to to, one after another.
 func say(s *producers, o owner, from, to int, at time.Time) {
 	for n := from; n < to; n++ {
-		f := frame{
-			version: frameVersion, source: []byte(o.source), identity: []byte(o.identity),
-			producer: fmt.Append(nil, "producer-", n), position: 1, duplicates: 1, received: at.Add(time.Duration(n)).UnixNano(),
+		f := segment.Frame{
+			Version: segment.FrameVersion, Source: []byte(o.source), Identity: []byte(o.identity),
+			Producer: fmt.Append(nil, "producer-", n), Position: 1, Duplicates: 1, Received: at.Add(time.Duration(n)).UnixNano(),
 		}
 		s.add(&f)
 	}
@@ -253,9 +254,9 @@ func TestPositionsBytes(t *testing.T) {
 		o := peer(n / DefaultProducers)
 		name := fmt.Append(nil, strings.Repeat("n", 120), n+10000000)
 		for gap := range uint64(MaxGaps) {
-			s.add(&frame{
-				version: frameVersion, source: []byte(o.source), identity: []byte(o.identity),
-				producer: name, position: 1<<40 + 2*gap, duplicates: 1, received: now.UnixNano(),
+			s.add(&segment.Frame{
+				Version: segment.FrameVersion, Source: []byte(o.source), Identity: []byte(o.identity),
+				Producer: name, Position: 1<<40 + 2*gap, Duplicates: 1, Received: now.UnixNano(),
 			})
 		}
 	}
@@ -409,7 +410,7 @@ func TestTimeStandsStillOnce(t *testing.T) {
 func TestEarlierPositionsAreForTheirSource(t *testing.T) {
 	s := newProducers(0)
 	old := func(source, name string, number uint64) {
-		s.add(&frame{version: legacyFrameVersion, source: []byte(source), producer: []byte(name), position: number, duplicates: 1})
+		s.add(&segment.Frame{Version: segment.LegacyFrameVersion, Source: []byte(source), Producer: []byte(name), Position: number, Duplicates: 1})
 	}
 	old("tcp", "pod", 7)
 	old("tail", "tail/file", 8)
@@ -442,9 +443,9 @@ func TestEarlierPositionsAreReplayed(t *testing.T) {
 		if when == "live" {
 			s.resume(now.Add(-72*time.Hour).UnixNano(), now)
 		}
-		s.add(&frame{
-			version: frameVersion, source: []byte("tcp"), identity: []byte("any"), producer: []byte("p"),
-			position: 501, duplicates: 1, received: now.UnixNano(),
+		s.add(&segment.Frame{
+			Version: segment.FrameVersion, Source: []byte("tcp"), Identity: []byte("any"), Producer: []byte("p"),
+			Position: 501, Duplicates: 1, Received: now.UnixNano(),
 		})
 		if n, _ := s.find(Producer{"tcp", "any", "p"}); n.Highest != 501 || len(n.Gaps) > 0 {
 			t.Errorf("%s: got %v, want 501 without a gap", when, n)

@@ -6,6 +6,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -17,10 +18,10 @@ const quarantineDir = "quarantine"
 // It does not fail. A sink must be able to pass damage on a full disk, because
 // that is what makes room again: when the copy cannot be made, the segment is
 // marked to be moved to quarantine as a whole in place of being removed.
-func (q *Queue) quarantine(s *segment, file disk.File, from, to int64, cause error) {
+func (q *Queue) quarantine(s *liveSegment, file disk.File, from, to int64, cause error) {
 	q.aside.Lock()
 	defer q.aside.Unlock()
-	isNew, err := q.copyAside(s.segmentName, file, from, to)
+	isNew, err := q.copyAside(s.Name, file, from, to)
 	if err != nil && !s.unreadable.Swap(true) {
 		q.opts.Log.Error("unreadable bytes in the queue: they could not be copied, so their segment will be kept in quarantine",
 			"segment", s.String(), "from", from, "to", to, "cause", cause, "error", err)
@@ -33,7 +34,7 @@ func (q *Queue) quarantine(s *segment, file disk.File, from, to int64, cause err
 
 // copyAside returns whether the copy was not there before: several cursors meet
 // the same damage.
-func (q *Queue) copyAside(name segmentName, file disk.File, from, to int64) (isNew bool, err error) {
+func (q *Queue) copyAside(name segment.Name, file disk.File, from, to int64) (isNew bool, err error) {
 	fsys := q.opts.FS
 	if err := fsys.MkdirAll(q.path(quarantineDir)); err != nil {
 		return false, err

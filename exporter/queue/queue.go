@@ -92,7 +92,7 @@ type Queue struct {
 	// segments are those kept, in order, the last being written to. The slice
 	// is replaced, never changed: cursors read it without a lock. Replaced by
 	// the committer and the housekeeper under mu.
-	segments atomic.Pointer[[]*segment]
+	segments atomic.Pointer[[]*liveSegment]
 	// durable is the seq of the last record that is safe: nothing beyond it is
 	// ever shown to a cursor.
 	durable   atomic.Uint64
@@ -352,7 +352,7 @@ func (q *Queue) accounts() map[string]Account {
 // next one when none is.
 func (q *Queue) firstKept() uint64 {
 	if segments := *q.segments.Load(); len(segments) > 0 {
-		return segments[0].firstSeq
+		return segments[0].FirstSeq
 	}
 	return q.durable.Load() + 1
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"os"
 	"path/filepath"
@@ -274,12 +275,12 @@ func TestPositionsSurviveRestart(t *testing.T) {
 			for i := range 5 {
 				c := chunk(fmt.Sprint(i))
 				c.Producer, c.Position = "p", uint64(10*i+1)
-				c.Duplicates, c.Refused = 1, []Tally{{"InvalidJSON", 2}}
-				c.Lost = []Tally{{"deny", 5e9}, {"allow", 1}}
+				c.Duplicates, c.Refused = 1, []Tally{{Name: "InvalidJSON", Count: 2}}
+				c.Lost = []Tally{{Name: "deny", Count: 5e9}, {Name: "allow", Count: 1}}
 				store(t, q, c)
 			}
 			// A chunk that only refuses moves the position too.
-			store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{"TooLarge", 1}}})
+			store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{Name: "TooLarge", Count: 1}}})
 			closeQueue(t, q)
 
 			path := filepath.Join(opts.Directory, positionsFile)
@@ -383,7 +384,7 @@ func TestFullQueueBlocksUntilSegmentsGo(t *testing.T) {
 	if err := q.Append(ctx, chunk("{}"), nil); !errors.Is(err, context.DeadlineExceeded) {
 		t.Fatalf("Append to a full queue: got %v, want deadline exceeded", err)
 	}
-	store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{"InvalidJSON", 1}}}) // counts need no room
+	store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{Name: "InvalidJSON", Count: 1}}}) // counts need no room
 	drain(t, q, c)
 	must(t, c.Ack(filled))
 	store(t, q, chunk("{}"))
@@ -403,7 +404,7 @@ func fill(t *testing.T, q *Queue) uint64 {
 	for range 1000 {
 		c := chunk(strings.Repeat("x", 1024))
 		q.mu.Lock()
-		ok := q.hasRoom(c.frameSize())
+		ok := q.hasRoom(c.FrameSize())
 		q.mu.Unlock()
 		if !ok {
 			return q.LastSeq()
@@ -525,8 +526,8 @@ func TestFailedOpenLeavesNoFiles(t *testing.T) {
 	seg := segmentFiles(t, opts.Directory)[0]
 	b, err := os.ReadFile(seg)
 	must(t, err)
-	b[8] = segmentVersion + 1
-	le.PutUint32(b[12:], segmentHeaderCRC(b))
+	b[8] = segment.Version + 1
+	le.PutUint32(b[12:], headerSum(b))
 	must(t, os.WriteFile(seg, b, 0o600))
 	fds := func() int { e, _ := os.ReadDir("/proc/self/fd"); return len(e) }
 	before := fds()

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -39,8 +40,8 @@ type recovery struct {
 
 // foundSegment is a segment with what Open finds out about it.
 type foundSegment struct {
-	*segment
-	header segmentHeader // zero when it is damaged
+	*liveSegment
+	header segment.Header // zero when it is damaged
 	// exact is set when a later segment says where this one ends. Otherwise end is
 	// that of its last frame and, for the last segment, the size of the file.
 	exact bool
@@ -67,7 +68,7 @@ func (q *Queue) recover() error {
 		}
 	}
 	if n := len(r.segments); n > 0 {
-		last := r.segments[n-1].segment
+		last := r.segments[n-1].liveSegment
 		q.committer.last = last
 		// Its tail is nowhere else until it is written again.
 		last.sealed = len(q.pending.frames) == 0
@@ -81,15 +82,15 @@ func (q *Queue) recover() error {
 // splitPassed returns the segments that are kept, and those that every sink has
 // passed and that are not retained. Retained ones have to follow on each other: one
 // that has come back after a crash alone would show what is missing as damage.
-func (r *recovery) splitPassed() (kept, passed []*segment) {
+func (r *recovery) splitPassed() (kept, passed []*liveSegment) {
 	retain := r.q.opts.Retain.isOn()
 	for i, s := range slices.Backward(r.segments) {
 		last := i == len(r.segments)-1
-		retain = retain && (last || r.segments[i+1].header.prevEpoch == s.epoch)
+		retain = retain && (last || r.segments[i+1].header.PrevEpoch == s.Epoch)
 		if last || retain || !r.isPassed(s) {
-			kept = append(kept, s.segment)
+			kept = append(kept, s.liveSegment)
 		} else {
-			passed = append(passed, s.segment)
+			passed = append(passed, s.liveSegment)
 		}
 	}
 	slices.Reverse(kept)
@@ -142,12 +143,12 @@ func (r *recovery) listFiles() error {
 		return fmt.Errorf("list: %w", err)
 	}
 	for _, file := range files {
-		if name, ok := parseSegmentName(file); ok {
-			r.segments = append(r.segments, &foundSegment{segment: newSegment(name, 0, 0)})
+		if name, ok := segment.ParseName(file); ok {
+			r.segments = append(r.segments, &foundSegment{liveSegment: newSegment(name, 0, 0)})
 		}
 	}
 	r.spares, r.begun, r.number = sparesOf(files)
-	slices.SortFunc(r.segments, func(a, b *foundSegment) int { return a.compare(b.segmentName) })
+	slices.SortFunc(r.segments, func(a, b *foundSegment) int { return a.Compare(b.Name) })
 	return nil
 }
 
@@ -159,14 +160,14 @@ func (r *recovery) identify() error {
 	for _, s := range r.segments {
 		err := r.inspect(s)
 		switch {
-		case errors.Is(err, errSegmentHeader):
+		case errors.Is(err, segment.ErrHeader):
 			// The name says what the header said; a foreign segment cannot pass
 			// for ours, because its frames have other epochs and seqs.
 			q.opts.Log.Warn("segment header damaged: its frames are read all the same", "segment", s.String(), "error", err)
 		case err != nil:
 			return fmt.Errorf("segment %s: %w", s, err)
 		default:
-			ids = append(ids, s.header.queue)
+			ids = append(ids, s.header.Queue)
 		}
 	}
 	if r.hasCheck {
@@ -235,14 +236,14 @@ func (r *recovery) adoptSegments() error {
 	q := r.q
 	var kept []*foundSegment
 	for _, s := range r.segments {
-		if s.header.queue != uuid.Nil && s.header.queue != q.id {
-			if err := q.setAside(s.String(), fmt.Errorf("%w %s", errOtherQueue, s.header.queue)); err != nil {
+		if s.header.Queue != uuid.Nil && s.header.Queue != q.id {
+			if err := q.setAside(s.String(), fmt.Errorf("%w %s", errOtherQueue, s.header.Queue)); err != nil {
 				return err
 			}
 			continue
 		}
 		kept = append(kept, s)
-		q.committer.epoch = max(q.committer.epoch, s.epoch)
+		q.committer.epoch = max(q.committer.epoch, s.Epoch)
 	}
 	r.segments = kept
 	return nil
@@ -284,7 +285,7 @@ func (r *recovery) inspectSpare(name string) (epoch uint64, ok bool, err error) 
 		return 0, false, nil
 	}
 	defer f.Close()
-	epoch, err = spareEpoch(f, r.q.path(name))
+	epoch, err = segment.SpareEpoch(f, r.q.path(name))
 	if unknown, is := errors.AsType[*fileversion.Error](err); is {
 		return 0, false, unknown
 	}
@@ -304,7 +305,7 @@ func (r *recovery) inspect(s *foundSegment) error {
 	}
 	s.end.Store(size)
 	s.size.Store(size)
-	s.header, err = readSegmentHeader(f, r.q.opts.Directory, s.segmentName)
+	s.header, err = segment.ReadHeader(f, r.q.opts.Directory, s.Name)
 	return err
 }
 
@@ -313,14 +314,14 @@ func (r *recovery) inspect(s *foundSegment) error {
 func (r *recovery) linkSegments() error {
 	for i, s := range r.segments {
 		for _, before := range r.segments[:i] {
-			if before.epoch == s.header.prevEpoch && s.header.prevEnd <= before.size.Load() {
-				before.end.Store(s.header.prevEnd)
-				before.newest.Store(cmp.Or(s.header.prevNewest, s.header.created))
+			if before.Epoch == s.header.PrevEpoch && s.header.PrevEnd <= before.size.Load() {
+				before.end.Store(s.header.PrevEnd)
+				before.newest.Store(cmp.Or(s.header.PrevNewest, s.header.Created))
 				before.exact = true
 			}
 		}
 		if i > 0 {
-			r.segments[i-1].until.Store(s.firstSeq)
+			r.segments[i-1].until.Store(s.FirstSeq)
 		}
 	}
 	for i, s := range r.segments {
@@ -346,23 +347,23 @@ func (r *recovery) findEnd(s *foundSegment) error {
 	}
 	defer file.Close()
 	size := s.size.Load()
-	end, next := int64(segmentHeaderSize), s.firstSeq
-	var reader frameReader
-	reader.openHeaders(file, s.epoch, segmentHeaderSize, size)
+	end, next := int64(segment.HeaderSize), s.FirstSeq
+	var reader segment.Reader
+	reader.OpenHeaders(file, s.Epoch, segment.HeaderSize, size)
 	for {
-		f, err := reader.resyncHeader(s.firstSeq, size)
+		f, err := reader.ResyncHeader(s.FirstSeq, size)
 		if errors.Is(err, io.EOF) {
 			break
 		}
 		if err != nil {
 			return err
 		}
-		reader.skip(&f)
-		end, next = reader.off, f.end()
+		reader.Skip(&f)
+		end, next = reader.Off, f.End()
 	}
 	if next < s.until.Load() {
-		reader.seek(end)
-		if claimed := reader.claimedSize(size); claimed > 0 {
+		reader.MoveTo(end)
+		if claimed := reader.ClaimedSize(size); claimed > 0 {
 			size = min(size, end+claimed)
 		}
 		end = size

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -11,7 +12,7 @@ import (
 // frame of it waits until a later one says that it was synced.
 type lastSegment struct {
 	folding
-	proof
+	segment.Proof
 	from    int64 // where the checkpoint ends
 	waiting []waitingFrame
 	kept    []byte // what is kept of those, which their names alias
@@ -48,7 +49,7 @@ func (r *recovery) foldLast(s *foundSegment) (uint64, error) {
 	if r.isCounted(s, from) {
 		s.newest.Store(r.checkpoint.Newest)
 	}
-	l := lastSegment{folding: folding{foundSegment: s, r: r, file: file, next: next}, proof: newProof(r.knownDurable, from), from: from}
+	l := lastSegment{folding: folding{foundSegment: s, r: r, file: file, next: next}, Proof: segment.NewProof(r.knownDurable, from), from: from}
 	if err := l.foldHeaders(from); err != nil {
 		return 0, err
 	}
@@ -61,20 +62,20 @@ func (r *recovery) foldLast(s *foundSegment) (uint64, error) {
 // foldHeaders adds the frames from offset from on that a later one proves, as far as
 // their headers follow each other.
 func (l *lastSegment) foldHeaders(from int64) error {
-	var reader frameReader
+	var reader segment.Reader
 	size, next := l.size.Load(), l.next
-	reader.openHeaders(l.file, l.epoch, from, size)
+	reader.OpenHeaders(l.file, l.Epoch, from, size)
 	for {
-		f, err := reader.nextHeader(next, size)
-		if errors.Is(err, io.EOF) || isDamage(err) {
+		f, err := reader.NextHeader(next, size)
+		if errors.Is(err, io.EOF) || segment.IsDamage(err) {
 			return nil
 		}
 		if err != nil {
 			return err
 		}
-		next = max(next, f.end())
-		l.take(foundFrame{frame: f, hole: reader.off, off: reader.off}, reader.bytes(f.headerLen))
-		reader.skip(&f)
+		next = max(next, f.End())
+		l.take(foundFrame{Frame: f, hole: reader.Off, off: reader.Off}, reader.Bytes(f.HeaderLen))
+		reader.Skip(&f)
 	}
 }
 
@@ -82,49 +83,49 @@ func (l *lastSegment) foldHeaders(from int64) error {
 func (l *lastSegment) foldRest() error {
 	if n := len(l.waiting); n > 0 { // by their headers
 		last := &l.waiting[n-1]
-		l.kept = make([]byte, 0, last.off+int64(last.size())-l.waiting[0].off)
+		l.kept = make([]byte, 0, last.off+int64(last.Size())-l.waiting[0].off)
 		l.waiting = l.waiting[:0]
 	}
-	var reader frameReader
-	reader.open(l.file, l.epoch)
-	reader.seek(l.end.Load())
+	var reader segment.Reader
+	reader.Open(l.file, l.Epoch)
+	reader.MoveTo(l.end.Load())
 	size, next := l.size.Load(), l.next
 	for {
-		hole := reader.off
-		reader.release() // else there may be no room for a header
-		torn := reader.claimedSize(size) > 0
-		f, err := reader.resync(next, size)
+		hole := reader.Off
+		reader.Release() // else there may be no room for a header
+		torn := reader.ClaimedSize(size) > 0
+		f, err := reader.Resync(next, size)
 		atEnd := errors.Is(err, io.EOF)
 		if err != nil && !atEnd {
 			return err
 		}
-		if atEnd || (reader.off > hole && !l.isOfHole(reader, next, hole, size)) {
+		if atEnd || (reader.Off > hole && !l.IsOfHole(reader, next, hole, size)) {
 			l.rewrite()
 			if atEnd && !torn {
 				return nil
 			}
 			return l.cutTail(hole, hole)
 		}
-		if reader.off > hole {
-			l.proven = max(l.proven, hole)
-			if l.endsIn(hole, reader, &f, size) {
-				l.proven = f.durable
+		if reader.Off > hole {
+			l.Proven = max(l.Proven, hole)
+			if l.EndsIn(hole, reader, &f, size) {
+				l.Proven = f.Durable
 				l.settle()
-				l.missing(&foundFrame{frame: f, hole: hole, off: reader.off})
-				return l.cutTail(hole, reader.off)
+				l.missing(&foundFrame{Frame: f, hole: hole, off: reader.Off})
+				return l.cutTail(hole, reader.Off)
 			}
 		}
-		next = max(next, f.end())
-		l.take(foundFrame{frame: f, hole: hole, off: reader.off}, reader.bytes(f.size()))
-		reader.skip(&f)
+		next = max(next, f.End())
+		l.take(foundFrame{Frame: f, hole: hole, off: reader.Off}, reader.Bytes(f.Size()))
+		reader.Skip(&f)
 	}
 }
 
 // take adds to the state what f proves, and f itself or, if nothing proves that yet,
 // lets f wait with a copy of b, which is its header or the whole.
 func (l *lastSegment) take(f foundFrame, b []byte) {
-	l.r.newest = max(l.r.newest, f.received)
-	l.note(&f.frame)
+	l.r.newest = max(l.r.newest, f.Received)
+	l.Note(&f.Frame)
 	l.settle()
 	if len(l.waiting) == 0 && l.wasSynced(&f) {
 		l.add(&f)
@@ -135,7 +136,7 @@ func (l *lastSegment) take(f foundFrame, b []byte) {
 	}
 	at := len(l.kept)
 	l.kept = append(l.kept, b...)
-	f.alias(l.kept[at:])
+	f.Alias(l.kept[at:])
 	l.waiting = append(l.waiting, waitingFrame{f, at})
 }
 
@@ -151,13 +152,13 @@ func (l *lastSegment) settle() {
 
 // wasSynced reports whether f was synced for certain.
 func (l *lastSegment) wasSynced(f *foundFrame) bool {
-	return l.isCounted(f) || l.holds(f.off, &f.frame)
+	return l.isCounted(f) || l.Holds(f.off, &f.Frame)
 }
 
 func (l *lastSegment) add(f *foundFrame) {
 	l.fold(f)
-	l.end.Store(f.off + int64(f.size()))
-	l.newest.Store(max(l.newest.Load(), f.received))
+	l.end.Store(f.off + int64(f.Size()))
+	l.newest.Store(max(l.newest.Load(), f.Received))
 }
 
 // rewrite gives the frames that wait to the committer, as its first commit. What is
@@ -170,8 +171,8 @@ func (l *lastSegment) rewrite() {
 	p, first := l.r.q.pending, l.waiting[0].at
 	p.buf = l.kept[first:]
 	for i := range l.waiting {
-		l.r.tailRecords += l.waiting[i].count
-		p.frames = append(p.frames, pendingFrame{at: l.waiting[i].at - first, lines: l.waiting[i].decided()})
+		l.r.tailRecords += l.waiting[i].Count
+		p.frames = append(p.frames, pendingFrame{at: l.waiting[i].at - first, lines: l.waiting[i].Decided()})
 	}
 }
 
@@ -179,17 +180,17 @@ func (l *lastSegment) rewrite() {
 // is kept in quarantine, although nobody was told that it was safe. The log ends at hole.
 func (l *lastSegment) cutTail(hole, from int64) error {
 	q, s, file := l.r.q, l.foundSegment, l.file
-	to, err := tailEnd(file, s.epoch, from, s.size.Load())
+	to, err := tailEnd(file, s.Epoch, from, s.size.Load())
 	if err != nil {
 		return err
 	}
 	q.tornTails++
 	q.opts.Log.Info("torn tail cut: a crash interrupted a write that nobody was told about", "segment", s.String(), "from", from, "to", to)
-	if _, err := q.copyAside(s.segmentName, file, from, to); err != nil {
+	if _, err := q.copyAside(s.Name, file, from, to); err != nil {
 		q.opts.Log.Warn("torn tail stays in the file: it could not be copied to quarantine", "segment", s.String(), "error", err)
 		return nil
 	}
-	if l.proven >= hole && l.proven > l.from {
+	if l.Proven >= hole && l.Proven > l.from {
 		return nil // by a header of the tail, which the next Open needs if there is no checkpoint then
 	}
 	// Cosmetic: what is beyond the end is never read, this only keeps the next
@@ -205,19 +206,19 @@ func (l *lastSegment) cutTail(hole, from int64) error {
 // tailEnd returns where the last frame of this epoch ends that begins at from or
 // later, whole or, at from, by what its header says.
 func tailEnd(file disk.File, epoch uint64, from, size int64) (int64, error) {
-	var reader frameReader
-	reader.open(file, epoch)
-	reader.seek(from)
-	end := min(size, from+reader.claimedSize(size))
+	var reader segment.Reader
+	reader.Open(file, epoch)
+	reader.MoveTo(from)
+	end := min(size, from+reader.ClaimedSize(size))
 	for {
-		f, err := reader.resync(0, size)
+		f, err := reader.Resync(0, size)
 		if errors.Is(err, io.EOF) {
 			return end, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		reader.skip(&f)
-		end = max(end, reader.off)
+		reader.Skip(&f)
+		end = max(end, reader.Off)
 	}
 }

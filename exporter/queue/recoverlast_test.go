@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
@@ -89,8 +90,8 @@ func TestDamagedRecordsWereStored(t *testing.T) {
 	q := open(t, opts)
 	want := storeLarge(t, q, 6, 100)
 	killed(t, q)
-	segment := segmentFiles(t, opts.Directory)[0]
-	flip(t, segment, offsets(t, segment)[2]-8) // in record 2
+	seg := segmentFiles(t, opts.Directory)[0]
+	flip(t, seg, offsets(t, seg)[2]-8) // in record 2
 	for _, life := range []string{"first", "second"} {
 		q = open(t, opts)
 		checkStored(t, q, 6)
@@ -117,14 +118,14 @@ func TestHoleInTheFile(t *testing.T) {
 	q := open(t, opts)
 	want := storeLarge(t, q, 6, 900<<10)
 	killed(t, q)
-	segment := segmentFiles(t, opts.Directory)[0]
-	at := offsets(t, segment)
-	f, err := os.OpenFile(segment, os.O_RDWR, 0)
+	seg := segmentFiles(t, opts.Directory)[0]
+	at := offsets(t, seg)
+	f, err := os.OpenFile(seg, os.O_RDWR, 0)
 	must(t, err)
 	defer f.Close()
 	from := alignBlock(at[1])
 	must(t, unix.Fallocate(int(f.Fd()), unix.FALLOC_FL_PUNCH_HOLE|unix.FALLOC_FL_KEEP_SIZE, from, at[4]-100-from))
-	zero(t, segment, at[1], from)
+	zero(t, seg, at[1], from)
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), slices.Concat(want[:1], want[4:]))
 	if got := q.Stats().Corrupt; got != 3 {
@@ -136,9 +137,9 @@ func TestHoleInTheFile(t *testing.T) {
 // bytes. It returns the path and the offsets of the frames.
 func logOf(t *testing.T, dir string, size int, commits ...int) (path string, at []int64) {
 	t.Helper()
-	name := segmentName{1, 1}
-	b := encodeSegmentHeader(segmentHeader{queue: uuid.New()}, name)
-	at = append(at, segmentHeaderSize)
+	name := segment.Name{FirstSeq: 1, Epoch: 1}
+	b := segment.EncodeHeader(segment.Header{Queue: uuid.New()}, name)
+	at = append(at, segment.HeaderSize)
 	seq := uint64(1)
 	for _, frames := range commits {
 		durable := int64(len(b))
@@ -146,8 +147,8 @@ func logOf(t *testing.T, dir string, size int, commits ...int) (path string, at 
 			c := chunk(fmt.Sprintf(`{"n":%d,"pad":"%s"}`, seq, strings.Repeat("x", size)))
 			c.Producer, c.Position = "p", seq
 			from := len(b)
-			b = appendFrame(b, c, crc32.Checksum(c.Records, castagnoli))
-			place(b[from:], 1, durable, seq)
+			b = segment.AppendFrame(b, c, crc32.Checksum(c.Records, castagnoli))
+			segment.Place(b[from:], 1, durable, seq)
 			at = append(at, int64(len(b)))
 			seq++
 		}
@@ -183,8 +184,8 @@ func passedBy(t *testing.T, path string, next uint64) {
 func TestDamageInFrontOfATornCommit(t *testing.T) {
 	dir := t.TempDir()
 	path, at := logOf(t, dir, 100, 1, 3, 2)
-	flip(t, path, at[2]+atFirstSeq)
-	flip(t, path, at[4]+atFirstSeq)
+	flip(t, path, at[2]+frameSeqAt)
+	flip(t, path, at[4]+frameSeqAt)
 	q := open(t, Options{Directory: dir})
 	equal(t, "records", numbersOf(drain(t, q, cursorOf(t, q, "a"))), []string{"1", "2", "4"})
 	if s := q.Stats(); s.Corrupt != 1 || s.LastSeq != 4 {
@@ -202,7 +203,7 @@ func TestDamageOfARecordThatWasPassed(t *testing.T) {
 	dir := t.TempDir()
 	path, at := logOf(t, dir, 100, 1, 2)
 	passedBy(t, path, 3)
-	flip(t, path, at[1]+atFirstSeq)
+	flip(t, path, at[1]+frameSeqAt)
 	q := open(t, Options{Directory: dir})
 	equal(t, "records", numbersOf(drain(t, q, cursorOf(t, q, "s"))), []string{"3"})
 	if s := q.Stats(); s.LastSeq != 3 || s.Corrupt != 1 {
@@ -242,7 +243,7 @@ func TestCutLeavesTheProof(t *testing.T) {
 
 // A torn frame is one wherever it begins in the reader's buffer.
 func TestTornAtTheEndOfTheBuffer(t *testing.T) {
-	for _, size := range []int{readSize - 4096, readSize - 40} {
+	for _, size := range []int{segment.ReadSize - 4096, segment.ReadSize - 40} {
 		dir := t.TempDir()
 		path, at := logOf(t, dir, size-80-len(`{"n":1,"pad":""}`)-1, 2)
 		if at[1]-at[0] != int64(size) {
@@ -291,7 +292,7 @@ func TestOddData(t *testing.T) {
 			dir := t.TempDir()
 			path, at := logOf(t, dir, 100, 1, 3, 2, 1)
 			flip(t, path, at[2]-8)
-			flip(t, path, at[4]+atFirstSeq)
+			flip(t, path, at[4]+frameSeqAt)
 			q := open(t, Options{Directory: dir, FS: oddDataFS{disk.OS(""), data}})
 			equal(t, "records", numbersOf(drain(t, q, cursorOf(t, q, "a"))), []string{"1", "3", "4", "6", "7"})
 			if got := q.Stats().Corrupt; got != 2 {
@@ -327,13 +328,13 @@ func TestPrefetchEndsWithTheData(t *testing.T) {
 	must(t, os.Truncate(path, end))
 	must(t, os.Truncate(path, 1<<20)) // reserved
 	var asked []int64
-	var reader frameReader
+	var reader segment.Reader
 	f, err := prefetchedFS{disk.OS(""), &asked}.Open(path)
 	must(t, err)
 	defer f.Close()
-	reader.openHeaders(f, 1, segmentHeaderSize, 1<<20)
-	reader.openHeaders(f, 1, end, 1<<20) // where nothing is
-	if want := []int64{segmentHeaderSize, end}; !slices.Equal(asked, want) {
+	reader.OpenHeaders(f, 1, segment.HeaderSize, 1<<20)
+	reader.OpenHeaders(f, 1, end, 1<<20) // where nothing is
+	if want := []int64{segment.HeaderSize, end}; !slices.Equal(asked, want) {
 		t.Errorf("asked for %d, want %d", asked, want)
 	}
 }
@@ -363,7 +364,7 @@ func TestHoleInARecord(t *testing.T) {
 // there next.
 func TestDamageAtTheEndOfTheSegmentInUse(t *testing.T) {
 	const size = 512 << 10 // of a frame: the end is that of a block
-	pad := size - align((&Chunk{Source: "test"}).headerSize()) - len(`{"n":10,"pad":""}`) - 1
+	pad := size - segment.Aligned((&Chunk{Source: "test"}).HeaderSize()) - len(`{"n":10,"pad":""}`) - 1
 	record := func(n int) *Chunk {
 		return chunk(fmt.Sprintf(`{"n":%d,"pad":"%s"}`, n, strings.Repeat("x", pad)))
 	}
@@ -411,7 +412,7 @@ func offlineSays(t *testing.T, dir string) (lost, lastSeq uint64) {
 	o, err := OpenOffline(dir, nil)
 	must(t, err)
 	_, err = o.Check(t.Context(), func(f Finding) error {
-		lost += f.Lost.size()
+		lost += f.Lost.Size()
 		return nil
 	})
 	must(t, err)

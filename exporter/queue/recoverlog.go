@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -22,7 +23,7 @@ func (r *recovery) foldLog() error {
 		q.state.totals, next = r.checkpoint.clone(), r.checkpoint.NextSeq
 		q.state.producers.restore(r.checkpoint.Producers, r.checkpoint.Legacy)
 	} else if len(r.segments) > 0 {
-		next = r.segments[0].firstSeq
+		next = r.segments[0].FirstSeq
 	} else {
 		next = max(next, r.oldestCursor()) // what was before is done with
 	}
@@ -31,8 +32,8 @@ func (r *recovery) foldLog() error {
 		if !last && r.isCounted(s, s.end.Load()) {
 			continue
 		}
-		if !r.isCounted(s, segmentHeaderSize) {
-			q.reportLost(SeqRange{From: next, To: s.firstSeq})
+		if !r.isCounted(s, segment.HeaderSize) {
+			q.reportLost(SeqRange{From: next, To: s.FirstSeq})
 		}
 		fold := r.foldSegment
 		if last {
@@ -55,7 +56,7 @@ func (r *recovery) foldLog() error {
 	if n := len(r.segments); n > 0 {
 		// Nothing is ever added to the segments found, so that all of them can go
 		// as soon as they are delivered.
-		q.checkpointUpTo(r.segments[n-1].segment)
+		q.checkpointUpTo(r.segments[n-1].liveSegment)
 	}
 	return nil
 }
@@ -83,7 +84,7 @@ func (r *recovery) findUncopied() error {
 	}
 	for _, s := range r.segments {
 		lost := slices.ContainsFunc(q.state.Lost, func(l SeqRange) bool {
-			return l.From < s.until.Load() && l.To > s.firstSeq
+			return l.From < s.until.Load() && l.To > s.FirstSeq
 		})
 		copied := slices.ContainsFunc(copies, func(name string) bool { return strings.HasPrefix(name, s.String()+".") })
 		s.unreadable.Store(s.unreadable.Load() || lost && !copied)
@@ -94,7 +95,7 @@ func (r *recovery) findUncopied() error {
 // isCounted reports whether the checkpoint holds what s adds up to until off.
 func (r *recovery) isCounted(s *foundSegment, off int64) bool {
 	c := r.checkpoint
-	return r.hasCheck && (s.epoch < c.Epoch || s.epoch == c.Epoch && off <= c.End)
+	return r.hasCheck && (s.Epoch < c.Epoch || s.Epoch == c.Epoch && off <= c.End)
 }
 
 // foldSegment adds the frames of s, which has a successor, to the state, unless the
@@ -109,19 +110,19 @@ func (r *recovery) foldSegment(s *foundSegment) (uint64, error) {
 	from, next := r.behindCheckpoint(s)
 	d := folding{foundSegment: s, r: r, file: file, next: next}
 	end := s.end.Load()
-	var reader frameReader
-	reader.openHeaders(file, s.epoch, from, end)
+	var reader segment.Reader
+	reader.OpenHeaders(file, s.Epoch, from, end)
 	for {
-		hole := reader.off
-		f, err := reader.resyncHeader(d.next, end)
-		if errors.Is(err, io.EOF) || (err == nil && !s.exact && f.firstSeq >= s.until.Load()) {
+		hole := reader.Off
+		f, err := reader.ResyncHeader(d.next, end)
+		if errors.Is(err, io.EOF) || (err == nil && !s.exact && f.FirstSeq >= s.until.Load()) {
 			return d.next, nil
 		}
 		if err != nil {
 			return 0, err
 		}
-		d.fold(&foundFrame{frame: f, hole: hole, off: reader.off})
-		reader.skip(&f)
+		d.fold(&foundFrame{Frame: f, hole: hole, off: reader.Off})
+		reader.Skip(&f)
 	}
 }
 
@@ -136,7 +137,7 @@ type folding struct {
 // foundFrame is a frame at offset off. If that is not hole, where the one before it
 // ends, what lies between is damage.
 type foundFrame struct {
-	frame
+	segment.Frame
 	hole, off int64
 }
 
@@ -144,22 +145,22 @@ type foundFrame struct {
 func (d *folding) fold(f *foundFrame) {
 	d.missing(f)
 	if !d.isCounted(f) {
-		d.r.q.state.add(&f.frame, f.decided())
+		d.r.q.state.add(&f.Frame, f.Decided())
 	}
-	d.next = max(d.next, f.end())
+	d.next = max(d.next, f.End())
 }
 
 func (d *folding) isCounted(f *foundFrame) bool {
-	return d.r.isCounted(d.foundSegment, f.off+int64(f.size()))
+	return d.r.isCounted(d.foundSegment, f.off+int64(f.Size()))
 }
 
 // missing reports what is missing before f, whose first record is the next then.
 func (d *folding) missing(f *foundFrame) {
 	if f.off > f.hole {
-		d.r.q.quarantine(d.segment, d.file, f.hole, f.off, errHeader)
+		d.r.q.quarantine(d.liveSegment, d.file, f.hole, f.off, segment.ErrFrameHeader)
 	}
-	d.r.q.reportLost(SeqRange{From: d.next, To: f.firstSeq})
-	d.next = max(d.next, f.firstSeq)
+	d.r.q.reportLost(SeqRange{From: d.next, To: f.FirstSeq})
+	d.next = max(d.next, f.FirstSeq)
 }
 
 // behindCheckpoint returns the offset in s from which on the checkpoint does not know it,
@@ -169,8 +170,8 @@ func (d *folding) missing(f *foundFrame) {
 // A frame behind it may have no records and a lower seq: it was the tail of a log that
 // had lost its end, for which that seq was raised.
 func (r *recovery) behindCheckpoint(s *foundSegment) (off int64, next uint64) {
-	if c := r.checkpoint; r.hasCheck && c.Epoch == s.epoch && c.End <= s.size.Load() {
-		return max(c.End, segmentHeaderSize), max(c.NextSeq, s.firstSeq)
+	if c := r.checkpoint; r.hasCheck && c.Epoch == s.Epoch && c.End <= s.size.Load() {
+		return max(c.End, segment.HeaderSize), max(c.NextSeq, s.FirstSeq)
 	}
-	return segmentHeaderSize, s.firstSeq
+	return segment.HeaderSize, s.FirstSeq
 }

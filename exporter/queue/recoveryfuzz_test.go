@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/google/uuid"
 )
 
@@ -13,7 +14,7 @@ import (
 func FuzzSlotRoundTrip(f *testing.F) {
 	f.Add("siem", uint64(7), uint64(8), uint64(5), uint64(2))
 	f.Fuzz(func(t *testing.T, name string, generation, next, delivered, corrupt uint64) {
-		if name == "" || len(name) > maxName {
+		if name == "" || len(name) > segment.MaxName {
 			return
 		}
 		want := map[string]Account{name: {Next: next, Delivered: delivered, Corrupt: corrupt}, name[:len(name)/2] + "2": {Next: 1}}
@@ -62,8 +63,8 @@ func FuzzCursorsFile(f *testing.F) {
 // nothing else.
 func FuzzRecycledDirectory(f *testing.F) {
 	old := encode(chunk(`{"old":true}`))
-	place(old, 1, segmentHeaderSize, 4)
-	spare := append(encodeSegmentHeader(segmentHeader{}, segmentName{1, 9}), old...)
+	segment.Place(old, 1, segment.HeaderSize, 4)
+	spare := append(segment.EncodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 9}), old...)
 	f.Add(spare, old, []byte{})
 	f.Add([]byte{}, spare, old)
 	f.Fuzz(func(t *testing.T, spare, behind, begun []byte) {
@@ -71,19 +72,19 @@ func FuzzRecycledDirectory(f *testing.F) {
 		q := open(t, opts)
 		storeNumbered(t, q, 1, 3, 1)
 		closeQueue(t, q)
-		segment := segmentFiles(t, opts.Directory)[0]
-		at := offsets(t, segment)
-		content, err := os.ReadFile(segment)
+		seg := segmentFiles(t, opts.Directory)[0]
+		at := offsets(t, seg)
+		content, err := os.ReadFile(seg)
 		must(t, err)
 		end := alignBlock(at[len(at)-1]) // commits are padded to whole blocks
-		name, _ := parseSegmentName(filepath.Base(segment))
-		if holdsFrameOf(behind, name.epoch) {
+		name, _ := segment.ParseName(filepath.Base(seg))
+		if holdsFrameOf(behind, name.Epoch) {
 			return // that no epoch is used twice is the other half of the promise
 		}
-		must(t, os.WriteFile(segment, append(content[:end:end], behind...), 0o600))
+		must(t, os.WriteFile(seg, append(content[:end:end], behind...), 0o600))
 		padded := make([]byte, smallSegment)
 		copy(padded, spare)
-		if e := le.Uint64(padded[16:]); isSegmentHeader(padded) && e > 1<<62 {
+		if e := le.Uint64(padded[16:]); le.Uint32(padded[12:]) == headerSum(padded) && e > 1<<62 {
 			return // no queue has begun so many segments
 		}
 		must(t, os.WriteFile(filepath.Join(opts.Directory, sparePrefix+"90"), padded, 0o600))
@@ -107,8 +108,8 @@ func FuzzRecycledDirectory(f *testing.F) {
 
 // holdsFrameOf reports whether a frame of the epoch stands where one is looked for.
 func holdsFrameOf(b []byte, epoch uint64) bool {
-	for ; len(b) >= frameFixed; b = b[frameAlign:] {
-		if f, err := parseHeader(b); err == nil && f.epoch == epoch {
+	for ; len(b) >= segment.FrameFixed; b = b[segment.Align:] {
+		if f, err := segment.ParseHeader(b); err == nil && f.Epoch == epoch {
 			return true
 		}
 	}

@@ -23,8 +23,8 @@ func deliverAll(t *testing.T, q *Queue, c *Cursor, from, to int) {
 // What is retained stays within its bound, and a new sink gets it.
 func TestRetainByBytes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		const segment = 16 << 10
-		opts := Options{Directory: t.TempDir(), SegmentBytes: segment, Retain: Retain{MaxBytes: 4 * segment}}
+		const seg = 16 << 10
+		opts := Options{Directory: t.TempDir(), SegmentBytes: seg, Retain: Retain{MaxBytes: 4 * seg}}
 		q := open(t, opts)
 		c := cursorOf(t, q, "a")
 		deliverAll(t, q, c, 1, 60)

@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -119,7 +120,7 @@ func TestFilesOfUnknownEpochsAreNotUsedAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10}
 			content := make([]byte, opts.SegmentBytes)
-			copy(content, encodeSegmentHeader(segmentHeader{}, segmentName{1, 1}))
+			copy(content, segment.EncodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 1}))
 			test.damage(content)
 			path := filepath.Join(opts.Directory, test.file)
 			must(t, os.WriteFile(path, content, 0o600))

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
@@ -247,7 +248,7 @@ func (s *session) append(n int, refused string) {
 	if n > 0 {
 		c.lost = 5e9 + c.duplicates
 		x.Lost = []Tally{{Name: "deny", Count: c.lost}}
-		size := align(x.headerSize()) + len(strings.Join(c.records, "\n")) + 1
+		size := segment.Aligned(x.HeaderSize()) + len(strings.Join(c.records, "\n")) + 1
 		c.records[0] += strings.Repeat("x", int(alignBlock(int64(size)))-size)
 		x.Records = []byte(strings.Join(c.records, "\n") + "\n")
 	}

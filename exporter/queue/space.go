@@ -116,7 +116,7 @@ func (q *Queue) canGrow() bool {
 }
 
 // setSegments makes segments those of the queue. Callers hold mu, or are Open.
-func (q *Queue) setSegments(segments []*segment) {
+func (q *Queue) setSegments(segments []*liveSegment) {
 	q.segments.Store(&segments)
 	q.countFiles()
 }
@@ -209,7 +209,7 @@ func (q *Queue) closeForRoom() {
 }
 
 // leastWanted is the segment to give way, nil when none may. Callers hold mu.
-func (q *Queue) leastWanted() *segment {
+func (q *Queue) leastWanted() *liveSegment {
 	accounts := q.accounts()
 	for _, s := range *q.segments.Load() {
 		switch {
@@ -226,14 +226,14 @@ func (q *Queue) leastWanted() *segment {
 }
 
 // drop passes what sinks still wait for in s, if anything. Callers hold mu.
-func (q *Queue) drop(s *segment) {
+func (q *Queue) drop(s *liveSegment) {
 	until := q.untilOf(s)
 	if q.isDone(s, q.accounts()) {
 		return
 	}
 	if q.space.lastDrop.IsZero() || time.Since(q.space.lastDrop) > dropEpisode {
 		q.opts.Log.Warn("queue is full: its oldest records are dropped for new ones, although sinks still wait for them",
-			"firstSeq", s.firstSeq, "lastSeq", until-1)
+			"firstSeq", s.FirstSeq, "lastSeq", until-1)
 	}
 	q.space.lastDrop = time.Now()
 	for name, a := range q.parked {
@@ -266,20 +266,20 @@ func (q *Queue) dropUntil(a *Account, until uint64) {
 }
 
 // untilOf is the seq after the last record of s, as of now. Callers hold mu.
-func (q *Queue) untilOf(s *segment) uint64 {
+func (q *Queue) untilOf(s *liveSegment) uint64 {
 	return min(s.until.Load(), q.durable.Load()+1)
 }
 
 // isDone reports whether nothing in s is needed any more: every account has passed
 // it, or it has no records. Callers hold mu.
-func (q *Queue) isDone(s *segment, accounts map[string]Account) bool {
+func (q *Queue) isDone(s *liveSegment, accounts map[string]Account) bool {
 	return s.sealed && q.isPassed(s, accounts)
 }
 
 // isPassed is isDone for a segment that is still written to, too. Callers hold mu.
-func (q *Queue) isPassed(s *segment, accounts map[string]Account) bool {
+func (q *Queue) isPassed(s *liveSegment, accounts map[string]Account) bool {
 	until := q.untilOf(s)
-	if until == s.firstSeq {
+	if until == s.FirstSeq {
 		return true
 	}
 	for _, a := range accounts {
@@ -294,15 +294,15 @@ func (q *Queue) isPassed(s *segment, accounts map[string]Account) bool {
 // retained returns the segments of done, in order, that stay for Retain: the
 // newest ones within its bounds, as long as new records have room. Callers hold
 // mu.
-func (q *Queue) retained(done []*segment) map[*segment]bool {
-	stay := map[*segment]bool{}
+func (q *Queue) retained(done []*liveSegment) map[*liveSegment]bool {
+	stay := map[*liveSegment]bool{}
 	r := q.opts.Retain
 	if !r.isOn() {
 		return stay
 	}
 	var bytes int64
 	for _, s := range slices.Backward(done) {
-		if q.untilOf(s) == s.firstSeq {
+		if q.untilOf(s) == s.FirstSeq {
 			continue // it has no records
 		}
 		bytes += s.size.Load()

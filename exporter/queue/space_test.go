@@ -106,7 +106,7 @@ func TestRefusingQueueStaysBounded(t *testing.T) {
 	cursorOf(t, q, "dead")
 	fill(t, q)
 	for range 1500 {
-		store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{"QueueFull", 1}}})
+		store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{Name: "QueueFull", Count: 1}}})
 	}
 	eventually(t, "the queue is within its bound", func() bool { return q.Stats().Bytes <= 2*opts.MaxBytes })
 }

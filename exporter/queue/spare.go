@@ -233,7 +233,7 @@ func (s *supply) newName() string {
 // keep gives a segment that is done with the name of a spare, and returns that:
 // add it once the name is durable. ok is false when there are enough, or their
 // space is needed otherwise.
-func (s *supply) keep(segment string, waiting int) (spare string, ok bool, err error) {
+func (s *supply) keep(seg string, waiting int) (spare string, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.short || len(s.spares)+waiting >= keepSpares {
@@ -241,8 +241,8 @@ func (s *supply) keep(segment string, waiting int) (spare string, ok bool, err e
 	}
 	s.number++
 	spare = sparePrefix + strconv.Itoa(s.number)
-	if err := s.fsys.Rename(s.path(segment), s.path(spare)); err != nil {
-		return "", false, fmt.Errorf("segment %s: keep as a spare: %w", segment, err)
+	if err := s.fsys.Rename(s.path(seg), s.path(spare)); err != nil {
+		return "", false, fmt.Errorf("segment %s: keep as a spare: %w", seg, err)
 	}
 	return spare, true, nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -45,7 +46,7 @@ func TestSegmentsAreUsedAgain(t *testing.T) {
 	first := inode(t, segmentFiles(t, opts.Directory)[0])
 	used := func() bool {
 		for _, path := range segmentFiles(t, opts.Directory) {
-			if inode(t, path) == first && path != filepath.Join(opts.Directory, segmentName{1, 1}.String()) {
+			if inode(t, path) == first && path != filepath.Join(opts.Directory, segment.Name{FirstSeq: 1, Epoch: 1}.String()) {
 				return true
 			}
 		}
@@ -94,7 +95,7 @@ func TestOldFramesBehindTheEndAreNotRead(t *testing.T) {
 	content, err := os.ReadFile(path)
 	must(t, err)
 	old := slices.Clone(content[at[2]:at[3]])
-	place(old, 99, at[3], 4) // a frame that would come next, of another epoch
+	segment.Place(old, 99, at[3], 4) // a frame that would come next, of another epoch
 	copy(content[at[3]:], old)
 	must(t, os.WriteFile(path, content, 0o600))
 
@@ -111,11 +112,11 @@ func TestEpochsOfSparesAreNotGivenOutAgain(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
 	must(t, os.MkdirAll(opts.Directory, 0o700))
 	spare := make([]byte, minSegmentBytes)
-	copy(spare, encodeSegmentHeader(segmentHeader{}, segmentName{1, 41}))
+	copy(spare, segment.EncodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 41}))
 	must(t, os.WriteFile(filepath.Join(opts.Directory, sparePrefix+"7"), spare, 0o600))
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 1, 1)
-	if got := (*q.segments.Load())[0].epoch; got <= 41 {
+	if got := (*q.segments.Load())[0].Epoch; got <= 41 {
 		t.Errorf("epoch of the first segment: got %d, want more than 41", got)
 	}
 }

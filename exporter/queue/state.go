@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -40,14 +41,6 @@ type SourceTally struct {
 	Lost map[string]uint64 `json:"lost"`
 }
 
-// SeqRange is the seqs from From up to, not including, To.
-type SeqRange struct {
-	From uint64 `json:"from"`
-	To   uint64 `json:"to"`
-}
-
-func (r SeqRange) size() uint64 { return r.To - r.From }
-
 // newState returns an empty state that remembers so many producers of each source and
 // identity; 0: DefaultProducers.
 func newState(limit int) *state {
@@ -59,19 +52,19 @@ func newSourceTally() *SourceTally {
 }
 
 // add accounts for one durable frame, for which so many lines were read.
-func (s *state) add(f *frame, lines uint64) {
-	if len(f.producer) > 0 {
+func (s *state) add(f *segment.Frame, lines uint64) {
+	if len(f.Producer) > 0 {
 		s.producers.add(f)
 	}
-	t, ok := s.Sources[string(f.source)]
+	t, ok := s.Sources[string(f.Source)]
 	if !ok {
 		t = newSourceTally()
-		s.Sources[string(f.source)] = t
+		s.Sources[string(f.Source)] = t
 	}
 	t.Received += lines
-	t.Stored += uint64(f.count)
-	t.Duplicate += uint64(f.duplicates)
-	f.eachTally(
+	t.Stored += uint64(f.Count)
+	t.Duplicate += uint64(f.Duplicates)
+	f.EachTally(
 		func(reason []byte, n uint64) { t.Refused[string(reason)] += n },
 		func(kind []byte, n uint64) {
 			t.Lost[string(kind)] = min(t.Lost[string(kind)]+min(n, MaxLost), MaxLost)
@@ -108,7 +101,7 @@ func (s *totals) stored() (n uint64) {
 func (s *totals) corrupt() uint64 {
 	var n uint64
 	for _, r := range s.Lost {
-		n += r.size()
+		n += r.Size()
 	}
 	return n
 }

@@ -64,15 +64,15 @@ func TestTailSurvivesARewriteThatDidNotFinish(t *testing.T) {
 func TestDamageBeforeTheTailKeepsTheTailsSeq(t *testing.T) {
 	for name, inRecord5 := range map[string]func(at []int64) int64{
 		"a record": func(at []int64) int64 { return at[5] - 4 },
-		"a header": func(at []int64) int64 { return at[4] + atFirstSeq },
+		"a header": func(at []int64) int64 { return at[4] + frameSeqAt },
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := Options{Directory: t.TempDir()}
 			q := open(t, opts)
 			storeNumbered(t, q, 1, 6, 1)
 			killed(t, q)
-			segment := segmentFiles(t, opts.Directory)[0]
-			flip(t, segment, inRecord5(offsets(t, segment)))
+			seg := segmentFiles(t, opts.Directory)[0]
+			flip(t, seg, inRecord5(offsets(t, seg)))
 			q = open(t, opts)
 			equal(t, "records", drain(t, q, cursorOf(t, q, "a")), slices.Concat(numbered(1, 4), numbered(6, 6)))
 			if got := q.Stats().Corrupt; got != 1 {
@@ -96,7 +96,7 @@ func TestMissingLastSegmentRenumbersNothing(t *testing.T) {
 // What frames without records say survives, wherever in a segment they stand.
 func TestRefusalsSurviveALostCheckpoint(t *testing.T) {
 	refusal := func() *Chunk {
-		return &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{"InvalidJSON", 1}}}
+		return &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{Name: "InvalidJSON", Count: 1}}}
 	}
 	for name, first := range map[string]bool{"segment without records": true, "end of a segment": false} {
 		t.Run(name, func(t *testing.T) {
@@ -134,7 +134,7 @@ func TestPositionOfARefusalWaitsForTheTail(t *testing.T) {
 	storeNumbered(t, q, 1, 2, 1)
 	drain(t, q, c)
 	must(t, c.Ack(2))
-	store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{"InvalidJSON", 1}}})
+	store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{Name: "InvalidJSON", Count: 1}}})
 	killed(t, q)
 	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(failing("sync", func() bool { return true }))
@@ -194,9 +194,9 @@ func TestCursorProvesTheLastCommit(t *testing.T) {
 	drain(t, q, c)
 	must(t, c.Ack(5)) // 4 and 5 are delivered, so the commit of 4 to 6 was durable
 	closeQueue(t, q)
-	segment := segmentFiles(t, opts.Directory)[0]
-	at := offsets(t, segment)
-	zero(t, segment, at[3], at[4]) // record 4
+	seg := segmentFiles(t, opts.Directory)[0]
+	at := offsets(t, seg)
+	zero(t, seg, at[3], at[4]) // record 4
 	q = open(t, Options{Directory: opts.Directory})
 	equal(t, "another sink", drain(t, q, cursorOf(t, q, "b")), slices.Concat(numbered(1, 3), numbered(5, 6)))
 	equal(t, "the sink", drain(t, q, cursorOf(t, q, "a")), numbered(6, 6))

@@ -10,13 +10,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 )
 
 // manyTallies are as many as a frame takes, with the longest names.
 func manyTallies(count uint64) (tallies []Tally) {
-	for n := range maxTallies {
-		tallies = append(tallies, Tally{strings.Repeat("x", maxName-2) + strconv.Itoa(10+n), count})
+	for n := range segment.MaxTallies {
+		tallies = append(tallies, Tally{Name: strings.Repeat("x", segment.MaxName-2) + strconv.Itoa(10+n), Count: count})
 	}
 	return tallies
 }
@@ -24,26 +25,26 @@ func manyTallies(count uint64) (tallies []Tally) {
 func TestTalliesComeBackAsTheyWere(t *testing.T) {
 	for name, c := range map[string]Chunk{
 		"none":         {},
-		"one of each":  {Refused: []Tally{{"InvalidJSON", 1}}, Lost: []Tally{{"deny", 2}}},
-		"lost alone":   {Lost: []Tally{{"deny", 5e9}, {"allow", MaxLost}}},
-		"no names":     {Refused: []Tally{{"", math.MaxUint32}}, Lost: []Tally{{"", 0}}},
-		"all there is": {Source: strings.Repeat("s", maxName), Identity: strings.Repeat("i", maxName), Producer: strings.Repeat("p", maxName), Refused: manyTallies(math.MaxUint32), Lost: manyTallies(MaxLost)},
+		"one of each":  {Refused: []Tally{{Name: "InvalidJSON", Count: 1}}, Lost: []Tally{{Name: "deny", Count: 2}}},
+		"lost alone":   {Lost: []Tally{{Name: "deny", Count: 5e9}, {Name: "allow", Count: MaxLost}}},
+		"no names":     {Refused: []Tally{{Name: "", Count: math.MaxUint32}}, Lost: []Tally{{Name: "", Count: 0}}},
+		"all there is": {Source: strings.Repeat("s", segment.MaxName), Identity: strings.Repeat("i", segment.MaxName), Producer: strings.Repeat("p", segment.MaxName), Refused: manyTallies(math.MaxUint32), Lost: manyTallies(MaxLost)},
 	} {
 		t.Run(name, func(t *testing.T) {
-			must(t, c.check())
+			must(t, c.Check())
 			b := encode(&c)
-			place(b, 1, segmentHeaderSize, 1)
-			f, err := parseHeader(b)
+			segment.Place(b, 1, segment.HeaderSize, 1)
+			f, err := segment.ParseHeader(b)
 			must(t, err)
 			var refused, lost []Tally
-			f.eachTally(
-				func(name []byte, n uint64) { refused = append(refused, Tally{string(name), n}) },
-				func(name []byte, n uint64) { lost = append(lost, Tally{string(name), n}) })
+			f.EachTally(
+				func(name []byte, n uint64) { refused = append(refused, Tally{Name: string(name), Count: n}) },
+				func(name []byte, n uint64) { lost = append(lost, Tally{Name: string(name), Count: n}) })
 			if !slices.Equal(refused, c.Refused) || !slices.Equal(lost, c.Lost) {
 				t.Errorf("got refused %v, lost %v, want %v, %v", refused, lost, c.Refused, c.Lost)
 			}
-			if f.size() != len(b) || string(f.producer) != c.Producer || string(f.identity) != c.Identity || string(f.source) != c.Source {
-				t.Errorf("got a frame of %d bytes of %q, want %d of %q", f.size(), f.producer, len(b), c.Producer)
+			if f.Size() != len(b) || string(f.Producer) != c.Producer || string(f.Identity) != c.Identity || string(f.Source) != c.Source {
+				t.Errorf("got a frame of %d bytes of %q, want %d of %q", f.Size(), f.Producer, len(b), c.Producer)
 			}
 		})
 	}
@@ -52,12 +53,12 @@ func TestTalliesComeBackAsTheyWere(t *testing.T) {
 func TestTalliesThatFitIntoNoFrame(t *testing.T) {
 	q := open(t, Options{Directory: t.TempDir()})
 	for name, c := range map[string]Chunk{
-		"too many refused": {Refused: append(manyTallies(1), Tally{"more", 1})},
-		"too many lost":    {Lost: append(manyTallies(1), Tally{"more", 1})},
-		"refused name":     {Refused: []Tally{{strings.Repeat("x", maxName+1), 1}}},
-		"lost name":        {Lost: []Tally{{strings.Repeat("x", maxName+1), 1}}},
-		"refused count":    {Refused: []Tally{{"InvalidJSON", math.MaxUint32 + 1}}},
-		"lost count":       {Lost: []Tally{{"deny", MaxLost + 1}}},
+		"too many refused": {Refused: append(manyTallies(1), Tally{Name: "more", Count: 1})},
+		"too many lost":    {Lost: append(manyTallies(1), Tally{Name: "more", Count: 1})},
+		"refused name":     {Refused: []Tally{{Name: strings.Repeat("x", segment.MaxName+1), Count: 1}}},
+		"lost name":        {Lost: []Tally{{Name: strings.Repeat("x", segment.MaxName+1), Count: 1}}},
+		"refused count":    {Refused: []Tally{{Name: "InvalidJSON", Count: math.MaxUint32 + 1}}},
+		"lost count":       {Lost: []Tally{{Name: "deny", Count: MaxLost + 1}}},
 	} {
 		if err := q.Append(t.Context(), &c, nil); err == nil || !strings.Contains(err.Error(), "allowed") {
 			t.Errorf("%s: got %v, want an error that says what is allowed", name, err)
@@ -71,7 +72,7 @@ func TestLostCountsDoNotWrap(t *testing.T) {
 	q := open(t, opts)
 	for range 3 {
 		c := chunk("{}")
-		c.Lost = []Tally{{"deny", MaxLost}, {"allow", MaxLost / 2}}
+		c.Lost = []Tally{{Name: "deny", Count: MaxLost}, {Name: "allow", Count: MaxLost / 2}}
 		store(t, q, c)
 	}
 	want := map[string]uint64{"deny": MaxLost, "allow": MaxLost}
@@ -86,7 +87,7 @@ func TestLostCountsDoNotWrap(t *testing.T) {
 	s := newState(0)
 	b := le.AppendUint64([]byte("\x04deny"), math.MaxUint64)
 	for range 2 {
-		s.add(&frame{tallies: b, lost: 1}, 0)
+		s.add(&segment.Frame{Tallies: b, Lost: 1}, 0)
 	}
 	if got := s.Sources[""].Lost["deny"]; got != MaxLost {
 		t.Errorf("of a foreign frame: got %d, want %d", got, uint64(MaxLost))
@@ -109,7 +110,7 @@ func TestCheckpointWithoutLosses(t *testing.T) {
 
 	q = open(t, opts)
 	x := chunk("{}")
-	x.Lost = []Tally{{"deny", 3}}
+	x.Lost = []Tally{{Name: "deny", Count: 3}}
 	store(t, q, x)
 	if got := q.Stats().Sources["test"]; got.Stored != 8 || got.Refused["InvalidJSON"] != 1 || got.Lost["deny"] != 3 {
 		t.Errorf("got %+v, want 8 stored, 1 refused, 3 lost", got)
@@ -123,7 +124,7 @@ func TestReceivedIsNotASum(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
 	q := open(t, opts)
 	lossy := chunk("{}", "{}")
-	lossy.Lines, lossy.Duplicates, lossy.Refused = 10, 3, []Tally{{"InvalidJSON", 4}}
+	lossy.Lines, lossy.Duplicates, lossy.Refused = 10, 3, []Tally{{Name: "InvalidJSON", Count: 4}}
 	store(t, q, lossy) // 10 read, 9 decided
 	check := func(when string, received, stored uint64) {
 		t.Helper()
@@ -162,8 +163,8 @@ func TestRecordsWithoutASource(t *testing.T) {
 		store(t, q, chunk("{}"))
 	}
 	killed(t, q)
-	segment := segmentFiles(t, opts.Directory)[0]
-	flip(t, segment, offsets(t, segment)[1]+atFirstSeq)
+	seg := segmentFiles(t, opts.Directory)[0]
+	flip(t, seg, offsets(t, seg)[1]+frameSeqAt)
 	q = open(t, opts)
 	s := q.Stats()
 	if got := s.Sources["test"]; s.LastSeq != 3 || got.Stored != 2 || got.Received != 2 || s.Unattributed != 1 {
@@ -179,7 +180,7 @@ func TestLossesSurviveAKill(t *testing.T) {
 	for round := range 5 {
 		for range 3 {
 			c := chunk("{}")
-			c.Lost = []Tally{{"deny", 5e9}}
+			c.Lost = []Tally{{Name: "deny", Count: 5e9}}
 			store(t, q, c)
 		}
 		killed(t, q)
@@ -197,7 +198,7 @@ func TestLossesSurviveAKill(t *testing.T) {
 func TestStatsAreACopy(t *testing.T) {
 	q := open(t, Options{Directory: t.TempDir()})
 	c := chunk("{}")
-	c.Lost = []Tally{{"deny", 1}}
+	c.Lost = []Tally{{Name: "deny", Count: 1}}
 	store(t, q, c)
 	q.Stats().Sources["test"].Lost["deny"] = 7
 	if got := q.Stats().Sources["test"].Lost["deny"]; got != 1 {

@@ -36,7 +36,7 @@ func (f *testFS) script(op, name string, p []byte) crashdisk.Fault {
 	f.mu.Lock()
 	gate := f.gate
 	f.mu.Unlock()
-	if gate != nil && bytes.HasPrefix(p, frameMagicBytes) {
+	if gate != nil && bytes.HasPrefix(p, []byte("DFM1")) {
 		<-gate
 	}
 	f.mu.Lock()

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -23,7 +24,7 @@ var withVersion = map[string]func(b []byte, version int, intact bool) []byte{
 	"segment": func(b []byte, version int, intact bool) []byte {
 		le.PutUint32(b[8:], uint32(version))
 		if intact {
-			le.PutUint32(b[12:], segmentHeaderCRC(b))
+			le.PutUint32(b[12:], headerSum(b))
 		}
 		return b
 	},
@@ -72,9 +73,9 @@ func TestUnknownVersionsAreRefused(t *testing.T) {
 		file, kind   string
 		found, known int
 	}{
-		{"*.segment", "segment", segmentVersion + 1, segmentVersion},
-		{"*.segment", "segment", segmentVersionMin - 1, segmentVersion},
-		{"spare.77", "segment", segmentVersion + 1, segmentVersion},
+		{"*.segment", "segment", segment.Version + 1, segment.Version},
+		{"*.segment", "segment", 0, segment.Version},
+		{"spare.77", "segment", segment.Version + 1, segment.Version},
 		{"cursors", "cursors", cursorsVersion + 1, cursorsVersion},
 		{"cursors", "cursors", cursorsVersion - 1, cursorsVersion},
 		{"positions", "positions", positionsVersion + 1, positionsVersion},
@@ -86,9 +87,9 @@ func TestUnknownVersionsAreRefused(t *testing.T) {
 			cursorOf(t, q, "a")
 			storeNumbered(t, q, 1, 3, 1)
 			closeQueue(t, q)
-			segment, err := os.ReadFile(segmentFiles(t, opts.Directory)[0])
+			seg, err := os.ReadFile(segmentFiles(t, opts.Directory)[0])
 			must(t, err)
-			must(t, os.WriteFile(filepath.Join(opts.Directory, "spare.77"), segment, 0o600))
+			must(t, os.WriteFile(filepath.Join(opts.Directory, "spare.77"), seg, 0o600))
 			paths, err := filepath.Glob(filepath.Join(opts.Directory, c.file))
 			if err != nil || len(paths) == 0 {
 				t.Fatalf("no %s: %v", c.file, err)

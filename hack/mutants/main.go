@@ -116,8 +116,15 @@ func (m mutant) source() ([]byte, error) {
 	return bytes.Replace(text, []byte(m.old), []byte(m.new), 1), nil
 }
 
-// pkg is the directory of the package that is mutated, and whose tests are run.
-func (m mutant) pkg() string { return filepath.Dir(m.file) }
+// pkg is the directory of the package whose tests are run: that of the file, and the
+// queue for its rooms.
+func (m mutant) pkg() string {
+	const queue = "exporter/queue"
+	if dir := filepath.Dir(m.file); !strings.HasPrefix(dir, queue) {
+		return dir
+	}
+	return queue
+}
 
 // workshop builds and runs the tests of packages, mutated or not.
 type workshop struct {

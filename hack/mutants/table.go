@@ -18,17 +18,17 @@ const (
 	cursorfileGo  = "exporter/queue/cursorfile.go"
 	deliverGo     = "exporter/deliver.go"
 	redriveGo     = "exporter/redrive.go"
-	frameGo       = "exporter/queue/frame.go"
+	frameGo       = "exporter/queue/segment/frame.go"
 	housekeepGo   = "exporter/queue/housekeep.go"
 	ingestGo      = "exporter/ingest.go"
 	verdictGo     = "exporter/verdict.go"
 	quarantineGo  = "exporter/queue/quarantine.go"
-	readerGo      = "exporter/queue/reader.go"
+	readerGo      = "exporter/queue/segment/reader.go"
 	recoverGo     = "exporter/queue/recover.go"
-	proofGo       = "exporter/queue/proof.go"
+	proofGo       = "exporter/queue/segment/proof.go"
 	producersGo   = "exporter/queue/producers.go"
 	recoverlastGo = "exporter/queue/recoverlast.go"
-	segmentGo     = "exporter/queue/segment.go"
+	segmentGo     = "exporter/queue/segments.go"
 	spaceGo       = "exporter/queue/space.go"
 	spareGo       = "exporter/queue/spare.go"
 	stateGo       = "exporter/queue/state.go"
@@ -124,7 +124,7 @@ var core = []mutant{
 	{
 		defect: "a frame of another epoch is taken for one of this segment",
 		file:   readerGo,
-		old:    "if f.epoch != r.epoch {",
+		old:    "if f.Epoch != r.epoch {",
 		new:    "if false {",
 		tests:  []string{"TestOldFramesBehindTheEndAreNotRead"},
 	},
@@ -138,7 +138,7 @@ var core = []mutant{
 	{
 		defect: "a segment goes before the checkpoint that covers it is durable",
 		file:   housekeepGo,
-		old:    "s.epoch <= h.covered && q.isDone(s, h.written)",
+		old:    "s.Epoch <= h.covered && q.isDone(s, h.written)",
 		new:    "q.isDone(s, h.written)",
 		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
 	},
@@ -209,7 +209,7 @@ var core = []mutant{
 	{
 		defect: "a segment does not say where the one before it ends",
 		file:   commitGo,
-		old:    "header.prevEpoch, header.prevEnd, header.prevNewest = w.last.epoch, w.last.end.Load(), w.last.newest.Load()",
+		old:    "header.PrevEpoch, header.PrevEnd, header.PrevNewest = w.last.Epoch, w.last.end.Load(), w.last.newest.Load()",
 		new:    "header.prevEpoch, header.prevEnd = w.last.epoch, w.last.size.Load()",
 		tests:  []string{"TestRefusalInAFailedCommitCountsOnce"},
 	},
@@ -255,14 +255,14 @@ var core = []mutant{
 	{
 		defect: "the checksum of the records is not looked at",
 		file:   frameGo,
-		old:    "if crc32.Checksum(b[f.headerLen:f.headerLen+f.payloadLen], castagnoli) != f.payloadCRC {",
+		old:    "if crc32.Checksum(b[f.HeaderLen:f.HeaderLen+f.PayloadLen], castagnoli) != f.payloadCRC {",
 		new:    "if false {",
 		tests:  []string{"TestDamage"},
 	},
 	{
 		defect: "the checksum of a header is not looked at",
 		file:   frameGo,
-		old:    "if le.Uint32(h[atHeaderCRC:]) != headerCRC(h) {",
+		old:    "if le.Uint32(h[atHeaderCRC:]) != frameCRC(h) {",
 		new:    "if false {",
 		tests:  []string{"TestDamage"},
 	},
@@ -278,21 +278,21 @@ var core = []mutant{
 	{
 		defect: "a torn tail is not cut",
 		file:   recoverlastGo,
-		old:    "if atEnd || (reader.off > hole && !l.isOfHole(reader, next, hole, size)) {",
+		old:    "if atEnd || (reader.Off > hole && !l.IsOfHole(reader, next, hole, size)) {",
 		new:    "if atEnd {",
 		tests:  []string{"TestTornCommitOfSeveralFramesIsCutWhole"},
 	},
 	{
 		defect: "damage is taken for a torn tail",
 		file:   proofGo,
-		old:    "if f.durable > hole || f.durable <= p.commit || p.wasDurable(&f) {",
+		old:    "if f.Durable > hole || f.Durable <= p.commit || p.wasDurable(&f) {",
 		new:    "if f.durable <= p.commit || p.wasDurable(&f) {",
 		tests:  []string{"TestDamage"},
 	},
 	{
 		defect: "the unproven end of the log is trusted",
 		file:   recoverlastGo,
-		old:    "return l.isCounted(f) || l.holds(f.off, &f.frame)",
+		old:    "return l.isCounted(f) || l.Holds(f.off, &f.Frame)",
 		new:    "return true",
 		tests:  []string{"TestUnprovenTailIsWrittenAgain"},
 	},
@@ -306,28 +306,28 @@ var core = []mutant{
 	{
 		defect: "the end of the log is trusted by its headers",
 		file:   recoverlastGo,
-		old:    "reader.seek(l.end.Load())",
-		new:    "reader.seek(max(l.end.Load(), l.size.Load()))",
+		old:    "reader.MoveTo(l.end.Load())",
+		new:    "reader.MoveTo(max(l.end.Load(), l.size.Load()))",
 		tests:  []string{"TestUnprovenTailIsWrittenAgain"},
 	},
 	{
 		defect: "a cut takes the proof of what stands before it",
 		file:   recoverlastGo,
-		old:    "if l.proven >= hole && l.proven > l.from {",
+		old:    "if l.Proven >= hole && l.Proven > l.from {",
 		new:    "if false {",
 		tests:  []string{"TestCutLeavesTheProof"},
 	},
 	{
 		defect: "what is left of a torn commit is kept",
 		file:   recoverlastGo,
-		old:    "if l.endsIn(hole, reader, &f, size) {",
+		old:    "if l.EndsIn(hole, reader, &f, size) {",
 		new:    "if false {",
 		tests:  []string{"TestHoleOverTheEndOfWhatWasSynced"},
 	},
 	{
 		defect: "a seq is given again behind a second hole",
 		file:   recoverlastGo,
-		old:    "\t\t\tl.proven = max(l.proven, hole)\n",
+		old:    "\t\t\tl.Proven = max(l.Proven, hole)\n",
 		new:    "",
 		tests:  []string{"TestDamageInFrontOfATornCommit"},
 	},
@@ -341,14 +341,14 @@ var core = []mutant{
 	{
 		defect: "a search passes over what is yet to be written",
 		file:   readerGo,
-		old:    "r.seek(min(from&^(frameAlign-1), limit))",
-		new:    "r.seek(from &^ (frameAlign - 1))",
+		old:    "r.MoveTo(min(from&^(Align-1), limit))",
+		new:    "r.MoveTo(from &^ (Align - 1))",
 		tests:  []string{"TestDamageAtTheEndOfTheSegmentInUse"},
 	},
 	{
 		defect: "frames behind what was never written are not found",
 		file:   readerGo,
-		old:    "r.seek(min(from&^(frameAlign-1), limit))",
+		old:    "r.MoveTo(min(from&^(Align-1), limit))",
 		new:    "r.seek(limit)",
 		tests:  []string{"TestHoleInTheFile"},
 	},
@@ -406,7 +406,7 @@ var core = []mutant{
 	{
 		defect: "a reported loss is not in the checkpoint",
 		file:   stateGo,
-		old:    "`json:\"lost\"`\n}\n\n// SeqRange",
+		old:    "`json:\"lost\"`\n}\n\n// newState",
 		new:    "`json:\"-\"`\n}\n\n// SeqRange",
 		tests:  []string{"TestLossesSurviveAKill"},
 	},
@@ -420,7 +420,7 @@ var core = []mutant{
 	{
 		defect: "a position goes back when chunks of a producer come again",
 		file:   producersGo,
-		old:    "p.Highest = max(p.Highest, f.position)",
+		old:    "p.Highest = max(p.Highest, f.Position)",
 		new:    "p.Highest = f.position",
 		tests:  []string{"TestRepeatedLinesDoNotMoveAPositionBack"},
 	},

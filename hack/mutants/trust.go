@@ -7,8 +7,8 @@ var trust = []mutant{
 	{
 		defect: "positions are shared by all identities of a source",
 		file:   "exporter/queue/producers.go",
-		old:    "s := t.byOwner[owner{string(f.source), string(f.identity)}]",
-		new:    "s := t.byOwner[owner{string(f.source), \"\"}]",
+		old:    "s := t.byOwner[owner{string(f.Source), string(f.Identity)}]",
+		new:    "s := t.byOwner[owner{string(f.Source), \"\"}]",
 		tests:  []string{"TestAProducerIsOfASourceAndAnIdentity"},
 	},
 	{
@@ -328,14 +328,14 @@ var trust = []mutant{
 	{
 		defect: "a reader that steps on holds what it has passed",
 		file:   readerGo,
-		old:    "\tdefer r.release() // else there is no room for what comes next\n\tr.advance(frameAlign)\n",
-		new:    "\tr.advance(frameAlign)\n\tr.release()\n",
+		old:    "\tdefer r.Release() // else there is no room for what comes next\n\tr.advance(Align)\n",
+		new:    "\tr.advance(Align)\n\tr.Release()\n",
 		tests:  []string{"TestCheckOfALargeEndThatIsLost"},
 	},
 	{
 		defect: "check looks for the end of a torn tail in a way of its own",
 		file:   "exporter/queue/offlinesegment.go",
-		old:    "\t\t\th.to, err = tailEnd(w.file, s.epoch, at, s.end)\n",
+		old:    "\t\t\th.to, err = tailEnd(w.file, s.Epoch, at, s.end)\n",
 		new:    "\t\t\th.to, err = olderContent(w.file, at, s)\n",
 		tests:  []string{"TestCheckSaysWhatOpenDoesOfEverySetOfPages"},
 	},

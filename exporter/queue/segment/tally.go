@@ -1,4 +1,4 @@
-package queue
+package segment
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 const MaxLost = 1 << 53
 
 const (
-	maxTallies = 32 // of a kind; with maxName, keeps a header's length in its 16 bits
+	MaxTallies = 32 // of a kind; with maxName, keeps a header's length in its 16 bits
 
 	// Bytes of a count. Refused lines are lines of the chunk, so they are few; a
 	// loss is whatever a producer says.
@@ -26,12 +26,12 @@ type Tally struct {
 }
 
 func checkTallies(tallies []Tally, maxCount uint64) error {
-	if len(tallies) > maxTallies {
-		return fmt.Errorf("queue: %d tallies of a kind in one chunk, at most %d are allowed", len(tallies), maxTallies)
+	if len(tallies) > MaxTallies {
+		return fmt.Errorf("queue: %d tallies of a kind in one chunk, at most %d are allowed", len(tallies), MaxTallies)
 	}
 	for _, t := range tallies {
-		if len(t.Name) > maxName || t.Count > maxCount {
-			return fmt.Errorf("queue: tally %.40q of %d: at most %d bytes and a count of %d are allowed", t.Name, t.Count, maxName, maxCount)
+		if len(t.Name) > MaxName || t.Count > maxCount {
+			return fmt.Errorf("queue: tally %.40q of %d: at most %d bytes and a count of %d are allowed", t.Name, t.Count, MaxName, maxCount)
 		}
 	}
 	return nil
@@ -78,7 +78,7 @@ func decodeTallies(b []byte, n, countBytes int, fn func(name []byte, count uint6
 }
 
 // eachTally calls refused and lost for every tally of the frame.
-func (f *frame) eachTally(refused, lost func(name []byte, count uint64)) {
-	rest := decodeTallies(f.tallies, f.refused, refusedCountBytes, refused)
-	decodeTallies(rest, f.lost, lostCountBytes, lost)
+func (f *Frame) EachTally(refused, lost func(name []byte, count uint64)) {
+	rest := decodeTallies(f.Tallies, f.refused, refusedCountBytes, refused)
+	decodeTallies(rest, f.Lost, lostCountBytes, lost)
 }

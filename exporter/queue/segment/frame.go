@@ -1,7 +1,6 @@
-package queue
+package segment
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"hash/crc32"
@@ -12,16 +11,16 @@ import (
 // The layout of a frame is drawn in doc.go.
 const (
 	frameMagic   = 0x314d4644 // "DFM1", little-endian
-	frameVersion = 2
+	FrameVersion = 2
 	// legacyFrameVersion is that of frames without an identity.
-	legacyFrameVersion = 1
+	LegacyFrameVersion = 1
 	// frameFixed is the header without names and tallies.
-	frameFixed = 72
+	FrameFixed = 72
 	// frameAlign is the alignment of frames in a segment: after damage, the
 	// next frame is looked for at these offsets only.
-	frameAlign = 8
+	Align = 8
 
-	maxName = math.MaxUint8 // bytes of a source, producer or tally
+	MaxName = math.MaxUint8 // bytes of a source, producer or tally
 
 	// MaxPayload bounds the records of one chunk, in bytes. A length beyond it
 	// is damage, so a reader never allocates for one.
@@ -50,12 +49,7 @@ const (
 	atIdentityLen = 71
 )
 
-var (
-	frameMagicBytes = le.AppendUint32(nil, frameMagic)
-
-	castagnoli = crc32.MakeTable(crc32.Castagnoli)
-	le         = binary.LittleEndian
-)
+var frameMagicBytes = le.AppendUint32(nil, frameMagic)
 
 // Chunk is what one frame keeps: records that arrived together from one
 // producer, and what became of the other lines that arrived with them.
@@ -83,10 +77,10 @@ type Chunk struct {
 }
 
 // check returns an error when c cannot be a frame: a fault of the caller.
-func (c *Chunk) check() error {
+func (c *Chunk) Check() error {
 	switch {
-	case len(c.Source) > maxName || len(c.Producer) > maxName || len(c.Identity) > maxName:
-		return fmt.Errorf("queue: name of source, identity or producer longer than %d bytes", maxName)
+	case len(c.Source) > MaxName || len(c.Producer) > MaxName || len(c.Identity) > MaxName:
+		return fmt.Errorf("queue: name of source, identity or producer longer than %d bytes", MaxName)
 	case len(c.Records) > MaxPayload:
 		return fmt.Errorf("queue: chunk of %d bytes, at most %d are allowed", len(c.Records), MaxPayload)
 	case (c.Count == 0) != (len(c.Records) == 0):
@@ -95,37 +89,37 @@ func (c *Chunk) check() error {
 	return c.checkTallies()
 }
 
-func align(n int) int { return (n + frameAlign - 1) &^ (frameAlign - 1) }
+func Aligned(n int) int { return (n + Align - 1) &^ (Align - 1) }
 
 // frameSize is the number of bytes c takes in a segment.
-func (c *Chunk) frameSize() int {
-	return align(c.headerSize()) + align(len(c.Records))
+func (c *Chunk) FrameSize() int {
+	return Aligned(c.HeaderSize()) + Aligned(len(c.Records))
 }
 
-func (c *Chunk) headerSize() int {
-	return frameFixed + len(c.Source) + len(c.Producer) + len(c.Identity) +
+func (c *Chunk) HeaderSize() int {
+	return FrameFixed + len(c.Source) + len(c.Producer) + len(c.Identity) +
 		talliesSize(c.Refused, refusedCountBytes) + talliesSize(c.Lost, lostCountBytes)
 }
 
 // appendFrame appends c's frame to b; crc is that of its records. Where it will
 // stand (epoch, durable, first seq) is not known yet: place fills that in, with
 // the header's checksum.
-func appendFrame(b []byte, c *Chunk, crc uint32) []byte {
+func AppendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	start := len(b)
-	headerLen := align(c.headerSize())
-	b = append(b, make([]byte, frameFixed)...)
+	headerLen := Aligned(c.HeaderSize())
+	b = append(b, make([]byte, FrameFixed)...)
 	b = append(b, c.Source...)
 	b = append(b, c.Producer...)
 	b = append(b, c.Identity...)
 	b = appendTallies(b, c.Refused, refusedCountBytes)
 	b = appendTallies(b, c.Lost, lostCountBytes)
-	b = pad(b, start+headerLen)
+	b = Pad(b, start+headerLen)
 	b = append(b, c.Records...)
-	b = pad(b, start+headerLen+align(len(c.Records)))
+	b = Pad(b, start+headerLen+Aligned(len(c.Records)))
 
 	h := b[start:]
 	le.PutUint32(h[atMagic:], frameMagic)
-	h[atVersion] = frameVersion
+	h[atVersion] = FrameVersion
 	h[atSourceLen] = byte(len(c.Source))
 	h[atProducerLen] = byte(len(c.Producer))
 	h[atRefused] = byte(len(c.Refused))
@@ -141,7 +135,7 @@ func appendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	return b
 }
 
-func pad(b []byte, size int) []byte {
+func Pad(b []byte, size int) []byte {
 	for len(b) < size {
 		b = append(b, 0)
 	}
@@ -149,127 +143,128 @@ func pad(b []byte, size int) []byte {
 }
 
 // place writes into the frame that begins at b where it stands, and seals its
-// header.
-func place(b []byte, epoch uint64, durable int64, firstSeq uint64) {
+// header. It returns the seq after its last record.
+func Place(b []byte, epoch uint64, durable int64, firstSeq uint64) (next uint64) {
 	le.PutUint64(b[atEpoch:], epoch)
 	le.PutUint64(b[atDurable:], uint64(durable))
 	le.PutUint64(b[atFirstSeq:], firstSeq)
-	le.PutUint32(b[atHeaderCRC:], headerCRC(b[:le.Uint16(b[atHeaderLen:])]))
+	le.PutUint32(b[atHeaderCRC:], frameCRC(b[:le.Uint16(b[atHeaderLen:])]))
+	return firstSeq + uint64(le.Uint32(b[atCount:]))
 }
 
-// headerCRC covers the whole header but the field it is kept in.
-func headerCRC(h []byte) uint32 {
+// frameCRC covers the whole header but the field it is kept in.
+func frameCRC(h []byte) uint32 {
 	crc := crc32.Update(0, castagnoli, h[:atHeaderCRC])
 	return crc32.Update(crc, castagnoli, h[atHeaderCRC+4:])
 }
 
 // frame is a decoded header. Its names alias the bytes it was read from.
-type frame struct {
-	version    byte
-	epoch      uint64
-	durable    int64
-	firstSeq   uint64
-	count      int
-	headerLen  int
-	payloadLen int
+type Frame struct {
+	Version    byte
+	Epoch      uint64
+	Durable    int64
+	FirstSeq   uint64
+	Count      int
+	HeaderLen  int
+	PayloadLen int
 	payloadCRC uint32
-	received   int64 // Unix nanoseconds
-	position   uint64
-	duplicates uint32
-	source     []byte
-	producer   []byte
-	identity   []byte
-	tallies    []byte // still encoded; see eachTally
+	Received   int64 // Unix nanoseconds
+	Position   uint64
+	Duplicates uint32
+	Source     []byte
+	Producer   []byte
+	Identity   []byte
+	Tallies    []byte // still encoded; see eachTally
 	refused    int    // number of tallies of refused lines
-	lost       int    // number of tallies of lost records, which follow
+	Lost       int    // number of tallies of lost records, which follow
 }
 
 // size is the frame's length in the segment.
-func (f *frame) size() int { return f.headerLen + align(f.payloadLen) }
+func (f *Frame) Size() int { return f.HeaderLen + Aligned(f.PayloadLen) }
 
 // end is the seq after the frame's last record.
-func (f *frame) end() uint64 { return f.firstSeq + uint64(f.count) }
+func (f *Frame) End() uint64 { return f.FirstSeq + uint64(f.Count) }
 
 // decided is how many lines have their fate in f.
-func (f *frame) decided() uint64 {
-	n := uint64(f.count) + uint64(f.duplicates)
-	decodeTallies(f.tallies, f.refused, refusedCountBytes, func(_ []byte, refused uint64) { n += refused })
+func (f *Frame) Decided() uint64 {
+	n := uint64(f.Count) + uint64(f.Duplicates)
+	decodeTallies(f.Tallies, f.refused, refusedCountBytes, func(_ []byte, refused uint64) { n += refused })
 	return n
 }
 
 // Why bytes are not a frame.
 var (
-	errShort    = errors.New("incomplete frame")
-	errNoFrame  = errors.New("no frame magic")
-	errVersion  = errors.New("unknown frame version")
-	errHeader   = errors.New("header checksum mismatch")
-	errPayload  = errors.New("payload checksum mismatch")
-	errStale    = errors.New("frame of another epoch")
-	errSequence = errors.New("frame out of sequence")
+	ErrShort       = errors.New("incomplete frame")
+	errNoFrame     = errors.New("no frame magic")
+	errVersion     = errors.New("unknown frame version")
+	ErrFrameHeader = errors.New("header checksum mismatch")
+	ErrPayload     = errors.New("payload checksum mismatch")
+	ErrStale       = errors.New("frame of another epoch")
+	ErrSequence    = errors.New("frame out of sequence")
 )
 
 // parseHeader decodes the header at the start of b. errShort means that b ends
 // before the header does, which on disk is no different from damage.
-func parseHeader(b []byte) (frame, error) {
-	if len(b) < frameFixed {
-		return frame{}, errShort
+func ParseHeader(b []byte) (Frame, error) {
+	if len(b) < FrameFixed {
+		return Frame{}, ErrShort
 	}
 	if le.Uint32(b[atMagic:]) != frameMagic {
-		return frame{}, errNoFrame
+		return Frame{}, errNoFrame
 	}
 	headerLen := int(le.Uint16(b[atHeaderLen:]))
-	if headerLen < frameFixed || headerLen%frameAlign != 0 {
-		return frame{}, errHeader
+	if headerLen < FrameFixed || headerLen%Align != 0 {
+		return Frame{}, ErrFrameHeader
 	}
 	if len(b) < headerLen {
-		return frame{}, errShort
+		return Frame{}, ErrShort
 	}
 	h := b[:headerLen]
-	if le.Uint32(h[atHeaderCRC:]) != headerCRC(h) {
-		return frame{}, errHeader
+	if le.Uint32(h[atHeaderCRC:]) != frameCRC(h) {
+		return Frame{}, ErrFrameHeader
 	}
-	if v := h[atVersion]; v != frameVersion && v != legacyFrameVersion {
-		return frame{}, errVersion
+	if v := h[atVersion]; v != FrameVersion && v != LegacyFrameVersion {
+		return Frame{}, errVersion
 	}
-	f := frame{
-		version:    h[atVersion],
-		epoch:      le.Uint64(h[atEpoch:]),
-		durable:    int64(le.Uint64(h[atDurable:])),
-		firstSeq:   le.Uint64(h[atFirstSeq:]),
-		count:      int(le.Uint32(h[atCount:])),
-		headerLen:  headerLen,
-		payloadLen: int(le.Uint32(h[atPayloadLen:])),
+	f := Frame{
+		Version:    h[atVersion],
+		Epoch:      le.Uint64(h[atEpoch:]),
+		Durable:    int64(le.Uint64(h[atDurable:])),
+		FirstSeq:   le.Uint64(h[atFirstSeq:]),
+		Count:      int(le.Uint32(h[atCount:])),
+		HeaderLen:  headerLen,
+		PayloadLen: int(le.Uint32(h[atPayloadLen:])),
 		payloadCRC: le.Uint32(h[atPayloadCRC:]),
-		received:   int64(le.Uint64(h[atReceived:])),
-		position:   le.Uint64(h[atPosition:]),
-		duplicates: le.Uint32(h[atDuplicates:]),
+		Received:   int64(le.Uint64(h[atReceived:])),
+		Position:   le.Uint64(h[atPosition:]),
+		Duplicates: le.Uint32(h[atDuplicates:]),
 		refused:    int(h[atRefused]),
-		lost:       int(h[atLost]),
+		Lost:       int(h[atLost]),
 	}
-	if frameFixed+int(h[atSourceLen])+int(h[atProducerLen])+int(h[atIdentityLen]) > headerLen || f.payloadLen > MaxPayload {
-		return frame{}, errHeader
+	if FrameFixed+int(h[atSourceLen])+int(h[atProducerLen])+int(h[atIdentityLen]) > headerLen || f.PayloadLen > MaxPayload {
+		return Frame{}, ErrFrameHeader
 	}
-	f.alias(h)
+	f.Alias(h)
 	return f, nil
 }
 
 // alias points the names and tallies of f at h, which is its whole header.
-func (f *frame) alias(h []byte) {
-	names := h[frameFixed:f.headerLen]
+func (f *Frame) Alias(h []byte) {
+	names := h[FrameFixed:f.HeaderLen]
 	sourceLen, producerLen, identityLen := int(h[atSourceLen]), int(h[atProducerLen]), int(h[atIdentityLen])
-	f.source, names = names[:sourceLen], names[sourceLen:]
-	f.producer, names = names[:producerLen], names[producerLen:]
-	f.identity, f.tallies = names[:identityLen], names[identityLen:]
+	f.Source, names = names[:sourceLen], names[sourceLen:]
+	f.Producer, names = names[:producerLen], names[producerLen:]
+	f.Identity, f.Tallies = names[:identityLen], names[identityLen:]
 }
 
 // checkPayload returns errShort or errPayload unless b, which begins with the
 // frame, holds its payload unharmed.
-func (f *frame) checkPayload(b []byte) error {
-	if len(b) < f.headerLen+f.payloadLen {
-		return errShort
+func (f *Frame) CheckPayload(b []byte) error {
+	if len(b) < f.HeaderLen+f.PayloadLen {
+		return ErrShort
 	}
-	if crc32.Checksum(b[f.headerLen:f.headerLen+f.payloadLen], castagnoli) != f.payloadCRC {
-		return errPayload
+	if crc32.Checksum(b[f.HeaderLen:f.HeaderLen+f.PayloadLen], castagnoli) != f.payloadCRC {
+		return ErrPayload
 	}
 	return nil
 }

@@ -1,27 +1,44 @@
-package queue
+package segment
 
 import (
 	"bytes"
 	"errors"
 	"fmt"
 	"io"
-
-	"github.com/docket-export/docket/internal/disk"
 )
 
 // readSize is how much a reader asks of the file at once: large enough to run at
 // the speed of the disk, small enough to keep one per sink.
-const readSize = 1 << 20
+const ReadSize = 1 << 20
 
 // headerReadSize is how much one asks for that wants headers alone.
 const headerReadSize = 4 << 10
+
+// sourceFile is what a reader needs of a segment's file.
+type File interface {
+	io.ReaderAt
+	// Data returns the first range at or after off of bytes that were ever written; from
+	// is the size of the file when there is none. A range that holds more is right as well.
+	Data(off int64) (from, to int64, err error)
+	// Prefetch says that the bytes from off to end will be read soon, in pieces.
+	Prefetch(off, end int64)
+}
+
+// readFullAt fills p from off, or returns what there is with io.EOF.
+func readFullAt(f io.ReaderAt, p []byte, off int64) (int, error) {
+	n, err := f.ReadAt(p, off)
+	if n == len(p) {
+		return n, nil
+	}
+	return n, err
+}
 
 // frameReader reads the frames of one segment in order.
 //
 // The payloads it returns stay valid until release, so that a batch can span
 // frames without a copy.
-type frameReader struct {
-	file  disk.File
+type Reader struct {
+	file  File
 	epoch uint64
 
 	// buf[pos:] are the bytes of the file from offset off on that have been
@@ -30,40 +47,40 @@ type frameReader struct {
 	buf  []byte
 	held int
 	pos  int
-	off  int64
+	Off  int64
 	// capacity is how large buf is made: what the caller wants to hold at once.
-	capacity int
+	Capacity int
 }
 
 // errNoRoom says that the next frame does not fit behind what the caller still
 // holds: it must release first.
-var errNoRoom = errors.New("reader: no room before release")
+var ErrNoRoom = errors.New("reader: no room before release")
 
 // open points the reader at the first frame of a segment. The buffer is kept.
-func (r *frameReader) open(file disk.File, epoch uint64) {
+func (r *Reader) Open(file File, epoch uint64) {
 	r.file, r.epoch = file, epoch
-	r.seek(segmentHeaderSize)
+	r.MoveTo(HeaderSize)
 }
 
 // openHeaders is open and seek for a reader of the headers alone between off and end.
-func (r *frameReader) openHeaders(file disk.File, epoch uint64, off, end int64) {
+func (r *Reader) OpenHeaders(file File, epoch uint64, off, end int64) {
 	if from, to, err := file.Data(off); err == nil && from < end { // what was never written need not be there
 		file.Prefetch(from, min(to, end))
 	}
 	r.buf = make([]byte, 0, headerReadSize)
-	r.open(file, epoch)
-	r.seek(off)
+	r.Open(file, epoch)
+	r.MoveTo(off)
 }
 
 // seek continues at offset off. Bytes returned earlier are released.
-func (r *frameReader) seek(off int64) {
-	r.buf, r.held, r.pos, r.off = r.buf[:0], 0, 0, off
+func (r *Reader) MoveTo(off int64) {
+	r.buf, r.held, r.pos, r.Off = r.buf[:0], 0, 0, off
 }
 
 // release lets the reader reuse the bytes it has returned. Nothing is moved
 // before the room is needed. A buffer that one large frame has needed is let go of when
 // all of it was returned.
-func (r *frameReader) release() {
+func (r *Reader) Release() {
 	r.held = r.pos
 	if r.pos == len(r.buf) && cap(r.buf) > 2*r.size() {
 		r.buf, r.held, r.pos = nil, 0, 0
@@ -71,12 +88,12 @@ func (r *frameReader) release() {
 }
 
 // size is that of a buffer, unless one frame needs more.
-func (r *frameReader) size() int { return max(readSize, r.capacity) }
+func (r *Reader) size() int { return max(ReadSize, r.Capacity) }
 
 // compact moves what has been read and not returned to the front of the buffer when
 // less than room is left behind it, so that the next batch is as large as the one
 // before. Nothing may be held.
-func (r *frameReader) compact(room int) {
+func (r *Reader) Compact(room int) {
 	if r.pos > 0 && cap(r.buf)-r.pos < room && r.held == r.pos {
 		r.buf, r.held, r.pos = append(r.buf[:0], r.buf[r.pos:]...), 0, 0
 	}
@@ -86,67 +103,67 @@ func (r *frameReader) compact(room int) {
 // limit, and the bytes of its payload. io.EOF: the offset is at limit.
 // errNoRoom: release and call again. Any other error but one of the file means
 // damage at the reader's offset, and leaves the reader there.
-func (r *frameReader) next(limit int64) (frame, []byte, error) {
-	if r.off >= limit {
-		return frame{}, nil, io.EOF
+func (r *Reader) Next(limit int64) (Frame, []byte, error) {
+	if r.Off >= limit {
+		return Frame{}, nil, io.EOF
 	}
 	f, err := r.header(limit)
 	if err != nil {
-		return frame{}, nil, err
+		return Frame{}, nil, err
 	}
-	if err := r.fill(f.size(), limit); err != nil {
-		return frame{}, nil, err
+	if err := r.fill(f.Size(), limit); err != nil {
+		return Frame{}, nil, err
 	}
 	b := r.buf[r.pos:]
-	if err := f.checkPayload(b); err != nil {
-		return frame{}, nil, err
+	if err := f.CheckPayload(b); err != nil {
+		return Frame{}, nil, err
 	}
 	// fill may have moved the buffer that the header's names alias.
-	if f, err = parseHeader(b); err != nil {
-		return frame{}, nil, err
+	if f, err = ParseHeader(b); err != nil {
+		return Frame{}, nil, err
 	}
-	payload := b[f.headerLen : f.headerLen+f.payloadLen]
-	r.advance(f.size())
+	payload := b[f.HeaderLen : f.HeaderLen+f.PayloadLen]
+	r.advance(f.Size())
 	return f, payload, nil
 }
 
 // skip passes the frame at the reader's offset without looking at its payload.
-func (r *frameReader) skip(f *frame) {
-	r.advance(f.size())
+func (r *Reader) Skip(f *Frame) {
+	r.advance(f.Size())
 }
 
 // peek returns the header of the frame at the reader's offset, as next does,
 // and stays there.
-func (r *frameReader) peek(limit int64) (frame, error) {
-	if r.off >= limit {
-		return frame{}, io.EOF
+func (r *Reader) Peek(limit int64) (Frame, error) {
+	if r.Off >= limit {
+		return Frame{}, io.EOF
 	}
 	return r.header(limit)
 }
 
-func (r *frameReader) header(limit int64) (frame, error) {
-	if err := r.fill(frameFixed, limit); err != nil {
-		return frame{}, err
+func (r *Reader) header(limit int64) (Frame, error) {
+	if err := r.fill(FrameFixed, limit); err != nil {
+		return Frame{}, err
 	}
-	f, err := parseHeader(r.buf[r.pos:])
-	if errors.Is(err, errShort) {
+	f, err := ParseHeader(r.buf[r.pos:])
+	if errors.Is(err, ErrShort) {
 		if err := r.fill(int(le.Uint16(r.buf[r.pos+atHeaderLen:])), limit); err != nil {
-			return frame{}, err
+			return Frame{}, err
 		}
-		f, err = parseHeader(r.buf[r.pos:])
+		f, err = ParseHeader(r.buf[r.pos:])
 	}
 	if err != nil {
-		return frame{}, err
+		return Frame{}, err
 	}
-	if f.epoch != r.epoch {
-		return frame{}, errStale
+	if f.Epoch != r.epoch {
+		return Frame{}, ErrStale
 	}
 	return f, nil
 }
 
 // advance moves on by n bytes, which may lie beyond what is buffered.
-func (r *frameReader) advance(n int) {
-	r.off += int64(n)
+func (r *Reader) advance(n int) {
+	r.Off += int64(n)
 	if r.pos+n <= len(r.buf) {
 		r.pos += n
 		return
@@ -155,17 +172,17 @@ func (r *frameReader) advance(n int) {
 }
 
 // fill makes at least n unread bytes available, reading up to limit.
-func (r *frameReader) fill(n int, limit int64) error {
+func (r *Reader) fill(n int, limit int64) error {
 	have := len(r.buf) - r.pos
 	if have >= n {
 		return nil
 	}
-	if r.off+int64(n) > limit {
-		return errShort
+	if r.Off+int64(n) > limit {
+		return ErrShort
 	}
 	if r.pos+n > cap(r.buf) {
 		if r.held < r.pos {
-			return errNoRoom
+			return ErrNoRoom
 		}
 		into := r.buf[:0]
 		if n > cap(into) {
@@ -173,26 +190,26 @@ func (r *frameReader) fill(n int, limit int64) error {
 		}
 		r.buf, r.held, r.pos = append(into, r.buf[r.pos:]...), 0, 0
 	}
-	from := r.off + int64(have)
+	from := r.Off + int64(have)
 	room := min(int64(cap(r.buf)-len(r.buf)), limit-from)
 	if cap(r.buf) > 2*r.size() { // no more than the large frame: the buffer is let go of behind it
 		room = min(room, int64(n-have))
 	}
-	got, err := readFull(r.file, r.buf[len(r.buf):len(r.buf)+int(room)], from)
+	got, err := readFullAt(r.file, r.buf[len(r.buf):len(r.buf)+int(room)], from)
 	r.buf = r.buf[:len(r.buf)+got]
 	if len(r.buf)-r.pos >= n {
 		return nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
-		return errShort // the file is shorter than it was when limit was taken
+		return ErrShort // the file is shorter than it was when limit was taken
 	}
 	return fmt.Errorf("read at %d: %w", from, err)
 }
 
 // isDamage reports whether err means that the bytes are not a frame, rather than
 // that they could not be read.
-func isDamage(err error) bool {
-	for _, d := range []error{errShort, errNoFrame, errVersion, errHeader, errPayload, errStale, errSequence} {
+func IsDamage(err error) bool {
+	for _, d := range []error{ErrShort, errNoFrame, errVersion, ErrFrameHeader, ErrPayload, ErrStale, ErrSequence} {
 		if errors.Is(err, d) {
 			return true
 		}
@@ -203,21 +220,21 @@ func isDamage(err error) bool {
 // resync moves the reader to the first whole frame at or after its offset that
 // begins at seq or later, or has no records, and returns its header. io.EOF: there
 // is none before limit.
-func (r *frameReader) resync(seq uint64, limit int64) (frame, error) {
+func (r *Reader) Resync(seq uint64, limit int64) (Frame, error) {
 	for {
-		f, err := r.wholeFrame(seq, limit)
-		if err == nil || !isDamage(err) {
+		f, err := r.WholeFrame(seq, limit)
+		if err == nil || !IsDamage(err) {
 			return f, err
 		}
-		r.step(limit)
+		r.Step(limit)
 	}
 }
 
 // resyncHeader is resync that takes a frame at the reader's offset by its header alone.
-func (r *frameReader) resyncHeader(seq uint64, limit int64) (frame, error) {
-	f, err := r.nextHeader(seq, limit)
-	if isDamage(err) {
-		return r.resync(seq, limit)
+func (r *Reader) ResyncHeader(seq uint64, limit int64) (Frame, error) {
+	f, err := r.NextHeader(seq, limit)
+	if IsDamage(err) {
+		return r.Resync(seq, limit)
 	}
 	return f, err
 }
@@ -225,82 +242,82 @@ func (r *frameReader) resyncHeader(seq uint64, limit int64) (frame, error) {
 // step moves on to the next offset at which a frame could begin: where what has
 // been read has the magic of one, or ends. It does not pass over anything beyond limit,
 // where more may be written. Bytes returned earlier are released.
-func (r *frameReader) step(limit int64) {
-	defer r.release() // else there is no room for what comes next
-	r.advance(frameAlign)
+func (r *Reader) Step(limit int64) {
+	defer r.Release() // else there is no room for what comes next
+	r.advance(Align)
 	// A reader is always at a multiple of frameAlign.
 	for unread := r.buf[r.pos:]; len(unread) >= len(frameMagicBytes); unread = r.buf[r.pos:] {
 		n := bytes.Index(unread, frameMagicBytes)
 		if n < 0 {
 			n = len(unread) - len(frameMagicBytes) + 1
 		}
-		r.advance(align(n))
-		if n%frameAlign == 0 {
+		r.advance(Aligned(n))
+		if n%Align == 0 {
 			return
 		}
 	}
 	// No frame begins in what was never written.
-	if from, _, err := r.file.Data(r.off); err == nil && from > r.off {
-		r.seek(min(from&^(frameAlign-1), limit))
+	if from, _, err := r.file.Data(r.Off); err == nil && from > r.Off {
+		r.MoveTo(min(from&^(Align-1), limit))
 	}
 }
 
 // claimedSize is the size of the frame at the reader's offset by what its header
 // says, whether that is whole or not; 0 when there is none of the reader's epoch.
-func (r *frameReader) claimedSize(limit int64) int64 {
-	if r.off >= limit || r.fill(frameFixed, limit) != nil {
+func (r *Reader) ClaimedSize(limit int64) int64 {
+	if r.Off >= limit || r.fill(FrameFixed, limit) != nil {
 		return 0
 	}
 	b := r.buf[r.pos:]
 	if le.Uint32(b[atMagic:]) != frameMagic || le.Uint64(b[atEpoch:]) != r.epoch {
 		return 0
 	}
-	return int64(le.Uint16(b[atHeaderLen:])) + int64(align(min(int(le.Uint32(b[atPayloadLen:])), MaxPayload)))
+	return int64(le.Uint16(b[atHeaderLen:])) + int64(Aligned(min(int(le.Uint32(b[atPayloadLen:])), MaxPayload)))
 }
 
 // nextHeader is peek that also insists on a frame that ends at or before limit and,
 // if it has records, on a seq not below seq. Bytes returned earlier are released.
-func (r *frameReader) nextHeader(seq uint64, limit int64) (frame, error) {
-	r.release()
-	f, err := r.peek(limit)
+func (r *Reader) NextHeader(seq uint64, limit int64) (Frame, error) {
+	r.Release()
+	f, err := r.Peek(limit)
 	switch {
 	case err != nil:
-		return frame{}, err
-	case f.count > 0 && f.firstSeq < seq:
-		return frame{}, errSequence
-	case r.off+int64(f.size()) > limit:
-		return frame{}, errShort
+		return Frame{}, err
+	case f.Count > 0 && f.FirstSeq < seq:
+		return Frame{}, ErrSequence
+	case r.Off+int64(f.Size()) > limit:
+		return Frame{}, ErrShort
 	}
 	return f, nil
 }
 
 // wholeFrame is nextHeader that also insists on an unharmed payload.
-func (r *frameReader) wholeFrame(seq uint64, limit int64) (frame, error) {
-	f, err := r.nextHeader(seq, limit)
+func (r *Reader) WholeFrame(seq uint64, limit int64) (Frame, error) {
+	f, err := r.NextHeader(seq, limit)
 	if err == nil {
-		err = r.fill(f.size(), limit)
+		err = r.fill(f.Size(), limit)
 	}
 	if err != nil {
-		return frame{}, err
+		return Frame{}, err
 	}
-	if f, err = parseHeader(r.buf[r.pos:]); err != nil {
-		return frame{}, err
+	if f, err = ParseHeader(r.buf[r.pos:]); err != nil {
+		return Frame{}, err
 	}
-	return f, f.checkPayload(r.buf[r.pos:])
+	return f, f.CheckPayload(r.buf[r.pos:])
 }
 
 // bytes returns the next n bytes, which must have been read already.
-func (r *frameReader) bytes(n int) []byte { return r.buf[r.pos : r.pos+n] }
+func (r *Reader) Bytes(n int) []byte { return r.buf[r.pos : r.pos+n] }
 
 // unread takes back the last n bytes that were returned, and take returns the
 // next n again: between them the caller may release what came before.
-func (r *frameReader) unread(n int) {
+func (r *Reader) Unread(n int) {
 	r.pos -= n
-	r.off -= int64(n)
+	r.Off -= int64(n)
 }
 
-func (r *frameReader) take(n int) []byte {
-	b := r.bytes(n)
+func (r *Reader) Take(n int) []byte {
+	b := r.Bytes(n)
 	r.advance(n)
 	return b
 }

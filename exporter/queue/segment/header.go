@@ -1,0 +1,167 @@
+package segment
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/internal/fileversion"
+)
+
+const (
+	magic = "docketsg"
+	// segmentVersion is 2 since frames have an identity: an earlier docket would take
+	// such frames for damage.
+	Version    = 2
+	versionMin = 1
+	// segmentHeaderSize gives the header a disk block of its own, so that no
+	// write of a frame can tear it.
+	HeaderSize = 4096
+	headerUsed = 80
+
+	Suffix = ".segment"
+)
+
+// segmentName orders by first seq and then by epoch, in a directory listing too.
+// Two segments can begin with one seq: the first of them failed before anything
+// in it was durable.
+type Name struct {
+	FirstSeq uint64
+	Epoch    uint64
+}
+
+func (n Name) String() string {
+	return fmt.Sprintf("%020d-%010d%s", n.FirstSeq, n.Epoch, Suffix)
+}
+
+func (n Name) Compare(o Name) int {
+	return cmp.Or(cmp.Compare(n.FirstSeq, o.FirstSeq), cmp.Compare(n.Epoch, o.Epoch))
+}
+
+func ParseName(name string) (Name, bool) {
+	stem, ok := strings.CutSuffix(name, Suffix)
+	if !ok {
+		return Name{}, false
+	}
+	first, epoch, ok := strings.Cut(stem, "-")
+	if !ok {
+		return Name{}, false
+	}
+	firstSeq, err1 := strconv.ParseUint(first, 10, 64)
+	epochNo, err2 := strconv.ParseUint(epoch, 10, 64)
+	n := Name{firstSeq, epochNo}
+	return n, err1 == nil && err2 == nil && n.String() == name
+}
+
+// segmentHeader is what the header says beside the segment's name.
+type Header struct {
+	Queue   uuid.UUID
+	Created int64 // Unix nanoseconds; encodeSegmentHeader fills it in
+	// prevEpoch and prevEnd are the epoch of the segment before and the offset
+	// up to which that was durable when this one was begun. What stands beyond
+	// was left behind by a commit that went on here. Zero when there was none.
+	PrevEpoch uint64
+	PrevEnd   int64
+	// prevNewest is when the last record of that one was received, Unix nanoseconds;
+	// 0 when it is not known.
+	PrevNewest int64
+}
+
+// writeSegmentHeader makes f the file of a segment, still without its name.
+func WriteHeader(f io.WriterAt, header Header, name Name) error {
+	if _, err := f.WriteAt(EncodeHeader(header, name), 0); err != nil {
+		return fmt.Errorf("segment %s: write header: %w", name, err)
+	}
+	return nil
+}
+
+func EncodeHeader(header Header, name Name) []byte {
+	b := make([]byte, HeaderSize)
+	copy(b, magic)
+	le.PutUint32(b[8:], Version)
+	le.PutUint64(b[16:], name.Epoch)
+	le.PutUint64(b[24:], name.FirstSeq)
+	copy(b[32:48], header.Queue[:])
+	le.PutUint64(b[48:], uint64(time.Now().UnixNano()))
+	le.PutUint64(b[56:], header.PrevEpoch)
+	le.PutUint64(b[64:], uint64(header.PrevEnd))
+	le.PutUint64(b[72:], uint64(header.PrevNewest))
+	le.PutUint32(b[12:], headerCRC(b))
+	return b
+}
+
+func headerCRC(b []byte) uint32 {
+	crc := crc32.Update(0, castagnoli, b[:12])
+	return crc32.Update(crc, castagnoli, b[16:headerUsed])
+}
+
+func isHeader(b []byte) bool {
+	return string(b[:8]) == magic && le.Uint32(b[12:]) == headerCRC(b)
+}
+
+// checkSegmentVersion fails with *fileversion.Error when a whole header, of the file at
+// path, is of a version that this docket does not read.
+func checkVersion(b []byte, path string) error {
+	if v := le.Uint32(b[8:]); v < versionMin || v > Version {
+		return &fileversion.Error{File: path, Found: uint64(v), Known: Version}
+	}
+	return nil
+}
+
+// spareEpoch returns the last epoch in which f, at path, was a segment, 0 when it never
+// was one. Without a whole header nothing is known of what f holds.
+func SpareEpoch(f io.ReaderAt, path string) (uint64, error) {
+	b := make([]byte, headerUsed)
+	if _, err := readFullAt(f, b, 0); err != nil {
+		return 0, err
+	}
+	switch {
+	case isHeader(b):
+		return le.Uint64(b[16:]), checkVersion(b, path)
+	case bytes.Equal(b, make([]byte, len(b))):
+		return 0, nil
+	}
+	return 0, ErrHeader
+}
+
+// errSegmentHeader says that a segment's header is damaged or missing. Its
+// frames may be whole: they carry all that matters.
+var ErrHeader = errors.New("segment header damaged")
+
+// readSegmentHeader reads the header of f, the segment in dir with this name. It fails
+// with errSegmentHeader when the header is not whole or not that of such a segment, and
+// with *fileversion.Error when it is whole and of another version.
+func ReadHeader(f io.ReaderAt, dir string, name Name) (Header, error) {
+	b := make([]byte, headerUsed)
+	if _, err := readFullAt(f, b, 0); errors.Is(err, io.EOF) {
+		return Header{}, ErrHeader
+	} else if err != nil {
+		return Header{}, fmt.Errorf("%w: %w", ErrHeader, err)
+	}
+	if !isHeader(b) {
+		return Header{}, ErrHeader
+	}
+	if err := checkVersion(b, filepath.Join(dir, name.String())); err != nil {
+		return Header{}, err
+	}
+	if le.Uint64(b[16:]) != name.Epoch || le.Uint64(b[24:]) != name.FirstSeq {
+		return Header{}, ErrHeader
+	}
+	return Header{
+		Queue:     uuid.UUID(b[32:48]),
+		Created:   int64(le.Uint64(b[48:])),
+		PrevEpoch: le.Uint64(b[56:]),
+		PrevEnd:   int64(le.Uint64(b[64:])),
+
+		PrevNewest: int64(le.Uint64(b[72:])),
+	}, nil
+}

@@ -1,0 +1,58 @@
+package segment
+
+import (
+	"fmt"
+	"time"
+)
+
+// Record is one record as a cursor returns it.
+type Record struct {
+	Seq      uint64
+	Source   string
+	Producer string
+	Received time.Time // UTC
+	Data     []byte    // without its newline
+}
+
+// names keeps the strings of the frames lately read: there are few producers and
+// many frames, and an allocation for each would be one for each record when they
+// come one by one.
+type Names struct {
+	Source, Producer string
+	known            map[string]string
+}
+
+// maxKnownNames bounds what producers that come and go leave behind.
+const maxKnownNames = 1024
+
+func (n *Names) Set(source, producer []byte) {
+	n.Source, n.Producer = n.intern(source), n.intern(producer)
+}
+
+func (n *Names) intern(name []byte) string {
+	if s, ok := n.known[string(name)]; ok { // which does not allocate
+		return s
+	}
+	if n.known == nil || len(n.known) >= maxKnownNames {
+		n.known = map[string]string{}
+	}
+	s := string(name)
+	n.known[s] = s
+	return s
+}
+
+// SeqRange is the seqs from From up to, not including, To.
+type SeqRange struct {
+	From uint64 `json:"from"`
+	To   uint64 `json:"to"`
+}
+
+func (r SeqRange) Size() uint64 { return r.To - r.From }
+
+// String is "record 5" or "records 5 to 7".
+func (r SeqRange) String() string {
+	if r.Size() == 1 {
+		return fmt.Sprintf("record %d", r.From)
+	}
+	return fmt.Sprintf("records %d to %d", r.From, r.To-1)
+}
