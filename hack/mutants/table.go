@@ -210,7 +210,7 @@ var core = []mutant{
 		defect: "a segment does not say where the one before it ends",
 		file:   commitGo,
 		old:    "header.PrevEpoch, header.PrevEnd, header.PrevNewest = w.last.Epoch, w.last.end.Load(), w.last.newest.Load()",
-		new:    "header.prevEpoch, header.prevEnd = w.last.epoch, w.last.size.Load()",
+		new:    "header.PrevEpoch, header.PrevEnd = w.last.Epoch, w.last.size.Load()",
 		tests:  []string{"TestRefusalInAFailedCommitCountsOnce"},
 	},
 
@@ -286,7 +286,7 @@ var core = []mutant{
 		defect: "damage is taken for a torn tail",
 		file:   proofGo,
 		old:    "if f.Durable > hole || f.Durable <= p.commit || p.wasDurable(&f) {",
-		new:    "if f.durable <= p.commit || p.wasDurable(&f) {",
+		new:    "if f.Durable <= p.commit || p.wasDurable(&f) {",
 		tests:  []string{"TestDamage"},
 	},
 	{
@@ -421,7 +421,7 @@ var core = []mutant{
 		defect: "a position goes back when chunks of a producer come again",
 		file:   producersGo,
 		old:    "p.Highest = max(p.Highest, f.Position)",
-		new:    "p.Highest = f.position",
+		new:    "p.Highest = f.Position",
 		tests:  []string{"TestRepeatedLinesDoNotMoveAPositionBack"},
 	},
 	{
