@@ -1,0 +1,174 @@
+package importtest
+
+import (
+	"archive/zip"
+	"bytes"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// version is the one that the go.mod files of our modules require of each other.
+const version = "v0.1.0"
+
+// released are the modules that a tag publishes, by their directories.
+var released = map[string]string{
+	module: ".", module + "/decision": "decision", module + "/client": "client", module + "/client/configfile": "client/configfile",
+}
+
+// An engine that imports the client gets docket's own lines in its go.mod, and no other:
+// the proxy has nothing else.
+func TestEngineGetsNoOtherRequirement(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "go.mod"), "module engine.test\n\ngo 1.26.0\n")
+	write(t, filepath.Join(dir, "main.go"), `package main
+
+import (
+	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/decision"
+)
+
+func main() {
+	c, err := client.New(client.Config{})
+	println(c.Enabled(), err == nil, c.TryLog(&decision.Record{Decision: decision.Deny}) == nil)
+}
+`)
+	stranger := foreign{dir: dir, proxy: "file://" + proxy(t), cache: t.TempDir()}
+	stranger.run(t, "go", "get", module+"/client@"+version)
+	stranger.run(t, "go", "mod", "tidy")
+	got, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := "module engine.test\n\ngo 1.26.0\n\nrequire (\n\t" + module + "/client " + version + "\n\t" + module + "/decision " + version + "\n)\n"
+	if string(got) != want {
+		t.Errorf("go.mod: got\n%s\nwant\n%s", got, want)
+	}
+	for line := range strings.Lines(stranger.run(t, "go", "mod", "graph")) {
+		for name := range strings.FieldsSeq(line) {
+			path, _, _ := strings.Cut(name, "@")
+			if !ours(path) && !slices.Contains([]string{"engine.test", "go", "toolchain"}, path) {
+				t.Errorf("go mod graph: %s", line)
+			}
+		}
+	}
+	if got := strings.TrimSpace(stranger.run(t, "go", "run", ".")); got != "false true true" {
+		t.Errorf("the engine says %q, want false true true", got)
+	}
+}
+
+// go install of a version builds the program from the modules that the tags publish. With
+// -short the go command only says how: what is missing, or a replacement, fails there.
+func TestProgramCanBeInstalled(t *testing.T) {
+	t.Parallel()
+	downloads := "file://" + filepath.Join(strings.TrimSpace(string(run(t, "go", "env", "GOMODCACHE"))), "cache", "download")
+	usual := strings.TrimSpace(string(run(t, "go", "env", "GOPROXY")))
+	dir := t.TempDir()
+	stranger := foreign{dir: dir, proxy: strings.Join([]string{"file://" + proxy(t), downloads, usual}, ","), cache: t.TempDir()}
+	args := []string{"install", "-trimpath", module + "/cmd/docket@" + version}
+	if testing.Short() {
+		stranger.run(t, "go", slices.Insert(args, 1, "-n")...)
+		return
+	}
+	stranger.run(t, "go", args...)
+	if got := stranger.run(t, filepath.Join(dir, "docket"), "version"); !strings.Contains(got, version) {
+		t.Errorf("docket version: got %s, want %s", got, version)
+	}
+}
+
+// foreign runs the go command as on a machine that has nothing of this repository.
+type foreign struct{ dir, proxy, cache string }
+
+func (f foreign) run(t *testing.T, name string, args ...string) (stdout string) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), name, args...)
+	cmd.Dir = f.dir
+	cmd.Env = append(os.Environ(), "GOBIN="+f.dir, "GOFLAGS=-modcacherw", "GOMODCACHE="+f.cache, "GONOSUMDB=*", "GOPROXY="+f.proxy, "GOSUMDB=off", "GOWORK=off")
+	var out, said bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &out, &said
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s", cmd, err, said.Bytes())
+	}
+	if out.Len() == 0 {
+		return said.String() // of println
+	}
+	return out.String()
+}
+
+// proxy serves the released modules as this tree has them: a directory in the form of
+// the module proxy protocol.
+func proxy(t *testing.T) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	root := filepath.Join("..", "..")
+	for path, sub := range released {
+		at := filepath.Join(dir, filepath.FromSlash(path), "@v")
+		if err := os.MkdirAll(at, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		mod, err := os.ReadFile(filepath.Join(root, sub, "go.mod"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(at, "list"), version+"\n")
+		write(t, filepath.Join(at, version+".info"), `{"Version":"`+version+`"}`)
+		write(t, filepath.Join(at, version+".mod"), string(mod))
+		write(t, filepath.Join(at, version+".zip"), zipped(t, filepath.Join(root, sub), path+"@"+version))
+	}
+	return dir
+}
+
+// zipped is the module in dir, without those below it and without what is not in git.
+func zipped(t *testing.T, dir, prefix string) string {
+	t.Helper()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if d.IsDir() {
+			_, err := os.Stat(filepath.Join(path, "go.mod"))
+			if path != dir && (err == nil || strings.HasPrefix(d.Name(), ".") || d.Name() == "bin" || d.Name() == "testdata") {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if !d.Type().IsRegular() || strings.HasSuffix(path, "_test.go") {
+			return nil
+		}
+		rel, err := filepath.Rel(dir, path)
+		if err != nil {
+			return err
+		}
+		text, err := os.ReadFile(path)
+		if err != nil {
+			return err
+		}
+		w, err := z.Create(prefix + "/" + filepath.ToSlash(rel))
+		if err != nil {
+			return err
+		}
+		_, err = w.Write(text)
+		return err
+	})
+	if err == nil {
+		err = z.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
