@@ -43,6 +43,7 @@ build: ## build bin/docket: static, stripped, with its version
 .PHONY: test
 test: ## run every test that needs Go alone: cached, with fewer seeds, kills and planted faults
 	CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -timeout 10m $(PACKAGES)
+	cd bench && CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -timeout 10m ./...
 
 # The race detector needs a C compiler and its headers; a compiler alone is not
 # enough, so try it.
@@ -53,7 +54,7 @@ test-long: ## run the same tests with every seed, kill and planted fault, and th
 		race=; echo "make test-long: no C compiler that works: testing WITHOUT the race detector"; \
 	fi; \
 	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
-	set -x; go test $$race -count=1 -timeout 20m $(PACKAGES)
+	set -x; go test $$race -count=1 -timeout 20m $(PACKAGES); cd bench; go test $$race -count=1 -timeout 20m ./...
 
 .PHONY: check
 check: check-vet check-cross check-tidy check-generated check-lint ## format, lint, vet, all platforms, tidy modules, up-to-date generated files
@@ -121,21 +122,21 @@ mutants: ## plant defects, and see that the tests catch each; MUTANTS takes flag
 
 .PHONY: bench
 bench: ## measure against the plain program on the same disk
-	go run ./bench
+	go run -C bench .
 
 .PHONY: bench-docs
 bench-docs: ## measure, and write docs/benchmarks.md anew
-	go run ./bench -rounds 3 -json bench/results.json -markdown docs/benchmarks.md
+	go run -C bench . -rounds 3 -json results.json -markdown ../docs/benchmarks.md
 
-# COMPARE takes more flags, such as -only or -bound: go run ./bench/compare -h
+# COMPARE takes more flags, such as -only or -bound: go run -C bench ./compare -h
 .PHONY: bench-compare
 bench-compare: $(BENCHSTAT) ## fail if this tree is slower than BASE; COUNT (6) pairs of runs
-	go run ./bench/compare -base '$(BASE)' -count '$(COUNT)' $(COMPARE)
+	go run -C bench ./compare -base '$(BASE)' -count '$(COUNT)' $(COMPARE)
 
 # The packages of the peers are downloaded once, below .cache; nothing is installed.
 .PHONY: bench-peers
 bench-peers: ## measure beside rsyslog and syslog-ng, at the same work
-	go run ./bench/peers
+	go run -C bench ./peers
 
 # go test fuzzes one target of one package at a time. Minimizing is bounded: what
 # recovery covers varies with its goroutines, and would be minimized without end.

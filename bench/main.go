@@ -1,12 +1,12 @@
 // Command bench measures docket against the plain program that does only the
 // unavoidable part on the same disk, and says which targets are met.
 //
-//	go run ./bench                                        print the table
-//	go run ./bench -only ingest,queue -rounds 3           part of it
-//	go run ./bench -large=false                           without those that need 5 GB of disk
-//	go run ./bench -only ingest -profile DIR              and a CPU profile of docket
-//	go run ./bench -json FILE -markdown FILE              keep the results, write the page
-//	go run ./bench -from FILE -markdown FILE              write the page again, without measuring
+//	go run -C bench .                                        print the table
+//	go run -C bench . -only ingest,queue -rounds 3           part of it
+//	go run -C bench . -large=false                           without those that need 5 GB of disk
+//	go run -C bench . -only ingest -profile DIR              and a CPU profile of docket
+//	go run -C bench . -json FILE -markdown FILE              keep the results, write the page
+//	go run -C bench . -from FILE -markdown FILE              write the page again, without measuring
 //
 // Absolute figures of a shared machine drift by a factor of two to four within
 // an hour. So each round runs every program once, ratios are taken within the

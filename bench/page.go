@@ -6,7 +6,7 @@ import (
 	"github.com/docket-export/docket/bench/report"
 )
 
-const pageHead = `<!-- Written by "go run ./bench" from its JSON: see the end of the page. -->
+const pageHead = `<!-- Written by "go run -C bench ." from its JSON: see the end of the page. -->
 # Benchmarks
 
 What docket costs, beside the plain program that does only the unavoidable part: write
@@ -21,12 +21,12 @@ const pageTail = `
 ## How to measure again
 
     make bench                                            # the table, on this machine
-    go run ./bench -only queue,append -large=false        # a part of it, without 5 GB of disk
+    go run -C bench . -only queue,append -large=false        # a part of it, without 5 GB of disk
     make bench-docs                                       # measure, and write this page with its charts
-    go run ./bench -from bench/results.json -markdown docs/benchmarks.md
+    go run -C bench . -from results.json -markdown ../docs/benchmarks.md
     make bench-compare BASE=HEAD~1                        # is it slower than it was?
 
-The fourth line writes the page again without measuring. ` + "`go run ./bench -h`" + ` lists the flags.
+The fourth line writes the page again without measuring. ` + "`go run -C bench . -h`" + ` lists the flags.
 `
 
 // WritePage writes docs/benchmarks.md.

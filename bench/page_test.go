@@ -82,5 +82,5 @@ func TestPageIsThatOfTheResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reporttest.IsPage(t, "../docs/benchmarks.md", o, "go run ./bench -from bench/results.json -markdown docs/benchmarks.md")
+	reporttest.IsPage(t, "../docs/benchmarks.md", o, "go run -C bench . -from results.json -markdown ../docs/benchmarks.md")
 }

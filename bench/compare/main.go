@@ -2,7 +2,7 @@
 //
 //	make bench-compare BASE=HEAD~1                        everything, some five minutes
 //	make bench-compare BASE=v1.2.0 COUNT=10               more pairs, finer differences
-//	go run ./bench/compare -base HEAD~1 -only single -bench '^$'
+//	go run -C bench ./compare -base HEAD~1 -only single -bench '^$'
 //
 // It builds docket and the Go benchmarks of both trees, lets them run in turn, pair
 // after pair, and gives the results to benchstat. It fails if a figure became worse

@@ -114,7 +114,7 @@ func (w *workshop) checkOut(ctx context.Context, commit string) error {
 // beside it.
 func (w *workshop) build(ctx context.Context) error {
 	progress("building the programs of base and head")
-	if _, err := output(ctx, w.head.tree, "go", "build", "-buildvcs=false", "-o", w.bench, "./bench"); err != nil {
+	if _, err := output(ctx, filepath.Join(w.head.tree, "bench"), "go", "build", "-buildvcs=false", "-o", w.bench, "."); err != nil {
 		return err
 	}
 	for _, s := range []*side{&w.base, &w.head} {

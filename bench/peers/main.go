@@ -1,10 +1,10 @@
 // Command peers measures docket beside what people use today, rsyslog and syslog-ng
 // from Debian's packages, at the same work and in the same minutes.
 //
-//	go run ./bench/peers                                  print the tables
-//	go run ./bench/peers -only rsyslog -rounds 1          docket and one of them
-//	go run ./bench/peers -json FILE -markdown FILE        keep the results, write the page
-//	go run ./bench/peers -from FILE -markdown FILE        write the page again, without measuring
+//	go run -C bench ./peers                                  print the tables
+//	go run -C bench ./peers -only rsyslog -rounds 1          docket and one of them
+//	go run -C bench ./peers -json FILE -markdown FILE        keep the results, write the page
+//	go run -C bench ./peers -from FILE -markdown FILE        write the page again, without measuring
 //
 // The packages are unpacked below .cache; nothing is installed, and no root is
 // needed. Each round measures every program once, in another order, and quotients

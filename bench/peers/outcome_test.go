@@ -190,5 +190,5 @@ func TestPageIsThatOfTheResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	reporttest.IsPage(t, "../../docs/peers.md", r, "go run ./bench/peers -from bench/peers/results.json -markdown docs/peers.md")
+	reporttest.IsPage(t, "../../docs/peers.md", r, "go run -C bench ./peers -from peers/results.json -markdown ../docs/peers.md")
 }

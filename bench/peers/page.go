@@ -2,7 +2,7 @@ package main
 
 import "github.com/docket-export/docket/bench/report"
 
-const pageHead = `<!-- Written by "go run ./bench/peers" from its JSON: see the end of the page. -->
+const pageHead = `<!-- Written by "go run -C bench ./peers" from its JSON: see the end of the page. -->
 # Beside what people use today
 
 The same work through docket, rsyslog and syslog-ng, in the same minutes: eight
@@ -46,7 +46,7 @@ const pageTail = `
 3. Name its settings there, at least the default and the safest, with what each promises. The template
    sees the name as ` + "`{{.Setting}}`" + `.
 4. Add it to ` + "`peers`" + ` in ` + "`peer.go`" + `.
-5. Run ` + "`go run ./bench/peers -only NAME -rounds 1`" + `. It fails where a record does not arrive byte for byte.
+5. Run ` + "`go run -C bench ./peers -only NAME -rounds 1`" + `. It fails where a record does not arrive byte for byte.
 
 It needs no code to tell that it is ready, or what it has taken. It is ready when its socket takes a connection; it has
 taken a load when it has read every stream to its end and closed the connection, or has acknowledged the load in
@@ -55,9 +55,9 @@ docket's protocol, where the setting says ` + "`acknowledged`" + `.
 ## How to measure again
 
     make bench-peers                                      # the tables, on this machine
-    go run ./bench/peers -only rsyslog -rounds 1          # docket and one of them
-    go run ./bench/peers -json bench/peers/results.json -markdown docs/peers.md
-    go run ./bench/peers -from bench/peers/results.json -markdown docs/peers.md
+    go run -C bench ./peers -only rsyslog -rounds 1          # docket and one of them
+    go run -C bench ./peers -json peers/results.json -markdown ../docs/peers.md
+    go run -C bench ./peers -from peers/results.json -markdown ../docs/peers.md
 
 The packages are downloaded once with ` + "`apt-get`" + ` and unpacked below ` + "`.cache/peers`" + `; nothing is installed. The third line
 measures and writes this page and its charts; the fourth writes them again without measuring.

@@ -24,13 +24,13 @@ func Root(ctx context.Context) (string, error) {
 	return root, nil
 }
 
-// Env is the environment of a go command in a tree. An older tree than the workspace lies
-// below this one and must not take its go.work for its own.
+// Env is the environment of a go command in a tree. A tree that is older than the workspace
+// lies below this one and must not take its go.work for its own.
 func Env(tree string) []string {
 	if _, err := os.Stat(filepath.Join(tree, "go.work")); err != nil {
 		return append(os.Environ(), "GOWORK=off")
 	}
-	return os.Environ()
+	return append(os.Environ(), "GOWORK=")
 }
 
 // Build makes the binary of docket that users get from a tree: its flags are those of
