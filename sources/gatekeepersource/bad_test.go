@@ -2,6 +2,7 @@ package gatekeepersource
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"log/slog"
 	"math/rand/v2"
@@ -10,9 +11,13 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/failures"
+	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
+	"github.com/docket-export/docket/sources/gatekeepersource/runs"
 )
 
 // readAlone reads a file's first size bytes without a scanner. name is that which the
@@ -23,22 +28,56 @@ func readAlone(t *testing.T, f *os.File, name string, size int) []string {
 	in := direct{take: func(lines []byte) {
 		texts = append(texts, strings.Split(strings.TrimSuffix(string(lines), "\n"), "\n")...)
 	}}
-	src := &source{
-		env:      sources.Env{Name: "gk", MaxRecordBytes: maxRecord, Log: slog.New(slog.DiscardHandler)},
-		troubles: newTroubles(slog.New(slog.DiscardHandler)),
+	channel, base := path.Split(name)
+	stem, suffix, _ := strings.Cut(base, ".")
+	file := inventory.File{
+		ID: "1", Channel: path.Clean(channel), Name: base, Stem: stem, Size: int64(size),
+		IsRun: !strings.HasPrefix(base, "admission-"), IsAbandoned: suffix == "txt",
 	}
-	v := &inventory{src: src, claims: map[string]*claim{}, state: newState()}
-	channel, file := path.Split(name)
-	parsed := parseName(file)
-	c := &claim{
-		id: "1", channel: path.Clean(channel), file: file, name: parsed, size: int64(size), f: f,
-		abandoned: parsed.kind == liveRun,
-	}
-	if err := newReader(v, in).read(context.Background(), c); err != nil {
-		t.Fatalf("read the first %d bytes of %s: %v", size, name, err)
-	}
+	newAlone(file, f).read(t, in)
 	return texts
 }
+
+// alone is an inventory of one file.
+type alone struct {
+	file    inventory.File
+	content *os.File
+	state   inventory.Channel
+	isRead  bool
+}
+
+func newAlone(file inventory.File, content *os.File) *alone {
+	return &alone{file: file, content: content}
+}
+
+// read reads the file until it is durable.
+func (a *alone) read(t testing.TB, in sources.Intake) {
+	t.Helper()
+	env := sources.Env{Name: "gk", MaxRecordBytes: maxRecord, Log: slog.New(slog.DiscardHandler)}
+	src := &source{env: env, failures: failures.New(env.Log), pieceBytes: runs.PieceBytes}
+	last := make(chan struct{})
+	close(last)
+	if err := src.reader(a, in).Run(context.Background(), last); err != nil || src.Report().Trouble != "" {
+		t.Fatalf("read the first %d bytes of %s: %v, %s", a.file.Size, a.file.Path(), err, src.Report().Trouble)
+	}
+}
+
+func (a *alone) Next(time.Time) (inventory.File, bool) {
+	was := a.isRead
+	a.isRead = true
+	return a.file, !was
+}
+
+func (a *alone) Content(inventory.File) (*os.File, func(), error) { return a.content, func() {}, nil }
+
+func (a *alone) Finish(inventory.File)              {}
+func (a *alone) Lose(inventory.File)                {}
+func (a *alone) Postpone(inventory.File, time.Time) {}
+func (a *alone) Save() error                        { return nil }
+func (a *alone) Wake() <-chan struct{}              { return nil }
+
+func (a *alone) Channel(string) inventory.Channel                     { return a.state }
+func (a *alone) SetChannel(_ string, update func(*inventory.Channel)) { update(&a.state) }
 
 func tempFile(t *testing.T, content string) *os.File {
 	t.Helper()
@@ -68,18 +107,18 @@ func TestTruncatedAnywhere(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			content := sample(t, file)
 			f := tempFile(t, content)
-			kind := parseName(path.Base(name)).kind
+			isRun, isLive := strings.HasPrefix(path.Base(name), "2026"), strings.HasSuffix(name, ".txt")
 			for size := range len(content) + 1 {
 				texts := readAlone(t, f, name, size)
 				want := strings.Split(content[:size], "\n")
 				tail := want[len(want)-1]
-				if tail == "" || kind == liveRun && !isRecord(tail) {
+				if tail == "" || isLive && !json.Valid([]byte(tail)) {
 					want = want[:len(want)-1]
 				}
-				if kind.isRun() {
-					runs := runsOf(t, texts[len(texts)-1:])
+				if isRun {
+					found := runsOf(t, texts[len(texts)-1:])
 					whole := size >= len(content)-1 && file == sampleRun
-					if len(runs) != 1 || runs[0].Complete != whole {
+					if len(found) != 1 || found[0].Complete != whole {
 						t.Fatalf("cut at %d of %d: got the run record %s, want complete: %v", size, len(content), texts[len(texts)-1], whole)
 					}
 					texts = texts[:len(texts)-1]
@@ -98,7 +137,7 @@ func TestFlippedBits(t *testing.T) {
 	seed := rand.Uint64()
 	random := rand.New(rand.NewPCG(seed, 0))
 	for name, file := range samples {
-		if parseName(path.Base(name)).kind == liveRun {
+		if strings.HasSuffix(name, ".txt") {
 			continue // it is read as one that was finished
 		}
 		t.Run(name, func(t *testing.T) {
@@ -113,7 +152,7 @@ func TestFlippedBits(t *testing.T) {
 				if _, err := f.WriteAt(content[i:i+1], int64(i)); err != nil {
 					t.Fatal(err)
 				}
-				if !parseName(path.Base(name)).kind.isRun() {
+				if !strings.HasPrefix(path.Base(name), "2026") {
 					continue
 				}
 				r := runsOf(t, texts[len(texts)-1:])[0]
@@ -183,11 +222,6 @@ func TestBadLines(t *testing.T) {
 	}
 }
 
-func isRecord(text string) bool {
-	_, ok := parseRecord([]byte(text))
-	return ok
-}
-
 func btoi(b bool) int {
 	if b {
 		return 1
@@ -197,6 +231,7 @@ func btoi(b bool) int {
 
 // The run record stays shorter than a record may be.
 func TestManyConstraints(t *testing.T) {
+	const maxConstraints = 2048
 	id := runAt(0)
 	lines := []string{startLine(id)}
 	for n := range maxConstraints + 100 {
@@ -221,14 +256,13 @@ func TestManyConstraints(t *testing.T) {
 // What a run holds of its constraints is bounded, however long their names are.
 func TestLongConstraintNames(t *testing.T) {
 	id := runAt(0)
-	tl := newTally(id, nil)
-	tl.take([]byte(startLine(id)))
+	lines := []string{startLine(id)}
 	for n := range 100 {
-		tl.take([]byte(strings.Replace(violationLine(id, n), "require-team", fmt.Sprintf("%d-%s", n, strings.Repeat("n", 100_000)), 1)))
+		lines = append(lines, strings.Replace(violationLine(id, n), "require-team", fmt.Sprintf("%d-%s", n, strings.Repeat("n", 100_000)), 1))
 	}
-	tl.take([]byte(violationLine(id, 0)))
-	tl.take([]byte(endLine(id)))
-	r := tl.record(tl.reason(false), "f", nil)
+	content := text(append(lines, violationLine(id, 0), endLine(id)))
+	texts := readAlone(t, tempFile(t, content), fileOf(id)+".log", len(content))
+	r := runsOf(t, texts[len(texts)-1:])[0]
 	if !r.Complete || r.Violations != 101 || len(r.Constraints) != 1 || !strings.Contains(r.Detail, "100 violations are of constraints that are not listed") {
 		t.Errorf("got %.300v, want a complete run of 101 violations with one constraint that is listed", r)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 )
 
 // direct is an intake that settles within Submit and hands on what it gets. It costs
@@ -79,18 +79,11 @@ func BenchmarkReadValidated(b *testing.B) {
 
 func benchmarkRead(b *testing.B, take func(lines []byte)) {
 	f, size := exportFile(b)
-	src := &source{
-		env:      sources.Env{Name: "gk", MaxRecordBytes: maxRecord, Log: slog.New(slog.DiscardHandler)},
-		troubles: newTroubles(slog.New(slog.DiscardHandler)), pieceBytes: pieceBytes,
-	}
 	b.SetBytes(size)
 	for b.Loop() {
-		v := &inventory{src: src, claims: map[string]*claim{}, state: newState()}
-		c := &claim{id: "1", channel: "c", name: parseName("2026-11-21T00_00_00Z.log"), size: size, f: f}
-		if err := newReader(v, direct{take: take}).read(context.Background(), c); err != nil {
-			b.Fatal(err)
-		}
-		if got := v.state.Channels["c"].Previous; got == nil || *got == 0 {
+		a := newAlone(inventory.File{ID: "1", Channel: "c", Stem: "2026-11-21T00_00_00Z", IsRun: true, Size: size}, f)
+		a.read(b, direct{take: take})
+		if got := a.state.Previous; got == nil || *got == 0 {
 			b.Fatal("got no complete run")
 		}
 	}
@@ -100,7 +93,7 @@ func benchmarkRead(b *testing.B, take func(lines []byte)) {
 func BenchmarkRaw(b *testing.B) {
 	f, size := exportFile(b)
 	b.SetBytes(size)
-	buf := make([]byte, blockSize)
+	buf := make([]byte, 256<<10)
 	for b.Loop() {
 		if _, err := io.CopyBuffer(io.Discard, onlyReader{io.NewSectionReader(f, 0, size)}, buf); err != nil {
 			b.Fatal(err)

@@ -169,20 +169,8 @@ func TestDeltaStateIsLostInUse(t *testing.T) {
 	w.config.Delta = true
 	w.put(fileOf(runAt(0))+".log", runOf(runAt(0), 1, 2))
 	w.put(fileOf(runAt(1))+".log", runOf(runAt(1), 2))
-	v := w.claimed()
-	r := newReader(v, w.intake)
-	take := func() {
-		t.Helper()
-		c := v.next(time.Now())
-		if c == nil {
-			t.Fatal("got no file to read")
-		}
-		if err := r.take(t.Context(), c); err != nil {
-			t.Fatal(err)
-		}
-		c.retryAt = time.Time{}
-	}
-	take()
+	src, read := w.byHand()
+	read()
 	entries, err := filepath.Glob(filepath.Join(w.state, "delta", "audit-channel", "state.json.*"))
 	if err != nil || len(entries) != 1 {
 		t.Fatalf("got %v, %v, want the file of what stands", entries, err)
@@ -190,13 +178,13 @@ func TestDeltaStateIsLostInUse(t *testing.T) {
 	if err := os.Remove(entries[0]); err != nil {
 		t.Fatal(err)
 	}
-	take()
-	if got := v.src.Report().Trouble; !strings.Contains(got, "changes since the last audit") {
+	read()
+	if got := src.Report().Trouble; !strings.Contains(got, "changes since the last audit") {
 		t.Errorf("got the trouble %q, want it to say what is missing", got)
 	}
-	take()
+	read()
 	w.awaitRuns(2)
-	if got := v.src.Report().Trouble; got != "" {
+	if got := src.Report().Trouble; got != "" {
 		t.Errorf("got the trouble %q, want none once the state was begun anew", got)
 	}
 	wantTexts(t, summary(w.texts()), []string{"opened cart-1", "opened cart-2", "opened cart-2"})

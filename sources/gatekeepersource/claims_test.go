@@ -14,48 +14,72 @@ import (
 
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 )
 
-// claimed is an inventory that has claimed what is there, and has no scanner.
-func (w *world) claimed() *inventory {
+// oneEach is an inventory that gives one file to each Run of a reader, however lately it
+// was postponed.
+type oneEach struct {
+	*inventory.Inventory
+	given bool
+}
+
+func (o *oneEach) Next(now time.Time) (inventory.File, bool) {
+	if o.given = !o.given; !o.given {
+		return inventory.File{}, false
+	}
+	return o.Inventory.Next(now.Add(time.Hour))
+}
+
+// byHand is a source that has claimed what is there, and then reads one file at a time.
+func (w *world) byHand() (s *source, read func()) {
 	w.t.Helper()
-	log := slog.New(slog.NewTextHandler(&w.log, nil))
-	src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: rooted.At(w.state), Log: log}).(*source)
-	v, err := openInventory(src)
+	s = w.config.New(sources.Env{
+		Name: "gk", MaxRecordBytes: maxRecord, StateDir: rooted.At(w.state), Log: slog.New(slog.DiscardHandler),
+	}).(*source)
+	v, err := inventory.Open(inventory.Options{
+		Path: w.path, StateDir: s.env.StateDir, Failures: s.failures, Gaps: &s.gaps, Log: s.env.Log,
+	})
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.t.Cleanup(v.close)
-	ctx, cancel := context.WithCancel(context.Background())
+	w.t.Cleanup(v.Close)
+	looked, cancel := context.WithCancel(w.t.Context())
 	cancel()
-	v.watch(ctx)
-	return v
+	v.Watch(looked)
+	last := make(chan struct{})
+	close(last)
+	files := &oneEach{Inventory: v}
+	r := s.reader(files, w.intake)
+	return s, func() {
+		w.t.Helper()
+		if err := r.Run(w.t.Context(), last); err != nil {
+			w.t.Fatal(err)
+		}
+	}
 }
 
-// The trouble with a file ends with the file.
-func TestTroubleEndsWithTheFile(t *testing.T) {
+// The failure of a file ends with the file.
+func TestFailureEndsWithTheFile(t *testing.T) {
 	w := newWorld(t)
 	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 1)))
-	v := w.claimed()
-	r := newReader(v, w.intake)
-	c := v.next(time.Now())
-	place := v.shelfPath().Join(claimName(c)).String()
-	os.Remove(place)
-	if err := unix.Mkfifo(place, 0o600); err != nil {
+	src, read := w.byHand()
+	claims, err := filepath.Glob(filepath.Join(w.state, "claims", "*"))
+	if err != nil || len(claims) != 1 {
+		t.Fatalf("got the claims %q, %v, want one", claims, err)
+	}
+	os.Remove(claims[0])
+	if err := unix.Mkfifo(claims[0], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.take(t.Context(), c); err != nil {
-		t.Fatal(err)
+	read()
+	if got := src.Report().Trouble; !strings.Contains(got, "not a regular file") {
+		t.Errorf("got the failure %q, want it to say why a file is not read", got)
 	}
-	if got := v.src.Report().Trouble; !strings.Contains(got, "not a regular file") {
-		t.Errorf("got the trouble %q, want it to say why a file is not read", got)
-	}
-	os.Remove(place)
-	if err := r.take(t.Context(), c); err != nil {
-		t.Fatal(err)
-	}
-	if got := v.src.Report().Trouble; got != "" {
-		t.Errorf("got the trouble %q about a file that is no more, want none", got)
+	os.Remove(claims[0])
+	read()
+	if got := src.Report().Trouble; got != "" {
+		t.Errorf("got the failure %q about a file that is no more, want none", got)
 	}
 }
 
@@ -90,8 +114,8 @@ func TestWrittenAfterAll(t *testing.T) {
 	}
 	w.rename(live+".txt", live+".log")
 	f.Close() // not before: without its lock it would be taken for abandoned again
-	runs := w.awaitRuns(3)
-	if r := runs[2]; r.ID != runAt(0) || !r.Complete || r.Violations != 2 {
+	found := w.awaitRuns(3)
+	if r := found[2]; r.ID != runAt(0) || !r.Complete || r.Violations != 2 {
 		t.Errorf("got %+v, want the whole run", r)
 	}
 }
@@ -107,9 +131,9 @@ func TestSameRunTwice(t *testing.T) {
 	w.start()
 	w.awaitRuns(2)
 	w.put(fileOf(id)+".log", text(auditLines(id, 4)))
-	runs := w.awaitRuns(3)
+	found := w.awaitRuns(3)
 	total := uint64(0)
-	for _, r := range runs {
+	for _, r := range found {
 		if !r.Complete {
 			t.Errorf("got %+v, want it complete", r)
 		}

@@ -6,6 +6,8 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sources"
+	"github.com/docket-export/docket/sources/failures"
+	"github.com/docket-export/docket/sources/gatekeepersource/runs"
 )
 
 // defaultSnapshotInterval is how often the standing violations are repeated where only
@@ -53,7 +55,7 @@ func (c *Config) New(env sources.Env) sources.Source {
 	own := *c
 	own.Path = filepath.Clean(own.Path)
 	return &source{
-		config: own, env: env, pieceBytes: pieceBytes, stopWait: stopWait,
-		troubles: newTroubles(env.Log), gaps: make(map[string]bool),
+		config: own, env: env, pieceBytes: runs.PieceBytes, stopWait: stopWait,
+		failures: failures.New(env.Log),
 	}
 }

@@ -31,7 +31,12 @@ func TestMain(m *testing.M) { testleak.Main(m) }
 // hundreds of syncs, of a disk that may be slow.
 const patience = 3 * time.Minute
 
-const maxRecord = 1 << 20
+const (
+	maxRecord = 1 << 20
+	maxPrefix = 1 << 10 // of a line that is too long
+	// segmentTime is how the name of a segment says when it was begun.
+	segmentTime = "20060102T150405.000000000Z"
+)
 
 // world is a directory of Gatekeeper, and one for docket's state, on one volume.
 type world struct {
@@ -360,4 +365,4 @@ func (d *driver) retain() {
 }
 
 // statePath is where the source under test keeps its state.
-func (w *world) statePath() string { return statePath(rooted.At(w.state)).String() }
+func (w *world) statePath() string { return filepath.Join(w.state, "state.json") }

@@ -12,7 +12,7 @@ import (
 // Of far more files than can be claimed as many are as may be, and what a look costs does
 // not grow with the square of their number: a new file could come and go unseen meanwhile.
 func TestManyFiles(t *testing.T) {
-	const files = 30_000
+	const files, maxClaims = 30_000, 4096
 	w := newWorld(t)
 	for n := range files {
 		name := fmt.Sprintf("admission-%s-%016x.log", time.Date(2026, 11, 21, 8, 0, 0, n, time.UTC).Format(segmentTime), n)

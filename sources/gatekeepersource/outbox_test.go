@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/sources/gatekeepersource/runs"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
@@ -37,7 +38,7 @@ func mixedRun(id string) (content string, sent []sourcetest.Line) {
 // and although the queue refuses some of them in between.
 func TestPieces(t *testing.T) {
 	content, want := mixedRun(runAt(0))
-	for _, size := range []int{1, 300, 1000, 5000, pieceBytes} {
+	for _, size := range []int{1, 300, 1000, 5000, runs.PieceBytes} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
 			w := newWorld(t)
 			w.pieceBytes = size
@@ -75,7 +76,7 @@ func TestPieces(t *testing.T) {
 // What is sent of changes is the same, however it is cut in pieces.
 func TestPiecesOfChanges(t *testing.T) {
 	var want []sourcetest.Line
-	for _, size := range []int{pieceBytes, 1, 500} {
+	for _, size := range []int{runs.PieceBytes, 1, 500} {
 		w := newWorld(t)
 		w.config.Delta = true
 		w.pieceBytes = size

@@ -1,23 +1,10 @@
 // Package gatekeepersource reads what Gatekeeper exports to a disk: the files of its
 // audits and, from 3.24 on, the segments of its admission decisions.
 //
+//	inventory/   which files there are: claimed, shelved, gone
+//	runs/        what is in them, on its way into the queue
 //	config.go    the source "gatekeeper": its configuration
-//	source.go    Run: a scanner and a reader
-//	names.go     what a file's name says of it
-//	tree.go      directories, without a way out of them
-//	scan.go      a look at all channels: what is there is claimed
-//	gone.go      what had a name and has none any more
-//	claims.go    the files that were claimed, and what became of them
-//	shelf.go     where they have names of their own
-//	state.go     what is known after a restart
-//	lines.go     a file cut into lines
-//	entry.go     what a line says
-//	text.go      the parts of a JSON text
-//	tally.go     the lines of an audit counted: its run record
-//	outbox.go    the lines of a file in pieces, sent while more are read
-//	read.go      a claimed file on its way into the queue
-//	changes.go   the same, as changes from one audit to the next
-//	troubles.go  what is wrong, for the status
+//	source.go    Run: an inventory and its reader
 //
 // # The life of a file
 //
@@ -45,17 +32,16 @@ package gatekeepersource
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/sources"
-	"github.com/docket-export/docket/sources/feed"
-	"github.com/docket-export/docket/sources/watch"
+	"github.com/docket-export/docket/sources/failures"
+	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
+	"github.com/docket-export/docket/sources/gatekeepersource/runs"
 )
 
 // stopWait is how long a stop goes on reading what is there. What it does not come to
@@ -66,9 +52,8 @@ const stopWait = 3 * time.Second
 type source struct {
 	config   Config
 	env      sources.Env
-	troubles *troubles
-	lost     atomic.Uint64   // gaps since the start of the process
-	gaps     map[string]bool // those counted there that are not durable yet; the scanner's
+	failures *failures.Set
+	gaps     inventory.Gaps
 	// pieceBytes and stopWait are the constants, but in tests: what is sent does not
 	// depend on the one, and what a stop does not on the other, unless it is cut off.
 	pieceBytes int
@@ -80,7 +65,15 @@ func (s *source) Connections() int { return 0 }
 
 // Report says what cannot be read, and how much is known to be lost.
 func (s *source) Report() sources.Report {
-	return sources.Report{Trouble: s.troubles.text(), Lost: s.lost.Load()}
+	return sources.Report{Trouble: s.failures.Text(), Lost: s.gaps.Lost()}
+}
+
+// CheckState implements sources.Stateful.
+func (s *source) CheckState() error {
+	if err := inventory.Check(s.env.StateDir); err != nil {
+		return err
+	}
+	return runs.Check(s.env.StateDir)
 }
 
 // Run reads files until ctx is done; see sources.Source. It then looks once more and
@@ -89,11 +82,15 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	if err := s.checkPlace(); err != nil {
 		return err
 	}
-	v, err := openInventory(s)
+	files, err := inventory.Open(inventory.Options{
+		Path: s.config.Path, DeleteAfterRead: s.config.DeleteAfterRead, StateDir: s.env.StateDir,
+		HoldOpen: s.env.Redaction != nil, // it would lie below the queue's directory as it came
+		Failures: s.failures, Gaps: &s.gaps, Log: s.env.Log,
+	})
 	if err != nil {
 		return err
 	}
-	defer v.close()
+	defer files.Close()
 	ready()
 
 	hard, cutOff := context.WithCancel(context.WithoutCancel(ctx))
@@ -106,16 +103,23 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	var wg sync.WaitGroup
 	wg.Go(func() {
 		defer close(scanned)
-		v.watch(scan)
+		files.Watch(scan)
 	})
-	err = newReader(v, in).run(hard, scanned)
+	err = s.reader(files, in).Run(hard, scanned)
 	endScan()
 	wg.Wait()
-	_ = v.save() // what was seen and not claimed for good is known to be lost, should it go
+	_ = files.Save() // what was seen and not claimed for good is known to be lost, should it go
 	if ctx.Err() != nil {
 		return nil // whatever was cut off is still claimed
 	}
 	return err
+}
+
+func (s *source) reader(files runs.Files, in sources.Intake) *runs.Reader {
+	return runs.NewReader(runs.Options{
+		Env: s.env, Delta: s.config.Delta, SnapshotInterval: time.Duration(s.config.SnapshotInterval),
+		PieceBytes: s.pieceBytes, Failures: s.failures,
+	}, files, in)
 }
 
 // checkPlace reports a state that Gatekeeper would delete.
@@ -142,110 +146,3 @@ func resolve(place string) string {
 	}
 	return filepath.Join(resolve(parent), filepath.Base(place))
 }
-
-// watch scans whenever something may have changed, until ctx is done, and once more.
-func (v *inventory) watch(ctx context.Context) {
-	w := watch.New(pollInterval, v.src.env.Log)
-	defer w.Close()
-	s := &scanner{v: v, watcher: w}
-	for {
-		s.scan()
-		select {
-		case <-w.C():
-		case <-v.relook:
-		case <-v.saveDue():
-			_ = v.save()
-		case <-ctx.Done():
-			s.scan()
-			return
-		}
-	}
-}
-
-// saveDue fires when the state is to be written; nil: there is nothing to write.
-func (v *inventory) saveDue() <-chan time.Time {
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	if !v.dirty {
-		return nil
-	}
-	return time.After(saveInterval - time.Since(v.saved))
-}
-
-// reader sends what the scanner has claimed. There is one.
-type reader struct {
-	v       *inventory
-	in      sources.Intake
-	reasons map[string]string // why the last run of a channel was not complete, for the log
-	changes map[string]*changes
-}
-
-func newReader(v *inventory, in sources.Intake) *reader {
-	return &reader{v: v, in: in, reasons: make(map[string]string), changes: make(map[string]*changes)}
-}
-
-// run reads files until the scanner has ended and there are none left, or ctx is done.
-// An error is that of the intake.
-func (r *reader) run(ctx context.Context, scanned <-chan struct{}) error {
-	for {
-		last := false
-		select {
-		case <-scanned:
-			last = true // before next is asked: what the last scan has found is read
-		default:
-		}
-		c := r.v.next(time.Now())
-		if c != nil {
-			if err := r.take(ctx, c); err != nil {
-				return err
-			}
-			continue
-		}
-		_ = r.v.save()
-		if last {
-			return nil
-		}
-		select {
-		case <-r.v.wake:
-		case <-scanned:
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		}
-	}
-}
-
-// take reads one file, and postpones it where it cannot be read.
-func (r *reader) take(ctx context.Context, c *claim) error {
-	about := "file/" + c.id
-	err := r.read(ctx, c)
-	if conflict, ok := errors.AsType[*feed.Conflict](err); ok {
-		err = r.readRenamed(ctx, c, conflict)
-	}
-	if err == nil {
-		r.v.src.troubles.set(about, "")
-		r.v.finish(c)
-		return nil
-	}
-	fault, ok := errors.AsType[*fileError](err)
-	if !ok {
-		return err
-	}
-	if fault.gone {
-		r.v.src.troubles.set(about, "")
-		r.v.lose(c)
-		return nil
-	}
-	r.v.src.troubles.set(about, fmt.Sprintf("cannot read %s, it is tried again: %v", c.path(), fault.err))
-	r.v.postpone(c, time.Now())
-	return nil
-}
-
-// fileError says that a file could not be read to its end. Others may be.
-type fileError struct {
-	err  error
-	gone bool // it is not among the claims any more
-}
-
-func (e *fileError) Error() string { return e.err.Error() }
-
-func (e *fileError) Unwrap() error { return e.err }

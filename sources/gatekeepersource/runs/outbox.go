@@ -1,15 +1,16 @@
-package gatekeepersource
+package runs
 
 import (
 	"bytes"
 	"context"
 
 	"github.com/docket-export/docket/sources/feed"
+	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 )
 
-// pieceBytes is how much is gathered before it is sent: a frame of the queue costs a
+// PieceBytes is how much is gathered before it is sent: a frame of the queue costs a
 // header and its share of a sync.
-const pieceBytes = 256 << 10
+const PieceBytes = 256 << 10
 
 // outbox sends the lines of one file from the first that is not durable on, while more of
 // them are read. An error may be about lines that were added before.
@@ -25,21 +26,21 @@ type outbox struct {
 }
 
 // openOutbox begins to send the lines of a claim, whose producer is made of parts.
-func (r *reader) openOutbox(ctx context.Context, c *claim, producer ...string) (*outbox, error) {
-	source := r.v.src.env.Name
-	if c.renamed {
+func (r *Reader) openOutbox(ctx context.Context, f inventory.File, producer ...string) (*outbox, error) {
+	source := r.Env.Name
+	if r.renamed[f.ID] {
 		producer = append(producer, "again")
 	}
 	name := feed.Producer(append([]string{source}, producer...)...)
-	f, acked, err := feed.Open(ctx, r.in, source, name, 1)
+	out, acked, err := feed.Open(ctx, r.in, source, name, 1)
 	if err == nil && acked > 0 {
-		f.Close()
-		f, acked, err = feed.Open(ctx, r.in, source, name, acked+1)
+		out.Close()
+		out, acked, err = feed.Open(ctx, r.in, source, name, acked+1)
 	}
 	if err != nil {
 		return nil, err
 	}
-	return &outbox{relay: feed.NewRelay(ctx, f), producer: name, pieceBytes: r.v.src.pieceBytes, acked: acked}, nil
+	return &outbox{relay: feed.NewRelay(ctx, out), producer: name, pieceBytes: r.PieceBytes, acked: acked}, nil
 }
 
 // add takes the next line, without its "\n".
@@ -99,4 +100,10 @@ func (o *outbox) settle(ctx context.Context) error {
 		return err
 	}
 	return o.relay.Settle(ctx)
+}
+
+// MemoryBytes is what a Reader has in memory at most: the lines it reads, and the pieces
+// that are gathered, wait and are sent.
+func MemoryBytes(maxRecordBytes int) int64 {
+	return 4*int64(max(maxRecordBytes, blockSize)) + 4*int64(PieceBytes+maxRecordBytes)
 }

@@ -1,4 +1,4 @@
-package gatekeepersource
+package inventory
 
 import (
 	"strings"
@@ -60,7 +60,7 @@ func parseName(name string) fileName {
 			return fileName{}
 		}
 	}
-	at, err := time.Parse(time.RFC3339, runID(stem))
+	at, err := time.Parse(time.RFC3339, RunID(stem))
 	if err != nil {
 		return fileName{}
 	}
@@ -88,5 +88,5 @@ func parseSegment(name string) fileName {
 	return n
 }
 
-// runID is the id of the run whose file has the stem: Gatekeeper puts "_" for ":".
-func runID(stem string) string { return strings.ReplaceAll(stem, "_", ":") }
+// RunID is the id of the run whose file has the stem: Gatekeeper puts "_" for ":".
+func RunID(stem string) string { return strings.ReplaceAll(stem, "_", ":") }

@@ -1,4 +1,5 @@
-package gatekeepersource
+// Package failures holds what is wrong with a source that goes on, for its status and its log.
+package failures
 
 import (
 	"fmt"
@@ -8,21 +9,22 @@ import (
 	"sync"
 )
 
-// troubles are what is wrong at present, by what it is about. Each is logged when it
-// begins or changes, and when it has ended.
-type troubles struct {
+// Set is what is wrong at present, by what it is about. Each failure is logged when it
+// begins or changes, and when it has ended. Safe for concurrent use.
+type Set struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
 	texts map[string]string // guarded by mu
 }
 
-func newTroubles(log *slog.Logger) *troubles {
-	return &troubles{log: log, texts: make(map[string]string)}
+// New returns an empty Set that logs.
+func New(log *slog.Logger) *Set {
+	return &Set{log: log, texts: make(map[string]string)}
 }
 
-// set says what is wrong with about; "": nothing is any more.
-func (t *troubles) set(about, text string) {
+// Set says what is wrong with about; "": nothing is any more.
+func (t *Set) Set(about, text string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	before := t.texts[about]
@@ -37,24 +39,24 @@ func (t *troubles) set(about, text string) {
 	}
 }
 
-// setAll is set for everything that is about one of a kind of things, known by the
+// SetAll is Set for everything that is about one of a kind of things, known by the
 // beginning of their names: what texts does not have is over.
-func (t *troubles) setAll(prefix string, texts map[string]string) {
+func (t *Set) SetAll(prefix string, texts map[string]string) {
 	t.mu.Lock()
 	old := slices.Collect(maps.Keys(t.texts))
 	t.mu.Unlock()
 	for _, about := range old {
 		if len(about) >= len(prefix) && about[:len(prefix)] == prefix {
-			t.set(about, texts[about[len(prefix):]])
+			t.Set(about, texts[about[len(prefix):]])
 		}
 	}
 	for about, text := range texts {
-		t.set(prefix+about, text)
+		t.Set(prefix+about, text)
 	}
 }
 
-// text is all that is wrong, for one line of a status.
-func (t *troubles) text() string {
+// Text is all that is wrong, for one line of a status.
+func (t *Set) Text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.texts) == 0 {

@@ -1,4 +1,4 @@
-package gatekeepersource
+package inventory
 
 import (
 	"fmt"
@@ -6,8 +6,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"github.com/docket-export/docket/decision"
 )
 
 // goneFiles decides about files that had a name and have none any more. top is the
@@ -18,27 +16,27 @@ func (l *look) goneFiles(top dir) {
 	defer v.mu.Unlock()
 	held := make(map[string]bool) // stemKeys of claims
 	for _, c := range v.claims {
-		if c.stage == live && !l.present[c.id] && l.known(c.channel) {
+		if c.stage == live && !l.present[c.ID] && l.known(c.Channel) {
 			l.unnamed(top, c)
 		}
 	}
 	for _, c := range v.claims {
-		held[stemKey(c.channel, c.name.stem)] = true
+		held[stemKey(c.Channel, c.Stem)] = true
 	}
 	for key, seen := range v.state.Seen {
 		if !held[key] && !l.stems[key] && l.known(seen.Channel) {
 			l.vanished(top, key, seen)
 		}
 	}
-	maps.DeleteFunc(v.src.gaps, func(key string, _ bool) bool { _, seen := v.state.Seen[key]; return !seen })
+	maps.DeleteFunc(v.Gaps.pending, func(key string, _ bool) bool { _, seen := v.state.Seen[key]; return !seen })
 }
 
 // unnamed decides about a file that is held open and has no name any more: it was
 // finished and deleted, or deleted while it was written. Nobody can ask for its lock any
 // more but who has it. Called with mu held.
 func (l *look) unnamed(top dir, c *claim) {
-	key := stemKey(c.channel, c.name.stem)
-	if !l.stems[key] && !l.gone && exists(top, c.channel, c.name) {
+	key := stemKey(c.Channel, c.Stem)
+	if !l.stems[key] && !l.gone && exists(top, c.Channel, c.name) {
 		l.again = true // it was renamed meanwhile
 		return
 	}
@@ -50,18 +48,18 @@ func (l *look) unnamed(top dir, c *claim) {
 		}
 	}
 	if err != nil {
-		l.trouble[c.path()] = fmt.Sprintf("cannot look at %s, which was deleted: %v", filepath.Join(l.v.src.config.Path, c.path()), reason(err))
+		l.trouble[c.Path()] = fmt.Sprintf("cannot look at %s, which was deleted: %v", filepath.Join(l.v.Path, c.Path()), reason(err))
 		return
 	}
 	// A segment of that stem is what Gatekeeper has recovered of this one.
 	if c.name.kind == liveSegment && l.stems[key] {
 		c.f.Close()
-		delete(l.v.claims, c.id)
-		l.v.forgetSeen(c.channel, c.name.stem)
+		delete(l.v.claims, c.ID)
+		l.v.forgetSeen(c.Channel, c.Stem)
 		return
 	}
-	c.file = c.name.stem + ".log" // as it was called last, if it ever was finished
-	c.size, c.stage, c.unnamed = info.size, ready, true
+	c.Name = c.Stem + ".log" // as it was called last, if it ever was finished
+	c.Size, c.stage, c.IsUnnamed = info.size, ready, true
 }
 
 // vanished notes that a file was gone before it could be claimed. Called with mu held.
@@ -71,18 +69,19 @@ func (l *look) vanished(top dir, key string, seen seenFile) {
 		l.again = true
 		return
 	}
-	c := &claim{id: "gap-" + key, channel: seen.Channel, file: seen.File, name: name, stage: ready, gap: true}
-	if l.v.claims[c.id] != nil {
+	c := newClaim(seen.Channel, seen.File, 0)
+	c.ID, c.stage, c.IsGap = "gap-"+key, ready, true
+	if l.v.claims[c.ID] != nil {
 		return
 	}
-	l.v.claims[c.id] = c
-	if l.v.src.gaps[key] { // by a Run that ended before the record was durable
+	l.v.claims[c.ID] = c
+	if l.v.Gaps.pending[key] { // by a Run that ended before the record was durable
 		return
 	}
-	l.v.src.gaps[key] = true
-	l.v.src.lost.Add(1)
-	l.v.src.env.Log.Error("a file vanished before it could be read: what it held is lost",
-		"file", filepath.Join(l.v.src.config.Path, c.path()))
+	l.v.Gaps.pending[key] = true
+	l.v.Gaps.lost.Add(1)
+	l.v.Log.Error("a file vanished before it could be read: what it held is lost",
+		"file", filepath.Join(l.v.Path, c.Path()))
 }
 
 // exists reports whether a file has one of its names, also while it is renamed.
@@ -102,31 +101,13 @@ func exists(top dir, channel string, name fileName) bool {
 	})
 }
 
-// gapRecord says that a segment was lost; a run has a decision.Run for that.
-type gapRecord struct {
-	EventType string             `json:"eventType"`
-	File      string             `json:"file"`
-	Reason    decision.RunReason `json:"reason"`
-}
-
-// gapOf is the record of a file that vanished.
-func gapOf(c *claim) any {
-	if c.name.kind.isRun() {
-		return decision.Run{
-			EventType: decision.AuditRun, ID: runID(c.name.stem), Reason: decision.Vanished, File: c.path(),
-			Detail: "the file was deleted before it could be read",
-		}
-	}
-	return gapRecord{EventType: decision.ExportGap, File: c.path(), Reason: decision.Vanished}
-}
-
 // report says what is wrong.
 func (l *look) report() {
 	if len(l.odd) > 0 {
 		l.trouble["/odd"] = fmt.Sprintf("%s: left alone, as Gatekeeper makes no such file. Remove what does not belong there: Gatekeeper up to 3.23 counts every file as the result of an audit, and deletes it as such",
 			some(slices.Sorted(maps.Values(l.odd))))
 	}
-	l.v.src.troubles.setAll("scan/", l.trouble)
+	l.v.Failures.SetAll("scan/", l.trouble)
 }
 
 // some lists the first of many names.
@@ -138,7 +119,7 @@ func some(names []string) string {
 }
 
 // prune forgets the files that were read and are gone.
-func (v *inventory) prune(l *look) {
+func (v *Inventory) prune(l *look) {
 	v.mu.Lock()
 	for id, was := range v.state.Done {
 		if !l.present[id] && v.claims[id] == nil && l.known(was.Channel) {

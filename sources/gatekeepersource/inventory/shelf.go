@@ -1,4 +1,4 @@
-package gatekeepersource
+package inventory
 
 import (
 	"errors"
@@ -13,12 +13,12 @@ import (
 	"github.com/docket-export/docket/sources/statefile"
 )
 
-func (v *inventory) shelfPath() rooted.Path { return v.src.env.StateDir.Join("claims") }
+func (v *Inventory) shelfPath() rooted.Path { return v.StateDir.Join("claims") }
 
 // openShelf opens the directory of claims, making it where there is none or somebody has
 // removed it, and takes what is in it. Where it cannot be opened it is tried again at the
 // next scan, and files are held open until then.
-func (v *inventory) openShelf() {
+func (v *Inventory) openShelf() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.shelf != nil && v.shelf.isAt(v.shelfPath()) {
@@ -32,11 +32,11 @@ func (v *inventory) openShelf() {
 	if err != nil {
 		text = fmt.Sprintf("cannot keep files in %s: %v: what is being read would be lost with a restart", v.shelfPath(), err)
 	}
-	v.src.troubles.set("claims", text)
+	v.Failures.Set("claims", text)
 }
 
 // changeShelf goes over to the directory that is there now.
-func (v *inventory) changeShelf() error {
+func (v *Inventory) changeShelf() error {
 	f, err := v.shelfPath().OpenDir()
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (v *inventory) changeShelf() error {
 }
 
 // takeShelf takes the files that were claimed before a restart.
-func (v *inventory) takeShelf(d dir) error {
+func (v *Inventory) takeShelf(d dir) error {
 	names, err := d.names()
 	if err != nil {
 		return err
@@ -62,17 +62,17 @@ func (v *inventory) takeShelf(d dir) error {
 	for _, name := range names {
 		c, ok := parseClaimName(name)
 		info, err := d.stat(name)
-		if !ok || err != nil || !info.regular || info.inode != c.inode {
-			v.src.env.Log.Warn("a file among the claims is none: it is left alone", "file", v.shelfPath().Join(name))
+		if !ok || err != nil || !info.regular || info.inode != c.Inode {
+			v.Log.Warn("a file among the claims is none: it is left alone", "file", v.shelfPath().Join(name))
 			continue
 		}
-		c.size = info.size
-		if known, ok := v.state.Done[c.id]; ok && known.Size == c.size {
+		c.Size = info.size
+		if known, ok := v.state.Done[c.ID]; ok && known.Size == c.Size {
 			c.stage = done // it is taken off the shelf with the next save
 			v.dirty = true
 		}
-		if v.claims[c.id] == nil {
-			v.claims[c.id] = c
+		if v.claims[c.ID] == nil {
+			v.claims[c.ID] = c
 		}
 	}
 	return nil
@@ -80,7 +80,7 @@ func (v *inventory) takeShelf(d dir) error {
 
 // claimName is the name of a claim on the shelf.
 func claimName(c *claim) string {
-	return strconv.FormatUint(c.inode, 10) + "-" + url.PathEscape(c.channel+"/"+c.file)
+	return strconv.FormatUint(c.Inode, 10) + "-" + url.PathEscape(c.Channel+"/"+c.Name)
 }
 
 func parseClaimName(name string) (*claim, bool) {
@@ -94,31 +94,28 @@ func parseClaimName(name string) (*claim, bool) {
 		return nil, false
 	}
 	channel, file := path.Split(place)
-	channel = strings.TrimSuffix(channel, "/")
-	parsed := parseName(file)
-	return &claim{
-		id: fileID(channel, parsed.stem, inode), channel: channel, file: file, name: parsed, inode: inode,
-		stage: ready, abandoned: parsed.kind == liveRun,
-	}, parsed.kind != foreign
+	c := newClaim(strings.TrimSuffix(channel, "/"), file, inode)
+	c.stage, c.IsAbandoned = ready, c.name.kind == liveRun
+	return c, c.name.kind != foreign
 }
 
 // shelve gives a claim, whose file has its name in d, a name on the shelf: then it needs
 // no open file and outlives this process. Where that cannot be it stays open, and where
 // something is to be redacted: it would lie below the queue's directory as it came. Called
 // with mu held.
-func (v *inventory) shelve(d dir, c *claim) {
-	if v.shelf == nil || v.src.env.Redaction != nil {
+func (v *Inventory) shelve(d dir, c *claim) {
+	if v.shelf == nil || v.HoldOpen {
 		return
 	}
 	name := claimName(c)
-	err := d.link(c.file, *v.shelf, name)
+	err := d.link(c.Name, *v.shelf, name)
 	if errors.Is(err, fs.ErrExist) {
 		err = nil // from before a crash, or another file that had the name: see below
 	}
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && !v.noLink {
 			v.noLink = true
-			v.src.env.Log.Warn("cannot link files of Gatekeeper beside the queue: they are held open, which survives their deletion, and no restart of docket. "+
+			v.Log.Warn("cannot link files of Gatekeeper beside the queue: they are held open, which survives their deletion, and no restart of docket. "+
 				"Put queue.directory on the volume of the path, but not below it, and run docket as the user that Gatekeeper runs as", "error", err)
 		}
 		return
@@ -127,21 +124,21 @@ func (v *inventory) shelve(d dir, c *claim) {
 	if err != nil {
 		return
 	}
-	if info.inode != c.inode { // the name went to another file in the meantime
+	if info.inode != c.Inode { // the name went to another file in the meantime
 		_ = v.shelf.unlink(name) // left there, it would be reported at the next start
 		return
 	}
 	c.f.Close()
 	c.f = nil
-	v.forgetSeen(c.channel, c.name.stem)
+	v.forgetSeen(c.Channel, c.Stem)
 }
 
-// lose lets go of a file that somebody has taken off the shelf. If it still has its name
+// Lose lets go of a file that somebody has taken off the shelf. If it still has its name
 // at Gatekeeper it is claimed again, otherwise it has vanished.
-func (v *inventory) lose(c *claim) {
+func (v *Inventory) Lose(f File) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	delete(v.claims, c.id)
-	v.remember(c.channel, c.file, c.name.stem)
+	delete(v.claims, f.ID)
+	v.remember(f.Channel, f.Name, f.Stem)
 	poke(v.relook)
 }

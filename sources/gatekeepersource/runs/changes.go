@@ -1,4 +1,4 @@
-package gatekeepersource
+package runs
 
 import (
 	"errors"
@@ -8,23 +8,25 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/delta"
+	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
 // changes are those from one run of a channel to the next.
 type changes struct {
 	tracker *delta.Tracker
-	r       *reader
+	r       *Reader
 	channel string
 }
 
 // channelChanges is the state of a channel, for violations as redaction leaves them now.
-func (r *reader) channelChanges(channel string) (*changes, error) {
+func (r *Reader) channelChanges(channel string) (*changes, error) {
 	fingerprint := ""
-	if r.v.src.env.Redaction != nil {
+	if r.Env.Redaction != nil {
 		var err error
-		if fingerprint, err = r.v.src.env.Redaction.Fingerprint(); err != nil {
+		if fingerprint, err = r.Env.Redaction.Fingerprint(); err != nil {
 			return nil, err
 		}
 	}
@@ -35,7 +37,7 @@ func (r *reader) channelChanges(channel string) (*changes, error) {
 			return nil, err
 		}
 	}
-	if !c.tracker.Redact(r.v.src.env.Redaction, fingerprint) {
+	if !c.tracker.Redact(r.Env.Redaction, fingerprint) {
 		if err := c.beginAnew(); err != nil {
 			return nil, err
 		}
@@ -47,9 +49,9 @@ func (r *reader) channelChanges(channel string) (*changes, error) {
 // beginAnew forgets what stood before the last audit, as redaction leaves something else
 // of the same violations now. That is noted first, as with a state that was lost.
 func (c *changes) beginAnew() error {
-	c.r.v.src.env.Log.Warn("redaction has changed: every violation is reported as opened again, and what stood before is forgotten", "channel", c.channel)
+	c.r.Env.Log.Warn("redaction has changed: every violation is reported as opened again, and what stood before is forgotten", "channel", c.channel)
 	c.noteLost()
-	if err := c.r.v.save(); err != nil {
+	if err := c.r.files.Save(); err != nil {
 		return err
 	}
 	return c.tracker.Reset()
@@ -58,27 +60,27 @@ func (c *changes) beginAnew() error {
 // noteLost notes that the state of a channel is lost. It must be durable before a run is
 // begun: what runs give has other numbers from now on.
 func (c *changes) noteLost() {
-	c.r.v.setChannel(c.channel, func(st *channelState) { st.HasDelta, st.DeltaLost = false, st.DeltaLost+1 })
+	c.r.files.SetChannel(c.channel, func(st *inventory.Channel) { st.HasDelta, st.DeltaLost = false, st.DeltaLost+1 })
 }
 
 // openChanges opens the state of a channel. That it was lost is noted first.
-func (r *reader) openChanges(channel string) (*changes, error) {
-	path := deltaPath(r.v.src.env.StateDir, url.PathEscape(channel))
+func (r *Reader) openChanges(channel string) (*changes, error) {
+	path := deltaPath(r.Env.StateDir, url.PathEscape(channel))
 	_, err := path.Lstat()
-	lost := errors.Is(err, fs.ErrNotExist) && r.v.channel(channel).HasDelta
-	tracker, err := delta.Open(path, time.Duration(r.v.src.config.SnapshotInterval))
+	lost := errors.Is(err, fs.ErrNotExist) && r.files.Channel(channel).HasDelta
+	tracker, err := delta.Open(path, time.Duration(r.SnapshotInterval))
 	if damaged, ok := errors.AsType[*statefile.DamagedError](err); ok {
 		lost = true
-		r.v.src.env.Log.Error("what stood before the last audit is lost: every violation is reported as opened again", "error", damaged)
+		r.Env.Log.Error("what stood before the last audit is lost: every violation is reported as opened again", "error", damaged)
 	} else if err != nil {
 		return nil, err
 	}
-	tracker.MaxRecordBytes = r.v.src.env.MaxRecordBytes
+	tracker.MaxRecordBytes = r.Env.MaxRecordBytes
 	c := &changes{tracker: tracker, r: r, channel: channel}
 	if lost {
 		c.noteLost()
 	}
-	return c, r.v.save()
+	return c, r.files.Save()
 }
 
 // deltaRun is one run of them.
@@ -97,7 +99,7 @@ func (c *changes) begin(id string) *deltaRun {
 func (d *deltaRun) observe(text []byte) ([]byte, error) {
 	lines, _, err := d.run.Observe(d.lines[:0], text)
 	if errors.Is(err, delta.ErrRedaction) {
-		return nil, &fileError{err: err}
+		return nil, &fileError{err}
 	}
 	d.lines = lines
 	if err != nil { // the violation is sent as it came
@@ -120,7 +122,7 @@ func (d *deltaRun) end(out *outbox, run *decision.Run) error {
 		return d.failed(err)
 	}
 	run.Opened, run.Resolved, run.Snapshot = &result.Opened, &result.Resolved, result.Snapshot
-	d.r.v.src.troubles.set("delta/"+d.channel, d.trouble)
+	d.r.Failures.Set("delta/"+d.channel, d.trouble)
 	return nil
 }
 
@@ -136,5 +138,23 @@ func (d *deltaRun) commit() error {
 // which may have been damaged since it was opened.
 func (d *deltaRun) failed(err error) error {
 	delete(d.r.changes, d.channel)
-	return &fileError{err: fmt.Errorf("changes since the last audit: %w", err)}
+	return &fileError{fmt.Errorf("changes since the last audit: %w", err)}
+}
+
+// Check reports a state of the changes of a version that is not read.
+func Check(stateDir rooted.Path) error {
+	channels, _ := deltaDir(stateDir).ReadDir() // what cannot be listed is reported when it is opened
+	for _, channel := range channels {
+		if err := delta.Check(deltaPath(stateDir, channel.Name())); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func deltaDir(stateDir rooted.Path) rooted.Path { return stateDir.Join("delta") }
+
+// deltaPath is where the changes of a channel are, whose name is escaped.
+func deltaPath(stateDir rooted.Path, channel string) rooted.Path {
+	return deltaDir(stateDir).Join(channel, "state.json")
 }

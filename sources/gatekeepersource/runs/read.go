@@ -1,4 +1,4 @@
-package gatekeepersource
+package runs
 
 import (
 	"context"
@@ -9,76 +9,77 @@ import (
 
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sources/feed"
+	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 )
 
 // read sends a file, and for a run its record. It returns when all of that is durable. A
 // *fileError says that the file could not be read; any other error that nothing can be
 // sent any more.
-func (r *reader) read(ctx context.Context, c *claim) error {
-	if c.gap {
-		return r.readGap(ctx, c)
+func (r *Reader) read(ctx context.Context, f inventory.File) error {
+	if f.IsGap {
+		return r.readGap(ctx, f)
 	}
-	f, closeFile, err := r.v.open(c)
+	content, closeFile, err := r.files.Content(f)
 	if err != nil {
-		return &fileError{err: err, gone: missing(err)}
+		return &fileError{err}
 	}
 	defer closeFile()
 	// The size it had when it was claimed: it is the same at every reading.
-	lines := newLineReader(io.NewSectionReader(f, 0, c.size), c.size, r.v.src.env.MaxRecordBytes)
-	if c.name.kind.isRun() {
-		return r.readRun(ctx, c, lines)
+	lines := newLineReader(io.NewSectionReader(content, 0, f.Size), f.Size, r.Env.MaxRecordBytes)
+	if f.IsRun {
+		return r.readRun(ctx, f, lines)
 	}
-	return r.readSegment(ctx, c, lines)
+	return r.readSegment(ctx, f, lines)
 }
 
 // readRenamed reads a file under whose name the queue has the lines of somebody else.
 // Those are told of, and the file is sent under another name.
-func (r *reader) readRenamed(ctx context.Context, c *claim, conflict *feed.Conflict) error {
-	r.v.src.troubles.set("name/"+c.id, fmt.Sprintf("%s: %v", c.path(), conflict))
-	if err := conflict.Tell(ctx, r.in, r.v.src.env.Name); err != nil {
+func (r *Reader) readRenamed(ctx context.Context, f inventory.File, conflict *feed.Conflict) error {
+	r.Failures.Set("name/"+f.ID, fmt.Sprintf("%s: %v", f.Path(), conflict))
+	if err := conflict.Tell(ctx, r.in, r.Env.Name); err != nil {
 		return err
 	}
-	c.renamed = true
-	return r.read(ctx, c)
+	r.renamed[f.ID] = true
+	return r.read(ctx, f)
 }
 
 // readGap says that a file vanished.
-func (r *reader) readGap(ctx context.Context, c *claim) error {
-	out, err := r.openOutbox(ctx, c, c.channel, c.name.stem, "gap")
+func (r *Reader) readGap(ctx context.Context, f inventory.File) error {
+	out, err := r.openOutbox(ctx, f, f.Channel, f.Stem, "gap")
 	if err != nil {
 		return err
 	}
 	defer out.relay.Close()
-	if err := r.addRecord(out, gapOf(c)); err != nil {
+	if err := r.addRecord(out, gapOf(f)); err != nil {
 		return err
 	}
 	return out.settle(ctx)
 }
 
-func (r *reader) addRecord(out *outbox, record any) error {
-	text, err := encode(record, r.v.src.env.MaxRecordBytes)
+func (r *Reader) addRecord(out *outbox, record any) error {
+	text, err := encode(record, r.Env.MaxRecordBytes)
 	if err != nil {
-		return &fileError{err: fmt.Errorf("record of it: %w", err)}
+		return &fileError{fmt.Errorf("record of it: %w", err)}
 	}
 	return out.add(text)
 }
 
 // place is what makes the producer of a file: the same at each reading, and another for
 // a file that was there before under the same name, or that has grown.
-func (c *claim) place() []string {
-	return []string{c.channel, c.name.stem, strconv.FormatUint(c.inode, 10), strconv.FormatInt(c.size, 10)}
+func place(f inventory.File) []string {
+	return []string{f.Channel, f.Stem, strconv.FormatUint(f.Inode, 10), strconv.FormatInt(f.Size, 10)}
 }
 
 // readSegment sends the records of a segment.
-func (r *reader) readSegment(ctx context.Context, c *claim, lines *lineReader) error {
-	out, err := r.openOutbox(ctx, c, c.place()...)
+func (r *Reader) readSegment(ctx context.Context, f inventory.File, lines *lineReader) error {
+	out, err := r.openOutbox(ctx, f, place(f)...)
 	if err != nil {
 		return err
 	}
 	defer out.relay.Close()
 	err = eachLine(lines, func(l line) error {
-		if c.unnamed && l.torn() {
-			r.v.src.env.Log.Warn("the last line of a segment was cut off: it is left out", "file", c.path(), "bytes", len(l.text))
+		if f.IsUnnamed && l.torn() {
+			r.Env.Log.Warn("the last line of a segment was cut off: it is left out", "file", f.Path(), "bytes", len(l.text))
 			return nil
 		}
 		return out.addLine(l)
@@ -106,7 +107,7 @@ func eachLine(lines *lineReader, take func(line) error) error {
 			return nil
 		}
 		if err != nil {
-			return &fileError{err: err}
+			return &fileError{err}
 		}
 		if l.length == 0 && isBlank(l.text) {
 			continue
@@ -118,8 +119,8 @@ func eachLine(lines *lineReader, take func(line) error) error {
 }
 
 // readRun sends the records of a run, and its run record.
-func (r *reader) readRun(ctx context.Context, c *claim, lines *lineReader) error {
-	rd, err := r.beginRun(ctx, c)
+func (r *Reader) readRun(ctx context.Context, f inventory.File, lines *lineReader) error {
+	rd, err := r.beginRun(ctx, f)
 	if err != nil {
 		return err
 	}
@@ -138,27 +139,27 @@ func (r *reader) readRun(ctx context.Context, c *claim, lines *lineReader) error
 
 // runReading is one run on its way.
 type runReading struct {
-	r      *reader
-	c      *claim
+	r      *Reader
+	file   inventory.File
 	tally  *tally
 	out    *outbox
 	delta  *deltaRun // nil: every violation is sent
 	result decision.Run
 }
 
-func (r *reader) beginRun(ctx context.Context, c *claim) (*runReading, error) {
-	rd := &runReading{r: r, c: c, tally: newTally(runID(c.name.stem), r.v.src.env.Redaction)}
-	producer := c.place()
-	if r.v.src.config.Delta {
-		changes, err := r.channelChanges(c.channel)
+func (r *Reader) beginRun(ctx context.Context, f inventory.File) (*runReading, error) {
+	rd := &runReading{r: r, file: f, tally: newTally(inventory.RunID(f.Stem), r.Env.Redaction)}
+	producer := place(f)
+	if r.Delta {
+		changes, err := r.channelChanges(f.Channel)
 		if err != nil {
-			return nil, &fileError{err: err}
+			return nil, &fileError{err}
 		}
 		rd.delta = changes.begin(rd.tally.id)
-		producer = append(producer, "delta", strconv.Itoa(r.v.channel(c.channel).DeltaLost))
+		producer = append(producer, "delta", strconv.Itoa(r.files.Channel(f.Channel).DeltaLost))
 	}
 	var err error
-	if rd.out, err = r.openOutbox(ctx, c, producer...); err != nil {
+	if rd.out, err = r.openOutbox(ctx, f, producer...); err != nil {
 		return nil, err
 	}
 	rd.out.varies = rd.delta != nil
@@ -166,7 +167,7 @@ func (r *reader) beginRun(ctx context.Context, c *claim) (*runReading, error) {
 }
 
 func (rd *runReading) line(l line) error {
-	if l.torn() && rd.c.unfinished() {
+	if l.torn() && rd.file.IsUnfinished() {
 		rd.tally.tear(max(l.length, int64(len(l.text))))
 		return nil
 	}
@@ -188,9 +189,9 @@ func (rd *runReading) line(l line) error {
 
 // end sends what follows from the run as a whole.
 func (rd *runReading) end() error {
-	c := rd.c
-	reason := rd.tally.reason(c.unfinished())
-	rd.result = rd.tally.record(reason, c.path(), rd.r.v.channel(c.channel).Previous)
+	f := rd.file
+	reason := rd.tally.reason(f.IsUnfinished())
+	rd.result = rd.tally.record(reason, f.Path(), rd.r.files.Channel(f.Channel).Previous)
 	if rd.delta != nil {
 		if err := rd.delta.end(rd.out, &rd.result); err != nil {
 			return err
@@ -207,25 +208,43 @@ func (rd *runReading) commit() error {
 		}
 	}
 	result := rd.result
-	rd.r.v.setChannel(rd.c.channel, func(st *channelState) {
+	rd.r.files.SetChannel(rd.file.Channel, func(st *inventory.Channel) {
 		st.HasDelta = rd.delta != nil
 		if result.Complete {
 			st.Previous = &result.Violations
 		}
 	})
-	rd.r.logRun(rd.c.channel, result)
+	rd.r.logRun(rd.file.Channel, result)
 	return nil
 }
 
 // logRun logs a run that is not proven complete, once for each reason in a row.
-func (r *reader) logRun(channel string, run decision.Run) {
+func (r *Reader) logRun(channel string, run decision.Run) {
 	before := r.reasons[channel]
 	r.reasons[channel] = string(run.Reason)
 	switch {
 	case before == string(run.Reason):
 	case !run.Complete:
-		r.v.src.env.Log.Warn("an audit is not proven to be complete", "channel", channel, "run", run.ID, "reason", run.Reason, "detail", run.Detail)
+		r.Env.Log.Warn("an audit is not proven to be complete", "channel", channel, "run", run.ID, "reason", run.Reason, "detail", run.Detail)
 	case before != "":
-		r.v.src.env.Log.Info("audits are complete again", "channel", channel, "run", run.ID)
+		r.Env.Log.Info("audits are complete again", "channel", channel, "run", run.ID)
 	}
+}
+
+// gapRecord says that a segment was lost; a run has a decision.Run for that.
+type gapRecord struct {
+	EventType string             `json:"eventType"`
+	File      string             `json:"file"`
+	Reason    decision.RunReason `json:"reason"`
+}
+
+// gapOf is the record of a file that vanished.
+func gapOf(f inventory.File) any {
+	if f.IsRun {
+		return decision.Run{
+			EventType: decision.AuditRun, ID: inventory.RunID(f.Stem), Reason: decision.Vanished, File: f.Path(),
+			Detail: "the file was deleted before it could be read",
+		}
+	}
+	return gapRecord{EventType: decision.ExportGap, File: f.Path(), Reason: decision.Vanished}
 }

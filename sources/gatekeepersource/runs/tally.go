@@ -1,4 +1,4 @@
-package gatekeepersource
+package runs
 
 import (
 	"bytes"

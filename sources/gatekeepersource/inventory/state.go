@@ -1,4 +1,4 @@
-package gatekeepersource
+package inventory
 
 import (
 	"errors"
@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/internal/rooted"
-	"github.com/docket-export/docket/sources/delta"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -25,7 +24,7 @@ type state struct {
 	// stemKey. Should one be gone after a restart, what it held is lost.
 	Seen map[string]seenFile `json:"seen"`
 	// Channels is what is known of each channel beyond its files.
-	Channels map[string]channelState `json:"channels"`
+	Channels map[string]Channel `json:"channels"`
 }
 
 type doneFile struct {
@@ -38,7 +37,8 @@ type seenFile struct {
 	File    string `json:"file"`
 }
 
-type channelState struct {
+// Channel is what is known of a channel beyond its files.
+type Channel struct {
 	// Newest is when the newest run began that was ever seen: an older one that is not
 	// finished has been abandoned.
 	Newest time.Time `json:"newest"`
@@ -54,7 +54,7 @@ type channelState struct {
 func newState() state {
 	return state{
 		Version: stateVersion, Done: make(map[string]doneFile),
-		Seen: make(map[string]seenFile), Channels: make(map[string]channelState),
+		Seen: make(map[string]seenFile), Channels: make(map[string]Channel),
 	}
 }
 
@@ -77,26 +77,8 @@ func loadState(stateDir rooted.Path) (s state, damaged *statefile.DamagedError, 
 	return s, nil, err
 }
 
-// CheckState implements sources.Stateful.
-func (s *source) CheckState() error {
-	if err := statefile.Check(statePath(s.env.StateDir), stateVersion); err != nil {
-		return err
-	}
-	channels, _ := deltaDir(s.env.StateDir).ReadDir() // what cannot be listed is reported when it is opened
-	for _, channel := range channels {
-		if err := delta.Check(deltaPath(s.env.StateDir, channel.Name())); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func deltaDir(stateDir rooted.Path) rooted.Path { return stateDir.Join("delta") }
-
-// deltaPath is where the changes of a channel are, whose name is escaped.
-func deltaPath(stateDir rooted.Path, channel string) rooted.Path {
-	return deltaDir(stateDir).Join(channel, "state.json")
-}
+// Check reports a state of a version that is not read.
+func Check(stateDir rooted.Path) error { return statefile.Check(statePath(stateDir), stateVersion) }
 
 // stemKey identifies what becomes one file, under whatever names, by its place.
 func stemKey(channel, stem string) string { return url.PathEscape(channel + "/" + stem) }

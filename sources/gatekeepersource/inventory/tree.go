@@ -1,4 +1,4 @@
-package gatekeepersource
+package inventory
 
 import (
 	"errors"

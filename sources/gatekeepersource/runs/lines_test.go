@@ -1,4 +1,4 @@
-package gatekeepersource
+package runs
 
 import (
 	"bytes"
@@ -45,7 +45,7 @@ func FuzzLines(f *testing.F) {
 
 // A line without an end costs no more memory than one that may be sent.
 func TestEndlessLine(t *testing.T) {
-	const size = 100 << 20
+	const size, maxRecord = 100 << 20, 1 << 20
 	lines := newLineReader(io.LimitReader(endless{}, size), size, maxRecord)
 	l, err := lines.next()
 	if err != nil || l.length != size || len(l.text) != maxPrefix || l.whole {
@@ -67,7 +67,8 @@ func (endless) Read(p []byte) (int, error) {
 
 func FuzzEntry(f *testing.F) {
 	for _, seed := range []string{
-		startLine(runAt(0)), endLine(runAt(0)), violationLine(runAt(0), 1),
+		`{"id":"2026-01-05T10:04:00Z","message":"audit is started"}`,
+		`{"id":"a","eventType":"violation_audited","group":"g","kind":"K","name":"n","details":{"x":["y"]}}`,
 		` { "id" : "a" , "details":[{"kind":"no"},"}",1.5,null,"\\\""], "eventType":"e","group":"","kind":"k\u003c","name":"n","message":"m" } `,
 		`{"a":[{},[],[[]],{"b":{}}],"c":-0.5e+3}`, `{"a":01}`, `{"a":"\u12g4"}`, `{"a":1,}`, `{"a":[1,]}`, `{"a":-}`, "{\"a\":\"01234567\x0189\"}", `{"a":"01234567\`, `{"a":{"b":1}`, `{"a":1}}`, `{"a":nul}`,
 		"{\"a\":\"01234567\x1f89abcdef\"}", "{\"a\":\"01234567\xff89abcdef\"}", "{\"a\":\"\xc3\"}", "{\"\xff\":1}", "{\"a\":\xff}", "{\"a\":1\xff}",
@@ -93,30 +94,4 @@ func FuzzEntry(f *testing.F) {
 			}
 		}
 	})
-}
-
-func TestParseName(t *testing.T) {
-	for name, want := range map[string]struct {
-		kind kind
-		stem string
-	}{
-		"2026-01-05T10_04_00Z.log":                                            {finishedRun, "2026-01-05T10_04_00Z"},
-		"2026-01-05T10_04_00Z.txt":                                            {liveRun, "2026-01-05T10_04_00Z"},
-		"admission-20261121T080716.213551869Z-8ccf7d380018b3ee.open":          {liveSegment, "admission-20261121T080716.213551869Z-8ccf7d380018b3ee"},
-		"admission-20261121T080716.213551869Z-8ccf7d380018b3ee.log":           {finishedSegment, "admission-20261121T080716.213551869Z-8ccf7d380018b3ee"},
-		"admission-20261121T080716.213551869Z-8ccf7d380018b3ee.recovered.log": {finishedSegment, "admission-20261121T080716.213551869Z-8ccf7d380018b3ee"},
-		"admission-20261121T080716.213551869Z-8ccf7d380018b3ee.log.deleting":  {doomedSegment, "admission-20261121T080716.213551869Z-8ccf7d380018b3ee"},
-		"admission-20261121T080716.213551869Z-8ccf7d380018b3ee.txt":           {},
-		"admission-20261121T080716.213551869Z-.log":                           {},
-		"admission-2026.log":                                                  {},
-		"2026-01-05.log":                                                      {},
-		"2026-01-05T10_04_00Z":                                                {},
-		"2026-01-05T10_04_00Z.gz":                                             {},
-		".log":                                                                {},
-		"":                                                                    {},
-	} {
-		if got := parseName(name); got.kind != want.kind || got.stem != want.stem {
-			t.Errorf("%q: got %+v, want %+v", name, got, want)
-		}
-	}
 }

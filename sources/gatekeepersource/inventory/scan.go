@@ -1,4 +1,4 @@
-package gatekeepersource
+package inventory
 
 import (
 	"errors"
@@ -29,7 +29,7 @@ const (
 
 // scanner looks at the directories of Gatekeeper and claims what is in them.
 type scanner struct {
-	v       *inventory
+	v       *Inventory
 	watcher *watch.Watcher
 	watched map[string]bool   // directories of the last look
 	odd     map[string]string // what was not Gatekeeper's at the last look, by place
@@ -72,14 +72,14 @@ func (s *scanner) scan() {
 func (s *scanner) once() (again bool) {
 	l := &look{scanner: s, present: make(map[string]bool), stems: make(map[string]bool),
 		odd: make(map[string]string), unknown: make(map[string]bool), trouble: make(map[string]string), watched: make(map[string]bool)}
-	top, err := openTop(s.v.src.config.Path)
+	top, err := openTop(s.v.Path)
 	switch {
 	case err == nil:
 		defer top.close()
 		l.channel(top, ".", 0)
 	case missing(err):
 		l.gone = true
-		l.trouble["."] = fmt.Sprintf("%s does not exist: Gatekeeper makes it when there is a Connection with this path", s.v.src.config.Path)
+		l.trouble["."] = fmt.Sprintf("%s does not exist: Gatekeeper makes it when there is a Connection with this path", s.v.Path)
 		l.watchAncestor()
 	default:
 		l.fail(".", err)
@@ -105,7 +105,7 @@ func (l *look) cannot(do, channel string, err error) string {
 	if errors.Is(err, fs.ErrPermission) {
 		advice = ": run docket as the user and group of Gatekeeper's containers (uid 1000, gid 999)"
 	}
-	return fmt.Sprintf("cannot %s %s: %v%s", do, filepath.Join(l.v.src.config.Path, channel), reason(err), advice)
+	return fmt.Sprintf("cannot %s %s: %v%s", do, filepath.Join(l.v.Path, channel), reason(err), advice)
 }
 
 // reason is an error without the names that the caller says better.
@@ -128,7 +128,7 @@ func (l *look) known(channel string) bool {
 
 // channel looks at one directory and those in it.
 func (l *look) channel(d dir, channel string, depth int) {
-	l.watch(filepath.Join(l.v.src.config.Path, channel)) // before its names are read: what comes later is reported
+	l.watch(filepath.Join(l.v.Path, channel)) // before its names are read: what comes later is reported
 	names, err := d.names()
 	if err != nil {
 		l.fail(channel, err) // what was listed is taken all the same
@@ -219,7 +219,7 @@ func (l *look) failFile(f found, old bool, err error) {
 
 // newest is when the newest run of a channel began that was ever seen.
 func (l *look) newest(channel string, files []found) time.Time {
-	newest := l.v.channel(channel).Newest
+	newest := l.v.Channel(channel).Newest
 	changed := false
 	for _, f := range files {
 		if f.name.kind.isRun() && f.name.at.After(newest) {
@@ -227,7 +227,7 @@ func (l *look) newest(channel string, files []found) time.Time {
 		}
 	}
 	if changed {
-		l.v.setChannel(channel, func(st *channelState) { st.Newest = newest })
+		l.v.SetChannel(channel, func(st *Channel) { st.Newest = newest })
 	}
 	return newest
 }
@@ -263,11 +263,12 @@ func (l *look) claim(d dir, f found, old bool) error {
 			file.Close()
 			return fs.ErrNotExist // the name is another file's by now
 		}
-		c = &claim{id: f.id, channel: f.channel, inode: info.inode, stage: live, f: file}
+		c = newClaim(f.channel, f.file, info.inode)
+		c.stage, c.f = live, file
 		v.claims[f.id] = c
 		v.remember(f.channel, f.file, f.name.stem)
 	}
-	c.file, c.name = f.file, f.name
+	c.rename(f.file, f.name)
 	if f.name.kind.isLive() {
 		if !old {
 			return nil
@@ -276,13 +277,13 @@ func (l *look) claim(d dir, f found, old bool) error {
 		if !free || err != nil {
 			return err
 		}
-		c.abandoned = true
+		c.IsAbandoned = true
 	}
 	info, err := statFile(c.f)
 	if err != nil {
 		return err
 	}
-	c.size, c.stage = info.size, ready
+	c.Size, c.stage = info.size, ready
 	v.shelve(d, c)
 	return nil
 }
@@ -290,7 +291,7 @@ func (l *look) claim(d dir, f found, old bool) error {
 // remove deletes a file that was read, where it is configured. Gatekeeper is about to
 // delete a doomed one itself. Called with mu held.
 func (l *look) remove(d dir, f found) error {
-	if !l.v.src.config.DeleteAfterRead || f.name.kind == doomedSegment || l.v.claims[f.id] != nil {
+	if !l.v.DeleteAfterRead || f.name.kind == doomedSegment || l.v.claims[f.id] != nil {
 		return nil
 	}
 	if err := removeUnchanged(d, f); !missing(err) {
@@ -333,7 +334,7 @@ func (l *look) watch(place string) {
 // watchAncestor watches the nearest directory above the path that there is, to hear of
 // the path being made.
 func (l *look) watchAncestor() {
-	place := l.v.src.config.Path
+	place := l.v.Path
 	for place != filepath.Dir(place) {
 		place = filepath.Dir(place)
 		if l.watch(place); l.watched[place] {

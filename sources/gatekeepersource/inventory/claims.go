@@ -1,0 +1,384 @@
+package inventory
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/sources/failures"
+	"github.com/docket-export/docket/sources/statefile"
+	"github.com/docket-export/docket/sources/watch"
+)
+
+const (
+	// maxClaims bounds the files that wait to be read. Gatekeeper makes some one a
+	// minute: it is days of them.
+	maxClaims = 4096
+	// maxOpen bounds those of them that are open files. It leaves most of the smallest
+	// usual limit of a process, 1,024, to everything else.
+	maxOpen = 256
+	// retryPause is how long a file that could not be read is left alone.
+	retryPause = 10 * time.Second
+)
+
+// stage is how far a claimed file has come.
+type stage uint8
+
+const (
+	live    stage = iota // Gatekeeper writes it: held open, not read
+	ready                // as it will stay: it can be read
+	reading              // by the reader
+	done                 // read, and durable in the queue; not yet in the state on disk
+)
+
+// File describes a file of Gatekeeper, or one that is gone.
+type File struct {
+	ID      string
+	Channel string
+	Name    string // below the channel
+	Stem    string // what stays of the name while the file is written, finished and deleted
+	Inode   uint64
+	Size    int64 // of what is read: it does not grow any more once it can be read
+	IsRun   bool  // an audit; otherwise a segment of admission decisions
+
+	IsAbandoned bool // Gatekeeper has left it unfinished
+	IsUnnamed   bool // it had no name any more when it was taken
+	IsGap       bool // there is nothing to read: it was gone before it could be claimed
+}
+
+// IsUnfinished says that Gatekeeper may not have written all of the file.
+func (f *File) IsUnfinished() bool { return f.IsAbandoned || f.IsUnnamed }
+
+// Path is where the file is or was, below the path of the source.
+func (f *File) Path() string { return path.Join(f.Channel, f.Name) }
+
+// claim is a file whose content cannot be taken away any more, unless it is a gap.
+// Guarded by Inventory.mu, but for f, which its reader uses.
+type claim struct {
+	File
+	name    fileName
+	stage   stage
+	f       *os.File // nil: the file has a name among the claims
+	retryAt time.Time
+}
+
+func newClaim(channel, file string, inode uint64) *claim {
+	name := parseName(file)
+	c := &claim{File: File{ID: fileID(channel, name.stem, inode), Channel: channel, Stem: name.stem, Inode: inode, IsRun: name.kind.isRun()}}
+	c.rename(file, name)
+	return c
+}
+
+// rename notes another name of the same file.
+func (c *claim) rename(file string, name fileName) { c.Name, c.name = file, name }
+
+// Options say what is looked at, and where claims are kept.
+type Options struct {
+	Path            string // of the Connection
+	DeleteAfterRead bool
+	StateDir        rooted.Path
+	// HoldOpen: claims get no second name below StateDir, as what is in them may not lie there.
+	HoldOpen bool
+	Failures *failures.Set
+	Gaps     *Gaps
+	Log      *slog.Logger
+}
+
+// Gaps counts the files that were gone before they could be claimed, through several
+// inventories of one process.
+type Gaps struct {
+	lost    atomic.Uint64
+	pending map[string]bool // those counted that are not durable yet; the scanner's
+}
+
+// Lost is how many there were.
+func (g *Gaps) Lost() uint64 { return g.lost.Load() }
+
+// Inventory is what docket has of Gatekeeper's files: what it has claimed, and what it
+// remembers of the rest. Watch fills it, one reader empties it.
+type Inventory struct {
+	Options
+	wake   chan struct{} // the reader has something to look at
+	relook chan struct{} // the scanner has
+
+	saving sync.Mutex // held while the state is written; taken before mu
+
+	mu     sync.Mutex
+	claims map[string]*claim // by id
+	state  state
+	dirty  bool // state is not what is on disk
+	saved  time.Time
+	shelf  *dir // where claims have their names; nil: it could not be made
+	noLink bool // it was said why a claim has no name
+}
+
+// Open finds what was known before a restart. Close the Inventory when Watch has returned.
+func Open(o Options) (*Inventory, error) {
+	st, damaged, err := loadState(o.StateDir)
+	if err != nil {
+		return nil, err
+	}
+	if damaged != nil {
+		o.Log.Error("state is damaged: files that are still there are read again, and what is known of them is not stored twice", "error", damaged)
+	}
+	v := &Inventory{
+		Options: o, wake: make(chan struct{}, 1), relook: make(chan struct{}, 1),
+		claims: make(map[string]*claim), state: st,
+	}
+	if o.Gaps.pending == nil {
+		o.Gaps.pending = make(map[string]bool)
+	}
+	v.openShelf()
+	return v, nil
+}
+
+// Close lets go of all claims.
+func (v *Inventory) Close() {
+	for _, c := range v.claims {
+		if c.f != nil {
+			c.f.Close()
+		}
+	}
+	if v.shelf != nil {
+		v.shelf.close()
+	}
+}
+
+// Wake fires when Next may have more.
+func (v *Inventory) Wake() <-chan struct{} { return v.wake }
+
+// Watch scans whenever something may have changed, until ctx is done, and once more.
+func (v *Inventory) Watch(ctx context.Context) {
+	w := watch.New(pollInterval, v.Log)
+	defer w.Close()
+	s := &scanner{v: v, watcher: w}
+	for {
+		s.scan()
+		select {
+		case <-w.C():
+		case <-v.relook:
+		case <-v.saveDue():
+			_ = v.Save()
+		case <-ctx.Done():
+			s.scan()
+			return
+		}
+	}
+}
+
+// saveDue fires when the state is to be written; nil: there is nothing to write.
+func (v *Inventory) saveDue() <-chan time.Time {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if !v.dirty {
+		return nil
+	}
+	return time.After(saveInterval - time.Since(v.saved))
+}
+
+// ErrGone says that a file is not among the claims any more.
+var ErrGone = errors.New("it is gone")
+
+// Content opens the content of a claim. closeFile does what is to be done with it at the
+// end. An error is ErrGone, or that of the system.
+func (v *Inventory) Content(of File) (f *os.File, closeFile func(), err error) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.claims[of.ID]
+	if c.f != nil {
+		return c.f, func() {}, nil
+	}
+	f, _, err = v.shelf.open(claimName(c))
+	if missing(err) {
+		err = ErrGone
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	return f, func() { f.Close() }, nil
+}
+
+// Next returns the oldest file that can be read, for one reader to read; false: there is
+// none. The reader then calls Finish, Lose or Postpone.
+func (v *Inventory) Next(now time.Time) (File, bool) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	var oldest *claim
+	for _, c := range v.claims {
+		if c.stage == ready && !now.Before(c.retryAt) && (oldest == nil || c.before(oldest)) {
+			oldest = c
+		}
+	}
+	if oldest == nil {
+		return File{}, false
+	}
+	oldest.stage = reading
+	return oldest.File, true
+}
+
+func (c *claim) before(d *claim) bool {
+	if n := c.name.at.Compare(d.name.at); n != 0 {
+		return n < 0
+	}
+	return c.ID < d.ID
+}
+
+// Postpone leaves a file that could not be read for later.
+func (v *Inventory) Postpone(f File, now time.Time) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	c := v.claims[f.ID]
+	c.stage, c.retryAt = ready, now.Add(retryPause)
+}
+
+// Channel is what is known of a channel.
+func (v *Inventory) Channel(name string) Channel {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return v.state.Channels[name]
+}
+
+// SetChannel changes what is known of a channel.
+func (v *Inventory) SetChannel(name string, update func(*Channel)) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	st := v.state.Channels[name]
+	update(&st)
+	v.state.Channels[name] = st
+	v.dirty = true
+}
+
+// Finish notes that a file was read and is durable in the queue. Among many files the
+// state is not written for each: those it lacks are recognised by the queue.
+func (v *Inventory) Finish(f File) {
+	v.mu.Lock()
+	c := v.claims[f.ID]
+	if !c.IsGap {
+		v.state.Done[c.ID] = doneFile{Channel: c.Channel, Size: c.Size}
+	}
+	v.forgetSeen(c.Channel, c.Stem)
+	c.stage = done
+	v.dirty = true
+	// One that was held open would be taken for lost, were it gone after a crash.
+	due := c.f != nil || time.Since(v.saved) >= saveInterval
+	v.mu.Unlock()
+	if due {
+		_ = v.Save() // it is tried again, and reported
+	}
+}
+
+// Save makes the state durable and lets go of the files that it says are read. A state
+// that cannot be written is reported, and tried again at the next scan.
+func (v *Inventory) Save() error {
+	v.saving.Lock()
+	defer v.saving.Unlock()
+	v.mu.Lock()
+	if !v.dirty {
+		v.mu.Unlock()
+		return nil
+	}
+	st := v.state.clone()
+	v.dirty, v.saved = false, time.Now()
+	var finished []*claim
+	for _, c := range v.claims {
+		if c.stage == done {
+			finished = append(finished, c)
+		}
+	}
+	v.mu.Unlock()
+
+	if err := statefile.Save(statePath(v.StateDir), st); err != nil {
+		v.mu.Lock()
+		v.dirty = true
+		v.mu.Unlock()
+		v.Failures.Set("state", fmt.Sprintf("cannot write what was read: %v: after a restart files are read again", err))
+		return err
+	}
+	v.Failures.Set("state", "")
+	v.drop(finished)
+	return nil
+}
+
+func (v *Inventory) drop(finished []*claim) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	for _, c := range finished {
+		if c.f != nil {
+			c.f.Close()
+		} else if !c.IsGap {
+			// What stays behind is dropped after the next restart.
+			if err := v.shelf.unlink(claimName(c)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+				v.Log.Warn("cannot remove a file that was read", "directory", v.shelfPath(), "error", err)
+			}
+		}
+		delete(v.claims, c.ID)
+	}
+	poke(v.relook) // what was read may be deleted now
+}
+
+// remember notes a file that is not claimed in a way that outlives this process. Called
+// with mu held.
+func (v *Inventory) remember(channel, file, stem string) {
+	key := stemKey(channel, stem)
+	seen := seenFile{Channel: channel, File: file}
+	if v.state.Seen[key] != seen {
+		v.state.Seen[key] = seen
+		v.dirty = true
+	}
+}
+
+// wasRead reports whether a file of that stem was read and has not been gone since.
+// Called with mu held.
+func (v *Inventory) wasRead(channel, stem string) bool {
+	suffix := "-" + stemKey(channel, stem)
+	for id := range v.state.Done {
+		if strings.HasSuffix(id, suffix) {
+			return true
+		}
+	}
+	return false
+}
+
+// forgetSeen undoes remember. Called with mu held.
+func (v *Inventory) forgetSeen(channel, stem string) {
+	key := stemKey(channel, stem)
+	if _, ok := v.state.Seen[key]; ok {
+		delete(v.state.Seen, key)
+		v.dirty = true
+	}
+}
+
+// room reports whether one more file can be claimed. Called with mu held.
+func (v *Inventory) room() bool {
+	open := 0
+	for _, c := range v.claims {
+		if c.f != nil {
+			open++
+		}
+	}
+	return len(v.claims) < maxClaims && open < maxOpen
+}
+
+func poke(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// missing reports an error that says that a name is not there, or is that of something
+// else than it was a moment before.
+func missing(err error) bool {
+	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.ESTALE)
+}
