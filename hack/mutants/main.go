@@ -116,9 +116,12 @@ func (m mutant) source() ([]byte, error) {
 	return bytes.Replace(text, []byte(m.old), []byte(m.new), 1), nil
 }
 
-// pkg is the directory of the package whose tests are run: that of the file, and the
-// queue for its rooms.
+// pkg is the directory of the package whose tests are run: that of the file, and for the
+// rooms of a package that has the tests of all the package itself.
 func (m mutant) pkg() string {
+	if m.in != "" {
+		return m.in
+	}
 	const queue = "exporter/queue"
 	if dir := filepath.Dir(m.file); !strings.HasPrefix(dir, queue) {
 		return dir

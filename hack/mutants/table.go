@@ -9,6 +9,7 @@ type mutant struct {
 	old    string   // text that the file has exactly once
 	new    string   // what stands in its place
 	tests  []string // those of the file's package that are there to catch it
+	in     string   // their package, where it is another
 	hangs  bool     // the tests notice by never ending
 }
 
@@ -714,7 +715,8 @@ var core = []mutant{
 	},
 	{
 		defect: "an audit without a violation is complete",
-		file:   "sources/gatekeepersource/tally.go",
+		file:   "sources/gatekeepersource/runs/tally.go",
+		in:     "sources/gatekeepersource",
 		old:    "\tcase t.violations == 0:\n\t\treturn decision.NoRecords\n",
 		new:    "",
 		tests:  []string{"TestFailedAuditIsFlagged"},
