@@ -116,12 +116,17 @@ func (c *Cursor) Settle(seq uint64, o Outcome) error {
 func (c *Cursor) CountSetAside(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
-	a := &c.account
-	dropped = a.adopt(count(a.Next))
-	a.DeadLettered, a.Redriving = a.DeadLettered+a.Redriving, 0
+	dropped = c.account.adopt(count(c.account.Next))
 	c.setAside = count
+	c.fold()
 	wake(c.q.dirty)
 	return dropped
+}
+
+// fold makes DeadLettered all records that are still set aside. Callers hold q.mu.
+func (c *Cursor) fold() {
+	c.account = c.now()
+	c.account.DeadLettered, c.account.Redriving = c.account.DeadLettered+c.account.Redriving, 0
 }
 
 // now is the account with what count says of the records that were set aside. Callers
@@ -142,6 +147,7 @@ func (c *Cursor) Redelivered(ctx context.Context, n uint64, remove func() error)
 	move := func(from, to *uint64) {
 		c.q.mu.Lock()
 		defer c.q.mu.Unlock()
+		c.fold() // else what is about to go would hide what is gone
 		n = min(n, *from)
 		*from -= n
 		*to += n
