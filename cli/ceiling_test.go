@@ -49,6 +49,12 @@ func TestMemoryCeiling(t *testing.T) {
 	docket := releasedDocket(t)
 	kafka := newBroker(t)
 	attacks := slices.Concat(streamAttacks(), refusedAttacks(), fileAttacks(), httpAttacks(), sinkAttacks())
+	if testing.Short() { // every fourth: some of each kind
+		for i := range (len(attacks) + 3) / 4 {
+			attacks[i] = attacks[4*i]
+		}
+		attacks = attacks[:(len(attacks)+3)/4]
+	}
 	t.Logf("%-44s %7s %7s  %s", "attack", "limit", "peak", "p50 and p99 of the good producer, quiet and under attack")
 	for _, at := range attacks {
 		t.Run(at.name, func(t *testing.T) {
@@ -58,14 +64,14 @@ func TestMemoryCeiling(t *testing.T) {
 }
 
 // releasedDocket is a docket as it is shipped: the race detector, and the tests in this
-// program, take memory of their own.
+// program, take memory of their own. Its packages are those that make test has compiled.
 func releasedDocket(t *testing.T) string {
 	t.Helper()
 	if *program != "docket" {
 		return *program
 	}
 	file := filepath.Join(t.TempDir(), "docket")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-buildvcs=false", "-ldflags", "-s -w", "-o", file, "../cmd/docket")
+	build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags", "-s -w", "-o", file, "../cmd/docket")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
@@ -194,11 +200,16 @@ func (a *arena) start(docket string) {
 	})
 }
 
-// The time for which the good producer is watched, without and with the attack.
-const (
-	quietTime  = 300 * time.Millisecond
-	attackTime = 2 * time.Second
-)
+// quietTime is how long the good producer is watched without an attack.
+const quietTime = 300 * time.Millisecond
+
+// attackTime is how long an attack lasts.
+func attackTime() time.Duration {
+	if testing.Short() {
+		return 300 * time.Millisecond
+	}
+	return 2 * time.Second
+}
 
 // fight lets the attack happen beside a good producer, and sees who lives.
 func (a *arena) fight(at attack) {
@@ -207,13 +218,13 @@ func (a *arena) fight(at attack) {
 	}
 	stop := a.sample()
 	quiet := a.good.watch(func() { time.Sleep(quietTime) })
-	ctx, cancel := context.WithTimeout(a.t.Context(), attackTime)
+	ctx, cancel := context.WithTimeout(a.t.Context(), attackTime())
 	defer cancel()
 	attacked := a.good.watch(func() {
 		var newcomer sync.WaitGroup
 		defer newcomer.Wait()
 		newcomer.Go(func() { // in the midst of it one more of the good identity connects
-			<-time.After(attackTime / 2)
+			<-time.After(attackTime() / 2)
 			dialGood(a.t, a.socket, "newcomer")
 		})
 		if at.run != nil {

@@ -32,6 +32,8 @@ const clientBuffer = 256 << 10
 // what is missing: by the client's own count, by what it told in the stream, and
 // by docket's ledger.
 func TestClientAcrossRestarts(t *testing.T) {
+	t.Parallel()
+	restarts := fewer(*restarts)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 0))
@@ -53,7 +55,7 @@ sinks:
 admin: {address: "ADMIN"}
 `))
 	w := startWorkload(t, "unix://"+filepath.Join(dir, "docket.sock"))
-	for n := range *restarts {
+	for n := range restarts {
 		docket := startDocket(t, dir)
 		if n%10 > 0 { // else it may be killed before it has met the client
 			eventually(t, "a connection", func() bool { return w.client.Stats().Connected })
@@ -93,7 +95,7 @@ admin: {address: "ADMIN"}
 		t.Errorf("got %d logged and %d lost, want some of both: the test tests little", logged, lost)
 	}
 	t.Logf("%d restarts: %d connections, %d records logged, %d tried, %d lost %v, all of them told; at most %d bytes buffered",
-		*restarts, stats.Connections, logged, tried, lost, stats.Lost, w.memory)
+		restarts, stats.Connections, logged, tried, lost, stats.Lost, w.memory)
 }
 
 // workload is an engine that logs without end: eight goroutines wait for each

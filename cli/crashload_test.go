@@ -24,13 +24,21 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
-// The defaults are enough to hit writes, syncs, rotations and start-up, and few
-// enough for every `make test`; `make crash` asks for many more.
+// The defaults are enough to hit writes, syncs, rotations and start-up; `make crash`
+// asks for many more.
 var (
 	kills   = flag.Int("kills", 25, "how often TestKill kills docket")
 	cuts    = flag.Int("cuts", 5, "how often TestPowerCut cuts the power")
 	program = flag.String("docket", "docket", "the docket to crash; by default that of this test")
 )
+
+// fewer is how many of n things a test does with -short.
+func fewer(n int) int {
+	if testing.Short() {
+		return max(n/4, 3)
+	}
+	return n
+}
 
 // crashes is a docket that crashes again and again, while four acknowledged
 // producers send to it. They live through the crashes, as real ones do.

@@ -167,7 +167,7 @@ func (s *everySource) wantSinkInError(file string, version int) {
 	if want := fmt.Sprintf("%s has format version %d,", file, version); !strings.Contains(status.Sinks[0].LastError, want) {
 		s.t.Errorf("got %q, want %q in it", status.Sinks[0].LastError, want)
 	}
-	s.stop()
+	s.kill() // in order it would drain for seconds, in vain
 }
 
 // TestFormatsAreDocumented: docs/file-formats.md has a row for each file.

@@ -24,7 +24,8 @@ import (
 // moments under load from four acknowledged producers, and everything that was
 // acknowledged is in the file export exactly once, in order, byte for byte.
 func TestKill(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	kills, dir := fewer(*kills), t.TempDir()
 	c := newCrashes(t, "SIGKILL", dir, `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
@@ -37,12 +38,12 @@ sinks:
   file: {directory: DIR/export, rotate: {maxBytes: 256Ki}}
 admin: {address: "ADMIN"}
 `, filepath.Join(dir, "export"))
-	for n := range *kills {
+	for n := range kills {
 		c.life(func(docket *exec.Cmd, _ load) { kill(t, docket) })
 		c.checkExports()
-		c.progress(n+1, *kills)
+		c.progress(n+1, kills)
 	}
-	c.finish(*kills)
+	c.finish(kills)
 }
 
 // kill ends docket without a word, and waits until its files are closed.

@@ -17,7 +17,8 @@ import (
 // sink of an export to be true of it at any of them: nothing is told before it is on
 // disk. Then the newest file goes, with its line and the position, which is found out.
 func TestKillVerify(t *testing.T) {
-	dir := t.TempDir()
+	t.Parallel()
+	kills, dir := fewer(*kills), t.TempDir()
 	c := newCrashes(t, "SIGKILL beside verify", dir, `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
@@ -56,14 +57,14 @@ admin: {address: "ADMIN"}
 		}
 		return r
 	}
-	for n := range *kills {
+	for n := range kills {
 		c.life(func(docket *exec.Cmd, _ load) { kill(t, docket) })
 		if _, err := os.Stat(export); err == nil { // otherwise docket was killed before it made one
 			prove()
 		}
-		c.progress(n+1, *kills)
+		c.progress(n+1, kills)
 	}
-	c.finish(*kills)
+	c.finish(kills)
 	if r := prove(); r.Proven().Seq == 0 || r.Proven().Seq > r.End.Seq {
 		t.Errorf("got a proof up to %+v of %+v, want one", r.Proven(), r.End)
 	}

@@ -157,6 +157,7 @@ func (n *neighbours) exports(lines ...string) {
 // A peer that says the name which the file of an audit has within docket takes nothing of
 // the audit away.
 func TestNobodyCanSayTheNamesOfGatekeeperFiles(t *testing.T) {
+	t.Parallel()
 	n := newNeighbours(t)
 	audit, err := os.ReadFile("../testdata/records/gatekeeper-audit.ndjson")
 	if err != nil {
@@ -189,6 +190,7 @@ func TestNobodyCanSayTheNamesOfGatekeeperFiles(t *testing.T) {
 // A peer that says the id of another pod, with a certificate of its own, takes nothing of
 // what that one sends, before and after.
 func TestNobodyCanSayTheNameOfAnotherPod(t *testing.T) {
+	t.Parallel()
 	n := newNeighbours(t)
 	pod, attacker := n.as("pod-a"), n.as("pod-b")
 	n.mustSay(pod, "pod-a", 1, `{"n":1}`, `{"n":2}`)
@@ -206,6 +208,7 @@ func TestNobodyCanSayTheNameOfAnotherPod(t *testing.T) {
 // A peer that says the name of a source's own numbers ends no source and takes none of its
 // events.
 func TestNobodyCanSayTheNameOfASource(t *testing.T) {
+	t.Parallel()
 	n := newNeighbours(t)
 	post := func(id int) {
 		t.Helper()
@@ -238,6 +241,7 @@ func TestNobodyCanSayTheNameOfASource(t *testing.T) {
 // A peer that says more names than docket remembers pushes out its own alone: what
 // another sends again is known, after a restart too.
 func TestNobodyCanPushOutTheNamesOfOthers(t *testing.T) {
+	t.Parallel()
 	names := 70000
 	if testing.Short() {
 		names = 5000 // more than the quota of an identity

@@ -125,6 +125,7 @@ func (w *logWriter) wantExportedOnce(admin, dir string) {
 // TestTailKill: a log that rotates several times a second is in the export line by
 // line, each once, although docket is killed again and again at random moments.
 func TestTailKill(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	admin, err := freeAddress()
 	if err != nil {
@@ -142,7 +143,7 @@ func TestTailKill(t *testing.T) {
 		w.run(ctx, rand.New(rand.NewPCG(seed, 1)))
 	}()
 	dice := rand.New(rand.NewPCG(seed, 2))
-	for range *kills {
+	for range fewer(*kills) {
 		docket := startDocket(t, dir)
 		if dice.IntN(4) > 0 {
 			if err := waitReady(admin); err != nil {
@@ -164,6 +165,7 @@ func TestTailKill(t *testing.T) {
 func TestTailWhileTheQueueIsFull(t *testing.T) {
 	for _, whenFull := range []string{"Block", "Refuse"} {
 		t.Run(whenFull, func(t *testing.T) {
+			t.Parallel()
 			dir := t.TempDir()
 			admin, err := freeAddress()
 			if err != nil {
