@@ -104,7 +104,7 @@ func sinkWritingTo(cfg *exporter.Config, dir string) (string, error) {
 // openQueueReference opens the queue in dir for reading, in use or not. Without the
 // name of a sink the export has to have all of it.
 func openQueueReference(dir, sink string) (*reference, error) {
-	o, err := queue.OpenOffline(dir, readOnlyFS{})
+	o, err := queue.OpenOffline(dir, disk.ReadOnly(dir))
 	if errors.Is(err, queue.ErrNoQueue) {
 		return nil, &configError{err: fmt.Errorf("docket: %w", err)}
 	}
@@ -150,83 +150,3 @@ func (r *queueReference) Read(ctx context.Context, _ string, from uint64, record
 		return record(verify.Record{Seq: q.Seq, Source: q.Source, Received: q.Received, Data: q.Data})
 	}, nothingLost)
 }
-
-// readOnlyFS is a file system on which nothing can be changed. It takes no lock: a
-// queue that is in use can be looked at, and the look keeps no exporter from
-// starting.
-type readOnlyFS struct{}
-
-var errReadOnly = errors.New("only opened for reading")
-
-// List returns the names of the regular files in dir.
-func (readOnlyFS) List(dir string) (names []string, err error) {
-	entries, err := os.ReadDir(dir)
-	for _, e := range entries {
-		if e.Type().IsRegular() {
-			names = append(names, e.Name())
-		}
-	}
-	return names, err
-}
-
-// Open opens a file for reading.
-func (readOnlyFS) Open(name string) (disk.File, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	return readOnlyFile{f}, nil
-}
-
-// Lock takes none.
-func (readOnlyFS) Lock(string) (disk.Lock, error) { return noLock{}, nil }
-
-type noLock struct{}
-
-func (noLock) Close() error { return nil }
-func (noLock) Check() error { return nil }
-
-// MkdirAll fails, as all that would change something does.
-func (readOnlyFS) MkdirAll(string) error { return errReadOnly }
-
-// Create fails.
-func (readOnlyFS) Create(string) (disk.File, error) { return nil, errReadOnly }
-
-// Rename fails.
-func (readOnlyFS) Rename(string, string) error { return errReadOnly }
-
-// Remove fails.
-func (readOnlyFS) Remove(string) error { return errReadOnly }
-
-// SyncDir fails.
-func (readOnlyFS) SyncDir(string) error { return errReadOnly }
-
-// Space tells nothing, which only somebody who writes would ask for.
-func (readOnlyFS) Space(string) (total, free int64, err error) { return 0, 0, errReadOnly }
-
-// readOnlyFile is a file that was opened for reading; the kernel refuses the rest.
-type readOnlyFile struct{ *os.File }
-
-// Allocate fails.
-func (readOnlyFile) Allocate(int64) error { return errReadOnly }
-
-// IsRemoved is for those who write.
-func (readOnlyFile) IsRemoved() (bool, error) { return false, nil }
-
-// Size is the size of the file.
-func (f readOnlyFile) Size() (int64, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
-}
-
-// Data is the rest of the file.
-func (f readOnlyFile) Data(off int64) (from, to int64, err error) {
-	size, err := f.Size()
-	return min(off, size), size, err
-}
-
-// Prefetch does nothing.
-func (readOnlyFile) Prefetch(_, _ int64) {}

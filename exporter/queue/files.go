@@ -33,6 +33,11 @@ func lock(fsys disk.FS, dir string) (disk.Lock, error) {
 	return l, err
 }
 
+// makeDir makes the queue's directory, or one below it, with durable names.
+func makeDir(fsys disk.FS, dir string, below ...string) error {
+	return disk.On(fsys, dir).Join(below...).MakeDir()
+}
+
 // readFull fills p from off, or returns what there is with io.EOF.
 func readFull(f disk.File, p []byte, off int64) (int, error) {
 	n, err := f.ReadAt(p, off)

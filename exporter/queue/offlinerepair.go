@@ -62,7 +62,7 @@ func (o *Offline) copyAside(name string, from, to int64) error {
 	if _, err := readFull(file, content, from); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: read %d bytes at %d: %w", name, to-from, from, err)
 	}
-	if err := o.fsys.MkdirAll(o.path(quarantineDir)); err != nil {
+	if err := makeDir(o.fsys, o.dir, quarantineDir); err != nil {
 		return fmt.Errorf("%s: %w", quarantineDir, err)
 	}
 	if err := replaceFile(o.fsys, o.path(quarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to)), content); err != nil {

@@ -36,7 +36,7 @@ func (q *Queue) quarantine(s *liveSegment, file disk.File, from, to int64, cause
 // the same damage.
 func (q *Queue) copyAside(name segment.Name, file disk.File, from, to int64) (isNew bool, err error) {
 	fsys := q.opts.FS
-	if err := fsys.MkdirAll(q.path(quarantineDir)); err != nil {
+	if err := makeDir(fsys, q.opts.Directory, quarantineDir); err != nil {
 		return false, err
 	}
 	path := q.path(quarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to))
@@ -56,7 +56,7 @@ func (q *Queue) setAside(name string, cause error) error {
 	q.aside.Lock()
 	defer q.aside.Unlock()
 	fsys := q.opts.FS
-	if err := fsys.MkdirAll(q.path(quarantineDir)); err != nil {
+	if err := makeDir(fsys, q.opts.Directory, quarantineDir); err != nil {
 		return fmt.Errorf("set %s aside: %w", name, err)
 	}
 	aside := q.path(quarantineDir, name+"."+time.Now().UTC().Format("20060102T150405.000000000Z"))

@@ -198,7 +198,7 @@ func Open(opts Options) (*Queue, error) {
 
 		recovered: make(chan struct{}),
 	}
-	if err := opts.FS.MkdirAll(opts.Directory); err != nil {
+	if err := makeDir(opts.FS, opts.Directory); err != nil {
 		return nil, fmt.Errorf("queue %s: %w: the queue needs a directory that this user can write", opts.Directory, err)
 	}
 	lock, err := lock(opts.FS, opts.Directory)

@@ -1,41 +1,86 @@
-// Package disk is the one way to durable files.
+// Package disk is docket's one way to durable files: a few verbs over a file system,
+// which in a test is one that fails and forgets (package crashdisk).
+//
+// A verb that returns nil has made durable what its comment says. After a failed sync
+// nothing that was written before counts as durable, even if a later sync of the same file
+// succeeds: the kernel has marked the pages clean. So no verb syncs such a file again. See
+// https://wiki.postgresql.org/wiki/Fsync_Errors and Rebello et al., "Can Applications
+// Recover from fsync Failures?", USENIX ATC 2020.
+//
+// A Path has two parts. The root is a directory that the operator has named. Everything
+// below it is docket's own, and no link is followed there: see package rooted. Only the
+// owner can read files (0600) and directories (0700), unless Access says otherwise.
+//
+// # System calls
+//
+// Every call opens the directories on the way first (openat with O_PATH, O_NOFOLLOW below
+// the root). These calls follow, in this order; TestSystemCalls traces them. MakeDir is
+// shown for a directory right below the root, which exists.
+//
+//	MakeDir   mkdirat(dir/..) mkdirat(dir) fsync(dir/..)
+//	Create    openat(file)
+//	Replace   unlinkat(file.new) openat(file.new) pwrite64(file.new) fdatasync(file.new) renameat(file.new) fsync(dir)
+//	WriteNew  openat(file) pwrite64(file) fdatasync(file) fsync(dir)
+//	Append    pwrite64(file) fdatasync(file)
+//	Lock      openat(file) flock(file) ftruncate(file) pwrite64(file)
 package disk
 
+// BUG(disk): a failed sync leaves its pages in memory. A process that starts later reads them as
+// if they were durable. The queue, the file sink and the known records therefore write
+// what they have read to a new file before they rely on it; the others do not.
+
+// BUG(disk): a root that exists is not synced, nor is the directory above it: docket may not be
+// allowed to read that. If docket was killed between making its root and the sync, and the
+// power fails within seconds of the next start, the root is lost.
+
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
+	"math"
+	"slices"
+
+	"github.com/docket-export/docket/internal/rooted"
 )
 
-// FS is a file system: the operating system's, or in a test one that fails and forgets
-// (package crashdisk).
+// FS is a file system. Names are paths as the operating system writes them.
 type FS interface {
-	// MkdirAll makes dir and what is missing above it, with durable names.
-	MkdirAll(dir string) error
-	// List returns the names of the files in dir, in any order. A link that somebody
-	// has put there is among them: to open it fails, and says so.
+	// Mkdir makes a directory, or fails with fs.ErrExist when there is one.
+	Mkdir(dir string) error
+	// List returns the names of the files in dir, in any order. Links are listed too: they
+	// fail to open, with an error that names them.
 	List(dir string) ([]string, error)
-	// Create makes a new file; it fails when the name exists.
+	// Create makes a new file, open for reading and writing; it fails when the name exists.
 	Create(name string) (File, error)
-	// Open opens an existing file for reading and writing.
+	// Open opens an existing file for reading and writing, or for reading where writing is
+	// not allowed.
 	Open(name string) (File, error)
+	// OpenWrite opens an existing file for reading and writing.
+	OpenWrite(name string) (File, error)
+	// OpenRead opens an existing file for reading.
+	OpenRead(name string) (File, error)
+	// Size is that of the file with this name; a link is not followed.
+	Size(name string) (int64, error)
+	// Rename replaces what has the name to.
 	Rename(from, to string) error
+	// Remove removes a file or an empty directory.
 	Remove(name string) error
 	// SyncDir makes the names in dir durable.
 	SyncDir(dir string) error
-	// Space tells how large the file system of dir is, and how much of it this
-	// user may still take.
+	// Space returns the size of the file system of dir, and how much of it this user may
+	// still use.
 	Space(dir string) (total, free int64, err error)
-	// Lock takes the lock file name for this process until the result is
-	// closed. It fails with *InUseError when another process holds it.
+	// Lock locks the file name for this process until the result is closed. It fails with
+	// *InUseError when another process holds the lock.
 	Lock(name string) (Lock, error)
 }
 
 // Lock is a lock file that this process holds.
 type Lock interface {
 	io.Closer
-	// Check fails when the name of the lock no longer leads to this file: its
-	// directory was removed, moved or replaced, or the file was, and another process
-	// may have taken it.
+	// Check fails when the name no longer leads to this file: its directory or the file was
+	// removed, moved or replaced, and another process may have locked the new one.
 	Check() error
 }
 
@@ -44,20 +89,22 @@ type File interface {
 	io.ReaderAt
 	io.WriterAt
 	io.Closer
+	// Check fails when the name no longer leads to this file.
+	Check() error
 	// Sync makes the file's data and size durable (fdatasync).
 	Sync() error
 	Truncate(size int64) error
-	// Allocate makes the file size bytes long, on blocks that are its own, so
-	// that no later write within it needs space. It fails with ErrUnsupported
-	// where the file system cannot, and otherwise when there is no space.
+	// Allocate makes the file size bytes long, on blocks of its own, so that no later write
+	// within it needs space. It fails with ErrUnsupported where the file system cannot, and
+	// otherwise when there is no space.
 	Allocate(size int64) error
 	Size() (int64, error)
 	// IsRemoved reports whether the file has no name any more: what is synced to it
-	// then is gone with the process.
+	// is lost with the process.
 	IsRemoved() (bool, error)
 	// Data returns the first range at or after off of bytes that were ever written; from
-	// is the size of the file when there is none. What is between such ranges reads as
-	// zeros, slowly. One that holds more than was written is right as well.
+	// is the size of the file when there is none. The gaps between such ranges read as
+	// zeros, slowly. A range may include more than was written.
 	Data(off int64) (from, to int64, err error)
 	// Prefetch says that the bytes from off to end will be read soon, in pieces.
 	Prefetch(off, end int64)
@@ -72,3 +119,221 @@ type InUseError struct {
 func (e *InUseError) Error() string {
 	return fmt.Sprintf("%s is locked by another process (%d)", e.Path, e.PID)
 }
+
+// Path is a file or directory below a root.
+type Path struct {
+	fs FS
+	at rooted.Path
+}
+
+// At is a directory of the operating system that the operator has named.
+func At(root string) Path { return On(OS(root), root) }
+
+// On is the same on another file system.
+func On(fsys FS, root string) Path { return Path{fsys, rooted.At(root)} }
+
+// Join is the path of something below p. Elements cannot lead above the root.
+func (p Path) Join(elements ...string) Path { return Path{p.fs, p.at.Join(elements...)} }
+
+// Append is the path whose name ends with suffix besides.
+func (p Path) Append(suffix string) Path { return Path{p.fs, p.at.Append(suffix)} }
+
+// Dir is the directory that holds p. That of a root is the operator's too.
+func (p Path) Dir() Path { return Path{p.fs, p.at.Dir()} }
+
+// Base is the last component.
+func (p Path) Base() string { return p.at.Base() }
+
+// String is the path as others write it.
+func (p Path) String() string { return p.at.String() }
+
+// MakeDir makes a directory, and those above it where they are missing. Its name is
+// durable, also when it was there: the process that made it may have been killed before
+// its sync.
+func (p Path) MakeDir() error {
+	isRoot := p.at.IsRoot()
+	if !isRoot {
+		if err := p.Dir().MakeDir(); err != nil {
+			return err
+		}
+	}
+	err := p.fs.Mkdir(p.String())
+	if isRoot && errors.Is(err, fs.ErrNotExist) && p.Dir() != p {
+		if err := p.Dir().MakeDir(); err != nil {
+			return err
+		}
+		err = p.fs.Mkdir(p.String())
+	}
+	if exists := errors.Is(err, fs.ErrExist); exists && isRoot {
+		return nil
+	} else if err != nil && !exists {
+		return err
+	}
+	return p.Dir().SyncDir()
+}
+
+// Create makes a new file; it fails when the name exists. Neither is durable yet.
+func (p Path) Create() (File, error) { return p.fs.Create(p.String()) }
+
+// CreateAnew removes what has the name, and makes a new file.
+func (p Path) CreateAnew() (File, error) {
+	if err := p.RemoveAny(); err != nil {
+		return nil, err
+	}
+	return p.Create()
+}
+
+// OpenRead opens a file for reading.
+func (p Path) OpenRead() (File, error) { return p.fs.OpenRead(p.String()) }
+
+// OpenWrite opens a file for reading and writing.
+func (p Path) OpenWrite() (File, error) { return p.fs.OpenWrite(p.String()) }
+
+// Lock locks a file for this process.
+func (p Path) Lock() (Lock, error) { return p.fs.Lock(p.String()) }
+
+// Read returns what a file holds, at most limit bytes of it.
+func (p Path) Read(limit int64) ([]byte, error) {
+	f, err := p.OpenRead()
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return io.ReadAll(io.NewSectionReader(f, 0, limit))
+}
+
+// Size is that of the file; one that is missing has -1.
+func (p Path) Size() (int64, error) {
+	size, err := p.fs.Size(p.String())
+	if errors.Is(err, fs.ErrNotExist) {
+		return -1, nil
+	}
+	return size, err
+}
+
+// Exists reports whether something has the name.
+func (p Path) Exists() (bool, error) {
+	size, err := p.Size()
+	return size >= 0 && err == nil, err
+}
+
+// List returns the names of the files in a directory, sorted.
+func (p Path) List() ([]string, error) {
+	names, err := p.fs.List(p.String())
+	slices.Sort(names)
+	return names, err
+}
+
+// Rename gives p the name of to, whatever had it.
+func (p Path) Rename(to Path) error { return p.fs.Rename(p.String(), to.String()) }
+
+// Remove removes a file or an empty directory.
+func (p Path) Remove() error { return p.fs.Remove(p.String()) }
+
+// RemoveAny is Remove where there may be nothing to remove.
+func (p Path) RemoveAny() error {
+	if err := p.Remove(); !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// SyncDir makes the names in a directory durable.
+func (p Path) SyncDir() error { return p.fs.SyncDir(p.String()) }
+
+// NewSuffix ends the name of a file that Replace has not finished. After a crash such a
+// file means nothing.
+const NewSuffix = ".new"
+
+// Replace puts a file with this content in the place of the one there is: see ReplaceBy.
+func (p Path) Replace(content []byte) error {
+	f, err := p.ReplaceBy(func(f File) error { return write(f, content) })
+	if err != nil {
+		return err
+	}
+	f.Close()
+	return nil
+}
+
+// ReplaceBy puts a file with what fill writes in the place of the one there is. Content
+// and name are durable on nil, and f is open. After an error the file is the old one, or
+// the new one with a name that is not durable. Calls for one path must not overlap.
+func (p Path) ReplaceBy(fill func(File) error) (f File, err error) {
+	temporary := p.Append(NewSuffix)
+	if f, err = temporary.CreateAnew(); err != nil {
+		return nil, err
+	}
+	if err = fill(f); err == nil {
+		err = f.Sync()
+	}
+	if err == nil {
+		err = temporary.Rename(p)
+	}
+	if err == nil {
+		err = p.Dir().SyncDir()
+	}
+	if err != nil {
+		f.Close()
+		_ = temporary.Remove() // half a file must not hold space that is short
+		return nil, err
+	}
+	return f, nil
+}
+
+// WriteNew makes a durable file whose name must be free. After an error there is none, or
+// one whose removal failed too.
+func (p Path) WriteNew(fill func(File) error) error {
+	f, err := p.Create()
+	if err != nil {
+		return err
+	}
+	if err = fill(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = p.Dir().SyncDir()
+	}
+	if err != nil {
+		return errors.Join(err, p.Remove())
+	}
+	return nil
+}
+
+func write(f File, p []byte) error {
+	_, err := f.WriteAt(p, 0)
+	return err
+}
+
+// Reader reads a file from its beginning.
+func Reader(f File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
+
+// Log is a file that grows by pieces. A piece is durable or, after an error, gone. What a
+// crash leaves of one stands at the end: whoever opens the file finds where the last whole
+// piece ends.
+type Log struct {
+	File
+	End    int64 // of the last whole piece
+	failed error // of the last sync: the file takes nothing any more
+}
+
+// Append makes p durable behind what is there.
+func (l *Log) Append(p []byte) error {
+	if l.failed != nil {
+		return l.failed
+	}
+	_, err := l.WriteAt(p, l.End)
+	if err == nil {
+		if err = l.Sync(); err == nil {
+			l.End += int64(len(p))
+			return nil
+		}
+		l.failed = err
+	}
+	if cut := l.Truncate(l.End); cut != nil {
+		l.failed = errors.Join(err, cut)
+	}
+	return err
+}
+
+// IsBroken reports whether the file takes nothing any more.
+func (l *Log) IsBroken() bool { return l.failed != nil }

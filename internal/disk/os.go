@@ -15,18 +15,39 @@ import (
 	"github.com/docket-export/docket/internal/rooted"
 )
 
+// Access says who may use the files and directories that docket makes, or opens for
+// writing, whatever the umask. The zero Access is the owner alone, and changes nothing that
+// is there.
+type Access struct {
+	File, Directory fs.FileMode // 0: of the zero Access
+	GID             int         // below 0: the process's own
+}
+
+// OS is the operating system's file system below root, the directory that the operator
+// has named. Without a root that is the directory of each file. Nothing below root is
+// followed.
+func OS(root string) FS { return osFS{root: root} }
+
+// OSWith is OS with another access, which root gets too if it is there.
+func OSWith(root string, a Access) (FS, error) {
+	f := osFS{root, a}
+	err := f.giveDir(root)
+	if errors.Is(err, fs.ErrNotExist) {
+		err = nil
+	}
+	return f, err
+}
+
+type osFS struct {
+	root   string
+	access Access
+}
+
 // Only the owner may read decisions or change the queue.
 const (
 	filePerm = 0o600
 	dirPerm  = 0o700
 )
-
-// OS is the operating system's file system below root, the directory that the operator
-// has named. Without a root that is the directory of each file. Nothing below root is
-// followed.
-func OS(root string) FS { return osFS{root} }
-
-type osFS struct{ root string }
 
 func (f osFS) at(name string) rooted.Path {
 	root := f.root
@@ -40,7 +61,20 @@ func (f osFS) at(name string) rooted.Path {
 	return rooted.At(root).Join(below)
 }
 
-func (f osFS) MkdirAll(dir string) error { return f.at(dir).MakeDir(dirPerm) }
+func (f osFS) Mkdir(dir string) error {
+	err := f.at(dir).Mkdir(dirPerm)
+	if errors.Is(err, fs.ErrExist) {
+		d, notDir := f.at(dir).OpenDir()
+		if notDir != nil {
+			return notDir
+		}
+		d.Close()
+	}
+	if below, notBelow := filepath.Rel(f.root, dir); err == nil && notBelow == nil && filepath.IsLocal(below) {
+		err = f.giveDir(dir) // the root, or below it
+	}
+	return err
+}
 
 func (f osFS) List(dir string) ([]string, error) {
 	entries, err := f.at(dir).ReadDir()
@@ -60,22 +94,84 @@ func (f osFS) Create(name string) (File, error) {
 	return f.open(name, os.O_RDWR|os.O_CREATE|os.O_EXCL)
 }
 
-// Open falls back to reading where writing is not allowed: what is there can still
-// be delivered, or looked at.
 func (f osFS) Open(name string) (File, error) {
-	file, err := f.open(name, os.O_RDWR)
+	file, err := f.OpenWrite(name)
 	if errors.Is(err, unix.EROFS) || errors.Is(err, unix.EACCES) {
-		return f.open(name, os.O_RDONLY)
+		return f.OpenRead(name)
 	}
 	return file, err
 }
 
-func (f osFS) open(name string, flag int) (File, error) {
-	file, err := f.at(name).OpenFile(flag, filePerm)
+func (f osFS) OpenWrite(name string) (File, error) { return f.open(name, os.O_RDWR) }
+
+func (f osFS) OpenRead(name string) (File, error) {
+	file, err := f.at(name).Open()
 	if err != nil {
 		return nil, err
 	}
 	return osFile{file}, nil
+}
+
+func (f osFS) open(name string, flag int) (File, error) {
+	file, err := f.openFile(name, flag)
+	if err != nil {
+		return nil, err
+	}
+	return osFile{file}, nil
+}
+
+func (f osFS) openFile(name string, flag int) (*os.File, error) {
+	file, err := f.at(name).OpenFile(flag, filePerm)
+	if err == nil {
+		if err = f.access.give(file, f.access.File); err != nil {
+			file.Close()
+		}
+	}
+	return file, err
+}
+
+func (f osFS) giveDir(dir string) error {
+	if f.access == (Access{}) {
+		return nil
+	}
+	d, err := f.at(dir).OpenDir()
+	if err != nil {
+		return err
+	}
+	defer d.Close() // nothing was written through it
+	return f.access.give(d, f.access.Directory)
+}
+
+// give changes only what differs: a process that is not the owner may still find it right.
+func (a Access) give(f *os.File, mode fs.FileMode) error {
+	if a == (Access{}) {
+		return nil
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	var st unix.Stat_t
+	if err := unix.Fstat(int(f.Fd()), &st); err != nil {
+		return &fs.PathError{Op: "stat", Path: f.Name(), Err: err}
+	}
+	if a.GID >= 0 && int(st.Gid) != a.GID {
+		if err := f.Chown(-1, a.GID); err != nil {
+			return fmt.Errorf("give it to group %d, which the process must be in: %w", a.GID, err)
+		}
+	}
+	if info.Mode().Perm() == mode {
+		return nil
+	}
+	return f.Chmod(info.Mode()&^fs.ModePerm | mode)
+}
+
+func (f osFS) Size(name string) (int64, error) {
+	info, err := f.at(name).Lstat()
+	if err != nil {
+		return 0, err
+	}
+	return info.Size(), nil
 }
 
 func (f osFS) Rename(from, to string) error { return f.at(from).Rename(f.at(to)) }
@@ -96,7 +192,7 @@ func (osFS) Space(dir string) (total, free int64, err error) {
 // Lock uses flock, which the kernel releases when the process ends however it
 // ends. The file's text is for the message of whoever comes second.
 func (f osFS) Lock(name string) (Lock, error) {
-	file, err := f.at(name).OpenFile(os.O_RDWR|os.O_CREATE, filePerm)
+	file, err := f.openFile(name, os.O_RDWR|os.O_CREATE)
 	if errors.Is(err, unix.EROFS) {
 		file, err = f.at(name).Open()
 	}
@@ -115,24 +211,7 @@ func (f osFS) Lock(name string) (Lock, error) {
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
 	writePID(file)
-	return osLock{file, name}, nil
-}
-
-type osLock struct {
-	*os.File
-	name string
-}
-
-func (l osLock) Check() error {
-	held, err := l.Stat()
-	if err != nil {
-		return err
-	}
-	named, err := os.Lstat(l.name)
-	if err == nil && !os.SameFile(held, named) {
-		err = &fs.PathError{Op: "look at", Path: l.name, Err: errors.New("another file has this name")}
-	}
-	return err
+	return osFile{file}, nil
 }
 
 // writePID may fail on a disk that is full or read-only, which must not keep the
@@ -146,6 +225,18 @@ func writePID(f *os.File) {
 type osFile struct{ *os.File }
 
 func (f osFile) Sync() error { return Sync(f.File) }
+
+func (f osFile) Check() error {
+	ours, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	named, err := os.Lstat(f.Name())
+	if err == nil && !os.SameFile(ours, named) {
+		err = &fs.PathError{Op: "look at", Path: f.Name(), Err: errors.New("another file has this name")}
+	}
+	return err
+}
 
 func (f osFile) Allocate(size int64) error {
 	for {

@@ -52,6 +52,9 @@ func (p Path) Dir() Path {
 	return Path{p.root, filepath.Dir(p.below)}
 }
 
+// IsRoot reports whether p is the root itself.
+func (p Path) IsRoot() bool { return p.below == "." }
+
 // Base is the last component.
 func (p Path) Base() string { return filepath.Base(p.String()) }
 

@@ -1,4 +1,9 @@
 // Package crashdisk is a disk for tests, in memory, that forgets what was not synced.
+//
+// Disk is what a computer has: files, directories, and a page cache before them. Process
+// is the file system as one process sees it, which Boot begins and Kill ends. After that
+// PowerCut, or Cut, leaves what a power cut may leave. Steps counts the operations of a
+// process and makes those fail that a plan names.
 package crashdisk
 
 import (
@@ -44,7 +49,7 @@ type Disk struct {
 }
 
 // nameChange gives the name to an inode, none when inode is nil, and takes it
-// from the name from.
+// from the name from. Either name may be empty.
 type nameChange struct {
 	name, from string
 	inode      *Inode
@@ -52,7 +57,8 @@ type nameChange struct {
 
 // New returns an empty disk.
 func New(dice *rand.Rand) *Disk {
-	return &Disk{dice: dice, names: map[string]*Inode{}, durable: map[string]*Inode{}, left: -1}
+	root := &Inode{isDir: true}
+	return &Disk{dice: dice, names: map[string]*Inode{"/": root}, durable: map[string]*Inode{"/": root}, left: -1}
 }
 
 // Boot begins the life of a process that is killed after some operations.
@@ -96,19 +102,34 @@ func (d *Disk) PowerCut() {
 			break
 		}
 	}
-	d.names, d.renames = maps.Clone(d.durable), nil
-	for _, name := range slices.Sorted(maps.Keys(d.names)) {
+	d.forget()
+	for _, name := range d.sorted() {
 		d.names[name].powerCut(d.dice)
 	}
+}
+
+// forget leaves the durable names alone, of those the ones whose directories are there.
+func (d *Disk) forget() {
+	maps.DeleteFunc(d.durable, func(name string, _ *Inode) bool { return !isReachable(d.durable, name) })
+	d.names, d.renames = maps.Clone(d.durable), nil
+}
+
+func (d *Disk) sorted() []string { return slices.Sorted(maps.Keys(d.names)) }
+
+func isReachable(names map[string]*Inode, name string) bool {
+	dir := filepath.Dir(name)
+	return dir == name || names[dir] != nil && isReachable(names, dir)
 }
 
 func (c nameChange) apply(names map[string]*Inode) map[string]*Inode {
 	if c.from != "" && names[c.from] == c.inode {
 		delete(names, c.from)
 	}
-	delete(names, c.name)
-	if c.inode != nil {
-		names[c.name] = c.inode
+	if c.name != "" {
+		delete(names, c.name)
+		if c.inode != nil {
+			names[c.name] = c.inode
+		}
 	}
 	return names
 }
@@ -116,6 +137,31 @@ func (c nameChange) apply(names map[string]*Inode) map[string]*Inode {
 func (d *Disk) change(c nameChange) {
 	d.names = c.apply(d.names)
 	d.renames = append(d.renames, c)
+}
+
+// syncDir makes the names in dir durable. Of a change that is about another directory
+// too, the other half stays.
+func (d *Disk) syncDir(dir string) {
+	inside := func(name string, _ *Inode) bool { return filepath.Dir(name) == dir && name != dir }
+	maps.DeleteFunc(d.durable, inside)
+	for name, i := range d.names {
+		if inside(name, i) {
+			d.durable[name] = i
+		}
+	}
+	var left []nameChange
+	for _, c := range d.renames {
+		if filepath.Dir(c.name) == dir {
+			c.name = ""
+		}
+		if c.from != "" && filepath.Dir(c.from) == dir {
+			c.from = ""
+		}
+		if c.name != "" || c.from != "" {
+			left = append(left, c)
+		}
+	}
+	d.renames = left
 }
 
 // step is called before an operation, with mu held. fault is not nil when it
@@ -150,7 +196,33 @@ type process struct {
 	boot int
 }
 
-func (f process) MkdirAll(string) error { return nil }
+func (f process) Mkdir(dir string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.names[dir] != nil { // seen before any failure of writing
+		if err := f.step(f.boot, f.reads); err != nil {
+			return err
+		}
+		return &fs.PathError{Op: "mkdir", Path: dir, Err: fs.ErrExist}
+	}
+	err := f.step(f.boot, f.faults)
+	if !f.half(err) {
+		return err
+	}
+	if missing := f.missingDir("mkdir", dir); missing != nil {
+		return missing
+	}
+	f.change(nameChange{name: dir, inode: &Inode{isDir: true}})
+	return err
+}
+
+// missingDir is the error of an operation on a name whose directory is missing.
+func (f process) missingDir(op, name string) error {
+	if dir := f.names[filepath.Dir(name)]; dir == nil || !dir.isDir {
+		return &fs.PathError{Op: op, Path: name, Err: fs.ErrNotExist}
+	}
+	return nil
+}
 
 func (f process) List(dir string) (names []string, err error) {
 	f.mu.Lock()
@@ -158,8 +230,11 @@ func (f process) List(dir string) (names []string, err error) {
 	if err := f.step(f.boot, f.reads); err != nil {
 		return nil, err
 	}
-	for name := range f.names {
-		if filepath.Dir(name) == dir {
+	if f.names[dir] == nil {
+		return nil, &fs.PathError{Op: "list", Path: dir, Err: fs.ErrNotExist}
+	}
+	for name, i := range f.names {
+		if filepath.Dir(name) == dir && !i.isDir {
 			names = append(names, filepath.Base(name))
 		}
 	}
@@ -173,12 +248,15 @@ func (f process) Create(name string) (disk.File, error) {
 	if err := f.step(f.boot, f.faults); err != nil {
 		return nil, err
 	}
+	if err := f.missingDir("create", name); err != nil {
+		return nil, err
+	}
 	if f.names[name] != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 	}
 	inode := &Inode{dirty: map[int]bool{}}
 	f.change(nameChange{name: name, inode: inode})
-	return &file{f, inode}, nil
+	return &file{f, inode, name}, nil
 }
 
 func (f process) Open(name string) (disk.File, error) {
@@ -188,10 +266,26 @@ func (f process) Open(name string) (disk.File, error) {
 		return nil, err
 	}
 	inode := f.names[name]
-	if inode == nil {
+	if inode == nil || inode.isDir {
 		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
 	}
-	return &file{f, inode}, nil
+	return &file{f, inode, name}, nil
+}
+
+func (f process) OpenWrite(name string) (disk.File, error) { return f.Open(name) }
+
+func (f process) OpenRead(name string) (disk.File, error) { return f.Open(name) }
+
+func (f process) Size(name string) (int64, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.step(f.boot, f.reads); err != nil {
+		return 0, err
+	}
+	if f.names[name] == nil {
+		return 0, &fs.PathError{Op: "lstat", Path: name, Err: fs.ErrNotExist}
+	}
+	return int64(len(f.names[name].cache)), nil
 }
 
 func (f process) Rename(from, to string) error {
@@ -203,6 +297,9 @@ func (f process) Rename(from, to string) error {
 	}
 	if f.names[from] == nil {
 		return &fs.PathError{Op: "rename", Path: from, Err: fs.ErrNotExist}
+	}
+	if err := f.missingDir("rename", to); err != nil {
+		return err
 	}
 	f.change(nameChange{name: to, from: from, inode: f.names[from]})
 	return err
@@ -218,17 +315,26 @@ func (f process) Remove(name string) error {
 	if f.names[name] == nil {
 		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
 	}
+	for other := range f.names {
+		if filepath.Dir(other) == name && other != name {
+			return &fs.PathError{Op: "remove", Path: name, Err: unix.ENOTEMPTY}
+		}
+	}
 	f.change(nameChange{name: name})
 	return err
 }
 
-func (f process) SyncDir(string) error {
+func (f process) SyncDir(dir string) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.step(f.boot, f.faults)
-	if f.half(err) {
-		f.durable, f.renames = maps.Clone(f.names), nil
+	if !f.half(err) {
+		return err
 	}
+	if f.names[dir] == nil {
+		return &fs.PathError{Op: "sync", Path: dir, Err: fs.ErrNotExist}
+	}
+	f.syncDir(dir)
 	return err
 }
 
@@ -259,11 +365,12 @@ func (d *Disk) Clone(dice *rand.Rand, isEmpty func(name string) bool) *Disk {
 	}
 	inode := func(i *Inode) *Inode {
 		if _, ok := copies[i]; !ok {
-			copies[i] = &Inode{cache: slices.Clone(i.cache), disk: slices.Clone(i.disk), dirty: maps.Clone(i.dirty)}
+			copies[i] = &Inode{cache: slices.Clone(i.cache), disk: slices.Clone(i.disk), dirty: maps.Clone(i.dirty), isDir: i.isDir}
 		}
 		return copies[i]
 	}
 	c := New(dice)
+	c.names, c.durable = map[string]*Inode{}, map[string]*Inode{}
 	for name, i := range d.names {
 		c.names[name] = inode(i)
 	}
@@ -284,7 +391,7 @@ func (d *Disk) Cut(names bool, pages func(page int) bool) {
 	if names {
 		d.durable = maps.Clone(d.names)
 	}
-	d.names, d.renames = maps.Clone(d.durable), nil
+	d.forget()
 	for _, i := range d.names {
 		for page := range i.dirty {
 			if pages(page) {
@@ -302,7 +409,7 @@ func (d *Disk) Cut(names bool, pages func(page int) bool) {
 func (d *Disk) Names() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return slices.Sorted(maps.Keys(d.names))
+	return slices.DeleteFunc(d.sorted(), func(name string) bool { return d.names[name].isDir })
 }
 
 // File is the file of this name; nil: there is none.
@@ -324,6 +431,7 @@ func (d *Disk) Restore(name string, i *Inode) {
 type Inode struct {
 	cache, disk []byte
 	dirty       map[int]bool // pages of cache that a sync writes
+	isDir       bool
 }
 
 // Content is the file as a process reads it.
@@ -392,6 +500,7 @@ func someOf(dice *rand.Rand) func() bool {
 type file struct {
 	process
 	inode *Inode
+	name  string
 }
 
 func (f *file) ReadAt(p []byte, off int64) (int, error) {
@@ -477,6 +586,18 @@ func (f *file) Size() (int64, error) {
 }
 
 func (f *file) IsRemoved() (bool, error) { return false, nil }
+
+func (f *file) Check() error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if err := f.step(f.boot, f.reads); err != nil {
+		return err
+	}
+	if f.names[f.name] != f.inode {
+		return &fs.PathError{Op: "look at", Path: f.name, Err: fs.ErrNotExist}
+	}
+	return nil
+}
 
 // Data takes blocks of zeros for never written.
 func (f *file) Data(off int64) (from, to int64, err error) {

@@ -146,8 +146,10 @@ func (f *Steps) do(op, name string, act func() error) error {
 	return x.Err
 }
 
-// MkdirAll implements disk.FS.
-func (f *Steps) MkdirAll(dir string) error { return f.fs.MkdirAll(dir) }
+// Mkdir implements disk.FS.
+func (f *Steps) Mkdir(dir string) error {
+	return f.do("mkdir", dir, func() error { return f.fs.Mkdir(dir) })
+}
 
 // List implements disk.FS.
 func (f *Steps) List(dir string) (names []string, err error) {
@@ -167,11 +169,19 @@ func (f *Steps) Create(name string) (disk.File, error) {
 }
 
 // Open implements disk.FS.
-func (f *Steps) Open(name string) (disk.File, error) {
+func (f *Steps) Open(name string) (disk.File, error) { return f.openBy(f.fs.Open, name) }
+
+// OpenWrite implements disk.FS.
+func (f *Steps) OpenWrite(name string) (disk.File, error) { return f.openBy(f.fs.OpenWrite, name) }
+
+// OpenRead implements disk.FS.
+func (f *Steps) OpenRead(name string) (disk.File, error) { return f.openBy(f.fs.OpenRead, name) }
+
+func (f *Steps) openBy(open func(string) (disk.File, error), name string) (disk.File, error) {
 	if x := f.step("open", name, nil); x.Err != nil {
 		return nil, x.Err
 	}
-	file, err := f.fs.Open(name)
+	file, err := open(name)
 	return f.opened(name, file, err)
 }
 
@@ -181,6 +191,14 @@ func (f *Steps) opened(name string, file disk.File, err error) (disk.File, error
 	}
 	f.addOpen(1)
 	return &stepFile{File: file, fs: f, name: name}, nil
+}
+
+// Size implements disk.FS.
+func (f *Steps) Size(name string) (int64, error) {
+	if x := f.step("size", name, nil); x.Err != nil {
+		return 0, x.Err
+	}
+	return f.fs.Size(name)
 }
 
 // Rename implements disk.FS.
