@@ -10,13 +10,13 @@ import (
 
 	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/bench/record"
-	"github.com/docket-export/docket/internal/jsonline"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // validRecord says whether a line is what docket takes for a record, and takes the time
 // that docket takes.
 func validRecord(line []byte) bool {
-	return jsonline.KindOf(bytes.TrimSuffix(line, []byte("\n"))) == jsonline.Object
+	return rawjson.KindOf(bytes.TrimSuffix(line, []byte("\n"))) == rawjson.Object
 }
 
 // check is the validation of records and nothing else, by one goroutine. The records

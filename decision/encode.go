@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // AppendLine validates r and appends it to dst as one line of NDJSON, "\n"
@@ -15,39 +17,20 @@ import (
 //
 // The line is what encoding/json makes of a Record when it does not escape HTML,
 // at a fraction of the cost: nothing is allocated while dst has room, a map of
-// more than 16 members and Details nested deeper than 32 aside.
+// more than 16 members and Details nested deeper than 64 aside.
 func (r *Record) AppendLine(dst []byte) ([]byte, error) {
-	line, ok := r.appendMembers(dst, nil)
-	if !ok {
+	if !r.valid() {
 		return dst, r.invalid()
 	}
-	return endLine(line, len(dst)), nil
+	return r.appendLine(dst, nil, nil), nil
 }
 
-// endLine makes a line of the members that stand in b from begin on.
-func endLine(b []byte, begin int) []byte {
-	b[begin] = '{' // in place of the comma before the first member
-	return append(b, "}\n"...)
-}
-
-// appendMembers appends every member that is set, in the order of the fields and
-// each after a comma: schemaVersion always is, so there is a first one. It
-// reports whether r has no faults; when it has, what was appended is of no use.
-// c is the Copy whose record r is; nil when it is of none.
-func (r *Record) appendMembers(b []byte, c *Copy) (_ []byte, ok bool) {
-	var annotations, labels []pair
-	if c != nil {
-		annotations, labels = c.annotations, c.labels
-	}
-	if !r.Decision.known() || !r.Process.known() {
-		return b, false
-	}
+// appendLine appends the line of r, which must be valid: every member that is set, in the
+// order of the fields. annotations and labels are those that r does not have in its maps.
+func (r *Record) appendLine(b []byte, annotations, labels []pair) []byte {
+	begin := len(b)
 	b = appendText(b, `,"id":`, r.ID)
-	if c != nil {
-		b = appendValidJSON(b, `,"details":`, r.Details, c.spaced)
-	} else if b, ok = appendJSON(b, `,"details":`, r.Details); !ok {
-		return b, false
-	}
+	b = appendJSON(b, `,"details":`, r.Details)
 	b = appendText(b, `,"eventType":`, r.EventType)
 	b = appendText(b, `,"group":`, r.Group)
 	b = appendText(b, `,"version":`, r.Version)
@@ -64,9 +47,7 @@ func (r *Record) appendMembers(b []byte, c *Copy) (_ []byte, ok bool) {
 	b = appendText(b, `,"resourceNamespace":`, r.ResourceNamespace)
 	b = appendText(b, `,"resourceName":`, r.ResourceName)
 	b = appendMap(b, `,"resourceLabels":`, r.ResourceLabels, labels)
-	if b, ok = appendTime(b, `,"timestamp":`, r.Timestamp); !ok {
-		return b, false
-	}
+	b = appendTime(b, `,"timestamp":`, r.Timestamp)
 	b = appendText(b, `,"operation":`, r.Operation)
 	b = appendText(b, `,"requestResource":`, r.RequestResource)
 	b = appendText(b, `,"requestSubresource":`, r.RequestSubresource)
@@ -88,7 +69,8 @@ func (r *Record) appendMembers(b []byte, c *Copy) (_ []byte, ok bool) {
 	if r.Sequence != 0 {
 		b = strconv.AppendUint(append(b, `,"sequence":`...), r.Sequence, 10)
 	}
-	return b, true
+	b[begin] = '{' // instead of the comma in front of the first member: schemaVersion is always there
+	return append(b, "}\n"...)
 }
 
 // appendText appends a member unless its text is empty. It is small enough to be
@@ -98,7 +80,7 @@ func appendText(b []byte, name, s string) []byte {
 	if s == "" {
 		return b
 	}
-	return appendString(append(b, name...), s)
+	return rawjson.AppendString(append(b, name...), s)
 }
 
 func appendTexts(b []byte, name string, list []string) []byte {
@@ -107,7 +89,7 @@ func appendTexts(b []byte, name string, list []string) []byte {
 	}
 	b = append(b, name...)
 	for i, s := range list {
-		b = appendString(append(b, separator("[,", i)), s)
+		b = rawjson.AppendString(append(b, separator("[,", i)), s)
 	}
 	return append(b, ']')
 }
@@ -126,8 +108,8 @@ func appendMap(b []byte, name string, m map[string]string, pairs []pair) []byte 
 	sortPairs(pairs)
 	b = append(b, name...)
 	for i, p := range pairs {
-		b = appendString(append(b, separator("{,", i)), p.key)
-		b = appendString(append(b, ':'), p.value)
+		b = rawjson.AppendString(append(b, separator("{,", i)), p.key)
+		b = rawjson.AppendString(append(b, ':'), p.value)
 	}
 	return append(b, '}')
 }
@@ -159,18 +141,17 @@ func sortPairs(pairs []pair) {
 // first item, the second before any other.
 func separator(s string, i int) byte { return s[min(i, 1)] }
 
-// appendTime appends a member unless t is not set, and reports whether RFC 3339
-// can express t.
-func appendTime(b []byte, name string, t time.Time) (_ []byte, ok bool) {
+// appendTime appends a member unless t is not set. RFC 3339 must be able to express t.
+func appendTime(b []byte, name string, t time.Time) []byte {
 	if t.IsZero() {
-		return b, true
+		return b
 	}
 	b = append(b, name...)
 	if isUTC(t) {
-		return appendUTC(b, t), true
+		return appendUTC(b, t)
 	}
-	b, err := t.AppendText(append(b, '"'))
-	return append(b, '"'), err == nil
+	b = t.AppendFormat(append(b, '"'), time.RFC3339Nano)
+	return append(b, '"')
 }
 
 // isUTC reports whether t is a time for appendUTC: its zone is UTC, whatever it is
@@ -226,28 +207,10 @@ func putTwo(text []byte, n uint) {
 	text[0], text[1] = byte('0'+n/10), byte('0'+n%10)
 }
 
-// appendJSON appends a member unless v is empty, and reports whether v is one
-// JSON value.
-func appendJSON(b []byte, name string, v []byte) (_ []byte, ok bool) {
-	if len(v) == 0 {
-		return b, true
-	}
-	valid, spaced := scanJSON(v)
-	if !valid {
-		return b, false
-	}
-	return appendValidJSON(b, name, v, spaced), true
-}
-
-// appendValidJSON is appendJSON of a value that is known to be valid, and whether
-// white space stands around its tokens.
-func appendValidJSON(b []byte, name string, v []byte, spaced bool) []byte {
+// appendJSON appends a member unless v is empty. v must be valid JSON.
+func appendJSON(b []byte, name string, v []byte) []byte {
 	if len(v) == 0 {
 		return b
 	}
-	b = append(b, name...)
-	if spaced {
-		return appendWithoutSpace(b, v)
-	}
-	return append(b, v...)
+	return rawjson.AppendCompact(append(b, name...), v)
 }

@@ -3,6 +3,8 @@ package decision
 import (
 	"errors"
 	"fmt"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // Copy is a copy of a Record, of which AppendLine makes the line later: the one who
@@ -13,7 +15,6 @@ type Copy struct {
 	record      Record // without its maps
 	annotations []pair // in place of record.ConstraintAnnotations, in any order
 	labels      []pair // in place of record.ResourceLabels, in any order
-	spaced      bool   // white space stands around the tokens of record.Details
 	maxLine     int
 
 	// What record and the two lists point to lies here, where it has room: Set
@@ -31,8 +32,7 @@ type Copy struct {
 // Set makes c a copy of r, in place of what it was. It returns the error that
 // r.AppendLine would; c must be set again then.
 func (c *Copy) Set(r *Record) error {
-	valid, spaced := r.check()
-	if !valid {
+	if !r.valid() {
 		return r.invalid()
 	}
 	c.record = *r
@@ -49,7 +49,6 @@ func (c *Copy) Set(r *Record) error {
 	pairs = appendPairs(pairs, r.ResourceLabels)
 	c.annotations, c.labels = pairs[:annotations], pairs[annotations:]
 	c.record.ConstraintAnnotations, c.record.ResourceLabels = nil, nil
-	c.spaced = spaced
 	c.maxLine = bound(r, texts, pairs)
 	return nil
 }
@@ -59,8 +58,7 @@ func (c *Copy) Forget() { *c = Copy{} }
 
 // AppendLine appends what AppendLine of the record would. It does not change c.
 func (c *Copy) AppendLine(dst []byte) []byte {
-	line, _ := c.record.appendMembers(dst, c) // Set has looked for faults
-	return endLine(line, len(dst))
+	return c.record.appendLine(dst, c.annotations, c.labels)
 }
 
 // MaxLine is the most that AppendLine appends, and no less than the memory of c with
@@ -96,18 +94,15 @@ func bound(r *Record, texts []string, pairs []pair) int {
 	return maxNames + len(r.Details) + maxEscape*text
 }
 
-// check reports whether r has no faults, and whether white space stands around the
-// tokens of its details.
-func (r *Record) check() (valid, spaced bool) {
+// valid reports whether r has no faults.
+func (r *Record) valid() bool {
 	if !r.Decision.known() || !r.Process.known() {
-		return false, false
+		return false
 	}
-	if len(r.Details) > 0 {
-		if valid, spaced = scanJSON(r.Details); !valid {
-			return false, false
-		}
+	if len(r.Details) > 0 && rawjson.KindOf(r.Details) == rawjson.Invalid {
+		return false
 	}
-	return r.Timestamp.IsZero() || isUTC(r.Timestamp) || checkTimestamp(r.Timestamp) == nil, spaced
+	return r.Timestamp.IsZero() || isUTC(r.Timestamp) || checkTimestamp(r.Timestamp) == nil
 }
 
 // invalid says why r is not valid.

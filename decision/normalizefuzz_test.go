@@ -12,39 +12,25 @@ import (
 	"unicode/utf8"
 )
 
-// memberNames are the names that find knows at some level.
-var memberNames = []string{
-	"id", "eventType", "group", "kind", "name", "message", "enforcementAction", "enforcementActions",
-	"resourceGroup", "resourceAPIVersion", "resourceKind", "resourceNamespace", "resourceName", "timestamp",
-	"operation", "requestResource", "requestSubresource", "requestUsername", "schemaVersion", "decision",
-	"process", "requestUID", "reason", "detail", "violation", "time", "ts", "msg", "audit_id", "event_type",
-	"constraint_group", "constraint_kind", "constraint_name", "constraint_action", "constraint_enforcement_actions",
-	"resource_group", "resource_api_version", "resource_kind", "resource_namespace", "resource_name", "request_username",
-	"decision_id", "path", "input", "result", "error", "auditID", "stage", "verb", "requestReceivedTimestamp",
-	"stageTimestamp", "user", "impersonatedUser", "objectRef", "responseStatus", "annotations", "request", "uid",
-	"resource", "subResource", "namespace", "userInfo", "object", "oldObject", "version", "metadata", "username",
-	"allow", "allowed", "deny", "denied", "warn", "warnings", "violations", "reasons", "status", "response",
-	"apiGroup", "apiVersion", "subresource", "code", "policy", "validationActions",
-	"authorization.k8s.io/decision", "validation.policy.admission.k8s.io/validation_failure",
-}
-
 // paths calls yield with every member below l and its path.
 func paths(l level, above []string, yield func(path []string, m member)) {
-	for _, name := range memberNames {
-		m, inner := l.find([]byte(name))
-		path := append(slices.Clone(above), name)
-		if m != none {
-			yield(path, m)
+	for _, e := range known.entries {
+		if e.level != l {
+			continue
 		}
-		if inner != nowhere {
-			paths(inner, path, yield)
+		path := append(slices.Clone(above), e.name)
+		if e.member != none {
+			yield(path, e.member)
+		}
+		if e.inner != nowhere {
+			paths(e.inner, path, yield)
 		}
 	}
 }
 
-// Every member has a place of its own, below the level that it is found at.
+// Every member has a place of its own, among those of the levels that it lies in.
 func TestMembersHaveOnePath(t *testing.T) {
-	seen := map[member][]string{none: {}, atFailedOpen: {"annotations", failedOpenPrefix}}
+	seen := map[member][]string{none: {}, known.prefix.member: {known.prefix.name}}
 	note := func(path []string, m member) {
 		if seen[m] != nil {
 			t.Errorf("member %d is at %q and at %q", m, seen[m], path)
@@ -53,18 +39,29 @@ func TestMembersHaveOnePath(t *testing.T) {
 	}
 	paths(inRecord, nil, note)
 	paths(inItem, []string{"an item"}, note)
-	for m := range memberCount {
+	for m := none; m <= known.members; m++ {
 		if seen[m] == nil {
 			t.Errorf("got no path to member %d", m)
 		}
 	}
-	for l := inInput; l < inItem; l++ {
-		first, last := l.members()
+	if known.members >= maxMembers || known.prefix.member != atFailedOpen {
+		t.Errorf("got %d members, and %d for a name that begins so", known.members, known.prefix.member)
+	}
+	for l := inItem + 1; l < known.levels; l++ {
+		count := member(0)
+		below := known.below[l]
 		paths(l, nil, func(path []string, m member) {
-			if m < first || m > last {
-				t.Errorf("member %d, %q below level %d, is not among %d to %d", m, path, l, first, last)
+			count++
+			if m < below.first || m > below.last {
+				t.Errorf("member %d, %q below level %d, is not among %d to %d", m, path, l, below.first, below.last)
 			}
 		})
+		if l == known.prefix.level {
+			count++
+		}
+		if count != below.last-below.first+1 {
+			t.Errorf("level %d has %d members, want %d to %d and nothing else among them", l, count, below.first, below.last)
+		}
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // kubernetes reads an event of the Kubernetes audit log. What admission has decided is
@@ -51,7 +53,7 @@ func (m *maker) apiOperation() string {
 	case "exec", "attach", "portforward", "proxy":
 		return "CONNECT"
 	}
-	switch string(textOf(m.raw(atVerb))) {
+	switch string(m.raw(atVerb).Text()) {
 	case "create":
 		return "CREATE"
 	case "update", "patch":
@@ -157,33 +159,33 @@ func (m *maker) ofPolicy(f policyFailure) {
 // failure returns the strictest of the failures that the annotation lists, as JSON
 // within a string. Of a request that was not refused nothing has denied it.
 func (m *maker) failure(refused bool) (strictest policyFailure, found bool) {
-	list := textOf(m.raw(atValidationFailure))
-	if len(list) == 0 || list[0] != '[' {
+	list := m.raw(atValidationFailure).Text()
+	if rawjson.Value(list).Kind() != rawjson.Array {
 		return policyFailure{}, false
 	}
-	eachItem(list, func(item []byte) {
+	for item := range rawjson.Items(list) {
 		var f members
 		if !f.readAs(inItem, item) {
-			return
+			continue
 		}
 		d := actionsDecision(f.raw(atItemActions), refused)
 		if stricter(d, strictest.decision) {
 			strictest = policyFailure{d, m.unquote(f.raw(atItemPolicy)), m.unquote(f.raw(atItemMessage))}
 			found = true
 		}
-	})
+	}
 	return strictest, found
 }
 
 // actionsDecision returns what validationActions come to: Audit is what Gatekeeper makes
 // of dryrun.
-func actionsDecision(actions []byte, refused bool) (strictest Decision) {
-	if actions == nil || actions[0] != '[' {
+func actionsDecision(actions rawjson.Value, refused bool) (strictest Decision) {
+	if actions.Kind() != rawjson.Array {
 		return ""
 	}
-	eachItem(actions, func(item []byte) {
+	for item := range rawjson.Items(actions) {
 		d := Decision("")
-		switch string(textOf(item)) {
+		switch string(item.Text()) {
 		case "Deny":
 			if refused {
 				d = Deny
@@ -196,6 +198,6 @@ func actionsDecision(actions []byte, refused bool) (strictest Decision) {
 		if stricter(d, strictest) {
 			strictest = d
 		}
-	})
+	}
 	return strictest
 }

@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // textSize is room for the texts of most records. It is kept as long as one of them.
@@ -50,20 +52,19 @@ func (m *maker) string(ms ...member) string {
 }
 
 // unquote returns what raw says, "" when it is no string.
-func (m *maker) unquote(raw []byte) string {
-	s := inQuotes(raw)
-	if len(s) == 0 {
+func (m *maker) unquote(raw rawjson.Value) string {
+	if raw.Kind() != rawjson.String {
 		return ""
 	}
 	if m.text.Cap() == 0 {
 		m.text.Grow(textSize)
 	}
 	begin := m.text.Len()
-	if plainEnd(s, 0) == len(s) {
-		m.text.Write(s)
+	if text, ok := raw.Plain(); ok {
+		m.text.Write(text)
 	} else {
 		var few [256]byte // on the stack
-		m.text.Write(appendUnescaped(few[:0], s))
+		m.text.Write(raw.AppendText(few[:0]))
 	}
 	return m.text.String()[begin:]
 }
@@ -71,7 +72,7 @@ func (m *maker) unquote(raw []byte) string {
 // time returns the first of ms that is a time of RFC 3339.
 func (m *maker) time(ms ...member) time.Time {
 	for _, member := range ms {
-		text := textOf(m.raw(member))
+		text := m.raw(member).Text()
 		if len(text) == 0 {
 			continue // which needs no error
 		}
@@ -107,8 +108,8 @@ var (
 
 // decisionOf returns the decision that raw names, "" for another word. Those are
 // Gatekeeper's enforcement actions too.
-func decisionOf(raw []byte) Decision {
-	text := textOf(raw)
+func decisionOf(raw rawjson.Value) Decision {
+	text := raw.Text()
 	for _, d := range decisions {
 		if string(text) == string(d) {
 			return d
@@ -125,14 +126,14 @@ func (m *maker) enforced(action, actions member) Decision {
 	}
 	strictest := Decision("")
 	list := m.raw(actions)
-	if list == nil || list[0] != '[' {
+	if list.Kind() != rawjson.Array {
 		return ""
 	}
-	eachItem(list, func(item []byte) {
+	for item := range rawjson.Items(list) {
 		if d := decisionOf(item); stricter(d, strictest) {
 			strictest = d
 		}
-	})
+	}
 	return strictest
 }
 
@@ -147,8 +148,8 @@ func stricter(a, b Decision) bool {
 }
 
 // processOf returns the process that raw names.
-func processOf(raw []byte) Process {
-	switch string(textOf(raw)) {
+func processOf(raw rawjson.Value) Process {
+	switch string(raw.Text()) {
 	case string(Admission):
 		return Admission
 	case string(Audit):
@@ -158,8 +159,8 @@ func processOf(raw []byte) Process {
 }
 
 // operationOf returns the operation of an admission request that is called as in raw.
-func (m *maker) operationOf(raw []byte) string {
-	text := textOf(raw)
+func (m *maker) operationOf(raw rawjson.Value) string {
+	text := raw.Text()
 	for _, known := range operations {
 		if string(text) == known {
 			return known

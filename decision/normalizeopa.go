@@ -1,6 +1,10 @@
 package decision
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/docket-export/docket/decision/rawjson"
+)
 
 // opa reads an event of OPA's decision log. Its input and result have any shape; those
 // of Kubernetes admission, and the results that rules of the usual names have, are
@@ -44,25 +48,25 @@ const (
 )
 
 // answerOf reads the value of a rule: true or false, or the set of what was found.
-func answerOf(raw []byte) answer {
-	switch {
-	case len(raw) == 0:
-		return silent
-	case raw[0] == 't':
-		return yes
-	case raw[0] == 'f':
+func answerOf(raw rawjson.Value) answer {
+	switch raw.Kind() {
+	case rawjson.Boolean:
+		if raw[0] == 't' {
+			return yes
+		}
 		return no
-	case raw[0] == '[' && len(firstItem(raw)) > 0:
-		return yes
-	case raw[0] == '[':
+	case rawjson.Array:
+		for range rawjson.Items(raw) {
+			return yes
+		}
 		return no
 	}
 	return silent
 }
 
 // flag is answerOf a rule that can only be true or false.
-func flag(raw []byte) answer {
-	if len(raw) > 0 && raw[0] == '[' {
+func flag(raw rawjson.Value) answer {
+	if raw.Kind() == rawjson.Array {
 		return silent
 	}
 	return answerOf(raw)
@@ -88,10 +92,7 @@ func (v verdict) decision() Decision {
 // verdict reads the result of the rule at path.
 func (m *maker) verdict(path string) verdict {
 	raw := m.raw(atResult)
-	if len(raw) == 0 {
-		return verdict{}
-	}
-	if raw[0] == '{' {
+	if raw.Kind() == rawjson.Object {
 		return verdict{
 			allow: m.first(flag, no, atResponseAllowed, atResultAllowed, atResultAllow),
 			deny:  m.first(answerOf, yes, atResultDeny, atResultDenied, atResultViolation, atResultViolations),
@@ -110,7 +111,7 @@ func (m *maker) verdict(path string) verdict {
 }
 
 // first returns the strictest answer of ms.
-func (m *maker) first(read func([]byte) answer, strictest answer, ms ...member) answer {
+func (m *maker) first(read func(rawjson.Value) answer, strictest answer, ms ...member) answer {
 	said := silent
 	for _, member := range ms {
 		if a := read(m.raw(member)); a == strictest || said == silent {
@@ -140,8 +141,8 @@ func (m *maker) opaMessage() string {
 func (m *maker) says(ms ...member) string {
 	for _, member := range ms {
 		raw := m.raw(member)
-		if raw != nil && raw[0] == '[' {
-			raw = firstItem(raw)
+		if raw.Kind() == rawjson.Array {
+			raw = rawjson.Get(raw, "0")
 		}
 		var item members
 		if item.readAs(inItem, raw) {

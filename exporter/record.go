@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"unicode/utf8"
 
-	"github.com/docket-export/docket/internal/jsonline"
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -20,10 +20,10 @@ func checkRecord(line []byte, limit int) (reason sources.Reason, detail string) 
 	if len(line) > limit {
 		return sources.TooLarge, fmt.Sprintf("line of %d bytes, at most %d are allowed", len(line), limit)
 	}
-	switch kind := jsonline.KindOf(line); kind {
-	case jsonline.Object:
+	switch kind := rawjson.KindOf(line); kind {
+	case rawjson.Object:
 		return "", ""
-	case jsonline.Invalid:
+	case rawjson.Invalid:
 		return sources.InvalidJSON, jsonFault(line)
 	default:
 		return sources.NotObject, "a JSON " + kind.String() + ", not an object"

@@ -67,7 +67,7 @@ type options struct {
 }
 
 // usualBenchmarks are those of the code that every record goes through.
-const usualBenchmarks = `^BenchmarkValid$/^(record|escapes)$/^jsonline$|^BenchmarkAppendLine$/^docket$|^BenchmarkCopy$|` +
+const usualBenchmarks = `^BenchmarkValid$/^(record|escapes)$/^rawjson$|^BenchmarkAppendLine$/^docket$|^BenchmarkCopy$|` +
 	`^BenchmarkNormalize$/^(docket|gatekeeper_admission)$|^BenchmarkNext$/^500$|^BenchmarkDeliver$`
 
 func parseOptions(args []string) (options, error) {
@@ -76,7 +76,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.base, "base", "", "the `REVISION` to compare with")
 	flags.IntVar(&o.count, "count", 6, "how many pairs are measured")
 	flags.StringVar(&o.only, "only", "growing,single,http,idle", "what docket has to do, comma-separated, or nothing: "+strings.Join(watchedNames(), ","))
-	flags.StringVar(&o.packages, "packages", "internal/jsonline,decision,exporter/queue,exporter", "packages whose Go benchmarks are run, comma-separated")
+	flags.StringVar(&o.packages, "packages", "decision/rawjson,decision,exporter/queue,exporter", "packages whose Go benchmarks are run, comma-separated")
 	flags.StringVar(&o.bench, "bench", usualBenchmarks, "run only the Go benchmarks that match this regular `EXPRESSION`")
 	flags.StringVar(&o.benchtime, "benchtime", "200ms", "run each Go benchmark so long")
 	flags.Float64Var(&o.bound, "bound", 5, "fail if something became worse by more than so many `PERCENT`")

@@ -8,7 +8,7 @@ import (
 	"cel.dev/cel-go/common/types/ref"
 	"cel.dev/cel-go/common/types/traits"
 
-	"github.com/docket-export/docket/exporter/internal/rawjson"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // object is a JSON object as a CEL map that reads its members when they are asked
@@ -33,10 +33,10 @@ func (o *object) Find(key ref.Val) (ref.Val, bool) {
 		return o.all().Find(key)
 	}
 	o.finds++
-	var found []byte
+	var found rawjson.Value
 	for member, value := range rawjson.Members(o.text) {
 		if string(member) == string(name) {
-			found = value
+			found = value // the last one counts
 		}
 	}
 	if found == nil {
@@ -58,23 +58,21 @@ func (o *object) all() traits.Mapper {
 }
 
 // valueOf returns the CEL value of JSON text, which objects and lists keep.
-func valueOf(text []byte) ref.Val {
-	switch text[0] {
-	case '{':
+func valueOf(text rawjson.Value) ref.Val {
+	switch text.Kind() {
+	case rawjson.Object:
 		return &object{text: text}
-	case '[':
+	case rawjson.Array:
 		var items []ref.Val
 		for item := range rawjson.Items(text) {
 			items = append(items, valueOf(item))
 		}
 		return list{types.NewRefValList(types.DefaultTypeAdapter, items), text}
-	case '"':
-		return types.String(rawjson.Unquote(text))
-	case 't':
-		return types.True
-	case 'f':
-		return types.False
-	case 'n':
+	case rawjson.String:
+		return types.String(text.Text())
+	case rawjson.Boolean:
+		return types.Bool(text[0] == 't')
+	case rawjson.Null:
 		return types.NullValue
 	}
 	return numberOf(string(text))

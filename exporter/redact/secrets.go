@@ -3,7 +3,7 @@ package redact
 import (
 	"bytes"
 
-	"github.com/docket-export/docket/exporter/internal/rawjson"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // The preset kubernetesSecrets. It removes data and stringData of every Secret, and
@@ -177,7 +177,7 @@ func (w *walker) fact(known knownName, value int) facts {
 	if w.text[value] != '"' {
 		return 0
 	}
-	text := string(rawjson.Unquote(w.text[value:rawjson.StringEnd(w.text, value)]))
+	text := string(w.stringAt(value))
 	switch {
 	case known == nameKind && text == "Secret":
 		return kindSecret
@@ -197,6 +197,11 @@ func (w *walker) fact(known knownName, value int) facts {
 	return 0
 }
 
+// stringAt returns what the string at text[value] says.
+func (w *walker) stringAt(value int) []byte {
+	return rawjson.Value(w.text[value:rawjson.StringEnd(w.text, value)]).Text()
+}
+
 // wait adds an edit to a list of those that are pending.
 func (w *walker) wait(list *int, start, value int) {
 	w.edits = append(w.edits, edit{start: start, value: value, by: byPreset, next: *list})
@@ -213,7 +218,7 @@ func (w *walker) noteLastApplied(annotations *frame, start, value int) {
 	if w.text[value] != '"' {
 		return
 	}
-	quoted := rawjson.Unquote(w.text[value:rawjson.StringEnd(w.text, value)])
+	quoted := w.stringAt(value)
 	if mayHoldSecret(quoted) && w.holdsSecret(quoted) {
 		w.edits = append(w.edits, edit{start: start, value: value, holds: true, by: byPreset, next: noEdit})
 	}

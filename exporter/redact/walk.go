@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"strconv"
 
-	"github.com/docket-export/docket/exporter/internal/rawjson"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // walker goes once over a record and gathers what is to change. Nesting costs it a
@@ -107,7 +107,7 @@ func (w *walker) element(i int) int {
 		w.enter(w.text[i], known, pointers)
 		return i + 1
 	}
-	return rawjson.ValueEnd(w.text, i)
+	return max(rawjson.ValueEnd(w.text, i), start+1) // on, also where a quoted text is not JSON
 }
 
 // follow returns which of pointers lead on into the element called name of the
@@ -181,8 +181,8 @@ func (p *pointer) replace(dst, value []byte) ([]byte, error) {
 	if err != nil {
 		return dst, err
 	}
-	if value[0] == '"' {
-		value = rawjson.Unquote(value)
+	if v := rawjson.Value(value); v.Kind() == rawjson.String {
+		value = v.Text()
 	}
 	return appendHMAC(dst, value, secret), nil
 }

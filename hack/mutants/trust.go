@@ -179,7 +179,7 @@ var trust = []mutant{
 	{
 		defect: "the changes between audits are made of violations as they came",
 		file:   "sources/delta/redact.go",
-		old:    "\tif r.t.redaction == nil || jsonline.KindOf(line) != jsonline.Object {",
+		old:    "\tif r.t.redaction == nil || rawjson.KindOf(line) != rawjson.Object {",
 		new:    "\tif true {",
 		tests:  []string{"TestRedaction"},
 	},

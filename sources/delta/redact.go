@@ -8,7 +8,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/docket-export/docket/internal/jsonline"
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -41,7 +41,7 @@ func (t *Tracker) Reset() error {
 
 // parse reads a violation as redaction leaves it; without one, as it came.
 func (r *Run) parse(line []byte) (violation, error) {
-	if r.t.redaction == nil || jsonline.KindOf(line) != jsonline.Object {
+	if r.t.redaction == nil || rawjson.KindOf(line) != rawjson.Object {
 		return parse(line, &r.t.scratch)
 	}
 	return parseRedacted(line, r.t.redaction, &r.t.scratch)
@@ -98,7 +98,7 @@ func clean(line []byte, redaction sources.Redaction) (c cleaned, err error) {
 		return cleaned{refused: record}, err
 	}
 	c.kept = []byte(gjson.GetBytes(stored, "violation").Raw)
-	if jsonline.KindOf(c.kept) != jsonline.Object {
+	if rawjson.KindOf(c.kept) != rawjson.Object {
 		c.kept = []byte("{}")
 	}
 	return c, nil

@@ -9,7 +9,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/docket-export/docket/internal/jsonline"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // key tells violations apart. 128 bits of SHA-256: nobody can make a violation that
@@ -41,7 +41,7 @@ var errNoObject = errors.New("delta: the line is not a JSON object in UTF-8, or 
 // parse reads a line; the violation aliases it. scratch may be overwritten.
 func parse(line []byte, scratch *[]byte) (v violation, err error) {
 	v.line, v.plain = bytes.Trim(line, " \t\r"), line
-	if tooDeep(v.line) || jsonline.KindOf(v.line) != jsonline.Object {
+	if tooDeep(v.line) || rawjson.KindOf(v.line) != rawjson.Object {
 		return v, errNoObject
 	}
 	v.values = identify(v.line)

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"context"
 
-	"github.com/docket-export/docket/internal/jsonline"
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/identity"
 	"github.com/docket-export/docket/sources/known"
@@ -92,7 +92,7 @@ func (b *batch) take(c *cutter, p *Protocol) (isRecord bool, err error) {
 		isRecord = true
 		b.tooLarge = append(b.tooLarge, tooLarge{bytes.Clone(text), length})
 	default:
-		isRecord = jsonline.KindOf(text) == jsonline.Object
+		isRecord = rawjson.KindOf(text) == rawjson.Object
 		if p.Keep != nil && !p.Keep(text) {
 			break
 		}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/docket-export/docket/internal/jsonline"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // Preset says which events are stored.
@@ -35,7 +35,7 @@ func (p Preset) keep() func(event []byte) bool {
 // left out only when all that could speak for it has been read and does not; what is
 // missing, or of a type it should not have, speaks for it.
 func isDecision(event []byte) bool {
-	if jsonline.KindOf(event) == jsonline.Invalid {
+	if rawjson.KindOf(event) == rawjson.Invalid {
 		return true // it is refused with a reason, and kept among the refused lines
 	}
 	r := readRequest(event)

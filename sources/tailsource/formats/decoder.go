@@ -6,7 +6,7 @@ import (
 
 	"github.com/tidwall/gjson"
 
-	"github.com/docket-export/docket/internal/jsonline"
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -233,4 +233,4 @@ func isObject(text []byte) bool {
 }
 
 // readable reports whether text is JSON.
-func readable(text []byte) bool { return jsonline.KindOf(text) != jsonline.Invalid }
+func readable(text []byte) bool { return rawjson.KindOf(text) != rawjson.Invalid }

@@ -1,4 +1,4 @@
-package decision
+package rawjson
 
 import (
 	"encoding/binary"
@@ -7,7 +7,44 @@ import (
 	"unicode/utf8"
 )
 
-// appendString appends s as a JSON string, as encoding/json writes it when it
+// AppendCompact appends value without the white space around its tokens.
+func AppendCompact(dst, value []byte) []byte {
+	if !hasSpace(value) {
+		return append(dst, value...)
+	}
+	kept := 0 // value[kept:i] is still to be appended
+	for i := 0; i < len(value); {
+		switch {
+		case value[i] == '"':
+			i = StringEnd(value, i)
+		case isSpace(value[i]):
+			dst = append(dst, value[kept:i]...)
+			i++
+			kept = i
+		default:
+			i++
+		}
+	}
+	return append(dst, value[kept:]...)
+}
+
+// hasSpace reports whether value has white space, be it within a string.
+func hasSpace(value []byte) bool {
+	i := 0
+	for ; i+8 <= len(value); i += 8 {
+		if w := binary.LittleEndian.Uint64(value[i : i+8]); (w-(' '+1)*everyByte)&^w&highBits != 0 {
+			return true
+		}
+	}
+	for ; i < len(value); i++ {
+		if value[i] <= ' ' {
+			return true
+		}
+	}
+	return false
+}
+
+// AppendString appends s as a JSON string, as encoding/json writes it when it
 // does not escape HTML: U+2028 and U+2029 are escaped, and every byte that is
 // not UTF-8 becomes the escape of U+FFFD.
 //
@@ -15,10 +52,10 @@ import (
 // string that is no multiple of that overlap those before, and so do the few of a
 // short one. Where it meets a byte that may not stand for itself, appendEscaped goes
 // on.
-func appendString(b []byte, s string) []byte {
+func AppendString(b []byte, s string) []byte {
 	begin := len(b)
 	if begin+len(s)+2 > cap(b) {
-		return appendString(grow(b, len(s)+2), s)
+		return AppendString(grow(b, len(s)+2), s)
 	}
 	b = b[:begin+len(s)+2]
 	dst := b[begin+1 : len(b)-1]

@@ -1,4 +1,4 @@
-package jsonline
+package rawjson
 
 // at returns the byte at i, and 0, which is no JSON, beyond the end.
 func at(line []byte, i int) byte {

@@ -1,6 +1,4 @@
-// Package jsonline says whether a line is JSON, at the speed at which lines can be
-// stored: a line is validated once, before anything else is done for it.
-package jsonline
+package rawjson
 
 import (
 	"encoding/json"
@@ -38,11 +36,11 @@ var kinds = [256]Kind{
 const maxOpen = 64
 
 // KindOf returns the kind of the value that line is: one JSON value (RFC 8259) in UTF-8,
-// nested at most 10,000 deep, with white space around it. Anything else is Invalid. That
-// is json.Valid and utf8.Valid in one, which it agrees with on every line.
+// nested at most 10,000 deep, with white space around it. Anything else is Invalid.
+// KindOf agrees with json.Valid and utf8.Valid on every line.
 //
-// It allocates nothing and takes no stack for nesting, but for a line that nests deeper
-// than 64, which it leaves to encoding/json: that takes at most 80 KB.
+// It allocates nothing and takes no stack for nesting. A line that nests deeper than 64
+// is left to encoding/json, which takes at most 80 KB for it.
 func KindOf(line []byte) Kind {
 	var (
 		open  uint64 // the containers around i, the innermost in the lowest bit: 1 is an object
@@ -137,7 +135,7 @@ func KindOf(line []byte) Kind {
 	}
 }
 
-// kindOfDeep is for what nests deeper than is common. The standard library bounds the depth.
+// kindOfDeep is KindOf of a line that nests deeper than maxOpen. encoding/json bounds the depth.
 func kindOfDeep(line []byte, kind Kind) Kind {
 	if json.Valid(line) && utf8.Valid(line) {
 		return kind

@@ -1,4 +1,4 @@
-package jsonline
+package rawjson
 
 import "encoding/binary"
 
@@ -23,16 +23,31 @@ func (b *plainBlock) next(line []byte) {
 	b.end += blockSize
 }
 
-// scan scans the block of line at i. What it lacks counts as zeros, which are control
-// characters.
+// scan scans the block of line at i. Missing bytes count as control characters.
 func scan(line []byte, i int) (stops, other uint64) {
 	rest := line[i:]
 	if len(rest) >= blockSize {
 		return scanBlock((*[blockSize]byte)(rest))
 	}
-	var last [blockSize]byte
-	copy(last[:], rest)
-	return scanBlock(&last)
+	var plain uint64
+	for i := 0; i+8 <= len(rest); i += 8 {
+		x := binary.LittleEndian.Uint64(rest[i : i+8])
+		plain |= plainBytes(x) << i
+		other |= x
+	}
+	whole := len(rest) &^ 7
+	var last uint64
+	for i := len(rest) - 1; i >= whole; i-- {
+		last = last<<8 | uint64(rest[i])
+	}
+	plain |= plainBytes(last) << whole
+	return ^plain, (other | last) & masks.high
+}
+
+// plainBytes returns a bit for each byte of x that is plain or beyond ASCII.
+func plainBytes(x uint64) uint64 {
+	y := x & masks.low
+	return (((y^masks.quote)+masks.notQuote)&((y^masks.backslash)+masks.low) | x) & masks.high * masks.gather >> 56
 }
 
 // each has a byte in each byte of a word.

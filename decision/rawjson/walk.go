@@ -1,0 +1,299 @@
+package rawjson
+
+import (
+	"bytes"
+	"iter"
+	"strconv"
+	"strings"
+)
+
+// Value is the text of one JSON value, without white space around it. It is nil where
+// there is no value.
+type Value []byte
+
+// Kind returns the kind of v by its first byte, Invalid for nil.
+func (v Value) Kind() Kind {
+	if len(v) == 0 {
+		return Invalid
+	}
+	return kinds[v[0]]
+}
+
+// String returns the text of a string, "" for null and nil, and any other value as it is
+// written.
+func (v Value) String() string {
+	switch v.Kind() {
+	case String:
+		return string(v.Text())
+	case Null:
+		return ""
+	}
+	return string(v)
+}
+
+// Get returns the value at path in text, nil where there is none. The path is names joined
+// by dots. In an array a name is an index. Of members that have the same name the first counts
+// that leads to a value.
+func Get(text []byte, path string) Value {
+	text = text[SkipSpace(text, 0):]
+	name, rest, more := strings.Cut(path, ".")
+	lookInto := func(v Value) Value {
+		if !more {
+			return v
+		}
+		return Get(v, rest)
+	}
+	switch Value(text).Kind() {
+	case Object:
+		for n, v := range Members(text) {
+			if string(n) != name {
+				continue
+			}
+			if found := lookInto(v); found != nil {
+				return found
+			}
+		}
+	case Array:
+		index, err := strconv.Atoi(name)
+		if err != nil {
+			return nil
+		}
+		for v := range Items(text) {
+			if index == 0 {
+				return lookInto(v)
+			}
+			index--
+		}
+	}
+	return nil
+}
+
+// Member returns the first member called name of object, nil where there is none.
+func Member(object []byte, name string) Value {
+	for n, v := range Members(object) {
+		if string(n) == name {
+			return v
+		}
+	}
+	return nil
+}
+
+// Members yields the name, as Name returns it, and the value of each member of object.
+func Members(object []byte) iter.Seq2[[]byte, Value] {
+	return func(yield func(name []byte, v Value) bool) {
+		for i := nextElement(object, 0); i < len(object) && object[i] == '"'; {
+			name, begin := Name(object, i)
+			end := ValueEnd(object, begin)
+			if end == begin || !yield(name, object[begin:end]) {
+				return
+			}
+			i = nextElement(object, end)
+		}
+	}
+}
+
+// Items yields each item of array.
+func Items(array []byte) iter.Seq[Value] {
+	return func(yield func(item Value) bool) {
+		for i := nextElement(array, 0); i < len(array); {
+			end := ValueEnd(array, i)
+			if end == i || !yield(array[i:end]) {
+				return
+			}
+			i = nextElement(array, end)
+		}
+	}
+}
+
+// nextElement steps from text[i] over an opening bracket or a comma, and the white
+// space around it.
+func nextElement(text []byte, i int) int {
+	i = SkipSpace(text, i)
+	if i < len(text) && (text[i] == '{' || text[i] == '[' || text[i] == ',') {
+		i = SkipSpace(text, i+1)
+	}
+	return i
+}
+
+// SkipSpace returns the index of the first byte from text[i] on that is not white
+// space.
+func SkipSpace(text []byte, i int) int {
+	for i < len(text) && isSpace(text[i]) {
+		i++
+	}
+	return i
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\t' || c == '\n' || c == '\r' }
+
+// Name returns the member name whose opening quote is text[i], as Value.Text does, and
+// the index of the member's value.
+func Name(text []byte, i int) (name []byte, value int) {
+	end := plainEnd(text, i+1)
+	if end < len(text) && text[end] == '"' { // nearly always
+		name = text[i+1 : end]
+		end++
+	} else {
+		end = StringEnd(text, i)
+		name = Value(text[i:end]).Text()
+	}
+	value = SkipSpace(text, end)
+	if value < len(text) && text[value] == ':' {
+		value = SkipSpace(text, value+1)
+	}
+	return name, value
+}
+
+// StringEnd returns the index after the string whose opening quote is text[i].
+func StringEnd(text []byte, i int) int {
+	const short = 32 // bytes, for which IndexByte costs more
+	i = plainEnd(text[:min(i+1+short, len(text))], i+1)
+	if i < len(text) && text[i] == '"' {
+		return i + 1
+	}
+	for ; i < len(text); i++ {
+		n := bytes.IndexByte(text[i:], '"')
+		if n < 0 {
+			break
+		}
+		if i += n; !isEscaped(text, i) {
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+// isEscaped reports whether an odd number of backslashes stands before text[i].
+func isEscaped(text []byte, i int) bool {
+	first := i
+	for first > 0 && text[first-1] == '\\' {
+		first--
+	}
+	return (i-first)%2 == 1
+}
+
+// ValueEnd returns the index after the value that begins at text[i], and i where none
+// begins.
+func ValueEnd(text []byte, i int) int {
+	if i == len(text) {
+		return i
+	}
+	switch text[i] {
+	case '"':
+		return StringEnd(text, i)
+	case '{', '[':
+		for depth := 0; i < len(text); {
+			switch c := text[i]; c {
+			case '"':
+				i = StringEnd(text, i)
+				continue
+			case '{', '[':
+				depth++
+			case '}', ']':
+				if depth--; depth == 0 {
+					return i + 1
+				}
+			}
+			i++
+		}
+		return i
+	}
+	return i + scalarEnd(text[i:])
+}
+
+// scalarEnd returns the index after the number or word that text begins with.
+func scalarEnd(text []byte) (end int) {
+	for end < len(text) && inScalar[text[end]] {
+		end++
+	}
+	return end
+}
+
+// End finds the end of a value that comes in pieces. It counts brackets, of whatever
+// kind, outside of strings. The zero value is ready.
+type End struct {
+	began    bool
+	scalar   bool // a number, a word, or no value at all
+	inString bool
+	escaped  bool // the first byte of the next piece follows a backslash
+	depth    int  // of open brackets
+}
+
+// What Next passes over without a look: all but brackets and quotes within a container,
+// and all but separators within a scalar.
+var (
+	inContainer = allBut("\"{}[]")
+	inScalar    = allBut(",:]}[{\" \t\r\n")
+)
+
+func allBut(bytes string) (t [256]bool) {
+	for i := range t {
+		t[i] = strings.IndexByte(bytes, byte(i)) < 0
+	}
+	return t
+}
+
+// Next returns how many bytes of p, which follows the pieces before, belong to the
+// value, and whether the value ends there. A scalar ends in front of the byte that
+// follows it.
+func (e *End) Next(p []byte) (n int, done bool) {
+	if !e.began && len(p) > 0 {
+		e.began = true
+		e.scalar = p[0] != '"' && p[0] != '{' && p[0] != '['
+	}
+	if e.scalar {
+		n = scalarEnd(p)
+		return n, n < len(p)
+	}
+	for n < len(p) {
+		if !e.inString {
+			n += e.betweenStrings(p[n:])
+		}
+		if e.inString {
+			n += e.withinString(p[n:])
+		}
+		if e.depth == 0 && !e.inString {
+			return n, true
+		}
+	}
+	return n, false
+}
+
+// betweenStrings goes on behind the quote of the next string, or the end of the value or
+// of p, and returns how many bytes these are.
+func (e *End) betweenStrings(p []byte) int {
+	for i, c := range p {
+		if inContainer[c] {
+			continue
+		}
+		switch c {
+		case '"':
+			e.inString = true
+			return i + 1
+		case '{', '[':
+			e.depth++
+		default:
+			if e.depth--; e.depth == 0 {
+				return i + 1
+			}
+		}
+	}
+	return len(p)
+}
+
+// withinString goes on behind the end of the string, or that of p, and returns how many
+// bytes these are.
+func (e *End) withinString(p []byte) int {
+	begin := 0
+	if e.escaped && len(p) > 0 {
+		begin, e.escaped = 1, false
+	}
+	rest := p[begin:]
+	end := StringEnd(rest, -1)
+	if end > 0 && rest[end-1] == '"' && !isEscaped(rest, end-1) {
+		e.inString = false
+	} else {
+		e.escaped = isEscaped(rest, len(rest))
+	}
+	return begin + end
+}
