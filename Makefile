@@ -35,7 +35,7 @@ help: ## explain the targets
 
 .PHONY: build
 build: ## build bin/docket: static, stripped, with its version
-	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/cli.version=$(VERSION)" -o bin/docket ./cmd/docket
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/cli/versioncmd.version=$(VERSION)" -o bin/docket ./cmd/docket
 
 # Results are cached, and make check vets. Without cgo there is no C compiler to wait
 # for, and the packages are the same as those of the program that is shipped. More

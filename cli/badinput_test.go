@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // TestBadInput throws everything that a producer can do wrong at the real
@@ -19,7 +21,7 @@ import (
 // what was wrong, and the good producer notices nothing.
 func TestBadInput(t *testing.T) {
 	dir := t.TempDir()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -125,7 +127,7 @@ func exchange(t *testing.T, socket, text string) string {
 // which that is.
 func TestSecondProcess(t *testing.T) {
 	dir := t.TempDir()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

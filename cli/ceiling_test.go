@@ -22,7 +22,9 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 
 	"github.com/docket-export/docket/cli/builtin"
+	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // ceilingLimit is the container that docket with its defaults and three sinks lives in.
@@ -133,7 +135,7 @@ func newArena(t *testing.T, docket string, at attack, kafka string) *arena {
 	}
 	a := &arena{t: t, dir: dir, socket: filepath.Join(dir, "docket.sock")}
 	for _, address := range []*string{&a.admin, &a.other} {
-		if *address, err = freeAddress(); err != nil {
+		if *address, err = testcli.FreeAddress(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -149,7 +151,7 @@ func newArena(t *testing.T, docket string, at attack, kafka string) *arena {
 	if at.prepare != nil {
 		at.prepare(a)
 	}
-	cfg, err := loadConfig(builtin.Kinds(), filepath.Join(dir, "docket.yaml"), "")
+	cfg, err := command.LoadConfig(builtin.Kinds(), filepath.Join(dir, "docket.yaml"), "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -381,4 +383,25 @@ func (a *arena) each(ctx context.Context, n int, do func(i int, nc net.Conn)) {
 	}
 	wg.Wait()
 	<-ctx.Done() // they stay as they are
+}
+
+// TestMemoryOfTheDefaults: with its defaults and three sinks docket fits a container of
+// 64 MiB, and check says so.
+func TestMemoryOfTheDefaults(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "docket.yaml")
+	writeFile(t, file, strings.NewReplacer("SOURCES", "", "LIMITS", "", "DIR", "/var/lib/docket",
+		"ADMIN", "127.0.0.1:9464", "KAFKA", "localhost:9092", "SIEM", "http://localhost/").Replace(ceilingConfig))
+	cfg, err := command.LoadConfig(builtin.Kinds(), file, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, _, _ := docket(t, "check", "-f", file)
+	if got := exporter.MemoryCeiling(cfg.Memory()); got > ceilingLimit {
+		t.Errorf("got %s, want at most 64Mi", text)
+	}
+	for _, want := range []string{"program ", "queue ", "producers ", "refused lines ", "admin ", "source local ", "long lines ", "sink bus ", "sink siem ", "sink export "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("got %s, want %q in it", text, want)
+		}
+	}
 }

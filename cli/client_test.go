@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 var restarts = flag.Int("restarts", 100, "how often TestClientAcrossRestarts kills docket")
@@ -38,7 +39,7 @@ func TestClientAcrossRestarts(t *testing.T) {
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 0))
 	dir := t.TempDir()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestClientMeetsAFullQueue(t *testing.T) {
 	}))
 	defer sink.Close()
 	dir := t.TempDir()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

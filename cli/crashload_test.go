@@ -20,6 +20,7 @@ import (
 
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/testcli"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
@@ -61,7 +62,7 @@ func newCrashes(t *testing.T, what, dir, config string, exports ...string) *cras
 	t.Helper()
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

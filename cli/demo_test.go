@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/docket-export/docket/cli/internal/command"
 )
 
 // TestDemo: the demo ends, and shows its own docket, while something else has the port
@@ -48,7 +50,7 @@ func TestDemo(t *testing.T) {
 	p.cmd = exec.Command("bash", script)
 	p.cmd.Stdout, p.cmd.Stderr = output, output
 	p.start()
-	if got := p.wait(); got != exitOK {
-		t.Errorf("got exit code %d, want %d:\n%s", got, exitOK, p.stderr())
+	if got := p.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, p.stderr())
 	}
 }

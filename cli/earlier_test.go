@@ -16,6 +16,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // TestQueueOfAnEarlierCommit: today's docket goes on where an earlier one has stopped: what
@@ -23,8 +26,8 @@ import (
 func TestQueueOfAnEarlierCommit(t *testing.T) {
 	dir := t.TempDir()
 	unpack(t, "testdata/commit1682738.tar.gz", dir)
-	opa, opaErr := freeAddress()
-	admin, adminErr := freeAddress()
+	opa, opaErr := testcli.FreeAddress()
+	admin, adminErr := testcli.FreeAddress()
 	if err := errors.Join(opaErr, adminErr); err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +68,8 @@ func TestQueueOfAnEarlierCommit(t *testing.T) {
 	eventually(t, "all that is new", func() bool { return len(exportedLines(t, path("export"))) >= len(before)+len(added) })
 	http.DefaultClient.CloseIdleConnections()
 	p.interrupt()
-	if got := p.wait(); got != exitOK {
-		t.Errorf("got exit code %d, want %d:\n%s", got, exitOK, p.stderr())
+	if got := p.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, p.stderr())
 	}
 	after := exportedLines(t, path("export"))
 	if len(after) < len(before) || !slices.Equal(after[:len(before)], before) {

@@ -15,6 +15,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // everySource is a docket with a source of every kind, a file sink, and a sink whose
@@ -84,7 +87,7 @@ func newEverySource(t *testing.T, rules string) *everySource {
 	}))
 	t.Cleanup(echo.Close)
 	for _, name := range []string{"tcp", "opa", "audit", "admin"} {
-		address, err := freeAddress()
+		address, err := testcli.FreeAddress()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -129,8 +132,8 @@ func (s *everySource) stop() {
 	s.lastMetrics = s.get("/metrics")
 	http.DefaultClient.CloseIdleConnections()
 	s.process().interrupt()
-	if got := s.process().wait(); got != exitOK {
-		s.t.Errorf("got exit code %d, want %d:\n%s", got, exitOK, s.process().stderr())
+	if got := s.process().wait(); got != command.ExitOK {
+		s.t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, s.process().stderr())
 	}
 	s.running = false
 }

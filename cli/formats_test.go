@@ -13,6 +13,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
 )
 
@@ -148,8 +149,8 @@ func (s *everySource) files() map[string]string {
 func (s *everySource) wantRefused(file string, version int) {
 	s.t.Helper()
 	p := startProcess(s.t, "run", "-f", s.config)
-	if got := p.wait(); got != exitUsage {
-		s.t.Errorf("got exit code %d, want %d", got, exitUsage)
+	if got := p.wait(); got != command.ExitUsage {
+		s.t.Errorf("got exit code %d, want %d", got, command.ExitUsage)
 	}
 	if got, want := p.stderr(), fmt.Sprintf("%s has format version %d,", file, version); !strings.Contains(got, want) {
 		s.t.Errorf("got %q, want %q in it", got, want)

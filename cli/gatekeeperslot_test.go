@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"errors"
 	"io/fs"
 	"net"
 	"os"
@@ -10,88 +9,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/cli/builtin"
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/internal/testcli"
 )
-
-func TestFindGatekeeperSlot(t *testing.T) {
-	here, err := os.Getwd()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for name, test := range map[string]struct {
-		root, remove, data string
-		want               gatekeeperSlot // empty: none
-		problem            string
-	}{
-		"elsewhere":             {},
-		"elsewhere, by --data":  {data: "d", remove: "true"},
-		"elsewhere, whatever":   {remove: "perhaps"},
-		"audit":                 {root: "/tmp/violations/topics", remove: "false", want: gatekeeperSlot{"/tmp/violations/topics", false, "/tmp/violations/docket-data"}},
-		"admission":             {root: "/tmp/violations/topics", remove: "true", want: gatekeeperSlot{"/tmp/violations/topics", true, "/tmp/violations/docket-data"}},
-		"nothing of deletion":   {root: "/v/t", want: gatekeeperSlot{"/v/t", false, "/v/docket-data"}},
-		"slashes at the end":    {root: "/v/t//", want: gatekeeperSlot{"/v/t", false, "/v/docket-data"}},
-		"relative":              {root: "v/t", want: gatekeeperSlot{"/here/v/t", false, "/here/v/docket-data"}},
-		"relative, one name":    {root: "t", want: gatekeeperSlot{"/here/t", false, "/here/docket-data"}},
-		"--data":                {root: "/v/t", data: "/d", want: gatekeeperSlot{"/v/t", false, "/d"}},
-		"yes":                   {root: "/v/t", remove: "yes", problem: `docket: environment variable DELETE_AFTER_READ is "yes": must be true or false`},
-		"another case":          {root: "/v/t", remove: "True", problem: `docket: environment variable DELETE_AFTER_READ is "True": must be true or false`},
-		"number":                {root: "/v/t", remove: "1", problem: `docket: environment variable DELETE_AFTER_READ is "1": must be true or false`},
-		"white space behind it": {root: "/v/t", remove: "true ", problem: `docket: environment variable DELETE_AFTER_READ is "true ": must be true or false`},
-	} {
-		t.Run(name, func(t *testing.T) {
-			environment := map[string]string{"ROOT_PATH": test.root, "DELETE_AFTER_READ": test.remove}
-			got, err := findGatekeeperSlot(func(key string) string { return environment[key] }, test.data)
-			if _, ok := errors.AsType[*configError](err); test.problem != "" && (!ok || err.Error() != test.problem) || test.problem == "" && err != nil {
-				t.Errorf("got the error %v, want a configuration's %q", err, test.problem)
-			}
-			if got == nil {
-				got = &gatekeeperSlot{}
-			}
-			for _, path := range []*string{&test.want.rootPath, &test.want.data} {
-				*path = strings.Replace(*path, "/here", here, 1)
-			}
-			if *got != test.want {
-				t.Errorf("got %+v, want %+v", *got, test.want)
-			}
-		})
-	}
-}
-
-// The data directory and that of Gatekeeper are apart, whatever their names.
-func TestGatekeeperSlotApart(t *testing.T) {
-	t.Chdir(t.TempDir())
-	for name, test := range map[string]struct {
-		slot gatekeeperSlot
-		good bool
-	}{
-		"beside":              {gatekeeperSlot{rootPath: "/v/t", data: "/v/docket-data"}, true},
-		"elsewhere":           {gatekeeperSlot{rootPath: "/v/t", data: "/var/lib/docket"}, true},
-		"above":               {gatekeeperSlot{rootPath: "/v/t", data: "/v"}, true},
-		"a longer name":       {gatekeeperSlot{rootPath: "/v/t", data: "/v/tt"}, true},
-		"odd names":           {gatekeeperSlot{rootPath: "/v/DATA \"ROOT\"\n", data: "/v/ROOT DELETE"}, true},
-		"the same":            {gatekeeperSlot{rootPath: "/v/t", data: "/v/t/"}, false},
-		"below":               {gatekeeperSlot{rootPath: "/v/t", data: "/v/t/docket"}, false},
-		"below, by dots":      {gatekeeperSlot{rootPath: "/v/t", data: "/v/u/../t/docket"}, false},
-		"below, relative":     {gatekeeperSlot{rootPath: ".", data: "docket-data"}, false},
-		"below the root":      {gatekeeperSlot{rootPath: "/", data: "/docket-data"}, false},
-		"Gatekeeper in queue": {gatekeeperSlot{rootPath: "/v/queue/t", data: "/v"}, false},
-		"no text":             {gatekeeperSlot{rootPath: "/v/\xff", data: "/v/d"}, false},
-		"no text for data":    {gatekeeperSlot{rootPath: "/v/t", data: "/v/\xff"}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cfg, err := test.slot.config(builtin.Kinds())
-			if (err == nil) != test.good {
-				t.Fatalf("got the error %v, want none: %v", err, test.good)
-			}
-			if _, ok := errors.AsType[*configError](err); err != nil && !ok {
-				t.Errorf("got %T %v, want a configuration's error", err, err)
-			}
-			if err == nil && cfg.Queue.Directory != filepath.Join(test.slot.data, "queue") {
-				t.Errorf("got the queue in %q, want it in %q", cfg.Queue.Directory, test.slot.data)
-			}
-		})
-	}
-}
 
 // TestGatekeeperSlotRuns: docket does the work of Gatekeeper's demo reader, with nothing
 // but records on its standard output, and leaves Gatekeeper's directory alone.
@@ -121,8 +41,8 @@ func TestGatekeeperSlotRuns(t *testing.T) {
 			eventually(t, "a run record on standard output", func() bool { return strings.Contains(stdout(), "docket.audit.run") })
 			eventually(t, "the file deleted or left", func() bool { return slices.Equal(filesBelow(t, root), test.left) })
 			p.interrupt()
-			if got := p.wait(); got != exitOK {
-				t.Errorf("got exit code %d, want %d:\n%s", got, exitOK, p.stderr())
+			if got := p.wait(); got != command.ExitOK {
+				t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, p.stderr())
 			}
 			got, run, _ := strings.Cut(stdout(), `{"eventType":"docket.audit.run"`)
 			if got != want || strings.Count(run, "\n") != 1 {
@@ -156,15 +76,15 @@ func setSlot(t *testing.T, remove string) (root string) {
 // endpoint: another docket on this machine may have that.
 func startSlot(t *testing.T) (p *process, stdout func() string) {
 	t.Helper()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
 	printed := newProcess(t, "config")
 	stdout = catchStdout(t, printed)
 	printed.start()
-	if got := printed.wait(); got != exitOK {
-		t.Fatalf("got exit code %d of config, want %d:\n%s", got, exitOK, printed.stderr())
+	if got := printed.wait(); got != command.ExitOK {
+		t.Fatalf("got exit code %d of config, want %d:\n%s", got, command.ExitOK, printed.stderr())
 	}
 	writeFile(t, "docket.yaml", strings.ReplaceAll(stdout(), "127.0.0.1:9464", admin))
 	p = newProcess(t, "run", "-f", "docket.yaml")
@@ -201,8 +121,8 @@ func TestGatekeeperSlotExplains(t *testing.T) {
 			p := newProcess(t, "run", "--data", "elsewhere")
 			stdout := catchStdout(t, p)
 			p.start()
-			if got := p.wait(); got != exitFailed || !strings.Contains(p.stderr(), "address already in use") || stdout() != "" {
-				t.Errorf("got exit code %d, standard output %q and\n%s\nwant %d, as the admin endpoint's address is taken", got, stdout(), p.stderr(), exitFailed)
+			if got := p.wait(); got != command.ExitFailed || !strings.Contains(p.stderr(), "address already in use") || stdout() != "" {
+				t.Errorf("got exit code %d, standard output %q and\n%s\nwant %d, as the admin endpoint's address is taken", got, stdout(), p.stderr(), command.ExitFailed)
 			}
 			for _, want := range []string{root, "ROOT_PATH is set: docket reads what Gatekeeper exports", says, "the queue is apart from ROOT_PATH", "elsewhere/queue"} {
 				if !strings.Contains(p.stderr(), want) {

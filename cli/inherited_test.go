@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/cli/internal/command"
 )
 
 // TestInheritedSocket: a socket that was there before docket serves one docket
@@ -52,8 +54,8 @@ func TestInheritedSocket(t *testing.T) {
 		}
 		producer.Close()
 		p.interrupt()
-		if got := p.wait(); got != exitOK {
-			t.Errorf("got exit code %d, want %d:\n%s", got, exitOK, p.stderr())
+		if got := p.wait(); got != command.ExitOK {
+			t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, p.stderr())
 		}
 	}
 	if _, err := os.Lstat("docket.sock"); err != nil {

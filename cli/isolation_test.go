@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // TestSinksAreIsolated is promise 5: a sink that swallows what it gets, one that
@@ -25,11 +26,11 @@ import (
 func TestSinksAreIsolated(t *testing.T) {
 	const total = 20000
 	dir := t.TempDir()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
-	refusing, err := freeAddress()
+	refusing, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/sinks/filesink"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
@@ -88,8 +89,8 @@ admin: {address: "ADMIN"}
 	}
 	writeFile(t, path, strings.Join(lines[:len(lines)-1], ""))
 	for want, args := range map[int][]string{
-		exitUnanchored: nil,
-		exitFailed:     {"--checkpoints", filepath.Join(dir, "siem/decisions-active.ndjson")},
+		3:                  nil,
+		command.ExitFailed: {"--checkpoints", filepath.Join(dir, "siem/decisions-active.ndjson")},
 	} {
 		out, err := exec.Command(*program, append([]string{"verify", export}, args...)...).CombinedOutput()
 		if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.ExitCode() != want {

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -17,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/docket-export/docket/cli/builtin"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 func TestMain(m *testing.M) {
@@ -30,7 +29,7 @@ func TestScripts(t *testing.T) {
 		Dir:                 "../testdata/scripts",
 		RequireExplicitExec: true,
 		Setup: func(env *testscript.Env) error {
-			admin, err := freeAddress()
+			admin, err := testcli.FreeAddress()
 			env.Setenv("ADMIN", admin)
 			return err
 		},
@@ -42,17 +41,6 @@ func TestScripts(t *testing.T) {
 			"until":  scriptUntil,
 		},
 	})
-}
-
-// freeAddress returns an address that nobody listens at, or takes before the caller
-// uses it, or while the process that listens there is started again: whoever asks for
-// any port, to listen or to connect, gets one of 127.0.0.1, and this is none of those.
-func freeAddress() (string, error) {
-	l, err := net.Listen("tcp", fmt.Sprintf("127.%d.%d.%d:0", 1+rand.IntN(254), rand.IntN(256), 1+rand.IntN(254)))
-	if err != nil {
-		return "", err
-	}
-	return l.Addr().String(), l.Close()
 }
 
 // scriptExits is "exits CODE PROGRAM [ARG...]": exec, and the exact exit code.

@@ -18,6 +18,7 @@ import (
 
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/testcert"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // neighbours is a docket with every kind of source whose names somebody could say.
@@ -33,7 +34,7 @@ func newNeighbours(t *testing.T) *neighbours {
 	n := &neighbours{t: t, dir: t.TempDir(), server: testcert.NewCA(t)}
 	for _, address := range []*string{&n.admin, &n.tcp, &n.tls, &n.opa} {
 		var err error
-		if *address, err = freeAddress(); err != nil {
+		if *address, err = testcli.FreeAddress(); err != nil {
 			t.Fatal(err)
 		}
 	}

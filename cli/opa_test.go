@@ -20,7 +20,9 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/tidwall/gjson"
 
+	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // TestKillOPA kills docket at random moments while clients post chunks as OPA does: the
@@ -58,8 +60,8 @@ func TestKillOPA(t *testing.T) {
 	})
 	http.DefaultClient.CloseIdleConnections() // or docket would wait for what may still come
 	last.interrupt()
-	if got := last.wait(); got != exitOK {
-		t.Errorf("got exit code %d, want %d:\n%s", got, exitOK, last.stderr())
+	if got := last.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, last.stderr())
 	}
 
 	seen := exportedDecisions(t)
@@ -87,10 +89,10 @@ func TestKillOPA(t *testing.T) {
 func opaConfig(t *testing.T) (file, address, admin string) {
 	t.Helper()
 	var err error
-	if address, err = freeAddress(); err != nil {
+	if address, err = testcli.FreeAddress(); err != nil {
 		t.Fatal(err)
 	}
-	if admin, err = freeAddress(); err != nil {
+	if admin, err = testcli.FreeAddress(); err != nil {
 		t.Fatal(err)
 	}
 	t.Chdir(t.TempDir())

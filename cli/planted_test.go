@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
 )
 
@@ -46,8 +47,8 @@ func TestPlantedLinkEndsTheStart(t *testing.T) {
 			config, _ := testConfig(t)
 			planting(t, path, toDir)
 			p := startProcess(t, "run", "-f", config)
-			if got := p.wait(); got != exitFailed {
-				t.Errorf("got exit code %d, want %d", got, exitFailed)
+			if got := p.wait(); got != command.ExitFailed {
+				t.Errorf("got exit code %d, want %d", got, command.ExitFailed)
 			}
 			if want := path + " is a symbolic link, which docket has not made there and does not use: find out who made it, and remove it"; !strings.Contains(p.stderr(), want) {
 				t.Errorf("got %q, want %q in it", p.stderr(), want)
@@ -59,8 +60,8 @@ func TestPlantedLinkEndsTheStart(t *testing.T) {
 			t.Chdir(t.TempDir())
 			planting(t, path, true)
 			p := startProcess(t, "run", "--data", "data")
-			if got := p.wait(); got != exitUsage {
-				t.Errorf("got exit code %d, want %d", got, exitUsage)
+			if got := p.wait(); got != command.ExitUsage {
+				t.Errorf("got exit code %d, want %d", got, command.ExitUsage)
 			}
 			if want := path + " is a symbolic link"; !strings.Contains(p.stderr(), want) {
 				t.Errorf("got %q, want %q in it", p.stderr(), want)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // TestPoison: of a batch of 500 the one record that the receiver will never take is
@@ -19,7 +20,7 @@ import (
 func TestPoison(t *testing.T) {
 	const total = 500
 	dir := t.TempDir()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -102,16 +102,16 @@ func newCuttableDisk(t *testing.T, dir string) *cuttableDisk {
 	if err := os.Mkdir(d.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	err := command("mkfs.ext4", "-q", "-F", "-b", "4096", d.image)
+	err := runCommand("mkfs.ext4", "-q", "-F", "-b", "4096", d.image)
 	if err == nil {
-		err = command("mount", "-o", "loop", d.image, d.dir)
+		err = runCommand("mount", "-o", "loop", d.image, d.dir)
 	}
 	if err != nil {
 		t.Skipf("power cut: not run: it needs root, a loop device and ext4: %v", err)
 	}
 	t.Cleanup(func() {
 		// Lazily, because after a failure docket may not have ended yet.
-		if err := command("umount", "-l", d.dir); err != nil {
+		if err := runCommand("umount", "-l", d.dir); err != nil {
 			t.Error(err)
 		}
 	})
@@ -152,20 +152,20 @@ func (d *cuttableDisk) prepareCut(dice *rand.Rand) (cut func()) {
 func (d *cuttableDisk) mount(dice *rand.Rand) {
 	d.t.Helper()
 	order := []string{"ordered", "writeback"}[dice.IntN(2)]
-	if err := command("mount", "-o", "loop,data="+order, d.image, d.dir); err != nil {
+	if err := runCommand("mount", "-o", "loop,data="+order, d.image, d.dir); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
 func (d *cuttableDisk) unmount() {
 	d.t.Helper()
-	if err := command("umount", d.dir); err != nil {
+	if err := runCommand("umount", d.dir); err != nil {
 		d.t.Fatal(err)
 	}
 }
 
-// command runs a program, whose output explains its error.
-func command(name string, args ...string) error {
+// runCommand runs a program, whose output explains its error.
+func runCommand(name string, args ...string) error {
 	out, err := exec.Command(name, args...).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%s %v: %w: %s", name, args, err, bytes.TrimSpace(out))

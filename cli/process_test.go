@@ -2,9 +2,6 @@ package cli
 
 import (
 	"bufio"
-	"context"
-	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,6 +11,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // patience is how long a test waits for another process. It is long because the
@@ -45,8 +45,8 @@ func TestSecondSignal(t *testing.T) {
 	p.interrupt()
 	eventually(t, "an exporter that is not ready", func() bool { return !isReady(t, admin) })
 	p.interrupt()
-	if got := p.wait(); got != exitFailed {
-		t.Errorf("got exit code %d after the second signal, want %d", got, exitFailed)
+	if got := p.wait(); got != command.ExitFailed {
+		t.Errorf("got exit code %d after the second signal, want %d", got, command.ExitFailed)
 	}
 	if got, want := p.stderr(), "docket run: ended at once by a second signal: what is not delivered is kept for the next start\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want %q at its end", got, want)
@@ -63,34 +63,19 @@ func TestSendWaits(t *testing.T) {
 		return strings.Contains(sender.stderr(), "the exporter is away: ")
 	})
 	exporter := startProcess(t, "run", "-f", config)
-	if got := sender.wait(); got != exitOK {
-		t.Errorf("got exit code %d of the sender, want %d", got, exitOK)
+	if got := sender.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d of the sender, want %d", got, command.ExitOK)
 	}
 	if lines := strings.Split(sender.stderr(), "\n"); len(lines) != 3 || lines[1] != "connected" {
 		t.Errorf("got %q, want two lines: away, connected", lines)
 	}
 	exporter.interrupt()
-	if got := exporter.wait(); got != exitOK {
-		t.Errorf("got exit code %d of the exporter, want %d:\n%s", got, exitOK, exporter.stderr())
+	if got := exporter.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d of the exporter, want %d:\n%s", got, command.ExitOK, exporter.stderr())
 	}
 	const want = "{\"n\":1}\n{\"n\":2}\n"
 	if got := readFile(t, "export/decisions-active.ndjson"); got != want {
 		t.Errorf("got export %q, want %q", got, want)
-	}
-}
-
-// TestSendGivesUpInOneWording: what ends the sending says why, also where the sending
-// itself has met the end of its time first.
-func TestSendGivesUpInOneWording(t *testing.T) {
-	gaveUp := errors.New("gave up")
-	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, gaveUp)
-	defer cancel()
-	for range 100 { // either may be seen first
-		result := make(chan error, 1)
-		result <- fmt.Errorf("flush: %w", ctx.Err())
-		if err := new(sendCommand).wait(ctx, nil, result); !errors.Is(err, gaveUp) {
-			t.Fatalf("got %v, want %v", err, gaveUp)
-		}
 	}
 }
 
@@ -114,8 +99,8 @@ func TestSendInterrupted(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.wait(); got != exitFailed {
-		t.Errorf("got exit code %d, want %d", got, exitFailed)
+	if got := p.wait(); got != command.ExitFailed {
+		t.Errorf("got exit code %d, want %d", got, command.ExitFailed)
 	}
 	for _, want := range []string{"docket send: interrupted", ": 1 line not acknowledged", "; the rest of the input was not sent\n"} {
 		if got := p.stderr(); !strings.Contains(got, want) {
@@ -127,7 +112,7 @@ func TestSendInterrupted(t *testing.T) {
 // testConfig changes to a directory with a configuration in it.
 func testConfig(t *testing.T) (file, admin string) {
 	t.Helper()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

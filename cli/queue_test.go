@@ -3,8 +3,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
-	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,50 +11,8 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/testcli"
 )
-
-// damagedQueue makes a queue of 6 records, each in a frame of its own, that sink a
-// has not begun with, and flips a bit in the record with the text damage.
-func damagedQueue(t *testing.T, damage string) (dir string) {
-	t.Helper()
-	dir = filepath.Join(t.TempDir(), "queue")
-	q, err := queue.Open(queue.Options{Directory: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	c, err := q.Cursor("a", false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for n := 1; n <= 6; n++ {
-		settled := make(chan struct{})
-		chunk := &queue.Chunk{
-			Source: "local", Received: time.Now(), Count: 1, Records: fmt.Appendf(nil, "{\"n\":%d}\n", n),
-		}
-		if err := q.Append(t.Context(), chunk, func() { close(settled) }); err != nil {
-			t.Fatal(err)
-		}
-		<-settled
-	}
-	c.Close()
-	if err := q.Close(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	segments, err := filepath.Glob(filepath.Join(dir, "*.segment"))
-	if err != nil || len(segments) != 1 {
-		t.Fatalf("got segments %q, %v, want one", segments, err)
-	}
-	b, err := os.ReadFile(segments[0])
-	if err != nil {
-		t.Fatal(err)
-	}
-	at := bytes.Index(b, []byte(damage))
-	b[at+1] ^= 1
-	if err := os.WriteFile(segments[0], b, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	return dir
-}
 
 // docket runs the program and returns what it has written and its exit code.
 func docket(t *testing.T, args ...string) (stdout, stderr string, code int) {
@@ -73,7 +29,7 @@ func docket(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 // A damaged copy of a queue: what check, cat and repair say to it.
 func TestDamagedQueue(t *testing.T) {
-	dir := damagedQueue(t, `{"n":3}`)
+	dir := testcli.DamagedQueue(t, `{"n":3}`)
 	place := "00000000000000000001-0000000001.segment:"
 	run := func(wantCode int, wantOut, wantErr string, args ...string) string {
 		t.Helper()
@@ -107,7 +63,7 @@ func TestDamagedQueue(t *testing.T) {
 }
 
 func TestQueueJSON(t *testing.T) {
-	dir := damagedQueue(t, `{"n":5}`)
+	dir := testcli.DamagedQueue(t, `{"n":5}`)
 	decode := func(into any, args ...string) {
 		t.Helper()
 		out, errs, _ := docket(t, append(args, "--queue", dir, "-o", "json")...)
@@ -115,18 +71,36 @@ func TestQueueJSON(t *testing.T) {
 			t.Fatalf("docket %s: %v in\n%s%s", strings.Join(args, " "), err, out, errs)
 		}
 	}
-	var checked checkedJSON
+	type seqs struct{ FirstSeq, LastSeq uint64 }
+	var checked struct {
+		Sound    bool
+		Records  uint64
+		Findings []struct {
+			Severity    queue.Severity
+			Kind        string
+			Offset, End int64
+			Lost        []seqs
+		}
+	}
 	decode(&checked, "queue", "check")
 	if f := checked.Findings; checked.Sound || checked.Records != 5 || len(f) != 1 || f[0].Severity != queue.Damage ||
-		f[0].Kind != queue.DamagedFrames || f[0].End-f[0].Offset != 88 || len(f[0].Lost) != 1 || f[0].Lost[0] != (seqRangeJSON{5, 5}) {
+		f[0].Kind != queue.DamagedFrames || f[0].End-f[0].Offset != 88 || len(f[0].Lost) != 1 || f[0].Lost[0] != (seqs{5, 5}) {
 		t.Errorf("check: got %+v, want that record 5 is lost", checked)
 	}
-	var repaired repairJSON
+	var repaired struct {
+		Applied            bool
+		Actions, Remaining []any
+	}
 	decode(&repaired, "queue", "repair", "--apply")
 	if !repaired.Applied || len(repaired.Actions) != 1 || len(repaired.Remaining) != 0 {
 		t.Errorf("repair: got %+v, want one action that was done", repaired)
 	}
-	var listed contentsJSON
+	var listed struct {
+		FirstSeq, LastSeq uint64
+		Sinks             map[string]struct{ Pending uint64 }
+		Positions         *struct{ Lost []seqs }
+		Quarantine        []any
+	}
 	decode(&listed, "queue", "ls")
 	if listed.FirstSeq != 1 || listed.LastSeq != 6 || listed.Sinks["a"].Pending != 6 || listed.Positions == nil ||
 		len(listed.Positions.Lost) != 1 || len(listed.Quarantine) != 1 {
@@ -168,27 +142,5 @@ func TestCatIntoAClosedPipe(t *testing.T) {
 	cmd.Wait() // by the signal that tells a program that nobody reads on
 	if errs.String() != "" {
 		t.Errorf("got %q on stderr, want nothing", errs.String())
-	}
-}
-
-func TestParseReplayFrom(t *testing.T) {
-	now := time.Date(2026, 1, 5, 12, 0, 0, 0, time.UTC)
-	for text, want := range map[string]replayFrom{
-		"1":                         {seq: 1},
-		"18446744073709551615":      {seq: math.MaxUint64},
-		"2h":                        {at: now.Add(-2 * time.Hour)},
-		"1h30m":                     {at: now.Add(-90 * time.Minute)},
-		"2026-01-05T10:00:00Z":      {at: time.Date(2026, 1, 5, 10, 0, 0, 0, time.UTC)},
-		"2026-01-05T10:00:00+02:00": {at: time.Date(2026, 1, 5, 8, 0, 0, 0, time.UTC)},
-	} {
-		got, err := parseReplayFrom(text, now)
-		if err != nil || got.seq != want.seq || !got.at.Equal(want.at) {
-			t.Errorf("%s: got %+v, %v, want %+v", text, got, err, want)
-		}
-	}
-	for _, text := range []string{"", "0", "-1", "-2h", "0h", "2x", "18446744073709551616", "2026-01-05", "now"} {
-		if got, err := parseReplayFrom(text, now); err == nil {
-			t.Errorf("%q: got %+v, want an error", text, got)
-		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // TestReadiness: docket is ready once producers can connect, whatever becomes of the
@@ -21,7 +22,7 @@ func TestReadiness(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer taken.Close()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

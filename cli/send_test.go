@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // TestSendAcrossARestart: `docket send` of 100,000 lines, while the exporter is
@@ -17,7 +18,7 @@ import (
 func TestSendAcrossARestart(t *testing.T) {
 	const lines = 100_000
 	dir := t.TempDir()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/docket-export/docket/cli/internal/command"
 )
 
 // silentExporter takes one sender's lines, in docket.sock of the current directory, and
@@ -73,7 +75,7 @@ func TestSendSaysWhatItWaitsFor(t *testing.T) {
 	p.interrupt()
 	p.says("waiting for 2 acknowledgements, press Ctrl-C again to give up\n")
 	p.interrupt()
-	p.ends(exitFailed, "docket send: gave up: 0 of 2 lines acknowledged")
+	p.ends(command.ExitFailed, "docket send: gave up: 0 of 2 lines acknowledged")
 }
 
 // What is acknowledged after a Ctrl-C is stored: nothing has gone wrong.
@@ -82,7 +84,7 @@ func TestSendStoresAllAfterCtrlC(t *testing.T) {
 	p.interrupt()
 	p.says("press Ctrl-C again to give up\n")
 	e.say(t, `{"ack":2}`)
-	p.ends(exitOK, "waiting for 2 acknowledgements, press Ctrl-C again to give up")
+	p.ends(command.ExitOK, "waiting for 2 acknowledgements, press Ctrl-C again to give up")
 }
 
 // SIGHUP asks for a reload that docket does not have yet. It must not end it.
@@ -100,7 +102,7 @@ func TestHangup(t *testing.T) {
 		t.Error("got an exporter that is not ready after SIGHUP")
 	}
 	p.interrupt()
-	if got := p.wait(); got != exitOK {
-		t.Errorf("got exit code %d, want %d:\n%s", got, exitOK, p.stderr())
+	if got := p.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, p.stderr())
 	}
 }

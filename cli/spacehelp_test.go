@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"math"
 	"net"
 	"net/http"
@@ -23,6 +24,7 @@ import (
 
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 // spaceTest is a docket with a sink that is away at first, and one that exports to
@@ -46,7 +48,7 @@ func newSpaceTest(t *testing.T, disk, queue string) *spaceTest {
 	s := &spaceTest{t: t, dir: t.TempDir(), disk: disk, counts: map[uint64]int{}}
 	for _, address := range []*string{&s.admin, &s.receiver} {
 		var err error
-		if *address, err = freeAddress(); err != nil {
+		if *address, err = testcli.FreeAddress(); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -221,7 +223,7 @@ func (s *spaceTest) status() (st exporter.Status) {
 func (s *spaceTest) checkBytes(maxBytes int64) {
 	s.t.Helper()
 	eventually(s.t, fmt.Sprintf("a queue of at most %d bytes", maxBytes), func() bool {
-		return bytesIn(filepath.Join(s.disk, "queue")) < maxBytes+1<<20
+		return bytesBelow(filepath.Join(s.disk, "queue")) < maxBytes+1<<20
 	})
 }
 
@@ -396,4 +398,18 @@ func smallDisk(t *testing.T, size string) string {
 		}
 	})
 	return dir
+}
+
+// bytesBelow is the size of the files below dir.
+func bytesBelow(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return nil //nolint:nilerr // a file may be removed meanwhile
+		}
+		if info, err := entry.Info(); err == nil && info.Mode().IsRegular() {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
 }

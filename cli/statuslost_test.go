@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
 )
 
@@ -61,17 +62,17 @@ func TestLossesAreInTheLedger(t *testing.T) {
 			t.Errorf("got metrics without %s", want)
 		}
 	}
-	if out, errs, code := docket(t, "status", "-f", config); code != exitOK || !strings.Contains(out, "\n        reported lost by producers: allow 5000000000, deny 4, other 2\n") {
+	if out, errs, code := docket(t, "status", "-f", config); code != command.ExitOK || !strings.Contains(out, "\n        reported lost by producers: allow 5000000000, deny 4, other 2\n") {
 		t.Errorf("docket status: got %d, %s%s, want what is lost", code, out, errs)
 	}
-	if out, errs, code := docket(t, "status", "-f", config, "-o", "json"); code != exitOK || !strings.Contains(out, `"lost": {`) {
+	if out, errs, code := docket(t, "status", "-f", config, "-o", "json"); code != command.ExitOK || !strings.Contains(out, `"lost": {`) {
 		t.Errorf("docket status -o json: got %d, %s%s, want what is lost", code, out, errs)
 	}
 	docket2.interrupt()
-	if got := docket2.wait(); got != exitOK {
-		t.Errorf("got exit code %d, want %d:\n%s", got, exitOK, docket2.stderr())
+	if got := docket2.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, docket2.stderr())
 	}
-	if out, errs, code := docket(t, "queue", "ls", "-f", config); code != exitOK || !strings.Contains(out, "4 stored from local (reported lost by its producers: allow 5000000000, deny 4, other 2)\n") {
+	if out, errs, code := docket(t, "queue", "ls", "-f", config); code != command.ExitOK || !strings.Contains(out, "4 stored from local (reported lost by its producers: allow 5000000000, deny 4, other 2)\n") {
 		t.Errorf("docket queue ls: got %d, %s%s, want what is lost", code, out, errs)
 	}
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/testcli"
 )
 
 const tailConfig = `apiVersion: docket.dev/v1alpha1
@@ -127,7 +129,7 @@ func (w *logWriter) wantExportedOnce(admin, dir string) {
 func TestTailKill(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	admin, err := freeAddress()
+	admin, err := testcli.FreeAddress()
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +169,7 @@ func TestTailWhileTheQueueIsFull(t *testing.T) {
 		t.Run(whenFull, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
-			admin, err := freeAddress()
+			admin, err := testcli.FreeAddress()
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/cli/internal/command"
 )
 
 // pythonProducer is the producer that docs/protocol.md shows.
@@ -87,8 +89,8 @@ func TestPythonProducerSurvivesRestarts(t *testing.T) {
 		t.Errorf("got exit code %d of the producer, want 0:\n%s", got, p.stderr())
 	}
 	exporter.interrupt()
-	if got := exporter.wait(); got != exitOK {
-		t.Errorf("got exit code %d of the exporter, want %d:\n%s", got, exitOK, exporter.stderr())
+	if got := exporter.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d of the exporter, want %d:\n%s", got, command.ExitOK, exporter.stderr())
 	}
 	got := readFile(t, "export/decisions-active.ndjson")
 	compareLines(t, "producer.py", strings.Split(got, "\n"), strings.Split(want.String(), "\n"))

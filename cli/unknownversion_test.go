@@ -6,6 +6,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/cli/internal/command"
 )
 
 // A queue with a file of a newer docket is refused by every command that opens it, with
@@ -23,8 +25,8 @@ func TestQueueOfANewerDocketIsRefused(t *testing.T) {
 		{"queue", "repair", "-f", config, "--apply"}, {"replay", "-f", config, "--sink", "export", "--from", "1"},
 	} {
 		p := startProcess(t, args...)
-		if got := p.wait(); got != exitUsage {
-			t.Errorf("docket %s: got exit code %d, want %d:\n%s", strings.Join(args, " "), got, exitUsage, p.stderr())
+		if got := p.wait(); got != command.ExitUsage {
+			t.Errorf("docket %s: got exit code %d, want %d:\n%s", strings.Join(args, " "), got, command.ExitUsage, p.stderr())
 		}
 		if got, want := p.stderr(), "queue/positions has format version 3, and this docket reads versions up to 2: run the newer docket that wrote it"; !strings.Contains(got, want) {
 			t.Errorf("docket %s: got %q, want %q in it", strings.Join(args, " "), got, want)

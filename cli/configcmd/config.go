@@ -1,0 +1,67 @@
+// Package configcmd has the commands on a configuration: docket config, docket check and
+// docket kubernetes-audit-kubeconfig.
+package configcmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/exporter"
+)
+
+func NewConfig(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "config",
+		Short: "Print the effective configuration, with every default",
+		Long: `config prints the configuration that run would use, with every default filled in.
+The output is a configuration file itself: without -f it is a good start for one.`,
+		Example: `  docket config > docket.yaml      the built-in configuration as a start
+  docket config -f docket.yaml     the file with its defaults`,
+		Args: command.NoArgs,
+	}
+	flags := command.ConfigFlags{Kinds: kinds}
+	flags.Add(cmd)
+	output := command.OutputFlag(cmd, "yaml", "json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.Load()
+		if err != nil {
+			return err
+		}
+		return command.Failed(printConfig(cmd.OutOrStdout(), cfg, output.Value))
+	}
+	return cmd
+}
+
+func printConfig(w io.Writer, cfg *exporter.Config, output string) error {
+	text, err := cfg.YAML()
+	if err != nil {
+		return err
+	}
+	if output == "json" {
+		if text, err = yamlToJSON(text); err != nil {
+			return err
+		}
+	}
+	_, err = w.Write(text)
+	return err
+}
+
+// yamlToJSON rewrites a document that has only string keys.
+func yamlToJSON(text []byte) ([]byte, error) {
+	var v any
+	if err := yaml.Unmarshal(text, &v); err != nil {
+		return nil, fmt.Errorf("configuration as JSON: %w", err)
+	}
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	err := e.Encode(v)
+	return b.Bytes(), err
+}

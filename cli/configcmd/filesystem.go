@@ -1,0 +1,106 @@
+package configcmd
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+)
+
+// queueWarnings says what the file system that holds the queue's directory, or
+// would once it is made, cannot give it. Nothing is changed. A file system that
+// cannot be asked is no warning: whoever opens the directory reports it, with
+// more to say.
+func queueWarnings(q exporter.QueueConfig) (warnings []string) {
+	stat, err := fileSystemOf(q.Directory)
+	if err != nil {
+		return nil
+	}
+	if loss := lossOn(int64(stat.Type)); loss != "" { //nolint:unconvert // 32 bits wide on some platforms
+		warnings = append(warnings, "queue.directory: "+q.Directory+" is "+loss)
+	}
+	if small := spaceWarning(q, spaceOf(stat), bytesIn(q.Directory)); small != "" {
+		warnings = append(warnings, small)
+	}
+	return warnings
+}
+
+func lossOn(fileSystem int64) string {
+	switch fileSystem {
+	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
+		return "in memory (tmpfs): what is queued is lost when the machine restarts"
+	case unix.OVERLAYFS_SUPER_MAGIC:
+		return "in the container's own layer (overlayfs): what is queued is lost with the container; mount a volume"
+	}
+	return ""
+}
+
+// space is that of a file system.
+type space struct {
+	total int64
+	free  int64 // for this user
+}
+
+func spaceOf(stat unix.Statfs_t) space {
+	block := int64(stat.Bsize) //nolint:unconvert // 32 bits wide on some platforms
+	return space{total: int64(stat.Blocks) * block, free: int64(stat.Bavail) * block}
+}
+
+// spaceWarning says that the queue, whose directory holds own bytes by now, will
+// find the disk full before it has reached maxBytes. A file system that tells no
+// size, as some networks' do, is taken to be large enough.
+func spaceWarning(q exporter.QueueConfig, s space, own int64) string {
+	if s.total == 0 {
+		return ""
+	}
+	reserve := int64(q.MinFreeBytes)
+	if q.MinFreeBytes == exporter.Auto {
+		reserve = min(64<<20, s.total/20)
+	}
+	give := max(0, s.free+own-reserve)
+	if int64(q.MaxBytes) <= give {
+		return ""
+	}
+	return fmt.Sprintf("queue.maxBytes: %s is more than the file system of %s can give: %s, with %s left free (queue.minFreeBytes); "+
+		"the disk will be full first, and docket not ready: lower queue.maxBytes or enlarge the volume",
+		q.MaxBytes, q.Directory, terminal.Size(give), terminal.Size(reserve))
+}
+
+// bytesIn is the size of the files in dir and below; what cannot be read counts
+// for nothing.
+func bytesIn(dir string) (n int64) {
+	_ = filepath.WalkDir(dir, func(_ string, entry fs.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return nil //nolint:nilerr // see above
+		}
+		if info, err := entry.Info(); err == nil {
+			n += info.Size()
+		}
+		return nil
+	})
+	return n
+}
+
+// fileSystemOf returns the file system that holds dir, or would once it is made.
+func fileSystemOf(dir string) (unix.Statfs_t, error) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return unix.Statfs_t{}, err
+	}
+	for {
+		var stat unix.Statfs_t
+		err := unix.Statfs(dir, &stat)
+		if err == nil {
+			return stat, nil
+		}
+		if !errors.Is(err, fs.ErrNotExist) || dir == filepath.Dir(dir) {
+			return unix.Statfs_t{}, fmt.Errorf("statfs %s: %w", dir, err)
+		}
+		dir = filepath.Dir(dir)
+	}
+}

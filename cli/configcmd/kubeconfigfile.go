@@ -1,0 +1,245 @@
+package configcmd
+
+import (
+	"bytes"
+	"crypto/x509"
+	_ "embed" // kubeconfig.txt
+	"encoding/base64"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sources/kubeauditsource"
+)
+
+// kubeconfigOptions are what the configuration of a source does not say of the way to
+// it. Paths are those that kube-apiserver sees.
+type kubeconfigOptions struct {
+	server           string
+	authority        string
+	certificate, key string
+	tokenFile        string
+	embedToken       bool
+}
+
+// make returns the kubeconfig for the source c that is called name, with a comment on
+// top.
+func (o kubeconfigOptions) make(name string, c *kubeauditsource.Config) ([]byte, error) {
+	if err := o.check(); err != nil {
+		return nil, err
+	}
+	server, err := o.serverURL(name, c)
+	if err != nil {
+		return nil, err
+	}
+	cluster := map[string]string{"server": server.String()}
+	user := map[string]string{}
+	if server.Scheme == "https" {
+		if err := o.addServer(cluster, server.Hostname(), c.TLS); err != nil {
+			return nil, err
+		}
+		if err := o.addClient(user, name, c); err != nil {
+			return nil, err
+		}
+	} else if c.BearerTokenFile != "" || o.names() {
+		// What is in a kubeconfig of who the client is counts only over TLS.
+		return nil, fmt.Errorf("kube-apiserver shows neither token nor certificate over plain http, and source %s asks for one: "+
+			"give it tls, or leave bearerTokenFile and the flags for them out", name)
+	}
+	return encodeKubeconfig(name, cluster, user)
+}
+
+// check reports flags that do not fit together.
+func (o kubeconfigOptions) check() error {
+	for _, f := range []struct{ flag, path string }{
+		{"certificate-authority", o.authority}, {"client-certificate", o.certificate}, {"client-key", o.key}, {"token-file", o.tokenFile},
+	} {
+		if f.path != "" && !filepath.IsAbs(f.path) {
+			return fmt.Errorf("--%s %s: must be an absolute path, that kube-apiserver sees", f.flag, f.path)
+		}
+	}
+	switch {
+	case (o.certificate == "") != (o.key == ""):
+		return errors.New("--client-certificate and --client-key go together")
+	case o.embedToken && o.tokenFile != "":
+		return errors.New("--embed-token and --token-file exclude each other: the token is in the kubeconfig or in a file of its own")
+	}
+	return nil
+}
+
+// names reports whether a flag says who the client is.
+func (o kubeconfigOptions) names() bool {
+	return o.certificate != "" || o.tokenFile != "" || o.embedToken
+}
+
+// serverURL is where events go: the address of the source, unless it was told.
+func (o kubeconfigOptions) serverURL(name string, c *kubeauditsource.Config) (*url.URL, error) {
+	if o.server != "" {
+		return o.toldURL(c)
+	}
+	host, _, err := net.SplitHostPort(c.Address)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: address %s: %w", name, c.Address, err)
+	}
+	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+		return nil, fmt.Errorf("source %s listens at every address (%s): say with --server how kube-apiserver reaches it, such as https://10.0.0.7:8443",
+			name, c.Address)
+	}
+	u := &url.URL{Scheme: "http", Host: c.Address, Path: kubeauditsource.Path}
+	if c.TLS != nil {
+		u.Scheme = "https"
+	}
+	return u, nil
+}
+
+// toldURL is that of --server. A proxy between the two may speak TLS where the source
+// does not, but none would take it away.
+func (o kubeconfigOptions) toldURL(c *kubeauditsource.Config) (*url.URL, error) {
+	u, err := url.Parse(o.server)
+	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
+		return nil, errors.New("--server: must be a URL such as https://10.0.0.7:8443, without user and query")
+	}
+	if c.TLS != nil && u.Scheme != "https" {
+		return nil, fmt.Errorf("--server %s: must begin with https://, as the source has tls", o.server)
+	}
+	if u.Path == "" || u.Path == "/" {
+		u.Path = kubeauditsource.Path
+	}
+	return u, nil
+}
+
+// addServer says by what kube-apiserver knows the server. Without a CA it would trust
+// those of its own system.
+func (o kubeconfigOptions) addServer(cluster map[string]string, host string, files *config.ServerTLS) error {
+	if o.authority != "" {
+		cluster["certificate-authority"] = o.authority
+		return nil
+	}
+	if files == nil {
+		return nil // a proxy in front of the source, about which nothing is known
+	}
+	chain, err := readChain(files.CertFile)
+	if err != nil {
+		return command.Failed(fmt.Errorf("tls.certFile: %w, or name the CA with --certificate-authority", err))
+	}
+	if chain[0].VerifyHostname(host) != nil {
+		if len(chain[0].DNSNames) == 0 || strings.HasPrefix(chain[0].DNSNames[0], "*") {
+			return fmt.Errorf("the certificate in %s is not for %s: reach the source with --server under a name that it is for", files.CertFile, host)
+		}
+		cluster["tls-server-name"] = chain[0].DNSNames[0]
+	}
+	cluster["certificate-authority-data"] = base64.StdEncoding.EncodeToString(trusted(chain))
+	return nil
+}
+
+// addClient says who kube-apiserver is.
+func (o kubeconfigOptions) addClient(user map[string]string, name string, c *kubeauditsource.Config) error {
+	if c.TLS != nil && c.TLS.ClientCAFile != "" && o.certificate == "" {
+		return fmt.Errorf("source %s lets in only who shows a certificate of %s: name that of kube-apiserver with --client-certificate and --client-key",
+			name, c.TLS.ClientCAFile)
+	}
+	if o.certificate != "" {
+		user["client-certificate"], user["client-key"] = o.certificate, o.key
+	}
+	switch {
+	case o.tokenFile != "":
+		user["tokenFile"] = o.tokenFile
+	case c.BearerTokenFile == "":
+		if o.embedToken {
+			return fmt.Errorf("--embed-token: source %s asks for no token: give it bearerTokenFile", name)
+		}
+	case o.embedToken:
+		token, err := c.BearerTokenFile.Read()
+		if err != nil {
+			return command.Failed(err)
+		}
+		user["token"] = token
+	default:
+		// A kubeconfig's paths begin at its own directory.
+		path, err := filepath.Abs(string(c.BearerTokenFile))
+		if err != nil {
+			return command.Failed(err)
+		}
+		user["tokenFile"] = path
+	}
+	return nil
+}
+
+// readChain returns the certificates in a PEM file, the server's own first.
+func readChain(file string) ([]*x509.Certificate, error) {
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	var chain []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, data = pem.Decode(data); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w: write certificates in PEM form into it", file, err)
+		}
+		chain = append(chain, cert)
+	}
+	if len(chain) == 0 {
+		return nil, fmt.Errorf("%s holds no certificate in PEM form: write the server's into it", file)
+	}
+	return chain, nil
+}
+
+// trusted returns, in PEM form, what vouches for the first certificate of a chain: the
+// rest of it, or the certificate itself, which lasts until it is renewed.
+func trusted(chain []*x509.Certificate) []byte {
+	if len(chain) > 1 && chain[0].CheckSignatureFrom(chain[1]) == nil {
+		chain = chain[1:]
+	} else {
+		chain = chain[:1]
+	}
+	var b bytes.Buffer
+	for _, cert := range chain {
+		b.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw}))
+	}
+	return b.Bytes()
+}
+
+//go:embed kubeconfig.txt
+var kubeconfigComment string
+
+func encodeKubeconfig(source string, cluster, user map[string]string) ([]byte, error) {
+	named := func(name, key string, value map[string]string) any {
+		return []any{map[string]any{"name": name, key: value}}
+	}
+	var b bytes.Buffer
+	for line := range strings.Lines(strings.ReplaceAll(kubeconfigComment, "SOURCE", source)) {
+		b.WriteString(strings.TrimRight("# "+line, " \n") + "\n")
+	}
+	e := yaml.NewEncoder(&b)
+	e.SetIndent(2)
+	e.CompactSeqIndent()
+	err := e.Encode(map[string]any{
+		"apiVersion":      "v1",
+		"kind":            "Config",
+		"clusters":        named("docket", "cluster", cluster),
+		"users":           named("kube-apiserver", "user", user),
+		"contexts":        named("docket", "context", map[string]string{"cluster": "docket", "user": "kube-apiserver"}),
+		"current-context": "docket",
+	})
+	if err != nil {
+		return nil, command.Failed(fmt.Errorf("kubeconfig as YAML: %w", err))
+	}
+	return b.Bytes(), command.Failed(e.Close())
+}

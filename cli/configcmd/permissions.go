@@ -1,0 +1,120 @@
+package configcmd
+
+import (
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/sinks/filesink"
+	"github.com/docket-export/docket/sources/streamsource"
+)
+
+// Warnings says what is valid in cfg and still may do harm: on the disk as it is now, and
+// in the configuration itself. Nothing is changed.
+func Warnings(cfg *exporter.Config) []string {
+	all := queueWarnings(cfg.Queue)
+	for _, w := range cfg.Warnings() {
+		all = append(all, w.String())
+	}
+	for _, d := range directoriesOf(cfg) {
+		if w := d.warning(); w != "" {
+			all = append(all, w)
+		}
+	}
+	return append(all, secretWarnings(cfg.Files())...)
+}
+
+// Bits of a mode.
+const (
+	othersRead       = 0o004
+	groupOthersWrite = 0o022
+)
+
+// directory is one in which names lie that others must not replace.
+type directory struct {
+	key  string // where the configuration names it
+	path string
+	risk string // what those can do who may write there
+}
+
+// directoriesOf lists the directories that docket keeps its files and sockets in.
+func directoriesOf(cfg *exporter.Config) []directory {
+	all := []directory{{"queue.directory", cfg.Queue.Directory, "remove or replace files of the queue"}}
+	for i, s := range cfg.Sinks {
+		if c, ok := s.Config.(*filesink.Config); ok {
+			all = append(all, directory{fmt.Sprintf("sinks[%d].file.directory", i), c.Directory, "remove or replace exported files"})
+		}
+	}
+	for i, s := range cfg.Sources {
+		if c, ok := s.Config.(*streamsource.UnixConfig); ok && c.Path != "" {
+			all = append(all, directory{fmt.Sprintf("sources[%d].unix.path", i), filepath.Dir(c.Path), "put a socket of their own in the place of docket's"})
+		}
+	}
+	return all
+}
+
+// warning is "" for a directory that its owner alone may write to, and for one that is not
+// there: docket makes it so.
+func (d directory) warning() string {
+	info, err := os.Stat(d.path)
+	if err != nil || info.Mode()&groupOthersWrite == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s: %s has mode %s, so %s may %s: chmod go-w %s, or name a directory in it that docket's user alone may write to",
+		d.key, d.path, modeText(info), writers(info), d.risk, d.path)
+}
+
+func writers(info fs.FileInfo) string {
+	if info.Mode()&0o002 != 0 {
+		return "everybody"
+	}
+	return "its group"
+}
+
+// modeText is a mode as chmod takes it, such as 1777.
+func modeText(info fs.FileInfo) string {
+	bits := info.Mode().Perm()
+	for flag, bit := range map[fs.FileMode]fs.FileMode{fs.ModeSticky: 0o1000, fs.ModeSetgid: 0o2000, fs.ModeSetuid: 0o4000} {
+		if info.Mode()&flag != 0 {
+			bits |= bit
+		}
+	}
+	return fmt.Sprintf("%04o", uint32(bits))
+}
+
+// secretWarnings has one line for all secret files that others may write, and one for all
+// that others may read: a volume has the same mode for each file in it.
+func secretWarnings(files []config.FileUse) (lines []string) {
+	var writable, readable, paths, readablePaths []string
+	for _, f := range files {
+		info, err := os.Stat(f.File)
+		if !f.Secret || err != nil {
+			continue
+		}
+		named := fmt.Sprintf("%s: %s (mode %s)", f.Path, f.File, modeText(info))
+		switch {
+		case info.Mode()&groupOthersWrite != 0:
+			writable, paths = append(writable, named), append(paths, f.File)
+		case info.Mode()&othersRead != 0 && !inKubernetesVolume(f.File):
+			readable, readablePaths = append(readable, named), append(readablePaths, f.File)
+		}
+	}
+	if len(writable) > 0 {
+		lines = append(lines, fmt.Sprintf("%s: group or others may replace the secret: chmod go-w %s", strings.Join(writable, ", "), strings.Join(paths, " ")))
+	}
+	if len(readable) > 0 {
+		lines = append(lines, fmt.Sprintf("%s: everybody on this machine may read the secret: chmod o-r %s", strings.Join(readable, ", "), strings.Join(readablePaths, " ")))
+	}
+	return lines
+}
+
+// inKubernetesVolume reports whether a file lies in a volume of a Secret, whose files are
+// links to ..data and have mode 0644 by default: nobody but the pod's containers sees them.
+func inKubernetesVolume(file string) bool {
+	target, err := os.Readlink(file)
+	return err == nil && strings.HasPrefix(target, "..data"+string(filepath.Separator))
+}

@@ -1,0 +1,222 @@
+package configcmd
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/lines"
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/sources"
+)
+
+// tryFlags say which records check is to try, and how.
+type tryFlags struct {
+	file   string // of the records; empty: there are none to try
+	source string // as if they came from this one only
+	output *command.Choice
+}
+
+func (f *tryFlags) check(config string) error {
+	switch {
+	case f.file == "" && f.source != "":
+		return errors.New("--source goes with --try: which records come from it?")
+	case f.file == "" && f.output.Value == "json":
+		return errors.New("-o json goes with --try: a configuration is checked in text")
+	case f.file == "-" && config == "-":
+		return errors.New("the standard input cannot be both the configuration and the records: name a file")
+	}
+	return nil
+}
+
+// try says on w what would become of the records in the file, for every source of cfg
+// or the one named. It fails when one would be refused, or meets a filter that cannot
+// be evaluated.
+func (f *tryFlags) try(stdin io.Reader, w io.Writer, cfg *exporter.Config) error {
+	groups, err := f.groups(cfg)
+	if err != nil {
+		return err
+	}
+	trial, err := exporter.NewTrial(cfg)
+	if err != nil {
+		return command.Failed(err)
+	}
+	in := stdin
+	if f.file != "-" {
+		file, err := os.Open(f.file)
+		if err != nil {
+			return command.Failed(err)
+		}
+		defer file.Close() // read only
+		in = file
+	}
+	t := tryout{trial: trial, groups: groups, out: bufio.NewWriter(w), json: f.output.Value == "json"}
+	if err := t.run(lines.NewReader(in)); err != nil {
+		return command.Failed(err)
+	}
+	if t.wrong > 0 {
+		return command.Failed(fmt.Errorf("%s: of %s, refused or with a filter that cannot be evaluated: %d", f.file, terminal.Count(t.lines, "record"), t.wrong))
+	}
+	return nil
+}
+
+// groups returns the names of the sources to try, those together that redact nothing:
+// what they store is the same.
+func (f *tryFlags) groups(cfg *exporter.Config) ([][]string, error) {
+	var groups [][]string
+	var plain, all []string
+	for _, s := range cfg.Sources {
+		all = append(all, s.Name)
+		switch {
+		case f.source != "" && f.source != s.Name:
+		case len(s.Redact) > 0:
+			groups = append(groups, []string{s.Name})
+		default:
+			plain = append(plain, s.Name)
+		}
+	}
+	if f.source != "" && !slices.Contains(all, f.source) {
+		return nil, fmt.Errorf("there is no source %q: the configuration has %s", f.source, strings.Join(all, ", "))
+	}
+	if len(plain) > 0 {
+		groups = append(groups, plain)
+	}
+	return groups, nil
+}
+
+// tryout tries the lines of a file.
+type tryout struct {
+	trial  *exporter.Trial
+	groups [][]string // of sources
+	out    *bufio.Writer
+	json   bool
+	lines  uint64
+	wrong  int // lines that are refused or cannot be judged
+}
+
+func (t *tryout) run(in *lines.Reader) error {
+	for {
+		line, err := in.Next()
+		if errors.Is(err, io.EOF) {
+			return t.out.Flush()
+		}
+		if err != nil && !errors.Is(err, lines.ErrTooLong) {
+			return fmt.Errorf("read records: %w", err)
+		}
+		t.lines++
+		wrong := false
+		for _, group := range t.groups {
+			fate := t.trial.TooLarge()
+			if err == nil {
+				fate = t.trial.Line(group[0], line)
+			}
+			wrong = wrong || isWrong(fate)
+			if err := t.write(in.Number, group, line, fate); err != nil {
+				return err
+			}
+		}
+		if wrong {
+			t.wrong++
+		}
+	}
+}
+
+func isWrong(fate exporter.Fate) bool {
+	return fate.Reason != "" || slices.ContainsFunc(fate.Sinks, func(s exporter.SinkFate) bool { return s.Err != nil })
+}
+
+func (t *tryout) write(number uint64, group []string, line []byte, fate exporter.Fate) error {
+	if t.json {
+		e := json.NewEncoder(t.out)
+		e.SetEscapeHTML(false)
+		return e.Encode(fateToJSON(number, group, line, fate))
+	}
+	_, err := io.WriteString(t.out, fateText(number, group, line, fate))
+	return err
+}
+
+// fateText is a line that says who takes the record, and one for what else there is to
+// say of it.
+func fateText(number uint64, group []string, line []byte, fate exporter.Fate) string {
+	head := fmt.Sprintf("line %d from %s: ", number, strings.Join(group, ", "))
+	if fate.Reason != "" {
+		return fmt.Sprintf("%srefused as %s: %s\n", head, fate.Reason, terminal.OneLine(fate.Detail))
+	}
+	var takes, not []string
+	more := ""
+	if !bytes.Equal(fate.Record, line) {
+		more = fmt.Sprintf("  redacted: %s\n", fate.Record)
+	}
+	for _, s := range fate.Sinks {
+		if s.Takes {
+			takes = append(takes, s.Name)
+		} else {
+			not = append(not, s.Name)
+		}
+		if s.Err != nil {
+			more += fmt.Sprintf("  %s: when cannot be evaluated, so it is %s: %v\n", s.Name, withheldOr(s.Takes), s.Err)
+		}
+	}
+	text := "for no sink"
+	if len(takes) > 0 {
+		text = "for " + strings.Join(takes, ", ")
+	}
+	if len(not) > 0 {
+		text += "; not for " + strings.Join(not, ", ")
+	}
+	return head + text + "\n" + more
+}
+
+// withheldOr is what onError makes of a record that cannot be judged.
+func withheldOr(delivered bool) string {
+	if delivered {
+		return "delivered"
+	}
+	return "withheld"
+}
+
+// fateJSON is what becomes of a line, in JSON.
+type fateJSON struct {
+	Line     uint64          `json:"line"`
+	Sources  []string        `json:"sources"`
+	Refused  *refusedJSON    `json:"refused,omitempty"`
+	Redacted bool            `json:"redacted"`
+	Record   json.RawMessage `json:"record,omitempty"` // as it is stored, but without the white space between its tokens
+	Sinks    []sinkFateJSON  `json:"sinks,omitempty"`
+}
+
+type refusedJSON struct {
+	Reason sources.Reason `json:"reason"`
+	Detail string         `json:"detail"`
+}
+
+type sinkFateJSON struct {
+	Name  string `json:"name"`
+	Takes bool   `json:"takes"`
+	Error string `json:"error,omitempty"` // of the filter
+}
+
+func fateToJSON(number uint64, group []string, line []byte, fate exporter.Fate) fateJSON {
+	j := fateJSON{Line: number, Sources: group}
+	if fate.Reason != "" {
+		j.Refused = &refusedJSON{fate.Reason, fate.Detail}
+		return j
+	}
+	j.Record, j.Redacted = fate.Record, !bytes.Equal(fate.Record, line)
+	for _, s := range fate.Sinks {
+		sink := sinkFateJSON{Name: s.Name, Takes: s.Takes}
+		if s.Err != nil {
+			sink.Error = s.Err.Error()
+		}
+		j.Sinks = append(j.Sinks, sink)
+	}
+	return j
+}

@@ -1,0 +1,274 @@
+// Package deadlettercmd has the commands on dead letters: docket deadletter.
+package deadlettercmd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/deadletter"
+)
+
+func New(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "deadletter",
+		Short: "See the records that destinations refused, send them again or let them go",
+		Long: `deadletter handles the records that the destination of a sink refused for good. They
+are kept with its words until they are sent again or purged.
+
+It asks the docket that runs on the queue, over the socket admin.sock in the queue's
+directory, or with --admin and --token-file over its admin address. While none runs
+it works on the files.`,
+		Example: `  docket deadletter ls -f docket.yaml                 how many each sink has
+  docket deadletter ls -f docket.yaml --sink siem
+  docket deadletter show -f docket.yaml --sink siem 17
+  docket deadletter redrive -f docket.yaml --sink siem --all`,
+		Args: cobra.ArbitraryArgs, // or cobra would show the help and say that all is well
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+		}
+		return cmd.Help()
+	}
+	cmd.AddCommand(newDeadLetterLs(kinds), newDeadLetterShow(kinds), newDeadLetterRedrive(kinds), newDeadLetterPurge(kinds))
+	return cmd
+}
+
+// letterFlags say which dead letters a command is about.
+type letterFlags struct {
+	command.ConfigFlags
+	admin     string
+	tokenFile string
+	sink      string
+	all       bool
+}
+
+func (f *letterFlags) add(cmd *cobra.Command) {
+	f.ConfigFlags.Add(cmd)
+	cmd.Flags().StringVar(&f.admin, "admin", "", "address of the admin endpoint of a running docket, in place of its socket")
+	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "file with its token (default admin.tokenFile of the configuration)")
+	cmd.Flags().StringVar(&f.sink, "sink", "", "name of the sink")
+}
+
+func (f *letterFlags) addAll(cmd *cobra.Command) {
+	f.add(cmd)
+	cmd.Flags().BoolVar(&f.all, "all", false, "every dead letter of the sink")
+}
+
+// check refuses what names no letters.
+func (f *letterFlags) check(ids []string) error {
+	switch {
+	case f.sink == "":
+		return errors.New("which sink? name it with --sink: docket deadletter ls shows which there are")
+	case f.all && len(ids) > 0:
+		return errors.New("--all excludes ids")
+	case !f.all && len(ids) == 0:
+		return errors.New("which dead letters? give their ids, as docket deadletter ls shows them, or --all")
+	}
+	return nil
+}
+
+// with calls do with the dead letters that the flags name. A sink that is named must
+// be one of them. An error of do is one of running.
+func (f *letterFlags) with(cmd *cobra.Command, do func(letterBox) error) error {
+	box, err := f.open(cmd.Context(), command.NewLog(cmd.ErrOrStderr(), "text", "info"))
+	if err != nil {
+		return err
+	}
+	if f.sink != "" {
+		if err := checkLetterSink(cmd.Context(), box, f.sink); err != nil {
+			return errors.Join(err, box.Close())
+		}
+	}
+	return command.Failed(errors.Join(do(box), box.Close()))
+}
+
+// checkLetterSink refuses a sink that there is not, and names those that there are.
+func checkLetterSink(ctx context.Context, box letterBox, sink string) error {
+	counts, err := box.counts(ctx)
+	if err != nil {
+		return command.Failed(err)
+	}
+	var names []string
+	for _, c := range counts {
+		if c.Sink == sink {
+			return nil
+		}
+		names = append(names, c.Sink)
+	}
+	if len(names) == 0 {
+		return fmt.Errorf("no sink %q: there is none", sink)
+	}
+	return fmt.Errorf("no sink %q: there are %s%s", sink, strings.Join(names, ", "), box.hint(sink))
+}
+
+func newDeadLetterLs(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "ls",
+		Short: "List dead letters",
+		Long: `ls lists the dead letters of a sink, one a line: the number of the record, by which the
+other commands know it, whether it is kept or redriving (waits to be sent again), how
+often it was tried, and what was said of it. Without --sink it says how many each sink
+has.`,
+		Example: `  docket deadletter ls -f docket.yaml
+  docket deadletter ls -f docket.yaml --sink siem
+  docket deadletter ls -f docket.yaml --sink siem -o json | jq -r '.[].answer' | sort | uniq -c`,
+		Args: command.NoArgs,
+	}
+	var flags letterFlags
+	flags.Kinds = kinds
+	flags.add(cmd)
+	output := command.OutputFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return flags.with(cmd, func(box letterBox) error {
+			asJSON, w := output.Value == "json", cmd.OutOrStdout()
+			if flags.sink == "" {
+				counts, err := box.counts(cmd.Context())
+				if err != nil {
+					return err
+				}
+				return writeLetterCounts(w, counts, asJSON)
+			}
+			out := newLetterList(w, flags.sink, asJSON)
+			if err := box.list(cmd.Context(), flags.sink, out.add); err != nil {
+				return err
+			}
+			return out.end()
+		})
+	}
+	return cmd
+}
+
+func newDeadLetterShow(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "show --sink S ID...|--all",
+		Short: "Show dead letters with their records",
+		Long: `show says all that is known of dead letters, with the record of each as the last thing,
+byte for byte as it was sent. An id is that of the record, or its number alone.
+
+With -o json one ID is an object, in which "record" is the record; several, or --all,
+are an array of such.`,
+		Example: `  docket deadletter show -f docket.yaml --sink siem 17
+  docket deadletter show -f docket.yaml --sink siem 17 -o json | jq .record`,
+		Args: cobra.ArbitraryArgs,
+	}
+	var flags letterFlags
+	flags.Kinds = kinds
+	flags.addAll(cmd)
+	output := command.OutputFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		if err := flags.check(ids); err != nil {
+			return err
+		}
+		return flags.with(cmd, func(box letterBox) error {
+			if flags.all {
+				err := box.list(cmd.Context(), flags.sink, func(s deadletter.Summary) error {
+					ids = append(ids, s.ID)
+					return nil
+				})
+				if err != nil {
+					return err
+				}
+			}
+			out := letterWriter{w: cmd.OutOrStdout(), json: output.Value == "json", many: flags.all || len(ids) > 1}
+			for _, id := range ids {
+				s, record, err := box.show(cmd.Context(), flags.sink, id)
+				if err == nil {
+					err = out.add(s, record)
+				}
+				if err != nil {
+					return err
+				}
+			}
+			return out.end()
+		})
+	}
+	return cmd
+}
+
+func newDeadLetterRedrive(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "redrive --sink S ID...|--all",
+		Short: "Have dead letters sent again",
+		Long: `redrive has records sent again, each with the id that it had before: at once by a docket
+that runs, otherwise when it does. One that is refused again is a dead letter again.
+
+It ends with 1 when an id has no dead letter; the others are sent all the same.`,
+		Example: `  docket deadletter redrive -f docket.yaml --sink siem 17 18
+  docket deadletter redrive -f docket.yaml --sink siem --all`,
+		Args: cobra.ArbitraryArgs,
+	}
+	var flags letterFlags
+	flags.Kinds = kinds
+	flags.addAll(cmd)
+	output := command.OutputFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		if err := flags.check(ids); err != nil {
+			return err
+		}
+		return flags.with(cmd, func(box letterBox) error {
+			return changeLetters(cmd, box, redrive, flags, ids, output.Value == "json")
+		})
+	}
+	return cmd
+}
+
+func newDeadLetterPurge(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "purge --sink S ID...|--all",
+		Short: "Give dead letters up",
+		Long: `purge gives records up: they are gone, and count as dropped.
+
+Before --all it asks on a terminal. Elsewhere it wants --yes, so that no script empties
+a sink by mistake. It ends with 1 when an id has no dead letter; the others are gone all
+the same.`,
+		Example: `  docket deadletter purge -f docket.yaml --sink siem 17
+  docket deadletter purge -f docket.yaml --sink siem --all --yes`,
+		Args: cobra.ArbitraryArgs,
+	}
+	var flags letterFlags
+	flags.Kinds = kinds
+	flags.addAll(cmd)
+	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
+	output := command.OutputFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
+		if err := flags.check(ids); err != nil {
+			return err
+		}
+		asks := flags.all && !*yes
+		if asks && !terminal.IsTerminal(cmd.InOrStdin()) {
+			return errors.New("purge --all gives every record up for good: add --yes when nobody is there to be asked")
+		}
+		return flags.with(cmd, func(box letterBox) error {
+			if asks {
+				if err := confirmPurge(cmd.Context(), box, flags.sink, cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
+					return err
+				}
+			}
+			return changeLetters(cmd, box, purge, flags, ids, output.Value == "json")
+		})
+	}
+	return cmd
+}
+
+// changeLetters redrives or purges, and says what came of it.
+func changeLetters(cmd *cobra.Command, box letterBox, what letterChange, flags letterFlags, ids []string, asJSON bool) error {
+	changed, err := box.change(cmd.Context(), flags.sink, what, deadletter.Change{IDs: ids, All: flags.all})
+	if err != nil {
+		return err
+	}
+	if err := writeLettersChanged(cmd.OutOrStdout(), what, flags.sink, changed, len(ids), box.running(), asJSON); err != nil {
+		return err
+	}
+	if len(changed.Unknown) > 0 {
+		return fmt.Errorf("sink %s has no dead letter %s", flags.sink, strings.Join(changed.Unknown, ", "))
+	}
+	return nil
+}

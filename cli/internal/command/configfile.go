@@ -1,0 +1,146 @@
+package command
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/rooted"
+)
+
+// DefaultDataDir is where everything lies that docket keeps when it runs without
+// a configuration file.
+const DefaultDataDir = "./docket-data"
+
+// ConfigFlags are the flags that say which configuration a command is about.
+type ConfigFlags struct {
+	Kinds exporter.Kinds
+	File  string
+	Data  string // empty: the default
+	// Slot is set by Load where the environment took the place of a file.
+	Slot *GatekeeperSlot
+}
+
+// Add adds the flags to cmd.
+func (f *ConfigFlags) Add(cmd *cobra.Command) {
+	cmd.Flags().StringVarP(&f.File, "file", "f", "", "configuration file; without it the built-in configuration")
+	cmd.Flags().StringVar(&f.Data, "data", "", "directory of the built-in configuration (default "+DefaultDataDir+")")
+}
+
+// Load returns the configuration in the file, or a built-in one: that for a container
+// beside Gatekeeper, where the environment says that this is one, or the default.
+func (f *ConfigFlags) Load() (*exporter.Config, error) {
+	if f.File != "" && f.Data != "" {
+		return nil, errors.New("--file and --data exclude each other: the file names its own directories")
+	}
+	if f.File == "" {
+		var err error
+		if f.Slot, err = findGatekeeperSlot(os.Getenv, f.Data); err != nil {
+			return nil, err
+		}
+		if f.Slot != nil {
+			return builtIn(f.Slot.config(f.Kinds))
+		}
+		return builtIn(LoadConfig(f.Kinds, "", cmp.Or(f.Data, DefaultDataDir)))
+	}
+	return LoadConfig(f.Kinds, f.File, "")
+}
+
+// builtIn passes on a built-in configuration whose directories nobody has planted: only
+// the one above them is the operator's choice, and docket makes them in it.
+func builtIn(cfg *exporter.Config, err error) (*exporter.Config, error) {
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{cfg.Queue.Directory, ExportDirectory(cfg)} {
+		if dir == "" {
+			continue
+		}
+		d, err := rooted.At(filepath.Dir(dir)).Join(filepath.Base(dir)).OpenDir()
+		if _, planted := errors.AsType[*rooted.PlantedError](err); planted {
+			return nil, Misconfigured("%w, or name another directory with --data", err)
+		}
+		if err == nil {
+			d.Close()
+		} // what else is wrong is reported by whoever needs the directory
+	}
+	return cfg, nil
+}
+
+// LoadConfig returns the configuration in file, or the built-in one below data
+// when file is empty. Everything that is wrong with it is in the error.
+func LoadConfig(kinds exporter.Kinds, file, data string) (*exporter.Config, error) {
+	if file == "" {
+		cfg, problems := exporter.DefaultConfig(data, kinds)
+		if len(problems) > 0 {
+			return nil, &ConfigError{File: "built-in configuration in " + data, Problems: problems}
+		}
+		return cfg, nil
+	}
+	text, err := ReadConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	return ParseConfig(kinds, file, text)
+}
+
+func ReadConfig(file string) ([]byte, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, Misconfigured("read configuration: %w", err)
+	}
+	return text, nil
+}
+
+// ParseConfig returns the configuration in text, which is from file.
+func ParseConfig(kinds exporter.Kinds, file string, text []byte) (*exporter.Config, error) {
+	cfg, problems := exporter.Load(text, kinds)
+	if len(problems) > 0 {
+		return nil, &ConfigError{File: file, Problems: problems}
+	}
+	return cfg, nil
+}
+
+// ConfigError is a configuration that cannot be used: Err, or the problems in it.
+type ConfigError struct {
+	Err      error
+	File     string
+	Problems config.Problems
+}
+
+// Misconfigured is a ConfigError for what Errorf makes of format and args.
+func Misconfigured(format string, args ...any) error {
+	return &ConfigError{Err: fmt.Errorf("docket: "+format, args...)}
+}
+
+// Error lists the problems, one a line, in the form that editors follow.
+func (e *ConfigError) Error() string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	lines := make([]string, len(e.Problems))
+	for i, p := range e.Problems {
+		lines[i] = e.line(p)
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+func (e *ConfigError) line(p config.Problem) string {
+	place := e.File
+	if p.Line > 0 {
+		place = fmt.Sprintf("%s:%d", e.File, p.Line)
+	}
+	if p.Path != "" {
+		place += ": " + p.Path
+	}
+	return place + ": " + p.Text
+}

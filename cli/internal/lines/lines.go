@@ -1,0 +1,70 @@
+// Package lines reads files that have one record a line.
+package lines
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+)
+
+// Max is the longest line that send reads: the highest limits.maxRecordBytes
+// that a configuration can have, so no exporter would take a longer one.
+const Max = 16 << 20
+
+// ErrTooLong is what lineReader.Next returns for a line over maxLine.
+var ErrTooLong = errors.New("longer than 16Mi")
+
+// Reader reads the lines of a file that have a record in them.
+type Reader struct {
+	r      *bufio.Reader
+	Number uint64 // of the line read last, blank ones counted, from 1
+	read   int64  // bytes read so far
+	line   []byte // reused by Next
+}
+
+func NewReader(r io.Reader) *Reader {
+	return &Reader{r: bufio.NewReaderSize(r, 256<<10)}
+}
+
+// Next returns the next line that is not blank, without its newline and a "\r"
+// before that. It is valid until the next call. At the end of the input the error
+// is io.EOF; after errTooLong reading goes on with the line that follows.
+func (l *Reader) Next() ([]byte, error) {
+	for {
+		line, err := l.whole()
+		if err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(line)) > 0 {
+			return line, nil
+		}
+	}
+}
+
+// whole returns the next line, blank or not. A last line needs no newline.
+func (l *Reader) whole() ([]byte, error) {
+	l.line = l.line[:0]
+	tooLong := false
+	for {
+		part, err := l.r.ReadSlice('\n')
+		l.read += int64(len(part))
+		// Two bytes more than a line may have: they may be its "\r\n".
+		if tooLong = tooLong || len(l.line)+len(part) > Max+2; !tooLong {
+			l.line = append(l.line, part...)
+		}
+		if errors.Is(err, bufio.ErrBufferFull) {
+			continue
+		}
+		ended := len(l.line) > 0 || tooLong
+		if err != nil && !(err == io.EOF && ended) {
+			return nil, err
+		}
+		l.Number++
+		line := bytes.TrimSuffix(bytes.TrimSuffix(l.line, []byte("\n")), []byte("\r"))
+		if tooLong || len(line) > Max {
+			return nil, ErrTooLong
+		}
+		return line, nil
+	}
+}

@@ -1,0 +1,60 @@
+package terminal
+
+import (
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+// BarWidth leaves room on a line of 80 columns for counts in the millions.
+const BarWidth = 20
+
+// Console is where a person reads messages. On a terminal its last line shows
+// the progress. Safe for concurrent use.
+type Console struct {
+	w   io.Writer
+	raw io.Writer // the terminal, for control sequences; nil when w is none
+
+	mu    sync.Mutex
+	drawn bool // the cursor is behind a progress line
+}
+
+func NewConsole(w io.Writer) *Console {
+	c := &Console{w: w}
+	if IsTerminal(w) {
+		c.raw = fileOf(w)
+	}
+	return c
+}
+
+// Say writes a message. What cannot be said is lost: there is nobody to tell.
+func (c *Console) Say(format string, args ...any) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+	fmt.Fprintf(c.w, format+"\n", args...)
+}
+
+// Draw replaces the progress line by text, which may be empty. Without a terminal
+// there is none.
+func (c *Console) Draw(text string) {
+	if c.raw == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clear()
+	fmt.Fprint(c.w, text)
+	c.drawn = text != ""
+}
+
+func (c *Console) clear() {
+	if c.drawn {
+		fmt.Fprint(c.raw, "\r\x1b[K")
+		c.drawn = false
+	}
+}
+
+// RedrawInterval is often enough for a line that moves, and costs nothing.
+const RedrawInterval = 200 * time.Millisecond

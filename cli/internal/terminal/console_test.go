@@ -1,0 +1,34 @@
+package terminal
+
+import (
+	"strings"
+	"testing"
+)
+
+// TestConsole: a message takes the place of the progress line, and without a
+// terminal there is no such line.
+func TestConsole(t *testing.T) {
+	for name, test := range map[string]struct {
+		terminal bool
+		want     string
+	}{
+		"terminal": {true, "10%\r\x1b[Kline 1 refused\n20%\r\x1b[K30%\r\x1b[K"},
+		"file":     {false, "line 1 refused\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			c := &Console{w: &b}
+			if test.terminal {
+				c.raw = &b
+			}
+			c.Draw("10%")
+			c.Say("line %d refused", 1)
+			c.Draw("20%")
+			c.Draw("30%")
+			c.Draw("")
+			if got := b.String(); got != test.want {
+				t.Errorf("got %q, want %q", got, test.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,97 @@
+package terminal
+
+import (
+	"encoding/json"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// WriteJSON writes v as one document.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}
+
+// Time is a time to the second, in a form that --from takes; "-" for none.
+func Time(t time.Time) string {
+	if t.IsZero() {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+// Count is "1 record" or "7 records".
+func Count(n uint64, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return strconv.FormatUint(n, 10) + " " + noun + "s"
+}
+
+func Process(pid int) string {
+	if pid == 0 {
+		return "another process"
+	}
+	return "process " + strconv.Itoa(pid)
+}
+
+// Size is n bytes for a person, with one decimal.
+func Size(n int64) string {
+	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	value, unit := float64(n), 0
+	for value >= 1024 && unit < len(units)-1 {
+		value, unit = value/1024, unit+1
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0") + " " + units[unit]
+}
+
+// OneLine keeps a text of another program from breaking the lines, or from
+// reaching the terminal as control characters.
+func OneLine(s string) string {
+	return strings.Map(func(r rune) rune {
+		if !strconv.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, s)
+}
+
+// Counts lists what is not zero: "InvalidJSON 2, TooLarge 1".
+func Counts(counts map[string]uint64) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(counts)) {
+		if n := counts[name]; n > 0 {
+			parts = append(parts, name+" "+strconv.FormatUint(n, 10))
+		}
+	}
+	return strings.Join(parts, ", ")
+}
+
+// textWidth is how wide the text of a status gets: that of the terminals that
+// nobody has enlarged. A table with long names can be wider.
+const textWidth = 80
+
+// Wrap puts text behind head, on one line, and breaks it between words where it
+// would go beyond textWidth. The lines that follow begin with indent.
+func Wrap(head, text, indent string) string {
+	var b strings.Builder
+	b.WriteString(head)
+	width, space := utf8.RuneCountInString(head), 0
+	for _, word := range strings.Fields(OneLine(text)) {
+		n := utf8.RuneCountInString(word)
+		if space > 0 && width+space+n > textWidth {
+			b.WriteString("\n" + indent)
+			width, space = len(indent), 0
+		}
+		b.WriteString(strings.Repeat(" ", space) + word)
+		width, space = width+space+n, 1
+	}
+	return b.String() + "\n"
+}

@@ -1,0 +1,165 @@
+package queuecmd
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/queue"
+)
+
+func newQueueCat(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "cat",
+		Short: "Write the records of a queue at rest",
+		Long: `cat writes the records that a queue holds, one a line, each byte for byte as it came.
+With -o json each stands as "record" in an object that says where it came from. On a
+terminal, controls and characters that hide or reorder text are shown as \u202e and the
+like: what a producer has sent must not steer it.
+
+Records that are lost to damage are passed over and named on the standard error,
+and the command ends with 1: what it has written is not all that was asked for.`,
+		Example: `  docket queue cat | head
+  docket queue cat -f docket.yaml --from 1000 --to 1999
+  docket queue cat -f docket.yaml --sink siem -o json    what siem has yet to get`,
+		Args: command.NoArgs,
+	}
+	var flags queueFlags
+	flags.Kinds = kinds
+	flags.add(cmd)
+	var r catRange
+	cmd.Flags().Uint64Var(&r.from, "from", 0, "number of the first record (default the first kept)")
+	cmd.Flags().Uint64Var(&r.to, "to", math.MaxUint64, "number of the last record")
+	cmd.Flags().Lookup("to").DefValue = ""
+	cmd.Flags().StringVar(&r.sink, "sink", "", "begin at the first record that this sink has not done")
+	output := command.OutputFlag(cmd, "ndjson", "json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if err := r.check(); err != nil {
+			return err
+		}
+		return flags.with(func(_ exporter.QueueConfig, o *queue.Offline) error {
+			c := cat{o: o, out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), notes: cmd.ErrOrStderr(), wrap: output.Value == "json"}
+			return c.run(cmd.Context(), r)
+		})
+	}
+	return cmd
+}
+
+// catRange is which records are asked for.
+type catRange struct {
+	from, to uint64 // both belong to it; from is 0 when it was not given
+	sink     string
+}
+
+func (r catRange) check() error {
+	if r.sink != "" && r.from > 0 {
+		return errors.New("--sink and --from exclude each other: the sink's place is where to begin")
+	}
+	if r.to < r.from {
+		return fmt.Errorf("--to %d lies before --from %d", r.to, r.from)
+	}
+	return nil
+}
+
+// cat writes records.
+type cat struct {
+	o     *queue.Offline
+	out   *bufio.Writer
+	notes io.Writer
+	wrap  bool // in an object that says where the record came from
+	line  []byte
+}
+
+func (c *cat) run(ctx context.Context, r catRange) error {
+	wanted := queue.SeqRange{From: max(r.from, 1), To: r.to}
+	if r.to < math.MaxUint64 {
+		wanted.To++
+	}
+	if r.sink != "" {
+		a, ok := c.o.Sink(r.sink)
+		if !ok {
+			return fmt.Errorf("the queue knows no sink %q: docket queue ls shows those it knows", r.sink)
+		}
+		wanted.From = a.Next
+	}
+	if first := c.o.FirstSeq(); r.from > 0 && r.from < first {
+		fmt.Fprintf(c.notes, "note: record %d is no longer kept, the first is %d\n", r.from, first)
+	}
+	var missing uint64
+	unreadable := false
+	err := c.o.Read(ctx, wanted, c.record, func(f queue.Finding) error {
+		fmt.Fprintln(c.notes, f)
+		if f.Severity != queue.Note {
+			lost := queue.SeqRange{From: max(f.Lost.From, wanted.From), To: min(f.Lost.To, wanted.To)}
+			missing += max(lost.To, lost.From) - lost.From
+			unreadable = unreadable || f.Kind == queue.UnreadableFile
+		}
+		return nil
+	})
+	if err == nil {
+		err = c.out.Flush()
+	}
+	switch {
+	case errors.Is(err, syscall.EPIPE):
+		return nil // whoever reads has enough
+	case err != nil:
+		return err
+	case unreadable:
+		return errors.New("not all of the queue can be read")
+	case missing > 0:
+		return fmt.Errorf("%s of those asked for cannot be read", terminal.Count(missing, "record"))
+	}
+	return nil
+}
+
+func (c *cat) record(r queue.Record) error {
+	line := r.Data
+	if c.wrap {
+		c.line = appendWrapped(c.line[:0], c.o.ID(), r)
+		line = c.line
+	}
+	if _, err := c.out.Write(line); err != nil {
+		return err
+	}
+	return c.out.WriteByte('\n')
+}
+
+// appendWrapped appends r as an object with its record as it came. Nothing but
+// JSON objects is ever stored.
+func appendWrapped(b []byte, queueID string, r queue.Record) []byte {
+	b = append(b, `{"seq":`...)
+	b = strconv.AppendUint(b, r.Seq, 10)
+	b = append(b, `,"id":"`...)
+	b = append(b, queueID...)
+	b = append(b, '-')
+	b = strconv.AppendUint(b, r.Seq, 10)
+	b = append(b, `","source":`...)
+	b = appendString(b, r.Source)
+	b = append(b, `,"producer":`...)
+	b = appendString(b, r.Producer)
+	b = append(b, `,"received":"`...)
+	b = r.Received.AppendFormat(b, time.RFC3339Nano)
+	b = append(b, `","record":`...)
+	b = append(b, r.Data...)
+	return append(b, '}')
+}
+
+func appendString(b []byte, s string) []byte {
+	text, err := json.Marshal(s)
+	if err != nil {
+		panic(err) // a string always has a form
+	}
+	return append(b, text...)
+}

@@ -1,0 +1,121 @@
+package queuecmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/queue"
+)
+
+func newQueueCheck(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "check",
+		Short: "Read all of a queue at rest and say what is damaged",
+		Long: `check reads every file of a queue and says what is not as it should be, one finding a
+line, as FILE:OFFSET: SEVERITY: what it means. It changes nothing.
+
+  damage   something is lost or cannot be used, and nobody has dealt with it yet:
+           docket does so when it meets it, docket queue repair at once
+  known    damage of which quarantine/ has the bytes and the books the count
+  note     worth knowing; a torn tail is one: a crash interrupted a write that no
+           producer was told about, which is not damage
+
+It ends with 1 when there is damage, with 0 otherwise.`,
+		Example: `  docket queue check -f docket.yaml
+  docket queue check --queue /tmp/copy-of-a-queue -o json`,
+		Args: command.NoArgs,
+	}
+	var flags queueFlags
+	flags.Kinds = kinds
+	flags.add(cmd)
+	output := command.OutputFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return flags.with(func(cfg exporter.QueueConfig, o *queue.Offline) error {
+			return checkQueue(cmd.Context(), cmd.OutOrStdout(), o, cfg.Directory, output.Value == "json")
+		})
+	}
+	return cmd
+}
+
+// checkQueue says on w what is wrong with the queue. It fails when something is.
+func checkQueue(ctx context.Context, w io.Writer, o *queue.Offline, dir string, asJSON bool) error {
+	count := map[queue.Severity]uint64{}
+	list := []findingJSON{}
+	checked, err := o.Check(ctx, func(f queue.Finding) error {
+		count[f.Severity]++
+		if asJSON {
+			list = append(list, findingToJSON(f))
+			return nil
+		}
+		_, err := fmt.Fprintln(w, terminal.OneLine(f.String()))
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	damage := count[queue.Damage]
+	if asJSON {
+		err = terminal.WriteJSON(w, checkedJSON{
+			ID: o.ID(), Directory: dir, Sound: damage == 0,
+			Segments: checked.Segments, Records: checked.Records, Findings: list,
+		})
+	} else if damage == 0 {
+		_, err = fmt.Fprintf(w, "queue %s is sound: %s%s\n", dir, readText(checked), restText(count))
+	}
+	if err != nil || damage == 0 {
+		return err
+	}
+	return fmt.Errorf("queue %s is damaged: findings: %d; %s; see what can be done with: docket queue repair", dir, damage, readText(checked))
+}
+
+// readText is what a check has read.
+func readText(c queue.Checked) string {
+	return fmt.Sprintf("%s (%s) in %s read", terminal.Count(c.Records, "record"), terminal.Size(c.Bytes), terminal.Count(uint64(c.Segments), "segment"))
+}
+
+// restText counts what is not damage.
+func restText(count map[queue.Severity]uint64) (text string) {
+	if n := count[queue.Known]; n > 0 {
+		text += fmt.Sprintf(", known damage: %d", n)
+	}
+	if n := count[queue.Note]; n > 0 {
+		text += fmt.Sprintf(", notes: %d", n)
+	}
+	return text
+}
+
+// checkedJSON is the form of check -o json.
+type checkedJSON struct {
+	ID        string        `json:"id"`
+	Directory string        `json:"directory"`
+	Sound     bool          `json:"sound"`
+	Segments  int           `json:"segments"`
+	Records   uint64        `json:"records"`
+	Findings  []findingJSON `json:"findings"`
+}
+
+// findingJSON is one finding. Offset and End are absent when it is about a file
+// as a whole.
+type findingJSON struct {
+	Severity queue.Severity `json:"severity"`
+	Kind     string         `json:"kind"`
+	File     string         `json:"file,omitempty"`
+	Offset   int64          `json:"offset,omitempty"`
+	End      int64          `json:"end,omitempty"`
+	Lost     []seqRangeJSON `json:"lost"`
+	Text     string         `json:"text"`
+	Repair   string         `json:"repair,omitempty"`
+}
+
+func findingToJSON(f queue.Finding) findingJSON {
+	return findingJSON{
+		Severity: f.Severity, Kind: f.Kind, File: f.File, Offset: f.Offset, End: f.End,
+		Lost: rangesJSON(f.Lost), Text: f.Text, Repair: f.Repair,
+	}
+}

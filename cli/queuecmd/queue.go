@@ -1,0 +1,107 @@
+// Package queuecmd has the commands that work on a queue at rest: docket queue and docket
+// replay.
+package queuecmd
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/queue"
+)
+
+func New(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "queue",
+		Short: "Look at a queue at rest, check it and repair it",
+		Long: `queue works on the files of a queue while no docket runs on them. All of its
+commands but repair --apply only look: they change nothing.`,
+		Example: `  docket queue ls                  what the queue below ./docket-data holds
+  docket queue check -f docket.yaml
+  docket queue check --queue /tmp/copy-of-a-queue`,
+		Args: cobra.ArbitraryArgs, // or cobra would show the help and say that all is well
+	}
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+		}
+		return cmd.Help()
+	}
+	cmd.AddCommand(newQueueLs(kinds), newQueueCat(kinds), newQueueCheck(kinds), newQueueRepair(kinds))
+	return cmd
+}
+
+// queueFlags are the flags that say which queue a command is about.
+type queueFlags struct {
+	command.ConfigFlags
+	directory string
+}
+
+func (f *queueFlags) add(cmd *cobra.Command) {
+	f.ConfigFlags.Add(cmd)
+	cmd.Flags().StringVar(&f.directory, "queue", "", "directory of the queue itself, such as a copy; needs no configuration")
+}
+
+// load returns the section "queue" of the configuration, or the little that is
+// known of a queue without one.
+func (f *queueFlags) load() (exporter.QueueConfig, error) {
+	if f.directory == "" {
+		cfg, err := f.ConfigFlags.Load()
+		if err != nil {
+			return exporter.QueueConfig{}, err
+		}
+		return cfg.Queue, nil
+	}
+	if f.File != "" || f.Data != "" {
+		return exporter.QueueConfig{}, errors.New("--queue excludes --file and --data: they name a configuration, it names the directory itself")
+	}
+	return exporter.QueueConfig{Directory: f.directory}, nil
+}
+
+// with calls do with the queue that the flags name.
+func (f *queueFlags) with(do func(exporter.QueueConfig, *queue.Offline) error) error {
+	cfg, err := f.load()
+	if err != nil {
+		return err
+	}
+	return withQueue(cfg.Directory, func(o *queue.Offline) error { return do(cfg, o) })
+}
+
+// withQueue calls do with the queue in dir, which no docket can open until do
+// returns. An error of do is one of running, unless it says otherwise.
+func withQueue(dir string, do func(*queue.Offline) error) error {
+	o, err := queue.OpenOffline(dir, nil)
+	if inUse, ok := errors.AsType[*queue.InUseError](err); ok {
+		return command.Failed(fmt.Errorf("queue %s is in use by %s: this command is for a queue at rest; "+
+			"stop docket first, or ask it with: docket status", dir, terminal.Process(inUse.PID)))
+	}
+	if errors.Is(err, queue.ErrNoQueue) {
+		return command.Misconfigured("%w", err)
+	}
+	if err != nil {
+		return command.Failed(err)
+	}
+	err = do(o)
+	return command.Failed(errors.Join(err, o.Close()))
+}
+
+// seqRangeJSON is a range of records in JSON; both ends belong to it.
+type seqRangeJSON struct {
+	FirstSeq uint64 `json:"firstSeq"`
+	LastSeq  uint64 `json:"lastSeq"`
+}
+
+// rangesJSON leaves out the empty ones, and is [] rather than null.
+func rangesJSON(ranges ...queue.SeqRange) []seqRangeJSON {
+	list := []seqRangeJSON{}
+	for _, r := range ranges {
+		if r.To > r.From {
+			list = append(list, seqRangeJSON{r.From, r.To - 1})
+		}
+	}
+	return list
+}

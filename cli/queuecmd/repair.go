@@ -1,0 +1,141 @@
+package queuecmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/queue"
+)
+
+func newQueueRepair(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "repair",
+		Short: "Say what can be done about damage in a queue at rest, and do it",
+		Long: `repair finds what check finds and says what it would do about it, one action a line.
+It changes nothing until it is called with --apply.
+
+Bytes that cannot be read are copied to quarantine/, and what they held is counted
+as lost at once, before any sink gets there. No record that can be read is removed,
+and nothing that cannot be read is. docket does the same while it runs, whenever it
+meets damage: to run it without a repair is safe.`,
+		Example: `  docket queue repair -f docket.yaml
+  docket queue repair -f docket.yaml --apply`,
+		Args: command.NoArgs,
+	}
+	var flags queueFlags
+	flags.Kinds = kinds
+	flags.add(cmd)
+	apply := cmd.Flags().Bool("apply", false, "do it")
+	output := command.OutputFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		return flags.with(func(cfg exporter.QueueConfig, o *queue.Offline) error {
+			r := repair{o: o, cfg: cfg, w: cmd.OutOrStdout(), apply: *apply, json: output.Value == "json"}
+			return r.run(cmd.Context())
+		})
+	}
+	return cmd
+}
+
+// repair plans and does.
+type repair struct {
+	o     *queue.Offline
+	cfg   exporter.QueueConfig
+	w     io.Writer
+	apply bool
+	json  bool
+}
+
+func (r repair) run(ctx context.Context) error {
+	plan, helpless, err := r.findings(ctx)
+	if err != nil {
+		return err
+	}
+	if !r.json {
+		r.printPlan(plan, helpless)
+	}
+	if r.apply && len(plan) > 0 {
+		if err := r.o.Repair(ctx, plan, queue.Options{MaxBytes: int64(r.cfg.MaxBytes)}); err != nil {
+			return err
+		}
+		again, still, err := r.findings(ctx)
+		if err != nil {
+			return err
+		}
+		helpless = slices.Concat(again, still)
+	}
+	if r.json {
+		err = terminal.WriteJSON(r.w, repairToJSON(r, plan, helpless))
+	} else {
+		err = r.printEnd(len(plan), len(helpless))
+	}
+	if err == nil && r.apply && len(helpless) > 0 {
+		err = fmt.Errorf("queue %s: damage that remains: %d", r.cfg.Directory, len(helpless))
+	}
+	return err
+}
+
+// findings returns the damage that something can be done about, and the rest.
+func (r repair) findings(ctx context.Context) (plan, helpless []queue.Finding, err error) {
+	_, err = r.o.Check(ctx, func(f queue.Finding) error {
+		switch {
+		case f.Repair != "":
+			plan = append(plan, f)
+		case f.Severity == queue.Damage:
+			helpless = append(helpless, f)
+		}
+		return nil
+	})
+	return plan, helpless, err
+}
+
+func (r repair) printPlan(plan, helpless []queue.Finding) {
+	for _, f := range plan {
+		fmt.Fprintf(r.w, "%s: %s; repair: %s\n", f.Place(), terminal.OneLine(f.Text), f.Repair)
+	}
+	for _, f := range helpless {
+		fmt.Fprintf(r.w, "%s: %s; no repair\n", f.Place(), terminal.OneLine(f.Text))
+	}
+}
+
+func (r repair) printEnd(planned, helpless int) (err error) {
+	switch {
+	case planned == 0 && helpless == 0:
+		_, err = fmt.Fprintf(r.w, "queue %s: nothing to repair\n", r.cfg.Directory)
+	case planned > 0 && !r.apply:
+		_, err = fmt.Fprintf(r.w, "queue %s: nothing was changed; actions for --apply: %d\n", r.cfg.Directory, planned)
+	case planned > 0:
+		_, err = fmt.Fprintf(r.w, "queue %s: actions done: %d\n", r.cfg.Directory, planned)
+	}
+	return err
+}
+
+// repairJSON is the form of repair -o json.
+type repairJSON struct {
+	ID        string        `json:"id"`
+	Directory string        `json:"directory"`
+	Applied   bool          `json:"applied"`
+	Actions   []findingJSON `json:"actions"`
+	// Remaining is the damage that is there after the actions.
+	Remaining []findingJSON `json:"remaining"`
+}
+
+func repairToJSON(r repair, plan, helpless []queue.Finding) repairJSON {
+	j := repairJSON{
+		ID: r.o.ID(), Directory: r.cfg.Directory, Applied: r.apply && len(plan) > 0,
+		Actions: []findingJSON{}, Remaining: []findingJSON{},
+	}
+	for _, f := range plan {
+		j.Actions = append(j.Actions, findingToJSON(f))
+	}
+	for _, f := range helpless {
+		j.Remaining = append(j.Remaining, findingToJSON(f))
+	}
+	return j
+}

@@ -1,0 +1,117 @@
+// Package runcmd has the command that is the sidecar: docket run.
+package runcmd
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/cli/configcmd"
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/cli/versioncmd"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/memlimit"
+	"github.com/docket-export/docket/sources/streamsource"
+)
+
+func New(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "run",
+		Short: "Take records in, keep them on disk and deliver them",
+		Long: `run is the sidecar. It takes records in from its sources, puts each on disk before it
+says so, and delivers them to every sink.
+
+Without -f everything lies below ./docket-data: the socket, the queue and a file
+export, with the status on 127.0.0.1:9464. Where the environment has ROOT_PATH, as in
+the place that Gatekeeper's Helm chart has for an exporter, docket reads what Gatekeeper
+exports below that directory (and deletes it, with DELETE_AFTER_READ=true) and writes
+the records to standard output.
+
+SIGTERM or SIGINT stops it: docket takes lines until the producers close, for at most
+four fifths of shutdown.drainTimeout, and delivers until that is over. The rest is
+kept for the next start. A second signal ends docket at once. Nothing stored is lost
+either way. SIGHUP changes nothing: docket reads its configuration when it starts.`,
+		Example: `  docket run                       try it out
+  docket run -f docket.yaml`,
+		Args: command.NoArgs,
+	}
+	flags := command.ConfigFlags{Kinds: kinds}
+	flags.Add(cmd)
+	format := &command.Choice{Words: []string{"text", "json"}}
+	cmd.Flags().Var(format, "log-format", "form of the log (default text on a terminal, json otherwise)")
+	level := &command.Choice{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
+	cmd.Flags().Var(level, "log-level", "least level that is logged")
+
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := flags.Load()
+		if err != nil {
+			return err
+		}
+		sockets, err := streamsource.Inherit()
+		if err != nil {
+			return command.Failed(err)
+		}
+		command.HandOver(cfg, sockets)
+		log := command.NewLog(os.Stderr, format.Value, level.Value)
+		if redacts(cfg) {
+			if err := forbidCores(); err != nil {
+				return command.Failed(err)
+			}
+		}
+		ctx, end := context.WithCancel(cmd.Context())
+		defer end()
+		onHangup(terminal.IsTerminal(os.Stderr), end, log)
+		memory := memlimit.For(os.Getenv, os.DirFS("/"), exporter.MemoryCeiling(cfg.Memory()), log)
+		defer time.AfterFunc(memlimit.StartTime, memory.Apply).Stop()
+		switch {
+		case flags.Slot != nil:
+			flags.Slot.Explain(log, cfg)
+		case flags.File == "" && terminal.IsTerminal(os.Stderr):
+			printBanner(os.Stderr, cmp.Or(flags.Data, command.DefaultDataDir), cfg)
+		}
+		if b := versioncmd.This(); b.Unsafe {
+			log.Error(versioncmd.Unsafe + ": never keep records with it")
+		}
+		for _, warning := range configcmd.Warnings(cfg) {
+			log.Warn(warning)
+		}
+		e, err := exporter.New(cfg, exporter.Options{Log: log, Version: versioncmd.This().Version, Quiet: debug.FreeOSMemory})
+		if err != nil {
+			return command.Failed(err)
+		}
+		defer command.LastWords(ctx, func() string {
+			return "docket run: ended at once by a second signal: what is not delivered is kept for the next start"
+		})()
+		return command.Failed(e.Run(ctx))
+	}
+	return cmd
+}
+
+// printBanner tells a person who tries docket out where things are.
+func printBanner(w io.Writer, data string, cfg *exporter.Config) {
+	flag := ""
+	if data != command.DefaultDataDir {
+		flag = " --data " + data
+	}
+	fmt.Fprintf(w, `docket runs with its built-in configuration; see: docket config%[3]s
+
+  socket  %[1]s
+  export  %[2]s
+  status  http://%[4]s/status
+
+Try, in another terminal:
+
+  echo '%[5]s' | docket send%[3]s
+  docket status
+
+Ctrl-C stops it.
+
+`, command.SocketPath(cfg), command.ExportDirectory(cfg), flag, cfg.Admin.Address, command.ExampleRecord)
+}

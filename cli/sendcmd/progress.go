@@ -1,0 +1,85 @@
+package sendcmd
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/client"
+)
+
+// progress measures how far an input has been sent. It is read through.
+type progress struct {
+	in      io.Reader
+	size    int64 // of the input, 0 when not known
+	started time.Time
+	read    atomic.Int64 // bytes
+}
+
+func newProgress(in io.Reader, size int64, now time.Time) *progress {
+	return &progress{in: in, size: size, started: now}
+}
+
+// Read implements io.Reader.
+func (p *progress) Read(b []byte) (int, error) {
+	n, err := p.in.Read(b)
+	p.read.Add(int64(n))
+	return n, err
+}
+
+// line is the progress at now: a bar when the size is known, the counts and the
+// mean rate.
+func (p *progress) line(c counts, now time.Time) string {
+	s := fmt.Sprintf("%d stored, %d refused, %s", c.stored, c.refused, p.rate(c, now))
+	if p.size > 0 {
+		// What is in flight is read, but on no disk yet.
+		done := float64(max(0, p.read.Load()-c.inFlight)) / float64(p.size)
+		done = min(done, 1) // the file may grow
+		full := int(done * terminal.BarWidth)
+		bar := strings.Repeat("=", full) + strings.Repeat(" ", terminal.BarWidth-full)
+		s = fmt.Sprintf("[%s] %3.0f%%  %s", bar, 100*done, s)
+	}
+	if !c.connected {
+		s += ", no connection"
+	}
+	return s
+}
+
+// summary is the last word on the input.
+func (p *progress) summary(c counts, now time.Time) string {
+	took := now.Sub(p.started).Round(time.Millisecond)
+	return fmt.Sprintf("%s stored, %d refused, in %s (%s)", terminal.Count(c.stored, "line"), c.refused, took, p.rate(c, now))
+}
+
+func (p *progress) rate(c counts, now time.Time) string {
+	seconds := max(now.Sub(p.started), time.Millisecond).Seconds()
+	return fmt.Sprintf("%.0f lines/s", float64(c.stored)/seconds)
+}
+
+// stallTime is how long nothing may be acknowledged before a person should know what
+// the sender waits for.
+const stallTime = 3 * time.Second
+
+// stall notices that nothing is acknowledged.
+type stall struct {
+	handled uint64    // lines, when that moved last
+	since   time.Time // when it did
+	said    bool
+}
+
+// is reports, once for each stall, that lines wait on a connection and nothing has been
+// acknowledged for stallTime.
+func (s *stall) is(st client.SenderStats, now time.Time) bool {
+	if st.Handled != s.handled || st.InFlightLines == 0 || !st.Connected {
+		*s = stall{handled: st.Handled, since: now}
+		return false
+	}
+	if s.said || now.Sub(s.since) < stallTime {
+		return false
+	}
+	s.said = true
+	return true
+}

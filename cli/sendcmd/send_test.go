@@ -1,0 +1,82 @@
+package sendcmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestLineNumbers compares with a plain list, while the oldest are forgotten.
+func TestLineNumbers(t *testing.T) {
+	input := []uint64{1, 2, 3, 5, 6, 10, 12, 14, 15, 16, 17, 30}
+	var n lineNumbers
+	for i, line := range input {
+		n.add(line)
+		forgotten := uint64(max(0, i-3))
+		n.forget(forgotten)
+		for sent := forgotten + 1; sent <= uint64(i+1); sent++ {
+			if got, want := n.line(sent), input[sent-1]; got != want {
+				t.Errorf("after %d lines: got line %d for number %d, want %d", i+1, got, sent, want)
+			}
+		}
+	}
+	n.forget(uint64(len(input)))
+	if len(n.runs) > 1 {
+		t.Errorf("got %d runs kept when all is forgotten, want at most 1", len(n.runs))
+	}
+}
+
+// start is the time at which tests begin.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestProgress(t *testing.T) {
+	p := newProgress(bytes.NewReader(make([]byte, 1000)), 1000, start)
+	if _, err := io.ReadFull(p, make([]byte, 750)); err != nil {
+		t.Fatal(err)
+	}
+	c := counts{stored: 30, refused: 2, inFlight: 250, connected: true}
+	for name, test := range map[string]struct{ got, want string }{
+		"bar":     {p.line(c, start.Add(2e9)), "[==========          ]  50%  30 stored, 2 refused, 15 lines/s"},
+		"away":    {p.line(counts{inFlight: 750}, start.Add(2e9)), "[                    ]   0%  0 stored, 0 refused, 0 lines/s, no connection"},
+		"no size": {newProgress(nil, 0, start).line(c, start.Add(2e9)), "30 stored, 2 refused, 15 lines/s"},
+		"grown":   {newGrown(t).line(counts{stored: 1, connected: true}, start.Add(1e9)), "[====================] 100%  1 stored, 0 refused, 1 lines/s"},
+		"summary": {p.summary(c, start.Add(2e9)), "30 lines stored, 2 refused, in 2s (15 lines/s)"},
+		"one":     {p.summary(counts{stored: 1}, start), "1 line stored, 0 refused, in 0s (1000 lines/s)"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if test.got != test.want {
+				t.Errorf("got  %q\nwant %q", test.got, test.want)
+			}
+		})
+	}
+}
+
+// newGrown is a file that has grown since its size was taken.
+func newGrown(t *testing.T) *progress {
+	t.Helper()
+	p := newProgress(strings.NewReader("0123456789"), 5, start)
+	if _, err := io.Copy(io.Discard, p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// TestSendGivesUpInOneWording: what ends the sending says why, also where the sending
+// itself has met the end of its time first.
+func TestSendGivesUpInOneWording(t *testing.T) {
+	gaveUp := errors.New("gave up")
+	ctx, cancel := context.WithTimeoutCause(t.Context(), 0, gaveUp)
+	defer cancel()
+	for range 100 { // either may be seen first
+		result := make(chan error, 1)
+		result <- fmt.Errorf("flush: %w", ctx.Err())
+		if err := new(sendCommand).wait(ctx, nil, result); !errors.Is(err, gaveUp) {
+			t.Fatalf("got %v, want %v", err, gaveUp)
+		}
+	}
+}

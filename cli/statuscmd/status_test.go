@@ -1,0 +1,262 @@
+package statuscmd
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+)
+
+// start is the time at which tests begin.
+var start = time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func TestWriteStatus(t *testing.T) {
+	ago := func(d time.Duration) *time.Time {
+		at := start.Add(-d)
+		return &at
+	}
+	const disk = "disk full: free space on the file system of /var/lib/docket, or enlarge it; nothing new is acknowledged until " +
+		"the disk takes writes again, and no restart is needed then (segment 00000000000000000001-0000000001: write at 4096: no space left on device)"
+	for name, test := range map[string]struct {
+		status exporter.Status
+		want   string
+	}{
+		"in trouble": {
+			exporter.Status{
+				Queue: exporter.QueueStatus{FirstSeq: 11, LastSeq: 1000, Bytes: 1536 << 10, MaxBytes: 2 << 30, State: exporter.Error, Reason: disk, Since: ago(time.Hour + 125*time.Second)},
+				Ledger: exporter.Ledger{
+					Received: 1004, Stored: 1000, Duplicate: 1, Refused: map[string]uint64{"TooLarge": 1, "InvalidJSON": 2, "QueueFull": 0},
+					Lost: map[string]uint64{"deny": 3, "allow": 5000000000, "warn": 0},
+					Sinks: map[string]exporter.SinkLedger{
+						"bus":     {Delivered: 880, DeadLettered: 1, Dropped: 20, Pending: 99},
+						"siem":    {Delivered: 1000},
+						"archive": {Delivered: 1000},
+					},
+				},
+				Sources: []exporter.SourceStatus{
+					{Name: "webhook", State: exporter.Active, Connections: 2},
+					{Name: "audit", State: exporter.Error, Reason: "listen: address in use"},
+				},
+				Sinks: []exporter.SinkStatus{
+					{Name: "bus", State: exporter.Degraded, Reason: "Transient", LastError: "dial: refused\x1b[31m\nnow", LastErrorTime: ago(2 * time.Second), Since: ago(90 * time.Second), LagSeconds: 12.54},
+					{Name: "siem", State: exporter.Active, Since: ago(90 * time.Second), LastError: "dial tcp 10.96.1.17:443: connect: connection refused by the other side, which is not up", LastErrorTime: ago(3*time.Minute + 7*time.Second)},
+					{Name: "archive", State: exporter.Active, Since: ago(90 * time.Second)},
+				},
+				Config: exporter.ConfigStatus{State: exporter.Degraded, LastError: "line 3: bad"},
+			},
+			`SINK     STATE               PENDING  DELIVERED  DEAD-LETTERED  DROPPED  LAG
+bus      Degraded for 1m30s  99       880        1              20       12.5s
+siem     Active              0        1000       0              0        -
+archive  Active              0        1000       0              0        -
+bus: Transient 2s ago: dial: refused [31m now
+siem: works again, last error 3m7s ago: dial tcp 10.96.1.17:443: connect:
+  connection refused by the other side, which is not up
+
+SOURCE   STATE   CONNECTIONS
+webhook  Active  2
+audit    Error   0
+audit: listen: address in use
+
+queue   Error for 1h2m: 1.5 MiB of 2 GiB, records 11 to 1000 kept
+        disk full: free space on the file system of /var/lib/docket, or enlarge
+        it; nothing new is acknowledged until the disk takes writes again, and
+        no restart is needed then (segment 00000000000000000001-0000000001:
+        write at 4096: no space left on device)
+ledger  received 1004 = stored 1000 + refused 3 + duplicate 1
+        refused: InvalidJSON 2, TooLarge 1
+        reported lost by producers: allow 5000000000, deny 3
+config  Degraded: line 3: bad
+`,
+		},
+		"new": {
+			exporter.Status{
+				Queue: exporter.QueueStatus{FirstSeq: 1, MaxBytes: 1000, State: exporter.Active},
+				Sinks: []exporter.SinkStatus{{Name: "a", State: exporter.Error, Reason: "NotConfigured", LastError: "add it again", LagSeconds: 3725.9}},
+			},
+			`SINK  STATE  PENDING  DELIVERED  LAG
+a     Error  0        0          1h2m
+a: NotConfigured: add it again
+
+SOURCE  STATE  CONNECTIONS
+
+queue   Active: 0 B of 1000 B, nothing kept
+ledger  received 0 = stored 0 + refused 0 + duplicate 0
+`,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var b strings.Builder
+			if err := writeStatus(&b, test.status, start); err != nil {
+				t.Fatal(err)
+			}
+			if got := b.String(); got != test.want {
+				t.Errorf("got\n%s\nwant\n%s", got, test.want)
+			}
+			for line := range strings.Lines(b.String()) {
+				if n := len(line) - 1; n > 80 {
+					t.Errorf("got a line of %d characters, want at most 80: %s", n, line)
+				}
+			}
+		})
+	}
+}
+
+// Every part of an account has a column of its own once there is something in it.
+func TestStatusColumns(t *testing.T) {
+	all := exporter.SinkLedger{Delivered: 1, Filtered: 2, DeadLettered: 3, Dropped: 4, Corrupt: 5, Pending: 6}
+	var got []string
+	for _, c := range columnsOf(exporter.Ledger{Sinks: map[string]exporter.SinkLedger{"none": {}, "all": all}}) {
+		got = append(got, fmt.Sprint(c.title, " ", c.of(all)))
+	}
+	want := []string{"PENDING 6", "DELIVERED 1", "FILTERED 2", "DEAD-LETTERED 3", "DROPPED 4", "CORRUPT 5"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got columns %q, want %q", got, want)
+	}
+}
+
+func TestWrap(t *testing.T) {
+	long := strings.Repeat("x", 100)
+	for name, test := range map[string]struct{ head, text, want string }{
+		"nothing":           {"a: ", "", "a: \n"},
+		"fits to the end":   {"a: ", strings.Repeat("y", 70) + " 123456", "a: " + strings.Repeat("y", 70) + " 123456\n"},
+		"one too long":      {"a: ", strings.Repeat("y", 70) + " 1234567", "a: " + strings.Repeat("y", 70) + "\n  1234567\n"},
+		"a word too long":   {"a: ", long + " z", "a: " + long + "\n  z\n"},
+		"white space":       {"a: ", " b\tc\n\nd ", "a: b c d\n"},
+		"counts characters": {"ä: ", strings.Repeat("ö", 75) + " 1", "ä: " + strings.Repeat("ö", 75) + " 1\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := terminal.Wrap(test.head, test.text, "  "); got != test.want {
+				t.Errorf("got\n%q\nwant\n%q", got, test.want)
+			}
+		})
+	}
+}
+
+func TestDurationText(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second:                   "0s",
+		12400 * time.Millisecond:       "12s",
+		90 * time.Second:               "1m30s",
+		2*time.Hour + 5*time.Minute:    "2h5m",
+		76*time.Hour + 59*time.Minute:  "3d4h",
+		24 * time.Hour:                 "1d0h",
+		time.Hour + 59*time.Second:     "1h0m",
+		59*time.Minute + 5*time.Second: "59m5s",
+	} {
+		if got := durationText(d); got != want {
+			t.Errorf("%v: got %q, want %q", d, got, want)
+		}
+	}
+}
+
+// TestStatusPrints: -o json passes the document on, byte for byte, whatever it
+// is; text needs to understand it.
+func TestStatusPrints(t *testing.T) {
+	const document = `{ "later": [1.50],"queue":{"state":"Active"} }` + "\n\n"
+	for name, test := range map[string]struct {
+		answer  string
+		code    int
+		json    bool
+		want    string
+		wantErr string
+	}{
+		"json":            {answer: document, code: 200, json: true, want: document},
+		"text":            {answer: document, code: 200, want: "SINK  STATE"},
+		"something else":  {answer: "<html>", code: 200, wantErr: "is not docket"},
+		"not found":       {answer: document, code: 404, wantErr: "answers 404 Not Found, not a status"},
+		"without an end":  {answer: strings.Repeat(" ", maxStatus+1), code: 200, json: true, wantErr: "answers more than 16777216 bytes"},
+		"json, not found": {answer: document, code: 404, json: true, wantErr: "answers 404 Not Found, not a status"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if got, want := r.URL.Path, "/status"; got != want {
+					t.Errorf("got a request for %s, want %s", got, want)
+				}
+				w.WriteHeader(test.code)
+				io.WriteString(w, test.answer)
+			}))
+			defer server.Close()
+			var b strings.Builder
+			s := newStatusCommand(server.Listener.Addr().String(), test.json)
+			s.timeout = 2 * time.Minute // another machine may be busy
+			err := s.print(t.Context(), &b)
+			if test.wantErr != "" {
+				if err == nil || !strings.Contains(err.Error(), test.wantErr) {
+					t.Errorf("got error %v, want one with %q", err, test.wantErr)
+				}
+				return
+			}
+			if err != nil || !strings.HasPrefix(b.String(), test.want) || test.json && b.String() != test.want {
+				t.Errorf("got %q, %v, want %q", b.String(), err, test.want)
+			}
+		})
+	}
+}
+
+// Without a terminal each block has its time and the next one a line between.
+func TestStatusWatchIntoAFile(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if requests.Add(1) == 3 {
+			cancel()
+		}
+		io.WriteString(w, "{}\n")
+	}))
+	defer server.Close()
+	var out strings.Builder
+	s := newStatusCommand(server.Listener.Addr().String(), false)
+	s.timeout = 2 * time.Minute // another machine may be busy
+	if err := s.watch(ctx, &out, io.Discard, time.Millisecond); err != nil {
+		t.Errorf("got error %v, want none", err)
+	}
+	blocks := strings.Split(out.String(), "\n\n\n")
+	if len(blocks) != 3 || blocks[2] != "" {
+		t.Fatalf("got %d blocks, want two and nothing behind them:\n%s", len(blocks), out.String())
+	}
+	for _, b := range blocks[:2] {
+		first, rest, _ := strings.Cut(b, "\n")
+		if _, err := time.Parse(time.RFC3339, first); err != nil || !strings.HasPrefix(rest, "SINK") || strings.Contains(b, "\x1b") {
+			t.Errorf("got block %q, want a time, the status and no control characters", b)
+		}
+	}
+}
+
+// TestStatusWatch: an exporter that goes away and comes back is shown when it is
+// back.
+func TestStatusWatch(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	var requests atomic.Int32
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		switch requests.Add(1) {
+		case 1:
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case 3:
+			cancel()
+		default:
+			io.WriteString(w, "{}\n")
+		}
+	}))
+	defer server.Close()
+	var out, complaints strings.Builder
+	s := newStatusCommand(server.Listener.Addr().String(), true)
+	s.timeout = 2 * time.Minute // another machine may be busy
+	if err := s.watch(ctx, &out, &complaints, time.Millisecond); err != nil {
+		t.Errorf("got error %v, want none", err)
+	}
+	if got, want := out.String(), "{}\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if got, want := strings.Count(complaints.String(), "503"), 1; got != want {
+		t.Errorf("got complaints %q, want one", complaints.String())
+	}
+}

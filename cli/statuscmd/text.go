@@ -1,0 +1,195 @@
+package statuscmd
+
+import (
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+)
+
+// margin is below the words "queue", "ledger" and "config".
+const margin = "        "
+
+// writeStatus shows s as text for a person.
+func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
+	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
+	columns := columnsOf(s.Ledger)
+	fmt.Fprintf(t, "SINK\tSTATE\t%s\tLAG\n", strings.Join(titles(columns), "\t"))
+	for _, sink := range s.Sinks {
+		fmt.Fprintf(t, "%s\t%s\t", sink.Name, stateText(sink.State, sink.Since, now))
+		for _, c := range columns {
+			fmt.Fprintf(t, "%d\t", c.of(s.Ledger.Sinks[sink.Name]))
+		}
+		fmt.Fprintln(t, lagText(sink.LagSeconds))
+	}
+	for _, sink := range s.Sinks {
+		fmt.Fprint(t, sinkNote(sink, now))
+	}
+	fmt.Fprintln(t)
+	writeSources(t, s.Sources)
+	for _, source := range s.Sources {
+		fmt.Fprint(t, note(source.Name+": ", source.Reason))
+	}
+	if err := t.Flush(); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(w, "\n%s%s%s", queueText(s.Queue, now), ledgerText(s.Ledger), configText(s.Config))
+	return err
+}
+
+// writeSources shows the sources; what they know to be lost only when there is some.
+func writeSources(w io.Writer, sources []exporter.SourceStatus) {
+	lost := slices.ContainsFunc(sources, func(s exporter.SourceStatus) bool { return s.Lost > 0 })
+	fmt.Fprint(w, "SOURCE\tSTATE\tCONNECTIONS")
+	if lost {
+		fmt.Fprint(w, "\tLOST")
+	}
+	fmt.Fprintln(w)
+	for _, s := range sources {
+		fmt.Fprintf(w, "%s\t%s\t%d", s.Name, s.State, s.Connections)
+		if lost {
+			fmt.Fprintf(w, "\t%d", s.Lost)
+		}
+		fmt.Fprintln(w)
+	}
+}
+
+// column is a part of a sink's account.
+type column struct {
+	title string
+	of    func(exporter.SinkLedger) uint64
+}
+
+// columnsOf are the parts of the accounts that are shown: what waits and what was
+// delivered always, anything else when a sink has some of it. A sink's stored
+// records are the sum of its row.
+func columnsOf(l exporter.Ledger) []column {
+	columns := []column{
+		{"PENDING", func(s exporter.SinkLedger) uint64 { return s.Pending }},
+		{"DELIVERED", func(s exporter.SinkLedger) uint64 { return s.Delivered }},
+	}
+	for _, c := range []column{
+		{"FILTERED", func(s exporter.SinkLedger) uint64 { return s.Filtered }},
+		{"DEAD-LETTERED", func(s exporter.SinkLedger) uint64 { return s.DeadLettered }},
+		{"DROPPED", func(s exporter.SinkLedger) uint64 { return s.Dropped }},
+		{"CORRUPT", func(s exporter.SinkLedger) uint64 { return s.Corrupt }},
+	} {
+		for _, s := range l.Sinks {
+			if c.of(s) > 0 {
+				columns = append(columns, c)
+				break
+			}
+		}
+	}
+	return columns
+}
+
+func titles(columns []column) []string {
+	titles := make([]string, len(columns))
+	for i, c := range columns {
+		titles[i] = c.title
+	}
+	return titles
+}
+
+// sinkNote says what is wrong with a sink or, once it works again, what was.
+func sinkNote(s exporter.SinkStatus, now time.Time) string {
+	if s.LastError == "" {
+		return ""
+	}
+	var ago string
+	if s.LastErrorTime != nil {
+		ago = " " + durationText(now.Sub(*s.LastErrorTime)) + " ago"
+	}
+	if s.State == exporter.Active {
+		return note(s.Name+": works again, last error"+ago+": ", s.LastError)
+	}
+	return note(s.Name+": "+s.Reason+ago+": ", s.LastError)
+}
+
+// note is text behind head; nothing without text.
+func note(head, text string) string {
+	if text == "" {
+		return ""
+	}
+	return terminal.Wrap(head, text, "  ")
+}
+
+// queueText is a line on the queue, and more on what is wrong with it.
+func queueText(q exporter.QueueStatus, now time.Time) string {
+	kept := "nothing kept"
+	if q.LastSeq >= q.FirstSeq && q.LastSeq > 0 {
+		kept = fmt.Sprintf("records %d to %d kept", q.FirstSeq, q.LastSeq)
+	}
+	text := terminal.Wrap("queue   ", fmt.Sprintf("%s: %s of %s, %s",
+		stateText(q.State, q.Since, now), terminal.Size(q.Bytes), terminal.Size(q.MaxBytes), kept), margin)
+	if q.Reason != "" {
+		text += terminal.Wrap(margin, q.Reason, margin)
+	}
+	return text
+}
+
+// ledgerText is the account of the lines, why some were refused, and what never
+// came.
+func ledgerText(l exporter.Ledger) string {
+	var refused uint64
+	for _, n := range l.Refused {
+		refused += n
+	}
+	text := terminal.Wrap("ledger  ", fmt.Sprintf("received %d = stored %d + refused %d + duplicate %d",
+		l.Received, l.Stored, refused, l.Duplicate), margin)
+	if refused > 0 {
+		text += terminal.Wrap(margin+"refused: ", terminal.Counts(l.Refused), margin)
+	}
+	if lost := terminal.Counts(l.Lost); lost != "" {
+		text += terminal.Wrap(margin+"reported lost by producers: ", lost, margin)
+	}
+	return text
+}
+
+// configText speaks up only when the configuration file is not the one in force.
+func configText(c exporter.ConfigStatus) string {
+	if c.LastError == "" {
+		return ""
+	}
+	return terminal.Wrap(fmt.Sprintf("config  %s: ", c.State), c.LastError, margin)
+}
+
+// stateText adds how long a state that is not the normal one has lasted.
+func stateText(state exporter.State, since *time.Time, now time.Time) string {
+	if state == exporter.Active || since == nil {
+		return string(state)
+	}
+	return string(state) + " for " + durationText(now.Sub(*since))
+}
+
+// lagText is the age of the oldest pending record.
+func lagText(seconds float64) string {
+	if seconds == 0 {
+		return "-"
+	}
+	lag := time.Duration(seconds * float64(time.Second))
+	if lag < time.Minute {
+		return lag.Round(100 * time.Millisecond).String()
+	}
+	return durationText(lag)
+}
+
+// durationText is d in its two largest units, as exact as it matters: "12s",
+// "1m30s", "2h5m", "3d4h".
+func durationText(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(d, 0); {
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < day:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	}
+}

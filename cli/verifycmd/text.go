@@ -1,0 +1,213 @@
+package verifycmd
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/filesink/verify"
+)
+
+// writeVerdict shows r as text for a person: the verdict, then what it is about.
+func writeVerdict(w io.Writer, c *verifyCommand, r verify.Report) error {
+	var b strings.Builder
+	if r.Break != nil {
+		breakText(&b, c, r)
+	} else {
+		b.WriteString(soundText(c.dir, r))
+	}
+	field := func(name, format string, args ...any) {
+		fmt.Fprintf(&b, "%-11s %s\n", name, fmt.Sprintf(format, args...))
+	}
+	if r.Break != nil {
+		b.WriteString("\nread and in order so far:\n")
+	}
+	field("manifest", "%s, %s", terminal.Count(r.Lines, "line"), signedText(r))
+	field("files", "%s with %s, %s", terminal.Count(r.Files, "file"), terminal.Count(r.Records, "record"), terminal.Size(r.Bytes))
+	if r.RemovedFiles > 0 {
+		field("removed", "%s with %s, by retention", terminal.Count(r.RemovedFiles, "file"), terminal.Count(r.RemovedRecords, "record"))
+	}
+	for _, q := range r.Queues {
+		field("queue", "%s: %d to %d", q.ID, q.FirstSeq, q.LastSeq)
+	}
+	field("gaps", "%s", gapsText(r.Gaps))
+	if a := r.Active; a != nil {
+		field("active", "%s", activeText(a))
+	}
+	if c.reference != nil && r.Break == nil {
+		field("compared", "with %s: %s", terminal.OneLine(c.reference.name), comparedText(r.Compared))
+	}
+	if r.Break == nil {
+		verdictFields(field, c, r)
+	}
+	if r.Lines > 0 && r.Break == nil {
+		field("last line", "%s, keep it for --last", r.Head)
+	}
+	for _, note := range r.Notes {
+		field("note", "%s", terminal.OneLine(note))
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+// verdictFields say what vouches for the end of the export, and what does not.
+func verdictFields(field func(name, format string, args ...any), c *verifyCommand, r verify.Report) {
+	label := "anchor"
+	if len(r.Doubts) > 0 {
+		label = "agrees"
+	}
+	for _, m := range r.Anchors {
+		field(label, "%s", anchorText(c, r, m))
+	}
+	for _, doubt := range r.Doubts {
+		field("not proven", "%s", terminal.OneLine(doubt))
+	}
+	if len(r.Doubts) > 0 {
+		return
+	}
+	if r.Verdict() == verify.Unanchored {
+		field("anchor", "none: if the newest files, their lines and the position were taken away together, this looks the same")
+		field("to do", "%s", toDo)
+		return
+	}
+	if text := unprovenText(r); text != "" {
+		field("not proven", "%s", text)
+	}
+}
+
+// soundText is the verdict on an export without a break.
+func soundText(dir string, r verify.Report) string {
+	if r.Verdict() == verify.Proven {
+		p := r.Proven()
+		if from := r.ProvenFrom(); from > 0 {
+			return fmt.Sprintf("PROVEN: the export %s is whole from record %d up to record %d of queue %s\n", dir, from, p.Seq, p.Queue)
+		}
+		return fmt.Sprintf("PROVEN: the export %s is whole up to record %d of queue %s\n", dir, p.Seq, p.Queue)
+	}
+	if r.Lines == 0 && r.Active == nil {
+		return fmt.Sprintf("UNANCHORED: nothing in %s can be proven: no file is there, as in a new export or one that was emptied\n", dir)
+	}
+	if r.Lines == 0 {
+		return fmt.Sprintf("UNANCHORED: no file of %s is finished yet, so there is nothing to prove\n", dir)
+	}
+	return fmt.Sprintf("UNANCHORED: the export %s is whole as far as it goes; its end is not proven\n", dir)
+}
+
+// anchorText says what an anchor vouches for.
+func anchorText(c *verifyCommand, r verify.Report, m verify.Met) string {
+	text := "--last"
+	switch m.Kind {
+	case verify.FromCheckpoint:
+		text = "the checkpoint of " + m.Time.Format(time.RFC3339)
+	case verify.FromReference:
+		text = "the records of " + terminal.OneLine(c.reference.name)
+	}
+	if m.Kind == verify.FromLast && m.Line == 0 && !r.Signed {
+		text += " (that nothing is missing; that nothing was written anew, a hash, a checkpoint or --public-key tells)"
+	}
+	if m.Line > 0 {
+		text += fmt.Sprintf(", line %d of the manifest", m.Line)
+	}
+	if m.From > 0 {
+		return fmt.Sprintf("%s: record %d to record %d of queue %s, and nothing before", text, m.From, m.Seq, m.Queue)
+	}
+	return fmt.Sprintf("%s: up to record %d of queue %s", text, m.Seq, m.Queue)
+}
+
+// unprovenText says what lies behind all anchors; empty: nothing does.
+func unprovenText(r verify.Report) string {
+	p, end := r.Proven(), r.End
+	switch {
+	case p == end:
+		return ""
+	case p.Queue == end.Queue && p.Seq < end.Seq:
+		return fmt.Sprintf("records %s: no anchor vouches for them, nor that none came after", rangeText(p.Seq+1, end.Seq))
+	case p.Queue == end.Queue:
+		return ""
+	}
+	return fmt.Sprintf("all behind that, up to record %d of queue %s: no anchor vouches for it, nor that nothing came after", end.Seq, end.Queue)
+}
+
+const toDo = "give what the end was, from outside of the directory: --checkpoints with a copy of docket's checkpoint records, --last, --against or -f"
+
+func breakText(b *strings.Builder, c *verifyCommand, r verify.Report) {
+	k := r.Break
+	fmt.Fprintf(b, "BREAK in the export %s: %s\n", c.dir, k.Kind)
+	field := func(name, text string) { fmt.Fprintf(b, "  %-9s %s\n", name, terminal.OneLine(text)) }
+	if k.File != "" {
+		field("file", k.File)
+	}
+	if k.Line > 0 {
+		field("manifest", fmt.Sprintf("line %d", k.Line))
+	}
+	if k.Record > 0 {
+		field("line", fmt.Sprintf("%d of the file", k.Record))
+	}
+	if k.FirstSeq > 0 {
+		field("records", rangeText(k.FirstSeq, k.LastSeq)+" of queue "+k.Queue)
+	}
+	field("expected", k.Expected)
+	field("found", k.Found)
+	field("meaning", k.Meaning())
+	if c.reference != nil && c.reference.hint != "" && k.Kind == verify.RecordMissing {
+		field("or", c.reference.hint)
+	}
+}
+
+func rangeText(from, to uint64) string {
+	if from == to {
+		return fmt.Sprint(from)
+	}
+	return fmt.Sprintf("%d to %d", from, to)
+}
+
+func signedText(r verify.Report) string {
+	switch {
+	case r.SignedFrom == 0:
+		return "not signed"
+	case !r.Signed:
+		return "signed, which was not checked: give the key with --public-key"
+	case r.SignedFrom > 1:
+		return fmt.Sprintf("signed from line %d on, which covers those before as well", r.SignedFrom)
+	}
+	return "signed"
+}
+
+func gapsText(gaps map[sinks.GapReason]uint64) string {
+	if len(gaps) == 0 {
+		return "none"
+	}
+	var parts []string
+	for _, reason := range slices.Sorted(maps.Keys(gaps)) {
+		parts = append(parts, fmt.Sprintf("%s %d", reason, gaps[reason]))
+	}
+	return strings.Join(parts, ", ")
+}
+
+func activeText(a *verify.Active) string {
+	if !a.Checked {
+		return fmt.Sprintf("%s with %s, not finished", terminal.OneLine(a.File), terminal.Size(a.Bytes))
+	}
+	return fmt.Sprintf("%s with %s (%d to %d), not finished: as the sink's position says, which nobody signs",
+		terminal.OneLine(a.File), terminal.Count(a.Records, "record"), a.FirstSeq, a.LastSeq)
+}
+
+func comparedText(c verify.Compared) string {
+	text := terminal.Count(c.Same, "record") + " the same"
+	for _, part := range []struct {
+		n    uint64
+		text string
+	}{
+		{c.InGaps, "in gaps"}, {c.Removed, "removed by retention"}, {c.Earlier, "from before the export"}, {c.NotYet, "not yet exported"},
+	} {
+		if part.n > 0 {
+			text += fmt.Sprintf(", %d %s", part.n, part.text)
+		}
+	}
+	return text
+}

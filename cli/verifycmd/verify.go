@@ -1,0 +1,271 @@
+// Package verifycmd has the commands on signed exports: docket verify and docket keygen.
+package verifycmd
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/sinks/filesink"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+	"github.com/docket-export/docket/sinks/filesink/verify"
+)
+
+func New(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "verify DIR",
+		Short: "Prove a file export complete and unchanged, or name the first break",
+		Long: `verify reads the manifest of a file export and every file in it, and says what is
+proven. It only reads, and may run while docket writes. It ends with
+
+  0  Proven      whole up to an anchor that lies outside of DIR
+  1  Broken      something is missing or was changed: where, and what it may come from
+  3  Unanchored  whole as far as it goes. Where the export has to end is not proven:
+                 somebody may have taken the newest files away, or all of them
+
+Who can write to DIR can also write all of it anew, manifest included, or put it back
+to an older state. So an anchor has to come from elsewhere:
+
+  --checkpoints  records "docket.export.checkpoint", which docket sends to every sink:
+                 a copy from the SIEM or the Kafka topic, as NDJSON
+  --last         what the end of the export was before: the id of a record, or the
+                 hash of the last line that an earlier verify has shown
+  --against, -f  the records are elsewhere too: in the queue, in use or not, or in
+                 another export. They are compared byte for byte
+
+--public-key checks who wrote the lines. It is no anchor: a signed export without its
+newest lines is signed as well.
+
+docs/verify.md tells exactly what is proven and what is not.`,
+		Example: `  docket verify /var/log/docket --checkpoints siem-export.ndjson --public-key docket.pub
+  kcat -C -e -b kafka:9092 -t decisions | docket verify /var/log/docket --checkpoints -
+  docket verify /var/log/docket --checkpoints all.ndjson --sink compliance     of several file sinks
+  docket verify /var/log/docket --last 6f0c...-48210
+  docket verify /var/log/docket -f docket.yaml     against the queue of docket.yaml
+  docket verify /var/log/docket --against /mnt/copy-of-the-export`,
+		Args: oneDirectory,
+	}
+	var flags verifyFlags
+	flags.kinds = kinds
+	flags.add(cmd)
+	output := command.OutputFlag(cmd, "text", "json")
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		c := verifyCommand{dir: args[0], out: cmd.OutOrStdout(), json: output.Value == "json", console: terminal.NewConsole(cmd.ErrOrStderr())}
+		closeReference, err := flags.options(&c, cmd.InOrStdin())
+		if err != nil {
+			return err
+		}
+		defer closeReference()
+		return c.run(cmd.Context())
+	}
+	return cmd
+}
+
+func oneDirectory(_ *cobra.Command, args []string) error {
+	if len(args) != 1 {
+		return errors.New("which export? name its directory, and nothing else")
+	}
+	return nil
+}
+
+// verifyFlags say what to prove beyond what the directory says of itself.
+type verifyFlags struct {
+	publicKeys  []string
+	last        string
+	checkpoints string
+	deep        bool
+	referenceFlags
+}
+
+func (f *verifyFlags) add(cmd *cobra.Command) {
+	cmd.Flags().StringArrayVar(&f.publicKeys, "public-key", nil, "file with a public key of the exporter; again for earlier keys")
+	cmd.Flags().StringVar(&f.last, "last", "", "id of a record, or hash of a line of the manifest, that must be there")
+	cmd.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file with copies of docket.export.checkpoint records, NDJSON; - reads standard input")
+	cmd.Flags().BoolVar(&f.deep, "deep", false, "decompress files and count their records")
+	f.referenceFlags.add(cmd)
+}
+
+// options makes the options of c. What they hold open is for the caller to close.
+func (f *verifyFlags) options(c *verifyCommand, stdin io.Reader) (closeReference func(), err error) {
+	c.options = verify.Options{Deep: f.deep, Progress: &verify.Progress{}}
+	c.options.Position = func() (manifest.Position, bool, error) { return filesink.ReadPosition(c.dir) }
+	if c.options.PublicKeys, err = readPublicKeys(f.publicKeys); err != nil {
+		return nil, err
+	}
+	if c.options.Last, err = parseAnchor(f.last); err != nil {
+		return nil, err
+	}
+	if c.options.Checkpoints, err = readCheckpoints(f.checkpoints, stdin); err != nil {
+		return nil, err
+	}
+	if f.sink != "" && f.against == "" && f.file == "" && f.checkpoints == "" {
+		return nil, errors.New("--sink belongs to a queue or to checkpoints: name them with --against, -f or --checkpoints")
+	}
+	if c.reference, err = f.open(c.dir); err != nil {
+		return nil, err
+	}
+	c.options.Sink = f.sink
+	if c.reference == nil {
+		return func() {}, nil
+	}
+	c.options.Reference = c.reference
+	return c.reference.close, nil
+}
+
+func readPublicKeys(files []string) (keys []ed25519.PublicKey, err error) {
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, command.Misconfigured("public key: %w", err)
+		}
+		parsed, err := manifest.ParsePublicKeys(text)
+		if err != nil {
+			return nil, command.Misconfigured("public key %s: %w", file, err)
+		}
+		keys = append(keys, parsed...)
+	}
+	return keys, nil
+}
+
+// readCheckpoints reads --checkpoints; nil when it was not given.
+func readCheckpoints(path string, stdin io.Reader) (list []verify.Checkpoint, err error) {
+	switch path {
+	case "":
+		return nil, nil
+	case "-":
+		list, err = verify.ReadCheckpoints(stdin, "standard input")
+	default:
+		f, openErr := os.Open(path)
+		if openErr != nil {
+			return nil, command.Misconfigured("checkpoints: %w", openErr)
+		}
+		defer f.Close() // read only: nothing can be lost
+		list, err = verify.ReadCheckpoints(f, path)
+	}
+	if err != nil {
+		return nil, command.Misconfigured("checkpoints: %w", err)
+	}
+	return list, nil
+}
+
+// parseAnchor reads --last; nil when it was not given.
+func parseAnchor(text string) (*verify.Anchor, error) {
+	if text == "" {
+		return nil, nil
+	}
+	var hash manifest.Hash
+	if err := hash.UnmarshalText([]byte(text)); err == nil {
+		return &verify.Anchor{Line: &hash}, nil
+	}
+	if at := strings.LastIndexByte(text, '-'); at > 0 {
+		queue, err := uuid.Parse(text[:at])
+		seq, err2 := strconv.ParseUint(text[at+1:], 10, 64)
+		if err == nil && err2 == nil && seq > 0 {
+			return &verify.Anchor{Queue: queue.String(), Seq: seq}, nil
+		}
+	}
+	return nil, fmt.Errorf("--last %q is neither the id of a record, which is <uuid of the queue>-<number>, nor a hash of 64 hexadecimal digits", text)
+}
+
+// verifyCommand is one run of verify.
+type verifyCommand struct {
+	dir       string
+	options   verify.Options
+	reference *reference // nil: none
+	out       io.Writer
+	json      bool
+	console   *terminal.Console
+}
+
+func (c *verifyCommand) run(ctx context.Context) error {
+	r, err := c.prove(ctx)
+	if errors.Is(err, verify.ErrNoExport) {
+		return command.Misconfigured("%w", err)
+	}
+	if errors.Is(err, verify.ErrWhichSink) {
+		return command.Misconfigured("%w: name the sink that writes it with --sink", err)
+	}
+	if err != nil {
+		return command.Failed(err)
+	}
+	if c.json {
+		err = terminal.WriteJSON(c.out, verifyToJSON(c, r))
+	} else {
+		err = writeVerdict(c.out, c, r)
+	}
+	if err != nil {
+		return command.Failed(err)
+	}
+	switch r.Verdict() {
+	case verify.Broken:
+		return command.Failed(fmt.Errorf("export %s is broken: %s", c.dir, r.Break.Kind))
+	case verify.Unanchored:
+		return &unanchoredError{c.dir, len(r.Doubts) > 0}
+	default:
+		return nil
+	}
+}
+
+// unanchoredError says that nothing is wrong with an export, and its end not proven.
+type unanchoredError struct {
+	dir       string
+	isDoubted bool // there are anchors, and the report says why they prove nothing
+}
+
+func (e *unanchoredError) Error() string {
+	if e.isDoubted {
+		return fmt.Sprintf("export %s is not proven: the report says why behind \"not proven\"", e.dir)
+	}
+	return fmt.Sprintf("export %s: its end is not proven: give an anchor with --checkpoints, --last, --against or -f", e.dir)
+}
+
+// prove runs verify and shows on a terminal how far it is.
+func (c *verifyCommand) prove(ctx context.Context) (verify.Report, error) {
+	started := time.Now()
+	stop, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		tick := time.NewTicker(terminal.RedrawInterval)
+		defer tick.Stop()
+		for {
+			select {
+			case <-tick.C:
+				c.console.Draw(hashedText(c.options.Progress, time.Since(started)))
+			case <-stop:
+				c.console.Draw("")
+				return
+			}
+		}
+	}()
+	r, err := verify.Run(ctx, c.dir, c.options)
+	close(stop)
+	<-done
+	return r, err
+}
+
+// hashedText is the line that shows the progress.
+func hashedText(p *verify.Progress, took time.Duration) string {
+	done, total := p.Done.Load(), p.Total.Load()
+	text := fmt.Sprintf("%s read, %s/s", terminal.Size(done), terminal.Size(int64(float64(done)/max(took, time.Millisecond).Seconds())))
+	if total > 0 && done < total {
+		part := float64(done) / float64(total)
+		full := int(part * terminal.BarWidth)
+		text = fmt.Sprintf("[%s%s] %3.0f%% of %s  %s", strings.Repeat("=", full), strings.Repeat(" ", terminal.BarWidth-full), 100*part, terminal.Size(total), text)
+	}
+	return text
+}
+
+// ExitCode is that of docket verify alone.
+func (e *unanchoredError) ExitCode() int { return 3 }
