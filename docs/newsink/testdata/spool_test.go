@@ -1,4 +1,4 @@
-package newsink
+package spool
 
 import (
 	"context"
@@ -67,23 +67,5 @@ func seqOf(t *testing.T, e os.DirEntry) int {
 func rename(t *testing.T, from, to string) {
 	if err := os.Rename(from, to); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// The page shows the sink as it is, and keeps its promise of brevity.
-func TestPageShowsTheSink(t *testing.T) {
-	page, err := os.ReadFile("../new-sink.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	code, err := os.ReadFile("sink.go")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if !strings.Contains(string(page), "```go\n"+string(code)+"```\n") {
-		t.Error("docs/new-sink.md does not show docs/newsink/sink.go as it is")
-	}
-	if n := strings.Count(string(code), "\n"); n >= 60 {
-		t.Errorf("the sink has %d lines, want fewer than 60", n)
 	}
 }

@@ -1,0 +1,159 @@
+// Package newsink tests the program on the page docs/new-sink.md.
+package newsink
+
+import (
+	"bytes"
+	"fmt"
+	"go/format"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// program is the module of the page, as a stranger would have it.
+type program struct{ dir, binary string }
+
+// The page has a whole program: it builds outside of docket's module, passes the suite
+// of every sink, and delivers a record.
+func TestPageIsAProgram(t *testing.T) {
+	p := program{dir: t.TempDir()}
+	p.write(t)
+	p.run(t, 0, "", "go", "vet", "./...")
+	p.run(t, 0, "", "go", "test", "./...")
+	p.run(t, 0, "", "go", "build", "-o", "docket", ".")
+	docket := filepath.Join(p.dir, "docket")
+
+	p.file(t, "docket.yaml", `apiVersion: docket.dev/v1alpha1
+kind: Exporter
+sources: [{name: local, unix: {path: docket.sock}}]
+queue: {directory: queue, minFreeBytes: 0}
+sinks: [{name: files, spool: {directory: records}}]
+admin: {address: ""}
+`)
+	p.file(t, "wrong.yaml", `apiVersion: docket.dev/v1alpha1
+kind: Exporter
+sources: [{name: local, unix: {path: docket.sock}}]
+queue: {directory: queue}
+sinks: [{name: files, spool: {}}]
+`)
+	if err := os.Mkdir(filepath.Join(p.dir, "records"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if out := p.run(t, 0, "", docket, "check", "-f", "docket.yaml"); !strings.Contains(out, "docket.yaml: ok\n") {
+		t.Errorf("check: got %q, want ok", out)
+	}
+	if out := p.run(t, 2, "", docket, "check", "-f", "wrong.yaml"); !strings.Contains(out, "sinks[0].spool.directory: is required") {
+		t.Errorf("check: got %q, want what is missing", out)
+	}
+
+	exporter := p.command(docket, "run", "-f", "docket.yaml")
+	var log bytes.Buffer
+	exporter.Stderr = &log
+	if err := exporter.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p.run(t, 0, `{"decision":"deny"}`, docket, "send", "--timeout", "1m", "-f", "docket.yaml")
+	if err := exporter.Process.Signal(os.Interrupt); err != nil {
+		t.Fatal(err)
+	}
+	if err := exporter.Wait(); err != nil {
+		t.Fatalf("docket run: %v\n%s", err, log.Bytes())
+	}
+	files, err := filepath.Glob(filepath.Join(p.dir, "records", "*"))
+	if err != nil || len(files) != 1 {
+		t.Fatalf("got the files %q, %v, want one\n%s", files, err, log.Bytes())
+	}
+	if got, err := os.ReadFile(files[0]); err != nil || string(got) != `{"decision":"deny"}` {
+		t.Errorf("got the record %q, %v, want the one that was sent", got, err)
+	}
+}
+
+// The sink on the page is durable before it returns nil: file, name, directory.
+func TestPageSyncs(t *testing.T) {
+	spool := blocks(t)["spool"]
+	steps := regexp.MustCompile(`(?s)func \(s \*sink\) Send.*s\.write\(.*syncFile\(os\.Open\(s\.directory\)\)` +
+		`.*func \(s \*sink\) write.*f\.Write\(.*syncFile\(f, .*os\.Rename\(.*func syncFile.*f\.Sync\(\)`)
+	if !steps.MatchString(spool) {
+		t.Error("got a sink that does not write, sync, rename and sync the directory")
+	}
+}
+
+// blocks are the packages on the page, by their names.
+func blocks(t *testing.T) map[string]string {
+	t.Helper()
+	page, err := os.ReadFile("../new-sink.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]string{}
+	for _, m := range regexp.MustCompile("(?s)```go\n(.*?)```\n").FindAllStringSubmatch(string(page), -1) {
+		first, _, _ := strings.Cut(m[1], "\n")
+		name, ok := strings.CutPrefix(first, "package ")
+		if formatted, err := format.Source([]byte(m[1])); !ok || err != nil || string(formatted) != m[1] {
+			t.Errorf("got the block\n%s\n%v, want a formatted file that begins with its package", m[1], err)
+		}
+		found[name] = m[1]
+	}
+	if len(found) != 2 || found["main"] == "" || found["spool"] == "" {
+		t.Fatalf("got %d packages, want main and spool", len(found))
+	}
+	return found
+}
+
+// write makes the module, beside docket's own modules in a workspace.
+func (p program) write(t *testing.T) {
+	t.Helper()
+	all := blocks(t)
+	p.file(t, "main.go", all["main"])
+	p.file(t, "spool/spool.go", all["spool"])
+	test, err := os.ReadFile("testdata/spool_test.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.file(t, "spool/spool_test.go", string(test))
+	root, err := filepath.Abs("../..")
+	if err != nil {
+		t.Fatal(err)
+	}
+	work, err := os.ReadFile(filepath.Join(root, "go.work"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.file(t, "go.mod", "module example.com/docket-spool\n\ngo 1.26.0\n")
+	// The workspace of docket has paths that begin with a dot.
+	ours := regexp.MustCompile(`(?m)([\t ])\.(/\S*)?$`).ReplaceAllString(string(work), "${1}"+root+"${2}")
+	p.file(t, "go.work", ours+"\nuse "+p.dir+"\n")
+}
+
+func (p program) file(t *testing.T, name, text string) {
+	t.Helper()
+	path := filepath.Join(p.dir, filepath.FromSlash(name))
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p program) command(name string, args ...string) *exec.Cmd {
+	cmd := exec.Command(name, args...)
+	cmd.Dir = p.dir
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(p.dir, "go.work"), "GOFLAGS=")
+	return cmd
+}
+
+// run runs a program to its end and returns what it has written.
+func (p program) run(t *testing.T, want int, stdin, name string, args ...string) string {
+	t.Helper()
+	cmd := p.command(name, args...)
+	cmd.Stdin = strings.NewReader(stdin)
+	out, err := cmd.CombinedOutput()
+	if got := cmd.ProcessState.ExitCode(); got != want {
+		t.Fatal(fmt.Sprintf("%s %s: got exit code %d, %v, want %d\n%s", name, strings.Join(args, " "), got, err, want, out))
+	}
+	return string(out)
+}
