@@ -25,8 +25,6 @@ type cursor interface {
 	Settle(seq uint64, o queue.Outcome) error
 	// OldestPending is when the first record that is not done was received.
 	OldestPending() (time.Time, bool)
-	// Account is what has become of the records before.
-	Account() queue.Account
 	account
 	Close()
 }
@@ -35,7 +33,12 @@ type cursor interface {
 //
 //	round -> next -> pack -> send -> settle
 //
-// With a sink that is Concurrent they are not the work of one goroutine: see overlap.
+// Beside it, redriver brings what an operator redrives from the dead letters. Both send
+// in the sink's slots: as many batches at a time as the sink takes.
+//
+// A sink that is Concurrent has one batch more than slots, so that the next one is made
+// while others are sent. Batches are settled in the order in which they were made: the
+// place in the queue moves over what is done without a hole, and no further.
 type delivery struct {
 	cfg      SinkConfig
 	cursor   cursor
@@ -46,15 +49,32 @@ type delivery struct {
 	log      *slog.Logger
 	metrics  *deliveryMetrics
 	health   *deliveryHealth
-	reading  *trouble // with the queue or the dead letters; owned by run
-	closed   *trouble // with the sink that cannot be opened; owned by run
+	reading  *failure // of the queue or the dead letters; owned by run
+	closed   *failure // of the sink that cannot be opened; owned by run
 	rejects  rejectLog
 
-	redrives redrives // guarded by letters.redriving; its trouble is safe at any time
+	slots    slots
+	free     chan *batch // those that can be made
+	underWay chan *batch // those that were made, in order
 
 	opening sync.Mutex
 	sink    sinks.Sink // nil until it has been opened; guarded by opening
 }
+
+// slots are held while batches are sent, one by each.
+type slots chan struct{}
+
+// acquire waits for a slot. Its error is that ctx is done.
+func (s slots) acquire(ctx context.Context) error {
+	select {
+	case s <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (s slots) release() { <-s }
 
 func (d *delivery) newBackoff() backoff.BackOff { return newBackoff(d.cfg.Retry) }
 
@@ -78,9 +98,17 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 		letters: newLetters(q.directory, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
 	}
-	d.reading, d.closed = d.health.trouble(), d.health.trouble()
-	d.redrives = redrives{trouble: d.health.trouble(), pause: d.newBackoff()}
+	d.reading, d.closed = d.health.failure(), d.health.failure()
 	d.packer = d.packerOf(q, selects, c.Account())
+	atATime, batches := 1, 1
+	if c, ok := cfg.Config.(sinks.Concurrent); ok {
+		atATime, batches, d.packer.copies = c.MaxInFlight(), c.MaxInFlight()+1, true
+	}
+	d.slots = make(slots, atATime)
+	d.free, d.underWay = make(chan *batch, batches), make(chan *batch, batches)
+	for range batches {
+		d.free <- &batch{done: make(chan struct{}, 1)}
+	}
 	return d, nil
 }
 
@@ -98,59 +126,107 @@ type queueFacts struct {
 func (d *delivery) run(ctx context.Context) {
 	defer d.cursor.Close()
 	defer d.letters.close()
-	pause := d.newBackoff()
-	round := d.round
-	if c, ok := d.cfg.Config.(sinks.Concurrent); ok {
-		o := d.overlapping(ctx, c.MaxInFlight())
-		defer o.end()
-		round = o.round
+	if !d.until(ctx, d.letters.ready) {
+		return
 	}
+	var beside sync.WaitGroup
+	defer beside.Wait()
+	redriving, stop := context.WithCancel(ctx)
+	defer stop()
+	beside.Go(func() { (&redriver{delivery: d}).run(redriving) })
+	var sending sync.WaitGroup
+	beside.Go(d.settleAll)
+	defer func() {
+		sending.Wait()
+		close(d.underWay)
+	}()
+	for d.until(ctx, func() error { return d.round(ctx, &sending) }) {
+	}
+}
+
+// until does what is to be done until it succeeds. It reports false when ctx is done or
+// the queue is closed.
+func (d *delivery) until(ctx context.Context, do func() error) bool {
+	pause := d.newBackoff()
 	for attempt := 1; ctx.Err() == nil; attempt++ {
-		err := round(ctx)
+		err := do()
 		if err == nil {
 			d.reading.over(attempt)
-			attempt = 0
-			pause.Reset()
-			continue
+			return true
 		}
 		if ctx.Err() != nil || errors.Is(err, queue.ErrClosed) {
-			return
+			return false
 		}
 		reason := "Queue"
 		if errors.Is(err, errLetters) {
 			reason = "DeadLetters"
 		}
-		d.reading.failed(Error, reason, err)
+		d.reading.met(Error, reason, err)
 		wait(ctx, pause.NextBackOff(), nil)
 	}
+	return false
 }
 
-// round delivers one batch, or what is to be delivered again from the dead
-// letters.
-func (d *delivery) round(ctx context.Context) error {
-	awake, stop := d.letters.untilWanted(ctx)
-	defer stop()
-	if again, err := d.redrive(ctx); again || err != nil {
-		return err
+// round makes one batch and has it sent.
+//
+// A batch that is full at once is made before there is a slot for it. Any other waits for
+// a slot first, so that what comes meanwhile joins it: made too early it would be small,
+// and the destination slow for it.
+func (d *delivery) round(ctx context.Context, sending *sync.WaitGroup) error {
+	var b *batch
+	select {
+	case b = <-d.free:
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
-	records, err := d.next(ctx, awake)
+	if !d.fullBatchWaits() {
+		if err := d.slots.acquire(ctx); err != nil {
+			return err
+		}
+		d.slots.release() // the wait for records may take long, and a redrive needs it
+	}
+	records, err := d.next(ctx)
 	if err != nil || len(records) == 0 {
+		d.free <- b
 		return err
 	}
-	p := d.packer.pack(records)
-	d.letters.forgetPending(p.first, p.last)
-	aside, err := d.deliver(ctx, p)
-	if err != nil {
+	d.packer.pack(b, records)
+	d.letters.forgetPending(b.first, b.last)
+	if b.isEmpty() {
+		b.done <- struct{}{}
+		d.underWay <- b
+		return nil
+	}
+	if err := d.slots.acquire(ctx); err != nil {
 		return err
 	}
-	d.settle(p, aside)
+	d.underWay <- b
+	send := func() {
+		b.rejected, b.err = d.send(ctx, fromQueue{d}, b.Batch, tries{})
+		d.slots.release()
+		b.done <- struct{}{}
+	}
+	if !d.packer.copies { // the records are not valid for longer
+		send()
+		return nil
+	}
+	sending.Go(send)
 	return nil
 }
 
-// next waits for records; it returns none when awake is done, as there is something to
-// redrive. While the sink is not open it tries in between whether it can be, so that
-// nobody has to wait for a record to see that a sink is misconfigured, or no longer is.
-func (d *delivery) next(ctx, awake context.Context) ([]queue.Record, error) {
+// fullBatchWaits reports whether there are records for a full batch.
+func (d *delivery) fullBatchWaits() bool {
+	next := d.packer.expected
+	return next > 0 && d.stored()+1 >= next+uint64(d.cfg.Batch.MaxRecords)
+}
+
+// errNothing ends the wait for records.
+var errNothing = errors.New("there is no record")
+
+// next waits for records. While the sink is not open it tries in between whether it can
+// be, so that nobody has to wait for a record to see that a sink is misconfigured, or no
+// longer is.
+func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 	limits := queue.Limits{
 		Records: d.cfg.Batch.MaxRecords,
 		Bytes:   int(d.cfg.Batch.MaxBytes),
@@ -164,23 +240,25 @@ func (d *delivery) next(ctx, awake context.Context) ([]queue.Record, error) {
 			break
 		}
 		d.metrics.failed(sinks.FailureOf(err).Kind)
-		failure := d.closed.sinkFailed(err)
-		soon, cancel := context.WithTimeout(awake, d.delay(failure, pause.NextBackOff()))
+		f := d.closed.metAtSink(err)
+		soon, cancel := context.WithTimeout(ctx, d.delay(f, pause.NextBackOff()))
 		records, err := d.cursor.Next(soon, limits)
 		cancel()
 		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
-			return records, unlessWanted(err)
+			return records, err
 		}
 	}
-	if d.reading.isOpen() || d.redrives.isOpen() {
-		// Whether the queue can be read again is news, whether or not there is a record;
-		// and what could not be redriven is tried again.
-		soon, cancel := context.WithTimeoutCause(awake, time.Duration(d.cfg.Retry.InitialBackoff), errNothing)
+	if d.reading.isOpen() {
+		// Whether the queue can be read again is news, whether or not there is a record.
+		soon, cancel := context.WithTimeoutCause(ctx, time.Duration(d.cfg.Retry.InitialBackoff), errNothing)
 		defer cancel()
-		awake = soon
+		ctx = soon
 	}
-	records, err := d.cursor.Next(awake, limits)
-	return records, unlessWanted(err)
+	records, err := d.cursor.Next(ctx, limits)
+	if errors.Is(err, errNothing) {
+		err = nil
+	}
+	return records, err
 }
 
 // wait returns after pause, or when ctx is done or early is closed. A nil early never is.
@@ -194,26 +272,28 @@ func wait(ctx context.Context, pause time.Duration, early <-chan struct{}) {
 	}
 }
 
-// deliver brings the items of p to the destination, and returns how many of them
-// it has rejected for good. Its error is that ctx is done.
-func (d *delivery) deliver(ctx context.Context, p *parcel) (aside uint64, err error) {
-	if len(p.batch.Items) == 0 && len(p.batch.Gaps) == 0 {
-		return 0, nil
+// settleAll settles batches in their order.
+func (d *delivery) settleAll() {
+	whole := true // nothing is settled behind a batch that is not decided
+	for b := range d.underWay {
+		<-b.done
+		if whole = whole && b.err == nil; whole {
+			d.settle(b)
+		}
+		d.free <- b
 	}
-	return d.send(ctx, p.batch, tries{})
 }
 
-// settle lets the queue go on: all of p is done, aside of its items not by a
-// delivery.
-func (d *delivery) settle(p *parcel, aside uint64) {
-	o := queue.Outcome{Filtered: p.filtered}
+// settle lets the queue go on: all records of b are done.
+func (d *delivery) settle(b *batch) {
+	o := queue.Outcome{Filtered: b.filtered}
 	if d.cfg.OnReject == DropRejected {
-		o.Dropped = aside
-		d.metrics.droppedRejected.Add(aside)
+		o.Dropped = b.rejected
+		d.metrics.droppedRejected.Add(b.rejected)
 	} else {
-		o.DeadLettered = aside
+		o.DeadLettered = b.rejected
 	}
-	if err := d.cursor.Settle(p.last, o); err != nil {
+	if err := d.cursor.Settle(b.last, o); err != nil {
 		d.log.Error("delivered records cannot be settled: this is a bug, and they come again", "error", err)
 		return
 	}

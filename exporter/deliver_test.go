@@ -327,7 +327,8 @@ func TestStampKeepsTheOtherBytes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := packer{stamps: true, queueID: "q"}
 			r := queue.Record{Seq: 7, Source: "webhook", Received: received, Data: []byte(tt.record)}
-			b := k.pack([]queue.Record{r, r}).batch
+			var b batch
+			k.pack(&b, []queue.Record{r, r})
 			for i, it := range b.Items {
 				if string(it.Record) != tt.want {
 					t.Errorf("item %d: got %s, want %s", i, it.Record, tt.want)
@@ -349,7 +350,9 @@ func TestManyStampsOutgrowTheBuffer(t *testing.T) {
 	for seq := range uint64(1000) {
 		records = append(records, queue.Record{Seq: seq + 1, Data: fmt.Appendf(nil, `{"n":%d}`, seq+1)})
 	}
-	for i, it := range k.pack(records).batch.Items {
+	var b batch
+	k.pack(&b, records)
+	for i, it := range b.Items {
 		if want := fmt.Sprintf(`{"n":%d,"_docket":{"id":"q-%d"`, i+1, i+1); !strings.HasPrefix(string(it.Record), want) {
 			t.Fatalf("item %d: got %s", i, it.Record)
 		}

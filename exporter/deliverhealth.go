@@ -12,13 +12,13 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// deliveryHealth is how a delivery is doing: what is wrong with it now, which may be
-// several things at a time, for its batches are on their way side by side.
+// deliveryHealth is how a delivery is doing. Several things may fail at a time, for its
+// batches are on their way side by side.
 type deliveryHealth struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
-	open  []*trouble    // what is wrong now, in the order in which it began; guarded by mu
+	open  []*failure    // those going on, in the order in which they began; guarded by mu
 	shown deliveryState // guarded by mu
 }
 
@@ -31,32 +31,32 @@ type deliveryState struct {
 	since     time.Time
 }
 
-// trouble is one thing that may go wrong: a batch, the reading of the queue. It
-// belongs to whoever works on that, and may fail and end any number of times.
-type trouble struct {
+// failure is one thing that may go wrong, such as a batch or the reading of the queue.
+// It may begin and end any number of times.
+type failure struct {
 	h    *deliveryHealth
-	seen deliveryState // while it is open: what was met last, since it began; guarded by h.mu
+	seen deliveryState // while it goes on: what was met last, since it began; guarded by h.mu
 }
 
 func newDeliveryHealth(log *slog.Logger) *deliveryHealth {
 	return &deliveryHealth{log: log, shown: deliveryState{state: Active, since: time.Now()}}
 }
 
-func (h *deliveryHealth) trouble() *trouble { return &trouble{h: h} }
+func (h *deliveryHealth) failure() *failure { return &failure{h: h} }
 
-// failed records a failure. It is logged when it begins and when it changes, not at
+// met records that it happened. It is logged when it begins and when it changes, not at
 // every attempt, nor for each batch that meets the same.
-func (t *trouble) failed(state State, reason string, err error) {
-	h, now := t.h, time.Now()
+func (f *failure) met(state State, reason string, err error) {
+	h, now := f.h, time.Now()
 	h.mu.Lock()
-	news := !slices.ContainsFunc(h.open, func(o *trouble) bool {
+	news := !slices.ContainsFunc(h.open, func(o *failure) bool {
 		return o.seen.reason == reason && o.seen.lastError == err.Error()
 	})
-	began := t.seen.since
-	if !slices.Contains(h.open, t) {
-		h.open, began = append(h.open, t), now
+	began := f.seen.since
+	if !slices.Contains(h.open, f) {
+		h.open, began = append(h.open, f), now
 	}
-	t.seen = deliveryState{state: state, reason: reason, lastError: err.Error(), failed: now, since: began}
+	f.seen = deliveryState{state: state, reason: reason, lastError: err.Error(), failed: now, since: began}
 	h.show()
 	h.mu.Unlock()
 	if !news {
@@ -69,56 +69,55 @@ func (t *trouble) failed(state State, reason string, err error) {
 	h.log.Log(context.Background(), level, "delivery fails: records are kept and tried again", "reason", reason, "error", err)
 }
 
-// sinkFailed records a failed attempt and says of which kind it is.
-func (t *trouble) sinkFailed(err error) *sinks.Failure {
-	f := sinks.FailureOf(err)
+// metAtSink records a failed attempt and says of which kind it is.
+func (f *failure) metAtSink(err error) *sinks.Failure {
+	attempt := sinks.FailureOf(err)
 	state := Degraded
-	if f.Kind == sinks.Misconfigured || f.Kind == sinks.Rejected {
+	if attempt.Kind == sinks.Misconfigured || attempt.Kind == sinks.Rejected {
 		state = Error
 	}
-	t.failed(state, f.Kind.String(), f)
-	return f
+	f.met(state, attempt.Kind.String(), attempt)
+	return attempt
 }
 
-// over says that t has gone, after so many attempts. Nothing is said when it never
-// began, or while something else is wrong.
-func (t *trouble) over(attempts int) {
-	if began, well := t.end(); well {
-		t.h.log.Info("delivery works again", "attempts", attempts, "after", time.Since(began).Round(time.Millisecond).String())
+// over ends f after so many attempts. It is logged unless f never began, or something
+// else fails still.
+func (f *failure) over(attempts int) {
+	if began, well := f.end(); well {
+		f.h.log.Info("delivery works again", "attempts", attempts, "after", time.Since(began).Round(time.Millisecond).String())
 	}
 }
 
-// forget ends t without a word: whoever met it has been told to stop.
-func (t *trouble) forget() { t.end() }
+// forget ends f without a word: the delivery was told to stop.
+func (f *failure) forget() { f.end() }
 
-// end says when t began, and whether it was open and nothing else is wrong now.
-func (t *trouble) end() (began time.Time, well bool) {
-	h := t.h
+// end says when f began, and whether it was going on and nothing else fails now.
+func (f *failure) end() (began time.Time, well bool) {
+	h := f.h
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	i := slices.Index(h.open, t)
+	i := slices.Index(h.open, f)
 	if i < 0 {
 		return time.Time{}, false
 	}
 	h.open = slices.Delete(h.open, i, i+1)
 	h.show()
-	return t.seen.since, len(h.open) == 0
+	return f.seen.since, len(h.open) == 0
 }
 
-func (t *trouble) isOpen() bool {
-	t.h.mu.Lock()
-	defer t.h.mu.Unlock()
-	return slices.Contains(t.h.open, t)
+func (f *failure) isOpen() bool {
+	f.h.mu.Lock()
+	defer f.h.mu.Unlock()
+	return slices.Contains(f.h.open, f)
 }
 
-// show makes what is shown the worst of what is wrong. Callers hold mu.
+// show makes what is shown the worst of what fails. Callers hold mu.
 func (h *deliveryHealth) show() {
 	before := h.shown
-	// The last error stays for whoever asks later what it was.
-	h.shown = deliveryState{state: Active, lastError: before.lastError, failed: before.failed}
-	for _, t := range h.open {
-		if h.shown.state == Active || t.seen.state == Error && h.shown.state != Error {
-			h.shown = t.seen
+	h.shown = deliveryState{state: Active, lastError: before.lastError, failed: before.failed} // the last error stays
+	for _, f := range h.open {
+		if h.shown.state == Active || f.seen.state == Error && h.shown.state != Error {
+			h.shown = f.seen
 		}
 	}
 	if h.shown.since = before.since; h.shown.state != before.state {

@@ -36,9 +36,8 @@ func TestBadFailures(t *testing.T) {
 			c := &fakeCursor{batches: [][]queue.Record{records(1, 3)}}
 			d := newTestDelivery(t, SinkConfig{Config: f}, c, slog.New(slog.DiscardHandler))
 			d.cfg.Retry = RetryConfig{InitialBackoff: config.Duration(time.Millisecond), MaxBackoff: config.Duration(time.Millisecond)}
-			if err := d.round(t.Context()); err != nil {
-				t.Error(err)
-			}
+			start(t, d)
+			until(t, "settled", func() bool { return len(c.acked()) == 1 })
 			if list, _ := d.letters.list(); c.outcome.DeadLettered != uint64(len(list)) {
 				t.Errorf("settled with %+v, and there are %d letters", c.outcome, len(list))
 			}
@@ -60,9 +59,8 @@ func TestBlockCountsOnce(t *testing.T) {
 		m := newMetrics("x")
 		d := newTestDelivery(t, SinkConfig{Config: f, OnReject: BlockAt}, c, slog.New(slog.DiscardHandler))
 		d.metrics = m.delivery("test")
-		if err := d.round(t.Context()); err != nil {
-			t.Fatal(err)
-		}
+		start(t, d)
+		time.Sleep(time.Hour) // of the bubble's time
 		mf, _ := m.registry.Gather()
 		for _, fam := range mf {
 			if fam.GetName() == "docket_send_failures_total" {
@@ -97,8 +95,8 @@ func TestGapsOfRejected(t *testing.T) {
 				s := &pickySink{poison: poison, names: names}
 				c := &fakeCursor{batches: [][]queue.Record{append(records(1, 2), records(5, 7)...), records(8, 8)}, account: queue.Account{Next: 1}}
 				d := newTestDelivery(t, SinkConfig{Config: s, Gaps: true}, c, slog.New(slog.DiscardHandler))
-				d.round(t.Context())
-				d.round(t.Context())
+				start(t, d)
+				until(t, "settled", func() bool { return len(c.acked()) == 2 })
 				seen := map[uint64]bool{}
 				for _, q := range s.seqs() {
 					seen[q] = true

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"maps"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -14,6 +13,7 @@ import (
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/sinks"
 )
 
 // errLetters says that dead letters could not be read or written.
@@ -21,12 +21,6 @@ var errLetters = errors.New("dead letters")
 
 // errPurged says that a letter was purged while it was on its way.
 var errPurged = errors.New("purged meanwhile")
-
-// What ends the wait for records.
-var (
-	errWanted  = errors.New("dead letters are to be delivered again")
-	errNothing = errors.New("there is no record")
-)
 
 // account is what the queue knows of a sink's records.
 type account interface {
@@ -40,9 +34,8 @@ type account interface {
 	Redelivered(ctx context.Context, n uint64, remove func() error) error
 }
 
-// letters are the dead letters of one sink, together with what its account says of
-// them: the two change together. A letter with a seq that the sink has not passed
-// counts as pending still: a crash came between the letter and the account, or a
+// letters are the dead letters of one sink. A letter with a seq that the sink has not
+// passed counts as pending still: a crash came between the letter and the account, or a
 // replay goes over it.
 type letters struct {
 	dir     string
@@ -51,19 +44,11 @@ type letters struct {
 	log     *slog.Logger
 	metrics *deliveryMetrics
 
-	mu        sync.Mutex
-	changed   chan struct{}     // closed when letters have gone or are to be redriven; guarded by mu
-	store     *deadletter.Store // nil until it could be opened; guarded by mu
-	closed    bool              // no store is opened any more; guarded by mu
-	isNear    bool              // its bound was told of; guarded by mu
-	interrupt func()            // ends the wait for records; nil: nobody waits; guarded by mu
-
-	redriving sync.Mutex // held by the one who redrives
-	// underWay are the letters being sent again, less those that were rejected or
-	// purged meanwhile. It says of each whether the destination has accepted it: such
-	// a one has only to be removed, and is not sent once more. Guarded by mu.
-	underWay map[uint64]bool
-	purged   chan struct{} // closed when one of underWay is purged; guarded by mu
+	mu      sync.Mutex
+	changed chan struct{}     // closed when letters have gone or are to be redriven; guarded by mu
+	store   *deadletter.Store // nil until it could be opened; guarded by mu
+	closed  bool              // no store is opened any more; guarded by mu
+	isNear  bool              // its bound was told of; guarded by mu
 
 	known atomic.Pointer[deadletter.Stats] // of the store, for those who must not wait for a disk
 }
@@ -79,9 +64,6 @@ func newLetters(directory string, sink SinkConfig, a account, m *deliveryMetrics
 	}
 }
 
-// isOpen says whether the store could be opened.
-func (l *letters) isOpen() bool { return l.known.Load() != nil }
-
 // change returns a channel that is closed when letters have gone or are to be
 // redriven.
 func (l *letters) change() <-chan struct{} {
@@ -90,14 +72,14 @@ func (l *letters) change() <-chan struct{} {
 	return l.changed
 }
 
-// tellChange closes that channel, and ends the wait for records. Callers hold mu.
+// tellChange closes that channel. Callers hold mu.
 func (l *letters) tellChange() {
 	close(l.changed)
 	l.changed = make(chan struct{})
-	if l.interrupt != nil {
-		l.interrupt()
-	}
 }
+
+// ready opens the store, so that the account counts with it.
+func (l *letters) ready() error { return l.with(func(*deadletter.Store) error { return nil }) }
 
 // open returns the store. Callers hold mu.
 func (l *letters) open() (*deadletter.Store, error) {
@@ -175,21 +157,52 @@ func (l *letters) settled() {
 	}
 }
 
-// add keeps letters durably. Those that came from here and were rejected again are
-// dead letters again; none of them when one was purged meanwhile: that one is given up,
-// and must not come back to be given up once more.
-func (l *letters) add(list []deadletter.Letter, redriven bool) error {
+// add keeps letters durably.
+func (l *letters) add(list []deadletter.Letter) error {
+	return l.with(func(s *deadletter.Store) error { return s.Add(list) })
+}
+
+// addAgain keeps letters that were redriving and are rejected again. It keeps none of
+// them and fails with errPurged when one was purged meanwhile: that one is given up, and
+// must not come back to be given up once more.
+func (l *letters) addAgain(list []deadletter.Letter) error {
 	return l.with(func(s *deadletter.Store) error {
-		if redriven && slices.ContainsFunc(list, func(letter deadletter.Letter) bool { return !l.isUnderWay(letter.Seq) }) {
+		if slices.ContainsFunc(list, func(letter deadletter.Letter) bool { return !s.IsRedriving(letter.Seq) }) {
 			return errPurged
 		}
-		if err := s.Add(list); err != nil {
+		return s.Add(list)
+	})
+}
+
+// next returns letters to deliver again, at most as many as lim allows. A letter whose
+// record is not settled has to wait for that: the account does not know of it.
+func (l *letters) next(lim sinks.BatchLimits) (list []deadletter.Letter, err error) {
+	if l.stats().Redriving == 0 {
+		return nil, nil
+	}
+	err = l.with(func(s *deadletter.Store) error {
+		list, err = s.NextRedriving(l.account.Account().Next, lim.MaxRecords, int(lim.MaxBytes))
+		return err
+	})
+	return list, err
+}
+
+// redelivered removes letters that the destination has accepted. Those that were purged
+// meanwhile count so.
+func (l *letters) redelivered(ctx context.Context, seqs []uint64) error {
+	return l.with(func(s *deadletter.Store) error {
+		seqs = slices.DeleteFunc(slices.Clone(seqs), func(seq uint64) bool { return !s.Has(seq) })
+		if len(seqs) == 0 {
+			return nil
+		}
+		err := l.account.Redelivered(ctx, uint64(len(seqs)), func() error {
+			_, err := s.Remove(seqs)
 			return err
+		})
+		if err == nil {
+			l.tellChange()
 		}
-		if redriven {
-			l.leave(seqsOf(list))
-		}
-		return nil
+		return err
 	})
 }
 
@@ -215,36 +228,6 @@ func (l *letters) forgetPending(first, last uint64) {
 	if err != nil {
 		l.log.Warn("dead letters of records that are delivered again cannot be removed", "firstSeq", first, "lastSeq", last, "error", err)
 	}
-}
-
-func seqsOf(list []deadletter.Letter) []uint64 {
-	seqs := make([]uint64, len(list))
-	for i, l := range list {
-		seqs[i] = l.Seq
-	}
-	return seqs
-}
-
-// untilWanted returns a context that ends when there is something to redrive.
-func (l *letters) untilWanted(ctx context.Context) (awake context.Context, stop func()) {
-	awake, cancel := context.WithCancelCause(ctx)
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.interrupt = func() { cancel(errWanted) }
-	return awake, func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		l.interrupt = nil
-		cancel(nil)
-	}
-}
-
-// unlessWanted is err, or nil when the wait has ended in order.
-func unlessWanted(err error) error {
-	if errors.Is(err, errWanted) || errors.Is(err, errNothing) {
-		return nil
-	}
-	return err
 }
 
 // stats describes the store as it was after the last change.
@@ -293,14 +276,6 @@ func (l *letters) purge(seqs []uint64) (n int, err error) {
 			return err
 		}
 		l.metrics.droppedPurged.Add(uint64(n))
-		gone := seqs
-		if seqs == nil {
-			gone = slices.Collect(maps.Keys(l.underWay))
-		}
-		if l.leave(gone) {
-			close(l.purged)
-			l.purged = make(chan struct{})
-		}
 		l.tellChange()
 		return nil
 	})

@@ -14,7 +14,7 @@ import (
 type packer struct {
 	queueID string
 	stamps  bool
-	copies  bool // the batch must outlive the records that it is made of
+	copies  bool // a batch must outlive the records that it is made of
 	gaps    bool // the sink wants to know what it does not get
 	selects selection
 	// filterFailed counts a record that the filter could not judge.
@@ -25,66 +25,66 @@ type packer struct {
 	before queue.Account
 	// expected is the seq that comes next; 0 before the first batch.
 	expected uint64
-
-	bytes []byte // the lines of the records, where they are copied or stamped
-	p     parcel
 }
 
 // maxSpareLines is the largest buffer for lines that is kept for the next batch: twice
 // what a batch has by default.
 const maxSpareLines = 8 << 20
 
-// parcel is one batch on its way, with what its settlement needs.
-type parcel struct {
-	batch       sinks.Batch
+// batch is one on its way from the queue. Its memory is used again for another one.
+type batch struct {
+	sinks.Batch
 	first, last uint64 // of the records it was made of
 	filtered    uint64
+	lines       []byte // of the records, where they are copied or stamped
+
+	rejected uint64        // items that the destination will never take
+	err      error         // not nil: it is not decided
+	done     chan struct{} // says that rejected and err are known; holds one
 }
 
-// copying returns a packer like k whose batches live until its next pack.
-func (k *packer) copying() packer {
-	c := *k
-	c.copies, c.bytes, c.p = true, nil, parcel{}
-	return c
-}
-
-// pack makes a parcel of records, which are not empty. It is valid until the next
-// call and, unless k copies, no longer than the records.
-func (k *packer) pack(records []queue.Record) *parcel {
-	p := &k.p
-	p.batch.Queue = k.queueID
-	p.batch.Items, p.batch.Gaps = p.batch.Items[:0], p.batch.Gaps[:0]
-	p.first, p.last, p.filtered = records[0].Seq, records[len(records)-1].Seq, 0
-	if k.bytes = k.bytes[:0]; cap(k.bytes) > maxSpareLines {
-		k.bytes = nil
+func (b *batch) reset(queueID string) {
+	b.Queue, b.Items, b.Gaps, b.Lines = queueID, b.Items[:0], b.Gaps[:0], nil
+	b.filtered, b.rejected, b.err = 0, 0, nil
+	if b.lines = b.lines[:0]; cap(b.lines) > maxSpareLines {
+		b.lines = nil
 	}
-	p.batch.Lines = nil
+}
+
+// isEmpty reports whether there is nothing to tell the sink.
+func (b *batch) isEmpty() bool { return len(b.Items) == 0 && len(b.Gaps) == 0 }
+
+// pack makes b of records, which are not empty. Unless k copies, b is valid no longer
+// than they are.
+func (k *packer) pack(b *batch, records []queue.Record) {
+	b.reset(k.queueID)
+	b.first, b.last = records[0].Seq, records[len(records)-1].Seq
 	if k.gaps && k.expected == 0 {
-		k.addBefore()
+		k.addBefore(b)
 	}
 	for i := range records {
 		r := &records[i]
 		if k.gaps && r.Seq > k.expected {
-			k.addMissing(k.expected, r.Seq-1)
+			// The queue has passed over them: damage has taken them, or it has dropped them.
+			k.addLost(b, k.expected, r.Seq-1, sinks.Dropped)
 		}
 		k.expected = r.Seq + 1
 		if !k.takes(r) {
-			p.filtered++
+			b.filtered++
 			if k.gaps {
-				k.addGap(r.Seq, r.Seq, sinks.Filtered)
+				b.addGap(r.Seq, r.Seq, sinks.Filtered)
 			}
 			continue
 		}
-		it := sinks.Item{Seq: r.Seq, Source: r.Source, Producer: r.Producer, Received: r.Received, Record: k.record(r)}
+		it := sinks.Item{Seq: r.Seq, Source: r.Source, Producer: r.Producer, Received: r.Received, Record: k.record(b, r)}
 		if r.Seq < k.before.ReplayTo {
 			it.Late = sinks.Replayed
 		}
-		p.batch.Items = append(p.batch.Items, it)
+		b.Items = append(b.Items, it)
 	}
 	if k.copies || k.stamps {
-		p.batch.Lines = k.bytes
+		b.Lines = b.lines
 	}
-	return p
 }
 
 func (k *packer) takes(r *queue.Record) bool {
@@ -96,65 +96,60 @@ func (k *packer) takes(r *queue.Record) bool {
 }
 
 // record returns the bytes to send: those of r, or what stamping has made of them.
-func (k *packer) record(r *queue.Record) []byte {
+func (k *packer) record(b *batch, r *queue.Record) []byte {
 	if !k.stamps && !k.copies {
 		return r.Data
 	}
-	from := len(k.bytes) // the buffer may move when it grows: earlier records keep the old one
+	from := len(b.lines) // the buffer may move when it grows: earlier records keep the old one
 	if k.stamps {
-		k.bytes = appendStamped(k.bytes, k.queueID, r)
+		b.lines = appendStamped(b.lines, k.queueID, r)
 	} else {
-		k.bytes = append(k.bytes, r.Data...)
+		b.lines = append(b.lines, r.Data...)
 	}
-	to := len(k.bytes)
-	k.bytes = append(k.bytes, '\n')
-	return k.bytes[from:to:to]
+	to := len(b.lines)
+	b.lines = append(b.lines, '\n')
+	return b.lines[from:to:to]
 }
 
 // addBefore notes what is known of the records before the place at which the sink
-// went on. One that has a position of its own may have missed the end: damage is
-// known by the queue, and everything else that the sink was not told of before was
-// dropped, or was never meant for it.
-func (k *packer) addBefore() {
+// went on. A sink with a position of its own may have missed the end: damage is known
+// by the queue, and everything else that the sink was not told of before was dropped,
+// or was never meant for it.
+func (k *packer) addBefore(b *batch) {
 	k.expected = k.before.Next
 	if k.before.Next == 1 {
 		return
 	}
+	var rest sinks.GapReason
 	switch {
 	case k.before.Dropped > 0:
-		k.addLost(1, k.before.Next-1, sinks.Dropped)
+		rest = sinks.Dropped
 	case k.before.Filtered > 0:
-		k.addLost(1, k.before.Next-1, sinks.Filtered)
-	default:
-		k.addLost(1, k.before.Next-1, "")
+		rest = sinks.Filtered
 	}
+	k.addLost(b, 1, k.before.Next-1, rest)
 }
-
-// addMissing notes seqs that the queue has passed over: it had dropped them unless
-// damage has taken them.
-func (k *packer) addMissing(from, to uint64) { k.addLost(from, to, sinks.Dropped) }
 
 // addLost notes the range as corrupt where damage has taken it, and for the rest
 // with the given reason; without one the rest is no gap.
-func (k *packer) addLost(from, to uint64, rest sinks.GapReason) {
+func (k *packer) addLost(b *batch, from, to uint64, rest sinks.GapReason) {
 	for _, l := range k.lost() {
 		first, last := max(l.From, from), min(l.To-1, to)
 		if first > last {
 			continue
 		}
 		if first > from && rest != "" {
-			k.addGap(from, first-1, rest)
+			b.addGap(from, first-1, rest)
 		}
-		k.addGap(first, last, sinks.Corrupt)
+		b.addGap(first, last, sinks.Corrupt)
 		from = last + 1
 	}
 	if from <= to && rest != "" {
-		k.addGap(from, to, rest)
+		b.addGap(from, to, rest)
 	}
 }
 
-func (k *packer) addGap(from, to uint64, reason sinks.GapReason) {
-	b := &k.p.batch
+func (b *batch) addGap(from, to uint64, reason sinks.GapReason) {
 	if n := len(b.Gaps); n > 0 && b.Gaps[n-1].Reason == reason && b.Gaps[n-1].To+1 == from {
 		b.Gaps[n-1].To = to
 		return

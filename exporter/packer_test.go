@@ -36,7 +36,9 @@ func TestGaps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			k := packer{gaps: true, before: tt.before, selects: selection{filter: tt.filter}, lost: func() []queue.SeqRange { return lost }, filterFailed: func(err error) { t.Error(err) }}
-			if got := k.pack(tt.records).batch.Gaps; !slices.Equal(got, tt.want) {
+			var b batch
+			k.pack(&b, tt.records)
+			if got := b.Gaps; !slices.Equal(got, tt.want) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
@@ -60,10 +62,11 @@ func TestUnjudgeableRecords(t *testing.T) {
 		}
 		counted := 0
 		k := packer{selects: selects, gaps: true, before: queue.Account{Next: 1}, lost: func() []queue.SeqRange { return nil }, filterFailed: func(error) { counted++ }}
-		p := k.pack(records(1, 3))
-		if len(p.batch.Items) != want.delivered || int(p.filtered) != 3-want.delivered || counted != 3 || !slices.Equal(p.batch.Gaps, want.gaps) {
+		var b batch
+		k.pack(&b, records(1, 3))
+		if len(b.Items) != want.delivered || int(b.filtered) != 3-want.delivered || counted != 3 || !slices.Equal(b.Gaps, want.gaps) {
 			t.Errorf("onError %q: %d delivered, %d filtered, %d counted as errors, gaps %v; want %d, %d, 3 and %v",
-				onError, len(p.batch.Items), p.filtered, counted, p.batch.Gaps, want.delivered, 3-want.delivered, want.gaps)
+				onError, len(b.Items), b.filtered, counted, b.Gaps, want.delivered, 3-want.delivered, want.gaps)
 		}
 	}
 }

@@ -84,8 +84,8 @@ func TestRedriveAgainDuringARedrive(t *testing.T) {
 	})
 }
 
-// A redrive while the delivery waits for a lane is not forgotten.
-func TestRedriveWhileWaitingForALane(t *testing.T) {
+// A redrive while the delivery waits for a slot is not forgotten.
+func TestRedriveWhileWaitingForASlot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var late int
 		f := &funcSink{inFlight: 2}
@@ -104,7 +104,7 @@ func TestRedriveWhileWaitingForALane(t *testing.T) {
 		d := newTestDelivery(t, SinkConfig{Config: f}, c, slog.New(slog.DiscardHandler))
 		start(t, d)
 		synctest.Wait()
-		time.Sleep(time.Second) // both lanes are taken
+		time.Sleep(time.Second) // both slots are taken
 		if n, err := d.letters.redrive(nil); n != 1 || err != nil {
 			t.Fatal(n, err)
 		}
@@ -155,7 +155,7 @@ func TestStatusDuringStuckSync(t *testing.T) {
 }
 
 // More Sends at a time than MaxInFlight: a wait for records that is interrupted for a
-// redrive returns what it has gathered (as queue.Cursor.Next does), which takes the last lane.
+// redrive returns what it has gathered (as queue.Cursor.Next does), which takes the last slot.
 func TestRedriveKeepsToMaxInFlight(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
@@ -221,8 +221,8 @@ func TestQueueErrorIsLoggedOnce(t *testing.T) {
 	})
 }
 
-// A lane is blocked by full dead letters; another's success must not show Active.
-func TestBlockedLaneIsShown(t *testing.T) {
+// A batch is blocked by full dead letters; another's success must not show Active.
+func TestBlockedBatchIsShown(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &funcSink{inFlight: 2}
 		f.send = func(ctx context.Context, b sinks.Batch) error {
@@ -244,7 +244,7 @@ func TestBlockedLaneIsShown(t *testing.T) {
 	})
 }
 
-// While all lanes fail the state is not Active, and the log does not say that it works.
+// While all batches fail the state is not Active, and the log does not say that it works.
 func TestSinkThatNeverWorkedIsNotSaidToWorkAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var log bytes.Buffer

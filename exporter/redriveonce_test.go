@@ -343,7 +343,7 @@ func TestLettersThatCannotBeKeptAgain(t *testing.T) {
 			}
 			until(t, "they are settled", func() bool {
 				a := r.cursor.Account()
-				return r.letters.isOpen() && a.Redriving == 0 && a.DeadLettered == want.DeadLettered
+				return r.letters.known.Load() != nil && a.Redriving == 0 && a.DeadLettered == want.DeadLettered
 			})
 			r.check(t, map[int]int{redriveRecords + 1: 1}, want)
 		})

@@ -178,9 +178,8 @@ func TestLetterHoldsTheRecord(t *testing.T) {
 		{Seq: 1, Data: []byte(`{}`)}, {Seq: 2, Producer: "p", Data: []byte(" {\"a\":1.0} \t")},
 	}}}
 	d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.DiscardHandler))
-	if err := d.round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	start(t, d)
+	until(t, "settled", func() bool { return len(c.acked()) == 1 })
 	letter, ok, err := d.letters.get(2)
 	if err != nil || !ok {
 		t.Fatalf("no letter: %v", err)
@@ -322,15 +321,15 @@ func TestRedrive(t *testing.T) {
 // anew: no letter stays behind for one that was delivered.
 func TestPendingRecordHasNoLetter(t *testing.T) {
 	s := &pickySink{poison: []uint64{2, 3}}
-	c := &fakeCursor{batches: [][]queue.Record{records(1, 4), records(2, 4)}, account: queue.Account{ReplayTo: 4}}
-	d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.DiscardHandler))
-	if err := d.round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	s.poison, s.taken = []uint64{3}, nil
-	if err := d.round(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	c := &pushed{fakeCursor: fakeCursor{account: queue.Account{ReplayTo: 4}}, ch: make(chan []queue.Record)}
+	d := newTestDelivery(t, SinkConfig{Config: s}, &c.fakeCursor, slog.New(slog.DiscardHandler))
+	d.cursor = c
+	start(t, d)
+	c.ch <- records(1, 4)
+	until(t, "settled", func() bool { return len(c.acked()) == 1 })
+	s.set(func() { s.poison, s.taken = []uint64{3}, nil })
+	c.ch <- records(2, 4)
+	until(t, "settled again", func() bool { return len(c.acked()) == 2 })
 	list, err := d.letters.list()
 	if err != nil || len(list) != 1 || list[0].Seq != 3 {
 		t.Errorf("dead letters: %+v, %v; want record 3 alone", list, err)

@@ -28,93 +28,87 @@ func (t tries) again() tries {
 	return t
 }
 
-// send attempts b until the fate of each item is decided: the destination has
-// accepted it, or will never take it, and what onReject says has been done, or it is
-// from the dead letters and was purged. It returns how many the destination will never
-// take. Its error is that ctx is done or, of a batch from the dead letters, that of their
-// store: what is not decided is there still.
-func (d *delivery) send(ctx context.Context, b sinks.Batch, t tries) (aside uint64, err error) {
-	pause, trouble := d.newBackoff(), d.health.trouble()
-	defer trouble.forget()
+// feed is where the batches of a send come from, which does what onReject says with
+// rejected items.
+type feed interface {
+	// onReject is what becomes of rejected items.
+	onReject() OnReject
+	// left is b without the items that were given up meanwhile.
+	left(b sinks.Batch) sinks.Batch
+	// pause waits before the next attempt at b.
+	pause(ctx context.Context, b sinks.Batch, pause time.Duration)
+	// accepted is told that the destination has accepted all of b.
+	accepted(ctx context.Context, b sinks.Batch) error
+	// reject keeps or drops items, durably. When it cannot now, and f is to be
+	// attempted again, it reports that, after a wait.
+	reject(ctx context.Context, f *failure, items []deadletter.Letter) (again bool, err error)
+}
+
+// send attempts b until the fate of each item is decided: the destination has accepted
+// it, or will never take it, and what onReject says has been done. It returns how many
+// the destination will never take. Its error is that ctx is done, or that of from: what
+// is not decided is there still.
+func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) (rejected uint64, err error) {
+	pause, failing, policy := d.newBackoff(), d.health.failure(), from.onReject()
+	defer failing.forget()
 	for attempt := 1; ; attempt++ {
-		var purged <-chan struct{}
-		if b, purged = d.letters.left(b); len(b.Items) == 0 && len(b.Gaps) == 0 {
-			return aside, nil
+		if b = from.left(b); len(b.Items) == 0 && len(b.Gaps) == 0 {
+			return rejected, nil
 		}
 		err := d.attempt(ctx, b)
 		if err == nil {
-			trouble.over(attempt)
-			return aside, d.accepted(ctx, b)
+			failing.over(attempt)
+			return rejected, from.accepted(ctx, b)
 		}
 		if ctx.Err() != nil {
-			return aside, context.Cause(ctx)
+			return rejected, context.Cause(ctx)
 		}
 		f := sinks.FailureOf(err).Check(len(b.Items))
-		if f.Kind != sinks.Rejected || len(b.Items) == 0 {
-			wait(ctx, d.delay(trouble.sinkFailed(f), pause.NextBackOff()), purged)
-			continue
+		isRejected := f.Kind == sinks.Rejected && len(b.Items) > 0
+		if isRejected {
+			t = t.again()
 		}
-		t = t.again()
-		policy := d.policy(b)
-		if len(b.Items) == 1 && policy == BlockAt {
-			wait(ctx, d.delay(trouble.sinkFailed(f), 0), nil)
+		if !isRejected || len(b.Items) == 1 && policy == BlockAt {
+			from.pause(ctx, b, d.delay(failing.metAtSink(f), pause.NextBackOff()))
 			continue
 		}
 		if len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt) {
-			trouble.over(attempt) // it answers
-			return d.sendHalves(ctx, halves(b, f.Items), t)
+			failing.over(attempt) // it answers
+			return d.sendHalves(ctx, from, halves(b, f.Items), t)
 		}
 		if len(b.Items) == 1 {
 			f = alone(f)
 		}
-		changed := d.letters.change()
-		if err := d.setAside(b, f, t); err != nil {
-			switch {
-			case ctx.Err() != nil:
-				return aside, context.Cause(ctx)
-			case errors.Is(err, errPurged):
-			case isRedriven(b):
-				return aside, err
-			default:
-				d.notSetAside(ctx, trouble, err, changed)
-			}
+		items := lettersOf(b, f, t)
+		again, err := from.reject(ctx, failing, items)
+		if err != nil {
+			return rejected, err
+		}
+		if again {
 			continue // perhaps the destination takes it by now
 		}
-		trouble.over(attempt)
-		aside += uint64(len(f.Items))
+		d.rejects.tell(d.log, policy, b.ID(f.Items[0]), items)
+		if policy == DeadLetter {
+			for _, l := range items {
+				d.metrics.setAside(l.Status)
+			}
+		}
+		failing.over(attempt)
+		rejected += uint64(len(items))
 		b = d.without(b, f.Items)
 	}
 }
 
-// accepted settles what the destination has accepted of the dead letters at once: what
-// comes behind it may take long, or never come to an end. Records of the queue are
-// settled with their batch.
-func (d *delivery) accepted(ctx context.Context, b sinks.Batch) error {
-	if !isRedriven(b) {
-		return nil
-	}
-	return d.letters.accepted(ctx, b)
-}
-
 // sendHalves sends the parts of a batch one after the other.
-func (d *delivery) sendHalves(ctx context.Context, parts [2]sinks.Batch, t tries) (aside uint64, err error) {
+func (d *delivery) sendHalves(ctx context.Context, from feed, parts [2]sinks.Batch, t tries) (rejected uint64, err error) {
 	for _, part := range parts {
-		more, err := d.send(ctx, part, t)
-		aside += more
+		more, err := d.send(ctx, from, part, t)
+		rejected += more
 		if err != nil {
-			return aside, err
+			return rejected, err
 		}
 	}
-	return aside, nil
-}
-
-// policy is what becomes of rejected items of b. One that is delivered again from the
-// dead letters goes back there, rather than to hold up what is behind it.
-func (d *delivery) policy(b sinks.Batch) OnReject {
-	if d.cfg.OnReject == BlockAt && isRedriven(b) {
-		return DeadLetter
-	}
-	return d.cfg.OnReject
+	return rejected, nil
 }
 
 // alone is f, the failure of a batch of one, with that one named.
@@ -192,9 +186,9 @@ func (d *delivery) without(b sinks.Batch, indexes []int) sinks.Batch {
 			continue
 		}
 		indexes = indexes[1:]
-		gone = append(gone, sinks.Gap{From: it.Seq, To: it.Seq, Reason: gapOf[d.policy(b)]})
+		gone = append(gone, sinks.Gap{From: it.Seq, To: it.Seq, Reason: gapOf[d.cfg.OnReject]})
 	}
-	if d.cfg.Gaps && !isRedriven(b) {
+	if d.cfg.Gaps {
 		rest.Gaps = slices.SortedFunc(slices.Values(slices.Concat(b.Gaps, gone)), func(a, b sinks.Gap) int { return cmp.Compare(a.From, b.From) })
 	}
 	return rest
@@ -203,59 +197,40 @@ func (d *delivery) without(b sinks.Batch, indexes []int) sinks.Batch {
 // gapOf is what rejected records are to a sink that does not get them.
 var gapOf = map[OnReject]sinks.GapReason{DeadLetter: sinks.DeadLettered, DropRejected: sinks.Dropped}
 
-// setAside does what onReject says with the items of b that f names. On nil they are
-// durable as dead letters, or dropped.
-func (d *delivery) setAside(b sinks.Batch, f *sinks.Failure, t tries) error {
-	list := lettersOf(b, f, t)
-	policy, late := d.policy(b), isRedriven(b)
-	var err error
-	if policy == DropRejected {
-		err = d.drop(list, late)
-	} else {
-		err = d.letters.add(list, late)
-	}
-	if err != nil {
-		return err
-	}
-	d.rejects.tell(d.log, policy, b.ID(f.Items[0]), list)
-	if policy == DeadLetter {
-		for _, l := range list {
-			d.metrics.setAside(l.Status)
-		}
-	}
-	return nil
+// fromQueue is the feed of a delivery's batches.
+type fromQueue struct{ *delivery }
+
+func (q fromQueue) onReject() OnReject { return q.cfg.OnReject }
+
+func (q fromQueue) left(b sinks.Batch) sinks.Batch { return b }
+
+func (q fromQueue) pause(ctx context.Context, _ sinks.Batch, pause time.Duration) {
+	wait(ctx, pause, nil)
 }
 
-// notSetAside waits after rejected records of the queue could not be set aside: nothing
-// goes on, for they would be lost. It waits for the longest pause, or until changed is
-// closed, which says that there may be room for letters.
-func (d *delivery) notSetAside(ctx context.Context, trouble *trouble, err error, changed <-chan struct{}) {
+// accepted does nothing: a record counts as delivered when its batch is settled.
+func (q fromQueue) accepted(context.Context, sinks.Batch) error { return nil }
+
+// reject keeps items as dead letters, unless they are dropped: those are counted when
+// their batch is settled. While they cannot be kept nothing goes on, for they would be
+// lost.
+func (q fromQueue) reject(ctx context.Context, f *failure, items []deadletter.Letter) (again bool, err error) {
+	if q.cfg.OnReject == DropRejected {
+		return false, nil
+	}
+	changed := q.letters.change()
+	err = q.letters.add(items)
+	if err == nil {
+		return false, nil
+	}
 	reason := "DeadLetters"
 	if errors.Is(err, deadletter.ErrFull) {
 		reason = "DeadLettersFull"
 	}
-	trouble.failed(Error, reason, err)
-	if reason == "DeadLettersFull" {
-		// What is to be delivered again takes room as well.
-		if _, err := d.redrive(ctx); err != nil && ctx.Err() == nil {
-			d.log.Warn("dead letters cannot be delivered again", "error", err)
-		}
-	}
-	select {
-	case <-changed:
-	case <-time.After(time.Duration(d.cfg.Retry.MaxBackoff)):
-	case <-ctx.Done():
-	}
-}
-
-// drop gives rejected records up. Those that came from the dead letters leave them
-// for good, and the account counts them as purged.
-func (d *delivery) drop(list []deadletter.Letter, redriven bool) error {
-	if !redriven {
-		return nil // counted when the batch is settled
-	}
-	_, err := d.letters.purge(seqsOf(list))
-	return err
+	f.met(Error, reason, err)
+	q.slots.release() // to redrive letters makes room
+	wait(ctx, time.Duration(q.cfg.Retry.MaxBackoff), changed)
+	return true, q.slots.acquire(ctx)
 }
 
 func lettersOf(b sinks.Batch, f *sinks.Failure, t tries) []deadletter.Letter {

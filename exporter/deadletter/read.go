@@ -15,6 +15,14 @@ func (s *Store) Has(seq uint64) bool {
 	return found
 }
 
+// IsRedriving reports whether seq has a letter that waits to be sent again.
+func (s *Store) IsRedriving(seq uint64) bool {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	i, found := s.index.find(seq)
+	return found && s.index.entries[i].redriving
+}
+
 // Counts returns how many letters with a seq in [from, to) are kept and redriving.
 func (s *Store) Counts(from, to uint64) (kept, redriving uint64) {
 	s.mu.RLock()

@@ -19,6 +19,7 @@ const (
 	cursorfileGo  = "exporter/queue/cursorfile.go"
 	deliverGo     = "exporter/deliver.go"
 	redriveGo     = "exporter/redrive.go"
+	lettersGo     = "exporter/letters.go"
 	frameGo       = "exporter/queue/segment/frame.go"
 	housekeepGo   = "exporter/queue/housekeep.go"
 	ingestGo      = "exporter/ingest.go"
@@ -437,8 +438,8 @@ var core = []mutant{
 	{
 		defect: "a cursor moves before its destination has answered",
 		file:   deliverGo,
-		old:    "\taside, err := d.deliver(ctx, p)\n",
-		new:    "\td.settle(p, 0)\n\taside, err := d.deliver(ctx, p)\n",
+		old:    "\td.underWay <- b\n\tsend := func() {\n",
+		new:    "\td.settle(b)\n\td.underWay <- b\n\tsend := func() {\n",
 		tests:  []string{"TestFailureKinds"},
 	},
 	{
@@ -539,8 +540,8 @@ var core = []mutant{
 	{
 		defect: "a rejected record is passed over without a letter",
 		file:   "exporter/send.go",
-		old:    "\t\terr = d.letters.add(list, late)\n",
-		new:    "\t\terr = nil\n",
+		old:    "\terr = q.letters.add(items)\n",
+		new:    "\terr = nil\n",
 		tests:  []string{"TestRejectedRecordsAreSetAsideAlone"},
 	},
 	{
@@ -559,16 +560,16 @@ var core = []mutant{
 	},
 	{
 		defect: "a batch is settled although one before it is not",
-		file:   "exporter/overlap.go",
-		old:    "whole = whole && l.err == nil",
-		new:    "whole = l.err == nil",
+		file:   deliverGo,
+		old:    "whole = whole && b.err == nil",
+		new:    "whole = b.err == nil",
 		tests:  []string{"TestStopLeavesNoHole"},
 	},
 	{
 		defect: "a batch under way keeps bytes that the queue lends again",
 		file:   "exporter/packer.go",
-		old:    "c.copies, c.bytes, c.p = true, nil, parcel{}",
-		new:    "c.bytes, c.p = nil, parcel{}",
+		old:    "\t\tb.lines = append(b.lines, r.Data...)\n",
+		new:    "\t\treturn r.Data\n",
 		tests:  []string{"TestOverlappingSendsSettleInOrder"},
 	},
 	{
@@ -581,7 +582,7 @@ var core = []mutant{
 	{
 		defect: "a sink is not told of a record that its filter left out",
 		file:   "exporter/packer.go",
-		old:    "\t\t\t\tk.addGap(r.Seq, r.Seq, sinks.Filtered)\n",
+		old:    "\t\t\t\tb.addGap(r.Seq, r.Seq, sinks.Filtered)\n",
 		new:    "",
 		tests:  []string{"TestGaps"},
 	},
@@ -594,9 +595,9 @@ var core = []mutant{
 	},
 	{
 		defect: "a letter that was purged on its way counts as delivered",
-		file:   redriveGo,
-		old:    "if l.isUnderWay(it.Seq) { //",
-		new:    "if true { //",
+		file:   lettersGo,
+		old:    "return !s.Has(seq) })",
+		new:    "return false })",
 		tests:  []string{"TestPurgeDuringARedriveDeliversTheOthersOnce"},
 	},
 	{
@@ -609,20 +610,20 @@ var core = []mutant{
 	{
 		defect: "letters that cannot be removed are sent again",
 		file:   redriveGo,
-		old:    "\t\tif err := l.removeAccepted(ctx, s); err != nil {\n\t\t\treturn err\n\t\t}\n",
+		old:    "\tif err := r.remove(ctx); err != nil {\n\t\treturn false, err\n\t}\n",
 		new:    "",
 		tests:  []string{"TestLettersThatCannotBeRemovedAreNotSentAgain"},
 	},
 	{
 		defect: "letters are lost in a sink that knows records by their numbers",
 		file:   redriveGo,
-		old:    "if d.cfg.Gaps {",
+		old:    "if r.cfg.Gaps {",
 		new:    "if false {",
 		tests:  []string{"TestLettersAreNotRedrivenToAnExport"},
 	},
 	{
 		defect: "a letter is sent again before its own batch is settled",
-		file:   redriveGo,
+		file:   lettersGo,
 		old:    "s.NextRedriving(l.account.Account().Next, ",
 		new:    "s.NextRedriving(1<<63, ",
 		tests:  []string{"TestRedriveBehindASlowBatchDropsNothing"},
@@ -637,7 +638,7 @@ var core = []mutant{
 	{
 		defect: "a replayed record keeps its old letter",
 		file:   deliverGo,
-		old:    "\td.letters.forgetPending(p.first, p.last)\n",
+		old:    "\td.letters.forgetPending(b.first, b.last)\n",
 		new:    "",
 		tests:  []string{"TestPendingRecordHasNoLetter"},
 	},
