@@ -12,10 +12,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Decode fills in what into points to from n and reports everything that does
-// not fit, in the order of the file. What into holds already are the defaults: they
-// stay where a key is absent or null. After a problem into serves to look for
-// more problems, and for nothing else.
+// Decode fills the struct behind into from n and reports everything that does not fit, in
+// the order of the file. The values that into already has are the defaults: they stay where
+// a key is absent or null. After a problem, use into only to look for more problems.
 //
 // A struct field takes part by its tag `yaml:"name"` and takes
 //

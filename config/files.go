@@ -16,7 +16,7 @@ type FileUse struct {
 }
 
 // Check returns why this process cannot read the file, with what to do, and nil if it
-// can. What is in the file is not looked at.
+// can. It does not look at the content.
 func (u FileUse) Check() error {
 	_, err := readFile(u.File, maxPEMBytes)
 	return err

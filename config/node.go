@@ -82,8 +82,8 @@ func (n Node) Problemf(format string, args ...any) Problem {
 
 // Locate returns p in the order of lines, with lines filled in where they are
 // missing: that of the value at the problem's path below n, which is the
-// document, or of the nearest value around it. What has no place in the document
-// comes first.
+// document, or of the nearest value around it. Problems without a place in the document
+// come first.
 func (n Node) Locate(p Problems) Problems {
 	lines := make(map[string]int)
 	n.collectLines(lines)

@@ -61,10 +61,10 @@ func (t TLS) Client() (*tls.Config, error) {
 	return c, nil
 }
 
-// CAVersion names the state of the CA file; it costs one stat. Whoever keeps a
-// configuration made by Client takes the version before it calls Client, compares
-// it before each use, and makes a new configuration, and new connections, when it
-// differs. It is empty without a CA file, and while the file cannot be seen.
+// CAVersion names the state of the CA file; it costs one stat. If you keep a configuration
+// that Client made, read the version before you call Client, compare it before each use,
+// and make a new configuration and new connections when it differs. It is empty without a
+// CA file, and while the file cannot be seen.
 func (t TLS) CAVersion() string {
 	if t.CAFile == "" {
 		return ""

@@ -1,10 +1,10 @@
 // Package budget shares a bounded amount of memory among connections, so that what they
 // take together has a ceiling however many there are and whatever they send.
 //
-// Who waits for memory stops reading: that is all its peer notices. Nobody can wait for
-// ever: what is held for a line that a peer has begun is taken back after a time, at once
-// if the peer's identity holds more than its share while another waits. Among those who
-// wait the identity that holds least is first.
+// A connection that waits for memory stops reading: its peer notices nothing else. No
+// connection waits for ever: memory held for a line that a peer has begun is reclaimed
+// after a time, and at once if the peer's identity holds more than its share while another
+// waits. Among the waiting connections, the identity that holds least comes first.
 package budget
 
 import (
@@ -312,7 +312,7 @@ func (b *Budget) others() int64 {
 	return b.used - b.finisher.bytes
 }
 
-// leave ends the waiting of w. What it has got in this very moment it gives back.
+// leave ends the waiting of w, and gives back memory that w was granted at this moment.
 func (b *Budget) leave(w *waiter) {
 	b.mu.Lock()
 	waited := b.remove(w)

@@ -63,8 +63,8 @@ func (p Path) MakeDir(perm fs.FileMode) error {
 	return errors.Join(d.Close(), p.Dir().SyncDir())
 }
 
-// Rename gives p the name of to. What has the name is replaced, a link itself and not
-// what it leads to.
+// Rename gives p the name of to. A file of that name is replaced; of a link, the link
+// itself and not its target.
 func (p Path) Rename(to Path) error {
 	parent, name, err := p.parent()
 	if err != nil {

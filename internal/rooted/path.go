@@ -6,7 +6,7 @@
 // pipe or a device there was planted: it would have docket read, write or truncate a file
 // elsewhere, or wait for ever. Each call opens the root, and then one component after the
 // other with openat and O_NOFOLLOW, so that there is no moment between a look and a use.
-// What is in the way is reported as a *PlantedError; it is never followed or changed.
+// Anything planted is reported as a *PlantedError; it is never followed or changed.
 //
 // os.Root keeps names within a directory and follows links that stay in it. A link from
 // one file of docket's to another is as harmful as one that leads out, so it is not

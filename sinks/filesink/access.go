@@ -12,8 +12,8 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// What the files and directories that docket makes have, unless the configuration says
-// otherwise: decisions quote the objects they are about, Secrets included.
+// The modes of files and directories, unless the configuration gives others. They are
+// private because decisions quote the objects they are about, Secrets included.
 const (
 	defaultMode          = 0o600
 	defaultDirectoryMode = 0o700

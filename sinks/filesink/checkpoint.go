@@ -55,9 +55,9 @@ func (t *ends) note(e *manifest.Entry, line manifest.Hash) {
 	t.queue, t.lastSeq = e.Queue, e.LastSeq
 }
 
-// checkpoint tells all sinks, through docket, how far the export goes, where that is
-// news or was told long ago. What it tells is durable. A file of checkpoints alone is no
-// news when it is finished, nor when it is removed: see "Checkpoints" in the package comment.
+// checkpoint has docket tell all sinks how far the export goes, if the end is new or the
+// last checkpoint is old. The end that it tells is durable. Finishing or removing a file of
+// checkpoints alone makes no new end: see "Checkpoints" in the package comment.
 func (s *sink) checkpoint() {
 	t, line, now := s.store.ends, s.store.position.chain, time.Now().UTC()
 	isNews := t.isNews && line != s.checkpointed

@@ -61,32 +61,30 @@
 // hash of the last line stands in the position, so that somebody who writes the
 // manifest anew is.
 //
-// Finished files beyond retain are removed, oldest first, when a file has been
-// finished, when one gets too old, at the start, and when the disk is full. The
-// newest stays. The manifest tells of a removal before it happens. Only files that
-// stand in the manifest are removed. One that is gone already is not said to be
-// removed: that was somebody else. One that cannot be removed is tried again and
-// holds up nothing.
+// Finished files beyond retain are removed, oldest first: after a file was finished, when
+// one gets too old, at the start, and when the disk is full. The newest stays. The manifest
+// tells of a removal before it happens. Only files that stand in the manifest are removed. A
+// file that is already gone gets no line: docket did not remove it. A removal that fails
+// is tried again and holds up nothing.
 //
 // # Checkpoints
 //
-// The hash of the newest line of the manifest vouches for all lines before, but only
-// where it is known from elsewhere: who can write to the directory can take files, lines
-// and the position away together. So the sink has docket make a record of it,
-// decision.Checkpoint, which goes to every sink: when a file has been finished, when the
-// sink is opened, and an hour after the last one. It is told once the position knows the
-// line, so a crash cannot take back what was told. A crash before it is told is made good
-// by the next Open.
+// The hash of the newest line of the manifest vouches for all lines before it, but only if
+// it is known from elsewhere: anyone who can write to the directory can remove files, lines
+// and the position together. So docket makes a record of the hash, decision.Checkpoint, which
+// goes to every sink: after a file was finished, when the sink is opened, and an hour after
+// the last checkpoint. The record is made once the position covers the line, so a crash
+// cannot undo it. After a crash before that, the next Open makes the record.
 //
-// A checkpoint is a record, and lands in the active file of this and any other export.
-// That ends, for a checkpoint is about finished files only, and checkpoints alone finish
-// no file and tell of none:
+// A checkpoint is a record, and lands in the active file of this and any other export. The
+// circle ends there, because a checkpoint is about finished files only, and checkpoints
+// alone neither finish a file nor cause a checkpoint:
 //
 //   - the age of a file counts from its first record that is no checkpoint. An idle docket
 //     adds one record an hour for each file sink, and finishes no file for them,
 //   - where such a file is finished all the same, since it is full or the day is over, its
-//     line is told with the next checkpoint that is due, as is its removal: otherwise each would bring the
-//     next where maxBytes has room for one only.
+//     line and its removal wait for the next checkpoint that is due. Otherwise each
+//     checkpoint would cause the next where maxBytes has room for only one.
 //
 // The copy in the export's own files proves nothing: it must come from another sink.
 //
@@ -109,7 +107,7 @@
 //	       3 rename, sync    Either the old name or the new, or both. A file of the
 //	         dir of the new  new name says that what follows has to be done.
 //	         name and root
-//	       4 add to and      What is beyond the recorded size of the manifest was
+//	       4 add to and      Bytes beyond the recorded size of the manifest were
 //	         sync manifest   not accepted: cut. Then the line is written again.
 //	       5 new position    The active file is empty or missing, and made anew.
 //	         file, size 0
@@ -121,7 +119,7 @@
 //	         file            settled say are removed are removed.
 //	       3 unlink, sync    The same.
 //	         directories
-//	       4 position:       Done. Whoever puts a file back later keeps it.
+//	       4 position:       Done. A file that is put back later stays.
 //	         settled
 //
 //	Open   1 new position    Open does not overwrite the position it found: what it
@@ -147,7 +145,7 @@
 //
 // Everything below the directory is opened as package rooted does: a link, a pipe or a
 // hard link with a name of the sink's was planted. The sink stops with Misconfigured and
-// names it. What it replaces in any case, it replaces.
+// names it, unless it replaces that file anyway.
 //
 // A key that cannot be read stops the sink where it would need one, and when it
 // starts: a line without a signature would be a hole in the proof.
@@ -156,10 +154,10 @@
 //
 // Nothing is cut or deleted then. If the position file is missing or neither of
 // its two slots is sound, the active file becomes decisions-unnumbered-<time>.ndjson
-// and a new one is begun. What the manifest says of the queue is recognised. What
-// the queue had not noted as delivered, one batch as a rule, may stand in the
-// set-aside file and again in a later one, and what does not come again is a gap of
-// reason Unknown, which docket verify calls a break.
+// and a new one is begun. Records that the manifest lists are recognised. Records that the
+// queue had not noted as delivered, one batch as a rule, may stand in the set-aside file and
+// again in a later one. Records that do not come again are a gap of reason Unknown, which
+// docket verify calls a break.
 //
 // If one slot is sound and the other damaged, the damaged one may have been the
 // newer. Bytes beyond the sound one's size are then copied to an unnumbered file

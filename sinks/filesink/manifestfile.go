@@ -14,8 +14,8 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// openManifest brings the manifest to the size in the position and opens it. What
-// is beyond was not accepted: a line whose writing did not come to its end.
+// openManifest brings the manifest to the size in the position and opens it. Bytes beyond
+// that size were not accepted: they are a line whose write was interrupted.
 func (s *store) openManifest() error {
 	if err := s.removeAny(newManifestName); err != nil { // half a copy, from a crash
 		return err
@@ -56,7 +56,7 @@ func (s *store) cutManifest() (*os.File, error) {
 }
 
 // adoptManifest takes the size of the manifest from the manifest, because the
-// position does not tell it. What is behind its last whole line is set aside.
+// position does not tell it. Bytes behind its last whole line are set aside.
 func (s *store) adoptManifest() error {
 	f, err := s.at(manifest.FileName).Open()
 	if errors.Is(err, fs.ErrNotExist) {

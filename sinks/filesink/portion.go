@@ -44,7 +44,7 @@ func (s *store) unseen(b sinks.Batch) (portion, error) {
 	}
 	w := walk{next: p.last + 1}
 	if p.last == 0 && !p.lost {
-		// What is before the first batch was before the export began.
+		// Seqs before the first batch are from before the export began.
 		w.next = firstSeq(items, gaps)
 	}
 	all, err := w.complete(items, gaps, p.last)

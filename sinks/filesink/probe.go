@@ -97,7 +97,7 @@ func checkRoom(dir string) error {
 	if err := unix.Statfs(dir, &stat); err != nil {
 		return failure("look for room", &fs.PathError{Op: "statfs", Path: dir, Err: err})
 	}
-	// What is left, as far as it can matter: no product overflows.
+	// More room than a batch can need does not matter, so the product cannot overflow.
 	left := min(stat.Bavail, uint64(Definition.Batch.MaxBytes)) * uint64(stat.Bsize)
 	if left < uint64(Definition.Batch.MaxBytes) {
 		return sinks.Failf(sinks.Transient, "file sink: %s has room for %s, and a batch can have %s: free space there, or let retain remove more",

@@ -9,8 +9,8 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// openStore opens the directory of c and mends what a crash or a failure has left
-// there. What it finds, and does about it, is told in the package comment.
+// openStore opens the directory of c and repairs it after a crash or a failure. The
+// package comment tells each state that it may find, and the repair.
 func openStore(c Config, log *slog.Logger, d disk, buffer *bufio.Writer) (*store, error) {
 	s := &store{dir: c.Directory, config: c, log: log, disk: d, buffer: buffer}
 	err := s.recover()

@@ -174,8 +174,8 @@ func (s *store) noteRemoved(reasons []manifest.RemovalReason) error {
 }
 
 // settle removes the files that the manifest says are removed since the position
-// was settled. What is gone already was removed before a crash. A file that
-// cannot be removed is an error, but no end of the export: it is tried again.
+// was settled. A file that is already gone was removed before a crash. A file that
+// cannot be removed is an error that does not stop the export: the removal is tried again.
 func (s *store) settle() error {
 	if s.position.settled == s.position.manifest {
 		return nil

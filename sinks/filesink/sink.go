@@ -17,7 +17,7 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// sink implements sinks.Sink. What Send has accepted is durable.
+// sink implements sinks.Sink. A batch that Send has accepted is durable.
 type sink struct {
 	config  Config
 	name    string

@@ -18,18 +18,18 @@
 // # The chain
 //
 // previous is the SHA-256 of the bytes of the line before, without its newline and
-// with its signature; 64 zeros in the first line. Whoever changes, removes, inserts
-// or moves a line has to write every later line anew.
+// with its signature; 64 zeros in the first line. To change, remove, insert or move a
+// line, an attacker has to write every later line anew.
 //
 // # Signatures
 //
 // signature is Ed25519 over the bytes of the line without that member: everything
 // up to `,"signature":`, and the closing brace. By previous a signature covers all
-// lines before its own, signed or not, so nobody without the key can write the
-// chain anew up to there. What follows the last signature it does not cover, and
-// it cannot show that lines were taken off the end.
+// lines before its own, signed or not, so the chain up to it cannot be written anew
+// without the key. Signatures do not cover lines behind the last one, and cannot show
+// that lines were cut off the end.
 //
-// # What a file covers
+// # Seqs that a file covers
 //
 // The entries of one queue, in order, leave no seq out. An entry covers the seqs
 // behind the lastSeq of the entry before it, up to and with its own lastSeq: each

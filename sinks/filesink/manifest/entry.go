@@ -15,8 +15,8 @@ const FileName = "manifest.jsonl"
 // longest numbers there are fit in.
 const MaxLine = 4 << 20
 
-// Entry says that a file is finished and will not change any more. What it covers
-// is told in the package comment.
+// Entry says that a file is finished and will not change any more. The package comment
+// tells which seqs it covers.
 type Entry struct {
 	Name      string // path in the directory of the export, with slashes
 	SHA256    Hash   // of the file as it lies on disk, compressed or not

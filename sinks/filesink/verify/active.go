@@ -32,7 +32,7 @@ func (v *verifier) checkPosition() error {
 			v.note("there is no position: nothing is known of records behind the end of the manifest")
 			return v.lookAtActive()
 		}
-		// What it names was there before it was.
+		// The lines that a position names were written before it.
 		if err := v.readLines(); err != nil || v.report.Break != nil {
 			return err
 		}

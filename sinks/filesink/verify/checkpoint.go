@@ -121,9 +121,9 @@ func (v *verifier) checkCheckpoints() error {
 	return nil
 }
 
-// othersText says what checkpoints of other exports mean. Whoever can send docket a record
-// can make a checkpoint of an export that was written anew, of any sink and queue, and
-// cannot take back the one of the export before it, which is among them then.
+// othersText says what checkpoints of other exports mean. A producer can forge a checkpoint
+// of a rewritten export, for any sink and queue. It cannot remove the genuine checkpoint of
+// the original export, which is then among the others.
 func (c *checkpoints) othersText(sink string) string {
 	newest := slices.MaxFunc(c.others, func(a, b Checkpoint) int { return a.Time.Compare(b.Time) })
 	text := fmt.Sprintf("checkpoints of another export, the newest by sink %s at %s (%s)", newest.Sink, newest.Time.Format(time.RFC3339), newest.From)

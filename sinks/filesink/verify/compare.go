@@ -26,16 +26,16 @@ type Reference interface {
 	// Queues are those that it has records of.
 	Queues() []string
 	// Read calls record with the records of a queue that it has from seq from on, in
-	// order. It leaves out what it cannot read: nothing is held against the export
-	// that is not there to be held. An error of record ends it and is returned.
+	// order. It leaves out records that it cannot read: they count against nothing. An
+	// error of record ends it and is returned.
 	Read(ctx context.Context, queue string, from uint64, record func(Record) error) error
 	// Due is the last seq of a queue that the export must have by now, if the
-	// reference has a record with it. What is behind that may be still to come.
+	// reference has a record with it. Later records may still come.
 	Due(queue string) uint64
 }
 
-// compare wants of each record of the reference that it is in the export, byte for
-// byte, or that the manifest says why not.
+// compare checks that each record of the reference is in the export, byte for byte, or
+// that the manifest says why not.
 func (v *verifier) compare() error {
 	for _, queue := range v.Reference.Queues() {
 		c := v.comparison(queue, nil)
@@ -176,9 +176,9 @@ func (c *comparison) record(r Record, due uint64) error {
 	return nil
 }
 
-// conclude says how far the export is proven by its agreement with the reference. What the
-// reference has and the export has not is to be vouched for by somebody else: a line of
-// the manifest that says why can be the work of whoever has taken the record away.
+// conclude says how far the export is proven by its agreement with the reference. A record
+// that only the reference has needs another witness: the attacker who removed the record
+// can also have written the line of the manifest that says why it is missing.
 func (c *comparison) conclude() {
 	v, others := c.v, "a checkpoint or the hash of a newer line does, or --public-key where lines are signed"
 	isVouched := v.isVouchedFor(1)

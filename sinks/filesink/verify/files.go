@@ -23,7 +23,7 @@ type job struct {
 
 // start has the file of an entry read, and waits where too many are.
 func (v *verifier) start(f *listed, from uint64) error {
-	if err := v.settle(cap(v.buffers) - 1); err != nil {
+	if err := v.readPending(cap(v.buffers) - 1); err != nil {
 		return err
 	}
 	if v.report.Break != nil {
@@ -103,8 +103,8 @@ func (c contextReader) Read(p []byte) (int, error) {
 	return c.r.Read(p)
 }
 
-// settle waits until at most left files are being read.
-func (v *verifier) settle(left int) error {
+// readPending waits until at most left files are being read.
+func (v *verifier) readPending(left int) error {
 	for len(v.pending) > left {
 		j := v.pending[0]
 		v.pending = v.pending[1:]
@@ -200,7 +200,7 @@ func (j *job) locate(b *Break, line uint64) {
 
 // explain adds to a break what takes another look at the export.
 func (v *verifier) explain(b *Break) error {
-	if err := v.settle(0); err != nil {
+	if err := v.readPending(0); err != nil {
 		return err
 	}
 	if b.size == 0 {

@@ -22,14 +22,14 @@ const (
 	maxCheckpointDepth = 32
 )
 
-// ReadCheckpoints reads the copies of checkpoints in r, which name calls its source.
-// There may be anything else in r. A line counts where it is JSON, or several values of
-// it, and a copy is found at any depth: as the line itself, stamped or not, as a member
-// of a wrapper (CloudEvents, Splunk, Elasticsearch), and as text (OTLP, Loki). An object
-// with a stamp is a record and no wrapper: what lies in it is the word of whoever sent the
-// record, and a record of another source than docket is no copy. Who made a copy without a
-// stamp cannot be told: Run does not rely on it alone. An error says that r cannot be read, or that it speaks of checkpoints and
-// none can be understood.
+// ReadCheckpoints reads the copies of checkpoints in r; name stands for r in messages. r
+// may hold anything else, too. It looks at every line of one or more JSON values, and finds
+// a copy at any depth: as the line itself, stamped or not, as a member of a wrapper
+// (CloudEvents, Splunk, Elasticsearch), and as text (OTLP, Loki). An object with a stamp is
+// a record and no wrapper: its producer wrote the content, so a record of another source
+// than docket is no copy. The author of a copy without a stamp is unknown: Run does not rely
+// on it alone. An error says that r cannot be read, or that it mentions checkpoints and none
+// can be understood.
 func ReadCheckpoints(r io.Reader, name string) ([]Checkpoint, error) {
 	c := copies{found: []Checkpoint{}}
 	lines := bufio.NewScanner(r)

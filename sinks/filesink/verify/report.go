@@ -96,7 +96,7 @@ const (
 	RecordMissing Kind = "RecordMissing"
 )
 
-// Break is where an export is not what it should be. What does not apply is zero.
+// Break is where an export is not what it should be. Fields that do not apply are zero.
 type Break struct {
 	Kind     Kind
 	Line     uint64 // of the manifest, from 1

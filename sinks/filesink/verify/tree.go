@@ -91,9 +91,8 @@ func (t *tree) list(name string) {
 // directories.
 var errNotAFile = errors.New("not a regular file")
 
-// open opens a file below root for reading. Its name has been checked, but what lies
-// there has not: it follows no links, and waits for no pipe. What it finds missing
-// is fs.ErrNotExist.
+// open opens a file below root for reading. The name has been checked, the file has not: so
+// open follows no links and waits for no pipe. A missing file is fs.ErrNotExist.
 func open(root *os.Root, name string) (*os.File, fs.FileInfo, error) {
 	for i := range name {
 		if name[i] != '/' {

@@ -25,8 +25,8 @@ type Options struct {
 	PublicKeys []ed25519.PublicKey
 	// Last is something that must be in the export; nil: nothing is known.
 	Last *Anchor
-	// Checkpoints are copies of what docket has said of exports. Those of this one
-	// must agree with it, the others are left out. nil: nobody has asked for any.
+	// Checkpoints are copies of docket's statements about exports. Those about this one
+	// must agree with it, the others are left out. nil: none were asked for.
 	Checkpoints []Checkpoint
 	// Sink is the one that writes the export: only its checkpoints count. Empty: those
 	// of any sink.
@@ -64,9 +64,9 @@ var ErrNoExport = errors.New("there is no export")
 // has to tell which one writes it.
 var ErrWhichSink = errors.New("the checkpoints are of several exports that begin alike")
 
-// Run proves the export in dir. What is wrong with the export is Report.Break; an
-// error says that it could not be read to the end, and the report is then worth
-// nothing. It returns promptly once ctx is done.
+// Run proves the export in dir. A fault of the export is Report.Break. An error says that
+// the export could not be read to its end; the report is then worthless. Run returns
+// promptly once ctx is done.
 func Run(ctx context.Context, dir string, o Options) (Report, error) {
 	root, err := openRoot(dir)
 	if err != nil {
@@ -130,7 +130,7 @@ type verifier struct {
 type listed struct {
 	line    uint64
 	entry   *manifest.Entry // without its gaps, which may be many, once the file was read
-	missing *Break          // what lies there in its place, unless a later line says that it was removed
+	missing *Break          // why it is not there, unless a later line says that it was removed
 	proven  bool
 	removed bool
 }
@@ -228,8 +228,8 @@ func (v *verifier) broken(b *Break) {
 	}
 }
 
-// readLines goes through the lines that there are, and settles the files that they
-// bring.
+// readLines checks the lines up to the present end, and waits for the reads of the files
+// that they name.
 func (v *verifier) readLines() error {
 	for !v.stopped {
 		line, err := v.lines.Next()
@@ -251,7 +251,7 @@ func (v *verifier) readLines() error {
 			}
 		}
 	}
-	return v.settle(0)
+	return v.readPending(0)
 }
 
 // stop notes a break of a line that leaves the later ones without worth.
@@ -277,7 +277,7 @@ func (v *verifier) line(l *manifest.Line) error {
 	return nil
 }
 
-// checkChain checks what binds a line to those before it and to whoever wrote it.
+// checkChain checks the hash and the signature that bind a line to its predecessors and author.
 func (v *verifier) checkChain(l *manifest.Line, number uint64) *Break {
 	b := &Break{Line: number}
 	if e := l.Entry; e != nil {
