@@ -267,7 +267,7 @@ func TestCheckFiles(t *testing.T) {
 // there is no room for it.
 func TestLargeExperimentsCheckTheRoom(t *testing.T) {
 	for _, e := range experiments() {
-		if e.large && e.check == nil {
+		if e.Large && e.check == nil {
 			t.Errorf("%s does not check", e.Name)
 		}
 	}

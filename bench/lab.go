@@ -19,7 +19,6 @@ type lab struct {
 	docket   string // the binary under test
 	unsynced string // the same without any sync; empty until buildUnsynced
 	large    bool   // the large backlog was made
-	exported bool   // the export to verify was made
 
 	profiles   string // directory for profiles of docket; empty: none
 	experiment string // name of the one that runs

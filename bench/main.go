@@ -153,7 +153,7 @@ func results(ctx context.Context, o options) (*outcome, error) {
 	return r, l.mergeProfiles(ctx, chosen)
 }
 
-func needsLarge(e experiment) bool { return e.large }
+func needsLarge(e experiment) bool { return e.Large }
 
 // measure runs the experiments one after another, round after round.
 func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*outcome, error) {
@@ -209,7 +209,7 @@ func choose(all []experiment, list string, large bool) ([]experiment, error) {
 		}
 		all = slices.DeleteFunc(all, func(e experiment) bool { return !slices.Contains(wanted, e.Name) })
 	} else {
-		all = slices.DeleteFunc(all, func(e experiment) bool { return e.named })
+		all = slices.DeleteFunc(all, func(e experiment) bool { return e.Named })
 	}
 	if !large {
 		all = slices.DeleteFunc(all, needsLarge)

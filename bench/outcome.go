@@ -3,9 +3,9 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
-	"github.com/docket-export/docket/bench/chart"
 	"github.com/docket-export/docket/bench/report"
 )
 
@@ -15,42 +15,32 @@ type outcome struct {
 	Experiments []experiment `json:"experiments"`
 }
 
-// experiment is a group of rows that one run fills together.
+// experiment is a group of rows that one run fills together, as experiments.yaml has it.
+// As JSON it is its name and what was measured.
 type experiment struct {
-	Name  string `json:"name"`  // as -only takes it
-	Title string `json:"title"` // what is measured
-	About string `json:"about"` // how, for the page
+	Name  string `json:"name"` // as -only takes it
+	Title string `json:"-"`    // what is measured
+	About string `json:"-"`    // how, for the page
+	Large bool   `json:"-"`    // needs the large backlog
+	Named bool   `json:"-"`    // runs only when -only names it
 	Rows  []row  `json:"rows"`
-	// Charts are drawn for the page.
-	Charts []drawn `json:"charts,omitempty"`
 
-	// large says that it needs the large backlog.
-	large bool
-	// named says that it takes long, and is run only when -only names it.
-	named bool
-	// check says, before anything is measured, why it cannot be; nil: it always
-	// can.
-	check func(*lab) error
-	// run measures once and returns a value for the key of every row that is
-	// not a ratio.
-	run func(*lab, context.Context) (map[string]float64, error)
+	check func(*lab) error // nil: nothing is in the way
+	run   func(*lab, context.Context) (map[string]float64, error)
 }
 
 // row is one figure, with a value for each round.
 type row struct {
 	Key    string         `json:"key"`
-	What   string         `json:"what"`
+	What   string         `json:"-"`
 	Unit   string         `json:"unit,omitempty"`
-	Ratio  *ratio         `json:"ratio,omitempty"`
-	Target *report.Target `json:"target,omitempty"`
+	Ratio  *ratio         `json:"-"`
+	Target *report.Target `json:"-"`
 	Values []float64      `json:"values"`
 }
 
 // ratio says of which two other rows a row is the quotient, round by round.
-type ratio struct {
-	Of string `json:"of"`
-	To string `json:"to"`
-}
+type ratio struct{ Of, To string }
 
 // add takes the values of one round. A value that no row shows, or a row without
 // one, is a mistake in the experiment.
@@ -81,21 +71,32 @@ func (r row) missed() bool { return r.Target != nil && !r.Target.Met(r.Values) }
 // cells are what is shown of a row: what, median, range, target, verdict.
 func (r row) cells() []string {
 	s := report.Summarize(r.Values)
-	c := []string{r.What, strings.TrimSpace(chart.Number(s.Median) + " " + r.Unit), s.Range(), "", ""}
+	c := []string{r.What, strings.TrimSpace(report.Number(s.Median) + " " + r.Unit), s.Range(), "", ""}
 	if r.Target != nil {
 		c[3], c[4] = r.Target.String(), r.Target.Verdict(r.Values)
 	}
 	return c
 }
 
+// readOutcome reads results and says of them what experiments.yaml says now. What it has no
+// more is left out.
 func readOutcome(name string) (*outcome, error) {
 	var o outcome
 	if err := report.ReadJSON(name, &o); err != nil {
 		return nil, err
 	}
+	measured := map[string][]float64{}
 	for _, e := range o.Experiments {
 		for _, row := range e.Rows {
-			if len(row.Values) == 0 {
+			measured[e.Name+" "+row.Key] = row.Values
+		}
+	}
+	there := names(o.Experiments)
+	o.Experiments = slices.DeleteFunc(experiments(), func(e experiment) bool { return !slices.Contains(there, e.Name) })
+	for _, e := range o.Experiments {
+		for i := range e.Rows {
+			row := &e.Rows[i]
+			if row.Values = measured[e.Name+" "+row.Key]; len(row.Values) == 0 {
 				return nil, fmt.Errorf("%s: %s of %s has no values", name, row.Key, e.Name)
 			}
 		}

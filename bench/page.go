@@ -1,8 +1,6 @@
 package main
 
 import (
-	"fmt"
-
 	"github.com/docket-export/docket/bench/report"
 )
 
@@ -22,7 +20,7 @@ const pageTail = `
 
     make bench                                            # the table, on this machine
     go run -C bench . -only queue,append -large=false        # a part of it, without 5 GB of disk
-    make bench-docs                                       # measure, and write this page with its charts
+    make bench-docs                                       # measure, and write this page
     go run -C bench . -from results.json -markdown ../docs/benchmarks.md
     make bench-compare BASE=HEAD~1                        # is it slower than it was?
 
@@ -36,16 +34,8 @@ func (o *outcome) WritePage(p *report.Page) {
 		p.Printf("- %s\n", line)
 	}
 	p.Printf("\n%s.\n\n%s\n", o.Conditions(), o.judgement())
-	for _, c := range overviews(o) {
-		p.Printf("\n")
-		p.Chart(c.file, c.Chart)
-	}
 	for _, e := range o.Experiments {
 		p.Printf("\n## %s\n\n%s\n\n", e.Title, e.About)
-		for i, c := range e.charts() {
-			p.Chart(fmt.Sprintf("%s%s.svg", e.Name, [...]string{"", "-2", "-3"}[i]), c)
-			p.Printf("\n")
-		}
 		p.Printf("| what | median | range | target | |\n|---|---|---|---|---|\n")
 		for _, row := range e.Rows {
 			p.Row(row.cells()...)

@@ -15,7 +15,6 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/bench/chart"
 	"github.com/docket-export/docket/bench/record"
 )
 
@@ -30,35 +29,6 @@ const (
 	// scaleBrokers is the size of the cluster.
 	scaleBrokers = 3
 )
-
-// scaleExperiments measure what docs/scale.md reckons with.
-func scaleExperiments() []experiment {
-	rows := []row{}
-	for _, pace := range paces {
-		at := chart.Number(float64(pace)) + " records/s: "
-		add := func(key, what, unit string) {
-			rows = append(rows, row{Key: paceKey(key, pace), What: at + what, Unit: unit})
-		}
-		add("cpu", "processor time of docket in a second", "ms")
-		add("memory", "resident memory", "MB")
-		add("commits", "commits, each with a sync, in a second", "")
-		add("written", "written to the disk in a second, by the whole machine", "KB")
-		add("requests", "requests to produce in a second", "")
-		add("wire", "sent to the brokers for a record", "bytes")
-		add("metadata", "requests for metadata in a second", "")
-		add("connections", "connections to the brokers", "")
-	}
-	return []experiment{{
-		Name:  "paces",
-		Title: "One sidecar at three rates",
-		About: "One producer sends records of 1 KB at a steady rate for 5 seconds, and docket delivers them to a topic of three\n" +
-			"partitions with the default options: no compression, acks=all. The cluster, three brokers of kfake that check every request and\n" +
-			"forget it, counts what docket asks of it. It asks for metadata twice a minute: most measurements see none of that.\n" +
-			"docs/scale.md says what follows for thousands of sidecars.",
-		Rows: rows,
-		run:  (*lab).paces,
-	}}
-}
 
 func paceKey(key string, pace int) string { return key + strconv.Itoa(pace) }
 

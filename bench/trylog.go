@@ -7,13 +7,9 @@ import (
 	"flag"
 	"fmt"
 	"io"
-	"log/slog"
 	"math"
 	"runtime"
 	"time"
-
-	"go.uber.org/zap"
-	"go.uber.org/zap/zapcore"
 
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/decision"
@@ -82,7 +78,7 @@ func allStored(s client.Stats) error {
 }
 
 // costs measures what it costs to log about so many records with c, and in turns
-// with it to log them elsewhere.
+// with it what it consists of.
 func costs(ctx context.Context, c *client.Client, records int) (map[string]float64, error) {
 	r := denial()
 	on := &logged{key: "on", calls: burstCalls, burst: tryLogger{c, r}.burst, flush: c.Flush}
@@ -93,8 +89,6 @@ func costs(ctx context.Context, c *client.Client, records int) (map[string]float
 		on,
 		{key: "off", calls: offCalls, burst: tryLogger{nil, r}.burst},
 		{key: "encode", calls: burstCalls, burst: encodeBurst(r)},
-		{key: "slog", calls: burstCalls, burst: slogBurst(io.Discard, r)},
-		{key: "zap", calls: burstCalls, burst: zapBurst(io.Discard, r)},
 	}
 	for range max(1, records/burstCalls/turnBursts) {
 		for _, p := range programs {
@@ -236,26 +230,6 @@ func encodeBurst(r *decision.Record) func(int) error {
 			if line, err = r.AppendLine(line[:0]); err != nil {
 				return err
 			}
-		}
-		return nil
-	}
-}
-
-func slogBurst(w io.Writer, r *decision.Record) func(int) error {
-	logger := slog.New(slog.NewJSONHandler(w, nil))
-	return func(calls int) error {
-		for range calls {
-			logSlog(logger, r)
-		}
-		return nil
-	}
-}
-
-func zapBurst(w io.Writer, r *decision.Record) func(int) error {
-	logger := zap.New(zapcore.NewCore(zapcore.NewJSONEncoder(zapKeys), zapcore.AddSync(w), zap.InfoLevel))
-	return func(calls int) error {
-		for range calls {
-			logZap(logger, r)
 		}
 		return nil
 	}

@@ -19,7 +19,6 @@ type watched struct {
 func allWatched() []watched {
 	return []watched{
 		{"growing", []string{"rate", "cpu", "memory"}},
-		{"delivering", []string{"rate", "cpu", "memory"}},
 		{"single", []string{"ack"}},
 		{"backlog", []string{"rate", "restart"}},
 		{"http", []string{"rate", "cpu", "many"}},

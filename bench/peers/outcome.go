@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	"github.com/docket-export/docket/bench/chart"
 	"github.com/docket-export/docket/bench/report"
 )
 
@@ -102,7 +101,7 @@ func measures() []measure {
 			Name: "kill", Title: "Lost by SIGKILL while the sink is down",
 			About: fmt.Sprintf("Producers send %s records at %s a second while nobody listens at the other end. A tenth of a second after the last was taken\n"+
 				"the program gets SIGKILL; it is started again, the HTTP server comes up, and when nothing more has come for 3 seconds, what is missing is lost.\n"+
-				"This is the end of a process, not of the machine: at a power cut everything that was not synced is gone as well.", chart.Number(killRecords), chart.Number(killRate)),
+				"This is the end of a process, not of the machine: at a power cut everything that was not synced is gone as well.", report.Number(killRecords), report.Number(killRate)),
 			Columns: []column{{"sent", "sent"}, {"lost", lost}, {"again", "arrived twice"}},
 			run:     (*lab).killed,
 		},

@@ -2,13 +2,11 @@ package main
 
 import (
 	"bytes"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/bench/chart"
 	"github.com/docket-export/docket/bench/report"
 	"github.com/docket-export/docket/bench/report/reporttest"
 )
@@ -76,7 +74,7 @@ func TestClaims(t *testing.T) {
 	}
 	got := r.claims()
 	for _, c := range got {
-		if have := chart.Number(report.Summarize(c.values).Median) + " " + c.target.Verdict(c.values); have != want[c.what] {
+		if have := report.Number(report.Summarize(c.values).Median) + " " + c.target.Verdict(c.values); have != want[c.what] {
 			t.Errorf("%s: got %s, want %s", c.what, have, want[c.what])
 		}
 	}
@@ -147,12 +145,12 @@ func TestOutcomeSurvivesItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, got := reporttest.Page(t, r, "peers.md"), reporttest.Page(t, back, "peers.md")
-	if !maps.Equal(got, want) {
-		t.Errorf("got\n%s\nwant\n%s", got["peers.md"], want["peers.md"])
+	want, got := reporttest.Page(t, r), reporttest.Page(t, back)
+	if got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 	for _, text := range []string{"| docket, default | 450 000 (300 000 .. 600 000) |", "About rsyslog/strict", "| 17 | ", ">= 3 | met |"} {
-		if !strings.Contains(got["peers.md"], text) {
+		if !strings.Contains(got, text) {
 			t.Errorf("no %q in the page", text)
 		}
 	}
@@ -170,21 +168,7 @@ func TestReadOutcomeRefusesAPart(t *testing.T) {
 	}
 }
 
-// The charts show who loses records.
-func TestLook(t *testing.T) {
-	r := measured(t)
-	var b bytes.Buffer
-	if err := drawings[0].chart(r).Write(&b); err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range r.Contenders {
-		if want := e.Key == "syslog-ng/default"; want != (r.look("http", e) == chart.Failing) {
-			t.Errorf("%s: drawn as %d", e.Key, r.look("http", e))
-		}
-	}
-}
-
-// The page in the repository, and its charts, are those of the results beside it.
+// The page in the repository is that of the results beside it.
 func TestPageIsThatOfTheResults(t *testing.T) {
 	r, err := readOutcome("results.json")
 	if err != nil {

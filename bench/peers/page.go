@@ -60,7 +60,7 @@ docket's protocol, where the setting says ` + "`acknowledged`" + `.
     go run -C bench ./peers -from peers/results.json -markdown ../docs/peers.md
 
 The packages are downloaded once with ` + "`apt-get`" + ` and unpacked below ` + "`.cache/peers`" + `; nothing is installed. The third line
-measures and writes this page and its charts; the fourth writes them again without measuring.
+measures and writes this page; the fourth writes it again without measuring.
 `
 
 // WritePage writes docs/peers.md.
@@ -69,10 +69,6 @@ func (r *outcome) WritePage(p *report.Page) {
 	p.Table(r.claimRows())
 	p.Printf("\n\"%s\" is taken in each round among those settings that have lost nothing in any round, neither on\n"+
 		"that way nor by SIGKILL.\n\n", fastestSafe)
-	for _, d := range drawings {
-		p.Chart(d.file, d.chart(r))
-		p.Printf("\n")
-	}
 	for _, m := range r.Measures {
 		p.Printf("## %s\n\n%s\n\n", m.Title, m.About)
 		p.Table(r.rows(m))

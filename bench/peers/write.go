@@ -5,7 +5,6 @@ import (
 	"io"
 	"strings"
 
-	"github.com/docket-export/docket/bench/chart"
 	"github.com/docket-export/docket/bench/report"
 )
 
@@ -14,16 +13,16 @@ import (
 func cell(values []float64) string {
 	s := report.Summarize(values)
 	if s.Range() == "" {
-		return chart.Number(s.Median)
+		return report.Number(s.Median)
 	}
-	return fmt.Sprintf("%s (%s)", chart.Number(s.Median), s.Range())
+	return fmt.Sprintf("%s (%s)", report.Number(s.Median), s.Range())
 }
 
 // line says the figures of one measurement in one line.
 func (f figures) line(columns []column) string {
 	var parts []string
 	for _, c := range columns {
-		parts = append(parts, fmt.Sprintf("%s %s", c.Key, chart.Number(f[c.Key])))
+		parts = append(parts, fmt.Sprintf("%s %s", c.Key, report.Number(f[c.Key])))
 	}
 	return strings.Join(parts, ", ")
 }

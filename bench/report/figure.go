@@ -3,8 +3,6 @@ package report
 import (
 	"fmt"
 	"slices"
-
-	"github.com/docket-export/docket/bench/chart"
 )
 
 // Summary is what is shown of the values of a figure, one for each round.
@@ -23,21 +21,16 @@ func Summarize(values []float64) Summary {
 // Range says the least and the greatest, and nothing where they are the same.
 func (s Summary) Range() string {
 	if s.Least < s.Greatest {
-		return chart.Number(s.Least) + " .. " + chart.Number(s.Greatest)
+		return Number(s.Least) + " .. " + Number(s.Greatest)
 	}
 	return ""
 }
 
-// Bar draws the summary.
-func (s Summary) Bar(label string, look chart.Look) chart.Bar {
-	return chart.Bar{Label: label, Value: s.Median, Least: s.Least, Greatest: s.Greatest, Look: look}
-}
-
 // Target is what the median of a figure has to reach; one of the three is set.
 type Target struct {
-	AtLeast float64 `json:"atLeast,omitempty"`
-	AtMost  float64 `json:"atMost,omitempty"`
-	Zero    bool    `json:"zero,omitempty"`
+	AtLeast float64 `yaml:"atLeast"`
+	AtMost  float64 `yaml:"atMost"`
+	Zero    bool
 }
 
 // Met reports whether the median of values reaches the target.

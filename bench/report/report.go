@@ -1,5 +1,5 @@
 // Package report writes down what the benchmarks have measured, and judges it: for a
-// terminal, as JSON and as a page of Markdown with charts.
+// terminal, as JSON and as a page of Markdown.
 package report
 
 import (
@@ -14,7 +14,6 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/docket-export/docket/bench/chart"
 	"github.com/docket-export/docket/bench/host"
 )
 
@@ -32,7 +31,7 @@ func (h Head) Conditions() string {
 		rounds = strconv.Itoa(h.Rounds) + " rounds"
 	}
 	return fmt.Sprintf("Medians of %s, with the least and the greatest; %s records of 1 KB in each measurement under load",
-		rounds, chart.Number(float64(h.Records)))
+		rounds, Number(float64(h.Records)))
 }
 
 // Report is everything that a benchmark has measured. As JSON it is what -json writes
@@ -54,7 +53,7 @@ type Files struct {
 // Flags defines the flags that name the files.
 func (f *Files) Flags(flags *flag.FlagSet) {
 	flags.StringVar(&f.JSON, "json", "", "write the results to `FILE`")
-	flags.StringVar(&f.Markdown, "markdown", "", "write the page to `FILE`, and its charts to the directory of that name without its ending")
+	flags.StringVar(&f.Markdown, "markdown", "", "write the page to `FILE`")
 	flags.StringVar(&f.From, "from", "", "take the results from `FILE` instead of measuring")
 }
 

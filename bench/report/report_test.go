@@ -8,8 +8,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-
-	"github.com/docket-export/docket/bench/chart"
 )
 
 func TestSummarize(t *testing.T) {
@@ -62,77 +60,34 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// drawing is a report of one chart.
-type drawing struct {
-	Head
-	chart chart.Chart
-}
+// sheet is a report of one line.
+type sheet struct{ Head }
 
-func (d *drawing) WriteTable(w io.Writer) error {
-	_, err := io.WriteString(w, d.Conditions())
+func (s *sheet) WriteTable(w io.Writer) error {
+	_, err := io.WriteString(w, s.Conditions())
 	return err
 }
 
-func (d *drawing) WritePage(p *Page) { p.Chart("one.svg", &d.chart) }
+func (s *sheet) WritePage(p *Page) { p.Table([][]string{{"one"}, {"1"}}) }
 
-func drawn(value float64) *drawing {
-	return &drawing{
-		Head:  Head{Rounds: 1, Records: 2000},
-		chart: chart.Chart{Title: "One", Groups: []chart.Group{{Bars: []chart.Bar{{Label: "bar", Value: value}}}}},
-	}
-}
-
-// Everything is written where it was asked for, and a chart that is shown no more does
-// not stay beside the page.
+// Everything is written where it was asked for.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
-	old := filepath.Join(dir, "docs", "page", "old.svg")
-	if err := os.MkdirAll(filepath.Dir(old), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(old, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f := Files{JSON: filepath.Join(dir, "new", "results.json"), Markdown: filepath.Join(dir, "docs", "page.md")}
+	f := Files{JSON: filepath.Join(dir, "new", "results.json"), Markdown: filepath.Join(dir, "page.md")}
 	var out strings.Builder
-	if err := f.Write(&out, drawn(3)); err != nil {
+	written := &sheet{Head{Rounds: 1, Records: 2000}}
+	if err := f.Write(&out, written); err != nil {
 		t.Fatal(err)
 	}
 	if want := "Medians of 1 round, with the least and the greatest; 2 000 records of 1 KB in each measurement under load"; out.String() != want {
 		t.Errorf("table: got %q, want %q", out.String(), want)
 	}
-	var back drawing
-	if err := ReadJSON(f.JSON, &back); err != nil || back.Head != drawn(3).Head {
-		t.Errorf("results: got %+v (%v), want %+v", back.Head, err, drawn(3).Head)
+	var back sheet
+	if err := ReadJSON(f.JSON, &back); err != nil || back != *written {
+		t.Errorf("results: got %+v (%v), want %+v", back, err, *written)
 	}
 	text, err := os.ReadFile(f.Markdown)
-	if want := "![One](page/one.svg)\n"; err != nil || string(text) != want {
+	if want := "| one |\n|---|\n| 1 |\n"; err != nil || string(text) != want {
 		t.Errorf("page: got %q (%v), want %q", text, err, want)
-	}
-	charts, err := filepath.Glob(filepath.Join(dir, "docs", "page", "*"))
-	if err != nil || len(charts) != 1 || filepath.Base(charts[0]) != "one.svg" {
-		t.Errorf("charts: got %q (%v), want one.svg alone", charts, err)
-	}
-}
-
-func TestSaveFails(t *testing.T) {
-	tests := map[string]struct {
-		name  string
-		value float64
-		want  string
-	}{
-		"no room for charts": {"page", 3, "needs an ending"},
-		"a chart of nothing": {"page.md", math.NaN(), `chart "One"`},
-	}
-	for name, tt := range tests {
-		t.Run(name, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), tt.name)
-			if err := Save(path, drawn(tt.value)); err == nil || !strings.Contains(err.Error(), tt.want) {
-				t.Errorf("got error %v, want %q in it", err, tt.want)
-			}
-			if _, err := os.Stat(path); err == nil {
-				t.Error("the page was written")
-			}
-		})
 	}
 }
