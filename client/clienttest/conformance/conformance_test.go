@@ -78,11 +78,15 @@ func TestDefects(t *testing.T) {
 		"ends when told to":    {habits{endsOnClosing: true}, "closing-line queue-full", "", "gave up: the exporter is stopping"},
 		"goes on when told to": {habits{goesOnAfterClosing: true}, "closing-line queue-full", "", "still sends 2s after the closing line"},
 	}
+	tooLong := 20 * time.Second
+	if testing.Short() {
+		tooLong = 6 * time.Second
+	}
 	var all trials
 	for name, tt := range tests {
 		all.add(name, func(scenario string) conformance.Suite {
 			if listed(tt.fails, scenario) || listed(tt.either, scenario) { // perhaps by being at work for ever
-				return conformance.Suite{Records: 20, Timeout: 20 * time.Second}
+				return conformance.Suite{Records: 20, Timeout: tooLong}
 			}
 			return conformance.Suite{Records: 20, Timeout: patience}
 		}, tt.habits)
@@ -149,7 +153,7 @@ func (all *trials) add(name string, suite func(scenario string) conformance.Suit
 }
 
 func (all *trials) run(t *testing.T) map[string][]result {
-	const atOnce = 16 // or they hold each other up for longer than the scenarios allow for
+	const atOnce = 32 // or they hold each other up for longer than the scenarios allow for
 	all.results = make(map[string][]result)
 	slots := make(chan struct{}, atOnce)
 	for _, try := range all.waiting {
