@@ -93,7 +93,7 @@ func TestFailureAtEveryChange(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				checked := map[string]bool{}
-				for failAt := 1; ; failAt++ {
+				for failAt := 1; ; failAt += stride() {
 					r := newRecorder(t, script)
 					r.failures, r.checked = failures{from: failAt, number: 1, errno: unix.EIO}, checked
 					r.deliver()
@@ -114,7 +114,7 @@ func TestDiskFullAtEveryChange(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				for from := 1; ; from++ {
+				for from := 1; ; from += stride() {
 					ended := true
 					for _, number := range []int{1, 2, 7} {
 						r := newRecorder(t, script)
@@ -130,6 +130,14 @@ func TestDiskFullAtEveryChange(t *testing.T) {
 			})
 		})
 	}
+}
+
+// stride is from one planted failure to the next.
+func stride() int {
+	if testing.Short() {
+		return 7
+	}
+	return 1
 }
 
 // failures are changes that fail.

@@ -19,6 +19,7 @@ func TestConformance(t *testing.T) {
 	for _, d := range dialects() {
 		for _, compression := range d.compressions {
 			t.Run(d.encoding+" "+compression, func(t *testing.T) {
+				t.Parallel()
 				sinktest.Run(t, func(t *testing.T) sinktest.Subject { return subject(t, d, compression) })
 			})
 		}
