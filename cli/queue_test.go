@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
@@ -76,15 +77,15 @@ func TestQueueJSON(t *testing.T) {
 		Sound    bool
 		Records  uint64
 		Findings []struct {
-			Severity    queue.Severity
+			Severity    inspect.Severity
 			Kind        string
 			Offset, End int64
 			Lost        []seqs
 		}
 	}
 	decode(&checked, "queue", "check")
-	if f := checked.Findings; checked.Sound || checked.Records != 5 || len(f) != 1 || f[0].Severity != queue.Damage ||
-		f[0].Kind != queue.DamagedFrames || f[0].End-f[0].Offset != 88 || len(f[0].Lost) != 1 || f[0].Lost[0] != (seqs{5, 5}) {
+	if f := checked.Findings; checked.Sound || checked.Records != 5 || len(f) != 1 || f[0].Severity != inspect.Damage ||
+		f[0].Kind != inspect.DamagedFrames || f[0].End-f[0].Offset != 88 || len(f[0].Lost) != 1 || f[0].Lost[0] != (seqs{5, 5}) {
 		t.Errorf("check: got %+v, want that record 5 is lost", checked)
 	}
 	var repaired struct {

@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -66,13 +67,13 @@ func (f *letterFlags) open(ctx context.Context, log *slog.Logger) (letterBox, er
 	if errors.Is(reason, fs.ErrPermission) {
 		return nil, command.Failed(fmt.Errorf("admin socket: %w: only the user that docket runs as may use it", reason))
 	}
-	o, err := queue.OpenOffline(cfg.Queue.Directory, nil)
+	o, err := inspect.Open(cfg.Queue.Directory, nil)
 	if inUse, ok := errors.AsType[*queue.InUseError](err); ok {
 		return nil, command.Failed(fmt.Errorf("queue %s is in use by %s, which cannot be reached over its admin socket (%w): try again if it has just "+
 			"begun or is ending; or ask it with --admin and --token-file over its admin.address; or stop it first",
 			cfg.Queue.Directory, terminal.Process(inUse.PID), reason))
 	}
-	if errors.Is(err, queue.ErrNoQueue) {
+	if errors.Is(err, inspect.ErrNoQueue) {
 		return nil, command.Misconfigured("%w", err)
 	}
 	if err != nil {
@@ -118,7 +119,7 @@ func tryAdminSocket(ctx context.Context, path string) error {
 // offlineBox works on the files of a queue, which it holds.
 type offlineBox struct {
 	cfg *exporter.Config
-	o   *queue.Offline
+	o   *inspect.Queue
 	log *slog.Logger
 }
 

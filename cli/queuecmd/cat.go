@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 func newQueueCat(kinds exporter.Kinds) *cobra.Command {
@@ -49,7 +50,7 @@ and the command ends with 1: what it has written is not all that was asked for.`
 		if err := r.check(); err != nil {
 			return err
 		}
-		return flags.with(func(_ exporter.QueueConfig, o *queue.Offline) error {
+		return flags.with(func(_ exporter.QueueConfig, o *inspect.Queue) error {
 			c := cat{o: o, out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), notes: cmd.ErrOrStderr(), wrap: output.Value == "json"}
 			return c.run(cmd.Context(), r)
 		})
@@ -75,7 +76,7 @@ func (r catRange) check() error {
 
 // cat writes records.
 type cat struct {
-	o     *queue.Offline
+	o     *inspect.Queue
 	out   *bufio.Writer
 	notes io.Writer
 	wrap  bool // in an object that says where the record came from
@@ -99,12 +100,12 @@ func (c *cat) run(ctx context.Context, r catRange) error {
 	}
 	var missing uint64
 	unreadable := false
-	err := c.o.Read(ctx, wanted, c.record, func(f queue.Finding) error {
+	err := c.o.Read(ctx, wanted, c.record, func(f inspect.Finding) error {
 		fmt.Fprintln(c.notes, f)
-		if f.Severity != queue.Note {
+		if f.Severity != inspect.Note {
 			lost := queue.SeqRange{From: max(f.Lost.From, wanted.From), To: min(f.Lost.To, wanted.To)}
 			missing += max(lost.To, lost.From) - lost.From
-			unreadable = unreadable || f.Kind == queue.UnreadableFile
+			unreadable = unreadable || f.Kind == inspect.UnreadableFile
 		}
 		return nil
 	})

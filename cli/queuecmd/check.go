@@ -10,7 +10,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 func newQueueCheck(kinds exporter.Kinds) *cobra.Command {
@@ -36,7 +36,7 @@ It ends with 1 when there is damage, with 0 otherwise.`,
 	flags.add(cmd)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return flags.with(func(cfg exporter.QueueConfig, o *queue.Offline) error {
+		return flags.with(func(cfg exporter.QueueConfig, o *inspect.Queue) error {
 			return checkQueue(cmd.Context(), cmd.OutOrStdout(), o, cfg.Directory, output.Value == "json")
 		})
 	}
@@ -44,10 +44,10 @@ It ends with 1 when there is damage, with 0 otherwise.`,
 }
 
 // checkQueue says on w what is wrong with the queue. It fails when something is.
-func checkQueue(ctx context.Context, w io.Writer, o *queue.Offline, dir string, asJSON bool) error {
-	count := map[queue.Severity]uint64{}
+func checkQueue(ctx context.Context, w io.Writer, o *inspect.Queue, dir string, asJSON bool) error {
+	count := map[inspect.Severity]uint64{}
 	list := []findingJSON{}
-	checked, err := o.Check(ctx, func(f queue.Finding) error {
+	checked, err := o.Check(ctx, func(f inspect.Finding) error {
 		count[f.Severity]++
 		if asJSON {
 			list = append(list, findingToJSON(f))
@@ -59,7 +59,7 @@ func checkQueue(ctx context.Context, w io.Writer, o *queue.Offline, dir string, 
 	if err != nil {
 		return err
 	}
-	damage := count[queue.Damage]
+	damage := count[inspect.Damage]
 	if asJSON {
 		err = terminal.WriteJSON(w, checkedJSON{
 			ID: o.ID(), Directory: dir, Sound: damage == 0,
@@ -75,16 +75,16 @@ func checkQueue(ctx context.Context, w io.Writer, o *queue.Offline, dir string, 
 }
 
 // readText is what a check has read.
-func readText(c queue.Checked) string {
+func readText(c inspect.Checked) string {
 	return fmt.Sprintf("%s (%s) in %s read", terminal.Count(c.Records, "record"), terminal.Size(c.Bytes), terminal.Count(uint64(c.Segments), "segment"))
 }
 
 // restText counts what is not damage.
-func restText(count map[queue.Severity]uint64) (text string) {
-	if n := count[queue.Known]; n > 0 {
+func restText(count map[inspect.Severity]uint64) (text string) {
+	if n := count[inspect.Known]; n > 0 {
 		text += fmt.Sprintf(", known damage: %d", n)
 	}
-	if n := count[queue.Note]; n > 0 {
+	if n := count[inspect.Note]; n > 0 {
 		text += fmt.Sprintf(", notes: %d", n)
 	}
 	return text
@@ -103,17 +103,17 @@ type checkedJSON struct {
 // findingJSON is one finding. Offset and End are absent when it is about a file
 // as a whole.
 type findingJSON struct {
-	Severity queue.Severity `json:"severity"`
-	Kind     string         `json:"kind"`
-	File     string         `json:"file,omitempty"`
-	Offset   int64          `json:"offset,omitempty"`
-	End      int64          `json:"end,omitempty"`
-	Lost     []seqRangeJSON `json:"lost"`
-	Text     string         `json:"text"`
-	Repair   string         `json:"repair,omitempty"`
+	Severity inspect.Severity `json:"severity"`
+	Kind     string           `json:"kind"`
+	File     string           `json:"file,omitempty"`
+	Offset   int64            `json:"offset,omitempty"`
+	End      int64            `json:"end,omitempty"`
+	Lost     []seqRangeJSON   `json:"lost"`
+	Text     string           `json:"text"`
+	Repair   string           `json:"repair,omitempty"`
 }
 
-func findingToJSON(f queue.Finding) findingJSON {
+func findingToJSON(f inspect.Finding) findingJSON {
 	return findingJSON{
 		Severity: f.Severity, Kind: f.Kind, File: f.File, Offset: f.Offset, End: f.End,
 		Lost: rangesJSON(f.Lost), Text: f.Text, Repair: f.Repair,

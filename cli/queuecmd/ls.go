@@ -16,6 +16,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 func newQueueLs(kinds exporter.Kinds) *cobra.Command {
@@ -33,7 +34,7 @@ aside. It believes what the files say of themselves: check reads everything.`,
 	flags.add(cmd)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return flags.with(func(cfg exporter.QueueConfig, o *queue.Offline) error {
+		return flags.with(func(cfg exporter.QueueConfig, o *inspect.Queue) error {
 			c, err := o.Contents(cmd.Context())
 			if err != nil {
 				return err
@@ -48,7 +49,7 @@ aside. It believes what the files say of themselves: check reads everything.`,
 }
 
 // writeContents shows c as text for a person.
-func writeContents(w io.Writer, c queue.Contents, dir string) error {
+func writeContents(w io.Writer, c inspect.Contents, dir string) error {
 	fmt.Fprintf(w, "queue    %s in %s\nrecords  %s\nspace    %s\n", c.ID, dir, keptText(c), spaceText(c))
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	if len(c.Segments) > 0 {
@@ -82,7 +83,7 @@ func writeContents(w io.Writer, c queue.Contents, dir string) error {
 }
 
 // keptText is one line on the records.
-func keptText(c queue.Contents) string {
+func keptText(c inspect.Contents) string {
 	if c.LastSeq < c.FirstSeq {
 		return fmt.Sprintf("none kept; the next is record %d", c.LastSeq+1)
 	}
@@ -94,7 +95,7 @@ func keptText(c queue.Contents) string {
 }
 
 // spaceText is one line on the disk space.
-func spaceText(c queue.Contents) string {
+func spaceText(c inspect.Contents) string {
 	var used, size, spare int64
 	for _, s := range c.Segments {
 		used += s.Bytes
@@ -111,7 +112,7 @@ func spaceText(c queue.Contents) string {
 }
 
 // pending is how many records a sink has yet to get.
-func pending(c queue.Contents, a queue.Account) uint64 {
+func pending(c inspect.Contents, a queue.Account) uint64 {
 	return a.Pending(max(c.LastSeq+1, a.Next) - 1)
 }
 
@@ -123,7 +124,7 @@ func replayText(a queue.Account) string {
 }
 
 // setAsideText is what the checkpoint and the quarantine say, a line each.
-func setAsideText(c queue.Contents) string {
+func setAsideText(c inspect.Contents) string {
 	var b strings.Builder
 	if p := c.Positions; p == nil {
 		b.WriteString("positions   none that can be used\n")
@@ -195,7 +196,7 @@ type positionsJSON struct {
 	Lost      []seqRangeJSON               `json:"lost"`
 }
 
-func contentsToJSON(c queue.Contents, dir string) contentsJSON {
+func contentsToJSON(c inspect.Contents, dir string) contentsJSON {
 	j := contentsJSON{
 		ID: c.ID, Directory: dir, FirstSeq: c.FirstSeq, LastSeq: c.LastSeq,
 		Segments: []segmentJSON{}, Spares: filesToJSON(c.Spares), Quarantine: filesToJSON(c.Quarantine),
@@ -233,7 +234,7 @@ func accountToJSON(a queue.Account, pending uint64) accountJSON {
 	return j
 }
 
-func filesToJSON(files []queue.StoredFile) []fileJSON {
+func filesToJSON(files []inspect.StoredFile) []fileJSON {
 	list := []fileJSON{}
 	for _, f := range files {
 		list = append(list, fileJSON{f.Name, f.Size})

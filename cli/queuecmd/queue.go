@@ -12,6 +12,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 func New(kinds exporter.Kinds) *cobra.Command {
@@ -63,23 +64,23 @@ func (f *queueFlags) load() (exporter.QueueConfig, error) {
 }
 
 // with calls do with the queue that the flags name.
-func (f *queueFlags) with(do func(exporter.QueueConfig, *queue.Offline) error) error {
+func (f *queueFlags) with(do func(exporter.QueueConfig, *inspect.Queue) error) error {
 	cfg, err := f.load()
 	if err != nil {
 		return err
 	}
-	return withQueue(cfg.Directory, func(o *queue.Offline) error { return do(cfg, o) })
+	return withQueue(cfg.Directory, func(o *inspect.Queue) error { return do(cfg, o) })
 }
 
 // withQueue calls do with the queue in dir, which no docket can open until do
 // returns. An error of do is one of running, unless it says otherwise.
-func withQueue(dir string, do func(*queue.Offline) error) error {
-	o, err := queue.OpenOffline(dir, nil)
+func withQueue(dir string, do func(*inspect.Queue) error) error {
+	o, err := inspect.Open(dir, nil)
 	if inUse, ok := errors.AsType[*queue.InUseError](err); ok {
 		return command.Failed(fmt.Errorf("queue %s is in use by %s: this command is for a queue at rest; "+
 			"stop docket first, or ask it with: docket status", dir, terminal.Process(inUse.PID)))
 	}
-	if errors.Is(err, queue.ErrNoQueue) {
+	if errors.Is(err, inspect.ErrNoQueue) {
 		return command.Misconfigured("%w", err)
 	}
 	if err != nil {

@@ -12,6 +12,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 func newQueueRepair(kinds exporter.Kinds) *cobra.Command {
@@ -35,7 +36,7 @@ meets damage: to run it without a repair is safe.`,
 	apply := cmd.Flags().Bool("apply", false, "do it")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return flags.with(func(cfg exporter.QueueConfig, o *queue.Offline) error {
+		return flags.with(func(cfg exporter.QueueConfig, o *inspect.Queue) error {
 			r := repair{o: o, cfg: cfg, w: cmd.OutOrStdout(), apply: *apply, json: output.Value == "json"}
 			return r.run(cmd.Context())
 		})
@@ -45,7 +46,7 @@ meets damage: to run it without a repair is safe.`,
 
 // repair plans and does.
 type repair struct {
-	o     *queue.Offline
+	o     *inspect.Queue
 	cfg   exporter.QueueConfig
 	w     io.Writer
 	apply bool
@@ -61,7 +62,10 @@ func (r repair) run(ctx context.Context) error {
 		r.printPlan(plan, helpless)
 	}
 	if r.apply && len(plan) > 0 {
-		if err := r.o.Repair(ctx, plan, queue.Options{MaxBytes: int64(r.cfg.MaxBytes)}); err != nil {
+		reopen := func(ctx context.Context, spareBytes int64) error {
+			return queue.Reopen(ctx, queue.Options{Directory: r.cfg.Directory, MaxBytes: int64(r.cfg.MaxBytes)}, spareBytes)
+		}
+		if err := r.o.Repair(ctx, plan, reopen); err != nil {
 			return err
 		}
 		again, still, err := r.findings(ctx)
@@ -82,12 +86,12 @@ func (r repair) run(ctx context.Context) error {
 }
 
 // findings returns the damage that something can be done about, and the rest.
-func (r repair) findings(ctx context.Context) (plan, helpless []queue.Finding, err error) {
-	_, err = r.o.Check(ctx, func(f queue.Finding) error {
+func (r repair) findings(ctx context.Context) (plan, helpless []inspect.Finding, err error) {
+	_, err = r.o.Check(ctx, func(f inspect.Finding) error {
 		switch {
 		case f.Repair != "":
 			plan = append(plan, f)
-		case f.Severity == queue.Damage:
+		case f.Severity == inspect.Damage:
 			helpless = append(helpless, f)
 		}
 		return nil
@@ -95,7 +99,7 @@ func (r repair) findings(ctx context.Context) (plan, helpless []queue.Finding, e
 	return plan, helpless, err
 }
 
-func (r repair) printPlan(plan, helpless []queue.Finding) {
+func (r repair) printPlan(plan, helpless []inspect.Finding) {
 	for _, f := range plan {
 		fmt.Fprintf(r.w, "%s: %s; repair: %s\n", f.Place(), terminal.OneLine(f.Text), f.Repair)
 	}
@@ -126,7 +130,7 @@ type repairJSON struct {
 	Remaining []findingJSON `json:"remaining"`
 }
 
-func repairToJSON(r repair, plan, helpless []queue.Finding) repairJSON {
+func repairToJSON(r repair, plan, helpless []inspect.Finding) repairJSON {
 	j := repairJSON{
 		ID: r.o.ID(), Directory: r.cfg.Directory, Applied: r.apply && len(plan) > 0,
 		Actions: []findingJSON{}, Remaining: []findingJSON{},

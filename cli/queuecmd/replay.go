@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/sinks/filesink"
 )
 
@@ -59,7 +60,7 @@ received then or later.`,
 		if err := checkReplaySink(cfg, sink); err != nil {
 			return err
 		}
-		return withQueue(cfg.Queue.Directory, func(o *queue.Offline) error {
+		return withQueue(cfg.Queue.Directory, func(o *inspect.Queue) error {
 			letters, err := deadletter.Open(filepath.Join(cfg.Queue.Directory, exporter.DeadLettersDirectory, sink), deadletter.Options{ReadOnly: true})
 			if err != nil {
 				return err
@@ -128,11 +129,11 @@ func hasExport(dir string) bool {
 	return !errors.Is(err, os.ErrNotExist)
 }
 
-func planReplay(ctx context.Context, o *queue.Offline, sink string, from replayFrom, letters *deadletter.Store) (queue.Replay, error) {
+func planReplay(ctx context.Context, o *inspect.Queue, sink string, from replayFrom, letters *deadletter.Store) (inspect.Replay, error) {
 	if from.seq == 0 {
 		var err error
 		if from.seq, err = o.ReplayAt(ctx, sink, from.at); err != nil {
-			return queue.Replay{}, err
+			return inspect.Replay{}, err
 		}
 	}
 	return o.PlanReplay(ctx, sink, from.seq, func(r queue.SeqRange) (kept, redriving uint64) { return letters.Counts(r.From, r.To) })
@@ -150,7 +151,7 @@ type replayJSON struct {
 	Done     bool       `json:"done"` // false after a dry run
 }
 
-func writeReplay(w io.Writer, r queue.Replay, done, asJSON bool) error {
+func writeReplay(w io.Writer, r inspect.Replay, done, asJSON bool) error {
 	if asJSON {
 		j := replayJSON{
 			Sink: r.Sink, FirstSeq: r.Records.From, LastSeq: r.Records.To - 1, Records: r.Count(), Lost: r.Lost, Done: done,

@@ -15,6 +15,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks/filesink"
 	"github.com/docket-export/docket/sinks/filesink/verify"
@@ -63,7 +64,7 @@ func (f *referenceFlags) open(dir string) (*reference, error) {
 		return nil, nil
 	}
 	r, err := openQueueReference(f.against, f.sink)
-	if !errors.Is(err, queue.ErrNoQueue) {
+	if !errors.Is(err, inspect.ErrNoQueue) {
 		return r, err
 	}
 	other, exportErr := verify.OpenOther(f.against)
@@ -105,8 +106,8 @@ func sinkWritingTo(cfg *exporter.Config, dir string) (string, error) {
 // openQueueReference opens the queue in dir for reading, in use or not. Without the
 // name of a sink the export has to have all of it.
 func openQueueReference(dir, sink string) (*reference, error) {
-	o, err := queue.OpenOffline(dir, disk.ReadOnly(dir))
-	if errors.Is(err, queue.ErrNoQueue) {
+	o, err := inspect.Open(dir, disk.ReadOnly(dir))
+	if errors.Is(err, inspect.ErrNoQueue) {
 		return nil, command.Misconfigured("%w", err)
 	}
 	if err != nil {
@@ -134,7 +135,7 @@ func openQueueReference(dir, sink string) (*reference, error) {
 // queueReference is a queue as it was when it was opened. An exporter may go on with
 // it: what is overwritten meanwhile counts as no longer kept.
 type queueReference struct {
-	o   *queue.Offline
+	o   *inspect.Queue
 	due uint64
 }
 
@@ -146,7 +147,7 @@ func (r *queueReference) Due(string) uint64 { return r.due }
 
 // Read implements verify.Reference.
 func (r *queueReference) Read(ctx context.Context, _ string, from uint64, record func(verify.Record) error) error {
-	nothingLost := func(queue.Finding) error { return nil } // that the export would answer for
+	nothingLost := func(inspect.Finding) error { return nil } // that the export would answer for
 	return r.o.Read(ctx, queue.SeqRange{From: from, To: math.MaxUint64}, func(q queue.Record) error {
 		return record(verify.Record{Seq: q.Seq, Source: q.Source, Received: q.Received, Data: q.Data})
 	}, nothingLost)

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"testing"
+
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 func sum(a Account) uint64 {
@@ -27,7 +29,7 @@ func TestAdopt(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			got := tt.before
-			if got.adopt(tt.kept, tt.redriving); sum(got) != got.Next-1 {
+			if got.Adopt(tt.kept, tt.redriving); sum(got) != got.Next-1 {
 				t.Errorf("the account %+v does not add up", got)
 			}
 			if got != tt.want {
@@ -93,11 +95,11 @@ func TestRedelivered(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), patience)
 		defer cancel()
 		err := c.Redelivered(ctx, 1, func() error {
-			f, accounts, err := openCursorFile(q.opts.FS, dir)
+			f, accounts, err := state.OpenCursorFile(q.opts.FS, dir)
 			if err != nil {
 				t.Fatal(err)
 			}
-			f.file.Close()
+			f.File.Close()
 			if accounts["a"] != after || c.Account() != after {
 				t.Errorf("before it is removed the file says %+v and the queue %+v, want %+v", accounts["a"], c.Account(), after)
 			}

@@ -3,8 +3,9 @@ package queue
 import (
 	"context"
 	"fmt"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"hash/crc32"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
 // maxCommitBytes and minCommitBytes bound how much one commit gathers before

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -65,7 +66,7 @@ func TestTailBehindACheckpoint(t *testing.T) {
 				fsys.set(failing("sync", func() bool { return true }))
 				q = open(t, Options{Directory: dir, FS: fsys})
 				eventually(t, "the checkpoint ends in front of the tail", func() bool {
-					c, ok, err := readCheckpoint(disk.OS(""), dir)
+					c, ok, err := state.ReadCheckpoint(disk.OS(""), dir)
 					return err == nil && ok && c.Epoch == 1 && c.End == end && c.NextSeq == 3
 				})
 				if got := q.LastSeq(); got != 2 {
@@ -103,7 +104,7 @@ func TestFailedSegmentWithoutItsSuccessor(t *testing.T) {
 	store(t, q, numberedOnce(2)) // left behind in the first, durable in the second
 	store(t, q, numberedOnce(3))
 	eventually(t, "there is a checkpoint of the failed segment", func() bool {
-		c, ok, err := readCheckpoint(disk.OS(""), dir)
+		c, ok, err := state.ReadCheckpoint(disk.OS(""), dir)
 		return err == nil && ok && c.Epoch == 1 && c.NextSeq == 2
 	})
 	dir = copyOf(t, dir)
@@ -130,8 +131,8 @@ func TestFailedSegmentWithoutItsSuccessor(t *testing.T) {
 func TestClosedAndThen(t *testing.T) {
 	for name, then := range map[string]func(t *testing.T, dir, seg string){
 		"nothing":                func(*testing.T, string, string) {},
-		"the cursors are lost":   func(t *testing.T, dir, _ string) { must(t, os.Remove(filepath.Join(dir, cursorsFile))) },
-		"the positions are lost": func(t *testing.T, dir, _ string) { must(t, os.Remove(filepath.Join(dir, positionsFile))) },
+		"the cursors are lost":   func(t *testing.T, dir, _ string) { must(t, os.Remove(filepath.Join(dir, state.CursorsFile))) },
+		"the positions are lost": func(t *testing.T, dir, _ string) { must(t, os.Remove(filepath.Join(dir, state.PositionsFile))) },
 		"the header is damaged":  func(t *testing.T, _, seg string) { flip(t, seg, 20) },
 		"bytes are behind the end": func(t *testing.T, _, seg string) {
 			b, err := os.ReadFile(seg)
@@ -200,8 +201,8 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 	drain(t, q, c)
 	must(t, c.Ack(4))
 	eventually(t, "the cursor is durable", func() bool {
-		f, accounts, err := openCursorFile(disk.OS(""), dir)
-		return err == nil && f.file.Close() == nil && accounts["a"].Next == 5
+		f, accounts, err := state.OpenCursorFile(disk.OS(""), dir)
+		return err == nil && f.File.Close() == nil && accounts["a"].Next == 5
 	})
 	killed(t, q)
 	seg := segmentFiles(t, dir)[0]
@@ -213,7 +214,7 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 	fsys.set(failing("sync", func() bool { return true }))
 	open(t, Options{Directory: dir, FS: fsys})
 	eventually(t, "there is a checkpoint in front of the refusal", func() bool {
-		c, ok, err := readCheckpoint(disk.OS(""), dir)
+		c, ok, err := state.ReadCheckpoint(disk.OS(""), dir)
 		return err == nil && ok && c.Epoch == 1 && c.End == at[2] && c.NextSeq == 5
 	})
 	dir = copyOf(t, dir)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -30,7 +31,7 @@ func TestFullQueuePreparesNothing(t *testing.T) {
 		eventually(t, "preparations were looked after", func() bool { return len(q.prepare) == 0 })
 	}
 	var size int64
-	for _, path := range slices.Concat(segmentFiles(t, opts.Directory), files(t, opts.Directory, sparePrefix+"*"), files(t, opts.Directory, beginPrefix+"*")) {
+	for _, path := range slices.Concat(segmentFiles(t, opts.Directory), files(t, opts.Directory, state.SparePrefix+"*"), files(t, opts.Directory, state.BeginPrefix+"*")) {
 		info, err := os.Stat(path)
 		must(t, err)
 		size += info.Size()
@@ -70,7 +71,7 @@ func TestMinFreeBytesStayFree(t *testing.T) {
 	if err := q.Stats().Health.Err; !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("health: got %v, want ENOSPC", err)
 	}
-	if got := files(t, opts.Directory, beginPrefix+"*"); len(got) > 0 {
+	if got := files(t, opts.Directory, state.BeginPrefix+"*"); len(got) > 0 {
 		t.Errorf("files made on a disk without room: %v", got)
 	}
 	fsys.free.Add(1)

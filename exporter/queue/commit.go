@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -284,10 +285,10 @@ func (q *Queue) seal(s *liveSegment) {
 // s, which is now. Callers hold mu.
 func (q *Queue) checkpointUpTo(s *liveSegment) {
 	now := time.Now()
-	q.state.producers.forget(now)
-	q.housekeeper.checkpoint = &checkpoint{
+	q.state.Producers.Forget(now)
+	q.housekeeper.checkpoint = &state.Checkpoint{
 		Queue: q.id, Epoch: s.Epoch, End: s.end.Load(), Newest: s.newest.Load(), Written: now.UnixNano(), NextSeq: q.durable.Load() + 1,
-		totals: q.state.clone(), Producers: q.state.producers.stored(now), Legacy: maps.Clone(q.state.producers.legacy),
+		Totals: q.state.Clone(), Producers: q.state.Producers.Stored(now), Legacy: maps.Clone(q.state.Producers.Legacy),
 	}
 	wake(q.dirty)
 }
@@ -347,7 +348,7 @@ func (q *Queue) publish(c *commit) {
 		if err != nil {
 			panic(fmt.Sprintf("queue: own frame: %v", err)) // memory is damaged: nothing may be acknowledged
 		}
-		q.state.add(&f, p.lines)
+		q.state.Add(&f, p.lines)
 		last, newest = f.End()-1, max(newest, f.Received)
 	}
 	q.signOfLife()
@@ -388,10 +389,10 @@ func (q *Queue) signOfLife() {
 		return // the last checkpoint has them
 	}
 	p := q.pending
-	for _, silent := range q.state.producers.signs() {
+	for _, silent := range q.state.Producers.Signs() {
 		c := Chunk{
 			Source: silent.Source, Identity: silent.Identity, Producer: silent.Name,
-			Position: q.state.producers.at(silent).Highest, Received: time.Now(),
+			Position: q.state.Producers.At(silent).Highest, Received: time.Now(),
 		}
 		p.frames = append(p.frames, pendingFrame{at: len(p.buf)})
 		p.buf = segment.AppendFrame(p.buf, &c, 0)
@@ -415,7 +416,7 @@ func (q *Queue) closeActive(cause error) {
 	w.file.Close()
 	if w.last != s && q.checkGround() == nil {
 		for _, name := range []string{w.tempName, s.String()} {
-			if err := q.opts.FS.Remove(q.path(name)); err != nil && !notExist(err) {
+			if err := q.opts.FS.Remove(q.path(name)); err != nil && !state.NotExist(err) {
 				q.opts.Log.Debug("abandoned segment stays", "file", name, "error", err)
 			}
 		}

@@ -7,6 +7,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
@@ -45,7 +46,7 @@ func killWhileConfirming(t *testing.T, seed uint64, operations int) (killed bool
 		time.Sleep(time.Second)       // the housekeeper has been there
 		q.Close(context.Background()) // which cannot succeed when killed
 	}
-	disk.File("/q/" + cursorsFile).Lose(int(unsynced / crashdisk.PageBytes)) // this the power cut takes
+	disk.File("/q/" + state.CursorsFile).Lose(int(unsynced / crashdisk.PageBytes)) // this the power cut takes
 	disk.PowerCut()
 
 	disk.Boot(-1, func() {})
@@ -62,12 +63,12 @@ func killWhileConfirming(t *testing.T, seed uint64, operations int) (killed bool
 // is killed at the wrong moment, and returns where it stands.
 func writeCursorsWithoutSync(t *testing.T, fsys disk.FS, sink string, a Account) (offset int64) {
 	t.Helper()
-	f, accounts, err := openCursorFile(fsys, "/q")
+	f, accounts, err := state.OpenCursorFile(fsys, "/q")
 	must(t, err)
 	accounts[sink] = a
-	generation := f.generation + 1
-	offset = slotSize - int64(generation%2)*slotSize
-	_, err = f.file.WriteAt(encodeSlot(f.queue, generation, accounts), offset)
+	generation := f.Generation + 1
+	offset = state.SlotSize - int64(generation%2)*state.SlotSize
+	_, err = f.File.WriteAt(state.EncodeSlot(f.Queue, generation, accounts), offset)
 	must(t, err)
 	return offset
 }

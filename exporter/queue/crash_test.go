@@ -15,6 +15,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 	"github.com/docket-export/docket/internal/testlog"
 )
@@ -200,7 +201,7 @@ func (m *crashModel) whatIsStored(n int) []sent {
 }
 
 func tally(chunks []sent) SourceTally {
-	t := *newSourceTally()
+	t := *state.NewSourceTally()
 	for _, c := range chunks {
 		t.Stored += uint64(len(c.records))
 		t.Duplicate += c.duplicates

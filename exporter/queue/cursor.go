@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -69,8 +70,8 @@ func (q *Queue) Cursor(name string, fromNow bool) (*Cursor, error) {
 	}
 	a, known := q.parked[name]
 	if !known {
-		if len(q.cursors)+len(q.parked) >= maxCursors {
-			return nil, fmt.Errorf("queue: at most %d cursors", maxCursors)
+		if len(q.cursors)+len(q.parked) >= state.MaxCursors {
+			return nil, fmt.Errorf("queue: at most %d cursors", state.MaxCursors)
 		}
 		a = q.newAccount(fromNow)
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -137,7 +138,7 @@ func (c *Cursor) enterSegment(last uint64) error {
 	}
 	if err != nil {
 		c.release(s)
-		if notExist(err) && c.passDropped() {
+		if state.NotExist(err) && c.passDropped() {
 			return nil
 		}
 		return fmt.Errorf("segment %s: open: %w", s, err)

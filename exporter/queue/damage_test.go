@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -94,18 +95,22 @@ func TestDamage(t *testing.T) {
 			want:   numbered(1, 6),
 		},
 		"cursors file lost": {
-			damage: func(t *testing.T, dir, _ string, _ []int64) { must(t, os.Remove(filepath.Join(dir, cursorsFile))) },
-			want:   numbered(1, 6),
+			damage: func(t *testing.T, dir, _ string, _ []int64) {
+				must(t, os.Remove(filepath.Join(dir, state.CursorsFile)))
+			},
+			want: numbered(1, 6),
 		},
 		"cursors file damaged": {
 			damage: func(t *testing.T, dir, _ string, _ []int64) {
-				zero(t, filepath.Join(dir, cursorsFile), 0, 2*slotSize)
+				zero(t, filepath.Join(dir, state.CursorsFile), 0, 2*state.SlotSize)
 			},
 			want: numbered(1, 6), quarantine: true,
 		},
 		"positions file lost": {
-			damage: func(t *testing.T, dir, _ string, _ []int64) { must(t, os.RemoveAll(filepath.Join(dir, positionsFile))) },
-			want:   numbered(1, 6),
+			damage: func(t *testing.T, dir, _ string, _ []int64) {
+				must(t, os.RemoveAll(filepath.Join(dir, state.PositionsFile)))
+			},
+			want: numbered(1, 6),
 		},
 		"foreign file": {
 			damage: func(t *testing.T, dir, _ string, _ []int64) {
@@ -141,7 +146,7 @@ func TestDamage(t *testing.T) {
 					t.Errorf("%s: account %+v", pass, a)
 				}
 			}
-			kept, _ := os.ReadDir(filepath.Join(opts.Directory, quarantineDir))
+			kept, _ := os.ReadDir(filepath.Join(opts.Directory, state.QuarantineDir))
 			if (len(kept) > 0) != tt.quarantine {
 				t.Errorf("quarantine holds %d files, want some: %v", len(kept), tt.quarantine)
 			}
@@ -309,21 +314,21 @@ func TestOlderSlotServesWhenTheNewerIsTorn(t *testing.T) {
 	for _, seq := range []uint64{1, 2} {
 		must(t, c.Ack(seq))
 		eventually(t, "the cursor is durable", func() bool {
-			_, accounts, err := openCursorFile(disk.OS(""), opts.Directory)
+			_, accounts, err := state.OpenCursorFile(disk.OS(""), opts.Directory)
 			return err == nil && accounts["a"].Next == seq+1
 		})
 	}
 	closeQueue(t, q)
-	path := filepath.Join(opts.Directory, cursorsFile)
+	path := filepath.Join(opts.Directory, state.CursorsFile)
 	b, err := os.ReadFile(path)
 	must(t, err)
 	newest := int64(0)
-	if _, g0, _, _ := decodeSlot(b[:slotSize]); true {
-		if _, g1, _, _ := decodeSlot(b[slotSize:]); g1 > g0 {
-			newest = slotSize
+	if _, g0, _, _ := state.DecodeSlot(b[:state.SlotSize]); true {
+		if _, g1, _, _ := state.DecodeSlot(b[state.SlotSize:]); g1 > g0 {
+			newest = state.SlotSize
 		}
 	}
-	flip(t, path, newest+cursorsHead+1)
+	flip(t, path, newest+state.CursorsHead+1)
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(2, 4))
 }

@@ -3,13 +3,15 @@ package queue
 import (
 	"context"
 	"fmt"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // A queue that drops takes a record whatever its sinks do, also when the record
@@ -121,7 +123,7 @@ func TestDropOldestOverDamage(t *testing.T) {
 	if a.Corrupt != 1 || a.Next-1 != a.Dropped+a.Corrupt {
 		t.Errorf("account of the dead sink: got %+v, want 1 corrupt and the rest dropped", a)
 	}
-	kept, err := os.ReadDir(q.path(quarantineDir))
+	kept, err := os.ReadDir(q.path(state.QuarantineDir))
 	if err != nil || len(kept) != 1 || !slices.Contains([]string{segment.Name{FirstSeq: 1, Epoch: 1}.String() + ".4096-8192"}, kept[0].Name()) && !strings.HasPrefix(kept[0].Name(), segment.Name{FirstSeq: 1, Epoch: 1}.String()) {
 		t.Errorf("quarantine: got %v, %v, want the bytes of record 1", kept, err)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -105,7 +106,7 @@ func isSegment(name string) bool {
 }
 
 func isBegun(name string) bool {
-	_, ok := parseBeginName(filepath.Base(name))
+	_, ok := state.ParseBeginName(filepath.Base(name))
 	return ok
 }
 

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"golang.org/x/sys/unix"
 )
 
@@ -43,7 +44,7 @@ func ballast(t *testing.T, dir string) (name string) {
 // withoutSpares takes away what Open could use or remove on a full disk.
 func withoutSpares(t *testing.T, dir string) {
 	t.Helper()
-	for _, pattern := range []string{sparePrefix + "*", "*" + newSuffix} {
+	for _, pattern := range []string{state.SparePrefix + "*", "*" + state.NewSuffix} {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		must(t, err)
 		for _, name := range names {
@@ -110,10 +111,10 @@ func TestOpenOnAFullDisk(t *testing.T) {
 			flip(t, seg, offsets(t, seg)[2]-4)
 		}, append(numbered(1, 1), numbered(3, 5)...)},
 		"cursors lost": {func(t *testing.T, dir string) {
-			must(t, os.Remove(filepath.Join(dir, cursorsFile)))
+			must(t, os.Remove(filepath.Join(dir, state.CursorsFile)))
 		}, numbered(1, 5)},
 		"cursors damaged": {func(t *testing.T, dir string) {
-			zero(t, filepath.Join(dir, cursorsFile), 0, 2*slotSize)
+			zero(t, filepath.Join(dir, state.CursorsFile), 0, 2*state.SlotSize)
 		}, numbered(1, 5)},
 	}
 	for name, tt := range tests {

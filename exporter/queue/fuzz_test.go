@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/google/uuid"
 )
 
@@ -36,12 +37,12 @@ func FuzzParseHeader(f *testing.F) {
 }
 
 func FuzzDecodeSlot(f *testing.F) {
-	f.Add(encodeSlot(uuid.New(), 7, map[string]Account{"siem": {Next: 8, Delivered: 7}}))
+	f.Add(state.EncodeSlot(uuid.New(), 7, map[string]Account{"siem": {Next: 8, Delivered: 7}}))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		id, generation, accounts, ok := decodeSlot(b)
-		if ok && !bytes.Equal(encodeSlot(id, generation, accounts)[cursorsHead:], b[cursorsHead:le.Uint32(b[44:])]) && len(accounts) == int(le.Uint32(b[40:])) {
+		id, generation, accounts, ok := state.DecodeSlot(b)
+		if ok && !bytes.Equal(state.EncodeSlot(id, generation, accounts)[state.CursorsHead:], b[state.CursorsHead:le.Uint32(b[44:])]) && len(accounts) == int(le.Uint32(b[40:])) {
 			// Equal accounts may stand in another order; their number must agree.
-			_, _, again, ok := decodeSlot(encodeSlot(id, generation, accounts))
+			_, _, again, ok := state.DecodeSlot(state.EncodeSlot(id, generation, accounts))
 			if !ok || len(again) != len(accounts) {
 				t.Errorf("slot does not survive a round trip: %+v", accounts)
 			}

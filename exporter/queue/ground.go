@@ -72,6 +72,6 @@ func (q *Queue) cursorsRemoved() bool {
 	if h.cursors == nil {
 		return false
 	}
-	removed, err := h.cursors.file.IsRemoved()
+	removed, err := h.cursors.File.IsRemoved()
 	return err == nil && removed
 }

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // isLost waits until the queue says that its directory is lost.
@@ -33,7 +35,7 @@ func TestRemovedDirectory(t *testing.T) {
 	for name, test := range map[string]func(t *testing.T, dir string){
 		"removed":         func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) },
 		"moved":           func(t *testing.T, dir string) { must(t, os.Rename(dir, dir+".away")) },
-		"lock removed":    func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, lockFile))) },
+		"lock removed":    func(t *testing.T, dir string) { must(t, os.Remove(filepath.Join(dir, state.LockFile))) },
 		"replaced":        func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)); must(t, os.Mkdir(dir, 0o700)) },
 		"another's queue": func(t *testing.T, dir string) { must(t, os.Rename(dir, dir+".away")); otherQueue(t, dir) },
 	} {
@@ -141,7 +143,7 @@ func TestRemovedCursors(t *testing.T) {
 	c := cursorOf(t, q, "a")
 	drain(t, q, c)
 	must(t, c.Ack(3))
-	path := filepath.Join(dir, cursorsFile)
+	path := filepath.Join(dir, state.CursorsFile)
 	eventually(t, "the cursors file is there", func() bool { _, err := os.Stat(path); return err == nil })
 	must(t, os.Remove(path))
 	eventually(t, "the cursors file is there again", func() bool { _, err := os.Stat(path); return err == nil })

@@ -1,12 +1,15 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 const (
@@ -14,9 +17,6 @@ const (
 	// batch. A crash delivers again what was delivered in this time.
 	tidyPause = 100 * time.Millisecond
 
-	// reserveFile is given up when the disk is full, so that the checkpoint can
-	// be written that lets delivered segments go.
-	reserveFile  = "reserve"
 	reserveBytes = 256 << 10
 )
 
@@ -24,15 +24,15 @@ const (
 // checkpoints, and the removal of segments that are done with.
 type housekeeper struct {
 	// checkpoint is the newest one not yet written; guarded by Queue.mu.
-	checkpoint *checkpoint
+	checkpoint *state.Checkpoint
 	// lostChanged says that damage was met which no checkpoint has yet; guarded
 	// by Queue.mu.
 	lostChanged bool
 
 	// The rest is the housekeeper's own.
-	cursors *cursorFile        // nil while none could be made
+	cursors *state.CursorFile  // nil while none could be made
 	written map[string]Account // what the cursors file holds durably
-	base    checkpoint         // what the positions file holds
+	base    state.Checkpoint   // what the positions file holds
 	covered uint64             // the epoch up to which a durable checkpoint counts
 	doomed  []*liveSegment     // no longer part of the queue, to be removed
 	passed  []*liveSegment     // doomed once the cursors and a checkpoint are durable
@@ -85,7 +85,7 @@ func (q *Queue) retainedAge() <-chan time.Time {
 
 func (h *housekeeper) close() {
 	if h.cursors != nil {
-		h.cursors.file.Close()
+		h.cursors.File.Close()
 		h.cursors = nil
 	}
 }
@@ -142,9 +142,9 @@ func (q *Queue) writeCursors() (err error) {
 		h.close()
 	}
 	if h.cursors == nil {
-		h.cursors, err = createCursorFile(q.opts.FS, q.opts.Directory, q.id, accounts)
-	} else if err = h.cursors.confirm(); err == nil && !maps.Equal(accounts, h.written) {
-		err = h.cursors.write(accounts)
+		h.cursors, err = state.CreateCursorFile(q.opts.FS, q.opts.Directory, q.id, accounts)
+	} else if err = h.cursors.Confirm(); err == nil && !maps.Equal(accounts, h.written) {
+		err = h.cursors.Write(accounts)
 	}
 	if err != nil {
 		return err
@@ -174,7 +174,7 @@ func (q *Queue) writeCheckpoint() error {
 	if next == nil {
 		return nil
 	}
-	if err := writeCheckpoint(q.opts.FS, q.opts.Directory, *next); err != nil {
+	if err := state.WriteCheckpoint(q.opts.FS, q.opts.Directory, *next); err != nil {
 		return err
 	}
 	h.base, h.covered = *next, next.Epoch
@@ -298,7 +298,7 @@ func (q *Queue) letGo(s *liveSegment) error {
 		if ok {
 			h.spares = append(h.spares, spare)
 		}
-		if ok || err != nil && !notExist(err) {
+		if ok || err != nil && !state.NotExist(err) {
 			return err
 		}
 	}
@@ -339,7 +339,7 @@ func (q *Queue) trim() {
 // removeSegment unlinks a segment. When a crash brings its name back, it is
 // found below every cursor and removed again.
 func (q *Queue) removeSegment(name segment.Name) error {
-	if err := q.opts.FS.Remove(q.path(name.String())); err != nil && !notExist(err) {
+	if err := q.opts.FS.Remove(q.path(name.String())); err != nil && !state.NotExist(err) {
 		return fmt.Errorf("segment %s: remove: %w", name, err)
 	}
 	return nil
@@ -349,7 +349,7 @@ func (q *Queue) removeSegment(name segment.Name) error {
 // docket reserved, and reports whether there was any.
 func (q *Queue) releaseReserve() bool {
 	q.housekeeper.reserve = false
-	return q.opts.FS.Remove(q.path(reserveFile)) == nil
+	return q.opts.FS.Remove(q.path(state.ReserveFile)) == nil
 }
 
 // keepReserve takes space for a bad hour. A disk that has none left will be full
@@ -359,5 +359,29 @@ func (q *Queue) keepReserve() {
 	if h.reserve {
 		return
 	}
-	h.reserve = replaceFile(q.opts.FS, q.path(reserveFile), make([]byte, reserveBytes)) == nil
+	h.reserve = state.Replace(q.opts.FS, q.path(state.ReserveFile), make([]byte, reserveBytes)) == nil
+}
+
+// saveAccounts returns once the accounts, as they are now, are durable.
+func (q *Queue) saveAccounts(ctx context.Context) error {
+	q.mu.Lock()
+	goal := q.looks + 1 // the next look sees the accounts as they are now
+	q.mu.Unlock()
+	for {
+		saved := q.saved.wait()
+		q.mu.Lock()
+		durable := q.savedLook >= goal
+		q.mu.Unlock()
+		if durable {
+			return nil
+		}
+		wake(q.urgent)
+		select {
+		case <-saved:
+		case <-q.stop:
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -29,7 +30,7 @@ func TestRefusalInAFailedCommitCountsOnce(t *testing.T) {
 	store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{Name: "InvalidJSON", Count: 1}}})
 	store(t, q, chunk("second"))
 	closeQueue(t, q)
-	must(t, os.Remove(filepath.Join(opts.Directory, positionsFile))) // so that the segments are added up
+	must(t, os.Remove(filepath.Join(opts.Directory, state.PositionsFile))) // so that the segments are added up
 	q = open(t, Options{Directory: opts.Directory, SegmentBytes: opts.SegmentBytes})
 	if got := q.Stats().Sources["test"].Refused["InvalidJSON"]; got != 1 {
 		t.Errorf("refused lines: got %d, want 1", got)

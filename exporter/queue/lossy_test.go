@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -117,19 +118,21 @@ func TestDamageOfSegments(t *testing.T) {
 				content, err := os.ReadFile(s[0])
 				must(t, err)
 				clear(content[:segment.HeaderSize])
-				for _, path := range files(t, dir, sparePrefix+"*") {
+				for _, path := range files(t, dir, state.SparePrefix+"*") {
 					must(t, os.WriteFile(path, content, 0o600))
 				}
 			},
 		},
 		"positions file cut": {
 			damage: func(t *testing.T, dir string, _ []string) {
-				must(t, os.Truncate(filepath.Join(dir, positionsFile), 50))
+				must(t, os.Truncate(filepath.Join(dir, state.PositionsFile), 50))
 			},
 			quarantine: true,
 		},
 		"reserve lost": {
-			damage: func(t *testing.T, dir string, _ []string) { must(t, os.RemoveAll(filepath.Join(dir, reserveFile))) },
+			damage: func(t *testing.T, dir string, _ []string) {
+				must(t, os.RemoveAll(filepath.Join(dir, state.ReserveFile)))
+			},
 		},
 	}
 	for name, tt := range tests {
@@ -174,7 +177,7 @@ func TestDamageOfSegments(t *testing.T) {
 				}
 				closeQueue(t, q)
 			}
-			if kept := files(t, opts.Directory, quarantineDir+"/*"); (len(kept) > 0) != tt.quarantine {
+			if kept := files(t, opts.Directory, state.QuarantineDir+"/*"); (len(kept) > 0) != tt.quarantine {
 				t.Errorf("quarantine: got %v, want some: %v", kept, tt.quarantine)
 			}
 		})
@@ -219,7 +222,7 @@ func oldContent(t *testing.T, path string) {
 
 func spoilSpares(t *testing.T, dir string, at int64) {
 	t.Helper()
-	spares := files(t, dir, sparePrefix+"*")
+	spares := files(t, dir, state.SparePrefix+"*")
 	if len(spares) == 0 {
 		t.Fatal("no spares")
 	}

@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -17,7 +18,7 @@ import (
 // meanwhile does not count.
 func diskUse(t *testing.T, dir string) (size int64) {
 	t.Helper()
-	for _, path := range slices.Concat(segmentFiles(t, dir), files(t, dir, sparePrefix+"*"), files(t, dir, beginPrefix+"*")) {
+	for _, path := range slices.Concat(segmentFiles(t, dir), files(t, dir, state.SparePrefix+"*"), files(t, dir, state.BeginPrefix+"*")) {
 		if info, err := os.Stat(path); err == nil {
 			size += info.Size()
 		}
@@ -139,7 +140,7 @@ func TestRetainedRecordsSurviveARestart(t *testing.T) {
 		epoch = q.lastEpoch()
 	}
 	eventually(t, "a checkpoint covers what was delivered", func() bool {
-		cp, ok, err := readCheckpoint(disk.OS(""), opts.Directory)
+		cp, ok, err := state.ReadCheckpoint(disk.OS(""), opts.Directory)
 		return err == nil && ok && cp.Epoch+1 >= epoch
 	})
 	if got := q.Stats().FirstSeq; got != 1 {

@@ -53,7 +53,7 @@ func runModel(t *testing.T, seed uint64) {
 		t: t, dice: dice, disk: crashdisk.New(rand.New(rand.NewPCG(seed, 2))),
 		lost: map[uint64]bool{}, sinks: map[string]*modelSink{},
 	}
-	for _, p := range []Producer{{"s", "uid:1", "p"}, {"s", "uid:2", "p"}, {"t", "uid:1", "p"}} {
+	for _, p := range []Producer{{Source: "s", Identity: "uid:1", Name: "p"}, {Source: "s", Identity: "uid:2", Name: "p"}, {Source: "t", Identity: "uid:1", Name: "p"}} {
 		m.peers = append(m.peers, modelPeer{p, map[uint64]bool{}})
 	}
 	m.opts = Options{Directory: "/q", SegmentBytes: segment.HeaderSize + crashdisk.PageBytes<<dice.IntN(4)}

@@ -1,6 +1,9 @@
 package queue
 
-import "github.com/docket-export/docket/exporter/queue/segment"
+import (
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
+)
 
 // What the log is made of, as package segment keeps it.
 type (
@@ -14,8 +17,31 @@ type (
 	SeqRange = segment.SeqRange
 )
 
-// Bounds of a chunk.
-const (
-	MaxLost    = segment.MaxLost
-	MaxPayload = segment.MaxPayload
+// What the log adds up to, as package state keeps it.
+type (
+	// Account is one sink's place in the queue.
+	Account = state.Account
+	// Outcome says how many of the records that are done were not delivered.
+	Outcome = state.Outcome
+	// SourceTally counts the decided lines of one source.
+	SourceTally = state.SourceTally
+	// Producer names one stream of numbers.
+	Producer = state.Producer
+	// Numbers are the lines of a producer that were received.
+	Numbers = state.Numbers
+	// Gap is numbers of a producer that were not received.
+	Gap = state.Gap
+	// InUseError says that another process owns the queue.
+	InUseError = state.InUseError
 )
+
+// Bounds of a chunk, and of what is remembered of producers.
+const (
+	MaxLost          = segment.MaxLost
+	MaxPayload       = segment.MaxPayload
+	MaxGaps          = state.MaxGaps
+	DefaultProducers = state.DefaultProducers
+)
+
+// PositionsBytes is the most memory that the producers of peers can take.
+func PositionsBytes(limit int) int64 { return state.PositionsBytes(limit) }

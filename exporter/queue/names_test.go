@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -50,7 +51,7 @@ func (n *namesFS) Rename(from, to string) error {
 	f.unsynced = true
 	n.files[to] = f
 	delete(n.files, from)
-	if strings.Contains(from, sparePrefix) {
+	if strings.Contains(from, state.SparePrefix) {
 		n.reused++
 	}
 	return n.FS.Rename(from, to)
@@ -117,7 +118,7 @@ func TestSpareIsWrittenToUnderItsNewName(t *testing.T) {
 	dir := t.TempDir()
 	fsys := &namesFS{FS: disk.OS(""), t: t, files: map[string]*namedFile{}}
 	s := &supply{fsys: fsys, dir: dir, size: 64 << 10, minFree: func(int64) int64 { return 0 }}
-	const spare = sparePrefix + "7"
+	const spare = state.SparePrefix + "7"
 	must(t, os.WriteFile(filepath.Join(dir, spare), make([]byte, s.size), 0o600))
 	s.found([]string{spare}, 7)
 	f, err := s.take(segment.HeaderSize)

@@ -27,7 +27,7 @@ func TestNumbersAreASet(t *testing.T) {
 				continue
 			}
 			shared := n
-			n.receive(from, to)
+			n.Receive(from, to)
 			if !slices.Equal(shared.Gaps, before) {
 				t.Fatalf("seed %d: a copy has changed: got %v, want %v", seed, shared.Gaps, before)
 			}
@@ -49,7 +49,7 @@ func TestNumbersAreASet(t *testing.T) {
 
 // The highest number below the first gap at or after the next one.
 func TestAckedIsBelowTheFirstGap(t *testing.T) {
-	n := Numbers{Highest: 30, Gaps: []Gap{{5, 9}, {20, 20}}}
+	n := Numbers{Highest: 30, Gaps: []Gap{{From: 5, To: 9}, {From: 20, To: 20}}}
 	for next, want := range map[uint64]uint64{1: 4, 5: 4, 7: 4, 9: 4, 10: 19, 20: 19, 21: 30, 31: 30, 99: 30} {
 		if got := n.Acked(next); got != want {
 			t.Errorf("acked with next %d: got %d, want %d", next, got, want)
@@ -69,7 +69,7 @@ func TestTooManyGapsForgetWhatWasReceived(t *testing.T) {
 	var n Numbers
 	received := map[uint64]bool{}
 	for number := uint64(1); number < 200; number += 1 + number%5 {
-		n.receive(number, number)
+		n.Receive(number, number)
 		received[number] = true
 	}
 	if len(n.Gaps) != MaxGaps || n.Highest != 197 {

@@ -12,23 +12,25 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
 // offline opens the queue of opts offline and closes it at the end of the test,
 // unless closed before.
-func offline(t *testing.T, opts Options) *Offline {
+func offline(t *testing.T, opts Options) *inspect.Queue {
 	t.Helper()
-	o, err := OpenOffline(opts.Directory, opts.FS)
+	o, err := inspect.Open(opts.Directory, opts.FS)
 	must(t, err)
 	t.Cleanup(func() { must(t, o.Close()) })
 	return o
 }
 
 // findings returns what Check finds.
-func findings(t *testing.T, o *Offline) (all []Finding) {
+func findings(t *testing.T, o *inspect.Queue) (all []inspect.Finding) {
 	t.Helper()
-	_, err := o.Check(t.Context(), func(f Finding) error {
+	_, err := o.Check(t.Context(), func(f inspect.Finding) error {
 		all = append(all, f)
 		return nil
 	})
@@ -38,7 +40,7 @@ func findings(t *testing.T, o *Offline) (all []Finding) {
 
 // summary is what matters of findings, one in a line: severity, kind and what is
 // lost.
-func summary(all []Finding) []string {
+func summary(all []inspect.Finding) []string {
 	var lines []string
 	for _, f := range all {
 		line := fmt.Sprintf("%s %s", f.Severity, f.Kind)
@@ -51,12 +53,12 @@ func summary(all []Finding) []string {
 }
 
 // readAll returns "seq:data" of all records that can be read offline.
-func readAll(t *testing.T, o *Offline, r SeqRange) (got []string) {
+func readAll(t *testing.T, o *inspect.Queue, r SeqRange) (got []string) {
 	t.Helper()
 	err := o.Read(t.Context(), r, func(r Record) error {
 		got = append(got, fmt.Sprintf("%d:%s", r.Seq, r.Data))
 		return nil
-	}, func(Finding) error { return nil })
+	}, func(inspect.Finding) error { return nil })
 	must(t, err)
 	return got
 }
@@ -75,7 +77,7 @@ func TestOfflineCheck(t *testing.T) {
 			all := findings(t, o)
 			equal(t, "findings", summary(all), tt.want)
 			for _, f := range all {
-				if strings.ContainsAny(f.String(), "\n") || (f.Repair != "") != (f.Severity == Damage) {
+				if strings.ContainsAny(f.String(), "\n") || (f.Repair != "") != (f.Severity == inspect.Damage) {
 					t.Errorf("got %+v, want one line, and a repair for damage alone", f)
 				}
 			}
@@ -92,7 +94,7 @@ func TestOfflineCheck(t *testing.T) {
 func snapshotDir(t *testing.T, dir string) (files []string) {
 	t.Helper()
 	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == lockFile {
+		if err != nil || d.IsDir() || d.Name() == state.LockFile {
 			return err
 		}
 		b, err := os.ReadFile(path)
@@ -149,10 +151,10 @@ func TestCheckOfARemovedSegmentThatIsBack(t *testing.T) {
 	o = offline(t, opts)
 	all := findings(t, o)
 	must(t, o.Close())
-	if len(all) != 1 || all[0].Severity != Note || all[0].Lost != (SeqRange{From: 4, To: 10}) {
+	if len(all) != 1 || all[0].Severity != inspect.Note || all[0].Lost != (SeqRange{From: 4, To: 10}) {
 		t.Errorf("got %v, want a note that records 4 to 9 are no longer kept", all)
 	}
-	must(t, os.Remove(filepath.Join(opts.Directory, positionsFile)))
+	must(t, os.Remove(filepath.Join(opts.Directory, state.PositionsFile)))
 	must(t, os.Remove(path))
 	equal(t, "findings without positions", summary(findings(t, offline(t, opts))), []string{"damage MissingPositions"})
 }
@@ -172,12 +174,12 @@ func (f errOpenFS) Open(name string) (disk.File, error) {
 
 func TestCheckOfUnreadableFiles(t *testing.T) {
 	opts, first, last := stored(t, true)
-	for _, name := range []string{cursorsFile, positionsFile, filepath.Base(first.path), filepath.Base(last.path)} {
-		o, err := OpenOffline(opts.Directory, errOpenFS{disk.OS(""), name})
+	for _, name := range []string{state.CursorsFile, state.PositionsFile, filepath.Base(first.path), filepath.Base(last.path)} {
+		o, err := inspect.Open(opts.Directory, errOpenFS{disk.OS(""), name})
 		must(t, err)
 		all := findings(t, o)
-		if !slices.ContainsFunc(all, func(f Finding) bool {
-			return f.Severity == Damage && f.Kind == UnreadableFile && f.File == name && f.Repair == ""
+		if !slices.ContainsFunc(all, func(f inspect.Finding) bool {
+			return f.Severity == inspect.Damage && f.Kind == inspect.UnreadableFile && f.File == name && f.Repair == ""
 		}) || len(all) > 2 {
 			t.Errorf("%s: got %v, want that it cannot be read", name, all)
 		}
@@ -188,7 +190,7 @@ func TestCheckOfUnreadableFiles(t *testing.T) {
 func TestOpenOfflineFails(t *testing.T) {
 	live, _, _ := stored(t, false)
 	held := offline(t, live) // holds the lock as an exporter does, and changes nothing meanwhile
-	inUse := held.dir
+	inUse := held.Dir
 	empty := t.TempDir()
 	put(t, filepath.Join(empty, "notes.txt"), 0, []byte("mine"))
 	for name, tt := range map[string]struct {
@@ -197,12 +199,12 @@ func TestOpenOfflineFails(t *testing.T) {
 		text string
 	}{
 		"in use":       {inUse, func(err error) bool { _, ok := errors.AsType[*InUseError](err); return ok }, fmt.Sprintf("in use by process %d", os.Getpid())},
-		"no directory": {filepath.Join(empty, "none"), func(err error) bool { return errors.Is(err, ErrNoQueue) }, "no such directory"},
-		"no queue":     {empty, func(err error) bool { return errors.Is(err, ErrNoQueue) }, "neither segments nor cursors"},
+		"no directory": {filepath.Join(empty, "none"), func(err error) bool { return errors.Is(err, inspect.ErrNoQueue) }, "no such directory"},
+		"no queue":     {empty, func(err error) bool { return errors.Is(err, inspect.ErrNoQueue) }, "neither segments nor cursors"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before, _ := os.ReadDir(tt.dir)
-			o, err := OpenOffline(tt.dir, nil)
+			o, err := inspect.Open(tt.dir, nil)
 			if err == nil {
 				o.Close()
 			}
@@ -254,9 +256,10 @@ func TestContents(t *testing.T) {
 
 // The last frame of a segment is found however long it is.
 func TestContentsOfLongFrames(t *testing.T) {
-	opts := Options{Directory: t.TempDir(), SegmentBytes: 8 * probeSize}
+	const probe = 256 << 10 // of a segment's end
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 8 * probe}
 	q := open(t, opts)
-	long := `"` + strings.Repeat("x", 3*probeSize) + `"`
+	long := `"` + strings.Repeat("x", 3*probe) + `"`
 	store(t, q, chunk("1", "2"))
 	store(t, q, chunk("3", long))
 	store(t, q, chunk("5", long, long))
@@ -275,7 +278,7 @@ func TestCheckOfALostEndThatIsNoFrame(t *testing.T) {
 	flip(t, last.path, last.at[3])
 	put(t, last.path, last.at[4], staleFrames(3, 99))
 	all := findings(t, offline(t, opts))
-	if len(all) != 1 || all[0].Kind != LostEnd || all[0].Offset != last.at[3] || all[0].End != last.at[4] {
+	if len(all) != 1 || all[0].Kind != inspect.LostEnd || all[0].Offset != last.at[3] || all[0].End != last.at[4] {
 		t.Errorf("got %+v, want a lost end from %d to %d", all, last.at[3], last.at[4])
 	}
 }
@@ -283,7 +286,7 @@ func TestCheckOfALostEndThatIsNoFrame(t *testing.T) {
 // A copy without a lock file gets none by looking at it.
 func TestLookingTakesOnlyALockThatIsThere(t *testing.T) {
 	opts, _, _ := stored(t, false)
-	path := filepath.Join(opts.Directory, lockFile)
+	path := filepath.Join(opts.Directory, state.LockFile)
 	must(t, os.Remove(path))
 	findings(t, offline(t, opts))
 	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -34,9 +35,9 @@ func stored(t *testing.T, withB bool) (opts Options, first, last storedFile) {
 		must(t, c.Ack(seq))
 	}
 	eventually(t, "durable cursors", func() bool {
-		f, accounts, err := openCursorFile(disk.OS(""), live.Directory)
+		f, accounts, err := state.OpenCursorFile(disk.OS(""), live.Directory)
 		if err == nil {
-			f.file.Close()
+			f.File.Close()
 		}
 		return accounts["a"].Next == 3 && accounts["b"].Next == 9*uint64(len(done)-1)
 	})
@@ -58,7 +59,7 @@ func copySettled(t *testing.T, from, to string) {
 	files, err := os.ReadDir(from)
 	must(t, err)
 	for _, e := range files {
-		if strings.HasSuffix(e.Name(), newSuffix) {
+		if strings.HasSuffix(e.Name(), state.NewSuffix) {
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join(from, e.Name()))
@@ -266,33 +267,37 @@ var offlineDamage = map[string]struct {
 		want: []string{"damage ForeignSegment"},
 	},
 	"cursors lost": {
-		damage: func(t *testing.T, dir string, _, _ storedFile) { must(t, os.Remove(filepath.Join(dir, cursorsFile))) },
-		want:   []string{"damage MissingCursors"},
+		damage: func(t *testing.T, dir string, _, _ storedFile) {
+			must(t, os.Remove(filepath.Join(dir, state.CursorsFile)))
+		},
+		want: []string{"damage MissingCursors"},
 	},
 	"cursors empty": {
 		damage: func(t *testing.T, dir string, _, _ storedFile) {
-			must(t, os.Truncate(filepath.Join(dir, cursorsFile), 0))
+			must(t, os.Truncate(filepath.Join(dir, state.CursorsFile), 0))
 		},
 		want: []string{"damage DamagedCursors"},
 	},
 	"cursors: both slots damaged": {
 		damage: func(t *testing.T, dir string, _, _ storedFile) {
-			flip(t, filepath.Join(dir, cursorsFile), 20)
-			flip(t, filepath.Join(dir, cursorsFile), slotSize+20)
+			flip(t, filepath.Join(dir, state.CursorsFile), 20)
+			flip(t, filepath.Join(dir, state.CursorsFile), state.SlotSize+20)
 		},
 		want: []string{"damage DamagedCursors"},
 	},
 	"cursors: one slot damaged": {
-		damage: func(t *testing.T, dir string, _, _ storedFile) { flip(t, filepath.Join(dir, cursorsFile), 20) },
+		damage: func(t *testing.T, dir string, _, _ storedFile) { flip(t, filepath.Join(dir, state.CursorsFile), 20) },
 		want:   []string{"damage DamagedSlot"},
 	},
 	"positions lost": {
-		damage: func(t *testing.T, dir string, _, _ storedFile) { must(t, os.Remove(filepath.Join(dir, positionsFile))) },
-		want:   []string{"note MissingPositions"},
-		after:  []string{"note MissingPositions"},
+		damage: func(t *testing.T, dir string, _, _ storedFile) {
+			must(t, os.Remove(filepath.Join(dir, state.PositionsFile)))
+		},
+		want:  []string{"note MissingPositions"},
+		after: []string{"note MissingPositions"},
 	},
 	"positions damaged": {
-		damage: func(t *testing.T, dir string, _, _ storedFile) { flip(t, filepath.Join(dir, positionsFile), 60) },
+		damage: func(t *testing.T, dir string, _, _ storedFile) { flip(t, filepath.Join(dir, state.PositionsFile), 60) },
 		want:   []string{"damage DamagedPositions"},
 	},
 	"garbage behind the end": {
@@ -313,7 +318,7 @@ var offlineDamage = map[string]struct {
 	"leftovers": {
 		damage: func(t *testing.T, dir string, _, _ storedFile) {
 			put(t, filepath.Join(dir, "segment-4.new"), 0, garbage(9000))
-			put(t, filepath.Join(dir, positionsFile+".new"), 0, garbage(9))
+			put(t, filepath.Join(dir, state.PositionsFile+".new"), 0, garbage(9))
 		},
 		want:  []string{"note Leftover", "note Leftover"},
 		after: []string{"note Leftover", "note Leftover"},

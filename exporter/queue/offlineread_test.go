@@ -6,6 +6,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 func TestReadRanges(t *testing.T) {
@@ -48,8 +50,8 @@ func TestReadPassesOverDamage(t *testing.T) {
 		"between":           {SeqRange{From: 3, To: 6}, nil},
 		"the last lost one": {SeqRange{From: 7, To: 9}, []string{"damage DamagedFrames records 6 to 7"}},
 	} {
-		var lost []Finding
-		must(t, o.Read(t.Context(), tt.r, func(Record) error { return nil }, func(f Finding) error {
+		var lost []inspect.Finding
+		must(t, o.Read(t.Context(), tt.r, func(Record) error { return nil }, func(f inspect.Finding) error {
 			lost = append(lost, f)
 			return nil
 		}))

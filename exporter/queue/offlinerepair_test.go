@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -11,12 +12,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
 // planned returns the findings that Repair deals with.
-func planned(all []Finding) []Finding {
-	return slices.DeleteFunc(slices.Clone(all), func(f Finding) bool { return f.Repair == "" })
+func planned(all []inspect.Finding) []inspect.Finding {
+	return slices.DeleteFunc(slices.Clone(all), func(f inspect.Finding) bool { return f.Repair == "" })
 }
 
 // After a repair there is nothing left to do, every record that could be read
@@ -35,14 +38,14 @@ func TestRepair(t *testing.T) {
 			readable := readAll(t, o, everything)
 			unread := unreadableBytes(t, opts, all)
 			if len(plan) > 0 {
-				must(t, o.Repair(t.Context(), plan, opts))
+				must(t, o.Repair(t.Context(), plan, reopening(opts)))
 				equal(t, "after the repair", summary(findings(t, o)), tt.after)
 				equal(t, "records after the repair", readAll(t, o, everything), readable)
 			}
 			must(t, o.Close())
 			for what, b := range unread {
 				if !isKept(t, opts.Directory, b) {
-					t.Errorf("%s: the bytes are gone, want them in %s", what, quarantineDir)
+					t.Errorf("%s: the bytes are gone, want them in %s", what, state.QuarantineDir)
 				}
 			}
 			q := open(t, opts)
@@ -63,9 +66,9 @@ func TestRepair(t *testing.T) {
 }
 
 // lostOf is how many records are lost by all.
-func lostOf(all []Finding) (n uint64) {
+func lostOf(all []inspect.Finding) (n uint64) {
 	for _, f := range all {
-		if f.Severity != Note {
+		if f.Severity != inspect.Note {
 			n += f.Lost.Size()
 		}
 	}
@@ -73,7 +76,7 @@ func lostOf(all []Finding) (n uint64) {
 }
 
 // unreadableBytes are the bytes of the damage that all is about.
-func unreadableBytes(t *testing.T, opts Options, all []Finding) map[string][]byte {
+func unreadableBytes(t *testing.T, opts Options, all []inspect.Finding) map[string][]byte {
 	t.Helper()
 	bytes := map[string][]byte{}
 	for _, f := range planned(all) {
@@ -90,9 +93,9 @@ func unreadableBytes(t *testing.T, opts Options, all []Finding) map[string][]byt
 // isKept reports whether a file in quarantine has the content b.
 func isKept(t *testing.T, dir string, b []byte) bool {
 	t.Helper()
-	files, _ := os.ReadDir(filepath.Join(dir, quarantineDir))
+	files, _ := os.ReadDir(filepath.Join(dir, state.QuarantineDir))
 	return slices.ContainsFunc(files, func(e os.DirEntry) bool {
-		content, err := os.ReadFile(filepath.Join(dir, quarantineDir, e.Name()))
+		content, err := os.ReadFile(filepath.Join(dir, state.QuarantineDir, e.Name()))
 		must(t, err)
 		return string(content) == string(b)
 	})
@@ -102,9 +105,9 @@ func isKept(t *testing.T, dir string, b []byte) bool {
 func TestRepairTwice(t *testing.T) {
 	opts, first, _ := stored(t, true)
 	flip(t, first.path, first.at[2]-4)
-	flip(t, filepath.Join(opts.Directory, cursorsFile), 20)
+	flip(t, filepath.Join(opts.Directory, state.CursorsFile), 20)
 	o := offline(t, opts)
-	must(t, o.Repair(t.Context(), planned(findings(t, o)), opts))
+	must(t, o.Repair(t.Context(), planned(findings(t, o)), reopening(opts)))
 	before := snapshotDir(t, opts.Directory)
 	if plan := planned(findings(t, o)); len(plan) > 0 {
 		t.Errorf("got a second plan %v, want none", plan)
@@ -122,7 +125,7 @@ func TestRepairKeepsWhatIsDone(t *testing.T) {
 	flip(t, s.path, s.at[1]-4)
 	o := offline(t, opts)
 	opts.Retain = Retain{}
-	must(t, o.Repair(t.Context(), planned(findings(t, o)), opts))
+	must(t, o.Repair(t.Context(), planned(findings(t, o)), reopening(opts)))
 	equal(t, "records", readAll(t, o, everything), slices.Concat(numbered(1, 3), numbered(7, 12)))
 	equal(t, "findings", summary(findings(t, o)), []string{"known DamagedFrames records 4 to 6"})
 }
@@ -136,11 +139,13 @@ func TestRepairKeepsTheSizeOfSegments(t *testing.T) {
 		put(t, filepath.Join(opts.Directory, spare), 0, make([]byte, opts.SegmentBytes))
 	}
 	o := offline(t, opts)
-	must(t, o.Repair(t.Context(), planned(findings(t, o)), Options{}))
-	if len(o.spares) == 0 {
+	must(t, o.Repair(t.Context(), planned(findings(t, o)), reopening(Options{Directory: opts.Directory})))
+	contents, err := o.Contents(t.Context())
+	must(t, err)
+	if len(contents.Spares) == 0 {
 		t.Error("got no spare, want one at least")
 	}
-	for _, f := range o.spares {
+	for _, f := range contents.Spares {
 		if f.Size != opts.SegmentBytes {
 			t.Errorf("got %+v, want %d bytes", f, opts.SegmentBytes)
 		}
@@ -152,16 +157,16 @@ func TestCursorsOfAnotherQueueAreSetAside(t *testing.T) {
 	opts, _, _ := stored(t, false)
 	other, _, _ := stored(t, false)
 	segments := segmentFiles(t, opts.Directory)
-	must(t, os.Rename(filepath.Join(other.Directory, cursorsFile), filepath.Join(opts.Directory, cursorsFile)))
+	must(t, os.Rename(filepath.Join(other.Directory, state.CursorsFile), filepath.Join(opts.Directory, state.CursorsFile)))
 	o := offline(t, opts)
-	must(t, o.Repair(t.Context(), planned(findings(t, o)), opts))
+	must(t, o.Repair(t.Context(), planned(findings(t, o)), reopening(opts)))
 	for _, path := range segments {
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("a segment is gone: %v", err)
 		}
 	}
 	equal(t, "what is left to find", summary(findings(t, o)), nil)
-	if kept := files(t, opts.Directory, quarantineDir+"/"+cursorsFile+".*"); len(kept) != 1 {
+	if kept := files(t, opts.Directory, state.QuarantineDir+"/"+state.CursorsFile+".*"); len(kept) != 1 {
 		t.Errorf("quarantine: got %v, want the foreign cursors", kept)
 	}
 }
@@ -173,7 +178,7 @@ func TestRepairOnAFullDisk(t *testing.T) {
 	before := snapshotDir(t, opts.Directory)
 	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(func(op, name string) error {
-		if op == "create" && strings.Contains(name, quarantineDir) {
+		if op == "create" && strings.Contains(name, state.QuarantineDir) {
 			return unix.ENOSPC
 		}
 		return nil
@@ -181,12 +186,12 @@ func TestRepairOnAFullDisk(t *testing.T) {
 	opts.FS = fsys
 	o := offline(t, opts)
 	plan := planned(findings(t, o))
-	if err := o.Repair(t.Context(), plan, opts); !errors.Is(err, unix.ENOSPC) {
+	if err := o.Repair(t.Context(), plan, reopening(opts)); !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("got %v, want ENOSPC", err)
 	}
 	equal(t, "files", snapshotDir(t, opts.Directory), before)
 	fsys.set(nil)
-	must(t, o.Repair(t.Context(), plan, opts))
+	must(t, o.Repair(t.Context(), plan, reopening(opts)))
 	equal(t, "after another try", summary(findings(t, o)), []string{"known DamagedFrames record 2"})
 }
 
@@ -195,13 +200,18 @@ func TestDamageWithHalfACopyIsNotKnown(t *testing.T) {
 	opts, first, _ := stored(t, false)
 	flip(t, first.path, first.at[2]-4)
 	o := offline(t, opts)
-	must(t, o.Repair(t.Context(), planned(findings(t, o)), opts))
+	must(t, o.Repair(t.Context(), planned(findings(t, o)), reopening(opts)))
 	must(t, o.Close())
-	whole := filepath.Join(opts.Directory, quarantineDir, fmt.Sprintf("%s.%d-%d", filepath.Base(first.path), first.at[1], first.at[2]))
-	half := filepath.Join(opts.Directory, quarantineDir, fmt.Sprintf("%s.%d-%d", filepath.Base(first.path), first.at[1], first.at[2]-8))
+	whole := filepath.Join(opts.Directory, state.QuarantineDir, fmt.Sprintf("%s.%d-%d", filepath.Base(first.path), first.at[1], first.at[2]))
+	half := filepath.Join(opts.Directory, state.QuarantineDir, fmt.Sprintf("%s.%d-%d", filepath.Base(first.path), first.at[1], first.at[2]-8))
 	must(t, os.Rename(whole, half))
 	all := findings(t, offline(t, opts))
-	if len(all) != 1 || all[0].Severity != Damage || !strings.HasPrefix(all[0].Repair, "copy") {
+	if len(all) != 1 || all[0].Severity != inspect.Damage || !strings.HasPrefix(all[0].Repair, "copy") {
 		t.Errorf("got %+v, want damage of which no whole copy is there", all)
 	}
+}
+
+// reopening has Repair open the queue of opts.
+func reopening(opts Options) func(context.Context, int64) error {
+	return func(ctx context.Context, spareBytes int64) error { return Reopen(ctx, opts, spareBytes) }
 }

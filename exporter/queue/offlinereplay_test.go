@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -126,7 +128,7 @@ func TestReplayAtOfEqualTimes(t *testing.T) {
 	drain(t, q, cur)
 	closeQueue(t, q)
 	o := offline(t, opts)
-	o.accounts["a"] = Account{Next: 5, Delivered: 4}
+	must(t, o.Replay(inspect.Replay{Sink: "a", After: Account{Next: 5, Delivered: 4}}))
 	got, err := o.ReplayAt(t.Context(), "a", at.Add(time.Minute))
 	must(t, err)
 	if got != 2 {
@@ -141,7 +143,7 @@ func TestReplayOfWhatIsGone(t *testing.T) {
 	must(t, disk.OS("").Remove(segments[0]))
 	check := func(what string, err error, seq uint64, received time.Time, why string) {
 		t.Helper()
-		e, ok := errors.AsType[*NotKeptError](err)
+		e, ok := errors.AsType[*inspect.NotKeptError](err)
 		if !ok || e.FirstSeq != seq || !e.Received.Equal(received) || !strings.Contains(e.Error(), why) {
 			t.Errorf("%s: got %v, want *NotKeptError for record %d, because %q", what, err, seq, why)
 		}
@@ -158,7 +160,7 @@ func TestReplayOfWhatIsGone(t *testing.T) {
 	o = offline(t, opts)
 	_, err = o.PlanReplay(t.Context(), "a", 5, noLetters)
 	check("before a hole", err, 10, start.Add(3*time.Minute), "records 7 to 9 cannot be found")
-	o.accounts["a"] = Account{Next: 6, Delivered: 5}
+	must(t, o.Replay(inspect.Replay{Sink: "a", After: Account{Next: 6, Delivered: 5}}))
 	if _, err = o.PlanReplay(t.Context(), "a", 4, noLetters); err != nil {
 		t.Errorf("got %v, want that a hole beyond the sink does not matter", err)
 	}
@@ -218,7 +220,7 @@ func TestSetBack(t *testing.T) {
 		"after one is done": {Account{Next: 16, Delivered: 15, ReplayTo: 11}, 4, Account{}, Account{Next: 4, Delivered: 3, ReplayTo: 16}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := tt.before.setBack(tt.from, tt.known)
+			got, err := tt.before.SetBack(tt.from, tt.known)
 			must(t, err)
 			if got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
@@ -228,7 +230,7 @@ func TestSetBack(t *testing.T) {
 			}
 		})
 	}
-	if a, err := (Account{Next: 11, Delivered: 2}).setBack(4, Account{}); err == nil {
+	if a, err := (Account{Next: 11, Delivered: 2}).SetBack(4, Account{}); err == nil {
 		t.Errorf("got %+v of an account that does not add up, want an error", a)
 	}
 }
@@ -240,7 +242,7 @@ func TestReplayDoesNotForgetWhatWasDurable(t *testing.T) {
 	for _, path := range segmentFiles(t, opts.Directory)[2:] {
 		must(t, disk.OS("").Remove(path))
 	}
-	must(t, disk.OS("").Remove(opts.Directory+"/"+positionsFile))
+	must(t, disk.OS("").Remove(opts.Directory+"/"+state.PositionsFile))
 	o := offline(t, opts)
 	r, err := o.PlanReplay(t.Context(), "a", 2, noLetters)
 	must(t, err)
@@ -261,7 +263,7 @@ func TestReplayOnAFailingDisk(t *testing.T) {
 	r, err := o.PlanReplay(t.Context(), "a", 2, noLetters)
 	must(t, err)
 	fsys.set(func(op, name string) error {
-		if op == "sync" && strings.HasSuffix(name, cursorsFile) {
+		if op == "sync" && strings.HasSuffix(name, state.CursorsFile) {
 			return errDisk
 		}
 		return nil

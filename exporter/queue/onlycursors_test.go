@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // All but the cursors file is gone. What the furthest sink has passed had seqs,
@@ -17,7 +19,7 @@ func TestSeqIsNotReusedWhenOnlyTheCursorsAreLeft(t *testing.T) {
 	drain(t, q, c)
 	must(t, c.Ack(4))
 	closeQueue(t, q)
-	for _, path := range append(segmentFiles(t, opts.Directory), filepath.Join(opts.Directory, positionsFile)) {
+	for _, path := range append(segmentFiles(t, opts.Directory), filepath.Join(opts.Directory, state.PositionsFile)) {
 		must(t, os.Remove(path))
 	}
 	q = open(t, opts)

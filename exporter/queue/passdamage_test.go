@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -22,7 +23,7 @@ func damaged(t *testing.T) Options {
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 15, 3)
 	eventually(t, "checkpoint", func() bool {
-		cp, ok, _ := readCheckpoint(disk.OS(""), q.opts.Directory)
+		cp, ok, _ := state.ReadCheckpoint(disk.OS(""), q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	closeQueue(t, q)
@@ -66,7 +67,7 @@ func TestDamageIsKeptOnAFullDisk(t *testing.T) {
 	_, err := c.Next(t.Context(), lim)
 	must(t, err)
 	fsys.set(func(op, name string) error {
-		if op == "create" && strings.Contains(name, quarantineDir) {
+		if op == "create" && strings.Contains(name, state.QuarantineDir) {
 			return unix.ENOSPC
 		}
 		return nil
@@ -78,7 +79,7 @@ func TestDamageIsKeptOnAFullDisk(t *testing.T) {
 	must(t, c.Ack(15))
 	var kept []os.DirEntry
 	eventually(t, "the damaged segment is in quarantine", func() bool {
-		kept, _ = os.ReadDir(filepath.Join(opts.Directory, quarantineDir))
+		kept, _ = os.ReadDir(filepath.Join(opts.Directory, state.QuarantineDir))
 		return len(kept) > 0
 	})
 	fsys.set(nil)
@@ -130,12 +131,12 @@ func TestLeftoverOfAFailedCommitHidesNothing(t *testing.T) {
 
 // Overlapping losses count once.
 func TestOverlappingLossesCountOnce(t *testing.T) {
-	s := newState(0)
-	s.addLost(SeqRange{From: 15, To: 20})
-	s.addLost(SeqRange{From: 10, To: 20})
-	s.addLost(SeqRange{From: 10, To: 25})
-	s.addLost(SeqRange{From: 24, To: 30})
-	if got := s.corrupt(); got != 20 {
+	s := state.New(0)
+	s.AddLost(SeqRange{From: 15, To: 20})
+	s.AddLost(SeqRange{From: 10, To: 20})
+	s.AddLost(SeqRange{From: 10, To: 25})
+	s.AddLost(SeqRange{From: 24, To: 30})
+	if got := s.Corrupt(); got != 20 {
 		t.Errorf("corrupt: got %d, want 20: %v", got, s.Lost)
 	}
 }
@@ -151,7 +152,7 @@ func TestDamageMetMidFrameCountsOnce(t *testing.T) {
 	must(t, a.Ack(2))
 	_ = b
 	eventually(t, "checkpoint", func() bool {
-		cp, ok, _ := readCheckpoint(disk.OS(""), q.opts.Directory)
+		cp, ok, _ := state.ReadCheckpoint(disk.OS(""), q.opts.Directory)
 		return ok && cp.Epoch == 2
 	})
 	closeQueue(t, q)
@@ -223,7 +224,7 @@ func TestDamageIsKeptAfterAFullDiskAndARestart(t *testing.T) {
 	cursorOf(t, q, "slow")
 	c := cursorOf(t, q, "a")
 	fsys.set(func(op, name string) error {
-		if op == "create" && strings.Contains(name, quarantineDir) {
+		if op == "create" && strings.Contains(name, state.QuarantineDir) {
 			return unix.ENOSPC
 		}
 		return nil
@@ -237,7 +238,7 @@ func TestDamageIsKeptAfterAFullDiskAndARestart(t *testing.T) {
 	q.Forget("slow")
 	first := segmentFiles(t, opts.Directory)
 	eventually(t, "the delivered segments are gone", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
-	kept, _ := os.ReadDir(filepath.Join(opts.Directory, quarantineDir))
+	kept, _ := os.ReadDir(filepath.Join(opts.Directory, state.QuarantineDir))
 	if len(kept) != 1 {
 		t.Errorf("quarantine: got %v, want the damaged segment or a copy of its damage; segments were %v", kept, len(first))
 	}

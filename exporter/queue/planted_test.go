@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -16,15 +17,15 @@ import (
 // followed: the queue says its name and stays closed, or puts its own file there.
 func TestPlantedLinksAreNotFollowed(t *testing.T) {
 	tests := map[string]struct{ refused bool }{
-		"lock":                 {true},
-		cursorsFile:            {true},
-		cursorsFile + ".new":   {false},
-		positionsFile:          {true},
-		positionsFile + ".new": {false},
+		"lock":                       {true},
+		state.CursorsFile:            {true},
+		state.CursorsFile + ".new":   {false},
+		state.PositionsFile:          {true},
+		state.PositionsFile + ".new": {false},
 		segment.Name{FirstSeq: 1, Epoch: 1}.String():   {true},
 		segment.Name{FirstSeq: 900, Epoch: 1}.String(): {true},
-		sparePrefix + "7": {false},
-		quarantineDir:     {false},
+		state.SparePrefix + "7":                        {false},
+		state.QuarantineDir:                            {false},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -3,11 +3,13 @@ package queue
 import (
 	"bytes"
 	"fmt"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
+
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
 // page is what a disk writes at once.
@@ -60,12 +62,12 @@ func (c *pageCut) check(t *testing.T, what string, has func(page int) bool) {
 	must(t, os.WriteFile(path, disk, 0o600))
 	passedBy(t, path, 1)
 
-	o, err := OpenOffline(dir, nil)
+	o, err := inspect.Open(dir, nil)
 	must(t, err)
 	torn := false
 	for _, f := range findings(t, o) {
-		torn = torn || f.Kind == TornTail
-		if f.Severity != Note {
+		torn = torn || f.Kind == inspect.TornTail
+		if f.Severity != inspect.Note {
 			t.Errorf("%s: docket queue check: got %s", what, f)
 		}
 	}
@@ -130,12 +132,12 @@ func TestCheckOfALargeEndThatIsLost(t *testing.T) {
 		path := filepath.Join(dir, segment.Name{FirstSeq: 1, Epoch: 1}.String())
 		must(t, os.WriteFile(path, disk, 0o600))
 		passedBy(t, path, 8)
-		o, err := OpenOffline(dir, nil)
+		o, err := inspect.Open(dir, nil)
 		must(t, err)
 		var lost uint64
 		for _, f := range findings(t, o) {
 			lost += f.Lost.Size()
-			if f.Kind == UnreadableFile {
+			if f.Kind == inspect.UnreadableFile {
 				t.Errorf("every other page from %d on: got %s", one, f)
 			}
 		}

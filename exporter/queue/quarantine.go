@@ -7,10 +7,9 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
-
-const quarantineDir = "quarantine"
 
 // quarantine copies the bytes from..to of a segment aside, once: nothing that
 // cannot be read is deleted with its segment. cause is why they cannot be read.
@@ -36,19 +35,19 @@ func (q *Queue) quarantine(s *liveSegment, file disk.File, from, to int64, cause
 // the same damage.
 func (q *Queue) copyAside(name segment.Name, file disk.File, from, to int64) (isNew bool, err error) {
 	fsys := q.opts.FS
-	if err := makeDir(fsys, q.opts.Directory, quarantineDir); err != nil {
+	if err := state.MakeDir(fsys, q.opts.Directory, state.QuarantineDir); err != nil {
 		return false, err
 	}
-	path := q.path(quarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to))
+	path := q.path(state.QuarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to))
 	if f, err := fsys.Open(path); err == nil {
 		return false, f.Close()
 	}
 	content := make([]byte, to-from)
-	n, err := readFull(file, content, from)
+	n, err := state.ReadFull(file, content, from)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read %d bytes at %d: %w", to-from, from, err)
 	}
-	return true, replaceFile(fsys, path, content[:n])
+	return true, state.Replace(fsys, path, content[:n])
 }
 
 // setAside moves a whole file to quarantine, which needs no space.
@@ -56,15 +55,15 @@ func (q *Queue) setAside(name string, cause error) error {
 	q.aside.Lock()
 	defer q.aside.Unlock()
 	fsys := q.opts.FS
-	if err := makeDir(fsys, q.opts.Directory, quarantineDir); err != nil {
+	if err := state.MakeDir(fsys, q.opts.Directory, state.QuarantineDir); err != nil {
 		return fmt.Errorf("set %s aside: %w", name, err)
 	}
-	aside := q.path(quarantineDir, name+"."+time.Now().UTC().Format("20060102T150405.000000000Z"))
+	aside := q.path(state.QuarantineDir, name+"."+time.Now().UTC().Format("20060102T150405.000000000Z"))
 	if err := fsys.Rename(q.path(name), aside); err != nil {
 		return fmt.Errorf("set %s aside: %w", name, err)
 	}
 	q.opts.Log.Error("file of the queue is kept in quarantine", "file", name, "cause", cause)
-	return errors.Join(fsys.SyncDir(q.path(quarantineDir)), fsys.SyncDir(q.opts.Directory))
+	return errors.Join(fsys.SyncDir(q.path(state.QuarantineDir)), fsys.SyncDir(q.opts.Directory))
 }
 
 // reportLost records that damage has taken the records in r, which the ledger
@@ -75,7 +74,7 @@ func (q *Queue) reportLost(r SeqRange) {
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if q.state.addLost(r) {
+	if q.state.AddLost(r) {
 		q.opts.Log.Error("records lost to damage", "firstSeq", r.From, "lastSeq", r.To-1)
 		q.housekeeper.lostChanged = true
 		wake(q.dirty)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -13,6 +14,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -101,7 +103,7 @@ type Queue struct {
 	mu      sync.Mutex
 	pending *commit            // what the next commit writes; guarded by mu
 	spare   *commit            // the buffers of the commit before; guarded by mu
-	state   *state             // guarded by mu
+	state   *state.State       // guarded by mu
 	health  Health             // guarded by mu
 	lost    error              // a *LostError while the directory is lost; guarded by mu
 	cursors map[string]*Cursor // guarded by mu
@@ -198,10 +200,10 @@ func Open(opts Options) (*Queue, error) {
 
 		recovered: make(chan struct{}),
 	}
-	if err := makeDir(opts.FS, opts.Directory); err != nil {
+	if err := state.MakeDir(opts.FS, opts.Directory); err != nil {
 		return nil, fmt.Errorf("queue %s: %w: the queue needs a directory that this user can write", opts.Directory, err)
 	}
-	lock, err := lock(opts.FS, opts.Directory)
+	lock, err := state.Lock(opts.FS, opts.Directory)
 	if err != nil {
 		return nil, err
 	}
@@ -266,6 +268,24 @@ func (q *Queue) Close(ctx context.Context) error {
 	return errors.Join(q.housekeeper.err, q.lock.Close())
 }
 
+// Reopen opens the queue of opts and closes it again, which puts right what a crash has
+// left. All records stay. spareBytes is the size of its spares, 0 when it has none: files
+// of another size would be removed.
+func Reopen(ctx context.Context, opts Options, spareBytes int64) error {
+	opts.Retain = Retain{MaxBytes: math.MaxInt64}
+	if opts.SegmentBytes == 0 && opts.MaxBytes == 0 {
+		opts.SegmentBytes = spareBytes
+	}
+	q, err := Open(opts)
+	if err != nil {
+		return err
+	}
+	if err := q.Close(ctx); err != nil {
+		return fmt.Errorf("queue %s: repair: %w", opts.Directory, err)
+	}
+	return nil
+}
+
 // ID is the UUID of the queue, made once.
 func (q *Queue) ID() string { return q.id.String() }
 
@@ -286,8 +306,8 @@ func (q *Queue) Position(ctx context.Context, p Producer) (n Numbers, known bool
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	n, known = q.state.producers.find(p)
-	if !q.warned && q.state.producers.isUnattributed(p) {
+	n, known = q.state.Producers.Find(p)
+	if !q.warned && q.state.Producers.IsUnattributed(p) {
 		q.warned = true
 		q.opts.Log.Warn("producer goes on from a position that an earlier docket has kept without its source: whoever said that name may have moved it",
 			"source", p.Source, "identity", p.Identity, "producer", p.Name, "position", n.Highest, "more", "others are not logged")
@@ -300,7 +320,7 @@ func (q *Queue) Position(ctx context.Context, p Producer) (n Numbers, known bool
 func (q *Queue) Hold(p Producer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.state.producers.hold(p)
+	q.state.Producers.Hold(p)
 }
 
 // Release undoes Hold. From now on p may be forgotten after a day, or when others of its
@@ -308,7 +328,7 @@ func (q *Queue) Hold(p Producer) {
 func (q *Queue) Release(p Producer) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.state.producers.release(p, time.Now())
+	q.state.Producers.Release(p, time.Now())
 }
 
 // Stats returns a view of the queue that is consistent in itself: no cursor is
@@ -318,16 +338,16 @@ func (q *Queue) Stats() Stats {
 	defer q.mu.Unlock()
 	s := Stats{
 		ID:      q.id.String(),
-		Corrupt: q.state.corrupt(),
+		Corrupt: q.state.Corrupt(),
 		Health:  q.health,
 		Sources: make(map[string]SourceTally, len(q.state.Sources)),
 		Cursors: q.accounts(),
 		Bytes:   q.bytes(),
-		Parked:  sortedKeys(q.parked),
+		Parked:  state.SortedKeys(q.parked),
 		Lost:    slices.Clone(q.state.Lost),
 	}
 	for name, t := range q.state.Sources {
-		s.Sources[name] = t.clone()
+		s.Sources[name] = t.Clone()
 	}
 	s.Full = !q.hasRoom(max(q.space.turnedAway, 1))
 	s.LastDrop, s.TornTails = q.space.lastDrop, q.tornTails

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,6 +13,9 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // patience bounds every wait of these tests. It is long, because a disk may stall for
@@ -53,7 +55,7 @@ func killed(t *testing.T, q *Queue) {
 	prepared(t, q) // files must not come and go while they are copied
 	dir, copied := q.opts.Directory, ""
 	eventually(t, "the cursors file is there", func() bool {
-		_, err := os.Stat(filepath.Join(dir, cursorsFile))
+		_, err := os.Stat(filepath.Join(dir, state.CursorsFile))
 		return err == nil
 	})
 	eventually(t, "nothing changes during the copy", func() bool {
@@ -283,7 +285,7 @@ func TestPositionsSurviveRestart(t *testing.T) {
 			store(t, q, &Chunk{Source: "test", Producer: "p", Position: 42, Received: time.Now(), Refused: []Tally{{Name: "TooLarge", Count: 1}}})
 			closeQueue(t, q)
 
-			path := filepath.Join(opts.Directory, positionsFile)
+			path := filepath.Join(opts.Directory, state.PositionsFile)
 			switch damage {
 			case "positions file lost":
 				must(t, os.Remove(path))

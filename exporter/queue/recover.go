@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -21,11 +22,11 @@ type recovery struct {
 	q          *Queue
 	segments   []*foundSegment
 	spares     []string
-	begun      []string    // files of segments that were being begun
-	number     int         // the highest in a name of either
-	cursors    *cursorFile // nil when there is none
+	begun      []string          // files of segments that were being begun
+	number     int               // the highest in a name of either
+	cursors    *state.CursorFile // nil when there is none
 	accounts   map[string]Account
-	checkpoint checkpoint
+	checkpoint state.Checkpoint
 	hasCheck   bool // checkpoint is valid
 
 	// knownDurable is a seq: every record below it was durable once, because a
@@ -58,7 +59,7 @@ func (q *Queue) recover() error {
 			return err
 		}
 	}
-	q.unattributed = q.durable.Load() - q.state.stored()
+	q.unattributed = q.durable.Load() - q.state.Stored()
 	segments, passed := r.splitPassed()
 	q.housekeeper.passed = passed
 	for _, s := range segments {
@@ -114,11 +115,11 @@ func (r *recovery) isPassed(s *foundSegment) bool {
 // The housekeeper makes a new one.
 func (r *recovery) readCursors() error {
 	q := r.q
-	file, accounts, err := openCursorFile(q.opts.FS, q.opts.Directory)
+	file, accounts, err := state.OpenCursorFile(q.opts.FS, q.opts.Directory)
 	switch {
-	case errors.Is(err, errCursors):
-		return q.setAside(cursorsFile, err)
-	case notExist(err):
+	case errors.Is(err, state.ErrCursors):
+		return q.setAside(state.CursorsFile, err)
+	case state.NotExist(err):
 		return nil
 	case err != nil:
 		return err
@@ -130,9 +131,9 @@ func (r *recovery) readCursors() error {
 
 // readCheckpoint reads the positions file. Without it the whole log is read.
 func (r *recovery) readCheckpoint() (err error) {
-	r.checkpoint, r.hasCheck, err = readCheckpoint(r.q.opts.FS, r.q.opts.Directory)
-	if errors.Is(err, errCheckpoint) {
-		return r.q.setAside(positionsFile, err)
+	r.checkpoint, r.hasCheck, err = state.ReadCheckpoint(r.q.opts.FS, r.q.opts.Directory)
+	if errors.Is(err, state.ErrPositions) {
+		return r.q.setAside(state.PositionsFile, err)
 	}
 	return err
 }
@@ -147,7 +148,7 @@ func (r *recovery) listFiles() error {
 			r.segments = append(r.segments, &foundSegment{liveSegment: newSegment(name, 0, 0)})
 		}
 	}
-	r.spares, r.begun, r.number = sparesOf(files)
+	r.spares, r.begun, r.number = state.SparesOf(files)
 	slices.SortFunc(r.segments, func(a, b *foundSegment) int { return a.Compare(b.Name) })
 	return nil
 }
@@ -174,41 +175,21 @@ func (r *recovery) identify() error {
 		ids = append(ids, r.checkpoint.Queue)
 	}
 	if r.cursors != nil {
-		ids = append(ids, r.cursors.queue)
+		ids = append(ids, r.cursors.Queue)
 	}
-	q.id = ownerOf(ids)
+	q.id = state.OwnerOf(ids)
 	if q.id == uuid.Nil {
 		q.id = uuid.New()
 	}
 	return errors.Join(r.adoptCursors(), r.adoptCheckpoint(), r.adoptSegments())
 }
 
-// ownerOf returns the queue that most of a directory's files belong to, the first
-// of several; the segments come first. So one file of another queue never makes
-// this one give up its records.
-func ownerOf(ids []uuid.UUID) (owner uuid.UUID) {
-	votes := map[uuid.UUID]int{}
-	for _, id := range ids {
-		votes[id]++
-	}
-	for _, id := range ids {
-		if votes[id] > votes[owner] {
-			owner = id
-		}
-	}
-	return owner
-}
-
-// errOtherQueue says that a file is whole and belongs to a queue that is not this
-// one.
-var errOtherQueue = errors.New("it belongs to queue")
-
 func (r *recovery) adoptCursors() error {
 	q := r.q
-	if r.cursors != nil && r.cursors.queue != q.id {
+	if r.cursors != nil && r.cursors.Queue != q.id {
 		q.housekeeper.close()
 		q.housekeeper.cursors, r.accounts = nil, map[string]Account{}
-		return q.setAside(cursorsFile, fmt.Errorf("%w %s", errOtherQueue, r.cursors.queue))
+		return q.setAside(state.CursorsFile, fmt.Errorf("%w %s", state.ErrOtherQueue, r.cursors.Queue))
 	}
 	for _, a := range r.accounts {
 		r.knownDurable = max(r.knownDurable, a.Next, a.ReplayTo)
@@ -218,13 +199,13 @@ func (r *recovery) adoptCursors() error {
 
 func (r *recovery) adoptCheckpoint() error {
 	q := r.q
-	q.housekeeper.base = checkpoint{Queue: q.id, NextSeq: 1}
+	q.housekeeper.base = state.Checkpoint{Queue: q.id, NextSeq: 1}
 	if !r.hasCheck {
 		return nil
 	}
 	if r.checkpoint.Queue != q.id {
 		r.hasCheck = false
-		return q.setAside(positionsFile, fmt.Errorf("%w %s", errOtherQueue, r.checkpoint.Queue))
+		return q.setAside(state.PositionsFile, fmt.Errorf("%w %s", state.ErrOtherQueue, r.checkpoint.Queue))
 	}
 	r.knownDurable = max(r.knownDurable, r.checkpoint.NextSeq)
 	q.committer.epoch = max(q.committer.epoch, r.checkpoint.Epoch)
@@ -237,7 +218,7 @@ func (r *recovery) adoptSegments() error {
 	var kept []*foundSegment
 	for _, s := range r.segments {
 		if s.header.Queue != uuid.Nil && s.header.Queue != q.id {
-			if err := q.setAside(s.String(), fmt.Errorf("%w %s", errOtherQueue, s.header.Queue)); err != nil {
+			if err := q.setAside(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.header.Queue)); err != nil {
 				return err
 			}
 			continue

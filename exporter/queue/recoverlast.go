@@ -5,7 +5,6 @@ import (
 	"io"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
-	"github.com/docket-export/docket/internal/disk"
 )
 
 // lastSegment is the segment that was being written when the process before ended. A
@@ -180,7 +179,7 @@ func (l *lastSegment) rewrite() {
 // is kept in quarantine, although nobody was told that it was safe. The log ends at hole.
 func (l *lastSegment) cutTail(hole, from int64) error {
 	q, s, file := l.r.q, l.foundSegment, l.file
-	to, err := tailEnd(file, s.Epoch, from, s.size.Load())
+	to, err := segment.TailEnd(file, s.Epoch, from, s.size.Load())
 	if err != nil {
 		return err
 	}
@@ -201,24 +200,4 @@ func (l *lastSegment) cutTail(hole, from int64) error {
 	}
 	s.size.Store(from)
 	return nil
-}
-
-// tailEnd returns where the last frame of this epoch ends that begins at from or
-// later, whole or, at from, by what its header says.
-func tailEnd(file disk.File, epoch uint64, from, size int64) (int64, error) {
-	var reader segment.Reader
-	reader.Open(file, epoch)
-	reader.MoveTo(from)
-	end := min(size, from+reader.ClaimedSize(size))
-	for {
-		f, err := reader.Resync(0, size)
-		if errors.Is(err, io.EOF) {
-			return end, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		reader.Skip(&f)
-		end = max(end, reader.Off)
-	}
 }

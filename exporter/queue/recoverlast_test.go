@@ -14,7 +14,9 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
@@ -173,9 +175,9 @@ func passedBy(t *testing.T, path string, next uint64) {
 	t.Helper()
 	header, err := os.ReadFile(path)
 	must(t, err)
-	f, err := createCursorFile(disk.OS(""), filepath.Dir(path), uuid.UUID(header[32:48]), map[string]Account{"s": {Next: next, Delivered: next - 1}})
+	f, err := state.CreateCursorFile(disk.OS(""), filepath.Dir(path), uuid.UUID(header[32:48]), map[string]Account{"s": {Next: next, Delivered: next - 1}})
 	must(t, err)
-	must(t, f.file.Close())
+	must(t, f.File.Close())
 }
 
 // The commits are {1} {2 3 4} {5 6}. A power cut has torn 5, so that 5 and 6 go. 6 says
@@ -191,7 +193,7 @@ func TestDamageInFrontOfATornCommit(t *testing.T) {
 	if s := q.Stats(); s.Corrupt != 1 || s.LastSeq != 4 {
 		t.Errorf("got %d corrupt and last seq %d, want 1 and 4", s.Corrupt, s.LastSeq)
 	}
-	kept, err := filepath.Glob(filepath.Join(dir, quarantineDir, fmt.Sprintf("*.%d-%d", at[2], at[3])))
+	kept, err := filepath.Glob(filepath.Join(dir, state.QuarantineDir, fmt.Sprintf("*.%d-%d", at[2], at[3])))
 	if must(t, err); len(kept) != 1 {
 		t.Errorf("quarantine has %q of record 3, want one copy", kept)
 	}
@@ -222,7 +224,7 @@ func TestCutLeavesTheProof(t *testing.T) {
 	fsys := newTestFS()
 	fsys.Boot(disk.OS(""), func() {})
 	fsys.SetPlan(func(_ int, op, name string) crashdisk.Fault {
-		if op == "create" && strings.HasSuffix(name, positionsFile+".new") {
+		if op == "create" && strings.HasSuffix(name, state.PositionsFile+".new") {
 			return crashdisk.Fault{Err: unix.EIO}
 		}
 		return crashdisk.Fault{}
@@ -409,9 +411,9 @@ func TestDamageAtTheEndOfTheSegmentInUse(t *testing.T) {
 // offlineSays returns how many records docket queue finds lost in dir, and the last seq.
 func offlineSays(t *testing.T, dir string) (lost, lastSeq uint64) {
 	t.Helper()
-	o, err := OpenOffline(dir, nil)
+	o, err := inspect.Open(dir, nil)
 	must(t, err)
-	_, err = o.Check(t.Context(), func(f Finding) error {
+	_, err = o.Check(t.Context(), func(f inspect.Finding) error {
 		lost += f.Lost.Size()
 		return nil
 	})

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -16,12 +17,12 @@ import (
 // of the log.
 func (r *recovery) foldLog() error {
 	q := r.q
-	q.state = newState(q.opts.Producers)
-	q.state.producers.fold()
+	q.state = state.New(q.opts.Producers)
+	q.state.Producers.Fold()
 	var next uint64 = 1
 	if r.hasCheck {
-		q.state.totals, next = r.checkpoint.clone(), r.checkpoint.NextSeq
-		q.state.producers.restore(r.checkpoint.Producers, r.checkpoint.Legacy)
+		q.state.Totals, next = r.checkpoint.Clone(), r.checkpoint.NextSeq
+		q.state.Producers.Restore(r.checkpoint.Producers, r.checkpoint.Legacy)
 	} else if len(r.segments) > 0 {
 		next = r.segments[0].FirstSeq
 	} else {
@@ -52,7 +53,7 @@ func (r *recovery) foldLog() error {
 		next = max(next, r.knownDurable)
 	}
 	q.durable.Store(next - 1)
-	q.state.producers.resume(max(r.newest, r.checkpoint.Newest, r.checkpoint.Written), time.Now())
+	q.state.Producers.Resume(max(r.newest, r.checkpoint.Newest, r.checkpoint.Written), time.Now())
 	if n := len(r.segments); n > 0 {
 		// Nothing is ever added to the segments found, so that all of them can go
 		// as soon as they are delivered.
@@ -78,9 +79,9 @@ func (r *recovery) findUncopied() error {
 	if len(q.state.Lost) == 0 {
 		return nil
 	}
-	copies, err := q.opts.FS.List(q.path(quarantineDir))
-	if err != nil && !notExist(err) {
-		return fmt.Errorf("list %s: %w", quarantineDir, err)
+	copies, err := q.opts.FS.List(q.path(state.QuarantineDir))
+	if err != nil && !state.NotExist(err) {
+		return fmt.Errorf("list %s: %w", state.QuarantineDir, err)
 	}
 	for _, s := range r.segments {
 		lost := slices.ContainsFunc(q.state.Lost, func(l SeqRange) bool {
@@ -145,7 +146,7 @@ type foundFrame struct {
 func (d *folding) fold(f *foundFrame) {
 	d.missing(f)
 	if !d.isCounted(f) {
-		d.r.q.state.add(&f.Frame, f.Decided())
+		d.r.q.state.Add(&f.Frame, f.Decided())
 	}
 	d.next = max(d.next, f.End())
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/google/uuid"
 )
 
@@ -19,13 +20,13 @@ func FuzzSlotRoundTrip(f *testing.F) {
 		}
 		want := map[string]Account{name: {Next: next, Delivered: delivered, Corrupt: corrupt}, name[:len(name)/2] + "2": {Next: 1}}
 		id := uuid.New()
-		b := append(encodeSlot(id, generation, want), make([]byte, 100)...)
-		gotID, g, got, ok := decodeSlot(b)
+		b := append(state.EncodeSlot(id, generation, want), make([]byte, 100)...)
+		gotID, g, got, ok := state.DecodeSlot(b)
 		if !ok || gotID != id || g != generation || len(got) != len(want) || got[name] != want[name] && len(want) == 2 {
 			t.Errorf("got %v, %d, %+v, %v; want %d, %+v", gotID, g, got, ok, generation, want)
 		}
 		b[le.Uint32(b[44:])/2] ^= 1
-		if _, _, _, ok := decodeSlot(b); ok {
+		if _, _, _, ok := state.DecodeSlot(b); ok {
 			t.Error("a slot with a flipped bit is valid")
 		}
 	})
@@ -34,15 +35,15 @@ func FuzzSlotRoundTrip(f *testing.F) {
 // Whatever the file cursors holds, the queue opens and delivers every record.
 func FuzzCursorsFile(f *testing.F) {
 	f.Add([]byte{}, 0)
-	f.Add(encodeSlot(uuid.Nil, 7, map[string]Account{"a": {Next: 3, Delivered: 2}}), slotSize)
+	f.Add(state.EncodeSlot(uuid.Nil, 7, map[string]Account{"a": {Next: 3, Delivered: 2}}), state.SlotSize)
 	f.Fuzz(func(t *testing.T, content []byte, at int) {
 		opts := Options{Directory: t.TempDir(), SegmentBytes: smallSegment}
 		q := open(t, opts)
 		storeNumbered(t, q, 1, 5, 1)
 		closeQueue(t, q)
-		file := make([]byte, 2*slotSize)
+		file := make([]byte, 2*state.SlotSize)
 		copy(file[min(max(at, 0), len(file)):], content)
-		must(t, os.WriteFile(filepath.Join(opts.Directory, cursorsFile), file, 0o600))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, state.CursorsFile), file, 0o600))
 		q, err := Open(opts)
 		if err != nil {
 			t.Fatalf("open: %v", err)
@@ -87,8 +88,8 @@ func FuzzRecycledDirectory(f *testing.F) {
 		if e := le.Uint64(padded[16:]); le.Uint32(padded[12:]) == headerSum(padded) && e > 1<<62 {
 			return // no queue has begun so many segments
 		}
-		must(t, os.WriteFile(filepath.Join(opts.Directory, sparePrefix+"90"), padded, 0o600))
-		must(t, os.WriteFile(filepath.Join(opts.Directory, beginPrefix+"91"+newSuffix), begun, 0o600))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, state.SparePrefix+"90"), padded, 0o600))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, state.BeginPrefix+"91"+state.NewSuffix), begun, 0o600))
 
 		q, err = Open(opts)
 		if err != nil {
@@ -125,7 +126,7 @@ func FuzzPositionsFile(f *testing.F) {
 		q := open(t, opts)
 		storeNumbered(t, q, 1, 4, 1)
 		closeQueue(t, q)
-		must(t, os.WriteFile(filepath.Join(opts.Directory, positionsFile), content, 0o600))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, state.PositionsFile), content, 0o600))
 		q, err := Open(opts)
 		if err != nil {
 			t.Fatalf("open: %v", err)

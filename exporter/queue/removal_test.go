@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -22,10 +23,10 @@ func TestCursorsFoundAreConfirmedBeforeSegmentsGo(t *testing.T) {
 		storeNumbered(t, q, 1, 3, 1) // a segment each
 		closeQueue(t, q)
 
-		file, accounts, err := openCursorFile(opts.FS, "/q")
+		file, accounts, err := state.OpenCursorFile(opts.FS, "/q")
 		must(t, err)
 		accounts["a"] = Account{Next: 3, Delivered: 2}
-		_, err = file.file.WriteAt(encodeSlot(file.queue, file.generation+1, accounts), 0)
+		_, err = file.File.WriteAt(state.EncodeSlot(file.Queue, file.Generation+1, accounts), 0)
 		must(t, err)
 
 		q = open(t, opts)

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -37,7 +38,7 @@ func TestFailedFileIsNotUsedAgain(t *testing.T) {
 	store(t, q, chunk("second"))
 	drain(t, q, c)
 	must(t, c.Ack(2))
-	eventually(t, "the delivered segment is gone", func() bool { _, err := os.Stat(path); return notExist(err) })
+	eventually(t, "the delivered segment is gone", func() bool { _, err := os.Stat(path); return state.NotExist(err) })
 	var s unix.Stat_t
 	must(t, unix.Fstat(int(f.Fd()), &s))
 	if s.Nlink != 0 {
@@ -114,8 +115,8 @@ func TestFilesOfUnknownEpochsAreNotUsedAgain(t *testing.T) {
 		file   string
 		damage func(b []byte)
 	}{
-		"segment that was being begun": {beginPrefix + "3" + newSuffix, func([]byte) {}},
-		"spare with a damaged header":  {sparePrefix + "4", func(b []byte) { b[16]++ }},
+		"segment that was being begun": {state.BeginPrefix + "3" + state.NewSuffix, func([]byte) {}},
+		"spare with a damaged header":  {state.SparePrefix + "4", func(b []byte) { b[16]++ }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10}

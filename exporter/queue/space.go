@@ -254,13 +254,13 @@ const dropEpisode = time.Minute
 func (q *Queue) dropUntil(a *Account, until uint64) {
 	for _, l := range q.state.Lost {
 		if from, to := max(l.From, a.Next), min(l.To, until); from < to {
-			a.dropForRoom(from - a.Next)
+			a.DropForRoom(from - a.Next)
 			a.Corrupt += to - from
 			a.Next = to
 		}
 	}
 	if a.Next < until {
-		a.dropForRoom(until - a.Next)
+		a.DropForRoom(until - a.Next)
 		a.Next = until
 	}
 }

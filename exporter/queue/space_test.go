@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testlog"
 )
@@ -23,11 +24,11 @@ func TestFullDiskStillFreesSegments(t *testing.T) {
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 5, 1)
 	eventually(t, "checkpoint reaches the fourth segment", func() bool {
-		cp, ok, _ := readCheckpoint(disk.OS(""), q.opts.Directory)
+		cp, ok, _ := state.ReadCheckpoint(disk.OS(""), q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	fsys.set(func(op, name string) error {
-		if op == "create" && strings.HasSuffix(name, positionsFile+".new") {
+		if op == "create" && strings.HasSuffix(name, state.PositionsFile+".new") {
 			return unix.ENOSPC
 		}
 		return nil
@@ -42,7 +43,7 @@ func TestFullDiskStillFreesSegments(t *testing.T) {
 // The reserve is given up also by the docket after the one that took it.
 func TestReserveFromBeforeAStop(t *testing.T) {
 	dir := t.TempDir()
-	reserve := filepath.Join(dir, reserveFile)
+	reserve := filepath.Join(dir, state.ReserveFile)
 	reserved := func() bool { _, err := os.Stat(reserve); return err == nil }
 	q := open(t, Options{Directory: dir})
 	storeNumbered(t, q, 1, 5, 1)
@@ -51,11 +52,11 @@ func TestReserveFromBeforeAStop(t *testing.T) {
 	fsys := &faultFS{FS: disk.OS("")}
 	var written atomic.Bool // a checkpoint
 	fsys.set(func(op, name string) error {
-		if op != "create" || !strings.HasSuffix(name, newSuffix) {
+		if op != "create" || !strings.HasSuffix(name, state.NewSuffix) {
 			return nil
 		}
-		isCheckpoint := filepath.Base(name) == positionsFile+newSuffix
-		if isReserve := filepath.Base(name) == reserveFile+newSuffix; (isCheckpoint || isReserve) && reserved() {
+		isCheckpoint := filepath.Base(name) == state.PositionsFile+state.NewSuffix
+		if isReserve := filepath.Base(name) == state.ReserveFile+state.NewSuffix; (isCheckpoint || isReserve) && reserved() {
 			return unix.ENOSPC
 		}
 		written.Store(written.Load() || isCheckpoint)
@@ -131,7 +132,7 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 5, 1)
 	eventually(t, "checkpoint", func() bool {
-		cp, ok, _ := readCheckpoint(disk.OS(""), q.opts.Directory)
+		cp, ok, _ := state.ReadCheckpoint(disk.OS(""), q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	fsys.fail.Store(1)
@@ -145,7 +146,7 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 func TestFullQueueAfterCheckpointFaults(t *testing.T) {
 	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(func(op, name string) error {
-		if op == "create" && strings.HasSuffix(name, positionsFile+".new") {
+		if op == "create" && strings.HasSuffix(name, state.PositionsFile+".new") {
 			return unix.ENOSPC
 		}
 		return nil
@@ -191,7 +192,7 @@ func TestRoomIsMadeOnceTheDiskRecovers(t *testing.T) {
 	drain(t, q, c)
 	var failed atomic.Int64 // rounds of the housekeeper while a record waits
 	fsys.set(func(op, name string) error {
-		if op != "write" || filepath.Base(name) != cursorsFile {
+		if op != "write" || filepath.Base(name) != state.CursorsFile {
 			return nil
 		}
 		q.mu.Lock()
@@ -218,8 +219,8 @@ func TestRoomIsMadeOnceTheDiskRecovers(t *testing.T) {
 // covers it are durable: written, synced, and their name too.
 func TestSegmentsStayUntilWhatReleasesThemIsDurable(t *testing.T) {
 	for _, step := range []struct{ op, suffix string }{
-		{"write", cursorsFile}, {"sync", cursorsFile},
-		{"create", positionsFile + ".new"}, {"write", positionsFile + ".new"}, {"sync", positionsFile + ".new"},
+		{"write", state.CursorsFile}, {"sync", state.CursorsFile},
+		{"create", state.PositionsFile + ".new"}, {"write", state.PositionsFile + ".new"}, {"sync", state.PositionsFile + ".new"},
 		{"syncdir", ""}, // after the checkpoint's rename
 	} {
 		t.Run(step.op+" "+step.suffix, func(t *testing.T) {
@@ -227,16 +228,16 @@ func TestSegmentsStayUntilWhatReleasesThemIsDurable(t *testing.T) {
 			q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys})
 			c := cursorOf(t, q, "a")
 			eventually(t, "the new sink is durable", func() bool {
-				f, a, err := openCursorFile(disk.OS(""), q.opts.Directory)
+				f, a, err := state.OpenCursorFile(disk.OS(""), q.opts.Directory)
 				if err == nil {
-					f.file.Close()
+					f.File.Close()
 				}
 				return err == nil && len(a) == 1
 			})
 			var failed atomic.Int32
 			var replacing atomic.Bool // the positions file is being replaced
 			fsys.set(func(op, name string) error {
-				if op == "sync" && strings.HasSuffix(name, positionsFile+".new") {
+				if op == "sync" && strings.HasSuffix(name, state.PositionsFile+".new") {
 					replacing.Store(true)
 				}
 				if op != step.op || !strings.HasSuffix(name, step.suffix) || (op == "syncdir" && !replacing.CompareAndSwap(true, false)) {

@@ -4,28 +4,15 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
-)
-
-// Names of files that are not segments yet. What a file of either kind holds
-// means nothing.
-const (
-	// sparePrefix and a number name a segment that is done with and waits to be
-	// used again. Nothing is written to a file of such a name.
-	sparePrefix = "spare."
-	// beginPrefix, a number and newSuffix make the name of a file of a segment that is
-	// being begun, from before the first write to it until its first commit is
-	// durable. A crash may leave frames in it that no other file knows of.
-	beginPrefix = "segment-"
 )
 
 const (
@@ -227,7 +214,7 @@ func (s *supply) checkSpace(size int64) error {
 // newName names a file that is about to be begun.
 func (s *supply) newName() string {
 	s.number++
-	return beginPrefix + strconv.Itoa(s.number) + newSuffix
+	return state.BeginPrefix + strconv.Itoa(s.number) + state.NewSuffix
 }
 
 // keep gives a segment that is done with the name of a spare, and returns that:
@@ -240,7 +227,7 @@ func (s *supply) keep(seg string, waiting int) (spare string, ok bool, err error
 		return "", false, nil
 	}
 	s.number++
-	spare = sparePrefix + strconv.Itoa(s.number)
+	spare = state.SparePrefix + strconv.Itoa(s.number)
 	if err := s.fsys.Rename(s.path(seg), s.path(spare)); err != nil {
 		return "", false, fmt.Errorf("segment %s: keep as a spare: %w", seg, err)
 	}
@@ -281,36 +268,13 @@ func (s *supply) close() {
 	s.next.Close()
 	s.number++
 	// The file is of no use under its present name, so there is nothing to lose.
-	if s.fsys.Rename(s.path(s.next.name), s.path(sparePrefix+strconv.Itoa(s.number))) == nil {
+	if s.fsys.Rename(s.path(s.next.name), s.path(state.SparePrefix+strconv.Itoa(s.number))) == nil {
 		_ = s.fsys.SyncDir(s.dir)
 	}
 	s.next = nil
 }
 
 func (s *supply) path(name string) string { return filepath.Join(s.dir, name) }
-
-// parseSpareName returns the number of a spare.
-func parseSpareName(name string) (number int, ok bool) {
-	return parseNumbered(name, sparePrefix, "")
-}
-
-// parseBeginName returns the number of a segment that was being begun.
-func parseBeginName(name string) (number int, ok bool) {
-	return parseNumbered(name, beginPrefix, newSuffix)
-}
-
-func parseNumbered(name, prefix, suffix string) (number int, ok bool) {
-	digits, ok := strings.CutPrefix(name, prefix)
-	if !ok {
-		return 0, false
-	}
-	digits, ok = strings.CutSuffix(digits, suffix)
-	if !ok {
-		return 0, false
-	}
-	number, err := strconv.Atoi(digits)
-	return number, err == nil && number > 0 && prefix+strconv.Itoa(number)+suffix == name
-}
 
 // prepareLoop keeps the next segment ready.
 func (q *Queue) prepareLoop() {
@@ -368,20 +332,4 @@ func (q *Queue) stopping() bool {
 	default:
 		return false
 	}
-}
-
-// sparesOf returns what List has found that is no segment: the names of spares
-// in order, those of files that were being begun, and the highest number.
-func sparesOf(files []string) (spares, begun []string, number int) {
-	for _, name := range files {
-		n, ok := parseSpareName(name)
-		if ok {
-			spares = append(spares, name)
-		} else if n, ok = parseBeginName(name); ok {
-			begun = append(begun, name)
-		}
-		number = max(number, n)
-	}
-	slices.Sort(spares)
-	return spares, begun, number
 }

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -68,9 +69,9 @@ func TestSegmentsAreUsedAgain(t *testing.T) {
 	equal(t, "records", got, numbered(1, next-1))
 	must(t, c.Ack(uint64(next-51))) // in the middle of a frame of the segment used again
 	eventually(t, "the ack is durable", func() bool {
-		file, accounts, err := openCursorFile(disk.OS(""), opts.Directory)
+		file, accounts, err := state.OpenCursorFile(disk.OS(""), opts.Directory)
 		if err == nil {
-			file.file.Close()
+			file.File.Close()
 		}
 		return err == nil && accounts["a"].Next == uint64(next-50)
 	})
@@ -101,7 +102,7 @@ func TestOldFramesBehindTheEndAreNotRead(t *testing.T) {
 
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 3))
-	if s := q.Stats(); s.Corrupt != 0 || s.TornTails != 0 || len(files(t, opts.Directory, quarantineDir+"/*")) > 0 {
+	if s := q.Stats(); s.Corrupt != 0 || s.TornTails != 0 || len(files(t, opts.Directory, state.QuarantineDir+"/*")) > 0 {
 		t.Errorf("old content was taken for damage: %+v", s)
 	}
 }
@@ -113,7 +114,7 @@ func TestEpochsOfSparesAreNotGivenOutAgain(t *testing.T) {
 	must(t, os.MkdirAll(opts.Directory, 0o700))
 	spare := make([]byte, minSegmentBytes)
 	copy(spare, segment.EncodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 41}))
-	must(t, os.WriteFile(filepath.Join(opts.Directory, sparePrefix+"7"), spare, 0o600))
+	must(t, os.WriteFile(filepath.Join(opts.Directory, state.SparePrefix+"7"), spare, 0o600))
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 1, 1)
 	if got := (*q.segments.Load())[0].Epoch; got <= 41 {
@@ -124,14 +125,14 @@ func TestEpochsOfSparesAreNotGivenOutAgain(t *testing.T) {
 // What a crash leaves of a segment that was being begun may hold anything.
 func TestUnfinishedFilesAreRemovedAtOpen(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
-	leftover := []string{beginPrefix + "3" + newSuffix, sparePrefix + "4", sparePrefix + "5"}
+	leftover := []string{state.BeginPrefix + "3" + state.NewSuffix, state.SparePrefix + "4", state.SparePrefix + "5"}
 	for i, name := range leftover {
 		content := strings.Repeat("x", minSegmentBytes-i) // no header of a segment, or not its size
 		must(t, os.WriteFile(filepath.Join(opts.Directory, name), []byte(content), 0o600))
 	}
 	q := open(t, opts)
 	for _, name := range leftover {
-		if _, err := os.Stat(filepath.Join(opts.Directory, name)); !notExist(err) {
+		if _, err := os.Stat(filepath.Join(opts.Directory, name)); !state.NotExist(err) {
 			t.Errorf("%s: got %v, want it gone", name, err)
 		}
 	}
@@ -144,7 +145,7 @@ func TestPreparedSegmentSurvivesAStop(t *testing.T) {
 	q := open(t, opts)
 	prepared(t, q)
 	closeQueue(t, q)
-	spares := files(t, opts.Directory, sparePrefix+"*")
+	spares := files(t, opts.Directory, state.SparePrefix+"*")
 	if len(spares) != 1 {
 		t.Fatalf("spares after the stop: got %v, want one", spares)
 	}
@@ -165,7 +166,7 @@ func TestFilesStayWithinMaxBytes(t *testing.T) {
 		store(t, q, chunk(strings.Repeat("x", 9000)))
 		if n%10 == 0 {
 			var size int64
-			for _, path := range slices.Concat(segmentFiles(t, opts.Directory), files(t, opts.Directory, sparePrefix+"*"), files(t, opts.Directory, beginPrefix+"*")) {
+			for _, path := range slices.Concat(segmentFiles(t, opts.Directory), files(t, opts.Directory, state.SparePrefix+"*"), files(t, opts.Directory, state.BeginPrefix+"*")) {
 				if info, err := os.Stat(path); err == nil {
 					size += info.Size()
 				}

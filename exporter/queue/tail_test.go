@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -102,7 +103,7 @@ func TestRefusalsSurviveALostCheckpoint(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fsys := &faultFS{FS: disk.OS("")}
 			fsys.set(func(op, name string) error { // the crash comes before the checkpoint
-				if op == "create" && strings.HasSuffix(name, positionsFile+".new") {
+				if op == "create" && strings.HasSuffix(name, state.PositionsFile+".new") {
 					return unix.ENOSPC
 				}
 				return nil

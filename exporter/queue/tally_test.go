@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -84,10 +85,10 @@ func TestLostCountsDoNotWrap(t *testing.T) {
 		q = open(t, opts)
 	}
 	// A frame that another writer has made.
-	s := newState(0)
+	s := state.New(0)
 	b := le.AppendUint64([]byte("\x04deny"), math.MaxUint64)
 	for range 2 {
-		s.add(&segment.Frame{Tallies: b, Lost: 1}, 0)
+		s.Add(&segment.Frame{Tallies: b, Lost: 1}, 0)
 	}
 	if got := s.Sources[""].Lost["deny"]; got != MaxLost {
 		t.Errorf("of a foreign frame: got %d, want %d", got, uint64(MaxLost))
@@ -101,12 +102,12 @@ func TestCheckpointWithoutLosses(t *testing.T) {
 	store(t, q, chunk("{}"))
 	closeQueue(t, q)
 	closeQueue(t, open(t, opts)) // begins a segment, and so writes a checkpoint
-	c, ok, err := readCheckpoint(disk.OS(""), opts.Directory)
+	c, ok, err := state.ReadCheckpoint(disk.OS(""), opts.Directory)
 	if err != nil || !ok {
 		t.Fatalf("checkpoint: got %v, %v", ok, err)
 	}
 	c.Sources["test"] = &SourceTally{Stored: 7, Refused: map[string]uint64{"InvalidJSON": 1}}
-	must(t, writeCheckpoint(disk.OS(""), opts.Directory, c))
+	must(t, state.WriteCheckpoint(disk.OS(""), opts.Directory, c))
 
 	q = open(t, opts)
 	x := chunk("{}")
@@ -144,12 +145,12 @@ func TestReceivedIsNotASum(t *testing.T) {
 	check("after two restarts", 19, 4)
 	closeQueue(t, q)
 
-	c, ok, err := readCheckpoint(disk.OS(""), opts.Directory)
+	c, ok, err := state.ReadCheckpoint(disk.OS(""), opts.Directory)
 	if err != nil || !ok {
 		t.Fatalf("checkpoint: got %v, %v", ok, err)
 	}
 	c.Sources["test"].Received = 0
-	must(t, writeCheckpoint(disk.OS(""), opts.Directory, c))
+	must(t, state.WriteCheckpoint(disk.OS(""), opts.Directory, c))
 	q = open(t, opts)
 	check("with a checkpoint that does not say it", 18, 4)
 }
@@ -185,7 +186,7 @@ func TestLossesSurviveAKill(t *testing.T) {
 		}
 		killed(t, q)
 		if round == 3 {
-			must(t, os.RemoveAll(filepath.Join(opts.Directory, positionsFile))) // each kill may have come before the first
+			must(t, os.RemoveAll(filepath.Join(opts.Directory, state.PositionsFile))) // each kill may have come before the first
 		}
 		q = open(t, opts)
 		if got, want := q.Stats().Sources["test"].Lost["deny"], 15e9*uint64(round+1); got != want {

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -41,7 +42,7 @@ func (f *testFS) script(op, name string, p []byte) crashdisk.Fault {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.spareReserve && op == "create" && filepath.Base(name) == reserveFile+newSuffix {
+	if f.spareReserve && op == "create" && filepath.Base(name) == state.ReserveFile+state.NewSuffix {
 		return crashdisk.Fault{Err: unix.ENOSPC}
 	}
 	if f.failingLeft > 0 && f.failing == op && (op == "syncdir" || isSegment(name)) {
@@ -80,4 +81,4 @@ func (f *testFS) holds() bool {
 }
 
 // isReserve tells of a file whose content means nothing, and most of the disk is that.
-func isReserve(name string) bool { return strings.HasPrefix(filepath.Base(name), reserveFile) }
+func isReserve(name string) bool { return strings.HasPrefix(filepath.Base(name), state.ReserveFile) }

@@ -14,7 +14,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -29,14 +31,14 @@ var withVersion = map[string]func(b []byte, version int, intact bool) []byte{
 		return b
 	},
 	"cursors": func(b []byte, version int, intact bool) []byte {
-		slot := b[slotSize:]
+		slot := b[state.SlotSize:]
 		if le.Uint64(b[16:]) > le.Uint64(slot[16:]) {
 			slot = b
 		}
 		slot = slot[:le.Uint32(slot[44:])]
 		le.PutUint32(slot[8:], uint32(version))
 		if intact {
-			le.PutUint32(slot[12:], slotCRC(slot))
+			le.PutUint32(slot[12:], state.SlotCRC(slot))
 		}
 		return b
 	},
@@ -46,7 +48,7 @@ var withVersion = map[string]func(b []byte, version int, intact bool) []byte{
 		if !intact {
 			crc++
 		}
-		return append(fmt.Appendf(nil, positionsHeadFmt, version, crc), body...)
+		return append(fmt.Appendf(nil, state.PositionsHeadFmt, version, crc), body...)
 	},
 }
 
@@ -55,7 +57,7 @@ func filesIn(t *testing.T, dir string) map[string]string {
 	t.Helper()
 	files := map[string]string{}
 	must(t, filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
-		if err != nil || d.IsDir() || d.Name() == lockFile {
+		if err != nil || d.IsDir() || d.Name() == state.LockFile {
 			return err
 		}
 		b, err := os.ReadFile(path)
@@ -76,10 +78,10 @@ func TestUnknownVersionsAreRefused(t *testing.T) {
 		{"*.segment", "segment", segment.Version + 1, segment.Version},
 		{"*.segment", "segment", 0, segment.Version},
 		{"spare.77", "segment", segment.Version + 1, segment.Version},
-		{"cursors", "cursors", cursorsVersion + 1, cursorsVersion},
-		{"cursors", "cursors", cursorsVersion - 1, cursorsVersion},
-		{"positions", "positions", positionsVersion + 1, positionsVersion},
-		{"positions", "positions", 0, positionsVersion},
+		{"cursors", "cursors", state.CursorsVersion + 1, state.CursorsVersion},
+		{"cursors", "cursors", state.CursorsVersion - 1, state.CursorsVersion},
+		{"positions", "positions", state.PositionsVersion + 1, state.PositionsVersion},
+		{"positions", "positions", 0, state.PositionsVersion},
 	} {
 		t.Run(fmt.Sprint(c.file, " of version ", c.found), func(t *testing.T) {
 			opts := Options{Directory: t.TempDir(), SegmentBytes: 16 << 10}
@@ -103,7 +105,7 @@ func TestUnknownVersionsAreRefused(t *testing.T) {
 			before := filesIn(t, opts.Directory)
 			want := fileversion.Error{File: path, Found: uint64(c.found), Known: uint64(c.known)}
 			_, openErr := Open(opts)
-			o, offlineErr := OpenOffline(opts.Directory, nil)
+			o, offlineErr := inspect.Open(opts.Directory, nil)
 			if o != nil {
 				t.Error("opened offline")
 				must(t, o.Close())
@@ -169,8 +171,8 @@ func TestQueueOfSegmentVersion1(t *testing.T) {
 					t.Errorf("%s: cursors: got %+v, want bus at 53 and siem at 46", when, s.Cursors)
 				}
 				for p, number := range map[Producer]uint64{
-					{"webhook", "uid:1", "pod-a"}: 31, {"webhook", "uid:1", "pod-b"}: 15, {"webhook", "any", "pod-b"}: 15,
-					{"gatekeeper", "", "gatekeeper/audits/run/17/900"}: 15, {"gatekeeper", "", "pod-a"}: 0,
+					{Source: "webhook", Identity: "uid:1", Name: "pod-a"}: 31, {Source: "webhook", Identity: "uid:1", Name: "pod-b"}: 15, {Source: "webhook", Identity: "any", Name: "pod-b"}: 15,
+					{Source: "gatekeeper", Identity: "", Name: "gatekeeper/audits/run/17/900"}: 15, {Source: "gatekeeper", Identity: "", Name: "pod-a"}: 0,
 				} {
 					expectNumbers(t, q, when, p, number)
 				}
@@ -181,7 +183,7 @@ func TestQueueOfSegmentVersion1(t *testing.T) {
 				}
 			}
 			q := open(t, opts)
-			mine, theirs := Producer{"webhook", "uid:1", "pod-a"}, Producer{"webhook", "uid:2", "pod-a"}
+			mine, theirs := Producer{Source: "webhook", Identity: "uid:1", Name: "pod-a"}, Producer{Source: "webhook", Identity: "uid:2", Name: "pod-a"}
 			store(t, q, said(mine, 32, 35))
 			for range 2 {
 				expectNumbers(t, q, "after more lines", mine, 35)

@@ -16,7 +16,7 @@ type mutant struct {
 const (
 	commitGo      = "exporter/queue/commit.go"
 	cursorReadGo  = "exporter/queue/cursorread.go"
-	cursorfileGo  = "exporter/queue/cursorfile.go"
+	cursorfileGo  = "exporter/queue/state/cursorfile.go"
 	deliverGo     = "exporter/deliver.go"
 	redriveGo     = "exporter/redrive.go"
 	lettersGo     = "exporter/letters.go"
@@ -28,12 +28,12 @@ const (
 	readerGo      = "exporter/queue/segment/reader.go"
 	recoverGo     = "exporter/queue/recover.go"
 	proofGo       = "exporter/queue/segment/proof.go"
-	producersGo   = "exporter/queue/producers.go"
+	producersGo   = "exporter/queue/state/producers.go"
 	recoverlastGo = "exporter/queue/recoverlast.go"
 	segmentGo     = "exporter/queue/segments.go"
 	spaceGo       = "exporter/queue/space.go"
 	spareGo       = "exporter/queue/spare.go"
-	stateGo       = "exporter/queue/state.go"
+	stateGo       = "exporter/queue/state/state.go"
 )
 
 // table has every defect.
@@ -174,7 +174,7 @@ var core = []mutant{
 	},
 	{
 		defect: "a file that was being begun is left for a spare",
-		file:   spareGo,
+		file:   "exporter/queue/state/files.go",
 		old:    "begun = append(begun, name)",
 		new:    "spares = append(spares, name)",
 		tests:  []string{"TestFilesOfUnknownEpochsAreNotUsedAgain"},
@@ -220,7 +220,7 @@ var core = []mutant{
 	{
 		defect: "dropped records are not counted",
 		file:   spaceGo,
-		old:    "\tif a.Next < until {\n\t\ta.dropForRoom(until - a.Next)",
+		old:    "\tif a.Next < until {\n\t\ta.DropForRoom(until - a.Next)",
 		new:    "\tif a.Next < until {",
 		tests:  []string{"TestFilesStayWithinMaxBytes"},
 	},
@@ -241,7 +241,7 @@ var core = []mutant{
 	{
 		defect: "the reserve of an earlier docket is kept on a full disk",
 		file:   housekeepGo,
-		old:    "return q.opts.FS.Remove(q.path(reserveFile)) == nil",
+		old:    "return q.opts.FS.Remove(q.path(state.ReserveFile)) == nil",
 		new:    "return false",
 		tests:  []string{"TestReserveFromBeforeAStop"},
 	},
@@ -364,7 +364,7 @@ var core = []mutant{
 	{
 		defect: "damaged bytes are passed without a copy",
 		file:   quarantineGo,
-		old:    "return true, replaceFile(fsys, path, content[:n])",
+		old:    "return true, state.Replace(fsys, path, content[:n])",
 		new:    "_ = n\n\treturn true, nil",
 		tests:  []string{"TestDamage"},
 	},
@@ -380,20 +380,20 @@ var core = []mutant{
 	{
 		defect: "the cursors file is not synced",
 		file:   cursorfileGo,
-		old:    "if err := c.file.Sync(); err != nil {",
+		old:    "if err := c.File.Sync(); err != nil {",
 		new:    "if err := error(nil); err != nil {",
 		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
 	},
 	{
 		defect: "the cursors file is written to one slot",
 		file:   cursorfileGo,
-		old:    "offset = slotSize - offset",
+		old:    "offset = SlotSize - offset",
 		new:    "offset = 0",
 		tests:  []string{"TestOlderSlotServesWhenTheNewerIsTorn"},
 	},
 	{
 		defect: "the positions file is replaced by one that is not synced",
-		file:   stateGo,
+		file:   "exporter/queue/state/files.go",
 		old:    "\tif err = write(f); err == nil {\n\t\terr = f.Sync()\n\t}\n",
 		new:    "\terr = write(f)\n",
 		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
@@ -415,8 +415,8 @@ var core = []mutant{
 	{
 		defect: "producers are remembered without a bound",
 		file:   producersGo,
-		old:    "for more := true; more && t.peers > all; {",
-		new:    "for more := false; more && t.peers > all; {",
+		old:    "for more := true; more && t.Peers > all; {",
+		new:    "for more := false; more && t.Peers > all; {",
 		tests:  []string{"TestProducersOfAllPeersAreBounded"},
 	},
 	{
@@ -651,21 +651,21 @@ var core = []mutant{
 	},
 	{
 		defect: "a purged letter leaves the books unbalanced",
-		file:   "exporter/queue/account.go",
+		file:   "exporter/queue/state/account.go",
 		old:    "\ta.Dropped += dropped\n",
 		new:    "",
 		tests:  []string{"TestAdopt"},
 	},
 	{
 		defect: "more is dropped for room than is dropped",
-		file:   "exporter/queue/account.go",
-		old:    "\ta.ForRoom = min(a.ForRoom, a.Dropped)\n",
-		new:    "",
+		file:   "exporter/queue/state/account.go",
+		old:    "\ta.ForRoom = min(a.ForRoom, a.Dropped)\n\treturn a.Split",
+		new:    "\treturn a.Split",
 		tests:  []string{"TestAdopt"},
 	},
 	{
 		defect: "a letter is removed before its delivery is durable in the account",
-		file:   "exporter/queue/account.go",
+		file:   "exporter/queue/cursordone.go",
 		old:    "\terr := c.q.saveAccounts(ctx)\n",
 		new:    "\tvar err error\n",
 		tests:  []string{"TestRedelivered"},

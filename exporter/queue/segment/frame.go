@@ -12,9 +12,9 @@ import (
 const (
 	frameMagic   = 0x314d4644 // "DFM1", little-endian
 	FrameVersion = 2
-	// legacyFrameVersion is that of frames without an identity.
+	// LegacyFrameVersion is that of frames without an identity.
 	LegacyFrameVersion = 1
-	// frameFixed is the header without names and tallies.
+	// FrameFixed is the header without names and tallies.
 	FrameFixed = 72
 	// frameAlign is the alignment of frames in a segment: after damage, the
 	// next frame is looked for at these offsets only.
@@ -76,7 +76,7 @@ type Chunk struct {
 	Lost []Tally
 }
 
-// check returns an error when c cannot be a frame: a fault of the caller.
+// Check returns an error when c cannot be a frame: a fault of the caller.
 func (c *Chunk) Check() error {
 	switch {
 	case len(c.Source) > MaxName || len(c.Producer) > MaxName || len(c.Identity) > MaxName:
@@ -91,7 +91,7 @@ func (c *Chunk) Check() error {
 
 func Aligned(n int) int { return (n + Align - 1) &^ (Align - 1) }
 
-// frameSize is the number of bytes c takes in a segment.
+// FrameSize is the number of bytes c takes in a segment.
 func (c *Chunk) FrameSize() int {
 	return Aligned(c.HeaderSize()) + Aligned(len(c.Records))
 }
@@ -101,7 +101,7 @@ func (c *Chunk) HeaderSize() int {
 		talliesSize(c.Refused, refusedCountBytes) + talliesSize(c.Lost, lostCountBytes)
 }
 
-// appendFrame appends c's frame to b; crc is that of its records. Where it will
+// AppendFrame appends c's frame to b; crc is that of its records. Where it will
 // stand (epoch, durable, first seq) is not known yet: place fills that in, with
 // the header's checksum.
 func AppendFrame(b []byte, c *Chunk, crc uint32) []byte {
@@ -142,7 +142,7 @@ func Pad(b []byte, size int) []byte {
 	return b
 }
 
-// place writes into the frame that begins at b where it stands, and seals its
+// Place writes into the frame that begins at b where it stands, and seals its
 // header. It returns the seq after its last record.
 func Place(b []byte, epoch uint64, durable int64, firstSeq uint64) (next uint64) {
 	le.PutUint64(b[atEpoch:], epoch)
@@ -158,7 +158,7 @@ func frameCRC(h []byte) uint32 {
 	return crc32.Update(crc, castagnoli, h[atHeaderCRC+4:])
 }
 
-// frame is a decoded header. Its names alias the bytes it was read from.
+// Frame is a decoded header. Its names alias the bytes it was read from.
 type Frame struct {
 	Version    byte
 	Epoch      uint64
@@ -179,13 +179,13 @@ type Frame struct {
 	Lost       int    // number of tallies of lost records, which follow
 }
 
-// size is the frame's length in the segment.
+// Size is the frame's length in the segment.
 func (f *Frame) Size() int { return f.HeaderLen + Aligned(f.PayloadLen) }
 
-// end is the seq after the frame's last record.
+// End is the seq after the frame's last record.
 func (f *Frame) End() uint64 { return f.FirstSeq + uint64(f.Count) }
 
-// decided is how many lines have their fate in f.
+// Decided is how many lines have their fate in f.
 func (f *Frame) Decided() uint64 {
 	n := uint64(f.Count) + uint64(f.Duplicates)
 	decodeTallies(f.Tallies, f.refused, refusedCountBytes, func(_ []byte, refused uint64) { n += refused })
@@ -203,7 +203,7 @@ var (
 	ErrSequence    = errors.New("frame out of sequence")
 )
 
-// parseHeader decodes the header at the start of b. errShort means that b ends
+// ParseHeader decodes the header at the start of b. errShort means that b ends
 // before the header does, which on disk is no different from damage.
 func ParseHeader(b []byte) (Frame, error) {
 	if len(b) < FrameFixed {
@@ -248,7 +248,7 @@ func ParseHeader(b []byte) (Frame, error) {
 	return f, nil
 }
 
-// alias points the names and tallies of f at h, which is its whole header.
+// Alias points the names and tallies of f at h, which is its whole header.
 func (f *Frame) Alias(h []byte) {
 	names := h[FrameFixed:f.HeaderLen]
 	sourceLen, producerLen, identityLen := int(h[atSourceLen]), int(h[atProducerLen]), int(h[atIdentityLen])
@@ -257,7 +257,7 @@ func (f *Frame) Alias(h []byte) {
 	f.Identity, f.Tallies = names[:identityLen], names[identityLen:]
 }
 
-// checkPayload returns errShort or errPayload unless b, which begins with the
+// CheckPayload returns errShort or errPayload unless b, which begins with the
 // frame, holds its payload unharmed.
 func (f *Frame) CheckPayload(b []byte) error {
 	if len(b) < f.HeaderLen+f.PayloadLen {

@@ -66,12 +66,12 @@ func ParseName(name string) (Name, bool) {
 type Header struct {
 	Queue   uuid.UUID
 	Created int64 // Unix nanoseconds; encodeSegmentHeader fills it in
-	// prevEpoch and prevEnd are the epoch of the segment before and the offset
+	// PrevEpoch and prevEnd are the epoch of the segment before and the offset
 	// up to which that was durable when this one was begun. What stands beyond
 	// was left behind by a commit that went on here. Zero when there was none.
 	PrevEpoch uint64
 	PrevEnd   int64
-	// prevNewest is when the last record of that one was received, Unix nanoseconds;
+	// PrevNewest is when the last record of that one was received, Unix nanoseconds;
 	// 0 when it is not known.
 	PrevNewest int64
 }
@@ -117,7 +117,7 @@ func checkVersion(b []byte, path string) error {
 	return nil
 }
 
-// spareEpoch returns the last epoch in which f, at path, was a segment, 0 when it never
+// SpareEpoch returns the last epoch in which f, at path, was a segment, 0 when it never
 // was one. Without a whole header nothing is known of what f holds.
 func SpareEpoch(f io.ReaderAt, path string) (uint64, error) {
 	b := make([]byte, headerUsed)

@@ -1,11 +1,11 @@
 package segment
 
-// proof is what the frames of the last segment that were looked at say of what was synced
+// Proof is what the frames of the last segment that were looked at say of what was synced
 // for certain. Open and the tools for a queue at rest go by it.
 type Proof struct {
 	// knownDurable is a seq: every record below it was durable once.
 	knownDurable uint64
-	// proven is the offset up to which a later frame says that it was synced.
+	// Proven is the offset up to which a later frame says that it was synced.
 	Proven int64
 	// commit is the offset at which the last commit begins that is known to have
 	// been durable, because a record of it was; -1 when none is.
@@ -16,7 +16,7 @@ func NewProof(knownDurable uint64, from int64) Proof {
 	return Proof{knownDurable: knownDurable, Proven: from, commit: -1}
 }
 
-// note takes in what f says.
+// Note takes in what f says.
 func (p *Proof) Note(f *Frame) {
 	p.Proven = max(p.Proven, f.Durable)
 	if p.wasDurable(f) {
@@ -24,14 +24,14 @@ func (p *Proof) Note(f *Frame) {
 	}
 }
 
-// holds reports whether the frame f at off was synced for certain.
+// Holds reports whether the frame f at off was synced for certain.
 func (p *Proof) Holds(off int64, f *Frame) bool { return off < p.Proven || f.Durable <= p.commit }
 
 // wasDurable reports whether a record of f is known to have been durable, and
 // with it the whole commit that f was written in.
 func (p *Proof) wasDurable(f *Frame) bool { return f.Count > 0 && f.FirstSeq < p.knownDurable }
 
-// isOfHole reports whether a frame from reader on, or what is known, shows that what was
+// IsOfHole reports whether a frame from reader on, or what is known, shows that what was
 // at offset hole, from seq next on, was durable. If none does, it is the torn tail of a
 // write that nobody was told about. It works on a copy of the reader.
 func (p *Proof) IsOfHole(reader Reader, next uint64, hole, size int64) bool {
@@ -52,7 +52,7 @@ func (p *Proof) IsOfHole(reader Reader, next uint64, hole, size int64) bool {
 	}
 }
 
-// endsIn reports whether the hole before the frame f, at which reader is, spans the end of
+// EndsIn reports whether the hole before the frame f, at which reader is, spans the end of
 // what was synced: the commit of f began in it, and nothing shows that this was synced. Then
 // f is torn with the rest of its commit, although what stood at the hole was durable.
 func (p *Proof) EndsIn(hole int64, reader Reader, f *Frame, size int64) bool {

@@ -7,7 +7,7 @@ import (
 	"io"
 )
 
-// readSize is how much a reader asks of the file at once: large enough to run at
+// ReadSize is how much a reader asks of the file at once: large enough to run at
 // the speed of the disk, small enough to keep one per sink.
 const ReadSize = 1 << 20
 
@@ -48,21 +48,21 @@ type Reader struct {
 	held int
 	pos  int
 	Off  int64
-	// capacity is how large buf is made: what the caller wants to hold at once.
+	// Capacity is how large buf is made: what the caller wants to hold at once.
 	Capacity int
 }
 
-// errNoRoom says that the next frame does not fit behind what the caller still
+// ErrNoRoom says that the next frame does not fit behind what the caller still
 // holds: it must release first.
 var ErrNoRoom = errors.New("reader: no room before release")
 
-// open points the reader at the first frame of a segment. The buffer is kept.
+// Open points the reader at the first frame of a segment. The buffer is kept.
 func (r *Reader) Open(file File, epoch uint64) {
 	r.file, r.epoch = file, epoch
 	r.MoveTo(HeaderSize)
 }
 
-// openHeaders is open and seek for a reader of the headers alone between off and end.
+// OpenHeaders is open and seek for a reader of the headers alone between off and end.
 func (r *Reader) OpenHeaders(file File, epoch uint64, off, end int64) {
 	if from, to, err := file.Data(off); err == nil && from < end { // what was never written need not be there
 		file.Prefetch(from, min(to, end))
@@ -77,7 +77,7 @@ func (r *Reader) MoveTo(off int64) {
 	r.buf, r.held, r.pos, r.Off = r.buf[:0], 0, 0, off
 }
 
-// release lets the reader reuse the bytes it has returned. Nothing is moved
+// Release lets the reader reuse the bytes it has returned. Nothing is moved
 // before the room is needed. A buffer that one large frame has needed is let go of when
 // all of it was returned.
 func (r *Reader) Release() {
@@ -90,7 +90,7 @@ func (r *Reader) Release() {
 // size is that of a buffer, unless one frame needs more.
 func (r *Reader) size() int { return max(ReadSize, r.Capacity) }
 
-// compact moves what has been read and not returned to the front of the buffer when
+// Compact moves what has been read and not returned to the front of the buffer when
 // less than room is left behind it, so that the next batch is as large as the one
 // before. Nothing may be held.
 func (r *Reader) Compact(room int) {
@@ -99,7 +99,7 @@ func (r *Reader) Compact(room int) {
 	}
 }
 
-// next returns the frame at the reader's offset, which must end at or before
+// Next returns the frame at the reader's offset, which must end at or before
 // limit, and the bytes of its payload. io.EOF: the offset is at limit.
 // errNoRoom: release and call again. Any other error but one of the file means
 // damage at the reader's offset, and leaves the reader there.
@@ -127,12 +127,12 @@ func (r *Reader) Next(limit int64) (Frame, []byte, error) {
 	return f, payload, nil
 }
 
-// skip passes the frame at the reader's offset without looking at its payload.
+// Skip passes the frame at the reader's offset without looking at its payload.
 func (r *Reader) Skip(f *Frame) {
 	r.advance(f.Size())
 }
 
-// peek returns the header of the frame at the reader's offset, as next does,
+// Peek returns the header of the frame at the reader's offset, as next does,
 // and stays there.
 func (r *Reader) Peek(limit int64) (Frame, error) {
 	if r.Off >= limit {
@@ -206,7 +206,7 @@ func (r *Reader) fill(n int, limit int64) error {
 	return fmt.Errorf("read at %d: %w", from, err)
 }
 
-// isDamage reports whether err means that the bytes are not a frame, rather than
+// IsDamage reports whether err means that the bytes are not a frame, rather than
 // that they could not be read.
 func IsDamage(err error) bool {
 	for _, d := range []error{ErrShort, errNoFrame, errVersion, ErrFrameHeader, ErrPayload, ErrStale, ErrSequence} {
@@ -217,7 +217,7 @@ func IsDamage(err error) bool {
 	return false
 }
 
-// resync moves the reader to the first whole frame at or after its offset that
+// Resync moves the reader to the first whole frame at or after its offset that
 // begins at seq or later, or has no records, and returns its header. io.EOF: there
 // is none before limit.
 func (r *Reader) Resync(seq uint64, limit int64) (Frame, error) {
@@ -230,7 +230,7 @@ func (r *Reader) Resync(seq uint64, limit int64) (Frame, error) {
 	}
 }
 
-// resyncHeader is resync that takes a frame at the reader's offset by its header alone.
+// ResyncHeader is resync that takes a frame at the reader's offset by its header alone.
 func (r *Reader) ResyncHeader(seq uint64, limit int64) (Frame, error) {
 	f, err := r.NextHeader(seq, limit)
 	if IsDamage(err) {
@@ -239,7 +239,7 @@ func (r *Reader) ResyncHeader(seq uint64, limit int64) (Frame, error) {
 	return f, err
 }
 
-// step moves on to the next offset at which a frame could begin: where what has
+// Step moves on to the next offset at which a frame could begin: where what has
 // been read has the magic of one, or ends. It does not pass over anything beyond limit,
 // where more may be written. Bytes returned earlier are released.
 func (r *Reader) Step(limit int64) {
@@ -262,7 +262,7 @@ func (r *Reader) Step(limit int64) {
 	}
 }
 
-// claimedSize is the size of the frame at the reader's offset by what its header
+// ClaimedSize is the size of the frame at the reader's offset by what its header
 // says, whether that is whole or not; 0 when there is none of the reader's epoch.
 func (r *Reader) ClaimedSize(limit int64) int64 {
 	if r.Off >= limit || r.fill(FrameFixed, limit) != nil {
@@ -275,7 +275,7 @@ func (r *Reader) ClaimedSize(limit int64) int64 {
 	return int64(le.Uint16(b[atHeaderLen:])) + int64(Aligned(min(int(le.Uint32(b[atPayloadLen:])), MaxPayload)))
 }
 
-// nextHeader is peek that also insists on a frame that ends at or before limit and,
+// NextHeader is peek that also insists on a frame that ends at or before limit and,
 // if it has records, on a seq not below seq. Bytes returned earlier are released.
 func (r *Reader) NextHeader(seq uint64, limit int64) (Frame, error) {
 	r.Release()
@@ -291,7 +291,7 @@ func (r *Reader) NextHeader(seq uint64, limit int64) (Frame, error) {
 	return f, nil
 }
 
-// wholeFrame is nextHeader that also insists on an unharmed payload.
+// WholeFrame is nextHeader that also insists on an unharmed payload.
 func (r *Reader) WholeFrame(seq uint64, limit int64) (Frame, error) {
 	f, err := r.NextHeader(seq, limit)
 	if err == nil {
@@ -306,10 +306,10 @@ func (r *Reader) WholeFrame(seq uint64, limit int64) (Frame, error) {
 	return f, f.CheckPayload(r.buf[r.pos:])
 }
 
-// bytes returns the next n bytes, which must have been read already.
+// Bytes returns the next n bytes, which must have been read already.
 func (r *Reader) Bytes(n int) []byte { return r.buf[r.pos : r.pos+n] }
 
-// unread takes back the last n bytes that were returned, and take returns the
+// Unread takes back the last n bytes that were returned, and take returns the
 // next n again: between them the caller may release what came before.
 func (r *Reader) Unread(n int) {
 	r.pos -= n

@@ -14,7 +14,7 @@ type Record struct {
 	Data     []byte    // without its newline
 }
 
-// names keeps the strings of the frames lately read: there are few producers and
+// Names keeps the strings of the frames lately read: there are few producers and
 // many frames, and an allocation for each would be one for each record when they
 // come one by one.
 type Names struct {

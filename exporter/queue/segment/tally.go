@@ -77,7 +77,7 @@ func decodeTallies(b []byte, n, countBytes int, fn func(name []byte, count uint6
 	return b
 }
 
-// eachTally calls refused and lost for every tally of the frame.
+// EachTally calls refused and lost for every tally of the frame.
 func (f *Frame) EachTally(refused, lost func(name []byte, count uint64)) {
 	rest := decodeTallies(f.Tallies, f.refused, refusedCountBytes, refused)
 	decodeTallies(rest, f.Lost, lostCountBytes, lost)

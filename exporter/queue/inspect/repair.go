@@ -1,11 +1,12 @@
-package queue
+package inspect
 
 import (
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"math"
+
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // Repair deals with findings of Check, those whose Repair says how. It copies to
@@ -15,23 +16,23 @@ import (
 // unreadable is removed. After an error some of it may be done; it can be called
 // again after another Check.
 //
-// opts are those of the exporter; the directory is that of o. To open the queue o
-// lets go of it for a moment, and fails with *InUseError when an exporter comes in
-// between.
-func (o *Offline) Repair(ctx context.Context, findings []Finding, opts Options) error {
+// reopen opens the queue and closes it again, as queue.Reopen does; spareBytes is the
+// size of its spares, 0 when there are none. The lock is released for it, and Repair
+// fails with *state.InUseError when an exporter comes in between.
+func (o *Queue) Repair(ctx context.Context, findings []Finding, reopen func(ctx context.Context, spareBytes int64) error) error {
 	if err := o.takeLock(); err != nil {
 		return err
 	}
 	for _, f := range findings {
 		if err := o.keepBytes(f); err != nil {
-			return fmt.Errorf("queue %s: repair: %w", o.dir, err)
+			return fmt.Errorf("queue %s: repair: %w", o.Dir, err)
 		}
 	}
-	if err := o.openOnce(ctx, opts); err != nil {
+	if err := o.reopened(ctx, reopen); err != nil {
 		return err
 	}
 	if err := o.countLost(findings); err != nil {
-		return fmt.Errorf("queue %s: repair: %w", o.dir, err)
+		return fmt.Errorf("queue %s: repair: %w", o.Dir, err)
 	}
 	return o.look()
 }
@@ -39,7 +40,7 @@ func (o *Offline) Repair(ctx context.Context, findings []Finding, opts Options) 
 // keepBytes copies to quarantine what f is about and cannot be read. What else has
 // to be done opening the queue does, which writes a damaged slot of the cursors
 // anew from the other, too.
-func (o *Offline) keepBytes(f Finding) error {
+func (o *Queue) keepBytes(f Finding) error {
 	switch f.Kind {
 	case DamagedFrames, LostEnd, DamagedHeader, DamagedSlot:
 		return o.copyAside(f.File, f.Offset, f.End)
@@ -49,7 +50,7 @@ func (o *Offline) keepBytes(f Finding) error {
 
 // copyAside copies the bytes from..to of a file to quarantine, unless a copy of
 // them is there.
-func (o *Offline) copyAside(name string, from, to int64) error {
+func (o *Queue) copyAside(name string, from, to int64) error {
 	if o.isCopied(name, from, to) {
 		return nil
 	}
@@ -59,33 +60,29 @@ func (o *Offline) copyAside(name string, from, to int64) error {
 	}
 	defer file.Close()
 	content := make([]byte, to-from)
-	if _, err := readFull(file, content, from); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := state.ReadFull(file, content, from); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: read %d bytes at %d: %w", name, to-from, from, err)
 	}
-	if err := makeDir(o.fsys, o.dir, quarantineDir); err != nil {
-		return fmt.Errorf("%s: %w", quarantineDir, err)
+	if err := state.MakeDir(o.fsys, o.Dir, state.QuarantineDir); err != nil {
+		return fmt.Errorf("%s: %w", state.QuarantineDir, err)
 	}
-	if err := replaceFile(o.fsys, o.path(quarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to)), content); err != nil {
-		return fmt.Errorf("%s: copy %d bytes at %d to %s: %w", name, to-from, from, quarantineDir, err)
+	if err := state.Replace(o.fsys, o.path(state.QuarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to)), content); err != nil {
+		return fmt.Errorf("%s: copy %d bytes at %d to %s: %w", name, to-from, from, state.QuarantineDir, err)
 	}
 	return nil
 }
 
-// openOnce opens the queue and closes it. All that is kept stays.
-func (o *Offline) openOnce(ctx context.Context, opts Options) error {
+// reopened has reopen put right what opening the queue does, and looks again.
+func (o *Queue) reopened(ctx context.Context, reopen func(ctx context.Context, spareBytes int64) error) error {
 	if err := o.Close(); err != nil {
-		return fmt.Errorf("queue %s: repair: %w", o.dir, err)
+		return fmt.Errorf("queue %s: repair: %w", o.Dir, err)
 	}
-	opts.Directory, opts.FS, opts.Retain = o.dir, o.fsys, Retain{MaxBytes: math.MaxInt64}
-	if opts.SegmentBytes == 0 && opts.MaxBytes == 0 && len(o.spares) > 0 {
-		opts.SegmentBytes = o.spares[0].Size // or they would be thrown away
+	var spareBytes int64
+	if len(o.spares) > 0 {
+		spareBytes = o.spares[0].Size
 	}
-	q, err := Open(opts)
-	if err != nil {
+	if err := reopen(ctx, spareBytes); err != nil {
 		return err
-	}
-	if err := q.Close(ctx); err != nil {
-		return fmt.Errorf("queue %s: repair: %w", o.dir, err)
 	}
 	if err := o.takeLock(); err != nil {
 		return err
@@ -95,22 +92,22 @@ func (o *Offline) openOnce(ctx context.Context, opts Options) error {
 
 // countLost records in the positions file, which the opening has made, the
 // records that findings say are lost.
-func (o *Offline) countLost(findings []Finding) error {
+func (o *Queue) countLost(findings []Finding) error {
 	if o.checkpointErr != nil {
 		return o.checkpointErr
 	}
 	c := o.checkpoint
 	if !o.hasCheckpoint {
-		c = checkpoint{Queue: o.id, NextSeq: 1, totals: totals{Sources: map[string]*SourceTally{}}}
+		c = state.Checkpoint{Queue: o.id, NextSeq: 1, Totals: state.Totals{Sources: map[string]*state.SourceTally{}}}
 	}
 	isNew := false
 	for _, f := range findings {
 		if f.Severity == Damage && f.Lost.Size() > 0 {
-			isNew = c.addLost(f.Lost) || isNew
+			isNew = c.AddLost(f.Lost) || isNew
 		}
 	}
 	if !isNew {
 		return nil
 	}
-	return writeCheckpoint(o.fsys, o.dir, c)
+	return state.WriteCheckpoint(o.fsys, o.Dir, c)
 }

@@ -1,13 +1,15 @@
-package queue
+package inspect
 
 import (
 	"cmp"
 	"context"
 	"fmt"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"slices"
 	"strings"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // Severity says how bad a finding is.
@@ -50,8 +52,8 @@ type Finding struct {
 	// Offset and End are the bytes it is about; both are 0 for a file as a
 	// whole.
 	Offset, End int64
-	Lost        SeqRange // the records that are lost; empty when none are
-	Text        string   // what it means
+	Lost        segment.SeqRange // the records that are lost; empty when none are
+	Text        string           // what it means
 	// Repair says what Repair does about it, "" when nothing has to be done.
 	Repair string
 }
@@ -80,7 +82,7 @@ type Checked struct {
 // Check reads everything and tells found what is not as it should be, in the
 // order of the log. An error of found ends it, and so does ctx; other errors come
 // when the directory cannot be read. Damage is no error.
-func (o *Offline) Check(ctx context.Context, found func(Finding) error) (Checked, error) {
+func (o *Queue) Check(ctx context.Context, found func(Finding) error) (Checked, error) {
 	c := check{o: o, found: found}
 	for _, f := range o.surveyed() {
 		if err := found(f); err != nil {
@@ -101,7 +103,7 @@ func (o *Offline) Check(ctx context.Context, found func(Finding) error) (Checked
 
 // check turns what a walk meets into findings.
 type check struct {
-	o     *Offline
+	o     *Queue
 	found func(Finding) error
 	sum   Checked
 	last  *storedSegment // the one that frame was told of last
@@ -137,7 +139,7 @@ func (c *check) lossFound(f Finding) error {
 	copied, counted := c.o.isCopied(f.File, f.Offset, f.End), c.o.isKnownLost(f.Lost)
 	var steps []string
 	if !copied {
-		steps = append(steps, fmt.Sprintf("copy the bytes to %s/", quarantineDir))
+		steps = append(steps, fmt.Sprintf("copy the bytes to %s/", state.QuarantineDir))
 	}
 	if !counted {
 		steps = append(steps, "count what is lost")
@@ -149,7 +151,7 @@ func (c *check) lossFound(f Finding) error {
 	return c.found(f)
 }
 
-func (c *check) gap(r SeqRange, after, before *storedSegment) error {
+func (c *check) gap(r segment.SeqRange, after, before *storedSegment) error {
 	f := Finding{Severity: Damage, Kind: MissingRecords, Lost: r}
 	switch {
 	case before == nil:
@@ -174,10 +176,10 @@ func (c *check) gap(r SeqRange, after, before *storedSegment) error {
 
 // lostEnd reports records that were there once, for a cursor or a checkpoint
 // knows of them, and with which the log ought to end.
-func (c *check) lostEnd(r SeqRange, last *storedSegment) error {
-	f := Finding{Severity: Damage, Kind: LostEnd, File: cursorsFile, Lost: r}
+func (c *check) lostEnd(r segment.SeqRange, last *storedSegment) error {
+	f := Finding{Severity: Damage, Kind: LostEnd, File: state.CursorsFile, Lost: r}
 	if c.o.checkpoint.NextSeq == r.To {
-		f.File = positionsFile
+		f.File = state.PositionsFile
 	}
 	f.Text = fmt.Sprintf("it knows of records up to %d, the log ends with %d: %s", r.To-1, r.From-1, c.o.lossText(r))
 	if last == nil {
@@ -211,7 +213,7 @@ func (c *check) tail(s *storedSegment, h hole) error {
 func (c *check) unreadable(s *storedSegment, off int64, err error) error {
 	text := fmt.Sprintf("cannot be read (%v): %s from %d on", err, "its records", s.FirstSeq)
 	if !s.isLast() {
-		text = fmt.Sprintf("cannot be read (%v): %s", err, SeqRange{From: s.FirstSeq, To: s.until})
+		text = fmt.Sprintf("cannot be read (%v): %s", err, segment.SeqRange{From: s.FirstSeq, To: s.until})
 	}
 	return c.found(Finding{
 		Severity: Damage, Kind: UnreadableFile, File: s.String(), Offset: off,
@@ -221,13 +223,13 @@ func (c *check) unreadable(s *storedSegment, off int64, err error) error {
 
 // surveyed are the findings about files other than segments, and about whose the
 // segments are.
-func (o *Offline) surveyed() []Finding {
+func (o *Queue) surveyed() []Finding {
 	var all []Finding
 	for _, s := range o.foreign {
 		all = append(all, Finding{
 			Severity: Damage, Kind: ForeignSegment, File: s.String(),
 			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.header.Queue, o.id),
-			Repair: fmt.Sprintf("move it to %s/", quarantineDir),
+			Repair: fmt.Sprintf("move it to %s/", state.QuarantineDir),
 		})
 	}
 	all = append(all, o.checkCursors()...)
@@ -249,11 +251,11 @@ func (o *Offline) surveyed() []Finding {
 	return all
 }
 
-func (o *Offline) damagedHeader(s *storedSegment) Finding {
+func (o *Queue) damagedHeader(s *storedSegment) Finding {
 	f := Finding{
 		Severity: Damage, Kind: DamagedHeader, File: s.String(), End: min(segment.HeaderSize, s.size),
 		Text:   "segment header damaged: its frames are read all the same",
-		Repair: fmt.Sprintf("copy the header to %s/", quarantineDir),
+		Repair: fmt.Sprintf("copy the header to %s/", state.QuarantineDir),
 	}
 	if o.isCopied(f.File, f.Offset, f.End) {
 		f.Severity, f.Repair = Known, ""
@@ -262,7 +264,7 @@ func (o *Offline) damagedHeader(s *storedSegment) Finding {
 }
 
 // lossText says what the loss of r means.
-func (o *Offline) lossText(r SeqRange) string {
+func (o *Queue) lossText(r segment.SeqRange) string {
 	if r.Size() == 0 {
 		return "no record is lost"
 	}
@@ -282,14 +284,14 @@ func (o *Offline) lossText(r SeqRange) string {
 	return text + " to " + strings.Join(waiting, ", ")
 }
 
-func isAre(r SeqRange) string {
+func isAre(r segment.SeqRange) string {
 	if r.Size() == 1 {
 		return "is"
 	}
 	return "are"
 }
 
-func itThem(r SeqRange) string {
+func itThem(r segment.SeqRange) string {
 	if r.Size() == 1 {
 		return "it"
 	}

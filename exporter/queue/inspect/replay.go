@@ -1,24 +1,26 @@
-package queue
+package inspect
 
 import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"slices"
 	"time"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // Replay is a sink set back to a record that it has done.
 type Replay struct {
 	Sink    string
-	Records SeqRange // what is delivered again, lost ones included
-	Lost    uint64   // of them, what damage has taken
+	Records segment.SeqRange // what is delivered again, lost ones included
+	Lost    uint64           // of them, what damage has taken
 	// Oldest and Newest are when the first and the last of them were received.
 	Oldest, Newest time.Time
 	// Before and After are the sink's account.
-	Before, After Account
+	Before, After state.Account
 }
 
 // Count is how many records are delivered again.
@@ -39,7 +41,7 @@ func (e *NotKeptError) Error() string {
 // nothing. count is asked how many records of a range are dead-lettered, and how
 // many are redriving: they will be before the sink's place no more. It fails with *NotKeptError when from is no longer kept, and when the
 // sink is unknown or has not yet done from: a replay never skips.
-func (o *Offline) PlanReplay(ctx context.Context, sink string, from uint64, count func(SeqRange) (kept, redriving uint64)) (Replay, error) {
+func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count func(segment.SeqRange) (kept, redriving uint64)) (Replay, error) {
 	a, err := o.replayable(sink)
 	if err != nil {
 		return Replay{}, err
@@ -53,13 +55,13 @@ func (o *Offline) PlanReplay(ctx context.Context, sink string, from uint64, coun
 	}
 	if from < first {
 		e := &NotKeptError{FirstSeq: first, Why: why}
-		e.Received, err = o.receivedAt(ctx, SeqRange{From: first, To: first + 1})
+		e.Received, err = o.receivedAt(ctx, segment.SeqRange{From: first, To: first + 1})
 		return Replay{}, errors.Join(e, err)
 	}
-	r := Replay{Sink: sink, Records: SeqRange{From: from, To: a.Next}, Before: a}
+	r := Replay{Sink: sink, Records: segment.SeqRange{From: from, To: a.Next}, Before: a}
 	r.Lost = o.lostIn(r.Records)
 	kept, redriving := count(r.Records)
-	if r.After, err = a.setBack(from, Account{Corrupt: r.Lost, DeadLettered: kept, Redriving: redriving}); err != nil {
+	if r.After, err = a.SetBack(from, state.Account{Corrupt: r.Lost, DeadLettered: kept, Redriving: redriving}); err != nil {
 		return Replay{}, fmt.Errorf("sink %s: %w", sink, err)
 	}
 	if r.Oldest, err = o.receivedAt(ctx, r.Records); err != nil {
@@ -73,7 +75,7 @@ func (o *Offline) PlanReplay(ctx context.Context, sink string, from uint64, coun
 // It fails with *NotKeptError when records of that time may have been removed.
 // Where records did not come in the order of their times, it is the first of them
 // in the order of the log.
-func (o *Offline) ReplayAt(ctx context.Context, sink string, t time.Time) (uint64, error) {
+func (o *Queue) ReplayAt(ctx context.Context, sink string, t time.Time) (uint64, error) {
 	a, err := o.replayable(sink)
 	if err != nil {
 		return 0, err
@@ -82,7 +84,7 @@ func (o *Offline) ReplayAt(ctx context.Context, sink string, t time.Time) (uint6
 	if err != nil {
 		return 0, err
 	}
-	oldest, err := o.receivedAt(ctx, SeqRange{From: first, To: a.Next})
+	oldest, err := o.receivedAt(ctx, segment.SeqRange{From: first, To: a.Next})
 	if err != nil {
 		return 0, err
 	}
@@ -90,7 +92,7 @@ func (o *Offline) ReplayAt(ctx context.Context, sink string, t time.Time) (uint6
 		return 0, &NotKeptError{FirstSeq: first, Received: oldest, Why: why}
 	}
 	var seq uint64
-	err = o.frames(ctx, SeqRange{From: o.skipBefore(ctx, first, t), To: a.Next}, func(f *segment.Frame) error {
+	err = o.frames(ctx, segment.SeqRange{From: o.skipBefore(ctx, first, t), To: a.Next}, func(f *segment.Frame) error {
 		if !time.Unix(0, f.Received).Before(t) {
 			seq = max(f.FirstSeq, first)
 			return errStop
@@ -105,7 +107,7 @@ func (o *Offline) ReplayAt(ctx context.Context, sink string, t time.Time) (uint6
 
 // Replay sets the sink back as planned, durably, and takes note of what it now
 // finds done: r must be of this o and newer than any change.
-func (o *Offline) Replay(r Replay) error {
+func (o *Queue) Replay(r Replay) error {
 	if err := o.takeLock(); err != nil {
 		return err
 	}
@@ -114,63 +116,38 @@ func (o *Offline) Replay(r Replay) error {
 
 // saveAccount makes the account of sink durable, and takes note of what it now
 // finds. Callers hold the lock.
-func (o *Offline) saveAccount(sink string, a Account) error {
+func (o *Queue) saveAccount(sink string, a state.Account) error {
 	accounts := maps.Clone(o.accounts)
 	accounts[sink] = a
 	if err := o.writeAccounts(accounts); err != nil {
-		return fmt.Errorf("queue %s: account of sink %s: %w", o.dir, sink, err)
+		return fmt.Errorf("queue %s: account of sink %s: %w", o.Dir, sink, err)
 	}
 	return o.look()
 }
 
 // writeAccounts makes accounts durable in the cursors file, which must be usable.
-func (o *Offline) writeAccounts(accounts map[string]Account) error {
-	file, _, err := openCursorFile(o.fsys, o.dir)
+func (o *Queue) writeAccounts(accounts map[string]state.Account) error {
+	file, _, err := state.OpenCursorFile(o.fsys, o.Dir)
 	if err != nil {
 		return err
 	}
-	defer file.file.Close()
-	if err := file.confirm(); err != nil {
+	defer file.File.Close()
+	if err := file.Confirm(); err != nil {
 		return err
 	}
-	return file.write(accounts)
+	return file.Write(accounts)
 }
 
-func (o *Offline) replayable(sink string) (Account, error) {
+func (o *Queue) replayable(sink string) (state.Account, error) {
 	if err := o.cursorsErr; err != nil {
-		return Account{}, fmt.Errorf("queue %s: the cursors file cannot be used (%w): see docket queue check", o.dir, err)
+		return state.Account{}, fmt.Errorf("queue %s: the cursors file cannot be used (%w): see docket queue check", o.Dir, err)
 	}
 	a, ok := o.accounts[sink]
 	if !ok {
-		return Account{}, fmt.Errorf("queue %s knows no sink %q: a sink that is new to it starts at the first kept record by itself", o.dir, sink)
+		return state.Account{}, fmt.Errorf("queue %s knows no sink %q: a sink that is new to it starts at the first kept record by itself", o.Dir, sink)
 	}
 	if len(o.segments) == 0 || a.Next <= o.FirstSeq() {
-		return Account{}, fmt.Errorf("sink %s stands at record %d, and the queue keeps none before it: there is nothing to replay (queue.retain keeps records for that)", sink, a.Next)
-	}
-	return a, nil
-}
-
-// setBack returns a as it is with its next record at from. known says which of
-// the records between are lost, dead-lettered or redriving; of the others it is
-// not known which were delivered, and they count as delivered as far as that goes.
-func (a Account) setBack(from uint64, known Account) (Account, error) {
-	rest := a.Next - from
-	a.ReplayTo = max(a.ReplayTo, a.Next)
-	a.Next = from
-	take := func(from *uint64, n uint64) {
-		n = min(n, *from, rest)
-		*from -= n
-		rest -= n
-	}
-	take(&a.Corrupt, known.Corrupt)
-	take(&a.DeadLettered, known.DeadLettered)
-	take(&a.Redriving, known.Redriving)
-	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.DeadLettered, &a.Redriving, &a.Corrupt} {
-		take(count, rest)
-	}
-	a.ForRoom = min(a.ForRoom, a.Dropped)
-	if rest > 0 {
-		return Account{}, errors.New("its account does not add up: it says that fewer records are done than lie before its place")
+		return state.Account{}, fmt.Errorf("sink %s stands at record %d, and the queue keeps none before it: there is nothing to replay (queue.retain keeps records for that)", sink, a.Next)
 	}
 	return a, nil
 }
@@ -178,14 +155,14 @@ func (a Account) setBack(from uint64, known Account) (Account, error) {
 // firstReplayable is the seq of the first record from which on, up to record
 // upTo, the queue keeps everything that is not counted as lost, and why no
 // earlier one is it.
-func (o *Offline) firstReplayable(ctx context.Context, upTo uint64) (seq uint64, why string, err error) {
+func (o *Queue) firstReplayable(ctx context.Context, upTo uint64) (seq uint64, why string, err error) {
 	seq, why = o.FirstSeq(), "older records are no longer kept"
 	for i, s := range o.segments[1:] {
 		before, err := o.segmentContents(ctx, o.segments[i])
 		if err != nil {
 			return 0, "", err
 		}
-		gap := SeqRange{From: before.LastSeq + 1, To: s.FirstSeq}
+		gap := segment.SeqRange{From: before.LastSeq + 1, To: s.FirstSeq}
 		switch {
 		case gap.From >= upTo:
 			return seq, why, nil
@@ -203,7 +180,7 @@ func (o *Offline) firstReplayable(ctx context.Context, upTo uint64) (seq uint64,
 
 // frames calls visit with the frames that have records in r, until it returns
 // errStop.
-func (o *Offline) frames(ctx context.Context, r SeqRange, visit func(*segment.Frame) error) error {
+func (o *Queue) frames(ctx context.Context, r segment.SeqRange, visit func(*segment.Frame) error) error {
 	w := walk{o: o, ctx: ctx}
 	w.frame = func(_ *storedSegment, f *segment.Frame, _ []byte) error {
 		if f.FirstSeq >= r.To {
@@ -221,7 +198,7 @@ func (o *Offline) frames(ctx context.Context, r SeqRange, visit func(*segment.Fr
 }
 
 // receivedAt is when the first record in r that can be read was received.
-func (o *Offline) receivedAt(ctx context.Context, r SeqRange) (t time.Time, err error) {
+func (o *Queue) receivedAt(ctx context.Context, r segment.SeqRange) (t time.Time, err error) {
 	err = o.frames(ctx, r, func(f *segment.Frame) error {
 		t = time.Unix(0, f.Received).UTC()
 		return errStop
@@ -231,12 +208,12 @@ func (o *Offline) receivedAt(ctx context.Context, r SeqRange) (t time.Time, err 
 
 // receivedLast is when the last record in r that can be read was received. It
 // begins with the last segment, which mostly has it.
-func (o *Offline) receivedLast(ctx context.Context, r SeqRange) (t time.Time, err error) {
+func (o *Queue) receivedLast(ctx context.Context, r segment.SeqRange) (t time.Time, err error) {
 	for _, s := range slices.Backward(o.segments) {
 		if s.FirstSeq >= r.To {
 			continue
 		}
-		err = o.frames(ctx, SeqRange{From: max(r.From, s.FirstSeq), To: min(r.To, s.until)}, func(f *segment.Frame) error {
+		err = o.frames(ctx, segment.SeqRange{From: max(r.From, s.FirstSeq), To: min(r.To, s.until)}, func(f *segment.Frame) error {
 			t = time.Unix(0, f.Received).UTC()
 			return nil
 		})
@@ -249,16 +226,32 @@ func (o *Offline) receivedLast(ctx context.Context, r SeqRange) (t time.Time, er
 
 // skipBefore returns the seq at which the search for time t can begin: segments
 // whose successor begins before t hold nothing else.
-func (o *Offline) skipBefore(ctx context.Context, first uint64, t time.Time) uint64 {
+func (o *Queue) skipBefore(ctx context.Context, first uint64, t time.Time) uint64 {
 	for _, s := range o.segments {
 		if s.FirstSeq <= first {
 			continue
 		}
-		received, err := o.receivedAt(ctx, SeqRange{From: s.FirstSeq, To: s.until})
+		received, err := o.receivedAt(ctx, segment.SeqRange{From: s.FirstSeq, To: s.until})
 		if err != nil || received.IsZero() || !received.Before(t) {
 			break
 		}
 		first = s.FirstSeq
 	}
 	return first
+}
+
+// CountSetAside makes the account of a sink of a queue at rest say how many of the records
+// before its place are kept and how many are to be delivered after all. Where the queue
+// does not know the sink, or its cursors file is damaged, there is no account to put
+// right, and that is no error.
+func (o *Queue) CountSetAside(sink string, count func(next uint64) (kept, redriving uint64)) error {
+	if err := o.takeLock(); err != nil {
+		return err
+	}
+	a, ok := o.accounts[sink]
+	before := a
+	if a.Adopt(count(a.Next)); !ok || o.cursorsErr != nil || a == before {
+		return nil
+	}
+	return o.saveAccount(sink, a)
 }

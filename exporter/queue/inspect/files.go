@@ -1,45 +1,47 @@
-package queue
+package inspect
 
 import (
 	"errors"
 	"fmt"
+
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // checkCursors says what is wrong with the cursors file.
-func (o *Offline) checkCursors() []Finding {
+func (o *Queue) checkCursors() []Finding {
 	const again = "every sink starts again at the first kept record, and delivers twice what it has delivered"
 	switch err := o.cursorsErr; {
 	case err == nil && o.badSlot >= 0:
 		return []Finding{{
-			Severity: Damage, Kind: DamagedSlot, File: cursorsFile,
-			Offset: int64(o.badSlot) * slotSize, End: int64(o.badSlot+1) * slotSize,
+			Severity: Damage, Kind: DamagedSlot, File: state.CursorsFile,
+			Offset: int64(o.badSlot) * state.SlotSize, End: int64(o.badSlot+1) * state.SlotSize,
 			Text:   "one of the two slots is damaged, the other is used: if that is the older, sinks deliver again what they delivered last",
-			Repair: fmt.Sprintf("copy the slot to %s/, write it anew from the other", quarantineDir),
+			Repair: fmt.Sprintf("copy the slot to %s/, write it anew from the other", state.QuarantineDir),
 		}}
 	case err == nil:
 		return nil
-	case notExist(err):
+	case state.NotExist(err):
 		if len(o.segments) == 0 {
 			return nil
 		}
 		return []Finding{{
-			Severity: Damage, Kind: MissingCursors, File: cursorsFile,
+			Severity: Damage, Kind: MissingCursors, File: state.CursorsFile,
 			Text: "missing: " + again, Repair: "begin a new one",
 		}}
-	case errors.Is(err, errOtherQueue):
+	case errors.Is(err, state.ErrOtherQueue):
 		return []Finding{{
-			Severity: Damage, Kind: DamagedCursors, File: cursorsFile,
+			Severity: Damage, Kind: DamagedCursors, File: state.CursorsFile,
 			Text:   fmt.Sprintf("%v, this is queue %s: %s", err, o.id, again),
-			Repair: fmt.Sprintf("move it to %s/, begin a new one", quarantineDir),
+			Repair: fmt.Sprintf("move it to %s/, begin a new one", state.QuarantineDir),
 		}}
-	case errors.Is(err, errCursors):
+	case errors.Is(err, state.ErrCursors):
 		return []Finding{{
-			Severity: Damage, Kind: DamagedCursors, File: cursorsFile,
-			Text: "both slots are damaged: " + again, Repair: fmt.Sprintf("move it to %s/, begin a new one", quarantineDir),
+			Severity: Damage, Kind: DamagedCursors, File: state.CursorsFile,
+			Text: "both slots are damaged: " + again, Repair: fmt.Sprintf("move it to %s/, begin a new one", state.QuarantineDir),
 		}}
 	default:
 		return []Finding{{
-			Severity: Damage, Kind: UnreadableFile, File: cursorsFile,
+			Severity: Damage, Kind: UnreadableFile, File: state.CursorsFile,
 			Text: fmt.Sprintf("cannot be read (%v): the exporter will not start", err),
 		}}
 	}
@@ -48,7 +50,7 @@ func (o *Offline) checkCursors() []Finding {
 // checkPositions says what is wrong with the positions file. It is missing
 // without fault in a queue that has not yet begun its second segment, and lost
 // for certain in one that has removed the first: a checkpoint covered that.
-func (o *Offline) checkPositions() []Finding {
+func (o *Queue) checkPositions() []Finding {
 	const (
 		again = "the next start reads the whole log instead"
 		gone  = "; of the records removed before, the counts per source are lost, and so are the numbers by which lines are known again that a producer sends twice"
@@ -59,23 +61,23 @@ func (o *Offline) checkPositions() []Finding {
 		return nil
 	case err == nil && hasRemoved:
 		return []Finding{{
-			Severity: Damage, Kind: MissingPositions, File: positionsFile,
+			Severity: Damage, Kind: MissingPositions, File: state.PositionsFile,
 			Text: "missing: " + again + gone, Repair: "make a new one from the log",
 		}}
 	case err == nil && len(o.segments) > 1:
 		return []Finding{{
-			Severity: Note, Kind: MissingPositions, File: positionsFile,
+			Severity: Note, Kind: MissingPositions, File: state.PositionsFile,
 			Text: "missing: " + again + ", and nothing is lost by it",
 		}}
 	case err == nil:
 		return nil
-	case errors.Is(err, errCheckpoint) || errors.Is(err, errOtherQueue):
+	case errors.Is(err, state.ErrPositions) || errors.Is(err, state.ErrOtherQueue):
 		f := Finding{
-			Severity: Damage, Kind: DamagedPositions, File: positionsFile,
+			Severity: Damage, Kind: DamagedPositions, File: state.PositionsFile,
 			Text:   "damaged: " + again,
-			Repair: fmt.Sprintf("move it to %s/, make a new one from the log", quarantineDir),
+			Repair: fmt.Sprintf("move it to %s/, make a new one from the log", state.QuarantineDir),
 		}
-		if errors.Is(err, errOtherQueue) {
+		if errors.Is(err, state.ErrOtherQueue) {
 			f.Text = fmt.Sprintf("%v, this is queue %s: %s", err, o.id, again)
 		}
 		if hasRemoved {
@@ -84,7 +86,7 @@ func (o *Offline) checkPositions() []Finding {
 		return []Finding{f}
 	default:
 		return []Finding{{
-			Severity: Damage, Kind: UnreadableFile, File: positionsFile,
+			Severity: Damage, Kind: UnreadableFile, File: state.PositionsFile,
 			Text: fmt.Sprintf("cannot be read (%v): the exporter will not start", err),
 		}}
 	}

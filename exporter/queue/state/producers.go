@@ -1,11 +1,12 @@
-package queue
+package state
 
 import (
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"maps"
 	"math"
 	"strings"
 	"time"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
 // Producer names one stream of numbers. The same name is another producer in another
@@ -26,21 +27,21 @@ const forgetProducerAfter = 24 * time.Hour
 const (
 	// DefaultProducers is how many producers are remembered of each source and identity.
 	DefaultProducers = 4096
-	// maxProducers is how many are remembered of all peers together, unless
+	// MaxProducers is how many are remembered of all peers together, unless
 	// Options.Producers is more. It bounds the memory: see PositionsBytes.
-	maxProducers = 8192
-	// returning are how many more are remembered of each source and identity, and of
+	MaxProducers = 8192
+	// Returning are how many more are remembered of each source and identity, and of
 	// all, while docket reads its log and until producers have had the time to come
 	// back. The log does not say who is in use, so what was in use before a kill must
 	// not be the first to go.
-	returning = 1024
-	// returnTime is that time.
-	returnTime = 10 * time.Minute
+	Returning = 1024
+	// ReturnTime is that time.
+	ReturnTime = 10 * time.Minute
 	// newBetweenSigns is how many producers may be new before those in use that were
 	// silent meanwhile get a sign of life in the log. With it they are among the newest
 	// when the log is read: one that was heard of just behind the last signs is in the
 	// next but one, and the commits under way come first.
-	newBetweenSigns = returning / 8
+	newBetweenSigns = Returning / 8
 )
 
 // PositionsBytes is the most memory that the producers of peers can take, whatever they
@@ -50,41 +51,41 @@ const (
 func PositionsBytes(limit int) int64 {
 	// Measured by TestPositionsBytes.
 	const each = 1100
-	return int64(max(limit, maxProducers)+returning) * each
+	return int64(max(limit, MaxProducers)+Returning) * each
 }
 
-// producers are where those stand who number their lines. Those of one source and
+// Producers are where those stand who number their lines. Those of one source and
 // identity share a table: nothing that is said in one table changes another.
 //
 // The table of a peer has at most limit producers, and all of them together have at most
 // maxProducers or limit, whichever is more; those in use may exceed that. Beyond it the
 // one is forgotten that was not heard of for longest: of the table that is over its
 // limit or, when all of them together are too many, of the largest.
-type producers struct {
+type Producers struct {
 	limit   int
-	byOwner map[owner]*nameTable
-	peers   int // producers in the tables of peers
+	ByOwner map[Owner]*nameTable
+	Peers   int // producers in the tables of peers
 	// until is when the bounds hold, in Unix nanoseconds: returning more are remembered
 	// before.
 	until int64
-	// held are those in use: they are never forgotten.
-	held map[Producer]struct{}
+	// Held are those in use: they are never forgotten.
+	Held map[Producer]struct{}
 	// created counts the producers of peers that were new since the last signs of life.
 	created int
-	// legacy are the positions that an earlier docket has kept, by legacyKey. A producer
+	// Legacy are the positions that an earlier docket has kept, by legacyKey. A producer
 	// that is not known goes on from there. Nothing is added but by the frames of such
 	// a docket.
-	legacy map[string]legacyPosition
+	Legacy map[string]LegacyPosition
 }
 
-type owner struct{ source, identity string }
+type Owner struct{ Source, Identity string }
 
-// isOwn says that the names are those of docket's own source.
-func (k owner) isOwn() bool { return k.identity == "" }
+// IsOwn says that the names are those of docket's own source.
+func (k Owner) IsOwn() bool { return k.Identity == "" }
 
 type nameTable struct {
-	owner
-	byName map[string]*position
+	Owner
+	ByName map[string]*position
 	idle   position // root of the list of those that are not held, the last heard of first
 }
 
@@ -92,20 +93,20 @@ type nameTable struct {
 type position struct {
 	Numbers
 	name       string
-	seen       int64     // Unix nanoseconds of its last chunk, or of the end of its last session
+	Seen       int64     // Unix nanoseconds of its last chunk, or of the end of its last session
 	used       bool      // it was held since the last signs of life,
 	heard      bool      // and has had a chunk since
 	prev, next *position // in nameTable.idle; nil while it is held
 }
 
-// legacyPosition is a position of format version 1.
-type legacyPosition struct {
+// LegacyPosition is a position of format version 1.
+type LegacyPosition struct {
 	Number uint64 `json:"number"`
 	Seen   int64  `json:"seen"`
 }
 
-// storedProducer is a position as a checkpoint has it.
-type storedProducer struct {
+// StoredProducer is a position as a checkpoint has it.
+type StoredProducer struct {
 	Source   string `json:"source"`
 	Identity string `json:"identity,omitempty"`
 	Name     string `json:"name"`
@@ -113,20 +114,20 @@ type storedProducer struct {
 	Seen int64 `json:"seen"`
 }
 
-func newProducers(limit int) *producers {
+func NewProducers(limit int) *Producers {
 	if limit <= 0 {
 		limit = DefaultProducers
 	}
-	return &producers{
-		limit: limit, byOwner: map[owner]*nameTable{},
-		held: map[Producer]struct{}{}, legacy: map[string]legacyPosition{},
+	return &Producers{
+		limit: limit, ByOwner: map[Owner]*nameTable{},
+		Held: map[Producer]struct{}{}, Legacy: map[string]LegacyPosition{},
 	}
 }
 
-// find returns where p stands; known is false when it was never seen or has been
+// Find returns where p stands; known is false when it was never seen or has been
 // forgotten.
-func (t *producers) find(p Producer) (n Numbers, known bool) {
-	if at := t.at(p); at != nil {
+func (t *Producers) Find(p Producer) (n Numbers, known bool) {
+	if at := t.At(p); at != nil {
 		return at.Numbers, true
 	}
 	n, _, known = t.inherited(p)
@@ -136,22 +137,22 @@ func (t *producers) find(p Producer) (n Numbers, known bool) {
 // inherited is what an earlier docket has kept of p, and under which key. Peers have one
 // position each, so nothing that one of them says changes that of another; names of
 // docket's own sources are theirs alone.
-func (t *producers) inherited(p Producer) (n Numbers, key string, ok bool) {
+func (t *Producers) inherited(p Producer) (n Numbers, key string, ok bool) {
 	if own := strings.HasPrefix(p.Name, p.Source+"/"); own != (p.Identity == "") {
 		return Numbers{}, "", false
 	}
 	for _, key := range []string{legacyKey(p.Source, p.Name), legacyKey("", p.Name)} {
-		if old, ok := t.legacy[key]; ok {
+		if old, ok := t.Legacy[key]; ok {
 			return Numbers{Highest: old.Number}, key, true
 		}
 	}
 	return Numbers{}, "", false
 }
 
-// isUnattributed reports whether p goes on from a position whose source is not known.
-func (t *producers) isUnattributed(p Producer) bool {
+// IsUnattributed reports whether p goes on from a position whose source is not known.
+func (t *Producers) IsUnattributed(p Producer) bool {
 	_, key, ok := t.inherited(p)
-	return ok && key == p.Name && t.at(p) == nil
+	return ok && key == p.Name && t.At(p) == nil
 }
 
 // legacyKey is the key of a name that a frame of version 1 has brought, from a source,
@@ -164,18 +165,18 @@ func legacyKey(source, name string) string {
 	return source + "\x00" + name
 }
 
-// add takes the numbers of a frame. Those of a chunk follow each other.
-func (t *producers) add(f *segment.Frame) {
+// Add takes the numbers of a frame. Those of a chunk follow each other.
+func (t *Producers) Add(f *segment.Frame) {
 	if f.Version == segment.LegacyFrameVersion {
 		key := legacyKey(string(f.Source), string(f.Producer))
-		old := t.legacy[key]
-		t.legacy[key] = legacyPosition{max(old.Number, f.Position), max(old.Seen, f.Received)}
+		old := t.Legacy[key]
+		t.Legacy[key] = LegacyPosition{max(old.Number, f.Position), max(old.Seen, f.Received)}
 		return
 	}
-	s := t.byOwner[owner{string(f.Source), string(f.Identity)}]
+	s := t.ByOwner[Owner{string(f.Source), string(f.Identity)}]
 	var p *position
 	if s != nil {
-		p = s.byName[string(f.Producer)]
+		p = s.ByName[string(f.Producer)]
 	}
 	if p == nil {
 		if len(f.Identity) > 0 && f.Decided() == 0 {
@@ -183,23 +184,23 @@ func (t *producers) add(f *segment.Frame) {
 		}
 		s, p = t.create(Producer{string(f.Source), string(f.Identity), string(f.Producer)}, f.Received)
 	}
-	p.seen, p.heard = max(p.seen, f.Received), true
+	p.Seen, p.heard = max(p.Seen, f.Received), true
 	if p.next != nil {
 		s.moveToFront(p)
 	}
-	if s.isOwn() {
+	if s.IsOwn() {
 		// docket's own sources leave no number out, and go on where they are told.
 		p.Highest = max(p.Highest, f.Position)
 	} else if n := min(f.Decided(), f.Position); n > 0 {
-		p.receive(f.Position-n+1, f.Position)
+		p.Receive(f.Position-n+1, f.Position)
 	}
 }
 
-func (t *producers) create(p Producer, now int64) (*nameTable, *position) {
+func (t *Producers) create(p Producer, now int64) (*nameTable, *position) {
 	n, _, _ := t.inherited(p)
 	s, at := t.insert(p)
-	at.Numbers, at.seen = n, now
-	if !s.isOwn() {
+	at.Numbers, at.Seen = n, now
+	if !s.IsOwn() {
 		t.created++
 		t.trim(s, now)
 	}
@@ -207,35 +208,35 @@ func (t *producers) create(p Producer, now int64) (*nameTable, *position) {
 }
 
 // trim forgets what is beyond the bounds after a producer came into s.
-func (t *producers) trim(s *nameTable, now int64) {
-	limit, all := t.limit, max(t.limit, maxProducers)
+func (t *Producers) trim(s *nameTable, now int64) {
+	limit, all := t.limit, max(t.limit, MaxProducers)
 	if now < t.until {
-		limit, all = limit+returning, all+returning
+		limit, all = limit+Returning, all+Returning
 	}
-	for more := true; more && len(s.byName) > limit; {
+	for more := true; more && len(s.ByName) > limit; {
 		more = t.evict(s)
 	}
-	for more := true; more && t.peers > all; {
+	for more := true; more && t.Peers > all; {
 		more = t.evict(t.largest(s))
 	}
 }
 
 // insert makes an empty position.
-func (t *producers) insert(p Producer) (*nameTable, *position) {
-	key := owner{p.Source, p.Identity}
-	s := t.byOwner[key]
+func (t *Producers) insert(p Producer) (*nameTable, *position) {
+	key := Owner{p.Source, p.Identity}
+	s := t.ByOwner[key]
 	if s == nil {
-		s = &nameTable{owner: key, byName: map[string]*position{}}
+		s = &nameTable{Owner: key, ByName: map[string]*position{}}
 		s.idle.prev, s.idle.next = &s.idle, &s.idle
-		t.byOwner[key] = s
+		t.ByOwner[key] = s
 	}
 	at := &position{name: p.Name}
-	s.byName[p.Name] = at
-	if _, at.used = t.held[p]; !at.used {
+	s.ByName[p.Name] = at
+	if _, at.used = t.Held[p]; !at.used {
 		s.moveToFront(at)
 	}
-	if !s.isOwn() {
-		t.peers++
+	if !s.IsOwn() {
+		t.Peers++
 	}
 	return s, at
 }
@@ -243,14 +244,14 @@ func (t *producers) insert(p Producer) (*nameTable, *position) {
 // largest is the table of a peer with the most producers, of which one is not held; of
 // several comer, into which a producer came, or else that where one was not heard of for
 // longest. nil: all are held.
-func (t *producers) largest(comer *nameTable) (most *nameTable) {
-	for key, s := range t.byOwner {
-		if key.isOwn() || s.idle.prev == &s.idle {
+func (t *Producers) largest(comer *nameTable) (most *nameTable) {
+	for key, s := range t.ByOwner {
+		if key.IsOwn() || s.idle.prev == &s.idle {
 			continue
 		}
-		if most == nil || len(s.byName) > len(most.byName) ||
-			len(s.byName) == len(most.byName) && most != comer &&
-				(s == comer || s.idle.prev.seen < most.idle.prev.seen) {
+		if most == nil || len(s.ByName) > len(most.ByName) ||
+			len(s.ByName) == len(most.ByName) && most != comer &&
+				(s == comer || s.idle.prev.Seen < most.idle.prev.Seen) {
 			most = s
 		}
 	}
@@ -259,7 +260,7 @@ func (t *producers) largest(comer *nameTable) (most *nameTable) {
 
 // evict forgets the producer of s that was not heard of for longest, and reports
 // whether there is one. s may be nil.
-func (t *producers) evict(s *nameTable) bool {
+func (t *Producers) evict(s *nameTable) bool {
 	if s == nil || s.idle.prev == &s.idle {
 		return false
 	}
@@ -267,14 +268,14 @@ func (t *producers) evict(s *nameTable) bool {
 	return true
 }
 
-func (t *producers) remove(s *nameTable, p *position) {
+func (t *Producers) remove(s *nameTable, p *position) {
 	p.unlink()
-	delete(s.byName, p.name)
-	if len(s.byName) == 0 {
-		delete(t.byOwner, s.owner)
+	delete(s.ByName, p.name)
+	if len(s.ByName) == 0 {
+		delete(t.ByOwner, s.Owner)
 	}
-	if !s.isOwn() {
-		t.peers--
+	if !s.IsOwn() {
+		t.Peers--
 	}
 }
 
@@ -291,55 +292,55 @@ func (p *position) unlink() {
 	}
 }
 
-// hold keeps p from being forgotten until release.
-func (t *producers) hold(p Producer) {
-	t.held[p] = struct{}{}
-	if at := t.at(p); at != nil {
+// Hold keeps p from being forgotten until release.
+func (t *Producers) Hold(p Producer) {
+	t.Held[p] = struct{}{}
+	if at := t.At(p); at != nil {
 		at.used = true
 		at.unlink()
 	}
 }
 
-func (t *producers) release(p Producer, now time.Time) {
-	delete(t.held, p)
-	if at := t.at(p); at != nil {
-		at.seen = max(at.seen, now.UnixNano())
-		t.byOwner[owner{p.Source, p.Identity}].moveToFront(at)
+func (t *Producers) Release(p Producer, now time.Time) {
+	delete(t.Held, p)
+	if at := t.At(p); at != nil {
+		at.Seen = max(at.Seen, now.UnixNano())
+		t.ByOwner[Owner{p.Source, p.Identity}].moveToFront(at)
 	}
 }
 
-func (t *producers) at(p Producer) *position {
-	if s := t.byOwner[owner{p.Source, p.Identity}]; s != nil {
-		return s.byName[p.Name]
+func (t *Producers) At(p Producer) *position {
+	if s := t.ByOwner[Owner{p.Source, p.Identity}]; s != nil {
+		return s.ByName[p.Name]
 	}
 	return nil
 }
 
-// forget drops the producers that were not heard of for a day.
-func (t *producers) forget(now time.Time) {
+// Forget drops the producers that were not heard of for a day.
+func (t *Producers) Forget(now time.Time) {
 	old := now.Add(-forgetProducerAfter).UnixNano()
-	for _, s := range t.byOwner {
-		for s.idle.prev != &s.idle && s.idle.prev.seen < old {
+	for _, s := range t.ByOwner {
+		for s.idle.prev != &s.idle && s.idle.prev.Seen < old {
 			t.remove(s, s.idle.prev)
 		}
 	}
-	maps.DeleteFunc(t.legacy, func(_ string, p legacyPosition) bool { return p.Seen < old })
+	maps.DeleteFunc(t.Legacy, func(_ string, p LegacyPosition) bool { return p.Seen < old })
 }
 
-// signs returns the producers of peers that need a sign of life in the log: they are or
+// Signs returns the producers of peers that need a sign of life in the log: they are or
 // were in use, and had no chunk for long. Nearly always there are none.
-func (t *producers) signs() (list []Producer) {
+func (t *Producers) Signs() (list []Producer) {
 	if t.created < newBetweenSigns {
 		return nil
 	}
 	t.created = 0
-	for key, s := range t.byOwner {
-		if key.isOwn() {
+	for key, s := range t.ByOwner {
+		if key.IsOwn() {
 			continue
 		}
-		for _, p := range s.byName {
+		for _, p := range s.ByName {
 			if p.used && !p.heard {
-				list = append(list, Producer{key.source, key.identity, p.name})
+				list = append(list, Producer{key.Source, key.Identity, p.name})
 			}
 			p.used, p.heard = p.next == nil, false
 		}
@@ -347,64 +348,64 @@ func (t *producers) signs() (list []Producer) {
 	return list
 }
 
-// fold has the wider bounds hold until resume: what is in use is not known.
-func (t *producers) fold() { t.until = math.MaxInt64 }
+// Fold has the wider bounds hold until resume: what is in use is not known.
+func (t *Producers) Fold() { t.until = math.MaxInt64 }
 
-// resume ends the fold. It lets the time not count in which docket did not run: a
+// Resume ends the fold. It lets the time not count in which docket did not run: a
 // producer could not be heard of then, and one of docket's own must not be forgotten in
 // the middle of a file. newest is when docket was last seen to run.
-func (t *producers) resume(newest int64, now time.Time) {
-	t.created, t.until = 0, now.Add(returnTime).UnixNano()
+func (t *Producers) Resume(newest int64, now time.Time) {
+	t.created, t.until = 0, now.Add(ReturnTime).UnixNano()
 	rest := now.UnixNano() - newest
 	if newest == 0 || rest <= 0 {
 		return
 	}
-	for _, s := range t.byOwner {
-		for _, p := range s.byName {
-			p.seen += rest
+	for _, s := range t.ByOwner {
+		for _, p := range s.ByName {
+			p.Seen += rest
 		}
 	}
-	for name, p := range t.legacy {
+	for name, p := range t.Legacy {
 		p.Seen += rest
-		t.legacy[name] = p
+		t.Legacy[name] = p
 	}
 }
 
-// stored returns the positions for a checkpoint: of each table the one first that was
+// Stored returns the positions for a checkpoint: of each table the one first that was
 // not heard of for longest. What is held is heard of now.
-func (t *producers) stored(now time.Time) []storedProducer {
+func (t *Producers) Stored(now time.Time) []StoredProducer {
 	n := 0
-	for _, s := range t.byOwner {
-		n += len(s.byName)
+	for _, s := range t.ByOwner {
+		n += len(s.ByName)
 	}
-	list := make([]storedProducer, 0, n)
-	for _, s := range t.byOwner {
+	list := make([]StoredProducer, 0, n)
+	for _, s := range t.ByOwner {
 		for p := s.idle.prev; p != &s.idle; p = p.prev {
 			list = append(list, s.stored(p))
 		}
 	}
-	for held := range t.held {
-		if p := t.at(held); p != nil {
-			p.seen = max(p.seen, now.UnixNano())
-			list = append(list, t.byOwner[owner{held.Source, held.Identity}].stored(p))
+	for held := range t.Held {
+		if p := t.At(held); p != nil {
+			p.Seen = max(p.Seen, now.UnixNano())
+			list = append(list, t.ByOwner[Owner{held.Source, held.Identity}].stored(p))
 		}
 	}
 	return list
 }
 
-func (s *nameTable) stored(p *position) storedProducer {
-	return storedProducer{Source: s.source, Identity: s.identity, Name: p.name, Numbers: p.Numbers, Seen: p.seen}
+func (s *nameTable) stored(p *position) StoredProducer {
+	return StoredProducer{Source: s.Source, Identity: s.Identity, Name: p.name, Numbers: p.Numbers, Seen: p.Seen}
 }
 
-// restore takes the positions of a checkpoint, which may have been made with another
+// Restore takes the positions of a checkpoint, which may have been made with another
 // limit.
-func (t *producers) restore(list []storedProducer, legacy map[string]legacyPosition) {
+func (t *Producers) Restore(list []StoredProducer, legacy map[string]LegacyPosition) {
 	for _, stored := range list {
 		s, p := t.insert(Producer{stored.Source, stored.Identity, stored.Name})
-		p.Numbers, p.seen = stored.Numbers, stored.Seen
-		if !s.isOwn() {
+		p.Numbers, p.Seen = stored.Numbers, stored.Seen
+		if !s.IsOwn() {
 			t.trim(s, stored.Seen)
 		}
 	}
-	maps.Copy(t.legacy, legacy)
+	maps.Copy(t.Legacy, legacy)
 }

@@ -1,4 +1,4 @@
-package queue
+package inspect
 
 import (
 	"bytes"
@@ -7,6 +7,7 @@ import (
 	"io"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -107,7 +108,7 @@ func (w *segmentWalk) passFrame(f *segment.Frame) error {
 
 // passPayload passes a frame that is whole but for its records.
 func (w *segmentWalk) passPayload(f *segment.Frame, cause error) error {
-	h := hole{from: w.end, to: w.end + int64(f.Size()), lost: SeqRange{From: w.next, To: f.End()}, cause: cause}
+	h := hole{from: w.end, to: w.end + int64(f.Size()), lost: segment.SeqRange{From: w.next, To: f.End()}, cause: cause}
 	w.skip(f)
 	return w.tellHole(w.s, h)
 }
@@ -157,7 +158,7 @@ func (w *segmentWalk) findBehind(cause error) (found bool, h hole, err error) {
 	if err != nil || w.isOfNext(&f) {
 		return false, h, err
 	}
-	h.to, h.lost = reader.Off, SeqRange{From: w.next, To: f.FirstSeq}
+	h.to, h.lost = reader.Off, segment.SeqRange{From: w.next, To: f.FirstSeq}
 	if h.cause == nil {
 		h.cause = segment.ErrSequence
 	}
@@ -174,7 +175,7 @@ func (w *segmentWalk) endAt(h hole) error {
 	w.ended = true
 	switch {
 	case s.exact && at < s.namedEnd:
-		h.to, h.lost = s.end, SeqRange{From: w.next, To: s.until}
+		h.to, h.lost = s.end, segment.SeqRange{From: w.next, To: s.until}
 		if h.cause == nil {
 			h.cause = segment.ErrShort
 		}
@@ -184,14 +185,14 @@ func (w *segmentWalk) endAt(h hole) error {
 		var err error
 		switch {
 		case h.torn || h.to > h.from: // as recovery cuts it
-			h.to, err = tailEnd(w.file, s.Epoch, at, s.end)
+			h.to, err = segment.TailEnd(w.file, s.Epoch, at, s.end)
 		case w.next < w.o.knownDurable:
 			h.to, err = olderContent(w.file, at, s)
 		}
 		if err != nil {
 			return w.tellUnreadable(s, at, err)
 		}
-		h.lost = SeqRange{From: w.next, To: w.next}
+		h.lost = segment.SeqRange{From: w.next, To: w.next}
 		return w.tail(s, h)
 	}
 	return nil
@@ -222,7 +223,7 @@ func olderContent(file disk.File, off int64, s *storedSegment) (end int64, err e
 	b := make([]byte, min(segment.ReadSize, limit-off))
 	for at := off; at < limit; at += int64(len(b)) {
 		b = b[:min(int64(len(b)), limit-at)]
-		if _, err := readFull(file, b, at); err != nil {
+		if _, err := state.ReadFull(file, b, at); err != nil {
 			return 0, err
 		}
 		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {

@@ -1,11 +1,13 @@
-package queue
+package inspect
 
 import (
 	"bytes"
 	"context"
 	"errors"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"time"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // errStop ends a walk that has seen enough.
@@ -14,7 +16,7 @@ var errStop = errors.New("stop")
 // Read calls record with the records in r that the queue holds, in order; their
 // bytes are valid until it returns. Damage and missing records in r are passed
 // over, and lost is told of them. An error of either ends it and is returned.
-func (o *Offline) Read(ctx context.Context, r SeqRange, record func(Record) error, lost func(Finding) error) error {
+func (o *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(Finding) error) error {
 	report := check{o: o, found: func(f Finding) error {
 		isIn := max(f.Lost.From, r.From) < min(f.Lost.To, r.To)
 		if isIn || f.Kind == UnreadableFile {
@@ -35,7 +37,7 @@ func (o *Offline) Read(ctx context.Context, r SeqRange, record func(Record) erro
 			if seq < r.From {
 				continue
 			}
-			err := record(Record{
+			err := record(segment.Record{
 				Seq: seq, Source: known.Source, Producer: known.Producer,
 				Received: time.Unix(0, f.Received).UTC(), Data: line,
 			})
@@ -52,13 +54,13 @@ func (o *Offline) Read(ctx context.Context, r SeqRange, record func(Record) erro
 }
 
 // Sink returns the account of a sink; ok is false when the queue does not know it.
-func (o *Offline) Sink(name string) (a Account, ok bool) {
+func (o *Queue) Sink(name string) (a state.Account, ok bool) {
 	a, ok = o.accounts[name]
 	return a, ok
 }
 
 // FirstSeq is the seq of the first record that may be kept, 0 when none is.
-func (o *Offline) FirstSeq() uint64 {
+func (o *Queue) FirstSeq() uint64 {
 	if len(o.segments) == 0 {
 		return 0
 	}

@@ -1,4 +1,4 @@
-package queue
+package state
 
 import (
 	"bufio"
@@ -15,33 +15,33 @@ import (
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
-// checkpoint is the state up to the offset End of the segment with Epoch, as kept
+// Checkpoint is the state up to the offset End of the segment with Epoch, as kept
 // in the file "positions". It is never changed once it is made: copies share it.
-type checkpoint struct {
+type Checkpoint struct {
 	Queue   uuid.UUID `json:"queue"`
 	Epoch   uint64    `json:"epoch"`
 	End     int64     `json:"end"`
 	Newest  int64     `json:"newest,omitempty"`  // when the last record in front of End was received
 	Written int64     `json:"written,omitempty"` // when it was made
 	NextSeq uint64    `json:"nextSeq"`           // the first seq behind it
-	totals
+	Totals
 	// Legacy are positions that an earlier docket has kept; see producers.
-	Legacy map[string]legacyPosition `json:"legacy,omitempty"`
+	Legacy map[string]LegacyPosition `json:"legacy,omitempty"`
 	// Producers are each on a line of their own.
-	Producers []storedProducer `json:"-"`
+	Producers []StoredProducer `json:"-"`
 }
 
 const (
-	positionsFile    = "positions"
-	positionsVersion = 2
-	positionsHeadFmt = "docket positions %d crc32c %08x\n"
+	PositionsFile    = "positions"
+	PositionsVersion = 2
+	PositionsHeadFmt = "docket positions %d crc32c %08x\n"
 )
 
-// writeCheckpoint replaces the positions file: whoever reads it finds the old
+// WriteCheckpoint replaces the positions file: whoever reads it finds the old
 // one or the new one, never half of either. It writes in pieces: the file may be much
 // larger than what it is made from.
-func writeCheckpoint(fsys disk.FS, dir string, c checkpoint) error {
-	err := replaceFileBy(fsys, filepath.Join(dir, positionsFile), func(f disk.File) error {
+func WriteCheckpoint(fsys disk.FS, dir string, c Checkpoint) error {
+	err := ReplaceBy(fsys, filepath.Join(dir, PositionsFile), func(f disk.File) error {
 		body := &summedWriter{file: f, off: int64(len(positionsHead(0)))}
 		lines := bufio.NewWriterSize(body, 64<<10)
 		encoder := json.NewEncoder(lines)
@@ -66,7 +66,7 @@ func writeCheckpoint(fsys disk.FS, dir string, c checkpoint) error {
 }
 
 func positionsHead(crc uint32) []byte {
-	return fmt.Appendf(nil, positionsHeadFmt, positionsVersion, crc)
+	return fmt.Appendf(nil, PositionsHeadFmt, PositionsVersion, crc)
 }
 
 // summedWriter writes to a file from an offset on, and sums up what it writes.
@@ -84,37 +84,37 @@ func (w *summedWriter) Write(b []byte) (int, error) {
 }
 
 // errCheckpoint says that the positions file is there but cannot be used.
-var errCheckpoint = errors.New("positions: checksum mismatch")
+var ErrPositions = errors.New("positions: checksum mismatch")
 
-// readCheckpoint returns the kept checkpoint; ok is false when there is none. It fails
+// ReadCheckpoint returns the kept checkpoint; ok is false when there is none. It fails
 // with errCheckpoint when the file is damaged, and with *fileversion.Error when it is
 // whole and of another version. It holds no more of the file than it returns.
-func readCheckpoint(fsys disk.FS, dir string) (c checkpoint, ok bool, err error) {
-	path := filepath.Join(dir, positionsFile)
+func ReadCheckpoint(fsys disk.FS, dir string) (c Checkpoint, ok bool, err error) {
+	path := filepath.Join(dir, PositionsFile)
 	f, err := fsys.Open(path)
-	if notExist(err) {
-		return checkpoint{}, false, nil
+	if NotExist(err) {
+		return Checkpoint{}, false, nil
 	}
 	if err != nil {
-		return checkpoint{}, false, fmt.Errorf("positions: open: %w", err)
+		return Checkpoint{}, false, fmt.Errorf("positions: open: %w", err)
 	}
 	defer f.Close()
 	p := &positionsReader{file: f}
 	version, err := p.check()
 	switch {
 	case err != nil:
-	case version == positionsVersion:
+	case version == PositionsVersion:
 		c, err = p.decode()
 	case version == 1:
 		c, err = p.decode1()
 	default:
-		return checkpoint{}, false, &fileversion.Error{File: path, Found: version, Known: positionsVersion}
+		return Checkpoint{}, false, &fileversion.Error{File: path, Found: version, Known: PositionsVersion}
 	}
 	if p.err != nil {
-		return checkpoint{}, false, fmt.Errorf("positions: read: %w", p.err)
+		return Checkpoint{}, false, fmt.Errorf("positions: read: %w", p.err)
 	}
 	if err != nil {
-		return checkpoint{}, false, errCheckpoint
+		return Checkpoint{}, false, ErrPositions
 	}
 	for _, t := range c.Sources {
 		if t.Lost == nil { // written by a build that did not count them
@@ -153,7 +153,7 @@ func (p *positionsReader) check() (version uint64, err error) {
 	}
 	p.body = int64(len(head))
 	var want uint32
-	if _, err := fmt.Sscanf(string(head), positionsHeadFmt, &version, &want); err != nil {
+	if _, err := fmt.Sscanf(string(head), PositionsHeadFmt, &version, &want); err != nil {
 		return 0, err
 	}
 	body := crc32.New(castagnoli)
@@ -161,23 +161,23 @@ func (p *positionsReader) check() (version uint64, err error) {
 		return 0, err
 	}
 	if body.Sum32() != want {
-		return 0, errCheckpoint
+		return 0, ErrPositions
 	}
 	return version, nil
 }
 
 // decode reads a checkpoint and the producers behind it.
-func (p *positionsReader) decode() (checkpoint, error) {
+func (p *positionsReader) decode() (Checkpoint, error) {
 	p.off = p.body
 	objects := json.NewDecoder(p)
-	c := checkpoint{totals: totals{Sources: map[string]*SourceTally{}}}
+	c := Checkpoint{Totals: Totals{Sources: map[string]*SourceTally{}}}
 	if err := objects.Decode(&c); err != nil {
-		return checkpoint{}, err
+		return Checkpoint{}, err
 	}
 	for objects.More() {
-		var stored storedProducer
+		var stored StoredProducer
 		if err := objects.Decode(&stored); err != nil {
-			return checkpoint{}, err
+			return Checkpoint{}, err
 		}
 		c.Producers = append(c.Producers, stored)
 	}
@@ -185,13 +185,13 @@ func (p *positionsReader) decode() (checkpoint, error) {
 }
 
 // decode1 reads version 1: one object, with a position for each name.
-func (p *positionsReader) decode1() (checkpoint, error) {
+func (p *positionsReader) decode1() (Checkpoint, error) {
 	p.off = p.body
 	var names struct {
-		Producers map[string]legacyPosition `json:"producers"`
+		Producers map[string]LegacyPosition `json:"producers"`
 	}
 	if err := json.NewDecoder(p).Decode(&names); err != nil {
-		return checkpoint{}, err
+		return Checkpoint{}, err
 	}
 	c, err := p.decode()
 	c.Legacy = names.Producers

@@ -1,4 +1,4 @@
-package queue
+package inspect
 
 import (
 	"errors"
@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
 )
@@ -20,11 +21,11 @@ import (
 // ErrNoQueue says that a directory holds no queue, or does not exist.
 var ErrNoQueue = errors.New("there is none")
 
-// Offline is a queue that no exporter works on, held so that none can begin to.
+// Queue is a queue that no exporter works on, held so that none can begin to.
 // Contents, Read, Check and PlanReplay only look: they create and change no
 // file. Repair and Replay change it. For one goroutine.
-type Offline struct {
-	dir  string
+type Queue struct {
+	Dir  string
 	fsys disk.FS
 	// lock is nil where the directory has no lock file, and so nobody works on
 	// it: to look at a queue makes no file.
@@ -42,11 +43,11 @@ type survey struct {
 	// segments are those of this queue, in order; foreign those of another.
 	segments, foreign []*storedSegment
 
-	accounts   map[string]Account // empty when cursorsErr is set
-	cursorsErr error              // of the cursors file: missing, unreadable, errCursors or errOtherQueue
-	badSlot    int                // slot of the cursors file that is damaged beside a whole one, -1 for none
+	accounts   map[string]state.Account // empty when cursorsErr is set
+	cursorsErr error                    // of the cursors file: missing, unreadable, errCursors or errOtherQueue
+	badSlot    int                      // slot of the cursors file that is damaged beside a whole one, -1 for none
 
-	checkpoint    checkpoint
+	checkpoint    state.Checkpoint
 	hasCheckpoint bool
 	checkpointErr error
 
@@ -95,16 +96,16 @@ type StoredFile struct {
 	Size int64
 }
 
-// OpenOffline takes hold of the queue in dir until Close. It fails with
+// Open takes hold of the queue in dir until Close. It fails with
 // *InUseError while an exporter works on it, and with ErrNoQueue when there is
 // none. Damage is no reason to fail. fsys may be nil for the operating system's.
-func OpenOffline(dir string, fsys disk.FS) (*Offline, error) {
+func Open(dir string, fsys disk.FS) (*Queue, error) {
 	if fsys == nil {
 		fsys = disk.OS(dir)
 	}
-	o := &Offline{dir: dir, fsys: fsys}
+	o := &Queue{Dir: dir, fsys: fsys}
 	names, err := fsys.List(dir)
-	if notExist(err) {
+	if state.NotExist(err) {
 		return nil, fmt.Errorf("queue %s: %w: no such directory", dir, ErrNoQueue)
 	}
 	if err != nil {
@@ -113,7 +114,7 @@ func OpenOffline(dir string, fsys disk.FS) (*Offline, error) {
 	if !slices.ContainsFunc(names, isQueueFile) {
 		return nil, fmt.Errorf("queue %s: %w: the directory holds neither segments nor cursors", dir, ErrNoQueue)
 	}
-	if slices.Contains(names, lockFile) {
+	if slices.Contains(names, state.LockFile) {
 		if err := o.takeLock(); err != nil {
 			return nil, err
 		}
@@ -127,19 +128,19 @@ func OpenOffline(dir string, fsys disk.FS) (*Offline, error) {
 // isQueueFile reports whether name is that of a file that only a queue has.
 func isQueueFile(name string) bool {
 	_, isSegment := segment.ParseName(name)
-	return isSegment || name == cursorsFile || name == positionsFile
+	return isSegment || name == state.CursorsFile || name == state.PositionsFile
 }
 
 // takeLock makes sure that nobody else works on the queue.
-func (o *Offline) takeLock() (err error) {
+func (o *Queue) takeLock() (err error) {
 	if o.lock == nil {
-		o.lock, err = lock(o.fsys, o.dir)
+		o.lock, err = state.Lock(o.fsys, o.Dir)
 	}
 	return err
 }
 
 // Close lets go of the queue.
-func (o *Offline) Close() error {
+func (o *Queue) Close() error {
 	if o.lock == nil {
 		return nil
 	}
@@ -149,21 +150,18 @@ func (o *Offline) Close() error {
 }
 
 // ID is the UUID of the queue, or the zero UUID when no file says it.
-func (o *Offline) ID() string { return o.id.String() }
+func (o *Queue) ID() string { return o.id.String() }
 
-func (o *Offline) path(name ...string) string {
-	return filepath.Join(append([]string{o.dir}, name...)...)
+func (o *Queue) path(name ...string) string {
+	return filepath.Join(append([]string{o.Dir}, name...)...)
 }
 
-// lockFile says who works on the queue.
-const lockFile = "lock"
-
 // look makes the survey.
-func (o *Offline) look() error {
-	o.survey = survey{accounts: map[string]Account{}, badSlot: -1}
-	names, err := o.fsys.List(o.dir)
+func (o *Queue) look() error {
+	o.survey = survey{accounts: map[string]state.Account{}, badSlot: -1}
+	names, err := o.fsys.List(o.Dir)
 	if err != nil {
-		return fmt.Errorf("queue %s: list: %w", o.dir, err)
+		return fmt.Errorf("queue %s: list: %w", o.Dir, err)
 	}
 	slices.Sort(names)
 	var found []*storedSegment
@@ -172,23 +170,23 @@ func (o *Offline) look() error {
 			found = append(found, &storedSegment{Name: s, until: math.MaxUint64})
 			continue
 		}
-		_, isSpare := parseSpareName(name)
+		_, isSpare := state.ParseSpareName(name)
 		switch {
-		case slices.Contains([]string{cursorsFile, positionsFile, lockFile, reserveFile}, name):
+		case slices.Contains([]string{state.CursorsFile, state.PositionsFile, state.LockFile, state.ReserveFile}, name):
 		case isSpare:
 			o.spares = append(o.spares, o.stat(name))
 			o.lookAtSpare(name)
-		case strings.HasSuffix(name, newSuffix):
+		case strings.HasSuffix(name, state.NewSuffix):
 			o.leftovers = append(o.leftovers, name)
 		default:
 			o.strays = append(o.strays, name)
 		}
 	}
 	o.lookAtCursors()
-	o.checkpoint, o.hasCheckpoint, o.checkpointErr = readCheckpoint(o.fsys, o.dir)
+	o.checkpoint, o.hasCheckpoint, o.checkpointErr = state.ReadCheckpoint(o.fsys, o.Dir)
 	o.lookAtSegments(found)
 	if err := o.unknownVersion(); err != nil {
-		return fmt.Errorf("queue %s: %w", o.dir, err)
+		return fmt.Errorf("queue %s: %w", o.Dir, err)
 	}
 	o.lookAtDurable()
 	return o.lookAtQuarantine()
@@ -196,7 +194,7 @@ func (o *Offline) look() error {
 
 // unknownVersion returns the *fileversion.Error that a file was met with: nothing may be
 // said of a queue, or done to it, without all of its files.
-func (o *Offline) unknownVersion() error {
+func (o *Queue) unknownVersion() error {
 	errs := []error{o.cursorsErr, o.checkpointErr, o.spareErr}
 	for _, s := range slices.Concat(o.segments, o.foreign) {
 		errs = append(errs, s.openErr)
@@ -210,7 +208,7 @@ func (o *Offline) unknownVersion() error {
 }
 
 // lookAtSpare finds out whether a newer docket has made a spare.
-func (o *Offline) lookAtSpare(name string) {
+func (o *Queue) lookAtSpare(name string) {
 	f, err := o.fsys.Open(o.path(name))
 	if err != nil {
 		return // which stat has noted
@@ -222,7 +220,7 @@ func (o *Offline) lookAtSpare(name string) {
 }
 
 // stat returns the size of a file; one that cannot be opened is noted.
-func (o *Offline) stat(name ...string) StoredFile {
+func (o *Queue) stat(name ...string) StoredFile {
 	file := StoredFile{Name: name[len(name)-1]}
 	f, err := o.fsys.Open(o.path(name...))
 	if err == nil {
@@ -236,46 +234,44 @@ func (o *Offline) stat(name ...string) StoredFile {
 }
 
 // lookAtCursors reads both slots of the cursors file.
-func (o *Offline) lookAtCursors() {
-	content := make([]byte, 2*slotSize)
-	if o.cursorsErr = o.readStart(cursorsFile, content); o.cursorsErr != nil {
+func (o *Queue) lookAtCursors() {
+	content := make([]byte, 2*state.SlotSize)
+	if o.cursorsErr = o.readStart(state.CursorsFile, content); o.cursorsErr != nil {
 		return
 	}
 	var newest uint64
 	var whole [2]bool
 	for i := range whole {
-		if o.cursorsErr = checkSlotVersion(slotOf(content, i), o.path(cursorsFile)); o.cursorsErr != nil {
+		if o.cursorsErr = state.CheckSlotVersion(state.SlotOf(content, i), o.path(state.CursorsFile)); o.cursorsErr != nil {
 			return
 		}
-		id, generation, accounts, ok := decodeSlot(slotOf(content, i))
+		id, generation, accounts, ok := state.DecodeSlot(state.SlotOf(content, i))
 		if whole[i] = ok; ok && generation > newest {
 			o.cursorsID, newest, o.accounts = id, generation, accounts
 		}
 	}
 	for i := range whole {
-		if !whole[i] && !isZero(slotOf(content, i)) { // one that was never written is zero
+		if !whole[i] && !isZero(state.SlotOf(content, i)) { // one that was never written is zero
 			o.badSlot = i
 		}
 	}
 	if !whole[0] && !whole[1] {
-		o.cursorsErr, o.badSlot = errCursors, -1
+		o.cursorsErr, o.badSlot = state.ErrCursors, -1
 	}
 }
 
 // readStart reads the first bytes of a file into b, or as many as there are.
-func (o *Offline) readStart(name string, b []byte) error {
+func (o *Queue) readStart(name string, b []byte) error {
 	f, err := o.fsys.Open(o.path(name))
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	if _, err := readFull(f, b, 0); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := state.ReadFull(f, b, 0); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
 	return nil
 }
-
-func slotOf(content []byte, i int) []byte { return content[i*slotSize : (i+1)*slotSize] }
 
 func isZero(b []byte) bool {
 	return !slices.ContainsFunc(b, func(c byte) bool { return c != 0 })
@@ -283,7 +279,7 @@ func isZero(b []byte) bool {
 
 // lookAtSegments finds out whose the segments are and where each ends, as
 // recovery does.
-func (o *Offline) lookAtSegments(found []*storedSegment) {
+func (o *Queue) lookAtSegments(found []*storedSegment) {
 	slices.SortFunc(found, func(a, b *storedSegment) int { return a.Compare(b.Name) })
 	var ids []uuid.UUID
 	for _, s := range found {
@@ -298,7 +294,7 @@ func (o *Offline) lookAtSegments(found []*storedSegment) {
 	if o.cursorsID != uuid.Nil {
 		ids = append(ids, o.cursorsID)
 	}
-	o.id = ownerOf(ids)
+	o.id = state.OwnerOf(ids)
 	for _, s := range found {
 		if s.isNamed() && s.header.Queue != o.id {
 			o.foreign = append(o.foreign, s)
@@ -307,11 +303,11 @@ func (o *Offline) lookAtSegments(found []*storedSegment) {
 		o.segments = append(o.segments, s)
 	}
 	if o.hasCheckpoint && o.checkpoint.Queue != o.id {
-		o.checkpointErr = fmt.Errorf("%w %s", errOtherQueue, o.checkpoint.Queue)
-		o.checkpoint, o.hasCheckpoint = checkpoint{}, false
+		o.checkpointErr = fmt.Errorf("%w %s", state.ErrOtherQueue, o.checkpoint.Queue)
+		o.checkpoint, o.hasCheckpoint = state.Checkpoint{}, false
 	}
 	if o.cursorsID != uuid.Nil && o.cursorsID != o.id {
-		o.cursorsErr = fmt.Errorf("%w %s", errOtherQueue, o.cursorsID)
+		o.cursorsErr = fmt.Errorf("%w %s", state.ErrOtherQueue, o.cursorsID)
 		o.accounts, o.badSlot = nil, -1
 	}
 	for i, s := range o.segments {
@@ -330,7 +326,7 @@ func (o *Offline) lookAtSegments(found []*storedSegment) {
 // isNamed reports whether the header says whose the segment is.
 func (s *storedSegment) isNamed() bool { return s.headerErr == nil && s.openErr == nil }
 
-func (o *Offline) readHeader(s *storedSegment) {
+func (o *Queue) readHeader(s *storedSegment) {
 	f, err := o.fsys.Open(o.path(s.String()))
 	if err != nil {
 		s.openErr = err
@@ -342,7 +338,7 @@ func (o *Offline) readHeader(s *storedSegment) {
 		return
 	}
 	s.end = s.size
-	s.header, err = segment.ReadHeader(f, o.dir, s.Name)
+	s.header, err = segment.ReadHeader(f, o.Dir, s.Name)
 	if errors.Is(err, segment.ErrHeader) {
 		s.headerErr = err
 	} else {
@@ -350,28 +346,28 @@ func (o *Offline) readHeader(s *storedSegment) {
 	}
 }
 
-func (o *Offline) lookAtDurable() {
+func (o *Queue) lookAtDurable() {
 	o.knownDurable = o.checkpoint.NextSeq
 	for _, a := range o.accounts {
 		o.knownDurable = max(o.knownDurable, a.Next, a.ReplayTo)
 	}
 }
 
-func (o *Offline) lookAtQuarantine() error {
-	names, err := o.fsys.List(o.path(quarantineDir))
-	if err != nil && !notExist(err) {
-		return fmt.Errorf("queue %s: list %s: %w", o.dir, quarantineDir, err)
+func (o *Queue) lookAtQuarantine() error {
+	names, err := o.fsys.List(o.path(state.QuarantineDir))
+	if err != nil && !state.NotExist(err) {
+		return fmt.Errorf("queue %s: list %s: %w", o.Dir, state.QuarantineDir, err)
 	}
 	slices.Sort(names)
 	for _, name := range names {
-		o.quarantine = append(o.quarantine, o.stat(quarantineDir, name))
+		o.quarantine = append(o.quarantine, o.stat(state.QuarantineDir, name))
 	}
 	return nil
 }
 
 // isCopied reports whether quarantine has the bytes from..to of a file. A copy
 // is named after the file and its offsets, and may hold more than was asked for.
-func (o *Offline) isCopied(file string, from, to int64) bool {
+func (o *Queue) isCopied(file string, from, to int64) bool {
 	return from >= to || slices.ContainsFunc(o.quarantine, func(q StoredFile) bool {
 		first, last, ok := copiedRange(q.Name, file)
 		return ok && first <= from && to <= last
@@ -389,7 +385,7 @@ func copiedRange(name, file string) (from, to int64, ok bool) {
 
 // firstWanted is the seq of the first record that some sink has not done;
 // ok is false without sinks.
-func (o *Offline) firstWanted() (seq uint64, ok bool) {
+func (o *Queue) firstWanted() (seq uint64, ok bool) {
 	seq = math.MaxUint64
 	for _, a := range o.accounts {
 		seq = min(seq, a.Next)
@@ -398,7 +394,7 @@ func (o *Offline) firstWanted() (seq uint64, ok bool) {
 }
 
 // lostIn returns how many of the records in r are known to be lost.
-func (o *Offline) lostIn(r SeqRange) (n uint64) {
+func (o *Queue) lostIn(r segment.SeqRange) (n uint64) {
 	if !o.hasCheckpoint {
 		return 0
 	}
@@ -411,4 +407,4 @@ func (o *Offline) lostIn(r SeqRange) (n uint64) {
 }
 
 // isKnownLost reports whether all records in r are known to be lost.
-func (o *Offline) isKnownLost(r SeqRange) bool { return o.lostIn(r) == r.Size() }
+func (o *Queue) isKnownLost(r segment.SeqRange) bool { return o.lostIn(r) == r.Size() }

@@ -1,11 +1,13 @@
-package queue
+package inspect
 
 import (
 	"context"
 	"errors"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"io"
 	"time"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // Contents is what a queue holds.
@@ -15,7 +17,7 @@ type Contents struct {
 	LastSeq  uint64
 	Segments []SegmentContents
 	Spares   []StoredFile // segments that wait for their next use
-	Cursors  map[string]Account
+	Cursors  map[string]state.Account
 	// Positions is nil when there is no usable positions file.
 	Positions  *Positions
 	Quarantine []StoredFile // what could not be read
@@ -44,19 +46,19 @@ func (s SegmentContents) Records() uint64 { return s.LastSeq + 1 - s.FirstSeq }
 type Positions struct {
 	LastSeq   uint64 // the last record that it covers
 	Producers int    // that are remembered
-	Sources   map[string]SourceTally
-	Lost      []SeqRange // the records that damage has taken, in order
+	Sources   map[string]state.SourceTally
+	Lost      []segment.SeqRange // the records that damage has taken, in order
 }
 
 // Contents says what the queue holds. It reads a little of each segment and all
 // of the last one.
-func (o *Offline) Contents(ctx context.Context) (Contents, error) {
+func (o *Queue) Contents(ctx context.Context) (Contents, error) {
 	c := Contents{ID: o.ID(), Spares: o.spares, Cursors: o.accounts, Quarantine: o.quarantine}
 	if o.hasCheckpoint {
 		cp := o.checkpoint
-		c.Positions = &Positions{LastSeq: cp.NextSeq - 1, Producers: len(cp.Producers) + len(cp.Legacy), Sources: map[string]SourceTally{}, Lost: cp.Lost}
+		c.Positions = &Positions{LastSeq: cp.NextSeq - 1, Producers: len(cp.Producers) + len(cp.Legacy), Sources: map[string]state.SourceTally{}, Lost: cp.Lost}
 		for name, t := range cp.Sources {
-			c.Positions.Sources[name] = t.clone()
+			c.Positions.Sources[name] = t.Clone()
 		}
 	}
 	if o.knownDurable > 0 {
@@ -79,7 +81,7 @@ func (o *Offline) Contents(ctx context.Context) (Contents, error) {
 
 // segmentContents fails only when ctx is done: what cannot be read stands in the
 // result.
-func (o *Offline) segmentContents(ctx context.Context, s *storedSegment) (SegmentContents, error) {
+func (o *Queue) segmentContents(ctx context.Context, s *storedSegment) (SegmentContents, error) {
 	c := SegmentContents{
 		Name: s.String(), Epoch: s.Epoch, FirstSeq: s.FirstSeq, LastSeq: s.FirstSeq - 1, Size: s.size, Err: s.openErr,
 	}
@@ -115,7 +117,7 @@ const probeSize = 256 << 10
 
 // ends calls note with the first frame of s and with its last ones, as far as
 // they are whole. s must be exact.
-func (o *Offline) ends(s *storedSegment, note func(*storedSegment, *segment.Frame, []byte) error) error {
+func (o *Queue) ends(s *storedSegment, note func(*storedSegment, *segment.Frame, []byte) error) error {
 	file, err := o.fsys.Open(o.path(s.String()))
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package queue
+package state
 
 import "slices"
 
@@ -50,8 +50,8 @@ func (n Numbers) Fits(next uint64) bool {
 	return len(n.gapsAfter(next, next)) <= MaxGaps
 }
 
-// receive adds the lines from to to, both included.
-func (n *Numbers) receive(from, to uint64) {
+// Receive adds the lines from to to, both included.
+func (n *Numbers) Receive(from, to uint64) {
 	if from == n.Highest+1 { // nearly always, and without making anything
 		n.Highest = to
 		return

@@ -1,8 +1,9 @@
-package queue
+package inspect
 
 import (
 	"context"
 	"fmt"
+
 	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
@@ -10,7 +11,7 @@ import (
 // reads every frame with its checksums and holds one frame at a time. Its
 // functions may be nil; an error of one ends the pass.
 type walk struct {
-	o   *Offline
+	o   *Queue
 	ctx context.Context
 
 	// frame is told of every whole frame. Its bytes are valid until it returns.
@@ -19,7 +20,7 @@ type walk struct {
 	hole func(s *storedSegment, h hole) error
 	// gap is told of records that are missing between two segments. One of them
 	// is nil when the gap is before the first or behind the last.
-	gap func(r SeqRange, after, before *storedSegment) error
+	gap func(r segment.SeqRange, after, before *storedSegment) error
 	// tail is told where the log ends: in s, at the offset h.from. Up to h.to
 	// stands what a write has left there that nobody was told about; mostly
 	// there is nothing.
@@ -31,7 +32,7 @@ type walk struct {
 // hole is a range of offsets in a segment, and the records that it has taken.
 type hole struct {
 	from, to int64
-	lost     SeqRange
+	lost     segment.SeqRange
 	cause    error
 	// torn says that the bytes begin like a frame of the segment's epoch.
 	torn bool
@@ -48,7 +49,7 @@ func (w *walk) run(from uint64) error {
 			continue
 		}
 		if (before != nil || s == w.o.segments[0]) && next < s.FirstSeq {
-			if err := w.tellGap(SeqRange{From: next, To: s.FirstSeq}, before, s); err != nil {
+			if err := w.tellGap(segment.SeqRange{From: next, To: s.FirstSeq}, before, s); err != nil {
 				return err
 			}
 		}
@@ -59,14 +60,14 @@ func (w *walk) run(from uint64) error {
 		before, next = s, end
 	}
 	if next < w.o.knownDurable {
-		return w.tellGap(SeqRange{From: next, To: w.o.knownDurable}, before, nil)
+		return w.tellGap(segment.SeqRange{From: next, To: w.o.knownDurable}, before, nil)
 	}
 	return nil
 }
 
 // firstMissed is the seq from which records must be there: before it they may
 // have been removed.
-func (o *Offline) firstMissed() uint64 {
+func (o *Queue) firstMissed() uint64 {
 	wanted, ok := o.firstWanted()
 	switch {
 	case len(o.segments) > 0 && ok:
@@ -86,7 +87,7 @@ func (w *walk) tellHole(s *storedSegment, h hole) error {
 	return w.hole(s, h)
 }
 
-func (w *walk) tellGap(r SeqRange, after, before *storedSegment) error {
+func (w *walk) tellGap(r segment.SeqRange, after, before *storedSegment) error {
 	if w.gap == nil {
 		return nil
 	}

@@ -1,0 +1,120 @@
+package state
+
+import "errors"
+
+// Account is one sink's place in the queue and what became of the records before
+// it. At every moment
+//
+//	Next-1 = Delivered + Filtered + DeadLettered + Dropped + Corrupt + Redriving
+type Account struct {
+	Next         uint64 // seq of the first record that is not done
+	Delivered    uint64
+	Filtered     uint64 // not meant for this sink
+	DeadLettered uint64 // set aside, outside of the queue
+	Dropped      uint64 // given up, by a policy or an operator
+	Corrupt      uint64 // lost to damage on disk
+	// Redriving counts records before Next that were set aside and are to be
+	// delivered after all.
+	Redriving uint64
+	// ForRoom counts those of Dropped that a full queue gave up.
+	ForRoom uint64
+	// ReplayTo is the seq at which a replay ends: the records from Next to it
+	// have been done before. At most Next when none is under way.
+	ReplayTo uint64
+}
+
+// Pending is how many records of a queue whose newest is lastSeq the sink has yet
+// to deliver.
+func (a Account) Pending(lastSeq uint64) uint64 { return lastSeq + 1 - a.Next + a.Redriving }
+
+// Outcome says how many of the records that are done were not delivered, and why.
+type Outcome struct {
+	Filtered     uint64
+	DeadLettered uint64
+	Dropped      uint64
+}
+
+// Done counts n records with this outcome. Where the queue has dropped some of
+// them meanwhile, n is less than what o was made of, and what was set aside comes
+// first: it exists.
+func (a *Account) Done(n uint64, o Outcome) {
+	if gone := min(a.Dropped, o.DeadLettered-min(n, o.DeadLettered)); gone > 0 {
+		a.Dropped -= gone // they were set aside before the queue dropped them
+		a.ForRoom -= min(a.ForRoom, gone)
+		a.DeadLettered += gone
+		o.DeadLettered -= gone
+	}
+	for _, part := range []struct {
+		count *uint64
+		n     uint64
+	}{{&a.DeadLettered, o.DeadLettered}, {&a.Dropped, o.Dropped}, {&a.Filtered, o.Filtered}} {
+		taken := min(n, part.n)
+		*part.count += taken
+		n -= taken
+	}
+	a.Delivered += n
+}
+
+// DropForRoom counts n records that a full queue gives up.
+func (a *Account) DropForRoom(n uint64) {
+	a.Dropped += n
+	a.ForRoom += n
+}
+
+// Split says which of the records that were set aside are kept and which are to be
+// delivered after all, and returns how many are neither: they were given up, and count
+// as dropped. When there are more than were set aside, those beyond have just been
+// delivered and are about to go.
+func (a *Account) Split(kept, redriving uint64) (dropped uint64) {
+	setAside := a.DeadLettered + a.Redriving
+	a.DeadLettered = min(kept, setAside)
+	a.Redriving = min(redriving, setAside-a.DeadLettered)
+	dropped = setAside - a.DeadLettered - a.Redriving
+	a.Dropped += dropped
+	return dropped
+}
+
+// Adopt is split for an account that was lost, or has missed the last moments before a
+// crash: records that are set aside and count otherwise are taken from there.
+func (a *Account) Adopt(kept, redriving uint64) (dropped uint64) {
+	setAside := a.DeadLettered + a.Redriving
+	missing := kept + redriving - min(kept+redriving, setAside)
+	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.Corrupt} {
+		taken := min(missing, *count)
+		*count -= taken
+		missing -= taken
+		a.DeadLettered += taken
+	}
+	a.ForRoom = min(a.ForRoom, a.Dropped)
+	return a.Split(kept, redriving)
+}
+
+// fields lists the numbers of a in the order of the file.
+func (a *Account) fields() []*uint64 {
+	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt, &a.Redriving, &a.ForRoom, &a.ReplayTo}
+}
+
+// SetBack returns a as it is with its next record at from. known says which of
+// the records between are lost, dead-lettered or redriving; of the others it is
+// not known which were delivered, and they count as delivered as far as that goes.
+func (a Account) SetBack(from uint64, known Account) (Account, error) {
+	rest := a.Next - from
+	a.ReplayTo = max(a.ReplayTo, a.Next)
+	a.Next = from
+	take := func(from *uint64, n uint64) {
+		n = min(n, *from, rest)
+		*from -= n
+		rest -= n
+	}
+	take(&a.Corrupt, known.Corrupt)
+	take(&a.DeadLettered, known.DeadLettered)
+	take(&a.Redriving, known.Redriving)
+	for _, count := range []*uint64{&a.Delivered, &a.Filtered, &a.Dropped, &a.DeadLettered, &a.Redriving, &a.Corrupt} {
+		take(count, rest)
+	}
+	a.ForRoom = min(a.ForRoom, a.Dropped)
+	if rest > 0 {
+		return Account{}, errors.New("its account does not add up: it says that fewer records are done than lie before its place")
+	}
+	return a, nil
+}

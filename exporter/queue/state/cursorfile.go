@@ -1,0 +1,202 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"path/filepath"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/fileversion"
+)
+
+// The file "cursors" holds the accounts of all sinks twice: a write goes to the
+// slot that is not the newest, so that a torn write costs the last step and
+// never the file. Layout of a slot: doc.go.
+const (
+	CursorsFile    = "cursors"
+	cursorsMagic   = "docketcu"
+	CursorsVersion = 3
+	CursorsHead    = 64
+	cursorEntry    = 9 * 8 // an Account, after its name and the name's length
+	// SlotSize holds maxCursors entries with the longest names.
+	SlotSize   = 64 << 10
+	MaxCursors = 128
+)
+
+// CursorFile is the open file "cursors". Owned by the housekeeper.
+type CursorFile struct {
+	File       disk.File
+	Queue      uuid.UUID
+	Generation uint64 // of the newest valid slot
+	// found is what Open has read: perhaps from the page cache alone, because the
+	// process before has ended between a write and its sync. nil once it is
+	// durable for certain.
+	found map[string]Account
+}
+
+// CreateCursorFile makes a file with both slots written, so that no later write
+// needs new blocks: moving a cursor must work on a full disk.
+func CreateCursorFile(fsys disk.FS, dir string, id uuid.UUID, accounts map[string]Account) (*CursorFile, error) {
+	content := make([]byte, 2*SlotSize)
+	copy(content, EncodeSlot(id, 1, accounts))
+	path := filepath.Join(dir, CursorsFile)
+	if err := Replace(fsys, path, content); err != nil {
+		return nil, fmt.Errorf("cursors: create: %w", err)
+	}
+	f, err := fsys.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("cursors: open: %w", err)
+	}
+	return &CursorFile{File: f, Queue: id, Generation: 1}, nil
+}
+
+// CheckSlotVersion fails with *fileversion.Error when a slot, of the file at path, is
+// whole and of a version that this docket does not read. Also one such slot beside
+// another of this version is newer, or was written by a docket that is.
+func CheckSlotVersion(b []byte, path string) error {
+	if v := le.Uint32(b[8:]); isSlot(b) && v != CursorsVersion {
+		return &fileversion.Error{File: path, Found: uint64(v), Known: CursorsVersion}
+	}
+	return nil
+}
+
+// isSlot reports whether b begins with a slot whose checksum holds, of any version.
+func isSlot(b []byte) bool {
+	if len(b) < CursorsHead || string(b[:8]) != cursorsMagic {
+		return false
+	}
+	size := int(le.Uint32(b[44:]))
+	return CursorsHead <= size && size <= len(b) && le.Uint32(b[12:]) == SlotCRC(b[:size])
+}
+
+// ErrCursors says that the cursors file is there and neither slot is whole.
+var ErrCursors = errors.New("cursors: both slots damaged")
+
+// OpenCursorFile returns the newest accounts on disk. When the file does not
+// exist the error satisfies notExist; when it is whole and of another version it is a
+// *fileversion.Error.
+func OpenCursorFile(fsys disk.FS, dir string) (*CursorFile, map[string]Account, error) {
+	f, err := fsys.Open(filepath.Join(dir, CursorsFile))
+	if err != nil {
+		return nil, nil, fmt.Errorf("cursors: open: %w", err)
+	}
+	content := make([]byte, 2*SlotSize)
+	if _, err := ReadFull(f, content, 0); err != nil && !errors.Is(err, io.EOF) {
+		f.Close()
+		return nil, nil, fmt.Errorf("cursors: read: %w", err)
+	}
+	c := &CursorFile{File: f}
+	var newest map[string]Account
+	for slot := range 2 {
+		b := SlotOf(content, slot)
+		if err := CheckSlotVersion(b, filepath.Join(dir, CursorsFile)); err != nil {
+			f.Close()
+			return nil, nil, err
+		}
+		id, generation, accounts, ok := DecodeSlot(b)
+		if ok && generation > c.Generation {
+			c.Queue, c.Generation, newest = id, generation, accounts
+		}
+	}
+	if newest == nil {
+		f.Close()
+		return nil, nil, ErrCursors
+	}
+	c.found = newest
+	return c, newest, nil
+}
+
+// Confirm makes durable what Open has found. It writes the same bytes to the same
+// place, so that a crash meanwhile costs neither slot.
+func (c *CursorFile) Confirm() error {
+	if c.found == nil {
+		return nil
+	}
+	c.Generation--
+	if err := c.Write(c.found); err != nil {
+		c.Generation++
+		return err
+	}
+	c.found = nil
+	return nil
+}
+
+// Write makes accounts durable. After an error the file holds the accounts of
+// the last successful write or these.
+func (c *CursorFile) Write(accounts map[string]Account) error {
+	generation := c.Generation + 1
+	offset := int64(generation%2) * SlotSize
+	// Generation 1 is in slot 0 from the start, so generation 2 must not be.
+	offset = SlotSize - offset
+	if _, err := c.File.WriteAt(EncodeSlot(c.Queue, generation, accounts), offset); err != nil {
+		return fmt.Errorf("cursors: write: %w", err)
+	}
+	if err := c.File.Sync(); err != nil {
+		return fmt.Errorf("cursors: sync: %w", err)
+	}
+	c.Generation = generation
+	return nil
+}
+
+func EncodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []byte {
+	b := append(make([]byte, 0, CursorsHead), cursorsMagic...)
+	b = b[:CursorsHead]
+	le.PutUint32(b[8:], CursorsVersion)
+	le.PutUint64(b[16:], generation)
+	copy(b[24:40], id[:])
+	le.PutUint32(b[40:], uint32(len(accounts)))
+	for _, name := range SortedKeys(accounts) {
+		b = append(b, byte(len(name)))
+		b = append(b, name...)
+		a := accounts[name]
+		for _, v := range a.fields() {
+			b = le.AppendUint64(b, *v)
+		}
+	}
+	le.PutUint32(b[44:], uint32(len(b)))
+	le.PutUint32(b[12:], SlotCRC(b))
+	return b
+}
+
+func SlotCRC(b []byte) uint32 {
+	crc := crc32.Update(0, castagnoli, b[:12])
+	return crc32.Update(crc, castagnoli, b[16:])
+}
+
+func DecodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]Account, ok bool) {
+	if !isSlot(b) || le.Uint32(b[8:]) != CursorsVersion {
+		return uuid.Nil, 0, nil, false
+	}
+	accounts = map[string]Account{}
+	rest := b[CursorsHead:le.Uint32(b[44:])]
+	for range le.Uint32(b[40:]) {
+		if len(rest) < 1 || len(rest) < 1+int(rest[0])+cursorEntry {
+			return uuid.Nil, 0, nil, false
+		}
+		n := 1 + int(rest[0])
+		name := string(rest[1:n])
+		var a Account
+		for i, v := range a.fields() {
+			*v = le.Uint64(rest[n+8*i:])
+		}
+		accounts[name] = a
+		rest = rest[n+cursorEntry:]
+	}
+	return uuid.UUID(b[24:40]), le.Uint64(b[16:]), accounts, true
+}
+
+func SortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+func SlotOf(content []byte, i int) []byte { return content[i*SlotSize : (i+1)*SlotSize] }

@@ -1,0 +1,151 @@
+package state
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docket-export/docket/internal/disk"
+)
+
+// Names in the directory of a queue.
+const (
+	LockFile      = "lock" // says who works on the queue
+	QuarantineDir = "quarantine"
+	// ReserveFile is given up when the disk is full, so that the checkpoint can
+	// be written that lets delivered segments go.
+	ReserveFile = "reserve"
+)
+
+// Names of files that are not segments yet. What a file of either kind holds
+// means nothing.
+const (
+	// SparePrefix and a number name a segment that is done with and waits to be
+	// used again. Nothing is written to a file of such a name.
+	SparePrefix = "spare."
+	// BeginPrefix, a number and newSuffix make the name of a file of a segment that is
+	// being begun, from before the first write to it until its first commit is
+	// durable. A crash may leave frames in it that no other file knows of.
+	BeginPrefix = "segment-"
+)
+
+// InUseError says that another process owns the queue.
+type InUseError struct {
+	Directory string
+	PID       int // 0 when unknown
+}
+
+func (e *InUseError) Error() string {
+	holder := "another process"
+	if e.PID > 0 {
+		holder = "process " + strconv.Itoa(e.PID)
+	}
+	return fmt.Sprintf("queue %s is in use by %s: stop it, or give this one a directory of its own", e.Directory, holder)
+}
+
+// Lock fails with *InUseError when another process owns the queue in dir.
+func Lock(fsys disk.FS, dir string) (disk.Lock, error) {
+	l, err := fsys.Lock(filepath.Join(dir, LockFile))
+	if inUse, ok := errors.AsType[*disk.InUseError](err); ok {
+		return nil, &InUseError{Directory: dir, PID: inUse.PID}
+	}
+	return l, err
+}
+
+// MakeDir makes the queue's directory, or one below it, with durable names.
+func MakeDir(fsys disk.FS, dir string, below ...string) error {
+	return disk.On(fsys, dir).Join(below...).MakeDir()
+}
+
+// ReadFull fills p from off, or returns what there is with io.EOF.
+func ReadFull(f disk.File, p []byte, off int64) (int, error) {
+	n, err := f.ReadAt(p, off)
+	if n == len(p) {
+		return n, nil
+	}
+	return n, err
+}
+
+func NotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
+
+// NewSuffix ends the name of a file that has not got its own yet. What a crash
+// leaves under it counts for nothing.
+const NewSuffix = ".new"
+
+// replaceFile puts content under path durably, by way of a temporary name.
+func Replace(fsys disk.FS, path string, content []byte) error {
+	return ReplaceBy(fsys, path, func(f disk.File) error {
+		_, err := f.WriteAt(content, 0)
+		return err
+	})
+}
+
+// replaceFileBy is replaceFile with what write writes.
+func ReplaceBy(fsys disk.FS, path string, write func(disk.File) error) (err error) {
+	temp := path + NewSuffix
+	if err := fsys.Remove(temp); err != nil && !NotExist(err) {
+		return err
+	}
+	defer func() {
+		if err != nil {
+			_ = fsys.Remove(temp) // half a file must not hold space that is short
+		}
+	}()
+	f, err := fsys.Create(temp)
+	if err != nil {
+		return err
+	}
+	if err = write(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err != nil {
+		return err
+	}
+	if err := fsys.Rename(temp, path); err != nil {
+		return err
+	}
+	return fsys.SyncDir(filepath.Dir(path))
+}
+
+// ParseSpareName returns the number of a spare.
+func ParseSpareName(name string) (number int, ok bool) {
+	return parseNumbered(name, SparePrefix, "")
+}
+
+// ParseBeginName returns the number of a segment that was being begun.
+func ParseBeginName(name string) (number int, ok bool) {
+	return parseNumbered(name, BeginPrefix, NewSuffix)
+}
+
+func parseNumbered(name, prefix, suffix string) (number int, ok bool) {
+	digits, ok := strings.CutPrefix(name, prefix)
+	if !ok {
+		return 0, false
+	}
+	digits, ok = strings.CutSuffix(digits, suffix)
+	if !ok {
+		return 0, false
+	}
+	number, err := strconv.Atoi(digits)
+	return number, err == nil && number > 0 && prefix+strconv.Itoa(number)+suffix == name
+}
+
+// SparesOf returns what List has found that is no segment: the names of spares
+// in order, those of files that were being begun, and the highest number.
+func SparesOf(files []string) (spares, begun []string, number int) {
+	for _, name := range files {
+		n, ok := ParseSpareName(name)
+		if ok {
+			spares = append(spares, name)
+		} else if n, ok = ParseBeginName(name); ok {
+			begun = append(begun, name)
+		}
+		number = max(number, n)
+	}
+	slices.Sort(spares)
+	return spares, begun, number
+}
