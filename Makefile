@@ -11,7 +11,7 @@ BASE ?=
 COUNT ?= 6
 COMPARE ?=
 MUTANTS ?=
-PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
+PARALLEL ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
 
 # The last release and what came after it; "devel" where git knows of none.
 VERSION := $(or $(shell git describe --tags --match 'v*' --dirty 2>/dev/null),devel)
@@ -39,11 +39,18 @@ build: ## build bin/docket: static, stripped, with its version
 
 # Results are cached, and make check vets. Without cgo there is no C compiler to wait
 # for, and the packages are the same as those of the program that is shipped. More
-# packages than processors run at once: tests of files and processes mostly wait.
-.PHONY: test
+# tests than processors run at once: those of files and processes mostly wait.
+SHORT = CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -parallel $(PARALLEL) -timeout 10m
+
+.PHONY: test test-modules test-bench
 test: ## run every test that needs Go alone: cached, with fewer seeds, kills and planted faults
-	CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -timeout 10m $(PACKAGES)
-	cd bench && CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -timeout 10m ./...
+	@$(MAKE) --no-print-directory -j2 test-modules test-bench
+
+test-modules:
+	$(SHORT) $(PACKAGES)
+
+test-bench:
+	cd bench && $(SHORT) ./...
 
 # The race detector needs a C compiler and its headers; a compiler alone is not
 # enough, so try it.

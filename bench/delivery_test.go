@@ -155,15 +155,7 @@ func TestAcceptorsAreDoneWhenEachIs(t *testing.T) {
 
 // The experiments with the real docket, on little: each measures all of its rows.
 func TestDeliveryExperiments(t *testing.T) {
-	l := testLab(t)
-	root, err := site.Root(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.docket = filepath.Join(l.Short, "docket")
-	if err := site.Build(t.Context(), root, l.docket); err != nil {
-		t.Fatal(err)
-	}
+	l := docketLab(t)
 	for _, e := range experiments() {
 		if !slices.Contains([]string{"accepting", "backlog", "http", "kafka"}, e.Name) {
 			continue

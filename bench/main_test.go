@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -17,11 +18,25 @@ func TestMain(m *testing.M) {
 	} else if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		err = run(context.Background(), os.Args[1:])
 	} else {
-		os.Exit(m.Run())
+		os.Exit(runTests(m))
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// builtDocket is the docket that all tests measure.
+var builtDocket string
+
+func runTests(m *testing.M) (code int) {
+	dir, err := os.MkdirTemp("", "bench")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	defer os.RemoveAll(dir)
+	builtDocket = filepath.Join(dir, "docket")
+	return m.Run()
 }

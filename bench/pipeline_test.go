@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -17,6 +18,7 @@ import (
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/site"
 	"github.com/docket-export/docket/decision/stream"
+	"github.com/docket-export/docket/internal/testinput"
 )
 
 // post returns how a receiver answers to a body.
@@ -184,7 +186,11 @@ func docketLab(t *testing.T) *lab {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.Root, l.docket = root, filepath.Join(l.Short, "docket")
+	testinput.Packages(t, "github.com/docket-export/docket/cmd/docket")
+	l.Root, l.docket = root, builtDocket
+	if _, err := os.Stat(builtDocket); err == nil { // another test has built it
+		return l
+	}
 	if err := site.Build(t.Context(), root, l.docket); err != nil {
 		t.Fatal(err)
 	}
@@ -195,10 +201,14 @@ func docketLab(t *testing.T) *lab {
 // they follow, and have everything afterwards. Without any sync it is the same.
 func TestSteady(t *testing.T) {
 	l := docketLab(t)
-	if err := l.buildUnsynced(); err != nil {
-		t.Fatal(err)
+	programs := map[string]string{"synced": l.docket}
+	if !testing.Short() {
+		if err := l.buildUnsynced(); err != nil {
+			t.Fatal(err)
+		}
+		programs["unsynced"] = l.unsynced
 	}
-	for name, program := range map[string]string{"synced": l.docket, "unsynced": l.unsynced} {
+	for name, program := range programs {
 		t.Run(name, func(t *testing.T) { testSteady(t, l, setup{program: program, socket: name}) })
 	}
 }

@@ -15,6 +15,9 @@ func TestProfileIsOfTheLoad(t *testing.T) {
 	l := docketLab(t)
 	l.profiles, l.experiment = filepath.Join(t.TempDir(), "profiles"), "ingest"
 	l.records = 300_000 // which takes docket some 50 times as long as there is between two samples
+	if testing.Short() {
+		l.records /= 3
+	}
 	s, err := l.startWarm(t.Context(), t.TempDir(), heldBack)
 	if err != nil {
 		t.Fatal(err)

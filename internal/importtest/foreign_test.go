@@ -10,6 +10,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/internal/testinput"
 )
 
 // version is the one that the go.mod files of our modules require of each other.
@@ -104,6 +106,7 @@ func (f foreign) run(t *testing.T, name string, args ...string) (stdout string) 
 // the module proxy protocol.
 func proxy(t *testing.T) (dir string) {
 	t.Helper()
+	testinput.Packages(t, module+"/cmd/docket", module+"/client/...")
 	dir = t.TempDir()
 	root := filepath.Join("..", "..")
 	for path, sub := range released {

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/internal/testinput"
 )
 
 func TestImportsGoOneWay(t *testing.T) {
@@ -25,6 +27,7 @@ func TestImportsGoOneWay(t *testing.T) {
 // list returns the packages of this module and everything they depend on.
 func list(t *testing.T) []pkg {
 	t.Helper()
+	testinput.Packages(t, module+"/...")
 	cmd := exec.CommandContext(t.Context(), "go", "list", "-deps", "-json=ImportPath,Standard,Imports", module+"/...")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr

@@ -3,10 +3,13 @@ package importtest
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/internal/testinput"
 )
 
 // goMod is what go mod edit -json says of a go.mod file.
@@ -18,7 +21,11 @@ type goMod struct {
 
 func readMod(t *testing.T, dir string) (m goMod) {
 	t.Helper()
-	if err := json.Unmarshal(run(t, "go", "mod", "edit", "-json", filepath.Join("..", "..", dir, "go.mod")), &m); err != nil {
+	file := filepath.Join("..", "..", dir, "go.mod")
+	if _, err := os.Stat(file); err != nil { // which the cache of go test notes
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(run(t, "go", "mod", "edit", "-json", file), &m); err != nil {
 		t.Fatal(err)
 	}
 	return m
@@ -65,6 +72,7 @@ func TestWorkspaceRaisesNoVersion(t *testing.T) {
 		required[r.Path] = r.Version
 	}
 	checked := 0
+	testinput.Packages(t, module+"/cmd/docket")
 	out := run(t, "go", "list", "-deps", "-f", "{{with .Module}}{{.Path}} {{.Version}}{{end}}", module+"/cmd/docket")
 	for line := range strings.Lines(string(out)) {
 		path, version, ok := strings.Cut(strings.TrimSpace(line), " ")
