@@ -18,9 +18,9 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/tidwall/gjson"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/testcli"
 )
@@ -69,7 +69,7 @@ func TestKillOPA(t *testing.T) {
 	for _, c := range clients {
 		total, again = total+len(c.sent), again+c.again
 		for _, text := range c.sent {
-			id := gjson.Get(text, "decision_id").Str
+			id := rawjson.Member([]byte(text), "decision_id").String()
 			if seen[id] != text {
 				lost++
 				t.Errorf("decision %s: got %q, want %q", id, seen[id], text)
@@ -128,7 +128,7 @@ func TestOPAQueueFull(t *testing.T) {
 				mu.Lock()
 				defer mu.Unlock()
 				for line := range bytes.Lines(body) {
-					delivered[gjson.GetBytes(line, "decision_id").Str]++
+					delivered[rawjson.Member(line, "decision_id").String()]++
 				}
 			}))
 			defer sink.Close()
@@ -257,7 +257,7 @@ func exportedDecisions(t *testing.T) map[string]string {
 			if isCheckpoint(s.Text()) {
 				continue
 			}
-			id := gjson.Get(s.Text(), "decision_id").Str
+			id := rawjson.Member(s.Bytes(), "decision_id").String()
 			if seen[id] != "" {
 				t.Errorf("%s: got decision %s a second time", name, id)
 			}

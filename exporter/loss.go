@@ -6,9 +6,8 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -60,27 +59,24 @@ func (l *losses) tallies(dst []queue.Tally) []queue.Tally {
 // meant to say would be a wrong number in the ledger. The error quotes nothing of it: it is
 // logged, and the record may be one that is to be redacted.
 func parseLoss(line []byte) (losses, error) {
-	lost := gjson.GetBytes(line, "lost")
-	if !lost.IsObject() {
+	lost := rawjson.Member(line, "lost")
+	if lost.Kind() != rawjson.Object {
 		return losses{}, errors.New(`"lost" must be an object: counts by decision`)
 	}
 	var l losses
-	var err error
 	seen := make([]string, 0, maxLossNames)
-	lost.ForEach(func(name, count gjson.Result) bool {
+	for text, count := range rawjson.Members(lost) {
+		name := string(text)
 		switch {
 		case len(seen) == maxLossNames:
-			err = fmt.Errorf(`"lost" has more than %d members`, maxLossNames)
-		case slices.Contains(seen, name.Str):
-			err = errors.New(`"lost" has a name twice`)
-		default:
-			seen = append(seen, name.Str)
-			err = l.addMember(name.Str, count.Raw)
+			return losses{}, fmt.Errorf(`"lost" has more than %d members`, maxLossNames)
+		case slices.Contains(seen, name):
+			return losses{}, errors.New(`"lost" has a name twice`)
 		}
-		return err == nil
-	})
-	if err != nil {
-		return losses{}, err
+		seen = append(seen, name)
+		if err := l.addMember(name, string(count)); err != nil {
+			return losses{}, err
+		}
 	}
 	return l, nil
 }

@@ -8,7 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns what a string says, nil for any other value. Without escapes it is a
+// Text returns what a string says, nil for any other value. Of a string that breaks off
+// it is the beginning. Without escapes it is a
 // part of v; otherwise it is that of AppendText.
 func (v Value) Text() []byte {
 	text := v.inside()
@@ -41,12 +42,17 @@ func (v Value) AppendText(dst []byte) []byte {
 	return dst
 }
 
-// inside returns what stands between the quotes of a string, nil where v is none.
+// inside returns what stands between the quotes of a string, nil where v is none. The
+// last quote may be missing.
 func (v Value) inside() []byte {
-	if len(v) < 2 || v[0] != '"' { // it may break off
+	last := len(v) - 1
+	switch {
+	case last < 0 || v[0] != '"':
 		return nil
+	case last > 0 && v[last] == '"' && !isEscaped(v, last):
+		return v[1:last]
 	}
-	return v[1 : len(v)-1]
+	return v[1:]
 }
 
 // plainEnd returns the index of the first byte from text[i] on that is not plain.

@@ -19,17 +19,20 @@ func (v Value) Kind() Kind {
 	return kinds[v[0]]
 }
 
-// String returns the text of a string, "" for null and nil, and any other value as it is
-// written.
-func (v Value) String() string {
+// Bytes returns the text of a string as Text does, nothing for null and nil, and any other
+// value as it is written.
+func (v Value) Bytes() []byte {
 	switch v.Kind() {
 	case String:
-		return string(v.Text())
+		return v.Text()
 	case Null:
-		return ""
+		return nil
 	}
-	return string(v)
+	return v
 }
+
+// String returns Bytes as a string.
+func (v Value) String() string { return string(v.Bytes()) }
 
 // Get returns the value at path in text, nil where there is none. The path is names joined
 // by dots. In an array a name is an index. Of members that have the same name the first counts

@@ -63,7 +63,7 @@ func TestRulesCatch(t *testing.T) {
 	}{
 		"decision alone":                {"m/decision > encoding/json", ""},
 		"decision and its parts":        {"m/decision/stream > m/decision", ""},
-		"decision and a library":        {"m/decision > github.com/tidwall/gjson", "decision needs"},
+		"decision and a library":        {"m/decision > github.com/google/uuid", "decision needs"},
 		"decision and config":           {"m/decision/stream > m/config", "decision needs"},
 		"client and decision":           {"m/client > m/decision/stream", ""},
 		"client and a library":          {"m/client > github.com/google/uuid", "client needs"},

@@ -5,22 +5,21 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // appendField appends the value at path to dst: the text of a string, anything else
 // as it came, so that 1.0 stays 1.0. It returns false when it is missing or null.
 func appendField(dst, record []byte, path string) ([]byte, bool) {
-	value := gjson.GetBytes(record, path)
-	switch value.Type {
-	case gjson.Null:
+	value := rawjson.Get(record, path)
+	switch value.Kind() {
+	case rawjson.Invalid, rawjson.Null:
 		return dst, false
-	case gjson.String:
-		return append(dst, value.Str...), true
+	case rawjson.String:
+		return value.AppendText(dst), true
 	default:
-		return append(dst, value.Raw...), true
+		return append(dst, value...), true
 	}
 }
 
@@ -42,8 +41,8 @@ func (f *form) field(record []byte, name string) (string, bool) {
 }
 
 // checkField refuses what is no name of a field: neither one of the normalized form nor
-// names joined by dots. What gjson would take for more than a name, a wildcard, query,
-// modifier or escape, would make a key nobody expects.
+// names joined by dots. Wildcards, queries, modifiers and escapes are refused, because they
+// would be taken for names.
 func checkField(path string) error {
 	if name, ok := strings.CutPrefix(path, decision.NormalizedPrefix); ok {
 		if !slices.Contains(decision.NormalizedFields(), name) {

@@ -6,7 +6,8 @@ import (
 	"strconv"
 
 	"github.com/segmentio/kafka-go"
-	"github.com/tidwall/gjson"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // Partitioner says how the partition of a record is chosen. Each choice depends
@@ -55,13 +56,13 @@ func (c *Config) partition(record, key []byte, seq uint64, partitions []int) (in
 var errNoPartition = errors.New("no such partition")
 
 func manualPartition(record []byte, field string, partitions []int) (int, error) {
-	value := gjson.GetBytes(record, field)
-	if !value.Exists() {
+	value := rawjson.Get(record, field)
+	if value == nil {
 		return 0, fmt.Errorf("the record has no field %s, which is to name its partition (kafka.partitionField)", field)
 	}
-	n, err := strconv.ParseUint(value.Raw, 10, 31)
+	n, err := strconv.ParseUint(string(value), 10, 31)
 	if err != nil {
-		return 0, fmt.Errorf("field %s is %s, not the number of a partition (kafka.partitionField)", field, excerpt(value.Raw))
+		return 0, fmt.Errorf("field %s is %s, not the number of a partition (kafka.partitionField)", field, excerpt(string(value)))
 	}
 	if n >= uint64(len(partitions)) {
 		return 0, fmt.Errorf("%w: field %s names partition %d, and the topic has %d, from 0 (kafka.partitionField)", errNoPartition, field, n, len(partitions))

@@ -3,15 +3,14 @@ package kafkasink
 import (
 	"context"
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
-	"github.com/tidwall/gjson"
 
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -62,32 +61,30 @@ func (s *sink) topicOf(record []byte) (*topic, error) {
 		return s.topics[0], nil
 	}
 	value := topicValue(record, from.Field)
-	if value.Type == gjson.String {
-		if t, ok := s.byName[value.Str]; ok {
-			return t, nil
-		}
+	if t, ok := s.byName[string(value.Text())]; ok {
+		return t, nil
 	}
 	switch {
 	case from.Default != "":
 		return s.byName[from.Default], nil
-	case value.Type == gjson.Null: // missing or null
+	case value == nil, value.Kind() == rawjson.Null:
 		return nil, fmt.Errorf("the record has no field %s, which is to name its topic (kafka.topicFrom), and there is no default", from.Field)
 	}
-	return nil, fmt.Errorf("field %s names the topic %s, which kafka.topicFrom.allow does not list, and there is no default", from.Field, excerpt(value.Raw))
+	return nil, fmt.Errorf("field %s names the topic %s, which kafka.topicFrom.allow does not list, and there is no default", from.Field, excerpt(string(value)))
 }
 
 // topicValue returns the value of a field of record or of its normalized form.
-func topicValue(record []byte, path string) gjson.Result {
+func topicValue(record []byte, path string) rawjson.Value {
 	name, ok := strings.CutPrefix(path, decision.NormalizedPrefix)
 	if !ok {
-		return gjson.GetBytes(record, path)
+		return rawjson.Get(record, path)
 	}
 	var f form
 	text, found := f.field(record, name)
 	if !found {
-		return gjson.Result{}
+		return nil
 	}
-	return gjson.Result{Type: gjson.String, Str: text, Raw: strconv.Quote(text)}
+	return rawjson.AppendString(nil, text)
 }
 
 // learn returns what the brokers say of s.topics, in their order.

@@ -6,8 +6,6 @@ import (
 	"fmt"
 	"io/fs"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
 )
@@ -67,8 +65,8 @@ func parseRedacted(line []byte, redaction sources.Redaction, scratch *[]byte) (v
 	kept := identify(c.kept)
 	v.key = keyOf(kept, scratch)
 	for i := range v.values {
-		if v.values[i].Raw != kept[i].Raw {
-			v.values[i] = gjson.Result{}
+		if !bytes.Equal(v.values[i], kept[i]) {
+			v.values[i] = nil
 		}
 	}
 	return v, nil
@@ -97,7 +95,7 @@ func clean(line []byte, redaction sources.Redaction) (c cleaned, err error) {
 	if err != nil {
 		return cleaned{refused: record}, err
 	}
-	c.kept = []byte(gjson.GetBytes(stored, "violation").Raw)
+	c.kept = rawjson.Member(stored, "violation")
 	if rawjson.KindOf(c.kept) != rawjson.Object {
 		c.kept = []byte("{}")
 	}

@@ -7,8 +7,6 @@ import (
 	"encoding/hex"
 	"errors"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/docket-export/docket/decision/rawjson"
 )
 
@@ -20,7 +18,7 @@ type key [16]byte
 type violation struct {
 	key    key
 	line   []byte // without white space around it
-	values [len(identity)]gjson.Result
+	values [len(identity)]rawjson.Value
 	plain  []byte // what is sent if it cannot be tracked: the line as it came, unless a redaction has more to say
 }
 
@@ -50,23 +48,22 @@ func parse(line []byte, scratch *[]byte) (v violation, err error) {
 }
 
 // identify finds the members that identify the violation in an object.
-func identify(object []byte) (values [len(identity)]gjson.Result) {
-	gjson.ParseBytes(object).ForEach(func(name, value gjson.Result) bool {
+func identify(object []byte) (values [len(identity)]rawjson.Value) {
+	for name, value := range rawjson.Members(object) {
 		for i := range identity {
-			if name.Str == identity[i] {
+			if string(name) == identity[i] {
 				values[i] = value
 			}
 		}
-		return true
-	})
+	}
 	return values
 }
 
 // keyOf makes the key of what identifies a violation. scratch may be overwritten.
-func keyOf(values [len(identity)]gjson.Result, scratch *[]byte) (k key) {
+func keyOf(values [len(identity)]rawjson.Value, scratch *[]byte) (k key) {
 	text := (*scratch)[:0]
 	for _, value := range values {
-		s := value.String() // unescaped: how a text is written is no part of it
+		s := value.Bytes() // unescaped: how a text is written is no part of it
 		text = binary.AppendUvarint(text, uint64(len(s)))
 		text = append(text, s...)
 	}
@@ -91,7 +88,7 @@ func (v *violation) appendEntry(dst []byte, opened string) []byte {
 	dst = append(dst, `,"violation":{`...)
 	first := true
 	for i, value := range v.values {
-		if value.String() == "" {
+		if len(value.Bytes()) == 0 {
 			continue
 		}
 		if !first {
@@ -99,7 +96,7 @@ func (v *violation) appendEntry(dst []byte, opened string) []byte {
 		}
 		first = false
 		dst = append(append(dst, '"'), identity[i]...)
-		dst = append(append(dst, `":`...), value.Raw...)
+		dst = append(append(dst, `":`...), value...)
 	}
 	return append(dst, "}}\n"...)
 }
@@ -115,7 +112,7 @@ func entryKey(entry []byte) (k key, ok bool) {
 }
 
 // entryOpened is the run in which the violation of an entry was opened, in JSON.
-func entryOpened(entry []byte) string { return gjson.GetBytes(entry, "opened").Raw }
+func entryOpened(entry []byte) string { return string(rawjson.Member(entry, "opened")) }
 
 // appendRecord appends the record of a standing violation with all of its line; opened
 // may be empty.

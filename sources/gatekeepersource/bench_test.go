@@ -8,8 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 )
@@ -70,7 +69,7 @@ func BenchmarkRead(b *testing.B) { benchmarkRead(b, func([]byte) {}) }
 func BenchmarkReadValidated(b *testing.B) {
 	benchmarkRead(b, func(lines []byte) {
 		for line := range bytes.Lines(lines) {
-			if !gjson.ValidBytes(line) {
+			if rawjson.KindOf(line) == rawjson.Invalid {
 				b.Error("got a line that is no JSON")
 			}
 		}

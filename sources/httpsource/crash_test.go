@@ -17,8 +17,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/identity"
@@ -340,7 +339,7 @@ func TestWrittenDownFirst(t *testing.T) {
 		logged := snapshot(t, dir)
 		for line := range bytes.Lines(lines) {
 			looked++
-			id := known.Of([]byte(gjson.GetBytes(line, "id").Str))
+			id := known.Of(rawjson.Member(line, "id").Text())
 			if !bytes.Contains(logged, id[:]) {
 				t.Errorf("got %q submitted and not written down", line)
 			}

@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
-	"github.com/tidwall/gjson"
 
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
@@ -34,7 +34,7 @@ const testLimit = 64 << 10
 var testProtocol = Protocol{
 	Accepts:  func(path string) bool { return path == "/events" },
 	Ignores:  func(path string) bool { return path == "/ignored" },
-	Identity: func(dst, event []byte) []byte { return append(dst, gjson.GetBytes(event, "id").Str...) },
+	Identity: func(dst, event []byte) []byte { return rawjson.Member(event, "id").AppendText(dst) },
 }
 
 // running is a source that serves clients.
@@ -170,7 +170,7 @@ func checkIDs(t *testing.T, lines []sourcetest.Line, want ...string) {
 	var got []string
 	for _, l := range lines {
 		if l.Refused == "" {
-			got = append(got, gjson.Get(l.Text, "id").Str)
+			got = append(got, rawjson.Member([]byte(l.Text), "id").String())
 		}
 	}
 	slices.Sort(got)

@@ -1,6 +1,6 @@
 package kubeauditsource
 
-import "github.com/tidwall/gjson"
+import "github.com/docket-export/docket/decision/rawjson"
 
 // appendIdentity appends to dst what a redelivered event is known by, nothing where it
 // has no auditID or no stage. A batch that was not answered in time comes again with the
@@ -13,16 +13,14 @@ import "github.com/tidwall/gjson"
 // moment of the stage, in microseconds, is the API server's alone and tells them apart.
 // It comes before the auditID, which may hold anything.
 func appendIdentity(dst, event []byte) []byte {
-	stage := gjson.GetBytes(event, "stage")
-	auditID := gjson.GetBytes(event, "auditID")
-	if !isText(stage) || !isText(auditID) {
+	stage := rawjson.Member(event, "stage").Text()
+	auditID := rawjson.Member(event, "auditID").Text()
+	if len(stage) == 0 || len(auditID) == 0 {
 		return dst
 	}
-	dst = append(dst, stage.Str...)
+	dst = append(dst, stage...)
 	dst = append(dst, '/')
-	dst = append(dst, gjson.GetBytes(event, "stageTimestamp").Str...)
+	dst = rawjson.Member(event, "stageTimestamp").AppendText(dst)
 	dst = append(dst, '/')
-	return append(dst, auditID.Str...)
+	return append(dst, auditID...)
 }
-
-func isText(v gjson.Result) bool { return v.Type == gjson.String && v.Str != "" }

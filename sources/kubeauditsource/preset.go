@@ -1,10 +1,10 @@
 package kubeauditsource
 
 import (
+	"bytes"
 	"net/http"
+	"strconv"
 	"strings"
-
-	"github.com/tidwall/gjson"
 
 	"github.com/docket-export/docket/decision/rawjson"
 )
@@ -44,13 +44,13 @@ func isDecision(event []byte) bool {
 
 // request is what an event says of a request as far as decisions go.
 type request struct {
-	stage, verb, object, status, annotations gjson.Result
+	stage, verb, object, status, annotations rawjson.Value
 }
 
 func readRequest(event []byte) request {
 	var r request
-	gjson.ParseBytes(event).ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	for name, value := range rawjson.Members(event) {
+		switch string(name) {
 		case "stage":
 			r.stage = value
 		case "verb":
@@ -62,8 +62,7 @@ func readRequest(event []byte) request {
 		case "annotations":
 			r.annotations = value
 		}
-		return true
-	})
+	}
 	return r
 }
 
@@ -71,23 +70,23 @@ func readRequest(event []byte) request {
 // webhook ("<webhook>/<key>"), of a policy ("<policy>/<key>"), of a webhook that has
 // failed open, of a violation. Their names are up to whoever runs the cluster, so what
 // is known is the annotations that are none.
-func isAnnotated(annotations gjson.Result) bool {
-	if !annotations.IsObject() {
+func isAnnotated(annotations rawjson.Value) bool {
+	if annotations.Kind() != rawjson.Object {
 		return !isAbsent(annotations)
 	}
-	found := false
-	annotations.ForEach(func(key, value gjson.Result) bool {
-		found = !isRoutine(key.Str) || value.Type != gjson.String
-		return !found
-	})
-	return found
+	for name, value := range rawjson.Members(annotations) {
+		if !isRoutine(name) || value.Kind() != rawjson.String {
+			return true
+		}
+	}
+	return false
 }
 
 // isRoutine reports whether an annotation says nothing of a decision: an API server
 // writes it on requests that were admitted as well.
-func isRoutine(key string) bool {
-	domain, name, _ := strings.Cut(key, "/")
-	switch domain {
+func isRoutine(key []byte) bool {
+	domain, name, _ := bytes.Cut(key, []byte("/"))
+	switch string(domain) {
 	case "authorization.k8s.io", // why the user may do it at all
 		"authentication.k8s.io", "authentication.kubernetes.io", // with which token
 		"apiserver.latency.k8s.io", "audit.k8s.io", "apiserver.k8s.io", "k8s.io",
@@ -95,7 +94,7 @@ func isRoutine(key string) bool {
 		"mutation.webhook.admission.k8s.io", "patch.webhook.admission.k8s.io": // what a webhook has changed
 		return true
 	case "pod-security.kubernetes.io":
-		return name == "enforce-policy" // beside every pod that was admitted
+		return string(name) == "enforce-policy" // beside every pod that was admitted
 	}
 	return false
 }
@@ -103,21 +102,22 @@ func isRoutine(key string) bool {
 // isDenied reports whether admission may have answered the request with a failure.
 func (r *request) isDenied() bool {
 	switch {
-	case r.stage.Str == "RequestReceived" && isAbsent(r.status):
+	case string(r.stage.Text()) == "RequestReceived" && isAbsent(r.status):
 		return false // nothing was decided yet
-	case r.stage.Str == "Panic":
+	case string(r.stage.Text()) == "Panic":
 		return true // nobody knows what was
 	}
-	code, message := r.status.Get("code"), r.status.Get("message")
+	message := rawjson.Member(r.status, "message")
+	code, err := strconv.ParseFloat(string(rawjson.Member(r.status, "code")), 64)
 	switch {
-	case code.Type != gjson.Number, message.Type != gjson.String && !isAbsent(message):
+	case err != nil, message.Kind() != rawjson.String && !isAbsent(message):
 		return true // this is no status
-	case code.Num < http.StatusBadRequest && r.status.Get("status").Str != "Failure":
+	case code < http.StatusBadRequest && string(rawjson.Member(r.status, "status").Text()) != "Failure":
 		return false
 	case r.isReading(), isForbidden(r.annotations):
 		return false // it did not get to admission
 	}
-	return isAdmissionFailure(code.Num, message.Str)
+	return isAdmissionFailure(code, message.String())
 }
 
 // isAdmissionFailure tells an answer of admission from those of the API itself, such as
@@ -136,18 +136,18 @@ func isAdmissionFailure(code float64, message string) bool {
 // isReading reports whether the request is one that admission never sees. A get of a
 // subresource may be one to connect, such as exec.
 func (r *request) isReading() bool {
-	switch r.verb.Str {
+	switch string(r.verb.Text()) {
 	case "list", "watch":
 		return true
 	case "get":
-		return isAbsent(r.object.Get("subresource"))
+		return isAbsent(rawjson.Member(r.object, "subresource"))
 	}
 	return false
 }
 
 // isForbidden reports whether authorization has turned the request away.
-func isForbidden(annotations gjson.Result) bool {
-	return annotations.Get(`authorization\.k8s\.io/decision`).Str == "forbid"
+func isForbidden(annotations rawjson.Value) bool {
+	return string(rawjson.Member(annotations, "authorization.k8s.io/decision").Text()) == "forbid"
 }
 
-func isAbsent(v gjson.Result) bool { return v.Type == gjson.Null }
+func isAbsent(v rawjson.Value) bool { return v == nil || v.Kind() == rawjson.Null }

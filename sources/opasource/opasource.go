@@ -8,9 +8,8 @@ package opasource
 import (
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/httpsource"
 )
@@ -84,9 +83,5 @@ func isAtOrBelow(path, root string) bool {
 
 // appendDecisionID appends the decision_id of an event to dst, nothing where it has none.
 func appendDecisionID(dst, event []byte) []byte {
-	id := gjson.GetBytes(event, "decision_id")
-	if id.Type != gjson.String {
-		return dst
-	}
-	return append(dst, id.Str...)
+	return rawjson.Member(event, "decision_id").AppendText(dst)
 }

@@ -10,8 +10,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -133,54 +132,57 @@ func readBulkAnswer(body []byte, full bool) (bulkAnswer, error) {
 			return bulkAnswer{}, cut
 		}
 	}
-	members := gjson.GetManyBytes(body, "errors", "items")
-	says, items := members[0], members[1]
+	says, items := rawjson.Member(body, "errors"), rawjson.Member(body, "items")
 	switch {
-	case says.Exists() && !says.IsBool(), items.Exists() && !items.IsArray():
+	case says != nil && says.Kind() != rawjson.Boolean, items != nil && items.Kind() != rawjson.Array:
 		return bulkAnswer{}, errors.New(`its members "errors" and "items" are of other types`)
-	case !says.Exists() && cut == nil:
+	case says == nil && cut == nil:
 		return bulkAnswer{}, errors.New(`it has no member "errors"`)
 	}
-	a := bulkAnswer{errors: says.Bool()}
-	err := cut
-	items.ForEach(func(_, item gjson.Result) bool {
-		if cut != nil && !gjson.Valid(item.Raw) {
-			if !full {
-				return false
-			}
-			item = gjson.Parse(item.Raw + `"`) // ends the text in which it was cut
+	a := bulkAnswer{errors: says != nil && says[0] == 't'}
+	for item := range rawjson.Items(items) {
+		if cut != nil && !full && !json.Valid(item) {
+			break
 		}
 		result, ok := readBulkResult(item)
-		if ok {
-			a.results = append(a.results, result)
-		} else if cut == nil {
-			err = errors.New("an item has not one result")
+		if !ok && cut == nil {
+			return a, errors.New("an item has not one result")
 		}
-		return ok
-	})
-	return a, err
+		if !ok {
+			break
+		}
+		a.results = append(a.results, result)
+	}
+	return a, cut
 }
 
 // readBulkResult reads an item: an object with the operation as its one member.
-func readBulkResult(item gjson.Result) (r bulkResult, ok bool) {
+func readBulkResult(item rawjson.Value) (r bulkResult, ok bool) {
 	results := 0
-	item.ForEach(func(_, result gjson.Result) bool {
+	for _, result := range rawjson.Members(item) {
 		results++
-		result.ForEach(func(name, value gjson.Result) bool {
+		for name, value := range rawjson.Members(result) {
 			switch {
-			case name.Str == "status":
-				r.status = int(value.Int())
-			case name.Str == "error" && value.IsObject():
-				r.errorType, r.reason = value.Get("type").String(), value.Get("reason").String()
-				r.cause = value.Get("caused_by.reason").String()
-			case name.Str == "error":
+			case string(name) == "status":
+				r.status = int(wholeNumber(value))
+			case string(name) == "error" && value.Kind() == rawjson.Object:
+				r.errorType, r.reason = rawjson.Get(value, "type").String(), rawjson.Get(value, "reason").String()
+				r.cause = rawjson.Get(value, "caused_by.reason").String()
+			case string(name) == "error":
 				r.reason = value.String()
 			}
-			return true
-		})
-		return true
-	})
-	return r, item.IsObject() && results == 1
+		}
+	}
+	return r, item.Kind() == rawjson.Object && results == 1
+}
+
+// wholeNumber returns a number, which may stand in quotes, 0 for what is none.
+func wholeNumber(v rawjson.Value) int64 {
+	n, err := strconv.ParseInt(v.String(), 10, 64)
+	if err != nil {
+		return 0
+	}
+	return n
 }
 
 // whyInvalid says of a body that is not JSON what is wrong: errCutOff when only

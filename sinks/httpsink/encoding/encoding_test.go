@@ -244,7 +244,7 @@ func TestAppendReusesItsBuffer(t *testing.T) {
 	for name, e := range every(t) {
 		buf := []byte(body(t, e, b))
 		got := testing.AllocsPerRun(20, func() { buf, _ = e.Append(buf[:0], b) })
-		// The list of the sources; what gjson unescapes is not in these records.
+		// The list of the sources; what is unescaped is not in these records.
 		if most := 2.0; got > most {
 			t.Errorf("%s: Append takes %v allocations for %d records, want at most %v", name, got, len(b.Items), most)
 		}

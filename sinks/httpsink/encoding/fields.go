@@ -7,10 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // defaultTimeFields are where the records of policy engines say when they were
@@ -53,13 +52,12 @@ func stringAt(record []byte, path string) (text string, found bool) {
 		form, known := decision.Normalize(record)
 		return form.Field(name), known
 	}
-	value := gjson.GetBytes(record, path)
-	return value.Str, value.Type == gjson.String
+	value := rawjson.Get(record, path)
+	return string(value.Text()), value.Kind() == rawjson.String
 }
 
 // checkFields reports what is neither a field of the normalized form nor a path of
-// names. What gjson would take for more
-// than a name, such as a wildcard or a query, would find what nobody expects.
+// names. Wildcards and queries are refused, because they would be taken for names.
 func checkFields(p *config.Problems, key string, paths []string) {
 	for i, path := range paths {
 		p.Check(key+"["+strconv.Itoa(i)+"]", fieldPath(path))

@@ -8,8 +8,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/tidwall/gjson"
-
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -126,6 +125,9 @@ func readOTLPJSON(body []byte) (partialSuccess, error) {
 // readCutOTLPJSON reads what there is of an answer that breaks off, in the text
 // of the message if it is a long one.
 func readCutOTLPJSON(body []byte) partialSuccess {
-	partial := gjson.Get(string(body)+`"`, "partialSuccess")
-	return partialSuccess{rejected: partial.Get("rejectedLogRecords").Int(), message: partial.Get("errorMessage").String()}
+	partial := rawjson.Member(body, "partialSuccess")
+	return partialSuccess{
+		rejected: wholeNumber(rawjson.Member(partial, "rejectedLogRecords")),
+		message:  rawjson.Member(partial, "errorMessage").String(),
+	}
 }

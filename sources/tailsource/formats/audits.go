@@ -8,9 +8,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 const (
@@ -124,7 +123,7 @@ func (a *audits) drop(id string) {
 	a.Runs = slices.DeleteFunc(a.Runs, func(r *run) bool { return r.ID == id })
 }
 
-// runLine is what a line says of a run. Its strings keep the whole line in memory.
+// runLine is what a line says of a run.
 type runLine struct {
 	id         string
 	constraint constraintID
@@ -134,8 +133,8 @@ type runLine struct {
 // parseRunLine reads a line that is JSON, in one pass: it is long, and what is wanted
 // stands far apart.
 func parseRunLine(text []byte) (line runLine) {
-	gjson.ParseBytes(text).ForEach(func(key, value gjson.Result) bool {
-		switch key.Str {
+	for name, value := range rawjson.Members(text) {
+		switch string(name) {
 		case "audit_id":
 			line.id = value.String()
 		case "constraint_group":
@@ -147,8 +146,7 @@ func parseRunLine(text []byte) (line runLine) {
 		case "constraint_violations":
 			line.total = value.String()
 		}
-		return true
-	})
+	}
 	return line
 }
 
@@ -167,7 +165,6 @@ func (r *run) constraint(id constraintID) *constraint {
 		r.Uncounted++
 		return nil
 	}
-	id = constraintID{Group: strings.Clone(id.Group), Kind: strings.Clone(id.Kind), Name: strings.Clone(id.Name)}
 	c := &constraint{constraintID: id}
 	r.index[id] = c
 	r.Constraints = append(r.Constraints, c)

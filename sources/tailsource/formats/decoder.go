@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"slices"
 
-	"github.com/tidwall/gjson"
-
 	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
 )
@@ -187,7 +185,7 @@ func (d *Decoder) choose(text []byte, length int64) {
 	case d.Format == JSON || d.Format == CRI:
 		d.Batch.add(text)
 	case d.Format == OPAConsole:
-		if gjson.GetBytes(text, "type").String() == opaDecision || !readable(text) {
+		if string(rawjson.Member(text, "type").Text()) == opaDecision || !readable(text) {
 			d.Batch.add(text)
 		}
 	default:
@@ -199,7 +197,7 @@ func (d *Decoder) choose(text []byte, length int64) {
 const opaDecision = "openpolicyagent.org/decision_logs"
 
 func (d *Decoder) chooseGatekeeper(text []byte) {
-	event := gjson.GetBytes(text, "event_type").String()
+	event := rawjson.Member(text, "event_type").String()
 	if event == "violation" || !readable(text) { // a violation is for the intake to judge
 		d.Batch.add(text)
 		return
