@@ -10,10 +10,10 @@ import (
 )
 
 // TestMain makes this program what it is in the processes that tests start: one of
-// its commands, or the victim of a fault of tidwall/wal.
+// its commands, or the victim of a fault of a library.
 func TestMain(m *testing.M) {
 	var err error
-	if child, ok := walChildren[os.Getenv(walFault)]; ok {
+	if child, ok := faultChildren[os.Getenv(childFault)]; ok {
 		err = child(os.Args[1])
 	} else if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
 		err = run(context.Background(), os.Args[1:])

@@ -22,14 +22,15 @@ import (
 // after. One that fails with a new version is good news, and a reason to think
 // again about the queue.
 
-// walFault is the environment variable with which TestMain runs one of walChildren.
-const walFault = "BENCH_WAL_FAULT"
+// childFault is the environment variable with which TestMain runs one of faultChildren.
+const childFault = "BENCH_FAULT"
 
-// walChildren show a fault in a process of their own, which may end badly. Their
-// argument is the directory of a log.
-var walChildren = map[string]func(dir string) error{
+// faultChildren show a fault in a process of their own, which may end badly. Their
+// argument is a directory.
+var faultChildren = map[string]func(dir string) error{
 	"short write":        shortWriteChild,
 	"concurrent readers": concurrentReadersChild,
+	"tail exit":          tailExitChild,
 }
 
 // A crash in the middle of a write leaves part of it. Nothing in the library
@@ -112,7 +113,7 @@ type afterShortWrite struct {
 // back then is shifted, and what it has acknowledged is lost with the next Open.
 func TestWALAcknowledgesAfterAShortWrite(t *testing.T) {
 	dir := makeWAL(t, nil, 10)
-	out, problems, err := runWALChild(t, "short write", dir)
+	out, problems, err := runFaultChild(t, "short write", dir)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, problems)
 	}
@@ -185,7 +186,7 @@ func errorText(err error) string {
 // without it an index that is out of range does.
 func TestWALConcurrentReadersCollide(t *testing.T) {
 	dir := makeWAL(t, smallSegments, 500)
-	_, problems, err := runWALChild(t, "concurrent readers", dir)
+	_, problems, err := runFaultChild(t, "concurrent readers", dir)
 	var exit *exec.ExitError
 	if !errors.As(err, &exit) || (!strings.Contains(problems, "panic: ") && !strings.Contains(problems, "DATA RACE")) {
 		t.Errorf("got error %v, want a panic or a data race\n%s", err, problems)

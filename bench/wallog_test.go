@@ -61,8 +61,8 @@ func changeFile(t *testing.T, name string, change func([]byte) []byte) {
 	}
 }
 
-// runWALChild returns what the child has printed, and its error.
-func runWALChild(t *testing.T, name, dir string) (stdout, stderr string, err error) {
+// runFaultChild returns what the child has printed, and its error.
+func runFaultChild(t *testing.T, name, dir string) (stdout, stderr string, err error) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -70,7 +70,7 @@ func runWALChild(t *testing.T, name, dir string) (stdout, stderr string, err err
 	}
 	var out, problems strings.Builder
 	cmd := exec.CommandContext(t.Context(), self, dir)
-	cmd.Env = append(os.Environ(), walFault+"="+name, "GORACE=halt_on_error=1")
+	cmd.Env = append(os.Environ(), childFault+"="+name, "GORACE=halt_on_error=1")
 	cmd.Stdout, cmd.Stderr = &out, &problems
 	err = cmd.Run()
 	return out.String(), problems.String(), err
