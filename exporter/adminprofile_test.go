@@ -29,6 +29,7 @@ func get(t *testing.T, h http.Handler, path string) (status int, body string) {
 }
 
 func TestProfilesOnlyWhenEnabled(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		exporter *Exporter
 		want     int
@@ -116,6 +117,7 @@ func TestProfileLongerThanAnAnswer(t *testing.T) {
 
 // A profile under way must not hold up the end: nobody waits for it.
 func TestStopEndsAProfile(t *testing.T) {
+	t.Parallel()
 	e := profileExporter(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

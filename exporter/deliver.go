@@ -62,19 +62,38 @@ type delivery struct {
 }
 
 // slots are held while batches are sent, one by each.
-type slots chan struct{}
+type slots struct {
+	held       chan struct{}
+	lent, back chan struct{} // a slot goes to the redriver, and comes back
+}
+
+func newSlots(n int) slots {
+	return slots{held: make(chan struct{}, n), lent: make(chan struct{}), back: make(chan struct{})}
+}
 
 // acquire waits for a slot. Its error is that ctx is done.
 func (s slots) acquire(ctx context.Context) error {
 	select {
-	case s <- struct{}{}:
+	case s.held <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	}
 }
 
-func (s slots) release() { <-s }
+func (s slots) release() { <-s.held }
+
+// acquireAny is acquire, or takes a slot that is lent.
+func (s slots) acquireAny(ctx context.Context) (release func(), err error) {
+	select {
+	case s.held <- struct{}{}:
+		return s.release, nil
+	case <-s.lent:
+		return func() { s.back <- struct{}{} }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
 
 func (d *delivery) newBackoff() backoff.BackOff { return newBackoff(d.cfg.Retry) }
 
@@ -104,7 +123,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	if c, ok := cfg.Config.(sinks.Concurrent); ok {
 		atATime, batches, d.packer.copies = c.MaxInFlight(), c.MaxInFlight()+1, true
 	}
-	d.slots = make(slots, atATime)
+	d.slots = newSlots(atATime)
 	d.free, d.underWay = make(chan *batch, batches), make(chan *batch, batches)
 	for range batches {
 		d.free <- &batch{done: make(chan struct{}, 1)}

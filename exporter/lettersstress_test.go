@@ -18,9 +18,17 @@ import (
 // every record was accepted, or purged by the operator; the ledger says so, and no letter
 // was accepted twice.
 func TestLettersUnderStress(t *testing.T) {
-	for seed := range uint64(12) {
+	t.Parallel()
+	seeds := uint64(12)
+	if testing.Short() {
+		seeds = 3
+	}
+	for seed := range seeds {
 		for _, inFlight := range []int{1, 3} {
-			t.Run(fmt.Sprintf("seed %d in flight %d", seed, inFlight), func(t *testing.T) { stress(t, seed, inFlight) })
+			t.Run(fmt.Sprintf("seed %d in flight %d", seed, inFlight), func(t *testing.T) {
+				t.Parallel()
+				stress(t, seed, inFlight)
+			})
 		}
 	}
 }

@@ -65,10 +65,11 @@ func (r *redriver) round(ctx context.Context) (some bool, err error) {
 			Seq: l.Seq, Source: l.Source, Producer: l.Producer, Received: l.Received, Record: l.Record, Late: sinks.Redriven,
 		})
 	}
-	if err := r.slots.acquire(ctx); err != nil {
+	release, err := r.slots.acquireAny(ctx)
+	if err != nil {
 		return false, err
 	}
-	defer r.slots.release()
+	defer release()
 	_, err = r.send(ctx, r, b, tries{})
 	return true, err
 }

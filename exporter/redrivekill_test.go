@@ -18,6 +18,7 @@ import (
 // in it, and right behind the answer. No record is lost, none but those of an answered
 // request come twice, and the books balance.
 func TestRedriveAcrossAKill(t *testing.T) {
+	t.Parallel()
 	if dir := os.Getenv("REDRIVE_KILL_DIR"); dir != "" {
 		redriveToBeKilled(t, dir)
 		return
@@ -25,6 +26,7 @@ func TestRedriveAcrossAKill(t *testing.T) {
 	for _, policy := range []OnReject{DeadLetter, DropRejected} {
 		for _, answered := range []bool{false, true} {
 			t.Run(fmt.Sprint(policy, " answered ", answered), func(t *testing.T) {
+				t.Parallel()
 				kills := 0
 				for killAtRequest(t, policy, kills+1, answered) {
 					kills++

@@ -22,10 +22,12 @@ import (
 // Letters are redriven, and one or two are rejected again. Whatever the policy, the
 // others arrive once.
 func TestRedriveDeliversTheNeighboursOnce(t *testing.T) {
+	t.Parallel()
 	for _, policy := range []OnReject{DeadLetter, DropRejected, BlockAt} {
 		for _, inFlight := range []int{0, 1, 3} {
 			for _, poison := range [][]int{{2}, {5}, {9}, {4, 7}} {
 				t.Run(fmt.Sprint(policy, " in flight ", inFlight, " poison ", poison), func(t *testing.T) {
+					t.Parallel()
 					r := newRedriveTest(t)
 					r.poison.Store(&poison)
 					r.begin(t, policy, inFlight)

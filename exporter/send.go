@@ -228,9 +228,15 @@ func (q fromQueue) reject(ctx context.Context, f *failure, items []deadletter.Le
 		reason = "DeadLettersFull"
 	}
 	f.met(Error, reason, err)
-	q.slots.release() // to redrive letters makes room
-	wait(ctx, time.Duration(q.cfg.Retry.MaxBackoff), changed)
-	return true, q.slots.acquire(ctx)
+	select {
+	case q.slots.lent <- struct{}{}: // letters that are redriven make room; no other batch may overtake this one
+		<-q.slots.back
+	case <-changed:
+	case <-time.After(time.Duration(q.cfg.Retry.MaxBackoff)):
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+	return true, nil
 }
 
 func lettersOf(b sinks.Batch, f *sinks.Failure, t tries) []deadletter.Letter {

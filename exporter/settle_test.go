@@ -130,6 +130,7 @@ func TestRedriveBehindASlowBatchDropsNothing(t *testing.T) {
 
 // A dead letter store on a disk that hangs must not hold up the stop.
 func TestHungLettersDoNotHoldUpTheStop(t *testing.T) {
+	t.Parallel() // it takes closeTimeout
 	cfg := &Config{
 		Queue:    QueueConfig{Directory: t.TempDir(), MaxBytes: 1 << 30, WhenFull: Block},
 		Shutdown: ShutdownConfig{DrainTimeout: config.Duration(100 * time.Millisecond)},

@@ -566,6 +566,13 @@ var core = []mutant{
 		tests:  []string{"TestStopLeavesNoHole"},
 	},
 	{
+		defect: "a batch overtakes one that waits for room in the dead letters",
+		file:   "exporter/send.go",
+		old:    "\tcase q.slots.lent <- struct{}{}: //",
+		new:    "\tcase <-q.slots.held:\n\t\tq.slots.held <- struct{}{} //",
+		tests:  []string{"TestRedriveMakesRoomForABatchThatWaits"},
+	},
+	{
 		defect: "a batch under way keeps bytes that the queue lends again",
 		file:   "exporter/packer.go",
 		old:    "\t\tb.lines = append(b.lines, r.Data...)\n",
