@@ -8,24 +8,22 @@
 //
 // Off, it costs the comparison of a pointer with nil. On, it takes a bounded
 // memory, outlives restarts of the exporter without losing or doubling a record,
-// and says in the stream itself what it had to drop.
+// and reports in the stream itself how many records it dropped.
 //
 //	client.go    Client: records in, and what became of them
-//	config.go    Config; configfile.go reads it from a file, in the part of YAML
-//	             that yaml.go and yamlvalue.go understand
+//	config.go    Config; the module client/configfile reads it from a file
 //	sender.go    Sender: lines in, for programs that keep them elsewhere
 //	link.go      what both are made of: the lines under way (line.go)
-//	raw.go       copies of records, of which the texts are made when the caller has
-//	             gone on
-//	encode.go    who makes them
-//	room.go      who waits for room, and who need not
-//	flush.go     who waits until lines are finished
+//	raw.go       copies of records that wait to be encoded
+//	encode.go    the goroutine that encodes them
+//	room.go      callers that wait for room
+//	flush.go     callers that wait until lines are finished
 //	connect.go   one connection after the other, and what the exporter answers
 //	write.go     lines onto a connection
 //	outbox.go    the lines that are not handled, and which of them is dropped first
-//	losses.go    what was dropped, and the record that says so
-//	events.go    what the log is told
-//	spill.go     what is left at the end, for the next start
+//	losses.go    counts of dropped records, and the record that reports them
+//	events.go    log messages
+//	spill.go     the file for records that are left at the end
 //	transport.go ways to the exporter: unix, tcp (tls.go), and those of others
 //
 // It imports the standard library only.
@@ -209,7 +207,7 @@ func (c *Client) Export(ctx context.Context, r *decision.Record) error {
 		c.link.lose(kind, whyLost(err))
 		return nil
 	}
-	_ = c.await(ctx, result) // it is under way, whatever that says
+	_ = c.await(ctx, result) // the record is under way, with or without an ack
 	return nil
 }
 
@@ -428,7 +426,7 @@ func (c *Client) Stats() Stats {
 	return s
 }
 
-// randomID returns a name that nobody else has: a version 4 UUID.
+// randomID returns a unique name: a version 4 UUID.
 func randomID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails

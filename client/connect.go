@@ -20,9 +20,9 @@ const (
 	// answerTimeout is how long an exporter may take to answer a hello. Before
 	// that it may have to settle the lines of the connection before.
 	answerTimeout = 30 * time.Second
-	// lastWords is how long a connection that takes no more lines is read for
-	// acks, and the reason, that arrived before.
-	lastWords = time.Second
+	// lastReplies is how long a connection that takes no more lines is read, for
+	// acks and the reason that arrived before.
+	lastReplies = time.Second
 )
 
 // errBetterNext ends a connection on which the exporter turned out to have lines
@@ -189,7 +189,7 @@ func (k *link) serve(nc net.Conn, replies *bufio.Reader, next uint64) error {
 	}()
 	if err := k.writeLines(nc, next, broken); err != nil {
 		// It fails only on a closed connection, where no read waits.
-		_ = nc.SetReadDeadline(time.Now().Add(lastWords))
+		_ = nc.SetReadDeadline(time.Now().Add(lastReplies))
 	}
 	return <-read
 }
@@ -252,11 +252,11 @@ func (k *link) takeRefusal(r stream.Refused) error {
 	return nil
 }
 
-// releaseLines is how many lines are let go of before others get their turn with
-// mu: a TryLog must not wait for thousands.
+// releaseLines is how many lines are released under mu at a time: a TryLog must not
+// wait for thousands.
 const releaseLines = 64
 
-// advance lets go of the lines up to n, and of the refused ones that follow.
+// advance releases the lines up to n, and the refused ones that follow.
 // Only the goroutine that reads replies, or greets, moves the front of what is in
 // flight, so that acked can be called before anybody sees the lines gone.
 func (k *link) advance(n uint64) {
@@ -281,7 +281,7 @@ func (k *link) advance(n uint64) {
 			told = told || l.report != nil
 			k.handled(l)
 		}
-		k.letIn()
+		k.admit()
 		k.unlocked(func() {})
 	}
 	if told && k.lost != nil {

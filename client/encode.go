@@ -23,7 +23,7 @@ type taken struct {
 }
 
 // tryTakeRaw takes r if there is room even for the longest text that it may get, and
-// nobody waits for room.
+// no caller waits for room.
 func (k *link) tryTakeRaw(r *raw) bool {
 	k.mu.Lock()
 	if k.ended() != nil || k.intake.len() >= maxRaw || k.waiters.len() > 0 || !k.box.hasRoom(r.size()) {
@@ -139,8 +139,8 @@ func (k *link) encoded(e *encoder) {
 }
 
 // addAll adds the lines to the outbox, the first ones excepted that encodeFor has
-// added: those may be gone. It lets in nobody who waits for room: they wait because
-// there is none even with all texts made.
+// added: those may be gone. It admits no caller that waits for room: there is none
+// even with all texts made.
 func (k *link) addAll(jobs []taken) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

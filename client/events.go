@@ -6,19 +6,18 @@ import (
 	"time"
 )
 
-// lossLogPause is the least time between two words about losses in the log: a
+// lossLogPause is the least time between two log messages about losses: a
 // client that is overloaded for hours must not fill it.
 const lossLogPause = time.Minute
 
-// events says in the log what happens to the connection. Its methods are called
-// one at a time.
+// events logs what happens to the connection. Its methods are called one at a time.
 type events struct {
 	log      *slog.Logger
-	trouble  string // what was said last, until there is a connection that is of use
+	failure  string // logged last; empty once a connection has brought an ack
 	attempts int    // since then
-	useless  bool   // the last connection had an answer, and then nothing was acknowledged
-	open     bool   // a connection is, on which nothing is acknowledged yet
-	lost     uint64 // said to be lost
+	useless  bool   // the last connection was answered, but brought no ack
+	open     bool   // there is a connection that has brought no ack yet
+	lost     uint64 // lost records logged so far
 	lostAt   time.Time
 }
 
@@ -40,14 +39,14 @@ func (e *events) acked() {
 }
 
 func (e *events) recovered() {
-	if e.trouble != "" {
+	if e.failure != "" {
 		e.log.Info("connected to the exporter again", "attempts", e.attempts+1)
-		e.trouble, e.attempts = "", 0
+		e.failure, e.attempts = "", 0
 	}
 }
 
-// disconnected says the same fault once. An exporter whose queue is full answers
-// each time, and closes: that is one fault.
+// disconnected logs the same failure once. An exporter whose queue is full answers
+// and closes each time: one failure.
 func (e *events) disconnected(err error, ended bool) {
 	e.attempts++
 	e.useless, e.open = e.useless || e.open, false
@@ -55,10 +54,10 @@ func (e *events) disconnected(err error, ended bool) {
 	switch {
 	case ended:
 		e.log.Error("the client has ended: every record is lost from now on", "error", err)
-	case text != e.trouble:
+	case text != e.failure:
 		e.log.Warn("no connection to the exporter: records wait in the buffer", "error", err)
 	}
-	e.trouble = text
+	e.failure = text
 }
 
 // losses is told how many records are lost so far.

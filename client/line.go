@@ -65,7 +65,7 @@ func newTextLine(text []byte) *line {
 	return l
 }
 
-// recycle gives back a line that nobody reads any more.
+// recycle returns a line that is read no more to the pool.
 func (l *line) recycle() {
 	if cap(l.text) <= keepText {
 		*l = line{text: l.text[:0]}

@@ -47,7 +47,7 @@ type link struct {
 	idle    bool           // the writer waits for wake
 	// intake are the lines that are taken and not in the outbox yet: raw ones, and
 	// what was taken behind them. The encoder has the first encoding of them, or
-	// waits for rawTaken. It is empty while somebody waits for room.
+	// waits for rawTaken. It is empty while a caller waits for room.
 	intake      deque[taken]
 	encoding    int
 	encoderIdle bool
@@ -55,7 +55,7 @@ type link struct {
 	err         error  // why the link has ended, for ever
 	losses      losses // lines that were dropped, and what was told of them
 	away        error  // why there is no connection; nil: there is one, or no attempt has failed
-	stolen      bool   // somebody else sends under our name
+	stolen      bool   // another producer sends under our name
 	met         bool   // an exporter has answered once
 	base        uint64 // number on the wire less the number that callers know
 	stats       linkStats
@@ -179,7 +179,7 @@ func (k *link) takeLocked(l *line) bool {
 	return true
 }
 
-// enter adds l behind all that was taken before, whatever the limit, with mu held.
+// enter adds l behind all lines taken before, even beyond the limit, with mu held.
 func (k *link) enter(l *line) {
 	k.box.hold(l.size())
 	if k.intake.len() > 0 { // the encoder is at work, and passes it on
@@ -222,7 +222,7 @@ func (k *link) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.closed = true
-	k.turnAway(ErrClosed)
+	k.rejectWaiters(ErrClosed)
 	k.tellLosses()
 }
 
@@ -237,7 +237,7 @@ func (k *link) tellLosses() {
 // fail ends the link for good, with mu held.
 func (k *link) fail(err error) {
 	k.err = err
-	k.turnAway(err)
+	k.rejectWaiters(err)
 }
 
 // end ends the connection. Nothing moves any more.
@@ -282,7 +282,7 @@ func (k *link) disown() {
 	if k.err == nil {
 		k.err = ErrClosed
 	}
-	k.turnAway(k.err)
+	k.rejectWaiters(k.err)
 	k.box.numberAll()
 	for i := range k.box.flight.len() {
 		if l := k.box.flight.at(i); l.result != nil {

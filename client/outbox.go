@@ -53,7 +53,7 @@ func (o *outbox) makeRoom(l *line, shed func(*line)) bool {
 // hasRoom reports whether there is room for so many bytes without dropping a line.
 func (o *outbox) hasRoom(bytes int) bool { return o.used+bytes <= o.limit }
 
-// hold counts a line of so many bytes, whatever the limit.
+// hold counts a line of so many bytes, even beyond the limit.
 func (o *outbox) hold(bytes int) {
 	o.used += bytes
 	o.count++

@@ -8,8 +8,8 @@ import (
 )
 
 // openOwn opens a file of the client's, which may lie where others can write, as /tmp.
-// What they have put in its place is refused: a link would have the client truncate or
-// read somebody else's file, a pipe would have it wait.
+// A link or pipe in its place is refused: the client would truncate or read a file of
+// another owner, or wait.
 func openOwn(path string, flag int) (*os.File, error) {
 	f, err := os.OpenFile(path, flag|notFollowed, 0o600)
 	if err != nil {

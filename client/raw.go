@@ -44,11 +44,11 @@ func newRaw() *raw {
 	return r
 }
 
-// free gives back a raw that nobody reads any more, and lets go of its strings.
+// free returns a raw that is read no more to its block, and drops its strings.
 func (r *raw) free() {
 	b := r.block
 	*r = raw{}
-	if int(b.free.Add(1)) == len(b.raws) { // all were handed out, so nobody has b
+	if int(b.free.Add(1)) == len(b.raws) { // all were handed out, so no one else has b
 		b.used = 0
 		b.free.Store(0)
 		rawBlocks.Put(b)

@@ -65,12 +65,12 @@ func (k *link) take(ctx context.Context, l *line) error {
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	if w.line == nil { // it was let in, or turned away, at the same moment
+	if w.line == nil { // it was admitted, or rejected, at the same moment
 		return <-w.result
 	}
 	k.waiting[l.rank]--
 	w.line = nil
-	k.letIn() // the next may be smaller
+	k.admit() // the next may be smaller
 	return fmt.Errorf("%w: %w", ErrFull, ending(ctx))
 }
 
@@ -83,8 +83,8 @@ func ending(ctx context.Context) error {
 	return fmt.Errorf("%w: %w", ctx.Err(), cause)
 }
 
-// letIn takes the lines that wait for room, as far as there is, with mu held.
-func (k *link) letIn() {
+// admit takes lines that wait for room, as many as fit, with mu held.
+func (k *link) admit() {
 	for k.waiters.len() > 0 {
 		w := k.waiters.at(0)
 		if w.line != nil {
@@ -99,8 +99,8 @@ func (k *link) letIn() {
 	}
 }
 
-// turnAway ends the waiting for room, with mu held.
-func (k *link) turnAway(err error) {
+// rejectWaiters ends the waiting for room, with mu held.
+func (k *link) rejectWaiters(err error) {
 	for k.waiters.len() > 0 {
 		if w := k.waiters.popFront(); w.line != nil {
 			k.waiting[w.line.rank]--

@@ -63,9 +63,9 @@ func openSpill(path string, fresh remains, log *slog.Logger) (*spill, remains, e
 	case errors.Is(err, fs.ErrNotExist):
 		return s, fresh, nil
 	case errors.Is(err, errNotSpill):
-		aside := fmt.Sprintf("%s.unreadable-%d", path, time.Now().UnixNano())
-		log.Error("the spill file cannot be read and is set aside", "file", path, "as", aside, "error", err)
-		if err = os.Rename(path, aside); err == nil {
+		rejected := fmt.Sprintf("%s.unreadable-%d", path, time.Now().UnixNano())
+		log.Error("the spill file cannot be read and is set aside", "file", path, "as", rejected, "error", err)
+		if err = os.Rename(path, rejected); err == nil {
 			return s, fresh, nil
 		}
 	case err == nil:

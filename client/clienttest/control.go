@@ -113,7 +113,7 @@ func (e *Exporter) Dismiss(reason string) {
 	})
 }
 
-// Down breaks every connection and lets nobody connect until Up. With what it
+// Down breaks every connection and refuses new ones until Up. With what it
 // keeps, that is what a restart of the exporter looks like.
 func (e *Exporter) Down() {
 	e.change(func() {

@@ -88,7 +88,7 @@ func (d *decoder) member(key string) (value any, ok bool) {
 	return value, value != nil
 }
 
-// done reports the members that nobody asked for.
+// done reports the members that were not read.
 func (d *decoder) done() {
 	for _, key := range slices.Sorted(maps.Keys(d.members)) {
 		if !slices.Contains(d.known, key) {

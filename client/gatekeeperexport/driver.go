@@ -45,7 +45,7 @@
 // waits any more. Records are buffered and will arrive if the exporter comes
 // back in time, and Publish says at once that they have not arrived yet. An audit
 // that meets a dead exporter so loses one timeout and not one for each violation.
-// What finds no room in the buffer is lost and counted by the client, which tells
+// A record that finds no room in the buffer is lost and counted by the client, which tells
 // the exporter; the least important goes first, by enforcement action: dryrun,
 // then warn. Any other record, those that begin and end an audit run included,
 // comes between deny and warn.
@@ -219,7 +219,7 @@ func (d *Driver) use(name string) (*connection, error) {
 	if !ok {
 		return nil, notOpen(name)
 	}
-	c.calls.Add(1) // with mu held, so that whoever takes c out of the map sees it
+	c.calls.Add(1) // with mu held, so that CloseConnection, which removes c from the map, sees it
 	return c, nil
 }
 
