@@ -3,7 +3,6 @@ package newsink
 
 import (
 	"bytes"
-	"fmt"
 	"go/format"
 	"os"
 	"os/exec"
@@ -16,7 +15,7 @@ import (
 )
 
 // program is the module of the page, as a stranger would have it.
-type program struct{ dir, binary string }
+type program struct{ dir string }
 
 // The page has a whole program: it builds outside of docket's module, passes the suite
 // of every sink, and delivers a record.
@@ -160,7 +159,7 @@ func (p program) run(t *testing.T, want int, stdin, name string, args ...string)
 	cmd.Stdin = strings.NewReader(stdin)
 	out, err := cmd.CombinedOutput()
 	if got := cmd.ProcessState.ExitCode(); got != want {
-		t.Fatal(fmt.Sprintf("%s %s: got exit code %d, %v, want %d\n%s", name, strings.Join(args, " "), got, err, want, out))
+		t.Fatalf("%s %s: got exit code %d, %v, want %d\n%s", name, strings.Join(args, " "), got, err, want, out)
 	}
 	return string(out)
 }
