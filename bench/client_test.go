@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/docket-export/docket/bench/record"
@@ -77,35 +76,6 @@ func memory(t *testing.T) (*clienttest.Exporter, *client.Client) {
 	return e, c
 }
 
-// A load is over when it is stored, and what waits for an ack stays in its bound.
-func TestCallerWaitsForAcks(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		e, c := memory(t)
-		defer e.Close()
-		e.Hold()
-		ended := make(chan error, 1)
-		go func() { ended <- (&caller{client: c, block: record.NewBlock(0)}).log(t.Context(), 25, 10) }()
-		for _, held := range []int{10, 10, 5} {
-			synctest.Wait()
-			if got := e.Held(); got != held {
-				t.Errorf("got %d lines without an ack, want %d", got, held)
-			}
-			select {
-			case err := <-ended:
-				t.Fatalf("it has ended (%v) with lines that are not stored", err)
-			default:
-			}
-			e.Settle(held)
-		}
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-		if _, err := c.Close(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 // The programs take turns, and what each of them measures is its own.
 func TestInTurns(t *testing.T) {
 	var order []string
@@ -165,63 +135,27 @@ func TestAckTimes(t *testing.T) {
 	}
 }
 
-// The two loads that are compared bring in what they say, each line once, from
-// processes of their own.
-func TestLoads(t *testing.T) {
+// A load brings in what it says, each line once, from a process of its own.
+func TestLoad(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	l := &lab{Site: &site.Site{Self: self}}
-	tests := map[string]struct {
-		load  load
-		extra int // lines before the clock starts
-	}{
-		produceCommand: {load{Producers: producers, Window: 100, Records: 5000}, 0},
-		clientCommand:  {load{Producers: callers, Window: 20, Records: 5000}, 1},
-	}
-	for command, tt := range tests {
-		t.Run(command, func(t *testing.T) {
-			e, socket := serve(t)
-			tt.load.Socket = socket
-			p, err := l.load(t.Context(), command, tt.load)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if want := 5000 / tt.load.Producers * tt.load.Producers; p.Records != want || p.Seconds <= 0 || p.CPU <= 0 {
-				t.Errorf("got %+v, want %d records and the time they took", p, want)
-			}
-			seen := map[string]bool{}
-			for _, line := range e.Lines() {
-				seen[line.Text] = true
-			}
-			if got, want := len(seen), p.Records+tt.extra; got != want || len(e.Lines()) != want {
-				t.Errorf("got %d lines and %d different ones at the exporter, want %d", len(e.Lines()), got, want)
-			}
-		})
-	}
-}
-
-func TestClientLoadFailsWhenALineIsRefused(t *testing.T) {
 	e, socket := serve(t)
-	e.Refuse(func(l clienttest.Line) (reason, detail string) {
-		if l.Number == 10 { // one whose caller does not wait for it
-			return "InvalidJSON", ""
-		}
-		return "", ""
-	})
-	if _, err := (load{socket, 2, 50, 1000}).runClient(t.Context()); err == nil || !strings.Contains(err.Error(), "1 refused") {
-		t.Errorf("got error %v, want one refused", err)
+	p, err := l.produce(t.Context(), load{Socket: socket, Producers: producers, Window: 100, Records: 5000})
+	if err != nil {
+		t.Fatal(err)
 	}
-}
-
-func TestProducedAddsUp(t *testing.T) {
-	p := produced{Records: 500_000, Seconds: 2, CPU: 1}
-	if got, want := p.rate(), 250_000.0; got != want {
-		t.Errorf("rate: got %v, want %v", got, want)
+	if p.Records != 5000 || p.Seconds <= 0 || p.CPU <= 0 {
+		t.Errorf("got %+v, want 5000 records and the time they took", p)
 	}
-	if got, want := p.cpuOfMillion(), 2.0; got != want {
-		t.Errorf("processor time of a million: got %v s, want %v", got, want)
+	seen := map[string]bool{}
+	for _, line := range e.Lines() {
+		seen[line.Text] = true
+	}
+	if len(seen) != p.Records || len(e.Lines()) != p.Records {
+		t.Errorf("got %d lines and %d different ones at the exporter, want %d", len(e.Lines()), len(seen), p.Records)
 	}
 }
 

@@ -160,7 +160,7 @@ func (o *others) lapOfEcho(ctx context.Context) error {
 		return err
 	}
 	defer server.Kill()
-	return o.l.addLoad(ctx, &o.echoDone, produceCommand, load)
+	return o.l.addLoad(ctx, &o.echoDone, load)
 }
 
 // add adds what they have come to.

@@ -42,7 +42,7 @@ func main() {
 }
 
 // run is the program, or what it is in the processes that it starts: the
-// producers and clients, the server to compare with, what fills a queue, the
+// producers, the server to compare with, what fills a queue, the
 // destinations, and the plain programs that deliver to them.
 func run(ctx context.Context, args []string) error {
 	command := ""
@@ -52,8 +52,6 @@ func run(ctx context.Context, args []string) error {
 	switch command {
 	case produceCommand:
 		return process.Answer(ctx, args[1:], os.Stdout, load.run)
-	case clientCommand:
-		return process.Answer(ctx, args[1:], os.Stdout, load.runClient)
 	case answerCommand:
 		return answerMain(args[1:])
 	case walSidecarCommand:
@@ -97,7 +95,7 @@ func parseOptions(args []string) (options, error) {
 	flags.StringVar(&o.docket, "docket", "", "measure the program `BINARY` instead of one built from this tree")
 	o.files.Flags(flags)
 	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of docket, under the load alone, to `DIR`/EXPERIMENT.pprof for each of "+
-		"ingest, growing, delivering, http, kafka, export, log, opa and what shares their load; sampling then costs docket a little")
+		"ingest, growing, http, kafka, export and what shares their load; sampling then costs docket a little")
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}

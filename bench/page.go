@@ -19,7 +19,7 @@ const pageTail = `
 ## How to measure again
 
     make bench                                            # the table, on this machine
-    go run -C bench . -only queue,append -large=false        # a part of it, without 5 GB of disk
+    go run -C bench . -only queue,ingest -large=false        # a part of it, without 5 GB of disk
     make bench-docs                                       # measure, and write this page
     go run -C bench . -from results.json -markdown ../docs/benchmarks.md
     make bench-compare BASE=HEAD~1                        # is it slower than it was?

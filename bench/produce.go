@@ -47,13 +47,8 @@ func (p produced) took() time.Duration { return time.Duration(p.Seconds * float6
 
 // produce runs the load in a process of its own.
 func (l *lab) produce(ctx context.Context, o load) (produced, error) {
-	return l.load(ctx, produceCommand, o)
-}
-
-// load runs the load in a process of its own, which runs command.
-func (l *lab) load(ctx context.Context, command string, o load) (produced, error) {
 	var p produced
-	err := process.Call(ctx, l.Self, command, o, &p)
+	err := process.Call(ctx, l.Self, produceCommand, o, &p)
 	return p, err
 }
 
@@ -225,4 +220,15 @@ func (p *producer) receive() error {
 		return fmt.Errorf("docket says %s", line)
 	}
 	return nil
+}
+
+func (p produced) rate() float64 { return float64(p.Records) / p.Seconds }
+
+// addLoad runs the load and adds what came of it to sum.
+func (l *lab) addLoad(ctx context.Context, sum *produced, o load) error {
+	p, err := l.produce(ctx, o)
+	sum.Records += p.Records
+	sum.Seconds += p.Seconds
+	sum.CPU += p.CPU
+	return err
 }

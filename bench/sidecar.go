@@ -79,7 +79,6 @@ type setup struct {
 	sources []string // entries of the configuration; none: a Unix socket
 	sinks   []string // entries of the configuration
 	queue   string   // what is added to that section: ", maxBytes: 16Gi"
-	env     []string // what is added to the environment
 }
 
 // startSetup is startWith with everything of choice.
@@ -113,7 +112,7 @@ func (l *lab) launch(ctx context.Context, dir string, with setup) (*sidecar, err
 	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
 		return nil, err
 	}
-	s.Process, err = process.Start(ctx, with.env, cmp.Or(with.program, l.docket), "run", "-f", s.config, "--log-format", "text")
+	s.Process, err = process.Start(ctx, nil, cmp.Or(with.program, l.docket), "run", "-f", s.config, "--log-format", "text")
 	return s, err
 }
 

@@ -54,34 +54,13 @@ func (l *lab) readExport(ctx context.Context) (map[string]float64, error) {
 	return l.readFile(ctx, s, file, records+3, began) // and the start, the end, and what docket says of the run
 }
 
-// readLog has docket read a log file that is there when it starts.
-func (l *lab) readLog(ctx context.Context) (map[string]float64, error) {
-	dir, remove, err := l.scratch()
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	file := filepath.Join(dir, "engine.log")
-	records := l.records * exportFactor
-	if err := writeRecords(file, records, "", ""); err != nil {
-		return nil, err
-	}
-	began := time.Now()
-	s, err := l.startHeld(ctx, dir, fmt.Sprintf(`- {name: log, tail: {path: %q, format: json}}`, file))
-	if err != nil {
-		return nil, err
-	}
-	defer s.kill()
-	return l.readFile(ctx, s, file, records, began)
-}
-
 // startHeld starts a docket with one source whose sink cannot deliver.
-func (l *lab) startHeld(ctx context.Context, dir, source string, env ...string) (*sidecar, error) {
+func (l *lab) startHeld(ctx context.Context, dir, source string) (*sidecar, error) {
 	nobody, err := process.FreeAddress()
 	if err != nil {
 		return nil, err
 	}
-	return l.startSetup(ctx, dir, setup{sources: []string{source}, sinks: []string{httpEntry(heldBack, nobody, 1)}, env: env})
+	return l.startSetup(ctx, dir, setup{sources: []string{source}, sinks: []string{httpEntry(heldBack, nobody, 1)}})
 }
 
 // readFile waits until docket has stored so many records since began, and has the plain
