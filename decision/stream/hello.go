@@ -17,10 +17,11 @@ package stream
 
 import (
 	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // Version is the only version of the protocol there is.
@@ -48,7 +49,7 @@ type Hello struct {
 // Append appends h as a line, newline included.
 func (h Hello) Append(dst []byte) []byte {
 	dst = appendUint(append(dst, `{"docket":{"version":`...), Version)
-	dst = appendString(append(dst, `,"producer":`...), h.Producer)
+	dst = rawjson.AppendString(append(dst, `,"producer":`...), h.Producer)
 	dst = appendUint(append(dst, `,"next":`...), h.Next)
 	return append(dst, "}}\n"...)
 }
@@ -174,24 +175,17 @@ func helloBody(line []byte) (object, error) {
 }
 
 // skipSpace cuts the white space of JSON from the front.
-func skipSpace(b []byte) []byte {
-	for len(b) > 0 && (b[0] == ' ' || b[0] == '\t' || b[0] == '\r' || b[0] == '\n') {
-		b = b[1:]
-	}
-	return b
-}
+func skipSpace(b []byte) []byte { return b[rawjson.SkipSpace(b, 0):] }
 
 // excerpt is a value of the other side as it may stand in an error text. Only a number is
 // quoted: the text is logged, and a line that was taken for a hello may hold what nobody is
 // to read.
-func excerpt(value json.RawMessage) string {
+func excerpt(value rawjson.Value) string {
 	const enough = 40
-	switch value = bytes.TrimSpace(value); {
-	case len(value) == 0:
-		return "(nothing)"
-	case value[0] == '"':
+	switch kind := value.Kind(); {
+	case kind == rawjson.String:
 		return "(a text)"
-	case value[0] == '{' || value[0] == '[':
+	case kind == rawjson.Object || kind == rawjson.Array:
 		return "(an object or array)"
 	case len(value) > enough:
 		return "(a number of " + strconv.Itoa(len(value)) + " digits)"

@@ -1,12 +1,13 @@
 package stream
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // object is a JSON object in the order of its members. Unlike the decoding of
@@ -15,7 +16,7 @@ type object []member
 
 type member struct {
 	name  string
-	value json.RawMessage
+	value rawjson.Value
 }
 
 // parseObject reads data, which must be one JSON object.
@@ -23,31 +24,18 @@ func parseObject(data []byte) (object, error) {
 	if !json.Valid(data) {
 		return nil, errors.New("not valid JSON")
 	}
-	dec := json.NewDecoder(bytes.NewReader(data))
-	open, err := dec.Token()
-	if err != nil {
-		return nil, err
-	}
-	if open != json.Delim('{') {
+	if rawjson.Value(skipSpace(data)).Kind() != rawjson.Object {
 		return nil, errors.New("not a JSON object")
 	}
 	var o object
-	for dec.More() {
-		name, err := dec.Token()
-		if err != nil {
-			return nil, err
-		}
-		m := member{name: name.(string)} // the grammar allows nothing else here
-		if err := dec.Decode(&m.value); err != nil {
-			return nil, err
-		}
-		o = append(o, m)
+	for name, value := range rawjson.Members(data) {
+		o = append(o, member{string(name), value})
 	}
 	return o, nil
 }
 
 // find returns the first member of that name and how many there are.
-func (o object) find(name string) (value json.RawMessage, n int) {
+func (o object) find(name string) (value rawjson.Value, n int) {
 	for _, m := range o {
 		if m.name != name {
 			continue
@@ -60,7 +48,7 @@ func (o object) find(name string) (value json.RawMessage, n int) {
 }
 
 // one returns the value of a member that must stand exactly once.
-func (o object) one(name string) (json.RawMessage, error) {
+func (o object) one(name string) (rawjson.Value, error) {
 	value, n := o.find(name)
 	switch n {
 	case 0:
@@ -77,11 +65,10 @@ func (o object) text(name string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	var s string
-	if value[0] != '"' || json.Unmarshal(value, &s) != nil {
+	if value.Kind() != rawjson.String {
 		return "", fmt.Errorf("%s must be a string, not %s", name, excerpt(value))
 	}
-	return s, nil
+	return string(value.AppendText(nil)), nil
 }
 
 // object returns a member that must be an object.
@@ -112,45 +99,19 @@ func (o object) number(name string) (uint64, error) {
 
 // wholeNumber reads a JSON number that is written as an integer. It stays below
 // 1<<63 so that counting on from it cannot overflow.
-func wholeNumber(value json.RawMessage) (uint64, error) {
+func wholeNumber(value rawjson.Value) (uint64, error) {
 	return strconv.ParseUint(string(value), 10, 63)
 }
 
 func appendUint(dst []byte, n uint64) []byte { return strconv.AppendUint(dst, n, 10) }
 
-// appendString appends s as a JSON string. What is not UTF-8 is replaced.
-func appendString(dst []byte, s string) []byte {
-	if plainText(s) {
-		dst = append(dst, '"')
-		dst = append(dst, s...)
-		return append(dst, '"')
-	}
-	var quoted bytes.Buffer
-	enc := json.NewEncoder(&quoted)
-	enc.SetEscapeHTML(false) // people read these lines
-	if err := enc.Encode(s); err != nil {
-		panic("stream: a string cannot fail to encode: " + err.Error())
-	}
-	return append(dst, bytes.TrimSuffix(quoted.Bytes(), []byte("\n"))...)
-}
-
-// plainText reports whether s needs no escape in JSON.
-func plainText(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
-			return false
-		}
-	}
-	return true
-}
-
 // maxText bounds the texts for people that messages carry.
 const maxText = 1 << 10
 
-// appendText is appendString of at most maxText bytes of s.
+// appendText appends at most maxText bytes of s as a JSON string.
 func appendText(dst []byte, s string) []byte {
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "") + "..."
 	}
-	return appendString(dst, s)
+	return rawjson.AppendString(dst, s)
 }

@@ -1,12 +1,12 @@
 package redact
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
 	"sync"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // Redactor applies the rules of one source. Its methods may be called from any
@@ -50,9 +50,7 @@ func newPointer(rule Rule, keys map[string]*key) (pointer, error) {
 	p := pointer{path: path, action: rule.Action}
 	switch rule.Action {
 	case Replace:
-		if p.with, err = jsonString(rule.With); err != nil {
-			return pointer{}, fmt.Errorf("with: %w", err)
-		}
+		p.with = rawjson.AppendString(nil, rule.With)
 	case HMACSHA256:
 		file := string(rule.KeyFile)
 		if keys[file] == nil {
@@ -61,15 +59,6 @@ func newPointer(rule Rule, keys map[string]*key) (pointer, error) {
 		p.key = keys[file]
 	}
 	return p, nil
-}
-
-// jsonString leaves "<" and its like as they are, which "<redacted>" may be full of.
-func jsonString(s string) ([]byte, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(s)
-	return bytes.TrimSuffix(b.Bytes(), []byte{'\n'}), err
 }
 
 // ErrTooLarge says that a record has outgrown its limit: what stands in place of a

@@ -1,9 +1,12 @@
 package httpsource
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 const (
@@ -255,9 +258,9 @@ func (c *cutter) fill() error {
 // value appends to dst the value whose first byte token has returned; see next.
 func (c *cutter) value(dst []byte) (out []byte, length int64, err error) {
 	start := len(dst)
-	var s valueScan
+	var end rawjson.End
 	for {
-		n, done := s.scan(c.rest)
+		n, done := end.Next(c.rest)
 		length += int64(n)
 		switch {
 		case length <= int64(c.limit):
@@ -280,5 +283,26 @@ func (c *cutter) value(dst []byte) (out []byte, length int64, err error) {
 	if length <= int64(c.limit) {
 		length = 0
 	}
+	replaceNewlines(dst[start:])
 	return dst, length, nil
+}
+
+// replaceNewlines replaces newlines in a value, because they would end a line. Between
+// tokens a space says the same. In a string a newline is an error, and becomes another
+// control character: the value must not become valid by being read.
+func replaceNewlines(value []byte) {
+	if bytes.IndexByte(value, '\n') < 0 {
+		return
+	}
+	for i := 0; i < len(value); {
+		end, instead := i+1, byte(' ')
+		if value[i] == '"' {
+			end, instead = rawjson.StringEnd(value, i), '\r'
+		}
+		for ; i < end; i++ {
+			if value[i] == '\n' {
+				value[i] = instead
+			}
+		}
+	}
 }

@@ -121,6 +121,15 @@ func TestCutterTooLong(t *testing.T) {
 	}
 }
 
+// What is kept of an event that is too long is one line, wherever it was cut.
+func TestCutterTooLongNewlines(t *testing.T) {
+	body := `[{"a":"` + strings.Repeat("\n", 2*cutLimit) + `"}]`
+	events, _, err := cutAll(strings.NewReader(body), "", 16)
+	if err != nil || len(events) != 1 || strings.Contains(events[0], "\n") {
+		t.Errorf("got %q and the error %v, want one event without newlines", events, err)
+	}
+}
+
 // An error of the reader is the cutter's, whatever was read before.
 func TestCutterReadError(t *testing.T) {
 	want := errors.New("the disk of the peer is gone")
@@ -180,25 +189,4 @@ func FuzzCutter(f *testing.F) {
 			}
 		}
 	})
-}
-
-// What needs a look is found wherever it stands in a string, among bytes that differ from
-// it in one bit.
-func TestPlain(t *testing.T) {
-	for _, special := range []byte("\"\\\n") {
-		for bit := range 8 {
-			for length := range 40 {
-				text := bytes.Repeat([]byte{special ^ 1<<bit}, length)
-				if got := plain(text); got != length {
-					t.Fatalf("%q: got %d, want %d", text, got, length)
-				}
-				for at := range text {
-					last := append(bytes.Clone(text[:at]), bytes.Repeat([]byte{special}, length-at)...)
-					if got := plain(last); got != at {
-						t.Fatalf("%q: got %d, want %d", last, got, at)
-					}
-				}
-			}
-		}
-	}
 }

@@ -11,7 +11,6 @@
 //	handler.go      from a request to its answer
 //	body.go         a body unpacked, within bounds
 //	cutter.go       a body cut into events
-//	valuescan.go    the end of a JSON value
 //	batch.go        events on their way
 //	committer.go    batches brought into the queue, each event once
 //	progress.go     what is durable

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 
+	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -38,11 +39,7 @@ func tooDeep(record []byte) bool {
 	for i := 0; i < len(record); i++ {
 		switch record[i] {
 		case '"':
-			for i++; i < len(record) && record[i] != '"'; i++ {
-				if record[i] == '\\' {
-					i++
-				}
-			}
+			i = rawjson.StringEnd(record, i) - 1
 		case '{', '[':
 			if depth++; depth > maxBulkDepth {
 				return true
