@@ -193,7 +193,7 @@ var trust = []mutant{
 	{
 		defect: "a broken hello is quoted in the log",
 		file:   "decision/stream/hello.go",
-		old:    "\tcase value[0] == '\"':\n\t\treturn \"(a text)\"\n",
+		old:    "\tcase kind == rawjson.String:\n\t\treturn \"(a text)\"\n",
 		new:    "",
 		tests:  []string{"TestParseHello"},
 	},
