@@ -379,7 +379,7 @@ var trust = []mutant{
 		defect: "SIGHUP kills docket",
 		file:   "cli/runcmd/hangup.go",
 		old:    "\tsignal.Notify(hangups, syscall.SIGHUP)\n",
-		new:    "",
+		new:    "\tsignal.Notify(hangups, syscall.SIGWINCH)\n",
 		tests:  []string{"TestHangup"},
 		in:     "cli",
 	},
@@ -396,5 +396,12 @@ var trust = []mutant{
 		old:    "if err := f.Check(); err != nil {",
 		new:    "if err := error(nil); err != nil {",
 		tests:  []string{"TestFileProblems"},
+	},
+	{
+		defect: "send ends with 0 although it has refused a line itself",
+		file:   "cli/sendcmd/send.go",
+		old:    "refused:   st.Refused + s.unsent.Load(),",
+		new:    "refused:   st.Refused,",
+		tests:  []string{"TestLinesRefusedHereAreAnError"},
 	},
 }
