@@ -108,7 +108,7 @@ func (d *decoder) structure(n Node, v reflect.Value) {
 		i := slices.IndexFunc(fields, func(f field) bool { return f.name == key })
 		switch {
 		case i >= 0:
-			d.value(member, v.Field(fields[i].index))
+			d.value(member, v.FieldByIndex(fields[i].index))
 		case rest != noRest:
 			addRest(v.Field(rest), key, member)
 		default:

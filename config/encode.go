@@ -90,7 +90,7 @@ func encodeStruct(v reflect.Value) (*yaml.Node, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode, Tag: "!!map"}
 	fields, rest := fieldsOf(v.Type())
 	for _, f := range fields {
-		if err := encodeMember(n, f.name, v.Field(f.index)); err != nil {
+		if err := encodeMember(n, f.name, v.FieldByIndex(f.index)); err != nil {
 			return nil, err
 		}
 	}

@@ -57,7 +57,7 @@ func filesIn(files []FileUse, at string, v reflect.Value) []FileUse {
 func filesInStruct(files []FileUse, at string, v reflect.Value) []FileUse {
 	fields, rest := fieldsOf(v.Type())
 	for _, f := range fields {
-		value, tag := v.Field(f.index), v.Type().Field(f.index).Tag.Get("file")
+		value, tag := v.FieldByIndex(f.index), v.Type().FieldByIndex(f.index).Tag.Get("file")
 		if tag == "" {
 			files = filesIn(files, join(at, f.name), value)
 		} else if value.String() != "" {

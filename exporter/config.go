@@ -27,10 +27,11 @@ type Config struct {
 // SourceConfig is one entry of "sources". The key beside its name selects the
 // kind.
 type SourceConfig struct {
-	Name string
-	Kind string
+	Name string `yaml:"name"`
 	// Redact changes every record of this source before anything is stored.
-	Redact []redact.Rule
+	Redact []redact.Rule `yaml:"redact"`
+	// Kind is the key of Config.
+	Kind   string
 	Config sources.Config
 }
 
@@ -104,31 +105,36 @@ type RetainConfig struct {
 
 // SinkConfig is one entry of "sinks". The key of its kind selects the sink.
 type SinkConfig struct {
-	Name  string
-	Kind  string
-	Batch sinks.BatchLimits
-	Retry RetryConfig
+	Name  string            `yaml:"name"`
+	Batch sinks.BatchLimits `yaml:"batch"`
+	Retry RetryConfig       `yaml:"retry"`
 	// When is a CEL expression over "record". The sink gets the records for which
 	// it is true. Empty: all.
-	When string
+	When string `yaml:"when"`
 	// OnError is what becomes of a record for which When cannot be evaluated.
-	OnError OnError
+	OnError OnError `yaml:"onError"`
 	// OnReject is what becomes of a record that the destination will never take.
-	OnReject OnReject
+	OnReject OnReject `yaml:"onReject"`
 	// DeadLetters bounds what is set aside for this sink.
-	DeadLetters DeadLettersConfig
+	DeadLetters DeadLettersConfig `yaml:"deadLetters"`
 	// Stamp appends the record's id, seq, source and time as the last member
 	// "_docket" of the object. The other bytes stay as they are.
-	Stamp bool
+	Stamp bool `yaml:"stamp"`
 	// From is where a sink that is new to the queue starts.
-	From From
+	From From `yaml:"from"`
 	// Retire lets go of the records that the queue keeps for this sink, and of
 	// its place in it. Nothing is delivered to it any more. A sink that is only
 	// removed from the configuration keeps its undelivered records.
-	Retire bool
-	// Gaps is sinks.Definition.Gaps of the kind.
-	Gaps   bool
+	Retire bool `yaml:"retire"`
+	// Kind is the key of Config.
+	Kind   string
 	Config sinks.Config
+}
+
+// ordered reports whether the sink gets each record once and hears of gaps.
+func (s *SinkConfig) ordered() bool {
+	_, ok := s.Config.(sinks.Ordered)
+	return ok
 }
 
 // From is where a sink that is new to a queue starts.
@@ -209,6 +215,10 @@ type LimitsConfig struct {
 
 func defaultQueue() QueueConfig {
 	return QueueConfig{MaxBytes: 2 << 30, WhenFull: Block, MinFreeBytes: Auto}
+}
+
+func defaultSink() SinkConfig {
+	return SinkConfig{Retry: defaultRetry(), OnError: Deliver, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), From: Oldest}
 }
 
 func defaultRetry() RetryConfig {

@@ -87,14 +87,19 @@ func TestLabelsAreBounded(t *testing.T) {
 	}
 }
 
-// A sink that asks for gaps hears of every seq.
+// orderedSink is a configuration whose sink hears of gaps.
+type orderedSink struct{ sinks.Config }
+
+func (orderedSink) Ordered() {}
+
+// A sink that is Ordered hears of every seq.
 func TestGapsOfRejected(t *testing.T) {
 	for _, names := range []bool{true, false} {
 		for _, poison := range [][]uint64{{3}, {1, 2, 3, 4, 5}} {
 			t.Run(fmt.Sprint(names, poison), func(t *testing.T) {
 				s := &pickySink{poison: poison, names: names}
 				c := &fakeCursor{batches: [][]queue.Record{append(records(1, 2), records(5, 7)...), records(8, 8)}, account: queue.Account{Next: 1}}
-				d := newTestDelivery(t, SinkConfig{Config: s, Gaps: true}, c, slog.New(slog.DiscardHandler))
+				d := newTestDelivery(t, SinkConfig{Config: orderedSink{s}}, c, slog.New(slog.DiscardHandler))
 				start(t, d)
 				until(t, "settled", func() bool { return len(c.acked()) == 2 })
 				seen := map[uint64]bool{}

@@ -43,31 +43,18 @@ type document[Source, Sink any] struct {
 
 // sourceEntry is one item of "sources". Section holds the key of its kind.
 type sourceEntry[Section any] struct {
-	Name    string             `yaml:"name"`
-	Redact  []redact.Rule      `yaml:"redact"`
-	Section map[string]Section `yaml:",rest"`
+	SourceConfig `yaml:",inline"`
+	Section      map[string]Section `yaml:",rest"`
 }
 
 // sinkEntry is one item of "sinks".
 type sinkEntry[Section any] struct {
-	Name        string             `yaml:"name"`
-	Batch       sinks.BatchLimits  `yaml:"batch"`
-	Retry       RetryConfig        `yaml:"retry"`
-	When        string             `yaml:"when"`
-	OnError     OnError            `yaml:"onError"`
-	OnReject    OnReject           `yaml:"onReject"`
-	DeadLetters DeadLettersConfig  `yaml:"deadLetters"`
-	Stamp       bool               `yaml:"stamp"`
-	From        From               `yaml:"from"`
-	Retire      bool               `yaml:"retire"`
-	Section     map[string]Section `yaml:",rest"`
+	SinkConfig `yaml:",inline"`
+	Section    map[string]Section `yaml:",rest"`
 }
 
 // The keys of an entry beside that of its kind.
-var (
-	sourceKeys = []string{"name", "redact"}
-	sinkKeys   = []string{"name", "batch", "retry", "when", "onError", "onReject", "deadLetters", "stamp", "from", "retire"}
-)
+var sourceKeys, sinkKeys = config.Keys[SourceConfig](), config.Keys[SinkConfig]()
 
 // Load reads a configuration file. It reports everything that is wrong with it,
 // in the order of lines; the Config is nil then. Disk and network are not
@@ -123,7 +110,7 @@ func (l *loader) loadSources(entries []config.Node) {
 	if len(entries) == 0 {
 		l.check(config.Problems{{Path: "sources", Text: "needs at least one source"}})
 	}
-	names, sockets := make(claims), make(claims)
+	names, claimed := make(claims), make(claims)
 	for _, entry := range entries {
 		var e sourceEntry[config.Node]
 		if !l.decodeEntry(entry, &e) {
@@ -135,12 +122,14 @@ func (l *loader) loadSources(entries []config.Node) {
 		}
 
 		l.check(redact.Validate(e.Redact).In(entry.Path() + ".redact"))
-		source := SourceConfig{Name: e.Name, Redact: e.Redact}
+		source := e.SourceConfig
 		for _, definition := range presentKinds(l, entry, l.kinds.Sources, sourceKeys) {
 			source.Kind, source.Config = definition.Kind, definition.NewConfig()
 			section := e.Section[definition.Kind]
 			l.loadSection(section, source.Config)
-			l.checkSocket(section, sockets)
+			for _, c := range config.ClaimsOf(source.Config) {
+				l.checkClaim(section, c, claimed)
+			}
 		}
 		l.cfg.Sources = append(l.cfg.Sources, source)
 	}
@@ -150,25 +139,23 @@ func (l *loader) loadSinks(entries []config.Node) {
 	if len(entries) == 0 {
 		l.check(config.Problems{{Path: "sinks", Text: "needs at least one sink"}})
 	}
-	names, directories := make(claims), make(claims)
+	names, claimed := make(claims), make(claims)
 	for _, entry := range entries {
-		e := sinkEntry[config.Node]{
-			Batch: l.batchDefault(entry), Retry: defaultRetry(), OnError: Deliver, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), From: Oldest,
-		}
+		e := sinkEntry[config.Node]{SinkConfig: defaultSink()}
+		e.Batch = l.batchDefault(entry)
 		if !l.decodeEntry(entry, &e) {
 			continue
 		}
-		sink := SinkConfig{
-			Name: e.Name, Batch: e.Batch, Retry: e.Retry, When: e.When, OnError: e.OnError, OnReject: e.OnReject, DeadLetters: e.DeadLetters,
-			Stamp: e.Stamp, From: e.From, Retire: e.Retire,
-		}
+		sink := e.SinkConfig
 		l.check(checkName(entry.Path(), e.Name, names))
 		l.check(sink.validate().In(entry.Path()))
 		for _, definition := range presentKinds(l, entry, l.kinds.Sinks, sinkKeys) {
-			sink.Kind, sink.Gaps, sink.Config = definition.Kind, definition.Gaps, definition.NewConfig()
+			sink.Kind, sink.Config = definition.Kind, definition.NewConfig()
 			section := e.Section[definition.Kind]
 			l.loadSection(section, sink.Config)
-			l.checkDirectory(section, directories)
+			for _, c := range config.ClaimsOf(sink.Config) {
+				l.checkClaim(section, c, claimed)
+			}
 		}
 		l.cfg.Sinks = append(l.cfg.Sinks, sink)
 	}
@@ -254,56 +241,27 @@ func checkName(entry, name string, names claims) config.Problems {
 // claims maps what only one part may have to the path of the part that has it.
 type claims map[string]string
 
-// checkSocket reports a socket that another source listens on: the later one
-// would take it away, or a part of its producers. By convention a source has it at
-// one of these keys.
-func (l *loader) checkSocket(section config.Node, sockets claims) {
-	for _, by := range []struct{ key, what string }{{"path", "path"}, {"address", "address"}, {"inherited", "socket"}} {
-		socket, at := textAt(section, by.key)
-		if socket == "" {
-			continue
-		}
-		if by.key == "path" {
-			socket = absolute(socket)
-		}
-		claim := by.key + " " + socket
-		if owner, taken := sockets[claim]; taken {
-			l.check(config.Problems{at.Problemf("must be unique: %s has this %s", owner, by.what)})
-			continue
-		}
-		sockets[claim] = section.Path()
-	}
-}
-
-// checkDirectory reports a directory that another sink writes to, or that touches
-// the queue's. By convention a sink that owns a directory has it at the key
-// "directory".
-func (l *loader) checkDirectory(section config.Node, directories claims) {
-	dir, at := textAt(section, "directory")
-	if dir == "" {
+// checkClaim reports a claim of section that another part has too, such as a socket: the
+// later one would take it away, or a part of its producers. A directory that is written
+// to must not touch the queue's.
+func (l *loader) checkClaim(section config.Node, c config.Claim, claimed claims) {
+	if c.Value == "" {
 		return
 	}
-	dir = absolute(dir)
-	if q := l.cfg.Queue.Directory; q != "" && (inside(dir, absolute(q)) || inside(absolute(q), dir)) {
-		l.check(config.Problems{at.Problemf("must be apart from queue.directory: neither may lie in the other")})
+	path, value := section.Path()+"."+c.Key, c.Value
+	if c.Kind <= config.Input {
+		value = absolute(value)
+	}
+	if q := l.cfg.Queue.Directory; c.Kind == config.Directory && q != "" && (inside(value, absolute(q)) || inside(absolute(q), value)) {
+		l.check(config.Problems{{Path: path, Text: "must be apart from queue.directory: neither may lie in the other"}})
 		return
 	}
-	if owner, taken := directories[dir]; taken {
-		l.check(config.Problems{at.Problemf("must be unique: %s has this directory", owner)})
+	claim := c.Kind.String() + " " + value
+	if owner, taken := claimed[claim]; taken {
+		l.check(config.Problems{{Path: path, Text: fmt.Sprintf("must be unique: %s has this %s", owner, c.Kind)}})
 		return
 	}
-	directories[dir] = section.Path()
-}
-
-// textAt returns the text at key of section, and where it stands; "" when there
-// is none.
-func textAt(section config.Node, key string) (string, config.Node) {
-	at, _ := section.Get(key)
-	var text string
-	if problems := at.Decode(&text); len(problems) > 0 {
-		return "", at // reported when the section was read
-	}
-	return text, at
+	claimed[claim] = section.Path()
 }
 
 // absolute makes paths comparable. Links are not followed: that would touch the
@@ -372,21 +330,39 @@ func (c *Config) YAML() ([]byte, error) {
 // Files lists every file that c names, with the paths that Load's problems have.
 func (c *Config) Files() []config.FileUse { return config.Files(c.document()) }
 
+// Claims returns what sources and sinks claim of a kind, with the paths that Load's
+// problems have.
+func (c *Config) Claims(kind config.ClaimKind) (list []config.Claim) {
+	c.eachPart(func(path string, part any) {
+		for _, claim := range config.ClaimsOf(part) {
+			if claim.Kind == kind && claim.Value != "" {
+				claim.Key = path + "." + claim.Key
+				list = append(list, claim)
+			}
+		}
+	})
+	return list
+}
+
 // Warnings lists what is valid and still may be a mistake.
 func (c *Config) Warnings() config.Problems {
 	var p config.Problems
-	add := func(path string, part any) {
+	c.eachPart(func(path string, part any) {
 		if w, ok := part.(config.Warner); ok {
 			p = append(p, w.Warnings().In(path)...)
 		}
-	}
+	})
+	return p
+}
+
+// eachPart calls do with the section of each source and sink, and its path.
+func (c *Config) eachPart(do func(path string, part any)) {
 	for i, s := range c.Sources {
-		add(fmt.Sprintf("sources[%d].%s", i, s.Kind), s.Config)
+		do(fmt.Sprintf("sources[%d].%s", i, s.Kind), s.Config)
 	}
 	for i, s := range c.Sinks {
-		add(fmt.Sprintf("sinks[%d].%s", i, s.Kind), s.Config)
+		do(fmt.Sprintf("sinks[%d].%s", i, s.Kind), s.Config)
 	}
-	return p
 }
 
 // document is c as it is written.
@@ -400,26 +376,10 @@ func (c *Config) document() document[sourceEntry[sources.Config], sinkEntry[sink
 		Limits:     c.Limits,
 	}
 	for _, s := range c.Sources {
-		doc.Sources = append(doc.Sources, sourceEntry[sources.Config]{
-			Name:    s.Name,
-			Redact:  s.Redact,
-			Section: map[string]sources.Config{s.Kind: s.Config},
-		})
+		doc.Sources = append(doc.Sources, sourceEntry[sources.Config]{s, map[string]sources.Config{s.Kind: s.Config}})
 	}
 	for _, s := range c.Sinks {
-		doc.Sinks = append(doc.Sinks, sinkEntry[sinks.Config]{
-			Name:        s.Name,
-			Batch:       s.Batch,
-			Retry:       s.Retry,
-			When:        s.When,
-			OnError:     s.OnError,
-			OnReject:    s.OnReject,
-			DeadLetters: s.DeadLetters,
-			Stamp:       s.Stamp,
-			From:        s.From,
-			Retire:      s.Retire,
-			Section:     map[string]sinks.Config{s.Kind: s.Config},
-		})
+		doc.Sinks = append(doc.Sinks, sinkEntry[sinks.Config]{s, map[string]sinks.Config{s.Kind: s.Config}})
 	}
 	return doc
 }

@@ -4,6 +4,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/internal/budget"
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sources"
 )
 
 // MemoryPart is what one part of docket has in memory at most, whatever peers send.
@@ -32,18 +33,6 @@ const (
 	otherBytes = 4 << 20
 )
 
-// sizedSource is a sources.Config that says what it has in memory at most, beside the
-// budget that stream sources share.
-type sizedSource interface {
-	MemoryBytes(maxRecordBytes int) int64
-}
-
-// sizedSink is a sinks.Config that says what it has in memory at most, beside the batches
-// that it is given.
-type sizedSink interface {
-	MemoryBytes(batch int64) int64
-}
-
 // Memory returns what docket has in memory at most with this configuration. Its sum is
 // what a container needs. The pages of files, the program's too, count there as well, and
 // are given back when there is want.
@@ -61,11 +50,12 @@ func (c *Config) Memory() []MemoryPart {
 	shared, redacted := false, false
 	for _, s := range c.Sources {
 		part := MemoryPart{"source " + s.Name, otherBytes}
-		if sized, ok := s.Config.(sizedSource); ok {
+		if sized, ok := s.Config.(sources.Sized); ok {
 			part.Bytes = sized.MemoryBytes(int(record))
 		}
 		parts = append(parts, part)
-		shared = shared || s.Kind == "unix" || s.Kind == "tcp"
+		_, shares := s.Config.(sources.Sharing)
+		shared = shared || shares
 		redacted = redacted || len(s.Redact) > 0
 	}
 	if shared {
@@ -97,7 +87,7 @@ func (s *SinkConfig) memoryBytes(record int64) int64 {
 		copies = 1
 	}
 	bytes += copies * batch
-	if sized, ok := s.Config.(sizedSink); ok {
+	if sized, ok := s.Config.(sinks.Sized); ok {
 		return bytes + sized.MemoryBytes(batch)
 	}
 	return bytes + batch

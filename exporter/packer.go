@@ -201,7 +201,7 @@ func (d *delivery) packerOf(q queueFacts, s selection, account queue.Account) pa
 	return packer{
 		queueID: q.id,
 		stamps:  d.cfg.Stamp,
-		gaps:    d.cfg.Gaps,
+		gaps:    d.cfg.ordered(),
 		selects: s,
 		lost:    q.lost,
 		before:  account,

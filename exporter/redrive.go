@@ -56,7 +56,7 @@ func (r *redriver) round(ctx context.Context) (some bool, err error) {
 	if err != nil || len(list) == 0 {
 		return false, err
 	}
-	if r.cfg.Gaps {
+	if r.cfg.ordered() {
 		return true, r.keepAgain(list)
 	}
 	b := sinks.Batch{Queue: r.packer.queueID}

@@ -164,7 +164,7 @@ func (r *redriveTest) begin(t *testing.T, policy OnReject, inFlight int) {
 		cfg.Config = notConcurrent{to}
 	}
 	if r.export != nil {
-		cfg.Config, cfg.Gaps = r.export, true
+		cfg.Config = orderedSink{r.export}
 	}
 	facts := queueFacts{id: r.queue.ID(), directory: r.dir, lost: func() []queue.SeqRange { return nil }, stored: r.queue.LastSeq}
 	if r.delivery, err = newDelivery(cfg, facts, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler)); err != nil {

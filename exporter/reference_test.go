@@ -43,7 +43,7 @@ func TestConfigurationPage(t *testing.T) {
 	walkKeys("", reflect.ValueOf(document[sourceEntry[config.Node], sinkEntry[config.Node]]{
 		Sources:  []sourceEntry[config.Node]{{}},
 		Queue:    defaultQueue(),
-		Sinks:    []sinkEntry[config.Node]{{Retry: defaultRetry(), OnError: Deliver, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), From: Oldest}},
+		Sinks:    []sinkEntry[config.Node]{{SinkConfig: defaultSink()}},
 		Admin:    defaultAdmin(),
 		Shutdown: defaultShutdown(),
 		Limits:   defaultLimits(),
@@ -98,6 +98,8 @@ func walkKeys(path string, v reflect.Value, present bool, into map[string]string
 			switch {
 			case tag == "": // not for the configuration
 			case tag == ",rest": // the sections of the kinds
+			case tag == ",inline":
+				walkKeys(path, v.Field(i), present, into)
 			case path == "":
 				walkKeys(tag, v.Field(i), present, into)
 			default:

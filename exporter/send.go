@@ -188,7 +188,7 @@ func (d *delivery) without(b sinks.Batch, indexes []int) sinks.Batch {
 		indexes = indexes[1:]
 		gone = append(gone, sinks.Gap{From: it.Seq, To: it.Seq, Reason: gapOf[d.cfg.OnReject]})
 	}
-	if d.cfg.Gaps {
+	if d.cfg.ordered() {
 		rest.Gaps = slices.SortedFunc(slices.Values(slices.Concat(b.Gaps, gone)), func(a, b sinks.Gap) int { return cmp.Compare(a.From, b.From) })
 	}
 	return rest

@@ -15,9 +15,6 @@ type Definition struct {
 	Kind string
 	// Batch is what the delivery loop gathers for one Send unless configured.
 	Batch BatchLimits
-	// Gaps asks for batches that have gaps and no items too: the sink proves that
-	// its records are complete, and has to note what it does not get.
-	Gaps bool
 	// NewConfig returns a pointer to a configuration that holds the defaults,
 	// ready to be decoded into.
 	NewConfig func() Config
@@ -47,6 +44,27 @@ type Config interface {
 type Concurrent interface {
 	// MaxInFlight is how many Sends may overlap. 1: they do not.
 	MaxInFlight() int
+}
+
+// Ordered is a Config whose sink proves that its records are complete. It gets each
+// record once and in the order of seqs, so it gets no dead letter again. It gets batches
+// that have gaps and no items too, and notes what it does not get.
+type Ordered interface {
+	Ordered()
+}
+
+// Replayable is a Config that knows whether its sink takes records again. Other sinks do.
+type Replayable interface {
+	// Replayable returns nil if a record that the sink has had is written again. Its error
+	// says what the sink is, and what to do instead.
+	Replayable() error
+}
+
+// Sized is a Config that knows what its sink has in memory at most. docket check adds it
+// to the memory that a container needs.
+type Sized interface {
+	// MemoryBytes is for batches of at most batch bytes, the batch itself left out.
+	MemoryBytes(batch int64) int64
 }
 
 // Prober is a Config that can be tried without a record: docket check --connect.

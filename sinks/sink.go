@@ -29,7 +29,7 @@ type Sink interface {
 
 // Batch is what one Send carries: items of one queue in the order of their seq.
 // Seqs rise but need not be contiguous. A batch without items is accepted by
-// doing nothing, save by a sink whose Definition says Gaps.
+// doing nothing, save by a sink whose Config is Ordered.
 type Batch struct {
 	Queue string // UUID of the queue, the first half of every record id
 	Items []Item

@@ -27,6 +27,18 @@ type Config interface {
 	New(env Env) Source
 }
 
+// Sized is a Config that knows what its source has in memory at most. docket check adds
+// it to the memory that a container needs.
+type Sized interface {
+	// MemoryBytes leaves out what the source takes from Env.Memory.
+	MemoryBytes(maxRecordBytes int) int64
+}
+
+// Sharing is a Config whose source takes memory for long lines from Env.Memory.
+type Sharing interface {
+	SharesMemory()
+}
+
 // Env is what a source is told about where it runs.
 type Env struct {
 	Name           string // the source's name in the configuration
@@ -34,14 +46,20 @@ type Env struct {
 	// StateDir is where the source keeps what it must know after a restart, such as
 	// how far it has read. It is the source's alone, lies beside the queue, and is
 	// made by the source when it has something to keep (package statefile).
-	StateDir rooted.Path
+	StateDir StateDir
 	// Redaction is what the source takes out of its records; nil: nothing.
 	Redaction Redaction
 	// Memory is what connections of all sources may take beyond their first small
 	// buffer. nil: the source makes one for itself.
-	Memory *budget.Budget
+	Memory *Memory
 	Log    *slog.Logger // carries the source's name already
 }
+
+// StateDir is a directory whose files nobody can have planted links to; see package rooted.
+type StateDir = rooted.Path
+
+// Memory is a budget of bytes that all sources share.
+type Memory = budget.Budget
 
 // ErrOutgrown says that what a Redaction leaves of a record is longer than a record may be.
 var ErrOutgrown = errors.New("too large after redaction")

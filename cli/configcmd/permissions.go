@@ -9,8 +9,6 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/sinks/filesink"
-	"github.com/docket-export/docket/sources/streamsource"
 )
 
 // Warnings says what is valid in cfg and still may do harm: on the disk as it is now, and
@@ -44,15 +42,11 @@ type directory struct {
 // directoriesOf lists the directories that docket keeps its files and sockets in.
 func directoriesOf(cfg *exporter.Config) []directory {
 	all := []directory{{"queue.directory", cfg.Queue.Directory, "remove or replace files of the queue"}}
-	for i, s := range cfg.Sinks {
-		if c, ok := s.Config.(*filesink.Config); ok {
-			all = append(all, directory{fmt.Sprintf("sinks[%d].file.directory", i), c.Directory, "remove or replace exported files"})
-		}
+	for _, c := range cfg.Claims(config.Directory) {
+		all = append(all, directory{c.Key, c.Value, "remove or replace exported files"})
 	}
-	for i, s := range cfg.Sources {
-		if c, ok := s.Config.(*streamsource.UnixConfig); ok && c.Path != "" {
-			all = append(all, directory{fmt.Sprintf("sources[%d].unix.path", i), filepath.Dir(c.Path), "put a socket of their own in the place of docket's"})
-		}
+	for _, c := range cfg.Claims(config.Socket) {
+		all = append(all, directory{c.Key, filepath.Dir(c.Value), "put a socket of their own in the place of docket's"})
 	}
 	return all
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -19,7 +18,7 @@ import (
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
-	"github.com/docket-export/docket/sinks/filesink"
+	"github.com/docket-export/docket/sinks"
 )
 
 func NewReplay(kinds exporter.Kinds) *cobra.Command {
@@ -112,21 +111,14 @@ func checkReplaySink(cfg *exporter.Config, name string) error {
 		if s.Retire {
 			return fmt.Errorf("sink %s is to be retired: nothing is delivered to it any more", name)
 		}
-		if c, ok := s.Config.(*filesink.Config); ok && hasExport(c.Directory) {
-			return command.Failed(fmt.Errorf("sink %s is a file export, and has every record once: the position in %s tells it which it "+
-				"has, and it would not write them again. Read them with docket queue cat, or add a file sink with a directory of "+
-				"its own, which begins at the first kept record", name, c.Directory))
+		if c, ok := s.Config.(sinks.Replayable); ok {
+			if err := c.Replayable(); err != nil {
+				return command.Failed(fmt.Errorf("sink %s %w", name, err))
+			}
 		}
 		return nil
 	}
 	return fmt.Errorf("no sink %q is configured: there are %s", name, strings.Join(names, ", "))
-}
-
-// hasExport reports whether a file sink has a position in dir. One whose directory
-// was lost begins anew with whatever it gets.
-func hasExport(dir string) bool {
-	_, err := os.Stat(filepath.Join(dir, "decisions-active.position"))
-	return !errors.Is(err, os.ErrNotExist)
 }
 
 func planReplay(ctx context.Context, o *inspect.Queue, sink string, from replayFrom, letters *deadletter.Store) (inspect.Replay, error) {

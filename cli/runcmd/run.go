@@ -16,6 +16,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/cli/versioncmd"
+	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/memlimit"
 	"github.com/docket-export/docket/sources/streamsource"
@@ -58,7 +59,11 @@ either way. SIGHUP changes nothing: docket reads its configuration when it start
 		if err != nil {
 			return command.Failed(err)
 		}
-		command.HandOver(cfg, sockets)
+		for _, s := range cfg.Sources {
+			if in, ok := s.Config.(streamsource.Inheritor); ok {
+				in.SetInherited(sockets)
+			}
+		}
 		log := command.NewLog(os.Stderr, format.Value, level.Value)
 		if redacts(cfg) {
 			if err := forbidCores(); err != nil {
@@ -113,5 +118,5 @@ Try, in another terminal:
 
 Ctrl-C stops it.
 
-`, command.SocketPath(cfg), command.ExportDirectory(cfg), flag, cfg.Admin.Address, command.ExampleRecord)
+`, command.First(cfg, config.Socket), command.First(cfg, config.Directory), flag, cfg.Admin.Address, command.ExampleRecord)
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/lines"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/sources"
@@ -100,7 +101,7 @@ func newSendCommand(flags command.ConfigFlags, socket, producer string, cmd *cob
 		if err != nil {
 			return nil, err
 		}
-		if socket = command.SocketPath(cfg); socket == "" {
+		if socket = command.First(cfg, config.Socket); socket == "" {
 			return nil, fmt.Errorf("%s has no unix source: name the socket with --socket", cmp.Or(flags.File, "the built-in configuration"))
 		}
 	} else if flags.File != "" {

@@ -624,7 +624,7 @@ var core = []mutant{
 	{
 		defect: "letters are lost in a sink that knows records by their numbers",
 		file:   redriveGo,
-		old:    "if r.cfg.Gaps {",
+		old:    "if r.cfg.ordered() {",
 		new:    "if false {",
 		tests:  []string{"TestLettersAreNotRedrivenToAnExport"},
 	},

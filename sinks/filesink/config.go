@@ -2,7 +2,11 @@ package filesink
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io/fs"
+	"os"
+	"path/filepath"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -19,7 +23,6 @@ var Definition = sinks.Definition{
 		MaxBytes:   4 << 20,
 		MaxWait:    config.Duration(200 * time.Millisecond),
 	},
-	Gaps:      true,
 	NewConfig: func() sinks.Config { return defaultConfig() },
 }
 
@@ -81,6 +84,25 @@ func defaultConfig() *Config {
 		Compress:  None,
 		Partition: NoPartition,
 	}
+}
+
+// Claims implements config.Claimer.
+func (c *Config) Claims() []config.Claim {
+	return []config.Claim{{Key: "directory", Kind: config.Directory, Value: c.Directory}}
+}
+
+// Ordered implements sinks.Ordered.
+func (c *Config) Ordered() {}
+
+// Replayable implements sinks.Replayable. A sink whose directory was lost begins anew with
+// whatever it gets.
+func (c *Config) Replayable() error {
+	if _, err := os.Stat(filepath.Join(c.Directory, positionName)); errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return fmt.Errorf("is a file export, and has every record once: the position in %s tells it which it "+
+		"has, and it would not write them again. Read them with docket queue cat, or add a file sink with a directory of "+
+		"its own, which begins at the first kept record", c.Directory)
 }
 
 // Validate implements sinks.Config.

@@ -34,6 +34,11 @@ type Config struct {
 	SnapshotInterval config.Duration `yaml:"snapshotInterval"`
 }
 
+// Claims implements config.Claimer.
+func (c *Config) Claims() []config.Claim {
+	return []config.Claim{{Key: "path", Kind: config.Input, Value: c.Path}}
+}
+
 // Validate reports a path that depends on where docket was started, and an interval that
 // is none.
 func (c *Config) Validate() config.Problems {

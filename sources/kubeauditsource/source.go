@@ -42,6 +42,11 @@ type Config struct {
 	MaxConnections int `yaml:"maxConnections"`
 }
 
+// Claims implements config.Claimer.
+func (c *Config) Claims() []config.Claim {
+	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}}
+}
+
 // Validate reports what Config.Validate of httpsource does, and a preset that is none.
 func (c *Config) Validate() config.Problems {
 	p := c.server().Validate()

@@ -34,6 +34,18 @@ type Inherited struct {
 	named   bool       // whether there were names
 }
 
+// Inheritor is a sources.Config that may listen on a socket that the process was started
+// with.
+type Inheritor interface {
+	SetInherited(*Inherited)
+}
+
+// SetInherited implements Inheritor.
+func (c *UnixConfig) SetInherited(in *Inherited) { c.Sockets = in }
+
+// SetInherited implements Inheritor.
+func (c *TCPConfig) SetInherited(in *Inherited) { c.Sockets = in }
+
 // Inherit takes over the sockets that LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES
 // speak of, nil if that is none. No process that this one starts can take them for
 // its own: they are closed for it, and the variables are gone. A second call finds

@@ -21,3 +21,9 @@ func (c *TCPConfig) MemoryBytes(int) int64 {
 	}
 	return int64(c.MaxConnections+maxLeaving)*(each+tlsBytes) + maxHandshakes*handshakeBytes
 }
+
+// SharesMemory implements sources.Sharing.
+func (*UnixConfig) SharesMemory() {}
+
+// SharesMemory implements sources.Sharing.
+func (*TCPConfig) SharesMemory() {}

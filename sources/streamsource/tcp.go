@@ -34,6 +34,11 @@ type TCPConfig struct {
 	Sockets *Inherited
 }
 
+// Claims implements config.Claimer.
+func (c *TCPConfig) Claims() []config.Claim {
+	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}, {Key: "inherited", Kind: config.Inherited, Value: c.Inherited}}
+}
+
 // Validate reports an address that is none or needs TLS, and files of TLS that
 // are not named. Nothing is resolved.
 func (c *TCPConfig) Validate() config.Problems {

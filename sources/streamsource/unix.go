@@ -47,6 +47,11 @@ type UnixConfig struct {
 	Sockets *Inherited
 }
 
+// Claims implements config.Claimer.
+func (c *UnixConfig) Claims() []config.Claim {
+	return []config.Claim{{Key: "path", Kind: config.Socket, Value: c.Path}, {Key: "inherited", Kind: config.Inherited, Value: c.Inherited}}
+}
+
 // Validate reports a path that cannot be bound, a mode that is none, and what
 // does not go together.
 func (c *UnixConfig) Validate() config.Problems {

@@ -23,6 +23,11 @@ type Config struct {
 	Format formats.Format `yaml:"format"`
 }
 
+// Claims implements config.Claimer.
+func (c *Config) Claims() []config.Claim {
+	return []config.Claim{{Key: "path", Kind: config.Input, Value: c.Path}}
+}
+
 // Validate reports a path that can be none, and a format that there is not.
 func (c *Config) Validate() config.Problems {
 	var p config.Problems

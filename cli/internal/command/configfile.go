@@ -59,7 +59,7 @@ func builtIn(cfg *exporter.Config, err error) (*exporter.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{cfg.Queue.Directory, ExportDirectory(cfg)} {
+	for _, dir := range []string{cfg.Queue.Directory, First(cfg, config.Directory)} {
 		if dir == "" {
 			continue
 		}
@@ -143,4 +143,13 @@ func (e *ConfigError) line(p config.Problem) string {
 		place += ": " + p.Path
 	}
 	return place + ": " + p.Text
+}
+
+// First is the first value of kind that a part of cfg claims: where producers reach docket,
+// or where an export is. "" when there is none.
+func First(cfg *exporter.Config, kind config.ClaimKind) string {
+	for _, c := range cfg.Claims(kind) {
+		return c.Value
+	}
+	return ""
 }
