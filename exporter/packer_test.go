@@ -71,6 +71,21 @@ func TestUnjudgeableRecords(t *testing.T) {
 	}
 }
 
+// The filter leaves out records of a batch, and another batch as a whole: the account
+// counts them as filtered.
+func TestFilteredIsNotDelivered(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &pickySink{}
+		c := &fakeCursor{batches: [][]queue.Record{records(1, 6), records(7, 8)}}
+		d := newTestDelivery(t, SinkConfig{Config: s, When: "record.n % 3 == 0"}, c, slog.New(slog.DiscardHandler))
+		start(t, d)
+		synctest.Wait()
+		if want := (queue.Outcome{Filtered: 6}); c.outcome != want || !slices.Equal(s.seqs(), []uint64{3, 6}) || !slices.Equal(c.acked(), []uint64{6, 8}) {
+			t.Errorf("delivered %v, settled %v with %+v; want [3 6], and [6 8] with %+v", s.seqs(), c.acked(), c.outcome, want)
+		}
+	})
+}
+
 // Lines are the items' bytes, whatever has become of the batch: a sink sends them in
 // place of the items.
 func TestLinesAreThoseOfTheItems(t *testing.T) {

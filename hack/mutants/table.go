@@ -522,6 +522,27 @@ var core = []mutant{
 		tests:  []string{"TestDenyDoesNotYieldToALargeAllow"},
 	},
 	{
+		defect: "a line that is let in as its time ends is said to be lost",
+		file:   "client/room.go",
+		old:    "\tif w.line == nil { // it was admitted",
+		new:    "\tif false { // it was admitted",
+		tests:  []string{"TestLetInAtTheLastMoment"},
+	},
+	{
+		defect: "a waiter that gives up leaves those behind it waiting",
+		file:   "client/room.go",
+		old:    "\tk.admit() // the next may be smaller\n",
+		new:    "",
+		tests:  []string{"TestWaiterThatGivesUpLetsTheNextIn"},
+	},
+	{
+		defect: "a refusal of a dead connection counts on the next",
+		file:   "client/connect.go",
+		old:    "\t\tk.box.flight.at(i).refused = nil\n",
+		new:    "\t\t_ = i\n",
+		tests:  []string{"TestRefusalOfADeadConnection"},
+	},
+	{
 		defect: "a spill file is removed before all of it is stored",
 		file:   "client/spill.go",
 		old:    "if s.last > 0 && n >= s.last {",
@@ -564,6 +585,20 @@ var core = []mutant{
 		old:    "whole = whole && b.err == nil",
 		new:    "whole = b.err == nil",
 		tests:  []string{"TestStopLeavesNoHole"},
+	},
+	{
+		defect: "a filtered record counts as delivered",
+		file:   deliverGo,
+		old:    "queue.Outcome{Filtered: b.filtered}",
+		new:    "queue.Outcome{}",
+		tests:  []string{"TestFilteredIsNotDelivered"},
+	},
+	{
+		defect: "a gap of one record is not told of",
+		file:   "sinks/filesink/portion.go",
+		old:    "\tif from > w.next {\n",
+		new:    "\tif from > w.next+1 {\n",
+		tests:  []string{"TestGaps"},
 	},
 	{
 		defect: "a batch overtakes one that waits for room in the dead letters",
