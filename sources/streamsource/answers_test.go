@@ -80,6 +80,35 @@ func TestLoneAckDoesNotWait(t *testing.T) {
 	a.finish(nil)
 }
 
+// A producer that takes no answers any more has none to wait for: neither the refusals
+// that it has not read nor those that come later hold up its lines, or the connection
+// that replaces this one.
+func TestRefusalsOfADeadConnectionAreForgotten(t *testing.T) {
+	ours, theirs := socketPair(t)
+	a := newAnswers(ours, 1)
+	refuse := func(from, to uint64) {
+		var r sources.Receipt
+		for n := from; n <= to; n++ {
+			r.Refused = append(r.Refused, sources.Refusal{Number: n, Reason: sources.InvalidJSON})
+		}
+		r.Through = to
+		a.settle(r)
+	}
+	if !a.tryReserve(maxUnanswered) {
+		t.Fatal("got no room for the first lines")
+	}
+	refuse(1, maxUnanswered) // more than the socket holds
+	theirs.Close()
+	<-a.done
+	if !a.drained() {
+		t.Error("the refusals that were not written are waited for, want them forgotten")
+	}
+	refuse(maxUnanswered+1, maxUnanswered+9)
+	if !a.drained() || !a.tryReserve(maxUnanswered) {
+		t.Error("the refusals of later lines are waited for, want them forgotten")
+	}
+}
+
 func readLine(t *testing.T, r *bufio.Reader) string {
 	t.Helper()
 	line, err := r.ReadString('\n')

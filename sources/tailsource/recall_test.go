@@ -110,6 +110,40 @@ func TestABeginningThatIsGone(t *testing.T) {
 	b.wantNoCanary()
 }
 
+// TestLinesBehindABeginningThatIsGone: without that line the lines behind it, which were
+// sent before a crash, are counted otherwise. None of them is taken for the one that had
+// its number.
+func TestLinesBehindABeginningThatIsGone(t *testing.T) {
+	t.Parallel()
+	b := censored(t)
+	b.start()
+	b.write(stamp + "stdout P {\"text\":\"" + canary + "\n")
+	b.awaitSeen()
+	b.rotate(1)
+	b.write(stamp + "stderr F {\"n\":1}\n")
+	b.wantStored([]string{`{"n":1}`})
+	b.stop()
+	before, err := os.ReadFile(statePath(b.env.StateDir).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.write(stamp + "stdout F \"}\n" + stamp + "stdout F {\"n\":2}\n")
+	b.start()
+	want := []string{`{"n":1}`, `{"text":"` + canary + `"}`, `{"n":2}`}
+	b.wantStored(want)
+	b.stop()
+	if err := os.WriteFile(statePath(b.env.StateDir).String(), before, 0o600); err != nil { // as if it had died before it was written
+		t.Fatal(err)
+	}
+	if err := os.Remove(b.path + ".1"); err != nil {
+		t.Fatal(err)
+	}
+	b.write(stamp + "stdout F {\"n\":3}\n")
+	b.start()
+	b.await("five records, or one that is taken for another", func() bool { return len(b.stored()) >= 5 || b.in.Known() > 0 })
+	b.compare(append(want, `{"n":2}`, `{"n":3}`)) // rather twice than not at all
+}
+
 // TestTheTextOfAnEarlierState is used, and is not kept.
 func TestTheTextOfAnEarlierState(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package inventory
 
 import (
+	"errors"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -107,5 +108,47 @@ func TestGoneMeanwhile(t *testing.T) {
 	l.goneFiles(top)
 	if got := gaps.Lost(); got != 0 || !l.again {
 		t.Errorf("got %d lost and another look: %v, want none lost and another look", got, l.again)
+	}
+}
+
+// A file that has grown since it was looked at, or is another by now, is not deleted.
+func TestOnlyWhatWasReadIsDeleted(t *testing.T) {
+	const name = "2026-11-21T00_00_00Z.log"
+	for change, test := range map[string]struct {
+		make func(place string) error
+		stay bool
+	}{
+		"none":       {func(string) error { return nil }, false},
+		"it grows":   {func(place string) error { return os.WriteFile(place, []byte("{}\n{}\n"), 0o600) }, true},
+		"it shrinks": {func(place string) error { return os.Truncate(place, 1) }, true},
+		"it is another file": {func(place string) error {
+			return errors.Join(os.Rename(place, place+".old"), os.WriteFile(place, []byte("{}\n"), 0o600))
+		}, true},
+	} {
+		t.Run(change, func(t *testing.T) {
+			path := t.TempDir()
+			place := filepath.Join(path, name)
+			if err := os.WriteFile(place, []byte("{}\n"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			d, err := openTop(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.close()
+			info, err := d.stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := test.make(place); err != nil {
+				t.Fatal(err)
+			}
+			if err := removeUnchanged(d, found{file: name, info: info}); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := os.Stat(place); (err == nil) != test.stay {
+				t.Errorf("got %v of the file, want it to stay: %v", err, test.stay)
+			}
+		})
 	}
 }

@@ -62,6 +62,7 @@ type Follower struct {
 	log    *slog.Logger
 	report Report
 	watch  *watch.Watcher
+	list   func(dir string) ([]file, error)
 	wake   chan struct{} // the reader is to look again
 	room   chan struct{} // the reader has finished a file
 
@@ -80,7 +81,7 @@ type Follower struct {
 // Close the Follower when Run has returned.
 func New(o Options) *Follower {
 	f := &Follower{
-		path: o.Path, grace: o.Grace, log: o.Log, report: o.Report,
+		path: o.Path, grace: o.Grace, log: o.Log, report: o.Report, list: list,
 		watch: watch.New(poll, o.Log), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
 		seen: o.Known.Seen, known: !o.First, skipped: make(map[identity]bool),
 	}
@@ -320,7 +321,11 @@ func (f *Follower) tryTake(path string, last bool) bool {
 	}
 	if f.known {
 		found, all := f.between(path, next)
-		if now, err := examinePath(path); err == nil && now.identity != info.identity && !last {
+		now, err := examinePath(path)
+		switch {
+		case err != nil: // its successor may have come, and have been renamed too
+			found = withoutYounger(found, info)
+		case now.identity != info.identity && !last:
 			closeAll(found)
 			file.Close()
 			return false

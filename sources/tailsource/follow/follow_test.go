@@ -1,10 +1,15 @@
 package follow
 
 import (
+	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/internal/testleak"
 )
@@ -76,6 +81,99 @@ func TestRenamedSinceItWasListed(t *testing.T) {
 	}
 }
 
+// TestGrace: a file whose successor has contents is read on for as long as the grace says.
+func TestGrace(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "a.log")
+	for grace, isOver := range map[time.Duration]bool{time.Hour: false, 0: true} {
+		f := New(Options{Path: path, Grace: grace, Report: quiet{}, Log: slog.New(slog.DiscardHandler)})
+		t.Cleanup(f.Close)
+		write(t, path, "first\n")
+		f.scan()
+		rotate(t, path)
+		write(t, path, "second\n")
+		f.scan()
+		r, buf := f.Next(), make([]byte, 99)
+		if data, _, err := r.Read(buf, true); string(data) != "first\n" || err != nil {
+			t.Fatalf("got %q, %v, want the first line", data, err)
+		}
+		if _, _, err := r.Read(buf, true); !errors.Is(err, io.EOF) || r.IsOver() != isOver {
+			t.Errorf("grace of %v: got %v, over: %v; want the end, over: %v", grace, err, r.IsOver(), isOver)
+		}
+		if due := time.Until(r.Due()); due > grace || due < grace-time.Minute {
+			t.Errorf("grace of %v: got it over in %v", grace, due)
+		}
+		if err := os.Remove(path); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestRotatedWhileItIsListed: a file is read after all that are older, whatever rotation
+// does between the looks at the path and at its directory.
+func TestRotatedWhileItIsListed(t *testing.T) {
+	t.Parallel()
+	for name, disturb := range map[string]func(t *testing.T, path string, call int, files []file) []file{
+		"nothing": func(_ *testing.T, _ string, _ int, files []file) []file { return files },
+		"twice, and there is nothing at the path": func(t *testing.T, path string, call int, files []file) []file {
+			if call > 0 {
+				return files
+			}
+			rotate(t, path)
+			write(t, path, "fourth\n")
+			rotate(t, path)
+			again, err := list(filepath.Dir(path))
+			if err != nil {
+				t.Error(err)
+			}
+			return again
+		},
+		"listings that lack files": func(_ *testing.T, path string, call int, files []file) []file {
+			if call >= maxListings {
+				return files
+			}
+			return slices.DeleteFunc(files, func(f file) bool { return f.path == path+".1" || f.path == path+".2" && call%2 == 0 })
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "a.log")
+			f := New(Options{Path: path, Report: quiet{}, Log: slog.New(slog.DiscardHandler)})
+			t.Cleanup(f.Close)
+			calls := 0
+			f.list = func(dir string) ([]file, error) {
+				files, err := list(dir)
+				calls++
+				return disturb(t, path, calls-1, files), err
+			}
+			write(t, path, "first\n")
+			rotate(t, path)
+			write(t, path, "second\n")
+			rotate(t, path)
+			write(t, path, "third\n")
+			f.scan()
+			want := []string{"first\n", "second\n", "third\n"}
+			if _, err := os.Stat(path); err != nil {
+				write(t, path, "fifth\n")
+				want = append(want, "fourth\n", "fifth\n")
+			}
+			f.scan()
+			var got []string
+			for r := f.Next(); r != nil; r = f.Next() {
+				data, _, err := r.Read(make([]byte, 99), true)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got = append(got, string(data))
+				r.Finish(r.Describe(Contents{Generation: uint64(len(got))}))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 // quiet is a Report that nobody reads.
 type quiet struct{}
 
@@ -89,11 +187,15 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// rotate renames path to path.1, and that to path.2.
+// rotate renames path to path.1, that to path.2 and so on.
 func rotate(t *testing.T, path string) {
 	t.Helper()
-	for _, names := range [][2]string{{path + ".1", path + ".2"}, {path, path + ".1"}} {
-		if err := os.Rename(names[0], names[1]); err != nil && !os.IsNotExist(err) {
+	for n := 8; n >= 0; n-- {
+		from := path
+		if n > 0 {
+			from = fmt.Sprintf("%s.%d", path, n)
+		}
+		if err := os.Rename(from, fmt.Sprintf("%s.%d", path, n+1)); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
 	}

@@ -19,12 +19,12 @@ const maxListings = 5
 const maxLooks = 20
 
 // beside lists the directory of a path. A file that is renamed meanwhile may be missing
-// from a listing: two that are alike miss none.
-func (f *Follower) beside(path string) []file {
-	var files, before []file
+// from a listing: two that are alike miss none, and without them calm is false.
+func (f *Follower) beside(path string) (files []file, calm bool) {
+	var before []file
 	place := make(map[identity]int) // in files
-	for range maxListings {
-		again, err := list(filepath.Dir(path))
+	for n := range maxListings {
+		again, err := f.list(filepath.Dir(path))
 		if err != nil && !os.IsNotExist(err) {
 			f.log.Warn("the directory of the log cannot be listed: rotated files that were never seen at the path are not found", "error", err)
 		}
@@ -36,12 +36,12 @@ func (f *Follower) beside(path string) []file {
 			place[a.identity] = len(files)
 			files = append(files, a)
 		}
-		if slices.EqualFunc(before, again, func(a, b file) bool { return a.path == b.path && a.identity == b.identity }) {
-			break
+		if n > 0 && slices.EqualFunc(before, again, func(a, b file) bool { return a.path == b.path && a.identity == b.identity }) {
+			return files, true
 		}
 		before = again
 	}
-	return files
+	return files, false
 }
 
 // between finds the files that were at path after the latest one was last seen there,
@@ -66,7 +66,9 @@ func closeAll(gs []*generation) {
 // listBetween is between by one listing. moved says that a file was renamed since: what
 // was found may lack it, and not be in order.
 func (f *Follower) listBetween(path string, next *generation) (found []*generation, all, moved bool) {
-	files := slices.DeleteFunc(f.beside(path), func(c file) bool {
+	files, calm := f.beside(path)
+	moved = !calm
+	files = slices.DeleteFunc(files, func(c file) bool {
 		return c.size == 0 || c.identity == next.identity || !isRotated(filepath.Base(path), filepath.Base(c.path)) ||
 			slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(c.identity) }) ||
 			!f.mayBeNew(c)
@@ -83,6 +85,19 @@ func (f *Follower) listBetween(path string, next *generation) (found []*generati
 		moved = moved || !there
 	}
 	return found, true, moved
+}
+
+// withoutYounger closes the files that were begun after one that is not at the path any
+// more, and leaves the others. They are found again with the next.
+func withoutYounger(found []*generation, than file) []*generation {
+	return slices.DeleteFunc(found, func(g *generation) bool {
+		info, err := g.look()
+		younger := err == nil && cmp.Or(cmp.Compare(info.Born, than.Born), info.modified.Compare(than.modified)) > 0
+		if younger {
+			g.file.Close()
+		}
+		return younger
+	})
 }
 
 // mayBeNew reports whether a file may hold what was not read.
@@ -160,7 +175,7 @@ func (f *Follower) wasRead(o *os.File, info file) *Contents {
 // several files have them it is the last one. A copy that lacks the end of what was
 // read will do where there is no other: it is known for a copy then.
 func (f *Follower) copyOf(g *generation) (*os.File, identity) {
-	files := f.beside(g.real)
+	files, _ := f.beside(g.real)
 	slices.SortFunc(files, byAge)
 	for _, whole := range []bool{true, false} {
 		for _, c := range slices.Backward(files) {
@@ -187,9 +202,10 @@ func (f *Follower) findResumed(p place, current file, there bool) {
 	if c == nil {
 		return
 	}
-	files := f.beside(c.Real)
+	files, _ := f.beside(c.Real)
 	if p.real != "" && filepath.Dir(p.real) != filepath.Dir(c.Real) {
-		files = append(files, f.beside(p.real)...)
+		others, _ := f.beside(p.real)
+		files = append(files, others...)
 	}
 	if there {
 		files = append(files, current)
