@@ -143,11 +143,19 @@ type history struct {
 
 var errCrash = errors.New("crash")
 
+// few is by how much fewer of something a short test has.
+func few(n int) int {
+	if testing.Short() {
+		return n
+	}
+	return 1
+}
+
 // TestModel leads trackers through random runs: complete or not, read late, read twice,
 // with violations that stand twice, and ended by a crash or given up at any step, also
 // within Commit. What a run gives is what the model says, each time it is read.
 func TestModel(t *testing.T) {
-	for seed := range uint64(10) {
+	for seed := range uint64(10 / few(5)) {
 		h := &history{
 			t: t, seed: seed, rand: rand.New(rand.NewPCG(seed, 0)), keys: make(map[int]string),
 			path: filepath.Join(t.TempDir(), "state", "audit"),

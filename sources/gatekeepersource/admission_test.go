@@ -63,6 +63,7 @@ func (w *world) awaitSeen(file string) {
 }
 
 func TestSegments(t *testing.T) {
+	t.Parallel()
 	one, two := segmentAt(1), segmentAt(2)
 	lines := admissionLines(1, 3)
 	for name, test := range map[string]struct {
@@ -170,6 +171,7 @@ func TestSegments(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			test.play(w)
 			// One more, so that what must not come would have come before it.
@@ -189,6 +191,7 @@ func TestSegments(t *testing.T) {
 
 // A segment that Gatekeeper writes is not read, and its lock is left alone.
 func TestOpenSegmentIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	f := w.openSegment(segmentAt(1), admissionLines(1, 2))
@@ -212,6 +215,7 @@ func TestOpenSegmentIsLeftAlone(t *testing.T) {
 // Files are deleted once they are durable, and not before; those of Gatekeeper's that
 // are being written stay.
 func TestDeleteAfterRead(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.DeleteAfterRead = true
 	w.intake.Hold()
@@ -264,6 +268,7 @@ func (w *world) files() []string {
 
 // Without deleteAfterRead nothing below the path is changed.
 func TestNothingIsDeleted(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.put(segmentAt(1)+".log", text(admissionLines(1, 2)))
 	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 2)))

@@ -103,8 +103,10 @@ var samples = map[string]string{ // by the name it has at Gatekeeper
 // A file cut at any byte gives every line that is whole, and is complete only if nothing
 // but the last newline is missing.
 func TestTruncatedAnywhere(t *testing.T) {
+	t.Parallel()
 	for name, file := range samples {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			content := sample(t, file)
 			f := tempFile(t, content)
 			isRun, isLive := strings.HasPrefix(path.Base(name), "2026"), strings.HasSuffix(name, ".txt")
@@ -134,13 +136,15 @@ func TestTruncatedAnywhere(t *testing.T) {
 // A file with any bit flipped gives its lines, and is complete only if it still says as
 // much as before.
 func TestFlippedBits(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
-	random := rand.New(rand.NewPCG(seed, 0))
 	for name, file := range samples {
 		if strings.HasSuffix(name, ".txt") {
 			continue // it is read as one that was finished
 		}
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			random := rand.New(rand.NewPCG(seed, 0))
 			content := []byte(sample(t, file))
 			f := tempFile(t, string(content))
 			for i := range content {
@@ -167,6 +171,7 @@ func TestFlippedBits(t *testing.T) {
 // Lines that are no records are handed to the queue, which refuses and keeps them, and
 // the run is not complete. Those around them are read.
 func TestBadLines(t *testing.T) {
+	t.Parallel()
 	id := runAt(0)
 	good := violationLine(id, 0)
 	long := `{"id":"` + id + `","details":"` + strings.Repeat("x", 2<<20) + `"}`
@@ -194,6 +199,7 @@ func TestBadLines(t *testing.T) {
 		"nothing but the start": {[]string{startLine(id)}, decision.NoEnd, 0, 0},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			content := strings.Join(test.lines, "\n")
 			w.put(fileOf(id)+".log", content)
@@ -231,6 +237,7 @@ func btoi(b bool) int {
 
 // The run record stays shorter than a record may be.
 func TestManyConstraints(t *testing.T) {
+	t.Parallel()
 	const maxConstraints = 2048
 	id := runAt(0)
 	lines := []string{startLine(id)}
@@ -255,6 +262,7 @@ func TestManyConstraints(t *testing.T) {
 
 // What a run holds of its constraints is bounded, however long their names are.
 func TestLongConstraintNames(t *testing.T) {
+	t.Parallel()
 	id := runAt(0)
 	lines := []string{startLine(id)}
 	for n := range 100 {
@@ -270,6 +278,7 @@ func TestLongConstraintNames(t *testing.T) {
 
 // A run is not complete if something was cut off behind its end.
 func TestTornBehindTheEnd(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	live := fileOf(runAt(0)) + ".txt"

@@ -40,6 +40,7 @@ func summary(texts []string) []string {
 // Only what changes from one run to the next is sent, and nothing is resolved by a run
 // that is not proven whole.
 func TestDelta(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Delta = true
 	w.start()
@@ -73,6 +74,7 @@ func TestDelta(t *testing.T) {
 
 // The changes are the same, once each, wherever the process dies.
 func TestDeltaCrashAnywhere(t *testing.T) {
+	t.Parallel()
 	runs := []string{runOf(runAt(0), 1, 2, 3), runOf(runAt(1), 2, 3, 4), runOf(runAt(2), 4, 5)}
 	want := []string{
 		"opened cart-1", "opened cart-2", "opened cart-3", "opened cart-4", "resolved cart-1",
@@ -85,7 +87,8 @@ func TestDeltaCrashAnywhere(t *testing.T) {
 		"the state is that of begin": func(w *world) { os.WriteFile(w.statePath(), []byte(`{"version":1}`), 0o600) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			for durable := range total + 1 {
+			t.Parallel()
+			for durable := 0; durable <= total; durable += few(4) {
 				w := newWorld(t)
 				w.config.Delta = true
 				w.config.SnapshotInterval = config.Duration(100 * time.Hour)
@@ -121,6 +124,7 @@ func TestDeltaCrashAnywhere(t *testing.T) {
 // Where the state of the changes is lost, everything that stands is opened again: rather
 // twice than not at all.
 func TestDeltaStateIsLost(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Delta = true
 	w.start()
@@ -143,6 +147,7 @@ func TestDeltaStateIsLost(t *testing.T) {
 // The same while a run is half sent: its lines have other numbers then, and none of them
 // may be taken for one that is durable.
 func TestDeltaStateIsLostWithinARun(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Delta = true
 	w.start()
@@ -165,6 +170,7 @@ func TestDeltaStateIsLostWithinARun(t *testing.T) {
 // A state of the changes that is damaged while it is in use stands in nobody's way until
 // a restart: what is on disk is looked at again, and found to be lost.
 func TestDeltaStateIsLostInUse(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.Delta = true
 	w.put(fileOf(runAt(0))+".log", runOf(runAt(0), 1, 2))

@@ -61,6 +61,7 @@ func (w *world) byHand() (s *source, read func()) {
 
 // The failure of a file ends with the file.
 func TestFailureEndsWithTheFile(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 1)))
 	src, read := w.byHand()
@@ -86,6 +87,7 @@ func TestFailureEndsWithTheFile(t *testing.T) {
 // A run that was taken for abandoned, as the clock was set back since the run before, and
 // is written after all, is not deleted under the hands of its writer. It is read again.
 func TestWrittenAfterAll(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.config.DeleteAfterRead = true
 	w.intake.Hold()
@@ -122,6 +124,7 @@ func TestWrittenAfterAll(t *testing.T) {
 
 // Two channels have runs with the same id, and a channel has one again in another file.
 func TestSameRunTwice(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.mkdir("other")
 	id := runAt(0)
@@ -146,7 +149,7 @@ func TestSameRunTwice(t *testing.T) {
 
 // Nothing stays open after thousands of files.
 func TestDescriptorsAreClosed(t *testing.T) {
-	const runs = 2000
+	runs := 2000 / few(4)
 	w := newWorld(t)
 	w.config.DeleteAfterRead = true
 	w.start()
@@ -180,6 +183,7 @@ func countDescriptors(t *testing.T) int {
 // A link in the place of the claims takes no file of Gatekeeper's elsewhere. What is
 // found is read all the same.
 func TestPlantedClaimsAreNotFollowed(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	outside := t.TempDir()
 	if err := os.MkdirAll(w.state, 0o700); err != nil {

@@ -7,6 +7,7 @@ import (
 )
 
 func TestValidate(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		config Config
 		want   []string
@@ -20,6 +21,7 @@ func TestValidate(t *testing.T) {
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			var got []string
 			for _, p := range test.config.Validate() {
 				got = append(got, p.String())

@@ -16,6 +16,7 @@ import (
 // The queue says that it has more lines of a file than there are: they are somebody
 // else's. The file is stored whole, once, and the trouble is told.
 func TestAFileThatWasNeverReadIsNotKnown(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	id := runAt(0)
 	content := startLine(id) + "\n" + violationLine(id, 1) + "\n" + endLine(id) + "\n"

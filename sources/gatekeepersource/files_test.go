@@ -22,6 +22,7 @@ import (
 // What is in a channel and is no file of Gatekeeper is left alone and reported, and
 // stands in nobody's way.
 func TestOddFiles(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]struct {
 		make func(t *testing.T, place string) error
 		file string
@@ -40,6 +41,7 @@ func TestOddFiles(t *testing.T) {
 		"directories without bound": {file: "d", want: "audit-channel/d/d/d/d", make: func(_ *testing.T, place string) error { return os.MkdirAll(place+strings.Repeat("/d", 99), 0o700) }},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			if err := os.WriteFile(filepath.Join(filepath.Dir(w.path), "secret"), []byte(text(auditLines(runAt(5), 3))), 0o600); err != nil {
 				t.Fatal(err)
@@ -80,6 +82,7 @@ func pipe(_ *testing.T, place string) error { return unix.Mkfifo(place, 0o600) }
 
 // Gatekeeper removes the whole path when its Connection changes, and makes it again.
 func TestPathIsRemovedAndMadeAgain(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.intake.Hold()
 	files := map[string][]string{}
@@ -112,6 +115,7 @@ func TestPathIsRemovedAndMadeAgain(t *testing.T) {
 // Where nothing can be linked, files are held open: their deletion loses nothing, and a
 // restart after it reports a gap.
 func TestClaimsWithoutLinks(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if err := os.MkdirAll(w.state, 0o700); err != nil {
 		t.Fatal(err)
@@ -142,6 +146,7 @@ func TestClaimsWithoutLinks(t *testing.T) {
 // Somebody removes what docket keeps while it runs: what Gatekeeper still has is read,
 // and the rest is known to be lost.
 func TestClaimsAreRemoved(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.intake.Hold()
 	for n := range 3 {
@@ -173,6 +178,7 @@ func TestClaimsAreRemoved(t *testing.T) {
 
 // Files that cannot be claimed for their number stay where they are and are read later.
 func TestTooManyToHold(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	if err := os.MkdirAll(w.state, 0o700); err != nil {
 		t.Fatal(err)
@@ -205,6 +211,7 @@ func TestTooManyToHold(t *testing.T) {
 // may be read is read. The test runs itself as that user where it is the superuser, whom
 // nothing is denied.
 func TestPermissionDenied(t *testing.T) {
+	t.Parallel()
 	if os.Getuid() == 0 {
 		runAsUser(t)
 		return
@@ -303,6 +310,7 @@ func runAsUser(t *testing.T) {
 
 // The state must not lie where Gatekeeper deletes it.
 func TestStateBelowPath(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(filepath.Dir(w.path), link); err != nil {

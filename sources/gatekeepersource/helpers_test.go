@@ -55,6 +55,14 @@ type world struct {
 	end      func() error // and waits for its end; nil while none runs
 }
 
+// few is by how much fewer of something a short test has.
+func few(n int) int {
+	if testing.Short() {
+		return n
+	}
+	return 1
+}
+
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	base := t.TempDir()

@@ -16,9 +16,11 @@ import (
 // still, stops and crashes. Whatever happens, no line is stored twice, what is called
 // complete is whole, and a run that docket has seen is stored or reported as vanished.
 func TestRandom(t *testing.T) {
-	for range 25 {
+	t.Parallel()
+	for range 25 / few(5) {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
 			g := &game{t: t, w: newWorld(t), rand: rand.New(rand.NewPCG(seed, 0)), files: map[string][]string{}, whole: map[string]bool{}, seen: map[string]bool{}}
 			g.w.stopWait = patience // what is seen at the end is read at the end
 			g.driver = &driver{t: t, dir: filepath.Join(g.w.path, "audit-channel"), maxResults: 1 + g.rand.IntN(4)}

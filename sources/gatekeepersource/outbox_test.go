@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/sources/gatekeepersource/runs"
 	"github.com/docket-export/docket/sources/sourcetest"
@@ -37,9 +38,11 @@ func mixedRun(id string) (content string, sent []sourcetest.Line) {
 // The order and the numbers of lines are those of the file, however it is cut in pieces,
 // and although the queue refuses some of them in between.
 func TestPieces(t *testing.T) {
+	t.Parallel()
 	content, want := mixedRun(runAt(0))
 	for _, size := range []int{1, 300, 1000, 5000, runs.PieceBytes} {
 		t.Run(fmt.Sprint(size), func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			w.pieceBytes = size
 			w.put(fileOf(runAt(0))+".log", content)
@@ -75,6 +78,7 @@ func TestPieces(t *testing.T) {
 
 // What is sent of changes is the same, however it is cut in pieces.
 func TestPiecesOfChanges(t *testing.T) {
+	t.Parallel()
 	var want []sourcetest.Line
 	for _, size := range []int{runs.PieceBytes, 1, 500} {
 		w := newWorld(t)
@@ -103,9 +107,10 @@ func TestPiecesOfChanges(t *testing.T) {
 // A stop while pieces are in the air ends in the time that it has, leaves no goroutine
 // behind (TestMain), and the next process sends the rest under the same numbers.
 func TestStopWithPiecesInTheAir(t *testing.T) {
+	t.Parallel()
 	const violations = 200
 	w := newWorld(t)
-	w.pieceBytes = 1
+	w.pieceBytes, w.stopWait = 1, time.Second/10
 	want := auditLines(runAt(0), violations)
 	w.intake.FillAfter(20)
 	w.put(fileOf(runAt(0))+".log", text(want))

@@ -19,6 +19,7 @@ const (
 
 // A real export, byte for byte, and what is said of it.
 func TestSamples(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	run, failed, spool := sample(t, sampleRun), sample(t, sampleFailed), sample(t, sampleSpool)
 	w.put("audit-channel/2026-11-21T07_38_01Z.log", run)
@@ -78,6 +79,7 @@ func countsOf(text string) []string {
 // An audit that failed after one with violations is flagged; what it is compared with is
 // the last that was complete, also after a restart.
 func TestFailedAuditIsFlagged(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 7)))
@@ -101,6 +103,7 @@ func TestFailedAuditIsFlagged(t *testing.T) {
 
 // Files wait for the reader in the order in which they were begun.
 func TestOldestFirst(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.intake.Hold()
 	w.mkdir("b/nested")
@@ -162,6 +165,7 @@ func (w *world) openFiles(suffix string) int {
 
 // An abandoned run is read up to its last whole line once there is a newer one.
 func TestAbandonedRun(t *testing.T) {
+	t.Parallel()
 	for name, tail := range map[string]struct {
 		text string
 		more []string // lines of it that are read
@@ -173,6 +177,7 @@ func TestAbandonedRun(t *testing.T) {
 		"cut within a long one": {text: `{"id":"` + strings.Repeat("x", 3<<20)},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			w := newWorld(t)
 			lines := auditLines(runAt(0), 2)[:3]
 			w.put(fileOf(runAt(0))+".txt", text(lines)+tail.text)
@@ -196,6 +201,7 @@ func TestAbandonedRun(t *testing.T) {
 // A run that was ended is whole, although it has yet to be renamed: Gatekeeper gives the
 // lock up first.
 func TestEndedRunIsNotAbandoned(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.put(fileOf(runAt(0))+".txt", text(auditLines(runAt(0), 1)))
 	w.start()
@@ -209,6 +215,7 @@ func TestEndedRunIsNotAbandoned(t *testing.T) {
 
 // A run whose writer still holds its lock is not abandoned, however old it is.
 func TestLockedRunIsNotAbandoned(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	d := &driver{t: t, dir: filepath.Join(w.path, "audit-channel"), maxResults: 9}

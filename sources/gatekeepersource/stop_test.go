@@ -14,7 +14,9 @@ import (
 // What was seen last before a stop, and could only be held open, is known to be lost
 // when it is gone at the next start.
 func TestSeenAtTheStop(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
+	w.stopWait = time.Second / 10
 	w.intake.Hold()
 	w.put(fileOf(runAt(0))+".log", text(auditLines(runAt(0), 1)))
 	w.start()
@@ -32,7 +34,9 @@ func TestSeenAtTheStop(t *testing.T) {
 
 // A stop ends although the queue is full, in the time it has, and nothing is lost.
 func TestStopWhileTheQueueIsFull(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
+	w.stopWait = time.Second / 10
 	files := map[string][]string{}
 	w.intake.Fill()
 	for n := range 3 {
@@ -43,8 +47,8 @@ func TestStopWhileTheQueueIsFull(t *testing.T) {
 	w.eventually("claims", func() bool { return countFiles(w, "claims") == 3 })
 	begun := time.Now()
 	w.stop()
-	if took := time.Since(begun); took > stopWait+patience {
-		t.Errorf("the stop took %v, want %v", took, stopWait)
+	if took := time.Since(begun); took > w.stopWait+patience {
+		t.Errorf("the stop took %v, want %v", took, w.stopWait)
 	}
 	w.remove("audit-channel")
 	next := sourcetest.New()
@@ -60,6 +64,7 @@ func TestStopWhileTheQueueIsFull(t *testing.T) {
 
 // The exporter calls Run again while the queue fails: a gap counts once.
 func TestGapCountsOnce(t *testing.T) {
+	t.Parallel()
 	w := newWorld(t)
 	w.start()
 	d := &driver{t: t, dir: filepath.Join(w.path, "audit-channel"), maxResults: 0}

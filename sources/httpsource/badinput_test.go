@@ -20,6 +20,7 @@ import (
 )
 
 func TestAnswers(t *testing.T) {
+	t.Parallel()
 	bad := pack(eventsOf("a"))
 	bad[len(bad)-6] ^= 1 // of its checksum
 	tests := map[string]struct {
@@ -93,6 +94,7 @@ func TestAnswers(t *testing.T) {
 
 // A client that was refused can fill neither the log nor /status.
 func TestLongPath(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -110,7 +112,8 @@ func TestLongPath(t *testing.T) {
 
 // Bombs end, with little memory, and everything goes on.
 func TestBombs(t *testing.T) {
-	const size, free = 256 << 20, 16 << 20
+	const free = 16 << 20
+	size := 256 << 20 / few(2)
 	for name, tt := range map[string]struct {
 		start, unit string
 		status      int
@@ -167,6 +170,7 @@ func (r *running) converse(say func(nc net.Conn, heard *bufio.Reader)) {
 }
 
 func TestWaysToSend(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -210,10 +214,12 @@ func TestWaysToSend(t *testing.T) {
 // A client that is too slow, in its header or its body, does not hold its place for ever;
 // one whose body comes slowly because docket reads it slowly is not too slow.
 func TestSlowClient(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
-	r.source.server.Load().patience = 100 * time.Millisecond
+	server := r.source.server.Load()
+	server.patience, server.answerWait = 100*time.Millisecond, time.Second/2
 	r.converse(func(nc net.Conn, heard *bufio.Reader) {
 		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n[")
 		answer, err := io.ReadAll(heard)
@@ -262,9 +268,11 @@ func checkHas(t *testing.T, lines []sourcetest.Line, ids ...string) {
 
 // A client that stalls in a body whose beginning a full queue has turned away hears that.
 func TestSlowClientOfFullQueue(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
+	r.source.server.Load().answerWait = time.Second / 2
 	in.Fill()
 	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
 	begin := "[" + strings.Repeat(event, maxBatchBytes/len(event)+100)
@@ -279,6 +287,7 @@ func TestSlowClientOfFullQueue(t *testing.T) {
 
 // Who comes when all places are taken gets that of a peer that keeps docket waiting.
 func TestMaxConnections(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in, func(o *options) { o.config.MaxConnections = 2 })
@@ -296,6 +305,7 @@ func TestMaxConnections(t *testing.T) {
 
 // Nobody loses a place while docket is at work for him: who comes then is told to try again.
 func TestWorkingConnectionsStay(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in, func(o *options) { o.config.MaxConnections = 2 })
@@ -337,7 +347,7 @@ func TestGoodUploadBesideSlowOnes(t *testing.T) {
 	var slow sync.WaitGroup
 	defer slow.Wait()
 	defer stop()
-	for n := range 1000 {
+	for n := range 1000 / few(4) {
 		begin := []string{
 			"POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nX",
 			"POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 100000\r\n\r\n[",
@@ -348,7 +358,7 @@ func TestGoodUploadBesideSlowOnes(t *testing.T) {
 	}
 	eventually(t, "all places are taken", func() bool { return r.source.Connections() >= DefaultConnections })
 	good := "[" + strings.Repeat(fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000)), 3*chunkBytes/1000) + `{"id":"good"}]`
-	for range 5 {
+	for range 5 / few(2) {
 		began := time.Now()
 		eventually(t, "a good upload is taken", func() bool {
 			r.client.CloseIdleConnections()

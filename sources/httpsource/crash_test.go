@@ -16,6 +16,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/internal/rooted"
@@ -29,7 +30,9 @@ import (
 // events and the queue, while clients send until they are answered. Every event is
 // stored exactly once.
 func TestCrashes(t *testing.T) {
-	const lives, clients = 25, 3
+	t.Parallel()
+	const clients = 3
+	lives := 25 / few(3)
 	dir := t.TempDir()
 	random := rand.New(rand.NewPCG(7, 7))
 	var stored []sourcetest.Line
@@ -89,9 +92,11 @@ func TestCrashes(t *testing.T) {
 // A crash between the sync of the log and the queue: the log has ids of events that were
 // never stored.
 func TestCrashBeforeAppend(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	in := sourcetest.New()
 	r := start(t, in, func(o *options) { o.dir = dir })
+	r.source.server.Load().stopWait = time.Second / 10
 	r.mustPost(eventsOf("a"))
 	in.Hold()
 	answered := make(chan int, 1)
@@ -135,6 +140,7 @@ func TestCrashBeforeAppend(t *testing.T) {
 
 // A crash between the queue and the answer, and a queue that has forgotten the producer.
 func TestCrashBeforeAnswer(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	in := sourcetest.New()
 	r := start(t, in, func(o *options) { o.dir = dir })
@@ -170,6 +176,7 @@ func TestCrashBeforeAnswer(t *testing.T) {
 // The log of known events cannot be written: nothing is stored whose repetition would not
 // be recognised, /status says so, and all is well once it can be.
 func TestLogFails(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	dir := t.TempDir()
@@ -242,6 +249,7 @@ func batchOf(t *testing.T, body string) *batch {
 // the sync with it. That is not taken for known after a crash, although its number was
 // given again.
 func TestQueueFullInGroup(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	dir := t.TempDir()
@@ -331,6 +339,7 @@ func (s watchfulSession) Submit(ctx context.Context, lines []byte) error {
 
 // What is submitted is in the log of known events already.
 func TestWrittenDownFirst(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	dir := t.TempDir()

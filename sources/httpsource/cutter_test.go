@@ -31,6 +31,7 @@ func cutAll(body io.Reader, member string, chunk int) (events []string, tooLong 
 }
 
 func TestCutter(t *testing.T) {
+	t.Parallel()
 	long := `{"long":"` + strings.Repeat("x", 2*cutLimit) + `"}`
 	tests := map[string]struct {
 		body, member string
@@ -99,6 +100,7 @@ func TestCutter(t *testing.T) {
 }
 
 func TestCutterTooLong(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		size int
 		want int64 // the length that is told
@@ -132,6 +134,7 @@ func TestCutterTooLongNewlines(t *testing.T) {
 
 // An error of the reader is the cutter's, whatever was read before.
 func TestCutterReadError(t *testing.T) {
+	t.Parallel()
 	want := errors.New("the disk of the peer is gone")
 	events, _, err := cutAll(io.MultiReader(strings.NewReader(`[1,2`), iotest.ErrReader(want)), "", 16)
 	if !errors.Is(err, want) || len(events) != 1 {

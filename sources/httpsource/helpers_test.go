@@ -30,6 +30,14 @@ const within = time.Minute
 
 const testLimit = 64 << 10
 
+// few is by how much fewer of something a short test has.
+func few(n int) int {
+	if testing.Short() {
+		return n
+	}
+	return 1
+}
+
 // testProtocol is that of an engine that sends arrays, whose events have an id.
 var testProtocol = Protocol{
 	Accepts:  func(path string) bool { return path == "/events" },

@@ -16,6 +16,7 @@ import (
 
 // What a page in a browser can send without asking is not taken, whatever its body.
 func TestPagesCannotForge(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -65,6 +66,7 @@ func TestPagesCannotForge(t *testing.T) {
 
 // With a token no page can send, and the address may have any name.
 func TestTokenTakesAnyHost(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	token := filepath.Join(t.TempDir(), "token")
@@ -83,6 +85,7 @@ func TestTokenTakesAnyHost(t *testing.T) {
 // What one upload may have refused, and hold, is bounded: beyond that it is answered at
 // once, and nothing of it reaches the queue or the log of refused lines.
 func TestRefusalsOfAnUploadAreBounded(t *testing.T) {
+	t.Parallel()
 	many := func(event string, n int) string { return "[" + strings.Repeat(event+",", n-1) + event + "]" }
 	for name, tt := range map[string]struct {
 		body   string

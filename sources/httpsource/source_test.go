@@ -13,6 +13,7 @@ import (
 
 // The answer says that everything is durable, and comes no sooner.
 func TestAnswersOnceDurable(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -38,6 +39,7 @@ func TestAnswersOnceDurable(t *testing.T) {
 
 // What comes again is recognised: whole bodies, events in other bodies, and twice in one.
 func TestKnownAgain(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -57,6 +59,7 @@ func TestKnownAgain(t *testing.T) {
 
 // Events without an identity are stored each time.
 func TestNoIdentity(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -67,6 +70,7 @@ func TestNoIdentity(t *testing.T) {
 
 // A body that comes again while the first is under way is answered no sooner.
 func TestKnownUnderWay(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -97,6 +101,7 @@ func TestKnownUnderWay(t *testing.T) {
 // A client that does not get its answer in time hears so, and its events are known when
 // they come again.
 func TestLate(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -117,6 +122,7 @@ func TestLate(t *testing.T) {
 // A queue that is full and refuses: 503 at once, the numbers are used again, and nothing
 // is taken for stored.
 func TestQueueFull(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	dir := t.TempDir()
@@ -150,6 +156,7 @@ func TestQueueFull(t *testing.T) {
 
 // Events that the intake refuses are handled: the body is answered well.
 func TestRefusedEvents(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -169,6 +176,7 @@ func TestRefusedEvents(t *testing.T) {
 
 // What the protocol does not keep is not stored, counts nowhere and is answered well.
 func TestKeep(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in, func(o *options) {
@@ -183,6 +191,7 @@ func TestKeep(t *testing.T) {
 
 // A large body goes through in several batches, in its order.
 func TestLargeBody(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -205,6 +214,7 @@ func TestLargeBody(t *testing.T) {
 
 // A stop answers who is waiting, and ends connections that wait for nothing.
 func TestStop(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
@@ -240,9 +250,11 @@ func TestStop(t *testing.T) {
 
 // A stop does not wait for a disk that hangs for ever.
 func TestStopWhileHeld(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)
+	r.source.server.Load().stopWait = time.Second / 10
 	in.Hold()
 	answered := make(chan int, 1)
 	go func() {
@@ -261,6 +273,7 @@ func TestStopWhileHeld(t *testing.T) {
 
 // Another source of the same name takes over, and this one ends.
 func TestTakenOver(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	dir := t.TempDir()
@@ -282,6 +295,7 @@ func TestTakenOver(t *testing.T) {
 
 // The address in use is an error that says so, before ready.
 func TestCannotListen(t *testing.T) {
+	t.Parallel()
 	in := sourcetest.New()
 	defer in.Close()
 	r := start(t, in)

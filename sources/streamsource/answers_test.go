@@ -38,6 +38,7 @@ func (a *answers) isWriting() bool {
 
 // A producer that reads has its ack when settle returns, without a goroutine.
 func TestLoneAckIsWrittenAtOnce(t *testing.T) {
+	t.Parallel()
 	ours, theirs := socketPair(t)
 	a := newAnswers(ours, 1)
 	replies := bufio.NewReader(theirs)
@@ -56,6 +57,7 @@ func TestLoneAckIsWrittenAtOnce(t *testing.T) {
 // One that does not read holds up nobody: settle returns, and the last ack arrives
 // whole once the producer reads.
 func TestLoneAckDoesNotWait(t *testing.T) {
+	t.Parallel()
 	ours, theirs := socketPair(t)
 	a := newAnswers(ours, 1)
 	n := uint64(0)
@@ -84,6 +86,7 @@ func TestLoneAckDoesNotWait(t *testing.T) {
 // that it has not read nor those that come later hold up its lines, or the connection
 // that replaces this one.
 func TestRefusalsOfADeadConnectionAreForgotten(t *testing.T) {
+	t.Parallel()
 	ours, theirs := socketPair(t)
 	a := newAnswers(ours, 1)
 	refuse := func(from, to uint64) {

@@ -25,6 +25,7 @@ func lastLine(b *testlog.Buffer) (n int, last string) {
 }
 
 func TestFaultsAreLoggedOnceAnEpisode(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var out testlog.Buffer
 		l := faultLog{log: slog.New(slog.NewTextHandler(&out, nil)), said: make(map[string]*episode)}
@@ -59,6 +60,7 @@ func TestFaultsAreLoggedOnceAnEpisode(t *testing.T) {
 
 // Texts quote what producers send: they are not remembered without bound.
 func TestFaultLogIsBounded(t *testing.T) {
+	t.Parallel()
 	l := faultLog{log: slog.New(slog.DiscardHandler), said: make(map[string]*episode)}
 	for i := range 10000 {
 		l.report(fault(fmt.Sprint("version ", i, " is not supported")), "a")

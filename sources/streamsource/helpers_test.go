@@ -46,6 +46,14 @@ type running struct {
 
 const testLimit = 64 << 10
 
+// few is by how much fewer of something a short test has.
+func few(n int) int {
+	if testing.Short() {
+		return n
+	}
+	return 1
+}
+
 // start runs a source on a Unix socket until the test ends. change may change its
 // configuration.
 func start(t *testing.T, limit int, change ...func(*UnixConfig)) *running {

@@ -40,6 +40,7 @@ func TestCrowdThatStalls(t *testing.T) {
 	unix.Path, tcp.Address = filepath.Join(t.TempDir(), "s"), "127.0.0.1:0"
 	for kind, c := range map[string]sources.Config{"unix": unix, "tcp": tcp} {
 		t.Run(kind, func(t *testing.T) {
+			crowd := crowd / few(8)
 			r := startOn(t, new(forgetful), testLimit, c)
 			for n := 0; n < crowd; {
 				for _, stall := range stalls {
@@ -165,6 +166,7 @@ func TestIdleProducerCosts(t *testing.T) {
 			c := UnixDefinition.NewConfig().(*UnixConfig)
 			c.Path = filepath.Join(t.TempDir(), "s")
 			r := startOn(t, &in, 1<<20, c)
+			crowd := int64(crowd / few(4))
 			before := inUse()
 			for i := range crowd {
 				q := dialQuietly(t, c.Path)
@@ -177,8 +179,8 @@ func TestIdleProducerCosts(t *testing.T) {
 					q.receive(t, fmt.Sprintf(`{"ack":%d}`, test.lines))
 				}
 			}
-			eventually(t, "all lines taken", func() bool { return in.lines.Load() == int64(crowd*test.lines) })
-			r.awaitConnections(crowd)
+			eventually(t, "all lines taken", func() bool { return in.lines.Load() == crowd*int64(test.lines) })
+			r.awaitConnections(int(crowd))
 			each := (inUse() - before) / crowd
 			for deadline := time.Now().Add(patience); each > most && time.Now().Before(deadline); {
 				each = (inUse() - before) / crowd // some may not be idle yet

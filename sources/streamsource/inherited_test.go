@@ -53,8 +53,10 @@ func dialAddr(t *testing.T, at net.Addr) *peer {
 // One socket serves one process after the other, and one Run after the other:
 // producers that connect in between wait in it.
 func TestInheritedSocket(t *testing.T) {
+	t.Parallel()
 	for kind, address := range map[string]string{"unix": filepath.Join(t.TempDir(), "s"), "tcp": "127.0.0.1:0"} {
 		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
 			file, at := listening(t, kind, address)
 			for _, producer := range []string{"a", "b"} {
 				early := dialAddr(t, at) // waits for the process
@@ -105,6 +107,7 @@ func (c *childProcess) terminate() {
 
 // What cannot be used is refused with what to do about it.
 func TestInheritedSocketThatIsNone(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	unix, _ := listening(t, "unix", filepath.Join(dir, "s"))
 	tcp, _ := listening(t, "tcp", "127.0.0.1:0")
@@ -169,6 +172,7 @@ func bound(t *testing.T, kind int, path string) *os.File {
 }
 
 func TestInheritedAbstractSocket(t *testing.T) {
+	t.Parallel()
 	ln, err := net.Listen("unix", fmt.Sprintf("@docket-test-%d", os.Getpid()))
 	if err != nil {
 		t.Fatal(err)

@@ -139,6 +139,7 @@ func lengthen(input []byte) []byte {
 
 // Lines around every size at which the reader does something else.
 func TestLineReaderSizes(t *testing.T) {
+	t.Parallel()
 	sizes := []int{0, 1, firstBuffer - 1, firstBuffer, firstBuffer + 1, skipRoom, readBuffer - 1, readBuffer, readBuffer + 1}
 	for _, limit := range []int{100, firstBuffer, readBuffer - skipRoom, readBuffer, 1 << 20} {
 		var input []byte
@@ -150,7 +151,7 @@ func TestLineReaderSizes(t *testing.T) {
 				input = append(input, strings.Repeat("a", size)+end+"b\n"...)
 			}
 		}
-		for _, most := range []int{511, 64 << 10, 1 << 30} {
+		for _, most := range []int{511 * few(8), 64 << 10, 1 << 30} {
 			checkCut(t, input, limit, 1, most)
 			checkCut(t, append(input, "partial"...), limit, 2, most)
 			checkCut(t, append(input, strings.Repeat("p", limit+1)...), limit, 3, most)
@@ -161,6 +162,7 @@ func TestLineReaderSizes(t *testing.T) {
 
 // A long line that begins in a buffer which the line before it has made large.
 func TestLineReaderLongLineBehindAnother(t *testing.T) {
+	t.Parallel()
 	const limit = 1 << 20
 	for size := firstBuffer; size <= limit; size *= 2 {
 		for name, ready := range map[string]bool{"more to come": true, "nothing yet": false} {
@@ -177,6 +179,7 @@ func TestLineReaderLongLineBehindAnother(t *testing.T) {
 
 // Lines of all sizes one after the other, so that each buffer is followed by each.
 func TestLineReaderMixedSizes(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(10) {
 		dice := rand.New(rand.NewPCG(seed, 1))
 		limit := []int{1000, 100_000, 300_000, 1 << 20}[dice.IntN(4)]
@@ -210,6 +213,7 @@ func (p *pausing) Read(b []byte) (int, error) {
 // A producer that is silent costs its smallest buffer and what it has sent of a
 // line, whatever it has sent before.
 func TestLineReaderWaitsWithSmallBuffer(t *testing.T) {
+	t.Parallel()
 	const limit = 1 << 20
 	burst := strings.Repeat("{\"a\":1}\n", 1<<19)
 	part := func(n int) string { return strings.Repeat("x", n) }
@@ -257,6 +261,7 @@ func TestLineReaderWaitsWithSmallBuffer(t *testing.T) {
 
 // The size of a buffer follows what has arrived of a line, not what may come.
 func TestLineReaderGrowsWithTheLine(t *testing.T) {
+	t.Parallel()
 	const limit = 16 << 20
 	var r *lineReader
 	sent := 0
@@ -278,6 +283,7 @@ func TestLineReaderGrowsWithTheLine(t *testing.T) {
 
 // A long line in many short writes is not copied for each of them.
 func TestLineReaderCopiesLittle(t *testing.T) {
+	t.Parallel()
 	const limit = 1 << 20
 	var copied int
 	src := &pausing{waits: func() {}}
@@ -338,6 +344,7 @@ func TestLineReaderWithoutLargeBuffer(t *testing.T) {
 // A buffer that has grown for one large record is small again right after it, also while
 // more is there to read, and with nothing to borrow.
 func TestLineReaderShrinks(t *testing.T) {
+	t.Parallel()
 	const limit = 16 << 20
 	large := "{\"a\":\"" + strings.Repeat("x", limit-100) + "\"}\n"
 	for _, poor := range []bool{false, true} {

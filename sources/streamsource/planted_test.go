@@ -9,6 +9,7 @@ import (
 
 // A link that takes the place of a new socket gives nobody's file another mode.
 func TestPlantedSocketIsNotOpenedUp(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	file, path := filepath.Join(dir, "canary"), filepath.Join(dir, "docket.sock")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {

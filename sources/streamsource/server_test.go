@@ -21,6 +21,7 @@ func (r *running) awaitConnections(want int) {
 }
 
 func TestConnectionLimit(t *testing.T) {
+	t.Parallel()
 	r := start(t, testLimit)
 	peers := make([]*peer, defaultConnections)
 	for i := range peers {
@@ -41,6 +42,7 @@ func TestConnectionLimit(t *testing.T) {
 }
 
 func TestStopSendsWhatIsOwed(t *testing.T) {
+	t.Parallel()
 	r := start(t, testLimit)
 	r.Hold()
 	p := r.hello("p", 1, 0)
@@ -66,6 +68,7 @@ func awaitGone(t *testing.T, path string) {
 // In plain mode what was written before the stop is read, also from those that
 // nobody has accepted yet.
 func TestStopReadsWhatPlainProducersWrote(t *testing.T) {
+	t.Parallel()
 	r := start(t, testLimit)
 	var want int
 	var stopped []*peer
@@ -86,6 +89,7 @@ func TestStopReadsWhatPlainProducersWrote(t *testing.T) {
 
 // That holds on a busy machine, too, which comes to them when the time for it is over.
 func TestStopReadsWhatPlainProducersWroteThoughLate(t *testing.T) {
+	t.Parallel()
 	c := &late{UnixConfig: UnixDefinition.NewConfig().(*UnixConfig), accept: make(chan struct{})}
 	c.Path = filepath.Join(t.TempDir(), "s")
 	r := startSource(t, testLimit, c)
@@ -155,6 +159,7 @@ func (c *lateConn) Read(p []byte) (int, error) {
 }
 
 func TestStopOfAnIdleSourceIsQuick(t *testing.T) {
+	t.Parallel()
 	r := start(t, testLimit)
 	r.dial()
 	r.hello("p", 1, 0)
@@ -169,7 +174,10 @@ func (r *running) stopIsQuick() { r.source.server.Load().stopWait = time.Hour }
 // A stop does not wait for ever: not for the queue, and not for producers that
 // do not read.
 func TestStopIsBounded(t *testing.T) {
+	t.Parallel()
 	r := start(t, testLimit)
+	stopWait := time.Second / 2
+	r.source.server.Load().stopWait = stopWait
 	deaf := r.hello("deaf", 1, 0)
 	go deaf.Write(bytes.Repeat([]byte("x\n"), 4*maxUnanswered))
 	r.await("refusals that nobody reads", func() bool { return len(r.Lines()) >= 1000 })
@@ -195,6 +203,7 @@ func TestStopIsBounded(t *testing.T) {
 // After a crash of the queue a connection ends with a reason, and nothing that
 // is not durable was acked.
 func TestIntakeThatFails(t *testing.T) {
+	t.Parallel()
 	r := start(t, testLimit)
 	p := r.hello("p", 1, 0)
 	p.send("{\"a\":1}\n")

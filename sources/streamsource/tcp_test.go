@@ -19,6 +19,7 @@ import (
 )
 
 func TestTCPConfig(t *testing.T) {
+	t.Parallel()
 	files := &config.ServerTLS{CertFile: "/crt", KeyFile: "/key"}
 	const notLoopback = "address: must be a loopback address such as 127.0.0.1:7443, or have tls beside it"
 	for name, test := range map[string]struct {
@@ -122,13 +123,14 @@ func (s *secure) dial() *peer {
 // transports are the ways to reach a source: what holds on a Unix socket holds on
 // all of them.
 func transports(t *testing.T, test func(t *testing.T, r *running, dial func() *peer)) {
-	t.Run("unix", func(t *testing.T) { r := start(t, testLimit); test(t, r, r.dial) })
-	t.Run("tcp", func(t *testing.T) { r := startTCP(t); test(t, r, r.dial) })
-	t.Run("tls", func(t *testing.T) { s := startTLS(t, false); test(t, s.running, s.dial) })
-	t.Run("mutual tls", func(t *testing.T) { s := startTLS(t, true); test(t, s.running, s.dial) })
+	t.Run("unix", func(t *testing.T) { t.Parallel(); r := start(t, testLimit); test(t, r, r.dial) })
+	t.Run("tcp", func(t *testing.T) { t.Parallel(); r := startTCP(t); test(t, r, r.dial) })
+	t.Run("tls", func(t *testing.T) { t.Parallel(); s := startTLS(t, false); test(t, s.running, s.dial) })
+	t.Run("mutual tls", func(t *testing.T) { t.Parallel(); s := startTLS(t, true); test(t, s.running, s.dial) })
 }
 
 func TestTransportsCarryLines(t *testing.T) {
+	t.Parallel()
 	transports(t, func(t *testing.T, r *running, dial func() *peer) {
 		p := dial()
 		p.hello("p", 1, 0)
@@ -147,6 +149,7 @@ func TestTransportsCarryLines(t *testing.T) {
 // The acks owed come after the producer has closed its side: with TLS that is a
 // close_notify, and the answer to it another after the acks.
 func TestTransportsHalfClose(t *testing.T) {
+	t.Parallel()
 	transports(t, func(t *testing.T, r *running, dial func() *peer) {
 		r.Hold()
 		p := dial()
@@ -165,6 +168,7 @@ func TestTransportsHalfClose(t *testing.T) {
 }
 
 func TestTransportsStop(t *testing.T) {
+	t.Parallel()
 	transports(t, func(t *testing.T, r *running, dial func() *peer) {
 		r.Hold()
 		p := dial()
@@ -189,6 +193,7 @@ func TestTransportsStop(t *testing.T) {
 // it sends on, and reads slowly: closing a TCP connection with unread bytes would
 // throw away what is on its way.
 func TestTransportsLastWord(t *testing.T) {
+	t.Parallel()
 	const lines = 3000
 	transports(t, func(t *testing.T, r *running, dial func() *peer) {
 		r.source.server.Load().farewellWait = patience // so slowly does it read
@@ -224,6 +229,7 @@ func TestTransportsLastWord(t *testing.T) {
 }
 
 func TestTransportsLimit(t *testing.T) {
+	t.Parallel()
 	limit := func(c *TCPConfig) { c.MaxConnections = 2 }
 	full := func(t *testing.T, r *running, dial func() *peer) {
 		first, second := dial(), dial()
@@ -251,6 +257,7 @@ func TestTransportsLimit(t *testing.T) {
 }
 
 func TestClientCertificates(t *testing.T) {
+	t.Parallel()
 	s := startTLS(t, true)
 	other := testcert.NewCA(t)
 	show := func(pair testcert.Pair) *tls.Config {
@@ -295,6 +302,7 @@ func TestClientCertificates(t *testing.T) {
 
 // What the log says about a producer with a certificate.
 func TestPeerOfCertificate(t *testing.T) {
+	t.Parallel()
 	s := startTLS(t, true)
 	p := s.dial()
 	p.send(`{"docket":{"version":9,"producer":"p","next":1}}` + "\n")
@@ -305,6 +313,7 @@ func TestPeerOfCertificate(t *testing.T) {
 // A certificate that is rotated is in use from the next connection on; those there
 // are stay.
 func TestServerCertificateRotates(t *testing.T) {
+	t.Parallel()
 	s := startTLS(t, false)
 	before := s.dial()
 	before.hello("p", 1, 0)
@@ -335,6 +344,7 @@ func TestServerCertificateRotates(t *testing.T) {
 
 // Who sends plain text to a port with TLS is told so in plain text.
 func TestPlainTextToTLS(t *testing.T) {
+	t.Parallel()
 	s := startTLS(t, false)
 	for _, text := range []string{`{"docket":{"version":1,"producer":"p","next":1}}` + "\n", "{\"a\":1}\n", "GET / HTTP/1.1\r\n\r\n"} {
 		nc, err := net.Dial("tcp", s.at.String())
@@ -352,6 +362,7 @@ func TestPlainTextToTLS(t *testing.T) {
 
 // Who speaks TLS to a port without it is refused line by line, as any other text.
 func TestTLSToPlain(t *testing.T) {
+	t.Parallel()
 	r := startTCP(t)
 	for range 5 {
 		nc, err := net.Dial("tcp", r.at.String())
@@ -380,6 +391,7 @@ func TestTLSToPlain(t *testing.T) {
 
 // A health check, or somebody who looks for open ports, is no news.
 func TestConnectionsWithoutAByte(t *testing.T) {
+	t.Parallel()
 	s := startTLS(t, true)
 	for i := range 50 {
 		nc, err := net.Dial("tcp", s.at.String())
@@ -404,6 +416,7 @@ func TestConnectionsWithoutAByte(t *testing.T) {
 // A peer that is silent, or stops in the middle of the handshake, holds up nobody
 // and gives its place back.
 func TestHandshakeThatIsNotFinished(t *testing.T) {
+	t.Parallel()
 	files := testcert.NewCA(t).Issue(t, "localhost")
 	c := &TCPConfig{Address: "127.0.0.1:0", MaxConnections: 100, TLS: &config.ServerTLS{CertFile: files.CertFile, KeyFile: files.KeyFile}}
 	const wait = 5 * time.Second // in which the one that does not stop has to be done
@@ -455,6 +468,7 @@ func (c *shortHandshake) New(env sources.Env) sources.Source {
 
 // A stop does not wait for handshakes.
 func TestStopDuringHandshake(t *testing.T) {
+	t.Parallel()
 	s := startTLS(t, false)
 	nc, err := net.Dial("tcp", s.at.String())
 	if err != nil {
@@ -467,6 +481,7 @@ func TestStopDuringHandshake(t *testing.T) {
 }
 
 func TestKeepAlive(t *testing.T) {
+	t.Parallel()
 	ln, _, err := (&TCPConfig{Address: "127.0.0.1:0"}).listen(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -496,6 +511,7 @@ func TestKeepAlive(t *testing.T) {
 }
 
 func TestTCPThatCannotStart(t *testing.T) {
+	t.Parallel()
 	taken := startTCP(t)
 	for name, test := range map[string]struct {
 		config TCPConfig

@@ -24,6 +24,14 @@ func TestMain(m *testing.M) { testleak.Main(m) }
 // patience is how long a test waits for a machine that may be busy, to do anything.
 const patience = time.Minute
 
+// few is by how much fewer of something a short test has.
+func few(n int) int {
+	if testing.Short() {
+		return n
+	}
+	return 1
+}
+
 // bench is a log, a source that follows it, and an intake that takes its records.
 type bench struct {
 	t      *testing.T

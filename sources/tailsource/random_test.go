@@ -13,7 +13,7 @@ import (
 // TestAnyInterleaving: whatever a log, its rotation, docket and the queue do, one after
 // the other, each line is stored once. What is read when is for the scheduler to say.
 func TestAnyInterleaving(t *testing.T) {
-	for range 8 {
+	for range 8 / few(2) {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
@@ -96,7 +96,7 @@ func (b *bench) upset(choice int) {
 // interrupted, and however often it was read.
 func TestAuditsInAnyInterleaving(t *testing.T) {
 	data := string(sample(t, "audit-stderr-one-run.jsonl"))
-	for range 4 {
+	for range 4 / few(2) {
 		seed := rand.Uint64()
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
