@@ -25,8 +25,8 @@ const (
 	letterPage = 256
 )
 
-// handleLetters adds what is below /deadletters. All of it needs the permission: to
-// see a record takes no less than to change what becomes of it.
+// handleLetters adds the requests below /deadletters. All of them need the permission:
+// reading a record takes no less than changing it.
 func (e *Exporter) handleLetters(mux *http.ServeMux, may permission) {
 	for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request) error{
 		"GET /deadletters":                 e.countLetters,
@@ -46,7 +46,7 @@ func (e *Exporter) handleLetters(mux *http.ServeMux, may permission) {
 	}
 }
 
-// requestError is what is wrong with a request, with the status that says so.
+// requestError is a mistake in a request, with the status of the answer.
 type requestError struct {
 	status int
 	text   string
@@ -78,7 +78,7 @@ func (e *Exporter) withLetters(handle lettersHandler) func(http.ResponseWriter, 
 	}
 }
 
-// noSuchSink says that there is no sink called name, and what there is.
+// noSuchSink says that there is no sink called name, and lists those there are.
 func (e *Exporter) noSuchSink(name string) string {
 	var names []string
 	for _, d := range e.deliveries {
@@ -110,7 +110,7 @@ func (e *Exporter) countLetters(w http.ResponseWriter, _ *http.Request) error {
 }
 
 // listLetters answers with a deadletter.Summary for each, in one array. It reads them in
-// pages, so what is listed is no one moment.
+// pages, so the list is not a view of one moment.
 func (e *Exporter) listLetters(w http.ResponseWriter, r *http.Request, l *letters) error {
 	var after uint64
 	next := func() (page []deadletter.Letter, err error) {
@@ -143,7 +143,7 @@ func (e *Exporter) listLetters(w http.ResponseWriter, r *http.Request, l *letter
 		}
 		if page, err = next(); err != nil {
 			e.log.Error("admin endpoint: dead letters", "error", err)
-			panic(http.ErrAbortHandler) // so that nobody takes the part for the whole
+			panic(http.ErrAbortHandler) // so that the part is not taken for the whole
 		}
 	}
 	if separator == "[" {
@@ -176,7 +176,7 @@ func (e *Exporter) showLetter(w http.ResponseWriter, r *http.Request, l *letters
 	return nil
 }
 
-// changeLetters does what a deadletter.Change asks for, and answers with a
+// changeLetters carries out a deadletter.Change, and answers with a
 // deadletter.Changed.
 func (e *Exporter) changeLetters(what string, change func(*letters, []uint64) (int, error)) lettersHandler {
 	return func(w http.ResponseWriter, r *http.Request, l *letters) error {
@@ -231,7 +231,8 @@ func (e *Exporter) wanted(w http.ResponseWriter, r *http.Request, l *letters) (s
 	return seqs, unknown, err
 }
 
-// answer writes v. To do what was asked may have taken longer than an answer may.
+// answer writes v. The request may have taken longer than an answer may, so the answer
+// has a deadline of its own.
 func (e *Exporter) answer(w http.ResponseWriter, v any) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(adminWriteTimeout)); err != nil {
 		e.log.Debug("admin endpoint: no deadline", "error", err)

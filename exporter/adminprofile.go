@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// profilePath is where profiles are. What net/http/pprof writes has it built in.
+	// profilePath is where profiles are. The pages of net/http/pprof have it built in.
 	profilePath = "/debug/pprof/"
 	// longestProfile bounds ?seconds=, so that no request holds the profiler, of
 	// which there is one, for long.
 	longestProfile = 300
 )
 
-// handleProfiles adds what is below profilePath: the index, which also answers heap,
+// handleProfiles adds the requests below profilePath: the index, which also answers heap,
 // goroutine and the like, the processor profile and the trace. The command line is
-// left out. What net/http/pprof registers by itself is on http.DefaultServeMux, which
-// nothing here serves.
+// left out. net/http/pprof registers itself on http.DefaultServeMux, which nothing here
+// serves.
 func handleProfiles(mux *http.ServeMux) {
 	for pattern, handle := range map[string]http.HandlerFunc{
 		"GET " + profilePath:             pprof.Index,

@@ -25,8 +25,8 @@ const AdminSocket = "admin.sock"
 const maxSocketPath = 107
 
 // serveSocket answers on the admin socket until the returned function is called, which
-// must be while the queue is still ours: what is in the way belongs to a process that
-// had the queue before. To be without the socket is no reason not to run.
+// must be while the queue is still ours: a socket that is there belongs to a process that
+// had the queue before. docket runs without the socket if it has to.
 func (e *Exporter) serveSocket() (stop func()) {
 	path := filepath.Join(e.cfg.Queue.Directory, AdminSocket)
 	l, err := listenAdmin(path)
@@ -59,15 +59,15 @@ func listenAdmin(path string) (net.Listener, error) {
 	return private.Listen(context.Background(), "unix", path)
 }
 
-// permission decides whether a request may see dead letters, which are records, and
-// change what becomes of them. When it may not, it answers why, and is false.
+// permission decides whether a request may see and change dead letters, which are
+// records. When it may not, it answers why, and is false.
 type permission func(w http.ResponseWriter, r *http.Request) bool
 
-// anybody is for a socket that only those can connect to who may.
+// anybody is for a socket whose mode decides who can connect.
 func anybody(http.ResponseWriter, *http.Request) bool { return true }
 
-// bearer lets those in who know the token in a file, which is read for each request.
-// Without a file there is nobody.
+// bearer permits requests that have the token in a file, which is read for each request.
+// Without a file it permits none.
 func (e *Exporter) bearer(file config.SecretFile) permission {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if file == "" {

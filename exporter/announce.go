@@ -26,7 +26,7 @@ func newAnnouncements(store func(context.Context, any) error, pause backoff.Back
 	return &announcements{log: log, store: store, pause: pause, awake: make(chan struct{}, 1), waiting: map[string]any{}}
 }
 
-// of returns what the sink of this name announces with: sinks.Env.Announce.
+// of returns sinks.Env.Announce for the sink of this name.
 func (a *announcements) of(sink string) func(record any) {
 	return func(record any) {
 		a.mu.Lock()
@@ -39,8 +39,8 @@ func (a *announcements) of(sink string) func(record any) {
 	}
 }
 
-// take removes one announcement; ok is false when there is none.
-func (a *announcements) take() (sink string, record any, ok bool) {
+// next removes one announcement; ok is false when there is none.
+func (a *announcements) next() (sink string, record any, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	for sink, record = range a.waiting {
@@ -50,7 +50,7 @@ func (a *announcements) take() (sink string, record any, ok bool) {
 	return "", nil, false
 }
 
-// putBack keeps what could not be stored, unless there is a newer one.
+// putBack keeps an announcement that could not be stored, unless there is a newer one.
 func (a *announcements) putBack(sink string, record any) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,12 +59,12 @@ func (a *announcements) putBack(sink string, record any) {
 	}
 }
 
-// run stores announcements until ctx is done. What is left then is announced again
-// when the sink is opened for the next time.
+// run stores announcements until ctx is done. The sink announces the others again when
+// it is opened next.
 func (a *announcements) run(ctx context.Context) {
 	failed := ""
 	for ctx.Err() == nil {
-		sink, record, ok := a.take()
+		sink, record, ok := a.next()
 		if !ok {
 			select {
 			case <-a.awake:

@@ -41,9 +41,9 @@ type QueueConfig struct {
 	Directory string `yaml:"directory"`
 	// MaxBytes bounds the segments on disk.
 	MaxBytes config.Size `yaml:"maxBytes"`
-	// WhenFull is what happens at MaxBytes.
+	// WhenFull says what docket does at MaxBytes.
 	WhenFull WhenFull `yaml:"whenFull"`
-	// MinFreeBytes is what the queue leaves free on its file system. Below it
+	// MinFreeBytes is the space that the queue leaves free on its file system. Below it
 	// the disk counts as full.
 	MinFreeBytes FreeBytes `yaml:"minFreeBytes"`
 	// Retain keeps records that every sink is done with, so that they can be
@@ -94,7 +94,7 @@ func (f FreeBytes) String() string {
 	return config.Size(f).String()
 }
 
-// RetainConfig bounds what is kept for a replay. At least one bound is given. It
+// RetainConfig bounds the records kept for a replay. At least one bound is given. It
 // never counts against new records: whenever the queue needs the room it goes.
 type RetainConfig struct {
 	// MaxAge is how long after it was received a record is kept. 0: no bound.
@@ -115,7 +115,7 @@ type SinkConfig struct {
 	OnError OnError `yaml:"onError"`
 	// OnReject is what becomes of a record that the destination will never take.
 	OnReject OnReject `yaml:"onReject"`
-	// DeadLetters bounds what is set aside for this sink.
+	// DeadLetters bounds the dead letters of this sink.
 	DeadLetters DeadLettersConfig `yaml:"deadLetters"`
 	// Stamp appends the record's id, seq, source and time as the last member
 	// "_docket" of the object. The other bytes stay as they are.
@@ -161,7 +161,7 @@ type OnReject string
 
 // The choices of sinks[].onReject.
 const (
-	DeadLetter   OnReject = "DeadLetter" // set it aside with what the destination said
+	DeadLetter   OnReject = "DeadLetter" // set it aside with the answer of the destination
 	DropRejected OnReject = "Drop"       // give it up, and count it as dropped
 	BlockAt      OnReject = "Block"      // keep it, and everything behind it, until the destination takes it
 )
@@ -309,7 +309,7 @@ func (r *RetainConfig) validate(queueBytes config.Size) config.Problems {
 }
 
 // checkAdminAddress takes loopback addresses only: the endpoint has no TLS, and
-// tells whoever asks what the exporter does.
+// tells everybody who asks what the exporter does.
 func checkAdminAddress(address string) error {
 	if address == "" {
 		return nil
@@ -323,7 +323,7 @@ func checkAdminAddress(address string) error {
 	return nil
 }
 
-// validate checks what sinks of all kinds have in common.
+// validate checks the settings that sinks of all kinds have.
 func (s *SinkConfig) validate() config.Problems {
 	p := s.Batch.Validate().In("batch")
 	if s.Retry.InitialBackoff <= 0 {

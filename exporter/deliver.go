@@ -17,7 +17,7 @@ import (
 // cursor is what a delivery needs of the queue.
 type cursor interface {
 	// Next waits for durable records, at most lim of them, and does not move
-	// the durable position: what is not settled comes again after a restart.
+	// the durable position: records that are not settled come again after a restart.
 	// The bytes are valid until the next call.
 	Next(ctx context.Context, lim queue.Limits) ([]queue.Record, error)
 	// Settle marks every record up to and including seq as done; o says how many
@@ -135,7 +135,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 type queueFacts struct {
 	id        string
 	directory string
-	lost      func() []queue.SeqRange // what damage has taken, in order
+	lost      func() []queue.SeqRange // taken by damage, in order
 	stored    func() uint64           // seq of the last record that is durable
 	announce  func(record any)        // stores a record about the sink, later; see sinks.Env
 }
@@ -163,8 +163,8 @@ func (d *delivery) run(ctx context.Context) {
 	}
 }
 
-// until does what is to be done until it succeeds. It reports false when ctx is done or
-// the queue is closed.
+// until calls do until it succeeds. It reports false when ctx is done or the queue is
+// closed.
 func (d *delivery) until(ctx context.Context, do func() error) bool {
 	pause := d.newBackoff()
 	for attempt := 1; ctx.Err() == nil; attempt++ {
@@ -189,8 +189,7 @@ func (d *delivery) until(ctx context.Context, do func() error) bool {
 // round makes one batch and has it sent.
 //
 // A batch that is full at once is made before there is a slot for it. Any other waits for
-// a slot first, so that what comes meanwhile joins it: made too early it would be small,
-// and the destination slow for it.
+// a slot first, so that records that come meanwhile join it: many small batches are slow.
 func (d *delivery) round(ctx context.Context, sending *sync.WaitGroup) error {
 	var b *batch
 	select {
@@ -242,9 +241,8 @@ func (d *delivery) fullBatchWaits() bool {
 // errNothing ends the wait for records.
 var errNothing = errors.New("there is no record")
 
-// next waits for records. While the sink is not open it tries in between whether it can
-// be, so that nobody has to wait for a record to see that a sink is misconfigured, or no
-// longer is.
+// next waits for records. While the sink is not open it tries in between to open it: a
+// misconfigured sink shows before the first record, and so does its repair.
 func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 	limits := queue.Limits{
 		Records: d.cfg.Batch.MaxRecords,
@@ -268,7 +266,7 @@ func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 		}
 	}
 	if d.reading.isOpen() {
-		// Whether the queue can be read again is news, whether or not there is a record.
+		// That the queue can be read again is to show, also without a record.
 		soon, cancel := context.WithTimeoutCause(ctx, time.Duration(d.cfg.Retry.InitialBackoff), errNothing)
 		defer cancel()
 		ctx = soon

@@ -77,7 +77,7 @@ func TestLabelsAreBounded(t *testing.T) {
 	all := newMetrics("x")
 	m := all.delivery("s")
 	for i := range 10000 {
-		m.setAside(fmt.Sprintf("E%d", i))
+		m.rejected(fmt.Sprintf("E%d", i))
 	}
 	mf, _ := all.registry.Gather()
 	for _, f := range mf {

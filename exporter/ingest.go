@@ -14,12 +14,12 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// errStopping is what sources get once the exporter takes no more lines.
+// errStopping says that the exporter takes no more lines.
 var errStopping = errors.New("exporter is stopping")
 
 // ingest is the way from every source into the queue: it decides the fate of
 // each line, and keeps one live session for each producer: each name of a source and an
-// identity, so that nobody can end, or learn of, the session of another.
+// identity, so that no peer can end, or learn of, the session of another.
 type ingest struct {
 	queue          *queue.Queue
 	maxRecordBytes int
@@ -143,7 +143,7 @@ func (s *session) submitFirst(ctx context.Context, lines []byte, decided bool) (
 		defer s.in.buffers.next()
 	}
 	v, rest := s.sort(lines)
-	defer s.in.buffers.take(v.buffer)
+	defer s.in.buffers.giveBack(v.buffer)
 	return rest, s.append(ctx, v, decided)
 }
 
@@ -188,11 +188,12 @@ func (s *session) CountDuplicates(ctx context.Context, lines int) error {
 	}
 	s.begin()
 	count := queue.Chunk{Source: s.opening.Source, Received: time.Now(), Lines: lines, Duplicates: lines}
-	return s.taken(s.in.queue.Append(ctx, &count, s.finish))
+	return s.orFinish(s.in.queue.Append(ctx, &count, s.finish))
 }
 
-// taken ends what begin has begun unless the queue has taken it: then its commit does.
-func (s *session) taken(err error) error {
+// orFinish finishes a chunk that the queue has not taken, for which err is why; the
+// commit finishes the others.
+func (s *session) orFinish(err error) error {
 	if err == nil {
 		return nil
 	}
@@ -204,7 +205,7 @@ func (s *session) taken(err error) error {
 }
 
 // append hands the verdict to the queue. Refused lines are safe in their log
-// before anybody is told about them. Nothing of a Submit is turned away once a part of
+// before the producer is told about them. Nothing of a Submit is turned away once a part of
 // it is decided: then append waits for a full queue.
 func (s *session) append(ctx context.Context, v *verdict, decided bool) error {
 	if v.lines == 0 {
@@ -236,7 +237,7 @@ func (s *session) append(ctx context.Context, v *verdict, decided bool) error {
 		v.tally()
 		err = put(ctx, &v.chunk, v.settled)
 	}
-	return s.taken(err)
+	return s.orFinish(err)
 }
 
 // tellJump makes a record of the numbers that the producer has left out. It is durable
@@ -320,14 +321,14 @@ func (s *session) turnAway(ctx context.Context, v *verdict) error {
 	if n := v.lines - v.chunk.Duplicates; n > 0 {
 		count.Refused = []queue.Tally{{Name: string(sources.QueueFull), Count: uint64(n)}}
 	}
-	if err := s.taken(s.in.queue.Append(ctx, &count, s.finish)); err != nil {
+	if err := s.orFinish(s.in.queue.Append(ctx, &count, s.finish)); err != nil {
 		return err
 	}
 	s.in.kept.remember(s.producer, v.inLog)
 	return sources.ErrQueueFull
 }
 
-// settled runs on whoever makes the commit.
+// settled runs on the goroutine that makes the commit.
 func (v *verdict) settled() {
 	s := v.s
 	if s.opening.Settled != nil {

@@ -15,7 +15,7 @@ const (
 )
 
 // keptLines are the refused lines that are in their log although a full queue then
-// turned away what they came with: they come again. The zero value has none.
+// turned away the other lines of their chunk: they come again. The zero value has none.
 type keptLines struct {
 	mu sync.Mutex
 	// byOwner are those of each source and identity, by producer: one cannot make
@@ -25,8 +25,8 @@ type keptLines struct {
 	seed    maphash.Seed                             // guarded by mu
 }
 
-// keptLine tells a refused line from another that has got its number since: what was
-// turned away need not come again.
+// keptLine tells a refused line from another that has got its number since: a line that
+// was turned away need not come again.
 type keptLine struct{ number, sum uint64 }
 
 func ownerOf(p queue.Producer) queue.Producer {

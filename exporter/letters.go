@@ -24,10 +24,10 @@ var errPurged = errors.New("purged meanwhile")
 
 // account is what the queue knows of a sink's records.
 type account interface {
-	// Account is the sink's place and what has become of the records before.
+	// Account is the sink's place and the fate of the records before.
 	Account() queue.Account
-	// CountSetAside has the account ask count what became of the records that were set
-	// aside, and returns how many of them are gone. count must not call the queue.
+	// CountSetAside has the account ask count for the records that were set aside, and
+	// returns how many of them are gone. count must not call the queue.
 	CountSetAside(count func(next uint64) (kept, redriving uint64)) (dropped uint64)
 	// Redelivered counts n records that were set aside as delivered, and calls remove
 	// once that is durable. After an error nothing is counted.
@@ -50,7 +50,7 @@ type letters struct {
 	closed  bool              // no store is opened any more; guarded by mu
 	isNear  bool              // its bound was told of; guarded by mu
 
-	known atomic.Pointer[deadletter.Stats] // of the store, for those who must not wait for a disk
+	known atomic.Pointer[deadletter.Stats] // of the store, for callers that must not wait for a disk
 }
 
 func newLetters(directory string, sink SinkConfig, a account, m *deliveryMetrics, log *slog.Logger) *letters {
@@ -137,7 +137,7 @@ func (l *letters) look() {
 	l.tellOfBound(s)
 }
 
-// tellOfBound raises the alarm before the bound is met. Callers hold mu.
+// tellOfBound logs that the letters are near their bound. Callers hold mu.
 func (l *letters) tellOfBound(s deadletter.Stats) {
 	near := nearlyFull(s.Bytes, s.MaxBytes)
 	if near && !l.isNear {
@@ -207,9 +207,9 @@ func (l *letters) redelivered(ctx context.Context, seqs []uint64) error {
 }
 
 // forgetPending removes the letters of records from first to last, which the queue
-// has just returned: they are pending, and what becomes of them is decided anew.
-// Such letters are there after a crash before their settlement, and when a replay
-// goes over them. One that cannot be removed is replaced at the next rejection.
+// has just returned: they are pending, and their fate is decided anew. A crash before
+// their settlement leaves such letters, and a replay meets them. One that cannot be
+// removed is replaced at the next rejection.
 func (l *letters) forgetPending(first, last uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

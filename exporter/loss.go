@@ -20,7 +20,7 @@ import (
 // not begin with these very bytes is not looked into.
 var lossPrefix = []byte(`{"eventType":"docket.loss",`)
 
-// What a loss record may hold, so that it costs little to read: four times the
+// Bounds of a loss record, so that it costs little to read: four times the
 // decisions there are, and names as long as a label of the metrics should be.
 const (
 	maxLossNames     = 16
@@ -44,7 +44,7 @@ func (l *losses) add(o losses) {
 	}
 }
 
-// tallies appends what is not zero to dst.
+// tallies appends the losses that are not zero to dst.
 func (l *losses) tallies(dst []queue.Tally) []queue.Tally {
 	for i, n := range l {
 		if n > 0 {
@@ -54,7 +54,7 @@ func (l *losses) tallies(dst []queue.Tally) []queue.Tally {
 	return dst
 }
 
-// parseLoss returns what a loss record reports. The line must be valid JSON. A
+// parseLoss returns the losses that a loss record reports. The line must be valid JSON. A
 // record that does not keep to its form reports nothing: half of what a producer
 // meant to say would be a wrong number in the ledger. The error quotes nothing of it: it is
 // logged, and the record may be one that is to be redacted.
@@ -81,7 +81,7 @@ func parseLoss(line []byte) (losses, error) {
 	return l, nil
 }
 
-// addMember adds what one member of "lost" reports.
+// addMember adds the losses of one member of "lost".
 func (l *losses) addMember(name, count string) error {
 	if len(name) > maxLossNameBytes {
 		return fmt.Errorf(`"lost" has a name of %d bytes, at most %d are allowed`, len(name), maxLossNameBytes)
@@ -98,7 +98,7 @@ func (l *losses) addMember(name, count string) error {
 	return nil
 }
 
-// countLoss adds what a loss record reports to the chunk that stores it.
+// countLoss adds the losses that a record reports to the chunk that stores it.
 func (v *verdict) countLoss(line []byte) {
 	l, err := parseLoss(line)
 	if err != nil {

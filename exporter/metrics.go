@@ -12,9 +12,8 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// metrics are what /metrics shows. What the ledger counts is taken from it when
-// it is asked for, so that both always say the same; only what has no place in
-// the ledger is counted here.
+// metrics are those of /metrics. The counts of the ledger are read from it at each
+// scrape, so that both always agree; only the others are counted here.
 type metrics struct {
 	registry      *prometheus.Registry
 	commitSeconds prometheus.Histogram
@@ -64,7 +63,7 @@ func newMetrics(version string) *metrics {
 	return m
 }
 
-// register adds what is read from e at every scrape.
+// register adds the metrics that are read from e at every scrape.
 func (m *metrics) register(e *Exporter) { m.registry.MustRegister(ledgerCollector{e}) }
 
 func (m *metrics) committed(records int, took time.Duration) {
@@ -96,8 +95,7 @@ type deliveryMetrics struct {
 	mu     sync.Mutex
 	labels map[string]bool // of deadLettered; guarded by mu
 
-	// What was given up since the start for other reasons than want of room, of which
-	// the ledger has the number.
+	// Records given up since the start. The ledger counts those given up for room.
 	droppedRejected, droppedPurged atomic.Uint64
 }
 
@@ -105,8 +103,8 @@ func (m *deliveryMetrics) sent(took time.Duration) { m.seconds.Observe(took.Seco
 
 func (m *deliveryMetrics) failed(k sinks.Kind) { m.failures.WithLabelValues(k.String()).Inc() }
 
-// setAside counts a record that was set aside, by the destination's code.
-func (m *deliveryMetrics) setAside(status string) {
+// rejected counts a record that was set aside, by the destination's code.
+func (m *deliveryMetrics) rejected(status string) {
 	m.mu.Lock()
 	if !isLabel(status) || !m.labels[status] && len(m.labels) >= maxLabels {
 		status = sinks.Rejected.String()
@@ -121,7 +119,7 @@ func (m *deliveryMetrics) setAside(status string) {
 // is kept for ever, and the destination makes them up.
 const maxLabels = 32
 
-// maxLabel is longer than the longest code of Kafka. What is longer is no code.
+// maxLabel is longer than the longest code of Kafka. A longer text is no code.
 const maxLabel = 48
 
 // isLabel keeps a destination from making up labels: each is kept for ever.
@@ -133,7 +131,7 @@ func isLabel(status string) bool {
 // that the metrics of one scrape balance. It implements prometheus.Collector.
 type ledgerCollector struct{ e *Exporter }
 
-// What ledgerCollector collects.
+// The metrics of ledgerCollector.
 var (
 	descReceived    = desc("docket_records_received_total", "Lines whose fate is decided.", "source")
 	descRefused     = desc("docket_records_refused_total", "Lines that were not stored.", "source", "reason")

@@ -36,8 +36,8 @@ func (o *ownRecords) put(ctx context.Context, record any) error {
 	}
 }
 
-// append is put without the waiting: what is appended to the queue later is not durable
-// before record is. After an error record is not stored.
+// append is put without the waiting. A chunk that is appended to the queue later is not
+// durable before record is. After an error record is not stored.
 func (o *ownRecords) append(ctx context.Context, record any, durable func()) error {
 	line, err := json.Marshal(record)
 	if err != nil {

@@ -9,26 +9,26 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// packer makes the batches of one sink: it leaves out what the sink's filter does,
-// stamps what is to be stamped, and notes what the sink does not get.
+// packer makes the batches of one sink: it applies the sink's filter, stamps records,
+// and notes the gaps.
 type packer struct {
 	queueID string
 	stamps  bool
 	copies  bool // a batch must outlive the records that it is made of
-	gaps    bool // the sink wants to know what it does not get
+	gaps    bool // the sink wants to know of records that it does not get
 	selects selection
 	// filterFailed counts a record that the filter could not judge.
 	filterFailed func(error)
 	// lost returns the records that damage has taken, in order.
 	lost func() []queue.SeqRange
-	// before is what is known of the records before the first batch.
+	// before is the account of the records before the first batch.
 	before queue.Account
 	// expected is the seq that comes next; 0 before the first batch.
 	expected uint64
 }
 
 // maxSpareLines is the largest buffer for lines that is kept for the next batch: twice
-// what a batch has by default.
+// the default of a batch.
 const maxSpareLines = 8 << 20
 
 // batch is one on its way from the queue. Its memory is used again for another one.
@@ -95,7 +95,7 @@ func (k *packer) takes(r *queue.Record) bool {
 	return takes
 }
 
-// record returns the bytes to send: those of r, or what stamping has made of them.
+// record returns the bytes to send: those of r, copied or stamped if need be.
 func (k *packer) record(b *batch, r *queue.Record) []byte {
 	if !k.stamps && !k.copies {
 		return r.Data
@@ -111,10 +111,9 @@ func (k *packer) record(b *batch, r *queue.Record) []byte {
 	return b.lines[from:to:to]
 }
 
-// addBefore notes what is known of the records before the place at which the sink
-// went on. A sink with a position of its own may have missed the end: damage is known
-// by the queue, and everything else that the sink was not told of before was dropped,
-// or was never meant for it.
+// addBefore notes the gaps before the place at which the sink went on: a sink with a
+// position of its own may not have been told of the last ones. The queue knows of damage;
+// other records that the sink did not get were dropped, or were not meant for it.
 func (k *packer) addBefore(b *batch) {
 	k.expected = k.before.Next
 	if k.before.Next == 1 {

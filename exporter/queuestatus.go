@@ -14,7 +14,7 @@ import (
 )
 
 // queueStatus says how the queue is doing. A full queue is Degraded: it is doing
-// what it was configured to do, and readiness stays as it is, or one dead sink
+// as it was configured, and readiness stays as it is, or one dead sink
 // would take the pod out of service. A queue that cannot write is in Error.
 // episode is when it began to be full, zero when it is not.
 func queueStatus(stats queue.Stats, cfg QueueConfig, episode time.Time) QueueStatus {
@@ -31,7 +31,7 @@ func queueStatus(stats queue.Stats, cfg QueueConfig, episode time.Time) QueueSta
 	return s
 }
 
-// diskReason is what a failed write means to whoever runs the machine.
+// diskReason says what a failed write means, and what the operator can do.
 func diskReason(err error, dir string) string {
 	if lost, ok := errors.AsType[*queue.LostError](err); ok {
 		return fmt.Sprintf("directory lost: %v; nothing new is acknowledged, and what was not delivered may be gone: "+
@@ -70,7 +70,7 @@ func fullReason(stats queue.Stats, cfg QueueConfig) string {
 		whenFullText(stats, cfg.WhenFull), name, pending, stats.Bytes>>20, todo, cfg.MaxBytes)
 }
 
-// whenFullText is what a full queue does.
+// whenFullText says what a full queue does.
 func whenFullText(stats queue.Stats, policy WhenFull) string {
 	switch policy {
 	case Refuse:

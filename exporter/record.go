@@ -10,7 +10,7 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// jsonSpace is what JSON allows around a value within a line.
+// jsonSpace are the bytes that JSON allows around a value within a line.
 const jsonSpace = " \t\r"
 
 // checkRecord returns why line cannot be a record, or an empty reason when it

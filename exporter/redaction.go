@@ -48,7 +48,7 @@ func (r *redaction) Append(dst, record []byte) ([]byte, error) {
 // Fingerprint implements sources.Redaction.
 func (r *redaction) Fingerprint() (string, error) { return r.redactor.Fingerprint() }
 
-// append appends what is left of a record to dst. With a reason dst comes back as it
+// append appends the redacted record to dst. With a reason dst comes back as it
 // was, and the record is to be refused.
 func (r *redaction) append(dst, record []byte) (appended []byte, reason sources.Reason, detail string) {
 	dst, err := r.Append(dst, record)
@@ -107,8 +107,7 @@ func (b *spareBuffers) lend() *[]byte {
 	return new([]byte)
 }
 
-// take takes a buffer back.
-func (b *spareBuffers) take(buf *[]byte) {
+func (b *spareBuffers) giveBack(buf *[]byte) {
 	if buf != nil && cap(*buf) <= maxSpareBytes {
 		*buf = (*buf)[:0]
 		b.pool.Put(buf)

@@ -11,9 +11,8 @@ import (
 )
 
 // redriver delivers dead letters again that an operator redrives. It is a loop of its
-// own beside the delivery: what fails is mostly the disk with the letters, which must not
-// hold up the records of the queue. Whatever is accepted is removed at once, for what
-// comes behind it may take long.
+// own beside the delivery, because a failure of the letters' disk must not hold up the
+// records of the queue. Accepted letters are removed at once: the rest may take long.
 type redriver struct {
 	*delivery
 	// done are letters that the destination has accepted. They have only to be removed,
@@ -97,7 +96,7 @@ func (r *redriver) keepAgain(list []deadletter.Letter) error {
 }
 
 // onReject is that of the sink, but a letter that is rejected again goes back to the
-// others, rather than to hold up what is behind it.
+// others instead of blocking them.
 func (r *redriver) onReject() OnReject {
 	if r.cfg.OnReject == BlockAt {
 		return DeadLetter
@@ -115,7 +114,7 @@ func (r *redriver) left(b sinks.Batch) sinks.Batch {
 	return b
 }
 
-// pause ends early when letters of b are purged: what is behind them must not wait.
+// pause ends early when letters of b are purged: those behind them must not wait.
 func (r *redriver) pause(ctx context.Context, b sinks.Batch, pause time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
@@ -140,8 +139,8 @@ func (r *redriver) accepted(ctx context.Context, b sinks.Batch) error {
 }
 
 // accountTimeout bounds how long the account of accepted letters may take to be durable.
-// A stop waits for it, as what was accepted before would come again after it; it is less
-// than closeTimeout, at which the stop would wait no longer.
+// A stop waits for it, or the letters would come again after it. It is less than
+// closeTimeout, at which the stop would wait no longer.
 const accountTimeout = closeTimeout / 2
 
 // remove removes the letters that are done.

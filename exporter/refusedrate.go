@@ -31,7 +31,7 @@ type refusedRate struct {
 	allowances map[sender]*allowance
 	exceeded   []sender // whose lines are left out from now on; the owner says so
 
-	// A disk that hangs holds up the owner, and not those who ask how many are left out.
+	// Apart from the owner's lock, which a disk that hangs may hold.
 	counting sync.Mutex
 	leftOut  map[string]uint64 // lines, by source; guarded by counting
 }
@@ -39,7 +39,7 @@ type refusedRate struct {
 // sender is a peer of a source.
 type sender struct{ source, identity string }
 
-// allowance is what a sender may have written, and the run that it is in.
+// allowance bounds the bytes of a sender, and holds the run that it is in.
 type allowance struct {
 	bytes  float64 // less than 0: what was written last was more than was left
 	at     time.Time
@@ -50,7 +50,7 @@ type allowance struct {
 	more  refusedLine // lines of run that are not written; without a reason there are none
 }
 
-// choose returns what of lines is to be written, each run as one.
+// choose returns the lines to write, each run as one.
 func (r *refusedRate) choose(lines []refusedLine, now time.Time) (chosen []refusedLine) {
 	for len(lines) > 0 {
 		var run refusedLine
@@ -61,7 +61,7 @@ func (r *refusedRate) choose(lines []refusedLine, now time.Time) (chosen []refus
 			a.gather(run)
 		}
 		if a.more.Reason != "" && (!repeats || now.Sub(a.since) >= repeatWait) {
-			chosen = r.admit(chosen, a, a.takeMore(now))
+			chosen = r.admit(chosen, a, a.gathered(now))
 		}
 		if !repeats {
 			a.begin(run, now)
@@ -106,18 +106,18 @@ func (a *allowance) gather(run refusedLine) {
 	}
 }
 
-// takeMore returns the lines that were gathered.
-func (a *allowance) takeMore(now time.Time) refusedLine {
+// gathered returns the lines that were gathered, and forgets them.
+func (a *allowance) gathered(now time.Time) refusedLine {
 	more := a.more
 	a.more, a.since = refusedLine{}, now
 	return more
 }
 
-// rest returns what was gathered of runs that are going on.
+// rest returns the gathered lines of runs that are going on.
 func (r *refusedRate) rest() (lines []refusedLine) {
 	for _, a := range r.allowances {
 		if a.more.Reason != "" {
-			lines = append(lines, a.takeMore(a.since))
+			lines = append(lines, a.gathered(a.since))
 		}
 	}
 	return lines
@@ -126,7 +126,7 @@ func (r *refusedRate) rest() (lines []refusedLine) {
 // admit appends a line to those chosen, or counts it as left out.
 func (r *refusedRate) admit(chosen []refusedLine, a *allowance, l refusedLine) []refusedLine {
 	if a.bytes > 0 {
-		a.bytes -= minRefusedBytes // or all of a batch would be admitted for what is left
+		a.bytes -= minRefusedBytes // or all of a batch would be admitted on the last byte
 		return append(chosen, l)
 	}
 	r.leaveOut(&l)
@@ -158,7 +158,7 @@ func (r *refusedRate) linesLeftOut(source string) uint64 {
 	return r.leftOut[source]
 }
 
-// charge takes from the allowance of l what writing it took.
+// charge takes the size of l, as written, from its allowance.
 func (r *refusedRate) charge(l *refusedLine, size int) {
 	if a := r.allowances[r.senderOf(l)]; a != nil {
 		a.bytes -= float64(max(0, size-minRefusedBytes))

@@ -12,8 +12,8 @@ import (
 // of some: a destination that rejects everything must not fill it.
 const rejectPause = 10 * time.Second
 
-// asideText says what becomes of rejected records.
-var asideText = map[OnReject]string{
+// rejectText is the log line of each policy.
+var rejectText = map[OnReject]string{
 	DeadLetter:   "destination rejects records: they are set aside, see docket deadletter ls",
 	DropRejected: "destination rejects records: they are dropped, as onReject says",
 }
@@ -35,5 +35,5 @@ func (r *rejectLog) tell(log *slog.Logger, policy OnReject, firstID string, list
 	}
 	r.told, r.untold = time.Now(), 0
 	r.mu.Unlock()
-	log.Warn(asideText[policy], "records", n, "id", firstID, "status", list[0].Status, "answer", list[0].Answer, "error", list[0].Reason)
+	log.Warn(rejectText[policy], "records", n, "id", firstID, "status", list[0].Status, "answer", list[0].Answer, "error", list[0].Reason)
 }

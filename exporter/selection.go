@@ -9,7 +9,7 @@ import (
 // selection says which records a sink gets. The zero value takes every record.
 type selection struct {
 	filter   *filter.Filter // nil: all
-	withhold bool           // what the filter cannot judge
+	withhold bool           // records that the filter cannot judge
 }
 
 func newSelection(s SinkConfig) (selection, error) {

@@ -13,7 +13,7 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// tries is what is known of rejected attempts with the same records, as parts of
+// tries counts rejected attempts with the same records, as parts of
 // larger batches.
 type tries struct {
 	n     int
@@ -28,10 +28,9 @@ func (t tries) again() tries {
 	return t
 }
 
-// feed is where the batches of a send come from, which does what onReject says with
-// rejected items.
+// feed is where the batches of a send come from. It keeps or drops rejected items.
 type feed interface {
-	// onReject is what becomes of rejected items.
+	// onReject says which of the two.
 	onReject() OnReject
 	// left is b without the items that were given up meanwhile.
 	left(b sinks.Batch) sinks.Batch
@@ -46,8 +45,8 @@ type feed interface {
 
 // send attempts b until the fate of each item is decided: the destination has accepted
 // it, or will never take it, and what onReject says has been done. It returns how many
-// the destination will never take. Its error is that ctx is done, or that of from: what
-// is not decided is there still.
+// the destination will never take. Its error is that ctx is done, or that of from: items
+// that are not decided stay where they are.
 func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) (rejected uint64, err error) {
 	pause, failing, policy := d.newBackoff(), d.health.failure(), from.onReject()
 	defer failing.forget()
@@ -90,7 +89,7 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 		d.rejects.tell(d.log, policy, b.ID(f.Items[0]), items)
 		if policy == DeadLetter {
 			for _, l := range items {
-				d.metrics.setAside(l.Status)
+				d.metrics.rejected(l.Status)
 			}
 		}
 		failing.over(attempt)
@@ -143,7 +142,7 @@ func (d *delivery) attempt(ctx context.Context, b sinks.Batch) (err error) {
 }
 
 // delay is how long to wait after a failure: the backoff, but not before the
-// time that the destination has named, and the longest pause for what only an
+// time that the destination has named, and the longest pause for failures that only an
 // operator can mend.
 func (d *delivery) delay(f *sinks.Failure, backoff time.Duration) time.Duration {
 	switch f.Kind {
@@ -157,7 +156,7 @@ func (d *delivery) delay(f *sinks.Failure, backoff time.Duration) time.Duration 
 }
 
 // halves cuts b in two parts, in the middle or, when it is known which item is the
-// first to be rejected, before that or behind it: what lies before it is delivered.
+// first to be rejected, before that or behind it: the items before it are delivered.
 func halves(b sinks.Batch, rejected []int) [2]sinks.Batch {
 	at := len(b.Items) / 2
 	if len(rejected) > 0 {
@@ -194,7 +193,7 @@ func (d *delivery) without(b sinks.Batch, indexes []int) sinks.Batch {
 	return rest
 }
 
-// gapOf is what rejected records are to a sink that does not get them.
+// gapOf is the reason of the gap that a rejected record leaves.
 var gapOf = map[OnReject]sinks.GapReason{DeadLetter: sinks.DeadLettered, DropRejected: sinks.Dropped}
 
 // fromQueue is the feed of a delivery's batches.

@@ -38,7 +38,7 @@ type QueueStatus struct {
 // moment: stored = delivered + filtered + deadLettered + dropped + corrupt +
 // pending; and received = stored + refused + duplicate. Received is counted where
 // lines are read and the rest where their fate is decided: a difference is a line that
-// docket has lost. What producers report as lost has no part in that.
+// docket has lost. Losses that producers report have no part in that.
 type Ledger struct {
 	Received  uint64                `json:"received"`
 	Stored    uint64                `json:"stored"`

@@ -63,10 +63,9 @@ func awaited(limit context.Context, name string, ended <-chan struct{}) error {
 	return nil
 }
 
-// close says what is left for the next start, and closes everything at once: the queue,
+// close logs how much is left for the next start, and closes everything at once: the queue,
 // for which it waits as long as limit, the log of refused lines and, if their deliveries
-// have ended, the sinks. What is left is said first: a disk that hangs may keep the rest
-// from ever ending.
+// have ended, the sinks. It logs first: on a disk that hangs the rest may never end.
 func (e *Exporter) close(delivered bool, limit time.Duration) error {
 	e.logLeft()
 	steps := []func() error{
@@ -103,7 +102,7 @@ func within(limit time.Duration, do func(context.Context) error) error {
 	return do(ctx)
 }
 
-// bounded is within closeTimeout for what no context ends: a sync on a disk that hangs.
+// bounded is within closeTimeout for calls that no context ends: a sync on a disk that hangs.
 // It may leave do behind, which ends with the process at the latest.
 func bounded(what string, do func() error) error {
 	ended := make(chan error, 1)
@@ -126,7 +125,7 @@ func (e *Exporter) allDelivered() bool {
 }
 
 // waitUntil polls done until it is true or the deadline has passed. A stop is
-// rare, and what it waits for has no single event.
+// rare, and there is no single event to wait for.
 func waitUntil(deadline time.Time, done func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()

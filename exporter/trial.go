@@ -22,19 +22,19 @@ type trialSink struct {
 	selects selection
 }
 
-// Fate is what becomes of one line.
+// Fate is the fate of one line.
 type Fate struct {
 	// Reason and Detail say why the line is refused; empty when it is stored.
 	Reason sources.Reason
 	Detail string
-	// Record is what is stored. It is valid until the next call.
+	// Record is the record to store. It is valid until the next call.
 	Record []byte
-	// Sinks are what each sink makes of Record, in the order of the configuration,
+	// Sinks are the fates of Record at each sink, in the order of the configuration,
 	// without those to be retired.
 	Sinks []SinkFate
 }
 
-// SinkFate is what becomes of a record at one sink.
+// SinkFate is the fate of a record at one sink.
 type SinkFate struct {
 	Name  string
 	Takes bool

@@ -16,21 +16,21 @@ const (
 	// maxRedacted is where a verdict on redacted records ends: a rule can make of a
 	// record a much longer one.
 	maxRedacted = 256 << 10
-	// maxEvidence is how much of a refused line is kept: enough to see what it was.
+	// maxEvidence is how much of a refused line is kept: enough to recognise it.
 	maxEvidence = 64 << 10
 )
 
-// verdict is what became of the lines of one chunk, or of the first of them.
+// verdict is the fate of the lines of one chunk, or of the first of them.
 type verdict struct {
 	s       *session
 	chunk   queue.Chunk
 	lines   int // read, whatever becomes of them
 	refused []sources.Refusal
-	kept    []refusedLine // what goes to the refused log; in.refusing is held while there are any
+	kept    []refusedLine // for the refused log; in.refusing is held while there are any
 	// inLog are those that are in the refused log, where they have numbers.
 	inLog  []keptLine
 	turned int     // lines without numbers that a full queue did not take
-	lost   losses  // what the records to store report
+	lost   losses  // reported by the records to store
 	buffer *[]byte // holds the records to store when they are redacted; otherwise nil
 }
 
@@ -81,12 +81,12 @@ func (s *session) sort(lines []byte) (v *verdict, rest []byte) {
 	return v, rest
 }
 
-// isFull reports whether what follows is for the next verdict.
+// isFull reports whether the next line is for the next verdict.
 func (v *verdict) isFull() bool {
 	return v.s.refused >= maxRefused || v.buffer != nil && len(v.chunk.Records) >= maxRedacted
 }
 
-// blank reports whether a line has nothing but what JSON allows around a value.
+// blank reports whether a line has nothing but white space.
 func blank(line []byte) bool {
 	for _, c := range line { // bytes.TrimLeft would make a table of the three each time
 		if c != ' ' && c != '\t' && c != '\r' {
@@ -96,8 +96,8 @@ func blank(line []byte) bool {
 	return true
 }
 
-// store adds a record to those to store, or says why it cannot be one of them. What it
-// reports as lost is counted as it came: no rule of a redaction is about the ledger.
+// store adds a record to those to store, or says why it cannot be one of them. Losses that
+// it reports are counted before it is redacted: no rule is about the ledger.
 func (v *verdict) store(line []byte) (reason sources.Reason, detail string) {
 	records := v.chunk.Records
 	if r := v.s.redaction; r != nil {
@@ -135,8 +135,8 @@ type lineText struct {
 	length int64 // of the whole line
 }
 
-// refuse notes a refusal. What a source redacts is not kept in clear text either when
-// it is refused.
+// refuse notes a refusal. Where a source redacts, a refused line is not kept in clear text
+// either.
 func (v *verdict) refuse(r sources.Refusal, line lineText) {
 	if v.s.refused++; len(v.refused) == 0 { // keep unlocks it
 		v.s.in.refusing.Lock()
@@ -176,8 +176,7 @@ func (v *verdict) refuseAll() {
 	}
 }
 
-// tally counts the refused lines by reason, and what is reported lost, for the
-// ledger.
+// tally counts the refused lines by reason, and the reported losses, for the ledger.
 func (v *verdict) tally() {
 	v.chunk.Refused = v.chunk.Refused[:0]
 	if v.turned > 0 {

@@ -32,13 +32,13 @@ var (
 	ErrDamaged = errors.New("damaged on disk")
 )
 
-// Options are what a Store needs to know.
+// Options are those of a Store.
 type Options struct {
 	// MaxBytes bounds the letters. 0: no bound.
 	MaxBytes int64
 	// ReadOnly changes no file, not even to set damage aside.
 	ReadOnly bool
-	// Log hears of damage. nil: nobody does.
+	// Log is told of damage; nil: it is not logged.
 	Log *slog.Logger
 }
 

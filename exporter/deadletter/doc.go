@@ -1,5 +1,5 @@
 // Package deadletter keeps the records that the destination of a sink will never
-// take, with what it said of them.
+// take, with its answers.
 //
 // # Files
 //
@@ -19,9 +19,9 @@
 //
 // A crc is the CRC-32C in 8 hexadecimal digits. The first covers what follows it,
 // up to the record or the end of the line; the record has one of its own, so that
-// what was said of a letter can be read without it. About is a JSON object. Seqs are
-// ranges, "3-7,9": the letters there are between their ends. After is an offset: what
-// lies before it was durable when the line was written.
+// the rest of a letter can be read without it. About is a JSON object. Seqs are
+// ranges, "3-7,9": the letters there are between their ends. After is an offset: the lines
+// before it were durable when this one was written.
 //
 // A record stands byte for byte as it came. It holds no newline, or else a producer
 // could write a line of the log in it, which a reader in search of the next line
@@ -29,10 +29,10 @@
 //
 // # Crashes
 //
-// Every change is one write at the end of the log and one sync. What cannot be read
-// behind the last offset that a line calls durable is a torn tail: nobody was told
-// that it was kept, and it is cut, whole lines behind the tear included. What cannot be
-// read before is damage, and costs the lines it is in. Either is copied to a file of its
+// Every change is one write at the end of the log and one sync. Bytes that cannot be read
+// behind the last offset that a line calls durable are a torn tail: they were not
+// acknowledged, and are cut, whole lines behind the tear included. Bytes that cannot be
+// read before it are damage, and cost the lines they are in. Either is copied to a file of its
 // own first, unless it is all zeros.
 //
 // A line that a killed process has written may be in the page cache alone, and after a

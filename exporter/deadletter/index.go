@@ -47,7 +47,7 @@ func parseSpans(text []byte) (spans []span, ok bool) {
 type entry struct {
 	seq       uint64
 	at        int64  // offset of its line
-	head      uint16 // bytes of the line before what is said of the letter
+	head      uint16 // bytes of the line before about
 	redriving bool
 	damaged   bool   // found so when it was read; it waits for nothing any more
 	about     uint32 // bytes
@@ -91,8 +91,7 @@ func (x *index) between(s span) (i, j int) {
 }
 
 // redrivingIn counts the redriving letters at positions [i, j). Most ranges are a few
-// letters, or all but a few, and what is asked may hold up others: it looks at the
-// fewer.
+// letters, or all but a few: it looks at the fewer, because the queue waits.
 func (x *index) redrivingIn(i, j int) (n uint64) {
 	count := func(entries []entry) (n int) {
 		for k := range entries {
@@ -165,7 +164,7 @@ func (x *index) redrive(spans []span) {
 // other letter and are in order. wanted says which of them count; n is how many do.
 func (x *index) choose(seqs []uint64, wanted func(entry) bool) (spans []span, n int) {
 	last := -2 // position in the span before
-	take := func(i int) {
+	add := func(i int) {
 		e := x.entries[i]
 		if !wanted(e) {
 			return
@@ -180,13 +179,13 @@ func (x *index) choose(seqs []uint64, wanted func(entry) bool) (spans []span, n 
 	}
 	if seqs == nil {
 		for i := range x.entries {
-			take(i)
+			add(i)
 		}
 		return spans, n
 	}
 	for _, seq := range slices.Compact(slices.Sorted(slices.Values(seqs))) {
 		if i, found := x.find(seq); found {
-			take(i)
+			add(i)
 		}
 	}
 	return spans, n

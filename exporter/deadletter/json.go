@@ -65,7 +65,7 @@ type Count struct {
 	MaxBytes  int64  `json:"maxBytes,omitempty"` // 0: there is no bound, or it is not known
 }
 
-// Count is what s says of the letters of sink.
+// Count returns the counts of sink, which s are the stats of.
 func (s Stats) Count(sink string) Count {
 	return Count{Sink: sink, Kept: s.Letters - s.Redriving, Redriving: s.Redriving, Bytes: s.Bytes, MaxBytes: s.MaxBytes}
 }
@@ -85,7 +85,7 @@ type Changed struct {
 	Unknown []string `json:"unknown,omitempty"`
 }
 
-// ParseWithRecord takes apart what WithRecord has made. The record is a part of text.
+// ParseWithRecord is the reverse of WithRecord. The record is a part of text.
 func ParseWithRecord(text []byte) (s Summary, record []byte, err error) {
 	text = bytes.TrimSuffix(text, []byte("\n"))
 	// Within a string of JSON a quote has a backslash before it, so this is the member.

@@ -14,13 +14,13 @@ import (
 const (
 	version = 1
 	// maxLine bounds what is read as one line: the longest record that docket
-	// takes, with room for its stamp and for what was said of it.
+	// takes, with room for its stamp and for the answer of its destination.
 	maxLine = 32 << 20
 	// crcDigits are those of a checksum.
 	crcDigits = 8
 )
 
-// The words that say what a line is.
+// The kinds of lines.
 const (
 	wordLog       = "log"
 	wordKept      = "kept"
@@ -43,7 +43,7 @@ type line struct {
 	head      int // bytes before about
 	about     []byte
 	recordCRC uint32
-	record    []byte // what there is of it
+	record    []byte // as much as was read
 	recordLen int
 	// of a change
 	spans []span
@@ -51,7 +51,7 @@ type line struct {
 
 func (l *line) isLetter() bool { return l.word == wordKept || l.word == wordRedriving }
 
-// about is what a line says of a letter beside its record.
+// about is a letter without its record and its seq.
 type about struct {
 	Source      string    `json:"source"`
 	Producer    string    `json:"producer,omitempty"`
@@ -95,7 +95,7 @@ func appendLine(b []byte, text string) []byte {
 }
 
 // appendLetter appends the line of a letter, and returns how many bytes of it are
-// before what is said of it.
+// before about.
 func appendLetter(b []byte, redriving bool, after int64, seq uint64, about, record []byte) ([]byte, int) {
 	word := wordKept
 	if redriving {
@@ -151,7 +151,7 @@ func parseStart(b []byte) (l line, err error) {
 		l.recordLen = int(f.number(31))
 		l.recordCRC = f.crc()
 		l.head = len(b) - len(f.rest)
-		l.about = f.take(int(n))
+		l.about = f.bytes(int(n))
 		l.record = f.rest
 		covered = covered[:len(covered)-len(f.gap)]
 	default:
@@ -166,11 +166,11 @@ func parseStart(b []byte) (l line, err error) {
 // fields takes apart a line. ok is false once something was missing or wrong.
 type fields struct {
 	rest []byte
-	gap  []byte // what take has left, with the space before it
+	gap  []byte // the rest behind bytes, with the space before it
 	ok   bool
 }
 
-// next is what stands before the next space, or the end.
+// next is the text before the next space, or the end.
 func (f *fields) next() []byte {
 	field, rest, _ := bytes.Cut(f.rest, []byte(" "))
 	f.rest = rest
@@ -195,8 +195,8 @@ func (f *fields) crc() uint32 {
 	return uint32(sum[0])<<24 | uint32(sum[1])<<16 | uint32(sum[2])<<8 | uint32(sum[3])
 }
 
-// take is the next n bytes, behind which there is a space, or the end.
-func (f *fields) take(n int) []byte {
+// bytes are the next n bytes, behind which there is a space, or the end.
+func (f *fields) bytes(n int) []byte {
 	if !f.ok || n > len(f.rest) || n < len(f.rest) && f.rest[n] != ' ' {
 		f.ok = false
 		return nil

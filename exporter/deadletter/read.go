@@ -144,7 +144,7 @@ func (s *Store) passOver(damaged []entry) {
 	}
 }
 
-// described returns what is said of seq in the log.
+// described returns the letter of seq without its record, if there is one to be read.
 func (s *Store) described(seq uint64) (Letter, bool, error) {
 	i, found := s.index.find(seq)
 	if !found {

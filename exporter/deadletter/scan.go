@@ -9,11 +9,11 @@ import (
 // hole is a part of a log that is no line, [from, to).
 type hole struct{ from, to int64 }
 
-// scanned is what a log holds.
+// scanned is the content of a log.
 type scanned struct {
 	index index
 	holes []hole // apart and in order, without the tail
-	// end is where the log ends. What follows up to size is a torn tail.
+	// end is where the log ends. The rest up to size is a torn tail.
 	end, size int64
 	// sure is the highest offset that a line calls durable: the lines from there
 	// on may be in the page cache alone.
@@ -65,7 +65,7 @@ func scanUpTo(f io.ReaderAt, size int64) (scanned, error) {
 			s.addHole(hole{at, lines.offset})
 			continue
 		}
-		s.take(l, at)
+		s.apply(l, at)
 	}
 }
 
@@ -77,8 +77,8 @@ func (s *scanned) addHole(h hole) {
 	s.holes = append(s.holes, h)
 }
 
-// take applies the line at an offset.
-func (s *scanned) take(l line, at int64) {
+// apply applies the line at an offset.
+func (s *scanned) apply(l line, at int64) {
 	s.sure = max(s.sure, l.after)
 	switch l.word {
 	case wordLog:
@@ -98,12 +98,12 @@ func (s *scanned) take(l line, at int64) {
 // lineReader cuts a file into lines.
 type lineReader struct {
 	r      *bufio.Reader
-	offset int64 // of what next reads
+	offset int64 // of the next line
 	buf    []byte
 }
 
 // next returns the next line, without its newline; it is valid until the next
-// call. It is nil for what is no line: longer than any, or without a newline.
+// call. It is nil for bytes that are no line: longer than any, or without a newline.
 func (l *lineReader) next() ([]byte, error) {
 	l.buf = l.buf[:0]
 	tooLong := false
