@@ -37,6 +37,7 @@ func main() {
 		{".", "./cmd/docket", platforms},
 		{"decision", "./...", producers},
 		{"client", "./...", producers},
+		{"client/configfile", "./...", producers},
 	} {
 		for _, platform := range module.platforms {
 			fmt.Printf("cross %s %s\n", filepath.Join(module.dir, module.packages), platform)
