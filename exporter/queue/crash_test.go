@@ -26,6 +26,14 @@ import (
 // same order.
 func TestCrashes(t *testing.T) { runSeeds(t, "CRASH_SEED", 120, runCrashes) }
 
+// fewer is how many of n things a test does with -short.
+func fewer(n int) int {
+	if testing.Short() {
+		return (n + 4) / 5
+	}
+	return n
+}
+
 // runSeeds calls run with as many seeds that differ every time, or with the one in
 // the environment variable.
 func runSeeds(t *testing.T, variable string, runs uint64, run func(t *testing.T, seed uint64)) {
@@ -36,8 +44,9 @@ func runSeeds(t *testing.T, variable string, runs uint64, run func(t *testing.T,
 		must(t, err)
 		runs = 1
 	}
-	for n := range runs {
+	for n := range uint64(fewer(int(runs))) {
 		t.Run(fmt.Sprint("seed ", seed+n), func(t *testing.T) {
+			t.Parallel()
 			synctest.Test(t, func(t *testing.T) { run(t, seed+n) })
 		})
 	}

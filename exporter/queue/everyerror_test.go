@@ -82,6 +82,9 @@ func stride(dice *rand.Rand) int {
 	if os.Getenv("CRASH_ALL") != "" {
 		return 1
 	}
+	if testing.Short() {
+		return 1 + dice.IntN(19)
+	}
 	return 1 + dice.IntN(5)
 }
 
@@ -140,7 +143,11 @@ func (s *session) goesOn() {
 func TestErrorsLeaveNoFileOpen(t *testing.T) {
 	tr := traces["removal and reuse"]
 	tr.opts.SegmentBytes = smallSegment
-	for n, more := 1, true; more; n++ {
+	step := 1
+	if testing.Short() {
+		step = 5
+	}
+	for n, more := 1, true; more; n += step {
 		var reached atomic.Bool
 		synctest.Test(t, func(t *testing.T) {
 			tr.opts.Directory = t.TempDir()

@@ -137,6 +137,7 @@ func TestDamageOfSegments(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			opts := Options{Directory: t.TempDir(), SegmentBytes: smallSegment}
 			q := open(t, opts)
 			cursorOf(t, q, "slow") // nothing goes

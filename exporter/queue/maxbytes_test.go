@@ -44,7 +44,7 @@ func TestCountingWhatIsRefusedStaysWithinMaxBytes(t *testing.T) {
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 1 << 20, MaxBytes: 8 << 20, WhenFull: Refuse}
 	q := open(t, opts)
 	cursorOf(t, q, "dead")
-	for n := range 1600 {
+	for n := range fewer(1200) + 400 { // the first 400 fill it
 		err := q.Append(t.Context(), chunk(strings.Repeat("x", 20_000)), nil)
 		if errors.Is(err, ErrFull) {
 			store(t, q, largeTally())

@@ -68,6 +68,7 @@ var everything = SeqRange{From: 1, To: 1 << 62}
 func TestOfflineCheck(t *testing.T) {
 	for name, tt := range offlineDamage {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			opts, first, last := stored(t, tt.withB)
 			if tt.damage != nil {
 				tt.damage(t, opts.Directory, first, last)

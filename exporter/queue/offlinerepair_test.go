@@ -28,6 +28,7 @@ func planned(all []inspect.Finding) []inspect.Finding {
 func TestRepair(t *testing.T) {
 	for name, tt := range offlineDamage {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			opts, first, last := stored(t, tt.withB)
 			if tt.damage != nil {
 				tt.damage(t, opts.Directory, first, last)

@@ -33,7 +33,7 @@ func damaged(t *testing.T) Options {
 
 // Several sinks meet the same damage at once.
 func TestSinksMeetDamageTogether(t *testing.T) {
-	for range 20 {
+	for range fewer(20) {
 		q := open(t, damaged(t))
 		var wg sync.WaitGroup
 		for i := range 4 {
