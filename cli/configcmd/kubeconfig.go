@@ -14,6 +14,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/sources/kubeauditsource"
+	"github.com/docket-export/docket/sources/kubeauditsource/kubeconfig"
 )
 
 func NewKubeconfig(kinds exporter.Kinds) *cobra.Command {
@@ -36,17 +37,17 @@ own container: name them by the paths that they have there.`,
 		Args: command.NoArgs,
 	}
 	var file, source, output string
-	var k kubeconfigOptions
+	var k kubeconfig.Options
 	flags := cmd.Flags()
 	flags.StringVarP(&file, "file", "f", "", "configuration file; - is the standard input")
 	flags.StringVar(&source, "source", "", "name of the source, where FILE has several of kind kubernetesAudit")
 	flags.StringVarP(&output, "output", "o", "", "file to write, with mode 0600; it must not be there yet (default the standard output)")
-	flags.StringVar(&k.server, "server", "", "how kube-apiserver reaches the source, such as https://10.0.0.7:8443 (default the address of the source)")
-	flags.StringVar(&k.authority, "certificate-authority", "", "CA of the source's certificate, a path there (default what is in tls.certFile here)")
-	flags.StringVar(&k.certificate, "client-certificate", "", "certificate that kube-apiserver shows, a path there")
-	flags.StringVar(&k.key, "client-key", "", "its key, a path there")
-	flags.StringVar(&k.tokenFile, "token-file", "", "the token, a path there (default bearerTokenFile of the source)")
-	flags.BoolVar(&k.embedToken, "embed-token", false, "write the token itself into the file; never to a terminal")
+	flags.StringVar(&k.Server, "server", "", "how kube-apiserver reaches the source, such as https://10.0.0.7:8443 (default the address of the source)")
+	flags.StringVar(&k.Authority, "certificate-authority", "", "CA of the source's certificate, a path there (default what is in tls.certFile here)")
+	flags.StringVar(&k.Certificate, "client-certificate", "", "certificate that kube-apiserver shows, a path there")
+	flags.StringVar(&k.Key, "client-key", "", "its key, a path there")
+	flags.StringVar(&k.TokenFile, "token-file", "", "the token, a path there (default bearerTokenFile of the source)")
+	flags.BoolVar(&k.EmbedToken, "embed-token", false, "write the token itself into the file; never to a terminal")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		name, cfg, err := configToCheck(kinds, cmd.InOrStdin(), file, false)
 		if err != nil {
@@ -56,10 +57,13 @@ own container: name them by the paths that they have there.`,
 		if err != nil {
 			return err
 		}
-		if k.embedToken && output == "" && terminal.IsTerminal(os.Stdout) {
+		if k.EmbedToken && output == "" && terminal.IsTerminal(os.Stdout) {
 			return errors.New("--embed-token would show the token on this terminal: write it to a file with -o FILE")
 		}
-		text, err := k.make(chosen.Name, chosen.Config.(*kubeauditsource.Config))
+		text, err := k.Make(chosen.Name, chosen.Config.(*kubeauditsource.Config))
+		if _, ok := errors.AsType[*kubeconfig.FileError](err); ok {
+			return command.Failed(err)
+		}
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,6 @@
-package configcmd
+// Package kubeconfig makes the file that points the audit webhook of a kube-apiserver at a
+// source.
+package kubeconfig
 
 import (
 	"bytes"
@@ -16,24 +18,31 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sources/kubeauditsource"
 )
 
-// kubeconfigOptions are what the configuration of a source does not say of the way to
+// Options are what the configuration of a source does not say of the way to
 // it. Paths are those that kube-apiserver sees.
-type kubeconfigOptions struct {
-	server           string
-	authority        string
-	certificate, key string
-	tokenFile        string
-	embedToken       bool
+type Options struct {
+	Server           string // URL; empty: the address of the source
+	Authority        string
+	Certificate, Key string
+	TokenFile        string
+	EmbedToken       bool
 }
 
-// make returns the kubeconfig for the source c that is called name, with a comment on
+// FileError says that a file which the configuration of a source names cannot be used.
+// Every other error is about Options that do not fit the source.
+type FileError struct{ err error }
+
+func (e *FileError) Error() string { return e.err.Error() }
+
+func (e *FileError) Unwrap() error { return e.err }
+
+// Make returns the kubeconfig for the source c that is called name, with a comment on
 // top.
-func (o kubeconfigOptions) make(name string, c *kubeauditsource.Config) ([]byte, error) {
+func (o Options) Make(name string, c *kubeauditsource.Config) ([]byte, error) {
 	if err := o.check(); err != nil {
 		return nil, err
 	}
@@ -55,35 +64,35 @@ func (o kubeconfigOptions) make(name string, c *kubeauditsource.Config) ([]byte,
 		return nil, fmt.Errorf("kube-apiserver shows neither token nor certificate over plain http, and source %s asks for one: "+
 			"give it tls, or leave bearerTokenFile and the flags for them out", name)
 	}
-	return encodeKubeconfig(name, cluster, user)
+	return encode(name, cluster, user)
 }
 
 // check reports flags that do not fit together.
-func (o kubeconfigOptions) check() error {
+func (o Options) check() error {
 	for _, f := range []struct{ flag, path string }{
-		{"certificate-authority", o.authority}, {"client-certificate", o.certificate}, {"client-key", o.key}, {"token-file", o.tokenFile},
+		{"certificate-authority", o.Authority}, {"client-certificate", o.Certificate}, {"client-key", o.Key}, {"token-file", o.TokenFile},
 	} {
 		if f.path != "" && !filepath.IsAbs(f.path) {
 			return fmt.Errorf("--%s %s: must be an absolute path, that kube-apiserver sees", f.flag, f.path)
 		}
 	}
 	switch {
-	case (o.certificate == "") != (o.key == ""):
+	case (o.Certificate == "") != (o.Key == ""):
 		return errors.New("--client-certificate and --client-key go together")
-	case o.embedToken && o.tokenFile != "":
+	case o.EmbedToken && o.TokenFile != "":
 		return errors.New("--embed-token and --token-file exclude each other: the token is in the kubeconfig or in a file of its own")
 	}
 	return nil
 }
 
 // names reports whether a flag says who the client is.
-func (o kubeconfigOptions) names() bool {
-	return o.certificate != "" || o.tokenFile != "" || o.embedToken
+func (o Options) names() bool {
+	return o.Certificate != "" || o.TokenFile != "" || o.EmbedToken
 }
 
 // serverURL is where events go: the address of the source, unless it was told.
-func (o kubeconfigOptions) serverURL(name string, c *kubeauditsource.Config) (*url.URL, error) {
-	if o.server != "" {
+func (o Options) serverURL(name string, c *kubeauditsource.Config) (*url.URL, error) {
+	if o.Server != "" {
 		return o.toldURL(c)
 	}
 	host, _, err := net.SplitHostPort(c.Address)
@@ -103,13 +112,13 @@ func (o kubeconfigOptions) serverURL(name string, c *kubeauditsource.Config) (*u
 
 // toldURL is that of --server. A proxy between the two may speak TLS where the source
 // does not, but none would take it away.
-func (o kubeconfigOptions) toldURL(c *kubeauditsource.Config) (*url.URL, error) {
-	u, err := url.Parse(o.server)
+func (o Options) toldURL(c *kubeauditsource.Config) (*url.URL, error) {
+	u, err := url.Parse(o.Server)
 	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return nil, errors.New("--server: must be a URL such as https://10.0.0.7:8443, without user and query")
 	}
 	if c.TLS != nil && u.Scheme != "https" {
-		return nil, fmt.Errorf("--server %s: must begin with https://, as the source has tls", o.server)
+		return nil, fmt.Errorf("--server %s: must begin with https://, as the source has tls", o.Server)
 	}
 	if u.Path == "" || u.Path == "/" {
 		u.Path = kubeauditsource.Path
@@ -119,9 +128,9 @@ func (o kubeconfigOptions) toldURL(c *kubeauditsource.Config) (*url.URL, error) 
 
 // addServer says by what kube-apiserver knows the server. Without a CA it would trust
 // those of its own system.
-func (o kubeconfigOptions) addServer(cluster map[string]string, host string, files *config.ServerTLS) error {
-	if o.authority != "" {
-		cluster["certificate-authority"] = o.authority
+func (o Options) addServer(cluster map[string]string, host string, files *config.ServerTLS) error {
+	if o.Authority != "" {
+		cluster["certificate-authority"] = o.Authority
 		return nil
 	}
 	if files == nil {
@@ -129,7 +138,7 @@ func (o kubeconfigOptions) addServer(cluster map[string]string, host string, fil
 	}
 	chain, err := readChain(files.CertFile)
 	if err != nil {
-		return command.Failed(fmt.Errorf("tls.certFile: %w, or name the CA with --certificate-authority", err))
+		return &FileError{fmt.Errorf("tls.certFile: %w, or name the CA with --certificate-authority", err)}
 	}
 	if chain[0].VerifyHostname(host) != nil {
 		if len(chain[0].DNSNames) == 0 || strings.HasPrefix(chain[0].DNSNames[0], "*") {
@@ -142,32 +151,32 @@ func (o kubeconfigOptions) addServer(cluster map[string]string, host string, fil
 }
 
 // addClient says who kube-apiserver is.
-func (o kubeconfigOptions) addClient(user map[string]string, name string, c *kubeauditsource.Config) error {
-	if c.TLS != nil && c.TLS.ClientCAFile != "" && o.certificate == "" {
+func (o Options) addClient(user map[string]string, name string, c *kubeauditsource.Config) error {
+	if c.TLS != nil && c.TLS.ClientCAFile != "" && o.Certificate == "" {
 		return fmt.Errorf("source %s lets in only who shows a certificate of %s: name that of kube-apiserver with --client-certificate and --client-key",
 			name, c.TLS.ClientCAFile)
 	}
-	if o.certificate != "" {
-		user["client-certificate"], user["client-key"] = o.certificate, o.key
+	if o.Certificate != "" {
+		user["client-certificate"], user["client-key"] = o.Certificate, o.Key
 	}
 	switch {
-	case o.tokenFile != "":
-		user["tokenFile"] = o.tokenFile
+	case o.TokenFile != "":
+		user["tokenFile"] = o.TokenFile
 	case c.BearerTokenFile == "":
-		if o.embedToken {
+		if o.EmbedToken {
 			return fmt.Errorf("--embed-token: source %s asks for no token: give it bearerTokenFile", name)
 		}
-	case o.embedToken:
+	case o.EmbedToken:
 		token, err := c.BearerTokenFile.Read()
 		if err != nil {
-			return command.Failed(err)
+			return &FileError{err}
 		}
 		user["token"] = token
 	default:
 		// A kubeconfig's paths begin at its own directory.
 		path, err := filepath.Abs(string(c.BearerTokenFile))
 		if err != nil {
-			return command.Failed(err)
+			return &FileError{err}
 		}
 		user["tokenFile"] = path
 	}
@@ -217,14 +226,14 @@ func trusted(chain []*x509.Certificate) []byte {
 }
 
 //go:embed kubeconfig.txt
-var kubeconfigComment string
+var comment string
 
-func encodeKubeconfig(source string, cluster, user map[string]string) ([]byte, error) {
+func encode(source string, cluster, user map[string]string) ([]byte, error) {
 	named := func(name, key string, value map[string]string) any {
 		return []any{map[string]any{"name": name, key: value}}
 	}
 	var b bytes.Buffer
-	for line := range strings.Lines(strings.ReplaceAll(kubeconfigComment, "SOURCE", source)) {
+	for line := range strings.Lines(strings.ReplaceAll(comment, "SOURCE", source)) {
 		b.WriteString(strings.TrimRight("# "+line, " \n") + "\n")
 	}
 	e := yaml.NewEncoder(&b)
@@ -239,7 +248,7 @@ func encodeKubeconfig(source string, cluster, user map[string]string) ([]byte, e
 		"current-context": "docket",
 	})
 	if err != nil {
-		return nil, command.Failed(fmt.Errorf("kubeconfig as YAML: %w", err))
+		return nil, fmt.Errorf("kubeconfig as YAML: %w", err)
 	}
-	return b.Bytes(), command.Failed(e.Close())
+	return b.Bytes(), e.Close()
 }

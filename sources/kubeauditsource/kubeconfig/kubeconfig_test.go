@@ -1,4 +1,4 @@
-package configcmd
+package kubeconfig
 
 import (
 	"bytes"
@@ -19,7 +19,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/internal/testcert"
@@ -165,15 +164,15 @@ func TestKubeconfigReachesSource(t *testing.T) {
 	for name, test := range map[string]struct {
 		host    string // that the certificate is for; empty: that of the source's address
 		chain   string // that follows the certificate
-		options kubeconfigOptions
+		options Options
 		renewed bool // the file does for the next certificate of the CA as well
 	}{
 		"certificate alone":         {},
 		"for another name":          {host: "docket.example.com"},
 		"chain with its CA":         {chain: ca.PEM, renewed: true},
 		"chain that is none":        {chain: clients.PEM},
-		"CA in a file":              {options: kubeconfigOptions{authority: ca.File}, renewed: true},
-		"token within":              {options: kubeconfigOptions{embedToken: true}},
+		"CA in a file":              {options: Options{Authority: ca.File}, renewed: true},
+		"token within":              {options: Options{EmbedToken: true}},
 		"for another name, with CA": {host: "docket.example.com", chain: ca.PEM, renewed: true},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -188,13 +187,13 @@ func TestKubeconfigReachesSource(t *testing.T) {
 				t.Fatal(err)
 			}
 			c := auditConfig(t, address, server, clients)
-			test.options.certificate, test.options.key = apiserver.CertFile, apiserver.KeyFile
-			text, err := test.options.make("apiserver", c)
+			test.options.Certificate, test.options.Key = apiserver.CertFile, apiserver.KeyFile
+			text, err := test.options.Make("apiserver", c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if inside := strings.Contains(string(text), "s3cret"); inside != test.options.embedToken {
-				t.Errorf("got the token within: %v, want %v", inside, test.options.embedToken)
+			if inside := strings.Contains(string(text), "s3cret"); inside != test.options.EmbedToken {
+				t.Errorf("got the token within: %v, want %v", inside, test.options.EmbedToken)
 			}
 			if test.renewed {
 				next := ca.Issue(t, host)
@@ -219,7 +218,7 @@ func TestKubeconfigReachesSource(t *testing.T) {
 func TestKubeconfigOverPlainHTTP(t *testing.T) {
 	c := kubeauditsource.Definition.NewConfig().(*kubeauditsource.Config)
 	c.Address = "localhost:8283"
-	text, err := kubeconfigOptions{}.make("apiserver", c)
+	text, err := Options{}.Make("apiserver", c)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -256,7 +255,7 @@ func TestKubeconfigServer(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := &kubeauditsource.Config{Address: test.address, TLS: test.tls}
-			text, err := kubeconfigOptions{server: test.server}.make("apiserver", c)
+			text, err := Options{Server: test.server}.Make("apiserver", c)
 			var got string
 			if err != nil {
 				got = err.Error()
@@ -283,39 +282,39 @@ func TestKubeconfigProblems(t *testing.T) {
 	missing.TLS = &config.ServerTLS{CertFile: "/no/such/file"}
 	noToken.BearerTokenFile, noToken.TLS = "", &config.ServerTLS{CertFile: good.TLS.CertFile}
 	plain.TLS = nil
-	client := kubeconfigOptions{certificate: "/etc/tls.crt", key: "/etc/tls.key"}
+	client := Options{Certificate: "/etc/tls.crt", Key: "/etc/tls.key"}
 	tokenWithin := client
-	tokenWithin.embedToken = true
+	tokenWithin.EmbedToken = true
 	lost := *good
 	lost.BearerTokenFile = "/no/such/token"
 
 	for name, test := range map[string]struct {
 		config  *kubeauditsource.Config
-		options kubeconfigOptions
+		options Options
 		want    string
 		code    int
 	}{
-		"no client certificate":    {good, kubeconfigOptions{}, "lets in only who shows a certificate of " + ca.File, command.ExitUsage},
-		"half of a pair":           {good, kubeconfigOptions{key: "/etc/tls.key"}, "--client-certificate and --client-key go together", command.ExitUsage},
-		"relative path":            {good, kubeconfigOptions{tokenFile: "token"}, "--token-file token: must be an absolute path", command.ExitUsage},
-		"token twice":              {good, kubeconfigOptions{tokenFile: "/t", embedToken: true}, "--embed-token and --token-file exclude each other", command.ExitUsage},
-		"no token to embed":        {&noToken, kubeconfigOptions{embedToken: true}, "source apiserver asks for no token", command.ExitUsage},
-		"token cannot be read":     {&lost, tokenWithin, "secret file /no/such/token: no such file", command.ExitFailed},
-		"token over plain http":    {&plain, kubeconfigOptions{}, "shows neither token nor certificate over plain http", command.ExitUsage},
-		"pair over plain http":     {&kubeauditsource.Config{Address: "127.0.0.1:1"}, client, "shows neither token nor certificate over plain http", command.ExitUsage},
-		"certificate for others":   {other, client, "is not for 127.0.0.1: reach the source with --server", command.ExitUsage},
-		"certificate for many":     {wild, client, "is not for 127.0.0.1: reach the source with --server", command.ExitUsage},
-		"certificate missing":      {&missing, client, "tls.certFile: open /no/such/file: no such file or directory, or name the CA with --certificate-authority", command.ExitFailed},
-		"no certificate in a file": {&empty, client, "holds no certificate in PEM form", command.ExitFailed},
+		"no client certificate":    {good, Options{}, "lets in only who shows a certificate of " + ca.File, 2},
+		"half of a pair":           {good, Options{Key: "/etc/tls.key"}, "--client-certificate and --client-key go together", 2},
+		"relative path":            {good, Options{TokenFile: "token"}, "--token-file token: must be an absolute path", 2},
+		"token twice":              {good, Options{TokenFile: "/t", EmbedToken: true}, "--embed-token and --token-file exclude each other", 2},
+		"no token to embed":        {&noToken, Options{EmbedToken: true}, "source apiserver asks for no token", 2},
+		"token cannot be read":     {&lost, tokenWithin, "secret file /no/such/token: no such file", 1},
+		"token over plain http":    {&plain, Options{}, "shows neither token nor certificate over plain http", 2},
+		"pair over plain http":     {&kubeauditsource.Config{Address: "127.0.0.1:1"}, client, "shows neither token nor certificate over plain http", 2},
+		"certificate for others":   {other, client, "is not for 127.0.0.1: reach the source with --server", 2},
+		"certificate for many":     {wild, client, "is not for 127.0.0.1: reach the source with --server", 2},
+		"certificate missing":      {&missing, client, "tls.certFile: open /no/such/file: no such file or directory, or name the CA with --certificate-authority", 1},
+		"no certificate in a file": {&empty, client, "holds no certificate in PEM form", 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text, err := test.options.make("apiserver", test.config)
+			text, err := test.options.Make("apiserver", test.config)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Fatalf("got %v and\n%s\nwant an error with %q", err, text, test.want)
 			}
-			code := command.ExitUsage
-			if _, ok := errors.AsType[*command.FailedError](err); ok {
-				code = command.ExitFailed
+			code := 2
+			if _, ok := errors.AsType[*FileError](err); ok {
+				code = 1
 			}
 			if code != test.code {
 				t.Errorf("got the exit code %d, want %d", code, test.code)
@@ -326,9 +325,9 @@ func TestKubeconfigProblems(t *testing.T) {
 
 // The comment has an audit policy that can be used as it is.
 func TestKubeconfigPolicy(t *testing.T) {
-	_, after, found := strings.Cut(kubeconfigComment, "\n  apiVersion: audit.k8s.io/v1\n")
+	_, after, found := strings.Cut(comment, "\n  apiVersion: audit.k8s.io/v1\n")
 	if !found {
-		t.Fatalf("got no policy in\n%s", kubeconfigComment)
+		t.Fatalf("got no policy in\n%s", comment)
 	}
 	var policy struct {
 		Kind       string                   `yaml:"kind"`
