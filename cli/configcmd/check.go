@@ -12,6 +12,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/hostcheck"
 	"github.com/docket-export/docket/internal/memlimit"
 )
 
@@ -129,7 +130,7 @@ func check(w io.Writer, file string, cfg *exporter.Config, err error) error {
 	if err != nil {
 		return err
 	}
-	for _, warning := range Warnings(cfg) {
+	for _, warning := range hostcheck.Warnings(cfg) {
 		fmt.Fprintf(w, "%s: warning: %s\n", file, warning)
 	}
 	_, err = fmt.Fprintf(w, "%s: memory: %s\n%s: ok\n", file, memoryText(cfg.Memory()), file)

@@ -13,8 +13,8 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/lines"
-	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -63,7 +63,7 @@ func (f *tryFlags) try(stdin io.Reader, w io.Writer, cfg *exporter.Config) error
 		return command.Failed(err)
 	}
 	if t.wrong > 0 {
-		return command.Failed(fmt.Errorf("%s: of %s, refused or with a filter that cannot be evaluated: %d", f.file, terminal.Count(t.lines, "record"), t.wrong))
+		return command.Failed(fmt.Errorf("%s: of %s, refused or with a filter that cannot be evaluated: %d", f.file, human.Count(t.lines, "record"), t.wrong))
 	}
 	return nil
 }
@@ -148,7 +148,7 @@ func (t *tryout) write(number uint64, group []string, line []byte, fate exporter
 func fateText(number uint64, group []string, line []byte, fate exporter.Fate) string {
 	head := fmt.Sprintf("line %d from %s: ", number, strings.Join(group, ", "))
 	if fate.Reason != "" {
-		return fmt.Sprintf("%srefused as %s: %s\n", head, fate.Reason, terminal.OneLine(fate.Detail))
+		return fmt.Sprintf("%srefused as %s: %s\n", head, fate.Reason, human.OneLine(fate.Detail))
 	}
 	var takes, not []string
 	more := ""

@@ -5,14 +5,18 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/exporter/letterbox"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 func New(kinds exporter.Kinds) *cobra.Command {
@@ -77,7 +81,7 @@ func (f *letterFlags) check(ids []string) error {
 
 // with calls do with the dead letters that the flags name. A sink that is named must
 // be one of them. An error of do is one of running.
-func (f *letterFlags) with(cmd *cobra.Command, do func(letterBox) error) error {
+func (f *letterFlags) with(cmd *cobra.Command, do func(letterbox.Box) error) error {
 	box, err := f.open(cmd.Context(), command.NewLog(cmd.ErrOrStderr(), "text", "info"))
 	if err != nil {
 		return err
@@ -90,9 +94,48 @@ func (f *letterFlags) with(cmd *cobra.Command, do func(letterBox) error) error {
 	return command.Failed(errors.Join(do(box), box.Close()))
 }
 
+// open finds the docket that runs on the queue or, when there is none, the queue.
+func (f *letterFlags) open(ctx context.Context, log *slog.Logger) (letterbox.Box, error) {
+	if f.admin == "" && f.tokenFile != "" {
+		return nil, errors.New("--token-file needs --admin: over the socket of the queue no token is asked for")
+	}
+	if f.admin != "" {
+		return f.openAddress()
+	}
+	cfg, err := f.Load()
+	if err != nil {
+		return nil, err
+	}
+	box, err := letterbox.Open(ctx, cfg, log)
+	if errors.Is(err, inspect.ErrNoQueue) {
+		return nil, command.Misconfigured("%w", err)
+	}
+	return box, command.Failed(err)
+}
+
+// openAddress is open with --admin.
+func (f *letterFlags) openAddress() (letterbox.Box, error) {
+	token := config.SecretFile(f.tokenFile)
+	if token == "" && f.File != "" {
+		cfg, err := f.Load()
+		if err != nil {
+			return nil, err
+		}
+		token = cfg.Admin.TokenFile
+	}
+	if token == "" {
+		return nil, errors.New("--admin needs --token-file, or -f with a configuration that has admin.tokenFile: over an address dead letters are served to those who know the token")
+	}
+	secret, err := token.Read()
+	if err != nil {
+		return nil, command.Failed(err)
+	}
+	return letterbox.NewAddress(f.admin, secret), nil
+}
+
 // checkLetterSink refuses a sink that there is not, and names those that there are.
-func checkLetterSink(ctx context.Context, box letterBox, sink string) error {
-	counts, err := box.counts(ctx)
+func checkLetterSink(ctx context.Context, box letterbox.Box, sink string) error {
+	counts, err := box.Counts(ctx)
 	if err != nil {
 		return command.Failed(err)
 	}
@@ -106,7 +149,7 @@ func checkLetterSink(ctx context.Context, box letterBox, sink string) error {
 	if len(names) == 0 {
 		return fmt.Errorf("no sink %q: there is none", sink)
 	}
-	return fmt.Errorf("no sink %q: there are %s%s", sink, strings.Join(names, ", "), box.hint(sink))
+	return fmt.Errorf("no sink %q: there are %s%s", sink, strings.Join(names, ", "), box.Hint(sink))
 }
 
 func newDeadLetterLs(kinds exporter.Kinds) *cobra.Command {
@@ -127,17 +170,17 @@ has.`,
 	flags.add(cmd)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return flags.with(cmd, func(box letterBox) error {
+		return flags.with(cmd, func(box letterbox.Box) error {
 			asJSON, w := output.Value == "json", cmd.OutOrStdout()
 			if flags.sink == "" {
-				counts, err := box.counts(cmd.Context())
+				counts, err := box.Counts(cmd.Context())
 				if err != nil {
 					return err
 				}
 				return writeLetterCounts(w, counts, asJSON)
 			}
 			out := newLetterList(w, flags.sink, asJSON)
-			if err := box.list(cmd.Context(), flags.sink, out.add); err != nil {
+			if err := box.List(cmd.Context(), flags.sink, out.add); err != nil {
 				return err
 			}
 			return out.end()
@@ -167,9 +210,9 @@ are an array of such.`,
 		if err := flags.check(ids); err != nil {
 			return err
 		}
-		return flags.with(cmd, func(box letterBox) error {
+		return flags.with(cmd, func(box letterbox.Box) error {
 			if flags.all {
-				err := box.list(cmd.Context(), flags.sink, func(s deadletter.Summary) error {
+				err := box.List(cmd.Context(), flags.sink, func(s deadletter.Summary) error {
 					ids = append(ids, s.ID)
 					return nil
 				})
@@ -179,7 +222,7 @@ are an array of such.`,
 			}
 			out := letterWriter{w: cmd.OutOrStdout(), json: output.Value == "json", many: flags.all || len(ids) > 1}
 			for _, id := range ids {
-				s, record, err := box.show(cmd.Context(), flags.sink, id)
+				s, record, err := box.Show(cmd.Context(), flags.sink, id)
 				if err == nil {
 					err = out.add(s, record)
 				}
@@ -213,8 +256,8 @@ It ends with 1 when an id has no dead letter; the others are sent all the same.`
 		if err := flags.check(ids); err != nil {
 			return err
 		}
-		return flags.with(cmd, func(box letterBox) error {
-			return changeLetters(cmd, box, redrive, flags, ids, output.Value == "json")
+		return flags.with(cmd, func(box letterbox.Box) error {
+			return changeLetters(cmd, box, letterbox.Redrive, flags, ids, output.Value == "json")
 		})
 	}
 	return cmd
@@ -246,25 +289,25 @@ the same.`,
 		if asks && !terminal.IsTerminal(cmd.InOrStdin()) {
 			return errors.New("purge --all gives every record up for good: add --yes when nobody is there to be asked")
 		}
-		return flags.with(cmd, func(box letterBox) error {
+		return flags.with(cmd, func(box letterbox.Box) error {
 			if asks {
 				if err := confirmPurge(cmd.Context(), box, flags.sink, cmd.InOrStdin(), cmd.ErrOrStderr()); err != nil {
 					return err
 				}
 			}
-			return changeLetters(cmd, box, purge, flags, ids, output.Value == "json")
+			return changeLetters(cmd, box, letterbox.Purge, flags, ids, output.Value == "json")
 		})
 	}
 	return cmd
 }
 
 // changeLetters redrives or purges, and says what came of it.
-func changeLetters(cmd *cobra.Command, box letterBox, what letterChange, flags letterFlags, ids []string, asJSON bool) error {
-	changed, err := box.change(cmd.Context(), flags.sink, what, deadletter.Change{IDs: ids, All: flags.all})
+func changeLetters(cmd *cobra.Command, box letterbox.Box, what letterbox.Change, flags letterFlags, ids []string, asJSON bool) error {
+	changed, err := box.Change(cmd.Context(), flags.sink, what, deadletter.Change{IDs: ids, All: flags.all})
 	if err != nil {
 		return err
 	}
-	if err := writeLettersChanged(cmd.OutOrStdout(), what, flags.sink, changed, len(ids), box.running(), asJSON); err != nil {
+	if err := writeLettersChanged(cmd.OutOrStdout(), what, flags.sink, changed, len(ids), box.Running(), asJSON); err != nil {
 		return err
 	}
 	if len(changed.Unknown) > 0 {

@@ -3,10 +3,6 @@ package deadlettercmd
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"net/http"
-	"net/http/httptest"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,17 +10,17 @@ import (
 
 	"github.com/docket-export/docket/cli/builtin"
 	"github.com/docket-export/docket/cli/internal/command"
-	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/exporter/letterbox"
 )
 
 // fakeBox has dead letters of one sink, in no file.
 type fakeBox struct {
-	letterBox
+	letterbox.Box
 	kept int
 }
 
-func (b fakeBox) counts(context.Context) ([]deadletter.Count, error) {
+func (b fakeBox) Counts(context.Context) ([]deadletter.Count, error) {
 	return []deadletter.Count{{Sink: "bus", Kept: 9}, {Sink: "siem", Kept: b.kept - 1, Redriving: 1}}, nil
 }
 
@@ -58,42 +54,6 @@ func TestConfirmPurge(t *testing.T) {
 	}
 }
 
-// What answers is not docket, or breaks off.
-func TestDeadLettersOfAnother(t *testing.T) {
-	for name, test := range map[string]struct {
-		status int
-		body   string
-		want   string
-	}{
-		"not found":     {404, "404 page not found\n", "is it docket's admin endpoint?"},
-		"no text":       {502, "", "is it docket's admin endpoint?"},
-		"its words":     {403, "set admin.tokenFile\n", "set admin.tokenFile"},
-		"no JSON":       {200, "<html>", "read the answer of docket at "},
-		"breaks off":    {200, `[{"id":"q-1"},`, "read the answer of docket at "},
-		"one and a bit": {200, `[{"id":"q-1"}`, "read the answer of docket at "},
-		"control words": {500, "a\x1b[31mb", "a [31mb"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-				w.WriteHeader(test.status)
-				io.WriteString(w, test.body)
-			}))
-			defer server.Close()
-			box := newAddressBox(server.Listener.Addr().String(), "secret")
-			err := box.list(t.Context(), "siem", func(deadletter.Summary) error { return nil })
-			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
-				t.Errorf("got error %v, want one with %q", err, test.want)
-			}
-		})
-	}
-	server := httptest.NewServer(nil)
-	address := server.Listener.Addr().String()
-	server.Close()
-	if _, err := newAddressBox(address, "secret").counts(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing listens at "+address) {
-		t.Errorf("got error %v, want that nothing listens", err)
-	}
-}
-
 // A table on a terminal keeps to its width, and no text steers it.
 func TestLetterListOnATerminal(t *testing.T) {
 	var b strings.Builder
@@ -118,41 +78,15 @@ func TestLetterListOnATerminal(t *testing.T) {
 	}
 }
 
-func TestLettersOfAPathTooLong(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
-	err := tryAdminSocket(t.Context(), filepath.Join(dir, exporter.AdminSocket))
-	if err == nil || !strings.Contains(err.Error(), "too long for a socket") {
-		t.Errorf("got %v, want that the path is too long", err)
-	}
-	flags := letterFlags{ConfigFlags: command.ConfigFlags{Kinds: builtin.Kinds(), Data: dir}}
-	if _, err := flags.open(t.Context(), nil); !isConfigError(err) {
-		t.Errorf("got %v, want a configuration that cannot be used", err)
-	}
-}
-
 func isConfigError(err error) bool {
 	_, is := errors.AsType[*command.ConfigError](err)
 	return is
 }
 
-// A long list is read as it comes.
-func TestManyDeadLettersOnline(t *testing.T) {
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		for n := range 5000 {
-			fmt.Fprintf(w, "%s{\"id\":\"q-%d\"}", map[bool]string{true: "[", false: ",\n"}[n == 0], n+1)
-		}
-		io.WriteString(w, "]\n")
-	}))
-	defer server.Close()
-	box := newAddressBox(server.Listener.Addr().String(), "secret")
-	n := 0
-	err := box.list(t.Context(), "siem", func(s deadletter.Summary) error {
-		if n++; s.ID != deadletter.ID("q", uint64(n)) {
-			t.Errorf("got letter %s, want number %d", s.ID, n)
-		}
-		return nil
-	})
-	if err != nil || n != 5000 {
-		t.Errorf("got %d letters, %v, want 5000", n, err)
+func TestLettersOfNoQueue(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	flags := letterFlags{ConfigFlags: command.ConfigFlags{Kinds: builtin.Kinds(), Data: dir}}
+	if _, err := flags.open(t.Context(), nil); !isConfigError(err) {
+		t.Errorf("got %v, want a configuration that cannot be used", err)
 	}
 }

@@ -12,6 +12,8 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/exporter/letterbox"
+	"github.com/docket-export/docket/internal/human"
 )
 
 // writeLetterCounts shows how many dead letters each sink has.
@@ -22,9 +24,9 @@ func writeLetterCounts(w io.Writer, counts []deadletter.Count, asJSON bool) erro
 	t := tabwriter.NewWriter(w, 0, 8, 2, ' ', 0)
 	fmt.Fprintln(t, "SINK\tKEPT\tREDRIVING\tSIZE")
 	for _, c := range counts {
-		size := terminal.Size(c.Bytes)
+		size := human.Size(c.Bytes)
 		if c.MaxBytes > 0 {
-			size += " of " + terminal.Size(c.MaxBytes)
+			size += " of " + human.Size(c.MaxBytes)
 		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\n", c.Sink, c.Kept, c.Redriving, size)
 	}
@@ -68,8 +70,8 @@ func (l *letterList) add(s deadletter.Summary) error {
 		status = "-"
 	}
 	// The columns before it take at most 62; the rest is for show.
-	reason := cutText(terminal.OneLine(s.Reason), max(l.width-62, 0))
-	_, err := fmt.Fprintf(l.table, "%s\t%s\t%d\t%s\t%s\t%s\n", seq, s.State, s.Attempts, terminal.Time(s.LastFailed), terminal.OneLine(status), reason)
+	reason := cutText(human.OneLine(s.Reason), max(l.width-62, 0))
+	_, err := fmt.Fprintf(l.table, "%s\t%s\t%d\t%s\t%s\t%s\n", seq, s.State, s.Attempts, human.Time(s.LastFailed), human.OneLine(status), reason)
 	return err
 }
 
@@ -144,17 +146,17 @@ func (l *letterWriter) addText(s deadletter.Summary, record []byte) error {
 	t := tabwriter.NewWriter(l.w, 0, 8, 2, ' ', 0)
 	for _, line := range [][2]string{
 		{"id", s.ID}, {"sink", s.Sink}, {"state", s.State}, {"reason", s.Reason}, {"status", s.Status}, {"answer", s.Answer},
-		{"attempts", fmt.Sprint(s.Attempts)}, {"failed", "first " + terminal.Time(s.FirstFailed) + ", last " + terminal.Time(s.LastFailed)},
-		{"received", terminal.Time(s.Received)}, {"source", s.Source}, {"producer", s.Producer},
+		{"attempts", fmt.Sprint(s.Attempts)}, {"failed", "first " + human.Time(s.FirstFailed) + ", last " + human.Time(s.LastFailed)},
+		{"received", human.Time(s.Received)}, {"source", s.Source}, {"producer", s.Producer},
 	} {
 		if line[1] != "" {
-			fmt.Fprintf(t, "%s\t%s\n", line[0], terminal.OneLine(line[1]))
+			fmt.Fprintf(t, "%s\t%s\n", line[0], human.OneLine(line[1]))
 		}
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(l.w, "record    %s\n%s\n", terminal.Size(int64(len(record))), record)
+	_, err := fmt.Fprintf(l.w, "record    %s\n%s\n", human.Size(int64(len(record))), record)
 	return err
 }
 
@@ -174,13 +176,13 @@ type changedJSON struct {
 }
 
 // writeLettersChanged says what came of a change of asked letters; 0 stands for all.
-func writeLettersChanged(w io.Writer, what letterChange, sink string, c deadletter.Changed, asked int, running, asJSON bool) error {
+func writeLettersChanged(w io.Writer, what letterbox.Change, sink string, c deadletter.Changed, asked int, running, asJSON bool) error {
 	if asJSON {
 		return terminal.WriteJSON(w, changedJSON{sink, c.Count, append([]string{}, c.Unknown...)})
 	}
 	var text string
-	switch records := terminal.Count(uint64(c.Count), "record"); {
-	case c.Count == 0 && asked == 0 && what == redrive:
+	switch records := human.Count(uint64(c.Count), "record"); {
+	case c.Count == 0 && asked == 0 && what == letterbox.Redrive:
 		text = "sink " + sink + " has no dead letters that do not wait to be sent already"
 	case c.Count == 0 && asked == 0:
 		text = "sink " + sink + " has no dead letters"
@@ -188,7 +190,7 @@ func writeLettersChanged(w io.Writer, what letterChange, sink string, c deadlett
 		text = "they wait to be sent already"
 	case c.Count == 0:
 		return nil // what is unknown is said as an error
-	case what == purge:
+	case what == letterbox.Purge:
 		text = records + " of sink " + sink + " given up: counted as dropped"
 	case running:
 		text = records + " of sink " + sink + " to be sent again, now: docket status shows them as pending until they are"
@@ -200,14 +202,14 @@ func writeLettersChanged(w io.Writer, what letterChange, sink string, c deadlett
 }
 
 // confirmPurge asks a person whether every dead letter of a sink is to go.
-func confirmPurge(ctx context.Context, box letterBox, sink string, in io.Reader, w io.Writer) error {
-	counts, err := box.counts(ctx)
+func confirmPurge(ctx context.Context, box letterbox.Box, sink string, in io.Reader, w io.Writer) error {
+	counts, err := box.Counts(ctx)
 	if err != nil {
 		return err
 	}
 	for _, c := range counts {
 		if n := c.Kept + c.Redriving; c.Sink == sink && n > 0 {
-			fmt.Fprintf(w, "Give up %s of sink %s for good? [y/N] ", terminal.Count(uint64(n), "record"), sink)
+			fmt.Fprintf(w, "Give up %s of sink %s for good? [y/N] ", human.Count(uint64(n), "record"), sink)
 			answer, err := bufio.NewReader(in).ReadString('\n')
 			if err != nil && !errors.Is(err, io.EOF) {
 				return fmt.Errorf("read the answer: %w", err)

@@ -15,10 +15,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/cli/internal/command"
-	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/internal/human"
 )
 
 func newQueueCat(kinds exporter.Kinds) *cobra.Command {
@@ -120,7 +120,7 @@ func (c *cat) run(ctx context.Context, r catRange) error {
 	case unreadable:
 		return errors.New("not all of the queue can be read")
 	case missing > 0:
-		return fmt.Errorf("%s of those asked for cannot be read", terminal.Count(missing, "record"))
+		return fmt.Errorf("%s of those asked for cannot be read", human.Count(missing, "record"))
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/internal/human"
 )
 
 func newQueueCheck(kinds exporter.Kinds) *cobra.Command {
@@ -53,7 +54,7 @@ func checkQueue(ctx context.Context, w io.Writer, o *inspect.Queue, dir string, 
 			list = append(list, findingToJSON(f))
 			return nil
 		}
-		_, err := fmt.Fprintln(w, terminal.OneLine(f.String()))
+		_, err := fmt.Fprintln(w, human.OneLine(f.String()))
 		return err
 	})
 	if err != nil {
@@ -76,7 +77,7 @@ func checkQueue(ctx context.Context, w io.Writer, o *inspect.Queue, dir string, 
 
 // readText is what a check has read.
 func readText(c inspect.Checked) string {
-	return fmt.Sprintf("%s (%s) in %s read", terminal.Count(c.Records, "record"), terminal.Size(c.Bytes), terminal.Count(uint64(c.Segments), "segment"))
+	return fmt.Sprintf("%s (%s) in %s read", human.Count(c.Records, "record"), human.Size(c.Bytes), human.Count(uint64(c.Segments), "segment"))
 }
 
 // restText counts what is not damage.

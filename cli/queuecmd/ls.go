@@ -17,6 +17,7 @@ import (
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/internal/human"
 )
 
 func newQueueLs(kinds exporter.Kinds) *cobra.Command {
@@ -57,7 +58,7 @@ func writeContents(w io.Writer, c inspect.Contents, dir string) error {
 	}
 	for _, s := range c.Segments {
 		if s.Err != nil {
-			fmt.Fprintf(t, "%s\t%d\t%d\t-\t-\t-\t%s\tcannot be read: %s\n", s.Name, s.Epoch, s.FirstSeq, terminal.Size(s.Size), terminal.OneLine(s.Err.Error()))
+			fmt.Fprintf(t, "%s\t%d\t%d\t-\t-\t-\t%s\tcannot be read: %s\n", s.Name, s.Epoch, s.FirstSeq, human.Size(s.Size), human.OneLine(s.Err.Error()))
 			continue
 		}
 		last := "-"
@@ -65,7 +66,7 @@ func writeContents(w io.Writer, c inspect.Contents, dir string) error {
 			last = strconv.FormatUint(s.LastSeq, 10)
 		}
 		fmt.Fprintf(t, "%s\t%d\t%d\t%s\t%d\t%s\t%s\t%s\t%s\n", s.Name, s.Epoch, s.FirstSeq, last, s.Records(),
-			terminal.Size(s.Bytes), terminal.Size(s.Size), terminal.Time(s.Oldest), terminal.Time(s.Newest))
+			human.Size(s.Bytes), human.Size(s.Size), human.Time(s.Oldest), human.Time(s.Newest))
 	}
 	if len(c.Cursors) > 0 {
 		fmt.Fprintln(t, "\nSINK\tNEXT\tPENDING\tDELIVERED\tFILTERED\tDEAD-LETTERED\tDROPPED\tCORRUPT\tREPLAY")
@@ -89,7 +90,7 @@ func keptText(c inspect.Contents) string {
 	}
 	text := fmt.Sprintf("%d to %d kept", c.FirstSeq, c.LastSeq)
 	if n := len(c.Segments); n > 0 && !c.Segments[0].Oldest.IsZero() && !c.Segments[n-1].Newest.IsZero() {
-		text += fmt.Sprintf(", received %s to %s", terminal.Time(c.Segments[0].Oldest), terminal.Time(c.Segments[n-1].Newest))
+		text += fmt.Sprintf(", received %s to %s", human.Time(c.Segments[0].Oldest), human.Time(c.Segments[n-1].Newest))
 	}
 	return text
 }
@@ -104,9 +105,9 @@ func spaceText(c inspect.Contents) string {
 	for _, s := range c.Spares {
 		spare += s.Size
 	}
-	text := fmt.Sprintf("%s used in %s of %s", terminal.Size(used), terminal.Count(uint64(len(c.Segments)), "segment"), terminal.Size(size))
+	text := fmt.Sprintf("%s used in %s of %s", human.Size(used), human.Count(uint64(len(c.Segments)), "segment"), human.Size(size))
 	if n := uint64(len(c.Spares)); n > 0 {
-		text += fmt.Sprintf(", %s of %s", terminal.Count(n, "spare"), terminal.Size(spare))
+		text += fmt.Sprintf(", %s of %s", human.Count(n, "spare"), human.Size(spare))
 	}
 	return text
 }
@@ -129,10 +130,10 @@ func setAsideText(c inspect.Contents) string {
 	if p := c.Positions; p == nil {
 		b.WriteString("positions   none that can be used\n")
 	} else {
-		fmt.Fprintf(&b, "positions   up to record %d: %s remembered", p.LastSeq, terminal.Count(uint64(p.Producers), "producer"))
+		fmt.Fprintf(&b, "positions   up to record %d: %s remembered", p.LastSeq, human.Count(uint64(p.Producers), "producer"))
 		for _, name := range slices.Sorted(maps.Keys(p.Sources)) {
 			fmt.Fprintf(&b, ", %d stored from %s", p.Sources[name].Stored, name)
-			if lost := terminal.Counts(p.Sources[name].Lost); lost != "" {
+			if lost := human.Counts(p.Sources[name].Lost); lost != "" {
 				fmt.Fprintf(&b, " (reported lost by its producers: %s)", lost)
 			}
 		}
@@ -142,7 +143,7 @@ func setAsideText(c inspect.Contents) string {
 		}
 	}
 	for _, f := range c.Quarantine {
-		fmt.Fprintf(&b, "quarantine  %s (%s)\n", f.Name, terminal.Size(f.Size))
+		fmt.Fprintf(&b, "quarantine  %s (%s)\n", f.Name, human.Size(f.Size))
 	}
 	return b.String()
 }

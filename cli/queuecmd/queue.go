@@ -9,10 +9,10 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/cli/internal/command"
-	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/internal/human"
 )
 
 func New(kinds exporter.Kinds) *cobra.Command {
@@ -78,7 +78,7 @@ func withQueue(dir string, do func(*inspect.Queue) error) error {
 	o, err := inspect.Open(dir, nil)
 	if inUse, ok := errors.AsType[*queue.InUseError](err); ok {
 		return command.Failed(fmt.Errorf("queue %s is in use by %s: this command is for a queue at rest; "+
-			"stop docket first, or ask it with: docket status", dir, terminal.Process(inUse.PID)))
+			"stop docket first, or ask it with: docket status", dir, human.Process(inUse.PID)))
 	}
 	if errors.Is(err, inspect.ErrNoQueue) {
 		return command.Misconfigured("%w", err)

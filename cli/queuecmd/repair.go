@@ -13,6 +13,7 @@ import (
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/internal/human"
 )
 
 func newQueueRepair(kinds exporter.Kinds) *cobra.Command {
@@ -101,10 +102,10 @@ func (r repair) findings(ctx context.Context) (plan, helpless []inspect.Finding,
 
 func (r repair) printPlan(plan, helpless []inspect.Finding) {
 	for _, f := range plan {
-		fmt.Fprintf(r.w, "%s: %s; repair: %s\n", f.Place(), terminal.OneLine(f.Text), f.Repair)
+		fmt.Fprintf(r.w, "%s: %s; repair: %s\n", f.Place(), human.OneLine(f.Text), f.Repair)
 	}
 	for _, f := range helpless {
-		fmt.Fprintf(r.w, "%s: %s; no repair\n", f.Place(), terminal.OneLine(f.Text))
+		fmt.Fprintf(r.w, "%s: %s; no repair\n", f.Place(), human.OneLine(f.Text))
 	}
 }
 

@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -162,6 +163,6 @@ func writeReplay(w io.Writer, r inspect.Replay, done, asJSON bool) error {
 		end = "nothing was changed: this was a dry run"
 	}
 	_, err := fmt.Fprintf(w, "%s again for sink %s: %d to %d, received %s to %s%s\n%s\n",
-		terminal.Count(r.Count(), "record"), r.Sink, r.Records.From, r.Records.To-1, terminal.Time(r.Oldest), terminal.Time(r.Newest), lost, end)
+		human.Count(r.Count(), "record"), r.Sink, r.Records.From, r.Records.To-1, human.Time(r.Oldest), human.Time(r.Newest), lost, end)
 	return err
 }

@@ -12,12 +12,12 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/docket-export/docket/cli/configcmd"
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/cli/versioncmd"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/hostcheck"
 	"github.com/docket-export/docket/internal/memlimit"
 	"github.com/docket-export/docket/sources/streamsource"
 )
@@ -84,7 +84,7 @@ either way. SIGHUP changes nothing: docket reads its configuration when it start
 		if b := versioncmd.This(); b.Unsafe {
 			log.Error(versioncmd.Unsafe + ": never keep records with it")
 		}
-		for _, warning := range configcmd.Warnings(cfg) {
+		for _, warning := range hostcheck.Warnings(cfg) {
 			log.Warn(warning)
 		}
 		e, err := exporter.New(cfg, exporter.Options{Log: log, Version: versioncmd.This().Version, Quiet: debug.FreeOSMemory})

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/internal/human"
 )
 
 // progress measures how far an input has been sent. It is read through.
@@ -51,7 +52,7 @@ func (p *progress) line(c counts, now time.Time) string {
 // summary is the last word on the input.
 func (p *progress) summary(c counts, now time.Time) string {
 	took := now.Sub(p.started).Round(time.Millisecond)
-	return fmt.Sprintf("%s stored, %d refused, in %s (%s)", terminal.Count(c.stored, "line"), c.refused, took, p.rate(c, now))
+	return fmt.Sprintf("%s stored, %d refused, in %s (%s)", human.Count(c.stored, "line"), c.refused, took, p.rate(c, now))
 }
 
 func (p *progress) rate(c counts, now time.Time) string {

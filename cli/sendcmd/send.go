@@ -21,6 +21,7 @@ import (
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -172,7 +173,7 @@ func (s *sendCommand) close(ctx context.Context) (left int) {
 func (s *sendCommand) gaveUp() string {
 	s.console.Draw("")
 	st := s.sender.Stats()
-	return fmt.Sprintf("docket send: gave up: %d of %s acknowledged", st.Handled, terminal.Count(st.Handled+uint64(st.InFlightLines), "line"))
+	return fmt.Sprintf("docket send: gave up: %d of %s acknowledged", st.Handled, human.Count(st.Handled+uint64(st.InFlightLines), "line"))
 }
 
 // wait draws the progress until the result is there or ctx is done, and says what it
@@ -205,13 +206,13 @@ func (s *sendCommand) outcome(err error, left int, c counts) error {
 	case err == nil && c.refused == 0:
 		return nil
 	case err == nil:
-		return fmt.Errorf("%s refused", terminal.Count(c.refused, "line"))
+		return fmt.Errorf("%s refused", human.Count(c.refused, "line"))
 	}
 	if left == 0 && s.complete.Load() && c.refused == 0 && command.IsInterruption(err) {
 		return nil // all is stored all the same
 	}
 	if left > 0 {
-		err = fmt.Errorf("%w: %s not acknowledged", err, terminal.Count(uint64(left), "line"))
+		err = fmt.Errorf("%w: %s not acknowledged", err, human.Count(uint64(left), "line"))
 	}
 	if !s.complete.Load() {
 		err = fmt.Errorf("%w; the rest of the input was not sent", err)
@@ -251,7 +252,7 @@ func (s *sendCommand) refusedHere(line uint64, reason sources.Reason, detail str
 
 // refused is told by the sender that the exporter has refused a line.
 func (s *sendCommand) refused(r stream.Refused) {
-	s.console.Say("line %d refused: %s: %s", s.numbers.line(r.Seq), r.Reason, terminal.OneLine(r.Detail))
+	s.console.Say("line %d refused: %s: %s", s.numbers.line(r.Seq), r.Reason, human.OneLine(r.Detail))
 }
 
 // acked is told by the sender that the first n lines are handled.
@@ -277,7 +278,7 @@ func (s *sendCommand) connected(forgotten uint64) {
 	}
 	s.back = false
 	if forgotten > 0 {
-		s.console.Say("the exporter has forgotten %s that it had stored: is its queue a new one?", terminal.Count(forgotten, "line"))
+		s.console.Say("the exporter has forgotten %s that it had stored: is its queue a new one?", human.Count(forgotten, "line"))
 	}
 }
 
@@ -299,4 +300,4 @@ func (s *sendCommand) counts() counts {
 }
 
 // acksText is "1 acknowledgement" or "2 acknowledgements".
-func acksText(n int) string { return terminal.Count(uint64(n), "acknowledgement") }
+func acksText(n int) string { return human.Count(uint64(n), "acknowledgement") }

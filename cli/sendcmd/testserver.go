@@ -16,6 +16,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/client/clienttest/conformance"
+	"github.com/docket-export/docket/internal/human"
 )
 
 func NewTestserver() *cobra.Command {
@@ -73,7 +74,7 @@ func scenariosText() string {
 	var b strings.Builder
 	for _, s := range conformance.Scenarios() {
 		head := "  " + s.Name
-		b.WriteString(terminal.Wrap(head+column[len(head):], s.About, column))
+		b.WriteString(human.Wrap(head+column[len(head):], s.About, column))
 	}
 	return strings.TrimSuffix(b.String(), "\n")
 }
@@ -189,7 +190,7 @@ func (c *testserverCommand) try(ctx context.Context, s conformance.Scenario) (sc
 
 // waiting tells a person what to do.
 func (c *testserverCommand) waiting(s conformance.Scenario, address string, records int) {
-	fmt.Fprintf(c.errs, "%s: %s.\nStart a producer that sends %s to %s\n", s.Name, s.About, terminal.Count(uint64(records), "different record"), address)
+	fmt.Fprintf(c.errs, "%s: %s.\nStart a producer that sends %s to %s\n", s.Name, s.About, human.Count(uint64(records), "different record"), address)
 }
 
 // scenarioJSON is a scenario in -o json.
@@ -222,12 +223,12 @@ func (r scenarioJSON) write(w io.Writer) error {
 	const indent = "                "
 	var b strings.Builder
 	for _, f := range r.Faults {
-		b.WriteString(terminal.Wrap("      expected  ", f.Expected, indent))
-		b.WriteString(terminal.Wrap("      got       ", f.Got, indent))
+		b.WriteString(human.Wrap("      expected  ", f.Expected, indent))
+		b.WriteString(human.Wrap("      got       ", f.Got, indent))
 	}
 	head := "      output    "
 	for line := range strings.Lines(r.Output) {
-		b.WriteString(head + terminal.OneLine(strings.TrimRight(line, "\r\n")) + "\n")
+		b.WriteString(head + human.OneLine(strings.TrimRight(line, "\r\n")) + "\n")
 		head = indent
 	}
 	_, err := io.WriteString(w, b.String())

@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/human"
 )
 
 // start is the time at which tests begin.
@@ -134,7 +134,7 @@ func TestWrap(t *testing.T) {
 		"counts characters": {"ä: ", strings.Repeat("ö", 75) + " 1", "ä: " + strings.Repeat("ö", 75) + " 1\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := terminal.Wrap(test.head, test.text, "  "); got != test.want {
+			if got := human.Wrap(test.head, test.text, "  "); got != test.want {
 				t.Errorf("got\n%q\nwant\n%q", got, test.want)
 			}
 		})

@@ -8,8 +8,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/human"
 )
 
 // margin is below the words "queue", "ledger" and "config".
@@ -117,7 +117,7 @@ func note(head, text string) string {
 	if text == "" {
 		return ""
 	}
-	return terminal.Wrap(head, text, "  ")
+	return human.Wrap(head, text, "  ")
 }
 
 // queueText is a line on the queue, and more on what is wrong with it.
@@ -126,10 +126,10 @@ func queueText(q exporter.QueueStatus, now time.Time) string {
 	if q.LastSeq >= q.FirstSeq && q.LastSeq > 0 {
 		kept = fmt.Sprintf("records %d to %d kept", q.FirstSeq, q.LastSeq)
 	}
-	text := terminal.Wrap("queue   ", fmt.Sprintf("%s: %s of %s, %s",
-		stateText(q.State, q.Since, now), terminal.Size(q.Bytes), terminal.Size(q.MaxBytes), kept), margin)
+	text := human.Wrap("queue   ", fmt.Sprintf("%s: %s of %s, %s",
+		stateText(q.State, q.Since, now), human.Size(q.Bytes), human.Size(q.MaxBytes), kept), margin)
 	if q.Reason != "" {
-		text += terminal.Wrap(margin, q.Reason, margin)
+		text += human.Wrap(margin, q.Reason, margin)
 	}
 	return text
 }
@@ -141,13 +141,13 @@ func ledgerText(l exporter.Ledger) string {
 	for _, n := range l.Refused {
 		refused += n
 	}
-	text := terminal.Wrap("ledger  ", fmt.Sprintf("received %d = stored %d + refused %d + duplicate %d",
+	text := human.Wrap("ledger  ", fmt.Sprintf("received %d = stored %d + refused %d + duplicate %d",
 		l.Received, l.Stored, refused, l.Duplicate), margin)
 	if refused > 0 {
-		text += terminal.Wrap(margin+"refused: ", terminal.Counts(l.Refused), margin)
+		text += human.Wrap(margin+"refused: ", human.Counts(l.Refused), margin)
 	}
-	if lost := terminal.Counts(l.Lost); lost != "" {
-		text += terminal.Wrap(margin+"reported lost by producers: ", lost, margin)
+	if lost := human.Counts(l.Lost); lost != "" {
+		text += human.Wrap(margin+"reported lost by producers: ", lost, margin)
 	}
 	return text
 }
@@ -157,7 +157,7 @@ func configText(c exporter.ConfigStatus) string {
 	if c.LastError == "" {
 		return ""
 	}
-	return terminal.Wrap(fmt.Sprintf("config  %s: ", c.State), c.LastError, margin)
+	return human.Wrap(fmt.Sprintf("config  %s: ", c.State), c.LastError, margin)
 }
 
 // stateText adds how long a state that is not the normal one has lasted.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docket-export/docket/cli/internal/terminal"
+	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
@@ -27,10 +27,10 @@ func writeVerdict(w io.Writer, c *verifyCommand, r verify.Report) error {
 	if r.Break != nil {
 		b.WriteString("\nread and in order so far:\n")
 	}
-	field("manifest", "%s, %s", terminal.Count(r.Lines, "line"), signedText(r))
-	field("files", "%s with %s, %s", terminal.Count(r.Files, "file"), terminal.Count(r.Records, "record"), terminal.Size(r.Bytes))
+	field("manifest", "%s, %s", human.Count(r.Lines, "line"), signedText(r))
+	field("files", "%s with %s, %s", human.Count(r.Files, "file"), human.Count(r.Records, "record"), human.Size(r.Bytes))
 	if r.RemovedFiles > 0 {
-		field("removed", "%s with %s, by retention", terminal.Count(r.RemovedFiles, "file"), terminal.Count(r.RemovedRecords, "record"))
+		field("removed", "%s with %s, by retention", human.Count(r.RemovedFiles, "file"), human.Count(r.RemovedRecords, "record"))
 	}
 	for _, q := range r.Queues {
 		field("queue", "%s: %d to %d", q.ID, q.FirstSeq, q.LastSeq)
@@ -40,7 +40,7 @@ func writeVerdict(w io.Writer, c *verifyCommand, r verify.Report) error {
 		field("active", "%s", activeText(a))
 	}
 	if c.reference != nil && r.Break == nil {
-		field("compared", "with %s: %s", terminal.OneLine(c.reference.name), comparedText(r.Compared))
+		field("compared", "with %s: %s", human.OneLine(c.reference.name), comparedText(r.Compared))
 	}
 	if r.Break == nil {
 		verdictFields(field, c, r)
@@ -49,7 +49,7 @@ func writeVerdict(w io.Writer, c *verifyCommand, r verify.Report) error {
 		field("last line", "%s, keep it for --last", r.Head)
 	}
 	for _, note := range r.Notes {
-		field("note", "%s", terminal.OneLine(note))
+		field("note", "%s", human.OneLine(note))
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
@@ -65,7 +65,7 @@ func verdictFields(field func(name, format string, args ...any), c *verifyComman
 		field(label, "%s", anchorText(c, r, m))
 	}
 	for _, doubt := range r.Doubts {
-		field("not proven", "%s", terminal.OneLine(doubt))
+		field("not proven", "%s", human.OneLine(doubt))
 	}
 	if len(r.Doubts) > 0 {
 		return
@@ -105,7 +105,7 @@ func anchorText(c *verifyCommand, r verify.Report, m verify.Met) string {
 	case verify.FromCheckpoint:
 		text = "the checkpoint of " + m.Time.Format(time.RFC3339)
 	case verify.FromReference:
-		text = "the records of " + terminal.OneLine(c.reference.name)
+		text = "the records of " + human.OneLine(c.reference.name)
 	}
 	if m.Kind == verify.FromLast && m.Line == 0 && !r.Signed {
 		text += " (that nothing is missing; that nothing was written anew, a hash, a checkpoint or --public-key tells)"
@@ -138,7 +138,7 @@ const toDo = "give what the end was, from outside of the directory: --checkpoint
 func breakText(b *strings.Builder, c *verifyCommand, r verify.Report) {
 	k := r.Break
 	fmt.Fprintf(b, "BREAK in the export %s: %s\n", c.dir, k.Kind)
-	field := func(name, text string) { fmt.Fprintf(b, "  %-9s %s\n", name, terminal.OneLine(text)) }
+	field := func(name, text string) { fmt.Fprintf(b, "  %-9s %s\n", name, human.OneLine(text)) }
 	if k.File != "" {
 		field("file", k.File)
 	}
@@ -191,14 +191,14 @@ func gapsText(gaps map[sinks.GapReason]uint64) string {
 
 func activeText(a *verify.Active) string {
 	if !a.Checked {
-		return fmt.Sprintf("%s with %s, not finished", terminal.OneLine(a.File), terminal.Size(a.Bytes))
+		return fmt.Sprintf("%s with %s, not finished", human.OneLine(a.File), human.Size(a.Bytes))
 	}
 	return fmt.Sprintf("%s with %s (%d to %d), not finished: as the sink's position says, which nobody signs",
-		terminal.OneLine(a.File), terminal.Count(a.Records, "record"), a.FirstSeq, a.LastSeq)
+		human.OneLine(a.File), human.Count(a.Records, "record"), a.FirstSeq, a.LastSeq)
 }
 
 func comparedText(c verify.Compared) string {
-	text := terminal.Count(c.Same, "record") + " the same"
+	text := human.Count(c.Same, "record") + " the same"
 	for _, part := range []struct {
 		n    uint64
 		text string

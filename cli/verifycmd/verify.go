@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/sinks/filesink"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
@@ -258,11 +259,11 @@ func (c *verifyCommand) prove(ctx context.Context) (verify.Report, error) {
 // hashedText is the line that shows the progress.
 func hashedText(p *verify.Progress, took time.Duration) string {
 	done, total := p.Done.Load(), p.Total.Load()
-	text := fmt.Sprintf("%s read, %s/s", terminal.Size(done), terminal.Size(int64(float64(done)/max(took, time.Millisecond).Seconds())))
+	text := fmt.Sprintf("%s read, %s/s", human.Size(done), human.Size(int64(float64(done)/max(took, time.Millisecond).Seconds())))
 	if total > 0 && done < total {
 		part := float64(done) / float64(total)
 		full := int(part * terminal.BarWidth)
-		text = fmt.Sprintf("[%s%s] %3.0f%% of %s  %s", strings.Repeat("=", full), strings.Repeat(" ", terminal.BarWidth-full), 100*part, terminal.Size(total), text)
+		text = fmt.Sprintf("[%s%s] %3.0f%% of %s  %s", strings.Repeat("=", full), strings.Repeat(" ", terminal.BarWidth-full), 100*part, human.Size(total), text)
 	}
 	return text
 }

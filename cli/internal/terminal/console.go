@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"sync"
@@ -58,3 +59,11 @@ func (c *Console) clear() {
 
 // RedrawInterval is often enough for a line that moves, and costs nothing.
 const RedrawInterval = 200 * time.Millisecond
+
+// WriteJSON writes v as one document.
+func WriteJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
+}

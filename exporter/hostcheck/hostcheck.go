@@ -1,4 +1,5 @@
-package configcmd
+// Package hostcheck says what the host cannot give a configuration, or gives to others.
+package hostcheck
 
 import (
 	"fmt"

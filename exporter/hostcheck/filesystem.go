@@ -1,4 +1,4 @@
-package configcmd
+package hostcheck
 
 import (
 	"errors"
@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/human"
 )
 
 // queueWarnings says what the file system that holds the queue's directory, or
@@ -68,7 +68,7 @@ func spaceWarning(q exporter.QueueConfig, s space, own int64) string {
 	}
 	return fmt.Sprintf("queue.maxBytes: %s is more than the file system of %s can give: %s, with %s left free (queue.minFreeBytes); "+
 		"the disk will be full first, and docket not ready: lower queue.maxBytes or enlarge the volume",
-		q.MaxBytes, q.Directory, terminal.Size(give), terminal.Size(reserve))
+		q.MaxBytes, q.Directory, human.Size(give), human.Size(reserve))
 }
 
 // bytesIn is the size of the files in dir and below; what cannot be read counts

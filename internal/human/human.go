@@ -1,8 +1,7 @@
-package terminal
+// Package human has the forms of numbers, times and texts that people read.
+package human
 
 import (
-	"encoding/json"
-	"io"
 	"maps"
 	"slices"
 	"strconv"
@@ -10,14 +9,6 @@ import (
 	"time"
 	"unicode/utf8"
 )
-
-// WriteJSON writes v as one document.
-func WriteJSON(w io.Writer, v any) error {
-	e := json.NewEncoder(w)
-	e.SetEscapeHTML(false)
-	e.SetIndent("", "  ")
-	return e.Encode(v)
-}
 
 // Time is a time to the second, in a form that --from takes; "-" for none.
 func Time(t time.Time) string {

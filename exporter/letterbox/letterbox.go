@@ -1,4 +1,6 @@
-package deadlettercmd
+// Package letterbox reaches the dead letters of a queue: through the docket that runs on it,
+// or on the disk.
+package letterbox
 
 import (
 	"context"
@@ -12,94 +14,62 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docket-export/docket/cli/internal/command"
-	"github.com/docket-export/docket/cli/internal/terminal"
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
-// letterChange is what can be done to dead letters, in the words of the admin
+// Change is what can be done to dead letters, in the words of the admin
 // endpoint.
-type letterChange string
+type Change string
 
 const (
-	redrive letterChange = "redrive"
-	purge   letterChange = "purge"
+	Redrive Change = "redrive"
+	Purge   Change = "purge"
 )
 
-// letterBox is where the dead letters of a queue are reached: through the docket that
+// Box is where the dead letters of a queue are reached: through the docket that
 // runs on it, or on the disk.
-type letterBox interface {
-	// counts has every sink that there is.
-	counts(ctx context.Context) ([]deadletter.Count, error)
-	// list calls each with the letters of a sink, in the order of seq.
-	list(ctx context.Context, sink string, each func(deadletter.Summary) error) error
-	show(ctx context.Context, sink, id string) (deadletter.Summary, []byte, error)
-	change(ctx context.Context, sink string, what letterChange, c deadletter.Change) (deadletter.Changed, error)
-	// hint is what else there is to say of a sink that is not there.
-	hint(sink string) string
-	// running says whether a docket is at work that sees the changes.
-	running() bool
+type Box interface {
+	// Counts has every sink that there is.
+	Counts(ctx context.Context) ([]deadletter.Count, error)
+	// List calls each with the letters of a sink, in the order of seq.
+	List(ctx context.Context, sink string, each func(deadletter.Summary) error) error
+	// Show returns a letter and its record.
+	Show(ctx context.Context, sink, id string) (deadletter.Summary, []byte, error)
+	// Change redrives or purges letters.
+	Change(ctx context.Context, sink string, what Change, c deadletter.Change) (deadletter.Changed, error)
+	// Hint is what else there is to say of a sink that is not there.
+	Hint(sink string) string
+	// Running says whether a docket is at work that sees the changes.
+	Running() bool
 	Close() error
 }
 
-// open finds the docket that runs on the queue or, when there is none, the queue.
-func (f *letterFlags) open(ctx context.Context, log *slog.Logger) (letterBox, error) {
-	if f.admin == "" && f.tokenFile != "" {
-		return nil, errors.New("--token-file needs --admin: over the socket of the queue no token is asked for")
-	}
-	if f.admin != "" {
-		return f.openAddress()
-	}
-	cfg, err := f.Load()
-	if err != nil {
-		return nil, err
-	}
+// Open finds the docket that runs on the queue of cfg or, when there is none, the queue.
+// While a docket does, log is not used.
+func Open(ctx context.Context, cfg *exporter.Config, log *slog.Logger) (Box, error) {
 	socket := filepath.Join(cfg.Queue.Directory, exporter.AdminSocket)
 	reason := tryAdminSocket(ctx, socket)
 	if reason == nil {
 		return newSocketBox(socket, cfg.Queue.Directory), nil
 	}
 	if errors.Is(reason, fs.ErrPermission) {
-		return nil, command.Failed(fmt.Errorf("admin socket: %w: only the user that docket runs as may use it", reason))
+		return nil, fmt.Errorf("admin socket: %w: only the user that docket runs as may use it", reason)
 	}
 	o, err := inspect.Open(cfg.Queue.Directory, nil)
 	if inUse, ok := errors.AsType[*queue.InUseError](err); ok {
-		return nil, command.Failed(fmt.Errorf("queue %s is in use by %s, which cannot be reached over its admin socket (%w): try again if it has just "+
+		return nil, fmt.Errorf("queue %s is in use by %s, which cannot be reached over its admin socket (%w): try again if it has just "+
 			"begun or is ending; or ask it with --admin and --token-file over its admin.address; or stop it first",
-			cfg.Queue.Directory, terminal.Process(inUse.PID), reason))
-	}
-	if errors.Is(err, inspect.ErrNoQueue) {
-		return nil, command.Misconfigured("%w", err)
+			cfg.Queue.Directory, human.Process(inUse.PID), reason)
 	}
 	if err != nil {
-		return nil, command.Failed(err)
+		return nil, err
 	}
 	return &offlineBox{cfg: cfg, o: o, log: log}, nil
-}
-
-// openAddress is open with --admin.
-func (f *letterFlags) openAddress() (letterBox, error) {
-	token := config.SecretFile(f.tokenFile)
-	if token == "" && f.File != "" {
-		cfg, err := f.Load()
-		if err != nil {
-			return nil, err
-		}
-		token = cfg.Admin.TokenFile
-	}
-	if token == "" {
-		return nil, errors.New("--admin needs --token-file, or -f with a configuration that has admin.tokenFile: over an address dead letters are served to those who know the token")
-	}
-	secret, err := token.Read()
-	if err != nil {
-		return nil, command.Failed(err)
-	}
-	return newAddressBox(f.admin, secret), nil
 }
 
 // tryAdminSocket says why nobody answers at the admin socket of a queue.
@@ -123,9 +93,9 @@ type offlineBox struct {
 	log *slog.Logger
 }
 
-func (b *offlineBox) running() bool { return false }
+func (b *offlineBox) Running() bool { return false }
 
-func (b *offlineBox) hint(string) string { return "" }
+func (b *offlineBox) Hint(string) string { return "" }
 
 func (b *offlineBox) Close() error { return b.o.Close() }
 
@@ -172,7 +142,7 @@ func (b *offlineBox) sinks() ([]string, error) {
 	return names, nil
 }
 
-func (b *offlineBox) counts(context.Context) ([]deadletter.Count, error) {
+func (b *offlineBox) Counts(context.Context) ([]deadletter.Count, error) {
 	names, err := b.sinks()
 	if err != nil {
 		return nil, err
@@ -190,7 +160,7 @@ func (b *offlineBox) counts(context.Context) ([]deadletter.Count, error) {
 	return counts, nil
 }
 
-func (b *offlineBox) list(ctx context.Context, sink string, each func(deadletter.Summary) error) error {
+func (b *offlineBox) List(ctx context.Context, sink string, each func(deadletter.Summary) error) error {
 	const atATime = 256
 	return b.look(sink, func(s *deadletter.Store) error {
 		for after := uint64(0); ctx.Err() == nil; {
@@ -209,7 +179,7 @@ func (b *offlineBox) list(ctx context.Context, sink string, each func(deadletter
 	})
 }
 
-func (b *offlineBox) show(_ context.Context, sink, id string) (summary deadletter.Summary, record []byte, err error) {
+func (b *offlineBox) Show(_ context.Context, sink, id string) (summary deadletter.Summary, record []byte, err error) {
 	seq, err := deadletter.ParseID(b.o.ID(), id)
 	if err != nil {
 		return summary, nil, err
@@ -225,7 +195,7 @@ func (b *offlineBox) show(_ context.Context, sink, id string) (summary deadlette
 	return summary, record, err
 }
 
-func (b *offlineBox) change(_ context.Context, sink string, what letterChange, c deadletter.Change) (changed deadletter.Changed, err error) {
+func (b *offlineBox) Change(_ context.Context, sink string, what Change, c deadletter.Change) (changed deadletter.Changed, err error) {
 	var seqs []uint64
 	for _, id := range c.IDs {
 		seq, err := deadletter.ParseID(b.o.ID(), id)
@@ -247,7 +217,7 @@ func (b *offlineBox) change(_ context.Context, sink string, what letterChange, c
 	err = b.settle(sink, s)
 	if err == nil {
 		do := s.Redrive
-		if what == purge {
+		if what == Purge {
 			do = s.Remove
 		}
 		changed.Count, err = do(seqs)

@@ -1,4 +1,4 @@
-package deadlettercmd
+package letterbox
 
 import (
 	"bytes"
@@ -15,9 +15,9 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -45,8 +45,8 @@ func newSocketBox(socket, directory string) *onlineBox {
 	})
 }
 
-// newAddressBox asks over the admin address.
-func newAddressBox(address, token string) *onlineBox {
+// NewAddress asks over the admin address.
+func NewAddress(address, token string) Box {
 	return newOnlineBox(onlineBox{base: "http://" + address, where: address, token: token}, new(net.Dialer).DialContext)
 }
 
@@ -56,12 +56,12 @@ func newOnlineBox(b onlineBox, dial func(ctx context.Context, network, address s
 	return &b
 }
 
-func (b *onlineBox) running() bool { return true }
+func (b *onlineBox) Running() bool { return true }
 
 func (b *onlineBox) Close() error { return nil }
 
-// hint tells of letters that a running docket knows nothing of.
-func (b *onlineBox) hint(sink string) string {
+// Hint tells of letters that a running docket knows nothing of.
+func (b *onlineBox) Hint(sink string) string {
 	if b.directory == "" || sink != filepath.Base(sink) {
 		return ""
 	}
@@ -71,13 +71,13 @@ func (b *onlineBox) hint(sink string) string {
 	return "; there are dead letters of a sink of this name, which docket does not run: they can be handled while docket is stopped"
 }
 
-func (b *onlineBox) counts(ctx context.Context) (counts []deadletter.Count, err error) {
+func (b *onlineBox) Counts(ctx context.Context) (counts []deadletter.Count, err error) {
 	err = b.ask(ctx, http.MethodGet, nil, func(r io.Reader) error { return json.NewDecoder(r).Decode(&counts) })
 	return counts, err
 }
 
-// list decodes one letter after the other: there may be very many.
-func (b *onlineBox) list(ctx context.Context, sink string, each func(deadletter.Summary) error) error {
+// List decodes one letter after the other: there may be very many.
+func (b *onlineBox) List(ctx context.Context, sink string, each func(deadletter.Summary) error) error {
 	return b.ask(ctx, http.MethodGet, nil, func(r io.Reader) error {
 		d := json.NewDecoder(r)
 		if _, err := d.Token(); err != nil {
@@ -97,7 +97,7 @@ func (b *onlineBox) list(ctx context.Context, sink string, each func(deadletter.
 	}, sink)
 }
 
-func (b *onlineBox) show(ctx context.Context, sink, id string) (s deadletter.Summary, record []byte, err error) {
+func (b *onlineBox) Show(ctx context.Context, sink, id string) (s deadletter.Summary, record []byte, err error) {
 	err = b.ask(ctx, http.MethodGet, nil, func(r io.Reader) error {
 		text, err := io.ReadAll(r)
 		if err != nil {
@@ -109,7 +109,7 @@ func (b *onlineBox) show(ctx context.Context, sink, id string) (s deadletter.Sum
 	return s, record, err
 }
 
-func (b *onlineBox) change(ctx context.Context, sink string, what letterChange, c deadletter.Change) (changed deadletter.Changed, err error) {
+func (b *onlineBox) Change(ctx context.Context, sink string, what Change, c deadletter.Change) (changed deadletter.Changed, err error) {
 	body, err := json.Marshal(c)
 	if err != nil {
 		return changed, err
@@ -141,7 +141,7 @@ func (b *onlineBox) ask(ctx context.Context, method string, body []byte, read fu
 	defer res.Body.Close()
 	if res.StatusCode != http.StatusOK {
 		text, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
-		return refusal(b.where, res.StatusCode, strings.TrimSpace(terminal.OneLine(string(text))))
+		return refusal(b.where, res.StatusCode, strings.TrimSpace(human.OneLine(string(text))))
 	}
 	if err := read(res.Body); err != nil {
 		return fmt.Errorf("read the answer of docket at %s: %w", b.where, err)
