@@ -18,7 +18,7 @@ import (
 
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/internal/budget"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -64,7 +64,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		log := o.Log.With("source", s.Name)
 		env := sources.Env{
 			Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log,
-			StateDir: rooted.At(cfg.Queue.Directory).Join("sources", s.Name),
+			StateDir: disk.At(cfg.Queue.Directory).Join("sources", s.Name),
 			Memory:   memory,
 		}
 		if r := redactions[s.Name]; r != nil { // a nil *redaction would be one

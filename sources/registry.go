@@ -6,7 +6,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/budget"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // Definition describes one kind of source; see sinks.Definition.
@@ -55,8 +55,8 @@ type Env struct {
 	Log    *slog.Logger // carries the source's name already
 }
 
-// StateDir is a directory whose files nobody can have planted links to; see package rooted.
-type StateDir = rooted.Path
+// StateDir is a directory whose files nobody can have planted links to; see package disk.
+type StateDir = disk.Path
 
 // Memory is a budget of bytes that all sources share.
 type Memory = budget.Budget

@@ -64,8 +64,10 @@ type FS interface {
 	Size(name string) (int64, error)
 	// Rename replaces what has the name to.
 	Rename(from, to string) error
-	// Remove removes a file or an empty directory.
+	// Remove removes a file, or a link itself.
 	Remove(name string) error
+	// RemoveDir removes an empty directory.
+	RemoveDir(dir string) error
 	// SyncDir makes the names in dir durable.
 	SyncDir(dir string) error
 	// Space returns the size of the file system of dir, and how much of it this user may
@@ -147,6 +149,9 @@ func (p Path) Base() string { return p.at.Base() }
 // String is the path as others write it.
 func (p Path) String() string { return p.at.String() }
 
+// Rooted is the path for what only the operating system's file system can do.
+func (p Path) Rooted() rooted.Path { return p.at }
+
 // MakeDir makes a directory, and those above it where they are missing. Its name is
 // durable, also when it was there: the process that made it may have been killed before
 // its sync.
@@ -175,7 +180,7 @@ func (p Path) MakeDir() error {
 // Create makes a new file; it fails when the name exists. Neither is durable yet.
 func (p Path) Create() (File, error) { return p.fs.Create(p.String()) }
 
-// CreateAnew removes what has the name, and makes a new file.
+// CreateAnew removes a file that has the name, or a link, and makes a new one.
 func (p Path) CreateAnew() (File, error) {
 	if err := p.RemoveAny(); err != nil {
 		return nil, err
@@ -227,8 +232,11 @@ func (p Path) List() ([]string, error) {
 // Rename gives p the name of to, whatever had it.
 func (p Path) Rename(to Path) error { return p.fs.Rename(p.String(), to.String()) }
 
-// Remove removes a file or an empty directory.
+// Remove removes a file, or a link itself.
 func (p Path) Remove() error { return p.fs.Remove(p.String()) }
+
+// RemoveDir removes an empty directory.
+func (p Path) RemoveDir() error { return p.fs.RemoveDir(p.String()) }
 
 // RemoveAny is Remove where there may be nothing to remove.
 func (p Path) RemoveAny() error {

@@ -178,6 +178,8 @@ func (f osFS) Rename(from, to string) error { return f.at(from).Rename(f.at(to))
 
 func (f osFS) Remove(name string) error { return f.at(name).Remove() }
 
+func (f osFS) RemoveDir(dir string) error { return f.at(dir).RemoveDir() }
+
 func (f osFS) SyncDir(dir string) error { return f.at(dir).SyncDir() }
 
 func (osFS) Space(dir string) (total, free int64, err error) {

@@ -153,7 +153,7 @@ func TestReadOnly(t *testing.T) {
 	_, openErr := fsys.OpenWrite(name)
 	for what, err := range map[string]error{
 		"write": writeErr, "truncate": f.Truncate(0), "allocate": f.Allocate(1), "create": createErr, "open": openErr,
-		"rename": fsys.Rename(name, dir+"/x"), "remove": fsys.Remove(name), "mkdir": fsys.Mkdir(dir + "/y"), "sync": fsys.SyncDir(dir),
+		"rename": fsys.Rename(name, dir+"/x"), "remove": fsys.Remove(name), "rmdir": fsys.RemoveDir(dir), "mkdir": fsys.Mkdir(dir + "/y"), "sync": fsys.SyncDir(dir),
 	} {
 		if err == nil {
 			t.Errorf("%s: got no error", what)
@@ -164,5 +164,26 @@ func TestReadOnly(t *testing.T) {
 	must(t, errors.Join(l.Check(), l.Close()))
 	if names, err := fsys.List(dir); err != nil || !slices.Equal(names, []string{"file"}) {
 		t.Errorf("got %v, %v, want the file alone", names, err)
+	}
+}
+
+// MakeDir makes all that is missing, and minds what is in the way.
+func TestMakeDir(t *testing.T) {
+	dir := t.TempDir()
+	deep := filepath.Join(dir, "a", "b", "c")
+	for range 2 {
+		if err := At(deep).MakeDir(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if info, err := os.Stat(deep); err != nil || info.Mode() != 0o700|os.ModeDir {
+		t.Errorf("got %v, %v, want a directory of mode 0700", info, err)
+	}
+	file := filepath.Join(dir, "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := At(file).Join("below").MakeDir(); err == nil {
+		t.Errorf("got %v, want an error: a file is in the way", err)
 	}
 }

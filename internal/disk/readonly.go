@@ -22,6 +22,8 @@ func (readOnly) Rename(string, string) error { return errReadOnly }
 
 func (readOnly) Remove(string) error { return errReadOnly }
 
+func (readOnly) RemoveDir(string) error { return errReadOnly }
+
 func (readOnly) SyncDir(string) error { return errReadOnly }
 
 func (readOnly) Lock(string) (Lock, error) { return noLock{}, nil }

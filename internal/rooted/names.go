@@ -82,14 +82,11 @@ func (p Path) Rename(to Path) error {
 	return nil
 }
 
-// Remove removes a file, an empty directory, or a link itself.
-func (p Path) Remove() error {
-	err := p.unlink(0)
-	if errors.Is(err, unix.EISDIR) {
-		err = p.unlink(unix.AT_REMOVEDIR)
-	}
-	return err
-}
+// Remove removes a file, or a link itself.
+func (p Path) Remove() error { return p.unlink(0) }
+
+// RemoveDir removes an empty directory.
+func (p Path) RemoveDir() error { return p.unlink(unix.AT_REMOVEDIR) }
 
 func (p Path) unlink(flag int) error {
 	parent, name, err := p.parent()

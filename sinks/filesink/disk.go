@@ -4,6 +4,8 @@ import (
 	"errors"
 	"os"
 
+	"golang.org/x/sys/unix"
+
 	seam "github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/rooted"
 )
@@ -93,7 +95,11 @@ func (d disk) remove(path rooted.Path) error {
 	if err := d.announce("remove", path.String()); err != nil {
 		return err
 	}
-	return path.Remove()
+	err := path.Remove()
+	if errors.Is(err, unix.EISDIR) {
+		err = path.RemoveDir()
+	}
+	return err
 }
 
 // syncDirectory makes the names in dir durable.

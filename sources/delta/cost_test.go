@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // maxBytes is what the package says that a standing violation takes, and some more for
@@ -58,7 +58,7 @@ func heap() uint64 {
 
 // BenchmarkObserve is a run in which nothing changes.
 func BenchmarkObserve(b *testing.B) {
-	tracker, err := Open(rooted.At(b.TempDir()).Join("audit"), 0)
+	tracker, err := Open(disk.At(b.TempDir()).Join("audit"), 0)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -76,7 +76,7 @@ func BenchmarkObserve(b *testing.B) {
 // BenchmarkOpen is a start with 100,000 violations that stand.
 func BenchmarkOpen(b *testing.B) {
 	path := filepath.Join(b.TempDir(), "audit")
-	tracker, err := Open(rooted.At(path), 0)
+	tracker, err := Open(disk.At(path), 0)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -93,7 +93,7 @@ func BenchmarkOpen(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if _, err := Open(rooted.At(path), 0); err != nil {
+		if _, err := Open(disk.At(path), 0); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
-	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -48,7 +48,7 @@ func TestDamage(t *testing.T) {
 			damage(t, dir)
 			damaged := files(t, dir)
 
-			tracker, err := Open(rooted.At(path), time.Hour)
+			tracker, err := Open(disk.At(path), time.Hour)
 			if fault, ok := errors.AsType[*statefile.DamagedError](err); !ok || fault.Path != path || fault.Kept != path+".damaged" {
 				t.Fatalf("got %v, want a DamagedError", err)
 			}
@@ -97,7 +97,7 @@ func TestUnreadableIsNotDamaged(t *testing.T) {
 	if err := os.Mkdir(filepath.Join(dir, "audit"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	tracker, err := Open(rooted.At(dir).Join("audit"), 0)
+	tracker, err := Open(disk.At(dir).Join("audit"), 0)
 	if _, damaged := errors.AsType[*statefile.DamagedError](err); err == nil || damaged || tracker != nil {
 		t.Errorf("got %v, %v, want no tracker and an error that is no damage", tracker, err)
 	}
@@ -148,7 +148,7 @@ func TestSpillFails(t *testing.T) {
 		t.Fatal(err)
 	}
 	tracker := open(t, filepath.Join(dir, "elsewhere"), 0)
-	tracker.path = rooted.At(path)
+	tracker.path = disk.At(path)
 	r := tracker.Begin(runID(0))
 	total := 0
 	for i := range 2000 {
@@ -185,11 +185,11 @@ func TestAnotherVersion(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := files(t, dir)
-		tracker, err := Open(rooted.At(path), time.Hour)
+		tracker, err := Open(disk.At(path), time.Hour)
 		if unknown, ok := errors.AsType[*fileversion.Error](err); !ok || unknown.File != path || tracker != nil {
 			t.Errorf("version %s: got %v, want that it is not read", version, err)
 		}
-		if err := Check(rooted.At(path)); !errors.As(err, new(*fileversion.Error)) {
+		if err := Check(disk.At(path)); !errors.As(err, new(*fileversion.Error)) {
 			t.Errorf("version %s: got %v from a check", version, err)
 		}
 		if after := files(t, dir); !maps.Equal(before, after) {

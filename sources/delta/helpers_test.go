@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // line is violation number i as run has it. The members that may change while it stands
@@ -36,7 +36,7 @@ func runID(minutes int) string {
 
 func open(t *testing.T, path string, interval time.Duration) *Tracker {
 	t.Helper()
-	tracker, err := Open(rooted.At(path), interval)
+	tracker, err := Open(disk.At(path), interval)
 	if err != nil {
 		t.Fatalf("Open: %v", err)
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 
 	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/sources"
@@ -27,7 +26,7 @@ func (t *Tracker) Redact(r sources.Redaction, fingerprint string) (same bool) {
 
 // Reset forgets the state, also on disk: no violation stands.
 func (t *Tracker) Reset() error {
-	if err := t.path.Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := t.path.RemoveAny(); err != nil {
 		return fmt.Errorf("delta: %w", err)
 	}
 	t.state, t.standing, t.run = state{Interval: t.interval}, make(map[key]standing), nil

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
@@ -50,7 +50,7 @@ func TestRedaction(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			tracker, err := Open(rooted.At(dir).Join("state.json"), time.Hour)
+			tracker, err := Open(disk.At(dir).Join("state.json"), time.Hour)
 			if err != nil || !tracker.Redact(test.redaction, name) {
 				t.Fatal(err)
 			}
@@ -72,7 +72,7 @@ func TestRedaction(t *testing.T) {
 			commitRun(t, run)
 			wantNoCanary(t, dir)
 
-			again, err := Open(rooted.At(dir).Join("state.json"), time.Hour)
+			again, err := Open(disk.At(dir).Join("state.json"), time.Hour)
 			if err != nil || !again.Redact(test.redaction, name) {
 				t.Fatal("the state is not known again", err)
 			}
@@ -123,7 +123,7 @@ func wantNoCanary(t *testing.T, dir string) {
 // TestAnotherRedaction: a state of violations that were redacted otherwise is forgotten.
 func TestAnotherRedaction(t *testing.T) {
 	dir := t.TempDir()
-	path := rooted.At(dir).Join("state.json")
+	path := disk.At(dir).Join("state.json")
 	tracker, err := Open(path, time.Hour)
 	if err != nil {
 		t.Fatal(err)
@@ -150,7 +150,7 @@ func TestAnotherRedaction(t *testing.T) {
 
 // TestRedactionThatFails gives nothing: what a violation is sent as depends on it.
 func TestRedactionThatFails(t *testing.T) {
-	tracker, err := Open(rooted.At(t.TempDir()).Join("state.json"), time.Hour)
+	tracker, err := Open(disk.At(t.TempDir()).Join("state.json"), time.Hour)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,12 +1,12 @@
 package delta
 
 import (
+	"errors"
 	"fmt"
 	"io"
-	"os"
+	"io/fs"
 
-	"github.com/docket-export/docket/internal/rooted"
-	"github.com/docket-export/docket/sources/statefile"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // spill holds the entries of a run that is under way: in memory, and the earlier ones
@@ -18,7 +18,7 @@ type spill struct {
 }
 
 // add adds the entry of a violation.
-func (s *spill) add(path rooted.Path, v *violation, opened string) error {
+func (s *spill) add(path disk.Path, v *violation, opened string) error {
 	if s.err == nil && len(s.buffer) >= spillBytes {
 		s.err = s.flush(path)
 	}
@@ -30,7 +30,7 @@ func (s *spill) add(path rooted.Path, v *violation, opened string) error {
 }
 
 // flush moves what is in memory to the file. The file of an earlier run is overwritten.
-func (s *spill) flush(path rooted.Path) error {
+func (s *spill) flush(path disk.Path) error {
 	if err := s.write(path); err != nil {
 		return fmt.Errorf("delta: new violations are sent as they come: %w", err)
 	}
@@ -39,28 +39,32 @@ func (s *spill) flush(path rooted.Path) error {
 	return nil
 }
 
-func (s *spill) write(path rooted.Path) error {
-	if err := statefile.MakeDir(path.Dir()); err != nil {
-		return err
+// write leaves nothing open between two calls, as a run that is given up needs no end.
+func (s *spill) write(path disk.Path) error {
+	f, err := path.OpenWrite()
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := path.Dir().MakeDir(); err != nil {
+			return err
+		}
+		f, err = path.Create()
 	}
-	f, err := path.OpenFile(os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
 		return err
 	}
-	defer f.Close() // between two writes nothing is open: a run that is given up needs no end
+	defer f.Close()
 	_, err = f.WriteAt(s.buffer, s.length)
 	return err
 }
 
 // writeTo writes all entries to w.
-func (s *spill) writeTo(w io.Writer, path rooted.Path) error {
+func (s *spill) writeTo(w io.Writer, path disk.Path) error {
 	if s.length > 0 {
-		f, err := path.Open()
+		f, err := path.OpenRead()
 		if err != nil {
 			return err
 		}
 		defer f.Close()
-		if _, err := io.CopyN(w, f, s.length); err != nil {
+		if _, err := io.CopyN(w, disk.Reader(f), s.length); err != nil {
 			return err
 		}
 	}

@@ -11,7 +11,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -42,11 +42,11 @@ type entries struct {
 	CRC   uint32 `json:"crc32c"`
 }
 
-func (t *Tracker) spillPath() rooted.Path { return t.path.Append(".opened") }
+func (t *Tracker) spillPath() disk.Path { return t.path.Append(".opened") }
 
 // Check reports a state at path of a version that Open would not read, as a
 // *fileversion.Error. It changes nothing.
-func Check(path rooted.Path) error { return statefile.Check(path, stateVersion) }
+func Check(path disk.Path) error { return statefile.Check(path, stateVersion) }
 
 // load reads the state that is there.
 func (t *Tracker) load() error {
@@ -63,7 +63,7 @@ func (t *Tracker) load() error {
 		t.state.Interval = t.interval
 	}
 	if _, damaged := errors.AsType[*statefile.DamagedError](err); damaged {
-		if err := t.eachFile(func(path rooted.Path, _ uint64) error { return path.Rename(path.Append(".damaged")) }); err != nil {
+		if err := t.eachFile(func(path disk.Path, _ uint64) error { return path.Rename(path.Append(".damaged")) }); err != nil {
 			return err
 		}
 	}
@@ -83,9 +83,9 @@ func (t *Tracker) setAside(cause error) error {
 }
 
 // eachFile calls do for every path.N there is.
-func (t *Tracker) eachFile(do func(path rooted.Path, n uint64) error) error {
+func (t *Tracker) eachFile(do func(path disk.Path, n uint64) error) error {
 	dir, base := t.path.Dir(), t.path.Base()
-	names, err := dir.ReadDir()
+	names, err := dir.List()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -93,9 +93,9 @@ func (t *Tracker) eachFile(do func(path rooted.Path, n uint64) error) error {
 		return fmt.Errorf("delta: %w", err)
 	}
 	for _, name := range names {
-		number, ours := strings.CutPrefix(name.Name(), base+".")
+		number, ours := strings.CutPrefix(name, base+".")
 		if n, err := strconv.ParseUint(number, 10, 64); ours && err == nil {
-			if err := do(dir.Join(name.Name()), n); err != nil {
+			if err := do(dir.Join(name), n); err != nil {
 				return fmt.Errorf("delta: %w", err)
 			}
 		}
@@ -106,10 +106,10 @@ func (t *Tracker) eachFile(do func(path rooted.Path, n uint64) error) error {
 // tidy removes what is of no use: files of entries that the state does not name, and
 // what a run has left that was not committed.
 func (t *Tracker) tidy() error {
-	if err := t.spillPath().Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := t.spillPath().RemoveAny(); err != nil {
 		return fmt.Errorf("delta: %w", err)
 	}
-	return t.eachFile(func(path rooted.Path, n uint64) error {
+	return t.eachFile(func(path disk.Path, n uint64) error {
 		if path.Base() == t.state.Entries.File {
 			t.files = max(t.files, n)
 			return nil
@@ -119,7 +119,7 @@ func (t *Tracker) tidy() error {
 }
 
 // entriesPath is where the state's entries are.
-func (t *Tracker) entriesPath() rooted.Path {
+func (t *Tracker) entriesPath() disk.Path {
 	return t.path.Dir().Join(filepath.Base(t.state.Entries.File))
 }
 
@@ -157,13 +157,13 @@ func (t *Tracker) loadEntries() error {
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
 // scanFile calls do for every line of a file, and writes to sum what it has read.
-func scanFile(path rooted.Path, sum io.Writer, do func(line []byte) error) error {
-	f, err := path.Open()
+func scanFile(path disk.Path, sum io.Writer, do func(line []byte) error) error {
+	f, err := path.OpenRead()
 	if err != nil {
 		return err
 	}
 	defer f.Close()
-	lines := bufio.NewScanner(io.TeeReader(f, sum))
+	lines := bufio.NewScanner(io.TeeReader(disk.Reader(f), sum))
 	lines.Buffer(make([]byte, 64<<10), maxEntry)
 	for lines.Scan() {
 		if err := do(lines.Bytes()); err != nil {
@@ -215,29 +215,24 @@ func (t *Tracker) writeEntries(r *Run) (e entries, err error) {
 	t.files++
 	e.File = t.path.Base() + "." + strconv.FormatUint(t.files, 10)
 	dir := t.path.Dir()
-	if err := statefile.MakeDir(dir); err != nil {
+	if err := dir.MakeDir(); err != nil {
 		return e, err
 	}
-	f, err := dir.Join(e.File).Create(0o600)
-	if err != nil {
-		return e, err
-	}
-	defer f.Close()
 	sum := crc32.New(castagnoli)
-	w := bufio.NewWriterSize(io.MultiWriter(f, sum), 64<<10)
-	err = t.eachEntry(func(entry []byte, s standing) error {
-		if r.resolve && s.seen != t.mark {
-			return nil
+	err = dir.Join(e.File).WriteNew(func(f disk.File) error {
+		w := bufio.NewWriterSize(io.MultiWriter(io.NewOffsetWriter(f, 0), sum), 64<<10)
+		err := t.eachEntry(func(entry []byte, s standing) error {
+			if r.resolve && s.seen != t.mark {
+				return nil
+			}
+			_, _ = w.Write(entry) // it says so again at the next call
+			return w.WriteByte('\n')
+		})
+		if err != nil {
+			return err
 		}
-		_, _ = w.Write(entry) // it says so again at the next call
-		return w.WriteByte('\n')
+		return errors.Join(r.opened.writeTo(w, t.spillPath()), w.Flush())
 	})
-	if err != nil {
-		return e, err
-	}
-	if err := errors.Join(r.opened.writeTo(w, t.spillPath()), w.Flush(), f.Sync()); err != nil {
-		return e, err
-	}
 	e.CRC = sum.Sum32()
-	return e, dir.SyncDir()
+	return e, err
 }

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/statefile"
 )
@@ -38,7 +38,7 @@ type Tracker struct {
 	// MaxRecordBytes is how long a record may be without its "\n"; 0 is no limit. Set it
 	// before the first Begin.
 	MaxRecordBytes int
-	path           rooted.Path
+	path           disk.Path
 	interval       time.Duration // between snapshots, from the next Commit on
 	maxStanding    int
 	redaction      sources.Redaction // nil: none
@@ -66,7 +66,7 @@ type standing struct {
 // A state that is damaged is set aside and reported as a *statefile.DamagedError: the
 // tracker is good then, and knows of no violation. After any other error it is nil: that is
 // a *fileversion.Error where the state has a version that this docket does not read.
-func Open(path rooted.Path, snapshotInterval time.Duration) (*Tracker, error) {
+func Open(path disk.Path, snapshotInterval time.Duration) (*Tracker, error) {
 	t := &Tracker{path: path, interval: snapshotInterval, maxStanding: maxStanding, standing: make(map[key]standing)}
 	err := t.load()
 	if _, damaged := errors.AsType[*statefile.DamagedError](err); err != nil && !damaged {

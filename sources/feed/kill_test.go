@@ -18,7 +18,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/feed"
@@ -245,7 +245,7 @@ func (s *fileSource) Run(ctx context.Context, in sources.Intake, ready func()) e
 
 func (s *fileSource) readAll(ctx context.Context, in sources.Intake) error {
 	var saved uint64
-	if _, err := statefile.Load(rooted.At(s.state), 1, &saved); err != nil {
+	if _, err := statefile.Load(disk.At(s.state), 1, &saved); err != nil {
 		return err
 	}
 	next := saved + 1 - rand.Uint64N(min(saved, 3000)+1) // any earlier line will do
@@ -276,7 +276,7 @@ func (s *fileSource) readAll(ctx context.Context, in sources.Intake) error {
 		}
 		if now := f.Settled(); now > saved && rand.IntN(8) == 0 {
 			saved = now
-			if err := statefile.Save(rooted.At(s.state), saved); err != nil {
+			if err := statefile.Save(disk.At(s.state), saved); err != nil {
 				return err
 			}
 		}

@@ -12,7 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 )
@@ -35,7 +35,7 @@ func (o *oneEach) Next(now time.Time) (inventory.File, bool) {
 func (w *world) byHand() (s *source, read func()) {
 	w.t.Helper()
 	s = w.config.New(sources.Env{
-		Name: "gk", MaxRecordBytes: maxRecord, StateDir: rooted.At(w.state), Log: slog.New(slog.DiscardHandler),
+		Name: "gk", MaxRecordBytes: maxRecord, StateDir: disk.At(w.state), Log: slog.New(slog.DiscardHandler),
 	}).(*source)
 	v, err := inventory.Open(inventory.Options{
 		Path: w.path, StateDir: s.env.StateDir, Failures: s.failures, Gaps: &s.gaps, Log: s.env.Log,

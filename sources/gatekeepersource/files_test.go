@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -317,7 +317,7 @@ func TestStateBelowPath(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{w.path, filepath.Join(link, filepath.Base(w.path))} {
-		src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: rooted.At(filepath.Join(dir, "docket", "gk")), Log: slog.New(slog.DiscardHandler)})
+		src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: disk.At(filepath.Join(dir, "docket", "gk")), Log: slog.New(slog.DiscardHandler)})
 		err := src.Run(context.Background(), w.intake, func() { t.Error("the source is ready") })
 		if err == nil || !strings.Contains(err.Error(), "queue.directory must not lie below "+w.path) {
 			t.Errorf("state below %s: got %v, want it to say where the queue must not lie", dir, err)

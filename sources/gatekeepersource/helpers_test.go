@@ -18,7 +18,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
@@ -102,7 +102,7 @@ func (w *world) start() {
 		w.t.Fatalf("configuration: %v", p)
 	}
 	log := slog.New(slog.NewTextHandler(&w.log, nil))
-	w.source = w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: rooted.At(w.state), Log: log})
+	w.source = w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: disk.At(w.state), Log: log})
 	if w.pieceBytes > 0 {
 		w.source.(*source).pieceBytes = w.pieceBytes
 	}

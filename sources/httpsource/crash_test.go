@@ -19,7 +19,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision/rawjson"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/identity"
 	"github.com/docket-export/docket/sources/known"
@@ -220,7 +220,7 @@ func TestLogFails(t *testing.T) {
 // openCommitter opens the committer of a source that does not run.
 func openCommitter(t *testing.T, in sources.Intake, dir string) (*committer, *Source) {
 	t.Helper()
-	env := sources.Env{Name: "test", MaxRecordBytes: testLimit, StateDir: rooted.At(dir), Log: slog.New(slog.DiscardHandler)}
+	env := sources.Env{Name: "test", MaxRecordBytes: testLimit, StateDir: disk.At(dir), Log: slog.New(slog.DiscardHandler)}
 	source := New(Config{}, testProtocol, env)
 	c := &committer{in: in, env: env, evict: func(error) {}, knownErr: source.troubles.known}
 	if err := c.open(t.Context()); err != nil {
@@ -304,7 +304,7 @@ func settledIn(t *testing.T, dir string) uint64 {
 	if err := os.WriteFile(filepath.Join(copied, "known"), snapshot(t, dir), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	l, _, err := known.Open(rooted.At(copied))
+	l, _, err := known.Open(disk.At(copied))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,7 +16,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/docket-export/docket/decision/rawjson"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
@@ -77,7 +77,7 @@ func start(t *testing.T, in sources.Intake, change ...func(*options)) *running {
 		f(&o)
 	}
 	r := &running{t: t, log: new(testlog.Buffer), ended: make(chan error, 1)}
-	env := sources.Env{Name: "test", MaxRecordBytes: testLimit, StateDir: rooted.At(o.dir), Log: slog.New(slog.NewTextHandler(r.log, nil))}
+	env := sources.Env{Name: "test", MaxRecordBytes: testLimit, StateDir: disk.At(o.dir), Log: slog.New(slog.NewTextHandler(r.log, nil))}
 	r.source = New(o.config, o.protocol, env)
 	var ctx context.Context
 	ctx, r.stop = context.WithCancel(context.Background())

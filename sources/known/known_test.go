@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 func id(n int) ID { return Of(fmt.Appendf(nil, "record %d", n)) }
@@ -17,7 +17,7 @@ func id(n int) ID { return Of(fmt.Appendf(nil, "record %d", n)) }
 // open opens the log in dir and restores it.
 func open(t *testing.T, dir string, acked uint64) *Log {
 	t.Helper()
-	l, _, err := Open(rooted.At(dir))
+	l, _, err := Open(disk.At(dir))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestDamage(t *testing.T) {
 			if acked == 0 && checks%8 > 0 {
 				continue // each check costs some syncs
 			}
-			again, _, err := Open(rooted.At(dir))
+			again, _, err := Open(disk.At(dir))
 			if err != nil {
 				t.Fatalf("%s: %v", what, err)
 			}
@@ -306,7 +306,7 @@ func TestNoDirectory(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, _, err := Open(rooted.At(file).Join("state"))
+	_, _, err := Open(disk.At(file).Join("state"))
 	if !errors.Is(err, syscall.ENOTDIR) {
 		t.Errorf("got %v, want an error that says it is no directory", err)
 	}

@@ -3,15 +3,11 @@ package known
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"slices"
 
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
-	"github.com/docket-export/docket/internal/rooted"
-	"github.com/docket-export/docket/sources/statefile"
 )
 
 const (
@@ -28,7 +24,7 @@ const (
 
 // Log remembers the records of one producer. Its methods must not overlap.
 type Log struct {
-	path   rooted.Path
+	path   disk.Path
 	window window
 
 	next    uint64 // the number of the next record
@@ -36,10 +32,10 @@ type Log struct {
 	told    uint64 // settled, as the file has it
 	added   []ID   // since the last Sync: the numbers before next
 
-	file *os.File // nil: there is none that could be trusted, and it is to be written anew
-	end  int64    // where the next entry begins
-	size int64    // of file: zeros follow end
-	last place    // of the entry that the last Sync wrote
+	file disk.File // nil: there is none that could be trusted, and it is to be written anew
+	end  int64     // where the next entry begins
+	size int64     // of file: zeros follow end
+	last place     // of the entry that the last Sync wrote
 	buf  []byte
 }
 
@@ -52,7 +48,7 @@ type place struct {
 // Open reads the log in dir, if there is one. skipped is how many bytes of it were no
 // entry: what a crash has torn, or damage. Restore must come next. A log of a version that
 // this docket does not read is a *fileversion.Error, and is left as it is.
-func Open(dir rooted.Path) (l *Log, skipped int, err error) {
+func Open(dir disk.Path) (l *Log, skipped int, err error) {
 	l = &Log{path: dir.Join(fileName)}
 	data, err := l.read(maxRead)
 	if err == nil {
@@ -70,7 +66,7 @@ func Open(dir rooted.Path) (l *Log, skipped int, err error) {
 
 // Check reports a log in dir of a version that Open would not read, as a
 // *fileversion.Error. It changes nothing.
-func Check(dir rooted.Path) error {
+func Check(dir disk.Path) error {
 	l := &Log{path: dir.Join(fileName)}
 	data, _ := l.read(maxEntry) // Open says what is wrong
 	return l.checkVersion(data)
@@ -85,15 +81,11 @@ func (l *Log) checkVersion(data []byte) error {
 }
 
 func (l *Log) read(limit int64) ([]byte, error) {
-	f, err := l.path.Open()
+	data, err := l.path.Read(limit)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	return io.ReadAll(io.LimitReader(f, limit))
+	return data, err
 }
 
 func (l *Log) load(e entry) {
@@ -159,7 +151,7 @@ func (l *Log) Sync() error {
 	if err := l.put(first, added); err != nil {
 		return err
 	}
-	if err := disk.Sync(l.file); err != nil {
+	if err := l.file.Sync(); err != nil {
 		return l.abandon(fmt.Errorf("sync: %w", err))
 	}
 	l.last = place{first, at}
@@ -245,27 +237,13 @@ func (l *Log) rewrite(next uint64) error {
 	content := appendEntries(nil, l.window.below(next), next, l.settled)
 	end := int64(len(content))
 	content = append(content, make([]byte, ahead)...)
-	f, err := replace(l.path, content)
+	err := l.path.Dir().MakeDir()
+	if err == nil {
+		l.file, err = l.path.ReplaceBy(func(f disk.File) error { _, err := f.WriteAt(content, 0); return err })
+	}
 	if err != nil {
 		return fmt.Errorf("log of known records: %w", err)
 	}
-	l.file, l.end, l.size, l.told, l.last = f, end, int64(len(content)), l.settled, place{}
+	l.end, l.size, l.told, l.last = end, int64(len(content)), l.settled, place{}
 	return nil
-}
-
-// replace makes the file at path anew, durable with its name and that of its directory.
-func replace(path rooted.Path, content []byte) (*os.File, error) {
-	dir := path.Dir()
-	if err := statefile.MakeDir(dir); err != nil {
-		return nil, err
-	}
-	// The directory may be as new as the file, and so may the one above it. A crash may
-	// have kept statefile.MakeDir from syncing the name of one that is there.
-	for range 2 {
-		dir = dir.Dir()
-		if err := dir.SyncDir(); err != nil {
-			return nil, err
-		}
-	}
-	return statefile.Replace(path, content)
 }

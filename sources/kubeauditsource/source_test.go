@@ -18,7 +18,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/httpsource"
@@ -48,7 +48,7 @@ func start(t *testing.T, in sources.Intake, dir string, preset Preset) *running 
 	t.Helper()
 	c := Definition.NewConfig().(*Config)
 	c.Address, c.Preset = "127.0.0.1:0", preset
-	env := sources.Env{Name: "apiserver", MaxRecordBytes: testLimit, StateDir: rooted.At(dir), Log: slog.New(slog.DiscardHandler)}
+	env := sources.Env{Name: "apiserver", MaxRecordBytes: testLimit, StateDir: disk.At(dir), Log: slog.New(slog.DiscardHandler)}
 	r := &running{t: t, source: c.New(env).(*httpsource.Source), ended: make(chan error, 1)}
 	r.client = &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: within}
 	var ctx context.Context

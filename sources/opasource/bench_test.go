@@ -17,7 +17,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/klauspost/compress/gzip"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/httpsource"
 )
@@ -65,7 +65,7 @@ func benchmarkUpload(b *testing.B, size int) {
 	}
 	c := Definition.NewConfig().(*Config)
 	c.Address = "127.0.0.1:0"
-	source := c.New(sources.Env{Name: "opa", MaxRecordBytes: 1 << 20, StateDir: rooted.At(b.TempDir()), Log: slog.New(slog.DiscardHandler)})
+	source := c.New(sources.Env{Name: "opa", MaxRecordBytes: 1 << 20, StateDir: disk.At(b.TempDir()), Log: slog.New(slog.DiscardHandler)})
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error)
 	go func() { ended <- source.Run(ctx, new(discard), func() { close(ready) }) }()

@@ -17,7 +17,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/sources"
@@ -68,7 +68,7 @@ func start(t *testing.T, in sources.Intake, change ...func(*Config)) (address st
 	for _, f := range change {
 		f(c)
 	}
-	env := sources.Env{Name: "opa", MaxRecordBytes: 1 << 20, StateDir: rooted.At(t.TempDir()), Log: slog.New(slog.DiscardHandler)}
+	env := sources.Env{Name: "opa", MaxRecordBytes: 1 << 20, StateDir: disk.At(t.TempDir()), Log: slog.New(slog.DiscardHandler)}
 	source = c.New(env).(*httpsource.Source)
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan struct{}), make(chan error, 1)

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources/statefile"
 )
@@ -47,7 +48,7 @@ func TestPlantedStateIsNotFollowed(t *testing.T) {
 			if err := tt.link(target, path); err != nil {
 				t.Fatal(err)
 			}
-			state := rooted.At(queue).Join("sources", "gk", "state.json")
+			state := disk.At(queue).Join("sources", "gk", "state.json")
 
 			var d document
 			found, err := statefile.Load(state, 1, &d)

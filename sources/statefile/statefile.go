@@ -7,12 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
-	"github.com/docket-export/docket/internal/rooted"
 )
 
 // MaxBytes bounds what Load reads: a longer file is none that Save wrote.
@@ -22,49 +20,23 @@ const MaxBytes = 256 << 20
 // is missing. On nil the new content is durable; on an error the file holds what it held
 // before, or v. The file is readable by its owner alone. Calls for one path must not
 // overlap.
-func Save(path rooted.Path, v any) error {
+func Save(path disk.Path, v any) error {
 	data, err := json.Marshal(v)
 	if err != nil {
 		return fmt.Errorf("state %s: %w", path, err)
 	}
-	if err := MakeDir(path.Dir()); err != nil {
-		return fmt.Errorf("state: %w", err)
+	there, err := path.Exists()
+	if err == nil && !there { // a file that was saved has a durable directory
+		err = path.Dir().MakeDir()
 	}
-	f, err := Replace(path, append(data, '\n'))
+	if err == nil {
+		err = path.Replace(append(data, '\n'))
+	}
 	if err != nil {
 		return fmt.Errorf("state: %w", err)
 	}
-	f.Close()
 	return nil
 }
-
-// Replace puts a file with this content in the place of the one at path, readable by its
-// owner alone; its directory must be there. On nil content and name are durable, and f is
-// open for reading and writing; on an error the file at path is the old one, or the new.
-func Replace(path rooted.Path, content []byte) (f *os.File, err error) {
-	temporary := path.Append(".new")
-	if f, err = temporary.Create(0o600); err != nil {
-		return nil, err
-	}
-	if _, err = f.Write(content); err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = temporary.Rename(path)
-	}
-	if err == nil {
-		err = path.Dir().SyncDir()
-	}
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
-}
-
-// MakeDir makes a directory (0700) and those above it where they are missing. On nil
-// they are durable: nothing that is written there goes with a name that was not.
-func MakeDir(dir rooted.Path) error { return dir.MakeDir(0o700) }
 
 // DamagedError says that a file held no document that Load could read. Nothing was
 // deleted: the file has the name Kept now.
@@ -86,7 +58,7 @@ func (e *DamagedError) Unwrap() error { return e.Err }
 // it is whole, left as it is, and reported as a *fileversion.Error. A file that is damaged
 // is renamed and reported as a *DamagedError: the caller can go on without it. v may be
 // filled in part then.
-func Load(path rooted.Path, version uint64, v any) (found bool, err error) {
+func Load(path disk.Path, version uint64, v any) (found bool, err error) {
 	data, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return false, nil
@@ -102,7 +74,7 @@ func Load(path rooted.Path, version uint64, v any) (found bool, err error) {
 
 // Check reports a document at path of a version that Load would not read, as a
 // *fileversion.Error. It changes nothing, and says nothing of what else may be wrong.
-func Check(path rooted.Path, version uint64) error {
+func Check(path disk.Path, version uint64) error {
 	data, err := read(path)
 	if err == nil {
 		err = decode(data, path, version, new(struct{}))
@@ -118,27 +90,18 @@ type damage struct{ err error }
 
 func (d *damage) Error() string { return d.err.Error() }
 
-func read(path rooted.Path) ([]byte, error) {
-	f, err := path.Open()
+func read(path disk.Path) ([]byte, error) {
+	data, err := path.Read(MaxBytes + 1)
 	if err != nil {
 		return nil, fmt.Errorf("state: %w", err)
 	}
-	defer f.Close()
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
-	}
-	if info.Size() > MaxBytes {
-		return nil, &damage{fmt.Errorf("it has %d bytes, at most %d are expected", info.Size(), MaxBytes)}
-	}
-	data, err := io.ReadAll(io.LimitReader(f, MaxBytes))
-	if err != nil {
-		return nil, fmt.Errorf("state: %w", err)
+	if len(data) > MaxBytes {
+		return nil, &damage{fmt.Errorf("it has more than the %d bytes that are expected", MaxBytes)}
 	}
 	return data, nil
 }
 
-func decode(data []byte, path rooted.Path, version uint64, v any) error {
+func decode(data []byte, path disk.Path, version uint64, v any) error {
 	head := struct {
 		Version *uint64 `json:"version"`
 	}{}
@@ -152,7 +115,7 @@ func decode(data []byte, path rooted.Path, version uint64, v any) error {
 	return nil
 }
 
-func setAside(path rooted.Path, cause error) error {
+func setAside(path disk.Path, cause error) error {
 	kept := path.Append(".damaged")
 	if err := path.Rename(kept); err != nil {
 		return fmt.Errorf("state: %w", errors.Join(err, cause))

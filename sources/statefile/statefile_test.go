@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -22,7 +22,7 @@ type document struct {
 func load(t *testing.T, path string) document {
 	t.Helper()
 	var d document
-	if found, err := statefile.Load(rooted.At(path), 1, &d); err != nil || !found {
+	if found, err := statefile.Load(disk.At(path), 1, &d); err != nil || !found {
 		t.Fatalf("Load: found %t, %v", found, err)
 	}
 	return d
@@ -30,7 +30,7 @@ func load(t *testing.T, path string) document {
 
 func save(t *testing.T, path string, d document) {
 	t.Helper()
-	if err := statefile.Save(rooted.At(path), d); err != nil {
+	if err := statefile.Save(disk.At(path), d); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -39,7 +39,7 @@ func TestSaveAndLoad(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "sources", "audit")
 	path := filepath.Join(dir, "state.json")
 	var none document
-	if found, err := statefile.Load(rooted.At(path), 1, &none); found || err != nil {
+	if found, err := statefile.Load(disk.At(path), 1, &none); found || err != nil {
 		t.Errorf("Load of what is not there: found %t, %v", found, err)
 	}
 	for n := range 3 {
@@ -95,7 +95,7 @@ func TestSaveFails(t *testing.T) {
 			if tt.damage != nil {
 				tt.damage(t, path)
 			}
-			err := statefile.Save(rooted.At(path), tt.value)
+			err := statefile.Save(disk.At(path), tt.value)
 			if err == nil || !strings.Contains(err.Error(), "state") || !strings.Contains(err.Error(), path) {
 				t.Errorf("got %v, want an error that names the state", err)
 			}
@@ -146,7 +146,7 @@ func TestDamaged(t *testing.T) {
 				t.Fatal(err)
 			}
 			var d document
-			found, err := statefile.Load(rooted.At(path), 1, &d)
+			found, err := statefile.Load(disk.At(path), 1, &d)
 			damaged, ok := errors.AsType[*statefile.DamagedError](err)
 			if found || !ok || damaged.Path != path || damaged.Err == nil || !strings.Contains(err.Error(), damaged.Kept) {
 				t.Fatalf("got found %t, %v, want that it is damaged", found, err)
@@ -154,7 +154,7 @@ func TestDamaged(t *testing.T) {
 			if kept, err := os.ReadFile(damaged.Kept); err != nil || string(kept) != string(data) {
 				t.Errorf("kept are %q, %v, want %q", kept, err, data)
 			}
-			if found, err := statefile.Load(rooted.At(path), 1, &d); found || err != nil {
+			if found, err := statefile.Load(disk.At(path), 1, &d); found || err != nil {
 				t.Errorf("the second time: found %t, %v, want nothing", found, err)
 			}
 			save(t, path, document{Number: 8})
@@ -177,7 +177,7 @@ func TestTooLarge(t *testing.T) {
 		t.Fatal(err)
 	}
 	var d document
-	_, err = statefile.Load(rooted.At(path), 1, &d)
+	_, err = statefile.Load(disk.At(path), 1, &d)
 	if _, ok := errors.AsType[*statefile.DamagedError](err); !ok || !strings.Contains(err.Error(), "bytes") {
 		t.Errorf("got %v, want that it is too large", err)
 	}
@@ -188,7 +188,7 @@ func TestUnreadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "state.json")
 	mkdir(t, path)
 	var d document
-	found, err := statefile.Load(rooted.At(path), 1, &d)
+	found, err := statefile.Load(disk.At(path), 1, &d)
 	if _, damaged := errors.AsType[*statefile.DamagedError](err); found || err == nil || damaged {
 		t.Errorf("got found %t, %v, want an error that is no damage", found, err)
 	}
@@ -235,26 +235,5 @@ func TestKill(t *testing.T) {
 		if got := load(t, path); got.Number != told && got.Number != told+1 || len(got.Text) != got.Number%10*1000 {
 			t.Errorf("got document %d, want %d or the next", got.Number, told)
 		}
-	}
-}
-
-// MakeDir makes all that is missing, and minds what is in the way.
-func TestMakeDir(t *testing.T) {
-	dir := t.TempDir()
-	deep := filepath.Join(dir, "a", "b", "c")
-	for range 2 {
-		if err := statefile.MakeDir(rooted.At(deep)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if info, err := os.Stat(deep); err != nil || info.Mode() != 0o700|os.ModeDir {
-		t.Errorf("got %v, %v, want a directory of mode 0700", info, err)
-	}
-	file := filepath.Join(dir, "file")
-	if err := os.WriteFile(file, nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if err := statefile.MakeDir(rooted.At(file).Join("below")); err == nil {
-		t.Errorf("got %v, want an error: a file is in the way", err)
 	}
 }

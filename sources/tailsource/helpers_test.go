@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
@@ -55,7 +55,7 @@ func newBench(t *testing.T, format formats.Format) *bench {
 	b := &bench{t: t, grace: grace / 10, dir: dir, path: filepath.Join(dir, "manager.log"), in: sourcetest.New()}
 	b.config = Config{Path: b.path, Format: format}
 	b.env = sources.Env{
-		Name: "log", MaxRecordBytes: 1 << 20, StateDir: rooted.At(filepath.Join(t.TempDir(), "state")),
+		Name: "log", MaxRecordBytes: 1 << 20, StateDir: disk.At(filepath.Join(t.TempDir(), "state")),
 		Log: slog.New(slog.NewTextHandler(&b.log, nil)),
 	}
 	t.Cleanup(func() {
@@ -242,5 +242,5 @@ func lines(texts ...string) string { return strings.Join(texts, "\n") + "\n" }
 func concat(parts ...[]string) []string { return slices.Concat(parts...) }
 
 func newEnv(t testing.TB) sources.Env {
-	return sources.Env{Name: "log", MaxRecordBytes: 1 << 20, StateDir: rooted.At(t.TempDir()), Log: slog.New(slog.DiscardHandler)}
+	return sources.Env{Name: "log", MaxRecordBytes: 1 << 20, StateDir: disk.At(t.TempDir()), Log: slog.New(slog.DiscardHandler)}
 }

@@ -5,7 +5,7 @@ import (
 	"log/slog"
 	"time"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources/statefile"
 	"github.com/docket-export/docket/sources/tailsource/follow"
 	"github.com/docket-export/docket/sources/tailsource/formats"
@@ -30,11 +30,11 @@ type state struct {
 	first bool // nothing was followed before
 }
 
-func statePath(dir rooted.Path) rooted.Path { return dir.Join("tail.json") }
+func statePath(dir disk.Path) disk.Path { return dir.Join("tail.json") }
 
 // loadState reads the state of a source. A state of another path or format is of no use
 // but for its count.
-func loadState(dir rooted.Path, path string, format formats.Format, log *slog.Logger) (*state, error) {
+func loadState(dir disk.Path, path string, format formats.Format, log *slog.Logger) (*state, error) {
 	// Where there is no state there may have been one, with numbers that the queue
 	// knows: they must not be used for other lines.
 	now := time.Now()

@@ -305,15 +305,23 @@ func (f process) Rename(from, to string) error {
 	return err
 }
 
-func (f process) Remove(name string) error {
+func (f process) Remove(name string) error { return f.remove(name, false) }
+
+func (f process) RemoveDir(dir string) error { return f.remove(dir, true) }
+
+func (f process) remove(name string, isDir bool) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.step(f.boot, f.faults)
 	if !f.half(err) {
 		return err
 	}
-	if f.names[name] == nil {
+	inode := f.names[name]
+	switch {
+	case inode == nil:
 		return &fs.PathError{Op: "remove", Path: name, Err: fs.ErrNotExist}
+	case inode.isDir && !isDir:
+		return &fs.PathError{Op: "remove", Path: name, Err: unix.EISDIR}
 	}
 	for other := range f.names {
 		if filepath.Dir(other) == name && other != name {

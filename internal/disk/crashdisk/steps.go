@@ -211,6 +211,11 @@ func (f *Steps) Remove(name string) error {
 	return f.do("remove", name, func() error { return f.fs.Remove(name) })
 }
 
+// RemoveDir implements disk.FS.
+func (f *Steps) RemoveDir(dir string) error {
+	return f.do("remove", dir, func() error { return f.fs.RemoveDir(dir) })
+}
+
 // SyncDir implements disk.FS.
 func (f *Steps) SyncDir(dir string) error {
 	return f.do("syncdir", dir, func() error { return f.fs.SyncDir(dir) })

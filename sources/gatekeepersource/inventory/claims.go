@@ -15,7 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources/failures"
 	"github.com/docket-export/docket/sources/statefile"
 	"github.com/docket-export/docket/sources/watch"
@@ -87,7 +87,7 @@ func (c *claim) rename(file string, name fileName) { c.Name, c.name = file, name
 type Options struct {
 	Path            string // of the Connection
 	DeleteAfterRead bool
-	StateDir        rooted.Path
+	StateDir        disk.Path
 	// HoldOpen: claims get no second name below StateDir, as what is in them may not lie there.
 	HoldOpen bool
 	Failures *failures.Set

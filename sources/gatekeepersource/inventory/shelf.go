@@ -9,11 +9,10 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/docket-export/docket/internal/rooted"
-	"github.com/docket-export/docket/sources/statefile"
+	"github.com/docket-export/docket/internal/disk"
 )
 
-func (v *Inventory) shelfPath() rooted.Path { return v.StateDir.Join("claims") }
+func (v *Inventory) shelfPath() disk.Path { return v.StateDir.Join("claims") }
 
 // openShelf opens the directory of claims, making it where there is none or somebody has
 // removed it, and takes what is in it. Where it cannot be opened it is tried again at the
@@ -24,7 +23,7 @@ func (v *Inventory) openShelf() {
 	if v.shelf != nil && v.shelf.isAt(v.shelfPath()) {
 		return
 	}
-	err := statefile.MakeDir(v.shelfPath())
+	err := v.shelfPath().MakeDir()
 	if err == nil {
 		err = v.changeShelf()
 	}
@@ -37,7 +36,7 @@ func (v *Inventory) openShelf() {
 
 // changeShelf goes over to the directory that is there now.
 func (v *Inventory) changeShelf() error {
-	f, err := v.shelfPath().OpenDir()
+	f, err := v.shelfPath().Rooted().OpenDir()
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources/statefile"
 )
 
@@ -64,11 +64,11 @@ func (s state) clone() state {
 	return s
 }
 
-func statePath(stateDir rooted.Path) rooted.Path { return stateDir.Join("state.json") }
+func statePath(stateDir disk.Path) disk.Path { return stateDir.Join("state.json") }
 
 // loadState reads the state. What cannot be read was set aside by statefile, which
 // damaged says; the source goes on without it.
-func loadState(stateDir rooted.Path) (s state, damaged *statefile.DamagedError, err error) {
+func loadState(stateDir disk.Path) (s state, damaged *statefile.DamagedError, err error) {
 	s = newState() // a document without a member leaves the empty map
 	if _, err = statefile.Load(statePath(stateDir), stateVersion, &s); errors.As(err, &damaged) {
 		return newState(), damaged, nil
@@ -78,7 +78,7 @@ func loadState(stateDir rooted.Path) (s state, damaged *statefile.DamagedError, 
 }
 
 // Check reports a state of a version that is not read.
-func Check(stateDir rooted.Path) error { return statefile.Check(statePath(stateDir), stateVersion) }
+func Check(stateDir disk.Path) error { return statefile.Check(statePath(stateDir), stateVersion) }
 
 // stemKey identifies what becomes one file, under whatever names, by its place.
 func stemKey(channel, stem string) string { return url.PathEscape(channel + "/" + stem) }

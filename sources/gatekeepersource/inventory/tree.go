@@ -9,7 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // maxNames bounds what is held of one directory.
@@ -30,12 +30,12 @@ func (d dir) fd() int { return int(d.f.Fd()) }
 func (d dir) close() { d.f.Close() }
 
 // isAt reports whether d is what has the path.
-func (d dir) isAt(path rooted.Path) bool {
+func (d dir) isAt(path disk.Path) bool {
 	own, err := d.f.Stat()
 	if err != nil {
 		return false
 	}
-	there, err := path.Lstat()
+	there, err := path.Rooted().Lstat()
 	return err == nil && os.SameFile(own, there)
 }
 

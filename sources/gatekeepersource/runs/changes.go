@@ -3,12 +3,11 @@ package runs
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"net/url"
 	"time"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources/delta"
 	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 	"github.com/docket-export/docket/sources/statefile"
@@ -66,8 +65,8 @@ func (c *changes) noteLost() {
 // openChanges opens the state of a channel. That it was lost is noted first.
 func (r *Reader) openChanges(channel string) (*changes, error) {
 	path := deltaPath(r.Env.StateDir, url.PathEscape(channel))
-	_, err := path.Lstat()
-	lost := errors.Is(err, fs.ErrNotExist) && r.files.Channel(channel).HasDelta
+	there, err := path.Exists()
+	lost := err == nil && !there && r.files.Channel(channel).HasDelta
 	tracker, err := delta.Open(path, time.Duration(r.SnapshotInterval))
 	if damaged, ok := errors.AsType[*statefile.DamagedError](err); ok {
 		lost = true
@@ -142,8 +141,8 @@ func (d *deltaRun) failed(err error) error {
 }
 
 // Check reports a state of the changes of a version that is not read.
-func Check(stateDir rooted.Path) error {
-	channels, _ := deltaDir(stateDir).ReadDir() // what cannot be listed is reported when it is opened
+func Check(stateDir disk.Path) error {
+	channels, _ := deltaDir(stateDir).Rooted().ReadDir() // what cannot be listed is reported when it is opened
 	for _, channel := range channels {
 		if err := delta.Check(deltaPath(stateDir, channel.Name())); err != nil {
 			return err
@@ -152,9 +151,9 @@ func Check(stateDir rooted.Path) error {
 	return nil
 }
 
-func deltaDir(stateDir rooted.Path) rooted.Path { return stateDir.Join("delta") }
+func deltaDir(stateDir disk.Path) disk.Path { return stateDir.Join("delta") }
 
 // deltaPath is where the changes of a channel are, whose name is escaped.
-func deltaPath(stateDir rooted.Path, channel string) rooted.Path {
+func deltaPath(stateDir disk.Path, channel string) disk.Path {
 	return deltaDir(stateDir).Join(channel, "state.json")
 }

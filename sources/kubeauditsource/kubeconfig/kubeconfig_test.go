@@ -20,7 +20,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/internal/testcli"
 	"github.com/docket-export/docket/sources"
@@ -103,7 +103,7 @@ func startAudit(t *testing.T, c *kubeauditsource.Config) *sourcetest.Intake {
 	in := sourcetest.New()
 	ctx, stop := context.WithCancel(t.Context())
 	ready, ended := make(chan struct{}), make(chan error, 1)
-	source := c.New(sources.Env{Name: "apiserver", MaxRecordBytes: 1 << 20, StateDir: rooted.At(t.TempDir()), Log: slog.New(slog.DiscardHandler)})
+	source := c.New(sources.Env{Name: "apiserver", MaxRecordBytes: 1 << 20, StateDir: disk.At(t.TempDir()), Log: slog.New(slog.DiscardHandler)})
 	go func() { ended <- source.Run(ctx, in, func() { close(ready) }) }()
 	t.Cleanup(func() {
 		stop()

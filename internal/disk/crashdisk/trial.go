@@ -1,0 +1,72 @@
+package crashdisk
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/internal/disk"
+)
+
+// Trial is something that must outlive a power cut at every operation.
+type Trial struct {
+	Prepare func(disk.FS) error // nil: nothing
+	Do      func(disk.FS) error
+	// Check looks at what the power cut has left. did says that Do has returned nil.
+	Check func(fsys disk.FS, did bool) error
+}
+
+// trialSeeds is how many outcomes of a power cut are tried at each operation.
+const trialSeeds = 20
+
+// Run kills the process at each operation of Do, makes each one fail that changes
+// something, and then cuts the power. It returns the first thing that Check finds wrong.
+func (t Trial) Run() error {
+	for _, how := range []error{ErrKilled, unix.EIO} {
+		for n, more := 1, true; more; n++ {
+			for seed := range uint64(trialSeeds) {
+				reached, last, err := t.at(n, how, seed)
+				if err != nil {
+					return fmt.Errorf("%w at operation %d (%s), then a power cut with seed %d: %w", how, n, last, seed, err)
+				}
+				more = reached
+			}
+		}
+	}
+	return nil
+}
+
+func (t Trial) at(n int, how error, seed uint64) (reached bool, last string, err error) {
+	d := New(rand.New(rand.NewPCG(seed, 1)))
+	boot := func() *Steps {
+		d.Boot(-1, func() {})
+		s := &Steps{}
+		s.Boot(d.Process(), func() {})
+		return s
+	}
+	steps := boot()
+	if t.Prepare != nil {
+		if err := t.Prepare(steps); err != nil {
+			return false, "", fmt.Errorf("prepare: %w", err)
+		}
+	}
+	steps.SetPlan(func(at int, op, _ string) Fault {
+		if at != n {
+			return Fault{}
+		}
+		reached = true
+		if IsReading(op) && !errors.Is(how, ErrKilled) {
+			return Fault{}
+		}
+		return Fault{Err: how}
+	})
+	did := t.Do(steps)
+	if steps.LastFailed() == "" && did != nil {
+		return false, "", fmt.Errorf("nothing failed: %w", did)
+	}
+	d.Kill()
+	d.PowerCut()
+	return reached, steps.LastFailed(), t.Check(boot(), did == nil)
+}
