@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"path/filepath"
 	"sync"
 	"time"
 
@@ -86,7 +85,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 	e.ingest = &ingest{
 		queue:          q,
 		maxRecordBytes: int(cfg.Limits.MaxRecordBytes),
-		refused:        &refusedLog{dir: filepath.Join(cfg.Queue.Directory, "refused"), log: o.Log},
+		refused:        &refusedLog{dir: disk.At(cfg.Queue.Directory).Join("refused"), log: o.Log},
 		log:            o.Log,
 		gaps:           e.metrics.producerGap,
 		redactions:     redactions,

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -36,7 +37,7 @@ func newIntake(t *testing.T, opts queue.Options) *intakeTest {
 	in.ingest = &ingest{
 		queue:          q,
 		maxRecordBytes: 1000,
-		refused:        &refusedLog{dir: filepath.Join(opts.Directory, "refused"), log: slog.New(slog.DiscardHandler)},
+		refused:        &refusedLog{dir: disk.At(opts.Directory).Join("refused"), log: slog.New(slog.DiscardHandler)},
 		log:            slog.New(slog.DiscardHandler),
 		gaps:           func(_ string, n uint64) { in.gaps += n },
 		live:           map[queue.Producer]*session{},
@@ -381,7 +382,7 @@ func TestTooLargeLineKeepsItsBeginning(t *testing.T) {
 
 func TestRefusedFilesAreBounded(t *testing.T) {
 	dir := t.TempDir()
-	log := &refusedLog{dir: dir, log: slog.New(slog.DiscardHandler)}
+	log := &refusedLog{dir: disk.At(dir), log: slog.New(slog.DiscardHandler)}
 	for i := range 90 { // each of a source of its own, or the rate of one would bound them
 		log.add([]refusedLine{{Source: fmt.Sprint(i), Reason: sources.InvalidJSON, text: bytes.Repeat([]byte("x"), 1<<20)}})
 	}

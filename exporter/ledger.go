@@ -21,7 +21,7 @@ func (e *Exporter) view() (Status, queue.Stats) {
 		Ledger: ledgerOf(stats),
 		Config: ConfigStatus{Generation: 1, State: Active},
 	}
-	if why := e.ingest.refused.trouble.Load(); why != nil && s.Queue.State == Active {
+	if why := e.ingest.refused.failure.Load(); why != nil && s.Queue.State == Active {
 		s.Queue.State, s.Queue.Reason = Degraded, "refused lines cannot be kept, and are only counted: "+*why
 	}
 	for _, r := range e.sources {

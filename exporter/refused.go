@@ -8,8 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -18,7 +16,6 @@ import (
 	"unicode/utf8"
 
 	"github.com/docket-export/docket/internal/disk"
-	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -85,22 +82,16 @@ func (l *refusedLine) conceal(line lineText) {
 // in it is bounded by a rate, so that the flood of one does not push out the lines of
 // another: see allowance.
 type refusedLog struct {
-	dir string
+	dir disk.Path // below that of the queue, where no link is followed
 	log *slog.Logger
 
 	mu      sync.Mutex
-	file    *os.File // nil before the first line and after a failure
-	size    int64    // of file
-	dropped int      // files dropped since the start
+	path    disk.Path // of file
+	file    *disk.Log // nil before the first line and after a failure
+	dropped int       // files dropped since the start
 	rate    refusedRate
 
-	trouble atomic.Pointer[string] // why lines cannot be kept, logged already; nil: they can
-}
-
-// place is the directory of the files. It lies in that of the queue, where no link is
-// followed.
-func (r *refusedLog) place() rooted.Path {
-	return rooted.At(filepath.Dir(r.dir)).Join(filepath.Base(r.dir))
+	failure atomic.Pointer[string] // why lines cannot be kept, logged already; nil: they can
 }
 
 // add makes lines durable before it returns, or counts them as left out: because they
@@ -126,7 +117,7 @@ func (r *refusedLog) put(chosen []refusedLine) {
 	}
 	err := r.write(chosen)
 	if err == nil {
-		r.trouble.Store(nil)
+		r.failure.Store(nil)
 		return
 	}
 	for i := range chosen {
@@ -134,7 +125,7 @@ func (r *refusedLog) put(chosen []refusedLine) {
 	}
 	r.abandon()
 	why := err.Error()
-	if before := r.trouble.Swap(&why); before == nil || *before != why {
+	if before := r.failure.Swap(&why); before == nil || *before != why {
 		r.log.Error("refused lines cannot be kept: they are only counted", "error", err)
 	}
 }
@@ -145,9 +136,8 @@ func (r *refusedLog) abandon() {
 	if r.file == nil {
 		return
 	}
-	info, err := r.file.Stat()
-	if err == nil && info.Size() == 0 {
-		_ = r.place().Join(filepath.Base(r.file.Name())).Remove() // what stays is dropped as the oldest, some day
+	if r.file.End == 0 {
+		_ = r.path.Remove() // what stays is dropped as the oldest, some day
 	}
 	r.file.Close()
 	r.file = nil
@@ -170,22 +160,17 @@ func (r *refusedLog) write(lines []refusedLine) error {
 		r.rate.charge(l, len(object))
 		b = append(append(b, object...), '\n')
 	}
-	if r.file == nil || r.size >= refusedFileBytes {
+	if r.file == nil || r.file.End >= refusedFileBytes {
 		if err := r.rotate(); err != nil {
 			return err
 		}
 	}
-	n, err := r.file.Write(b)
-	r.size += int64(n)
-	if err == nil {
-		err = disk.Sync(r.file)
-	}
-	return err
+	return r.file.Append(b)
 }
 
 // rotate begins a new file and drops the oldest beyond the bound.
 func (r *refusedLog) rotate() error {
-	if err := r.place().MakeDir(0o700); err != nil {
+	if err := r.dir.MakeDir(); err != nil {
 		return err
 	}
 	if r.file != nil {
@@ -195,41 +180,41 @@ func (r *refusedLog) rotate() error {
 	if err := r.dropOldest(); err != nil {
 		return err
 	}
-	name := refusedPrefix + time.Now().UTC().Format("20060102T150405.000000000Z") + refusedSuffix
-	f, err := r.place().Join(name).OpenFile(os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	r.path = r.dir.Join(refusedPrefix + time.Now().UTC().Format("20060102T150405.000000000Z") + refusedSuffix)
+	f, err := r.path.Create()
 	if err != nil {
 		return err
 	}
-	if err := r.place().SyncDir(); err != nil {
+	if err := r.dir.SyncDir(); err != nil {
 		return errors.Join(err, f.Close())
 	}
-	r.file, r.size = f, 0
+	r.file = &disk.Log{File: f}
 	return nil
 }
 
 func (r *refusedLog) dropOldest() error {
-	entries, err := r.place().ReadDir() // sorted: the names are times
+	names, err := r.dir.List() // sorted: the names are times
 	if err != nil {
 		return err
 	}
-	entries = slices.DeleteFunc(entries, func(e os.DirEntry) bool {
-		return !strings.HasPrefix(e.Name(), refusedPrefix)
-	})
 	total := int64(refusedFileBytes) // the file about to be begun
-	for _, e := range slices.Backward(entries) {
-		info, err := e.Info()
+	for _, name := range slices.Backward(names) {
+		if !strings.HasPrefix(name, refusedPrefix) {
+			continue
+		}
+		size, err := r.dir.Join(name).Size()
 		if err != nil {
 			return err
 		}
-		total += info.Size()
+		total += size
 		if total <= refusedMaxBytes {
 			continue
 		}
-		if err := r.place().Join(e.Name()).Remove(); err != nil {
+		if err := r.dir.Join(name).Remove(); err != nil {
 			return err
 		}
 		r.dropped++
-		r.log.Warn("oldest refused lines dropped to keep within their bound", "file", e.Name(), "bound", refusedMaxBytes, "droppedFiles", r.dropped)
+		r.log.Warn("oldest refused lines dropped to keep within their bound", "file", name, "bound", refusedMaxBytes, "droppedFiles", r.dropped)
 	}
 	return nil
 }

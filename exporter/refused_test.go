@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -33,7 +34,7 @@ func TestRefusedLogOnAFullDisk(t *testing.T) {
 }
 
 func refuseOnAFullDisk(t *testing.T, dir string) {
-	log := &refusedLog{dir: dir, log: slog.New(slog.DiscardHandler)}
+	log := &refusedLog{dir: disk.At(dir), log: slog.New(slog.DiscardHandler)}
 	var old unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &old); err != nil {
 		t.Fatal(err)

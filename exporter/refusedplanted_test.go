@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -18,7 +19,7 @@ func TestPlantedRefusedDirectoryIsNotFollowed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var log strings.Builder
-	r := &refusedLog{dir: link, log: slog.New(slog.NewTextHandler(&log, nil))}
+	r := &refusedLog{dir: disk.At(queue).Join("refused"), log: slog.New(slog.NewTextHandler(&log, nil))}
 	r.add([]refusedLine{{Source: "webhook", Reason: sources.InvalidJSON, text: []byte("canary")}})
 	if err := r.close(); err != nil {
 		t.Error(err)

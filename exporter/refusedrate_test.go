@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -48,7 +49,7 @@ func TestEqualRefusalsAreOneEntry(t *testing.T) {
 // The flood of one peer uses up its own allowance, and nobody else's.
 func TestRefusedRateIsPerPeer(t *testing.T) {
 	dir := t.TempDir()
-	log := &refusedLog{dir: dir, log: slog.New(slog.DiscardHandler)}
+	log := &refusedLog{dir: disk.At(dir), log: slog.New(slog.DiscardHandler)}
 	flood, n := 0, 100000
 	for flood < n {
 		var lines []refusedLine
@@ -58,16 +59,16 @@ func TestRefusedRateIsPerPeer(t *testing.T) {
 		}
 		log.add(lines)
 	}
-	if log.size > 2*allowanceBytes {
-		t.Errorf("written of the flood: got %d bytes, want at most %d", log.size, 2*allowanceBytes)
+	if log.file.End > 2*allowanceBytes {
+		t.Errorf("written of the flood: got %d bytes, want at most %d", log.file.End, 2*allowanceBytes)
 	}
 	before := log.rate.linesLeftOut("s")
 	if before == 0 || before > uint64(flood) {
 		t.Errorf("left out: got %d of %d, want most", before, flood)
 	}
-	size := log.size
+	size := log.file.End
 	log.add([]refusedLine{{Source: "s", identity: "quiet", Reason: sources.InvalidJSON, text: []byte("y")}})
-	if log.size == size || log.rate.linesLeftOut("s") != before {
+	if log.file.End == size || log.rate.linesLeftOut("s") != before {
 		t.Error("the line of another peer is left out")
 	}
 	if err := log.close(); err != nil {
