@@ -3,8 +3,10 @@ package client
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 )
 
 // openOwn opens a file of the client's, which may lie where others can write, as /tmp.
@@ -35,6 +37,33 @@ func createOwn(path string) (*os.File, error) {
 		return nil, err
 	}
 	return openOwn(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL)
+}
+
+// replaceOwn puts a file with what fill writes in the place of the one at path: it writes
+// path.new, syncs it, renames it and syncs the directory. On nil content and name are
+// durable; on an error the file is the old one, or the new one.
+func replaceOwn(path string, fill func(io.Writer) error) error {
+	next := path + ".new"
+	f, err := createOwn(next)
+	if err != nil {
+		return err
+	}
+	if err = fill(f); err == nil {
+		err = f.Sync()
+	}
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(next, path)
+	}
+	if err != nil {
+		_ = os.Remove(next) // it is not complete, and only in the way
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
 }
 
 func planted(path string, info fs.FileInfo) error {

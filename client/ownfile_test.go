@@ -3,9 +3,12 @@
 package client
 
 import (
+	"io"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -54,5 +57,46 @@ func TestPlantedSpillFiles(t *testing.T) {
 				t.Errorf("the file elsewhere has %q now, error %v", text, err)
 			}
 		})
+	}
+}
+
+// What replaceOwn has written is durable, with its name, and its owner's alone. The calls
+// are those that the kernel gets: no test sees a power cut otherwise.
+func TestReplaceOwnIsDurable(t *testing.T) {
+	if path := os.Getenv("DOCKET_TEST_REPLACE_OWN"); path != "" {
+		if err := replaceOwn(path, func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err }); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	path := filepath.Join(t.TempDir(), "spill")
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("strace is missing: install it")
+		}
+		t.Skip("strace is missing: the system calls are not looked at")
+	}
+	cmd := exec.Command(strace, "-f", "-y", "-e", "trace=openat,write,fsync,renameat", os.Args[0], "-test.run=^TestReplaceOwnIsDurable$")
+	cmd.Env = append(os.Environ(), "DOCKET_TEST_REPLACE_OWN="+path)
+	trace, err := cmd.CombinedOutput()
+	if err != nil {
+		if os.Getenv("CI") != "true" && strings.Contains(string(trace), "PTRACE") {
+			t.Skipf("this process may not trace another: the system calls are not looked at: %s", trace)
+		}
+		t.Fatalf("%v\n%s", err, trace)
+	}
+	q := regexp.QuoteMeta
+	want := `(?s)openat\(.*"` + q(path) + `\.new", [^)]*O_EXCL[^)]*, 0600\).*write\(\d+<` + q(path) + `\.new>, "text".*fsync\(\d+<` + q(path) +
+		`\.new>.*renameat\(.*"` + q(path) + `\.new".*"` + q(path) + `".*fsync\(\d+<` + q(filepath.Dir(path)) + `>`
+	if !regexp.MustCompile(want).Match(trace) {
+		t.Errorf("got the calls\n%s\nwant\n%s", trace, want)
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o600 {
+		t.Errorf("got mode %o, want 600", got)
 	}
 }

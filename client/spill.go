@@ -8,7 +8,6 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"github.com/docket-export/docket/decision/stream"
@@ -147,38 +146,12 @@ func (s *spill) close(rest remains) error {
 }
 
 // write replaces the file.
-func (s *spill) write(rest remains) (err error) {
-	next := s.path + ".new"
-	f, err := createOwn(next)
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(next) // it is not complete, and only in the way
+func (s *spill) write(rest remains) error {
+	return replaceOwn(s.path, func(w io.Writer) error {
+		_, err := w.Write(stream.Hello{Producer: rest.producer, Next: rest.next}.Append(nil))
+		for i := 0; err == nil && i < len(rest.lines); i++ {
+			_, err = w.Write(rest.lines[i].text)
 		}
-	}()
-	_, err = f.Write(stream.Hello{Producer: rest.producer, Next: rest.next}.Append(nil))
-	for i := 0; err == nil && i < len(rest.lines); i++ {
-		_, err = f.Write(rest.lines[i].text)
-	}
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
 		return err
-	}
-	if err := os.Rename(next, s.path); err != nil {
-		return err
-	}
-	return syncDirectory(filepath.Dir(s.path))
-}
-
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	defer dir.Close()
-	return dir.Sync()
+	})
 }
