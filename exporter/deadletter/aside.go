@@ -2,11 +2,12 @@ package deadletter
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
 	"log/slog"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 const damageText = "dead letters: a part of the log is damaged and was set aside"
@@ -32,8 +33,8 @@ func (s *Store) setAside(h hole, level slog.Level, text string) error {
 	if !seen.content {
 		return nil
 	}
-	name := s.path(fmt.Sprintf("%s%08x-%d", damagedPrefix, seen.sum, h.to-h.from))
-	there, err := s.disk.Exists(name)
+	name := fmt.Sprintf("%s%08x-%d", damagedPrefix, seen.sum, h.to-h.from)
+	there, err := s.place.Join(name).Exists()
 	if err != nil {
 		return err
 	}
@@ -42,28 +43,25 @@ func (s *Store) setAside(h hole, level slog.Level, text string) error {
 			return fmt.Errorf("set aside the damaged part at %d: %w", h.from, err)
 		}
 	}
-	if err := s.disk.SyncDir(s.dir); err != nil {
+	if err := s.place.SyncDir(); err != nil {
 		return err
 	}
-	s.opts.Log.Log(context.Background(), level, text, "file", name, "offset", h.from, "bytes", h.to-h.from)
+	s.opts.Log.Log(context.Background(), level, text, "file", s.path(name), "offset", h.from, "bytes", h.to-h.from)
 	return nil
 }
 
 // copyPart writes the part to a file of this name. A copy that was not finished has
 // another name, which a next attempt takes again.
 func (s *Store) copyPart(part *io.SectionReader, name string) error {
-	f, err := s.disk.Create(name + newSuffix)
+	f, err := s.place.Join(name).ReplaceBy(func(f disk.File) error {
+		_, err := io.Copy(io.NewOffsetWriter(f, 0), io.NewSectionReader(part, 0, part.Size()))
+		return err
+	})
 	if err != nil {
 		return err
 	}
-	_, err = io.Copy(io.NewOffsetWriter(f, 0), io.NewSectionReader(part, 0, part.Size()))
-	if err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return errors.Join(err, s.disk.Remove(name+newSuffix))
-	}
-	return s.disk.Rename(name+newSuffix, name)
+	f.Close()
+	return nil
 }
 
 // inspector is a writer that looks at what it gets.

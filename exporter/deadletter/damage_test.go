@@ -198,8 +198,13 @@ func TestDamageUnderWay(t *testing.T) {
 func TestDamageThatStays(t *testing.T) {
 	whole := damageLog(t)
 	d := newTestDisk(newDice())
-	n := &inode{live: flip(whole, "three")}
-	d.names[filepath.Join(testDir, logFile)] = n
+	err := d.place().MakeDir()
+	if err == nil {
+		err = d.place().Join(logFile).WriteNew(flip(whole, "three"))
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	d.restart()
 	full := true
 	d.fails = func(_ int, kind string) error {
@@ -209,7 +214,7 @@ func TestDamageThatStays(t *testing.T) {
 		return nil
 	}
 	var log strings.Builder
-	s, err := open(testDir, Options{Log: slog.New(slog.NewTextHandler(&log, nil))}, d.process())
+	s, err := open(d.place(), Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -219,7 +224,7 @@ func TestDamageThatStays(t *testing.T) {
 	if _, err := s.Remove(nil); err == nil {
 		t.Error("Remove(nil) has removed damage that was not set aside")
 	}
-	if len(d.files(damagedPrefix)) != 0 || !bytes.Equal(n.live, flip(whole, "three")) {
+	if len(d.files(damagedPrefix)) != 0 || !bytes.Equal(d.File(filepath.Join(testDir, logFile)).Content(), flip(whole, "three")) {
 		t.Error("the log was changed")
 	}
 	full = false
@@ -269,8 +274,8 @@ func TestShortWrite(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newSession(t, newDice())
 			mustAdd(t, s.store, testLetter(1, "{}"))
-			log := s.disk.names[filepath.Join(testDir, logFile)]
-			before := bytes.Clone(log.live)
+			log := s.disk.File(filepath.Join(testDir, logFile))
+			before := bytes.Clone(log.Content())
 			s.disk.fails = func(_ int, kind string) error {
 				if kind == "write" || kind == tt.alsoFails {
 					return faults[1]
@@ -281,8 +286,8 @@ func TestShortWrite(t *testing.T) {
 				if err := s.store.Add([]Letter{testLetter(2, "{}")}); !errors.Is(err, faults[1]) {
 					t.Fatalf("got error %v, want %v", err, faults[1])
 				}
-				if tt.alsoFails == "" && !bytes.Equal(log.live, before) {
-					t.Fatalf("got log\n%s\nwant it as it was:\n%s", log.live, before)
+				if tt.alsoFails == "" && !bytes.Equal(log.Content(), before) {
+					t.Fatalf("got log\n%s\nwant it as it was:\n%s", log.Content(), before)
 				}
 			}
 			s.disk.fails = nil

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
 // session does things to a Store and knows what it must hold.
@@ -39,7 +41,7 @@ func newSession(t *testing.T, dice *rand.Rand) *session {
 func (s *session) open() {
 	s.t.Helper()
 	s.disk.restart()
-	store, err := open(testDir, Options{MaxBytes: 1 << 20}, s.disk.process())
+	store, err := open(s.disk.place(), Options{MaxBytes: 1 << 20})
 	if err != nil {
 		s.t.Fatalf("open: %v", err)
 	}
@@ -284,7 +286,7 @@ func TestModel(t *testing.T) {
 func TestCrashAtEveryOperation(t *testing.T) {
 	seed := seedOf(t)
 	seen := map[string]int{}
-	kinds := []string{"create", "write", "sync", "rename", "sync directory", "remove", "make directory"}
+	kinds := []string{"create", "write", "sync", "rename", "syncdir", "remove", "mkdir"}
 	unseen := func(kind string) bool { return seen[kind] == 0 }
 	for round := range uint64(50) {
 		if int(round) >= len(rounds()) && !slices.ContainsFunc(kinds, unseen) {
@@ -293,7 +295,7 @@ func TestCrashAtEveryOperation(t *testing.T) {
 		for killAt := 1; ; killAt++ {
 			s := newSession(t, diceOf(seed, round))
 			s.disk.killAt = killAt
-			if s.until(errKilled, 25) {
+			if s.until(crashdisk.ErrKilled, 25) {
 				maps.Copy(seen, s.disk.seen)
 				break
 			}
@@ -323,7 +325,7 @@ func (s *session) until(want error, steps int) (done bool) {
 func (s *session) crash() {
 	s.disk.restart()
 	if s.dice.IntN(2) == 0 {
-		s.disk.powerCut()
+		s.disk.PowerCut()
 	}
 }
 
@@ -381,8 +383,8 @@ func TestFailureAtEveryOperation(t *testing.T) {
 					s.check(false)
 				}
 			}
-			if len(s.disk.breaches) > 0 {
-				t.Fatalf("round %d, failing operation %d: got another sync of %v, whose sync had failed", round, failAt, s.disk.breaches)
+			if len(s.disk.Breaches()) > 0 {
+				t.Fatalf("round %d, failing operation %d: got another sync of %v, whose sync had failed", round, failAt, s.disk.Breaches())
 			}
 			if s.disk.operations < failAt {
 				break

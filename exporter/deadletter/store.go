@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -26,8 +27,8 @@ const (
 // everything is as it was, though until the next change a crash may leave it done.
 type Store struct {
 	dir   string
+	place disk.Path // of dir
 	opts  Options
-	disk  disk
 	slack int64 // garbage that the log may hold whatever its letters
 
 	// change is held by whoever changes the log, one at a time.
@@ -45,9 +46,9 @@ type Store struct {
 	patience int64
 
 	mu     sync.RWMutex
-	log    file  // nil when there is none; guarded by mu, changed under change
-	index  index // guarded by mu, changed under change
-	closed bool  // guarded by change
+	log    disk.File // nil when there is none; guarded by mu, changed under change
+	index  index     // guarded by mu, changed under change
+	closed bool      // guarded by change
 }
 
 // Open opens the store in dir, which is made with the first letter. It reads all of
@@ -58,14 +59,14 @@ func Open(dir string, o Options) (*Store, error) {
 	if err := CheckVersion(dir); err != nil {
 		return nil, err
 	}
-	return open(dir, o, osDisk{dir})
+	return open(placeOf(dir), o)
 }
 
 // CheckVersion reports a log in dir of a version that Open would not read, as a
 // *fileversion.Error. It looks at the first line alone, and changes nothing.
 func CheckVersion(dir string) error {
 	s := &Store{dir: dir}
-	log, err := osDisk{dir}.Open(s.path(logFile), true)
+	log, err := placeOf(dir).Join(logFile).OpenRead()
 	if err != nil {
 		return nil //nolint:nilerr // Open says what is wrong; most sinks have no log yet
 	}
@@ -88,16 +89,23 @@ func (s *Store) checkVersion(found uint64) error {
 	return &fileversion.Error{File: s.path(logFile), Found: found, Known: version}
 }
 
-func open(dir string, o Options, d disk) (*Store, error) {
+// placeOf is dir, whose last two components are deadletters/<sink>. They and everything
+// below are docket's own: no link is followed there.
+func placeOf(dir string) disk.Path {
+	above := filepath.Dir(dir)
+	return disk.At(filepath.Dir(above)).Join(filepath.Base(above), filepath.Base(dir))
+}
+
+func open(place disk.Path, o Options) (*Store, error) {
 	if o.Log == nil {
 		o.Log = slog.New(slog.DiscardHandler)
 	}
-	s := &Store{dir: dir, opts: o, disk: d, slack: defaultSlack}
+	s := &Store{dir: place.String(), place: place, opts: o, slack: defaultSlack}
 	if err := s.load(); err != nil {
 		if s.log != nil {
 			err = errors.Join(err, s.log.Close())
 		}
-		return nil, fmt.Errorf("dead letters in %s: %w", dir, err)
+		return nil, fmt.Errorf("dead letters in %s: %w", s.dir, err)
 	}
 	return s, nil
 }
@@ -106,20 +114,24 @@ func (s *Store) path(name string) string { return filepath.Join(s.dir, name) }
 
 // load reads the log, and makes durable what it found.
 func (s *Store) load() error {
-	if there, err := s.disk.Exists(s.dir); err != nil || !there {
+	if there, err := s.place.Exists(); err != nil || !there {
 		return err
 	}
 	if !s.opts.ReadOnly {
-		if err := s.disk.Remove(s.path(newFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := s.place.Join(newFile).RemoveAny(); err != nil {
 			return err
 		}
 		// A rename or a removal before a kill may not have reached the disk.
-		if err := s.disk.SyncDir(s.dir); err != nil {
+		if err := s.place.SyncDir(); err != nil {
 			return err
 		}
 	}
+	open := s.place.Join(logFile).OpenWrite
+	if s.opts.ReadOnly {
+		open = s.place.Join(logFile).OpenRead
+	}
 	var err error
-	if s.log, err = s.disk.Open(s.path(logFile), s.opts.ReadOnly); err != nil {
+	if s.log, err = open(); err != nil {
 		s.log = nil
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil

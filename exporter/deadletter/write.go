@@ -2,12 +2,12 @@ package deadletter
 
 import (
 	"bufio"
-	"errors"
 	"io"
-	"io/fs"
 	"log/slog"
 	"os"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // defaultSlack is small on any disk, and large enough that a log of few letters is
@@ -47,28 +47,20 @@ func (s *Store) changeable() error {
 // write appends lines and makes them durable. What a failure leaves of them is taken
 // back, so that no later start finds it.
 func (s *Store) write(lines []byte) error {
-	_, err := s.log.WriteAt(lines, s.size)
-	if err == nil {
-		if err = s.log.Sync(); err == nil {
-			s.size += int64(len(lines))
-			return nil
-		}
-		s.broken = true // its pages count as written: another sync would say that all is well
-	}
-	if cut := s.log.Truncate(s.size); cut != nil {
-		s.broken = true
-	}
+	l := disk.Log{File: s.log, End: s.size}
+	err := l.Append(lines)
+	s.size, s.broken = l.End, s.broken || l.IsBroken()
 	return err
 }
 
 // unlink removes the log. Until the removal is durable the letters stay readable, as
 // the file is open.
 func (s *Store) unlink() error {
-	if err := s.disk.Remove(s.path(logFile)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if err := s.place.Join(logFile).RemoveAny(); err != nil {
 		return err
 	}
 	s.broken = true // without a name: what is written to it is lost
-	if err := s.disk.SyncDir(s.dir); err != nil {
+	if err := s.place.SyncDir(); err != nil {
 		return err
 	}
 	s.replace(nil, 0, nil)
@@ -95,30 +87,22 @@ func (s *Store) compact() {
 // the first. After an error the old one is as it was, save that it may have lost
 // its name.
 func (s *Store) rewrite() error {
-	if err := s.disk.MakeDir(s.dir); err != nil {
+	if err := s.place.MakeDir(); err != nil {
 		return err
 	}
 	if err := s.setAsideHoles(); err != nil {
 		return err
 	}
-	f, err := s.disk.Create(s.path(newFile))
-	if err != nil {
+	var size int64
+	var moved []entry
+	f, err := s.place.Join(logFile).ReplaceBy(func(f disk.File) (err error) {
+		size, moved, err = s.copyTo(f)
 		return err
-	}
-	size, moved, err := s.copyTo(f)
-	if err == nil {
-		err = f.Sync()
-	}
-	if err == nil {
-		err = s.disk.Rename(s.path(newFile), s.path(logFile))
-	}
+	})
 	if err != nil {
-		// What stays is removed by the next start.
-		return errors.Join(err, f.Close(), s.disk.Remove(s.path(newFile)))
-	}
-	s.broken = true // until the name is durable both are the log
-	if err := s.disk.SyncDir(s.dir); err != nil {
-		return errors.Join(err, f.Close())
+		// Until the name is durable both are the log.
+		s.broken = s.broken || s.log != nil && s.log.Check() != nil
+		return err
 	}
 	s.replace(f, size, moved)
 	return nil
@@ -126,7 +110,7 @@ func (s *Store) rewrite() error {
 
 // replace makes f the log, in which the letters stand as entries say. Without a file
 // there are none.
-func (s *Store) replace(f file, size int64, entries []entry) {
+func (s *Store) replace(f disk.File, size int64, entries []entry) {
 	old := s.log
 	s.apply(func(x *index) {
 		s.log, *x = f, index{}
@@ -142,7 +126,7 @@ func (s *Store) replace(f file, size int64, entries []entry) {
 
 // copyTo writes the letters to an empty file, and returns where they stand. One that
 // cannot be read is set aside.
-func (s *Store) copyTo(f file) (size int64, moved []entry, err error) {
+func (s *Store) copyTo(f disk.File) (size int64, moved []entry, err error) {
 	out := bufio.NewWriterSize(io.NewOffsetWriter(f, 0), 256<<10) // keeps the first error for Flush
 	text := appendHead(nil)
 	_, _ = out.Write(text)

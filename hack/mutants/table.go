@@ -37,7 +37,7 @@ const (
 )
 
 // table has every defect.
-var table = slices.Concat(core, trust, fromFiles)
+var table = slices.Concat(core, trust, fromFiles, durable)
 
 // core has a defect for each promise of the queue and of the client, and of those
 // parts around them that could break it.
@@ -390,13 +390,6 @@ var core = []mutant{
 		old:    "offset = SlotSize - offset",
 		new:    "offset = 0",
 		tests:  []string{"TestOlderSlotServesWhenTheNewerIsTorn"},
-	},
-	{
-		defect: "the positions file is replaced by one that is not synced",
-		file:   "exporter/queue/state/files.go",
-		old:    "\tif err = write(f); err == nil {\n\t\terr = f.Sync()\n\t}\n",
-		new:    "\terr = write(f)\n",
-		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
 	},
 	{
 		defect: "a refused line is counted twice",

@@ -15,9 +15,9 @@
 //
 // Every call opens the directories on the way first (openat with O_PATH, O_NOFOLLOW below
 // the root). These calls follow, in this order; TestSystemCalls traces them. MakeDir is
-// shown for a directory right below the root, which exists.
+// shown for a directory "made" right below the root "dir".
 //
-//	MakeDir   mkdirat(dir/..) mkdirat(dir) fsync(dir/..)
+//	MakeDir   mkdirat(dir) fsync(dir/..) mkdirat(made) fsync(dir)
 //	Create    openat(file)
 //	Replace   unlinkat(file.new) openat(file.new) pwrite64(file.new) fdatasync(file.new) renameat(file.new) fsync(dir)
 //	WriteNew  openat(file) pwrite64(file) fdatasync(file) fsync(dir)
@@ -29,9 +29,10 @@ package disk
 // if they were durable. The queue, the file sink and the known records therefore write
 // what they have read to a new file before they rely on it; the others do not.
 
-// BUG(disk): a root that exists is not synced, nor is the directory above it: docket may not be
-// allowed to read that. If docket was killed between making its root and the sync, and the
-// power fails within seconds of the next start, the root is lost.
+// BUG(disk): the directory above a root that exists may be one that docket cannot read, or
+// the disk may be full or failing: a process must start all the same. So a sync of it that
+// fails is no failure. A root that docket has made itself is lost if it was killed before
+// the sync, the sync of the next process fails, and then the power does.
 
 import (
 	"errors"
@@ -169,12 +170,18 @@ func (p Path) MakeDir() error {
 		}
 		err = p.fs.Mkdir(p.String())
 	}
-	if exists := errors.Is(err, fs.ErrExist); exists && isRoot {
-		return nil
-	} else if err != nil && !exists {
+	exists := errors.Is(err, fs.ErrExist)
+	if err != nil && !exists {
 		return err
 	}
-	return p.Dir().SyncDir()
+	err = p.Dir().SyncDir()
+	switch {
+	case err != nil && !exists:
+		_ = p.RemoveDir() // so that the next call syncs it
+	case isRoot && exists:
+		return nil // the operator's: see BUG
+	}
+	return err
 }
 
 // Create makes a new file; it fails when the name exists. Neither is durable yet.
@@ -288,9 +295,14 @@ func (p Path) ReplaceBy(fill func(File) error) (f File, err error) {
 	return f, nil
 }
 
-// WriteNew makes a durable file whose name must be free. After an error there is none, or
-// one whose removal failed too.
-func (p Path) WriteNew(fill func(File) error) error {
+// WriteNew makes a durable file with this content: see WriteNewBy.
+func (p Path) WriteNew(content []byte) error {
+	return p.WriteNewBy(func(f File) error { return write(f, content) })
+}
+
+// WriteNewBy makes a durable file, with what fill writes, whose name must be free. After an
+// error there is none, or one whose removal failed too.
+func (p Path) WriteNewBy(fill func(File) error) error {
 	f, err := p.Create()
 	if err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 // writing, whatever the umask. The zero Access is the owner alone, and changes nothing that
 // is there.
 type Access struct {
-	File, Directory fs.FileMode // 0: of the zero Access
+	File, Directory fs.FileMode // 0: as with the zero Access
 	GID             int         // below 0: the process's own
 }
 
@@ -160,7 +160,7 @@ func (a Access) give(f *os.File, mode fs.FileMode) error {
 			return fmt.Errorf("give it to group %d, which the process must be in: %w", a.GID, err)
 		}
 	}
-	if info.Mode().Perm() == mode {
+	if mode == 0 || info.Mode().Perm() == mode {
 		return nil
 	}
 	return f.Chmod(info.Mode()&^fs.ModePerm | mode)

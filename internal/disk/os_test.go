@@ -111,7 +111,7 @@ func makeAll(t *testing.T, root Path) {
 	must(t, err)
 	must(t, f.Close())
 	must(t, root.Join("replaced").Replace([]byte("x")))
-	must(t, root.Join("new").WriteNew(func(f File) error { return write(f, []byte("x")) }))
+	must(t, root.Join("new").WriteNew([]byte("x")))
 	l, err := root.Join("lock").Lock()
 	must(t, err)
 	must(t, l.Close())

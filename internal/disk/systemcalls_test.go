@@ -13,14 +13,14 @@ import (
 // traced are the verbs of the package comment, each in a directory of its own. prepare is
 // not traced.
 var traced = map[string]struct{ prepare, do func(t *testing.T, root Path) }{
-	"MakeDir": {do: func(t *testing.T, root Path) { must(t, root.Join("dir").MakeDir()) }},
+	"MakeDir": {do: func(t *testing.T, root Path) { must(t, root.Join("made").MakeDir()) }},
 	"Create":  {do: func(t *testing.T, root Path) { closed(t)(root.Join("file").Create()) }},
 	"Replace": {
 		prepare: func(t *testing.T, root Path) { closed(t)(root.Join("file.new").Create()) },
 		do:      func(t *testing.T, root Path) { must(t, root.Join("file").Replace([]byte("x"))) },
 	},
 	"WriteNew": {do: func(t *testing.T, root Path) {
-		must(t, root.Join("file").WriteNew(func(f File) error { return write(f, []byte("x")) }))
+		must(t, root.Join("file").WriteNew([]byte("x")))
 	}},
 	"Append": {
 		prepare: func(t *testing.T, root Path) { closed(t)(root.Join("file").Create()) },
@@ -53,7 +53,7 @@ const tracedEnv = "DOCKET_TEST_TRACED"
 func TestSystemCalls(t *testing.T) {
 	if dir := os.Getenv(tracedEnv); dir != "" {
 		for name, verb := range traced {
-			verb.do(t, At(filepath.Join(dir, name)))
+			verb.do(t, At(filepath.Join(dir, name, "dir")))
 		}
 		return
 	}
@@ -67,7 +67,7 @@ func TestSystemCalls(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	must(t, err)
 	for name, verb := range traced {
-		root := At(filepath.Join(dir, name))
+		root := At(filepath.Join(dir, name, "dir"))
 		must(t, root.MakeDir())
 		if verb.prepare != nil {
 			verb.prepare(t, root)
@@ -122,11 +122,8 @@ func callsOf(trace, dir string) map[string][]string {
 			continue
 		}
 		verb, name, _ := strings.Cut(below, "/")
-		switch {
-		case verb == "MakeDir" && name == "":
+		if name = strings.TrimPrefix(name, "dir/"); name == "" {
 			name = "dir/.."
-		case name == "":
-			name = "dir"
 		}
 		calls[verb] = append(calls[verb], fmt.Sprintf("%s(%s)", m[1], name))
 	}

@@ -219,7 +219,7 @@ func (t *Tracker) writeEntries(r *Run) (e entries, err error) {
 		return e, err
 	}
 	sum := crc32.New(castagnoli)
-	err = dir.Join(e.File).WriteNew(func(f disk.File) error {
+	err = dir.Join(e.File).WriteNewBy(func(f disk.File) error {
 		w := bufio.NewWriterSize(io.MultiWriter(io.NewOffsetWriter(f, 0), sum), 64<<10)
 		err := t.eachEntry(func(entry []byte, s standing) error {
 			if r.resolve && s.seen != t.mark {

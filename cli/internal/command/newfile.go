@@ -4,25 +4,24 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
+	"path/filepath"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // WriteNew makes a durable file that must not exist; after an error there is none.
 func WriteNew(path string, content []byte, mode fs.FileMode) error {
-	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already, and a key that is in use must not be lost: choose another name", path)
-	}
+	dir := filepath.Dir(path)
+	fsys, err := disk.OSWith(dir, disk.Access{File: mode, GID: -1})
 	if err != nil {
 		return err
 	}
-	_, err = f.Write(content)
-	if err == nil {
-		err = f.Sync()
+	err = disk.On(fsys, dir).Join(filepath.Base(path)).WriteNew(content)
+	if errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("%s is there already, and a key that is in use must not be lost: choose another name", path)
 	}
-	err = errors.Join(err, f.Close())
-	if err != nil {
-		return errors.Join(err, os.Remove(path))
+	if failed, ok := errors.AsType[*fs.PathError](err); ok {
+		return &fs.PathError{Op: failed.Op, Path: path, Err: failed.Err} // whatever on the way to it has failed
 	}
-	return nil
+	return err
 }

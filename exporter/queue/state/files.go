@@ -74,41 +74,25 @@ func NotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // NewSuffix ends the name of a file that has not got its own yet. What a crash
 // leaves under it counts for nothing.
-const NewSuffix = ".new"
+const NewSuffix = disk.NewSuffix
 
-// replaceFile puts content under path durably, by way of a temporary name.
+// Replace puts content under path durably, by way of a temporary name.
 func Replace(fsys disk.FS, path string, content []byte) error {
-	return ReplaceBy(fsys, path, func(f disk.File) error {
-		_, err := f.WriteAt(content, 0)
-		return err
-	})
+	return at(fsys, path).Replace(content)
 }
 
-// replaceFileBy is replaceFile with what write writes.
-func ReplaceBy(fsys disk.FS, path string, write func(disk.File) error) (err error) {
-	temp := path + NewSuffix
-	if err := fsys.Remove(temp); err != nil && !NotExist(err) {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = fsys.Remove(temp) // half a file must not hold space that is short
-		}
-	}()
-	f, err := fsys.Create(temp)
+// ReplaceBy is Replace with what write writes.
+func ReplaceBy(fsys disk.FS, path string, write func(disk.File) error) error {
+	f, err := at(fsys, path).ReplaceBy(write)
 	if err != nil {
 		return err
 	}
-	if err = write(f); err == nil {
-		err = f.Sync()
-	}
-	if err = errors.Join(err, f.Close()); err != nil {
-		return err
-	}
-	if err := fsys.Rename(temp, path); err != nil {
-		return err
-	}
-	return fsys.SyncDir(filepath.Dir(path))
+	f.Close()
+	return nil
+}
+
+func at(fsys disk.FS, path string) disk.Path {
+	return disk.On(fsys, filepath.Dir(path)).Join(filepath.Base(path))
 }
 
 // ParseSpareName returns the number of a spare.

@@ -21,11 +21,8 @@ import (
 	"github.com/docket-export/docket/internal/disk"
 )
 
-const (
-	// PageBytes is what the page cache marks dirty.
-	PageBytes   = 4096
-	sectorBytes = 512 // what a disk writes whole
-)
+// PageBytes is what the page cache marks dirty.
+const PageBytes = 4096
 
 // ErrKilled is what a process gets that was killed.
 var ErrKilled = errors.New("the process was killed")
@@ -40,6 +37,9 @@ type Disk struct {
 	names   map[string]*Inode // as the process sees them
 	durable map[string]*Inode // as a power cut leaves them
 	renames []nameChange      // not synced, in order
+
+	sector   int      // what the disk writes whole
+	breaches []string // names of files that were synced after a failed sync
 
 	boots  int     // files opened before the last one are of no use
 	left   int     // operations until the process is killed; negative: never
@@ -58,7 +58,18 @@ type nameChange struct {
 // New returns an empty disk.
 func New(dice *rand.Rand) *Disk {
 	root := &Inode{isDir: true}
-	return &Disk{dice: dice, names: map[string]*Inode{"/": root}, durable: map[string]*Inode{"/": root}, left: -1}
+	return &Disk{dice: dice, names: map[string]*Inode{"/": root}, durable: map[string]*Inode{"/": root}, sector: 512, boots: 1, left: -1}
+}
+
+// SetSector sets what the disk writes whole, 512 bytes before. It divides PageBytes.
+func (d *Disk) SetSector(bytes int) { d.sector = bytes }
+
+// Breaches are the files that a process has synced again after a failed sync, which says
+// that all is well when it is not.
+func (d *Disk) Breaches() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Clone(d.breaches)
 }
 
 // Boot begins the life of a process that is killed after some operations.
@@ -254,7 +265,7 @@ func (f process) Create(name string) (disk.File, error) {
 	if f.names[name] != nil {
 		return nil, &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
 	}
-	inode := &Inode{dirty: map[int]bool{}}
+	inode := f.newInode()
 	f.change(nameChange{name: name, inode: inode})
 	return &file{f, inode, name}, nil
 }
@@ -368,12 +379,12 @@ func (d *Disk) Clone(dice *rand.Rand, isEmpty func(name string) bool) *Disk {
 	copies := map[*Inode]*Inode{nil: nil}
 	for name, i := range d.names {
 		if isEmpty(name) {
-			copies[i] = &Inode{dirty: map[int]bool{}}
+			copies[i] = d.newInode()
 		}
 	}
 	inode := func(i *Inode) *Inode {
 		if _, ok := copies[i]; !ok {
-			copies[i] = &Inode{cache: slices.Clone(i.cache), disk: slices.Clone(i.disk), dirty: maps.Clone(i.dirty), isDir: i.isDir}
+			copies[i] = &Inode{cache: slices.Clone(i.cache), disk: slices.Clone(i.disk), dirty: maps.Clone(i.dirty), isDir: i.isDir, sector: i.sector}
 		}
 		return copies[i]
 	}
@@ -403,7 +414,7 @@ func (d *Disk) Cut(names bool, pages func(page int) bool) {
 	for _, i := range d.names {
 		for page := range i.dirty {
 			if pages(page) {
-				for at := page * PageBytes; at < (page+1)*PageBytes; at += sectorBytes {
+				for at := page * PageBytes; at < (page+1)*PageBytes; at += i.sector {
 					i.flush(at)
 				}
 			}
@@ -440,7 +451,11 @@ type Inode struct {
 	cache, disk []byte
 	dirty       map[int]bool // pages of cache that a sync writes
 	isDir       bool
+	sector      int // of the disk
+	failedIn    int // boot in which a sync failed
 }
+
+func (d *Disk) newInode() *Inode { return &Inode{dirty: map[int]bool{}, sector: d.sector} }
 
 // Content is the file as a process reads it.
 func (i *Inode) Content() []byte { return i.cache }
@@ -462,7 +477,7 @@ func (i *Inode) Lose(pages ...int) {
 
 // flush brings a sector of the cache to the disk.
 func (i *Inode) flush(from int) {
-	to := min(from+sectorBytes, len(i.cache))
+	to := min(from+i.sector, len(i.cache))
 	if to <= from {
 		return
 	}
@@ -475,7 +490,7 @@ func (i *Inode) flush(from int) {
 // flushPages brings the dirty pages to the disk, or what dice let through.
 func (i *Inode) flushPages(through func() bool) {
 	for _, page := range slices.Sorted(maps.Keys(i.dirty)) {
-		for sector := page * PageBytes; sector < (page+1)*PageBytes; sector += sectorBytes {
+		for sector := page * PageBytes; sector < (page+1)*PageBytes; sector += i.sector {
 			if through() {
 				i.flush(sector)
 			}
@@ -553,9 +568,13 @@ func (f *file) Sync() error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	err := f.step(f.boot, f.faults)
+	if f.inode.failedIn == f.boot && !errors.Is(err, ErrKilled) {
+		f.breaches = append(f.breaches, f.name)
+	}
 	switch {
 	case errors.Is(err, ErrKilled):
 	case err != nil:
+		f.inode.failedIn = f.boot
 		f.inode.flushPages(someOf(f.dice))
 	default:
 		f.inode.flushPages(func() bool { return true })
@@ -617,20 +636,20 @@ func (f *file) Data(off int64) (from, to int64, err error) {
 	size := int64(len(f.inode.cache))
 	from = off
 	for from < size && !f.inode.isWritten(from) {
-		from = min(size, nextSector(from))
+		from = min(size, f.inode.nextSector(from))
 	}
 	to = from
 	for to < size && f.inode.isWritten(to) {
-		to = min(size, nextSector(to))
+		to = min(size, f.inode.nextSector(to))
 	}
 	return from, to, nil
 }
 
-func nextSector(off int64) int64 { return (off/sectorBytes + 1) * sectorBytes }
+func (i *Inode) nextSector(off int64) int64 { return (off/int64(i.sector) + 1) * int64(i.sector) }
 
 // isWritten reports whether the sector that off is in has anything from there on.
 func (i *Inode) isWritten(off int64) bool {
-	sector := i.cache[off:min(int64(len(i.cache)), nextSector(off))]
+	sector := i.cache[off:min(int64(len(i.cache)), i.nextSector(off))]
 	return slices.ContainsFunc(sector, func(b byte) bool { return b != 0 })
 }
 
@@ -642,5 +661,9 @@ func (f *file) Close() error { return nil }
 func (f *file) loseDirty() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
+	if f.inode.failedIn == f.boot {
+		f.breaches = append(f.breaches, f.name)
+	}
+	f.inode.failedIn = f.boot
 	clear(f.inode.dirty)
 }

@@ -67,6 +67,9 @@ func (t Trial) at(n int, how error, seed uint64) (reached bool, last string, err
 		return false, "", fmt.Errorf("nothing failed: %w", did)
 	}
 	d.Kill()
+	if again := d.Breaches(); len(again) > 0 {
+		return reached, steps.LastFailed(), fmt.Errorf("synced again after a failed sync: %v", again)
+	}
 	d.PowerCut()
 	return reached, steps.LastFailed(), t.Check(boot(), did == nil)
 }
