@@ -53,15 +53,10 @@ func (s *Store) setAside(h hole, level slog.Level, text string) error {
 // copyPart writes the part to a file of this name. A copy that was not finished has
 // another name, which a next attempt takes again.
 func (s *Store) copyPart(part *io.SectionReader, name string) error {
-	f, err := s.place.Join(name).ReplaceBy(func(f disk.File) error {
+	return s.place.Join(name).ReplaceBy(func(f disk.File) error {
 		_, err := io.Copy(io.NewOffsetWriter(f, 0), io.NewSectionReader(part, 0, part.Size()))
 		return err
 	})
-	if err != nil {
-		return err
-	}
-	f.Close()
-	return nil
 }
 
 // inspector is a writer that looks at what it gets.

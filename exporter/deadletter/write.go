@@ -95,10 +95,14 @@ func (s *Store) rewrite() error {
 	}
 	var size int64
 	var moved []entry
-	f, err := s.place.Join(logFile).ReplaceBy(func(f disk.File) (err error) {
+	var f disk.File
+	err := s.place.Join(logFile).ReplaceBy(func(f disk.File) (err error) {
 		size, moved, err = s.copyTo(f)
 		return err
 	})
+	if err == nil {
+		f, err = s.place.Join(logFile).OpenWrite()
+	}
 	if err != nil {
 		// Until the name is durable both are the log.
 		s.broken = s.broken || s.log != nil && s.log.Check() != nil

@@ -153,32 +153,40 @@ func (p Path) String() string { return p.at.String() }
 // Rooted is the path for what only the operating system's file system can do.
 func (p Path) Rooted() rooted.Path { return p.at }
 
-// MakeDir makes a directory, and those above it where they are missing. Its name is
-// durable, also when it was there: the process that made it may have been killed before
-// its sync.
-func (p Path) MakeDir() error {
-	isRoot := p.at.IsRoot()
-	if !isRoot {
-		if err := p.Dir().MakeDir(); err != nil {
-			return err
-		}
+// Mkdir makes a directory in one that is there. Its name is durable, also when it was
+// there: the process that made it may have been killed before its sync.
+func (p Path) Mkdir() error {
+	_, err := p.mkdir()
+	return err
+}
+
+func (p Path) mkdir() (existed bool, err error) {
+	err = p.fs.Mkdir(p.String())
+	if existed = errors.Is(err, fs.ErrExist); err != nil && !existed {
+		return false, err
 	}
-	err := p.fs.Mkdir(p.String())
-	if isRoot && errors.Is(err, fs.ErrNotExist) && p.Dir() != p {
-		if err := p.Dir().MakeDir(); err != nil {
-			return err
-		}
-		err = p.fs.Mkdir(p.String())
-	}
-	exists := errors.Is(err, fs.ErrExist)
-	if err != nil && !exists {
-		return err
-	}
-	err = p.Dir().SyncDir()
-	switch {
-	case err != nil && !exists:
+	if err = p.Dir().SyncDir(); err != nil && !existed {
 		_ = p.RemoveDir() // so that the next call syncs it
-	case isRoot && exists:
+	}
+	return existed, err
+}
+
+// MakeDir makes a directory as Mkdir does, and those above it.
+func (p Path) MakeDir() error {
+	if !p.at.IsRoot() {
+		if err := p.Dir().MakeDir(); err != nil {
+			return err
+		}
+		return p.Mkdir()
+	}
+	existed, err := p.mkdir()
+	if errors.Is(err, fs.ErrNotExist) && !existed && p.Dir() != p {
+		if err := p.Dir().MakeDir(); err != nil {
+			return err
+		}
+		existed, err = p.mkdir()
+	}
+	if existed {
 		return nil // the operator's: see BUG
 	}
 	return err
@@ -262,37 +270,31 @@ const NewSuffix = ".new"
 
 // Replace puts a file with this content in the place of the one there is: see ReplaceBy.
 func (p Path) Replace(content []byte) error {
-	f, err := p.ReplaceBy(func(f File) error { return write(f, content) })
-	if err != nil {
-		return err
-	}
-	f.Close()
-	return nil
+	return p.ReplaceBy(func(f File) error { return write(f, content) })
 }
 
 // ReplaceBy puts a file with what fill writes in the place of the one there is. Content
-// and name are durable on nil, and f is open. After an error the file is the old one, or
-// the new one with a name that is not durable. Calls for one path must not overlap.
-func (p Path) ReplaceBy(fill func(File) error) (f File, err error) {
+// and name are durable on nil. After an error the file is the old one, or the new one with
+// a name that is not durable. Calls for one path must not overlap.
+func (p Path) ReplaceBy(fill func(File) error) error {
 	temporary := p.Append(NewSuffix)
-	if f, err = temporary.CreateAnew(); err != nil {
-		return nil, err
+	f, err := temporary.CreateAnew()
+	if err != nil {
+		return err
 	}
 	if err = fill(f); err == nil {
 		err = f.Sync()
 	}
-	if err == nil {
+	if err = errors.Join(err, f.Close()); err == nil {
 		err = temporary.Rename(p)
 	}
 	if err == nil {
 		err = p.Dir().SyncDir()
 	}
 	if err != nil {
-		f.Close()
 		_ = temporary.Remove() // half a file must not hold space that is short
-		return nil, err
 	}
-	return f, nil
+	return err
 }
 
 // WriteNew makes a durable file with this content: see WriteNewBy.

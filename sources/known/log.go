@@ -239,7 +239,10 @@ func (l *Log) rewrite(next uint64) error {
 	content = append(content, make([]byte, ahead)...)
 	err := l.path.Dir().MakeDir()
 	if err == nil {
-		l.file, err = l.path.ReplaceBy(func(f disk.File) error { _, err := f.WriteAt(content, 0); return err })
+		err = l.path.Replace(content)
+	}
+	if err == nil {
+		l.file, err = l.path.OpenWrite()
 	}
 	if err != nil {
 		return fmt.Errorf("log of known records: %w", err)

@@ -83,12 +83,7 @@ func Replace(fsys disk.FS, path string, content []byte) error {
 
 // ReplaceBy is Replace with what write writes.
 func ReplaceBy(fsys disk.FS, path string, write func(disk.File) error) error {
-	f, err := at(fsys, path).ReplaceBy(write)
-	if err != nil {
-		return err
-	}
-	f.Close()
-	return nil
+	return at(fsys, path).ReplaceBy(write)
 }
 
 func at(fsys disk.FS, path string) disk.Path {
