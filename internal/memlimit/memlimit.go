@@ -2,17 +2,16 @@
 package memlimit
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"math"
-	"path"
 	"runtime/debug"
 	"strconv"
 	"strings"
 	"time"
+
+	cgroup "github.com/KimMachineGun/automemlimit/memlimit"
 
 	"github.com/docket-export/docket/config"
 )
@@ -49,14 +48,13 @@ type Settings struct {
 const programPages = 5 << 20
 
 // choose returns what the environment leaves open: the limit is that of the
-// container or what is left of ceiling, which docket keeps below by itself. root is the
-// root directory of the file system, in which the kernel tells the limits of the container.
-func choose(getenv func(string) string, root fs.FS, ceiling int64) (s Settings, err error) {
+// container, or what is left of the ceiling that docket stays below by itself.
+func choose(getenv func(string) string, container func() (int64, error), ceiling int64) (s Settings, err error) {
 	if getenv(gcPercentVariable) == "" {
 		s.gcPercent = gcPercent
 	}
 	if getenv(memoryLimitVariable) == "" {
-		s.container, err = containerMemory(root)
+		s.container, err = container()
 		s.limit = ceiling - programPages
 		if s.container > 0 {
 			s.limit = min(s.limit, limitWithin(s.container))
@@ -91,8 +89,12 @@ const StartTime = 200 * time.Millisecond
 // For returns what the environment leaves open and says on log what that is, and
 // that a container is too small for ceiling. That no limit can be read is no reason not to
 // run.
-func For(getenv func(string) string, root fs.FS, ceiling int64, log *slog.Logger) Settings {
-	s, err := choose(getenv, root, ceiling)
+func For(getenv func(string) string, ceiling int64, log *slog.Logger) Settings {
+	return settingsFor(getenv, ofContainer, ceiling, log)
+}
+
+func settingsFor(getenv func(string) string, container func() (int64, error), ceiling int64, log *slog.Logger) Settings {
+	s, err := choose(getenv, container, ceiling)
 	if err != nil {
 		log.Debug("memory limit of the container unknown", "error", err)
 	}
@@ -129,94 +131,12 @@ func limitText(limit int64) string {
 	return config.Size(limit).String()
 }
 
-// Where the kernel tells a process its control groups, and where these are by
-// convention: version 2, and the controller of memory of version 1.
-const (
-	cgroupFile = "proc/self/cgroup"
-	cgroup2Dir = "sys/fs/cgroup"
-	cgroup1Dir = "sys/fs/cgroup/memory"
-)
-
-// noLimit1 is the least number that means no limit in version 1: it says so by the
-// greatest multiple of a page there is.
-const noLimit1 = math.MaxInt64 &^ (1<<20 - 1)
-
-// containerMemory returns the least limit of this process's control group and those
-// around it, 0 when there is none.
-func containerMemory(root fs.FS) (int64, error) {
-	text, err := fs.ReadFile(root, cgroupFile)
-	if err != nil {
-		return 0, err
-	}
-	var least int64
-	for line := range strings.Lines(string(text)) {
-		dir, group, file := memoryGroup(strings.TrimSuffix(line, "\n"))
-		if dir == "" {
-			continue
-		}
-		limit, err := leastLimit(root, dir, group, file)
-		if err != nil {
-			return 0, err
-		}
-		if limit > 0 && (least == 0 || limit < least) {
-			least = limit
-		}
-	}
-	return least, nil
-}
-
-// memoryGroup takes apart a line of /proc/self/cgroup, "7:memory:/a/b" or "0::/a/b":
-// where groups of that kind are, which of them it is, and the file that has the limit.
-// dir is empty for a kind that bounds no memory.
-func memoryGroup(line string) (dir, group, file string) {
-	_, rest, _ := strings.Cut(line, ":")
-	controllers, group, _ := strings.Cut(rest, ":")
-	if controllers == "" && group != "" {
-		return cgroup2Dir, group, "memory.max"
-	}
-	for controller := range strings.SplitSeq(controllers, ",") {
-		if controller == "memory" {
-			return cgroup1Dir, group, "memory.limit_in_bytes"
-		}
-	}
-	return "", "", ""
-}
-
-// leastLimit looks at group and those around it, up to dir. A container often sees
-// nothing of the path by which the node knows it, and has its own group at dir: so
-// directories that are missing are passed over.
-func leastLimit(root fs.FS, dir, group, file string) (least int64, err error) {
-	for group = path.Clean("/" + group); ; group = path.Dir(group) {
-		name := path.Join(dir, group, file)
-		text, err := fs.ReadFile(root, name)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return 0, err
-		}
-		limit, err := parseLimit(text)
-		if err != nil {
-			return 0, fmt.Errorf("/%s: %w", name, err)
-		}
-		if limit > 0 && (least == 0 || limit < least) {
-			least = limit
-		}
-		if group == "/" {
-			return least, nil
-		}
-	}
-}
-
-// parseLimit reads a limit in bytes; 0 stands for none.
-func parseLimit(text []byte) (int64, error) {
-	word := string(bytes.TrimSpace(text))
-	if word == "" || word == "max" {
+// ofContainer returns the least limit of this process's control group and those around
+// it, of version 1 or 2; 0 when there is none.
+func ofContainer() (int64, error) {
+	limit, err := cgroup.FromCgroup()
+	if errors.Is(err, cgroup.ErrNoLimit) {
 		return 0, nil
 	}
-	limit, err := strconv.ParseInt(word, 10, 64)
-	if err != nil {
-		return 0, err
-	}
-	if limit >= noLimit1 {
-		return 0, nil
-	}
-	return limit, nil
+	return int64(min(limit, math.MaxInt64)), err
 }

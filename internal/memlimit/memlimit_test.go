@@ -1,67 +1,25 @@
 package memlimit
 
 import (
+	"errors"
 	"log/slog"
-	"maps"
 	"math"
-	"os"
 	"runtime/debug"
 	"strings"
 	"testing"
-	"testing/fstest"
 )
 
-// What the kernel says in the places where docket may run.
-const (
-	version2   = "0::/\n"
-	version2Of = "0::/kubepods.slice/kubepods-burstable.slice/pod1/c1\n"
-	version1   = "12:cpu,cpuacct:/kubepods/pod1/c1\n7:memory:/kubepods/pod1/c1\n1:name=systemd:/kubepods/pod1/c1\n0::/\n"
-	joined1    = "3:cpu,memory,io:/c1\n"
-	noMemory1  = "9:name=systemd:/\n1:cpu:/\n"
-	unlimited1 = "9223372036854771712\n" // pages of 4 KiB
-	largePages = "9223372036854710272\n" // pages of 64 KiB
-	mebibytes  = 1 << 20
+const mebibytes = 1 << 20
+
+// A container that the kernel says nothing of, and one of 64 MiB.
+var (
+	unknown = func() (int64, error) { return 0, errors.New("no control groups here") }
+	small   = func() (int64, error) { return 64 * mebibytes, nil }
 )
 
-func TestContainerMemory(t *testing.T) {
-	for name, c := range map[string]struct {
-		groups string
-		files  map[string]string // below /sys/fs/cgroup
-		want   int64
-		fault  string
-	}{
-		"version 2":                       {groups: version2, files: map[string]string{"memory.max": "67108864\n"}, want: 64 * mebibytes},
-		"version 2, no limit":             {groups: version2, files: map[string]string{"memory.max": "max\n"}},
-		"version 2 without the files":     {groups: version2},
-		"version 2, empty file":           {groups: version2, files: map[string]string{"memory.max": ""}},
-		"version 2, the pod has the less": {groups: version2Of, files: podLimits("max\n", "33554432\n"), want: 32 * mebibytes},
-		"version 2, its own is the less":  {groups: version2Of, files: podLimits("16777216\n", "33554432\n"), want: 16 * mebibytes},
-		"version 2, path of the node":     {groups: version2Of, files: map[string]string{"memory.max": "67108864\n"}, want: 64 * mebibytes},
-		"version 2, outside of the mount": {groups: "0::/../../c1\n", files: map[string]string{"c1/memory.max": "1048576\n"}, want: mebibytes},
-		"version 1":                       {groups: version1, files: version1Limit("/kubepods/pod1/c1", "134217728\n"), want: 128 * mebibytes},
-		"version 1, path of the node":     {groups: version1, files: version1Limit("", "134217728\n"), want: 128 * mebibytes},
-		"version 1, no limit":             {groups: version1, files: version1Limit("", unlimited1)},
-		"version 1, no limit, large page": {groups: version1, files: version1Limit("", largePages)},
-		"version 1, controllers joined":   {groups: joined1, files: version1Limit("/c1", "1048576\n"), want: mebibytes},
-		"version 1, memory not managed":   {groups: noMemory1, files: version1Limit("", "1048576\n")},
-		"no groups":                       {groups: ""},
-		"no number":                       {groups: version2, files: map[string]string{"memory.max": "much\n"}, fault: "/sys/fs/cgroup/memory.max: "},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got, err := containerMemory(kernel(c.groups, c.files))
-			if (err != nil) != (c.fault != "") || err != nil && !strings.Contains(err.Error(), c.fault) {
-				t.Fatalf("got error %v, want one with %q", err, c.fault)
-			}
-			if got != c.want {
-				t.Errorf("got a limit of %d, want %d", got, c.want)
-			}
-		})
-	}
-}
-
-// TestContainerMemoryHere: whatever this machine has, it is read without an error.
-func TestContainerMemoryHere(t *testing.T) {
-	if _, err := containerMemory(os.DirFS("/")); err != nil {
+// TestContainerHere: whatever this machine has, it is read without an error.
+func TestContainerHere(t *testing.T) {
+	if _, err := ofContainer(); err != nil {
 		t.Error(err)
 	}
 }
@@ -79,7 +37,7 @@ func TestChoose(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			getenv := func(key string) string { return c.env[key] }
-			got, err := choose(getenv, kernel(version2, map[string]string{"memory.max": "67108864\n"}), all)
+			got, err := choose(getenv, small, all)
 			if err != nil || got != c.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, c.want)
 			}
@@ -114,11 +72,11 @@ func TestFor(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
 	const ceiling = 66 * mebibytes
-	For(none, fstest.MapFS{}, ceiling, log).Apply()
+	settingsFor(none, unknown, ceiling, log).Apply()
 	if got, want := debug.SetMemoryLimit(-1), int64(66*mebibytes-programPages); got != want {
 		t.Errorf("got a limit of %d where the kernel tells nothing, want %d, below the ceiling", got, want)
 	}
-	For(none, kernel(version2, map[string]string{"memory.max": "67108864\n"}), ceiling, log).Apply()
+	settingsFor(none, small, ceiling, log).Apply()
 	if got, want := debug.SetMemoryLimit(-1), int64(48*mebibytes); got != want {
 		t.Errorf("got a limit of %d, want %d", got, want)
 	}
@@ -131,28 +89,4 @@ func TestFor(t *testing.T) {
 	if want := "GOGC=30 GOMEMLIMIT=48Mi container=64Mi\n"; !strings.HasSuffix(text.String(), want) {
 		t.Errorf("got log %q, want %q at its end", text.String(), want)
 	}
-}
-
-// kernel is a root directory in which the kernel tells the groups of this process, and
-// has files below /sys/fs/cgroup.
-func kernel(groups string, files map[string]string) fstest.MapFS {
-	root := fstest.MapFS{"proc/self/cgroup": {Data: []byte(groups)}}
-	for name, text := range files {
-		root["sys/fs/cgroup/"+name] = &fstest.MapFile{Data: []byte(text)}
-	}
-	return root
-}
-
-// podLimits are the files of a container that has own and is in a pod that has pod.
-func podLimits(own, pod string) map[string]string {
-	files := map[string]string{"kubepods.slice/memory.max": "max\n", "kubepods.slice/kubepods-burstable.slice/memory.max": "max\n"}
-	maps.Copy(files, map[string]string{
-		"kubepods.slice/kubepods-burstable.slice/pod1/memory.max":    pod,
-		"kubepods.slice/kubepods-burstable.slice/pod1/c1/memory.max": own,
-	})
-	return files
-}
-
-func version1Limit(group, limit string) map[string]string {
-	return map[string]string{"memory" + group + "/memory.limit_in_bytes": limit}
 }
