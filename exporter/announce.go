@@ -83,6 +83,6 @@ func (a *announcements) run(ctx context.Context) {
 			failed = text
 			a.log.Warn("a record about a sink cannot be stored and is tried again", "sink", sink, "error", err)
 		}
-		wait(ctx, a.pause.NextBackOff(), nil)
+		wait(ctx, a.pause.NextBackOff())
 	}
 }

@@ -181,7 +181,7 @@ func (d *delivery) until(ctx context.Context, do func() error) bool {
 			reason = "DeadLetters"
 		}
 		d.reading.met(Error, reason, err)
-		wait(ctx, pause.NextBackOff(), nil)
+		wait(ctx, pause.NextBackOff())
 	}
 	return false
 }
@@ -278,14 +278,13 @@ func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 	return records, err
 }
 
-// wait returns after pause, or when ctx is done or early is closed. A nil early never is.
-func wait(ctx context.Context, pause time.Duration, early <-chan struct{}) {
+// wait returns after pause, or when ctx is done.
+func wait(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	case <-early:
 	}
 }
 
@@ -315,7 +314,7 @@ func (d *delivery) settle(b *batch) {
 		return
 	}
 	if o.DeadLettered > 0 {
-		d.letters.settled()
+		d.letters.wakeRedrive()
 	}
 }
 

@@ -147,9 +147,9 @@ func (l *letters) tellOfBound(s deadletter.Stats) {
 	l.isNear = near
 }
 
-// settled is called once records that were set aside are settled: those among them that
-// wait to be sent again can go now.
-func (l *letters) settled() {
+// wakeRedrive is called once records that were set aside are settled: those among them
+// that wait to be sent again can go now.
+func (l *letters) wakeRedrive() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.store != nil && l.store.Stats().Redriving > 0 {

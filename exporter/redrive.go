@@ -29,7 +29,7 @@ func (r *redriver) run(ctx context.Context) {
 		some, err := r.round(ctx)
 		if err != nil && ctx.Err() == nil {
 			failing.met(Error, "DeadLetters", err)
-			wait(ctx, pause.NextBackOff(), nil)
+			wait(ctx, pause.NextBackOff())
 			continue
 		}
 		failing.over(attempt)

@@ -204,7 +204,7 @@ func (q fromQueue) onReject() OnReject { return q.cfg.OnReject }
 func (q fromQueue) left(b sinks.Batch) sinks.Batch { return b }
 
 func (q fromQueue) pause(ctx context.Context, _ sinks.Batch, pause time.Duration) {
-	wait(ctx, pause, nil)
+	wait(ctx, pause)
 }
 
 // accepted does nothing: a record counts as delivered when its batch is settled.
