@@ -41,9 +41,9 @@ type Store struct {
 	// broken says that log must not be written any more: its state on the disk is
 	// not known, or it has lost its name. Guarded by change.
 	broken bool
-	// patience is how much garbage the next attempt to compact waits for, after one
+	// compactAt is how much garbage the next attempt to compact waits for, after one
 	// that failed; guarded by change.
-	patience int64
+	compactAt int64
 
 	mu     sync.RWMutex
 	log    disk.File // nil when there is none; guarded by mu, changed under change

@@ -71,12 +71,12 @@ func (s *Store) unlink() error {
 // cannot be is no failure of what was done before: it is tried again later.
 func (s *Store) compact() {
 	garbage := s.size - s.index.bytes
-	if s.log == nil || garbage <= max(s.slack, s.index.bytes, s.patience) {
+	if s.log == nil || garbage <= max(s.slack, s.index.bytes, s.compactAt) {
 		return
 	}
 	began := time.Now()
 	if err := s.rewrite(); err != nil {
-		s.patience = 2 * garbage
+		s.compactAt = 2 * garbage
 		s.opts.Log.Warn("dead letters: removed ones still take space: the log cannot be written anew", "directory", s.dir, "bytes", garbage, "error", err)
 		return
 	}
@@ -122,7 +122,7 @@ func (s *Store) replace(f disk.File, size int64, entries []entry) {
 			x.put(e)
 		}
 	})
-	s.size, s.holes, s.broken, s.patience = size, nil, false, 0
+	s.size, s.holes, s.broken, s.compactAt = size, nil, false, 0
 	if old != nil {
 		_ = old.Close() // nothing of it is needed any more
 	}
