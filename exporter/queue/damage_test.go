@@ -298,7 +298,7 @@ func TestTruncationAtEveryByte(t *testing.T) {
 				want += 2
 			}
 		}
-		q, err := Open(Options{Directory: dir})
+		q, err := Open(Options{Directory: dir, SegmentBytes: 32 << 10})
 		if err != nil {
 			t.Fatalf("segment of %d bytes: %v", size, err)
 		}

@@ -1,10 +1,8 @@
 package queue
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
-	"io"
 	"maps"
 	"slices"
 	"time"
@@ -35,17 +33,14 @@ type recovery struct {
 	// newest is when the last frame that was found behind the checkpoint was received,
 	// Unix nanoseconds.
 	newest int64
-	// tailRecords is how many records the frames have that are written again.
-	tailRecords int
+	// tail is the first seq that is written again, 0 when no record is.
+	tail uint64
 }
 
-// foundSegment is a segment with what Open finds out about it.
+// foundSegment is a segment as it was found, and as it is part of the queue.
 type foundSegment struct {
-	*liveSegment
-	header segment.Header // zero when it is damaged
-	// exact is set when a later segment says where this one ends. Otherwise end is
-	// that of its last frame and, for the last segment, the size of the file.
-	exact bool
+	*segment.Stored
+	live *liveSegment
 }
 
 // recover fills in what q is made of. The order matters: identity first, then
@@ -69,7 +64,7 @@ func (q *Queue) recover() error {
 		}
 	}
 	if n := len(r.segments); n > 0 {
-		last := r.segments[n-1].liveSegment
+		last := r.segments[n-1].live
 		q.committer.last = last
 		// Its tail is nowhere else until it is written again.
 		last.sealed = len(q.pending.frames) == 0
@@ -87,11 +82,11 @@ func (r *recovery) splitPassed() (kept, passed []*liveSegment) {
 	retain := r.q.opts.Retain.isOn()
 	for i, s := range slices.Backward(r.segments) {
 		last := i == len(r.segments)-1
-		retain = retain && (last || r.segments[i+1].header.PrevEpoch == s.Epoch)
+		retain = retain && (last || r.segments[i+1].Header.PrevEpoch == s.Epoch)
 		if last || retain || !r.isPassed(s) {
-			kept = append(kept, s.liveSegment)
+			kept = append(kept, s.live)
 		} else {
-			passed = append(passed, s.liveSegment)
+			passed = append(passed, s.live)
 		}
 	}
 	slices.Reverse(kept)
@@ -103,11 +98,11 @@ func (r *recovery) splitPassed() (kept, passed []*liveSegment) {
 // not begin there.
 func (r *recovery) isPassed(s *foundSegment) bool {
 	for _, a := range r.accounts {
-		if a.Next < s.until.Load() {
+		if a.Next < s.Until {
 			return false
 		}
 	}
-	return len(r.accounts) > 0 && r.isCounted(s, s.end.Load())
+	return len(r.accounts) > 0 && r.isCounted(s, s.live.end.Load())
 }
 
 // readCursors reads the cursors file. A damaged one is set aside: its sinks
@@ -145,7 +140,7 @@ func (r *recovery) listFiles() error {
 	}
 	for _, file := range files {
 		if name, ok := segment.ParseName(file); ok {
-			r.segments = append(r.segments, &foundSegment{liveSegment: newSegment(name, 0, 0)})
+			r.segments = append(r.segments, &foundSegment{Stored: segment.NewStored(name)})
 		}
 	}
 	r.spares, r.begun, r.number = state.SparesOf(files)
@@ -159,16 +154,15 @@ func (r *recovery) identify() error {
 	q := r.q
 	var ids []uuid.UUID
 	for _, s := range r.segments {
-		err := r.inspect(s)
-		switch {
-		case errors.Is(err, segment.ErrHeader):
-			// The name says what the header said; a foreign segment cannot pass
-			// for ours, because its frames have other epochs and seqs.
-			q.opts.Log.Warn("segment header damaged: its frames are read all the same", "segment", s.String(), "error", err)
+		switch err := r.readHeader(s.Stored); {
 		case err != nil:
 			return fmt.Errorf("segment %s: %w", s, err)
+		case s.HeaderErr != nil:
+			// The name says what the header said; a foreign segment cannot pass
+			// for ours, because its frames have other epochs and seqs.
+			q.opts.Log.Warn("segment header damaged: its frames are read all the same", "segment", s.String(), "error", s.HeaderErr)
 		default:
-			ids = append(ids, s.header.Queue)
+			ids = append(ids, s.Header.Queue)
 		}
 	}
 	if r.hasCheck {
@@ -217,8 +211,8 @@ func (r *recovery) adoptSegments() error {
 	q := r.q
 	var kept []*foundSegment
 	for _, s := range r.segments {
-		if s.header.Queue != uuid.Nil && s.header.Queue != q.id {
-			if err := q.setAside(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.header.Queue)); err != nil {
+		if s.Header.Queue != uuid.Nil && s.Header.Queue != q.id {
+			if err := q.setAside(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.Header.Queue)); err != nil {
 				return err
 			}
 			continue
@@ -274,81 +268,45 @@ func (r *recovery) inspectSpare(name string) (epoch uint64, ok bool, err error) 
 	return epoch, err == nil && sizeErr == nil && size == r.q.opts.SegmentBytes, nil
 }
 
-func (r *recovery) inspect(s *foundSegment) error {
-	f, err := r.q.opts.FS.Open(r.q.path(s.String()))
-	if err != nil {
-		return fmt.Errorf("open: %w", err)
-	}
-	defer f.Close()
-	size, err := f.Size()
-	if err != nil {
-		return err
-	}
-	s.end.Store(size)
-	s.size.Store(size)
-	s.header, err = segment.ReadHeader(f, r.q.opts.Directory, s.Name)
-	return err
-}
-
-// linkSegments finds out where each segment ends. One that is found under its
-// own name has taken over from the one before it.
+// linkSegments finds out where each segment ends.
 func (r *recovery) linkSegments() error {
+	stored := make([]*segment.Stored, len(r.segments))
 	for i, s := range r.segments {
-		for _, before := range r.segments[:i] {
-			if before.Epoch == s.header.PrevEpoch && s.header.PrevEnd <= before.size.Load() {
-				before.end.Store(s.header.PrevEnd)
-				before.newest.Store(cmp.Or(s.header.PrevNewest, s.header.Created))
-				before.exact = true
+		stored[i] = s.Stored
+	}
+	segment.Link(stored)
+	for _, s := range r.segments {
+		if !s.IsLast() && (!s.Exact || s.NamedEnd > s.Size) {
+			if err := r.findEnd(s.Stored); err != nil {
+				return fmt.Errorf("segment %s: %w", s, err)
 			}
 		}
-		if i > 0 {
-			r.segments[i-1].until.Store(s.FirstSeq)
-		}
-	}
-	for i, s := range r.segments {
-		if last := i == len(r.segments)-1; last || s.exact {
-			continue
-		}
-		if err := r.findEnd(s); err != nil {
-			return fmt.Errorf("segment %s: %w", s, err)
-		}
+		s.live = newSegment(s.Name, s.End, s.Size)
+		s.live.until.Store(s.Until)
+		s.live.newest.Store(s.Newest)
 	}
 	return nil
 }
 
-// findEnd finds the end of a segment whose successor is missing or does not name
-// it: behind the last frame there may be old content of the file. Where records are
-// missing the end is beyond it, so that whoever reads that far keeps a copy. A docket
-// that is killed again and again leaves many of those: a successor that had nothing but
-// an end that was written again is gone.
-func (r *recovery) findEnd(s *foundSegment) error {
+func (r *recovery) findEnd(s *segment.Stored) error {
 	file, err := r.q.opts.FS.Open(r.q.path(s.String()))
 	if err != nil {
 		return err
 	}
 	defer file.Close()
-	size := s.size.Load()
-	end, next := int64(segment.HeaderSize), s.FirstSeq
-	var reader segment.Reader
-	reader.OpenHeaders(file, s.Epoch, segment.HeaderSize, size)
-	for {
-		f, err := reader.ResyncHeader(s.FirstSeq, size)
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return err
-		}
-		reader.Skip(&f)
-		end, next = reader.Off, f.End()
+	return s.FindEnd(file)
+}
+
+func (r *recovery) readHeader(s *segment.Stored) error {
+	file, err := r.q.opts.FS.Open(r.q.path(s.String()))
+	if err != nil {
+		return fmt.Errorf("open: %w", err)
 	}
-	if next < s.until.Load() {
-		reader.MoveTo(end)
-		if claimed := reader.ClaimedSize(size); claimed > 0 {
-			size = min(size, end+claimed)
-		}
-		end = size
+	defer file.Close()
+	size, err := file.Size()
+	if err == nil {
+		s.ReadHeader(file, r.q.opts.Directory, size)
+		err = s.OpenErr
 	}
-	s.end.Store(end)
-	return nil
+	return err
 }

@@ -3,7 +3,6 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 	"time"
@@ -28,28 +27,23 @@ func (r *recovery) foldLog() error {
 	} else {
 		next = max(next, r.oldestCursor()) // what was before is done with
 	}
-	for i, s := range r.segments {
-		last := i == len(r.segments)-1
-		if !last && r.isCounted(s, s.end.Load()) {
+	for _, s := range r.segments {
+		if !s.IsLast() && r.isCounted(s, s.End) {
 			continue
 		}
-		if !r.isCounted(s, segment.HeaderSize) {
-			q.reportLost(SeqRange{From: next, To: s.FirstSeq})
-		}
-		fold := r.foldSegment
-		if last {
-			fold = r.foldLast
-		}
-		end, err := fold(s)
-		if err != nil {
+		var err error
+		if next, err = r.foldSegment(s, next); err != nil {
 			return fmt.Errorf("segment %s: %w", s, err)
 		}
-		next = max(next, end)
 	}
-	if r.tailRecords == 0 {
-		// What was durable once has had its seq, which must not be given out
-		// again, whatever has become of the log. Records of the tail are beyond it.
+	switch {
+	case r.tail > 0:
+		next = r.tail
+	case len(r.segments) == 0:
 		q.reportLost(SeqRange{From: next, To: r.knownDurable})
+		fallthrough
+	default:
+		// What was durable once has had its seq, which must not be given out again.
 		next = max(next, r.knownDurable)
 	}
 	q.durable.Store(next - 1)
@@ -57,9 +51,114 @@ func (r *recovery) foldLog() error {
 	if n := len(r.segments); n > 0 {
 		// Nothing is ever added to the segments found, so that all of them can go
 		// as soon as they are delivered.
-		q.checkpointUpTo(r.segments[n-1].liveSegment)
+		q.checkpointUpTo(r.segments[n-1].live)
 	}
 	return nil
+}
+
+// foldSegment adds the frames of s to the state, unless the checkpoint has them, and
+// returns the seq after its last durable record. next is that of the segment before.
+//
+// Frames at the end of the log may be whole and yet never synced, and a sync now could
+// say yes although one before the crash has failed and dropped them. They become the
+// committer's first commit, and are written again elsewhere.
+func (r *recovery) foldSegment(s *foundSegment, next uint64) (uint64, error) {
+	q, live := r.q, s.live
+	file, err := q.opts.FS.Open(q.path(s.String()))
+	if err != nil {
+		return 0, err
+	}
+	defer file.Close()
+	scan := r.scanBehindCheckpoint(s, file)
+	scan.Passed = next
+	if s.IsLast() {
+		live.end.Store(scan.From)
+		if r.isCounted(s, scan.From) {
+			live.newest.Store(r.checkpoint.Newest)
+		}
+	}
+	err = scan.Run(func(it *segment.Item) error {
+		switch it.Kind {
+		case segment.IsFrame:
+			if !it.Synced {
+				r.rewrite(it)
+				return nil
+			}
+			if !r.isCounted(s, it.To) {
+				q.state.Add(&it.Frame, it.Frame.Decided())
+			}
+			if s.IsLast() {
+				live.end.Store(it.To)
+				live.newest.Store(max(live.newest.Load(), it.Frame.Received))
+			}
+		case segment.IsHole:
+			if it.To > it.From && !it.AtEnd { // at the end a cursor keeps the copy
+				q.quarantine(live, file, it.From, it.To, it.Cause)
+			}
+			q.reportLost(it.Lost)
+		case segment.IsGap:
+			q.reportLost(it.Lost)
+		case segment.IsTail:
+			if it.To > it.From {
+				r.cutTail(live, file, it)
+			}
+		}
+		return nil
+	})
+	if s.IsLast() {
+		r.newest = scan.Received
+	}
+	return max(next, scan.Next), err
+}
+
+// scanBehindCheckpoint returns the scan of what the checkpoint does not know of s. A queue
+// that was closed has nothing to read at its next start.
+//
+// A frame behind it may have no records and a lower seq: it was the tail of a log that
+// had lost its end, for which that seq was raised.
+func (r *recovery) scanBehindCheckpoint(s *foundSegment, file disk.File) *segment.Scan {
+	scan := &segment.Scan{Stored: s.Stored, File: file, KnownDurable: r.knownDurable, From: segment.HeaderSize, Next: s.FirstSeq}
+	if c := r.checkpoint; r.hasCheck && c.Epoch == s.Epoch {
+		scan.Counted = c.End
+		if c.End <= s.Size {
+			scan.From, scan.Next = max(c.End, segment.HeaderSize), max(c.NextSeq, s.FirstSeq)
+		}
+	} else if r.hasCheck && s.Epoch < c.Epoch {
+		scan.Counted = s.Size
+	}
+	return scan
+}
+
+// rewrite gives a frame of the end to the committer.
+func (r *recovery) rewrite(it *segment.Item) {
+	if r.tail == 0 && it.Frame.Count > 0 {
+		r.tail = it.Frame.FirstSeq
+	}
+	p := r.q.pending
+	p.frames = append(p.frames, pendingFrame{at: len(p.buf), lines: it.Frame.Decided()})
+	p.buf = append(p.buf, it.Bytes...)
+}
+
+// cutTail drops what a crash left unfinished. What looks like frames is kept in
+// quarantine, although it was never acknowledged.
+func (r *recovery) cutTail(s *liveSegment, file disk.File, it *segment.Item) {
+	q := r.q
+	q.tornTails++
+	q.opts.Log.Info("torn tail cut: a crash interrupted a write that nobody was told about", "segment", s.String(), "from", it.From, "to", it.To)
+	if _, err := q.copyAside(s.Name, file, it.From, it.To); err != nil {
+		q.opts.Log.Warn("torn tail stays in the file: it could not be copied to quarantine", "segment", s.String(), "error", err)
+		return
+	}
+	if it.HasProof {
+		return // the next Open needs it if there is no checkpoint then
+	}
+	// Cosmetic: what is beyond the end is never read, this only keeps the next
+	// Open from finding it again. So a read-only disk does not matter.
+	if err := errors.Join(file.Truncate(it.From), file.Sync()); err != nil {
+		q.opts.Log.Warn("torn tail stays in the file", "segment", s.String(), "error", err)
+		return
+	}
+	s.size.Store(it.From)
 }
 
 // oldestCursor is the first seq that a sink still waits for, 0 without any sink.
@@ -85,10 +184,10 @@ func (r *recovery) findUncopied() error {
 	}
 	for _, s := range r.segments {
 		lost := slices.ContainsFunc(q.state.Lost, func(l SeqRange) bool {
-			return l.From < s.until.Load() && l.To > s.FirstSeq
+			return l.From < s.Until && l.To > s.FirstSeq
 		})
 		copied := slices.ContainsFunc(copies, func(name string) bool { return strings.HasPrefix(name, s.String()+".") })
-		s.unreadable.Store(s.unreadable.Load() || lost && !copied)
+		s.live.unreadable.Store(s.live.unreadable.Load() || lost && !copied)
 	}
 	return nil
 }
@@ -97,82 +196,4 @@ func (r *recovery) findUncopied() error {
 func (r *recovery) isCounted(s *foundSegment, off int64) bool {
 	c := r.checkpoint
 	return r.hasCheck && (s.Epoch < c.Epoch || s.Epoch == c.Epoch && off <= c.End)
-}
-
-// foldSegment adds the frames of s, which has a successor, to the state, unless the
-// checkpoint has them, and returns the seq after its last record. Where a header is
-// whole, its records are not looked at before they are delivered.
-func (r *recovery) foldSegment(s *foundSegment) (uint64, error) {
-	file, err := r.q.opts.FS.Open(r.q.path(s.String()))
-	if err != nil {
-		return 0, err
-	}
-	defer file.Close()
-	from, next := r.behindCheckpoint(s)
-	d := folding{foundSegment: s, r: r, file: file, next: next}
-	end := s.end.Load()
-	var reader segment.Reader
-	reader.OpenHeaders(file, s.Epoch, from, end)
-	for {
-		hole := reader.Off
-		f, err := reader.ResyncHeader(d.next, end)
-		if errors.Is(err, io.EOF) || (err == nil && !s.exact && f.FirstSeq >= s.until.Load()) {
-			return d.next, nil
-		}
-		if err != nil {
-			return 0, err
-		}
-		d.fold(&foundFrame{Frame: f, hole: hole, off: reader.Off})
-		reader.Skip(&f)
-	}
-}
-
-// folding adds the frames of one segment to the state, in order.
-type folding struct {
-	*foundSegment
-	r    *recovery
-	file disk.File
-	next uint64 // the seq after the last record that was added
-}
-
-// foundFrame is a frame at offset off. If that is not hole, where the one before it
-// ends, what lies between is damage.
-type foundFrame struct {
-	segment.Frame
-	hole, off int64
-}
-
-// fold adds f to the state, unless the checkpoint has it.
-func (d *folding) fold(f *foundFrame) {
-	d.missing(f)
-	if !d.isCounted(f) {
-		d.r.q.state.Add(&f.Frame, f.Decided())
-	}
-	d.next = max(d.next, f.End())
-}
-
-func (d *folding) isCounted(f *foundFrame) bool {
-	return d.r.isCounted(d.foundSegment, f.off+int64(f.Size()))
-}
-
-// missing reports what is missing before f, whose first record is the next then.
-func (d *folding) missing(f *foundFrame) {
-	if f.off > f.hole {
-		d.r.q.quarantine(d.liveSegment, d.file, f.hole, f.off, segment.ErrFrameHeader)
-	}
-	d.r.q.reportLost(SeqRange{From: d.next, To: f.FirstSeq})
-	d.next = max(d.next, f.FirstSeq)
-}
-
-// behindCheckpoint returns the offset in s from which on the checkpoint does not know it,
-// and the seq that comes there. A queue that was closed has nothing to read at its next
-// start.
-//
-// A frame behind it may have no records and a lower seq: it was the tail of a log that
-// had lost its end, for which that seq was raised.
-func (r *recovery) behindCheckpoint(s *foundSegment) (off int64, next uint64) {
-	if c := r.checkpoint; r.hasCheck && c.Epoch == s.Epoch && c.End <= s.size.Load() {
-		return max(c.End, segment.HeaderSize), max(c.NextSeq, s.FirstSeq)
-	}
-	return segment.HeaderSize, s.FirstSeq
 }

@@ -14,26 +14,27 @@ type mutant struct {
 }
 
 const (
-	commitGo      = "exporter/queue/commit.go"
-	cursorReadGo  = "exporter/queue/cursorread.go"
-	cursorfileGo  = "exporter/queue/state/cursorfile.go"
-	deliverGo     = "exporter/deliver.go"
-	redriveGo     = "exporter/redrive.go"
-	lettersGo     = "exporter/letters.go"
-	frameGo       = "exporter/queue/segment/frame.go"
-	housekeepGo   = "exporter/queue/housekeep.go"
-	ingestGo      = "exporter/ingest.go"
-	verdictGo     = "exporter/verdict.go"
-	quarantineGo  = "exporter/queue/quarantine.go"
-	readerGo      = "exporter/queue/segment/reader.go"
-	recoverGo     = "exporter/queue/recover.go"
-	proofGo       = "exporter/queue/segment/proof.go"
-	producersGo   = "exporter/queue/state/producers.go"
-	recoverlastGo = "exporter/queue/recoverlast.go"
-	segmentGo     = "exporter/queue/segments.go"
-	spaceGo       = "exporter/queue/space.go"
-	spareGo       = "exporter/queue/spare.go"
-	stateGo       = "exporter/queue/state/state.go"
+	commitGo     = "exporter/queue/commit.go"
+	cursorReadGo = "exporter/queue/cursorread.go"
+	cursorfileGo = "exporter/queue/state/cursorfile.go"
+	deliverGo    = "exporter/deliver.go"
+	redriveGo    = "exporter/redrive.go"
+	lettersGo    = "exporter/letters.go"
+	frameGo      = "exporter/queue/segment/frame.go"
+	housekeepGo  = "exporter/queue/housekeep.go"
+	ingestGo     = "exporter/ingest.go"
+	verdictGo    = "exporter/verdict.go"
+	quarantineGo = "exporter/queue/quarantine.go"
+	readerGo     = "exporter/queue/segment/reader.go"
+	recoverGo    = "exporter/queue/recover.go"
+	proofGo      = "exporter/queue/segment/proof.go"
+	producersGo  = "exporter/queue/state/producers.go"
+	recoverlogGo = "exporter/queue/recoverlog.go"
+	scanGo       = "exporter/queue/segment/scan.go"
+	segmentGo    = "exporter/queue/segments.go"
+	spaceGo      = "exporter/queue/space.go"
+	spareGo      = "exporter/queue/spare.go"
+	stateGo      = "exporter/queue/state/state.go"
 )
 
 // table has every defect.
@@ -279,9 +280,9 @@ var core = []mutant{
 	// Recovery.
 	{
 		defect: "a torn tail is not cut",
-		file:   recoverlastGo,
-		old:    "if atEnd || (reader.Off > hole && !l.IsOfHole(reader, next, hole, size)) {",
-		new:    "if atEnd {",
+		file:   scanGo,
+		old:    "case r.Off > hole && s.IsLast() && !s.proof.isOfHole(*r, next, hole, s.End):",
+		new:    "case r.Off < hole:",
 		tests:  []string{"TestTornCommitOfSeveralFramesIsCutWhole"},
 	},
 	{
@@ -293,43 +294,43 @@ var core = []mutant{
 	},
 	{
 		defect: "the unproven end of the log is trusted",
-		file:   recoverlastGo,
-		old:    "return l.isCounted(f) || l.Holds(f.off, &f.Frame)",
+		file:   scanGo,
+		old:    "return !s.IsLast() || off+int64(f.Size()) <= s.Counted || s.proof.holds(off, f)",
 		new:    "return true",
 		tests:  []string{"TestUnprovenTailIsWrittenAgain"},
 	},
 	{
-		defect: "what is missing before the end of the log is not told",
-		file:   recoverlastGo,
-		old:    "\tl.missing(&l.waiting[0].foundFrame)\n",
-		new:    "",
+		defect: "the end of the log gets other seqs than it had",
+		file:   recoverlogGo,
+		old:    "\t\tnext = r.tail\n",
+		new:    "\t\tnext = r.checkpoint.NextSeq + 1\n",
 		tests:  []string{"TestDamageBeforeTheTailKeepsTheTailsSeq"},
 	},
 	{
 		defect: "the end of the log is trusted by its headers",
-		file:   recoverlastGo,
-		old:    "reader.MoveTo(l.end.Load())",
-		new:    "reader.MoveTo(max(l.end.Load(), l.size.Load()))",
+		file:   scanGo,
+		old:    "\ts.reader.MoveTo(s.Off)\n",
+		new:    "\ts.reader.MoveTo(max(s.Off, s.End))\n",
 		tests:  []string{"TestUnprovenTailIsWrittenAgain"},
 	},
 	{
 		defect: "a cut takes the proof of what stands before it",
-		file:   recoverlastGo,
-		old:    "if l.Proven >= hole && l.Proven > l.from {",
+		file:   recoverlogGo,
+		old:    "if it.HasProof {",
 		new:    "if false {",
 		tests:  []string{"TestCutLeavesTheProof"},
 	},
 	{
 		defect: "what is left of a torn commit is kept",
-		file:   recoverlastGo,
-		old:    "if l.EndsIn(hole, reader, &f, size) {",
-		new:    "if false {",
+		file:   scanGo,
+		old:    "endsIn := s.IsLast() && s.proof",
+		new:    "endsIn := false && s.proof",
 		tests:  []string{"TestHoleOverTheEndOfWhatWasSynced"},
 	},
 	{
 		defect: "a seq is given again behind a second hole",
-		file:   recoverlastGo,
-		old:    "\t\t\tl.Proven = max(l.Proven, hole)\n",
+		file:   scanGo,
+		old:    "\t\ts.proof.proven = max(s.proof.proven, hole)\n",
 		new:    "",
 		tests:  []string{"TestDamageInFrontOfATornCommit"},
 	},

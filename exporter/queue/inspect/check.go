@@ -90,13 +90,13 @@ func (o *Queue) Check(ctx context.Context, found func(Finding) error) (Checked, 
 		}
 	}
 	for _, s := range o.segments {
-		if s.headerErr != nil {
+		if s.HeaderErr != nil {
 			if err := found(o.damagedHeader(s)); err != nil {
 				return c.sum, err
 			}
 		}
 	}
-	w := walk{o: o, ctx: ctx, frame: c.frame, hole: c.hole, gap: c.gap, tail: c.tail, unreadable: c.unreadable}
+	w := walk{o: o, ctx: ctx, visit: c.item, unreadable: c.unreadable}
 	err := w.run(0)
 	return c.sum, err
 }
@@ -106,29 +106,38 @@ type check struct {
 	o     *Queue
 	found func(Finding) error
 	sum   Checked
-	last  *storedSegment // the one that frame was told of last
-	torn  *Finding       // held back until it is clear whether records are missing
+	last  *segment.Stored // the one of the last frame
+	torn  *Finding        // held back until it is clear whether records are missing
 }
 
-func (c *check) frame(s *storedSegment, f *segment.Frame, _ []byte) error {
+func (c *check) item(s, before *segment.Stored, it *segment.Item) error {
+	switch it.Kind {
+	case segment.IsHole:
+		return c.hole(s, it)
+	case segment.IsGap:
+		return c.gap(s, before, it)
+	case segment.IsTail:
+		return c.tail(s, it)
+	}
+
 	if c.last != s {
 		c.last = s
 		c.sum.Segments++
 	}
-	c.sum.Records += uint64(f.Count)
-	c.sum.Bytes += int64(f.Size())
+	c.sum.Records += uint64(it.Frame.Count)
+	c.sum.Bytes += int64(it.Frame.Size())
 	return nil
 }
 
-func (c *check) hole(s *storedSegment, h hole) error {
+func (c *check) hole(s *segment.Stored, h *segment.Item) error {
 	f := Finding{
-		Severity: Damage, Kind: DamagedFrames, File: s.String(), Offset: h.from, End: h.to, Lost: h.lost,
-		Text: fmt.Sprintf("%s cannot be read (%v): %s", bytesText(h.to-h.from), h.cause, c.o.lossText(h.lost)),
+		Severity: Damage, Kind: DamagedFrames, File: s.String(), Offset: h.From, End: h.To, Lost: h.Lost,
+		Text: fmt.Sprintf("%s cannot be read (%v): %s", bytesText(h.To-h.From), h.Cause, c.o.lossText(h.Lost)),
 	}
-	if h.from == h.to {
-		f.Text = fmt.Sprintf("the file ends at %d, its frames at %d: %s", s.size, s.namedEnd, c.o.lossText(h.lost))
-		if s.size >= s.namedEnd {
-			f.Text = fmt.Sprintf("%v: %s", h.cause, c.o.lossText(h.lost))
+	if h.From == h.To {
+		f.Text = fmt.Sprintf("the file ends at %d, its frames at %d: %s", s.Size, s.NamedEnd, c.o.lossText(h.Lost))
+		if s.Size >= s.NamedEnd {
+			f.Text = fmt.Sprintf("%v: %s", h.Cause, c.o.lossText(h.Lost))
 		}
 	}
 	return c.lossFound(f)
@@ -151,17 +160,18 @@ func (c *check) lossFound(f Finding) error {
 	return c.found(f)
 }
 
-func (c *check) gap(r segment.SeqRange, after, before *storedSegment) error {
+func (c *check) gap(s, after *segment.Stored, it *segment.Item) error {
+	r := it.Lost
 	f := Finding{Severity: Damage, Kind: MissingRecords, Lost: r}
 	switch {
-	case before == nil:
-		return c.lostEnd(r, after)
+	case it.AtEnd:
+		return c.lostEnd(r, s)
 	case after == nil:
-		f.File = before.String()
+		f.File = s.String()
 		f.Text = "what stood before this segment is missing: "
 	default:
 		f.File = after.String()
-		f.Text = fmt.Sprintf("what stood between this segment and %s is missing: ", before)
+		f.Text = fmt.Sprintf("what stood between this segment and %s is missing: ", s)
 	}
 	f.Text += c.o.lossText(r)
 	if wanted, ok := c.o.firstWanted(); ok && wanted >= r.To && !c.o.isKnownLost(r) {
@@ -176,7 +186,7 @@ func (c *check) gap(r segment.SeqRange, after, before *storedSegment) error {
 
 // lostEnd reports records that were there once, for a cursor or a checkpoint
 // knows of them, and with which the log ought to end.
-func (c *check) lostEnd(r segment.SeqRange, last *storedSegment) error {
+func (c *check) lostEnd(r segment.SeqRange, last *segment.Stored) error {
 	f := Finding{Severity: Damage, Kind: LostEnd, File: state.CursorsFile, Lost: r}
 	if c.o.checkpoint.NextSeq == r.To {
 		f.File = state.PositionsFile
@@ -195,25 +205,25 @@ func (c *check) lostEnd(r segment.SeqRange, last *storedSegment) error {
 
 // tail reports what a crash has left at the end of the log. That is no damage:
 // no producer was told that it is safe, and the next start passes over it.
-func (c *check) tail(s *storedSegment, h hole) error {
-	if h.to == h.from {
+func (c *check) tail(s *segment.Stored, h *segment.Item) error {
+	if h.To == h.From {
 		return nil
 	}
 	f := Finding{
-		Severity: Note, Kind: TornTail, File: s.String(), Offset: h.from, End: h.to,
-		Text: fmt.Sprintf("torn tail of %s: a crash interrupted a write that no producer was told about; the next start passes over it", bytesText(h.to-h.from)),
+		Severity: Note, Kind: TornTail, File: s.String(), Offset: h.From, End: h.To,
+		Text: fmt.Sprintf("torn tail of %s: a crash interrupted a write that no producer was told about; the next start passes over it", bytesText(h.To-h.From)),
 	}
-	if h.lost.From < c.o.knownDurable {
+	if h.Lost.From < c.o.knownDurable {
 		c.torn = &f // what stood here was durable once
 		return nil
 	}
 	return c.found(f)
 }
 
-func (c *check) unreadable(s *storedSegment, off int64, err error) error {
+func (c *check) unreadable(s *segment.Stored, off int64, err error) error {
 	text := fmt.Sprintf("cannot be read (%v): %s from %d on", err, "its records", s.FirstSeq)
-	if !s.isLast() {
-		text = fmt.Sprintf("cannot be read (%v): %s", err, segment.SeqRange{From: s.FirstSeq, To: s.until})
+	if !s.IsLast() {
+		text = fmt.Sprintf("cannot be read (%v): %s", err, segment.SeqRange{From: s.FirstSeq, To: s.Until})
 	}
 	return c.found(Finding{
 		Severity: Damage, Kind: UnreadableFile, File: s.String(), Offset: off,
@@ -228,7 +238,7 @@ func (o *Queue) surveyed() []Finding {
 	for _, s := range o.foreign {
 		all = append(all, Finding{
 			Severity: Damage, Kind: ForeignSegment, File: s.String(),
-			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.header.Queue, o.id),
+			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.Header.Queue, o.id),
 			Repair: fmt.Sprintf("move it to %s/", state.QuarantineDir),
 		})
 	}
@@ -251,9 +261,9 @@ func (o *Queue) surveyed() []Finding {
 	return all
 }
 
-func (o *Queue) damagedHeader(s *storedSegment) Finding {
+func (o *Queue) damagedHeader(s *segment.Stored) Finding {
 	f := Finding{
-		Severity: Damage, Kind: DamagedHeader, File: s.String(), End: min(segment.HeaderSize, s.size),
+		Severity: Damage, Kind: DamagedHeader, File: s.String(), End: min(segment.HeaderSize, s.Size),
 		Text:   "segment header damaged: its frames are read all the same",
 		Repair: fmt.Sprintf("copy the header to %s/", state.QuarantineDir),
 	}

@@ -81,29 +81,35 @@ func (o *Queue) Contents(ctx context.Context) (Contents, error) {
 
 // segmentContents fails only when ctx is done: what cannot be read stands in the
 // result.
-func (o *Queue) segmentContents(ctx context.Context, s *storedSegment) (SegmentContents, error) {
+func (o *Queue) segmentContents(ctx context.Context, s *segment.Stored) (SegmentContents, error) {
 	c := SegmentContents{
-		Name: s.String(), Epoch: s.Epoch, FirstSeq: s.FirstSeq, LastSeq: s.FirstSeq - 1, Size: s.size, Err: s.openErr,
+		Name: s.String(), Epoch: s.Epoch, FirstSeq: s.FirstSeq, LastSeq: s.FirstSeq - 1, Size: s.Size, Err: s.OpenErr,
 	}
-	if s.openErr != nil {
+	if s.OpenErr != nil {
 		return c, ctx.Err()
 	}
-	note := func(_ *storedSegment, f *segment.Frame, _ []byte) error {
+	note := func(f *segment.Frame) {
 		if c.Oldest.IsZero() {
 			c.Oldest = time.Unix(0, f.Received).UTC()
 		}
 		c.Newest, c.LastSeq = time.Unix(0, f.Received).UTC(), f.End()-1
-		return nil
 	}
-	if s.exact {
-		c.Bytes, c.Err = s.end, o.ends(s, note)
+	if s.Exact {
+		c.Bytes, c.Err = s.End, o.ends(s, note)
 		return c, ctx.Err()
 	}
-	w := walk{o: o, ctx: ctx, frame: note, unreadable: func(_ *storedSegment, _ int64, err error) error {
+	w := walk{o: o, ctx: ctx}
+	w.visit = func(_, _ *segment.Stored, it *segment.Item) error {
+		if it.Kind == segment.IsFrame {
+			note(&it.Frame)
+		}
+		return nil
+	}
+	w.unreadable = func(_ *segment.Stored, _ int64, err error) error {
 		c.Err = err
 		return nil
-	}}
-	next, end, err := w.segment(s)
+	}
+	next, end, err := w.segment(s, nil, 0)
 	c.Bytes = end
 	if c.Err == nil {
 		c.LastSeq = max(c.LastSeq, next-1) // what it ends with may be damaged
@@ -117,7 +123,7 @@ const probeSize = 256 << 10
 
 // ends calls note with the first frame of s and with its last ones, as far as
 // they are whole. s must be exact.
-func (o *Queue) ends(s *storedSegment, note func(*storedSegment, *segment.Frame, []byte) error) error {
+func (o *Queue) ends(s *segment.Stored, note func(*segment.Frame)) error {
 	file, err := o.fsys.Open(o.path(s.String()))
 	if err != nil {
 		return err
@@ -125,18 +131,16 @@ func (o *Queue) ends(s *storedSegment, note func(*storedSegment, *segment.Frame,
 	defer file.Close()
 	var reader segment.Reader
 	reader.Open(file, s.Epoch)
-	first, err := reader.Resync(s.FirstSeq, s.end)
+	first, err := reader.Resync(s.FirstSeq, s.End)
 	if errors.Is(err, io.EOF) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	if err := note(s, &first, nil); err != nil {
-		return err
-	}
+	note(&first)
 	for size := int64(probeSize); ; size *= 8 {
-		reader.MoveTo(max(segment.HeaderSize, (s.end-size)&^(segment.Align-1)))
+		reader.MoveTo(max(segment.HeaderSize, (s.End-size)&^(segment.Align-1)))
 		isWhole := reader.Off == segment.HeaderSize
 		found, err := framesFrom(s, &reader, note)
 		if err != nil || found || isWhole {
@@ -146,18 +150,16 @@ func (o *Queue) ends(s *storedSegment, note func(*storedSegment, *segment.Frame,
 }
 
 // framesFrom calls note with the whole frames of s from reader on.
-func framesFrom(s *storedSegment, reader *segment.Reader, note func(*storedSegment, *segment.Frame, []byte) error) (found bool, err error) {
+func framesFrom(s *segment.Stored, reader *segment.Reader, note func(*segment.Frame)) (found bool, err error) {
 	for {
-		f, err := reader.Resync(s.FirstSeq, s.end)
+		f, err := reader.Resync(s.FirstSeq, s.End)
 		if errors.Is(err, io.EOF) {
 			return found, nil
-		}
-		if err == nil {
-			err = note(s, &f, nil)
 		}
 		if err != nil {
 			return found, err
 		}
+		note(&f)
 		found = true
 		reader.Skip(&f)
 	}

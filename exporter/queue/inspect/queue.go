@@ -41,7 +41,7 @@ type survey struct {
 	id        uuid.UUID
 	cursorsID uuid.UUID // that of the cursors file, Nil when it cannot be read
 	// segments are those of this queue, in order; foreign those of another.
-	segments, foreign []*storedSegment
+	segments, foreign []*segment.Stored
 
 	accounts   map[string]state.Account // empty when cursorsErr is set
 	cursorsErr error                    // of the cursors file: missing, unreadable, errCursors or errOtherQueue
@@ -67,28 +67,6 @@ type fileError struct {
 	name string
 	err  error
 }
-
-// storedSegment is a segment with what its name, its header and those of its
-// neighbours say.
-type storedSegment struct {
-	segment.Name
-	size      int64
-	header    segment.Header // zero when headerErr is set
-	headerErr error          // errSegmentHeader: its frames can be read all the same
-	openErr   error          // nothing of it can be read
-	// end is the offset up to which frames may stand. exact is set when a later
-	// segment says so; then all of it must be frames. Otherwise the frames of
-	// this epoch stop somewhere, and older content follows.
-	end   int64
-	exact bool
-	// namedEnd is that offset, which lies beyond end when the file was cut.
-	namedEnd int64
-	// until is the seq at which the next segment takes over, MaxUint64 for the
-	// last one.
-	until uint64
-}
-
-func (s *storedSegment) isLast() bool { return s.until == math.MaxUint64 }
 
 // StoredFile is a file in the queue's directory.
 type StoredFile struct {
@@ -164,10 +142,10 @@ func (o *Queue) look() error {
 		return fmt.Errorf("queue %s: list: %w", o.Dir, err)
 	}
 	slices.Sort(names)
-	var found []*storedSegment
+	var found []*segment.Stored
 	for _, name := range names {
 		if s, ok := segment.ParseName(name); ok {
-			found = append(found, &storedSegment{Name: s, until: math.MaxUint64})
+			found = append(found, segment.NewStored(s))
 			continue
 		}
 		_, isSpare := state.ParseSpareName(name)
@@ -197,7 +175,7 @@ func (o *Queue) look() error {
 func (o *Queue) unknownVersion() error {
 	errs := []error{o.cursorsErr, o.checkpointErr, o.spareErr}
 	for _, s := range slices.Concat(o.segments, o.foreign) {
-		errs = append(errs, s.openErr)
+		errs = append(errs, s.OpenErr)
 	}
 	for _, err := range errs {
 		if unknown, ok := errors.AsType[*fileversion.Error](err); ok {
@@ -279,13 +257,13 @@ func isZero(b []byte) bool {
 
 // lookAtSegments finds out whose the segments are and where each ends, as
 // recovery does.
-func (o *Queue) lookAtSegments(found []*storedSegment) {
-	slices.SortFunc(found, func(a, b *storedSegment) int { return a.Compare(b.Name) })
+func (o *Queue) lookAtSegments(found []*segment.Stored) {
+	slices.SortFunc(found, func(a, b *segment.Stored) int { return a.Compare(b.Name) })
 	var ids []uuid.UUID
 	for _, s := range found {
 		o.readHeader(s)
-		if s.isNamed() {
-			ids = append(ids, s.header.Queue)
+		if s.IsNamed() {
+			ids = append(ids, s.Header.Queue)
 		}
 	}
 	if o.hasCheckpoint {
@@ -296,7 +274,7 @@ func (o *Queue) lookAtSegments(found []*storedSegment) {
 	}
 	o.id = state.OwnerOf(ids)
 	for _, s := range found {
-		if s.isNamed() && s.header.Queue != o.id {
+		if s.IsNamed() && s.Header.Queue != o.id {
 			o.foreign = append(o.foreign, s)
 			continue
 		}
@@ -310,40 +288,22 @@ func (o *Queue) lookAtSegments(found []*storedSegment) {
 		o.cursorsErr = fmt.Errorf("%w %s", state.ErrOtherQueue, o.cursorsID)
 		o.accounts, o.badSlot = nil, -1
 	}
-	for i, s := range o.segments {
-		for _, before := range o.segments[:i] {
-			if before.Epoch == s.header.PrevEpoch {
-				before.end, before.exact = min(before.size, s.header.PrevEnd), true
-				before.namedEnd = s.header.PrevEnd
-			}
-		}
-		if i > 0 {
-			o.segments[i-1].until = s.FirstSeq
-		}
-	}
+	segment.Link(o.segments)
 }
 
-// isNamed reports whether the header says whose the segment is.
-func (s *storedSegment) isNamed() bool { return s.headerErr == nil && s.openErr == nil }
-
-func (o *Queue) readHeader(s *storedSegment) {
+func (o *Queue) readHeader(s *segment.Stored) {
 	f, err := o.fsys.Open(o.path(s.String()))
 	if err != nil {
-		s.openErr = err
+		s.OpenErr = err
 		return
 	}
 	defer f.Close()
-	if s.size, err = f.Size(); err != nil {
-		s.openErr = err
+	size, err := f.Size()
+	if err != nil {
+		s.OpenErr = err
 		return
 	}
-	s.end = s.size
-	s.header, err = segment.ReadHeader(f, o.Dir, s.Name)
-	if errors.Is(err, segment.ErrHeader) {
-		s.headerErr = err
-	} else {
-		s.openErr = err
-	}
+	s.ReadHeader(f, o.Dir, size)
 }
 
 func (o *Queue) lookAtDurable() {

@@ -25,8 +25,15 @@ func (o *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segmen
 		return nil
 	}}
 	var known segment.Names
-	w := walk{o: o, ctx: ctx, hole: report.hole, gap: report.gap, unreadable: report.unreadable}
-	w.frame = func(_ *storedSegment, f *segment.Frame, payload []byte) error {
+	w := walk{o: o, ctx: ctx, unreadable: report.unreadable}
+	w.visit = func(s, before *segment.Stored, it *segment.Item) error {
+		switch it.Kind {
+		case segment.IsTail:
+			return nil
+		case segment.IsHole, segment.IsGap:
+			return report.item(s, before, it)
+		}
+		f, payload := &it.Frame, it.Payload()
 		if f.FirstSeq >= r.To {
 			return errStop
 		}

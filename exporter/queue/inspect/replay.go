@@ -182,7 +182,11 @@ func (o *Queue) firstReplayable(ctx context.Context, upTo uint64) (seq uint64, w
 // errStop.
 func (o *Queue) frames(ctx context.Context, r segment.SeqRange, visit func(*segment.Frame) error) error {
 	w := walk{o: o, ctx: ctx}
-	w.frame = func(_ *storedSegment, f *segment.Frame, _ []byte) error {
+	w.visit = func(_, _ *segment.Stored, it *segment.Item) error {
+		f := &it.Frame
+		if it.Kind != segment.IsFrame {
+			return nil
+		}
 		if f.FirstSeq >= r.To {
 			return errStop
 		}
@@ -213,7 +217,7 @@ func (o *Queue) receivedLast(ctx context.Context, r segment.SeqRange) (t time.Ti
 		if s.FirstSeq >= r.To {
 			continue
 		}
-		err = o.frames(ctx, segment.SeqRange{From: max(r.From, s.FirstSeq), To: min(r.To, s.until)}, func(f *segment.Frame) error {
+		err = o.frames(ctx, segment.SeqRange{From: max(r.From, s.FirstSeq), To: min(r.To, s.Until)}, func(f *segment.Frame) error {
 			t = time.Unix(0, f.Received).UTC()
 			return nil
 		})
@@ -231,7 +235,7 @@ func (o *Queue) skipBefore(ctx context.Context, first uint64, t time.Time) uint6
 		if s.FirstSeq <= first {
 			continue
 		}
-		received, err := o.receivedAt(ctx, segment.SeqRange{From: s.FirstSeq, To: s.until})
+		received, err := o.receivedAt(ctx, segment.SeqRange{From: s.FirstSeq, To: s.Until})
 		if err != nil || received.IsZero() || !received.Before(t) {
 			break
 		}

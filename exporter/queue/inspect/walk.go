@@ -1,66 +1,49 @@
 package inspect
 
 import (
+	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
 )
 
-// walk is one pass over the log, from the first kept record to the last. It
-// reads every frame with its checksums and holds one frame at a time. Its
-// functions may be nil; an error of one ends the pass.
+// walk is one pass over the log, from the first kept record to the last, with all
+// checksums. An error of visit or unreadable ends it.
 type walk struct {
 	o   *Queue
 	ctx context.Context
-
-	// frame is told of every whole frame. Its bytes are valid until it returns.
-	frame func(s *storedSegment, f *segment.Frame, payload []byte) error
-	// hole is told of bytes that had to be frames and are not.
-	hole func(s *storedSegment, h hole) error
-	// gap is told of records that are missing between two segments. One of them
-	// is nil when the gap is before the first or behind the last.
-	gap func(r segment.SeqRange, after, before *storedSegment) error
-	// tail is told where the log ends: in s, at the offset h.from. Up to h.to
-	// stands what a write has left there that nobody was told about; mostly
-	// there is nothing.
-	tail func(s *storedSegment, h hole) error
-	// unreadable is told of a segment that cannot be read from off on.
-	unreadable func(s *storedSegment, off int64, err error) error
-}
-
-// hole is a range of offsets in a segment, and the records that it has taken.
-type hole struct {
-	from, to int64
-	lost     segment.SeqRange
-	cause    error
-	// torn says that the bytes begin like a frame of the segment's epoch.
-	torn bool
-	// last says that what is behind it is torn.
-	last bool
+	// visit is told of every item, with its segment, nil behind a log without one, and for
+	// a gap with the segment before it, nil for the first.
+	visit func(s, before *segment.Stored, it *segment.Item) error
+	// unreadable is told of a segment that cannot be read from off on. nil: that is an error.
+	unreadable func(s *segment.Stored, off int64, err error) error
 }
 
 // run walks over the segments that may hold records from seq from on.
 func (w *walk) run(from uint64) error {
 	next := w.o.firstMissed()
-	var before *storedSegment
+	var before *segment.Stored
 	for _, s := range w.o.segments {
-		if s.until <= from && !s.isLast() {
+		if s.Until <= from && !s.IsLast() {
 			continue
 		}
-		if (before != nil || s == w.o.segments[0]) && next < s.FirstSeq {
-			if err := w.tellGap(segment.SeqRange{From: next, To: s.FirstSeq}, before, s); err != nil {
-				return err
-			}
+		passed := uint64(0) // what is before was not looked at
+		if before != nil || s == w.o.segments[0] {
+			passed = next
 		}
-		end, _, err := w.segment(s)
+		end, _, err := w.segment(s, before, passed)
 		if err != nil {
 			return err
 		}
 		before, next = s, end
 	}
-	if next < w.o.knownDurable {
-		return w.tellGap(segment.SeqRange{From: next, To: w.o.knownDurable}, before, nil)
+	if len(w.o.segments) == 0 && next < w.o.knownDurable {
+		return w.visit(nil, nil, &segment.Item{Kind: segment.IsGap, Lost: segment.SeqRange{From: next, To: w.o.knownDurable}, AtEnd: true})
 	}
 	return nil
 }
@@ -80,23 +63,69 @@ func (o *Queue) firstMissed() uint64 {
 	return max(1, o.checkpoint.NextSeq)
 }
 
-func (w *walk) tellHole(s *storedSegment, h hole) error {
-	if w.hole == nil {
-		return nil
+// segment walks over one segment, and returns the seq after its last record and
+// the offset after its last frame. passed is the seq after the one before it.
+func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, end int64, err error) {
+	scan := &segment.Scan{
+		Stored: s, Records: true, KnownDurable: w.o.knownDurable,
+		From: segment.HeaderSize, Next: s.FirstSeq, Passed: passed,
 	}
-	return w.hole(s, h)
+	var stopped error // what visit has said
+	var file disk.File
+	if err = s.OpenErr; err == nil {
+		file, err = w.o.fsys.Open(w.o.path(s.String()))
+	}
+	if err == nil {
+		defer file.Close()
+		scan.File = file
+		err = scan.Run(func(it *segment.Item) error {
+			if w.ctx.Err() != nil {
+				stopped = context.Cause(w.ctx)
+			} else if it.Kind == segment.IsTail && it.To == it.From && it.Lost.From < w.o.knownDurable {
+				it.To, err = olderContent(file, it.From, s)
+			}
+			if stopped == nil && err == nil && w.visit != nil {
+				stopped = w.visit(s, before, it)
+			}
+			return errors.Join(stopped, err)
+		})
+	}
+	switch {
+	case stopped != nil:
+		return scan.Next, scan.Off, stopped
+	case err == nil:
+		return scan.Next, scan.Off, nil
+	case w.unreadable == nil:
+		return s.Until, scan.Off, fmt.Errorf("segment %s: read at %d: %w", s, scan.Off, err)
+	}
+	return s.Until, scan.Off, w.unreadable(s, scan.Off, err)
 }
 
-func (w *walk) tellGap(r segment.SeqRange, after, before *storedSegment) error {
-	if w.gap == nil {
-		return nil
+// olderContent returns the offset behind the last byte from off on that may be of
+// the segment's present use: what follows begins a frame of an earlier one, or is
+// zero.
+func olderContent(file disk.File, off int64, s *segment.Stored) (end int64, err error) {
+	var reader segment.Reader
+	reader.Open(file, s.Epoch)
+	reader.MoveTo(off)
+	_, err = reader.Peek(s.Size)
+	for segment.IsDamage(err) && !errors.Is(err, segment.ErrStale) || err == nil {
+		reader.Step(s.Size)
+		_, err = reader.Peek(s.Size)
 	}
-	return w.gap(r, after, before)
-}
-
-func (w *walk) tellUnreadable(s *storedSegment, off int64, err error) error {
-	if w.unreadable == nil {
-		return fmt.Errorf("segment %s: read at %d: %w", s, off, err)
+	if !errors.Is(err, segment.ErrStale) && !errors.Is(err, io.EOF) {
+		return 0, err
 	}
-	return w.unreadable(s, off, err)
+	limit := max(off, min(reader.Off, s.Size)) // a file may end in front of its first frame
+	b := make([]byte, min(segment.ReadSize, limit-off))
+	for at := off; at < limit; at += int64(len(b)) {
+		b = b[:min(int64(len(b)), limit-at)]
+		if _, err := state.ReadFull(file, b, at); err != nil {
+			return 0, err
+		}
+		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
+			end = at + int64(n)
+		}
+	}
+	return max(off, end), nil
 }

@@ -244,12 +244,12 @@ func ParseHeader(b []byte) (Frame, error) {
 	if FrameFixed+int(h[atSourceLen])+int(h[atProducerLen])+int(h[atIdentityLen]) > headerLen || f.PayloadLen > MaxPayload {
 		return Frame{}, ErrFrameHeader
 	}
-	f.Alias(h)
+	f.alias(h)
 	return f, nil
 }
 
-// Alias points the names and tallies of f at h, which is its whole header.
-func (f *Frame) Alias(h []byte) {
+// alias points the names and tallies of f at h, which is its whole header.
+func (f *Frame) alias(h []byte) {
 	names := h[FrameFixed:f.HeaderLen]
 	sourceLen, producerLen, identityLen := int(h[atSourceLen]), int(h[atProducerLen]), int(h[atIdentityLen])
 	f.Source, names = names[:sourceLen], names[sourceLen:]

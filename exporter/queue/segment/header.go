@@ -140,7 +140,7 @@ var ErrHeader = errors.New("segment header damaged")
 // readSegmentHeader reads the header of f, the segment in dir with this name. It fails
 // with errSegmentHeader when the header is not whole or not that of such a segment, and
 // with *fileversion.Error when it is whole and of another version.
-func ReadHeader(f io.ReaderAt, dir string, name Name) (Header, error) {
+func readHeader(f io.ReaderAt, dir string, name Name) (Header, error) {
 	b := make([]byte, headerUsed)
 	if _, err := readFullAt(f, b, 0); errors.Is(err, io.EOF) {
 		return Header{}, ErrHeader
