@@ -1,9 +1,6 @@
 package decision
 
-import (
-	"strings"
-	"time"
-)
+import "time"
 
 // Engine is the kind of program that a record is from.
 type Engine string
@@ -84,81 +81,58 @@ func Normalize(record []byte) (Normalized, bool) {
 // of a field of the record: "normalized.resource.namespace".
 const NormalizedPrefix = "normalized."
 
+// normalizedFields are the fields of Normalized by name, each as text.
+var normalizedFields = []struct {
+	name string
+	text func(Normalized) string
+}{
+	{"when", func(n Normalized) string {
+		if n.When.IsZero() {
+			return ""
+		}
+		return n.When.UTC().Format(time.RFC3339Nano)
+	}},
+	{"engine", func(n Normalized) string { return string(n.Engine) }},
+	{"process", func(n Normalized) string { return string(n.Process) }},
+	{"decision", func(n Normalized) string { return string(n.Decision) }},
+	{"policy.group", func(n Normalized) string { return n.Policy.Group }},
+	{"policy.kind", func(n Normalized) string { return n.Policy.Kind }},
+	{"policy.name", func(n Normalized) string { return n.Policy.Name }},
+	{"resource.group", func(n Normalized) string { return n.Resource.Group }},
+	{"resource.version", func(n Normalized) string { return n.Resource.Version }},
+	{"resource.kind", func(n Normalized) string { return n.Resource.Kind }},
+	{"resource.plural", func(n Normalized) string { return n.Resource.Plural }},
+	{"resource.subresource", func(n Normalized) string { return n.Resource.Subresource }},
+	{"resource.namespace", func(n Normalized) string { return n.Resource.Namespace }},
+	{"resource.name", func(n Normalized) string { return n.Resource.Name }},
+	{"user", func(n Normalized) string { return n.User }},
+	{"operation", func(n Normalized) string { return n.Operation }},
+	{"id", func(n Normalized) string { return n.ID }},
+	{"message", func(n Normalized) string { return n.Message }},
+	{"failedOpen", func(n Normalized) string {
+		if !n.FailedOpen {
+			return ""
+		}
+		return "true"
+	}},
+}
+
 // NormalizedFields are the names of the fields that Field knows.
 func NormalizedFields() []string {
-	return []string{
-		"when", "engine", "process", "decision", "policy.group", "policy.kind", "policy.name",
-		"resource.group", "resource.version", "resource.kind", "resource.plural", "resource.subresource",
-		"resource.namespace", "resource.name", "user", "operation", "id", "message", "failedOpen",
+	names := make([]string, len(normalizedFields))
+	for i, f := range normalizedFields {
+		names[i] = f.name
 	}
+	return names
 }
 
 // Field returns the field called name as text: When as RFC 3339 in UTC, FailedOpen as
 // "true". It is empty where the record does not say, and for an unknown name.
 func (n *Normalized) Field(name string) string {
-	switch name {
-	case "when":
-		if n.When.IsZero() {
-			return ""
+	for _, f := range normalizedFields {
+		if f.name == name {
+			return f.text(*n) // not n, which would be allocated
 		}
-		return n.When.UTC().Format(time.RFC3339Nano)
-	case "failedOpen":
-		if n.FailedOpen {
-			return "true"
-		}
-		return ""
-	case "engine":
-		return string(n.Engine)
-	case "process":
-		return string(n.Process)
-	case "decision":
-		return string(n.Decision)
-	case "user":
-		return n.User
-	case "operation":
-		return n.Operation
-	case "id":
-		return n.ID
-	case "message":
-		return n.Message
-	}
-	if policy, ok := strings.CutPrefix(name, "policy."); ok {
-		return n.Policy.field(policy)
-	}
-	if resource, ok := strings.CutPrefix(name, "resource."); ok {
-		return n.Resource.field(resource)
-	}
-	return ""
-}
-
-func (p *NormalizedPolicy) field(name string) string {
-	switch name {
-	case "group":
-		return p.Group
-	case "kind":
-		return p.Kind
-	case "name":
-		return p.Name
-	}
-	return ""
-}
-
-func (r *NormalizedResource) field(name string) string {
-	switch name {
-	case "group":
-		return r.Group
-	case "version":
-		return r.Version
-	case "kind":
-		return r.Kind
-	case "plural":
-		return r.Plural
-	case "subresource":
-		return r.Subresource
-	case "namespace":
-		return r.Namespace
-	case "name":
-		return r.Name
 	}
 	return ""
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"unicode/utf8"
 
@@ -159,12 +160,27 @@ func TestGet(t *testing.T) {
 	if got := rawjson.Member([]byte(text), "f.g"); string(got) != "3" {
 		t.Errorf("got %q, want 3", got)
 	}
-	if got := rawjson.Member([]byte("[1]"), "a"); got != nil {
-		t.Errorf("got %q in an array, want nothing", got)
+	for _, text := range []string{"[1]", `["a"]`, `{"a":}`, `{"a"}`, `"a"`, ""} {
+		if got := rawjson.Member([]byte(text), "a"); got != nil {
+			t.Errorf("got %q in %s, want nothing", got, text)
+		}
 	}
 	for text, want := range map[string]string{`"x\n"`: "x\n", `null`: "", ``: "", `-1.0`: "-1.0", `true`: "true", `{"a":"b"}`: `{"a":"b"}`, `"`: ""} {
 		if got := rawjson.Value(text).String(); got != want {
 			t.Errorf("%s: got %q, want %q", text, got, want)
+		}
+	}
+}
+
+// White space is found wherever it stands, in values of every length.
+func TestAppendCompactOfEveryLength(t *testing.T) {
+	for length := range 40 {
+		for _, space := range []string{" ", "\t", "\r", "\n"} {
+			value := `["` + strings.Repeat("x", length) + `",` + space + `0]`
+			want := strings.Replace(value, space, "", 1)
+			if got := rawjson.AppendCompact(nil, []byte(value)); string(got) != want {
+				t.Errorf("%q: got %s, want %s", value, got, want)
+			}
 		}
 	}
 }
