@@ -133,10 +133,13 @@ const (
 	inItem
 )
 
+// none is no member that Normalize looks at.
+const none member = 0
+
+// There are fewer members and levels than these; tests say so.
 const (
-	none       member = 0   // no member that Normalize looks at
-	maxMembers        = 112 // and a few to spare
-	maxLevels         = 32
+	maxMembers = 112
+	maxLevels  = 32
 )
 
 // known finds the members by their names. It does not change once this package is
