@@ -700,6 +700,22 @@ var core = []mutant{
 		tests:  []string{"TestAdopt"},
 	},
 	{
+		defect: "a letter that a full queue dropped first counts for room still",
+		file:   "exporter/queue/state/account.go",
+		old:    "\t\ta.ForRoom -= min(a.ForRoom, gone)\n",
+		new:    "",
+		in:     "exporter/queue/state",
+		tests:  []string{"TestForRoomIsAPartOfDropped"},
+	},
+	{
+		defect: "a replayed record counts as dropped for room still",
+		file:   "exporter/queue/state/account.go",
+		old:    "\ta.ForRoom = min(a.ForRoom, a.Dropped)\n\tif rest",
+		new:    "\tif rest",
+		in:     "exporter/queue/state",
+		tests:  []string{"TestForRoomIsAPartOfDropped"},
+	},
+	{
 		defect: "a letter is removed before its delivery is durable in the account",
 		file:   "exporter/queue/cursordone.go",
 		old:    "\terr := c.q.saveAccounts(ctx)\n",
