@@ -95,8 +95,7 @@ func (l line) torn() bool {
 	if l.whole || l.length > 0 {
 		return !l.whole
 	}
-	_, ok := parseRecord(l.text)
-	return !ok
+	return !isRecord(l.text)
 }
 
 // eachLine calls take with each line that is not blank.

@@ -9,7 +9,6 @@
 //	tally.go     the lines of an audit counted: its run record
 //	lines.go     a file cut into lines
 //	entry.go     what a line says
-//	text.go      the parts of a JSON text
 package runs
 
 import (

@@ -53,17 +53,20 @@ func newTally(id string, redaction sources.Redaction) *tally {
 func (t *tally) take(text []byte) bool {
 	t.lines++
 	t.after = t.after || t.ended
-	e, ok := parseRecord(text)
-	switch {
-	case !ok || !bytes.Equal(e.id, t.run):
+	var e entry
+	if isRecord(text) {
+		e = entryOf(text)
+	}
+	switch event := string(e.eventType.Text()); {
+	case !bytes.Equal(e.id.Text(), t.run):
 		t.invalid++
-	case string(e.eventType) == violation && len(e.kind) > 0 && len(e.name) > 0:
+	case event == violation && len(e.kind.Text()) > 0 && len(e.name.Text()) > 0:
 		t.violations++
 		t.countLine(text, e)
 		return true
-	case e.eventType == nil && string(e.message) == startMessage && t.lines == 1:
+	case e.eventType == nil && string(e.message.Text()) == startMessage && t.lines == 1:
 		t.started = true
-	case e.eventType == nil && string(e.message) == endMessage && !t.ended:
+	case e.eventType == nil && string(e.message.Text()) == endMessage && !t.ended:
 		t.ended = true
 	default:
 		t.invalid++
@@ -96,8 +99,7 @@ func (t *tally) countLine(text []byte, e entry) {
 		t.uncounted++
 		return
 	}
-	e, _ = parseRecord(clean)
-	t.count(e)
+	t.count(entryOf(clean))
 }
 
 func (t *tally) count(e entry) {
@@ -108,7 +110,7 @@ func (t *tally) count(e entry) {
 			t.uncounted++
 			return
 		}
-		c = &decision.RunConstraint{Group: unquote(e.group), Kind: unquote(e.kind), Name: unquote(e.name)}
+		c = &decision.RunConstraint{Group: e.group.String(), Kind: e.kind.String(), Name: e.name.String()}
 		t.constraints[string(t.key)] = c
 	}
 	c.Violations++
