@@ -35,9 +35,9 @@ type answer struct {
 
 // readAnswer reads at most limit bytes of the answer, and that much again of
 // compressed ones. It calls abort, which ends the exchange, when that takes
-// longer than patience.
-func readAnswer(res *http.Response, limit int, patience time.Duration, abort context.CancelFunc) *answer {
-	timer := time.AfterFunc(patience, abort)
+// longer than wait.
+func readAnswer(res *http.Response, limit int, wait time.Duration, abort context.CancelFunc) *answer {
+	timer := time.AfterFunc(wait, abort)
 	defer timer.Stop()
 	defer res.Body.Close()
 	a := &answer{res: res}

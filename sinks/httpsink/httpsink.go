@@ -93,11 +93,11 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	if len(b.Items) == 0 {
 		return nil
 	}
-	buf, err := s.take()
+	buf, err := s.borrow()
 	if err != nil {
 		return err
 	}
-	defer s.give(buf)
+	defer s.giveBack(buf)
 	body, err := buf.encode(s.encoding, b)
 	if err != nil {
 		return err
@@ -114,8 +114,8 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	return s.judge(a, b)
 }
 
-// take returns buffers that nobody uses.
-func (s *sink) take() (*buffers, error) {
+// borrow returns buffers that nobody uses.
+func (s *sink) borrow() (*buffers, error) {
 	select {
 	case buf := <-s.free:
 		return buf, nil
@@ -132,8 +132,8 @@ func (s *sink) take() (*buffers, error) {
 // compression may make of one large record, is less.
 const maxSpare = 4 << 20
 
-// give keeps buf for a later take.
-func (s *sink) give(buf *buffers) {
+// giveBack keeps buf for a later borrow.
+func (s *sink) giveBack(buf *buffers) {
 	if cap(buf.plain) > maxSpare {
 		buf.plain = nil
 	}

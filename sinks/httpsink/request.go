@@ -145,7 +145,7 @@ func (s *sink) exchange(ctx context.Context, lent *payload, h http.Header, who c
 		}
 		return nil, s.wire.unanswered(ctx, err)
 	}
-	a := readAnswer(res, max(maxAnswer, s.encoding.MaxAnswer()), s.patience(), cancel)
+	a := readAnswer(res, max(maxAnswer, s.encoding.MaxAnswer()), s.answerWait(), cancel)
 	a.secrets = slices.Concat(who.secrets, s.secrets)
 	// 417 is a receiver that does not know of asking.
 	if asked && (isSuccess(res.StatusCode) || res.StatusCode == http.StatusExpectationFailed) {
@@ -154,8 +154,8 @@ func (s *sink) exchange(ctx context.Context, lent *payload, h http.Header, who c
 	return a, nil
 }
 
-// patience is how long the rest of an answer is waited for.
-func (s *sink) patience() time.Duration {
+// answerWait is how long the rest of an answer is waited for.
+func (s *sink) answerWait() time.Duration {
 	if s.encoding.AnswerDecides() {
 		return time.Duration(s.config.Timeout)
 	}

@@ -320,7 +320,7 @@ func openSink(t testing.TB, addresses []string, change ...func(*Config)) sinks.S
 // itself, and wait for them as long as a slow machine needs. s has sent nothing yet.
 func unhurried(s sinks.Sink) *sink {
 	k := s.(*sink).cluster
-	k.patience = patience
+	k.refreshWait = patience
 	k.transport.MetadataTTL = 1000 * time.Hour // it asks at any time before that
 	return s.(*sink)
 }

@@ -23,12 +23,12 @@ const (
 
 // cluster is a client and its connections.
 type cluster struct {
-	client    *kafka.Client
-	transport *kafka.Transport // the client's
-	dialer    *dialer          // the transport's
-	version   string           // of the files that connections are made with
-	patience  time.Duration    // bounds a refresh
-	doubtful  bool             // the last Send failed: leaders may have moved; owned by Send
+	client      *kafka.Client
+	transport   *kafka.Transport // the client's
+	dialer      *dialer          // the transport's
+	version     string           // of the files that connections are made with
+	refreshWait time.Duration    // bounds a refresh
+	doubtful    bool             // the last Send failed: leaders may have moved; owned by Send
 }
 
 // newCluster connects to nothing yet.
@@ -44,11 +44,11 @@ func newCluster(c *Config) (*cluster, error) {
 		ClientID:       c.ClientID,
 	}
 	k := &cluster{
-		client:    &kafka.Client{Addr: kafka.TCP(c.Brokers...), Timeout: timeout, Transport: transport},
-		transport: transport,
-		dialer:    d,
-		version:   c.filesVersion(),
-		patience:  refreshTimeout,
+		client:      &kafka.Client{Addr: kafka.TCP(c.Brokers...), Timeout: timeout, Transport: transport},
+		transport:   transport,
+		dialer:      d,
+		version:     c.filesVersion(),
+		refreshWait: refreshTimeout,
 	}
 	if c.SASL != nil {
 		transport.SASL = login{SASL: c.SASL, plaintext: c.TLS == nil}

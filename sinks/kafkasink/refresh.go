@@ -27,7 +27,7 @@ var errNotRefreshed = errors.New("no broker gave newer metadata")
 // there are no newer ones. It fails with context.DeadlineExceeded when the
 // connection hangs over which the transport asks.
 func (k *cluster) refresh(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, k.patience)
+	ctx, cancel := context.WithTimeout(ctx, k.refreshWait)
 	defer cancel()
 	before := k.cached(ctx)
 	for range refreshAttempts {

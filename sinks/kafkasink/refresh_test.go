@@ -95,7 +95,7 @@ func TestRefresh(t *testing.T) {
 		t.Errorf("refresh over a connection that is gone = %v, want nil", err)
 	}
 	b.freezeConnections(true)
-	s.cluster.patience = refreshTimeout
+	s.cluster.refreshWait = refreshTimeout
 	if err := s.cluster.refresh(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("refresh over a connection that hangs = %v, want %v", err, context.DeadlineExceeded)
 	}

@@ -6,65 +6,76 @@ import (
 	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 )
 
-// Set is what is wrong at present, by what it is about. Each failure is logged when it
+// List is what is wrong at present, by what it is about. Each failure is logged when it
 // begins or changes, and when it has ended. Safe for concurrent use.
-type Set struct {
-	log *slog.Logger
+type List struct {
+	log    *slog.Logger
+	prefix string // of what is logged
 
 	mu    sync.Mutex
 	texts map[string]string // guarded by mu
 }
 
-// New returns an empty Set that logs.
-func New(log *slog.Logger) *Set {
-	return &Set{log: log, texts: make(map[string]string)}
+// New returns an empty List that logs what begins under a prefix.
+func New(log *slog.Logger, prefix string) *List {
+	return &List{log: log, prefix: prefix, texts: make(map[string]string)}
 }
 
 // Set says what is wrong with about; "": nothing is any more.
-func (t *Set) Set(about, text string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	before := t.texts[about]
+func (s *List) Set(about, text string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	before := s.texts[about]
 	switch text {
 	case before:
 	case "":
-		delete(t.texts, about)
-		t.log.Info("trouble is over", "was", before)
+		delete(s.texts, about)
+		s.log.Info("the trouble is over", "was", before)
 	default:
-		t.texts[about] = text
-		t.log.Warn(text)
+		s.texts[about] = text
+		s.log.Warn(s.prefix + text)
 	}
 }
 
 // SetAll is Set for everything that is about one of a kind of things, known by the
 // beginning of their names: what texts does not have is over.
-func (t *Set) SetAll(prefix string, texts map[string]string) {
-	t.mu.Lock()
-	old := slices.Collect(maps.Keys(t.texts))
-	t.mu.Unlock()
+func (s *List) SetAll(prefix string, texts map[string]string) {
+	s.mu.Lock()
+	old := slices.Collect(maps.Keys(s.texts))
+	s.mu.Unlock()
 	for _, about := range old {
-		if len(about) >= len(prefix) && about[:len(prefix)] == prefix {
-			t.Set(about, texts[about[len(prefix):]])
+		if name, ok := strings.CutPrefix(about, prefix); ok {
+			s.Set(about, texts[name])
 		}
 	}
 	for about, text := range texts {
-		t.Set(prefix+about, text)
+		s.Set(prefix+about, text)
 	}
 }
 
+// All is everything that is wrong, in the order of what it is about.
+func (s *List) All() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var all []string
+	for _, about := range slices.Sorted(maps.Keys(s.texts)) {
+		all = append(all, s.texts[about])
+	}
+	return all
+}
+
 // Text is all that is wrong, for one line of a status.
-func (t *Set) Text() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if len(t.texts) == 0 {
+func (s *List) Text() string {
+	all := s.All()
+	switch len(all) {
+	case 0:
 		return ""
+	case 1:
+		return all[0]
 	}
-	first := t.texts[slices.Min(slices.Collect(maps.Keys(t.texts)))]
-	if n := len(t.texts) - 1; n > 0 {
-		return fmt.Sprintf("%s (and %d more, see the log)", first, n)
-	}
-	return first
+	return fmt.Sprintf("%s (and %d more, see the log)", all[0], len(all)-1)
 }

@@ -54,7 +54,7 @@ func newAlone(file inventory.File, content *os.File) *alone {
 func (a *alone) read(t testing.TB, in sources.Intake) {
 	t.Helper()
 	env := sources.Env{Name: "gk", MaxRecordBytes: maxRecord, Log: slog.New(slog.DiscardHandler)}
-	src := &source{env: env, failures: failures.New(env.Log), pieceBytes: runs.PieceBytes}
+	src := &source{env: env, failures: failures.New(env.Log, ""), pieceBytes: runs.PieceBytes}
 	last := make(chan struct{})
 	close(last)
 	if err := src.reader(a, in).Run(context.Background(), last); err != nil || src.Report().Trouble != "" {

@@ -61,6 +61,6 @@ func (c *Config) New(env sources.Env) sources.Source {
 	own.Path = filepath.Clean(own.Path)
 	return &source{
 		config: own, env: env, pieceBytes: runs.PieceBytes, stopWait: stopWait,
-		failures: failures.New(env.Log),
+		failures: failures.New(env.Log, ""),
 	}
 }

@@ -52,7 +52,7 @@ const stopWait = 3 * time.Second
 type source struct {
 	config   Config
 	env      sources.Env
-	failures *failures.Set
+	failures *failures.List
 	gaps     inventory.Gaps
 	// pieceBytes and stopWait are the constants, but in tests: what is sent does not
 	// depend on the one, and what a stop does not on the other, unless it is cut off.

@@ -219,7 +219,7 @@ func TestSlowClient(t *testing.T) {
 	defer in.Close()
 	r := start(t, in)
 	server := r.source.server.Load()
-	server.patience, server.answerWait = 100*time.Millisecond, time.Second/2
+	server.bodyWait, server.answerWait = 100*time.Millisecond, time.Second/2
 	r.converse(func(nc net.Conn, heard *bufio.Reader) {
 		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n[")
 		answer, err := io.ReadAll(heard)
@@ -236,7 +236,7 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 	defer in.Close()
 	r := start(t, in)
 	server := r.source.server.Load()
-	server.patience = time.Hour // with those who only hold their places
+	server.bodyWait = time.Hour // with those who only hold their places
 	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
 	begin := "[" + strings.Repeat(event, 3*chunkBytes/len(event))
 	for range maxLarge + 2 {

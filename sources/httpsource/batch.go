@@ -78,9 +78,9 @@ func (b *batch) isFull() bool {
 	return len(b.lines) >= maxBatchBytes || len(b.events) >= maxBatchEvents || len(b.tooLarge) >= maxBatchTooLarge
 }
 
-// take adds the next event of c. isRecord says that the intake will take it, or that it
+// addNext adds the next event of c. isRecord says that the intake will take it, or that it
 // is only too long. The error is that of the cutter.
-func (b *batch) take(c *cutter, p *Protocol) (isRecord bool, err error) {
+func (b *batch) addNext(c *cutter, p *Protocol) (isRecord bool, err error) {
 	start := len(b.lines)
 	lines, length, err := c.next(b.lines)
 	b.lines = lines[:start] // which may have grown

@@ -27,10 +27,10 @@ const (
 // each is as large as etcd lets its objects be.
 const maxBody = 1 << 30
 
-// How long a client may take over a body: patience for each, and at least minRate bytes
+// How long a client may take over a body: bodyWait for each, and at least minRate bytes
 // a second beyond that. The time that docket takes itself does not count.
 const (
-	patience = 30 * time.Second
+	bodyWait = 30 * time.Second
 	minRate  = fairconn.MinRate
 )
 
@@ -69,7 +69,7 @@ type body struct {
 
 // openBody waits for a place and returns the body of r as its Content-Encoding has it.
 func (s *server) openBody(w http.ResponseWriter, r *http.Request) (*body, error) {
-	b := &body{server: s, ctx: r.Context(), conn: fairconn.Of(r), peer: identityOf(r), wire: &wire{r: r.Body, control: http.NewResponseController(w), patience: s.patience}}
+	b := &body{server: s, ctx: r.Context(), conn: fairconn.Of(r), peer: identityOf(r), wire: &wire{r: r.Body, control: http.NewResponseController(w), bodyWait: s.bodyWait}}
 	b.unpacked = b.wire
 	if err := b.place(s.small); err != nil {
 		return nil, err
@@ -103,7 +103,7 @@ func (b *body) unpack(encoding string) error {
 func (b *body) close() {
 	b.release()
 	if b.isSmall {
-		b.server.small.give(b.conn)
+		b.server.small.leave(b.conn)
 	}
 	if b.gzip != nil {
 		b.server.gzips.Put(b.gzip)
@@ -117,10 +117,10 @@ func (b *body) leave(left *batch) {
 	b.server.left.Go(func() {
 		<-left.done // it always comes
 		if isLarge {
-			b.server.large.give(b.conn)
+			b.server.large.leave(b.conn)
 		}
 		if isSmall {
-			b.server.small.give(b.conn)
+			b.server.small.leave(b.conn)
 		}
 	})
 }
@@ -128,7 +128,7 @@ func (b *body) leave(left *batch) {
 // release tells that nothing of what was read is in memory any more.
 func (b *body) release() {
 	if b.isLarge {
-		b.server.large.give(b.conn)
+		b.server.large.leave(b.conn)
 	}
 	b.held, b.isLarge = 0, false
 }
@@ -137,7 +137,7 @@ func (b *body) release() {
 func (b *body) place(p *places) error {
 	ctx, cancel := context.WithTimeoutCause(b.ctx, placeWait, errBusy)
 	defer cancel()
-	b.noPlace = p.take(ctx, b.conn)
+	b.noPlace = p.enter(ctx, b.conn)
 	return b.noPlace
 }
 
@@ -197,7 +197,7 @@ func (b *body) explain(err error) error {
 	case b.conn.IsEvicted():
 		return refuse(http.StatusRequestTimeout, "the body came too slowly, and others waited for its place")
 	case errors.Is(wireErr, os.ErrDeadlineExceeded):
-		return refuse(http.StatusRequestTimeout, "the body came too slowly: less than %d bytes a second after %v", minRate, b.wire.patience)
+		return refuse(http.StatusRequestTimeout, "the body came too slowly: less than %d bytes a second after %v", minRate, b.wire.bodyWait)
 	case wireErr != nil && !errors.Is(wireErr, io.EOF):
 		return refuse(http.StatusBadRequest, "the body was cut off: %v", wireErr)
 	}
@@ -208,7 +208,7 @@ func (b *body) explain(err error) error {
 type wire struct {
 	r        io.Reader
 	control  *http.ResponseController
-	patience time.Duration
+	bodyWait time.Duration
 
 	read   int64
 	waited time.Duration // for bytes to come
@@ -219,7 +219,7 @@ type wire struct {
 // Read reads within what is left of the time that the client may take.
 func (w *wire) Read(p []byte) (n int, err error) {
 	began := time.Now()
-	left := w.patience + time.Duration(w.read/minRate)*time.Second - w.waited
+	left := w.bodyWait + time.Duration(w.read/minRate)*time.Second - w.waited
 	if err := w.control.SetReadDeadline(began.Add(left)); err != nil {
 		return 0, err
 	}

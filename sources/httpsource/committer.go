@@ -73,7 +73,7 @@ func (c *committer) opening(next uint64, evict func()) sources.Opening {
 	return sources.Opening{
 		Source: c.env.Name, Producer: feed.Producer(c.env.Name, "events"), Next: next,
 		Evict:   evict,
-		Settled: func(r sources.Receipt) { c.progress.settle(r.Through) },
+		Settled: func(r sources.Receipt) { c.progress.advance(r.Through) },
 	}
 }
 

@@ -222,7 +222,7 @@ func openCommitter(t *testing.T, in sources.Intake, dir string) (*committer, *So
 	t.Helper()
 	env := sources.Env{Name: "test", MaxRecordBytes: testLimit, StateDir: disk.At(dir), Log: slog.New(slog.DiscardHandler)}
 	source := New(Config{}, testProtocol, env)
-	c := &committer{in: in, env: env, evict: func(error) {}, knownErr: source.troubles.known}
+	c := &committer{in: in, env: env, evict: func(error) {}, knownErr: source.failures.known}
 	if err := c.open(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -237,7 +237,7 @@ func batchOf(t *testing.T, body string) *batch {
 	cut := newCutter(strings.NewReader(body), "", testLimit, make([]byte, 64))
 	var err error
 	for err == nil {
-		_, err = b.take(cut, &testProtocol)
+		_, err = b.addNext(cut, &testProtocol)
 	}
 	if !errors.Is(err, io.EOF) {
 		t.Fatal(err)

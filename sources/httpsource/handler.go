@@ -91,9 +91,9 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if !ignored {
-		err := s.take(w, r)
+		err := s.receive(w, r)
 		if err == nil {
-			s.troubles.accepted(peerOf(r))
+			s.failures.accepted(peerOf(r))
 		}
 		return err
 	}
@@ -140,7 +140,7 @@ func (s *server) authorize(r *http.Request) error {
 		return nil
 	}
 	want, err := s.token.Read()
-	s.troubles.token(err)
+	s.failures.token(err)
 	if err != nil {
 		return refuse(http.StatusServiceUnavailable, "docket cannot tell whether the token is right: see its log")
 	}
@@ -153,8 +153,8 @@ func (s *server) authorize(r *http.Request) error {
 	return nil
 }
 
-// take stores the events of the body, and returns once all of them are durable.
-func (s *server) take(w http.ResponseWriter, r *http.Request) error {
+// receive stores the events of the body, and returns once all of them are durable.
+func (s *server) receive(w http.ResponseWriter, r *http.Request) error {
 	body, err := s.openBody(w, r)
 	if err != nil {
 		return err
@@ -215,7 +215,7 @@ func (s *server) fill(body *body, cut *cutter) (b *batch, err error) {
 			s.keep(small)
 		}
 		var isRecord bool
-		if isRecord, err = b.take(cut, &s.protocol); err == nil {
+		if isRecord, err = b.addNext(cut, &s.protocol); err == nil {
 			err = body.count(isRecord)
 		}
 	}
@@ -242,7 +242,7 @@ func (s *server) answer(w http.ResponseWriter, r *http.Request, err error) {
 		status = refused.status
 		header.Set("Connection", "close") // what is left of the body is of no use
 		if r.Method == http.MethodPost {  // others only look around
-			s.troubles.refused(peerOf(r), r.URL.Path, refused)
+			s.failures.refused(peerOf(r), r.URL.Path, refused)
 		}
 	}
 	switch status {

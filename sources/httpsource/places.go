@@ -37,9 +37,9 @@ func newPlaces(n int) *places {
 	return &places{slots: make(chan struct{}, n), holders: make(map[*fairconn.Conn]struct{})}
 }
 
-// take waits for a place for the body that comes on c, which give gives back. The error
+// enter waits for a place for the body that comes on c, which leave gives back. The error
 // is the cause of ctx.
-func (p *places) take(ctx context.Context, c *fairconn.Conn) error {
+func (p *places) enter(ctx context.Context, c *fairconn.Conn) error {
 	defer c.Work()() // it waits for docket meanwhile
 	tick := time.NewTicker(placeLook)
 	defer tick.Stop()
@@ -73,8 +73,8 @@ func (p *places) evictSlowest() {
 	}
 }
 
-// give gives back the place that c has.
-func (p *places) give(c *fairconn.Conn) {
+// leave gives back the place that c has.
+func (p *places) leave(c *fairconn.Conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	delete(p.holders, c)

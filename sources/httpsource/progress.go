@@ -15,8 +15,8 @@ func newProgress(through uint64) *progress {
 	return &progress{moved: make(chan struct{}, 1), through: through}
 }
 
-// settle takes a receipt. It does not block.
-func (p *progress) settle(through uint64) {
+// advance notes that events up to a number are durable. It does not block.
+func (p *progress) advance(through uint64) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if through <= p.through {

@@ -45,10 +45,10 @@ type server struct {
 	token      config.SecretFile
 	commitWait time.Duration
 	stopWait   time.Duration
-	patience   time.Duration
+	bodyWait   time.Duration
 	answerWait time.Duration
 	freeBytes  int64
-	troubles   *troubles
+	failures   *failures
 	committer  *committer
 	listener   secured
 	conns      *connections
@@ -65,8 +65,8 @@ type server struct {
 func (s *Source) newServer(ln secured, c *committer) *server {
 	return &server{
 		protocol: s.protocol, limit: s.env.MaxRecordBytes, token: s.config.BearerTokenFile,
-		commitWait: commitWait, stopWait: stopWait, patience: patience, answerWait: answerWait, freeBytes: freeBytes,
-		troubles: &s.troubles, committer: c, listener: ln,
+		commitWait: commitWait, stopWait: stopWait, bodyWait: bodyWait, answerWait: answerWait, freeBytes: freeBytes,
+		failures: &s.failures, committer: c, listener: ln,
 		conns:   newConnections(),
 		table:   newTable(s.config.MaxConnections, ln.tls == nil, s.env.Log),
 		small:   newPlaces(maxSmall),
@@ -88,7 +88,7 @@ func (s *server) run(ctx, hard context.Context, cutOff context.CancelCauseFunc) 
 		ReadHeaderTimeout: headerWait,
 		IdleTimeout:       idleWait,
 		MaxHeaderBytes:    headerBytes(s.token != ""),
-		ErrorLog:          log.New(s.troubles, "", 0),
+		ErrorLog:          log.New(s.failures, "", 0),
 		ConnState:         s.conns.changed,
 		ConnContext:       fairconn.Context,
 		BaseContext:       func(net.Listener) context.Context { return hard },

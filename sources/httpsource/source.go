@@ -14,7 +14,7 @@
 //	batch.go        events on their way
 //	committer.go    batches brought into the queue, each event once
 //	progress.go     what is durable
-//	troubles.go     what is wrong, for /status and the log
+//	failures.go     what is wrong, for /status and the log
 //
 // # Answers
 //
@@ -44,14 +44,14 @@ type Source struct {
 	config   Config
 	protocol Protocol
 	env      sources.Env
-	troubles troubles
+	failures failures
 	server   atomic.Pointer[server] // of the current Run
 }
 
 // New makes a source that takes in what p describes. Nothing is bound or opened before
 // Run.
 func New(c Config, p Protocol, env sources.Env) *Source {
-	return &Source{config: c, protocol: p, env: env, troubles: troubles{log: env.Log}}
+	return &Source{config: c, protocol: p, env: env, failures: failures{log: env.Log}}
 }
 
 // CheckState implements sources.Stateful.
@@ -68,7 +68,7 @@ func (s *Source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	// It outlives ctx, for what is under way then.
 	hard, cutOff := context.WithCancelCause(context.WithoutCancel(ctx))
 	defer cutOff(nil)
-	c := &committer{in: in, env: s.env, evict: cutOff, knownErr: s.troubles.known}
+	c := &committer{in: in, env: s.env, evict: cutOff, knownErr: s.failures.known}
 	if err := c.open(ctx); err != nil {
 		return err
 	}
@@ -97,7 +97,7 @@ func (s *Source) Connections() int {
 
 // Report says what is wrong with the source, or with those who send to it; see
 // sources.Reporter.
-func (s *Source) Report() sources.Report { return sources.Report{Trouble: s.troubles.text()} }
+func (s *Source) Report() sources.Report { return sources.Report{Trouble: s.failures.text()} }
 
 // listen makes the listener.
 func (c Config) listen(ctx context.Context) (secured, error) {

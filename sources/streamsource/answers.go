@@ -90,8 +90,8 @@ func (a *answers) wake() {
 	}
 }
 
-// settle takes a receipt. It does not block.
-func (a *answers) settle(r sources.Receipt) {
+// receive takes a receipt. It does not block.
+func (a *answers) receive(r sources.Receipt) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.settled = max(a.settled, r.Through)
@@ -185,7 +185,7 @@ func (a *answers) last() uint64 {
 	return a.submitted
 }
 
-// expire ends the patience with a producer that does not read. It is called
+// expire bounds the writes to a producer that does not read. It is called
 // when no more lines will be submitted.
 func (a *answers) expire() {
 	a.mu.Lock()
@@ -208,7 +208,7 @@ func (a *answers) write() {
 	var buf []byte
 	for {
 		var more bool
-		if buf, more = a.take(buf[:0]); !more {
+		if buf, more = a.next(buf[:0]); !more {
 			return
 		}
 		a.setDeadline()
@@ -220,10 +220,10 @@ func (a *answers) write() {
 	}
 }
 
-// take appends the next lines to write to buf. An ack never overtakes the
+// next appends the next lines to write to buf. An ack never overtakes the
 // refusal of a line that it covers, nor a refusal its turn. When there are none,
 // more is false and the writer is no longer at work.
-func (a *answers) take(buf []byte) (lines []byte, more bool) {
+func (a *answers) next(buf []byte) (lines []byte, more bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if buf = a.appendOwed(buf); len(buf) > 0 {

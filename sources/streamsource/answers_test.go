@@ -36,14 +36,14 @@ func (a *answers) isWriting() bool {
 	return a.writing
 }
 
-// A producer that reads has its ack when settle returns, without a goroutine.
+// A producer that reads has its ack when receive returns, without a goroutine.
 func TestLoneAckIsWrittenAtOnce(t *testing.T) {
 	t.Parallel()
 	ours, theirs := socketPair(t)
 	a := newAnswers(ours, 1)
 	replies := bufio.NewReader(theirs)
 	for n := uint64(1); n <= 100; n++ {
-		a.settle(sources.Receipt{Through: n, Lines: 1, Alone: true})
+		a.receive(sources.Receipt{Through: n, Lines: 1, Alone: true})
 		if a.isWriting() {
 			t.Fatalf("ack %d: a goroutine is at work, want it written already", n)
 		}
@@ -54,7 +54,7 @@ func TestLoneAckIsWrittenAtOnce(t *testing.T) {
 	a.finish(nil)
 }
 
-// One that does not read holds up nobody: settle returns, and the last ack arrives
+// One that does not read holds up nobody: receive returns, and the last ack arrives
 // whole once the producer reads.
 func TestLoneAckDoesNotWait(t *testing.T) {
 	t.Parallel()
@@ -63,11 +63,11 @@ func TestLoneAckDoesNotWait(t *testing.T) {
 	n := uint64(0)
 	for !a.isWriting() { // until the kernel has no room for another ack
 		n++
-		a.settle(sources.Receipt{Through: n, Lines: 1, Alone: true})
+		a.receive(sources.Receipt{Through: n, Lines: 1, Alone: true})
 	}
 	for range 100 {
 		n++
-		a.settle(sources.Receipt{Through: n, Lines: 1, Alone: true})
+		a.receive(sources.Receipt{Through: n, Lines: 1, Alone: true})
 	}
 	replies := bufio.NewReader(theirs)
 	last := uint64(0)
@@ -95,7 +95,7 @@ func TestRefusalsOfADeadConnectionAreForgotten(t *testing.T) {
 			r.Refused = append(r.Refused, sources.Refusal{Number: n, Reason: sources.InvalidJSON})
 		}
 		r.Through = to
-		a.settle(r)
+		a.receive(r)
 	}
 	if !a.tryReserve(maxUnanswered) {
 		t.Fatal("got no room for the first lines")

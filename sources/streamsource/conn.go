@@ -205,7 +205,7 @@ func (c *conn) open(first []byte) error {
 	defer cancel(nil)
 	defer context.AfterFunc(c.stop, func() { cancel(errStopping) })()
 	a := newAnswers(c.nc, hello.Next)
-	o.Producer, o.Next, o.Evict, o.Settled = hello.Producer, hello.Next, c.evict, a.settle
+	o.Producer, o.Next, o.Evict, o.Settled = hello.Producer, hello.Next, c.evict, a.receive
 	o.Drained = func(ctx context.Context) error { return a.drain(ctx, c.stop) }
 	session, acked, err := c.server.intake.Open(ctx, o)
 	if err != nil {

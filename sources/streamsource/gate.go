@@ -51,7 +51,7 @@ func (s *server) admit(stop, hard context.Context, nc net.Conn) {
 		s.admitTLS(stop, hard, nc)
 		return
 	}
-	seat, err := s.seats.take(nc, identityOf(nc), func() { nc.Close() })
+	seat, err := s.seats.claim(nc, identityOf(nc), func() { nc.Close() })
 	if err != nil {
 		s.turnAway(err, nc, nc)
 		return
@@ -61,19 +61,19 @@ func (s *server) admit(stop, hard context.Context, nc net.Conn) {
 
 // admitTLS is admit for a peer whose identity is known after its handshake.
 func (s *server) admitTLS(stop, hard context.Context, nc net.Conn) {
-	shaking, err := s.shaking.take(nc, hostOf(nc), func() { nc.Close() })
+	shaking, err := s.shaking.claim(nc, hostOf(nc), func() { nc.Close() })
 	if err != nil {
 		s.turnAway(err, nc, nil)
 		return
 	}
 	s.wg.Go(func() {
-		defer s.shaking.give(shaking)
+		defer s.shaking.release(shaking)
 		secured, err := s.gate.shakeHands(stop, nc)
 		if err != nil {
 			s.turnAway(err, nc, nil)
 			return
 		}
-		seat, err := s.seats.take(nc, identityOf(secured), func() { nc.Close() })
+		seat, err := s.seats.claim(nc, identityOf(secured), func() { nc.Close() })
 		if err != nil {
 			s.turnAway(err, nc, secured)
 			return
@@ -97,7 +97,7 @@ func (s *server) turnAway(err error, nc, lines net.Conn) {
 // serveConn serves one connection to its end. lines is what carries the lines: what was
 // accepted, or TLS over it.
 func (s *server) serveConn(stop, hard context.Context, seat *seat, lines net.Conn) {
-	defer s.seats.give(seat)
+	defer s.seats.release(seat)
 	c := &conn{server: s, nc: lines, seat: seat, stop: stop}
 	c.ctx, c.cancel = context.WithCancelCause(hard)
 	c.reading, c.endReading = context.WithCancelCause(c.ctx)

@@ -63,7 +63,7 @@ func newLineReader(src io.Reader, ready func() bool, limit int, large *buffers, 
 func (r *lineReader) next() (lines []byte, length int64, err error) {
 	for r.long == 0 {
 		if r.whole > r.start {
-			return r.take()
+			return r.handOut()
 		}
 		// One byte over the limit may still be the "\r" of a line within it.
 		if r.end-r.start > r.limit+1 {
@@ -89,8 +89,8 @@ func (r *lineReader) rest() (line []byte, length int64) {
 	return line[:min(len(line), r.limit+1)], int64(contentLength(line))
 }
 
-// take hands out the whole lines before the first over-long one, or that one.
-func (r *lineReader) take() (lines []byte, length int64, err error) {
+// handOut hands out the whole lines before the first over-long one, or that one.
+func (r *lineReader) handOut() (lines []byte, length int64, err error) {
 	lines = r.buf[r.start:r.whole:r.whole]
 	if len(lines) <= r.limit+1 { // too short to hide an over-long line
 		r.start = r.whole

@@ -43,9 +43,9 @@ func newSeats(most int, swap bool) *seats {
 // use says that the connection is at work.
 func (s *seat) use() { s.used.Store(time.Now().UnixNano()) }
 
-// take gives nc a seat, or says why it gets none. leave ends the connection, without
+// claim gives nc a seat, or says why it gets none. leave ends the connection, without
 // waiting for it, when it loses the seat; see onLeave.
-func (t *seats) take(nc net.Conn, identity string, leave func()) (*seat, error) {
+func (t *seats) claim(nc net.Conn, identity string, leave func()) (*seat, error) {
 	s := &seat{nc: nc, identity: identity, leave: leave}
 	s.use()
 	t.mu.Lock()
@@ -96,8 +96,8 @@ func (t *seats) onLeave(s *seat, leave func()) {
 	}
 }
 
-// give gives a seat back: its connection has ended.
-func (t *seats) give(s *seat) {
+// release takes a seat back: its connection has ended.
+func (t *seats) release(s *seat) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	delete(t.taken, s)

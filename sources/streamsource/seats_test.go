@@ -13,7 +13,7 @@ func TestSeatsAreShared(t *testing.T) {
 	left := make(map[string]bool)
 	table := newSeats(4, false)
 	take := func(identity, name string) (*seat, error) {
-		s, err := table.take(nil, identity, func() { left[name] = true })
+		s, err := table.claim(nil, identity, func() { left[name] = true })
 		if err == nil {
 			s.used.Store(int64(len(table.taken))) // in the order of their names
 		}
@@ -48,7 +48,7 @@ func TestSeatsAreShared(t *testing.T) {
 	if _, err := take("third", "t1"); err == nil && len(left) != 3 {
 		t.Errorf("a third: left %v, want one of those who have two", left)
 	}
-	table.give(first)
+	table.release(first)
 	if n := table.len(); n != 6 { // three have lost their seat and are not closed yet
 		t.Errorf("connections: got %d, want 6", n)
 	}

@@ -42,7 +42,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	s.sayWhatLogsLack()
 	r := newReport(s.env.Log)
 	if before := s.report.Load(); before != nil {
-		r.lost = before.get().Lost
+		r.lost.Store(before.lost.Load())
 	}
 	s.report.Store(r)
 	f := s.follow(path, known, r)

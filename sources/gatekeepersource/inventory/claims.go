@@ -90,7 +90,7 @@ type Options struct {
 	StateDir        disk.Path
 	// HoldOpen: claims get no second name below StateDir, as what is in them may not lie there.
 	HoldOpen bool
-	Failures *failures.Set
+	Failures *failures.List
 	Gaps     *Gaps
 	Log      *slog.Logger
 }

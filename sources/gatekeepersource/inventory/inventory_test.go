@@ -88,7 +88,7 @@ func TestGoneMeanwhile(t *testing.T) {
 	}
 	log := slog.New(slog.DiscardHandler)
 	gaps := &Gaps{}
-	v, err := Open(Options{Path: path, StateDir: disk.At(t.TempDir()), Failures: failures.New(log), Gaps: gaps, Log: log})
+	v, err := Open(Options{Path: path, StateDir: disk.At(t.TempDir()), Failures: failures.New(log, ""), Gaps: gaps, Log: log})
 	if err != nil {
 		t.Fatal(err)
 	}

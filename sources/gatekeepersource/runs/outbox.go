@@ -90,9 +90,9 @@ func (o *outbox) flush() (err error) {
 	return err
 }
 
-// settle sends what was gathered, and waits until everything is durable. It fails with a
+// finish sends what was gathered, and waits until everything is durable. It fails with a
 // *feed.Conflict when the queue has more lines than there can be: those are others.
-func (o *outbox) settle(ctx context.Context) error {
+func (o *outbox) finish(ctx context.Context) error {
 	if o.acked > o.number && !o.varies {
 		return &feed.Conflict{Producer: o.producer, Acked: o.acked}
 	}

@@ -53,7 +53,7 @@ func (r *Reader) readGap(ctx context.Context, f inventory.File) error {
 	if err := r.addRecord(out, gapOf(f)); err != nil {
 		return err
 	}
-	return out.settle(ctx)
+	return out.finish(ctx)
 }
 
 func (r *Reader) addRecord(out *outbox, record any) error {
@@ -87,7 +87,7 @@ func (r *Reader) readSegment(ctx context.Context, f inventory.File, lines *lineR
 	if err != nil {
 		return err
 	}
-	return out.settle(ctx)
+	return out.finish(ctx)
 }
 
 // torn reports a last line that was cut off before its end. A record may lack its "\n".
@@ -130,7 +130,7 @@ func (r *Reader) readRun(ctx context.Context, f inventory.File, lines *lineReade
 	if err := rd.end(); err != nil {
 		return err
 	}
-	if err := rd.out.settle(ctx); err != nil {
+	if err := rd.out.finish(ctx); err != nil {
 		return err
 	}
 	return rd.commit()
@@ -174,7 +174,7 @@ func (rd *runReading) line(l line) error {
 	if l.length > 0 {
 		rd.tally.tooLong()
 	} else {
-		isViolation = rd.tally.take(l.text)
+		isViolation = rd.tally.add(l.text)
 	}
 	if isViolation && rd.delta != nil {
 		lines, err := rd.delta.observe(l.text)

@@ -32,7 +32,7 @@ type Options struct {
 	SnapshotInterval time.Duration
 	// PieceBytes is how much is gathered before it is sent, which does not depend on it.
 	PieceBytes int
-	Failures   *failures.Set
+	Failures   *failures.List
 }
 
 // Files is what a Reader needs of an inventory.
@@ -77,7 +77,7 @@ func (r *Reader) Run(ctx context.Context, scanned <-chan struct{}) error {
 		default:
 		}
 		if f, ok := r.files.Next(time.Now()); ok {
-			if err := r.take(ctx, f); err != nil {
+			if err := r.readOne(ctx, f); err != nil {
 				return err
 			}
 			continue
@@ -95,8 +95,8 @@ func (r *Reader) Run(ctx context.Context, scanned <-chan struct{}) error {
 	}
 }
 
-// take reads one file, and postpones it where it cannot be read.
-func (r *Reader) take(ctx context.Context, f inventory.File) error {
+// readOne reads one file, and postpones it where it cannot be read.
+func (r *Reader) readOne(ctx context.Context, f inventory.File) error {
 	about := "file/" + f.ID
 	err := r.read(ctx, f)
 	if conflict, ok := errors.AsType[*feed.Conflict](err); ok {

@@ -49,8 +49,8 @@ func newTally(id string, redaction sources.Redaction) *tally {
 	return &tally{id: id, run: []byte(id), redaction: redaction, constraints: make(map[string]*decision.RunConstraint)}
 }
 
-// take counts one line, and reports whether it is a violation of the run.
-func (t *tally) take(text []byte) bool {
+// add counts one line, and reports whether it is a violation of the run.
+func (t *tally) add(text []byte) bool {
 	t.lines++
 	t.after = t.after || t.ended
 	var e entry

@@ -41,17 +41,15 @@ type Options struct {
 // Report is told how the following goes. Calls may overlap.
 type Report interface {
 	// Set says what is wrong with something and what to do about it; "" when nothing is.
-	Set(about Concern, text string)
+	Set(about, text string)
 	// Gap counts lines that are known to be lost.
 	Gap(text string, args ...any)
 }
 
-// Concern is what a Report is about.
-type Concern string
-
+// What a Report is about.
 const (
-	thePath Concern = "path"
-	theHeld Concern = "held"
+	thePath = "path"
+	theHeld = "held"
 )
 
 // Follower finds the files of a log and holds them open, in the order in which they are
@@ -147,7 +145,7 @@ func (f *Follower) scan() {
 		f.lookAt(latest)
 		f.latest().seen = time.Now()
 	} else {
-		f.take(p.real)
+		f.begin(p.real)
 	}
 	f.noteReplaced()
 }
@@ -286,18 +284,18 @@ func (f *Follower) hold(gs ...*generation) {
 	f.known = true
 }
 
-// take begins to follow the file at the path, and before it those that were there
+// begin begins to follow the file at the path, and before it those that were there
 // since the latest was seen.
-func (f *Follower) take(path string) {
+func (f *Follower) begin(path string) {
 	looks := 1
-	for !f.tryTake(path, looks == maxLooks) {
+	for !f.tryBegin(path, looks == maxLooks) {
 		looks++
 	}
 }
 
-// tryTake is take, unless the file at the path was replaced meanwhile and this is not the
+// tryBegin is begin, unless the file at the path was replaced meanwhile and this is not the
 // last try: what came after it may be among what was found before it. Then it is false.
-func (f *Follower) tryTake(path string, last bool) bool {
+func (f *Follower) tryBegin(path string, last bool) bool {
 	file, info, err := open(path)
 	if err != nil {
 		f.cannot(err)

@@ -177,8 +177,8 @@ func TestRotatedWhileItIsListed(t *testing.T) {
 // quiet is a Report that nobody reads.
 type quiet struct{}
 
-func (quiet) Set(Concern, string) {}
-func (quiet) Gap(string, ...any)  {}
+func (quiet) Set(string, string) {}
+func (quiet) Gap(string, ...any) {}
 
 func write(t *testing.T, path, text string) {
 	t.Helper()

@@ -9,10 +9,10 @@ import (
 )
 
 const (
-	// troubleLasts is how long the last refusal of a client counts as trouble, unless
+	// failureLasts is how long the last refusal of a client counts as a failure, unless
 	// something of the same client is accepted before. OPA waits up to 10 minutes
 	// until it sends a body again.
-	troubleLasts = 15 * time.Minute
+	failureLasts = 15 * time.Minute
 	// logPause is how long the same refusal is not logged again, and otherPause another.
 	logPause   = time.Minute
 	otherPause = time.Second
@@ -20,9 +20,9 @@ const (
 	maxPath = 128
 )
 
-// troubles is what is wrong with a source that runs, for /status and the log. Safe for
+// failures is what is wrong with a source that runs, for /status and the log. Safe for
 // concurrent use.
-type troubles struct {
+type failures struct {
 	log *slog.Logger
 
 	mu       sync.Mutex
@@ -43,14 +43,14 @@ type incident struct {
 }
 
 // token notes whether the token can be read.
-func (t *troubles) token(err error) { t.note(&t.tokenErr, err, "the token can be read again") }
+func (t *failures) token(err error) { t.note(&t.tokenErr, err, "the token can be read again") }
 
 // known notes whether the log of known events takes any.
-func (t *troubles) known(err error) {
+func (t *failures) known(err error) {
 	t.note(&t.knownErr, err, "the log of known events takes events again")
 }
 
-func (t *troubles) note(text *string, err error, over string) {
+func (t *failures) note(text *string, err error, over string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	was := *text
@@ -65,7 +65,7 @@ func (t *troubles) note(text *string, err error, over string) {
 }
 
 // refused notes what a client was told.
-func (t *troubles) refused(peer, path string, r refusal) {
+func (t *failures) refused(peer, path string, r refusal) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	path = path[:min(len(path), maxPath)]
@@ -83,7 +83,7 @@ func (t *troubles) refused(peer, path string, r refusal) {
 }
 
 // accepted notes that a client was answered well.
-func (t *troubles) accepted(peer string) {
+func (t *failures) accepted(peer string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.last.peer == peer {
@@ -93,7 +93,7 @@ func (t *troubles) accepted(peer string) {
 
 // Write logs what the HTTP server has to say: handshakes that failed, above all. Of that
 // a line a minute is enough.
-func (t *troubles) Write(line []byte) (int, error) {
+func (t *failures) Write(line []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if time.Since(t.webAt) < logPause {
@@ -106,7 +106,7 @@ func (t *troubles) Write(line []byte) (int, error) {
 }
 
 // text is what is wrong now, empty when nothing is.
-func (t *troubles) text() string {
+func (t *failures) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	switch {
@@ -114,7 +114,7 @@ func (t *troubles) text() string {
 		return t.knownErr + ": events are answered 503 until it works again"
 	case t.tokenErr != "":
 		return t.tokenErr + ": events are answered 503 until then"
-	case time.Since(t.last.at) < troubleLasts:
+	case time.Since(t.last.at) < failureLasts:
 		return t.last.text
 	}
 	return ""
