@@ -7,20 +7,19 @@ import (
 	"github.com/docket-export/docket/decision/rawjson"
 )
 
-// Copy is a copy of a Record, of which AppendLine makes the line later: the one who
-// logs is spared the encoding, and may use the record again at once. Strings are
-// shared, because they never change; what a record points to is copied. The zero
+// Copy is a copy of a Record whose line is made later, so that logging a decision does
+// not wait for the encoding. You may use the record again at once. Strings are shared,
+// because they never change; everything else that a record points to is copied. The zero
 // value is a copy of an empty record. A Copy must not be copied itself after Set.
 type Copy struct {
 	record      Record // without its maps
-	annotations []pair // in place of record.ConstraintAnnotations, in any order
-	labels      []pair // in place of record.ResourceLabels, in any order
+	annotations []pair // instead of record.ConstraintAnnotations, in any order
+	labels      []pair // instead of record.ResourceLabels, in any order
 	maxLine     int
 
-	// What record and the two lists point to lies here, where it has room: Set
-	// reads nothing of a Copy, and so need not wait until its memory has come from
-	// the processor that has used it last. It is enough for most records; what has
-	// no room is allocated.
+	// room has the details, texts and pairs that record and the two lists point to,
+	// where there is room for them; the others are allocated. Set only writes to a Copy,
+	// so it does not wait for memory that another processor has used last.
 	room struct {
 		details [256]byte
 		texts   [8]string
@@ -29,7 +28,7 @@ type Copy struct {
 	}
 }
 
-// Set makes c a copy of r, in place of what it was. It returns the error that
+// Set makes c a copy of r instead of the record before. It returns the error that
 // r.AppendLine would; c must be set again then.
 func (c *Copy) Set(r *Record) error {
 	if !r.valid() {
@@ -53,7 +52,7 @@ func (c *Copy) Set(r *Record) error {
 	return nil
 }
 
-// Forget lets go of the strings. c is then a copy of an empty record.
+// Forget releases the strings. c is then a copy of an empty record.
 func (c *Copy) Forget() { *c = Copy{} }
 
 // AppendLine appends what AppendLine of the record would. It does not change c.

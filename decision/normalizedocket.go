@@ -22,7 +22,7 @@ func (m *maker) docketRecord() {
 }
 
 // docketAudit reads docket's own records, about audits, producers and exports. It reports
-// false for what is none of them.
+// false for any other record.
 func (m *maker) docketAudit() bool {
 	switch {
 	case m.is(atEventType, AuditRun):

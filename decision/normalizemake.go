@@ -100,7 +100,7 @@ const (
 	maxSeconds = 253402300799
 )
 
-// What is among these needs no copy of its text.
+// These texts are constants, so that they need not be copied.
 var (
 	decisions  = [...]Decision{Deny, Warn, DryRun, Allow} // the strictest first
 	operations = [...]string{"CREATE", "UPDATE", "DELETE", "CONNECT"}

@@ -9,9 +9,8 @@ const (
 	ExportGap     = "docket.export.gap"     // decisions that are known to have been lost
 )
 
-// Run is the record of one run of an audit, made by whoever has read all that the
-// run has left behind: its last record. It answers the question that the violations
-// alone cannot: whether they are all.
+// Run is the last record of one run of an audit, made when everything that the run has
+// written was read. It says whether the violations before it are all that there were.
 type Run struct {
 	EventType string `json:"eventType"` // AuditRun
 	ID        string `json:"id"`        // of the run, as its violations carry it; may be empty where the run's file told none

@@ -13,7 +13,7 @@ type MemoryPart struct {
 	Bytes int64  `json:"bytes"`
 }
 
-// What parts without a configuration of their own take at most.
+// The most that parts without a configuration of their own take.
 const (
 	// programBytes are the Go runtime and what has no part of its own, 5 MB in an idle
 	// docket, and as much again of the program's pages, of which the kernel takes back

@@ -13,7 +13,7 @@ const DefaultMaxQueues = 1000
 // The zero Filter is ready and has seen nothing. Its methods must not be called
 // at the same time.
 //
-// What a Filter has forgotten, or never seen, it takes: forgetting lets a
+// A Filter takes every record that it does not remember: forgetting lets a
 // redelivery through and never loses a record.
 type Filter struct {
 	// LateMemory is how many late records of each queue are remembered, in

@@ -222,8 +222,8 @@ type End struct {
 	depth    int  // of open brackets
 }
 
-// What Next passes over without a look: all but brackets and quotes within a container,
-// and all but separators within a scalar.
+// inContainer are the bytes that End skips within an array or object, and inScalar those
+// that a number or word consists of.
 var (
 	inContainer = allBut("\"{}[]")
 	inScalar    = allBut(",:]}[{\" \t\r\n")

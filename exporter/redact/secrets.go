@@ -16,19 +16,19 @@ import (
 //
 // A patch can also be a list of operations, whose values are removed then, and audit
 // annotations quote the patches of mutating webhooks, which are removed as well.
-// What an object is its later members may say, so the edits wait until it ends.
+// Edits wait until an object ends, because its last member may say what it is.
 
 const (
 	lastApplied        = "kubectl.kubernetes.io/last-applied-configuration"
 	webhookPatchPrefix = "patch.webhook.admission.k8s.io/"
 )
 
-// maxQuoted is how deeply last-applied annotations are looked into within each other.
-// What is quoted more often than any tool does counts as a Secret.
+// maxQuoted is how deeply last-applied annotations are looked into within each other. No
+// tool quotes deeper, so that a deeper one counts as a Secret.
 const maxQuoted = 3
 
-// mayHoldSecret is a quick look that is never wrong when it says no: one of these
-// words is in every record that the preset has something to do in.
+// mayHoldSecret is a quick test that is never wrong when it says no: every record that
+// the preset changes has one of these words.
 func mayHoldSecret(text []byte) bool {
 	return bytes.Contains(text, []byte("Secret")) || bytes.Contains(text, []byte(`"secrets"`)) || escapesLetter(text)
 }

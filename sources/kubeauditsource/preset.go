@@ -68,8 +68,8 @@ func readRequest(event []byte) request {
 
 // isAnnotated reports whether an annotation is that of an admission plugin: of a
 // webhook ("<webhook>/<key>"), of a policy ("<policy>/<key>"), of a webhook that has
-// failed open, of a violation. Their names are up to whoever runs the cluster, so what
-// is known is the annotations that are none.
+// failed open, of a violation. The operator of the cluster chooses their names, so only
+// the annotations of other origin are known.
 func isAnnotated(annotations rawjson.Value) bool {
 	if annotations.Kind() != rawjson.Object {
 		return !isAbsent(annotations)

@@ -47,7 +47,7 @@ func (c *Config) Claims() []config.Claim {
 	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}}
 }
 
-// Validate reports what Config.Validate of httpsource does, and a preset that is none.
+// Validate reports what Config.Validate of httpsource does, and an unknown preset.
 func (c *Config) Validate() config.Problems {
 	p := c.server().Validate()
 	p.Check("preset", config.Choice(c.Preset, All, AdmissionDecisions))

@@ -47,7 +47,7 @@ func (c *Config) Claims() []config.Claim {
 	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}}
 }
 
-// Validate reports what Config.Validate of httpsource does, and a path that is none.
+// Validate reports what Config.Validate of httpsource does, and an unusable path.
 func (c *Config) Validate() config.Problems {
 	p := c.server().Validate()
 	if !strings.HasPrefix(c.Path, "/") || strings.ContainsAny(c.Path, "?# ") {

@@ -10,10 +10,9 @@ import (
 // Judge implements Encoding. Every record must have a result: where results are
 // missing, nothing says that their records were taken, whatever "errors" says.
 //
-// Of results that differ in kind, Rejected is reported before all others: it is
-// certain, what it names will not be sent again, and the rest, which is, is none
-// the worse for it. Then Misconfigured, which nothing but an operator ends, then
-// Throttled.
+// Of results that differ in kind, Rejected is reported first: it is certain, its records
+// are not sent again, and the others are. Then Misconfigured, which only an operator can
+// end, then Throttled.
 func (e *elasticsearchBulk) Judge(_ int, body []byte, b sinks.Batch) error {
 	full := len(body) >= e.maxAnswer
 	answer, err := readBulkAnswer(body, full)
@@ -76,8 +75,8 @@ func precedence(k sinks.Kind) int {
 	return 0
 }
 
-// tooLong is the failure for an answer that is longer than the room for it, and
-// would be the next time, so that it must not be waited for. Of several records
+// tooLong is the failure for an answer that is longer than the room for it: the next one
+// would be as long, so that waiting does not help. Of several records
 // smaller batches find out what became of each. Of a single one it is the reason
 // that is so long, since it quotes the record, unless what was read says otherwise.
 func (e *elasticsearchBulk) tooLong(a *bulkAnswer, refused *sinks.Failure, b sinks.Batch) error {

@@ -122,9 +122,9 @@ func isSuccess(status int) bool { return status >= 200 && status < 300 }
 // errCutOff is why the rest of an answer is missing.
 var errCutOff = errors.New("the answer is incomplete")
 
-// readBulkAnswer reads an answer. Of one that is cut off it returns, with
-// errCutOff, what stands in front of the cut; the result that is cut itself only
-// when the answer has filled the room for it, and would be cut again.
+// readBulkAnswer reads an answer. Of an answer that is cut off it returns errCutOff and
+// the results in front of the cut. The result that is cut is among them only where the
+// answer is full: the next one would be cut as well.
 func readBulkAnswer(body []byte, full bool) (bulkAnswer, error) {
 	var cut error
 	if !json.Valid(body) {
@@ -176,7 +176,7 @@ func readBulkResult(item rawjson.Value) (r bulkResult, ok bool) {
 	return r, item.Kind() == rawjson.Object && results == 1
 }
 
-// wholeNumber returns a number, which may stand in quotes, 0 for what is none.
+// wholeNumber returns a number, which may stand in quotes, 0 for any other value.
 func wholeNumber(v rawjson.Value) int64 {
 	n, err := strconv.ParseInt(v.String(), 10, 64)
 	if err != nil {

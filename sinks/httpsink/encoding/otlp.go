@@ -112,8 +112,8 @@ const (
 	severityError severity = 17
 )
 
-// severityOf is how the decisions of policy engines rank for whoever looks at
-// logs: what changed nothing, what was said, what was refused.
+// severityOf ranks decisions for a reader of logs: those that changed nothing, warnings,
+// refusals.
 func severityOf(text string) severity {
 	switch text {
 	case "allow", "dryrun":
