@@ -28,11 +28,11 @@ import (
 	"time"
 )
 
-// patience is more than any of the tests needs. longPatience is for a second try
-// after a time-out.
+// patience is longer than a test waits for something before it fails by itself.
+// longPatience is for a second try after a time-out.
 const (
-	patience     = time.Minute
-	longPatience = 5 * time.Minute
+	patience     = 4 * time.Minute
+	longPatience = 3 * patience
 )
 
 func main() {
@@ -76,8 +76,12 @@ func run(ctx context.Context) (missed int, err error) {
 	for _, m := range chosen {
 		start := time.Now()
 		r, err := w.try(m)
-		if err != nil {
+		if err = errors.Join(ctx.Err(), err); ctx.Err() != nil {
 			return missed, fmt.Errorf("%s: %w", m.defect, err)
+		}
+		if err != nil {
+			fmt.Fprintf(os.Stderr, "mutants: %s: %v\n", m.defect, err)
+			r.verdict = broken
 		}
 		if r.verdict != caught {
 			missed++
@@ -211,6 +215,7 @@ const (
 	caught   verdict = "caught"
 	survived verdict = "SURVIVED"
 	timedOut verdict = "TIMED OUT" // neither: the machine may be slow
+	broken   verdict = "NO BUILD"
 )
 
 // result is what became of the tests.
