@@ -1,7 +1,7 @@
 package filesink
 
 import (
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
@@ -10,7 +10,7 @@ import (
 // sound. It changes nothing and may be called while the sink works; what it
 // returns was true at some moment of the call.
 func ReadPosition(dir string) (p manifest.Position, ok bool, err error) {
-	f, err := readPosition(rooted.At(dir).Join(positionName))
+	f, err := readPosition(disk.At(dir).Join(positionName))
 	if err != nil || !f.sound {
 		return manifest.Position{}, false, err
 	}

@@ -10,7 +10,7 @@ import (
 // what was finished before.
 func (s *store) setAside(damaged bool) error {
 	for f := range forms {
-		size, err := sizeOf(s.at(activeName(f)))
+		size, err := s.at(activeName(f)).Size()
 		if err != nil {
 			return err
 		}
@@ -34,25 +34,25 @@ func (s *store) setAside(damaged bool) error {
 		s.log.Warn("the position file is damaged: it is set aside", "file", s.path(name))
 	}
 	if s.position.lost {
-		return s.disk.syncDirectory(s.at("."))
+		return s.place.SyncDir()
 	}
 	return nil
 }
 
 func (s *store) moveAside(name, suffix string) (aside string, err error) {
-	f, err := s.at(name).Open()
+	f, err := s.at(name).OpenRead()
 	if err != nil {
 		return "", err
 	}
 	defer f.Close() // nothing was written by it
-	if err := s.disk.sync(f); err != nil {
+	if err := f.Sync(); err != nil {
 		return "", err
 	}
 	aside, err = s.freeUnnumbered(suffix)
 	if err != nil {
 		return "", err
 	}
-	return aside, s.disk.rename(s.at(name), s.at(aside))
+	return aside, s.at(name).Rename(s.at(aside))
 }
 
 // keepActiveTail copies what is beyond the recorded size of the active file to an
@@ -68,7 +68,7 @@ func (s *store) keepActiveTail(size int64) error {
 
 // keepTail copies the last bytes of a file to an unnumbered one.
 func (s *store) keepTail(name string, offset, bytes int64, suffix string) error {
-	from, err := s.at(name).Open()
+	from, err := s.at(name).OpenRead()
 	if err != nil {
 		return err
 	}
@@ -77,10 +77,7 @@ func (s *store) keepTail(name string, offset, bytes int64, suffix string) error 
 	if err != nil {
 		return err
 	}
-	if err := s.writeNew(aside, io.NewSectionReader(from, offset, bytes)); err != nil {
-		return err
-	}
-	if err := s.disk.syncDirectory(s.at(".")); err != nil {
+	if err := s.at(aside).WriteNewBy(copyOf(io.NewSectionReader(from, offset, bytes))); err != nil {
 		return err
 	}
 	s.log.Warn("a position is damaged or lost: what it may have covered is set aside, and may stand in a later file too",

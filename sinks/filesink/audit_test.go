@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
@@ -109,7 +109,7 @@ func (a *audit) finished(e *manifest.Entry) {
 		a.content(e)
 		return
 	}
-	if there, err := exists(rooted.At(a.dir).Join(e.Name)); there || err != nil {
+	if there, err := disk.At(a.dir).Join(e.Name).Exists(); there || err != nil {
 		a.problemf("%s is removed, and is there: %v", e.Name, err)
 	}
 	for _, seq := range a.seqs(e) {

@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // BenchmarkSend sends records of 1 KB that compress about as decisions do.
@@ -22,7 +24,7 @@ func BenchmarkSend(b *testing.B) {
 func benchmarkSend(b *testing.B, compress Compression, n int) {
 	c := rotating(b.TempDir(), 64<<20)
 	c.Compress = compress
-	s, err := open(c, env(), disk{})
+	s, err := open(c, env(), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -70,7 +72,7 @@ func BenchmarkRaw(b *testing.B) {
 		if _, err := f.Write(content[:bytes]); err != nil {
 			b.Fatal(err)
 		}
-		if err := (disk{}).sync(f); err != nil {
+		if err := disk.Sync(f); err != nil {
 			b.Fatal(err)
 		}
 	}

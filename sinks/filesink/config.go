@@ -155,5 +155,5 @@ func (c *Config) Validate() config.Problems {
 // Open makes the directory where it is missing, takes its lock, and recovers
 // what an earlier process left. Its errors are *sinks.Failure.
 func (c *Config) Open(_ context.Context, env sinks.Env) (sinks.Sink, error) {
-	return open(*c, env, disk{})
+	return open(*c, env, nil)
 }

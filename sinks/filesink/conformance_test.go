@@ -16,12 +16,12 @@ func TestConformance(t *testing.T) {
 	sinktest.Run(t, func(t *testing.T) sinktest.Subject {
 		dir := filepath.Join(t.TempDir(), "export")
 		var failing string // the change that fails, when not empty
-		d := disk{before: func(change, path string) error {
+		d := watched(dir, func(change, path string) error {
 			if change+" "+filepath.Base(path) == failing {
 				return &os.PathError{Op: change, Path: path, Err: unix.EIO}
 			}
 			return nil
-		}}
+		})
 		fail := func(change string) func(*testing.T) func() {
 			return func(*testing.T) func() {
 				failing = change

@@ -76,7 +76,7 @@ func TestCrash(t *testing.T) {
 			})
 		})
 	}
-	for _, change := range []string{"write", "sync", "create", "rename", "sync directory", "make directory", "remove"} {
+	for _, change := range []string{"write", "sync", "create", "rename", "syncdir", "mkdir", "remove"} {
 		if !seen[change] {
 			t.Errorf("no script made a change %q: they no longer test what they are to test", change)
 		}
@@ -153,7 +153,7 @@ func (f *failures) fails(number int, change string) bool {
 	if f.from == 0 || number < f.from || f.number == 0 {
 		return false
 	}
-	if f.errno == unix.ENOSPC && !slices.Contains([]string{"create", "write", "make directory", "rename"}, change) {
+	if f.errno == unix.ENOSPC && !slices.Contains([]string{"create", "write", "mkdir", "rename"}, change) {
 		return false
 	}
 	f.number--
@@ -177,7 +177,7 @@ func (r *recorder) deliver() {
 
 func (r *recorder) open() (s *sink) {
 	r.try("open", func() (err error) {
-		s, err = open(r.config(r.dir), env(), disk{before: r.before})
+		s, err = open(r.config(r.dir), env(), watched(r.dir, r.before))
 		return err
 	})
 	r.t.Cleanup(func() { mustClose(r.t, s) }) // where the test ends early

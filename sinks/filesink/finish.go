@@ -34,13 +34,13 @@ func (s *store) finish() error {
 
 // rename moves the active file to the name that it says, durably, it will get.
 func (s *store) rename() error {
-	if err := s.disk.sync(s.active); err != nil {
+	if err := s.active.Sync(); err != nil {
 		return err
 	}
 	p := s.position
 	p.dated = s.config.Partition == Date
 	if p.dated {
-		if err := s.makeDirectory(p.date()); err != nil {
+		if err := s.at(p.date()).Mkdir(); err != nil {
 			return err
 		}
 	}
@@ -52,22 +52,7 @@ func (s *store) rename() error {
 	if err := s.savePosition(p, nil); err != nil {
 		return err
 	}
-	return s.disk.rename(s.at(activeName(p.form)), s.at(p.finishedName(p.finishing)))
-}
-
-// makeDirectory makes a directory in that of the export.
-func (s *store) makeDirectory(name string) error {
-	taken, err := exists(s.at(name))
-	if err != nil {
-		return err
-	}
-	if !taken {
-		if err := s.disk.makeDirectory(s.at(name)); err != nil {
-			return err
-		}
-	}
-	// It may have been made by somebody whose sync failed.
-	return s.disk.syncDirectory(s.at("."))
+	return s.at(activeName(p.form)).Rename(s.at(p.finishedName(p.finishing)))
 }
 
 // syncRename makes the new name of the active file durable, and then that the old
@@ -75,17 +60,17 @@ func (s *store) makeDirectory(name string) error {
 func (s *store) syncRename() error {
 	if s.position.dated {
 		dir := s.at(s.position.date())
-		there, err := exists(dir)
+		there, err := dir.Exists()
 		if err != nil {
 			return err
 		}
 		if there {
-			if err := s.disk.syncDirectory(dir); err != nil {
+			if err := dir.SyncDir(); err != nil {
 				return err
 			}
 		}
 	}
-	return s.disk.syncDirectory(s.at("."))
+	return s.place.SyncDir()
 }
 
 // noteFinished enters the file that was renamed in the manifest. The position says

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 func compressed(dir string, c Compression) Config {
@@ -25,7 +25,7 @@ func TestForms(t *testing.T) {
 		t.Run(string(c), func(t *testing.T) {
 			dir := t.TempDir()
 			active := activePrefix + suffix
-			s := mustOpen(t, compressed(dir, c), disk{})
+			s := mustOpen(t, compressed(dir, c), nil)
 			for last := uint64(1); last <= 5; last++ {
 				mustSend(t, s, batch(queueA, last, last))
 				wantLines(t, "active file", lines(t, filepath.Join(dir, active)), records(queueA, 1, last))
@@ -33,7 +33,7 @@ func TestForms(t *testing.T) {
 			mustClose(t, s)
 			appendTo(active, []byte("half a member"))(t, dir)
 
-			s = mustOpen(t, compressed(dir, c), disk{})
+			s = mustOpen(t, compressed(dir, c), nil)
 			mustSend(t, s, batch(queueA, 5, 400))
 			mustFinish(t, s)
 			mustSend(t, s, batch(queueA, 401, 401))
@@ -43,7 +43,7 @@ func TestForms(t *testing.T) {
 				t.Errorf("files %v, want a finished one and the active one with %q at the end", got, suffix)
 			}
 			mustAudit(t, dir)
-			size, err := sizeOf(rooted.At(dir).Join(got[0]))
+			size, err := disk.At(dir).Join(got[0]).Size()
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -59,7 +59,7 @@ func TestForms(t *testing.T) {
 func TestFormChanges(t *testing.T) {
 	dir := t.TempDir()
 	for i, c := range []Compression{None, Gzip, Zstd, None} {
-		s := mustOpen(t, compressed(dir, c), disk{})
+		s := mustOpen(t, compressed(dir, c), nil)
 		if got := len(finishedFiles(t, dir)); got != max(i-1, 0) {
 			t.Errorf("%d finished files before a batch as %s, want %d", got, c, max(i-1, 0))
 		}
@@ -101,14 +101,14 @@ func TestRotateBySizeOnDisk(t *testing.T) {
 			}
 			cfg := compressed(dir, c)
 			cfg.Rotate.MaxBytes = config.Size(two)
-			s := mustOpen(t, cfg, disk{})
+			s := mustOpen(t, cfg, nil)
 			for first := uint64(1); first < 300; first += 100 {
 				mustSend(t, s, batch(queueA, first, first+99))
 			}
 			if got, want := spans(t, dir), []string{"1-200"}; !slices.Equal(got, want) {
 				t.Errorf("finished files %v, want %v", got, want)
 			}
-			if size, err := sizeOf(rooted.At(dir).Join(finishedFiles(t, dir)[0])); err != nil || size != two {
+			if size, err := disk.At(dir).Join(finishedFiles(t, dir)[0]).Size(); err != nil || size != two {
 				t.Errorf("the file has %d bytes, %v, want %d", size, err, two)
 			}
 			mustAudit(t, dir)
@@ -123,7 +123,7 @@ func TestDamageToCompressed(t *testing.T) {
 		for _, slots := range [][]int{{0}, {1}, {0, 1}} {
 			t.Run(fmt.Sprint(c, slots), func(t *testing.T) {
 				dir := t.TempDir()
-				s := mustOpen(t, compressed(dir, c), disk{})
+				s := mustOpen(t, compressed(dir, c), nil)
 				mustSend(t, s, batch(queueA, 1, 3))
 				mustSend(t, s, batch(queueA, 4, 6))
 				newer := int(positionOf(t, dir).offset() / slotDistance)
@@ -131,7 +131,7 @@ func TestDamageToCompressed(t *testing.T) {
 				for _, slot := range slots {
 					flipSlot(t, dir, slot)
 				}
-				s = mustOpen(t, compressed(dir, c), disk{})
+				s = mustOpen(t, compressed(dir, c), nil)
 				mustSend(t, s, batch(queueA, 1, 7))
 				var aside []string
 				if len(slots) == 2 {
@@ -151,12 +151,12 @@ func TestDamageToCompressed(t *testing.T) {
 // empty, and none that has records.
 func TestStaleActiveFiles(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, compressed(dir, Gzip), disk{})
+	s := mustOpen(t, compressed(dir, Gzip), nil)
 	mustClose(t, s)
 	if err := os.WriteFile(filepath.Join(dir, activePrefix+".zst"), []byte("half"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	mustOpen(t, compressed(dir, None), disk{})
+	mustOpen(t, compressed(dir, None), nil)
 	if got, want := names(t, dir, activeGlob), []string{activePrefix}; !slices.Equal(got, want) {
 		t.Errorf("active files %v, want %v", got, want)
 	}

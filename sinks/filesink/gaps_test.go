@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -46,7 +46,7 @@ func TestGaps(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := mustOpen(t, rotating(dir, 0), disk{})
+			s := mustOpen(t, rotating(dir, 0), nil)
 			var text []string
 			for _, word := range strings.Fields(tt.steps) {
 				if !slices.Contains([]string{",", "/", "|"}, word) {
@@ -58,7 +58,7 @@ func TestGaps(t *testing.T) {
 				switch word {
 				case "/":
 					mustClose(t, s)
-					s = mustOpen(t, rotating(dir, 0), disk{})
+					s = mustOpen(t, rotating(dir, 0), nil)
 				case "|":
 					mustFinish(t, s)
 				}
@@ -90,7 +90,7 @@ func TestLostPosition(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := mustOpen(t, rotating(dir, 0), disk{})
+			s := mustOpen(t, rotating(dir, 0), nil)
 			mustSend(t, s, batchOf(t, "1 F2-2 3"))
 			if tt.finished {
 				mustFinish(t, s)
@@ -98,9 +98,9 @@ func TestLostPosition(t *testing.T) {
 			mustClose(t, s)
 			remove(t, dir, positionName)
 
-			s = mustOpen(t, rotating(dir, 0), disk{})
+			s = mustOpen(t, rotating(dir, 0), nil)
 			mustClose(t, s) // that it was lost outlives a restart
-			s = mustOpen(t, rotating(dir, 0), disk{})
+			s = mustOpen(t, rotating(dir, 0), nil)
 			mustSend(t, s, batchOf(t, tt.next))
 			mustFinish(t, s)
 			if got := told(t, mustAudit(t, dir)); !slices.Equal(got, tt.want) {
@@ -138,12 +138,12 @@ func TestGapLogDamaged(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := mustOpen(t, rotating(dir, 0), disk{})
+			s := mustOpen(t, rotating(dir, 0), nil)
 			mustSend(t, s, batchOf(t, "1 F2-3 4"))
 			mustSend(t, s, batchOf(t, "D5-6 7"))
 			mustClose(t, s)
 			damage(t, dir, positionName, tt.damage)
-			s = mustOpen(t, rotating(dir, 0), disk{})
+			s = mustOpen(t, rotating(dir, 0), nil)
 			mustSend(t, s, batchOf(t, "9"))
 			mustFinish(t, s)
 			if got := told(t, mustAudit(t, dir)); !slices.Equal(got, tt.want) {
@@ -156,7 +156,7 @@ func TestGapLogDamaged(t *testing.T) {
 
 func TestUnknownReason(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	b := withGaps(batch(queueA, 1, 1), sinks.Gap{From: 2, To: 2, Reason: "Mislaid"})
 	wantKind(t, s, b, sinks.Transient, "Mislaid")
 	b.Gaps[0].Reason = sinks.Filtered
@@ -186,7 +186,7 @@ func TestReadPosition(t *testing.T) {
 	if p, ok, err := ReadPosition(dir); ok || err != nil {
 		t.Fatalf("of an empty directory: got %+v, %v, %v, want none", p, ok, err)
 	}
-	s := mustOpen(t, compressed(dir, Gzip), disk{})
+	s := mustOpen(t, compressed(dir, Gzip), nil)
 	if p, ok, err := ReadPosition(dir); !ok || err != nil || p.Queue != "" || p.Active != nil {
 		t.Errorf("before the first batch: got %+v, %v, %v", p, ok, err)
 	}
@@ -200,7 +200,7 @@ func TestReadPosition(t *testing.T) {
 	}
 	mustFinish(t, s)
 	p, _, err = ReadPosition(dir)
-	size, sizeErr := sizeOf(rooted.At(dir).Join(manifest.FileName))
+	size, sizeErr := disk.At(dir).Join(manifest.FileName).Size()
 	if err != nil || sizeErr != nil || p.Active != nil || p.Last != 5 || p.Manifest != size || p.Chain == (manifest.Hash{}) {
 		t.Errorf("after it was finished: got %+v, %v, want no active file and %d bytes of the manifest", p, err, size)
 	}

@@ -18,7 +18,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -37,13 +38,31 @@ func rotating(dir string, maxBytes config.Size) Config {
 	return c
 }
 
-func mustOpen(t *testing.T, c Config, d disk) *sink {
+func mustOpen(t *testing.T, c Config, fsys disk.FS) *sink {
 	t.Helper()
-	s, err := open(c, env(), d)
+	s, err := open(c, env(), fsys)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
 	t.Cleanup(func() { mustClose(t, s) })
+	return s
+}
+
+// watched is the file system of dir, that calls before ahead of each change. An error
+// stands for the failure of the change.
+func watched(dir string, before func(change, path string) error) disk.FS {
+	s := &crashdisk.Steps{}
+	s.Boot(disk.OS(dir), func() {})
+	s.Script = func(change, path string, _ []byte) crashdisk.Fault {
+		if crashdisk.IsReading(change) {
+			return crashdisk.Fault{}
+		}
+		_, to, isRename := strings.Cut(path, " to ")
+		if isRename {
+			path = to
+		}
+		return crashdisk.Fault{Err: before(change, path)}
+	}
 	return s
 }
 
@@ -243,7 +262,7 @@ func damage(t *testing.T, dir, name string, change func([]byte) []byte) {
 
 func positionOf(t *testing.T, dir string) position {
 	t.Helper()
-	f, err := readPosition(rooted.At(dir).Join(positionName))
+	f, err := readPosition(disk.At(dir).Join(positionName))
 	if err != nil || !f.sound {
 		t.Fatalf("position: %+v, %v, want a sound one", f, err)
 	}

@@ -25,7 +25,7 @@ import (
 func TestIdleFileIsFinished(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := mustOpen(t, rotating(dir, 0), disk{}) // an hour
+		s := mustOpen(t, rotating(dir, 0), nil) // an hour
 		time.Sleep(30 * time.Minute)
 		mustSend(t, s, batch(queueA, 1, 1))
 		time.Sleep(30 * time.Minute)
@@ -46,7 +46,7 @@ func TestIdleFileIsFinished(t *testing.T) {
 		mustClose(t, s)
 
 		time.Sleep(10 * time.Hour)
-		mustOpen(t, rotating(dir, 0), disk{}) // too old since long ago
+		mustOpen(t, rotating(dir, 0), nil) // too old since long ago
 		synctest.Wait()
 		if got, want := spans(t, dir), []string{"1-2", "3-3"}; !slices.Equal(got, want) {
 			t.Errorf("finished files %v, want %v", got, want)
@@ -62,7 +62,7 @@ func TestIdleFilesAreRemoved(t *testing.T) {
 		dir := t.TempDir()
 		c := rotating(dir, 1)
 		c.Retain.MaxAge = config.Duration(10 * time.Hour)
-		s := mustOpen(t, c, disk{})
+		s := mustOpen(t, c, nil)
 		for seq := uint64(1); seq <= 3; seq++ {
 			mustSend(t, s, batch(queueA, seq, seq)) // finishes the one before
 			time.Sleep(30 * time.Minute)
@@ -95,12 +95,12 @@ func TestKeeperFails(t *testing.T) {
 		var fail atomic.Bool
 		var said bytes.Buffer
 		e := sinks.Env{Name: "compliance", Log: slog.New(slog.NewTextHandler(&said, nil))}
-		s, err := open(rotating(dir, 0), e, disk{before: func(change, path string) error {
+		s, err := open(rotating(dir, 0), e, watched(dir, func(change, path string) error {
 			if fail.Load() && change == "rename" {
 				return &fs.PathError{Op: change, Path: path, Err: unix.EIO}
 			}
 			return nil
-		}})
+		}))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -137,7 +137,7 @@ func TestKeeperWithoutKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := rotating(dir, 0)
 		c.Signature = &Signature{KeyFile: key}
-		s := mustOpen(t, c, disk{})
+		s := mustOpen(t, c, nil)
 		mustSend(t, s, batch(queueA, 1, 1))
 		remove(t, filepath.Dir(key), "key.pem")
 		time.Sleep(time.Hour + retryPause/2)
@@ -159,7 +159,7 @@ func TestKeeperBesideSend(t *testing.T) {
 	dir := t.TempDir()
 	c := rotating(dir, 0)
 	c.Rotate.MaxAge, c.Retain.MaxFiles = config.Duration(time.Microsecond), 1000
-	s := mustOpen(t, c, disk{})
+	s := mustOpen(t, c, nil)
 	for seq := uint64(1); seq <= 50; seq++ {
 		mustSend(t, s, batch(queueA, seq, seq))
 	}
@@ -175,13 +175,13 @@ func TestCloseWhileKeeperWorks(t *testing.T) {
 	c.Rotate.MaxAge = config.Duration(time.Millisecond)
 	reached, release := make(chan struct{}), make(chan struct{})
 	var once atomic.Bool
-	s, err := open(c, env(), disk{before: func(change, path string) error {
+	s, err := open(c, env(), watched(dir, func(change, path string) error {
 		if change == "rename" && finishedPattern.MatchString(filepath.Base(path)) && once.CompareAndSwap(false, true) {
 			close(reached)
 			<-release
 		}
 		return nil
-	}})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -208,13 +208,13 @@ func TestCloseWhileDiskHangs(t *testing.T) {
 	c := rotating(t.TempDir(), 0)
 	c.Rotate.MaxAge = config.Duration(time.Millisecond)
 	reached, release := make(chan struct{}), make(chan struct{})
-	s, err := open(c, env(), disk{before: func(change, path string) error {
+	s, err := open(c, env(), watched(c.Directory, func(change, path string) error {
 		if change == "rename" && finishedPattern.MatchString(filepath.Base(path)) {
 			close(reached)
 			<-release
 		}
 		return nil
-	}})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}

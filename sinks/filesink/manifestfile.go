@@ -6,10 +6,10 @@ import (
 	"errors"
 	"io"
 	"io/fs"
-	"os"
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -17,10 +17,10 @@ import (
 // openManifest brings the manifest to the size in the position and opens it. Bytes beyond
 // that size were not accepted: they are a line whose write was interrupted.
 func (s *store) openManifest() error {
-	if err := s.removeAny(newManifestName); err != nil { // half a copy, from a crash
+	if err := s.at(newManifestName).RemoveAny(); err != nil { // half a copy, from a crash
 		return err
 	}
-	size, err := sizeOf(s.at(manifest.FileName))
+	size, err := s.at(manifest.FileName).Size()
 	if err != nil {
 		return err
 	}
@@ -32,33 +32,33 @@ func (s *store) openManifest() error {
 	}
 	switch {
 	case size < 0:
-		s.manifest, err = s.disk.create(s.at(manifest.FileName))
+		s.manifest, err = s.at(manifest.FileName).Create()
 		if err == nil {
-			err = s.disk.syncDirectory(s.at("."))
+			err = s.place.SyncDir()
 		}
 	case size > accepted:
 		s.manifest, err = s.cutManifest()
 	default:
-		s.manifest, err = s.disk.open(s.at(manifest.FileName))
+		s.manifest, err = s.at(manifest.FileName).OpenWrite()
 	}
 	return err
 }
 
 // cutManifest replaces the manifest by a copy of what was accepted of it. The file
 // itself stays out of use: a sync of it may have failed.
-func (s *store) cutManifest() (*os.File, error) {
-	old, err := s.at(manifest.FileName).Open()
+func (s *store) cutManifest() (disk.File, error) {
+	old, err := s.at(manifest.FileName).OpenRead()
 	if err != nil {
 		return nil, err
 	}
 	defer old.Close() // read only: nothing can be lost
-	return s.replaceFile(manifest.FileName, newManifestName, io.NewSectionReader(old, 0, s.position.manifest))
+	return s.replace(manifest.FileName, io.NewSectionReader(old, 0, s.position.manifest))
 }
 
 // adoptManifest takes the size of the manifest from the manifest, because the
 // position does not tell it. Bytes behind its last whole line are set aside.
 func (s *store) adoptManifest() error {
-	f, err := s.at(manifest.FileName).Open()
+	f, err := s.at(manifest.FileName).OpenRead()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -67,7 +67,7 @@ func (s *store) adoptManifest() error {
 	}
 	defer f.Close() // read only: nothing can be lost
 	p := &s.position
-	torn, err := eachText(f, func(text []byte) {
+	torn, err := eachText(disk.Reader(f), func(text []byte) {
 		p.manifest += int64(len(text)) + 1
 		p.chain = sha256.Sum256(text)
 		p.lost = true
@@ -105,10 +105,10 @@ func (s *store) chain() (manifest.Chain, error) {
 
 // addToManifest makes lines durable behind what was accepted of the manifest.
 func (s *store) addToManifest(lines []byte) error {
-	if _, err := s.disk.write(s.manifest, lines, s.position.manifest); err != nil {
+	if _, err := s.manifest.WriteAt(lines, s.position.manifest); err != nil {
 		return err
 	}
-	return s.disk.sync(s.manifest)
+	return s.manifest.Sync()
 }
 
 // eachLine calls do with the accepted lines of the manifest from an offset on, in
@@ -125,7 +125,7 @@ func (s *store) eachLine(offset int64, do func(*manifest.Line)) error {
 	})
 	if damaged > 0 {
 		s.log.Warn("lines of the manifest are damaged, and the files in them are left as they are: docket verify names them",
-			"file", s.manifest.Name(), "lines", damaged)
+			"file", s.path(manifest.FileName), "lines", damaged)
 	}
 	return err
 }

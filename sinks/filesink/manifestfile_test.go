@@ -20,7 +20,7 @@ import (
 func TestEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := mustOpen(t, rotating(dir, 0), disk{})
+		s := mustOpen(t, rotating(dir, 0), nil)
 		at := time.Date(2026, 1, 5, 10, 4, 7, 123, time.UTC)
 		mustSend(t, s, received(batch(queueA, 1, 3), at, at.Add(1), at.Add(2)))
 		mustSend(t, s, received(batch(queueA, 4, 4), at.Add(3)))
@@ -46,11 +46,11 @@ func TestEntry(t *testing.T) {
 // back: the manifest must not bear witness to it.
 func TestHashOfWhatWasWritten(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 3))
 	mustClose(t, s)
 	damage(t, dir, activePrefix, func(b []byte) []byte { b[3] ^= 1; return b })
-	s = mustOpen(t, rotating(dir, 0), disk{})
+	s = mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 4, 4))
 	mustFinish(t, s)
 	if a := auditOf(t, dir); len(a.problems) == 0 {
@@ -63,7 +63,7 @@ func TestHashOfWhatWasWritten(t *testing.T) {
 func TestManifestDamage(t *testing.T) {
 	prepare := func(t *testing.T) (dir string) {
 		dir = t.TempDir()
-		s := mustOpen(t, rotating(dir, 0), disk{})
+		s := mustOpen(t, rotating(dir, 0), nil)
 		for _, seqs := range [][2]uint64{{1, 3}, {4, 6}} {
 			mustSend(t, s, batch(queueA, seqs[0], seqs[1]))
 			mustFinish(t, s)
@@ -73,7 +73,7 @@ func TestManifestDamage(t *testing.T) {
 		return dir
 	}
 	goOn := func(t *testing.T, dir string) {
-		s := mustOpen(t, rotating(dir, 0), disk{})
+		s := mustOpen(t, rotating(dir, 0), nil)
 		mustSend(t, s, batch(queueA, 7, 8))
 		mustFinish(t, s)
 	}
@@ -119,12 +119,12 @@ func TestManifestDamage(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			s := mustOpen(t, rotating(dir, 0), disk{})
+			s := mustOpen(t, rotating(dir, 0), nil)
 			harm(t, dir)
 			before := directoryContent(t, dir)
 			wantKind(t, s, batch(queueA, 8, 8), sinks.Misconfigured, filepath.Join(dir, manifest.FileName), "put the file back")
 			mustClose(t, s)
-			_, err = open(rotating(dir, 0), env(), disk{})
+			_, err = open(rotating(dir, 0), env(), nil)
 			checkFailure(t, err, sinks.Misconfigured, filepath.Join(dir, manifest.FileName))
 			if after := directoryContent(t, dir); after != before {
 				t.Errorf("the directory was changed: got %q, want %q", after, before)
@@ -142,14 +142,14 @@ func TestManifestDamage(t *testing.T) {
 // stopped: the next line still says what stood there.
 func TestManifestRewritten(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 3))
 	mustFinish(t, s)
 	mustClose(t, s)
 	damage(t, dir, manifest.FileName, func(b []byte) []byte {
 		return []byte(strings.Replace(string(b), `"firstTime":"0001`, `"firstTime":"2001`, 1))
 	})
-	s = mustOpen(t, rotating(dir, 0), disk{})
+	s = mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 4, 4))
 	mustFinish(t, s)
 	if a := auditOf(t, dir); !slices.Contains(a.problems, "line 2 of the manifest does not follow the one before") {
@@ -179,14 +179,14 @@ func TestSignature(t *testing.T) {
 	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "key.pem")
 	c := rotating(dir, 0)
 	c.Retain.MaxFiles = 1
-	s := mustOpen(t, c, disk{})
+	s := mustOpen(t, c, nil)
 	mustSend(t, s, batch(queueA, 1, 1))
 	mustFinish(t, s)
 	mustClose(t, s)
 
 	c.Signature = &Signature{KeyFile: key}
 	first := writeKey(t, key)
-	s = mustOpen(t, c, disk{})
+	s = mustOpen(t, c, nil)
 	mustSend(t, s, batch(queueA, 2, 2))
 	mustFinish(t, s)
 	second := writeKey(t, key)
@@ -232,7 +232,7 @@ func TestKeyThatCannotBeRead(t *testing.T) {
 			c := rotating(dir, 1)
 			c.Signature = &Signature{KeyFile: key}
 			writeKey(t, key)
-			s := mustOpen(t, c, disk{})
+			s := mustOpen(t, c, nil)
 			mustSend(t, s, batch(queueA, 1, 1))
 			harm(t, key)
 			wantKind(t, s, batch(queueA, 2, 2), sinks.Misconfigured, key, "docket keygen")
@@ -241,7 +241,7 @@ func TestKeyThatCannotBeRead(t *testing.T) {
 			}
 			other := rotating(t.TempDir(), 0)
 			other.Signature = &Signature{KeyFile: key}
-			_, err := open(other, env(), disk{})
+			_, err := open(other, env(), nil)
 			checkFailure(t, err, sinks.Misconfigured, key, "docket keygen")
 
 			if err := os.RemoveAll(key); err != nil {
@@ -263,12 +263,12 @@ func TestFinishedFileNotYetInManifest(t *testing.T) {
 		var fail bool
 		c := rotating(dir, 0)
 		c.Partition = Date
-		s := mustOpen(t, c, disk{before: func(change, path string) error {
+		s := mustOpen(t, c, watched(dir, func(change, path string) error {
 			if fail && change == "write" && filepath.Base(path) == manifest.FileName {
 				return &fs.PathError{Op: change, Path: path, Err: unix.EIO}
 			}
 			return nil
-		}})
+		}))
 		mustSend(t, s, received(batch(queueA, 1, 1), midnight))
 		fail = true
 		wantKind(t, s, received(batch(queueA, 2, 2), midnight.Add(day)), sinks.Transient, manifest.FileName, "check the disk")
@@ -282,7 +282,7 @@ func TestFinishedFileNotYetInManifest(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		s = mustOpen(t, c, disk{})
+		s = mustOpen(t, c, nil)
 		mustSend(t, s, received(batch(queueA, 2, 2), midnight.Add(day)))
 		a := auditOf(t, dir)
 		if len(a.entries) != 1 || a.entries[0].Name != list[0] || collected != (len(a.problems) > 0) {

@@ -1,14 +1,12 @@
 package filesink
 
 import (
-	"errors"
 	"fmt"
-	"io/fs"
 	"path"
 	"regexp"
 	"time"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
@@ -59,31 +57,11 @@ func unnumberedName(at time.Time, suffix string) string {
 // taken in dir: what was written once is never replaced. The lock keeps it free. It is
 // not a whole second: by the time in its first line an export is told from another of
 // the same records.
-func freeTime(dir rooted.Path, name func(time.Time) string) (time.Time, error) {
+func freeTime(dir disk.Path, name func(time.Time) string) (time.Time, error) {
 	for at := time.Now(); ; at = at.Add(time.Second) {
-		taken, err := exists(dir.Join(name(at)))
+		taken, err := dir.Join(name(at)).Exists()
 		if err != nil || !taken {
 			return at, err
 		}
 	}
-}
-
-func exists(path rooted.Path) (bool, error) {
-	_, err := path.Lstat()
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	}
-	return err == nil, err
-}
-
-// sizeOf is the size of the file at path, -1 when there is none.
-func sizeOf(path rooted.Path) (int64, error) {
-	info, err := path.Lstat()
-	if errors.Is(err, fs.ErrNotExist) {
-		return -1, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	return info.Size(), nil
 }

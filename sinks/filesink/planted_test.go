@@ -43,7 +43,7 @@ func TestAccess(t *testing.T) {
 	c := rotating(filepath.Join(t.TempDir(), "export"), 1)
 	c.Partition, c.Compress = Date, Zstd
 	write := func(from uint64) {
-		s := mustOpen(t, c, disk{})
+		s := mustOpen(t, c, nil)
 		for seq := from; seq < from+3; seq++ {
 			mustSend(t, s, batch(queueA, seq, seq))
 		}
@@ -114,7 +114,7 @@ func TestAccessConfig(t *testing.T) {
 	}
 	c := rotating(t.TempDir(), 0)
 	c.Group = "no such group"
-	_, err := open(c, env(), disk{})
+	_, err := open(c, env(), nil)
 	checkFailure(t, err, sinks.Misconfigured, "no such group", "give the group's number")
 }
 
@@ -139,7 +139,7 @@ func TestPlanted(t *testing.T) {
 					c := rotating(dir, 1)
 					c.Mode = "0644"
 					if sent {
-						s := mustOpen(t, c, disk{})
+						s := mustOpen(t, c, nil)
 						mustSend(t, s, batch(queueA, 1, 1))
 						mustSend(t, s, batch(queueA, 2, 2))
 						mustClose(t, s)
@@ -150,7 +150,7 @@ func TestPlanted(t *testing.T) {
 					if err := plant(victim, filepath.Join(dir, name)); err != nil {
 						t.Fatal(err)
 					}
-					s, err := open(c, env(), disk{})
+					s, err := open(c, env(), nil)
 					if err == nil {
 						t.Cleanup(func() { mustClose(t, s) })
 						err = s.Send(t.Context(), batch(queueA, 3, 3))
@@ -181,7 +181,7 @@ func TestPlantedDay(t *testing.T) {
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	c := rotating(dir, 1)
 	c.Partition = Date
-	s := mustOpen(t, c, disk{})
+	s := mustOpen(t, c, nil)
 	mustSend(t, s, batch(queueA, 1, 1))
 	day := filepath.Join(dir, "0001-01-01")
 	if err := os.Symlink(elsewhere, day); err != nil {

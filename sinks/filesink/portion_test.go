@@ -127,7 +127,7 @@ func TestManyGaps(t *testing.T) {
 		b.Gaps = append(b.Gaps, sinks.Gap{From: 2*i - 1, To: 2*i - 1, Reason: sinks.Filtered})
 		b.Items = append(b.Items, sinks.Item{Seq: 2 * i, Record: []byte(record(queueA, 2*i))})
 	}
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, b)
 	mustSend(t, s, b)
 	mustFinish(t, s)

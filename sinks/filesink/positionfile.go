@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"errors"
 	"hash/crc32"
-	"io"
 	"io/fs"
+	"math"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -21,8 +21,8 @@ type found struct {
 	doubtful bool // the other slot is damaged, and may have been newer
 }
 
-func readPosition(path rooted.Path) (found, error) {
-	data, err := readAll(path)
+func readPosition(path disk.Path) (found, error) {
+	data, err := path.Read(math.MaxInt64)
 	f := found{exists: !errors.Is(err, fs.ErrNotExist)}
 	if f.exists && err != nil {
 		return found{}, err
@@ -43,15 +43,6 @@ func readPosition(path rooted.Path) (found, error) {
 		}
 	}
 	return f, nil
-}
-
-func readAll(path rooted.Path) ([]byte, error) {
-	f, err := path.Open()
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close() // read only: nothing can be lost
-	return io.ReadAll(f)
 }
 
 // acceptedGaps reads what p names of a gap log.
@@ -80,10 +71,10 @@ func (s *store) savePosition(p position, gaps []sinks.Gap) error {
 }
 
 func (s *store) writeSlot(p position) error {
-	if _, err := s.disk.write(s.positions, p.encode(make([]byte, 0, positionSlot)), p.offset()); err != nil {
+	if _, err := s.positions.WriteAt(p.encode(make([]byte, 0, positionSlot)), p.offset()); err != nil {
 		return err
 	}
-	return s.disk.sync(s.positions)
+	return s.positions.Sync()
 }
 
 // appendGapLog makes gaps durable and has p name them.
@@ -100,12 +91,12 @@ func (s *store) appendGapLog(p *position, gaps []sinks.Gap) (err error) {
 			return err
 		}
 	}
-	if _, err := s.disk.write(s.positions, log, gapLogStart+p.gaps); err != nil {
+	if _, err := s.positions.WriteAt(log, gapLogStart+p.gaps); err != nil {
 		return err
 	}
 	p.gaps += int64(len(log))
 	p.gapSum = crc32.Update(p.gapSum, castagnoli, log)
-	return s.disk.sync(s.positions)
+	return s.positions.Sync()
 }
 
 // replacePosition writes p and gaps to a new file, which takes the place of the
@@ -128,7 +119,7 @@ func (s *store) replacePosition(p position, gaps manifest.Gaps) (err error) {
 		p.generation++
 		p.encode(content[p.offset():p.offset()])
 	}
-	f, err := s.replaceFile(positionName, newPositionName, bytes.NewReader(append(content, log...)))
+	f, err := s.replace(positionName, bytes.NewReader(append(content, log...)))
 	if err != nil {
 		return err
 	}

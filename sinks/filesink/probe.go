@@ -7,10 +7,11 @@ import (
 	"os"
 	"path/filepath"
 
+	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/config"
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -58,15 +59,11 @@ func nearest(dir string) (string, error) {
 
 // tryDirectory makes a file in dir, writes and syncs a byte, and removes it.
 func tryDirectory(dir string) error {
-	f, err := os.CreateTemp(dir, ".docket-probe-*")
-	if err != nil {
+	f := disk.At(dir).Join(".docket-probe-" + uuid.NewString())
+	if err := f.WriteNew([]byte("x")); err != nil {
 		return err
 	}
-	_, err = f.Write([]byte("x"))
-	if err == nil {
-		err = f.Sync()
-	}
-	return errors.Join(err, f.Close(), os.Remove(f.Name()))
+	return f.Remove()
 }
 
 // tryFiles opens the files that the sink writes to, where they are there: another
@@ -77,7 +74,7 @@ func tryFiles(dir string) error {
 		list = append(list, activeName(f))
 	}
 	for _, name := range list {
-		f, err := rooted.At(dir).Join(name).OpenFile(os.O_RDWR, 0)
+		f, err := disk.At(dir).Join(name).OpenWrite()
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -93,13 +90,12 @@ func tryFiles(dir string) error {
 
 // checkRoom wants as much room as one batch may take.
 func checkRoom(dir string) error {
-	var stat unix.Statfs_t
-	if err := unix.Statfs(dir, &stat); err != nil {
-		return failure("look for room", &fs.PathError{Op: "statfs", Path: dir, Err: err})
+	_, free, err := disk.OS(dir).Space(dir)
+	if err != nil {
+		return failure("look for room", err)
 	}
-	// More room than a batch can need does not matter, so the product cannot overflow.
-	left := min(stat.Bavail, uint64(Definition.Batch.MaxBytes)) * uint64(stat.Bsize)
-	if left < uint64(Definition.Batch.MaxBytes) {
+	left := min(free, int64(Definition.Batch.MaxBytes))
+	if left < int64(Definition.Batch.MaxBytes) {
 		return sinks.Failf(sinks.Transient, "file sink: %s has room for %s, and a batch can have %s: free space there, or let retain remove more",
 			dir, config.Size(left), Definition.Batch.MaxBytes)
 	}

@@ -32,7 +32,7 @@ func TestProbe(t *testing.T) {
 	if got := directoryContent(t, parent); got != "" {
 		t.Errorf("left behind: %s", got)
 	}
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 1))
 	before := directoryContent(t, dir)
 	if err := probe(dir, nil); err != nil {

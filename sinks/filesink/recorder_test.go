@@ -114,7 +114,7 @@ func (r *recorder) look() {
 			return err
 		}
 		name := r.relative(path)
-		r.live[name] = r.inode(path, r.change == "create" && name == r.path || r.change == "make directory" && name == r.path)
+		r.live[name] = r.inode(path, r.change == "create" && name == r.path || r.change == "mkdir" && name == r.path)
 		if d.IsDir() {
 			r.live[name].directory = true
 			return nil
@@ -130,7 +130,7 @@ func (r *recorder) look() {
 		if f := r.live[r.path]; !f.lost {
 			f.durable = f.live
 		}
-	case "sync directory":
+	case "syncdir":
 		inside := func(name string, _ *inode) bool { return path.Dir(name) == r.path }
 		maps.DeleteFunc(r.durable, inside)
 		for name, f := range r.live {
@@ -241,7 +241,7 @@ func (r *recorder) recover(which string, files map[string]string) {
 			r.t.Fatal(err)
 		}
 	}
-	s, err := open(r.config(dir), env(), disk{})
+	s, err := open(r.config(dir), env(), nil)
 	if err != nil {
 		r.t.Fatalf("open after a crash before change %d (%s %s), %s, failed change %q: %v",
 			r.changes, r.change, r.path, which, r.failed, err)

@@ -6,13 +6,14 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 )
 
 // openStore opens the directory of c and repairs it after a crash or a failure. The
 // package comment tells each state that it may find, and the repair.
-func openStore(c Config, log *slog.Logger, d disk, buffer *bufio.Writer) (*store, error) {
-	s := &store{dir: c.Directory, config: c, log: log, disk: d, buffer: buffer}
+func openStore(c Config, log *slog.Logger, place disk.Path, buffer *bufio.Writer) (*store, error) {
+	s := &store{dir: c.Directory, config: c, log: log, place: place, buffer: buffer}
 	err := s.recover()
 	if err != nil {
 		return nil, errors.Join(err, s.close())
@@ -20,8 +21,19 @@ func openStore(c Config, log *slog.Logger, d disk, buffer *bufio.Writer) (*store
 	return s, nil
 }
 
+// lock takes the lock file, which ends with the process at the latest. The file itself
+// stays: removing it would let two processes hold two locks.
+func lock(path disk.Path) (disk.Lock, error) {
+	l, err := path.Lock()
+	if inUse, ok := errors.AsType[*disk.InUseError](err); ok {
+		return nil, sinks.Failf(sinks.Misconfigured,
+			"file sink: lock %s: held by process %d: give each sink a directory of its own, or stop that process", inUse.Path, inUse.PID)
+	}
+	return l, err
+}
+
 func (s *store) recover() (err error) {
-	if s.lock, err = s.disk.lock(s.at(lockName)); err != nil {
+	if s.lock, err = lock(s.at(lockName)); err != nil {
 		return err
 	}
 	renamed, err := s.takePosition()
@@ -69,7 +81,7 @@ func (s *store) takePosition() (renamed bool, err error) {
 		return false, s.adoptManifest()
 	}
 	s.position, s.gaps = found.position, found.gaps
-	size, err := sizeOf(s.at(activeName(s.position.form)))
+	size, err := s.at(activeName(s.position.form)).Size()
 	if err != nil {
 		return false, err
 	}
@@ -95,7 +107,7 @@ func (s *store) renamed(size int64) (bool, error) {
 	if size < 0 {
 		return true, nil
 	}
-	return exists(s.at(s.position.finishedName(s.position.finishing)))
+	return s.at(s.position.finishedName(s.position.finishing)).Exists()
 }
 
 // shrunk reports an active file that has lost accepted records.
@@ -112,13 +124,13 @@ func (s *store) shrunk(size int64) error {
 func (s *store) openActive() (err error) {
 	if s.position.size == 0 {
 		for f := range forms {
-			if err := s.removeAny(activeName(f)); err != nil {
+			if err := s.at(activeName(f)).RemoveAny(); err != nil {
 				return err
 			}
 		}
 		return s.begin()
 	}
-	if s.active, err = s.disk.open(s.at(activeName(s.position.form))); err != nil {
+	if s.active, err = s.at(activeName(s.position.form)).OpenWrite(); err != nil {
 		return err
 	}
 	return s.cutBack()

@@ -107,7 +107,7 @@ func TestDamage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := mustOpen(t, rotating(dir, 0), disk{})
+			s := mustOpen(t, rotating(dir, 0), nil)
 			mustSend(t, s, batch(queueA, 1, 3))
 			mustFinish(t, s)
 			mustSend(t, s, batch(queueA, 4, 6))
@@ -119,7 +119,7 @@ func TestDamage(t *testing.T) {
 
 			tt.damage(t, dir)
 
-			s = mustOpen(t, rotating(dir, 0), disk{})
+			s = mustOpen(t, rotating(dir, 0), nil)
 			mustSend(t, s, batch(queueA, 7, 9))
 			mustSend(t, s, batch(queueA, 7, 12))
 			wantLines(t, "exported", exported(t, dir), tt.exported)
@@ -153,7 +153,7 @@ func TestShrunk(t *testing.T) {
 		for remedyName, remedy := range remedy {
 			t.Run(harmName+"/"+remedyName, func(t *testing.T) {
 				dir := t.TempDir()
-				s := mustOpen(t, rotating(dir, 0), disk{})
+				s := mustOpen(t, rotating(dir, 0), nil)
 				mustSend(t, s, batch(queueA, 1, 3))
 				content, err := os.ReadFile(filepath.Join(dir, activePrefix))
 				if err != nil {
@@ -164,14 +164,14 @@ func TestShrunk(t *testing.T) {
 				before := directoryContent(t, dir)
 				wantKind(t, s, batch(queueA, 4, 5), sinks.Misconfigured, filepath.Join(dir, activePrefix), "seqs 1 to 3", positionName)
 				mustClose(t, s)
-				_, err = open(rotating(dir, 0), env(), disk{})
+				_, err = open(rotating(dir, 0), env(), nil)
 				checkFailure(t, err, sinks.Misconfigured, filepath.Join(dir, activePrefix))
 				if after := directoryContent(t, dir); after != before {
 					t.Errorf("the directory was changed: got %q, want %q", after, before)
 				}
 
 				remedy(t, dir, content)
-				s = mustOpen(t, rotating(dir, 0), disk{})
+				s = mustOpen(t, rotating(dir, 0), nil)
 				mustSend(t, s, batch(queueA, 4, 5))
 				want := records(queueA, 4, 5)
 				if remedyName == "file put back" {
@@ -187,7 +187,7 @@ func TestShrunk(t *testing.T) {
 // with a finished file that was collected before the restart.
 func TestFinishingMovedOn(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 3))
 	s.mu.Lock()
 	p := s.store.position
@@ -200,7 +200,7 @@ func TestFinishingMovedOn(t *testing.T) {
 	mustClose(t, s)
 	remove(t, dir, activePrefix)
 
-	s = mustOpen(t, rotating(dir, 0), disk{})
+	s = mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 5))
 	wantLines(t, "exported", exported(t, dir), records(queueA, 4, 5))
 }
@@ -209,13 +209,13 @@ func TestFinishingMovedOn(t *testing.T) {
 // records yet, as when the disk is full for long.
 func TestFinishedMovedOn(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 3))
 	mustFinish(t, s)
 	mustClose(t, s)
 	remove(t, dir, names(t, dir, finishedGlob)[0])
 
-	s = mustOpen(t, rotating(dir, 0), disk{})
+	s = mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 5))
 	wantLines(t, "exported", exported(t, dir), records(queueA, 4, 5))
 }
@@ -224,7 +224,7 @@ func TestFinishedMovedOn(t *testing.T) {
 // the one before: an active file to be finished, where there is another by now.
 func TestFinishedSlotDamaged(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 3))
 	mustFinish(t, s)
 	newer := int(positionOf(t, dir).offset() / slotDistance)
@@ -233,7 +233,7 @@ func TestFinishedSlotDamaged(t *testing.T) {
 	appendTo(activePrefix, []byte(strings.Join(tail, "\n")+"\n"))(t, dir)
 	flipSlot(t, dir, newer)
 
-	s = mustOpen(t, rotating(dir, 0), disk{})
+	s = mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 5))
 	wantLines(t, "exported", exported(t, dir), records(queueA, 1, 5))
 	wantLines(t, "unnumbered", unnumbered(t, dir), tail)
@@ -245,12 +245,12 @@ func TestSameFilesOfTwoQueues(t *testing.T) {
 	dir := t.TempDir()
 	again := batch(queueA, 1, 3)
 	again.Queue = queueB
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 3))
 	mustSend(t, s, again)
 	mustClose(t, s)
 
-	s = mustOpen(t, rotating(dir, 0), disk{})
+	s = mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, again)
 	wantLines(t, "exported", exported(t, dir), slices.Concat(records(queueA, 1, 3), records(queueA, 1, 3)))
 }
@@ -260,7 +260,7 @@ func TestMovedWhileOpen(t *testing.T) {
 	for _, name := range []string{positionName, lockName} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := mustOpen(t, rotating(dir, 0), disk{})
+			s := mustOpen(t, rotating(dir, 0), nil)
 			mustSend(t, s, batch(queueA, 1, 3))
 			remove(t, dir, name)
 			mustSend(t, s, batch(queueA, 4, 5))
@@ -277,7 +277,7 @@ func TestMovedWhileOpen(t *testing.T) {
 // batch: a torn line in front of it would swallow a record.
 func TestAppendedWhileOpen(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 1))
 	appendTo(activePrefix, []byte("a torn line of more bytes than the next record has"))(t, dir)
 	mustSend(t, s, batch(queueA, 2, 2))
@@ -288,7 +288,7 @@ func TestAppendedWhileOpen(t *testing.T) {
 // what can be read of the old one may not be on the disk.
 func TestPositionNotBelieved(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 1))
 	old, err := os.Open(filepath.Join(dir, positionName)) // so that its inode is not used again
 	if err != nil {

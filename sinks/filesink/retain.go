@@ -8,6 +8,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
@@ -129,7 +131,7 @@ func (s *store) listKept() error {
 func (s *store) forgetMissing() error {
 	var left []keptFile
 	for _, f := range s.kept {
-		there, err := exists(s.at(f.name))
+		there, err := s.at(f.name).Exists()
 		if err != nil {
 			return err
 		}
@@ -186,7 +188,7 @@ func (s *store) settle() error {
 		if l.Removed == nil || !finishedPattern.MatchString(l.Removed.Name) {
 			return
 		}
-		if err := s.removeAny(l.Removed.Name); err != nil {
+		if err := s.at(l.Removed.Name).RemoveAny(); err != nil {
 			failed = errors.Join(failed, err)
 			return
 		}
@@ -207,19 +209,17 @@ func (s *store) settle() error {
 // tidy makes removals from a directory of the export durable, and removes the
 // directory of a day that has no files left.
 func (s *store) tidy(name string) error {
-	err := s.disk.syncDirectory(s.at(name))
+	err := s.at(name).SyncDir()
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	if err != nil || name == "." {
 		return err
 	}
-	list, err := s.at(name).ReadDir()
-	if err != nil || len(list) > 0 {
+	if err := s.at(name).RemoveDir(); errors.Is(err, unix.ENOTEMPTY) {
+		return nil
+	} else if err != nil {
 		return err
 	}
-	if err := s.disk.remove(s.at(name)); err != nil {
-		return err
-	}
-	return s.disk.syncDirectory(s.at("."))
+	return s.place.SyncDir()
 }

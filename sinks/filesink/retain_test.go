@@ -66,7 +66,7 @@ func TestRemoval(t *testing.T) {
 	dir := t.TempDir()
 	stranger := finishedName(1, 1, midnight) // in no line of the manifest
 	c := rotating(dir, 1)
-	s := mustOpen(t, c, disk{})
+	s := mustOpen(t, c, nil)
 	writeFile(t, filepath.Join(dir, stranger), "a file of somebody else\n")
 	for seq := uint64(1); seq <= 5; seq++ {
 		mustSend(t, s, batch(queueA, seq, seq))
@@ -75,7 +75,7 @@ func TestRemoval(t *testing.T) {
 	remove(t, dir, positionOfSpan(t, dir, "2-2"))
 
 	c.Retain.MaxFiles = 2
-	s = mustOpen(t, c, disk{})
+	s = mustOpen(t, c, nil)
 	if got, want := spans(t, dir), []string{"1-1", "3-3", "4-4"}; !slices.Equal(got, want) {
 		t.Errorf("finished files %v, want %v, the first being somebody else's", got, want)
 	}
@@ -113,12 +113,12 @@ func TestRemovalFails(t *testing.T) {
 	dir, fail := t.TempDir(), true
 	var said bytes.Buffer
 	e := sinks.Env{Name: "compliance", Log: slog.New(slog.NewTextHandler(&said, nil))}
-	s, err := open(retaining(dir), e, disk{before: func(change, path string) error {
+	s, err := open(retaining(dir), e, watched(dir, func(change, path string) error {
 		if fail && change == "remove" && finishedPattern.MatchString(filepath.Base(path)) {
 			return &fs.PathError{Op: change, Path: path, Err: unix.EPERM}
 		}
 		return nil
-	}})
+	}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -143,7 +143,7 @@ func TestRemovalFails(t *testing.T) {
 // TestFilePutBack wants a removed file that somebody puts back to stay.
 func TestFilePutBack(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, retaining(dir), disk{})
+	s := mustOpen(t, retaining(dir), nil)
 	mustSend(t, s, batch(queueA, 1, 1))
 	mustSend(t, s, batch(queueA, 2, 2))
 	name := finishedFiles(t, dir)[0]
@@ -154,7 +154,7 @@ func TestFilePutBack(t *testing.T) {
 	mustSend(t, s, batch(queueA, 3, 3))
 	mustClose(t, s)
 	writeFile(t, filepath.Join(dir, name), string(content))
-	s = mustOpen(t, retaining(dir), disk{})
+	s = mustOpen(t, retaining(dir), nil)
 	mustSend(t, s, batch(queueA, 4, 4))
 	if got, want := spans(t, dir), []string{"1-1", "3-3"}; !slices.Equal(got, want) {
 		t.Errorf("finished files %v, want %v", got, want)
@@ -165,7 +165,7 @@ func TestFilePutBack(t *testing.T) {
 // files for removal that are none of the sink's.
 func TestNamesInTheManifest(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 1), disk{})
+	s := mustOpen(t, rotating(dir, 1), nil)
 	for seq := uint64(1); seq <= 3; seq++ {
 		mustSend(t, s, batch(queueA, seq, seq))
 	}
@@ -174,7 +174,7 @@ func TestNamesInTheManifest(t *testing.T) {
 	other := "notes" + strings.Repeat("x", len(name)-len("notes"))
 	writeFile(t, filepath.Join(dir, other), "mine")
 	damage(t, dir, manifest.FileName, func(b []byte) []byte { return bytes.Replace(b, []byte(name), []byte(other), 1) })
-	s = mustOpen(t, retaining(dir), disk{})
+	s = mustOpen(t, retaining(dir), nil)
 	mustSend(t, s, batch(queueA, 4, 4))
 	if _, err := os.Stat(filepath.Join(dir, other)); err != nil {
 		t.Errorf("a file that the sink did not write: %v", err)
@@ -194,7 +194,7 @@ func TestRemovalOverDays(t *testing.T) {
 	dir := t.TempDir()
 	c := retaining(dir)
 	c.Partition = Date
-	s := mustOpen(t, c, disk{})
+	s := mustOpen(t, c, nil)
 	for i, hours := range []int{0, 1, 24, 25, 26} {
 		seq := uint64(i) + 1
 		mustSend(t, s, received(batch(queueA, seq, seq), midnight.Add(time.Duration(hours)*time.Hour)))
@@ -219,7 +219,7 @@ func TestRemovalOverDays(t *testing.T) {
 func TestRemovalWhenFull(t *testing.T) {
 	dir := t.TempDir()
 	full := false
-	d := disk{before: func(change, path string) error {
+	d := watched(dir, func(change, path string) error {
 		switch {
 		case !full:
 			return nil
@@ -229,7 +229,7 @@ func TestRemovalWhenFull(t *testing.T) {
 			return &fs.PathError{Op: change, Path: path, Err: unix.ENOSPC}
 		}
 		return nil
-	}}
+	})
 	synctest.Test(t, func(t *testing.T) {
 		c := rotating(dir, 0)
 		c.Retain.MaxAge = config.Duration(time.Hour)

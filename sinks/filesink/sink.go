@@ -12,7 +12,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -22,7 +22,7 @@ type sink struct {
 	config  Config
 	name    string
 	log     *slog.Logger
-	disk    disk
+	place   disk.Path     // the directory
 	buffer  *bufio.Writer // for the store
 	encoder *encoder
 
@@ -37,25 +37,28 @@ type sink struct {
 	closed bool // owned by Close
 }
 
-func open(c Config, env sinks.Env, d disk) (*sink, error) {
-	var err error
-	if d.access, err = c.access(); err != nil {
+// open opens the sink on a file system; nil: the operating system's.
+func open(c Config, env sinks.Env, fsys disk.FS) (*sink, error) {
+	access, err := c.access()
+	if err != nil {
 		return nil, err
 	}
-	// A directory whose entry is lost takes every file in it along: it is synced.
-	dir := rooted.At(c.Directory)
-	if err := dir.MakeDir(defaultDirectoryMode); err != nil {
-		return nil, failure("make the directory", err)
+	if fsys == nil {
+		if fsys, err = disk.OSWith(c.Directory, access); err != nil {
+			return nil, failure("let others look into the directory", err)
+		}
 	}
-	if err := d.access.giveDirectory(dir); err != nil {
-		return nil, failure("let others look into the directory", err)
+	// A directory whose entry is lost takes every file in it along: it is synced.
+	place := disk.On(fsys, c.Directory)
+	if err := place.MakeDir(); err != nil {
+		return nil, failure("make the directory", err)
 	}
 	e, err := newEncoder(c.Compress.form())
 	if err != nil {
 		return nil, failure("open", err)
 	}
 	s := &sink{
-		config: c, name: env.Name, log: env.Log, disk: d, buffer: bufio.NewWriterSize(nil, bufferSize), encoder: e, announce: env.Announce,
+		config: c, name: env.Name, log: env.Log, place: place, buffer: bufio.NewWriterSize(nil, bufferSize), encoder: e, announce: env.Announce,
 	}
 	s.keeper = newKeeper(s)
 	if err := s.reopen(); err != nil {
@@ -191,7 +194,7 @@ func (s *sink) reopen() (err error) {
 		_ = s.store.close()
 		s.store = nil
 	}
-	if s.store, err = openStore(s.config, s.log, s.disk, s.buffer); err != nil {
+	if s.store, err = openStore(s.config, s.log, s.place, s.buffer); err != nil {
 		return err
 	}
 	s.checkpoint() // a crash may have come between a line and its checkpoint

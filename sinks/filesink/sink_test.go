@@ -31,7 +31,7 @@ func TestRotateBySize(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
-			s := mustOpen(t, rotating(dir, tt.maxBytes), disk{})
+			s := mustOpen(t, rotating(dir, tt.maxBytes), nil)
 			for _, b := range tt.batches {
 				mustSend(t, s, batch(queueA, b[0], b[1]))
 			}
@@ -49,14 +49,14 @@ func TestRotateByAge(t *testing.T) {
 		dir := t.TempDir()
 		c := rotating(dir, 0)
 		c.Rotate.MaxAge = config.Duration(time.Hour)
-		s := mustOpen(t, c, disk{})
+		s := mustOpen(t, c, nil)
 		time.Sleep(2 * time.Hour) // the age is that of the first record
 		mustSend(t, s, batch(queueA, 1, 1))
 		time.Sleep(time.Hour - 1)
 		mustSend(t, s, batch(queueA, 2, 2))
 		mustClose(t, s)
 
-		s = mustOpen(t, c, disk{}) // and outlives a restart
+		s = mustOpen(t, c, nil) // and outlives a restart
 		time.Sleep(time.Nanosecond)
 		mustSend(t, s, batch(queueA, 3, 3))
 		want := []string{finishedName(1, 2, time.Now())}
@@ -100,7 +100,7 @@ func finishedName(first, last uint64, at time.Time) string {
 func TestNamesAreNotTakenTwice(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
-		s := mustOpen(t, rotating(dir, 0), disk{})
+		s := mustOpen(t, rotating(dir, 0), nil)
 		for _, queue := range []string{queueA, queueB, queueC, queueA, queueB} {
 			mustSend(t, s, batch(queue, 1, 2))
 		}
@@ -116,7 +116,7 @@ func TestNamesAreNotTakenTwice(t *testing.T) {
 // TestNewQueue restarts the seqs, which must not make records pass for known.
 func TestNewQueue(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 9))
 	mustSend(t, s, batch(queueB, 1, 3))
 	mustSend(t, s, batch(queueB, 1, 4))
@@ -130,7 +130,7 @@ func TestNewQueue(t *testing.T) {
 // come, and a queue of before to be recognised when it comes back.
 func TestLateItems(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 9))
 	for _, late := range []sinks.Late{sinks.Redriven, sinks.Replayed} {
 		b := batchOf(t, "2 5 7")
@@ -151,12 +151,12 @@ func TestLateItems(t *testing.T) {
 
 func TestLock(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
-	_, err := open(rotating(dir, 0), env(), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
+	_, err := open(rotating(dir, 0), env(), nil)
 	checkFailure(t, err, sinks.Misconfigured, filepath.Join(dir, lockName), fmt.Sprintf("process %d", os.Getpid()))
 	mustSend(t, s, batch(queueA, 1, 1)) // the first is not disturbed
 	mustClose(t, s)
-	mustOpen(t, rotating(dir, 0), disk{})
+	mustOpen(t, rotating(dir, 0), nil)
 }
 
 func TestOpenFailures(t *testing.T) {
@@ -178,7 +178,7 @@ func TestOpenFailures(t *testing.T) {
 		"name too long":            {filepath.Join(t.TempDir(), strings.Repeat("x", 300)), []string{"name too long"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := open(rotating(tt.dir, 0), env(), disk{})
+			_, err := open(rotating(tt.dir, 0), env(), nil)
 			checkFailure(t, err, sinks.Misconfigured, append(tt.words, "file sink: ")...)
 		})
 	}
@@ -207,7 +207,7 @@ func TestFailureKinds(t *testing.T) {
 // were written to be gone at once: they may be what fills it.
 func TestDiskFull(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), disk{})
+	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 2))
 	stop := limitFiles(t, dir)
 	wantKind(t, s, batch(queueA, 3, 4), sinks.Transient, activePrefix, "too large")
@@ -223,12 +223,12 @@ func TestDiskFull(t *testing.T) {
 // TestFailedSync wants nothing to be written again to a file whose sync failed.
 func TestFailedSync(t *testing.T) {
 	dir, fail := t.TempDir(), false
-	s := mustOpen(t, rotating(dir, 0), disk{before: func(change, path string) error {
+	s := mustOpen(t, rotating(dir, 0), watched(dir, func(change, path string) error {
 		if fail && change == "sync" && filepath.Base(path) == activePrefix {
 			return &fs.PathError{Op: change, Path: path, Err: unix.EIO}
 		}
 		return nil
-	}})
+	}))
 	mustSend(t, s, batch(queueA, 1, 2))
 	fail = true
 	wantKind(t, s, batch(queueA, 3, 4), sinks.Transient, activePrefix, "check the disk")
@@ -244,7 +244,7 @@ func TestFailedSync(t *testing.T) {
 func TestModes(t *testing.T) {
 	parent := filepath.Join(t.TempDir(), "a")
 	dir := filepath.Join(parent, "b")
-	s := mustOpen(t, rotating(dir, 1), disk{})
+	s := mustOpen(t, rotating(dir, 1), nil)
 	mustSend(t, s, batch(queueA, 1, 1))
 	mustSend(t, s, batch(queueA, 2, 2))
 	want := map[string]fs.FileMode{parent: 0o700, dir: 0o700}
@@ -302,7 +302,7 @@ func TestDefaults(t *testing.T) {
 
 // TestSendAllocations wants the cost of a batch not to rise with its records.
 func TestSendAllocations(t *testing.T) {
-	s := mustOpen(t, rotating(t.TempDir(), 0), disk{})
+	s := mustOpen(t, rotating(t.TempDir(), 0), nil)
 	seq := uint64(1)
 	measure := func(n int) float64 {
 		b := batch(queueA, 1, uint64(n))

@@ -22,7 +22,7 @@ import (
 // mustAnnounce opens a sink that announces to announce.
 func mustAnnounce(t *testing.T, c Config, name string, announce func(decision.Checkpoint)) *sink {
 	t.Helper()
-	s, err := open(c, sinks.Env{Name: name, Log: env().Log, Announce: func(record any) { announce(record.(decision.Checkpoint)) }}, disk{})
+	s, err := open(c, sinks.Env{Name: name, Log: env().Log, Announce: func(record any) { announce(record.(decision.Checkpoint)) }}, nil)
 	if err != nil {
 		t.Fatalf("open: %v", err)
 	}
@@ -88,7 +88,7 @@ func TestCheckpoint(t *testing.T) {
 // nobody of.
 func TestCheckpointAfterCrash(t *testing.T) {
 	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 1), disk{}) // announces nothing
+	s := mustOpen(t, rotating(dir, 1), nil) // announces nothing
 	mustSend(t, s, batch(queueA, 1, 1))
 	mustFinish(t, s)
 	mustClose(t, s)

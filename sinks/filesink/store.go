@@ -7,11 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"hash"
+	"io"
 	"log/slog"
-	"os"
 	"time"
 
-	"github.com/docket-export/docket/internal/rooted"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
@@ -26,13 +26,13 @@ type store struct {
 	dir    string
 	config Config // directory apart
 	log    *slog.Logger
-	disk   disk
+	place  disk.Path // of dir
 	buffer *bufio.Writer
 
-	lock      *os.File
-	positions *os.File
-	manifest  *os.File
-	active    *os.File
+	lock      disk.Lock
+	positions disk.File
+	manifest  disk.File
+	active    disk.File
 	position  position // the one on disk
 	gaps      manifest.Gaps
 	sum       hash.Hash // of the active file up to where it was accepted
@@ -49,7 +49,7 @@ func (s *store) path(name string) string { return s.at(name).String() }
 
 // at is where a file of the export lies. Nothing that has a name of docket's there is
 // followed elsewhere: see package rooted.
-func (s *store) at(name string) rooted.Path { return rooted.At(s.dir).Join(name) }
+func (s *store) at(name string) disk.Path { return s.place.Join(name) }
 
 // append writes the payload of p at the end of the active file, which must be of
 // the configured form. Records and gaps are accepted and durable when it returns
@@ -106,7 +106,7 @@ func (s *store) writeActive(content payload) error {
 	if err := s.buffer.Flush(); err != nil {
 		return err
 	}
-	if err := s.disk.sync(s.active); err != nil {
+	if err := s.active.Sync(); err != nil {
 		s.broken = true // the end of this file: see "Failures" in the package comment
 		return err
 	}
@@ -115,7 +115,7 @@ func (s *store) writeActive(content payload) error {
 
 // Write appends p to the active file, for the buffer of writeActive.
 func (s *store) Write(p []byte) (int, error) {
-	n, err := s.disk.write(s.active, p, s.end)
+	n, err := s.active.WriteAt(p, s.end)
 	s.end += int64(n)
 	return n, err
 }
@@ -123,7 +123,7 @@ func (s *store) Write(p []byte) (int, error) {
 // cutBack removes what is not accepted from the active file, and with it what
 // may have filled the disk.
 func (s *store) cutBack() error {
-	err := s.disk.truncate(s.active, s.position.size)
+	err := s.active.Truncate(s.position.size)
 	if err == nil {
 		err = s.restoreSum()
 	}
@@ -170,36 +170,31 @@ func (s *store) begin() error {
 			return err
 		}
 	}
-	f, err := s.disk.create(s.at(activeName(s.config.Compress.form())))
+	f, err := s.at(activeName(s.config.Compress.form())).Create()
 	if err != nil {
 		return err
 	}
 	s.active, s.sum = f, sha256.New()
-	return s.disk.syncDirectory(s.at("."))
+	return s.place.SyncDir()
 }
 
 // intact says whether files and position agree as far as can be told: nothing
 // failed, and nobody has moved, cut or replaced the files meanwhile.
 func (s *store) intact() bool {
-	return !s.broken && unmoved(s.lock, -1) && unmoved(s.positions, -1) &&
+	return !s.broken && s.lock.Check() == nil && s.positions.Check() == nil &&
 		unmoved(s.manifest, s.position.manifest) && unmoved(s.active, s.position.size)
 }
 
-// unmoved says whether f is still the file of its name, and has this size unless
-// it is negative.
-func unmoved(f *os.File, size int64) bool {
-	ours, err := f.Stat()
-	if err != nil || size >= 0 && ours.Size() != size {
-		return false
-	}
-	named, err := os.Lstat(f.Name())
-	return err == nil && os.SameFile(ours, named)
+// unmoved says whether f is still the file of its name, and has this size.
+func unmoved(f disk.File, size int64) bool {
+	ours, err := f.Size()
+	return err == nil && ours == size && f.Check() == nil
 }
 
 // close gives up the files and, last of all, the lock.
 func (s *store) close() error {
 	var errs []error
-	for _, f := range []*os.File{s.active, s.manifest, s.positions, s.lock} {
+	for _, f := range []io.Closer{s.active, s.manifest, s.positions, s.lock} {
 		if f != nil {
 			errs = append(errs, f.Close())
 		}
