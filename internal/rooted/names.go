@@ -1,7 +1,6 @@
 package rooted
 
 import (
-	"errors"
 	"io/fs"
 	"os"
 	"slices"
@@ -39,28 +38,6 @@ func (p Path) Mkdir(perm fs.FileMode) error {
 	}
 	defer parent.Close()
 	return p.explain("mkdir", unix.Mkdirat(int(parent.Fd()), name, uint32(perm.Perm())))
-}
-
-// MakeDir makes a directory and those above it where they are missing. On nil all that
-// were missing are durable.
-func (p Path) MakeDir(perm fs.FileMode) error {
-	d, err := p.openDir(unix.O_PATH)
-	if err == nil {
-		return d.Close()
-	}
-	if !errors.Is(err, fs.ErrNotExist) {
-		return err
-	}
-	if err := p.Dir().MakeDir(perm); err != nil {
-		return err
-	}
-	if err := p.Mkdir(perm); err != nil && !errors.Is(err, fs.ErrExist) {
-		return err
-	}
-	if d, err = p.openDir(unix.O_PATH); err != nil { // made by another, it may be no directory
-		return err
-	}
-	return errors.Join(d.Close(), p.Dir().SyncDir())
 }
 
 // Rename gives p the name of to. A file of that name is replaced; of a link, the link

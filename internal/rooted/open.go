@@ -37,15 +37,6 @@ func (p Path) OpenFile(flag int, perm fs.FileMode) (*os.File, error) {
 // Open opens a file for reading.
 func (p Path) Open() (*os.File, error) { return p.OpenFile(os.O_RDONLY, 0) }
 
-// Create makes a new file, open for reading and writing. A file that has the name is
-// removed first, or a link itself; a directory is refused.
-func (p Path) Create(perm fs.FileMode) (*os.File, error) {
-	if err := p.unlink(0); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, err
-	}
-	return p.OpenFile(os.O_RDWR|os.O_CREATE|os.O_EXCL, perm)
-}
-
 // OpenDir opens a directory, to list or sync its names.
 func (p Path) OpenDir() (*os.File, error) { return p.openDir(os.O_RDONLY) }
 

@@ -82,13 +82,10 @@ func TestPlantedFileIsRefused(t *testing.T) {
 func TestPlantedDirectoryIsRefused(t *testing.T) {
 	calls := map[string]func(p Path) error{
 		"open":   func(p Path) error { _, err := p.Join("f").OpenFile(os.O_RDWR|os.O_CREATE, 0o600); return err },
-		"create": func(p Path) error { _, err := p.Join("f").Create(0o600); return err },
 		"deeper": func(p Path) error { _, err := p.Join("a/b").Open(); return err },
 		"list":   func(p Path) error { _, err := p.ReadDir(); return err },
 		"sync":   func(p Path) error { return p.SyncDir() },
 		"mkdir":  func(p Path) error { return p.Join("d").Mkdir(0o700) },
-		"make":   func(p Path) error { return p.MakeDir(0o700) },
-		"below":  func(p Path) error { return p.Join("d").MakeDir(0o700) },
 		"stat":   func(p Path) error { _, err := p.Join("f").Lstat(); return err },
 		"remove": func(p Path) error { return p.Join("f").Remove() },
 		"from":   func(p Path) error { return p.Join("f").Rename(At(p.root).Join("to")) },
@@ -124,10 +121,12 @@ func TestRootIsTheOperators(t *testing.T) {
 	root := filepath.Join(t.TempDir(), "root")
 	must(t, os.Symlink(target, root))
 	p := At(root).Join("a", "b", "f")
-	must(t, p.Dir().MakeDir(0o700))
+	must(t, p.Dir().Dir().Mkdir(0o700))
+	must(t, p.Dir().Mkdir(0o700))
 
 	must(t, os.Symlink(file, p.String()))
-	f, err := p.Create(0o600)
+	must(t, p.Remove())
+	f, err := p.OpenFile(os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	must(t, err)
 	_, err = f.WriteString("ours")
 	must(t, errors.Join(err, f.Close()))
