@@ -467,7 +467,7 @@ var core = []mutant{
 	{
 		defect: "an export is accepted without a sync",
 		file:   "sinks/filesink/store.go",
-		old:    "if err := s.disk.sync(s.active); err != nil {\n\t\ts.broken = true",
+		old:    "if err := s.active.Sync(); err != nil {\n\t\ts.broken = true",
 		new:    "if err := error(nil); err != nil {\n\t\ts.broken = true",
 		tests:  []string{"TestCrash"},
 	},

@@ -249,17 +249,19 @@ var trust = []mutant{
 	},
 	{
 		defect: "a file of the export follows a planted link",
-		file:   "sinks/filesink/disk.go",
-		old:    "\tf, err := path.OpenFile(flag, defaultMode)\n",
-		new:    "\tf, err := os.OpenFile(path.String(), flag, defaultMode)\n",
+		file:   "internal/disk/os.go",
+		old:    "\tfile, err := f.at(name).OpenFile(flag, filePerm)\n",
+		new:    "\tfile, err := os.OpenFile(name, flag, filePerm)\n",
 		tests:  []string{"TestPlanted"},
+		in:     "sinks/filesink",
 	},
 	{
 		defect: "what a sink makes has the mode that the umask leaves",
-		file:   "sinks/filesink/disk.go",
-		old:    "\tif err := d.access.giveFile(f); err != nil {",
-		new:    "\tif err := error(nil); err != nil {",
+		file:   "internal/disk/os.go",
+		old:    "if err = f.access.give(file, f.access.File); err != nil {",
+		new:    "if err = nil; err != nil {",
 		tests:  []string{"TestAccess"},
+		in:     "sinks/filesink",
 	},
 	// Directories that others may write to, and credentials.
 	{

@@ -143,7 +143,7 @@
 // of them a success. Send does not make the directory: one that has gone is for an
 // operator to put back, or to mount.
 //
-// Everything below the directory is opened as package rooted does: a link, a pipe or a
+// Everything below the directory is opened as package disk does: a link, a pipe or a
 // hard link with a name of the sink's was planted. The sink stops with Misconfigured and
 // names it, unless it replaces that file anyway.
 //

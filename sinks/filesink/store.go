@@ -48,7 +48,7 @@ type store struct {
 func (s *store) path(name string) string { return s.at(name).String() }
 
 // at is where a file of the export lies. Nothing that has a name of docket's there is
-// followed elsewhere: see package rooted.
+// followed elsewhere: see package disk.
 func (s *store) at(name string) disk.Path { return s.place.Join(name) }
 
 // append writes the payload of p at the end of the active file, which must be of

@@ -1,6 +1,6 @@
 // Package statefile keeps what a source must know after a restart: one JSON document
 // in a file that is replaced as a whole. It lies below the directory of the queue, where
-// no link is followed; see package rooted.
+// no link is followed; see package disk.
 package statefile
 
 import (
