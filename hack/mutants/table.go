@@ -730,6 +730,20 @@ var core = []mutant{
 		tests:  []string{"TestTake"},
 	},
 	{
+		defect: "an event that is cut behind a backslash ends at the next quote",
+		file:   "decision/rawjson/walk.go",
+		old:    "e.escaped = isEscaped(rest, len(rest))",
+		new:    "e.escaped = false",
+		tests:  []string{"FuzzEnd"},
+	},
+	{
+		defect: "of a member that stands twice the normalised form mixes both",
+		file:   "decision/normalizemembers.go",
+		old:    "clear(f.at[below.first : below.last+1])",
+		new:    "_ = below",
+		tests:  []string{"FuzzMembers"},
+	},
+	{
 		defect: "a document that is there already counts as rejected",
 		file:   "sinks/httpsink/encoding/bulkresult.go",
 		old:    "r.status == http.StatusConflict && e.op",
