@@ -29,18 +29,22 @@ func scan(line []byte, i int) (stops, other uint64) {
 	if len(rest) >= blockSize {
 		return scanBlock((*[blockSize]byte)(rest))
 	}
-	var plain uint64
-	for i := 0; i+8 <= len(rest); i += 8 {
-		x := binary.LittleEndian.Uint64(rest[i : i+8])
-		plain |= plainBytes(x) << i
-		other |= x
+	var plain, last uint64
+	at := len(rest) - 8 // the last word, which overlaps the one before
+	if at < 0 {
+		at = 0
+		for j := len(rest) - 1; j >= 0; j-- {
+			last = last<<8 | uint64(rest[j])
+		}
+	} else {
+		last = binary.LittleEndian.Uint64(rest[at:])
+		for j := 0; j < at; j += 8 {
+			x := binary.LittleEndian.Uint64(rest[j : j+8])
+			plain |= plainBytes(x) << j
+			other |= x
+		}
 	}
-	whole := len(rest) &^ 7
-	var last uint64
-	for i := len(rest) - 1; i >= whole; i-- {
-		last = last<<8 | uint64(rest[i])
-	}
-	plain |= plainBytes(last) << whole
+	plain |= plainBytes(last) << at
 	return ^plain, (other | last) & masks.high
 }
 

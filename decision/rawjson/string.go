@@ -30,14 +30,13 @@ func AppendCompact(dst, value []byte) []byte {
 
 // hasSpace reports whether value has white space, be it within a string.
 func hasSpace(value []byte) bool {
-	i := 0
-	for ; i+8 <= len(value); i += 8 {
-		if w := binary.LittleEndian.Uint64(value[i : i+8]); (w-(' '+1)*everyByte)&^w&highBits != 0 {
+	for ; len(value) >= 8; value = value[8:] {
+		if w := binary.LittleEndian.Uint64(value); (w-(' '+1)*everyByte)&^w&highBits != 0 {
 			return true
 		}
 	}
-	for ; i < len(value); i++ {
-		if value[i] <= ' ' {
+	for _, c := range value {
+		if c <= ' ' {
 			return true
 		}
 	}

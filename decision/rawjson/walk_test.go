@@ -113,6 +113,23 @@ func FuzzEnd(f *testing.F) {
 	})
 }
 
+// A quote that follows a backslash ends no string, also where a piece ends between them.
+func TestEndInPieces(t *testing.T) {
+	const value = `{"a\\\"b":["\\","}"]}`
+	for size := 1; size <= len(value); size++ {
+		var e rawjson.End
+		got, done := 0, false
+		for !done && got < len(value) {
+			var n int
+			n, done = e.Next([]byte(value[got:min(got+size, len(value))]))
+			got += n
+		}
+		if got != len(value) || !done {
+			t.Errorf("in pieces of %d: got the end at %d, %t, want %d", size, got, done, len(value))
+		}
+	}
+}
+
 func FuzzStrings(f *testing.F) {
 	for _, text := range []string{"", "a", "12345678", "a\"b\\c\n\x00\x7f<&>\u00e9", "\u2028中\xff\xed\xa0\x80", "more than eight bytes, \u2029 twice", `\ud83d\ude00\ud800x\u0041\/`} {
 		f.Add(text)

@@ -734,14 +734,14 @@ var core = []mutant{
 		file:   "decision/rawjson/walk.go",
 		old:    "e.escaped = isEscaped(rest, len(rest))",
 		new:    "e.escaped = false",
-		tests:  []string{"FuzzEnd"},
+		tests:  []string{"TestEndInPieces"},
 	},
 	{
 		defect: "of a member that stands twice the normalised form mixes both",
 		file:   "decision/normalizemembers.go",
 		old:    "clear(f.at[below.first : below.last+1])",
 		new:    "_ = below",
-		tests:  []string{"FuzzMembers"},
+		tests:  []string{"TestNormalizeOdd"},
 	},
 	{
 		defect: "a document that is there already counts as rejected",
