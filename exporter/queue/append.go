@@ -80,9 +80,9 @@ func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 // AppendNow is Append for a caller that has nothing to do until c is durable.
 // While no other commit is under way it makes the commit itself, and returns after
 // settled; otherwise, and when the write fails, it is as Append. ctx does not end a
-// commit: on a disk that hangs AppendNow does not return. To hand a record
-// to the commit loop and hear of it costs two changes of thread, which is as much
-// as a sync of a fast disk.
+// commit: on a disk that hangs AppendNow does not return. Going through
+// the commit loop costs two context switches, which take as long as a sync of a
+// fast disk.
 func (q *Queue) AppendNow(ctx context.Context, c *Chunk, settled func()) error {
 	if !q.turn.TryLock() {
 		return q.Append(ctx, c, settled)
@@ -98,7 +98,7 @@ func (q *Queue) AppendNow(ctx context.Context, c *Chunk, settled func()) error {
 // appendInTurn appends c and commits all that is pending, with turn held; ok is
 // false when there is no room.
 func (q *Queue) appendInTurn(c *Chunk, settled func()) (ok bool, err error) {
-	if q.unwritten != nil { // which comes first
+	if q.committer.unwritten != nil { // which comes first
 		return false, nil
 	}
 	if err := c.Check(); err != nil {
@@ -107,10 +107,10 @@ func (q *Queue) appendInTurn(c *Chunk, settled func()) (ok bool, err error) {
 	if _, ok, err = q.tryAppend(c, crc32.Checksum(c.Records, castagnoli), settled); !ok {
 		return false, err
 	}
-	batch := q.take()
+	batch := q.nextCommit()
 	if err := q.write(batch); err != nil {
 		q.fail(err)
-		q.unwritten = batch
+		q.committer.unwritten = batch
 		wake(q.work)
 		return true, nil
 	}

@@ -23,7 +23,7 @@ func TestFullQueuePreparesNothing(t *testing.T) {
 	q := open(t, opts)
 	cursorOf(t, q, "dead")
 	fill(t, q)
-	for q.supply.ready.Load() > 0 {
+	for q.pool.ready.Load() > 0 {
 		store(t, q, largeTally())
 	}
 	for range 2 { // the second is taken when what came of the first is done

@@ -15,7 +15,7 @@ import (
 	"github.com/docket-export/docket/internal/disk"
 )
 
-// committer is what belongs to whoever holds Queue.turn.
+// committer is the segment that is written to. Guarded by Queue.turn.
 type committer struct {
 	active   *liveSegment  // nil when the last one is full or failed, or none was begun since Open
 	file     disk.File     // of active
@@ -23,6 +23,8 @@ type committer struct {
 	last     *liveSegment  // that has a name, and perhaps is gone; nil when there never was one
 	epoch    uint64        // of the newest segment ever begun
 	ended    chan struct{} // closed when the commit loop has returned
+	// unwritten is a commit that AppendNow could not write. It comes before all others.
+	unwritten *commit
 }
 
 // commitLoop writes what was appended, commit after commit: everything that
@@ -34,7 +36,7 @@ func (q *Queue) commitLoop() {
 		select {
 		case <-q.work:
 		case <-q.stop:
-			q.turn.Lock() // for good: whoever commits now is the last
+			q.turn.Lock() // for good: this commit is the last
 			q.lastCommit()
 			return
 		}
@@ -53,13 +55,13 @@ func (q *Queue) commitPending() bool {
 	if q.isAskedToClose() {
 		q.closeActive(nil)
 	}
-	c := q.unwritten
-	q.unwritten = nil
+	c := q.committer.unwritten
+	q.committer.unwritten = nil
 	if c == nil {
 		if !q.hasPending() {
 			return true
 		}
-		c = q.take()
+		c = q.nextCommit()
 	}
 	if !q.writeUntilDurable(c) {
 		return false
@@ -71,10 +73,10 @@ func (q *Queue) commitPending() bool {
 // lastCommit makes the commit of a queue that closes: Append has ended, because
 // closed was set before. It gets one attempt.
 func (q *Queue) lastCommit() {
-	if q.unwritten != nil || !q.hasPending() {
+	if q.committer.unwritten != nil || !q.hasPending() {
 		return
 	}
-	c := q.take()
+	c := q.nextCommit()
 	if err := q.write(c); err != nil {
 		q.fail(err)
 		return
@@ -117,8 +119,8 @@ func (q *Queue) rewriteTail() {
 	q.publish(q.swap())
 }
 
-// take makes the pending commit the one to write, and lets Append gather anew.
-func (q *Queue) take() *commit {
+// nextCommit makes the pending commit the one to write, and lets Append gather anew.
+func (q *Queue) nextCommit() *commit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	c := q.swap()
@@ -142,7 +144,7 @@ func (q *Queue) swap() *commit {
 func (q *Queue) writeUntilDurable(c *commit) bool {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(50*time.Millisecond),
-		backoff.WithMaxInterval(time.Second), // a person who frees the disk should not wait
+		backoff.WithMaxInterval(time.Second), // an operator who frees the disk should not wait
 		backoff.WithMaxElapsedTime(0))
 	for {
 		err := q.write(c)
@@ -195,7 +197,7 @@ func (q *Queue) write(c *commit) error {
 		if err := q.checkGround(); err != nil {
 			return err
 		}
-		if err := q.takeOver(); err != nil {
+		if err := q.activate(); err != nil {
 			return err
 		}
 	}
@@ -233,7 +235,7 @@ func (q *Queue) writeWholeBlocks(c *commit, at int64) error {
 // is part of the queue only once that is durable.
 func (q *Queue) beginSegment(size int) error {
 	w := &q.committer
-	f, err := q.supply.take(alignBlock(segment.HeaderSize + int64(size)))
+	f, err := q.pool.get(alignBlock(segment.HeaderSize + int64(size)))
 	if err != nil {
 		return err
 	}
@@ -252,10 +254,10 @@ func (q *Queue) beginSegment(size int) error {
 	return segment.WriteHeader(f, header, name)
 }
 
-// takeOver makes the new segment, whose first commit is synced, the last one of
+// activate makes the new segment, whose first commit is synced, the last one of
 // the queue. The one before it ends where it is durable: what a failed commit
 // has left there is not part of it.
-func (q *Queue) takeOver() error {
+func (q *Queue) activate() error {
 	w := &q.committer
 	if err := nameSegment(q.opts.FS, q.opts.Directory, w.tempName, w.active.Name); err != nil {
 		return err
@@ -281,12 +283,12 @@ func (q *Queue) seal(s *liveSegment) {
 	}
 }
 
-// checkpointUpTo has the housekeeper write what the log adds up to at the end of
+// checkpointUpTo has the janitor write what the log adds up to at the end of
 // s, which is now. Callers hold mu.
 func (q *Queue) checkpointUpTo(s *liveSegment) {
 	now := time.Now()
 	q.state.Producers.Forget(now)
-	q.housekeeper.checkpoint = &state.Checkpoint{
+	q.janitor.checkpoint = &state.Checkpoint{
 		Queue: q.id, Epoch: s.Epoch, End: s.end.Load(), Newest: s.newest.Load(), Written: now.UnixNano(), NextSeq: q.durable.Load() + 1,
 		Totals: q.state.Clone(), Producers: q.state.Producers.Stored(now), Legacy: maps.Clone(q.state.Producers.Legacy),
 	}
@@ -300,7 +302,7 @@ func (q *Queue) fail(err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.ail(err)
-	q.space.gaveWay = false
+	q.space.evicted = false
 	wake(q.dirty) // what can go makes room
 }
 
@@ -381,7 +383,7 @@ func (q *Queue) publish(c *commit) {
 	q.room.broadcast()
 }
 
-// signOfLife puts those into the next commit who are in use and were silent while many
+// signOfLife puts producers into the next commit that are in use and were silent while many
 // others came. Their frames decide nothing and have no records, so a full queue takes
 // them. Callers hold mu.
 func (q *Queue) signOfLife() {

@@ -43,7 +43,7 @@ func killWhileConfirming(t *testing.T, seed uint64, operations int) (killed bool
 	disk.Boot(operations, func() { killed = true })
 	opts.FS = disk.Process()
 	if q, err := Open(opts); err == nil {
-		time.Sleep(time.Second)       // the housekeeper has been there
+		time.Sleep(time.Second)       // the janitor has been there
 		q.Close(context.Background()) // which cannot succeed when killed
 	}
 	disk.File("/q/" + state.CursorsFile).Lose(int(unsynced / crashdisk.PageBytes)) // this the power cut takes

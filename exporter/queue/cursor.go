@@ -35,7 +35,7 @@ type Cursor struct {
 	next uint64 // the seq that Next will return next
 
 	// reading is true during Next; guarded by q.mu. While it is not, the
-	// housekeeper may close a file whose segment is gone.
+	// janitor may close a file whose segment is gone.
 	reading bool
 	segment *liveSegment // being read; nil before the first read
 	file    disk.File    // of segment
@@ -163,7 +163,7 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 	for {
 		changed := c.q.committed.wait()
 		full, err := c.gather(lim)
-		c.settleHoles()
+		c.countHoles()
 		// What was gathered is returned whatever comes: a later call goes on
 		// behind it. An error is met again then.
 		if full || (err != nil && len(c.batch) > 0) {
@@ -243,9 +243,9 @@ func (c *Cursor) passHoles() {
 	}
 }
 
-// settleHoles passes damage that follows directly on what is done, so that a
+// countHoles passes damage that follows directly on what is done, so that a
 // sink whose last pending records are lost does not wait for an Ack for ever.
-func (c *Cursor) settleHoles() {
+func (c *Cursor) countHoles() {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	if len(c.holes) == 0 && (len(c.batch) == 0 || c.gathering.received != 0) {
@@ -273,7 +273,7 @@ func (c *Cursor) keepUnread(room int) {
 	c.reader.Unread(n)
 	c.reader.Release()
 	c.reader.Compact(room)
-	c.payload = c.reader.Take(n)[:len(c.payload)]
+	c.payload = c.reader.Reread(n)[:len(c.payload)]
 }
 
 // passDropped goes on behind what the queue has dropped meanwhile.

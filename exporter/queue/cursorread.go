@@ -16,7 +16,7 @@ import (
 // the batch should go now.
 func (c *Cursor) gather(lim Limits) (full bool, err error) {
 	for {
-		if c.takeRecords(lim) {
+		if c.addRecords(lim) {
 			return true, nil
 		}
 		if c.next > c.q.durable.Load() {
@@ -33,9 +33,9 @@ func (c *Cursor) gather(lim Limits) (full bool, err error) {
 	}
 }
 
-// takeRecords moves records from the frame to the batch and reports whether the
+// addRecords moves records from the frame to the batch and reports whether the
 // batch is full.
-func (c *Cursor) takeRecords(lim Limits) bool {
+func (c *Cursor) addRecords(lim Limits) bool {
 	for len(c.payload) > 0 {
 		n := bytes.IndexByte(c.payload, '\n')
 		if n < 0 {

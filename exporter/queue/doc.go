@@ -1,16 +1,35 @@
-// Package queue is a durable log of records with a cursor for each sink. It is
-// what the promises of docket rest on: a chunk is settled only after fdatasync
-// has returned without error for it, and a record leaves the disk only after
-// every cursor has passed it durably. It knows bytes, not decisions.
+// Package queue is a durable log of records with a cursor for each sink. It knows bytes,
+// not decisions. The promises of docket rest on it: a chunk is acknowledged only after
+// fdatasync has returned without error for it, and a record leaves the disk only after
+// every cursor has passed it durably.
+//
+// # Rooms
+//
+// Package segment is the format of a segment and its one reader: its Scan decides what is
+// a frame, what is damage and what is a torn tail. Package state is what the log adds up
+// to, as the files cursors and positions keep it. Package inspect is check, cat, repair
+// and replay for a queue at rest. This package is the live queue:
+//
+//	queue.go       options, Open, Close, Stats, and the fields by what guards them
+//	recover.go     what the directory says, and who owns it
+//	recoverlog.go  Open folds the scan of the log into the state
+//	append.go      Append gathers chunks for the next commit
+//	commit.go      the committer: one write and one fdatasync for all that wait
+//	cursor.go      Next, with cursorread.go; what is done: cursordone.go
+//	janitor.go     cursors, checkpoints, and the removal of segments
+//	pool.go        the next segment's file, prepared ahead
+//	space.go       MaxBytes, eviction, retention
+//	ground.go      a directory that is removed or replaced under the queue
+//	quarantine.go  copies of what cannot be read
 //
 // # Files
 //
 // Everything lies in one directory, which one process owns (flock on "lock").
 //
-//	lock                                      whose text is the owner's pid
+//	lock                                      flock; its text is the owner's pid
 //	00000000000000000001-0000000001.segment   frames from seq 1 on, epoch 1
 //	00000000000000065537-0000000002.segment   frames from seq 65537 on, epoch 2
-//	spare.3                                   a segment that is done with, to be used again
+//	spare.3                                   a segment that every sink has passed, to be used again
 //	segment-4.new                             a segment that is not begun yet, or being begun
 //	cursors                                   where each sink is
 //	positions                                 checkpoint of what the frames add up to
@@ -52,26 +71,24 @@
 // closed early, because a write has failed or the process has ended, is cut to what
 // it uses.
 //
-// # Spares
+// # Segment pool
 //
-// To write over blocks that have been written before makes fdatasync several times
-// faster than to append: there is no size, no extent and so no journal to write.
-// So the file of the next segment is made in the background, at its full size and
-// filled with zeros, and segments that are done with become spares. While large
-// commits come, which gain nothing by the zeros, the space is reserved and that is
-// all; the zeros follow when they rest. A commit meets neither a full disk nor the
-// cost of a new file, unless it comes before the next one is ready. Where the file
-// system cannot reserve space, only what was filled with zeros is known to be there:
-// a commit beyond that may meet the full disk, and is written again elsewhere.
+// fdatasync is several times faster on blocks that have been written before: there is no
+// size and no extent to change, and so no journal to write. So the next segment's file is
+// made in the background, at its full size and filled with zeros, and segments that every
+// sink has passed become spares. Large commits gain nothing by the zeros: while they come,
+// the space is reserved, and the zeros follow later. A commit meets neither a full disk nor
+// the cost of a new file, unless it comes before the next file is ready. Where the file
+// system cannot reserve space, only what was filled with zeros is certain to be there: a
+// commit beyond it may meet the full disk, and is written again elsewhere.
 //
-// A segment is done with when the cursors that have passed it and a checkpoint that
-// covers it are durable. It is renamed to a spare, and may be written to when that
-// name is durable as well: otherwise a crash could bring back the segment's name
-// over new content. In the same way a spare gets the name of a segment that is not
-// begun yet, durably, before the first write to it. So the epoch in the header of a
-// spare is the highest of any frame in it, and Open gives out only higher ones. A
-// file with the other name may hold frames of epochs that nobody knows of: Open
-// removes it.
+// A segment is removed, or becomes a spare, when the cursors that have passed it and a
+// checkpoint that covers it are durable. A spare is written to only when its name as a spare
+// is durable: otherwise a crash could bring back the segment's name over new content. In
+// the same way a spare gets the name of a segment that is not begun yet, durably, before
+// the first write to it. So the epoch in the header of a spare is the highest of any frame
+// in it, and Open gives out only higher ones. A file with the other name may hold frames of
+// unknown epochs: Open removes it.
 //
 // # Frame
 //
@@ -111,19 +128,19 @@
 // refused lines, and position is the number of the last. So the frames add up to the
 // numbers that were received from a producer, and to those that it has left out.
 //
-// A frame without records is how a refused or repeated line, and the position of
-// its producer, become durable before anybody is told about them. Lost records are
-// what a producer had to let go and has reported: they stand in the frame of the
-// record that says so, and so count exactly when it is stored.
+// A frame without records makes a refused or repeated line, and the position of its
+// producer, durable before they are acknowledged. Lost records are those that a producer
+// has dropped and has reported: they stand in the frame of the record that says so, and
+// count when it is stored.
 //
 // # Commit
 //
 // Append copies a chunk behind those that wait. The committer takes all of them,
 // fills in seq, epoch and durable, and makes one write, of whole blocks, and one
-// fdatasync. Then the records are shown to cursors and the chunks settled. What
+// fdatasync. Then cursors see the records, and the chunks are acknowledged. What
 // arrives meanwhile is the next commit: there is no timer. A commit is never split
-// over segments, so half of one can never be acknowledged. AppendNow is the
-// committer for one commit, when nobody else is.
+// over segments, so half of one can never be acknowledged. AppendNow makes a commit
+// itself while no other is under way.
 //
 // # Cursors
 //
@@ -162,85 +179,82 @@
 // How many producers are remembered of each source and identity, and of all, is bounded:
 // see producers. docket's own sources have no identity, no bound and no gaps.
 //
-// What is in use is never forgotten, and the log does not say what is. So while it is
-// read, and for some minutes, a thousand more are remembered; and what is in use but
-// silent while many others come gets a frame that decides nothing, as a sign of life.
+// Producers in use are never forgotten, and the log does not say which those are. So while
+// the log is read, and for some minutes after, a thousand more are remembered. A producer
+// that is in use but silent while many others come gets a frame that decides nothing, as a
+// sign of life.
 //
-// A docket before knew a producer by its name alone: frames of version 1, and positions
-// of version 1 in one object. They stay what they are, for a day: a producer of that
-// name that is not known otherwise goes on from there, and none can change them. A frame
-// is for producers of its own source. A name that begins with its source and "/" is for
-// that source itself, any other for peers.
+// Earlier dockets knew a producer by its name alone: frames of version 1, and positions of
+// version 1 in one object. Their positions stay for a day: a producer of that name that is
+// not known otherwise goes on from there, and none can change them. A frame is for
+// producers of its own source. A name that begins with its source and "/" is for that
+// source itself, any other for peers.
 //
 // Nothing is added to a segment behind its checkpoint. What stands there is the tail
 // that Open has found and has yet to write again, or was left behind by a commit that
-// failed: it is looked at as the end of any log is.
+// failed: Open reads it as the end of any log.
 //
 // # What can happen
 //
-// The process is killed at any moment. Frames are whole or torn; a torn one is at
-// the end of the last segment, and its producer was told nothing. Open cuts it.
+// The process is killed. Frames are whole or torn. A torn frame is at the end of the last
+// segment and was not acknowledged. Open cuts it.
 //
-// The machine loses power. Blocks of the commit that was under way may reach the
-// disk in any order, so a hole may be followed by a valid frame. Nobody was told
-// about either, and keeping the second would move its producer's position past
-// the first, which would then never be sent again. So a hole is a torn tail, cut
-// with all that follows, unless a later frame proves that it was synced: its
-// durable offset lies beyond the hole. Then the hole is damage.
+// The machine loses power. Blocks of the commit that was under way may reach the disk in
+// any order, so a hole may be followed by a valid frame. Neither was acknowledged, and
+// keeping the frame would move its producer's position past the hole, which would then
+// never be sent again. So a hole is a torn tail, cut with all that follows, unless a later
+// frame proves that it was synced: its durable offset lies beyond the hole. Then the hole
+// is damage.
 //
-// A write or a sync fails. What the disk did is unknown, and a second sync would
-// succeed with the data gone. The segment ends where it was durable and is never
-// written, synced or used again; the same commit goes to a fresh segment, again and
-// again with growing pauses until the disk takes one. A segment that fails with
-// its first commit is removed, so that attempts do not fill the disk. What the
-// commit has left at the end of the failed segment lies beyond the offset that the
-// successor names.
+// A write or a sync fails. What the disk did is unknown, and a second sync would succeed
+// with the data gone. The segment ends where it was durable and is never written, synced or
+// used again. The same commit goes to a fresh segment, again and again with growing pauses,
+// until the disk takes one. A segment that fails with its first commit is removed, so that
+// attempts do not fill the disk. What the commit has left at the end of the failed segment
+// lies beyond the offset that the successor names.
 //
-// The process is killed after a failed sync. The page cache may show Open frames
-// that the disk does not have, and would say yes to a sync. So frames at the end
-// of the last segment that no later frame proves synced, and that no cursor has
-// passed, are not trusted: they are written again to a fresh segment before
-// anything else, and until then they are neither shown nor is any position told.
-// When that fails, or a crash comes in between, they still stand where they were:
-// the fresh segment has no name yet.
+// The process is killed after a failed sync. The page cache may show Open frames that the
+// disk does not have, and would say yes to a sync. So Open does not trust frames at the end
+// of the last segment that no later frame proves synced and no cursor has passed. It writes
+// them again to a fresh segment before anything else; until then it neither shows them nor
+// tells a position. When that fails, or a crash comes in between, they still stand where
+// they were: the fresh segment has no name yet.
 //
-// The disk is full, or holds no more than what MinFreeBytes keeps. The segment in
-// use is filled, and then nothing new is acknowledged; sinks go on, and what they
-// have delivered is used again. The checkpoint that this needs finds room in the
-// reserve. The last segment, which otherwise stays to say again what the positions
-// file says, goes as well when it is full and delivered: it may be all there is.
+// The disk is full, or has no more free than MinFreeBytes. The segment in use is filled,
+// and then nothing new is acknowledged. Sinks go on, and segments that they have passed are
+// used again. The checkpoint that this needs finds room in the reserve. The last segment
+// usually stays, to repeat what the positions file says; it is removed as well when it is
+// full and delivered, because it may be all there is.
 //
-// The queue is full by MaxBytes. Files are counted, not bytes: a record is taken
-// when it fits into the segment in use or another may be begun, and one segment is
-// kept for frames that only count. With DropOldest the oldest segment gives way:
-// every cursor that has not passed it does so, and it goes once they are durable. A
-// file that a cursor still reads is removed and not used again.
+// The queue has reached MaxBytes. Files are counted, not bytes: a record is taken when it
+// fits into the segment in use or another may be begun. Two segments are reserved for
+// frames that only count. DropOldest evicts the oldest segment: every cursor that has not
+// passed it skips it, and it is removed once they are durable. A file that a cursor still
+// reads is removed and not used again.
 //
-// Damage that cannot be copied holds up no sink: its segment is moved to
-// quarantine/ in place of being removed, which needs no room.
+// Damage cannot be copied. No sink waits for it: the segment is moved to quarantine/
+// instead of being removed, which needs no room.
 //
-// Bytes rot. A frame whose checksum does not hold and that is not at the end is
-// damage: the reader looks for the next whole frame of the segment, the bytes
-// between are copied to quarantine/, and the seqs between are counted as corrupt
-// by every sink that has yet to pass them. What stands before and after is
-// delivered.
+// Bytes rot. A frame whose checksum does not hold and that is not at the end is damage. The
+// reader looks for the next whole frame of the segment, copies the bytes between to
+// quarantine/, and every sink that has yet to pass the seqs between counts them as corrupt.
+// What stands before and after is delivered.
 //
 // A segment is missing. Its seqs are counted as corrupt.
 //
-// The cursors file is lost or neither slot is valid. Every sink starts at the
-// first kept record: delivered twice, never skipped.
+// The cursors file is lost or neither slot is valid. Every sink starts at the first kept
+// record: delivered twice, never skipped.
 //
 // The positions file is lost. The whole log is read instead.
 //
-// The log has lost its end. What a cursor has passed was durable once, so the
-// next record gets a seq beyond the furthest cursor: one id is never given to two
-// records.
+// The log has lost its end. What a cursor has passed was durable once, so the next record
+// gets a seq beyond the furthest cursor: no seq is given to two records.
 //
-// A removed segment comes back after a crash. All cursors are beyond it, and it
-// is removed again.
+// A removed segment comes back after a crash. All cursors are beyond it, and it is removed
+// again.
 //
-// The process is killed in the middle of a spare's renaming. It has the one name or
-// the other, and what it holds is as old as its name says: nothing was written yet.
+// The process is killed while a spare is renamed. The spare has the one name or the other,
+// and its content is as old as its name says: nothing was written yet.
 //
 // # Versions
 //
@@ -252,10 +266,13 @@
 //
 // # Traps
 //
-// The order in which the committer publishes (end of the segment, then durable)
-// and in which a cursor looks (durable, then end) is what makes reading without a
-// lock right: see readFrame.
+// The committer publishes the end of the segment before durable, and a cursor looks at
+// durable before the end. That order is what makes reading without a lock right: see
+// readFrame.
 //
-// A cursor's place is durable only a little after Ack. A segment is removed
-// according to what the cursors file says, not according to memory.
+// A cursor's place is durable only a little after Ack. A segment is removed by what the
+// cursors file says, not by what memory says.
+//
+// Two rooms must not judge one byte: whatever needs to know what a range of a segment is
+// goes through segment.Scan. testdata/verdicts.txt holds it to what it has always said.
 package queue

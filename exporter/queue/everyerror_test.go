@@ -133,7 +133,7 @@ func (s *session) goesOn() {
 	s.allTold()
 	s.deliver("a", 0)
 	s.deliver("b", 1)
-	s.stop() // fails when the housekeeper still has trouble
+	s.stop() // fails when the janitor still has trouble
 	s.restart()
 	s.kill()
 }

@@ -75,11 +75,11 @@ var traces = map[string]trace{
 		whole: true,
 		setUp: func(s *session) {
 			withSpares(s)
-			f, err := s.q.supply.take(0) // so that the commit takes up the spare itself
+			f, err := s.q.pool.get(0) // so that the commit takes up the spare itself
 			must(s.t, err)
 			must(s.t, f.Close())
 			must(s.t, s.fs.Remove(s.q.path(f.name)))
-			if n := s.q.supply.ready.Load(); n == 0 {
+			if n := s.q.pool.ready.Load(); n == 0 {
 				s.fatalf("no spare is left")
 			}
 		},

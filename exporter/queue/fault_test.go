@@ -178,7 +178,7 @@ func TestFailedCommitIsWrittenAgainElsewhere(t *testing.T) {
 			storeNumbered(t, q, 1, 3, 1)
 			if op == "create" {
 				prepared(t, q)
-				f, err := q.supply.take(0) // so that the next one has to be made
+				f, err := q.pool.get(0) // so that the next one has to be made
 				must(t, err)
 				must(t, f.Close())
 			}

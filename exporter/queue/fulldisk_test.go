@@ -96,7 +96,7 @@ func TestSparesGiveTheirSpaceToALargeRecord(t *testing.T) {
 	}
 	drain(t, q, c)
 	must(t, c.Ack(q.LastSeq()))
-	eventually(t, "there are spares", func() bool { return q.supply.ready.Load() >= keepSpares })
+	eventually(t, "there are spares", func() bool { return q.pool.ready.Load() >= keepSpares })
 	store(t, q, chunk(strings.Repeat("x", 8<<20)))
 }
 

@@ -65,10 +65,10 @@ func (q *Queue) checkActive() error {
 	return nil
 }
 
-// cursorsRemoved reports whether the file that the housekeeper writes has no name any
+// cursorsRemoved reports whether the file that the janitor writes has no name any
 // more. A restart would deliver again what every sink has.
 func (q *Queue) cursorsRemoved() bool {
-	h := &q.housekeeper
+	h := &q.janitor
 	if h.cursors == nil {
 		return false
 	}

@@ -80,7 +80,7 @@ func filesOf(t *testing.T, dir string) (files []string) {
 }
 
 // No commit that follows the removal of the active segment is acknowledged there, also
-// before the housekeeper looks: the next goes to a segment that a restart finds.
+// before the janitor looks: the next goes to a segment that a restart finds.
 func TestRemovedSegment(t *testing.T) {
 	dir := t.TempDir()
 	q := open(t, Options{Directory: dir})

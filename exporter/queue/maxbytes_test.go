@@ -81,7 +81,7 @@ func TestKilledFullQueueStaysWithinMaxBytes(t *testing.T) {
 }
 
 // A sink that keeps up does not carry the queue past its bound, although the files
-// of what it has delivered go only when the housekeeper comes by.
+// of what it has delivered go only when the janitor comes by.
 func TestSinkThatKeepsUpStaysWithinMaxBytes(t *testing.T) {
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 128 << 10, MaxBytes: 1 << 20}
 	q := open(t, opts)

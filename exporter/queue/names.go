@@ -5,7 +5,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue/state"
 )
 
-// What the log is made of, as package segment keeps it.
+// Types of the log, from package segment.
 type (
 	// Chunk is what one Append keeps.
 	Chunk = segment.Chunk
@@ -17,7 +17,7 @@ type (
 	SeqRange = segment.SeqRange
 )
 
-// What the log adds up to, as package state keeps it.
+// Types of what the log adds up to, from package state.
 type (
 	// Account is one sink's place in the queue.
 	Account = state.Account

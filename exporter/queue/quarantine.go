@@ -18,8 +18,8 @@ import (
 // that is what makes room again: when the copy cannot be made, the segment is
 // marked to be moved to quarantine as a whole in place of being removed.
 func (q *Queue) quarantine(s *liveSegment, file disk.File, from, to int64, cause error) {
-	q.aside.Lock()
-	defer q.aside.Unlock()
+	q.quarantining.Lock()
+	defer q.quarantining.Unlock()
 	isNew, err := q.copyAside(s.Name, file, from, to)
 	if err != nil && !s.unreadable.Swap(true) {
 		q.opts.Log.Error("unreadable bytes in the queue: they could not be copied, so their segment will be kept in quarantine",
@@ -50,10 +50,10 @@ func (q *Queue) copyAside(name segment.Name, file disk.File, from, to int64) (is
 	return true, state.Replace(fsys, path, content[:n])
 }
 
-// setAside moves a whole file to quarantine, which needs no space.
-func (q *Queue) setAside(name string, cause error) error {
-	q.aside.Lock()
-	defer q.aside.Unlock()
+// quarantineFile moves a whole file to quarantine, which needs no space.
+func (q *Queue) quarantineFile(name string, cause error) error {
+	q.quarantining.Lock()
+	defer q.quarantining.Unlock()
 	fsys := q.opts.FS
 	if err := state.MakeDir(fsys, q.opts.Directory, state.QuarantineDir); err != nil {
 		return fmt.Errorf("set %s aside: %w", name, err)
@@ -67,7 +67,7 @@ func (q *Queue) setAside(name string, cause error) error {
 }
 
 // reportLost records that damage has taken the records in r, which the ledger
-// shows as corrupt. It is told by whoever meets the damage, and counts it once.
+// shows as corrupt. Several readers may meet the same damage: it counts once.
 func (q *Queue) reportLost(r SeqRange) {
 	if r.To <= r.From {
 		return
@@ -76,7 +76,7 @@ func (q *Queue) reportLost(r SeqRange) {
 	defer q.mu.Unlock()
 	if q.state.AddLost(r) {
 		q.opts.Log.Error("records lost to damage", "firstSeq", r.From, "lastSeq", r.To-1)
-		q.housekeeper.lostChanged = true
+		q.janitor.lostChanged = true
 		wake(q.dirty)
 	}
 }

@@ -86,66 +86,75 @@ var (
 
 // Queue is a durable log of records, with a cursor for each sink. Its methods
 // may be called at the same time.
+//
+// Its fields are in groups by what guards them. Locks are taken in the order turn, mu.
 type Queue struct {
-	opts Options
+	opts Options // set by Open, as are the next four
 	id   uuid.UUID
 	lock disk.Lock
-
-	// segments are those kept, in order, the last being written to. The slice
-	// is replaced, never changed: cursors read it without a lock. Replaced by
-	// the committer and the housekeeper under mu.
-	segments atomic.Pointer[[]*liveSegment]
-	// durable is the seq of the last record that is safe: nothing beyond it is
-	// ever shown to a cursor.
-	durable   atomic.Uint64
-	committed signal // broadcast when durable has moved
-
-	mu      sync.Mutex
-	pending *commit            // what the next commit writes; guarded by mu
-	spare   *commit            // the buffers of the commit before; guarded by mu
-	state   *state.State       // guarded by mu
-	health  Health             // guarded by mu
-	lost    error              // a *LostError while the directory is lost; guarded by mu
-	cursors map[string]*Cursor // guarded by mu
-	// parked are the accounts of sinks that have no cursor now: their records
-	// are kept all the same. Guarded by mu.
-	parked map[string]Account
-	// looks counts how often the housekeeper has looked at the accounts in order to
-	// write them; savedLook is the last of them whose accounts are durable. Both
-	// guarded by mu; saved is broadcast when savedLook has moved.
-	looks, savedLook uint64
-	saved            signal
-	// lastLarge is when the last commit of largeCommit bytes or more was made; guarded by mu.
-	lastLarge time.Time
-	closed    bool // guarded by mu
-	// warned says that a position of an earlier docket was used; guarded by mu.
-	warned bool
-
-	space     space // guarded by mu
-	tornTails int   // cut by Open
-	// unattributed is that of Stats; set by Open.
+	// tornTails is how many ends of the log Open has cut.
+	tornTails int
+	// unattributed is that of Stats.
 	unattributed uint64
 
-	work  chan struct{} // holds a token when pending is not empty
-	room  signal        // broadcast when Append may find room again
-	dirty chan struct{} // holds a token when the housekeeper has something to do
-	// urgent holds one when somebody waits for that.
-	urgent  chan struct{}
-	prepare chan struct{} // holds a token when the next segment's file may be missing
+	published
+	tokens
+
+	mu    sync.Mutex
+	books // guarded by mu
+
+	// turn is held to make a commit, or to end the making of them: by the commit loop and
+	// by AppendNow.
+	turn      sync.Mutex
+	committer committer // guarded by turn
+
+	pool         *segmentPool // has a lock of its own
+	janitor      janitor
+	quarantining sync.Mutex // held while something is put into quarantine
+	done         sync.WaitGroup
+}
+
+// published is what cursors read without a lock.
+type published struct {
+	// segments are those kept, in order, the last being written to. The slice is
+	// replaced, never changed: by the committer and the janitor, under mu.
+	segments atomic.Pointer[[]*liveSegment]
+	// durable is the seq of the last record that is safe: nothing beyond it is ever
+	// shown to a cursor.
+	durable   atomic.Uint64
+	committed signal // broadcast when durable has moved
+}
+
+// books are what the queue knows of its records and its sinks. Guarded by Queue.mu.
+type books struct {
+	pending *commit // what the next commit writes
+	spare   *commit // the buffers of the commit before
+	// lastLarge is when the last commit of largeCommit bytes or more was made.
+	lastLarge time.Time
+	state     *state.State
+	space     space
+	health    Health
+	lost      error // a *LostError while the directory is lost
+	cursors   map[string]*Cursor
+	// parked are the accounts of sinks that have no cursor now: their records are kept
+	// all the same.
+	parked map[string]Account
+	closed bool
+	// warned says that a position of an earlier docket was used.
+	warned bool
+}
+
+// tokens wake the loops and those who wait for them. A channel of one holds a token
+// until its loop has taken it.
+type tokens struct {
+	work    chan struct{} // for the commit loop: pending is not empty
+	dirty   chan struct{} // for the janitor: there is something to do
+	urgent  chan struct{} // for the janitor: somebody waits for it
+	prepare chan struct{} // for the prepare loop: the next segment's file may be missing
+	room    signal        // broadcast when Append may find room again
 	stop    chan struct{} // closed by Close
 	// recovered is closed once everything that was found in the log is durable.
 	recovered chan struct{}
-	done      sync.WaitGroup
-
-	// turn is held by whoever makes a commit, or ends the making of them: the
-	// commit loop, and AppendNow. It is taken before mu.
-	turn      sync.Mutex
-	committer committer // guarded by turn
-	unwritten *commit   // which AppendNow could not write; guarded by turn
-
-	supply      *supply
-	housekeeper housekeeper
-	aside       sync.Mutex // held while something is put into quarantine
 }
 
 // Health says whether the queue can write.
@@ -188,17 +197,16 @@ type Stats struct {
 func Open(opts Options) (*Queue, error) {
 	opts.setDefaults()
 	q := &Queue{
-		opts:    opts,
-		pending: &commit{},
-		spare:   &commit{},
-		cursors: map[string]*Cursor{},
-		work:    make(chan struct{}, 1),
-		dirty:   make(chan struct{}, 1),
-		urgent:  make(chan struct{}, 1),
-		prepare: make(chan struct{}, 1),
-		stop:    make(chan struct{}),
-
-		recovered: make(chan struct{}),
+		opts:  opts,
+		books: books{pending: &commit{}, spare: &commit{}, cursors: map[string]*Cursor{}},
+		tokens: tokens{
+			work:      make(chan struct{}, 1),
+			dirty:     make(chan struct{}, 1),
+			urgent:    make(chan struct{}, 1),
+			prepare:   make(chan struct{}, 1),
+			stop:      make(chan struct{}),
+			recovered: make(chan struct{}),
+		},
 	}
 	if err := state.MakeDir(opts.FS, opts.Directory); err != nil {
 		return nil, fmt.Errorf("queue %s: %w: the queue needs a directory that this user can write", opts.Directory, err)
@@ -213,14 +221,14 @@ func Open(opts Options) (*Queue, error) {
 		err = q.recover()
 	}
 	if err != nil {
-		q.housekeeper.close()
+		q.janitor.close()
 		return nil, errors.Join(fmt.Errorf("queue %s: %w", opts.Directory, err), q.lock.Close())
 	}
 	q.trim() // a process that is killed again and again must not fill the disk
 	q.rewriteTail()
 	q.committer.ended = make(chan struct{})
 	q.done.Go(q.commitLoop)
-	q.done.Go(q.housekeep)
+	q.done.Go(q.janitorLoop)
 	q.done.Go(q.prepareLoop)
 	wake(q.prepare)
 	return q, nil
@@ -238,7 +246,7 @@ func (q *Queue) fitToDisk() error {
 	if q.opts.MaxBytes > 0 {
 		q.opts.SegmentBytes = max(1, min(q.opts.SegmentBytes, q.opts.MaxBytes/leastSegments))
 	}
-	q.supply = &supply{fsys: q.opts.FS, dir: q.opts.Directory, size: q.opts.SegmentBytes, minFree: q.opts.minFreeOf}
+	q.pool = &segmentPool{fsys: q.opts.FS, dir: q.opts.Directory, size: q.opts.SegmentBytes, minFree: q.opts.minFreeOf}
 	return nil
 }
 
@@ -265,7 +273,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	case <-ctx.Done():
 		return fmt.Errorf("queue: close: %w", context.Cause(ctx))
 	}
-	return errors.Join(q.housekeeper.err, q.lock.Close())
+	return errors.Join(q.janitor.err, q.lock.Close())
 }
 
 // Reopen opens the queue of opts and closes it again, which puts right what a crash has
@@ -315,7 +323,7 @@ func (q *Queue) Position(ctx context.Context, p Producer) (n Numbers, known bool
 	return n, known, nil
 }
 
-// Hold keeps p from being forgotten, however long it is silent and whoever else comes,
+// Hold keeps p from being forgotten, however long it is silent and however many others come,
 // until Release.
 func (q *Queue) Hold(p Producer) {
 	q.mu.Lock()

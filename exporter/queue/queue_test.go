@@ -42,9 +42,9 @@ func open(t *testing.T, opts Options) *Queue {
 func prepared(t *testing.T, q *Queue) {
 	t.Helper()
 	eventually(t, "the next segment is ready", func() bool {
-		q.supply.mu.Lock()
-		defer q.supply.mu.Unlock()
-		next := q.supply.next
+		q.pool.mu.Lock()
+		defer q.pool.mu.Unlock()
+		next := q.pool.next
 		return len(q.prepare) == 0 && next != nil && next.written >= next.size
 	})
 }

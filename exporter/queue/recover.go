@@ -56,7 +56,7 @@ func (q *Queue) recover() error {
 	}
 	q.unattributed = q.durable.Load() - q.state.Stored()
 	segments, passed := r.splitPassed()
-	q.housekeeper.passed = passed
+	q.janitor.passed = passed
 	for _, s := range segments {
 		s.sealed = true
 		if s.newest.Load() == 0 {
@@ -107,20 +107,20 @@ func (r *recovery) isPassed(s *foundSegment) bool {
 
 // readCursors reads the cursors file. A damaged one is set aside: its sinks
 // start again at the first kept record, which delivers twice and skips nothing.
-// The housekeeper makes a new one.
+// The janitor makes a new one.
 func (r *recovery) readCursors() error {
 	q := r.q
 	file, accounts, err := state.OpenCursorFile(q.opts.FS, q.opts.Directory)
 	switch {
 	case errors.Is(err, state.ErrCursors):
-		return q.setAside(state.CursorsFile, err)
+		return q.quarantineFile(state.CursorsFile, err)
 	case state.NotExist(err):
 		return nil
 	case err != nil:
 		return err
 	}
 	r.cursors, r.accounts = file, maps.Clone(accounts)
-	q.housekeeper.cursors = file
+	q.janitor.cursors = file
 	return nil
 }
 
@@ -128,7 +128,7 @@ func (r *recovery) readCursors() error {
 func (r *recovery) readCheckpoint() (err error) {
 	r.checkpoint, r.hasCheck, err = state.ReadCheckpoint(r.q.opts.FS, r.q.opts.Directory)
 	if errors.Is(err, state.ErrPositions) {
-		return r.q.setAside(state.PositionsFile, err)
+		return r.q.quarantineFile(state.PositionsFile, err)
 	}
 	return err
 }
@@ -181,9 +181,9 @@ func (r *recovery) identify() error {
 func (r *recovery) adoptCursors() error {
 	q := r.q
 	if r.cursors != nil && r.cursors.Queue != q.id {
-		q.housekeeper.close()
-		q.housekeeper.cursors, r.accounts = nil, map[string]Account{}
-		return q.setAside(state.CursorsFile, fmt.Errorf("%w %s", state.ErrOtherQueue, r.cursors.Queue))
+		q.janitor.close()
+		q.janitor.cursors, r.accounts = nil, map[string]Account{}
+		return q.quarantineFile(state.CursorsFile, fmt.Errorf("%w %s", state.ErrOtherQueue, r.cursors.Queue))
 	}
 	for _, a := range r.accounts {
 		r.knownDurable = max(r.knownDurable, a.Next, a.ReplayTo)
@@ -193,17 +193,17 @@ func (r *recovery) adoptCursors() error {
 
 func (r *recovery) adoptCheckpoint() error {
 	q := r.q
-	q.housekeeper.base = state.Checkpoint{Queue: q.id, NextSeq: 1}
+	q.janitor.base = state.Checkpoint{Queue: q.id, NextSeq: 1}
 	if !r.hasCheck {
 		return nil
 	}
 	if r.checkpoint.Queue != q.id {
 		r.hasCheck = false
-		return q.setAside(state.PositionsFile, fmt.Errorf("%w %s", state.ErrOtherQueue, r.checkpoint.Queue))
+		return q.quarantineFile(state.PositionsFile, fmt.Errorf("%w %s", state.ErrOtherQueue, r.checkpoint.Queue))
 	}
 	r.knownDurable = max(r.knownDurable, r.checkpoint.NextSeq)
 	q.committer.epoch = max(q.committer.epoch, r.checkpoint.Epoch)
-	q.housekeeper.base = r.checkpoint
+	q.janitor.base = r.checkpoint
 	return nil
 }
 
@@ -212,7 +212,7 @@ func (r *recovery) adoptSegments() error {
 	var kept []*foundSegment
 	for _, s := range r.segments {
 		if s.Header.Queue != uuid.Nil && s.Header.Queue != q.id {
-			if err := q.setAside(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.Header.Queue)); err != nil {
+			if err := q.quarantineFile(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.Header.Queue)); err != nil {
 				return err
 			}
 			continue
@@ -225,8 +225,8 @@ func (r *recovery) adoptSegments() error {
 }
 
 // inspectSpares takes in the spares, whose epochs must not be given out again.
-// What was being begun may hold frames of epochs that nobody knows of: it goes, and
-// so does a spare that does not say what it was.
+// Files that were being begun may hold frames of unknown epochs: they are removed, as is
+// a spare that does not say what it was.
 func (r *recovery) inspectSpares() error {
 	q := r.q
 	kept := r.spares[:0]
@@ -248,7 +248,7 @@ func (r *recovery) inspectSpares() error {
 			q.opts.Log.Debug("unfinished file stays", "file", name, "error", err)
 		}
 	}
-	q.supply.found(kept, r.number)
+	q.pool.found(kept, r.number)
 	return nil
 }
 

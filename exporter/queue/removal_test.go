@@ -30,7 +30,7 @@ func TestCursorsFoundAreConfirmedBeforeSegmentsGo(t *testing.T) {
 		must(t, err)
 
 		q = open(t, opts)
-		time.Sleep(time.Second) // the housekeeper has been there
+		time.Sleep(time.Second) // the janitor has been there
 		closeQueue(t, q)
 		disk.File("/q/cursors").Lose() // the power cut takes what was not synced
 		disk.PowerCut()

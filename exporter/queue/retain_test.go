@@ -17,7 +17,7 @@ func deliverAll(t *testing.T, q *Queue, c *Cursor, from, to int) {
 		drain(t, q, c)
 		must(t, c.Ack(uint64(n)))
 	}
-	time.Sleep(time.Second) // the housekeeper has been there
+	time.Sleep(time.Second) // the janitor has been there
 }
 
 // What is retained stays within its bound, and a new sink gets it.

@@ -304,7 +304,7 @@ func (s *session) settle() {
 	s.checkBooks()
 }
 
-// tidy gives the housekeeper time for several rounds.
+// tidy gives the janitor time for several rounds.
 func (s *session) tidy() {
 	if s.isDead() {
 		return

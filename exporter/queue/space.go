@@ -28,7 +28,7 @@ const (
 	segmentsAhead = keptForCounts + 2
 )
 
-// space is what the queue knows of its room beside what supply has. Guarded by
+// space is what the queue knows of its room beside what the segment pool has. Guarded by
 // Queue.mu.
 type space struct {
 	// left is what is left of the active segment once the commit under way is in
@@ -44,9 +44,9 @@ type space struct {
 	// turnedAway is the size of the chunk that found no room, 0 when there is
 	// room.
 	turnedAway int
-	gaveWay    bool // a segment did since the last failed write
+	evicted    bool // a segment did since the last failed write
 	closeLast  bool // the committer is asked to close the active segment
-	stuck      bool // the housekeeper could not do its work last time
+	stuck      bool // the janitor could not do its work last time
 	lastDrop   time.Time
 }
 
@@ -112,7 +112,7 @@ func (q *Queue) availableWith(going int64) int64 {
 func (q *Queue) canGrow() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.available() > q.supply.ready.Load()
+	return q.available() > q.pool.ready.Load()
 }
 
 // setSegments makes segments those of the queue. Callers hold mu, or are Open.
@@ -145,7 +145,7 @@ func (q *Queue) bytes() int64 {
 // Callers hold mu.
 func (q *Queue) isFull() bool { return q.space.turnedAway > 0 && !q.hasRoom(q.space.turnedAway) }
 
-// isMakingRoom reports whether there will be room as soon as the housekeeper has
+// isMakingRoom reports whether there will be room as soon as the janitor has
 // done its work, which no sink can hold up. Callers hold mu.
 func (q *Queue) isMakingRoom() bool {
 	if q.space.stuck {
@@ -172,23 +172,23 @@ func (q *Queue) needsRoom() bool {
 	return q.isFull() || isFullDisk(q.health.Err)
 }
 
-// giveWay lets go of the oldest segment for the sake of new records: one that is
+// evict lets go of the oldest segment for the sake of new records: one that is
 // only retained or, where the operator has chosen that, one that sinks still wait
-// for. The segment goes in the next round. giveWay returns false when no records
+// for. The segment goes in the next round. evict returns false when no records
 // wait, or nothing can be done for them. On a full disk it gives up one segment for
 // each attempt to write.
-func (q *Queue) giveWay() bool {
+func (q *Queue) evict() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.needsRoom() || q.health.Err != nil && q.space.gaveWay {
+	if !q.needsRoom() || q.health.Err != nil && q.space.evicted {
 		return false
 	}
-	s := q.leastWanted()
+	s := q.evictable()
 	if s == nil {
 		q.closeForRoom()
 		return false
 	}
-	q.space.gaveWay = true
+	q.space.evicted = true
 	s.released = true
 	q.drop(s)
 	return true
@@ -208,8 +208,8 @@ func (q *Queue) closeForRoom() {
 	}
 }
 
-// leastWanted is the segment to give way, nil when none may. Callers hold mu.
-func (q *Queue) leastWanted() *liveSegment {
+// evictable is the segment to give way, nil when none may. Callers hold mu.
+func (q *Queue) evictable() *liveSegment {
 	accounts := q.accounts()
 	for _, s := range *q.segments.Load() {
 		switch {

@@ -183,14 +183,14 @@ func TestOneHugeChunkDoesNotBlockForEver(t *testing.T) {
 }
 
 // While a record waits for room that only the active segment can give, the disk
-// fails for the housekeeper, and recovers: the record does not wait for another event.
+// fails for the janitor, and recovers: the record does not wait for another event.
 func TestRoomIsMadeOnceTheDiskRecovers(t *testing.T) {
 	fsys := &faultFS{FS: disk.OS("")}
 	q := open(t, Options{Directory: t.TempDir(), MaxBytes: 1 << 20, FS: fsys})
 	c := cursorOf(t, q, "a")
 	store(t, q, chunk(strings.Repeat("x", 2<<20)))
 	drain(t, q, c)
-	var failed atomic.Int64 // rounds of the housekeeper while a record waits
+	var failed atomic.Int64 // rounds of the janitor while a record waits
 	fsys.set(func(op, name string) error {
 		if op != "write" || filepath.Base(name) != state.CursorsFile {
 			return nil

@@ -21,7 +21,7 @@ const (
 	redriveGo    = "exporter/redrive.go"
 	lettersGo    = "exporter/letters.go"
 	frameGo      = "exporter/queue/segment/frame.go"
-	housekeepGo  = "exporter/queue/housekeep.go"
+	janitorGo    = "exporter/queue/janitor.go"
 	ingestGo     = "exporter/ingest.go"
 	verdictGo    = "exporter/verdict.go"
 	quarantineGo = "exporter/queue/quarantine.go"
@@ -33,7 +33,7 @@ const (
 	scanGo       = "exporter/queue/segment/scan.go"
 	segmentGo    = "exporter/queue/segments.go"
 	spaceGo      = "exporter/queue/space.go"
-	spareGo      = "exporter/queue/spare.go"
+	poolGo       = "exporter/queue/pool.go"
 	stateGo      = "exporter/queue/state/state.go"
 )
 
@@ -54,7 +54,7 @@ var core = []mutant{
 	{
 		defect: "a lone chunk that could not be written is forgotten",
 		file:   "exporter/queue/append.go",
-		old:    "\t\tq.unwritten = batch\n",
+		old:    "\t\tq.committer.unwritten = batch\n",
 		new:    "",
 		tests:  []string{"TestAppendNowOnAFailingDisk"},
 	},
@@ -133,35 +133,35 @@ var core = []mutant{
 	},
 	{
 		defect: "a segment goes before the cursors that release it are durable",
-		file:   housekeepGo,
+		file:   janitorGo,
 		old:    " && q.isDone(s, h.written)",
 		new:    "",
 		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
 	},
 	{
 		defect: "a segment goes before the checkpoint that covers it is durable",
-		file:   housekeepGo,
+		file:   janitorGo,
 		old:    "s.Epoch <= h.covered && q.isDone(s, h.written)",
 		new:    "q.isDone(s, h.written)",
 		tests:  []string{"TestSegmentsStayUntilWhatReleasesThemIsDurable"},
 	},
 	{
 		defect: "a spare is written to before it is synced that it is none",
-		file:   spareGo,
+		file:   poolGo,
 		old:    "if err = s.fsys.SyncDir(s.dir); err != nil {",
 		new:    "if err != nil {",
 		tests:  []string{"TestSpareIsWrittenToUnderItsNewName"},
 	},
 	{
 		defect: "a file is used again while a cursor reads it",
-		file:   housekeepGo,
+		file:   janitorGo,
 		old:    "!s.failed && s.readers == 0 &&",
 		new:    "!s.failed &&",
 		tests:  []string{"TestFileThatIsReadIsNotUsedAgain"},
 	},
 	{
 		defect: "the file of a failed segment is used again",
-		file:   housekeepGo,
+		file:   janitorGo,
 		old:    "!s.failed && s.readers == 0 &&",
 		new:    "s.readers == 0 &&",
 		tests:  []string{"TestFailedFileIsNotUsedAgain"},
@@ -189,7 +189,7 @@ var core = []mutant{
 	},
 	{
 		defect: "a file that failed to be prepared is synced again",
-		file:   spareGo,
+		file:   poolGo,
 		old:    "\tif err == nil {\n\t\terr = f.Sync()\n\t}\n\tif err != nil {\n\t\t// A file",
 		new:    "\tif err == nil && f.Sync() != nil {\n\t\terr = f.Sync()\n\t}\n\tif err != nil {\n\t\t// A file",
 		tests:  []string{"TestFailedPreparationIsNotGoneOnWith"},
@@ -204,7 +204,7 @@ var core = []mutant{
 
 	{
 		defect: "a segment that was closed early is cut too short",
-		file:   housekeepGo,
+		file:   janitorGo,
 		old:    "\t\tsize := alignBlock(s.end.Load())\n",
 		new:    "\t\tsize := alignBlock(s.end.Load()) - blockBytes\n",
 		tests:  []string{"TestFailedCommitIsWrittenAgainElsewhere"},
@@ -241,14 +241,14 @@ var core = []mutant{
 	},
 	{
 		defect: "the reserve of an earlier docket is kept on a full disk",
-		file:   housekeepGo,
+		file:   janitorGo,
 		old:    "return q.opts.FS.Remove(q.path(state.ReserveFile)) == nil",
 		new:    "return false",
 		tests:  []string{"TestReserveFromBeforeAStop"},
 	},
 	{
 		defect: "the space that must stay free is taken",
-		file:   spareGo,
+		file:   poolGo,
 		old:    "minFree > 0 && free-size < minFree",
 		new:    "minFree > 0 && free < minFree",
 		tests:  []string{"TestMinFreeBytesStayFree"},

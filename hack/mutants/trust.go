@@ -127,7 +127,7 @@ var trust = []mutant{
 	},
 	{
 		defect: "what is at the path of a lost directory is written to",
-		file:   "exporter/queue/housekeep.go",
+		file:   "exporter/queue/janitor.go",
 		old:    "if err := q.checkGround(); err != nil {\n\t\th.err = err",
 		new:    "if err := q.checkGround(); err != nil && h.cursors == nil {\n\t\th.err = err",
 		tests:  []string{"TestRemovedDirectory"},

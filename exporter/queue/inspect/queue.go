@@ -93,7 +93,7 @@ func Open(dir string, fsys disk.FS) (*Queue, error) {
 		return nil, fmt.Errorf("queue %s: %w: the directory holds neither segments nor cursors", dir, ErrNoQueue)
 	}
 	if slices.Contains(names, state.LockFile) {
-		if err := o.takeLock(); err != nil {
+		if err := o.acquire(); err != nil {
 			return nil, err
 		}
 	}
@@ -109,8 +109,8 @@ func isQueueFile(name string) bool {
 	return isSegment || name == state.CursorsFile || name == state.PositionsFile
 }
 
-// takeLock makes sure that nobody else works on the queue.
-func (o *Queue) takeLock() (err error) {
+// acquire makes sure that nobody else works on the queue.
+func (o *Queue) acquire() (err error) {
 	if o.lock == nil {
 		o.lock, err = state.Lock(o.fsys, o.Dir)
 	}

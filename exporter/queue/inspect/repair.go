@@ -20,7 +20,7 @@ import (
 // size of its spares, 0 when there are none. The lock is released for it, and Repair
 // fails with *state.InUseError when an exporter comes in between.
 func (o *Queue) Repair(ctx context.Context, findings []Finding, reopen func(ctx context.Context, spareBytes int64) error) error {
-	if err := o.takeLock(); err != nil {
+	if err := o.acquire(); err != nil {
 		return err
 	}
 	for _, f := range findings {
@@ -84,7 +84,7 @@ func (o *Queue) reopened(ctx context.Context, reopen func(ctx context.Context, s
 	if err := reopen(ctx, spareBytes); err != nil {
 		return err
 	}
-	if err := o.takeLock(); err != nil {
+	if err := o.acquire(); err != nil {
 		return err
 	}
 	return o.look()

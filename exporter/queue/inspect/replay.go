@@ -108,7 +108,7 @@ func (o *Queue) ReplayAt(ctx context.Context, sink string, t time.Time) (uint64,
 // Replay sets the sink back as planned, durably, and takes note of what it now
 // finds done: r must be of this o and newer than any change.
 func (o *Queue) Replay(r Replay) error {
-	if err := o.takeLock(); err != nil {
+	if err := o.acquire(); err != nil {
 		return err
 	}
 	return o.saveAccount(r.Sink, r.After)
@@ -249,7 +249,7 @@ func (o *Queue) skipBefore(ctx context.Context, first uint64, t time.Time) uint6
 // does not know the sink, or its cursors file is damaged, there is no account to put
 // right, and that is no error.
 func (o *Queue) CountSetAside(sink string, count func(next uint64) (kept, redriving uint64)) error {
-	if err := o.takeLock(); err != nil {
+	if err := o.acquire(); err != nil {
 		return err
 	}
 	a, ok := o.accounts[sink]

@@ -309,14 +309,14 @@ func (r *Reader) WholeFrame(seq uint64, limit int64) (Frame, error) {
 // Bytes returns the next n bytes, which must have been read already.
 func (r *Reader) Bytes(n int) []byte { return r.buf[r.pos : r.pos+n] }
 
-// Unread takes back the last n bytes that were returned, and take returns the
+// Unread takes back the last n bytes that were returned, and Reread returns the
 // next n again: between them the caller may release what came before.
 func (r *Reader) Unread(n int) {
 	r.pos -= n
 	r.Off -= int64(n)
 }
 
-func (r *Reader) Take(n int) []byte {
+func (r *Reader) Reread(n int) []byte {
 	b := r.Bytes(n)
 	r.advance(n)
 	return b

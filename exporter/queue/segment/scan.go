@@ -176,7 +176,7 @@ func (s *Scan) step() (more bool, err error) {
 		if endsIn {
 			s.proof.proven = f.Durable
 		}
-		if err := s.settle(); err != nil {
+		if err := s.release(); err != nil {
 			return false, err
 		}
 		if err := s.hole(hole, r.Off, SeqRange{From: next, To: max(next, f.FirstSeq)}, cause); err != nil {
@@ -219,7 +219,7 @@ func (s *Scan) note(f *Frame) {
 // take visits f, at off, if it was synced, or lets it wait with a copy of b.
 func (s *Scan) take(f *Frame, off int64, b []byte) error {
 	s.ahead = max(s.ahead, f.End())
-	if err := s.settle(); err != nil {
+	if err := s.release(); err != nil {
 		return err
 	}
 	if len(s.waiting) == 0 {
@@ -240,8 +240,8 @@ func (s *Scan) wasSynced(f *Frame, off int64) bool {
 	return !s.IsLast() || off+int64(f.Size()) <= s.Counted || s.proof.holds(off, f)
 }
 
-// settle visits the frames that wait, as far as they were synced.
-func (s *Scan) settle() error {
+// release visits the frames that wait, as far as they were synced.
+func (s *Scan) release() error {
 	n := 0
 	for n < len(s.waiting) && s.wasSynced(&s.waiting[n].Frame, s.waiting[n].off) {
 		n++

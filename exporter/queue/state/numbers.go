@@ -28,7 +28,7 @@ func (n Numbers) Has(number uint64) bool {
 }
 
 // Acked is what a producer is told that goes on with the line next: the highest number
-// below the first gap at or after it. Whoever sends from Acked+1 on fills that gap.
+// below the first gap at or after it. Sending from Acked+1 on fills that gap.
 func (n Numbers) Acked(next uint64) uint64 {
 	for _, g := range n.Gaps {
 		if g.To >= next {

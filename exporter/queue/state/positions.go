@@ -37,7 +37,7 @@ const (
 	PositionsHeadFmt = "docket positions %d crc32c %08x\n"
 )
 
-// WriteCheckpoint replaces the positions file: whoever reads it finds the old
+// WriteCheckpoint replaces the positions file: a reader finds the old
 // one or the new one, never half of either. It writes in pieces: the file may be much
 // larger than what it is made from.
 func WriteCheckpoint(fsys disk.FS, dir string, c Checkpoint) error {

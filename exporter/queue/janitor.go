@@ -13,23 +13,28 @@ import (
 )
 
 const (
-	// tidyPause keeps the housekeeper from syncing the cursors file after every
+	// tidyPause keeps the janitor from syncing the cursors file after every
 	// batch. A crash delivers again what was delivered in this time.
 	tidyPause = 100 * time.Millisecond
 
 	reserveBytes = 256 << 10
 )
 
-// housekeeper does what must become durable but keeps nobody waiting: cursors,
+// janitor does what must become durable but keeps nobody waiting: cursors,
 // checkpoints, and the removal of segments that are done with.
-type housekeeper struct {
+type janitor struct {
 	// checkpoint is the newest one not yet written; guarded by Queue.mu.
 	checkpoint *state.Checkpoint
 	// lostChanged says that damage was met which no checkpoint has yet; guarded
 	// by Queue.mu.
 	lostChanged bool
+	// looks counts how often the janitor has looked at the accounts in order to write
+	// them; savedLook is the last of them whose accounts are durable. Both guarded by
+	// Queue.mu; saved is broadcast when savedLook has moved.
+	looks, savedLook uint64
+	saved            signal
 
-	// The rest is the housekeeper's own.
+	// The rest is the janitor's own.
 	cursors *state.CursorFile  // nil while none could be made
 	written map[string]Account // what the cursors file holds durably
 	base    state.Checkpoint   // what the positions file holds
@@ -42,10 +47,10 @@ type housekeeper struct {
 	err     error              // of the last round, nil when it did everything
 }
 
-// housekeep tidies up whenever there is something to do, and once more after the
+// janitorLoop tidies up whenever there is something to do, and once more after the
 // committer has ended.
-func (q *Queue) housekeep() {
-	h := &q.housekeeper
+func (q *Queue) janitorLoop() {
+	h := &q.janitor
 	defer h.close()
 	ground := time.NewTicker(groundEvery)
 	defer ground.Stop()
@@ -83,7 +88,7 @@ func (q *Queue) retainedAge() <-chan time.Time {
 	return time.After(min(time.Minute, q.opts.Retain.MaxAge))
 }
 
-func (h *housekeeper) close() {
+func (h *janitor) close() {
 	if h.cursors != nil {
 		h.cursors.File.Close()
 		h.cursors = nil
@@ -93,7 +98,7 @@ func (h *housekeeper) close() {
 // tidy makes a round. What fails is tried again in a later one: cursors behind
 // what was delivered, and segments kept too long, lose nothing.
 func (q *Queue) tidy() {
-	h := &q.housekeeper
+	h := &q.janitor
 	if err := q.checkGround(); err != nil {
 		h.err = err
 		wake(q.dirty)
@@ -104,13 +109,13 @@ func (q *Queue) tidy() {
 		h.err = q.tidyRound()
 		q.mu.Lock()
 		defer q.mu.Unlock()
-		q.space.stuck = h.err != nil // which giveWay goes by: nobody comes back to what it left
+		q.space.stuck = h.err != nil // which evict goes by: nobody comes back to what it left
 	}
 	round()
 	if isFullDisk(h.err) && q.releaseReserve() {
 		round()
 	}
-	for h.err == nil && q.giveWay() {
+	for h.err == nil && q.evict() {
 		round()
 	}
 	q.trim()
@@ -131,11 +136,11 @@ func (q *Queue) tidyRound() error {
 }
 
 func (q *Queue) writeCursors() (err error) {
-	h := &q.housekeeper
+	h := &q.janitor
 	q.mu.Lock()
 	accounts := q.accounts()
-	q.looks++
-	look := q.looks
+	q.janitor.looks++
+	look := q.janitor.looks
 	q.mu.Unlock()
 	if q.cursorsRemoved() {
 		q.opts.Log.Warn("the file cursors was removed: it is written again")
@@ -151,16 +156,16 @@ func (q *Queue) writeCursors() (err error) {
 	}
 	h.written = accounts
 	q.mu.Lock()
-	q.savedLook = look
+	q.janitor.savedLook = look
 	q.mu.Unlock()
-	q.saved.broadcast()
+	q.janitor.saved.broadcast()
 	return nil
 }
 
 // writeCheckpoint writes the newest checkpoint or, when only damage was met
 // since, the last one with that.
 func (q *Queue) writeCheckpoint() error {
-	h := &q.housekeeper
+	h := &q.janitor
 	q.mu.Lock()
 	next, lostChanged := h.checkpoint, h.lostChanged
 	if next == nil && lostChanged {
@@ -190,8 +195,8 @@ func (q *Queue) writeCheckpoint() error {
 // removeDone lets go of the segments whose records, if they have any, every sink
 // has passed durably, and whose frames a checkpoint covers.
 func (q *Queue) removeDone() error {
-	h := &q.housekeeper
-	h.doomed = append(h.doomed, q.takeDone()...)
+	h := &q.janitor
+	h.doomed = append(h.doomed, q.unlistDone()...)
 	if h.written != nil && h.covered > 0 {
 		h.doomed, h.passed = append(h.doomed, h.passed...), nil
 	}
@@ -200,7 +205,7 @@ func (q *Queue) removeDone() error {
 		return nil
 	}
 	for len(h.doomed) > 0 {
-		if err := q.letGo(h.doomed[0]); err != nil {
+		if err := q.remove(h.doomed[0]); err != nil {
 			return err
 		}
 		h.doomed = h.doomed[1:]
@@ -208,16 +213,16 @@ func (q *Queue) removeDone() error {
 	if err := q.opts.FS.SyncDir(q.opts.Directory); err != nil {
 		return err
 	}
-	q.supply.add(h.spares)
+	q.pool.add(h.spares)
 	h.spares = nil
 	wake(q.prepare)
 	return nil
 }
 
 // countLeaving adds up the files that are no longer part of the queue and still
-// take space, and lets in who waited for room.
+// take space, and wakes appends that wait for room.
 func (q *Queue) countLeaving() {
-	h := &q.housekeeper
+	h := &q.janitor
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	h.held = slices.DeleteFunc(h.held, func(s *liveSegment) bool { return s.readers == 0 })
@@ -234,9 +239,9 @@ func (q *Queue) countLeaving() {
 	}
 }
 
-// takeDone takes out of the queue what may go.
-func (q *Queue) takeDone() (done []*liveSegment) {
-	h := &q.housekeeper
+// unlistDone takes out of the queue what may go.
+func (q *Queue) unlistDone() (done []*liveSegment) {
+	h := &q.janitor
 	q.mu.Lock()
 	accounts := q.accounts() // a sink may have come since the cursors were written
 	kept := *q.segments.Load()
@@ -278,23 +283,23 @@ func (q *Queue) takeDone() (done []*liveSegment) {
 
 var errDamaged = errors.New("it has damage that could not be copied")
 
-// letGo takes a segment out of the directory, or keeps its file for another. A
+// remove takes a segment out of the directory, or keeps its file for another. A
 // file that a cursor still reads is never used again: when its records were
 // dropped, the cursor may be in the midst of them.
-func (q *Queue) letGo(s *liveSegment) error {
-	h := &q.housekeeper
+func (q *Queue) remove(s *liveSegment) error {
+	h := &q.janitor
 	if s.unreadable.Load() {
-		return q.setAside(s.String(), errDamaged)
+		return q.quarantineFile(s.String(), errDamaged)
 	}
 	q.mu.Lock()
 	useAgain := !s.failed && s.readers == 0 && s.size.Load() == q.opts.SegmentBytes &&
-		q.available() >= q.supply.ready.Load()+int64(len(h.spares)) // its own room is still taken
+		q.available() >= q.pool.ready.Load()+int64(len(h.spares)) // its own room is still taken
 	if s.readers > 0 {
 		h.held = append(h.held, s)
 	}
 	q.mu.Unlock()
 	if useAgain {
-		spare, ok, err := q.supply.keep(s.String(), len(h.spares))
+		spare, ok, err := q.pool.keep(s.String(), len(h.spares))
 		if ok {
 			h.spares = append(h.spares, spare)
 		}
@@ -348,14 +353,14 @@ func (q *Queue) removeSegment(name segment.Name) error {
 // releaseReserve gives the reserved space to the file system, also what an earlier
 // docket reserved, and reports whether there was any.
 func (q *Queue) releaseReserve() bool {
-	q.housekeeper.reserve = false
+	q.janitor.reserve = false
 	return q.opts.FS.Remove(q.path(state.ReserveFile)) == nil
 }
 
 // keepReserve takes space for a bad hour. A disk that has none left will be full
 // in a moment, and says so elsewhere.
 func (q *Queue) keepReserve() {
-	h := &q.housekeeper
+	h := &q.janitor
 	if h.reserve {
 		return
 	}
@@ -365,12 +370,12 @@ func (q *Queue) keepReserve() {
 // saveAccounts returns once the accounts, as they are now, are durable.
 func (q *Queue) saveAccounts(ctx context.Context) error {
 	q.mu.Lock()
-	goal := q.looks + 1 // the next look sees the accounts as they are now
+	goal := q.janitor.looks + 1 // the next look sees the accounts as they are now
 	q.mu.Unlock()
 	for {
-		saved := q.saved.wait()
+		saved := q.janitor.saved.wait()
 		q.mu.Lock()
-		durable := q.savedLook >= goal
+		durable := q.janitor.savedLook >= goal
 		q.mu.Unlock()
 		if durable {
 			return nil

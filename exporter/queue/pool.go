@@ -17,7 +17,7 @@ import (
 
 const (
 	// keepSpares is how many segments wait to be used again. Sinks let go of
-	// several at once, because the housekeeper rests between its rounds; a writer
+	// several at once, because the janitor rests between its rounds; a writer
 	// at the speed of the disk takes them up one by one (measured).
 	keepSpares = 3
 	// prewriteBytes is how much of a new file is written and synced at once. The
@@ -32,11 +32,11 @@ const (
 	prewriteRest = 200 * time.Millisecond
 )
 
-// supply has the file of the next segment ready before it is needed: one whose
+// segmentPool has the file of the next segment ready before it is needed: one whose
 // blocks are its own, so that a full disk is met here and not by a commit, and, as
 // far as there was time, have been written before, which makes the sync of a small
 // commit faster. Its methods may be called at the same time.
-type supply struct {
+type segmentPool struct {
 	fsys disk.FS
 	dir  string
 	size int64 // of each file
@@ -48,7 +48,7 @@ type supply struct {
 	spares []string // whose names are durable
 	number int      // of the last name given
 	short  bool     // a commit larger than a segment finds no space
-	// ready counts next and spares, for those who must not wait for mu.
+	// ready counts next and spares, for callers that must not wait for mu.
 	ready atomic.Int64
 }
 
@@ -60,10 +60,10 @@ type newFile struct {
 	size    int64
 }
 
-// take returns the file for a segment that begins with a commit of need bytes,
+// get returns the file for a segment that begins with a commit of need bytes,
 // header included. It belongs to the caller, under a name that Open takes for
 // nothing.
-func (s *supply) take(need int64) (*newFile, error) {
+func (s *segmentPool) get(need int64) (*newFile, error) {
 	s.mu.Lock()
 	defer s.unlock()
 	if err := s.makeReady(); err != nil {
@@ -79,7 +79,7 @@ func (s *supply) take(need int64) (*newFile, error) {
 
 // enlarge makes f large enough for a commit that does not fit into a segment. On a
 // full disk the spares give up their space for it.
-func (s *supply) enlarge(f *newFile, need int64) error {
+func (s *segmentPool) enlarge(f *newFile, need int64) error {
 	s.short = need > f.size
 	if !s.short {
 		return nil
@@ -100,7 +100,7 @@ func (s *supply) enlarge(f *newFile, need int64) error {
 }
 
 // reserve makes f size bytes long, if the file system has as much to give.
-func (s *supply) reserve(f *newFile, size int64) error {
+func (s *segmentPool) reserve(f *newFile, size int64) error {
 	if err := s.checkSpace(size - f.size); err != nil {
 		return err
 	}
@@ -110,7 +110,7 @@ func (s *supply) reserve(f *newFile, size int64) error {
 // prepare sees to it that there is a file that comes next, and goes on writing its
 // blocks unless resting is set; done says that nothing is left to do. Without canGrow
 // only a spare becomes one.
-func (s *supply) prepare(canGrow, resting bool) (done bool, err error) {
+func (s *segmentPool) prepare(canGrow, resting bool) (done bool, err error) {
 	s.mu.Lock()
 	defer s.unlock()
 	if s.next == nil && len(s.spares) == 0 && !canGrow {
@@ -140,7 +140,7 @@ func (s *supply) prepare(canGrow, resting bool) (done bool, err error) {
 var zeros = make([]byte, prewriteBytes)
 
 // makeReady sees to it that there is a next file. Callers hold mu.
-func (s *supply) makeReady() (err error) {
+func (s *segmentPool) makeReady() (err error) {
 	switch {
 	case s.next != nil:
 	case len(s.spares) > 0:
@@ -155,7 +155,7 @@ func (s *supply) makeReady() (err error) {
 // reuse makes a spare the next file. Its new name must be durable before the
 // first write: a file with the name of a spare holds no frame of a segment that
 // nobody else knows, so that no epoch is ever given out twice.
-func (s *supply) reuse(spare string) (*newFile, error) {
+func (s *segmentPool) reuse(spare string) (*newFile, error) {
 	name := s.newName()
 	if err := s.fsys.Rename(s.path(spare), s.path(name)); err != nil {
 		return nil, fmt.Errorf("%s: use again: %w", spare, err)
@@ -174,7 +174,7 @@ func (s *supply) reuse(spare string) (*newFile, error) {
 
 // create makes a file of full size. Where the file system cannot promise that,
 // it grows as it is written.
-func (s *supply) create() (*newFile, error) {
+func (s *segmentPool) create() (*newFile, error) {
 	if err := s.checkSpace(s.size); err != nil {
 		return nil, err
 	}
@@ -199,7 +199,7 @@ func allocate(f *newFile, size int64) error {
 }
 
 // checkSpace fails when size bytes more would take what must stay free.
-func (s *supply) checkSpace(size int64) error {
+func (s *segmentPool) checkSpace(size int64) error {
 	total, free, err := s.fsys.Space(s.dir)
 	if err != nil {
 		return fmt.Errorf("space of %s: %w", s.dir, err)
@@ -212,7 +212,7 @@ func (s *supply) checkSpace(size int64) error {
 }
 
 // newName names a file that is about to be begun.
-func (s *supply) newName() string {
+func (s *segmentPool) newName() string {
 	s.number++
 	return state.BeginPrefix + strconv.Itoa(s.number) + state.NewSuffix
 }
@@ -220,7 +220,7 @@ func (s *supply) newName() string {
 // keep gives a segment that is done with the name of a spare, and returns that:
 // add it once the name is durable. ok is false when there are enough, or their
 // space is needed otherwise.
-func (s *supply) keep(seg string, waiting int) (spare string, ok bool, err error) {
+func (s *segmentPool) keep(seg string, waiting int) (spare string, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.short || len(s.spares)+waiting >= keepSpares {
@@ -235,20 +235,20 @@ func (s *supply) keep(seg string, waiting int) (spare string, ok bool, err error
 }
 
 // add takes in spares whose names are durable.
-func (s *supply) add(spares []string) {
+func (s *segmentPool) add(spares []string) {
 	s.mu.Lock()
 	defer s.unlock()
 	s.spares = append(s.spares, spares...)
 }
 
 // found takes in what Open has found: the spares, and the highest number in use.
-func (s *supply) found(spares []string, number int) {
+func (s *segmentPool) found(spares []string, number int) {
 	s.mu.Lock()
 	defer s.unlock()
 	s.spares, s.number = spares, number
 }
 
-func (s *supply) unlock() {
+func (s *segmentPool) unlock() {
 	ready := len(s.spares)
 	if s.next != nil {
 		ready++
@@ -259,7 +259,7 @@ func (s *supply) unlock() {
 
 // close gives the next file, to which no frame was written, the name of a spare
 // for the process after this one.
-func (s *supply) close() {
+func (s *segmentPool) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.next == nil {
@@ -274,13 +274,13 @@ func (s *supply) close() {
 	s.next = nil
 }
 
-func (s *supply) path(name string) string { return filepath.Join(s.dir, name) }
+func (s *segmentPool) path(name string) string { return filepath.Join(s.dir, name) }
 
 // prepareLoop keeps the next segment ready.
 func (q *Queue) prepareLoop() {
 	defer func() {
 		if q.checkGround() == nil {
-			q.supply.close()
+			q.pool.close()
 		}
 	}()
 	var failed error
@@ -296,7 +296,7 @@ func (q *Queue) prepareLoop() {
 		for done := false; !done && !q.stopping(); {
 			resting := q.commitsAreLarge()
 			var err error
-			done, err = q.supply.prepare(q.canGrow(), resting)
+			done, err = q.pool.prepare(q.canGrow(), resting)
 			if err != nil && (failed == nil || rootCause(err) != rootCause(failed)) {
 				q.opts.Log.Warn("queue cannot prepare its next segment: it takes records until the present one is full", "error", err)
 			}
