@@ -47,11 +47,11 @@ It ends with 1 when there is damage, with 0 otherwise.`,
 // checkQueue says on w what is wrong with the queue. It fails when something is.
 func checkQueue(ctx context.Context, w io.Writer, o *inspect.Queue, dir string, asJSON bool) error {
 	count := map[inspect.Severity]uint64{}
-	list := []findingJSON{}
+	list := []inspect.FindingDocument{}
 	checked, err := o.Check(ctx, func(f inspect.Finding) error {
 		count[f.Severity]++
 		if asJSON {
-			list = append(list, findingToJSON(f))
+			list = append(list, f.Document())
 			return nil
 		}
 		_, err := fmt.Fprintln(w, human.OneLine(f.String()))
@@ -93,30 +93,10 @@ func restText(count map[inspect.Severity]uint64) (text string) {
 
 // checkedJSON is the form of check -o json.
 type checkedJSON struct {
-	ID        string        `json:"id"`
-	Directory string        `json:"directory"`
-	Sound     bool          `json:"sound"`
-	Segments  int           `json:"segments"`
-	Records   uint64        `json:"records"`
-	Findings  []findingJSON `json:"findings"`
-}
-
-// findingJSON is one finding. Offset and End are absent when it is about a file
-// as a whole.
-type findingJSON struct {
-	Severity inspect.Severity `json:"severity"`
-	Kind     string           `json:"kind"`
-	File     string           `json:"file,omitempty"`
-	Offset   int64            `json:"offset,omitempty"`
-	End      int64            `json:"end,omitempty"`
-	Lost     []seqRangeJSON   `json:"lost"`
-	Text     string           `json:"text"`
-	Repair   string           `json:"repair,omitempty"`
-}
-
-func findingToJSON(f inspect.Finding) findingJSON {
-	return findingJSON{
-		Severity: f.Severity, Kind: f.Kind, File: f.File, Offset: f.Offset, End: f.End,
-		Lost: rangesJSON(f.Lost), Text: f.Text, Repair: f.Repair,
-	}
+	ID        string                    `json:"id"`
+	Directory string                    `json:"directory"`
+	Sound     bool                      `json:"sound"`
+	Segments  int                       `json:"segments"`
+	Records   uint64                    `json:"records"`
+	Findings  []inspect.FindingDocument `json:"findings"`
 }

@@ -8,7 +8,6 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -41,7 +40,7 @@ aside. It believes what the files say of themselves: check reads everything.`,
 				return err
 			}
 			if output.Value == "json" {
-				return terminal.WriteJSON(cmd.OutOrStdout(), contentsToJSON(c, cfg.Directory))
+				return terminal.WriteJSON(cmd.OutOrStdout(), c.Document(cfg.Directory))
 			}
 			return writeContents(cmd.OutOrStdout(), c, cfg.Directory)
 		})
@@ -73,7 +72,7 @@ func writeContents(w io.Writer, c inspect.Contents, dir string) error {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Cursors)) {
 		a := c.Cursors[name]
-		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", name, a.Next, pending(c, a),
+		fmt.Fprintf(t, "%s\t%d\t%d\t%d\t%d\t%d\t%d\t%d\t%s\n", name, a.Next, c.Pending(a),
 			a.Delivered, a.Filtered, a.DeadLettered, a.Dropped, a.Corrupt, replayText(a))
 	}
 	if err := t.Flush(); err != nil {
@@ -112,11 +111,6 @@ func spaceText(c inspect.Contents) string {
 	return text
 }
 
-// pending is how many records a sink has yet to get.
-func pending(c inspect.Contents, a queue.Account) uint64 {
-	return a.Pending(max(c.LastSeq+1, a.Next) - 1)
-}
-
 func replayText(a queue.Account) string {
 	if a.ReplayTo <= a.Next {
 		return "-"
@@ -146,99 +140,4 @@ func setAsideText(c inspect.Contents) string {
 		fmt.Fprintf(&b, "quarantine  %s (%s)\n", f.Name, human.Size(f.Size))
 	}
 	return b.String()
-}
-
-// contentsJSON is the form of ls -o json.
-type contentsJSON struct {
-	ID         string                 `json:"id"`
-	Directory  string                 `json:"directory"`
-	FirstSeq   uint64                 `json:"firstSeq"`
-	LastSeq    uint64                 `json:"lastSeq"`
-	Segments   []segmentJSON          `json:"segments"`
-	Spares     []fileJSON             `json:"spares"`
-	Sinks      map[string]accountJSON `json:"sinks"`
-	Positions  *positionsJSON         `json:"positions"`
-	Quarantine []fileJSON             `json:"quarantine"`
-}
-
-type segmentJSON struct {
-	Name     string     `json:"name"`
-	Epoch    uint64     `json:"epoch"`
-	FirstSeq uint64     `json:"firstSeq"`
-	LastSeq  uint64     `json:"lastSeq"`
-	Records  uint64     `json:"records"`
-	Bytes    int64      `json:"bytes"`
-	FileSize int64      `json:"fileSize"`
-	Oldest   *time.Time `json:"oldest,omitempty"`
-	Newest   *time.Time `json:"newest,omitempty"`
-	Error    string     `json:"error,omitempty"`
-}
-
-type fileJSON struct {
-	Name string `json:"name"`
-	Size int64  `json:"size"`
-}
-
-type accountJSON struct {
-	Next         uint64 `json:"next"`
-	Pending      uint64 `json:"pending"`
-	Delivered    uint64 `json:"delivered"`
-	Filtered     uint64 `json:"filtered"`
-	DeadLettered uint64 `json:"deadLettered"`
-	Dropped      uint64 `json:"dropped"`
-	Corrupt      uint64 `json:"corrupt"`
-	ReplayTo     uint64 `json:"replayTo,omitempty"` // while a replay is under way
-}
-
-type positionsJSON struct {
-	LastSeq   uint64                       `json:"lastSeq"`
-	Producers int                          `json:"producers"`
-	Sources   map[string]queue.SourceTally `json:"sources"`
-	Lost      []seqRangeJSON               `json:"lost"`
-}
-
-func contentsToJSON(c inspect.Contents, dir string) contentsJSON {
-	j := contentsJSON{
-		ID: c.ID, Directory: dir, FirstSeq: c.FirstSeq, LastSeq: c.LastSeq,
-		Segments: []segmentJSON{}, Spares: filesToJSON(c.Spares), Quarantine: filesToJSON(c.Quarantine),
-		Sinks: map[string]accountJSON{},
-	}
-	for _, s := range c.Segments {
-		found := segmentJSON{
-			Name: s.Name, Epoch: s.Epoch, FirstSeq: s.FirstSeq, LastSeq: s.LastSeq, Records: s.Records(), Bytes: s.Bytes, FileSize: s.Size,
-		}
-		if !s.Oldest.IsZero() {
-			found.Oldest, found.Newest = &s.Oldest, &s.Newest
-		}
-		if s.Err != nil {
-			found.Error = s.Err.Error()
-		}
-		j.Segments = append(j.Segments, found)
-	}
-	for name, a := range c.Cursors {
-		j.Sinks[name] = accountToJSON(a, pending(c, a))
-	}
-	if p := c.Positions; p != nil {
-		j.Positions = &positionsJSON{LastSeq: p.LastSeq, Producers: p.Producers, Sources: p.Sources, Lost: rangesJSON(p.Lost...)}
-	}
-	return j
-}
-
-func accountToJSON(a queue.Account, pending uint64) accountJSON {
-	j := accountJSON{
-		Next: a.Next, Pending: pending, Delivered: a.Delivered, Filtered: a.Filtered,
-		DeadLettered: a.DeadLettered, Dropped: a.Dropped, Corrupt: a.Corrupt,
-	}
-	if a.ReplayTo > a.Next {
-		j.ReplayTo = a.ReplayTo
-	}
-	return j
-}
-
-func filesToJSON(files []inspect.StoredFile) []fileJSON {
-	list := []fileJSON{}
-	for _, f := range files {
-		list = append(list, fileJSON{f.Name, f.Size})
-	}
-	return list
 }

@@ -89,20 +89,3 @@ func withQueue(dir string, do func(*inspect.Queue) error) error {
 	err = do(o)
 	return command.Failed(errors.Join(err, o.Close()))
 }
-
-// seqRangeJSON is a range of records in JSON; both ends belong to it.
-type seqRangeJSON struct {
-	FirstSeq uint64 `json:"firstSeq"`
-	LastSeq  uint64 `json:"lastSeq"`
-}
-
-// rangesJSON leaves out the empty ones, and is [] rather than null.
-func rangesJSON(ranges ...queue.SeqRange) []seqRangeJSON {
-	list := []seqRangeJSON{}
-	for _, r := range ranges {
-		if r.To > r.From {
-			list = append(list, seqRangeJSON{r.From, r.To - 1})
-		}
-	}
-	return list
-}

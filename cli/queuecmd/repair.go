@@ -123,24 +123,24 @@ func (r repair) printEnd(planned, helpless int) (err error) {
 
 // repairJSON is the form of repair -o json.
 type repairJSON struct {
-	ID        string        `json:"id"`
-	Directory string        `json:"directory"`
-	Applied   bool          `json:"applied"`
-	Actions   []findingJSON `json:"actions"`
+	ID        string                    `json:"id"`
+	Directory string                    `json:"directory"`
+	Applied   bool                      `json:"applied"`
+	Actions   []inspect.FindingDocument `json:"actions"`
 	// Remaining is the damage that is there after the actions.
-	Remaining []findingJSON `json:"remaining"`
+	Remaining []inspect.FindingDocument `json:"remaining"`
 }
 
 func repairToJSON(r repair, plan, helpless []inspect.Finding) repairJSON {
 	j := repairJSON{
 		ID: r.o.ID(), Directory: r.cfg.Directory, Applied: r.apply && len(plan) > 0,
-		Actions: []findingJSON{}, Remaining: []findingJSON{},
+		Actions: []inspect.FindingDocument{}, Remaining: []inspect.FindingDocument{},
 	}
 	for _, f := range plan {
-		j.Actions = append(j.Actions, findingToJSON(f))
+		j.Actions = append(j.Actions, f.Document())
 	}
 	for _, f := range helpless {
-		j.Remaining = append(j.Remaining, findingToJSON(f))
+		j.Remaining = append(j.Remaining, f.Document())
 	}
 	return j
 }

@@ -32,9 +32,12 @@ func (r *Report) Verdict() Verdict {
 
 // Place is a record: the place up to which something holds.
 type Place struct {
-	Queue string
-	Seq   uint64 // 0: there is none
+	Queue string `json:"queue"`
+	Seq   uint64 `json:"seq"` // 0: there is none
 }
+
+// IsZero reports whether p is none.
+func (p Place) IsZero() bool { return p.Seq == 0 }
 
 // Anchor is what was known of an export at an earlier time and is kept elsewhere: a
 // record, or the hash of a line of the manifest.
@@ -56,11 +59,11 @@ const (
 
 // Met is an anchor that the export agrees with. The export is whole from From up to Place.
 type Met struct {
-	Kind AnchorKind
+	Kind AnchorKind `json:"kind"`
 	Place
-	From uint64    // the first record of the queue that it vouches for; 0: all before Place
-	Line uint64    // of the manifest, from 1; 0: the anchor names none
-	Time time.Time // of a checkpoint
+	From uint64    `json:"from,omitempty"` // the first record of the queue that it vouches for; 0: all before Place
+	Line uint64    `json:"line,omitempty"` // of the manifest, from 1; 0: the anchor names none
+	Time time.Time `json:"time,omitzero"`  // of a checkpoint
 }
 
 // Proven is the furthest place that an anchor vouches for; none where the verdict is

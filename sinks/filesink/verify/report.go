@@ -34,31 +34,31 @@ type Report struct {
 
 // Queue is what the manifest covers of one queue.
 type Queue struct {
-	ID       string
-	FirstSeq uint64
-	LastSeq  uint64
+	ID       string `json:"id"`
+	FirstSeq uint64 `json:"firstSeq"`
+	LastSeq  uint64 `json:"lastSeq"`
 }
 
 // Active is the unfinished file. It is not proven before it is finished.
 type Active struct {
-	File  string
-	Queue string
+	File  string `json:"file"`
+	Queue string `json:"queue,omitempty"`
 	// Bytes and Records are those accepted, FirstSeq and LastSeq the first and last
 	// record. They are 0 where no position tells; then Bytes is the size of the file.
-	Bytes    int64
-	Records  uint64
-	FirstSeq uint64
-	LastSeq  uint64
-	Checked  bool // against the hash in the position
+	Bytes    int64  `json:"bytes"`
+	Records  uint64 `json:"records,omitempty"`
+	FirstSeq uint64 `json:"firstSeq,omitempty"`
+	LastSeq  uint64 `json:"lastSeq,omitempty"`
+	Checked  bool   `json:"checked"` // against the hash in the position
 }
 
 // Compared counts the records that Options.Reference had.
 type Compared struct {
-	Same    uint64 // here as there
-	InGaps  uint64 // not exported, for the reason in the manifest
-	Removed uint64 // exported and removed by retention since
-	Earlier uint64 // from before the export began
-	NotYet  uint64 // behind the end of the export, and not due
+	Same    uint64 `json:"same"`    // here as there
+	InGaps  uint64 `json:"inGaps"`  // not exported, for the reason in the manifest
+	Removed uint64 `json:"removed"` // exported and removed by retention since
+	Earlier uint64 `json:"earlier"` // from before the export began
+	NotYet  uint64 `json:"notYet"`  // behind the end of the export, and not due
 }
 
 // Kind says what a break is.
@@ -98,15 +98,15 @@ const (
 
 // Break is where an export is not what it should be. Fields that do not apply are zero.
 type Break struct {
-	Kind     Kind
-	Line     uint64 // of the manifest, from 1
-	File     string
-	Record   uint64 // line of the file, from 1
-	Queue    string
-	FirstSeq uint64 // of the records that it is about
-	LastSeq  uint64
-	Expected string
-	Found    string
+	Kind     Kind   `json:"kind"`
+	Line     uint64 `json:"line,omitempty"` // of the manifest, from 1
+	File     string `json:"file,omitempty"`
+	Record   uint64 `json:"record,omitempty"` // line of the file, from 1
+	Queue    string `json:"queue,omitempty"`
+	FirstSeq uint64 `json:"firstSeq,omitempty"` // of the records that it is about
+	LastSeq  uint64 `json:"lastSeq,omitempty"`
+	Expected string `json:"expected"`
+	Found    string `json:"found"`
 
 	size int64 // of the file, where its content is not what it should be
 }
