@@ -2,7 +2,7 @@ package config
 
 import "strings"
 
-// UnknownKey is the problem that the mapping n has a key that nobody knows. It
+// UnknownKey is the problem that the mapping n has an unknown key. It
 // proposes the known key that was most likely meant, or names all of them.
 func UnknownKey(n Node, key string, known []string) Problem {
 	at, ok := n.Get(key)

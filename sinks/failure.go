@@ -59,7 +59,7 @@ const MaxAnswerText = 512
 // MaxAnswerText bytes. Secrets in it have to be removed before.
 func AnswerText(text string) string {
 	const more = "..."
-	// What a rune shrinks to is bounded, so that a long text need not be read whole.
+	// A rune shrinks to a bounded size, so a long text need not be read whole.
 	cut := len(text) > 4*MaxAnswerText
 	if cut {
 		text = text[:4*MaxAnswerText]

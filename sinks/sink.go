@@ -39,8 +39,8 @@ type Batch struct {
 	// of late items has none.
 	Gaps []Gap
 	// Lines are the bytes of all Items together, each record with a newline behind it,
-	// for a sink that sends just that. Nil says only that they do not lie so in memory;
-	// whoever takes a part of the batch sets it to nil.
+	// for a sink that sends just that. It is nil where they do not lie together in memory,
+	// as in a part of a batch.
 	Lines []byte
 }
 
@@ -71,8 +71,8 @@ type Item struct {
 	Record   []byte    // one JSON object without a newline, byte for byte as it came
 }
 
-// Late says why an item may come although the sink has had higher seqs. Whoever
-// tells redeliveries by a falling seq must let such an item through.
+// Late says why an item may come although the sink has had higher seqs. A sink that
+// recognises redeliveries by a falling seq must accept such an item.
 type Late string
 
 // Why an item is late.

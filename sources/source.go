@@ -34,14 +34,14 @@ type Source interface {
 }
 
 // Listener is a source that producers connect to. The exporter is ready once they can
-// connect to every Listener; a source that only reads files keeps nobody waiting.
+// connect to every Listener; a source that only reads files is not waited for.
 type Listener interface {
 	// Addr is where producers connect, nil while they cannot. Safe at any time.
 	Addr() net.Addr
 }
 
 // Reporter is a source that has more to say of itself than whether it runs: one that
-// reads files can do so in part, and knows of decisions that nobody will ever read.
+// reads files can do so in part, and knows of decisions that are lost.
 type Reporter interface {
 	// Report says how the source is doing. Safe at any time.
 	Report() Report

@@ -15,7 +15,7 @@ import (
 )
 
 // connectTimeout bounds the trial of one sink: longer than a slow name server
-// takes, shorter than the patience of whoever waits for it.
+// takes, shorter than a person waits.
 const connectTimeout = 15 * time.Second
 
 // connectSinks tries every sink of cfg, all at the same time, and says on w what

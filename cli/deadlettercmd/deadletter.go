@@ -33,15 +33,8 @@ it works on the files.`,
   docket deadletter ls -f docket.yaml --sink siem
   docket deadletter show -f docket.yaml --sink siem 17
   docket deadletter redrive -f docket.yaml --sink siem --all`,
-		Args: cobra.ArbitraryArgs, // or cobra would show the help and say that all is well
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-		}
-		return cmd.Help()
-	}
-	cmd.AddCommand(newDeadLetterLs(kinds), newDeadLetterShow(kinds), newDeadLetterRedrive(kinds), newDeadLetterPurge(kinds))
+	command.Group(cmd, newDeadLetterLs(kinds), newDeadLetterShow(kinds), newDeadLetterRedrive(kinds), newDeadLetterPurge(kinds))
 	return cmd
 }
 

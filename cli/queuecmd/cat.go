@@ -114,7 +114,7 @@ func (c *cat) run(ctx context.Context, r catRange) error {
 	}
 	switch {
 	case errors.Is(err, syscall.EPIPE):
-		return nil // whoever reads has enough
+		return nil // the reader has enough
 	case err != nil:
 		return err
 	case unreadable:

@@ -24,15 +24,8 @@ commands but repair --apply only look: they change nothing.`,
 		Example: `  docket queue ls                  what the queue below ./docket-data holds
   docket queue check -f docket.yaml
   docket queue check --queue /tmp/copy-of-a-queue`,
-		Args: cobra.ArbitraryArgs, // or cobra would show the help and say that all is well
 	}
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
-		}
-		return cmd.Help()
-	}
-	cmd.AddCommand(newQueueLs(kinds), newQueueCat(kinds), newQueueCheck(kinds), newQueueRepair(kinds))
+	command.Group(cmd, newQueueLs(kinds), newQueueCat(kinds), newQueueCheck(kinds), newQueueRepair(kinds))
 	return cmd
 }
 

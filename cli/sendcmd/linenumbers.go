@@ -36,7 +36,7 @@ func (l *lineNumbers) line(sent uint64) uint64 {
 	return run.line + sent - run.sent
 }
 
-// forget lets go of the first sent lines: nobody will ask for them.
+// forget drops the first sent lines, which are acknowledged.
 func (l *lineNumbers) forget(sent uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

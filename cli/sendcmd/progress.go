@@ -3,7 +3,6 @@ package sendcmd
 import (
 	"fmt"
 	"io"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -36,12 +35,10 @@ func (p *progress) Read(b []byte) (int, error) {
 func (p *progress) line(c counts, now time.Time) string {
 	s := fmt.Sprintf("%d stored, %d refused, %s", c.stored, c.refused, p.rate(c, now))
 	if p.size > 0 {
-		// What is in flight is read, but on no disk yet.
+		// Lines in flight are read, but on no disk yet.
 		done := float64(max(0, p.read.Load()-c.inFlight)) / float64(p.size)
 		done = min(done, 1) // the file may grow
-		full := int(done * terminal.BarWidth)
-		bar := strings.Repeat("=", full) + strings.Repeat(" ", terminal.BarWidth-full)
-		s = fmt.Sprintf("[%s] %3.0f%%  %s", bar, 100*done, s)
+		s = terminal.Bar(done) + "  " + s
 	}
 	if !c.connected {
 		s += ", no connection"

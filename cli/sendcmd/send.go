@@ -92,7 +92,7 @@ type sendCommand struct {
 	complete atomic.Bool       // the input was read to its end
 	out      io.Writer         // the summary
 	console  *terminal.Console // everything else
-	trouble  string            // why the exporter was away, as said last; the sender's callbacks own it
+	failure  string            // why the exporter was away, as said last; the sender's callbacks own it
 	back     bool              // whether that it is back is worth saying; the same
 }
 
@@ -257,7 +257,7 @@ func (s *sendCommand) refused(r stream.Refused) {
 
 // acked is told by the sender that the first n lines are handled.
 func (s *sendCommand) acked(n uint64) {
-	s.trouble = "" // the next is worth saying again
+	s.failure = "" // the next is worth saying again
 	s.numbers.forget(n)
 }
 
@@ -265,9 +265,9 @@ func (s *sendCommand) acked(n uint64) {
 // once: a person needs to know that, and not how often. An exporter whose queue
 // is full answers each time, and closes again for the same reason.
 func (s *sendCommand) disconnected(err error, _ time.Duration) {
-	if text := err.Error(); text != s.trouble && !s.back {
+	if text := err.Error(); text != s.failure && !s.back {
 		s.console.Say("the exporter is away: %v; trying until it is back", err)
-		s.trouble, s.back = text, true
+		s.failure, s.back = text, true
 	}
 }
 

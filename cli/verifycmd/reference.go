@@ -127,7 +127,7 @@ func openQueueReference(dir, sink string) (*reference, error) {
 		}
 		return nil, fmt.Errorf("queue %s knows no sink %q, but %s", dir, sink, strings.Join(slices.Sorted(maps.Keys(c.Cursors)), ", "))
 	}
-	// What the sink had before the export was looked at has to be there.
+	// The export must have every record that the sink had before this look.
 	r.due = a.Next - 1
 	return ref, nil
 }

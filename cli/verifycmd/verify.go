@@ -261,9 +261,7 @@ func hashedText(p *verify.Progress, took time.Duration) string {
 	done, total := p.Done.Load(), p.Total.Load()
 	text := fmt.Sprintf("%s read, %s/s", human.Size(done), human.Size(int64(float64(done)/max(took, time.Millisecond).Seconds())))
 	if total > 0 && done < total {
-		part := float64(done) / float64(total)
-		full := int(part * terminal.BarWidth)
-		text = fmt.Sprintf("[%s%s] %3.0f%% of %s  %s", strings.Repeat("=", full), strings.Repeat(" ", terminal.BarWidth-full), 100*part, human.Size(total), text)
+		text = fmt.Sprintf("%s of %s  %s", terminal.Bar(float64(done)/float64(total)), human.Size(total), text)
 	}
 	return text
 }

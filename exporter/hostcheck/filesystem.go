@@ -14,8 +14,7 @@ import (
 
 // queueWarnings says what the file system that holds the queue's directory, or
 // would once it is made, cannot give it. Nothing is changed. A file system that
-// cannot be asked is no warning: whoever opens the directory reports it, with
-// more to say.
+// cannot be asked is no warning: opening the directory reports it, with more to say.
 func queueWarnings(q exporter.QueueConfig) (warnings []string) {
 	stat, err := fileSystemOf(q.Directory)
 	if err != nil {

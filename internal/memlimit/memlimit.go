@@ -16,7 +16,7 @@ import (
 	"github.com/docket-export/docket/config"
 )
 
-// The environment variables with which whoever runs a Go program bounds its memory.
+// The environment variables that bound the memory of a Go program.
 const (
 	gcPercentVariable   = "GOGC"
 	memoryLimitVariable = "GOMEMLIMIT"
@@ -29,8 +29,8 @@ const (
 // nothing that can be measured with none; docs/configuration.md has the figures.
 const gcPercent = 30
 
-// What the limit of a container has to hold beside the memory of which Go knows: the
-// pages of the program itself, and what the kernel has for sockets and files.
+// A container's limit also covers memory that Go does not know of: the pages of the
+// program itself, and the kernel's buffers for sockets and files.
 const (
 	leastHeadroom   = 16 << 20
 	headroomDivisor = 10

@@ -53,8 +53,8 @@ func (f *ConfigFlags) Load() (*exporter.Config, error) {
 	return LoadConfig(f.Kinds, f.File, "")
 }
 
-// builtIn passes on a built-in configuration whose directories nobody has planted: only
-// the one above them is the operator's choice, and docket makes them in it.
+// builtIn refuses a built-in configuration whose directories are planted links. The
+// operator chooses the directory above them, and docket makes them in it.
 func builtIn(cfg *exporter.Config, err error) (*exporter.Config, error) {
 	if err != nil {
 		return nil, err
@@ -69,7 +69,7 @@ func builtIn(cfg *exporter.Config, err error) (*exporter.Config, error) {
 		}
 		if err == nil {
 			d.Close()
-		} // what else is wrong is reported by whoever needs the directory
+		} // other failures are reported when the directory is used
 	}
 	return cfg, nil
 }

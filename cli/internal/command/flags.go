@@ -24,6 +24,19 @@ func NoArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
+// Group makes cmd the head of subcommands. By itself it shows its help. cobra would do the
+// same for an unknown subcommand, and end with 0.
+func Group(cmd *cobra.Command, subcommands ...*cobra.Command) {
+	cmd.Args = cobra.ArbitraryArgs
+	cmd.RunE = func(cmd *cobra.Command, args []string) error {
+		if len(args) > 0 {
+			return fmt.Errorf("unknown command %q for %q", args[0], cmd.CommandPath())
+		}
+		return cmd.Help()
+	}
+	cmd.AddCommand(subcommands...)
+}
+
 // Choice is a flag that takes one of a few words.
 type Choice struct {
 	Value string

@@ -20,7 +20,7 @@ type interruption struct {
 func (*interruption) Error() string { return "interrupted" }
 
 // UntilSignal returns a context that the first SIGTERM or SIGINT ends. A second
-// one ends the process: whoever sends it does not want to wait. w hears what was left
+// one ends the process: the sender does not want to wait. w hears what was left
 // undone.
 func UntilSignal(parent context.Context, w io.Writer) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)

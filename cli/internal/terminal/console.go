@@ -4,12 +4,19 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"sync"
 	"time"
 )
 
-// BarWidth leaves room on a line of 80 columns for counts in the millions.
-const BarWidth = 20
+// barWidth leaves room on a line of 80 columns for counts in the millions.
+const barWidth = 20
+
+// Bar shows which part of the work is done, from 0 to 1, and how many percent that are.
+func Bar(part float64) string {
+	full := int(part * barWidth)
+	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*part)
+}
 
 // Console is where a person reads messages. On a terminal its last line shows
 // the progress. Safe for concurrent use.
@@ -29,7 +36,7 @@ func NewConsole(w io.Writer) *Console {
 	return c
 }
 
-// Say writes a message. What cannot be said is lost: there is nobody to tell.
+// Say writes a message. A failure to write is dropped.
 func (c *Console) Say(format string, args ...any) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
