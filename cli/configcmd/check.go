@@ -16,6 +16,7 @@ import (
 	"github.com/docket-export/docket/internal/memlimit"
 )
 
+// NewCheck returns docket check.
 func NewCheck(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",

@@ -15,6 +15,7 @@ import (
 	"github.com/docket-export/docket/exporter"
 )
 
+// NewConfig returns docket config.
 func NewConfig(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",

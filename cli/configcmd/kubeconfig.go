@@ -17,6 +17,7 @@ import (
 	"github.com/docket-export/docket/sources/kubeauditsource/kubeconfig"
 )
 
+// NewKubeconfig returns docket kubernetes-audit-kubeconfig.
 func NewKubeconfig(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubernetes-audit-kubeconfig -f FILE",

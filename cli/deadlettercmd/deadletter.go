@@ -19,6 +19,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
+// New returns docket deadletter.
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deadletter",
@@ -47,15 +48,16 @@ type letterFlags struct {
 	all       bool
 }
 
-func (f *letterFlags) add(cmd *cobra.Command) {
-	f.ConfigFlags.Add(cmd)
+func newLetterFlags(cmd *cobra.Command, kinds exporter.Kinds) *letterFlags {
+	f := &letterFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
+	f.Add(cmd)
 	cmd.Flags().StringVar(&f.admin, "admin", "", "address of the admin endpoint of a running docket, in place of its socket")
 	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "file with its token (default admin.tokenFile of the configuration)")
 	cmd.Flags().StringVar(&f.sink, "sink", "", "name of the sink")
+	return f
 }
 
 func (f *letterFlags) addAll(cmd *cobra.Command) {
-	f.add(cmd)
 	cmd.Flags().BoolVar(&f.all, "all", false, "every dead letter of the sink")
 }
 
@@ -158,9 +160,7 @@ has.`,
   docket deadletter ls -f docket.yaml --sink siem -o json | jq -r '.[].answer' | sort | uniq -c`,
 		Args: command.NoArgs,
 	}
-	var flags letterFlags
-	flags.Kinds = kinds
-	flags.add(cmd)
+	flags := newLetterFlags(cmd, kinds)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return flags.with(cmd, func(box letterbox.Box) error {
@@ -195,8 +195,7 @@ are an array of such.`,
   docket deadletter show -f docket.yaml --sink siem 17 -o json | jq .record`,
 		Args: cobra.ArbitraryArgs,
 	}
-	var flags letterFlags
-	flags.Kinds = kinds
+	flags := newLetterFlags(cmd, kinds)
 	flags.addAll(cmd)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
@@ -241,8 +240,7 @@ It ends with 1 when an id has no dead letter; the others are sent all the same.`
   docket deadletter redrive -f docket.yaml --sink siem --all`,
 		Args: cobra.ArbitraryArgs,
 	}
-	var flags letterFlags
-	flags.Kinds = kinds
+	flags := newLetterFlags(cmd, kinds)
 	flags.addAll(cmd)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
@@ -269,8 +267,7 @@ the same.`,
   docket deadletter purge -f docket.yaml --sink siem --all --yes`,
 		Args: cobra.ArbitraryArgs,
 	}
-	var flags letterFlags
-	flags.Kinds = kinds
+	flags := newLetterFlags(cmd, kinds)
 	flags.addAll(cmd)
 	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	output := command.OutputFlag(cmd, "text", "json")
@@ -295,7 +292,7 @@ the same.`,
 }
 
 // changeLetters redrives or purges, and says what came of it.
-func changeLetters(cmd *cobra.Command, box letterbox.Box, what letterbox.Change, flags letterFlags, ids []string, asJSON bool) error {
+func changeLetters(cmd *cobra.Command, box letterbox.Box, what letterbox.Change, flags *letterFlags, ids []string, asJSON bool) error {
 	changed, err := box.Change(cmd.Context(), flags.sink, what, deadletter.Change{IDs: ids, All: flags.all})
 	if err != nil {
 		return err

@@ -37,9 +37,7 @@ and the command ends with 1: what it has written is not all that was asked for.`
   docket queue cat -f docket.yaml --sink siem -o json    what siem has yet to get`,
 		Args: command.NoArgs,
 	}
-	var flags queueFlags
-	flags.Kinds = kinds
-	flags.add(cmd)
+	flags := newQueueFlags(cmd, kinds)
 	var r catRange
 	cmd.Flags().Uint64Var(&r.from, "from", 0, "number of the first record (default the first kept)")
 	cmd.Flags().Uint64Var(&r.to, "to", math.MaxUint64, "number of the last record")

@@ -32,9 +32,7 @@ It ends with 1 when there is damage, with 0 otherwise.`,
   docket queue check --queue /tmp/copy-of-a-queue -o json`,
 		Args: command.NoArgs,
 	}
-	var flags queueFlags
-	flags.Kinds = kinds
-	flags.add(cmd)
+	flags := newQueueFlags(cmd, kinds)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return flags.with(func(cfg exporter.QueueConfig, o *inspect.Queue) error {

@@ -29,9 +29,7 @@ aside. It believes what the files say of themselves: check reads everything.`,
   docket queue ls -f docket.yaml -o json`,
 		Args: command.NoArgs,
 	}
-	var flags queueFlags
-	flags.Kinds = kinds
-	flags.add(cmd)
+	flags := newQueueFlags(cmd, kinds)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return flags.with(func(cfg exporter.QueueConfig, o *inspect.Queue) error {

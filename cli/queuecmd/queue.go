@@ -15,6 +15,7 @@ import (
 	"github.com/docket-export/docket/internal/human"
 )
 
+// New returns docket queue.
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
@@ -35,16 +36,18 @@ type queueFlags struct {
 	directory string
 }
 
-func (f *queueFlags) add(cmd *cobra.Command) {
-	f.ConfigFlags.Add(cmd)
+func newQueueFlags(cmd *cobra.Command, kinds exporter.Kinds) *queueFlags {
+	f := &queueFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
+	f.Add(cmd)
 	cmd.Flags().StringVar(&f.directory, "queue", "", "directory of the queue itself, such as a copy; needs no configuration")
+	return f
 }
 
 // load returns the section "queue" of the configuration, or the little that is
 // known of a queue without one.
 func (f *queueFlags) load() (exporter.QueueConfig, error) {
 	if f.directory == "" {
-		cfg, err := f.ConfigFlags.Load()
+		cfg, err := f.Load()
 		if err != nil {
 			return exporter.QueueConfig{}, err
 		}

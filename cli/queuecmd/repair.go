@@ -31,9 +31,7 @@ meets damage: to run it without a repair is safe.`,
   docket queue repair -f docket.yaml --apply`,
 		Args: command.NoArgs,
 	}
-	var flags queueFlags
-	flags.Kinds = kinds
-	flags.add(cmd)
+	flags := newQueueFlags(cmd, kinds)
 	apply := cmd.Flags().Bool("apply", false, "do it")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {

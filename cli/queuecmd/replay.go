@@ -22,6 +22,7 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
+// NewReplay returns docket replay.
 func NewReplay(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay --sink S --from SEQ|TIME",

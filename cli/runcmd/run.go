@@ -22,6 +22,7 @@ import (
 	"github.com/docket-export/docket/sources/streamsource"
 )
 
+// New returns docket run.
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",

@@ -25,6 +25,7 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
+// New returns docket send.
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "send [FILE]",

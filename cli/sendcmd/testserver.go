@@ -19,6 +19,7 @@ import (
 	"github.com/docket-export/docket/internal/human"
 )
 
+// NewTestserver returns docket testserver.
 func NewTestserver() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "testserver [-- COMMAND [ARG...]]",

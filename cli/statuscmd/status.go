@@ -29,6 +29,7 @@ const statusTimeout = 5 * time.Second
 // is longer comes from something that is not docket.
 const maxStatus = 16 << 20
 
+// New returns docket status.
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",

@@ -13,6 +13,7 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
+// NewKeygen returns docket keygen.
 func NewKeygen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keygen DIR|PREFIX",

@@ -24,6 +24,7 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
+// New returns docket verify.
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify DIR",

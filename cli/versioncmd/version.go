@@ -36,6 +36,7 @@ type Build struct {
 	Unsafe bool `json:"unsafe,omitempty"`
 }
 
+// This describes the running program.
 func This() Build {
 	b := Build{
 		Version:  version,
@@ -81,6 +82,7 @@ func (b Build) String() string {
 	return s
 }
 
+// New returns docket version.
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "version",
@@ -95,6 +97,7 @@ func New() *cobra.Command {
 	return cmd
 }
 
+// Print writes b in the form that output names.
 func Print(w io.Writer, b Build, output string) error {
 	if output == "json" {
 		return json.NewEncoder(w).Encode(b)

@@ -26,6 +26,7 @@ import (
 // endpoint.
 type Change string
 
+// The changes.
 const (
 	Redrive Change = "redrive"
 	Purge   Change = "purge"

@@ -26,6 +26,7 @@ func Count(n uint64, noun string) string {
 	return strconv.FormatUint(n, 10) + " " + noun + "s"
 }
 
+// Process names a process; 0: an unknown one.
 func Process(pid int) string {
 	if pid == 0 {
 		return "another process"

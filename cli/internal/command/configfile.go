@@ -91,6 +91,7 @@ func LoadConfig(kinds exporter.Kinds, file, data string) (*exporter.Config, erro
 	return ParseConfig(kinds, file, text)
 }
 
+// ReadConfig returns the text of a configuration file.
 func ReadConfig(file string) ([]byte, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {

@@ -11,13 +11,13 @@ import (
 	"syscall"
 )
 
-// interruption is the cause of the end of a context that a signal has ended.
-type interruption struct {
+// Interruption is the cause of the end of a context that a signal has ended.
+type Interruption struct {
 	Signal os.Signal
 	words  atomic.Pointer[func() string] // of a second signal; see LastWords
 }
 
-func (*interruption) Error() string { return "interrupted" }
+func (*Interruption) Error() string { return "interrupted" }
 
 // UntilSignal returns a context that the first SIGTERM or SIGINT ends. A second
 // one ends the process: the sender does not want to wait. w hears what was left
@@ -27,7 +27,7 @@ func UntilSignal(parent context.Context, w io.Writer) (ctx context.Context, stop
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	go func() {
-		in := &interruption{Signal: <-signals}
+		in := &Interruption{Signal: <-signals}
 		cancel(in)
 		<-signals
 		words := "docket: ended at once by a second signal"
@@ -40,14 +40,15 @@ func UntilSignal(parent context.Context, w io.Writer) (ctx context.Context, stop
 	return ctx, func() { cancel(nil) }
 }
 
-// Interrupted returns the interruption that has ended ctx, nil when none has.
-func Interrupted(ctx context.Context) *interruption {
-	in, _ := errors.AsType[*interruption](context.Cause(ctx))
+// Interrupted returns the Interruption that has ended ctx, nil when none has.
+func Interrupted(ctx context.Context) *Interruption {
+	in, _ := errors.AsType[*Interruption](context.Cause(ctx))
 	return in
 }
 
+// IsInterruption reports whether err is the cause of a context that a signal has ended.
 func IsInterruption(err error) bool {
-	_, ok := errors.AsType[*interruption](err)
+	_, ok := errors.AsType[*Interruption](err)
 	return ok
 }
 

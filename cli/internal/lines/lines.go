@@ -23,6 +23,7 @@ type Reader struct {
 	line   []byte // reused by Next
 }
 
+// NewReader returns a Reader of the lines of r.
 func NewReader(r io.Reader) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 256<<10)}
 }

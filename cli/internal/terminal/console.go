@@ -28,6 +28,7 @@ type Console struct {
 	drawn bool // the cursor is behind a progress line
 }
 
+// NewConsole returns a console on w.
 func NewConsole(w io.Writer) *Console {
 	c := &Console{w: w}
 	if IsTerminal(w) {
