@@ -15,6 +15,7 @@ import (
 )
 
 func TestOneConnection(t *testing.T) {
+	t.Parallel()
 	ca := testcert.NewCA(t)
 	for name, r := range map[string]*receiver{
 		"HTTP/1.1": newReceiver(t, (*httptest.Server).Start),

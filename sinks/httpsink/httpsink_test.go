@@ -147,6 +147,7 @@ func TestNoAnswer(t *testing.T) {
 
 // A receiver that has said 2xx has accepted the batch, however slowly it goes on.
 func TestAcceptedByAnAnswerThatTrickles(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, (*httptest.Server).Start)
 	r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
 		r.accept(req)
@@ -167,6 +168,7 @@ func TestAcceptedByAnAnswerThatTrickles(t *testing.T) {
 // The answer comes before the body has been read, and the next batch at once:
 // the buffer must not change under the request that is still being written.
 func TestEarlyAnswer(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, (*httptest.Server).Start)
 	r.setAnswer(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(503) })
 	s := openSink(t, r.URL)

@@ -122,6 +122,7 @@ func wantProbe(t *testing.T, err error, kind sinks.Kind, text string) {
 }
 
 func TestProbeOfTheWay(t *testing.T) {
+	t.Parallel()
 	ca, other := testcert.NewCA(t), testcert.NewCA(t)
 	pair := ca.Issue(t, "127.0.0.1")
 	trust := config.TLS{CAFile: ca.File}

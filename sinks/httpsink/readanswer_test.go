@@ -154,6 +154,7 @@ func TestAnswerOfItems(t *testing.T) {
 // What an answer says of single records cannot be left out. It is waited for
 // longer than an answer that says nothing more.
 func TestAnswerThatDecides(t *testing.T) {
+	t.Parallel()
 	r := newReceiver(t, (*httptest.Server).Start)
 	r.decode = decodeBulk
 	bulk := func(c *Config) { c.Encoding = "elasticsearchBulk" }

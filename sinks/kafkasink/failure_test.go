@@ -83,6 +83,7 @@ func TestInternalTopic(t *testing.T) {
 }
 
 func TestSilentBroker(t *testing.T) {
+	t.Parallel()
 	address, _, _ := silent(t)
 	s := openSink(t, []string{address}, func(c *Config) { c.Timeout = config.Duration(200 * time.Millisecond) })
 	sendFails(t, s, batch(1, `{"a":1}`), sinks.Transient, `topic "decisions"`)

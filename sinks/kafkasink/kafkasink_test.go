@@ -232,6 +232,7 @@ func TestTooLarge(t *testing.T) {
 
 // The brokers' default limit is 1,048,588 bytes for a request.
 func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
 	b := startBrokers(t, 1)
 	s := openSink(t, b.ListenAddrs())
 	var records []string

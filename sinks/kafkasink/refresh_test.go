@@ -83,6 +83,7 @@ func TestLeaderMovesBesideRejection(t *testing.T) {
 }
 
 func TestRefresh(t *testing.T) {
+	t.Parallel()
 	b := startBrokers(t, 1, kfake.NumBrokers(3))
 	s := unhurried(openSink(t, b.ListenAddrs()))
 	send(t, s, batch(1, `{"a":1}`))
@@ -117,6 +118,7 @@ func TestRefreshWithoutBrokers(t *testing.T) {
 
 // Where a broker hangs, others are asked who leads now.
 func TestBrokerHangs(t *testing.T) {
+	t.Parallel()
 	b := startBrokers(t, 1, kfake.NumBrokers(3))
 	s := openSink(t, b.ListenAddrs())
 	send(t, s, batch(1, `{"a":1}`))
@@ -136,6 +138,7 @@ func TestBrokerHangs(t *testing.T) {
 // What is known of brokers that all hang is not forgotten, and the first that answers
 // again is found.
 func TestAllBrokersHang(t *testing.T) {
+	t.Parallel()
 	b := startBrokers(t, 1, kfake.NumBrokers(3))
 	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Timeout = config.Duration(500 * time.Millisecond) }).(*sink)
 	sendUntilTaken(t, s, batch(1, `{"a":1}`))
