@@ -11,7 +11,7 @@ BASE ?=
 COUNT ?= 6
 COMPARE ?=
 MUTANTS ?=
-PARALLEL ?= $(shell echo $$((4 * $$(getconf _NPROCESSORS_ONLN))))
+PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 # The last release and what came after it; "devel" where git knows of none.
 VERSION := $(or $(shell git describe --tags --match 'v*' --dirty 2>/dev/null),devel)
