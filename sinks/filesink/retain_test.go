@@ -240,13 +240,13 @@ func TestRemovalWhenFull(t *testing.T) {
 		}
 		full = true
 		wantKind(t, s, batch(queueA, 3, 3), sinks.Transient, "no space left", "free space there", "retain")
-		if err := s.keeper.close(t.Context()); err != nil { // so that this is not its work
+		if err := s.janitor.close(t.Context()); err != nil { // so that this is not its work
 			t.Fatal(err)
 		}
-		s.keeper.stop, s.keeper.done = make(chan struct{}), make(chan struct{})
+		s.janitor.stop, s.janitor.done = make(chan struct{}), make(chan struct{})
 		time.Sleep(time.Hour)
 		mustSend(t, s, batch(queueA, 3, 3))
-		go s.keeper.run()
+		go s.janitor.run()
 		if got, want := spans(t, dir), []string{"2-2"}; !slices.Equal(got, want) {
 			t.Errorf("finished files %v, want %v", got, want)
 		}

@@ -26,15 +26,15 @@ type sink struct {
 	buffer  *bufio.Writer // for the store
 	encoder *encoder
 
-	mu    sync.Mutex // held by Send and by the keeper, for as long as they work
+	mu    sync.Mutex // held by Send and by the janitor, for as long as they work
 	store *store     // nil after a failure, and once closed; guarded by mu
 
 	announce      func(record any) // nil: nobody wants checkpoints
 	checkpointed  manifest.Hash    // the line that was told last; guarded by mu
 	checkpointDue time.Time        // when it is told again; guarded by mu
 
-	keeper *keeper
-	closed bool // owned by Close
+	janitor *janitor
+	closed  bool // owned by Close
 }
 
 // open opens the sink on a file system; nil: the operating system's.
@@ -60,13 +60,13 @@ func open(c Config, env sinks.Env, fsys disk.FS) (*sink, error) {
 	s := &sink{
 		config: c, name: env.Name, log: env.Log, place: place, buffer: bufio.NewWriterSize(nil, bufferSize), encoder: e, announce: env.Announce,
 	}
-	s.keeper = newKeeper(s)
+	s.janitor = newJanitor(s)
 	if err := s.reopen(); err != nil {
 		return nil, failure("open", err)
 	}
 	_, err = s.removeOld()
-	s.keeper.report(err)
-	go s.keeper.run()
+	s.janitor.report(err)
+	go s.janitor.run()
 	return s, nil
 }
 
@@ -82,7 +82,7 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	defer s.keeper.look()
+	defer s.janitor.look()
 	err = s.accept(queue, b)
 	if isFull(err) && s.makeRoom() {
 		err = s.accept(queue, b)
@@ -156,7 +156,7 @@ func (s *sink) finish() error {
 	if s.store.broken {
 		return err
 	}
-	s.keeper.report(err)
+	s.janitor.report(err)
 	s.checkpoint()
 	return nil
 }
@@ -220,7 +220,7 @@ func (s *sink) Close(ctx context.Context) error {
 		return nil
 	}
 	s.closed = true
-	if err := s.keeper.close(ctx); err != nil {
+	if err := s.janitor.close(ctx); err != nil {
 		return fmt.Errorf("file sink: close: finished files are being looked after: %w", err)
 	}
 	if s.store == nil {

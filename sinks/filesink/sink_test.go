@@ -313,7 +313,7 @@ func TestSendAllocations(t *testing.T) {
 			mustSend(t, s, b)
 		})
 	}
-	const noise = 2 // of the keeper, which looks now and then
+	const noise = 2 // of the janitor, which looks now and then
 	if one, many := measure(1), measure(1000); many > one+noise {
 		t.Errorf("a batch of 1000 makes %v allocations, one of 1 makes %v", many, one)
 	}

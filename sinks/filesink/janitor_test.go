@@ -87,9 +87,9 @@ func TestIdleFilesAreRemoved(t *testing.T) {
 	})
 }
 
-// TestKeeperFails wants a failure to be logged once, tried again, and its end to
+// TestJanitorFails wants a failure to be logged once, tried again, and its end to
 // be logged.
-func TestKeeperFails(t *testing.T) {
+func TestJanitorFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := t.TempDir()
 		var fail atomic.Bool
@@ -129,9 +129,9 @@ func TestKeeperFails(t *testing.T) {
 	})
 }
 
-// TestKeeperWithoutKey wants a file that cannot be finished for want of a key to be
-// tried at intervals. A keeper that does not wait would stop the bubble's clock.
-func TestKeeperWithoutKey(t *testing.T) {
+// TestJanitorWithoutKey wants a file that cannot be finished for want of a key to be
+// tried at intervals. A janitor that does not wait would stop the bubble's clock.
+func TestJanitorWithoutKey(t *testing.T) {
 	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "key.pem")
 	writeKey(t, key)
 	synctest.Test(t, func(t *testing.T) {
@@ -154,8 +154,8 @@ func TestKeeperWithoutKey(t *testing.T) {
 	})
 }
 
-// TestKeeperBesideSend has the keeper finish files as fast as Send writes them.
-func TestKeeperBesideSend(t *testing.T) {
+// TestJanitorBesideSend has the janitor finish files as fast as Send writes them.
+func TestJanitorBesideSend(t *testing.T) {
 	dir := t.TempDir()
 	c := rotating(dir, 0)
 	c.Rotate.MaxAge, c.Retain.MaxFiles = config.Duration(time.Microsecond), 1000
@@ -168,8 +168,8 @@ func TestKeeperBesideSend(t *testing.T) {
 	mustAudit(t, dir)
 }
 
-// TestCloseWhileKeeperWorks wants Close to wait for it.
-func TestCloseWhileKeeperWorks(t *testing.T) {
+// TestCloseWhileJanitorWorks wants Close to wait for it.
+func TestCloseWhileJanitorWorks(t *testing.T) {
 	dir := t.TempDir()
 	c := rotating(dir, 0)
 	c.Rotate.MaxAge = config.Duration(time.Millisecond)
@@ -226,7 +226,7 @@ func TestCloseWhileDiskHangs(t *testing.T) {
 		t.Errorf("close: got %v, want the end of its time", err)
 	}
 	close(release)
-	<-s.keeper.done
+	<-s.janitor.done
 	if err := s.Close(context.Background()); err != nil {
 		t.Errorf("a second close: %v", err)
 	}

@@ -1,0 +1,123 @@
+package filesink
+
+import (
+	"context"
+	"time"
+)
+
+// janitor does what becomes due while nothing is sent: it finishes an active file
+// that is too old, removes finished files that are, and tells how far the export goes.
+type janitor struct {
+	sink    *sink
+	changed chan struct{} // holds one word: the times may have changed
+	stop    chan struct{}
+	done    chan struct{} // closed when run has ended
+
+	retryAt time.Time // nothing is tried before; owned by run
+	failed  string    // what was logged last; guarded by sink.mu
+}
+
+// retryPause is how long the janitor waits after a failure. A delivery that meets
+// the same failure meanwhile tries more often and reports it.
+const retryPause = time.Minute
+
+// newJanitor makes a janitor that does nothing until it runs.
+func newJanitor(s *sink) *janitor {
+	return &janitor{sink: s, changed: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{})}
+}
+
+// look tells the janitor that something may have become due at another time.
+func (j *janitor) look() {
+	select {
+	case j.changed <- struct{}{}:
+	default: // it will look anyway
+	}
+}
+
+// close ends the janitor, which runs, and waits for it until ctx is done. It may
+// take long only when the disk does not answer.
+func (j *janitor) close(ctx context.Context) error {
+	close(j.stop)
+	select {
+	case <-j.done:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// run works until close is called.
+func (j *janitor) run() {
+	defer close(j.done)
+	timer := time.NewTimer(retryPause)
+	defer timer.Stop()
+	for {
+		if at, ok := j.next(); ok {
+			timer.Reset(time.Until(at))
+		} else {
+			timer.Stop()
+		}
+		select {
+		case <-j.stop:
+			return
+		case <-j.changed:
+		case <-timer.C:
+			j.work()
+		}
+	}
+}
+
+// next is when there is something to do; ok is false when there is nothing.
+func (j *janitor) next() (at time.Time, ok bool) {
+	j.sink.mu.Lock()
+	defer j.sink.mu.Unlock()
+	if j.sink.store == nil { // Send has failed, and will be called again, or else
+		return time.Now().Add(retryPause), true
+	}
+	for _, due := range []func() (time.Time, bool){j.sink.store.dueAt, j.sink.store.removalAt, j.sink.checkpointAt} {
+		if t, is := due(); is && (!ok || t.Before(at)) {
+			at, ok = t, true
+		}
+	}
+	if at.Before(j.retryAt) {
+		at = j.retryAt
+	}
+	return at, ok
+}
+
+// work does what is due.
+func (j *janitor) work() {
+	j.sink.mu.Lock()
+	defer j.sink.mu.Unlock()
+	err := j.tend()
+	if err != nil {
+		j.retryAt = time.Now().Add(retryPause)
+	}
+	j.report(err)
+}
+
+func (j *janitor) tend() error {
+	if err := j.sink.ready(); err != nil {
+		return failure("open again", err)
+	}
+	if at, ok := j.sink.store.dueAt(); ok && !time.Now().Before(at) {
+		if err := j.sink.store.finish(); err != nil {
+			return failure("finish a file that is old enough", err)
+		}
+	}
+	_, err := j.sink.removeOld()
+	j.sink.checkpoint()
+	return err
+}
+
+// report logs a failure when it is new, and the end of it.
+func (j *janitor) report(err error) {
+	switch {
+	case err == nil && j.failed != "":
+		j.sink.log.Info("finished files are looked after again")
+		j.failed = ""
+	case err != nil && err.Error() != j.failed:
+		j.failed = err.Error()
+		j.sink.log.Warn("finished files are not looked after", "error", err)
+	}
+}
