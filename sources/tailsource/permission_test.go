@@ -6,8 +6,9 @@ import (
 	"runtime"
 	"testing"
 
-	"github.com/docket-export/docket/sources/tailsource/formats"
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 // TestPermissionDenied: a file that may not be read is read once it may be. For root

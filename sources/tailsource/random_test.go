@@ -2,12 +2,13 @@ package tailsource
 
 import (
 	"fmt"
-	"github.com/docket-export/docket/sources/tailsource/formats"
 	"math/rand/v2"
 	"os"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 // TestAnyInterleaving: whatever a log, its rotation, docket and the queue do, one after

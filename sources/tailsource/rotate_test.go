@@ -2,10 +2,11 @@ package tailsource
 
 import (
 	"fmt"
-	"github.com/docket-export/docket/sources/tailsource/formats"
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 func TestLinesArriveAsTheyAreWritten(t *testing.T) {

@@ -3,13 +3,14 @@ package tailsource
 import (
 	"context"
 	"fmt"
-	"github.com/docket-export/docket/sources/tailsource/formats"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
 // TestAStateThatIsGone: the queue knows numbers that the source does not.

@@ -1,3 +1,13 @@
+// Package inventory knows the files of Gatekeeper: it claims each before it can be deleted,
+// gives them to one reader, the oldest first, and tells of those that were gone too soon.
+//
+//	claims.go    the files that were claimed, and what became of them
+//	scan.go      a look at all channels: each file that is there is claimed
+//	gone.go      files that had a name and have none any more
+//	shelf.go     where claims have names of their own
+//	state.go     what is known after a restart
+//	names.go     what a file's name says of it
+//	tree.go      directories, without a way out of them
 package inventory
 
 import (

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"time"
 
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/internal/disk"
@@ -67,7 +66,7 @@ func (r *Reader) openChanges(channel string) (*changes, error) {
 	path := deltaPath(r.Env.StateDir, url.PathEscape(channel))
 	there, err := path.Exists()
 	lost := err == nil && !there && r.files.Channel(channel).HasDelta
-	tracker, err := delta.Open(path, time.Duration(r.SnapshotInterval))
+	tracker, err := delta.Open(path, r.SnapshotInterval)
 	if damaged, ok := errors.AsType[*statefile.DamagedError](err); ok {
 		lost = true
 		r.Env.Log.Error("what stood before the last audit is lost: every violation is reported as opened again", "error", damaged)
