@@ -11,6 +11,7 @@ import (
 // The bytes of a batch are the caller's until the next Next: what it does to them
 // must not show in later batches, whatever the limits and the sizes of frames.
 func TestBatchesDoNotShareBytes(t *testing.T) {
+	t.Parallel()
 	seed := rand.Uint64()
 	t.Log("seed", seed)
 	dice := rand.New(rand.NewPCG(seed, 2))

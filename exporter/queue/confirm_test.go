@@ -17,6 +17,7 @@ import (
 // power goes. Of the two slots one must be whole: the one that was not synced, or
 // the one that was.
 func TestOneSlotIsAlwaysWhole(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		for seed := range uint64(3) {
 			operations := 1

@@ -275,6 +275,7 @@ func TestSeqIsNotReusedWhenTheLogLosesItsEnd(t *testing.T) {
 }
 
 func TestTruncationAtEveryByte(t *testing.T) {
+	t.Parallel()
 	opts := Options{Directory: t.TempDir()}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 4, 2)

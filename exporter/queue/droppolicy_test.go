@@ -34,6 +34,7 @@ func TestDropOldestAfterARecordLargerThanASegment(t *testing.T) {
 // What is dropped is counted for each sink by what it had not passed, and no sink
 // that has passed it loses anything.
 func TestDropOldestCountsBySink(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		opts := Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, MaxBytes: 6 * 16 << 10, WhenFull: DropOldest}
 		q := open(t, opts)

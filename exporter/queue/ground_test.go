@@ -32,6 +32,7 @@ func neverSettled(t *testing.T, q *Queue) {
 // What is synced to a file without a name is safe nowhere: nothing is acknowledged that
 // came after the removal, and nothing is written to what is at the path now.
 func TestRemovedDirectory(t *testing.T) {
+	t.Parallel()
 	for name, test := range map[string]func(t *testing.T, dir string){
 		"removed":         func(t *testing.T, dir string) { must(t, os.RemoveAll(dir)) },
 		"moved":           func(t *testing.T, dir string) { must(t, os.Rename(dir, dir+".away")) },

@@ -66,6 +66,7 @@ func readAll(t *testing.T, o *inspect.Queue, r SeqRange) (got []string) {
 var everything = SeqRange{From: 1, To: 1 << 62}
 
 func TestOfflineCheck(t *testing.T) {
+	t.Parallel()
 	for name, tt := range offlineDamage {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -26,6 +26,7 @@ func planned(all []inspect.Finding) []inspect.Finding {
 // before is delivered, every one that could not is counted, and no byte that could
 // not be read is gone.
 func TestRepair(t *testing.T) {
+	t.Parallel()
 	for name, tt := range offlineDamage {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

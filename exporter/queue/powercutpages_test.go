@@ -96,6 +96,7 @@ func (c *pageCut) check(t *testing.T, what string, has func(page int) bool) {
 // queue at rest say of every such disk what Open makes of it: no damage, a torn tail
 // where one is cut, the same last record.
 func TestCheckSaysWhatOpenDoesOfEverySetOfPages(t *testing.T) {
+	t.Parallel()
 	for _, recycled := range []bool{false, true} {
 		for _, frames := range []struct{ n, size int }{{3, 5 << 10}, {7, 1 << 10}, {1, 20 << 10}} {
 			t.Run(fmt.Sprintf("%d frames of %d bytes, recycled %t", frames.n, frames.size, recycled), func(t *testing.T) {
@@ -114,6 +115,7 @@ func TestCheckSaysWhatOpenDoesOfEverySetOfPages(t *testing.T) {
 
 // A commit may be larger than what is read at once.
 func TestCheckSaysWhatOpenDoesOfSinglePages(t *testing.T) {
+	t.Parallel()
 	between := 37
 	if testing.Short() {
 		between = 149

@@ -120,6 +120,7 @@ func TestRetainGivesWayToRecords(t *testing.T) {
 
 // A sink that is not done with a record keeps it, whatever the bounds say.
 func TestRetainTakesNothingFromASink(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		opts := Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, Retain: Retain{MaxAge: time.Minute, MaxBytes: 1}}
 		q := open(t, opts)

@@ -218,6 +218,7 @@ func TestRoomIsMadeOnceTheDiskRecovers(t *testing.T) {
 // A segment goes only after the cursors that release it and the checkpoint that
 // covers it are durable: written, synced, and their name too.
 func TestSegmentsStayUntilWhatReleasesThemIsDurable(t *testing.T) {
+	t.Parallel()
 	for _, step := range []struct{ op, suffix string }{
 		{"write", state.CursorsFile}, {"sync", state.CursorsFile},
 		{"create", state.PositionsFile + ".new"}, {"write", state.PositionsFile + ".new"}, {"sync", state.PositionsFile + ".new"},

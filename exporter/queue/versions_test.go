@@ -71,6 +71,7 @@ func filesIn(t *testing.T, dir string) map[string]string {
 // version, and nothing in the directory changes. Without its checksum no version is
 // believed.
 func TestUnknownVersionsAreRefused(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		file, kind   string
 		found, known int
