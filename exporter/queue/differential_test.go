@@ -37,7 +37,7 @@ var forgedQueue = uuid.MustParse("00112233-4455-6677-8899-aabbccddeeff")
 
 // bytes returns the file and the offsets of its frames; the last is where they end.
 func (s forgedSegment) bytes() (b []byte, at []int64, next uint64) {
-	b = make([]byte, 4096)
+	b = append(b, make([]byte, 4096)...)
 	copy(b, "docketsg")
 	binary.LittleEndian.PutUint32(b[8:], 2)
 	binary.LittleEndian.PutUint64(b[16:], s.epoch)
@@ -179,7 +179,7 @@ func seqs(numbers []string) string {
 		if b.Len() > 0 {
 			b.WriteByte(',')
 		}
-		b.WriteString(fmt.Sprint(from))
+		fmt.Fprint(&b, from)
 		if to > from {
 			fmt.Fprintf(&b, "-%d", to)
 		}

@@ -7,8 +7,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/exporter/queue/state"
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/exporter/queue/state"
 )
 
 // smallDisk mounts a disk of size, such as "8m". That takes privileges, which a

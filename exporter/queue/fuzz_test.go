@@ -8,9 +8,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
-	"github.com/google/uuid"
 )
 
 // Whatever bytes are read, decoding neither fails hard nor gives out more than

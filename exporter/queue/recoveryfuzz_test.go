@@ -6,9 +6,10 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/google/uuid"
+
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
-	"github.com/google/uuid"
 )
 
 // Whatever a slot holds, it decodes to accounts that encode to what decodes to them.

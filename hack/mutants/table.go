@@ -402,7 +402,7 @@ var core = []mutant{
 	{
 		defect: "a reported loss is not in the checkpoint",
 		file:   stateGo,
-		old:    "`json:\"lost\"`\n}\n\n// newState",
+		old:    "`json:\"lost\"`\n}\n\n// New returns",
 		new:    "`json:\"-\"`\n}\n\n// SeqRange",
 		tests:  []string{"TestLossesSurviveAKill"},
 	},

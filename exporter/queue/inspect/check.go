@@ -1,3 +1,6 @@
+// Package inspect looks at the queue of an exporter that rests, and puts it right: check,
+// cat, repair, and the replay of records. What it says of the log is what segment.Scan
+// says, by which the queue itself opens.
 package inspect
 
 import (

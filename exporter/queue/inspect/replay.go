@@ -253,8 +253,9 @@ func (o *Queue) CountSetAside(sink string, count func(next uint64) (kept, redriv
 		return err
 	}
 	a, ok := o.accounts[sink]
+	usable := ok && o.cursorsErr == nil
 	before := a
-	if a.Adopt(count(a.Next)); !ok || o.cursorsErr != nil || a == before {
+	if a.Adopt(count(a.Next)); !usable || a == before {
 		return nil
 	}
 	return o.saveAccount(sink, a)

@@ -1,3 +1,5 @@
+// Package segment is the format of the queue's log: frames in segments, as the doc.go of
+// package queue draws them, and the one reader that decides what is damage.
 package segment
 
 import (
@@ -89,6 +91,7 @@ func (c *Chunk) Check() error {
 	return c.checkTallies()
 }
 
+// Aligned is n, rounded up to where a frame may begin.
 func Aligned(n int) int { return (n + Align - 1) &^ (Align - 1) }
 
 // FrameSize is the number of bytes c takes in a segment.
@@ -96,6 +99,7 @@ func (c *Chunk) FrameSize() int {
 	return Aligned(c.HeaderSize()) + Aligned(len(c.Records))
 }
 
+// HeaderSize is the length of the frame's header before it is aligned.
 func (c *Chunk) HeaderSize() int {
 	return FrameFixed + len(c.Source) + len(c.Producer) + len(c.Identity) +
 		talliesSize(c.Refused, refusedCountBytes) + talliesSize(c.Lost, lostCountBytes)
@@ -135,6 +139,7 @@ func AppendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	return b
 }
 
+// Pad appends zeros up to a length of size.
 func Pad(b []byte, size int) []byte {
 	for len(b) < size {
 		b = append(b, 0)

@@ -19,19 +19,20 @@ import (
 
 const (
 	magic = "docketsg"
-	// segmentVersion is 2 since frames have an identity: an earlier docket would take
+	// Version is 2 since frames have an identity: an earlier docket would take
 	// such frames for damage.
 	Version    = 2
 	versionMin = 1
-	// segmentHeaderSize gives the header a disk block of its own, so that no
+	// HeaderSize gives the header a disk block of its own, so that no
 	// write of a frame can tear it.
 	HeaderSize = 4096
 	headerUsed = 80
 
+	// Suffix ends the name of a segment.
 	Suffix = ".segment"
 )
 
-// segmentName orders by first seq and then by epoch, in a directory listing too.
+// Name orders by first seq and then by epoch, in a directory listing too.
 // Two segments can begin with one seq: the first of them failed before anything
 // in it was durable.
 type Name struct {
@@ -43,10 +44,12 @@ func (n Name) String() string {
 	return fmt.Sprintf("%020d-%010d%s", n.FirstSeq, n.Epoch, Suffix)
 }
 
+// Compare orders names as their segments follow each other.
 func (n Name) Compare(o Name) int {
 	return cmp.Or(cmp.Compare(n.FirstSeq, o.FirstSeq), cmp.Compare(n.Epoch, o.Epoch))
 }
 
+// ParseName is the inverse of String; ok is false for any other file.
 func ParseName(name string) (Name, bool) {
 	stem, ok := strings.CutSuffix(name, Suffix)
 	if !ok {
@@ -62,7 +65,7 @@ func ParseName(name string) (Name, bool) {
 	return n, err1 == nil && err2 == nil && n.String() == name
 }
 
-// segmentHeader is what the header says beside the segment's name.
+// Header is what the header says beside the segment's name.
 type Header struct {
 	Queue   uuid.UUID
 	Created int64 // Unix nanoseconds; encodeSegmentHeader fills it in
@@ -76,7 +79,7 @@ type Header struct {
 	PrevNewest int64
 }
 
-// writeSegmentHeader makes f the file of a segment, still without its name.
+// WriteHeader makes f the file of a segment, still without its name.
 func WriteHeader(f io.WriterAt, header Header, name Name) error {
 	if _, err := f.WriteAt(EncodeHeader(header, name), 0); err != nil {
 		return fmt.Errorf("segment %s: write header: %w", name, err)
@@ -84,6 +87,7 @@ func WriteHeader(f io.WriterAt, header Header, name Name) error {
 	return nil
 }
 
+// EncodeHeader returns the first block of a segment.
 func EncodeHeader(header Header, name Name) []byte {
 	b := make([]byte, HeaderSize)
 	copy(b, magic)
@@ -133,7 +137,7 @@ func SpareEpoch(f io.ReaderAt, path string) (uint64, error) {
 	return 0, ErrHeader
 }
 
-// errSegmentHeader says that a segment's header is damaged or missing. Its
+// ErrHeader says that a segment's header is damaged or missing. Its
 // frames may be whole: they carry all that matters.
 var ErrHeader = errors.New("segment header damaged")
 

@@ -14,7 +14,7 @@ const ReadSize = 1 << 20
 // headerReadSize is how much one asks for that wants headers alone.
 const headerReadSize = 4 << 10
 
-// sourceFile is what a reader needs of a segment's file.
+// File is what a reader needs of a segment's file.
 type File interface {
 	io.ReaderAt
 	// Data returns the first range at or after off of bytes that were ever written; from
@@ -33,7 +33,7 @@ func readFullAt(f io.ReaderAt, p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// frameReader reads the frames of one segment in order.
+// Reader reads the frames of one segment in order.
 //
 // The payloads it returns stay valid until release, so that a batch can span
 // frames without a copy.
@@ -72,7 +72,7 @@ func (r *Reader) OpenHeaders(file File, epoch uint64, off, end int64) {
 	r.MoveTo(off)
 }
 
-// seek continues at offset off. Bytes returned earlier are released.
+// MoveTo continues at offset off. Bytes returned earlier are released.
 func (r *Reader) MoveTo(off int64) {
 	r.buf, r.held, r.pos, r.Off = r.buf[:0], 0, 0, off
 }
@@ -316,6 +316,7 @@ func (r *Reader) Unread(n int) {
 	r.Off -= int64(n)
 }
 
+// Reread returns the next n bytes again, which were taken back.
 func (r *Reader) Reread(n int) []byte {
 	b := r.Bytes(n)
 	r.advance(n)

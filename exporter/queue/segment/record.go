@@ -25,6 +25,7 @@ type Names struct {
 // maxKnownNames bounds what producers that come and go leave behind.
 const maxKnownNames = 1024
 
+// Set makes the names of a frame those of the records that follow.
 func (n *Names) Set(source, producer []byte) {
 	n.Source, n.Producer = n.intern(source), n.intern(producer)
 }
@@ -47,6 +48,7 @@ type SeqRange struct {
 	To   uint64 `json:"to"`
 }
 
+// Size is how many seqs r has.
 func (r SeqRange) Size() uint64 { return r.To - r.From }
 
 // String is "record 5" or "records 5 to 7".

@@ -11,6 +11,7 @@ import (
 const MaxLost = 1 << 53
 
 const (
+	// MaxTallies bounds the tallies of a chunk.
 	MaxTallies = 32 // of a kind; with maxName, keeps a header's length in its 16 bits
 
 	// Bytes of a count. Refused lines are lines of the chunk, so they are few; a

@@ -1,3 +1,5 @@
+// Package state is what the log of a queue adds up to: the accounts of sinks in the file
+// cursors, and the sums and the positions of producers in the file positions.
 package state
 
 import "errors"

@@ -143,6 +143,7 @@ func (c *CursorFile) Write(accounts map[string]Account) error {
 	return nil
 }
 
+// EncodeSlot returns a slot of the cursors file.
 func EncodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []byte {
 	b := append(make([]byte, 0, CursorsHead), cursorsMagic...)
 	b = b[:CursorsHead]
@@ -163,11 +164,13 @@ func EncodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []
 	return b
 }
 
+// SlotCRC is the checksum of a slot.
 func SlotCRC(b []byte) uint32 {
 	crc := crc32.Update(0, castagnoli, b[:12])
 	return crc32.Update(crc, castagnoli, b[16:])
 }
 
+// DecodeSlot reads a slot; ok is false when it is not whole.
 func DecodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]Account, ok bool) {
 	if !isSlot(b) || le.Uint32(b[8:]) != CursorsVersion {
 		return uuid.Nil, 0, nil, false
@@ -190,6 +193,7 @@ func DecodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]
 	return uuid.UUID(b[24:40]), le.Uint64(b[16:]), accounts, true
 }
 
+// SortedKeys returns the names in m in order.
 func SortedKeys[V any](m map[string]V) []string {
 	keys := make([]string, 0, len(m))
 	for k := range m {
@@ -199,4 +203,5 @@ func SortedKeys[V any](m map[string]V) []string {
 	return keys
 }
 
+// SlotOf returns one of the two slots of a cursors file.
 func SlotOf(content []byte, i int) []byte { return content[i*SlotSize : (i+1)*SlotSize] }

@@ -70,6 +70,7 @@ func ReadFull(f disk.File, p []byte, off int64) (int, error) {
 	return n, err
 }
 
+// NotExist reports whether err says that a file is not there.
 func NotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
 
 // NewSuffix ends the name of a file that has not got its own yet. What a crash

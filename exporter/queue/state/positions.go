@@ -32,7 +32,9 @@ type Checkpoint struct {
 }
 
 const (
-	PositionsFile    = "positions"
+	// PositionsFile is the name of the checkpoint.
+	PositionsFile = "positions"
+	// PositionsVersion is the version that is written.
 	PositionsVersion = 2
 	PositionsHeadFmt = "docket positions %d crc32c %08x\n"
 )
@@ -83,7 +85,7 @@ func (w *summedWriter) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// errCheckpoint says that the positions file is there but cannot be used.
+// ErrPositions says that the positions file is there but cannot be used.
 var ErrPositions = errors.New("positions: checksum mismatch")
 
 // ReadCheckpoint returns the kept checkpoint; ok is false when there is none. It fails

@@ -78,6 +78,7 @@ type Producers struct {
 	Legacy map[string]LegacyPosition
 }
 
+// Owner is whose names a table has.
 type Owner struct{ Source, Identity string }
 
 // IsOwn says that the names are those of docket's own source.
@@ -85,18 +86,18 @@ func (k Owner) IsOwn() bool { return k.Identity == "" }
 
 type nameTable struct {
 	Owner
-	ByName map[string]*position
-	idle   position // root of the list of those that are not held, the last heard of first
+	ByName map[string]*Place
+	idle   Place // root of the list of those that are not held, the last heard of first
 }
 
-// position is where a producer stands.
-type position struct {
+// Place is where a producer stands.
+type Place struct {
 	Numbers
 	name       string
-	Seen       int64     // Unix nanoseconds of its last chunk, or of the end of its last session
-	used       bool      // it was held since the last signs of life,
-	heard      bool      // and has had a chunk since
-	prev, next *position // in nameTable.idle; nil while it is held
+	Seen       int64  // Unix nanoseconds of its last chunk, or of the end of its last session
+	used       bool   // it was held since the last signs of life,
+	heard      bool   // and has had a chunk since
+	prev, next *Place // in nameTable.idle; nil while it is held
 }
 
 // LegacyPosition is a position of format version 1.
@@ -114,6 +115,7 @@ type StoredProducer struct {
 	Seen int64 `json:"seen"`
 }
 
+// NewProducers returns empty tables that remember so many of each source and identity.
 func NewProducers(limit int) *Producers {
 	if limit <= 0 {
 		limit = DefaultProducers
@@ -174,7 +176,7 @@ func (t *Producers) Add(f *segment.Frame) {
 		return
 	}
 	s := t.ByOwner[Owner{string(f.Source), string(f.Identity)}]
-	var p *position
+	var p *Place
 	if s != nil {
 		p = s.ByName[string(f.Producer)]
 	}
@@ -196,7 +198,7 @@ func (t *Producers) Add(f *segment.Frame) {
 	}
 }
 
-func (t *Producers) create(p Producer, now int64) (*nameTable, *position) {
+func (t *Producers) create(p Producer, now int64) (*nameTable, *Place) {
 	n, _, _ := t.inherited(p)
 	s, at := t.insert(p)
 	at.Numbers, at.Seen = n, now
@@ -222,15 +224,15 @@ func (t *Producers) trim(s *nameTable, now int64) {
 }
 
 // insert makes an empty position.
-func (t *Producers) insert(p Producer) (*nameTable, *position) {
+func (t *Producers) insert(p Producer) (*nameTable, *Place) {
 	key := Owner{p.Source, p.Identity}
 	s := t.ByOwner[key]
 	if s == nil {
-		s = &nameTable{Owner: key, ByName: map[string]*position{}}
+		s = &nameTable{Owner: key, ByName: map[string]*Place{}}
 		s.idle.prev, s.idle.next = &s.idle, &s.idle
 		t.ByOwner[key] = s
 	}
-	at := &position{name: p.Name}
+	at := &Place{name: p.Name}
 	s.ByName[p.Name] = at
 	if _, at.used = t.Held[p]; !at.used {
 		s.moveToFront(at)
@@ -268,7 +270,7 @@ func (t *Producers) evict(s *nameTable) bool {
 	return true
 }
 
-func (t *Producers) remove(s *nameTable, p *position) {
+func (t *Producers) remove(s *nameTable, p *Place) {
 	p.unlink()
 	delete(s.ByName, p.name)
 	if len(s.ByName) == 0 {
@@ -279,13 +281,13 @@ func (t *Producers) remove(s *nameTable, p *position) {
 	}
 }
 
-func (s *nameTable) moveToFront(p *position) {
+func (s *nameTable) moveToFront(p *Place) {
 	p.unlink()
 	p.prev, p.next = &s.idle, s.idle.next
 	p.prev.next, p.next.prev = p, p
 }
 
-func (p *position) unlink() {
+func (p *Place) unlink() {
 	if p.next != nil {
 		p.prev.next, p.next.prev = p.next, p.prev
 		p.prev, p.next = nil, nil
@@ -301,6 +303,7 @@ func (t *Producers) Hold(p Producer) {
 	}
 }
 
+// Release undoes Hold.
 func (t *Producers) Release(p Producer, now time.Time) {
 	delete(t.Held, p)
 	if at := t.At(p); at != nil {
@@ -309,7 +312,8 @@ func (t *Producers) Release(p Producer, now time.Time) {
 	}
 }
 
-func (t *Producers) At(p Producer) *position {
+// At returns the position of p, nil when it has none.
+func (t *Producers) At(p Producer) *Place {
 	if s := t.ByOwner[Owner{p.Source, p.Identity}]; s != nil {
 		return s.ByName[p.Name]
 	}
@@ -393,7 +397,7 @@ func (t *Producers) Stored(now time.Time) []StoredProducer {
 	return list
 }
 
-func (s *nameTable) stored(p *position) StoredProducer {
+func (s *nameTable) stored(p *Place) StoredProducer {
 	return StoredProducer{Source: s.Source, Identity: s.Identity, Name: p.name, Numbers: p.Numbers, Seen: p.Seen}
 }
 

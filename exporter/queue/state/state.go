@@ -38,12 +38,13 @@ type SourceTally struct {
 	Lost map[string]uint64 `json:"lost"`
 }
 
-// newState returns an empty state that remembers so many producers of each source and
+// New returns an empty state that remembers so many producers of each source and
 // identity; 0: DefaultProducers.
 func New(limit int) *State {
 	return &State{Totals: Totals{Sources: map[string]*SourceTally{}}, Producers: NewProducers(limit)}
 }
 
+// NewSourceTally returns a tally of nothing.
 func NewSourceTally() *SourceTally {
 	return &SourceTally{Refused: map[string]uint64{}, Lost: map[string]uint64{}}
 }
@@ -95,6 +96,7 @@ func (s *Totals) Stored() (n uint64) {
 	return n
 }
 
+// Corrupt is how many records damage has taken.
 func (s *Totals) Corrupt() uint64 {
 	var n uint64
 	for _, r := range s.Lost {
@@ -103,6 +105,7 @@ func (s *Totals) Corrupt() uint64 {
 	return n
 }
 
+// Clone returns a copy that shares nothing.
 func (s *Totals) Clone() Totals {
 	c := Totals{Sources: make(map[string]*SourceTally, len(s.Sources)), Lost: slices.Clone(s.Lost)}
 	for name, t := range s.Sources {
@@ -121,6 +124,7 @@ func (t *SourceTally) decided() uint64 {
 	return n
 }
 
+// Clone returns a copy that shares nothing.
 func (t *SourceTally) Clone() SourceTally {
 	c := *t
 	c.Refused, c.Lost = maps.Clone(t.Refused), maps.Clone(t.Lost)
