@@ -95,7 +95,7 @@ func accountToJSON(a state.Account, pending uint64) accountJSON {
 func filesToJSON(files []StoredFile) []fileJSON {
 	list := []fileJSON{}
 	for _, f := range files {
-		list = append(list, fileJSON{f.Name, f.Size})
+		list = append(list, fileJSON(f))
 	}
 	return list
 }
