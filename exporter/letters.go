@@ -269,13 +269,18 @@ func (l *letters) redrive(seqs []uint64) (n int, err error) {
 }
 
 // purge gives letters up, all of them when seqs is nil, and returns how many. The
-// account counts them as dropped.
+// account counts those that the sink has passed as dropped; the records of the others are
+// still pending.
 func (l *letters) purge(seqs []uint64) (n int, err error) {
 	err = l.with(func(s *deadletter.Store) error {
+		next := l.account.Account().Next
+		kept, redriving := s.Counts(0, next)
+		before := kept + redriving
 		if n, err = s.Remove(seqs); err != nil {
 			return err
 		}
-		l.metrics.droppedPurged.Add(uint64(n))
+		kept, redriving = s.Counts(0, next)
+		l.metrics.droppedPurged.Add(before - kept - redriving)
 		l.tellChange()
 		return nil
 	})

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -60,5 +61,24 @@ func TestPurgedLetterDoesNotComeBack(t *testing.T) {
 				t.Errorf("a purge is shown as a failure: %+v", got)
 			}
 		})
+	}
+}
+
+// A letter whose record is still pending, as when a replay goes over it, is not given up
+// by a purge: the record is delivered, and neither the ledger nor the metric says dropped.
+func TestPurgeCountsWhatTheSinkHasPassed(t *testing.T) {
+	s := &pickySink{poison: []uint64{1, 2}, names: true}
+	d, _ := realDelivery(t, 3, SinkConfig{Config: &funcSink{send: s.Send}}, 0)
+	start(t, d)
+	until(t, "set aside", func() bool { return d.cursor.Account().DeadLettered == 2 && d.cursor.Account().Next == 4 })
+	pending := deadletter.Letter{Seq: 4, Record: []byte("{}"), Reason: "400"}
+	if err := d.letters.add([]deadletter.Letter{pending}); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := d.letters.purge(nil); n != 3 || err != nil {
+		t.Errorf("purge = %d, %v; want 3", n, err)
+	}
+	if a, purged := d.cursor.Account(), d.metrics.droppedPurged.Load(); a.Dropped != 2 || purged != 2 {
+		t.Errorf("the ledger says %d dropped and the metric %d purged, want 2 each", a.Dropped, purged)
 	}
 }

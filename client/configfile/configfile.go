@@ -375,12 +375,9 @@ func readFile(path string) ([]byte, error) {
 	if err == nil && !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file: name the file itself")
 	}
-	if err == nil && info.Size() > maxBytes {
+	data, err := readUpTo(path, maxBytes+1)
+	if len(data) > maxBytes {
 		return nil, fmt.Errorf("is larger than %d KiB: is it the right file?", maxBytes>>10)
-	}
-	var data []byte
-	if err == nil {
-		data, err = os.ReadFile(path)
 	}
 	if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
 		err = pathErr.Err
@@ -392,4 +389,14 @@ func readFile(path string) ([]byte, error) {
 		err = fmt.Errorf("%w: let the user of this process read it", err)
 	}
 	return data, err
+}
+
+// readUpTo returns the first limit bytes of a file, whatever size it says it has.
+func readUpTo(path string, limit int64) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = f.Close() }() // it was only read
+	return io.ReadAll(io.LimitReader(f, limit))
 }

@@ -57,7 +57,7 @@ func Get(text []byte, path string) Value {
 			}
 		}
 	case Array:
-		index, err := strconv.Atoi(name)
+		index, err := strconv.ParseUint(name, 10, 31)
 		if err != nil {
 			return nil
 		}

@@ -132,16 +132,26 @@ func (s *Store) nextRedriving(before uint64, records, bytes int) (letters []Lett
 func (s *Store) passOver(damaged []entry) {
 	s.change.Lock()
 	defer s.change.Unlock()
-	s.mu.Lock()
-	defer s.mu.Unlock()
 	for _, d := range damaged {
-		if i, found := s.index.find(d.seq); found && s.index.entries[i].at == d.at {
-			s.index.entries[i].damaged, s.index.entries[i].redriving = true, false
-			s.index.redriving--
+		// The log is written without mu: commits wait for Counts, and a log can block.
+		if s.markDamaged(d) {
 			s.opts.Log.Error("dead letters: one that was to be sent again cannot be read: it stays until it is purged, or is set aside at the next start",
 				"directory", s.dir, "seq", d.seq)
 		}
 	}
+}
+
+// markDamaged marks the letter of d, and reports whether it is still there.
+func (s *Store) markDamaged(d entry) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	i, found := s.index.find(d.seq)
+	if !found || s.index.entries[i].at != d.at {
+		return false
+	}
+	s.index.entries[i].damaged, s.index.entries[i].redriving = true, false
+	s.index.redriving--
+	return true
 }
 
 // described returns the letter of seq without its record, if there is one to be read.

@@ -170,6 +170,14 @@ func TestKubernetesSecrets(t *testing.T) {
 			`{"kind":"Pod","metadata":{"annotations":{"` + lastApplied + `":"{\"kind\":\"Pod\",\"imagePullSecrets\":1,\"data\":2}"}}}`,
 		},
 		"last applied is no JSON": {`{"` + lastApplied + `":"Secret {[\"","b":1}`, `{"` + lastApplied + `":"Secret {[\"","b":1}`},
+		"last applied has a colon too many": {
+			`{"` + lastApplied + `":"{\"a\"::1,\"kind\":\"Secret\",\"data\":{\"x\":\"cGFzcw==\"}}","b":1}`,
+			`{"b":1}`,
+		},
+		"last applied lacks a value": {
+			`{"` + lastApplied + `":"{\"a\":,\"kind\":\"Secret\",\"data\":{\"x\":\"cGFzcw==\"}}","b":1}`,
+			`{"b":1}`,
+		},
 		"field names are kept": {
 			`{"kind":"Secret","metadata":{"managedFields":[{"fieldsV1":{"f:data":{"f:password":{}}}}]}}`,
 			`{"kind":"Secret","metadata":{"managedFields":[{"fieldsV1":{"f:data":{"f:password":{}}}}]}}`,

@@ -61,7 +61,7 @@ func (w *walker) walk(pointers uint64) {
 		case '}', ']':
 			w.leave()
 			i++
-		case ',':
+		case ',', ':':
 			i++
 		default:
 			i = w.element(i)
@@ -84,6 +84,9 @@ func (w *walker) element(i int) int {
 	var name []byte
 	if f.object {
 		name, i = rawjson.Name(w.text, i)
+		for i < len(w.text) && w.text[i] == ':' { // one too many: a quoted text need not be JSON
+			i = rawjson.SkipSpace(w.text, i+1)
+		}
 	} else if f.pointers != 0 {
 		name = strconv.AppendInt(number[:0], int64(f.index), 10)
 		f.index++

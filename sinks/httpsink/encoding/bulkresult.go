@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"strconv"
 	"strings"
@@ -176,13 +177,18 @@ func readBulkResult(item rawjson.Value) (r bulkResult, ok bool) {
 	return r, item.Kind() == rawjson.Object && results == 1
 }
 
-// wholeNumber returns a number, which may stand in quotes, 0 for any other value.
+// wholeNumber returns a number without its fraction, which may stand in quotes, 0 for any
+// other value.
 func wholeNumber(v rawjson.Value) int64 {
-	n, err := strconv.ParseInt(v.String(), 10, 64)
-	if err != nil {
+	text := v.String()
+	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+		return n
+	}
+	f, err := strconv.ParseFloat(text, 64)
+	if err != nil || math.Abs(f) >= 1<<53 {
 		return 0
 	}
-	return n
+	return int64(f)
 }
 
 // whyInvalid says of a body that is not JSON what is wrong: errCutOff when only
