@@ -53,7 +53,11 @@ func TestQueueOfAnEarlierCommit(t *testing.T) {
 		t.Fatal(err)
 	}
 	lines := strings.SplitAfter(strings.ReplaceAll(string(audit), "10:04:07", "10:04:09"), "\n")
-	writeFile(t, path("gk/audit-channel/2026-01-05T10_04_09Z.log"), lines[0]+lines[1]+lines[3])
+	// As Gatekeeper does: a file has its final name once it is whole.
+	writeFile(t, path("audit"), lines[0]+lines[1]+lines[3])
+	if err := os.Rename(path("audit"), path("gk/audit-channel/2026-01-05T10_04_09Z.log")); err != nil {
+		t.Fatal(err)
+	}
 	res, err := http.Post("http://"+opa+"/logs", "application/json", strings.NewReader(`[{"decision_id":"d1"},{"decision_id":"d2"},{"decision_id":"d3"}]`))
 	if err != nil || res.StatusCode != http.StatusOK {
 		t.Fatalf("got %v, %v, want an answer of 200", res, err)
