@@ -36,6 +36,7 @@ const (
 	PositionsFile = "positions"
 	// PositionsVersion is the version that is written.
 	PositionsVersion = 2
+	// PositionsHeadFmt is its first line: the version, and the checksum of the rest.
 	PositionsHeadFmt = "docket positions %d crc32c %08x\n"
 )
 
