@@ -307,6 +307,20 @@ var core = []mutant{
 		tests:  []string{"TestDamageBeforeTheTailKeepsTheTailsSeq"},
 	},
 	{
+		defect: "records missing in a hole of the log are not told",
+		file:   recoverlogGo,
+		old:    "\t\t\tq.reportLost(it.Lost)\n\t\tcase segment.IsGap:\n",
+		new:    "\t\tcase segment.IsGap:\n",
+		tests:  []string{"TestVerdictsAreThoseOfTheTwoReaders"},
+	},
+	{
+		defect: "records missing before a segment or at the end of the log are not told",
+		file:   recoverlogGo,
+		old:    "\t\tcase segment.IsGap:\n\t\t\tq.reportLost(it.Lost)\n",
+		new:    "\t\tcase segment.IsGap:\n",
+		tests:  []string{"TestTailWithoutRecordsAndALostEnd"},
+	},
+	{
 		defect: "the end of the log is trusted by its headers",
 		file:   scanGo,
 		old:    "\ts.reader.MoveTo(s.Off)\n",
