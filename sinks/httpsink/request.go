@@ -2,19 +2,11 @@ package httpsink
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"maps"
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"time"
-
-	"github.com/docket-export/docket/sinks"
-	"github.com/docket-export/docket/sinks/httpsink/encoding"
 )
 
 // withQuery returns the query of u with the parameters of more that it has not.
@@ -33,59 +25,6 @@ func withQuery(u *url.URL, more string) string {
 		return extra.Encode()
 	}
 	return u.RawQuery + "&" + extra.Encode()
-}
-
-// fixedHeader is what every request of a sink has in common.
-func fixedHeader(c *Config, e encoding.Encoding) http.Header {
-	h := http.Header{}
-	for name, value := range c.Headers {
-		h.Set(name, value)
-	}
-	h.Set("Content-Type", e.ContentType())
-	h.Set("User-Agent", "docket")
-	if c.Compression != compressNone {
-		h.Set("Content-Encoding", c.Compression)
-	}
-	if e.AnswerDecides() {
-		h.Set("Accept-Encoding", "gzip") // it may be as long as the batch
-	}
-	return h
-}
-
-// batchHeader is the header of the request for b, but for what shows who we are.
-func (s *sink) batchHeader(b sinks.Batch, buf *buffers) http.Header {
-	h := maps.Clone(s.fixed)
-	h["Docket-Queue"] = []string{b.Queue}
-	h["Docket-First-Seq"] = []string{strconv.FormatUint(b.Items[0].Seq, 10)}
-	h["Docket-Last-Seq"] = []string{strconv.FormatUint(b.Items[len(b.Items)-1].Seq, 10)}
-	h["Docket-Records"] = []string{strconv.Itoa(len(b.Items))}
-	h["Idempotency-Key"] = []string{batchKey(b, buf)}
-	for i := range b.Items {
-		if late := b.Items[i].Late; late != sinks.OnTime {
-			h["Docket-Late"] = []string{string(late)}
-			break
-		}
-	}
-	return h
-}
-
-// batchKey names the records of b and how late they are: 32 hexadecimal digits of
-// a SHA-256. The same records have the same key at every attempt and after a
-// restart. First and last seq would not do: when one record has been set aside,
-// others remain between the same two. Records that are replayed or redriven have
-// another key than before, since a receiver that remembers keys would keep them
-// out, or answer as it did when it refused them. When the same records are
-// redriven once more, the key is that of their first redrive.
-func batchKey(b sinks.Batch, buf *buffers) string {
-	buf.key = append(buf.key[:0], b.Queue...)
-	for i := range b.Items {
-		late := b.Items[i].Late
-		buf.key = binary.BigEndian.AppendUint64(buf.key, b.Items[i].Seq)
-		buf.key = append(buf.key, byte(len(late)))
-		buf.key = append(buf.key, late...)
-	}
-	sum := sha256.Sum256(buf.key)
-	return hex.EncodeToString(sum[:16])
 }
 
 // post posts body and returns the answer. A token that the receiver does not

@@ -5,6 +5,7 @@
 //	held.go          the follower as its readers see it
 //	reader.go        one file, from a position to its end
 //	contents.go      what is known of the contents of a file
+//	rotation.go      when a file counts as rotated, replaced or overwritten
 //	generation.go    the contents of a file, until it is replaced or truncated
 //	predecessors.go  files found by what is known of them: rotated, or copied
 //	identity.go      what tells files apart

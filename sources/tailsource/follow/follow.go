@@ -214,25 +214,6 @@ func (f *Follower) lastSeen() time.Time {
 	return f.seen
 }
 
-// lookAt sees whether the latest file has other contents now, and how long they are.
-func (f *Follower) lookAt(g *generation) {
-	info, err := examine(g.file)
-	if err != nil {
-		f.cannot(err)
-		return
-	}
-	same, err := holds(g.file, g.peek, 0)
-	if err != nil {
-		f.cannot(err)
-		return
-	}
-	if info.size < g.size || !same {
-		f.overwritten(g)
-		return
-	}
-	g.note(info.size)
-}
-
 // note takes down what the contents look like, to know them again.
 func (g *generation) note(size int64) {
 	if g.file == nil {
@@ -244,28 +225,6 @@ func (g *generation) note(size int64) {
 			g.peek = peek
 		}
 	}
-}
-
-// overwritten says that the file of g has other contents now: it was truncated. The
-// rest of the old ones is read from the copy that whoever truncated it has made.
-func (f *Follower) overwritten(g *generation) {
-	file := g.file
-	if g.file = nil; !g.overwritten { // else it was a copy, and not of these contents
-		g.overwritten = true
-		g.file, g.copied = f.copyOf(g)
-	}
-	g.replaced = time.Now().Add(-f.grace) // nobody writes to a copy
-	if g != f.latest() {
-		if file != nil {
-			file.Close()
-		}
-		return
-	}
-	next := &generation{identity: g.identity, real: g.real, file: file}
-	// Beyond the bound, if it comes to that: the file is open already.
-	found, _ := f.between(g.real, next)
-	f.hold(found...)
-	f.hold(next)
 }
 
 // hold adds what is to be read after all that is held.
@@ -359,40 +318,6 @@ func (f *Follower) settleSkipped() {
 		}
 	}
 	clear(f.skipped)
-}
-
-// noteReplaced notes from which files the writer has moved on.
-func (f *Follower) noteReplaced() {
-	for i, g := range f.held[:max(0, len(f.held)-1)] {
-		next := f.held[i+1]
-		if !g.replaced.IsZero() {
-			continue
-		}
-		if info, err := next.look(); err == nil {
-			next.note(info.size)
-		}
-		if next.size > 0 || i+2 < len(f.held) {
-			g.replaced = movedOn(g, next)
-		}
-	}
-}
-
-// movedOn is when the writer has last written to g, or begun next, whichever was later.
-// Where the file system does not tell it is now.
-func movedOn(g, next *generation) time.Time {
-	now := time.Now()
-	info, err := g.look()
-	if err != nil || next.Born == 0 {
-		return now
-	}
-	at := time.Unix(0, next.Born)
-	if info.modified.After(at) {
-		at = info.modified
-	}
-	if at.After(now) {
-		return now
-	}
-	return at
 }
 
 func (g *generation) look() (file, error) {

@@ -2,8 +2,6 @@ package follow
 
 import (
 	"os"
-	"path/filepath"
-	"strings"
 	"time"
 )
 
@@ -44,36 +42,4 @@ func (g *generation) isIn(file *os.File, size int64) bool {
 // isFile reports whether a file has the contents of g, or a copy of them that is read.
 func (g *generation) isFile(id identity) bool {
 	return id == g.copied || id == g.identity && !g.overwritten
-}
-
-// isRotated reports whether name is one that rotation gives to the log called base: a
-// number, a date or "old" stands behind the name (manager.log.1, 0.log.20260105-100407)
-// or within it (manager-2026-01-05T10-04-07.000.log), or it counts (1.log after 0.log).
-// Other words make another log (manager-audit.log), or what somebody keeps of this one
-// (manager.log.bak). Compressed files are of no use: their contents are read before they
-// are compressed.
-func isRotated(base, name string) bool {
-	switch strings.ToLower(filepath.Ext(name)) {
-	case ".gz", ".zst", ".bz2", ".xz", ".lz4", ".zip", ".bak", ".tmp", ".swp":
-		return false
-	}
-	if name == base {
-		return false
-	}
-	ext := filepath.Ext(base)
-	stem := strings.TrimSuffix(base, ext)
-	if rest, ok := strings.CutPrefix(name, base); ok {
-		return isRotation(rest)
-	}
-	if strings.Trim(stem, "0123456789") == "" && stem != "" {
-		digits := strings.TrimLeft(name, "0123456789")
-		return digits != name && strings.HasPrefix(digits, ext)
-	}
-	rest, ok := strings.CutPrefix(name, stem)
-	return ok && strings.HasSuffix(rest, ext) && isRotation(strings.TrimSuffix(rest, ext))
-}
-
-// isRotation reports whether rotation may have added s to a name.
-func isRotation(s string) bool {
-	return len(s) > 1 && strings.ContainsRune(".-_", rune(s[0])) && (s[1] >= '0' && s[1] <= '9' || s[1:] == "old")
 }
