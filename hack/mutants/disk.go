@@ -178,7 +178,7 @@ var durable = []mutant{
 	},
 	{
 		defect: "the file that refused lines begin with has no durable name",
-		file:   "exporter/refused.go",
+		file:   "exporter/refusedlog.go",
 		old:    "if err := r.dir.SyncDir(); err != nil {",
 		new:    "if err := error(nil); err != nil {",
 		tests:  []string{"TestRefusedLinesOutliveAPowerCut"},
