@@ -2,6 +2,7 @@ package streamsource
 
 import (
 	"fmt"
+	"io"
 	"net"
 	"strings"
 	"testing"
@@ -59,12 +60,21 @@ func TestSeatsAreShared(t *testing.T) {
 func TestHandshakesAreBounded(t *testing.T) {
 	t.Parallel()
 	s := startTLS(t, true)
+	closed := make(chan error, 3*maxHandshakes)
 	for range 3 * maxHandshakes {
 		nc, err := net.Dial("tcp", s.at.String())
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { nc.Close() })
+		go func() {
+			_, err := io.Copy(io.Discard, nc)
+			closed <- err
+		}()
+	}
+	// Everyone is turned away while maxLeaving connections are still being closed.
+	for range 2 * maxHandshakes {
+		<-closed
 	}
 	s.dial().hello("p", 1, 0)
 	if n := s.source.Connections(); n > 2*maxHandshakes+1 {
