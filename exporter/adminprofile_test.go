@@ -29,7 +29,6 @@ func get(t *testing.T, h http.Handler, path string) (status int, body string) {
 }
 
 func TestProfilesOnlyWhenEnabled(t *testing.T) {
-	t.Parallel()
 	for name, tt := range map[string]struct {
 		exporter *Exporter
 		want     int

@@ -21,7 +21,7 @@ type faultFS struct {
 	mu sync.Mutex
 	// again counts writes and syncs of files after a sync of them has failed.
 	again int
-	hook  func(op string, name string) error // op is "create", "write", "sync" or "syncdir"
+	hook  func(op string, name string) error // op is "create", "write", "sync", "syncdir" or "remove", which takes no error
 }
 
 func (f *faultFS) set(hook func(op, name string) error) {
@@ -61,6 +61,11 @@ func (f *faultFS) SyncDir(dir string) error {
 		return err
 	}
 	return f.FS.SyncDir(dir)
+}
+
+func (f *faultFS) Remove(name string) error {
+	_ = f.check("remove", name)
+	return f.FS.Remove(name)
 }
 
 type faultFile struct {
