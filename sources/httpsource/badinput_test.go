@@ -367,9 +367,8 @@ func TestGoodUploadBesideSlowOnes(t *testing.T) {
 		})
 		t.Logf("a good upload took %v", time.Since(began).Round(time.Millisecond))
 	}
-	if got := r.source.Connections(); got > 2*DefaultConnections {
-		t.Errorf("got %d connections, want some %d", got, DefaultConnections)
-	}
+	// One that had to make room counts until its goroutine has ended, which may take a moment.
+	eventually(t, "no more connections than twice the places", func() bool { return r.source.Connections() <= 2*DefaultConnections })
 }
 
 // trickle connects again and again, and sends a byte every 100 ms.
