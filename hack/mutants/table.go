@@ -366,7 +366,7 @@ var core = []mutant{
 		defect: "frames behind what was never written are not found",
 		file:   readerGo,
 		old:    "r.MoveTo(min(from&^(Align-1), limit))",
-		new:    "r.seek(limit)",
+		new:    "r.MoveTo(limit)",
 		tests:  []string{"TestHoleInTheFile"},
 	},
 	{

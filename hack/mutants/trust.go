@@ -50,7 +50,7 @@ var trust = []mutant{
 		defect: "cursors of a newer docket are taken for damage",
 		file:   cursorfileGo,
 		old:    "isSlot(b) && v != CursorsVersion {",
-		new:    "isSlot(b) && v < cursorsVersion {",
+		new:    "isSlot(b) && v < CursorsVersion {",
 		tests:  []string{"TestUnknownVersionsAreRefused"},
 	},
 	{
