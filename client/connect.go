@@ -284,6 +284,10 @@ func (k *link) advance(n uint64) {
 		k.admit()
 		k.unlocked(func() {})
 	}
+	if k.resumed > 0 && k.box.first > k.resumed {
+		k.resumed = 0
+		k.wakeWriter()
+	}
 	if told && k.lost != nil {
 		k.unlocked(k.lost)
 	}

@@ -58,7 +58,11 @@ type link struct {
 	stolen      bool   // another producer sends under our name
 	met         bool   // an exporter has answered once
 	base        uint64 // number on the wire less the number that callers know
-	stats       linkStats
+	// resumed is the last number of the lines that an earlier link has left, 0 once they
+	// are handled. No other line is sent before: a file that holds them may come back,
+	// and the numbers after them must be nobody's then.
+	resumed uint64
+	stats   linkStats
 }
 
 // linkConfig is what a link is made of. The callbacks are called one at a time,
@@ -257,6 +261,9 @@ func (k *link) resume(r remains) {
 		}
 	}
 	k.box.numberAll() // each may have been sent
+	if len(r.lines) > 0 {
+		k.resumed = k.box.last()
+	}
 }
 
 // remains returns what is left. It is called after end, and then once.

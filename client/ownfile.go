@@ -58,6 +58,18 @@ func replaceOwn(path string, fill func(io.Writer) error) error {
 		_ = os.Remove(next) // it is not complete, and only in the way
 		return err
 	}
+	return syncDirectoryOf(path)
+}
+
+// removeOwn removes the file at path, if there is one. On nil it stays gone.
+func removeOwn(path string) error {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return syncDirectoryOf(path)
+}
+
+func syncDirectoryOf(path string) error {
 	dir, err := os.Open(filepath.Dir(path))
 	if err != nil {
 		return err

@@ -107,6 +107,52 @@ func TestSpillOfAClientThatDied(t *testing.T) {
 	checkCount(t, lines, 8)
 }
 
+// A file that comes back, as after a power cut or in a client that is killed, gives its
+// next client no number that the exporter knows as another line's.
+func TestSpillFileThatComesBack(t *testing.T) {
+	e := newExporter(t)
+	file := filepath.Join(t.TempDir(), "spill")
+	const content = `{"docket":{"version":1,"producer":"p","next":3}}` + "\n" + `{"sequence":3}` + "\n" + `{"sequence":4}` + "\n"
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	e.Hold()
+	killed := e.client(Config{SpillFile: file})
+	if err := killed.TryLogLine([]byte(`{"sequence":5}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	e.await("the lines of the file", func() bool { return e.Held() >= 2 })
+	if left, err := closeAway(t, killed); left != 0 || err != nil {
+		t.Fatalf("Close: got %d left, %v", left, err)
+	}
+	e.Release()
+	if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o := &offline{e: e}
+	away := o.config()
+	away.SpillFile = file
+	second := startClient(t, away)
+	if err := second.TryLogLine([]byte(`{"sequence":6}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := closeAway(t, second); left != 0 || err != nil {
+		t.Fatalf("Close of a client that met no exporter: got %d left, %v", left, err)
+	}
+	third := e.client(Config{SpillFile: file})
+	if err := third.LogLine(within(t), []byte(`{"sequence":7}`), ""); err != nil {
+		t.Fatal(err)
+	}
+	closeClient(t, third)
+	var got strings.Builder
+	for _, l := range e.Lines() {
+		got.WriteString(l.Text)
+	}
+	if want := `{"sequence":3}{"sequence":4}{"sequence":6}{"sequence":7}`; got.String() != want {
+		t.Errorf("stored: got %s, want %s", got.String(), want)
+	}
+}
+
 func TestSpillFileOfAnother(t *testing.T) {
 	e := newExporter(t)
 	file := filepath.Join(t.TempDir(), "spill")

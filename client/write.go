@@ -69,10 +69,11 @@ func (k *link) fill(b *batch) (wait time.Duration) {
 	bytes := 0
 	for bytes < writeBytes && len(b.lines) < maxWriteLines {
 		l := k.box.inFlight(b.next)
+		if l == nil && k.resumed == 0 {
+			l = k.box.number()
+		}
 		if l == nil {
-			if l = k.box.number(); l == nil {
-				break
-			}
+			break
 		}
 		b.next++
 		l.writing = true

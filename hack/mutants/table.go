@@ -516,6 +516,13 @@ var core = []mutant{
 		tests:  []string{"TestShedsByPriority"},
 	},
 	{
+		defect: "lines are sent under numbers that a spill file may give to others",
+		file:   "client/write.go",
+		old:    "if l == nil && k.resumed == 0 {",
+		new:    "if l == nil {",
+		tests:  []string{"TestSpillFileThatComesBack"},
+	},
+	{
 		defect: "a record that somebody waits for is dropped",
 		file:   "client/outbox.go",
 		old:    "if l.keep {",
