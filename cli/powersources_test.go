@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -29,8 +30,8 @@ type bystanders struct {
 	log   *logWriter
 	audit string // a run as Gatekeeper writes it
 	lives int
-	due   []string // lines that every export must have, once each
-	seen  []map[string]int
+	due   []string         // lines that every export must have, once each
+	seen  []map[string]int // in the exports, which are cut and kept
 
 	siem    *httptest.Server
 	rejects func(line string) bool
@@ -42,6 +43,7 @@ type bystanders struct {
 func newBystanders(t *testing.T, dir string, disk *cuttableDisk) *bystanders {
 	t.Helper()
 	b := &bystanders{disk: disk, log: newLogWriter(t, dir), audit: readFile(t, "../testdata/records/gatekeeper-audit.ndjson"), took: map[string]bool{}}
+	b.seen = []map[string]int{{}, {}}
 	b.rejects = func(line string) bool { return strings.Contains(line, `"third":0`) }
 	b.siem = httptest.NewServer(http.HandlerFunc(b.take))
 	t.Cleanup(b.siem.Close)
@@ -115,7 +117,8 @@ func (b *bystanders) engine(records int) {
 	}
 }
 
-// settle lets the engine send what is left in its file, once docket runs for good.
+// settle lets the engine send what is left in its file, once docket runs for good, and
+// waits for everything else: nobody tells when the last line of a log is stored.
 func (b *bystanders) settle() {
 	t := b.c.t
 	t.Helper()
@@ -133,15 +136,33 @@ func (b *bystanders) settle() {
 	}
 	b.due = append(b.due, b.log.written...)
 	b.log.written = nil
+	eventually(t, "every line of the audits, the log and the engine in an export", b.isExported)
+}
+
+// isExported reports whether each line that is due is in the export kept. The ledger
+// cannot tell: it counts the records that docket makes as well.
+func (b *bystanders) isExported() bool {
+	files, err := filepath.Glob(filepath.Join(b.c.exports[1].dir, "decisions-*.ndjson"))
+	if err != nil {
+		b.c.t.Fatal(err)
+	}
+	exported := map[string]bool{}
+	for _, file := range files {
+		content, err := os.ReadFile(file)
+		if err != nil {
+			return false // it was renamed just now
+		}
+		for line := range strings.Lines(string(content)) {
+			exported[strings.TrimSuffix(line, "\n")] = true
+		}
+	}
+	return !slices.ContainsFunc(b.due, func(line string) bool { return !exported[line] && b.seen[1][line] == 0 })
 }
 
 // line takes a line of an export, unless it is one of a producer of the crashes.
 func (b *bystanders) line(export int, line string) bool {
 	if strings.HasPrefix(line, `{"Producer":`) {
 		return false
-	}
-	for len(b.seen) <= export {
-		b.seen = append(b.seen, map[string]int{})
 	}
 	b.seen[export][line]++
 	return true
