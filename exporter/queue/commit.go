@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"syscall"
@@ -418,7 +419,7 @@ func (q *Queue) closeActive(cause error) {
 	w.file.Close()
 	if w.last != s && q.checkGround() == nil {
 		for _, name := range []string{w.tempName, s.String()} {
-			if err := q.opts.FS.Remove(q.path(name)); err != nil && !state.NotExist(err) {
+			if err := q.opts.FS.Remove(q.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				q.opts.Log.Debug("abandoned segment stays", "file", name, "error", err)
 			}
 		}

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
-	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -138,7 +138,7 @@ func (c *Cursor) enterSegment(last uint64) error {
 	}
 	if err != nil {
 		c.release(s)
-		if state.NotExist(err) && c.passDropped() {
+		if errors.Is(err, fs.ErrNotExist) && c.passDropped() {
 			return nil
 		}
 		return fmt.Errorf("segment %s: open: %w", s, err)

@@ -7,11 +7,12 @@
 //
 // Package segment is the format of a segment and its one reader: its Scan decides what is
 // a frame, what is damage and what is a torn tail. Package state is what the log adds up
-// to, as the files cursors and positions keep it. Package inspect is check, cat, repair
-// and replay for a queue at rest. This package is the live queue:
+// to, as the files cursors and positions keep it; its Look is the one survey of the
+// directory. Package inspect is check, cat, repair and replay for a queue at rest. This
+// package is the live queue:
 //
 //	queue.go       options, Open, Close, Stats, and the fields by what guards them
-//	recover.go     what the directory says, and who owns it
+//	recover.go     Open takes in what the survey of the directory says
 //	recoverlog.go  Open folds the scan of the log into the state
 //	append.go      Append gathers chunks for the next commit
 //	commit.go      the committer: one write and one fdatasync for all that wait

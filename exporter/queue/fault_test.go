@@ -111,8 +111,7 @@ func isSegment(name string) bool {
 }
 
 func isBegun(name string) bool {
-	_, ok := state.ParseBeginName(filepath.Base(name))
-	return ok
+	return strings.HasPrefix(filepath.Base(name), state.BeginPrefix)
 }
 
 // receive waits for ch, and fails rather than hang.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -303,7 +304,7 @@ func (q *Queue) remove(s *liveSegment) error {
 		if ok {
 			h.spares = append(h.spares, spare)
 		}
-		if ok || err != nil && !state.NotExist(err) {
+		if ok || err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}
@@ -344,7 +345,7 @@ func (q *Queue) trim() {
 // removeSegment unlinks a segment. When a crash brings its name back, it is
 // found below every cursor and removed again.
 func (q *Queue) removeSegment(name segment.Name) error {
-	if err := q.opts.FS.Remove(q.path(name.String())); err != nil && !state.NotExist(err) {
+	if err := q.opts.FS.Remove(q.path(name.String())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("segment %s: remove: %w", name, err)
 	}
 	return nil

@@ -191,8 +191,7 @@ func TestCheckOfUnreadableFiles(t *testing.T) {
 
 func TestOpenOfflineFails(t *testing.T) {
 	live, _, _ := stored(t, false)
-	held := offline(t, live) // holds the lock as an exporter does, and changes nothing meanwhile
-	inUse := held.Dir
+	offline(t, live) // holds the lock as an exporter does, and changes nothing meanwhile
 	empty := t.TempDir()
 	put(t, filepath.Join(empty, "notes.txt"), 0, []byte("mine"))
 	for name, tt := range map[string]struct {
@@ -200,7 +199,7 @@ func TestOpenOfflineFails(t *testing.T) {
 		want func(error) bool
 		text string
 	}{
-		"in use":       {inUse, func(err error) bool { _, ok := errors.AsType[*InUseError](err); return ok }, fmt.Sprintf("in use by process %d", os.Getpid())},
+		"in use":       {live.Directory, func(err error) bool { _, ok := errors.AsType[*InUseError](err); return ok }, fmt.Sprintf("in use by process %d", os.Getpid())},
 		"no directory": {filepath.Join(empty, "none"), func(err error) bool { return errors.Is(err, inspect.ErrNoQueue) }, "no such directory"},
 		"no queue":     {empty, func(err error) bool { return errors.Is(err, inspect.ErrNoQueue) }, "neither segments nor cursors"},
 	} {

@@ -1,6 +1,8 @@
 package queue
 
 import (
+	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -132,7 +134,7 @@ func TestUnfinishedFilesAreRemovedAtOpen(t *testing.T) {
 	}
 	q := open(t, opts)
 	for _, name := range leftover {
-		if _, err := os.Stat(filepath.Join(opts.Directory, name)); !state.NotExist(err) {
+		if _, err := os.Stat(filepath.Join(opts.Directory, name)); !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("%s: got %v, want it gone", name, err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"path/filepath"
 	"slices"
@@ -351,7 +352,7 @@ func (q *Queue) Stats() Stats {
 		Sources: make(map[string]SourceTally, len(q.state.Sources)),
 		Cursors: q.accounts(),
 		Bytes:   q.bytes(),
-		Parked:  state.SortedKeys(q.parked),
+		Parked:  slices.Sorted(maps.Keys(q.parked)),
 		Lost:    slices.Clone(q.state.Lost),
 	}
 	for name, t := range q.state.Sources {

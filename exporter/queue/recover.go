@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"slices"
 	"time"
@@ -17,19 +18,9 @@ import (
 // recovery is what Open learns from the directory. doc.go tells what each step
 // is for.
 type recovery struct {
-	q          *Queue
-	segments   []*foundSegment
-	spares     []string
-	begun      []string          // files of segments that were being begun
-	number     int               // the highest in a name of either
-	cursors    *state.CursorFile // nil when there is none
-	accounts   map[string]Account
-	checkpoint state.Checkpoint
-	hasCheck   bool // checkpoint is valid
-
-	// knownDurable is a seq: every record below it was durable once, because a
-	// sink has passed it or a checkpoint was made beyond it.
-	knownDurable uint64
+	q *Queue
+	*state.Survey
+	segments []*foundSegment // of Survey
 	// newest is when the last frame that was found behind the checkpoint was received,
 	// Unix nanoseconds.
 	newest int64
@@ -46,9 +37,14 @@ type foundSegment struct {
 // recover fills in what q is made of. The order matters: identity first, then
 // what the log adds up to, then the places in it.
 func (q *Queue) recover() error {
-	r := &recovery{q: q, accounts: map[string]Account{}}
+	found, err := state.Look(q.opts.FS, q.opts.Directory)
+	if err != nil {
+		return fmt.Errorf("list: %w", err)
+	}
+	q.janitor.cursors = found.Cursors
+	r := &recovery{q: q, Survey: found}
 	for _, step := range []func() error{
-		r.readCursors, r.readCheckpoint, r.listFiles, r.identify, r.inspectSpares, r.linkSegments, r.foldLog, r.findUncopied,
+		r.checkReadable, r.setAside, r.adopt, r.takeSpares, r.findEnds, r.foldLog, r.findUncopied,
 	} {
 		if err := step(); err != nil {
 			return err
@@ -70,7 +66,7 @@ func (q *Queue) recover() error {
 		last.sealed = len(q.pending.frames) == 0
 	}
 	q.setSegments(segments)
-	q.parked = maps.Clone(r.accounts)
+	q.parked = maps.Clone(r.Accounts)
 	wake(q.dirty) // what could not be written now is written soon
 	return nil
 }
@@ -97,184 +93,100 @@ func (r *recovery) splitPassed() (kept, passed []*liveSegment) {
 // or has come back after a crash, perhaps without those behind it: a new sink must
 // not begin there.
 func (r *recovery) isPassed(s *foundSegment) bool {
-	for _, a := range r.accounts {
+	for _, a := range r.Accounts {
 		if a.Next < s.Until {
 			return false
 		}
 	}
-	return len(r.accounts) > 0 && r.isCounted(s, s.live.end.Load())
+	return len(r.Accounts) > 0 && r.isCounted(s, s.live.end.Load())
 }
 
-// readCursors reads the cursors file. A damaged one is set aside: its sinks
-// start again at the first kept record, which delivers twice and skips nothing.
-// The janitor makes a new one.
-func (r *recovery) readCursors() error {
-	q := r.q
-	file, accounts, err := state.OpenCursorFile(q.opts.FS, q.opts.Directory)
-	switch {
-	case errors.Is(err, state.ErrCursors):
-		return q.quarantineFile(state.CursorsFile, err)
-	case state.NotExist(err):
-		return nil
-	case err != nil:
+// checkReadable fails when a file cannot be read, or is of another version: nothing is
+// changed then.
+func (r *recovery) checkReadable() error {
+	if err := r.CursorsErr; err != nil && !errors.Is(err, state.ErrCursors) && !errors.Is(err, state.ErrOtherQueue) && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	r.cursors, r.accounts = file, maps.Clone(accounts)
-	q.janitor.cursors = file
-	return nil
-}
-
-// readCheckpoint reads the positions file. Without it the whole log is read.
-func (r *recovery) readCheckpoint() (err error) {
-	r.checkpoint, r.hasCheck, err = state.ReadCheckpoint(r.q.opts.FS, r.q.opts.Directory)
-	if errors.Is(err, state.ErrPositions) {
-		return r.q.quarantineFile(state.PositionsFile, err)
+	if err := r.CheckpointErr; err != nil && !errors.Is(err, state.ErrPositions) && !errors.Is(err, state.ErrOtherQueue) {
+		return err
 	}
-	return err
-}
-
-func (r *recovery) listFiles() error {
-	files, err := r.q.opts.FS.List(r.q.opts.Directory)
-	if err != nil {
-		return fmt.Errorf("list: %w", err)
-	}
-	for _, file := range files {
-		if name, ok := segment.ParseName(file); ok {
-			r.segments = append(r.segments, &foundSegment{Stored: segment.NewStored(name)})
+	for _, s := range r.Segments {
+		if errors.As(s.OpenErr, new(*fileversion.Error)) {
+			return fmt.Errorf("segment %s: %w", s, s.OpenErr)
+		}
+		if s.OpenErr != nil {
+			return fmt.Errorf("segment %s: open: %w", s, s.OpenErr)
 		}
 	}
-	r.spares, r.begun, r.number = state.SparesOf(files)
-	slices.SortFunc(r.segments, func(a, b *foundSegment) int { return a.Compare(b.Name) })
-	return nil
+	return r.UnknownVersion()
 }
 
-// identify finds the queue's UUID and the sizes of its segments. A file of
-// another queue is set aside.
-func (r *recovery) identify() error {
+// setAside moves to quarantine what is damaged as a whole or another queue's. Without its
+// place a sink starts again at the first kept record, which delivers twice and skips
+// nothing; the janitor makes a new cursors file. Without a checkpoint the whole log is
+// read.
+func (r *recovery) setAside() error {
+	var errs []error
+	if r.CursorsErr != nil && !errors.Is(r.CursorsErr, fs.ErrNotExist) {
+		errs = append(errs, r.q.quarantineFile(state.CursorsFile, r.CursorsErr))
+	}
+	if r.CheckpointErr != nil {
+		errs = append(errs, r.q.quarantineFile(state.PositionsFile, r.CheckpointErr))
+	}
+	for _, s := range r.Foreign {
+		errs = append(errs, r.q.quarantineFile(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.Header.Queue)))
+	}
+	return errors.Join(errs...)
+}
+
+// adopt makes the queue the one that was found, or a new one.
+func (r *recovery) adopt() error {
 	q := r.q
-	var ids []uuid.UUID
-	for _, s := range r.segments {
-		switch err := r.readHeader(s.Stored); {
-		case err != nil:
-			return fmt.Errorf("segment %s: %w", s, err)
-		case s.HeaderErr != nil:
-			// The name says what the header said; a foreign segment cannot pass
-			// for ours, because its frames have other epochs and seqs.
-			q.opts.Log.Warn("segment header damaged: its frames are read all the same", "segment", s.String(), "error", s.HeaderErr)
-		default:
-			ids = append(ids, s.Header.Queue)
-		}
-	}
-	if r.hasCheck {
-		ids = append(ids, r.checkpoint.Queue)
-	}
-	if r.cursors != nil {
-		ids = append(ids, r.cursors.Queue)
-	}
-	q.id = state.OwnerOf(ids)
-	if q.id == uuid.Nil {
+	if q.id = r.Queue; q.id == uuid.Nil {
 		q.id = uuid.New()
 	}
-	return errors.Join(r.adoptCursors(), r.adoptCheckpoint(), r.adoptSegments())
-}
-
-func (r *recovery) adoptCursors() error {
-	q := r.q
-	if r.cursors != nil && r.cursors.Queue != q.id {
-		q.janitor.close()
-		q.janitor.cursors, r.accounts = nil, map[string]Account{}
-		return q.quarantineFile(state.CursorsFile, fmt.Errorf("%w %s", state.ErrOtherQueue, r.cursors.Queue))
-	}
-	for _, a := range r.accounts {
-		r.knownDurable = max(r.knownDurable, a.Next, a.ReplayTo)
-	}
-	return nil
-}
-
-func (r *recovery) adoptCheckpoint() error {
-	q := r.q
 	q.janitor.base = state.Checkpoint{Queue: q.id, NextSeq: 1}
-	if !r.hasCheck {
-		return nil
+	if r.HasCheckpoint {
+		q.janitor.base = r.Checkpoint
 	}
-	if r.checkpoint.Queue != q.id {
-		r.hasCheck = false
-		return q.quarantineFile(state.PositionsFile, fmt.Errorf("%w %s", state.ErrOtherQueue, r.checkpoint.Queue))
-	}
-	r.knownDurable = max(r.knownDurable, r.checkpoint.NextSeq)
-	q.committer.epoch = max(q.committer.epoch, r.checkpoint.Epoch)
-	q.janitor.base = r.checkpoint
-	return nil
-}
-
-func (r *recovery) adoptSegments() error {
-	q := r.q
-	var kept []*foundSegment
-	for _, s := range r.segments {
-		if s.Header.Queue != uuid.Nil && s.Header.Queue != q.id {
-			if err := q.quarantineFile(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.Header.Queue)); err != nil {
-				return err
-			}
-			continue
+	q.committer.epoch = r.Checkpoint.Epoch
+	for _, s := range r.Segments {
+		if s.HeaderErr != nil {
+			q.opts.Log.Warn("segment header damaged: its frames are read all the same", "segment", s.String(), "error", s.HeaderErr)
 		}
-		kept = append(kept, s)
+		r.segments = append(r.segments, &foundSegment{Stored: s})
 		q.committer.epoch = max(q.committer.epoch, s.Epoch)
 	}
-	r.segments = kept
 	return nil
 }
 
-// inspectSpares takes in the spares, whose epochs must not be given out again.
+// takeSpares takes in the spares, whose epochs must not be given out again.
 // Files that were being begun may hold frames of unknown epochs: they are removed, as is
 // a spare that does not say what it was.
-func (r *recovery) inspectSpares() error {
+func (r *recovery) takeSpares() error {
 	q := r.q
-	kept := r.spares[:0]
-	for _, name := range r.spares {
-		epoch, ok, err := r.inspectSpare(name)
-		if err != nil {
-			return err
-		}
-		if !ok {
-			r.begun = append(r.begun, name)
+	var kept []string
+	begun := r.Begun
+	for _, spare := range r.Spares {
+		if spare.Err != nil || spare.Size != q.opts.SegmentBytes {
+			begun = append(begun, spare.Name)
 			continue
 		}
-		q.committer.epoch = max(q.committer.epoch, epoch)
-		kept = append(kept, name)
+		q.committer.epoch = max(q.committer.epoch, spare.Epoch)
+		kept = append(kept, spare.Name)
 	}
-	for _, name := range r.begun {
+	for _, name := range begun {
 		// Where it stays it holds space and is found again.
 		if err := q.opts.FS.Remove(q.path(name)); err != nil {
 			q.opts.Log.Debug("unfinished file stays", "file", name, "error", err)
 		}
 	}
-	q.pool.found(kept, r.number)
+	q.pool.found(kept, r.Number)
 	return nil
 }
 
-// inspectSpare returns the epoch of a spare; ok is false when it is of no use. The error
-// is a *fileversion.Error.
-func (r *recovery) inspectSpare(name string) (epoch uint64, ok bool, err error) {
-	f, err := r.q.opts.FS.Open(r.q.path(name))
-	if err != nil {
-		return 0, false, nil
-	}
-	defer f.Close()
-	epoch, err = segment.SpareEpoch(f, r.q.path(name))
-	if unknown, is := errors.AsType[*fileversion.Error](err); is {
-		return 0, false, unknown
-	}
-	size, sizeErr := f.Size()
-	return epoch, err == nil && sizeErr == nil && size == r.q.opts.SegmentBytes, nil
-}
-
-// linkSegments finds out where each segment ends.
-func (r *recovery) linkSegments() error {
-	stored := make([]*segment.Stored, len(r.segments))
-	for i, s := range r.segments {
-		stored[i] = s.Stored
-	}
-	segment.Link(stored)
+// findEnds finds out where each segment ends whose successor does not say it.
+func (r *recovery) findEnds() error {
 	for _, s := range r.segments {
 		if !s.IsLast() && (!s.Exact || s.NamedEnd > s.Size) {
 			if err := r.findEnd(s.Stored); err != nil {
@@ -295,18 +207,4 @@ func (r *recovery) findEnd(s *segment.Stored) error {
 	}
 	defer file.Close()
 	return s.FindEnd(file)
-}
-
-func (r *recovery) readHeader(s *segment.Stored) error {
-	file, err := r.q.opts.FS.Open(r.q.path(s.String()))
-	if err != nil {
-		return fmt.Errorf("open: %w", err)
-	}
-	defer file.Close()
-	size, err := file.Size()
-	if err == nil {
-		s.ReadHeader(file, r.q.opts.Directory, size)
-		err = s.OpenErr
-	}
-	return err
 }

@@ -3,6 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"slices"
 	"strings"
 	"time"
@@ -19,9 +20,9 @@ func (r *recovery) foldLog() error {
 	q.state = state.New(q.opts.Producers)
 	q.state.Producers.Fold()
 	var next uint64 = 1
-	if r.hasCheck {
-		q.state.Totals, next = r.checkpoint.Clone(), r.checkpoint.NextSeq
-		q.state.Producers.Restore(r.checkpoint.Producers, r.checkpoint.Legacy)
+	if r.HasCheckpoint {
+		q.state.Totals, next = r.Checkpoint.Clone(), r.Checkpoint.NextSeq
+		q.state.Producers.Restore(r.Checkpoint.Producers, r.Checkpoint.Legacy)
 	} else if len(r.segments) > 0 {
 		next = r.segments[0].FirstSeq
 	} else {
@@ -40,14 +41,14 @@ func (r *recovery) foldLog() error {
 	case r.tail > 0:
 		next = r.tail
 	case len(r.segments) == 0:
-		q.reportLost(SeqRange{From: next, To: r.knownDurable})
+		q.reportLost(SeqRange{From: next, To: r.KnownDurable})
 		fallthrough
 	default:
 		// What was durable once has had its seq, which must not be given out again.
-		next = max(next, r.knownDurable)
+		next = max(next, r.KnownDurable)
 	}
 	q.durable.Store(next - 1)
-	q.state.Producers.Resume(max(r.newest, r.checkpoint.Newest, r.checkpoint.Written), time.Now())
+	q.state.Producers.Resume(max(r.newest, r.Checkpoint.Newest, r.Checkpoint.Written), time.Now())
 	if n := len(r.segments); n > 0 {
 		// Nothing is ever added to the segments found, so that all of them can go
 		// as soon as they are delivered.
@@ -74,7 +75,7 @@ func (r *recovery) foldSegment(s *foundSegment, next uint64) (uint64, error) {
 	if s.IsLast() {
 		live.end.Store(scan.From)
 		if r.isCounted(s, scan.From) {
-			live.newest.Store(r.checkpoint.Newest)
+			live.newest.Store(r.Checkpoint.Newest)
 		}
 	}
 	err = scan.Run(func(it *segment.Item) error {
@@ -117,13 +118,13 @@ func (r *recovery) foldSegment(s *foundSegment, next uint64) (uint64, error) {
 // A frame behind it may have no records and a lower seq: it was the tail of a log that
 // had lost its end, for which that seq was raised.
 func (r *recovery) scanBehindCheckpoint(s *foundSegment, file disk.File) *segment.Scan {
-	scan := &segment.Scan{Stored: s.Stored, File: file, KnownDurable: r.knownDurable, From: segment.HeaderSize, Next: s.FirstSeq}
-	if c := r.checkpoint; r.hasCheck && c.Epoch == s.Epoch {
+	scan := &segment.Scan{Stored: s.Stored, File: file, KnownDurable: r.KnownDurable, From: segment.HeaderSize, Next: s.FirstSeq}
+	if c := r.Checkpoint; r.HasCheckpoint && c.Epoch == s.Epoch {
 		scan.Counted = c.End
 		if c.End <= s.Size {
 			scan.From, scan.Next = max(c.End, segment.HeaderSize), max(c.NextSeq, s.FirstSeq)
 		}
-	} else if r.hasCheck && s.Epoch < c.Epoch {
+	} else if r.HasCheckpoint && s.Epoch < c.Epoch {
 		scan.Counted = s.Size
 	}
 	return scan
@@ -163,7 +164,7 @@ func (r *recovery) cutTail(s *liveSegment, file disk.File, it *segment.Item) {
 
 // oldestCursor is the first seq that a sink still waits for, 0 without any sink.
 func (r *recovery) oldestCursor() (oldest uint64) {
-	for _, a := range r.accounts {
+	for _, a := range r.Accounts {
 		if oldest == 0 || a.Next < oldest {
 			oldest = a.Next
 		}
@@ -179,7 +180,7 @@ func (r *recovery) findUncopied() error {
 		return nil
 	}
 	copies, err := q.opts.FS.List(q.path(state.QuarantineDir))
-	if err != nil && !state.NotExist(err) {
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("list %s: %w", state.QuarantineDir, err)
 	}
 	for _, s := range r.segments {
@@ -194,6 +195,6 @@ func (r *recovery) findUncopied() error {
 
 // isCounted reports whether the checkpoint holds what s adds up to until off.
 func (r *recovery) isCounted(s *foundSegment, off int64) bool {
-	c := r.checkpoint
-	return r.hasCheck && (s.Epoch < c.Epoch || s.Epoch == c.Epoch && off <= c.End)
+	c := r.Checkpoint
+	return r.HasCheckpoint && (s.Epoch < c.Epoch || s.Epoch == c.Epoch && off <= c.End)
 }

@@ -1,7 +1,9 @@
 package queue
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -38,7 +40,7 @@ func TestFailedFileIsNotUsedAgain(t *testing.T) {
 	store(t, q, chunk("second"))
 	drain(t, q, c)
 	must(t, c.Ack(2))
-	eventually(t, "the delivered segment is gone", func() bool { _, err := os.Stat(path); return state.NotExist(err) })
+	eventually(t, "the delivered segment is gone", func() bool { _, err := os.Stat(path); return errors.Is(err, fs.ErrNotExist) })
 	var s unix.Stat_t
 	must(t, unix.Fstat(int(f.Fd()), &s))
 	if s.Nlink != 0 {

@@ -35,6 +35,7 @@ const (
 	spaceGo      = "exporter/queue/space.go"
 	poolGo       = "exporter/queue/pool.go"
 	stateGo      = "exporter/queue/state/state.go"
+	surveyGo     = "exporter/queue/state/survey.go"
 )
 
 // table has every defect.
@@ -169,22 +170,22 @@ var core = []mutant{
 	{
 		defect: "an epoch that a spare has seen is given out again",
 		file:   recoverGo,
-		old:    "q.committer.epoch = max(q.committer.epoch, epoch)",
-		new:    "_ = epoch",
+		old:    "\t\tq.committer.epoch = max(q.committer.epoch, spare.Epoch)\n",
+		new:    "",
 		tests:  []string{"TestEpochsOfSparesAreNotGivenOutAgain"},
 	},
 	{
 		defect: "a file that was being begun is left for a spare",
-		file:   "exporter/queue/state/files.go",
-		old:    "begun = append(begun, name)",
-		new:    "spares = append(spares, name)",
+		file:   surveyGo,
+		old:    "s.Begun = append(s.Begun, name)",
+		new:    "s.Spares = append(s.Spares, Spare{Name: name})",
 		tests:  []string{"TestFilesOfUnknownEpochsAreNotUsedAgain"},
 	},
 	{
 		defect: "what a crash leaves of a new file is taken for a spare",
 		file:   recoverGo,
-		old:    "return epoch, err == nil",
-		new:    "return epoch, true",
+		old:    "if spare.Err != nil || spare.Size",
+		new:    "if spare.Size",
 		tests:  []string{"TestFilesOfUnknownEpochsAreNotUsedAgain"},
 	},
 	{
@@ -385,8 +386,8 @@ var core = []mutant{
 	},
 	{
 		defect: "a seq is given to a second record",
-		file:   recoverGo,
-		old:    "r.knownDurable = max(r.knownDurable, a.Next, a.ReplayTo)",
+		file:   surveyGo,
+		old:    "s.KnownDurable = max(s.KnownDurable, a.Next, a.ReplayTo)",
 		new:    "_ = a",
 		tests:  []string{"TestSeqIsNotReusedWhenOnlyTheCursorsAreLeft"},
 	},

@@ -338,7 +338,7 @@ var trust = []mutant{
 	{
 		defect: "check looks for the end of a torn tail in a way of its own",
 		file:   "exporter/queue/inspect/walk.go",
-		old:    "it.To == it.From && it.Lost.From < w.o.knownDurable {",
+		old:    "it.To == it.From && it.Lost.From < w.o.found.KnownDurable {",
 		new:    "true {",
 		tests:  []string{"TestCheckSaysWhatOpenDoesOfEverySetOfPages"},
 	},

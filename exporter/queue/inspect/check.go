@@ -92,7 +92,7 @@ func (o *Queue) Check(ctx context.Context, found func(Finding) error) (Checked, 
 			return c.sum, err
 		}
 	}
-	for _, s := range o.segments {
+	for _, s := range o.found.Segments {
 		if s.HeaderErr != nil {
 			if err := found(o.damagedHeader(s)); err != nil {
 				return c.sum, err
@@ -191,7 +191,7 @@ func (c *check) gap(s, after *segment.Stored, it *segment.Item) error {
 // knows of them, and with which the log ought to end.
 func (c *check) lostEnd(r segment.SeqRange, last *segment.Stored) error {
 	f := Finding{Severity: Damage, Kind: LostEnd, File: state.CursorsFile, Lost: r}
-	if c.o.checkpoint.NextSeq == r.To {
+	if c.o.found.Checkpoint.NextSeq == r.To {
 		f.File = state.PositionsFile
 	}
 	f.Text = fmt.Sprintf("it knows of records up to %d, the log ends with %d: %s", r.To-1, r.From-1, c.o.lossText(r))
@@ -216,7 +216,7 @@ func (c *check) tail(s *segment.Stored, h *segment.Item) error {
 		Severity: Note, Kind: TornTail, File: s.String(), Offset: h.From, End: h.To,
 		Text: fmt.Sprintf("torn tail of %s: a crash interrupted a write that no producer was told about; the next start passes over it", bytesText(h.To-h.From)),
 	}
-	if h.Lost.From < c.o.knownDurable {
+	if h.Lost.From < c.o.found.KnownDurable {
 		c.torn = &f // what stood here was durable once
 		return nil
 	}
@@ -238,10 +238,10 @@ func (c *check) unreadable(s *segment.Stored, off int64, err error) error {
 // segments are.
 func (o *Queue) surveyed() []Finding {
 	var all []Finding
-	for _, s := range o.foreign {
+	for _, s := range o.found.Foreign {
 		all = append(all, Finding{
 			Severity: Damage, Kind: ForeignSegment, File: s.String(),
-			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.Header.Queue, o.id),
+			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.Header.Queue, o.found.Queue),
 			Repair: fmt.Sprintf("move it to %s/", state.QuarantineDir),
 		})
 	}
@@ -252,13 +252,13 @@ func (o *Queue) surveyed() []Finding {
 			Severity: Damage, Kind: UnreadableFile, File: e.name, Text: fmt.Sprintf("cannot be read (%v)", e.err),
 		})
 	}
-	for _, name := range o.leftovers {
+	for _, name := range o.found.Leftovers {
 		all = append(all, Finding{
 			Severity: Note, Kind: Leftover, File: name,
 			Text: "begun and not finished when the exporter ended: it means nothing, and the next start removes it",
 		})
 	}
-	for _, name := range o.strays {
+	for _, name := range o.found.Strays {
 		all = append(all, Finding{Severity: Note, Kind: StrayFile, File: name, Text: "no file of a queue: docket leaves it alone"})
 	}
 	return all
@@ -282,14 +282,14 @@ func (o *Queue) lossText(r segment.SeqRange) string {
 		return "no record is lost"
 	}
 	var waiting []string
-	for _, name := range slices.Sorted(maps.Keys(o.accounts)) {
-		if o.accounts[name].Next < r.To {
+	for _, name := range slices.Sorted(maps.Keys(o.found.Accounts)) {
+		if o.found.Accounts[name].Next < r.To {
 			waiting = append(waiting, name)
 		}
 	}
 	text := fmt.Sprintf("%s %s lost", r, isAre(r))
 	switch {
-	case len(o.accounts) == 0:
+	case len(o.found.Accounts) == 0:
 		return text
 	case len(waiting) == 0:
 		return text + " to a replay only, every sink is done with " + itThem(r)

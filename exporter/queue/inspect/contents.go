@@ -53,18 +53,18 @@ type Positions struct {
 // Contents says what the queue holds. It reads a little of each segment and all
 // of the last one.
 func (o *Queue) Contents(ctx context.Context) (Contents, error) {
-	c := Contents{ID: o.ID(), Spares: o.spares, Cursors: o.accounts, Quarantine: o.quarantine}
-	if o.hasCheckpoint {
-		cp := o.checkpoint
+	c := Contents{ID: o.ID(), Spares: o.spares, Cursors: o.found.Accounts, Quarantine: o.quarantine}
+	if o.found.HasCheckpoint {
+		cp := o.found.Checkpoint
 		c.Positions = &Positions{LastSeq: cp.NextSeq - 1, Producers: len(cp.Producers) + len(cp.Legacy), Sources: map[string]state.SourceTally{}, Lost: cp.Lost}
 		for name, t := range cp.Sources {
 			c.Positions.Sources[name] = t.Clone()
 		}
 	}
-	if o.knownDurable > 0 {
-		c.LastSeq = o.knownDurable - 1
+	if o.found.KnownDurable > 0 {
+		c.LastSeq = o.found.KnownDurable - 1
 	}
-	for _, s := range o.segments {
+	for _, s := range o.found.Segments {
 		found, err := o.segmentContents(ctx, s)
 		if err != nil {
 			return Contents{}, err
@@ -73,8 +73,8 @@ func (o *Queue) Contents(ctx context.Context) (Contents, error) {
 		c.LastSeq = max(c.LastSeq, found.LastSeq)
 	}
 	c.FirstSeq = c.LastSeq + 1
-	if len(o.segments) > 0 {
-		c.FirstSeq = o.segments[0].FirstSeq
+	if len(o.found.Segments) > 0 {
+		c.FirstSeq = o.found.Segments[0].FirstSeq
 	}
 	return c, nil
 }

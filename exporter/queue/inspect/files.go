@@ -3,6 +3,7 @@ package inspect
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 
 	"github.com/docket-export/docket/exporter/queue/state"
 )
@@ -10,7 +11,7 @@ import (
 // checkCursors says what is wrong with the cursors file.
 func (o *Queue) checkCursors() []Finding {
 	const again = "every sink starts again at the first kept record, and delivers twice what it has delivered"
-	switch err := o.cursorsErr; {
+	switch err := o.found.CursorsErr; {
 	case err == nil && o.badSlot >= 0:
 		return []Finding{{
 			Severity: Damage, Kind: DamagedSlot, File: state.CursorsFile,
@@ -20,8 +21,8 @@ func (o *Queue) checkCursors() []Finding {
 		}}
 	case err == nil:
 		return nil
-	case state.NotExist(err):
-		if len(o.segments) == 0 {
+	case errors.Is(err, fs.ErrNotExist):
+		if len(o.found.Segments) == 0 {
 			return nil
 		}
 		return []Finding{{
@@ -31,7 +32,7 @@ func (o *Queue) checkCursors() []Finding {
 	case errors.Is(err, state.ErrOtherQueue):
 		return []Finding{{
 			Severity: Damage, Kind: DamagedCursors, File: state.CursorsFile,
-			Text:   fmt.Sprintf("%v, this is queue %s: %s", err, o.id, again),
+			Text:   fmt.Sprintf("%v, this is queue %s: %s", err, o.found.Queue, again),
 			Repair: fmt.Sprintf("move it to %s/, begin a new one", state.QuarantineDir),
 		}}
 	case errors.Is(err, state.ErrCursors):
@@ -55,16 +56,16 @@ func (o *Queue) checkPositions() []Finding {
 		again = "the next start reads the whole log instead"
 		gone  = "; of the records removed before, the counts per source are lost, and so are the numbers by which lines are known again that a producer sends twice"
 	)
-	hasRemoved := len(o.segments) > 0 && o.segments[0].FirstSeq > 1
-	switch err := o.checkpointErr; {
-	case err == nil && o.hasCheckpoint:
+	hasRemoved := len(o.found.Segments) > 0 && o.found.Segments[0].FirstSeq > 1
+	switch err := o.found.CheckpointErr; {
+	case err == nil && o.found.HasCheckpoint:
 		return nil
 	case err == nil && hasRemoved:
 		return []Finding{{
 			Severity: Damage, Kind: MissingPositions, File: state.PositionsFile,
 			Text: "missing: " + again + gone, Repair: "make a new one from the log",
 		}}
-	case err == nil && len(o.segments) > 1:
+	case err == nil && len(o.found.Segments) > 1:
 		return []Finding{{
 			Severity: Note, Kind: MissingPositions, File: state.PositionsFile,
 			Text: "missing: " + again + ", and nothing is lost by it",
@@ -78,7 +79,7 @@ func (o *Queue) checkPositions() []Finding {
 			Repair: fmt.Sprintf("move it to %s/, make a new one from the log", state.QuarantineDir),
 		}
 		if errors.Is(err, state.ErrOtherQueue) {
-			f.Text = fmt.Sprintf("%v, this is queue %s: %s", err, o.id, again)
+			f.Text = fmt.Sprintf("%v, this is queue %s: %s", err, o.found.Queue, again)
 		}
 		if hasRemoved {
 			f.Text += gone

@@ -62,14 +62,14 @@ func (o *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segmen
 
 // Sink returns the account of a sink; ok is false when the queue does not know it.
 func (o *Queue) Sink(name string) (a state.Account, ok bool) {
-	a, ok = o.accounts[name]
+	a, ok = o.found.Accounts[name]
 	return a, ok
 }
 
 // FirstSeq is the seq of the first record that may be kept, 0 when none is.
 func (o *Queue) FirstSeq() uint64 {
-	if len(o.segments) == 0 {
+	if len(o.found.Segments) == 0 {
 		return 0
 	}
-	return o.segments[0].FirstSeq
+	return o.found.Segments[0].FirstSeq
 }

@@ -25,14 +25,14 @@ func (o *Queue) Repair(ctx context.Context, findings []Finding, reopen func(ctx 
 	}
 	for _, f := range findings {
 		if err := o.keepBytes(f); err != nil {
-			return fmt.Errorf("queue %s: repair: %w", o.Dir, err)
+			return fmt.Errorf("queue %s: repair: %w", o.dir, err)
 		}
 	}
 	if err := o.reopened(ctx, reopen); err != nil {
 		return err
 	}
 	if err := o.countLost(findings); err != nil {
-		return fmt.Errorf("queue %s: repair: %w", o.Dir, err)
+		return fmt.Errorf("queue %s: repair: %w", o.dir, err)
 	}
 	return o.look()
 }
@@ -63,7 +63,7 @@ func (o *Queue) copyAside(name string, from, to int64) error {
 	if _, err := state.ReadFull(file, content, from); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: read %d bytes at %d: %w", name, to-from, from, err)
 	}
-	if err := state.MakeDir(o.fsys, o.Dir, state.QuarantineDir); err != nil {
+	if err := state.MakeDir(o.fsys, o.dir, state.QuarantineDir); err != nil {
 		return fmt.Errorf("%s: %w", state.QuarantineDir, err)
 	}
 	if err := state.Replace(o.fsys, o.path(state.QuarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to)), content); err != nil {
@@ -75,7 +75,7 @@ func (o *Queue) copyAside(name string, from, to int64) error {
 // reopened has reopen put right what opening the queue does, and looks again.
 func (o *Queue) reopened(ctx context.Context, reopen func(ctx context.Context, spareBytes int64) error) error {
 	if err := o.Close(); err != nil {
-		return fmt.Errorf("queue %s: repair: %w", o.Dir, err)
+		return fmt.Errorf("queue %s: repair: %w", o.dir, err)
 	}
 	var spareBytes int64
 	if len(o.spares) > 0 {
@@ -93,12 +93,12 @@ func (o *Queue) reopened(ctx context.Context, reopen func(ctx context.Context, s
 // countLost records in the positions file, which the opening has made, the
 // records that findings say are lost.
 func (o *Queue) countLost(findings []Finding) error {
-	if o.checkpointErr != nil {
-		return o.checkpointErr
+	if o.found.CheckpointErr != nil {
+		return o.found.CheckpointErr
 	}
-	c := o.checkpoint
-	if !o.hasCheckpoint {
-		c = state.Checkpoint{Queue: o.id, NextSeq: 1, Totals: state.Totals{Sources: map[string]*state.SourceTally{}}}
+	c := o.found.Checkpoint
+	if !o.found.HasCheckpoint {
+		c = state.Checkpoint{Queue: o.found.Queue, NextSeq: 1, Totals: state.Totals{Sources: map[string]*state.SourceTally{}}}
 	}
 	isNew := false
 	for _, f := range findings {
@@ -109,5 +109,5 @@ func (o *Queue) countLost(findings []Finding) error {
 	if !isNew {
 		return nil
 	}
-	return state.WriteCheckpoint(o.fsys, o.Dir, c)
+	return state.WriteCheckpoint(o.fsys, o.dir, c)
 }

@@ -117,17 +117,17 @@ func (o *Queue) Replay(r Replay) error {
 // saveAccount makes the account of sink durable, and takes note of what it now
 // finds. Callers hold the lock.
 func (o *Queue) saveAccount(sink string, a state.Account) error {
-	accounts := maps.Clone(o.accounts)
+	accounts := maps.Clone(o.found.Accounts)
 	accounts[sink] = a
 	if err := o.writeAccounts(accounts); err != nil {
-		return fmt.Errorf("queue %s: account of sink %s: %w", o.Dir, sink, err)
+		return fmt.Errorf("queue %s: account of sink %s: %w", o.dir, sink, err)
 	}
 	return o.look()
 }
 
 // writeAccounts makes accounts durable in the cursors file, which must be usable.
 func (o *Queue) writeAccounts(accounts map[string]state.Account) error {
-	file, _, err := state.OpenCursorFile(o.fsys, o.Dir)
+	file, _, err := state.OpenCursorFile(o.fsys, o.dir)
 	if err != nil {
 		return err
 	}
@@ -139,14 +139,14 @@ func (o *Queue) writeAccounts(accounts map[string]state.Account) error {
 }
 
 func (o *Queue) replayable(sink string) (state.Account, error) {
-	if err := o.cursorsErr; err != nil {
-		return state.Account{}, fmt.Errorf("queue %s: the cursors file cannot be used (%w): see docket queue check", o.Dir, err)
+	if err := o.found.CursorsErr; err != nil {
+		return state.Account{}, fmt.Errorf("queue %s: the cursors file cannot be used (%w): see docket queue check", o.dir, err)
 	}
-	a, ok := o.accounts[sink]
+	a, ok := o.found.Accounts[sink]
 	if !ok {
-		return state.Account{}, fmt.Errorf("queue %s knows no sink %q: a sink that is new to it starts at the first kept record by itself", o.Dir, sink)
+		return state.Account{}, fmt.Errorf("queue %s knows no sink %q: a sink that is new to it starts at the first kept record by itself", o.dir, sink)
 	}
-	if len(o.segments) == 0 || a.Next <= o.FirstSeq() {
+	if len(o.found.Segments) == 0 || a.Next <= o.FirstSeq() {
 		return state.Account{}, fmt.Errorf("sink %s stands at record %d, and the queue keeps none before it: there is nothing to replay (queue.retain keeps records for that)", sink, a.Next)
 	}
 	return a, nil
@@ -157,8 +157,8 @@ func (o *Queue) replayable(sink string) (state.Account, error) {
 // earlier one is it.
 func (o *Queue) firstReplayable(ctx context.Context, upTo uint64) (seq uint64, why string, err error) {
 	seq, why = o.FirstSeq(), "older records are no longer kept"
-	for i, s := range o.segments[1:] {
-		before, err := o.segmentContents(ctx, o.segments[i])
+	for i, s := range o.found.Segments[1:] {
+		before, err := o.segmentContents(ctx, o.found.Segments[i])
 		if err != nil {
 			return 0, "", err
 		}
@@ -213,7 +213,7 @@ func (o *Queue) receivedAt(ctx context.Context, r segment.SeqRange) (t time.Time
 // receivedLast is when the last record in r that can be read was received. It
 // begins with the last segment, which mostly has it.
 func (o *Queue) receivedLast(ctx context.Context, r segment.SeqRange) (t time.Time, err error) {
-	for _, s := range slices.Backward(o.segments) {
+	for _, s := range slices.Backward(o.found.Segments) {
 		if s.FirstSeq >= r.To {
 			continue
 		}
@@ -231,7 +231,7 @@ func (o *Queue) receivedLast(ctx context.Context, r segment.SeqRange) (t time.Ti
 // skipBefore returns the seq at which the search for time t can begin: segments
 // whose successor begins before t hold nothing else.
 func (o *Queue) skipBefore(ctx context.Context, first uint64, t time.Time) uint64 {
-	for _, s := range o.segments {
+	for _, s := range o.found.Segments {
 		if s.FirstSeq <= first {
 			continue
 		}
@@ -252,8 +252,8 @@ func (o *Queue) CountSetAside(sink string, count func(next uint64) (kept, redriv
 	if err := o.acquire(); err != nil {
 		return err
 	}
-	a, ok := o.accounts[sink]
-	usable := ok && o.cursorsErr == nil
+	a, ok := o.found.Accounts[sink]
+	usable := ok && o.found.CursorsErr == nil
 	before := a
 	if a.Adopt(count(a.Next)); !usable || a == before {
 		return nil

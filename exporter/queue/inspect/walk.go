@@ -28,12 +28,12 @@ type walk struct {
 func (w *walk) run(from uint64) error {
 	next := w.o.firstMissed()
 	var before *segment.Stored
-	for _, s := range w.o.segments {
+	for _, s := range w.o.found.Segments {
 		if s.Until <= from && !s.IsLast() {
 			continue
 		}
 		passed := uint64(0) // what is before was not looked at
-		if before != nil || s == w.o.segments[0] {
+		if before != nil || s == w.o.found.Segments[0] {
 			passed = next
 		}
 		end, _, err := w.segment(s, before, passed)
@@ -42,8 +42,8 @@ func (w *walk) run(from uint64) error {
 		}
 		before, next = s, end
 	}
-	if len(w.o.segments) == 0 && next < w.o.knownDurable {
-		return w.visit(nil, nil, &segment.Item{Kind: segment.IsGap, Lost: segment.SeqRange{From: next, To: w.o.knownDurable}, AtEnd: true})
+	if len(w.o.found.Segments) == 0 && next < w.o.found.KnownDurable {
+		return w.visit(nil, nil, &segment.Item{Kind: segment.IsGap, Lost: segment.SeqRange{From: next, To: w.o.found.KnownDurable}, AtEnd: true})
 	}
 	return nil
 }
@@ -53,21 +53,21 @@ func (w *walk) run(from uint64) error {
 func (o *Queue) firstMissed() uint64 {
 	wanted, ok := o.firstWanted()
 	switch {
-	case len(o.segments) > 0 && ok:
-		return min(wanted, o.segments[0].FirstSeq)
-	case len(o.segments) > 0:
-		return o.segments[0].FirstSeq
+	case len(o.found.Segments) > 0 && ok:
+		return min(wanted, o.found.Segments[0].FirstSeq)
+	case len(o.found.Segments) > 0:
+		return o.found.Segments[0].FirstSeq
 	case ok:
 		return wanted
 	}
-	return max(1, o.checkpoint.NextSeq)
+	return max(1, o.found.Checkpoint.NextSeq)
 }
 
 // segment walks over one segment, and returns the seq after its last record and
 // the offset after its last frame. passed is the seq after the one before it.
 func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, end int64, err error) {
 	scan := &segment.Scan{
-		Stored: s, Records: true, KnownDurable: w.o.knownDurable,
+		Stored: s, Records: true, KnownDurable: w.o.found.KnownDurable,
 		From: segment.HeaderSize, Next: s.FirstSeq, Passed: passed,
 	}
 	var stopped error // what visit has said
@@ -81,7 +81,7 @@ func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, e
 		err = scan.Run(func(it *segment.Item) error {
 			if w.ctx.Err() != nil {
 				stopped = context.Cause(w.ctx)
-			} else if it.Kind == segment.IsTail && it.To == it.From && it.Lost.From < w.o.knownDurable {
+			} else if it.Kind == segment.IsTail && it.To == it.From && it.Lost.From < w.o.found.KnownDurable {
 				it.To, err = olderContent(file, it.From, s)
 			}
 			if stopped == nil && err == nil && w.visit != nil {

@@ -1,10 +1,12 @@
 package state
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"hash/crc32"
 	"io"
+	"maps"
 	"path/filepath"
 	"slices"
 
@@ -33,6 +35,7 @@ type CursorFile struct {
 	File       disk.File
 	Queue      uuid.UUID
 	Generation uint64 // of the newest valid slot
+	Damaged    int    // the slot that is damaged beside a whole one, -1 for none
 	// found is what Open has read: perhaps from the page cache alone, because the
 	// process before has ended between a write and its sync. nil once it is
 	// durable for certain.
@@ -52,13 +55,13 @@ func CreateCursorFile(fsys disk.FS, dir string, id uuid.UUID, accounts map[strin
 	if err != nil {
 		return nil, fmt.Errorf("cursors: open: %w", err)
 	}
-	return &CursorFile{File: f, Queue: id, Generation: 1}, nil
+	return &CursorFile{File: f, Queue: id, Generation: 1, Damaged: -1}, nil
 }
 
-// CheckSlotVersion fails with *fileversion.Error when a slot, of the file at path, is
+// checkSlotVersion fails with *fileversion.Error when a slot, of the file at path, is
 // whole and of a version that this docket does not read. Also one such slot beside
 // another of this version is newer, or was written by a docket that is.
-func CheckSlotVersion(b []byte, path string) error {
+func checkSlotVersion(b []byte, path string) error {
 	if v := le.Uint32(b[8:]); isSlot(b) && v != CursorsVersion {
 		return &fileversion.Error{File: path, Found: uint64(v), Known: CursorsVersion}
 	}
@@ -90,15 +93,18 @@ func OpenCursorFile(fsys disk.FS, dir string) (*CursorFile, map[string]Account, 
 		f.Close()
 		return nil, nil, fmt.Errorf("cursors: read: %w", err)
 	}
-	c := &CursorFile{File: f}
+	c := &CursorFile{File: f, Damaged: -1}
 	var newest map[string]Account
 	for slot := range 2 {
-		b := SlotOf(content, slot)
-		if err := CheckSlotVersion(b, filepath.Join(dir, CursorsFile)); err != nil {
+		b := content[slot*SlotSize : (slot+1)*SlotSize]
+		if err := checkSlotVersion(b, filepath.Join(dir, CursorsFile)); err != nil {
 			f.Close()
 			return nil, nil, err
 		}
 		id, generation, accounts, ok := DecodeSlot(b)
+		if !ok && !bytes.Equal(b, make([]byte, SlotSize)) { // one that was never written is zero
+			c.Damaged = slot
+		}
 		if ok && generation > c.Generation {
 			c.Queue, c.Generation, newest = id, generation, accounts
 		}
@@ -151,7 +157,7 @@ func EncodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []
 	le.PutUint64(b[16:], generation)
 	copy(b[24:40], id[:])
 	le.PutUint32(b[40:], uint32(len(accounts)))
-	for _, name := range SortedKeys(accounts) {
+	for _, name := range slices.Sorted(maps.Keys(accounts)) {
 		b = append(b, byte(len(name)))
 		b = append(b, name...)
 		a := accounts[name]
@@ -192,16 +198,3 @@ func DecodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]
 	}
 	return uuid.UUID(b[24:40]), le.Uint64(b[16:]), accounts, true
 }
-
-// SortedKeys returns the names in m in order.
-func SortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
-}
-
-// SlotOf returns one of the two slots of a cursors file.
-func SlotOf(content []byte, i int) []byte { return content[i*SlotSize : (i+1)*SlotSize] }

@@ -3,9 +3,7 @@ package state
 import (
 	"errors"
 	"fmt"
-	"io/fs"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -70,9 +68,6 @@ func ReadFull(f disk.File, p []byte, off int64) (int, error) {
 	return n, err
 }
 
-// NotExist reports whether err says that a file is not there.
-func NotExist(err error) bool { return errors.Is(err, fs.ErrNotExist) }
-
 // NewSuffix ends the name of a file that has not got its own yet. What a crash
 // leaves under it counts for nothing.
 const NewSuffix = disk.NewSuffix
@@ -91,16 +86,7 @@ func at(fsys disk.FS, path string) disk.Path {
 	return disk.On(fsys, filepath.Dir(path)).Join(filepath.Base(path))
 }
 
-// ParseSpareName returns the number of a spare.
-func ParseSpareName(name string) (number int, ok bool) {
-	return parseNumbered(name, SparePrefix, "")
-}
-
-// ParseBeginName returns the number of a segment that was being begun.
-func ParseBeginName(name string) (number int, ok bool) {
-	return parseNumbered(name, BeginPrefix, NewSuffix)
-}
-
+// parseNumbered returns the number in a name with this prefix and suffix.
 func parseNumbered(name, prefix, suffix string) (number int, ok bool) {
 	digits, ok := strings.CutPrefix(name, prefix)
 	if !ok {
@@ -111,21 +97,8 @@ func parseNumbered(name, prefix, suffix string) (number int, ok bool) {
 		return 0, false
 	}
 	number, err := strconv.Atoi(digits)
-	return number, err == nil && number > 0 && prefix+strconv.Itoa(number)+suffix == name
-}
-
-// SparesOf returns what List has found that is no segment: the names of spares
-// in order, those of files that were being begun, and the highest number.
-func SparesOf(files []string) (spares, begun []string, number int) {
-	for _, name := range files {
-		n, ok := ParseSpareName(name)
-		if ok {
-			spares = append(spares, name)
-		} else if n, ok = ParseBeginName(name); ok {
-			begun = append(begun, name)
-		}
-		number = max(number, n)
+	if err != nil || number <= 0 || prefix+strconv.Itoa(number)+suffix != name {
+		return 0, false
 	}
-	slices.Sort(spares)
-	return spares, begun, number
+	return number, true
 }

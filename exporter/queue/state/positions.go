@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"hash/crc32"
 	"io"
+	"io/fs"
 	"path/filepath"
 
 	"github.com/google/uuid"
@@ -95,7 +96,7 @@ var ErrPositions = errors.New("positions: checksum mismatch")
 func ReadCheckpoint(fsys disk.FS, dir string) (c Checkpoint, ok bool, err error) {
 	path := filepath.Join(dir, PositionsFile)
 	f, err := fsys.Open(path)
-	if NotExist(err) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return Checkpoint{}, false, nil
 	}
 	if err != nil {
