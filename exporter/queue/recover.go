@@ -24,8 +24,10 @@ type recovery struct {
 	// newest is when the last frame that was found behind the checkpoint was received,
 	// Unix nanoseconds.
 	newest int64
-	// tail is the first seq that is written again, 0 when no record is.
-	tail uint64
+	// tail is the first seq that is written again, 0 when no record is, and tailBytes the
+	// size of the frames.
+	tail      uint64
+	tailBytes int
 }
 
 // foundSegment is a segment as it was found, and as it is part of the queue.

@@ -100,6 +100,7 @@ func (r *recovery) foldSegment(s *foundSegment, next uint64) (uint64, error) {
 		case segment.IsGap:
 			q.reportLost(it.Lost)
 		case segment.IsTail:
+			q.pending.buf = it.Bytes
 			if it.To > it.From {
 				r.cutTail(live, file, it)
 			}
@@ -130,14 +131,14 @@ func (r *recovery) scanBehindCheckpoint(s *foundSegment, file disk.File) *segmen
 	return scan
 }
 
-// rewrite gives a frame of the end to the committer.
+// rewrite gives a frame of the end to the committer, whose bytes come with the tail.
 func (r *recovery) rewrite(it *segment.Item) {
 	if r.tail == 0 && it.Frame.Count > 0 {
 		r.tail = it.Frame.FirstSeq
 	}
 	p := r.q.pending
-	p.frames = append(p.frames, pendingFrame{at: len(p.buf), lines: it.Frame.Decided()})
-	p.buf = append(p.buf, it.Bytes...)
+	p.frames = append(p.frames, pendingFrame{at: r.tailBytes, lines: it.Frame.Decided()})
+	r.tailBytes += len(it.Bytes)
 }
 
 // cutTail drops what a crash left unfinished. What looks like frames is kept in

@@ -65,7 +65,8 @@ type Item struct {
 	From, To int64 // its bytes
 	Frame    Frame // of a frame
 	// Bytes are those of a frame: its header, or all of it when it was read. They are valid
-	// until the next item.
+	// until the next item. Those of the tail are all frames that were not synced, one behind
+	// the other, and stay valid.
 	Bytes []byte
 	// Synced says that a frame was synced for certain. The frames at the end of the log of
 	// which nothing says so are whole.
@@ -310,10 +311,14 @@ func (s *Scan) end(hole, from int64, torn bool, cause error) error {
 		s.Next = s.Until
 		return s.visit(&Item{Kind: IsHole, From: from, To: s.End, Lost: lost, Cause: cause, AtEnd: true})
 	}
+	var unsynced []byte
+	if len(s.waiting) > 0 {
+		unsynced = s.held[s.waiting[0].at:]
+	}
 	if err := s.flush(len(s.waiting), false); err != nil {
 		return err
 	}
-	tail := &Item{Kind: IsTail, From: from, To: from, Lost: SeqRange{From: s.Next, To: s.Next}, HasProof: s.proof.proven >= hole && s.proof.proven > s.From}
+	tail := &Item{Kind: IsTail, From: from, To: from, Bytes: unsynced, Lost: SeqRange{From: s.Next, To: s.Next}, HasProof: s.proof.proven >= hole && s.proof.proven > s.From}
 	if torn {
 		to, err := tailEnd(s.File, s.Epoch, from, s.End)
 		if err != nil {
