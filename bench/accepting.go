@@ -5,107 +5,56 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"runtime"
 	"sync"
 	"time"
 
-	"github.com/docket-export/docket/bench/host"
-	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/trial"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/sinks"
 )
 
-const (
-	// manySinks is a generous number of them.
-	manySinks = 8
-	// acceptingPasses are how often each program goes through the backlog, in turn:
-	// one pass takes less than a second.
-	acceptingPasses = 3
-)
+// acceptingPasses are how often each number of sinks gets the backlog, in turn:
+// one pass takes less than a second.
+const acceptingPasses = 3
 
 // accepting measures what an exporter in this process delivers to sinks that accept
-// everything, and what a bare cursor takes.
-func (l *lab) accepting(ctx context.Context) (map[string]float64, error) {
-	dir, records, remove, err := l.backlogOf(ctx, 4*l.records)
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
+// everything.
+func (l *lab) accepting() values {
+	dir, records := l.backlogOf(4 * l.records)
 	queueDir := filepath.Join(dir, "queue")
-	var one, many acceptance
-	var taken transfer
+	sums := stints{}
 	for pass := range acceptingPasses {
-		t, err := readQueue(ctx, queueDir, false)
-		if err != nil {
-			return nil, err
-		}
-		taken.bytes += t.bytes
-		taken.took += t.took
-		if err := one.add(ctx, queueDir, fmt.Sprint("one-", pass), 1, records); err != nil {
-			return nil, err
-		}
-		if err := many.add(ctx, queueDir, fmt.Sprint("many-", pass), manySinks, records); err != nil {
-			return nil, err
+		for key, count := range map[string]int{"one": 1, "many": manySinks} {
+			sums.add(key, accept(l.T, queueDir, fmt.Sprint(key, "-", pass), count, records))
 		}
 	}
-	return map[string]float64{
-		"rate": one.rate(), "cpu": one.cpuOfMillion(), "many": many.rate(), "manyCPU": many.cpuOfMillion(),
-		"taken": float64(taken.bytes/record.Bytes) / taken.took.Seconds(),
-	}, nil
+	one, many := sums["one"], sums["many"]
+	return values{"rate": one.rate(), "cpu": one.cpuOfMillion(), "many": many.rate(), "manyCPU": many.cpuOfMillion()}
 }
 
-// acceptance is what sinks have accepted, all together.
-type acceptance struct {
-	records int
-	took    time.Duration
-	cpu     time.Duration
-}
-
-func (a acceptance) rate() float64         { return float64(a.records) / a.took.Seconds() }
-func (a acceptance) cpuOfMillion() float64 { return a.cpu.Seconds() / float64(a.records) * 1e6 }
-
-// add runs an exporter until each of its sinks has the backlog. Their names begin
+// accept runs an exporter until each of its sinks has the backlog. Their names begin
 // with name and are new to the queue.
-func (a *acceptance) add(ctx context.Context, queueDir, name string, count, records int) error {
+func accept(t *trial.T, queueDir, name string, count, records int) stint {
 	runtime.GC() // what an earlier program has left must not be collected in this one's time
 	crowd := newAcceptors(count, records)
-	cpu, err := host.CPUTime(os.Getpid())
-	if err != nil {
-		return err
-	}
-	e, err := exporter.New(acceptingConfig(queueDir, name, crowd), exporter.Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		return err
-	}
-	err = runUntil(ctx, e, func(ctx context.Context) error {
-		select {
-		case <-crowd.done:
-			return nil
-		case <-ctx.Done():
-			return fmt.Errorf("waiting for %d sinks to accept: %w", count, ctx.Err())
-		}
-	})
-	if err != nil {
-		return err
-	}
-	cpuAfter, err := host.CPUTime(os.Getpid())
-	a.records += count * records
-	a.took += crowd.last.Sub(crowd.first)
-	a.cpu += cpuAfter - cpu
-	return err
-}
-
-// runUntil runs e until wait returns.
-func runUntil(ctx context.Context, e *exporter.Exporter, wait func(context.Context) error) error {
-	running, stop := context.WithCancel(ctx)
+	cpu := ownCPU()
+	e := trial.Must(exporter.New(acceptingConfig(queueDir, name, crowd), exporter.Options{Log: slog.New(slog.DiscardHandler)}))
+	running, stop := context.WithCancel(t.Context())
+	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(running) }()
-	err := wait(ctx)
+	var err error
+	select {
+	case <-crowd.done:
+	case <-t.Context().Done():
+		err = fmt.Errorf("waiting for %d sinks to accept: %w", count, t.Context().Err())
+	}
 	stop()
-	return errors.Join(err, <-ended)
+	trial.Check(errors.Join(err, <-ended))
+	return stint{Records: count * records, Took: crowd.last.Sub(crowd.first), CPU: ownCPU() - cpu}
 }
 
 // acceptingConfig is what `docket run` would make of a file with such sinks and no

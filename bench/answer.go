@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,23 +13,17 @@ import (
 	"github.com/docket-export/docket/decision/stream"
 )
 
-const answerCommand = "answer"
-
 // answerMain is a server that speaks the stream protocol and does nothing else: lines
 // are acknowledged unseen, as many at once as have arrived. What it costs to talk to
-// it is the floor of a round trip. It serves one producer, or as many as are named
-// behind the socket, and ends with the last of them.
-func answerMain(args []string) error {
-	count := 1
-	switch len(args) {
-	case 1:
-	case 2:
-		var err error
-		if count, err = strconv.Atoi(args[1]); err != nil {
-			return fmt.Errorf("%s: number of producers: %w", answerCommand, err)
-		}
-	default:
-		return fmt.Errorf("%s takes a socket", answerCommand)
+// it is the floor of a round trip. It serves so many producers as are named behind the
+// socket, and ends with the last of them.
+func answerMain(_ context.Context, args []string, _ io.Writer) error {
+	if len(args) != 2 {
+		return errors.New("want a socket and the number of producers")
+	}
+	count, err := strconv.Atoi(args[1])
+	if err != nil {
+		return fmt.Errorf("number of producers: %w", err)
 	}
 	l, err := net.Listen("unix", args[0])
 	if err != nil {

@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/load"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/report"
 	"github.com/docket-export/docket/bench/report/reporttest"
 )
@@ -24,7 +26,7 @@ func twoRows() experiment {
 // ratio of the medians would be 0.1.
 func TestRatioIsTakenWithinTheRound(t *testing.T) {
 	e := twoRows()
-	for _, round := range []map[string]float64{{"a": 90, "b": 100}, {"a": 1, "b": 10}, {"a": 0.8, "b": 1}} {
+	for _, round := range []values{{"a": 90, "b": 100}, {"a": 1, "b": 10}, {"a": 0.8, "b": 1}} {
 		if err := e.add(round); err != nil {
 			t.Fatal(err)
 		}
@@ -39,11 +41,11 @@ func TestRatioIsTakenWithinTheRound(t *testing.T) {
 
 func TestAddNoticesWhatIsMissing(t *testing.T) {
 	e := twoRows()
-	if err := e.add(map[string]float64{"a": 1}); err == nil {
+	if err := e.add(values{"a": 1}); err == nil {
 		t.Error("a row without a value: got no error")
 	}
 	e = twoRows()
-	if err := e.add(map[string]float64{"a": 1, "b": 1, "c": 1}); err == nil {
+	if err := e.add(values{"a": 1, "b": 1, "c": 1}); err == nil {
 		t.Error("a value without a row: got no error")
 	}
 }
@@ -62,7 +64,7 @@ func TestVerdict(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			r := row{Target: tt.target, Values: tt.values}
-			if got := r.cells()[4]; got != tt.want || r.missed() != tt.missed {
+			if got := r.Cells()[4]; got != tt.want || r.missed() != tt.missed {
 				t.Errorf("got %q, missed %v; want %q, %v", got, r.missed(), tt.want, tt.missed)
 			}
 		})
@@ -83,7 +85,7 @@ func TestQuantiles(t *testing.T) {
 func measured(t *testing.T) *outcome {
 	t.Helper()
 	e := twoRows()
-	for _, round := range []map[string]float64{{"a": 300_000, "b": 1_000_000}, {"a": 200_000, "b": 800_000}} {
+	for _, round := range []values{{"a": 300_000, "b": 1_000_000}, {"a": 200_000, "b": 800_000}} {
 		if err := e.add(round); err != nil {
 			t.Fatal(err)
 		}
@@ -94,7 +96,7 @@ func measured(t *testing.T) *outcome {
 
 func TestTableHasEveryRow(t *testing.T) {
 	var table strings.Builder
-	if err := measured(t).WriteTable(&table); err != nil {
+	if err := report.WriteTable(&table, measured(t)); err != nil {
 		t.Fatal(err)
 	}
 	if want := "  docket / raw  0.275              0.25 .. 0.3           >= 0.5  NOT met\n"; !strings.Contains(table.String(), want) {
@@ -143,7 +145,7 @@ func TestExperimentsAreConsistent(t *testing.T) {
 		}
 	}
 	for _, e := range all {
-		if e.run == nil || e.Title == "" || e.About == "" || len(e.Rows) == 0 {
+		if runs[e.Name] == nil || e.Title == "" || e.About == "" || len(e.Rows) == 0 {
 			t.Errorf("%s: got %+v, want what runs and what it shows", e.Name, e)
 		}
 		keys := map[string]bool{}
@@ -186,18 +188,16 @@ func TestProducerAndAnswer(t *testing.T) {
 	for _, window := range []int{1, 100} {
 		socket := filepath.Join(t.TempDir(), "s")
 		ended := make(chan error, 1)
-		go func() { ended <- answerMain([]string{socket}) }()
-		p, err := newProducer(load{Socket: socket, Producers: 1, Window: window, Records: 1000}, 0)
+		go func() { ended <- answerMain(t.Context(), []string{socket, "1"}, nil) }()
+		p, err := load.Connect(socket, 0, record.NewBlock(0))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := p.run(); err != nil {
-			t.Errorf("window %d: %v", window, err)
+		waits, err := p.Send(1000, window)
+		if err != nil || len(waits) < 1000/load.LinesPerWrite {
+			t.Errorf("window %d: got the waits of %d writes and error %v, want that of each write", window, len(waits), err)
 		}
-		if p.acked != 1000 || len(p.writes) != 0 {
-			t.Errorf("window %d: got %d acks with %d writes open, want 1000 and none", window, p.acked, len(p.writes))
-		}
-		p.nc.Close()
+		p.Close()
 		if err := <-ended; err != nil {
 			t.Errorf("answer: %v", err)
 		}

@@ -5,45 +5,61 @@ import (
 	"encoding/binary"
 	"fmt"
 	"net"
+	"sync/atomic"
 	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
 )
 
 const (
-	brokerCommand      = "broker"
-	produceLoopCommand = "produceloop"
-
 	benchTopic = "decisions"
 	partitions = 3
 )
 
-// serveKafka is a broker that checks what it gets, as brokers do, says that it has
-// it, and forgets it.
-func serveKafka(l net.Listener, c *counter) (stop func(), err error) {
-	counting := make(chan struct{})
+// newBrokers makes a cluster that checks what it gets, as brokers do, says that it has
+// it, and forgets it. produced is told how many records are in each request.
+func newBrokers(count int, listen func(network, address string) (net.Listener, error), produced func(records int)) (*kfake.Cluster, error) {
 	cluster, err := kfake.NewCluster(
-		kfake.NumBrokers(1),
-		kfake.SeedTopics(partitions, benchTopic),
-		kfake.BlackholeProduce(),
-		kfake.ListenFn(func(string, string) (net.Listener, error) { return heldListener{l, counting}, nil }),
+		kfake.NumBrokers(count), kfake.SeedTopics(partitions, benchTopic), kfake.BlackholeProduce(), kfake.ListenFn(listen),
 	)
 	if err != nil {
 		return nil, err
 	}
 	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
 		cluster.KeepControl()
+		records := 0
 		for _, topic := range req.(*kmsg.ProduceRequest).Topics {
 			for _, p := range topic.Partitions {
-				c.add(recordsIn(p.Records))
+				records += recordsIn(p.Records)
 			}
 		}
+		produced(records)
 		return nil, nil, false // the broker does the rest
 	})
+	return cluster, nil
+}
+
+// recordsIn is how many records a record batch says it has.
+func recordsIn(batch []byte) int {
+	const at = 57 // of the number, in version 2 of the format
+	if len(batch) < at+4 {
+		return 0
+	}
+	return int(binary.BigEndian.Uint32(batch[at:]))
+}
+
+// serveKafka is a destination with one broker.
+func serveKafka(l net.Listener, c *counter) (stop func(), err error) {
+	counting := make(chan struct{})
+	cluster, err := newBrokers(1, func(string, string) (net.Listener, error) { return heldListener{l, counting}, nil }, c.add)
+	if err != nil {
+		return nil, err
+	}
 	close(counting)
 	return cluster.Close, nil
 }
@@ -59,13 +75,66 @@ func (l heldListener) Accept() (net.Conn, error) {
 	return l.Listener.Accept()
 }
 
-// recordsIn is how many records a record batch says it has.
-func recordsIn(batch []byte) int {
-	const at = 57 // of the number, in version 2 of the format
-	if len(batch) < at+4 {
-		return 0
+// counted is a cluster that counts what is asked of it.
+type counted struct {
+	*kfake.Cluster
+	open                                atomic.Int64 // connections
+	received, produces, metadatas, sent atomic.Int64 // bytes, requests, and records
+}
+
+func newCounted(brokers int) (*counted, error) {
+	b := &counted{}
+	listen := func(network, address string) (net.Listener, error) {
+		l, err := net.Listen(network, address)
+		return countingListener{l, b}, err
 	}
-	return int(binary.BigEndian.Uint32(batch[at:]))
+	cluster, err := newBrokers(brokers, listen, func(records int) {
+		b.produces.Add(1)
+		b.sent.Add(int64(records))
+	})
+	if err != nil {
+		return nil, err
+	}
+	b.Cluster = cluster
+	cluster.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
+		cluster.KeepControl()
+		b.metadatas.Add(1)
+		return nil, nil, false
+	})
+	return b, nil
+}
+
+type countingListener struct {
+	net.Listener
+	b *counted
+}
+
+func (l countingListener) Accept() (net.Conn, error) {
+	nc, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	l.b.open.Add(1)
+	return &countedConn{Conn: nc, b: l.b}, nil
+}
+
+type countedConn struct {
+	net.Conn
+	b      *counted
+	closed atomic.Bool
+}
+
+func (c *countedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.b.received.Add(int64(n))
+	return n, err
+}
+
+func (c *countedConn) Close() error {
+	if !c.closed.Swap(true) {
+		c.b.open.Add(-1)
+	}
+	return c.Conn.Close()
 }
 
 // produceLoop is the plain program: for each partition a goroutine that calls
@@ -76,20 +145,19 @@ type produceLoop struct {
 	Broker     string
 	PerRequest int
 	Requests   int // to each partition
-	Headers    bool
 }
 
-func (o produceLoop) run(ctx context.Context) (produced, error) {
-	ctx, cancel := context.WithTimeout(ctx, produceWait)
+func (o produceLoop) run(ctx context.Context) (load.Done, error) {
+	ctx, cancel := context.WithTimeout(ctx, load.Wait)
 	defer cancel()
 	transport := &kafka.Transport{MetadataTTL: time.Minute, MetadataTopics: []string{benchTopic}}
 	defer transport.CloseIdleConnections()
 	client := &kafka.Client{Addr: kafka.TCP(o.Broker), Timeout: requestWait, Transport: transport}
 	made := make([]plainRequest, partitions)
 	for i := range made {
-		made[i] = newPlainRequest(i, o)
+		made[i] = newPlainRequest(i, o.PerRequest)
 	}
-	p, err := timed(partitions, func(i int) error {
+	return load.Timed(partitions, func(i int) error {
 		for range o.Requests {
 			if err := made[i].produce(ctx, client, i); err != nil {
 				return err
@@ -97,29 +165,20 @@ func (o produceLoop) run(ctx context.Context) (produced, error) {
 		}
 		return nil
 	})
-	p.Records = partitions * o.Requests * o.PerRequest
-	return p, err
 }
 
 // plainRequest is what the loop sends to one partition again and again.
 type plainRequest struct {
 	values  [][]byte
 	headers [][]kafka.Header
-	records []kafka.Record
 }
 
-func newPlainRequest(number int, o produceLoop) plainRequest {
+func newPlainRequest(number, records int) (r plainRequest) {
 	lines := record.NewBlock(number).Next(0, record.PerBlock)
-	r := plainRequest{
-		values: make([][]byte, o.PerRequest), headers: make([][]kafka.Header, o.PerRequest),
-		records: make([]kafka.Record, o.PerRequest),
-	}
-	for i := range r.values {
+	for i := range records {
 		at := i % record.PerBlock * record.Bytes
-		r.values[i] = lines[at : at+record.Bytes-1]
-		if o.Headers {
-			r.headers[i] = plainHeaders(i)
-		}
+		r.values = append(r.values, lines[at:at+record.Bytes-1])
+		r.headers = append(r.headers, plainHeaders(i))
 	}
 	return r
 }
@@ -138,12 +197,13 @@ func plainHeaders(i int) []kafka.Header {
 }
 
 func (r plainRequest) produce(ctx context.Context, client *kafka.Client, partition int) error {
-	for i := range r.records { // a value is read once
-		r.records[i] = kafka.Record{Value: kafka.NewBytes(r.values[i]), Headers: r.headers[i]}
+	records := make([]kafka.Record, len(r.values))
+	for i := range records { // a value is read once
+		records[i] = kafka.Record{Value: kafka.NewBytes(r.values[i]), Headers: r.headers[i]}
 	}
 	res, err := client.Produce(ctx, &kafka.ProduceRequest{
 		Topic: benchTopic, Partition: partition, RequiredAcks: kafka.RequireAll,
-		Records: kafka.NewRecordReader(r.records...),
+		Records: kafka.NewRecordReader(records...),
 	})
 	if err != nil {
 		return err

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"context"
-	"errors"
-	"io"
 	"maps"
 	"net"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/clienttest"
 )
@@ -80,16 +78,14 @@ func memory(t *testing.T) (*clienttest.Exporter, *client.Client) {
 func TestInTurns(t *testing.T) {
 	var order []string
 	program := func(name string, took time.Duration) waiter {
-		return func(_ context.Context, n int) ([]time.Duration, error) {
+		return func() time.Duration {
 			order = append(order, name)
-			return slices.Repeat([]time.Duration{took}, n), nil
+			return took
 		}
 	}
-	waits, err := inTurns(t.Context(), program("a", 1), program("b", 2))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := slices.Repeat([]string{"a", "b"}, singleRecords/recordsPerTurn); !slices.Equal(order, want) {
+	waits := inTurns(program("a", 1), program("b", 2))
+	turns := append(slices.Repeat([]string{"a"}, recordsPerTurn), slices.Repeat([]string{"b"}, recordsPerTurn)...)
+	if want := slices.Repeat(turns, singleRecords/recordsPerTurn); !slices.Equal(order, want) {
 		t.Errorf("got the order %v, want %v", order, want)
 	}
 	for i, took := range []time.Duration{1, 2} {
@@ -97,24 +93,17 @@ func TestInTurns(t *testing.T) {
 			t.Errorf("program %d: got %d waits %v, want %d of %v", i, len(waits[i]), slices.Compact(waits[i]), singleRecords, took)
 		}
 	}
-	failed := func(context.Context, int) ([]time.Duration, error) { return nil, io.ErrClosedPipe }
-	if _, err := inTurns(t.Context(), program("a", 1), failed); !errors.Is(err, io.ErrClosedPipe) {
-		t.Errorf("a program that fails: got error %v, want %v", err, io.ErrClosedPipe)
-	}
 }
 
 func TestAckTimes(t *testing.T) {
 	answer := filepath.Join(t.TempDir(), "s")
 	ended := make(chan error, 1)
-	go func() { ended <- answerMain([]string{answer}) }()
+	go func() { ended <- answerMain(t.Context(), []string{answer, "1"}, nil) }()
 	e, docket := serve(t)
-	plain := func(_ context.Context, n int) ([]time.Duration, error) {
-		return slices.Repeat([]time.Duration{time.Second}, n), nil
-	}
-	values, err := ackTimes(t.Context(), plain, answer, docket)
-	if err != nil {
-		t.Fatal(err)
-	}
+	var values values
+	attempt(t, func(tr *trial.T) {
+		values = ackTimes(tr, func() time.Duration { return time.Second }, answer, docket)
+	})
 	if err := <-ended; err != nil {
 		t.Errorf("answer: %v", err)
 	}
@@ -137,17 +126,12 @@ func TestAckTimes(t *testing.T) {
 
 // A load brings in what it says, each line once, from a process of its own.
 func TestLoad(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	l := &lab{Site: &site.Site{Self: self}}
 	e, socket := serve(t)
-	p, err := l.produce(t.Context(), load{Socket: socket, Producers: producers, Window: 100, Records: 5000})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Records != 5000 || p.Seconds <= 0 || p.CPU <= 0 {
+	var p load.Done
+	in(t, testLab(t), func(l *lab) {
+		p = l.produce(load.Load{Socket: socket, Producers: load.Producers, Window: 100, Records: 5000})
+	})
+	if p.Records != 5000 || p.Took() <= 0 || p.CPU <= 0 {
 		t.Errorf("got %+v, want 5000 records and the time they took", p)
 	}
 	seen := map[string]bool{}
@@ -161,31 +145,29 @@ func TestLoad(t *testing.T) {
 
 func TestCrowd(t *testing.T) {
 	e, socket := serve(t)
-	first := &crowd{socket: socket, block: record.NewBlock(0)}
-	defer first.close()
-	others := &crowd{socket: socket, block: first.block, named: 1}
-	defer others.close()
-	for _, step := range []struct {
-		name             string
-		do               func() error
-		connected, lines int
-	}{
-		{"first", func() error { return first.join(1) }, 1, 0},
-		{"its record", func() error { return first.send(1) }, 1, 1},
-		{"others", func() error { return others.join(20) }, 21, 1},
-		{"one record each", func() error { return others.send(1) }, 21, 21},
-		{"a burst each", func() error { return others.send(crowdBurst) }, 21, 21 + 20*crowdBurst},
-	} {
-		if err := step.do(); err != nil {
-			t.Fatalf("%s: %v", step.name, err)
+	block := record.NewBlock(0)
+	var first, others crowd
+	attempt(t, func(tr *trial.T) {
+		for _, step := range []struct {
+			name             string
+			do               func()
+			connected, lines int
+		}{
+			{"first", func() { first = joinCrowd(tr, socket, block, 0, 1) }, 1, 0},
+			{"its record", func() { first.send(1) }, 1, 1},
+			{"others", func() { others = joinCrowd(tr, socket, block, 1, 20) }, 21, 1},
+			{"one record each", func() { others.send(1) }, 21, 21},
+			{"a burst each", func() { others.send(crowdBurst) }, 21, 21 + 20*crowdBurst},
+		} {
+			step.do()
+			if got := e.Connected(); got != step.connected {
+				t.Errorf("%s: got %d connections, want %d: each producer keeps its own", step.name, got, step.connected)
+			}
+			if got := len(e.Lines()); got != step.lines {
+				t.Errorf("%s: got %d lines, want %d", step.name, got, step.lines)
+			}
 		}
-		if got := e.Connected(); got != step.connected {
-			t.Errorf("%s: got %d connections, want %d: each producer keeps its own", step.name, got, step.connected)
-		}
-		if got := len(e.Lines()); got != step.lines {
-			t.Errorf("%s: got %d lines, want %d", step.name, got, step.lines)
-		}
-	}
+	})
 }
 
 func TestCheckFiles(t *testing.T) {
@@ -197,12 +179,13 @@ func TestCheckFiles(t *testing.T) {
 	}
 }
 
-// An experiment that needs the large backlog must say so before the first round if
-// there is no room for it.
+// An experiment that needs the large backlog says so before the first round if there is
+// no room for it, or no disk.
 func TestLargeExperimentsCheckTheRoom(t *testing.T) {
-	for _, e := range experiments() {
-		if e.Large && e.check == nil {
-			t.Errorf("%s does not check", e.Name)
+	l := &lab{Site: &site.Site{Disk: filepath.Join(t.TempDir(), "missing")}}
+	for _, large := range []bool{true, false} {
+		if err := l.check(t.Context(), &experiment{Name: "e", Large: large}); (err != nil) != large {
+			t.Errorf("large %v: got error %v", large, err)
 		}
 	}
 }

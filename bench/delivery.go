@@ -1,235 +1,210 @@
 package main
 
 import (
+	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net/http"
 	"path/filepath"
 	"time"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/process"
 )
 
-// deliveryTurns is how often docket and the plain programs take turns in one
-// measurement.
-const deliveryTurns = 3
+const (
+	// deliveryTurns is how often docket and the plain programs take turns in one
+	// measurement.
+	deliveryTurns = 3
+	// manyInFlight is a usual maxInFlight for a receiver that is far away.
+	manyInFlight = 4
+)
 
-// passage is what the delivery of a backlog to a destination has come to, by docket
-// or by a plain program.
-type passage struct {
-	tally
-	sender float64 // processor time of the sender, in seconds
+// passages are what the delivery of backlogs has come to, as the destination has
+// counted it, and below "sender KEY" what the sender has used.
+type passages struct{ stints }
+
+func (p passages) add(key string, came, sent stint) {
+	p.stints.add(key, came)
+	p.stints.add("sender "+key, sent)
 }
 
-func (p passage) senderOfMillion() float64 { return p.sender / float64(p.Records) * 1e6 }
-
-// passages are sums of those of all turns.
-type passages map[string]passage
-
-func (all passages) add(key string, p passage) {
-	sum := all[key]
-	sum.Records += p.Records
-	sum.Requests += p.Requests
-	sum.First += p.First
-	sum.Seconds += p.Seconds
-	sum.CPU += p.CPU
-	sum.sender += p.sender
-	all[key] = sum
-}
-
-// backlogAge is more than the batch.maxWait of any sink. A batch that is not full
-// waits until its first record is as old, and the last batch of a backlog is not.
-const backlogAge = 1100 * time.Millisecond
-
-// backlogOf makes a directory for a sidecar with a backlog that has an age, of at
-// most so many records. Each sink that is new to it gets all of them.
-func (l *lab) backlogOf(ctx context.Context, atMost int) (dir string, records int, remove func(), err error) {
-	dir, remove, err = l.scratch()
-	if err != nil {
-		return "", 0, nil, err
-	}
-	records = atMost / producers * producers
-	if err := fillQueue(ctx, filepath.Join(dir, "queue"), records); err != nil {
-		remove()
-		return "", 0, nil, err
-	}
-	if err := host.Sleep(ctx, backlogAge); err != nil {
-		remove()
-		return "", 0, nil, err
-	}
-	return dir, records, remove, nil
-}
-
-// deliver has docket, which is ready, bring the backlog to d through the sink.
-func (s *sidecar) deliver(ctx context.Context, sink string, d *destination, records int) (p passage, err error) {
-	defer s.profile(ctx)()
-	before, err := s.CPUTime()
-	if err != nil {
-		return p, err
-	}
-	if err := d.open(records); err != nil {
-		return p, err
-	}
-	if p.tally, err = d.wait(); err != nil {
-		return p, errors.Join(err, ctx.Err(), s.LastWords())
-	}
-	after, err := s.CPUTime()
-	if err != nil {
-		return p, err
-	}
-	p.sender = (after - before).Seconds()
-	return p, s.waitDelivered(ctx, sink, records) // the last answer may still be on its way
-}
-
-// deliveredPause is how often docket is asked how far it is: a question costs it a
-// fraction of a millisecond.
-const deliveredPause = 5 * time.Millisecond
-
-// waitDelivered waits until docket says that the sink has taken so many records.
-func (s *sidecar) waitDelivered(ctx context.Context, sink string, records int) error {
-	return host.Poll(ctx, deliveredPause, func() (bool, error) {
-		n, err := s.delivered(ctx, sink)
-		return n >= records, err
-	})
-}
-
-// plain has a plain program, which runs command, bring so many records to d.
-func (l *lab) plain(ctx context.Context, d *destination, records int, command string, loop any) (p passage, err error) {
-	if err := d.open(records); err != nil {
-		return p, err
-	}
-	var sent produced
-	if err := process.Call(ctx, l.Self, command, loop, &sent); err != nil {
-		return p, err
-	}
-	p.sender = sent.CPU
-	p.tally, err = d.wait()
-	return p, err
-}
-
-// manyInFlight is a usual maxInFlight for a receiver that is far away.
-const manyInFlight = 4
+func (p passages) senderOfMillion(key string) float64 { return p.stints["sender "+key].cpuOfMillion() }
 
 // http measures docket and the plain program with one request at a time, and with
 // several.
-func (l *lab) http(ctx context.Context) (map[string]float64, error) {
-	dir, records, remove, err := l.backlogOf(ctx, l.records)
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	sums := passages{}
+func (l *lab) http() values {
+	dir, records := l.backlogOf(l.records)
+	sums := passages{stints{}}
 	for turn := range deliveryTurns {
 		for _, kind := range []struct {
 			docket, plain string
 			inFlight      int
 		}{{"one", "plain", 1}, {"many", "plainMany", manyInFlight}} {
-			p, err := l.overHTTP(ctx, dir, fmt.Sprint(kind.docket, "-", turn), kind.inFlight, records)
-			if err != nil {
-				return nil, err
-			}
-			sums.add(kind.docket, p)
-			if p, err = l.plainHTTP(ctx, kind.inFlight, p.tally); err != nil {
-				return nil, err
-			}
-			sums.add(kind.plain, p)
+			sink := fmt.Sprint(kind.docket, "-", turn)
+			came, sent := l.deliver(dir, sink, records, receiveCommand, func(address string) string { return httpEntry(sink, address, kind.inFlight) })
+			sums.add(kind.docket, came, sent)
+			came, sent = l.plainHTTP(kind.inFlight, records, came.perPart())
+			sums.add(kind.plain, came, sent)
 		}
 	}
-	one, plain := sums["one"], sums["plain"]
-	return map[string]float64{
-		"rate": one.rate(), "perRequest": one.perRequest(), "cpu": one.senderOfMillion(), "receiver": one.cpuOfMillion(),
-		"plain": plain.rate(), "plainCPU": plain.senderOfMillion(),
-		"many": sums["many"].rate(), "plainMany": sums["plainMany"].rate(),
-	}, nil
+	one := sums.stints["one"]
+	return values{
+		"rate": one.rate(), "perRequest": one.perPart(), "cpu": sums.senderOfMillion("one"), "receiver": one.cpuOfMillion(),
+		"plain": sums.stints["plain"].rate(), "plainCPU": sums.senderOfMillion("plain"),
+		"many": sums.stints["many"].rate(), "plainMany": sums.stints["plainMany"].rate(),
+	}
 }
 
-// overHTTP delivers the backlog in dir to a receiver. The sink has a name that the
-// queue does not know yet.
-func (l *lab) overHTTP(ctx context.Context, dir, name string, inFlight, records int) (p passage, err error) {
-	d, err := l.startDestination(ctx, receiveCommand)
-	if err != nil {
-		return p, err
+// kafka measures docket and the plain program.
+func (l *lab) kafka() values {
+	dir, records := l.backlogOf(l.records)
+	sums := passages{stints{}}
+	for turn := range deliveryTurns {
+		sink := fmt.Sprint("kafka-", turn)
+		came, sent := l.deliver(dir, sink, records, brokerCommand, func(address string) string { return kafkaEntry(sink, address) })
+		sums.add("docket", came, sent)
+		came, sent = l.plainKafka(records, came.perPart())
+		sums.add("plain", came, sent)
 	}
-	defer d.Kill()
-	s, err := l.startWith(ctx, dir, httpEntry(name, d.Address, inFlight))
-	if err != nil {
-		return p, err
+	docket := sums.stints["docket"]
+	return values{
+		"rate": docket.rate(), "perRequest": docket.perPart(), "cpu": sums.senderOfMillion("docket"), "broker": docket.cpuOfMillion(),
+		"plain": sums.stints["plain"].rate(), "plainCPU": sums.senderOfMillion("plain"),
 	}
-	defer s.kill()
-	return s.deliver(ctx, name, d, records)
+}
+
+// deliver has a docket bring the backlog in dir to a new destination, through a sink whose
+// name the queue does not know yet.
+func (l *lab) deliver(dir, sink string, records int, command string, entry func(address string) string) (came, sent stint) {
+	l.part(func(l *lab) {
+		d := l.startDestination(command)
+		s := l.start(dir, entry(d.Address))
+		defer s.profile()()
+		cpu := s.CPUOf(func() {
+			d.open(records)
+			came = d.wait()
+		})
+		sent = stint{Records: records, CPU: cpu}
+		s.waitDelivered(sink, records) // the last answer may still be on its way
+	})
+	return came, sent
 }
 
 // plainHTTP has the plain program post as much, in bodies of the size that docket had.
-func (l *lab) plainHTTP(ctx context.Context, loops int, docket tally) (p passage, err error) {
-	d, err := l.startDestination(ctx, receiveCommand)
-	if err != nil {
-		return p, err
-	}
-	defer d.Kill()
-	per := int(math.Round(docket.perRequest()))
-	o := postLoop{URL: "http://" + d.Address, Loops: loops, PerBatch: per, Batches: docket.Records / per}
-	return l.plain(ctx, d, o.Batches*per, postLoopCommand, o)
-}
-
-// kafka measures docket and the plain program with headers and without.
-func (l *lab) kafka(ctx context.Context) (map[string]float64, error) {
-	dir, records, remove, err := l.backlogOf(ctx, l.records)
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	sums := passages{}
-	for turn := range deliveryTurns {
-		docket, err := l.overKafka(ctx, dir, fmt.Sprint("kafka-", turn), records)
-		if err != nil {
-			return nil, err
-		}
-		sums.add("docket", docket)
-		plain, err := l.plainKafka(ctx, true, docket.tally)
-		if err != nil {
-			return nil, err
-		}
-		sums.add("plain", plain)
-		bare, err := l.plainKafka(ctx, false, docket.tally)
-		if err != nil {
-			return nil, err
-		}
-		sums.add("bare", bare)
-	}
-	docket, plain, bare := sums["docket"], sums["plain"], sums["bare"]
-	return map[string]float64{
-		"rate": docket.rate(), "perRequest": docket.perRequest(), "cpu": docket.senderOfMillion(), "broker": docket.cpuOfMillion(),
-		"plain": plain.rate(), "plainCPU": plain.senderOfMillion(),
-		"bare": bare.rate(), "bareCPU": bare.senderOfMillion(),
-	}, nil
-}
-
-// overKafka delivers the backlog in dir to a broker.
-func (l *lab) overKafka(ctx context.Context, dir, name string, records int) (p passage, err error) {
-	d, err := l.startDestination(ctx, brokerCommand)
-	if err != nil {
-		return p, err
-	}
-	defer d.Kill()
-	s, err := l.startWith(ctx, dir, kafkaEntry(name, d.Address))
-	if err != nil {
-		return p, err
-	}
-	defer s.kill()
-	return s.deliver(ctx, name, d, records)
+func (l *lab) plainHTTP(loops, records int, perBody float64) (came, sent stint) {
+	per := int(math.Round(perBody))
+	o := postLoop{Loops: loops, PerBatch: per, Batches: records / per}
+	return l.plain(receiveCommand, postLoopCommand, o.Batches*per, func(address string) any {
+		o.URL = "http://" + address
+		return o
+	})
 }
 
 // plainKafka has the plain program write as much, in requests of the size that
 // docket had.
-func (l *lab) plainKafka(ctx context.Context, headers bool, docket tally) (p passage, err error) {
-	d, err := l.startDestination(ctx, brokerCommand)
+func (l *lab) plainKafka(records int, perRequest float64) (came, sent stint) {
+	per := int(math.Round(perRequest))
+	o := produceLoop{PerRequest: per, Requests: max(1, records/per/partitions)}
+	return l.plain(brokerCommand, produceLoopCommand, partitions*o.Requests*per, func(address string) any {
+		o.Broker = address
+		return o
+	})
+}
+
+// plain has a plain program bring so many records to a new destination.
+func (l *lab) plain(destination, command string, records int, loop func(address string) any) (came, sent stint) {
+	l.part(func(l *lab) {
+		d := l.startDestination(destination)
+		d.open(records)
+		done := process.Call[load.Done](l.T, l.Self, command, loop(d.Address))
+		came, sent = d.wait(), stint{Records: records, CPU: done.CPU}
+	})
+	return came, sent
+}
+
+// postLoop is the plain program: each of its goroutines posts the same body again
+// and again, one at a time, on a connection of its own that stays open.
+type postLoop struct {
+	URL      string
+	Loops    int // goroutines
+	PerBatch int // records in a body
+	Batches  int // of all loops together
+}
+
+func (o postLoop) run(ctx context.Context) (load.Done, error) {
+	ctx, cancel := context.WithTimeout(ctx, load.Wait)
+	defer cancel()
+	body := commitOf(float64(o.PerBatch))
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = o.Loops // or those above two would be closed after each post
+	transport.MaxConnsPerHost = o.Loops     // or it dials one more when none is idle for a moment
+	defer transport.CloseIdleConnections()
+	client := &http.Client{Transport: transport, Timeout: requestWait}
+	return load.Timed(o.Loops, func(i int) error {
+		for batch := i; batch < o.Batches; batch += o.Loops {
+			if err := postOnce(ctx, client, o.URL, body); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func postOnce(ctx context.Context, client *http.Client, url string, body []byte) error {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(body))
 	if err != nil {
-		return p, err
+		return err
 	}
-	defer d.Kill()
-	per := int(math.Round(docket.perRequest()))
-	o := produceLoop{Broker: d.Address, PerRequest: per, Requests: max(1, docket.Records/per/partitions), Headers: headers}
-	return l.plain(ctx, d, partitions*o.Requests*per, produceLoopCommand, o)
+	res, err := client.Do(req)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	if _, err := io.Copy(io.Discard, res.Body); err != nil {
+		return err
+	}
+	if res.StatusCode != http.StatusOK {
+		return fmt.Errorf("the receiver says %s", res.Status)
+	}
+	return nil
+}
+
+// loadFactor is how many times as many records the producers write as in other
+// measurements: for some seconds.
+const loadFactor = 3
+
+// fullLoad measures docket while everything that it can do is under way: producers
+// write as fast as they can, and a file, an HTTP and a Kafka sink read a backlog of
+// 5 GB.
+func (l *lab) fullLoad() values {
+	dir, scratch := l.largeDir(), l.scratch()
+	receiver, broker := l.startDestination(receiveCommand), l.startDestination(brokerCommand)
+	receiver.open(math.MaxInt)
+	broker.open(math.MaxInt)
+	// The names are new to the queue in every round, so that it gives each sink all
+	// of the backlog.
+	round := filepath.Base(scratch)
+	sinks := map[string]string{"file": "file-" + round, "http": "http-" + round, "kafka": "kafka-" + round}
+	s := l.startSetup(dir, setup{queue: ", maxBytes: 64Gi", sinks: []string{
+		fileEntry(sinks["file"], filepath.Join(scratch, "export")),
+		httpEntry(sinks["http"], receiver.Address, 1), kafkaEntry(sinks["kafka"], broker.Address),
+	}})
+	for _, name := range sinks {
+		s.waitDelivered(name, 1)
+	}
+	before, began := s.ledger().Sinks, time.Now()
+	lap := s.load(load.Full("", loadFactor*l.records))
+	took, after := time.Since(began), s.ledger().Sinks
+	v, moved, left := values{"rate": lap.rate(), "memory": s.Memory("VmHWM")}, lap.Records, math.MaxInt
+	for key, name := range sinks {
+		delivered := after[name].Delivered - before[name].Delivered
+		moved += delivered
+		v[key] = float64(delivered) / took.Seconds()
+		left = min(left, after[name].Pending-lap.Records)
+	}
+	v["left"], v["cpu"] = float64(max(left, 0)), lap.CPU.Seconds()/float64(moved)*1e6
+	return v
 }

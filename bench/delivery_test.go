@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"maps"
 	"net"
 	"net/http"
@@ -14,74 +15,55 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/process"
-	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 	"github.com/docket-export/docket/sinks"
 )
 
-// testLab is a lab without a binary.
-func testLab(t *testing.T) *lab {
-	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	// Else a process with the race detector takes a second to end.
-	t.Setenv("GORACE", "atexit_sleep_ms=0")
-	return &lab{Site: &site.Site{Self: self, Disk: t.TempDir(), Short: t.TempDir()}, records: producers * linesInFlight}
-}
-
 // What the plain programs send arrives, in requests of the size that was asked for.
 func TestPlainLoops(t *testing.T) {
-	l := testLab(t)
-	docket := tally{Records: 2400, Requests: 8}
-	tests := map[string]struct {
-		run  func(context.Context) (passage, error)
-		want tally
+	for name, tt := range map[string]struct {
+		run            func(*lab) (came, sent stint)
+		records, parts int // that came behind the first request
 	}{
-		"one post loop":           {func(ctx context.Context) (passage, error) { return l.plainHTTP(ctx, 1, docket) }, tally{Records: 2400, Requests: 8, First: 300}},
-		"more loops than batches": {func(ctx context.Context) (passage, error) { return l.plainHTTP(ctx, 10, docket) }, tally{Records: 2400, Requests: 8, First: 300}},
-		"produce with headers":    {func(ctx context.Context) (passage, error) { return l.plainKafka(ctx, true, docket) }, tally{Records: 1800, Requests: 6, First: 300}},
-		"produce without":         {func(ctx context.Context) (passage, error) { return l.plainKafka(ctx, false, docket) }, tally{Records: 1800, Requests: 6, First: 300}},
-	}
-	for name, tt := range tests {
+		"one post loop":           {func(l *lab) (came, sent stint) { return l.plainHTTP(1, 2400, 300) }, 2100, 7},
+		"more loops than batches": {func(l *lab) (came, sent stint) { return l.plainHTTP(10, 2400, 300) }, 2100, 7},
+		"produce":                 {func(l *lab) (came, sent stint) { return l.plainKafka(2400, 300) }, 1500, 5},
+	} {
 		t.Run(name, func(t *testing.T) {
-			p, err := tt.run(t.Context())
-			if err != nil {
-				t.Fatal(err)
-			}
-			got := tally{Records: p.Records, Requests: p.Requests, First: p.First}
-			if got != tt.want || p.Seconds <= 0 || p.CPU <= 0 || p.sender <= 0 {
-				t.Errorf("got %+v, want %+v and the time it took", p, tt.want)
-			}
+			in(t, testLab(t), func(l *lab) {
+				came, sent := tt.run(l)
+				if came.Records != tt.records || int(came.Parts) != tt.parts || came.Took <= 0 || came.CPU <= 0 {
+					t.Errorf("got %+v, want %d records in %d requests and the time they took", came, tt.records, tt.parts)
+				}
+				if sent.Records != tt.records+300 || sent.CPU <= 0 {
+					t.Errorf("sent: got %+v, want %d records and what they cost", sent, tt.records+300)
+				}
+			})
 		})
 	}
 }
 
-func TestPlainLoopsFail(t *testing.T) {
-	l := testLab(t)
-	nobody, err := process.FreeAddress()
-	if err != nil {
-		t.Fatal(err)
-	}
-	var p produced
-	if err := process.Call(t.Context(), l.Self, postLoopCommand, postLoop{URL: "http://" + nobody, Loops: 2, PerBatch: 1, Batches: 4}, &p); err == nil {
-		t.Error("post: got no error")
-	}
+func TestProduceLoopFails(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := (produceLoop{Broker: nobody, PerRequest: 1, Requests: 1}).run(ctx); err == nil {
-		t.Error("produce: got no error")
+	if _, err := (produceLoop{Broker: process.FreeAddress(), PerRequest: 1, Requests: 1}).run(ctx); err == nil {
+		t.Error("got no error")
 	}
 }
 
-func TestPassagesAddUp(t *testing.T) {
-	sums := passages{}
+func TestStintsAddUp(t *testing.T) {
+	sums := stints{}
 	for range 2 {
-		sums.add("a", passage{tally{Records: 10, Requests: 3, First: 4, Seconds: 3, CPU: 5}, 6})
+		sums.add("a", stint{Records: 10, Parts: 4, Took: time.Second, CPU: time.Millisecond})
 	}
-	if got, want := sums["a"], (passage{tally{Records: 20, Requests: 6, First: 8, Seconds: 6, CPU: 10}, 12}); got != want {
+	got := sums["a"]
+	if want := (stint{Records: 20, Parts: 8, Took: 2 * time.Second, CPU: 2 * time.Millisecond}); got != want {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got.rate() != 10 || got.perPart() != 2.5 || got.cpuOfMillion() != 100 {
+		t.Errorf("got %v records/s, %v in a part, %v s for a million, want 10, 2.5 and 100", got.rate(), got.perPart(), got.cpuOfMillion())
 	}
 }
 
@@ -104,29 +86,21 @@ func TestPostLoopsShareTheBatches(t *testing.T) {
 	}
 }
 
-func TestAcceptanceIsOfAllSinks(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "queue")
-	const records = 2 * producers * linesInFlight
-	if err := fillQueue(t.Context(), dir, records); err != nil {
-		t.Fatal(err)
-	}
-	var a acceptance
-	for _, step := range []struct {
-		name        string
-		count, want int
-	}{{"one", 1, records}, {"many", 3, 4 * records}} {
-		if err := a.add(t.Context(), dir, step.name, step.count, records); err != nil {
-			t.Fatal(err)
+func TestAcceptIsOfAllSinks(t *testing.T) {
+	in(t, testLab(t), func(l *lab) {
+		dir, records := l.backlogOf(2 * load.Producers * load.Window)
+		queueDir := filepath.Join(dir, "queue")
+		for _, count := range []int{1, 3} {
+			if got := accept(l.T, queueDir, fmt.Sprint("of-", count), count, records); got.Records != count*records || got.Took <= 0 || got.CPU <= 0 {
+				t.Errorf("%d sinks: got %+v, want %d records", count, got, count*records)
+			}
 		}
-		if a.records != step.want || a.took <= 0 || a.cpu <= 0 {
-			t.Errorf("%s: got %+v, want %d records", step.name, a, step.want)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+		defer cancel()
+		if err := trial.Run(ctx, func(tr *trial.T) { accept(tr, queueDir, "never", 1, records+1) }); err == nil {
+			t.Error("a sink that does not get enough: got no error")
 		}
-	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
-	defer cancel()
-	if err := a.add(ctx, dir, "never", 1, records+1); err == nil {
-		t.Error("a sink that does not get enough: got no error")
-	}
+	})
 }
 
 func TestAcceptorsAreDoneWhenEachIs(t *testing.T) {
@@ -161,7 +135,7 @@ func TestDeliveryExperiments(t *testing.T) {
 			continue
 		}
 		t.Run(e.Name, func(t *testing.T) {
-			values, err := e.run(l, t.Context())
+			values, err := l.once(t.Context(), &e)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -176,25 +150,16 @@ func TestDeliveryExperiments(t *testing.T) {
 		})
 	}
 	t.Run("docket that cannot deliver", func(t *testing.T) {
-		dir, records, remove, err := l.backlogOf(t.Context(), producers)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer remove()
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		d, err := l.startDestination(ctx, receiveCommand)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer d.Kill()
-		s, err := l.startSidecar(ctx, dir, heldBack)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer s.kill()
-		time.AfterFunc(100*time.Millisecond, cancel)
-		if _, err := s.deliver(ctx, heldBack, d, records); err == nil || !strings.Contains(err.Error(), "docket is running") {
+		err := trial.Run(ctx, func(tr *trial.T) {
+			at := *l
+			at.T = tr
+			dir, records := at.backlogOf(load.Producers)
+			time.AfterFunc(300*time.Millisecond, cancel)
+			at.deliver(dir, heldBack, records, receiveCommand, func(string) string { return heldEntry() })
+		})
+		if err == nil || !strings.Contains(err.Error(), "docket is running") {
 			t.Errorf("got error %v, want one with what docket has logged", err)
 		}
 	})

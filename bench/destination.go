@@ -4,9 +4,11 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"strconv"
 	"sync"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // destination is a process of its own to which docket and the plain programs
@@ -21,61 +24,38 @@ import (
 // that all of them are measured by the same clock.
 //
 // It listens from its start, and begins to take connections when it is told how
-// many records to count. Whoever comes earlier waits, so that what a program does
-// at its start is not measured.
+// many records to count. Connections that come earlier wait, so that what a program
+// does at its start is not measured.
 type destination struct {
 	*process.Server
 }
 
-// tally is what a destination has taken. The clock starts when the first request
-// has come in, since that one was on its way before the destination could count.
-type tally struct {
-	Records  int     `json:"records"`
-	Requests int     `json:"requests"`
-	First    int     `json:"first"`   // records in the first request
-	Seconds  float64 `json:"seconds"` // from the first request to the last
-	CPU      float64 `json:"cpu"`     // processor time of the destination, in seconds
-}
-
-func (t tally) rate() float64         { return float64(t.Records-t.First) / t.Seconds }
-func (t tally) perRequest() float64   { return float64(t.Records) / float64(t.Requests) }
-func (t tally) cpuOfMillion() float64 { return t.CPU / float64(t.Records) * 1e6 }
-
 // startDestination starts the process that runs command.
-func (l *lab) startDestination(ctx context.Context, command string) (*destination, error) {
-	s, err := process.StartServer(ctx, l.Self, command)
-	return &destination{s}, err
+func (l *lab) startDestination(command string) destination {
+	return destination{process.StartServer(l.T, l.Self, command)}
 }
 
 // open lets the destination take records. It is called once.
-func (d *destination) open(records int) error {
-	_, err := fmt.Fprintln(d.Stdin, records)
-	return err
+func (d destination) open(records int) { trial.Must(fmt.Fprintln(d.Stdin, records)) }
+
+// wait returns what the destination has taken behind the first request, once that was
+// as many records as it was opened for: the first was on its way before the
+// destination could count.
+func (d destination) wait() (s stint) {
+	trial.Check(json.Unmarshal([]byte(d.ReadLine()), &s))
+	if s.Parts == 0 {
+		trial.Check(errors.New("all records came in one request: too few to measure"))
+	}
+	return s
 }
 
-// wait returns what the destination has taken, once that is as many records as it
-// was opened for.
-func (d *destination) wait() (t tally, err error) {
-	line, err := d.ReadLine()
-	if err != nil {
-		return t, fmt.Errorf("waiting for the records to arrive: %w", err)
-	}
-	if err := json.Unmarshal([]byte(line), &t); err != nil {
-		return t, fmt.Errorf("what has arrived: %w", err)
-	}
-	if t.Records <= t.First {
-		return t, fmt.Errorf("all %d records came in one request: too few to measure", t.Records)
-	}
-	return t, nil
+// destinationMain returns the process of a destination. It ends with its standard input.
+// serve takes connections from l and counts what they bring, until stop is called.
+func destinationMain(serve func(l net.Listener, c *counter) (stop func(), err error)) func(context.Context, []string, io.Writer) error {
+	return func(_ context.Context, _ []string, out io.Writer) error { return countRecords(os.Stdin, out, serve) }
 }
 
-// serveFunc takes connections from l and counts what they bring, until stop is
-// called.
-type serveFunc func(l net.Listener, c *counter) (stop func(), err error)
-
-// destinationMain is such a process. It ends with in: when whoever started it
-// ends, however that happens, nothing is left behind.
-func destinationMain(in io.Reader, out io.Writer, serve serveFunc) error {
+func countRecords(in io.Reader, out io.Writer, serve func(net.Listener, *counter) (func(), error)) error {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
@@ -92,10 +72,7 @@ func destinationMain(in io.Reader, out io.Writer, serve serveFunc) error {
 	if err != nil {
 		return fmt.Errorf("how many records to count: %w", err)
 	}
-	c, err := newCounter(records)
-	if err != nil {
-		return err
-	}
+	c := newCounter(records)
 	stop, err := serve(l, c)
 	if err != nil {
 		return err
@@ -112,7 +89,7 @@ func destinationMain(in io.Reader, out io.Writer, serve serveFunc) error {
 	case err := <-ended:
 		return err
 	}
-	if err := json.NewEncoder(out).Encode(c.tally); err != nil {
+	if err := json.NewEncoder(out).Encode(c.sum); err != nil {
 		return err
 	}
 	return <-ended
@@ -120,19 +97,16 @@ func destinationMain(in io.Reader, out io.Writer, serve serveFunc) error {
 
 // counter counts what a destination takes.
 type counter struct {
-	records int           // how many to count
-	done    chan struct{} // closed when they have come; tally is not changed any more
+	done chan struct{} // closed when all records have come; sum is not changed any more
 
 	mu    sync.Mutex
-	began time.Time     // guarded by mu
-	cpu   time.Duration // at the start; guarded by mu
-	tally tally         // guarded by mu until done is closed
+	left  int           // how many records to count; guarded by mu
+	began time.Time     // when the first request had come; guarded by mu
+	cpu   time.Duration // used then; guarded by mu
+	sum   stint         // of the requests after the first; guarded by mu until done is closed
 }
 
-func newCounter(records int) (*counter, error) {
-	cpu, err := host.CPUTime(os.Getpid())
-	return &counter{records: records, done: make(chan struct{}), cpu: cpu}, err
-}
+func newCounter(records int) *counter { return &counter{left: records, done: make(chan struct{})} }
 
 // add counts a request that has come in. What comes after the last record that is
 // to be counted is not.
@@ -140,21 +114,33 @@ func (c *counter) add(records int) {
 	now := time.Now()
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	t := &c.tally
-	if t.Records >= c.records {
+	if c.left <= 0 {
 		return
 	}
-	if t.Requests == 0 {
-		c.began, t.First = now, records
+	c.left -= records
+	if c.began.IsZero() {
+		c.began, c.cpu = now, ownCPU()
+	} else {
+		c.sum.Parts++
+		c.sum.Records += records
 	}
-	t.Requests++
-	t.Records += records
-	if t.Records < c.records {
-		return
+	if c.left <= 0 {
+		c.sum.Took, c.sum.CPU = now.Sub(c.began), ownCPU()-c.cpu
+		close(c.done)
 	}
-	t.Seconds = now.Sub(c.began).Seconds()
-	if cpu, err := host.CPUTime(os.Getpid()); err == nil { // it could be read at the start
-		t.CPU = (cpu - c.cpu).Seconds()
-	}
-	close(c.done)
+}
+
+// ownCPU is what this process has used so far, on a system that tells.
+func ownCPU() time.Duration {
+	cpu, _ := host.CPUTime(os.Getpid()) // bench has read that of docket
+	return cpu
+}
+
+// serveRecords is the least that an HTTP receiver does: it reads the body and says 200.
+func serveRecords(l net.Listener, c *counter) (stop func(), err error) {
+	return serveHTTP(l, func(w http.ResponseWriter, r *http.Request) {
+		if records, ok := readRecords(w, r); ok {
+			c.add(records)
+		}
+	}), nil
 }

@@ -1,14 +1,51 @@
 package main
 
 import (
-	"context"
+	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
+	"time"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/trial"
 )
+
+// requestWait bounds one request, however busy the machine is.
+const requestWait = 10 * time.Second
+
+// listen listens for whoever is told the address.
+func listen() net.Listener { return trial.Must(net.Listen("tcp", "127.0.0.1:0")) }
+
+// serveHTTP serves until stop is called.
+func serveHTTP(l net.Listener, handle http.HandlerFunc) (stop func()) {
+	server := &http.Server{ReadHeaderTimeout: requestWait, Handler: handle}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) }) // until it is closed
+	return func() {
+		_ = server.Close() // and its listener
+		serving.Wait()
+	}
+}
+
+// readRecords reads the body of a request in large pieces and returns how many records it
+// has; what is no body of records is answered.
+func readRecords(w http.ResponseWriter, r *http.Request) (records int, ok bool) {
+	buf, size := make([]byte, 64<<10), 0
+	for {
+		n, err := r.Body.Read(buf)
+		size += n
+		if errors.Is(err, io.EOF) && size%record.Bytes == 0 {
+			return size / record.Bytes, true
+		}
+		if err != nil {
+			http.Error(w, fmt.Sprintf("%d bytes are no records: %v", size, err), http.StatusBadRequest)
+			return 0, false
+		}
+	}
+}
 
 // gate is an HTTP receiver in this process that takes everything, except while it is
 // shut: then it has the requests that come wait, so that each sink has one under way
@@ -16,45 +53,42 @@ import (
 // not answer.
 type gate struct {
 	address string
-	server  *http.Server
-	serving sync.WaitGroup
+	came    chan time.Time // holds when the first request had come in full
 
 	mu      sync.Mutex
 	opened  chan struct{} // closed while the gate is open; guarded by mu
 	waiting int           // requests that wait; guarded by mu
 }
 
-// newGate returns a gate that is open.
-func newGate() (*gate, error) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		return nil, err
-	}
-	g := &gate{address: l.Addr().String(), opened: make(chan struct{})}
+// newGate returns a gate that is open, until the measurement ends.
+func newGate(t *trial.T) *gate {
+	l := listen()
+	g := &gate{address: l.Addr().String(), came: make(chan time.Time, 1), opened: make(chan struct{})}
 	close(g.opened)
-	g.server = &http.Server{ReadHeaderTimeout: requestWait, Handler: http.HandlerFunc(g.take)}
-	g.serving.Go(func() { _ = g.server.Serve(l) }) // until it is closed
-	return g, nil
+	stop := serveHTTP(l, g.take)
+	t.Cleanup(func() error { stop(); return nil })
+	return g
 }
 
 func (g *gate) take(w http.ResponseWriter, r *http.Request) {
-	if _, err := readBody(r); err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
+	if _, ok := readRecords(w, r); !ok {
 		return
+	}
+	select {
+	case g.came <- time.Now():
+	default: // it is not the first
 	}
 	g.mu.Lock()
 	opened := g.opened
 	g.waiting++
 	g.mu.Unlock()
-	defer func() {
-		g.mu.Lock()
-		g.waiting--
-		g.mu.Unlock()
-	}()
 	select {
 	case <-opened:
 	case <-r.Context().Done():
 	}
+	g.mu.Lock()
+	g.waiting--
+	g.mu.Unlock()
 }
 
 // shut has requests wait from now on.
@@ -72,20 +106,10 @@ func (g *gate) open() {
 }
 
 // wait returns when so many requests wait.
-func (g *gate) wait(ctx context.Context, requests int) error {
-	err := host.Poll(ctx, deliveredPause, func() (bool, error) {
+func (g *gate) wait(t *trial.T, requests int) {
+	t.Poll(fmt.Sprintf("for %d sinks to stand at a shut gate", requests), askPause, readyWait, func() bool {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		return g.waiting == requests, nil
+		return g.waiting == requests
 	})
-	if err != nil {
-		return fmt.Errorf("%d sinks that are to stand at a shut gate: %w", requests, err)
-	}
-	return nil
-}
-
-// close ends the gate, and what waits there.
-func (g *gate) close() {
-	_ = g.server.Close() // and its listener
-	g.serving.Wait()
 }

@@ -1,171 +1,172 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
+	"time"
 
+	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // ingest measures docket in its steady state, and what there is to compare with, lap
 // by lap in turn.
-func (l *lab) ingest(ctx context.Context) (map[string]float64, error) {
-	dir, remove, err := l.scratch()
-	if err != nil {
-		return nil, err
+func (l *lab) ingest() values {
+	dir := l.scratch()
+	docket := l.startSteady(filepath.Join(dir, "docket"), setup{}, 1)
+	unsynced := l.startSteady(filepath.Join(dir, "unsynced"), setup{program: l.unsynced(), socket: "unsynced"}, 1)
+	raw := overwriter{file: l.recycledFile(filepath.Join(dir, "raw")), span: segmentBytes}
+	wal := l.startWALSidecar(dir)
+	for range warmLaps {
+		wal.load(load.Full("", steadyLap))
 	}
-	defer remove()
-	docket, err := l.startSteady(ctx, filepath.Join(dir, "docket"), setup{}, 1)
-	if err != nil {
-		return nil, err
+	lines := checkedLines()
+	sums := stints{}
+	for range l.laps(steadyLap) {
+		lap := docket.lap(load.Full("", steadyLap), false)
+		sums.add("docket", lap)
+		sums.add("validation", trial.Must(validate(l.Context(), lines, lapRecords)))
+		trial.Check(site.Rest(dir))
+		raw.commit = commitOf(lap.perPart())
+		sums.add("raw", raw.run(l.T, steadyLap*record.Bytes))
+		trial.Check(site.Rest(dir))
+		sums.add("wal", wal.load(load.Full("", steadyLap)))
+		sums.add("echo", l.echo(load.Full("", steadyLap)))
+		sums.add("unsynced", unsynced.lap(load.Full("", steadyLap), false))
 	}
-	defer docket.end()
-	unsynced, err := l.startSteady(ctx, filepath.Join(dir, "unsynced"), setup{program: l.unsynced, socket: "unsynced"}, 1)
-	if err != nil {
-		return nil, fmt.Errorf("without sync: %w", err)
+	d := sums["docket"]
+	appended, _ := l.raw(d.perPart(), l.records)
+	return values{
+		"rate": d.rate(), "perCommit": d.perPart(), "cpu": d.cpuOfMillion(), "memory": docket.Memory("VmHWM"),
+		"validation": sums["validation"].cpuOfMillion(), "rest": d.cpuOfMillion() - sums["validation"].cpuOfMillion(),
+		"recycled": sums["raw"].rate(), "appended": appended, "echo": sums["echo"].rate(),
+		"unsynced": sums["unsynced"].rate(), "unsyncedCPU": sums["unsynced"].cpuOfMillion(),
+		"wal": sums["wal"].rate(), "walCPU": sums["wal"].cpuOfMillion(),
 	}
-	defer unsynced.end()
-	others, err := l.startOthers(ctx, dir)
-	if err != nil {
-		return nil, err
-	}
-	defer others.end()
-	checked := newCheck()
-	var synced, notSynced stint
-	for range l.steadyLaps() {
-		lap, err := docket.lap(ctx, steadyLoad, false)
-		if err != nil {
-			return nil, errors.Join(err, docket.LastWords())
-		}
-		synced.add(lap)
-		if err := checked.run(ctx, checkedOfLap); err != nil {
-			return nil, err
-		}
-		if err := others.lap(ctx, lap.perCommit()); err != nil {
-			return nil, err
-		}
-		if lap, err = unsynced.lap(ctx, steadyLoad, false); err != nil {
-			return nil, errors.Join(err, unsynced.LastWords())
-		}
-		notSynced.add(lap)
-	}
-	memory, err := docket.Memory("VmHWM")
-	if err != nil {
-		return nil, err
-	}
-	values := map[string]float64{
-		"rate": synced.rate(), "perCommit": synced.perCommit(), "cpu": synced.cpuOfMillion(), "memory": memory,
-		"validation": checked.cpuOfMillion(), "rest": synced.cpuOfMillion() - checked.cpuOfMillion(),
-		"unsynced": notSynced.rate(), "unsyncedCPU": notSynced.cpuOfMillion(),
-	}
-	others.add(values)
-	raw, err := l.raw(ctx, synced.perCommit(), l.records)
-	values["appended"] = raw.appended
-	return values, err
 }
 
-// checkedOfLap is how many records are validated for each lap of docket: enough for
-// some tens of milliseconds.
-const checkedOfLap = lapRecords
-
-// steadyLoad is one lap of the load that durable ingest is measured with.
-var steadyLoad = load{Producers: producers, Window: linesInFlight, Records: steadyLap}
-
-// others are what docket is compared with: the plain program on a recycled file, the
-// sidecar on tidwall/wal, and the server that only acknowledges.
-type others struct {
-	l   *lab
-	dir string
-
-	raw              overwriter
-	wal              *process.Process
-	walSocket        string
-	rawDone, walDone stint
-	echoDone         produced
+// echo loads a server that only acknowledges, which ends with its producers.
+func (l *lab) echo(o load.Load) stint {
+	o.Socket = filepath.Join(l.Short, "echo.sock")
+	process.Start(l.T, nil, l.Self, answerCommand, o.Socket, strconv.Itoa(o.Producers))
+	d := l.produce(o)
+	return stint{Records: d.Records, Took: d.Took()}
 }
 
-// startOthers starts them in dir, and warms them up.
-func (l *lab) startOthers(ctx context.Context, dir string) (*others, error) {
-	f, err := recycledFile(ctx, filepath.Join(dir, "raw"))
-	if err != nil {
-		return nil, err
+// growing measures the intake beside a sink that cannot deliver, at once and not in laps.
+func (l *lab) growing() values {
+	s := l.startWarm(l.scratch())
+	lap := s.load(load.Full("", l.records))
+	v := values{"rate": lap.rate(), "perCommit": lap.perPart(), "cpu": lap.cpuOfMillion(), "memory": s.Memory("VmHWM")}
+	s.Kill()
+	v["appended"], v["recycled"] = l.raw(lap.perPart(), l.records)
+	return v
+}
+
+const (
+	// manySinks is a generous number of them.
+	manySinks = 8
+	// sinkCostTurns keep the time of all these laps, and the rests between them, within
+	// reason.
+	sinkCostTurns = 4
+)
+
+// sinkCost measures what sinks cost the intake: while they wait, and while they
+// follow.
+func (l *lab) sinkCost() values {
+	dir, sums, dockets := l.scratch(), stints{}, map[int]*steady{}
+	for _, sinks := range []int{1, 2, 4, manySinks} {
+		name := fmt.Sprint("sinks-", sinks)
+		dockets[sinks] = l.startSteady(filepath.Join(dir, name), setup{socket: name}, sinks)
 	}
-	o := &others{l: l, dir: dir, raw: overwriter{file: f, span: segmentBytes}}
-	if o.wal, o.walSocket, err = l.startWALSidecar(ctx, dir); err != nil {
-		return nil, errors.Join(err, f.Close())
-	}
-	for range steadyWarmLaps {
-		if _, err := o.lapOfWAL(ctx); err != nil {
-			o.end()
-			return nil, err
+	for range sinkCostTurns {
+		for _, k := range []struct {
+			key    string
+			sinks  int
+			follow bool
+		}{
+			{"wait1", 1, false}, {"wait2", 2, false}, {"wait4", 4, false}, {"wait8", manySinks, false},
+			{"follow1", 1, true}, {"follow8", manySinks, true},
+		} {
+			sums.add(k.key, dockets[k.sinks].lap(load.Full("", lapRecords), k.follow))
 		}
 	}
-	return o, nil
+	v := values{}
+	for key, sum := range sums {
+		v[key], v[key+"CPU"] = sum.rate(), sum.cpuOfMillion()
+	}
+	return v
 }
 
-func (o *others) end() {
-	o.wal.Kill()
-	_ = o.raw.file.Close() // nothing that matters is in it
+const (
+	burstRecords = 100_000
+	burstTurns   = 5
+)
+
+// burst measures how long 100,000 records take to the last ack.
+func (l *lab) burst() values {
+	dir := l.scratch()
+	s := l.startSteady(filepath.Join(dir, "docket"), setup{}, 1)
+	took := map[string][]time.Duration{}
+	for range burstTurns {
+		for key, producers := range map[string]int{"one": 1, "eight": load.Producers} {
+			lap := s.lap(load.Load{Producers: producers, Window: burstRecords, Records: burstRecords}, false)
+			took[key] = append(took[key], lap.Took)
+		}
+		trial.Check(site.Rest(dir))
+		f := trial.Must(os.Create(filepath.Join(dir, "raw")))
+		for _, key := range []string{"fresh", "recycled"} {
+			took[key] = append(took[key], writeOnce(f, burstRecords*record.Bytes))
+		}
+		trial.Check(errors.Join(f.Close(), os.Remove(f.Name())))
+	}
+	return medians(took)
 }
 
-// lap lets each of them have the load once. The plain program writes commits of
-// perCommit records.
-func (o *others) lap(ctx context.Context, perCommit float64) error {
-	if err := site.Rest(o.dir); err != nil {
-		return err
-	}
-	o.raw.commit, o.raw.written = commitOf(perCommit), 0
-	took, err := o.raw.run(ctx, steadyLap*record.Bytes)
-	if err != nil {
-		return err
-	}
-	o.rawDone.add(stint{records: o.raw.written / record.Bytes, took: took})
-	lap, err := o.lapOfWAL(ctx)
-	if err != nil {
-		return err
-	}
-	o.walDone.add(lap)
-	return o.lapOfEcho(ctx)
+// validRecord says whether a line is what docket takes for a record, and takes the time
+// that docket takes.
+func validRecord(line []byte) bool {
+	return rawjson.KindOf(bytes.TrimSuffix(line, []byte("\n"))) == rawjson.Object
 }
 
-func (o *others) lapOfWAL(ctx context.Context) (lap stint, err error) {
-	if err := site.Rest(o.dir); err != nil {
-		return lap, err
+// checkedLines are the records of all producers, more than the caches next to a processor
+// hold; docket has just received what it validates, and in the middle of everything else
+// spends hardly less on it.
+func checkedLines() []byte {
+	var lines []byte
+	for i := range load.Producers {
+		lines = append(lines, record.NewBlock(i).Next(0, record.PerBlock)...)
 	}
-	before, err := o.wal.CPUTime()
-	if err != nil {
-		return lap, err
-	}
-	load := steadyLoad
-	load.Socket = o.walSocket
-	p, err := o.l.produce(ctx, load)
-	if err != nil {
-		return lap, errors.Join(fmt.Errorf("sidecar on tidwall/wal: %w", err), o.wal.LastWords())
-	}
-	after, err := o.wal.CPUTime()
-	return stint{records: p.Records, took: p.took(), cpu: after - before}, err
+	return lines
 }
 
-// lapOfEcho starts a server for it, which ends with its producers.
-func (o *others) lapOfEcho(ctx context.Context) error {
-	load := steadyLoad
-	load.Socket = filepath.Join(o.l.Short, "echo.sock")
-	server, err := process.Start(ctx, nil, o.l.Self, answerCommand, load.Socket, strconv.Itoa(load.Producers))
+// validate is the validation of so many records, or a few more, and nothing else, by one
+// goroutine.
+func validate(ctx context.Context, lines []byte, records int) (s stint, err error) {
+	before, err := host.CPUTime(os.Getpid())
 	if err != nil {
-		return err
+		return s, err
 	}
-	defer server.Kill()
-	return o.l.addLoad(ctx, &o.echoDone, load)
-}
-
-// add adds what they have come to.
-func (o *others) add(values map[string]float64) {
-	values["recycled"] = o.rawDone.rate()
-	values["wal"], values["walCPU"] = o.walDone.rate(), o.walDone.cpuOfMillion()
-	values["echo"] = o.echoDone.rate()
+	for s.Records < records && ctx.Err() == nil {
+		for line := range slices.Chunk(lines, record.Bytes) {
+			if !validRecord(line) {
+				return s, errors.New("bench sends what is no record")
+			}
+		}
+		s.Records += len(lines) / record.Bytes
+	}
+	after, err := host.CPUTime(os.Getpid())
+	s.CPU = after - before
+	return s, errors.Join(err, ctx.Err())
 }

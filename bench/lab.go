@@ -3,25 +3,34 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
+	"os"
 	"os/exec"
 	"path/filepath"
+	"time"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 )
+
+// onceWait bounds one run of one experiment, whatever hangs.
+const onceWait = 2 * time.Minute
 
 // lab is where experiments are done, with the programs that they need.
 type lab struct {
 	*site.Site
+	*trial.T          // the experiment that runs
+	experiment string // its name
+
 	records  int    // in each measurement under load
 	docket   string // the binary under test
-	unsynced string // the same without any sync; empty until buildUnsynced
-	large    bool   // the large backlog was made
-
-	profiles   string // directory for profiles of docket; empty: none
-	experiment string // name of the one that runs
+	profiles string // directory for profiles of docket; empty: none
 }
 
 // newLab makes a lab that is ready to measure. The caller closes it.
@@ -31,12 +40,9 @@ func newLab(ctx context.Context, o options) (*lab, error) {
 		return nil, err
 	}
 	l := &lab{Site: s, profiles: o.profile, records: o.records}
-	if err := l.findDocket(ctx, o.docket); err != nil {
-		l.Close()
-		return nil, err
-	}
 	// More than any measurement writes.
-	if err := site.Warm(l.Disk, 2*max(l.records, backlogRecords)*record.Bytes); err != nil {
+	err = errors.Join(l.findDocket(ctx, o.docket), site.Warm(l.Disk, 2*max(l.records, burstRecords)*record.Bytes))
+	if err != nil {
 		l.Close()
 		return nil, err
 	}
@@ -58,30 +64,78 @@ func (l *lab) findDocket(ctx context.Context, binary string) (err error) {
 	return nil
 }
 
-// scratch makes an empty directory on the disk, which has come to rest.
-func (l *lab) scratch() (dir string, remove func(), err error) { return site.Scratch(l.Disk) }
-
-// buildUnsynced makes the binary to compare with that syncs nothing.
-func (l *lab) buildUnsynced() error {
-	if l.unsynced != "" {
-		return nil
-	}
-	binary := filepath.Join(l.Short, "docket-nosync")
-	if err := site.Build(context.Background(), l.Root, binary, "-tags", "nosync"); err != nil {
-		return err
-	}
-	said, err := exec.Command(binary, "version").Output()
+// check says why e cannot be measured, and makes what it needs.
+func (l *lab) check(ctx context.Context, e *experiment) error {
+	err := trial.Run(ctx, func(t *trial.T) {
+		at := *l
+		at.T = t
+		if e.Large {
+			at.checkRoom()
+		}
+		if check := checks[e.Name]; check != nil {
+			check(&at)
+		}
+	})
 	if err != nil {
-		return fmt.Errorf("%s version: %w", binary, err)
+		return fmt.Errorf("%s: %w", e.Name, err)
 	}
-	if !bytes.Contains(said, []byte("UNSAFE")) {
-		return fmt.Errorf("docket built with the tag nosync says %q: it syncs, and would be compared with itself", bytes.TrimSpace(said))
-	}
-	l.unsynced = binary
 	return nil
 }
 
-// run runs this program as a process of its own and returns what it prints.
-func (l *lab) run(ctx context.Context, args ...string) ([]byte, error) {
-	return process.Output(ctx, "", l.Self, args...)
+// unsynced is docket, built with the tag nosync, which syncs nothing.
+func (l *lab) unsynced() string { return filepath.Join(l.Short, "docket-nosync") }
+
+func (l *lab) buildUnsynced() {
+	binary := l.unsynced()
+	trial.Check(site.Build(l.Context(), l.Root, binary, "-tags", "nosync"))
+	said := trial.Must(process.Output(l.Context(), "", binary, "version"))
+	if !bytes.Contains(said, []byte("UNSAFE")) {
+		trial.Check(fmt.Errorf("docket built with the tag nosync says %q: it syncs, and would be compared with itself", bytes.TrimSpace(said)))
+	}
+}
+
+// scratch makes an empty directory on the disk, which has come to rest.
+func (l *lab) scratch() string { return l.Scratch(l.T) }
+
+// part runs a part of the experiment, and ends with it what that part has started.
+func (l *lab) part(do func(l *lab)) {
+	l.Scope(func(t *trial.T) {
+		at := *l
+		at.T = t
+		do(&at)
+	})
+}
+
+// produce runs the load in a process of its own.
+func (l *lab) produce(o load.Load) load.Done {
+	return process.Call[load.Done](l.T, l.Self, produceCommand, o)
+}
+
+const (
+	largeBytes   = 5 << 30
+	largeRecords = largeBytes / record.Bytes
+	// largeRoom is what must be free on the disk: the backlog, what the rounds
+	// add to it, and what the other experiments write.
+	largeRoom = largeBytes + 8<<30
+)
+
+// checkRoom says whether the disk can take the large backlog.
+func (l *lab) checkRoom() {
+	var s unix.Statfs_t
+	trial.Check(unix.Statfs(l.Disk, &s))
+	if free := int64(s.Bavail) * s.Bsize; free < largeRoom {
+		trial.Check(fmt.Errorf("%s has %d GB free and the large backlog needs %d: use -large=false to leave it out, or -dir",
+			l.Disk, free>>30, int64(largeRoom)>>30))
+	}
+}
+
+// largeDir returns a directory with the large backlog in its "queue". The first
+// call makes it; Close removes it.
+func (l *lab) largeDir() string {
+	dir := filepath.Join(l.Disk, "large")
+	if _, err := os.Stat(dir); err != nil {
+		trial.Check(os.Mkdir(dir, 0o700))
+		l.fill(backlogFill{Directory: filepath.Join(dir, "queue"), Records: largeRecords})
+	}
+	return dir
 }

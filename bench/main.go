@@ -12,6 +12,9 @@
 // an hour. So each round runs every program once, ratios are taken within the
 // round, and what is shown is the median of the rounds with the least and the
 // greatest.
+//
+// To add an experiment, describe its rows in experiments.yaml and name the method
+// of lab that measures them in experiments.go.
 package main
 
 import (
@@ -27,6 +30,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/report"
 )
@@ -41,35 +45,44 @@ func main() {
 	}
 }
 
-// run is the program, or what it is in the processes that it starts: the
-// producers, the server to compare with, what fills a queue, the
-// destinations, and the plain programs that deliver to them.
+// Commands of this program in the processes that it starts.
+const (
+	produceCommand     = "produce"     // producers
+	tryLogCommand      = "trylog"      // a process that logs
+	fillCommand        = "fill"        // what fills a queue
+	answerCommand      = "answer"      // the server to compare with
+	walSidecarCommand  = "walsidecar"  // the sidecar to compare with
+	receiveCommand     = "receive"     // an HTTP destination
+	brokerCommand      = "broker"      // a Kafka destination
+	postLoopCommand    = "postloop"    // the plain program that delivers to the one
+	produceLoopCommand = "produceloop" // and to the other
+)
+
+var commands = map[string]func(ctx context.Context, args []string, out io.Writer) error{
+	produceCommand:     process.Answer(load.Load.Run),
+	tryLogCommand:      process.Answer(tryLogLoad.run),
+	fillCommand:        process.Answer(backlogFill.run),
+	answerCommand:      answerMain,
+	walSidecarCommand:  walSidecarMain,
+	receiveCommand:     destinationMain(serveRecords),
+	brokerCommand:      destinationMain(serveKafka),
+	postLoopCommand:    process.Answer(postLoop.run),
+	produceLoopCommand: process.Answer(produceLoop.run),
+}
+
 func run(ctx context.Context, args []string) error {
-	command := ""
-	if len(args) > 0 {
-		command = args[0]
+	if len(args) > 0 && commands[args[0]] != nil {
+		return commands[args[0]](ctx, args[1:], os.Stdout)
 	}
-	switch command {
-	case produceCommand:
-		return process.Answer(ctx, args[1:], os.Stdout, load.run)
-	case answerCommand:
-		return answerMain(args[1:])
-	case walSidecarCommand:
-		return walSidecarMain(ctx, args[1:])
-	case tryLogCommand:
-		return tryLogMain(ctx, args[1:], os.Stdout)
-	case fillCommand:
-		return fillMain(ctx, args[1:])
-	case receiveCommand:
-		return destinationMain(os.Stdin, os.Stdout, serveHTTP)
-	case brokerCommand:
-		return destinationMain(os.Stdin, os.Stdout, serveKafka)
-	case postLoopCommand:
-		return process.Answer(ctx, args[1:], os.Stdout, postLoop.run)
-	case produceLoopCommand:
-		return process.Answer(ctx, args[1:], os.Stdout, produceLoop.run)
+	o, err := parseOptions(args)
+	if err != nil {
+		return err
 	}
-	return benchMain(ctx, args, os.Stdout)
+	r, err := results(ctx, o)
+	if err != nil {
+		return err
+	}
+	return o.files.Write(os.Stdout, r)
 }
 
 // options are what the command line says.
@@ -104,22 +117,10 @@ func parseOptions(args []string) (options, error) {
 		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case o.rounds < 1:
 		return o, errors.New("-rounds must be at least 1")
-	case o.records < producers*linesInFlight:
-		return o, fmt.Errorf("-records must be at least %d: fewer are in flight all at once", producers*linesInFlight)
+	case o.records < load.Producers*load.Window:
+		return o, fmt.Errorf("-records must be at least %d: fewer are in flight all at once", load.Producers*load.Window)
 	}
 	return o, nil
-}
-
-func benchMain(ctx context.Context, args []string, out io.Writer) error {
-	o, err := parseOptions(args)
-	if err != nil {
-		return err
-	}
-	r, err := results(ctx, o)
-	if err != nil {
-		return err
-	}
-	return o.files.Write(out, r)
 }
 
 // results measures, or reads what was measured before.
@@ -136,12 +137,9 @@ func results(ctx context.Context, o options) (*outcome, error) {
 		return nil, err
 	}
 	defer l.Close()
-	for _, e := range chosen {
-		if e.check == nil {
-			continue
-		}
-		if err := e.check(l); err != nil {
-			return nil, fmt.Errorf("%s: %w", e.Name, err)
+	for i := range chosen {
+		if err := l.check(ctx, &chosen[i]); err != nil {
+			return nil, err
 		}
 	}
 	r, err := measure(ctx, l, chosen, o.rounds)
@@ -151,8 +149,6 @@ func results(ctx context.Context, o options) (*outcome, error) {
 	return r, l.mergeProfiles(ctx, chosen)
 }
 
-func needsLarge(e experiment) bool { return e.Large }
-
 // measure runs the experiments one after another, round after round.
 func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*outcome, error) {
 	r := &outcome{Head: report.Head{Machine: l.Machine, Rounds: rounds, Records: l.records}, Experiments: chosen}
@@ -161,14 +157,14 @@ func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*out
 		for i := range chosen {
 			e := &chosen[i]
 			fmt.Fprintf(os.Stderr, "round %d of %d: %s%s\n", round+1, rounds, e.Name, timeLeft(time.Since(began), round*len(chosen)+i, rounds*len(chosen)))
-			values, err := runOnce(ctx, l, e)
+			v, err := l.once(ctx, e)
 			if ctx.Err() != nil {
 				return nil, errors.New("interrupted")
 			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", e.Name, err)
+			if err == nil {
+				err = e.add(v)
 			}
-			if err := e.add(values); err != nil {
+			if err != nil {
 				return nil, fmt.Errorf("%s: %w", e.Name, err)
 			}
 		}
@@ -185,18 +181,8 @@ func timeLeft(took time.Duration, done, all int) string {
 	return ", about " + left.Round(time.Second).String() + " left"
 }
 
-// onceWait bounds one run of one experiment, whatever hangs.
-const onceWait = 2 * time.Minute
-
-func runOnce(ctx context.Context, l *lab, e *experiment) (map[string]float64, error) {
-	ctx, cancel := context.WithTimeout(ctx, onceWait)
-	defer cancel()
-	l.experiment = e.Name
-	return e.run(l, ctx)
-}
-
 // choose returns the experiments that the list names, all of them for an empty
-// one but those that must be named, and leaves out those that need the large backlog unless large is set.
+// one, and leaves out those that need the large backlog unless large is set.
 func choose(all []experiment, list string, large bool) ([]experiment, error) {
 	if list != "" {
 		wanted := strings.Split(list, ",")
@@ -206,11 +192,9 @@ func choose(all []experiment, list string, large bool) ([]experiment, error) {
 			}
 		}
 		all = slices.DeleteFunc(all, func(e experiment) bool { return !slices.Contains(wanted, e.Name) })
-	} else {
-		all = slices.DeleteFunc(all, func(e experiment) bool { return e.Named })
 	}
 	if !large {
-		all = slices.DeleteFunc(all, needsLarge)
+		all = slices.DeleteFunc(all, func(e experiment) bool { return e.Large })
 	}
 	if len(all) == 0 {
 		return nil, errors.New("-only names nothing that -large=false does not leave out")

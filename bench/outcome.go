@@ -1,7 +1,7 @@
 package main
 
 import (
-	"context"
+	_ "embed"
 	"fmt"
 	"slices"
 	"strings"
@@ -15,6 +15,12 @@ type outcome struct {
 	Experiments []experiment `json:"experiments"`
 }
 
+//go:embed page.md
+var page string
+
+// Text implements report.Report.
+func (o *outcome) Text() string { return page }
+
 // experiment is a group of rows that one run fills together, as experiments.yaml has it.
 // As JSON it is its name and what was measured.
 type experiment struct {
@@ -22,11 +28,7 @@ type experiment struct {
 	Title string `json:"-"`    // what is measured
 	About string `json:"-"`    // how, for the page
 	Large bool   `json:"-"`    // needs the large backlog
-	Named bool   `json:"-"`    // runs only when -only names it
 	Rows  []row  `json:"rows"`
-
-	check func(*lab) error // nil: nothing is in the way
-	run   func(*lab, context.Context) (map[string]float64, error)
 }
 
 // row is one figure, with a value for each round.
@@ -42,25 +44,28 @@ type row struct {
 // ratio says of which two other rows a row is the quotient, round by round.
 type ratio struct{ Of, To string }
 
+// values are what an experiment has measured in one round, by the key of the row.
+type values map[string]float64
+
 // add takes the values of one round. A value that no row shows, or a row without
 // one, is a mistake in the experiment.
-func (e *experiment) add(values map[string]float64) error {
+func (e *experiment) add(v values) error {
 	used := 0
 	for i := range e.Rows {
 		r := &e.Rows[i]
 		if r.Ratio != nil {
-			r.Values = append(r.Values, values[r.Ratio.Of]/values[r.Ratio.To])
+			r.Values = append(r.Values, v[r.Ratio.Of]/v[r.Ratio.To])
 			continue
 		}
-		v, ok := values[r.Key]
+		value, ok := v[r.Key]
 		if !ok {
 			return fmt.Errorf("%s was not measured", r.Key)
 		}
-		r.Values = append(r.Values, v)
+		r.Values = append(r.Values, value)
 		used++
 	}
-	if used != len(values) {
-		return fmt.Errorf("measured %d values for %d rows", len(values), used)
+	if used != len(v) {
+		return fmt.Errorf("measured %d values for %d rows", len(v), used)
 	}
 	return nil
 }
@@ -68,14 +73,34 @@ func (e *experiment) add(values map[string]float64) error {
 // missed reports whether r has a target that its median does not reach.
 func (r row) missed() bool { return r.Target != nil && !r.Target.Met(r.Values) }
 
-// cells are what is shown of a row: what, median, range, target, verdict.
-func (r row) cells() []string {
+// Cells are what is shown of a row: what, median, range, target, verdict.
+func (r row) Cells() []string {
 	s := report.Summarize(r.Values)
 	c := []string{r.What, strings.TrimSpace(report.Number(s.Median) + " " + r.Unit), s.Range(), "", ""}
 	if r.Target != nil {
 		c[3], c[4] = r.Target.String(), r.Target.Verdict(r.Values)
 	}
 	return c
+}
+
+// Judgement says which targets are not met.
+func (o *outcome) Judgement() string {
+	targets, missed := 0, []string{}
+	for _, e := range o.Experiments {
+		for _, row := range e.Rows {
+			if row.Target != nil {
+				targets++
+			}
+			if row.missed() {
+				missed = append(missed, fmt.Sprintf("%s (%s: %s, %s asked)", row.What, e.Name, row.Cells()[1], row.Target))
+			}
+		}
+	}
+	s := fmt.Sprintf("%d of %d targets met.", targets-len(missed), targets)
+	if len(missed) > 0 {
+		s += " Not met:\n- " + strings.Join(missed, "\n- ")
+	}
+	return s
 }
 
 // readOutcome reads results and says of them what experiments.yaml says now. What it has no

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -14,17 +13,17 @@ import (
 
 	"github.com/tidwall/wal"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/load"
+	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/record"
-	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 	"github.com/docket-export/docket/decision/stream"
-	"github.com/docket-export/docket/internal/testinput"
 )
 
-// post returns how a receiver answers to a body.
+// postTo returns how a receiver answers to a body.
 func postTo(t *testing.T, address string) int {
 	t.Helper()
-	res, err := http.Post("http://"+address+"/", "", strings.NewReader("{}\n"))
+	res, err := http.Post("http://"+address+"/", "", bytes.NewReader(commitOf(1)))
 	if err != nil {
 		t.Error(err)
 		return 0
@@ -34,24 +33,29 @@ func postTo(t *testing.T, address string) int {
 }
 
 func TestGate(t *testing.T) {
-	g, err := newGate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.close()
-	ctx, cancel := context.WithTimeout(t.Context(), readyWait)
-	defer cancel()
+	attempt(t, func(tr *trial.T) { testGate(t, tr) })
+}
+
+func testGate(t *testing.T, tr *trial.T) {
+	g := newGate(tr)
+	before := time.Now()
 	if got := postTo(t, g.address); got != http.StatusOK {
 		t.Errorf("open: got %d, want 200", got)
+	}
+	select {
+	case at := <-g.came:
+		if at.Before(before) {
+			t.Errorf("the first request: got %v, want no time before %v", at, before)
+		}
+	default:
+		t.Error("the first request has come and left no time")
 	}
 	g.shut()
 	answers := make(chan int, 2)
 	for range 2 {
 		go func() { answers <- postTo(t, g.address) }()
 	}
-	if err := g.wait(ctx, 2); err != nil {
-		t.Fatal(err)
-	}
+	g.wait(tr, 2)
 	select {
 	case got := <-answers:
 		t.Errorf("shut: got %d, want no answer", got)
@@ -63,18 +67,16 @@ func TestGate(t *testing.T) {
 			t.Errorf("open again: got %d, want 200", got)
 		}
 	}
-	if err := g.wait(ctx, 0); err != nil {
-		t.Error(err)
-	}
+	g.wait(tr, 0)
 }
 
 // The server to compare with serves as many producers as it was told, and ends.
 func TestAnswerServesManyProducers(t *testing.T) {
 	socket := filepath.Join(t.TempDir(), "s")
 	ended := make(chan error, 1)
-	go func() { ended <- answerMain([]string{socket, "3"}) }()
-	o := load{Socket: socket, Producers: 3, Window: 100, Records: 3000}
-	p, err := o.run(t.Context())
+	go func() { ended <- answerMain(t.Context(), []string{socket, "3"}, nil) }()
+	o := load.Load{Socket: socket, Producers: 3, Window: 100, Records: 3000}
+	p, err := o.Run(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -92,7 +94,7 @@ func startWAL(t *testing.T) (socket, dir string, end func()) {
 	socket, dir = filepath.Join(t.TempDir(), "s"), filepath.Join(t.TempDir(), "wal")
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- walSidecarMain(ctx, []string{socket, dir}) }()
+	go func() { ended <- walSidecarMain(ctx, []string{socket, dir}, nil) }()
 	return socket, dir, func() {
 		cancel()
 		if err := <-ended; err != nil {
@@ -105,8 +107,8 @@ func startWAL(t *testing.T) (socket, dir string, end func()) {
 // each record.
 func TestWALSidecarStoresWhatItAcknowledges(t *testing.T) {
 	socket, dir, end := startWAL(t)
-	const records = 4 * producers * linesInFlight
-	if _, err := (load{Socket: socket, Producers: producers, Window: linesInFlight, Records: records}).run(t.Context()); err != nil {
+	const records = 4 * load.Producers * load.Window
+	if _, err := load.Full(socket, records).Run(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	end()
@@ -139,7 +141,8 @@ func TestWALSidecarValidates(t *testing.T) {
 	socket, _, end := startWAL(t)
 	defer end()
 	for _, line := range []string{`{"a":1`, `[1]`, "{\"a\":\"\xff\"}"} {
-		nc, err := dial(socket)
+		attempt(t, func(tr *trial.T) { process.AwaitSocket(tr, socket, time.Millisecond) })
+		nc, err := net.Dial("unix", socket)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -164,37 +167,19 @@ func exchange(t *testing.T, nc net.Conn, text string) string {
 	return answer.String()
 }
 
-func TestCheckCountsWhatItHasValidated(t *testing.T) {
-	c := newCheck()
-	if err := c.run(t.Context(), 1); err != nil {
-		t.Fatal(err)
-	}
-	if want := producers * record.PerBlock; c.done != want || c.cpu <= 0 {
-		t.Errorf("got %d records in %v, want %d", c.done, c.cpu, want)
-	}
-	c.lines[0] = '['
-	if err := c.run(t.Context(), 1); err == nil {
-		t.Error("a record that is none: got no error")
-	}
-}
-
-// docketLab is a lab with the binary.
-func docketLab(t *testing.T) *lab {
-	t.Helper()
-	l := testLab(t)
-	root, err := site.Root(t.Context())
+func TestValidateCountsWhatItHasValidated(t *testing.T) {
+	lines := checkedLines()
+	s, err := validate(t.Context(), lines, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	testinput.Packages(t, "github.com/docket-export/docket/cmd/docket")
-	l.Root, l.docket = root, builtDocket
-	if _, err := os.Stat(builtDocket); err == nil { // another test has built it
-		return l
+	if want := load.Producers * record.PerBlock; s.Records != want || s.CPU <= 0 {
+		t.Errorf("got %d records in %v, want %d", s.Records, s.CPU, want)
 	}
-	if err := site.Build(t.Context(), root, l.docket); err != nil {
-		t.Fatal(err)
+	lines[0] = '['
+	if _, err := validate(t.Context(), lines, 1); err == nil {
+		t.Error("a record that is none: got no error")
 	}
-	return l
 }
 
 // A lap finds docket in its steady state, its sinks take nothing meanwhile unless
@@ -203,54 +188,31 @@ func TestSteady(t *testing.T) {
 	l := docketLab(t)
 	programs := map[string]string{"synced": l.docket}
 	if !testing.Short() {
-		if err := l.buildUnsynced(); err != nil {
-			t.Fatal(err)
-		}
-		programs["unsynced"] = l.unsynced
+		in(t, l, (*lab).buildUnsynced)
+		programs["unsynced"] = l.unsynced()
 	}
 	for name, program := range programs {
-		t.Run(name, func(t *testing.T) { testSteady(t, l, setup{program: program, socket: name}) })
+		t.Run(name, func(t *testing.T) {
+			in(t, l, func(l *lab) { testSteady(t, l, setup{program: program, socket: name}) })
+		})
 	}
 }
 
 func testSteady(t *testing.T, l *lab, with setup) {
-	const sinks, records = 2, producers * linesInFlight
-	s, err := l.startSteady(t.Context(), filepath.Join(l.Disk, with.socket), with, sinks)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.end()
-	var spares []string
-	waiting, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err = host.Poll(waiting, 50*time.Millisecond, func() (bool, error) {
-		spares, err = filepath.Glob(filepath.Join(s.queue, "spare.*"))
-		return len(spares) >= 2, err
+	const sinks, records = 2, load.Producers * load.Window
+	s := l.startSteady(filepath.Join(l.Disk, with.socket), with, sinks)
+	l.Poll("for two segments to use again", 50*time.Millisecond, readyWait, func() bool {
+		return len(trial.Must(filepath.Glob(filepath.Join(s.queue, "spare.*")))) >= 2
 	})
-	if err != nil {
-		t.Errorf("got %d segments to use again and error %v, want at least 2", len(spares), err)
-	}
-	o := load{Socket: s.socket, Producers: producers, Window: linesInFlight, Records: records}
 	for _, follow := range []bool{false, true} {
-		lap, err := s.lap(t.Context(), o, follow)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if lap.records != records || lap.commits == 0 || lap.cpu <= 0 || lap.took <= 0 {
+		lap := s.lap(load.Full("", records), follow)
+		if lap.Records != records || lap.Parts == 0 || lap.CPU <= 0 || lap.Took <= 0 {
 			t.Errorf("follow %v: got %+v, want %d records and what they cost", follow, lap, records)
 		}
 	}
-	s.gate.shut()
-	if err := s.occupy(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := s.measure(t.Context(), o); err != nil {
-		t.Fatal(err)
-	}
-	accounts, err := s.accounts(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
+	s.occupy()
+	s.load(load.Full("", records))
+	accounts := s.ledger().Sinks
 	for _, sink := range s.sinks {
 		if got, want := accounts[sink], (account{Delivered: s.stored - 1, Pending: records + 1}); got != want {
 			t.Errorf("during a lap: %s: got %+v, want %+v", sink, got, want)

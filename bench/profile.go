@@ -27,14 +27,14 @@ func (l *lab) windowsOf(experiment string) string {
 
 // profile samples docket's processor until finish is called, which returns up to a
 // profileWindow later. Call it around a load, and look at clocks inside. It does nothing
-// unless profiles are asked for; what goes wrong is printed, and fails mergeProfiles
-// when there is no window at all.
-func (s *sidecar) profile(ctx context.Context) (finish func()) {
-	if s.windows == "" {
+// unless profiles are asked for, of docket as users get it; what goes wrong is
+// printed, and fails mergeProfiles when there is no window at all.
+func (s *sidecar) profile() (finish func()) {
+	if !s.profiled {
 		return func() {}
 	}
 	loaded, ended := make(chan struct{}), make(chan error, 1)
-	go func() { ended <- s.takeWindows(ctx, loaded) }()
+	go func() { ended <- s.takeWindows(loaded) }()
 	return func() {
 		close(loaded)
 		if err := <-ended; err != nil {
@@ -45,9 +45,13 @@ func (s *sidecar) profile(ctx context.Context) (finish func()) {
 
 // takeWindows takes one window after another, the last of which begins before loaded is
 // closed.
-func (s *sidecar) takeWindows(ctx context.Context, loaded <-chan struct{}) error {
+func (s *sidecar) takeWindows(loaded <-chan struct{}) error {
+	dir := s.lab.windowsOf(s.lab.experiment)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
 	for {
-		if err := s.takeWindow(ctx); err != nil {
+		if err := s.takeWindow(dir); err != nil {
 			return err
 		}
 		select {
@@ -58,17 +62,14 @@ func (s *sidecar) takeWindows(ctx context.Context, loaded <-chan struct{}) error
 	}
 }
 
-func (s *sidecar) takeWindow(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, windowWait)
+func (s *sidecar) takeWindow(dir string) error {
+	ctx, cancel := context.WithTimeout(s.lab.Context(), windowWait)
 	defer cancel()
 	window, err := s.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(profileWindow.Seconds())))
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.windows, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(s.windows, "")
+	f, err := os.CreateTemp(dir, "")
 	if err != nil {
 		return err
 	}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/site"
 )
 
@@ -18,14 +19,7 @@ func TestProfileIsOfTheLoad(t *testing.T) {
 	if testing.Short() {
 		l.records /= 3
 	}
-	s, err := l.startWarm(t.Context(), t.TempDir(), heldBack)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.kill()
-	if _, err := s.ingest(t.Context(), l); err != nil {
-		t.Fatal(err)
-	}
+	in(t, l, func(l *lab) { l.startWarm(t.TempDir()).load(load.Full("", l.records)) })
 	if err := l.mergeProfiles(t.Context(), []experiment{{Name: "idle"}, {Name: "ingest"}}); err != nil {
 		t.Fatal(err)
 	}
@@ -61,18 +55,16 @@ func TestNoProfileUnlessAsked(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := *l
 			l.profiles = tt.profiles
-			s, err := l.startSetup(t.Context(), t.TempDir(), setup{program: tt.program, sinks: []string{fileEntry(toFile, t.TempDir(), "none")}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer s.kill()
-			s.profile(t.Context())()
-			if windows, err := os.ReadDir(filepath.Join(l.Short, "profiles")); err == nil {
-				t.Errorf("got windows %v, want none", windows)
-			}
-			if _, err := s.get(t.Context(), "/debug/pprof/"); err == nil || !strings.Contains(err.Error(), "404") {
-				t.Errorf("got %v, want 404", err)
-			}
+			in(t, &l, func(l *lab) {
+				s := l.startSetup(t.TempDir(), setup{program: tt.program, sinks: []string{fileEntry(fileSink, t.TempDir())}})
+				s.profile()()
+				if windows, err := os.ReadDir(filepath.Join(l.Short, "profiles")); err == nil {
+					t.Errorf("got windows %v, want none", windows)
+				}
+				if _, err := s.get(t.Context(), "/debug/pprof/"); err == nil || !strings.Contains(err.Error(), "404") {
+					t.Errorf("got %v, want 404", err)
+				}
+			})
 		})
 	}
 }

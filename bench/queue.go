@@ -5,137 +5,151 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/trial"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
-// recordsPerChunk is what one read of the stream source brings in when producers
-// write linesPerWrite lines at a time.
-const recordsPerChunk = linesPerWrite
+// queueRates measures the queue in its three lives: what it holds was taken
+// before, is taken meanwhile, or stays; and what there is to compare with.
+func (l *lab) queueRates() values {
+	var alone, taken, growing stint
+	l.part(func(l *lab) {
+		t := openTrack(l.T, filepath.Join(l.scratch(), "queue"), true)
+		for range warmLaps {
+			t.lap(lapRecords, false)
+		}
+		for range l.laps(lapRecords) {
+			alone.add(t.lap(lapRecords, false))
+		}
+		taken = t.lap(2*l.records/load.Producers*load.Producers, true)
+	})
+	l.part(func(l *lab) {
+		t := openTrack(l.T, filepath.Join(l.scratch(), "queue"), false)
+		t.lap(lapRecords, false)
+		growing = t.lap(2*l.records, false)
+	})
+	v := values{"rate": alone.rate(), "perCommit": alone.perPart(), "taken": taken.rate(), "growing": growing.rate()}
+	v["appended"], v["recycled"] = l.raw(alone.perPart(), l.records)
+	l.part(func(l *lab) { v["wal"] = l.wal().rate() })
+	return v
+}
 
-// lapRecords is a little less than a segment of the default size holds: nearly
-// every lap goes on to the next segment once, as often as a load without end.
-const lapRecords = 60 << 10
+const (
+	// smallRecords are the backlog to compare with.
+	smallRecords = (1 << 20) / record.Bytes
+	// flatLaps keep the large backlog from growing much from round to round.
+	flatLaps = 5
+)
+
+// flatness appends to, and reads from the end of, a queue with a small backlog and
+// one with a large, lap by lap in turn. Both keep all of it.
+func (l *lab) flatness() values {
+	smallDir := filepath.Join(l.scratch(), "queue")
+	l.fill(backlogFill{Directory: smallDir, Records: smallRecords})
+	small := openTrack(l.T, smallDir, true)
+	large := openTrack(l.T, filepath.Join(l.largeDir(), "queue"), true)
+	sums := stints{}
+	for lap := range 1 + flatLaps {
+		for key, t := range map[string]*track{"small": small, "large": large} {
+			settle(l.T, t.dir)
+			appended := t.feed(lapRecords)
+			began := time.Now()
+			trial.Check(takeAll(l.Context(), t.cursor, t.q.LastSeq()))
+			if lap > 0 { // the first warms up
+				sums.add(key, appended)
+				sums.add(key+"Read", stint{Records: lapRecords, Took: time.Since(began)})
+			}
+		}
+	}
+	v := values{}
+	for key, sum := range sums {
+		v[key] = sum.rate()
+	}
+	return v
+}
 
 // track is a queue in this process, with producers that load it lap after lap.
 // A lap is short so that it can find the queue as a steady load would, with what
 // it has delivered before recycled, though nobody reads during the lap.
 type track struct {
+	t       *trial.T
 	dir     string
 	q       *queue.Queue
-	cursors []*queue.Cursor
+	cursor  *queue.Cursor // nil: none
 	feeders []*feeder
 	commits atomic.Int64
 }
 
-// openTrack opens a queue in dir with a number of cursors that start after its
-// last record.
-func openTrack(dir string, cursors int) (*track, error) {
+// openTrack opens a queue in dir until the measurement ends, with a cursor that starts
+// after its last record or without one.
+func openTrack(t *trial.T, dir string, cursor bool) *track {
 	runtime.GC() // what an earlier program has left must not be collected in this one's time
-	t := &track{dir: dir, feeders: newFeeders()}
-	q, err := queue.Open(queue.Options{
+	track := &track{t: t, dir: dir, feeders: newFeeders()}
+	track.q = trial.Must(queue.Open(queue.Options{
 		Directory: dir,
-		Committed: func(int, time.Duration) { t.commits.Add(1) },
-	})
-	if err != nil {
-		return nil, err
+		Committed: func(int, time.Duration) { track.commits.Add(1) },
+	}))
+	t.Cleanup(func() error { return track.q.Close(context.WithoutCancel(t.Context())) })
+	if cursor {
+		track.cursor = trial.Must(track.q.Cursor("cursor", true))
+		t.Cleanup(func() error { track.cursor.Close(); return nil })
 	}
-	t.q = q
-	for i := range cursors {
-		c, err := q.Cursor(fmt.Sprint("cursor-", i), true)
-		if err != nil {
-			return nil, errors.Join(err, q.Close(context.Background()))
-		}
-		t.cursors = append(t.cursors, c)
-	}
-	return t, nil
+	return track
 }
 
-func (t *track) close(ctx context.Context) error {
-	for _, c := range t.cursors {
-		c.Close()
-	}
-	return t.q.Close(ctx)
-}
-
-// pace is what some laps have come to.
-type pace struct {
-	records int
-	commits int64
-	took    time.Duration
-}
-
-func (p pace) rate() float64      { return float64(p.records) / p.took.Seconds() }
-func (p pace) perCommit() float64 { return float64(p.records) / float64(p.commits) }
-
-// lap waits until the queue has nothing left to do, and appends. Of its cursors,
-// following take the records meanwhile; the others do after the clock has stopped.
-func (t *track) lap(ctx context.Context, records, following int) (pace, error) {
-	if err := settle(ctx, t.dir); err != nil {
-		return pace{}, err
-	}
+// lap waits until the queue has nothing left to do, and appends. The cursor follows, or
+// takes the records after the clock has stopped.
+func (t *track) lap(records int, follow bool) stint {
+	settle(t.t, t.dir)
 	last := t.q.LastSeq() + uint64(records)
-	var reading sync.WaitGroup
-	errs := make([]error, len(t.cursors))
-	read := func(from, to int) {
-		for i := from; i < to; i++ {
-			reading.Go(func() { errs[i] = takeAll(ctx, t.cursors[i], last) })
+	ctx, cancel := context.WithCancel(t.t.Context())
+	defer cancel()
+	taken := make(chan error, 1)
+	take := func() {
+		if t.cursor == nil {
+			taken <- nil
+			return
 		}
+		taken <- takeAll(ctx, t.cursor, last)
 	}
-	read(0, following)
-	p, err := t.feed(ctx, records)
-	if err != nil {
-		return p, errors.Join(err, t.q.Close(ctx)) // which ends the readers
+	if follow {
+		go take()
 	}
-	reading.Wait()
-	read(following, len(t.cursors))
-	reading.Wait()
-	return p, errors.Join(errs...)
-}
-
-// laps is lap, count times; the cursors take the records afterwards.
-func (t *track) laps(ctx context.Context, count int) (total pace, err error) {
-	for range count {
-		p, err := t.lap(ctx, lapRecords, 0)
-		if err != nil {
-			return total, err
-		}
-		total.add(p)
+	lap := t.feed(records)
+	if !follow {
+		go take()
 	}
-	return total, nil
-}
-
-func (p *pace) add(lap pace) {
-	p.records += lap.records
-	p.commits += lap.commits
-	p.took += lap.took
+	trial.Check(<-taken)
+	return lap
 }
 
 // feed appends from all feeders and returns when everything is durable.
-func (t *track) feed(ctx context.Context, records int) (pace, error) {
+func (t *track) feed(records int) stint {
 	before := t.commits.Load()
-	took, err := feedAll(ctx, t.q, t.feeders, records)
-	return pace{records, t.commits.Load() - before, took}, err
+	took := trial.Must(feedAll(t.t.Context(), t.q, t.feeders, records))
+	return stint{Records: records, Parts: float64(t.commits.Load() - before), Took: took}
 }
 
 // settle waits until a queue has nothing to do: what was delivered is let go or
 // recycled, what comes next is prepared. Its directory shows that.
-func settle(ctx context.Context, dir string) error {
+func settle(t *trial.T, dir string) {
 	// More than the queue waits from one round of tidying to the next.
 	const quiet = 250 * time.Millisecond
 	before := ""
-	return host.Poll(ctx, quiet, func() (bool, error) {
-		now, err := look(dir)
+	t.Poll("for the queue to have nothing to do", quiet, readyWait, func() bool {
+		now := trial.Must(look(dir))
 		same := now == before
 		before = now
-		return same, err
+		return same
 	})
 }
 
@@ -206,26 +220,20 @@ type feeder struct {
 }
 
 func newFeeders() []*feeder {
-	all := make([]*feeder, producers)
+	all := make([]*feeder, load.Producers)
 	for i := range all {
-		all[i] = newFeeder(i)
+		// A chunk is what one read of the stream source brings in.
+		f := &feeder{name: fmt.Sprint("bench-", i), block: record.NewBlock(i), room: make(chan struct{}, load.Window/load.LinesPerWrite)}
+		f.settled = func() { <-f.room }
+		all[i] = f
 	}
 	return all
-}
-
-func newFeeder(number int) *feeder {
-	f := &feeder{
-		name: fmt.Sprint("bench-", number), block: record.NewBlock(number),
-		room: make(chan struct{}, linesInFlight/recordsPerChunk),
-	}
-	f.settled = func() { <-f.room }
-	return f
 }
 
 // feed returns when all records are durable.
 func (f *feeder) feed(ctx context.Context, to appender, records int) error {
 	for until := f.sent + uint64(records); f.sent < until; {
-		lines := f.block.Next(int(f.sent), int(min(recordsPerChunk, until-f.sent)))
+		lines := f.block.Next(int(f.sent), int(min(load.LinesPerWrite, until-f.sent)))
 		f.sent += uint64(len(lines) / record.Bytes)
 		select {
 		case f.room <- struct{}{}:

@@ -8,8 +8,9 @@ import (
 
 	"github.com/tidwall/wal"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
-	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
@@ -19,44 +20,34 @@ func TestOverwriterGoesRound(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer f.Close()
-	w := overwriter{file: f, commit: bytes.Repeat([]byte("x"), 30), span: 100}
-	if _, err := w.run(t.Context(), 200); err != nil {
-		t.Fatal(err)
-	}
-	if w.written != 210 || w.at != 30 {
-		t.Errorf("got %d bytes written and the last lap ended at %d, want 210 and 30", w.written, w.at)
-	}
-	if info, err := f.Stat(); err != nil || info.Size() != 90 {
-		t.Errorf("got a file of %d bytes and error %v, want 90: a commit that does not fit begins a lap", info.Size(), err)
+	w := overwriter{file: f, commit: bytes.Repeat([]byte("x"), 30*record.Bytes), span: 100 * record.Bytes}
+	attempt(t, func(tr *trial.T) {
+		if got := w.run(tr, 200*record.Bytes); got.Records != 210 || got.Took <= 0 || w.at != 30*record.Bytes {
+			t.Errorf("got %+v and the last lap ended at %d, want 210 records and 30", got, w.at/record.Bytes)
+		}
+	})
+	if info, err := f.Stat(); err != nil || info.Size() != 90*record.Bytes {
+		t.Errorf("got a file of %d bytes and error %v, want 90 KB: a commit that does not fit begins a lap", info.Size(), err)
 	}
 }
 
 // A cursor has read everything when the lap is over, whether it followed or not.
 func TestLap(t *testing.T) {
-	for following := range 3 {
-		track, err := openTrack(filepath.Join(t.TempDir(), "queue"), 2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		const records = 10 * producers * recordsPerChunk
-		p, err := track.lap(t.Context(), records, following)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if p.records != records || p.commits == 0 || p.took <= 0 {
-			t.Errorf("%d following: got %+v", following, p)
-		}
-		if got := track.q.LastSeq(); got != records {
-			t.Errorf("%d following: got %d records, want %d", following, got, records)
-		}
-		for i, c := range track.cursors {
-			if got := c.Account().Delivered; got != records {
-				t.Errorf("%d following: cursor %d took %d records, want %d", following, i, got, records)
+	for _, follow := range []bool{false, true} {
+		attempt(t, func(tr *trial.T) {
+			track := openTrack(tr, filepath.Join(t.TempDir(), "queue"), true)
+			const records = 10 * load.Producers * load.LinesPerWrite
+			p := track.lap(records, follow)
+			if p.Records != records || p.Parts == 0 || p.Took <= 0 {
+				t.Errorf("following %v: got %+v", follow, p)
 			}
-		}
-		if err := track.close(t.Context()); err != nil {
-			t.Error(err)
-		}
+			if got := track.q.LastSeq(); got != records {
+				t.Errorf("following %v: got %d records, want %d", follow, got, records)
+			}
+			if got := track.cursor.Account().Delivered; got != records {
+				t.Errorf("following %v: the cursor took %d records, want %d", follow, got, records)
+			}
+		})
 	}
 }
 
@@ -99,7 +90,7 @@ func TestWALGroupStoresEverything(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := newWALGroup(log)
-	const records = 4 * producers * recordsPerChunk
+	const records = 4 * load.Producers * load.LinesPerWrite
 	if _, err := feedAll(t.Context(), g, newFeeders(), records); err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +127,7 @@ func TestWALGroupReportsAFailedWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	g := newWALGroup(log)
-	if _, err := feedAll(t.Context(), g, newFeeders(), 4*producers*linesInFlight); err == nil {
+	if _, err := feedAll(t.Context(), g, newFeeders(), 4*load.Producers*load.Window); err == nil {
 		t.Error("feed: got no error")
 	}
 	if err := g.close(); err == nil {
@@ -144,33 +135,10 @@ func TestWALGroupReportsAFailedWrite(t *testing.T) {
 	}
 }
 
-func TestReadersReadTheWholeBacklog(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "queue")
-	const records = 20 * producers * recordsPerChunk
-	if err := fillQueue(t.Context(), dir, records); err != nil {
-		t.Fatal(err)
-	}
-	for _, cold := range []bool{true, false, true} { // each time from the beginning
-		got, err := readQueue(t.Context(), dir, cold)
-		if err != nil || got.bytes != records*record.Bytes {
-			t.Errorf("queue, cold %v: got %d bytes and error %v, want %d", cold, got.bytes, err, records*record.Bytes)
-		}
-		if got, err = readPlain(t.Context(), dir, cold); err != nil || got.bytes < records*record.Bytes {
-			t.Errorf("plain, cold %v: got %d bytes and error %v, want at least %d", cold, got.bytes, err, records*record.Bytes)
-		}
-	}
-}
-
 // What is measured after a crash must be a queue that has crashed.
 func TestCrashKillsTheProcess(t *testing.T) {
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := filepath.Join(t.TempDir(), "queue")
-	if err := (&lab{Site: &site.Site{Self: self}}).crash(t.Context(), dir); err != nil {
-		t.Fatal(err)
-	}
+	in(t, testLab(t), func(l *lab) { l.crash(dir) })
 	q, err := queue.Open(queue.Options{Directory: dir})
 	if err != nil {
 		t.Fatal(err)

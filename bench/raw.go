@@ -1,12 +1,12 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"time"
 
 	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/trial"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -14,41 +14,18 @@ import (
 // program goes before it writes over what it has written.
 const segmentBytes = 64 << 20
 
-// rawRates are records a second of the plain program at one commit size.
-type rawRates struct {
-	appended float64 // to a fresh file
-	recycled float64 // over what the file has held before
-}
-
-// raw writes as many records as a program would that does nothing else: write
+// raw returns how many records a second a program writes that does nothing else: write
 // and fdatasync of perCommit records at a time. First to a fresh file, and then
 // over its beginning, again and again: blocks that have been written before need
 // no new place on the disk.
-func (l *lab) raw(ctx context.Context, perCommit float64, records int) (rawRates, error) {
-	dir, remove, err := l.scratch()
-	if err != nil {
-		return rawRates{}, err
-	}
-	defer remove()
-	f, err := os.Create(filepath.Join(dir, "raw"))
-	if err != nil {
-		return rawRates{}, err
-	}
+func (l *lab) raw(perCommit float64, records int) (appended, recycled float64) {
+	f := trial.Must(os.Create(filepath.Join(l.scratch(), "raw")))
 	defer f.Close()
-	var r rawRates
 	commit, total := commitOf(perCommit), records*record.Bytes
-	w := overwriter{file: f, commit: commit, span: total}
-	took, err := w.run(ctx, total)
-	if err != nil {
-		return rawRates{}, err
-	}
-	r.appended = float64(w.written) / record.Bytes / took.Seconds()
-	w = overwriter{file: f, commit: commit, span: min(total, segmentBytes)}
-	if took, err = w.run(ctx, total); err != nil {
-		return rawRates{}, err
-	}
-	r.recycled = float64(w.written) / record.Bytes / took.Seconds()
-	return r, nil
+	fresh := overwriter{file: f, commit: commit, span: total}
+	appended = fresh.run(l.T, total).rate()
+	over := overwriter{file: f, commit: commit, span: min(total, segmentBytes)}
+	return appended, over.run(l.T, total).rate()
 }
 
 // commitOf returns the bytes of a commit of about n records.
@@ -63,59 +40,54 @@ func commitOf(n float64) []byte {
 }
 
 // recycledFile makes a file the size of a segment that has been written once.
-func recycledFile(ctx context.Context, name string) (*os.File, error) {
-	f, err := os.Create(name)
-	if err != nil {
-		return nil, err
-	}
+func (l *lab) recycledFile(name string) *os.File {
+	f := trial.Must(os.Create(name))
+	l.Cleanup(f.Close)
 	w := overwriter{file: f, commit: commitOf(record.PerBlock), span: segmentBytes}
-	if _, err := w.run(ctx, segmentBytes); err != nil {
-		f.Close()
-		return nil, err
-	}
-	return f, nil
+	w.run(l.T, segmentBytes)
+	return f
 }
 
 // overwriter is the plain program: it writes and syncs the same commit from the
 // start of the file to span, and from there again.
 type overwriter struct {
-	file    *os.File
-	commit  []byte
-	span    int
-	at      int
-	written int
+	file   *os.File
+	commit []byte
+	span   int
+	at     int
 }
 
-// run makes commits until total bytes are written and returns the time they took.
-func (w *overwriter) run(ctx context.Context, total int) (took time.Duration, err error) {
-	for w.written < total {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		d, err := w.write()
-		if err != nil {
-			return 0, err
-		}
-		took += d
+// run makes commits until total bytes are written.
+func (w *overwriter) run(t *trial.T, total int) (s stint) {
+	written := 0
+	for ; written < total; written += len(w.commit) {
+		trial.Check(t.Context().Err())
+		s.Took += w.write()
 	}
-	return took, nil
+	s.Records = written / record.Bytes
+	return s
 }
 
 // write makes one commit. It is never split, so where it does not fit any more
 // the next lap begins.
-func (w *overwriter) write() (took time.Duration, err error) {
+func (w *overwriter) write() time.Duration {
 	if w.at > 0 && w.at+len(w.commit) > w.span {
 		w.at = 0
 	}
 	began := time.Now()
-	if _, err := w.file.WriteAt(w.commit, int64(w.at)); err != nil {
-		return 0, err
-	}
-	if err := disk.Sync(w.file); err != nil {
-		return 0, err
-	}
-	took = time.Since(began)
+	trial.Must(w.file.WriteAt(w.commit, int64(w.at)))
+	trial.Check(disk.Sync(w.file))
 	w.at += len(w.commit)
-	w.written += len(w.commit)
-	return took, nil
+	return time.Since(began)
+}
+
+// writeOnce writes so many bytes from the start of f, and syncs it.
+func writeOnce(f *os.File, size int) time.Duration {
+	piece := commitOf(record.PerBlock)
+	began := time.Now()
+	for at := 0; at < size; at += len(piece) {
+		trial.Must(f.WriteAt(piece[:min(len(piece), size-at)], int64(at)))
+	}
+	trial.Check(disk.Sync(f))
+	return time.Since(began)
 }

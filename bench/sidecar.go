@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,30 +13,27 @@ import (
 	"strings"
 	"time"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // sidecar is a running docket.
 type sidecar struct {
 	*process.Process
-	socket string
-	admin  string
-	export string // directory of the file sink
-	config string // its file
-
-	windows string // directory for windows of its profile; empty: none
+	lab      *lab
+	socket   string
+	admin    string
+	profiled bool
 }
 
-// readyWait is how long a docket may take to start on a busy machine.
-const readyWait = time.Minute
-
-// The sinks of a sidecar.
 const (
-	// heldBack cannot deliver, so that what is measured is the intake alone.
-	heldBack = "held"
-	// toFile delivers to files on the disk that the queue is on.
-	toFile = "file"
+	// readyWait is how long a docket may take to start on a busy machine, or to take in
+	// or deliver what it has.
+	readyWait = time.Minute
+	// askPause is how often docket is asked how far it is: a question costs it a
+	// fraction of a millisecond.
+	askPause = 5 * time.Millisecond
 )
 
 const sidecarConfig = `apiVersion: docket.dev/v1alpha1
@@ -51,27 +47,6 @@ admin: {address: %q%s}
 shutdown: {drainTimeout: 1s}
 `
 
-// exportDirectory is where the file sink of a sidecar in dir writes.
-func exportDirectory(dir string) string { return filepath.Join(dir, "export") }
-
-// startSidecar starts docket with one sink and its queue below dir, and waits until
-// it is ready.
-func (l *lab) startSidecar(ctx context.Context, dir, sink string) (*sidecar, error) {
-	if sink == toFile {
-		return l.startWith(ctx, dir, fileEntry(toFile, exportDirectory(dir), "none"))
-	}
-	nobody, err := process.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	return l.startWith(ctx, dir, httpEntry(sink, nobody, 1))
-}
-
-// startWith is startSidecar with sinks as the configuration has them.
-func (l *lab) startWith(ctx context.Context, dir string, sinks ...string) (*sidecar, error) {
-	return l.startSetup(ctx, dir, setup{sinks: sinks})
-}
-
 // setup is what a sidecar is started with. Only the sinks must be there.
 type setup struct {
 	program string   // the binary; empty: docket as users get it
@@ -81,48 +56,62 @@ type setup struct {
 	queue   string   // what is added to that section: ", maxBytes: 16Gi"
 }
 
-// startSetup is startWith with everything of choice.
-func (l *lab) startSetup(ctx context.Context, dir string, with setup) (*sidecar, error) {
-	s, err := l.launch(ctx, dir, with)
-	if err != nil {
-		return nil, err
-	}
-	if err := s.waitReady(ctx); err != nil {
-		return nil, errors.Join(err, s.LastWords())
-	}
-	return s, nil
+// start starts docket with these sinks and its queue below dir, and waits until it is
+// ready.
+func (l *lab) start(dir string, sinks ...string) *sidecar {
+	return l.startSetup(dir, setup{sinks: sinks})
+}
+
+// startSetup is start with everything of choice.
+func (l *lab) startSetup(dir string, with setup) *sidecar {
+	s := l.launch(dir, with)
+	l.Poll("for docket to be ready", time.Millisecond, readyWait, func() bool {
+		_, err := s.get(l.Context(), "/readyz")
+		return err == nil
+	})
+	return s
 }
 
 // launch is startSetup without waiting for anything.
-func (l *lab) launch(ctx context.Context, dir string, with setup) (*sidecar, error) {
-	address, err := process.FreeAddress()
-	if err != nil {
-		return nil, err
-	}
-	s := &sidecar{admin: "http://" + address, export: exportDirectory(dir), config: filepath.Join(dir, "docket.yaml")}
+func (l *lab) launch(dir string, with setup) *sidecar {
+	address := process.FreeAddress()
+	s := &sidecar{lab: l, admin: "http://" + address}
 	if len(with.sources) == 0 {
 		s.socket = filepath.Join(l.Short, cmp.Or(with.socket, "docket")+".sock")
 		with.sources = []string{fmt.Sprintf(`- {name: bench, unix: {path: %q, mode: "0600"}}`, s.socket)}
 	}
 	pprof := ""
 	if l.profiles != "" && with.program == "" {
-		pprof, s.windows = ", pprof: true", l.windowsOf(l.experiment)
+		pprof, s.profiled = ", pprof: true", true
 	}
+	file := filepath.Join(dir, "docket.yaml")
 	config := fmt.Sprintf(sidecarConfig, strings.Join(with.sources, "\n"), filepath.Join(dir, "queue"), with.queue, strings.Join(with.sinks, "\n"), address, pprof)
-	if err := os.WriteFile(s.config, []byte(config), 0o600); err != nil {
-		return nil, err
-	}
-	s.Process, err = process.Start(ctx, nil, cmp.Or(with.program, l.docket), "run", "-f", s.config, "--log-format", "text")
-	return s, err
+	trial.Check(os.WriteFile(file, []byte(config), 0o600))
+	s.Process = process.Start(l.T, nil, cmp.Or(with.program, l.docket), "run", "-f", file, "--log-format", "text")
+	return s
 }
 
-// kill ends docket at once: nothing that it would still do is measured.
-func (s *sidecar) kill() { s.Kill() }
+// warmRecords is what docket gets before it is measured: a sidecar runs for days
+// with its buffers as large as they get.
+const warmRecords = 4 * load.Producers * load.Window
+
+// startWarm starts a docket whose sink cannot deliver, and gives it warmRecords.
+func (l *lab) startWarm(dir string) *sidecar {
+	s := l.start(dir, heldEntry())
+	l.produce(load.Full(s.socket, warmRecords))
+	return s
+}
 
 // Entries of "sinks".
 
-func fileEntry(name, directory, compress string) string {
-	return fmt.Sprintf("- {name: %s, file: {directory: %q, compress: %s}}", name, directory, compress)
+// heldBack is the name of a sink that cannot deliver, so that what is measured is the
+// intake alone.
+const heldBack = "held"
+
+func heldEntry() string { return httpEntry(heldBack, process.FreeAddress(), 1) }
+
+func fileEntry(name, directory string) string {
+	return fmt.Sprintf("- {name: %s, file: {directory: %q}}", name, directory)
 }
 
 func httpEntry(name, address string, maxInFlight int) string {
@@ -133,13 +122,14 @@ func kafkaEntry(name, broker string) string {
 	return fmt.Sprintf("- {name: %s, kafka: {brokers: [%q], topic: %s}}", name, broker, benchTopic)
 }
 
-func (s *sidecar) waitReady(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, readyWait)
-	defer cancel()
-	return host.Poll(ctx, time.Millisecond, func() (bool, error) {
-		_, err := s.get(ctx, "/readyz")
-		return err == nil, nil
-	})
+// load runs the load, whose socket is that of docket, and says what it has cost docket.
+func (s *sidecar) load(o load.Load) stint {
+	defer s.profile()()
+	o.Socket = s.socket
+	commits := s.commits()
+	var d load.Done
+	cpu := s.CPUOf(func() { d = s.lab.produce(o) })
+	return stint{d.Records, s.commits() - commits, d.Took(), cpu}
 }
 
 func (s *sidecar) get(ctx context.Context, path string) ([]byte, error) {
@@ -153,71 +143,53 @@ func (s *sidecar) get(ctx context.Context, path string) ([]byte, error) {
 	}
 	defer resp.Body.Close()
 	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+	if err == nil && resp.StatusCode != http.StatusOK {
+		err = fmt.Errorf("%s: %s", path, resp.Status)
 	}
-	if resp.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s: %s", path, resp.Status)
-	}
-	return body, nil
+	return body, err
+}
+
+// ledger is what has become of the records.
+type ledger struct {
+	Stored int                `json:"stored"`
+	Sinks  map[string]account `json:"sinks"`
 }
 
 // account is what has become of the records of a sink.
 type account struct {
-	Delivered    int `json:"delivered"`
-	DeadLettered int `json:"deadLettered"`
-	Pending      int `json:"pending"`
+	Delivered int `json:"delivered"`
+	Pending   int `json:"pending"`
 }
 
-// account is that of one sink.
-func (s *sidecar) account(ctx context.Context, sink string) (account, error) {
-	all, err := s.accounts(ctx)
-	return all[sink], err
-}
-
-// accounts are those of all sinks, by name.
-func (s *sidecar) accounts(ctx context.Context) (map[string]account, error) {
-	body, err := s.get(ctx, "/status")
-	if err != nil {
-		return nil, err
-	}
+func (s *sidecar) ledger() ledger {
 	var status struct {
-		Ledger struct {
-			Sinks map[string]account `json:"sinks"`
-		} `json:"ledger"`
+		Ledger ledger `json:"ledger"`
 	}
-	if err := json.Unmarshal(body, &status); err != nil {
-		return nil, fmt.Errorf("/status: %w", err)
-	}
-	return status.Ledger.Sinks, nil
+	trial.Check(json.Unmarshal(trial.Must(s.get(s.lab.Context(), "/status")), &status))
+	return status.Ledger
 }
 
-// delivered is how many records the sink has taken.
-func (s *sidecar) delivered(ctx context.Context, sink string) (int, error) {
-	a, err := s.account(ctx, sink)
-	return a.Delivered, err
+// waitDelivered waits until docket says that the sink has taken so many records.
+func (s *sidecar) waitDelivered(sink string, records int) {
+	s.lab.Poll("for sink "+sink, askPause, readyWait, func() bool { return s.ledger().Sinks[sink].Delivered >= records })
+}
+
+// waitStored waits until docket says that it has stored so many records.
+func (s *sidecar) waitStored(records int) {
+	s.lab.Poll(fmt.Sprintf("for %d records to be stored", records), askPause, readyWait, func() bool { return s.ledger().Stored >= records })
 }
 
 // metric returns the value of one series of /metrics, named as it stands there.
-func (s *sidecar) metric(ctx context.Context, series string) (float64, error) {
-	body, err := s.get(ctx, "/metrics")
-	if err != nil {
-		return 0, err
-	}
+func (s *sidecar) metric(series string) float64 {
+	body := trial.Must(s.get(s.lab.Context(), "/metrics"))
 	for line := range strings.Lines(string(body)) {
 		if value, ok := strings.CutPrefix(line, series+" "); ok {
-			return strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return trial.Must(strconv.ParseFloat(strings.TrimSpace(value), 64))
 		}
 	}
-	return 0, fmt.Errorf("/metrics has no %s", series)
+	trial.Check(fmt.Errorf("/metrics has no %s", series))
+	return 0
 }
 
 // commits is how many commits docket has made since it started.
-func (s *sidecar) commits(ctx context.Context) (float64, error) {
-	return s.metric(ctx, "docket_commit_records_count")
-}
-
-// attempts is how many batches the sink has been sent since docket started.
-func (s *sidecar) attempts(ctx context.Context, sink string) (float64, error) {
-	return s.metric(ctx, fmt.Sprintf("docket_send_duration_seconds_count{sink=%q}", sink))
-}
+func (s *sidecar) commits() float64 { return s.metric("docket_commit_records_count") }

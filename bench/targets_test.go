@@ -44,10 +44,6 @@ func TestEveryTargetHasARow(t *testing.T) {
 		{"start over 500 MB after a kill, listening", "start500", "killed", atMost(30)},
 		{"start over 500 MB after a kill, first record", "start500", "killedFirst", atMost(50)},
 		{"start over 500 MB after a kill, memory", "start500", "killedMemory", atMost(24)},
-		{"an outage, lost", "outage", "lost", none},
-		{"an outage, innocent records set aside", "outage", "innocent", none},
-		{"an outage, caught up", "outage", "caughtUp", atMost(2)},
-		{"an outage of a minute, caught up", "outage60", "caughtUp", atMost(2)},
 	}
 	rows := map[string]row{}
 	for _, e := range experiments() {
@@ -64,25 +60,5 @@ func TestEveryTargetHasARow(t *testing.T) {
 		if r.Target == nil || *r.Target != tt.want {
 			t.Errorf("%s: %s of %s: got target %v, want %v", tt.what, tt.key, tt.experiment, r.Target, tt.want)
 		}
-	}
-}
-
-// What takes a minute runs when it is named, and only then.
-func TestLongExperimentsMustBeNamed(t *testing.T) {
-	all, err := choose(experiments(), "", true)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, e := range all {
-		if e.Name == "outage60" {
-			t.Error("without -only: got outage60, want it left out")
-		}
-	}
-	if len(all) != len(experiments())-1 {
-		t.Errorf("without -only: got %v", names(all))
-	}
-	one, err := choose(experiments(), "outage60", true)
-	if err != nil || len(one) != 1 || one[0].Name != "outage60" {
-		t.Errorf("by name: got %v and error %v", names(one), err)
 	}
 }

@@ -2,21 +2,18 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
-	"io"
 	"math"
 	"runtime"
 	"time"
 
+	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/decision"
 )
 
 const (
-	tryLogCommand = "trylog"
 	// burstCalls is how many calls are timed together. Two bursts fit into the
 	// buffer of a client: one that is being made, and one that is being sent.
 	burstCalls = 1000
@@ -29,43 +26,25 @@ const (
 )
 
 // tryLog measures in a process of its own, whose memory nobody else has used.
-func (l *lab) tryLog(ctx context.Context) (map[string]float64, error) {
-	dir, remove, err := l.scratch()
-	if err != nil {
-		return nil, err
-	}
-	defer remove()
-	s, err := l.startSidecar(ctx, dir, heldBack)
-	if err != nil {
-		return nil, err
-	}
-	defer s.kill()
-	out, err := l.run(ctx, tryLogCommand, "-socket", s.socket, "-records", fmt.Sprint(l.records))
-	if err != nil {
-		return nil, err
-	}
-	var values map[string]float64
-	return values, json.Unmarshal(out, &values)
+func (l *lab) tryLog() values {
+	s := l.start(l.scratch(), heldEntry())
+	return process.Call[values](l.T, l.Self, tryLogCommand, tryLogLoad{s.socket, l.records})
 }
 
-// tryLogMain is the process that logs.
-func tryLogMain(ctx context.Context, args []string, out io.Writer) error {
-	flags := flag.NewFlagSet(tryLogCommand, flag.ContinueOnError)
-	socket := flags.String("socket", "", "")
-	records := flags.Int("records", 0, "")
-	if err := flags.Parse(args); err != nil {
-		return err
-	}
-	c, err := client.New(client.Config{Address: "unix://" + *socket})
+// tryLogLoad is a process that logs about so many records.
+type tryLogLoad struct {
+	Socket  string
+	Records int
+}
+
+func (o tryLogLoad) run(ctx context.Context) (values, error) {
+	c, err := client.New(client.Config{Address: "unix://" + o.Socket})
 	if err != nil {
-		return err
+		return nil, err
 	}
-	values, err := costs(ctx, c, *records)
+	v, err := costs(ctx, c, o.Records)
 	_, closeErr := c.Close(ctx)
-	if err := errors.Join(err, closeErr, allStored(c.Stats())); err != nil {
-		return err
-	}
-	return json.NewEncoder(out).Encode(values)
+	return v, errors.Join(err, closeErr, allStored(c.Stats()))
 }
 
 // allStored returns an error unless every record is on the exporter's disk: what
@@ -78,35 +57,26 @@ func allStored(s client.Stats) error {
 }
 
 // costs measures what it costs to log about so many records with c, and in turns
-// with it what it consists of.
-func costs(ctx context.Context, c *client.Client, records int) (map[string]float64, error) {
+// with it that of a client that is off; beside it, the copy that TryLog makes.
+func costs(ctx context.Context, c *client.Client, records int) (values, error) {
 	r := denial()
-	on := &logged{key: "on", calls: burstCalls, burst: tryLogger{c, r}.burst, flush: c.Flush}
-	beside := &logged{key: "copy", calls: burstCalls, burst: copyBurst(r)}
+	on := &logged{calls: burstCalls, burst: tryLogger{c, r}.burst, flush: c.Flush}
+	off := &logged{calls: offCalls, burst: tryLogger{nil, r}.burst}
+	beside := &logged{calls: burstCalls, burst: copyBurst(r)}
 	wait := waitBehind(ctx, c)
 	on.rest = func() error { return errors.Join(beside.bursts(1), wait()) }
-	programs := []*logged{
-		on,
-		{key: "off", calls: offCalls, burst: tryLogger{nil, r}.burst},
-		{key: "encode", calls: burstCalls, burst: encodeBurst(r)},
-	}
 	for range max(1, records/burstCalls/turnBursts) {
-		for _, p := range programs {
-			if err := p.turn(ctx); err != nil {
-				return nil, fmt.Errorf("%s: %w", p.key, err)
-			}
+		if err := errors.Join(on.turn(ctx), off.turn(ctx)); err != nil {
+			return nil, err
 		}
 	}
-	values := map[string]float64{"onMean": on.meanPerCall(), "copy": beside.perCall()}
-	for _, p := range programs {
-		values[p.key], values[p.key+"Allocs"] = p.perCall(), p.allocsPerCall()
-	}
-	return values, nil
+	return values{
+		"on": on.perCall(), "onAllocs": on.allocsPerCall(), "off": off.perCall(), "offAllocs": off.allocsPerCall(), "copy": beside.perCall(),
+	}, nil
 }
 
 // logged is a way to log, and what it has cost so far.
 type logged struct {
-	key   string
 	calls int // of one burst
 	burst func(calls int) error
 	rest  func() error                // after a burst; may be nil
@@ -159,16 +129,6 @@ func (p *logged) perCall() float64 {
 	return p50 * 1000 / float64(p.calls)
 }
 
-// meanPerCall is the nanoseconds of a call, those in which the processors were
-// elsewhere included.
-func (p *logged) meanPerCall() float64 {
-	var total time.Duration
-	for _, took := range p.took {
-		total += took
-	}
-	return float64(total.Nanoseconds()) / float64(p.calls*len(p.took))
-}
-
 // allocsPerCall is how much is allocated for a call, by it or behind it, to a
 // thousandth: a process allocates a little without any call.
 func (p *logged) allocsPerCall() float64 {
@@ -217,19 +177,6 @@ func copyBurst(r *decision.Record) func(int) error {
 				return err
 			}
 			c.Forget()
-		}
-		return nil
-	}
-}
-
-// encodeBurst does what TryLog leaves to another goroutine.
-func encodeBurst(r *decision.Record) func(int) error {
-	var line []byte
-	return func(calls int) (err error) {
-		for range calls {
-			if line, err = r.AppendLine(line[:0]); err != nil {
-				return err
-			}
 		}
 		return nil
 	}

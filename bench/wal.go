@@ -7,39 +7,31 @@ import (
 	"path/filepath"
 	"runtime"
 	"sync"
-	"time"
 
 	"github.com/tidwall/wal"
 
-	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/trial"
 	"github.com/docket-export/docket/exporter/queue"
 )
 
-// addWAL adds the rates of tidwall/wal: under the load of the queue, and alone in
-// commits of the size in values. walfaults_test.go has the other reasons why the
-// queue does not stand on it.
-func (l *lab) addWAL(ctx context.Context, values map[string]float64) (err error) {
-	dir, remove, err := l.scratch()
-	if err != nil {
-		return err
-	}
-	defer remove()
-	runtime.GC()
-	dir = filepath.Join(dir, "wal")
-	log, err := wal.Open(dir, nil)
-	if err != nil {
-		return err
-	}
+// wal measures tidwall/wal under the load of the queue, with the same rests for the
+// disk. walfaults_test.go has the other reasons why the queue does not stand on it.
+func (l *lab) wal() stint {
+	runtime.GC() // what an earlier program has left must not be collected in this one's time
+	dir := filepath.Join(l.scratch(), "wal")
+	log := trial.Must(wal.Open(dir, nil))
 	g := newWALGroup(log)
-	defer func() { err = errors.Join(err, g.close(), log.Close()) }()
-	took, err := g.laps(ctx, dir, l.laps())
-	if err != nil {
-		return err
+	l.Cleanup(func() error { return errors.Join(g.close(), log.Close()) })
+	feeders := newFeeders()
+	var sum stint
+	for lap := range warmLaps + l.laps(lapRecords) {
+		settle(l.T, dir)
+		took := trial.Must(feedAll(l.Context(), g, feeders, lapRecords))
+		if lap >= warmLaps {
+			sum.add(stint{Records: lapRecords, Took: took})
+		}
 	}
-	values["wal"] = float64(l.laps()*lapRecords) / took.Seconds()
-	took, err = g.alone(ctx, l.records, max(1, int(values["perCommit"])))
-	values["walAlone"] = float64(l.records) / took.Seconds()
-	return err
+	return sum
 }
 
 // walGroup is a group commit on tidwall/wal as its documentation suggests: an
@@ -119,46 +111,4 @@ func (g *walGroup) commitLoop() {
 		c.settled = c.settled[:0]
 		spare = c
 	}
-}
-
-// laps loads the log as a track loads its queue, with the same rests for the disk.
-func (g *walGroup) laps(ctx context.Context, dir string, count int) (took time.Duration, err error) {
-	feeders := newFeeders()
-	for lap := range warmLaps + count {
-		if err := settle(ctx, dir); err != nil {
-			return 0, err
-		}
-		d, err := feedAll(ctx, g, feeders, lapRecords)
-		if err != nil {
-			return 0, err
-		}
-		if lap >= warmLaps {
-			took += d
-		}
-	}
-	return took, nil
-}
-
-// alone writes the same from one goroutine that never waits for a producer.
-func (g *walGroup) alone(ctx context.Context, records, perCommit int) (took time.Duration, err error) {
-	b := record.NewBlock(0)
-	var batch wal.Batch
-	began := time.Now()
-	for sent := 0; sent < records; {
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
-		for end := min(records, sent+perCommit); sent < end; {
-			lines := b.Next(sent, end-sent)
-			sent += len(lines) / record.Bytes
-			for at := 0; at < len(lines); at += record.Bytes {
-				g.last++
-				batch.Write(g.last, lines[at:at+record.Bytes])
-			}
-		}
-		if err := g.log.WriteBatch(&batch); err != nil {
-			return 0, err
-		}
-	}
-	return time.Since(began), nil
 }

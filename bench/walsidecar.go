@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -12,20 +13,19 @@ import (
 
 	"github.com/tidwall/wal"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/streamsource"
 )
 
-const walSidecarCommand = "walsidecar"
-
 // walSidecarMain is a sidecar on tidwall/wal: docket's own source on a socket, its
 // validation of each line, and behind them the group commit of walGroup in place of
 // the queue. It has no sinks, and ends with ctx.
-func walSidecarMain(ctx context.Context, args []string) error {
+func walSidecarMain(ctx context.Context, args []string, _ io.Writer) error {
 	if len(args) != 2 {
-		return fmt.Errorf("%s takes a socket and a directory", walSidecarCommand)
+		return errors.New("want a socket and a directory")
 	}
 	log, err := wal.Open(args[1], nil)
 	if err != nil {
@@ -102,9 +102,24 @@ func (s *walSession) CountDuplicates(context.Context, int) error { return errNot
 // Close implements sources.Session.
 func (s *walSession) Close() {}
 
-// startWALSidecar starts such a sidecar with its log below dir.
-func (l *lab) startWALSidecar(ctx context.Context, dir string) (p *process.Process, socket string, err error) {
-	socket = filepath.Join(l.Short, "wal.sock")
-	p, err = process.Start(ctx, nil, l.Self, walSidecarCommand, socket, filepath.Join(dir, "wal"))
-	return p, socket, err
+// walSidecar is such a sidecar in a process of its own.
+type walSidecar struct {
+	*process.Process
+	lab    *lab
+	socket string
+}
+
+// startWALSidecar starts one with its log below dir.
+func (l *lab) startWALSidecar(dir string) *walSidecar {
+	s := &walSidecar{lab: l, socket: filepath.Join(l.Short, "wal.sock")}
+	s.Process = process.Start(l.T, nil, l.Self, walSidecarCommand, s.socket, filepath.Join(dir, "wal"))
+	return s
+}
+
+// load runs the load, whose socket is that of the sidecar.
+func (s *walSidecar) load(o load.Load) stint {
+	o.Socket = s.socket
+	var d load.Done
+	cpu := s.CPUOf(func() { d = s.lab.produce(o) })
+	return stint{Records: d.Records, Took: d.Took(), CPU: cpu}
 }

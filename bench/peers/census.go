@@ -6,46 +6,46 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // count is what has arrived at a destination.
 type count struct {
-	Records int `json:"records"` // each counted once
-	Again   int `json:"again"`   // how many came once more
-	Broken  int `json:"broken"`  // lines that are not, byte for byte, what a producer has sent
+	Records int // each counted once
+	Again   int // how many came once more
+	Broken  int // lines that are not, byte for byte, what a producer has sent
+}
+
+// check ends the measurement where bytes were not kept: the program was not told to do
+// what it is measured for.
+func (c count) check() {
+	if c.Broken > 0 {
+		trial.Check(fmt.Errorf("%d lines arrived that nobody has sent so", c.Broken))
+	}
 }
 
 // arrivals say when there were how many records, in order.
 type arrivals []arrival
 
 type arrival struct {
-	Records int   `json:"records"`
-	At      int64 `json:"at"` // in Unix nanoseconds
+	Records int
+	At      time.Time
 }
 
 // at is when there were n records.
-func (a arrivals) at(n int) (int64, error) {
-	for _, m := range a {
-		if m.Records >= n {
-			return m.At, nil
-		}
+func (a arrivals) at(n int) time.Time {
+	i := slices.IndexFunc(a, func(m arrival) bool { return m.Records >= n })
+	if i < 0 {
+		trial.Check(fmt.Errorf("fewer than %d records have arrived", n))
 	}
-	return 0, fmt.Errorf("fewer than %d records have arrived", n)
-}
-
-// whole returns an error where bytes were not kept: the program was not told to do
-// what it is measured for.
-func (c count) whole() error {
-	if c.Broken > 0 {
-		return fmt.Errorf("%d lines arrived that nobody has sent so", c.Broken)
-	}
-	return nil
+	return a[i].At
 }
 
 // census knows which records have arrived. Its methods may be called at once.
@@ -53,14 +53,14 @@ type census struct {
 	blocks []*record.Block // by producer; not changed
 
 	mu       sync.Mutex
-	seen     [producers][]bool // by number; guarded by mu
-	count    count             // guarded by mu
-	arrivals arrivals          // guarded by mu
+	seen     [load.Producers][]bool // by number; guarded by mu
+	count    count                  // guarded by mu
+	arrivals arrivals               // guarded by mu
 }
 
 func newCensus() *census {
 	c := &census{}
-	for i := range producers {
+	for i := range load.Producers {
 		c.blocks = append(c.blocks, record.NewBlock(i))
 	}
 	return c
@@ -72,22 +72,20 @@ func (c *census) take(text []byte, skip func(line []byte) bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	before := c.count.Records
-	for len(text) > 0 {
-		line, rest, _ := bytes.Cut(text, []byte("\n"))
-		text = rest
-		if skip == nil || !skip(line) {
+	for line := range bytes.Lines(text) {
+		if line = bytes.TrimSuffix(line, []byte("\n")); skip == nil || !skip(line) {
 			c.takeLine(line)
 		}
 	}
 	if c.count.Records > before {
-		c.arrivals = append(c.arrivals, arrival{c.count.Records, time.Now().UnixNano()})
+		c.arrivals = append(c.arrivals, arrival{c.count.Records, time.Now()})
 	}
 }
 
 // takeLine counts one line; mu is held.
 func (c *census) takeLine(line []byte) {
 	producer, number, ok := record.ID(line)
-	if !ok || producer >= producers || !c.blocks[producer].Has(line, number) {
+	if !ok || producer >= load.Producers || !c.blocks[producer].Has(line, number) {
 		c.count.Broken++
 		return
 	}
@@ -103,73 +101,29 @@ func (c *census) takeLine(line []byte) {
 	c.count.Records++
 }
 
-func (c *census) read() count {
+// read returns what has arrived, and when.
+func (c *census) read() (count, arrivals) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.count
+	return c.count, slices.Clone(c.arrivals)
 }
 
-func (c *census) times() arrivals {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.arrivals)
-}
-
-// countFiles returns what is in the files below dir, which nobody writes any more.
-func countFiles(dir string) (count, error) {
+// countFiles returns what is in the exported files in dir, which nobody writes any more.
+func countFiles(dir string) count {
 	c := newCensus()
-	names, err := exportFiles(dir)
-	if err != nil {
-		return count{}, err
-	}
-	for _, name := range names {
-		if err := c.takeFile(name); err != nil {
-			return count{}, err
+	for _, name := range trial.Must(site.Exported(dir)) {
+		f := trial.Must(os.Open(name))
+		defer f.Close()
+		piece := make([]byte, 1024*record.Bytes) // ends where a record does
+		for {
+			n, err := io.ReadFull(f, piece)
+			c.take(piece[:n], nil)
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+				break
+			}
+			trial.Check(err)
 		}
 	}
-	return c.read(), nil
-}
-
-// takeFile counts the lines of a file in pieces that end where a record does.
-func (c *census) takeFile(name string) error {
-	f, err := os.Open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	buf := make([]byte, 1024*record.Bytes)
-	for {
-		n, err := io.ReadFull(f, buf)
-		c.take(buf[:n], nil)
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		}
-		if err != nil {
-			return err
-		}
-	}
-}
-
-// exportFiles are the files that a program has exported to dir: all that are named
-// *.ndjson.
-func exportFiles(dir string) ([]string, error) { return filepath.Glob(filepath.Join(dir, "*.ndjson")) }
-
-// exportSize is the size of them all. One that is renamed at this moment may be
-// missed or counted twice, so what it says of the end is to be looked at again.
-func exportSize(dir string) (total int64, err error) {
-	names, err := exportFiles(dir)
-	if err != nil {
-		return 0, err
-	}
-	for _, name := range names {
-		info, err := os.Stat(name)
-		if errors.Is(err, os.ErrNotExist) {
-			continue
-		}
-		if err != nil {
-			return 0, err
-		}
-		total += info.Size()
-	}
-	return total, nil
+	n, _ := c.read()
+	return n
 }

@@ -19,12 +19,17 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 func main() {
@@ -37,11 +42,15 @@ func main() {
 	}
 }
 
-// run is the program, or what it is in the processes that it starts: the producers
-// and the HTTP server.
+// Commands of this program in the processes that it starts.
+const (
+	produceCommand = "produce" // the producers
+	receiveCommand = "receive" // the HTTP server
+)
+
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == produceCommand {
-		return process.Answer(ctx, args[1:], out, load.run)
+		return process.Answer(load.Load.Run)(ctx, args[1:], out)
 	}
 	if len(args) > 0 && args[0] == receiveCommand {
 		return receiveMain(args[1:], os.Stdin, out)
@@ -88,6 +97,16 @@ func parseOptions(args []string) (options, error) {
 	return o, nil
 }
 
+// lab is where the peers are measured, with the programs.
+type lab struct {
+	*site.Site
+	*trial.T               // the measurement that runs
+	records  int           // in each measurement under load
+	quiet    time.Duration // nothing must have arrived for so long to believe that nothing more will
+	// installed is where each peer lies, by its name.
+	installed map[string]installation
+}
+
 // results measures, or reads what was measured before.
 func results(ctx context.Context, o options) (*outcome, error) {
 	if o.files.From != "" {
@@ -97,16 +116,43 @@ func results(ctx context.Context, o options) (*outcome, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := newLab(ctx, o, chosen)
+	s, err := site.New(ctx, o.dir)
 	if err != nil {
 		return nil, err
 	}
-	defer l.Close()
+	defer s.Close()
+	l := &lab{Site: s, records: o.records, quiet: quietWait, installed: map[string]installation{}}
+	if err := l.install(ctx, chosen); err != nil {
+		return nil, err
+	}
+	if err := site.Warm(l.Disk, 2*l.records*record.Bytes); err != nil { // more than any measurement writes
+		return nil, err
+	}
 	r, err := l.measureAll(ctx, chosen, o.rounds)
 	if ctx.Err() != nil {
 		return nil, errors.New("interrupted")
 	}
 	return r, err
+}
+
+// install makes every peer that is chosen ready to start.
+func (l *lab) install(ctx context.Context, chosen []contender) (err error) {
+	for _, c := range chosen {
+		if _, ok := l.installed[c.peer.Name]; ok {
+			continue
+		}
+		in := installation{root: l.Short, version: "this tree"}
+		if len(c.Packages) == 0 {
+			err = site.Build(ctx, l.Root, filepath.Join(l.Short, c.peer.Name))
+		} else {
+			in, err = unpack(ctx, filepath.Join(l.Root, ".cache", "peers"), c.peer)
+		}
+		if err != nil {
+			return err
+		}
+		l.installed[c.peer.Name] = in
+	}
+	return nil
 }
 
 // measureAll measures every contender in turn, round after round. Each round begins
@@ -115,8 +161,7 @@ func (l *lab) measureAll(ctx context.Context, chosen []contender, rounds int) (*
 	r := &outcome{Head: report.Head{Machine: l.Machine, Rounds: rounds, Records: l.records}, Measures: measures()}
 	for _, c := range chosen {
 		r.Contenders = append(r.Contenders, entry{
-			Key: c.key(), Peer: c.peer.name, Setting: c.setting.name, About: c.about,
-			Version: l.installed[c.peer.name].version,
+			Key: c.key(), Peer: c.peer.Name, Setting: c.setting.Name, About: c.About, Version: l.installed[c.peer.Name].version,
 		})
 	}
 	for round := range rounds {
@@ -124,12 +169,12 @@ func (l *lab) measureAll(ctx context.Context, chosen []contender, rounds int) (*
 			m := &r.Measures[i]
 			for j := range chosen {
 				c := chosen[(j+round)%len(chosen)]
-				f, err := l.once(ctx, m, c)
-				if err != nil {
-					return nil, fmt.Errorf("%s: %s: %w", m.Name, c.key(), err)
+				f, err := l.once(ctx, m.Name, c)
+				if err == nil {
+					fmt.Fprintf(os.Stderr, "round %d of %d: %s: %s: %s\n", round+1, rounds, m.Name, c.key(), f.line(m.Columns))
+					err = m.add(c.key(), f)
 				}
-				fmt.Fprintf(os.Stderr, "round %d of %d: %s: %s: %s\n", round+1, rounds, m.Name, c.key(), f.line(m.Columns))
-				if err := m.add(c.key(), f); err != nil {
+				if err != nil {
 					return nil, fmt.Errorf("%s: %s: %w", m.Name, c.key(), err)
 				}
 			}
@@ -141,8 +186,14 @@ func (l *lab) measureAll(ctx context.Context, chosen []contender, rounds int) (*
 // onceWait bounds one measurement of one contender, whatever hangs.
 const onceWait = 2 * time.Minute
 
-func (l *lab) once(ctx context.Context, m *measure, c contender) (figures, error) {
+// once measures one contender.
+func (l *lab) once(ctx context.Context, measure string, c contender) (f figures, err error) {
 	ctx, cancel := context.WithTimeout(ctx, onceWait)
 	defer cancel()
-	return m.run(l, ctx, c)
+	err = trial.Run(ctx, func(t *trial.T) {
+		at := *l
+		at.T = t
+		f = runs[measure](&at, c)
+	})
+	return f, err
 }

@@ -1,35 +1,40 @@
 package main
 
 import (
-	"context"
 	"errors"
+	"net"
+	"os"
+	"path/filepath"
 	"time"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/load"
+	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 const (
-	// loadLimit is how long producers send at the most: who is slow gets fewer
+	// loadLimit is how long producers send at the most: a slow program gets fewer
 	// records, so that a run ends.
 	loadLimit = 4 * time.Second
 	// warmShare is the part of a load that each contender gets before the clock
 	// runs, and warmLimit how long.
 	warmShare = 8
 	warmLimit = time.Second
-	// killRecords are sent at killRate before SIGKILL.
+	// killRecords are sent at killRate before SIGKILL, and killPause after the last was
+	// taken the signal comes.
 	killRecords = 4000
 	killRate    = 2000
-	// killPause is how long after the last record was taken the signal comes.
-	killPause = 100 * time.Millisecond
+	killPause   = 100 * time.Millisecond
 	// idlePause is how long a program has been up when its memory at rest is read.
 	idlePause = time.Second
 	// quietWait is how long to wait for something to arrive before it is lost:
 	// three times as long as any peer waits for its next attempt.
 	quietWait = 3 * time.Second
 	// rateShare is how many of a hundred records a rate is taken over. The last few
-	// may lie in a batch that waits for more: that is the configured patience of a
-	// program, a second in docket, and a column of its own.
+	// may lie in a batch that waits for more: that is a setting of the program, a
+	// second in docket, and a column of its own.
 	rateShare = 99
 	// countPause is the time between two questions to the destination, which knows
 	// by itself when the last record came.
@@ -43,223 +48,172 @@ const (
 // column.
 type figures map[string]float64
 
+// runs measure one contender, by the name of the measure.
+var runs = map[string]func(*lab, contender) figures{
+	"intake": (*lab).intake,
+	"http":   func(l *lab, c contender) figures { return l.through(c, false) },
+	"file":   func(l *lab, c contender) figures { return l.through(c, true) },
+	"kill":   (*lab).killed,
+}
+
 // intake measures how fast records are taken while the sink is down, and whether all
 // of them are there when it comes up.
-func (l *lab) intake(ctx context.Context, c contender) (figures, error) {
-	s, err := l.newStand(c, false, 2*l.records)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	if err := s.start(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.warm(ctx); err != nil {
-		return nil, err
-	}
-	var p produced
-	cpu, err := s.cpuOf(func() (err error) {
-		p, err = s.load(ctx, l.records, 0, loadLimit)
-		return err
-	})
-	if err != nil {
-		return nil, err
-	}
-	peak, err := s.running.Memory("VmHWM")
-	if err != nil {
-		return nil, err
-	}
-	if err := s.openSink(ctx); err != nil {
-		return nil, err
-	}
-	got, err := s.arrived(ctx)
-	return figures{"rate": p.rate(), "cpu": ofMillion(cpu, p.Records), "peak": peak, "lost": float64(s.sent - got.Records)}, err
+func (l *lab) intake(c contender) figures {
+	s := l.newStand(c, false, 2*l.records)
+	s.start()
+	s.load(l.records/warmShare, 0, warmLimit)
+	var d load.Done
+	cpu := s.running.CPUOf(func() { d = s.load(l.records, 0, loadLimit) })
+	peak := s.running.Memory("VmHWM")
+	s.openSink()
+	return figures{"rate": float64(d.Records) / d.Took().Seconds(), "cpu": ofMillion(cpu, d.Records), "peak": peak, "lost": float64(s.sent - s.arrived().Records)}
 }
 
-// throughHTTP measures the way from the producers to an HTTP server.
-func (l *lab) throughHTTP(ctx context.Context, c contender) (figures, error) {
-	return l.through(ctx, c, false)
-}
-
-// throughFile measures the way from the producers to a file.
-func (l *lab) throughFile(ctx context.Context, c contender) (figures, error) {
-	return l.through(ctx, c, true)
-}
-
-func (l *lab) through(ctx context.Context, c contender, toFile bool) (figures, error) {
-	s, err := l.newStand(c, toFile, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
+// through measures the way from the producers to an HTTP server, or to a file.
+func (l *lab) through(c contender, toFile bool) figures {
+	s := l.newStand(c, toFile, 0)
 	if !toFile {
-		if err := s.openSink(ctx); err != nil {
-			return nil, err
-		}
+		s.openSink()
 	}
-	if err := s.start(ctx); err != nil {
-		return nil, err
+	s.start()
+	l.Sleep(idlePause)
+	idle := s.running.Memory("VmRSS")
+	f := s.endToEnd()
+	f["idle"], f["peak"] = idle, s.running.Memory("VmHWM")
+	if toFile {
+		s.running.Kill()
+		found := countFiles(s.at.Export)
+		f["lost"] = float64(s.sent - found.Records)
+		found.check()
 	}
-	if err := host.Sleep(ctx, idlePause); err != nil {
-		return nil, err
-	}
-	idle, err := s.running.Memory("VmRSS")
-	if err != nil {
-		return nil, err
-	}
-	f, err := s.endToEnd(ctx)
-	if err != nil {
-		return nil, err
-	}
-	f["idle"] = idle
-	if f["peak"], err = s.running.Memory("VmHWM"); err != nil || !toFile {
-		return f, err
-	}
-	s.kill()
-	found, err := countFiles(s.at.Export)
-	if err != nil {
-		return nil, err
-	}
-	f["lost"] = float64(s.sent - found.Records)
-	return f, found.whole()
+	return f
 }
 
-// endToEnd measures from the first write of a producer to the arrivals.
-func (s *stand) endToEnd(ctx context.Context) (figures, error) {
-	if err := s.warm(ctx); err != nil {
-		return nil, err
-	}
-	before, err := s.arrived(ctx)
-	if err != nil {
-		return nil, err
-	}
-	var p produced
-	var after count
-	cpu, err := s.cpuOf(func() (err error) {
-		if p, err = s.load(ctx, s.lab.records, 0, loadLimit); err == nil {
-			after, err = s.arrived(ctx)
-		}
-		return err
+// endToEnd measures from the first write of a producer to the arrivals. Its rate is that
+// of 99 of 100 records.
+func (s *stand) endToEnd() figures {
+	s.load(s.lab.records/warmShare, 0, warmLimit)
+	before := s.arrived().Records
+	var began time.Time
+	after := 0
+	cpu := s.running.CPUOf(func() {
+		began = s.load(s.lab.records, 0, loadLimit).Began
+		after = s.arrived().Records
 	})
-	if err != nil {
-		return nil, err
-	}
-	rate, all, err := s.pace(ctx, p.Began, before.Records, after.Records)
-	if err != nil {
-		return nil, err
-	}
-	return figures{
-		"rate": rate, "all": all, "cpu": ofMillion(cpu, after.Records-before.Records), "lost": float64(s.sent - after.Records),
-	}, nil
-}
-
-// pace is how many records a second have arrived since began, when there were before
-// of them, until 99 of 100 had; and how long it took until there were after of them,
-// in milliseconds.
-func (s *stand) pace(ctx context.Context, began int64, before, after int) (rate, all float64, err error) {
 	times := s.written
 	if s.sink != nil {
-		if err := s.sink.ask(ctx, timesPath, &times); err != nil {
-			return 0, 0, err
-		}
+		ask(s.lab.T, s.sink, timesPath, &times)
 	}
 	most := (after - before) * rateShare / 100
-	mostAt, err := times.at(before + most)
-	if err != nil {
-		return 0, 0, err
+	mostTook, allTook := times.at(before+most).Sub(began), times.at(after).Sub(began)
+	if most == 0 || mostTook <= 0 {
+		trial.Check(errors.New("nothing has arrived after the first write"))
 	}
-	allAt, err := times.at(after)
-	if err != nil {
-		return 0, 0, err
+	return figures{
+		"rate": float64(most) / mostTook.Seconds(), "all": float64(allTook) / 1e6,
+		"cpu": ofMillion(cpu, after-before), "lost": float64(s.sent - after),
 	}
-	if most == 0 || mostAt <= began {
-		return 0, 0, errors.New("nothing has arrived after the first write")
-	}
-	return float64(most) / time.Duration(mostAt-began).Seconds(), float64(allAt-began) / 1e6, nil
-}
-
-// warm gives the contender a part of the load before anything is measured.
-func (s *stand) warm(ctx context.Context) error {
-	_, err := s.load(ctx, s.lab.records/warmShare, 0, warmLimit)
-	return err
-}
-
-// killed measures what SIGKILL loses while the sink is down.
-func (l *lab) killed(ctx context.Context, c contender) (figures, error) {
-	s, err := l.newStand(c, false, 0)
-	if err != nil {
-		return nil, err
-	}
-	defer s.close()
-	if err := s.start(ctx); err != nil {
-		return nil, err
-	}
-	if _, err := s.load(ctx, killRecords, killRate, loadLimit); err != nil {
-		return nil, err
-	}
-	if err := host.Sleep(ctx, killPause); err != nil {
-		return nil, err
-	}
-	s.kill()
-	if err := s.start(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.openSink(ctx); err != nil {
-		return nil, err
-	}
-	got, err := s.arrived(ctx)
-	return figures{"sent": float64(s.sent), "lost": float64(s.sent - got.Records), "again": float64(got.Again)}, err
-}
-
-// arrived waits until everything that was sent has arrived, or nothing more does.
-func (s *stand) arrived(ctx context.Context) (count, error) {
-	var now count
-	last, pause := time.Now(), countPause
-	if s.sink == nil {
-		pause = sizePause
-	}
-	err := host.Poll(ctx, pause, func() (bool, error) {
-		c, err := s.look(ctx)
-		if err != nil {
-			return false, err
-		}
-		if c.Records > now.Records {
-			last = time.Now()
-			if s.sink == nil {
-				s.written = append(s.written, arrival{c.Records, last.UnixNano()})
-			}
-		}
-		now = c
-		return now.Records >= s.sent || time.Since(last) > s.lab.quiet, nil
-	})
-	if err != nil {
-		return now, err
-	}
-	return now, now.whole()
-}
-
-// look is what has arrived by now; of files it looks at the size alone.
-func (s *stand) look(ctx context.Context) (count, error) {
-	if s.sink != nil {
-		var c count
-		err := s.sink.ask(ctx, countPath, &c)
-		return c, err
-	}
-	size, err := exportSize(s.at.Export)
-	return count{Records: int(size / record.Bytes)}, err
-}
-
-// cpuOf is the processor time of the contender while work is done.
-func (s *stand) cpuOf(work func() error) (time.Duration, error) {
-	before, err := s.running.CPUTime()
-	if err != nil {
-		return 0, err
-	}
-	if err := work(); err != nil {
-		return 0, err
-	}
-	after, err := s.running.CPUTime()
-	return after - before, err
 }
 
 func ofMillion(cpu time.Duration, records int) float64 { return cpu.Seconds() / float64(records) * 1e6 }
+
+// killed measures what SIGKILL loses while the sink is down.
+func (l *lab) killed(c contender) figures {
+	s := l.newStand(c, false, 0)
+	s.start()
+	s.load(killRecords, killRate, loadLimit)
+	l.Sleep(killPause)
+	s.running.Kill()
+	s.start()
+	s.openSink()
+	got := s.arrived()
+	return figures{"sent": float64(s.sent), "lost": float64(s.sent - got.Records), "again": float64(got.Again)}
+}
+
+// stand is a contender that is measured, with what it sends to and what it keeps.
+type stand struct {
+	contender
+	lab     *lab
+	at      place
+	running *process.Process
+	sink    *process.Server // nil: it is down, or a file
+	next    int             // number of the next record of each producer
+	sent    int             // records of all loads so far
+	written arrivals        // in files, as far as arrived has looked
+}
+
+// newStand makes a place for c. With toFile it writes files there; else it sends
+// to a destination that is down until openSink. In memory, its queue holds so many
+// records; 0: its default.
+func (l *lab) newStand(c contender, toFile bool, memoryRecords int) *stand {
+	dir := l.Scratch(l.T)
+	s := &stand{contender: c, lab: l}
+	s.at = place{
+		Setting: c.setting.Name, Directory: filepath.Join(dir, "data"), File: filepath.Join(dir, c.Template),
+		MemoryRecords: memoryRecords, Socket: filepath.Join(l.Short, "peer.sock"), Admin: process.FreeAddress(),
+	}
+	trial.Check(os.Mkdir(s.at.Directory, 0o700))
+	if toFile {
+		s.at.Export = filepath.Join(dir, "export")
+		trial.Check(os.Mkdir(s.at.Export, 0o700))
+	}
+	var err error
+	s.at.Host, s.at.Port, err = net.SplitHostPort(process.FreeAddress())
+	trial.Check(err)
+	trial.Check(os.WriteFile(s.at.File, []byte(trial.Must(c.config(s.at))), 0o600))
+	return s
+}
+
+// start starts the contender and returns when its socket takes connections.
+func (s *stand) start() {
+	if err := os.Remove(s.at.Socket); !errors.Is(err, os.ErrNotExist) {
+		trial.Check(err)
+	}
+	in := s.lab.installed[s.peer.Name]
+	words := trial.Must(s.commandLine(in, s.at))
+	s.running = process.Start(s.lab.T, in.libraries(), words[0], words[1:]...)
+	process.AwaitSocket(s.lab.T, s.at.Socket, time.Millisecond)
+}
+
+// openSink brings up the destination.
+func (s *stand) openSink() {
+	s.sink = process.StartServer(s.lab.T, s.lab.Self, receiveCommand, net.JoinHostPort(s.at.Host, s.at.Port))
+}
+
+// load makes the producers send so many records, rate a second or as fast as they are
+// taken, and returns when all that were sent until the limit were taken.
+func (s *stand) load(records, rate int, limit time.Duration) load.Done {
+	o := load.Load{Socket: s.at.Socket, Producers: load.Producers, First: s.next, Records: records, Limit: limit, Rate: rate}
+	if s.Acknowledged {
+		o.Window = load.Window
+	}
+	d := process.Call[load.Done](s.lab.T, s.lab.Self, produceCommand, o)
+	s.next += o.Each()
+	s.sent += d.Records
+	return d
+}
+
+// arrived waits until everything that was sent has arrived, or nothing more does. Of files
+// it looks at the size alone.
+func (s *stand) arrived() (now count) {
+	pause := countPause
+	if s.sink == nil {
+		pause = sizePause
+	}
+	last := time.Now()
+	s.lab.Poll("for the records to arrive", pause, onceWait, func() bool {
+		before := now.Records
+		if s.sink != nil {
+			ask(s.lab.T, s.sink, countPath, &now)
+		} else {
+			now.Records = int(trial.Must(site.Size(s.at.Export)) / record.Bytes)
+		}
+		if now.Records > before {
+			last = time.Now()
+			s.written = append(s.written, arrival{now.Records, last})
+		}
+		return now.Records >= s.sent || time.Since(last) > s.lab.quiet
+	})
+	now.check()
+	return now
+}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // newTestLab is a lab for short measurements of the peers that are told.
@@ -34,7 +34,13 @@ func shortDir(t *testing.T) string {
 	return dir
 }
 
-type measurement func(*lab, context.Context, contender) (figures, error)
+// attempt measures, which must not fail.
+func attempt(t *testing.T, measure func(t *trial.T)) {
+	t.Helper()
+	if err := trial.Run(t.Context(), measure); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // What a program loses, doubles or changes is found, wherever it happens.
 func TestMeasuresFindWhatIsLost(t *testing.T) {
@@ -43,27 +49,27 @@ func TestMeasuresFindWhatIsLost(t *testing.T) {
 	all := func(f figures) bool { return f["lost"] == f["sent"] && f["sent"] > 0 }
 	tests := map[string]struct {
 		behaviour string
-		measure   measurement
+		measure   string
 		lost      func(figures) bool
 		broken    bool
 		quiet     time.Duration // where not all arrives; 0: it does, however slow the machine is
 	}{
-		"intake that is kept":      {behaviour: keeping, measure: (*lab).intake, lost: none},
-		"intake that is dropped":   {behaviour: dropping, measure: (*lab).intake, lost: some, quiet: quietWait},
-		"http":                     {behaviour: forgetting, measure: (*lab).throughHTTP, lost: none},
-		"http, changed":            {behaviour: changing, measure: (*lab).throughHTTP, broken: true, quiet: quietWait},
-		"file":                     {behaviour: forgetting, measure: (*lab).throughFile, lost: none},
-		"file, dropped":            {behaviour: dropping, measure: (*lab).throughFile, lost: some, quiet: quietWait},
-		"file, changed":            {behaviour: changing, measure: (*lab).throughFile, broken: true, quiet: quietWait},
-		"killed with a file":       {behaviour: keeping, measure: (*lab).killed, lost: none},
-		"killed with memory alone": {behaviour: forgetting, measure: (*lab).killed, lost: all, quiet: quietWait},
+		"intake that is kept":      {behaviour: keeping, measure: "intake", lost: none},
+		"intake that is dropped":   {behaviour: dropping, measure: "intake", lost: some, quiet: quietWait},
+		"http":                     {behaviour: forgetting, measure: "http", lost: none},
+		"http, changed":            {behaviour: changing, measure: "http", broken: true, quiet: quietWait},
+		"file":                     {behaviour: forgetting, measure: "file", lost: none},
+		"file, dropped":            {behaviour: dropping, measure: "file", lost: some, quiet: quietWait},
+		"file, changed":            {behaviour: changing, measure: "file", broken: true, quiet: quietWait},
+		"killed with a file":       {behaviour: keeping, measure: "kill", lost: none},
+		"killed with memory alone": {behaviour: forgetting, measure: "kill", lost: all, quiet: quietWait},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			l := newTestLab(t)
 			l.quiet = cmp.Or(tt.quiet, l.quiet)
-			f, err := tt.measure(l, t.Context(), standIn(t, tt.behaviour))
+			f, err := l.once(t.Context(), tt.measure, standIn(t, tt.behaviour))
 			if tt.broken {
 				if err == nil || !strings.Contains(err.Error(), "nobody has sent so") {
 					t.Fatalf("got %v and %v, want an error about lines that nobody has sent so", f, err)
@@ -89,18 +95,18 @@ func TestDocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := t.TempDir()
-	if err := site.Build(t.Context(), root, filepath.Join(dir, docket.name)); err != nil {
+	dir, docket := t.TempDir(), peers()[0]
+	if err := site.Build(t.Context(), root, filepath.Join(dir, docket.Name)); err != nil {
 		t.Fatal(err)
 	}
-	for _, s := range docket.settings {
+	for _, s := range docket.Settings {
 		for _, m := range measures() {
-			t.Run(s.name+"/"+m.Name, func(t *testing.T) {
+			t.Run(s.Name+"/"+m.Name, func(t *testing.T) {
 				t.Parallel()
 				l := newTestLab(t)
-				l.installed[docket.name] = installation{root: dir}
+				l.installed[docket.Name] = installation{root: dir}
 				c := contender{docket, s}
-				f, err := l.once(t.Context(), &m, c)
+				f, err := l.once(t.Context(), m.Name, c)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -1,10 +1,12 @@
 package main
 
 import (
-	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // outcome is everything that one run has measured. It is a report.Report.
@@ -23,7 +25,9 @@ type entry struct {
 	Version string `json:"version"`
 }
 
-// measure is one thing that is measured of every contender.
+func (e entry) name() string { return e.Peer + ", " + e.Setting }
+
+// measure is one thing that is measured of every contender, as measures.yaml has it.
 type measure struct {
 	Name    string   `json:"name"`
 	Title   string   `json:"title"`
@@ -31,14 +35,18 @@ type measure struct {
 	Columns []column `json:"columns"`
 	// Results has the figures of a contender, by its key and the column's, with a
 	// value for each round.
-	Results map[string]map[string][]float64 `json:"results"`
-
-	run func(*lab, context.Context, contender) (figures, error)
+	Results map[string]map[string][]float64 `json:"results" yaml:"-"`
 }
 
 type column struct {
 	Key  string `json:"key"`
 	What string `json:"what"` // as the head of the table says it, with its unit
+}
+
+// measures are all there are, in the order of the page.
+func measures() (all []measure) {
+	parse("measures.yaml", &all)
+	return all
 }
 
 // add takes what one contender has given in one round.
@@ -62,50 +70,13 @@ func (m *measure) add(key string, f figures) error {
 	return nil
 }
 
-// measures are all there are, in the order of the page.
-func measures() []measure {
-	const (
-		rate = "rate, records/s"
-		cpu  = "processor time, s for a million"
-		peak = "memory, peak, MB"
-		idle = "memory at rest, MB"
-		lost = "lost"
-		all  = "until the last, ms"
-	)
-	return []measure{
-		{
-			Name: "intake", Title: "Intake while the sink is down",
-			About: "Nobody listens where the records are to be sent. The clock runs from the first write of a producer until everything was taken:\n" +
-				"the last record acknowledged or, where there are no acks, the end of every stream read and its connection closed, so that\n" +
-				"nothing is left in a socket. Queues in memory are made large enough. Processor time is that of the program meanwhile, memory is read\n" +
-				"at the end. Then the HTTP server comes up: *lost* is what was sent and has not arrived when nothing more has come for 3 seconds.",
-			Columns: []column{{"rate", rate}, {"cpu", cpu}, {"peak", peak}, {"lost", lost}},
-			run:     (*lab).intake,
-		},
-		{
-			Name: "http", Title: "End to end to HTTP",
-			About: "The HTTP server answers 200 to everything at once, compares each record with what was sent, byte by byte, and counts it once. The clock runs from the first\n" +
-				"write of a producer. The rate is over the time until 99 of 100 of the records that came had arrived; when the very last came, which may have waited for others\n" +
-				"to share a request with, is a column of its own. *Lost* never came. Processor time is that of the program until then; memory at rest is read a second after the start.",
-			Columns: []column{{"rate", rate}, {"all", all}, {"cpu", cpu}, {"idle", idle}, {"peak", peak}, {"lost", lost}},
-			run:     (*lab).throughHTTP,
-		},
-		{
-			Name: "file", Title: "End to end to a file",
-			About: "The same with a file on the disk of the queue, whose size is looked at every millisecond. When it is that of everything that was sent, or has not\n" +
-				"grown for 3 seconds, the program is killed, and the file is compared with what was sent, byte by byte.",
-			Columns: []column{{"rate", rate}, {"all", all}, {"cpu", cpu}, {"idle", idle}, {"peak", peak}, {"lost", lost}},
-			run:     (*lab).throughFile,
-		},
-		{
-			Name: "kill", Title: "Lost by SIGKILL while the sink is down",
-			About: fmt.Sprintf("Producers send %s records at %s a second while nobody listens at the other end. A tenth of a second after the last was taken\n"+
-				"the program gets SIGKILL; it is started again, the HTTP server comes up, and when nothing more has come for 3 seconds, what is missing is lost.\n"+
-				"This is the end of a process, not of the machine: at a power cut everything that was not synced is gone as well.", report.Number(killRecords), report.Number(killRate)),
-			Columns: []column{{"sent", "sent"}, {"lost", lost}, {"again", "arrived twice"}},
-			run:     (*lab).killed,
-		},
+// line says the figures of one measurement in one line.
+func (f figures) line(columns []column) string {
+	var parts []string
+	for _, c := range columns {
+		parts = append(parts, c.Key+" "+report.Number(f[c.Key]))
 	}
+	return strings.Join(parts, ", ")
 }
 
 func readOutcome(name string) (*outcome, error) {
@@ -125,6 +96,125 @@ func readOutcome(name string) (*outcome, error) {
 	return &o, nil
 }
 
+// Text implements report.Report.
+func (*outcome) Text() string { return string(trial.Must(files.ReadFile("page.md"))) }
+
+// Conditions says what the figures are.
+func (r *outcome) Conditions() string {
+	return fmt.Sprintf("%s, or what is sent within %v.", r.Head.Conditions(), loadLimit)
+}
+
+// cell is what a table shows of the rounds: the median, and the range where there is
+// one.
+func cell(values []float64) string {
+	s := report.Summarize(values)
+	if s.Range() == "" {
+		return report.Number(s.Median)
+	}
+	return fmt.Sprintf("%s (%s)", report.Number(s.Median), s.Range())
+}
+
+// Rows are the lines of the table of m, its head first.
+func (r *outcome) Rows(m measure) [][]string {
+	head := []string{""}
+	for _, c := range m.Columns {
+		head = append(head, c.What)
+	}
+	rows := [][]string{head}
+	for _, e := range r.Contenders {
+		cells := []string{e.name()}
+		for _, c := range m.Columns {
+			cells = append(cells, cell(m.Results[e.Key][c.Key]))
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+// ContenderRows say what was measured, their head first.
+func (r *outcome) ContenderRows() [][]string {
+	rows := [][]string{{"", "version", "what the setting does"}}
+	for _, e := range r.Contenders {
+		rows = append(rows, []string{e.name(), e.Version, e.About})
+	}
+	return rows
+}
+
+// ClaimRows are the lines of the table of targets, its head first.
+func (r *outcome) ClaimRows() [][]string {
+	rows := [][]string{{"", "measured", "target", ""}}
+	for _, c := range r.claims() {
+		rows = append(rows, []string{c.what, cell(c.values), c.target.String(), c.target.Verdict(c.values)})
+	}
+	return rows
+}
+
+// claim is what docket has to reach beside the others: a quotient, taken within each
+// round, or a number.
+type claim struct {
+	what   string
+	values []float64
+	target report.Target
+}
+
+// The contenders that claims are about.
+const (
+	own         = "docket/default"
+	unsynced    = "syslog-ng/reliable"
+	syncsEach   = "rsyslog/strict"
+	fastestSafe = "the fastest of them that loses nothing"
+)
+
+// FastestSafe is what the table of targets calls the fastest.
+func (r *outcome) FastestSafe() string { return fastestSafe }
+
+// claims are those for which everything was measured.
+func (r *outcome) claims() []claim {
+	var all []claim
+	add := func(what string, values []float64, target report.Target) {
+		if len(values) > 0 {
+			all = append(all, claim{what, values, target})
+		}
+	}
+	intake := r.values("intake", own, "rate")
+	add("intake: docket / "+unsynced, quotients(intake, r.values("intake", unsynced, "rate")), report.Target{AtLeast: 3})
+	add("intake: docket / "+syncsEach, quotients(intake, r.values("intake", syncsEach, "rate")), report.Target{AtLeast: 100})
+	for _, m := range []string{"http", "file"} {
+		add(fmt.Sprintf("to %s: docket / %s", m, fastestSafe), quotients(r.values(m, own, "rate"), r.fastestSafe(m)), report.Target{AtLeast: 1})
+	}
+	for _, m := range []string{"intake", "http", "file"} {
+		add(fmt.Sprintf("processor time, %s: docket / %s", m, unsynced),
+			quotients(r.values(m, own, "cpu"), r.values(m, unsynced, "cpu")), report.Target{AtMost: 1})
+	}
+	add("lost by SIGKILL: docket", r.values("kill", own, "lost"), report.Target{Zero: true})
+	return all
+}
+
+// fastestSafe returns the greatest rate of each round among the others that lose
+// nothing: in no round, neither on the way of this measure nor by SIGKILL.
+func (r *outcome) fastestSafe(measureName string) []float64 {
+	var fastest []float64
+	for _, e := range r.Contenders {
+		rates := r.values(measureName, e.Key, "rate")
+		if strings.HasPrefix(e.Key, "docket/") || rates == nil || !r.safe(measureName, e.Key) {
+			continue
+		}
+		if fastest == nil {
+			fastest = slices.Clone(rates)
+		}
+		for round, rate := range rates {
+			fastest[round] = max(fastest[round], rate)
+		}
+	}
+	return fastest
+}
+
+// safe says whether a contender has lost nothing.
+func (r *outcome) safe(measureName, key string) bool {
+	lost := slices.Concat(r.values(measureName, key, "lost"), r.values("kill", key, "lost"))
+	return !slices.ContainsFunc(lost, func(v float64) bool { return v != 0 })
+}
+
 // values are what a contender has given, by round; nil where it or the measure is
 // not there.
 func (r *outcome) values(measureName, key, columnKey string) []float64 {
@@ -134,4 +224,16 @@ func (r *outcome) values(measureName, key, columnKey string) []float64 {
 		}
 	}
 	return nil
+}
+
+// quotients are those of a and b round by round; nil where one was not measured.
+func quotients(a, b []float64) []float64 {
+	if len(a) != len(b) {
+		return nil
+	}
+	var q []float64
+	for i := range a {
+		q = append(q, a[i]/b[i])
+	}
+	return q
 }

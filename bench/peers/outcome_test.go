@@ -91,7 +91,7 @@ func TestClaimRowsSayWhatIsMissed(t *testing.T) {
 		}
 	}
 	want := []string{"intake: docket / syslog-ng/reliable", "2", ">= 3", "NOT met"}
-	if got := r.claimRows()[1]; !slices.Equal(got, want) {
+	if got := r.ClaimRows()[1]; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
@@ -130,7 +130,7 @@ func TestClaimsOfAPart(t *testing.T) {
 		}
 	}
 	var b bytes.Buffer
-	if err := r.WriteTable(&b); err != nil || strings.Contains(b.String(), "syslog-ng/") {
+	if err := report.WriteTable(&b, r); err != nil || strings.Contains(b.String(), "syslog-ng/") {
 		t.Errorf("got %v\n%s", err, b.String())
 	}
 }

@@ -18,13 +18,10 @@ type installation struct {
 	version string
 }
 
-// binary returns a program by its path below the root.
-func (in installation) binary(path string) string { return filepath.Join(in.root, path) }
-
-// directory returns the first directory that the pattern names below the root, such
-// as that of modules, whose name has the architecture or the version in it. It
+// path returns the first file that the pattern names below the root, such as the
+// directory of modules, whose name has the architecture or the version in it. It
 // returns the pattern where there is none, for the program to complain about.
-func (in installation) directory(pattern string) string {
+func (in installation) path(pattern string) string {
 	pattern = filepath.Join(in.root, pattern)
 	found, err := filepath.Glob(pattern)
 	if err != nil || len(found) == 0 {
@@ -48,25 +45,25 @@ func (in installation) libraries() []string {
 // unpack returns the program of p, which it downloads as Debian's packages and unpacks
 // below cache unless that was done before. Nothing is installed and no root is needed.
 func unpack(ctx context.Context, cache string, p peer) (installation, error) {
-	dir := filepath.Join(cache, p.name)
+	dir := filepath.Join(cache, p.Name)
 	if in, err := unpacked(dir, p); err == nil {
 		return in, nil
 	}
 	for _, tool := range []string{"apt-get", "dpkg"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return installation{}, fmt.Errorf("%s: %w: its packages come from Debian or a system made of it; leave it out with -only", p.name, err)
+			return installation{}, fmt.Errorf("%s: %w: its packages come from Debian or a system made of it; leave it out with -only", p.Name, err)
 		}
 	}
 	if err := os.MkdirAll(cache, 0o755); err != nil {
 		return installation{}, err
 	}
-	work, err := os.MkdirTemp(cache, p.name+"-") // renamed once it is whole
+	work, err := os.MkdirTemp(cache, p.Name+"-") // renamed once it is whole
 	if err != nil {
 		return installation{}, err
 	}
 	defer func() { _ = os.RemoveAll(work) }() // it is not there any more when all went well
 	if err := download(ctx, work, p); err != nil {
-		return installation{}, fmt.Errorf("%s: %w (run \"apt-get update\" as root where packages are not found, or leave it out with -only)", p.name, err)
+		return installation{}, fmt.Errorf("%s: %w (run \"apt-get update\" as root where packages are not found, or leave it out with -only)", p.Name, err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
 		return installation{}, err
@@ -80,7 +77,7 @@ func unpack(ctx context.Context, cache string, p peer) (installation, error) {
 // download fetches the packages of p, and those they depend on that this system does
 // not have, and unpacks them in dir.
 func download(ctx context.Context, dir string, p peer) error {
-	packages, err := missing(ctx, p.packages)
+	packages, err := missing(ctx, p.Packages)
 	if err != nil {
 		return err
 	}
@@ -123,7 +120,7 @@ func missing(ctx context.Context, packages []string) ([]string, error) {
 // is that of the first, which stands in the name of its file.
 func unpacked(dir string, p peer) (installation, error) {
 	in := installation{root: dir}
-	for _, name := range p.packages {
+	for _, name := range p.Packages {
 		files, err := filepath.Glob(filepath.Join(dir, name+"_*.deb"))
 		if err != nil {
 			return in, err

@@ -7,41 +7,37 @@ import (
 	"slices"
 	"strings"
 	"text/template"
+
+	"go.yaml.in/yaml/v3"
 )
 
-// peers are all that are measured, docket first. To add one, add it here: see
-// docs/peers.md.
-func peers() []peer { return []peer{docket, rsyslog, syslogNG} }
-
 // peer is a program that takes lines on a unix stream socket, keeps them, and sends
-// them to an HTTP server or writes them to a file.
+// them to an HTTP server or writes them to a file, as peers.yaml has it.
 //
 // It needs no code to tell that it is ready, or what it has taken: it is ready when
 // its socket takes connections, and has taken a load when it has acknowledged it or,
 // where there are no acks, has read the end of each stream and closed the connection.
 type peer struct {
-	name string // as the tables show it; for the name of its directory too
-	// packages of Debian that have the program, itself first. Those they depend on
-	// are found by apt-get. None: the program is docket, built from this tree.
-	packages []string
-	template string // of its configuration, below templates
-	settings []setting
-	// command starts the program in the foreground, as one process. The
-	// configuration is already in file.
-	command func(in installation, file string, at place) command
+	Name     string // as the tables show it; for the name of its directory too
+	Packages []string
+	Template string
+	Command  []string // each a template, as the configuration is
+	Settings []setting
 }
 
 // setting is one way to run a peer.
 type setting struct {
-	name         string // unique for the peer
-	about        string // what it promises, for the page
-	acknowledged bool   // producers speak docket's protocol and hear what is durable
+	Name         string // unique for the peer
+	About        string // what it promises, for the page
+	Acknowledged bool
 }
 
-// place is where a peer runs, and what its template can use.
+// place is where a peer runs, and what its templates can use. Their function path finds
+// what the peer was installed with: its first match below the directory.
 type place struct {
 	Setting   string // the name of the setting
 	Directory string // on the disk, for all it keeps
+	File      string // of its configuration
 	Socket    string // where it has to listen
 	Export    string // directory for the files it writes, *.ndjson; "": it sends to Host and Port
 	Host      string // of the HTTP server that takes the records
@@ -52,25 +48,57 @@ type place struct {
 	MemoryRecords int
 }
 
-// command is how to start a program.
-type command struct {
-	name string
-	args []string
-	env  []string // what is added to the environment
+//go:embed templates peers.yaml measures.yaml page.md
+var files embed.FS
+
+// peers are all that are measured, docket first.
+func peers() (all []peer) {
+	parse("peers.yaml", &all)
+	return all
 }
 
-//go:embed templates
-var templates embed.FS
+// parse reads a file that is part of this program.
+func parse(name string, v any) {
+	text, err := files.ReadFile(name)
+	if err == nil {
+		d := yaml.NewDecoder(bytes.NewReader(text))
+		d.KnownFields(true)
+		err = d.Decode(v)
+	}
+	if err != nil {
+		panic(err) // which every test would find
+	}
+}
 
 // config returns the configuration of p at a place.
-func (p peer) config(at place) ([]byte, error) {
-	t, err := template.New(p.template).Option("missingkey=error").ParseFS(templates, "templates/"+p.template)
+func (p peer) config(at place) (string, error) {
+	text, err := files.ReadFile("templates/" + p.Template)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	var b bytes.Buffer
+	return fill(string(text), installation{}, at)
+}
+
+// commandLine returns what starts p at a place.
+func (p peer) commandLine(in installation, at place) (words []string, err error) {
+	for _, text := range p.Command {
+		word, err := fill(text, in, at)
+		if err != nil {
+			return nil, err
+		}
+		words = append(words, word)
+	}
+	return words, nil
+}
+
+func fill(text string, in installation, at place) (string, error) {
+	t, err := template.New("").Option("missingkey=error").Funcs(template.FuncMap{"path": in.path}).Parse(text)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
 	err = t.Execute(&b, at)
-	return b.Bytes(), err
+	return b.String(), err
 }
 
 // contender is a peer in one of its settings.
@@ -80,23 +108,23 @@ type contender struct {
 }
 
 // key names a contender on the command line and in the results.
-func (c contender) key() string { return c.peer.name + "/" + c.setting.name }
+func (c contender) key() string { return c.peer.Name + "/" + c.setting.Name }
 
 // contenders are all settings of all peers that the list names, of every peer for an
-// empty list. docket is always among them: the others are measured beside it.
+// empty list. The first, docket, is always among them: the others are measured beside it.
 func contenders(all []peer, list string) ([]contender, error) {
 	wanted := strings.Split(list, ",")
 	for _, name := range wanted {
-		if list != "" && !slices.ContainsFunc(all, func(p peer) bool { return p.name == name }) {
+		if list != "" && !slices.Contains(peerNames(all), name) {
 			return nil, fmt.Errorf("-only: there is no %q, only %s", name, strings.Join(peerNames(all), ", "))
 		}
 	}
 	var chosen []contender
-	for _, p := range all {
-		if list != "" && p.name != docket.name && !slices.Contains(wanted, p.name) {
+	for i, p := range all {
+		if list != "" && i > 0 && !slices.Contains(wanted, p.Name) {
 			continue
 		}
-		for _, s := range p.settings {
+		for _, s := range p.Settings {
 			chosen = append(chosen, contender{p, s})
 		}
 	}
@@ -106,7 +134,7 @@ func contenders(all []peer, list string) ([]contender, error) {
 func peerNames(all []peer) []string {
 	var names []string
 	for _, p := range all {
-		names = append(names, p.name)
+		names = append(names, p.Name)
 	}
 	return names
 }

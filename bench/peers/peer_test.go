@@ -17,8 +17,8 @@ func TestConfigurations(t *testing.T) {
 	}
 	for _, p := range peers() {
 		for _, toFile := range []bool{false, true} {
-			for _, s := range p.settings {
-				at.Setting, at.Export = s.name, ""
+			for _, s := range p.Settings {
+				at.Setting, at.Export = s.Name, ""
 				want := []string{at.Socket, at.Port}
 				if toFile {
 					at.Export = "/data/of/export"
@@ -26,11 +26,11 @@ func TestConfigurations(t *testing.T) {
 				}
 				text, err := p.config(at)
 				if err != nil {
-					t.Fatalf("%s: %v", p.name, err)
+					t.Fatalf("%s: %v", p.Name, err)
 				}
 				for _, w := range want {
-					if !strings.Contains(string(text), w) {
-						t.Errorf("%s, %s: no %q in\n%s", p.name, s.name, w, text)
+					if !strings.Contains(text, w) {
+						t.Errorf("%s, %s: no %q in\n%s", p.Name, s.Name, w, text)
 					}
 				}
 			}
@@ -40,6 +40,7 @@ func TestConfigurations(t *testing.T) {
 
 // What makes a setting safe is there, and only there.
 func TestSettings(t *testing.T) {
+	rsyslog, syslogNG := peers()[1], peers()[2]
 	tests := map[string]struct {
 		peer peer
 		text string
@@ -59,8 +60,8 @@ func TestSettings(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var in []string
-			for _, s := range tt.peer.settings {
-				at := place{Setting: s.name, MemoryRecords: 7777}
+			for _, s := range tt.peer.Settings {
+				at := place{Setting: s.Name, MemoryRecords: 7777}
 				if tt.file {
 					at.Export = "/export"
 				}
@@ -68,8 +69,8 @@ func TestSettings(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if strings.Contains(string(text), tt.text) {
-					in = append(in, s.name)
+				if strings.Contains(text, tt.text) {
+					in = append(in, s.Name)
 				}
 			}
 			if !slices.Equal(in, tt.in) {
@@ -105,7 +106,7 @@ func TestContenders(t *testing.T) {
 			}
 			var names, keys []string
 			for _, c := range got {
-				names, keys = append(names, c.peer.name), append(keys, c.key())
+				names, keys = append(names, c.peer.Name), append(keys, c.key())
 			}
 			if names = slices.Compact(names); !slices.Equal(names, tt.want) {
 				t.Errorf("got %q, want %q", names, tt.want)
@@ -114,6 +115,26 @@ func TestContenders(t *testing.T) {
 				t.Errorf("two have the same key: %q", keys)
 			}
 		})
+	}
+}
+
+// A program is started where it was unpacked, with the place that it was given.
+func TestCommandLines(t *testing.T) {
+	root := t.TempDir()
+	modules := filepath.Join(root, "usr/lib/x-linux-gnu/rsyslog")
+	if err := os.MkdirAll(modules, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	at := place{Directory: "/data/of/peer", File: "/etc/of/peer"}
+	for i, want := range []string{
+		root + "/docket run -f /etc/of/peer",
+		root + "/usr/sbin/rsyslogd -n -i NONE -f /etc/of/peer -M " + modules,
+		root + "/usr/sbin/syslog-ng -F -f /etc/of/peer --module-path " + root + "/usr/lib/syslog-ng/* -R /data/of/peer/persist -c /data/of/peer/control",
+	} {
+		words, err := peers()[i].commandLine(installation{root: root}, at)
+		if got := strings.Join(words, " "); got != want || err != nil {
+			t.Errorf("got %s (%v), want %s", got, err, want)
+		}
 	}
 }
 
@@ -159,7 +180,7 @@ esac`,
 
 func TestUnpack(t *testing.T) {
 	log, cache := fakeTools(t), filepath.Join(t.TempDir(), "peers")
-	p := peer{name: "some", packages: []string{"program", "program-module"}}
+	p := peer{Name: "some", Packages: []string{"program", "program-module"}}
 	for range 2 { // the second finds what the first has unpacked
 		in, err := unpack(t.Context(), cache, p)
 		if err != nil {
@@ -168,11 +189,11 @@ func TestUnpack(t *testing.T) {
 		if in.version != "1:2.3" {
 			t.Errorf("version: got %q, want 1:2.3", in.version)
 		}
-		if _, err := os.Stat(in.binary("usr/sbin/program")); err != nil {
+		if _, err := os.Stat(in.path("usr/sbin/program")); err != nil {
 			t.Error(err)
 		}
-		if got, want := in.directory("usr/lib/*-linux-gnu"), filepath.Join(cache, "some/usr/lib/x-linux-gnu"); got != want {
-			t.Errorf("directory: got %s, want %s", got, want)
+		if got, want := in.path("usr/lib/*-linux-gnu"), filepath.Join(cache, "some/usr/lib/x-linux-gnu"); got != want {
+			t.Errorf("path: got %s, want %s", got, want)
 		}
 		if got, want := in.libraries(), "LD_LIBRARY_PATH="+filepath.Join(cache, "some/usr/lib/x-linux-gnu"); len(got) != 1 || got[0] != want {
 			t.Errorf("got %q, want %s", got, want)
@@ -189,7 +210,7 @@ func TestUnpack(t *testing.T) {
 }
 
 func TestUnpackSaysWhatToDo(t *testing.T) {
-	p := peer{name: "some", packages: []string{"broken"}}
+	p := peer{Name: "some", Packages: []string{"broken"}}
 	t.Run("no such package", func(t *testing.T) {
 		fakeTools(t)
 		cache := t.TempDir()

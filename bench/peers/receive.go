@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -12,10 +11,10 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 const (
-	receiveCommand = "receive"
 	// requestWait bounds one request, however busy the machine is.
 	requestWait = 10 * time.Second
 	// What the destination is asked.
@@ -27,8 +26,8 @@ const (
 
 // receiveMain is the process of the HTTP destination. It counts what is posted to
 // it, as lines of records or as a bulk request of Elasticsearch, which is how
-// rsyslog as Debian has it speaks HTTP. It ends with in: when whoever started it
-// ends, however that happens, nothing is left behind.
+// rsyslog as Debian has it speaks HTTP. It ends with in: when the program that started
+// it ends, however that happens, nothing is left behind.
 func receiveMain(args []string, in io.Reader, out io.Writer) error {
 	if len(args) != 1 {
 		return fmt.Errorf("%s takes an address", receiveCommand)
@@ -38,16 +37,13 @@ func receiveMain(args []string, in io.Reader, out io.Writer) error {
 		return err
 	}
 	server := &http.Server{ReadHeaderTimeout: requestWait, Handler: (&receiver{census: newCensus()}).handler()}
-	served := make(chan struct{})
-	go func() {
-		defer close(served)
-		_ = server.Serve(l) // until it is closed
-	}()
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) }) // until it is closed
 	if _, err = fmt.Fprintln(out, l.Addr()); err == nil {
 		_, err = io.Copy(io.Discard, in)
 	}
 	_ = server.Close()
-	<-served
+	serving.Wait()
 	return err
 }
 
@@ -66,10 +62,12 @@ func (r *receiver) handler() http.Handler {
 		}
 	})
 	mux.HandleFunc("GET "+countPath, func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(r.census.read()) // as above
+		n, _ := r.census.read()
+		_ = json.NewEncoder(w).Encode(n) // as above
 	})
 	mux.HandleFunc("GET "+timesPath, func(w http.ResponseWriter, _ *http.Request) {
-		_ = json.NewEncoder(w).Encode(r.census.times()) // as above
+		_, times := r.census.read()
+		_ = json.NewEncoder(w).Encode(times) // as above
 	})
 	mux.HandleFunc("/_cat/health", func(http.ResponseWriter, *http.Request) {}) // which a client asks before it sends
 	return mux
@@ -97,21 +95,11 @@ func (r *receiver) take(w http.ResponseWriter, req *http.Request, skip func([]by
 	return true
 }
 
-// destination is a running receiver.
-type destination struct {
-	*process.Server
-}
-
-// ask asks the receiver and reads its answer into v.
-func (d *destination) ask(ctx context.Context, path string, v any) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+d.Address+path, nil)
-	if err != nil {
-		return err
-	}
+// ask asks a running receiver and reads its answer into v.
+func ask(t *trial.T, receiver *process.Server, path string, v any) {
+	req := trial.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+receiver.Address+path, nil))
 	resp, err := http.DefaultClient.Do(req)
-	if err != nil {
-		return err
-	}
+	trial.Check(err)
 	defer resp.Body.Close()
-	return json.NewDecoder(resp.Body).Decode(v)
+	trial.Check(json.NewDecoder(resp.Body).Decode(v))
 }

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
 )
 
@@ -35,16 +36,12 @@ func standIn(t *testing.T, behaviour string) contender {
 	}
 	return contender{
 		peer: peer{
-			name: "stand-in", template: docket.template, // which it does not read
-			command: func(_ installation, _ string, at place) command {
-				target := at.Export
-				if target == "" {
-					target = "http://" + net.JoinHostPort(at.Host, at.Port) + "/"
-				}
-				return command{name: self, args: []string{standInCommand, behaviour, at.Socket, at.Directory, target}}
+			Name: "stand-in", Template: "docket.yaml", // which it does not read
+			Command: []string{
+				self, standInCommand, behaviour, "{{.Socket}}", "{{.Directory}}", "{{or .Export (printf `http://%s:%s/` .Host .Port)}}",
 			},
 		},
-		setting: setting{name: behaviour},
+		setting: setting{Name: behaviour},
 	}
 }
 
@@ -88,7 +85,7 @@ func standInMain(args []string) error {
 // but they may be read in parts.
 func (q *queueOfStandIn) read(nc net.Conn) {
 	defer nc.Close()
-	buf, n := make([]byte, linesPerWrite*record.Bytes), 0
+	buf, n := make([]byte, load.LinesPerWrite*record.Bytes), 0
 	for {
 		got, err := nc.Read(buf[n:])
 		n += got

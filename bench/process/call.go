@@ -8,6 +8,8 @@ import (
 	"io"
 	"os/exec"
 	"path/filepath"
+
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // Output runs a program in dir, with at least one argument, to its end and returns what
@@ -25,32 +27,29 @@ func Output(ctx context.Context, dir, name string, args ...string) ([]byte, erro
 }
 
 // Call has program, which is this one, run one of its commands in a process of its
-// own, and stores in out what comes of it. The command is one that Answer serves.
-func Call(ctx context.Context, program, command string, in, out any) error {
-	argument, err := json.Marshal(in)
-	if err != nil {
-		return err
-	}
-	said, err := Output(ctx, "", program, command, string(argument))
-	if err != nil {
-		return err
-	}
-	return json.Unmarshal(said, out)
+// own, and returns what comes of it. The command is one that Answer serves.
+func Call[Out any](t *trial.T, program, command string, in any) (out Out) {
+	argument := trial.Must(json.Marshal(in))
+	said := trial.Must(Output(t.Context(), "", program, command, string(argument)))
+	trial.Check(json.Unmarshal(said, &out))
+	return out
 }
 
 // Answer is the process of Call: args are what stands behind the command, and what run
 // returns is written to w.
-func Answer[In, Out any](ctx context.Context, args []string, w io.Writer, run func(In, context.Context) (Out, error)) error {
-	if len(args) != 1 {
-		return fmt.Errorf("got %d arguments, want one", len(args))
+func Answer[In, Out any](run func(In, context.Context) (Out, error)) func(ctx context.Context, args []string, w io.Writer) error {
+	return func(ctx context.Context, args []string, w io.Writer) error {
+		if len(args) != 1 {
+			return fmt.Errorf("got %d arguments, want one", len(args))
+		}
+		var in In
+		if err := json.Unmarshal([]byte(args[0]), &in); err != nil {
+			return err
+		}
+		out, err := run(in, ctx)
+		if err != nil {
+			return err
+		}
+		return json.NewEncoder(w).Encode(out)
 	}
-	var in In
-	if err := json.Unmarshal([]byte(args[0]), &in); err != nil {
-		return err
-	}
-	out, err := run(in, ctx)
-	if err != nil {
-		return err
-	}
-	return json.NewEncoder(w).Encode(out)
 }

@@ -4,7 +4,6 @@ package process
 
 import (
 	"bytes"
-	"context"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // Process is a running program.
@@ -22,18 +22,34 @@ type Process struct {
 	stderr bytes.Buffer
 }
 
-// Start starts a program that runs until it is ended, or ctx is done. env is added to
-// its environment.
-func Start(ctx context.Context, env []string, name string, args ...string) (*Process, error) {
-	p := newProcess(ctx, name, args)
+// Start starts a program that runs until it is ended, at the latest with the
+// measurement. env is added to its environment.
+func Start(t *trial.T, env []string, name string, args ...string) *Process {
+	p := newProcess(t, name, args)
 	p.cmd.Env = append(os.Environ(), env...)
-	return p, p.cmd.Start()
+	p.start(t)
+	return p
 }
 
-func newProcess(ctx context.Context, name string, args []string) *Process {
-	p := &Process{cmd: exec.CommandContext(ctx, name, args...)}
+func newProcess(t *trial.T, name string, args []string) *Process {
+	p := &Process{cmd: exec.CommandContext(t.Context(), name, args...)}
 	p.cmd.Stderr = &p.stderr
 	return p
+}
+
+// start has what the program writes to its standard error told beside the error that
+// ends the measurement: it may have caused that.
+func (p *Process) start(t *trial.T) {
+	trial.Check(p.cmd.Start())
+	t.Cleanup(func() error {
+		p.Kill()
+		said := bytes.TrimSpace(p.stderr.Bytes())
+		if !t.Failed() || len(said) == 0 {
+			return nil
+		}
+		const enough = 4000
+		return fmt.Errorf("%s said: %s", filepath.Base(p.cmd.Path), said[max(0, len(said)-enough):])
+	})
 }
 
 // Kill ends the process with SIGKILL and waits until it has ended. It may be called
@@ -44,32 +60,24 @@ func (p *Process) Kill() {
 }
 
 // Stop asks the process to end and waits until it has.
-func (p *Process) Stop() error {
-	if err := p.cmd.Process.Signal(unix.SIGTERM); err != nil {
-		return err
-	}
+func (p *Process) Stop() {
+	trial.Check(p.cmd.Process.Signal(unix.SIGTERM))
 	if err := p.cmd.Wait(); err != nil {
-		return fmt.Errorf("%s: %w: %s", filepath.Base(p.cmd.Path), err, bytes.TrimSpace(p.stderr.Bytes()))
+		trial.Check(fmt.Errorf("%s: %w", filepath.Base(p.cmd.Path), err))
 	}
-	return nil
-}
-
-// LastWords kills the process and returns what it has written to its standard error,
-// for the error that it has caused; nil: nothing.
-func (p *Process) LastWords() error {
-	p.Kill()
-	said := bytes.TrimSpace(p.stderr.Bytes())
-	if len(said) == 0 {
-		return nil
-	}
-	const enough = 4000
-	return fmt.Errorf("%s said: %s", filepath.Base(p.cmd.Path), said[max(0, len(said)-enough):])
 }
 
 // CPUTime is what the process has used so far.
-func (p *Process) CPUTime() (time.Duration, error) { return host.CPUTime(p.cmd.Process.Pid) }
+func (p *Process) CPUTime() time.Duration { return trial.Must(host.CPUTime(p.cmd.Process.Pid)) }
+
+// CPUOf is what the process uses while work is done.
+func (p *Process) CPUOf(work func()) time.Duration {
+	before := p.CPUTime()
+	work()
+	return p.CPUTime() - before
+}
 
 // Memory is a field of /proc/PID/status, in MB.
-func (p *Process) Memory(field string) (float64, error) {
-	return host.Memory(p.cmd.Process.Pid, field)
+func (p *Process) Memory(field string) float64 {
+	return trial.Must(host.Memory(p.cmd.Process.Pid, field))
 }

@@ -5,79 +5,77 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // A server says its address, is told things and says more.
 func TestServer(t *testing.T) {
-	s, err := StartServer(t.Context(), "sh", "-c", "echo 127.0.0.1:7; read line; echo got $line; read line; echo bye >&2")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer s.Kill()
-	if s.Address != "127.0.0.1:7" {
-		t.Errorf("address: got %q", s.Address)
-	}
-	if _, err := io.WriteString(s.Stdin, "this\n"); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := s.ReadLine(); line != "got this" || err != nil {
-		t.Errorf("got %q (%v), want \"got this\"", line, err)
-	}
-	if used, err := s.CPUTime(); used <= 0 || err != nil {
-		t.Errorf("processor time: got %v (%v)", used, err)
-	}
-	if mb, err := s.Memory("VmRSS"); mb <= 0 || err != nil {
-		t.Errorf("memory: got %v MB (%v)", mb, err)
-	}
-	if err := s.Stdin.Close(); err != nil {
-		t.Fatal(err)
-	}
-	if line, err := s.ReadLine(); err == nil {
-		t.Errorf("the end: got %q", line)
-	}
-	if err := s.LastWords(); err == nil || err.Error() != "sh said: bye" {
-		t.Errorf("last words: got %v", err)
-	}
-}
-
-func TestServerThatDoesNotStart(t *testing.T) {
-	_, err := StartServer(t.Context(), "sh", "-c", "echo no room >&2")
-	for _, want := range []string{"it has ended without a word", "sh said: no room"} {
+	err := trial.Run(t.Context(), func(tr *trial.T) {
+		s := StartServer(tr, "sh", "-c", "echo 127.0.0.1:7; read line; echo got $line; read line; echo bye >&2")
+		if s.Address != "127.0.0.1:7" {
+			t.Errorf("address: got %q", s.Address)
+		}
+		trial.Must(io.WriteString(s.Stdin, "this\n"))
+		if line := s.ReadLine(); line != "got this" {
+			t.Errorf("got %q, want \"got this\"", line)
+		}
+		if used, mb := s.CPUTime(), s.Memory("VmRSS"); used <= 0 || mb <= 0 {
+			t.Errorf("got a processor time of %v and %v MB", used, mb)
+		}
+		if used := s.CPUOf(func() {}); used < 0 {
+			t.Errorf("at rest: got a processor time of %v", used)
+		}
+		trial.Check(s.Stdin.Close())
+		s.ReadLine()
+	})
+	for _, want := range []string{"has ended without a word", "sh said: bye"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("got error %v, want %q in it", err, want)
+			t.Errorf("the end: got error %v, want %q in it", err, want)
 		}
 	}
 }
 
-// A process has the environment that it was given, and ends when it is killed.
+// A process has the environment that it was given, and ends with the measurement.
 func TestStart(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "said")
-	p, err := Start(t.Context(), []string{"SOME=thing"}, "sh", "-c", `echo $SOME > "$0"; exec sleep 60`, file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Kill()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	err = host.Poll(ctx, time.Millisecond, func() (bool, error) {
-		said, err := os.ReadFile(file)
-		return string(said) == "thing\n", ignoreMissing(err)
+	var p *Process
+	err := trial.Run(t.Context(), func(tr *trial.T) {
+		p = Start(tr, []string{"SOME=thing"}, "sh", "-c", `echo about >&2; echo $SOME > "$0"; exec sleep 60`, file)
+		tr.Poll("for "+file, time.Millisecond, time.Minute, func() bool {
+			said, err := os.ReadFile(file)
+			trial.Check(ignoreMissing(err))
+			return string(said) == "thing\n"
+		})
 	})
 	if err != nil {
+		t.Errorf("got error %v: what a process says matters when the measurement has failed", err)
+	}
+	if err := trial.Run(t.Context(), func(*trial.T) { p.CPUTime() }); err == nil {
+		t.Error("it has not ended")
+	}
+}
+
+func TestAwaitSocket(t *testing.T) {
+	socket := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", socket)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := p.LastWords(); err != nil {
-		t.Errorf("last words: got %v", err)
+	defer l.Close()
+	if err := trial.Run(t.Context(), func(tr *trial.T) { AwaitSocket(tr, socket, time.Millisecond) }); err != nil {
+		t.Error(err)
 	}
-	if used, err := p.CPUTime(); err == nil {
-		t.Errorf("it has not ended: it has used %v", used)
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := trial.Run(ctx, func(tr *trial.T) { AwaitSocket(tr, socket+"2", time.Millisecond) }); err == nil {
+		t.Error("there is none: got no error")
 	}
 }
 
@@ -91,13 +89,12 @@ func ignoreMissing(err error) error {
 func TestStop(t *testing.T) {
 	for script, want := range map[string]string{
 		"trap 'exit 0' TERM":              "<nil>",
-		"trap 'echo no >&2; exit 3' TERM": "sh: exit status 3: no",
+		"trap 'echo no >&2; exit 3' TERM": "sh: exit status 3\nsh said: no",
 	} {
-		s, err := StartServer(t.Context(), "sh", "-c", script+"; echo ready; while :; do sleep 0.01; done")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got := fmt.Sprint(s.Stop()); got != want {
+		err := trial.Run(t.Context(), func(tr *trial.T) {
+			StartServer(tr, "sh", "-c", script+"; echo ready; while :; do sleep 0.01; done").Stop()
+		})
+		if got := fmt.Sprint(err); got != want {
 			t.Errorf("%s: got error %s, want %s", script, got, want)
 		}
 	}
@@ -129,7 +126,7 @@ func TestMain(m *testing.M) {
 	if len(os.Args) < 2 || os.Args[1] != addCommand {
 		os.Exit(m.Run())
 	}
-	if err := Answer(context.Background(), os.Args[2:], os.Stdout, numbers.add); err != nil {
+	if err := Answer(numbers.add)(context.Background(), os.Args[2:], os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}
@@ -141,14 +138,17 @@ func TestCall(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var sum int
-	if err := Call(t.Context(), self, addCommand, numbers{1, 2}, &sum); err != nil || sum != 3 {
-		t.Errorf("got %d (%v), want 3", sum, err)
-	}
-	if err := Call(t.Context(), self, addCommand, numbers{1, -2}, &sum); err == nil || !strings.Contains(err.Error(), "it is negative") {
-		t.Errorf("a failure: got error %v", err)
-	}
-	if err := Call(t.Context(), self, addCommand, "text", &sum); err == nil {
-		t.Error("an argument of another form: got no error")
+	for _, tt := range []struct {
+		in   any
+		want string // in the error; empty: none
+	}{{numbers{1, 2}, ""}, {numbers{1, -2}, "it is negative"}, {"text", "cannot unmarshal"}} {
+		sum := 0
+		err := trial.Run(t.Context(), func(tr *trial.T) { sum = Call[int](tr, self, addCommand, tt.in) })
+		switch {
+		case tt.want == "" && (err != nil || sum != 3):
+			t.Errorf("%v: got %d (%v), want 3", tt.in, sum, err)
+		case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
+			t.Errorf("%v: got error %v, want %q in it", tt.in, err, tt.want)
+		}
 	}
 }

@@ -2,7 +2,9 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"slices"
+	"strconv"
 )
 
 // Summary is what is shown of the values of a figure, one for each round.
@@ -61,4 +63,16 @@ func (t Target) String() string {
 		return fmt.Sprintf("<= %g", t.AtMost)
 	}
 	return fmt.Sprintf(">= %g", t.AtLeast)
+}
+
+// Number writes v with three significant digits, and whole thousands apart.
+func Number(v float64) string {
+	if math.Abs(v) < 100 {
+		return strconv.FormatFloat(v, 'g', 3, 64)
+	}
+	digits := strconv.FormatFloat(math.Round(v), 'f', 0, 64)
+	for i := len(digits) - 3; i > 0; i -= 3 {
+		digits = digits[:i] + " " + digits[i:]
+	}
+	return digits
 }

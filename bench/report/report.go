@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"text/template"
 
 	"github.com/docket-export/docket/bench/host"
 )
@@ -37,10 +38,10 @@ func (h Head) Conditions() string {
 // Report is everything that a benchmark has measured. As JSON it is what -json writes
 // and -from reads.
 type Report interface {
-	// WriteTable writes the results for a terminal.
-	WriteTable(w io.Writer) error
-	// WritePage writes the results on p.
-	WritePage(p *Page)
+	// Text has two templates, each executed on the report: "table" for a terminal,
+	// whose columns are separated by tabs, and "page" in Markdown. The function row
+	// joins the cells of a row, and rule is the line below the head of a table.
+	Text() string
 }
 
 // Files say where a report goes, and where it comes from. Each may be empty.
@@ -57,9 +58,9 @@ func (f *Files) Flags(flags *flag.FlagSet) {
 	flags.StringVar(&f.From, "from", "", "take the results from `FILE` instead of measuring")
 }
 
-// Write writes r to out and to the files.
+// Write writes the table of r to out, and r to the files.
 func (f Files) Write(out io.Writer, r Report) error {
-	if err := r.WriteTable(out); err != nil {
+	if err := WriteTable(out, r); err != nil {
 		return err
 	}
 	if f.JSON != "" {
@@ -71,6 +72,34 @@ func (f Files) Write(out io.Writer, r Report) error {
 		return nil
 	}
 	return Save(f.Markdown, r)
+}
+
+// WriteTable writes the table of r for a terminal.
+func WriteTable(out io.Writer, r Report) error {
+	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	if err := write(t, "table", r, "\t"); err != nil {
+		return err
+	}
+	return t.Flush()
+}
+
+// Save writes the page of r to a file.
+func Save(name string, r Report) error {
+	f, err := os.Create(name)
+	if err != nil {
+		return err
+	}
+	return errors.Join(write(f, "page", r, " | "), f.Close())
+}
+
+func write(w io.Writer, name string, r Report, separator string) error {
+	row := func(cells []string) string { return strings.Join(cells, separator) }
+	rule := func(cells []string) string { return strings.Repeat("|---", len(cells)) + "|" }
+	t, err := template.New("").Funcs(template.FuncMap{"row": row, "rule": rule}).Parse(r.Text())
+	if err != nil {
+		return err
+	}
+	return t.ExecuteTemplate(w, name, r)
 }
 
 // WriteJSON writes r to a file, and makes its directory where that is missing.
@@ -89,7 +118,7 @@ func WriteJSON(name string, r Report) error {
 }
 
 // ReadJSON reads a file of WriteJSON into r.
-func ReadJSON(name string, r Report) error {
+func ReadJSON(name string, r any) error {
 	data, err := os.ReadFile(name)
 	if err != nil {
 		return err
@@ -98,22 +127,4 @@ func ReadJSON(name string, r Report) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
-}
-
-// Section is a table with a title. All its rows have as many cells.
-type Section struct {
-	Title string
-	Rows  [][]string
-}
-
-// WriteSections writes tables for a terminal, whose columns are all aligned.
-func WriteSections(w io.Writer, sections []Section) error {
-	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	for _, s := range sections {
-		fmt.Fprintf(t, "\n%s\n", s.Title)
-		for _, row := range s.Rows {
-			fmt.Fprintf(t, "  %s\n", strings.Join(row, "\t"))
-		}
-	}
-	return t.Flush()
 }

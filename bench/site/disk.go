@@ -1,22 +1,24 @@
 package site
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/bench/trial"
 )
 
-// Scratch makes an empty directory below dir, and lets the disk come to rest: what an
-// earlier measurement has left to write must not be paid by this one.
-func Scratch(dir string) (scratch string, remove func(), err error) {
-	if scratch, err = os.MkdirTemp(dir, ""); err != nil {
-		return "", nil, err
-	}
-	if err := Rest(scratch); err != nil {
-		return "", nil, err
-	}
-	return scratch, func() { _ = os.RemoveAll(scratch) }, nil // Close tries again and reports
+// Scratch makes an empty directory on the disk, which is removed with the measurement, and
+// lets the disk come to rest: what an earlier measurement has left to write must not be
+// paid by this one.
+func (s *Site) Scratch(t *trial.T) string {
+	dir := trial.Must(os.MkdirTemp(s.Disk, ""))
+	t.Cleanup(func() error { return os.RemoveAll(dir) })
+	trial.Check(Rest(dir))
+	return dir
 }
 
 // Rest returns when the disk that dir is on has nothing left to write.
@@ -49,4 +51,26 @@ func Warm(dir string, size int) error {
 		}
 	}
 	return os.Remove(f.Name())
+}
+
+// Exported are the files that a program has exported to dir: all that are named
+// *.ndjson.
+func Exported(dir string) ([]string, error) { return filepath.Glob(filepath.Join(dir, "*.ndjson")) }
+
+// Size is the size of the files that a program has exported to dir. One that is renamed at
+// this moment may be missed or counted twice, so what Size says of the end is to be
+// looked at again.
+func Size(dir string) (total int64, err error) {
+	names, err := Exported(dir)
+	for _, name := range names {
+		info, err := os.Stat(name)
+		if errors.Is(err, os.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return 0, err
+		}
+		total += info.Size()
+	}
+	return total, err
 }

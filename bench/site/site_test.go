@@ -4,6 +4,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"github.com/docket-export/docket/bench/trial"
 )
 
 func TestSite(t *testing.T) {
@@ -22,14 +24,21 @@ func TestSite(t *testing.T) {
 	if err := Warm(s.Disk, 3<<20); err != nil {
 		t.Fatal(err)
 	}
-	dir, remove, err := Scratch(s.Disk)
+	err = trial.Run(t.Context(), func(tr *trial.T) {
+		dir := s.Scratch(tr)
+		if filepath.Dir(dir) != s.Disk {
+			t.Errorf("got %s, want a directory in %s", dir, s.Disk)
+		}
+		for name, text := range map[string]string{"a.ndjson": "12", "b.ndjson": "345", "other": "6"} {
+			trial.Check(os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600))
+		}
+		if got := trial.Must(Size(dir)); got != 5 {
+			t.Errorf("exported: got %d bytes, want 5", got)
+		}
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "some"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
-	remove()
 	if left, err := os.ReadDir(s.Disk); err != nil || len(left) != 0 {
 		t.Errorf("on the disk: got %v (%v), want nothing", left, err)
 	}
