@@ -16,7 +16,7 @@ func (v Value) Text() []byte {
 	if bytes.IndexByte(text, '\\') < 0 {
 		return text
 	}
-	return v.AppendText(nil)
+	return v.AppendText(make([]byte, 0, len(text))) // escapes are longer than what they say
 }
 
 // Plain returns what a string of ASCII without escapes says, which is a part of v. It

@@ -2,7 +2,9 @@ package rawjson
 
 import (
 	"bytes"
+	"encoding/binary"
 	"iter"
+	"math/bits"
 	"strconv"
 	"strings"
 )
@@ -121,7 +123,7 @@ func nextElement(text []byte, i int) int {
 // SkipSpace returns the index of the first byte from text[i] on that is not white
 // space.
 func SkipSpace(text []byte, i int) int {
-	for i < len(text) && isSpace(text[i]) {
+	for i < len(text) && text[i] <= ' ' && isSpace(text[i]) { // most bytes need one comparison
 		i++
 	}
 	return i
@@ -150,9 +152,14 @@ func Name(text []byte, i int) (name []byte, value int) {
 // StringEnd returns the index after the string whose opening quote is text[i].
 func StringEnd(text []byte, i int) int {
 	const short = 32 // bytes, for which IndexByte costs more
-	i = plainEnd(text[:min(i+1+short, len(text))], i+1)
-	if i < len(text) && text[i] == '"' {
-		return i + 1
+	i++
+	for last := min(i+short, len(text)) - 8; i <= last; i += 8 {
+		if odd := oddBytes(binary.LittleEndian.Uint64(text[i:i+8])) & highBits; odd != 0 {
+			if i += bits.TrailingZeros64(odd) / 8; text[i] == '"' {
+				return i + 1
+			}
+			break
+		}
 	}
 	for ; i < len(text); i++ {
 		n := bytes.IndexByte(text[i:], '"')

@@ -57,10 +57,10 @@ func (t *tally) add(text []byte) bool {
 	if isRecord(text) {
 		e = entryOf(text)
 	}
-	switch event := string(e.eventType.Text()); {
+	switch {
 	case !bytes.Equal(e.id.Text(), t.run):
 		t.invalid++
-	case event == violation && len(e.kind.Text()) > 0 && len(e.name.Text()) > 0:
+	case len(e.kind) > len(`""`) && len(e.name) > len(`""`) && string(e.eventType.Text()) == violation:
 		t.violations++
 		t.countLine(text, e)
 		return true
