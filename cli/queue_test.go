@@ -85,7 +85,7 @@ func TestQueueJSON(t *testing.T) {
 	}
 	decode(&checked, "queue", "check")
 	if f := checked.Findings; checked.Sound || checked.Records != 5 || len(f) != 1 || f[0].Severity != inspect.Damage ||
-		f[0].Kind != inspect.DamagedFrames || f[0].End-f[0].Offset != 88 || len(f[0].Lost) != 1 || f[0].Lost[0] != (seqs{5, 5}) {
+		f[0].Kind != "DamagedFrames" || f[0].End-f[0].Offset != 88 || len(f[0].Lost) != 1 || f[0].Lost[0] != (seqs{5, 5}) {
 		t.Errorf("check: got %+v, want that record 5 is lost", checked)
 	}
 	var repaired struct {

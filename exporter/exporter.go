@@ -47,7 +47,7 @@ type Exporter struct {
 	stopping   chan struct{} // closed when Run begins to drain
 }
 
-// New opens the queue of cfg. It fails with *queue.InUseError when another
+// New opens the queue of cfg. It fails with *state.InUseError when another
 // process has it, with *fileversion.Error when a file has a format that it does not read,
 // and when its directory cannot be used. Sources and sinks that
 // cannot start are not errors: Run reports and retries them. Run must be called,

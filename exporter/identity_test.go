@@ -150,10 +150,11 @@ func TestAJumpIsTold(t *testing.T) {
 func TestAGapTooManyIsRefused(t *testing.T) {
 	in := newIntake(t, queue.Options{Directory: t.TempDir()})
 	p := &peer{source: "unix", identity: "uid:1"}
-	for n := range uint64(queue.MaxGaps + 1) {
+	const maxGaps = 16 // that the queue remembers of a producer
+	for n := range uint64(maxGaps + 1) {
 		p.says(t, in, "p", 1+10*n, "{}\n")
 	}
-	const last = 10*queue.MaxGaps + 1
+	const last = 10*maxGaps + 1
 	for _, next := range []uint64{last + 2, 5} {
 		if _, _, err := in.Open(t.Context(), p.opening("p", next)); !errors.Is(err, sources.ErrTooManyGaps) {
 			t.Errorf("next %d: got %v, want %v", next, err, sources.ErrTooManyGaps)

@@ -45,7 +45,7 @@ It ends with 1 when there is damage, with 0 otherwise.`,
 // checkQueue says on w what is wrong with the queue. It fails when something is.
 func checkQueue(ctx context.Context, w io.Writer, o *inspect.Queue, dir string, asJSON bool) error {
 	count := map[inspect.Severity]uint64{}
-	list := []inspect.FindingDocument{}
+	list := []any{}
 	checked, err := o.Check(ctx, func(f inspect.Finding) error {
 		count[f.Severity]++
 		if asJSON {
@@ -91,10 +91,10 @@ func restText(count map[inspect.Severity]uint64) (text string) {
 
 // checkedJSON is the form of check -o json.
 type checkedJSON struct {
-	ID        string                    `json:"id"`
-	Directory string                    `json:"directory"`
-	Sound     bool                      `json:"sound"`
-	Segments  int                       `json:"segments"`
-	Records   uint64                    `json:"records"`
-	Findings  []inspect.FindingDocument `json:"findings"`
+	ID        string `json:"id"`
+	Directory string `json:"directory"`
+	Sound     bool   `json:"sound"`
+	Segments  int    `json:"segments"`
+	Records   uint64 `json:"records"`
+	Findings  []any  `json:"findings"`
 }

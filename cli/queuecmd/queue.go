@@ -10,8 +10,8 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/human"
 )
 
@@ -72,7 +72,7 @@ func (f *queueFlags) with(do func(exporter.QueueConfig, *inspect.Queue) error) e
 // returns. An error of do is one of running, unless it says otherwise.
 func withQueue(dir string, do func(*inspect.Queue) error) error {
 	o, err := inspect.Open(dir, nil)
-	if inUse, ok := errors.AsType[*queue.InUseError](err); ok {
+	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
 		return command.Failed(fmt.Errorf("queue %s is in use by %s: this command is for a queue at rest; "+
 			"stop docket first, or ask it with: docket status", dir, human.Process(inUse.PID)))
 	}

@@ -121,18 +121,18 @@ func (r repair) printEnd(planned, helpless int) (err error) {
 
 // repairJSON is the form of repair -o json.
 type repairJSON struct {
-	ID        string                    `json:"id"`
-	Directory string                    `json:"directory"`
-	Applied   bool                      `json:"applied"`
-	Actions   []inspect.FindingDocument `json:"actions"`
+	ID        string `json:"id"`
+	Directory string `json:"directory"`
+	Applied   bool   `json:"applied"`
+	Actions   []any  `json:"actions"`
 	// Remaining is the damage that is there after the actions.
-	Remaining []inspect.FindingDocument `json:"remaining"`
+	Remaining []any `json:"remaining"`
 }
 
 func repairToJSON(r repair, plan, helpless []inspect.Finding) repairJSON {
 	j := repairJSON{
 		ID: r.o.ID(), Directory: r.cfg.Directory, Applied: r.apply && len(plan) > 0,
-		Actions: []inspect.FindingDocument{}, Remaining: []inspect.FindingDocument{},
+		Actions: []any{}, Remaining: []any{},
 	}
 	for _, f := range plan {
 		j.Actions = append(j.Actions, f.Document())

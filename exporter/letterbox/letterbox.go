@@ -16,8 +16,8 @@ import (
 
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
-	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/internal/rooted"
 )
@@ -62,7 +62,7 @@ func Open(ctx context.Context, cfg *exporter.Config, log *slog.Logger) (Box, err
 		return nil, fmt.Errorf("admin socket: %w: only the user that docket runs as may use it", reason)
 	}
 	o, err := inspect.Open(cfg.Queue.Directory, nil)
-	if inUse, ok := errors.AsType[*queue.InUseError](err); ok {
+	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
 		return nil, fmt.Errorf("queue %s is in use by %s, which cannot be reached over its admin socket (%w): try again if it has just "+
 			"begun or is ending; or ask it with --admin and --token-file over its admin.address; or stop it first",
 			cfg.Queue.Directory, human.Process(inUse.PID), reason)

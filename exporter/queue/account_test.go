@@ -8,37 +8,6 @@ import (
 	"github.com/docket-export/docket/exporter/queue/state"
 )
 
-func sum(a Account) uint64 {
-	return a.Delivered + a.Filtered + a.DeadLettered + a.Dropped + a.Corrupt + a.Redriving
-}
-
-func TestAdopt(t *testing.T) {
-	for name, tt := range map[string]struct {
-		before          Account
-		kept, redriving uint64
-		want            Account
-	}{
-		"agrees":             {Account{Next: 11, Delivered: 8, DeadLettered: 2}, 2, 0, Account{Next: 11, Delivered: 8, DeadLettered: 2}},
-		"redriven":           {Account{Next: 11, Delivered: 8, DeadLettered: 2}, 1, 1, Account{Next: 11, Delivered: 8, DeadLettered: 1, Redriving: 1}},
-		"rejected again":     {Account{Next: 11, Delivered: 8, Redriving: 2}, 2, 0, Account{Next: 11, Delivered: 8, DeadLettered: 2}},
-		"purged":             {Account{Next: 11, Delivered: 8, DeadLettered: 2}, 1, 0, Account{Next: 11, Delivered: 8, DeadLettered: 1, Dropped: 1}},
-		"delivered in vain":  {Account{Next: 11, Delivered: 10}, 0, 1, Account{Next: 11, Delivered: 9, Redriving: 1}},
-		"account lost":       {Account{Next: 11, Filtered: 10}, 3, 0, Account{Next: 11, Filtered: 7, DeadLettered: 3}},
-		"dropped for room":   {Account{Next: 11, Delivered: 2, Dropped: 8, ForRoom: 8}, 5, 0, Account{Next: 11, Dropped: 5, ForRoom: 5, DeadLettered: 5}},
-		"more than there is": {Account{Next: 3, Delivered: 2}, 3, 4, Account{Next: 3, DeadLettered: 2}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			got := tt.before
-			if got.Adopt(tt.kept, tt.redriving); sum(got) != got.Next-1 {
-				t.Errorf("the account %+v does not add up", got)
-			}
-			if got != tt.want {
-				t.Errorf("got %+v, want %+v", got, tt.want)
-			}
-		})
-	}
-}
-
 // What damage has taken between records that were set aside is not counted twice.
 func TestSettleCountsOutcomes(t *testing.T) {
 	q := open(t, Options{Directory: t.TempDir()})

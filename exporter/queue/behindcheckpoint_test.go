@@ -66,8 +66,8 @@ func TestTailBehindACheckpoint(t *testing.T) {
 				fsys.set(failing("sync", func() bool { return true }))
 				q = open(t, Options{Directory: dir, FS: fsys})
 				eventually(t, "the checkpoint ends in front of the tail", func() bool {
-					c, ok, err := state.ReadCheckpoint(disk.OS(""), dir)
-					return err == nil && ok && c.Epoch == 1 && c.End == end && c.NextSeq == 3
+					c, ok := readCheckpoint(t, dir)
+					return ok && c.Epoch == 1 && c.End == end && c.NextSeq == 3
 				})
 				if got := q.LastSeq(); got != 2 {
 					t.Errorf("life %d: last seq is %d, want 2 while the tail is not safe", life, got)
@@ -104,8 +104,8 @@ func TestFailedSegmentWithoutItsSuccessor(t *testing.T) {
 	store(t, q, numberedOnce(2)) // left behind in the first, durable in the second
 	store(t, q, numberedOnce(3))
 	eventually(t, "there is a checkpoint of the failed segment", func() bool {
-		c, ok, err := state.ReadCheckpoint(disk.OS(""), dir)
-		return err == nil && ok && c.Epoch == 1 && c.NextSeq == 2
+		c, ok := readCheckpoint(t, dir)
+		return ok && c.Epoch == 1 && c.NextSeq == 2
 	})
 	dir = copyOf(t, dir)
 	segments := segmentFiles(t, dir)
@@ -214,8 +214,8 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 	fsys.set(failing("sync", func() bool { return true }))
 	open(t, Options{Directory: dir, FS: fsys})
 	eventually(t, "there is a checkpoint in front of the refusal", func() bool {
-		c, ok, err := state.ReadCheckpoint(disk.OS(""), dir)
-		return err == nil && ok && c.Epoch == 1 && c.End == at[2] && c.NextSeq == 5
+		c, ok := readCheckpoint(t, dir)
+		return ok && c.Epoch == 1 && c.End == at[2] && c.NextSeq == 5
 	})
 	dir = copyOf(t, dir)
 	fsys.set(nil)

@@ -11,7 +11,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -44,8 +43,8 @@ func TestFullQueuePreparesNothing(t *testing.T) {
 // largeTally is a chunk without records that takes 8 KiB.
 func largeTally() *Chunk {
 	c := &Chunk{Source: "test", Received: time.Now()}
-	for n := range segment.MaxTallies {
-		c.Refused = append(c.Refused, Tally{Name: fmt.Sprintf("%0*d", segment.MaxName, n), Count: 1})
+	for n := range maxTallies {
+		c.Refused = append(c.Refused, Tally{Name: fmt.Sprintf("%0*d", maxName, n), Count: 1})
 	}
 	return c
 }

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"slices"
 	"syscall"
 	"time"
@@ -12,7 +11,6 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
-	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -226,7 +224,7 @@ func alignBlock(n int64) int64 { return (n + blockBytes - 1) &^ (blockBytes - 1)
 // that block first.
 func (q *Queue) writeWholeBlocks(c *commit, at int64) error {
 	n := len(c.buf)
-	c.buf = segment.Pad(c.buf, int(alignBlock(at+int64(n))-at))
+	c.buf = append(c.buf, zeros[:alignBlock(at+int64(n))-at-int64(n)]...)
 	_, err := q.committer.file.WriteAt(c.buf, at)
 	c.buf = c.buf[:n]
 	return err
@@ -287,12 +285,9 @@ func (q *Queue) seal(s *liveSegment) {
 // checkpointUpTo has the janitor write what the log adds up to at the end of
 // s, which is now. Callers hold mu.
 func (q *Queue) checkpointUpTo(s *liveSegment) {
-	now := time.Now()
-	q.state.Producers.Forget(now)
-	q.janitor.checkpoint = &state.Checkpoint{
-		Queue: q.id, Epoch: s.Epoch, End: s.end.Load(), Newest: s.newest.Load(), Written: now.UnixNano(), NextSeq: q.durable.Load() + 1,
-		Totals: q.state.Clone(), Producers: q.state.Producers.Stored(now), Legacy: maps.Clone(q.state.Producers.Legacy),
-	}
+	c := q.state.Checkpoint(time.Now())
+	c.Queue, c.Epoch, c.End, c.Newest, c.NextSeq = q.id, s.Epoch, s.end.Load(), s.newest.Load(), q.durable.Load()+1
+	q.janitor.checkpoint = c
 	wake(q.dirty)
 }
 
@@ -392,11 +387,8 @@ func (q *Queue) signOfLife() {
 		return // the last checkpoint has them
 	}
 	p := q.pending
-	for _, silent := range q.state.Producers.Signs() {
-		c := Chunk{
-			Source: silent.Source, Identity: silent.Identity, Producer: silent.Name,
-			Position: q.state.Producers.At(silent).Highest, Received: time.Now(),
-		}
+	for _, c := range q.state.Producers.Signs() {
+		c.Received = time.Now()
 		p.frames = append(p.frames, pendingFrame{at: len(p.buf)})
 		p.buf = segment.AppendFrame(p.buf, &c, 0)
 	}

@@ -68,8 +68,8 @@ func writeCursorsWithoutSync(t *testing.T, fsys disk.FS, sink string, a Account)
 	must(t, err)
 	accounts[sink] = a
 	generation := f.Generation + 1
-	offset = state.SlotSize - int64(generation%2)*state.SlotSize
-	_, err = f.File.WriteAt(state.EncodeSlot(f.Queue, generation, accounts), offset)
+	offset = slotSize - int64(generation%2)*slotSize
+	_, err = f.File.WriteAt(encodeSlot(f.Queue, generation, accounts), offset)
 	must(t, err)
 	return offset
 }

@@ -209,8 +209,8 @@ func (m *crashModel) whatIsStored(n int) []sent {
 	return nil
 }
 
-func tally(chunks []sent) SourceTally {
-	t := *state.NewSourceTally()
+func tally(chunks []sent) state.SourceTally {
+	t := state.SourceTally{Refused: map[string]uint64{}, Lost: map[string]uint64{}}
 	for _, c := range chunks {
 		t.Stored += uint64(len(c.records))
 		t.Duplicate += c.duplicates
@@ -224,7 +224,7 @@ func tally(chunks []sent) SourceTally {
 	return t
 }
 
-func equalTally(a, b SourceTally) bool {
+func equalTally(a, b state.SourceTally) bool {
 	return a.Stored == b.Stored && a.Duplicate == b.Duplicate && maps.Equal(a.Refused, b.Refused) && maps.Equal(a.Lost, b.Lost)
 }
 

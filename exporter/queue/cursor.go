@@ -269,7 +269,7 @@ func (c *Cursor) keepUnread(room int) {
 		return
 	}
 	// What is left of the frame ends, with its padding, where the reader stands.
-	n := len(c.payload) + segment.Aligned(c.frame.PayloadLen) - c.frame.PayloadLen
+	n := len(c.payload) + c.frame.Size() - c.frame.HeaderLen - c.frame.PayloadLen
 	c.reader.Unread(n)
 	c.reader.Release()
 	c.reader.Compact(room)

@@ -15,7 +15,7 @@ import (
 // segmentFiles returns the paths of the segments in dir, in order.
 func segmentFiles(t *testing.T, dir string) []string {
 	t.Helper()
-	paths, err := filepath.Glob(filepath.Join(dir, "*"+segment.Suffix))
+	paths, err := filepath.Glob(filepath.Join(dir, "*"+segmentSuffix))
 	must(t, err)
 	slices.Sort(paths)
 	return paths
@@ -102,7 +102,7 @@ func TestDamage(t *testing.T) {
 		},
 		"cursors file damaged": {
 			damage: func(t *testing.T, dir, _ string, _ []int64) {
-				zero(t, filepath.Join(dir, state.CursorsFile), 0, 2*state.SlotSize)
+				zero(t, filepath.Join(dir, state.CursorsFile), 0, 2*slotSize)
 			},
 			want: numbered(1, 6), quarantine: true,
 		},
@@ -327,12 +327,10 @@ func TestOlderSlotServesWhenTheNewerIsTorn(t *testing.T) {
 	b, err := os.ReadFile(path)
 	must(t, err)
 	newest := int64(0)
-	if _, g0, _, _ := state.DecodeSlot(b[:state.SlotSize]); true {
-		if _, g1, _, _ := state.DecodeSlot(b[state.SlotSize:]); g1 > g0 {
-			newest = state.SlotSize
-		}
+	if le.Uint64(b[slotSize+16:]) > le.Uint64(b[16:]) { // their generations
+		newest = slotSize
 	}
-	flip(t, path, newest+state.CursorsHead+1)
+	flip(t, path, newest+slotHead+1)
 	q = open(t, opts)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(2, 4))
 }

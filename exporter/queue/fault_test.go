@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -107,7 +106,7 @@ func (f *faultFile) Sync() error {
 // isSegment reports whether name is that of a segment, before or after it got
 // its own.
 func isSegment(name string) bool {
-	return strings.HasSuffix(name, segment.Suffix) || isBegun(name)
+	return strings.HasSuffix(name, segmentSuffix) || isBegun(name)
 }
 
 func isBegun(name string) bool {

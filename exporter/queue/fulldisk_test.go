@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // smallDisk mounts a disk of size, such as "8m". That takes privileges, which a
@@ -45,7 +46,7 @@ func ballast(t *testing.T, dir string) (name string) {
 // withoutSpares takes away what Open could use or remove on a full disk.
 func withoutSpares(t *testing.T, dir string) {
 	t.Helper()
-	for _, pattern := range []string{state.SparePrefix + "*", "*" + state.NewSuffix} {
+	for _, pattern := range []string{state.SparePrefix + "*", "*" + disk.NewSuffix} {
 		names, err := filepath.Glob(filepath.Join(dir, pattern))
 		must(t, err)
 		for _, name := range names {
@@ -115,7 +116,7 @@ func TestOpenOnAFullDisk(t *testing.T) {
 			must(t, os.Remove(filepath.Join(dir, state.CursorsFile)))
 		}, numbered(1, 5)},
 		"cursors damaged": {func(t *testing.T, dir string) {
-			zero(t, filepath.Join(dir, state.CursorsFile), 0, 2*state.SlotSize)
+			zero(t, filepath.Join(dir, state.CursorsFile), 0, 2*slotSize)
 		}, numbered(1, 5)},
 	}
 	for name, tt := range tests {

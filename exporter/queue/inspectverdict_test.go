@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -15,12 +17,12 @@ import (
 // layCheckpoint writes a positions file that covers the segment of epoch up to end.
 func layCheckpoint(t *testing.T, dir string, id uuid.UUID, epoch uint64, end int64, nextSeq uint64) {
 	t.Helper()
-	c := state.Checkpoint{
-		Queue: id, Epoch: epoch, End: end, NextSeq: nextSeq,
-		Totals:    state.Totals{Sources: map[string]*SourceTally{"test": {Stored: nextSeq - 1, Received: nextSeq - 1}}},
-		Producers: []state.StoredProducer{{Source: "test", Name: "p", Numbers: Numbers{Highest: nextSeq - 1}, Seen: 1e18}},
-	}
-	must(t, state.WriteCheckpoint(disk.OS(""), dir, c))
+	const received = 1e18
+	s := state.New(0)
+	s.Add(&segment.Frame{Source: []byte("test"), Producer: []byte("p"), Position: nextSeq - 1, Count: int(nextSeq - 1), Received: received}, nextSeq-1)
+	c := s.Checkpoint(time.Unix(0, received))
+	c.Queue, c.Epoch, c.End, c.NextSeq, c.Written = id, epoch, end, nextSeq, 0
+	must(t, state.WriteCheckpoint(disk.OS(""), dir, *c))
 }
 
 // layCursors writes a cursors file in which a sink has passed everything before next.

@@ -355,7 +355,7 @@ func (q *Queue) removeSegment(name segment.Name) error {
 // docket reserved, and reports whether there was any.
 func (q *Queue) releaseReserve() bool {
 	q.janitor.reserve = false
-	return q.opts.FS.Remove(q.path(state.ReserveFile)) == nil
+	return q.at(state.ReserveFile).Remove() == nil
 }
 
 // keepReserve takes space for a bad hour. A disk that has none left will be full
@@ -365,7 +365,7 @@ func (q *Queue) keepReserve() {
 	if h.reserve {
 		return
 	}
-	h.reserve = state.Replace(q.opts.FS, q.path(state.ReserveFile), make([]byte, reserveBytes)) == nil
+	h.reserve = q.at(state.ReserveFile).Replace(make([]byte, reserveBytes)) == nil
 }
 
 // saveAccounts returns once the accounts, as they are now, are durable.

@@ -140,8 +140,8 @@ func TestRetainedRecordsSurviveARestart(t *testing.T) {
 		epoch = q.lastEpoch()
 	}
 	eventually(t, "a checkpoint covers what was delivered", func() bool {
-		cp, ok, err := state.ReadCheckpoint(disk.OS(""), opts.Directory)
-		return err == nil && ok && cp.Epoch+1 >= epoch
+		cp, ok := readCheckpoint(t, opts.Directory)
+		return ok && cp.Epoch+1 >= epoch
 	})
 	if got := q.Stats().FirstSeq; got != 1 {
 		t.Errorf("first kept record: got %d, want 1: all are younger than an hour", got)

@@ -23,23 +23,17 @@ type (
 	Account = state.Account
 	// Outcome says how many of the records that are done were not delivered.
 	Outcome = state.Outcome
-	// SourceTally counts the decided lines of one source.
-	SourceTally = state.SourceTally
 	// Producer names one stream of numbers.
 	Producer = state.Producer
 	// Numbers are the lines of a producer that were received.
 	Numbers = state.Numbers
 	// Gap is numbers of a producer that were not received.
 	Gap = state.Gap
-	// InUseError says that another process owns the queue.
-	InUseError = state.InUseError
 )
 
 // Bounds of a chunk, and of what is remembered of producers.
 const (
 	MaxLost          = segment.MaxLost
-	MaxPayload       = segment.MaxPayload
-	MaxGaps          = state.MaxGaps
 	DefaultProducers = state.DefaultProducers
 )
 

@@ -199,7 +199,7 @@ func TestOpenOfflineFails(t *testing.T) {
 		want func(error) bool
 		text string
 	}{
-		"in use":       {live.Directory, func(err error) bool { _, ok := errors.AsType[*InUseError](err); return ok }, fmt.Sprintf("in use by process %d", os.Getpid())},
+		"in use":       {live.Directory, func(err error) bool { _, ok := errors.AsType[*state.InUseError](err); return ok }, fmt.Sprintf("in use by process %d", os.Getpid())},
 		"no directory": {filepath.Join(empty, "none"), func(err error) bool { return errors.Is(err, inspect.ErrNoQueue) }, "no such directory"},
 		"no queue":     {empty, func(err error) bool { return errors.Is(err, inspect.ErrNoQueue) }, "neither segments nor cursors"},
 	} {
@@ -223,8 +223,8 @@ func TestNoExporterStartsWhileSomebodyLooks(t *testing.T) {
 	opts, _, _ := stored(t, false)
 	o := offline(t, opts)
 	q, err := Open(opts)
-	if _, ok := errors.AsType[*InUseError](err); !ok {
-		t.Errorf("got %v, want *InUseError", err)
+	if _, ok := errors.AsType[*state.InUseError](err); !ok {
+		t.Errorf("got %v, want *state.InUseError", err)
 	}
 	if err == nil {
 		closeQueue(t, q)
@@ -279,7 +279,7 @@ func TestCheckOfALostEndThatIsNoFrame(t *testing.T) {
 	flip(t, last.path, last.at[3])
 	put(t, last.path, last.at[4], staleFrames(3, 99))
 	all := findings(t, offline(t, opts))
-	if len(all) != 1 || all[0].Kind != inspect.LostEnd || all[0].Offset != last.at[3] || all[0].End != last.at[4] {
+	if len(all) != 1 || all[0].Kind != "LostEnd" || all[0].Offset != last.at[3] || all[0].End != last.at[4] {
 		t.Errorf("got %+v, want a lost end from %d to %d", all, last.at[3], last.at[4])
 	}
 }

@@ -59,7 +59,7 @@ func copySettled(t *testing.T, from, to string) {
 	files, err := os.ReadDir(from)
 	must(t, err)
 	for _, e := range files {
-		if strings.HasSuffix(e.Name(), state.NewSuffix) {
+		if strings.HasSuffix(e.Name(), disk.NewSuffix) {
 			continue
 		}
 		b, err := os.ReadFile(filepath.Join(from, e.Name()))
@@ -281,7 +281,7 @@ var offlineDamage = map[string]struct {
 	"cursors: both slots damaged": {
 		damage: func(t *testing.T, dir string, _, _ storedFile) {
 			flip(t, filepath.Join(dir, state.CursorsFile), 20)
-			flip(t, filepath.Join(dir, state.CursorsFile), state.SlotSize+20)
+			flip(t, filepath.Join(dir, state.CursorsFile), slotSize+20)
 		},
 		want: []string{"damage DamagedCursors"},
 	},

@@ -23,7 +23,7 @@ func damaged(t *testing.T) Options {
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 15, 3)
 	eventually(t, "checkpoint", func() bool {
-		cp, ok, _ := state.ReadCheckpoint(disk.OS(""), q.opts.Directory)
+		cp, ok := readCheckpoint(t, q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	closeQueue(t, q)
@@ -129,18 +129,6 @@ func TestLeftoverOfAFailedCommitHidesNothing(t *testing.T) {
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), slices.Concat(numbered(1, 2), numbered(4, 7)))
 }
 
-// Overlapping losses count once.
-func TestOverlappingLossesCountOnce(t *testing.T) {
-	s := state.New(0)
-	s.AddLost(SeqRange{From: 15, To: 20})
-	s.AddLost(SeqRange{From: 10, To: 20})
-	s.AddLost(SeqRange{From: 10, To: 25})
-	s.AddLost(SeqRange{From: 24, To: 30})
-	if got := s.Corrupt(); got != 20 {
-		t.Errorf("corrupt: got %d, want 20: %v", got, s.Lost)
-	}
-}
-
 // The same damage, met by one sink in the middle of a frame and by another from its
 // beginning, counts once.
 func TestDamageMetMidFrameCountsOnce(t *testing.T) {
@@ -152,7 +140,7 @@ func TestDamageMetMidFrameCountsOnce(t *testing.T) {
 	must(t, a.Ack(2))
 	_ = b
 	eventually(t, "checkpoint", func() bool {
-		cp, ok, _ := state.ReadCheckpoint(disk.OS(""), q.opts.Directory)
+		cp, ok := readCheckpoint(t, q.opts.Directory)
 		return ok && cp.Epoch == 2
 	})
 	closeQueue(t, q)

@@ -214,7 +214,7 @@ func (s *segmentPool) checkSpace(size int64) error {
 // newName names a file that is about to be begun.
 func (s *segmentPool) newName() string {
 	s.number++
-	return state.BeginPrefix + strconv.Itoa(s.number) + state.NewSuffix
+	return state.BeginPrefix + strconv.Itoa(s.number) + disk.NewSuffix
 }
 
 // keep gives a segment that is done with the name of a spare, and returns that:

@@ -115,7 +115,7 @@ func TestEpochsOfSparesAreNotGivenOutAgain(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
 	must(t, os.MkdirAll(opts.Directory, 0o700))
 	spare := make([]byte, minSegmentBytes)
-	copy(spare, segment.EncodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 41}))
+	copy(spare, encodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 41}))
 	must(t, os.WriteFile(filepath.Join(opts.Directory, state.SparePrefix+"7"), spare, 0o600))
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 1, 1)
@@ -127,7 +127,7 @@ func TestEpochsOfSparesAreNotGivenOutAgain(t *testing.T) {
 // What a crash leaves of a segment that was being begun may hold anything.
 func TestUnfinishedFilesAreRemovedAtOpen(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
-	leftover := []string{state.BeginPrefix + "3" + state.NewSuffix, state.SparePrefix + "4", state.SparePrefix + "5"}
+	leftover := []string{state.BeginPrefix + "3" + disk.NewSuffix, state.SparePrefix + "4", state.SparePrefix + "5"}
 	for i, name := range leftover {
 		content := strings.Repeat("x", minSegmentBytes-i) // no header of a segment, or not its size
 		must(t, os.WriteFile(filepath.Join(opts.Directory, name), []byte(content), 0o600))

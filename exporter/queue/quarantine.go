@@ -34,20 +34,19 @@ func (q *Queue) quarantine(s *liveSegment, file disk.File, from, to int64, cause
 // copyAside returns whether the copy was not there before: several cursors meet
 // the same damage.
 func (q *Queue) copyAside(name segment.Name, file disk.File, from, to int64) (isNew bool, err error) {
-	fsys := q.opts.FS
-	if err := state.MakeDir(fsys, q.opts.Directory, state.QuarantineDir); err != nil {
+	if err := q.at(state.QuarantineDir).MakeDir(); err != nil {
 		return false, err
 	}
-	path := q.path(state.QuarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to))
-	if f, err := fsys.Open(path); err == nil {
+	path := q.at(state.QuarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to))
+	if f, err := q.opts.FS.Open(path.String()); err == nil {
 		return false, f.Close()
 	}
 	content := make([]byte, to-from)
-	n, err := state.ReadFull(file, content, from)
+	n, err := file.ReadAt(content, from)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return false, fmt.Errorf("read %d bytes at %d: %w", to-from, from, err)
 	}
-	return true, state.Replace(fsys, path, content[:n])
+	return true, path.Replace(content[:n])
 }
 
 // quarantineFile moves a whole file to quarantine, which needs no space.
@@ -55,7 +54,7 @@ func (q *Queue) quarantineFile(name string, cause error) error {
 	q.quarantining.Lock()
 	defer q.quarantining.Unlock()
 	fsys := q.opts.FS
-	if err := state.MakeDir(fsys, q.opts.Directory, state.QuarantineDir); err != nil {
+	if err := q.at(state.QuarantineDir).MakeDir(); err != nil {
 		return fmt.Errorf("set %s aside: %w", name, err)
 	}
 	aside := q.path(state.QuarantineDir, name+"."+time.Now().UTC().Format("20060102T150405.000000000Z"))

@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"maps"
 	"math"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -181,7 +180,7 @@ type Stats struct {
 	TornTails int
 	Corrupt   uint64
 	Health    Health
-	Sources   map[string]SourceTally
+	Sources   map[string]state.SourceTally
 	// Unattributed is how many records had gone when the queue was opened with what
 	// said their source: damage has taken their frames. They were received once.
 	Unattributed uint64
@@ -193,7 +192,7 @@ type Stats struct {
 }
 
 // Open opens the queue in opts.Directory, or makes it. It fails with
-// *InUseError when another process has it. What a crash left behind is put
+// *state.InUseError when another process has it. What a crash left behind is put
 // right: see doc.go. Close must be called.
 func Open(opts Options) (*Queue, error) {
 	opts.setDefaults()
@@ -209,7 +208,7 @@ func Open(opts Options) (*Queue, error) {
 			recovered: make(chan struct{}),
 		},
 	}
-	if err := state.MakeDir(opts.FS, opts.Directory); err != nil {
+	if err := q.at().MakeDir(); err != nil {
 		return nil, fmt.Errorf("queue %s: %w: the queue needs a directory that this user can write", opts.Directory, err)
 	}
 	lock, err := state.Lock(opts.FS, opts.Directory)
@@ -349,7 +348,7 @@ func (q *Queue) Stats() Stats {
 		ID:      q.id.String(),
 		Corrupt: q.state.Corrupt(),
 		Health:  q.health,
-		Sources: make(map[string]SourceTally, len(q.state.Sources)),
+		Sources: make(map[string]state.SourceTally, len(q.state.Sources)),
 		Cursors: q.accounts(),
 		Bytes:   q.bytes(),
 		Parked:  slices.Sorted(maps.Keys(q.parked)),
@@ -386,9 +385,11 @@ func (q *Queue) firstKept() uint64 {
 	return q.durable.Load() + 1
 }
 
-func (q *Queue) path(name ...string) string {
-	return filepath.Join(append([]string{q.opts.Directory}, name...)...)
+func (q *Queue) at(name ...string) disk.Path {
+	return disk.On(q.opts.FS, q.opts.Directory).Join(name...)
 }
+
+func (q *Queue) path(name ...string) string { return q.at(name...).String() }
 
 // wake puts a token into a channel that holds at most one.
 func wake(ch chan struct{}) {

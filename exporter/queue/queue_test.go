@@ -14,7 +14,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 )
 
@@ -368,9 +367,9 @@ func TestQueueInUse(t *testing.T) {
 	opts := Options{Directory: t.TempDir()}
 	open(t, opts)
 	_, err := Open(opts)
-	inUse, ok := errors.AsType[*InUseError](err)
+	inUse, ok := errors.AsType[*state.InUseError](err)
 	if !ok || inUse.PID != os.Getpid() {
-		t.Fatalf("second Open: got %v, want *InUseError with our pid", err)
+		t.Fatalf("second Open: got %v, want *state.InUseError with our pid", err)
 	}
 }
 
@@ -528,7 +527,7 @@ func TestFailedOpenLeavesNoFiles(t *testing.T) {
 	seg := segmentFiles(t, opts.Directory)[0]
 	b, err := os.ReadFile(seg)
 	must(t, err)
-	b[8] = segment.Version + 1
+	b[8] = segmentVersion + 1
 	le.PutUint32(b[12:], headerSum(b))
 	must(t, os.WriteFile(seg, b, 0o600))
 	fds := func() int { e, _ := os.ReadDir("/proc/self/fd"); return len(e) }

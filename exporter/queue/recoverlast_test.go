@@ -140,7 +140,7 @@ func TestHoleInTheFile(t *testing.T) {
 func logOf(t *testing.T, dir string, size int, commits ...int) (path string, at []int64) {
 	t.Helper()
 	name := segment.Name{FirstSeq: 1, Epoch: 1}
-	b := segment.EncodeHeader(segment.Header{Queue: uuid.New()}, name)
+	b := encodeHeader(segment.Header{Queue: uuid.New()}, name)
 	at = append(at, segment.HeaderSize)
 	seq := uint64(1)
 	for _, frames := range commits {
@@ -304,43 +304,6 @@ func TestOddData(t *testing.T) {
 	}
 }
 
-// prefetchedFS notes what is asked for in advance.
-type prefetchedFS struct {
-	disk.FS
-	asked *[]int64
-}
-
-func (f prefetchedFS) Open(name string) (disk.File, error) {
-	file, err := f.FS.Open(name)
-	return prefetchedFile{file, f.asked}, err
-}
-
-type prefetchedFile struct {
-	disk.File
-	asked *[]int64
-}
-
-func (f prefetchedFile) Prefetch(off, end int64) { *f.asked = append(*f.asked, off, end) }
-
-// What was never written is not asked for: the kernel would fill it with zeros.
-func TestPrefetchEndsWithTheData(t *testing.T) {
-	dir := t.TempDir()
-	path, at := logOf(t, dir, 100, 1, 1)
-	end := alignBlock(at[2])
-	must(t, os.Truncate(path, end))
-	must(t, os.Truncate(path, 1<<20)) // reserved
-	var asked []int64
-	var reader segment.Reader
-	f, err := prefetchedFS{disk.OS(""), &asked}.Open(path)
-	must(t, err)
-	defer f.Close()
-	reader.OpenHeaders(f, 1, segment.HeaderSize, 1<<20)
-	reader.OpenHeaders(f, 1, end, 1<<20) // where nothing is
-	if want := []int64{segment.HeaderSize, end}; !slices.Equal(asked, want) {
-		t.Errorf("asked for %d, want %d", asked, want)
-	}
-}
-
 // The block of a record is a hole of the file, or zeros: what is left of its header says
 // that it was stored.
 func TestHoleInARecord(t *testing.T) {
@@ -366,7 +329,7 @@ func TestHoleInARecord(t *testing.T) {
 // there next.
 func TestDamageAtTheEndOfTheSegmentInUse(t *testing.T) {
 	const size = 512 << 10 // of a frame: the end is that of a block
-	pad := size - segment.Aligned((&Chunk{Source: "test"}).HeaderSize()) - len(`{"n":10,"pad":""}`) - 1
+	pad := size - (&Chunk{Source: "test"}).FrameSize() - len(`{"n":10,"pad":""}`) - 1
 	record := func(n int) *Chunk {
 		return chunk(fmt.Sprintf(`{"n":%d,"pad":"%s"}`, n, strings.Repeat("x", pad)))
 	}

@@ -18,11 +18,10 @@ import (
 func (r *recovery) foldLog() error {
 	q := r.q
 	q.state = state.New(q.opts.Producers)
-	q.state.Producers.Fold()
 	var next uint64 = 1
 	if r.HasCheckpoint {
-		q.state.Totals, next = r.Checkpoint.Clone(), r.Checkpoint.NextSeq
-		q.state.Producers.Restore(r.Checkpoint.Producers, r.Checkpoint.Legacy)
+		q.state.Restore(&r.Checkpoint)
+		next = r.Checkpoint.NextSeq
 	} else if len(r.segments) > 0 {
 		next = r.segments[0].FirstSeq
 	} else {

@@ -10,39 +10,19 @@ import (
 
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
 )
-
-// Whatever a slot holds, it decodes to accounts that encode to what decodes to them.
-func FuzzSlotRoundTrip(f *testing.F) {
-	f.Add("siem", uint64(7), uint64(8), uint64(5), uint64(2))
-	f.Fuzz(func(t *testing.T, name string, generation, next, delivered, corrupt uint64) {
-		if name == "" || len(name) > segment.MaxName {
-			return
-		}
-		want := map[string]Account{name: {Next: next, Delivered: delivered, Corrupt: corrupt}, name[:len(name)/2] + "2": {Next: 1}}
-		id := uuid.New()
-		b := append(state.EncodeSlot(id, generation, want), make([]byte, 100)...)
-		gotID, g, got, ok := state.DecodeSlot(b)
-		if !ok || gotID != id || g != generation || len(got) != len(want) || got[name] != want[name] && len(want) == 2 {
-			t.Errorf("got %v, %d, %+v, %v; want %d, %+v", gotID, g, got, ok, generation, want)
-		}
-		b[le.Uint32(b[44:])/2] ^= 1
-		if _, _, _, ok := state.DecodeSlot(b); ok {
-			t.Error("a slot with a flipped bit is valid")
-		}
-	})
-}
 
 // Whatever the file cursors holds, the queue opens and delivers every record.
 func FuzzCursorsFile(f *testing.F) {
 	f.Add([]byte{}, 0)
-	f.Add(state.EncodeSlot(uuid.Nil, 7, map[string]Account{"a": {Next: 3, Delivered: 2}}), state.SlotSize)
+	f.Add(encodeSlot(uuid.Nil, 7, map[string]Account{"a": {Next: 3, Delivered: 2}}), slotSize)
 	f.Fuzz(func(t *testing.T, content []byte, at int) {
 		opts := Options{Directory: t.TempDir(), SegmentBytes: smallSegment}
 		q := open(t, opts)
 		storeNumbered(t, q, 1, 5, 1)
 		closeQueue(t, q)
-		file := make([]byte, 2*state.SlotSize)
+		file := make([]byte, 2*slotSize)
 		copy(file[min(max(at, 0), len(file)):], content)
 		must(t, os.WriteFile(filepath.Join(opts.Directory, state.CursorsFile), file, 0o600))
 		q, err := Open(opts)
@@ -66,7 +46,7 @@ func FuzzCursorsFile(f *testing.F) {
 func FuzzRecycledDirectory(f *testing.F) {
 	old := encode(chunk(`{"old":true}`))
 	segment.Place(old, 1, segment.HeaderSize, 4)
-	spare := append(segment.EncodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 9}), old...)
+	spare := append(encodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 9}), old...)
 	f.Add(spare, old, []byte{})
 	f.Add([]byte{}, spare, old)
 	f.Fuzz(func(t *testing.T, spare, behind, begun []byte) {
@@ -90,7 +70,7 @@ func FuzzRecycledDirectory(f *testing.F) {
 			return // no queue has begun so many segments
 		}
 		must(t, os.WriteFile(filepath.Join(opts.Directory, state.SparePrefix+"90"), padded, 0o600))
-		must(t, os.WriteFile(filepath.Join(opts.Directory, state.BeginPrefix+"91"+state.NewSuffix), begun, 0o600))
+		must(t, os.WriteFile(filepath.Join(opts.Directory, state.BeginPrefix+"91"+disk.NewSuffix), begun, 0o600))
 
 		q, err = Open(opts)
 		if err != nil {
@@ -110,7 +90,7 @@ func FuzzRecycledDirectory(f *testing.F) {
 
 // holdsFrameOf reports whether a frame of the epoch stands where one is looked for.
 func holdsFrameOf(b []byte, epoch uint64) bool {
-	for ; len(b) >= segment.FrameFixed; b = b[segment.Align:] {
+	for ; len(b) >= frameFixed; b = b[frameAlign:] {
 		if f, err := segment.ParseHeader(b); err == nil && f.Epoch == epoch {
 			return true
 		}

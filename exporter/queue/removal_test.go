@@ -26,7 +26,7 @@ func TestCursorsFoundAreConfirmedBeforeSegmentsGo(t *testing.T) {
 		file, accounts, err := state.OpenCursorFile(opts.FS, "/q")
 		must(t, err)
 		accounts["a"] = Account{Next: 3, Delivered: 2}
-		_, err = file.File.WriteAt(state.EncodeSlot(file.Queue, file.Generation+1, accounts), 0)
+		_, err = file.File.WriteAt(encodeSlot(file.Queue, file.Generation+1, accounts), 0)
 		must(t, err)
 
 		q = open(t, opts)

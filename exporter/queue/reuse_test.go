@@ -117,13 +117,13 @@ func TestFilesOfUnknownEpochsAreNotUsedAgain(t *testing.T) {
 		file   string
 		damage func(b []byte)
 	}{
-		"segment that was being begun": {state.BeginPrefix + "3" + state.NewSuffix, func([]byte) {}},
+		"segment that was being begun": {state.BeginPrefix + "3" + disk.NewSuffix, func([]byte) {}},
 		"spare with a damaged header":  {state.SparePrefix + "4", func(b []byte) { b[16]++ }},
 	} {
 		t.Run(name, func(t *testing.T) {
 			opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10}
 			content := make([]byte, opts.SegmentBytes)
-			copy(content, segment.EncodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 1}))
+			copy(content, encodeHeader(segment.Header{}, segment.Name{FirstSeq: 1, Epoch: 1}))
 			test.damage(content)
 			path := filepath.Join(opts.Directory, test.file)
 			must(t, os.WriteFile(path, content, 0o600))

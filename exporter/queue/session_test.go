@@ -13,7 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
@@ -162,7 +162,7 @@ func (s *session) position() (int, bool) {
 // whatIsStored returns the first n chunks as they were sent last or, when those do
 // not add up to what the queue counts, as they were sent in an earlier life; nil when
 // nothing does. What was told is the same in all of them. Callers hold mu.
-func (s *session) whatIsStored(n int, got SourceTally) []sent {
+func (s *session) whatIsStored(n int, got state.SourceTally) []sent {
 	for _, chunks := range slices.Backward(s.given) {
 		if len(chunks) < n || len(chunks) < s.told || !slices.EqualFunc(chunks[:s.told], s.chunks[:s.told], sent.same) {
 			continue
@@ -248,7 +248,7 @@ func (s *session) append(n int, refused string) {
 	if n > 0 {
 		c.lost = 5e9 + c.duplicates
 		x.Lost = []Tally{{Name: "deny", Count: c.lost}}
-		size := segment.Aligned(x.HeaderSize()) + len(strings.Join(c.records, "\n")) + 1
+		size := x.FrameSize() + len(strings.Join(c.records, "\n")) + 1
 		c.records[0] += strings.Repeat("x", int(alignBlock(int64(size)))-size)
 		x.Records = []byte(strings.Join(c.records, "\n") + "\n")
 	}

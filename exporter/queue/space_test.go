@@ -24,7 +24,7 @@ func TestFullDiskStillFreesSegments(t *testing.T) {
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 5, 1)
 	eventually(t, "checkpoint reaches the fourth segment", func() bool {
-		cp, ok, _ := state.ReadCheckpoint(disk.OS(""), q.opts.Directory)
+		cp, ok := readCheckpoint(t, q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	fsys.set(func(op, name string) error {
@@ -52,11 +52,11 @@ func TestReserveFromBeforeAStop(t *testing.T) {
 	fsys := &faultFS{FS: disk.OS("")}
 	var written atomic.Bool // a checkpoint
 	fsys.set(func(op, name string) error {
-		if op != "create" || !strings.HasSuffix(name, state.NewSuffix) {
+		if op != "create" || !strings.HasSuffix(name, disk.NewSuffix) {
 			return nil
 		}
-		isCheckpoint := filepath.Base(name) == state.PositionsFile+state.NewSuffix
-		if isReserve := filepath.Base(name) == state.ReserveFile+state.NewSuffix; (isCheckpoint || isReserve) && reserved() {
+		isCheckpoint := filepath.Base(name) == state.PositionsFile+disk.NewSuffix
+		if isReserve := filepath.Base(name) == state.ReserveFile+disk.NewSuffix; (isCheckpoint || isReserve) && reserved() {
 			return unix.ENOSPC
 		}
 		written.Store(written.Load() || isCheckpoint)
@@ -132,7 +132,7 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 5, 1)
 	eventually(t, "checkpoint", func() bool {
-		cp, ok, _ := state.ReadCheckpoint(disk.OS(""), q.opts.Directory)
+		cp, ok := readCheckpoint(t, q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	fsys.fail.Store(1)

@@ -17,8 +17,8 @@ import (
 
 // manyTallies are as many as a frame takes, with the longest names.
 func manyTallies(count uint64) (tallies []Tally) {
-	for n := range segment.MaxTallies {
-		tallies = append(tallies, Tally{Name: strings.Repeat("x", segment.MaxName-2) + strconv.Itoa(10+n), Count: count})
+	for n := range maxTallies {
+		tallies = append(tallies, Tally{Name: strings.Repeat("x", maxName-2) + strconv.Itoa(10+n), Count: count})
 	}
 	return tallies
 }
@@ -29,7 +29,7 @@ func TestTalliesComeBackAsTheyWere(t *testing.T) {
 		"one of each":  {Refused: []Tally{{Name: "InvalidJSON", Count: 1}}, Lost: []Tally{{Name: "deny", Count: 2}}},
 		"lost alone":   {Lost: []Tally{{Name: "deny", Count: 5e9}, {Name: "allow", Count: MaxLost}}},
 		"no names":     {Refused: []Tally{{Name: "", Count: math.MaxUint32}}, Lost: []Tally{{Name: "", Count: 0}}},
-		"all there is": {Source: strings.Repeat("s", segment.MaxName), Identity: strings.Repeat("i", segment.MaxName), Producer: strings.Repeat("p", segment.MaxName), Refused: manyTallies(math.MaxUint32), Lost: manyTallies(MaxLost)},
+		"all there is": {Source: strings.Repeat("s", maxName), Identity: strings.Repeat("i", maxName), Producer: strings.Repeat("p", maxName), Refused: manyTallies(math.MaxUint32), Lost: manyTallies(MaxLost)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			must(t, c.Check())
@@ -56,8 +56,8 @@ func TestTalliesThatFitIntoNoFrame(t *testing.T) {
 	for name, c := range map[string]Chunk{
 		"too many refused": {Refused: append(manyTallies(1), Tally{Name: "more", Count: 1})},
 		"too many lost":    {Lost: append(manyTallies(1), Tally{Name: "more", Count: 1})},
-		"refused name":     {Refused: []Tally{{Name: strings.Repeat("x", segment.MaxName+1), Count: 1}}},
-		"lost name":        {Lost: []Tally{{Name: strings.Repeat("x", segment.MaxName+1), Count: 1}}},
+		"refused name":     {Refused: []Tally{{Name: strings.Repeat("x", maxName+1), Count: 1}}},
+		"lost name":        {Lost: []Tally{{Name: strings.Repeat("x", maxName+1), Count: 1}}},
 		"refused count":    {Refused: []Tally{{Name: "InvalidJSON", Count: math.MaxUint32 + 1}}},
 		"lost count":       {Lost: []Tally{{Name: "deny", Count: MaxLost + 1}}},
 	} {
@@ -84,15 +84,6 @@ func TestLostCountsDoNotWrap(t *testing.T) {
 		closeQueue(t, q)
 		q = open(t, opts)
 	}
-	// A frame that another writer has made.
-	s := state.New(0)
-	b := le.AppendUint64([]byte("\x04deny"), math.MaxUint64)
-	for range 2 {
-		s.Add(&segment.Frame{Tallies: b, Lost: 1}, 0)
-	}
-	if got := s.Sources[""].Lost["deny"]; got != MaxLost {
-		t.Errorf("of a foreign frame: got %d, want %d", got, uint64(MaxLost))
-	}
 }
 
 // A checkpoint of a build that knew no losses is gone on from.
@@ -102,11 +93,11 @@ func TestCheckpointWithoutLosses(t *testing.T) {
 	store(t, q, chunk("{}"))
 	closeQueue(t, q)
 	closeQueue(t, open(t, opts)) // begins a segment, and so writes a checkpoint
-	c, ok, err := state.ReadCheckpoint(disk.OS(""), opts.Directory)
-	if err != nil || !ok {
-		t.Fatalf("checkpoint: got %v, %v", ok, err)
+	c, ok := readCheckpoint(t, opts.Directory)
+	if !ok {
+		t.Fatal("there is no checkpoint")
 	}
-	c.Sources["test"] = &SourceTally{Stored: 7, Refused: map[string]uint64{"InvalidJSON": 1}}
+	c.Sources["test"] = &state.SourceTally{Stored: 7, Refused: map[string]uint64{"InvalidJSON": 1}}
 	must(t, state.WriteCheckpoint(disk.OS(""), opts.Directory, c))
 
 	q = open(t, opts)
@@ -145,9 +136,9 @@ func TestReceivedIsNotASum(t *testing.T) {
 	check("after two restarts", 19, 4)
 	closeQueue(t, q)
 
-	c, ok, err := state.ReadCheckpoint(disk.OS(""), opts.Directory)
-	if err != nil || !ok {
-		t.Fatalf("checkpoint: got %v, %v", ok, err)
+	c, ok := readCheckpoint(t, opts.Directory)
+	if !ok {
+		t.Fatal("there is no checkpoint")
 	}
 	c.Sources["test"].Received = 0
 	must(t, state.WriteCheckpoint(disk.OS(""), opts.Directory, c))

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -42,7 +43,7 @@ func (f *testFS) script(op, name string, p []byte) crashdisk.Fault {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.spareReserve && op == "create" && filepath.Base(name) == state.ReserveFile+state.NewSuffix {
+	if f.spareReserve && op == "create" && filepath.Base(name) == state.ReserveFile+disk.NewSuffix {
 		return crashdisk.Fault{Err: unix.ENOSPC}
 	}
 	if f.failingLeft > 0 && f.failing == op && (op == "syncdir" || isSegment(name)) {

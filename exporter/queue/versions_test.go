@@ -15,7 +15,6 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/inspect"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/fileversion"
 )
@@ -31,14 +30,14 @@ var withVersion = map[string]func(b []byte, version int, intact bool) []byte{
 		return b
 	},
 	"cursors": func(b []byte, version int, intact bool) []byte {
-		slot := b[state.SlotSize:]
+		slot := b[slotSize:]
 		if le.Uint64(b[16:]) > le.Uint64(slot[16:]) {
 			slot = b
 		}
 		slot = slot[:le.Uint32(slot[44:])]
 		le.PutUint32(slot[8:], uint32(version))
 		if intact {
-			le.PutUint32(slot[12:], state.SlotCRC(slot))
+			le.PutUint32(slot[12:], slotSum(slot))
 		}
 		return b
 	},
@@ -48,7 +47,7 @@ var withVersion = map[string]func(b []byte, version int, intact bool) []byte{
 		if !intact {
 			crc++
 		}
-		return append(fmt.Appendf(nil, state.PositionsHeadFmt, version, crc), body...)
+		return append(fmt.Appendf(nil, positionsHead, version, crc), body...)
 	},
 }
 
@@ -76,13 +75,13 @@ func TestUnknownVersionsAreRefused(t *testing.T) {
 		file, kind   string
 		found, known int
 	}{
-		{"*.segment", "segment", segment.Version + 1, segment.Version},
-		{"*.segment", "segment", 0, segment.Version},
-		{"spare.77", "segment", segment.Version + 1, segment.Version},
-		{"cursors", "cursors", state.CursorsVersion + 1, state.CursorsVersion},
-		{"cursors", "cursors", state.CursorsVersion - 1, state.CursorsVersion},
-		{"positions", "positions", state.PositionsVersion + 1, state.PositionsVersion},
-		{"positions", "positions", 0, state.PositionsVersion},
+		{"*.segment", "segment", segmentVersion + 1, segmentVersion},
+		{"*.segment", "segment", 0, segmentVersion},
+		{"spare.77", "segment", segmentVersion + 1, segmentVersion},
+		{"cursors", "cursors", cursorsVersion + 1, cursorsVersion},
+		{"cursors", "cursors", cursorsVersion - 1, cursorsVersion},
+		{"positions", "positions", positionsVersion + 1, positionsVersion},
+		{"positions", "positions", 0, positionsVersion},
 	} {
 		t.Run(fmt.Sprint(c.file, " of version ", c.found), func(t *testing.T) {
 			opts := Options{Directory: t.TempDir(), SegmentBytes: 16 << 10}

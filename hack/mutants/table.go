@@ -243,7 +243,7 @@ var core = []mutant{
 	{
 		defect: "the reserve of an earlier docket is kept on a full disk",
 		file:   janitorGo,
-		old:    "return q.opts.FS.Remove(q.path(state.ReserveFile)) == nil",
+		old:    "return q.at(state.ReserveFile).Remove() == nil",
 		new:    "return false",
 		tests:  []string{"TestReserveFromBeforeAStop"},
 	},
@@ -380,7 +380,7 @@ var core = []mutant{
 	{
 		defect: "damaged bytes are passed without a copy",
 		file:   quarantineGo,
-		old:    "return true, state.Replace(fsys, path, content[:n])",
+		old:    "return true, path.Replace(content[:n])",
 		new:    "_ = n\n\treturn true, nil",
 		tests:  []string{"TestDamage"},
 	},
@@ -403,7 +403,7 @@ var core = []mutant{
 	{
 		defect: "the cursors file is written to one slot",
 		file:   cursorfileGo,
-		old:    "offset = SlotSize - offset",
+		old:    "offset = slotSize - offset",
 		new:    "offset = 0",
 		tests:  []string{"TestOlderSlotServesWhenTheNewerIsTorn"},
 	},
@@ -427,6 +427,7 @@ var core = []mutant{
 		old:    "for more := true; more && t.Peers > all; {",
 		new:    "for more := false; more && t.Peers > all; {",
 		tests:  []string{"TestProducersOfAllPeersAreBounded"},
+		in:     "exporter/queue/state",
 	},
 	{
 		defect: "a position goes back when chunks of a producer come again",
@@ -713,6 +714,7 @@ var core = []mutant{
 		old:    "\ta.Dropped += dropped\n",
 		new:    "",
 		tests:  []string{"TestAdopt"},
+		in:     "exporter/queue/state",
 	},
 	{
 		defect: "more is dropped for room than is dropped",
@@ -720,6 +722,7 @@ var core = []mutant{
 		old:    "\ta.ForRoom = min(a.ForRoom, a.Dropped)\n\treturn a.Split",
 		new:    "\treturn a.Split",
 		tests:  []string{"TestAdopt"},
+		in:     "exporter/queue/state",
 	},
 	{
 		defect: "a letter that a full queue dropped first counts for room still",

@@ -7,8 +7,8 @@ var trust = []mutant{
 	{
 		defect: "positions are shared by all identities of a source",
 		file:   "exporter/queue/state/producers.go",
-		old:    "s := t.ByOwner[Owner{string(f.Source), string(f.Identity)}]",
-		new:    "s := t.ByOwner[Owner{string(f.Source), \"\"}]",
+		old:    "s := t.byOwner[owner{string(f.Source), string(f.Identity)}]",
+		new:    "s := t.byOwner[owner{string(f.Source), \"\"}]",
 		tests:  []string{"TestAProducerIsOfASourceAndAnIdentity"},
 	},
 	{
@@ -17,6 +17,7 @@ var trust = []mutant{
 		old:    "return number <= n.Highest && !slices",
 		new:    "return number <= n.Highest || !slices",
 		tests:  []string{"TestNumbersAreASet"},
+		in:     "exporter/queue/state",
 	},
 	{
 		defect: "the table of producers has no quota",
@@ -24,6 +25,7 @@ var trust = []mutant{
 		old:    "for more := true; more && len(s.ByName) > limit; {",
 		new:    "for more := false; more && len(s.ByName) > limit; {",
 		tests:  []string{"TestProducersAreEvictedWithinTheirIdentity"},
+		in:     "exporter/queue/state",
 	},
 	{
 		defect: "a full table of producers pushes out whoever comes first",
@@ -31,13 +33,15 @@ var trust = []mutant{
 		old:    "if most == nil || len(s.ByName) > len(most.ByName) ||",
 		new:    "if most == nil ||",
 		tests:  []string{"TestProducersOfAllPeersAreBounded"},
+		in:     "exporter/queue/state",
 	},
 	{
 		defect: "a name in use is forgotten with the others",
 		file:   "exporter/queue/state/producers.go",
-		old:    "\tif _, at.used = t.Held[p]; !at.used {\n\t\ts.moveToFront(at)\n\t}",
+		old:    "\tif _, at.used = t.held[p]; !at.used {\n\t\ts.moveToFront(at)\n\t}",
 		new:    "\ts.moveToFront(at)",
 		tests:  []string{"TestHeldProducersStay"},
+		in:     "exporter/queue/state",
 	},
 	{
 		defect: "a jump is not told",
@@ -49,8 +53,8 @@ var trust = []mutant{
 	{
 		defect: "cursors of a newer docket are taken for damage",
 		file:   cursorfileGo,
-		old:    "isSlot(b) && v != CursorsVersion {",
-		new:    "isSlot(b) && v < CursorsVersion {",
+		old:    "isSlot(b) && v != cursorsVersion {",
+		new:    "isSlot(b) && v < cursorsVersion {",
 		tests:  []string{"TestUnknownVersionsAreRefused"},
 	},
 	{
@@ -66,6 +70,7 @@ var trust = []mutant{
 		old:    "\t\tif g.To >= next {\n",
 		new:    "\t\tif g.To >= 2*next {\n",
 		tests:  []string{"TestAckedIsBelowTheFirstGap"},
+		in:     "exporter/queue/state",
 	},
 	// Memory has a ceiling, and what is refused is bounded.
 	{
@@ -337,9 +342,9 @@ var trust = []mutant{
 	},
 	{
 		defect: "check looks for the end of a torn tail in a way of its own",
-		file:   "exporter/queue/inspect/walk.go",
-		old:    "it.To == it.From && it.Lost.From < w.o.found.KnownDurable {",
-		new:    "true {",
+		file:   scanGo,
+		old:    "if s.Records && tail.To == from && s.Next < s.KnownDurable {",
+		new:    "if s.Records {",
 		tests:  []string{"TestCheckSaysWhatOpenDoesOfEverySetOfPages"},
 	},
 	{

@@ -31,20 +31,20 @@ const (
 
 // The kinds of findings.
 const (
-	DamagedFrames    = "DamagedFrames"
-	MissingRecords   = "MissingRecords"
-	LostEnd          = "LostEnd"
-	TornTail         = "TornTail"
-	DamagedHeader    = "DamagedHeader"
-	ForeignSegment   = "ForeignSegment"
-	MissingCursors   = "MissingCursors"
-	DamagedCursors   = "DamagedCursors"
-	DamagedSlot      = "DamagedSlot"
-	MissingPositions = "MissingPositions"
-	DamagedPositions = "DamagedPositions"
+	damagedFrames    = "DamagedFrames"
+	missingRecords   = "MissingRecords"
+	lostEnd          = "LostEnd"
+	tornTail         = "TornTail"
+	damagedHeader    = "DamagedHeader"
+	foreignSegment   = "ForeignSegment"
+	missingCursors   = "MissingCursors"
+	damagedCursors   = "DamagedCursors"
+	damagedSlot      = "DamagedSlot"
+	missingPositions = "MissingPositions"
+	damagedPositions = "DamagedPositions"
 	UnreadableFile   = "UnreadableFile"
-	Leftover         = "Leftover"
-	StrayFile        = "StrayFile"
+	leftover         = "Leftover"
+	strayFile        = "StrayFile"
 )
 
 // Finding is something that Check has to say about a queue.
@@ -134,7 +134,7 @@ func (c *check) item(s, before *segment.Stored, it *segment.Item) error {
 
 func (c *check) hole(s *segment.Stored, h *segment.Item) error {
 	f := Finding{
-		Severity: Damage, Kind: DamagedFrames, File: s.String(), Offset: h.From, End: h.To, Lost: h.Lost,
+		Severity: Damage, Kind: damagedFrames, File: s.String(), Offset: h.From, End: h.To, Lost: h.Lost,
 		Text: fmt.Sprintf("%s cannot be read (%v): %s", bytesText(h.To-h.From), h.Cause, c.o.lossText(h.Lost)),
 	}
 	if h.From == h.To {
@@ -165,7 +165,7 @@ func (c *check) lossFound(f Finding) error {
 
 func (c *check) gap(s, after *segment.Stored, it *segment.Item) error {
 	r := it.Lost
-	f := Finding{Severity: Damage, Kind: MissingRecords, Lost: r}
+	f := Finding{Severity: Damage, Kind: missingRecords, Lost: r}
 	switch {
 	case it.AtEnd:
 		return c.lostEnd(r, s)
@@ -190,7 +190,7 @@ func (c *check) gap(s, after *segment.Stored, it *segment.Item) error {
 // lostEnd reports records that were there once, for a cursor or a checkpoint
 // knows of them, and with which the log ought to end.
 func (c *check) lostEnd(r segment.SeqRange, last *segment.Stored) error {
-	f := Finding{Severity: Damage, Kind: LostEnd, File: state.CursorsFile, Lost: r}
+	f := Finding{Severity: Damage, Kind: lostEnd, File: state.CursorsFile, Lost: r}
 	if c.o.found.Checkpoint.NextSeq == r.To {
 		f.File = state.PositionsFile
 	}
@@ -213,7 +213,7 @@ func (c *check) tail(s *segment.Stored, h *segment.Item) error {
 		return nil
 	}
 	f := Finding{
-		Severity: Note, Kind: TornTail, File: s.String(), Offset: h.From, End: h.To,
+		Severity: Note, Kind: tornTail, File: s.String(), Offset: h.From, End: h.To,
 		Text: fmt.Sprintf("torn tail of %s: a crash interrupted a write that no producer was told about; the next start passes over it", bytesText(h.To-h.From)),
 	}
 	if h.Lost.From < c.o.found.KnownDurable {
@@ -240,7 +240,7 @@ func (o *Queue) surveyed() []Finding {
 	var all []Finding
 	for _, s := range o.found.Foreign {
 		all = append(all, Finding{
-			Severity: Damage, Kind: ForeignSegment, File: s.String(),
+			Severity: Damage, Kind: foreignSegment, File: s.String(),
 			Text:   fmt.Sprintf("it belongs to queue %s, this is queue %s: its records are not delivered", s.Header.Queue, o.found.Queue),
 			Repair: fmt.Sprintf("move it to %s/", state.QuarantineDir),
 		})
@@ -254,19 +254,19 @@ func (o *Queue) surveyed() []Finding {
 	}
 	for _, name := range o.found.Leftovers {
 		all = append(all, Finding{
-			Severity: Note, Kind: Leftover, File: name,
+			Severity: Note, Kind: leftover, File: name,
 			Text: "begun and not finished when the exporter ended: it means nothing, and the next start removes it",
 		})
 	}
 	for _, name := range o.found.Strays {
-		all = append(all, Finding{Severity: Note, Kind: StrayFile, File: name, Text: "no file of a queue: docket leaves it alone"})
+		all = append(all, Finding{Severity: Note, Kind: strayFile, File: name, Text: "no file of a queue: docket leaves it alone"})
 	}
 	return all
 }
 
 func (o *Queue) damagedHeader(s *segment.Stored) Finding {
 	f := Finding{
-		Severity: Damage, Kind: DamagedHeader, File: s.String(), End: min(segment.HeaderSize, s.Size),
+		Severity: Damage, Kind: damagedHeader, File: s.String(), End: min(segment.HeaderSize, s.Size),
 		Text:   "segment header damaged: its frames are read all the same",
 		Repair: fmt.Sprintf("copy the header to %s/", state.QuarantineDir),
 	}

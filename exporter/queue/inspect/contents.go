@@ -2,8 +2,6 @@ package inspect
 
 import (
 	"context"
-	"errors"
-	"io"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -95,7 +93,13 @@ func (o *Queue) segmentContents(ctx context.Context, s *segment.Stored) (Segment
 		c.Newest, c.LastSeq = time.Unix(0, f.Received).UTC(), f.End()-1
 	}
 	if s.Exact {
-		c.Bytes, c.Err = s.End, o.ends(s, note)
+		c.Bytes = s.End
+		file, err := o.fsys.Open(o.path(s.String()))
+		if err == nil {
+			defer file.Close()
+			err = s.Ends(file, note)
+		}
+		c.Err = err
 		return c, ctx.Err()
 	}
 	w := walk{o: o, ctx: ctx}
@@ -115,52 +119,4 @@ func (o *Queue) segmentContents(ctx context.Context, s *segment.Stored) (Segment
 		c.LastSeq = max(c.LastSeq, next-1) // what it ends with may be damaged
 	}
 	return c, err
-}
-
-// probeSize is how much of a segment's end is read first in search of its last
-// frame: several commits of a quiet queue.
-const probeSize = 256 << 10
-
-// ends calls note with the first frame of s and with its last ones, as far as
-// they are whole. s must be exact.
-func (o *Queue) ends(s *segment.Stored, note func(*segment.Frame)) error {
-	file, err := o.fsys.Open(o.path(s.String()))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	var reader segment.Reader
-	reader.Open(file, s.Epoch)
-	first, err := reader.Resync(s.FirstSeq, s.End)
-	if errors.Is(err, io.EOF) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	note(&first)
-	for size := int64(probeSize); ; size *= 8 {
-		reader.MoveTo(max(segment.HeaderSize, (s.End-size)&^(segment.Align-1)))
-		isWhole := reader.Off == segment.HeaderSize
-		found, err := framesFrom(s, &reader, note)
-		if err != nil || found || isWhole {
-			return err
-		}
-	}
-}
-
-// framesFrom calls note with the whole frames of s from reader on.
-func framesFrom(s *segment.Stored, reader *segment.Reader, note func(*segment.Frame)) (found bool, err error) {
-	for {
-		f, err := reader.Resync(s.FirstSeq, s.End)
-		if errors.Is(err, io.EOF) {
-			return found, nil
-		}
-		if err != nil {
-			return found, err
-		}
-		note(&f)
-		found = true
-		reader.Skip(&f)
-	}
 }

@@ -107,7 +107,7 @@ func (c Contents) Pending(a state.Account) uint64 {
 
 // FindingDocument is a finding in JSON. Offset and End are absent when it is about a file
 // as a whole.
-type FindingDocument struct {
+type findingDocument struct {
 	Severity Severity       `json:"severity"`
 	Kind     string         `json:"kind"`
 	File     string         `json:"file,omitempty"`
@@ -119,8 +119,8 @@ type FindingDocument struct {
 }
 
 // Document is f in the form of docket queue check -o json.
-func (f Finding) Document() FindingDocument {
-	return FindingDocument{
+func (f Finding) Document() any {
+	return findingDocument{
 		Severity: f.Severity, Kind: f.Kind, File: f.File, Offset: f.Offset, End: f.End,
 		Lost: rangesJSON(f.Lost), Text: f.Text, Repair: f.Repair,
 	}

@@ -12,10 +12,10 @@ import (
 func (o *Queue) checkCursors() []Finding {
 	const again = "every sink starts again at the first kept record, and delivers twice what it has delivered"
 	switch err := o.found.CursorsErr; {
-	case err == nil && o.badSlot >= 0:
+	case err == nil && o.found.Cursors.DamagedEnd > 0:
 		return []Finding{{
-			Severity: Damage, Kind: DamagedSlot, File: state.CursorsFile,
-			Offset: int64(o.badSlot) * state.SlotSize, End: int64(o.badSlot+1) * state.SlotSize,
+			Severity: Damage, Kind: damagedSlot, File: state.CursorsFile,
+			Offset: o.found.Cursors.Damaged, End: o.found.Cursors.DamagedEnd,
 			Text:   "one of the two slots is damaged, the other is used: if that is the older, sinks deliver again what they delivered last",
 			Repair: fmt.Sprintf("copy the slot to %s/, write it anew from the other", state.QuarantineDir),
 		}}
@@ -26,18 +26,18 @@ func (o *Queue) checkCursors() []Finding {
 			return nil
 		}
 		return []Finding{{
-			Severity: Damage, Kind: MissingCursors, File: state.CursorsFile,
+			Severity: Damage, Kind: missingCursors, File: state.CursorsFile,
 			Text: "missing: " + again, Repair: "begin a new one",
 		}}
 	case errors.Is(err, state.ErrOtherQueue):
 		return []Finding{{
-			Severity: Damage, Kind: DamagedCursors, File: state.CursorsFile,
+			Severity: Damage, Kind: damagedCursors, File: state.CursorsFile,
 			Text:   fmt.Sprintf("%v, this is queue %s: %s", err, o.found.Queue, again),
 			Repair: fmt.Sprintf("move it to %s/, begin a new one", state.QuarantineDir),
 		}}
 	case errors.Is(err, state.ErrCursors):
 		return []Finding{{
-			Severity: Damage, Kind: DamagedCursors, File: state.CursorsFile,
+			Severity: Damage, Kind: damagedCursors, File: state.CursorsFile,
 			Text: "both slots are damaged: " + again, Repair: fmt.Sprintf("move it to %s/, begin a new one", state.QuarantineDir),
 		}}
 	default:
@@ -62,19 +62,19 @@ func (o *Queue) checkPositions() []Finding {
 		return nil
 	case err == nil && hasRemoved:
 		return []Finding{{
-			Severity: Damage, Kind: MissingPositions, File: state.PositionsFile,
+			Severity: Damage, Kind: missingPositions, File: state.PositionsFile,
 			Text: "missing: " + again + gone, Repair: "make a new one from the log",
 		}}
 	case err == nil && len(o.found.Segments) > 1:
 		return []Finding{{
-			Severity: Note, Kind: MissingPositions, File: state.PositionsFile,
+			Severity: Note, Kind: missingPositions, File: state.PositionsFile,
 			Text: "missing: " + again + ", and nothing is lost by it",
 		}}
 	case err == nil:
 		return nil
 	case errors.Is(err, state.ErrPositions) || errors.Is(err, state.ErrOtherQueue):
 		f := Finding{
-			Severity: Damage, Kind: DamagedPositions, File: state.PositionsFile,
+			Severity: Damage, Kind: damagedPositions, File: state.PositionsFile,
 			Text:   "damaged: " + again,
 			Repair: fmt.Sprintf("move it to %s/, make a new one from the log", state.QuarantineDir),
 		}

@@ -30,7 +30,6 @@ type Queue struct {
 	lock io.Closer
 
 	found      *state.Survey
-	badSlot    int          // slot of the cursors file that is damaged beside a whole one, -1 for none
 	spares     []StoredFile // of found
 	quarantine []StoredFile // what was set aside
 	sizeErrs   []fileError
@@ -103,9 +102,9 @@ func (o *Queue) Close() error {
 // ID is the UUID of the queue, or the zero UUID when no file says it.
 func (o *Queue) ID() string { return o.found.Queue.String() }
 
-func (o *Queue) path(name ...string) string {
-	return filepath.Join(append([]string{o.dir}, name...)...)
-}
+func (o *Queue) at(name ...string) disk.Path { return disk.On(o.fsys, o.dir).Join(name...) }
+
+func (o *Queue) path(name ...string) string { return o.at(name...).String() }
 
 // look makes the survey.
 func (o *Queue) look() error {
@@ -113,10 +112,9 @@ func (o *Queue) look() error {
 	if err != nil {
 		return fmt.Errorf("queue %s: list: %w", o.dir, err)
 	}
-	o.found, o.badSlot = found, -1
+	o.found = found
 	if c := found.Cursors; c != nil {
 		c.File.Close()
-		o.badSlot = c.Damaged
 	} else if err := errors.Unwrap(found.CursorsErr); err != nil && !errors.Is(err, state.ErrOtherQueue) {
 		found.CursorsErr = err // findings name the file themselves
 	}

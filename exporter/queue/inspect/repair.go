@@ -42,7 +42,7 @@ func (o *Queue) Repair(ctx context.Context, findings []Finding, reopen func(ctx 
 // anew from the other, too.
 func (o *Queue) keepBytes(f Finding) error {
 	switch f.Kind {
-	case DamagedFrames, LostEnd, DamagedHeader, DamagedSlot:
+	case damagedFrames, lostEnd, damagedHeader, damagedSlot:
 		return o.copyAside(f.File, f.Offset, f.End)
 	}
 	return nil
@@ -60,13 +60,13 @@ func (o *Queue) copyAside(name string, from, to int64) error {
 	}
 	defer file.Close()
 	content := make([]byte, to-from)
-	if _, err := state.ReadFull(file, content, from); err != nil && !errors.Is(err, io.EOF) {
+	if _, err := file.ReadAt(content, from); err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("%s: read %d bytes at %d: %w", name, to-from, from, err)
 	}
-	if err := state.MakeDir(o.fsys, o.dir, state.QuarantineDir); err != nil {
+	if err := o.at(state.QuarantineDir).MakeDir(); err != nil {
 		return fmt.Errorf("%s: %w", state.QuarantineDir, err)
 	}
-	if err := state.Replace(o.fsys, o.path(state.QuarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to)), content); err != nil {
+	if err := o.at(state.QuarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to)).Replace(content); err != nil {
 		return fmt.Errorf("%s: copy %d bytes at %d to %s: %w", name, to-from, from, state.QuarantineDir, err)
 	}
 	return nil
@@ -98,7 +98,8 @@ func (o *Queue) countLost(findings []Finding) error {
 	}
 	c := o.found.Checkpoint
 	if !o.found.HasCheckpoint {
-		c = state.Checkpoint{Queue: o.found.Queue, NextSeq: 1, Totals: state.Totals{Sources: map[string]*state.SourceTally{}}}
+		c = state.Checkpoint{Queue: o.found.Queue, NextSeq: 1}
+		c.Sources = map[string]*state.SourceTally{}
 	}
 	isNew := false
 	for _, f := range findings {

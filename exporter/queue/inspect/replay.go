@@ -26,21 +26,16 @@ type Replay struct {
 // Count is how many records are delivered again.
 func (r Replay) Count() uint64 { return r.Records.Size() - r.Lost }
 
-// NotKeptError says that a replay was to begin before what the queue keeps.
-type NotKeptError struct {
-	FirstSeq uint64    // from here on it can
-	Received time.Time // when that record was received
-	Why      string    // what is before it
-}
-
-func (e *NotKeptError) Error() string {
-	return fmt.Sprintf("%s: a replay can begin at record %d, received %s", e.Why, e.FirstSeq, e.Received.Format(time.RFC3339))
+// notKept says that a replay was to begin before what the queue keeps: from record first
+// on, received at that time, it can. why is what is before it.
+func notKept(first uint64, received time.Time, why string) error {
+	return fmt.Errorf("%s: a replay can begin at record %d, received %s", why, first, received.Format(time.RFC3339))
 }
 
 // PlanReplay says what setting sink back to record from means, and changes
 // nothing. count is asked how many records of a range are dead-lettered, and how
-// many are redriving: they will be before the sink's place no more. It fails with *NotKeptError when from is no longer kept, and when the
-// sink is unknown or has not yet done from: a replay never skips.
+// many are redriving: they will be before the sink's place no more. It fails when from is no
+// longer kept, and when the sink is unknown or has not yet done from: a replay never skips.
 func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count func(segment.SeqRange) (kept, redriving uint64)) (Replay, error) {
 	a, err := o.replayable(sink)
 	if err != nil {
@@ -54,9 +49,8 @@ func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count 
 		return Replay{}, err
 	}
 	if from < first {
-		e := &NotKeptError{FirstSeq: first, Why: why}
-		e.Received, err = o.receivedAt(ctx, segment.SeqRange{From: first, To: first + 1})
-		return Replay{}, errors.Join(e, err)
+		received, err := o.receivedAt(ctx, segment.SeqRange{From: first, To: first + 1})
+		return Replay{}, errors.Join(notKept(first, received, why), err)
 	}
 	r := Replay{Sink: sink, Records: segment.SeqRange{From: from, To: a.Next}, Before: a}
 	r.Lost = o.lostIn(r.Records)
@@ -72,7 +66,7 @@ func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count 
 }
 
 // ReplayAt is the first record that was received at or after t, for PlanReplay.
-// It fails with *NotKeptError when records of that time may have been removed.
+// It fails when records of that time may have been removed.
 // Where records did not come in the order of their times, it is the first of them
 // in the order of the log.
 func (o *Queue) ReplayAt(ctx context.Context, sink string, t time.Time) (uint64, error) {
@@ -89,7 +83,7 @@ func (o *Queue) ReplayAt(ctx context.Context, sink string, t time.Time) (uint64,
 		return 0, err
 	}
 	if first > 1 && t.Before(oldest) {
-		return 0, &NotKeptError{FirstSeq: first, Received: oldest, Why: why}
+		return 0, notKept(first, oldest, why)
 	}
 	var seq uint64
 	err = o.frames(ctx, segment.SeqRange{From: o.skipBefore(ctx, first, t), To: a.Next}, func(f *segment.Frame) error {

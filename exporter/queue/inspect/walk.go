@@ -1,14 +1,10 @@
 package inspect
 
 import (
-	"bytes"
 	"context"
-	"errors"
 	"fmt"
-	"io"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
-	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -81,13 +77,10 @@ func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, e
 		err = scan.Run(func(it *segment.Item) error {
 			if w.ctx.Err() != nil {
 				stopped = context.Cause(w.ctx)
-			} else if it.Kind == segment.IsTail && it.To == it.From && it.Lost.From < w.o.found.KnownDurable {
-				it.To, err = olderContent(file, it.From, s)
-			}
-			if stopped == nil && err == nil && w.visit != nil {
+			} else if w.visit != nil {
 				stopped = w.visit(s, before, it)
 			}
-			return errors.Join(stopped, err)
+			return stopped
 		})
 	}
 	switch {
@@ -99,33 +92,4 @@ func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, e
 		return s.Until, scan.Off, fmt.Errorf("segment %s: read at %d: %w", s, scan.Off, err)
 	}
 	return s.Until, scan.Off, w.unreadable(s, scan.Off, err)
-}
-
-// olderContent returns the offset behind the last byte from off on that may be of
-// the segment's present use: what follows begins a frame of an earlier one, or is
-// zero.
-func olderContent(file disk.File, off int64, s *segment.Stored) (end int64, err error) {
-	var reader segment.Reader
-	reader.Open(file, s.Epoch)
-	reader.MoveTo(off)
-	_, err = reader.Peek(s.Size)
-	for segment.IsDamage(err) && !errors.Is(err, segment.ErrStale) || err == nil {
-		reader.Step(s.Size)
-		_, err = reader.Peek(s.Size)
-	}
-	if !errors.Is(err, segment.ErrStale) && !errors.Is(err, io.EOF) {
-		return 0, err
-	}
-	limit := max(off, min(reader.Off, s.Size)) // a file may end in front of its first frame
-	b := make([]byte, min(segment.ReadSize, limit-off))
-	for at := off; at < limit; at += int64(len(b)) {
-		b = b[:min(int64(len(b)), limit-at)]
-		if _, err := state.ReadFull(file, b, at); err != nil {
-			return 0, err
-		}
-		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
-			end = at + int64(n)
-		}
-	}
-	return max(off, end), nil
 }

@@ -13,11 +13,11 @@ import (
 // The layout of a frame is drawn in doc.go.
 const (
 	frameMagic   = 0x314d4644 // "DFM1", little-endian
-	FrameVersion = 2
-	// LegacyFrameVersion is that of frames without an identity.
-	LegacyFrameVersion = 1
+	frameVersion = 2
+	// legacyVersion is that of frames without an identity.
+	legacyVersion = 1
 	// FrameFixed is the header without names and tallies.
-	FrameFixed = 72
+	frameFixed = 72
 	// frameAlign is the alignment of frames in a segment: after damage, the
 	// next frame is looked for at these offsets only.
 	Align = 8
@@ -26,7 +26,7 @@ const (
 
 	// MaxPayload bounds the records of one chunk, in bytes. A length beyond it
 	// is damage, so a reader never allocates for one.
-	MaxPayload = 64 << 20
+	maxPayload = 64 << 20
 )
 
 // Offsets of the header's fields.
@@ -83,8 +83,8 @@ func (c *Chunk) Check() error {
 	switch {
 	case len(c.Source) > MaxName || len(c.Producer) > MaxName || len(c.Identity) > MaxName:
 		return fmt.Errorf("queue: name of source, identity or producer longer than %d bytes", MaxName)
-	case len(c.Records) > MaxPayload:
-		return fmt.Errorf("queue: chunk of %d bytes, at most %d are allowed", len(c.Records), MaxPayload)
+	case len(c.Records) > maxPayload:
+		return fmt.Errorf("queue: chunk of %d bytes, at most %d are allowed", len(c.Records), maxPayload)
 	case (c.Count == 0) != (len(c.Records) == 0):
 		return fmt.Errorf("queue: chunk says %d records in %d bytes", c.Count, len(c.Records))
 	}
@@ -92,16 +92,16 @@ func (c *Chunk) Check() error {
 }
 
 // Aligned is n, rounded up to where a frame may begin.
-func Aligned(n int) int { return (n + Align - 1) &^ (Align - 1) }
+func aligned(n int) int { return (n + Align - 1) &^ (Align - 1) }
 
 // FrameSize is the number of bytes c takes in a segment.
 func (c *Chunk) FrameSize() int {
-	return Aligned(c.HeaderSize()) + Aligned(len(c.Records))
+	return aligned(c.headerSize()) + aligned(len(c.Records))
 }
 
 // HeaderSize is the length of the frame's header before it is aligned.
-func (c *Chunk) HeaderSize() int {
-	return FrameFixed + len(c.Source) + len(c.Producer) + len(c.Identity) +
+func (c *Chunk) headerSize() int {
+	return frameFixed + len(c.Source) + len(c.Producer) + len(c.Identity) +
 		talliesSize(c.Refused, refusedCountBytes) + talliesSize(c.Lost, lostCountBytes)
 }
 
@@ -110,20 +110,20 @@ func (c *Chunk) HeaderSize() int {
 // the header's checksum.
 func AppendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	start := len(b)
-	headerLen := Aligned(c.HeaderSize())
-	b = append(b, make([]byte, FrameFixed)...)
+	headerLen := aligned(c.headerSize())
+	b = append(b, make([]byte, frameFixed)...)
 	b = append(b, c.Source...)
 	b = append(b, c.Producer...)
 	b = append(b, c.Identity...)
 	b = appendTallies(b, c.Refused, refusedCountBytes)
 	b = appendTallies(b, c.Lost, lostCountBytes)
-	b = Pad(b, start+headerLen)
+	b = pad(b, start+headerLen)
 	b = append(b, c.Records...)
-	b = Pad(b, start+headerLen+Aligned(len(c.Records)))
+	b = pad(b, start+headerLen+aligned(len(c.Records)))
 
 	h := b[start:]
 	le.PutUint32(h[atMagic:], frameMagic)
-	h[atVersion] = FrameVersion
+	h[atVersion] = frameVersion
 	h[atSourceLen] = byte(len(c.Source))
 	h[atProducerLen] = byte(len(c.Producer))
 	h[atRefused] = byte(len(c.Refused))
@@ -139,8 +139,8 @@ func AppendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	return b
 }
 
-// Pad appends zeros up to a length of size.
-func Pad(b []byte, size int) []byte {
+// pad appends zeros up to a length of size.
+func pad(b []byte, size int) []byte {
 	for len(b) < size {
 		b = append(b, 0)
 	}
@@ -165,7 +165,7 @@ func frameCRC(h []byte) uint32 {
 
 // Frame is a decoded header. Its names alias the bytes it was read from.
 type Frame struct {
-	Version    byte
+	Legacy     bool // of version 1: it has no identity
 	Epoch      uint64
 	Durable    int64
 	FirstSeq   uint64
@@ -179,13 +179,13 @@ type Frame struct {
 	Source     []byte
 	Producer   []byte
 	Identity   []byte
-	Tallies    []byte // still encoded; see eachTally
+	tallies    []byte // still encoded; see eachTally
 	refused    int    // number of tallies of refused lines
-	Lost       int    // number of tallies of lost records, which follow
+	lost       int    // number of tallies of lost records, which follow
 }
 
 // Size is the frame's length in the segment.
-func (f *Frame) Size() int { return f.HeaderLen + Aligned(f.PayloadLen) }
+func (f *Frame) Size() int { return f.HeaderLen + aligned(f.PayloadLen) }
 
 // End is the seq after the frame's last record.
 func (f *Frame) End() uint64 { return f.FirstSeq + uint64(f.Count) }
@@ -193,46 +193,46 @@ func (f *Frame) End() uint64 { return f.FirstSeq + uint64(f.Count) }
 // Decided is how many lines have their fate in f.
 func (f *Frame) Decided() uint64 {
 	n := uint64(f.Count) + uint64(f.Duplicates)
-	decodeTallies(f.Tallies, f.refused, refusedCountBytes, func(_ []byte, refused uint64) { n += refused })
+	decodeTallies(f.tallies, f.refused, refusedCountBytes, func(_ []byte, refused uint64) { n += refused })
 	return n
 }
 
 // Why bytes are not a frame.
 var (
-	ErrShort       = errors.New("incomplete frame")
+	errShort       = errors.New("incomplete frame")
 	errNoFrame     = errors.New("no frame magic")
 	errVersion     = errors.New("unknown frame version")
-	ErrFrameHeader = errors.New("header checksum mismatch")
-	ErrPayload     = errors.New("payload checksum mismatch")
-	ErrStale       = errors.New("frame of another epoch")
-	ErrSequence    = errors.New("frame out of sequence")
+	errFrameHeader = errors.New("header checksum mismatch")
+	errPayload     = errors.New("payload checksum mismatch")
+	errStale       = errors.New("frame of another epoch")
+	errSequence    = errors.New("frame out of sequence")
 )
 
 // ParseHeader decodes the header at the start of b. errShort means that b ends
 // before the header does, which on disk is no different from damage.
 func ParseHeader(b []byte) (Frame, error) {
-	if len(b) < FrameFixed {
-		return Frame{}, ErrShort
+	if len(b) < frameFixed {
+		return Frame{}, errShort
 	}
 	if le.Uint32(b[atMagic:]) != frameMagic {
 		return Frame{}, errNoFrame
 	}
 	headerLen := int(le.Uint16(b[atHeaderLen:]))
-	if headerLen < FrameFixed || headerLen%Align != 0 {
-		return Frame{}, ErrFrameHeader
+	if headerLen < frameFixed || headerLen%Align != 0 {
+		return Frame{}, errFrameHeader
 	}
 	if len(b) < headerLen {
-		return Frame{}, ErrShort
+		return Frame{}, errShort
 	}
 	h := b[:headerLen]
 	if le.Uint32(h[atHeaderCRC:]) != frameCRC(h) {
-		return Frame{}, ErrFrameHeader
+		return Frame{}, errFrameHeader
 	}
-	if v := h[atVersion]; v != FrameVersion && v != LegacyFrameVersion {
+	if v := h[atVersion]; v != frameVersion && v != legacyVersion {
 		return Frame{}, errVersion
 	}
 	f := Frame{
-		Version:    h[atVersion],
+		Legacy:     h[atVersion] == legacyVersion,
 		Epoch:      le.Uint64(h[atEpoch:]),
 		Durable:    int64(le.Uint64(h[atDurable:])),
 		FirstSeq:   le.Uint64(h[atFirstSeq:]),
@@ -244,10 +244,10 @@ func ParseHeader(b []byte) (Frame, error) {
 		Position:   le.Uint64(h[atPosition:]),
 		Duplicates: le.Uint32(h[atDuplicates:]),
 		refused:    int(h[atRefused]),
-		Lost:       int(h[atLost]),
+		lost:       int(h[atLost]),
 	}
-	if FrameFixed+int(h[atSourceLen])+int(h[atProducerLen])+int(h[atIdentityLen]) > headerLen || f.PayloadLen > MaxPayload {
-		return Frame{}, ErrFrameHeader
+	if frameFixed+int(h[atSourceLen])+int(h[atProducerLen])+int(h[atIdentityLen]) > headerLen || f.PayloadLen > maxPayload {
+		return Frame{}, errFrameHeader
 	}
 	f.alias(h)
 	return f, nil
@@ -255,21 +255,21 @@ func ParseHeader(b []byte) (Frame, error) {
 
 // alias points the names and tallies of f at h, which is its whole header.
 func (f *Frame) alias(h []byte) {
-	names := h[FrameFixed:f.HeaderLen]
+	names := h[frameFixed:f.HeaderLen]
 	sourceLen, producerLen, identityLen := int(h[atSourceLen]), int(h[atProducerLen]), int(h[atIdentityLen])
 	f.Source, names = names[:sourceLen], names[sourceLen:]
 	f.Producer, names = names[:producerLen], names[producerLen:]
-	f.Identity, f.Tallies = names[:identityLen], names[identityLen:]
+	f.Identity, f.tallies = names[:identityLen], names[identityLen:]
 }
 
 // CheckPayload returns errShort or errPayload unless b, which begins with the
 // frame, holds its payload unharmed.
 func (f *Frame) CheckPayload(b []byte) error {
 	if len(b) < f.HeaderLen+f.PayloadLen {
-		return ErrShort
+		return errShort
 	}
 	if crc32.Checksum(b[f.HeaderLen:f.HeaderLen+f.PayloadLen], castagnoli) != f.payloadCRC {
-		return ErrPayload
+		return errPayload
 	}
 	return nil
 }

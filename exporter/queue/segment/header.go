@@ -21,7 +21,7 @@ const (
 	magic = "docketsg"
 	// Version is 2 since frames have an identity: an earlier docket would take
 	// such frames for damage.
-	Version    = 2
+	version    = 2
 	versionMin = 1
 	// HeaderSize gives the header a disk block of its own, so that no
 	// write of a frame can tear it.
@@ -29,7 +29,7 @@ const (
 	headerUsed = 80
 
 	// Suffix ends the name of a segment.
-	Suffix = ".segment"
+	suffix = ".segment"
 )
 
 // Name orders by first seq and then by epoch, in a directory listing too.
@@ -41,7 +41,7 @@ type Name struct {
 }
 
 func (n Name) String() string {
-	return fmt.Sprintf("%020d-%010d%s", n.FirstSeq, n.Epoch, Suffix)
+	return fmt.Sprintf("%020d-%010d%s", n.FirstSeq, n.Epoch, suffix)
 }
 
 // Compare orders names as their segments follow each other.
@@ -51,7 +51,7 @@ func (n Name) Compare(o Name) int {
 
 // ParseName is the inverse of String; ok is false for any other file.
 func ParseName(name string) (Name, bool) {
-	stem, ok := strings.CutSuffix(name, Suffix)
+	stem, ok := strings.CutSuffix(name, suffix)
 	if !ok {
 		return Name{}, false
 	}
@@ -68,7 +68,7 @@ func ParseName(name string) (Name, bool) {
 // Header is what the header says beside the segment's name.
 type Header struct {
 	Queue   uuid.UUID
-	Created int64 // Unix nanoseconds; encodeSegmentHeader fills it in
+	created int64 // Unix nanoseconds; encodeSegmentHeader fills it in
 	// PrevEpoch and prevEnd are the epoch of the segment before and the offset
 	// up to which that was durable when this one was begun. What stands beyond
 	// was left behind by a commit that went on here. Zero when there was none.
@@ -81,17 +81,17 @@ type Header struct {
 
 // WriteHeader makes f the file of a segment, still without its name.
 func WriteHeader(f io.WriterAt, header Header, name Name) error {
-	if _, err := f.WriteAt(EncodeHeader(header, name), 0); err != nil {
+	if _, err := f.WriteAt(encodeHeader(header, name), 0); err != nil {
 		return fmt.Errorf("segment %s: write header: %w", name, err)
 	}
 	return nil
 }
 
 // EncodeHeader returns the first block of a segment.
-func EncodeHeader(header Header, name Name) []byte {
+func encodeHeader(header Header, name Name) []byte {
 	b := make([]byte, HeaderSize)
 	copy(b, magic)
-	le.PutUint32(b[8:], Version)
+	le.PutUint32(b[8:], version)
 	le.PutUint64(b[16:], name.Epoch)
 	le.PutUint64(b[24:], name.FirstSeq)
 	copy(b[32:48], header.Queue[:])
@@ -115,8 +115,8 @@ func isHeader(b []byte) bool {
 // checkSegmentVersion fails with *fileversion.Error when a whole header, of the file at
 // path, is of a version that this docket does not read.
 func checkVersion(b []byte, path string) error {
-	if v := le.Uint32(b[8:]); v < versionMin || v > Version {
-		return &fileversion.Error{File: path, Found: uint64(v), Known: Version}
+	if v := le.Uint32(b[8:]); v < versionMin || v > version {
+		return &fileversion.Error{File: path, Found: uint64(v), Known: version}
 	}
 	return nil
 }
@@ -162,7 +162,7 @@ func readHeader(f io.ReaderAt, dir string, name Name) (Header, error) {
 	}
 	return Header{
 		Queue:     uuid.UUID(b[32:48]),
-		Created:   int64(le.Uint64(b[48:])),
+		created:   int64(le.Uint64(b[48:])),
 		PrevEpoch: le.Uint64(b[56:]),
 		PrevEnd:   int64(le.Uint64(b[64:])),
 

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // ReadSize is how much a reader asks of the file at once: large enough to run at
@@ -13,16 +15,6 @@ const ReadSize = 1 << 20
 
 // headerReadSize is how much one asks for that wants headers alone.
 const headerReadSize = 4 << 10
-
-// File is what a reader needs of a segment's file.
-type File interface {
-	io.ReaderAt
-	// Data returns the first range at or after off of bytes that were ever written; from
-	// is the size of the file when there is none. A range that holds more is right as well.
-	Data(off int64) (from, to int64, err error)
-	// Prefetch says that the bytes from off to end will be read soon, in pieces.
-	Prefetch(off, end int64)
-}
 
 // readFullAt fills p from off, or returns what there is with io.EOF.
 func readFullAt(f io.ReaderAt, p []byte, off int64) (int, error) {
@@ -38,7 +30,7 @@ func readFullAt(f io.ReaderAt, p []byte, off int64) (int, error) {
 // The payloads it returns stay valid until release, so that a batch can span
 // frames without a copy.
 type Reader struct {
-	file  File
+	file  disk.File
 	epoch uint64
 
 	// buf[pos:] are the bytes of the file from offset off on that have been
@@ -57,13 +49,13 @@ type Reader struct {
 var ErrNoRoom = errors.New("reader: no room before release")
 
 // Open points the reader at the first frame of a segment. The buffer is kept.
-func (r *Reader) Open(file File, epoch uint64) {
+func (r *Reader) Open(file disk.File, epoch uint64) {
 	r.file, r.epoch = file, epoch
 	r.MoveTo(HeaderSize)
 }
 
 // OpenHeaders is open and seek for a reader of the headers alone between off and end.
-func (r *Reader) OpenHeaders(file File, epoch uint64, off, end int64) {
+func (r *Reader) openHeaders(file disk.File, epoch uint64, off, end int64) {
 	if from, to, err := file.Data(off); err == nil && from < end { // what was never written need not be there
 		file.Prefetch(from, min(to, end))
 	}
@@ -142,11 +134,11 @@ func (r *Reader) Peek(limit int64) (Frame, error) {
 }
 
 func (r *Reader) header(limit int64) (Frame, error) {
-	if err := r.fill(FrameFixed, limit); err != nil {
+	if err := r.fill(frameFixed, limit); err != nil {
 		return Frame{}, err
 	}
 	f, err := ParseHeader(r.buf[r.pos:])
-	if errors.Is(err, ErrShort) {
+	if errors.Is(err, errShort) {
 		if err := r.fill(int(le.Uint16(r.buf[r.pos+atHeaderLen:])), limit); err != nil {
 			return Frame{}, err
 		}
@@ -156,7 +148,7 @@ func (r *Reader) header(limit int64) (Frame, error) {
 		return Frame{}, err
 	}
 	if f.Epoch != r.epoch {
-		return Frame{}, ErrStale
+		return Frame{}, errStale
 	}
 	return f, nil
 }
@@ -178,7 +170,7 @@ func (r *Reader) fill(n int, limit int64) error {
 		return nil
 	}
 	if r.Off+int64(n) > limit {
-		return ErrShort
+		return errShort
 	}
 	if r.pos+n > cap(r.buf) {
 		if r.held < r.pos {
@@ -201,7 +193,7 @@ func (r *Reader) fill(n int, limit int64) error {
 		return nil
 	}
 	if err == nil || errors.Is(err, io.EOF) {
-		return ErrShort // the file is shorter than it was when limit was taken
+		return errShort // the file is shorter than it was when limit was taken
 	}
 	return fmt.Errorf("read at %d: %w", from, err)
 }
@@ -209,7 +201,7 @@ func (r *Reader) fill(n int, limit int64) error {
 // IsDamage reports whether err means that the bytes are not a frame, rather than
 // that they could not be read.
 func IsDamage(err error) bool {
-	for _, d := range []error{ErrShort, errNoFrame, errVersion, ErrFrameHeader, ErrPayload, ErrStale, ErrSequence} {
+	for _, d := range []error{errShort, errNoFrame, errVersion, errFrameHeader, errPayload, errStale, errSequence} {
 		if errors.Is(err, d) {
 			return true
 		}
@@ -222,7 +214,7 @@ func IsDamage(err error) bool {
 // is none before limit.
 func (r *Reader) Resync(seq uint64, limit int64) (Frame, error) {
 	for {
-		f, err := r.WholeFrame(seq, limit)
+		f, err := r.wholeFrame(seq, limit)
 		if err == nil || !IsDamage(err) {
 			return f, err
 		}
@@ -231,8 +223,8 @@ func (r *Reader) Resync(seq uint64, limit int64) (Frame, error) {
 }
 
 // ResyncHeader is resync that takes a frame at the reader's offset by its header alone.
-func (r *Reader) ResyncHeader(seq uint64, limit int64) (Frame, error) {
-	f, err := r.NextHeader(seq, limit)
+func (r *Reader) resyncHeader(seq uint64, limit int64) (Frame, error) {
+	f, err := r.nextHeader(seq, limit)
 	if IsDamage(err) {
 		return r.Resync(seq, limit)
 	}
@@ -251,7 +243,7 @@ func (r *Reader) Step(limit int64) {
 		if n < 0 {
 			n = len(unread) - len(frameMagicBytes) + 1
 		}
-		r.advance(Aligned(n))
+		r.advance(aligned(n))
 		if n%Align == 0 {
 			return
 		}
@@ -264,36 +256,36 @@ func (r *Reader) Step(limit int64) {
 
 // ClaimedSize is the size of the frame at the reader's offset by what its header
 // says, whether that is whole or not; 0 when there is none of the reader's epoch.
-func (r *Reader) ClaimedSize(limit int64) int64 {
-	if r.Off >= limit || r.fill(FrameFixed, limit) != nil {
+func (r *Reader) claimedSize(limit int64) int64 {
+	if r.Off >= limit || r.fill(frameFixed, limit) != nil {
 		return 0
 	}
 	b := r.buf[r.pos:]
 	if le.Uint32(b[atMagic:]) != frameMagic || le.Uint64(b[atEpoch:]) != r.epoch {
 		return 0
 	}
-	return int64(le.Uint16(b[atHeaderLen:])) + int64(Aligned(min(int(le.Uint32(b[atPayloadLen:])), MaxPayload)))
+	return int64(le.Uint16(b[atHeaderLen:])) + int64(aligned(min(int(le.Uint32(b[atPayloadLen:])), maxPayload)))
 }
 
 // NextHeader is peek that also insists on a frame that ends at or before limit and,
 // if it has records, on a seq not below seq. Bytes returned earlier are released.
-func (r *Reader) NextHeader(seq uint64, limit int64) (Frame, error) {
+func (r *Reader) nextHeader(seq uint64, limit int64) (Frame, error) {
 	r.Release()
 	f, err := r.Peek(limit)
 	switch {
 	case err != nil:
 		return Frame{}, err
 	case f.Count > 0 && f.FirstSeq < seq:
-		return Frame{}, ErrSequence
+		return Frame{}, errSequence
 	case r.Off+int64(f.Size()) > limit:
-		return Frame{}, ErrShort
+		return Frame{}, errShort
 	}
 	return f, nil
 }
 
 // WholeFrame is nextHeader that also insists on an unharmed payload.
-func (r *Reader) WholeFrame(seq uint64, limit int64) (Frame, error) {
-	f, err := r.NextHeader(seq, limit)
+func (r *Reader) wholeFrame(seq uint64, limit int64) (Frame, error) {
+	f, err := r.nextHeader(seq, limit)
 	if err == nil {
 		err = r.fill(f.Size(), limit)
 	}
@@ -307,7 +299,7 @@ func (r *Reader) WholeFrame(seq uint64, limit int64) (Frame, error) {
 }
 
 // Bytes returns the next n bytes, which must have been read already.
-func (r *Reader) Bytes(n int) []byte { return r.buf[r.pos : r.pos+n] }
+func (r *Reader) bytes(n int) []byte { return r.buf[r.pos : r.pos+n] }
 
 // Unread takes back the last n bytes that were returned, and Reread returns the
 // next n again: between them the caller may release what came before.
@@ -318,7 +310,7 @@ func (r *Reader) Unread(n int) {
 
 // Reread returns the next n bytes again, which were taken back.
 func (r *Reader) Reread(n int) []byte {
-	b := r.Bytes(n)
+	b := r.bytes(n)
 	r.advance(n)
 	return b
 }

@@ -3,6 +3,8 @@ package segment
 import (
 	"errors"
 	"io"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // Scan decides what the bytes of one segment are. It is the only reader that does: Open
@@ -15,7 +17,7 @@ import (
 // order, and nothing of that commit was acknowledged. The rules are in proof.go.
 type Scan struct {
 	*Stored
-	File File
+	File disk.File
 	// Records has the checksum of every record looked at. Without it, what was synced for
 	// certain is read by its headers alone.
 	Records bool
@@ -45,12 +47,12 @@ type Scan struct {
 }
 
 // Kind is what an Item is.
-type Kind uint8
+type kind uint8
 
 // The kinds of items.
 const (
 	// IsFrame is a frame that belongs to the log.
-	IsFrame Kind = iota
+	IsFrame kind = iota
 	// IsHole is damage: bytes that were frames, or the place of records that are missing.
 	IsHole
 	// IsGap is records that are missing in front of the segment or behind the log.
@@ -61,7 +63,7 @@ const (
 
 // Item is a part of a segment.
 type Item struct {
-	Kind     Kind
+	Kind     kind
 	From, To int64 // its bytes
 	Frame    Frame // of a frame
 	// Bytes are those of a frame: its header, or all of it when it was read. They are valid
@@ -103,7 +105,7 @@ func (s *Scan) Run(visit func(*Item) error) error {
 			return err
 		}
 	} else if !s.Records {
-		s.reader.OpenHeaders(s.File, s.Epoch, s.From, s.End)
+		s.reader.openHeaders(s.File, s.Epoch, s.From, s.End)
 	}
 	s.reader.MoveTo(s.Off)
 	for {
@@ -118,10 +120,10 @@ func (s *Scan) Run(visit func(*Item) error) error {
 // they prove. Without Records that is all that is read of the frames they prove.
 func (s *Scan) headers() error {
 	var reader Reader
-	reader.OpenHeaders(s.File, s.Epoch, s.From, s.End)
+	reader.openHeaders(s.File, s.Epoch, s.From, s.End)
 	next := s.Next
 	for {
-		f, err := reader.NextHeader(next, s.End)
+		f, err := reader.nextHeader(next, s.End)
 		if errors.Is(err, io.EOF) || IsDamage(err) {
 			break
 		}
@@ -130,7 +132,7 @@ func (s *Scan) headers() error {
 		}
 		s.note(&f)
 		if !s.Records {
-			if err := s.take(&f, reader.Off, reader.Bytes(f.HeaderLen)); err != nil {
+			if err := s.take(&f, reader.Off, reader.bytes(f.HeaderLen)); err != nil {
 				return err
 			}
 		}
@@ -153,13 +155,13 @@ func (s *Scan) step() (more bool, err error) {
 	if cause != nil && !errors.Is(cause, io.EOF) && !IsDamage(cause) {
 		return false, cause
 	}
-	if errors.Is(cause, ErrPayload) && s.Records && s.IsLast() && s.byHeaders.holds(hole, &f) {
+	if errors.Is(cause, errPayload) && s.Records && s.IsLast() && s.byHeaders.holds(hole, &f) {
 		// Its header says exactly what is lost.
 		lost := SeqRange{From: next, To: f.End()}
 		r.Skip(&f)
 		return true, s.hole(hole, r.Off, lost, cause)
 	}
-	torn := cause != nil && r.ClaimedSize(s.End) > 0
+	torn := cause != nil && r.claimedSize(s.End) > 0
 	if cause != nil && !errors.Is(cause, io.EOF) {
 		r.Step(s.End)
 		if f, err = r.Resync(next, s.End); err != nil && !errors.Is(err, io.EOF) {
@@ -188,9 +190,9 @@ func (s *Scan) step() (more bool, err error) {
 		}
 	}
 	s.note(&f)
-	b := r.Bytes(f.HeaderLen)
+	b := r.bytes(f.HeaderLen)
 	if s.readsWhole() {
-		b = r.Bytes(f.Size())
+		b = r.bytes(f.Size())
 	}
 	err = s.take(&f, r.Off, b)
 	r.Skip(&f)
@@ -200,9 +202,9 @@ func (s *Scan) step() (more bool, err error) {
 // frame returns the frame at the reader's offset, if it can be the next one.
 func (s *Scan) frame(next uint64) (Frame, error) {
 	if s.readsWhole() {
-		return s.reader.WholeFrame(next, s.End)
+		return s.reader.wholeFrame(next, s.End)
 	}
-	return s.reader.NextHeader(next, s.End)
+	return s.reader.nextHeader(next, s.End)
 }
 
 // readsWhole reports whether frames are read with their records.
@@ -268,7 +270,7 @@ func (s *Scan) emit(f *Frame, off int64, b []byte, synced bool) error {
 		return err
 	}
 	if f.FirstSeq > s.Next {
-		if err := s.hole(off, off, SeqRange{From: s.Next, To: f.FirstSeq}, ErrSequence); err != nil {
+		if err := s.hole(off, off, SeqRange{From: s.Next, To: f.FirstSeq}, errSequence); err != nil {
 			return err
 		}
 	}
@@ -305,7 +307,7 @@ func (s *Scan) end(hole, from int64, torn bool, cause error) error {
 			return nil
 		}
 		if cause == nil || errors.Is(cause, io.EOF) {
-			cause = ErrShort
+			cause = errShort
 		}
 		lost := SeqRange{From: s.Next, To: s.Until}
 		s.Next = s.Until
@@ -326,6 +328,13 @@ func (s *Scan) end(hole, from int64, torn bool, cause error) error {
 		}
 		tail.To = to
 	}
+	if s.Records && tail.To == from && s.Next < s.KnownDurable {
+		to, err := s.olderContent(s.File, from)
+		if err != nil {
+			return err
+		}
+		tail.To = to
+	}
 	if err := s.visit(tail); err != nil {
 		return err
 	}
@@ -337,11 +346,11 @@ func (s *Scan) end(hole, from int64, torn bool, cause error) error {
 
 // tailEnd returns where the last frame of this epoch ends that begins at from or
 // later, whole or, at from, by what its header says.
-func tailEnd(file File, epoch uint64, from, size int64) (int64, error) {
+func tailEnd(file disk.File, epoch uint64, from, size int64) (int64, error) {
 	var reader Reader
 	reader.Open(file, epoch)
 	reader.MoveTo(from)
-	end := min(size, from+reader.ClaimedSize(size))
+	end := min(size, from+reader.claimedSize(size))
 	for {
 		f, err := reader.Resync(0, size)
 		if errors.Is(err, io.EOF) {

@@ -1,11 +1,14 @@
 package segment
 
 import (
+	"bytes"
 	"cmp"
 	"errors"
 	"io"
 	"math"
 	"slices"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // Stored is a segment's file with what its name, its header and those of its neighbours
@@ -35,9 +38,6 @@ func NewStored(name Name) *Stored { return &Stored{Name: name, Until: math.MaxUi
 // IsLast reports whether the log ends in s.
 func (s *Stored) IsLast() bool { return s.Until == math.MaxUint64 }
 
-// IsNamed reports whether the header says whose the segment is.
-func (s *Stored) IsNamed() bool { return s.HeaderErr == nil && s.OpenErr == nil }
-
 // ReadHeader takes in the header of s from file, which is size bytes long, in dir.
 func (s *Stored) ReadHeader(file io.ReaderAt, dir string, size int64) {
 	s.Size, s.End = size, size
@@ -61,7 +61,7 @@ func Link(segments []*Stored) {
 			}
 			before.End, before.Exact, before.NamedEnd = min(before.Size, s.Header.PrevEnd), true, s.Header.PrevEnd
 			if s.Header.PrevEnd <= before.Size {
-				before.Newest = cmp.Or(s.Header.PrevNewest, s.Header.Created)
+				before.Newest = cmp.Or(s.Header.PrevNewest, s.Header.created)
 			}
 		}
 		if i > 0 {
@@ -75,12 +75,12 @@ func Link(segments []*Stored) {
 // are missing the end is beyond it, so that a reader that gets there keeps a copy. A docket
 // that is killed again and again leaves many of those: a successor that had nothing but an
 // end that was written again is gone.
-func (s *Stored) FindEnd(file File) error {
+func (s *Stored) FindEnd(file disk.File) error {
 	end, next := int64(HeaderSize), s.FirstSeq
 	var reader Reader
-	reader.OpenHeaders(file, s.Epoch, HeaderSize, s.Size)
+	reader.openHeaders(file, s.Epoch, HeaderSize, s.Size)
 	for {
-		f, err := reader.ResyncHeader(s.FirstSeq, s.Size)
+		f, err := reader.resyncHeader(s.FirstSeq, s.Size)
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -94,9 +94,81 @@ func (s *Stored) FindEnd(file File) error {
 	if next < s.Until {
 		reader.MoveTo(end)
 		s.End = s.Size
-		if claimed := reader.ClaimedSize(s.Size); claimed > 0 {
+		if claimed := reader.claimedSize(s.Size); claimed > 0 {
 			s.End = min(s.Size, end+claimed)
 		}
 	}
 	return nil
+}
+
+// probeSize is how much of a segment's end is read first in search of its last
+// frame: several commits of a quiet queue.
+const probeSize = 256 << 10
+
+// Ends calls note with the first frame of s and with its last ones, as far as
+// they are whole. s must be exact.
+func (s *Stored) Ends(file disk.File, note func(*Frame)) error {
+	var reader Reader
+	reader.Open(file, s.Epoch)
+	first, err := reader.Resync(s.FirstSeq, s.End)
+	if errors.Is(err, io.EOF) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	note(&first)
+	for size := int64(probeSize); ; size *= 8 {
+		reader.MoveTo(max(HeaderSize, (s.End-size)&^(Align-1)))
+		isWhole := reader.Off == HeaderSize
+		found, err := s.framesFrom(&reader, note)
+		if err != nil || found || isWhole {
+			return err
+		}
+	}
+}
+
+// framesFrom calls note with the whole frames of s from reader on.
+func (s *Stored) framesFrom(reader *Reader, note func(*Frame)) (found bool, err error) {
+	for {
+		f, err := reader.Resync(s.FirstSeq, s.End)
+		if errors.Is(err, io.EOF) {
+			return found, nil
+		}
+		if err != nil {
+			return found, err
+		}
+		note(&f)
+		found = true
+		reader.Skip(&f)
+	}
+}
+
+// olderContent returns the offset behind the last byte from off on that may be of
+// s's present use: what follows begins a frame of an earlier one, or is
+// zero.
+func (s *Stored) olderContent(file disk.File, off int64) (end int64, err error) {
+	var reader Reader
+	reader.Open(file, s.Epoch)
+	reader.MoveTo(off)
+	_, err = reader.Peek(s.Size)
+	for IsDamage(err) && !errors.Is(err, errStale) || err == nil {
+		reader.Step(s.Size)
+		_, err = reader.Peek(s.Size)
+	}
+	if !errors.Is(err, errStale) && !errors.Is(err, io.EOF) {
+		return 0, err
+	}
+	limit := max(off, min(reader.Off, s.Size)) // a file may end in front of its first frame
+	b := make([]byte, min(ReadSize, limit-off))
+	for at := off; at < limit; at += int64(len(b)) {
+		b = b[:min(int64(len(b)), limit-at)]
+		if _, err := readFullAt(file, b, at); err != nil {
+			return 0, err
+		}
+		if n := len(bytes.TrimRight(b, "\x00")); n > 0 {
+			end = at + int64(n)
+		}
+	}
+	return max(off, end), nil
 }

@@ -12,7 +12,7 @@ const MaxLost = 1 << 53
 
 const (
 	// MaxTallies bounds the tallies of a chunk.
-	MaxTallies = 32 // of a kind; with maxName, keeps a header's length in its 16 bits
+	maxTallies = 32 // of a kind; with maxName, keeps a header's length in its 16 bits
 
 	// Bytes of a count. Refused lines are lines of the chunk, so they are few; a
 	// loss is whatever a producer says.
@@ -27,8 +27,8 @@ type Tally struct {
 }
 
 func checkTallies(tallies []Tally, maxCount uint64) error {
-	if len(tallies) > MaxTallies {
-		return fmt.Errorf("queue: %d tallies of a kind in one chunk, at most %d are allowed", len(tallies), MaxTallies)
+	if len(tallies) > maxTallies {
+		return fmt.Errorf("queue: %d tallies of a kind in one chunk, at most %d are allowed", len(tallies), maxTallies)
 	}
 	for _, t := range tallies {
 		if len(t.Name) > MaxName || t.Count > maxCount {
@@ -80,6 +80,6 @@ func decodeTallies(b []byte, n, countBytes int, fn func(name []byte, count uint6
 
 // EachTally calls refused and lost for every tally of the frame.
 func (f *Frame) EachTally(refused, lost func(name []byte, count uint64)) {
-	rest := decodeTallies(f.Tallies, f.refused, refusedCountBytes, refused)
-	decodeTallies(rest, f.Lost, lostCountBytes, lost)
+	rest := decodeTallies(f.tallies, f.refused, refusedCountBytes, refused)
+	decodeTallies(rest, f.lost, lostCountBytes, lost)
 }

@@ -22,11 +22,11 @@ import (
 const (
 	CursorsFile    = "cursors"
 	cursorsMagic   = "docketcu"
-	CursorsVersion = 3
-	CursorsHead    = 64
+	cursorsVersion = 3
+	cursorsHead    = 64
 	cursorEntry    = 9 * 8 // an Account, after its name and the name's length
 	// SlotSize holds maxCursors entries with the longest names.
-	SlotSize   = 64 << 10
+	slotSize   = 64 << 10
 	MaxCursors = 128
 )
 
@@ -35,7 +35,8 @@ type CursorFile struct {
 	File       disk.File
 	Queue      uuid.UUID
 	Generation uint64 // of the newest valid slot
-	Damaged    int    // the slot that is damaged beside a whole one, -1 for none
+	// The bytes of the slot that is damaged beside a whole one; DamagedEnd is 0 for none.
+	Damaged, DamagedEnd int64
 	// found is what Open has read: perhaps from the page cache alone, because the
 	// process before has ended between a write and its sync. nil once it is
 	// durable for certain.
@@ -45,36 +46,36 @@ type CursorFile struct {
 // CreateCursorFile makes a file with both slots written, so that no later write
 // needs new blocks: moving a cursor must work on a full disk.
 func CreateCursorFile(fsys disk.FS, dir string, id uuid.UUID, accounts map[string]Account) (*CursorFile, error) {
-	content := make([]byte, 2*SlotSize)
-	copy(content, EncodeSlot(id, 1, accounts))
-	path := filepath.Join(dir, CursorsFile)
-	if err := Replace(fsys, path, content); err != nil {
+	content := make([]byte, 2*slotSize)
+	copy(content, encodeSlot(id, 1, accounts))
+	path := disk.On(fsys, dir).Join(CursorsFile)
+	if err := path.Replace(content); err != nil {
 		return nil, fmt.Errorf("cursors: create: %w", err)
 	}
-	f, err := fsys.Open(path)
+	f, err := fsys.Open(path.String())
 	if err != nil {
 		return nil, fmt.Errorf("cursors: open: %w", err)
 	}
-	return &CursorFile{File: f, Queue: id, Generation: 1, Damaged: -1}, nil
+	return &CursorFile{File: f, Queue: id, Generation: 1}, nil
 }
 
 // checkSlotVersion fails with *fileversion.Error when a slot, of the file at path, is
 // whole and of a version that this docket does not read. Also one such slot beside
 // another of this version is newer, or was written by a docket that is.
 func checkSlotVersion(b []byte, path string) error {
-	if v := le.Uint32(b[8:]); isSlot(b) && v != CursorsVersion {
-		return &fileversion.Error{File: path, Found: uint64(v), Known: CursorsVersion}
+	if v := le.Uint32(b[8:]); isSlot(b) && v != cursorsVersion {
+		return &fileversion.Error{File: path, Found: uint64(v), Known: cursorsVersion}
 	}
 	return nil
 }
 
 // isSlot reports whether b begins with a slot whose checksum holds, of any version.
 func isSlot(b []byte) bool {
-	if len(b) < CursorsHead || string(b[:8]) != cursorsMagic {
+	if len(b) < cursorsHead || string(b[:8]) != cursorsMagic {
 		return false
 	}
 	size := int(le.Uint32(b[44:]))
-	return CursorsHead <= size && size <= len(b) && le.Uint32(b[12:]) == SlotCRC(b[:size])
+	return cursorsHead <= size && size <= len(b) && le.Uint32(b[12:]) == slotCRC(b[:size])
 }
 
 // ErrCursors says that the cursors file is there and neither slot is whole.
@@ -88,22 +89,22 @@ func OpenCursorFile(fsys disk.FS, dir string) (*CursorFile, map[string]Account, 
 	if err != nil {
 		return nil, nil, fmt.Errorf("cursors: open: %w", err)
 	}
-	content := make([]byte, 2*SlotSize)
-	if _, err := ReadFull(f, content, 0); err != nil && !errors.Is(err, io.EOF) {
+	content := make([]byte, 2*slotSize)
+	if _, err := f.ReadAt(content, 0); err != nil && !errors.Is(err, io.EOF) {
 		f.Close()
 		return nil, nil, fmt.Errorf("cursors: read: %w", err)
 	}
-	c := &CursorFile{File: f, Damaged: -1}
+	c := &CursorFile{File: f}
 	var newest map[string]Account
 	for slot := range 2 {
-		b := content[slot*SlotSize : (slot+1)*SlotSize]
+		b := content[slot*slotSize : (slot+1)*slotSize]
 		if err := checkSlotVersion(b, filepath.Join(dir, CursorsFile)); err != nil {
 			f.Close()
 			return nil, nil, err
 		}
-		id, generation, accounts, ok := DecodeSlot(b)
-		if !ok && !bytes.Equal(b, make([]byte, SlotSize)) { // one that was never written is zero
-			c.Damaged = slot
+		id, generation, accounts, ok := decodeSlot(b)
+		if !ok && !bytes.Equal(b, make([]byte, slotSize)) { // one that was never written is zero
+			c.Damaged, c.DamagedEnd = int64(slot)*slotSize, int64(slot+1)*slotSize
 		}
 		if ok && generation > c.Generation {
 			c.Queue, c.Generation, newest = id, generation, accounts
@@ -136,10 +137,10 @@ func (c *CursorFile) Confirm() error {
 // the last successful write or these.
 func (c *CursorFile) Write(accounts map[string]Account) error {
 	generation := c.Generation + 1
-	offset := int64(generation%2) * SlotSize
+	offset := int64(generation%2) * slotSize
 	// Generation 1 is in slot 0 from the start, so generation 2 must not be.
-	offset = SlotSize - offset
-	if _, err := c.File.WriteAt(EncodeSlot(c.Queue, generation, accounts), offset); err != nil {
+	offset = slotSize - offset
+	if _, err := c.File.WriteAt(encodeSlot(c.Queue, generation, accounts), offset); err != nil {
 		return fmt.Errorf("cursors: write: %w", err)
 	}
 	if err := c.File.Sync(); err != nil {
@@ -150,10 +151,10 @@ func (c *CursorFile) Write(accounts map[string]Account) error {
 }
 
 // EncodeSlot returns a slot of the cursors file.
-func EncodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []byte {
-	b := append(make([]byte, 0, CursorsHead), cursorsMagic...)
-	b = b[:CursorsHead]
-	le.PutUint32(b[8:], CursorsVersion)
+func encodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []byte {
+	b := append(make([]byte, 0, cursorsHead), cursorsMagic...)
+	b = b[:cursorsHead]
+	le.PutUint32(b[8:], cursorsVersion)
 	le.PutUint64(b[16:], generation)
 	copy(b[24:40], id[:])
 	le.PutUint32(b[40:], uint32(len(accounts)))
@@ -166,23 +167,23 @@ func EncodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []
 		}
 	}
 	le.PutUint32(b[44:], uint32(len(b)))
-	le.PutUint32(b[12:], SlotCRC(b))
+	le.PutUint32(b[12:], slotCRC(b))
 	return b
 }
 
 // SlotCRC is the checksum of a slot.
-func SlotCRC(b []byte) uint32 {
+func slotCRC(b []byte) uint32 {
 	crc := crc32.Update(0, castagnoli, b[:12])
 	return crc32.Update(crc, castagnoli, b[16:])
 }
 
 // DecodeSlot reads a slot; ok is false when it is not whole.
-func DecodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]Account, ok bool) {
-	if !isSlot(b) || le.Uint32(b[8:]) != CursorsVersion {
+func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]Account, ok bool) {
+	if !isSlot(b) || le.Uint32(b[8:]) != cursorsVersion {
 		return uuid.Nil, 0, nil, false
 	}
 	accounts = map[string]Account{}
-	rest := b[CursorsHead:le.Uint32(b[44:])]
+	rest := b[cursorsHead:le.Uint32(b[44:])]
 	for range le.Uint32(b[40:]) {
 		if len(rest) < 1 || len(rest) < 1+int(rest[0])+cursorEntry {
 			return uuid.Nil, 0, nil, false

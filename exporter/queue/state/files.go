@@ -54,38 +54,6 @@ func Lock(fsys disk.FS, dir string) (disk.Lock, error) {
 	return l, err
 }
 
-// MakeDir makes the queue's directory, or one below it, with durable names.
-func MakeDir(fsys disk.FS, dir string, below ...string) error {
-	return disk.On(fsys, dir).Join(below...).MakeDir()
-}
-
-// ReadFull fills p from off, or returns what there is with io.EOF.
-func ReadFull(f disk.File, p []byte, off int64) (int, error) {
-	n, err := f.ReadAt(p, off)
-	if n == len(p) {
-		return n, nil
-	}
-	return n, err
-}
-
-// NewSuffix ends the name of a file that has not got its own yet. What a crash
-// leaves under it counts for nothing.
-const NewSuffix = disk.NewSuffix
-
-// Replace puts content under path durably, by way of a temporary name.
-func Replace(fsys disk.FS, path string, content []byte) error {
-	return at(fsys, path).Replace(content)
-}
-
-// ReplaceBy is Replace with what write writes.
-func ReplaceBy(fsys disk.FS, path string, write func(disk.File) error) error {
-	return at(fsys, path).ReplaceBy(write)
-}
-
-func at(fsys disk.FS, path string) disk.Path {
-	return disk.On(fsys, filepath.Dir(path)).Join(filepath.Base(path))
-}
-
 // parseNumbered returns the number in a name with this prefix and suffix.
 func parseNumbered(name, prefix, suffix string) (number int, ok bool) {
 	digits, ok := strings.CutPrefix(name, prefix)

@@ -4,7 +4,7 @@ import "slices"
 
 // MaxGaps bounds the gaps that are remembered of one producer: they are kept in memory
 // and in the file "positions", for every producer.
-const MaxGaps = 16
+const maxGaps = 16
 
 // Gap is the numbers from From to To, both included, whose lines were never received.
 type Gap struct {
@@ -47,11 +47,11 @@ func (n Numbers) Jump(next uint64) (g Gap, ok bool) {
 // Fits reports whether a producer can go on with the line next: whether MaxGaps are
 // enough then. Lines that follow in order need no more.
 func (n Numbers) Fits(next uint64) bool {
-	return len(n.gapsAfter(next, next)) <= MaxGaps
+	return len(n.gapsAfter(next, next)) <= maxGaps
 }
 
 // Receive adds the lines from to to, both included.
-func (n *Numbers) Receive(from, to uint64) {
+func (n *Numbers) receive(from, to uint64) {
 	if from == n.Highest+1 { // nearly always, and without making anything
 		n.Highest = to
 		return
@@ -86,7 +86,7 @@ func (n Numbers) gapsAfter(from, to uint64) []Gap {
 // away. What lies between the two was received and would be stored a second time; to
 // take what was not received for known would lose it.
 func fewer(gaps []Gap) []Gap {
-	for len(gaps) > MaxGaps {
+	for len(gaps) > maxGaps {
 		nearest := 1
 		for i := 2; i < len(gaps); i++ {
 			if gaps[i].From-gaps[i-1].To < gaps[nearest].From-gaps[nearest-1].To {

@@ -25,27 +25,27 @@ type Checkpoint struct {
 	Newest  int64     `json:"newest,omitempty"`  // when the last record in front of End was received
 	Written int64     `json:"written,omitempty"` // when it was made
 	NextSeq uint64    `json:"nextSeq"`           // the first seq behind it
-	Totals
+	totals
 	// Legacy are positions that an earlier docket has kept; see producers.
-	Legacy map[string]LegacyPosition `json:"legacy,omitempty"`
+	Legacy map[string]legacyPosition `json:"legacy,omitempty"`
 	// Producers are each on a line of their own.
-	Producers []StoredProducer `json:"-"`
+	Producers []storedProducer `json:"-"`
 }
 
 const (
 	// PositionsFile is the name of the checkpoint.
 	PositionsFile = "positions"
 	// PositionsVersion is the version that is written.
-	PositionsVersion = 2
+	positionsVersion = 2
 	// PositionsHeadFmt is its first line: the version, and the checksum of the rest.
-	PositionsHeadFmt = "docket positions %d crc32c %08x\n"
+	positionsHeadFmt = "docket positions %d crc32c %08x\n"
 )
 
 // WriteCheckpoint replaces the positions file: a reader finds the old
 // one or the new one, never half of either. It writes in pieces: the file may be much
 // larger than what it is made from.
 func WriteCheckpoint(fsys disk.FS, dir string, c Checkpoint) error {
-	err := ReplaceBy(fsys, filepath.Join(dir, PositionsFile), func(f disk.File) error {
+	err := disk.On(fsys, dir).Join(PositionsFile).ReplaceBy(func(f disk.File) error {
 		body := &summedWriter{file: f, off: int64(len(positionsHead(0)))}
 		lines := bufio.NewWriterSize(body, 64<<10)
 		encoder := json.NewEncoder(lines)
@@ -70,7 +70,7 @@ func WriteCheckpoint(fsys disk.FS, dir string, c Checkpoint) error {
 }
 
 func positionsHead(crc uint32) []byte {
-	return fmt.Appendf(nil, PositionsHeadFmt, PositionsVersion, crc)
+	return fmt.Appendf(nil, positionsHeadFmt, positionsVersion, crc)
 }
 
 // summedWriter writes to a file from an offset on, and sums up what it writes.
@@ -93,7 +93,7 @@ var ErrPositions = errors.New("positions: checksum mismatch")
 // ReadCheckpoint returns the kept checkpoint; ok is false when there is none. It fails
 // with errCheckpoint when the file is damaged, and with *fileversion.Error when it is
 // whole and of another version. It holds no more of the file than it returns.
-func ReadCheckpoint(fsys disk.FS, dir string) (c Checkpoint, ok bool, err error) {
+func readCheckpoint(fsys disk.FS, dir string) (c Checkpoint, ok bool, err error) {
 	path := filepath.Join(dir, PositionsFile)
 	f, err := fsys.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -107,12 +107,12 @@ func ReadCheckpoint(fsys disk.FS, dir string) (c Checkpoint, ok bool, err error)
 	version, err := p.check()
 	switch {
 	case err != nil:
-	case version == PositionsVersion:
+	case version == positionsVersion:
 		c, err = p.decode()
 	case version == 1:
 		c, err = p.decode1()
 	default:
-		return Checkpoint{}, false, &fileversion.Error{File: path, Found: version, Known: PositionsVersion}
+		return Checkpoint{}, false, &fileversion.Error{File: path, Found: version, Known: positionsVersion}
 	}
 	if p.err != nil {
 		return Checkpoint{}, false, fmt.Errorf("positions: read: %w", p.err)
@@ -157,7 +157,7 @@ func (p *positionsReader) check() (version uint64, err error) {
 	}
 	p.body = int64(len(head))
 	var want uint32
-	if _, err := fmt.Sscanf(string(head), PositionsHeadFmt, &version, &want); err != nil {
+	if _, err := fmt.Sscanf(string(head), positionsHeadFmt, &version, &want); err != nil {
 		return 0, err
 	}
 	body := crc32.New(castagnoli)
@@ -174,12 +174,12 @@ func (p *positionsReader) check() (version uint64, err error) {
 func (p *positionsReader) decode() (Checkpoint, error) {
 	p.off = p.body
 	objects := json.NewDecoder(p)
-	c := Checkpoint{Totals: Totals{Sources: map[string]*SourceTally{}}}
+	c := Checkpoint{totals: totals{Sources: map[string]*SourceTally{}}}
 	if err := objects.Decode(&c); err != nil {
 		return Checkpoint{}, err
 	}
 	for objects.More() {
-		var stored StoredProducer
+		var stored storedProducer
 		if err := objects.Decode(&stored); err != nil {
 			return Checkpoint{}, err
 		}
@@ -192,7 +192,7 @@ func (p *positionsReader) decode() (Checkpoint, error) {
 func (p *positionsReader) decode1() (Checkpoint, error) {
 	p.off = p.body
 	var names struct {
-		Producers map[string]LegacyPosition `json:"producers"`
+		Producers map[string]legacyPosition `json:"producers"`
 	}
 	if err := json.NewDecoder(p).Decode(&names); err != nil {
 		return Checkpoint{}, err

@@ -2,7 +2,6 @@ package state
 
 import (
 	"maps"
-	"math"
 	"strings"
 	"time"
 
@@ -29,19 +28,19 @@ const (
 	DefaultProducers = 4096
 	// MaxProducers is how many are remembered of all peers together, unless
 	// Options.Producers is more. It bounds the memory: see PositionsBytes.
-	MaxProducers = 8192
+	maxProducers = 8192
 	// Returning are how many more are remembered of each source and identity, and of
 	// all, while docket reads its log and until producers have had the time to come
 	// back. The log does not say who is in use, so what was in use before a kill must
 	// not be the first to go.
-	Returning = 1024
+	returning = 1024
 	// ReturnTime is that time.
-	ReturnTime = 10 * time.Minute
+	returnTime = 10 * time.Minute
 	// newBetweenSigns is how many producers may be new before those in use that were
 	// silent meanwhile get a sign of life in the log. With it they are among the newest
 	// when the log is read: one that was heard of just behind the last signs is in the
 	// next but one, and the commits under way come first.
-	newBetweenSigns = Returning / 8
+	newBetweenSigns = returning / 8
 )
 
 // PositionsBytes is the most memory that the producers of peers can take, whatever they
@@ -51,7 +50,7 @@ const (
 func PositionsBytes(limit int) int64 {
 	// Measured by TestPositionsBytes.
 	const each = 1100
-	return int64(max(limit, MaxProducers)+Returning) * each
+	return int64(max(limit, maxProducers)+returning) * each
 }
 
 // Producers are where those stand who number their lines. Those of one source and
@@ -61,53 +60,53 @@ func PositionsBytes(limit int) int64 {
 // maxProducers or limit, whichever is more; those in use may exceed that. Beyond it the
 // one is forgotten that was not heard of for longest: of the table that is over its
 // limit or, when all of them together are too many, of the largest.
-type Producers struct {
+type producers struct {
 	limit   int
-	ByOwner map[Owner]*nameTable
+	byOwner map[owner]*nameTable
 	Peers   int // producers in the tables of peers
 	// until is when the bounds hold, in Unix nanoseconds: returning more are remembered
 	// before.
 	until int64
 	// Held are those in use: they are never forgotten.
-	Held map[Producer]struct{}
+	held map[Producer]struct{}
 	// created counts the producers of peers that were new since the last signs of life.
 	created int
 	// Legacy are the positions that an earlier docket has kept, by legacyKey. A producer
 	// that is not known goes on from there. Nothing is added but by the frames of such
 	// a docket.
-	Legacy map[string]LegacyPosition
+	legacy map[string]legacyPosition
 }
 
 // Owner is whose names a table has.
-type Owner struct{ Source, Identity string }
+type owner struct{ Source, Identity string }
 
 // IsOwn says that the names are those of docket's own source.
-func (k Owner) IsOwn() bool { return k.Identity == "" }
+func (k owner) isOwn() bool { return k.Identity == "" }
 
 type nameTable struct {
-	Owner
-	ByName map[string]*Place
-	idle   Place // root of the list of those that are not held, the last heard of first
+	owner
+	ByName map[string]*place
+	idle   place // root of the list of those that are not held, the last heard of first
 }
 
 // Place is where a producer stands.
-type Place struct {
+type place struct {
 	Numbers
 	name       string
 	Seen       int64  // Unix nanoseconds of its last chunk, or of the end of its last session
 	used       bool   // it was held since the last signs of life,
 	heard      bool   // and has had a chunk since
-	prev, next *Place // in nameTable.idle; nil while it is held
+	prev, next *place // in nameTable.idle; nil while it is held
 }
 
 // LegacyPosition is a position of format version 1.
-type LegacyPosition struct {
+type legacyPosition struct {
 	Number uint64 `json:"number"`
 	Seen   int64  `json:"seen"`
 }
 
 // StoredProducer is a position as a checkpoint has it.
-type StoredProducer struct {
+type storedProducer struct {
 	Source   string `json:"source"`
 	Identity string `json:"identity,omitempty"`
 	Name     string `json:"name"`
@@ -116,20 +115,20 @@ type StoredProducer struct {
 }
 
 // NewProducers returns empty tables that remember so many of each source and identity.
-func NewProducers(limit int) *Producers {
+func newProducers(limit int) *producers {
 	if limit <= 0 {
 		limit = DefaultProducers
 	}
-	return &Producers{
-		limit: limit, ByOwner: map[Owner]*nameTable{},
-		Held: map[Producer]struct{}{}, Legacy: map[string]LegacyPosition{},
+	return &producers{
+		limit: limit, byOwner: map[owner]*nameTable{},
+		held: map[Producer]struct{}{}, legacy: map[string]legacyPosition{},
 	}
 }
 
 // Find returns where p stands; known is false when it was never seen or has been
 // forgotten.
-func (t *Producers) Find(p Producer) (n Numbers, known bool) {
-	if at := t.At(p); at != nil {
+func (t *producers) Find(p Producer) (n Numbers, known bool) {
+	if at := t.at(p); at != nil {
 		return at.Numbers, true
 	}
 	n, _, known = t.inherited(p)
@@ -139,12 +138,12 @@ func (t *Producers) Find(p Producer) (n Numbers, known bool) {
 // inherited is what an earlier docket has kept of p, and under which key. Peers have one
 // position each, so nothing that one of them says changes that of another; names of
 // docket's own sources are theirs alone.
-func (t *Producers) inherited(p Producer) (n Numbers, key string, ok bool) {
+func (t *producers) inherited(p Producer) (n Numbers, key string, ok bool) {
 	if own := strings.HasPrefix(p.Name, p.Source+"/"); own != (p.Identity == "") {
 		return Numbers{}, "", false
 	}
 	for _, key := range []string{legacyKey(p.Source, p.Name), legacyKey("", p.Name)} {
-		if old, ok := t.Legacy[key]; ok {
+		if old, ok := t.legacy[key]; ok {
 			return Numbers{Highest: old.Number}, key, true
 		}
 	}
@@ -152,9 +151,9 @@ func (t *Producers) inherited(p Producer) (n Numbers, key string, ok bool) {
 }
 
 // IsUnattributed reports whether p goes on from a position whose source is not known.
-func (t *Producers) IsUnattributed(p Producer) bool {
+func (t *producers) IsUnattributed(p Producer) bool {
 	_, key, ok := t.inherited(p)
-	return ok && key == p.Name && t.At(p) == nil
+	return ok && key == p.Name && t.at(p) == nil
 }
 
 // legacyKey is the key of a name that a frame of version 1 has brought, from a source,
@@ -168,15 +167,15 @@ func legacyKey(source, name string) string {
 }
 
 // Add takes the numbers of a frame. Those of a chunk follow each other.
-func (t *Producers) Add(f *segment.Frame) {
-	if f.Version == segment.LegacyFrameVersion {
+func (t *producers) add(f *segment.Frame) {
+	if f.Legacy {
 		key := legacyKey(string(f.Source), string(f.Producer))
-		old := t.Legacy[key]
-		t.Legacy[key] = LegacyPosition{max(old.Number, f.Position), max(old.Seen, f.Received)}
+		old := t.legacy[key]
+		t.legacy[key] = legacyPosition{max(old.Number, f.Position), max(old.Seen, f.Received)}
 		return
 	}
-	s := t.ByOwner[Owner{string(f.Source), string(f.Identity)}]
-	var p *Place
+	s := t.byOwner[owner{string(f.Source), string(f.Identity)}]
+	var p *place
 	if s != nil {
 		p = s.ByName[string(f.Producer)]
 	}
@@ -190,19 +189,19 @@ func (t *Producers) Add(f *segment.Frame) {
 	if p.next != nil {
 		s.moveToFront(p)
 	}
-	if s.IsOwn() {
+	if s.isOwn() {
 		// docket's own sources leave no number out, and go on where they are told.
 		p.Highest = max(p.Highest, f.Position)
 	} else if n := min(f.Decided(), f.Position); n > 0 {
-		p.Receive(f.Position-n+1, f.Position)
+		p.receive(f.Position-n+1, f.Position)
 	}
 }
 
-func (t *Producers) create(p Producer, now int64) (*nameTable, *Place) {
+func (t *producers) create(p Producer, now int64) (*nameTable, *place) {
 	n, _, _ := t.inherited(p)
 	s, at := t.insert(p)
 	at.Numbers, at.Seen = n, now
-	if !s.IsOwn() {
+	if !s.isOwn() {
 		t.created++
 		t.trim(s, now)
 	}
@@ -210,10 +209,10 @@ func (t *Producers) create(p Producer, now int64) (*nameTable, *Place) {
 }
 
 // trim forgets what is beyond the bounds after a producer came into s.
-func (t *Producers) trim(s *nameTable, now int64) {
-	limit, all := t.limit, max(t.limit, MaxProducers)
+func (t *producers) trim(s *nameTable, now int64) {
+	limit, all := t.limit, max(t.limit, maxProducers)
 	if now < t.until {
-		limit, all = limit+Returning, all+Returning
+		limit, all = limit+returning, all+returning
 	}
 	for more := true; more && len(s.ByName) > limit; {
 		more = t.evict(s)
@@ -224,20 +223,20 @@ func (t *Producers) trim(s *nameTable, now int64) {
 }
 
 // insert makes an empty position.
-func (t *Producers) insert(p Producer) (*nameTable, *Place) {
-	key := Owner{p.Source, p.Identity}
-	s := t.ByOwner[key]
+func (t *producers) insert(p Producer) (*nameTable, *place) {
+	key := owner{p.Source, p.Identity}
+	s := t.byOwner[key]
 	if s == nil {
-		s = &nameTable{Owner: key, ByName: map[string]*Place{}}
+		s = &nameTable{owner: key, ByName: map[string]*place{}}
 		s.idle.prev, s.idle.next = &s.idle, &s.idle
-		t.ByOwner[key] = s
+		t.byOwner[key] = s
 	}
-	at := &Place{name: p.Name}
+	at := &place{name: p.Name}
 	s.ByName[p.Name] = at
-	if _, at.used = t.Held[p]; !at.used {
+	if _, at.used = t.held[p]; !at.used {
 		s.moveToFront(at)
 	}
-	if !s.IsOwn() {
+	if !s.isOwn() {
 		t.Peers++
 	}
 	return s, at
@@ -246,9 +245,9 @@ func (t *Producers) insert(p Producer) (*nameTable, *Place) {
 // largest is the table of a peer with the most producers, of which one is not held; of
 // several comer, into which a producer came, or else that where one was not heard of for
 // longest. nil: all are held.
-func (t *Producers) largest(comer *nameTable) (most *nameTable) {
-	for key, s := range t.ByOwner {
-		if key.IsOwn() || s.idle.prev == &s.idle {
+func (t *producers) largest(comer *nameTable) (most *nameTable) {
+	for key, s := range t.byOwner {
+		if key.isOwn() || s.idle.prev == &s.idle {
 			continue
 		}
 		if most == nil || len(s.ByName) > len(most.ByName) ||
@@ -262,7 +261,7 @@ func (t *Producers) largest(comer *nameTable) (most *nameTable) {
 
 // evict forgets the producer of s that was not heard of for longest, and reports
 // whether there is one. s may be nil.
-func (t *Producers) evict(s *nameTable) bool {
+func (t *producers) evict(s *nameTable) bool {
 	if s == nil || s.idle.prev == &s.idle {
 		return false
 	}
@@ -270,24 +269,24 @@ func (t *Producers) evict(s *nameTable) bool {
 	return true
 }
 
-func (t *Producers) remove(s *nameTable, p *Place) {
+func (t *producers) remove(s *nameTable, p *place) {
 	p.unlink()
 	delete(s.ByName, p.name)
 	if len(s.ByName) == 0 {
-		delete(t.ByOwner, s.Owner)
+		delete(t.byOwner, s.owner)
 	}
-	if !s.IsOwn() {
+	if !s.isOwn() {
 		t.Peers--
 	}
 }
 
-func (s *nameTable) moveToFront(p *Place) {
+func (s *nameTable) moveToFront(p *place) {
 	p.unlink()
 	p.prev, p.next = &s.idle, s.idle.next
 	p.prev.next, p.next.prev = p, p
 }
 
-func (p *Place) unlink() {
+func (p *place) unlink() {
 	if p.next != nil {
 		p.prev.next, p.next.prev = p.next, p.prev
 		p.prev, p.next = nil, nil
@@ -295,56 +294,57 @@ func (p *Place) unlink() {
 }
 
 // Hold keeps p from being forgotten until release.
-func (t *Producers) Hold(p Producer) {
-	t.Held[p] = struct{}{}
-	if at := t.At(p); at != nil {
+func (t *producers) Hold(p Producer) {
+	t.held[p] = struct{}{}
+	if at := t.at(p); at != nil {
 		at.used = true
 		at.unlink()
 	}
 }
 
 // Release undoes Hold.
-func (t *Producers) Release(p Producer, now time.Time) {
-	delete(t.Held, p)
-	if at := t.At(p); at != nil {
+func (t *producers) Release(p Producer, now time.Time) {
+	delete(t.held, p)
+	if at := t.at(p); at != nil {
 		at.Seen = max(at.Seen, now.UnixNano())
-		t.ByOwner[Owner{p.Source, p.Identity}].moveToFront(at)
+		t.byOwner[owner{p.Source, p.Identity}].moveToFront(at)
 	}
 }
 
 // At returns the position of p, nil when it has none.
-func (t *Producers) At(p Producer) *Place {
-	if s := t.ByOwner[Owner{p.Source, p.Identity}]; s != nil {
+func (t *producers) at(p Producer) *place {
+	if s := t.byOwner[owner{p.Source, p.Identity}]; s != nil {
 		return s.ByName[p.Name]
 	}
 	return nil
 }
 
 // Forget drops the producers that were not heard of for a day.
-func (t *Producers) Forget(now time.Time) {
+func (t *producers) forget(now time.Time) {
 	old := now.Add(-forgetProducerAfter).UnixNano()
-	for _, s := range t.ByOwner {
+	for _, s := range t.byOwner {
 		for s.idle.prev != &s.idle && s.idle.prev.Seen < old {
 			t.remove(s, s.idle.prev)
 		}
 	}
-	maps.DeleteFunc(t.Legacy, func(_ string, p LegacyPosition) bool { return p.Seen < old })
+	maps.DeleteFunc(t.legacy, func(_ string, p legacyPosition) bool { return p.Seen < old })
 }
 
-// Signs returns the producers of peers that need a sign of life in the log: they are or
-// were in use, and had no chunk for long. Nearly always there are none.
-func (t *Producers) Signs() (list []Producer) {
+// Signs returns chunks that decide nothing, for the producers of peers that need a sign of
+// life in the log: they are or were in use, and had no chunk for long. Nearly always there
+// are none.
+func (t *producers) Signs() (list []segment.Chunk) {
 	if t.created < newBetweenSigns {
 		return nil
 	}
 	t.created = 0
-	for key, s := range t.ByOwner {
-		if key.IsOwn() {
+	for key, s := range t.byOwner {
+		if key.isOwn() {
 			continue
 		}
 		for _, p := range s.ByName {
 			if p.used && !p.heard {
-				list = append(list, Producer{key.Source, key.Identity, p.name})
+				list = append(list, segment.Chunk{Source: key.Source, Identity: key.Identity, Producer: p.name, Position: p.Highest})
 			}
 			p.used, p.heard = p.next == nil, false
 		}
@@ -352,64 +352,61 @@ func (t *Producers) Signs() (list []Producer) {
 	return list
 }
 
-// Fold has the wider bounds hold until resume: what is in use is not known.
-func (t *Producers) Fold() { t.until = math.MaxInt64 }
-
-// Resume ends the fold. It lets the time not count in which docket did not run: a
+// Resume ends the reading of the log. It lets the time not count in which docket did not run: a
 // producer could not be heard of then, and one of docket's own must not be forgotten in
 // the middle of a file. newest is when docket was last seen to run.
-func (t *Producers) Resume(newest int64, now time.Time) {
-	t.created, t.until = 0, now.Add(ReturnTime).UnixNano()
+func (t *producers) Resume(newest int64, now time.Time) {
+	t.created, t.until = 0, now.Add(returnTime).UnixNano()
 	rest := now.UnixNano() - newest
 	if newest == 0 || rest <= 0 {
 		return
 	}
-	for _, s := range t.ByOwner {
+	for _, s := range t.byOwner {
 		for _, p := range s.ByName {
 			p.Seen += rest
 		}
 	}
-	for name, p := range t.Legacy {
+	for name, p := range t.legacy {
 		p.Seen += rest
-		t.Legacy[name] = p
+		t.legacy[name] = p
 	}
 }
 
 // Stored returns the positions for a checkpoint: of each table the one first that was
 // not heard of for longest. What is held is heard of now.
-func (t *Producers) Stored(now time.Time) []StoredProducer {
+func (t *producers) stored(now time.Time) []storedProducer {
 	n := 0
-	for _, s := range t.ByOwner {
+	for _, s := range t.byOwner {
 		n += len(s.ByName)
 	}
-	list := make([]StoredProducer, 0, n)
-	for _, s := range t.ByOwner {
+	list := make([]storedProducer, 0, n)
+	for _, s := range t.byOwner {
 		for p := s.idle.prev; p != &s.idle; p = p.prev {
 			list = append(list, s.stored(p))
 		}
 	}
-	for held := range t.Held {
-		if p := t.At(held); p != nil {
+	for held := range t.held {
+		if p := t.at(held); p != nil {
 			p.Seen = max(p.Seen, now.UnixNano())
-			list = append(list, t.ByOwner[Owner{held.Source, held.Identity}].stored(p))
+			list = append(list, t.byOwner[owner{held.Source, held.Identity}].stored(p))
 		}
 	}
 	return list
 }
 
-func (s *nameTable) stored(p *Place) StoredProducer {
-	return StoredProducer{Source: s.Source, Identity: s.Identity, Name: p.name, Numbers: p.Numbers, Seen: p.Seen}
+func (s *nameTable) stored(p *place) storedProducer {
+	return storedProducer{Source: s.Source, Identity: s.Identity, Name: p.name, Numbers: p.Numbers, Seen: p.Seen}
 }
 
 // Restore takes the positions of a checkpoint, which may have been made with another
 // limit.
-func (t *Producers) Restore(list []StoredProducer, legacy map[string]LegacyPosition) {
+func (t *producers) restore(list []storedProducer, legacy map[string]legacyPosition) {
 	for _, stored := range list {
 		s, p := t.insert(Producer{stored.Source, stored.Identity, stored.Name})
 		p.Numbers, p.Seen = stored.Numbers, stored.Seen
-		if !s.IsOwn() {
+		if !s.isOwn() {
 			t.trim(s, stored.Seen)
 		}
 	}
-	maps.Copy(t.Legacy, legacy)
+	maps.Copy(t.legacy, legacy)
 }

@@ -2,7 +2,9 @@ package state
 
 import (
 	"maps"
+	"math"
 	"slices"
+	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
 )
@@ -12,12 +14,12 @@ import (
 // the sum up to a sealed segment, and Open adds the frames since. So an ack, a position
 // and a count become durable in one write.
 type State struct {
-	Totals
-	Producers *Producers
+	totals
+	Producers *producers
 }
 
 // Totals are the counts of a state.
-type Totals struct {
+type totals struct {
 	Sources map[string]*SourceTally `json:"sources"`
 	// Lost are the seqs that damage has taken, in order and not overlapping.
 	Lost []segment.SeqRange `json:"lost"`
@@ -39,24 +41,42 @@ type SourceTally struct {
 }
 
 // New returns an empty state that remembers so many producers of each source and
-// identity; 0: DefaultProducers.
+// identity; 0: DefaultProducers. It is for reading the log, until Producers.Resume.
 func New(limit int) *State {
-	return &State{Totals: Totals{Sources: map[string]*SourceTally{}}, Producers: NewProducers(limit)}
+	s := &State{totals: totals{Sources: map[string]*SourceTally{}}, Producers: newProducers(limit)}
+	s.Producers.until = math.MaxInt64 // what is in use is not known yet
+	return s
+}
+
+// Restore takes over what a checkpoint says, which may have been made with another limit
+// of producers.
+func (s *State) Restore(c *Checkpoint) {
+	s.totals = c.clone()
+	s.Producers.restore(c.Producers, c.Legacy)
+}
+
+// Checkpoint returns what s adds up to now. Producers that were not heard of for a day
+// are forgotten.
+func (s *State) Checkpoint(now time.Time) *Checkpoint {
+	s.Producers.forget(now)
+	return &Checkpoint{
+		Written: now.UnixNano(), totals: s.clone(), Producers: s.Producers.stored(now), Legacy: maps.Clone(s.Producers.legacy),
+	}
 }
 
 // NewSourceTally returns a tally of nothing.
-func NewSourceTally() *SourceTally {
+func newSourceTally() *SourceTally {
 	return &SourceTally{Refused: map[string]uint64{}, Lost: map[string]uint64{}}
 }
 
 // Add accounts for one durable frame, for which so many lines were read.
 func (s *State) Add(f *segment.Frame, lines uint64) {
 	if len(f.Producer) > 0 {
-		s.Producers.Add(f)
+		s.Producers.add(f)
 	}
 	t, ok := s.Sources[string(f.Source)]
 	if !ok {
-		t = NewSourceTally()
+		t = newSourceTally()
 		s.Sources[string(f.Source)] = t
 	}
 	t.Received += lines
@@ -72,7 +92,7 @@ func (s *State) Add(f *segment.Frame, lines uint64) {
 // AddLost records that damage has taken r, and reports whether that is news.
 // Cursors that come from different places meet the same damage as ranges that
 // overlap: they are kept as one.
-func (s *Totals) AddLost(r segment.SeqRange) bool {
+func (s *totals) AddLost(r segment.SeqRange) bool {
 	before := s.Corrupt()
 	from := slices.IndexFunc(s.Lost, func(l segment.SeqRange) bool { return r.From <= l.To })
 	if from < 0 {
@@ -89,7 +109,7 @@ func (s *Totals) AddLost(r segment.SeqRange) bool {
 }
 
 // Stored is how many records the sources have brought.
-func (s *Totals) Stored() (n uint64) {
+func (s *totals) Stored() (n uint64) {
 	for _, t := range s.Sources {
 		n += t.Stored
 	}
@@ -97,7 +117,7 @@ func (s *Totals) Stored() (n uint64) {
 }
 
 // Corrupt is how many records damage has taken.
-func (s *Totals) Corrupt() uint64 {
+func (s *totals) Corrupt() uint64 {
 	var n uint64
 	for _, r := range s.Lost {
 		n += r.Size()
@@ -106,8 +126,8 @@ func (s *Totals) Corrupt() uint64 {
 }
 
 // Clone returns a copy that shares nothing.
-func (s *Totals) Clone() Totals {
-	c := Totals{Sources: make(map[string]*SourceTally, len(s.Sources)), Lost: slices.Clone(s.Lost)}
+func (s *totals) clone() totals {
+	c := totals{Sources: make(map[string]*SourceTally, len(s.Sources)), Lost: slices.Clone(s.Lost)}
 	for name, t := range s.Sources {
 		copied := t.Clone()
 		c.Sources[name] = &copied

@@ -22,7 +22,7 @@ type Survey struct {
 	Queue uuid.UUID
 	// Segments are those of this queue, in order and linked; Foreign those of another.
 	Segments, Foreign []*segment.Stored
-	Spares            []Spare
+	Spares            []spare
 
 	Begun     []string // files of segments that were being begun
 	Number    int      // the highest in a name of either
@@ -43,7 +43,7 @@ type Survey struct {
 }
 
 // Spare is a segment that waits to be used again.
-type Spare struct {
+type spare struct {
 	Name  string
 	Size  int64
 	Epoch uint64 // the last in which it was a segment
@@ -73,7 +73,7 @@ func Look(fsys disk.FS, dir string) (*Survey, error) {
 		readSegmentHeader(fsys, dir, found)
 	}
 	s.Cursors, s.Accounts, s.CursorsErr = OpenCursorFile(fsys, dir)
-	s.Checkpoint, s.HasCheckpoint, s.CheckpointErr = ReadCheckpoint(fsys, dir)
+	s.Checkpoint, s.HasCheckpoint, s.CheckpointErr = readCheckpoint(fsys, dir)
 	s.identify()
 	segment.Link(s.Segments)
 	s.KnownDurable = s.Checkpoint.NextSeq
@@ -89,16 +89,16 @@ func (s *Survey) add(name string) {
 		s.Segments = append(s.Segments, segment.NewStored(n))
 		return
 	}
-	spare, isSpare := parseNumbered(name, SparePrefix, "")
+	was, isSpare := parseNumbered(name, SparePrefix, "")
 	begun, isBegun := parseNumbered(name, BeginPrefix, disk.NewSuffix)
-	s.Number = max(s.Number, spare, begun)
+	s.Number = max(s.Number, was, begun)
 	if isBegun {
 		s.Begun = append(s.Begun, name)
 	}
 	switch {
 	case slices.Contains([]string{CursorsFile, PositionsFile, LockFile, ReserveFile}, name):
 	case isSpare:
-		s.Spares = append(s.Spares, Spare{Name: name})
+		s.Spares = append(s.Spares, spare{Name: name})
 	case strings.HasSuffix(name, disk.NewSuffix):
 		s.Leftovers = append(s.Leftovers, name)
 	default:
@@ -106,7 +106,7 @@ func (s *Survey) add(name string) {
 	}
 }
 
-func (s *Spare) read(fsys disk.FS, dir string) {
+func (s *spare) read(fsys disk.FS, dir string) {
 	path := filepath.Join(dir, s.Name)
 	f, err := fsys.Open(path)
 	if err != nil {

@@ -1,4 +1,4 @@
-package queue
+package state
 
 import (
 	"math/rand/v2"
@@ -21,13 +21,13 @@ func TestNumbersAreASet(t *testing.T) {
 			to := from + dice.Uint64N(6)
 			before := slices.Clone(n.Gaps)
 			if !n.Fits(from) {
-				if len(n.Gaps) < MaxGaps {
+				if len(n.Gaps) < maxGaps {
 					t.Fatalf("seed %d: %v does not take %d", seed, n, from)
 				}
 				continue
 			}
 			shared := n
-			n.Receive(from, to)
+			n.receive(from, to)
 			if !slices.Equal(shared.Gaps, before) {
 				t.Fatalf("seed %d: a copy has changed: got %v, want %v", seed, shared.Gaps, before)
 			}
@@ -35,7 +35,7 @@ func TestNumbersAreASet(t *testing.T) {
 				received[number] = true
 			}
 			highest = max(highest, to)
-			if n.Highest != highest || len(n.Gaps) > MaxGaps {
+			if n.Highest != highest || len(n.Gaps) > maxGaps {
 				t.Fatalf("seed %d: after %d to %d: got %+v, want highest %d", seed, from, to, n, highest)
 			}
 			for number := uint64(1); number < most+10; number++ {
@@ -69,11 +69,11 @@ func TestTooManyGapsForgetWhatWasReceived(t *testing.T) {
 	var n Numbers
 	received := map[uint64]bool{}
 	for number := uint64(1); number < 200; number += 1 + number%5 {
-		n.Receive(number, number)
+		n.receive(number, number)
 		received[number] = true
 	}
-	if len(n.Gaps) != MaxGaps || n.Highest != 197 {
-		t.Errorf("got %d gaps up to %d, want %d up to 197", len(n.Gaps), n.Highest, MaxGaps)
+	if len(n.Gaps) != maxGaps || n.Highest != 197 {
+		t.Errorf("got %d gaps up to %d, want %d up to 197", len(n.Gaps), n.Highest, maxGaps)
 	}
 	for number := uint64(1); number < 200; number++ {
 		if n.Has(number) && !received[number] {
