@@ -14,6 +14,7 @@ import (
 
 	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 const (
@@ -21,17 +22,27 @@ const (
 	partitions = 3
 )
 
-// newBrokers makes a cluster that checks what it gets, as brokers do, says that it has
-// it, and forgets it. produced is told how many records are in each request.
-func newBrokers(count int, listen func(network, address string) (net.Listener, error), produced func(records int)) (*kfake.Cluster, error) {
-	cluster, err := kfake.NewCluster(
-		kfake.NumBrokers(count), kfake.SeedTopics(partitions, benchTopic), kfake.BlackholeProduce(), kfake.ListenFn(listen),
-	)
-	if err != nil {
-		return nil, err
-	}
-	cluster.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
+// brokers are a cluster that checks what it gets, as brokers do, says that it has it, and
+// forgets it.
+type brokers struct {
+	*kfake.Cluster
+	received atomic.Int64 // bytes
+}
+
+// newBrokers starts a cluster that runs until the measurement ends. produced is told how
+// many records are in each request.
+func newBrokers(t *trial.T, count int, listen func(network, address string) (net.Listener, error), produced func(records int)) *brokers {
+	b, counting := &brokers{}, make(chan struct{})
+	b.Cluster = trial.Must(kfake.NewCluster(
+		kfake.NumBrokers(count), kfake.SeedTopics(partitions, benchTopic), kfake.BlackholeProduce(),
+		kfake.ListenFn(func(network, address string) (net.Listener, error) {
+			l, err := listen(network, address)
+			return countingListener{l, &b.received, counting}, err
+		}),
+	))
+	t.Cleanup(func() error { b.Close(); return nil })
+	b.ControlKey(int16(kmsg.Produce), func(req kmsg.Request) (kmsg.Response, error, bool) {
+		b.KeepControl()
 		records := 0
 		for _, topic := range req.(*kmsg.ProduceRequest).Topics {
 			for _, p := range topic.Partitions {
@@ -41,7 +52,13 @@ func newBrokers(count int, listen func(network, address string) (net.Listener, e
 		produced(records)
 		return nil, nil, false // the broker does the rest
 	})
-	return cluster, nil
+	close(counting)
+	return b
+}
+
+// serveKafka is a destination with one broker.
+func serveKafka(t *trial.T, d net.Listener, c *counter) {
+	newBrokers(t, 1, func(string, string) (net.Listener, error) { return d, nil }, c.add)
 }
 
 // recordsIn is how many records a record batch says it has.
@@ -53,88 +70,28 @@ func recordsIn(batch []byte) int {
 	return int(binary.BigEndian.Uint32(batch[at:]))
 }
 
-// serveKafka is a destination with one broker.
-func serveKafka(l net.Listener, c *counter) (stop func(), err error) {
-	counting := make(chan struct{})
-	cluster, err := newBrokers(1, func(string, string) (net.Listener, error) { return heldListener{l, counting}, nil }, c.add)
-	if err != nil {
-		return nil, err
-	}
-	close(counting)
-	return cluster.Close, nil
-}
-
-// heldListener takes connections when held is closed.
-type heldListener struct {
-	net.Listener
-	held <-chan struct{}
-}
-
-func (l heldListener) Accept() (net.Conn, error) {
-	<-l.held
-	return l.Listener.Accept()
-}
-
-// counted is a cluster that counts what is asked of it.
-type counted struct {
-	*kfake.Cluster
-	open                                atomic.Int64 // connections
-	received, produces, metadatas, sent atomic.Int64 // bytes, requests, and records
-}
-
-func newCounted(brokers int) (*counted, error) {
-	b := &counted{}
-	listen := func(network, address string) (net.Listener, error) {
-		l, err := net.Listen(network, address)
-		return countingListener{l, b}, err
-	}
-	cluster, err := newBrokers(brokers, listen, func(records int) {
-		b.produces.Add(1)
-		b.sent.Add(int64(records))
-	})
-	if err != nil {
-		return nil, err
-	}
-	b.Cluster = cluster
-	cluster.ControlKey(int16(kmsg.Metadata), func(kmsg.Request) (kmsg.Response, error, bool) {
-		cluster.KeepControl()
-		b.metadatas.Add(1)
-		return nil, nil, false
-	})
-	return b, nil
-}
-
+// countingListener takes connections when counting is closed, and counts what they bring.
 type countingListener struct {
 	net.Listener
-	b *counted
+	received *atomic.Int64
+	counting <-chan struct{}
 }
 
 func (l countingListener) Accept() (net.Conn, error) {
+	<-l.counting
 	nc, err := l.Listener.Accept()
-	if err != nil {
-		return nil, err
-	}
-	l.b.open.Add(1)
-	return &countedConn{Conn: nc, b: l.b}, nil
+	return countedConn{nc, l.received}, err
 }
 
 type countedConn struct {
 	net.Conn
-	b      *counted
-	closed atomic.Bool
+	received *atomic.Int64
 }
 
-func (c *countedConn) Read(p []byte) (int, error) {
+func (c countedConn) Read(p []byte) (int, error) {
 	n, err := c.Conn.Read(p)
-	c.b.received.Add(int64(n))
+	c.received.Add(int64(n))
 	return n, err
-}
-
-func (c *countedConn) Close() error {
-	if !c.closed.Swap(true) {
-		c.b.open.Add(-1)
-	}
-	return c.Conn.Close()
 }
 
 // produceLoop is the plain program: for each partition a goroutine that calls

@@ -44,7 +44,7 @@ func (l *lab) http() values {
 			inFlight      int
 		}{{"one", "plain", 1}, {"many", "plainMany", manyInFlight}} {
 			sink := fmt.Sprint(kind.docket, "-", turn)
-			came, sent := l.deliver(dir, sink, records, receiveCommand, func(address string) string { return httpEntry(sink, address, kind.inFlight) })
+			came, sent := l.deliver(dir, sink, records, serveRecords, func(address string) string { return httpEntry(sink, address, kind.inFlight) })
 			sums.add(kind.docket, came, sent)
 			came, sent = l.plainHTTP(kind.inFlight, records, came.perPart())
 			sums.add(kind.plain, came, sent)
@@ -64,7 +64,7 @@ func (l *lab) kafka() values {
 	sums := passages{stints{}}
 	for turn := range deliveryTurns {
 		sink := fmt.Sprint("kafka-", turn)
-		came, sent := l.deliver(dir, sink, records, brokerCommand, func(address string) string { return kafkaEntry(sink, address) })
+		came, sent := l.deliver(dir, sink, records, serveKafka, func(address string) string { return kafkaEntry(sink, address) })
 		sums.add("docket", came, sent)
 		came, sent = l.plainKafka(records, came.perPart())
 		sums.add("plain", came, sent)
@@ -78,14 +78,14 @@ func (l *lab) kafka() values {
 
 // deliver has a docket bring the backlog in dir to a new destination, through a sink whose
 // name the queue does not know yet.
-func (l *lab) deliver(dir, sink string, records int, command string, entry func(address string) string) (came, sent stint) {
+func (l *lab) deliver(dir, sink string, records int, serve serveFunc, entry func(address string) string) (came, sent stint) {
 	l.part(func(l *lab) {
-		d := l.startDestination(command)
-		s := l.start(dir, entry(d.Address))
+		d, c := listen(), newCounter(records)
+		s := l.start(dir, entry(d.Addr().String()))
 		defer s.profile()()
 		cpu := s.CPUOf(func() {
-			d.open(records)
-			came = d.wait()
+			serve(l.T, d, c)
+			came = c.wait(l.T)
 		})
 		sent = stint{Records: records, CPU: cpu}
 		s.waitDelivered(sink, records) // the last answer may still be on its way
@@ -97,7 +97,7 @@ func (l *lab) deliver(dir, sink string, records int, command string, entry func(
 func (l *lab) plainHTTP(loops, records int, perBody float64) (came, sent stint) {
 	per := int(math.Round(perBody))
 	o := postLoop{Loops: loops, PerBatch: per, Batches: records / per}
-	return l.plain(receiveCommand, postLoopCommand, o.Batches*per, func(address string) any {
+	return l.plain(serveRecords, postLoopCommand, o.Batches*per, func(address string) any {
 		o.URL = "http://" + address
 		return o
 	})
@@ -108,19 +108,19 @@ func (l *lab) plainHTTP(loops, records int, perBody float64) (came, sent stint) 
 func (l *lab) plainKafka(records int, perRequest float64) (came, sent stint) {
 	per := int(math.Round(perRequest))
 	o := produceLoop{PerRequest: per, Requests: max(1, records/per/partitions)}
-	return l.plain(brokerCommand, produceLoopCommand, partitions*o.Requests*per, func(address string) any {
+	return l.plain(serveKafka, produceLoopCommand, partitions*o.Requests*per, func(address string) any {
 		o.Broker = address
 		return o
 	})
 }
 
 // plain has a plain program bring so many records to a new destination.
-func (l *lab) plain(destination, command string, records int, loop func(address string) any) (came, sent stint) {
+func (l *lab) plain(serve serveFunc, command string, records int, loop func(address string) any) (came, sent stint) {
 	l.part(func(l *lab) {
-		d := l.startDestination(destination)
-		d.open(records)
-		done := process.Call[load.Done](l.T, l.Self, command, loop(d.Address))
-		came, sent = d.wait(), stint{Records: records, CPU: done.CPU}
+		d, c := listen(), newCounter(records)
+		serve(l.T, d, c)
+		done := process.Call[load.Done](l.T, l.Self, command, loop(d.Addr().String()))
+		came, sent = c.wait(l.T), stint{Records: records, CPU: done.CPU}
 	})
 	return came, sent
 }
@@ -181,16 +181,16 @@ const loadFactor = 3
 // 5 GB.
 func (l *lab) fullLoad() values {
 	dir, scratch := l.largeDir(), l.scratch()
-	receiver, broker := l.startDestination(receiveCommand), l.startDestination(brokerCommand)
-	receiver.open(math.MaxInt)
-	broker.open(math.MaxInt)
+	receiver, broker := listen(), listen()
+	serveRecords(l.T, receiver, newCounter(math.MaxInt))
+	serveKafka(l.T, broker, newCounter(math.MaxInt))
 	// The names are new to the queue in every round, so that it gives each sink all
 	// of the backlog.
 	round := filepath.Base(scratch)
 	sinks := map[string]string{"file": "file-" + round, "http": "http-" + round, "kafka": "kafka-" + round}
 	s := l.startSetup(dir, setup{queue: ", maxBytes: 64Gi", sinks: []string{
 		fileEntry(sinks["file"], filepath.Join(scratch, "export")),
-		httpEntry(sinks["http"], receiver.Address, 1), kafkaEntry(sinks["kafka"], broker.Address),
+		httpEntry(sinks["http"], receiver.Addr().String(), 1), kafkaEntry(sinks["kafka"], broker.Addr().String()),
 	}})
 	for _, name := range sinks {
 		s.waitDelivered(name, 1)

@@ -157,7 +157,7 @@ func TestDeliveryExperiments(t *testing.T) {
 			at.T = tr
 			dir, records := at.backlogOf(load.Producers)
 			time.AfterFunc(300*time.Millisecond, cancel)
-			at.deliver(dir, heldBack, records, receiveCommand, func(string) string { return heldEntry() })
+			at.deliver(dir, heldBack, records, serveRecords, func(string) string { return heldEntry() })
 		})
 		if err == nil || !strings.Contains(err.Error(), "docket is running") {
 			t.Errorf("got error %v, want one with what docket has logged", err)

@@ -3,12 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
-	"io"
-	"net"
+	"errors"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/trial"
@@ -50,66 +48,33 @@ func TestCounter(t *testing.T) {
 	}
 }
 
-// A destination ends when the program that has started it does, and in every state.
-func TestDestinationEndsWithItsInput(t *testing.T) {
-	for name, serve := range map[string]func(net.Listener, *counter) (func(), error){"receiver": serveRecords, "broker": serveKafka} {
-		for orders, want := range map[string]string{"": "before it is opened", "5\n": "when it has taken nothing"} {
-			t.Run(name+" "+want, func(t *testing.T) {
-				in, out := io.Pipe()
-				ended := make(chan error, 1)
-				go func() { ended <- countRecords(in, io.Discard, serve) }()
-				if _, err := io.WriteString(out, orders); err != nil {
-					t.Fatal(err)
-				}
-				out.Close()
-				if err := <-ended; err != nil {
-					t.Errorf("got error %v", err)
-				}
-			})
-		}
-	}
-}
-
-// A destination that hangs does not outlive its context, and the measurement ends.
+// A measurement does not wait for ever for a destination to have everything.
 func TestWaitForADestinationEnds(t *testing.T) {
-	l := testLab(t)
 	ctx, cancel := context.WithCancel(t.Context())
-	defer cancel()
-	err := trial.Run(ctx, func(tr *trial.T) {
-		l.T = tr
-		d := l.startDestination(receiveCommand)
-		d.open(1)
-		time.AfterFunc(10*time.Millisecond, cancel)
-		d.wait()
-	})
-	if err == nil {
-		t.Error("got no error")
+	cancel()
+	if err := trial.Run(ctx, func(tr *trial.T) { newCounter(1).wait(tr) }); !errors.Is(err, context.Canceled) {
+		t.Errorf("got error %v, want %v", err, context.Canceled)
 	}
 }
 
 // Only whole records count, and all in one request are no measurement.
 func TestReceiverCountsRecords(t *testing.T) {
-	in(t, testLab(t), func(l *lab) {
-		d := l.startDestination(receiveCommand)
-		d.open(2)
-		for size, want := range map[int]int{record.Bytes + 1: http.StatusBadRequest, 2 * record.Bytes: http.StatusOK} {
-			res, err := http.Post("http://"+d.Address, "", bytes.NewReader(make([]byte, size)))
+	err := trial.Run(t.Context(), func(tr *trial.T) {
+		d, c := listen(), newCounter(2)
+		serveRecords(tr, d, c)
+		for _, post := range []struct{ size, want int }{{record.Bytes + 1, http.StatusBadRequest}, {2 * record.Bytes, http.StatusOK}} {
+			res, err := http.Post("http://"+d.Addr().String(), "", bytes.NewReader(make([]byte, post.size)))
 			if err != nil {
 				t.Fatal(err)
 			}
 			res.Body.Close()
-			if res.StatusCode != want {
-				t.Errorf("%d bytes: got %s, want %d", size, res.Status, want)
+			if res.StatusCode != post.want {
+				t.Errorf("%d bytes: got %s, want %d", post.size, res.Status, post.want)
 			}
 		}
-		if err := trial.Run(t.Context(), func(*trial.T) { d.wait() }); err == nil || !strings.Contains(err.Error(), "all records came in one request") {
-			t.Errorf("got error %v", err)
-		}
-		if err := d.Stdin.Close(); err != nil {
-			t.Fatal(err)
-		}
-		if err := trial.Run(t.Context(), func(*trial.T) { d.ReadLine() }); err == nil || !strings.Contains(err.Error(), "has ended") {
-			t.Errorf("the end: got error %v", err)
-		}
+		c.wait(tr)
 	})
+	if err == nil || !strings.Contains(err.Error(), "all records came in one request") {
+		t.Errorf("got error %v", err)
+	}
 }

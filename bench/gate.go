@@ -19,15 +19,16 @@ const requestWait = 10 * time.Second
 // listen listens for whoever is told the address.
 func listen() net.Listener { return trial.Must(net.Listen("tcp", "127.0.0.1:0")) }
 
-// serveHTTP serves until stop is called.
-func serveHTTP(l net.Listener, handle http.HandlerFunc) (stop func()) {
+// serveHTTP serves until the measurement ends.
+func serveHTTP(t *trial.T, l net.Listener, handle http.HandlerFunc) {
 	server := &http.Server{ReadHeaderTimeout: requestWait, Handler: handle}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) }) // until it is closed
-	return func() {
+	t.Cleanup(func() error {
 		_ = server.Close() // and its listener
 		serving.Wait()
-	}
+		return nil
+	})
 }
 
 // readRecords reads the body of a request in large pieces and returns how many records it
@@ -65,8 +66,7 @@ func newGate(t *trial.T) *gate {
 	l := listen()
 	g := &gate{address: l.Addr().String(), came: make(chan time.Time, 1), opened: make(chan struct{})}
 	close(g.opened)
-	stop := serveHTTP(l, g.take)
-	t.Cleanup(func() error { stop(); return nil })
+	serveHTTP(t, l, g.take)
 	return g
 }
 

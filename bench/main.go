@@ -52,10 +52,8 @@ const (
 	fillCommand        = "fill"        // what fills a queue
 	answerCommand      = "answer"      // the server to compare with
 	walSidecarCommand  = "walsidecar"  // the sidecar to compare with
-	receiveCommand     = "receive"     // an HTTP destination
-	brokerCommand      = "broker"      // a Kafka destination
-	postLoopCommand    = "postloop"    // the plain program that delivers to the one
-	produceLoopCommand = "produceloop" // and to the other
+	postLoopCommand    = "postloop"    // the plain program that delivers over HTTP
+	produceLoopCommand = "produceloop" // and to Kafka
 )
 
 var commands = map[string]func(ctx context.Context, args []string, out io.Writer) error{
@@ -64,8 +62,6 @@ var commands = map[string]func(ctx context.Context, args []string, out io.Writer
 	fillCommand:        process.Answer(backlogFill.run),
 	answerCommand:      answerMain,
 	walSidecarCommand:  walSidecarMain,
-	receiveCommand:     destinationMain(serveRecords),
-	brokerCommand:      destinationMain(serveKafka),
 	postLoopCommand:    process.Answer(postLoop.run),
 	produceLoopCommand: process.Answer(produceLoop.run),
 }

@@ -3,10 +3,12 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -147,23 +149,33 @@ func (l *lab) paces() values {
 // atPace measures one docket at one rate.
 func (l *lab) atPace(pace int) values {
 	dir := l.scratch()
-	brokers := trial.Must(newCounted(scaleBrokers))
-	l.Cleanup(func() error { brokers.Close(); return nil })
+	var requests, sent atomic.Int64
+	brokers := newBrokers(l.T, scaleBrokers, net.Listen, func(records int) {
+		requests.Add(1)
+		sent.Add(int64(records))
+	})
 	s := l.start(dir, kafkaEntry("kafka", brokers.ListenAddrs()[0]))
+	// What docket has used and asked for since it started.
+	usage := func() values {
+		return values{
+			"cpu": s.CPUTime().Seconds() * 1e3, "commits": s.commits(), "written": diskWritten(dir) / 1e3,
+			"requests": float64(requests.Load()), "wire": float64(brokers.received.Load()), "sent": float64(sent.Load()),
+		}
+	}
 	p := trial.Must(load.Connect(s.socket, 0, record.NewBlock(0)))
 	defer p.Close()
 	// Until there is a connection to every leader, and the buffers are there.
 	sendAtPace(l.T, p, pace, time.Second)
 	settle(l.T, filepath.Join(dir, "queue"))
-	before, began := s.usage(dir, brokers), time.Now()
+	before, began := usage(), time.Now()
 	sendAtPace(l.T, p, pace, paceTime)
-	used, seconds := s.usage(dir, brokers), time.Since(began).Seconds()
+	used, seconds := usage(), time.Since(began).Seconds()
 	for key := range used {
 		used[key] = (used[key] - before[key]) / seconds
 	}
 	used["wire"] /= used["sent"]
 	delete(used, "sent")
-	used["connections"], used["memory"] = float64(brokers.open.Load()), s.Memory("VmRSS")
+	used["memory"] = s.Memory("VmRSS")
 	return used
 }
 
@@ -175,15 +187,6 @@ func sendAtPace(t *trial.T, p *load.Producer, pace int, d time.Duration) {
 	for due := began; time.Since(began) < d; due = due.Add(tick) {
 		trial.Must(p.Send(each, each))
 		t.Sleep(time.Until(due.Add(tick)))
-	}
-}
-
-// usage is what docket has used and asked for since it started.
-func (s *sidecar) usage(dir string, b *counted) values {
-	return values{
-		"cpu": s.CPUTime().Seconds() * 1e3, "commits": s.commits(), "written": diskWritten(dir) / 1e3,
-		"requests": float64(b.produces.Load()), "metadata": float64(b.metadatas.Load()),
-		"wire": float64(b.received.Load()), "sent": float64(b.sent.Load()),
 	}
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -76,20 +77,18 @@ func TestReceiver(t *testing.T) {
 		s := l.newStand(standIn(t, keeping), false, 0)
 		s.openSink()
 		b := record.NewBlock(1)
-		trial.Check(send("http://"+s.sink.Address+"/", b.Next(0, 3)))
+		address := "http://" + net.JoinHostPort(s.at.Host, s.at.Port)
+		trial.Check(send(address+"/", b.Next(0, 3)))
 		var bulk strings.Builder
 		for n := range 2 {
 			bulk.WriteString(`{"index":{"_index": "decisions"}}` + "\n")
 			bulk.Write(b.Next(3+n, 1))
 		}
-		trial.Check(send("http://"+s.sink.Address+bulkPath, []byte(bulk.String())))
-		var c count
-		ask(tr, s.sink, countPath, &c)
+		trial.Check(send(address+bulkPath, []byte(bulk.String())))
+		c, times := s.sink.read()
 		if want := (count{Records: 5}); c != want {
 			t.Errorf("got %+v, want %+v", c, want)
 		}
-		var times arrivals
-		ask(tr, s.sink, timesPath, &times)
 		if len(times) != 2 || times[0].Records != 3 || times[1].Records != 5 || times[0].At.After(times[1].At) {
 			t.Errorf("got %+v, want 3 records and then 5", times)
 		}

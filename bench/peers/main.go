@@ -42,18 +42,12 @@ func main() {
 	}
 }
 
-// Commands of this program in the processes that it starts.
-const (
-	produceCommand = "produce" // the producers
-	receiveCommand = "receive" // the HTTP server
-)
+// produceCommand is this program in the process of the producers.
+const produceCommand = "produce"
 
 func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && args[0] == produceCommand {
 		return process.Answer(load.Load.Run)(ctx, args[1:], out)
-	}
-	if len(args) > 0 && args[0] == receiveCommand {
-		return receiveMain(args[1:], os.Stdin, out)
 	}
 	o, err := parseOptions(args)
 	if err != nil {

@@ -102,7 +102,7 @@ func (s *stand) endToEnd() figures {
 	})
 	times := s.written
 	if s.sink != nil {
-		ask(s.lab.T, s.sink, timesPath, &times)
+		_, times = s.sink.read()
 	}
 	most := (after - before) * rateShare / 100
 	mostTook, allTook := times.at(before+most).Sub(began), times.at(after).Sub(began)
@@ -136,10 +136,10 @@ type stand struct {
 	lab     *lab
 	at      place
 	running *process.Process
-	sink    *process.Server // nil: it is down, or a file
-	next    int             // number of the next record of each producer
-	sent    int             // records of all loads so far
-	written arrivals        // in files, as far as arrived has looked
+	sink    *census  // of the destination; nil: that is down, or a file
+	next    int      // number of the next record of each producer
+	sent    int      // records of all loads so far
+	written arrivals // in files, as far as arrived has looked
 }
 
 // newStand makes a place for c. With toFile it writes files there; else it sends
@@ -176,9 +176,7 @@ func (s *stand) start() {
 }
 
 // openSink brings up the destination.
-func (s *stand) openSink() {
-	s.sink = process.StartServer(s.lab.T, s.lab.Self, receiveCommand, net.JoinHostPort(s.at.Host, s.at.Port))
-}
+func (s *stand) openSink() { s.sink = receive(s.lab.T, net.JoinHostPort(s.at.Host, s.at.Port)) }
 
 // load makes the producers send so many records, rate a second or as fast as they are
 // taken, and returns when all that were sent until the limit were taken.
@@ -204,7 +202,7 @@ func (s *stand) arrived() (now count) {
 	s.lab.Poll("for the records to arrive", pause, onceWait, func() bool {
 		before := now.Records
 		if s.sink != nil {
-			ask(s.lab.T, s.sink, countPath, &now)
+			now, _ = s.sink.read()
 		} else {
 			now.Records = int(trial.Must(site.Size(s.at.Export)) / record.Bytes)
 		}

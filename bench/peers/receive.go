@@ -2,49 +2,37 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"sync"
 	"time"
 
-	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/trial"
 )
 
 const (
 	// requestWait bounds one request, however busy the machine is.
 	requestWait = 10 * time.Second
-	// What the destination is asked.
-	countPath = "/count"
-	timesPath = "/times"
 	// bulkPath is where Elasticsearch takes bulk requests.
 	bulkPath = "/_bulk"
 )
 
-// receiveMain is the process of the HTTP destination. It counts what is posted to
-// it, as lines of records or as a bulk request of Elasticsearch, which is how
-// rsyslog as Debian has it speaks HTTP. It ends with in: when the program that started
-// it ends, however that happens, nothing is left behind.
-func receiveMain(args []string, in io.Reader, out io.Writer) error {
-	if len(args) != 1 {
-		return fmt.Errorf("%s takes an address", receiveCommand)
-	}
-	l, err := net.Listen("tcp", args[0])
-	if err != nil {
-		return err
-	}
-	server := &http.Server{ReadHeaderTimeout: requestWait, Handler: (&receiver{census: newCensus()}).handler()}
+// receive has an HTTP server at the address count what is posted to it until the
+// measurement ends, as lines of records or as a bulk request of Elasticsearch, which is
+// how rsyslog as Debian has it speaks HTTP.
+func receive(t *trial.T, address string) *census {
+	l := trial.Must(net.Listen("tcp", address))
+	r := &receiver{census: newCensus()}
+	server := &http.Server{ReadHeaderTimeout: requestWait, Handler: r.handler()}
 	var serving sync.WaitGroup
 	serving.Go(func() { _ = server.Serve(l) }) // until it is closed
-	if _, err = fmt.Fprintln(out, l.Addr()); err == nil {
-		_, err = io.Copy(io.Discard, in)
-	}
-	_ = server.Close()
-	serving.Wait()
-	return err
+	t.Cleanup(func() error {
+		_ = server.Close()
+		serving.Wait()
+		return nil
+	})
+	return r.census
 }
 
 type receiver struct {
@@ -60,14 +48,6 @@ func (r *receiver) handler() http.Handler {
 			w.Header().Set("Content-Type", "application/json")
 			_, _ = io.WriteString(w, `{"took":0,"errors":false,"items":[]}`) // an error is the client's to notice
 		}
-	})
-	mux.HandleFunc("GET "+countPath, func(w http.ResponseWriter, _ *http.Request) {
-		n, _ := r.census.read()
-		_ = json.NewEncoder(w).Encode(n) // as above
-	})
-	mux.HandleFunc("GET "+timesPath, func(w http.ResponseWriter, _ *http.Request) {
-		_, times := r.census.read()
-		_ = json.NewEncoder(w).Encode(times) // as above
 	})
 	mux.HandleFunc("/_cat/health", func(http.ResponseWriter, *http.Request) {}) // which a client asks before it sends
 	return mux
@@ -93,13 +73,4 @@ func (r *receiver) take(w http.ResponseWriter, req *http.Request, skip func([]by
 	}
 	r.census.take(body.Bytes(), skip)
 	return true
-}
-
-// ask asks a running receiver and reads its answer into v.
-func ask(t *trial.T, receiver *process.Server, path string, v any) {
-	req := trial.Must(http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+receiver.Address+path, nil))
-	resp, err := http.DefaultClient.Do(req)
-	trial.Check(err)
-	defer resp.Body.Close()
-	trial.Check(json.NewDecoder(resp.Body).Decode(v))
 }

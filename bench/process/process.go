@@ -23,23 +23,12 @@ type Process struct {
 }
 
 // Start starts a program that runs until it is ended, at the latest with the
-// measurement. env is added to its environment.
+// measurement. env is added to its environment. What it writes to its standard error is
+// told beside the error that ends the measurement: it may have caused that.
 func Start(t *trial.T, env []string, name string, args ...string) *Process {
-	p := newProcess(t, name, args)
-	p.cmd.Env = append(os.Environ(), env...)
-	p.start(t)
-	return p
-}
-
-func newProcess(t *trial.T, name string, args []string) *Process {
 	p := &Process{cmd: exec.CommandContext(t.Context(), name, args...)}
 	p.cmd.Stderr = &p.stderr
-	return p
-}
-
-// start has what the program writes to its standard error told beside the error that
-// ends the measurement: it may have caused that.
-func (p *Process) start(t *trial.T) {
+	p.cmd.Env = append(os.Environ(), env...)
 	trial.Check(p.cmd.Start())
 	t.Cleanup(func() error {
 		p.Kill()
@@ -50,6 +39,7 @@ func (p *Process) start(t *trial.T) {
 		const enough = 4000
 		return fmt.Errorf("%s said: %s", filepath.Base(p.cmd.Path), said[max(0, len(said)-enough):])
 	})
+	return p
 }
 
 // Kill ends the process with SIGKILL and waits until it has ended. It may be called

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"path/filepath"
@@ -15,29 +14,25 @@ import (
 	"github.com/docket-export/docket/bench/trial"
 )
 
-// A server says its address, is told things and says more.
-func TestServer(t *testing.T) {
+// What a process has said is told when the measurement fails.
+func TestProcess(t *testing.T) {
 	err := trial.Run(t.Context(), func(tr *trial.T) {
-		s := StartServer(tr, "sh", "-c", "echo 127.0.0.1:7; read line; echo got $line; read line; echo bye >&2")
-		if s.Address != "127.0.0.1:7" {
-			t.Errorf("address: got %q", s.Address)
-		}
-		trial.Must(io.WriteString(s.Stdin, "this\n"))
-		if line := s.ReadLine(); line != "got this" {
-			t.Errorf("got %q, want \"got this\"", line)
-		}
-		if used, mb := s.CPUTime(), s.Memory("VmRSS"); used <= 0 || mb <= 0 {
+		p := Start(tr, nil, "sh", "-c", "echo bye >&2; exec sleep 60")
+		if used, mb := p.CPUTime(), p.Memory("VmRSS"); used <= 0 || mb <= 0 {
 			t.Errorf("got a processor time of %v and %v MB", used, mb)
 		}
-		if used := s.CPUOf(func() {}); used < 0 {
+		if used := p.CPUOf(func() {}); used < 0 {
 			t.Errorf("at rest: got a processor time of %v", used)
 		}
-		trial.Check(s.Stdin.Close())
-		s.ReadLine()
+		tr.Poll("for its words", time.Millisecond, time.Minute, func() bool {
+			said, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
+			return err == nil && strings.HasPrefix(string(said), "sleep")
+		})
+		trial.Check(errors.New("it is too slow"))
 	})
-	for _, want := range []string{"has ended without a word", "sh said: bye"} {
+	for _, want := range []string{"it is too slow", "sh said: bye"} {
 		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("the end: got error %v, want %q in it", err, want)
+			t.Errorf("got error %v, want %q in it", err, want)
 		}
 	}
 }
@@ -91,8 +86,14 @@ func TestStop(t *testing.T) {
 		"trap 'exit 0' TERM":              "<nil>",
 		"trap 'echo no >&2; exit 3' TERM": "sh: exit status 3\nsh said: no",
 	} {
+		ready := filepath.Join(t.TempDir(), "ready")
 		err := trial.Run(t.Context(), func(tr *trial.T) {
-			StartServer(tr, "sh", "-c", script+"; echo ready; while :; do sleep 0.01; done").Stop()
+			p := Start(tr, nil, "sh", "-c", script+`; : > "$0"; while :; do sleep 0.01; done`, ready)
+			tr.Poll("for it to be ready", time.Millisecond, time.Minute, func() bool {
+				_, err := os.Stat(ready)
+				return err == nil
+			})
+			p.Stop()
 		})
 		if got := fmt.Sprint(err); got != want {
 			t.Errorf("%s: got error %s, want %s", script, got, want)

@@ -21,16 +21,18 @@ type T struct {
 type failure struct{ error }
 
 // Run measures, and returns why that has ended early, or how the cleaning up has failed.
-func Run(ctx context.Context, measure func(t *T)) error {
+func Run(ctx context.Context, measure func(t *T)) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	t := &T{ctx: ctx}
-	errs := []error{catch(func() error { measure(t); return nil })}
-	t.failed = errs[0] != nil
-	for _, cleanup := range slices.Backward(t.cleanups) {
-		errs = append(errs, catch(cleanup))
-	}
-	return errors.Join(errs...)
+	t := &T{ctx: ctx, failed: true}
+	defer func() { // after a panic too
+		for _, cleanup := range slices.Backward(t.cleanups) {
+			err = errors.Join(err, catch(cleanup))
+		}
+	}()
+	err = catch(func() error { measure(t); return nil })
+	t.failed = err != nil
+	return err
 }
 
 func catch(do func() error) (err error) {

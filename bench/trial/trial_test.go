@@ -42,14 +42,19 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// A mistake in a measurement is no failure of what is measured.
+// A mistake in a measurement is no failure of what is measured, and is cleaned up behind
+// all the same.
 func TestRunLeavesPanicsAlone(t *testing.T) {
+	cleaned := false
 	defer func() {
-		if got := recover(); got != "a mistake" {
-			t.Errorf("got %v, want the panic", got)
+		if got := recover(); got != "a mistake" || !cleaned {
+			t.Errorf("got %v and cleaned up: %v, want the panic and true", got, cleaned)
 		}
 	}()
-	_ = Run(t.Context(), func(*T) { panic("a mistake") })
+	_ = Run(t.Context(), func(tr *T) {
+		tr.Cleanup(func() error { cleaned = true; return nil })
+		panic("a mistake")
+	})
 }
 
 func TestPollAndSleepEnd(t *testing.T) {
