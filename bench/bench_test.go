@@ -11,7 +11,6 @@ import (
 	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/report"
-	"github.com/docket-export/docket/bench/report/reporttest"
 )
 
 func twoRows() experiment {
@@ -121,7 +120,7 @@ func TestOutcomeSurvivesItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Experiments = r.Experiments[:1] // the other is not in the table
-	if before, after := reporttest.Page(t, r), reporttest.Page(t, again); before != after {
+	if before, after := pageOf(t, r), pageOf(t, again); before != after {
 		t.Errorf("page from the file:\n%s\nwant:\n%s", after, before)
 	}
 }
@@ -188,7 +187,7 @@ func TestProducerAndAnswer(t *testing.T) {
 	for _, window := range []int{1, 100} {
 		socket := filepath.Join(t.TempDir(), "s")
 		ended := make(chan error, 1)
-		go func() { ended <- answerMain(t.Context(), []string{socket, "1"}, nil) }()
+		go func() { ended <- answerMain(t.Context(), []string{socket}, nil) }()
 		p, err := load.Connect(socket, 0, record.NewBlock(0))
 		if err != nil {
 			t.Fatal(err)

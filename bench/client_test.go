@@ -98,7 +98,7 @@ func TestInTurns(t *testing.T) {
 func TestAckTimes(t *testing.T) {
 	answer := filepath.Join(t.TempDir(), "s")
 	ended := make(chan error, 1)
-	go func() { ended <- answerMain(t.Context(), []string{answer, "1"}, nil) }()
+	go func() { ended <- answerMain(t.Context(), []string{answer}, nil) }()
 	e, docket := serve(t)
 	var values values
 	attempt(t, func(tr *trial.T) {

@@ -8,12 +8,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strconv"
 	"time"
 
 	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/bench/load"
-	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/site"
 	"github.com/docket-export/docket/bench/trial"
@@ -42,7 +40,6 @@ func (l *lab) ingest() values {
 		sums.add("raw", raw.run(l.T, steadyLap*record.Bytes))
 		trial.Check(site.Rest(dir))
 		sums.add("wal", wal.load(load.Full("", steadyLap)))
-		sums.add("echo", l.echo(load.Full("", steadyLap)))
 		sums.add("unsynced", unsynced.lap(load.Full("", steadyLap), false))
 	}
 	d := sums["docket"]
@@ -50,18 +47,10 @@ func (l *lab) ingest() values {
 	return values{
 		"rate": d.rate(), "perCommit": d.perPart(), "cpu": d.cpuOfMillion(), "memory": docket.Memory("VmHWM"),
 		"validation": sums["validation"].cpuOfMillion(), "rest": d.cpuOfMillion() - sums["validation"].cpuOfMillion(),
-		"recycled": sums["raw"].rate(), "appended": appended, "echo": sums["echo"].rate(),
+		"recycled": sums["raw"].rate(), "appended": appended,
 		"unsynced": sums["unsynced"].rate(), "unsyncedCPU": sums["unsynced"].cpuOfMillion(),
 		"wal": sums["wal"].rate(), "walCPU": sums["wal"].cpuOfMillion(),
 	}
-}
-
-// echo loads a server that only acknowledges, which ends with its producers.
-func (l *lab) echo(o load.Load) stint {
-	o.Socket = filepath.Join(l.Short, "echo.sock")
-	process.Start(l.T, nil, l.Self, answerCommand, o.Socket, strconv.Itoa(o.Producers))
-	d := l.produce(o)
-	return stint{Records: d.Records, Took: d.Took()}
 }
 
 // growing measures the intake beside a sink that cannot deliver, at once and not in laps.

@@ -35,11 +35,11 @@ type lab struct {
 
 // newLab makes a lab that is ready to measure. The caller closes it.
 func newLab(ctx context.Context, o options) (*lab, error) {
-	s, err := site.New(ctx, o.dir)
+	s, err := site.New(ctx, o.Dir)
 	if err != nil {
 		return nil, err
 	}
-	l := &lab{Site: s, profiles: o.profile, records: o.records}
+	l := &lab{Site: s, profiles: o.profile, records: o.Records}
 	// More than any measurement writes.
 	err = errors.Join(l.findDocket(ctx, o.docket), site.Warm(l.Disk, 2*max(l.records, burstRecords)*record.Bytes))
 	if err != nil {

@@ -24,10 +24,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/docket-export/docket/bench/load"
@@ -35,15 +33,7 @@ import (
 	"github.com/docket-export/docket/bench/report"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:])
-	stop()
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "bench:", err)
-		os.Exit(1)
-	}
-}
+func main() { process.Main("bench", run) }
 
 // Commands of this program in the processes that it starts.
 const (
@@ -66,9 +56,9 @@ var commands = map[string]func(ctx context.Context, args []string, out io.Writer
 	produceLoopCommand: process.Answer(produceLoop.run),
 }
 
-func run(ctx context.Context, args []string) error {
+func run(ctx context.Context, args []string, out io.Writer) error {
 	if len(args) > 0 && commands[args[0]] != nil {
-		return commands[args[0]](ctx, args[1:], os.Stdout)
+		return commands[args[0]](ctx, args[1:], out)
 	}
 	o, err := parseOptions(args)
 	if err != nil {
@@ -78,51 +68,33 @@ func run(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return o.files.Write(os.Stdout, r)
+	return o.Write(out, r)
 }
 
 // options are what the command line says.
 type options struct {
-	rounds  int
-	records int
+	report.Options
 	only    string
 	large   bool
-	dir     string
 	docket  string
 	profile string
-	files   report.Files
 }
 
-func parseOptions(args []string) (options, error) {
-	var o options
+func parseOptions(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
-	flags.IntVar(&o.rounds, "rounds", 5, "how often everything is measured")
-	flags.IntVar(&o.records, "records", 200_000, "records of 1 KB in each measurement under load")
 	flags.StringVar(&o.only, "only", "", "measure only these, comma-separated: "+strings.Join(names(experiments()), ","))
 	flags.BoolVar(&o.large, "large", true, "measure with a backlog of 5 GB as well, which takes room on the disk meanwhile")
-	flags.StringVar(&o.dir, "dir", "", "directory on the disk to measure (default: .cache of the repository)")
 	flags.StringVar(&o.docket, "docket", "", "measure the program `BINARY` instead of one built from this tree")
-	o.files.Flags(flags)
 	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of docket, under the load alone, to `DIR`/EXPERIMENT.pprof for each of "+
 		"ingest, growing, http, kafka, export and what shares their load; sampling then costs docket a little")
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	switch {
-	case flags.NArg() > 0:
-		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case o.rounds < 1:
-		return o, errors.New("-rounds must be at least 1")
-	case o.records < load.Producers*load.Window:
-		return o, fmt.Errorf("-records must be at least %d: fewer are in flight all at once", load.Producers*load.Window)
-	}
-	return o, nil
+	// Fewer records would be in flight all at once.
+	return o, o.Parse(flags, args, 5, load.Producers*load.Window, "")
 }
 
 // results measures, or reads what was measured before.
 func results(ctx context.Context, o options) (*outcome, error) {
-	if o.files.From != "" {
-		return readOutcome(o.files.From)
+	if o.From != "" {
+		return readOutcome(o.From)
 	}
 	chosen, err := choose(experiments(), o.only, o.large)
 	if err != nil {
@@ -138,7 +110,7 @@ func results(ctx context.Context, o options) (*outcome, error) {
 			return nil, err
 		}
 	}
-	r, err := measure(ctx, l, chosen, o.rounds)
+	r, err := measure(ctx, l, chosen, o.Rounds)
 	if err != nil {
 		return nil, err
 	}

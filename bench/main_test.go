@@ -16,7 +16,7 @@ func TestMain(m *testing.M) {
 	if child, ok := faultChildren[os.Getenv(childFault)]; ok {
 		err = child(os.Args[1])
 	} else if len(os.Args) > 1 && !strings.HasPrefix(os.Args[1], "-") {
-		err = run(context.Background(), os.Args[1:])
+		err = run(context.Background(), os.Args[1:], os.Stdout)
 	} else {
 		os.Exit(runTests(m))
 	}

@@ -70,24 +70,6 @@ func testGate(t *testing.T, tr *trial.T) {
 	g.wait(tr, 0)
 }
 
-// The server to compare with serves as many producers as it was told, and ends.
-func TestAnswerServesManyProducers(t *testing.T) {
-	socket := filepath.Join(t.TempDir(), "s")
-	ended := make(chan error, 1)
-	go func() { ended <- answerMain(t.Context(), []string{socket, "3"}, nil) }()
-	o := load.Load{Socket: socket, Producers: 3, Window: 100, Records: 3000}
-	p, err := o.Run(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if p.Records != 3000 {
-		t.Errorf("got %d records, want 3000", p.Records)
-	}
-	if err := <-ended; err != nil {
-		t.Errorf("answer: %v", err)
-	}
-}
-
 // startWAL runs the sidecar on tidwall/wal in this process. end ends it.
 func startWAL(t *testing.T) (socket, dir string, end func()) {
 	t.Helper()

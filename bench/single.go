@@ -22,7 +22,7 @@ const (
 func (l *lab) single() values {
 	dir, answer := l.scratch(), filepath.Join(l.Short, "answer.sock")
 	plain := overwriter{file: l.recycledFile(filepath.Join(dir, "raw")), commit: commitOf(1), span: segmentBytes}
-	process.Start(l.T, nil, l.Self, answerCommand, answer, "1")
+	process.Start(l.T, nil, l.Self, answerCommand, answer)
 	s := l.startWarm(dir)
 	settle(l.T, filepath.Join(dir, "queue"))
 	return ackTimes(l.T, plain.write, answer, s.socket)

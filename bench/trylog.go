@@ -57,22 +57,17 @@ func allStored(s client.Stats) error {
 }
 
 // costs measures what it costs to log about so many records with c, and in turns
-// with it that of a client that is off; beside it, the copy that TryLog makes.
+// with it with a client that is off.
 func costs(ctx context.Context, c *client.Client, records int) (values, error) {
 	r := denial()
-	on := &logged{calls: burstCalls, burst: tryLogger{c, r}.burst, flush: c.Flush}
+	on := &logged{calls: burstCalls, burst: tryLogger{c, r}.burst, rest: waitBehind(ctx, c), flush: c.Flush}
 	off := &logged{calls: offCalls, burst: tryLogger{nil, r}.burst}
-	beside := &logged{calls: burstCalls, burst: copyBurst(r)}
-	wait := waitBehind(ctx, c)
-	on.rest = func() error { return errors.Join(beside.bursts(1), wait()) }
 	for range max(1, records/burstCalls/turnBursts) {
 		if err := errors.Join(on.turn(ctx), off.turn(ctx)); err != nil {
 			return nil, err
 		}
 	}
-	return values{
-		"on": on.perCall(), "onAllocs": on.allocsPerCall(), "off": off.perCall(), "offAllocs": off.allocsPerCall(), "copy": beside.perCall(),
-	}, nil
+	return values{"on": on.perCall(), "onAllocs": on.allocsPerCall(), "off": off.perCall(), "offAllocs": off.allocsPerCall()}, nil
 }
 
 // logged is a way to log, and what it has cost so far.
@@ -165,19 +160,5 @@ func waitBehind(ctx context.Context, c *client.Client) func() error {
 			return nil
 		}
 		return <-wait
-	}
-}
-
-// copyBurst does that part of TryLog which takes the record.
-func copyBurst(r *decision.Record) func(int) error {
-	var c decision.Copy
-	return func(calls int) error {
-		for range calls {
-			if err := c.Set(r); err != nil {
-				return err
-			}
-			c.Forget()
-		}
-		return nil
 	}
 }

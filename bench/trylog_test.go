@@ -60,7 +60,7 @@ func TestCosts(t *testing.T) {
 	if got, want := len(e.Lines()), (warmBursts+turnBursts)*burstCalls; got != want {
 		t.Errorf("got %d lines at the exporter, want %d: every call is one", got, want)
 	}
-	for _, key := range []string{"on", "off", "copy"} {
+	for _, key := range []string{"on", "off"} {
 		if values[key] <= 0 {
 			t.Errorf("%s: got %v ns", key, values[key])
 		}

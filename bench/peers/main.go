@@ -18,10 +18,8 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/docket-export/docket/bench/load"
@@ -32,15 +30,7 @@ import (
 	"github.com/docket-export/docket/bench/trial"
 )
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	stop()
-	if err != nil && !errors.Is(err, flag.ErrHelp) {
-		fmt.Fprintln(os.Stderr, "peers:", err)
-		os.Exit(1)
-	}
-}
+func main() { process.Main("peers", run) }
 
 // produceCommand is this program in the process of the producers.
 const produceCommand = "produce"
@@ -57,38 +47,19 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	return o.files.Write(out, r)
+	return o.Write(out, r)
 }
 
 // options are what the command line says.
 type options struct {
-	rounds  int
-	records int
-	only    string
-	dir     string
-	files   report.Files
+	report.Options
+	only string
 }
 
-func parseOptions(args []string) (options, error) {
-	var o options
+func parseOptions(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("peers", flag.ContinueOnError)
-	flags.IntVar(&o.rounds, "rounds", 3, "how often everything is measured")
-	flags.IntVar(&o.records, "records", 200_000, "records of 1 KB in each measurement under load, or what is sent within "+loadLimit.String())
 	flags.StringVar(&o.only, "only", "", "measure only these beside docket, comma-separated: "+strings.Join(peerNames(peers()[1:]), ","))
-	flags.StringVar(&o.dir, "dir", "", "directory on the disk to measure (default: .cache of the repository)")
-	o.files.Flags(flags)
-	if err := flags.Parse(args); err != nil {
-		return o, err
-	}
-	switch {
-	case flags.NArg() > 0:
-		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
-	case o.rounds < 1:
-		return o, errors.New("-rounds must be at least 1")
-	case o.records < 1000:
-		return o, errors.New("-records must be at least 1000")
-	}
-	return o, nil
+	return o, o.Parse(flags, args, 3, 1000, ", or what is sent within "+loadLimit.String())
 }
 
 // lab is where the peers are measured, with the programs.
@@ -103,26 +74,26 @@ type lab struct {
 
 // results measures, or reads what was measured before.
 func results(ctx context.Context, o options) (*outcome, error) {
-	if o.files.From != "" {
-		return readOutcome(o.files.From)
+	if o.From != "" {
+		return readOutcome(o.From)
 	}
 	chosen, err := contenders(peers(), o.only)
 	if err != nil {
 		return nil, err
 	}
-	s, err := site.New(ctx, o.dir)
+	s, err := site.New(ctx, o.Dir)
 	if err != nil {
 		return nil, err
 	}
 	defer s.Close()
-	l := &lab{Site: s, records: o.records, quiet: quietWait, installed: map[string]installation{}}
+	l := &lab{Site: s, records: o.Records, quiet: quietWait, installed: map[string]installation{}}
 	if err := l.install(ctx, chosen); err != nil {
 		return nil, err
 	}
 	if err := site.Warm(l.Disk, 2*l.records*record.Bytes); err != nil { // more than any measurement writes
 		return nil, err
 	}
-	r, err := l.measureAll(ctx, chosen, o.rounds)
+	r, err := l.measureAll(ctx, chosen, o.Rounds)
 	if ctx.Err() != nil {
 		return nil, errors.New("interrupted")
 	}
@@ -152,7 +123,7 @@ func (l *lab) install(ctx context.Context, chosen []contender) (err error) {
 // measureAll measures every contender in turn, round after round. Each round begins
 // with another, so that none is always the first.
 func (l *lab) measureAll(ctx context.Context, chosen []contender, rounds int) (*outcome, error) {
-	r := &outcome{Head: report.Head{Machine: l.Machine, Rounds: rounds, Records: l.records}, Measures: measures()}
+	r := &outcome{Head: report.Head{Machine: l.Machine, Rounds: rounds, Records: l.records}, Measures: work().Measures}
 	for _, c := range chosen {
 		r.Contenders = append(r.Contenders, entry{
 			Key: c.key(), Peer: c.peer.Name, Setting: c.setting.Name, About: c.About, Version: l.installed[c.peer.Name].version,

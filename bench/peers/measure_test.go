@@ -100,7 +100,7 @@ func TestDocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, s := range docket.Settings {
-		for _, m := range measures() {
+		for _, m := range work().Measures {
 			t.Run(s.Name+"/"+m.Name, func(t *testing.T) {
 				t.Parallel()
 				l := newTestLab(t)

@@ -43,10 +43,20 @@ type column struct {
 	What string `json:"what"` // as the head of the table says it, with its unit
 }
 
-// measures are all there are, in the order of the page.
-func measures() (all []measure) {
-	parse("measures.yaml", &all)
-	return all
+// claim is what docket has to reach.
+type claim struct {
+	What, Measure, Column, Beside string
+	Target                        report.Target
+	values                        []float64 // by round
+}
+
+// work is what there is to measure and to claim, in the order of the page.
+func work() (w struct {
+	Measures []measure
+	Claims   []claim
+}) {
+	parse("measures.yaml", &w)
+	return w
 }
 
 // add takes what one contender has given in one round.
@@ -144,69 +154,51 @@ func (r *outcome) ContenderRows() [][]string {
 func (r *outcome) ClaimRows() [][]string {
 	rows := [][]string{{"", "measured", "target", ""}}
 	for _, c := range r.claims() {
-		rows = append(rows, []string{c.what, cell(c.values), c.target.String(), c.target.Verdict(c.values)})
+		rows = append(rows, []string{c.What, cell(c.values), c.Target.String(), c.Target.Verdict(c.values)})
 	}
 	return rows
 }
 
-// claim is what docket has to reach beside the others: a quotient, taken within each
-// round, or a number.
-type claim struct {
-	what   string
-	values []float64
-	target report.Target
-}
-
-// The contenders that claims are about.
+// own is the contender that claims are about, and fastest stands for several.
 const (
-	own         = "docket/default"
-	unsynced    = "syslog-ng/reliable"
-	syncsEach   = "rsyslog/strict"
-	fastestSafe = "the fastest of them that loses nothing"
+	own     = "docket/default"
+	fastest = "fastest"
 )
-
-// FastestSafe is what the table of targets calls the fastest.
-func (r *outcome) FastestSafe() string { return fastestSafe }
 
 // claims are those for which everything was measured.
 func (r *outcome) claims() []claim {
-	var all []claim
-	add := func(what string, values []float64, target report.Target) {
-		if len(values) > 0 {
-			all = append(all, claim{what, values, target})
+	all := work().Claims
+	for i := range all {
+		c := &all[i]
+		c.values = r.values(c.Measure, own, c.Column)
+		switch c.Beside {
+		case "":
+		case fastest:
+			c.values = quotients(c.values, r.fastestSafe(c.Measure))
+		default:
+			c.values = quotients(c.values, r.values(c.Measure, c.Beside, c.Column))
 		}
 	}
-	intake := r.values("intake", own, "rate")
-	add("intake: docket / "+unsynced, quotients(intake, r.values("intake", unsynced, "rate")), report.Target{AtLeast: 3})
-	add("intake: docket / "+syncsEach, quotients(intake, r.values("intake", syncsEach, "rate")), report.Target{AtLeast: 100})
-	for _, m := range []string{"http", "file"} {
-		add(fmt.Sprintf("to %s: docket / %s", m, fastestSafe), quotients(r.values(m, own, "rate"), r.fastestSafe(m)), report.Target{AtLeast: 1})
-	}
-	for _, m := range []string{"intake", "http", "file"} {
-		add(fmt.Sprintf("processor time, %s: docket / %s", m, unsynced),
-			quotients(r.values(m, own, "cpu"), r.values(m, unsynced, "cpu")), report.Target{AtMost: 1})
-	}
-	add("lost by SIGKILL: docket", r.values("kill", own, "lost"), report.Target{Zero: true})
-	return all
+	return slices.DeleteFunc(all, func(c claim) bool { return len(c.values) == 0 })
 }
 
 // fastestSafe returns the greatest rate of each round among the others that lose
 // nothing: in no round, neither on the way of this measure nor by SIGKILL.
 func (r *outcome) fastestSafe(measureName string) []float64 {
-	var fastest []float64
+	var most []float64
 	for _, e := range r.Contenders {
 		rates := r.values(measureName, e.Key, "rate")
 		if strings.HasPrefix(e.Key, "docket/") || rates == nil || !r.safe(measureName, e.Key) {
 			continue
 		}
-		if fastest == nil {
-			fastest = slices.Clone(rates)
+		if most == nil {
+			most = slices.Clone(rates)
 		}
 		for round, rate := range rates {
-			fastest[round] = max(fastest[round], rate)
+			most[round] = max(most[round], rate)
 		}
 	}
-	return fastest
+	return most
 }
 
 // safe says whether a contender has lost nothing.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"net/url"
 	"os"
@@ -62,7 +63,8 @@ func unpack(ctx context.Context, cache string, p peer) (installation, error) {
 		return installation{}, err
 	}
 	defer func() { _ = os.RemoveAll(work) }() // it is not there any more when all went well
-	if err := download(ctx, work, p); err != nil {
+	fmt.Fprintf(os.Stderr, "peers: downloading %s\n", strings.Join(p.Packages, " "))
+	if _, err := process.Output(ctx, work, "sh", append([]string{"-c", fetch, "sh"}, p.Packages...)...); err != nil {
 		return installation{}, fmt.Errorf("%s: %w (run \"apt-get update\" as root where packages are not found, or leave it out with -only)", p.Name, err)
 	}
 	if err := os.RemoveAll(dir); err != nil {
@@ -74,47 +76,11 @@ func unpack(ctx context.Context, cache string, p peer) (installation, error) {
 	return unpacked(dir, p)
 }
 
-// download fetches the packages of p, and those they depend on that this system does
-// not have, and unpacks them in dir.
-func download(ctx context.Context, dir string, p peer) error {
-	packages, err := missing(ctx, p.Packages)
-	if err != nil {
-		return err
-	}
-	fmt.Fprintf(os.Stderr, "peers: downloading %s\n", strings.Join(packages, " "))
-	if _, err := process.Output(ctx, dir, "apt-get", append([]string{"download"}, packages...)...); err != nil {
-		return err
-	}
-	files, err := filepath.Glob(filepath.Join(dir, "*.deb"))
-	if err != nil {
-		return err
-	}
-	for _, file := range files {
-		if _, err := process.Output(ctx, dir, "dpkg", "-x", file, dir); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// missing asks apt-get what it would install for these packages, which are always
-// among the answer: one that is installed may lack what the run needs beside it.
-func missing(ctx context.Context, packages []string) ([]string, error) {
-	args := []string{"install", "--simulate", "--yes", "--no-install-recommends"}
-	plan, err := process.Output(ctx, "", "apt-get", append(args, packages...)...)
-	if err != nil {
-		return nil, err
-	}
-	all := packages[:len(packages):len(packages)]
-	wanted := " " + strings.Join(packages, " ") + " "
-	for line := range strings.Lines(string(plan)) {
-		words := strings.Fields(line)
-		if len(words) > 1 && words[0] == "Inst" && !strings.Contains(wanted, " "+words[1]+" ") {
-			all = append(all, words[1])
-		}
-	}
-	return all, nil
-}
+// fetch downloads the packages that are its arguments, and those they depend on that
+// this system does not have, and unpacks them.
+//
+//go:embed fetch.sh
+var fetch string
 
 // unpacked returns what lies in dir, where all packages of p have to be. The version
 // is that of the first, which stands in the name of its file.

@@ -44,34 +44,56 @@ type Report interface {
 	Text() string
 }
 
-// Files say where a report goes, and where it comes from. Each may be empty.
-type Files struct {
-	JSON     string
-	Markdown string
-	From     string
+// Options are what the command lines of all benchmarks say.
+type Options struct {
+	Rounds  int
+	Records int
+	Dir     string
+	// Where the report goes, and where it comes from. Each may be empty.
+	JSON, Markdown, From string
 }
 
-// Flags defines the flags that name the files.
-func (f *Files) Flags(flags *flag.FlagSet) {
-	flags.StringVar(&f.JSON, "json", "", "write the results to `FILE`")
-	flags.StringVar(&f.Markdown, "markdown", "", "write the page to `FILE`")
-	flags.StringVar(&f.From, "from", "", "take the results from `FILE` instead of measuring")
+// Parse takes the options, and what else is defined in flags, from the command line.
+// least is the smallest number of records.
+func (o *Options) Parse(flags *flag.FlagSet, args []string, rounds, least int, records string) error {
+	flags.IntVar(&o.Rounds, "rounds", rounds, "how often everything is measured")
+	flags.IntVar(&o.Records, "records", 200_000, "records of 1 KB in each measurement under load"+records)
+	flags.StringVar(&o.Dir, "dir", "", "directory on the disk to measure (default: .cache of the repository)")
+	flags.StringVar(&o.JSON, "json", "", "write the results to `FILE`")
+	flags.StringVar(&o.Markdown, "markdown", "", "write the page to `FILE`")
+	flags.StringVar(&o.From, "from", "", "take the results from `FILE` instead of measuring")
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	switch {
+	case flags.NArg() > 0:
+		return fmt.Errorf("unexpected argument %q", flags.Arg(0))
+	case o.Rounds < 1:
+		return errors.New("-rounds must be at least 1")
+	case o.Records < least:
+		return fmt.Errorf("-records must be at least %d", least)
+	}
+	return nil
 }
 
 // Write writes the table of r to out, and r to the files.
-func (f Files) Write(out io.Writer, r Report) error {
+func (o Options) Write(out io.Writer, r Report) error {
 	if err := WriteTable(out, r); err != nil {
 		return err
 	}
-	if f.JSON != "" {
-		if err := WriteJSON(f.JSON, r); err != nil {
+	if o.JSON != "" {
+		if err := WriteJSON(o.JSON, r); err != nil {
 			return err
 		}
 	}
-	if f.Markdown == "" {
+	if o.Markdown == "" {
 		return nil
 	}
-	return Save(f.Markdown, r)
+	page, err := Page(r)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(o.Markdown, []byte(page), 0o666)
 }
 
 // WriteTable writes the table of r for a terminal.
@@ -83,13 +105,11 @@ func WriteTable(out io.Writer, r Report) error {
 	return t.Flush()
 }
 
-// Save writes the page of r to a file.
-func Save(name string, r Report) error {
-	f, err := os.Create(name)
-	if err != nil {
-		return err
-	}
-	return errors.Join(write(f, "page", r, " | "), f.Close())
+// Page returns the page of r.
+func Page(r Report) (string, error) {
+	var page strings.Builder
+	err := write(&page, "page", r, " | ")
+	return page.String(), err
 }
 
 func write(w io.Writer, name string, r Report, separator string) error {

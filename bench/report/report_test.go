@@ -1,6 +1,8 @@
 package report
 
 import (
+	"flag"
+	"fmt"
 	"math"
 	"os"
 	"path/filepath"
@@ -71,7 +73,7 @@ func (s *sheet) Cells() []string { return []string{"one", "1"} }
 // Everything is written where it was asked for.
 func TestFiles(t *testing.T) {
 	dir := t.TempDir()
-	f := Files{JSON: filepath.Join(dir, "new", "results.json"), Markdown: filepath.Join(dir, "page.md")}
+	f := Options{JSON: filepath.Join(dir, "new", "results.json"), Markdown: filepath.Join(dir, "page.md")}
 	var out strings.Builder
 	written := &sheet{Head{Rounds: 1, Records: 2000}}
 	if err := f.Write(&out, written); err != nil {
@@ -87,5 +89,23 @@ func TestFiles(t *testing.T) {
 	text, err := os.ReadFile(f.Markdown)
 	if want := "| one | 1 |"; err != nil || string(text) != want {
 		t.Errorf("page: got %q (%v), want %q", text, err, want)
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, tt := range []struct{ args, want string }{
+		{"-rounds 7 -records 1000 -json f", ""},
+		{"-rounds 0", "-rounds must be at least 1"},
+		{"-records 999", "-records must be at least 1000"},
+		{"more", `unexpected argument "more"`},
+	} {
+		var o Options
+		err := o.Parse(flag.NewFlagSet("bench", flag.ContinueOnError), strings.Fields(tt.args), 3, 1000, "")
+		if got := fmt.Sprint(err); err == nil && tt.want != "" || err != nil && got != tt.want {
+			t.Errorf("%s: got error %v, want %q", tt.args, err, tt.want)
+		}
+		if want := (Options{Rounds: 7, Records: 1000, JSON: "f"}); err == nil && o != want {
+			t.Errorf("%s: got %+v, want %+v", tt.args, o, want)
+		}
 	}
 }
