@@ -210,25 +210,30 @@ func (d *delivery) round(ctx context.Context, sending *sync.WaitGroup) error {
 	}
 	d.packer.pack(b, records)
 	d.letters.forgetPending(b.first, b.last)
-	if b.isEmpty() {
-		b.done <- struct{}{}
-		d.underWay <- b
-		return nil
+	if !b.isEmpty() {
+		if err := d.slots.acquire(ctx); err != nil {
+			return err
+		}
 	}
-	if err := d.slots.acquire(ctx); err != nil {
-		return err
+	send := func() {
+		if !b.isEmpty() {
+			b.rejected, b.err = d.send(ctx, fromQueue{d}, b.Batch, tries{})
+			d.slots.release()
+		}
+	}
+	if !d.packer.copies { // the records are not valid for longer, and no other batch is under way
+		send()
+		if b.err == nil {
+			d.settle(b)
+		}
+		d.free <- b
+		return nil
 	}
 	d.underWay <- b
-	send := func() {
-		b.rejected, b.err = d.send(ctx, fromQueue{d}, b.Batch, tries{})
-		d.slots.release()
-		b.done <- struct{}{}
-	}
-	if !d.packer.copies { // the records are not valid for longer
+	sending.Go(func() {
 		send()
-		return nil
-	}
-	sending.Go(send)
+		b.done <- struct{}{}
+	})
 	return nil
 }
 
@@ -288,7 +293,7 @@ func wait(ctx context.Context, pause time.Duration) {
 	}
 }
 
-// settleAll settles batches in their order.
+// settleAll settles the batches that are sent beside each other, in their order.
 func (d *delivery) settleAll() {
 	whole := true // nothing is settled behind a batch that is not decided
 	for b := range d.underWay {

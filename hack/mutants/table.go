@@ -448,8 +448,8 @@ var core = []mutant{
 	{
 		defect: "a cursor moves before its destination has answered",
 		file:   deliverGo,
-		old:    "\td.underWay <- b\n\tsend := func() {\n",
-		new:    "\td.settle(b)\n\td.underWay <- b\n\tsend := func() {\n",
+		old:    "\tsend := func() {\n\t\tif !b.isEmpty() {\n",
+		new:    "\td.settle(b)\n\tsend := func() {\n\t\tif !b.isEmpty() {\n",
 		tests:  []string{"TestFailureKinds"},
 	},
 	{
