@@ -132,9 +132,9 @@ func (q *Queue) nextCommit() *commit {
 }
 
 // swap is take without its accounts. Callers hold mu, or are Open.
-func (q *Queue) swap() *commit {
-	c := q.pending
-	q.pending, q.spare = q.spare, nil
+func (b *books) swap() *commit {
+	c := b.pending
+	b.pending, b.spare = b.spare, nil
 	return c
 }
 
@@ -165,7 +165,7 @@ func (q *Queue) writeUntilDurable(c *commit) bool {
 // room or no active one.
 func (q *Queue) write(c *commit) error {
 	w := &q.committer
-	if w.active != nil && !q.fits(w.active, len(c.buf)) {
+	if w.active != nil && !w.active.fits(len(c.buf), q.opts.SegmentBytes) {
 		q.closeActive(nil)
 	}
 	began := time.Now()
@@ -183,7 +183,7 @@ func (q *Queue) write(c *commit) error {
 	for _, f := range c.frames {
 		seq = segment.Place(c.buf[f.at:], w.active.Epoch, at, seq)
 	}
-	if err := q.writeWholeBlocks(c, at); err != nil {
+	if err := w.writeWholeBlocks(c, at); err != nil {
 		return fmt.Errorf("segment %s: write at %d: %w", w.active, at, err)
 	}
 	if err := w.file.Sync(); err != nil {
@@ -206,13 +206,6 @@ func (q *Queue) write(c *commit) error {
 	return nil
 }
 
-// fits reports whether s has room for a commit of size bytes. The first one always
-// has: its file was made large enough.
-func (q *Queue) fits(s *liveSegment, size int) bool {
-	end := s.end.Load()
-	return end == segment.HeaderSize || end+int64(size) <= q.opts.SegmentBytes
-}
-
 // blockBytes is what the page cache reads from the disk before a part of it can be
 // overwritten.
 const blockBytes = 4096
@@ -222,10 +215,10 @@ func alignBlock(n int64) int64 { return (n + blockBytes - 1) &^ (blockBytes - 1)
 // writeWholeBlocks writes c and zeros up to the end of the block. Without them, a
 // commit to a segment whose old content is no longer in memory would have to read
 // that block first.
-func (q *Queue) writeWholeBlocks(c *commit, at int64) error {
+func (w *committer) writeWholeBlocks(c *commit, at int64) error {
 	n := len(c.buf)
 	c.buf = append(c.buf, zeros[:alignBlock(at+int64(n))-at-int64(n)]...)
-	_, err := q.committer.file.WriteAt(c.buf, at)
+	_, err := w.file.WriteAt(c.buf, at)
 	c.buf = c.buf[:n]
 	return err
 }

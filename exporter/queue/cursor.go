@@ -83,9 +83,9 @@ func (q *Queue) Cursor(name string, fromNow bool) (*Cursor, error) {
 }
 
 // newAccount is that of a sink new to the queue. Callers hold mu.
-func (q *Queue) newAccount(fromNow bool) Account {
-	next := q.durable.Load() + 1
-	for _, s := range *q.segments.Load() {
+func (p *published) newAccount(fromNow bool) Account {
+	next := p.durable.Load() + 1
+	for _, s := range *p.segments.Load() {
 		if !fromNow && !s.released {
 			next = s.FirstSeq
 			break

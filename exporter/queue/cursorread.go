@@ -195,7 +195,7 @@ func (c *Cursor) passDamage(end int64, last uint64, cause error) error {
 		c.reader.MoveTo(from)
 		return err
 	}
-	c.q.quarantine(c.segment, c.file, from, to, cause)
+	c.q.quarantine.bytes(c.segment, c.file, from, to, cause)
 	c.lose(min(resume, c.segment.until.Load()))
 	return nil
 }

@@ -67,8 +67,7 @@ func (q *Queue) checkActive() error {
 
 // cursorsRemoved reports whether the file that the janitor writes has no name any
 // more. A restart would deliver again what every sink has.
-func (q *Queue) cursorsRemoved() bool {
-	h := &q.janitor
+func (h *janitor) cursorsRemoved() bool {
 	if h.cursors == nil {
 		return false
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 const (
@@ -24,6 +25,7 @@ const (
 // janitor does what must become durable but keeps nobody waiting: cursors,
 // checkpoints, and the removal of segments that are done with.
 type janitor struct {
+	dir disk.Path // of the queue; set by Open
 	// checkpoint is the newest one not yet written; guarded by Queue.mu.
 	checkpoint *state.Checkpoint
 	// lostChanged says that damage was met which no checkpoint has yet; guarded
@@ -63,7 +65,7 @@ func (q *Queue) janitorLoop() {
 		case <-aged:
 			aged = q.retainedAge()
 		case <-ground.C:
-			if q.checkGround() == nil && !q.cursorsRemoved() {
+			if q.checkGround() == nil && !h.cursorsRemoved() {
 				continue
 			}
 		case <-q.stop:
@@ -113,7 +115,7 @@ func (q *Queue) tidy() {
 		q.space.stuck = h.err != nil // which evict goes by: nobody comes back to what it left
 	}
 	round()
-	if isFullDisk(h.err) && q.releaseReserve() {
+	if isFullDisk(h.err) && h.releaseReserve() {
 		round()
 	}
 	for h.err == nil && q.evict() {
@@ -121,7 +123,7 @@ func (q *Queue) tidy() {
 	}
 	q.trim()
 	if h.err == nil {
-		q.keepReserve()
+		h.keepReserve()
 		return
 	}
 	wake(q.dirty)
@@ -143,7 +145,7 @@ func (q *Queue) writeCursors() (err error) {
 	q.janitor.looks++
 	look := q.janitor.looks
 	q.mu.Unlock()
-	if q.cursorsRemoved() {
+	if h.cursorsRemoved() {
 		q.opts.Log.Warn("the file cursors was removed: it is written again")
 		h.close()
 	}
@@ -290,11 +292,11 @@ var errDamaged = errors.New("it has damage that could not be copied")
 func (q *Queue) remove(s *liveSegment) error {
 	h := &q.janitor
 	if s.unreadable.Load() {
-		return q.quarantineFile(s.String(), errDamaged)
+		return q.quarantine.file(s.String(), errDamaged)
 	}
 	q.mu.Lock()
 	useAgain := !s.failed && s.readers == 0 && s.size.Load() == q.opts.SegmentBytes &&
-		q.available() >= q.pool.ready.Load()+int64(len(h.spares)) // its own room is still taken
+		q.space.available(0) >= q.pool.ready.Load()+int64(len(h.spares)) // its own room is still taken
 	if s.readers > 0 {
 		h.held = append(h.held, s)
 	}
@@ -308,7 +310,7 @@ func (q *Queue) remove(s *liveSegment) error {
 			return err
 		}
 	}
-	return q.removeSegment(s.Name)
+	return h.removeSegment(s.Name)
 }
 
 // trim gives back what segments that were closed early do not use. The rest of
@@ -336,7 +338,7 @@ func (q *Queue) trim() {
 		}
 		s.size.Store(size)
 		q.mu.Lock()
-		q.countFiles()
+		q.space.countFiles(*q.segments.Load())
 		q.mu.Unlock()
 		q.room.broadcast()
 	}
@@ -344,8 +346,8 @@ func (q *Queue) trim() {
 
 // removeSegment unlinks a segment. When a crash brings its name back, it is
 // found below every cursor and removed again.
-func (q *Queue) removeSegment(name segment.Name) error {
-	if err := q.opts.FS.Remove(q.path(name.String())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+func (h *janitor) removeSegment(name segment.Name) error {
+	if err := h.dir.Join(name.String()).Remove(); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("segment %s: remove: %w", name, err)
 	}
 	return nil
@@ -353,19 +355,18 @@ func (q *Queue) removeSegment(name segment.Name) error {
 
 // releaseReserve gives the reserved space to the file system, also what an earlier
 // docket reserved, and reports whether there was any.
-func (q *Queue) releaseReserve() bool {
-	q.janitor.reserve = false
-	return q.at(state.ReserveFile).Remove() == nil
+func (h *janitor) releaseReserve() bool {
+	h.reserve = false
+	return h.dir.Join(state.ReserveFile).Remove() == nil
 }
 
 // keepReserve takes space for a bad hour. A disk that has none left will be full
 // in a moment, and says so elsewhere.
-func (q *Queue) keepReserve() {
-	h := &q.janitor
+func (h *janitor) keepReserve() {
 	if h.reserve {
 		return
 	}
-	h.reserve = q.at(state.ReserveFile).Replace(make([]byte, reserveBytes)) == nil
+	h.reserve = h.dir.Join(state.ReserveFile).Replace(make([]byte, reserveBytes)) == nil
 }
 
 // saveAccounts returns once the accounts, as they are now, are durable.

@@ -317,17 +317,17 @@ func (q *Queue) commitsAreLarge() bool {
 
 // restFromPreparing waits a while, but not when the file that comes next was taken
 // or the queue closes.
-func (q *Queue) restFromPreparing() {
+func (t *tokens) restFromPreparing() {
 	select {
 	case <-time.After(prewriteRest):
-	case <-q.prepare:
-	case <-q.stop:
+	case <-t.prepare:
+	case <-t.stop:
 	}
 }
 
-func (q *Queue) stopping() bool {
+func (t *tokens) stopping() bool {
 	select {
-	case <-q.stop:
+	case <-t.stop:
 		return true
 	default:
 		return false

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"sync"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -11,34 +13,43 @@ import (
 	"github.com/docket-export/docket/internal/disk"
 )
 
-// quarantine copies the bytes from..to of a segment aside, once: nothing that
-// cannot be read is deleted with its segment. cause is why they cannot be read.
+// quarantine keeps what cannot be read: nothing of it is deleted.
+type quarantine struct {
+	mu  sync.Mutex // held while something is put into it
+	fs  disk.FS
+	dir disk.Path // of the queue
+	log *slog.Logger
+}
+
+// bytes copies the bytes from..to of a segment aside, once. cause is why they cannot be
+// read.
 //
 // It does not fail. A sink must be able to pass damage on a full disk, because
 // that is what makes room again: when the copy cannot be made, the segment is
-// marked to be moved to quarantine as a whole in place of being removed.
-func (q *Queue) quarantine(s *liveSegment, file disk.File, from, to int64, cause error) {
-	q.quarantining.Lock()
-	defer q.quarantining.Unlock()
-	isNew, err := q.copyAside(s.Name, file, from, to)
+// marked to be moved to quarantine as a whole instead of being removed.
+func (k *quarantine) bytes(s *liveSegment, file disk.File, from, to int64, cause error) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	isNew, err := k.copy(s.Name, file, from, to)
 	if err != nil && !s.unreadable.Swap(true) {
-		q.opts.Log.Error("unreadable bytes in the queue: they could not be copied, so their segment will be kept in quarantine",
+		k.log.Error("unreadable bytes in the queue: they could not be copied, so their segment will be kept in quarantine",
 			"segment", s.String(), "from", from, "to", to, "cause", cause, "error", err)
 	}
 	if isNew {
-		q.opts.Log.Error("unreadable bytes in the queue: a copy is kept in quarantine",
+		k.log.Error("unreadable bytes in the queue: a copy is kept in quarantine",
 			"segment", s.String(), "from", from, "to", to, "cause", cause)
 	}
 }
 
-// copyAside returns whether the copy was not there before: several cursors meet
+// copy returns whether the copy was not there before: several cursors meet
 // the same damage.
-func (q *Queue) copyAside(name segment.Name, file disk.File, from, to int64) (isNew bool, err error) {
-	if err := q.at(state.QuarantineDir).MakeDir(); err != nil {
+func (k *quarantine) copy(name segment.Name, file disk.File, from, to int64) (isNew bool, err error) {
+	dir := k.dir.Join(state.QuarantineDir)
+	if err := dir.MakeDir(); err != nil {
 		return false, err
 	}
-	path := q.at(state.QuarantineDir, fmt.Sprintf("%s.%d-%d", name, from, to))
-	if f, err := q.opts.FS.Open(path.String()); err == nil {
+	path := dir.Join(fmt.Sprintf("%s.%d-%d", name, from, to))
+	if f, err := k.fs.Open(path.String()); err == nil {
 		return false, f.Close()
 	}
 	content := make([]byte, to-from)
@@ -49,20 +60,20 @@ func (q *Queue) copyAside(name segment.Name, file disk.File, from, to int64) (is
 	return true, path.Replace(content[:n])
 }
 
-// quarantineFile moves a whole file to quarantine, which needs no space.
-func (q *Queue) quarantineFile(name string, cause error) error {
-	q.quarantining.Lock()
-	defer q.quarantining.Unlock()
-	fsys := q.opts.FS
-	if err := q.at(state.QuarantineDir).MakeDir(); err != nil {
+// file moves a whole file to quarantine, which needs no space.
+func (k *quarantine) file(name string, cause error) error {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	dir := k.dir.Join(state.QuarantineDir)
+	if err := dir.MakeDir(); err != nil {
 		return fmt.Errorf("set %s aside: %w", name, err)
 	}
-	aside := q.path(state.QuarantineDir, name+"."+time.Now().UTC().Format("20060102T150405.000000000Z"))
-	if err := fsys.Rename(q.path(name), aside); err != nil {
+	aside := dir.Join(name + "." + time.Now().UTC().Format("20060102T150405.000000000Z"))
+	if err := k.dir.Join(name).Rename(aside); err != nil {
 		return fmt.Errorf("set %s aside: %w", name, err)
 	}
-	q.opts.Log.Error("file of the queue is kept in quarantine", "file", name, "cause", cause)
-	return errors.Join(fsys.SyncDir(q.path(state.QuarantineDir)), fsys.SyncDir(q.opts.Directory))
+	k.log.Error("file of the queue is kept in quarantine", "file", name, "cause", cause)
+	return errors.Join(dir.SyncDir(), k.dir.SyncDir())
 }
 
 // reportLost records that damage has taken the records in r, which the ledger

@@ -108,10 +108,10 @@ type Queue struct {
 	turn      sync.Mutex
 	committer committer // guarded by turn
 
-	pool         *segmentPool // has a lock of its own
-	janitor      janitor
-	quarantining sync.Mutex // held while something is put into quarantine
-	done         sync.WaitGroup
+	pool       *segmentPool // has a lock of its own, as has
+	quarantine quarantine
+	janitor    janitor
+	done       sync.WaitGroup
 }
 
 // published is what cursors read without a lock.
@@ -196,9 +196,12 @@ type Stats struct {
 // right: see doc.go. Close must be called.
 func Open(opts Options) (*Queue, error) {
 	opts.setDefaults()
+	dir := disk.On(opts.FS, opts.Directory)
 	q := &Queue{
-		opts:  opts,
-		books: books{pending: &commit{}, spare: &commit{}, cursors: map[string]*Cursor{}},
+		opts:       opts,
+		quarantine: quarantine{fs: opts.FS, dir: dir, log: opts.Log},
+		janitor:    janitor{dir: dir},
+		books:      books{pending: &commit{}, spare: &commit{}, cursors: map[string]*Cursor{}},
 		tokens: tokens{
 			work:      make(chan struct{}, 1),
 			dirty:     make(chan struct{}, 1),
@@ -208,7 +211,7 @@ func Open(opts Options) (*Queue, error) {
 			recovered: make(chan struct{}),
 		},
 	}
-	if err := q.at().MakeDir(); err != nil {
+	if err := dir.MakeDir(); err != nil {
 		return nil, fmt.Errorf("queue %s: %w: the queue needs a directory that this user can write", opts.Directory, err)
 	}
 	lock, err := state.Lock(opts.FS, opts.Directory)
@@ -246,6 +249,7 @@ func (q *Queue) fitToDisk() error {
 	if q.opts.MaxBytes > 0 {
 		q.opts.SegmentBytes = max(1, min(q.opts.SegmentBytes, q.opts.MaxBytes/leastSegments))
 	}
+	q.space.maxBytes, q.space.segmentBytes = q.opts.MaxBytes, q.opts.SegmentBytes
 	q.pool = &segmentPool{fsys: q.opts.FS, dir: q.opts.Directory, size: q.opts.SegmentBytes, minFree: q.opts.minFreeOf}
 	return nil
 }
@@ -365,12 +369,10 @@ func (q *Queue) Stats() Stats {
 }
 
 // accounts returns the account of every sink the queue knows. Callers hold mu.
-func (q *Queue) accounts() map[string]Account {
-	all := make(map[string]Account, len(q.parked)+len(q.cursors))
-	for name, a := range q.parked {
-		all[name] = a
-	}
-	for name, c := range q.cursors {
+func (b *books) accounts() map[string]Account {
+	all := make(map[string]Account, len(b.parked)+len(b.cursors))
+	maps.Copy(all, b.parked)
+	for name, c := range b.cursors {
 		all[name] = c.now()
 	}
 	return all
@@ -378,11 +380,11 @@ func (q *Queue) accounts() map[string]Account {
 
 // firstKept is the seq of the first record that is still on disk, or that of the
 // next one when none is.
-func (q *Queue) firstKept() uint64 {
-	if segments := *q.segments.Load(); len(segments) > 0 {
+func (p *published) firstKept() uint64 {
+	if segments := *p.segments.Load(); len(segments) > 0 {
 		return segments[0].FirstSeq
 	}
-	return q.durable.Load() + 1
+	return p.durable.Load() + 1
 }
 
 func (q *Queue) at(name ...string) disk.Path {

@@ -130,13 +130,13 @@ func (r *recovery) checkReadable() error {
 func (r *recovery) setAside() error {
 	var errs []error
 	if r.CursorsErr != nil && !errors.Is(r.CursorsErr, fs.ErrNotExist) {
-		errs = append(errs, r.q.quarantineFile(state.CursorsFile, r.CursorsErr))
+		errs = append(errs, r.q.quarantine.file(state.CursorsFile, r.CursorsErr))
 	}
 	if r.CheckpointErr != nil {
-		errs = append(errs, r.q.quarantineFile(state.PositionsFile, r.CheckpointErr))
+		errs = append(errs, r.q.quarantine.file(state.PositionsFile, r.CheckpointErr))
 	}
 	for _, s := range r.Foreign {
-		errs = append(errs, r.q.quarantineFile(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.Header.Queue)))
+		errs = append(errs, r.q.quarantine.file(s.String(), fmt.Errorf("%w %s", state.ErrOtherQueue, s.Header.Queue)))
 	}
 	return errors.Join(errs...)
 }

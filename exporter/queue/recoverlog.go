@@ -93,7 +93,7 @@ func (r *recovery) foldSegment(s *foundSegment, next uint64) (uint64, error) {
 			}
 		case segment.IsHole:
 			if it.To > it.From && !it.AtEnd { // at the end a cursor keeps the copy
-				q.quarantine(live, file, it.From, it.To, it.Cause)
+				q.quarantine.bytes(live, file, it.From, it.To, it.Cause)
 			}
 			q.reportLost(it.Lost)
 		case segment.IsGap:
@@ -146,7 +146,7 @@ func (r *recovery) cutTail(s *liveSegment, file disk.File, it *segment.Item) {
 	q := r.q
 	q.tornTails++
 	q.opts.Log.Info("torn tail cut: a crash interrupted a write that nobody was told about", "segment", s.String(), "from", it.From, "to", it.To)
-	if _, err := q.copyAside(s.Name, file, it.From, it.To); err != nil {
+	if _, err := q.quarantine.copy(s.Name, file, it.From, it.To); err != nil {
 		q.opts.Log.Warn("torn tail stays in the file: it could not be copied to quarantine", "segment", s.String(), "error", err)
 		return
 	}

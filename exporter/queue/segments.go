@@ -57,6 +57,13 @@ func newSegment(name segment.Name, end, size int64) *liveSegment {
 	return s
 }
 
+// fits reports whether s, made for so many bytes, has room for a commit of size bytes. The
+// first one always has: its file was made large enough.
+func (s *liveSegment) fits(size int, bytes int64) bool {
+	end := s.end.Load()
+	return end == segment.HeaderSize || end+int64(size) <= bytes
+}
+
 // nameSegment gives the file of a segment its name, durably. So a segment that is
 // found under its own name has taken over from the one before it, and whatever a
 // crash leaves under another counts for nothing.

@@ -31,6 +31,8 @@ const (
 // space is what the queue knows of its room beside what the segment pool has. Guarded by
 // Queue.mu.
 type space struct {
+	maxBytes, segmentBytes int64 // those of Options, set by Open
+
 	// left is what is left of the active segment once the commit under way is in
 	// it, and claimed is 1 when that has yet to begin one.
 	left    int64
@@ -87,7 +89,7 @@ func (q *Queue) hasRoom(size int) bool {
 	if q.space.left < int64(len(q.pending.buf)+size) {
 		need++
 	}
-	return q.available() >= need
+	return q.space.available(0) >= need
 }
 
 // isEmpty reports whether there is no segment, now or soon. Callers hold mu.
@@ -95,38 +97,35 @@ func (q *Queue) isEmpty() bool {
 	return len(*q.segments.Load()) == 0 && q.space.claimed+q.space.beginning+q.space.leaving == 0 && len(q.pending.buf) == 0
 }
 
-// available is how many more segments may be begun. Callers hold mu.
-func (q *Queue) available() int64 { return q.availableWith(0) }
-
-// availableWith is available when files of so many bytes will have gone. Callers
-// hold mu.
-func (q *Queue) availableWith(going int64) int64 {
-	if q.opts.MaxBytes == 0 {
+// available is how many more segments may be begun when files of so many bytes have gone.
+// Callers hold mu.
+func (s *space) available(going int64) int64 {
+	if s.maxBytes == 0 {
 		return math.MaxInt64
 	}
-	room := q.opts.MaxBytes - q.space.files - q.space.beginning - q.space.leaving + going
-	return max(0, room)/q.opts.SegmentBytes - q.space.claimed
+	room := s.maxBytes - s.files - s.beginning - s.leaving + going
+	return max(0, room)/s.segmentBytes - s.claimed
 }
 
 // canGrow reports whether another file may be made.
 func (q *Queue) canGrow() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	return q.available() > q.pool.ready.Load()
+	return q.space.available(0) > q.pool.ready.Load()
 }
 
 // setSegments makes segments those of the queue. Callers hold mu, or are Open.
 func (q *Queue) setSegments(segments []*liveSegment) {
 	q.segments.Store(&segments)
-	q.countFiles()
+	q.space.countFiles(segments)
 }
 
 // countFiles adds up the files of all segments once they have changed, so that
 // Append need not. Callers hold mu, or are Open.
-func (q *Queue) countFiles() {
-	q.space.files = 0
-	for _, s := range *q.segments.Load() {
-		q.space.files += s.size.Load()
+func (s *space) countFiles(segments []*liveSegment) {
+	s.files = 0
+	for _, kept := range segments {
+		s.files += kept.size.Load()
 	}
 }
 
@@ -158,7 +157,7 @@ func (q *Queue) isMakingRoom() bool {
 			going += s.size.Load()
 		}
 	}
-	return q.availableWith(going) > keptForCounts
+	return q.space.available(going) > keptForCounts
 }
 
 // isFullDisk reports whether err says that the disk, or what this user may have of
@@ -251,8 +250,8 @@ const dropEpisode = time.Minute
 
 // dropUntil counts what a has not passed as dropped or, where damage has taken
 // it, as corrupt. Callers hold mu.
-func (q *Queue) dropUntil(a *Account, until uint64) {
-	for _, l := range q.state.Lost {
+func (b *books) dropUntil(a *Account, until uint64) {
+	for _, l := range b.state.Lost {
 		if from, to := max(l.From, a.Next), min(l.To, until); from < to {
 			a.DropForRoom(from - a.Next)
 			a.Corrupt += to - from
@@ -266,8 +265,8 @@ func (q *Queue) dropUntil(a *Account, until uint64) {
 }
 
 // untilOf is the seq after the last record of s, as of now. Callers hold mu.
-func (q *Queue) untilOf(s *liveSegment) uint64 {
-	return min(s.until.Load(), q.durable.Load()+1)
+func (p *published) untilOf(s *liveSegment) uint64 {
+	return min(s.until.Load(), p.durable.Load()+1)
 }
 
 // isDone reports whether nothing in s is needed any more: every account has passed
@@ -313,7 +312,7 @@ func (q *Queue) retained(done []*liveSegment) map[*liveSegment]bool {
 		stay[s] = true
 	}
 	for _, s := range done {
-		if stay[s] && q.available() < segmentsAhead-int64(len(done)-len(stay)) {
+		if stay[s] && q.space.available(0) < segmentsAhead-int64(len(done)-len(stay)) {
 			delete(stay, s)
 		}
 	}

@@ -62,9 +62,9 @@ var core = []mutant{
 	{
 		defect: "a commit is acknowledged before its sync",
 		file:   commitGo,
-		old:    "\tif err := q.writeWholeBlocks(c, at); err != nil {",
+		old:    "\tif err := w.writeWholeBlocks(c, at); err != nil {",
 		new: "\tfor i := range c.frames {\n\t\tif f := &c.frames[i]; f.settled != nil {\n\t\t\tf.settled()\n\t\t\tf.settled = nil\n\t\t}\n\t}\n" +
-			"\tif err := q.writeWholeBlocks(c, at); err != nil {",
+			"\tif err := w.writeWholeBlocks(c, at); err != nil {",
 		tests: []string{"TestNothingIsSettledBeforeItIsSynced"},
 	},
 	{
@@ -77,8 +77,8 @@ var core = []mutant{
 	{
 		defect: "an error of a write is ignored",
 		file:   commitGo,
-		old:    "if err := q.writeWholeBlocks(c, at); err != nil {",
-		new:    "if err := q.writeWholeBlocks(c, at); false {",
+		old:    "if err := w.writeWholeBlocks(c, at); err != nil {",
+		new:    "if err := w.writeWholeBlocks(c, at); false {",
 		tests:  []string{"TestFailedCommitIsWrittenAgainElsewhere"},
 	},
 	{
@@ -236,14 +236,14 @@ var core = []mutant{
 	{
 		defect: "a file counts only once it has its name",
 		file:   spaceGo,
-		old:    " - q.space.beginning - q.space.leaving",
+		old:    " - s.beginning - s.leaving",
 		new:    "",
 		tests:  []string{"TestSinkThatKeepsUpStaysWithinMaxBytes", "TestFullQueuePreparesNothing", "TestCountingWhatIsRefusedStaysWithinMaxBytes"},
 	},
 	{
 		defect: "the reserve of an earlier docket is kept on a full disk",
 		file:   janitorGo,
-		old:    "return q.at(state.ReserveFile).Remove() == nil",
+		old:    "return h.dir.Join(state.ReserveFile).Remove() == nil",
 		new:    "return false",
 		tests:  []string{"TestReserveFromBeforeAStop"},
 	},
