@@ -118,7 +118,7 @@ func (e *Exporter) notReady() (reasons []string) {
 		reasons = append(reasons, "stopping")
 	default:
 	}
-	if err := e.queue.Stats().Health.Err; err != nil {
+	if err := e.queue.Stats().Err; err != nil {
 		reasons = append(reasons, "queue: "+diskReason(err, e.cfg.Queue.Directory))
 	}
 	for _, s := range e.sources {

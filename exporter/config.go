@@ -7,7 +7,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/filter"
-	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/exporter/redact"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
@@ -240,7 +240,7 @@ func defaultShutdown() ShutdownConfig {
 }
 
 func defaultLimits() LimitsConfig {
-	return LimitsConfig{MaxRecordBytes: 1 << 20, Producers: queue.DefaultProducers}
+	return LimitsConfig{MaxRecordBytes: 1 << 20, Producers: state.DefaultProducers}
 }
 
 // Bounds of limits.maxRecordBytes. A record of less than 1Ki loses what decisions

@@ -11,6 +11,7 @@ import (
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -135,9 +136,9 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 type queueFacts struct {
 	id        string
 	directory string
-	lost      func() []queue.SeqRange // taken by damage, in order
-	stored    func() uint64           // seq of the last record that is durable
-	announce  func(record any)        // stores a record about the sink, later; see sinks.Env
+	lost      func() []segment.SeqRange // taken by damage, in order
+	stored    func() uint64             // seq of the last record that is durable
+	announce  func(record any)          // stores a record about the sink, later; see sinks.Env
 }
 
 // run serves the sink until ctx is done. Whatever the sink does, its records are

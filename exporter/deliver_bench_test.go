@@ -10,6 +10,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -66,7 +67,7 @@ func BenchmarkDeliver(b *testing.B) {
 		batch := sinks.DefaultBatch()
 		batch.MaxWait = 0 // the last one of a backlog is not full
 		cfg := SinkConfig{Name: name, Batch: batch, Retry: RetryConfig{InitialBackoff: config.Duration(time.Second), MaxBackoff: config.Duration(time.Minute)}, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(), Config: sink}
-		facts := queueFacts{id: q.ID(), directory: b.TempDir(), lost: func() []queue.SeqRange { return nil }, stored: q.LastSeq}
+		facts := queueFacts{id: q.ID(), directory: b.TempDir(), lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq}
 		d, err := newDelivery(cfg, facts, c, newMetrics("bench").delivery(name), slog.New(slog.DiscardHandler))
 		if err != nil {
 			b.Fatal(err)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -154,7 +155,7 @@ func newTestDelivery(t *testing.T, cfg SinkConfig, c *fakeCursor, log *slog.Logg
 	}
 	facts := queueFacts{
 		id: "q", directory: t.TempDir(),
-		lost: func() []queue.SeqRange { return nil }, stored: func() uint64 { return 0 },
+		lost: func() []segment.SeqRange { return nil }, stored: func() uint64 { return 0 },
 	}
 	d, err := newDelivery(cfg, facts, c, newMetrics("test").delivery("test"), log)
 	if err != nil {

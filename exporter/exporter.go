@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/budget"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
@@ -140,7 +141,7 @@ func (e *Exporter) addSink(s SinkConfig) error {
 	}
 	facts := queueFacts{
 		id: e.queue.ID(), directory: e.cfg.Queue.Directory,
-		lost:     func() []queue.SeqRange { return e.queue.Stats().Lost },
+		lost:     func() []segment.SeqRange { return e.queue.Stats().Lost },
 		stored:   e.queue.LastSeq,
 		announce: e.announced.of(s.Name),
 	}

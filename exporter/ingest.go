@@ -11,6 +11,7 @@ import (
 
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -40,7 +41,7 @@ type ingest struct {
 	mu   sync.Mutex
 	live map[queue.Producer]*session // guarded by mu
 	// told are the gaps that were told of last, at most maxTold; guarded by mu.
-	told map[queue.Producer]queue.Gap
+	told map[queue.Producer]state.Gap
 }
 
 // maxTold bounds the gaps that are known to be told of. One that is not known any more is
@@ -105,8 +106,8 @@ type session struct {
 	producer  queue.Producer // whose name is empty when the lines have no numbers
 	redaction *redaction     // nil: records are stored as they came
 	next      uint64         // number of the next line; meaningless without a producer
-	received  queue.Numbers  // the lines that were received before
-	jump      queue.Gap      // the numbers that the producer has left out, if jumped
+	received  state.Numbers  // the lines that were received before
+	jump      state.Gap      // the numbers that the producer has left out, if jumped
 	jumped    bool           // and no line has come yet
 	refused   int            // refusals since all were passed on
 
@@ -267,7 +268,7 @@ func (s *session) tellJump(ctx context.Context) error {
 	return nil
 }
 
-func (in *ingest) wasTold(p queue.Producer, gap queue.Gap) bool {
+func (in *ingest) wasTold(p queue.Producer, gap state.Gap) bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	last, ok := in.told[p]
@@ -275,11 +276,11 @@ func (in *ingest) wasTold(p queue.Producer, gap queue.Gap) bool {
 }
 
 // remember keeps that gap was told of.
-func (in *ingest) remember(p queue.Producer, gap queue.Gap) {
+func (in *ingest) remember(p queue.Producer, gap state.Gap) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if in.told == nil {
-		in.told = map[queue.Producer]queue.Gap{}
+		in.told = map[queue.Producer]state.Gap{}
 	}
 	if _, ok := in.told[p]; !ok && len(in.told) >= maxTold {
 		for other := range in.told {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -89,7 +90,7 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err = newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []queue.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
+		d, err = newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

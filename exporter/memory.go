@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/budget"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
@@ -41,7 +42,7 @@ func (c *Config) Memory() []MemoryPart {
 	parts := []MemoryPart{
 		{"program", programBytes},
 		{"queue", queue.MemoryBytes(int(record))},
-		{"producers", queue.PositionsBytes(c.Limits.Producers)},
+		{"producers", state.PositionsBytes(c.Limits.Producers)},
 		{"refused lines", refusedBytes},
 	}
 	if c.Admin.Address != "" {
@@ -79,7 +80,7 @@ func (c *Config) Memory() []MemoryPart {
 // under way, and what it makes of them.
 func (s *SinkConfig) memoryBytes(record int64) int64 {
 	batch := max(int64(s.Batch.MaxBytes), record)
-	bytes := queue.CursorBytes(int(s.Batch.MaxBytes), int(record))
+	bytes := queue.Limits{Bytes: int(s.Batch.MaxBytes)}.MemoryBytes(int(record))
 	copies := int64(0)
 	if c, ok := s.Config.(sinks.Concurrent); ok && c.MaxInFlight() > 1 {
 		copies = int64(c.MaxInFlight()) + 1

@@ -13,6 +13,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -20,9 +21,9 @@ import (
 // already, and of those behind. No record is sent twice, each is what it was, in order,
 // and the account knows of every one.
 func TestDropOldestOverABatchMadeAhead(t *testing.T) {
-	const segment, size = 16 << 10, 1000
+	const file, size = 16 << 10, 1000
 	dir := t.TempDir()
-	q, err := queue.Open(queue.Options{Directory: dir, SegmentBytes: segment, MaxBytes: 6 * segment, WhenFull: queue.DropOldest})
+	q, err := queue.Open(queue.Options{Directory: dir, SegmentBytes: file, MaxBytes: 6 * file, WhenFull: queue.DropOldest})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +57,7 @@ func TestDropOldestOverABatchMadeAhead(t *testing.T) {
 	cfg := SinkConfig{Name: "test", Config: f, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(),
 		Batch: sinks.BatchLimits{MaxRecords: 10, MaxBytes: 1 << 20},
 		Retry: RetryConfig{InitialBackoff: config.Duration(time.Millisecond), MaxBackoff: config.Duration(2 * time.Millisecond)}}
-	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []queue.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
+	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -20,7 +21,7 @@ type packer struct {
 	// filterFailed counts a record that the filter could not judge.
 	filterFailed func(error)
 	// lost returns the records that damage has taken, in order.
-	lost func() []queue.SeqRange
+	lost func() []segment.SeqRange
 	// before is the account of the records before the first batch.
 	before queue.Account
 	// expected is the seq that comes next; 0 before the first batch.

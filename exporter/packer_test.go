@@ -10,6 +10,7 @@ import (
 
 	"github.com/docket-export/docket/exporter/filter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -20,7 +21,7 @@ func TestGaps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	lost := []queue.SeqRange{{From: 3, To: 5}, {From: 22, To: 24}}
+	lost := []segment.SeqRange{{From: 3, To: 5}, {From: 22, To: 24}}
 	for name, tt := range map[string]struct {
 		before  queue.Account
 		filter  *filter.Filter
@@ -35,7 +36,7 @@ func TestGaps(t *testing.T) {
 		"from now":  {before: queue.Account{Next: 3, Filtered: 2}, records: records(3, 3), want: []sinks.Gap{{From: 1, To: 2, Reason: sinks.Filtered}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := packer{gaps: true, before: tt.before, selects: selection{filter: tt.filter}, lost: func() []queue.SeqRange { return lost }, filterFailed: func(err error) { t.Error(err) }}
+			k := packer{gaps: true, before: tt.before, selects: selection{filter: tt.filter}, lost: func() []segment.SeqRange { return lost }, filterFailed: func(err error) { t.Error(err) }}
 			var b batch
 			k.pack(&b, tt.records)
 			if got := b.Gaps; !slices.Equal(got, tt.want) {
@@ -61,7 +62,7 @@ func TestUnjudgeableRecords(t *testing.T) {
 			t.Fatal(err)
 		}
 		counted := 0
-		k := packer{selects: selects, gaps: true, before: queue.Account{Next: 1}, lost: func() []queue.SeqRange { return nil }, filterFailed: func(error) { counted++ }}
+		k := packer{selects: selects, gaps: true, before: queue.Account{Next: 1}, lost: func() []segment.SeqRange { return nil }, filterFailed: func(error) { counted++ }}
 		var b batch
 		k.pack(&b, records(1, 3))
 		if len(b.Items) != want.delivered || int(b.filtered) != 3-want.delivered || counted != 3 || !slices.Equal(b.Gaps, want.gaps) {

@@ -23,8 +23,8 @@ func queueStatus(stats queue.Stats, cfg QueueConfig, episode time.Time) QueueSta
 		Bytes: stats.Bytes, MaxBytes: int64(cfg.MaxBytes), State: Active,
 	}
 	switch {
-	case stats.Health.Err != nil:
-		s.State, s.Reason, s.Since = Error, diskReason(stats.Health.Err, cfg.Directory), &stats.Health.Since
+	case stats.Err != nil:
+		s.State, s.Reason, s.Since = Error, diskReason(stats.Err, cfg.Directory), &stats.Since
 	case stats.Full, cfg.WhenFull == DropOldest && !episode.IsZero():
 		s.State, s.Reason, s.Since = Degraded, fullReason(stats, cfg), &episode
 	}

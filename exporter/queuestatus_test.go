@@ -15,7 +15,7 @@ import (
 func TestQueueStatus(t *testing.T) {
 	since := time.Date(2026, 1, 5, 10, 4, 7, 0, time.UTC)
 	failing := func(err error) queue.Stats {
-		return queue.Stats{Health: queue.Health{Err: fmt.Errorf("segment 1: write at 4096: %w", err), Since: since}}
+		return queue.Stats{Err: fmt.Errorf("segment 1: write at 4096: %w", err), Since: since}
 	}
 	// The sink "bus" is behind by 990, "siem" by none.
 	full := queue.Stats{

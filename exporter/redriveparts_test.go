@@ -17,6 +17,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink"
 	"github.com/docket-export/docket/sinks/httpsink"
@@ -166,7 +167,7 @@ func (r *redriveTest) begin(t *testing.T, policy OnReject, inFlight int) {
 	if r.export != nil {
 		cfg.Config = orderedSink{r.export}
 	}
-	facts := queueFacts{id: r.queue.ID(), directory: r.dir, lost: func() []queue.SeqRange { return nil }, stored: r.queue.LastSeq}
+	facts := queueFacts{id: r.queue.ID(), directory: r.dir, lost: func() []segment.SeqRange { return nil }, stored: r.queue.LastSeq}
 	if r.delivery, err = newDelivery(cfg, facts, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -52,7 +53,7 @@ func realDelivery(t *testing.T, n int, cfg SinkConfig, letterBytes int64) (*deli
 	if cfg.OnReject == "" {
 		cfg.OnReject = DeadLetter
 	}
-	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []queue.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
+	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/human"
 )
 
@@ -82,7 +83,7 @@ type cat struct {
 }
 
 func (c *cat) run(ctx context.Context, r catRange) error {
-	wanted := queue.SeqRange{From: max(r.from, 1), To: r.to}
+	wanted := segment.SeqRange{From: max(r.from, 1), To: r.to}
 	if r.to < math.MaxUint64 {
 		wanted.To++
 	}
@@ -101,7 +102,7 @@ func (c *cat) run(ctx context.Context, r catRange) error {
 	err := c.o.Read(ctx, wanted, c.record, func(f inspect.Finding) error {
 		fmt.Fprintln(c.notes, f)
 		if f.Severity != inspect.Note {
-			lost := queue.SeqRange{From: max(f.Lost.From, wanted.From), To: min(f.Lost.To, wanted.To)}
+			lost := segment.SeqRange{From: max(f.Lost.From, wanted.From), To: min(f.Lost.To, wanted.To)}
 			missing += max(lost.To, lost.From) - lost.From
 			unreadable = unreadable || f.Kind == inspect.UnreadableFile
 		}

@@ -119,10 +119,10 @@ func replayText(a queue.Account) string {
 // setAsideText is what the checkpoint and the quarantine say, a line each.
 func setAsideText(c inspect.Contents) string {
 	var b strings.Builder
-	if p := c.Positions; p == nil {
+	if p := c.Checkpoint; p == nil {
 		b.WriteString("positions   none that can be used\n")
 	} else {
-		fmt.Fprintf(&b, "positions   up to record %d: %s remembered", p.LastSeq, human.Count(uint64(p.Producers), "producer"))
+		fmt.Fprintf(&b, "positions   up to record %d: %s remembered", p.NextSeq-1, human.Count(uint64(p.Known()), "producer"))
 		for _, name := range slices.Sorted(maps.Keys(p.Sources)) {
 			fmt.Fprintf(&b, ", %d stored from %s", p.Sources[name].Stored, name)
 			if lost := human.Counts(p.Sources[name].Lost); lost != "" {

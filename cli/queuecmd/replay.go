@@ -16,8 +16,8 @@ import (
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
-	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/sinks"
 )
@@ -130,7 +130,7 @@ func planReplay(ctx context.Context, o *inspect.Queue, sink string, from replayF
 			return inspect.Replay{}, err
 		}
 	}
-	return o.PlanReplay(ctx, sink, from.seq, func(r queue.SeqRange) (kept, redriving uint64) { return letters.Counts(r.From, r.To) })
+	return o.PlanReplay(ctx, sink, from.seq, func(r segment.SeqRange) (kept, redriving uint64) { return letters.Counts(r.From, r.To) })
 }
 
 // replayJSON is the form of replay -o json.

@@ -16,6 +16,7 @@ import (
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks/filesink"
 	"github.com/docket-export/docket/sinks/filesink/verify"
@@ -148,7 +149,7 @@ func (r *queueReference) Due(string) uint64 { return r.due }
 // Read implements verify.Reference.
 func (r *queueReference) Read(ctx context.Context, _ string, from uint64, record func(verify.Record) error) error {
 	nothingLost := func(inspect.Finding) error { return nil } // that the export would answer for
-	return r.o.Read(ctx, queue.SeqRange{From: from, To: math.MaxUint64}, func(q queue.Record) error {
+	return r.o.Read(ctx, segment.SeqRange{From: from, To: math.MaxUint64}, func(q queue.Record) error {
 		return record(verify.Record{Seq: q.Seq, Source: q.Source, Received: q.Received, Data: q.Data})
 	}, nothingLost)
 }

@@ -41,7 +41,7 @@ func TestAppendNowOnAFailingDisk(t *testing.T) {
 			}
 		}))
 	}
-	if q.Stats().Health.Err == nil {
+	if q.Stats().Err == nil {
 		t.Error("health: got no error, want that of the disk")
 	}
 	mu.Lock()

@@ -66,8 +66,8 @@ func TestMinFreeBytesStayFree(t *testing.T) {
 	q := open(t, opts)
 	settled := make(chan struct{})
 	must(t, q.Append(t.Context(), chunk("1"), func() { close(settled) }))
-	eventually(t, "the queue says that it cannot write", func() bool { return q.Stats().Health.Err != nil })
-	if err := q.Stats().Health.Err; !errors.Is(err, unix.ENOSPC) {
+	eventually(t, "the queue says that it cannot write", func() bool { return q.Stats().Err != nil })
+	if err := q.Stats().Err; !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("health: got %v, want ENOSPC", err)
 	}
 	if got := files(t, opts.Directory, state.BeginPrefix+"*"); len(got) > 0 {

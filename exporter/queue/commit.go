@@ -297,22 +297,22 @@ func (q *Queue) fail(err error) {
 
 // ail says that the queue cannot write, and why. Callers hold mu.
 func (q *Queue) ail(err error) {
-	if q.health.Err == nil {
-		q.health.Since = time.Now()
+	if q.failed == nil {
+		q.since = time.Now()
 	}
 	// The text names another segment each time, so it is the cause that tells
 	// whether this is news.
-	if q.health.Err == nil || rootCause(q.health.Err) != rootCause(err) {
+	if q.failed == nil || rootCause(q.failed) != rootCause(err) {
 		q.opts.Log.Error("queue cannot write: nothing new is acknowledged until it can", "error", err)
 	}
-	q.health.Err = err
+	q.failed = err
 }
 
 // mend says that the queue can write again. Callers hold mu.
 func (q *Queue) mend() {
-	if q.health.Err != nil {
-		q.opts.Log.Info("queue writes again", "after", time.Since(q.health.Since).Round(time.Millisecond).String())
-		q.health = Health{}
+	if q.failed != nil {
+		q.opts.Log.Info("queue writes again", "after", time.Since(q.since).Round(time.Millisecond).String())
+		q.failed, q.since = nil, time.Time{}
 	}
 }
 

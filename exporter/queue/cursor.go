@@ -3,6 +3,7 @@ package queue
 import (
 	"context"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 
@@ -27,7 +28,7 @@ type Cursor struct {
 	// These are guarded by q.mu.
 	account     Account                                    // what is done; DeadLettered is all that was set aside, once it can be counted
 	setAside    func(next uint64) (kept, redriving uint64) // counts it; nil: nobody can yet
-	holes       []SeqRange                                 // damaged ranges between account.Next and next, in order
+	holes       []segment.SeqRange                         // damaged ranges between account.Next and next, in order
 	returned    uint64                                     // seq of the last record that Next has returned, or passed as damaged
 	outstanding []returned                                 // batches that are not done, in order
 	gathering   returned                                   // the batch that Next is at work on; its last seq is not known yet
@@ -60,8 +61,8 @@ type returned struct {
 // after the last; what it never sees counts as filtered. One sink has one cursor
 // at a time; Close ends it.
 func (q *Queue) Cursor(name string, fromNow bool) (*Cursor, error) {
-	if name == "" || len(name) > segment.MaxName {
-		return nil, fmt.Errorf("queue: cursor name must have 1 to %d bytes", segment.MaxName)
+	if name == "" || len(name) > math.MaxUint8 {
+		return nil, fmt.Errorf("queue: cursor name must have 1 to %d bytes", math.MaxUint8)
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -205,7 +205,7 @@ func (c *Cursor) lose(seq uint64) {
 	if seq <= c.next {
 		return
 	}
-	r := SeqRange{From: c.next, To: seq}
+	r := segment.SeqRange{From: c.next, To: seq}
 	c.q.mu.Lock()
 	c.holes = append(c.holes, r)
 	c.q.mu.Unlock()

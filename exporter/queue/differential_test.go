@@ -14,6 +14,8 @@ import (
 	"testing"
 
 	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
 var rewriteVerdicts = flag.Bool("verdicts", false, "write testdata/verdicts.txt anew")
@@ -188,7 +190,7 @@ func seqs(numbers []string) string {
 	return cmp.Or(b.String(), "none")
 }
 
-func ranges(lost []SeqRange) string {
+func ranges(lost []segment.SeqRange) string {
 	var all []string
 	for _, r := range lost {
 		for seq := r.From; seq < r.To; seq++ {

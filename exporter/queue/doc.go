@@ -176,7 +176,7 @@
 // A segment is removed only when a durable checkpoint covers it.
 //
 // A producer is known by source, identity and name: see Producer. Its position is the
-// highest number that was received, and up to MaxGaps ranges below it that were not.
+// highest number that was received, and up to 16 ranges below it that were not.
 // How many producers are remembered of each source and identity, and of all, is bounded:
 // see producers. docket's own sources have no identity, no bound and no gaps.
 //

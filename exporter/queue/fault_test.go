@@ -190,7 +190,7 @@ func TestFailedCommitIsWrittenAgainElsewhere(t *testing.T) {
 			fsys.set(failing(op, func() bool { mu.Lock(); defer mu.Unlock(); return broken }))
 			settled := make(chan struct{})
 			must(t, q.Append(t.Context(), chunk(`{"n":4}`), func() { close(settled) }))
-			eventually(t, "the failure shows", func() bool { return q.Stats().Health.Err != nil })
+			eventually(t, "the failure shows", func() bool { return q.Stats().Err != nil })
 			select {
 			case <-settled:
 				t.Fatal("settled although the disk does not take it")
@@ -204,7 +204,7 @@ func TestFailedCommitIsWrittenAgainElsewhere(t *testing.T) {
 			mu.Unlock()
 			<-settled
 			storeNumbered(t, q, 5, 6, 1)
-			if err := q.Stats().Health.Err; err != nil {
+			if err := q.Stats().Err; err != nil {
 				t.Errorf("health after recovery: %v", err)
 			}
 			equal(t, "in process", drain(t, q, cursorOf(t, q, "a")), numbered(1, 6))
@@ -246,7 +246,7 @@ func TestCloseWithADiskThatFails(t *testing.T) {
 	storeNumbered(t, q, 1, 2, 1)
 	fsys.set(failing("sync", func() bool { return true }))
 	must(t, q.Append(t.Context(), chunk(`{"n":3}`), func() { t.Error("settled on a failing disk") }))
-	eventually(t, "the failure shows", func() bool { return q.Stats().Health.Err != nil })
+	eventually(t, "the failure shows", func() bool { return q.Stats().Err != nil })
 	closeQueue(t, q)
 
 	q = open(t, Options{Directory: opts.Directory})

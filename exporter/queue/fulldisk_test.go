@@ -73,7 +73,7 @@ func TestDiskFullRecovers(t *testing.T) {
 					}
 				}
 			}()
-			eventually(t, "the disk is full", func() bool { return q.Stats().Health.Err != nil })
+			eventually(t, "the disk is full", func() bool { return q.Stats().Err != nil })
 			full := q.LastSeq()
 			for c.next <= full {
 				records, err := c.Next(t.Context(), Limits{Records: 100, Bytes: 1 << 20})
@@ -132,7 +132,7 @@ func TestOpenOnAFullDisk(t *testing.T) {
 			full := ballast(t, dir)
 
 			q = open(t, opts)
-			if q.Stats().Health.Err == nil {
+			if q.Stats().Err == nil {
 				t.Error("the queue says that it can write")
 			}
 			// The sixth is the tail, which is not shown before it is safe.
@@ -164,7 +164,7 @@ func TestTailOnANearlyFullDisk(t *testing.T) {
 	must(t, err)
 	must(t, os.Truncate(full, info.Size()-64<<10))
 	q = open(t, opts)
-	if q.Stats().Health.Err == nil {
+	if q.Stats().Err == nil {
 		t.Error("the queue says that it can write")
 	}
 	closeQueue(t, q)

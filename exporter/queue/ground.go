@@ -38,7 +38,7 @@ func (q *Queue) checkGround() error {
 	if q.lost = nil; err != nil {
 		q.lost = &LostError{Directory: q.opts.Directory, Err: err}
 		q.ail(q.lost)
-	} else if _, isLost := errors.AsType[*LostError](q.health.Err); was != nil && isLost {
+	} else if _, isLost := errors.AsType[*LostError](q.failed); was != nil && isLost {
 		q.mend()
 	}
 	return q.lost

@@ -15,7 +15,7 @@ import (
 func isLost(t *testing.T, q *Queue) {
 	t.Helper()
 	eventually(t, "the queue says that its directory is lost", func() bool {
-		_, lost := errors.AsType[*LostError](q.Stats().Health.Err)
+		_, lost := errors.AsType[*LostError](q.Stats().Err)
 		return lost
 	})
 }
@@ -90,7 +90,7 @@ func TestRemovedSegment(t *testing.T) {
 	prepared(t, q)
 	must(t, os.Remove(segmentFiles(t, dir)[0]))
 	storeNumbered(t, q, 4, 5, 1)
-	if err := q.Stats().Health.Err; err != nil {
+	if err := q.Stats().Err; err != nil {
 		t.Errorf("got %v after a commit that is safe, want none", err)
 	}
 	closeQueue(t, q)
@@ -118,7 +118,7 @@ func TestDirectoryComesBack(t *testing.T) {
 	must(t, q.Append(t.Context(), chunk(`{"n":4}`), func() { close(settled) }))
 	must(t, os.Rename(dir+".away", dir))
 	<-settled
-	eventually(t, "the queue is well again", func() bool { return q.Stats().Health.Err == nil })
+	eventually(t, "the queue is well again", func() bool { return q.Stats().Err == nil })
 	closeQueue(t, q)
 	q = open(t, Options{Directory: dir})
 	equal(t, "records after a restart", drain(t, q, cursorOf(t, q, "a")), numbered(1, 4))
@@ -132,7 +132,7 @@ func TestIdleDirectoryComesBack(t *testing.T) {
 	must(t, os.Rename(dir, dir+".away"))
 	isLost(t, q)
 	must(t, os.Rename(dir+".away", dir))
-	eventually(t, "the queue is well again", func() bool { return q.Stats().Health.Err == nil })
+	eventually(t, "the queue is well again", func() bool { return q.Stats().Err == nil })
 }
 
 // The file cursors is written again when it is removed, or a restart would deliver

@@ -48,7 +48,7 @@ func checkVerdict(t *testing.T, dir string) string {
 			s += fmt.Sprintf(" %d-%d", f.Offset, f.End)
 		}
 		if f.Lost.Size() > 0 {
-			s += " lost " + ranges([]SeqRange{f.Lost})
+			s += " lost " + ranges([]segment.SeqRange{f.Lost})
 		}
 		said = append(said, s)
 		return nil

@@ -41,24 +41,24 @@ func TestDamageOfSegments(t *testing.T) {
 	const records = 15
 	tests := map[string]struct {
 		damage     func(t *testing.T, dir string, segments []string)
-		lost       []SeqRange
+		lost       []segment.SeqRange
 		quarantine bool
 	}{
 		"first segment missing": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Remove(s[0])) },
-			lost:   []SeqRange{{From: 1, To: 4}},
+			lost:   []segment.SeqRange{{From: 1, To: 4}},
 		},
 		"middle segment missing": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Remove(s[2])) },
-			lost:   []SeqRange{{From: 7, To: 10}},
+			lost:   []segment.SeqRange{{From: 7, To: 10}},
 		},
 		"two segments missing": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Remove(s[1])); must(t, os.Remove(s[2])) },
-			lost:   []SeqRange{{From: 4, To: 10}},
+			lost:   []segment.SeqRange{{From: 4, To: 10}},
 		},
 		"last segment missing, which a checkpoint knows of": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Remove(s[4])) },
-			lost:   []SeqRange{{From: 13, To: 16}},
+			lost:   []segment.SeqRange{{From: 13, To: 16}},
 		},
 		"header of the first segment damaged": {
 			damage: func(t *testing.T, _ string, s []string) { flip(t, s[0], 30) },
@@ -85,22 +85,22 @@ func TestDamageOfSegments(t *testing.T) {
 		},
 		"a segment cut in the middle": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Truncate(s[1], offsets(t, s[1])[1]+9)) },
-			lost:   []SeqRange{{From: 5, To: 7}}, quarantine: true,
+			lost:   []segment.SeqRange{{From: 5, To: 7}}, quarantine: true,
 		},
 		"a segment of no bytes": {
 			damage: func(t *testing.T, _ string, s []string) { must(t, os.Truncate(s[1], 0)) },
-			lost:   []SeqRange{{From: 4, To: 7}},
+			lost:   []segment.SeqRange{{From: 4, To: 7}},
 		},
 		"frames of a whole segment zero": {
 			damage: func(t *testing.T, _ string, s []string) {
 				at := offsets(t, s[1])
 				zero(t, s[1], at[0], at[3])
 			},
-			lost: []SeqRange{{From: 4, To: 7}}, quarantine: true,
+			lost: []segment.SeqRange{{From: 4, To: 7}}, quarantine: true,
 		},
 		"last frame of a segment": {
 			damage: func(t *testing.T, _ string, s []string) { flip(t, s[1], offsets(t, s[1])[3]-20) },
-			lost:   []SeqRange{{From: 6, To: 7}}, quarantine: true,
+			lost:   []segment.SeqRange{{From: 6, To: 7}}, quarantine: true,
 		},
 		"frames of three segments": {
 			damage: func(t *testing.T, _ string, s []string) {
@@ -108,7 +108,7 @@ func TestDamageOfSegments(t *testing.T) {
 					flip(t, s[i], offsets(t, s[i])[1]+20)
 				}
 			},
-			lost: []SeqRange{{From: 2, To: 3}, {From: 5, To: 6}, {From: 8, To: 9}}, quarantine: true,
+			lost: []segment.SeqRange{{From: 2, To: 3}, {From: 5, To: 6}, {From: 8, To: 9}}, quarantine: true,
 		},
 		"a spare with a damaged header": {
 			damage: func(t *testing.T, dir string, _ []string) { spoilSpares(t, dir, 20) },
@@ -154,7 +154,7 @@ func TestDamageOfSegments(t *testing.T) {
 			var lost uint64
 			var want []int
 			for n := 1; n <= records; n++ {
-				if slices.ContainsFunc(tt.lost, func(r SeqRange) bool { return r.From <= uint64(n) && uint64(n) < r.To }) {
+				if slices.ContainsFunc(tt.lost, func(r segment.SeqRange) bool { return r.From <= uint64(n) && uint64(n) < r.To }) {
 					lost++
 				} else {
 					want = append(want, n)

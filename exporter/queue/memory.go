@@ -9,8 +9,8 @@ func MemoryBytes(maxRecord int) int64 {
 	return 2 * int64(max(maxCommitBytes*5/4, maxRecord+segment.ReadSize/4))
 }
 
-// CursorBytes is what a cursor has in memory at most for batches of batch bytes: its
-// reader's buffer, which holds a whole frame.
-func CursorBytes(batch, maxRecord int) int64 {
-	return int64(max(segment.ReadSize, batch+segment.ReadSize/4, maxRecord+segment.ReadSize/4))
+// MemoryBytes is what a cursor has in memory at most for such batches: its reader's
+// buffer, which holds a whole frame.
+func (l Limits) MemoryBytes(maxRecord int) int64 {
+	return int64(max(segment.ReadSize, l.Bytes+segment.ReadSize/4, maxRecord+segment.ReadSize/4))
 }

@@ -13,8 +13,6 @@ type (
 	Tally = segment.Tally
 	// Record is one record as a cursor returns it.
 	Record = segment.Record
-	// SeqRange is the seqs from From up to, not including, To.
-	SeqRange = segment.SeqRange
 )
 
 // Types of what the log adds up to, from package state.
@@ -25,17 +23,7 @@ type (
 	Outcome = state.Outcome
 	// Producer names one stream of numbers.
 	Producer = state.Producer
-	// Numbers are the lines of a producer that were received.
-	Numbers = state.Numbers
-	// Gap is numbers of a producer that were not received.
-	Gap = state.Gap
 )
 
-// Bounds of a chunk, and of what is remembered of producers.
-const (
-	MaxLost          = segment.MaxLost
-	DefaultProducers = state.DefaultProducers
-)
-
-// PositionsBytes is the most memory that the producers of peers can take.
-func PositionsBytes(limit int) int64 { return state.PositionsBytes(limit) }
+// MaxLost bounds the count of a tally of lost records.
+const MaxLost = segment.MaxLost

@@ -64,7 +64,7 @@ func TestFullDiskThatCannotBeReserved(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "the disk is full", func() bool { return errors.Is(q.Stats().Health.Err, unix.ENOSPC) })
+	eventually(t, "the disk is full", func() bool { return errors.Is(q.Stats().Err, unix.ENOSPC) })
 	stored := q.LastSeq() // a smaller commit may still find room
 	if got := len(drain(t, q, cursorOf(t, q, "a"))); got < int(stored) || got == n {
 		t.Errorf("got %d records on the full disk, want %d or a few more", got, stored)
@@ -74,7 +74,7 @@ func TestFullDiskThatCannotBeReserved(t *testing.T) {
 	fsys.mu.Unlock()
 	eventually(t, "all is stored", func() bool { return q.LastSeq() == n })
 	appending.Wait()
-	if h := q.Stats().Health; h.Err != nil {
+	if h := q.Stats(); h.Err != nil {
 		t.Errorf("health: got %v, want none", h.Err)
 	}
 	closeQueue(t, q)

@@ -13,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -53,7 +54,7 @@ func summary(all []inspect.Finding) []string {
 }
 
 // readAll returns "seq:data" of all records that can be read offline.
-func readAll(t *testing.T, o *inspect.Queue, r SeqRange) (got []string) {
+func readAll(t *testing.T, o *inspect.Queue, r segment.SeqRange) (got []string) {
 	t.Helper()
 	err := o.Read(t.Context(), r, func(r Record) error {
 		got = append(got, fmt.Sprintf("%d:%s", r.Seq, r.Data))
@@ -63,7 +64,7 @@ func readAll(t *testing.T, o *inspect.Queue, r SeqRange) (got []string) {
 	return got
 }
 
-var everything = SeqRange{From: 1, To: 1 << 62}
+var everything = segment.SeqRange{From: 1, To: 1 << 62}
 
 func TestOfflineCheck(t *testing.T) {
 	t.Parallel()
@@ -153,7 +154,7 @@ func TestCheckOfARemovedSegmentThatIsBack(t *testing.T) {
 	o = offline(t, opts)
 	all := findings(t, o)
 	must(t, o.Close())
-	if len(all) != 1 || all[0].Severity != inspect.Note || all[0].Lost != (SeqRange{From: 4, To: 10}) {
+	if len(all) != 1 || all[0].Severity != inspect.Note || all[0].Lost != (segment.SeqRange{From: 4, To: 10}) {
 		t.Errorf("got %v, want a note that records 4 to 9 are no longer kept", all)
 	}
 	must(t, os.Remove(filepath.Join(opts.Directory, state.PositionsFile)))
@@ -250,8 +251,8 @@ func TestContents(t *testing.T) {
 			t.Errorf("segment %d: got %+v, want records %d to %d in %d bytes", i, s, want.first, want.last, want.bytes)
 		}
 	}
-	if c.Positions == nil || c.Positions.Sources["test"].Stored != c.Positions.LastSeq {
-		t.Errorf("positions: got %+v, want as many records of the source as it covers", c.Positions)
+	if c.Checkpoint == nil || c.Checkpoint.Sources["test"].Stored+1 != c.Checkpoint.NextSeq {
+		t.Errorf("positions: got %+v, want as many records of the source as it covers", c.Checkpoint)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
 func TestReadRanges(t *testing.T) {
@@ -17,18 +18,18 @@ func TestReadRanges(t *testing.T) {
 	closeQueue(t, q)
 	o := offline(t, opts)
 	for name, tt := range map[string]struct {
-		r    SeqRange
+		r    segment.SeqRange
 		want []string
 	}{
 		"all":               {everything, numbered(1, 12)},
-		"first":             {SeqRange{From: 1, To: 2}, numbered(1, 1)},
-		"within a frame":    {SeqRange{From: 5, To: 6}, numbered(5, 5)},
-		"over segments":     {SeqRange{From: 3, To: 11}, numbered(3, 10)},
-		"last":              {SeqRange{From: 12, To: 13}, numbered(12, 12)},
-		"up to the largest": {SeqRange{From: 11, To: ^uint64(0)}, numbered(11, 12)},
-		"beyond the end":    {SeqRange{From: 13, To: 20}, nil},
-		"before the start":  {SeqRange{From: 0, To: 3}, numbered(1, 2)},
-		"none":              {SeqRange{From: 4, To: 4}, nil},
+		"first":             {segment.SeqRange{From: 1, To: 2}, numbered(1, 1)},
+		"within a frame":    {segment.SeqRange{From: 5, To: 6}, numbered(5, 5)},
+		"over segments":     {segment.SeqRange{From: 3, To: 11}, numbered(3, 10)},
+		"last":              {segment.SeqRange{From: 12, To: 13}, numbered(12, 12)},
+		"up to the largest": {segment.SeqRange{From: 11, To: ^uint64(0)}, numbered(11, 12)},
+		"beyond the end":    {segment.SeqRange{From: 13, To: 20}, nil},
+		"before the start":  {segment.SeqRange{From: 0, To: 3}, numbered(1, 2)},
+		"none":              {segment.SeqRange{From: 4, To: 4}, nil},
 	} {
 		t.Run(name, func(t *testing.T) { equal(t, "records", readAll(t, o, tt.r), tt.want) })
 	}
@@ -43,12 +44,12 @@ func TestReadPassesOverDamage(t *testing.T) {
 	o := offline(t, opts)
 	equal(t, "all", readAll(t, o, everything), slices.Concat(numbered(1, 1), numbered(3, 5), numbered(8, 8)))
 	for name, tt := range map[string]struct {
-		r    SeqRange
+		r    segment.SeqRange
 		want []string
 	}{
 		"all":               {everything, []string{"damage DamagedFrames record 2", "damage DamagedFrames records 6 to 7"}},
-		"between":           {SeqRange{From: 3, To: 6}, nil},
-		"the last lost one": {SeqRange{From: 7, To: 9}, []string{"damage DamagedFrames records 6 to 7"}},
+		"between":           {segment.SeqRange{From: 3, To: 6}, nil},
+		"the last lost one": {segment.SeqRange{From: 7, To: 9}, []string{"damage DamagedFrames records 6 to 7"}},
 	} {
 		var lost []inspect.Finding
 		must(t, o.Read(t.Context(), tt.r, func(Record) error { return nil }, func(f inspect.Finding) error {
@@ -65,7 +66,7 @@ func TestReadTellsWhereRecordsCameFrom(t *testing.T) {
 	received := time.Date(2026, 1, 5, 10, 4, 7, 123456789, time.UTC)
 	store(t, q, &Chunk{Source: "webhook", Producer: "p/1", Position: 9, Received: received, Records: []byte("{}\n{ }\n"), Count: 2})
 	closeQueue(t, q)
-	must(t, offline(t, opts).Read(t.Context(), SeqRange{From: 2, To: 3}, func(r Record) error {
+	must(t, offline(t, opts).Read(t.Context(), segment.SeqRange{From: 2, To: 3}, func(r Record) error {
 		if r.Seq != 2 || r.Source != "webhook" || r.Producer != "p/1" || !r.Received.Equal(received) || string(r.Data) != "{ }" {
 			t.Errorf("got %+v, want record 2 as it was stored", r)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -41,7 +42,7 @@ func TestReplay(t *testing.T) {
 	o := offline(t, opts)
 	r, err := o.PlanReplay(t.Context(), "a", 5, noLetters)
 	must(t, err)
-	if r.Records != (SeqRange{From: 5, To: 11}) || r.Count() != 6 || !r.Oldest.Equal(start.Add(time.Minute)) || !r.Newest.Equal(start.Add(3*time.Minute)) {
+	if r.Records != (segment.SeqRange{From: 5, To: 11}) || r.Count() != 6 || !r.Oldest.Equal(start.Add(time.Minute)) || !r.Newest.Equal(start.Add(3*time.Minute)) {
 		t.Errorf("got %+v, want records 5 to 10 of the second to the fourth minute", r)
 	}
 	if a, _ := o.Sink("a"); a.Next != 11 {
@@ -240,4 +241,4 @@ func TestReplayOnAFailingDisk(t *testing.T) {
 }
 
 // noLetters says that nothing is dead-lettered.
-func noLetters(SeqRange) (kept, redriving uint64) { return 0, 0 }
+func noLetters(segment.SeqRange) (kept, redriving uint64) { return 0, 0 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
@@ -40,16 +41,16 @@ func said(p Producer, from, to uint64) *Chunk {
 	}
 }
 
-func receivedOf(t *testing.T, q *Queue, p Producer) Numbers {
+func receivedOf(t *testing.T, q *Queue, p Producer) state.Numbers {
 	t.Helper()
 	n, _, err := q.Position(t.Context(), p)
 	must(t, err)
 	return n
 }
 
-func expectNumbers(t *testing.T, q *Queue, when string, p Producer, highest uint64, gaps ...Gap) {
+func expectNumbers(t *testing.T, q *Queue, when string, p Producer, highest uint64, gaps ...state.Gap) {
 	t.Helper()
-	if got, want := fmt.Sprint(receivedOf(t, q, p)), fmt.Sprint(Numbers{Highest: highest, Gaps: gaps}); got != want {
+	if got, want := fmt.Sprint(receivedOf(t, q, p)), fmt.Sprint(state.Numbers{Highest: highest, Gaps: gaps}); got != want {
 		t.Errorf("%s: %v: got %s, want %s", when, p, got, want)
 	}
 }
@@ -70,7 +71,7 @@ func TestAProducerIsOfASourceAndAnIdentity(t *testing.T) {
 		for i, p := range all {
 			expectNumbers(t, q, when, p, uint64(10*i+5))
 		}
-		expectNumbers(t, q, when, Producer{Source: "webhook", Identity: "uid:3", Name: "p"}, 1000, Gap{From: 1, To: 999})
+		expectNumbers(t, q, when, Producer{Source: "webhook", Identity: "uid:3", Name: "p"}, 1000, state.Gap{From: 1, To: 999})
 		expectNumbers(t, q, when, Producer{Source: "remote", Identity: "uid:2", Name: "p"}, 0)
 		if when == "at once" {
 			closeQueue(t, q)
@@ -88,13 +89,13 @@ func TestGapsAreKeptAndFilled(t *testing.T) {
 	p := Producer{Source: "webhook", Identity: "uid:1", Name: "p"}
 	for _, step := range []struct {
 		from, to, highest uint64
-		gaps              []Gap
+		gaps              []state.Gap
 	}{
 		{1, 5, 5, nil},
-		{20, 25, 25, []Gap{{From: 6, To: 19}}},
-		{10, 12, 25, []Gap{{From: 6, To: 9}, {From: 13, To: 19}}},
-		{6, 9, 25, []Gap{{From: 13, To: 19}}},
-		{24, 40, 40, []Gap{{From: 13, To: 19}}},
+		{20, 25, 25, []state.Gap{{From: 6, To: 19}}},
+		{10, 12, 25, []state.Gap{{From: 6, To: 9}, {From: 13, To: 19}}},
+		{6, 9, 25, []state.Gap{{From: 13, To: 19}}},
+		{24, 40, 40, []state.Gap{{From: 13, To: 19}}},
 		{13, 19, 40, nil},
 	} {
 		store(t, q, said(p, step.from, step.to))
@@ -173,7 +174,7 @@ func TestNamesInUseOutliveAKill(t *testing.T) {
 			}
 			store(t, q, said(Producer{Source: "unix", Identity: "uid:1", Name: "last"}, 1, 1))
 			for _, when := range []string{"at once", "after a kill", "after another"} {
-				expectNumbers(t, q, when, quiet, 70, Gap{From: 51, To: 59})
+				expectNumbers(t, q, when, quiet, 70, state.Gap{From: 51, To: 59})
 				q.mu.Lock()
 				if got := q.state.Producers.Peers; got > opts.Producers+1024 {
 					t.Errorf("%s: got %d names, want at most %d", when, got, opts.Producers+1024)

@@ -78,7 +78,7 @@ func (k *quarantine) file(name string, cause error) error {
 
 // reportLost records that damage has taken the records in r, which the ledger
 // shows as corrupt. Several readers may meet the same damage: it counts once.
-func (q *Queue) reportLost(r SeqRange) {
+func (q *Queue) reportLost(r segment.SeqRange) {
 	if r.To <= r.From {
 		return
 	}

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"maps"
 	"math"
+	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -36,7 +38,7 @@ type Options struct {
 	// system.
 	MinFreeBytes int64
 	// Producers is how many producers are remembered of each source and identity; 0:
-	// DefaultProducers. See PositionsBytes.
+	// state.DefaultProducers. See state.PositionsBytes.
 	Producers int
 	// Retain keeps records that every sink is done with.
 	Retain Retain
@@ -133,8 +135,9 @@ type books struct {
 	lastLarge time.Time
 	state     *state.State
 	space     space
-	health    Health
-	lost      error // a *LostError while the directory is lost
+	failed    error     // Stats.Err
+	since     time.Time // of failed
+	lost      error     // a *LostError while the directory is lost
 	cursors   map[string]*Cursor
 	// parked are the accounts of sinks that have no cursor now: their records are kept
 	// all the same.
@@ -157,15 +160,6 @@ type tokens struct {
 	recovered chan struct{}
 }
 
-// Health says whether the queue can write.
-type Health struct {
-	// Err is why the last write failed; nil when it succeeded. Nothing that was
-	// in it is acknowledged; it is written again to another segment until the
-	// disk takes it.
-	Err   error
-	Since time.Time
-}
-
 // Stats is a momentary view of a queue.
 type Stats struct {
 	ID       string
@@ -179,8 +173,12 @@ type Stats struct {
 	// has cut: 0 or 1.
 	TornTails int
 	Corrupt   uint64
-	Health    Health
-	Sources   map[string]state.SourceTally
+	// Err is why the last write failed, and Since when the first did; nil when it succeeded.
+	// Nothing that was in it is acknowledged; it is written again to another segment until
+	// the disk takes it.
+	Err     error
+	Since   time.Time
+	Sources map[string]state.SourceTally
 	// Unattributed is how many records had gone when the queue was opened with what
 	// said their source: damage has taken their frames. They were received once.
 	Unattributed uint64
@@ -188,7 +186,7 @@ type Stats struct {
 	// Parked are the names in Cursors that no sink reads.
 	Parked []string
 	// Lost are the ranges of records that damage has taken, in order.
-	Lost []SeqRange
+	Lost []segment.SeqRange
 }
 
 // Open opens the queue in opts.Directory, or makes it. It fails with
@@ -308,13 +306,13 @@ func (q *Queue) LastSeq() uint64 { return q.durable.Load() }
 // is false when the producer was never seen or has been forgotten. After a crash on a
 // disk that takes no writes it waits until it does: before that the end of the log is
 // undecided.
-func (q *Queue) Position(ctx context.Context, p Producer) (n Numbers, known bool, err error) {
+func (q *Queue) Position(ctx context.Context, p Producer) (n state.Numbers, known bool, err error) {
 	select {
 	case <-q.recovered:
 	case <-q.stop:
-		return Numbers{}, false, ErrClosed
+		return state.Numbers{}, false, ErrClosed
 	case <-ctx.Done():
-		return Numbers{}, false, fmt.Errorf("queue: position: %w", context.Cause(ctx))
+		return state.Numbers{}, false, fmt.Errorf("queue: position: %w", context.Cause(ctx))
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -351,7 +349,8 @@ func (q *Queue) Stats() Stats {
 	s := Stats{
 		ID:      q.id.String(),
 		Corrupt: q.state.Corrupt(),
-		Health:  q.health,
+		Err:     q.failed,
+		Since:   q.since,
 		Sources: make(map[string]state.SourceTally, len(q.state.Sources)),
 		Cursors: q.accounts(),
 		Bytes:   q.bytes(),
@@ -387,11 +386,9 @@ func (p *published) firstKept() uint64 {
 	return p.durable.Load() + 1
 }
 
-func (q *Queue) at(name ...string) disk.Path {
-	return disk.On(q.opts.FS, q.opts.Directory).Join(name...)
+func (q *Queue) path(name ...string) string {
+	return filepath.Join(append([]string{q.opts.Directory}, name...)...)
 }
-
-func (q *Queue) path(name ...string) string { return q.at(name...).String() }
 
 // wake puts a token into a channel that holds at most one.
 func wake(ch chan struct{}) {

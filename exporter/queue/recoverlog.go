@@ -40,7 +40,7 @@ func (r *recovery) foldLog() error {
 	case r.tail > 0:
 		next = r.tail
 	case len(r.segments) == 0:
-		q.reportLost(SeqRange{From: next, To: r.KnownDurable})
+		q.reportLost(segment.SeqRange{From: next, To: r.KnownDurable})
 		fallthrough
 	default:
 		// What was durable once has had its seq, which must not be given out again.
@@ -184,7 +184,7 @@ func (r *recovery) findUncopied() error {
 		return fmt.Errorf("list %s: %w", state.QuarantineDir, err)
 	}
 	for _, s := range r.segments {
-		lost := slices.ContainsFunc(q.state.Lost, func(l SeqRange) bool {
+		lost := slices.ContainsFunc(q.state.Lost, func(l segment.SeqRange) bool {
 			return l.From < s.Until && l.To > s.FirstSeq
 		})
 		copied := slices.ContainsFunc(copies, func(name string) bool { return strings.HasPrefix(name, s.String()+".") })

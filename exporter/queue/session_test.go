@@ -432,9 +432,9 @@ func (s *session) allTold() {
 	told, all := s.told, len(s.chunks)
 	s.mu.Unlock()
 	if told != all {
-		s.fatalf("acknowledged on a good disk: %d of %d; health %+v", told, all, s.q.Stats().Health)
+		s.fatalf("acknowledged on a good disk: %d of %d; %v", told, all, s.q.Stats().Err)
 	}
-	if err := s.q.Stats().Health.Err; err != nil {
+	if err := s.q.Stats().Err; err != nil {
 		s.fatalf("health on a good disk: %v", err)
 	}
 }

@@ -168,7 +168,7 @@ func isFullDisk(err error) bool {
 
 // needsRoom reports whether new records wait for segments to go. Callers hold mu.
 func (q *Queue) needsRoom() bool {
-	return q.isFull() || isFullDisk(q.health.Err)
+	return q.isFull() || isFullDisk(q.failed)
 }
 
 // evict lets go of the oldest segment for the sake of new records: one that is
@@ -179,7 +179,7 @@ func (q *Queue) needsRoom() bool {
 func (q *Queue) evict() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if !q.needsRoom() || q.health.Err != nil && q.space.evicted {
+	if !q.needsRoom() || q.failed != nil && q.space.evicted {
 		return false
 	}
 	s := q.evictable()

@@ -359,14 +359,14 @@ var core = []mutant{
 	{
 		defect: "a search passes over what is yet to be written",
 		file:   readerGo,
-		old:    "r.MoveTo(min(from&^(Align-1), limit))",
-		new:    "r.MoveTo(from &^ (Align - 1))",
+		old:    "r.MoveTo(min(from&^(align-1), limit))",
+		new:    "r.MoveTo(from &^ (align - 1))",
 		tests:  []string{"TestDamageAtTheEndOfTheSegmentInUse"},
 	},
 	{
 		defect: "frames behind what was never written are not found",
 		file:   readerGo,
-		old:    "r.MoveTo(min(from&^(Align-1), limit))",
+		old:    "r.MoveTo(min(from&^(align-1), limit))",
 		new:    "r.MoveTo(limit)",
 		tests:  []string{"TestHoleInTheFile"},
 	},

@@ -336,8 +336,8 @@ var trust = []mutant{
 	{
 		defect: "a reader that steps on holds what it has passed",
 		file:   readerGo,
-		old:    "\tdefer r.Release() // else there is no room for what comes next\n\tr.advance(Align)\n",
-		new:    "\tr.advance(Align)\n\tr.Release()\n",
+		old:    "\tdefer r.Release() // else there is no room for what comes next\n\tr.advance(align)\n",
+		new:    "\tr.advance(align)\n\tr.Release()\n",
 		tests:  []string{"TestCheckOfALargeEndThatIsLost"},
 	},
 	{

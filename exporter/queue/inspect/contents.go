@@ -16,8 +16,8 @@ type Contents struct {
 	Segments []SegmentContents
 	Spares   []StoredFile // segments that wait for their next use
 	Cursors  map[string]state.Account
-	// Positions is nil when there is no usable positions file.
-	Positions  *Positions
+	// Checkpoint is nil when there is no usable positions file.
+	Checkpoint *state.Checkpoint
 	Quarantine []StoredFile // what could not be read
 }
 
@@ -40,24 +40,12 @@ type SegmentContents struct {
 // Records is how many records the segment was given.
 func (s SegmentContents) Records() uint64 { return s.LastSeq + 1 - s.FirstSeq }
 
-// Positions is the checkpoint of what the log adds up to.
-type Positions struct {
-	LastSeq   uint64 // the last record that it covers
-	Producers int    // that are remembered
-	Sources   map[string]state.SourceTally
-	Lost      []segment.SeqRange // the records that damage has taken, in order
-}
-
 // Contents says what the queue holds. It reads a little of each segment and all
 // of the last one.
 func (o *Queue) Contents(ctx context.Context) (Contents, error) {
 	c := Contents{ID: o.ID(), Spares: o.spares, Cursors: o.found.Accounts, Quarantine: o.quarantine}
 	if o.found.HasCheckpoint {
-		cp := o.found.Checkpoint
-		c.Positions = &Positions{LastSeq: cp.NextSeq - 1, Producers: len(cp.Producers) + len(cp.Legacy), Sources: map[string]state.SourceTally{}, Lost: cp.Lost}
-		for name, t := range cp.Sources {
-			c.Positions.Sources[name] = t.Clone()
-		}
+		c.Checkpoint = &o.found.Checkpoint
 	}
 	if o.found.KnownDurable > 0 {
 		c.LastSeq = o.found.KnownDurable - 1

@@ -49,10 +49,10 @@ type accountJSON struct {
 }
 
 type positionsJSON struct {
-	LastSeq   uint64                       `json:"lastSeq"`
-	Producers int                          `json:"producers"`
-	Sources   map[string]state.SourceTally `json:"sources"`
-	Lost      []seqRangeJSON               `json:"lost"`
+	LastSeq   uint64                        `json:"lastSeq"`
+	Producers int                           `json:"producers"`
+	Sources   map[string]*state.SourceTally `json:"sources"`
+	Lost      []seqRangeJSON                `json:"lost"`
 }
 
 // Document is c in the form of docket queue ls -o json; dir is the directory of the queue.
@@ -75,8 +75,8 @@ func (c Contents) Document(dir string) any {
 	for name, a := range c.Cursors {
 		j.Sinks[name] = accountToJSON(a, c.Pending(a))
 	}
-	if p := c.Positions; p != nil {
-		j.Positions = &positionsJSON{LastSeq: p.LastSeq, Producers: p.Producers, Sources: p.Sources, Lost: rangesJSON(p.Lost...)}
+	if p := c.Checkpoint; p != nil {
+		j.Positions = &positionsJSON{LastSeq: p.NextSeq - 1, Producers: p.Known(), Sources: p.Sources, Lost: rangesJSON(p.Lost...)}
 	}
 	return j
 }
@@ -105,7 +105,7 @@ func (c Contents) Pending(a state.Account) uint64 {
 	return a.Pending(max(c.LastSeq+1, a.Next) - 1)
 }
 
-// FindingDocument is a finding in JSON. Offset and End are absent when it is about a file
+// findingDocument is a finding in JSON. Offset and End are absent when it is about a file
 // as a whole.
 type findingDocument struct {
 	Severity Severity       `json:"severity"`

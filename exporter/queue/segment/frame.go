@@ -18,11 +18,11 @@ const (
 	legacyVersion = 1
 	// FrameFixed is the header without names and tallies.
 	frameFixed = 72
-	// frameAlign is the alignment of frames in a segment: after damage, the
+	// align is the alignment of frames in a segment: after damage, the
 	// next frame is looked for at these offsets only.
-	Align = 8
+	align = 8
 
-	MaxName = math.MaxUint8 // bytes of a source, producer or tally
+	maxName = math.MaxUint8 // bytes of a source, producer or tally
 
 	// MaxPayload bounds the records of one chunk, in bytes. A length beyond it
 	// is damage, so a reader never allocates for one.
@@ -81,8 +81,8 @@ type Chunk struct {
 // Check returns an error when c cannot be a frame: a fault of the caller.
 func (c *Chunk) Check() error {
 	switch {
-	case len(c.Source) > MaxName || len(c.Producer) > MaxName || len(c.Identity) > MaxName:
-		return fmt.Errorf("queue: name of source, identity or producer longer than %d bytes", MaxName)
+	case len(c.Source) > maxName || len(c.Producer) > maxName || len(c.Identity) > maxName:
+		return fmt.Errorf("queue: name of source, identity or producer longer than %d bytes", maxName)
 	case len(c.Records) > maxPayload:
 		return fmt.Errorf("queue: chunk of %d bytes, at most %d are allowed", len(c.Records), maxPayload)
 	case (c.Count == 0) != (len(c.Records) == 0):
@@ -91,15 +91,15 @@ func (c *Chunk) Check() error {
 	return c.checkTallies()
 }
 
-// Aligned is n, rounded up to where a frame may begin.
-func aligned(n int) int { return (n + Align - 1) &^ (Align - 1) }
+// aligned is n, rounded up to where a frame may begin.
+func aligned(n int) int { return (n + align - 1) &^ (align - 1) }
 
 // FrameSize is the number of bytes c takes in a segment.
 func (c *Chunk) FrameSize() int {
 	return aligned(c.headerSize()) + aligned(len(c.Records))
 }
 
-// HeaderSize is the length of the frame's header before it is aligned.
+// headerSize is the length of the frame's header before it is aligned.
 func (c *Chunk) headerSize() int {
 	return frameFixed + len(c.Source) + len(c.Producer) + len(c.Identity) +
 		talliesSize(c.Refused, refusedCountBytes) + talliesSize(c.Lost, lostCountBytes)
@@ -218,7 +218,7 @@ func ParseHeader(b []byte) (Frame, error) {
 		return Frame{}, errNoFrame
 	}
 	headerLen := int(le.Uint16(b[atHeaderLen:]))
-	if headerLen < frameFixed || headerLen%Align != 0 {
+	if headerLen < frameFixed || headerLen%align != 0 {
 		return Frame{}, errFrameHeader
 	}
 	if len(b) < headerLen {

@@ -68,7 +68,7 @@ func ParseName(name string) (Name, bool) {
 // Header is what the header says beside the segment's name.
 type Header struct {
 	Queue   uuid.UUID
-	created int64 // Unix nanoseconds; encodeSegmentHeader fills it in
+	created int64 // Unix nanoseconds; encodeHeader fills it in
 	// PrevEpoch and prevEnd are the epoch of the segment before and the offset
 	// up to which that was durable when this one was begun. What stands beyond
 	// was left behind by a commit that went on here. Zero when there was none.
@@ -87,7 +87,7 @@ func WriteHeader(f io.WriterAt, header Header, name Name) error {
 	return nil
 }
 
-// EncodeHeader returns the first block of a segment.
+// encodeHeader returns the first block of a segment.
 func encodeHeader(header Header, name Name) []byte {
 	b := make([]byte, HeaderSize)
 	copy(b, magic)
@@ -112,7 +112,7 @@ func isHeader(b []byte) bool {
 	return string(b[:8]) == magic && le.Uint32(b[12:]) == headerCRC(b)
 }
 
-// checkSegmentVersion fails with *fileversion.Error when a whole header, of the file at
+// checkVersion fails with *fileversion.Error when a whole header, of the file at
 // path, is of a version that this docket does not read.
 func checkVersion(b []byte, path string) error {
 	if v := le.Uint32(b[8:]); v < versionMin || v > version {
@@ -134,31 +134,31 @@ func SpareEpoch(f io.ReaderAt, path string) (uint64, error) {
 	case bytes.Equal(b, make([]byte, len(b))):
 		return 0, nil
 	}
-	return 0, ErrHeader
+	return 0, errHeader
 }
 
-// ErrHeader says that a segment's header is damaged or missing. Its
+// errHeader says that a segment's header is damaged or missing. Its
 // frames may be whole: they carry all that matters.
-var ErrHeader = errors.New("segment header damaged")
+var errHeader = errors.New("segment header damaged")
 
-// readSegmentHeader reads the header of f, the segment in dir with this name. It fails
-// with errSegmentHeader when the header is not whole or not that of such a segment, and
+// readHeader reads the header of f, the segment in dir with this name. It fails
+// with errHeader when the header is not whole or not that of such a segment, and
 // with *fileversion.Error when it is whole and of another version.
 func readHeader(f io.ReaderAt, dir string, name Name) (Header, error) {
 	b := make([]byte, headerUsed)
 	if _, err := readFullAt(f, b, 0); errors.Is(err, io.EOF) {
-		return Header{}, ErrHeader
+		return Header{}, errHeader
 	} else if err != nil {
-		return Header{}, fmt.Errorf("%w: %w", ErrHeader, err)
+		return Header{}, fmt.Errorf("%w: %w", errHeader, err)
 	}
 	if !isHeader(b) {
-		return Header{}, ErrHeader
+		return Header{}, errHeader
 	}
 	if err := checkVersion(b, filepath.Join(dir, name.String())); err != nil {
 		return Header{}, err
 	}
 	if le.Uint64(b[16:]) != name.Epoch || le.Uint64(b[24:]) != name.FirstSeq {
-		return Header{}, ErrHeader
+		return Header{}, errHeader
 	}
 	return Header{
 		Queue:     uuid.UUID(b[32:48]),

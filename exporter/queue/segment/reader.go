@@ -54,7 +54,7 @@ func (r *Reader) Open(file disk.File, epoch uint64) {
 	r.MoveTo(HeaderSize)
 }
 
-// OpenHeaders is open and seek for a reader of the headers alone between off and end.
+// openHeaders is Open and MoveTo for a reader of the headers alone between off and end.
 func (r *Reader) openHeaders(file disk.File, epoch uint64, off, end int64) {
 	if from, to, err := file.Data(off); err == nil && from < end { // what was never written need not be there
 		file.Prefetch(from, min(to, end))
@@ -222,7 +222,7 @@ func (r *Reader) Resync(seq uint64, limit int64) (Frame, error) {
 	}
 }
 
-// ResyncHeader is resync that takes a frame at the reader's offset by its header alone.
+// resyncHeader is Resync that takes a frame at the reader's offset by its header alone.
 func (r *Reader) resyncHeader(seq uint64, limit int64) (Frame, error) {
 	f, err := r.nextHeader(seq, limit)
 	if IsDamage(err) {
@@ -236,25 +236,25 @@ func (r *Reader) resyncHeader(seq uint64, limit int64) (Frame, error) {
 // where more may be written. Bytes returned earlier are released.
 func (r *Reader) Step(limit int64) {
 	defer r.Release() // else there is no room for what comes next
-	r.advance(Align)
-	// A reader is always at a multiple of frameAlign.
+	r.advance(align)
+	// A reader is always at a multiple of align.
 	for unread := r.buf[r.pos:]; len(unread) >= len(frameMagicBytes); unread = r.buf[r.pos:] {
 		n := bytes.Index(unread, frameMagicBytes)
 		if n < 0 {
 			n = len(unread) - len(frameMagicBytes) + 1
 		}
 		r.advance(aligned(n))
-		if n%Align == 0 {
+		if n%align == 0 {
 			return
 		}
 	}
 	// No frame begins in what was never written.
 	if from, _, err := r.file.Data(r.Off); err == nil && from > r.Off {
-		r.MoveTo(min(from&^(Align-1), limit))
+		r.MoveTo(min(from&^(align-1), limit))
 	}
 }
 
-// ClaimedSize is the size of the frame at the reader's offset by what its header
+// claimedSize is the size of the frame at the reader's offset by what its header
 // says, whether that is whole or not; 0 when there is none of the reader's epoch.
 func (r *Reader) claimedSize(limit int64) int64 {
 	if r.Off >= limit || r.fill(frameFixed, limit) != nil {
@@ -267,7 +267,7 @@ func (r *Reader) claimedSize(limit int64) int64 {
 	return int64(le.Uint16(b[atHeaderLen:])) + int64(aligned(min(int(le.Uint32(b[atPayloadLen:])), maxPayload)))
 }
 
-// NextHeader is peek that also insists on a frame that ends at or before limit and,
+// nextHeader is Peek that also insists on a frame that ends at or before limit and,
 // if it has records, on a seq not below seq. Bytes returned earlier are released.
 func (r *Reader) nextHeader(seq uint64, limit int64) (Frame, error) {
 	r.Release()
@@ -283,7 +283,7 @@ func (r *Reader) nextHeader(seq uint64, limit int64) (Frame, error) {
 	return f, nil
 }
 
-// WholeFrame is nextHeader that also insists on an unharmed payload.
+// wholeFrame is nextHeader that also insists on an unharmed payload.
 func (r *Reader) wholeFrame(seq uint64, limit int64) (Frame, error) {
 	f, err := r.nextHeader(seq, limit)
 	if err == nil {
@@ -298,7 +298,7 @@ func (r *Reader) wholeFrame(seq uint64, limit int64) (Frame, error) {
 	return f, f.CheckPayload(r.buf[r.pos:])
 }
 
-// Bytes returns the next n bytes, which must have been read already.
+// bytes returns the next n bytes, which must have been read already.
 func (r *Reader) bytes(n int) []byte { return r.buf[r.pos : r.pos+n] }
 
 // Unread takes back the last n bytes that were returned, and Reread returns the

@@ -46,7 +46,7 @@ type Scan struct {
 	ahead     uint64      // the seq behind what was read
 }
 
-// Kind is what an Item is.
+// kind is what an Item is.
 type kind uint8
 
 // The kinds of items.

@@ -17,7 +17,7 @@ type Stored struct {
 	Name
 	Size      int64
 	Header    Header // zero when HeaderErr is set
-	HeaderErr error  // ErrHeader: its frames can be read all the same
+	HeaderErr error  // its header is damaged: its frames can be read all the same
 	OpenErr   error  // nothing of it can be read, or its version is not known
 	// End is the offset up to which frames may stand. Exact is set when a later segment
 	// says so; then all of it is frames, up to NamedEnd, which lies beyond End when the
@@ -32,9 +32,6 @@ type Stored struct {
 	Newest int64
 }
 
-// NewStored returns a segment of which the name alone is known.
-func NewStored(name Name) *Stored { return &Stored{Name: name, Until: math.MaxUint64} }
-
 // IsLast reports whether the log ends in s.
 func (s *Stored) IsLast() bool { return s.Until == math.MaxUint64 }
 
@@ -43,7 +40,7 @@ func (s *Stored) ReadHeader(file io.ReaderAt, dir string, size int64) {
 	s.Size, s.End = size, size
 	var err error
 	s.Header, err = readHeader(file, dir, s.Name)
-	if errors.Is(err, ErrHeader) {
+	if errors.Is(err, errHeader) {
 		s.HeaderErr = err
 	} else {
 		s.OpenErr = err
@@ -55,6 +52,7 @@ func (s *Stored) ReadHeader(file io.ReaderAt, dir string, size int64) {
 func Link(segments []*Stored) {
 	slices.SortFunc(segments, func(a, b *Stored) int { return a.Compare(b.Name) })
 	for i, s := range segments {
+		s.Until = math.MaxUint64
 		for _, before := range segments[:i] {
 			if before.Epoch != s.Header.PrevEpoch {
 				continue
@@ -119,7 +117,7 @@ func (s *Stored) Ends(file disk.File, note func(*Frame)) error {
 	}
 	note(&first)
 	for size := int64(probeSize); ; size *= 8 {
-		reader.MoveTo(max(HeaderSize, (s.End-size)&^(Align-1)))
+		reader.MoveTo(max(HeaderSize, (s.End-size)&^(align-1)))
 		isWhole := reader.Off == HeaderSize
 		found, err := s.framesFrom(&reader, note)
 		if err != nil || found || isWhole {

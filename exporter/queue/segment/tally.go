@@ -11,7 +11,7 @@ import (
 const MaxLost = 1 << 53
 
 const (
-	// MaxTallies bounds the tallies of a chunk.
+	// maxTallies bounds the tallies of a chunk.
 	maxTallies = 32 // of a kind; with maxName, keeps a header's length in its 16 bits
 
 	// Bytes of a count. Refused lines are lines of the chunk, so they are few; a
@@ -31,8 +31,8 @@ func checkTallies(tallies []Tally, maxCount uint64) error {
 		return fmt.Errorf("queue: %d tallies of a kind in one chunk, at most %d are allowed", len(tallies), maxTallies)
 	}
 	for _, t := range tallies {
-		if len(t.Name) > MaxName || t.Count > maxCount {
-			return fmt.Errorf("queue: tally %.40q of %d: at most %d bytes and a count of %d are allowed", t.Name, t.Count, MaxName, maxCount)
+		if len(t.Name) > maxName || t.Count > maxCount {
+			return fmt.Errorf("queue: tally %.40q of %d: at most %d bytes and a count of %d are allowed", t.Name, t.Count, maxName, maxCount)
 		}
 	}
 	return nil

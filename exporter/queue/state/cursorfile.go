@@ -25,12 +25,12 @@ const (
 	cursorsVersion = 3
 	cursorsHead    = 64
 	cursorEntry    = 9 * 8 // an Account, after its name and the name's length
-	// SlotSize holds maxCursors entries with the longest names.
+	// slotSize holds MaxCursors entries with the longest names.
 	slotSize   = 64 << 10
 	MaxCursors = 128
 )
 
-// CursorFile is the open file "cursors". Owned by the housekeeper.
+// CursorFile is the open file "cursors". Owned by the janitor.
 type CursorFile struct {
 	File       disk.File
 	Queue      uuid.UUID
@@ -150,7 +150,7 @@ func (c *CursorFile) Write(accounts map[string]Account) error {
 	return nil
 }
 
-// EncodeSlot returns a slot of the cursors file.
+// encodeSlot returns a slot of the cursors file.
 func encodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []byte {
 	b := append(make([]byte, 0, cursorsHead), cursorsMagic...)
 	b = b[:cursorsHead]
@@ -171,13 +171,13 @@ func encodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []
 	return b
 }
 
-// SlotCRC is the checksum of a slot.
+// slotCRC is the checksum of a slot.
 func slotCRC(b []byte) uint32 {
 	crc := crc32.Update(0, castagnoli, b[:12])
 	return crc32.Update(crc, castagnoli, b[16:])
 }
 
-// DecodeSlot reads a slot; ok is false when it is not whole.
+// decodeSlot reads a slot; ok is false when it is not whole.
 func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]Account, ok bool) {
 	if !isSlot(b) || le.Uint32(b[8:]) != cursorsVersion {
 		return uuid.Nil, 0, nil, false

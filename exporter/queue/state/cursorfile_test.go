@@ -2,11 +2,10 @@ package state
 
 import (
 	"bytes"
+	"math"
 	"testing"
 
 	"github.com/google/uuid"
-
-	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
 // What decodes from any bytes survives a round trip.
@@ -28,7 +27,7 @@ func FuzzDecodeSlot(f *testing.F) {
 func FuzzSlotRoundTrip(f *testing.F) {
 	f.Add("siem", uint64(7), uint64(8), uint64(5), uint64(2))
 	f.Fuzz(func(t *testing.T, name string, generation, next, delivered, corrupt uint64) {
-		if name == "" || len(name) > segment.MaxName {
+		if name == "" || len(name) > math.MaxUint8 {
 			return
 		}
 		want := map[string]Account{name: {Next: next, Delivered: delivered, Corrupt: corrupt}, name[:len(name)/2] + "2": {Next: 1}}

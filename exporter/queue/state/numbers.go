@@ -2,7 +2,7 @@ package state
 
 import "slices"
 
-// MaxGaps bounds the gaps that are remembered of one producer: they are kept in memory
+// maxGaps bounds the gaps that are remembered of one producer: they are kept in memory
 // and in the file "positions", for every producer.
 const maxGaps = 16
 
@@ -17,7 +17,7 @@ type Gap struct {
 // never changed in place, so copies may share them.
 type Numbers struct {
 	Highest uint64 `json:"highest"`
-	Gaps    []Gap  `json:"gaps,omitempty"` // at most MaxGaps
+	Gaps    []Gap  `json:"gaps,omitempty"` // at most maxGaps
 }
 
 // Has reports whether the line of that number was received.
@@ -44,13 +44,13 @@ func (n Numbers) Jump(next uint64) (g Gap, ok bool) {
 	return Gap{From: n.Highest + 1, To: next - 1}, next > n.Highest+1
 }
 
-// Fits reports whether a producer can go on with the line next: whether MaxGaps are
+// Fits reports whether a producer can go on with the line next: whether maxGaps are
 // enough then. Lines that follow in order need no more.
 func (n Numbers) Fits(next uint64) bool {
 	return len(n.gapsAfter(next, next)) <= maxGaps
 }
 
-// Receive adds the lines from to to, both included.
+// receive adds the lines from to to, both included.
 func (n *Numbers) receive(from, to uint64) {
 	if from == n.Highest+1 { // nearly always, and without making anything
 		n.Highest = to
@@ -81,7 +81,7 @@ func (n Numbers) gapsAfter(from, to uint64) []Gap {
 	return gaps
 }
 
-// fewer makes one gap of the two that are nearest to each other, until MaxGaps are
+// fewer makes one gap of the two that are nearest to each other, until maxGaps are
 // left. No producer gets there, as Fits is asked first, but damage can: it takes frames
 // away. What lies between the two was received and would be stored a second time; to
 // take what was not received for known would lose it.

@@ -32,12 +32,15 @@ type Checkpoint struct {
 	Producers []storedProducer `json:"-"`
 }
 
+// Known is how many producers are remembered.
+func (c *Checkpoint) Known() int { return len(c.Producers) + len(c.Legacy) }
+
 const (
 	// PositionsFile is the name of the checkpoint.
 	PositionsFile = "positions"
-	// PositionsVersion is the version that is written.
+	// positionsVersion is the version that is written.
 	positionsVersion = 2
-	// PositionsHeadFmt is its first line: the version, and the checksum of the rest.
+	// positionsHeadFmt is its first line: the version, and the checksum of the rest.
 	positionsHeadFmt = "docket positions %d crc32c %08x\n"
 )
 
@@ -90,8 +93,8 @@ func (w *summedWriter) Write(b []byte) (int, error) {
 // ErrPositions says that the positions file is there but cannot be used.
 var ErrPositions = errors.New("positions: checksum mismatch")
 
-// ReadCheckpoint returns the kept checkpoint; ok is false when there is none. It fails
-// with errCheckpoint when the file is damaged, and with *fileversion.Error when it is
+// readCheckpoint returns the kept checkpoint; ok is false when there is none. It fails
+// with ErrPositions when the file is damaged, and with *fileversion.Error when it is
 // whole and of another version. It holds no more of the file than it returns.
 func readCheckpoint(fsys disk.FS, dir string) (c Checkpoint, ok bool, err error) {
 	path := filepath.Join(dir, PositionsFile)

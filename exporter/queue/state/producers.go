@@ -26,15 +26,15 @@ const forgetProducerAfter = 24 * time.Hour
 const (
 	// DefaultProducers is how many producers are remembered of each source and identity.
 	DefaultProducers = 4096
-	// MaxProducers is how many are remembered of all peers together, unless
+	// maxProducers is how many are remembered of all peers together, unless
 	// Options.Producers is more. It bounds the memory: see PositionsBytes.
 	maxProducers = 8192
-	// Returning are how many more are remembered of each source and identity, and of
+	// returning are how many more are remembered of each source and identity, and of
 	// all, while docket reads its log and until producers have had the time to come
 	// back. The log does not say who is in use, so what was in use before a kill must
 	// not be the first to go.
 	returning = 1024
-	// ReturnTime is that time.
+	// returnTime is that time.
 	returnTime = 10 * time.Minute
 	// newBetweenSigns is how many producers may be new before those in use that were
 	// silent meanwhile get a sign of life in the log. With it they are among the newest
@@ -53,7 +53,7 @@ func PositionsBytes(limit int) int64 {
 	return int64(max(limit, maxProducers)+returning) * each
 }
 
-// Producers are where those stand who number their lines. Those of one source and
+// producers are where those stand who number their lines. Those of one source and
 // identity share a table: nothing that is said in one table changes another.
 //
 // The table of a peer has at most limit producers, and all of them together have at most
@@ -67,20 +67,20 @@ type producers struct {
 	// until is when the bounds hold, in Unix nanoseconds: returning more are remembered
 	// before.
 	until int64
-	// Held are those in use: they are never forgotten.
+	// held are those in use: they are never forgotten.
 	held map[Producer]struct{}
 	// created counts the producers of peers that were new since the last signs of life.
 	created int
-	// Legacy are the positions that an earlier docket has kept, by legacyKey. A producer
+	// legacy are the positions that an earlier docket has kept, by legacyKey. A producer
 	// that is not known goes on from there. Nothing is added but by the frames of such
 	// a docket.
 	legacy map[string]legacyPosition
 }
 
-// Owner is whose names a table has.
+// owner is whose names a table has.
 type owner struct{ Source, Identity string }
 
-// IsOwn says that the names are those of docket's own source.
+// isOwn says that the names are those of docket's own source.
 func (k owner) isOwn() bool { return k.Identity == "" }
 
 type nameTable struct {
@@ -89,7 +89,7 @@ type nameTable struct {
 	idle   place // root of the list of those that are not held, the last heard of first
 }
 
-// Place is where a producer stands.
+// place is where a producer stands.
 type place struct {
 	Numbers
 	name       string
@@ -99,13 +99,13 @@ type place struct {
 	prev, next *place // in nameTable.idle; nil while it is held
 }
 
-// LegacyPosition is a position of format version 1.
+// legacyPosition is a position of format version 1.
 type legacyPosition struct {
 	Number uint64 `json:"number"`
 	Seen   int64  `json:"seen"`
 }
 
-// StoredProducer is a position as a checkpoint has it.
+// storedProducer is a position as a checkpoint has it.
 type storedProducer struct {
 	Source   string `json:"source"`
 	Identity string `json:"identity,omitempty"`
@@ -114,7 +114,7 @@ type storedProducer struct {
 	Seen int64 `json:"seen"`
 }
 
-// NewProducers returns empty tables that remember so many of each source and identity.
+// newProducers returns empty tables that remember so many of each source and identity.
 func newProducers(limit int) *producers {
 	if limit <= 0 {
 		limit = DefaultProducers
@@ -166,7 +166,7 @@ func legacyKey(source, name string) string {
 	return source + "\x00" + name
 }
 
-// Add takes the numbers of a frame. Those of a chunk follow each other.
+// add takes the numbers of a frame. Those of a chunk follow each other.
 func (t *producers) add(f *segment.Frame) {
 	if f.Legacy {
 		key := legacyKey(string(f.Source), string(f.Producer))
@@ -311,7 +311,7 @@ func (t *producers) Release(p Producer, now time.Time) {
 	}
 }
 
-// At returns the position of p, nil when it has none.
+// at returns the position of p, nil when it has none.
 func (t *producers) at(p Producer) *place {
 	if s := t.byOwner[owner{p.Source, p.Identity}]; s != nil {
 		return s.ByName[p.Name]
@@ -319,7 +319,7 @@ func (t *producers) at(p Producer) *place {
 	return nil
 }
 
-// Forget drops the producers that were not heard of for a day.
+// forget drops the producers that were not heard of for a day.
 func (t *producers) forget(now time.Time) {
 	old := now.Add(-forgetProducerAfter).UnixNano()
 	for _, s := range t.byOwner {
@@ -372,7 +372,7 @@ func (t *producers) Resume(newest int64, now time.Time) {
 	}
 }
 
-// Stored returns the positions for a checkpoint: of each table the one first that was
+// stored returns the positions for a checkpoint: of each table the one first that was
 // not heard of for longest. What is held is heard of now.
 func (t *producers) stored(now time.Time) []storedProducer {
 	n := 0
@@ -398,7 +398,7 @@ func (s *nameTable) stored(p *place) storedProducer {
 	return storedProducer{Source: s.Source, Identity: s.Identity, Name: p.name, Numbers: p.Numbers, Seen: p.Seen}
 }
 
-// Restore takes the positions of a checkpoint, which may have been made with another
+// restore takes the positions of a checkpoint, which may have been made with another
 // limit.
 func (t *producers) restore(list []storedProducer, legacy map[string]legacyPosition) {
 	for _, stored := range list {

@@ -18,7 +18,7 @@ type State struct {
 	Producers *producers
 }
 
-// Totals are the counts of a state.
+// totals are the counts of a state.
 type totals struct {
 	Sources map[string]*SourceTally `json:"sources"`
 	// Lost are the seqs that damage has taken, in order and not overlapping.
@@ -64,7 +64,7 @@ func (s *State) Checkpoint(now time.Time) *Checkpoint {
 	}
 }
 
-// NewSourceTally returns a tally of nothing.
+// newSourceTally returns a tally of nothing.
 func newSourceTally() *SourceTally {
 	return &SourceTally{Refused: map[string]uint64{}, Lost: map[string]uint64{}}
 }
@@ -125,7 +125,7 @@ func (s *totals) Corrupt() uint64 {
 	return n
 }
 
-// Clone returns a copy that shares nothing.
+// clone returns a copy that shares nothing.
 func (s *totals) clone() totals {
 	c := totals{Sources: make(map[string]*SourceTally, len(s.Sources)), Lost: slices.Clone(s.Lost)}
 	for name, t := range s.Sources {

@@ -42,7 +42,7 @@ type Survey struct {
 	KnownDurable uint64
 }
 
-// Spare is a segment that waits to be used again.
+// spare is a segment that waits to be used again.
 type spare struct {
 	Name  string
 	Size  int64
@@ -86,7 +86,7 @@ func Look(fsys disk.FS, dir string) (*Survey, error) {
 // add sorts a name of the directory.
 func (s *Survey) add(name string) {
 	if n, ok := segment.ParseName(name); ok {
-		s.Segments = append(s.Segments, segment.NewStored(n))
+		s.Segments = append(s.Segments, &segment.Stored{Name: n})
 		return
 	}
 	was, isSpare := parseNumbered(name, SparePrefix, "")
