@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"runtime"
-	"sync"
 	"time"
 
 	"github.com/docket-export/docket/bench/trial"
@@ -39,66 +38,53 @@ func (l *lab) accepting() values {
 // with name and are new to the queue.
 func accept(t *trial.T, queueDir, name string, count, records int) stint {
 	runtime.GC() // what an earlier program has left must not be collected in this one's time
-	crowd := newAcceptors(count, records)
+	done := make(chan *acceptor, count)
 	cpu := ownCPU()
-	e := trial.Must(exporter.New(acceptingConfig(queueDir, name, crowd), exporter.Options{Log: slog.New(slog.DiscardHandler)}))
+	e := trial.Must(exporter.New(acceptingConfig(queueDir, name, count, records, done), exporter.Options{Log: slog.New(slog.DiscardHandler)}))
 	running, stop := context.WithCancel(t.Context())
-	defer stop()
 	ended := make(chan error, 1)
 	go func() { ended <- e.Run(running) }()
-	var err error
-	select {
-	case <-crowd.done:
-	case <-t.Context().Done():
-		err = fmt.Errorf("waiting for %d sinks to accept: %w", count, t.Context().Err())
+	var first, last time.Time
+	for range count {
+		select {
+		case a := <-done:
+			if first.IsZero() || a.first.Before(first) {
+				first = a.first
+			}
+			last = a.last
+		case <-t.Context().Done():
+		}
 	}
 	stop()
-	trial.Check(errors.Join(err, <-ended))
-	return stint{Records: count * records, Took: crowd.last.Sub(crowd.first), CPU: ownCPU() - cpu}
+	trial.Check(errors.Join(t.Context().Err(), <-ended))
+	return stint{Records: count * records, Took: last.Sub(first), CPU: ownCPU() - cpu}
 }
 
 // acceptingConfig is what `docket run` would make of a file with such sinks and no
 // options.
-func acceptingConfig(queueDir, name string, crowd *acceptors) *exporter.Config {
+func acceptingConfig(queueDir, name string, count, records int, done chan<- *acceptor) *exporter.Config {
 	cfg := &exporter.Config{
 		Queue:    exporter.QueueConfig{Directory: queueDir, MaxBytes: 2 << 30, WhenFull: exporter.Block, MinFreeBytes: exporter.Auto},
 		Shutdown: exporter.ShutdownConfig{DrainTimeout: config.Duration(time.Second)},
 		Limits:   exporter.LimitsConfig{MaxRecordBytes: 1 << 20},
 	}
-	for i := range crowd.members {
+	for i := range count {
 		cfg.Sinks = append(cfg.Sinks, exporter.SinkConfig{
 			Name: fmt.Sprint(name, "-", i), Kind: "accepting", Batch: sinks.DefaultBatch(),
 			Retry:    exporter.RetryConfig{InitialBackoff: config.Duration(500 * time.Millisecond), MaxBackoff: config.Duration(time.Minute)},
 			OnReject: exporter.DeadLetter, DeadLetters: exporter.DeadLettersConfig{MaxBytes: 256 << 20},
-			From: exporter.Oldest, Config: &crowd.members[i],
+			From: exporter.Oldest, Config: &acceptor{missing: records, done: done},
 		})
 	}
 	return cfg
 }
 
-// acceptors are sinks that accept everything and do nothing with it.
-type acceptors struct {
-	members []acceptor
-	done    chan struct{} // closed when each has all records
-
-	mu          sync.Mutex
-	missing     int       // how many have not; guarded by mu
-	first, last time.Time // of the first Send to any, and of the last; guarded by mu until done is closed
-}
-
-func newAcceptors(count, records int) *acceptors {
-	a := &acceptors{members: make([]acceptor, count), done: make(chan struct{}), missing: count}
-	for i := range a.members {
-		a.members[i] = acceptor{crowd: a, missing: records, first: true}
-	}
-	return a
-}
-
-// acceptor is one of them, and its own configuration.
+// acceptor is a sink that accepts everything and does nothing with it, and its own
+// configuration.
 type acceptor struct {
-	crowd   *acceptors
-	missing int  // records; owned by Send
-	first   bool // nothing has been sent; owned by Send
+	missing     int              // records; owned by Send
+	first, last time.Time        // of the first Send and of the last; owned by Send until it is done
+	done        chan<- *acceptor // gets the acceptor when it has all records
 }
 
 func (a *acceptor) Validate() config.Problems                           { return nil }
@@ -106,29 +92,12 @@ func (a *acceptor) Open(context.Context, sinks.Env) (sinks.Sink, error) { return
 func (a *acceptor) Close(context.Context) error                         { return nil }
 
 func (a *acceptor) Send(_ context.Context, b sinks.Batch) error {
-	if a.first {
-		a.first = false
-		a.crowd.began()
+	if a.first.IsZero() {
+		a.first = time.Now()
 	}
 	if a.missing -= len(b.Items); a.missing == 0 {
-		a.crowd.ended()
+		a.last = time.Now()
+		a.done <- a
 	}
 	return nil
-}
-
-func (c *acceptors) began() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.first.IsZero() {
-		c.first = time.Now()
-	}
-}
-
-func (c *acceptors) ended() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.last = time.Now()
-	if c.missing--; c.missing == 0 {
-		close(c.done)
-	}
 }

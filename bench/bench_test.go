@@ -7,10 +7,10 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/site"
 )
 
 func twoRows() experiment {
@@ -89,7 +89,7 @@ func measured(t *testing.T) *outcome {
 			t.Fatal(err)
 		}
 	}
-	m := host.Machine{CPU: "Model", Cores: 2, Kernel: "6.1", FileSystem: "ext4", Go: "go1.26"}
+	m := site.Machine{CPU: "Model", Cores: 2, Kernel: "6.1", FileSystem: "ext4", Go: "go1.26"}
 	return &outcome{Head: report.Head{Machine: m, Rounds: 2, Records: 200_000}, Experiments: []experiment{e}}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/bench/load"
+	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/trial"
 )
@@ -109,7 +110,7 @@ func (o produceLoop) run(ctx context.Context) (load.Done, error) {
 	defer cancel()
 	transport := &kafka.Transport{MetadataTTL: time.Minute, MetadataTopics: []string{benchTopic}}
 	defer transport.CloseIdleConnections()
-	client := &kafka.Client{Addr: kafka.TCP(o.Broker), Timeout: requestWait, Transport: transport}
+	client := &kafka.Client{Addr: kafka.TCP(o.Broker), Timeout: process.RequestWait, Transport: transport}
 	made := make([]plainRequest, partitions)
 	for i := range made {
 		made[i] = newPlainRequest(i, o.PerRequest)

@@ -184,7 +184,7 @@ func TestCheckFiles(t *testing.T) {
 func TestLargeExperimentsCheckTheRoom(t *testing.T) {
 	l := &lab{Site: &site.Site{Disk: filepath.Join(t.TempDir(), "missing")}}
 	for _, large := range []bool{true, false} {
-		if err := l.check(t.Context(), &experiment{Name: "e", Large: large}); (err != nil) != large {
+		if err := trial.Run(t.Context(), func(tr *trial.T) { l.in(tr).check(&experiment{Name: "e", Large: large}) }); (err != nil) != large {
 			t.Errorf("large %v: got error %v", large, err)
 		}
 	}

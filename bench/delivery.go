@@ -80,7 +80,7 @@ func (l *lab) kafka() values {
 // name the queue does not know yet.
 func (l *lab) deliver(dir, sink string, records int, serve serveFunc, entry func(address string) string) (came, sent stint) {
 	l.part(func(l *lab) {
-		d, c := listen(), newCounter(records)
+		d, c := process.Listen("127.0.0.1:0"), newCounter(records)
 		s := l.start(dir, entry(d.Addr().String()))
 		defer s.profile()()
 		cpu := s.CPUOf(func() {
@@ -117,7 +117,7 @@ func (l *lab) plainKafka(records int, perRequest float64) (came, sent stint) {
 // plain has a plain program bring so many records to a new destination.
 func (l *lab) plain(serve serveFunc, command string, records int, loop func(address string) any) (came, sent stint) {
 	l.part(func(l *lab) {
-		d, c := listen(), newCounter(records)
+		d, c := process.Listen("127.0.0.1:0"), newCounter(records)
 		serve(l.T, d, c)
 		done := process.Call[load.Done](l.T, l.Self, command, loop(d.Addr().String()))
 		came, sent = c.wait(l.T), stint{Records: records, CPU: done.CPU}
@@ -142,7 +142,7 @@ func (o postLoop) run(ctx context.Context) (load.Done, error) {
 	transport.MaxIdleConnsPerHost = o.Loops // or those above two would be closed after each post
 	transport.MaxConnsPerHost = o.Loops     // or it dials one more when none is idle for a moment
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport, Timeout: requestWait}
+	client := &http.Client{Transport: transport, Timeout: process.RequestWait}
 	return load.Timed(o.Loops, func(i int) error {
 		for batch := i; batch < o.Batches; batch += o.Loops {
 			if err := postOnce(ctx, client, o.URL, body); err != nil {
@@ -181,7 +181,7 @@ const loadFactor = 3
 // 5 GB.
 func (l *lab) fullLoad() values {
 	dir, scratch := l.largeDir(), l.scratch()
-	receiver, broker := listen(), listen()
+	receiver, broker := process.Listen("127.0.0.1:0"), process.Listen("127.0.0.1:0")
 	serveRecords(l.T, receiver, newCounter(math.MaxInt))
 	serveKafka(l.T, broker, newCounter(math.MaxInt))
 	// The names are new to the queue in every round, so that it gives each sink all

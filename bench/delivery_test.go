@@ -103,27 +103,19 @@ func TestAcceptIsOfAllSinks(t *testing.T) {
 	})
 }
 
-func TestAcceptorsAreDoneWhenEachIs(t *testing.T) {
-	crowd := newAcceptors(2, 10)
-	for _, step := range []struct {
-		member, items int
-		done          bool
-	}{{0, 10, false}, {1, 9, false}, {1, 1, true}} {
-		if err := crowd.members[step.member].Send(t.Context(), sinks.Batch{Items: make([]sinks.Item, step.items)}); err != nil {
+func TestAcceptorIsDoneWithAllRecords(t *testing.T) {
+	done := make(chan *acceptor, 1)
+	a := &acceptor{missing: 10, done: done}
+	for _, items := range []int{9, 1} {
+		if len(done) > 0 {
+			t.Error("an acceptor is done before it has all records")
+		}
+		if err := a.Send(t.Context(), sinks.Batch{Items: make([]sinks.Item, items)}); err != nil {
 			t.Fatal(err)
 		}
-		done := false
-		select {
-		case <-crowd.done:
-			done = true
-		default:
-		}
-		if done != step.done {
-			t.Errorf("%d more to %d: got done: %v, want %v", step.items, step.member, done, step.done)
-		}
 	}
-	if !crowd.last.After(crowd.first) {
-		t.Errorf("got the last Send at %v and the first at %v", crowd.last, crowd.first)
+	if len(done) != 1 || !a.last.After(a.first) {
+		t.Errorf("got %d done, the last Send at %v and the first at %v", len(done), a.last, a.first)
 	}
 }
 
@@ -135,10 +127,8 @@ func TestDeliveryExperiments(t *testing.T) {
 			continue
 		}
 		t.Run(e.Name, func(t *testing.T) {
-			values, err := l.once(t.Context(), &e)
-			if err != nil {
-				t.Fatal(err)
-			}
+			var values values
+			in(t, l, func(l *lab) { values = l.once(&e) })
 			if got, want := slices.Sorted(maps.Keys(values)), valueKeys(t, e.Name); !slices.Equal(got, want) {
 				t.Errorf("got values for %v, want %v", got, want)
 			}

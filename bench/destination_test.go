@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/trial"
 )
@@ -60,7 +61,7 @@ func TestWaitForADestinationEnds(t *testing.T) {
 // Only whole records count, and all in one request are no measurement.
 func TestReceiverCountsRecords(t *testing.T) {
 	err := trial.Run(t.Context(), func(tr *trial.T) {
-		d, c := listen(), newCounter(2)
+		d, c := process.Listen("127.0.0.1:0"), newCounter(2)
 		serveRecords(tr, d, c)
 		for _, post := range []struct{ size, want int }{{record.Bytes + 1, http.StatusBadRequest}, {2 * record.Bytes, http.StatusOK}} {
 			res, err := http.Post("http://"+d.Addr().String(), "", bytes.NewReader(make([]byte, post.size)))

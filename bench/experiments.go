@@ -1,12 +1,9 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	_ "embed"
 
-	"go.yaml.in/yaml/v3"
-
+	"github.com/docket-export/docket/bench/report"
 	"github.com/docket-export/docket/bench/trial"
 )
 
@@ -14,13 +11,8 @@ import (
 var table []byte
 
 // experiments are all there are, in the order of the table.
-func experiments() []experiment {
-	var all []experiment
-	entries := yaml.NewDecoder(bytes.NewReader(table))
-	entries.KnownFields(true)
-	if err := entries.Decode(&all); err != nil {
-		panic(err) // a mistake in experiments.yaml, which every test would find
-	}
+func experiments() (all []experiment) {
+	report.Data(table, &all)
 	return all
 }
 
@@ -56,13 +48,11 @@ var checks = map[string]func(*lab){
 }
 
 // once runs an experiment.
-func (l *lab) once(ctx context.Context, e *experiment) (v values, err error) {
-	ctx, cancel := context.WithTimeout(ctx, onceWait)
-	defer cancel()
-	err = trial.Run(ctx, func(t *trial.T) {
-		at := *l
-		at.T, at.experiment = t, e.Name
-		v = runs[e.Name](&at)
+func (l *lab) once(e *experiment) (v values) {
+	l.Part(e.Name, onceWait, func(t *trial.T) {
+		at := l.in(t)
+		at.experiment = e.Name
+		v = runs[e.Name](at)
 	})
-	return v, err
+	return v
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -10,7 +9,6 @@ import (
 	"slices"
 	"time"
 
-	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/site"
@@ -25,21 +23,21 @@ func (l *lab) ingest() values {
 	docket := l.startSteady(filepath.Join(dir, "docket"), setup{}, 1)
 	unsynced := l.startSteady(filepath.Join(dir, "unsynced"), setup{program: l.unsynced(), socket: "unsynced"}, 1)
 	raw := overwriter{file: l.recycledFile(filepath.Join(dir, "raw")), span: segmentBytes}
-	wal := l.startWALSidecar(dir)
+	wal, walSocket := l.startWALSidecar(dir)
 	for range warmLaps {
-		wal.load(load.Full("", steadyLap))
+		l.loadOf(wal, load.Full(walSocket, steadyLap))
 	}
 	lines := checkedLines()
 	sums := stints{}
 	for range l.laps(steadyLap) {
 		lap := docket.lap(load.Full("", steadyLap), false)
 		sums.add("docket", lap)
-		sums.add("validation", trial.Must(validate(l.Context(), lines, lapRecords)))
-		trial.Check(site.Rest(dir))
+		sums.add("validation", validate(lines, lapRecords))
+		site.Rest(dir)
 		raw.commit = commitOf(lap.perPart())
 		sums.add("raw", raw.run(l.T, steadyLap*record.Bytes))
-		trial.Check(site.Rest(dir))
-		sums.add("wal", wal.load(load.Full("", steadyLap)))
+		site.Rest(dir)
+		sums.add("wal", l.loadOf(wal, load.Full(walSocket, steadyLap)))
 		sums.add("unsynced", unsynced.lap(load.Full("", steadyLap), false))
 	}
 	d := sums["docket"]
@@ -113,7 +111,7 @@ func (l *lab) burst() values {
 			lap := s.lap(load.Load{Producers: producers, Window: burstRecords, Records: burstRecords}, false)
 			took[key] = append(took[key], lap.Took)
 		}
-		trial.Check(site.Rest(dir))
+		site.Rest(dir)
 		f := trial.Must(os.Create(filepath.Join(dir, "raw")))
 		for _, key := range []string{"fresh", "recycled"} {
 			took[key] = append(took[key], writeOnce(f, burstRecords*record.Bytes))
@@ -142,20 +140,16 @@ func checkedLines() []byte {
 
 // validate is the validation of so many records, or a few more, and nothing else, by one
 // goroutine.
-func validate(ctx context.Context, lines []byte, records int) (s stint, err error) {
-	before, err := host.CPUTime(os.Getpid())
-	if err != nil {
-		return s, err
-	}
-	for s.Records < records && ctx.Err() == nil {
+func validate(lines []byte, records int) (s stint) {
+	before := ownCPU()
+	for s.Records < records {
 		for line := range slices.Chunk(lines, record.Bytes) {
 			if !validRecord(line) {
-				return s, errors.New("bench sends what is no record")
+				trial.Check(errors.New("bench sends what is no record"))
 			}
 		}
 		s.Records += len(lines) / record.Bytes
 	}
-	after, err := host.CPUTime(os.Getpid())
-	s.CPU = after - before
-	return s, errors.Join(err, ctx.Err())
+	s.CPU = ownCPU() - before
+	return s
 }

@@ -1,13 +1,11 @@
 package main
 
 import (
-	"bytes"
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -33,53 +31,44 @@ type lab struct {
 	profiles string // directory for profiles of docket; empty: none
 }
 
-// newLab makes a lab that is ready to measure. The caller closes it.
-func newLab(ctx context.Context, o options) (*lab, error) {
-	s, err := site.New(ctx, o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	l := &lab{Site: s, profiles: o.profile, records: o.Records}
-	// More than any measurement writes.
-	err = errors.Join(l.findDocket(ctx, o.docket), site.Warm(l.Disk, 2*max(l.records, burstRecords)*record.Bytes))
-	if err != nil {
-		l.Close()
-		return nil, err
-	}
-	return l, nil
+// newLab makes a lab that is ready to measure.
+func newLab(t *trial.T, o options) *lab {
+	l := &lab{Site: site.New(t, o.Dir), T: t, profiles: o.profile, records: o.Records}
+	l.findDocket(o.docket)
+	l.Warm(2 * max(l.records, burstRecords) * record.Bytes) // more than any measurement writes
+	return l
 }
 
 // findDocket takes the binary that was named, or builds one.
-func (l *lab) findDocket(ctx context.Context, binary string) (err error) {
+func (l *lab) findDocket(binary string) {
 	if binary == "" {
 		l.docket = filepath.Join(l.Short, "docket")
-		return site.Build(ctx, l.Root, l.docket)
+		site.Build(l.T, l.Root, l.docket)
+		return
 	}
-	if l.docket, err = filepath.Abs(binary); err != nil {
-		return err
-	}
+	l.docket = trial.Must(filepath.Abs(binary))
 	if _, err := exec.LookPath(l.docket); err != nil {
-		return fmt.Errorf("-docket: %w", err)
+		trial.Check(fmt.Errorf("-docket: %w", err))
 	}
-	return nil
 }
 
 // check says why e cannot be measured, and makes what it needs.
-func (l *lab) check(ctx context.Context, e *experiment) error {
-	err := trial.Run(ctx, func(t *trial.T) {
-		at := *l
-		at.T = t
+func (l *lab) check(e *experiment) {
+	l.Part(e.Name, 0, func(t *trial.T) {
 		if e.Large {
-			at.checkRoom()
+			l.in(t).checkRoom()
 		}
 		if check := checks[e.Name]; check != nil {
-			check(&at)
+			check(l.in(t))
 		}
 	})
-	if err != nil {
-		return fmt.Errorf("%s: %w", e.Name, err)
-	}
-	return nil
+}
+
+// in is the lab in which t is measured.
+func (l *lab) in(t *trial.T) *lab {
+	at := *l
+	at.T = t
+	return &at
 }
 
 // unsynced is docket, built with the tag nosync, which syncs nothing.
@@ -87,10 +76,10 @@ func (l *lab) unsynced() string { return filepath.Join(l.Short, "docket-nosync")
 
 func (l *lab) buildUnsynced() {
 	binary := l.unsynced()
-	trial.Check(site.Build(l.Context(), l.Root, binary, "-tags", "nosync"))
-	said := trial.Must(process.Output(l.Context(), "", binary, "version"))
-	if !bytes.Contains(said, []byte("UNSAFE")) {
-		trial.Check(fmt.Errorf("docket built with the tag nosync says %q: it syncs, and would be compared with itself", bytes.TrimSpace(said)))
+	site.Build(l.T, l.Root, binary, "-tags", "nosync")
+	said := process.Output(l.T, "", binary, "version")
+	if !strings.Contains(said, "UNSAFE") {
+		trial.Check(fmt.Errorf("docket built with the tag nosync says %q: it syncs, and would be compared with itself", said))
 	}
 }
 
@@ -99,11 +88,7 @@ func (l *lab) scratch() string { return l.Scratch(l.T) }
 
 // part runs a part of the experiment, and ends with it what that part has started.
 func (l *lab) part(do func(l *lab)) {
-	l.Scope(func(t *trial.T) {
-		at := *l
-		at.T = t
-		do(&at)
-	})
+	l.Part("", 0, func(t *trial.T) { do(l.in(t)) })
 }
 
 // produce runs the load in a process of its own.

@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/bench/trial"
 )
 
 func TestFindDocketNamed(t *testing.T) {
@@ -19,12 +21,19 @@ func TestFindDocketNamed(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l := &lab{}
-	if err := l.findDocket(t.Context(), "docket"); err != nil || l.docket != filepath.Join(here, "docket") {
-		t.Errorf("got %q and error %v, want the absolute path of docket", l.docket, err)
+	find := func(name string) (docket string, err error) {
+		err = trial.Run(t.Context(), func(tr *trial.T) {
+			l := &lab{T: tr}
+			l.findDocket(name)
+			docket = l.docket
+		})
+		return docket, err
+	}
+	if got, err := find("docket"); err != nil || got != filepath.Join(here, "docket") {
+		t.Errorf("got %q and error %v, want the absolute path of docket", got, err)
 	}
 	for _, name := range []string{"text", "missing"} {
-		if err := l.findDocket(t.Context(), name); err == nil || !strings.HasPrefix(err.Error(), "-docket: ") {
+		if _, err := find(name); err == nil || !strings.HasPrefix(err.Error(), "-docket: ") {
 			t.Errorf("%s: got %v, want an error of -docket", name, err)
 		}
 	}

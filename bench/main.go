@@ -31,6 +31,7 @@ import (
 	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 func main() { process.Main("bench", run) }
@@ -64,11 +65,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := results(ctx, o)
-	if err != nil {
-		return err
-	}
-	return o.Write(out, r)
+	return trial.Run(ctx, func(t *trial.T) { trial.Check(o.Write(out, results(t, o))) })
 }
 
 // options are what the command line says.
@@ -91,62 +88,27 @@ func parseOptions(args []string) (o options, err error) {
 	return o, o.Parse(flags, args, 5, load.Producers*load.Window, "")
 }
 
-// results measures, or reads what was measured before.
-func results(ctx context.Context, o options) (*outcome, error) {
+// results measures, or reads what was measured before: the experiments one after
+// another, round after round.
+func results(t *trial.T, o options) *outcome {
 	if o.From != "" {
-		return readOutcome(o.From)
+		return trial.Must(readOutcome(o.From))
 	}
-	chosen, err := choose(experiments(), o.only, o.large)
-	if err != nil {
-		return nil, err
-	}
-	l, err := newLab(ctx, o)
-	if err != nil {
-		return nil, err
-	}
-	defer l.Close()
+	chosen := trial.Must(choose(experiments(), o.only, o.large))
+	l := newLab(t, o)
 	for i := range chosen {
-		if err := l.check(ctx, &chosen[i]); err != nil {
-			return nil, err
-		}
+		l.check(&chosen[i])
 	}
-	r, err := measure(ctx, l, chosen, o.Rounds)
-	if err != nil {
-		return nil, err
-	}
-	return r, l.mergeProfiles(ctx, chosen)
-}
-
-// measure runs the experiments one after another, round after round.
-func measure(ctx context.Context, l *lab, chosen []experiment, rounds int) (*outcome, error) {
-	r := &outcome{Head: report.Head{Machine: l.Machine, Rounds: rounds, Records: l.records}, Experiments: chosen}
 	began := time.Now()
-	for round := range rounds {
+	for round := range o.Rounds {
 		for i := range chosen {
 			e := &chosen[i]
-			fmt.Fprintf(os.Stderr, "round %d of %d: %s%s\n", round+1, rounds, e.Name, timeLeft(time.Since(began), round*len(chosen)+i, rounds*len(chosen)))
-			v, err := l.once(ctx, e)
-			if ctx.Err() != nil {
-				return nil, errors.New("interrupted")
-			}
-			if err == nil {
-				err = e.add(v)
-			}
-			if err != nil {
-				return nil, fmt.Errorf("%s: %w", e.Name, err)
-			}
+			fmt.Fprintf(os.Stderr, "round %d of %d: %s%s\n", round+1, o.Rounds, e.Name, process.TimeLeft(time.Since(began), round*len(chosen)+i, o.Rounds*len(chosen)))
+			trial.Check(e.add(l.once(e)))
 		}
 	}
-	return r, nil
-}
-
-// timeLeft says how long the rest takes when done of all took so long.
-func timeLeft(took time.Duration, done, all int) string {
-	if done == 0 {
-		return ""
-	}
-	left := took / time.Duration(done) * time.Duration(all-done)
-	return ", about " + left.Round(time.Second).String() + " left"
+	l.mergeProfiles(chosen)
+	return &outcome{Head: report.Head{Machine: l.Machine, Rounds: o.Rounds, Records: l.records}, Experiments: chosen}
 }
 
 // choose returns the experiments that the list names, all of them for an empty

@@ -1,14 +1,14 @@
 package main
 
 import (
-	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"time"
+
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // profileWindow is how long docket's processor is sampled at a time: the shortest that
@@ -16,9 +16,6 @@ import (
 // by one window after another. In what is left of the last one docket is at rest, which
 // adds no samples.
 const profileWindow = time.Second
-
-// windowWait bounds the answer to one window.
-const windowWait = 60 * profileWindow
 
 // windowsOf is where windows of an experiment are kept until mergeProfiles.
 func (l *lab) windowsOf(experiment string) string {
@@ -63,9 +60,7 @@ func (s *sidecar) takeWindows(loaded <-chan struct{}) error {
 }
 
 func (s *sidecar) takeWindow(dir string) error {
-	ctx, cancel := context.WithTimeout(s.lab.Context(), windowWait)
-	defer cancel()
-	window, err := s.get(ctx, fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(profileWindow.Seconds())))
+	window, err := s.get(s.lab.Context(), fmt.Sprintf("/debug/pprof/profile?seconds=%d", int(profileWindow.Seconds())))
 	if err != nil {
 		return err
 	}
@@ -78,40 +73,24 @@ func (s *sidecar) takeWindow(dir string) error {
 }
 
 // mergeProfiles makes one profile of all windows of each experiment that has any:
-// dir/EXPERIMENT.pprof.
-func (l *lab) mergeProfiles(ctx context.Context, chosen []experiment) error {
+// dir/EXPERIMENT.pprof. It leaves their form to the go command, which is here: it has
+// built docket.
+func (l *lab) mergeProfiles(chosen []experiment) {
 	if l.profiles == "" {
-		return nil
+		return
 	}
-	if err := os.MkdirAll(l.profiles, 0o755); err != nil {
-		return err
-	}
+	trial.Check(os.MkdirAll(l.profiles, 0o755))
 	made := 0
 	for _, e := range chosen {
-		windows, err := filepath.Glob(filepath.Join(l.windowsOf(e.Name), "*"))
-		if err != nil {
-			return err
-		}
+		windows := trial.Must(filepath.Glob(filepath.Join(l.windowsOf(e.Name), "*")))
 		if len(windows) == 0 {
 			continue
 		}
-		if err := mergeWindows(ctx, filepath.Join(l.profiles, e.Name+".pprof"), windows); err != nil {
-			return fmt.Errorf("profile of %s: %w", e.Name, err)
-		}
+		file := filepath.Join(l.profiles, e.Name+".pprof")
+		process.Output(l.T, "", "go", append([]string{"tool", "pprof", "-proto", "-symbolize=none", "-output=" + file}, windows...)...)
 		made++
 	}
 	if made == 0 {
-		return errors.New("-profile: no experiment that was run has a profile: see -help for those that do")
+		trial.Check(errors.New("-profile: no experiment that was run has a profile: see -help for those that do"))
 	}
-	return nil
-}
-
-// mergeWindows leaves the form of profiles to the go command, which is here: it has
-// built docket.
-func mergeWindows(ctx context.Context, file string, windows []string) error {
-	args := append([]string{"tool", "pprof", "-proto", "-symbolize=none", "-output=" + file}, windows...)
-	if out, err := exec.CommandContext(ctx, "go", args...).CombinedOutput(); err != nil {
-		return fmt.Errorf("go tool pprof: %w: %s", err, bytes.TrimSpace(out))
-	}
-	return nil
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/site"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // A profile is of docket and its load, and of the form that go tool pprof reads.
@@ -20,9 +21,7 @@ func TestProfileIsOfTheLoad(t *testing.T) {
 		l.records /= 3
 	}
 	in(t, l, func(l *lab) { l.startWarm(t.TempDir()).load(load.Full("", l.records)) })
-	if err := l.mergeProfiles(t.Context(), []experiment{{Name: "idle"}, {Name: "ingest"}}); err != nil {
-		t.Fatal(err)
-	}
+	in(t, l, func(l *lab) { l.mergeProfiles([]experiment{{Name: "idle"}, {Name: "ingest"}}) })
 	entries, err := os.ReadDir(l.profiles)
 	if err != nil || len(entries) != 1 || entries[0].Name() != "ingest.pprof" {
 		t.Fatalf("got %v, %v in the directory, want ingest.pprof alone", entries, err)
@@ -37,7 +36,8 @@ func TestProfileIsOfTheLoad(t *testing.T) {
 
 func TestProfileThatWasNotTakenIsAnError(t *testing.T) {
 	l := &lab{profiles: t.TempDir(), Site: &site.Site{Short: t.TempDir()}}
-	if err := l.mergeProfiles(t.Context(), []experiment{{Name: "idle"}}); err == nil || !strings.Contains(err.Error(), "-profile") {
+	err := trial.Run(t.Context(), func(tr *trial.T) { l.in(tr).mergeProfiles([]experiment{{Name: "idle"}}) })
+	if err == nil || !strings.Contains(err.Error(), "-profile") {
 		t.Errorf("got %v, want an error that names -profile", err)
 	}
 }

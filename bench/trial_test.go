@@ -22,11 +22,7 @@ func attempt(t *testing.T, measure func(t *trial.T)) {
 // in is attempt in a lab.
 func in(t *testing.T, l *lab, measure func(l *lab)) {
 	t.Helper()
-	attempt(t, func(tr *trial.T) {
-		at := *l
-		at.T = tr
-		measure(&at)
-	})
+	attempt(t, func(tr *trial.T) { measure(l.in(tr)) })
 }
 
 // testLab is a lab without a binary.
@@ -45,18 +41,14 @@ func testLab(t *testing.T) *lab {
 func docketLab(t *testing.T) *lab {
 	t.Helper()
 	l := testLab(t)
-	root, err := site.Root(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	testinput.Packages(t, "github.com/docket-export/docket/cmd/docket")
-	l.Root, l.docket = root, builtDocket
-	if _, err := os.Stat(builtDocket); err == nil { // another test has built it
-		return l
-	}
-	if err := site.Build(t.Context(), root, l.docket); err != nil {
-		t.Fatal(err)
-	}
+	l.docket = builtDocket
+	attempt(t, func(tr *trial.T) {
+		l.Root = site.Root(tr)
+		if _, err := os.Stat(builtDocket); err != nil { // or another test has built it
+			site.Build(tr, l.Root, l.docket)
+		}
+	})
 	return l
 }
 

@@ -25,33 +25,16 @@ import (
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"os/signal"
-	"slices"
 	"strings"
-	"syscall"
+
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // errWorse is what run returns when it has shown that something became worse.
 var errWorse = errors.New("this tree is slower than its base")
 
-func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	err := run(ctx, os.Args[1:], os.Stdout)
-	interrupted := ctx.Err() != nil
-	stop()
-	switch {
-	case err == nil || errors.Is(err, flag.ErrHelp):
-		return
-	case interrupted:
-		err = errors.New("interrupted")
-	}
-	fmt.Fprintln(os.Stderr, "compare:", err)
-	if errors.Is(err, errWorse) {
-		os.Exit(1)
-	}
-	os.Exit(2)
-}
+func main() { process.Main("compare", run) }
 
 // options are what the command line says.
 type options struct {
@@ -70,12 +53,11 @@ type options struct {
 const usualBenchmarks = `^BenchmarkValid$/^(record|escapes)$/^rawjson$|^BenchmarkAppendLine$/^docket$|^BenchmarkCopy$|` +
 	`^BenchmarkNormalize$/^(docket|gatekeeper_admission)$|^BenchmarkNext$/^500$|^BenchmarkDeliver$`
 
-func parseOptions(args []string) (options, error) {
-	var o options
+func parseOptions(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("compare", flag.ContinueOnError)
 	flags.StringVar(&o.base, "base", "", "the `REVISION` to compare with")
 	flags.IntVar(&o.count, "count", 6, "how many pairs are measured")
-	flags.StringVar(&o.only, "only", "growing,single,http,idle", "what docket has to do, comma-separated, or nothing: "+strings.Join(watchedNames(), ","))
+	flags.StringVar(&o.only, "only", "growing,single,http,idle", "what docket has to do, comma-separated, or nothing: "+watchedNames())
 	flags.StringVar(&o.packages, "packages", "decision/rawjson,decision,exporter/queue,exporter", "packages whose Go benchmarks are run, comma-separated")
 	flags.StringVar(&o.bench, "bench", usualBenchmarks, "run only the Go benchmarks that match this regular `EXPRESSION`")
 	flags.StringVar(&o.benchtime, "benchtime", "200ms", "run each Go benchmark so long")
@@ -85,26 +67,22 @@ func parseOptions(args []string) (options, error) {
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
-	return o, o.check(flags.Args())
-}
-
-func (o options) check(rest []string) error {
 	switch {
-	case len(rest) > 0:
-		return fmt.Errorf("unexpected argument %q", rest[0])
+	case flags.NArg() > 0:
+		return o, fmt.Errorf("unexpected argument %q", flags.Arg(0))
 	case o.base == "":
-		return errors.New("compare with what? Name a commit, a branch or a tag: make bench-compare BASE=HEAD~1")
+		return o, errors.New("compare with what? Name a commit, a branch or a tag: make bench-compare BASE=HEAD~1")
 	case o.count < 1:
-		return errors.New("-count must be at least 1")
+		return o, errors.New("-count must be at least 1")
 	case o.bound < 0:
-		return errors.New("-bound must not be negative")
+		return o, errors.New("-bound must not be negative")
 	}
 	for _, name := range fields(o.only) {
-		if !slices.Contains(watchedNames(), name) {
-			return fmt.Errorf("-only: there is no %q, only %s", name, strings.Join(watchedNames(), ", "))
+		if watched[name] == nil {
+			return o, fmt.Errorf("-only: there is no %q, only %s", name, watchedNames())
 		}
 	}
-	return nil
+	return o, nil
 }
 
 // fields returns the items of a comma-separated list, none for an empty one.
@@ -120,26 +98,18 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	w, err := newWorkshop(ctx, o)
-	if err != nil {
-		return err
-	}
-	defer w.close()
-	if err := w.build(ctx); err != nil {
-		return err
-	}
-	if err := w.measure(ctx); err != nil {
-		return err
-	}
-	changes, err := w.compare(ctx, out)
-	if err != nil {
-		return err
-	}
-	if o.count <= fewPairs {
-		fmt.Fprintf(out, "no verdict: with -count %d no difference can be called significant; with 6 it can\n", o.count)
-		return nil
-	}
-	return judge(out, changes, o.bound/100)
+	return trial.Run(ctx, func(t *trial.T) {
+		w := newWorkshop(t, o)
+		w.build()
+		w.measure()
+		table, changes := w.benchstat()
+		fmt.Fprintf(out, "%s\n\n", table)
+		if o.count <= fewPairs {
+			fmt.Fprintf(out, "no verdict: with -count %d no difference can be called significant; with 6 it can\n", o.count)
+			return
+		}
+		trial.Check(judge(out, changes, o.bound/100))
+	})
 }
 
 // judge says what became worse by more than bound, a fraction of the base, and

@@ -1,15 +1,14 @@
 package main
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
-	"time"
+
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // script makes a program of a few lines of shell, in place of Go benchmarks.
@@ -30,7 +29,11 @@ func TestMeasureAlternates(t *testing.T) {
 	for _, s := range []*side{&w.base, &w.head} {
 		s.tests = []testBinary{script(t, dir, s.name, fmt.Sprintf("echo %s >>order; echo BenchmarkX 1 1 ns/op", s.name))}
 	}
-	if err := w.measure(t.Context()); err != nil {
+	err := trial.Run(t.Context(), func(tr *trial.T) {
+		w.T = tr
+		w.measure()
+	})
+	if err != nil {
 		t.Fatal(err)
 	}
 	order, err := os.ReadFile(filepath.Join(dir, "order"))
@@ -51,47 +54,12 @@ func TestMeasureFails(t *testing.T) {
 	dir := t.TempDir()
 	w := &workshop{options: options{count: 1}, dir: dir, base: side{name: "base"}, head: side{name: "head"}}
 	w.head.tests = []testBinary{script(t, dir, "broken", "echo out of luck >&2; exit 1")}
-	err := w.measure(t.Context())
+	err := trial.Run(t.Context(), func(tr *trial.T) {
+		w.T = tr
+		w.measure()
+	})
 	if err == nil || !strings.HasPrefix(err.Error(), "head: broken ") || !strings.Contains(err.Error(), "out of luck") {
 		t.Errorf("got %v, want an error of head's that says what broken said", err)
-	}
-}
-
-// A program that is interrupted is asked to end, so that it can end what it started.
-func TestOutputAsksToEnd(t *testing.T) {
-	dir := t.TempDir()
-	p := script(t, dir, "patient", `trap 'echo ended >said; exit 1' TERM; : >ready; while :; do :; done`)
-	ctx, cancel := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() {
-		_, err := output(ctx, dir, p.path)
-		ended <- err
-	}()
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		if _, err := os.Stat(filepath.Join(dir, "ready")); err == nil {
-			break
-		} else if !errors.Is(err, os.ErrNotExist) || time.Now().After(deadline) {
-			t.Fatalf("the program has not begun: %v", err)
-		}
-		time.Sleep(time.Millisecond)
-	}
-	cancel()
-	if err := <-ended; err == nil {
-		t.Error("got no error, want one of a program that was interrupted")
-	}
-	if said, err := os.ReadFile(filepath.Join(dir, "said")); string(said) != "ended\n" {
-		t.Errorf("got %q and error %v, want that the program was asked to end", said, err)
-	}
-}
-
-func TestLeft(t *testing.T) {
-	for _, test := range []struct {
-		done, todo int
-		want       string
-	}{{0, 4, ""}, {1, 3, " (30s left)"}, {3, 1, " (3s left)"}} {
-		if got := left(10*time.Second, test.done, test.todo); got != test.want {
-			t.Errorf("%d done, %d to do: got %q, want %q", test.done, test.todo, got, test.want)
-		}
 	}
 }
 
@@ -104,7 +72,7 @@ func TestOptionsRefused(t *testing.T) {
 		"an empty base":  {[]string{"-base", ""}, "make bench-compare BASE=HEAD~1"},
 		"no pair":        {[]string{"-base", "x", "-count", "0"}, "-count must be at least 1"},
 		"a negative one": {[]string{"-base", "x", "-bound", "-1"}, "-bound must not be negative"},
-		"no such work":   {[]string{"-base", "x", "-only", "single,sleeping"}, `-only: there is no "sleeping", only growing`},
+		"no such work":   {[]string{"-base", "x", "-only", "single,sleeping"}, `-only: there is no "sleeping", only backlog, growing`},
 		"an extra":       {[]string{"-base", "x", "y"}, `unexpected argument "y"`},
 	} {
 		t.Run(name, func(t *testing.T) {

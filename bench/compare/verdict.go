@@ -1,51 +1,15 @@
 package main
 
 import (
-	"context"
 	"encoding/csv"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"os"
-	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
 )
-
-// timeNotRate leaves out MB/s, which says again what ns/op has said.
-const timeNotRate = `-.unit:"MB/s"`
-
-// compare prints the table of benchstat and returns what it says about each figure
-// that both sides have.
-func (w *workshop) compare(ctx context.Context, out io.Writer) ([]change, error) {
-	dir := w.dir
-	if w.options.keep != "" {
-		dir = w.options.keep
-		if err := os.MkdirAll(dir, 0o755); err != nil {
-			return nil, err
-		}
-	}
-	args := []string{"-filter", timeNotRate}
-	for _, s := range []*side{&w.base, &w.head} {
-		file := filepath.Join(dir, s.name+".txt")
-		if err := os.WriteFile(file, s.lines.Bytes(), 0o644); err != nil {
-			return nil, err
-		}
-		args = append(args, s.name+"="+file)
-	}
-	table, err := output(ctx, "", w.options.benchstat, args...)
-	if err != nil {
-		return nil, err
-	}
-	fmt.Fprintf(out, "%s\n\n", table)
-	values, err := output(ctx, "", w.options.benchstat, append([]string{"-format", "csv"}, args...)...)
-	if err != nil {
-		return nil, err
-	}
-	return parseChanges(strings.NewReader(values))
-}
 
 // change is one figure on both sides.
 type change struct {

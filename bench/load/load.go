@@ -9,7 +9,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/record"
 )
 
 const (
@@ -63,7 +64,7 @@ func (o Load) Each() int { return o.Records / o.Producers }
 func (o Load) Run(context.Context) (Done, error) {
 	all := make([]*Producer, o.Producers)
 	for i := range all {
-		p, err := o.connect(i)
+		p, err := o.connect(i, record.NewBlock(i))
 		if err != nil {
 			return Done{}, err
 		}
@@ -82,7 +83,7 @@ func (o Load) Run(context.Context) (Done, error) {
 func Timed(n int, run func(i int) error) (Done, error) {
 	errs := make([]error, n, n+1)
 	var running sync.WaitGroup
-	cpu, err := host.CPUTime(os.Getpid())
+	cpu, err := process.CPUTime(os.Getpid())
 	if err != nil {
 		return Done{}, err
 	}
@@ -92,6 +93,6 @@ func Timed(n int, run func(i int) error) (Done, error) {
 	}
 	running.Wait()
 	taken := time.Now()
-	cpuAfter, err := host.CPUTime(os.Getpid())
+	cpuAfter, err := process.CPUTime(os.Getpid())
 	return Done{Began: began, Taken: taken, CPU: cpuAfter - cpu}, errors.Join(append(errs, err)...)
 }

@@ -2,7 +2,6 @@ package load
 
 import (
 	"bufio"
-	"cmp"
 	"fmt"
 	"io"
 	"net"
@@ -35,11 +34,20 @@ type write struct {
 // Connect makes a producer in docket's protocol that has been greeted and has nothing
 // to send. It must have done everything within Wait.
 func Connect(socket string, number int, b *record.Block) (*Producer, error) {
-	nc, err := dial(socket)
+	return Load{Socket: socket, Producers: 1, Window: 1}.connect(number, b)
+}
+
+// connect makes one of the producers of a load.
+func (o Load) connect(number int, b *record.Block) (*Producer, error) {
+	nc, err := dial(o.Socket)
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{nc: nc, replies: bufio.NewReaderSize(nc, stream.MaxReply), block: b}
+	p := &Producer{nc: nc, replies: bufio.NewReaderSize(nc, stream.MaxReply), block: b, load: o}
+	p.load.Records = o.Each()
+	if o.Window == 0 {
+		return p, nil
+	}
 	// Another load on the same docket has other producers.
 	hello := stream.Hello{Producer: fmt.Sprintf("bench-%d-%d", os.Getpid(), number), Next: 1}
 	if _, err = nc.Write(hello.Append(nil)); err == nil {
@@ -49,24 +57,6 @@ func Connect(socket string, number int, b *record.Block) (*Producer, error) {
 		p.Close()
 		return nil, err
 	}
-	return p, nil
-}
-
-// connect makes one of the producers of a load.
-func (o Load) connect(number int) (p *Producer, err error) {
-	block := record.NewBlock(number)
-	if o.Window > 0 {
-		p, err = Connect(o.Socket, number, block)
-	} else if nc, dialErr := dial(o.Socket); dialErr == nil {
-		p = &Producer{nc: nc, block: block}
-	} else {
-		err = dialErr
-	}
-	if err != nil {
-		return nil, err
-	}
-	p.load = o
-	p.load.Records = o.Each()
 	return p, nil
 }
 
@@ -136,7 +126,7 @@ func (p *Producer) due() int {
 	if p.load.Rate == 0 {
 		return LinesPerWrite
 	}
-	return max(0, int(time.Since(p.began).Seconds()*float64(p.load.Rate)/float64(cmp.Or(p.load.Producers, 1)))-p.sent)
+	return max(0, int(time.Since(p.began).Seconds()*float64(p.load.Rate)/float64(p.load.Producers))-p.sent)
 }
 
 // waitTaken waits for the last ack. A program that sends none has taken all when it has

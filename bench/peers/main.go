@@ -13,7 +13,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -43,11 +42,7 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	r, err := results(ctx, o)
-	if err != nil {
-		return err
-	}
-	return o.Write(out, r)
+	return trial.Run(ctx, func(t *trial.T) { trial.Check(o.Write(out, results(t, o))) })
 }
 
 // options are what the command line says.
@@ -73,56 +68,36 @@ type lab struct {
 }
 
 // results measures, or reads what was measured before.
-func results(ctx context.Context, o options) (*outcome, error) {
+func results(t *trial.T, o options) *outcome {
 	if o.From != "" {
-		return readOutcome(o.From)
+		return trial.Must(readOutcome(o.From))
 	}
-	chosen, err := contenders(peers(), o.only)
-	if err != nil {
-		return nil, err
-	}
-	s, err := site.New(ctx, o.Dir)
-	if err != nil {
-		return nil, err
-	}
-	defer s.Close()
-	l := &lab{Site: s, records: o.Records, quiet: quietWait, installed: map[string]installation{}}
-	if err := l.install(ctx, chosen); err != nil {
-		return nil, err
-	}
-	if err := site.Warm(l.Disk, 2*l.records*record.Bytes); err != nil { // more than any measurement writes
-		return nil, err
-	}
-	r, err := l.measureAll(ctx, chosen, o.Rounds)
-	if ctx.Err() != nil {
-		return nil, errors.New("interrupted")
-	}
-	return r, err
+	chosen := trial.Must(contenders(peers(), o.only))
+	l := &lab{Site: site.New(t, o.Dir), T: t, records: o.Records, quiet: quietWait, installed: map[string]installation{}}
+	l.install(chosen)
+	l.Warm(2 * l.records * record.Bytes) // more than any measurement writes
+	return l.measureAll(chosen, o.Rounds)
 }
 
 // install makes every peer that is chosen ready to start.
-func (l *lab) install(ctx context.Context, chosen []contender) (err error) {
+func (l *lab) install(chosen []contender) {
 	for _, c := range chosen {
-		if _, ok := l.installed[c.peer.Name]; ok {
+		name := c.peer.Name
+		if _, ok := l.installed[name]; ok {
 			continue
 		}
-		in := installation{root: l.Short, version: "this tree"}
-		if len(c.Packages) == 0 {
-			err = site.Build(ctx, l.Root, filepath.Join(l.Short, c.peer.Name))
-		} else {
-			in, err = unpack(ctx, filepath.Join(l.Root, ".cache", "peers"), c.peer)
+		if len(c.Packages) > 0 {
+			l.installed[name] = unpack(l.T, filepath.Join(l.Root, ".cache", "peers"), c.peer)
+			continue
 		}
-		if err != nil {
-			return err
-		}
-		l.installed[c.peer.Name] = in
+		site.Build(l.T, l.Root, filepath.Join(l.Short, name))
+		l.installed[name] = installation{root: l.Short, version: "this tree"}
 	}
-	return nil
 }
 
 // measureAll measures every contender in turn, round after round. Each round begins
 // with another, so that none is always the first.
-func (l *lab) measureAll(ctx context.Context, chosen []contender, rounds int) (*outcome, error) {
+func (l *lab) measureAll(chosen []contender, rounds int) *outcome {
 	r := &outcome{Head: report.Head{Machine: l.Machine, Rounds: rounds, Records: l.records}, Measures: work().Measures}
 	for _, c := range chosen {
 		r.Contenders = append(r.Contenders, entry{
@@ -134,31 +109,24 @@ func (l *lab) measureAll(ctx context.Context, chosen []contender, rounds int) (*
 			m := &r.Measures[i]
 			for j := range chosen {
 				c := chosen[(j+round)%len(chosen)]
-				f, err := l.once(ctx, m.Name, c)
-				if err == nil {
-					fmt.Fprintf(os.Stderr, "round %d of %d: %s: %s: %s\n", round+1, rounds, m.Name, c.key(), f.line(m.Columns))
-					err = m.add(c.key(), f)
-				}
-				if err != nil {
-					return nil, fmt.Errorf("%s: %s: %w", m.Name, c.key(), err)
-				}
+				f := l.once(m.Name, c)
+				fmt.Fprintf(os.Stderr, "round %d of %d: %s: %s: %s\n", round+1, rounds, m.Name, c.key(), f.line(m.Columns))
+				trial.Check(m.add(c.key(), f))
 			}
 		}
 	}
-	return r, nil
+	return r
 }
 
 // onceWait bounds one measurement of one contender, whatever hangs.
 const onceWait = 2 * time.Minute
 
 // once measures one contender.
-func (l *lab) once(ctx context.Context, measure string, c contender) (f figures, err error) {
-	ctx, cancel := context.WithTimeout(ctx, onceWait)
-	defer cancel()
-	err = trial.Run(ctx, func(t *trial.T) {
+func (l *lab) once(measure string, c contender) (f figures) {
+	l.Part(measure+": "+c.key(), onceWait, func(t *trial.T) {
 		at := *l
 		at.T = t
 		f = runs[measure](&at, c)
 	})
-	return f, err
+	return f
 }

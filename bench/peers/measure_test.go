@@ -69,7 +69,7 @@ func TestMeasuresFindWhatIsLost(t *testing.T) {
 			t.Parallel()
 			l := newTestLab(t)
 			l.quiet = cmp.Or(tt.quiet, l.quiet)
-			f, err := l.once(t.Context(), tt.measure, standIn(t, tt.behaviour))
+			f, err := onceOf(t, l, tt.measure, standIn(t, tt.behaviour))
 			if tt.broken {
 				if err == nil || !strings.Contains(err.Error(), "nobody has sent so") {
 					t.Fatalf("got %v and %v, want an error about lines that nobody has sent so", f, err)
@@ -89,16 +89,18 @@ func TestMeasuresFindWhatIsLost(t *testing.T) {
 	}
 }
 
+func onceOf(t *testing.T, l *lab, measure string, c contender) (f figures, err error) {
+	err = trial.Run(t.Context(), func(tr *trial.T) {
+		l.T = tr
+		f = l.once(measure, c)
+	})
+	return f, err
+}
+
 // docket itself, as it is measured: nothing is lost, and each column has its figure.
 func TestDocket(t *testing.T) {
-	root, err := site.Root(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir, docket := t.TempDir(), peers()[0]
-	if err := site.Build(t.Context(), root, filepath.Join(dir, docket.Name)); err != nil {
-		t.Fatal(err)
-	}
+	attempt(t, func(tr *trial.T) { site.Build(tr, site.Root(tr), filepath.Join(dir, docket.Name)) })
 	for _, s := range docket.Settings {
 		for _, m := range work().Measures {
 			t.Run(s.Name+"/"+m.Name, func(t *testing.T) {
@@ -106,7 +108,7 @@ func TestDocket(t *testing.T) {
 				l := newTestLab(t)
 				l.installed[docket.Name] = installation{root: dir}
 				c := contender{docket, s}
-				f, err := l.once(t.Context(), m.Name, c)
+				f, err := onceOf(t, l, m.Name, c)
 				if err != nil {
 					t.Fatal(err)
 				}

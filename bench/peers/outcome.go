@@ -25,7 +25,8 @@ type entry struct {
 	Version string `json:"version"`
 }
 
-func (e entry) name() string { return e.Peer + ", " + e.Setting }
+// Name is what the tables call it.
+func (e entry) Name() string { return e.Peer + ", " + e.Setting }
 
 // measure is one thing that is measured of every contender, as measures.yaml has it.
 type measure struct {
@@ -48,6 +49,11 @@ type claim struct {
 	What, Measure, Column, Beside string
 	Target                        report.Target
 	values                        []float64 // by round
+}
+
+// Cells are what is shown of a claim: what, measured, target, verdict.
+func (c claim) Cells() []string {
+	return []string{c.What, cell(c.values), c.Target.String(), c.Target.Verdict(c.values)}
 }
 
 // work is what there is to measure and to claim, in the order of the page.
@@ -132,29 +138,11 @@ func (r *outcome) Rows(m measure) [][]string {
 	}
 	rows := [][]string{head}
 	for _, e := range r.Contenders {
-		cells := []string{e.name()}
+		cells := []string{e.Name()}
 		for _, c := range m.Columns {
 			cells = append(cells, cell(m.Results[e.Key][c.Key]))
 		}
 		rows = append(rows, cells)
-	}
-	return rows
-}
-
-// ContenderRows say what was measured, their head first.
-func (r *outcome) ContenderRows() [][]string {
-	rows := [][]string{{"", "version", "what the setting does"}}
-	for _, e := range r.Contenders {
-		rows = append(rows, []string{e.name(), e.Version, e.About})
-	}
-	return rows
-}
-
-// ClaimRows are the lines of the table of targets, its head first.
-func (r *outcome) ClaimRows() [][]string {
-	rows := [][]string{{"", "measured", "target", ""}}
-	for _, c := range r.claims() {
-		rows = append(rows, []string{c.What, cell(c.values), c.Target.String(), c.Target.Verdict(c.values)})
 	}
 	return rows
 }
@@ -165,8 +153,8 @@ const (
 	fastest = "fastest"
 )
 
-// claims are those for which everything was measured.
-func (r *outcome) claims() []claim {
+// Claims are those for which everything was measured.
+func (r *outcome) Claims() []claim {
 	all := work().Claims
 	for i := range all {
 		c := &all[i]

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	_ "embed"
 	"fmt"
 	"net/url"
@@ -11,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/docket-export/docket/bench/process"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // installation is where a peer's program lies.
@@ -45,35 +45,29 @@ func (in installation) libraries() []string {
 
 // unpack returns the program of p, which it downloads as Debian's packages and unpacks
 // below cache unless that was done before. Nothing is installed and no root is needed.
-func unpack(ctx context.Context, cache string, p peer) (installation, error) {
+func unpack(t *trial.T, cache string, p peer) (in installation) {
 	dir := filepath.Join(cache, p.Name)
 	if in, err := unpacked(dir, p); err == nil {
-		return in, nil
+		return in
 	}
-	for _, tool := range []string{"apt-get", "dpkg"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return installation{}, fmt.Errorf("%s: %w: its packages come from Debian or a system made of it; leave it out with -only", p.Name, err)
+	t.Part(p.Name+" (leave it out with -only)", 0, func(t *trial.T) {
+		for _, tool := range []string{"apt-get", "dpkg"} {
+			if _, err := exec.LookPath(tool); err != nil {
+				trial.Check(fmt.Errorf("%w: its packages come from Debian or a system made of it", err))
+			}
 		}
-	}
-	if err := os.MkdirAll(cache, 0o755); err != nil {
-		return installation{}, err
-	}
-	work, err := os.MkdirTemp(cache, p.Name+"-") // renamed once it is whole
-	if err != nil {
-		return installation{}, err
-	}
-	defer func() { _ = os.RemoveAll(work) }() // it is not there any more when all went well
-	fmt.Fprintf(os.Stderr, "peers: downloading %s\n", strings.Join(p.Packages, " "))
-	if _, err := process.Output(ctx, work, "sh", append([]string{"-c", fetch, "sh"}, p.Packages...)...); err != nil {
-		return installation{}, fmt.Errorf("%s: %w (run \"apt-get update\" as root where packages are not found, or leave it out with -only)", p.Name, err)
-	}
-	if err := os.RemoveAll(dir); err != nil {
-		return installation{}, err
-	}
-	if err := os.Rename(work, dir); err != nil {
-		return installation{}, err
-	}
-	return unpacked(dir, p)
+		trial.Check(os.MkdirAll(cache, 0o755))
+		work := trial.Must(os.MkdirTemp(cache, p.Name+"-")) // renamed once it is whole
+		t.Cleanup(func() error { return os.RemoveAll(work) })
+		fmt.Fprintf(os.Stderr, "peers: downloading %s\n", strings.Join(p.Packages, " "))
+		t.Part(`run "apt-get update" as root where packages are not found`, 0, func(t *trial.T) {
+			process.Output(t, work, "sh", append([]string{"-c", fetch, "sh"}, p.Packages...)...)
+		})
+		trial.Check(os.RemoveAll(dir))
+		trial.Check(os.Rename(work, dir))
+		in = trial.Must(unpacked(dir, p))
+	})
+	return in
 }
 
 // fetch downloads the packages that are its arguments, and those they depend on that

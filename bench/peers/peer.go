@@ -1,14 +1,14 @@
 package main
 
 import (
-	"bytes"
 	"embed"
 	"fmt"
 	"slices"
 	"strings"
 	"text/template"
 
-	"go.yaml.in/yaml/v3"
+	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // peer is a program that takes lines on a unix stream socket, keeps them, and sends
@@ -59,15 +59,7 @@ func peers() (all []peer) {
 
 // parse reads a file that is part of this program.
 func parse(name string, v any) {
-	text, err := files.ReadFile(name)
-	if err == nil {
-		d := yaml.NewDecoder(bytes.NewReader(text))
-		d.KnownFields(true)
-		err = d.Decode(v)
-	}
-	if err != nil {
-		panic(err) // which every test would find
-	}
+	report.Data(trial.Must(files.ReadFile(name)), v)
 }
 
 // config returns the configuration of p at a place.

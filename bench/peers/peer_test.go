@@ -1,12 +1,13 @@
 package main
 
 import (
-	"context"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // Each configuration names what it was given, and a setting is not the same as
@@ -185,10 +186,8 @@ func TestUnpack(t *testing.T) {
 	log, cache := fakeTools(t), filepath.Join(t.TempDir(), "peers")
 	p := peer{Name: "some", Packages: []string{"program", "program-module"}}
 	for range 2 { // the second finds what the first has unpacked
-		in, err := unpack(t.Context(), cache, p)
-		if err != nil {
-			t.Fatal(err)
-		}
+		var in installation
+		attempt(t, func(tr *trial.T) { in = unpack(tr, cache, p) })
 		if in.version != "1:2.3" {
 			t.Errorf("version: got %q, want 1:2.3", in.version)
 		}
@@ -217,8 +216,8 @@ func TestUnpackSaysWhatToDo(t *testing.T) {
 	t.Run("no such package", func(t *testing.T) {
 		fakeTools(t)
 		cache := t.TempDir()
-		_, err := unpack(t.Context(), cache, p)
-		for _, want := range []string{"some: ", "Unable to locate package broken", "apt-get update", "-only"} {
+		err := trial.Run(t.Context(), func(tr *trial.T) { unpack(tr, cache, p) })
+		for _, want := range []string{"some ", "Unable to locate package broken", "apt-get update", "-only"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got error %v, want %q in it", err, want)
 			}
@@ -229,8 +228,8 @@ func TestUnpackSaysWhatToDo(t *testing.T) {
 	})
 	t.Run("not on Debian", func(t *testing.T) {
 		t.Setenv("PATH", t.TempDir())
-		_, err := unpack(context.Background(), t.TempDir(), p)
-		for _, want := range []string{"some: ", "apt-get", "Debian", "-only"} {
+		err := trial.Run(t.Context(), func(tr *trial.T) { unpack(tr, t.TempDir(), p) })
+		for _, want := range []string{"some ", "apt-get", "Debian", "-only"} {
 			if err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("got error %v, want %q in it", err, want)
 			}

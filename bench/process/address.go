@@ -4,10 +4,30 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
+	"sync"
 	"time"
 
 	"github.com/docket-export/docket/bench/trial"
 )
+
+// RequestWait bounds one HTTP request, however busy the machine is.
+const RequestWait = 10 * time.Second
+
+// Listen listens on a TCP address, a port of the kernel's choice where that is 0.
+func Listen(address string) net.Listener { return trial.Must(net.Listen("tcp", address)) }
+
+// Serve serves HTTP until the measurement ends.
+func Serve(t *trial.T, l net.Listener, handler http.Handler) {
+	server := &http.Server{ReadHeaderTimeout: RequestWait, Handler: handler}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(l) }) // until it is closed
+	t.Cleanup(func() error {
+		_ = server.Close() // and its listener
+		serving.Wait()
+		return nil
+	})
+}
 
 // startWait is how long a program may take to start on a busy machine.
 const startWait = time.Minute

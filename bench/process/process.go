@@ -8,11 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
 
-	"github.com/docket-export/docket/bench/host"
 	"github.com/docket-export/docket/bench/trial"
 )
 
@@ -58,7 +59,7 @@ func (p *Process) Stop() {
 }
 
 // CPUTime is what the process has used so far.
-func (p *Process) CPUTime() time.Duration { return trial.Must(host.CPUTime(p.cmd.Process.Pid)) }
+func (p *Process) CPUTime() time.Duration { return trial.Must(CPUTime(p.cmd.Process.Pid)) }
 
 // CPUOf is what the process uses while work is done.
 func (p *Process) CPUOf(work func()) time.Duration {
@@ -67,7 +68,28 @@ func (p *Process) CPUOf(work func()) time.Duration {
 	return p.CPUTime() - before
 }
 
-// Memory is a field of /proc/PID/status, in MB.
+// Memory returns a field of /proc/PID/status, VmRSS or VmHWM (its peak), in MB of a
+// million bytes.
 func (p *Process) Memory(field string) float64 {
-	return trial.Must(host.Memory(p.cmd.Process.Pid, field))
+	status := trial.Must(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))
+	for line := range strings.Lines(string(status)) {
+		if value, ok := strings.CutPrefix(line, field+":"); ok {
+			kib := trial.Must(strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(value), " kB"), 64))
+			return kib * 1024 / 1e6
+		}
+	}
+	trial.Check(fmt.Errorf("the kernel tells no %s", field))
+	return 0
+}
+
+// CPUTime is what all threads of a process have used, ended ones included. The
+// clock of another process is finer than its /proc/PID/stat, which counts in
+// hundredths of a second.
+func CPUTime(pid int) (time.Duration, error) {
+	const schedClock = 2 // CPUCLOCK_SCHED of the kernel's per-process clocks
+	var t unix.Timespec
+	if err := unix.ClockGettime(int32(^pid<<3|schedClock), &t); err != nil {
+		return 0, fmt.Errorf("processor time of process %d: %w", pid, err)
+	}
+	return time.Duration(t.Nano()), nil
 }

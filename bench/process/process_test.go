@@ -103,11 +103,50 @@ func TestStop(t *testing.T) {
 
 func TestOutput(t *testing.T) {
 	dir := t.TempDir()
-	if out, err := Output(t.Context(), dir, "sh", "-c", "pwd"); string(out) != dir+"\n" || err != nil {
-		t.Errorf("got %q (%v), want %s", out, err, dir)
-	}
-	if _, err := Output(t.Context(), "", "sh", "-c", "echo why >&2; exit 2"); err == nil || err.Error() != "sh -c: exit status 2: why" {
+	err := trial.Run(t.Context(), func(tr *trial.T) {
+		if out := Output(tr, dir, "sh", "-c", "pwd; echo $GOWORK"); out != dir+"\noff" {
+			t.Errorf("got %q, want %s and no workspace", out, dir)
+		}
+		Output(tr, "", "sh", "-c", "echo why >&2; exit 2")
+	})
+	if err == nil || err.Error() != "sh -c: exit status 2: why" {
 		t.Errorf("a failure: got %v", err)
+	}
+}
+
+// A program that is interrupted is asked to end, so that it can end what it started.
+func TestOutputAsksToEnd(t *testing.T) {
+	dir := t.TempDir()
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- trial.Run(ctx, func(tr *trial.T) {
+			Output(tr, dir, "sh", "-c", `trap 'echo ended >said; exit 1' TERM; : >ready; while :; do :; done`)
+		})
+	}()
+	err := trial.Run(t.Context(), func(tr *trial.T) {
+		tr.Poll("for the program", time.Millisecond, time.Minute, func() bool {
+			_, err := os.Stat(filepath.Join(dir, "ready"))
+			return err == nil
+		})
+	})
+	cancel()
+	if err := errors.Join(err, <-ended); err == nil {
+		t.Error("got no error, want one of a program that was interrupted")
+	}
+	if said, err := os.ReadFile(filepath.Join(dir, "said")); string(said) != "ended\n" {
+		t.Errorf("got %q and error %v, want that the program was asked to end", said, err)
+	}
+}
+
+func TestTimeLeft(t *testing.T) {
+	for _, test := range []struct {
+		done, all int
+		want      string
+	}{{0, 4, ""}, {1, 4, ", about 30s left"}, {3, 4, ", about 3s left"}} {
+		if got := TimeLeft(10*time.Second, test.done, test.all); got != test.want {
+			t.Errorf("%d of %d: got %q, want %q", test.done, test.all, got, test.want)
+		}
 	}
 }
 

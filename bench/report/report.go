@@ -3,6 +3,7 @@
 package report
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -15,12 +16,14 @@ import (
 	"text/tabwriter"
 	"text/template"
 
-	"github.com/docket-export/docket/bench/host"
+	"go.yaml.in/yaml/v3"
+
+	"github.com/docket-export/docket/bench/site"
 )
 
 // Head is what a reader needs to know of all figures of a report.
 type Head struct {
-	Machine host.Machine `json:"machine"`
+	Machine site.Machine `json:"machine"`
 	Rounds  int          `json:"rounds"`
 	Records int          `json:"records"`
 }
@@ -147,4 +150,13 @@ func ReadJSON(name string, r any) error {
 		return fmt.Errorf("%s: %w", name, err)
 	}
 	return nil
+}
+
+// Data decodes the YAML that a benchmark has of what it measures.
+func Data(text []byte, v any) {
+	d := yaml.NewDecoder(bytes.NewReader(text))
+	d.KnownFields(true)
+	if err := d.Decode(v); err != nil {
+		panic(err) // a mistake that every test would find
+	}
 }

@@ -2,7 +2,6 @@ package site
 
 import (
 	"errors"
-	"fmt"
 	"os"
 	"path/filepath"
 
@@ -15,42 +14,30 @@ import (
 // lets the disk come to rest: what an earlier measurement has left to write must not be
 // paid by this one.
 func (s *Site) Scratch(t *trial.T) string {
-	dir := trial.Must(os.MkdirTemp(s.Disk, ""))
-	t.Cleanup(func() error { return os.RemoveAll(dir) })
-	trial.Check(Rest(dir))
+	dir := directory(t, s.Disk)
+	Rest(dir)
 	return dir
 }
 
 // Rest returns when the disk that dir is on has nothing left to write.
-func Rest(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
+func Rest(dir string) {
+	d := trial.Must(os.Open(dir))
 	defer d.Close()
-	if err := unix.Syncfs(int(d.Fd())); err != nil {
-		return fmt.Errorf("syncfs: %w", err)
-	}
-	return nil
+	trial.Check(unix.Syncfs(int(d.Fd())))
 }
 
-// Warm writes so many bytes in dir, and forgets them. Memory that a virtual machine has
-// never used costs several times as much on first use, and without this the first
+// Warm writes so many bytes on the disk, and forgets them. Memory that a virtual machine
+// has never used costs several times as much on first use, and without this the first
 // program that is measured would pay for it and leave it to the next: as much as a
 // microsecond a record.
-func Warm(dir string, size int) error {
-	f, err := os.CreateTemp(dir, "")
-	if err != nil {
-		return err
-	}
+func (s *Site) Warm(size int) {
+	f := trial.Must(os.CreateTemp(s.Disk, ""))
 	defer f.Close()
 	piece := make([]byte, 1<<20)
 	for written := 0; written < size; written += len(piece) {
-		if _, err := f.Write(piece); err != nil {
-			return err
-		}
+		trial.Must(f.Write(piece))
 	}
-	return os.Remove(f.Name())
+	trial.Check(os.Remove(f.Name()))
 }
 
 // Exported are the files that a program has exported to dir: all that are named

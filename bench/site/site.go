@@ -3,17 +3,16 @@
 package site
 
 import (
-	"context"
 	"fmt"
 	"os"
 	"path/filepath"
 
-	"github.com/docket-export/docket/bench/host"
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // Site is what a benchmark has to itself.
 type Site struct {
-	Machine host.Machine
+	Machine Machine
 	Root    string // of the repository
 	Self    string // this program
 	Disk    string // directory on the disk to measure
@@ -21,51 +20,23 @@ type Site struct {
 }
 
 // New makes the directories of a site, on the disk that parent is on; if that is empty,
-// in .cache of the repository. The caller closes it.
-func New(ctx context.Context, parent string) (*Site, error) {
-	root, err := Root(ctx)
-	if err != nil {
-		return nil, err
-	}
+// in .cache of the repository. They are removed with the measurement.
+func New(t *trial.T, parent string) *Site {
+	s := &Site{Root: Root(t), Self: trial.Must(os.Executable())}
 	if parent == "" {
-		parent = filepath.Join(root, ".cache")
-		if err := os.MkdirAll(parent, 0o755); err != nil {
-			return nil, err
-		}
+		parent = filepath.Join(s.Root, ".cache")
+		trial.Check(os.MkdirAll(parent, 0o755))
 	}
-	s := &Site{Root: root}
-	if err := s.prepare(parent); err != nil {
-		s.Close()
-		return nil, err
-	}
-	if s.Machine.InMemory() {
+	s.Disk, s.Short = directory(t, parent), directory(t, "")
+	s.Machine = machine(s.Disk)
+	if s.Machine.FileSystem == inMemory {
 		fmt.Fprintf(os.Stderr, "bench: WARNING: %s is in memory (tmpfs): a sync costs nothing there, and no ratio means anything; use -dir\n", parent)
 	}
-	return s, nil
+	return s
 }
 
-func (s *Site) prepare(parent string) (err error) {
-	if s.Self, err = os.Executable(); err != nil {
-		return err
-	}
-	if s.Disk, err = os.MkdirTemp(parent, "bench-"); err != nil {
-		return err
-	}
-	if s.Short, err = os.MkdirTemp("", "bench-"); err != nil {
-		return err
-	}
-	s.Machine, err = host.This(s.Disk)
-	return err
-}
-
-// Close removes everything that was written.
-func (s *Site) Close() {
-	for _, dir := range []string{s.Disk, s.Short} {
-		if dir == "" {
-			continue
-		}
-		if err := os.RemoveAll(dir); err != nil {
-			fmt.Fprintln(os.Stderr, "bench:", err)
-		}
-	}
+func directory(t *trial.T, parent string) string {
+	dir := trial.Must(os.MkdirTemp(parent, "bench-"))
+	t.Cleanup(func() error { return os.RemoveAll(dir) })
+	return dir
 }

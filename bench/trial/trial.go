@@ -96,5 +96,18 @@ func (t *T) Sleep(d time.Duration) {
 	}
 }
 
-// Scope runs a part of the measurement, and ends with it what that part has started.
-func (t *T) Scope(part func(t *T)) { Check(Run(t.ctx, part)) }
+// Part runs a part of the measurement, for atMost at the longest, and ends with it what
+// that part has started. 0: as long as it takes. An error begins with what failed, unless
+// that is empty.
+func (t *T) Part(what string, atMost time.Duration, part func(t *T)) {
+	ctx, cancel := t.ctx, context.CancelFunc(func() {})
+	if atMost > 0 {
+		ctx, cancel = context.WithTimeout(t.ctx, atMost)
+	}
+	defer cancel()
+	err := Run(ctx, part)
+	if err != nil && what != "" {
+		err = fmt.Errorf("%s: %w", what, err)
+	}
+	Check(err)
+}

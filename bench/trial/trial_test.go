@@ -79,3 +79,21 @@ func TestPollAndSleepEnd(t *testing.T) {
 		}
 	})
 }
+
+// A part ends what it has started, and with it the measurement where it fails.
+func TestPart(t *testing.T) {
+	ended := false
+	err := Run(t.Context(), func(tr *T) {
+		tr.Part("", 0, func(tr *T) {
+			tr.Cleanup(func() error { ended = true; return nil })
+		})
+		if !ended {
+			t.Error("what the part has started has not ended with it")
+		}
+		tr.Part("some", time.Millisecond, func(tr *T) { tr.Sleep(time.Hour) })
+		t.Error("the measurement goes on")
+	})
+	if err == nil || err.Error() != "some: waiting: context deadline exceeded" {
+		t.Errorf("got error %v, want the end of the part", err)
+	}
+}

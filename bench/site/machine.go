@@ -1,6 +1,4 @@
-// Package host tells what a reader of figures needs to know about the machine that they
-// are of, what a process on it uses, and when something has happened there.
-package host
+package site
 
 import (
 	"fmt"
@@ -9,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/docket-export/docket/bench/trial"
 )
 
 // Machine is what a reader needs to know about where the figures come from.
@@ -30,37 +30,28 @@ func (m Machine) Lines() []string {
 
 func (m Machine) String() string { return strings.Join(m.Lines(), ", ") }
 
-// This describes the machine, and the file system that dir is on.
-func This(dir string) (Machine, error) {
-	m := Machine{CPU: cpuModel(), Cores: runtime.NumCPU(), Go: runtime.Version()}
+// machine describes this machine, and the file system that dir is on.
+func machine(dir string) Machine {
 	var name unix.Utsname
-	if err := unix.Uname(&name); err != nil {
-		return m, fmt.Errorf("uname: %w", err)
-	}
-	m.Kernel = unix.ByteSliceToString(name.Release[:])
+	trial.Check(unix.Uname(&name))
 	var stat unix.Statfs_t
-	if err := unix.Statfs(dir, &stat); err != nil {
-		return m, fmt.Errorf("statfs %s: %w", dir, err)
+	trial.Check(unix.Statfs(dir, &stat))
+	return Machine{
+		CPU: cpuModel(), Cores: runtime.NumCPU(), Go: runtime.Version(), Kernel: unix.ByteSliceToString(name.Release[:]),
+		FileSystem: fileSystemName(int64(stat.Type)), //nolint:unconvert // of another type on other processors
 	}
-	m.FileSystem = fileSystemName(int64(stat.Type)) //nolint:unconvert // of another type on other processors
-	return m, nil
 }
 
-// InMemory reports whether a sync costs nothing, which makes the figures idle.
-func (m Machine) InMemory() bool { return m.FileSystem == "tmpfs" }
+// inMemory is a file system on which a sync costs nothing, which makes the figures idle.
+const inMemory = "tmpfs"
 
 func fileSystemName(magic int64) string {
-	switch magic {
-	case unix.EXT4_SUPER_MAGIC:
-		return "ext4"
-	case unix.XFS_SUPER_MAGIC:
-		return "xfs"
-	case unix.BTRFS_SUPER_MAGIC:
-		return "btrfs"
-	case unix.OVERLAYFS_SUPER_MAGIC:
-		return "overlayfs"
-	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
-		return "tmpfs"
+	names := map[int64]string{
+		unix.EXT4_SUPER_MAGIC: "ext4", unix.XFS_SUPER_MAGIC: "xfs", unix.BTRFS_SUPER_MAGIC: "btrfs",
+		unix.OVERLAYFS_SUPER_MAGIC: "overlayfs", unix.TMPFS_MAGIC: inMemory, unix.RAMFS_MAGIC: inMemory,
+	}
+	if name, ok := names[magic]; ok {
+		return name
 	}
 	return fmt.Sprintf("%#x", magic)
 }
