@@ -28,7 +28,7 @@ const (
 	// spentBuffers is how many buffers of the longest record may wait for the garbage
 	// collector, where that is more than the default: each part makes them anew for each
 	// such record. Smaller ones are used again.
-	spentBuffers     = 6
+	spentBuffers     = 8
 	usualRecordBytes = 1 << 20
 	// otherBytes is for a source or sink that does not say what it takes.
 	otherBytes = 4 << 20
