@@ -18,16 +18,16 @@ import (
 func TestProcess(t *testing.T) {
 	err := trial.Run(t.Context(), func(tr *trial.T) {
 		p := Start(tr, nil, "sh", "-c", "echo bye >&2; exec sleep 60")
+		tr.Poll("for its words", time.Millisecond, time.Minute, func() bool {
+			said, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
+			return err == nil && strings.HasPrefix(string(said), "sleep")
+		})
 		if used, mb := p.CPUTime(), p.Memory("VmRSS"); used <= 0 || mb <= 0 {
 			t.Errorf("got a processor time of %v and %v MB", used, mb)
 		}
 		if used := p.CPUOf(func() {}); used < 0 {
 			t.Errorf("at rest: got a processor time of %v", used)
 		}
-		tr.Poll("for its words", time.Millisecond, time.Minute, func() bool {
-			said, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.cmd.Process.Pid))
-			return err == nil && strings.HasPrefix(string(said), "sleep")
-		})
 		trial.Check(errors.New("it is too slow"))
 	})
 	for _, want := range []string{"it is too slow", "sh said: bye"} {
