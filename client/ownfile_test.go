@@ -60,38 +60,12 @@ func TestPlantedSpillFiles(t *testing.T) {
 	}
 }
 
-// What replaceOwn has written is durable, with its name, and its owner's alone. The calls
-// are those that the kernel gets: no test sees a power cut otherwise.
+// What replaceOwn has written is durable, with its name, and its owner's alone.
 func TestReplaceOwnIsDurable(t *testing.T) {
-	if path := os.Getenv("DOCKET_TEST_REPLACE_OWN"); path != "" {
-		if err := replaceOwn(path, func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err }); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	path := filepath.Join(t.TempDir(), "spill")
-	strace, err := exec.LookPath("strace")
-	if err != nil {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("strace is missing: install it")
-		}
-		t.Skip("strace is missing: the system calls are not looked at")
-	}
-	cmd := exec.Command(strace, "-f", "-y", "-e", "trace=openat,write,fsync,renameat", os.Args[0], "-test.run=^TestReplaceOwnIsDurable$")
-	cmd.Env = append(os.Environ(), "DOCKET_TEST_REPLACE_OWN="+path)
-	trace, err := cmd.CombinedOutput()
-	if err != nil {
-		if os.Getenv("CI") != "true" && strings.Contains(string(trace), "PTRACE") {
-			t.Skipf("this process may not trace another: the system calls are not looked at: %s", trace)
-		}
-		t.Fatalf("%v\n%s", err, trace)
-	}
-	q := regexp.QuoteMeta
-	want := `(?s)openat\(.*"` + q(path) + `\.new", [^)]*O_EXCL[^)]*, 0600\).*write\(\d+<` + q(path) + `\.new>, "text".*fsync\(\d+<` + q(path) +
-		`\.new>.*renameat\(.*"` + q(path) + `\.new".*"` + q(path) + `".*fsync\(\d+<` + q(filepath.Dir(path)) + `>`
-	if !regexp.MustCompile(want).Match(trace) {
-		t.Errorf("got the calls\n%s\nwant\n%s", trace, want)
-	}
+	path := wantCalls(t, func(path string) error {
+		return replaceOwn(path, func(w io.Writer) error { _, err := io.WriteString(w, "text"); return err })
+	}, `openat\(.*"PATH\.new", [^)]*O_EXCL[^)]*, 0600\).*write\(\d+<PATH\.new>, "text".*fsync\(\d+<PATH\.new>.*`+
+		`renameat\(.*"PATH\.new".*"PATH".*fsync\(\d+<DIR>`)
 	info, err := os.Stat(path)
 	if err != nil {
 		t.Fatal(err)
@@ -99,4 +73,48 @@ func TestReplaceOwnIsDurable(t *testing.T) {
 	if got := info.Mode().Perm(); got != 0o600 {
 		t.Errorf("got mode %o, want 600", got)
 	}
+}
+
+// A file that removeOwn has removed does not come back.
+func TestRemoveOwnIsDurable(t *testing.T) {
+	wantCalls(t, removeOwn, `unlinkat\(.*"PATH".*fsync\(\d+<DIR>`)
+}
+
+// wantCalls runs do, in a process of its own, with the path of a file in a new directory,
+// and compares the calls that the kernel gets with want, in which PATH is that file and
+// DIR the directory: no test sees a power cut otherwise. It returns the path.
+func wantCalls(t *testing.T, do func(path string) error, want string) (path string) {
+	t.Helper()
+	const variable = "DOCKET_TEST_CALLS"
+	if path := os.Getenv(variable); path != "" {
+		if err := do(path); err != nil {
+			t.Fatal(err)
+		}
+		os.Exit(0)
+	}
+	path = filepath.Join(t.TempDir(), "spill")
+	if err := os.WriteFile(path, []byte("before"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	strace, err := exec.LookPath("strace")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("strace is missing: install it")
+		}
+		t.Skip("strace is missing: the system calls are not looked at")
+	}
+	cmd := exec.Command(strace, "-f", "-y", "-e", "trace=openat,write,fsync,renameat,unlinkat", os.Args[0], "-test.run=^"+t.Name()+"$")
+	cmd.Env = append(os.Environ(), variable+"="+path)
+	trace, err := cmd.CombinedOutput()
+	if err != nil {
+		if os.Getenv("CI") != "true" && strings.Contains(string(trace), "PTRACE") {
+			t.Skipf("this process may not trace another: the system calls are not looked at: %s", trace)
+		}
+		t.Fatalf("%v\n%s", err, trace)
+	}
+	want = "(?s)" + strings.NewReplacer("PATH", regexp.QuoteMeta(path), "DIR", regexp.QuoteMeta(filepath.Dir(path))).Replace(want)
+	if !regexp.MustCompile(want).Match(trace) {
+		t.Errorf("got the calls\n%s\nwant\n%s", trace, want)
+	}
+	return path
 }

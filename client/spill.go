@@ -41,8 +41,8 @@ func (r remains) records() (n int) {
 // The next client goes on with that producer and its numbers, so a line that was
 // sent before is not stored twice. The file is replaced as a whole, and removed
 // once its lines are handled. The client sends no other line before the removal is
-// durable: a file that came back would give their numbers to other lines. A lock on
-// a file beside it keeps a second process away.
+// durable, or has failed: a file that came back would give their numbers to other
+// lines. A lock on a file beside it keeps a second process away.
 type spill struct {
 	path string
 	log  *slog.Logger
@@ -123,7 +123,8 @@ func (s *spill) acked(n uint64) {
 
 func (s *spill) remove() {
 	if err := removeOwn(s.path); err != nil {
-		// Harmless for a day to a client that meets the exporter: it knows the lines.
+		// Harmless for a day to a client that meets the exporter: it knows the lines. One that
+		// meets none leaves lines of its own under numbers that may be in use.
 		s.log.Warn("the spill file is done with and cannot be removed: remove it", "file", s.path, "error", err)
 	}
 	s.last = 0

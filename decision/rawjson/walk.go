@@ -153,6 +153,7 @@ func Name(text []byte, i int) (name []byte, value int) {
 func StringEnd(text []byte, i int) int {
 	const short = 32 // bytes, for which IndexByte costs more
 	i++
+	// As plainEnd does, without the cost of a call, which a short string feels.
 	for last := min(i+short, len(text)) - 8; i <= last; i += 8 {
 		if odd := oddBytes(binary.LittleEndian.Uint64(text[i:i+8])) & highBits; odd != 0 {
 			if i += bits.TrailingZeros64(odd) / 8; text[i] == '"' {

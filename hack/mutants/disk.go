@@ -198,6 +198,13 @@ var durable = []mutant{
 		tests:  []string{"TestReplaceOwnIsDurable"},
 	},
 	{
+		defect: "the removal of a spill file is not synced",
+		file:   "client/ownfile.go",
+		old:    "\tif err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {\n\t\treturn err\n\t}\n\treturn syncDirectoryOf(path)",
+		new:    "\tif err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {\n\t\treturn err\n\t}\n\treturn nil",
+		tests:  []string{"TestRemoveOwnIsDurable"},
+	},
+	{
 		defect: "a spill file can be read by others",
 		file:   "client/ownfile.go",
 		old:    "flag|notFollowed, 0o600)",

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"io"
 	"math"
-	"slices"
 
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -47,10 +46,9 @@ func (s *Stored) ReadHeader(file io.ReaderAt, dir string, size int64) {
 	}
 }
 
-// Link finds out where each segment ends. One that is found under its own name has taken
-// over from the one before it.
+// Link finds out where each segment ends. They are in order: one that is found under its
+// own name has taken over from the one before it.
 func Link(segments []*Stored) {
-	slices.SortFunc(segments, func(a, b *Stored) int { return a.Compare(b.Name) })
 	for i, s := range segments {
 		s.Until = math.MaxUint64
 		for _, before := range segments[:i] {
