@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"sync"
 	"time"
 
@@ -56,7 +57,9 @@ type delivery struct {
 
 	slots    slots
 	free     chan *batch // those that can be made
-	underWay chan *batch // those that were made, in order
+	made     chan *batch // those to send, in order
+	settling sync.Mutex
+	underWay []*batch // those that are not settled, in order; guarded by settling
 
 	opening sync.Mutex
 	sink    sinks.Sink // nil until it has been opened; guarded by opening
@@ -125,9 +128,9 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 		atATime, batches, d.packer.copies = c.MaxInFlight(), c.MaxInFlight()+1, true
 	}
 	d.slots = newSlots(atATime)
-	d.free, d.underWay = make(chan *batch, batches), make(chan *batch, batches)
+	d.free, d.made = make(chan *batch, batches), make(chan *batch, batches)
 	for range batches {
-		d.free <- &batch{done: make(chan struct{}, 1)}
+		d.free <- &batch{}
 	}
 	return d, nil
 }
@@ -155,12 +158,14 @@ func (d *delivery) run(ctx context.Context) {
 	defer stop()
 	beside.Go(func() { (&redriver{delivery: d}).run(redriving) })
 	var sending sync.WaitGroup
-	beside.Go(d.settleAll)
-	defer func() {
-		sending.Wait()
-		close(d.underWay)
-	}()
-	for d.until(ctx, func() error { return d.round(ctx, &sending) }) {
+	defer sending.Wait()
+	defer close(d.made)
+	if d.packer.copies {
+		for range cap(d.slots.held) {
+			sending.Go(func() { d.sendAll(ctx) })
+		}
+	}
+	for d.until(ctx, func() error { return d.round(ctx) }) {
 	}
 }
 
@@ -189,20 +194,20 @@ func (d *delivery) until(ctx context.Context, do func() error) bool {
 
 // round makes one batch and has it sent.
 //
-// A batch that is full at once is made before there is a slot for it. Any other waits for
-// a slot first, so that records that come meanwhile join it: many small batches are slow.
-func (d *delivery) round(ctx context.Context, sending *sync.WaitGroup) error {
-	var b *batch
-	select {
-	case b = <-d.free:
-	case <-ctx.Done():
-		return context.Cause(ctx)
+// A batch that is full at once is made before there is a slot for it. Any other waits
+// until a second batch is free, so that records that come meanwhile join it: many small
+// batches are slow.
+func (d *delivery) round(ctx context.Context) error {
+	b, err := d.freeBatch(ctx)
+	if err != nil {
+		return err
 	}
-	if !d.fullBatchWaits() {
-		if err := d.slots.acquire(ctx); err != nil {
+	if d.packer.copies && !d.fullBatchWaits() {
+		other, err := d.freeBatch(ctx)
+		if err != nil {
 			return err
 		}
-		d.slots.release() // the wait for records may take long, and a redrive needs it
+		d.free <- other
 	}
 	records, err := d.next(ctx)
 	if err != nil || len(records) == 0 {
@@ -211,31 +216,57 @@ func (d *delivery) round(ctx context.Context, sending *sync.WaitGroup) error {
 	}
 	d.packer.pack(b, records)
 	d.letters.forgetPending(b.first, b.last)
-	if !b.isEmpty() {
-		if err := d.slots.acquire(ctx); err != nil {
-			return err
-		}
+	d.settling.Lock()
+	d.underWay = append(d.underWay, b)
+	d.settling.Unlock()
+	if d.packer.copies {
+		d.made <- b
+	} else {
+		d.sendBatch(ctx, b) // the records are not valid for longer
 	}
-	send := func() {
-		if !b.isEmpty() {
-			b.rejected, b.err = d.send(ctx, fromQueue{d}, b.Batch, tries{})
-			d.slots.release()
-		}
-	}
-	if !d.packer.copies { // the records are not valid for longer, and no other batch is under way
-		send()
-		if b.err == nil {
-			d.settle(b)
-		}
-		d.free <- b
-		return nil
-	}
-	d.underWay <- b
-	sending.Go(func() {
-		send()
-		b.done <- struct{}{}
-	})
 	return nil
+}
+
+// freeBatch waits for a batch that can be made. Its error is that ctx is done.
+func (d *delivery) freeBatch(ctx context.Context) (*batch, error) {
+	select {
+	case b := <-d.free:
+		return b, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+// sendAll sends batches that were made, one after the other. A goroutine for each batch
+// costs a sixth of the rate: the destination waits for the switch to it.
+func (d *delivery) sendAll(ctx context.Context) {
+	for b := range d.made {
+		d.sendBatch(ctx, b)
+	}
+}
+
+// sendBatch sends b in a slot, unless it is empty, and settles what is decided.
+func (d *delivery) sendBatch(ctx context.Context, b *batch) {
+	if !b.isEmpty() {
+		if d.slots.acquire(ctx) != nil {
+			return
+		}
+		rejected, err := d.send(ctx, fromQueue{d}, b.Batch, tries{})
+		d.slots.release()
+		if err != nil {
+			return // ctx is done
+		}
+		b.rejected = rejected
+	}
+	d.settling.Lock()
+	defer d.settling.Unlock()
+	b.decided = true
+	for len(d.underWay) > 0 && d.underWay[0].decided { // nothing is settled behind a batch that is not decided
+		first := d.underWay[0]
+		d.underWay = slices.Delete(d.underWay, 0, 1)
+		d.settle(first)
+		d.free <- first
+	}
 }
 
 // fullBatchWaits reports whether there are records for a full batch.
@@ -291,18 +322,6 @@ func wait(ctx context.Context, pause time.Duration) {
 	select {
 	case <-timer.C:
 	case <-ctx.Done():
-	}
-}
-
-// settleAll settles the batches that are sent beside each other, in their order.
-func (d *delivery) settleAll() {
-	whole := true // nothing is settled behind a batch that is not decided
-	for b := range d.underWay {
-		<-b.done
-		if whole = whole && b.err == nil; whole {
-			d.settle(b)
-		}
-		d.free <- b
 	}
 }
 

@@ -39,14 +39,13 @@ type batch struct {
 	filtered    uint64
 	lines       []byte // of the records, where they are copied or stamped
 
-	rejected uint64        // items that the destination will never take
-	err      error         // not nil: it is not decided
-	done     chan struct{} // says that rejected and err are known; holds one
+	rejected uint64 // items that the destination will never take
+	decided  bool   // guarded by delivery.settling
 }
 
 func (b *batch) reset(queueID string) {
 	b.Queue, b.Items, b.Gaps, b.Lines = queueID, b.Items[:0], b.Gaps[:0], nil
-	b.filtered, b.rejected, b.err = 0, 0, nil
+	b.filtered, b.rejected, b.decided = 0, 0, false
 	if b.lines = b.lines[:0]; cap(b.lines) > maxSpareLines {
 		b.lines = nil
 	}

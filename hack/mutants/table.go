@@ -448,8 +448,8 @@ var core = []mutant{
 	{
 		defect: "a cursor moves before its destination has answered",
 		file:   deliverGo,
-		old:    "\tsend := func() {\n\t\tif !b.isEmpty() {\n",
-		new:    "\td.settle(b)\n\tsend := func() {\n\t\tif !b.isEmpty() {\n",
+		old:    "\tif !b.isEmpty() {\n\t\tif d.slots.acquire(ctx) != nil {\n",
+		new:    "\td.settle(b)\n\tif !b.isEmpty() {\n\t\tif d.slots.acquire(ctx) != nil {\n",
 		tests:  []string{"TestFailureKinds"},
 	},
 	{
@@ -599,8 +599,8 @@ var core = []mutant{
 	{
 		defect: "a batch is settled although one before it is not",
 		file:   deliverGo,
-		old:    "whole = whole && b.err == nil",
-		new:    "whole = b.err == nil",
+		old:    "len(d.underWay) > 0 && d.underWay[0].decided {",
+		new:    "len(d.underWay) > 0 {",
 		tests:  []string{"TestStopLeavesNoHole"},
 	},
 	{
