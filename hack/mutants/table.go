@@ -301,6 +301,14 @@ var core = []mutant{
 		tests:  []string{"TestUnprovenTailIsWrittenAgain"},
 	},
 	{
+		defect: "the tail has a frame that was synced",
+		file:   scanGo,
+		old:    "s.held[s.waiting[0].at:]",
+		new:    "s.held",
+		tests:  []string{"TestTailBeginsWithItsFirstFrame"},
+		in:     "exporter/queue/segment",
+	},
+	{
 		defect: "the end of the log gets other seqs than it had",
 		file:   recoverlogGo,
 		old:    "\t\tnext = r.tail\n",
