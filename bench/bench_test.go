@@ -10,6 +10,7 @@ import (
 	"github.com/docket-export/docket/bench/load"
 	"github.com/docket-export/docket/bench/record"
 	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/report/reporttest"
 	"github.com/docket-export/docket/bench/site"
 )
 
@@ -120,7 +121,7 @@ func TestOutcomeSurvivesItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.Experiments = r.Experiments[:1] // the other is not in the table
-	if before, after := pageOf(t, r), pageOf(t, again); before != after {
+	if before, after := reporttest.Page(t, r), reporttest.Page(t, again); before != after {
 		t.Errorf("page from the file:\n%s\nwant:\n%s", after, before)
 	}
 }

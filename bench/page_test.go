@@ -1,11 +1,10 @@
 package main
 
 import (
-	"os"
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/report/reporttest"
 )
 
 const wantPage = `
@@ -31,7 +30,7 @@ How.
 `
 
 func TestPage(t *testing.T) {
-	if page := pageOf(t, measured(t)); !strings.Contains(page, wantPage) {
+	if page := reporttest.Page(t, measured(t)); !strings.Contains(page, wantPage) {
 		t.Errorf("got:\n%s\nwant in it:\n%s", page, wantPage)
 	}
 }
@@ -42,20 +41,5 @@ func TestPageIsThatOfTheResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written, err := os.ReadFile("../docs/benchmarks.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(written) != pageOf(t, o) {
-		t.Error("the page is not that of the results: run `" + "go run -C bench . -from results.json -markdown ../docs/benchmarks.md" + "`")
-	}
-}
-
-func pageOf(t *testing.T, r report.Report) string {
-	t.Helper()
-	page, err := report.Page(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return page
+	reporttest.IsPage(t, "../docs/benchmarks.md", o, "go run -C bench . -from results.json -markdown ../docs/benchmarks.md")
 }

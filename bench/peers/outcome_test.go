@@ -2,13 +2,13 @@ package main
 
 import (
 	"bytes"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/docket-export/docket/bench/report"
+	"github.com/docket-export/docket/bench/report/reporttest"
 )
 
 // Contenders that claims are about, beside docket's own.
@@ -151,7 +151,7 @@ func TestOutcomeSurvivesItsFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want, got := pageOf(t, r), pageOf(t, back)
+	want, got := reporttest.Page(t, r), reporttest.Page(t, back)
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
@@ -180,20 +180,5 @@ func TestPageIsThatOfTheResults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	written, err := os.ReadFile("../../docs/peers.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if string(written) != pageOf(t, r) {
-		t.Error("the page is not that of the results: run `" + "go run -C bench ./peers -from peers/results.json -markdown ../docs/peers.md" + "`")
-	}
-}
-
-func pageOf(t *testing.T, r report.Report) string {
-	t.Helper()
-	page, err := report.Page(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return page
+	reporttest.IsPage(t, "../../docs/peers.md", r, "go run -C bench ./peers -from peers/results.json -markdown ../docs/peers.md")
 }
