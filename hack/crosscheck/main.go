@@ -38,6 +38,7 @@ func main() {
 		{"decision", "./...", producers},
 		{"client", "./...", producers},
 		{"client/configfile", "./...", producers},
+		{"webhook", "./...", producers},
 	} {
 		for _, platform := range module.platforms {
 			fmt.Printf("cross %s %s\n", filepath.Join(module.dir, module.packages), platform)

@@ -20,14 +20,31 @@ const version = "v0.1.0"
 // released are the modules that a tag publishes, by their directories.
 var released = map[string]string{
 	module: ".", module + "/decision": "decision", module + "/client": "client", module + "/client/configfile": "client/configfile",
+	module + "/webhook": "webhook",
 }
 
-// An engine that imports the client gets docket's own lines in its go.mod, and no other:
-// the proxy has nothing else.
+// An engine that imports the client, or an admission webhook that imports webhook, gets
+// docket's own lines in its go.mod, and no other: the proxy has nothing else.
 func TestEngineGetsNoOtherRequirement(t *testing.T) {
 	t.Parallel()
+	for name, imports := range map[string][]string{"client": {"client", "decision"}, "webhook": {"client", "decision", "webhook"}} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			noOtherRequirement(t, name, imports)
+		})
+	}
+}
+
+// noOtherRequirement runs go get for one of our modules in an engine that imports some.
+func noOtherRequirement(t *testing.T, name string, imports []string) {
+	var lines, requires string
+	for _, i := range imports {
+		lines += "\t_ \"" + module + "/" + i + "\"\n"
+		requires += "\t" + module + "/" + i + " " + version + "\n"
+	}
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "go.mod"), "module engine.test\n\ngo 1.26.0\n")
+	write(t, filepath.Join(dir, "imports.go"), "package main\n\nimport (\n"+lines+")\n")
 	write(t, filepath.Join(dir, "main.go"), `package main
 
 import (
@@ -41,13 +58,13 @@ func main() {
 }
 `)
 	stranger := foreign{dir: dir, proxy: "file://" + proxy(t), cache: t.TempDir()}
-	stranger.run(t, "go", "get", module+"/client@"+version)
+	stranger.run(t, "go", "get", module+"/"+name+"@"+version)
 	stranger.run(t, "go", "mod", "tidy")
 	got, err := os.ReadFile(filepath.Join(dir, "go.mod"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := "module engine.test\n\ngo 1.26.0\n\nrequire (\n\t" + module + "/client " + version + "\n\t" + module + "/decision " + version + "\n)\n"
+	want := "module engine.test\n\ngo 1.26.0\n\nrequire (\n" + requires + ")\n"
 	if string(got) != want {
 		t.Errorf("go.mod: got\n%s\nwant\n%s", got, want)
 	}
@@ -106,7 +123,7 @@ func (f foreign) run(t *testing.T, name string, args ...string) (stdout string) 
 // the module proxy protocol.
 func proxy(t *testing.T) (dir string) {
 	t.Helper()
-	testinput.Packages(t, module+"/cmd/docket", module+"/client/...")
+	testinput.Packages(t, module+"/cmd/docket", module+"/client/...", module+"/webhook/...")
 	dir = t.TempDir()
 	root := filepath.Join("..", "..")
 	for path, sub := range released {

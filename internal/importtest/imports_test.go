@@ -14,7 +14,7 @@ import (
 
 func TestImportsGoOneWay(t *testing.T) {
 	packages := list(t)
-	for _, want := range []string{"decision", "client", "config", "sinks", "sources", "exporter", "exporter/queue", "cli", "cmd/docket"} {
+	for _, want := range []string{"decision", "client", "webhook", "config", "sinks", "sources", "exporter", "exporter/queue", "cli", "cmd/docket"} {
 		if !slices.ContainsFunc(packages, func(p pkg) bool { return p.path == module+"/"+want }) {
 			t.Errorf("package %s is not there: its rules check nothing", want)
 		}
@@ -71,6 +71,14 @@ func TestRulesCatch(t *testing.T) {
 		"client's file and YAML":        {"m/client/configfile > go.yaml.in/yaml/v3", ""},
 		"client's file and a library":   {"m/client/configfile > github.com/google/uuid", "the client's configuration file"},
 		"client and sinks":              {"m/client/gatekeeperexport > m/sinks", "client needs"},
+		"webhook and client":            {"m/webhook > m/client > m/decision", ""},
+		"webhook and its parts":         {"m/webhook/tap > m/webhook > m/webhook/serving", ""},
+		"webhook and a library":         {"m/webhook > github.com/google/uuid", "a webhook needs"},
+		"webhook and a YAML parser":     {"m/webhook > m/client/configfile", "a webhook needs"},
+		"webhook and the exporter":      {"m/webhook/tap > m/exporter", "a webhook needs"},
+		"serving and the client":        {"m/webhook/serving > m/client", "the serving rules"},
+		"serving and decision":          {"m/webhook/serving > m/decision", "the serving rules"},
+		"client and the webhook":        {"m/client > m/webhook", "client needs"},
 		"config and YAML":               {"m/config > go.yaml.in/yaml/v3", ""},
 		"config and another library":    {"m/config > github.com/spf13/cobra", "config needs"},
 		"config and decision":           {"m/config > m/decision", "config needs"},

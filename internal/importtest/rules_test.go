@@ -75,6 +75,12 @@ var rules = []rule{
 		except(func(path string) bool { return below("client", "decision")(path) && path != configFile }),
 	},
 	{"the client's configuration file needs a YAML parser", below("client/configfile"), except(below("client", "decision"), "go.yaml.in/yaml/v3")},
+	{
+		"a webhook needs the standard library, client and decision",
+		below("webhook"),
+		except(func(path string) bool { return below("webhook", "client", "decision")(path) && path != configFile }),
+	},
+	{"the serving rules need the standard library alone", below("webhook/serving"), except(below("webhook/serving"))},
 	{"config needs the standard library and a YAML parser", below("config"), except(below("config"), "go.yaml.in/yaml/v3")},
 	{"sinks know nothing of what feeds them", below("sinks"), only(below("sinks", "config", "decision", "internal"))},
 	{"sources know nothing of what they feed", below("sources"), only(below("sources", "config", "decision", "internal"))},
