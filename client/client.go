@@ -18,6 +18,7 @@
 //	encode.go    the goroutine that encodes them
 //	room.go      callers that wait for room
 //	flush.go     callers that wait until lines are finished
+//	later.go     records that are made after the decision has left
 //	connect.go   one connection after the other, and what the exporter answers
 //	write.go     lines onto a connection
 //	outbox.go    the lines that are not handled, and which of them is dropped first
@@ -37,6 +38,7 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 
 	"github.com/docket-export/docket/decision"
 )
@@ -53,6 +55,9 @@ type Client struct {
 	link   *link
 	spill  *spill // nil: none
 	events events
+	later  later
+
+	sequence atomic.Uint64 // the last number of NextSequence
 
 	closing  sync.Once
 	left     int   // what Close has returned
@@ -130,6 +135,23 @@ func ranksOf(keep []decision.Decision) (ranks [len(kinds)]int) {
 	return ranks
 }
 
+// Mode is what Export does.
+func (c *Client) Mode() Mode {
+	if c == nil {
+		return Batch
+	}
+	return c.config.Mode
+}
+
+// NextSequence returns 1, 2, 3 and so on: numbers for Record.Sequence that all parts of
+// a program share.
+func (c *Client) NextSequence() uint64 {
+	if c == nil {
+		return 0
+	}
+	return c.sequence.Add(1)
+}
+
 // Enabled reports whether c is not off: whether it is worth making a record.
 func (c *Client) Enabled() bool { return c != nil }
 
@@ -184,31 +206,58 @@ func (c *Client) tryLog(r *decision.Record) error {
 // record that was not taken is counted as lost. BlockingStrict is Blocking whose
 // error is returned, so that the caller can refuse what it cannot prove.
 func (c *Client) Export(ctx context.Context, r *decision.Record) error {
+	return c.ExportAll(ctx, r)
+}
+
+// ExportAll is Export of several records, which it sends in their order and waits for
+// together. The error is that of the first that has one.
+func (c *Client) ExportAll(ctx context.Context, records ...*decision.Record) error {
 	if c == nil {
 		return nil
 	}
 	if c.config.Mode == Batch {
-		_ = c.tryLog(r) // counted
+		for _, r := range records {
+			_ = c.tryLog(r) // counted
+		}
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, c.config.Timeout)
 	defer cancel()
-	if c.config.Mode == BlockingStrict {
-		return c.Log(ctx, r)
+	results, err := make([]<-chan error, len(records)), error(nil)
+	for i, r := range records {
+		var notTaken error
+		if results[i], notTaken = c.export(ctx, r); err == nil {
+			err = notTaken
+		}
 	}
-	kind := kindOf(r.Decision)
+	for _, result := range results {
+		if result == nil {
+			continue
+		}
+		if unknown := c.await(ctx, result); err == nil { // it is under way, with or without an ack
+			err = unknown
+		}
+	}
+	if c.config.Mode != BlockingStrict {
+		return nil
+	}
+	return err
+}
+
+// export takes r. One that is not taken is lost in mode Blocking.
+func (c *Client) export(ctx context.Context, r *decision.Record) (result <-chan error, err error) {
+	why := lostInvalid
 	l, err := c.encode(r)
-	if err != nil {
-		c.link.lose(kind, lostInvalid)
-		return nil
+	if err == nil {
+		if result, err = c.take(ctx, l); err == nil {
+			return result, nil
+		}
+		why = whyLost(err)
 	}
-	result, err := c.take(ctx, l)
-	if err != nil {
-		c.link.lose(kind, whyLost(err))
-		return nil
+	if c.config.Mode == Blocking {
+		c.link.lose(kindOf(r.Decision), why)
 	}
-	_ = c.await(ctx, result) // the record is under way, with or without an ack
-	return nil
+	return nil, err
 }
 
 // LogLine is Log for a record that is JSON already: one object, without a
@@ -352,11 +401,14 @@ func (c *Client) await(ctx context.Context, result <-chan error) error {
 	}
 }
 
-// Flush waits until every record that was logged before is stored, refused, or
-// lost; see Stats.
+// Flush waits until everything that was put off before has run, and every record
+// that was logged before is stored, refused, or lost; see Later and Stats.
 func (c *Client) Flush(ctx context.Context) error {
 	if c == nil {
 		return nil
+	}
+	if err := c.flushLater(ctx); err != nil {
+		return err
 	}
 	return c.link.flush(ctx)
 }
@@ -364,9 +416,9 @@ func (c *Client) Flush(ctx context.Context) error {
 // Close takes no more records, sends what it can until ctx is done, and ends the
 // client. left is how many records are lost with it: those that the exporter has
 // not acknowledged, although it may have some of them, and that are not in
-// Config.SpillFile for the next start. The error says why there are any, or why
-// the exporter could not be told of what was lost before. A second Close waits for
-// the first, and returns the same.
+// Config.SpillFile for the next start; and one for each function that was put off and has
+// not run, see Later. The error says why there are any, or why the exporter could not be
+// told of what was lost before. A second Close waits for the first, and returns the same.
 func (c *Client) Close(ctx context.Context) (left int, err error) {
 	if c == nil {
 		return 0, nil
@@ -376,6 +428,16 @@ func (c *Client) Close(ctx context.Context) (left int, err error) {
 }
 
 func (c *Client) close(ctx context.Context) (left int, err error) {
+	unmade, unmadeErr := c.endLater(ctx)
+	c.countLost()
+	left, err = c.closeLink(ctx)
+	if unmade == 0 {
+		return left, err
+	}
+	return left + unmade, errors.Join(unmadeErr, err)
+}
+
+func (c *Client) closeLink(ctx context.Context) (left int, err error) {
 	c.link.stop()
 	err = c.link.flush(ctx)
 	why := c.link.why()
@@ -418,8 +480,10 @@ func (c *Client) Stats() Stats {
 		Connections:   k.stats.connections,
 		Forgotten:     k.stats.forgotten,
 	}
+	c.later.mu.Lock()
+	defer c.later.mu.Unlock()
 	for i, n := range k.losses.total {
-		if n > 0 {
+		if n += c.later.lost[i]; n > 0 {
 			s.Lost[kinds[i]] = n
 		}
 	}

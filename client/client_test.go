@@ -68,6 +68,10 @@ func TestOff(t *testing.T) {
 			t.Errorf("%s: got %v, want nil", what, err)
 		}
 	}
+	c.Lose(decision.Deny, 1)
+	if !c.Later(1<<60, func() { t.Error("Later runs a function") }) || c.Mode() != Batch || c.NextSequence() != 0 {
+		t.Error("got a client that is on, want Later true, Batch and 0")
+	}
 	if left != 0 || c.Enabled() || c.Stats().Logged != 0 {
 		t.Errorf("got %d left, enabled %t, %+v, want nothing", left, c.Enabled(), c.Stats())
 	}

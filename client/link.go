@@ -133,13 +133,13 @@ func (k *link) fits(l *line) error {
 func (k *link) lose(kind kind, why reason) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.loseLocked(kind, why)
+	k.loseLocked(kind, why, 1)
 }
 
-func (k *link) loseLocked(kind kind, why reason) {
-	k.losses.total[kind]++
+func (k *link) loseLocked(kind kind, why reason, n uint64) {
+	k.losses.total[kind] += n
 	if !k.closed { // else nobody is left who could tell it
-		k.losses.add(kind, why)
+		k.losses.add(kind, why, n)
 		k.wakeWriter()
 	}
 }
@@ -196,7 +196,7 @@ func (k *link) enter(l *line) {
 
 // shed counts a line that was dropped for a more important one.
 func (k *link) shed(l *line) {
-	k.loseLocked(l.kind, lostFull)
+	k.loseLocked(l.kind, lostFull, 1)
 	k.finish(l, ErrFull)
 }
 

@@ -91,10 +91,10 @@ type losses struct {
 	last   time.Time          // when the latest was made
 }
 
-func (s *losses) add(k kind, r reason) {
+func (s *losses) add(k kind, r reason, n uint64) {
 	now := time.Now()
-	s.untold.kinds[k]++
-	s.untold.reasons[r]++
+	s.untold.kinds[k] += n
+	s.untold.reasons[r] += n
 	if s.untold.empty() {
 		s.untold.since = now
 	}

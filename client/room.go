@@ -24,7 +24,7 @@ func (k *link) tryTake(l *line) error {
 		}
 		err = ErrFull
 	}
-	k.loseLocked(l.kind, whyLost(err))
+	k.loseLocked(l.kind, whyLost(err), 1)
 	return err
 }
 

@@ -39,7 +39,7 @@ const (
 )
 
 // table has every defect.
-var table = slices.Concat(core, trust, fromFiles, durable)
+var table = slices.Concat(core, trust, fromFiles, durable, ofWebhooks)
 
 // core has a defect for each promise of the queue and of the client, and of those
 // parts around them that could break it.
@@ -521,7 +521,7 @@ var core = []mutant{
 	{
 		defect: "a record that is dropped for another is not counted",
 		file:   "client/link.go",
-		old:    "\tk.loseLocked(l.kind, lostFull)\n\tk.finish(l, ErrFull)",
+		old:    "\tk.loseLocked(l.kind, lostFull, 1)\n\tk.finish(l, ErrFull)",
 		new:    "\tk.finish(l, ErrFull)",
 		tests:  []string{"TestShedsByPriority"},
 	},
