@@ -68,7 +68,7 @@ type Config struct {
 	// Keep says which records are kept longest when that memory is full: those
 	// with the first decision. A record with a decision that is not listed is
 	// dropped first. Unspecified stands for every other decision, and for none.
-	// Default: deny, warn, dryrun, allow.
+	// Default: deny, error, warn, dryrun, allow.
 	Keep []decision.Decision
 	// SpillFile is the absolute path of a file in which Close leaves the records
 	// that the exporter has not acknowledged, and from which the next New takes
@@ -176,7 +176,7 @@ func checkMode(m Mode) error {
 const Unspecified decision.Decision = "unspecified"
 
 // defaultKeep ranks by what a reader of the export can least do without.
-var defaultKeep = []decision.Decision{decision.Deny, decision.Warn, decision.DryRun, decision.Allow}
+var defaultKeep = []decision.Decision{decision.Deny, decision.Error, decision.Warn, decision.DryRun, decision.Allow}
 
 func keepProblems(keep []decision.Decision) problems {
 	var found problems
@@ -184,7 +184,7 @@ func keepProblems(keep []decision.Decision) problems {
 		key := fmt.Sprintf("keep[%d]", i)
 		switch {
 		case !slices.Contains(kinds[:], d):
-			found.addf(key, "must be deny, warn, dryrun, allow or unspecified%s", not(string(d)))
+			found.addf(key, "must be deny, error, warn, dryrun, allow or unspecified%s", not(string(d)))
 		case slices.Index(keep, d) < i:
 			found.addf(key, "must be named once: keep[%d] is %s as well", slices.Index(keep, d), d)
 		}

@@ -60,7 +60,7 @@ producer: must have at most 80 bytes, not 81
 mode: must be Batch, Blocking or BlockingStrict, not "Strict"
 timeout: must be more than 0
 maxBufferedBytes: must be at least 64Ki
-keep[1]: must be deny, warn, dryrun, allow or unspecified
+keep[1]: must be deny, error, warn, dryrun, allow or unspecified
 keep[3]: must be named once: keep[0] is deny as well
 spillFile: must name a file, not a directory
 tls.certFile: must be set because keyFile is
@@ -100,7 +100,7 @@ func TestWithDefaults(t *testing.T) {
 	c.Log = nil
 	want := Config{
 		Producer: host, Mode: Batch, Timeout: time.Second, MaxBufferedBytes: 8 << 20,
-		Keep: []decision.Decision{decision.Deny, decision.Warn, decision.DryRun, decision.Allow},
+		Keep: []decision.Decision{decision.Deny, decision.Error, decision.Warn, decision.DryRun, decision.Allow},
 	}
 	if !reflect.DeepEqual(c, want) {
 		t.Errorf("got %+v\nwant %+v", c, want)

@@ -32,7 +32,7 @@ type kind uint8
 
 // kinds are the names of the kinds. The last is for lines of another decision or
 // of none.
-var kinds = [...]decision.Decision{decision.Deny, decision.Warn, decision.DryRun, decision.Allow, Unspecified}
+var kinds = [...]decision.Decision{decision.Deny, decision.Error, decision.Warn, decision.DryRun, decision.Allow, Unspecified}
 
 const unspecified = kind(len(kinds) - 1)
 

@@ -151,8 +151,8 @@ func TestUnlistedIsDroppedFirst(t *testing.T) {
 // A list may say where records without a decision rank.
 func TestUnspecifiedCanBeListed(t *testing.T) {
 	got := ranksOf([]decision.Decision{Unspecified, decision.Deny})
-	if want := [len(kinds)]int{1, 4, 4, 4, 0}; got != want {
-		t.Errorf("ranks of deny, warn, dryrun, allow and unspecified: got %v, want %v", got, want)
+	if want := [len(kinds)]int{1, 5, 5, 5, 5, 0}; got != want {
+		t.Errorf("ranks of deny, error, warn, dryrun, allow and unspecified: got %v, want %v", got, want)
 	}
 }
 

@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,12 +23,12 @@ func (r *Record) AppendLine(dst []byte) ([]byte, error) {
 	if !r.valid() {
 		return dst, r.invalid()
 	}
-	return r.appendLine(dst, nil, nil), nil
+	return r.appendLine(dst, &pairMaps{}), nil
 }
 
 // appendLine appends the line of r, which must be valid: every member that is set, in the
-// order of the fields. annotations and labels are those that r does not have in its maps.
-func (r *Record) appendLine(b []byte, annotations, labels []pair) []byte {
+// order of the fields. maps are the members that r does not have in its own.
+func (r *Record) appendLine(b []byte, maps *pairMaps) []byte {
 	begin := len(b)
 	b = appendText(b, `,"id":`, r.ID)
 	b = appendJSON(b, `,"details":`, r.Details)
@@ -40,13 +41,13 @@ func (r *Record) appendLine(b []byte, annotations, labels []pair) []byte {
 	b = appendText(b, `,"message":`, r.Message)
 	b = appendText(b, `,"enforcementAction":`, r.EnforcementAction)
 	b = appendTexts(b, `,"enforcementActions":`, r.EnforcementActions)
-	b = appendMap(b, `,"constraintAnnotations":`, r.ConstraintAnnotations, annotations)
+	b = appendMap(b, `,"constraintAnnotations":`, r.ConstraintAnnotations, maps.constraint)
 	b = appendText(b, `,"resourceGroup":`, r.ResourceGroup)
 	b = appendText(b, `,"resourceAPIVersion":`, r.ResourceAPIVersion)
 	b = appendText(b, `,"resourceKind":`, r.ResourceKind)
 	b = appendText(b, `,"resourceNamespace":`, r.ResourceNamespace)
 	b = appendText(b, `,"resourceName":`, r.ResourceName)
-	b = appendMap(b, `,"resourceLabels":`, r.ResourceLabels, labels)
+	b = appendMap(b, `,"resourceLabels":`, r.ResourceLabels, maps.labels)
 	b = appendTime(b, `,"timestamp":`, r.Timestamp)
 	b = appendText(b, `,"operation":`, r.Operation)
 	b = appendText(b, `,"requestResource":`, r.RequestResource)
@@ -69,6 +70,18 @@ func (r *Record) appendLine(b []byte, annotations, labels []pair) []byte {
 	if r.Sequence != 0 {
 		b = strconv.AppendUint(append(b, `,"sequence":`...), r.Sequence, 10)
 	}
+	b = appendInt(b, `,"code":`, r.Code)
+	b = appendTexts(b, `,"warnings":`, r.Warnings)
+	b = appendMap(b, `,"auditAnnotations":`, r.AuditAnnotations, maps.audit)
+	b = appendText(b, `,"patchType":`, r.PatchType)
+	b = appendInt(b, `,"patchBytes":`, r.PatchBytes)
+	b = appendFloat(b, `,"durationSeconds":`, r.DurationSeconds)
+	b = appendText(b, `,"webhookPath":`, r.WebhookPath)
+	b = appendText(b, `,"failure":`, r.Failure)
+	b = appendJSON(b, `,"object":`, r.Object)
+	b = appendJSON(b, `,"oldObject":`, r.OldObject)
+	b = appendJSON(b, `,"patch":`, r.Patch)
+	b = appendTexts(b, `,"omitted":`, r.Omitted)
 	b[begin] = '{' // instead of the comma in front of the first member: schemaVersion is always there
 	return append(b, "}\n"...)
 }
@@ -96,6 +109,13 @@ func appendTexts(b []byte, name string, list []string) []byte {
 
 // pair is a member of a map.
 type pair struct{ key, value string }
+
+// pairMaps are the maps of a record as pairs, in any order.
+type pairMaps struct {
+	constraint []pair // ConstraintAnnotations
+	labels     []pair // ResourceLabels
+	audit      []pair // AuditAnnotations
+}
 
 // appendMap appends a member in the order of its keys, so that equal records
 // make equal lines. It has those of m, or else pairs.
@@ -135,6 +155,31 @@ func sortPairs(pairs []pair) {
 		}
 		pairs[at] = p
 	}
+}
+
+func appendInt(b []byte, name string, n int) []byte {
+	if n == 0 {
+		return b
+	}
+	return strconv.AppendInt(append(b, name...), int64(n), 10)
+}
+
+// appendFloat writes f as encoding/json does: with an exponent where it is very small or
+// very large, and that without leading zeros.
+func appendFloat(b []byte, name string, f float64) []byte {
+	if f == 0 {
+		return b
+	}
+	b = append(b, name...)
+	if size := math.Abs(f); 1e-6 <= size && size < 1e21 {
+		return strconv.AppendFloat(b, f, 'f', -1, 64)
+	}
+	b = strconv.AppendFloat(b, f, 'e', -1, 64)
+	if last := len(b) - 1; b[last-1] == '0' && b[last-2] == '-' { // 1e-07
+		b[last-1] = b[last]
+		b = b[:last]
+	}
+	return b
 }
 
 // separator returns what stands before item i: the first byte of s before the

@@ -74,6 +74,8 @@ func set(t *testing.T, field reflect.Value) {
 		*v = &dryRun
 	case *int:
 		*v = decision.SchemaVersion
+	case *float64:
+		*v = 1.5e-7
 	case *uint64:
 		*v = 1 << 63
 	default:
@@ -186,7 +188,7 @@ func TestAppendLineReportsEveryFault(t *testing.T) {
 	}
 	got, err := r.AppendLine([]byte("before\n"))
 	want := "record: " + strings.Join([]string{
-		`decision: must be allow, deny, warn or dryrun, not "x"`,
+		`decision: must be allow, deny, warn, dryrun or error, not "x"`,
 		`process: must be admission or audit, not "y"`,
 		"details: must be one JSON value in UTF-8",
 		"timestamp: the time zone must be less than 24h from UTC, not 25h0m0s",

@@ -3,8 +3,7 @@ package decision
 import (
 	"errors"
 	"fmt"
-
-	"github.com/docket-export/docket/decision/rawjson"
+	"slices"
 )
 
 // Copy is a copy of a Record whose line is made later, so that logging a decision does
@@ -12,10 +11,9 @@ import (
 // because they never change; everything else that a record points to is copied. The zero
 // value is a copy of an empty record. A Copy must not be copied itself after Set.
 type Copy struct {
-	record      Record // without its maps
-	annotations []pair // instead of record.ConstraintAnnotations, in any order
-	labels      []pair // instead of record.ResourceLabels, in any order
-	maxLine     int
+	record  Record   // without its maps
+	maps    pairMaps // instead
+	maxLine int
 
 	// room has the details, texts and pairs that record and the two lists point to,
 	// where there is room for them; the others are allocated. Set only writes to a Copy,
@@ -41,13 +39,20 @@ func (c *Copy) Set(r *Record) error {
 		c.record.DryRun = &c.room.dryRun
 	}
 	actions := len(r.EnforcementActions)
+	groups := actions + len(r.RequestUserGroups)
+	warnings := groups + len(r.Warnings)
 	texts := append(append(c.room.texts[:0], r.EnforcementActions...), r.RequestUserGroups...)
-	c.record.EnforcementActions, c.record.RequestUserGroups = texts[:actions], texts[actions:]
+	texts = append(append(texts, r.Warnings...), r.Omitted...)
+	c.record.EnforcementActions, c.record.RequestUserGroups = texts[:actions], texts[actions:groups]
+	c.record.Warnings, c.record.Omitted = texts[groups:warnings], texts[warnings:]
 	pairs := appendPairs(c.room.pairs[:0], r.ConstraintAnnotations)
 	annotations := len(pairs)
 	pairs = appendPairs(pairs, r.ResourceLabels)
-	c.annotations, c.labels = pairs[:annotations], pairs[annotations:]
-	c.record.ConstraintAnnotations, c.record.ResourceLabels = nil, nil
+	labels := len(pairs)
+	pairs = appendPairs(pairs, r.AuditAnnotations)
+	c.maps = pairMaps{pairs[:annotations], pairs[annotations:labels], pairs[labels:]}
+	c.record.ConstraintAnnotations, c.record.ResourceLabels, c.record.AuditAnnotations = nil, nil, nil
+	c.record.Object, c.record.OldObject, c.record.Patch = slices.Clone(r.Object), slices.Clone(r.OldObject), slices.Clone(r.Patch)
 	c.maxLine = bound(r, texts, pairs)
 	return nil
 }
@@ -57,7 +62,7 @@ func (c *Copy) Forget() { *c = Copy{} }
 
 // AppendLine appends what AppendLine of the record would. It does not change c.
 func (c *Copy) AppendLine(dst []byte) []byte {
-	return c.record.appendLine(dst, c.annotations, c.labels)
+	return c.record.appendLine(dst, &c.maps)
 }
 
 // MaxLine is the most that AppendLine appends, and no less than the memory of c with
@@ -68,7 +73,7 @@ func (c *Copy) MaxLine() int { return max(c.maxLine, maxNames) }
 const (
 	// maxNames is more than the names of all members take, with what stands
 	// between them and the values that are no text; and no less than a Copy.
-	maxNames = 1280
+	maxNames = 1536
 	// maxEscape is what one byte of text takes at most: \u0000.
 	maxEscape = 6
 	// perText is what one of several texts takes beside its bytes, in escapes: no
@@ -83,14 +88,14 @@ func bound(r *Record, texts []string, pairs []pair) int {
 		len(r.Message) + len(r.EnforcementAction) + len(r.ResourceGroup) + len(r.ResourceAPIVersion) + len(r.ResourceKind) +
 		len(r.ResourceNamespace) + len(r.ResourceName) + len(r.Operation) + len(r.RequestResource) + len(r.RequestSubresource) +
 		len(r.RequestUsername) + len(r.RequestUserUID) + len(r.Cluster) + len(r.Pod) + len(r.AuditID) + len(r.RequestUID) +
-		len(r.Template) + len(r.ResourceUID)
+		len(r.Template) + len(r.ResourceUID) + len(r.PatchType) + len(r.WebhookPath) + len(r.Failure)
 	for _, s := range texts {
 		text += len(s) + perText
 	}
 	for _, p := range pairs {
 		text += len(p.key) + len(p.value) + 2*perText
 	}
-	return maxNames + len(r.Details) + maxEscape*text
+	return maxNames + len(r.Details) + len(r.Object) + len(r.OldObject) + len(r.Patch) + maxEscape*text
 }
 
 // valid reports whether r has no faults.
@@ -98,7 +103,7 @@ func (r *Record) valid() bool {
 	if !r.Decision.known() || !r.Process.known() {
 		return false
 	}
-	if len(r.Details) > 0 && rawjson.KindOf(r.Details) == rawjson.Invalid {
+	if !validRaw(r.Details) || !validRaw(r.Object) || !validRaw(r.OldObject) || !validRaw(r.Patch) || !finite(r.DurationSeconds) {
 		return false
 	}
 	return r.Timestamp.IsZero() || isUTC(r.Timestamp) || checkTimestamp(r.Timestamp) == nil

@@ -44,8 +44,9 @@ func checkCopy(t *testing.T, c *decision.Copy, r *decision.Record) {
 // memoryOf is what a copy of r needs, but for its short strings.
 func memoryOf(r *decision.Record) int {
 	const text = int(unsafe.Sizeof(""))
-	return int(unsafe.Sizeof(decision.Copy{})) + len(r.Message) + len(r.Details) +
-		text*(len(r.EnforcementActions)+len(r.RequestUserGroups)) + 2*text*(len(r.ConstraintAnnotations)+len(r.ResourceLabels))
+	return int(unsafe.Sizeof(decision.Copy{})) + len(r.Message) + len(r.Details) + len(r.Object) + len(r.OldObject) + len(r.Patch) +
+		text*(len(r.EnforcementActions)+len(r.RequestUserGroups)+len(r.Warnings)+len(r.Omitted)) +
+		2*text*(len(r.ConstraintAnnotations)+len(r.ResourceLabels)+len(r.AuditAnnotations))
 }
 
 func TestCopy(t *testing.T) {
@@ -113,11 +114,16 @@ func TestCopySharesNothingThatChanges(t *testing.T) {
 	if err := c.Set(&r); err != nil {
 		t.Fatal(err)
 	}
-	for i := range r.Details {
-		r.Details[i] = 'x'
+	for _, raw := range []json.RawMessage{r.Details, r.Object, r.OldObject, r.Patch} {
+		if len(raw) == 0 {
+			t.Fatal("the record has not everything: the test tests nothing")
+		}
+		for i := range raw {
+			raw[i] = 'x'
+		}
 	}
 	*r.DryRun = !*r.DryRun
-	for _, list := range [][]string{r.EnforcementActions, r.RequestUserGroups} {
+	for _, list := range [][]string{r.EnforcementActions, r.RequestUserGroups, r.Warnings, r.Omitted} {
 		if len(list) == 0 {
 			t.Fatal("the record has not everything: the test tests nothing")
 		}
@@ -125,7 +131,7 @@ func TestCopySharesNothingThatChanges(t *testing.T) {
 			list[i] = "changed"
 		}
 	}
-	for _, m := range []map[string]string{r.ConstraintAnnotations, r.ResourceLabels} {
+	for _, m := range []map[string]string{r.ConstraintAnnotations, r.ResourceLabels, r.AuditAnnotations} {
 		if len(m) == 0 {
 			t.Fatal("the record has not everything: the test tests nothing")
 		}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"encoding/json"
+	"math"
 	"math/rand/v2"
 	"reflect"
 	"strings"
@@ -74,7 +75,7 @@ func FuzzAppendLine(f *testing.F) {
 // allowed says by means of the standard library whether r can be written.
 func allowed(r *decision.Record) bool {
 	switch r.Decision {
-	case "", "allow", "deny", "warn", "dryrun":
+	case "", "allow", "deny", "warn", "dryrun", "error":
 	default:
 		return false
 	}
@@ -83,7 +84,12 @@ func allowed(r *decision.Record) bool {
 	default:
 		return false
 	}
-	if len(r.Details) > 0 && (!json.Valid(r.Details) || !utf8.Valid(r.Details)) {
+	for _, raw := range []json.RawMessage{r.Details, r.Object, r.OldObject, r.Patch} {
+		if len(raw) > 0 && (!json.Valid(raw) || !utf8.Valid(raw)) {
+			return false
+		}
+	}
+	if _, err := json.Marshal(r.DurationSeconds); err != nil {
 		return false
 	}
 	_, err := r.Timestamp.MarshalJSON()
@@ -110,7 +116,7 @@ func fill(t *testing.T, record reflect.Value, s *source) {
 		case *string:
 			*v = s.text()
 		case *decision.Decision:
-			*v = []decision.Decision{"", "allow", "deny", "warn", "dryrun", "dryRun"}[s.choice(6)]
+			*v = []decision.Decision{"", "allow", "deny", "warn", "dryrun", "error", "dryRun"}[s.choice(7)]
 		case *decision.Process:
 			*v = []decision.Process{"", "admission", "audit", "Audit"}[s.choice(4)]
 		case *json.RawMessage:
@@ -133,6 +139,8 @@ func fill(t *testing.T, record reflect.Value, s *source) {
 			}
 		case *int:
 			*v = int(s.int64())
+		case *float64:
+			*v = math.Float64frombits(uint64(s.int64()))
 		case *uint64:
 			*v = uint64(s.int64())
 		default:

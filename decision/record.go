@@ -26,6 +26,9 @@ const (
 	Deny   Decision = "deny"
 	Warn   Decision = "warn"
 	DryRun Decision = "dryrun"
+	// Error: the engine gave no answer, or none that the API server can use. The
+	// failurePolicy of the webhook has decided.
+	Error Decision = "error"
 )
 
 // Process is the part of a policy engine that decided.
@@ -43,6 +46,10 @@ const (
 	ViolationAudited   = "violation_audited"
 	ViolationAdmission = "violation_admission"
 )
+
+// AdmissionReview is the event type of what a webhook answered to one admission
+// request, as ReviewRecord makes it.
+const AdmissionReview = "admission_review"
 
 // Record is one decision of a policy engine. Fields that Gatekeeper's export
 // record has as well carry its names, so that what reads that export reads a
@@ -127,8 +134,9 @@ type Record struct {
 	// SchemaVersion is the version of this schema, 1. A record without it was
 	// not made by docket: one of Gatekeeper's export, for example.
 	SchemaVersion int `json:"schemaVersion,omitempty"`
-	// Decision is what this constraint decided. A request is refused when one
-	// of its records says "deny".
+	// Decision is what this constraint or this webhook decided. A request is
+	// refused when one of its records says "deny"; after "error" the failurePolicy
+	// of the webhook decides.
 	Decision Decision `json:"decision,omitempty"`
 	// Process is the part of the policy engine that decided: its admission
 	// webhook, or its periodic audit.
@@ -152,6 +160,38 @@ type Record struct {
 	// on, so that a gap shows a decision that was made and not logged. It may
 	// exceed 2^53, so read it as an integer.
 	Sequence uint64 `json:"sequence,omitempty"`
+
+	// Code is the HTTP status code that the webhook's answer asks the API server
+	// to return, or that the webhook itself returned where it gave no answer.
+	Code int `json:"code,omitempty"`
+	// Warnings are what the API server is asked to tell the user, whatever was
+	// decided.
+	Warnings []string `json:"warnings,omitempty"`
+	// AuditAnnotations are what the webhook adds to the API server's audit log.
+	AuditAnnotations map[string]string `json:"auditAnnotations,omitempty"`
+	// PatchType is the type of the patch with which the webhook changes the object:
+	// "JSONPatch".
+	PatchType string `json:"patchType,omitempty"`
+	// PatchBytes is the size of that patch.
+	PatchBytes int `json:"patchBytes,omitempty"`
+	// DurationSeconds is how long the webhook took to answer.
+	DurationSeconds float64 `json:"durationSeconds,omitempty"`
+	// WebhookPath is the path at which the webhook was called, without its query.
+	WebhookPath string `json:"webhookPath,omitempty"`
+	// Failure is why there is no decision, where Decision is "error".
+	Failure string `json:"failure,omitempty"`
+	// Object is the object of the admission request, where the operator asked for
+	// it. It may hold secrets.
+	Object json.RawMessage `json:"object,omitempty"`
+	// OldObject is the object as it was before, where the operator asked for it. It
+	// may hold secrets.
+	OldObject json.RawMessage `json:"oldObject,omitempty"`
+	// Patch is the webhook's patch, where the operator asked for it: the operations
+	// of a JSON patch, or the text in base64 of any other. It may hold secrets.
+	Patch json.RawMessage `json:"patch,omitempty"`
+	// Omitted names the fields that this record does not have because their values
+	// were too large.
+	Omitted []string `json:"omitted,omitempty"`
 }
 
 // Validate reports every field whose value the schema does not allow, as one
@@ -169,23 +209,31 @@ func (r *Record) Validate() error {
 func (r *Record) faults() []error {
 	var errs []error
 	if !r.Decision.known() {
-		errs = append(errs, fmt.Errorf("decision: must be allow, deny, warn or dryrun, not %q", r.Decision))
+		errs = append(errs, fmt.Errorf("decision: must be allow, deny, warn, dryrun or error, not %q", r.Decision))
 	}
 	if !r.Process.known() {
 		errs = append(errs, fmt.Errorf("process: must be admission or audit, not %q", r.Process))
 	}
-	if len(r.Details) > 0 && rawjson.KindOf(r.Details) == rawjson.Invalid {
-		errs = append(errs, errors.New("details: must be one JSON value in UTF-8"))
+	for _, raw := range [...]struct {
+		name  string
+		value json.RawMessage
+	}{{"details", r.Details}, {"object", r.Object}, {"oldObject", r.OldObject}, {"patch", r.Patch}} {
+		if !validRaw(raw.value) {
+			errs = append(errs, fmt.Errorf("%s: must be one JSON value in UTF-8", raw.name))
+		}
 	}
 	if err := checkTimestamp(r.Timestamp); err != nil {
 		errs = append(errs, fmt.Errorf("timestamp: %w", err))
+	}
+	if !finite(r.DurationSeconds) {
+		errs = append(errs, fmt.Errorf("durationSeconds: must be a number, not %v", r.DurationSeconds))
 	}
 	return errs
 }
 
 func (d Decision) known() bool {
 	switch d {
-	case "", Allow, Deny, Warn, DryRun:
+	case "", Allow, Deny, Warn, DryRun, Error:
 		return true
 	}
 	return false
@@ -198,6 +246,14 @@ func (p Process) known() bool {
 	}
 	return false
 }
+
+// validRaw reports whether raw can be written as it is, or is not set.
+func validRaw(raw json.RawMessage) bool {
+	return len(raw) == 0 || rawjson.KindOf(raw) != rawjson.Invalid
+}
+
+// finite reports whether JSON has a number for f.
+func finite(f float64) bool { return f-f == 0 }
 
 // checkTimestamp returns what keeps t from being written as RFC 3339 has it. A
 // time that is not set is not written.

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	_ "embed"
 	"encoding/json"
+	"math"
 	"reflect"
 	"strings"
 	"testing"
@@ -54,6 +55,18 @@ func full() decision.Record {
 		Template:              "k8sallowedrepos",
 		ResourceUID:           "36a1f389-53bd-4ac0-b8fc-7c1dc6dd19f8",
 		Sequence:              18446744073709551615,
+		Code:                  403,
+		Warnings:              []string{"latest is not a version", "<second>"},
+		AuditAnnotations:      map[string]string{"team": "platform", "risk": "high"},
+		PatchType:             "JSONPatch",
+		PatchBytes:            66,
+		DurationSeconds:       0.012345,
+		WebhookPath:           "/v1/admit",
+		Failure:               "the response is not JSON",
+		Object:                json.RawMessage(`{"kind": "Deployment", "spec": {"replicas": 1.0}}`),
+		OldObject:             json.RawMessage(`null`),
+		Patch:                 json.RawMessage(`[ {"op":"add","path":"/metadata/labels/team","value":"\u003ca>"} ]`),
+		Omitted:               []string{"object"},
 	}
 }
 
@@ -122,11 +135,13 @@ func TestLineRoundTrip(t *testing.T) {
 	if err := json.Unmarshal([]byte(fullLine), &got); err != nil {
 		t.Fatal(err)
 	}
-	var details bytes.Buffer
-	if err := json.Compact(&details, want.Details); err != nil {
-		t.Fatal(err)
+	for _, raw := range []*json.RawMessage{&want.Details, &want.Object, &want.OldObject, &want.Patch} {
+		var compact bytes.Buffer
+		if err := json.Compact(&compact, *raw); err != nil {
+			t.Fatal(err)
+		}
+		*raw = compact.Bytes()
 	}
-	want.Details = details.Bytes()
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -141,11 +156,17 @@ func TestValidate(t *testing.T) {
 		"full":              {full(), nil},
 		"other version":     {decision.Record{SchemaVersion: 2}, []string{"schemaVersion: must be 1, not 2"}},
 		"negative version":  {decision.Record{SchemaVersion: -1}, []string{"schemaVersion: must be 1, not -1"}},
-		"decision":          {decision.Record{Decision: "Deny"}, []string{`decision: must be allow, deny, warn or dryrun, not "Deny"`}},
+		"decision":          {decision.Record{Decision: "Deny"}, []string{`decision: must be allow, deny, warn, dryrun or error, not "Deny"`}},
 		"process":           {decision.Record{Process: "webhook"}, []string{`process: must be admission or audit, not "webhook"`}},
 		"details not JSON":  {decision.Record{Details: json.RawMessage(`{"a":`)}, []string{"details: must be one JSON value in UTF-8"}},
 		"two details":       {decision.Record{Details: json.RawMessage(`{} {}`)}, []string{"details: must be one JSON value in UTF-8"}},
 		"details not UTF-8": {decision.Record{Details: json.RawMessage("\"\xff\"")}, []string{"details: must be one JSON value in UTF-8"}},
+		"object not JSON":   {decision.Record{Object: json.RawMessage(`{`)}, []string{"object: must be one JSON value in UTF-8"}},
+		"old not JSON":      {decision.Record{OldObject: json.RawMessage(`{]`)}, []string{"oldObject: must be one JSON value in UTF-8"}},
+		"patch not JSON":    {decision.Record{Patch: json.RawMessage(`W10=`)}, []string{"patch: must be one JSON value in UTF-8"}},
+		"duration":          {decision.Record{DurationSeconds: math.NaN()}, []string{"durationSeconds: must be a number, not NaN"}},
+		"endless duration":  {decision.Record{DurationSeconds: math.Inf(-1)}, []string{"durationSeconds: must be a number, not -Inf"}},
+		"error":             {decision.Record{Decision: decision.Error}, nil},
 		"year":              {decision.Record{Timestamp: time.Date(10000, 1, 1, 0, 0, 0, 0, time.UTC)}, []string{"timestamp: the year must be from 0 to 9999, not 10000"}},
 		"year before 0":     {decision.Record{Timestamp: time.Date(-1, 1, 1, 0, 0, 0, 0, time.UTC)}, []string{"timestamp: the year must be from 0 to 9999, not -1"}},
 		"zone":              {decision.Record{Timestamp: time.Date(2026, 1, 1, 0, 0, 0, 0, time.FixedZone("", -24*60*60))}, []string{"timestamp: the time zone must be less than 24h from UTC, not -24h0m0s"}},
@@ -154,7 +175,7 @@ func TestValidate(t *testing.T) {
 			decision.Record{SchemaVersion: 3, Decision: "x", Process: "y", Details: json.RawMessage("z")},
 			[]string{
 				"schemaVersion: must be 1, not 3",
-				`decision: must be allow, deny, warn or dryrun, not "x"`,
+				`decision: must be allow, deny, warn, dryrun or error, not "x"`,
 				`process: must be admission or audit, not "y"`,
 				"details: must be one JSON value in UTF-8",
 			},

@@ -31,7 +31,7 @@ const (
 // without one. The last is for every other name: what producers make up must not
 // grow the ledger, which is kept for ever.
 var lossNames = [...]string{
-	string(decision.Deny), string(decision.Warn), string(decision.DryRun), string(decision.Allow), "unspecified", "other",
+	string(decision.Deny), string(decision.Error), string(decision.Warn), string(decision.DryRun), string(decision.Allow), "unspecified", "other",
 }
 
 // losses counts lost records; losses[i] are those of lossNames[i], at most

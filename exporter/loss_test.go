@@ -38,7 +38,7 @@ func TestParseLoss(t *testing.T) {
 		wantErr string
 	}{
 		"of a client":          {line: lossLine(`{"deny":3,"allow":120}`), want: map[string]uint64{"deny": 3, "allow": 120}},
-		"every decision":       {line: lossLine(`{"deny":1,"warn":2,"dryrun":3,"allow":4,"unspecified":5}`), want: map[string]uint64{"deny": 1, "warn": 2, "dryrun": 3, "allow": 4, "unspecified": 5}},
+		"every decision":       {line: lossLine(`{"deny":1,"error":6,"warn":2,"dryrun":3,"allow":4,"unspecified":5}`), want: map[string]uint64{"deny": 1, "error": 6, "warn": 2, "dryrun": 3, "allow": 4, "unspecified": 5}},
 		"more than 32 bits":    {line: lossLine(`{"deny":5000000000}`), want: map[string]uint64{"deny": 5e9}},
 		"as much as there is":  {line: lossLine(`{"deny":9007199254740992}`), want: map[string]uint64{"deny": queue.MaxLost}},
 		"nothing":              {line: lossLine(`{}`)},

@@ -1,11 +1,14 @@
 package decisionlog
 
 import (
+	"encoding/json"
 	"log/slog"
+	"math"
 	"reflect"
 	"time"
 
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // setField sets the field of r that has the JSON name key. It is false, and r is
@@ -17,7 +20,7 @@ func setField(r *decision.Record, key string, v slog.Value) bool {
 	}
 	switch key {
 	case "decision":
-		return setChoice(&r.Decision, v, decision.Allow, decision.Deny, decision.Warn, decision.DryRun)
+		return setChoice(&r.Decision, v, decision.Allow, decision.Deny, decision.Warn, decision.DryRun, decision.Error)
 	case "process":
 		return setChoice(&r.Process, v, decision.Admission, decision.Audit)
 	case "enforcementActions":
@@ -34,6 +37,24 @@ func setField(r *decision.Record, key string, v slog.Value) bool {
 		return setBool(&r.DryRun, v)
 	case "sequence":
 		return setNumber(&r.Sequence, v)
+	case "code":
+		return setInt(&r.Code, v)
+	case "patchBytes":
+		return setInt(&r.PatchBytes, v)
+	case "durationSeconds":
+		return setSeconds(&r.DurationSeconds, v)
+	case "warnings":
+		return setAny(&r.Warnings, v)
+	case "omitted":
+		return setAny(&r.Omitted, v)
+	case "auditAnnotations":
+		return setAny(&r.AuditAnnotations, v)
+	case "object":
+		return setJSON(&r.Object, v)
+	case "oldObject":
+		return setJSON(&r.OldObject, v)
+	case "patch":
+		return setJSON(&r.Patch, v)
 	case "schemaVersion":
 		version := uint64(0)
 		return setNumber(&version, v) && version == decision.SchemaVersion // which every record has
@@ -94,6 +115,12 @@ func textField(r *decision.Record, key string) *string {
 		return &r.Template
 	case "resourceUID":
 		return &r.ResourceUID
+	case "patchType":
+		return &r.PatchType
+	case "webhookPath":
+		return &r.WebhookPath
+	case "failure":
+		return &r.Failure
 	}
 	return nil
 }
@@ -156,6 +183,42 @@ func setBool(field **bool, v slog.Value) bool {
 	}
 	value := v.Bool()
 	*field = &value
+	return true
+}
+
+// setJSON takes what is JSON already: a record with anything else could not be written.
+func setJSON(field *json.RawMessage, v slog.Value) bool {
+	value, ok := v.Any().(json.RawMessage)
+	if !ok || rawjson.KindOf(value) == rawjson.Invalid {
+		return false
+	}
+	*field = value
+	return true
+}
+
+func setInt(field *int, v slog.Value) bool {
+	if v.Kind() != slog.KindInt64 || int64(int(v.Int64())) != v.Int64() {
+		return false
+	}
+	*field = int(v.Int64())
+	return true
+}
+
+// setSeconds takes a number of seconds, and a duration.
+func setSeconds(field *float64, v slog.Value) bool {
+	seconds := 0.0
+	switch v.Kind() {
+	case slog.KindFloat64:
+		seconds = v.Float64()
+	case slog.KindDuration:
+		seconds = v.Duration().Seconds()
+	default:
+		return false
+	}
+	if math.IsNaN(seconds) || math.IsInf(seconds, 0) { // JSON has no such numbers
+		return false
+	}
+	*field = seconds
 	return true
 }
 

@@ -30,6 +30,15 @@ func TestFields(t *testing.T) {
 		"dryRun":                {slog.BoolValue(false), new(bool), []slog.Value{slog.StringValue("false")}},
 		"sequence":              {slog.Uint64Value(math.MaxUint64), uint64(math.MaxUint64), []slog.Value{slog.IntValue(-1), slog.Float64Value(1)}},
 		"schemaVersion":         {slog.IntValue(1), 1, []slog.Value{slog.IntValue(2), slog.StringValue("1")}},
+		"code":                  {slog.IntValue(403), 403, []slog.Value{slog.StringValue("403"), slog.Float64Value(403)}},
+		"warnings":              {slog.AnyValue([]string{"a"}), []string{"a"}, []slog.Value{slog.StringValue("a")}},
+		"auditAnnotations":      {slog.AnyValue(map[string]string{"a": "b"}), map[string]string{"a": "b"}, []slog.Value{slog.StringValue("a")}},
+		"patchBytes":            {slog.IntValue(7), 7, []slog.Value{slog.StringValue("7")}},
+		"durationSeconds":       {slog.Float64Value(1.5), 1.5, []slog.Value{slog.StringValue("1.5"), slog.IntValue(1)}},
+		"object":                {slog.AnyValue(json.RawMessage(`{}`)), json.RawMessage(`{}`), []slog.Value{slog.StringValue("shop/cart")}},
+		"oldObject":             {slog.AnyValue(json.RawMessage(`{}`)), json.RawMessage(`{}`), []slog.Value{slog.StringValue("{}")}},
+		"patch":                 {slog.AnyValue(json.RawMessage(`[]`)), json.RawMessage(`[]`), []slog.Value{slog.StringValue("[]")}},
+		"omitted":               {slog.AnyValue([]string{"object"}), []string{"object"}, []slog.Value{slog.StringValue("object")}},
 		"details":               {slog.AnyValue(json.RawMessage(`{"n":1.10}`)), json.RawMessage(`{"n":1.10}`), nil},
 	}
 	for f := range reflect.TypeFor[decision.Record]().Fields() {
@@ -57,6 +66,25 @@ func TestFields(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A value that no line could hold must not cost the whole record.
+func TestFieldsThatCannotBeWritten(t *testing.T) {
+	for name, v := range map[string]slog.Value{
+		"object":          slog.AnyValue(json.RawMessage(`{`)),
+		"durationSeconds": slog.Float64Value(math.NaN()),
+	} {
+		log, got := newLog()
+		log.Info("m", name, v, "code", 1)
+		if rec := got.record(t); rec.Code != 1 || rec.Object != nil || rec.DurationSeconds != 0 || rec.Details == nil {
+			t.Errorf("%s=%v: got %+v, want the others, and it in details", name, v, rec)
+		}
+	}
+	log, got := newLog()
+	log.Info("m", "durationSeconds", 1500*time.Millisecond)
+	if rec := got.record(t); rec.DurationSeconds != 1.5 {
+		t.Errorf("got %v s of a duration, want 1.5", rec.DurationSeconds)
 	}
 }
 

@@ -88,7 +88,7 @@ func TestParseConfigReports(t *testing.T) {
 				"producer: must consist of letters, digits and . _ : / -",
 				`mode: must be Batch, Blocking or BlockingStrict, not "batch"`,
 				"maxBufferedBytes: must be at least 64Ki",
-				`keep[0]: must be deny, warn, dryrun, allow or unspecified, not "Deny"`,
+				`keep[0]: must be deny, error, warn, dryrun, allow or unspecified, not "Deny"`,
 			},
 		},
 		"duration without unit": {`{` + good + `,"timeout":"3"}`, []string{`timeout: must be a duration such as 200ms, 3s or 1m, with its unit (a day is 24h), not "3"`}},

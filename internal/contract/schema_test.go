@@ -112,6 +112,8 @@ var kinds = map[string][]string{
 	"decision": {`"deny"`},
 	"process":  {`"audit"`},
 	"sequence": {`1`, `2`},
+	"integer":  {`1`, `2`, `0`, `-1`},
+	"number":   {`1`, `2`, `0`, `-1`, `1.5`, `18446744073709551616`},
 }
 
 var members = map[string]string{
@@ -126,6 +128,9 @@ var members = map[string]string{
 	"schemaVersion": "version", "decision": "decision", "process": "process",
 	"cluster": "string", "pod": "string", "auditID": "string", "requestUID": "string",
 	"template": "string", "resourceUID": "string", "sequence": "sequence",
+	"code": "integer", "warnings": "strings", "auditAnnotations": "map", "patchType": "string", "patchBytes": "integer",
+	"durationSeconds": "number", "webhookPath": "string", "failure": "string",
+	"object": "any", "oldObject": "any", "patch": "any", "omitted": "strings",
 }
 
 func TestSchemaTypes(t *testing.T) {
@@ -185,7 +190,7 @@ func TestSchemaEnums(t *testing.T) {
 	if err := json.Unmarshal(read(t, schemaFile), &published); err != nil {
 		t.Fatal(err)
 	}
-	decisions := []decision.Decision{decision.Allow, decision.Deny, decision.Warn, decision.DryRun}
+	decisions := []decision.Decision{decision.Allow, decision.Deny, decision.Warn, decision.DryRun, decision.Error}
 	if got := published.Properties.Decision.Enum; !slices.Equal(got, decisions) {
 		t.Errorf("decision: got %q, want %q", got, decisions)
 	}

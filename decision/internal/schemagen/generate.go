@@ -204,6 +204,10 @@ func (c *constants) typed(field, goType string) (property, bool) {
 	switch goType {
 	case "string":
 		return property{Type: "string"}, true
+	case "int":
+		return property{Type: "integer", Minimum: "-9223372036854775808", Maximum: "9223372036854775807"}, true
+	case "float64":
+		return property{Type: "number"}, true
 	case "*bool":
 		return property{Type: "boolean"}, true
 	case "uint64":

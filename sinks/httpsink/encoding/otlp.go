@@ -37,7 +37,7 @@ type OTLP struct {
 	// SeverityFields are fields of the record, as names joined by dots, or of its
 	// normalized form ("normalized.decision"). The first
 	// that holds a string is the severity's text, up to 32 bytes of it: of allow and
-	// dryrun the number is INFO, of warn WARN, of deny ERROR, of others none.
+	// dryrun the number is INFO, of warn WARN, of deny and error ERROR, of others none.
 	// Default: decision, enforcementAction.
 	SeverityFields []string `yaml:"severityFields"`
 }
@@ -113,14 +113,14 @@ const (
 )
 
 // severityOf ranks decisions for a reader of logs: those that changed nothing, warnings,
-// refusals.
+// refusals and failures.
 func severityOf(text string) severity {
 	switch text {
 	case "allow", "dryrun":
 		return severityInfo
 	case "warn":
 		return severityWarn
-	case "deny":
+	case "deny", "error":
 		return severityError
 	}
 	return severityNone
