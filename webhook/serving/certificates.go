@@ -1,0 +1,136 @@
+package serving
+
+import (
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// rereadEvery is how old a look at the files may be when a client connects: kubelet takes
+// a minute to bring a new Secret, so a second more is nothing, and a read costs 50 us.
+const rereadEvery = time.Second
+
+// Certificates is the key pair in the files tls.crt and tls.key of a directory, as a
+// mounted Secret of type kubernetes.io/tls has them. The files are read again when a client
+// connects, at most once a second, so there is nothing to start or to stop.
+//
+// A pair that cannot be used (half-written, a key of another certificate, expired, not yet
+// valid) never replaces one that can: the last good pair stays in use, and the failure is
+// logged once. The directory may be empty at first, as it is where a controller makes the
+// certificate: until there is a pair, every handshake fails.
+type Certificates struct {
+	dir string
+	log *slog.Logger
+
+	reading  sync.Mutex // held by the one caller that reads the files
+	looked   time.Time  // guarded by reading
+	failure  string     // what was last logged; guarded by reading
+	lastRead [2][]byte  // the files of the pair in use; guarded by reading
+	inUse    atomic.Pointer[state]
+}
+
+// state is what the last look at the files has come to.
+type state struct {
+	pair *tls.Certificate // nil as long as there was none
+	err  error            // why the files are not in use; nil: they are
+}
+
+// NewCertificates reads the pair in dir. It does not fail if there is none yet.
+// A nil log discards messages.
+func NewCertificates(dir string, log *slog.Logger) *Certificates {
+	if log == nil {
+		log = slog.New(slog.DiscardHandler)
+	}
+	c := &Certificates{dir: dir, log: log}
+	c.inUse.Store(new(state))
+	c.reread()
+	return c
+}
+
+// GetCertificate is for tls.Config.GetCertificate. Calls may overlap, and only one at a
+// time waits for the files.
+func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	c.reread()
+	s := c.inUse.Load()
+	if s.pair == nil {
+		return nil, s.err
+	}
+	return s.pair, nil
+}
+
+// reread looks at the files unless somebody has within rereadEvery, or does right now.
+func (c *Certificates) reread() {
+	if !c.reading.TryLock() {
+		return
+	}
+	defer c.reading.Unlock()
+	now := time.Now()
+	if !c.looked.IsZero() && now.Sub(c.looked) < rereadEvery {
+		return
+	}
+	c.looked = now
+	was := c.inUse.Load().pair
+	pair, err := c.read(was)
+	if err != nil {
+		err = fmt.Errorf("certificate in %s: %w", c.dir, err)
+	}
+	c.inUse.Store(&state{pair, err})
+	c.tell(pair, pair != was, err)
+}
+
+// read returns the pair to use from now on, which is the one in use if the files have no
+// better, and why they have none.
+func (c *Certificates) read(inUse *tls.Certificate) (*tls.Certificate, error) {
+	var files [2][]byte
+	for i, name := range []string{"tls.crt", "tls.key"} {
+		text, err := os.ReadFile(filepath.Join(c.dir, name))
+		if err != nil {
+			return inUse, err
+		}
+		files[i] = text
+	}
+	if inUse != nil && bytes.Equal(files[0], c.lastRead[0]) && bytes.Equal(files[1], c.lastRead[1]) {
+		return inUse, nil
+	}
+	pair, err := tls.X509KeyPair(files[0], files[1])
+	if err != nil {
+		return inUse, err
+	}
+	if err := validNow(&pair); err != nil && inUse != nil && validNow(inUse) == nil {
+		return inUse, err
+	}
+	c.lastRead = files
+	return &pair, nil
+}
+
+// tell logs a new pair, and a failure when it begins or changes.
+func (c *Certificates) tell(pair *tls.Certificate, replaced bool, err error) {
+	if err != nil {
+		if c.failure != err.Error() {
+			c.failure = err.Error()
+			c.log.Warn("the certificate cannot be used", "err", err, "lastGoodInUse", pair != nil)
+		}
+		return
+	}
+	if replaced || c.failure != "" {
+		c.failure = ""
+		c.log.Info("certificate in use", "dir", c.dir, "serial", pair.Leaf.SerialNumber, "notAfter", pair.Leaf.NotAfter)
+	}
+}
+
+func validNow(pair *tls.Certificate) error {
+	now := time.Now()
+	switch {
+	case now.After(pair.Leaf.NotAfter):
+		return fmt.Errorf("expired at %s", pair.Leaf.NotAfter.Format(time.RFC3339))
+	case now.Before(pair.Leaf.NotBefore):
+		return fmt.Errorf("not valid before %s", pair.Leaf.NotBefore.Format(time.RFC3339))
+	}
+	return nil
+}

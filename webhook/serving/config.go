@@ -1,0 +1,134 @@
+package serving
+
+import (
+	"cmp"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Config is what a Server needs. A duration or number of 0 means its default.
+type Config struct {
+	// Address is where to listen: host:port, with an empty host on every address.
+	Address string
+	// TLSDir has tls.crt and tls.key. See Certificates.
+	TLSDir string
+	// TLS has further settings, such as ClientCAs. Its certificates are not used.
+	TLS *tls.Config
+	// Handler serves the requests. The contexts of requests do not end when the server
+	// begins to stop.
+	Handler http.Handler
+	// WaitFor is what must be there for the server to be ready.
+	WaitFor []Check
+	// Drain is called once, when nothing is in flight any more, and Run returns after it:
+	// the place to close docket's client. Its context ends after DrainTimeout, or
+	// is done already if the stop has to be at once.
+	Drain func(context.Context) error
+
+	// ShutdownDelay is how long the server serves on when it was told to stop, until
+	// everybody knows. Default: 10s; negative: none.
+	ShutdownDelay time.Duration
+	// FinishTimeout is how long the requests in flight may then take. Default: 10s,
+	// as long as an API server waits for a webhook unless it is told otherwise.
+	FinishTimeout time.Duration
+	// DrainTimeout bounds Drain. Default: 5s. With the two above it makes 25 of the 30
+	// seconds that Kubernetes gives a pod to end.
+	DrainTimeout time.Duration
+
+	// MaxConnections bounds the open connections. Default: 256.
+	MaxConnections int
+	// MaxStreams bounds the requests at a time on a connection of HTTP/2. Default: 100.
+	MaxStreams int
+	// MaxHeaderBytes bounds the header of a request. Default: 64 KiB.
+	MaxHeaderBytes int
+	// HeaderTimeout bounds the TLS handshake, and the time in which the header of a
+	// request must arrive. Default: 10s.
+	HeaderTimeout time.Duration
+	// BodyTimeout bounds the time in which the body of a request must arrive. Default:
+	// 30s, the longest that an API server waits for a webhook.
+	BodyTimeout time.Duration
+	// RequestTimeout bounds the time from the header of a request to the end of its answer,
+	// for clients that do not read. Default: 60s.
+	RequestTimeout time.Duration
+
+	// Log is told of the certificate, of the start and the stop, and of handlers that
+	// panic; at debug level of connections that fail. nil: nothing is logged.
+	Log *slog.Logger
+}
+
+func (c *Config) validate() error {
+	var problems []error
+	if c.Handler == nil {
+		problems = append(problems, errors.New("Handler: must be set"))
+	}
+	if c.TLSDir == "" {
+		problems = append(problems, errors.New("TLSDir: must be set"))
+	}
+	for _, bound := range []struct {
+		name string
+		n    int64
+	}{
+		{"FinishTimeout", int64(c.FinishTimeout)},
+		{"DrainTimeout", int64(c.DrainTimeout)},
+		{"MaxConnections", int64(c.MaxConnections)},
+		{"MaxStreams", int64(c.MaxStreams)},
+		{"MaxHeaderBytes", int64(c.MaxHeaderBytes)},
+		{"HeaderTimeout", int64(c.HeaderTimeout)},
+		{"BodyTimeout", int64(c.BodyTimeout)},
+		{"RequestTimeout", int64(c.RequestTimeout)},
+	} {
+		if bound.n < 0 {
+			problems = append(problems, fmt.Errorf("%s: must not be negative", bound.name))
+		}
+	}
+	for i, check := range c.WaitFor {
+		if check.Name == "" || check.Ready == nil {
+			problems = append(problems, fmt.Errorf("WaitFor[%d]: must have a name and a function", i))
+		}
+	}
+	if len(problems) > 0 {
+		return fmt.Errorf("serving: %w", errors.Join(problems...))
+	}
+	return nil
+}
+
+func (c *Config) setDefaults() {
+	c.ShutdownDelay = max(cmp.Or(c.ShutdownDelay, 10*time.Second), 0)
+	c.FinishTimeout = cmp.Or(c.FinishTimeout, 10*time.Second)
+	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
+	c.MaxConnections = cmp.Or(c.MaxConnections, 256)
+	c.MaxStreams = cmp.Or(c.MaxStreams, 100)
+	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 64<<10)
+	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 10*time.Second)
+	c.BodyTimeout = cmp.Or(c.BodyTimeout, 30*time.Second)
+	c.RequestTimeout = cmp.Or(c.RequestTimeout, time.Minute)
+	c.TLS = cmp.Or(c.TLS, &tls.Config{})
+	if c.Log == nil {
+		c.Log = slog.New(slog.DiscardHandler)
+	}
+	if c.Drain == nil {
+		c.Drain = func(context.Context) error { return nil }
+	}
+}
+
+// errorLog is for http.Server, whose lines tell of two things: handlers that panic, and
+// connections that fail, which every scan of ports makes.
+func errorLog(to *slog.Logger) *log.Logger { return log.New(errorWriter{to}, "", 0) }
+
+type errorWriter struct{ to *slog.Logger }
+
+func (w errorWriter) Write(line []byte) (int, error) {
+	text := strings.TrimSuffix(string(line), "\n")
+	if strings.HasPrefix(text, "http: panic") || strings.HasPrefix(text, "http2: panic") {
+		w.to.Error("a handler panicked", "err", text)
+	} else {
+		w.to.Debug("a connection failed", "err", text)
+	}
+	return len(line), nil
+}

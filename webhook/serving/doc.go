@@ -1,0 +1,56 @@
+// Package serving holds the rules by which an admission webhook starts, changes its
+// certificate and stops without a failed request:
+//
+//   - A server is ready only when a TLS handshake with its own listener presents the
+//     certificate that is on disk, and everything named in WaitFor is there.
+//   - Told to stop, it is not ready at once, and serves on for ShutdownDelay, until
+//     every node knows that it is leaving. In the second half of that time its answers ask
+//     clients to close their connections.
+//   - Then it takes no more connections, finishes what is in flight, and calls Drain.
+//
+// Everything is bounded: connections, streams, headers, the time for each, and the stop.
+//
+// A [Server] keeps all of the rules:
+//
+//	server, err := serving.New(serving.Config{
+//		Address: ":8443",
+//		TLSDir:  "/certs",
+//		Handler: webhook.Log(handler, c, webhook.Options{}),
+//		WaitFor: []serving.Check{{Name: "policies", Ready: policiesLoaded}},
+//		Drain:   c.Close,
+//	})
+//	...
+//	err = server.Run(ctx) // ends some time after ctx does
+//
+// # With controller-runtime
+//
+// Ready and Live are checks of its type healthz.Checker. A Server takes the place of the
+// manager's webhook server, whose handlers, admission.Webhook, are of type http.Handler:
+//
+//	type webhooks struct{ *serving.Server }
+//
+//	func (w webhooks) Start(ctx context.Context) error { return w.Run(ctx) }
+//	func (w webhooks) NeedLeaderElection() bool        { return false } // serve in every pod
+//
+//	mgr.AddReadyzCheck("webhooks", server.Ready)
+//	mgr.AddHealthzCheck("webhooks", server.Live)
+//	mgr.Add(webhooks{server})
+//
+// The manager gives its runnables 30 seconds to stop, as Kubernetes gives the pod; the defaults
+// of Config take 25.
+//
+// An engine that keeps the manager's webhook server takes the parts. The manager stops
+// ten seconds after the signal, and readiness at once:
+//
+//	signals := ctrl.SetupSignalHandler()
+//	certificates := serving.NewCertificates("/certs", nil)
+//	// webhook.Options{TLSOpts: ...}: config.GetCertificate = certificates.GetCertificate
+//	mgr.AddReadyzCheck("webhooks", serving.Readiness(signals, serving.OwnHandshake("localhost:9443", certificates)))
+//	mgr.Start(serving.Delay(signals, 10*time.Second))
+//
+// # Limits
+//
+// A connection of HTTP/1.1 on which nothing came in the second half of ShutdownDelay is
+// closed without a word, as the protocol has none for it; a request that crosses the close
+// fails. API servers speak HTTP/2 unless they are told not to.
+package serving

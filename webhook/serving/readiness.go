@@ -1,0 +1,113 @@
+package serving
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+
+	"net/http"
+	"sync"
+	"time"
+)
+
+// checkTimeout bounds one check, whatever the probe's own time-out is.
+const checkTimeout = 5 * time.Second
+
+// Check is one thing without which a server is not ready.
+type Check struct {
+	Name string
+	// Ready returns nil when the thing is there. Calls may overlap. It must return
+	// promptly once the context is done.
+	Ready func(context.Context) error
+}
+
+// Readiness returns a readiness check, which controller-runtime calls a healthz.Checker. It
+// fails as soon as stopping is done, and as long as one of the checks fails. The checks are
+// asked at the same time, on each call. The error names every check that failed.
+func Readiness(stopping context.Context, checks ...Check) func(*http.Request) error {
+	return func(r *http.Request) error {
+		if stopping.Err() != nil {
+			return errStopping
+		}
+		return ask(r.Context(), checks)
+	}
+}
+
+var errStopping = errors.New("the server is stopping")
+
+func ask(ctx context.Context, checks []Check) error {
+	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
+	defer cancel()
+	failures := make([]error, len(checks))
+	var all sync.WaitGroup
+	for i, check := range checks {
+		all.Go(func() {
+			if err := check.Ready(ctx); err != nil {
+				failures[i] = fmt.Errorf("%s: %w", check.Name, err)
+			}
+		})
+	}
+	all.Wait()
+	return errors.Join(failures...)
+}
+
+// TLSHandshake checks that whatever listens at address completes a TLS handshake, as the
+// engine behind a proxy must before the proxy is ready. The certificate is verified as
+// config says; config may be nil.
+func TLSHandshake(address string, config *tls.Config) Check {
+	return Check{Name: "TLS handshake with " + address, Ready: func(ctx context.Context) error {
+		_, err := handshake(ctx, address, config)
+		return err
+	}}
+}
+
+// OwnHandshake checks that a program's own listener at address completes a TLS handshake,
+// and that it presents the certificate in use, which must be valid. It is for servers that
+// take Certificates but not Server, which has this check.
+func OwnHandshake(address string, c *Certificates) Check {
+	return Check{Name: "TLS handshake with " + address, Ready: func(ctx context.Context) error {
+		before, err := c.GetCertificate(nil)
+		if err == nil {
+			err = validNow(before)
+		}
+		if err != nil {
+			return err
+		}
+		presented, err := handshake(ctx, address, pinned())
+		if err != nil {
+			return err
+		}
+		after, err := c.GetCertificate(nil)
+		if err != nil {
+			return err
+		}
+		if !presented.Equal(before.Leaf) && !presented.Equal(after.Leaf) {
+			return fmt.Errorf("it presents the certificate with serial %s, not %s, which is in use", presented.SerialNumber, after.Leaf.SerialNumber)
+		}
+		return nil
+	}}
+}
+
+// Delay returns a context that ends d after ctx does. Stop a server with it, and its
+// readiness with ctx, so that it serves on while nobody is sent to it any more.
+func Delay(ctx context.Context, d time.Duration) context.Context {
+	delayed, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
+	return delayed
+}
+
+// pinned is for a handshake after which the caller compares the certificate itself.
+func pinned() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
+
+// handshake returns the certificate that the listener at address presents.
+func handshake(ctx context.Context, address string, config *tls.Config) (*x509.Certificate, error) {
+	dialer := tls.Dialer{Config: config}
+	conn, err := dialer.DialContext(ctx, "tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer conn.Close()
+	return conn.(*tls.Conn).ConnectionState().PeerCertificates[0], nil
+}

@@ -1,0 +1,70 @@
+package serving
+
+import (
+	"io"
+	"net/http"
+	"time"
+)
+
+func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
+	s.inFlight.Add(1)
+	defer s.inFlight.Add(-1)
+	if s.goodbye.Load() {
+		w.Header().Set("Connection", "close") // with HTTP/2 this sends GOAWAY
+	}
+	b := &body{ReadCloser: r.Body, conn: r.Context().Value(connKey{}).(*conn), control: http.NewResponseController(w)}
+	defer b.answered()
+	if r.Body == http.NoBody {
+		b.arrived()
+	} else {
+		// An error means that nobody can be slow: both protocols of net/http know deadlines.
+		_ = b.control.SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
+		copied := *r
+		copied.Body = b
+		r = &copied
+	}
+	s.config.Handler.ServeHTTP(w, r)
+}
+
+// body is that of a request. It has to arrive within BodyTimeout, and until it has, its
+// connection may have to give way to others.
+type body struct {
+	io.ReadCloser
+	conn    *conn
+	control *http.ResponseController
+
+	whole, over bool // guarded by conn.listener.mu
+}
+
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF && b.arrived() {
+		_ = b.control.SetReadDeadline(time.Time{})
+	}
+	return n, err
+}
+
+// arrived notes that nothing is still to come. It returns false if that was known, or
+// the request is answered.
+func (b *body) arrived() bool {
+	l := b.conn.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.whole || b.over {
+		return false
+	}
+	b.whole = true
+	b.conn.whole++
+	return true
+}
+
+func (b *body) answered() {
+	l := b.conn.listener
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b.over = true
+	if b.whole {
+		b.conn.whole--
+		b.conn.since = time.Now()
+	}
+}

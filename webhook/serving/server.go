@@ -1,0 +1,213 @@
+package serving
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// idleTimeout is longer than the 90 seconds after which a client written in Go closes an
+// idle connection: a server that closes it may cross a request on its way.
+const idleTimeout = 2 * time.Minute
+
+// Server serves a handler over TLS by the rules of this package.
+type Server struct {
+	config       Config
+	certificates *Certificates
+	http         http.Server
+	inFlight     atomic.Int64
+	goodbye      atomic.Bool // each answer asks the client to close its connection
+
+	leaving, now context.Context // done from the first and the second call of Stop on
+	leave, end   context.CancelFunc
+	after        func(time.Duration) <-chan time.Time // time.After but in tests
+
+	mu       sync.Mutex
+	begun    bool      // guarded by mu; Run was called
+	over     bool      // guarded by mu; Run has returned
+	listener *listener // guarded by mu; nil until Run listens
+}
+
+// New checks c. It neither listens nor needs a certificate to be there.
+func New(c Config) (*Server, error) {
+	if err := c.validate(); err != nil {
+		return nil, err
+	}
+	c.setDefaults()
+	s := &Server{config: c, certificates: NewCertificates(c.TLSDir, c.Log), after: time.After}
+	s.leaving, s.leave = context.WithCancel(context.Background())
+	s.now, s.end = context.WithCancel(context.Background())
+	settings := c.TLS.Clone()
+	settings.Certificates, settings.GetCertificate = nil, s.certificates.GetCertificate
+	s.http = http.Server{
+		Handler:           http.HandlerFunc(s.serveHTTP),
+		TLSConfig:         settings,
+		ReadHeaderTimeout: c.HeaderTimeout,
+		WriteTimeout:      c.RequestTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    c.MaxHeaderBytes,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: c.MaxStreams, WriteByteTimeout: c.RequestTimeout},
+		ConnContext:       withConn,
+		// Not the context of Run, whose end must not cancel what is in flight.
+		BaseContext: func(net.Listener) context.Context { return s.now },
+		ErrorLog:    errorLog(c.Log),
+	}
+	return s, nil
+}
+
+// Run serves until ctx is done or Stop is called, and then by the rules of the package. It
+// returns once Drain has. The error says what was cut off, nil that nothing was. Run is
+// called once.
+func (s *Server) Run(ctx context.Context) error {
+	s.mu.Lock()
+	begun := s.begun
+	s.begun = true
+	s.mu.Unlock()
+	if begun {
+		return errors.New("serving: Run was called before")
+	}
+	defer s.ended()
+	defer context.AfterFunc(ctx, s.Stop)()
+	err := s.serve(ctx)
+	drain, cancel := context.WithTimeout(s.now, s.config.DrainTimeout)
+	defer cancel()
+	return errors.Join(err, s.config.Drain(drain))
+}
+
+// Stop begins to stop the server, as the end of Run's context does. After either, it ends
+// the server at once: what is in flight is cut off. It does not wait.
+func (s *Server) Stop() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.leaving.Err() != nil {
+		s.end()
+	}
+	s.leave()
+}
+
+func (s *Server) ended() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = true
+	s.leave()
+	s.end()
+}
+
+// serve listens, and returns when nothing is in flight any more, or is cut off.
+func (s *Server) serve(ctx context.Context) error {
+	if ctx.Err() != nil || s.leaving.Err() != nil {
+		return nil
+	}
+	plain, err := net.Listen("tcp", s.config.Address)
+	if err != nil {
+		return err
+	}
+	l := newListener(plain, s.config.MaxConnections)
+	failed := make(chan error, 1)
+	go func() { failed <- s.http.ServeTLS(l, "", "") }()
+	s.mu.Lock()
+	s.listener = l
+	s.mu.Unlock()
+	s.config.Log.Info("serving", "address", l.Addr())
+	select {
+	case err := <-failed:
+		return errors.Join(fmt.Errorf("serving: %w", err), s.finish())
+	case <-s.leaving.Done():
+	}
+	s.config.Log.Info("stopping: not ready any more", "servingOnFor", s.config.ShutdownDelay)
+	s.serveOn()
+	err = s.finish()
+	<-failed
+	return err
+}
+
+// serveOn waits for ShutdownDelay. At first nobody knows yet that this server is leaving,
+// and a client that it sent away would come back. In the second half each answer asks
+// the client to close its connection, so that in the end no request is on its way.
+func (s *Server) serveOn() {
+	half := s.config.ShutdownDelay / 2
+	s.wait(half)
+	s.goodbye.Store(true)
+	s.wait(s.config.ShutdownDelay - half)
+}
+
+// wait returns after d, or at once if the stop has to be at once.
+func (s *Server) wait(d time.Duration) {
+	select {
+	case <-s.after(d):
+	case <-s.now.Done():
+	}
+}
+
+// finish takes no more connections, and waits for the requests in flight.
+func (s *Server) finish() error {
+	ctx, cancel := context.WithTimeout(s.now, s.config.FinishTimeout)
+	defer cancel()
+	if s.http.Shutdown(ctx) == nil {
+		return nil
+	}
+	cut := s.inFlight.Load()
+	s.end() // the handlers' contexts
+	err := s.http.Close()
+	if cut > 0 {
+		err = errors.Join(err, fmt.Errorf("serving: %d requests were cut off", cut))
+	}
+	return err
+}
+
+// Addr is where the server listens, nil before it does.
+func (s *Server) Addr() net.Addr {
+	if l := s.listening(); l != nil {
+		return l.Addr()
+	}
+	return nil
+}
+
+func (s *Server) listening() *listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.listener
+}
+
+// Ready returns nil if a TLS handshake with the own listener presents the certificate in
+// use, everything in WaitFor is there, and the server was not told to stop. It is a
+// healthz.Checker of controller-runtime.
+func (s *Server) Ready(r *http.Request) error {
+	l := s.listening()
+	if l == nil {
+		return errors.New("the server does not listen yet")
+	}
+	own := OwnHandshake(l.Addr().String(), s.certificates)
+	return Readiness(s.leaving, append([]Check{own}, s.config.WaitFor...)...)(r)
+}
+
+// Live returns nil unless a restart may help: the server has ended, or its listener answers
+// no TLS handshake though it has a certificate and room for connections. It is nil while
+// the server starts, waits for something, or stops.
+func (s *Server) Live(r *http.Request) error {
+	s.mu.Lock()
+	l, over := s.listener, s.over
+	s.mu.Unlock()
+	if over {
+		return errors.New("the server has ended")
+	}
+	if l == nil || s.leaving.Err() != nil {
+		return nil
+	}
+	if _, err := s.certificates.GetCertificate(nil); err != nil {
+		return nil
+	}
+	err := ask(r.Context(), []Check{{Name: "own listener", Ready: func(ctx context.Context) error {
+		_, err := handshake(ctx, l.Addr().String(), pinned())
+		return err
+	}}})
+	if err != nil && (l.full() || s.leaving.Err() != nil) {
+		return nil
+	}
+	return err
+}
