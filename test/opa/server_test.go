@@ -2,7 +2,6 @@ package opa
 
 import (
 	"bytes"
-	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -12,17 +11,12 @@ import (
 	"testing"
 	"text/template"
 
-	"github.com/docket-export/docket/test/internal/artifact"
 	"github.com/docket-export/docket/test/internal/freeport"
 	"github.com/docket-export/docket/test/internal/server"
+	"github.com/docket-export/docket/test/opatest"
 )
 
-// version is the release that opa.mod asks for.
-const version = "1.22.0"
-
 var (
-	//go:embed testdata/opa.mod
-	module []byte
 	//go:embed testdata/config.yaml.tmpl
 	configuration string
 	//go:embed testdata/policy.rego
@@ -43,19 +37,7 @@ type engine struct {
 // comes later is none, and the decisions are sent again.
 func startEngine(t *testing.T, docket string, u upload, seconds int) *engine {
 	t.Helper()
-	release := artifact.Artifact{
-		Name:    "opa-" + version,
-		What:    "Open Policy Agent " + version,
-		Recipe:  module,
-		Seconds: 90,
-		Make: func(ctx context.Context, dir string) error {
-			if err := os.WriteFile(filepath.Join(dir, "go.mod"), module, 0o644); err != nil {
-				return err
-			}
-			return artifact.Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-				"-o", "opa", "github.com/open-policy-agent/opa")
-		},
-	}.Dir(t)
+	program := opatest.Program(t)
 	addresses, err := freeport.Loopback(1)
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +59,7 @@ func startEngine(t *testing.T, docket string, u upload, seconds int) *engine {
 	}
 	e := &engine{address: addresses[0], Server: server.Server{
 		Name:    "OPA",
-		Program: filepath.Join(release, "opa"),
+		Program: program,
 		// What it has not sent when the grace period is over is lost.
 		Args: []string{"run", "--server", "--addr", addresses[0], "--config-file", config, "--skip-version-check",
 			"--shutdown-grace-period", "60", rules},
