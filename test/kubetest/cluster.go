@@ -35,14 +35,19 @@ type Options struct {
 // test it was started for, and belong on that test's goroutine.
 type Cluster struct {
 	Kubeconfig string // file; its user may do everything
+	Server     string // URL of the API server
 	AuditLog   string // file
 	APIServer  *server.Server
 
 	t        testing.TB
+	ca       testcert.CA // of the API server
 	dir      string
 	programs string // directory
 	services string // range of Service addresses less its last byte: "127.77.3."
 }
+
+// token authenticates the administrator.
+const token = "administrator"
 
 // Start starts a control plane and waits until it serves. It and its data end with
 // the test.
@@ -91,11 +96,11 @@ func (c *Cluster) startAPIServer(etcd, address string, o Options) {
 		c.t.Fatal(err)
 	}
 	ca := testcert.NewCA(c.t)
+	c.ca, c.Server = ca, "https://"+address
 	pair := ca.Issue(c.t, host)
 	serviceAccounts := ca.Issue(c.t, "service-accounts")
-	const token = "administrator"
 	c.write("tokens.csv", token+",admin,admin,system:masters\n")
-	c.write("kubeconfig", kubeconfig("https://"+address, ca.File, token))
+	c.write("kubeconfig", kubeconfig(c.Server, ca.File, token))
 	args := []string{
 		"--etcd-servers", etcd, "--bind-address", host, "--secure-port", port,
 		// It may not be loopback, and nothing is ever sent there.

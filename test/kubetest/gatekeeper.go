@@ -37,6 +37,9 @@ type GatekeeperOptions struct {
 	// Export is the directory of the disk export, which need not be there; "": one of
 	// its own. Below it each channel has a directory: here AuditChannel alone.
 	Export string
+	// Front leaves Gatekeeper.Service to the test, which puts there what stands between
+	// the API server and the webhook.
+	Front bool
 }
 
 // AuditChannel is the channel of what audits find.
@@ -47,36 +50,48 @@ const AuditChannel = "audit-channel"
 type Gatekeeper struct {
 	Webhook, Audit *server.Server
 	Export         string // as in GatekeeperOptions
+	Service        string // address that the API server calls, host:port
+	Address        string // where the webhook listens: Service, unless GatekeeperOptions.Front
+	CA             testcert.CA
+	Certificate    testcert.Pair // the webhook's, for the name of the Service; CA has issued it
 
 	cluster  *Cluster
 	apiCache string // directory in which an audit keeps what it has listed
 }
 
 // StartGatekeeper starts both processes and returns when they serve and the API
-// server calls the webhook. They end with the test.
+// server calls the Service of the webhook. They end with the test.
 func (c *Cluster) StartGatekeeper(o GatekeeperOptions) *Gatekeeper {
 	c.t.Helper()
 	release := gatekeeperRelease(c.t)
-	g := &Gatekeeper{cluster: c, Export: cmp.Or(o.Export, c.file("export")), apiCache: c.file("api-cache")}
+	ca := testcert.NewCA(c.t)
+	g := &Gatekeeper{
+		Export: cmp.Or(o.Export, c.file("export")), CA: ca, Certificate: ca.Issue(c.t, webhookName),
+		cluster: c, apiCache: c.file("api-cache"),
+	}
+	port := strconv.Itoa(webhookPort)
+	service := c.services + "20"
+	host := service
+	if o.Front {
+		host = c.services + "21"
+	}
+	g.Service, g.Address = net.JoinHostPort(service, port), net.JoinHostPort(host, port)
 	c.installGatekeeper(release, g.Export, o.MaxAuditResults)
 	g.MendAudits()
-	pair := testcert.NewCA(c.t)
-	certificate := pair.Issue(c.t, webhookName)
 	// Names that Gatekeeper gives to them; the certificate's own are the same.
-	certificates := filepath.Dir(certificate.CertFile)
-	host := c.services + "20"
+	certificates := filepath.Dir(g.Certificate.CertFile)
 
 	program := filepath.Join(release, "gatekeeper")
 	g.Webhook = c.gatekeeperProcess(program, "gatekeeper-controller-manager-0",
 		"--operation", "webhook", "--operation", "status", "--operation", "generate", "--log-denies",
-		"--host", host, "--port", strconv.Itoa(webhookPort), "--cert-dir", certificates)
+		"--host", host, "--port", port, "--cert-dir", certificates)
 	g.Audit = c.gatekeeperProcess(program, "gatekeeper-audit-0",
 		"--operation", "audit", "--operation", "status", "--audit-interval", strconv.Itoa(o.AuditSeconds),
 		"--api-cache-dir", g.apiCache, "--enable-violation-export", "--audit-connection", "audit-connection", "--audit-channel", AuditChannel,
 		"--constraint-violations-limit", "5", "--cert-dir", certificates)
 	g.Webhook.Start(c.t)
 	g.Audit.Start(c.t)
-	c.Apply(c.render(webhookManifest, map[string]any{"CA": base64.StdEncoding.EncodeToString([]byte(pair.PEM)), "Port": webhookPort}))
+	c.Apply(c.render(webhookManifest, map[string]any{"CA": base64.StdEncoding.EncodeToString([]byte(ca.PEM)), "Port": webhookPort}))
 	return g
 }
 
