@@ -17,8 +17,11 @@ type maker struct {
 	members
 	Normalized
 
-	text strings.Builder // of all fields, one behind the other
+	texts
 }
+
+// texts are what strings say, one behind the other in few allocations.
+type texts struct{ builder strings.Builder }
 
 // normalize finds out whose record it is by members that no other has. Only
 // Gatekeeper's records around an audit run are known by what they say.
@@ -52,21 +55,21 @@ func (m *maker) string(ms ...member) string {
 }
 
 // unquote returns what raw says, "" when it is no string.
-func (m *maker) unquote(raw rawjson.Value) string {
+func (t *texts) unquote(raw rawjson.Value) string {
 	if raw.Kind() != rawjson.String {
 		return ""
 	}
-	if m.text.Cap() == 0 {
-		m.text.Grow(textSize)
+	if t.builder.Cap() == 0 {
+		t.builder.Grow(textSize)
 	}
-	begin := m.text.Len()
+	begin := t.builder.Len()
 	if text, ok := raw.Plain(); ok {
-		m.text.Write(text)
+		t.builder.Write(text)
 	} else {
 		var few [256]byte // on the stack
-		m.text.Write(raw.AppendText(few[:0]))
+		t.builder.Write(raw.AppendText(few[:0]))
 	}
-	return m.text.String()[begin:]
+	return t.builder.String()[begin:]
 }
 
 // time returns the first of ms that is a time of RFC 3339.

@@ -187,10 +187,10 @@ type Record struct {
 	// may hold secrets.
 	OldObject json.RawMessage `json:"oldObject,omitempty"`
 	// Patch is the webhook's patch, where the operator asked for it: the operations
-	// of a JSON patch, or the text in base64 of any other. It may hold secrets.
+	// of a JSON patch. It may hold secrets.
 	Patch json.RawMessage `json:"patch,omitempty"`
 	// Omitted names the fields that this record does not have because their values
-	// were too large.
+	// were too large, and "patch" for one that is no JSON.
 	Omitted []string `json:"omitted,omitempty"`
 }
 

@@ -1,10 +1,15 @@
 package decision
 
 import (
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // Content is a part of an admission review that may hold secrets. A record has it only
@@ -18,133 +23,245 @@ const (
 	ContentPatch     Content = "patch"
 )
 
-// ErrNotReview says that a request is no admission review, or one that cannot be
-// recorded.
+// ErrNotReview says that a request is no admission review.
 var ErrNotReview = errors.New("not an admission review")
 
-// ReviewReader takes one half of an admission review, its request or its response, in
-// pieces and as they pass, and keeps what a record needs.
-type ReviewReader struct {
-	include []Content
-	text    []byte
-}
-
-// NewReviewReader returns a reader that keeps the contents of include as well.
-func NewReviewReader(include ...Content) *ReviewReader { return &ReviewReader{include: include} }
-
-// Reset makes r as new, for another half with the same contents.
-func (r *ReviewReader) Reset() { r.text = r.text[:0] }
-
-// Write takes the next piece. It never fails, and does not keep p.
-func (r *ReviewReader) Write(p []byte) (int, error) {
-	r.text = append(r.text, p...)
-	return len(p), nil
-}
-
-// FromReview is ReviewRecord for bodies that are at hand as a whole.
+// FromReview is ReviewRecord for bodies that are at hand as a whole, be it that a webhook
+// speaks another protocol than HTTP or that a test asks it.
 func FromReview(request, response []byte, include ...Content) (*Record, error) {
-	req, resp := NewReviewReader(include...), NewReviewReader(include...)
-	_, _ = req.Write(request)
-	_, _ = resp.Write(response)
-	return ReviewRecord(req, resp)
+	asked, answered := NewReviewReader(include...), NewReviewReader(include...)
+	_, _ = asked.Write(request) // which never fails
+	_, _ = answered.Write(response)
+	return ReviewRecord(asked, answered)
 }
 
 // ReviewRecord returns the record of an admission review: of what was asked, and what was
-// answered. A nil response stands for no answer. The error is an ErrNotReview: the request
-// is none. An answer that the API server cannot use is no error, but a record of decision
-// Error with its Failure.
+// answered. Nothing of it is shared with the readers. The format is that of
+// k8s.io/api/admission/v1/types.go.
+//
+// The decision is Allow or Deny as the answer has it, and Warn where a request is allowed
+// with warnings. It is Error, with the reason in Failure, where the API server cannot use the
+// answer, by its rules in k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go:
+// what is no AdmissionReview of version v1 with a response that has the UID of the request.
+// It asks for neither version nor UID in an answer to a review of v1beta1. A nil response
+// stands for no answer.
+//
+// A request that is no AdmissionReview of the group admission.k8s.io with a UID is an
+// ErrNotReview. One that names neither kind nor version is taken for v1, whose answer need not name
+// them either: Go programs that make reviews themselves leave them out.
 func ReviewRecord(request, response *ReviewReader) (*Record, error) {
-	var q struct {
-		Request *reviewRequest
+	if err := request.checkRequest(); err != nil {
+		return nil, fmt.Errorf("%w: the request %w", ErrNotReview, err)
 	}
-	if err := json.Unmarshal(request.text, &q); err != nil {
-		return nil, fmt.Errorf("%w: %w", ErrNotReview, err)
+	m := reviewMaker{Record: Record{EventType: AdmissionReview, Process: Admission}}
+	if err := m.ask(request); err != nil {
+		return nil, fmt.Errorf("%w: the request %w", ErrNotReview, err)
 	}
-	if q.Request == nil || q.Request.UID == "" {
-		return nil, fmt.Errorf("%w: it has no request with a uid", ErrNotReview)
+	asked := m.Record
+	if err := m.answer(request, response); err != nil {
+		m.Record = asked
+		m.Decision, m.Failure = Error, err.Error()
 	}
-	r := q.Request.record(request.include)
-	if err := r.answer(response); err != nil {
-		r.Decision, r.Failure = Error, err.Error()
-	}
-	return r, nil
+	return &m.Record, nil
 }
 
-type reviewRequest struct {
-	UID                             string
-	Kind                            struct{ Group, Version, Kind string }
-	Resource                        struct{ Resource string }
-	RequestResource                 *struct{ Resource string }
-	SubResource, RequestSubResource string
-	Name, Namespace, Operation      string
-	UserInfo                        struct {
-		Username, UID string
-		Groups        []string
-	}
-	DryRun            *bool
-	Object, OldObject json.RawMessage
-}
+const (
+	reviewGroup = "admission.k8s.io/"
+	reviewV1    = reviewGroup + "v1"
+	reviewBeta  = reviewGroup + "v1beta1"
+)
 
-func (q *reviewRequest) record(include []Content) *Record {
-	r := &Record{
-		ID: q.UID, RequestUID: q.UID, EventType: AdmissionReview, Process: Admission,
-		ResourceGroup: q.Kind.Group, ResourceAPIVersion: q.Kind.Version, ResourceKind: q.Kind.Kind,
-		ResourceNamespace: q.Namespace, ResourceName: q.Name, Operation: q.Operation,
-		RequestResource: q.Resource.Resource, RequestSubresource: q.SubResource,
-		RequestUsername: q.UserInfo.Username, RequestUserUID: q.UserInfo.UID, RequestUserGroups: q.UserInfo.Groups, DryRun: q.DryRun,
-	}
-	if q.RequestResource != nil {
-		r.RequestResource, r.RequestSubresource = q.RequestResource.Resource, q.RequestSubResource
-	}
-	if slices.Contains(include, ContentObject) {
-		r.Object = q.Object
-	}
-	if slices.Contains(include, ContentOldObject) {
-		r.OldObject = q.OldObject
-	}
-	return r
-}
+func (r *ReviewReader) is(slot reviewSlot, s string) bool { return string(r.raw(slot).Text()) == s }
 
-func (r *Record) answer(response *ReviewReader) error {
-	if response == nil || len(response.text) == 0 {
-		return errors.New("the response is empty")
+// checkRequest says why r is not the request of a review.
+func (r *ReviewReader) checkRequest() error {
+	if err := r.finish(); err != nil {
+		return err
 	}
-	var p struct {
-		Response *struct {
-			UID     string
-			Allowed bool
-			Status  struct {
-				Code    int
-				Message string
-			}
-			Warnings         []string
-			AuditAnnotations map[string]string
-			PatchType        string
-			Patch            []byte
-		}
-	}
-	if err := json.Unmarshal(response.text, &p); err != nil {
-		return errors.New("the response is not JSON")
-	}
+	version := r.raw(reviewAPIVersion).Text()
 	switch {
-	case p.Response == nil:
-		return errors.New("the response has no verdict")
-	case p.Response.UID != r.RequestUID:
-		return errors.New("the response is for another request")
-	}
-	a := p.Response
-	r.Code, r.Message, r.Warnings, r.AuditAnnotations = a.Status.Code, a.Status.Message, a.Warnings, a.AuditAnnotations
-	r.PatchType, r.PatchBytes = a.PatchType, len(a.Patch)
-	if slices.Contains(response.include, ContentPatch) && len(a.Patch) > 0 {
-		r.Patch = a.Patch
-	}
-	switch {
-	case !a.Allowed:
-		r.Decision = Deny
-	case len(a.Warnings) > 0:
-		r.Decision = Warn
-	default:
-		r.Decision = Allow
+	case !r.is(reviewKind, "AdmissionReview") && (r.seen.has(reviewKind) || version != nil):
+		return errors.New("is of another kind")
+	case !strings.HasPrefix(string(version), reviewGroup) && (r.seen.has(reviewKind) || version != nil):
+		return errors.New("is of another API group")
+	case len(r.raw(askedUID)) <= len(`""`):
+		return errors.New("has no request with a uid")
 	}
 	return nil
 }
+
+// checkResponse says why the API server cannot use the answer r to asked.
+func (r *ReviewReader) checkResponse(asked *ReviewReader, uid string) error {
+	if err := r.finish(); err != nil {
+		return err
+	}
+	if !r.seen.has(answeredResponse) {
+		return errors.New("has no verdict: its member response is missing")
+	}
+	if asked.is(reviewAPIVersion, reviewBeta) {
+		return nil
+	}
+	switch {
+	case asked.seen.has(reviewAPIVersion) && !(r.is(reviewAPIVersion, reviewV1) && r.is(reviewKind, "AdmissionReview")):
+		return errors.New("is not an AdmissionReview of " + reviewV1)
+	case len(r.raw(answeredUID)) <= len(`""`):
+		return errors.New("has no uid")
+	case !r.is(answeredUID, uid):
+		return errors.New("has the uid of another request")
+	}
+	return nil
+}
+
+// reviewMaker makes a record of the values that readers have kept.
+type reviewMaker struct {
+	Record
+	texts
+}
+
+// ask takes what the request says.
+func (m *reviewMaker) ask(r *ReviewReader) error {
+	resource, subresource := askedResource, askedSubresource
+	if r.seen.has(askedOriginal) { // before it was converted to what the webhook wants to see
+		resource, subresource = askedOriginalResource, askedOriginalSubresource
+	}
+	for _, text := range [...]struct {
+		field *string
+		slot  reviewSlot
+	}{
+		{&m.RequestUID, askedUID},
+		{&m.ResourceGroup, askedGroup},
+		{&m.ResourceAPIVersion, askedVersion},
+		{&m.ResourceKind, askedKind},
+		{&m.RequestResource, resource},
+		{&m.RequestSubresource, subresource},
+		{&m.ResourceNamespace, askedNamespace},
+		{&m.ResourceName, askedName},
+		{&m.Operation, askedOperation},
+		{&m.RequestUsername, askedUsername},
+		{&m.RequestUserUID, askedUserUID},
+	} {
+		*text.field = m.unquote(r.raw(text.slot))
+	}
+	m.ID = m.RequestUID
+	if dryRun := r.raw(askedDryRun); dryRun != nil {
+		value := dryRun[0] == 't'
+		m.DryRun = &value
+	}
+	m.Object, m.OldObject = clone(r.raw(askedObject)), clone(r.raw(askedOldObject))
+	m.omit(r.omitted)
+	var err error
+	m.RequestUserGroups, err = m.list("request.userInfo.groups", r.raw(askedUserGroups))
+	return err
+}
+
+// answer takes what the response says, or says why that cannot be used.
+func (m *reviewMaker) answer(asked, r *ReviewReader) error {
+	if r == nil {
+		return errors.New("there is no response")
+	}
+	if err := r.checkResponse(asked, m.RequestUID); err != nil {
+		return fmt.Errorf("the response %w", err)
+	}
+	if err := m.answered(r); err != nil {
+		return fmt.Errorf("the response %w", err)
+	}
+	return nil
+}
+
+func (m *reviewMaker) answered(r *ReviewReader) (err error) {
+	if m.Warnings, err = m.list("response.warnings", r.raw(answeredWarnings)); err != nil {
+		return err
+	}
+	allowed := r.raw(answeredAllowed)
+	switch {
+	case r.omitted.has(answeredAllowed):
+		return errors.New("is too large to record")
+	case allowed == nil || allowed[0] != 't':
+		m.Decision = Deny
+	case len(m.Warnings) > 0 || r.omitted.has(answeredWarnings):
+		m.Decision = Warn
+	default:
+		m.Decision = Allow
+	}
+	if code := r.raw(answeredCode); code != nil {
+		if m.Code, err = strconv.Atoi(string(code)); err != nil || int(int32(m.Code)) != m.Code {
+			return errors.New("is no AdmissionReview: response.status.code must be a whole number of 32 bits")
+		}
+	}
+	m.Message = m.unquote(r.raw(answeredMessage))
+	if m.Message == "" && m.Decision == Deny {
+		m.Message = m.unquote(r.raw(answeredReason)) // as the API server tells the user
+	}
+	m.PatchType = m.unquote(r.raw(answeredPatchType))
+	if m.AuditAnnotations, err = m.pairs("response.auditAnnotations", r.raw(answeredAnnotations)); err != nil {
+		return err
+	}
+	m.omit(r.omitted)
+	return m.takePatch(r)
+}
+
+// takePatch takes the size of the patch, and the patch itself if it was kept.
+func (m *reviewMaker) takePatch(r *ReviewReader) error {
+	if !r.seen.has(answeredPatch) && !r.omitted.has(answeredPatch) {
+		return nil
+	}
+	var ok bool
+	if m.PatchBytes, ok = r.patch.size(); !ok {
+		return errors.New("is no AdmissionReview: response.patch must be base64")
+	}
+	text := r.raw(answeredPatch).Text()
+	if len(text) == 0 {
+		return nil
+	}
+	patch, err := base64.StdEncoding.AppendDecode(nil, text)
+	if err != nil || rawjson.KindOf(patch) == rawjson.Invalid {
+		m.omit(1 << answeredPatch)
+		return nil
+	}
+	m.Patch = patch
+	return nil
+}
+
+// omit names the fields whose values are not there, though they were.
+func (m *reviewMaker) omit(slots slotSet) {
+	for slot, field := range reviewFields {
+		if field != "" && slots.has(reviewSlot(slot)) && !slices.Contains(m.Omitted, field) {
+			m.Omitted = append(m.Omitted, field)
+		}
+	}
+}
+
+// list returns the strings of an array, null among them as "".
+func (m *reviewMaker) list(path string, array rawjson.Value) (list []string, err error) {
+	for item := range rawjson.Items(array) {
+		if err := checkText(path, item); err != nil {
+			return nil, err
+		}
+		list = append(list, m.unquote(item))
+	}
+	return list, nil
+}
+
+// pairs returns the strings of an object by name, null among them as "".
+func (m *reviewMaker) pairs(path string, object rawjson.Value) (pairs map[string]string, err error) {
+	for name, value := range rawjson.Members(object) {
+		if err := checkText(path, value); err != nil {
+			return nil, err
+		}
+		if pairs == nil {
+			pairs = make(map[string]string)
+		}
+		pairs[string(name)] = m.unquote(value)
+	}
+	return pairs, nil
+}
+
+func checkText(path string, v rawjson.Value) error {
+	if kind := v.Kind(); kind != rawjson.String && kind != rawjson.Null {
+		return fmt.Errorf("is no AdmissionReview: %s must have strings, not %s", path, article(kind))
+	}
+	return nil
+}
+
+// clone returns a copy of v, nil where there is no value.
+func clone(v rawjson.Value) json.RawMessage { return append(json.RawMessage(nil), v...) }

@@ -1,43 +1,388 @@
 package decision_test
 
 import (
+	"bytes"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime"
 	"strings"
 	"testing"
 
 	"github.com/docket-export/docket/decision"
 )
 
-// The exchanges that were captured of Gatekeeper.
+// sampleReview is one of the exchanges that were captured of Gatekeeper.
+func sampleReview(t testing.TB, name string) (request, response []byte) {
+	t.Helper()
+	dir := samplesDir + "/gatekeeper/admission/" + name
+	return readSample(t, dir+"-request.json"), readSample(t, dir+"-response.json")
+}
+
 func TestFromReviewOfSamples(t *testing.T) {
-	for name, want := range map[string]struct {
-		decision decision.Decision
-		message  string
-		code     int
-		warnings int
-	}{
-		"allow":  {decision.Allow, "", 200, 0},
-		"deny":   {decision.Deny, "[pods-must-have-owner] you must provide labels: {\"owner\"}\n[no-host-network] hostNetwork is not allowed for pod hand-1", 403, 2},
-		"warn":   {decision.Warn, "", 299, 1},
-		"delete": {decision.Deny, "[pods-must-have-owner] you must provide labels: {\"owner\"}\n[no-host-network] expression '!has(object.spec.hostNetwork) || object.spec.hostNetwork == false' resulted in error: no such key: spec", 403, 1},
+	const (
+		asked = `{"id":"705ab4f5-6393-11e8-b7cc-42010a80000%[1]d","eventType":"admission_review",%[2]s"resourceAPIVersion":"v1","resourceKind":"Pod","resourceNamespace":"shop","resourceName":"hand-%[1]d","operation":"%[3]s","requestResource":"pods",` +
+			`"requestUsername":"alice@example.test","requestUserUID":"u-1","requestUserGroups":["dev","system:authenticated"],"dryRun":false,"schemaVersion":1,"decision":"%[4]s","process":"admission","requestUID":"705ab4f5-6393-11e8-b7cc-42010a80000%[1]d",`
+		deny   = `"message":"[pods-must-have-owner] you must provide labels: {\"owner\"}\n[no-host-network] hostNetwork is not allowed for pod hand-1",`
+		gone   = `"message":"[pods-must-have-owner] you must provide labels: {\"owner\"}\n[no-host-network] expression '!has(object.spec.hostNetwork) || object.spec.hostNetwork == false' resulted in error: no such key: spec",`
+		repos  = `"[repos-warn] container <c> has an invalid image repo <docker.example.test/web:1>,\nallowed repos are [\"registry.example.test/\"]"`
+		noHost = `"[no-host-network] hostNetwork is not allowed for pod hand-1"`
+		noKey  = `"[no-host-network] expression '!has(object.spec.hostNetwork) || object.spec.hostNetwork == false' resulted in error: no such key: spec"`
+	)
+	for name, want := range map[string]string{
+		"allow":  fmt.Sprintf(asked, 2, "", "CREATE", "allow") + `"code":200}`,
+		"deny":   fmt.Sprintf(asked, 1, deny, "CREATE", "deny") + `"code":403,"warnings":[` + noHost + `,` + repos + `]}`,
+		"warn":   fmt.Sprintf(asked, 3, "", "CREATE", "warn") + `"code":299,"warnings":[` + repos + `]}`,
+		"delete": fmt.Sprintf(asked, 1, gone, "DELETE", "deny") + `"code":403,"warnings":[` + noKey + `]}`,
 	} {
 		t.Run(name, func(t *testing.T) {
-			request := readSample(t, samplesDir+"/gatekeeper/admission/"+name+"-request.json")
-			response := readSample(t, samplesDir+"/gatekeeper/admission/"+name+"-response.json")
+			request, response := sampleReview(t, name)
 			r, err := decision.FromReview(request, response)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if r.Decision != want.decision || r.Message != want.message || r.Code != want.code || len(r.Warnings) != want.warnings {
-				t.Errorf("got %s %d %q with %d warnings, want %+v", r.Decision, r.Code, r.Message, len(r.Warnings), want)
+			if got := line(t, r); got != want+"\n" {
+				t.Errorf("got  %swant %s", got, want)
 			}
-			if !strings.HasPrefix(r.RequestUID, "705ab4f5-6393-11e8-b7cc-4201") || r.ID != r.RequestUID || r.RequestUsername != "alice@example.test" || r.ResourceKind != "Pod" {
-				t.Errorf("got %+v, want who asked for what", r)
+			for n := range 40 {
+				checkReview(t, request, response, []byte{byte(n)})
 			}
-			line, err := r.AppendLine(nil)
-			if err != nil || !json.Valid(line) {
-				t.Errorf("got line %s, %v", line, err)
+			for _, cut := range []int{0, 1, len(request) / 2, len(request) - 3} { // its last bytes are "}\n" at most
+				if got, err := decision.FromReview(request[:cut], response); !errors.Is(err, decision.ErrNotReview) {
+					t.Errorf("%d bytes of the request: got %+v, %v, want that it is no review", cut, got, err)
+				}
+			}
+			whole := bytes.TrimSpace(response)
+			for cut := range whole {
+				if got, err := decision.FromReview(request, whole[:cut]); err != nil || got.Decision != decision.Error || got.Message != "" {
+					t.Errorf("%d bytes of the response: got %+v, %v, want an error", cut, got, err)
+				}
 			}
 		})
 	}
+}
+
+const (
+	asked = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u-1","object":{"a":1},"oldObject":null}}`
+	head  = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":`
+)
+
+func TestReviewAnswers(t *testing.T) {
+	deny := func(more string) string { return head + `{"uid":"u-1","allowed":false` + more + `}}` }
+	tests := map[string]struct {
+		response string
+		want     decision.Record
+	}{
+		"allow":            {head + `{"uid":"u-1","allowed":true}}`, decision.Record{Decision: decision.Allow}},
+		"without allowed":  {head + `{"uid":"u-1"}}`, decision.Record{Decision: decision.Deny}},
+		"no warnings":      {head + `{"uid":"u-1","allowed":true,"warnings":[ ]}}`, decision.Record{Decision: decision.Allow}},
+		"a warning":        {head + `{"uid":"u-1","allowed":true,"warnings":["a\nb"]}}`, decision.Record{Decision: decision.Warn, Warnings: []string{"a\nb"}}},
+		"reason":           {deny(`,"status":{"reason":"Forbidden","code":403}`), decision.Record{Decision: decision.Deny, Message: "Forbidden", Code: 403}},
+		"message":          {deny(`,"status":{"reason":"Forbidden","message":"no"}`), decision.Record{Decision: decision.Deny, Message: "no"}},
+		"control bytes":    {deny(`,"status":{"message":"\u0000\u001b[2J\r\n\u2028\u0085"}`), decision.Record{Decision: decision.Deny, Message: "\x00\x1b[2J\r\n\u2028\u0085"}},
+		"not UTF-8":        {deny(",\"status\":{\"message\":\"a\xff\xfeb\"}"), decision.Record{Decision: decision.Deny, Message: "a\ufffd\ufffdb"}},
+		"white space":      {" \t\r\n" + strings.ReplaceAll(deny(""), ":", " : ") + "\n ", decision.Record{Decision: decision.Deny}},
+		"annotations":      {deny(`,"auditAnnotations":{"a":"1","b\u002f":null}`), decision.Record{Decision: decision.Deny, AuditAnnotations: map[string]string{"a": "1", "b/": ""}}},
+		"unknown members":  {deny(`,"more":{"deep":[{}]},"":""`), decision.Record{Decision: decision.Deny}},
+		"escaped names":    {strings.ReplaceAll(strings.ReplaceAll(deny(`,"status":{"message":"no"}`), `"message"`, `"m\u0065ssage"`), `"response"`, `"\u0072esponse"`), decision.Record{Decision: decision.Deny, Message: "no"}},
+		"other case":       {deny(`,"Allowed":true,"ALLOWED":true`), decision.Record{Decision: decision.Deny}},
+		"allowed twice":    {deny(`,"allowed":true`), decision.Record{Decision: decision.Allow}},
+		"allowed and null": {head + `{"uid":"u-1","allowed":true,"allowed":null}}`, decision.Record{Decision: decision.Allow}},
+		"twice a response": {head + `{"uid":"u-1","status":{"message":"one"}},"response":{"allowed":true,"status":{"code":200}}}`, decision.Record{Decision: decision.Allow, Message: "one", Code: 200}},
+		"null between":     {head + `{"allowed":true,"status":{"message":"one"}},"response":null,"response":{"uid":"u-1"}}`, decision.Record{Decision: decision.Deny}},
+		"patch":            {head + `{"uid":"u-1","allowed":true,"patchType":"JSONPatch","patch":"W3sib3AiOiJyZW1vdmUiLCJwYXRoIjoiL2EifV0="}}`, decision.Record{Decision: decision.Allow, PatchType: "JSONPatch", PatchBytes: 29, Patch: json.RawMessage(`[{"op":"remove","path":"/a"}]`)}},
+		"escaped patch":    {head + `{"uid":"u-1","allowed":true,"patch":"\u0057\/\u002B+\n\u000a\r"}}`, decision.Record{Decision: decision.Allow, PatchBytes: 3, Omitted: []string{"patch"}}},
+		"empty patch":      {head + `{"uid":"u-1","allowed":true,"patch":""}}`, decision.Record{Decision: decision.Allow}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tt.want.ID, tt.want.RequestUID, tt.want.EventType, tt.want.Process = "u-1", "u-1", decision.AdmissionReview, decision.Admission
+			tt.want.Object = json.RawMessage(`{"a":1}`)
+			got, err := decision.FromReview([]byte(asked), []byte(tt.response), decision.ContentObject, decision.ContentOldObject, decision.ContentPatch)
+			if err != nil || line(t, got) != line(t, &tt.want) {
+				t.Errorf("got  %s%v\nwant %s", line(t, got), err, line(t, &tt.want))
+			}
+			checkReview(t, []byte(asked), []byte(tt.response), []byte{0})
+		})
+	}
+}
+
+// What the API server cannot use is an error with its reason, and nothing of it is in the record.
+func TestReviewFailures(t *testing.T) {
+	const member = "the response is no AdmissionReview: "
+	tests := map[string]struct{ response, want string }{
+		"empty":            {"", "the response is empty"},
+		"blank":            {" \n", "the response is empty"},
+		"HTML":             {"<html><body>502 Bad Gateway</body></html>", "the response is not a JSON object"},
+		"text":             {"upstream connect error", "the response is not a JSON object"},
+		"list":             {"[]", "the response is not a JSON object"},
+		"null":             {"null", "the response is not a JSON object"},
+		"cut off":          {head + `{"uid":"u-1","allowed":false,"status":{"message":"no`, "the response ends in the middle"},
+		"two":              {head + `{"uid":"u-1"}}{}`, "the response is not JSON"},
+		"comma":            {head + `{"uid":"u-1",}}`, "the response is not JSON"},
+		"no comma":         {head + `{"uid":"u-1""allowed":true}}`, "the response is not JSON"},
+		"no colon":         {head + `{"uid" "u-1"}}`, "the response is not JSON"},
+		"no value":         {head + `{"uid":}}`, "the response is not JSON"},
+		"literal":          {head + `{"uid":"u-1","allowed":trueish}}`, "the response is not JSON"},
+		"unknown literal":  {head + `{"uid":"u-1","x":nil}}`, "the response is not JSON"},
+		"line break":       {head + "{\"uid\":\"u-1\",\"status\":{\"message\":\"a\nb\"}}}", "the response is not JSON"},
+		"wrong bracket":    {head + `{"uid":"u-1"]}`, "the response is not JSON"},
+		"broken name":      {head + `{"uid":"u-1","a\x":1}}`, "the response is not JSON"},
+		"no response":      {`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, "the response has no verdict: its member response is missing"},
+		"null response":    {head + `null}`, "the response has no verdict: its member response is missing"},
+		"its own request":  {asked, "the response has no verdict: its member response is missing"},
+		"no UID":           {head + `{"allowed":true}}`, "the response has no uid"},
+		"empty UID":        {head + `{"uid":"","allowed":true}}`, "the response has no uid"},
+		"wrong UID":        {head + `{"uid":"u-2","allowed":true}}`, "the response has the uid of another request"},
+		"no version":       {`{"response":{"uid":"u-1","allowed":true}}`, "the response is not an AdmissionReview of admission.k8s.io/v1"},
+		"other version":    {strings.Replace(head, "/v1", "/v1beta1", 1) + `{"uid":"u-1","allowed":true}}`, "the response is not an AdmissionReview of admission.k8s.io/v1"},
+		"other kind":       {strings.Replace(head, "Admission", "Token", 1) + `{"uid":"u-1","allowed":true}}`, "the response is not an AdmissionReview of admission.k8s.io/v1"},
+		"text allows":      {head + `{"uid":"u-1","allowed":"true"}}`, member + "response.allowed must be a boolean, not a string"},
+		"list response":    {head + `[]}`, member + "response must be an object, not an array"},
+		"text status":      {head + `{"uid":"u-1","status":"no"}}`, member + "response.status must be an object, not a string"},
+		"text code":        {head + `{"uid":"u-1","status":{"code":"403"}}}`, member + "response.status.code must be a number, not a string"},
+		"fraction":         {head + `{"uid":"u-1","status":{"code":403.5}}}`, member + "response.status.code must be a whole number of 32 bits"},
+		"large code":       {head + `{"uid":"u-1","status":{"code":4294967699}}}`, member + "response.status.code must be a whole number of 32 bits"},
+		"text warnings":    {head + `{"uid":"u-1","warnings":"x"}}`, member + "response.warnings must be an array, not a string"},
+		"number warnings":  {head + `{"uid":"u-1","warnings":["x",1]}}`, member + "response.warnings must have strings, not a number"},
+		"list annotations": {head + `{"uid":"u-1","auditAnnotations":{"a":[]}}}`, member + "response.auditAnnotations must have strings, not an array"},
+		"object patch":     {head + `{"uid":"u-1","patch":[]}}`, member + "response.patch must be a string, not an array"},
+		"patch":            {head + `{"uid":"u-1","patch":"a-b="}}`, member + "response.patch must be base64"},
+		"short patch":      {head + `{"uid":"u-1","patch":"abcde"}}`, member + "response.patch must be base64"},
+		"padded patch":     {head + `{"uid":"u-1","patch":"ab=cd==="}}`, member + "response.patch must be base64"},
+		"escaped patch":    {head + `{"uid":"u-1","patch":"ab\tc"}}`, member + "response.patch must be base64"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			want := decision.Record{
+				ID: "u-1", RequestUID: "u-1", EventType: decision.AdmissionReview, Process: decision.Admission,
+				Decision: decision.Error, Failure: tt.want,
+			}
+			got, err := decision.FromReview([]byte(asked), []byte(tt.response))
+			if err != nil || line(t, got) != line(t, &want) {
+				t.Errorf("got  %s%v\nwant %s", line(t, got), err, line(t, &want))
+			}
+			checkReview(t, []byte(asked), []byte(tt.response), []byte{0})
+		})
+	}
+	r := decision.NewReviewReader()
+	_, _ = r.Write([]byte(asked))
+	if got, err := decision.ReviewRecord(r, nil); err != nil || got.Decision != decision.Error || got.Failure != "there is no response" || got.RequestUID != "u-1" {
+		t.Errorf("got %+v, %v without a response, want an error", got, err)
+	}
+}
+
+func TestNotAReview(t *testing.T) {
+	response := head + `{"uid":"u-1","allowed":true}}`
+	for name, tt := range map[string]struct{ request, want string }{
+		"empty":         {"", "the request is empty"},
+		"text":          {"hello", "the request is not a JSON object"},
+		"broken":        {asked[:len(asked)-1] + "]", "the request is not JSON"},
+		"cut off":       {asked[:len(asked)-2], "the request ends in the middle"},
+		"other JSON":    {`{"hello":"world"}`, "the request has no request with a uid"},
+		"no request":    {`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, "the request has no request with a uid"},
+		"no UID":        {strings.Replace(asked, `"uid":"u-1",`, "", 1), "the request has no request with a uid"},
+		"number":        {strings.Replace(asked, `"u-1"`, "1", 1), "the request is no AdmissionReview: request.uid must be a string, not a number"},
+		"groups":        {strings.Replace(asked, `"uid":"u-1"`, `"uid":"u-1","userInfo":{"groups":[{}]}`, 1), "the request is no AdmissionReview: request.userInfo.groups must have strings, not an object"},
+		"conversion":    {strings.Replace(strings.Replace(asked, "AdmissionReview", "ConversionReview", 1), "admission.k8s.io", "apiextensions.k8s.io", 1), "the request is of another kind"},
+		"other group":   {strings.Replace(asked, "admission.k8s.io", "example.test", 1), "the request is of another API group"},
+		"no version":    {strings.Replace(asked, `"apiVersion":"admission.k8s.io/v1",`, "", 1), "the request is of another API group"},
+		"version alone": {strings.Replace(asked, `"kind":"AdmissionReview",`, "", 1), "the request is of another kind"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := decision.FromReview([]byte(tt.request), []byte(response))
+			if got != nil || !errors.Is(err, decision.ErrNotReview) || !strings.HasSuffix(err.Error(), ": "+tt.want) {
+				t.Errorf("got %+v, error %v, want %q", got, err, tt.want)
+			}
+			checkReview(t, []byte(tt.request), []byte(response), []byte{0})
+		})
+	}
+}
+
+// Versions and UIDs are asked for where the API server asks for them.
+func TestReviewVersions(t *testing.T) {
+	untyped := `{"request":{"uid":"u-1"}}`
+	beta := strings.Replace(asked, "/v1", "/v1beta1", 1)
+	for name, tt := range map[string]struct {
+		request, response string
+		want              decision.Decision
+	}{
+		"v1beta1":            {beta, strings.Replace(head, "/v1", "/v1beta1", 1) + `{"allowed":true}}`, decision.Allow},
+		"v1beta1 to none":    {beta, `{"response":{"allowed":true}}`, decision.Allow},
+		"made by a program":  {untyped, `{"response":{"uid":"u-1","allowed":true}}`, decision.Allow},
+		"with another's UID": {untyped, `{"response":{"uid":"u-2","allowed":true}}`, decision.Error},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := decision.FromReview([]byte(tt.request), []byte(tt.response))
+			if err != nil || got.Decision != tt.want {
+				t.Errorf("got %+v, %v, want %s", got, err, tt.want)
+			}
+			checkReview(t, []byte(tt.request), []byte(tt.response), []byte{1})
+		})
+	}
+}
+
+// The original resource counts, which the request named before its conversion.
+func TestReviewResource(t *testing.T) {
+	const before = `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"u","resource":{"resource":"deployments"},"subResource":"scale"`
+	for more, want := range map[string][2]string{
+		``:                        {"deployments", "scale"},
+		`,"requestResource":null`: {"deployments", "scale"},
+		`,"requestResource":{}`:   {"", ""},
+		`,"requestResource":{"resource":"replicasets"},"requestSubResource":"status"`: {"replicasets", "status"},
+		`,"requestSubResource":"status"`:                                              {"deployments", "scale"},
+	} {
+		got, err := decision.FromReview([]byte(before+more+"}}"), nil)
+		if err != nil || [2]string{got.RequestResource, got.RequestSubresource} != want {
+			t.Errorf("%s: got %+v, %v, want %q", more, got, err, want)
+		}
+		checkReview(t, []byte(before+more+"}}"), nil, []byte{2})
+	}
+}
+
+// Nothing of an object is in a record unless it was asked for, under whatever name it comes.
+func TestReviewLeavesContentOut(t *testing.T) {
+	const secret = "c2VjcmV0"
+	response := head + `{"uid":"u-1","allowed":true,"patch":"` + secret + `","p\u0061tch":"` + secret + `"}}`
+	for _, name := range []string{"object", "oldObject", "options", `obj\u0065ct`, `\u006fldObject`, "Object", "objects", ""} {
+		request := strings.Replace(asked, `"object":{"a":1}`, `"`+name+`":{"data":{"key":"`+secret+`"}}`, 1)
+		r, err := decision.FromReview([]byte(request), []byte(response))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := line(t, r); strings.Contains(got, secret) || r.PatchBytes != 6 {
+			t.Errorf("%s: got %s, want none of its content", name, got)
+		}
+	}
+	request := strings.Replace(asked, `"object"`, `"obj\u0065ct"`, 1)
+	r, err := decision.FromReview([]byte(request), []byte(response), decision.ContentObject)
+	if err != nil || string(r.Object) != `{"a":1}` || r.OldObject != nil || r.Patch != nil {
+		t.Errorf("got %+v, %v, want the object alone", r, err)
+	}
+}
+
+// What is large is left out by name, and the verdict stays.
+func TestReviewOmitsWhatIsLarge(t *testing.T) {
+	long := strings.Repeat("x", 200<<10)
+	content := `{"a":"` + strings.Repeat("x", 300<<10) + `"}`
+	request := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"unknown":"` + long + `","` + long + `":1,"object":` + content + `,"oldObject":` + content + `,"name":"` + long + `","uid":"u-1"}}`
+	response := head + `{"status":{"message":"` + long + `","reason":"` + long + `","code":403},"warnings":["` + long + `"],"auditAnnotations":{"a":"` + long + `"},"patch":"` + strings.Repeat("abcd", 80<<10) + `","uid":"u-1"}}`
+	got, err := inPieces([]byte(request), []byte(response), []byte{255})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := decision.Record{
+		ID: "u-1", RequestUID: "u-1", EventType: decision.AdmissionReview, Process: decision.Admission,
+		Decision: decision.Deny, Code: 403, PatchBytes: 240 << 10,
+		Omitted: []string{"resourceName", "object", "oldObject", "message", "warnings", "auditAnnotations", "patch"},
+	}
+	if line(t, got) != line(t, &want) {
+		t.Errorf("got  %.2000swant %s", line(t, got), line(t, &want))
+	}
+	warned, err := decision.FromReview([]byte(asked), []byte(head+`{"uid":"u-1","warnings":["`+long+`"],"allowed":true}}`))
+	if err != nil || warned.Decision != decision.Warn || len(warned.Omitted) != 1 {
+		t.Errorf("got %+v, %v, want a warning that was left out", warned, err)
+	}
+	again, err := decision.FromReview([]byte(asked), []byte(head+`{"uid":"u-1","warnings":["`+long+`"],"warnings":["short"],"allowed":true}}`))
+	if err != nil || len(again.Warnings) != 1 || again.Omitted != nil {
+		t.Errorf("got %+v, %v, want the warning that came last", again, err)
+	}
+}
+
+// A reader takes no more memory than it says, whatever comes.
+func TestReviewReaderIsBounded(t *testing.T) {
+	const bound = 3 << 20 // 1.2 MiB, and as much again while a buffer grows
+	flood := func(begin, again, end string) func(w *decision.ReviewReader) {
+		return func(w *decision.ReviewReader) {
+			_, _ = w.Write([]byte(begin))
+			piece := []byte(strings.Repeat(again, 1+(64<<10)/len(again)))
+			for range 20<<20/len(piece) + 1 {
+				_, _ = w.Write(piece)
+			}
+			_, _ = w.Write([]byte(end))
+		}
+	}
+	begin := strings.TrimSuffix(asked, "}}")
+	for name, write := range map[string]func(w *decision.ReviewReader){
+		"object":         flood(begin+`,"object":{"data":"`, "eHh4", `"}}}`),
+		"labels":         flood(begin+`,"object":{"metadata":{"labels":{`, `"label-0001":"value","label-0002":"value",`, `"":""}}}}}`),
+		"deep":           flood(begin+`,"object":`, `{"a":`, `}}`),
+		"name":           flood(begin+`,"`, "name", `":1}}`),
+		"unknown":        flood(begin, `,"unknown":{"a":"0123456789"}`, `}}`),
+		"names":          flood(begin, `,"name":"0123456789"`, `}}`),
+		"many objects":   flood(begin, `,"object":{"a":"0123456789"}`, `}}`),
+		"many requests":  flood(begin+`}`, `,"request":{"uid":"u-1","object":{"a":"0123456789"}}`, `}`),
+		"white space":    flood(begin, "    ", `}}`),
+		"number":         flood(begin+`,"name":1`, "0000", `}}`),
+		"no JSON":        flood("", "<html>", ""),
+		"behind the end": flood(asked, "    ", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := decision.NewReviewReader(decision.ContentObject, decision.ContentOldObject, decision.ContentPatch)
+			var before, after runtime.MemStats
+			runtime.GC()
+			runtime.ReadMemStats(&before)
+			write(r)
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > bound {
+				t.Errorf("got %d bytes held, want %d at most", got, bound)
+			}
+			if rec, err := decision.ReviewRecord(r, nil); err == nil && rec.RequestUID != "u-1" {
+				t.Errorf("got %+v, want the request that was made", rec)
+			}
+			r.Reset()
+			runtime.GC()
+			runtime.ReadMemStats(&after)
+			if got := int64(after.HeapAlloc) - int64(before.HeapAlloc); got > 64<<10 {
+				t.Errorf("got %d bytes held after Reset, want few", got)
+			}
+			runtime.KeepAlive(r)
+		})
+	}
+}
+
+// A reader that is used again knows nothing of what it read before, and records stay.
+func TestReviewReaderReset(t *testing.T) {
+	asked, answered := decision.NewReviewReader(decision.ContentObject), decision.NewReviewReader()
+	read := func(name string) *decision.Record {
+		request, response := sampleReview(t, name)
+		asked.Reset()
+		answered.Reset()
+		_, _ = asked.Write(request)
+		_, _ = answered.Write(response)
+		r, err := decision.ReviewRecord(asked, answered)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	deny := read("deny")
+	want := line(t, deny)
+	allow := read("allow")
+	if got := line(t, deny); got != want {
+		t.Errorf("got  %swant %s", got, want)
+	}
+	request, response := sampleReview(t, "allow")
+	fresh, err := decision.FromReview(request, response, decision.ContentObject)
+	if err != nil || line(t, allow) != line(t, fresh) {
+		t.Errorf("got  %swant %s%v", line(t, allow), line(t, fresh), err)
+	}
+	asked.Reset()
+	answered.Reset()
+	if got, err := decision.ReviewRecord(asked, answered); !errors.Is(err, decision.ErrNotReview) {
+		t.Errorf("got %+v, %v of nothing", got, err)
+	}
+}
+
+// Every review makes a record that can be written, in whatever pieces it comes, and the
+// one that the API's Go types make of it.
+func FuzzReview(f *testing.F) {
+	for _, name := range []string{"allow", "deny", "warn", "delete"} {
+		request, response := sampleReview(f, name)
+		f.Add(request, response, []byte{7})
+	}
+	f.Add([]byte(asked), []byte(head+`{"uid":"u-1","status":null,"allowed":true,"patch":"W10=","patchType":null,"warnings":["",null]}}`), []byte{})
+	f.Add([]byte(`{"request":{"uid":"u","kind":{"group":"g"},"userInfo":{"groups":["a"],"extra":{}},"options":1,"dryRun":true}}`), []byte(`{"response":{"uid":"u","auditAnnotations":{"a":"b"}},"response":{}}`), []byte{0, 3})
+	f.Fuzz(func(t *testing.T, request, response, cuts []byte) { checkReview(t, request, response, cuts) })
 }
