@@ -6,18 +6,24 @@ func (m *maker) docketRecord() {
 	m.Process = processOf(m.raw(atProcess))
 	switch {
 	case m.Process != "":
-	case m.is(atEventType, ViolationAdmission):
+	case m.is(atEventType, ViolationAdmission), m.is(atEventType, AdmissionReview):
 		m.Process = Admission
 	case m.is(atEventType, ViolationAudited):
 		m.Process = Audit
 	}
 	m.Decision = decisionOf(m.raw(atDecided))
-	if m.Decision == "" {
+	switch {
+	case m.is(atDecided, string(Error)):
+		m.Decision = Error // which no constraint decides
+	case m.Decision == "":
 		m.Decision = m.enforced(atEnforcementAction, atEnforcementActions)
 	}
 	m.exported()
 	if m.ID == "" {
 		m.ID = m.string(atRequestUID, atAuditID)
+	}
+	if m.Message == "" {
+		m.Message = m.string(atFailure)
 	}
 }
 

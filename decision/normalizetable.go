@@ -39,6 +39,7 @@ var (
 	atDetail             = recordMember("/detail")
 	atViolation          = recordMember("/violation")
 	atTime               = recordMember("/time")
+	atFailure            = recordMember("/failure")
 
 	// Gatekeeper's log.
 	atLogTime              = recordMember("/ts")

@@ -197,7 +197,7 @@ func (n *naively) secrets(v *node, isSecret bool) {
 	v.members("objectRef", func(ref *node) {
 		event = event || ref.says("resource", "secrets") && !ref.lacks("apiGroup", "")
 	})
-	if event {
+	if event || v.says("resourceKind", "Secret") && !v.lacks("resourceGroup", "") {
 		n.event(v)
 	}
 	if isList {
@@ -231,7 +231,7 @@ func (n *naively) items(list *node) {
 }
 
 func (n *naively) event(v *node) {
-	for _, name := range []string{"requestObject", "responseObject"} {
+	for _, name := range []string{"requestObject", "responseObject", "object", "oldObject"} {
 		v.members(name, func(object *node) {
 			if object.Kind == '{' {
 				n.secrets(object, true)
@@ -239,13 +239,15 @@ func (n *naively) event(v *node) {
 			}
 		})
 	}
-	v.members("requestObject", func(patch *node) {
-		if patch.Kind == '[' {
-			for _, operation := range patch.Kids {
-				operation.drop("value")
+	for _, name := range []string{"requestObject", "patch"} {
+		v.members(name, func(patch *node) {
+			if patch.Kind == '[' {
+				for _, operation := range patch.Kids {
+					operation.drop("value")
+				}
 			}
-		}
-	})
+		})
+	}
 	v.members("annotations", func(a *node) {
 		for i, name := range a.Names {
 			if strings.HasPrefix(name, "patch.webhook.admission.k8s.io/") {

@@ -67,6 +67,7 @@ func FuzzAppend(f *testing.F) {
 	f.Add([]byte(`{"objectRef":{"resource":"secrets"},"requestObject":[{"value":1},{"value":2}]}`), 2)
 	f.Add([]byte(`{"kind":"SecretList","items":[{"data":1},{"da\u0074a":2}]}`), 0)
 	f.Add([]byte(`{"kubectl.kubernetes.io/last-applied-configuration":"{\"kind\":\"Secret\",\"data\":1}"}`), 2)
+	f.Add([]byte(`{"resourceKind":"Secret","patch":[{"value":1}],"object":{"data":1},"oldObject":{"kind":"Secret","stringData":1}}`), 0)
 	f.Add([]byte(`{"a":`), 3)
 	rules := fuzzRules(f)
 	f.Fuzz(func(t *testing.T, record []byte, n int) {
@@ -118,7 +119,7 @@ func (g generator) object(depth int) string {
 	var members []string
 	for range g.IntN(6) {
 		name := g.pick("a", "b", "data", "stringData", "kind", "kind", "apiVersion", "metadata", "annotations", "items", "objectRef",
-			"resource", "apiGroup", "requestObject", "responseObject", "value", lastApplied, "patch.webhook.admission.k8s.io/x", "")
+			"resource", "apiGroup", "resourceKind", "resourceGroup", "object", "oldObject", "patch", "requestObject", "responseObject", "value", lastApplied, "patch.webhook.admission.k8s.io/x", "")
 		members = append(members, g.space()+g.text(name)+g.space()+":"+g.space()+g.member(name, depth)+g.space())
 	}
 	return "{" + g.space() + strings.Join(members, ",") + "}"
@@ -126,6 +127,10 @@ func (g generator) object(depth int) string {
 
 func (g generator) member(name string, depth int) string {
 	switch {
+	case name == "resourceKind":
+		return g.text(g.pick("Secret", "Secret", "Pod"))
+	case name == "resourceGroup":
+		return g.text(g.pick("", "apps"))
 	case name == "kind":
 		return g.text(g.pick("Secret", "SecretList", "Event", "List"))
 	case name == "apiVersion":

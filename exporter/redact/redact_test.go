@@ -157,6 +157,26 @@ func TestKubernetesSecrets(t *testing.T) {
 			`{"input":{"review":{"object":{"kind":"Secret","apiVersion":"v1","data":{"a":"b"}}},"request":{"object":{"data":{},"kind":"Secret"}}}}`,
 			`{"input":{"review":{"object":{"kind":"Secret","apiVersion":"v1"}},"request":{"object":{"kind":"Secret"}}}}`,
 		},
+		"record of a review": {
+			`{"resourceAPIVersion":"v1","resourceKind":"Secret","decision":"deny","object":{"kind":"Secret","apiVersion":"v1","metadata":{"annotations":{"` + lastApplied + `":"x"}},"data":{"a":"eA=="},"stringData":{"b":"y"}},"oldObject":{"apiVersion":"v1","kind":"Secret","data":{"a":"eg=="}},"patch":[{"op":"add","path":"/data/b","value":"eA=="},{"op":"remove","path":"/data/a"}]}`,
+			`{"resourceAPIVersion":"v1","resourceKind":"Secret","decision":"deny","object":{"kind":"Secret","apiVersion":"v1","metadata":{"annotations":{}}},"oldObject":{"apiVersion":"v1","kind":"Secret"},"patch":[{"op":"add","path":"/data/b"},{"op":"remove","path":"/data/a"}]}`,
+		},
+		"record of a review, without kinds": {
+			`{"object":{"data":1},"oldObject":{"stringData":2},"resourceKind":"Secret","resourceGroup":""}`,
+			`{"object":{},"oldObject":{},"resourceKind":"Secret","resourceGroup":""}`,
+		},
+		"record of a review of others": {
+			`{"resourceKind":"Secret","resourceGroup":"vault.example.com","object":{"data":1},"patch":[{"value":1}]}`,
+			`{"resourceKind":"Secret","resourceGroup":"vault.example.com","object":{"data":1},"patch":[{"value":1}]}`,
+		},
+		"record of a review about others": {
+			`{"resourceKind":"ConfigMap","message":"no Secret","object":{"data":1},"oldObject":{"data":2},"patch":[{"value":1}]}`,
+			`{"resourceKind":"ConfigMap","message":"no Secret","object":{"data":1},"oldObject":{"data":2},"patch":[{"value":1}]}`,
+		},
+		"record that has a Secret beside": {
+			`{"resourceKind":"Pod","patch":[{"op":"add","path":"/x","value":{"kind":"Secret","data":1}}],"object":{"items":[{"kind":"Secret","data":1}]}}`,
+			`{"resourceKind":"Pod","patch":[{"op":"add","path":"/x","value":{"kind":"Secret"}}],"object":{"items":[{"kind":"Secret"}]}}`,
+		},
 		"last applied to a Secret": {
 			`{"metadata":{"annotations":{"` + lastApplied + `":"whatever","a":"b"}},"kind":"Secret"}`,
 			`{"metadata":{"annotations":{"a":"b"}},"kind":"Secret"}`,

@@ -12,7 +12,9 @@ import (
 //   - it says so: kind Secret of apiVersion v1, or of none,
 //   - it is an item of a SecretList, where the API server leaves the kind out,
 //   - it is the request or response object of an audit event about secrets: a patch
-//     has no kind.
+//     has no kind,
+//   - it is the object, or the one before, in docket's record of an admission review about
+//     a Secret.
 //
 // A patch can also be a list of operations, whose values are removed then, and audit
 // annotations quote the patches of mutating webhooks, which are removed as well.
@@ -62,13 +64,28 @@ const (
 	nameKind
 	nameLastApplied
 	nameMetadata
+	nameObject
 	nameObjectRef
+	nameOldObject
+	namePatch
 	nameRequestObject
 	nameResource
+	nameResourceGroup
+	nameResourceKind
 	nameResponseObject
 	nameStringData
 	nameValue
 )
+
+// isObject reports whether an audit event or a record of docket has the object of a
+// request there.
+func (n knownName) isObject() bool {
+	switch n {
+	case nameRequestObject, nameResponseObject, nameObject, nameOldObject:
+		return true
+	}
+	return false
+}
 
 func nameOf(name []byte) knownName {
 	switch string(name) {
@@ -88,12 +105,22 @@ func nameOf(name []byte) knownName {
 		return nameLastApplied
 	case "metadata":
 		return nameMetadata
+	case "object":
+		return nameObject
 	case "objectRef":
 		return nameObjectRef
+	case "oldObject":
+		return nameOldObject
+	case "patch":
+		return namePatch
 	case "requestObject":
 		return nameRequestObject
 	case "resource":
 		return nameResource
+	case "resourceGroup":
+		return nameResourceGroup
+	case "resourceKind":
+		return nameResourceKind
 	case "responseObject":
 		return nameResponseObject
 	case "stringData":
@@ -106,7 +133,7 @@ func nameOf(name []byte) knownName {
 
 // facts are what the members of an object say of it. Of a member that stands twice
 // both count: nobody knows which one a reader takes.
-type facts uint8
+type facts uint16
 
 const (
 	kindSecret     facts = 1 << iota
@@ -116,6 +143,9 @@ const (
 	refSecrets // of an objectRef: resource secrets
 	coreGroup  // of an objectRef: apiGroup ""
 	otherGroup
+	recordSecret // of docket's record: resourceKind Secret
+	recordCore   // of docket's record: resourceGroup ""
+	recordOther
 	aboutSecrets // of an audit event: its objectRef names secrets
 )
 
@@ -128,13 +158,16 @@ func (f facts) isSecretList() bool {
 func (f facts) namesSecrets() bool {
 	return f&refSecrets != 0 && f&(coreGroup|otherGroup) != otherGroup
 }
+func (f facts) isAboutSecrets() bool {
+	return f&aboutSecrets != 0 || f&recordSecret != 0 && f&(recordCore|recordOther) != recordOther
+}
 
 // pending are edits that are done if an object is of some kind: indexes of the first
 // of each list, or noEdit.
 type pending struct {
 	secret int // it is a Secret
 	list   int // it is a SecretList
-	event  int // it is an audit event about secrets
+	event  int // it is an audit event about secrets, or docket's record about one
 }
 
 var nothingPending = pending{noEdit, noEdit, noEdit}
@@ -145,7 +178,7 @@ var nothingPending = pending{noEdit, noEdit, noEdit}
 func (w *walker) note(known knownName, name []byte, start, value int) {
 	f := w.frame(0)
 	switch known {
-	case nameKind, nameAPIVersion, nameResource, nameAPIGroup:
+	case nameKind, nameAPIVersion, nameResource, nameAPIGroup, nameResourceKind, nameResourceGroup:
 		f.facts |= w.fact(known, value)
 	case nameData, nameStringData:
 		w.wait(&f.pending.secret, start, value)
@@ -153,7 +186,7 @@ func (w *walker) note(known knownName, name []byte, start, value int) {
 		w.noteLastApplied(f, start, value)
 	case nameValue:
 		// of an operation in a patch: {"op":"replace","path":"/data/x","value":"..."}
-		if list := w.frame(1); list != nil && !list.object && list.name == nameRequestObject {
+		if list := w.frame(1); list != nil && !list.object && (list.name == nameRequestObject || list.name == namePatch) {
 			w.wait(&w.frame(2).pending.event, start, value)
 		}
 	default:
@@ -193,6 +226,12 @@ func (w *walker) fact(known knownName, value int) facts {
 		return coreGroup
 	case known == nameAPIGroup:
 		return otherGroup
+	case known == nameResourceKind && text == "Secret":
+		return recordSecret
+	case known == nameResourceGroup && text == "":
+		return recordCore
+	case known == nameResourceGroup:
+		return recordOther
 	}
 	return 0
 }
@@ -258,7 +297,7 @@ func (w *walker) decide(f *frame) {
 	if f.facts.isSecretList() {
 		w.confirm(f.pending.list)
 	}
-	if f.facts&aboutSecrets != 0 {
+	if f.facts.isAboutSecrets() {
 		w.confirm(f.pending.event)
 	}
 	around, beyond := w.frame(1), w.frame(2)
@@ -266,7 +305,7 @@ func (w *walker) decide(f *frame) {
 	case around == nil:
 	case !around.object && around.name == nameItems && beyond != nil:
 		w.pass(f.pending.secret, &beyond.pending.list)
-	case around.object && (f.name == nameRequestObject || f.name == nameResponseObject):
+	case around.object && f.name.isObject():
 		w.pass(f.pending.secret, &around.pending.event)
 		w.pass(f.pending.list, &around.pending.event)
 	case around.object && f.name == nameObjectRef && f.facts.namesSecrets():
