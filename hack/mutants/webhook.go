@@ -1,6 +1,11 @@
 package main
 
-const laterGo = "client/later.go"
+const (
+	laterGo    = "client/later.go"
+	handlerGo  = "webhook/handler.go"
+	exchangeGo = "webhook/exchange.go"
+	presetGo   = "webhook/preset.go"
+)
 
 // ofWebhooks has a defect for each promise of the handler that records admission
 // decisions, and of what the client does for it.
@@ -25,5 +30,96 @@ var ofWebhooks = []mutant{
 		old:    "l.waiting.len() >= maxLater || ",
 		new:    "l.waiting.len() > 2*maxLater || ",
 		tests:  []string{"TestLaterNeverWaits"},
+	},
+	{
+		defect: "a review for which there is no room is not counted",
+		file:   handlerGo,
+		old:    "h.client.Lose(r.Decision, 1)",
+		new:    "h.client.Lose(r.Decision, 0)",
+		tests:  []string{"TestBatchNeverWaits"},
+	},
+	{
+		defect: "a review for which there is no room leaves no gap",
+		file:   handlerGo,
+		old:    "\t\th.client.NextSequence() // a gap\n",
+		new:    "",
+		tests:  []string{"TestBatchNeverWaits"},
+	},
+	{
+		defect: "a record is made while a piece of its request is taken",
+		file:   handlerGo,
+		old:    "if x.mu.TryLock() { // else",
+		new:    "if true { // else",
+		tests:  []string{"TestHandlerReturnsWhileAPieceIsTaken"},
+	},
+	{
+		defect: "the answer leaves though its record is not durable",
+		file:   handlerGo,
+		old:    "\t\ta.refuse()\n",
+		new:    "\t\ta.release()\n",
+		tests:  []string{"TestExporterThatHangs"},
+	},
+	{
+		defect: "a fault in the record of a review ends the program",
+		file:   handlerGo,
+		old:    "p := recover()",
+		new:    "p := any(nil)",
+		tests:  []string{"TestFaults"},
+	},
+	{
+		defect: "the header of an answer that is held leaves",
+		file:   "webhook/held.go",
+		old:    "header: way.Header().Clone()}",
+		new:    "header: way.Header()}",
+		tests:  []string{"TestExporterThatHangs"},
+	},
+	{
+		defect: "an answer is held whatever its size",
+		file:   "webhook/held.go",
+		old:    "len(a.body)+len(p) <= maxHeld && a.grow",
+		new:    "a.grow",
+		tests:  []string{"TestAnswerThatIsTooLargeToHold"},
+	},
+	{
+		defect: "a verdict that reaches nobody counts",
+		file:   exchangeGo,
+		old:    "case ctx.Err() != nil && !whole:",
+		new:    "case ctx.Err() != nil && whole:",
+		tests:  []string{"TestStreamsThatAreReset"},
+	},
+	{
+		defect: "a part of an answer counts as the whole",
+		file:   exchangeGo,
+		old:    "case x.cut || x.status != 0 && x.length > x.written:",
+		new:    "case x.cut:",
+		tests:  []string{"TestBytesPassUnchanged"},
+	},
+	{
+		defect: "a verdict in an answer of status 503 counts",
+		file:   "webhook/record.go",
+		old:    "case x.status != 0 && !verdictStatus(x.status):",
+		new:    "case x.status == http.StatusInternalServerError:",
+		tests:  []string{"TestBytesPassUnchanged"},
+	},
+	{
+		defect: "the memory of a review is counted for ever",
+		file:   "webhook/record.go",
+		old:    "\t\th.memory.grow(-part.kept)\n",
+		new:    "",
+		tests:  []string{"TestMemoryIsBounded"},
+	},
+	{
+		defect: "the whole message is in every record of its violations",
+		file:   presetGo,
+		old:    "len(records) == 0 || len(raw)*len(violations) <= maxRaw",
+		new:    "true",
+		tests:  []string{"TestSplitIsBounded"},
+	},
+	{
+		defect: "a bracket in a message begins another violation",
+		file:   presetGo,
+		old:    "if _, ok := gatekeeperViolation(text[i+1:]); ok {",
+		new:    "if true {",
+		tests:  []string{"TestPresets"},
 	},
 }

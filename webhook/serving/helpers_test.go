@@ -182,7 +182,7 @@ type running struct {
 	dir    string
 	cancel context.CancelFunc
 	clock  chan time.Time // lets each half of ShutdownDelay pass
-	result chan error // what Run returns
+	result chan error     // what Run returns
 }
 
 // start runs a server with the fields of c, and those that every test has alike.

@@ -1,0 +1,288 @@
+package webhook
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/decision"
+)
+
+// exchange is one review and its answer, as they pass.
+type exchange struct {
+	h        *handler
+	path     string
+	start    time.Time
+	duration time.Duration
+	body     body
+	request  half
+	response half
+
+	status   int   // of the answer; 0: none was given
+	length   int64 // that the answer should have; -1: any
+	written  int64
+	failure  string // why the answer is none to the client; empty: it may be one
+	hijacked bool
+	cut      bool // a piece of the answer could not be written
+
+	// mu is held while a piece of the request is taken, and for ever from the moment on
+	// at which the exchange is handed over: a proxy may read the request on another
+	// goroutine when the handler has returned.
+	mu   sync.Mutex
+	over atomic.Bool // what passes from now on belongs to no one
+
+	lost      atomic.Bool       // counted as lost: there was no memory, or a fault
+	logged    bool              // its records were given to the client
+	decision  decision.Decision // set with the records
+	notReview bool
+}
+
+// body is that of the request.
+type body struct {
+	io.ReadCloser
+	x      *exchange
+	ended  bool // guarded by x.mu, as broken
+	broken bool // reading has failed
+}
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.x.read(p[:n], err)
+	return n, err
+}
+
+// read takes a piece of the request. It may outlive the handler, and then has x handed
+// over if the handler could not.
+func (x *exchange) read(p []byte, err error) {
+	if x.over.Load() || !x.mu.TryLock() {
+		return
+	}
+	x.take(&x.request, p)
+	if err == io.EOF { //nolint:errorlint // readers return it as it is
+		x.body.ended = true
+	} else if err != nil {
+		x.body.broken = true
+	}
+	x.mu.Unlock()
+	if x.over.Load() && x.mu.TryLock() {
+		x.h.handOver(x)
+	}
+}
+
+// stop ends the exchange and waits for a piece that is being taken.
+func (x *exchange) stop() {
+	x.over.Store(true)
+	x.mu.Lock() // for ever
+}
+
+// take takes a piece of one half.
+func (x *exchange) take(part *half, p []byte) {
+	if part.keeper == nil || len(p) == 0 || x.lost.Load() {
+		return
+	}
+	defer x.h.guard(x)
+	_, err := part.keeper.Write(p)
+	kept := part.keeper.Size()
+	if err != nil {
+		part.drop(err.Error())
+	} else if kept > part.kept && !x.h.memory.grow(kept-part.kept) {
+		part.drop("was too much at a time")
+		x.lose()
+	} else {
+		part.kept = max(part.kept, kept)
+	}
+}
+
+// lose counts x as lost, whatever was decided, unless its records are with the client.
+func (x *exchange) lose() {
+	if !x.logged && x.lost.CompareAndSwap(false, true) {
+		x.h.client.Lose(client.Unspecified, 1)
+	}
+}
+
+// size is what is kept of x.
+func (x *exchange) size() int {
+	const own = 1 << 10 // itself, and what its records share
+	return own + x.request.kept + x.response.kept
+}
+
+// half is one direction of an exchange.
+type half struct {
+	reader *decision.ReviewReader
+	zip    *zipped // nil: not in gzip
+	keeper keeper  // one of the two; nil: what comes is not kept
+	kept   int     // memory that is counted
+	// unread is why a record cannot be made of it; empty: it can.
+	unread string
+}
+
+// keeper keeps what passes.
+type keeper interface {
+	io.Writer
+	Size() int // memory
+}
+
+// open begins a half that has a content encoding.
+func (p *half) open(h *handler, encoding string) {
+	if p.reader, _ = h.readers.Get().(*decision.ReviewReader); p.reader == nil {
+		p.reader = decision.NewReviewReader(h.Include...)
+	}
+	switch strings.ToLower(encoding) {
+	case "", "identity":
+		p.keeper = p.reader
+	case "gzip", "x-gzip":
+		p.zip = new(zipped)
+		p.keeper = p.zip
+	default:
+		p.drop("has a content encoding that is not read")
+	}
+}
+
+// drop keeps no more, and says why.
+func (p *half) drop(why string) { p.keeper, p.zip, p.unread = nil, nil, why }
+
+// unzip has the reader read what came in gzip. Where that is broken or too large the
+// reader gets a part of it, which is no JSON.
+func (p *half) unzip() {
+	if p.zip == nil {
+		return
+	}
+	z, err := gzip.NewReader(bytes.NewReader(p.zip.text))
+	if err == nil {
+		_, _ = io.Copy(p.reader, io.LimitReader(z, maxUnzipped))
+	}
+}
+
+// zipped keeps a body in gzip.
+type zipped struct{ text []byte }
+
+// Write implements keeper.
+func (z *zipped) Write(p []byte) (int, error) {
+	if len(z.text)+len(p) > maxZipped {
+		return 0, errors.New("is too large in gzip to be recorded")
+	}
+	z.text = append(z.text, p...)
+	return len(p), nil
+}
+
+// Size implements keeper.
+func (z *zipped) Size() int { return cap(z.text) }
+
+// answer is the way of an answer that leaves as it comes.
+type answer struct {
+	http.ResponseWriter
+	x *exchange
+}
+
+// Unwrap is for http.ResponseController.
+func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
+
+// WriteHeader implements http.ResponseWriter.
+func (a *answer) WriteHeader(status int) {
+	a.x.begins(status, a.Header())
+	a.ResponseWriter.WriteHeader(status)
+}
+
+// Write implements http.ResponseWriter.
+func (a *answer) Write(p []byte) (int, error) {
+	a.x.begins(http.StatusOK, a.Header())
+	n, err := a.ResponseWriter.Write(p)
+	a.x.wrote(p[:n], err)
+	return n, err
+}
+
+// WriteString implements io.StringWriter, by which net/http makes other chunks.
+func (a *answer) WriteString(s string) (int, error) {
+	a.x.begins(http.StatusOK, a.Header())
+	n, err := io.WriteString(a.ResponseWriter, s)
+	a.x.wrote([]byte(s[:n]), err)
+	return n, err
+}
+
+// ReadFrom implements io.ReaderFrom, by which net/http makes other chunks.
+func (a *answer) ReadFrom(from io.Reader) (int64, error) {
+	a.x.begins(http.StatusOK, a.Header())
+	n, err := io.Copy(a.ResponseWriter, source{from, a.x})
+	a.x.cut = a.x.cut || err != nil
+	return n, err
+}
+
+// source is what an answer is read from.
+type source struct {
+	io.Reader
+	x *exchange
+}
+
+func (s source) Read(p []byte) (int, error) {
+	n, err := s.Reader.Read(p)
+	s.x.wrote(p[:n], nil)
+	return n, err
+}
+
+// Flush implements http.Flusher.
+func (a *answer) Flush() { _ = a.FlushError() }
+
+// FlushError is for http.ResponseController.
+func (a *answer) FlushError() error {
+	a.x.begins(http.StatusOK, a.Header())
+	return http.NewResponseController(a.ResponseWriter).Flush()
+}
+
+// Hijack implements http.Hijacker. It fails where the connection cannot be hijacked.
+func (a *answer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	conn, rw, err := http.NewResponseController(a.ResponseWriter).Hijack()
+	a.x.hijacked = a.x.hijacked || err == nil
+	return conn, rw, err
+}
+
+// begins notes how the answer begins, unless it has begun or is not the last one.
+func (x *exchange) begins(status int, header http.Header) {
+	if x.status != 0 || status < http.StatusOK && status != http.StatusSwitchingProtocols || x.over.Load() {
+		return
+	}
+	x.status, x.length = status, -1
+	if text := header.Get("Content-Length"); text != "" {
+		if n, err := strconv.ParseInt(text, 10, 64); err == nil {
+			x.length = n
+		}
+	}
+	x.response.open(x.h, header.Get("Content-Encoding"))
+}
+
+// wrote takes a piece of the answer that has left.
+func (x *exchange) wrote(p []byte, err error) {
+	if x.over.Load() {
+		return
+	}
+	x.cut = x.cut || err != nil
+	x.written += int64(len(p))
+	x.take(&x.response, p)
+}
+
+// end notes what the handler has made of x. ctx is that of the request.
+func (x *exchange) end(ctx context.Context, completed bool) {
+	x.duration = time.Since(x.start)
+	whole := x.length >= 0 && x.written == x.length
+	switch {
+	case !completed:
+		x.failure = "the handler panicked"
+	case x.hijacked:
+		x.failure = "the handler took over the connection"
+	case x.cut || x.status != 0 && x.length > x.written:
+		x.failure = "the answer was cut off"
+	case ctx.Err() != nil && !whole: // else it has left in time
+		x.failure = "the client went away before the answer"
+	}
+}

@@ -1,0 +1,153 @@
+package webhook
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docket-export/docket/decision"
+)
+
+// Options says what Log records. The zero value records what was denied, warned of or
+// failed, one record a review.
+type Options struct {
+	// Decisions are those that leave a record. Default: deny, warn, error.
+	Decisions []decision.Decision
+	// Include are the contents that records have. They may hold secrets. Default: none.
+	Include []decision.Content
+	// Preset is whose messages are split into violations, each a record. Default: none,
+	// one record a review.
+	Preset Preset
+	// Cluster and Pod stand in every record under these names.
+	Cluster, Pod string
+	// Log is told of faults in this package, never of what is in a review. It must not
+	// block. nil: nobody is told.
+	Log *slog.Logger
+	// Observe is told of each review when its records are made: in mode Batch after the
+	// answer has left, and not of reviews for which there was no room, which the client
+	// counts as lost. Calls overlap. It must not block: no record is made meanwhile.
+	Observe func(Outcome)
+}
+
+// Outcome is what has become of one review.
+type Outcome struct {
+	// Decision is that of the review, recorded or not.
+	Decision decision.Decision
+	// Records is how many were given to the client.
+	Records int
+	// NotReview: the request was JSON, but no admission review.
+	NotReview bool
+	// Duration is how long the handler took.
+	Duration time.Duration
+}
+
+// Preset is an engine whose messages can be split into violations, each of which names its
+// policy. A message that is not in the engine's form stays whole.
+type Preset string
+
+// The presets.
+const (
+	// Gatekeeper joins "[constraint] message" with newlines; each warning is one.
+	Gatekeeper Preset = "Gatekeeper"
+	// Kyverno lists policies and their rules as YAML; the ValidatingPolicy and what is like it
+	// says "Policy name failed: message".
+	Kyverno Preset = "Kyverno"
+	// ValidatingAdmissionPolicy is for engines that speak as the API server does:
+	// "ValidatingAdmissionPolicy 'name' with binding 'name' denied request: message".
+	ValidatingAdmissionPolicy Preset = "ValidatingAdmissionPolicy"
+)
+
+var presets = []Preset{Gatekeeper, Kyverno, ValidatingAdmissionPolicy}
+
+// defaultDecisions leaves out what changes nothing for anybody.
+func defaultDecisions() []decision.Decision {
+	return []decision.Decision{decision.Deny, decision.Warn, decision.Error}
+}
+
+// Validate reports every value that stands for nothing, as one error made with errors.Join.
+func (o *Options) Validate() error {
+	var errs []error
+	for _, d := range o.Decisions {
+		errs = append(errs, prefix("decisions", checkDecision(d)))
+	}
+	for _, c := range o.Include {
+		errs = append(errs, prefix("include", checkContent(c)))
+	}
+	if o.Preset != "" && !slices.Contains(presets, o.Preset) {
+		errs = append(errs, prefix("preset", notPreset(string(o.Preset))))
+	}
+	return errors.Join(errs...)
+}
+
+func prefix(key string, err error) error {
+	if err == nil {
+		return nil
+	}
+	return fmt.Errorf("%s: %w", key, err)
+}
+
+// ParsePreset returns the preset that is called so, in capitals or not: "gatekeeper". The
+// empty text stands for none.
+func ParsePreset(text string) (Preset, error) {
+	if text == "" {
+		return "", nil
+	}
+	for _, p := range presets {
+		if strings.EqualFold(text, string(p)) {
+			return p, nil
+		}
+	}
+	return "", notPreset(text)
+}
+
+func notPreset(text string) error {
+	return fmt.Errorf("must be gatekeeper, kyverno or validatingadmissionpolicy, not %q", text)
+}
+
+// ParseDecisions returns the decisions of a list such as "deny,warn,error".
+func ParseDecisions(text string) (list []decision.Decision, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		d := decision.Decision(strings.TrimSpace(item))
+		if err := checkDecision(d); err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// A webhook never answers dryrun: what it finds in that action is an allow to the API server.
+func checkDecision(d decision.Decision) error {
+	switch d {
+	case decision.Allow, decision.Deny, decision.Warn, decision.Error:
+		return nil
+	}
+	return fmt.Errorf("must be deny, warn, error or allow, not %q", string(d))
+}
+
+// ParseInclude returns the contents of a list such as "object,oldObject". The empty text
+// stands for none.
+func ParseInclude(text string) (list []decision.Content, err error) {
+	if text == "" {
+		return nil, nil
+	}
+	for item := range strings.SplitSeq(text, ",") {
+		c := decision.Content(strings.TrimSpace(item))
+		if err := checkContent(c); err != nil {
+			return nil, err
+		}
+		list = append(list, c)
+	}
+	return list, nil
+}
+
+func checkContent(c decision.Content) error {
+	switch c {
+	case decision.ContentObject, decision.ContentOldObject, decision.ContentPatch:
+		return nil
+	}
+	return fmt.Errorf("must be object, oldObject or patch, not %q", string(c))
+}
