@@ -158,18 +158,24 @@ func (l *logged) with(text string) (found []string) {
 // wait returns once there are n lines that contain text.
 func (l *logged) wait(t *testing.T, text string, n int) {
 	t.Helper()
+	if !l.await(text, n) {
+		t.Fatalf("got the log lines %q, want %d with %q", l.with(""), n, text)
+	}
+}
+
+func (l *logged) await(text string, n int) bool {
 	deadline := time.After(30 * time.Second)
 	for {
 		l.mu.Lock()
 		more := l.more
 		l.mu.Unlock()
 		if len(l.with(text)) >= n {
-			return
+			return true
 		}
 		select {
 		case <-more:
 		case <-deadline:
-			t.Fatalf("got the log lines %q, want %d with %q", l.with(""), n, text)
+			return false
 		}
 	}
 }
@@ -215,8 +221,7 @@ func start(t *testing.T, c Config) *running {
 
 // client returns one that trusts p and keeps its connections.
 func (p pair) client(t *testing.T, http2 bool) *http.Client {
-	pool := x509.NewCertPool()
-	pool.AddCert(p.leaf)
+	pool := p.pool()
 	var protocols http.Protocols
 	protocols.SetHTTP1(!http2)
 	protocols.SetHTTP2(http2)

@@ -14,7 +14,7 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	b := &body{ReadCloser: r.Body, conn: r.Context().Value(connKey{}).(*conn), control: http.NewResponseController(w)}
 	defer b.answered()
-	if r.Body == http.NoBody {
+	if r.ContentLength == 0 { // with HTTP/2 the body is not http.NoBody
 		b.arrived()
 	} else {
 		// An error means that nobody can be slow: both protocols of net/http know deadlines.

@@ -15,6 +15,9 @@ import (
 // idle connection: a server that closes it may cross a request on its way.
 const idleTimeout = 2 * time.Minute
 
+// cutOffTimeout is what handlers get to notice that their contexts have ended.
+const cutOffTimeout = time.Second
+
 // Server serves a handler over TLS by the rules of this package.
 type Server struct {
 	config       Config
@@ -25,6 +28,8 @@ type Server struct {
 
 	leaving, now context.Context // done from the first and the second call of Stop on
 	leave, end   context.CancelFunc
+	requests     context.Context // done when what is in flight was cut off
+	cutOff       context.CancelFunc
 	after        func(time.Duration) <-chan time.Time // time.After but in tests
 
 	mu       sync.Mutex
@@ -42,6 +47,7 @@ func New(c Config) (*Server, error) {
 	s := &Server{config: c, certificates: NewCertificates(c.TLSDir, c.Log), after: time.After}
 	s.leaving, s.leave = context.WithCancel(context.Background())
 	s.now, s.end = context.WithCancel(context.Background())
+	s.requests, s.cutOff = context.WithCancel(context.Background())
 	settings := c.TLS.Clone()
 	settings.Certificates, settings.GetCertificate = nil, s.certificates.GetCertificate
 	s.http = http.Server{
@@ -54,7 +60,7 @@ func New(c Config) (*Server, error) {
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: c.MaxStreams, WriteByteTimeout: c.RequestTimeout},
 		ConnContext:       withConn,
 		// Not the context of Run, whose end must not cancel what is in flight.
-		BaseContext: func(net.Listener) context.Context { return s.now },
+		BaseContext: func(net.Listener) context.Context { return s.requests },
 		ErrorLog:    errorLog(c.Log),
 	}
 	return s, nil
@@ -96,6 +102,7 @@ func (s *Server) ended() {
 	s.over = true
 	s.leave()
 	s.end()
+	s.cutOff()
 }
 
 // serve listens, and returns when nothing is in flight any more, or is cut off.
@@ -148,16 +155,35 @@ func (s *Server) wait(d time.Duration) {
 func (s *Server) finish() error {
 	ctx, cancel := context.WithTimeout(s.now, s.config.FinishTimeout)
 	defer cancel()
-	if s.http.Shutdown(ctx) == nil {
+	if s.http.Shutdown(ctx) == nil && s.handlersReturned(ctx) {
 		return nil
 	}
 	cut := s.inFlight.Load()
-	s.end() // the handlers' contexts
+	// In this order, as a handler that gives up would still answer 200.
 	err := s.http.Close()
+	s.cutOff()
+	brief, cancelBrief := context.WithTimeout(context.Background(), cutOffTimeout)
+	defer cancelBrief()
+	s.handlersReturned(brief)
 	if cut > 0 {
 		err = errors.Join(err, fmt.Errorf("serving: %d requests were cut off", cut))
 	}
 	return err
+}
+
+// handlersReturned waits until no handler runs, false if ctx ends first. Shutdown does not
+// wait for those whose stream of HTTP/2 was reset, and they may have something to drain.
+func (s *Server) handlersReturned(ctx context.Context) bool {
+	tick := time.NewTicker(time.Millisecond) // net/http waits for connections in the same way
+	defer tick.Stop()
+	for s.inFlight.Load() > 0 {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
 }
 
 // Addr is where the server listens, nil before it does.

@@ -2,9 +2,16 @@ package serving
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
+	"runtime"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 )
@@ -83,4 +90,265 @@ func get(client *http.Client, url string) string {
 		return err.Error()
 	}
 	return string(body)
+}
+
+// hanging is a handler that answers when it is told to, or its request's context ends.
+type hanging struct {
+	began   chan struct{} // one value for each request
+	release chan struct{}
+	left    chan error // how the contexts of requests ended
+}
+
+func newHanging() hanging {
+	return hanging{began: make(chan struct{}, 9), release: make(chan struct{}), left: make(chan error, 9)}
+}
+
+func (h hanging) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	h.began <- struct{}{}
+	select {
+	case <-h.release:
+	case <-r.Context().Done():
+	}
+	h.left <- r.Context().Err()
+}
+
+// A second call of Stop, or one after the end of Run's context, ends the server at once.
+func TestStopAtOnce(t *testing.T) {
+	t.Parallel()
+	for name, second := range map[string]func(*running){
+		"Stop twice":              func(r *running) { r.Stop(); r.Stop() },
+		"context, then Stop":      func(r *running) { r.cancel(); r.logs.wait(t, "stopping", 1); r.Stop() },
+		"Stop, then context":      func(r *running) { r.Stop(); r.cancel() },
+		"in the second half":      func(r *running) { r.Stop(); r.clock <- time.Now(); r.Stop() },
+		"while requests finish":   func(r *running) { r.Stop(); r.clock <- time.Now(); r.clock <- time.Now(); r.Stop() },
+		"while requests finish 2": func(r *running) { r.cancel(); r.clock <- time.Now(); r.clock <- time.Now(); r.Stop() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := newHanging()
+			r := start(t, Config{Handler: h, FinishTimeout: time.Hour, Drain: func(ctx context.Context) error {
+				if len(h.left) != 1 {
+					t.Error("drained while a handler was running")
+				}
+				return fmt.Errorf("drain: %w", ctx.Err())
+			}})
+			answer := make(chan string, 1)
+			go func() { answer <- get(r.pair.client(t, true), r.url()) }()
+			<-h.began
+			second(r)
+			errorIs(t, <-r.result, "1 requests were cut off", "drain: context canceled")
+			if err := <-h.left; err == nil {
+				t.Error("the context of the request did not end")
+			}
+			if got := <-answer; got == "" {
+				t.Error("the client got an answer")
+			}
+		})
+	}
+}
+
+// Requests that take longer than FinishTimeout are cut off, and counted.
+func TestFinishTimeout(t *testing.T) {
+	t.Parallel()
+	h := newHanging()
+	r := start(t, Config{Handler: h, ShutdownDelay: -1, FinishTimeout: 20 * time.Millisecond})
+	r.after = func(time.Duration) <-chan time.Time { return time.After(0) }
+	var clients sync.WaitGroup
+	for _, http2 := range []bool{true, false} {
+		clients.Go(func() { get(r.pair.client(t, http2), r.url()) })
+		<-h.began
+	}
+	r.cancel()
+	errorIs(t, <-r.result, "2 requests were cut off")
+	clients.Wait()
+}
+
+// A handler may have something to drain even if its client is gone.
+func TestDrainWaitsForHandlersWithoutClient(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			began, release := make(chan struct{}), make(chan struct{})
+			var returned atomic.Bool
+			r := start(t, Config{
+				FinishTimeout: time.Hour,
+				Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+					close(began)
+					<-release
+					returned.Store(true)
+				}),
+				Drain: func(context.Context) error {
+					if !returned.Load() {
+						return errors.New("drained while a handler was running")
+					}
+					return nil
+				},
+			})
+			ctx, leave := context.WithCancel(t.Context())
+			request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			gone := make(chan struct{})
+			go func() {
+				defer close(gone)
+				_, err := r.pair.client(t, http2).Do(request)
+				errorIs(t, err, "canceled")
+			}()
+			<-began
+			leave()
+			<-gone
+			r.cancel()
+			r.clock <- time.Now()
+			r.clock <- time.Now()
+			refused(t, r.Addr().String())
+			close(release)
+			errorIs(t, <-r.result)
+		})
+	}
+}
+
+// refused returns once nobody listens at address any more.
+func refused(t *testing.T, address string) {
+	t.Helper()
+	for {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			return
+		}
+		c.Close()
+		if t.Context().Err() != nil {
+			t.Fatal("somebody listens")
+		}
+	}
+}
+
+// In the first half of ShutdownDelay connections are kept, in the second half each answer
+// sends its client away, and no request fails on the way.
+func TestClientsAreSentAway(t *testing.T) {
+	t.Parallel()
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := start(t, Config{Handler: http.NotFoundHandler()})
+			client := r.pair.client(t, http2)
+			ask := func() (reused bool) {
+				t.Helper()
+				trace := &httptrace.ClientTrace{GotConn: func(i httptrace.GotConnInfo) { reused = i.Reused }}
+				request, err := http.NewRequestWithContext(httptrace.WithClientTrace(t.Context(), trace), http.MethodPost, r.url(), strings.NewReader("{}"))
+				if err != nil {
+					t.Fatal(err)
+				}
+				response, err := client.Do(request)
+				if err != nil {
+					t.Fatal(err)
+				}
+				io.Copy(io.Discard, response.Body)
+				response.Body.Close()
+				return reused
+			}
+			ask()
+			r.cancel()
+			r.logs.wait(t, "stopping", 1)
+			for range 3 {
+				if !ask() {
+					t.Error("first half: the client opened another connection")
+				}
+			}
+			r.clock <- time.Now()
+			for !r.goodbye.Load() {
+				runtime.Gosched()
+			}
+			ask()
+			for range 3 {
+				if ask() && !http2 { // of GOAWAY the client learns a little after the answer
+					t.Error("second half: the client kept its connection")
+				}
+			}
+			if http2 {
+				for ask() {
+					if t.Context().Err() != nil {
+						t.Fatal("second half: the client keeps its connection")
+					}
+				}
+			}
+			r.clock <- time.Now()
+			errorIs(t, <-r.result)
+		})
+	}
+}
+
+// What is stopped before it runs does not listen, and drains.
+func TestRunOnce(t *testing.T) {
+	t.Parallel()
+	drained := errors.New("drained")
+	fresh := func() *Server {
+		s, err := New(Config{Address: "127.0.0.1:0", TLSDir: t.TempDir(), Handler: http.NotFoundHandler(), Drain: func(context.Context) error { return drained }})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	done, cancel := context.WithCancel(t.Context())
+	cancel()
+	s := fresh()
+	if err := s.Run(done); !errors.Is(err, drained) || s.Addr() != nil {
+		t.Errorf("with a context that is done: got %v, listening at %v", err, s.Addr())
+	}
+	errorIs(t, s.Run(t.Context()), "called before")
+	s = fresh()
+	s.Stop()
+	if err := s.Run(t.Context()); !errors.Is(err, drained) || s.Addr() != nil {
+		t.Errorf("after Stop: got %v, listening at %v", err, s.Addr())
+	}
+	s = fresh()
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s.config.Address = taken.Addr().String()
+	errorIs(t, s.Run(t.Context()), "in use", "drained")
+	errorIs(t, probe(t, s.Live), "has ended")
+	errorIs(t, probe(t, s.Ready), "not listen")
+}
+
+// Run ends, and drains, when its listener fails.
+func TestListenerFails(t *testing.T) {
+	t.Parallel()
+	drained := false
+	r := start(t, Config{Handler: http.NotFoundHandler(), Drain: func(context.Context) error { drained = true; return nil }})
+	r.listener.Close()
+	errorIs(t, <-r.result, "closed")
+	if !drained {
+		t.Error("Drain was not called")
+	}
+}
+
+// The context of Drain has DrainTimeout.
+func TestDrainTimeout(t *testing.T) {
+	t.Parallel()
+	r := start(t, Config{Handler: http.NotFoundHandler(), DrainTimeout: time.Millisecond, Drain: func(ctx context.Context) error {
+		<-ctx.Done()
+		return ctx.Err()
+	}})
+	r.cancel()
+	r.clock <- time.Now()
+	r.clock <- time.Now()
+	errorIs(t, <-r.result, "deadline exceeded")
+}
+
+func TestConfig(t *testing.T) {
+	t.Parallel()
+	_, err := New(Config{WaitFor: []Check{{}}, FinishTimeout: -1, DrainTimeout: -1, MaxConnections: -1, MaxStreams: -1, MaxHeaderBytes: -1, HeaderTimeout: -1, BodyTimeout: -1, RequestTimeout: -1})
+	const negative = ": must not be negative"
+	errorIs(t, err, "Handler: must be set", "TLSDir: must be set", "WaitFor[0]: ", "FinishTimeout"+negative, "DrainTimeout"+negative, "MaxConnections"+negative,
+		"MaxStreams"+negative, "MaxHeaderBytes"+negative, "HeaderTimeout"+negative, "BodyTimeout"+negative, "RequestTimeout"+negative)
+	// Kubernetes kills a pod after 30 seconds.
+	c := Config{}
+	c.setDefaults()
+	if sum := c.ShutdownDelay + c.FinishTimeout + c.DrainTimeout; c.ShutdownDelay != 10*time.Second || sum > 28*time.Second {
+		t.Errorf("got a delay of %s and a stop of %s, want 10s and less than 28s", c.ShutdownDelay, sum)
+	}
 }

@@ -1,0 +1,197 @@
+package serving
+
+import (
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// pairs are those that a step can put into the directory.
+type pairs map[string]pair
+
+func newPairs(t *testing.T) pairs {
+	now := time.Now()
+	before, after := now.Add(-time.Hour), now.Add(time.Hour)
+	return pairs{
+		"a": validFor(t, before, after), "b": validFor(t, before, after), "short": validFor(t, before, now.Add(time.Minute)),
+		"expired": validFor(t, before, now.Add(-time.Minute)), "later": validFor(t, now.Add(5*time.Minute), after),
+	}
+}
+
+type change func(t *testing.T, dir string, all pairs)
+
+func files(name string) change {
+	return func(t *testing.T, dir string, all pairs) { all[name].files(t, dir) }
+}
+
+func secret(name string) change {
+	return func(t *testing.T, dir string, all pairs) { all[name].secret(t, dir) }
+}
+
+func mixed(crt, key string) change {
+	return func(t *testing.T, dir string, all pairs) { pair{crt: all[crt].crt, key: all[key].key}.files(t, dir) }
+}
+
+// cut writes pair b, and only so many bytes of each file.
+func cut(crt, key int) change {
+	return func(t *testing.T, dir string, all pairs) {
+		b := all["b"]
+		pair{crt: b.crt[:min(crt, len(b.crt))], key: b.key[:min(key, len(b.key))]}.files(t, dir)
+	}
+}
+
+func removed(t *testing.T, dir string, _ pairs) {
+	if err := os.Remove(filepath.Join(dir, "tls.key")); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func after(d time.Duration) change {
+	return func(*testing.T, string, pairs) { time.Sleep(d) }
+}
+
+func nothing(*testing.T, string, pairs) {}
+
+// Each step changes the files, the first one before they are read at all. A second later one pair is in use, and an operator was told
+// of what is new.
+func TestCertificatesAreReadAgain(t *testing.T) {
+	type step struct {
+		change change
+		inUse  string // empty: none
+		told   string // in the one new log line; empty: there is none
+	}
+	const used, all = "certificate in use", 1 << 20
+	for name, steps := range map[string][]step{
+		"files replaced":            {{files("a"), "a", used}, {files("b"), "b", used}, {nothing, "b", ""}},
+		"secret replaced":           {{secret("a"), "a", used}, {secret("b"), "b", used}, {secret("a"), "a", used}},
+		"same pair again":           {{secret("a"), "a", used}, {secret("a"), "a", ""}},
+		"certificate before key":    {{files("a"), "a", used}, {mixed("b", "a"), "a", "does not match"}, {nothing, "a", ""}, {files("b"), "b", used}},
+		"key before certificate":    {{files("a"), "a", used}, {mixed("a", "b"), "a", "does not match"}, {files("b"), "b", used}},
+		"the old pair comes back":   {{files("a"), "a", used}, {mixed("a", "b"), "a", "does not match"}, {files("a"), "a", used}},
+		"key of another at first":   {{mixed("a", "b"), "", "does not match"}, {files("a"), "a", used}},
+		"certificate half-written":  {{files("a"), "a", used}, {cut(99, all), "a", "failed to find"}, {files("b"), "b", used}},
+		"key half-written":          {{files("a"), "a", used}, {cut(all, 99), "a", "failed to find"}, {files("b"), "b", used}},
+		"both empty":                {{files("a"), "a", used}, {cut(0, 0), "a", "failed to find"}, {files("b"), "b", used}},
+		"key removed":               {{files("a"), "a", used}, {removed, "a", "tls.key"}, {files("a"), "a", used}},
+		"another failure":           {{files("a"), "a", used}, {mixed("b", "a"), "a", "does not match"}, {removed, "a", "tls.key"}},
+		"empty directory at first":  {{nothing, "", "tls.crt"}, {nothing, "", ""}, {secret("a"), "a", used}},
+		"expired":                   {{files("a"), "a", used}, {files("expired"), "a", "expired at"}, {files("b"), "b", used}},
+		"expired, with none before": {{files("expired"), "expired", used}, {files("a"), "a", used}},
+		"expired, as the other is":  {{files("short"), "short", used}, {after(2 * time.Minute), "short", ""}, {files("expired"), "expired", used}},
+		"not valid yet":             {{files("a"), "a", used}, {files("later"), "a", "not valid before"}, {after(10 * time.Minute), "later", used}},
+		"the last good one expires": {{files("short"), "short", used}, {files("later"), "short", "not valid before"}, {after(2 * time.Minute), "later", used}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				all, dir, logs := newPairs(t), t.TempDir(), newLogged()
+				var c *Certificates
+				for i, step := range steps {
+					before := len(logs.with("level="))
+					step.change(t, dir, all)
+					if c == nil {
+						c = NewCertificates(dir, logs.log())
+					}
+					time.Sleep(rereadEvery)
+					if got := inUse(c, all); got != step.inUse {
+						t.Errorf("step %d: got pair %q in use, want %q", i, got, step.inUse)
+					}
+					told := logs.with("level=")[before:]
+					if step.told == "" && len(told) > 0 || step.told != "" && (len(told) != 1 || !strings.Contains(told[0], step.told)) {
+						t.Errorf("step %d: got the log lines %q, want %q", i, told, step.told)
+					}
+				}
+			})
+		})
+	}
+}
+
+// inUse returns the name of the pair that a client gets.
+func inUse(c *Certificates, all pairs) string {
+	got, err := c.GetCertificate(nil)
+	if err != nil {
+		return ""
+	}
+	for name, p := range all {
+		if p.leaf.Equal(got.Leaf) {
+			return name
+		}
+	}
+	return "unknown"
+}
+
+// The files are read once a second, however many clients connect.
+func TestCertificatesAreReadOnceASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		all, dir := newPairs(t), t.TempDir()
+		all["a"].files(t, dir)
+		c := NewCertificates(dir, nil)
+		all["b"].files(t, dir)
+		time.Sleep(rereadEvery - 1)
+		if got := inUse(c, all); got != "a" {
+			t.Errorf("within a second: got pair %q, want a", got)
+		}
+		time.Sleep(1)
+		if got := inUse(c, all); got != "b" {
+			t.Errorf("after a second: got pair %q, want b", got)
+		}
+	})
+}
+
+// A client that connects while another one's handshake reads the files does not wait.
+func TestCertificatesAreHandedOutWhileTheyAreRead(t *testing.T) {
+	all, dir := newPairs(t), t.TempDir()
+	all["a"].files(t, dir)
+	c := NewCertificates(dir, nil)
+	c.reading.Lock()
+	if got := inUse(c, all); got != "a" {
+		t.Errorf("got pair %q, want a", got)
+	}
+	c.reading.Unlock()
+}
+
+// Whatever the moment, a client gets one of the pairs that were there, and the last one soon.
+func TestCertificatesChangeWhileClientsConnect(t *testing.T) {
+	all, dir := newPairs(t), t.TempDir()
+	all["a"].secret(t, dir)
+	c := NewCertificates(dir, nil)
+	stop := make(chan struct{})
+	var clients sync.WaitGroup
+	for range 4 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c.forgetLook()
+				if got := inUse(c, all); !slices.Contains([]string{"a", "b"}, got) {
+					t.Errorf("got pair %q", got)
+				}
+				runtime.Gosched()
+			}
+		})
+	}
+	for i := range 200 {
+		all[[]string{"b", "a"}[i%2]].secret(t, dir)
+	}
+	close(stop)
+	clients.Wait()
+	c.forgetLook()
+	if got := inUse(c, all); got != "a" {
+		t.Errorf("in the end: got pair %q, want a", got)
+	}
+}
+
+// forgetLook lets the next client read the files.
+func (c *Certificates) forgetLook() {
+	c.reading.Lock()
+	defer c.reading.Unlock()
+	c.looked = time.Time{}
+}
