@@ -21,4 +21,5 @@
 //	preset.go    messages of engines, split into violations; kyverno.go has Kyverno's
 //
 //	webhook/serving  rules by which a webhook starts and stops without a failed request
+//	webhook/tap      a reverse proxy in front of an engine that cannot be changed
 package webhook

@@ -1,0 +1,281 @@
+package tap
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// dialTimeout bounds one connection with its handshake. The engine is in the same pod:
+	// it answers within milliseconds, or after a start.
+	dialTimeout = 5 * time.Second
+	// maxPEMBytes bounds the CA file: that of a whole system has 250 KiB.
+	maxPEMBytes = 1 << 20
+)
+
+// engine is where the engine is, and by what it is known.
+type engine struct {
+	url        *url.URL
+	address    string // host:port
+	serverName string // empty: the host, or names on a loopback address
+	names      func() []string
+	ca         *authorities // nil: those of the system
+	health     *health
+	silent     atomic.Bool // it names no protocol, and does not speak HTTP/2
+}
+
+func newEngine(c Config, log *slog.Logger) (*engine, error) {
+	u, err := parseUpstream(c.Upstream)
+	if err != nil {
+		return nil, fmt.Errorf("upstream %s", err)
+	}
+	e := &engine{url: u, serverName: c.ServerName, names: c.Names, health: &health{log: log}}
+	e.address = u.Host
+	if u.Port() == "" {
+		e.address = net.JoinHostPort(u.Hostname(), u.Scheme)
+	}
+	if c.CAFile == "" {
+		return e, nil
+	}
+	if u.Scheme != "https" {
+		return nil, errors.New("upstream CA: an engine that is reached with http:// shows no certificate")
+	}
+	e.ca = &authorities{file: c.CAFile, log: log}
+	if _, err := e.ca.read(); err != nil {
+		return nil, fmt.Errorf("upstream CA %s: %w", c.CAFile, err)
+	}
+	return e, nil
+}
+
+// CheckUpstream says what is wrong with Config.Upstream.
+func CheckUpstream(text string) error {
+	_, err := parseUpstream(text)
+	return err
+}
+
+func parseUpstream(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return nil, errors.New("is required: where the engine listens, such as https://127.0.0.1:8444")
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
+		return nil, errors.New("must be absolute, such as https://127.0.0.1:8444")
+	case u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("must be a host and a port alone, such as https://127.0.0.1:8444: requests keep their own paths")
+	case u.Scheme == "http" && !loopback(u.Hostname()):
+		return nil, errors.New("must be https://: without TLS the engine must be on a loopback address, such as http://127.0.0.1:8181")
+	}
+	return u, nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// dial connects to the engine, and makes sure that it is the engine.
+func (e *engine) dial(ctx context.Context) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	nc, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if e.url.Scheme == "http" {
+		return newCountedConn(nc), nil
+	}
+	tc, err := e.handshake(ctx, nc, "http/1.1")
+	switch {
+	case err == nil && (tc.ConnectionState().NegotiatedProtocol != "" || e.silent.Load()):
+		return newCountedConn(tc), nil
+	case err != nil && !refused(err):
+		return nil, err
+	}
+	over, second := e.dialHTTP2(ctx)
+	if err == nil && errors.Is(second, errNoHTTP2) {
+		e.silent.Store(true)
+		return newCountedConn(tc), nil
+	}
+	if err == nil {
+		tc.Close()
+		err = second
+	}
+	if second != nil {
+		return nil, err
+	}
+	return over, nil // the pool sees by its type what it speaks
+}
+
+// refused reports whether the other side has ended the handshake.
+func refused(err error) bool {
+	alert, ok := errors.AsType[*net.OpError](err)
+	return ok && alert.Op == "remote error"
+}
+
+var errNoHTTP2 = errors.New("the engine has not chosen HTTP/2")
+
+// dialHTTP2 connects to an engine that may speak nothing else.
+func (e *engine) dialHTTP2(ctx context.Context) (net.Conn, error) {
+	nc, err := e.connect(ctx)
+	if err != nil {
+		return nil, err
+	}
+	tc, err := e.handshake(ctx, nc, "h2")
+	if err != nil {
+		return nil, err
+	}
+	if tc.ConnectionState().NegotiatedProtocol != "h2" {
+		tc.Close()
+		return nil, errNoHTTP2
+	}
+	return tc, nil
+}
+
+func (e *engine) connect(ctx context.Context) (net.Conn, error) {
+	var d net.Dialer
+	return d.DialContext(ctx, "tcp", e.address)
+}
+
+// handshake returns nc with TLS. After an error nc is closed.
+func (e *engine) handshake(ctx context.Context, nc net.Conn, protocol string) (*tls.Conn, error) {
+	tc := tls.Client(nc, &tls.Config{
+		MinVersion:         tls.VersionTLS12,
+		NextProtos:         []string{protocol},
+		ServerName:         e.indication(),
+		InsecureSkipVerify: true, // verify does it: one of several names will do
+		VerifyConnection:   e.verify,
+	})
+	if err := tc.HandshakeContext(ctx); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("TLS handshake with the engine at %s: %w", e.address, err)
+	}
+	return tc, nil
+}
+
+// candidates are the names of which the engine's certificate must have one.
+func (e *engine) candidates() []string {
+	host := e.url.Hostname()
+	switch {
+	case e.serverName != "":
+		return []string{e.serverName}
+	case e.names == nil || !loopback(host):
+		return []string{host}
+	}
+	return append([]string{host}, e.names()...)
+}
+
+// indication is the name that the engine is told we want: the first that is no address.
+func (e *engine) indication() string {
+	for _, name := range e.candidates() {
+		if net.ParseIP(name) == nil {
+			return name
+		}
+	}
+	return e.url.Hostname()
+}
+
+// verify verifies the certificate of the engine.
+func (e *engine) verify(state tls.ConnectionState) error {
+	cert := state.PeerCertificates[0]
+	options := x509.VerifyOptions{Intermediates: x509.NewCertPool()}
+	for _, other := range state.PeerCertificates[1:] {
+		options.Intermediates.AddCert(other)
+	}
+	hint := "name the CA that issued it with --upstream-ca"
+	if e.ca != nil {
+		options.Roots = e.ca.current()
+		hint = "is " + e.ca.file + " the CA that issued it?"
+	}
+	if _, err := cert.Verify(options); err != nil {
+		if !errors.As(err, new(x509.UnknownAuthorityError)) {
+			hint = "renew it"
+		}
+		return fmt.Errorf("the engine's certificate (%s) does not verify: %w: %s", describe(cert), err, hint)
+	}
+	names := e.candidates()
+	for _, name := range names {
+		if cert.VerifyHostname(name) == nil {
+			return nil
+		}
+	}
+	return fmt.Errorf("the engine's certificate (%s) is for none of the names %q: name one that it has as upstream.serverName in a file of kind Tap", describe(cert), names)
+}
+
+// describe says whose certificate cert is.
+func describe(cert *x509.Certificate) string {
+	names := append([]string{}, cert.DNSNames...)
+	for _, ip := range cert.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return fmt.Sprintf("subject %q, names %q, issued by %q, valid until %s", cert.Subject, names, cert.Issuer, cert.NotAfter.UTC().Format(time.RFC3339))
+}
+
+// authorities are the CAs in a file, as they were last read.
+type authorities struct {
+	file string
+	log  *slog.Logger
+
+	mu     sync.Mutex
+	text   []byte         // of which pool was made; guarded by mu
+	pool   *x509.CertPool // guarded by mu; what it points to does not change
+	broken string         // why the file could not be read, as logged last; guarded by mu
+}
+
+// current returns the CAs in the file, or those it had while it could be read.
+func (a *authorities) current() *x509.CertPool {
+	pool, err := a.read()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	why := ""
+	if err != nil {
+		why = err.Error()
+	}
+	if why != a.broken && why != "" {
+		a.log.Warn("the file of the engine's CA cannot be read: the one before stays in use", "file", a.file, "error", why)
+	}
+	a.broken = why
+	return pool
+}
+
+// read returns the CAs in the file. With an error come those that it had before.
+func (a *authorities) read() (*x509.CertPool, error) {
+	text, err := readFile(a.file)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if err != nil || a.pool != nil && bytes.Equal(text, a.text) {
+		return a.pool, err
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(text) {
+		return a.pool, errors.New("holds no certificate in PEM form")
+	}
+	a.text, a.pool = text, pool
+	return pool, nil
+}
+
+// readFile reads a small file. The error does not name it.
+func readFile(path string) ([]byte, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	defer f.Close() // read only: nothing can be lost
+	text, err := io.ReadAll(io.LimitReader(f, maxPEMBytes))
+	if err != nil {
+		return nil, errors.Unwrap(err)
+	}
+	return text, nil
+}

@@ -1,0 +1,441 @@
+package tap_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/webhook/tap"
+)
+
+var jsonHeader = http.Header{"Content-Type": {"application/json; charset=utf-8"}}
+
+// An engine that is not there is 502 at once, whatever time there would be.
+func TestEngineDown(t *testing.T) {
+	for _, p := range protocols {
+		e := newServer(t, p, http.HandlerFunc(mirror))
+		var ended results
+		through := newTap(t, p, e, func(c *tap.Config) { c.Observe = ended.observe })
+		c := newClient(t, p, through)
+		ask(t, c, through.URL, request("POST", "/", "{}", jsonHeader)) // and leaves an idle connection
+		e.CloseClientConnections()
+		e.Close()
+		for range 3 {
+			got := ask(t, c, through.URL, request("POST", "/?timeout=1h", "{}", jsonHeader))
+			if want := "docket tap: the engine cannot be reached, or ended the connection without an answer\n"; got.Status != http.StatusBadGateway || got.Body != want {
+				t.Errorf("%s: got %d %q, want 502 %q", p, got.Status, got.Body, want)
+			}
+		}
+		ended.want(t, tap.Unreachable, 3)
+	}
+}
+
+// When the time that the API server gave is over the answer is 504, and the engine is told
+// to stop. Another kind of request has no time-out.
+func TestSlowEngine(t *testing.T) {
+	everyWay(t, func(t *testing.T, client, engine protocol) {
+		told, goOn := make(chan error, 1), make(chan bool)
+		e := newServer(t, engine, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			if r.Method == http.MethodGet {
+				<-goOn
+				return
+			}
+			<-r.Context().Done()
+			told <- r.Context().Err()
+		}))
+		var ended results
+		through := newTap(t, client, e, func(c *tap.Config) { c.Observe = ended.observe })
+		c := newClient(t, client, through)
+		answer := make(chan got)
+		go func() { answer <- ask(t, c, through.URL, request("GET", "/?timeout=10ms", "", jsonHeader)) }()
+		began := time.Now()
+		got := ask(t, c, through.URL, request("POST", "/?timeout=250ms", "{}", jsonHeader))
+		if took := time.Since(began); got.Status != http.StatusGatewayTimeout || took < 250*time.Millisecond {
+			t.Errorf("got %d %q after %s, want 504 after 250ms", got.Status, got.Body, took)
+		}
+		if err := <-told; !errors.Is(err, context.Canceled) {
+			t.Errorf("got %v, want the engine's context canceled", err)
+		}
+		close(goOn)
+		if got := <-answer; got.Status != http.StatusOK {
+			t.Errorf("got %d for a GET, want no time-out", got.Status)
+		}
+		ended.want(t, tap.TimedOut, 1)
+		ended.want(t, tap.Answered, 1)
+	})
+}
+
+// zeros is a body of n bytes.
+func zeros(n int64) io.ReadCloser { return io.NopCloser(io.LimitReader(endless{}, n)) }
+
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) { return len(p), nil }
+
+// A body of 32 MiB passes. A larger one is 413: before anything is sent if its length says
+// so, else at the byte that is too many.
+func TestTooLarge(t *testing.T) {
+	everyWay(t, func(t *testing.T, client, engine protocol) {
+		var whole, asked atomic.Int64
+		e := newServer(t, engine, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			asked.Add(1)
+			if n, err := io.Copy(io.Discard, r.Body); err == nil {
+				whole.Add(n)
+			}
+		}))
+		var ended results
+		through := newTap(t, client, e, func(c *tap.Config) { c.Observe = ended.observe })
+		c := newClient(t, client, through)
+		for name, test := range map[string]struct {
+			bytes, length int64
+			want          int
+		}{
+			"the largest":          {tap.MaxBodyBytes, tap.MaxBodyBytes, 200},
+			"the largest, chunked": {tap.MaxBodyBytes, -1, 200},
+			"chunked":              {tap.MaxBodyBytes + 1, -1, 413},
+		} {
+			got := ask(t, c, through.URL, func() *http.Request {
+				r := request("POST", "/", "", jsonHeader)()
+				r.Body, r.ContentLength = zeros(test.bytes), test.length
+				return r
+			})
+			if got.Status != test.want {
+				t.Errorf("%s: got %d %q, want %d", name, got.Status, got.Body, test.want)
+			}
+		}
+		if n, m := asked.Load(), whole.Load(); n != 3 || m != 2*tap.MaxBodyBytes {
+			t.Errorf("got %d requests with %d bytes, want 3 with 64 MiB", n, m)
+		}
+		ended.want(t, tap.TooLarge, 1)
+		nc := dialRaw(t, through)
+		if client == "h2" {
+			return
+		}
+		fmt.Fprintf(nc, "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: %d\r\n\r\n", tap.MaxBodyBytes+1)
+		head := make([]byte, len("HTTP/1.1 413"))
+		if _, err := io.ReadFull(nc, head); err != nil || string(head) != "HTTP/1.1 413" {
+			t.Errorf("got %q, %v, want 413 before the body", head, err)
+		}
+		if n := asked.Load(); n != 3 {
+			t.Errorf("got %d requests, want none for a body that is too large", n)
+		}
+	})
+}
+
+// dialRaw connects to s for a client that speaks HTTP/1.1 by hand.
+func dialRaw(t *testing.T, s *httptest.Server) net.Conn {
+	t.Helper()
+	nc, err := tls.Dial("tcp", s.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	nc.SetDeadline(time.Now().Add(patience))
+	return nc
+}
+
+// A body that cannot be read is the client's fault, not the engine's.
+func TestBadBody(t *testing.T) {
+	e := newServer(t, "http/1.1", http.HandlerFunc(mirror))
+	var ended results
+	through := newTap(t, "http/1.1", e, func(c *tap.Config) { c.Observe = ended.observe })
+	nc := dialRaw(t, through)
+	io.WriteString(nc, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\nnonsense\r\n")
+	if res, err := http.ReadResponse(bufio.NewReader(nc), nil); err != nil || res.StatusCode != http.StatusBadRequest {
+		t.Errorf("got %v, %v, want 400", res, err)
+	}
+	ended.want(t, tap.BadBody, 1)
+}
+
+// An answer that breaks off breaks off for the client, too.
+func TestAnswerCutOff(t *testing.T) {
+	everyWay(t, func(t *testing.T, client, engine protocol) {
+		e := newServer(t, engine, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			io.WriteString(w, "half")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}))
+		var ended results
+		through := newTap(t, client, e, func(c *tap.Config) { c.Observe = ended.observe })
+		res, err := newClient(t, client, through).Post(through.URL, "application/json", strings.NewReader("{}"))
+		if err == nil {
+			_, err = io.ReadAll(res.Body)
+			res.Body.Close()
+		}
+		if err == nil {
+			t.Error("got a whole answer, want one that breaks off")
+		}
+		ended.want(t, tap.CutOff, 1)
+	})
+}
+
+// A client that goes away takes its request from the engine.
+func TestClientGone(t *testing.T) {
+	everyWay(t, func(t *testing.T, client, engine protocol) {
+		begun, told := make(chan bool), make(chan bool)
+		e := newServer(t, engine, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			io.Copy(io.Discard, r.Body)
+			close(begun)
+			<-r.Context().Done()
+			close(told)
+		}))
+		var ended results
+		through := newTap(t, client, e, func(c *tap.Config) { c.Observe = ended.observe })
+		ctx, cancel := context.WithCancel(t.Context())
+		r, _ := http.NewRequestWithContext(ctx, "POST", through.URL, strings.NewReader("{}"))
+		go func() { <-begun; cancel() }()
+		if res, err := newClient(t, client, through).Do(r); err == nil {
+			res.Body.Close()
+			t.Error("got an answer, want none")
+		}
+		<-told
+		ended.want(t, tap.ClientGone, 1)
+	})
+}
+
+// load sends n requests, each with a number, from 8 goroutines. It returns how many failed.
+func load(c *http.Client, url string, header http.Header, n, bytes int) (failed int64) {
+	var next, failures atomic.Int64
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for {
+				i := next.Add(1)
+				if i > int64(n) {
+					return
+				}
+				r, _ := http.NewRequest("POST", fmt.Sprintf("%s/%d", url, i), strings.NewReader(strings.Repeat("x", bytes)))
+				r.Header = header
+				res, err := c.Do(r)
+				if err != nil || res.StatusCode != http.StatusOK {
+					failures.Add(1)
+				}
+				if err == nil {
+					io.Copy(io.Discard, res.Body)
+					res.Body.Close()
+				}
+			}
+		})
+	}
+	all.Wait()
+	return failures.Load()
+}
+
+// counter is an engine that notes which requests it has seen.
+type counter struct {
+	mu   sync.Mutex
+	seen map[string]int
+}
+
+func (c *counter) ServeHTTP(_ http.ResponseWriter, r *http.Request) {
+	c.mu.Lock()
+	if c.seen == nil {
+		c.seen = make(map[string]int)
+	}
+	c.seen[r.URL.Path]++
+	c.mu.Unlock()
+	io.Copy(io.Discard, r.Body)
+}
+
+func (c *counter) check(t *testing.T) {
+	t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for path, n := range c.seen {
+		if n > 1 {
+			t.Errorf("got %s %d times, want it once", path, n)
+		}
+	}
+}
+
+// Connections that the engine has closed while they were idle fail no request, and no
+// request comes twice. Each burst comes right behind the close, before the proxy can have
+// been told of it.
+func TestEngineClosesIdleConnections(t *testing.T) {
+	for name, header := range map[string]http.Header{"review": jsonHeader, "idempotency key": {"Idempotency-Key": {"k"}}} {
+		for size, bytes := range map[string]int{"small": 3000, "large": 100_000} {
+			t.Run(name+" "+size, func(t *testing.T) {
+				var seen counter
+				e := newServer(t, "http/1.1", &seen)
+				through := newTap(t, "http/1.1", e, nil)
+				c := newClient(t, "http/1.1", through)
+				for burst := range 20 {
+					if failed := load(c, fmt.Sprint(through.URL, "/", burst), header, 24, bytes); failed > 0 {
+						t.Errorf("burst %d: got %d of 24 requests that failed, want 0", burst, failed)
+					}
+					e.CloseClientConnections()
+				}
+				seen.check(t)
+			})
+		}
+	}
+}
+
+// A request of which the engine may have seen anything is not sent again.
+func TestNeverTwice(t *testing.T) {
+	for name, header := range map[string]http.Header{
+		"review":          jsonHeader,
+		"idempotency key": {"Content-Type": {"application/json"}, "Idempotency-Key": {"k"}},
+	} {
+		everyWay(t, func(t *testing.T, client, engine protocol) {
+			var asked atomic.Int64
+			var dying atomic.Bool
+			e := newServer(t, engine, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if dying.Load() {
+					asked.Add(1)
+					r.Body.Read(make([]byte, 10))
+					panic(http.ErrAbortHandler) // closes the connection, or resets the stream
+				}
+			}))
+			through := newTap(t, client, e, nil)
+			c := newClient(t, client, through)
+			for n, length := range []int{100, 100_000} {
+				dying.Store(false)
+				ask(t, c, through.URL, request("POST", "/", "{}", header)) // a connection that is used again
+				dying.Store(true)
+				got := ask(t, c, through.URL, request("POST", "/", strings.Repeat("x", length), header))
+				if seen := asked.Load(); got.Status != http.StatusBadGateway || seen != int64(n+1) {
+					t.Errorf("%s of %d bytes: got %d, engine asked %d times, want 502 and %d", name, length, got.Status, seen, n+1)
+				}
+			}
+		})
+	}
+}
+
+// After some resets of a stream clients in Go send a request again by themselves. An engine
+// may have begun with it nonetheless.
+func TestStreamReset(t *testing.T) {
+	for _, code := range []uint32{1, 7} { // PROTOCOL_ERROR, REFUSED_STREAM
+		e := newServer(t, "h2", nil)
+		l, err := tls.Listen("tcp", "127.0.0.1:0", &tls.Config{Certificates: e.TLS.Certificates, NextProtos: []string{"h2"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		var streams atomic.Int32
+		go func() {
+			for {
+				nc, err := l.Accept()
+				if err != nil {
+					return
+				}
+				go resetStreams(nc, code, &streams)
+			}
+		}()
+		through := newTap(t, "http/1.1", e, func(c *tap.Config) { c.Upstream = "https://" + l.Addr().String() })
+		got := ask(t, newClient(t, "http/1.1", through), through.URL, request("POST", "/", "{}", jsonHeader))
+		if n := streams.Load(); n != 1 || got.Status != http.StatusBadGateway {
+			t.Errorf("code %d: got %d streams and %d, want 1 and 502", code, n, got.Status)
+		}
+	}
+}
+
+// resetStreams speaks as much HTTP/2 as it takes to end the first stream with code, and
+// others with INTERNAL_ERROR.
+func resetStreams(nc net.Conn, code uint32, streams *atomic.Int32) {
+	defer nc.Close()
+	if _, err := io.CopyN(io.Discard, nc, int64(len("PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"))); err != nil {
+		return
+	}
+	const data, headers, reset, settings = 0, 1, 3, 4
+	nc.Write([]byte{0, 0, 0, settings, 0, 0, 0, 0, 0})
+	for {
+		var head [9]byte
+		if _, err := io.ReadFull(nc, head[:]); err != nil {
+			return
+		}
+		length := int64(head[0])<<16 | int64(head[1])<<8 | int64(head[2])
+		if _, err := io.CopyN(io.Discard, nc, length); err != nil {
+			return
+		}
+		switch kind, flags := head[3], head[4]; {
+		case kind == settings && flags == 0:
+			nc.Write([]byte{0, 0, 0, settings, 1, 0, 0, 0, 0})
+		case kind == headers:
+			streams.Add(1)
+		case kind == data && flags&1 != 0: // all of it is here
+			if streams.Load() > 1 {
+				code = 2
+			}
+			frame := append([]byte{0, 0, 4, reset, 0}, head[5:]...)
+			nc.Write(binary.BigEndian.AppendUint32(frame, code))
+		}
+	}
+}
+
+// The log tells once that the engine fails, again when it fails otherwise, and when it
+// answers again; and nothing of requests.
+func TestHealthLog(t *testing.T) {
+	var log lines
+	refuse := make(chan bool, 1)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	l.Close()
+	proxy, err := tap.New(tap.Config{Upstream: "http://" + address, Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	answer := func() int {
+		w := httptest.NewRecorder()
+		proxy.ServeHTTP(w, httptest.NewRequest("POST", "/secret-of-a-request", strings.NewReader("{}")))
+		return w.Code
+	}
+	for range 5 {
+		answer()
+	}
+	if l, err = net.Listen("tcp", address); err != nil {
+		t.Skip("the port is taken:", err)
+	}
+	server := &http.Server{Handler: http.HandlerFunc(mirror)}
+	defer server.Close()
+	go server.Serve(l)
+	if code := answer(); code != http.StatusOK {
+		t.Errorf("got %d, want 200", code)
+	}
+	answer()
+	close(refuse)
+	text := log.String()
+	if strings.Count(text, "the engine does not answer") != 1 || strings.Count(text, "connection refused") != 1 || strings.Count(text, `"the engine answers again" failed=5`) != 1 {
+		t.Errorf("got\n%s\nwant one line for five failures, and one that it answers again", text)
+	}
+	if strings.Contains(text, "secret") {
+		t.Errorf("got\n%s\nwant nothing of a request in it", text)
+	}
+}
+
+// lines is a log.
+type lines struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (l *lines) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.Write(p)
+}
+
+func (l *lines) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.text.String()
+}

@@ -1,0 +1,112 @@
+package tap
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// keepBytes is how much of a body is kept. When a request turns out to have been given a
+// dead connection, its body was read up to the buffers of the pool: 4 KiB, or 32 KiB if it
+// is chunked.
+const keepBytes = 36 << 10
+
+// replay is the body of a request. Its beginning is kept until the engine has had some of
+// the request, so that another connection can be given it instead.
+type replay struct {
+	source io.ReadCloser // nil: there is no body
+	spent  func() bool   // whether it is of no use to keep more
+
+	mu     sync.Mutex
+	kept   []byte // what was read of source; guarded by mu
+	read   bool   // something was; guarded by mu
+	whole  bool   // kept is all of it; guarded by mu
+	err    error  // that source ended with, and not its end; guarded by mu
+	reader *view  // the one that may read; guarded by mu
+}
+
+// view reads a replay from its beginning.
+type view struct {
+	of *replay
+	at int // in kept; guarded by of.mu
+}
+
+// open returns the body from its beginning. One opened before reads no more. nil: too
+// much of it is gone.
+func (b *replay) open() io.ReadCloser {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case b.reader == nil:
+		b.whole = true
+	case !b.whole:
+		return nil
+	}
+	b.reader = &view{of: b}
+	return b.reader
+}
+
+var errClosed = errors.New("the body is read by nobody any more")
+
+// Read reads what was kept, then the source. Reads of one body never overlap.
+func (v *view) Read(p []byte) (int, error) {
+	b := v.of
+	b.mu.Lock()
+	if b.reader != v {
+		b.mu.Unlock()
+		return 0, errClosed
+	}
+	if v.at < len(b.kept) {
+		n := copy(p, b.kept[v.at:])
+		v.at += n
+		b.mu.Unlock()
+		return n, nil
+	}
+	b.mu.Unlock()
+	n, err := b.source.Read(p)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err != nil && !errors.Is(err, io.EOF) {
+		b.err = err
+	}
+	b.keep(p[:n])
+	v.at += n
+	return n, err
+}
+
+// keep keeps p, unless that is of no use any more. The caller holds mu.
+func (b *replay) keep(p []byte) {
+	b.read = true
+	if !b.whole {
+		return
+	}
+	if len(b.kept)+len(p) > keepBytes || b.spent() {
+		b.kept, b.whole = nil, false
+		return
+	}
+	b.kept = append(b.kept, p...)
+}
+
+// Close leaves the source open: it is the server's.
+func (v *view) Close() error { return nil }
+
+// release ends every reading.
+func (b *replay) release() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.reader, b.kept, b.whole = nil, nil, false
+}
+
+// failure is why the body could not be read to its end.
+func (b *replay) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+// begun reports whether any of the body was read.
+func (b *replay) begun() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.read
+}

@@ -1,0 +1,158 @@
+package tap
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// idleConnections bounds those that wait for the next request. A busy API server has
+	// some dozens; an idle one costs the memory of its TLS buffers.
+	idleConnections = 256
+	// idleTime is less than the time that engines leave a connection open, most of them
+	// 90 s or more, so that it is we who close.
+	idleTime = 30 * time.Second
+	// streamWindow is how much of an answer may be under way on HTTP/2 before we have
+	// read it.
+	streamWindow = 64 << 10
+	// maxAnswerHeaderBytes bounds the header of an answer.
+	maxAnswerHeaderBytes = 1 << 20
+)
+
+// transport sends requests to the engine, each once.
+//
+// An engine closes connections that were idle for long, at the moment when a request
+// takes one, too. The request then takes another connection, but only if the engine cannot
+// have seen any of it: nothing was written to the connection, or, on HTTP/2, where that
+// cannot be known, nothing of the body.
+//
+// BUG: a request that crosses the goodbye of an engine that speaks HTTP/2 alone is 502,
+// although the engine says that it has not begun. The pool would send it again, and does
+// the same after PROTOCOL_ERROR, which does not say that.
+type transport struct{ pool *http.Transport }
+
+func newTransport(e *engine) *transport {
+	dial := func(ctx context.Context, _, _ string) (net.Conn, error) { return e.dial(ctx) }
+	return &transport{&http.Transport{
+		DialContext:           dial,
+		DialTLSContext:        dial,
+		Protocols:             protocols(),
+		DisableCompression:    true, // which would ask for what the client has not asked for
+		MaxIdleConns:          idleConnections,
+		MaxIdleConnsPerHost:   idleConnections,
+		IdleConnTimeout:       idleTime,
+		ExpectContinueTimeout: time.Second,
+		// No ResponseHeaderTimeout: the API server says in each request how long it waits.
+		MaxResponseHeaderBytes: maxAnswerHeaderBytes,
+		HTTP2:                  &http.HTTP2Config{MaxReceiveBufferPerStream: streamWindow, SendPingTimeout: idleTime},
+	}}
+}
+
+func protocols() *http.Protocols {
+	var p http.Protocols
+	p.SetHTTP1(true)
+	p.SetHTTP2(true)
+	return &p
+}
+
+// attempt is one try to send a request.
+type attempt struct {
+	body    *replay
+	conn    *countedConn // nil: HTTP/2, or none yet
+	written uint64       // to conn, before it
+	reused  bool
+}
+
+// gotConn is told of the connection that the request is given.
+func (a *attempt) gotConn(info httptrace.GotConnInfo) {
+	a.conn, _ = info.Conn.(*countedConn)
+	a.reused = info.Reused
+	if a.conn == nil {
+		return
+	}
+	a.written = a.conn.written.Load()
+	a.conn.suspect.Store(info.Reused)
+}
+
+// spent reports whether the engine may have seen some of the request.
+func (a *attempt) spent() bool {
+	if a.conn == nil {
+		return a.body.begun()
+	}
+	return a.conn.written.Load() != a.written
+}
+
+var errSpent = errors.New("the engine ended the connection in the middle of a request, which is not sent twice")
+
+// RoundTrip implements http.RoundTripper.
+func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	x := exchangeOf(req.Context())
+	a := &attempt{body: &x.body}
+	x.body.spent = func() bool { return a.conn == nil || a.spent() }
+	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: a.gotConn}))
+	if req.Body != nil {
+		req.Body = x.body.open()
+		// The pool asks for it where it would send the request again.
+		req.GetBody = func() (body io.ReadCloser, err error) {
+			if !a.spent() {
+				body = x.body.open()
+			}
+			if body == nil {
+				return nil, errSpent
+			}
+			return body, nil
+		}
+	}
+	for {
+		a.conn, a.reused = nil, false // it may get none
+		res, err := t.pool.RoundTrip(req)
+		// The pool does not send a POST again whose connection closed while it was idle.
+		if err == nil || a.conn == nil || !a.reused || a.spent() || req.Context().Err() != nil {
+			return res, err
+		}
+		if req.Body != nil {
+			body := x.body.open()
+			if body == nil {
+				return nil, err
+			}
+			req = req.Clone(req.Context())
+			req.Body = body
+		}
+	}
+}
+
+// countedConn is a connection to the engine that speaks HTTP/1.1.
+type countedConn struct {
+	net.Conn
+	socket  net.Conn      // below TLS
+	written atomic.Uint64 // bytes that the engine can have read
+	suspect atomic.Bool   // it was idle, and nothing has been written since
+}
+
+var errClosedIdle = errors.New("the engine has closed the connection while it was idle")
+
+// Write writes p. Before the first bytes of a request it looks whether the engine has
+// closed the connection, which the pool may not know yet.
+func (c *countedConn) Write(p []byte) (int, error) {
+	if c.suspect.CompareAndSwap(true, false) && hasInput(c.socket) {
+		return 0, errClosedIdle
+	}
+	n, err := c.Conn.Write(p)
+	c.written.Add(uint64(n))
+	return n, err
+}
+
+func newCountedConn(nc net.Conn) *countedConn {
+	c := &countedConn{Conn: nc, socket: nc}
+	if over, ok := nc.(*tls.Conn); ok {
+		c.socket = over.NetConn()
+	}
+	return c
+}
