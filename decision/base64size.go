@@ -63,7 +63,10 @@ func (s *base64Size) addChar(c rune) {
 	}
 }
 
-// size is false for what is not base64.
-func (s *base64Size) size() (n int, ok bool) {
-	return s.digits * 3 / 4, !s.bad && s.padding <= 2 && (s.digits+s.padding)%4 == 0
+// ok reports whether the whole string is base64.
+func (s *base64Size) ok() bool {
+	return !s.bad && s.padding <= 2 && (s.digits+s.padding)%4 == 0
 }
+
+// bytes is how many bytes it stands for.
+func (s *base64Size) bytes() int { return s.digits * 3 / 4 }

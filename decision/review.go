@@ -54,9 +54,8 @@ func ReviewRecord(request, response *ReviewReader) (*Record, error) {
 		return nil, fmt.Errorf("%w: the request %w", ErrNotReview, err)
 	}
 	m := reviewMaker{Record: Record{EventType: AdmissionReview, Process: Admission}}
-	if err := m.ask(request); err != nil {
-		return nil, fmt.Errorf("%w: the request %w", ErrNotReview, err)
-	}
+	m.builder.Grow(request.textSize() + response.textSize())
+	m.ask(request)
 	asked := m.Record
 	if err := m.answer(request, response); err != nil {
 		m.Record = asked
@@ -72,6 +71,16 @@ const (
 )
 
 func (r *ReviewReader) is(slot reviewSlot, s string) bool { return string(r.raw(slot).Text()) == s }
+
+// textSize is room for the texts of a usual review that r has kept. A value that stood
+// twice must not take it as well.
+func (r *ReviewReader) textSize() int {
+	const usual = 2 << 10
+	if r == nil {
+		return 0
+	}
+	return min(len(r.buf)-r.content, usual)
+}
 
 // checkRequest says why r is not the request of a review.
 func (r *ReviewReader) checkRequest() error {
@@ -98,6 +107,9 @@ func (r *ReviewReader) checkResponse(asked *ReviewReader, uid string) error {
 	if !r.seen.has(answeredResponse) {
 		return errors.New("has no verdict: its member response is missing")
 	}
+	if r.omitted.has(answeredAllowed) { // by values that stand in it again and again
+		return errors.New("is too large to record")
+	}
 	if asked.is(reviewAPIVersion, reviewBeta) {
 		return nil
 	}
@@ -119,7 +131,7 @@ type reviewMaker struct {
 }
 
 // ask takes what the request says.
-func (m *reviewMaker) ask(r *ReviewReader) error {
+func (m *reviewMaker) ask(r *ReviewReader) {
 	resource, subresource := askedResource, askedSubresource
 	if r.seen.has(askedOriginal) { // before it was converted to what the webhook wants to see
 		resource, subresource = askedOriginalResource, askedOriginalSubresource
@@ -143,15 +155,13 @@ func (m *reviewMaker) ask(r *ReviewReader) error {
 		*text.field = m.unquote(r.raw(text.slot))
 	}
 	m.ID = m.RequestUID
+	m.RequestUserGroups = m.list(r.raw(askedUserGroups))
 	if dryRun := r.raw(askedDryRun); dryRun != nil {
 		value := dryRun[0] == 't'
 		m.DryRun = &value
 	}
 	m.Object, m.OldObject = clone(r.raw(askedObject)), clone(r.raw(askedOldObject))
 	m.omit(r.omitted)
-	var err error
-	m.RequestUserGroups, err = m.list("request.userInfo.groups", r.raw(askedUserGroups))
-	return err
 }
 
 // answer takes what the response says, or says why that cannot be used.
@@ -162,20 +172,9 @@ func (m *reviewMaker) answer(asked, r *ReviewReader) error {
 	if err := r.checkResponse(asked, m.RequestUID); err != nil {
 		return fmt.Errorf("the response %w", err)
 	}
-	if err := m.answered(r); err != nil {
-		return fmt.Errorf("the response %w", err)
-	}
-	return nil
-}
-
-func (m *reviewMaker) answered(r *ReviewReader) (err error) {
-	if m.Warnings, err = m.list("response.warnings", r.raw(answeredWarnings)); err != nil {
-		return err
-	}
+	m.Warnings = m.list(r.raw(answeredWarnings))
 	allowed := r.raw(answeredAllowed)
 	switch {
-	case r.omitted.has(answeredAllowed):
-		return errors.New("is too large to record")
 	case allowed == nil || allowed[0] != 't':
 		m.Decision = Deny
 	case len(m.Warnings) > 0 || r.omitted.has(answeredWarnings):
@@ -183,47 +182,41 @@ func (m *reviewMaker) answered(r *ReviewReader) (err error) {
 	default:
 		m.Decision = Allow
 	}
-	if code := r.raw(answeredCode); code != nil {
-		if m.Code, err = strconv.Atoi(string(code)); err != nil || int(int32(m.Code)) != m.Code {
-			return errors.New("is no AdmissionReview: response.status.code must be a whole number of 32 bits")
-		}
-	}
+	m.Code, _ = strconv.Atoi(string(r.raw(answeredCode))) // 0 without one
 	m.Message = m.unquote(r.raw(answeredMessage))
 	if m.Message == "" && m.Decision == Deny {
 		m.Message = m.unquote(r.raw(answeredReason)) // as the API server tells the user
 	}
 	m.PatchType = m.unquote(r.raw(answeredPatchType))
-	if m.AuditAnnotations, err = m.pairs("response.auditAnnotations", r.raw(answeredAnnotations)); err != nil {
-		return err
-	}
+	m.AuditAnnotations = m.pairs(r.raw(answeredAnnotations))
 	m.omit(r.omitted)
-	return m.takePatch(r)
+	m.takePatch(r)
+	return nil
 }
 
 // takePatch takes the size of the patch, and the patch itself if it was kept.
-func (m *reviewMaker) takePatch(r *ReviewReader) error {
+func (m *reviewMaker) takePatch(r *ReviewReader) {
 	if !r.seen.has(answeredPatch) && !r.omitted.has(answeredPatch) {
-		return nil
+		return
 	}
-	var ok bool
-	if m.PatchBytes, ok = r.patch.size(); !ok {
-		return errors.New("is no AdmissionReview: response.patch must be base64")
-	}
+	m.PatchBytes = r.patch.bytes()
 	text := r.raw(answeredPatch).Text()
 	if len(text) == 0 {
-		return nil
+		return
 	}
 	patch, err := base64.StdEncoding.AppendDecode(nil, text)
 	if err != nil || rawjson.KindOf(patch) == rawjson.Invalid {
 		m.omit(1 << answeredPatch)
-		return nil
+		return
 	}
 	m.Patch = patch
-	return nil
 }
 
 // omit names the fields whose values are not there, though they were.
 func (m *reviewMaker) omit(slots slotSet) {
+	if slots == 0 {
+		return
+	}
 	for slot, field := range reviewFields {
 		if field != "" && slots.has(reviewSlot(slot)) && !slices.Contains(m.Omitted, field) {
 			m.Omitted = append(m.Omitted, field)
@@ -232,35 +225,22 @@ func (m *reviewMaker) omit(slots slotSet) {
 }
 
 // list returns the strings of an array, null among them as "".
-func (m *reviewMaker) list(path string, array rawjson.Value) (list []string, err error) {
+func (m *reviewMaker) list(array rawjson.Value) (list []string) {
 	for item := range rawjson.Items(array) {
-		if err := checkText(path, item); err != nil {
-			return nil, err
-		}
 		list = append(list, m.unquote(item))
 	}
-	return list, nil
+	return list
 }
 
 // pairs returns the strings of an object by name, null among them as "".
-func (m *reviewMaker) pairs(path string, object rawjson.Value) (pairs map[string]string, err error) {
+func (m *reviewMaker) pairs(object rawjson.Value) (pairs map[string]string) {
 	for name, value := range rawjson.Members(object) {
-		if err := checkText(path, value); err != nil {
-			return nil, err
-		}
 		if pairs == nil {
 			pairs = make(map[string]string)
 		}
 		pairs[string(name)] = m.unquote(value)
 	}
-	return pairs, nil
-}
-
-func checkText(path string, v rawjson.Value) error {
-	if kind := v.Kind(); kind != rawjson.String && kind != rawjson.Null {
-		return fmt.Errorf("is no AdmissionReview: %s must have strings, not %s", path, article(kind))
-	}
-	return nil
+	return pairs
 }
 
 // clone returns a copy of v, nil where there is no value.

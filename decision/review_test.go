@@ -283,6 +283,15 @@ func TestReviewOmitsWhatIsLarge(t *testing.T) {
 	if err != nil || warned.Decision != decision.Warn || len(warned.Omitted) != 1 {
 		t.Errorf("got %+v, %v, want a warning that was left out", warned, err)
 	}
+	mended, err := decision.FromReview([]byte(asked), []byte(head+`{"uid":"u-1","status":{"message":"`+strings.Repeat("\xff", 100<<10)+`"}}}`))
+	if err != nil || mended.Message != "" || len(mended.Omitted) != 1 {
+		t.Errorf("got a message of %d bytes, %v, %v, want none: it is too large in UTF-8", len(mended.Message), mended.Omitted, err)
+	}
+	full := strings.Repeat(`"status":{"message":"`+long[:100<<10]+`"},`, 3)
+	late, err := decision.FromReview([]byte(asked), []byte(head+`{`+full+`"uid":"u-1","\u0061llowed":true}}`))
+	if err != nil || late.Decision != decision.Allow || late.Omitted == nil {
+		t.Errorf("got %s, %v, %v, want what was said behind a lot of text", late.Decision, late.Omitted, err)
+	}
 	again, err := decision.FromReview([]byte(asked), []byte(head+`{"uid":"u-1","warnings":["`+long+`"],"warnings":["short"],"allowed":true}}`))
 	if err != nil || len(again.Warnings) != 1 || again.Omitted != nil {
 		t.Errorf("got %+v, %v, want the warning that came last", again, err)

@@ -79,6 +79,9 @@ func fields(into map[string]any) func(string, json.RawMessage) error {
 		case *map[string]string:
 			*field = nil // of two maps the last counts
 			return json.Unmarshal(value, field)
+		case *[]string:
+			*field = nil // and of two lists, whose nulls would keep what stood before
+			return json.Unmarshal(value, field)
 		case *json.RawMessage: // a RawExtension leaves null out
 			if !isNull(value) {
 				*field = value

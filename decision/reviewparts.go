@@ -1,6 +1,11 @@
 package decision
 
-import "github.com/docket-export/docket/decision/rawjson"
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/docket-export/docket/decision/rawjson"
+)
 
 // reviewPart is a member of an AdmissionReview that a record needs, or that holds others.
 type reviewPart struct {
@@ -12,6 +17,49 @@ type reviewPart struct {
 	resets  slotSet      // what null takes back of what stood before
 	content Content      // it is kept only where that was asked for
 	skip    bool         // it is never kept
+}
+
+// check says why value, whose kind is that of p, is not of the API's type all the same.
+func (p *reviewPart) check(value rawjson.Value) error {
+	switch p.kind {
+	case rawjson.Number:
+		if _, err := strconv.ParseInt(string(value), 10, 32); err != nil {
+			return p.errorf("must be a whole number of 32 bits")
+		}
+	case rawjson.Array:
+		for item := range rawjson.Items(value) {
+			if err := p.checkText(item); err != nil {
+				return err
+			}
+		}
+	case rawjson.Object:
+		for _, text := range rawjson.Members(value) {
+			if err := p.checkText(text); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func (p *reviewPart) checkText(v rawjson.Value) error {
+	if kind := v.Kind(); kind != rawjson.String && kind != rawjson.Null {
+		return p.errorf("must have strings, not %s", article(kind))
+	}
+	return nil
+}
+
+func (p *reviewPart) errorf(format string, args ...any) error {
+	return fmt.Errorf("is no AdmissionReview: "+p.path+" "+format, args...)
+}
+
+// article is what a message calls a kind.
+func article(k rawjson.Kind) string {
+	switch k {
+	case rawjson.Array, rawjson.Object:
+		return "an " + k.String()
+	}
+	return "a " + k.String()
 }
 
 // reviewLevel are the members that are looked for in one object.

@@ -2,7 +2,6 @@ package decision
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"unicode/utf8"
 
@@ -120,8 +119,7 @@ func (r *ReviewReader) next(p []byte) []byte {
 	case r.state == reviewValue:
 		return r.value(p[i:])
 	case c == '"' && (r.state == reviewName || r.state == reviewFirstName):
-		r.start(reviewInName, c, maxReviewName)
-		return p[i:]
+		return r.name(p[i:])
 	case c == ':' && r.state == reviewColon:
 		r.state = reviewValue
 	case c == ',' && r.state == reviewComma:
@@ -174,8 +172,37 @@ func (r *ReviewReader) value(p []byte) []byte {
 	r.keep = !part.skip && (part.content == "" || slices.Contains(r.include, part.content))
 	if part.slot == answeredPatch {
 		r.patch = base64Size{}
+		return p
+	}
+	if n := plainString(p); n > 0 && r.keep {
+		r.take(p[:n])
+		r.endValue(true)
+		return p[n:]
 	}
 	return p
+}
+
+// name begins the name of a member, whose first byte is p[0].
+func (r *ReviewReader) name(p []byte) []byte {
+	if n := plainString(p); n > 0 {
+		r.state, r.part = reviewColon, r.around[r.depth-1].find(p[1:n-1])
+		return p[n:]
+	}
+	r.start(reviewInName, p[0], maxReviewName)
+	return p
+}
+
+// plainString returns how many bytes the string has that p begins with, if it is all there
+// and has neither escapes nor anything beyond ASCII; else 0.
+func plainString(p []byte) int {
+	if p[0] != '"' {
+		return 0
+	}
+	end := rawjson.StringEnd(p, 0)
+	if _, ok := rawjson.Value(p[:end]).Plain(); !ok || end == 1 || p[end-1] != '"' {
+		return 0
+	}
+	return end
 }
 
 func (r *ReviewReader) open(level *reviewLevel) {
@@ -207,7 +234,7 @@ func (r *ReviewReader) inValue(p []byte) []byte {
 		r.patch.add(p[:n])
 	}
 	if done {
-		r.endValue()
+		r.endValue(!r.keep || r.valid())
 	}
 	return p[n:]
 }
@@ -216,15 +243,21 @@ func (r *ReviewReader) inValue(p []byte) []byte {
 func (r *ReviewReader) take(p []byte) {
 	size := len(r.buf) - r.begin + len(p)
 	if size > r.limit || size > r.room() {
-		r.buf, r.keep, r.tooLarge = r.buf[:r.begin], false, true
+		r.drop()
 		return
 	}
 	r.buf = append(r.buf, p...)
 }
 
-// room is what is left for the value that is read: values that stand twice count twice.
+// drop drops what was kept of a name or value that is too large.
+func (r *ReviewReader) drop() { r.buf, r.keep, r.tooLarge = r.buf[:r.begin], false, true }
+
+// room is what is left for what is read: values that stand twice count twice.
 func (r *ReviewReader) room() int {
-	if r.limit == maxReviewContent {
+	switch {
+	case r.state == reviewInName: // which is not kept for long
+		return maxReviewName
+	case r.part != nil && r.part.content != "":
 		return maxReviewContents - r.content
 	}
 	return maxReviewText - (r.begin - r.content)
@@ -233,15 +266,13 @@ func (r *ReviewReader) room() int {
 // endName looks up the member whose name was read.
 func (r *ReviewReader) endName() {
 	r.state, r.part = reviewColon, nil
-	if r.tooLarge {
-		return
-	}
-	if !r.valid() {
+	switch {
+	case r.keep && !r.valid():
 		r.fail(errNotJSON)
-		return
+	case r.keep:
+		r.part = r.around[r.depth-1].find(rawjson.Value(r.buf[r.begin:]).Text())
+		r.buf = r.buf[:r.begin]
 	}
-	r.part = r.around[r.depth-1].find(rawjson.Value(r.buf[r.begin:]).Text())
-	r.buf = r.buf[:r.begin]
 }
 
 // valid reports whether what was read is JSON, after each byte that is not UTF-8 has
@@ -254,27 +285,35 @@ func (r *ReviewReader) valid() bool {
 	if utf8.Valid(read) {
 		return false
 	}
-	r.buf = append(r.buf[:r.begin], string([]rune(string(read)))...)
-	return rawjson.KindOf(r.buf[r.begin:]) != rawjson.Invalid
+	mended := string([]rune(string(read)))
+	r.buf = r.buf[:r.begin]
+	r.take([]byte(mended))
+	return !r.keep || rawjson.KindOf(r.buf[r.begin:]) != rawjson.Invalid
 }
 
-// endValue notes the value that was read.
-func (r *ReviewReader) endValue() {
+// endValue notes the value that was read, and that is valid as far as it was kept.
+func (r *ReviewReader) endValue(valid bool) {
 	r.state = reviewComma
 	part, kind := r.part, rawjson.Value{r.first}.Kind()
 	switch {
-	case kind == rawjson.Invalid || r.keep && !r.valid():
+	case kind == rawjson.Invalid || !valid:
 		r.fail(errNotJSON)
 	case part == nil || part.skip:
 	case kind == rawjson.Null:
 		r.seen &^= part.resets
 		r.omitted &^= part.resets
 	case part.kind != rawjson.Invalid && kind != part.kind:
-		r.fail(fmt.Errorf("is no AdmissionReview: %s must be %s, not %s", part.path, article(part.kind), article(kind)))
+		r.fail(part.errorf("must be %s, not %s", article(part.kind), article(kind)))
+	case part.slot == answeredPatch && !r.patch.ok():
+		r.fail(part.errorf("must be base64"))
 	case r.tooLarge:
 		r.seen &^= 1 << part.slot
 		r.omitted |= 1 << part.slot
 	default:
+		if err := part.check(r.buf[r.begin:]); err != nil {
+			r.fail(err)
+			break
+		}
 		r.note(part)
 		return
 	}
@@ -310,13 +349,4 @@ func (r *ReviewReader) raw(slot reviewSlot) rawjson.Value {
 		return nil
 	}
 	return r.buf[r.at[slot].begin:r.at[slot].end]
-}
-
-// article is what a message calls a kind.
-func article(k rawjson.Kind) string {
-	switch k {
-	case rawjson.Array, rawjson.Object:
-		return "an " + k.String()
-	}
-	return "a " + k.String()
 }

@@ -295,16 +295,41 @@ func (e *End) betweenStrings(p []byte) int {
 // withinString goes on behind the end of the string, or that of p, and returns how many
 // bytes these are.
 func (e *End) withinString(p []byte) int {
-	begin := 0
+	i := 0
 	if e.escaped && len(p) > 0 {
-		begin, e.escaped = 1, false
+		i, e.escaped = 1, false
 	}
-	rest := p[begin:]
+	const short = 64 // bytes, for which IndexByte costs more
+	for begin := i; i+8 <= len(p) && i < begin+short; {
+		stops := stringStops(binary.LittleEndian.Uint64(p[i : i+8]))
+		if stops == 0 {
+			i += 8
+			continue
+		}
+		i += bits.TrailingZeros64(stops) / 8
+		if p[i] == '"' {
+			e.inString = false
+			return i + 1
+		}
+		if i+1 == len(p) {
+			e.escaped = true
+			return i + 1
+		}
+		i += 2
+	}
+	rest := p[i:]
 	end := StringEnd(rest, -1)
 	if end > 0 && rest[end-1] == '"' && !isEscaped(rest, end-1) {
 		e.inString = false
 	} else {
 		e.escaped = isEscaped(rest, len(rest))
 	}
-	return begin + end
+	return i + end
+}
+
+// stringStops sets the high bit of the first byte of w, counted from the lowest, that is
+// a quote or a backslash, and of no byte before it; with none, it sets no bit.
+func stringStops(w uint64) uint64 {
+	quote, backslash := w^'"'*everyByte, w^'\\'*everyByte
+	return ((quote-everyByte)&^quote | (backslash-everyByte)&^backslash) & highBits
 }
