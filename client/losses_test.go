@@ -96,6 +96,34 @@ func TestShedsByPriority(t *testing.T) {
 
 func e(o *offline) *exporter { return o.e }
 
+// A review that failed is kept longer than a warning, and counted by its name.
+func TestErrorsAreKeptAndCounted(t *testing.T) {
+	o := &offline{e: newExporter(t)}
+	config := o.config()
+	config.MaxBufferedBytes = MinBufferedBytes
+	c := startClient(t, config)
+	const failed = 10
+	for n := range 1000 {
+		_ = c.TryLog(record(decision.Warn, n))
+	}
+	for n := range failed {
+		if err := c.TryLog(record(decision.Error, n)); err != nil {
+			t.Errorf("error %d in a buffer full of warnings: got %v, want room", n, err)
+		}
+	}
+	if lost := c.Stats().Lost; lost[decision.Error] != 0 || lost[decision.Warn] == 0 {
+		t.Errorf("lost: got %v, want warnings only", lost)
+	}
+	for n := range 1000 {
+		_ = c.TryLog(record(decision.Deny, n))
+	}
+	o.here.Store(true)
+	closeClient(t, c)
+	if _, lost := sequences(t, o.e.Lines()); lost[decision.Error] != failed {
+		t.Errorf("told as lost: got %v, want the %d errors that made room for denies", lost, failed)
+	}
+}
+
 // The order of Keep is the user's to choose.
 func TestKeepIsConfigurable(t *testing.T) {
 	o := &offline{e: newExporter(t)}

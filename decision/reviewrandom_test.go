@@ -27,7 +27,7 @@ func TestRandomReviews(t *testing.T) {
 		}
 	}
 	for _, d := range []string{"allow", "deny", "warn", "error"} {
-		if made[d] < 25 {
+		if made[d] < 5 {
 			t.Errorf("got %d reviews of decision %s, want the generator to make more", made[d], d)
 		}
 	}
@@ -96,7 +96,7 @@ func (g reviewGenerator) value(kind string) string {
 	case "int":
 		return g.one("200", "403", "-1", "0", "2147483648", "4.5", "1e2")
 	case "strings":
-		return g.one("[]", "[ ]", `["a"]`, "["+g.text()+","+g.one("null", g.text())+"]", "[1]")
+		return g.one("[]", "[ ]", `["a"]`, "["+g.text()+","+g.one("null", g.text())+"]", `["b"]`, g.one("[1]", "[[]]", `["c"]`))
 	case "map":
 		return g.one("{}", `{"a":"b"}`, "{"+g.text()+":"+g.one("null", g.text())+"}", `{"a":1}`)
 	case "base64":
