@@ -274,9 +274,9 @@ func (x *exchange) wrote(p []byte, err error) {
 // end notes what the handler has made of x. ctx is that of the request.
 func (x *exchange) end(ctx context.Context, completed bool) {
 	x.duration = time.Since(x.start)
-	whole := x.length >= 0 && x.written == x.length
+	whole := completed && x.length >= 0 && x.written == x.length
 	switch {
-	case !completed:
+	case !completed && ctx.Err() == nil: // else a proxy aborts
 		x.failure = "the handler panicked"
 	case x.hijacked:
 		x.failure = "the handler took over the connection"

@@ -722,7 +722,7 @@ func TestStreamsThatAreReset(t *testing.T) {
 				answers(denied)(w, r)
 				close(reached)
 				<-r.Context().Done()
-				return
+				panic(http.ErrAbortHandler) // as proxies do
 			}
 			_, _ = io.ReadFull(r.Body, make([]byte, 10))
 			close(reached)
