@@ -85,7 +85,7 @@ func kyvernoPolicy(text string) (violation, bool) {
 // kyvernoList reads policies, their rules and what these say. It is nil where the text
 // is anything else.
 func kyvernoList(text string) (list []violation) {
-	lines := yamlLines(strings.Split(strings.TrimRight(text, "\n"), "\n"))
+	lines := yamlLines(strings.Split(strings.TrimSuffix(text, "\n"), "\n"))
 	for len(lines) > 0 {
 		policy, ok := lines.key(0)
 		if !ok || policy.rest != "" {
