@@ -12,6 +12,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,6 +43,56 @@ func TestEngineDown(t *testing.T) {
 		}
 		ended.want(t, tap.Unreachable, 3)
 	}
+}
+
+// What was asked is read to its end though there is no engine, so that the record of the
+// failure can tell of it. The next request comes on another connection: the API server
+// finds an engine that is back where the Service says that it is ready.
+func TestEngineDownIsKnown(t *testing.T) {
+	for _, p := range protocols {
+		e := newServer(t, p, http.HandlerFunc(mirror))
+		proxy, err := tap.New(tap.Config{Upstream: e.URL, CAFile: caFile(t, e)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.Close()
+		var read atomic.Int64
+		s := newServer(t, p, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			r.Body = &counting{r.Body, &read}
+			proxy.ServeHTTP(w, r)
+		}))
+		c := newClient(t, p, s)
+		var reused []bool
+		for range 2 {
+			const size = 100 << 10
+			read.Store(0)
+			got := ask(t, c, s.URL, func() *http.Request {
+				r := request("POST", "/", "", jsonHeader)()
+				r.Body, r.ContentLength = zeros(size), size
+				return r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+					GotConn: func(info httptrace.GotConnInfo) { reused = append(reused, info.Reused) },
+				}))
+			})
+			if n := read.Load(); got.Status != http.StatusBadGateway || n != size {
+				t.Errorf("%s: got %d with %d bytes read, want 502 with all %d", p, got.Status, n, size)
+			}
+		}
+		if !slices.Equal(reused, []bool{false, false}) {
+			t.Errorf("%s: connections reused: %v, want none", p, reused)
+		}
+	}
+}
+
+// counting counts what is read of a body.
+type counting struct {
+	io.ReadCloser
+	n *atomic.Int64
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	n, err := c.ReadCloser.Read(p)
+	c.n.Add(int64(n))
+	return n, err
 }
 
 // When the time that the API server gave is over the answer is 504, and the engine is told

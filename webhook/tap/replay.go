@@ -17,6 +17,8 @@ type replay struct {
 	source io.ReadCloser // nil: there is no body
 	spent  func() bool   // whether it is of no use to keep more
 
+	reading sync.Mutex // held while source is read; taken before mu
+
 	mu     sync.Mutex
 	kept   []byte // what was read of source; guarded by mu
 	read   bool   // something was; guarded by mu
@@ -63,6 +65,8 @@ func (v *view) Read(p []byte) (int, error) {
 		return n, nil
 	}
 	b.mu.Unlock()
+	b.reading.Lock()
+	defer b.reading.Unlock()
 	n, err := b.source.Read(p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -95,6 +99,14 @@ func (b *replay) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.reader, b.kept, b.whole = nil, nil, false
+}
+
+// drain reads what is left of the source, and ends every other reading.
+func (b *replay) drain() {
+	b.release()
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	_, _ = io.Copy(io.Discard, b.source)
 }
 
 // failure is why the body could not be read to its end.

@@ -249,6 +249,7 @@ func (t *Tap) fail(w http.ResponseWriter, r *http.Request, err error) {
 		x.refuse(TimedOut)
 	case r.Context().Err() != nil:
 		x.result = ClientGone
+		x.readRest()
 		panic(http.ErrAbortHandler) // nobody is there to answer
 	case x.body.failure() != nil:
 		x.refuse(BadBody)
@@ -267,6 +268,7 @@ func (x *exchange) refuse(result Result) {
 	case TooLarge:
 		code, text = http.StatusRequestEntityTooLarge, "the request is larger than 32 MiB"
 	case TimedOut:
+		x.readRest()
 		code, text = http.StatusGatewayTimeout, "the engine gave no answer in time"
 	case BadBody:
 		code, text = http.StatusBadRequest, "the request ended early"
@@ -274,9 +276,23 @@ func (x *exchange) refuse(result Result) {
 			code, text = http.StatusRequestTimeout, "the request came too slowly"
 		}
 	default:
+		x.readRest()
+		// The API server comes back through the Service, which knows when the engine is
+		// ready: one that has just started may not know its policies yet.
+		x.w.Header().Set("Connection", "close")
 		code, text = http.StatusBadGateway, "the engine cannot be reached, or ended the connection without an answer"
 	}
 	http.Error(x.w, "docket tap: "+text, code)
+}
+
+// readRestTimeout is far beyond what the rest of a review takes that is under way.
+const readRestTimeout = time.Second
+
+// readRest reads what the engine has not: the record of a failure says what was asked.
+func (x *exchange) readRest() {
+	// Where that is not possible the server's own deadline holds.
+	_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(readRestTimeout))
+	x.body.drain()
 }
 
 // newBuffers returns the buffers through which answers are copied, those of verdicts

@@ -197,7 +197,7 @@ func ask(t *testing.T, c *http.Client, base string, make func() *http.Request) g
 	_, address, _ := strings.Cut(base, "https://")
 	r.URL.Scheme, r.URL.Host = "https", address
 	var hints []string
-	r = r.WithContext(httptrace.WithClientTrace(t.Context(), &httptrace.ClientTrace{
+	r = r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
 		Got1xxResponse: func(code int, header textproto.MIMEHeader) error {
 			hints = append(hints, fmt.Sprint(code, header))
 			return nil
