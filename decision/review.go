@@ -56,9 +56,7 @@ func ReviewRecord(request, response *ReviewReader) (*Record, error) {
 	m := reviewMaker{Record: Record{EventType: AdmissionReview, Process: Admission}}
 	m.builder.Grow(request.textSize() + response.textSize())
 	m.ask(request)
-	asked := m.Record
 	if err := m.answer(request, response); err != nil {
-		m.Record = asked
 		m.Decision, m.Failure = Error, err.Error()
 	}
 	return &m.Record, nil
@@ -164,7 +162,7 @@ func (m *reviewMaker) ask(r *ReviewReader) {
 	m.omit(r.omitted)
 }
 
-// answer takes what the response says, or says why that cannot be used.
+// answer takes what the response says, or nothing of it and says why that cannot be used.
 func (m *reviewMaker) answer(asked, r *ReviewReader) error {
 	if r == nil {
 		return errors.New("there is no response")
