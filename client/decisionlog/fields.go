@@ -206,7 +206,7 @@ func setInt(field *int, v slog.Value) bool {
 
 // setSeconds takes a number of seconds, and a duration.
 func setSeconds(field *float64, v slog.Value) bool {
-	seconds := 0.0
+	var seconds float64
 	switch v.Kind() {
 	case slog.KindFloat64:
 		seconds = v.Float64()
