@@ -16,8 +16,8 @@ const (
 	// maxLater is how many functions may be put off at a time: a second of a busy
 	// webhook, on a machine whose processors are all taken.
 	maxLater = 4096
-	// maxLaterBytes bounds what they hold.
-	maxLaterBytes = 8 << 20
+	// maxLaterBytes bounds what they hold: twice what a handler of package webhook keeps.
+	maxLaterBytes = 64 << 20
 )
 
 // later are the functions that were put off, and losses that are still to be counted.

@@ -98,7 +98,8 @@ func (x *exchange) take(part *half, p []byte) {
 	if err != nil {
 		part.drop(err.Error())
 	} else if kept > part.kept && !x.h.memory.grow(kept-part.kept) {
-		part.drop("was too much at a time")
+		x.h.memory.grow(-part.kept) // for others: this one has no record
+		*part = half{unread: "was too much at a time"}
 		x.lose()
 	} else {
 		part.kept = max(part.kept, kept)
@@ -271,18 +272,21 @@ func (x *exchange) wrote(p []byte, err error) {
 	x.take(&x.response, p)
 }
 
-// end notes what the handler has made of x. ctx is that of the request.
-func (x *exchange) end(ctx context.Context, completed bool) {
+// end notes what the handler has made of x. ctx is that of the request, p what it has
+// panicked with.
+func (x *exchange) end(ctx context.Context, completed bool, p any) {
 	x.duration = time.Since(x.start)
-	whole := completed && x.length >= 0 && x.written == x.length
+	whole := x.length >= 0 && x.written == x.length
 	switch {
-	case !completed && ctx.Err() == nil: // else a proxy aborts
+	case ctx.Err() != nil && !(completed && whole): // else it has left in time
+		x.failure = "the client went away before the answer"
+	case p == any(http.ErrAbortHandler):
+		x.failure = "the answer was broken off"
+	case !completed:
 		x.failure = "the handler panicked"
 	case x.hijacked:
 		x.failure = "the handler took over the connection"
 	case x.cut || x.status != 0 && x.length > x.written:
 		x.failure = "the answer was cut off"
-	case ctx.Err() != nil && !whole: // else it has left in time
-		x.failure = "the client went away before the answer"
 	}
 }

@@ -26,7 +26,7 @@ import (
 //   - Blocking: the answer is held until its records are durable, or c's timeout is over. An
 //     answer of more than 4 MiB is not held.
 //   - BlockingStrict: as Blocking, and where its records are not durable then, the answer
-//     is 500 in place of that of next. So is an answer of more than 4 MiB.
+//     is 500 instead of that of next. So is an answer of more than 4 MiB.
 //
 // In the modes that hold an answer next cannot hijack the connection, and its
 // informational answers (1xx) are dropped.
@@ -40,6 +40,9 @@ import (
 //
 // A nil client records nothing: Log returns next itself. Options that are not valid
 // are a mistake in the program, for which Log panics.
+//
+// BUG: http.MaxBytesReader does not know the answer of a handler that is logged. Where a
+// request is larger than it allows, the server and not the reader closes the connection.
 func Log(next http.Handler, c *client.Client, o Options) http.Handler {
 	if err := o.Validate(); err != nil {
 		panic("webhook: " + err.Error())
@@ -91,11 +94,15 @@ func isReview(r *http.Request) bool {
 func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 	x := h.begin(r)
 	completed := false
-	defer func() { // without recover: a panic keeps its trace
-		x.end(r.Context(), completed)
+	defer func() {
+		p := recover()
+		x.end(r.Context(), completed, p)
 		x.over.Store(true)
 		if x.mu.TryLock() { // else the one who has it hands x over
 			h.handOver(x)
+		}
+		if p != nil {
+			panic(p) // before its stack is gone
 		}
 	}()
 	h.next.ServeHTTP(&answer{ResponseWriter: w, x: x}, r)
@@ -135,15 +142,20 @@ func (h *handler) serveHeld(w http.ResponseWriter, r *http.Request) {
 	a := newHeld(w, x, h.client.Mode() == client.BlockingStrict)
 	completed := false
 	defer func() {
-		if !completed { // in a panic: there is no answer to hold
-			x.end(r.Context(), false)
-			x.stop()
-			h.log(x)
+		if completed {
+			return
+		}
+		p := recover()
+		x.end(r.Context(), false, p)
+		x.stop()
+		h.log(x) // there is no answer to hold
+		if p != nil {
+			panic(p) // before its stack is gone
 		}
 	}()
 	h.next.ServeHTTP(a, r)
 	completed = true
-	x.end(r.Context(), true)
+	x.end(r.Context(), true, nil)
 	x.stop()
 	if a.passing {
 		h.log(x)

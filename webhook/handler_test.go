@@ -15,6 +15,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"regexp"
+	"runtime"
+	"runtime/debug"
 	"slices"
 	"strconv"
 	"strings"
@@ -253,7 +255,15 @@ var passing = map[string]struct {
 	}, want: "deny", code: 403, streams: true},
 	"panic": {handler: func(w http.ResponseWriter, r *http.Request) {
 		answers(denied)(w, r)
+		panic("s3cret")
+	}, want: "error the handler panicked", code: 403},
+	"broken off": {handler: func(w http.ResponseWriter, r *http.Request) {
+		answers(denied)(w, r)
 		panic(http.ErrAbortHandler)
+	}, want: "error the answer was broken off", code: 403},
+	"goroutine ended": {handler: func(w http.ResponseWriter, r *http.Request) {
+		answers(denied)(w, r)
+		runtime.Goexit()
 	}, want: "error the handler panicked", code: 403},
 	"hijacked": {handler: func(w http.ResponseWriter, _ *http.Request) {
 		conn, rw, err := http.NewResponseController(w).Hijack()
@@ -409,6 +419,91 @@ func checkRecord(t *testing.T, mode client.Mode, records []record, want string, 
 		t.Errorf("%s: got %+v, want who has asked", mode, r.Record)
 	}
 }
+
+// In HTTP/2 as well, a handler that is logged says what it would without.
+func TestHTTP2PassesUnchanged(t *testing.T) {
+	for name, tt := range passing {
+		if strings.Contains(tt.request, "Transfer-Encoding") || strings.Contains(tt.request, "Expect") {
+			continue // HTTP/1.1 only
+		}
+		t.Run(name, func(t *testing.T) {
+			var wantRead bytes.Buffer
+			want := overHTTP2(t, noting(tt.handler, &wantRead), tt.request, tt.body)
+			for _, mode := range modes {
+				e := newExporter(t)
+				c := newClient(t, e, client.Config{Mode: mode})
+				var read bytes.Buffer
+				if got := overHTTP2(t, Log(noting(tt.handler, &read), c, Options{}), tt.request, tt.body); got != want {
+					t.Errorf("%s: the answer: got\n%.2000q\nwant\n%.2000q", mode, got, want)
+				}
+				if !bytes.Equal(read.Bytes(), wantRead.Bytes()) {
+					t.Errorf("%s: the request: got %d bytes, want %d, or others", mode, read.Len(), wantRead.Len())
+				}
+				records, _ := stored(t, c, e)
+				if name != "hijacked" { // which is not possible: it answers
+					checkRecord(t, mode, records, tt.want, tt.code)
+				}
+			}
+		})
+	}
+}
+
+// overHTTP2 returns what h answers to a review with that head and body.
+func overHTTP2(t *testing.T, h http.Handler, head, body string) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(h)
+	s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, 0)
+	s.EnableHTTP2 = true
+	s.StartTLS()
+	defer s.Close()
+	if body == "" {
+		body = review
+	}
+	if head == "" {
+		head = "Content-Type: application/json\r\n"
+	}
+	r, err := http.NewRequestWithContext(within(t), http.MethodPost, s.URL+"/validate?timeout=10s", strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(head) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ": ")
+		r.Header.Set(name, value)
+	}
+	resp, err := s.Client().Do(r)
+	if err != nil { // the number of the stream is another one each time
+		return regexp.MustCompile(`stream ID \d+|https://[0-9.:]+`).ReplaceAllString(err.Error(), "-")
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if _, ok := resp.Header["Date"]; ok {
+		resp.Header.Set("Date", "now")
+	}
+	return fmt.Sprintln(resp.Proto, resp.StatusCode, resp.Header, string(text), resp.Trailer, regexp.MustCompile(`stream ID \d+`).ReplaceAllString(fmt.Sprint(err), "-"))
+}
+
+// A panic goes on with its value, and with the stack that shows where it began.
+func TestPanicsGoOn(t *testing.T) {
+	for _, mode := range modes {
+		c := newClient(t, newExporter(t), client.Config{Mode: mode})
+		boom := errors.New("boom")
+		h := Log(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panicsHere(boom) }), c, Options{})
+		func() {
+			defer func() {
+				if p := recover(); p != any(boom) {
+					t.Errorf("%s: got %v, want that of the handler", mode, p)
+				}
+				if !strings.Contains(string(debug.Stack()), "webhook.panicsHere") {
+					t.Errorf("%s: the stack does not show where it began", mode)
+				}
+			}()
+			serveOne(h, review)
+		}()
+	}
+}
+
+//go:noinline
+func panicsHere(v any) { panic(v) }
 
 // GET and what has no body leave no record, and the handler gets what the server made.
 func TestOtherRequestsAreNotTouched(t *testing.T) {
@@ -676,6 +771,77 @@ func TestMemoryIsBounded(t *testing.T) {
 		if used := h.memory.used.Load(); used != 0 {
 			t.Errorf("%s: memory in the end: got %d bytes, want none", mode, used)
 		}
+	}
+}
+
+// A review for which there is no memory gives back what it has at once: others may be
+// complete with it.
+func TestLostReviewGivesItsMemoryBack(t *testing.T) {
+	const free = 64 << 10
+	c := newClient(t, newExporter(t), client.Config{})
+	h := Log(nil, c, Options{}).(*handler)
+	h.memory.grow(maxMemory - free)
+	grown := false
+	h.next = http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		for buf, err := make([]byte, 1<<10), error(nil); err == nil; {
+			_, err = r.Body.Read(buf)
+			grown = grown || h.memory.used.Load() > maxMemory-free
+		}
+		if used := h.memory.used.Load(); used != maxMemory-free {
+			t.Errorf("memory: got %d bytes, want %d", used, maxMemory-free)
+		}
+	})
+	serveOne(h, strings.Replace(review, `"dev"`, `"`+strings.Repeat("g", 2*free)+`"`, 1))
+	if lost := c.Stats().Lost; lost[client.Unspecified] != 1 || !grown {
+		t.Errorf("lost: got %v, grown %t, want one that was kept as far as there was room", lost, grown)
+	}
+}
+
+// Reviews that keep much, all at once, are recorded as far as there is memory. The others
+// pass, and are counted.
+func TestManyLargeReviews(t *testing.T) {
+	const reviews = 100
+	e := newExporter(t)
+	c := newClient(t, e, client.Config{MaxBufferedBytes: 256 << 20})
+	large := strings.Replace(review, `"dev"`, `"`+strings.Repeat("g", 100<<10)+`"`, 1)
+	large = strings.Replace(large, "s3cret", strings.Repeat("s", 200<<10), 1)
+	all, release := make(chan struct{}, reviews), make(chan struct{})
+	h := Log(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		all <- struct{}{}
+		<-release
+		_, _ = io.WriteString(w, denied)
+	}), c, Options{Include: []decision.Content{decision.ContentObject}}).(*handler)
+	url := serve(t, h)
+	errs := make(chan error, reviews)
+	for range reviews {
+		go func() {
+			status, answer, err := post(within(t), http.DefaultClient, url, large)
+			if err == nil && (status != http.StatusOK || answer != denied) {
+				err = fmt.Errorf("got %d %q", status, answer)
+			}
+			errs <- err
+		}()
+	}
+	for range reviews {
+		<-all
+	}
+	if used := h.memory.used.Load(); used > maxMemory || used < maxMemory/4 {
+		t.Errorf("memory: got %d bytes, want at most %d and much of it", used, maxMemory)
+	}
+	close(release)
+	for range reviews {
+		if err := <-errs; err != nil {
+			t.Error(err)
+		}
+	}
+	records, lost := stored(t, c, e)
+	t.Logf("%d recorded, %v lost", len(records), lost)
+	if len(records)+lost["unspecified"] != reviews || lost["unspecified"] == 0 || len(records) < reviews/2 || len(lost) != 1 {
+		t.Errorf("got %d records and %v lost, want %d together", len(records), lost, reviews)
+	}
+	if used := h.memory.used.Load(); used != 0 {
+		t.Errorf("memory in the end: got %d bytes, want none", used)
 	}
 }
 

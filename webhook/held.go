@@ -18,13 +18,13 @@ type held struct {
 	status  int         // 0: none was written
 	begin   http.Header // as it was when the status was written
 	body    []byte
-	flushed bool
+	flushed int  // how much of body there was at the first flush, from which the server takes the Content-Type; -1: none
 	passing bool // too large to be held: it leaves as it comes
 	dropped bool // too large to be held, and it must not leave
 }
 
 func newHeld(way http.ResponseWriter, x *exchange, strict bool) *held {
-	return &held{x: x, way: way, strict: strict, header: way.Header().Clone()}
+	return &held{x: x, way: way, strict: strict, header: way.Header().Clone(), flushed: -1}
 }
 
 // Unwrap is for http.ResponseController: deadlines are those of the connection.
@@ -100,7 +100,9 @@ func (a *held) FlushError() error {
 	if a.passing {
 		return http.NewResponseController(a.way).Flush()
 	}
-	a.flushed = true
+	if a.flushed < 0 {
+		a.flushed = len(a.body)
+	}
 	return nil
 }
 
@@ -115,11 +117,14 @@ func (a *held) release() {
 		replace(a.way.Header(), a.begin)
 		a.way.WriteHeader(a.status)
 	}
-	if len(a.body) > 0 {
-		_, _ = a.way.Write(a.body)
-	}
-	if a.flushed {
+	rest := a.body
+	if a.flushed >= 0 {
+		_, _ = a.way.Write(rest[:a.flushed])
 		_ = http.NewResponseController(a.way).Flush()
+		rest = rest[a.flushed:]
+	}
+	if len(rest) > 0 {
+		_, _ = a.way.Write(rest)
 	}
 	replace(a.way.Header(), a.header) // trailers, or that of an empty answer
 	a.free()

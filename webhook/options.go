@@ -14,7 +14,8 @@ import (
 // Options says what Log records. The zero value records what was denied, warned of or
 // failed, one record a review.
 type Options struct {
-	// Decisions are those that leave a record. Default: deny, warn, error.
+	// Decisions are those that leave a record: of a review, or with a preset of each of its
+	// violations. Default: deny, warn, error.
 	Decisions []decision.Decision
 	// Include are the contents that records have. They may hold secrets. Default: none.
 	Include []decision.Content

@@ -62,15 +62,15 @@ var ofWebhooks = []mutant{
 	{
 		defect: "a fault in the record of a review ends the program",
 		file:   handlerGo,
-		old:    "p := recover()",
-		new:    "p := any(nil)",
+		old:    "\tp := recover()\n\tif p == nil {",
+		new:    "\tp := any(nil)\n\tif p == nil {",
 		tests:  []string{"TestFaults"},
 	},
 	{
 		defect: "the header of an answer that is held leaves",
 		file:   "webhook/held.go",
-		old:    "header: way.Header().Clone()}",
-		new:    "header: way.Header()}",
+		old:    "header: way.Header().Clone(),",
+		new:    "header: way.Header(),",
 		tests:  []string{"TestExporterThatHangs"},
 	},
 	{
@@ -83,8 +83,8 @@ var ofWebhooks = []mutant{
 	{
 		defect: "a verdict that reaches nobody counts",
 		file:   exchangeGo,
-		old:    "case ctx.Err() != nil && !whole:",
-		new:    "case ctx.Err() != nil && whole:",
+		old:    "case ctx.Err() != nil && !(completed && whole):",
+		new:    "case ctx.Err() != nil && completed && whole:",
 		tests:  []string{"TestStreamsThatAreReset"},
 	},
 	{
@@ -121,5 +121,26 @@ var ofWebhooks = []mutant{
 		old:    "if _, ok := gatekeeperViolation(text[i+1:]); ok {",
 		new:    "if true {",
 		tests:  []string{"TestPresets"},
+	},
+	{
+		defect: "a review that is lost keeps the memory of others",
+		file:   exchangeGo,
+		old:    "\t\tx.h.memory.grow(-part.kept) // for others: this one has no record\n\t\t*part = half{unread: ",
+		new:    "\t\t*part = half{kept: part.kept, unread: ",
+		tests:  []string{"TestLostReviewGivesItsMemoryBack"},
+	},
+	{
+		defect: "a panic of the handler ends with its record",
+		file:   handlerGo,
+		old:    "\t\t\th.handOver(x)\n\t\t}\n\t\tif p != nil {",
+		new:    "\t\t\th.handOver(x)\n\t\t}\n\t\tif p == any(\"\") {",
+		tests:  []string{"TestPanicsGoOn"},
+	},
+	{
+		defect: "an answer that was flushed has another type when it was held",
+		file:   "webhook/held.go",
+		old:    "\tif a.flushed >= 0 {\n",
+		new:    "\tif a.flushed > len(rest) {\n",
+		tests:  []string{"TestHTTP2PassesUnchanged"},
 	},
 }
