@@ -8,6 +8,7 @@ require (
 	github.com/cenkalti/backoff/v4 v4.3.0
 	github.com/docket-export/docket/client v0.1.0
 	github.com/docket-export/docket/decision v0.1.0
+	github.com/docket-export/docket/webhook v0.1.0
 	github.com/fsnotify/fsnotify v1.10.1
 	github.com/google/uuid v1.6.0
 	github.com/klauspost/compress v1.20.3

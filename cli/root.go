@@ -10,6 +10,7 @@ import (
 	"github.com/docket-export/docket/cli/runcmd"
 	"github.com/docket-export/docket/cli/sendcmd"
 	"github.com/docket-export/docket/cli/statuscmd"
+	"github.com/docket-export/docket/cli/tapcmd"
 	"github.com/docket-export/docket/cli/verifycmd"
 	"github.com/docket-export/docket/cli/versioncmd"
 )
@@ -47,6 +48,7 @@ Try it in two terminals:
 		sendcmd.New(kinds),
 		statuscmd.New(kinds),
 		sendcmd.NewTestserver(),
+		tapcmd.New(),
 		queuecmd.New(kinds),
 		queuecmd.NewReplay(kinds),
 		deadlettercmd.New(kinds),

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/tapcmd"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/hostcheck"
@@ -31,6 +32,8 @@ queue.maxBytes asks for, when others may write to a directory or a secret file t
 it names, or read such a file, and of what looks like a credential out of its place.
 It says how much memory docket takes at most with this configuration, whatever peers
 send: the least limit of a container.
+
+A file of kind Tap, for docket tap, is checked as well.
 
 With --connect it goes on to try every sink without a record: names, connections,
 certificates, credentials, the topic. It ends with 1 when one cannot be reached.
@@ -58,11 +61,18 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 		if err := try.check(file); err != nil {
 			return err
 		}
-		name, cfg, err := configToCheck(kinds, cmd.InOrStdin(), file, !*noFiles)
-		if name == "" {
+		name, text, err := textToCheck(cmd.InOrStdin(), file)
+		if err != nil {
 			return err
 		}
 		out := cmd.OutOrStdout()
+		if tapcmd.IsTap(text) {
+			if *toConnect || try.file != "" {
+				return fmt.Errorf("--connect and --try are about sinks, which a file of kind Tap has none of: leave them out for %s", name)
+			}
+			return checkTap(out, name, text, !*noFiles)
+		}
+		cfg, err := configToCheck(kinds, name, text, !*noFiles)
 		if *toConnect && try.file != "" {
 			return errors.New("--connect and --try exclude each other: one is about destinations, the other about records")
 		}
@@ -83,32 +93,61 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 	return cmd
 }
 
-// configToCheck loads the configuration in file, which messages call name, and looks at
-// the files that it names if withFiles is set. Without a name there is none.
-func configToCheck(kinds exporter.Kinds, stdin io.Reader, file string, withFiles bool) (name string, cfg *exporter.Config, err error) {
-	var text []byte
-	switch name = file; file {
+// textToCheck returns the text of the configuration in file, which messages call name.
+func textToCheck(stdin io.Reader, file string) (name string, text []byte, err error) {
+	switch file {
 	case "":
 		return "", nil, errors.New("which configuration? name it with -f FILE")
 	case "-":
-		name = "stdin"
 		if text, err = io.ReadAll(stdin); err != nil {
 			return "", nil, command.Misconfigured("read configuration from standard input: %w", err)
 		}
-	default:
-		if text, err = command.ReadConfig(file); err != nil {
-			return name, nil, err
-		}
+		return "stdin", text, nil
 	}
-	cfg, err = command.ParseConfig(kinds, name, text)
+	text, err = command.ReadConfig(file)
+	return file, text, err
+}
+
+// configToCheck loads the configuration in text, which messages call name, and looks at
+// the files that it names if withFiles is set.
+func configToCheck(kinds exporter.Kinds, name string, text []byte, withFiles bool) (*exporter.Config, error) {
+	cfg, err := command.ParseConfig(kinds, name, text)
 	if err != nil || !withFiles {
-		return name, cfg, err
+		return cfg, err
 	}
-	if problems := fileProblems(cfg.Files()); len(problems) > 0 {
-		root, _ := config.Parse(text) // which was whole a moment ago
-		return name, nil, &command.ConfigError{File: name, Problems: root.Locate(problems)}
+	if err := checkFiles(name, text, cfg.Files()); err != nil {
+		return nil, err
 	}
-	return name, cfg, nil
+	return cfg, nil
+}
+
+// checkFiles refuses text if this user cannot read the files that it names.
+func checkFiles(name string, text []byte, files []config.FileUse) error {
+	problems := fileProblems(files)
+	if len(problems) == 0 {
+		return nil
+	}
+	root, _ := config.Parse(text) // which was whole a moment ago
+	return &command.ConfigError{File: name, Problems: root.Locate(problems)}
+}
+
+// checkTap is check for a configuration of kind Tap.
+func checkTap(w io.Writer, name string, text []byte, withFiles bool) error {
+	cfg, problems := tapcmd.Load(text)
+	var err error
+	if len(problems) > 0 {
+		err = &command.ConfigError{File: name, Problems: problems}
+	} else if withFiles {
+		err = checkFiles(name, text, cfg.Files())
+	}
+	if err != nil {
+		return sayWrong(w, name, err)
+	}
+	for _, warning := range hostcheck.SecretWarnings(cfg.Files()) {
+		fmt.Fprintf(w, "%s: warning: %s\n", name, warning)
+	}
+	_, err = fmt.Fprintf(w, "%s: memory: stays below %s\n%s: ok\n", name, memlimit.Mebibytes(cfg.MemoryCeiling()), name)
+	return command.Failed(err)
 }
 
 // fileProblems says which files this user cannot read.
@@ -124,18 +163,23 @@ func fileProblems(files []config.FileUse) (problems config.Problems) {
 // check says on w what loading the configuration in file has found: that it is
 // ok, or what is wrong with it.
 func check(w io.Writer, file string, cfg *exporter.Config, err error) error {
-	if wrong, ok := errors.AsType[*command.ConfigError](err); ok && wrong.Err == nil {
-		fmt.Fprintln(w, wrong)
-		return command.Misconfigured("%s: problems: %d", file, len(wrong.Problems))
-	}
 	if err != nil {
-		return err
+		return sayWrong(w, file, err)
 	}
 	for _, warning := range hostcheck.Warnings(cfg) {
 		fmt.Fprintf(w, "%s: warning: %s\n", file, warning)
 	}
 	_, err = fmt.Fprintf(w, "%s: memory: %s\n%s: ok\n", file, memoryText(cfg.Memory()), file)
 	return command.Failed(err)
+}
+
+// sayWrong says on w what is wrong with the configuration in file, if err is that.
+func sayWrong(w io.Writer, file string, err error) error {
+	if wrong, ok := errors.AsType[*command.ConfigError](err); ok && wrong.Err == nil {
+		fmt.Fprintln(w, wrong)
+		return command.Misconfigured("%s: problems: %d", file, len(wrong.Problems))
+	}
+	return err
 }
 
 // memoryText says what docket has in memory at most.

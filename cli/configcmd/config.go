@@ -12,6 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/tapcmd"
 	"github.com/docket-export/docket/exporter"
 )
 
@@ -30,7 +31,7 @@ The output is a configuration file itself: without -f it is a good start for one
 	flags.Add(cmd)
 	output := command.OutputFlag(cmd, "yaml", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.Load()
+		cfg, err := load(&flags)
 		if err != nil {
 			return err
 		}
@@ -39,7 +40,29 @@ The output is a configuration file itself: without -f it is a good start for one
 	return cmd
 }
 
-func printConfig(w io.Writer, cfg *exporter.Config, output string) error {
+// effective is a configuration of any kind, with its defaults.
+type effective interface{ YAML() ([]byte, error) }
+
+// load returns the configuration that flags name.
+func load(flags *command.ConfigFlags) (effective, error) {
+	if flags.File == "" || flags.Data != "" {
+		return flags.Load()
+	}
+	text, err := command.ReadConfig(flags.File)
+	if err != nil {
+		return nil, err
+	}
+	if !tapcmd.IsTap(text) {
+		return command.ParseConfig(flags.Kinds, flags.File, text)
+	}
+	cfg, problems := tapcmd.Load(text)
+	if len(problems) > 0 {
+		return nil, &command.ConfigError{File: flags.File, Problems: problems}
+	}
+	return cfg, nil
+}
+
+func printConfig(w io.Writer, cfg effective, output string) error {
 	text, err := cfg.YAML()
 	if err != nil {
 		return err

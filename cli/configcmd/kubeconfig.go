@@ -50,7 +50,11 @@ own container: name them by the paths that they have there.`,
 	flags.StringVar(&k.TokenFile, "token-file", "", "the token, a path there (default bearerTokenFile of the source)")
 	flags.BoolVar(&k.EmbedToken, "embed-token", false, "write the token itself into the file; never to a terminal")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		name, cfg, err := configToCheck(kinds, cmd.InOrStdin(), file, false)
+		name, configuration, err := textToCheck(cmd.InOrStdin(), file)
+		if err != nil {
+			return err
+		}
+		cfg, err := command.ParseConfig(kinds, name, configuration)
 		if err != nil {
 			return err
 		}

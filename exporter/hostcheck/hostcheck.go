@@ -24,7 +24,7 @@ func Warnings(cfg *exporter.Config) []string {
 			all = append(all, w)
 		}
 	}
-	return append(all, secretWarnings(cfg.Files())...)
+	return append(all, SecretWarnings(cfg.Files())...)
 }
 
 // Bits of a mode.
@@ -81,9 +81,9 @@ func modeText(info fs.FileInfo) string {
 	return fmt.Sprintf("%04o", uint32(bits))
 }
 
-// secretWarnings has one line for all secret files that others may write, and one for all
+// SecretWarnings has one line for all secret files that others may write, and one for all
 // that others may read: a volume has the same mode for each file in it.
-func secretWarnings(files []config.FileUse) (lines []string) {
+func SecretWarnings(files []config.FileUse) (lines []string) {
 	var writable, readable, paths, readablePaths []string
 	for _, f := range files {
 		info, err := os.Stat(f.File)

@@ -60,11 +60,13 @@ type Pair struct {
 	TLS               tls.Certificate
 }
 
-// Issue makes a pair for host, a name or an IP address. Its common name is host
-// as well.
-func (ca CA) Issue(t testing.TB, host string) Pair {
+// Issue makes a pair for host, a name or an IP address, and for other names. Its common
+// name is host as well.
+func (ca CA) Issue(t testing.TB, host string, others ...string) Pair {
 	t.Helper()
-	return ca.issue(t, host, newTemplate(host))
+	template := newTemplate(host)
+	template.DNSNames = others
+	return ca.issue(t, host, template)
 }
 
 // IssueExpired makes a pair for host that was valid until a minute ago.
@@ -83,7 +85,7 @@ func (ca CA) issue(t testing.TB, host string, template *x509.Certificate) Pair {
 	if ip := net.ParseIP(host); ip != nil {
 		template.IPAddresses = []net.IP{ip}
 	} else {
-		template.DNSNames = []string{host}
+		template.DNSNames = append([]string{host}, template.DNSNames...)
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)
 	if err != nil {

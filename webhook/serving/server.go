@@ -18,6 +18,14 @@ const idleTimeout = 2 * time.Minute
 // cutOffTimeout is what handlers get to notice that their contexts have ended.
 const cutOffTimeout = time.Second
 
+// Bounds of the bodies on a connection of HTTP/2 that a handler has not read. By default
+// Go has 1 MiB for each: one body that is not read would hold up all others on its
+// connection, and each connection could take that much.
+const (
+	connectionBuffer = 256 << 10
+	streamBuffer     = 64 << 10 // no less: clients send that much before they know our bound
+)
+
 // Server serves a handler over TLS by the rules of this package.
 type Server struct {
 	config       Config
@@ -57,8 +65,11 @@ func New(c Config) (*Server, error) {
 		WriteTimeout:      c.RequestTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    c.MaxHeaderBytes,
-		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: c.MaxStreams, WriteByteTimeout: c.RequestTimeout},
-		ConnContext:       withConn,
+		HTTP2: &http.HTTP2Config{
+			MaxConcurrentStreams: c.MaxStreams, WriteByteTimeout: c.RequestTimeout,
+			MaxReceiveBufferPerConnection: connectionBuffer, MaxReceiveBufferPerStream: streamBuffer,
+		},
+		ConnContext: withConn,
 		// Not the context of Run, whose end must not cancel what is in flight.
 		BaseContext: func(net.Listener) context.Context { return s.requests },
 		ErrorLog:    errorLog(c.Log),

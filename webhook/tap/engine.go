@@ -40,7 +40,7 @@ type engine struct {
 func newEngine(c Config, log *slog.Logger) (*engine, error) {
 	u, err := parseUpstream(c.Upstream)
 	if err != nil {
-		return nil, fmt.Errorf("upstream %s", err)
+		return nil, fmt.Errorf("upstream %w", err)
 	}
 	e := &engine{url: u, serverName: c.ServerName, names: c.Names, health: &health{log: log}}
 	e.address = u.Host
@@ -110,7 +110,7 @@ func (e *engine) dial(ctx context.Context) (net.Conn, error) {
 		return newCountedConn(tc), nil
 	}
 	if err == nil {
-		tc.Close()
+		_ = tc.Close() // nothing was sent on it
 		err = second
 	}
 	if second != nil {
@@ -138,7 +138,7 @@ func (e *engine) dialHTTP2(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	if tc.ConnectionState().NegotiatedProtocol != "h2" {
-		tc.Close()
+		_ = tc.Close() // nothing was sent on it
 		return nil, errNoHTTP2
 	}
 	return tc, nil

@@ -207,8 +207,13 @@ func TestBadBody(t *testing.T) {
 	through := newTap(t, "http/1.1", e, func(c *tap.Config) { c.Observe = ended.observe })
 	nc := dialRaw(t, through)
 	io.WriteString(nc, "POST / HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n5\r\n12345\r\nnonsense\r\n")
-	if res, err := http.ReadResponse(bufio.NewReader(nc), nil); err != nil || res.StatusCode != http.StatusBadRequest {
-		t.Errorf("got %v, %v, want 400", res, err)
+	res, err := http.ReadResponse(bufio.NewReader(nc), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res.Body.Close()
+	if res.StatusCode != http.StatusBadRequest {
+		t.Errorf("got %s, want 400", res.Status)
 	}
 	ended.want(t, tap.BadBody, 1)
 }

@@ -263,7 +263,8 @@ func (t *Tap) fail(w http.ResponseWriter, r *http.Request, err error) {
 // server, and has nothing of the request or of an error in it.
 func (x *exchange) refuse(result Result) {
 	x.result = result
-	code, text := 0, ""
+	var code int
+	var text string
 	switch result {
 	case TooLarge:
 		code, text = http.StatusRequestEntityTooLarge, "the request is larger than 32 MiB"

@@ -1,0 +1,252 @@
+package tapcmd
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/webhook"
+	"github.com/docket-export/docket/webhook/tap"
+)
+
+// The head of a configuration file.
+const (
+	apiVersion = "docket.dev/v1alpha1"
+	kind       = "Tap"
+)
+
+// Config is the configuration of one tap.
+type Config struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string `yaml:"kind"`
+	// Listen is where the API server connects to, host:port.
+	Listen string `yaml:"listen"`
+	// TLSDir has tls.crt and tls.key, which are re-read when they change.
+	TLSDir   string         `yaml:"tlsDir"`
+	Upstream UpstreamConfig `yaml:"upstream"`
+	Docket   DocketConfig   `yaml:"docket"`
+	// Decisions are those that leave a record.
+	Decisions []decision.Decision `yaml:"decisions"`
+	// Include are the contents that records have.
+	Include []decision.Content `yaml:"include"`
+	// Preset is the engine whose messages are split into violations. Empty: one record a
+	// review.
+	Preset string `yaml:"preset"`
+	// Cluster stands in every record.
+	Cluster string `yaml:"cluster"`
+	// ShutdownDelay is how long tap serves on when it was told to stop.
+	ShutdownDelay config.Duration `yaml:"shutdownDelay"`
+	Metrics       MetricsConfig   `yaml:"metrics"`
+}
+
+// UpstreamConfig is the section "upstream": the engine.
+type UpstreamConfig struct {
+	// URL is where the engine listens.
+	URL string `yaml:"url"`
+	// CAFile holds the CAs of the engine's certificate, in PEM form. Empty: those of the
+	// system.
+	CAFile string `yaml:"caFile" file:"public"`
+	// ServerName is the name that the engine's certificate must have. Empty: the host of
+	// URL or, on a loopback address, a name of tap's own certificate.
+	ServerName string `yaml:"serverName"`
+}
+
+// DocketConfig is the section "docket": where records go.
+type DocketConfig struct {
+	// Address of the exporter. Empty: nothing is recorded.
+	Address string `yaml:"address"`
+	// Mode is what a record may cost a verdict.
+	Mode client.Mode `yaml:"mode"`
+	// Timeout bounds what a verdict waits for its record in the modes that wait.
+	Timeout config.Duration `yaml:"timeout"`
+	// MaxBufferedBytes bounds the records that wait for the exporter.
+	MaxBufferedBytes config.Size `yaml:"maxBufferedBytes"`
+	// TLS is how a tcp connection is protected.
+	TLS *config.TLS `yaml:"tls"`
+}
+
+// MetricsConfig is the section "metrics": the second listener.
+type MetricsConfig struct {
+	// Address has /livez, /readyz and /metrics, without TLS. Empty: none.
+	Address string `yaml:"address"`
+}
+
+// defaultConfig is a configuration that lacks what has no default: where the engine and
+// the certificates are, and where records go.
+func defaultConfig() Config {
+	return Config{
+		APIVersion: apiVersion,
+		Kind:       kind,
+		Listen:     ":8443",
+		Docket: DocketConfig{
+			Mode:             client.Batch,
+			Timeout:          config.Duration(client.DefaultTimeout),
+			MaxBufferedBytes: client.DefaultBufferedBytes,
+		},
+		Decisions:     []decision.Decision{decision.Deny, decision.Warn, decision.Error},
+		ShutdownDelay: config.Duration(10 * time.Second),
+	}
+}
+
+// IsTap reports whether text is a configuration file of kind Tap.
+func IsTap(text []byte) bool {
+	root, _ := config.Parse(text)
+	var head struct {
+		Kind string                 `yaml:"kind"`
+		Rest map[string]config.Node `yaml:",rest"`
+	}
+	_ = root.Decode(&head) // what is wrong is found by who loads it
+	return head.Kind == kind
+}
+
+// Load reads a configuration file and reports everything that is wrong with it. It touches
+// neither files nor network.
+func Load(text []byte) (*Config, config.Problems) {
+	root, problems := config.Parse(text)
+	if root.IsZero() {
+		return nil, problems
+	}
+	c := defaultConfig()
+	c.APIVersion, c.Kind = "", ""
+	problems = append(problems, root.Decode(&c)...)
+	found := c.validate()
+	found.Check("apiVersion", config.Choice(c.APIVersion, apiVersion))
+	found.Check("kind", config.Choice(c.Kind, kind))
+	if section, _ := root.Get("docket"); !slices.Contains(section.Keys(), "address") {
+		found.Addf("docket.address", "is required: such as unix:///run/docket/docket.sock; \"\" records nothing")
+	}
+	for _, f := range found { // but what only follows from a value that could not be read
+		if !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Path == f.Path }) {
+			problems = append(problems, f)
+		}
+	}
+	if len(problems) > 0 {
+		return nil, root.Locate(problems)
+	}
+	return &c, nil
+}
+
+// validate checks everything but the head.
+func (c *Config) validate() config.Problems {
+	var p config.Problems
+	p.Check("listen", config.HostPort(c.Listen))
+	if c.TLSDir == "" {
+		p.Addf("tlsDir", "is required: the directory with tls.crt and tls.key, such as /certs")
+	}
+	p.Check("upstream.url", tap.CheckUpstream(c.Upstream.URL))
+	if c.Upstream.CAFile != "" && strings.HasPrefix(c.Upstream.URL, "http:") {
+		p.Addf("upstream.caFile", "must be left out: an engine that is reached with http:// shows no certificate")
+	}
+	p = append(p, c.Docket.validate().In("docket")...)
+	for i, d := range c.Decisions {
+		_, err := webhook.ParseDecisions(string(d))
+		p.Check(fmt.Sprintf("decisions[%d]", i), err)
+	}
+	if len(c.Decisions) == 0 {
+		p.Addf("decisions", "needs at least one of deny, warn, error and allow")
+	}
+	for i, content := range c.Include {
+		_, err := webhook.ParseInclude(cmp.Or(string(content), " "))
+		p.Check(fmt.Sprintf("include[%d]", i), err)
+	}
+	_, err := webhook.ParsePreset(c.Preset)
+	p.Check("preset", err)
+	if c.ShutdownDelay < 0 {
+		p.Addf("shutdownDelay", "must not be negative")
+	}
+	if c.Metrics.Address != "" {
+		p.Check("metrics.address", config.HostPort(c.Metrics.Address))
+	}
+	return p
+}
+
+func (d *DocketConfig) validate() (p config.Problems) {
+	if d.Timeout <= 0 {
+		p.Addf("timeout", "must be positive")
+	}
+	if d.MaxBufferedBytes < client.MinBufferedBytes {
+		p.Addf("maxBufferedBytes", "must be at least %s", config.Size(client.MinBufferedBytes))
+	}
+	p.Check("mode", config.Choice(d.Mode, client.Batch, client.Blocking, client.BlockingStrict))
+	// The rest is the client's to know; the values above have been checked.
+	c := d.client()
+	c.Mode, c.Timeout, c.MaxBufferedBytes = "", 0, 0
+	for _, err := range unjoin(c.Validate()) {
+		var problem client.Problem
+		if errors.As(err, &problem) {
+			p.Addf(problem.Key, "%s", problem.Text)
+		}
+	}
+	return p
+}
+
+// unjoin returns the errors that errors.Join has joined.
+func unjoin(err error) []error {
+	var joined interface{ Unwrap() []error }
+	if errors.As(err, &joined) {
+		return joined.Unwrap()
+	}
+	return nil
+}
+
+// client is the configuration of the client of the exporter.
+func (d *DocketConfig) client() client.Config {
+	c := client.Config{
+		Address:          d.Address,
+		Mode:             d.Mode,
+		Timeout:          time.Duration(d.Timeout),
+		MaxBufferedBytes: int(d.MaxBufferedBytes),
+	}
+	if t := d.TLS; t != nil {
+		c.TLS = &client.TLSConfig{CAFile: t.CAFile, CertFile: t.CertFile, KeyFile: t.KeyFile, ServerName: t.ServerName}
+	}
+	return c
+}
+
+// Files lists every file that c names.
+func (c *Config) Files() []config.FileUse {
+	own := []config.FileUse{
+		{Path: "tlsDir", File: filepath.Join(c.TLSDir, "tls.crt")},
+		{Path: "tlsDir", File: filepath.Join(c.TLSDir, "tls.key"), Secret: true},
+	}
+	return append(own, config.Files(c)...)
+}
+
+// YAML returns c as a configuration file with every default written out.
+func (c *Config) YAML() ([]byte, error) {
+	text, err := config.Encode(c)
+	if err != nil {
+		return nil, fmt.Errorf("configuration as YAML: %w", err)
+	}
+	return text, nil
+}
+
+// Bounds of what a tap has in memory.
+const (
+	// maxConnections is more than API servers open: one of them has some dozens.
+	maxConnections = 256
+	// connectionBytes are the buffers of a connection with a request under way: TLS and
+	// headers on both sides, what is copied, and bodies on HTTP/2 that the engine has not
+	// read.
+	connectionBytes = 160<<10 + 256<<10
+	// programBytes are the Go runtime and the pages of the program that stay.
+	programBytes = 10 << 20
+	// recordingBytes are what is kept of reviews until they are records.
+	recordingBytes = 40 << 20
+)
+
+// MemoryCeiling is what a tap has in memory at most, whatever clients send.
+func (c *Config) MemoryCeiling() int64 {
+	bytes := int64(programBytes + maxConnections*connectionBytes)
+	if c.Docket.Address != "" {
+		bytes += recordingBytes + int64(c.Docket.MaxBufferedBytes)
+	}
+	return bytes
+}

@@ -1,0 +1,150 @@
+// Package tapcmd has the command that stands in front of an admission webhook: docket tap.
+package tapcmd
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/memlimit"
+	"github.com/docket-export/docket/webhook"
+)
+
+// New returns docket tap.
+func New() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "tap --listen ADDR --tls-dir DIR --upstream URL --docket ADDR",
+		Short: "Record every admission decision of the engine behind it",
+		Long: `tap stands between the API server and an admission webhook, in the pod of the webhook,
+and records what it decides. Every request passes to the engine, and every answer
+back, byte for byte and on every path; reviews leave a record with docket.
+
+With --mode Batch, the default, a verdict never waits for its record, and docket may be
+away, full or killed. What finds no room is counted as lost. Blocking waits for the
+record up to docket.timeout, and BlockingStrict answers 500 where it cannot be stored.
+
+An engine that cannot be reached is 502 at once, one that takes longer than the API
+server waits is 504, and no review is sent to it twice. tap is ready when it serves its
+certificate and the engine answers a TLS handshake. SIGTERM makes it unready, it serves
+on for --shutdown-delay, and then finishes what is under way. A second signal ends it.
+
+The certificates in --tls-dir are re-read when they change, and so is --upstream-ca. On
+a loopback address the engine may show a certificate for any name of tap's own one, as
+it does when both mount the same Secret.`,
+		Example: `  docket tap --listen :8443 --tls-dir /certs \
+    --upstream https://127.0.0.1:8444 --upstream-ca /certs/ca.crt \
+    --docket unix:///run/docket/docket.sock --preset gatekeeper --metrics :9466
+  docket tap -f tap.yaml           the same from a file of kind Tap; see docs/tap.md
+  docket check -f tap.yaml         everything that is wrong with it`,
+		Args: command.NoArgs,
+	}
+	f := flags{config: defaultConfig()}
+	f.add(cmd)
+	format := &command.Choice{Words: []string{"text", "json"}}
+	cmd.Flags().Var(format, "log-format", "form of the log (default text on a terminal, json otherwise)")
+	level := &command.Choice{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
+	cmd.Flags().Var(level, "log-level", "least level that is logged")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		cfg, err := f.load(cmd)
+		if err != nil {
+			return err
+		}
+		log := command.NewLog(os.Stderr, format.Value, level.Value)
+		defer time.AfterFunc(memlimit.StartTime, memlimit.For(os.Getenv, cfg.MemoryCeiling(), log).Apply).Stop()
+		defer command.LastWords(cmd.Context(), func() string {
+			return "docket tap: ended at once by a second signal: requests that were under way are cut off"
+		})()
+		return command.Failed(run(cmd.Context(), cfg, log))
+	}
+	return cmd
+}
+
+// flags are those that say what tap does. Without a file they are all there is.
+type flags struct {
+	file      string
+	config    Config
+	decisions string
+	include   string
+	mode      string
+}
+
+// flagOf names the flag of each key of Config that has one, as both have to be found by
+// who reads a message.
+var flagOf = map[string]string{
+	"listen": "listen", "tlsDir": "tls-dir", "upstream.url": "upstream", "upstream.caFile": "upstream-ca",
+	"docket.address": "docket", "docket.mode": "mode", "decisions": "decisions", "include": "include",
+	"preset": "preset", "shutdownDelay": "shutdown-delay", "metrics.address": "metrics",
+}
+
+func (f *flags) add(cmd *cobra.Command) {
+	c, set := &f.config, cmd.Flags()
+	set.StringVarP(&f.file, "file", "f", "", "file of kind Tap, instead of the flags below")
+	set.StringVar(&c.Listen, "listen", c.Listen, "address at which the API server connects")
+	set.StringVar(&c.TLSDir, "tls-dir", "", "directory with tls.crt and tls.key")
+	set.StringVar(&c.Upstream.URL, "upstream", "", "URL of the engine, such as https://127.0.0.1:8444")
+	set.StringVar(&c.Upstream.CAFile, "upstream-ca", "", "file of the CA that issued the engine's certificate (default those of the system)")
+	set.StringVar(&c.Docket.Address, "docket", "", "address of docket, such as unix:///run/docket/docket.sock; '' records nothing")
+	set.StringVar(&f.decisions, "decisions", "deny,warn,error", "decisions that leave a record; allow can be added")
+	set.StringVar(&f.include, "include", "", "contents that records have: object,oldObject,patch; they may hold secrets")
+	set.StringVar(&c.Preset, "preset", "", "engine whose messages are split into violations: gatekeeper, kyverno or validatingadmissionpolicy (default one record a review)")
+	set.StringVar(&f.mode, "mode", string(c.Docket.Mode), "what a record may cost a verdict: Batch, Blocking or BlockingStrict")
+	set.Var(command.Duration{To: (*time.Duration)(&c.ShutdownDelay)}, "shutdown-delay", "how long to serve on after SIGTERM, until everybody knows")
+	set.StringVar(&c.Metrics.Address, "metrics", "", "address of /livez, /readyz and /metrics, such as :9466 (default none)")
+}
+
+// load returns the configuration that the file or the flags make.
+func (f *flags) load(cmd *cobra.Command) (*Config, error) {
+	if cmd.Flags().Changed("file") {
+		return f.loadFile(cmd)
+	}
+	c := f.config
+	c.Docket.Mode = client.Mode(f.mode)
+	var p config.Problems
+	var err error
+	if c.Decisions, err = webhook.ParseDecisions(f.decisions); err != nil {
+		p.Check("decisions", err)
+		c.Decisions = defaultConfig().Decisions
+	}
+	if c.Include, err = webhook.ParseInclude(f.include); err != nil {
+		p.Check("include", err)
+	}
+	p = append(p, c.validate()...)
+	if !cmd.Flags().Changed("docket") {
+		p.Addf("docket.address", "is required: such as unix:///run/docket/docket.sock; '' records nothing")
+	}
+	if len(p) == 0 {
+		return &c, nil
+	}
+	texts := make([]string, len(p))
+	for i, problem := range p {
+		texts[i] = problem.String()
+		if flag, ok := flagOf[problem.Path]; ok {
+			texts[i] = "--" + flag + ": " + problem.Text
+		}
+	}
+	return nil, errors.New(strings.Join(texts, "\n        "))
+}
+
+func (f *flags) loadFile(cmd *cobra.Command) (*Config, error) {
+	for key, flag := range flagOf {
+		if cmd.Flags().Changed(flag) {
+			return nil, fmt.Errorf("--%s and --file exclude each other: the file has it as %s", flag, key)
+		}
+	}
+	text, err := command.ReadConfig(f.file)
+	if err != nil {
+		return nil, err
+	}
+	c, problems := Load(text)
+	if len(problems) > 0 {
+		return nil, &command.ConfigError{File: f.file, Problems: problems}
+	}
+	return c, nil
+}
