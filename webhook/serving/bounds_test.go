@@ -32,7 +32,7 @@ func (r *running) dial(t *testing.T, protocol string) *tls.Conn {
 // closed returns what the server still sent until it closed the connection.
 func closed(t *testing.T, c net.Conn) string {
 	t.Helper()
-	if err := c.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := c.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		t.Fatal(err)
 	}
 	sent, err := io.ReadAll(c)
@@ -60,7 +60,7 @@ func TestSlowClientsGiveWay(t *testing.T) {
 	r := start(t, Config{Handler: mux, MaxConnections: most})
 	long := make(chan string, 1)
 	go func() { long <- get(r.pair.client(t, false), r.url()+"long") }()
-	<-h.began
+	within(t, h.began)
 	slow := []string{"", "POST / HTTP/1.1\r\nHost: a\r\nContent-Le", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nslow"}
 	var all []*tls.Conn
 	for i := range 3 * most {
@@ -77,7 +77,7 @@ func TestSlowClientsGiveWay(t *testing.T) {
 		closed(t, c)
 	}
 	close(h.release)
-	if got := <-long; got != "" {
+	if got := within(t, long); got != "" {
 		t.Errorf("a request that has arrived whole: got %q", got)
 	}
 }
@@ -90,7 +90,7 @@ func TestConnectionsAtWorkStay(t *testing.T) {
 	answers := make(chan string, 2)
 	for _, http2 := range []bool{true, false} {
 		go func() { answers <- get(r.pair.client(t, http2), r.url()) }()
-		<-h.began
+		within(t, h.began)
 	}
 	if got := get(r.pair.client(t, true), r.url()); got == "" {
 		t.Error("a third connection was let in")
@@ -99,7 +99,7 @@ func TestConnectionsAtWorkStay(t *testing.T) {
 	errorIs(t, probe(t, r.Live))
 	close(h.release)
 	for range 2 {
-		if got := <-answers; got != "" {
+		if got := within(t, answers); got != "" {
 			t.Errorf("a request that has arrived whole: got %q", got)
 		}
 	}
@@ -207,7 +207,7 @@ func TestBodyTimeout(t *testing.T) {
 			var sent sync.WaitGroup
 			sent.Go(func() { do(client, request) })
 			io.WriteString(end, "slow")
-			if err := <-failed; !errors.Is(err, os.ErrDeadlineExceeded) {
+			if err := within(t, failed); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("a slow body: got the error %v, want %v", err, os.ErrDeadlineExceeded)
 			}
 			end.Close()
@@ -248,7 +248,7 @@ func TestRequestTimeout(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			<-failed
+			within(t, failed)
 			response.Body.Close()
 		})
 	}
@@ -322,6 +322,9 @@ func reset(stream uint32) []byte {
 func (r *running) http2(t *testing.T) *tls.Conn {
 	t.Helper()
 	c := r.dial(t, "h2")
+	if err := c.SetDeadline(time.Now().Add(patience)); err != nil {
+		t.Fatal(err)
+	}
 	send(t, c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+string(frame{kind: frameSettings}.bytes()))
 	return c
 }
@@ -348,8 +351,8 @@ func TestStreamsAreBounded(t *testing.T) {
 			break
 		}
 	}
-	<-h.began
-	<-h.began
+	within(t, h.began)
+	within(t, h.began)
 	if len(h.began) != 0 {
 		t.Error("a third handler ran")
 	}
@@ -387,9 +390,9 @@ func TestRapidReset(t *testing.T) {
 	}
 	close(release)
 	r.cancel()
-	r.clock <- time.Now()
-	r.clock <- time.Now()
-	errorIs(t, <-r.result)
+	r.half(t)
+	r.half(t)
+	errorIs(t, within(t, r.result))
 	if got := highest.Load(); got > most {
 		t.Errorf("%d handlers at a time, want at most %d", got, most)
 	}
@@ -410,7 +413,7 @@ func TestResetInMidBody(t *testing.T) {
 	c := r.http2(t)
 	half := frame{kind: frameData, stream: 1, payload: []byte("half")}.bytes()
 	send(t, c, string(bytes.Join([][]byte{request(1, false), half, reset(1), request(3, true)}, nil)))
-	errorIs(t, <-failed, `after "half"`)
+	errorIs(t, within(t, failed), `after "half"`)
 	in := bufio.NewReader(c)
 	for {
 		f, err := readFrame(in)

@@ -164,7 +164,7 @@ func (l *logged) wait(t *testing.T, text string, n int) {
 }
 
 func (l *logged) await(text string, n int) bool {
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience)
 	for {
 		l.mu.Lock()
 		more := l.more
@@ -212,11 +212,21 @@ func start(t *testing.T, c Config) *running {
 	t.Cleanup(func() {
 		r.Stop()
 		r.Stop()
-		<-ended
+		within(t, ended)
 		cancel()
 	})
 	r.logs.wait(t, "msg=serving", 1)
 	return r
+}
+
+// half lets half of ShutdownDelay pass.
+func (r *running) half(t *testing.T) {
+	t.Helper()
+	select {
+	case r.clock <- time.Now():
+	case <-time.After(patience):
+		t.Fatal("the server does not wait")
+	}
 }
 
 // client returns one that trusts p and keeps its connections.
@@ -227,7 +237,21 @@ func (p pair) client(t *testing.T, http2 bool) *http.Client {
 	protocols.SetHTTP2(http2)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, Protocols: &protocols}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport}
+	return &http.Client{Transport: transport, Timeout: patience}
+}
+
+// patience is how long a test waits for what should come at once.
+const patience = 15 * time.Second
+
+// within returns what comes over c.
+func within[T any](t *testing.T, c <-chan T) (v T) {
+	t.Helper()
+	select {
+	case v = <-c:
+	case <-time.After(patience):
+		t.Fatalf("%T: nothing came", c)
+	}
+	return v
 }
 
 func (r *running) url() string { return "https://" + r.Addr().String() + "/" }

@@ -12,13 +12,13 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.goodbye.Load() {
 		w.Header().Set("Connection", "close") // with HTTP/2 this sends GOAWAY
 	}
-	b := &body{ReadCloser: r.Body, conn: r.Context().Value(connKey{}).(*conn), control: http.NewResponseController(w)}
+	b := &body{ReadCloser: r.Body, conn: r.Context().Value(connKey{}).(*conn)}
 	defer b.answered()
 	if r.ContentLength == 0 { // with HTTP/2 the body is not http.NoBody
 		b.arrived()
 	} else {
-		// An error means that nobody can be slow: both protocols of net/http know deadlines.
-		_ = b.control.SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
+		// Both protocols of net/http can do this, and forget it when the body has ended.
+		_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(s.config.BodyTimeout))
 		copied := *r
 		copied.Body = b
 		r = &copied
@@ -30,32 +30,28 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 // connection may have to give way to others.
 type body struct {
 	io.ReadCloser
-	conn    *conn
-	control *http.ResponseController
+	conn *conn
 
 	whole, over bool // guarded by conn.listener.mu
 }
 
 func (b *body) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err == io.EOF && b.arrived() {
-		_ = b.control.SetReadDeadline(time.Time{})
+	if err == io.EOF {
+		b.arrived()
 	}
 	return n, err
 }
 
-// arrived notes that nothing is still to come. It returns false if that was known, or
-// the request is answered.
-func (b *body) arrived() bool {
+// arrived notes that nothing is still to come.
+func (b *body) arrived() {
 	l := b.conn.listener
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if b.whole || b.over {
-		return false
+	if !b.whole && !b.over {
+		b.whole = true
+		b.conn.whole++
 	}
-	b.whole = true
-	b.conn.whole++
-	return true
 }
 
 func (b *body) answered() {

@@ -183,7 +183,7 @@ func (s *Server) finish() error {
 }
 
 // handlersReturned waits until no handler runs, false if ctx ends first. Shutdown does not
-// wait for those whose stream of HTTP/2 was reset, and they may have something to drain.
+// wait for those whose stream of HTTP/2 was reset, yet they may have something to drain.
 func (s *Server) handlersReturned(ctx context.Context) bool {
 	tick := time.NewTicker(time.Millisecond) // net/http waits for connections in the same way
 	defer tick.Stop()
