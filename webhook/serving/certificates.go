@@ -64,6 +64,12 @@ func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	return s.pair, nil
 }
 
+// any returns whether there is a pair to hand out.
+func (c *Certificates) any() bool {
+	_, err := c.GetCertificate(nil)
+	return err == nil
+}
+
 // reread looks at the files unless somebody has within rereadEvery, or does right now.
 func (c *Certificates) reread() {
 	if !c.reading.TryLock() {

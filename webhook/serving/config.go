@@ -65,10 +65,10 @@ type Config struct {
 func (c *Config) validate() error {
 	var problems []error
 	if c.Handler == nil {
-		problems = append(problems, errors.New("Handler: must be set"))
+		problems = append(problems, errors.New("no Handler"))
 	}
 	if c.TLSDir == "" {
-		problems = append(problems, errors.New("TLSDir: must be set"))
+		problems = append(problems, errors.New("no TLSDir"))
 	}
 	for _, bound := range []struct {
 		name string

@@ -21,8 +21,8 @@ type listener struct {
 	conns map[*conn]struct{} // guarded by mu
 }
 
-func newListener(l net.Listener, max int) *listener {
-	return &listener{Listener: l, max: max, conns: make(map[*conn]struct{})}
+func newListener(l net.Listener, most int) *listener {
+	return &listener{Listener: l, max: most, conns: make(map[*conn]struct{})}
 }
 
 func (l *listener) Accept() (net.Conn, error) {

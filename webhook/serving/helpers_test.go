@@ -10,6 +10,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"fmt"
 	"log/slog"
 	"math/big"
 	"net"
@@ -77,8 +78,8 @@ func (p pair) files(t *testing.T, dir string) {
 // link ..data in one step.
 func (p pair) secret(t *testing.T, dir string) {
 	t.Helper()
-	version, err := os.MkdirTemp(dir, "..2026_")
-	if err != nil {
+	version := filepath.Join(dir, fmt.Sprintf("..2026_%d", serials.Add(1)))
+	if err := os.Mkdir(version, 0o700); err != nil {
 		t.Fatal(err)
 	}
 	p.files(t, version)

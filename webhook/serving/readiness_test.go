@@ -95,7 +95,7 @@ func TestTLSHandshake(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			if tt.hangs {
-				ctx, cancel = context.WithTimeout(ctx, 50*time.Millisecond)
+				ctx, cancel = context.WithTimeout(ctx, 500*time.Millisecond)
 			}
 			defer cancel()
 			check := TLSHandshake(tt.address, &tls.Config{RootCAs: tt.trusted.pool()})

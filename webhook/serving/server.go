@@ -101,7 +101,7 @@ func (s *Server) Run(ctx context.Context) error {
 func (s *Server) Stop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.leaving.Err() != nil {
+	if done(s.leaving) {
 		s.end()
 	}
 	s.leave()
@@ -118,7 +118,7 @@ func (s *Server) ended() {
 
 // serve listens, and returns when nothing is in flight any more, or is cut off.
 func (s *Server) serve(ctx context.Context) error {
-	if ctx.Err() != nil || s.leaving.Err() != nil {
+	if done(ctx) || done(s.leaving) {
 		return nil
 	}
 	plain, err := net.Listen("tcp", s.config.Address)
@@ -140,7 +140,9 @@ func (s *Server) serve(ctx context.Context) error {
 	s.config.Log.Info("stopping: not ready any more", "servingOnFor", s.config.ShutdownDelay)
 	s.serveOn()
 	err = s.finish()
-	<-failed
+	if failure := <-failed; !errors.Is(failure, http.ErrServerClosed) {
+		err = errors.Join(err, fmt.Errorf("serving: %w", failure))
+	}
 	return err
 }
 
@@ -233,18 +235,17 @@ func (s *Server) Live(r *http.Request) error {
 	if over {
 		return errors.New("the server has ended")
 	}
-	if l == nil || s.leaving.Err() != nil {
-		return nil
-	}
-	if _, err := s.certificates.GetCertificate(nil); err != nil {
+	if l == nil || done(s.leaving) || !s.certificates.any() {
 		return nil
 	}
 	err := ask(r.Context(), []Check{{Name: "own listener", Ready: func(ctx context.Context) error {
 		_, err := handshake(ctx, l.Addr().String(), pinned())
 		return err
 	}}})
-	if err != nil && (l.full() || s.leaving.Err() != nil) {
+	if err == nil || l.full() || done(s.leaving) {
 		return nil
 	}
 	return err
 }
+
+func done(ctx context.Context) bool { return ctx.Err() != nil }
