@@ -12,6 +12,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/test/kubetest"
 )
@@ -50,7 +51,8 @@ type outcome struct {
 type answer struct {
 	request
 	outcome
-	err error // there is no outcome
+	at  time.Time // when it was there
+	err error     // there is no outcome
 }
 
 // verdict returns what the webhook has decided.
@@ -75,11 +77,13 @@ func (a answer) failed() bool {
 
 // load sends requests on a few connections at a time.
 type load struct {
-	cluster *kubetest.Cluster
-	client  *http.Client
-	quit    chan struct{}
-	done    sync.WaitGroup
-	sent    atomic.Int64
+	cluster   *kubetest.Cluster
+	client    *http.Client
+	namespace string
+	quit      chan struct{}
+	halting   sync.Once
+	done      sync.WaitGroup
+	sent      atomic.Int64
 
 	mu      sync.Mutex
 	answers []answer // guarded by mu
@@ -91,7 +95,7 @@ const clients = 6
 
 // startLoad sends requests to a namespace, each as one of several users, until the load is stopped.
 func startLoad(t *testing.T, c *kubetest.Cluster, client *http.Client, namespace string) *load {
-	l := &load{cluster: c, client: client, quit: make(chan struct{})}
+	l := &load{cluster: c, client: client, namespace: namespace, quit: make(chan struct{})}
 	for i := range clients {
 		l.done.Go(func() {
 			for n := 0; ; n++ {
@@ -107,19 +111,32 @@ func startLoad(t *testing.T, c *kubetest.Cluster, client *http.Client, namespace
 			}
 		})
 	}
-	t.Cleanup(func() { l.stop() })
+	t.Cleanup(l.halt)
 	return l
 }
 
-// stop ends the load and returns the answers to all its requests.
+// stop ends the load and returns the answers to all its requests, in order.
 func (l *load) stop() []answer {
-	select {
-	case <-l.quit:
-	default:
-		close(l.quit)
-	}
-	l.done.Wait()
+	l.halt()
 	return l.answers
+}
+
+// halt ends the load, once.
+func (l *load) halt() {
+	l.halting.Do(func() { close(l.quit) })
+	l.done.Wait()
+}
+
+// between returns the answers of that time.
+func (l *load) between(from, until time.Time) (some []answer) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, a := range l.answers {
+		if a.at.After(from) && a.at.Before(until) {
+			some = append(some, a)
+		}
+	}
+	return some
 }
 
 // awaitMore waits until n requests more are answered.
@@ -138,6 +155,7 @@ func (l *load) awaitMore(t *testing.T, n int64) {
 func (l *load) send(ctx context.Context, r request) answer {
 	a := answer{request: r}
 	a.outcome, a.err = l.ask(ctx, r)
+	a.at = time.Now()
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.answers = append(l.answers, a)

@@ -7,6 +7,7 @@
 //
 //	verdict_test.go   verdicts, and the comparison of those that were given with those exported
 //	auditlog_test.go  verdicts that the audit log tells of
+//	export_test.go    verdicts and losses that the export tells of
 //	load_test.go      requests, and what the API server answered
 //	service_test.go   the Service in front of Gatekeeper, as kube-proxy would have it
 //	tap_test.go       processes of docket tap, and their certificates

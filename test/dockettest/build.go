@@ -57,8 +57,9 @@ func build(path string) error {
 	return nil
 }
 
-// binary returns the path of the built docket.
-func binary(t testing.TB) string {
+// Program returns the path of the built docket, for the commands that a test runs as
+// servers of their own.
+func Program(t testing.TB) string {
 	t.Helper()
 	path := os.Getenv(binaryVariable)
 	if path == "" {

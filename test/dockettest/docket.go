@@ -52,7 +52,7 @@ type Docket struct {
 // New returns an installation on which nothing runs yet.
 func New(t testing.TB) *Docket {
 	t.Helper()
-	bin := binary(t)
+	bin := Program(t)
 	//nolint:usetesting // a socket's path is short, that of t.TempDir grows with the test's name
 	dir, err := os.MkdirTemp("", "docket-test-")
 	if err != nil {

@@ -27,7 +27,8 @@ const (
 	// webhookPort is that of the webhook and of its Service, which must be the same:
 	// an address of a Service is a process here. Any user may listen on it.
 	webhookPort = 8443
-	webhookName = "gatekeeper-webhook-service.gatekeeper-system.svc"
+	// WebhookName is the name of the Service of the webhook, for which its certificate is.
+	WebhookName = "gatekeeper-webhook-service.gatekeeper-system.svc"
 )
 
 // GatekeeperOptions are what a test may ask of Gatekeeper.
@@ -66,7 +67,7 @@ func (c *Cluster) StartGatekeeper(o GatekeeperOptions) *Gatekeeper {
 	release := gatekeeperRelease(c.t)
 	ca := testcert.NewCA(c.t)
 	g := &Gatekeeper{
-		Export: cmp.Or(o.Export, c.file("export")), CA: ca, Certificate: ca.Issue(c.t, webhookName),
+		Export: cmp.Or(o.Export, c.file("export")), CA: ca, Certificate: ca.Issue(c.t, WebhookName),
 		cluster: c, apiCache: c.file("api-cache"),
 	}
 	port := strconv.Itoa(webhookPort)
