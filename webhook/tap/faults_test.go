@@ -131,6 +131,38 @@ func TestSlowEngine(t *testing.T) {
 	})
 }
 
+// A body that does not come holds up no answer: not the 504 at its time, nor, for longer
+// than a second, the 502.
+func TestSlowBody(t *testing.T) {
+	for name, test := range map[string]struct {
+		engine http.HandlerFunc
+		want   string
+	}{
+		"time is over": {func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }, "504 Gateway Timeout"},
+		"no engine":    {nil, "502 Bad Gateway"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			e := newServer(t, "http/1.1", test.engine)
+			through := newTap(t, "http/1.1", e, nil)
+			if test.engine == nil {
+				e.Close()
+			}
+			nc := dialRaw(t, through)
+			began := time.Now()
+			io.WriteString(nc, "POST /?timeout=500ms HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n{")
+			res, err := http.ReadResponse(bufio.NewReader(nc), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			res.Body.Close()
+			if took := time.Since(began); res.Status != test.want || took > 10*time.Second {
+				t.Errorf("got %s after %s, want %s", res.Status, took, test.want)
+			}
+		})
+	}
+}
+
 // zeros is a body of n bytes.
 func zeros(n int64) io.ReadCloser { return io.NopCloser(io.LimitReader(endless{}, n)) }
 

@@ -7,9 +7,12 @@ import (
 )
 
 // keepBytes is how much of a body is kept. When a request turns out to have been given a
-// dead connection, its body was read up to the buffers of the pool: 4 KiB, or 32 KiB if it
-// is chunked.
-const keepBytes = 36 << 10
+// dead connection, its body was read up to the buffers of the pool: writeBuffer, or
+// 32 KiB more if it is chunked.
+const keepBytes = 48 << 10
+
+// keepers are buffers of keepBytes.
+var keepers = sync.Pool{New: func() any { return new([keepBytes]byte) }}
 
 // replay is the body of a request. Its beginning is kept until the engine has had some of
 // the request, so that another connection can be given it instead.
@@ -23,6 +26,7 @@ type replay struct {
 	kept   []byte // what was read of source; guarded by mu
 	read   bool   // something was; guarded by mu
 	whole  bool   // kept is all of it; guarded by mu
+	end    bool   // all of source was read; guarded by mu
 	err    error  // that source ended with, and not its end; guarded by mu
 	reader *view  // the one that may read; guarded by mu
 }
@@ -70,7 +74,10 @@ func (v *view) Read(p []byte) (int, error) {
 	n, err := b.source.Read(p)
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if err != nil && !errors.Is(err, io.EOF) {
+	switch {
+	case errors.Is(err, io.EOF):
+		b.end = true
+	case err != nil:
 		b.err = err
 	}
 	b.keep(p[:n])
@@ -85,10 +92,21 @@ func (b *replay) keep(p []byte) {
 		return
 	}
 	if len(b.kept)+len(p) > keepBytes || b.spent() {
-		b.kept, b.whole = nil, false
+		b.forget()
 		return
 	}
+	if b.kept == nil {
+		b.kept = keepers.Get().(*[keepBytes]byte)[:0]
+	}
 	b.kept = append(b.kept, p...)
+}
+
+// forget gives up what was kept. The caller holds mu.
+func (b *replay) forget() {
+	if b.kept != nil {
+		keepers.Put((*[keepBytes]byte)(b.kept[:keepBytes]))
+	}
+	b.kept, b.whole = nil, false
 }
 
 // Close leaves the source open: it is the server's.
@@ -98,7 +116,8 @@ func (v *view) Close() error { return nil }
 func (b *replay) release() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.reader, b.kept, b.whole = nil, nil, false
+	b.reader = nil
+	b.forget()
 }
 
 // drain reads what is left of the source, and ends every other reading.
@@ -121,4 +140,11 @@ func (b *replay) begun() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.read
+}
+
+// ended reports whether all of the body was read.
+func (b *replay) ended() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.end
 }

@@ -165,9 +165,28 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	r = r.WithContext(ctx)
 	x.body.source = http.MaxBytesReader(w, r.Body, MaxBodyBytes)
 	defer x.body.release()
+	defer x.endBodyAt(ctx)()
 	t.proxy.ServeHTTP(w, r)
 	if x.result == CutOff {
 		x.result = Answered
+	}
+}
+
+// endBodyAt has the reading of a body that is still to come end with the time of ctx. After
+// stop, which waits if it must, the connection is left alone.
+func (x *exchange) endBodyAt(ctx context.Context) (stop func()) {
+	done := make(chan struct{})
+	cancel := context.AfterFunc(ctx, func() {
+		defer close(done)
+		if errors.Is(context.Cause(ctx), errTimeout) && !x.body.ended() {
+			// Where that is not possible the server's own deadline holds.
+			_ = http.NewResponseController(x.w).SetReadDeadline(time.Now())
+		}
+	})
+	return func() {
+		if !cancel() {
+			<-done
+		}
 	}
 }
 
@@ -291,6 +310,9 @@ const readRestTimeout = time.Second
 
 // readRest reads what the engine has not: the record of a failure says what was asked.
 func (x *exchange) readRest() {
+	if x.body.failure() != nil {
+		return
+	}
 	// Where that is not possible the server's own deadline holds.
 	_ = http.NewResponseController(x.w).SetReadDeadline(time.Now().Add(readRestTimeout))
 	x.body.drain()

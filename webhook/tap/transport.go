@@ -22,6 +22,9 @@ const (
 	// streamWindow is how much of an answer may be under way on HTTP/2 before we have
 	// read it.
 	streamWindow = 64 << 10
+	// writeBuffer holds most reviews with their header, so that they go out in one piece,
+	// and arrive so.
+	writeBuffer = 16 << 10
 	// maxAnswerHeaderBytes bounds the header of an answer.
 	maxAnswerHeaderBytes = 1 << 20
 )
@@ -44,6 +47,7 @@ func newTransport(e *engine) *transport {
 		DialContext:           dial,
 		DialTLSContext:        dial,
 		Protocols:             protocols(),
+		WriteBufferSize:       writeBuffer,
 		DisableCompression:    true, // which would ask for what the client has not asked for
 		MaxIdleConns:          idleConnections,
 		MaxIdleConnsPerHost:   idleConnections,
