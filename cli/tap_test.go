@@ -463,6 +463,38 @@ func TestTapMemory(t *testing.T) {
 	}
 }
 
+// Clients that send slowly, more of them than there may be connections, keep no API server
+// out and take little memory.
+func TestTapSlowClients(t *testing.T) {
+	s := newTapStage(t, "docket: {address: \"\"}\n")
+	s.start()
+	config := &tls.Config{RootCAs: s.ca.Pool, ServerName: "engine.ns.svc"}
+	const slow = 400
+	for n := range slow {
+		nc, err := tls.Dial("tcp", s.listen, config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { nc.Close() })
+		head := "POST / HTTP/1.1\r\nHost: h\r\nX-"
+		if n%2 == 0 {
+			head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\nContent-Type: application/json\r\n\r\n{"
+		}
+		if _, err := io.WriteString(nc, head); err != nil {
+			t.Fatal(err)
+		}
+		if n%50 == 0 {
+			if err := s.review(fmt.Sprintf("between-%d", n), 100); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	if got := s.anonymous(); got > 48<<10 {
+		t.Errorf("got %d KiB beside the program's pages, want at most 48 MiB", got)
+	}
+	t.Logf("%d KiB with %d slow clients", s.anonymous(), slow)
+}
+
 // anonymous is what tap has in memory beside the pages of files, in KiB.
 func (s *tapStage) anonymous() int64 {
 	s.t.Helper()
