@@ -20,6 +20,7 @@ type logLine struct {
 	Resource   string `json:"resource_name"`
 	Action     string `json:"constraint_action"`
 	Violations string `json:"constraint_violations"`
+	Duration   string `json:"duration"` // of an audit that is finished
 
 	text string
 }

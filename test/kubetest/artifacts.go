@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -63,23 +64,40 @@ func gatekeeperRelease(t testing.TB) string {
 		Recipe:  gatekeeperModule,
 		Seconds: 160,
 		Make: func(ctx context.Context, dir string) error {
-			if err := os.WriteFile(filepath.Join(dir, "go.mod"), gatekeeperModule, 0o644); err != nil {
-				return err
-			}
-			const module = "github.com/open-policy-agent/gatekeeper/v3"
-			err := artifact.Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", "gatekeeper", module)
+			source, err := gatekeeperSource(ctx, dir)
 			if err != nil {
 				return err
 			}
-			source, err := artifact.Output(ctx, dir, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", module)
-			if err != nil {
+			if err := buildGatekeeper(ctx, dir); err != nil {
 				return err
 			}
-			manifests, err := os.ReadFile(filepath.Join(strings.TrimSpace(source), "deploy", "gatekeeper.yaml"))
+			manifests, err := os.ReadFile(filepath.Join(source, "deploy", "gatekeeper.yaml"))
 			if err != nil {
 				return err
 			}
 			return os.WriteFile(filepath.Join(dir, "gatekeeper.yaml"), manifests, 0o644)
 		},
 	}.Dir(t)
+}
+
+// gatekeeperPackage is the module of Gatekeeper and its program.
+const gatekeeperPackage = "github.com/open-policy-agent/gatekeeper/v3"
+
+// gatekeeperSource makes dir a module that requires Gatekeeper, and returns the folder
+// with Gatekeeper's source, which must stay as it is.
+func gatekeeperSource(ctx context.Context, dir string) (string, error) {
+	if err := os.WriteFile(filepath.Join(dir, "go.mod"), gatekeeperModule, 0o644); err != nil {
+		return "", err
+	}
+	if err := artifact.Run(ctx, dir, "go", "mod", "download", gatekeeperPackage); err != nil {
+		return "", err
+	}
+	source, err := artifact.Output(ctx, dir, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", gatekeeperPackage)
+	return strings.TrimSpace(source), err
+}
+
+// buildGatekeeper builds the program gatekeeper in the module of dir.
+func buildGatekeeper(ctx context.Context, dir string, flags ...string) error {
+	args := slices.Concat([]string{"build", "-mod=mod", "-buildvcs=false", "-trimpath", "-ldflags=-s -w", "-o", "gatekeeper"}, flags, []string{gatekeeperPackage})
+	return artifact.Run(ctx, dir, "go", args...)
 }

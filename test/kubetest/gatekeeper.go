@@ -41,6 +41,10 @@ type GatekeeperOptions struct {
 	// Front leaves Gatekeeper.Service to the test, which puts there what stands between
 	// the API server and the webhook.
 	Front bool
+	// Inside runs the program that has docket's client in it. It is the same until the
+	// test tells it of a docket: the audit by a Connection, the webhook by its flag
+	// --docket-address.
+	Inside bool
 }
 
 // AuditChannel is the channel of what audits find.
@@ -82,6 +86,9 @@ func (c *Cluster) StartGatekeeper(o GatekeeperOptions) *Gatekeeper {
 	// Names that Gatekeeper gives to them; the certificate's own are the same.
 	certificates := filepath.Dir(g.Certificate.CertFile)
 
+	if o.Inside {
+		release = gatekeeperInside(c.t)
+	}
 	program := filepath.Join(release, "gatekeeper")
 	g.Webhook = c.gatekeeperProcess(program, "gatekeeper-controller-manager-0",
 		"--operation", "webhook", "--operation", "status", "--operation", "generate", "--log-denies",
