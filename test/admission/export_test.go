@@ -24,6 +24,7 @@ type record struct {
 	PatchBytes, Code                    int
 	AuditAnnotations                    map[string]string
 	DurationSeconds                     float64
+	Name, EnforcementAction             string         // of a constraint
 	Lost                                map[string]int // of a docket.loss
 }
 

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -39,13 +40,19 @@ func (w *world) socket() string { return filepath.Join(w.directory, "docket.sock
 
 // startTap starts a tap in front of Gatekeeper, which serves under the same name with
 // the same authority's certificate.
-func (w *world) startTap(t *testing.T, name, buffer string) *tapProcess {
+func (w *world) startTap(t *testing.T, name string, o tapOptions) *tapProcess {
 	t.Helper()
-	return startTap(t, name, tapOptions{
-		upstream: "https://" + w.gatekeeper.Address, upstreamCA: w.gatekeeper.CA.File,
-		certificate: w.gatekeeper.Certificate, docket: "unix://" + w.socket(), buffer: buffer,
-	})
+	o.upstream, o.upstreamCA = "https://"+w.gatekeeper.Address, w.gatekeeper.CA.File
+	o.certificate, o.docket = w.gatekeeper.Certificate, "unix://"+w.socket()
+	return startTap(t, name, o)
 }
+
+var (
+	usual     = tapOptions{decisions: "deny,warn,error"}
+	smallest  = tapOptions{docketKeys: "maxBufferedBytes: 64Ki"}
+	strict    = tapOptions{docketKeys: "mode: BlockingStrict"}
+	splitting = tapOptions{decisions: "deny,warn,error", preset: "gatekeeper"}
+)
 
 // pod is the endpoint of a tap: ready when the two containers of its pod are.
 func (w *world) pod(p *tapProcess) endpoint {
@@ -109,7 +116,7 @@ func TestFaults(t *testing.T) {
 	w := newWorld(t)
 	w.direct(t)
 	w.engineKilledDirectly(t)
-	one := w.startTap(t, "tap one", "8Mi")
+	one := w.startTap(t, "tap one", usual)
 	w.service.move(w.pod(one))
 	w.calm(t)
 	w.docketKilled(t)
@@ -121,7 +128,10 @@ func TestFaults(t *testing.T) {
 	w.docketAway(t, last)
 	w.tapKilled(t, last)
 	w.bothKilled(t, last)
-	w.nothingMore(t, last)
+	last.Stop()
+	w.strict(t)
+	w.split(t)
+	w.nothingMore(t)
 	if t.Logf("summary: %d requests", w.requests); w.requests < 5000 {
 		t.Error("they are too few")
 	}
@@ -279,7 +289,7 @@ func (w *world) certificatesRotated(t *testing.T, p *tapProcess) {
 // does: a new one comes, and when it is ready one of the old ones goes.
 // It returns the one that serves alone in the end.
 func (w *world) tapsRolled(t *testing.T, first *tapProcess) *tapProcess {
-	taps := []*tapProcess{first, w.startTap(t, "tap two", "8Mi")}
+	taps := []*tapProcess{first, w.startTap(t, "tap two", usual)}
 	endpoints := func() (all []endpoint) {
 		for _, p := range taps {
 			all = append(all, w.pod(p))
@@ -289,7 +299,7 @@ func (w *world) tapsRolled(t *testing.T, first *tapProcess) *tapProcess {
 	w.service.route(endpoints()...)
 	w.kept(t, w.during(t, "taps-rolled", func(l *load) {
 		for i := range 4 {
-			taps = append(taps, w.startTap(t, fmt.Sprintf("tap %d", i+3), "8Mi"))
+			taps = append(taps, w.startTap(t, fmt.Sprintf("tap %d", i+3), usual))
 			w.service.route(endpoints()...)
 			l.awaitMore(t, 100)
 			old := taps[0]
@@ -308,7 +318,7 @@ func (w *world) tapsRolled(t *testing.T, first *tapProcess) *tapProcess {
 // then, and the losses that it tells of are what is missing, by decision. Another tap takes
 // its place in the end.
 func (w *world) docketAway(t *testing.T, next *tapProcess) {
-	p := w.startTap(t, "tap of a small buffer", "64Ki")
+	p := w.startTap(t, "tap of a small buffer", smallest)
 	w.service.move(w.pod(p))
 	answers := w.during(t, "docket-away", func(l *load) {
 		l.awaitMore(t, 50)
@@ -368,6 +378,67 @@ func (w *world) bothKilled(t *testing.T, p *tapProcess) {
 	t.Logf("%d verdicts were lost with the memory of a tap that had no docket, and not counted, the oldest given %v before the kill", missing, oldest)
 }
 
+// strict kills docket and the tap, in mode BlockingStrict. No verdict arrives whose record
+// could be lost: a request is refused instead.
+func (w *world) strict(t *testing.T) {
+	p := w.startTap(t, "strict tap", strict)
+	w.service.move(w.pod(p))
+	answers := w.during(t, "strict", func(l *load) {
+		for range 4 {
+			l.awaitMore(t, 60)
+			w.docket.Kill()
+			l.awaitMore(t, 10)
+			p.Kill()
+			w.docket.Start(w.configuration)
+			p.Restart()
+		}
+		l.awaitMore(t, 60)
+		l.awaitDenial(t)
+	})
+	w.lostWithTap(t, answers, nil)
+	p.Stop()
+}
+
+// split lets Gatekeeper find several violations in one object. With its preset each has a
+// record that names the constraint.
+func (w *world) split(t *testing.T) {
+	p := w.startTap(t, "splitting tap", splitting)
+	w.service.move(w.pod(p))
+	w.Kubectl("create", "namespace", "split")
+	w.Apply(zoneRequired)
+	l := &load{cluster: w.Cluster, client: w.client, namespace: "split"}
+	r := request{user: "user-0", namespace: l.namespace, kind: "bare"}
+	await(t, "a denial for two reasons", func() error {
+		r.name = fmt.Sprintf("object-%d", l.sent.Load())
+		if a := l.send(t.Context(), r); !strings.Contains(a.message, "[team-required]") || !strings.Contains(a.message, "[zone-required]") {
+			return fmt.Errorf("got %+v", a)
+		}
+		return nil
+	})
+	want := []string{
+		`deny [team-required] you must provide labels: {"team"}`,
+		`deny [zone-required] you must provide labels: {"zone"}`,
+		`warn [owner-wanted] you must provide labels: {"owner"}`,
+	}
+	var got []string
+	await(t, "the records of the violations", func() error {
+		for _, record := range w.export.next(t) {
+			if record.ResourceName == r.name {
+				got = append(got, fmt.Sprintf("%s [%s] %s", record.Decision, record.Name, record.Message))
+			}
+		}
+		if len(got) < len(want) {
+			return fmt.Errorf("there are %d", len(got))
+		}
+		return nil
+	})
+	slices.Sort(got)
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	p.Stop()
+}
+
 // period is a time in which a verdict may be lost uncounted: from when docket was gone,
 // until the tap was killed.
 type period struct{ from, until time.Time }
@@ -403,19 +474,26 @@ func (w *world) lostWithTap(t *testing.T, answers []answer, kills []period) (mis
 	if d.again.total() > 0 {
 		t.Errorf("%d records are there again:%s", d.again.total(), d.again.examples())
 	}
-	for v := range d.missing {
+	unexplained, undecided := make(tally), make(tally)
+	for v, n := range d.missing {
 		at := asked[v.name].at
 		i := slices.IndexFunc(kills, func(p period) bool { return at.After(p.from.Add(-memory)) && at.Before(p.until.Add(memory)) })
 		if i < 0 {
-			t.Errorf("a verdict that was given when no tap was about to be killed has no record: %v", v)
+			unexplained[v] = n
 			continue
 		}
 		oldest = max(oldest, kills[i].until.Sub(at))
 	}
 	for v, n := range d.foreign {
 		if n > 1 || !asked[v.name].failed() {
-			t.Errorf("%d records are of what was not decided: %v", n, v)
+			undecided[v] = n
 		}
+	}
+	if unexplained.total() > 0 {
+		t.Errorf("%d verdicts have no record that were given when no tap was about to be killed:%s", unexplained.total(), unexplained.examples())
+	}
+	if undecided.total() > 0 {
+		t.Errorf("%d records are of what was not decided:%s", undecided.total(), undecided.examples())
 	}
 	t.Logf("of verdicts %v %d have no record; %d records are of verdicts that did not arrive; %d requests were not answered", answered(given).byDecision(), d.missing.total(), d.foreign.total(), given.byDecision()[unanswered])
 	return d.missing.total(), oldest
@@ -434,10 +512,8 @@ func (l *load) awaitDenial(t *testing.T) {
 	})
 }
 
-// nothingMore stops the tap and docket, and fails if the export has records that belong to
-// nothing.
-func (w *world) nothingMore(t *testing.T, p *tapProcess) {
-	p.Stop()
+// nothingMore stops docket, and fails if the export has records that belong to nothing.
+func (w *world) nothingMore(t *testing.T) {
 	w.docket.Stop()
 	if rest := w.export.next(t); len(rest) > 0 {
 		t.Errorf("the export has %d records more than were decided: %+v", len(rest), rest[0])

@@ -28,6 +28,15 @@ spec:
   parameters: {labels: [owner]}
 `
 
+// zoneRequired denies a ConfigMap of the namespace split without a zone.
+const zoneRequired = `apiVersion: constraints.gatekeeper.sh/v1beta1
+kind: K8sRequiredLabels
+metadata: {name: zone-required}
+spec:
+  match: {kinds: [{apiGroups: [""], kinds: [ConfigMap]}], namespaces: [split]}
+  parameters: {labels: [zone]}
+`
+
 // site is a cluster with a Gatekeeper behind a Service of which a test says what its
 // endpoints are.
 type site struct {

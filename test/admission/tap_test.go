@@ -59,10 +59,10 @@ type tapOptions struct {
 	upstream, upstreamCA string
 	certificate          testcert.Pair
 	docket               string // address
-	// buffer is how much it has for records that wait for docket: it has a configuration
-	// file then, which says everything. "": flags do.
-	buffer    string
-	decisions string // flag
+	// docketKeys are more keys of the section docket. With them the tap has a configuration
+	// file, and flags without.
+	docketKeys        string
+	decisions, preset string // flags
 }
 
 // startTap starts a tap and returns when it is ready. It ends with the test.
@@ -78,22 +78,22 @@ func startTap(t *testing.T, name string, o tapOptions) *tapProcess {
 		Program: dockettest.Program(t),
 		Args: []string{
 			"tap", "--listen", p.address, "--tls-dir", p.secret.directory,
-			"--upstream", o.upstream, "--upstream-ca", o.upstreamCA, "--decisions", o.decisions,
+			"--upstream", o.upstream, "--upstream-ca", o.upstreamCA, "--decisions", o.decisions, "--preset", o.preset,
 			"--docket", o.docket, "--metrics", addresses[1], "--shutdown-delay", shutdownDelay.String(),
 		},
 		Ready: func() error { return getOK(probe, "http://"+addresses[1]+"/readyz") },
 	}
-	if o.buffer != "" {
+	if o.docketKeys != "" {
 		file := filepath.Join(t.TempDir(), "tap.yaml")
 		must(t, os.WriteFile(file, fmt.Appendf(nil, `apiVersion: docket.dev/v1alpha1
 kind: Tap
 listen: %q
 tlsDir: %q
 upstream: {url: %q, caFile: %q}
-docket: {address: %q, maxBufferedBytes: %s}
+docket: {address: %q, %s}
 shutdownDelay: %v
 metrics: {address: %q}
-`, p.address, p.secret.directory, o.upstream, o.upstreamCA, o.docket, o.buffer, shutdownDelay, addresses[1]), 0o600))
+`, p.address, p.secret.directory, o.upstream, o.upstreamCA, o.docket, o.docketKeys, shutdownDelay, addresses[1]), 0o600))
 		p.Args = []string{"tap", "-f", file}
 	}
 	p.Start(t)
