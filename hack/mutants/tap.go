@@ -182,4 +182,18 @@ var ofTap = []mutant{
 		tests:  []string{"TestTapSaysWhoseCertificate"},
 		in:     "cli",
 	},
+	{
+		defect: "the record of a failure does not say what was asked",
+		file:   "webhook/tap/tap.go",
+		old:    "\tx.body.drain()\n",
+		new:    "",
+		tests:  []string{"TestEngineDownIsKnown"},
+	},
+	{
+		defect: "an engine that is back is asked before its Service says that it is ready",
+		file:   "webhook/tap/tap.go",
+		old:    `x.w.Header().Set("Connection", "close")`,
+		new:    `x.w.Header().Del("Connection")`,
+		tests:  []string{"TestEngineDownIsKnown"},
+	},
 }
