@@ -331,6 +331,42 @@ func TestTapWithoutDocket(t *testing.T) {
 	}
 }
 
+// A docket that is full, as its sink is away, changes no verdict either: it stops reading,
+// and records that find no room are counted.
+func TestTapDocketFull(t *testing.T) {
+	s := newTapStage(t, `docket: {address: "unix://DIR/docket.sock", maxBufferedBytes: 64Ki}
+decisions: [allow, deny, warn, error]
+include: [object]
+shutdownDelay: 0s
+`)
+	s.useDocket("docket.sock")
+	config, admin := newExporterFile(t)
+	text, _, _ := strings.Cut(readFile(t, config), "- name: export")
+	away, err := testcli.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, config, text+fmt.Sprintf("- name: export\n  http: {url: \"http://%s/\"}\nadmin: {address: %q}\n", away, admin))
+	startProcess(t, "run", "-f", config)
+	if err := waitReady(admin); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	stop := s.load("full", 30_000)
+	lost := func() int { return s.value(`docket_tap_records_lost_total{decision="allow"}`) }
+	eventually(t, "a full docket", func() bool {
+		before := s.value("docket_tap_records_stored_total")
+		asked := s.asked.Load()
+		eventually(t, "more reviews", func() bool { return s.asked.Load() > asked+50 })
+		return lost() > 0 && before > 100 && s.value("docket_tap_records_stored_total") == before
+	})
+	_, all := stop()
+	if asked := s.asked.Load(); asked != all {
+		t.Errorf("got %d requests at the engine, want %d: one for each review", asked, all)
+	}
+	t.Logf("%d reviews, lost %d", all, lost())
+}
+
 // Certificates that change under load fail no request, and the new one is shown.
 func TestTapRotatesUnderLoad(t *testing.T) {
 	s := newTapStage(t, "docket: {address: \"\"}\nshutdownDelay: 0s\n")

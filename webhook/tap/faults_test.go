@@ -112,7 +112,9 @@ func TestSlowEngine(t *testing.T) {
 		var ended results
 		through := newTap(t, client, e, func(c *tap.Config) { c.Observe = ended.observe })
 		c := newClient(t, client, through)
-		answer := make(chan got)
+		c.Timeout = 20 * time.Second
+		t.Cleanup(func() { close(goOn) }) // before the servers are closed
+		answer := make(chan got, 1)
 		go func() { answer <- ask(t, c, through.URL, request("GET", "/?timeout=10ms", "", jsonHeader)) }()
 		began := time.Now()
 		got := ask(t, c, through.URL, request("POST", "/?timeout=250ms", "{}", jsonHeader))
@@ -122,7 +124,7 @@ func TestSlowEngine(t *testing.T) {
 		if err := <-told; !errors.Is(err, context.Canceled) {
 			t.Errorf("got %v, want the engine's context canceled", err)
 		}
-		close(goOn)
+		goOn <- true
 		if got := <-answer; got.Status != http.StatusOK {
 			t.Errorf("got %d for a GET, want no time-out", got.Status)
 		}
