@@ -101,22 +101,22 @@ func (e *engine) dial(ctx context.Context) (net.Conn, error) {
 	switch {
 	case err == nil && (tc.ConnectionState().NegotiatedProtocol != "" || e.silent.Load()):
 		return newCountedConn(tc), nil
-	case err != nil && !refused(err):
+	case err == nil:
+		_ = tc.Close() // nothing was sent on it, and an engine may serve one connection at a time
+	case !refused(err):
 		return nil, err
 	}
 	over, second := e.dialHTTP2(ctx)
-	if err == nil && errors.Is(second, errNoHTTP2) {
+	switch {
+	case second == nil:
+		return over, nil // the pool sees by its type what it speaks
+	case err == nil && errors.Is(second, errNoHTTP2):
 		e.silent.Store(true)
-		return newCountedConn(tc), nil
+		return e.dial(ctx)
+	case err == nil:
+		return nil, second
 	}
-	if err == nil {
-		_ = tc.Close() // nothing was sent on it
-		err = second
-	}
-	if second != nil {
-		return nil, err
-	}
-	return over, nil // the pool sees by its type what it speaks
+	return nil, err
 }
 
 // refused reports whether the other side has ended the handshake.
