@@ -513,6 +513,56 @@ func TestHealthLog(t *testing.T) {
 	}
 }
 
+// A failure that differs by nothing but our port is the same, and what a client asks for is
+// none: neither fills the log.
+func TestHealthLogIsNotFlooded(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			http.ReadRequest(bufio.NewReader(nc))
+			nc.(*net.TCPConn).SetLinger(0) // a reset
+			nc.Close()
+		}
+	}()
+	var log lines
+	proxy, err := tap.New(tap.Config{Upstream: "http://" + l.Addr().String(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	for range 5 {
+		w := httptest.NewRecorder()
+		proxy.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
+		if w.Code != http.StatusBadGateway {
+			t.Errorf("got %d, want 502", w.Code)
+		}
+	}
+	if text := log.String(); strings.Count(text, "\n") != 1 || !strings.Contains(text, "reset by peer") {
+		t.Errorf("got\n%s\nwant one line for five resets", text)
+	}
+	for _, protocol := range []string{"forged\u00e9", "forged\u00e8"} {
+		w := httptest.NewRecorder()
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Header.Set("Connection", "Upgrade")
+		r.Header.Set("Upgrade", protocol)
+		proxy.ServeHTTP(w, r)
+		if w.Code != http.StatusBadRequest {
+			t.Errorf("Upgrade %q: got %d, want 400", protocol, w.Code)
+		}
+	}
+	if text := log.String(); strings.Contains(text, "forged") {
+		t.Errorf("got\n%s\nwant nothing of a request in it", text)
+	}
+}
+
 // lines is a log.
 type lines struct {
 	mu   sync.Mutex

@@ -77,7 +77,7 @@ const (
 	Unreachable Result = "Unreachable" // no answer of the engine: 502
 	TimedOut    Result = "TimedOut"    // none within ?timeout=: 504
 	TooLarge    Result = "TooLarge"    // body over MaxBodyBytes: 413
-	BadBody     Result = "BadBody"     // the body ended early or came too slowly: 400 or 408
+	BadBody     Result = "BadBody"     // the body ended early or came too slowly, or Upgrade cannot be met: 400 or 408
 	CutOff      Result = "CutOff"      // the engine's answer broke off, and so did ours
 	ClientGone  Result = "ClientGone"  // nobody waits for the answer any more
 )
@@ -141,6 +141,8 @@ type exchange struct {
 	w      http.ResponseWriter
 	body   replay
 	result Result
+
+	unanswered bool // the engine was asked, and gave no answer
 }
 
 type exchangeKey struct{}
@@ -272,6 +274,8 @@ func (t *Tap) fail(w http.ResponseWriter, r *http.Request, err error) {
 		panic(http.ErrAbortHandler) // nobody is there to answer
 	case x.body.failure() != nil:
 		x.refuse(BadBody)
+	case !x.unanswered: // a change of protocol that cannot be
+		x.refuse(BadBody)
 	default:
 		t.engine.health.fails(err)
 		x.refuse(Unreachable)
@@ -291,7 +295,7 @@ func (x *exchange) refuse(result Result) {
 		x.readRest()
 		code, text = http.StatusGatewayTimeout, "the engine gave no answer in time"
 	case BadBody:
-		code, text = http.StatusBadRequest, "the request ended early"
+		code, text = http.StatusBadRequest, "the request ended early, or asks for a protocol that it cannot have"
 		if errors.Is(x.body.failure(), os.ErrDeadlineExceeded) {
 			code, text = http.StatusRequestTimeout, "the request came too slowly"
 		}

@@ -98,6 +98,12 @@ var errSpent = errors.New("the engine ended the connection in the middle of a re
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	x := exchangeOf(req.Context())
+	res, err := t.send(req, x)
+	x.unanswered = err != nil
+	return res, err
+}
+
+func (t *transport) send(req *http.Request, x *exchange) (*http.Response, error) {
 	a := &attempt{body: &x.body}
 	x.body.spent = func() bool { return a.conn == nil || a.spent() }
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: a.gotConn}))
