@@ -42,6 +42,7 @@ const (
 	tryLogCommand      = "trylog"      // a process that logs
 	fillCommand        = "fill"        // what fills a queue
 	answerCommand      = "answer"      // the server to compare with
+	engineCommand      = "engine"      // an admission engine
 	walSidecarCommand  = "walsidecar"  // the sidecar to compare with
 	postLoopCommand    = "postloop"    // the plain program that delivers over HTTP
 	produceLoopCommand = "produceloop" // and to Kafka
@@ -52,6 +53,7 @@ var commands = map[string]func(ctx context.Context, args []string, out io.Writer
 	tryLogCommand:      process.Answer(tryLogLoad.run),
 	fillCommand:        process.Answer(backlogFill.run),
 	answerCommand:      answerMain,
+	engineCommand:      engineMain,
 	walSidecarCommand:  walSidecarMain,
 	postLoopCommand:    process.Answer(postLoop.run),
 	produceLoopCommand: process.Answer(produceLoop.run),

@@ -68,8 +68,8 @@ func (p *Process) CPUOf(work func()) time.Duration {
 	return p.CPUTime() - before
 }
 
-// Memory returns a field of /proc/PID/status, VmRSS or VmHWM (its peak), in MB of a
-// million bytes.
+// Memory returns a field of /proc/PID/status in MB of a million bytes: VmRSS, VmHWM (its
+// peak), or RssAnon and RssFile, its parts.
 func (p *Process) Memory(field string) float64 {
 	status := trial.Must(os.ReadFile(fmt.Sprintf("/proc/%d/status", p.cmd.Process.Pid)))
 	for line := range strings.Lines(string(status)) {
