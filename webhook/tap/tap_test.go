@@ -96,7 +96,9 @@ func (r *results) observe(result tap.Result, _ time.Duration) {
 
 func (r *results) want(t *testing.T, want tap.Result, n int) {
 	t.Helper()
-	for deadline := time.Now().Add(patience); ; { // a handler ends after its answer
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C { // a handler ends after its answer
 		r.mu.Lock()
 		got := r.count[want]
 		r.mu.Unlock()
