@@ -1,6 +1,6 @@
 // Package kubernetes tests docket with what runs in a cluster: a real API server that
 // sends it its audit events, and a real Gatekeeper whose disk export and logs it
-// reads.
+// reads, or that has docket's client in it.
 //
 // What these have written is known independently of docket: from the audit log of the
 // API server, from the logs of Gatekeeper, and from a second hard link to each file
