@@ -99,7 +99,7 @@ func (c *counting) Read(p []byte) (int, error) {
 // to stop. Another kind of request has no time-out.
 func TestSlowEngine(t *testing.T) {
 	everyWay(t, func(t *testing.T, client, engine protocol) {
-		told, goOn := make(chan error, 1), make(chan bool)
+		told, goOn := make(chan error, 1), make(chan bool, 1)
 		e := newServer(t, engine, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			io.Copy(io.Discard, r.Body)
 			if r.Method == http.MethodGet {
