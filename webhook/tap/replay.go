@@ -24,7 +24,6 @@ type replay struct {
 
 	mu     sync.Mutex
 	kept   []byte // what was read of source; guarded by mu
-	read   bool   // something was; guarded by mu
 	whole  bool   // kept is all of it; guarded by mu
 	end    bool   // all of source was read; guarded by mu
 	err    error  // that source ended with, and not its end; guarded by mu
@@ -87,7 +86,6 @@ func (v *view) Read(p []byte) (int, error) {
 
 // keep keeps p, unless that is of no use any more. The caller holds mu.
 func (b *replay) keep(p []byte) {
-	b.read = true
 	if !b.whole {
 		return
 	}
@@ -133,13 +131,6 @@ func (b *replay) failure() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.err
-}
-
-// begun reports whether any of the body was read.
-func (b *replay) begun() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.read
 }
 
 // ended reports whether all of the body was read.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -33,12 +32,12 @@ const (
 //
 // An engine closes connections that were idle for long, at the moment when a request
 // takes one, too. The request then takes another connection, but only if the engine cannot
-// have seen any of it: nothing was written to the connection, or, on HTTP/2, where that
-// cannot be known, nothing of the body.
+// have seen any of it: nothing was written to the connection. On HTTP/2 that cannot be
+// known, so that it takes another only where the pool has not begun with it.
 //
 // BUG: a request that crosses the goodbye of an engine that speaks HTTP/2 alone is 502,
-// although the engine says that it has not begun. The pool would send it again, and does
-// the same after PROTOCOL_ERROR, which does not say that.
+// although the engine says that it has not begun. Given the body anew, the pool would send
+// it again, but does the same after PROTOCOL_ERROR, which does not say that.
 type transport struct{ pool *http.Transport }
 
 func newTransport(e *engine) *transport {
@@ -68,7 +67,6 @@ func protocols() *http.Protocols {
 
 // attempt is one try to send a request.
 type attempt struct {
-	body    *replay
 	conn    *countedConn // nil: HTTP/2, or none yet
 	written uint64       // to conn, before it
 	reused  bool
@@ -87,13 +85,8 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 
 // spent reports whether the engine may have seen some of the request.
 func (a *attempt) spent() bool {
-	if a.conn == nil {
-		return a.body.begun()
-	}
-	return a.conn.written.Load() != a.written
+	return a.conn == nil || a.conn.written.Load() != a.written
 }
-
-var errSpent = errors.New("the engine ended the connection in the middle of a request, which is not sent twice")
 
 // RoundTrip implements http.RoundTripper.
 func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
@@ -104,27 +97,18 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (t *transport) send(req *http.Request, x *exchange) (*http.Response, error) {
-	a := &attempt{body: &x.body}
-	x.body.spent = func() bool { return a.conn == nil || a.spent() }
+	a := &attempt{}
+	x.body.spent = a.spent
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: a.gotConn}))
 	if req.Body != nil {
+		// Without GetBody the pool sends nothing again of which it has read some.
 		req.Body = x.body.open()
-		// The pool asks for it where it would send the request again.
-		req.GetBody = func() (body io.ReadCloser, err error) {
-			if !a.spent() {
-				body = x.body.open()
-			}
-			if body == nil {
-				return nil, errSpent
-			}
-			return body, nil
-		}
 	}
 	for {
 		a.conn, a.reused = nil, false // it may get none
 		res, err := t.pool.RoundTrip(req)
 		// The pool does not send a POST again whose connection closed while it was idle.
-		if err == nil || a.conn == nil || !a.reused || a.spent() || req.Context().Err() != nil {
+		if err == nil || !a.reused || a.spent() || req.Context().Err() != nil {
 			return res, err
 		}
 		if req.Body != nil {
