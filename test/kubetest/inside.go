@@ -50,7 +50,7 @@ func gatekeeperInside(t testing.TB) string {
 		Name:    "gatekeeper-inside-" + gatekeeperVersion,
 		What:    "Gatekeeper " + gatekeeperVersion + " with docket's client in it",
 		Recipe:  fmt.Appendf(nil, "%s%s%x\n", module, diffs.String(), sources),
-		Seconds: 60,
+		Seconds: 20, // after the release, whose packages it has
 		Make: func(ctx context.Context, dir string) error {
 			source, err := gatekeeperSource(ctx, dir)
 			if err != nil {
