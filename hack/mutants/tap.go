@@ -160,14 +160,6 @@ var ofTap = []mutant{
 		tests:  []string{"TestUntouched"},
 	},
 	{
-		defect: "records are not brought to docket when tap ends",
-		file:   tapRunGo,
-		old:    "\tleft, err := c.Close(ctx)\n",
-		new:    "\tctx, cancel := context.WithCancel(ctx)\n\tcancel()\n\tleft, err := c.Close(ctx)\n",
-		tests:  []string{"TestTapStopsUnderLoad"},
-		in:     "cli",
-	},
-	{
 		defect: "tap is ready without an engine",
 		file:   tapRunGo,
 		old:    "[]serving.Check{{Name: \"engine\", Ready: proxy.Ready}}",
