@@ -236,6 +236,10 @@ const (
 	// headers on both sides, what is copied, and bodies on HTTP/2 that the engine has not
 	// read.
 	connectionBytes = 160<<10 + 256<<10
+	// maxRequests is more than the API servers of a cluster have under way.
+	maxRequests = 1024
+	// requestBytes are the buffers of a request that is not the first of its connection.
+	requestBytes = 96 << 10
 	// programBytes are the Go runtime and the pages of the program that stay.
 	programBytes = 10 << 20
 	// recordingBytes are what is kept of reviews until they are records.
@@ -244,7 +248,7 @@ const (
 
 // MemoryCeiling is what a tap has in memory at most, whatever clients send.
 func (c *Config) MemoryCeiling() int64 {
-	bytes := int64(programBytes + maxConnections*connectionBytes)
+	bytes := int64(programBytes + maxConnections*connectionBytes + (maxRequests-maxConnections)*requestBytes)
 	if c.Docket.Address != "" {
 		bytes += recordingBytes + int64(c.Docket.MaxBufferedBytes)
 	}

@@ -50,6 +50,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		WaitFor:        []serving.Check{{Name: "engine", Ready: proxy.Ready}},
 		ShutdownDelay:  delayOf(time.Duration(cfg.ShutdownDelay)),
 		MaxConnections: maxConnections,
+		MaxRequests:    maxRequests,
 		Drain:          func(ctx context.Context) error { return drain(ctx, c) },
 		Log:            log,
 	})

@@ -250,6 +250,20 @@ var ofServing = []mutant{
 		tests:  []string{"TestStreamsAreBounded", "TestRapidReset"},
 	},
 	{
+		defect: "any number of requests runs on all connections",
+		file:   connsGo,
+		old:    "if l.requests > l.maxRequests {",
+		new:    "if l.requests > 10*l.maxRequests {",
+		tests:  []string{"TestRequestsAreBounded"},
+	},
+	{
+		defect: "the requests of a connection that gave way count for ever",
+		file:   connsGo,
+		old:    "\t\tl.requests -= c.requests\n",
+		new:    "",
+		tests:  []string{"TestRequestsAreBounded"},
+	},
+	{
 		defect: "the certificate of further settings is presented",
 		file:   servingGo,
 		old:    "settings.Certificates, settings.GetCertificate = nil, ",

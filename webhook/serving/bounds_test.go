@@ -123,7 +123,7 @@ func TestVictim(t *testing.T) {
 		"its others at work count too": {[]*conn{newConn("a", 0, 9), newConn("b", 1, 1), newConn("b", 0, 2)}, 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			l := newListener(nil, 1)
+			l := newListener(nil, 1, 1)
 			for _, c := range tt.conns {
 				l.conns[c] = struct{}{}
 			}
@@ -355,6 +355,50 @@ func TestStreamsAreBounded(t *testing.T) {
 	within(t, h.began)
 	if len(h.began) != 0 {
 		t.Error("a third handler ran")
+	}
+}
+
+// All connections together have only so many requests at a time. The one that has most
+// gives way, so that many streams that stall keep nobody out.
+func TestRequestsAreBounded(t *testing.T) {
+	t.Parallel()
+	h := newHanging()
+	r := start(t, Config{Handler: h, MaxRequests: 4})
+	few, many := r.http2(t), r.http2(t)
+	send(t, few, string(request(1, true)))
+	within(t, h.began)
+	for _, stream := range []uint32{1, 3, 5} {
+		send(t, many, string(request(stream, false)))
+		within(t, h.began)
+	}
+	send(t, few, string(request(3, true)))
+	within(t, h.began)
+	closed(t, many)
+	close(h.release)
+	in, answered := bufio.NewReader(few), 0
+	for answered < 2 {
+		f, err := readFrame(in)
+		if err != nil {
+			t.Fatalf("after %d answers on the connection that has few requests: %v", answered, err)
+		}
+		if f.kind == frameHeaders {
+			answered++
+		}
+	}
+	l := r.listening()
+	for _, c := range []*tls.Conn{few, many} {
+		c.Close()
+	}
+	for deadline := time.Now().Add(patience); ; { // a handler returns after its answer
+		l.mu.Lock()
+		left, conns := l.requests, len(l.conns)
+		l.mu.Unlock()
+		if left == 0 && conns == 0 {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("got %d requests on %d connections at the end, want none", left, conns)
+		}
 	}
 }
 

@@ -45,6 +45,9 @@ type Config struct {
 	MaxConnections int
 	// MaxStreams bounds the requests at a time on a connection of HTTP/2. Default: 100.
 	MaxStreams int
+	// MaxRequests bounds the requests at a time on all connections. Default: 1024, more than
+	// the API servers of a cluster have under way.
+	MaxRequests int
 	// MaxHeaderBytes bounds the header of a request. Default: 64 KiB.
 	MaxHeaderBytes int
 	// HeaderTimeout bounds the TLS handshake, and the time in which the header of a
@@ -78,6 +81,7 @@ func (c *Config) validate() error {
 		{"DrainTimeout", int64(c.DrainTimeout)},
 		{"MaxConnections", int64(c.MaxConnections)},
 		{"MaxStreams", int64(c.MaxStreams)},
+		{"MaxRequests", int64(c.MaxRequests)},
 		{"MaxHeaderBytes", int64(c.MaxHeaderBytes)},
 		{"HeaderTimeout", int64(c.HeaderTimeout)},
 		{"BodyTimeout", int64(c.BodyTimeout)},
@@ -104,6 +108,7 @@ func (c *Config) setDefaults() {
 	c.DrainTimeout = cmp.Or(c.DrainTimeout, 5*time.Second)
 	c.MaxConnections = cmp.Or(c.MaxConnections, 256)
 	c.MaxStreams = cmp.Or(c.MaxStreams, 100)
+	c.MaxRequests = cmp.Or(c.MaxRequests, 1024)
 	c.MaxHeaderBytes = cmp.Or(c.MaxHeaderBytes, 64<<10)
 	c.HeaderTimeout = cmp.Or(c.HeaderTimeout, 10*time.Second)
 	c.BodyTimeout = cmp.Or(c.BodyTimeout, 30*time.Second)

@@ -12,7 +12,10 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 	if s.goodbye.Load() {
 		w.Header().Set("Connection", "close") // with HTTP/2 this sends GOAWAY
 	}
-	b := &body{ReadCloser: r.Body, conn: r.Context().Value(connKey{}).(*conn)}
+	c := r.Context().Value(connKey{}).(*conn)
+	c.listener.begin(c)
+	defer c.listener.end(c)
+	b := &body{ReadCloser: r.Body, conn: c}
 	defer b.answered()
 	if r.ContentLength == 0 { // with HTTP/2 the body is not http.NoBody
 		b.arrived()

@@ -125,13 +125,13 @@ func (s *Server) serve(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l := newListener(plain, s.config.MaxConnections)
+	l := newListener(plain, s.config.MaxConnections, s.config.MaxRequests)
 	failed := make(chan error, 1)
 	go func() { failed <- s.http.ServeTLS(l, "", "") }()
 	s.mu.Lock()
 	s.listener = l
 	s.mu.Unlock()
-	s.config.Log.Info("serving", "address", l.Addr())
+	s.config.Log.Info("serving", "address", l.Addr().String())
 	select {
 	case err := <-failed:
 		return errors.Join(fmt.Errorf("serving: %w", err), s.finish())
