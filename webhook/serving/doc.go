@@ -17,7 +17,7 @@
 //		TLSDir:  "/certs",
 //		Handler: webhook.Log(handler, c, webhook.Options{}),
 //		WaitFor: []serving.Check{{Name: "policies", Ready: policiesLoaded}},
-//		Drain:   c.Close,
+//		Drain:   func(ctx context.Context) error { _, err := c.Close(ctx); return err },
 //	})
 //	...
 //	err = server.Run(ctx) // ends some time after ctx does

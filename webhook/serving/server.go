@@ -137,7 +137,7 @@ func (s *Server) serve(ctx context.Context) error {
 		return errors.Join(fmt.Errorf("serving: %w", err), s.finish())
 	case <-s.leaving.Done():
 	}
-	s.config.Log.Info("stopping: not ready any more", "servingOnFor", s.config.ShutdownDelay)
+	s.config.Log.Info("stopping: not ready any more", "servingOnFor", s.config.ShutdownDelay.String())
 	s.serveOn()
 	err = s.finish()
 	if failure := <-failed; !errors.Is(failure, http.ErrServerClosed) {
