@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -54,7 +56,7 @@ func newEngine(c Config, log *slog.Logger) (*engine, error) {
 		return nil, errors.New("upstream CA: an engine that is reached with http:// shows no certificate")
 	}
 	e.ca = &authorities{file: c.CAFile, log: log}
-	if _, err := e.ca.read(); err != nil {
+	if _, err := e.ca.read(); err != nil && !e.ca.mayCome(err) {
 		return nil, fmt.Errorf("upstream CA %s: %w", c.CAFile, err)
 	}
 	return e, nil
@@ -243,11 +245,21 @@ func (a *authorities) current() *x509.CertPool {
 	if err != nil {
 		why = err.Error()
 	}
+	if pool == nil {
+		pool = x509.NewCertPool() // nil would stand for the CAs of the system
+	}
 	if why != a.broken && why != "" {
-		a.log.Warn("the file of the engine's CA cannot be read: the one before stays in use", "file", a.file, "error", why)
+		a.log.Warn("the file of the engine's CA cannot be read: the one before stays in use, or none", "file", a.file, "error", why)
 	}
 	a.broken = why
 	return pool
+}
+
+// mayCome reports whether the file is missing from a directory that is there: the engine
+// itself may have to make it first, in a Secret that is mounted already.
+func (a *authorities) mayCome(err error) bool {
+	_, missing := os.Stat(filepath.Dir(a.file))
+	return errors.Is(err, fs.ErrNotExist) && missing == nil
 }
 
 // read returns the CAs in the file. With an error come those that it had before.

@@ -226,6 +226,29 @@ func TestCARotates(t *testing.T) {
 	}
 }
 
+// An engine may have to make its CA first, after tap has started. Until then tap trusts
+// nobody, not even with the CAs of the system.
+func TestCAComesLater(t *testing.T) {
+	ca := newAuthority(t, "late CA")
+	e := newEngine(t, ca.issue(t, time.Hour, "127.0.0.1"))
+	system := filepath.Join(t.TempDir(), "system.crt")
+	ca.write(t, system)
+	t.Setenv("SSL_CERT_FILE", system)
+	file := filepath.Join(t.TempDir(), "ca.crt")
+	proxy, err := tap.New(tap.Config{Upstream: e.URL, CAFile: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	if err := proxy.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "is "+file+" the CA that issued it?") {
+		t.Errorf("without a CA: got %v, want an engine that nobody trusts, and the file", err)
+	}
+	ca.write(t, file)
+	if err := proxy.Ready(t.Context()); err != nil {
+		t.Errorf("got %v, want the CA in use", err)
+	}
+}
+
 func TestConfig(t *testing.T) {
 	dir := t.TempDir()
 	empty := filepath.Join(dir, "empty.crt")
@@ -243,7 +266,7 @@ func TestConfig(t *testing.T) {
 		"password":          {tap.Config{Upstream: "https://a:b@h"}, "upstream must be a host and a port alone, such as https://127.0.0.1:8444: requests keep their own paths"},
 		"plain":             {tap.Config{Upstream: "http://engine:80"}, "upstream must be https://: without TLS the engine must be on a loopback address, such as http://127.0.0.1:8181"},
 		"CA for plain":      {tap.Config{Upstream: "http://127.0.0.1:80", CAFile: empty}, "upstream CA: an engine that is reached with http:// shows no certificate"},
-		"CA is not there":   {tap.Config{Upstream: "https://h", CAFile: filepath.Join(dir, "no.crt")}, "upstream CA " + filepath.Join(dir, "no.crt") + ": no such file or directory"},
+		"no directory":      {tap.Config{Upstream: "https://h", CAFile: filepath.Join(dir, "no", "ca.crt")}, "upstream CA " + filepath.Join(dir, "no", "ca.crt") + ": no such file or directory"},
 		"CA is empty":       {tap.Config{Upstream: "https://h", CAFile: empty}, "upstream CA " + empty + ": holds no certificate in PEM form"},
 		"CA is a directory": {tap.Config{Upstream: "https://h", CAFile: dir}, "upstream CA " + dir + ": is a directory"},
 		"good":              {tap.Config{Upstream: "https://h/"}, "<nil>"},

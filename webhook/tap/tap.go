@@ -51,8 +51,9 @@ type Config struct {
 	Upstream string
 	// CAFile holds the certificates of the CAs that may have issued the engine's, in PEM
 	// form. It is read for each new connection, so that a CA that is rotated is in use at
-	// once; while it cannot be read the one before stays in use. Empty: the CAs of the
-	// system.
+	// once; while it cannot be read the one before stays in use. It may be missing at
+	// first from a directory that is there: no engine is trusted then. Empty: the CAs of
+	// the system.
 	CAFile string
 	// ServerName is the name that the engine's certificate must have. Default: the host
 	// of Upstream, or, on a loopback address, any of Names.
