@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"testing"
 	"text/template"
 
 	"github.com/docket-export/docket/internal/testcert"
@@ -169,4 +170,15 @@ func (c *Cluster) render(text string, data any) string {
 		c.t.Fatal(err)
 	}
 	return out.String()
+}
+
+// GatekeeperManifests returns what the release of Gatekeeper would have in a cluster, one
+// object each.
+func GatekeeperManifests(t testing.TB) []string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(gatekeeperRelease(t), "gatekeeper.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Split(string(text), "\n---\n")
 }
