@@ -315,8 +315,8 @@ docket: {address: unix:///run/docket/docket.sock}
 	}
 	for engine, pod := range pods(t) {
 		tap := find(t, pod.Containers, "container tap", func(c container) bool { return c.Name == "tap" })
-		if got := tap.Resources.Limits["memory"]; got != "192Mi" || config.MemoryCeiling() > 192<<20 {
-			t.Errorf("%s: got a limit of %s, want 192Mi, and a ceiling below it", engine, got)
+		if got := tap.Resources.Limits["memory"]; got != "256Mi" || config.MemoryCeiling() > 256<<20 {
+			t.Errorf("%s: got a limit of %s, want 256Mi, and a ceiling below it", engine, got)
 		}
 	}
 }
