@@ -120,7 +120,7 @@ func (c *Certificates) tell(pair *tls.Certificate, replaced bool, err error) {
 	if err != nil {
 		if c.failure != err.Error() {
 			c.failure = err.Error()
-			c.log.Warn("the certificate cannot be used", "err", err, "lastGoodInUse", pair != nil)
+			c.log.Warn("the certificate cannot be used", "error", err, "lastGoodInUse", pair != nil)
 		}
 		return
 	}

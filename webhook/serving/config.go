@@ -131,9 +131,9 @@ type errorWriter struct{ to *slog.Logger }
 func (w errorWriter) Write(line []byte) (int, error) {
 	text := strings.TrimSuffix(string(line), "\n")
 	if strings.HasPrefix(text, "http: panic") || strings.HasPrefix(text, "http2: panic") {
-		w.to.Error("a handler panicked", "err", text)
+		w.to.Error("a handler panicked", "error", text)
 	} else {
-		w.to.Debug("a connection failed", "err", text)
+		w.to.Debug("a connection failed", "error", text)
 	}
 	return len(line), nil
 }
