@@ -51,6 +51,7 @@
 // # Limits
 //
 // A connection of HTTP/1.1 on which nothing came in the second half of ShutdownDelay is
-// closed without a word, as the protocol has none for it; a request that crosses the close
-// fails. API servers speak HTTP/2 unless they are told not to.
+// closed without a word, as the protocol has none for it. A request that crosses the close
+// fails, unless its client sends it again, as Go's does while nothing of it was written. API
+// servers speak HTTP/1.1 to every webhook that is not on their own host.
 package serving
