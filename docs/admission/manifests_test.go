@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -107,7 +108,7 @@ func decode(t *testing.T, text string, to any) {
 	if err := d.Decode(to); err != nil {
 		t.Fatalf("%v in\n%s", err, text)
 	}
-	if err := d.Decode(new(any)); err != io.EOF {
+	if err := d.Decode(new(any)); !errors.Is(err, io.EOF) {
 		t.Fatalf("got %v behind the first document, want its end:\n%s", err, text)
 	}
 }

@@ -286,9 +286,12 @@ func (d *desk) record(t *testing.T, command string, n int) (last map[string]any)
 	t.Helper()
 	await(t, fmt.Sprintf("record %d", n), func() error {
 		out, err := d.shell(command).Output()
+		if err != nil {
+			return err
+		}
 		lines := bytes.SplitAfter(out, []byte("\n"))
-		if err != nil || len(lines) != n+1 { // the last is empty
-			return fmt.Errorf("got %q, %v", out, err)
+		if len(lines) != n+1 { // the last is empty
+			return fmt.Errorf("got %q, want %d lines", out, n)
 		}
 		last = fields(t, string(lines[n-1]))
 		return nil

@@ -12,6 +12,13 @@ const (
 // changed, nothing is sent twice, and what fails looks as it does without a proxy.
 var ofTap = []mutant{
 	{
+		defect: "while the engine's CA is not there, those of the system are trusted",
+		file:   tapEngineGo,
+		old:    "\tif pool == nil {\n",
+		new:    "\tif pool != nil {\n",
+		tests:  []string{"TestCAComesLater"},
+	},
+	{
 		defect: "headers of another proxy are dropped",
 		file:   tapGo,
 		old:    "\t\tif values, ok := p.In.Header[key]; ok {",
