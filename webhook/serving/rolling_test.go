@@ -350,7 +350,7 @@ func TestRollingRestart(t *testing.T) {
 			close(stop)
 			work.Wait()
 			t.Logf("%d restarts: %d of %d reviews failed", restarts, len(failures), sent)
-			if sent < 100 {
+			if sent < 10*restarts { // a slow machine sends few
 				t.Errorf("only %d reviews were sent", sent)
 			}
 			if tt.fails && len(failures) == 0 {
