@@ -117,6 +117,20 @@ var ofTap = []mutant{
 		tests:  []string{"TestEngineClosesIdleConnections"},
 	},
 	{
+		defect: "a review reaches the engine in pieces of a few bytes",
+		file:   tapTransportGo,
+		old:    "for filled < len(piece) && err == nil {",
+		new:    "if err == nil {",
+		tests:  []string{"TestReviewLeavesInOnePiece"},
+	},
+	{
+		defect: "a body that breaks off takes one connection to the engine after the other",
+		file:   tapTransportGo,
+		old:    " || x.body.failure() != nil",
+		new:    "",
+		tests:  []string{"TestBrokenBodyIsNotSentAgain"},
+	},
+	{
 		defect: "a request whose connection was closed takes no other",
 		file:   tapTransportGo,
 		old:    "if err == nil || !a.reused",

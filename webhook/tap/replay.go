@@ -7,9 +7,9 @@ import (
 )
 
 // keepBytes is how much of a body is kept. When a request turns out to have been given a
-// dead connection, its body was read up to the buffers of the pool: writeBuffer, or
-// 32 KiB more if it is chunked.
-const keepBytes = 48 << 10
+// dead connection, its body was read up to pieceBytes, or up to the buffers of the pool if
+// it is chunked: 36 KiB.
+const keepBytes = 36 << 10
 
 // keepers are buffers of keepBytes.
 var keepers = sync.Pool{New: func() any { return new([keepBytes]byte) }}

@@ -4,9 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -21,9 +23,9 @@ const (
 	// streamWindow is how much of an answer may be under way on HTTP/2 before we have
 	// read it.
 	streamWindow = 64 << 10
-	// writeBuffer holds most reviews with their header, so that they go out in one piece,
-	// and arrive so.
-	writeBuffer = 16 << 10
+	// pieceBytes holds most reviews with their header, and is the most that a record of
+	// TLS holds.
+	pieceBytes = 16 << 10
 	// maxAnswerHeaderBytes bounds the header of an answer.
 	maxAnswerHeaderBytes = 1 << 20
 )
@@ -46,7 +48,6 @@ func newTransport(e *engine) *transport {
 		DialContext:           dial,
 		DialTLSContext:        dial,
 		Protocols:             protocols(),
-		WriteBufferSize:       writeBuffer,
 		DisableCompression:    true, // which would ask for what the client has not asked for
 		MaxIdleConns:          idleConnections,
 		MaxIdleConnsPerHost:   idleConnections,
@@ -65,11 +66,15 @@ func protocols() *http.Protocols {
 	return &p
 }
 
+// pieces are buffers of pieceBytes.
+var pieces = sync.Pool{New: func() any { return new([pieceBytes]byte) }}
+
 // attempt is one try to send a request.
 type attempt struct {
 	conn    *countedConn // nil: HTTP/2, or none yet
 	written uint64       // to conn, before it
 	reused  bool
+	sized   bool // the header is followed by a body of known length
 }
 
 // gotConn is told of the connection that the request is given.
@@ -81,6 +86,7 @@ func (a *attempt) gotConn(info httptrace.GotConnInfo) {
 	}
 	a.written = a.conn.written.Load()
 	a.conn.suspect.Store(info.Reused)
+	a.conn.holds.Store(a.sized)
 }
 
 // spent reports whether the engine may have seen some of the request.
@@ -97,7 +103,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 }
 
 func (t *transport) send(req *http.Request, x *exchange) (*http.Response, error) {
-	a := &attempt{}
+	a := &attempt{sized: req.ContentLength > 0 && req.Header.Get("Expect") == ""}
 	x.body.spent = a.spent
 	req = req.WithContext(httptrace.WithClientTrace(req.Context(), &httptrace.ClientTrace{GotConn: a.gotConn}))
 	if req.Body != nil {
@@ -108,7 +114,7 @@ func (t *transport) send(req *http.Request, x *exchange) (*http.Response, error)
 		a.conn, a.reused = nil, false // it may get none
 		res, err := t.pool.RoundTrip(req)
 		// The pool does not send a POST again whose connection closed while it was idle.
-		if err == nil || !a.reused || a.spent() || req.Context().Err() != nil {
+		if err == nil || !a.reused || a.spent() || x.body.failure() != nil || req.Context().Err() != nil {
 			return res, err
 		}
 		if req.Body != nil {
@@ -128,19 +134,60 @@ type countedConn struct {
 	socket  net.Conn      // below TLS
 	written atomic.Uint64 // bytes that the engine can have read
 	suspect atomic.Bool   // it was idle, and nothing has been written since
+	holds   atomic.Bool   // the header that is written next waits for its body
+	head    []byte        // the header that waits; owned by who writes
 }
 
 var errClosedIdle = errors.New("the engine has closed the connection while it was idle")
 
 // Write writes p. Before the first bytes of a request it looks whether the engine has
-// closed the connection, which the pool may not know yet.
+// closed the connection, which the pool may not know yet. The pool writes the header of a
+// request and then gives its body to ReadFrom: they leave together.
 func (c *countedConn) Write(p []byte) (int, error) {
 	if c.suspect.CompareAndSwap(true, false) && hasInput(c.socket) {
 		return 0, errClosedIdle
 	}
+	if c.holds.CompareAndSwap(true, false) {
+		c.head = append(c.head[:0], p...)
+		return len(p), nil
+	}
+	if len(c.head) > 0 { // and this is the rest of it
+		if err := c.send(c.head); err != nil {
+			return 0, err
+		}
+		c.head = c.head[:0]
+	}
+	return len(p), c.send(p)
+}
+
+// ReadFrom writes all that r has, in pieces that most reviews need one of. The piece in
+// which r breaks off is not written.
+func (c *countedConn) ReadFrom(r io.Reader) (read int64, err error) {
+	piece := pieces.Get().(*[pieceBytes]byte)
+	defer pieces.Put(piece)
+	filled := copy(piece[:], c.head)
+	c.head = c.head[:0]
+	for {
+		for filled < len(piece) && err == nil {
+			var n int
+			n, err = r.Read(piece[filled:])
+			filled, read = filled+n, read+int64(n)
+		}
+		if err != nil && !errors.Is(err, io.EOF) {
+			return read, err
+		}
+		if failed := c.send(piece[:filled]); failed != nil || err != nil {
+			return read, failed
+		}
+		filled = 0
+	}
+}
+
+// send writes p, and counts it.
+func (c *countedConn) send(p []byte) error {
 	n, err := c.Conn.Write(p)
 	c.written.Add(uint64(n))
-	return n, err
+	return err
 }
 
 func newCountedConn(nc net.Conn) *countedConn {
