@@ -74,7 +74,7 @@ either way. SIGHUP changes nothing: docket reads its configuration when it start
 		ctx, end := context.WithCancel(cmd.Context())
 		defer end()
 		onHangup(terminal.IsTerminal(os.Stderr), end, log)
-		memory := memlimit.For(os.Getenv, exporter.MemoryCeiling(cfg.Memory()), log)
+		memory := memlimit.For(os.Getenv, memlimit.Program{Ceiling: exporter.MemoryCeiling(cfg.Memory())}, log)
 		defer time.AfterFunc(memlimit.StartTime, memory.Apply).Stop()
 		switch {
 		case flags.Slot != nil:

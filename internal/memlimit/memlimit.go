@@ -2,6 +2,7 @@
 package memlimit
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -47,15 +48,21 @@ type Settings struct {
 // does not know.
 const programPages = 5 << 20
 
+// Program is what a command knows of its own memory.
+type Program struct {
+	Ceiling   int64 // what it has at most
+	GCPercent int   // when garbage is collected, in percent of what is in use; 0: 30, for much that is in use
+}
+
 // choose returns what the environment leaves open: the limit is that of the
 // container, or what is left of the ceiling that docket stays below by itself.
-func choose(getenv func(string) string, container func() (int64, error), ceiling int64) (s Settings, err error) {
+func choose(getenv func(string) string, container func() (int64, error), p Program) (s Settings, err error) {
 	if getenv(gcPercentVariable) == "" {
-		s.gcPercent = gcPercent
+		s.gcPercent = cmp.Or(p.GCPercent, gcPercent)
 	}
 	if getenv(memoryLimitVariable) == "" {
 		s.container, err = container()
-		s.limit = ceiling - programPages
+		s.limit = p.Ceiling - programPages
 		if s.container > 0 {
 			s.limit = min(s.limit, limitWithin(s.container))
 		}
@@ -87,14 +94,15 @@ func (s Settings) Apply() {
 const StartTime = 200 * time.Millisecond
 
 // For returns what the environment leaves open and says on log what that is, and
-// that a container is too small for ceiling. That no limit can be read is no reason not to
+// that a container is too small for the ceiling. That no limit can be read is no reason not to
 // run.
-func For(getenv func(string) string, ceiling int64, log *slog.Logger) Settings {
-	return settingsFor(getenv, ofContainer, ceiling, log)
+func For(getenv func(string) string, p Program, log *slog.Logger) Settings {
+	return settingsFor(getenv, ofContainer, p, log)
 }
 
-func settingsFor(getenv func(string) string, container func() (int64, error), ceiling int64, log *slog.Logger) Settings {
-	s, err := choose(getenv, container, ceiling)
+func settingsFor(getenv func(string) string, container func() (int64, error), p Program, log *slog.Logger) Settings {
+	ceiling := p.Ceiling
+	s, err := choose(getenv, container, p)
 	if err != nil {
 		log.Debug("memory limit of the container unknown", "error", err)
 	}

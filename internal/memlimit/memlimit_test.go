@@ -28,16 +28,18 @@ func TestChoose(t *testing.T) {
 	const all = 64 * mebibytes
 	for name, c := range map[string]struct {
 		env  map[string]string
+		own  int // GCPercent
 		want Settings
 	}{
 		"nothing is said": {want: Settings{gcPercent: gcPercent, limit: all - leastHeadroom, container: all}},
-		"GOGC":            {env: map[string]string{"GOGC": "100"}, want: Settings{limit: all - leastHeadroom, container: all}},
+		"its own percent": {own: 60, want: Settings{gcPercent: 60, limit: all - leastHeadroom, container: all}},
+		"GOGC":            {own: 60, env: map[string]string{"GOGC": "100"}, want: Settings{limit: all - leastHeadroom, container: all}},
 		"GOMEMLIMIT":      {env: map[string]string{"GOMEMLIMIT": "1GiB"}, want: Settings{gcPercent: gcPercent}},
 		"both":            {env: map[string]string{"GOGC": "off", "GOMEMLIMIT": "off"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			getenv := func(key string) string { return c.env[key] }
-			got, err := choose(getenv, small, all)
+			got, err := choose(getenv, small, Program{all, c.own})
 			if err != nil || got != c.want {
 				t.Errorf("got %+v, %v, want %+v", got, err, c.want)
 			}
@@ -72,11 +74,11 @@ func TestFor(t *testing.T) {
 	log := slog.New(slog.NewTextHandler(&text, &slog.HandlerOptions{Level: slog.LevelDebug}))
 
 	const ceiling = 66 * mebibytes
-	settingsFor(none, unknown, ceiling, log).Apply()
+	settingsFor(none, unknown, Program{Ceiling: ceiling}, log).Apply()
 	if got, want := debug.SetMemoryLimit(-1), int64(66*mebibytes-programPages); got != want {
 		t.Errorf("got a limit of %d where the kernel tells nothing, want %d, below the ceiling", got, want)
 	}
-	settingsFor(none, small, ceiling, log).Apply()
+	settingsFor(none, small, Program{Ceiling: ceiling}, log).Apply()
 	if got, want := debug.SetMemoryLimit(-1), int64(48*mebibytes); got != want {
 		t.Errorf("got a limit of %d, want %d", got, want)
 	}
