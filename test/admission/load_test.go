@@ -1,18 +1,21 @@
 package admission
 
 import (
-	"bytes"
 	"context"
-	"encoding/json"
+	"errors"
 	"fmt"
-	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	corev1client "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 
 	"github.com/docket-export/docket/test/kubetest"
 )
@@ -163,52 +166,33 @@ func (l *load) send(ctx context.Context, r request) answer {
 	return a
 }
 
+// ask sends one request, by client-go.
 func (l *load) ask(ctx context.Context, r request) (o outcome, err error) {
-	object, err := json.Marshal(map[string]any{
-		"apiVersion": "v1", "kind": "ConfigMap",
-		"metadata": map[string]any{"name": r.name, "labels": labels(r.kind)},
+	var heard warnings
+	client, err := corev1client.NewForConfig(&rest.Config{
+		Host: l.cluster.Server, Transport: l.client.Transport, QPS: -1, // as fast as it is answered
+		Impersonate:    rest.ImpersonationConfig{UserName: r.user, Groups: []string{"system:masters"}},
+		WarningHandler: &heard,
 	})
 	if err != nil {
 		return o, err
 	}
-	url := l.cluster.Server + "/api/v1/namespaces/" + r.namespace + "/configmaps"
+	var options metav1.CreateOptions
 	if r.dryRun {
-		url += "?dryRun=All"
+		options.DryRun = []string{metav1.DryRunAll}
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, url, bytes.NewReader(object))
-	if err != nil {
-		return o, err
+	object := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: r.name, Labels: labels(r.kind)}}
+	_, err = client.ConfigMaps(r.namespace).Create(ctx, object, options)
+	o = outcome{code: http.StatusCreated, warnings: strings.Join(heard, "\n")}
+	if refusal, ok := errors.AsType[*apierrors.StatusError](err); ok {
+		o.code, o.message = int(refusal.ErrStatus.Code), refusal.ErrStatus.Message
+		return o, nil
 	}
-	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("Impersonate-User", r.user)
-	req.Header.Set("Impersonate-Group", "system:masters")
-	resp, err := l.client.Do(req)
-	if err != nil {
-		return o, err
-	}
-	defer resp.Body.Close()
-	body, err := io.ReadAll(resp.Body)
-	if err != nil {
-		return o, err
-	}
-	var status struct{ Message string }
-	if resp.StatusCode != http.StatusCreated {
-		if err := json.Unmarshal(body, &status); err != nil {
-			return o, fmt.Errorf("%s: %w in %.300s", resp.Status, err, body)
-		}
-	}
-	return outcome{resp.StatusCode, status.Message, warningsOf(resp.Header)}, nil
+	return o, err
 }
 
-// warningsOf returns the texts of the warnings that an answer carries.
-func warningsOf(header http.Header) string {
-	var texts []string
-	for _, value := range header.Values("Warning") {
-		text := strings.TrimPrefix(value, "299 - ")
-		if unquoted, err := strconv.Unquote(text); err == nil {
-			text = unquoted
-		}
-		texts = append(texts, text)
-	}
-	return strings.Join(texts, "\n")
-}
+// warnings are the texts of those that an answer carries. It is a rest.WarningHandler.
+type warnings []string
+
+// HandleWarningHeader implements rest.WarningHandler.
+func (w *warnings) HandleWarningHeader(_ int, _, text string) { *w = append(*w, text) }
