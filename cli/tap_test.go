@@ -418,6 +418,50 @@ func TestTapStopsUnderLoad(t *testing.T) {
 	}
 }
 
+// docket is away when tap is told to stop, and comes back during the drain: every record
+// arrives.
+func TestTapDrains(t *testing.T) {
+	s := newTapStage(t, "docket: {address: \"unix://DIR/docket.sock\"}\nshutdownDelay: 0s\n")
+	s.useDocket("later.sock")
+	config, admin := newExporterFile(t)
+	exporter := startProcess(t, "run", "-f", config)
+	if err := waitReady(admin); err != nil {
+		t.Fatal(err)
+	}
+	s.start()
+	const denied = 50
+	for n := range denied {
+		if err := s.review(fmt.Sprintf("d%d", n), 100); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.client.CloseIdleConnections()
+	if err := s.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a tap that takes no more requests", func() bool {
+		nc, err := net.Dial("tcp", s.listen)
+		if err == nil {
+			nc.Close()
+		}
+		return err != nil
+	})
+	if stored := s.value("docket_tap_records_stored_total"); stored != 0 {
+		t.Errorf("got %d records stored, want none before docket is back", stored)
+	}
+	if err := os.Symlink("docket.sock", "later.sock"); err != nil {
+		t.Fatal(err)
+	}
+	if code := s.process.wait(); code != command.ExitOK {
+		t.Errorf("got exit code %d, want %d:\n%s", code, command.ExitOK, s.process.stderr())
+	}
+	exporter.interrupt()
+	exporter.wait()
+	if got := strings.Count(readFile(t, "export/decisions-active.ndjson"), `"decision":"deny"`); got != denied {
+		t.Errorf("got %d records, want %d", got, denied)
+	}
+}
+
 // What keeps a tap from being ready is in its log and in /readyz, with whose certificate it
 // is and what to do.
 func TestTapSaysWhoseCertificate(t *testing.T) {

@@ -368,6 +368,44 @@ func TestCloseEndsLog(t *testing.T) {
 	})
 }
 
+// An exporter that is back within the time of Close gets what is left, however long it was
+// away.
+func TestCloseFindsAnExporterThatIsBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		config, stored := scriptedExporter(t, func(string) string { return "" })
+		there := config.Transports["test"]
+		tried, back := make(chan bool, 100), make(chan bool)
+		config.Transports["test"] = func(address string, c *Config) (Dial, error) {
+			dial, err := there(address, c)
+			return func(ctx context.Context) (net.Conn, error) {
+				select {
+				case <-back:
+					return dial(ctx)
+				default:
+					tried <- true
+					return nil, io.ErrClosedPipe
+				}
+			}, err
+		}
+		c, err := New(config)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := c.TryLog(record(decision.Deny, 1)); err != nil {
+			t.Fatal(err)
+		}
+		for range 12 { // until the longest pause has just begun
+			<-tried
+		}
+		time.AfterFunc(time.Second, func() { close(back) })
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second+2*closingPause)
+		defer cancel()
+		if left, err := c.Close(ctx); left != 0 || err != nil || len(stored()) != 1 {
+			t.Errorf("Close: got %d left, %v, and %d stored, want the record stored", left, err, len(stored()))
+		}
+	})
+}
+
 // A result that is there wins over a context that has ended.
 func TestLogOfAStoredRecord(t *testing.T) {
 	c := &Client{link: newLink(linkConfig{}, newOutbox(1<<20, 0, 4))}

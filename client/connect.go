@@ -17,6 +17,8 @@ const (
 	// Pauses between attempts double from the first to the last.
 	firstPause = 50 * time.Millisecond
 	lastPause  = 5 * time.Second
+	// closingPause is the longest between attempts once Close was called.
+	closingPause = 200 * time.Millisecond
 	// answerTimeout is how long an exporter may take to answer a hello. Before
 	// that it may have to settle the lines of the connection before.
 	answerTimeout = 30 * time.Second
@@ -63,9 +65,22 @@ func (k *link) run(ctx context.Context) {
 		if over {
 			return
 		}
+		k.pause(ctx, wait)
+	}
+}
+
+// pause waits for d. Close has seconds at most: an exporter that is back is found within
+// closingPause from then on.
+func (k *link) pause(ctx context.Context, d time.Duration) {
+	closing := k.closing
+	for {
 		select {
-		case <-time.After(wait):
+		case <-time.After(d):
+			return
 		case <-ctx.Done():
+			return
+		case <-closing:
+			d, closing = min(d, closingPause), nil
 		}
 	}
 }

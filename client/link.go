@@ -35,6 +35,7 @@ func (e *RefusedError) Error() string {
 type link struct {
 	linkConfig
 	cancel   context.CancelFunc
+	closing  chan struct{} // closed when no more lines are taken
 	done     chan struct{} // closed when run has ended
 	wake     chan struct{} // to the writer: there may be something to write
 	rawTaken chan struct{} // to the encoder: there may be something in the intake
@@ -89,6 +90,7 @@ type linkStats struct {
 func newLink(config linkConfig, box outbox) *link {
 	return &link{
 		linkConfig: config,
+		closing:    make(chan struct{}),
 		done:       make(chan struct{}),
 		wake:       make(chan struct{}, 1),
 		rawTaken:   make(chan struct{}, 1),
@@ -225,7 +227,10 @@ func (k *link) finish(l *line, result error) {
 func (k *link) stop() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
-	k.closed = true
+	if !k.closed {
+		k.closed = true
+		close(k.closing)
+	}
 	k.rejectWaiters(ErrClosed)
 	k.tellLosses()
 }

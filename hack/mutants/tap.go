@@ -189,6 +189,14 @@ var ofTap = []mutant{
 		in:     "cli",
 	},
 	{
+		defect: "tap ends without its records",
+		file:   tapRunGo,
+		old:    "\tleft, err := c.Close(ctx)\n",
+		new:    "\tctx, cancel := context.WithCancel(ctx)\n\tcancel()\n\tleft, err := c.Close(ctx)\n",
+		tests:  []string{"TestTapDrains"},
+		in:     "cli",
+	},
+	{
 		defect: "the record of a failure does not say what was asked",
 		file:   "webhook/tap/tap.go",
 		old:    "\tx.body.drain()\n",

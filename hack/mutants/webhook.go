@@ -18,6 +18,13 @@ var ofWebhooks = []mutant{
 		tests:  []string{"TestLaterRunsBeforeTheEnd"},
 	},
 	{
+		defect: "Close gives up while the client waits to look for the exporter again",
+		file:   "client/connect.go",
+		old:    "closing := k.closing\n",
+		new:    "closing := make(chan struct{})\n",
+		tests:  []string{"TestCloseFindsAnExporterThatIsBack"},
+	},
+	{
 		defect: "what has run counts as memory for ever",
 		file:   laterGo,
 		old:    "\tl.bytes -= done\n",
