@@ -1,14 +1,11 @@
 package exporter
 
 import (
-	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strings"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
@@ -16,48 +13,9 @@ import (
 	"github.com/docket-export/docket/internal/ownhost"
 )
 
-// maxAdminConnections bounds those to each admin listener: kubelet, Prometheus and a few
-// people. An idle one costs some 13 KB.
-const maxAdminConnections = 64
-
-func newAdminServer(h http.Handler) *http.Server {
-	return &http.Server{
-		Handler:           fairconn.Handler(h),
-		ConnContext:       fairconn.Context,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      adminWriteTimeout,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    8 << 10,
-	}
-}
-
 // serve has h answer on l until the returned function is called.
 func (e *Exporter) serve(l net.Listener, h http.Handler) (stop func()) {
-	server := newAdminServer(h)
-	l = fairconn.New(maxAdminConnections, peerHost, func(nc net.Conn) { nc.Close() }).Listen(l)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			e.log.Error("admin endpoint ended", "error", err)
-		}
-	}()
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if server.Shutdown(ctx) != nil {
-			_ = server.Close() // a client that is still reading must not hold up the end
-		}
-		<-ended
-	}
-}
-
-// peerHost is the address of a peer without its port, which is another for each
-// connection; empty on a Unix socket.
-func peerHost(nc net.Conn) string {
-	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
-	return host
+	return fairconn.Serve(l, h, func(err error) { e.log.Error("admin endpoint ended", "error", err) })
 }
 
 // ownHost answers requests that are meant for a loopback address. A page in a browser
@@ -71,9 +29,6 @@ func ownHost(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 	})
 }
-
-// adminWriteTimeout bounds an answer, or one part of a long one.
-const adminWriteTimeout = 30 * time.Second
 
 // adminHandler answers what the endpoint has. may says who is let at the dead letters.
 func (e *Exporter) adminHandler(may permission) http.Handler {

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/internal/fairconn"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -138,7 +139,7 @@ func (e *Exporter) listLetters(w http.ResponseWriter, r *http.Request, l *letter
 			}
 			separator, after = ",\n", letter.Seq
 		}
-		if err := answer.SetWriteDeadline(time.Now().Add(adminWriteTimeout)); err != nil {
+		if err := answer.SetWriteDeadline(time.Now().Add(fairconn.WriteTimeout)); err != nil {
 			e.log.Debug("admin endpoint: no deadline", "error", err)
 		}
 		if page, err = next(); err != nil {
@@ -234,7 +235,7 @@ func (e *Exporter) wanted(w http.ResponseWriter, r *http.Request, l *letters) (s
 // answer writes v. The request may have taken longer than an answer may, so the answer
 // has a deadline of its own.
 func (e *Exporter) answer(w http.ResponseWriter, v any) error {
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(adminWriteTimeout)); err != nil {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(fairconn.WriteTimeout)); err != nil {
 		e.log.Debug("admin endpoint: no deadline", "error", err)
 	}
 	w.Header().Set("Content-Type", "application/json")

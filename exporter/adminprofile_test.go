@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/fairconn"
 )
 
 // profileExporter is one that answers profiles.
@@ -103,11 +105,11 @@ func (w *deadlineWriter) SetWriteDeadline(t time.Time) error {
 func TestProfileLongerThanAnAnswer(t *testing.T) {
 	e := profileExporter(t)
 	for _, kind := range []string{"profile", "trace", "heap"} {
-		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), http.ServerContextKey, newAdminServer(nil)))
+		ctx, cancel := context.WithCancel(context.WithValue(t.Context(), http.ServerContextKey, fairconn.NewEndpoint(nil)))
 		cancel()
 		r := httptest.NewRequestWithContext(ctx, http.MethodGet, profilePath+kind+"?seconds=300", http.NoBody)
 		w := &deadlineWriter{ResponseRecorder: httptest.NewRecorder()}
-		least := time.Now().Add(300*time.Second + adminWriteTimeout)
+		least := time.Now().Add(300*time.Second + fairconn.WriteTimeout)
 		if e.adminHandler(anybody).ServeHTTP(w, r); w.deadline.Before(least) {
 			t.Errorf("%s of 300 seconds: got the deadline %v, want at least %v", kind, w.deadline, least)
 		}

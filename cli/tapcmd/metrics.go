@@ -1,8 +1,6 @@
 package tapcmd
 
 import (
-	"context"
-	"errors"
 	"log/slog"
 	"net"
 	"net/http"
@@ -124,9 +122,6 @@ func (k clientCollector) Collect(to chan<- prometheus.Metric) {
 	gauge(descConnected, connected)
 }
 
-// maxMetricsConnections is enough for kubelet, Prometheus and a few people.
-const maxMetricsConnections = 64
-
 // serveMetrics answers at address until the returned function is called.
 func serveMetrics(address string, server *serving.Server, m *metrics, log *slog.Logger) (stop func(), err error) {
 	l, err := net.Listen("tcp", address)
@@ -137,35 +132,5 @@ func serveMetrics(address string, server *serving.Server, m *metrics, log *slog.
 	mux.HandleFunc("GET /livez", probe(server.Live))
 	mux.HandleFunc("GET /readyz", probe(server.Ready))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	endpoint := &http.Server{
-		Handler:           fairconn.Handler(mux),
-		ConnContext:       fairconn.Context,
-		ReadHeaderTimeout: 5 * time.Second,
-		ReadTimeout:       10 * time.Second,
-		WriteTimeout:      30 * time.Second,
-		IdleTimeout:       time.Minute,
-		MaxHeaderBytes:    8 << 10,
-	}
-	l = fairconn.New(maxMetricsConnections, peerHost, func(nc net.Conn) { nc.Close() }).Listen(l)
-	ended := make(chan struct{})
-	go func() {
-		defer close(ended)
-		if err := endpoint.Serve(l); !errors.Is(err, http.ErrServerClosed) {
-			log.Error("metrics endpoint ended", "error", err)
-		}
-	}()
-	return func() {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
-		defer cancel()
-		if endpoint.Shutdown(ctx) != nil {
-			_ = endpoint.Close() // a client that is still reading must not hold up the end
-		}
-		<-ended
-	}, nil
-}
-
-// peerHost is the address of a peer without its port, which is another for each connection.
-func peerHost(nc net.Conn) string {
-	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
-	return host
+	return fairconn.Serve(l, mux, func(err error) { log.Error("metrics endpoint ended", "error", err) }), nil
 }

@@ -1,0 +1,59 @@
+package fairconn
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"time"
+)
+
+// maxConnections of an endpoint are enough for kubelet, Prometheus and a few people. An
+// idle one costs some 13 KB.
+const maxConnections = 64
+
+// WriteTimeout bounds an answer of an endpoint, or one part of a long one.
+const WriteTimeout = 30 * time.Second
+
+// NewEndpoint returns a server for kubelet, Prometheus and a few people. Its listener must
+// be one of a Table.
+func NewEndpoint(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           Handler(h),
+		ConnContext:       Context,
+		ReadHeaderTimeout: 5 * time.Second,
+		ReadTimeout:       10 * time.Second,
+		WriteTimeout:      WriteTimeout,
+		IdleTimeout:       time.Minute,
+		MaxHeaderBytes:    8 << 10,
+	}
+}
+
+// Serve has h answer on l until the returned function is called, as an endpoint does. failed
+// is told why it has ended if it ends before.
+func Serve(l net.Listener, h http.Handler, failed func(error)) (stop func()) {
+	endpoint := NewEndpoint(h)
+	l = New(maxConnections, peerHost, func(nc net.Conn) { nc.Close() }).Listen(l)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		if err := endpoint.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+			failed(err)
+		}
+	}()
+	return func() {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		defer cancel()
+		if endpoint.Shutdown(ctx) != nil {
+			_ = endpoint.Close() // a client that is still reading must not hold up the end
+		}
+		<-ended
+	}
+}
+
+// peerHost is the address of a peer without its port, which is another for each
+// connection; empty on a Unix socket.
+func peerHost(nc net.Conn) string {
+	host, _, _ := net.SplitHostPort(nc.RemoteAddr().String())
+	return host
+}
