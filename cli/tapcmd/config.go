@@ -116,12 +116,10 @@ func Load(text []byte) (*Config, config.Problems) {
 	c := defaultConfig()
 	c.APIVersion, c.Kind = "", ""
 	problems = append(problems, root.Decode(&c)...)
-	found := c.validate()
+	section, _ := root.Get("docket")
+	found := c.validate(slices.Contains(section.Keys(), "address"))
 	found.Check("apiVersion", config.Choice(c.APIVersion, apiVersion))
 	found.Check("kind", config.Choice(c.Kind, kind))
-	if section, _ := root.Get("docket"); !slices.Contains(section.Keys(), "address") {
-		found.Addf("docket.address", "is required: such as unix:///run/docket/docket.sock; \"\" records nothing")
-	}
 	for _, f := range found { // but what only follows from a value that could not be read
 		if !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Path == f.Path }) {
 			problems = append(problems, f)
@@ -133,8 +131,9 @@ func Load(text []byte) (*Config, config.Problems) {
 	return &c, nil
 }
 
-// validate checks everything but the head.
-func (c *Config) validate() config.Problems {
+// validate checks everything but the head. withAddress says that the address of docket was
+// given, be it empty: nobody records nothing by mistake.
+func (c *Config) validate(withAddress bool) config.Problems {
 	var p config.Problems
 	p.Check("listen", config.HostPort(c.Listen))
 	if c.TLSDir == "" {
@@ -144,7 +143,7 @@ func (c *Config) validate() config.Problems {
 	if c.Upstream.CAFile != "" && strings.HasPrefix(c.Upstream.URL, "http:") {
 		p.Addf("upstream.caFile", "must be left out: an engine that is reached with http:// shows no certificate")
 	}
-	p = append(p, c.Docket.validate().In("docket")...)
+	p = append(p, c.Docket.validate(withAddress).In("docket")...)
 	for i, d := range c.Decisions {
 		_, err := webhook.ParseDecisions(string(d))
 		p.Check(fmt.Sprintf("decisions[%d]", i), err)
@@ -167,7 +166,13 @@ func (c *Config) validate() config.Problems {
 	return p
 }
 
-func (d *DocketConfig) validate() (p config.Problems) {
+func (d *DocketConfig) validate(withAddress bool) (p config.Problems) {
+	switch {
+	case !withAddress:
+		p.Addf("address", "is required: such as unix:///run/docket/docket.sock; '' records nothing")
+	case d.Address == "" && (d.Mode == client.Blocking || d.Mode == client.BlockingStrict):
+		p.Addf("mode", "must be Batch where the address of docket is empty: nothing is recorded then, and mode %s waits for records", d.Mode)
+	}
 	if d.Timeout <= 0 {
 		p.Addf("timeout", "must be positive")
 	}

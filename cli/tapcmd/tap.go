@@ -120,10 +120,7 @@ func (f *flags) load(cmd *cobra.Command) (*Config, error) {
 	if c.Include, err = webhook.ParseInclude(f.include); err != nil {
 		p.Check("include", err)
 	}
-	p = append(p, c.validate()...)
-	if !cmd.Flags().Changed("docket") {
-		p.Addf("docket.address", "is required: such as unix:///run/docket/docket.sock; '' records nothing")
-	}
+	p = append(p, c.validate(cmd.Flags().Changed("docket"))...)
 	if len(p) == 0 {
 		return &c, nil
 	}

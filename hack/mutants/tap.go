@@ -189,6 +189,14 @@ var ofTap = []mutant{
 		in:     "cli",
 	},
 	{
+		defect: "tap waits for records that there are not",
+		file:   "cli/tapcmd/config.go",
+		old:    "case d.Address == \"\" && (d.Mode",
+		new:    "case d.Address != \"\" && (d.Mode",
+		tests:  []string{"TestScripts"},
+		in:     "cli",
+	},
+	{
 		defect: "tap ends without its records",
 		file:   tapRunGo,
 		old:    "\tleft, err := c.Close(ctx)\n",
