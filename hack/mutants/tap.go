@@ -3,7 +3,7 @@ package main
 const (
 	tapGo          = "webhook/tap/tap.go"
 	tapTransportGo = "webhook/tap/transport.go"
-	tapReplayGo    = "webhook/tap/replay.go"
+	tapConnGo      = "webhook/tap/conn.go"
 	tapEngineGo    = "webhook/tap/engine.go"
 	tapRunGo       = "cli/tapcmd/run.go"
 )
@@ -56,14 +56,14 @@ var ofTap = []mutant{
 	{
 		defect: "compression is asked for that the client has not asked for",
 		file:   tapTransportGo,
-		old:    "DisableCompression:    true",
-		new:    "DisableCompression:    false",
+		old:    "DisableCompression: true",
+		new:    "DisableCompression: false",
 		tests:  []string{"TestUntouched"},
 	},
 	{
 		defect: "a body is sent before the engine has let it come",
-		file:   tapTransportGo,
-		old:    "\t\tExpectContinueTimeout: time.Second,\n",
+		file:   tapConnGo,
+		old:    "\t\ts.goOn = make(chan bool, 1)\n",
 		new:    "",
 		tests:  []string{"TestExpectRefused"},
 	},
@@ -111,46 +111,66 @@ var ofTap = []mutant{
 	},
 	{
 		defect: "a request takes a connection that the engine has closed, and fails",
-		file:   tapTransportGo,
-		old:    "if c.suspect.CompareAndSwap(true, false) && hasInput(c.socket) {",
-		new:    "if c.suspect.CompareAndSwap(true, false) && false {",
+		file:   tapConnGo,
+		old:    "if c.used && hasInput(c.socket) {",
+		new:    "if c.used && false {",
 		tests:  []string{"TestEngineClosesIdleConnections"},
 	},
 	{
 		defect: "a review reaches the engine in pieces of a few bytes",
-		file:   tapTransportGo,
-		old:    "for filled < len(piece) && err == nil {",
-		new:    "if err == nil {",
+		file:   tapConnGo,
+		old:    "for n < len(p) && err == nil {",
+		new:    "for n == 0 && err == nil {",
 		tests:  []string{"TestReviewLeavesInOnePiece"},
 	},
 	{
 		defect: "a body that breaks off takes one connection to the engine after the other",
-		file:   tapTransportGo,
-		old:    " || x.body.failure() != nil",
-		new:    "",
+		file:   tapConnGo,
+		old:    "\tif err := s.prepare(); err != nil {\n\t\treturn nil, err\n",
+		new:    "\tif err := s.prepare(); err != nil {\n\t\treturn nil, errUnwritten\n",
 		tests:  []string{"TestBrokenBodyIsNotSentAgain"},
 	},
 	{
 		defect: "a request whose connection was closed takes no other",
 		file:   tapTransportGo,
-		old:    "if err == nil || !a.reused",
-		new:    "if err == nil || a.reused",
+		old:    "if !errors.Is(err, errUnwritten) {",
+		new:    "if s != nil {",
 		tests:  []string{"TestEngineClosesIdleConnections"},
 	},
 	{
 		defect: "a request of which the engine has seen something is sent again",
-		file:   tapTransportGo,
-		old:    "\treturn a.conn == nil || a.conn.written.Load() != a.written\n",
-		new:    "\treturn a.conn == nil\n",
+		file:   tapConnGo,
+		old:    "\tif res, err = c.readAnswer(s); err != nil {\n\t\treturn nil, err\n",
+		new:    "\tif res, err = c.readAnswer(s); err != nil {\n\t\tif c.used {\n\t\t\treturn nil, errUnwritten\n\t\t}\n\t\treturn nil, err\n",
 		tests:  []string{"TestNeverTwice"},
 	},
 	{
-		defect: "a whole body is kept",
-		file:   tapReplayGo,
-		old:    "\tif len(b.kept)+len(p) > keepBytes || b.spent() {",
-		new:    "\tif false {",
-		tests:  []string{"TestTapMemory"},
-		in:     "cli",
+		defect: "what came beside an answer is the answer to the next request",
+		file:   tapConnGo,
+		old:    " && b.conn.quiet() {",
+		new:    " {",
+		tests:  []string{"TestConnectionIsReused"},
+	},
+	{
+		defect: "a connection is used again on which a request is still on its way",
+		file:   tapConnGo,
+		old:    " && b.sent.ended()",
+		new:    "",
+		tests:  []string{"TestConnectionIsReused"},
+	},
+	{
+		defect: "a connection is used again that the engine will close",
+		file:   tapConnGo,
+		old:    "close: res.Close}",
+		new:    "close: res.StatusCode == 0}",
+		tests:  []string{"TestConnectionIsReused"},
+	},
+	{
+		defect: "a connection whose answer was not read is used again",
+		file:   tapConnGo,
+		old:    "b.stop() && whole && ",
+		new:    "b.stop() && ",
+		tests:  []string{"TestConnectionIsReused"},
 	},
 	{
 		defect: "the engine's certificate is not verified",

@@ -97,12 +97,12 @@ func (e *engine) dial(ctx context.Context) (net.Conn, error) {
 		return nil, err
 	}
 	if e.url.Scheme == "http" {
-		return newCountedConn(nc), nil
+		return nc, nil
 	}
 	tc, err := e.handshake(ctx, nc, "http/1.1")
 	switch {
 	case err == nil && (tc.ConnectionState().NegotiatedProtocol != "" || e.silent.Load()):
-		return newCountedConn(tc), nil
+		return tc, nil
 	case err == nil:
 		_ = tc.Close() // nothing was sent on it, and an engine may serve one connection at a time
 	case !refused(err):
@@ -111,7 +111,7 @@ func (e *engine) dial(ctx context.Context) (net.Conn, error) {
 	over, second := e.dialHTTP2(ctx)
 	switch {
 	case second == nil:
-		return over, nil // the pool sees by its type what it speaks
+		return over, nil
 	case err == nil && errors.Is(second, errNoHTTP2):
 		e.silent.Store(true)
 		return e.dial(ctx)
@@ -159,6 +159,8 @@ func (e *engine) handshake(ctx context.Context, nc net.Conn, protocol string) (*
 		ServerName:         e.indication(),
 		InsecureSkipVerify: true, // verify does it: one of several names will do
 		VerifyConnection:   e.verify,
+		// A piece is a record from the first one on: it is not read by a browser.
+		DynamicRecordSizingDisabled: true,
 	})
 	if err := tc.HandshakeContext(ctx); err != nil {
 		nc.Close()

@@ -12,12 +12,13 @@
 // Requests and answers pass as streams, on every path, with their headers, trailers and
 // 1xx answers. Only the headers of a single connection (Connection, Keep-Alive,
 // Transfer-Encoding and the others of RFC 9110, section 7.6.1) are each side's own. The
-// proxy adds no header. No more than keepBytes of a body are in memory beside the buffers
+// proxy adds no header. No more than pieceBytes of a body are in memory beside the buffers
 // of connections.
 //
 //	tap.go       the handler: limits, time, what an engine that fails looks like
 //	transport.go connections to the engine, and when a request may take another one
-//	replay.go    the beginning of a body, kept until the engine has seen some of it
+//	conn.go      one request and its answer on a connection
+//	body.go      the body of a request, which two goroutines may read
 //	engine.go    where the engine is, and whether it is the engine
 //	health.go    log messages about it
 //
@@ -132,7 +133,7 @@ func (t *Tap) Ready(ctx context.Context) error {
 }
 
 // Close closes the connections to the engine that no request uses.
-func (t *Tap) Close() { t.transport.pool.CloseIdleConnections() }
+func (t *Tap) Close() { t.transport.close() }
 
 // errTimeout is the cause of the end of a request whose time is over.
 var errTimeout = errors.New("the time that the API server gave is over")
@@ -140,7 +141,7 @@ var errTimeout = errors.New("the time that the API server gave is over")
 // exchange is one request and what becomes of it.
 type exchange struct {
 	w      http.ResponseWriter
-	body   replay
+	body   body
 	result Result
 
 	unanswered bool // the engine was asked, and gave no answer
@@ -167,7 +168,6 @@ func (t *Tap) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	r = r.WithContext(ctx)
 	x.body.source = http.MaxBytesReader(w, r.Body, MaxBodyBytes)
-	defer x.body.release()
 	defer x.endBodyAt(ctx)()
 	t.proxy.ServeHTTP(w, r)
 	if x.result == CutOff {

@@ -1,0 +1,67 @@
+package tap
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// body is that of a request. Another goroutine than the handler's may read it, longer
+// than the handler runs.
+type body struct {
+	source io.ReadCloser
+
+	reading sync.Mutex // held while source is read; taken before mu
+	closed  bool       // nobody may read any more; guarded by reading
+
+	mu  sync.Mutex
+	end bool  // all of source was read; guarded by mu
+	err error // that source ended with, and not its end; guarded by mu
+}
+
+var errClosed = errors.New("the body is read by nobody any more")
+
+// Read implements io.Reader.
+func (b *body) Read(p []byte) (int, error) {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.closed {
+		return 0, errClosed
+	}
+	n, err := b.source.Read(p)
+	if err != nil {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if errors.Is(err, io.EOF) {
+			b.end = true
+		} else {
+			b.err = err
+		}
+	}
+	return n, err
+}
+
+// Close leaves the source open: it is the server's.
+func (b *body) Close() error { return nil }
+
+// drain reads what is left of the source, and ends every other reading.
+func (b *body) drain() {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	b.closed = true
+	_, _ = io.Copy(io.Discard, b.source)
+}
+
+// failure is why the body could not be read to its end.
+func (b *body) failure() error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.err
+}
+
+// ended reports whether all of the body was read.
+func (b *body) ended() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.end
+}
