@@ -209,6 +209,13 @@ var ofTap = []mutant{
 		in:     "cli",
 	},
 	{
+		defect: "an engine that fails in ever other ways fills the log",
+		file:   "webhook/tap/health.go",
+		old:    "len(h.told) < maxTold && ",
+		new:    "",
+		tests:  []string{"TestHealthLogIsBounded"},
+	},
+	{
 		defect: "tap waits for records that there are not",
 		file:   "cli/tapcmd/config.go",
 		old:    "case d.Address == \"\" && (d.Mode",

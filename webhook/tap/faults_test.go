@@ -517,14 +517,15 @@ func TestHealthLog(t *testing.T) {
 	}
 }
 
-// A failure that differs by nothing but our port is the same, and what a client asks for is
-// none: neither fills the log.
-func TestHealthLogIsNotFlooded(t *testing.T) {
+// brokenEngine returns a tap, and its log, in front of an engine that reads a request, does
+// as answer does, and closes the connection.
+func brokenEngine(t *testing.T, answer func(net.Conn)) (*tap.Tap, *lines) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
+	t.Cleanup(func() { l.Close() })
 	go func() {
 		for {
 			nc, err := l.Accept()
@@ -534,16 +535,38 @@ func TestHealthLogIsNotFlooded(t *testing.T) {
 			if r, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
 				io.Copy(io.Discard, r.Body) // else the proxy may still be writing it
 			}
-			nc.(*net.TCPConn).SetLinger(0) // a reset
+			answer(nc)
 			nc.Close()
 		}
 	}()
-	var log lines
-	proxy, err := tap.New(tap.Config{Upstream: "http://" + l.Addr().String(), Log: slog.New(slog.NewTextHandler(&log, nil))})
+	log := new(lines)
+	proxy, err := tap.New(tap.Config{Upstream: "http://" + l.Addr().String(), Log: slog.New(slog.NewTextHandler(log, nil))})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer proxy.Close()
+	t.Cleanup(proxy.Close)
+	return proxy, log
+}
+
+// An engine that fails in another way each time does not fill the log.
+func TestHealthLogIsBounded(t *testing.T) {
+	n := 0
+	proxy, log := brokenEngine(t, func(nc net.Conn) {
+		fmt.Fprintf(nc, "nonsense-%d\r\n\r\n", n)
+		n++
+	})
+	for range 20 {
+		proxy.ServeHTTP(httptest.NewRecorder(), httptest.NewRequest("POST", "/", strings.NewReader("{}")))
+	}
+	if text := log.String(); strings.Count(text, "\n") != 8 || !strings.Contains(text, "nonsense-7") {
+		t.Errorf("got\n%s\nwant the first 8 of 20 ways to fail", text)
+	}
+}
+
+// A failure that differs by nothing but our port is the same, and what a client asks for is
+// none: neither fills the log.
+func TestHealthLogIsNotFlooded(t *testing.T) {
+	proxy, log := brokenEngine(t, func(nc net.Conn) { nc.(*net.TCPConn).SetLinger(0) }) // a reset
 	for range 5 {
 		w := httptest.NewRecorder()
 		proxy.ServeHTTP(w, httptest.NewRequest("POST", "/", strings.NewReader("{}")))
