@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"sync"
+	"time"
 
 	"github.com/docket-export/docket/decision"
 )
@@ -16,6 +17,10 @@ const (
 	// maxLater is how many functions may be put off at a time: a second of a busy
 	// webhook, on a machine whose processors are all taken.
 	maxLater = 4096
+	// laterPause is the least time between two rounds of them. A function that comes alone
+	// runs at once, and records of a busy webhook reach the exporter together: one that
+	// wakes it and its disk for itself costs as much processor time as the review.
+	laterPause = 25 * time.Millisecond
 	// maxLaterBytes bounds what they hold: twice what a handler of package webhook keeps.
 	maxLaterBytes = 64 << 20
 )
@@ -26,7 +31,8 @@ type later struct {
 	waiting deque[putOff]
 	bytes   int                // held by those that wait and the one that runs
 	lost    [len(kinds)]uint64 // not yet among the losses of the link
-	running bool               // there is a goroutine for them
+	running bool               // there is a goroutine for them, or will be
+	rested  time.Time          // when it has ended
 	ended   bool               // no more are taken
 }
 
@@ -46,8 +52,8 @@ func (p putOff) run() {
 	}
 }
 
-// Later has f run soon, on a goroutine of the client and behind every f before it: the
-// decision itself need not wait for its record to be made. It never waits. False says
+// Later has f run within some 25 ms, on a goroutine of the client and behind every f before
+// it: the decision itself need not wait for its record to be made. It never waits. False says
 // that there is no room for f, which holds so many bytes, or that Close was called: f
 // does not run then, and Lose is there to count what is lost with it. Flush and Close
 // wait for f. As long as f runs, those behind it wait.
@@ -84,10 +90,11 @@ func (c *Client) putOffLocked(p putOff) {
 }
 
 func (c *Client) runLocked() {
-	if !c.later.running {
-		c.later.running = true
-		go c.runLater()
+	if c.later.running {
+		return
 	}
+	c.later.running = true
+	time.AfterFunc(laterPause-time.Since(c.later.rested), c.runLater)
 }
 
 // runLater runs what was put off, and counts losses, until there is no more.
@@ -116,7 +123,7 @@ func (l *later) next(done int) (p putOff, ok bool) {
 	case l.lost != [len(kinds)]uint64{}: // since they were counted
 		return putOff{}, true
 	}
-	l.running = false
+	l.running, l.rested = false, time.Now()
 	return putOff{}, false
 }
 

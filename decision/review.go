@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -62,6 +63,25 @@ func ReviewRecord(request, response *ReviewReader) (*Record, error) {
 	return &m.Record, nil
 }
 
+// ReviewDecision returns the decision of ReviewRecord, as far as the answer and the
+// beginning of the request tell: what follows there is taken for JSON that says nothing
+// else. It costs little. It is empty where that does not tell, and for Error.
+func ReviewDecision(request, response *ReviewReader) Decision {
+	if response == nil || response.finish() != nil {
+		return ""
+	}
+	request.catchUp(reviewHead)
+	whole := bytes.HasSuffix(bytes.TrimSpace(request.came), []byte("}"))
+	if request.streams {
+		whole = request.finish() == nil
+	}
+	if !whole || !request.seen.has(reviewKind) || !request.seen.has(reviewAPIVersion) || request.checkHead() != nil ||
+		response.checkResponse(request, request.raw(askedUID).String()) != nil {
+		return ""
+	}
+	return response.decision()
+}
+
 const (
 	reviewGroup = "admission.k8s.io/"
 	reviewV1    = reviewGroup + "v1"
@@ -85,8 +105,15 @@ func (r *ReviewReader) checkRequest() error {
 	if err := r.finish(); err != nil {
 		return err
 	}
+	return r.checkHead()
+}
+
+// checkHead is checkRequest of what was read.
+func (r *ReviewReader) checkHead() error {
 	version := r.raw(reviewAPIVersion).Text()
 	switch {
+	case r.state == reviewBroken:
+		return r.err
 	case !r.is(reviewKind, "AdmissionReview") && (r.seen.has(reviewKind) || version != nil):
 		return errors.New("is of another kind")
 	case !strings.HasPrefix(string(version), reviewGroup) && (r.seen.has(reviewKind) || version != nil):
@@ -171,15 +198,7 @@ func (m *reviewMaker) answer(asked, r *ReviewReader) error {
 		return fmt.Errorf("the response %w", err)
 	}
 	m.Warnings = m.list(r.raw(answeredWarnings))
-	allowed := r.raw(answeredAllowed)
-	switch {
-	case allowed == nil || allowed[0] != 't':
-		m.Decision = Deny
-	case len(m.Warnings) > 0 || r.omitted.has(answeredWarnings):
-		m.Decision = Warn
-	default:
-		m.Decision = Allow
-	}
+	m.Decision = r.decision()
 	m.Code, _ = strconv.Atoi(string(r.raw(answeredCode))) // 0 without one
 	m.Message = m.unquote(r.raw(answeredMessage))
 	if m.Message == "" && m.Decision == Deny {
@@ -190,6 +209,20 @@ func (m *reviewMaker) answer(asked, r *ReviewReader) error {
 	m.omit(r.omitted)
 	m.takePatch(r)
 	return nil
+}
+
+// decision is that of an answer that can be used.
+func (r *ReviewReader) decision() Decision {
+	if allowed := r.raw(answeredAllowed); allowed == nil || allowed[0] != 't' {
+		return Deny
+	}
+	for range rawjson.Items(r.raw(answeredWarnings)) {
+		return Warn
+	}
+	if r.omitted.has(answeredWarnings) {
+		return Warn
+	}
+	return Allow
 }
 
 // takePatch takes the size of the patch, and the patch itself if it was kept.

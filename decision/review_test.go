@@ -199,6 +199,56 @@ func TestNotAReview(t *testing.T) {
 	}
 }
 
+// The answer and the beginning of the request tell the decision, and nothing of what is an
+// error.
+func TestReviewDecision(t *testing.T) {
+	begin := strings.Replace(asked, `"uid":"u-1"`, `"more":"`+strings.Repeat("x", 200)+`","uid":"u-1"`, 1)
+	large := strings.Replace(asked, `"a":1`, `"a":"`+strings.Repeat("x", 100<<10)+`"`, 1)
+	answer := func(allowed string) string { return head + `{"uid":"u-1","allowed":` + allowed + `}}` }
+	for name, tt := range map[string]struct {
+		request, response string
+		want              decision.Decision
+	}{
+		"allow":               {asked, answer("true"), decision.Allow},
+		"deny":                {asked, answer("false"), decision.Deny},
+		"warn":                {asked, answer(`true,"warnings":[""]`), decision.Warn},
+		"no warnings":         {asked + " \n", answer(`true,"warnings":[]`), decision.Allow},
+		"large":               {large, answer("true"), decision.Allow},
+		"large and broken":    {large + "}", answer("true"), ""},
+		"large and cut off":   {large[:len(large)-1], answer("true"), ""},
+		"cut off":             {asked[:len(asked)-3], answer("true"), ""},
+		"UID further on":      {begin, answer("true"), ""},
+		"version at the end":  {`{"request":{"uid":"u-1"},"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1"}`, answer("true"), decision.Allow},
+		"without a version":   {`{"request":{"uid":"u-1"}}`, answer("true"), ""},
+		"another kind":        {strings.Replace(asked, "AdmissionReview", "TokenReview", 1), answer("true"), ""},
+		"empty":               {"", answer("true"), ""},
+		"broken":              {`{"kind" "AdmissionReview"}`, answer("true"), ""},
+		"no answer":           {asked, "", ""},
+		"answer that ends":    {asked, answer("true")[:90], ""},
+		"UID of another":      {asked, strings.Replace(answer("true"), "u-1", "u-2", 1), ""},
+		"another version":     {asked, strings.Replace(answer("true"), "/v1", "/v1beta1", 1), ""},
+		"beta without a UID":  {strings.Replace(asked, "/v1", "/v1beta1", 1), `{"response":{"allowed":true}}`, decision.Allow},
+		"v1 without its kind": {asked, `{"response":{"uid":"u-1","allowed":true}}`, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			request, response := decision.NewReviewReader(), decision.NewReviewReader()
+			_, _ = request.Write([]byte(tt.request))
+			_, _ = response.Write([]byte(tt.response))
+			if got := decision.ReviewDecision(request, response); got != tt.want {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+			got, err := decision.ReviewRecord(request, response) // which it takes nothing from
+			want, wantErr := decision.FromReview([]byte(tt.request), []byte(tt.response))
+			if line(t, got) != line(t, want) || fmt.Sprint(err) != fmt.Sprint(wantErr) || tt.want != "" && got.Decision != tt.want {
+				t.Errorf("the record: got %s, %v, want %s, %v", line(t, got), err, line(t, want), wantErr)
+			}
+			if got := decision.ReviewDecision(request, nil); got != "" {
+				t.Errorf("without an answer: got %q", got)
+			}
+		})
+	}
+}
+
 // Versions and UIDs are asked for where the API server asks for them.
 func TestReviewVersions(t *testing.T) {
 	untyped := `{"request":{"uid":"u-1"}}`

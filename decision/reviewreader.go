@@ -25,6 +25,11 @@ const (
 	maxReviewName = 128
 	// maxReviewDepth is how deep the objects lie that are looked into.
 	maxReviewDepth = 3
+	// maxReviewRaw is how much of a half is kept as it came, to be read when its record is
+	// made: most reviews leave none. It is more than a usual review has.
+	maxReviewRaw = 32 << 10
+	// reviewHead is the part of a review in which the API server has its kind and UID.
+	reviewHead = 160
 	// maxIdleBuffer is the buffer that Reset keeps.
 	maxIdleBuffer = 16 << 10
 )
@@ -42,6 +47,10 @@ const (
 // else must be JSON.
 type ReviewReader struct {
 	include []Content
+
+	came    []byte // the first bytes, as they came; nil since there were too many
+	read    int    // of came
+	streams bool   // what comes is read at once
 
 	state  reviewState
 	err    error // why the rest does not matter
@@ -92,15 +101,28 @@ func (r *ReviewReader) Reset() {
 	if cap(buf) > maxIdleBuffer {
 		buf = nil
 	}
-	*r = ReviewReader{include: r.include, buf: buf}
+	*r = ReviewReader{include: r.include, buf: buf, came: r.came[:0]}
 }
 
 // Write takes the next piece. It never fails, and does not keep p.
 func (r *ReviewReader) Write(p []byte) (int, error) {
+	if !r.streams && len(r.came)+len(p) <= maxReviewRaw {
+		r.came = append(r.came, p...)
+		return len(p), nil
+	}
+	r.catchUp(len(r.came))
+	r.came, r.read, r.streams = nil, 0, true
 	for rest := p; len(rest) > 0; {
 		rest = r.next(rest)
 	}
 	return len(p), nil
+}
+
+// catchUp reads the first n bytes of what came.
+func (r *ReviewReader) catchUp(n int) {
+	for n = min(n, len(r.came)); r.read < n; {
+		r.read = n - len(r.next(r.came[r.read:n]))
+	}
 }
 
 // next takes one token of p, or as much of it as p has, and returns what follows.
@@ -332,6 +354,7 @@ func (r *ReviewReader) note(part *reviewPart) {
 
 // finish says why what was read is not the whole of a JSON object.
 func (r *ReviewReader) finish() error {
+	r.catchUp(len(r.came))
 	switch {
 	case r.state == reviewBroken:
 		return r.err

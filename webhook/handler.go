@@ -111,6 +111,10 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 
 // handOver has the records of x made, or counted. It waits for nothing.
 func (h *handler) handOver(x *exchange) {
+	if h.passes(x) {
+		h.log(x) // which costs less than another goroutine
+		return
+	}
 	if h.client.Later(x.size(), func() { h.log(x) }) {
 		return
 	}
@@ -120,6 +124,17 @@ func (h *handler) handOver(x *exchange) {
 		h.client.NextSequence() // a gap
 		h.client.Lose(r.Decision, 1)
 	}
+}
+
+// passes reports whether it is sure, and soon found out, that x leaves no record.
+func (h *handler) passes(x *exchange) bool {
+	defer h.guard(x)
+	if x.lost.Load() || !x.body.ended || x.request.zip != nil || x.response.zip != nil || x.request.unread != "" || x.whyFailed() != "" {
+		return false
+	}
+	x.decision = decision.ReviewDecision(x.request.reader, x.response.reader)
+	return x.decision != "" && !slices.Contains(h.Decisions, x.decision) &&
+		(h.Preset == "" || x.decision == decision.Allow) // others may be split into what is recorded
 }
 
 // log makes the records of x and gives them to the client, who counts what it has no room

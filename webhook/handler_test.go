@@ -601,6 +601,11 @@ func TestBatchNeverWaits(t *testing.T) {
 	for range filling {
 		mustPost(t, url, denied)
 	}
+	made := make(chan struct{})
+	for !c.Later(0, func() { close(made) }) {
+		continue
+	}
+	<-made
 	e.Resume()
 	if err := c.Flush(within(t)); err != nil {
 		t.Fatal(err)
@@ -1042,6 +1047,40 @@ func (s slow) Write(p []byte) (int, error) {
 	return s.keeper.Write(p)
 }
 
+// A review that leaves no record is not put off: that costs more than all else of it.
+func TestPassedReviewIsNotPutOff(t *testing.T) {
+	e := newExporter(t)
+	c := newClient(t, e, client.Config{})
+	release := make(chan struct{})
+	c.Later(0, func() { <-release })
+	var got []Outcome
+	o := Options{Observe: func(o Outcome) { o.Duration = 0; got = append(got, o) }}
+	warned := strings.Replace(allowed, "true", `true,"warnings":["w"]`, 1)
+	serveOne(Log(answers(allowed), c, o), review)
+	o.Decisions = []decision.Decision{decision.Deny}
+	serveOne(Log(answers(warned), c, o), review)
+	large := strings.Replace(review, "s3cret", strings.Repeat("s", 1<<20), 1)
+	serveOne(Log(answers(allowed), c, o), large)
+	if want := []Outcome{{Decision: decision.Allow}, {Decision: decision.Warn}, {Decision: decision.Allow}}; !slices.Equal(got, want) {
+		t.Errorf("observed before what was put off: got %+v, want %+v", got, want)
+	}
+	o.Preset = Gatekeeper // a warning may be a part of any of them
+	serveOne(Log(answers(warned), c, o), review)
+	serveOne(Log(answers(allowed), c, o), zip(review))
+	serveOne(Log(answers(allowed), c, o), strings.Replace(review, uid, "another", 1))
+	if len(got) != 3 {
+		t.Errorf("observed: got %+v, want no more as long as a function hangs", got)
+	}
+	close(release)
+	if err := c.Flush(within(t)); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 6 {
+		t.Errorf("observed: got %d outcomes, want 6", len(got))
+	}
+	stored(t, c, e)
+}
+
 // What is observed is what was decided, recorded or not.
 func TestObserve(t *testing.T) {
 	for _, mode := range modes {
@@ -1051,6 +1090,9 @@ func TestObserve(t *testing.T) {
 		o := Options{Observe: func(o Outcome) { o.Duration = min(o.Duration, 1); got = append(got, o) }}
 		for _, text := range []string{denied, allowed, "<html>"} {
 			serveOne(Log(answers(text), c, o), review)
+			if err := c.Flush(within(t)); err != nil { // calls overlap otherwise
+				t.Fatal(err)
+			}
 		}
 		serveOne(Log(answers(denied), c, o), "{}")
 		stored(t, c, e)

@@ -27,9 +27,9 @@ type Options struct {
 	// Log is told of faults in this package, never of what is in a review. It must not
 	// block. nil: nobody is told.
 	Log *slog.Logger
-	// Observe is told of each review when its records are made: in mode Batch after the
-	// answer has left, and not of reviews for which there was no room, which the client
-	// counts as lost. Calls overlap. It must not block: no record is made meanwhile.
+	// Observe is told of each review when its records are made, or when it is sure that it
+	// leaves none, but not of reviews for which there was no room, which the client
+	// counts as lost. Calls overlap. It must not block: records and answers wait for it.
 	Observe func(Outcome)
 }
 
