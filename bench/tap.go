@@ -166,8 +166,8 @@ func (l *lab) tapMemory() values {
 		v["rest"+p.suffix] = tap.Memory("RssAnon")
 		a.turn(large, max(largeClients, l.records/tapRate), atOnce(largeClients))
 		v["memory"+p.suffix] = tap.Memory("VmHWM") - tap.Memory("RssFile")
+		a.waitRecorded() // the last records are with the tap for some milliseconds
 		tap.Kill()
 	}
-	a.waitRecorded()
 	return v
 }
