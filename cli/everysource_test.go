@@ -140,14 +140,20 @@ func (s *everySource) stop() {
 
 func (s *everySource) get(page string) string {
 	s.t.Helper()
-	res, err := http.Get("http://" + s.admin + page)
+	return pageAt(s.t, "http://"+s.admin+page)
+}
+
+// pageAt is what an endpoint answers at url.
+func pageAt(t *testing.T, url string) string {
+	t.Helper()
+	res, err := http.Get(url)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
-		s.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return string(text)
 }

@@ -192,16 +192,7 @@ func (s *tapStage) value(metric string) int {
 
 func (s *tapStage) page(path string) string {
 	s.t.Helper()
-	res, err := http.Get("http://" + s.metrics + path)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	defer res.Body.Close()
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return string(text)
+	return pageAt(s.t, "http://"+s.metrics+path)
 }
 
 // A denied review leaves a record, and so does JSON that is none; what is neither leaves
@@ -209,11 +200,7 @@ func (s *tapStage) page(path string) string {
 func TestTapRecords(t *testing.T) {
 	s := newTapStage(t, "docket: {address: \"unix://DIR/docket.sock\"}\npreset: gatekeeper\ncluster: east\nshutdownDelay: 0s\n")
 	s.useDocket("docket.sock")
-	config, admin := newExporterFile(t)
-	exporter := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
-		t.Fatal(err)
-	}
+	exporter := startExporter(t)
 	s.start()
 	for _, uid := range []string{"a1", "d1", "a2", "d2"} {
 		if err := s.review(uid, 100); err != nil {
@@ -245,9 +232,7 @@ func TestTapRecords(t *testing.T) {
 	if code := s.process.wait(); code != command.ExitOK {
 		t.Errorf("got exit code %d of tap, want %d:\n%s", code, command.ExitOK, s.process.stderr())
 	}
-	exporter.interrupt()
-	exporter.wait()
-	text := readFile(t, "export/decisions-active.ndjson")
+	text := exportOf(t, exporter)
 	for _, want := range []string{`"requestUID":"d1"`, `"requestUID":"d2"`, `"decision":"error"`, `"cluster":"east"`, `"name":"ns-must-have-owner"`} {
 		if !strings.Contains(text, want) {
 			t.Errorf("got export\n%s\nwant %s in it", text, want)
@@ -288,6 +273,25 @@ shutdown: {drainTimeout: 5s}
 	return "docket.yaml", admin
 }
 
+// startExporter runs a docket of newExporterFile, and waits until it is ready.
+func startExporter(t *testing.T) *process {
+	t.Helper()
+	config, admin := newExporterFile(t)
+	exporter := startProcess(t, "run", "-f", config)
+	if err := waitReady(admin); err != nil {
+		t.Fatal(err)
+	}
+	return exporter
+}
+
+// exportOf stops a docket of startExporter, and returns what it has exported.
+func exportOf(t *testing.T, exporter *process) string {
+	t.Helper()
+	exporter.interrupt()
+	exporter.wait()
+	return readFile(t, "export/decisions-active.ndjson")
+}
+
 // In Batch no fault of docket changes a verdict, or the tap: docket away from the start,
 // killed, hung, and full.
 func TestTapWithoutDocket(t *testing.T) {
@@ -297,11 +301,7 @@ func TestTapWithoutDocket(t *testing.T) {
 	stop := s.load("away", 2000)
 	eventually(t, "lost records", func() bool { return s.value(`docket_tap_records_lost_total{decision="deny"}`) > 0 })
 
-	config, admin := newExporterFile(t)
-	exporter := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
-		t.Fatal(err)
-	}
+	exporter := startExporter(t)
 	stored := func() int { return s.value("docket_tap_records_stored_total") }
 	eventually(t, "stored records", func() bool { return stored() > 100 })
 	if err := exporter.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -312,7 +312,7 @@ func TestTapWithoutDocket(t *testing.T) {
 	exporter.cmd.Process.Kill()
 	exporter.wait()
 	for range 5 { // killed while it stores
-		exporter = startProcess(t, "run", "-f", config)
+		exporter = startProcess(t, "run", "-f", "docket.yaml")
 		before := stored()
 		eventually(t, "more stored records", func() bool { return stored() > before })
 		exporter.cmd.Process.Kill()
@@ -393,11 +393,7 @@ func TestTapRotatesUnderLoad(t *testing.T) {
 func TestTapStopsUnderLoad(t *testing.T) {
 	s := newTapStage(t, "docket: {address: \"unix://DIR/docket.sock\"}\nshutdownDelay: 2s\n")
 	s.useDocket("docket.sock")
-	config, admin := newExporterFile(t)
-	exporter := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
-		t.Fatal(err)
-	}
+	exporter := startExporter(t)
 	s.start()
 	stop := s.load("s", 1000)
 	eventually(t, "reviews", func() bool { return s.asked.Load() > 200 })
@@ -411,9 +407,7 @@ func TestTapStopsUnderLoad(t *testing.T) {
 	if code := s.process.wait(); code != command.ExitOK {
 		t.Errorf("got exit code %d, want %d:\n%s", code, command.ExitOK, s.process.stderr())
 	}
-	exporter.interrupt()
-	exporter.wait()
-	if got := strings.Count(readFile(t, "export/decisions-active.ndjson"), `"decision":"deny"`); int64(got) != denied {
+	if got := strings.Count(exportOf(t, exporter), `"decision":"deny"`); int64(got) != denied {
 		t.Errorf("got %d records, want one for each of %d denied reviews", got, denied)
 	}
 }
@@ -423,11 +417,7 @@ func TestTapStopsUnderLoad(t *testing.T) {
 func TestTapDrains(t *testing.T) {
 	s := newTapStage(t, "docket: {address: \"unix://DIR/docket.sock\"}\nshutdownDelay: 0s\n")
 	s.useDocket("later.sock")
-	config, admin := newExporterFile(t)
-	exporter := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
-		t.Fatal(err)
-	}
+	exporter := startExporter(t)
 	s.start()
 	const denied = 50
 	for n := range denied {
@@ -439,13 +429,7 @@ func TestTapDrains(t *testing.T) {
 	if err := s.process.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a tap that takes no more requests", func() bool {
-		nc, err := net.Dial("tcp", s.listen)
-		if err == nil {
-			nc.Close()
-		}
-		return err != nil
-	})
+	eventually(t, "a tap that takes no more requests", func() bool { return !listens(s.listen) })
 	if stored := s.value("docket_tap_records_stored_total"); stored != 0 {
 		t.Errorf("got %d records stored, want none before docket is back", stored)
 	}
@@ -455,11 +439,17 @@ func TestTapDrains(t *testing.T) {
 	if code := s.process.wait(); code != command.ExitOK {
 		t.Errorf("got exit code %d, want %d:\n%s", code, command.ExitOK, s.process.stderr())
 	}
-	exporter.interrupt()
-	exporter.wait()
-	if got := strings.Count(readFile(t, "export/decisions-active.ndjson"), `"decision":"deny"`); got != denied {
+	if got := strings.Count(exportOf(t, exporter), `"decision":"deny"`); got != denied {
 		t.Errorf("got %d records, want %d", got, denied)
 	}
+}
+
+func listens(address string) bool {
+	nc, err := net.Dial("tcp", address)
+	if err == nil {
+		nc.Close()
+	}
+	return err == nil
 }
 
 // What keeps a tap from being ready is in its log and in /readyz, with whose certificate it
@@ -470,13 +460,7 @@ func TestTapSaysWhoseCertificate(t *testing.T) {
 	writeFile(t, s.config, strings.ReplaceAll(readFile(t, s.config), s.ca.File, other.File))
 	s.process = startProcess(t, "tap", "-f", s.config)
 	want := `engine: TLS handshake with the engine at ` + s.engine.Listener.Addr().String() + `: the engine's certificate (subject "CN=engine.ns.svc", names ["engine.ns.svc"], issued by "CN=docket test CA"`
-	eventually(t, "a listener", func() bool {
-		nc, err := net.Dial("tcp", s.metrics)
-		if err == nil {
-			nc.Close()
-		}
-		return err == nil
-	})
+	eventually(t, "a listener", func() bool { return listens(s.metrics) })
 	eventually(t, "the reason", func() bool { return strings.Contains(s.page("/readyz"), want) })
 	res, err := s.client.Get("https://" + s.listen + "/")
 	if err != nil {
@@ -511,11 +495,7 @@ func TestTapMemory(t *testing.T) {
 		t.Run(strings.ReplaceAll(protocol, "/", " "), func(t *testing.T) {
 			s := newTapStage(t, "docket: {address: \"unix://DIR/docket.sock\"}\ndecisions: [allow, deny, warn, error]\n")
 			s.useDocket("docket.sock")
-			config, admin := newExporterFile(t)
-			startProcess(t, "run", "-f", config)
-			if err := waitReady(admin); err != nil {
-				t.Fatal(err)
-			}
+			startExporter(t)
 			s.client.Transport.(*http.Transport).ForceAttemptHTTP2 = protocol == "h2"
 			s.start()
 			var wave sync.WaitGroup
