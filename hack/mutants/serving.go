@@ -29,8 +29,8 @@ var ofServing = []mutant{
 	{
 		defect: "a pair that cannot be used is told again and again",
 		file:   certificatesGo,
-		old:    "\t\t\tc.failure = err.Error()\n",
-		new:    "",
+		old:    "(was.err == nil || err.Error() != was.err.Error())",
+		new:    "(was.err == nil || err.Error() != \"\")",
 		tests:  []string{"TestCertificatesAreReadAgain"},
 	},
 	{
@@ -73,8 +73,8 @@ var ofServing = []mutant{
 	{
 		defect: "a check that hangs holds the probe",
 		file:   readinessGo,
-		old:    "context.WithTimeout(ctx, checkTimeout)",
-		new:    "context.WithTimeout(ctx, 100*checkTimeout)",
+		old:    "ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)",
+		new:    "ctx, cancel := context.WithTimeout(r.Context(), 100*checkTimeout)",
 		tests:  []string{"TestReadiness"},
 	},
 	{
@@ -87,8 +87,8 @@ var ofServing = []mutant{
 	{
 		defect: "a server that has no certificate yet is restarted",
 		file:   servingGo,
-		old:    " || !s.certificates.any()",
-		new:    "",
+		old:    "done(s.leaving) || err != nil {",
+		new:    "done(s.leaving) || false && err != nil {",
 		tests:  []string{"TestReadyWithoutCertificate"},
 	},
 	{
@@ -101,8 +101,8 @@ var ofServing = []mutant{
 	{
 		defect: "a server that answers no handshake is alive",
 		file:   servingGo,
-		old:    "_, err := handshake(ctx, l.Addr().String(), pinned())",
-		new:    "var err error",
+		old:    "\t_, err := handshake(ctx, l.Addr().String())\n",
+		new:    "\tvar err error\n\t_ = ctx\n",
 		tests:  []string{"TestLive"},
 	},
 
@@ -138,8 +138,8 @@ var ofServing = []mutant{
 	{
 		defect: "the second call of Stop is as patient as the first",
 		file:   servingGo,
-		old:    "\tif done(s.leaving) {\n\t\ts.end()\n\t}\n",
-		new:    "",
+		old:    "s.stops.Add(1) > 1",
+		new:    "s.stops.Add(1) > 100",
 		tests:  []string{"TestStopAtOnce"},
 	},
 	{
@@ -182,15 +182,15 @@ var ofServing = []mutant{
 	{
 		defect: "connections at work give way",
 		file:   connsGo,
-		old:    "if c.whole > 0 {",
-		new:    "if false {",
+		old:    "return c.whole == 0 })",
+		new:    "return true })",
 		tests:  []string{"TestVictim", "TestConnectionsAtWorkStay"},
 	},
 	{
 		defect: "who has one connection gives way to who has many",
 		file:   connsGo,
-		old:    "held[c.address]++",
-		new:    "held[c.address] = 0",
+		old:    "all[c.address] += has(c)",
+		new:    "all[c.address] = 0",
 		tests:  []string{"TestVictim"},
 	},
 	{
@@ -209,7 +209,7 @@ var ofServing = []mutant{
 	},
 	{
 		defect: "a body that was read counts against its connection for ever",
-		file:   requestGo,
+		file:   connsGo,
 		old:    "\t\tb.conn.whole--\n",
 		new:    "",
 		tests:  []string{"TestResetInMidBody"},

@@ -385,7 +385,7 @@ func TestRequestsAreBounded(t *testing.T) {
 			answered++
 		}
 	}
-	l := r.listening()
+	l := r.listener.Load()
 	for _, c := range []*tls.Conn{few, many} {
 		c.Close()
 	}
@@ -468,9 +468,9 @@ func TestResetInMidBody(t *testing.T) {
 			break
 		}
 	}
-	r.listener.mu.Lock()
-	defer r.listener.mu.Unlock()
-	for c := range r.listener.conns {
+	r.listener.Load().mu.Lock()
+	defer r.listener.Load().mu.Unlock()
+	for c := range r.listener.Load().conns {
 		if c.whole != 0 {
 			t.Errorf("%d requests are counted as at work", c.whole)
 		}

@@ -30,7 +30,6 @@ type Certificates struct {
 
 	reading  sync.Mutex // held by the one caller that reads the files
 	looked   time.Time  // guarded by reading
-	failure  string     // what was last logged; guarded by reading
 	lastRead [2][]byte  // the files of the pair in use; guarded by reading
 	inUse    atomic.Pointer[state]
 }
@@ -64,13 +63,8 @@ func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 	return s.pair, nil
 }
 
-// any returns whether there is a pair to hand out.
-func (c *Certificates) any() bool {
-	_, err := c.GetCertificate(nil)
-	return err == nil
-}
-
-// reread looks at the files unless somebody has within rereadEvery, or does right now.
+// reread looks at the files unless somebody has within rereadEvery, or does right now. It
+// logs a new pair, and a failure when it begins or changes.
 func (c *Certificates) reread() {
 	if !c.reading.TryLock() {
 		return
@@ -81,13 +75,18 @@ func (c *Certificates) reread() {
 		return
 	}
 	c.looked = now
-	was := c.inUse.Load().pair
-	pair, err := c.read(was)
+	was := c.inUse.Load()
+	pair, err := c.read(was.pair)
 	if err != nil {
 		err = fmt.Errorf("certificate in %s: %w", c.dir, err)
 	}
 	c.inUse.Store(&state{pair, err})
-	c.tell(pair, pair != was, err)
+	switch {
+	case err != nil && (was.err == nil || err.Error() != was.err.Error()):
+		c.log.Warn("the certificate cannot be used", "error", err, "lastGoodInUse", pair != nil)
+	case err == nil && (pair != was.pair || was.err != nil):
+		c.log.Info("certificate in use", "dir", c.dir, "serial", pair.Leaf.SerialNumber, "notAfter", pair.Leaf.NotAfter)
+	}
 }
 
 // read returns the pair to use from now on, which is the one in use if the files have no
@@ -113,21 +112,6 @@ func (c *Certificates) read(inUse *tls.Certificate) (*tls.Certificate, error) {
 	}
 	c.lastRead = files
 	return &pair, nil
-}
-
-// tell logs a new pair, and a failure when it begins or changes.
-func (c *Certificates) tell(pair *tls.Certificate, replaced bool, err error) {
-	if err != nil {
-		if c.failure != err.Error() {
-			c.failure = err.Error()
-			c.log.Warn("the certificate cannot be used", "error", err, "lastGoodInUse", pair != nil)
-		}
-		return
-	}
-	if replaced || c.failure != "" {
-		c.failure = ""
-		c.log.Info("certificate in use", "dir", c.dir, "serial", pair.Leaf.SerialNumber, "notAfter", pair.Leaf.NotAfter)
-	}
 }
 
 func validNow(pair *tls.Certificate) error {

@@ -37,7 +37,8 @@ func (l *listener) Accept() (net.Conn, error) {
 		if err != nil {
 			return nil, err
 		}
-		c := &conn{Conn: accepted, listener: l, address: hostOf(accepted.RemoteAddr()), since: time.Now()}
+		host, _, _ := net.SplitHostPort(accepted.RemoteAddr().String())
+		c := &conn{Conn: accepted, listener: l, address: host, since: time.Now()}
 		if l.admit(c) {
 			return c, nil
 		}
@@ -69,7 +70,7 @@ func (l *listener) drop(c *conn) error {
 	return c.Conn.Close()
 }
 
-// begin counts a request on c, and end one less.
+// begin counts a request on c.
 func (l *listener) begin(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -79,10 +80,16 @@ func (l *listener) begin(c *conn) {
 	}
 }
 
-func (l *listener) end(c *conn) {
+// end counts a request less, whose body is b.
+func (l *listener) end(b *body) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.count(c, -1)
+	l.count(b.conn, -1)
+	b.over = true
+	if b.whole {
+		b.conn.whole--
+		b.conn.since = time.Now()
+	}
 }
 
 // count counts n requests more on c. mu is held.
@@ -93,36 +100,30 @@ func (l *listener) count(c *conn, n int) {
 	}
 }
 
-// busiest returns the connection that has most requests, of the address that has most. mu
-// is held.
-func (l *listener) busiest() (busiest *conn) {
-	running := make(map[string]int)
-	for c := range l.conns {
-		running[c.address] += c.requests
-	}
-	for c := range l.conns {
-		if busiest == nil || cmp.Or(running[c.address]-running[busiest.address], c.requests-busiest.requests, busiest.since.Compare(c.since)) > 0 {
-			busiest = c
-		}
-	}
-	return busiest
+// victim returns the connection that gives way to another, nil if each is at work. mu is
+// held.
+func (l *listener) victim() *conn {
+	return l.greediest(func(*conn) int { return 1 }, func(c *conn) bool { return c.whole == 0 })
 }
 
-// victim returns the connection that gives way, nil if each is at work. mu is held.
-func (l *listener) victim() (victim *conn) {
-	held := make(map[string]int)
+// busiest returns the connection that gives way to a request. mu is held.
+func (l *listener) busiest() *conn {
+	return l.greediest(func(c *conn) int { return c.requests }, func(*conn) bool { return true })
+}
+
+// greediest returns one of the connections that may be: of the address that has most, the
+// one that has most, and of several the one that has waited longest. mu is held.
+func (l *listener) greediest(has func(*conn) int, may func(*conn) bool) (greediest *conn) {
+	all := make(map[string]int)
 	for c := range l.conns {
-		held[c.address]++
+		all[c.address] += has(c)
 	}
 	for c := range l.conns {
-		if c.whole > 0 {
-			continue
-		}
-		if victim == nil || cmp.Or(held[c.address]-held[victim.address], victim.since.Compare(c.since)) > 0 {
-			victim = c
+		if may(c) && (greediest == nil || cmp.Or(all[c.address]-all[greediest.address], has(c)-has(greediest), greediest.since.Compare(c.since)) > 0) {
+			greediest = c
 		}
 	}
-	return victim
+	return greediest
 }
 
 func (l *listener) full() bool {
@@ -147,14 +148,6 @@ func (c *conn) Close() error {
 	c.listener.mu.Lock()
 	defer c.listener.mu.Unlock()
 	return c.listener.drop(c)
-}
-
-func hostOf(a net.Addr) string {
-	host, _, err := net.SplitHostPort(a.String())
-	if err != nil {
-		return a.String()
-	}
-	return host
 }
 
 type connKey struct{}

@@ -6,7 +6,6 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-
 	"net/http"
 	"sync"
 	"time"
@@ -29,38 +28,22 @@ type Check struct {
 func Readiness(stopping context.Context, checks ...Check) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if stopping.Err() != nil {
-			return errStopping
+			return errors.New("the server is stopping")
 		}
-		return ask(r.Context(), checks)
+		ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
+		defer cancel()
+		failures := make([]error, len(checks))
+		var all sync.WaitGroup
+		for i, check := range checks {
+			all.Go(func() {
+				if err := check.Ready(ctx); err != nil {
+					failures[i] = fmt.Errorf("%s: %w", check.Name, err)
+				}
+			})
+		}
+		all.Wait()
+		return errors.Join(failures...)
 	}
-}
-
-var errStopping = errors.New("the server is stopping")
-
-func ask(ctx context.Context, checks []Check) error {
-	ctx, cancel := context.WithTimeout(ctx, checkTimeout)
-	defer cancel()
-	failures := make([]error, len(checks))
-	var all sync.WaitGroup
-	for i, check := range checks {
-		all.Go(func() {
-			if err := check.Ready(ctx); err != nil {
-				failures[i] = fmt.Errorf("%s: %w", check.Name, err)
-			}
-		})
-	}
-	all.Wait()
-	return errors.Join(failures...)
-}
-
-// TLSHandshake checks that whatever listens at address completes a TLS handshake, as the
-// engine behind a proxy must before the proxy is ready. The certificate is verified as
-// config says; config may be nil.
-func TLSHandshake(address string, config *tls.Config) Check {
-	return Check{Name: "TLS handshake with " + address, Ready: func(ctx context.Context) error {
-		_, err := handshake(ctx, address, config)
-		return err
-	}}
 }
 
 // OwnHandshake checks that a program's own listener at address completes a TLS handshake,
@@ -75,7 +58,7 @@ func OwnHandshake(address string, c *Certificates) Check {
 		if err != nil {
 			return err
 		}
-		presented, err := handshake(ctx, address, pinned())
+		presented, err := handshake(ctx, address)
 		if err != nil {
 			return err
 		}
@@ -98,12 +81,10 @@ func Delay(ctx context.Context, d time.Duration) context.Context {
 	return delayed
 }
 
-// pinned is for a handshake after which the caller compares the certificate itself.
-func pinned() *tls.Config { return &tls.Config{InsecureSkipVerify: true} }
-
-// handshake returns the certificate that the listener at address presents.
-func handshake(ctx context.Context, address string, config *tls.Config) (*x509.Certificate, error) {
-	dialer := tls.Dialer{Config: config}
+// handshake returns the certificate that the listener at address presents, for the caller to
+// compare: nothing else of it is verified.
+func handshake(ctx context.Context, address string) (*x509.Certificate, error) {
+	dialer := tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}
 	conn, err := dialer.DialContext(ctx, "tcp", address)
 	if err != nil {
 		return nil, err

@@ -67,10 +67,9 @@ func TestDelay(t *testing.T) {
 	})
 }
 
-func TestTLSHandshake(t *testing.T) {
+// A server is ready only while its listener presents the certificate in use.
+func TestOwnHandshake(t *testing.T) {
 	t.Parallel()
-	engine, other := newPair(t), newPair(t)
-	address := listenTLS(t, engine.config(t))
 	silent, err := net.Listen("tcp", "127.0.0.1:0") // the kernel accepts, and nobody answers
 	if err != nil {
 		t.Fatal(err)
@@ -82,39 +81,16 @@ func TestTLSHandshake(t *testing.T) {
 	}
 	gone.Close()
 	for name, tt := range map[string]struct {
-		hangs   bool
-		address string
-		trusted pair
-		want    []string
-	}{
-		"answers":             {address: address, trusted: engine},
-		"another certificate": {address: address, trusted: other, want: []string{"TLS handshake with " + address, "certificate"}},
-		"nobody listens":      {address: gone.Addr().String(), trusted: engine, want: []string{"refused"}},
-		"nobody answers":      {hangs: true, address: silent.Addr().String(), trusted: engine, want: []string{"deadline exceeded"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			if tt.hangs {
-				ctx, cancel = context.WithTimeout(ctx, 500*time.Millisecond)
-			}
-			defer cancel()
-			check := TLSHandshake(tt.address, &tls.Config{RootCAs: tt.trusted.pool()})
-			errorIs(t, ask(ctx, []Check{check}), tt.want...)
-		})
-	}
-}
-
-// A server is ready only while its listener presents the certificate in use.
-func TestOwnHandshake(t *testing.T) {
-	t.Parallel()
-	for name, tt := range map[string]struct {
 		dir, presented func(t *testing.T) pair
+		address        net.Listener // nil: one that answers
 		want           []string
 	}{
-		"expired": {dir: func(t *testing.T) pair { return validFor(t, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)) }, want: []string{"expired at"}},
-		"stale":   {dir: newPair, presented: newPair, want: []string{"it presents the certificate with serial"}},
-		"current": {dir: newPair},
-		"none":    {want: []string{"certificate in"}},
+		"expired":        {dir: func(t *testing.T) pair { return validFor(t, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)) }, want: []string{"expired at"}},
+		"stale":          {dir: newPair, presented: newPair, want: []string{"it presents the certificate with serial"}},
+		"current":        {dir: newPair},
+		"nobody listens": {dir: newPair, address: gone, want: []string{"refused"}},
+		"nobody answers": {dir: newPair, address: silent, want: []string{"deadline exceeded"}},
+		"none":           {want: []string{"certificate in"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -126,8 +102,14 @@ func TestOwnHandshake(t *testing.T) {
 			if tt.presented != nil {
 				config = tt.presented(t).config(t)
 			}
-			check := OwnHandshake(listenTLS(t, config), c)
-			errorIs(t, ask(t.Context(), []Check{check}), tt.want...)
+			ctx, address := t.Context(), listenTLS(t, config)
+			if tt.address != nil {
+				var cancel context.CancelFunc
+				ctx, cancel = context.WithTimeout(ctx, 500*time.Millisecond)
+				defer cancel()
+				address = tt.address.Addr().String()
+			}
+			errorIs(t, OwnHandshake(address, c).Ready(ctx), tt.want...)
 		})
 	}
 }
@@ -255,9 +237,9 @@ func TestLive(t *testing.T) {
 
 // bound sets how many connections may be open.
 func (r *running) bound(n int) {
-	r.listener.mu.Lock()
-	defer r.listener.mu.Unlock()
-	r.listener.max = n
+	r.listener.Load().mu.Lock()
+	defer r.listener.Load().mu.Unlock()
+	r.listener.Load().max = n
 }
 
 // An API server that shows a certificate of its own is let in, and the server's own

@@ -13,10 +13,9 @@ func (s *Server) serveHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Connection", "close") // with HTTP/2 this sends GOAWAY
 	}
 	c := r.Context().Value(connKey{}).(*conn)
-	c.listener.begin(c)
-	defer c.listener.end(c)
 	b := &body{ReadCloser: r.Body, conn: c}
-	defer b.answered()
+	c.listener.begin(c)
+	defer c.listener.end(b)
 	if r.ContentLength == 0 { // with HTTP/2 the body is not http.NoBody
 		b.arrived()
 	} else {
@@ -35,7 +34,7 @@ type body struct {
 	io.ReadCloser
 	conn *conn
 
-	whole, over bool // guarded by conn.listener.mu
+	whole, over bool // it has arrived, and was answered; guarded by conn.listener.mu
 }
 
 func (b *body) Read(p []byte) (int, error) {
@@ -54,16 +53,5 @@ func (b *body) arrived() {
 	if !b.whole && !b.over {
 		b.whole = true
 		b.conn.whole++
-	}
-}
-
-func (b *body) answered() {
-	l := b.conn.listener
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	b.over = true
-	if b.whole {
-		b.conn.whole--
-		b.conn.since = time.Now()
 	}
 }

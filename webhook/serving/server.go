@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/http"
-	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -38,12 +37,10 @@ type Server struct {
 	leave, end   context.CancelFunc
 	requests     context.Context // done when what is in flight was cut off
 	cutOff       context.CancelFunc
+	stops        atomic.Int64                         // calls of Stop
+	begun, over  atomic.Bool                          // Run was called, and has returned
+	listener     atomic.Pointer[listener]             // nil until Run listens
 	after        func(time.Duration) <-chan time.Time // time.After but in tests
-
-	mu       sync.Mutex
-	begun    bool      // guarded by mu; Run was called
-	over     bool      // guarded by mu; Run has returned
-	listener *listener // guarded by mu; nil until Run listens
 }
 
 // New checks c. It neither listens nor needs a certificate to be there.
@@ -81,14 +78,13 @@ func New(c Config) (*Server, error) {
 // returns once Drain has. The error says what was cut off, nil that nothing was. Run is
 // called once.
 func (s *Server) Run(ctx context.Context) error {
-	s.mu.Lock()
-	begun := s.begun
-	s.begun = true
-	s.mu.Unlock()
-	if begun {
+	if s.begun.Swap(true) {
 		return errors.New("serving: Run was called before")
 	}
-	defer s.ended()
+	defer s.cutOff()
+	defer s.end()
+	defer s.leave()
+	defer s.over.Store(true)
 	defer context.AfterFunc(ctx, s.Stop)()
 	err := s.serve(ctx)
 	drain, cancel := context.WithTimeout(s.now, s.config.DrainTimeout)
@@ -99,21 +95,10 @@ func (s *Server) Run(ctx context.Context) error {
 // Stop begins to stop the server, as the end of Run's context does. After either, it ends
 // the server at once: what is in flight is cut off. It does not wait.
 func (s *Server) Stop() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if done(s.leaving) {
+	if s.stops.Add(1) > 1 {
 		s.end()
 	}
 	s.leave()
-}
-
-func (s *Server) ended() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.over = true
-	s.leave()
-	s.end()
-	s.cutOff()
 }
 
 // serve listens, and returns when nothing is in flight any more, or is cut off.
@@ -128,9 +113,7 @@ func (s *Server) serve(ctx context.Context) error {
 	l := newListener(plain, s.config.MaxConnections, s.config.MaxRequests)
 	failed := make(chan error, 1)
 	go func() { failed <- s.http.ServeTLS(l, "", "") }()
-	s.mu.Lock()
-	s.listener = l
-	s.mu.Unlock()
+	s.listener.Store(l)
 	s.config.Log.Info("serving", "address", l.Addr().String())
 	select {
 	case err := <-failed:
@@ -201,23 +184,17 @@ func (s *Server) handlersReturned(ctx context.Context) bool {
 
 // Addr is where the server listens, nil before it does.
 func (s *Server) Addr() net.Addr {
-	if l := s.listening(); l != nil {
+	if l := s.listener.Load(); l != nil {
 		return l.Addr()
 	}
 	return nil
-}
-
-func (s *Server) listening() *listener {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.listener
 }
 
 // Ready returns nil if a TLS handshake with the own listener presents the certificate in
 // use, everything in WaitFor is there, and the server was not told to stop. It is a
 // healthz.Checker of controller-runtime.
 func (s *Server) Ready(r *http.Request) error {
-	l := s.listening()
+	l := s.listener.Load()
 	if l == nil {
 		return errors.New("the server does not listen yet")
 	}
@@ -229,23 +206,20 @@ func (s *Server) Ready(r *http.Request) error {
 // no TLS handshake though it has a certificate and room for connections. It is nil while
 // the server starts, waits for something, or stops.
 func (s *Server) Live(r *http.Request) error {
-	s.mu.Lock()
-	l, over := s.listener, s.over
-	s.mu.Unlock()
-	if over {
+	if s.over.Load() {
 		return errors.New("the server has ended")
 	}
-	if l == nil || done(s.leaving) || !s.certificates.any() {
+	l := s.listener.Load()
+	if _, err := s.certificates.GetCertificate(nil); l == nil || done(s.leaving) || err != nil {
 		return nil
 	}
-	err := ask(r.Context(), []Check{{Name: "own listener", Ready: func(ctx context.Context) error {
-		_, err := handshake(ctx, l.Addr().String(), pinned())
-		return err
-	}}})
+	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
+	defer cancel()
+	_, err := handshake(ctx, l.Addr().String())
 	if err == nil || l.full() || done(s.leaving) {
 		return nil
 	}
-	return err
+	return fmt.Errorf("own listener: %w", err)
 }
 
 func done(ctx context.Context) bool { return ctx.Err() != nil }

@@ -327,7 +327,7 @@ func TestListenerFails(t *testing.T) {
 	t.Parallel()
 	drained := false
 	r := start(t, Config{Handler: http.NotFoundHandler(), Drain: func(context.Context) error { drained = true; return nil }})
-	r.listener.Close()
+	r.listener.Load().Close()
 	errorIs(t, within(t, r.result), "closed")
 	if !drained {
 		t.Error("Drain was not called")
