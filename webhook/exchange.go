@@ -154,17 +154,23 @@ func (p *half) open(h *handler, encoding string) {
 // drop keeps no more, and says why.
 func (p *half) drop(why string) { p.keeper, p.zip, p.unread = nil, nil, why }
 
-// unzip has the reader read what came in gzip. Where that is broken or too large the
-// reader gets a part of it, which is no JSON.
+// unzip has the reader read what came in gzip. Where that is broken the reader gets a part
+// of it, which is no JSON.
 func (p *half) unzip() {
 	if p.zip == nil {
 		return
 	}
+	most := int64(min(maxUnzipped, maxZipRatio*len(p.zip.text)))
 	z, err := gzip.NewReader(bytes.NewReader(p.zip.text))
-	if err == nil {
-		_, _ = io.Copy(p.reader, io.LimitReader(z, maxUnzipped))
+	if err != nil {
+		return
+	}
+	if n, _ := io.Copy(p.reader, io.LimitReader(z, most+1)); n > most {
+		p.drop(tooLargeInGzip)
 	}
 }
+
+const tooLargeInGzip = "is too large in gzip to be recorded"
 
 // zipped keeps a body in gzip.
 type zipped struct{ text []byte }
@@ -172,7 +178,7 @@ type zipped struct{ text []byte }
 // Write implements keeper.
 func (z *zipped) Write(p []byte) (int, error) {
 	if len(z.text)+len(p) > maxZipped {
-		return 0, errors.New("is too large in gzip to be recorded")
+		return 0, errors.New(tooLargeInGzip)
 	}
 	z.text = append(z.text, p...)
 	return len(p), nil

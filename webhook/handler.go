@@ -26,7 +26,9 @@ import (
 //   - Blocking: the answer is held until its records are durable, or c's timeout is over. An
 //     answer of more than 4 MiB is not held.
 //   - BlockingStrict: as Blocking, and where its records are not durable then, the answer
-//     is 500 instead of that of next. So is an answer of more than 4 MiB.
+//     is 500 instead of that of next. So is an answer of more than 4 MiB. Such a review may
+//     have two records in the end: what next decided, which became durable late, and one
+//     of decision error that says what was answered.
 //
 // In the modes that hold an answer next cannot hijack the connection, and its
 // informational answers (1xx) are dropped.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -117,6 +118,15 @@ func zip(text string) string {
 	return b.String()
 }
 
+// noisy is a review of an object of size bytes, which gzip does not make 64 times smaller.
+func noisy(size int) string {
+	var b strings.Builder
+	for b.Len() < size-len(review) {
+		fmt.Fprintf(&b, "%200x", rand.Uint64())
+	}
+	return strings.Replace(review, "s3cret", b.String(), 1)
+}
+
 // labels is a review of an object with n labels.
 func labels(n int) string {
 	var b strings.Builder
@@ -171,7 +181,15 @@ var passing = map[string]struct {
 	},
 	"gzip bomb": {
 		request: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
-		body:    zip(strings.Replace(review, "s3cret", strings.Repeat("s", 2*maxUnzipped), 1)), handler: answers(denied), want: "error ",
+		body:    zip(strings.Replace(review, "s3cret", strings.Repeat("s", 256<<10), 1)), handler: answers(denied), want: "error the request is too large in gzip to be recorded",
+	},
+	"large in gzip": {
+		request: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
+		body:    zip(noisy(maxUnzipped + 1<<10)), handler: answers(denied), want: "error the request is too large in gzip to be recorded",
+	},
+	"large in gzip, and not too large": {
+		request: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
+		body:    zip(noisy(maxUnzipped - 1<<10)), handler: answers(denied), want: "deny", code: 403,
 	},
 	"gzip answer": {handler: func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "gzip")

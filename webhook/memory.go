@@ -11,8 +11,12 @@ const (
 	maxHeld = 4 << 20
 	// maxZipped bounds a body in gzip, which is unpacked when it is there as a whole.
 	maxZipped = 1 << 20
-	// maxUnzipped bounds what is unpacked of it: more than the API server would read.
-	maxUnzipped = 32 << 20
+	// maxUnzipped bounds what is unpacked of it: two objects of the 3 MiB that the API server
+	// takes, which sends nothing in gzip itself.
+	maxUnzipped = 8 << 20
+	// maxZipRatio bounds it for small bodies too, so that those which wait cost seconds
+	// together, not hours. JSON is seldom packed to a twentieth.
+	maxZipRatio = 64
 )
 
 // memory counts what is kept of all exchanges.

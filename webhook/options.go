@@ -46,7 +46,9 @@ type Outcome struct {
 }
 
 // Preset is an engine whose messages can be split into violations, each of which names its
-// policy. A message that is not in the engine's form stays whole.
+// policy. A message that is not in the engine's form stays whole. A text that an engine
+// repeats, such as that of a label, may have this form too and so stand under the name of
+// another policy: the raw message in details is what was said.
 type Preset string
 
 // The presets.

@@ -193,16 +193,14 @@ func policyViolation(text string) (violation, bool) {
 }
 
 // cutName cuts text behind the name of an object that it begins with, and after. Names of
-// policies are those of Kubernetes: lower case, digits, '-' and '.', at most 253 bytes.
+// policies are those of Kubernetes objects: subdomains by RFC 1123.
 func cutName(text, after string) (name, rest string, ok bool) {
-	n := 0
-	for n < len(text) && isNameByte(text[n]) {
-		n++
+	name = text[:len(text)-len(strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyz0123456789-."))]
+	for label := range strings.SplitSeq(name, ".") {
+		if label == "" || label[0] == '-' || label[len(label)-1] == '-' {
+			return "", "", false
+		}
 	}
-	rest, ok = strings.CutPrefix(text[n:], after)
-	return text[:n], rest, ok && 0 < n && n <= 253
-}
-
-func isNameByte(c byte) bool {
-	return 'a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-' || c == '.'
+	rest, ok = strings.CutPrefix(text[len(name):], after)
+	return name, rest, ok && len(name) <= 253
 }

@@ -29,6 +29,10 @@ func TestPresets(t *testing.T) {
 		"Gatekeeper, not of a constraint": {Gatekeeper, "namespace is excluded\n[a] b", nil},
 		"Gatekeeper, no message":          {Gatekeeper, "", nil},
 		"Gatekeeper, an empty name":       {Gatekeeper, "[] b", nil},
+		"Gatekeeper, names of no object": {
+			Gatekeeper, "[a] b\n[-a] b\n[a-] b\n[.a] b\n[a.] b\n[a..b] b\n[a.-b] b",
+			[]violation{{policy: "a", message: "b\n[-a] b\n[a-] b\n[.a] b\n[a.] b\n[a..b] b\n[a.-b] b", group: gatekeeper}},
+		},
 		"Gatekeeper, a name of 254 bytes": {Gatekeeper, "[" + strings.Repeat("a", 254) + "] b", nil},
 
 		// GetBlockedMessages as block_test.go of Kyverno has it.

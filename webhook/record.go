@@ -46,11 +46,11 @@ func (x *exchange) record() *decision.Record {
 // review reads both halves. The error says that the request is no review, or one that
 // cannot be read.
 func (x *exchange) review() (*decision.Record, error) {
+	x.request.unzip()
+	x.response.unzip()
 	if x.request.unread != "" {
 		return nil, errors.New("the request " + x.request.unread)
 	}
-	x.request.unzip()
-	x.response.unzip()
 	r, err := decision.ReviewRecord(x.request.reader, x.response.reader)
 	if err != nil && x.body.ReadCloser != nil && !x.body.ended {
 		err = errors.New("the handler did not read the whole request")
