@@ -80,6 +80,7 @@ func TestLaterRunsInRounds(t *testing.T) {
 				time.Sleep(laterPause / 5)
 			}
 			time.Sleep(4 * laterPause)
+			synctest.Wait()
 		}
 		for i, at := range ran {
 			want := time.Duration(i/2) * (4*laterPause + 2*(laterPause/5))

@@ -114,7 +114,9 @@ func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
 // handOver has the records of x made, or counted. It waits for nothing.
 func (h *handler) handOver(x *exchange) {
 	if h.passes(x) {
-		h.log(x) // which costs less than another goroutine
+		defer h.release(x)
+		defer h.guard(x)
+		h.observe(x, 0)
 		return
 	}
 	if h.client.Later(x.size(), func() { h.log(x) }) {

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"strconv"
 	"strings"
-	"unicode/utf8"
 )
 
 // Sources: GetBlockedMessages in pkg/webhooks/utils/block.go, GetWarningMessages in
@@ -128,8 +127,8 @@ func (l yamlLines) key(indent int) (k yamlKey, ok bool) {
 	}
 	text := l[0][indent:]
 	if strings.HasPrefix(text, "'") || strings.HasPrefix(text, `"`) {
-		quoted, n, ok := unquote(text)
-		rest, colon := strings.CutPrefix(text[n:], ":")
+		quoted, rest, ok := unquote(text)
+		rest, colon := strings.CutPrefix(rest, ":")
 		return yamlKey{quoted, strings.TrimLeft(rest, " ")}, ok && colon
 	}
 	if name, ok := strings.CutSuffix(text, ":"); ok && !strings.Contains(text, ": ") {
@@ -156,8 +155,8 @@ func (l yamlLines) scalar(first string, indent int) (text string, rest yamlLines
 	}
 	text = fold(first, more)
 	if first[0] == '\'' || first[0] == '"' {
-		quoted, end, ok := unquote(text)
-		return quoted, rest, ok && end == len(text)
+		quoted, more, ok := unquote(text)
+		return quoted, rest, ok && more == ""
 	}
 	return text, rest, !strings.ContainsAny(first[:1], "&*!>%@`{[#?")
 }
@@ -218,63 +217,31 @@ func literal(head string, lines yamlLines) (text string, ok bool) {
 	return strings.TrimRight(text, "\n") + "\n", head == "|"
 }
 
-// unquote reads the text in quotes that s begins with. end is where it ends in s.
-func unquote(s string) (text string, end int, ok bool) {
+// unquote reads the text in quotes that s begins with. rest is what follows.
+func unquote(s string) (text, rest string, ok bool) {
 	if s[0] == '\'' {
-		return unquoteSingle(s)
-	}
-	var b strings.Builder
-	for i := 1; i < len(s); {
-		switch c := s[i]; c {
-		case '"':
-			return b.String(), i + 1, true
-		case '\\':
-			r, n, ok := unescape(s[i+1:])
-			if !ok {
-				return "", 0, false
+		for rest = s[1:]; ; text += "'" {
+			before, after, found := strings.Cut(rest, "'")
+			text += before
+			if rest, ok = strings.CutPrefix(after, "'"); !ok {
+				return text, rest, found
 			}
-			b.WriteRune(r)
-			i += 1 + n
-		default:
-			b.WriteByte(c)
-			i++
 		}
 	}
-	return "", 0, false
-}
-
-func unquoteSingle(s string) (text string, end int, ok bool) {
-	var b strings.Builder
-	for i := 1; i < len(s); i++ {
-		if s[i] == '\'' {
-			if !strings.HasPrefix(s[i+1:], "'") {
-				return b.String(), i + 1, true
-			}
-			i++
+	end := 1
+	for end < len(s) && s[end] != '"' {
+		if s[end] == '\\' {
+			end++
 		}
-		b.WriteByte(s[i])
+		end++
 	}
-	return "", 0, false
+	if end >= len(s) {
+		return "", "", false
+	}
+	text, err := strconv.Unquote(yamlEscapes.Replace(s[:end+1]))
+	return text, s[end+1:], err == nil
 }
 
-// escapes are those of YAML that stand for one character each.
-var escapes = map[byte]rune{
-	'0': 0, 'a': '\a', 'b': '\b', 't': '\t', 'n': '\n', 'v': '\v', 'f': '\f', 'r': '\r', 'e': 0x1b,
-	' ': ' ', '"': '"', '/': '/', '\\': '\\', 'N': 0x85, '_': 0xa0, 'L': 0x2028, 'P': 0x2029,
-}
-
-// unescape reads what follows a backslash in double quotes, n bytes.
-func unescape(s string) (r rune, n int, ok bool) {
-	if s == "" {
-		return 0, 0, false
-	}
-	if r, ok = escapes[s[0]]; ok {
-		return r, 1, true
-	}
-	digits := map[byte]int{'x': 2, 'u': 4, 'U': 8}[s[0]]
-	if digits == 0 || len(s) < 1+digits {
-		return 0, 0, false
-	}
-	code, err := strconv.ParseUint(s[1:1+digits], 16, 32)
-	return rune(code), 1 + digits, err == nil && utf8.ValidRune(rune(code))
-}
+// yamlEscapes makes the escapes of YAML those of Go.
+var yamlEscapes = strings.NewReplacer(`\\`, `\\`, `\0`, `\x00`, `\e`, `\x1b`, `\ `, ` `, `\/`, `/`,
+	`\N`, `\u0085`, `\_`, `\u00a0`, `\L`, `\u2028`, `\P`, `\u2029`, `\x`, `\u00`, "\n", `\n`)

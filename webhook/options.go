@@ -111,16 +111,7 @@ func notPreset(text string) error {
 }
 
 // ParseDecisions returns the decisions of a list such as "deny,warn,error".
-func ParseDecisions(text string) (list []decision.Decision, err error) {
-	for item := range strings.SplitSeq(text, ",") {
-		d := decision.Decision(strings.TrimSpace(item))
-		if err := checkDecision(d); err != nil {
-			return nil, err
-		}
-		list = append(list, d)
-	}
-	return list, nil
-}
+func ParseDecisions(text string) ([]decision.Decision, error) { return parseList(text, checkDecision) }
 
 // A webhook never answers dryrun: what it finds in that action is an allow to the API server.
 func checkDecision(d decision.Decision) error {
@@ -133,18 +124,11 @@ func checkDecision(d decision.Decision) error {
 
 // ParseInclude returns the contents of a list such as "object,oldObject". The empty text
 // stands for none.
-func ParseInclude(text string) (list []decision.Content, err error) {
+func ParseInclude(text string) ([]decision.Content, error) {
 	if text == "" {
 		return nil, nil
 	}
-	for item := range strings.SplitSeq(text, ",") {
-		c := decision.Content(strings.TrimSpace(item))
-		if err := checkContent(c); err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	return list, nil
+	return parseList(text, checkContent)
 }
 
 func checkContent(c decision.Content) error {
@@ -153,4 +137,15 @@ func checkContent(c decision.Content) error {
 		return nil
 	}
 	return fmt.Errorf("must be object, oldObject or patch, not %q", string(c))
+}
+
+func parseList[T ~string](text string, check func(T) error) (list []T, err error) {
+	for item := range strings.SplitSeq(text, ",") {
+		value := T(strings.TrimSpace(item))
+		if err := check(value); err != nil {
+			return nil, err
+		}
+		list = append(list, value)
+	}
+	return list, nil
 }

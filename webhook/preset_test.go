@@ -55,6 +55,10 @@ func TestPresets(t *testing.T) {
 				{policy: "p", rule: "r3", message: "one\ntwo\n"},
 			},
 		},
+		"Kyverno, a name in quotes": {
+			Kyverno, "resource Pod/a/b was blocked due to the following policies \n\np:\n  \"r\\\\ \\x41\": 'a\\e'\n  \"s\\\"\": \"\\\\e \\N\"\n",
+			[]violation{{policy: "p", rule: `r\ A`, message: `a\e`}, {policy: "p", rule: `s"`, message: "\\e \u0085"}},
+		},
 		"Kyverno, cut off":          {Kyverno, "resource Pod/a/b was blocked due to the following policies \n\np:\n  r1: 'x", nil},
 		"Kyverno, nothing":          {Kyverno, "resource Pod/a/b was blocked due to the following policies", nil},
 		"Kyverno, no mapping":       {Kyverno, "resource Pod/a/b was blocked due to the following policies \n\nfailed to encode failures: x\n", nil},
