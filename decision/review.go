@@ -3,11 +3,9 @@ package decision
 import (
 	"bytes"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/docket-export/docket/decision/rawjson"
@@ -54,32 +52,39 @@ func ReviewRecord(request, response *ReviewReader) (*Record, error) {
 	if err := request.checkRequest(); err != nil {
 		return nil, fmt.Errorf("%w: the request %w", ErrNotReview, err)
 	}
-	m := reviewMaker{Record: Record{EventType: AdmissionReview, Process: Admission}}
-	m.builder.Grow(request.textSize() + response.textSize())
-	m.ask(request)
-	if err := m.answer(request, response); err != nil {
-		m.Decision, m.Failure = Error, err.Error()
+	asked := &request.asked
+	r := asked.Record
+	r.ID, r.EventType, r.Process = r.RequestUID, AdmissionReview, Admission
+	if asked.converted {
+		r.RequestResource, r.RequestSubresource = asked.original, asked.originalSub
 	}
-	return &m.Record, nil
+	omitted := request.omitted
+	if err := response.checkResponse(request); err != nil {
+		r.Decision, r.Failure = Error, fmt.Sprintf("the response %v", err)
+		if response == nil {
+			r.Failure = "there is no response"
+		}
+	} else {
+		response.answer(&r)
+		omitted |= response.omitted
+	}
+	r.Omitted = append(omitted.fields(), r.Omitted...)
+	return &r, nil
 }
 
 // ReviewDecision returns the decision of ReviewRecord, as far as the answer and the
 // beginning of the request tell: what follows there is taken for JSON that says nothing
 // else. It costs little. It is empty where that does not tell, and for Error.
 func ReviewDecision(request, response *ReviewReader) Decision {
-	if response == nil || response.finish() != nil {
-		return ""
-	}
 	request.catchUp(reviewHead)
 	whole := bytes.HasSuffix(bytes.TrimSpace(request.came), []byte("}"))
 	if request.streams {
 		whole = request.finish() == nil
 	}
-	if !whole || !request.seen.has(reviewKind) || !request.seen.has(reviewAPIVersion) || request.checkHead() != nil ||
-		response.checkResponse(request, request.raw(askedUID).String()) != nil {
+	if !whole || request.kind == "" || request.apiVersion == "" || request.checkHead() != nil || response.checkResponse(request) != nil {
 		return ""
 	}
-	return response.decision()
+	return response.answered.decision()
 }
 
 const (
@@ -87,18 +92,6 @@ const (
 	reviewV1    = reviewGroup + "v1"
 	reviewBeta  = reviewGroup + "v1beta1"
 )
-
-func (r *ReviewReader) is(slot reviewSlot, s string) bool { return string(r.raw(slot).Text()) == s }
-
-// textSize is room for the texts of a usual review that r has kept. A value that stood
-// twice must not take it as well.
-func (r *ReviewReader) textSize() int {
-	const usual = 2 << 10
-	if r == nil {
-		return 0
-	}
-	return min(len(r.buf)-r.content, usual)
-}
 
 // checkRequest says why r is not the request of a review.
 func (r *ReviewReader) checkRequest() error {
@@ -110,169 +103,82 @@ func (r *ReviewReader) checkRequest() error {
 
 // checkHead is checkRequest of what was read.
 func (r *ReviewReader) checkHead() error {
-	version := r.raw(reviewAPIVersion).Text()
+	typed := r.kind != "" || r.apiVersion != ""
 	switch {
 	case r.state == reviewBroken:
 		return r.err
-	case !r.is(reviewKind, "AdmissionReview") && (r.seen.has(reviewKind) || version != nil):
+	case typed && r.kind != "AdmissionReview":
 		return errors.New("is of another kind")
-	case !strings.HasPrefix(string(version), reviewGroup) && (r.seen.has(reviewKind) || version != nil):
+	case typed && !strings.HasPrefix(r.apiVersion, reviewGroup):
 		return errors.New("is of another API group")
-	case len(r.raw(askedUID)) <= len(`""`):
+	case r.asked.RequestUID == "":
 		return errors.New("has no request with a uid")
 	}
 	return nil
 }
 
 // checkResponse says why the API server cannot use the answer r to asked.
-func (r *ReviewReader) checkResponse(asked *ReviewReader, uid string) error {
+func (r *ReviewReader) checkResponse(asked *ReviewReader) error {
+	if r == nil {
+		return errors.New("is missing")
+	}
 	if err := r.finish(); err != nil {
 		return err
 	}
-	if !r.seen.has(answeredResponse) {
-		return errors.New("has no verdict: its member response is missing")
-	}
-	if r.omitted.has(answeredAllowed) { // by values that stand in it again and again
-		return errors.New("is too large to record")
-	}
-	if asked.is(reviewAPIVersion, reviewBeta) {
-		return nil
-	}
 	switch {
-	case asked.seen.has(reviewAPIVersion) && !(r.is(reviewAPIVersion, reviewV1) && r.is(reviewKind, "AdmissionReview")):
+	case !r.answered.given:
+		return errors.New("has no verdict: its member response is missing")
+	case r.answered.unclear:
+		return errors.New("is too large to record")
+	case asked.apiVersion == reviewBeta:
+		return nil
+	case asked.apiVersion != "" && !(r.apiVersion == reviewV1 && r.kind == "AdmissionReview"):
 		return errors.New("is not an AdmissionReview of " + reviewV1)
-	case len(r.raw(answeredUID)) <= len(`""`):
+	case r.answered.uid == "":
 		return errors.New("has no uid")
-	case !r.is(answeredUID, uid):
+	case r.answered.uid != asked.asked.RequestUID:
 		return errors.New("has the uid of another request")
 	}
 	return nil
 }
 
-// reviewMaker makes a record of the values that readers have kept.
-type reviewMaker struct {
-	Record
-	texts
-}
-
-// ask takes what the request says.
-func (m *reviewMaker) ask(r *ReviewReader) {
-	resource, subresource := askedResource, askedSubresource
-	if r.seen.has(askedOriginal) { // before it was converted to what the webhook wants to see
-		resource, subresource = askedOriginalResource, askedOriginalSubresource
+// answer takes what the answer says.
+func (r *ReviewReader) answer(to *Record) {
+	a := &r.answered
+	to.Decision = a.decision()
+	to.Code, to.Message, to.Warnings, to.AuditAnnotations = a.Code, a.Message, a.Warnings, a.AuditAnnotations
+	if to.Message == "" && to.Decision == Deny {
+		to.Message = a.reason // as the API server tells the user
 	}
-	for _, text := range [...]struct {
-		field *string
-		slot  reviewSlot
-	}{
-		{&m.RequestUID, askedUID},
-		{&m.ResourceGroup, askedGroup},
-		{&m.ResourceAPIVersion, askedVersion},
-		{&m.ResourceKind, askedKind},
-		{&m.RequestResource, resource},
-		{&m.RequestSubresource, subresource},
-		{&m.ResourceNamespace, askedNamespace},
-		{&m.ResourceName, askedName},
-		{&m.Operation, askedOperation},
-		{&m.RequestUsername, askedUsername},
-		{&m.RequestUserUID, askedUserUID},
-	} {
-		*text.field = m.unquote(r.raw(text.slot))
+	to.PatchType, to.PatchBytes = a.PatchType, a.PatchBytes
+	if len(a.patch) == 0 {
+		return
 	}
-	m.ID = m.RequestUID
-	m.RequestUserGroups = m.list(r.raw(askedUserGroups))
-	if dryRun := r.raw(askedDryRun); dryRun != nil {
-		value := dryRun[0] == 't'
-		m.DryRun = &value
+	patch, err := base64.StdEncoding.AppendDecode(nil, a.patch)
+	if err != nil || rawjson.KindOf(patch) == rawjson.Invalid {
+		to.Omitted = []string{"patch"}
+		return
 	}
-	m.Object, m.OldObject = clone(r.raw(askedObject)), clone(r.raw(askedOldObject))
-	m.omit(r.omitted)
-}
-
-// answer takes what the response says, or nothing of it and says why that cannot be used.
-func (m *reviewMaker) answer(asked, r *ReviewReader) error {
-	if r == nil {
-		return errors.New("there is no response")
-	}
-	if err := r.checkResponse(asked, m.RequestUID); err != nil {
-		return fmt.Errorf("the response %w", err)
-	}
-	m.Warnings = m.list(r.raw(answeredWarnings))
-	m.Decision = r.decision()
-	m.Code, _ = strconv.Atoi(string(r.raw(answeredCode))) // 0 without one
-	m.Message = m.unquote(r.raw(answeredMessage))
-	if m.Message == "" && m.Decision == Deny {
-		m.Message = m.unquote(r.raw(answeredReason)) // as the API server tells the user
-	}
-	m.PatchType = m.unquote(r.raw(answeredPatchType))
-	m.AuditAnnotations = m.pairs(r.raw(answeredAnnotations))
-	m.omit(r.omitted)
-	m.takePatch(r)
-	return nil
+	to.Patch = patch
 }
 
 // decision is that of an answer that can be used.
-func (r *ReviewReader) decision() Decision {
-	if allowed := r.raw(answeredAllowed); allowed == nil || allowed[0] != 't' {
+func (a *reviewResponse) decision() Decision {
+	switch {
+	case !a.allowed:
 		return Deny
-	}
-	for range rawjson.Items(r.raw(answeredWarnings)) {
-		return Warn
-	}
-	if r.omitted.has(answeredWarnings) {
+	case a.warned:
 		return Warn
 	}
 	return Allow
 }
 
-// takePatch takes the size of the patch, and the patch itself if it was kept.
-func (m *reviewMaker) takePatch(r *ReviewReader) {
-	if !r.seen.has(answeredPatch) && !r.omitted.has(answeredPatch) {
-		return
-	}
-	m.PatchBytes = r.patch.bytes()
-	text := r.raw(answeredPatch).Text()
-	if len(text) == 0 {
-		return
-	}
-	patch, err := base64.StdEncoding.AppendDecode(nil, text)
-	if err != nil || rawjson.KindOf(patch) == rawjson.Invalid {
-		m.omit(1 << answeredPatch)
-		return
-	}
-	m.Patch = patch
-}
-
-// omit names the fields whose values are not there, though they were.
-func (m *reviewMaker) omit(slots slotSet) {
-	if slots == 0 {
-		return
-	}
-	for slot, field := range reviewFields {
-		if field != "" && slots.has(reviewSlot(slot)) && !slices.Contains(m.Omitted, field) {
-			m.Omitted = append(m.Omitted, field)
+// fields names those of a record whose values are not there, though they were.
+func (s partSet) fields() (list []string) {
+	for i, part := range reviewParts {
+		if s>>i&1 != 0 && part.field != "" && !slices.Contains(list, part.field) {
+			list = append(list, part.field)
 		}
-	}
-}
-
-// list returns the strings of an array, null among them as "".
-func (m *reviewMaker) list(array rawjson.Value) (list []string) {
-	for item := range rawjson.Items(array) {
-		list = append(list, m.unquote(item))
 	}
 	return list
 }
-
-// pairs returns the strings of an object by name, null among them as "".
-func (m *reviewMaker) pairs(object rawjson.Value) (pairs map[string]string) {
-	for name, value := range rawjson.Members(object) {
-		if pairs == nil {
-			pairs = make(map[string]string)
-		}
-		pairs[string(name)] = m.unquote(value)
-	}
-	return pairs
-}
-
-// clone returns a copy of v, nil where there is no value.
-func clone(v rawjson.Value) json.RawMessage { return append(json.RawMessage(nil), v...) }

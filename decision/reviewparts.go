@@ -3,20 +3,151 @@ package decision
 import (
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/docket-export/docket/decision/rawjson"
 )
 
 // reviewPart is a member of an AdmissionReview that a record needs, or that holds others.
 type reviewPart struct {
-	name    string       // in the object that it is a member of
-	path    string       // for a person
-	slot    reviewSlot   // where its value is noted
-	kind    rawjson.Kind // of the API's type; Invalid: any
-	inner   *reviewLevel // what is looked for in it, nil: nothing
-	resets  slotSet      // what null takes back of what stood before
-	content Content      // it is kept only where that was asked for
-	skip    bool         // it is never kept
+	path     string       // of names, joined by dots
+	kind     rawjson.Kind // of the API's type; Invalid: any
+	field    string       // of the record that does without it where it is too large
+	nullable bool         // null takes back what stood before, as the type is a pointer, a list or a map
+	content  Content      // it is kept only where that was asked for
+	skip     bool         // it is never kept
+	// set takes the value, which is empty if it was not kept, and nil for null. It is called for an object
+	// that others are looked for in when it begins.
+	set func(r *ReviewReader, v rawjson.Value)
+
+	around *reviewPart
+	inner  bool    // others are looked for in it
+	bits   partSet // its own, and those of what is in it
+}
+
+// partSet has a bit for each of reviewParts.
+type partSet uint64
+
+// reviewParts have the types that k8s.io/api/admission/v1/types.go gives them. Null that takes nothing
+// back says nothing, as it does when the API server decodes an answer.
+var reviewParts = []*reviewPart{
+	{path: "", kind: rawjson.Object},
+	{path: "kind", kind: rawjson.String, set: text(func(r *ReviewReader) *string { return &r.kind })},
+	{path: "apiVersion", kind: rawjson.String, set: text(func(r *ReviewReader) *string { return &r.apiVersion })},
+
+	{path: "request", kind: rawjson.Object, nullable: true, set: func(r *ReviewReader, v rawjson.Value) {
+		if v == nil {
+			r.asked = reviewRequest{}
+		}
+	}},
+	{path: "request.uid", kind: rawjson.String, set: text(func(r *ReviewReader) *string { return &r.asked.RequestUID })},
+	{path: "request.kind", kind: rawjson.Object},
+	{path: "request.kind.group", kind: rawjson.String, field: "resourceGroup", set: text(func(r *ReviewReader) *string { return &r.asked.ResourceGroup })},
+	{path: "request.kind.version", kind: rawjson.String, field: "resourceAPIVersion", set: text(func(r *ReviewReader) *string { return &r.asked.ResourceAPIVersion })},
+	{path: "request.kind.kind", kind: rawjson.String, field: "resourceKind", set: text(func(r *ReviewReader) *string { return &r.asked.ResourceKind })},
+	{path: "request.resource", kind: rawjson.Object},
+	{path: "request.resource.resource", kind: rawjson.String, field: "requestResource", set: text(func(r *ReviewReader) *string { return &r.asked.RequestResource })},
+	{path: "request.subResource", kind: rawjson.String, field: "requestSubresource", set: text(func(r *ReviewReader) *string { return &r.asked.RequestSubresource })},
+	{path: "request.requestResource", kind: rawjson.Object, nullable: true, set: func(r *ReviewReader, v rawjson.Value) {
+		if r.asked.converted = v != nil; v == nil {
+			r.asked.original = ""
+		}
+	}},
+	{path: "request.requestResource.resource", kind: rawjson.String, field: "requestResource", set: text(func(r *ReviewReader) *string { return &r.asked.original })},
+	{path: "request.requestSubResource", kind: rawjson.String, field: "requestSubresource", set: text(func(r *ReviewReader) *string { return &r.asked.originalSub })},
+	{path: "request.namespace", kind: rawjson.String, field: "resourceNamespace", set: text(func(r *ReviewReader) *string { return &r.asked.ResourceNamespace })},
+	{path: "request.name", kind: rawjson.String, field: "resourceName", set: text(func(r *ReviewReader) *string { return &r.asked.ResourceName })},
+	{path: "request.operation", kind: rawjson.String, field: "operation", set: text(func(r *ReviewReader) *string { return &r.asked.Operation })},
+	{path: "request.userInfo", kind: rawjson.Object},
+	{path: "request.userInfo.username", kind: rawjson.String, field: "requestUsername", set: text(func(r *ReviewReader) *string { return &r.asked.RequestUsername })},
+	{path: "request.userInfo.uid", kind: rawjson.String, field: "requestUserUID", set: text(func(r *ReviewReader) *string { return &r.asked.RequestUserUID })},
+	{path: "request.userInfo.groups", kind: rawjson.Array, nullable: true, field: "requestUserGroups", set: func(r *ReviewReader, v rawjson.Value) { r.asked.RequestUserGroups = stringsOf(v) }},
+	{path: "request.userInfo.extra", skip: true},
+	{path: "request.dryRun", kind: rawjson.Boolean, nullable: true, set: func(r *ReviewReader, v rawjson.Value) {
+		value := string(v) == "true"
+		if r.asked.DryRun = &value; len(v) == 0 {
+			r.asked.DryRun = nil
+		}
+	}},
+	{path: "request.object", content: ContentObject, field: "object", set: func(r *ReviewReader, v rawjson.Value) { r.asked.Object = append([]byte(nil), v...) }},
+	{path: "request.oldObject", content: ContentOldObject, field: "oldObject", set: func(r *ReviewReader, v rawjson.Value) { r.asked.OldObject = append([]byte(nil), v...) }},
+	{path: "request.options", skip: true},
+
+	{path: "response", kind: rawjson.Object, nullable: true, set: func(r *ReviewReader, v rawjson.Value) {
+		if r.answered.given = v != nil; v == nil {
+			r.answered = reviewResponse{}
+		}
+	}},
+	{path: "response.uid", kind: rawjson.String, set: text(func(r *ReviewReader) *string { return &r.answered.uid })},
+	{path: "response.allowed", kind: rawjson.Boolean, set: func(r *ReviewReader, v rawjson.Value) {
+		r.answered.allowed, r.answered.unclear = string(v) == "true", len(v) == 0 // by values that stand in it again and again
+	}},
+	{path: "response.status", kind: rawjson.Object, nullable: true, set: func(r *ReviewReader, v rawjson.Value) {
+		if v == nil {
+			r.answered.Code, r.answered.Message, r.answered.reason = 0, "", ""
+		}
+	}},
+	{path: "response.status.code", kind: rawjson.Number, set: func(r *ReviewReader, v rawjson.Value) { r.answered.Code, _ = strconv.Atoi(string(v)) }}, // 0 without one
+	{path: "response.status.message", kind: rawjson.String, field: "message", set: text(func(r *ReviewReader) *string { return &r.answered.Message })},
+	{path: "response.status.reason", kind: rawjson.String, field: "message", set: text(func(r *ReviewReader) *string { return &r.answered.reason })},
+	{path: "response.warnings", kind: rawjson.Array, nullable: true, field: "warnings", set: func(r *ReviewReader, v rawjson.Value) {
+		r.answered.Warnings = stringsOf(v)
+		r.answered.warned = len(r.answered.Warnings) > 0 || v != nil && len(v) == 0
+	}},
+	{path: "response.auditAnnotations", kind: rawjson.Object, nullable: true, field: "auditAnnotations", set: func(r *ReviewReader, v rawjson.Value) {
+		r.answered.AuditAnnotations = nil
+		for name, text := range rawjson.Members(v) {
+			if r.answered.AuditAnnotations == nil {
+				r.answered.AuditAnnotations = make(map[string]string)
+			}
+			r.answered.AuditAnnotations[string(name)] = string(text.Text())
+		}
+	}},
+	{path: "response.patchType", kind: rawjson.String, nullable: true, field: "patchType", set: text(func(r *ReviewReader) *string { return &r.answered.PatchType })},
+	{path: "response.patch", kind: rawjson.String, nullable: true, content: ContentPatch, field: "patch", set: func(r *ReviewReader, v rawjson.Value) {
+		if r.answered.PatchBytes = r.patch.bytes(); v == nil {
+			r.answered.PatchBytes = 0
+		}
+		r.answered.patch = append([]byte(nil), v.Text()...)
+	}},
+}
+
+// text has a string kept.
+func text(field func(r *ReviewReader) *string) func(*ReviewReader, rawjson.Value) {
+	return func(r *ReviewReader, v rawjson.Value) { *field(r) = string(v.Text()) }
+}
+
+// stringsOf returns those of an array, null among them as "".
+func stringsOf(array rawjson.Value) (list []string) {
+	for item := range rawjson.Items(array) {
+		list = append(list, string(item.Text()))
+	}
+	return list
+}
+
+// reviewMembers are the parts by the one around them and their name.
+var reviewMembers = indexReviewParts()
+
+type reviewMember struct {
+	around *reviewPart
+	name   string
+}
+
+func indexReviewParts() map[reviewMember]*reviewPart {
+	byPath, members := make(map[string]*reviewPart), make(map[reviewMember]*reviewPart)
+	for i, p := range reviewParts {
+		byPath[p.path] = p
+		for whole := p; whole.path != ""; whole = whole.around {
+			around, name := "", whole.path
+			if dot := strings.LastIndexByte(name, '.'); dot >= 0 {
+				around, name = name[:dot], name[dot+1:]
+			}
+			whole.around, whole.bits = byPath[around], whole.bits|1<<i
+			whole.around.inner = true
+			members[reviewMember{whole.around, name}] = whole
+		}
+	}
+	return members
 }
 
 // check says why value, whose kind is that of p, is not of the API's type all the same.
@@ -61,150 +192,3 @@ func article(k rawjson.Kind) string {
 	}
 	return "a " + k.String()
 }
-
-// reviewLevel are the members that are looked for in one object.
-type reviewLevel []reviewPart
-
-// find returns the member called name, nil where it is none of l.
-func (l reviewLevel) find(name []byte) *reviewPart {
-	for i := range l {
-		if string(name) == l[i].name {
-			return &l[i]
-		}
-	}
-	return nil
-}
-
-// reviewSlot is the place of one value of a review.
-type reviewSlot uint8
-
-const (
-	nowhereInReview reviewSlot = iota
-	reviewAPIVersion
-	reviewKind
-
-	askedRequest
-	askedUID
-	askedGroup
-	askedVersion
-	askedKind
-	askedResource
-	askedSubresource
-	askedOriginal // that there is a requestResource
-	askedOriginalResource
-	askedOriginalSubresource
-	askedNamespace
-	askedName
-	askedOperation
-	askedUsername
-	askedUserUID
-	askedUserGroups
-	askedDryRun
-	askedObject
-	askedOldObject
-
-	answeredResponse
-	answeredUID
-	answeredAllowed
-	answeredStatus
-	answeredCode
-	answeredMessage
-	answeredReason
-	answeredWarnings
-	answeredAnnotations
-	answeredPatchType
-	answeredPatch
-
-	reviewSlots
-)
-
-// reviewFields are the fields of a Record for which values may be too large, by slot.
-var reviewFields = [reviewSlots]string{
-	askedGroup:               "resourceGroup",
-	askedVersion:             "resourceAPIVersion",
-	askedKind:                "resourceKind",
-	askedResource:            "requestResource",
-	askedSubresource:         "requestSubresource",
-	askedOriginalResource:    "requestResource",
-	askedOriginalSubresource: "requestSubresource",
-	askedNamespace:           "resourceNamespace",
-	askedName:                "resourceName",
-	askedOperation:           "operation",
-	askedUsername:            "requestUsername",
-	askedUserUID:             "requestUserUID",
-	askedUserGroups:          "requestUserGroups",
-	askedObject:              "object",
-	askedOldObject:           "oldObject",
-	answeredMessage:          "message",
-	answeredReason:           "message",
-	answeredWarnings:         "warnings",
-	answeredAnnotations:      "auditAnnotations",
-	answeredPatchType:        "patchType",
-	answeredPatch:            "patch",
-}
-
-// slotSet is a set of slots, a bit for each.
-type slotSet uint64
-
-func slotsFrom(first, last reviewSlot) slotSet { return 1<<(last+1) - 1<<first }
-
-func (s slotSet) has(slot reviewSlot) bool { return s>>slot&1 != 0 }
-
-// The members, with the types that k8s.io/api/admission/v1/types.go gives them. Null
-// takes back what stood before it where the type is a pointer, a list or a map, and says nothing
-// for another, as it does when the API server decodes an answer.
-var (
-	reviewRoot = reviewLevel{
-		{name: "request", path: "request", slot: askedRequest, kind: rawjson.Object, inner: &requestLevel, resets: slotsFrom(askedRequest, askedOldObject)},
-		{name: "response", path: "response", slot: answeredResponse, kind: rawjson.Object, inner: &responseLevel, resets: slotsFrom(answeredResponse, answeredPatch)},
-		{name: "kind", path: "kind", slot: reviewKind, kind: rawjson.String},
-		{name: "apiVersion", path: "apiVersion", slot: reviewAPIVersion, kind: rawjson.String},
-	}
-	requestLevel = reviewLevel{
-		{name: "object", path: "request.object", slot: askedObject, content: ContentObject},
-		{name: "oldObject", path: "request.oldObject", slot: askedOldObject, content: ContentOldObject},
-		{name: "options", path: "request.options", skip: true},
-		{name: "uid", path: "request.uid", slot: askedUID, kind: rawjson.String},
-		{name: "kind", path: "request.kind", kind: rawjson.Object, inner: &kindLevel},
-		{name: "resource", path: "request.resource", kind: rawjson.Object, inner: &resourceLevel},
-		{name: "subResource", path: "request.subResource", slot: askedSubresource, kind: rawjson.String},
-		{name: "requestResource", path: "request.requestResource", slot: askedOriginal, kind: rawjson.Object, inner: &originalLevel, resets: slotsFrom(askedOriginal, askedOriginalResource)},
-		{name: "requestSubResource", path: "request.requestSubResource", slot: askedOriginalSubresource, kind: rawjson.String},
-		{name: "namespace", path: "request.namespace", slot: askedNamespace, kind: rawjson.String},
-		{name: "name", path: "request.name", slot: askedName, kind: rawjson.String},
-		{name: "operation", path: "request.operation", slot: askedOperation, kind: rawjson.String},
-		{name: "userInfo", path: "request.userInfo", kind: rawjson.Object, inner: &userLevel},
-		{name: "dryRun", path: "request.dryRun", slot: askedDryRun, kind: rawjson.Boolean, resets: slotsFrom(askedDryRun, askedDryRun)},
-	}
-	kindLevel = reviewLevel{
-		{name: "group", path: "request.kind.group", slot: askedGroup, kind: rawjson.String},
-		{name: "version", path: "request.kind.version", slot: askedVersion, kind: rawjson.String},
-		{name: "kind", path: "request.kind.kind", slot: askedKind, kind: rawjson.String},
-	}
-	resourceLevel = reviewLevel{
-		{name: "resource", path: "request.resource.resource", slot: askedResource, kind: rawjson.String},
-	}
-	originalLevel = reviewLevel{
-		{name: "resource", path: "request.requestResource.resource", slot: askedOriginalResource, kind: rawjson.String},
-	}
-	userLevel = reviewLevel{
-		{name: "username", path: "request.userInfo.username", slot: askedUsername, kind: rawjson.String},
-		{name: "uid", path: "request.userInfo.uid", slot: askedUserUID, kind: rawjson.String},
-		{name: "groups", path: "request.userInfo.groups", slot: askedUserGroups, kind: rawjson.Array, resets: slotsFrom(askedUserGroups, askedUserGroups)},
-		{name: "extra", path: "request.userInfo.extra", skip: true},
-	}
-	responseLevel = reviewLevel{
-		{name: "uid", path: "response.uid", slot: answeredUID, kind: rawjson.String},
-		{name: "allowed", path: "response.allowed", slot: answeredAllowed, kind: rawjson.Boolean},
-		{name: "status", path: "response.status", slot: answeredStatus, kind: rawjson.Object, inner: &statusLevel, resets: slotsFrom(answeredStatus, answeredReason)},
-		{name: "warnings", path: "response.warnings", slot: answeredWarnings, kind: rawjson.Array, resets: slotsFrom(answeredWarnings, answeredWarnings)},
-		{name: "auditAnnotations", path: "response.auditAnnotations", slot: answeredAnnotations, kind: rawjson.Object, resets: slotsFrom(answeredAnnotations, answeredAnnotations)},
-		{name: "patchType", path: "response.patchType", slot: answeredPatchType, kind: rawjson.String, resets: slotsFrom(answeredPatchType, answeredPatchType)},
-		{name: "patch", path: "response.patch", slot: answeredPatch, kind: rawjson.String, content: ContentPatch, resets: slotsFrom(answeredPatch, answeredPatch)},
-	}
-	statusLevel = reviewLevel{
-		{name: "code", path: "response.status.code", slot: answeredCode, kind: rawjson.Number},
-		{name: "message", path: "response.status.message", slot: answeredMessage, kind: rawjson.String},
-		{name: "reason", path: "response.status.reason", slot: answeredReason, kind: rawjson.String},
-	}
-)

@@ -23,8 +23,6 @@ const (
 	// maxReviewName is for the name of a member: one that counts has 18 bytes at most, and
 	// six times as many with each an escape.
 	maxReviewName = 128
-	// maxReviewDepth is how deep the objects lie that are looked into.
-	maxReviewDepth = 3
 	// maxReviewRaw is how much of a half is kept as it came, to be read when its record is
 	// made: most reviews leave none. It is more than a usual review has.
 	maxReviewRaw = 32 << 10
@@ -52,25 +50,41 @@ type ReviewReader struct {
 	read    int    // of came
 	streams bool   // what comes is read at once
 
-	state  reviewState
-	err    error // why the rest does not matter
-	around [maxReviewDepth + 1]*reviewLevel
-	depth  int         // of around that are open
-	part   *reviewPart // whose value comes or is read; nil: one that nothing is known about
+	state reviewState
+	err   error       // why the rest does not matter
+	in    *reviewPart // whose members come; nil: none
+	part  *reviewPart // whose value comes or is read; nil: one that nothing is known about
 
 	end      rawjson.End // of the name or value that is read
 	first    byte        // of it
-	keep     bool        // it is kept, from buf[begin] on
+	keep     bool        // it is kept in buf
 	tooLarge bool        // it was kept until it was too large
-	begin    int
-	limit    int
+	buf      []byte
+	limit    int // of buf
 
-	buf     []byte // the values in slots, and the one that is read
-	content int    // of buf
-	at      [reviewSlots]span
-	seen    slotSet // the slots that have a value
-	omitted slotSet // the slots whose value was too large
-	patch   base64Size
+	text, content int // bytes that were kept of values, those included that others have replaced
+	patch         base64Size
+	omitted       partSet // whose value was too large
+	apiVersion    string
+	kind          string
+	asked         reviewRequest
+	answered      reviewResponse
+}
+
+// reviewRequest is what a request says.
+type reviewRequest struct {
+	Record
+	converted             bool   // to what the webhook wants to see
+	original, originalSub string // resource and subresource before
+}
+
+// reviewResponse is what an answer says.
+type reviewResponse struct {
+	Record
+	given, allowed, warned bool
+	unclear                bool // what allowed is was not kept
+	uid, reason            string
+	patch                  []byte // in base64
 }
 
 // reviewState says what comes next.
@@ -91,7 +105,7 @@ const (
 // NewReviewReader returns a reader that keeps the contents of include as well. It may be
 // used for a request and for a response.
 func NewReviewReader(include ...Content) *ReviewReader {
-	return &ReviewReader{include: include}
+	return &ReviewReader{include: include, part: reviewParts[0]}
 }
 
 // Reset makes r as new, for another half with the same contents. Records that were made
@@ -101,7 +115,7 @@ func (r *ReviewReader) Reset() {
 	if cap(buf) > maxIdleBuffer {
 		buf = nil
 	}
-	*r = ReviewReader{include: r.include, buf: buf, came: r.came[:0]}
+	*r = ReviewReader{include: r.include, part: reviewParts[0], buf: buf, came: r.came[:0]}
 }
 
 // Write takes the next piece. It never fails, and does not keep p.
@@ -147,9 +161,8 @@ func (r *ReviewReader) next(p []byte) []byte {
 	case c == ',' && r.state == reviewComma:
 		r.state = reviewName
 	case c == '}' && (r.state == reviewComma || r.state == reviewFirstName):
-		r.depth--
-		r.state = reviewComma
-		if r.depth == 0 {
+		r.state, r.in = reviewComma, r.in.around
+		if r.in == nil {
 			r.state = reviewEnd
 		}
 	default:
@@ -168,37 +181,26 @@ func (r *ReviewReader) fail(err error) { r.err, r.state = err, reviewBroken }
 
 // value begins a value, whose first byte is p[0].
 func (r *ReviewReader) value(p []byte) []byte {
-	if r.depth == 0 {
-		if p[0] != '{' {
-			r.fail(errNotObject)
-			return nil
-		}
-		r.open(&reviewRoot)
-		return p[1:]
-	}
 	part := r.part
-	if part == nil {
-		r.start(reviewInValue, p[0], maxReviewValue)
-		return p
-	}
-	if part.inner != nil && p[0] == '{' {
-		r.seen |= 1 << part.slot
-		r.open(part.inner)
+	if part != nil && part.inner && p[0] == '{' {
+		if part.set != nil {
+			part.set(r, p[:1])
+		}
+		r.in, r.state = part, reviewFirstName
 		return p[1:]
 	}
-	limit := maxReviewValue
-	if part.content != "" {
-		limit = maxReviewContent
+	if r.in == nil {
+		r.fail(errNotObject)
+		return nil
 	}
-	r.start(reviewInValue, p[0], limit)
-	r.keep = !part.skip && (part.content == "" || slices.Contains(r.include, part.content))
-	if part.slot == answeredPatch {
+	keep, limit := part == nil || !part.skip, min(maxReviewText-r.text, maxReviewValue)
+	if part != nil && part.content != "" {
+		keep, limit = slices.Contains(r.include, part.content), min(maxReviewContents-r.content, maxReviewContent)
 		r.patch = base64Size{}
-		return p
 	}
-	if n := plainString(p); n > 0 && r.keep {
-		r.take(p[:n])
-		r.endValue(true)
+	r.start(reviewInValue, p[0], limit, keep)
+	if n := plainString(p); n > 0 && keep && n <= limit && (part == nil || part.content == "") {
+		r.endValue(p[:n])
 		return p[n:]
 	}
 	return p
@@ -207,149 +209,117 @@ func (r *ReviewReader) value(p []byte) []byte {
 // name begins the name of a member, whose first byte is p[0].
 func (r *ReviewReader) name(p []byte) []byte {
 	if n := plainString(p); n > 0 {
-		r.state, r.part = reviewColon, r.around[r.depth-1].find(p[1:n-1])
+		r.state, r.part = reviewColon, reviewMembers[reviewMember{r.in, string(p[1 : n-1])}]
 		return p[n:]
 	}
-	r.start(reviewInName, p[0], maxReviewName)
+	r.start(reviewInName, p[0], maxReviewName, true)
 	return p
 }
 
-// plainString returns how many bytes the string has that p begins with, if it is all there
-// and has neither escapes nor anything beyond ASCII; else 0.
+// plainString returns how many bytes the string has that p begins with, if it is all there and
+// has neither escapes nor anything beyond ASCII, as nearly all have; else 0.
 func plainString(p []byte) int {
-	if p[0] != '"' {
-		return 0
+	if p[0] == '"' {
+		end := rawjson.StringEnd(p, 0)
+		if _, ok := rawjson.Value(p[:end]).Plain(); ok && end > 1 && p[end-1] == '"' {
+			return end
+		}
 	}
-	end := rawjson.StringEnd(p, 0)
-	if _, ok := rawjson.Value(p[:end]).Plain(); !ok || end == 1 || p[end-1] != '"' {
-		return 0
-	}
-	return end
-}
-
-func (r *ReviewReader) open(level *reviewLevel) {
-	r.around[r.depth] = level
-	r.depth++
-	r.state = reviewFirstName
+	return 0
 }
 
 // start begins a name or a value of at most limit bytes, whose first byte is c.
-func (r *ReviewReader) start(state reviewState, c byte, limit int) {
+func (r *ReviewReader) start(state reviewState, c byte, limit int, keep bool) {
 	r.state, r.first, r.limit = state, c, limit
-	r.begin, r.keep, r.tooLarge = len(r.buf), true, false
+	r.buf, r.keep, r.tooLarge = r.buf[:0], keep, false
 	r.end = rawjson.End{}
 }
 
 // inValue goes on with a name or a value.
 func (r *ReviewReader) inValue(p []byte) []byte {
 	n, done := r.end.Next(p)
-	if r.keep {
-		r.take(p[:n])
-	}
-	if r.state == reviewInName {
-		if done {
-			r.endName()
-		}
-		return p[n:]
-	}
-	if r.part != nil && r.part.slot == answeredPatch {
+	r.take(p[:n])
+	if r.state == reviewInValue && r.part != nil && r.part.content == ContentPatch {
 		r.patch.add(p[:n])
 	}
-	if done {
-		r.endValue(!r.keep || r.valid())
+	switch {
+	case !done:
+	case r.keep && !r.valid():
+		r.fail(errNotJSON)
+	case r.state == reviewInValue:
+		r.endValue(r.buf)
+	default:
+		r.state, r.part = reviewColon, nil
+		if r.keep {
+			r.part = reviewMembers[reviewMember{r.in, string(rawjson.Value(r.buf).Text())}]
+		}
 	}
 	return p[n:]
 }
 
-// take keeps the next bytes of a value, unless it has become too large.
+// take keeps the next bytes of a value, unless it becomes too large.
 func (r *ReviewReader) take(p []byte) {
-	size := len(r.buf) - r.begin + len(p)
-	if size > r.limit || size > r.room() {
-		r.drop()
-		return
-	}
-	r.buf = append(r.buf, p...)
-}
-
-// drop drops what was kept of a name or value that is too large.
-func (r *ReviewReader) drop() { r.buf, r.keep, r.tooLarge = r.buf[:r.begin], false, true }
-
-// room is what is left for what is read: values that stand twice count twice.
-func (r *ReviewReader) room() int {
-	switch {
-	case r.state == reviewInName: // which is not kept for long
-		return maxReviewName
-	case r.part != nil && r.part.content != "":
-		return maxReviewContents - r.content
-	}
-	return maxReviewText - (r.begin - r.content)
-}
-
-// endName looks up the member whose name was read.
-func (r *ReviewReader) endName() {
-	r.state, r.part = reviewColon, nil
-	switch {
-	case r.keep && !r.valid():
-		r.fail(errNotJSON)
-	case r.keep:
-		r.part = r.around[r.depth-1].find(rawjson.Value(r.buf[r.begin:]).Text())
-		r.buf = r.buf[:r.begin]
+	if r.keep && len(r.buf)+len(p) > r.limit {
+		r.buf, r.keep, r.tooLarge = r.buf[:0], false, true
+	} else if r.keep {
+		r.buf = append(r.buf, p...)
 	}
 }
 
 // valid reports whether what was read is JSON, after each byte that is not UTF-8 has
 // become U+FFFD: the API server takes such text.
 func (r *ReviewReader) valid() bool {
-	read := r.buf[r.begin:]
-	if rawjson.KindOf(read) != rawjson.Invalid {
+	if rawjson.KindOf(r.buf) != rawjson.Invalid {
 		return true
 	}
-	if utf8.Valid(read) {
+	if utf8.Valid(r.buf) {
 		return false
 	}
-	mended := string([]rune(string(read)))
-	r.buf = r.buf[:r.begin]
+	mended := string([]rune(string(r.buf)))
+	r.buf = r.buf[:0]
 	r.take([]byte(mended))
-	return !r.keep || rawjson.KindOf(r.buf[r.begin:]) != rawjson.Invalid
+	return !r.keep || rawjson.KindOf(r.buf) != rawjson.Invalid
 }
 
-// endValue notes the value that was read, and that is valid as far as it was kept.
-func (r *ReviewReader) endValue(valid bool) {
+// endValue takes the value that was read, and that is valid if it was kept.
+func (r *ReviewReader) endValue(value rawjson.Value) {
 	r.state = reviewComma
 	part, kind := r.part, rawjson.Value{r.first}.Kind()
 	switch {
-	case kind == rawjson.Invalid || !valid:
+	case kind == rawjson.Invalid:
 		r.fail(errNotJSON)
+		return
 	case part == nil || part.skip:
+		return
 	case kind == rawjson.Null:
-		r.seen &^= part.resets
-		r.omitted &^= part.resets
+		if part.nullable {
+			part.set(r, nil)
+			r.omitted &^= part.bits
+		}
+		return
 	case part.kind != rawjson.Invalid && kind != part.kind:
 		r.fail(part.errorf("must be %s, not %s", article(part.kind), article(kind)))
-	case part.slot == answeredPatch && !r.patch.ok():
+		return
+	case part.content == ContentPatch && !r.patch.ok():
 		r.fail(part.errorf("must be base64"))
-	case r.tooLarge:
-		r.seen &^= 1 << part.slot
-		r.omitted |= 1 << part.slot
-	default:
-		if err := part.check(r.buf[r.begin:]); err != nil {
-			r.fail(err)
-			break
-		}
-		r.note(part)
 		return
 	}
-	r.buf = r.buf[:r.begin]
-}
-
-// note notes that part has a value, and where, if that was kept.
-func (r *ReviewReader) note(part *reviewPart) {
-	r.at[part.slot] = span{r.begin, len(r.buf)}
-	r.seen |= 1 << part.slot
-	r.omitted &^= 1 << part.slot
-	if part.content != "" {
-		r.content += len(r.buf) - r.begin
+	r.omitted &^= part.bits
+	if r.tooLarge {
+		r.omitted |= part.bits
+	} else if err := part.check(value); err != nil {
+		r.fail(err)
+		return
 	}
+	if value == nil { // of which nothing was kept
+		value = rawjson.Value{}
+	}
+	if part.content != "" {
+		r.content += len(value)
+	} else {
+		r.text += len(value)
+	}
+	part.set(r, value)
 }
 
 // finish says why what was read is not the whole of a JSON object.
@@ -360,16 +330,11 @@ func (r *ReviewReader) finish() error {
 		return r.err
 	case r.state == reviewEnd:
 		return nil
-	case r.state == reviewValue && r.depth == 0:
+	case r.state == reviewValue && r.in == nil:
 		return errors.New("is empty")
 	}
 	return errors.New("ends in the middle")
 }
 
-// raw returns the value in a slot, nil where there is none.
-func (r *ReviewReader) raw(slot reviewSlot) rawjson.Value {
-	if !r.seen.has(slot) {
-		return nil
-	}
-	return r.buf[r.at[slot].begin:r.at[slot].end]
-}
+// Size returns how much memory r holds, for callers who bound that of many readers.
+func (r *ReviewReader) Size() int { return cap(r.came) + cap(r.buf) + r.text + r.content }
