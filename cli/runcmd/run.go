@@ -46,10 +46,7 @@ either way. SIGHUP changes nothing: docket reads its configuration when it start
 	}
 	flags := command.ConfigFlags{Kinds: kinds}
 	flags.Add(cmd)
-	format := &command.Choice{Words: []string{"text", "json"}}
-	cmd.Flags().Var(format, "log-format", "form of the log (default text on a terminal, json otherwise)")
-	level := &command.Choice{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
-	cmd.Flags().Var(level, "log-level", "least level that is logged")
+	newLog := command.LogFlags(cmd, os.Stderr)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := flags.Load()
@@ -65,7 +62,7 @@ either way. SIGHUP changes nothing: docket reads its configuration when it start
 				in.SetInherited(sockets)
 			}
 		}
-		log := command.NewLog(os.Stderr, format.Value, level.Value)
+		log := newLog()
 		if redacts(cfg) {
 			if err := forbidCores(); err != nil {
 				return command.Failed(err)

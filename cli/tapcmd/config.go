@@ -183,22 +183,16 @@ func (d *DocketConfig) validate(withAddress bool) (p config.Problems) {
 	// The rest is the client's to know; the values above have been checked.
 	c := d.client()
 	c.Mode, c.Timeout, c.MaxBufferedBytes = "", 0, 0
-	for _, err := range unjoin(c.Validate()) {
-		var problem client.Problem
-		if errors.As(err, &problem) {
+	joined, _ := c.Validate().(interface{ Unwrap() []error })
+	if joined == nil {
+		return p
+	}
+	for _, err := range joined.Unwrap() {
+		if problem, ok := errors.AsType[client.Problem](err); ok {
 			p.Addf(problem.Key, "%s", problem.Text)
 		}
 	}
 	return p
-}
-
-// unjoin returns the errors that errors.Join has joined.
-func unjoin(err error) []error {
-	var joined interface{ Unwrap() []error }
-	if errors.As(err, &joined) {
-		return joined.Unwrap()
-	}
-	return nil
 }
 
 // client is the configuration of the client of the exporter.

@@ -74,52 +74,29 @@ func (m *metrics) reviewed(o webhook.Outcome) {
 }
 
 // registerClient adds what c counts, which is nil when nothing is recorded.
-func (m *metrics) registerClient(c *client.Client) { m.registry.MustRegister(clientCollector{c}) }
-
-// clientCollector turns the counts of a client into metrics, those of one moment. It
-// implements prometheus.Collector.
-type clientCollector struct{ c *client.Client }
-
-func desc(name, help string, labels ...string) *prometheus.Desc {
-	return prometheus.NewDesc(name, help, labels, nil)
-}
-
-// The metrics of clientCollector.
-var (
-	descLogged    = desc("docket_tap_records_total", "Records made.")
-	descStored    = desc("docket_tap_records_stored_total", "Records that are on the disk of docket.")
-	descRefused   = desc("docket_tap_records_refused_total", "Records that docket has refused.")
-	descLost      = desc("docket_tap_records_lost_total", "Records for which there was no room. docket is told of them when there is a connection.", "decision")
-	descBuffered  = desc("docket_tap_records_buffered", "Records that docket has not acknowledged yet.")
-	descConnected = desc("docket_tap_connected", "1 while there is a connection to docket.")
-)
-
-func (clientCollector) Describe(to chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLogged, descStored, descRefused, descLost, descBuffered, descConnected} {
-		to <- d
+func (m *metrics) registerClient(c *client.Client) {
+	count := func(name, help string, labels prometheus.Labels, value func(client.Stats) uint64) {
+		m.registry.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
+			func() float64 { return float64(value(c.Stats())) }))
 	}
-}
-
-func (k clientCollector) Collect(to chan<- prometheus.Metric) {
-	s := k.c.Stats()
-	count := func(d *prometheus.Desc, n uint64, labels ...string) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.CounterValue, float64(n), labels...)
+	gauge := func(name, help string, value func(client.Stats) int) {
+		m.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help},
+			func() float64 { return float64(value(c.Stats())) }))
 	}
-	gauge := func(d *prometheus.Desc, n int) {
-		to <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(n))
+	count("docket_tap_records_total", "Records made.", nil, func(s client.Stats) uint64 { return s.Logged })
+	count("docket_tap_records_stored_total", "Records that are on the disk of docket.", nil, func(s client.Stats) uint64 { return s.Stored })
+	count("docket_tap_records_refused_total", "Records that docket has refused.", nil, func(s client.Stats) uint64 { return s.Refused })
+	for d := range m.reviews {
+		count("docket_tap_records_lost_total", "Records for which there was no room. docket is told of them when there is a connection.",
+			prometheus.Labels{"decision": string(d)}, func(s client.Stats) uint64 { return s.Lost[d] })
 	}
-	count(descLogged, s.Logged)
-	count(descStored, s.Stored)
-	count(descRefused, s.Refused)
-	for _, d := range []decision.Decision{decision.Allow, decision.Deny, decision.Warn, decision.Error} {
-		count(descLost, s.Lost[d], string(d))
-	}
-	gauge(descBuffered, s.Buffered)
-	connected := 0
-	if s.Connected {
-		connected = 1
-	}
-	gauge(descConnected, connected)
+	gauge("docket_tap_records_buffered", "Records that docket has not acknowledged yet.", func(s client.Stats) int { return s.Buffered })
+	gauge("docket_tap_connected", "1 while there is a connection to docket.", func(s client.Stats) int {
+		if s.Connected {
+			return 1
+		}
+		return 0
+	})
 }
 
 // serveMetrics answers at address until the returned function is called.

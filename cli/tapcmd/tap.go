@@ -51,16 +51,13 @@ it does when both mount the same Secret.`,
 	}
 	f := flags{config: defaultConfig()}
 	f.add(cmd)
-	format := &command.Choice{Words: []string{"text", "json"}}
-	cmd.Flags().Var(format, "log-format", "form of the log (default text on a terminal, json otherwise)")
-	level := &command.Choice{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
-	cmd.Flags().Var(level, "log-level", "least level that is logged")
+	newLog := command.LogFlags(cmd, os.Stderr)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		cfg, err := f.load(cmd)
 		if err != nil {
 			return err
 		}
-		log := command.NewLog(os.Stderr, format.Value, level.Value)
+		log := newLog()
 		memory := memlimit.For(os.Getenv, memlimit.Program{Ceiling: cfg.MemoryCeiling(), GCPercent: gcPercent}, log)
 		defer time.AfterFunc(memlimit.StartTime, memory.Apply).Stop()
 		defer command.LastWords(cmd.Context(), func() string {

@@ -4,8 +4,20 @@ import (
 	"io"
 	"log/slog"
 
+	"github.com/spf13/cobra"
+
 	"github.com/docket-export/docket/cli/internal/terminal"
 )
+
+// LogFlags adds the flags of the log that a running program writes to w. The returned
+// function makes the log once the flags are read.
+func LogFlags(cmd *cobra.Command, w io.Writer) (newLog func() *slog.Logger) {
+	format := &Choice{Words: []string{"text", "json"}}
+	cmd.Flags().Var(format, "log-format", "form of the log (default text on a terminal, json otherwise)")
+	level := &Choice{Value: "info", Words: []string{"debug", "info", "warn", "error"}}
+	cmd.Flags().Var(level, "log-level", "least level that is logged")
+	return func() *slog.Logger { return NewLog(w, format.Value, level.Value) }
+}
 
 // NewLog returns the log of a running exporter. The words are those of the flags;
 // without a format it depends on who reads w.
