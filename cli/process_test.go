@@ -209,6 +209,9 @@ func eventually(t *testing.T, what string, done func() bool) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
 	for !done() {
+		if t.Failed() { // in another goroutine, which may have ended before what is waited for
+			t.FailNow()
+		}
 		select {
 		case <-tick.C:
 		case <-deadline:

@@ -529,7 +529,7 @@ func TestTapSlowClients(t *testing.T) {
 	s := newTapStage(t, "docket: {address: \"\"}\n")
 	s.start()
 	config := &tls.Config{RootCAs: s.ca.Pool, ServerName: "engine.ns.svc"}
-	const slow = 400
+	const slow, places = 600, 256
 	for n := range slow {
 		nc, err := tls.Dial("tcp", s.listen, config)
 		if err != nil {
@@ -548,6 +548,10 @@ func TestTapSlowClients(t *testing.T) {
 				t.Error(err)
 			}
 		}
+	}
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.process.cmd.Process.Pid))
+	if others := 50; err != nil || len(open) > 2*places+others { // one to the engine for each
+		t.Errorf("got %d open files, %v, want at most %d connections", len(open), err, 2*places)
 	}
 	if got := s.anonymous(); got > 48<<10 {
 		t.Errorf("got %d KiB beside the program's pages, want at most 48 MiB", got)

@@ -6,6 +6,7 @@ const (
 	tapConnGo      = "webhook/tap/conn.go"
 	tapEngineGo    = "webhook/tap/engine.go"
 	tapRunGo       = "cli/tapcmd/run.go"
+	tapConfigGo    = "cli/tapcmd/config.go"
 )
 
 // ofTap has a defect for each promise of the proxy in front of an engine: nothing is
@@ -216,8 +217,48 @@ var ofTap = []mutant{
 		tests:  []string{"TestHealthLogIsBounded"},
 	},
 	{
+		defect: "every verdict waits for its record, whatever the mode",
+		file:   tapConfigGo,
+		old:    "Mode:             d.Mode,",
+		new:    "Mode:             client.BlockingStrict,",
+		tests:  []string{"TestTapWithoutDocket", "TestTapDocketFull"},
+		in:     "cli",
+	},
+	{
+		defect: "tap does not serve on when it is told to stop",
+		file:   tapRunGo,
+		old:    "delayOf(time.Duration(cfg.ShutdownDelay))",
+		new:    "delayOf(0)",
+		tests:  []string{"TestTapStopsUnderLoad"},
+		in:     "cli",
+	},
+	{
+		defect: "records do not say of which cluster they are",
+		file:   tapRunGo,
+		old:    "\t\tCluster:   c.Cluster,\n",
+		new:    "",
+		tests:  []string{"TestTapRecords"},
+		in:     "cli",
+	},
+	{
+		defect: "an address that is taken does not say what to do",
+		file:   tapRunGo,
+		old:    "case errors.Is(err, syscall.EADDRINUSE):",
+		new:    "case err == nil:",
+		tests:  []string{"TestTapAddressInUse"},
+		in:     "cli",
+	},
+	{
+		defect: "slow clients of a tap may have any number of connections",
+		file:   tapRunGo,
+		old:    "MaxConnections: maxConnections,",
+		new:    "MaxConnections: 100 * maxConnections,",
+		tests:  []string{"TestTapSlowClients"},
+		in:     "cli",
+	},
+	{
 		defect: "tap waits for records that there are not",
-		file:   "cli/tapcmd/config.go",
+		file:   tapConfigGo,
 		old:    "case d.Address == \"\" && (d.Mode",
 		new:    "case d.Address != \"\" && (d.Mode",
 		tests:  []string{"TestScripts"},
