@@ -30,7 +30,7 @@ var ofReviews = []mutant{
 		file:   "decision/reviewreader.go",
 		old:    "min(maxReviewText-r.text, maxReviewValue)",
 		new:    "maxReviewValue",
-		tests:  []string{"TestReviewReaderIsBounded"},
+		tests:  []string{"TestReviewOmitsWhatIsLarge"},
 	},
 	{
 		defect: "a value that was left out is not named",
@@ -71,7 +71,7 @@ var ofReviews = []mutant{
 		defect: "a review that is cut off passes",
 		file:   "decision/review.go",
 		old:    "if !whole || ",
-		new:    "if ",
+		new:    "if !whole && false || ",
 		tests:  []string{"TestReviewDecision"},
 	},
 	{
