@@ -16,6 +16,7 @@ import (
 	"net/textproto"
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"sync"
 	"testing"
@@ -309,6 +310,61 @@ func TestUntouched(t *testing.T) {
 			})
 		}
 	})
+}
+
+// The engine sees the target of a request as the client has written it, and no Host that
+// the client has not named.
+func TestTargetIsUntouched(t *testing.T) {
+	e := newServer(t, "http/1.1", http.HandlerFunc(mirror))
+	through := newTap(t, "http/1.1", e, nil)
+	sees := func(s *httptest.Server, head string) (is seen) {
+		nc := dialRaw(t, s)
+		io.WriteString(nc, head+"\r\nConnection: close\r\n\r\n")
+		res, err := http.ReadResponse(bufio.NewReader(nc), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer res.Body.Close()
+		if err := json.NewDecoder(res.Body).Decode(&is); err != nil {
+			t.Fatal(err)
+		}
+		return seen{Method: is.Method, URI: is.URI, Host: is.Host}
+	}
+	for _, head := range []string{
+		"GET //a//b HTTP/1.1\r\nHost: h",
+		"GET //a|\"<b>^`{}\\%2F%2f%41\xe9?a=|&&b HTTP/1.1\r\nHost: h",
+		"GET /a|b\"\xff HTTP/1.1\r\nHost: h:1",
+		"GET http://other/x HTTP/1.1\r\nHost: h",
+		"GET /x HTTP/1.1\r\nHost:",
+		"GET /x HTTP/1.0",
+		"GET /x HTTP/1.0\r\nHost: h",
+	} {
+		if got, want := sees(through, head), sees(e, head); !reflect.DeepEqual(got, want) {
+			t.Errorf("%q: got %+v, want %+v", head, got, want)
+		}
+	}
+}
+
+// A client of HTTP/2 can say a method or a path that would be two requests, or another, in
+// HTTP/1.1.
+func TestMalformedRequest(t *testing.T) {
+	e := newServer(t, "http/1.1", http.HandlerFunc(mirror))
+	proxy, err := tap.New(tap.Config{Upstream: e.URL, CAFile: caFile(t, e)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer proxy.Close()
+	for _, test := range []struct{ method, target string }{
+		{"GET /x HTTP/1.1\r\nHost: h\r\n\r\nGET", "/"}, {"GET /x", "/"}, {"G\tT", "/"}, {"G:T", "/"}, {"GÉT", "/"},
+		{"GET", "/ HTTP/1.1\r\nX-A: b"}, {"GET", "/a b"}, {"GET", "/a\x7f"}, {"GET", ""},
+	} {
+		r := httptest.NewRequest("GET", "/", nil)
+		r.Method, r.RequestURI = test.method, test.target
+		w := httptest.NewRecorder()
+		if proxy.ServeHTTP(w, r); w.Code != http.StatusBadRequest {
+			t.Errorf("%q %q: got %d, want 400", test.method, test.target, w.Code)
+		}
+	}
 }
 
 func equal(a, b got) bool { return fmt.Sprintf("%#v", a) == fmt.Sprintf("%#v", b) }
