@@ -212,8 +212,8 @@ var ofTap = []mutant{
 	{
 		defect: "a request that an engine of HTTP/2 alone has refused is sent again",
 		file:   tapGo,
-		old:    "\tdefer x.endBodyAt(ctx)()\n",
-		new:    "\tdefer x.endBodyAt(ctx)()\n\tr.GetBody = func() (io.ReadCloser, error) { return &x.body, nil }\n",
+		old:    "\tr = r.WithContext(ctx)\n",
+		new:    "\tr = r.WithContext(ctx)\n\tr.GetBody = func() (io.ReadCloser, error) { return &x.body, nil }\n",
 		tests:  []string{"TestStreamReset"},
 	},
 	{
@@ -259,6 +259,14 @@ var ofTap = []mutant{
 		tests:  []string{"TestReasonIsBounded"},
 	},
 	{
+		defect: "tap shows the certificate that it has started with for ever",
+		file:   "webhook/serving/certificates.go",
+		old:    "if !c.looked.IsZero() && now.Sub(c.looked) < rereadEvery {",
+		new:    "if !c.looked.IsZero() {",
+		tests:  []string{"TestTapRotatesUnderLoad"},
+		in:     "cli",
+	},
+	{
 		defect: "tap is ready without an engine",
 		file:   tapRunGo,
 		old:    "[]serving.Check{{Name: \"engine\", Ready: proxy.Ready}}",
@@ -269,8 +277,8 @@ var ofTap = []mutant{
 	{
 		defect: "an engine that fails in ever other ways fills the log",
 		file:   "webhook/tap/health.go",
-		old:    "len(h.told) < maxTold && ",
-		new:    "",
+		old:    "\tif h.spent == maxTold {",
+		new:    "\tif h.spent == 2*maxTold {",
 		tests:  []string{"TestHealthLogIsBounded"},
 	},
 	{

@@ -238,15 +238,20 @@ func (c *conn) sendRest(s *sending) {
 }
 
 func (c *conn) writeSized(s *sending, piece []byte) error {
-	for {
+	for ended := false; !ended; {
 		n, err := s.fill(piece)
-		if err != nil && !errors.Is(err, io.EOF) {
+		ended = errors.Is(err, io.EOF)
+		if err != nil && !ended {
 			return err
 		}
-		if _, failed := c.Write(piece[:n]); failed != nil || err != nil {
-			return failed
+		if n == 0 {
+			continue // or TLS would write an empty record
+		}
+		if _, err := c.Write(piece[:n]); err != nil {
+			return err
 		}
 	}
+	return nil
 }
 
 func (c *conn) writeChunked(s *sending, piece []byte) error {
@@ -382,3 +387,6 @@ func (c *conn) quiet() bool {
 type switched struct{ *conn }
 
 func (s switched) Read(p []byte) (int, error) { return s.in.Read(p) }
+
+// CloseWrite passes on that the client will write no more. Both kinds of connections can.
+func (s switched) CloseWrite() error { return s.Conn.(interface{ CloseWrite() error }).CloseWrite() }

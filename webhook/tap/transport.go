@@ -139,7 +139,7 @@ func (t *transport) put(c *conn) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if len(t.idle) == idleConnections {
-		c.Close()
+		c.socket.Close() // without a goodbye, which would take time
 		return
 	}
 	c.since = time.Now()
@@ -160,7 +160,7 @@ func (t *transport) expire() {
 			t.janitor = time.AfterFunc(left, t.expire)
 			return
 		}
-		t.idle[0].Close()
+		t.idle[0].socket.Close()
 		t.idle = append(t.idle[:0], t.idle[1:]...)
 	}
 }
@@ -171,7 +171,7 @@ func (t *transport) close() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for _, c := range t.idle {
-		c.Close()
+		c.socket.Close()
 	}
 	t.idle = nil
 }
