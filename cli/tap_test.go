@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -35,6 +36,7 @@ type tapStage struct {
 	listen  string
 	metrics string
 	config  string // the file of kind Tap
+	program string // of the tap; empty: this one
 	process *process
 	client  *http.Client
 }
@@ -94,7 +96,9 @@ func (s *tapStage) swap(pair testcert.Pair) {
 // start starts tap and waits until it is ready.
 func (s *tapStage) start(args ...string) {
 	s.t.Helper()
-	s.process = startProcess(s.t, append([]string{"tap", "-f", s.config}, args...)...)
+	s.process = newProcess(s.t, append([]string{"tap", "-f", s.config}, args...)...)
+	s.process.cmd.Path = cmp.Or(s.program, s.process.cmd.Path)
+	s.process.start()
 	if err := waitReady(s.metrics); err != nil {
 		s.t.Fatalf("%v\n%s", err, s.process.stderr())
 	}
@@ -491,12 +495,14 @@ func TestTapAddressInUse(t *testing.T) {
 // 64 reviews of 1 MB at a time pass through 24 MB of memory, beside the pages of the
 // program.
 func TestTapMemory(t *testing.T) {
+	program := releasedDocket(t)
 	for _, protocol := range []string{"http/1.1", "h2"} {
 		t.Run(strings.ReplaceAll(protocol, "/", " "), func(t *testing.T) {
 			s := newTapStage(t, "docket: {address: \"unix://DIR/docket.sock\"}\ndecisions: [allow, deny, warn, error]\n")
 			s.useDocket("docket.sock")
 			startExporter(t)
 			s.client.Transport.(*http.Transport).ForceAttemptHTTP2 = protocol == "h2"
+			s.program = program
 			s.start()
 			var wave sync.WaitGroup
 			var peak atomic.Int64
@@ -526,7 +532,9 @@ func TestTapMemory(t *testing.T) {
 // Clients that send slowly, more of them than there may be connections, keep no API server
 // out and take little memory.
 func TestTapSlowClients(t *testing.T) {
+	program := releasedDocket(t) // before the directory changes
 	s := newTapStage(t, "docket: {address: \"\"}\n")
+	s.program = program
 	s.start()
 	config := &tls.Config{RootCAs: s.ca.Pool, ServerName: "engine.ns.svc"}
 	const slow, places = 600, 256
