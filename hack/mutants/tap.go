@@ -13,6 +13,34 @@ const (
 // changed, nothing is sent twice, and what fails looks as it does without a proxy.
 var ofTap = []mutant{
 	{
+		defect: "a body that was read for another connection is missing in HTTP/2",
+		file:   tapTransportGo,
+		old:    "if read := s.first[s.head:]; len(read) > 0 {",
+		new:    "if read := s.first[s.head:]; len(read) < 0 {",
+		tests:  []string{"TestEngineChangesProtocol"},
+	},
+	{
+		defect: "a status below 100 is a hint of what follows",
+		file:   tapConnGo,
+		old:    "res.StatusCode/100 != 1 ||",
+		new:    "res.StatusCode >= http.StatusOK ||",
+		tests:  []string{"TestStatusOfNothing"},
+	},
+	{
+		defect: "a protocol changes that nobody asked to change",
+		file:   tapTransportGo,
+		old:    `return res.Request.Header.Get("Upgrade") != ""`,
+		new:    "return true",
+		tests:  []string{"TestStatusOfNothing"},
+	},
+	{
+		defect: "a review can meet the deadline of the one before",
+		file:   tapGo,
+		old:    "if r.ProtoMajor == 1 {",
+		new:    "if r.ProtoMajor == 0 {",
+		tests:  []string{"TestTimedOutConnectionEnds"},
+	},
+	{
 		defect: "while the engine's CA is not there, those of the system are trusted",
 		file:   tapEngineGo,
 		old:    "\tif pool == nil {\n",

@@ -68,6 +68,7 @@ type sending struct {
 
 	piece *[pieceBytes]byte // nil: nothing was read of the body yet
 	first []byte            // the header, and as much of the body as leaves with it
+	head  int               // bytes of the header in first
 	left  int64             // of the body after first; -1: until it ends
 	over  bool              // the body has ended with first
 
@@ -94,7 +95,7 @@ func (s *sending) prepare() error {
 	if err := s.writeHeader(buf); err != nil {
 		return err
 	}
-	s.first = buf.Bytes()
+	s.first, s.head = buf.Bytes(), buf.Len()
 	if s.over || s.left < 0 || s.goOn != nil {
 		return nil
 	}
@@ -290,7 +291,7 @@ func (c *conn) readAnswer(s *sending) (*http.Response, error) {
 		if err != nil {
 			return nil, err
 		}
-		if res.StatusCode >= http.StatusOK || res.StatusCode == http.StatusSwitchingProtocols {
+		if res.StatusCode/100 != 1 || res.StatusCode == http.StatusSwitchingProtocols {
 			c.limit.N = math.MaxInt64
 			s.want(false) // if the engine has not said before that it wants it
 			return res, nil

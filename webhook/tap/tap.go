@@ -268,6 +268,11 @@ func (t *Tap) fail(w http.ResponseWriter, r *http.Request, err error) {
 	case errors.As(err, new(*http.MaxBytesError)):
 		x.refuse(TooLarge)
 	case errors.Is(context.Cause(r.Context()), errTimeout):
+		if r.ProtoMajor == 1 {
+			// The deadline of endBodyAt may have met what the server reads beside us: the
+			// next request on the connection would be given up at once.
+			w.Header().Set("Connection", "close")
+		}
 		x.refuse(TimedOut)
 	case r.Context().Err() != nil:
 		x.result = ClientGone

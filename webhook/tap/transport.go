@@ -1,9 +1,12 @@
 package tap
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
+	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"sync"
@@ -84,11 +87,24 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 		req.Body = &x.body // without GetBody nothing is sent again of which some was read
 	}
 	res, err := t.send(req, x)
+	if err == nil && !isAnswer(res) {
+		_ = res.Body.Close()
+		res, err = nil, fmt.Errorf("the answer has the status %d, which stands for nothing here", res.StatusCode)
+	}
 	x.unanswered = err != nil && !errors.Is(err, errMalformed)
 	if failure := x.body.failure(); err != nil && failure != nil {
 		return nil, failure // which was the cause
 	}
 	return res, err
+}
+
+// isAnswer reports whether the status of res can be passed on. None is below 100, and no
+// protocol changes unasked.
+func isAnswer(res *http.Response) bool {
+	if res.StatusCode == http.StatusSwitchingProtocols {
+		return res.Request.Header.Get("Upgrade") != ""
+	}
+	return res.StatusCode >= http.StatusOK
 }
 
 func (t *transport) send(req *http.Request, x *exchange) (*http.Response, error) {
@@ -103,6 +119,12 @@ func (t *transport) send(req *http.Request, x *exchange) (*http.Response, error)
 			return nil, err
 		}
 		if c == nil {
+			if read := s.first[s.head:]; len(read) > 0 { // for a connection that was gone
+				req.Body = struct {
+					io.Reader
+					io.Closer
+				}{io.MultiReader(bytes.NewReader(bytes.Clone(read)), &x.body), &x.body}
+			}
 			return t.http2.RoundTrip(req)
 		}
 		res, err := c.roundTrip(s)
