@@ -103,6 +103,11 @@ func pause(ctx context.Context, d time.Duration) {
 func (w *logWriter) wantExportedOnce(admin, dir string) {
 	w.t.Helper()
 	waitDelivered(w.t, admin, uint64(len(w.written)))
+	eventually(w.t, "every line in the export", func() bool {
+		exported := exportedNow(w.t, filepath.Join(dir, "export"))
+		return !slices.ContainsFunc(w.written, func(line string) bool { return !exported[line] })
+	})
+	waitDelivered(w.t, admin, uint64(len(w.written))) // and nothing more comes
 	times := map[string]int{}
 	for _, line := range exportedLines(w.t, filepath.Join(dir, "export")) {
 		times[line]++
