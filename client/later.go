@@ -20,7 +20,7 @@ const (
 	// laterPause is the least time between two rounds of them. A function that comes alone
 	// runs at once, and records of a busy webhook reach the exporter together: one that
 	// wakes it and its disk for itself costs as much processor time as the review.
-	laterPause = 25 * time.Millisecond
+	laterPause = 10 * time.Millisecond
 	// maxLaterBytes bounds what they hold: twice what a handler of package webhook keeps.
 	maxLaterBytes = 64 << 20
 )
@@ -52,7 +52,7 @@ func (p putOff) run() {
 	}
 }
 
-// Later has f run within some 25 ms, on a goroutine of the client and behind every f before
+// Later has f run within some 10 ms, on a goroutine of the client and behind every f before
 // it: the decision itself need not wait for its record to be made. It never waits. False says
 // that there is no room for f, which holds so many bytes, or that Close was called: f
 // does not run then, and Lose is there to count what is lost with it. Flush and Close

@@ -28,6 +28,10 @@ type record struct {
 	Lost                                map[string]int // of a docket.loss
 }
 
+// brokenOff is the failure of a review whose answer the engine has ended in the middle: the
+// API server gets no more of it.
+const brokenOff = "the answer was broken off"
+
 // verdict is what the record says of a review.
 func (r record) verdict() verdict {
 	v := verdict{
@@ -43,8 +47,11 @@ func (r record) verdict() verdict {
 	if r.RequestSubresource != "" {
 		v.resource += "/" + r.RequestSubresource
 	}
-	if r.Decision == denied {
+	switch {
+	case r.Decision == denied:
 		v.message = r.Message
+	case r.Failure == brokenOff:
+		v.decision = unanswered
 	}
 	return v
 }

@@ -17,7 +17,8 @@ const (
 	denied  = "deny"
 	warned  = "warn"
 	failed  = "error"
-	// unanswered stands for a call of a webhook that nobody answered: no record says so.
+	// unanswered stands for a call of a webhook that nobody answered to its end. A record says
+	// so only if the engine had begun.
 	unanswered = "unanswered"
 )
 
