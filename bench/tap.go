@@ -45,10 +45,12 @@ func (l *lab) startAdmission() *admission {
 	dir := l.scratch()
 	address := process.FreeAddress()
 	writePair(dir)
-	return &admission{
+	a := &admission{
 		lab: l, certs: dir, engine: &webhook{process.Start(l.T, nil, l.Self, engineCommand, address, dir), address, false},
 		sidecar: l.start(dir, fileEntry(fileSink, filepath.Join(dir, "export"))),
 	}
+	newCaller(l.T, dir, address, false).await(l.T) // or a tap would record that it is away
+	return a
 }
 
 // webhook is what is asked: the engine, or a docket tap before it.
