@@ -30,31 +30,23 @@ func (p *progress) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// line is the progress at now: a bar when the size is known, the counts and the
-// mean rate.
-func (p *progress) line(c counts, now time.Time) string {
-	s := fmt.Sprintf("%d stored, %d refused, %s", c.stored, c.refused, p.rate(c, now))
-	if p.size > 0 {
-		// Lines in flight are read, but on no disk yet.
-		done := float64(max(0, p.read.Load()-c.inFlight)) / float64(p.size)
-		done = min(done, 1) // the file may grow
-		s = terminal.Bar(done) + "  " + s
+// work is how far it is. Lines in flight are read, but on no disk yet.
+func (p *progress) work(c counts) terminal.Work {
+	w := terminal.Work{
+		What: "sending", Done: max(0, p.read.Load()-c.inFlight), Total: p.size,
+		Note: fmt.Sprintf("%d stored, %d refused", c.stored, c.refused),
 	}
 	if !c.connected {
-		s += ", no connection"
+		w.Note += ", no connection"
 	}
-	return s
+	return w
 }
 
 // summary is the last word on the input.
 func (p *progress) summary(c counts, now time.Time) string {
-	took := now.Sub(p.started).Round(time.Millisecond)
-	return fmt.Sprintf("%s stored, %d refused, in %s (%s)", human.Count(c.stored, "line"), c.refused, took, p.rate(c, now))
-}
-
-func (p *progress) rate(c counts, now time.Time) string {
-	seconds := max(now.Sub(p.started), time.Millisecond).Seconds()
-	return fmt.Sprintf("%.0f lines/s", float64(c.stored)/seconds)
+	took := now.Sub(p.started)
+	rate := float64(c.stored) / max(took, time.Millisecond).Seconds()
+	return fmt.Sprintf("%s stored, %d refused, in %s (%.0f lines/s)", human.Count(c.stored, "line"), c.refused, took.Round(time.Millisecond), rate)
 }
 
 // stallTime is how long nothing may be acknowledged before a person should know what

@@ -93,6 +93,7 @@ type sendCommand struct {
 	complete atomic.Bool       // the input was read to its end
 	out      io.Writer         // the summary
 	console  *terminal.Console // everything else
+	hide     func()            // ends the progress
 	failure  string            // why the exporter was away, as said last; the sender's callbacks own it
 	back     bool              // whether that it is back is worth saying; the same
 }
@@ -140,9 +141,10 @@ func (s *sendCommand) run(ctx context.Context, in io.Reader, size int64) error {
 		}
 		result <- err
 	}()
-	err := s.wait(ctx, p, result)
+	s.hide = s.console.Follow(func() terminal.Work { return p.work(s.counts()) })
+	err := s.wait(ctx, result)
 	left := s.close(ctx)
-	s.console.Draw("")
+	s.hide()
 	c := s.counts()
 	if _, outErr := fmt.Fprintln(s.out, p.summary(c, time.Now())); err == nil {
 		err = outErr
@@ -172,15 +174,15 @@ func (s *sendCommand) close(ctx context.Context) (left int) {
 
 // gaveUp says how far it has come.
 func (s *sendCommand) gaveUp() string {
-	s.console.Draw("")
+	s.hide()
 	st := s.sender.Stats()
 	return fmt.Sprintf("docket send: gave up: %d of %s acknowledged", st.Handled, human.Count(st.Handled+uint64(st.InFlightLines), "line"))
 }
 
-// wait draws the progress until the result is there or ctx is done, and says what it
-// waits for when there is none.
-func (s *sendCommand) wait(ctx context.Context, p *progress, result <-chan error) error {
-	tick := time.NewTicker(terminal.RedrawInterval)
+// wait waits until the result is there or ctx is done, and says what it waits for when
+// nothing is acknowledged.
+func (s *sendCommand) wait(ctx context.Context, result <-chan error) error {
+	tick := time.NewTicker(stallTime / 10)
 	defer tick.Stop()
 	quiet := stall{since: time.Now()}
 	for {
@@ -196,7 +198,6 @@ func (s *sendCommand) wait(ctx context.Context, p *progress, result <-chan error
 			if st := s.sender.Stats(); quiet.is(st, now) {
 				s.console.Say("waiting for %s: docket status says what docket waits for; Ctrl-C ends the sending", acksText(st.InFlightLines))
 			}
-			s.console.Draw(p.line(s.counts(), now))
 		}
 	}
 }

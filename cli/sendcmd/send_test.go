@@ -6,9 +6,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/cli/internal/terminal"
 )
 
 // TestLineNumbers compares with a plain list, while the oldest are forgotten.
@@ -40,30 +41,18 @@ func TestProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := counts{stored: 30, refused: 2, inFlight: 250, connected: true}
-	for name, test := range map[string]struct{ got, want string }{
-		"bar":     {p.line(c, start.Add(2e9)), "[==========          ]  50%  30 stored, 2 refused, 15 lines/s"},
-		"away":    {p.line(counts{inFlight: 750}, start.Add(2e9)), "[                    ]   0%  0 stored, 0 refused, 0 lines/s, no connection"},
-		"no size": {newProgress(nil, 0, start).line(c, start.Add(2e9)), "30 stored, 2 refused, 15 lines/s"},
-		"grown":   {newGrown(t).line(counts{stored: 1, connected: true}, start.Add(1e9)), "[====================] 100%  1 stored, 0 refused, 1 lines/s"},
+	for name, test := range map[string]struct{ got, want any }{
+		"half":    {p.work(c), terminal.Work{What: "sending", Done: 500, Total: 1000, Note: "30 stored, 2 refused"}},
+		"away":    {p.work(counts{inFlight: 751}), terminal.Work{What: "sending", Total: 1000, Note: "0 stored, 0 refused, no connection"}},
 		"summary": {p.summary(c, start.Add(2e9)), "30 lines stored, 2 refused, in 2s (15 lines/s)"},
 		"one":     {p.summary(counts{stored: 1}, start), "1 line stored, 0 refused, in 0s (1000 lines/s)"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if test.got != test.want {
-				t.Errorf("got  %q\nwant %q", test.got, test.want)
+				t.Errorf("got  %+v\nwant %+v", test.got, test.want)
 			}
 		})
 	}
-}
-
-// newGrown is a file that has grown since its size was taken.
-func newGrown(t *testing.T) *progress {
-	t.Helper()
-	p := newProgress(strings.NewReader("0123456789"), 5, start)
-	if _, err := io.Copy(io.Discard, p); err != nil {
-		t.Fatal(err)
-	}
-	return p
 }
 
 // TestSendGivesUpInOneWording: what ends the sending says why, also where the sending
@@ -75,7 +64,7 @@ func TestSendGivesUpInOneWording(t *testing.T) {
 	for range 100 { // either may be seen first
 		result := make(chan error, 1)
 		result <- fmt.Errorf("flush: %w", ctx.Err())
-		if err := new(sendCommand).wait(ctx, nil, result); !errors.Is(err, gaveUp) {
+		if err := new(sendCommand).wait(ctx, result); !errors.Is(err, gaveUp) {
 			t.Fatalf("got %v, want %v", err, gaveUp)
 		}
 	}

@@ -10,7 +10,6 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 	"github.com/spf13/cobra"
@@ -18,7 +17,6 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/sinks/filesink"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 	"github.com/docket-export/docket/sinks/filesink/verify"
@@ -233,38 +231,13 @@ func (e *unanchoredError) Error() string {
 	return fmt.Sprintf("export %s: its end is not proven: give an anchor with --checkpoints, --last, --against or -f", e.dir)
 }
 
-// prove runs verify and shows on a terminal how far it is.
+// prove runs verify and shows how far it is.
 func (c *verifyCommand) prove(ctx context.Context) (verify.Report, error) {
-	started := time.Now()
-	stop, done := make(chan struct{}), make(chan struct{})
-	go func() {
-		defer close(done)
-		tick := time.NewTicker(terminal.RedrawInterval)
-		defer tick.Stop()
-		for {
-			select {
-			case <-tick.C:
-				c.console.Draw(hashedText(c.options.Progress, time.Since(started)))
-			case <-stop:
-				c.console.Draw("")
-				return
-			}
-		}
-	}()
-	r, err := verify.Run(ctx, c.dir, c.options)
-	close(stop)
-	<-done
-	return r, err
-}
-
-// hashedText is the line that shows the progress.
-func hashedText(p *verify.Progress, took time.Duration) string {
-	done, total := p.Done.Load(), p.Total.Load()
-	text := fmt.Sprintf("%s read, %s/s", human.Size(done), human.Size(int64(float64(done)/max(took, time.Millisecond).Seconds())))
-	if total > 0 && done < total {
-		text = fmt.Sprintf("%s of %s  %s", terminal.Bar(float64(done)/float64(total)), human.Size(total), text)
-	}
-	return text
+	defer c.console.Follow(func() terminal.Work {
+		p := c.options.Progress
+		return terminal.Work{What: "reading the export", Done: p.Done.Load(), Total: p.Total.Load()}
+	})()
+	return verify.Run(ctx, c.dir, c.options)
 }
 
 // ExitCode is that of docket verify alone.

@@ -3,7 +3,6 @@ package verifycmd
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/internal/testcli"
@@ -25,25 +24,6 @@ func TestParseAnchor(t *testing.T) {
 	for _, text := range []string{queueID, queueID + "-0", queueID + "-", queueID + "-x", "7", "-7", hash[:63] + "g", hash + "00"} {
 		if a, err := parseAnchor(text); err == nil {
 			t.Errorf("%s: got %+v, want an error", text, a)
-		}
-	}
-}
-
-func TestHashedText(t *testing.T) {
-	for name, tt := range map[string]struct {
-		done, total int64
-		want        string
-	}{
-		"begun":          {0, 4 << 20, "[                    ]   0% of 4 MiB  0 B read, 0 B/s"},
-		"half":           {2 << 20, 4 << 20, "[==========          ]  50% of 4 MiB  2 MiB read, 1 MiB/s"},
-		"more than seen": {6 << 20, 4 << 20, "6 MiB read, 3 MiB/s"},
-		"not yet known":  {2 << 20, 0, "2 MiB read, 1 MiB/s"},
-	} {
-		var p verify.Progress
-		p.Done.Store(tt.done)
-		p.Total.Store(tt.total)
-		if got := hashedText(&p, 2*time.Second); got != tt.want {
-			t.Errorf("%s: got %q, want %q", name, got, tt.want)
 		}
 	}
 }

@@ -1,28 +1,19 @@
 package terminal
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
-	"strings"
+	"os"
 	"sync"
-	"time"
 )
-
-// barWidth leaves room on a line of 80 columns for counts in the millions.
-const barWidth = 20
-
-// Bar shows which part of the work is done, from 0 to 1, and how many percent that are.
-func Bar(part float64) string {
-	full := int(part * barWidth)
-	return fmt.Sprintf("[%s%s] %3.0f%%", strings.Repeat("=", full), strings.Repeat(" ", barWidth-full), 100*part)
-}
 
 // Console is where a person reads messages. On a terminal its last line shows
 // the progress. Safe for concurrent use.
 type Console struct {
 	w   io.Writer
-	raw io.Writer // the terminal, for control sequences; nil when w is none
+	raw io.Writer // the terminal, for control sequences; nil when w is none, or knows none
 
 	mu    sync.Mutex
 	drawn bool // the cursor is behind a progress line
@@ -31,7 +22,7 @@ type Console struct {
 // NewConsole returns a console on w.
 func NewConsole(w io.Writer) *Console {
 	c := &Console{w: w}
-	if IsTerminal(w) {
+	if IsTerminal(w) && os.Getenv("TERM") != "dumb" {
 		c.raw = fileOf(w)
 	}
 	return c
@@ -45,9 +36,9 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintf(c.w, format+"\n", args...)
 }
 
-// Draw replaces the progress line by text, which may be empty. Without a terminal
+// draw replaces the progress line by text, which may be empty. Without a terminal
 // there is none.
-func (c *Console) Draw(text string) {
+func (c *Console) draw(text string) {
 	if c.raw == nil {
 		return
 	}
@@ -58,15 +49,22 @@ func (c *Console) Draw(text string) {
 	c.drawn = text != ""
 }
 
+// width is how long a progress line can be: a line that fills the last column would take
+// a second one on some terminals.
+func (c *Console) width() int {
+	return max(cmp.Or(Width(c.raw), usualWidth)-1, 1)
+}
+
+// usualWidth is that of a terminal that does not tell it.
+const usualWidth = 80
+
+// clear removes the progress line. Callers hold mu.
 func (c *Console) clear() {
 	if c.drawn {
 		fmt.Fprint(c.raw, "\r\x1b[K")
 		c.drawn = false
 	}
 }
-
-// RedrawInterval is often enough for a line that moves, and costs nothing.
-const RedrawInterval = 200 * time.Millisecond
 
 // WriteJSON writes v as one document.
 func WriteJSON(w io.Writer, v any) error {

@@ -21,11 +21,11 @@ func TestConsole(t *testing.T) {
 			if test.terminal {
 				c.raw = &b
 			}
-			c.Draw("10%")
+			c.draw("10%")
 			c.Say("line %d refused", 1)
-			c.Draw("20%")
-			c.Draw("30%")
-			c.Draw("")
+			c.draw("20%")
+			c.draw("30%")
+			c.draw("")
 			if got := b.String(); got != test.want {
 				t.Errorf("got %q, want %q", got, test.want)
 			}

@@ -1,0 +1,139 @@
+package terminal
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/docket-export/docket/internal/human"
+)
+
+// Work is how far some work is.
+type Work struct {
+	What  string // what goes on: "reading the export"
+	Done  int64
+	Total int64  // 0: not known; it counts as not known from where Done is above it
+	Noun  string // what Done counts, in the singular: "record"; "": bytes
+	Note  string // what else there is to know; may be empty
+}
+
+const (
+	// redrawInterval is often enough for a line that moves, and costs nothing.
+	redrawInterval = 200 * time.Millisecond
+	// quickTime is how long work may take without a word.
+	quickTime = time.Second
+	// plainInterval is how often a log or a file gets a line of its own.
+	plainInterval = 10 * time.Second
+	// rateTime is over how long, or twice that, the rate is measured: a mean since the start
+	// hides that nothing goes on any more.
+	rateTime = 5 * time.Second
+	// maxLeft is the longest time left that is shown: beyond it the work does not get on.
+	maxLeft = 100 * time.Hour
+)
+
+// barWidth leaves room on a line of 80 columns for counts in the millions.
+const barWidth = 20
+
+// Follow shows how far the work is until stop is called: on a terminal one line that is
+// redrawn, elsewhere a line of its own each 10 s, unless it says the same as before. Work
+// that is done within a second shows nothing. now is called from one other goroutine, and
+// no more once stop has returned. A command that writes records to the same terminal
+// must not follow its work.
+func (c *Console) Follow(now func() Work) (stop func()) {
+	end, ended := make(chan struct{}), make(chan struct{})
+	began := time.Now()
+	p := pace{from: mark{at: began}, next: mark{at: began}}
+	go func() {
+		defer close(ended)
+		defer c.draw("")
+		interval := redrawInterval
+		if c.raw == nil {
+			interval = plainInterval
+		}
+		tick := time.NewTicker(interval)
+		defer tick.Stop()
+		said := ""
+		for {
+			select {
+			case <-end:
+				return
+			case at := <-tick.C:
+				w := now()
+				rate := p.rate(w.Done, at)
+				if c.raw != nil && at.Sub(began) >= quickTime {
+					c.draw(w.line(rate, c.width()))
+				} else if text := w.line(rate, 0); c.raw == nil && text != said {
+					c.Say("%s", text)
+					said = text
+				}
+			}
+		}
+	}()
+	return sync.OnceFunc(func() { close(end); <-ended })
+}
+
+// pace is how fast work goes.
+type pace struct{ from, next mark }
+
+// mark is how far work was at a time.
+type mark struct {
+	at   time.Time
+	done int64
+}
+
+// rate is how much was done per second lately, when done is as of now.
+func (p *pace) rate(done int64, now time.Time) float64 {
+	if now.Sub(p.next.at) >= rateTime {
+		p.from, p.next = p.next, mark{now, done}
+	}
+	return float64(done-p.from.done) / max(now.Sub(p.from.at), time.Millisecond).Seconds()
+}
+
+// line is w in one line of at most width columns: what does not fit goes, the bar first and
+// the least important next. 0 is for a line without bounds and without a bar.
+func (w Work) line(rate float64, width int) string {
+	var bar, share, left string
+	amount := w.amount(w.Done)
+	if w.Total > 0 && w.Done <= w.Total {
+		done := float64(w.Done) / float64(w.Total)
+		bar = strings.Repeat("=", int(done*barWidth))
+		bar = fmt.Sprintf("[%-*s] ", barWidth, bar)
+		share = fmt.Sprintf("%.0f%%", math.Floor(100*done))
+		if w.Noun != "" {
+			amount = fmt.Sprint(w.Done)
+		}
+		amount += " of " + w.amount(w.Total)
+		if seconds := math.Ceil(float64(w.Total-w.Done) / rate); seconds > 0 && seconds < maxLeft.Seconds() {
+			left = (time.Duration(seconds) * time.Second).String() + " left"
+		}
+	}
+	head, speed := w.What+": ", w.amount(int64(math.Round(rate)))+"/s"
+	all := joined(share, amount, speed, left, w.Note)
+	if width == 0 {
+		return head + all
+	}
+	for _, text := range []string{head + bar + all, head + all, head + joined(share, left, w.Note)} {
+		if utf8.RuneCountInString(text) <= width {
+			return text
+		}
+	}
+	runes := []rune(head + joined(share, left, w.Note))
+	return string(runes[:width])
+}
+
+// amount is n of what Done counts.
+func (w Work) amount(n int64) string {
+	if w.Noun == "" {
+		return human.Size(n)
+	}
+	return human.Count(uint64(max(n, 0)), w.Noun)
+}
+
+// joined are the parts that are not empty.
+func joined(parts ...string) string {
+	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), ", ")
+}
