@@ -64,12 +64,7 @@ func Load(data []byte, kinds Kinds) (*Config, config.Problems) {
 	if root.IsZero() {
 		return nil, problems
 	}
-	doc := document[config.Node, config.Node]{
-		Queue:    defaultQueue(),
-		Admin:    defaultAdmin(),
-		Shutdown: defaultShutdown(),
-		Limits:   defaultLimits(),
-	}
+	doc := defaultDocument()
 	l := loader{kinds: kinds, problems: append(problems, root.Decode(&doc)...)}
 	l.cfg = Config{Queue: doc.Queue, Admin: doc.Admin, Shutdown: doc.Shutdown, Limits: doc.Limits}
 	l.check(checkHead(doc.APIVersion, doc.Kind))
@@ -80,6 +75,31 @@ func Load(data []byte, kinds Kinds) (*Config, config.Problems) {
 		return nil, root.Locate(l.problems)
 	}
 	return &l.cfg, nil
+}
+
+func defaultDocument() document[config.Node, config.Node] {
+	return document[config.Node, config.Node]{
+		Queue:    defaultQueue(),
+		Admin:    defaultAdmin(),
+		Shutdown: defaultShutdown(),
+		Limits:   defaultLimits(),
+	}
+}
+
+// Whereabouts returns the queue's directory and the section admin of a configuration file,
+// which may have mistakes elsewhere: a docket can be at work with an earlier version of it.
+// ok is false when it names no queue.
+func Whereabouts(data []byte) (directory string, admin AdminConfig, ok bool) {
+	root, _ := config.Parse(data) // Load reports what is wrong
+	if root.IsZero() {
+		return "", admin, false
+	}
+	doc := defaultDocument()
+	_ = root.Decode(&doc)
+	if checkAdminAddress(doc.Admin.Address) != nil {
+		doc.Admin.Address = "" // no token goes there
+	}
+	return doc.Queue.Directory, doc.Admin, doc.Queue.Directory != ""
 }
 
 func checkHead(version, kindOfFile string) config.Problems {

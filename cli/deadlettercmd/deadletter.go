@@ -12,7 +12,6 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/letterbox"
@@ -41,18 +40,14 @@ it works on the files.`,
 
 // letterFlags say which dead letters a command is about.
 type letterFlags struct {
-	command.ConfigFlags
-	admin     string
-	tokenFile string
-	sink      string
-	all       bool
+	command.AdminFlags
+	sink string
+	all  bool
 }
 
 func newLetterFlags(cmd *cobra.Command, kinds exporter.Kinds) *letterFlags {
-	f := &letterFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
+	f := &letterFlags{AdminFlags: command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}}
 	f.Add(cmd)
-	cmd.Flags().StringVar(&f.admin, "admin", "", "address of the admin endpoint of a running docket, in place of its socket")
-	cmd.Flags().StringVar(&f.tokenFile, "token-file", "", "file with its token (default admin.tokenFile of the configuration)")
 	cmd.Flags().StringVar(&f.sink, "sink", "", "name of the sink")
 	return f
 }
@@ -61,8 +56,8 @@ func (f *letterFlags) addAll(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&f.all, "all", false, "every dead letter of the sink")
 }
 
-// check refuses what names no letters.
-func (f *letterFlags) check(ids []string) error {
+// checkIDs refuses what names no letters.
+func (f *letterFlags) checkIDs(ids []string) error {
 	switch {
 	case f.sink == "":
 		return errors.New("which sink? name it with --sink: docket deadletter ls shows which there are")
@@ -91,11 +86,15 @@ func (f *letterFlags) with(cmd *cobra.Command, do func(letterbox.Box) error) err
 
 // open finds the docket that runs on the queue or, when there is none, the queue.
 func (f *letterFlags) open(ctx context.Context, log *slog.Logger) (letterbox.Box, error) {
-	if f.admin == "" && f.tokenFile != "" {
-		return nil, errors.New("--token-file needs --admin: over the socket of the queue no token is asked for")
+	if err := f.Check(); err != nil {
+		return nil, err
 	}
-	if f.admin != "" {
-		return f.openAddress()
+	if f.Admin != "" {
+		client, err := f.Client()
+		if err != nil {
+			return nil, err
+		}
+		return letterbox.Online(client), nil
 	}
 	cfg, err := f.Load()
 	if err != nil {
@@ -106,26 +105,6 @@ func (f *letterFlags) open(ctx context.Context, log *slog.Logger) (letterbox.Box
 		return nil, command.Misconfigured("%w", err)
 	}
 	return box, command.Failed(err)
-}
-
-// openAddress is open with --admin.
-func (f *letterFlags) openAddress() (letterbox.Box, error) {
-	token := config.SecretFile(f.tokenFile)
-	if token == "" && f.File != "" {
-		cfg, err := f.Load()
-		if err != nil {
-			return nil, err
-		}
-		token = cfg.Admin.TokenFile
-	}
-	if token == "" {
-		return nil, errors.New("--admin needs --token-file, or -f with a configuration that has admin.tokenFile: over an address dead letters are served to those who know the token")
-	}
-	secret, err := token.Read()
-	if err != nil {
-		return nil, command.Failed(err)
-	}
-	return letterbox.NewAddress(f.admin, secret), nil
 }
 
 // checkLetterSink refuses a sink that there is not, and names those that there are.
@@ -199,7 +178,7 @@ are an array of such.`,
 	flags.addAll(cmd)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
-		if err := flags.check(ids); err != nil {
+		if err := flags.checkIDs(ids); err != nil {
 			return err
 		}
 		return flags.with(cmd, func(box letterbox.Box) error {
@@ -244,7 +223,7 @@ It ends with 1 when an id has no dead letter; the others are sent all the same.`
 	flags.addAll(cmd)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
-		if err := flags.check(ids); err != nil {
+		if err := flags.checkIDs(ids); err != nil {
 			return err
 		}
 		return flags.with(cmd, func(box letterbox.Box) error {
@@ -272,7 +251,7 @@ the same.`,
 	yes := cmd.Flags().BoolP("yes", "y", false, "do not ask")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, ids []string) error {
-		if err := flags.check(ids); err != nil {
+		if err := flags.checkIDs(ids); err != nil {
 			return err
 		}
 		asks := flags.all && !*yes

@@ -85,7 +85,7 @@ func isConfigError(err error) bool {
 
 func TestLettersOfNoQueue(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
-	flags := letterFlags{ConfigFlags: command.ConfigFlags{Kinds: builtin.Kinds(), Data: dir}}
+	flags := letterFlags{AdminFlags: command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: builtin.Kinds(), Data: dir}}}
 	if _, err := flags.open(t.Context(), nil); !isConfigError(err) {
 		t.Errorf("got %v, want a configuration that cannot be used", err)
 	}

@@ -3,12 +3,8 @@ package statuscmd
 
 import (
 	"context"
-	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -16,6 +12,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/adminclient"
 )
 
 // statusInterval is how often --watch asks: fast enough to see a sink recover,
@@ -25,35 +22,31 @@ const statusInterval = time.Second
 // statusTimeout bounds one question, which docket answers from memory.
 const statusTimeout = 5 * time.Second
 
-// maxStatus bounds the answer. A status is a few hundred bytes a sink; whatever
-// is longer comes from something that is not docket.
-const maxStatus = 16 << 20
-
 // New returns docket status.
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show sinks, queue and ledger of the running docket",
-		Long: `status asks the admin endpoint of a running docket how its sinks, its queue and
-its sources are doing, and for the account of every line it has received.`,
+		Long: `status asks a running docket how its sinks, its queue and its sources are doing, and
+for the account of every line it has received: over the socket admin.sock in the
+queue's directory, or over its admin address.`,
 		Example: `  docket status                    the docket that runs without a configuration file
   docket status -f docket.yaml     the one that runs with this file
   docket status --watch
   docket status -o json            the document of /status, byte for byte`,
 		Args: command.NoArgs,
 	}
-	var file, admin string
+	flags := command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
+	flags.Add(cmd)
 	var watch bool
-	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file that names the admin endpoint")
-	cmd.Flags().StringVar(&admin, "admin", "", "address of the admin endpoint, host:port")
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again each second, until Ctrl-C")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		address, err := adminAddress(kinds, file, admin)
+		client, err := flags.Client()
 		if err != nil {
 			return err
 		}
-		s := newStatusCommand(address, output.Value == "json")
+		s := newStatusCommand(client, output.Value == "json")
 		if watch {
 			return command.Failed(s.watch(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), statusInterval))
 		}
@@ -62,43 +55,24 @@ its sources are doing, and for the account of every line it has received.`,
 	return cmd
 }
 
-// adminAddress is where the admin endpoint is: as given, or as configured.
-func adminAddress(kinds exporter.Kinds, file, admin string) (string, error) {
-	if admin != "" && file != "" {
-		return "", errors.New("--admin and --file exclude each other: the file names the endpoint")
-	}
-	if admin != "" {
-		return admin, nil
-	}
-	cfg, err := command.LoadConfig(kinds, file, command.DefaultDataDir)
-	if err != nil {
-		return "", err
-	}
-	if cfg.Admin.Address == "" {
-		return "", fmt.Errorf("%s has no admin.address: give the endpoint with --admin", file)
-	}
-	return cfg.Admin.Address, nil
-}
-
 // statusCommand shows the status of one exporter.
 type statusCommand struct {
-	url     string
-	address string
+	client  *adminclient.Client
 	json    bool
 	timeout time.Duration
 }
 
-func newStatusCommand(address string, json bool) statusCommand {
-	return statusCommand{url: "http://" + address + "/status", address: address, json: json, timeout: statusTimeout}
+func newStatusCommand(client *adminclient.Client, json bool) statusCommand {
+	return statusCommand{client: client, json: json, timeout: statusTimeout}
 }
 
 // print shows the status once.
 func (s statusCommand) print(ctx context.Context, w io.Writer) error {
-	body, err := s.fetch(ctx)
+	a, err := s.fetch(ctx)
 	if err != nil {
 		return err
 	}
-	return s.write(w, body)
+	return s.write(w, a)
 }
 
 // watch shows the status again and again until ctx is done: in place on a
@@ -108,7 +82,7 @@ func (s statusCommand) watch(ctx context.Context, w, errw io.Writer, interval ti
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	for {
-		body, err := s.fetch(ctx)
+		a, err := s.fetch(ctx)
 		if ctx.Err() != nil {
 			return nil
 		}
@@ -119,7 +93,7 @@ func (s statusCommand) watch(ctx context.Context, w, errw io.Writer, interval ti
 		}
 		if err != nil {
 			fmt.Fprintln(errw, err)
-		} else if err := s.writeBlock(w, body); err != nil {
+		} else if err := s.writeBlock(w, a); err != nil {
 			return err
 		}
 		select {
@@ -131,12 +105,12 @@ func (s statusCommand) watch(ctx context.Context, w, errw io.Writer, interval ti
 }
 
 // writeBlock is one turn of watch.
-func (s statusCommand) writeBlock(w io.Writer, body []byte) error {
+func (s statusCommand) writeBlock(w io.Writer, a answer) error {
 	if s.json || terminal.IsTerminal(w) {
-		return s.write(w, body)
+		return s.write(w, a)
 	}
 	fmt.Fprintln(w, time.Now().Format(time.RFC3339))
-	if err := s.write(w, body); err != nil {
+	if err := s.write(w, a); err != nil {
 		return err
 	}
 	_, err := io.WriteString(w, "\n\n")
@@ -144,46 +118,27 @@ func (s statusCommand) writeBlock(w io.Writer, body []byte) error {
 }
 
 // write shows one answer: as it came, or as text.
-func (s statusCommand) write(w io.Writer, body []byte) error {
+func (s statusCommand) write(w io.Writer, a answer) error {
 	if s.json {
-		_, err := w.Write(body)
+		_, err := w.Write(a.document)
 		return err
 	}
-	var status exporter.Status
-	if err := json.Unmarshal(body, &status); err != nil {
-		return fmt.Errorf("what answers at %s is not docket: %w", s.url, err)
-	}
-	return writeStatus(w, status, time.Now())
+	return writeStatus(w, a.status, time.Now())
 }
 
-// fetch gets the status document.
-func (s statusCommand) fetch(ctx context.Context) ([]byte, error) {
+// answer is the status of an exporter, and the document that says it.
+type answer struct {
+	status   exporter.Status
+	document []byte
+}
+
+// fetch asks for the status. As JSON it is passed on, understood or not.
+func (s statusCommand) fetch(ctx context.Context) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url, nil)
-	if err != nil {
-		return nil, fmt.Errorf("admin endpoint %q: %w", s.address, err)
+	a.status, a.document, err = s.client.Status(ctx)
+	if s.json && a.document != nil {
+		err = nil
 	}
-	// The endpoint is on this machine: a proxy from the environment would look
-	// for it on another one.
-	transport := &http.Transport{DisableKeepAlives: true}
-	res, err := (&http.Client{Transport: transport}).Do(req)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, fmt.Errorf("nothing listens at %s: is docket running? start it with: docket run", s.address)
-	}
-	if err != nil {
-		return nil, err
-	}
-	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("%s answers %s, not a status: is it docket's admin endpoint?", s.url, res.Status)
-	}
-	body, err := io.ReadAll(io.LimitReader(res.Body, maxStatus+1))
-	if err != nil {
-		return nil, fmt.Errorf("read %s: %w", s.url, err)
-	}
-	if len(body) > maxStatus {
-		return nil, fmt.Errorf("%s answers more than %d bytes: it is not docket's admin endpoint", s.url, maxStatus)
-	}
-	return body, nil
+	return a, err
 }

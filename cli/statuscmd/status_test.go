@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/internal/human"
 )
 
@@ -172,9 +173,9 @@ func TestStatusPrints(t *testing.T) {
 		"json":            {answer: document, code: 200, json: true, want: document},
 		"text":            {answer: document, code: 200, want: "SINK  STATE"},
 		"something else":  {answer: "<html>", code: 200, wantErr: "is not docket"},
-		"not found":       {answer: document, code: 404, wantErr: "answers 404 Not Found, not a status"},
-		"without an end":  {answer: strings.Repeat(" ", maxStatus+1), code: 200, json: true, wantErr: "answers more than 16777216 bytes"},
-		"json, not found": {answer: document, code: 404, json: true, wantErr: "answers 404 Not Found, not a status"},
+		"not found":       {code: 404, wantErr: "answers 404 Not Found: is it docket's admin endpoint?"},
+		"without an end":  {answer: strings.Repeat(" ", 16<<20+1), code: 200, json: true, wantErr: "answers more than 16777216 bytes"},
+		"json, not found": {code: 404, json: true, wantErr: "answers 404 Not Found: is it docket's admin endpoint?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -186,7 +187,7 @@ func TestStatusPrints(t *testing.T) {
 			}))
 			defer server.Close()
 			var b strings.Builder
-			s := newStatusCommand(server.Listener.Addr().String(), test.json)
+			s := newStatusCommand(adminclient.ForAddress(server.Listener.Addr().String(), ""), test.json)
 			s.timeout = 2 * time.Minute // another machine may be busy
 			err := s.print(t.Context(), &b)
 			if test.wantErr != "" {
@@ -214,7 +215,7 @@ func TestStatusWatchIntoAFile(t *testing.T) {
 	}))
 	defer server.Close()
 	var out strings.Builder
-	s := newStatusCommand(server.Listener.Addr().String(), false)
+	s := newStatusCommand(adminclient.ForAddress(server.Listener.Addr().String(), ""), false)
 	s.timeout = 2 * time.Minute // another machine may be busy
 	if err := s.watch(ctx, &out, io.Discard, time.Millisecond); err != nil {
 		t.Errorf("got error %v, want none", err)
@@ -248,7 +249,7 @@ func TestStatusWatch(t *testing.T) {
 	}))
 	defer server.Close()
 	var out, complaints strings.Builder
-	s := newStatusCommand(server.Listener.Addr().String(), true)
+	s := newStatusCommand(adminclient.ForAddress(server.Listener.Addr().String(), ""), true)
 	s.timeout = 2 * time.Minute // another machine may be busy
 	if err := s.watch(ctx, &out, &complaints, time.Millisecond); err != nil {
 		t.Errorf("got error %v, want none", err)

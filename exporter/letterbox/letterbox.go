@@ -8,17 +8,13 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"net"
 	"path/filepath"
 	"slices"
-	"syscall"
-	"time"
 
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue/inspect"
-	"github.com/docket-export/docket/exporter/queue/state"
-	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/internal/rooted"
 )
 
@@ -53,38 +49,14 @@ type Box interface {
 // Open finds the docket that runs on the queue of cfg or, when there is none, the queue.
 // While a docket does, log is not used.
 func Open(ctx context.Context, cfg *exporter.Config, log *slog.Logger) (Box, error) {
-	socket := filepath.Join(cfg.Queue.Directory, exporter.AdminSocket)
-	reason := tryAdminSocket(ctx, socket)
-	if reason == nil {
-		return newSocketBox(socket, cfg.Queue.Directory), nil
-	}
-	if errors.Is(reason, fs.ErrPermission) {
-		return nil, fmt.Errorf("admin socket: %w: only the user that docket runs as may use it", reason)
-	}
-	o, err := inspect.Open(cfg.Queue.Directory, nil)
-	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
-		return nil, fmt.Errorf("queue %s is in use by %s, which cannot be reached over its admin socket (%w): try again if it has just "+
-			"begun or is ending; or ask it with --admin and --token-file over its admin.address; or stop it first",
-			cfg.Queue.Directory, human.Process(inUse.PID), reason)
-	}
+	client, o, err := adminclient.Find(ctx, cfg.Queue.Directory)
 	if err != nil {
 		return nil, err
 	}
+	if client != nil {
+		return &onlineBox{client: client, directory: cfg.Queue.Directory}, nil
+	}
 	return &offlineBox{cfg: cfg, o: o, log: log}, nil
-}
-
-// tryAdminSocket says why nobody answers at the admin socket of a queue.
-func tryAdminSocket(ctx context.Context, path string) error {
-	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-	defer cancel()
-	nc, err := new(net.Dialer).DialContext(ctx, "unix", path)
-	if errors.Is(err, syscall.EINVAL) {
-		return fmt.Errorf("%s: the path is too long for a socket", path)
-	}
-	if err != nil {
-		return err
-	}
-	return nc.Close()
 }
 
 // offlineBox works on the files of a queue, which it holds.

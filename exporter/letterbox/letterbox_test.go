@@ -5,11 +5,10 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"path/filepath"
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/deadletter"
 )
 
@@ -34,7 +33,7 @@ func TestDeadLettersOfAnother(t *testing.T) {
 				io.WriteString(w, test.body)
 			}))
 			defer server.Close()
-			box := NewAddress(server.Listener.Addr().String(), "secret")
+			box := Online(adminclient.ForAddress(server.Listener.Addr().String(), "secret"))
 			err := box.List(t.Context(), "siem", func(deadletter.Summary) error { return nil })
 			if err == nil || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
 				t.Errorf("got error %v, want one with %q", err, test.want)
@@ -44,7 +43,7 @@ func TestDeadLettersOfAnother(t *testing.T) {
 	server := httptest.NewServer(nil)
 	address := server.Listener.Addr().String()
 	server.Close()
-	if _, err := NewAddress(address, "secret").Counts(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing listens at "+address) {
+	if _, err := Online(adminclient.ForAddress(address, "secret")).Counts(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing listens at "+address) {
 		t.Errorf("got error %v, want that nothing listens", err)
 	}
 }
@@ -58,7 +57,7 @@ func TestManyDeadLettersOnline(t *testing.T) {
 		io.WriteString(w, "]\n")
 	}))
 	defer server.Close()
-	box := NewAddress(server.Listener.Addr().String(), "secret")
+	box := Online(adminclient.ForAddress(server.Listener.Addr().String(), "secret"))
 	n := 0
 	err := box.List(t.Context(), "siem", func(s deadletter.Summary) error {
 		if n++; s.ID != deadletter.ID("q", uint64(n)) {
@@ -68,14 +67,5 @@ func TestManyDeadLettersOnline(t *testing.T) {
 	})
 	if err != nil || n != 5000 {
 		t.Errorf("got %d letters, %v, want 5000", n, err)
-	}
-}
-
-// No docket answers at a path that is too long for a socket.
-func TestLettersOfAPathTooLong(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
-	err := tryAdminSocket(t.Context(), filepath.Join(dir, exporter.AdminSocket))
-	if err == nil || !strings.Contains(err.Error(), "too long for a socket") {
-		t.Errorf("got %v, want that the path is too long", err)
 	}
 }

@@ -1,60 +1,25 @@
 package letterbox
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
-	"fmt"
 	"io"
-	"net"
-	"net/http"
-	"net/url"
 	"path/filepath"
-	"strings"
-	"syscall"
-	"time"
 
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/deadletter"
-	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/internal/rooted"
-)
-
-const (
-	// changeTimeout bounds the wait for an answer: a change may write hundreds of
-	// megabytes of letters anew first.
-	changeTimeout = 5 * time.Minute
-	// maxRefusal bounds what is read of an answer that is an error.
-	maxRefusal = 4 << 10
 )
 
 // onlineBox asks a running docket.
 type onlineBox struct {
-	client    *http.Client
-	base      string // of the URLs
-	where     string // for messages
-	token     string // empty over the socket
+	client    *adminclient.Client
 	directory string // of the queue; empty when it is not known
 }
 
-// newSocketBox asks over the admin socket of the queue in directory.
-func newSocketBox(socket, directory string) *onlineBox {
-	return newOnlineBox(onlineBox{base: "http://docket", where: socket, directory: directory}, func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	})
-}
-
-// NewAddress asks over the admin address.
-func NewAddress(address, token string) Box {
-	return newOnlineBox(onlineBox{base: "http://" + address, where: address, token: token}, new(net.Dialer).DialContext)
-}
-
-// newOnlineBox fills in the client of b. It asks no proxy: docket is on this machine.
-func newOnlineBox(b onlineBox, dial func(ctx context.Context, network, address string) (net.Conn, error)) *onlineBox {
-	b.client = &http.Client{Transport: &http.Transport{DialContext: dial, DisableKeepAlives: true, ResponseHeaderTimeout: changeTimeout}}
-	return &b
-}
+// Online asks the docket of client.
+func Online(client *adminclient.Client) Box { return &onlineBox{client: client} }
 
 func (b *onlineBox) Running() bool { return true }
 
@@ -72,90 +37,56 @@ func (b *onlineBox) Hint(sink string) string {
 }
 
 func (b *onlineBox) Counts(ctx context.Context) (counts []deadletter.Count, err error) {
-	err = b.ask(ctx, http.MethodGet, nil, func(r io.Reader) error { return json.NewDecoder(r).Decode(&counts) })
+	err = b.client.GetJSON(ctx, pathOf(), nil, &counts)
 	return counts, err
 }
 
 // List decodes one letter after the other: there may be very many.
 func (b *onlineBox) List(ctx context.Context, sink string, each func(deadletter.Summary) error) error {
-	return b.ask(ctx, http.MethodGet, nil, func(r io.Reader) error {
-		d := json.NewDecoder(r)
-		if _, err := d.Token(); err != nil {
-			return err
-		}
-		for d.More() {
-			var s deadletter.Summary
-			if err := d.Decode(&s); err != nil {
-				return err
-			}
-			if err := each(s); err != nil {
-				return err
-			}
-		}
-		_, err := d.Token()
+	res, err := b.client.Get(ctx, pathOf(sink), nil)
+	if err != nil {
 		return err
-	}, sink)
-}
-
-func (b *onlineBox) Show(ctx context.Context, sink, id string) (s deadletter.Summary, record []byte, err error) {
-	err = b.ask(ctx, http.MethodGet, nil, func(r io.Reader) error {
-		text, err := io.ReadAll(r)
-		if err != nil {
-			return err
-		}
-		s, record, err = deadletter.ParseWithRecord(text)
-		return err
-	}, sink, id)
-	return s, record, err
-}
-
-func (b *onlineBox) Change(ctx context.Context, sink string, what Change, c deadletter.Change) (changed deadletter.Changed, err error) {
-	body, err := json.Marshal(c)
-	if err != nil {
-		return changed, err
-	}
-	err = b.ask(ctx, http.MethodPost, body, func(r io.Reader) error { return json.NewDecoder(r).Decode(&changed) }, sink, string(what))
-	return changed, err
-}
-
-// ask makes a request for what is below /deadletters and calls read with the answer.
-func (b *onlineBox) ask(ctx context.Context, method string, body []byte, read func(io.Reader) error, path ...string) error {
-	place := b.base + "/deadletters"
-	for _, part := range path {
-		place += "/" + url.PathEscape(part)
-	}
-	req, err := http.NewRequestWithContext(ctx, method, place, bytes.NewReader(body))
-	if err != nil {
-		return fmt.Errorf("admin endpoint %q: %w", b.where, err)
-	}
-	if b.token != "" {
-		req.Header.Set("Authorization", "Bearer "+b.token)
-	}
-	res, err := b.client.Do(req)
-	if errors.Is(err, syscall.ECONNREFUSED) {
-		return fmt.Errorf("nothing listens at %s: is docket running?", b.where)
-	}
-	if err != nil {
-		return fmt.Errorf("ask docket at %s: %w", b.where, err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, maxRefusal))
-		return refusal(b.where, res.StatusCode, strings.TrimSpace(human.OneLine(string(text))))
+	d := json.NewDecoder(res.Body)
+	if _, err := d.Token(); err != nil {
+		return b.client.Unreadable(err)
 	}
-	if err := read(res.Body); err != nil {
-		return fmt.Errorf("read the answer of docket at %s: %w", b.where, err)
+	for d.More() {
+		var s deadletter.Summary
+		if err := d.Decode(&s); err != nil {
+			return b.client.Unreadable(err)
+		}
+		if err := each(s); err != nil {
+			return err
+		}
+	}
+	if _, err := d.Token(); err != nil {
+		return b.client.Unreadable(err)
 	}
 	return nil
 }
 
-// refusal is what an answer says that is no success.
-func refusal(where string, status int, text string) error {
-	switch {
-	case status == http.StatusUnauthorized:
-		return fmt.Errorf("docket at %s does not take the token: give the file that its admin.tokenFile names with --token-file", where)
-	case text == "" || strings.Contains(text, "404 page not found"):
-		return fmt.Errorf("%s answers %d %s: is it docket's admin endpoint?", where, status, http.StatusText(status))
+func (b *onlineBox) Show(ctx context.Context, sink, id string) (s deadletter.Summary, record []byte, err error) {
+	res, err := b.client.Get(ctx, pathOf(sink, id), nil)
+	if err != nil {
+		return s, nil, err
 	}
-	return errors.New(text)
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	if err == nil {
+		s, record, err = deadletter.ParseWithRecord(text)
+	}
+	if err != nil {
+		err = b.client.Unreadable(err)
+	}
+	return s, record, err
 }
+
+func (b *onlineBox) Change(ctx context.Context, sink string, what Change, c deadletter.Change) (changed deadletter.Changed, err error) {
+	err = b.client.PostJSON(ctx, pathOf(sink, string(what)), c, &changed)
+	return changed, err
+}
+
+// pathOf is what is asked for below /deadletters.
+func pathOf(parts ...string) string { return "/deadletters" + adminclient.Path(parts...) }

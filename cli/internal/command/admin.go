@@ -1,0 +1,97 @@
+package command
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/adminclient"
+)
+
+// AdminFlags say which running docket a command asks.
+type AdminFlags struct {
+	ConfigFlags
+	Admin     string // its address; empty: over the socket of the configured queue
+	TokenFile string
+}
+
+// Add adds the flags to cmd.
+func (f *AdminFlags) Add(cmd *cobra.Command) {
+	f.ConfigFlags.Add(cmd)
+	cmd.Flags().StringVar(&f.Admin, "admin", "", "address of the admin endpoint of a running docket, in place of its socket")
+	cmd.Flags().StringVar(&f.TokenFile, "token-file", "", "file with its token (default admin.tokenFile of the configuration)")
+}
+
+// Check refuses flags that contradict each other.
+func (f *AdminFlags) Check() error {
+	switch {
+	case f.Admin == "" && f.TokenFile != "":
+		return errors.New("--token-file needs --admin: over the socket of the queue no token is asked for")
+	case f.Admin != "" && f.Data != "":
+		return errors.New("--admin and --data exclude each other: both say where docket is")
+	}
+	return nil
+}
+
+// Client returns a client of the docket at --admin or, without it, of the one that works on
+// the configured queue: over its admin socket, or else over its admin.address. Mistakes in
+// the configuration file elsewhere do not matter.
+func (f *AdminFlags) Client() (*adminclient.Client, error) {
+	if err := f.Check(); err != nil {
+		return nil, err
+	}
+	if f.Admin != "" {
+		token, err := f.token()
+		if err != nil {
+			return nil, err
+		}
+		return adminclient.ForAddress(f.Admin, token), nil
+	}
+	directory, admin, err := f.whereabouts()
+	if err != nil {
+		return nil, err
+	}
+	// Over the socket docket asks for no token, and elsewhere it says that it wants one.
+	token, _ := readToken(admin.TokenFile)
+	return adminclient.ForEither(directory, admin.Address, token), nil
+}
+
+// token is that for --admin, empty when none is known.
+func (f *AdminFlags) token() (string, error) {
+	file := config.SecretFile(f.TokenFile)
+	if file == "" && f.File != "" {
+		_, admin, err := f.whereabouts()
+		if err != nil {
+			return "", err
+		}
+		file = admin.TokenFile
+	}
+	token, err := readToken(file)
+	return token, Failed(err)
+}
+
+func readToken(file config.SecretFile) (string, error) {
+	if file == "" {
+		return "", nil
+	}
+	return file.Read()
+}
+
+func (f *AdminFlags) whereabouts() (directory string, admin exporter.AdminConfig, err error) {
+	if f.File != "" && f.Data == "" {
+		text, err := ReadConfig(f.File)
+		if err != nil {
+			return "", admin, err
+		}
+		if directory, admin, ok := exporter.Whereabouts(text); ok {
+			return directory, admin, nil
+		}
+	}
+	cfg, err := f.Load()
+	if err != nil {
+		return "", admin, err
+	}
+	return cfg.Queue.Directory, cfg.Admin, nil
+}

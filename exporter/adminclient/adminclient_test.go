@@ -1,0 +1,159 @@
+package adminclient
+
+import (
+	"errors"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/exporter"
+)
+
+// serve answers on l with name and the request until the test ends.
+func serve(t *testing.T, l net.Listener, name string) {
+	t.Helper()
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		io.WriteString(w, strings.Join([]string{name, r.Method, r.URL.EscapedPath(), r.URL.RawQuery, r.Header.Get("Authorization"), string(body)}, " "))
+	})}}
+	server.Start()
+	t.Cleanup(server.Close)
+}
+
+func listen(t *testing.T, network, address string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// ask returns the answer to a question, or the error.
+func ask(t *testing.T, c *Client) (string, error) {
+	t.Helper()
+	res, err := c.Get(t.Context(), "/queue"+Path("a/b", "c d"), url.Values{"from": {"1"}})
+	if err != nil {
+		return "", err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return string(text), err
+}
+
+// The socket is asked first, the address where nobody answers there: also by the same
+// client, when docket comes and goes.
+func TestSocketBeforeAddress(t *testing.T) {
+	dir := t.TempDir()
+	address := listen(t, "tcp", "127.0.0.1:0")
+	c := ForEither(dir, address.Addr().String(), "secret")
+	serve(t, address, "address")
+	const question = " GET /queue/a%2Fb/c%20d from=1 Bearer secret "
+	if got, err := ask(t, c); got != "address"+question || err != nil {
+		t.Errorf("without a socket: got %q, %v", got, err)
+	}
+	if _, err := ask(t, ForQueue(dir)); !errors.Is(err, ErrNotRunning) {
+		t.Errorf("by its queue alone: got %v, want that docket is not running", err)
+	}
+	serve(t, listen(t, "unix", filepath.Join(dir, exporter.AdminSocket)), "socket")
+	if got, err := ask(t, c); got != "socket"+question || err != nil {
+		t.Errorf("with a socket: got %q, %v", got, err)
+	}
+}
+
+func TestPost(t *testing.T) {
+	dir := t.TempDir()
+	serve(t, listen(t, "unix", filepath.Join(dir, exporter.AdminSocket)), "socket")
+	res, err := ForQueue(dir).Post(t.Context(), "/sinks/siem/retry", map[string]int{"a": 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if text, _ := io.ReadAll(res.Body); string(text) != `socket POST /sinks/siem/retry   {"a":1}` {
+		t.Errorf("got %s", text)
+	}
+}
+
+// Nobody to ask is told apart from who must not ask.
+func TestUnreached(t *testing.T) {
+	closed := listen(t, "tcp", "127.0.0.1:0")
+	closed.Close()
+	nobody := closed.Addr().String()
+	stale := t.TempDir()
+	l := listen(t, "unix", filepath.Join(stale, exporter.AdminSocket))
+	l.(*net.UnixListener).SetUnlinkOnClose(false)
+	l.Close()
+	long := filepath.Join(t.TempDir(), strings.Repeat("d", 120))
+	for name, test := range map[string]struct {
+		client     *Client
+		want       string
+		notRunning bool
+	}{
+		"nothing at the address": {ForAddress(nobody, ""), "nothing listens at " + nobody + ": is docket running?", true},
+		"nothing at either":      {ForEither(t.TempDir(), nobody, ""), "admin.sock and " + nobody, true},
+		"killed":                 {ForQueue(stale), "nothing listens at ", true},
+		"path too long":          {ForQueue(long), "too long for a socket", false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			err := test.client.Reach(t.Context())
+			_, asked := ask(t, test.client)
+			for _, err := range []error{err, asked} {
+				if err == nil || !strings.Contains(err.Error(), test.want) || errors.Is(err, ErrNotRunning) != test.notRunning {
+					t.Errorf("got error %v, want one with %q", err, test.want)
+				}
+			}
+		})
+	}
+}
+
+// Root may use every socket, so the kernel cannot be asked for this failure.
+func TestNotPermitted(t *testing.T) {
+	err := ForQueue("q").unreached(&net.OpError{Op: "dial", Err: fs.ErrPermission})
+	if !errors.Is(err, fs.ErrPermission) || errors.Is(err, ErrNotRunning) || !strings.Contains(err.Error(), "only the user that docket runs as may use it") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	for name, test := range map[string]struct {
+		status      int
+		token, body string
+		want        string
+	}{
+		"not found":     {404, "", "404 page not found\n", "answers 404 Not Found: is it docket's admin endpoint?"},
+		"no text":       {502, "", "", "answers 502 Bad Gateway: is it docket's admin endpoint?"},
+		"elsewhere":     {302, "", "", "answers 302 Found"},
+		"its words":     {403, "", "set admin.tokenFile\n", "set admin.tokenFile"},
+		"control words": {500, "", "a\x1b[31mb", "a [31mb"},
+		"no token":      {401, "", "x", "asks for a token: give the file"},
+		"wrong token":   {401, "secret", "x", "does not take the token: give the file"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Location", "/elsewhere")
+				w.WriteHeader(test.status)
+				io.WriteString(w, test.body)
+			}))
+			defer server.Close()
+			_, err := ask(t, ForAddress(server.Listener.Addr().String(), test.token))
+			refused, ok := errors.AsType[*RefusedError](err)
+			if !ok || refused.Status != test.status || !strings.Contains(err.Error(), test.want) || strings.Contains(err.Error(), "secret") {
+				t.Errorf("got error %v, want one of status %d with %q", err, test.status, test.want)
+			}
+		})
+	}
+}
+
+// A queue that nobody works on is found as such, and none where there is no queue.
+func TestFindNoQueue(t *testing.T) {
+	client, o, err := Find(t.Context(), t.TempDir())
+	if client != nil || o != nil || err == nil || errors.Is(err, fs.ErrPermission) {
+		t.Errorf("got %v, %v, %v, want that there is no queue", client, o, err)
+	}
+}
