@@ -39,7 +39,7 @@ func (e *Exporter) adminHandler(may permission) http.Handler {
 	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{}))
 	e.handleLetters(mux, may)
 	paths := "/status /metrics /livez /readyz /deadletters"
-	if e.cfg.Admin.Pprof {
+	if e.config().Admin.Pprof {
 		handleProfiles(mux)
 		paths += " " + profilePath
 	}
@@ -74,11 +74,11 @@ func (e *Exporter) notReady() (reasons []string) {
 	default:
 	}
 	if err := e.queue.Stats().Err; err != nil {
-		reasons = append(reasons, "queue: "+diskReason(err, e.cfg.Queue.Directory))
+		reasons = append(reasons, "queue: "+diskReason(err, e.config().Queue.Directory))
 	}
-	for _, s := range e.sources {
+	for _, s := range e.parts().sources {
 		if reason := s.unbound(); reason != "" {
-			reasons = append(reasons, "source "+s.name+": "+reason)
+			reasons = append(reasons, "source "+s.cfg.Name+": "+reason)
 		}
 	}
 	return reasons

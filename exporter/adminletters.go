@@ -82,13 +82,13 @@ func (e *Exporter) withLetters(handle lettersHandler) func(http.ResponseWriter, 
 // noSuchSink says that there is no sink called name, and lists those there are.
 func (e *Exporter) noSuchSink(name string) string {
 	var names []string
-	for _, d := range e.deliveries {
+	for _, d := range e.parts().deliveries {
 		names = append(names, d.cfg.Name)
 	}
 	slices.Sort(names)
 	text := fmt.Sprintf("no sink %q is running: there are %s", name, strings.Join(names, ", "))
 	if nameForm.MatchString(name) {
-		if _, err := rooted.At(e.cfg.Queue.Directory).Join(DeadLettersDirectory, name).Lstat(); err == nil {
+		if _, err := rooted.At(e.config().Queue.Directory).Join(DeadLettersDirectory, name).Lstat(); err == nil {
 			text += "; dead letters of a sink of this name are kept, and can be handled while docket is stopped"
 		}
 	}
@@ -98,7 +98,7 @@ func (e *Exporter) noSuchSink(name string) string {
 // countLetters answers with a deadletter.Count for each sink.
 func (e *Exporter) countLetters(w http.ResponseWriter, _ *http.Request) error {
 	counts := []deadletter.Count{}
-	for _, d := range e.deliveries {
+	for _, d := range e.parts().deliveries {
 		err := d.letters.with(func(s *deadletter.Store) error {
 			counts = append(counts, s.Stats().Count(d.cfg.Name))
 			return nil

@@ -40,7 +40,7 @@ func letterExporter(t *testing.T, seqs ...uint64) *Exporter {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		for _, d := range e.deliveries {
+		for _, d := range e.parts().deliveries {
 			d.letters.close()
 		}
 		if err := e.queue.Close(context.Background()); err != nil {
@@ -66,7 +66,7 @@ func over(t *testing.T, e *Exporter) *http.Client {
 	t.Helper()
 	stop := e.serveSocket()
 	t.Cleanup(stop)
-	path := filepath.Join(e.cfg.Queue.Directory, AdminSocket)
+	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)
 	}}
@@ -219,7 +219,7 @@ func TestLettersOverAnAddress(t *testing.T) {
 
 func TestAdminSocket(t *testing.T) {
 	e := letterExporter(t)
-	path := filepath.Join(e.cfg.Queue.Directory, AdminSocket)
+	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
 	stop := e.serveSocket()
 	info, err := os.Lstat(path)
 	if err != nil {
@@ -251,11 +251,11 @@ func TestNoAdminSocket(t *testing.T) {
 		want    string
 	}{
 		"path too long": {func(_ *testing.T, e *Exporter) string {
-			e.cfg.Queue.Directory = filepath.Join(e.cfg.Queue.Directory, strings.Repeat("long/", 20))
-			return e.cfg.Queue.Directory
+			e.config().Queue.Directory = filepath.Join(e.config().Queue.Directory, strings.Repeat("long/", 20))
+			return e.config().Queue.Directory
 		}, "no more than 107"},
 		"a file in the way": {func(t *testing.T, e *Exporter) string {
-			path := filepath.Join(e.cfg.Queue.Directory, AdminSocket)
+			path := filepath.Join(e.config().Queue.Directory, AdminSocket)
 			if err := os.WriteFile(path, []byte("kept"), 0o600); err != nil {
 				t.Fatal(err)
 			}

@@ -16,7 +16,7 @@ import (
 func profileExporter(t *testing.T) *Exporter {
 	t.Helper()
 	e := letterExporter(t)
-	e.cfg.Admin.Pprof = true
+	e.config().Admin.Pprof = true
 	return e
 }
 

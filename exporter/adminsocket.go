@@ -28,7 +28,7 @@ const maxSocketPath = 107
 // must be while the queue is still ours: a socket that is there belongs to a process that
 // had the queue before. docket runs without the socket if it has to.
 func (e *Exporter) serveSocket() (stop func()) {
-	path := filepath.Join(e.cfg.Queue.Directory, AdminSocket)
+	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
 	l, err := listenAdmin(path)
 	if err != nil {
 		e.log.Warn("no admin socket: docket deadletter works over admin.address with admin.tokenFile only, or on the stopped queue", "path", path, "error", err)

@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
@@ -35,17 +36,16 @@ type Options struct {
 
 // Exporter runs one configuration.
 type Exporter struct {
-	cfg        *Config
-	log        *slog.Logger
-	queue      *queue.Queue
-	ingest     *ingest
-	sources    []*sourceRunner
-	deliveries []*delivery
-	metrics    *metrics
-	announced  *announcements
-	full       fullWatch
-	quiet      func()        // nil: nobody wants to know
-	stopping   chan struct{} // closed when Run begins to drain
+	log       *slog.Logger
+	queue     *queue.Queue
+	ingest    *ingest
+	memory    *budget.Budget // for long lines, of all sources
+	now       atomic.Pointer[parts]
+	metrics   *metrics
+	announced *announcements
+	full      fullWatch
+	quiet     func()        // nil: nobody wants to know
+	stopping  chan struct{} // closed when Run begins to drain
 }
 
 // New opens the queue of cfg. It fails with *state.InUseError when another
@@ -54,25 +54,18 @@ type Exporter struct {
 // cannot start are not errors: Run reports and retries them. Run must be called,
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
-	e := &Exporter{cfg: cfg, log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, stopping: make(chan struct{})}
-	redactions, err := newRedactions(cfg.Sources, int(cfg.Limits.MaxRecordBytes), o.Log)
-	if err != nil {
-		return nil, err
-	}
-	memory := budget.New(budget.Bytes(int(cfg.Limits.MaxRecordBytes)))
+	e := &Exporter{log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, stopping: make(chan struct{})}
+	e.memory = budget.New(budget.Bytes(int(cfg.Limits.MaxRecordBytes)))
+	now := &parts{cfg: cfg}
+	e.now.Store(now)
 	for _, s := range cfg.Sources {
-		log := o.Log.With("source", s.Name)
-		env := sources.Env{
-			Name: s.Name, MaxRecordBytes: int(cfg.Limits.MaxRecordBytes), Log: log,
-			StateDir: disk.At(cfg.Queue.Directory).Join("sources", s.Name),
-			Memory:   memory,
+		r, err := e.newSource(cfg, s)
+		if err != nil {
+			return nil, err
 		}
-		if r := redactions[s.Name]; r != nil { // a nil *redaction would be one
-			env.Redaction = r
-		}
-		e.sources = append(e.sources, newSourceRunner(s.Name, s.Config.New(env), log))
+		now.sources = append(now.sources, r)
 	}
-	if err := e.checkVersions(); err != nil {
+	if err := checkVersions(cfg, now.sources); err != nil {
 		return nil, err
 	}
 	opts := cfg.Queue.options()
@@ -89,20 +82,43 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		refused:        &refusedLog{dir: disk.At(cfg.Queue.Directory).Join("refused"), log: o.Log},
 		log:            o.Log,
 		gaps:           e.metrics.producerGap,
-		redactions:     redactions,
 		live:           map[queue.Producer]*session{},
 		own:            &ownRecords{q},
 		buffers:        newSpareBuffers(),
 	}
 	e.announced = newAnnouncements(e.ingest.own.put, newBackoff(defaultRetry()), o.Log)
 	for _, s := range cfg.Sinks {
-		if err := e.addSink(s); err != nil {
+		if s.Retire {
+			e.letGo(s.Name)
+			continue
+		}
+		d, err := e.newSink(cfg, s)
+		if err != nil {
 			return nil, errors.Join(err, q.Close(context.Background()))
 		}
+		now.deliveries = append(now.deliveries, d)
 	}
 	e.warnOfParked()
 	e.metrics.register(e)
 	return e, nil
+}
+
+// newSource prepares a source. Nothing is bound or opened before it runs.
+func (e *Exporter) newSource(cfg *Config, s SourceConfig) (*sourceRunner, error) {
+	limit := int(cfg.Limits.MaxRecordBytes)
+	r, err := newRedaction(s, limit, e.log)
+	if err != nil {
+		return nil, err
+	}
+	env := sources.Env{
+		Name: s.Name, MaxRecordBytes: limit, Log: e.log.With("source", s.Name),
+		StateDir: disk.At(cfg.Queue.Directory).Join("sources", s.Name),
+		Memory:   e.memory,
+	}
+	if r != nil { // a nil *redaction would be one
+		env.Redaction = r
+	}
+	return newSourceRunner(s, s.Config.New(env), r, env.Log), nil
 }
 
 // options are those of a queue with this configuration.
@@ -126,31 +142,26 @@ func (q *QueueConfig) options() queue.Options {
 	return o
 }
 
-// addSink prepares the delivery of a sink or, when it is to be retired, lets go
-// of what the queue keeps for it.
-func (e *Exporter) addSink(s SinkConfig) error {
-	if s.Retire {
-		if n := e.queue.Forget(s.Name); n > 0 {
-			e.log.Warn("sink retired: its undelivered records are let go", "sink", s.Name, "records", n)
-		}
-		return nil
-	}
+// newSink prepares the delivery of a sink.
+func (e *Exporter) newSink(cfg *Config, s SinkConfig) (*delivery, error) {
 	c, err := e.queue.Cursor(s.Name, s.From == Now)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	facts := queueFacts{
-		id: e.queue.ID(), directory: e.cfg.Queue.Directory,
+		id: e.queue.ID(), directory: cfg.Queue.Directory,
 		lost:     func() []segment.SeqRange { return e.queue.Stats().Lost },
 		stored:   e.queue.LastSeq,
 		announce: e.announced.of(s.Name),
 	}
-	d, err := newDelivery(s, facts, c, e.metrics.delivery(s.Name), e.log)
-	if err != nil {
-		return err
+	return newDelivery(s, facts, c, e.metrics.delivery(s.Name), e.log)
+}
+
+// letGo forgets a sink and what the queue keeps for it.
+func (e *Exporter) letGo(sink string) {
+	if n := e.queue.Forget(sink); n > 0 {
+		e.log.Warn("sink retired: its undelivered records are let go", "sink", sink, "records", n)
 	}
-	e.deliveries = append(e.deliveries, d)
-	return nil
 }
 
 // warnOfParked names the sinks that hold records and are not configured.
@@ -177,11 +188,11 @@ func (e *Exporter) Run(ctx context.Context) error {
 	defer stopSources()
 	deliverCtx, stopDeliveries := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopDeliveries()
-	var intake, outflow sync.WaitGroup
-	for _, s := range e.sources {
-		intake.Go(func() { s.run(sourceCtx, e.ingest) })
+	var taking, outflow sync.WaitGroup
+	for _, s := range e.parts().sources {
+		taking.Go(func() { s.run(sourceCtx, e.ingest) })
 	}
-	for _, d := range e.deliveries {
+	for _, d := range e.parts().deliveries {
 		outflow.Go(func() { d.run(deliverCtx) })
 	}
 	outflow.Go(func() { e.announced.run(deliverCtx) })
@@ -193,17 +204,17 @@ func (e *Exporter) Run(ctx context.Context) error {
 
 	<-ctx.Done()
 	close(e.stopping)
-	return e.stop(loops{"sources", stopSources, &intake}, loops{"deliveries", stopDeliveries, &outflow}, socketDone)
+	return e.stop(loops{"sources", stopSources, &taking}, loops{"deliveries", stopDeliveries, &outflow}, socketDone)
 }
 
 // serveAdmin starts the admin endpoint and returns what stops it.
 func (e *Exporter) serveAdmin() (stop func(), err error) {
-	if e.cfg.Admin.Address == "" {
+	if e.config().Admin.Address == "" {
 		return func() {}, nil
 	}
-	l, err := net.Listen("tcp", e.cfg.Admin.Address)
+	l, err := net.Listen("tcp", e.config().Admin.Address)
 	if err != nil {
 		return nil, fmt.Errorf("admin endpoint: %w: is another docket running? set admin.address to a free one", err)
 	}
-	return e.serve(l, ownHost(e.adminHandler(e.bearer(e.cfg.Admin.TokenFile)))), nil
+	return e.serve(l, ownHost(e.adminHandler(e.bearer(e.config().Admin.TokenFile)))), nil
 }

@@ -66,7 +66,7 @@ func TestStopIsBounded(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, _, err := e.ingest.Open(t.Context(), sources.Opening{Source: "test"})
+		s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -147,7 +147,7 @@ func TestStuckSinkDoesNotKeepTheQueueFromClosing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		s, _, err := e.ingest.Open(t.Context(), sources.Opening{Source: "test"})
+		s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: "test"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -73,11 +73,12 @@ func (e *Exporter) watchFull(ctx context.Context) {
 func (e *Exporter) lookAtQueue() queue.Stats {
 	stats := e.queue.Stats()
 	began, ended := e.full.look(stats, time.Now())
-	if e.cfg.Queue.WhenFull == DropOldest {
+	cfg := e.config().Queue
+	if cfg.WhenFull == DropOldest {
 		return stats
 	}
 	if began {
-		e.log.Warn("queue is full", "reason", fullReason(stats, e.cfg.Queue))
+		e.log.Warn("queue is full", "reason", fullReason(stats, cfg))
 	}
 	if ended {
 		e.log.Info("queue has room again")

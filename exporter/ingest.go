@@ -25,9 +25,8 @@ type ingest struct {
 	queue          *queue.Queue
 	maxRecordBytes int
 	refused        *refusedLog
-	refusing       sync.Mutex            // held from the first refusal of a verdict until its lines are kept: they take memory
-	redactions     map[string]*redaction // by source; without one its records are stored as they came
-	buffers        spareBuffers          // of redacted records
+	refusing       sync.Mutex   // held from the first refusal of a verdict until its lines are kept: they take memory
+	buffers        spareBuffers // of redacted records
 	log            *slog.Logger
 	own            *ownRecords
 	gaps           func(source string, lines uint64) // counts lines that producers skipped
@@ -48,10 +47,16 @@ type ingest struct {
 // told again, unless a line behind it was stored.
 const maxTold = 1024
 
+// intake is the intake of one source. It implements sources.Intake.
+type intake struct {
+	*ingest
+	redaction *redaction // nil: records are stored as they come
+}
+
 // Open implements sources.Intake.
-func (in *ingest) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
+func (in intake) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
 	s := &session{
-		in: in, opening: o, redaction: in.redactions[o.Source], next: o.Next, idle: make(chan struct{}),
+		in: in.ingest, opening: o, redaction: in.redaction, next: o.Next, idle: make(chan struct{}),
 		producer: queue.Producer{Source: o.Source, Identity: o.Identity, Name: o.Producer},
 	}
 	close(s.idle)

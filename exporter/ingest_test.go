@@ -22,7 +22,7 @@ import (
 
 // intakeTest is an ingest on a real queue.
 type intakeTest struct {
-	*ingest
+	intake
 	dir  string
 	gaps uint64
 }

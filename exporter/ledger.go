@@ -1,10 +1,6 @@
 package exporter
 
-import (
-	"slices"
-
-	"github.com/docket-export/docket/exporter/queue"
-)
+import "github.com/docket-export/docket/exporter/queue"
 
 // Status returns the document of /status. Its ledger balances: all of it is
 // taken from one view of the queue.
@@ -15,27 +11,27 @@ func (e *Exporter) Status() Status {
 
 // view returns the status with the view of the queue that its ledger is taken from.
 func (e *Exporter) view() (Status, queue.Stats) {
-	stats := e.lookAtQueue()
+	stats, now := e.lookAtQueue(), e.parts()
 	s := Status{
-		Queue:  queueStatus(stats, e.cfg.Queue, e.full.episode()),
+		Queue:  queueStatus(stats, now.cfg.Queue, e.full.episode()),
 		Ledger: ledgerOf(stats),
 		Config: ConfigStatus{Generation: 1, State: Active},
 	}
 	if why := e.ingest.refused.failure.Load(); why != nil && s.Queue.State == Active {
 		s.Queue.State, s.Queue.Reason = Degraded, "refused lines cannot be kept, and are only counted: "+*why
 	}
-	for _, r := range e.sources {
+	for _, r := range now.sources {
 		source := r.snapshot()
 		source.RefusedDropped = e.ingest.refused.rate.linesLeftOut(source.Name)
 		s.Sources = append(s.Sources, source)
 	}
-	for _, d := range e.deliveries {
+	for _, d := range now.deliveries {
 		status := d.snapshot()
 		status.Cursor = stats.Cursors[d.cfg.Name].Next
 		s.Sinks = append(s.Sinks, status)
 	}
 	for _, name := range stats.Parked {
-		if e.isRunning(name) {
+		if now.delivery(name) != nil {
 			continue // its delivery has ended in this very moment
 		}
 		s.Sinks = append(s.Sinks, SinkStatus{
@@ -43,10 +39,6 @@ func (e *Exporter) view() (Status, queue.Stats) {
 		})
 	}
 	return s, stats
-}
-
-func (e *Exporter) isRunning(sink string) bool {
-	return slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.cfg.Name == sink })
 }
 
 // ledgerOf adds up what the queue knows.

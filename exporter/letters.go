@@ -241,11 +241,10 @@ func (l *letters) stats() deadletter.Stats {
 // letters returns the dead letters of the sink called name, nil when there is no
 // such sink.
 func (e *Exporter) letters(name string) *letters {
-	i := slices.IndexFunc(e.deliveries, func(d *delivery) bool { return d.cfg.Name == name })
-	if i < 0 {
-		return nil
+	if d := e.parts().delivery(name); d != nil {
+		return d.letters
 	}
-	return e.deliveries[i].letters
+	return nil
 }
 
 // get returns the letter of seq with its record.

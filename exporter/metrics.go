@@ -210,7 +210,7 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 		counter(descFiltered, l.Filtered, name)
 		gauge(descPending, float64(l.Pending), name)
 	}
-	for _, d := range c.e.deliveries {
+	for _, d := range c.e.parts().deliveries {
 		counter(descDropped, stats.Cursors[d.cfg.Name].ForRoom, d.cfg.Name, droppedQueueFull)
 		counter(descDropped, d.metrics.droppedRejected.Load(), d.cfg.Name, droppedRejected)
 		counter(descDropped, d.metrics.droppedPurged.Load(), d.cfg.Name, droppedPurged)

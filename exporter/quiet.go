@@ -58,7 +58,7 @@ func (e *Exporter) watchQuiet(ctx context.Context) {
 // done is a number that changes with each record that is stored or done with.
 func (e *Exporter) done() uint64 {
 	n := e.queue.LastSeq()
-	for _, d := range e.deliveries {
+	for _, d := range e.parts().deliveries {
 		n += d.cursor.Account().Next
 	}
 	return n

@@ -21,19 +21,16 @@ type redaction struct {
 	lastErr string // logged already; guarded by mu
 }
 
-// newRedactions returns the redactions of the sources that have rules, by name.
-func newRedactions(list []SourceConfig, maxRecordBytes int, log *slog.Logger) (map[string]*redaction, error) {
-	redactions := make(map[string]*redaction)
-	for _, s := range list {
-		redactor, err := redact.New(s.Redact)
-		if err != nil {
-			return nil, fmt.Errorf("source %s: %w", s.Name, err)
-		}
-		if redactor != nil {
-			redactions[s.Name] = &redaction{redactor: redactor, maxRecordBytes: maxRecordBytes, log: log.With("source", s.Name)}
-		}
+// newRedaction returns the redaction of a source, nil when it has no rules.
+func newRedaction(s SourceConfig, maxRecordBytes int, log *slog.Logger) (*redaction, error) {
+	redactor, err := redact.New(s.Redact)
+	if err != nil {
+		return nil, fmt.Errorf("source %s: %w", s.Name, err)
 	}
-	return redactions, nil
+	if redactor == nil {
+		return nil, nil
+	}
+	return &redaction{redactor: redactor, maxRecordBytes: maxRecordBytes, log: log.With("source", s.Name)}, nil
 }
 
 // Append implements sources.Redaction.

@@ -25,11 +25,11 @@ func newRedactingIntake(t *testing.T, opts queue.Options, rules ...redact.Rule) 
 	t.Helper()
 	in := newIntake(t, opts)
 	var log bytes.Buffer
-	redactions, err := newRedactions([]SourceConfig{{Name: "plain"}, {Name: "test", Redact: rules}}, in.maxRecordBytes, slog.New(slog.NewTextHandler(&log, nil)))
+	r, err := newRedaction(SourceConfig{Name: "test", Redact: rules}, in.maxRecordBytes, slog.New(slog.NewTextHandler(&log, nil)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	in.redactions = redactions
+	in.redaction = r
 	return in, &log
 }
 
@@ -206,8 +206,7 @@ func TestLossIsCountedBeforeRedaction(t *testing.T) {
 // Another source of the same exporter keeps its bytes.
 func TestOtherSourcesAreLeftAlone(t *testing.T) {
 	in, _ := newRedactingIntake(t, queue.Options{Directory: t.TempDir()}, rule("/*", redact.Remove))
-	in.redactions["other"] = in.redactions["test"]
-	delete(in.redactions, "test")
+	in.intake = intake{ingest: in.ingest}
 	s, _, _ := in.session(t, "p", 1)
 	submit(t, s, "{\"a\":1}\nnope\n")
 	if got, want := in.stored(t), []string{`{"a":1}`}; !slices.Equal(got, want) {

@@ -28,7 +28,7 @@ func idle(t *testing.T) (*Exporter, sources.Session) {
 			t.Error(err)
 		}
 	})
-	s, _, err := e.ingest.Open(t.Context(), sources.Opening{Source: "test"})
+	s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: "test"})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,28 +16,29 @@ import (
 // because what is in its way (a socket of a process that is just ending, a
 // directory not mounted yet) goes away.
 type sourceRunner struct {
-	name   string
-	source sources.Source
-	log    *slog.Logger
+	cfg       SourceConfig
+	source    sources.Source
+	redaction *redaction // nil: its records are stored as they come
+	log       *slog.Logger
 
 	mu     sync.Mutex
 	state  State  // guarded by mu
 	reason string // guarded by mu
 }
 
-func newSourceRunner(name string, s sources.Source, log *slog.Logger) *sourceRunner {
-	return &sourceRunner{name: name, source: s, log: log, state: Degraded, reason: "starting"}
+func newSourceRunner(cfg SourceConfig, s sources.Source, r *redaction, log *slog.Logger) *sourceRunner {
+	return &sourceRunner{cfg: cfg, source: s, redaction: r, log: log, state: Degraded, reason: "starting"}
 }
 
 var errEnded = errors.New("source ended by itself")
 
-func (r *sourceRunner) run(ctx context.Context, in sources.Intake) {
+func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 	pause := backoff.NewExponentialBackOff(
 		backoff.WithInitialInterval(100*time.Millisecond),
 		backoff.WithMaxInterval(5*time.Second),
 		backoff.WithMaxElapsedTime(0))
 	for {
-		err := r.source.Run(ctx, in, func() {
+		err := r.source.Run(ctx, intake{in, r.redaction}, func() {
 			pause.Reset()
 			r.set(Active, "")
 			r.log.Info("source takes lines")
@@ -89,7 +90,7 @@ func (r *sourceRunner) unbound() (reason string) {
 func (r *sourceRunner) snapshot() SourceStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	s := SourceStatus{Name: r.name, State: r.state, Reason: r.reason, Connections: r.source.Connections()}
+	s := SourceStatus{Name: r.cfg.Name, State: r.state, Reason: r.reason, Connections: r.source.Connections()}
 	if reporter, ok := r.source.(sources.Reporter); ok {
 		report := reporter.Report()
 		s.Lost = report.Lost

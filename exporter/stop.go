@@ -34,9 +34,9 @@ type loops struct {
 // is left, and closes the sinks and the queue. It takes at most two closeTimeouts longer
 // than the drain timeout, however many sinks there are and whatever hangs.
 func (e *Exporter) stop(sources, deliveries loops, socketDone func()) error {
-	began, drain := time.Now(), time.Duration(e.cfg.Shutdown.DrainTimeout)
+	began, drain := time.Now(), time.Duration(e.config().Shutdown.DrainTimeout)
 	e.log.Info("stopping: taking lines until producers close; a second signal ends docket at once",
-		"drainTimeout", e.cfg.Shutdown.DrainTimeout, "takesLinesFor", intakeShare(drain).String())
+		"drainTimeout", e.config().Shutdown.DrainTimeout, "takesLinesFor", intakeShare(drain).String())
 	waitUntil(began.Add(intakeShare(drain)), e.producersGone)
 	sources.end()
 	taken := closedAfter(sources.group)
@@ -73,7 +73,7 @@ func (e *Exporter) close(delivered bool, limit time.Duration) error {
 		func() error { return bounded("close the log of refused lines", e.ingest.refused.close) },
 	}
 	if delivered {
-		for _, d := range e.deliveries {
+		for _, d := range e.parts().deliveries {
 			steps = append(steps, func() error {
 				return bounded("close sink "+d.cfg.Name, func() error { return within(closeTimeout, d.close) })
 			})
@@ -116,12 +116,12 @@ func bounded(what string, do func() error) error {
 }
 
 func (e *Exporter) producersGone() bool {
-	return !slices.ContainsFunc(e.sources, func(s *sourceRunner) bool { return s.source.Connections() > 0 })
+	return !slices.ContainsFunc(e.parts().sources, func(s *sourceRunner) bool { return s.source.Connections() > 0 })
 }
 
 func (e *Exporter) allDelivered() bool {
 	last := e.queue.LastSeq()
-	return !slices.ContainsFunc(e.deliveries, func(d *delivery) bool { return d.cursor.Account().Pending(last) > 0 })
+	return !slices.ContainsFunc(e.parts().deliveries, func(d *delivery) bool { return d.cursor.Account().Pending(last) > 0 })
 }
 
 // waitUntil polls done until it is true or the deadline has passed. A stop is

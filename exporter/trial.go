@@ -43,11 +43,14 @@ type SinkFate struct {
 
 // NewTrial returns the trial of cfg.
 func NewTrial(cfg *Config) (*Trial, error) {
-	redactions, err := newRedactions(cfg.Sources, int(cfg.Limits.MaxRecordBytes), slog.New(slog.DiscardHandler))
-	if err != nil {
-		return nil, err
+	t := &Trial{limit: int(cfg.Limits.MaxRecordBytes), redactions: map[string]*redaction{}}
+	for _, s := range cfg.Sources {
+		r, err := newRedaction(s, t.limit, slog.New(slog.DiscardHandler))
+		if err != nil {
+			return nil, err
+		}
+		t.redactions[s.Name] = r
 	}
-	t := &Trial{limit: int(cfg.Limits.MaxRecordBytes), redactions: redactions}
 	for _, s := range cfg.Sinks {
 		if s.Retire {
 			continue

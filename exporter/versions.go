@@ -10,16 +10,16 @@ import (
 // checkVersions reports a file below the queue's directory, apart from the queue's own, of
 // a version that this docket does not read, as a *fileversion.Error. It comes before
 // anything is opened, which might change something. docs/file-formats.md lists the files.
-func (e *Exporter) checkVersions() error {
-	for _, r := range e.sources {
+func checkVersions(cfg *Config, runners []*sourceRunner) error {
+	for _, r := range runners {
 		if s, ok := r.source.(sources.Stateful); ok {
 			if err := s.CheckState(); err != nil {
 				return err
 			}
 		}
 	}
-	for _, s := range e.cfg.Sinks {
-		if err := deadletter.CheckVersion(filepath.Join(e.cfg.Queue.Directory, DeadLettersDirectory, s.Name)); err != nil {
+	for _, s := range cfg.Sinks {
+		if err := deadletter.CheckVersion(filepath.Join(cfg.Queue.Directory, DeadLettersDirectory, s.Name)); err != nil {
 			return err
 		}
 	}
