@@ -187,7 +187,9 @@ func (d *delivery) until(ctx context.Context, do func() error) bool {
 			reason = "DeadLetters"
 		}
 		d.reading.met(Error, reason, err)
-		wait(ctx, pause.NextBackOff())
+		delay := pause.NextBackOff()
+		d.reading.waits(delay)
+		wait(ctx, delay)
 	}
 	return false
 }
@@ -294,8 +296,9 @@ func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 			break
 		}
 		d.metrics.failed(sinks.FailureOf(err).Kind)
-		f := d.closed.metAtSink(err)
-		soon, cancel := context.WithTimeout(ctx, d.delay(f, pause.NextBackOff()))
+		delay := d.delay(d.closed.metAtSink(err), pause.NextBackOff())
+		d.closed.waits(delay)
+		soon, cancel := context.WithTimeout(ctx, delay)
 		records, err := d.cursor.Next(soon, limits)
 		cancel()
 		if err == nil || !errors.Is(err, context.DeadlineExceeded) {

@@ -29,6 +29,8 @@ type deliveryState struct {
 	lastError string
 	failed    time.Time // when lastError was met last; zero: never
 	since     time.Time
+	attempts  int       // failed ones since it began
+	next      time.Time // attempt; zero: none is waited for
 }
 
 // failure is one thing that may go wrong, such as a batch or the reading of the queue.
@@ -52,11 +54,11 @@ func (f *failure) met(state State, reason string, err error) {
 	news := !slices.ContainsFunc(h.open, func(o *failure) bool {
 		return o.seen.reason == reason && o.seen.lastError == err.Error()
 	})
-	began := f.seen.since
+	began, attempts := f.seen.since, f.seen.attempts
 	if !slices.Contains(h.open, f) {
-		h.open, began = append(h.open, f), now
+		h.open, began, attempts = append(h.open, f), now, 0
 	}
-	f.seen = deliveryState{state: state, reason: reason, lastError: err.Error(), failed: now, since: began}
+	f.seen = deliveryState{state: state, reason: reason, lastError: err.Error(), failed: now, since: began, attempts: attempts + 1}
 	h.show()
 	h.mu.Unlock()
 	if !news {
@@ -67,6 +69,14 @@ func (f *failure) met(state State, reason string, err error) {
 		level = slog.LevelError
 	}
 	h.log.Log(context.Background(), level, "delivery fails: records are kept and tried again", "reason", reason, "error", err)
+}
+
+// waits says that the next attempt is made after pause.
+func (f *failure) waits(pause time.Duration) {
+	f.h.mu.Lock()
+	defer f.h.mu.Unlock()
+	f.seen.next = time.Now().Add(pause)
+	f.h.show()
 }
 
 // metAtSink records a failed attempt and says of which kind it is.
@@ -132,12 +142,17 @@ func (d *delivery) snapshot() SinkStatus {
 	d.health.mu.Unlock()
 	status := SinkStatus{
 		Name: d.cfg.Name, State: s.state, Reason: s.reason, LastError: s.lastError, Since: &s.since,
-		Cursor: d.cursor.Account().Next,
+		Attempts: s.attempts, Cursor: d.cursor.Account().Next,
 	}
 	if !s.failed.IsZero() {
 		status.LastErrorTime = &s.failed
 	}
-	if letters := d.letters.stats(); s.state == Active && nearlyFull(letters.Bytes, letters.MaxBytes) {
+	if s.next.After(time.Now()) {
+		status.NextAttempt = &s.next
+	}
+	letters := d.letters.stats()
+	status.DeadLetters = letters.Letters
+	if s.state == Active && nearlyFull(letters.Bytes, letters.MaxBytes) {
 		status.State, status.Reason = Degraded, "DeadLettersNearlyFull"
 		status.LastError = fmt.Sprintf("%d dead letters take %d%% of %s: when they are full the sink stops at the next rejected record; redrive or purge them, or raise deadLetters.maxBytes",
 			letters.Letters, letters.Bytes*100/letters.MaxBytes, config.Size(letters.MaxBytes))

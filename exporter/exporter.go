@@ -27,6 +27,8 @@ import (
 type Options struct {
 	Log     *slog.Logger
 	Version string
+	// Config is told of each configuration that takes effect; nil: there is one.
+	Config *ConfigReport
 	// Quiet is called, unless it is nil, when nothing has been stored or delivered
 	// for some seconds after there was something or after the start. Calls never
 	// overlap, and are a minute apart at least; nothing waits for them but the end
@@ -44,6 +46,8 @@ type Exporter struct {
 	metrics   *metrics
 	announced *announcements
 	full      fullWatch
+	flow      flow
+	loads     *ConfigReport
 	quiet     func()        // nil: nobody wants to know
 	stopping  chan struct{} // closed when Run begins to drain
 }
@@ -54,7 +58,11 @@ type Exporter struct {
 // cannot start are not errors: Run reports and retries them. Run must be called,
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
-	e := &Exporter{log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, stopping: make(chan struct{})}
+	e := &Exporter{log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, stopping: make(chan struct{})}
+	if e.loads == nil {
+		e.loads = NewConfigReport("", "")
+		e.loads.Applied(time.Now(), "")
+	}
 	e.memory = budget.New(budget.Bytes(int(cfg.Limits.MaxRecordBytes)))
 	now := &parts{cfg: cfg}
 	e.now.Store(now)
@@ -76,6 +84,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		return nil, err
 	}
 	e.queue = q
+	e.flow.look(q.Stats(), time.Now())
 	e.ingest = &ingest{
 		queue:          q,
 		maxRecordBytes: int(cfg.Limits.MaxRecordBytes),

@@ -71,8 +71,9 @@ func (e *Exporter) watchFull(ctx context.Context) {
 // lookAtQueue returns the stats of the queue and logs when it becomes full, or no
 // longer is. What it drops, the queue logs itself.
 func (e *Exporter) lookAtQueue() queue.Stats {
-	stats := e.queue.Stats()
-	began, ended := e.full.look(stats, time.Now())
+	stats, now := e.queue.Stats(), time.Now()
+	e.flow.look(stats, now)
+	began, ended := e.full.look(stats, now)
 	cfg := e.config().Queue
 	if cfg.WhenFull == DropOldest {
 		return stats

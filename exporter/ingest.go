@@ -36,6 +36,7 @@ type ingest struct {
 	inFlight atomic.Int64
 
 	kept keptLines
+	last lastRecords
 
 	mu   sync.Mutex
 	live map[queue.Producer]*session // guarded by mu
@@ -56,7 +57,7 @@ type intake struct {
 // Open implements sources.Intake.
 func (in intake) Open(ctx context.Context, o sources.Opening) (sources.Session, uint64, error) {
 	s := &session{
-		in: in.ingest, opening: o, redaction: in.redaction, next: o.Next, idle: make(chan struct{}),
+		in: in.ingest, opening: o, redaction: in.redaction, last: in.last.of(o.Source), next: o.Next, idle: make(chan struct{}),
 		producer: queue.Producer{Source: o.Source, Identity: o.Identity, Name: o.Producer},
 	}
 	close(s.idle)
@@ -110,6 +111,7 @@ type session struct {
 	opening   sources.Opening
 	producer  queue.Producer // whose name is empty when the lines have no numbers
 	redaction *redaction     // nil: records are stored as they came
+	last      *atomic.Int64  // when the last record of the source came
 	next      uint64         // number of the next line; meaningless without a producer
 	received  state.Numbers  // the lines that were received before
 	jump      state.Gap      // the numbers that the producer has left out, if jumped
@@ -337,6 +339,9 @@ func (s *session) turnAway(ctx context.Context, v *verdict) error {
 // settled runs on the goroutine that makes the commit.
 func (v *verdict) settled() {
 	s := v.s
+	if v.chunk.Count > 0 {
+		s.last.Store(v.chunk.Received.UnixNano())
+	}
 	if s.opening.Settled != nil {
 		s.opening.Settled(sources.Receipt{
 			Through: v.chunk.Position, Lines: v.lines, Refused: v.refused,

@@ -1,6 +1,10 @@
 package exporter
 
-import "github.com/docket-export/docket/exporter/queue"
+import (
+	"time"
+
+	"github.com/docket-export/docket/exporter/queue"
+)
 
 // Status returns the document of /status. Its ledger balances: all of it is
 // taken from one view of the queue.
@@ -12,22 +16,27 @@ func (e *Exporter) Status() Status {
 // view returns the status with the view of the queue that its ledger is taken from.
 func (e *Exporter) view() (Status, queue.Stats) {
 	stats, now := e.lookAtQueue(), e.parts()
+	rates := e.flow.rates(stats, time.Now())
 	s := Status{
 		Queue:  queueStatus(stats, now.cfg.Queue, e.full.episode()),
 		Ledger: ledgerOf(stats),
-		Config: ConfigStatus{Generation: 1, State: Active},
+		Config: e.loads.Status(),
 	}
+	s.Queue.RecordsPerSecond, s.Queue.FullInSeconds = rates.stored(), rates.fullIn(stats, s.Queue.MaxBytes)
 	if why := e.ingest.refused.failure.Load(); why != nil && s.Queue.State == Active {
 		s.Queue.State, s.Queue.Reason = Degraded, "refused lines cannot be kept, and are only counted: "+*why
 	}
 	for _, r := range now.sources {
 		source := r.snapshot()
 		source.RefusedDropped = e.ingest.refused.rate.linesLeftOut(source.Name)
+		source.Records, source.RecordsPerSecond = stats.Sources[source.Name].Received, rates.received(source.Name)
+		source.LastRecord = e.ingest.last.get(source.Name)
 		s.Sources = append(s.Sources, source)
 	}
 	for _, d := range now.deliveries {
 		status := d.snapshot()
-		status.Cursor = stats.Cursors[d.cfg.Name].Next
+		status.Cursor, status.Pending = stats.Cursors[d.cfg.Name].Next, s.Ledger.Sinks[d.cfg.Name].Pending
+		status.RecordsPerSecond = rates.delivered(d.cfg.Name)
 		s.Sinks = append(s.Sinks, status)
 	}
 	for _, name := range stats.Parked {
@@ -36,6 +45,7 @@ func (e *Exporter) view() (Status, queue.Stats) {
 		}
 		s.Sinks = append(s.Sinks, SinkStatus{
 			Name: name, State: Error, Reason: "NotConfigured", LastError: notConfigured, Cursor: stats.Cursors[name].Next,
+			Pending: s.Ledger.Sinks[name].Pending,
 		})
 	}
 	return s, stats

@@ -68,7 +68,9 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 			t = t.again()
 		}
 		if !isRejected || len(b.Items) == 1 && policy == BlockAt {
-			from.pause(ctx, b, d.delay(failing.metAtSink(f), pause.NextBackOff()))
+			delay := d.delay(failing.metAtSink(f), pause.NextBackOff())
+			failing.waits(delay)
+			from.pause(ctx, b, delay)
 			continue
 		}
 		if len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt) {

@@ -91,9 +91,14 @@ func (r *sourceRunner) snapshot() SourceStatus {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	s := SourceStatus{Name: r.cfg.Name, State: r.state, Reason: r.reason, Connections: r.source.Connections()}
+	if l, ok := r.source.(sources.Listener); ok {
+		if addr := l.Addr(); addr != nil {
+			s.Address = addr.String()
+		}
+	}
 	if reporter, ok := r.source.(sources.Reporter); ok {
 		report := reporter.Report()
-		s.Lost = report.Lost
+		s.Lost, s.LastRun = report.Lost, report.Audits.Last
 		if s.State == Active && report.Trouble != "" {
 			s.State, s.Reason = Degraded, report.Trouble
 		}

@@ -1,6 +1,10 @@
 package exporter
 
-import "time"
+import (
+	"time"
+
+	"github.com/docket-export/docket/sources"
+)
 
 // Status is the document of /status (DESIGN.md, "Admin endpoint"): field names
 // and nesting are fixed, because operators' scripts read them.
@@ -32,6 +36,11 @@ type QueueStatus struct {
 	State    State      `json:"state"`
 	Reason   string     `json:"reason,omitempty"` // what is wrong and what to do about it
 	Since    *time.Time `json:"since,omitempty"`  // when the disk began to fail
+	// RecordsPerSecond is how many records were stored over the last minute.
+	RecordsPerSecond float64 `json:"recordsPerSecond"`
+	// FullInSeconds is when MaxBytes is reached at the rates of the last minute; nil while
+	// the queue is not filling.
+	FullInSeconds *float64 `json:"fullInSeconds,omitempty"`
 }
 
 // Ledger is the account of every line and record. For every sink, at every
@@ -64,8 +73,15 @@ type SourceStatus struct {
 	Name        string `json:"name"`
 	State       State  `json:"state"`
 	Reason      string `json:"reason,omitempty"`
+	Address     string `json:"address,omitempty"` // where producers connect; empty: nowhere, or not now
 	Connections int    `json:"connections"`
-	Lost        uint64 `json:"lost,omitempty"` // gaps the source knows of since the start; see sources.Report
+	// Records is how many lines were received since the queue began: stored, duplicate and
+	// refused.
+	Records          uint64            `json:"records"`
+	RecordsPerSecond float64           `json:"recordsPerSecond"`     // received, over the last minute
+	LastRecord       *time.Time        `json:"lastRecord,omitempty"` // when the last stored one was received; nil: none since the start
+	LastRun          *sources.AuditRun `json:"lastRun,omitempty"`    // of an audit that the source reads; nil: none since the start
+	Lost             uint64            `json:"lost,omitempty"`       // gaps the source knows of since the start; see sources.Report
 	// RefusedDropped is how many refused lines are counted and not kept since the start,
 	// because they came too fast or could not be written.
 	RefusedDropped uint64 `json:"refusedDropped,omitempty"`
@@ -81,11 +97,10 @@ type SinkStatus struct {
 	Since         *time.Time `json:"since,omitempty"`         // when the present state began
 	Cursor        uint64     `json:"cursor"`                  // seq of the next record to deliver
 	LagSeconds    float64    `json:"lagSeconds"`              // age of the oldest pending record, 0 when there is none
-}
-
-// ConfigStatus describes the configuration in force.
-type ConfigStatus struct {
-	Generation int    `json:"generation"` // configurations that took effect since the start
-	State      State  `json:"state"`
-	LastError  string `json:"lastError"`
+	// RecordsPerSecond is how many records were delivered over the last minute.
+	RecordsPerSecond float64    `json:"recordsPerSecond"`
+	Attempts         int        `json:"attempts"`              // that have failed in a row, of what fails now
+	NextAttempt      *time.Time `json:"nextAttempt,omitempty"` // after a failed one; nil: none is waited for
+	Pending          uint64     `json:"pending"`               // records
+	DeadLetters      int        `json:"deadLetters"`           // that are kept now
 }

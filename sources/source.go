@@ -61,6 +61,8 @@ type Report struct {
 	// file or a run that vanished before it could be read, lines that the engine left
 	// out. Each was logged, and a record says so where the source writes such records.
 	Lost uint64
+	// Audits is what became of the runs of an audit, where the source reads one.
+	Audits Audits
 }
 
 // Intake is what a source needs of the exporter. Calls may overlap.

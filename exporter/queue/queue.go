@@ -166,7 +166,9 @@ type Stats struct {
 	FirstSeq uint64 // first kept record; LastSeq+1 when there is none
 	LastSeq  uint64
 	Bytes    int64 // of the segments; spares do not count
-	Full     bool  // records wait or are refused, because MaxBytes is reached
+	// SegmentBytes is the size of a segment's file.
+	SegmentBytes int64
+	Full         bool // records wait or are refused, because MaxBytes is reached
 	// LastDrop is when DropOldest last gave up records; zero when it never did.
 	LastDrop time.Time
 	// TornTails is how many ends of the log a crash had left unfinished, and Open
@@ -354,8 +356,11 @@ func (q *Queue) Stats() Stats {
 		Sources: make(map[string]state.SourceTally, len(q.state.Sources)),
 		Cursors: q.accounts(),
 		Bytes:   q.bytes(),
-		Parked:  slices.Sorted(maps.Keys(q.parked)),
-		Lost:    slices.Clone(q.state.Lost),
+
+		SegmentBytes: q.space.segmentBytes,
+
+		Parked: slices.Sorted(maps.Keys(q.parked)),
+		Lost:   slices.Clone(q.state.Lost),
 	}
 	for name, t := range q.state.Sources {
 		s.Sources[name] = t.Clone()

@@ -54,6 +54,7 @@ type source struct {
 	env      sources.Env
 	failures *failures.List
 	gaps     inventory.Gaps
+	audits   sources.AuditLog
 	// pieceBytes and stopWait are the constants, but in tests: what is sent does not
 	// depend on the one, and what a stop does not on the other, unless it is cut off.
 	pieceBytes int
@@ -65,7 +66,7 @@ func (s *source) Connections() int { return 0 }
 
 // Report says what cannot be read, and how much is known to be lost.
 func (s *source) Report() sources.Report {
-	return sources.Report{Trouble: s.failures.Text(), Lost: s.gaps.Lost()}
+	return sources.Report{Trouble: s.failures.Text(), Lost: s.gaps.Lost(), Audits: s.audits.Seen()}
 }
 
 // CheckState implements sources.Stateful.
@@ -118,7 +119,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 func (s *source) reader(files runs.Files, in sources.Intake) *runs.Reader {
 	return runs.NewReader(runs.Options{
 		Env: s.env, Delta: s.config.Delta, SnapshotInterval: time.Duration(s.config.SnapshotInterval),
-		PieceBytes: s.pieceBytes, Failures: s.failures,
+		PieceBytes: s.pieceBytes, Failures: s.failures, Audits: &s.audits,
 	}, files, in)
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/tailsource/follow"
 	"github.com/docket-export/docket/sources/tailsource/formats"
 )
@@ -174,7 +175,7 @@ func (b *bench) byHand() (*follow.Follower, *reader) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	r := newReport(b.env.Log)
+	r := newReport(new(sources.AuditLog), b.env.Log)
 	f := (&source{env: b.env, grace: b.grace}).follow(b.path, s, r)
 	b.t.Cleanup(f.Close)
 	return f, newReader(b.env, b.config, b.in, f, r, s)

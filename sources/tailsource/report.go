@@ -12,8 +12,9 @@ import (
 // report is what a source says of itself for /status.
 type report struct {
 	*failures.List
-	log  *slog.Logger
-	lost atomic.Uint64
+	log    *slog.Logger
+	lost   atomic.Uint64
+	audits *sources.AuditLog
 }
 
 // What can fail beside what is followed.
@@ -23,8 +24,8 @@ const (
 	theName    = "name"
 )
 
-func newReport(log *slog.Logger) *report {
-	return &report{List: failures.New(log, "log file: "), log: log}
+func newReport(audits *sources.AuditLog, log *slog.Logger) *report {
+	return &report{List: failures.New(log, "log file: "), log: log, audits: audits}
 }
 
 // Gap implements follow.Report.
@@ -34,5 +35,5 @@ func (r *report) Gap(text string, args ...any) {
 }
 
 func (r *report) get() sources.Report {
-	return sources.Report{Trouble: strings.Join(r.All(), "; "), Lost: r.lost.Load()}
+	return sources.Report{Trouble: strings.Join(r.All(), "; "), Lost: r.lost.Load(), Audits: r.audits.Seen()}
 }

@@ -42,12 +42,15 @@ func (r *reading) hint() {
 	}
 }
 
-// reportRuns counts the runs whose violations are not all in the log, if their records
-// are new.
+// reportRuns counts the runs whose records are new, and as a gap those whose violations
+// are not all in the log.
 func (r *reading) reportRuns() {
 	for _, run := range r.decoder.Batch.Runs {
-		missing := run.Reason == decision.LinesLost || run.Reason == decision.Damaged
-		if missing && r.contents.Number+uint64(run.Nth) > r.acked {
+		if r.contents.Number+uint64(run.Nth) <= r.acked {
+			continue
+		}
+		r.report.audits.Add(*run.Run)
+		if run.Reason == decision.LinesLost || run.Reason == decision.Damaged {
 			r.report.Gap("the log does not show what an audit has counted", "audit", run.ID, "reason", run.Reason, "detail", run.Detail)
 		}
 	}

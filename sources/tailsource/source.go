@@ -24,6 +24,7 @@ type source struct {
 	grace  time.Duration // grace, but in tests
 
 	once     sync.Once
+	audits   sources.AuditLog
 	report   atomic.Pointer[report]
 	follower atomic.Pointer[follow.Follower] // of the current Run
 }
@@ -40,7 +41,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 		return err
 	}
 	s.sayWhatLogsLack()
-	r := newReport(s.env.Log)
+	r := newReport(&s.audits, s.env.Log)
 	if before := s.report.Load(); before != nil {
 		r.lost.Store(before.lost.Load())
 	}

@@ -50,10 +50,17 @@ func (r *Reader) readGap(ctx context.Context, f inventory.File) error {
 		return err
 	}
 	defer out.relay.Close()
-	if err := r.addRecord(out, gapOf(f)); err != nil {
+	gap := gapOf(f)
+	if err := r.addRecord(out, gap); err != nil {
 		return err
 	}
-	return out.finish(ctx)
+	if err := out.finish(ctx); err != nil {
+		return err
+	}
+	if run, ok := gap.(decision.Run); ok {
+		r.Audits.Add(run)
+	}
+	return nil
 }
 
 func (r *Reader) addRecord(out *outbox, record any) error {
@@ -213,6 +220,7 @@ func (rd *runReading) commit() error {
 			st.Previous = &result.Violations
 		}
 	})
+	rd.r.Audits.Add(result)
 	rd.r.logRun(rd.file.Channel, result)
 	return nil
 }

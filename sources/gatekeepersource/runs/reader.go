@@ -33,6 +33,7 @@ type Options struct {
 	// PieceBytes is how much is gathered before it is sent, which does not depend on it.
 	PieceBytes int
 	Failures   *failures.List
+	Audits     *sources.AuditLog
 }
 
 // Files is what a Reader needs of an inventory.
