@@ -9,6 +9,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/docket-export/docket/exporter/page"
 	"github.com/docket-export/docket/internal/fairconn"
 	"github.com/docket-export/docket/internal/ownhost"
 )
@@ -38,14 +39,10 @@ func (e *Exporter) adminHandler(may permission) http.Handler {
 	mux.HandleFunc("GET /status", e.status)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{}))
 	e.handleLetters(mux, may)
-	paths := "/status /metrics /livez /readyz /deadletters"
 	if e.config().Admin.Pprof {
 		handleProfiles(mux)
-		paths += " " + profilePath
 	}
-	mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintln(w, "docket: "+paths)
-	})
+	page.Handle(mux, func() any { return e.Status() })
 	return mux
 }
 

@@ -34,10 +34,9 @@ func TestProfilesOnlyWhenEnabled(t *testing.T) {
 	for name, tt := range map[string]struct {
 		exporter *Exporter
 		want     int
-		listed   bool
 	}{
-		"by default": {letterExporter(t), http.StatusNotFound, false},
-		"enabled":    {profileExporter(t), http.StatusOK, true},
+		"by default": {letterExporter(t), http.StatusNotFound},
+		"enabled":    {profileExporter(t), http.StatusOK},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := ownHost(tt.exporter.adminHandler(anybody))
@@ -45,9 +44,6 @@ func TestProfilesOnlyWhenEnabled(t *testing.T) {
 				if got, body := get(t, h, profilePath+path); got != tt.want {
 					t.Errorf("%s: got status %d %q, want %d", path, got, body, tt.want)
 				}
-			}
-			if _, got := get(t, h, "/"); strings.Contains(got, profilePath) != tt.listed {
-				t.Errorf("got the paths %q, want %s among them: %v", got, profilePath, tt.listed)
 			}
 		})
 	}

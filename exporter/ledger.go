@@ -15,9 +15,10 @@ func (e *Exporter) Status() Status {
 
 // view returns the status with the view of the queue that its ledger is taken from.
 func (e *Exporter) view() (Status, queue.Stats) {
-	stats, now := e.lookAtQueue(), e.parts()
-	rates := e.flow.rates(stats, time.Now())
+	stats, now, at := e.lookAtQueue(), e.parts(), time.Now()
+	rates := e.flow.rates(stats, at)
 	s := Status{
+		Time:   at,
 		Queue:  queueStatus(stats, now.cfg.Queue, e.full.episode()),
 		Ledger: ledgerOf(stats),
 		Config: e.loads.Status(),

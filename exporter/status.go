@@ -9,6 +9,7 @@ import (
 // Status is the document of /status (DESIGN.md, "Admin endpoint"): field names
 // and nesting are fixed, because operators' scripts read them.
 type Status struct {
+	Time    time.Time      `json:"time"` // when this was so
 	Queue   QueueStatus    `json:"queue"`
 	Ledger  Ledger         `json:"ledger"`
 	Sources []SourceStatus `json:"sources"`

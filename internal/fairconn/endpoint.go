@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 )
 
@@ -18,8 +19,10 @@ const WriteTimeout = 30 * time.Second
 // NewEndpoint returns a server for kubelet, Prometheus and a few people. Its listener must
 // be one of a Table.
 func NewEndpoint(h http.Handler) *http.Server {
-	return &http.Server{
+	ending := make(chan struct{})
+	s := &http.Server{
 		Handler:           Handler(h),
+		BaseContext:       func(net.Listener) context.Context { return context.WithValue(context.Background(), endingKey{}, ending) },
 		ConnContext:       Context,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,
@@ -27,6 +30,17 @@ func NewEndpoint(h http.Handler) *http.Server {
 		IdleTimeout:       time.Minute,
 		MaxHeaderBytes:    8 << 10,
 	}
+	s.RegisterOnShutdown(sync.OnceFunc(func() { close(ending) }))
+	return s
+}
+
+type endingKey struct{}
+
+// Ending is closed when the endpoint that serves r begins to stop: answers that have no end
+// by themselves have to end then.
+func Ending(r *http.Request) <-chan struct{} {
+	ending, _ := r.Context().Value(endingKey{}).(chan struct{})
+	return ending
 }
 
 // Serve has h answer on l until the returned function is called, as an endpoint does. failed

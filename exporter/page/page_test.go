@@ -1,0 +1,242 @@
+package page
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/internal/fairconn"
+)
+
+// The page is one file, and nothing in it needs more than its policy allows.
+func TestPageIsSelfContained(t *testing.T) {
+	if got := len(document); got > 60<<10 {
+		t.Errorf("the page has %d bytes, want at most 60 KiB", got)
+	}
+	for what, form := range map[string]string{
+		"a foreign address":     `(https?:)?//[a-z0-9.-]+\.[a-z]`,
+		"an inline handler":     `\son[a-z]+\s*=\s*["']`,
+		"a style attribute":     `\sstyle\s*=`,
+		"markup made of text":   `innerHTML|outerHTML|insertAdjacentHTML|document\.write|DOMParser|srcdoc`,
+		"code made of text":     `\beval\(|new Function`,
+		"a frame or an object":  `<(iframe|object|embed|base|form)\b`,
+		"a script from a place": `<script\s`,
+	} {
+		for _, found := range regexp.MustCompile(form).FindAll(document, -1) {
+			if !bytes.HasSuffix(found, []byte("//www.w3.o")) { // the name of a namespace
+				t.Errorf("the page has %s: %q", what, found)
+			}
+		}
+	}
+	for _, tag := range []string{"<script>", "<style>"} {
+		if got := bytes.Count(document, []byte(tag)); got != 1 {
+			t.Errorf("got %s %d times, want once: the policy has one hash", tag, got)
+		}
+	}
+}
+
+// serve answers with an endpoint that is bounded as the admin endpoint is, until the
+// returned function is called.
+func serve(t *testing.T, status func() any) (url string, stop func()) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	Handle(mux, status)
+	stop = fairconn.Serve(l, mux, func(err error) { t.Error(err) })
+	return "http://" + l.Addr().String(), stop
+}
+
+func TestHeaders(t *testing.T) {
+	url, stop := serve(t, nil)
+	defer stop()
+	res, err := http.Get(url + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || !bytes.Equal(body, document) {
+		t.Errorf("got %d bytes and the error %v, want the page", len(body), err)
+	}
+	policy := res.Header.Get("Content-Security-Policy")
+	if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
+		t.Errorf("got the policy %s", policy)
+	}
+	for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"} {
+		if got := res.Header.Get(name); got != want {
+			t.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+}
+
+// listen asks for events, as a browser or a program does.
+func listen(t *testing.T, url string, headers ...string) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/events", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 0; i < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
+	res, err := http.DefaultTransport.(*http.Transport).RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { res.Body.Close() })
+	return res
+}
+
+// event reads one event.
+func event(r *bufio.Reader) (text string, err error) {
+	for {
+		line, err := r.ReadString('\n')
+		text += line
+		if err != nil || line == "\n" {
+			return text, err
+		}
+	}
+}
+
+// Each event is one status in one line, whatever its texts have.
+func TestEvents(t *testing.T) {
+	type status struct{ Text string }
+	want := status{"line\nline\r\u2028 data: x\n\nevent: y"}
+	url, stop := serve(t, func() any { return want })
+	defer stop()
+	res := listen(t, url)
+	if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
+		t.Errorf("got Content-Type %s, want text/event-stream", got)
+	}
+	r := bufio.NewReader(res.Body)
+	for range 2 {
+		text, err := event(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		data, ok := strings.CutPrefix(text, "event: status\ndata: ")
+		var got status
+		if err := json.Unmarshal([]byte(data), &got); !ok || err != nil || got != want {
+			t.Fatalf("got the event %q, want the status", text)
+		}
+	}
+}
+
+// writer is a ResponseWriter that writes down what the handler asks for.
+type writer struct {
+	httptest.ResponseRecorder
+	reading time.Time
+	writing []time.Time
+	most    int // events before the listener is gone
+}
+
+func (w *writer) SetReadDeadline(t time.Time) error {
+	w.reading = t
+	return nil
+}
+
+func (w *writer) SetWriteDeadline(t time.Time) error {
+	w.writing = append(w.writing, t)
+	return nil
+}
+
+func (w *writer) FlushError() error {
+	if len(w.writing) == w.most {
+		return errors.New("the listener has gone")
+	}
+	return nil
+}
+
+// An endpoint bounds the time of a request and of an answer. A listener stays longer than
+// both, and one that does not read is let go in the time of one part of an answer.
+func TestEventsOutlastTheBoundsOfARequest(t *testing.T) {
+	mux := http.NewServeMux()
+	Handle(mux, func() any { return 1 })
+	w := &writer{ResponseRecorder: *httptest.NewRecorder(), reading: time.Now(), most: 2}
+	began := time.Now()
+	mux.ServeHTTP(w, httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/events", http.NoBody))
+	if !w.reading.IsZero() {
+		t.Errorf("got %v for reading, want no bound", w.reading)
+	}
+	if len(w.writing) != 2 {
+		t.Fatalf("got %d bounds for writing, want one for each of 2 events", len(w.writing))
+	}
+	for i, at := range w.writing {
+		if got := at.Sub(began); got < fairconn.WriteTimeout || got > fairconn.WriteTimeout+time.Minute {
+			t.Errorf("event %d: got %v to write it in, want %v", i, got, fairconn.WriteTimeout)
+		}
+	}
+}
+
+// Listeners take no more than their share of the places of the endpoint.
+func TestListenersAreBounded(t *testing.T) {
+	url, stop := serve(t, func() any { return 1 })
+	defer stop()
+	var first *http.Response
+	for n := range maxListeners {
+		res := listen(t, url)
+		if first == nil {
+			first = res
+		}
+		if _, err := event(bufio.NewReader(res.Body)); res.StatusCode != http.StatusOK || err != nil {
+			t.Fatalf("listener %d: got status %d, %v", n+1, res.StatusCode, err)
+		}
+	}
+	if got := listen(t, url).StatusCode; got != http.StatusServiceUnavailable {
+		t.Errorf("one listener too many: got status %d, want 503", got)
+	}
+	if res, err := http.Get(url + "/"); err != nil || res.StatusCode != http.StatusOK {
+		t.Errorf("the page beside all listeners: got %v, %v", res, err)
+	}
+	first.Body.Close()
+	for listen(t, url).StatusCode != http.StatusOK {
+		if t.Context().Err() != nil {
+			t.Fatal("a place is not free again")
+		}
+	}
+}
+
+func TestForeignPagesGetNoEvents(t *testing.T) {
+	url, stop := serve(t, func() any { return 1 })
+	defer stop()
+	for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "http://evil.example"}} {
+		if got := listen(t, url, headers...).StatusCode; got != http.StatusForbidden {
+			t.Errorf("%q: got status %d, want 403", headers, got)
+		}
+	}
+	for _, headers := range [][]string{{"Sec-Fetch-Site", "same-origin"}, {"Origin", url}, nil} {
+		if got := listen(t, url, headers...).StatusCode; got != http.StatusOK {
+			t.Errorf("%q: got status %d, want 200", headers, got)
+		}
+	}
+}
+
+// A listener does not hold up the end of docket, and its answer is not torn.
+func TestEventsEndWithTheEndpoint(t *testing.T) {
+	url, stop := serve(t, func() any { return 1 })
+	r := bufio.NewReader(listen(t, url).Body)
+	if _, err := event(r); err != nil {
+		t.Fatal(err)
+	}
+	stop()
+	for {
+		if _, err := event(r); err != nil {
+			if !errors.Is(err, io.EOF) {
+				t.Errorf("got %v, want the end of the answer", err)
+			}
+			return
+		}
+	}
+}
