@@ -152,8 +152,9 @@ var (
 	descSinkState   = desc("docket_sink_state", "1 for the state that the sink is in.", "sink", "state")
 	descQueueState  = desc("docket_queue_state", "1 for the state that the queue is in.", "state")
 	descBytes       = desc("docket_queue_bytes", "Size of the queue's segments.")
+	descFree        = desc("docket_queue_free_bytes", "Room for new records until the queue is full. What every sink has passed counts as free.")
 	descLimit       = desc("docket_queue_limit_bytes", "queue.maxBytes.")
-	everyDesc       = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descLost, descSourceLost, descRefusedDrop, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descSinkState, descQueueState, descBytes, descLimit}
+	everyDesc       = []*prometheus.Desc{descReceived, descRefused, descDuplicate, descLost, descSourceLost, descRefusedDrop, descStored, descCorrupt, descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descSinkState, descQueueState, descBytes, descFree, descLimit}
 	everyState      = []State{Active, Degraded, Error}
 )
 
@@ -201,6 +202,7 @@ func (c ledgerCollector) Collect(ch chan<- prometheus.Metric) {
 	counter(descStored, s.Ledger.Stored)
 	counter(descCorrupt, s.Ledger.Corrupt)
 	gauge(descBytes, float64(s.Queue.Bytes))
+	gauge(descFree, float64(stats.Free))
 	gauge(descLimit, float64(s.Queue.MaxBytes))
 	for _, state := range everyState {
 		gauge(descQueueState, oneIf(s.Queue.State == state), string(state))

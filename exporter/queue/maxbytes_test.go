@@ -175,3 +175,32 @@ func TestQuotaIsAFullDisk(t *testing.T) {
 		t.Errorf("account: got %+v, want some dropped", a)
 	}
 }
+
+// What Stats calls free is what the queue takes, but for the ends of segments: from an empty queue until it
+// is full, and again when a sink has passed what is kept for a replay.
+func TestFreeIsWhatIsTaken(t *testing.T) {
+	const segment, line = 1 << 20, 9000
+	opts := Options{
+		Directory: t.TempDir(), SegmentBytes: segment, MaxBytes: 8 << 20, WhenFull: Refuse,
+		Retain: Retain{MaxBytes: 8 << 20},
+	}
+	q := open(t, opts)
+	c := cursorOf(t, q, "slow")
+	fill := func() {
+		t.Helper()
+		free, before := q.Stats().Free, q.Stats().LastSeq
+		appendUntilFull(t, q)
+		taken := int64(q.Stats().LastSeq-before) * line
+		if taken > free+segment || taken < free-2*segment {
+			t.Errorf("%d bytes were free, and %d were taken", free, taken)
+		}
+		if got := q.Stats().Free; got >= line {
+			t.Errorf("%d bytes are free in a full queue", got)
+		}
+	}
+	fill()
+	drain(t, q, c)
+	must(t, c.Ack(q.LastSeq()))
+	eventually(t, "room after the sink has passed everything", func() bool { return q.Stats().Free >= opts.MaxBytes/2 })
+	fill()
+}

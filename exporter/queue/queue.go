@@ -168,7 +168,8 @@ type Stats struct {
 	Bytes    int64 // of the segments; spares do not count
 	// SegmentBytes is the size of a segment's file.
 	SegmentBytes int64
-	Full         bool // records wait or are refused, because MaxBytes is reached
+	Full         bool  // records wait or are refused, because MaxBytes is reached
+	Free         int64 // bytes of records until it is full; retained segments count as free
 	// LastDrop is when DropOldest last gave up records; zero when it never did.
 	LastDrop time.Time
 	// TornTails is how many ends of the log a crash had left unfinished, and Open
@@ -365,7 +366,7 @@ func (q *Queue) Stats() Stats {
 	for name, t := range q.state.Sources {
 		s.Sources[name] = t.Clone()
 	}
-	s.Full = !q.hasRoom(max(q.space.turnedAway, 1))
+	s.Full, s.Free = !q.hasRoom(max(q.space.turnedAway, 1)), q.free()
 	s.LastDrop, s.TornTails = q.space.lastDrop, q.tornTails
 	s.LastSeq, s.Unattributed = q.durable.Load(), q.unattributed
 	s.FirstSeq = q.firstKept()

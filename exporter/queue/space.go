@@ -140,6 +140,24 @@ func (q *Queue) bytes() int64 {
 	return q.space.files - last.size.Load() + last.end.Load()
 }
 
+// free is how many bytes of records the queue takes until it is full. Segments that every
+// sink has passed count as free: they are retained only until their room is needed.
+// Callers hold mu.
+func (q *Queue) free() int64 {
+	if q.opts.MaxBytes == 0 {
+		return math.MaxInt64
+	}
+	accounts := q.accounts()
+	going := q.space.leaving
+	for _, s := range *q.segments.Load() {
+		if q.isDone(s, accounts) {
+			going += s.size.Load()
+		}
+	}
+	files := max(0, q.space.available(going)-keptForCounts)
+	return files*q.space.segmentBytes + max(0, q.space.left-int64(len(q.pending.buf)))
+}
+
 // isFull reports whether a chunk was turned away that there is still no room for.
 // Callers hold mu.
 func (q *Queue) isFull() bool { return q.space.turnedAway > 0 && !q.hasRoom(q.space.turnedAway) }
