@@ -71,9 +71,9 @@ var ofTap = []mutant{
 	{
 		defect: "a path is escaped anew",
 		file:   tapGo,
-		old:    "\t\tout.URL.Opaque = path // as it was escaped\n",
-		new:    "\t\t_ = path\n\t\tout.URL.RawPath = \"\"\n",
-		tests:  []string{"TestUntouched"},
+		old:    "\t\tout.URL.Opaque = path //",
+		new:    "\t\t_ = path //",
+		tests:  []string{"TestTargetIsUntouched"},
 	},
 	{
 		defect: "a type is made up for an answer that has none",

@@ -123,8 +123,12 @@ func (s *sending) fill(p []byte) (n int, err error) {
 	return n, err
 }
 
-// ownHeaders are those of each connection.
-var ownHeaders = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+// ownHeaders are those of each connection. Of anonymous requests User-Agent is one besides:
+// httputil gives them an empty one, for transports that would add their own.
+var (
+	ownHeaders       = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true}
+	ownWithUserAgent = map[string]bool{"Host": true, "Content-Length": true, "Transfer-Encoding": true, "Trailer": true, "User-Agent": true}
+)
 
 // writeHeader writes the header, and finds out how the body is sent.
 func (s *sending) writeHeader(w *bytes.Buffer) error {
@@ -154,10 +158,11 @@ func (s *sending) writeHeader(w *bytes.Buffer) error {
 	if !s.over && strings.EqualFold(r.Header.Get("Expect"), "100-continue") {
 		s.goOn = make(chan bool, 1)
 	}
+	own := ownHeaders
 	if agent := r.Header["User-Agent"]; len(agent) == 1 && agent[0] == "" {
-		delete(r.Header, "User-Agent") // httputil's way to say that there is none
+		own = ownWithUserAgent
 	}
-	_ = r.Header.WriteSubset(w, ownHeaders) // a buffer takes it
+	_ = r.Header.WriteSubset(w, own) // a buffer takes it
 	w.WriteString("\r\n")
 	return nil
 }
@@ -231,7 +236,9 @@ func (c *conn) sendRest(s *sending) {
 	}
 	if err := write(s, piece[:]); err != nil {
 		if s.body.failure() != nil {
-			c.Close() // the engine would wait for more, and we for its answer
+			// The engine would wait for more, and we for its answer. Below TLS, which would tell
+			// the engine first, and have its answer to that.
+			c.socket.Close()
 		}
 		return
 	}

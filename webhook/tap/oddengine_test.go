@@ -32,7 +32,8 @@ func TestStatusOfNothing(t *testing.T) {
 }
 
 // An engine that is replaced by one of another protocol is asked what it would have been
-// asked: a body that was read for a connection of the old one is not lost.
+// asked: a body that was read for a connection of the old one is not lost, and no header is
+// added.
 func TestEngineChangesProtocol(t *testing.T) {
 	var speaks atomic.Value
 	speaks.Store("http/1.1")
@@ -46,6 +47,7 @@ func TestEngineChangesProtocol(t *testing.T) {
 	t.Cleanup(e.Close)
 	through := newTap(t, "h2", e, nil)
 	c := newClient(t, "h2", through)
+	header := http.Header{"Content-Type": jsonHeader["Content-Type"], "User-Agent": nil}
 	for _, next := range []string{"h2", "http/1.1", "h2"} {
 		body := strings.Repeat("x", 100<<10)
 		for _, length := range []int{10, len(body)} {
@@ -54,9 +56,15 @@ func TestEngineChangesProtocol(t *testing.T) {
 			ask(t, c, through.URL, request("POST", "/", "{}", jsonHeader)) // and leaves an idle connection
 			speaks.Store(next)
 			e.CloseClientConnections()
-			got := ask(t, c, through.URL, request("POST", "/", body[:length], jsonHeader))
+			got := ask(t, c, through.URL, request("POST", "/", body[:length], header))
+			if next == "http/1.1" && got.Status == http.StatusBadGateway { // it has crossed the end of HTTP/2; see transport
+				got = ask(t, c, through.URL, request("POST", "/", body[:length], header))
+			}
 			if n := strings.Count(got.Body, "x"); got.Status != http.StatusOK || n < length {
 				t.Errorf("an engine that speaks %s now got %d of %d bytes, and the answer was %d %.200q", next, n, length, got.Status, got.Body)
+			}
+			if strings.Contains(strings.ToLower(got.Body), "user-agent") {
+				t.Errorf("an engine that speaks %s now got a User-Agent that nobody has sent: %.400q", next, got.Body)
 			}
 		}
 	}

@@ -222,7 +222,7 @@ func (t *Tap) rewrite(p *httputil.ProxyRequest) {
 	// The map that fills when the body has ended, not a copy of its keys.
 	out.Trailer = p.In.Trailer
 	if path, _, _ := strings.Cut(p.In.RequestURI, "?"); strings.HasPrefix(path, "/") && !strings.HasPrefix(path, "//") {
-		out.URL.Opaque = path // as it was escaped
+		out.URL.Opaque = path // as it was escaped, for HTTP/2: conn writes RequestURI
 	}
 }
 

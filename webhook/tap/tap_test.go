@@ -317,6 +317,7 @@ func TestUntouched(t *testing.T) {
 func TestTargetIsUntouched(t *testing.T) {
 	e := newServer(t, "http/1.1", http.HandlerFunc(mirror))
 	through := newTap(t, "http/1.1", e, nil)
+	overHTTP2 := newTap(t, "http/1.1", newServer(t, "h2", http.HandlerFunc(mirror)), nil)
 	sees := func(s *httptest.Server, head string) (is seen) {
 		nc := dialRaw(t, s)
 		io.WriteString(nc, head+"\r\nConnection: close\r\n\r\n")
@@ -342,6 +343,10 @@ func TestTargetIsUntouched(t *testing.T) {
 		if got, want := sees(through, head), sees(e, head); !reflect.DeepEqual(got, want) {
 			t.Errorf("%q: got %+v, want %+v", head, got, want)
 		}
+	}
+	const odd = "GET /a|b\"\xff%2F HTTP/1.1\r\nHost: h" // which Go escapes in another way
+	if got, want := sees(overHTTP2, odd), sees(e, odd); !reflect.DeepEqual(got, want) {
+		t.Errorf("%q: an engine of HTTP/2 got %+v, want %+v", odd, got, want)
 	}
 }
 
