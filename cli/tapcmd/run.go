@@ -24,11 +24,12 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return err
 	}
 	counts := newMetrics()
+	var server *serving.Server
 	proxy, err := tap.New(tap.Config{
 		Upstream:   cfg.Upstream.URL,
 		CAFile:     cfg.Upstream.CAFile,
 		ServerName: cfg.Upstream.ServerName,
-		Names:      namesIn(cfg.TLSDir),
+		Names:      func() []string { return namesOf(server) },
 		Log:        log,
 		Observe:    counts.ended,
 	})
@@ -43,7 +44,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		return fmt.Errorf("docket: %w", err)
 	}
 	counts.registerClient(c)
-	server, err := serving.New(serving.Config{
+	server, err = serving.New(serving.Config{
 		Address:        cfg.Listen,
 		TLSDir:         cfg.TLSDir,
 		Handler:        webhook.Log(proxy, c, cfg.options(log, counts)),
@@ -124,20 +125,17 @@ func checkTLSDir(dir string) error {
 	return nil
 }
 
-// namesIn returns the names of the certificate in dir at each moment.
-func namesIn(dir string) func() []string {
-	certificates := serving.NewCertificates(dir, nil)
-	return func() (names []string) {
-		pair, err := certificates.GetCertificate(nil)
-		if err != nil {
-			return nil
-		}
-		names = append(names, pair.Leaf.DNSNames...)
-		for _, ip := range pair.Leaf.IPAddresses {
-			names = append(names, ip.String())
-		}
-		return names
+// namesOf returns the names of the certificate in use.
+func namesOf(server *serving.Server) (names []string) {
+	pair, err := server.Certificate()
+	if err != nil {
+		return nil
 	}
+	names = append(names, pair.Leaf.DNSNames...)
+	for _, ip := range pair.Leaf.IPAddresses {
+		names = append(names, ip.String())
+	}
+	return names
 }
 
 // listenError says what to do if err is that of a listener.

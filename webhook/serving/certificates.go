@@ -16,15 +16,9 @@ import (
 // a minute to bring a new Secret, so a second more is nothing, and a read costs 50 us.
 const rereadEvery = time.Second
 
-// Certificates is the key pair in the files tls.crt and tls.key of a directory, as a
-// mounted Secret of type kubernetes.io/tls has them. The files are read again when a client
-// connects, at most once a second, so there is nothing to start or to stop.
-//
-// A pair that cannot be used (half-written, a key of another certificate, expired, not yet
-// valid) never replaces one that can: the last good pair stays in use, and the failure is
-// logged once. The directory may be empty at first, as it is where a controller makes the
-// certificate: until there is a pair, every handshake fails.
-type Certificates struct {
+// certificates are the key pair in the files of Config.TLSDir. They are read again when a
+// client connects, so there is nothing to start or to stop.
+type certificates struct {
 	dir string
 	log *slog.Logger
 
@@ -40,21 +34,17 @@ type state struct {
 	err  error            // why the files are not in use; nil: they are
 }
 
-// NewCertificates reads the pair in dir. It does not fail if there is none yet.
-// A nil log discards messages.
-func NewCertificates(dir string, log *slog.Logger) *Certificates {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
-	c := &Certificates{dir: dir, log: log}
+// newCertificates reads the pair in dir. It does not fail if there is none yet.
+func newCertificates(dir string, log *slog.Logger) *certificates {
+	c := &certificates{dir: dir, log: log}
 	c.inUse.Store(new(state))
 	c.reread()
 	return c
 }
 
-// GetCertificate is for tls.Config.GetCertificate. Calls may overlap, and only one at a
+// getCertificate is for tls.Config.GetCertificate. Calls may overlap, and only one at a
 // time waits for the files.
-func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+func (c *certificates) getCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.reread()
 	s := c.inUse.Load()
 	if s.pair == nil {
@@ -65,7 +55,7 @@ func (c *Certificates) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, e
 
 // reread looks at the files unless somebody has within rereadEvery, or does right now. It
 // logs a new pair, and a failure when it begins or changes.
-func (c *Certificates) reread() {
+func (c *certificates) reread() {
 	if !c.reading.TryLock() {
 		return
 	}
@@ -91,7 +81,7 @@ func (c *Certificates) reread() {
 
 // read returns the pair to use from now on, which is the one in use if the files have no
 // better, and why they have none.
-func (c *Certificates) read(inUse *tls.Certificate) (*tls.Certificate, error) {
+func (c *certificates) read(inUse *tls.Certificate) (*tls.Certificate, error) {
 	var files [2][]byte
 	for i, name := range []string{"tls.crt", "tls.key"} {
 		text, err := os.ReadFile(filepath.Join(c.dir, name))

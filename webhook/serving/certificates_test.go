@@ -1,6 +1,7 @@
 package serving
 
 import (
+	"log/slog"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -90,12 +91,12 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				all, dir, logs := newPairs(t), t.TempDir(), newLogged()
-				var c *Certificates
+				var c *certificates
 				for i, step := range steps {
 					before := len(logs.with("level="))
 					step.change(t, dir, all)
 					if c == nil {
-						c = NewCertificates(dir, logs.log())
+						c = newCertificates(dir, logs.log())
 					}
 					time.Sleep(rereadEvery)
 					if got := inUse(c, all); got != step.inUse {
@@ -112,8 +113,8 @@ func TestCertificatesAreReadAgain(t *testing.T) {
 }
 
 // inUse returns the name of the pair that a client gets.
-func inUse(c *Certificates, all pairs) string {
-	got, err := c.GetCertificate(nil)
+func inUse(c *certificates, all pairs) string {
+	got, err := c.getCertificate(nil)
 	if err != nil {
 		return ""
 	}
@@ -130,7 +131,7 @@ func TestCertificatesAreReadOnceASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		all, dir := newPairs(t), t.TempDir()
 		all["a"].files(t, dir)
-		c := NewCertificates(dir, nil)
+		c := newCertificates(dir, slog.New(slog.DiscardHandler))
 		all["b"].files(t, dir)
 		time.Sleep(rereadEvery - 1)
 		if got := inUse(c, all); got != "a" {
@@ -147,7 +148,7 @@ func TestCertificatesAreReadOnceASecond(t *testing.T) {
 func TestCertificatesAreHandedOutWhileTheyAreRead(t *testing.T) {
 	all, dir := newPairs(t), t.TempDir()
 	all["a"].files(t, dir)
-	c := NewCertificates(dir, nil)
+	c := newCertificates(dir, slog.New(slog.DiscardHandler))
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	got := make(chan string, 1)
@@ -161,7 +162,7 @@ func TestCertificatesAreHandedOutWhileTheyAreRead(t *testing.T) {
 func TestCertificatesChangeWhileClientsConnect(t *testing.T) {
 	all, dir := newPairs(t), t.TempDir()
 	all["a"].secret(t, dir)
-	c := NewCertificates(dir, nil)
+	c := newCertificates(dir, slog.New(slog.DiscardHandler))
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
 	for range 4 {
@@ -192,7 +193,7 @@ func TestCertificatesChangeWhileClientsConnect(t *testing.T) {
 }
 
 // forgetLook lets the next client read the files.
-func (c *Certificates) forgetLook() {
+func (c *certificates) forgetLook() {
 	c.reading.Lock()
 	defer c.reading.Unlock()
 	c.looked = time.Time{}

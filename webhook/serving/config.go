@@ -17,7 +17,12 @@ import (
 type Config struct {
 	// Address is where to listen: host:port, with an empty host on every address.
 	Address string
-	// TLSDir has tls.crt and tls.key. See Certificates.
+	// TLSDir has the files tls.crt and tls.key, as a mounted Secret of type kubernetes.io/tls
+	// has them. They are read again when a client connects, at most once a second. A pair that
+	// cannot be used (half-written, a key of another certificate, expired, not yet valid) never
+	// replaces one that can: the last good pair stays in use, and the failure is logged once.
+	// The directory may be empty at first, as it is where a controller makes the certificate:
+	// until there is a pair, every handshake fails.
 	TLSDir string
 	// TLS has further settings, such as ClientCAs. Its certificates are not used.
 	TLS *tls.Config

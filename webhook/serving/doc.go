@@ -39,15 +39,6 @@
 // The manager gives its runnables 30 seconds to stop, as Kubernetes gives the pod; the defaults
 // of Config take 25.
 //
-// An engine that keeps the manager's webhook server takes the parts. The manager stops
-// ten seconds after the signal, and readiness at once:
-//
-//	signals := ctrl.SetupSignalHandler()
-//	certificates := serving.NewCertificates("/certs", nil)
-//	// webhook.Options{TLSOpts: ...}: config.GetCertificate = certificates.GetCertificate
-//	mgr.AddReadyzCheck("webhooks", serving.Readiness(signals, serving.OwnHandshake("localhost:9443", certificates)))
-//	mgr.Start(serving.Delay(signals, 10*time.Second))
-//
 // # Limits
 //
 // A connection of HTTP/1.1 on which nothing came in the second half of ShutdownDelay is

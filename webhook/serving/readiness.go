@@ -22,10 +22,10 @@ type Check struct {
 	Ready func(context.Context) error
 }
 
-// Readiness returns a readiness check, which controller-runtime calls a healthz.Checker. It
-// fails as soon as stopping is done, and as long as one of the checks fails. The checks are
-// asked at the same time, on each call. The error names every check that failed.
-func Readiness(stopping context.Context, checks ...Check) func(*http.Request) error {
+// readiness returns a readiness check. It fails as soon as stopping is done, and as long as
+// one of the checks fails. The checks are asked at the same time, on each call. The error
+// names every check that failed.
+func readiness(stopping context.Context, checks ...Check) func(*http.Request) error {
 	return func(r *http.Request) error {
 		if stopping.Err() != nil {
 			return errors.New("the server is stopping")
@@ -46,12 +46,11 @@ func Readiness(stopping context.Context, checks ...Check) func(*http.Request) er
 	}
 }
 
-// OwnHandshake checks that a program's own listener at address completes a TLS handshake,
-// and that it presents the certificate in use, which must be valid. It is for servers that
-// take Certificates but not Server, which has this check.
-func OwnHandshake(address string, c *Certificates) Check {
+// ownHandshake checks that the own listener at address completes a TLS handshake, and that
+// it presents the certificate in use, which must be valid.
+func ownHandshake(address string, c *certificates) Check {
 	return Check{Name: "TLS handshake with " + address, Ready: func(ctx context.Context) error {
-		before, err := c.GetCertificate(nil)
+		before, err := c.getCertificate(nil)
 		if err == nil {
 			err = validNow(before)
 		}
@@ -62,7 +61,7 @@ func OwnHandshake(address string, c *Certificates) Check {
 		if err != nil {
 			return err
 		}
-		after, err := c.GetCertificate(nil)
+		after, err := c.getCertificate(nil)
 		if err != nil {
 			return err
 		}
@@ -71,14 +70,6 @@ func OwnHandshake(address string, c *Certificates) Check {
 		}
 		return nil
 	}}
-}
-
-// Delay returns a context that ends d after ctx does. Stop a server with it, and its
-// readiness with ctx, so that it serves on while nobody is sent to it any more.
-func Delay(ctx context.Context, d time.Duration) context.Context {
-	delayed, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	context.AfterFunc(ctx, func() { time.AfterFunc(d, cancel) })
-	return delayed
 }
 
 // handshake returns the certificate that the listener at address presents, for the caller to

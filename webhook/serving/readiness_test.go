@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"log/slog"
 	"net"
 	"net/http"
 	"strings"
@@ -37,33 +38,17 @@ func TestReadiness(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		stopping, stop := context.WithCancel(t.Context())
 		hung := Check{Name: "hung", Ready: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }}
-		errorIs(t, probe(t, Readiness(stopping)))
-		errorIs(t, probe(t, Readiness(stopping, fine, fine)))
-		errorIs(t, probe(t, Readiness(stopping, failing("policies", "2 of 7 loaded"), fine, failing("cache", "not synced"))),
+		errorIs(t, probe(t, readiness(stopping)))
+		errorIs(t, probe(t, readiness(stopping, fine, fine)))
+		errorIs(t, probe(t, readiness(stopping, failing("policies", "2 of 7 loaded"), fine, failing("cache", "not synced"))),
 			"policies: 2 of 7 loaded", "cache: not synced")
 		began := time.Now()
-		errorIs(t, probe(t, Readiness(stopping, hung, hung, hung)), "hung: context deadline exceeded")
+		errorIs(t, probe(t, readiness(stopping, hung, hung, hung)), "hung: context deadline exceeded")
 		if took := time.Since(began); took != checkTimeout {
 			t.Errorf("three checks that hang: answered after %s, want %s", took, checkTimeout)
 		}
 		stop()
-		errorIs(t, probe(t, Readiness(stopping, fine)), "stopping")
-	})
-}
-
-func TestDelay(t *testing.T) {
-	t.Parallel()
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		delayed := Delay(ctx, 10*time.Second)
-		time.Sleep(time.Hour)
-		errorIs(t, delayed.Err())
-		began := time.Now()
-		cancel()
-		<-delayed.Done()
-		if took := time.Since(began); took != 10*time.Second {
-			t.Errorf("ended after %s, want 10s", took)
-		}
+		errorIs(t, probe(t, readiness(stopping, fine)), "stopping")
 	})
 }
 
@@ -97,8 +82,8 @@ func TestOwnHandshake(t *testing.T) {
 			if tt.dir != nil {
 				tt.dir(t).files(t, dir)
 			}
-			c := NewCertificates(dir, nil)
-			config := &tls.Config{GetCertificate: c.GetCertificate}
+			c := newCertificates(dir, slog.New(slog.DiscardHandler))
+			config := &tls.Config{GetCertificate: c.getCertificate}
 			if tt.presented != nil {
 				config = tt.presented(t).config(t)
 			}
@@ -109,7 +94,7 @@ func TestOwnHandshake(t *testing.T) {
 				defer cancel()
 				address = tt.address.Addr().String()
 			}
-			errorIs(t, OwnHandshake(address, c).Ready(ctx), tt.want...)
+			errorIs(t, ownHandshake(address, c).Ready(ctx), tt.want...)
 		})
 	}
 }

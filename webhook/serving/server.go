@@ -2,6 +2,7 @@ package serving
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"net"
@@ -28,7 +29,7 @@ const (
 // Server serves a handler over TLS by the rules of this package.
 type Server struct {
 	config       Config
-	certificates *Certificates
+	certificates *certificates
 	http         http.Server
 	inFlight     atomic.Int64
 	goodbye      atomic.Bool // each answer asks the client to close its connection
@@ -49,12 +50,12 @@ func New(c Config) (*Server, error) {
 		return nil, err
 	}
 	c.setDefaults()
-	s := &Server{config: c, certificates: NewCertificates(c.TLSDir, c.Log), after: time.After}
+	s := &Server{config: c, certificates: newCertificates(c.TLSDir, c.Log), after: time.After}
 	s.leaving, s.leave = context.WithCancel(context.Background())
 	s.now, s.end = context.WithCancel(context.Background())
 	s.requests, s.cutOff = context.WithCancel(context.Background())
 	settings := c.TLS.Clone()
-	settings.Certificates, settings.GetCertificate = nil, s.certificates.GetCertificate
+	settings.Certificates, settings.GetCertificate = nil, s.certificates.getCertificate
 	s.http = http.Server{
 		Handler:           http.HandlerFunc(s.serveHTTP),
 		TLSConfig:         settings,
@@ -190,6 +191,9 @@ func (s *Server) Addr() net.Addr {
 	return nil
 }
 
+// Certificate returns the certificate in use. The error says why there is none.
+func (s *Server) Certificate() (*tls.Certificate, error) { return s.certificates.getCertificate(nil) }
+
 // Ready returns nil if a TLS handshake with the own listener presents the certificate in
 // use, everything in WaitFor is there, and the server was not told to stop. It is a
 // healthz.Checker of controller-runtime.
@@ -198,8 +202,8 @@ func (s *Server) Ready(r *http.Request) error {
 	if l == nil {
 		return errors.New("the server does not listen yet")
 	}
-	own := OwnHandshake(l.Addr().String(), s.certificates)
-	return Readiness(s.leaving, append([]Check{own}, s.config.WaitFor...)...)(r)
+	own := ownHandshake(l.Addr().String(), s.certificates)
+	return readiness(s.leaving, append([]Check{own}, s.config.WaitFor...)...)(r)
 }
 
 // Live returns nil unless a restart may help: the server has ended, or its listener answers
@@ -210,7 +214,7 @@ func (s *Server) Live(r *http.Request) error {
 		return errors.New("the server has ended")
 	}
 	l := s.listener.Load()
-	if _, err := s.certificates.GetCertificate(nil); l == nil || done(s.leaving) || err != nil {
+	if _, err := s.certificates.getCertificate(nil); l == nil || done(s.leaving) || err != nil {
 		return nil
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), checkTimeout)
