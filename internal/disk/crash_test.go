@@ -15,7 +15,7 @@ import (
 	"github.com/docket-export/docket/internal/disk/crashdisk"
 )
 
-func place(fsys disk.FS) disk.Path { return disk.On(fsys, "/data/root") }
+func place(fsys disk.FS) disk.Path { return disk.On(fsys, "/queue") }
 
 func create(name string, content ...byte) func(disk.FS) error {
 	return func(fsys disk.FS) error {
@@ -53,7 +53,7 @@ func TestVerbsOutliveAPowerCut(t *testing.T) {
 		"MakeDir": {
 			Do: func(fsys disk.FS) error { return place(fsys).Join("a", "b").MakeDir() },
 			Check: func(fsys disk.FS, did bool) error {
-				if err := fsys.Mkdir("/data/root/a/b"); did && !errors.Is(err, fs.ErrExist) {
+				if err := fsys.Mkdir("/queue/a/b"); did && !errors.Is(err, fs.ErrExist) {
 					return errors.New("the directory is gone")
 				}
 				return nil

@@ -2,12 +2,12 @@ package filesink
 
 import (
 	"os"
-	"os/signal"
 	"path/filepath"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/testfull"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/sinktest"
 )
@@ -35,7 +35,6 @@ func TestConformance(t *testing.T) {
 			Faults: []sinktest.Fault{
 				{Name: "failing sync", Kind: sinks.Transient, Start: fail("sync " + activePrefix)},
 				{Name: "failing sync of the position", Kind: sinks.Transient, Start: fail("sync " + positionName)},
-				{Name: "disk full", Kind: sinks.Transient, Start: func(t *testing.T) func() { return limitFiles(t, dir) }},
 				{Name: "directory gone", Kind: sinks.Misconfigured, Start: func(t *testing.T) func() { return away(t, dir, nil) }},
 				{Name: "file in its place", Kind: sinks.Misconfigured, Start: func(t *testing.T) func() { return away(t, dir, []byte("x")) }},
 				{Name: "active file gone", Kind: sinks.Misconfigured, Start: func(t *testing.T) func() {
@@ -44,6 +43,23 @@ func TestConformance(t *testing.T) {
 				{Name: "active file cut", Kind: sinks.Misconfigured, Start: func(t *testing.T) func() {
 					return away(t, filepath.Join(dir, activePrefix), []byte(`{"queue"`))
 				}},
+			},
+		}
+	})
+}
+
+func TestConformanceOnAFullDisk(t *testing.T) {
+	if !testfull.Alone(t) {
+		return
+	}
+	sinktest.Run(t, func(t *testing.T) sinktest.Subject {
+		dir := filepath.Join(t.TempDir(), "export")
+		return sinktest.Subject{
+			Open:       func(t *testing.T) sinks.Sink { return mustOpen(t, rotating(dir, 0), nil) },
+			Accepted:   func(t *testing.T) []string { return exported(t, dir) },
+			Recognises: true,
+			Faults: []sinktest.Fault{
+				{Name: "disk full", Kind: sinks.Transient, Start: func(t *testing.T) func() { return limitFiles(t, dir) }},
 			},
 		}
 	})
@@ -72,27 +88,12 @@ func away(t *testing.T, path string, substitute []byte) (stop func()) {
 	}
 }
 
-// limitFiles lets a write of this process end in the middle of the next record
-// of the active file in dir, as on a full disk. The log that go test keeps of opened files
-// is bounded by it too: tests that open many belong behind this file by name.
+// limitFiles lets a write end in the middle of the next record of the active file in dir.
 func limitFiles(t *testing.T, dir string) (stop func()) {
+	t.Helper()
 	info, err := os.Stat(filepath.Join(dir, activePrefix))
 	if err != nil {
 		t.Fatal(err)
 	}
-	var before unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
-		t.Fatal(err)
-	}
-	signal.Ignore(unix.SIGXFSZ)
-	limit := unix.Rlimit{Cur: uint64(info.Size()) + 10, Max: before.Max}
-	if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	return func() {
-		if err := unix.Setrlimit(unix.RLIMIT_FSIZE, &before); err != nil {
-			t.Fatal(err)
-		}
-		signal.Reset(unix.SIGXFSZ)
-	}
+	return testfull.Limit(t, info.Size()+10)
 }

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/testfull"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -206,6 +207,9 @@ func TestFailureKinds(t *testing.T) {
 // TestDiskFull fills the disk in the middle of a batch and wants the bytes that
 // were written to be gone at once: they may be what fills it.
 func TestDiskFull(t *testing.T) {
+	if !testfull.Alone(t) {
+		return
+	}
 	dir := t.TempDir()
 	s := mustOpen(t, rotating(dir, 0), nil)
 	mustSend(t, s, batch(queueA, 1, 2))

@@ -2,8 +2,6 @@ package admission
 
 import (
 	"encoding/json"
-	"fmt"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -56,22 +54,11 @@ func (r record) verdict() verdict {
 	return v
 }
 
-// configuration is one of a docket that takes records at the socket, and writes them to
-// files below exportDirectory.
+// configuration is one of a docket that takes records at the socket, and exports them to
+// files.
 func configuration(d *dockettest.Docket, socket string) string {
-	return fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
-kind: Exporter
-sources:
-- name: webhook
-  unix: {path: %q}
-queue: {directory: %q}
-sinks:
-- name: copy
-  file: {directory: %q}
-`, socket, filepath.Join(d.Dir, "queue"), exportDirectory(d))
+	return d.Config(dockettest.UnixSource("webhook", socket))
 }
-
-func exportDirectory(d *dockettest.Docket) string { return filepath.Join(d.Dir, "export") }
 
 // export reads the records of a file export, those of one reading after those of the one
 // before.

@@ -29,7 +29,7 @@ type world struct {
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	d := dockettest.New(t)
-	w := &world{site: startSite(t), docket: d, directory: filepath.Join(d.Dir, "run"), export: export{directory: exportDirectory(d)}}
+	w := &world{site: startSite(t), docket: d, directory: filepath.Join(d.Dir, "run"), export: export{directory: d.ExportDirectory()}}
 	must(t, os.Mkdir(w.directory, 0o755))
 	w.configuration = configuration(d, w.socket())
 	d.Start(w.configuration)

@@ -39,7 +39,7 @@ func newDesk(t *testing.T) *desk {
 	c := kubetest.Start(t, kubetest.Options{AuditPolicy: auditPolicy})
 	ca := testcert.NewCA(t)
 	k := dockettest.New(t)
-	d := &desk{Cluster: c, opa: startOPA(t, ca), log: &auditLog{path: c.AuditLog}, export: &export{directory: exportDirectory(k)}}
+	d := &desk{Cluster: c, opa: startOPA(t, ca), log: &auditLog{path: c.AuditLog}, export: &export{directory: k.ExportDirectory()}}
 	k.Start(configuration(k, k.Socket))
 	tap := startTap(t, "the tap", tapOptions{
 		upstream: "https://" + d.opa.address, upstreamCA: ca.File, certificate: ca.Issue(t, "127.0.0.1"),

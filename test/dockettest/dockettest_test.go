@@ -18,18 +18,7 @@ func TestMain(m *testing.M) { os.Exit(dockettest.Main(m)) }
 // outlives the SIGKILL of its process.
 func TestLife(t *testing.T) {
 	d := dockettest.New(t)
-	export := filepath.Join(d.Dir, "export")
-	config := fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
-kind: Exporter
-sources:
-- name: webhook
-  unix: {path: %q}
-queue: {directory: %q}
-sinks:
-- name: copy
-  file: {directory: %q}
-`, d.Socket, filepath.Join(d.Dir, "queue"), export)
-
+	config := d.Config(dockettest.UnixSource("webhook", d.Socket))
 	d.Start(config)
 	d.Send([]byte("{\"n\":1}\n{\"n\":2}\n"))
 	if got := d.Status().Ledger.Stored; got != 2 {
@@ -49,7 +38,7 @@ sinks:
 	})
 	d.Stop()
 
-	files, err := filepath.Glob(filepath.Join(export, "*.ndjson"))
+	files, err := filepath.Glob(filepath.Join(d.ExportDirectory(), "*.ndjson"))
 	if err != nil {
 		t.Fatal(err)
 	}

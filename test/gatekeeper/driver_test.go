@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -43,19 +42,8 @@ const (
 
 // exporterConfig is a configuration of d with a stream source and a file sink.
 func exporterConfig(d *dockettest.Docket) string {
-	return fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
-kind: Exporter
-sources:
-- name: gatekeeper
-  unix: {path: %q}
-queue: {directory: %q}
-sinks:
-- name: copy
-  file: {directory: %q}
-`, d.Socket, filepath.Join(d.Dir, "queue"), exportDir(d))
+	return d.Config(dockettest.UnixSource("gatekeeper", d.Socket))
 }
-
-func exportDir(d *dockettest.Docket) string { return filepath.Join(d.Dir, "export") }
 
 // open returns a driver with a connection to d, whose config has members as well.
 func open(t *testing.T, d *dockettest.Docket, members map[string]any) driver.Driver {
@@ -112,7 +100,7 @@ func exported(t *testing.T, d *dockettest.Docket) []string {
 		return nil
 	})
 	d.Stop()
-	return dockettest.Exported(t, exportDir(d))
+	return dockettest.Exported(t, d.ExportDirectory())
 }
 
 // An audit run arrives whole, in order, and in the bytes of Gatekeeper's drivers,

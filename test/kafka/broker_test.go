@@ -86,7 +86,7 @@ func breakUnderLoad(t *testing.T, cluster *kafkatest.Cluster, faults ...fault) {
 	if len(lost) > 0 || len(got.lines) != sent {
 		t.Errorf("%d lines are in the topic, want %d; the first missing ones: %v", len(got.lines), sent, lost[:min(len(lost), 10)])
 	}
-	checkExport(t, exportDirectory(d), l)
+	checkExport(t, d.ExportDirectory(), l)
 }
 
 // awaitFault waits until docket has met a fault: an attempt has failed since there were

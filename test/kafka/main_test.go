@@ -49,10 +49,8 @@ sinks:
     %s
 - name: copy
   file: {directory: %q}
-`, d.Socket, filepath.Join(d.Dir, "queue"), brokerTimeout, strings.ReplaceAll(kafka, "\n", "\n    "), exportDirectory(d))
+`, d.Socket, filepath.Join(d.Dir, "queue"), brokerTimeout, strings.ReplaceAll(kafka, "\n", "\n    "), d.ExportDirectory())
 }
-
-func exportDirectory(d *dockettest.Docket) string { return filepath.Join(d.Dir, "export") }
 
 // delivered returns nil when every sink is Active and has delivered all of n
 // stored records.

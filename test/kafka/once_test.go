@@ -45,7 +45,7 @@ func TestEffectivelyOnce(t *testing.T) {
 		t.Errorf("%d records are marked as late, want the %d that were replayed", inTopic.late, replayed)
 	}
 	checkOutput(t, c, l, inTopic)
-	checkExport(t, exportDirectory(d), l)
+	checkExport(t, d.ExportDirectory(), l)
 }
 
 // killLeader kills the node that leads a partition, and docket and the consumer

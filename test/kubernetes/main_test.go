@@ -12,7 +12,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -28,29 +27,18 @@ func TestMain(m *testing.M) { os.Exit(dockettest.Main(m)) }
 // be delivered, on a machine that is busy with more.
 const awaitTimeout = 5 * time.Minute
 
-// config is a configuration of d with sources, their lines not indented, and a file
-// sink named copy. The API server, which keeps its connection for more events, is waited
-// for four fifths of its drainTimeout at most.
+// config is a configuration of d with sources and a file sink named copy. The API server,
+// which keeps its connection for more events, is waited for four fifths of its drainTimeout
+// at most.
 func config(d *dockettest.Docket, sources string) string {
-	return fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
-kind: Exporter
-sources:
-%s
-queue: {directory: %q}
-shutdown: {drainTimeout: 4s}
-sinks:
-- name: copy
-  file: {directory: %q}
-`, strings.TrimSpace(sources), filepath.Join(d.Dir, "queue"), exportDirectory(d))
+	return d.Config(sources) + "shutdown: {drainTimeout: 4s}\n"
 }
-
-func exportDirectory(d *dockettest.Docket) string { return filepath.Join(d.Dir, "export") }
 
 // exported returns the lines of the file export in order, while docket runs those
 // that are delivered so far.
 func exported(t *testing.T, d *dockettest.Docket) []string {
 	t.Helper()
-	return dockettest.Exported(t, exportDirectory(d))
+	return dockettest.Exported(t, d.ExportDirectory())
 }
 
 // wholeLines returns the lines of a file that end with a newline. There are none in

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"testing"
 
@@ -18,16 +17,7 @@ func TestConsole(t *testing.T) {
 	nobody := listener(t)
 	e := startEngine(t, nobody, upload{Buffer: "size", Trigger: "periodic"}, 1)
 	d := dockettest.New(t)
-	configuration := fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
-kind: Exporter
-sources:
-- name: console
-  tail: {path: %q, format: opaConsole}
-queue: {directory: %q}
-sinks:
-- name: copy
-  file: {directory: %q}
-`, e.Log, filepath.Join(d.Dir, "queue"), exportDirectory(d))
+	configuration := d.Config(fmt.Sprintf("- name: console\n  tail: {path: %q, format: opaConsole}", e.Log))
 	d.Start(configuration)
 	l := startLoad(t, e, 100)
 	const kills = 3
@@ -50,7 +40,7 @@ sinks:
 		return nil
 	})
 	d.Stop()
-	came := dockettest.Exported(t, exportDirectory(d))
+	came := dockettest.Exported(t, d.ExportDirectory())
 	if !slices.Equal(came, written) {
 		t.Errorf("the export has %d lines, and is not the %d decisions of the log in their order", len(came), len(written))
 	}

@@ -44,10 +44,8 @@ queue: {directory: %q%s}
 sinks:
 - name: copy
   file: {directory: %q}
-%s`, address, filepath.Join(d.Dir, "queue"), queue, exportDirectory(d), sinks)
+%s`, address, filepath.Join(d.Dir, "queue"), queue, d.ExportDirectory(), sinks)
 }
-
-func exportDirectory(d *dockettest.Docket) string { return filepath.Join(d.Dir, "export") }
 
 // awaitMore waits until n records more are stored.
 func awaitMore(d *dockettest.Docket, n uint64) { awaitStored(d, d.Status().Ledger.Stored+n) }

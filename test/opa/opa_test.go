@@ -63,7 +63,7 @@ func TestDecisions(t *testing.T) {
 			status := awaitDelivered(d)
 			d.Stop()
 
-			logged, seen := e.logged(t), exported(t, exportDirectory(d))
+			logged, seen := e.logged(t), exported(t, d.ExportDirectory())
 			o := compare(t, logged, seen)
 			instances := byInstance(logged)
 			if len(instances) != 3 {
@@ -189,7 +189,7 @@ func TestQueueFull(t *testing.T) {
 			e.Stop()
 			status := awaitDelivered(d)
 			d.Stop()
-			o := compare(t, logged, exported(t, exportDirectory(d)))
+			o := compare(t, logged, exported(t, d.ExportDirectory()))
 			t.Logf("summary: logged %d, seen %d, duplicates %d (%d recognised and not stored again), lost %d; full with %d, answered 503 %d times",
 				o.logged, o.seen, o.duplicates, status.Ledger.Duplicate, len(o.lost), full, e.said(t, unavailable))
 			if len(o.lost) > 0 {
