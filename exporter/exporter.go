@@ -168,7 +168,9 @@ func (e *Exporter) newSink(cfg *Config, s SinkConfig) (*delivery, error) {
 
 // letGo forgets a sink and what the queue keeps for it.
 func (e *Exporter) letGo(sink string) {
-	if n := e.queue.Forget(sink); n > 0 {
+	n := e.queue.Forget(sink)
+	e.metrics.forget(sink)
+	if n > 0 {
 		e.log.Warn("sink retired: its undelivered records are let go", "sink", sink, "records", n)
 	}
 }

@@ -94,13 +94,13 @@ func (r rates) delivered(sink string) float64 {
 	return r.perSecond(r.then.delivered[sink], r.now.delivered[sink])
 }
 
-// fullIn is in how many seconds the queue reaches maxBytes, when what waits for the sink
-// that is most behind grows on as it does; nil when it does not grow. Two segments are
-// left for frames that only count.
-func (r rates) fullIn(stats queue.Stats, maxBytes int64) *float64 {
+// fullIn is in how many seconds the queue is full, when what waits for the sink that is
+// most behind grows on as it does; nil when it does not grow. How long a record is in the
+// queue is taken from those that are kept.
+func (r rates) fullIn(stats queue.Stats) *float64 {
 	sink, pending := mostBehind(stats)
 	kept := stats.LastSeq + 1 - stats.FirstSeq
-	if maxBytes == 0 || pending == 0 || kept == 0 {
+	if pending == 0 || kept == 0 {
 		return nil
 	}
 	growth := r.stored() - r.perSecond(r.then.next[sink], r.now.next[sink])
@@ -108,9 +108,8 @@ func (r rates) fullIn(stats queue.Stats, maxBytes int64) *float64 {
 		return nil
 	}
 	perRecord := float64(stats.Bytes) / float64(kept)
-	room := float64(maxBytes-2*stats.SegmentBytes) - float64(pending)*perRecord
-	seconds := max(0, room/perRecord/growth)
-	return &seconds
+	full := float64(stats.Free) / perRecord / growth
+	return &full
 }
 
 // lastRecords is when the last record of each source came. Safe for concurrent use.

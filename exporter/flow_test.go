@@ -12,7 +12,7 @@ import (
 // which the sink "bus" has the first few.
 func flowStats(stored, delivered uint64) queue.Stats {
 	return queue.Stats{
-		FirstSeq: 1, LastSeq: stored, Bytes: int64(stored) * 1000, SegmentBytes: 100_000,
+		FirstSeq: 1, LastSeq: stored, Bytes: int64(stored) * 1000, Free: max(0, 1_000_000-int64(stored-delivered)*1000),
 		Sources: map[string]state.SourceTally{"api": {Received: stored + stored/10}},
 		Cursors: map[string]queue.Account{"bus": {Next: delivered + 1, Delivered: delivered}},
 	}
@@ -23,7 +23,7 @@ func TestRates(t *testing.T) {
 	for name, test := range map[string]struct {
 		seconds                     int // since the start; 10 records a second are stored, 4 delivered
 		stored, received, delivered float64
-		fullIn                      float64 // of 1.2 MB; below 0: not
+		fullIn                      float64 // below 0: not
 	}{
 		"at the start": {0, 0, 0, 0, -1},
 		// (1000 - 6*10) / 6
@@ -49,7 +49,7 @@ func TestRates(t *testing.T) {
 				}
 			}
 			got := -1.0
-			if full := r.fullIn(stats, 1_200_000); full != nil {
+			if full := r.fullIn(stats); full != nil {
 				got = *full
 			}
 			if d := got - test.fullIn; d < -0.01 || d > 0.01 {
@@ -71,7 +71,7 @@ func TestRatesChange(t *testing.T) {
 	if r.stored() != 0 || r.delivered("bus") != 0 {
 		t.Errorf("got %v stored and %v delivered a second after two quiet minutes, want none", r.stored(), r.delivered("bus"))
 	}
-	if r.fullIn(stats, 1_200_000) != nil {
+	if r.fullIn(stats) != nil {
 		t.Error("got a time when it is full, want none: it does not grow")
 	}
 	stats.Cursors["new"], stats.LastSeq = queue.Account{Next: 601, Delivered: 600}, 1060

@@ -23,7 +23,7 @@ func (e *Exporter) view() (Status, queue.Stats) {
 		Ledger: ledgerOf(stats),
 		Config: e.loads.Status(),
 	}
-	s.Queue.RecordsPerSecond, s.Queue.FullInSeconds = rates.stored(), rates.fullIn(stats, s.Queue.MaxBytes)
+	s.Queue.RecordsPerSecond, s.Queue.FullInSeconds = rates.stored(), rates.fullIn(stats)
 	if why := e.ingest.refused.failure.Load(); why != nil && s.Queue.State == Active {
 		s.Queue.State, s.Queue.Reason = Degraded, "refused lines cannot be kept, and are only counted: "+*why
 	}

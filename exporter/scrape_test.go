@@ -44,7 +44,7 @@ func TestScrapeIsOneView(t *testing.T) {
 	metrics := make(chan prometheus.Metric)
 	go func() {
 		defer close(metrics)
-		ledgerCollector{e}.Collect(metrics)
+		statusCollector{e}.Collect(metrics)
 	}()
 	got := map[string]float64{}
 	for m := range metrics {

@@ -209,8 +209,12 @@ func (q fromQueue) pause(ctx context.Context, _ sinks.Batch, pause time.Duration
 	wait(ctx, pause)
 }
 
-// accepted does nothing: a record counts as delivered when its batch is settled.
-func (q fromQueue) accepted(context.Context, sinks.Batch) error { return nil }
+// accepted counts how long b was under way. A record counts as delivered when its batch
+// is settled.
+func (q fromQueue) accepted(_ context.Context, b sinks.Batch) error {
+	q.metrics.delays.accepted(b.Items, time.Now())
+	return nil
+}
 
 // reject keeps items as dead letters, unless they are dropped: those are counted when
 // their batch is settled. While they cannot be kept nothing goes on, for they would be

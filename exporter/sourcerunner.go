@@ -98,7 +98,7 @@ func (r *sourceRunner) snapshot() SourceStatus {
 	}
 	if reporter, ok := r.source.(sources.Reporter); ok {
 		report := reporter.Report()
-		s.Lost, s.LastRun = report.Lost, report.Audits.Last
+		s.Lost, s.LastRun, s.audits = report.Lost, report.Audits.Last, report.Audits
 		if s.State == Active && report.Trouble != "" {
 			s.State, s.Reason = Degraded, report.Trouble
 		}

@@ -86,6 +86,8 @@ type SourceStatus struct {
 	// RefusedDropped is how many refused lines are counted and not kept since the start,
 	// because they came too fast or could not be written.
 	RefusedDropped uint64 `json:"refusedDropped,omitempty"`
+
+	audits sources.Audits // for the metrics
 }
 
 // SinkStatus describes one sink and its delivery.

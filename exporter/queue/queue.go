@@ -166,10 +166,8 @@ type Stats struct {
 	FirstSeq uint64 // first kept record; LastSeq+1 when there is none
 	LastSeq  uint64
 	Bytes    int64 // of the segments; spares do not count
-	// SegmentBytes is the size of a segment's file.
-	SegmentBytes int64
-	Full         bool  // records wait or are refused, because MaxBytes is reached
-	Free         int64 // bytes of records until it is full; retained segments count as free
+	Full     bool  // records wait or are refused, because MaxBytes is reached
+	Free     int64 // bytes of records until it is full; retained segments count as free
 	// LastDrop is when DropOldest last gave up records; zero when it never did.
 	LastDrop time.Time
 	// TornTails is how many ends of the log a crash had left unfinished, and Open
@@ -357,11 +355,8 @@ func (q *Queue) Stats() Stats {
 		Sources: make(map[string]state.SourceTally, len(q.state.Sources)),
 		Cursors: q.accounts(),
 		Bytes:   q.bytes(),
-
-		SegmentBytes: q.space.segmentBytes,
-
-		Parked: slices.Sorted(maps.Keys(q.parked)),
-		Lost:   slices.Clone(q.state.Lost),
+		Parked:  slices.Sorted(maps.Keys(q.parked)),
+		Lost:    slices.Clone(q.state.Lost),
 	}
 	for name, t := range q.state.Sources {
 		s.Sources[name] = t.Clone()

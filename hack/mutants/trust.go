@@ -363,9 +363,9 @@ var trust = []mutant{
 	},
 	{
 		defect: "a scrape takes a second view of the queue",
-		file:   "exporter/metrics.go",
-		old:    "\tcounter(descStored, s.Ledger.Stored)\n",
-		new:    "\tcounter(descStored, c.e.Status().Ledger.Stored)\n",
+		file:   "exporter/collect.go",
+		old:    "\tto.count(descStored, s.Ledger.Stored)\n",
+		new:    "\tto.count(descStored, c.e.Status().Ledger.Stored)\n",
 		tests:  []string{"TestScrapeIsOneView"},
 	},
 	{

@@ -1,0 +1,82 @@
+package exporter
+
+import (
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/docket-export/docket/sinks"
+)
+
+// delayBounds are the buckets of docket_delivery_delay_seconds: from what a healthy sink
+// takes to a day, which is as good as for ever.
+var delayBounds = []float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600, 14400, 86400}
+
+// delays are the histograms by sink: they outlive a delivery that a reload replaces.
+type delays struct {
+	mu   sync.Mutex
+	sink map[string]*delayHistogram // guarded by mu
+}
+
+func newDelays() *delays { return &delays{sink: map[string]*delayHistogram{}} }
+
+func (d *delays) of(sink string) *delayHistogram {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	h := d.sink[sink]
+	if h == nil {
+		h = &delayHistogram{counts: make([]uint64, len(delayBounds)+1)}
+		d.sink[sink] = h
+	}
+	return h
+}
+
+func (d *delays) forget(sink string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.sink, sink)
+}
+
+// delayHistogram counts records by how long they were under way. Those of one chunk have
+// one time, so a batch costs a comparison a record, a step a chunk and one lock. That of
+// Prometheus takes three atomic operations a record.
+type delayHistogram struct {
+	mu     sync.Mutex
+	counts []uint64 // by bucket, the last for what is longer; guarded by mu
+	sum    float64  // seconds; guarded by mu
+}
+
+// accepted counts items that a destination has accepted now, unless they come late by an
+// operator's wish.
+func (h *delayHistogram) accepted(items []sinks.Item, now time.Time) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for i := 0; i < len(items); {
+		from := i
+		for i++; i < len(items) && items[i].Received == items[from].Received && items[i].Late == items[from].Late; i++ {
+		}
+		if items[from].Late != sinks.OnTime {
+			continue
+		}
+		delay := max(0, now.Sub(items[from].Received).Seconds()) // the clock may have been set back
+		bucket, _ := slices.BinarySearch(delayBounds, delay)
+		h.counts[bucket] += uint64(i - from)
+		h.sum += delay * float64(i-from)
+	}
+}
+
+// collect returns the histogram of the sink as it is now.
+func (h *delayHistogram) collect(sink string) prometheus.Metric {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	total, below := uint64(0), make(map[float64]uint64, len(delayBounds))
+	for i, n := range h.counts {
+		total += n
+		if i < len(delayBounds) {
+			below[delayBounds[i]] = total
+		}
+	}
+	return prometheus.MustNewConstHistogram(descDelay.Desc, total, h.sum, below, sink)
+}
