@@ -2,6 +2,7 @@ package cli
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
@@ -20,10 +22,16 @@ import (
 // machine may be busy, and costs nothing when all is well.
 const patience = 2 * time.Minute
 
-// TestSecondSignal: the first signal drains for as long as a producer is
-// connected, the second one ends the process.
+// TestSecondSignal: the first signal drains for as long as a producer is connected, and says
+// who that is and what is left meanwhile; the second one ends the process, and says what is
+// left.
 func TestSecondSignal(t *testing.T) {
 	config, admin := testConfig(t)
+	text, err := os.ReadFile(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, config, strings.Replace(string(text), "sinks:\n", "sinks:\n- name: down\n  http: {url: http://127.0.0.1:1}\n", 1))
 	p := startProcess(t, "run", "-f", config)
 	if err := waitReady(admin); err != nil {
 		t.Fatal(err)
@@ -38,17 +46,26 @@ func TestSecondSignal(t *testing.T) {
 	}
 	// An answer says that it is connected: before that it may only wait to be let in.
 	io.WriteString(producer, `{"docket":{"version":1,"producer":"p","next":1}}`+"\n")
-	if answer, err := bufio.NewReader(producer).ReadString('\n'); err != nil {
+	answers := bufio.NewReader(producer)
+	if answer, err := answers.ReadString('\n'); err != nil {
 		t.Fatalf("got answer %q, %v, want one to the hello", answer, err)
 	}
+	io.WriteString(producer, "{}\n{}\n{}\n")
+	for answer := ""; answer != "{\"ack\":3}\n"; {
+		if answer, err = answers.ReadString('\n'); err != nil {
+			t.Fatalf("got answer %q, %v, want one to all lines", answer, err)
+		}
+	}
+	waitStatus(t, admin, func(s exporter.Status) bool { return s.Ledger.Sinks["export"].Pending == 0 })
 
 	p.interrupt()
 	eventually(t, "an exporter that is not ready", func() bool { return !isReady(t, admin) })
+	p.says(fmt.Sprintf(`"msg":"stopping: waiting for producers to close","left":{"down":3},"connections":{"local":1},"producers":"local uid:%d p","atMost":"`, os.Getuid()))
 	p.interrupt()
 	if got := p.wait(); got != command.ExitFailed {
 		t.Errorf("got exit code %d after the second signal, want %d", got, command.ExitFailed)
 	}
-	if got, want := p.stderr(), "docket run: ended at once by a second signal: what is not delivered is kept for the next start\n"; !strings.HasSuffix(got, want) {
+	if got, want := p.stderr(), "docket run: ended at once by a second signal; left for the next start, by sink: down 3\n"; !strings.HasSuffix(got, want) {
 		t.Errorf("got %q, want %q at its end", got, want)
 	}
 }
@@ -62,16 +79,16 @@ func TestSendWaits(t *testing.T) {
 	eventually(t, "a sender that misses the exporter", func() bool {
 		return strings.Contains(sender.stderr(), "the exporter is away: ")
 	})
-	exporter := startProcess(t, "run", "-f", config)
+	running := startProcess(t, "run", "-f", config)
 	if got := sender.wait(); got != command.ExitOK {
 		t.Errorf("got exit code %d of the sender, want %d", got, command.ExitOK)
 	}
 	if lines := strings.Split(sender.stderr(), "\n"); len(lines) != 3 || lines[1] != "connected" {
 		t.Errorf("got %q, want two lines: away, connected", lines)
 	}
-	exporter.interrupt()
-	if got := exporter.wait(); got != command.ExitOK {
-		t.Errorf("got exit code %d of the exporter, want %d:\n%s", got, command.ExitOK, exporter.stderr())
+	running.interrupt()
+	if got := running.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d of the exporter, want %d:\n%s", got, command.ExitOK, running.stderr())
 	}
 	const want = "{\"n\":1}\n{\"n\":2}\n"
 	if got := readFile(t, "export/decisions-active.ndjson"); got != want {

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -103,6 +105,27 @@ func (in *ingest) claim(ctx context.Context, s *session) error {
 			return fmt.Errorf("producer %s: waiting for its older connection: %w", s.opening.Producer, context.Cause(ctx))
 		}
 	}
+}
+
+// maxNamed bounds the producers that a line of the log names.
+const maxNamed = 5
+
+// connected names peers of these sources that have a connection in acknowledged mode: each as
+// its source, its identity and its name.
+func (in *ingest) connected(of map[string]int) []string {
+	in.mu.Lock()
+	defer in.mu.Unlock()
+	var names []string
+	for p := range in.live {
+		if of[p.Source] > 0 && p.Identity != "" { // docket itself has none
+			names = append(names, strings.Join([]string{p.Source, p.Identity, p.Name}, " "))
+		}
+	}
+	slices.Sort(names)
+	if more := len(names) - maxNamed; more > 0 {
+		names = append(names[:maxNamed], fmt.Sprintf("and %d more", more))
+	}
+	return names
 }
 
 // session implements sources.Session.

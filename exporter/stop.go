@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -37,11 +39,16 @@ func (e *Exporter) stop(sources, deliveries loops, socketDone func()) error {
 	began, drain := time.Now(), time.Duration(e.config().Shutdown.DrainTimeout)
 	e.log.Info("stopping: taking lines until producers close; a second signal ends docket at once",
 		"drainTimeout", e.config().Shutdown.DrainTimeout, "takesLinesFor", intakeShare(drain).String())
-	waitUntil(began.Add(intakeShare(drain)), e.producersGone)
+	e.waitUntil(began.Add(intakeShare(drain)), e.producersGone, func() string { return "producers to close" })
 	sources.end()
 	taken := closedAfter(sources.group)
 	deadline := began.Add(drain)
-	waitUntil(deadline, func() bool { return isClosed(taken) && e.allDelivered() })
+	e.waitUntil(deadline, func() bool { return isClosed(taken) && e.allDelivered() }, func() string {
+		if isClosed(taken) {
+			return "sinks to take what is left"
+		}
+		return "sources to end"
+	})
 	socketDone()
 	deliveries.end()
 	delivered := closedAfter(deliveries.group)
@@ -124,14 +131,58 @@ func (e *Exporter) allDelivered() bool {
 	return !slices.ContainsFunc(e.parts().deliveries, func(d *delivery) bool { return d.cursor.Account().Pending(last) > 0 })
 }
 
-// waitUntil polls done until it is true or the deadline has passed. A stop is
-// rare, and there is no single event to wait for.
-func waitUntil(deadline time.Time, done func() bool) {
+// waitNews is how often a stop says what it waits for.
+const waitNews = 3 * time.Second
+
+// waitUntil polls done until it is true or the deadline has passed, and says now and then
+// what it waits for. A stop is rare, and there is no single event to wait for.
+func (e *Exporter) waitUntil(deadline time.Time, done func() bool, what func() string) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
+	news := time.NewTicker(waitNews)
+	defer news.Stop()
 	for !done() && time.Now().Before(deadline) {
-		<-tick.C
+		select {
+		case <-tick.C:
+		case <-news.C:
+			e.log.Info("stopping: waiting for "+what(), append(e.waitsFor(), "atMost", time.Until(deadline).Round(time.Second).String())...)
+		}
 	}
+}
+
+// waitsFor are the connections of each source that has any, producers behind them, and how
+// many records each sink has yet to deliver.
+func (e *Exporter) waitsFor() []any {
+	connections := map[string]int{}
+	for _, s := range e.parts().sources {
+		if n := s.source.Connections(); n > 0 {
+			connections[s.cfg.Name] = n
+		}
+	}
+	attrs := []any{group("left", e.Left()), group("connections", connections)}
+	if names := e.ingest.connected(connections); len(names) > 0 {
+		attrs = append(attrs, "producers", strings.Join(names, ", "))
+	}
+	return attrs
+}
+
+func group[N any](name string, of map[string]N) slog.Attr {
+	var attrs []any
+	for _, key := range slices.Sorted(maps.Keys(of)) {
+		attrs = append(attrs, slog.Any(key, of[key]))
+	}
+	return slog.Group(name, attrs...)
+}
+
+// Left is how many records each sink has yet to deliver; those that have none are left out.
+func (e *Exporter) Left() map[string]uint64 {
+	left := map[string]uint64{}
+	for name, l := range ledgerOf(e.queue.Stats()).Sinks {
+		if l.Pending > 0 {
+			left[name] = l.Pending
+		}
+	}
+	return left
 }
 
 // closedAfter returns a channel that is closed when the goroutines of group have

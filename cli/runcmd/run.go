@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/hostcheck"
+	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/internal/memlimit"
 	"github.com/docket-export/docket/sources/streamsource"
 )
@@ -89,12 +90,20 @@ either way. SIGHUP changes nothing: docket reads its configuration when it start
 		if err != nil {
 			return command.Failed(err)
 		}
-		defer command.LastWords(ctx, func() string {
-			return "docket run: ended at once by a second signal: what is not delivered is kept for the next start"
-		})()
+		defer command.LastWords(ctx, func() string { return lastWords(e.Left()) })()
 		return command.Failed(e.Run(ctx))
 	}
 	return cmd
+}
+
+// lastWords are those of a docket that a second signal ends; left is what each sink has yet
+// to deliver.
+func lastWords(left map[string]uint64) string {
+	what := "nothing"
+	if len(left) > 0 {
+		what = human.Counts(left)
+	}
+	return "docket run: ended at once by a second signal; left for the next start, by sink: " + what
 }
 
 // printBanner tells a person who tries docket out where things are.
