@@ -42,6 +42,13 @@ func HostPort(address string) error {
 	return nil
 }
 
+// Forms of addresses, as far as a schema can tell them.
+var (
+	HostPortShape = Matching(`([^:/@ \t]*|\[[^\]/@ \t]*\]):[0-9]{1,5}`)
+	LoopbackShape = Matching(`(localhost|127\.[0-9.]+|\[::1\]):[0-9]{1,5}`)
+	PortShape     = Matching(`.*:0*[1-9][0-9]*`) // one that is not 0
+)
+
 // Loopback reports whether address, which HostPort has accepted, is written as
 // one that only this machine can reach: a loopback IP address or localhost.
 // Nothing is resolved, so another name is none, wherever it leads.

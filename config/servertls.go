@@ -19,16 +19,12 @@ type ServerTLS struct {
 	ClientCAFile string `yaml:"clientCAFile" file:"public"`
 }
 
-// Validate reports every problem at once. It does not touch the files.
-func (t ServerTLS) Validate() Problems {
-	var p Problems
-	if t.CertFile == "" {
-		p.Addf("certFile", "is required: the server's certificate and its chain, in PEM form")
+// Rules implements Ruled. The files are not touched.
+func (ServerTLS) Rules() []Rule {
+	return []Rule{
+		Required("certFile", "is required: the server's certificate and its chain, in PEM form"),
+		Required("keyFile", "is required: the key of the server's certificate, in PEM form"),
 	}
-	if t.KeyFile == "" {
-		p.Addf("keyFile", "is required: the key of the server's certificate, in PEM form")
-	}
-	return p
 }
 
 // Server makes a configuration for connections of clients, TLS 1.2 or newer. An

@@ -22,16 +22,12 @@ type TLS struct {
 	ServerName string `yaml:"serverName"`
 }
 
-// Validate reports every problem at once. It does not touch the files.
-func (t TLS) Validate() Problems {
-	var p Problems
-	if t.CertFile != "" && t.KeyFile == "" {
-		p.Addf("keyFile", "must be set because certFile is")
+// Rules implements Ruled. The files are not touched.
+func (TLS) Rules() []Rule {
+	return []Rule{
+		Required("keyFile", "must be set because certFile is").When(Set("certFile")),
+		Required("certFile", "must be set because keyFile is").When(Set("keyFile")),
 	}
-	if t.KeyFile != "" && t.CertFile == "" {
-		p.Addf("certFile", "must be set because keyFile is")
-	}
-	return p
 }
 
 // Client makes a configuration for connections to a server, TLS 1.2 or newer.

@@ -45,6 +45,11 @@ func (s *Size) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Shape says it in a schema.
+func (Size) Shape() Shape {
+	return Shape{"type": anys([]string{"string", "integer"}), "pattern": "^[0-9]+([KMGT]i|[kMGT])?$", "minimum": 0}
+}
+
 // MarshalText writes s so that UnmarshalText reads it back.
 func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
 
@@ -73,6 +78,15 @@ func (d *Duration) UnmarshalText(text []byte) error {
 	}
 	*d = Duration(v)
 	return nil
+}
+
+// Shape says it in a schema. The one number without a unit is 0.
+func (Duration) Shape() Shape {
+	return Shape{
+		"type":    anys([]string{"string", "integer"}),
+		"pattern": `^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`,
+		"minimum": 0, "maximum": 0,
+	}
 }
 
 // MarshalText writes d so that UnmarshalText reads it back.

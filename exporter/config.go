@@ -263,47 +263,54 @@ const minDeadLetterBytes = 2 * maxRecordBytes
 // written stays, with delivered records in it, and so may the one before.
 const minQueueBytes = 16 << 20
 
-// validateSections checks everything but sources and sinks.
+// validateSections checks what the rules of the sections cannot.
 func (c *Config) validateSections() config.Problems {
 	p := c.Queue.validate(c.Limits.MaxRecordBytes).In("queue")
-	p.Check("admin.address", checkAdminAddress(c.Admin.Address))
-	if c.Shutdown.DrainTimeout < 0 {
-		p.Addf("shutdown.drainTimeout", "must not be negative")
-	}
 	if n := c.Limits.MaxRecordBytes; n < minRecordBytes || n > maxRecordBytes {
 		p.Addf("limits.maxRecordBytes", "must be between %s and %s", config.Size(minRecordBytes), config.Size(maxRecordBytes))
 	}
-	if n := c.Limits.Producers; n < 1 || n > maxProducers {
-		p.Addf("limits.producers", "must be between 1 and %d", maxProducers)
-	}
 	return p
+}
+
+// Rules implements config.Ruled.
+func (q *QueueConfig) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("directory", "is required"),
+		config.OneOf("whenFull", Block, Refuse, DropOldest),
+	}
+}
+
+// Rules implements config.Ruled.
+func (r *RetainConfig) Rules() []config.Rule {
+	return []config.Rule{
+		config.NotNegative("maxAge"),
+		config.Required("maxAge", "is required where maxBytes is not given: how long delivered records are kept, such as 24h").When(config.Set("maxBytes").Not()),
+	}
+}
+
+// Rules implements config.Ruled.
+func (a *AdminConfig) Rules() []config.Rule {
+	return []config.Rule{config.Text("address", checkAdminAddress, config.LoopbackShape)}
+}
+
+// Rules implements config.Ruled.
+func (s *ShutdownConfig) Rules() []config.Rule {
+	return []config.Rule{config.NotNegative("drainTimeout")}
+}
+
+// Rules implements config.Ruled.
+func (l *LimitsConfig) Rules() []config.Rule {
+	return []config.Rule{config.Between("producers", 1, maxProducers)}
 }
 
 // validate checks the section for a queue of records of at most recordBytes.
 func (q *QueueConfig) validate(recordBytes config.Size) config.Problems {
 	var p config.Problems
-	if q.Directory == "" {
-		p.Addf("directory", "is required")
-	}
 	if least := max(minQueueBytes, 4*min(recordBytes, maxRecordBytes)); q.MaxBytes < least {
 		p.Addf("maxBytes", "must be at least %s: %s or 4 times limits.maxRecordBytes, whichever is more", least, config.Size(minQueueBytes))
 	}
-	p.Check("whenFull", config.Choice(q.WhenFull, Block, Refuse, DropOldest))
-	if r := q.Retain; r != nil {
-		p = append(p, r.validate(q.MaxBytes).In("retain")...)
-	}
-	return p
-}
-
-func (r *RetainConfig) validate(queueBytes config.Size) config.Problems {
-	var p config.Problems
-	switch {
-	case r.MaxAge < 0:
-		p.Addf("maxAge", "must not be negative")
-	case r.MaxAge == 0 && r.MaxBytes == 0:
-		p.Addf("maxAge", "is required where maxBytes is not given: how long delivered records are kept, such as 24h")
-	case r.MaxBytes > queueBytes:
-		p.Addf("maxBytes", "must be at most queue.maxBytes, which is %s: what is retained lies within it", queueBytes)
+	if r := q.Retain; r != nil && r.MaxBytes > q.MaxBytes {
+		p.Addf("retain.maxBytes", "must be at most queue.maxBytes, which is %s: what is retained lies within it", q.MaxBytes)
 	}
 	return p
 }
@@ -311,9 +318,6 @@ func (r *RetainConfig) validate(queueBytes config.Size) config.Problems {
 // checkAdminAddress takes loopback addresses only: the endpoint has no TLS, and
 // tells everybody who asks what the exporter does.
 func checkAdminAddress(address string) error {
-	if address == "" {
-		return nil
-	}
 	if err := config.HostPort(address); err != nil {
 		return err
 	}
@@ -323,21 +327,43 @@ func checkAdminAddress(address string) error {
 	return nil
 }
 
-// validate checks the settings that sinks of all kinds have.
-func (s *SinkConfig) validate() config.Problems {
-	p := s.Batch.Validate().In("batch")
-	if s.Retry.InitialBackoff <= 0 {
-		p.Addf("retry.initialBackoff", "must be positive")
+// Rules implements config.Ruled.
+func (s *SourceConfig) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("name", nameRequired),
+		config.Text("name", checkNameForm, nameShape),
+		config.Text("name", func(name string) error {
+			if name == ownSource {
+				return errors.New("must be another: records that docket makes itself come from the source docket")
+			}
+			return nil
+		}, config.Shape{"not": config.Shape{"const": ownSource}}),
 	}
+}
+
+// Rules implements config.Ruled.
+func (s *SinkConfig) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("name", nameRequired),
+		config.Text("name", checkNameForm, nameShape),
+		config.OneOf("from", Oldest, Now),
+		config.OneOf("onError", Deliver, Withhold),
+		config.Only("onError", string(Deliver), "has no effect without when: set when, or remove it").When(config.Set("when").Not()),
+		config.OneOf("onReject", DeadLetter, DropRejected, BlockAt),
+	}
+}
+
+// Rules implements config.Ruled.
+func (r *RetryConfig) Rules() []config.Rule {
+	return []config.Rule{config.Positive("initialBackoff")}
+}
+
+// validate checks what the rules cannot.
+func (s *SinkConfig) validate() config.Problems {
+	var p config.Problems
 	if s.Retry.MaxBackoff < s.Retry.InitialBackoff {
 		p.Addf("retry.maxBackoff", "must be at least retry.initialBackoff, which is %s", s.Retry.InitialBackoff)
 	}
-	p.Check("from", config.Choice(s.From, Oldest, Now))
-	p.Check("onError", config.Choice(s.OnError, Deliver, Withhold))
-	if s.OnError == Withhold && s.When == "" {
-		p.Addf("onError", "has no effect without when: set when, or remove it")
-	}
-	p.Check("onReject", config.Choice(s.OnReject, DeadLetter, DropRejected, BlockAt))
 	if s.DeadLetters.MaxBytes < minDeadLetterBytes {
 		p.Addf("deadLetters.maxBytes", "must be at least %s", config.Size(minDeadLetterBytes))
 	}

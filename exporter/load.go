@@ -2,6 +2,7 @@ package exporter
 
 import (
 	_ "embed" // default.yaml, gatekeeper.yaml
+	"errors"
 	"fmt"
 	"path/filepath"
 	"regexp"
@@ -67,7 +68,7 @@ func Load(data []byte, kinds Kinds) (*Config, config.Problems) {
 	doc := defaultDocument()
 	l := loader{kinds: kinds, problems: append(problems, root.Decode(&doc)...)}
 	l.cfg = Config{Queue: doc.Queue, Admin: doc.Admin, Shutdown: doc.Shutdown, Limits: doc.Limits}
-	l.check(checkHead(doc.APIVersion, doc.Kind))
+	l.check(config.Check(&doc))
 	l.check(l.cfg.validateSections())
 	l.loadSources(doc.Sources)
 	l.loadSinks(doc.Sinks)
@@ -102,11 +103,14 @@ func Whereabouts(data []byte) (directory string, admin AdminConfig, ok bool) {
 	return doc.Queue.Directory, doc.Admin, doc.Queue.Directory != ""
 }
 
-func checkHead(version, kindOfFile string) config.Problems {
-	var p config.Problems
-	p.Check("apiVersion", config.Choice(version, apiVersion))
-	p.Check("kind", config.Choice(kindOfFile, kind))
-	return p
+// Rules implements config.Ruled.
+func (*document[Source, Sink]) Rules() []config.Rule {
+	return []config.Rule{
+		config.OneOf("apiVersion", apiVersion),
+		config.OneOf("kind", kind),
+		config.Required("sources", "needs at least one source"),
+		config.Required("sinks", "needs at least one sink"),
+	}
 }
 
 // loader gathers a Config and what is wrong with it.
@@ -127,20 +131,14 @@ func (l *loader) check(found config.Problems) {
 }
 
 func (l *loader) loadSources(entries []config.Node) {
-	if len(entries) == 0 {
-		l.check(config.Problems{{Path: "sources", Text: "needs at least one source"}})
-	}
 	names, claimed := make(claims), make(claims)
 	for _, entry := range entries {
 		var e sourceEntry[config.Node]
 		if !l.decodeEntry(entry, &e) {
 			continue
 		}
-		l.check(checkName(entry.Path(), e.Name, names))
-		if e.Name == ownSource {
-			l.check(config.Problems{{Path: entry.Path() + ".name", Text: "must be another: records that docket makes itself come from the source docket"}})
-		}
-
+		l.check(checkUnique(entry.Path(), e.Name, names))
+		l.check(config.Check(&e.SourceConfig).In(entry.Path()))
 		l.check(redact.Validate(e.Redact).In(entry.Path() + ".redact"))
 		source := e.SourceConfig
 		for _, definition := range presentKinds(l, entry, l.kinds.Sources, sourceKeys) {
@@ -156,9 +154,6 @@ func (l *loader) loadSources(entries []config.Node) {
 }
 
 func (l *loader) loadSinks(entries []config.Node) {
-	if len(entries) == 0 {
-		l.check(config.Problems{{Path: "sinks", Text: "needs at least one sink"}})
-	}
 	names, claimed := make(claims), make(claims)
 	for _, entry := range entries {
 		e := sinkEntry[config.Node]{SinkConfig: defaultSink()}
@@ -167,7 +162,8 @@ func (l *loader) loadSinks(entries []config.Node) {
 			continue
 		}
 		sink := e.SinkConfig
-		l.check(checkName(entry.Path(), e.Name, names))
+		l.check(checkUnique(entry.Path(), e.Name, names))
+		l.check(config.Check(&e.SinkConfig).In(entry.Path()))
 		l.check(sink.validate().In(entry.Path()))
 		for _, definition := range presentKinds(l, entry, l.kinds.Sinks, sinkKeys) {
 			sink.Kind, sink.Config = definition.Kind, definition.NewConfig()
@@ -242,17 +238,23 @@ func presentKinds[D config.Keyed](l *loader, entry config.Node, kinds config.Reg
 // nameForm is that of a DNS label: names stand in metrics and file names.
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-func checkName(entry, name string, names claims) config.Problems {
+var nameShape = config.Shape{"pattern": nameForm.String()}
+
+const nameRequired = "is required"
+
+func checkNameForm(name string) error {
+	if !nameForm.MatchString(name) {
+		return errors.New("must be lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends")
+	}
+	return nil
+}
+
+// checkUnique reports a name that an earlier entry has.
+func checkUnique(entry, name string, names claims) config.Problems {
 	var p config.Problems
-	path := entry + ".name"
-	switch owner, taken := names[name]; {
-	case name == "":
-		p.Addf(path, "is required")
-	case !nameForm.MatchString(name):
-		p.Addf(path, "must be lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends")
-	case taken:
-		p.Addf(path, "must be unique: %s has this name", owner)
-	default:
+	if owner, taken := names[name]; taken {
+		p.Addf(entry+".name", "must be unique: %s has this name", owner)
+	} else if nameForm.MatchString(name) {
 		names[name] = entry
 	}
 	return p

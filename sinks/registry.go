@@ -106,17 +106,12 @@ func DefaultBatch() BatchLimits {
 
 // Validate reports limits that cannot hold a record.
 func (l BatchLimits) Validate() config.Problems {
-	var p config.Problems
-	if l.MaxRecords < 1 {
-		p.Addf("maxRecords", "must be at least 1")
-	}
-	if l.MaxBytes < 1 {
-		p.Addf("maxBytes", "must be at least 1")
-	}
-	if l.MaxWait < 0 {
-		p.Addf("maxWait", "must not be negative")
-	}
-	return p
+	return config.Check(l)
+}
+
+// Rules implements config.Ruled.
+func (BatchLimits) Rules() []config.Rule {
+	return []config.Rule{config.AtLeast("maxRecords", 1), config.AtLeast("maxBytes", 1), config.NotNegative("maxWait")}
 }
 
 // Registry is the list of sinks a program knows.

@@ -118,8 +118,6 @@ func Load(text []byte) (*Config, config.Problems) {
 	problems = append(problems, root.Decode(&c)...)
 	section, _ := root.Get("docket")
 	found := c.validate(slices.Contains(section.Keys(), "address"))
-	found.Check("apiVersion", config.Choice(c.APIVersion, apiVersion))
-	found.Check("kind", config.Choice(c.Kind, kind))
 	for _, f := range found { // but what only follows from a value that could not be read
 		if !slices.ContainsFunc(problems, func(p config.Problem) bool { return p.Path == f.Path }) {
 			problems = append(problems, f)
@@ -134,36 +132,50 @@ func Load(text []byte) (*Config, config.Problems) {
 // validate checks everything but the head. withAddress says that the address of docket was
 // given, be it empty: nobody records nothing by mistake.
 func (c *Config) validate(withAddress bool) config.Problems {
-	var p config.Problems
-	p.Check("listen", config.HostPort(c.Listen))
-	if c.TLSDir == "" {
-		p.Addf("tlsDir", "is required: the directory with tls.crt and tls.key, such as /certs")
-	}
-	p.Check("upstream.url", tap.CheckUpstream(c.Upstream.URL))
+	p := config.Check(c)
 	if c.Upstream.CAFile != "" && strings.HasPrefix(c.Upstream.URL, "http:") {
 		p.Addf("upstream.caFile", "must be left out: an engine that is reached with http:// shows no certificate")
 	}
 	p = append(p, c.Docket.validate(withAddress).In("docket")...)
-	for i, d := range c.Decisions {
-		_, err := webhook.ParseDecisions(string(d))
-		p.Check(fmt.Sprintf("decisions[%d]", i), err)
-	}
-	if len(c.Decisions) == 0 {
-		p.Addf("decisions", "needs at least one of deny, warn, error and allow")
-	}
-	for i, content := range c.Include {
-		_, err := webhook.ParseInclude(cmp.Or(string(content), " "))
-		p.Check(fmt.Sprintf("include[%d]", i), err)
-	}
-	_, err := webhook.ParsePreset(c.Preset)
-	p.Check("preset", err)
-	if c.ShutdownDelay < 0 {
-		p.Addf("shutdownDelay", "must not be negative")
-	}
-	if c.Metrics.Address != "" {
-		p.Check("metrics.address", config.HostPort(c.Metrics.Address))
-	}
 	return p
+}
+
+// Rules implements config.Ruled.
+func (c *Config) Rules() []config.Rule {
+	return []config.Rule{
+		config.OneOf("apiVersion", apiVersion),
+		config.OneOf("kind", kind),
+		config.Required("listen", "is required: host:port where the API server connects, such as :8443"),
+		config.Text("listen", config.HostPort, config.HostPortShape),
+		config.Required("tlsDir", "is required: the directory with tls.crt and tls.key, such as /certs"),
+		config.Required("decisions", "needs at least one of deny, warn, error and allow"),
+		config.Each("decisions", func(d string) error { _, err := webhook.ParseDecisions(d); return err }, "deny|warn|error|allow"),
+		config.Each("include", func(c string) error { _, err := webhook.ParseInclude(cmp.Or(c, " ")); return err }, "object|oldObject|patch"),
+		config.Text("preset", func(p string) error { _, err := webhook.ParsePreset(p); return err }, config.Matching(anyCase("gatekeeper")+"|"+anyCase("kyverno")+"|"+anyCase("validatingadmissionpolicy"))),
+		config.NotNegative("shutdownDelay"),
+	}
+}
+
+// anyCase is a pattern for a word in capitals or small letters.
+func anyCase(word string) string {
+	var b strings.Builder
+	for _, letter := range word {
+		b.WriteString("[" + string(letter) + strings.ToUpper(string(letter)) + "]")
+	}
+	return b.String()
+}
+
+// Rules implements config.Ruled.
+func (UpstreamConfig) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("url", tap.CheckUpstream("").Error()),
+		config.Text("url", tap.CheckUpstream, config.Matching(`[hH][tT][tT][pP]([sS]://([^/?#:@\[\]]+|\[[^\]/]+\])|://(localhost|127\.[0-9.]+|\[::1\]))(:[0-9]*)?/*`)),
+	}
+}
+
+// Rules implements config.Ruled.
+func (MetricsConfig) Rules() []config.Rule {
+	return []config.Rule{config.Text("address", config.HostPort, config.HostPortShape)}
 }
 
 func (d *DocketConfig) validate(withAddress bool) (p config.Problems) {
@@ -173,13 +185,9 @@ func (d *DocketConfig) validate(withAddress bool) (p config.Problems) {
 	case d.Address == "" && (d.Mode == client.Blocking || d.Mode == client.BlockingStrict):
 		p.Addf("mode", "must be Batch where the address of docket is empty: nothing is recorded then, and mode %s waits for records", d.Mode)
 	}
-	if d.Timeout <= 0 {
-		p.Addf("timeout", "must be positive")
-	}
 	if d.MaxBufferedBytes < client.MinBufferedBytes {
 		p.Addf("maxBufferedBytes", "must be at least %s", config.Size(client.MinBufferedBytes))
 	}
-	p.Check("mode", config.Choice(d.Mode, client.Batch, client.Blocking, client.BlockingStrict))
 	// The rest is the client's to know; the values above have been checked.
 	c := d.client()
 	c.Mode, c.Timeout, c.MaxBufferedBytes = "", 0, 0
@@ -193,6 +201,15 @@ func (d *DocketConfig) validate(withAddress bool) (p config.Problems) {
 		}
 	}
 	return p
+}
+
+// Rules implements config.Ruled.
+func (DocketConfig) Rules() []config.Rule {
+	return []config.Rule{
+		config.Present("address"),
+		config.Positive("timeout"),
+		config.OneOf("mode", client.Batch, client.Blocking, client.BlockingStrict),
+	}
 }
 
 // client is the configuration of the client of the exporter.

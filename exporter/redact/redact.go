@@ -54,7 +54,7 @@ func Validate(rules []Rule) config.Problems {
 	pointers := 0
 	for i, r := range rules {
 		at := fmt.Sprintf("[%d]", i)
-		p = append(p, r.validate().In(at)...)
+		p = append(p, config.Check(r).In(at)...)
 		if r.Pointer == "" {
 			continue
 		}
@@ -70,49 +70,26 @@ func Validate(rules []Rule) config.Problems {
 	return p
 }
 
-func (r *Rule) validate() config.Problems {
-	var p config.Problems
-	switch {
-	case r.Pointer == "" && r.Preset == "":
-		p.Addf("pointer", "is required, such as /request/object/data/*; or preset: %s", KubernetesSecrets)
-	case r.Pointer != "" && r.Preset != "":
-		p.Addf("preset", "must not stand beside pointer: give each a rule of its own")
-	case r.Preset != "":
-		p = r.validatePreset()
-	default:
-		p = r.validatePointer()
+// Rules implements config.Ruled.
+func (Rule) Rules() []config.Rule {
+	pointer, preset := config.Set("pointer"), config.Set("preset")
+	pointerOnly := []config.Cond{pointer, preset.Not()}
+	presetOnly := []config.Cond{preset, pointer.Not()}
+	return []config.Rule{
+		config.Required("pointer", "is required, such as /request/object/data/*; or preset: "+KubernetesSecrets).When(preset.Not()),
+		config.Forbidden("preset", "must not stand beside pointer: give each a rule of its own").When(pointer),
+		config.OneOf("preset", KubernetesSecrets).When(presetOnly...),
+		config.Forbidden("action", "is only for a pointer: a preset has its own").When(presetOnly...),
+		config.Text("pointer", checkPointer, config.Matching("(/([^~]|~[01])*)")),
+		config.OneOf("action", Remove, Replace, HMACSHA256).When(pointerOnly...),
+		config.Required("with", "is required for Replace: the text to put in place of the value").When(append(pointerOnly, config.Is("action", Replace))...),
+		config.Required("keyFile", "is required for HMAC-SHA256: the file with the key").When(append(pointerOnly, config.Is("action", HMACSHA256))...),
+		config.Forbidden("with", "is only for action Replace").When(config.Is("action", Replace).Not()),
+		config.Forbidden("keyFile", "is only for action HMAC-SHA256").When(config.Is("action", HMACSHA256).Not()),
 	}
-	return p
 }
 
-func (r *Rule) validatePreset() config.Problems {
-	var p config.Problems
-	p.Check("preset", config.Choice(r.Preset, KubernetesSecrets))
-	r.refuse(&p, r.Action != "", "action", "for a pointer: a preset has its own")
-	r.refuse(&p, r.With != "", "with", "for action Replace")
-	r.refuse(&p, r.KeyFile != "", "keyFile", "for action HMAC-SHA256")
-	return p
-}
-
-func (r *Rule) validatePointer() config.Problems {
-	var p config.Problems
-	_, err := parsePointer(r.Pointer)
-	p.Check("pointer", err)
-	p.Check("action", config.Choice(r.Action, Remove, Replace, HMACSHA256))
-	if r.Action == Replace && r.With == "" {
-		p.Addf("with", "is required for Replace: the text to put in place of the value")
-	}
-	if r.Action == HMACSHA256 && r.KeyFile == "" {
-		p.Addf("keyFile", "is required for HMAC-SHA256: the file with the key")
-	}
-	r.refuse(&p, r.With != "" && r.Action != Replace, "with", "for action Replace")
-	r.refuse(&p, r.KeyFile != "" && r.Action != HMACSHA256, "keyFile", "for action HMAC-SHA256")
-	return p
-}
-
-// refuse reports a key that would do nothing.
-func (r *Rule) refuse(p *config.Problems, present bool, key, use string) {
-	if present {
-		p.Addf(key, "is only %s", use)
-	}
+func checkPointer(pointer string) error {
+	_, err := parsePointer(pointer)
+	return err
 }

@@ -107,49 +107,48 @@ func (c *Config) Replayable() error {
 
 // Validate implements sinks.Config.
 func (c *Config) Validate() config.Problems {
-	var p config.Problems
-	if c.Directory == "" {
-		p.Addf("directory", "is required: the directory to write the files to")
+	return config.Check(c)
+}
+
+// Rules implements config.Ruled.
+func (c *Config) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("directory", "is required: the directory to write the files to"),
+		config.Text("mode", checkMode(0o600, "must let its owner read and write. Take 0640, for example"), config.Matching("0*[67][0-7][0145]")),
+		config.Text("directoryMode", checkMode(0o700, "must let its owner do all. Take 0750, for example"), config.Matching("0*7[0-7][0145]")),
+		config.OneOf("compress", None, Gzip, Zstd),
+		config.OneOf("partition", NoPartition, Date),
 	}
-	for _, m := range []struct {
-		path, value string
-		needs       fs.FileMode
-		why         string
-	}{
-		{"mode", c.Mode, 0o600, "must let its owner read and write. Take 0640, for example"},
-		{"directoryMode", c.DirectoryMode, 0o700, "must let its owner do all. Take 0750, for example"},
-	} {
-		if m.value == "" {
-			continue
+}
+
+// checkMode refuses a mode that lacks some of the owner's bits, and says why.
+func checkMode(needs fs.FileMode, why string) func(string) error {
+	return func(text string) error {
+		switch mode, err := config.ParseMode(text); {
+		case err != nil:
+			return err
+		case mode&needs != needs:
+			return errors.New(why)
+		case mode&0o002 != 0:
+			return errors.New("must not let everybody write: an export that anybody can change proves nothing")
 		}
-		if mode, err := config.ParseMode(m.value); err != nil {
-			p.Addf(m.path, "%s", err)
-		} else if mode&m.needs != m.needs {
-			p.Addf(m.path, "%s", m.why)
-		} else if mode&0o002 != 0 {
-			p.Addf(m.path, "must not let everybody write: an export that anybody can change proves nothing")
-		}
+		return nil
 	}
-	for _, bound := range []struct {
-		path  string
-		value int64
-	}{
-		{"rotate.maxBytes", int64(c.Rotate.MaxBytes)},
-		{"rotate.maxAge", int64(c.Rotate.MaxAge)},
-		{"retain.maxAge", int64(c.Retain.MaxAge)},
-		{"retain.maxFiles", int64(c.Retain.MaxFiles)},
-		{"retain.maxTotalBytes", int64(c.Retain.MaxTotalBytes)},
-	} {
-		if bound.value < 0 {
-			p.Addf(bound.path, "must not be negative")
-		}
-	}
-	p.Check("compress", c.Compress.check())
-	p.Check("partition", config.Choice(c.Partition, NoPartition, Date))
-	if c.Signature != nil && c.Signature.KeyFile == "" {
-		p.Addf("signature.keyFile", "is required: an Ed25519 private key, as docket keygen makes it")
-	}
-	return p
+}
+
+// Rules implements config.Ruled.
+func (Rotate) Rules() []config.Rule {
+	return []config.Rule{config.NotNegative("maxBytes"), config.NotNegative("maxAge")}
+}
+
+// Rules implements config.Ruled.
+func (Retain) Rules() []config.Rule {
+	return []config.Rule{config.NotNegative("maxAge"), config.NotNegative("maxFiles"), config.NotNegative("maxTotalBytes")}
+}
+
+// Rules implements config.Ruled.
+func (Signature) Rules() []config.Rule {
+	return []config.Rule{config.Required("keyFile", "is required: an Ed25519 private key, as docket keygen makes it")}
 }
 
 // Open makes the directory where it is missing, takes its lock, and recovers

@@ -7,7 +7,6 @@ import (
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
 
-	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -20,8 +19,6 @@ const (
 	Gzip Compression = "gzip"
 	Zstd Compression = "zstd"
 )
-
-func (c Compression) check() error { return config.Choice(c, None, Gzip, Zstd) }
 
 func (c Compression) form() form {
 	switch c {

@@ -3,6 +3,7 @@ package httpsink
 import (
 	"context"
 	"encoding/base64"
+	"errors"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -20,28 +21,17 @@ type Basic struct {
 	PasswordFile config.SecretFile `yaml:"passwordFile"`
 }
 
-func (b *Basic) validate(p *config.Problems) {
-	switch {
-	case b.Username == "":
-		p.Addf("basic.username", "is required")
-	case strings.Contains(b.Username, ":"):
-		p.Addf("basic.username", "must not hold a colon: it would end there")
-	}
-	if b.PasswordFile == "" {
-		p.Addf("basic.passwordFile", "is required")
-	}
-}
-
-// validateAuth checks that at most one thing claims the Authorization header.
-func (c *Config) validateAuth(p *config.Problems) {
-	if c.Basic != nil {
-		c.Basic.validate(p)
-	}
-	if c.OAuth2 != nil {
-		c.OAuth2.validate(p)
-	}
-	if kinds := c.authKinds(); len(kinds) > 1 {
-		p.Addf(kinds[1], "must not stand beside %s: a request has one Authorization header", kinds[0])
+// Rules implements config.Ruled.
+func (Basic) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("username", "is required"),
+		config.Text("username", func(name string) error {
+			if strings.Contains(name, ":") {
+				return errors.New("must not hold a colon: it would end there")
+			}
+			return nil
+		}, config.Shape{"pattern": "^[^:]*$"}),
+		config.Required("passwordFile", "is required"),
 	}
 }
 

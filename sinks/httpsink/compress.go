@@ -2,7 +2,6 @@ package httpsink
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/klauspost/compress/gzip"
 	"github.com/klauspost/compress/zstd"
@@ -18,26 +17,27 @@ const (
 	compressZstd = "zstd"
 )
 
-// maxLevel is the highest level of each compression. zstd's 22 are those of its
-// command line; the library has four, and takes the nearest.
-var maxLevel = map[string]int{compressNone: 0, compressGzip: gzip.BestCompression, compressZstd: 22}
+// maxZstdLevel is that of zstd's command line; the library has four, and takes the
+// nearest.
+const maxZstdLevel = 22
 
 // withoutZstd are the encodings whose receivers would refuse every batch in zstd,
 // and some as if its records were at fault.
 var withoutZstd = []string{"splunkHEC", "elasticsearchBulk", "loki"}
 
-func (c *Config) validateCompression(p *config.Problems) {
-	p.Check("compression", config.Choice(c.Compression, compressNone, compressGzip, compressZstd))
-	if c.Compression == compressZstd && slices.Contains(withoutZstd, c.Encoding) {
-		p.Addf("compression", "must be none or gzip with encoding: %s, whose receivers do not read zstd", c.Encoding)
+func (c *Config) compressionRules() []config.Rule {
+	level := func(compression string, highest int) config.Rule {
+		return config.Between("compressionLevel", 0, highest).When(config.Is("compression", compression)).
+			Says(fmt.Sprintf("must be between 1 and %d for %s, or 0 for its default", highest, compression))
 	}
-	highest, known := maxLevel[c.Compression]
-	switch {
-	case !known || c.CompressionLevel == 0:
-	case highest == 0:
-		p.Addf("compressionLevel", "has no effect without compression: set compression to gzip or zstd")
-	case c.CompressionLevel < 0 || c.CompressionLevel > highest:
-		p.Addf("compressionLevel", "must be between 1 and %d for %s, or 0 for its default", highest, c.Compression)
+	return []config.Rule{
+		config.OneOf("compression", compressNone, compressGzip, compressZstd),
+		config.OneOf("compression", compressNone, compressGzip).When(config.Is("encoding", withoutZstd...)).
+			Says("must be none or gzip with encoding: " + c.Encoding + ", whose receivers do not read zstd"),
+		config.Forbidden("compressionLevel", "has no effect without compression: set compression to gzip or zstd").
+			When(config.Is("compression", compressNone)),
+		level(compressGzip, gzip.BestCompression),
+		level(compressZstd, maxZstdLevel),
 	}
 }
 

@@ -2,7 +2,11 @@ package httpsink
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/url"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -24,14 +28,7 @@ type Config struct {
 	// /status never show its query: not everything that is secret looks like it.
 	URL string `yaml:"url"`
 
-	// Encoding is how a batch becomes a request body, one of encoding.Names. The
-	// section of the same name has its options.
-	Encoding          string                      `yaml:"encoding"`
-	CloudEvents       *encoding.CloudEvents       `yaml:"cloudEvents"`
-	OTLP              *encoding.OTLP              `yaml:"otlp"`
-	SplunkHEC         *encoding.SplunkHEC         `yaml:"splunkHEC"`
-	ElasticsearchBulk *encoding.ElasticsearchBulk `yaml:"elasticsearchBulk"`
-	Loki              *encoding.Loki              `yaml:"loki"`
+	encoding.Config `yaml:",inline"`
 
 	// Compression is none, gzip or zstd.
 	Compression string `yaml:"compression"`
@@ -76,21 +73,10 @@ const mostInFlight = 64
 
 func defaultConfig() *Config {
 	return &Config{
-		Encoding:    encoding.Names[0],
+		Config:      encoding.Config{Encoding: encoding.Names[0]},
 		Compression: compressNone,
 		Timeout:     config.Duration(30 * time.Second),
 		InFlight:    1,
-	}
-}
-
-// encodings is what package encoding wants to know.
-func (c *Config) encodings() encoding.Config {
-	return encoding.Config{
-		CloudEvents:       c.CloudEvents,
-		OTLP:              c.OTLP,
-		SplunkHEC:         c.SplunkHEC,
-		ElasticsearchBulk: c.ElasticsearchBulk,
-		Loki:              c.Loki,
 	}
 }
 
@@ -99,67 +85,66 @@ func (c *Config) MaxInFlight() int { return c.InFlight }
 
 // Validate implements sinks.Config.
 func (c *Config) Validate() config.Problems {
-	var p config.Problems
-	c.validateURL(&p)
-	encodings := c.encodings()
-	p = append(p, encodings.Validate(c.Encoding)...)
-	c.validateCompression(&p)
+	p := append(config.Check(c), c.ValidateMaps()...)
+	if c.TLS != nil && strings.HasPrefix(c.URL, "http:") {
+		p.Addf("tls", "has no effect on an http:// url: use https:// or remove it")
+	}
+	if c.OAuth2 != nil {
+		c.OAuth2.validate(&p)
+	}
 	c.validateHeaders(&p)
-	c.validateAuth(&p)
 	c.validateInClear(&p)
-	if c.Signature != nil && c.Signature.SecretFile == "" {
-		p.Addf("signature.secretFile", "is required")
-	}
-	if c.TLS != nil {
-		p = append(p, c.TLS.Validate().In("tls")...)
-	}
-	if c.Timeout <= 0 {
-		p.Addf("timeout", "must be positive")
-	}
-	if c.InFlight < 1 || c.InFlight > mostInFlight {
-		p.Addf("maxInFlight", "must be between 1 and %d", mostInFlight)
-	}
 	return p
 }
 
-// validateURL never repeats the URL: it may hold a secret.
-func (c *Config) validateURL(p *config.Problems) {
-	u := validURL(p, "url", c.URL, "https://siem.example.com/ingest")
-	if u == nil {
-		return
-	}
-	if u.User != nil {
-		p.Addf("url", "must not hold credentials: use basic or bearerTokenFile")
-	}
-	if name := secretInQuery(u); name != "" {
-		p.Addf("url", "must not hold a secret, and %s in its query looks like one: write the value into a file, name that in headerFiles, and have it sent as a header", name)
-	}
-	if c.TLS != nil && u.Scheme == "http" {
-		p.Addf("tls", "has no effect on an http:// url: use https:// or remove it")
-	}
+// Rules implements config.Ruled.
+func (c *Config) Rules() []config.Rule {
+	return append(slices.Concat(c.Config.Rules(), c.compressionRules()),
+		config.Required("url", "is required"),
+		config.Text("url", checkURL, urlShape),
+		config.Forbidden("basic", besideBearer).When(config.Set("bearerTokenFile")),
+		config.Forbidden("oauth2", besideBearer).When(config.Set("bearerTokenFile")),
+		config.Forbidden("oauth2", "must not stand beside basic: a request has one Authorization header").When(config.Set("basic")),
+		config.Positive("timeout"),
+		config.Between("maxInFlight", 1, mostInFlight),
+	)
 }
 
-// validURL reports what is wrong with the URL at key, without repeating it. It
-// returns nil when there is nothing that could be parsed.
-func validURL(p *config.Problems, key, text, example string) *url.URL {
-	if text == "" {
-		p.Addf(key, "is required")
-		return nil
+const besideBearer = "must not stand beside bearerTokenFile: a request has one Authorization header"
+
+// urlShape is that of an absolute URL with a host and without credentials.
+var urlShape = config.Matching(`[hH][tT][tT][pP][sS]?://([^/?#:@\[\]]+|\[[^\]/]+\])(:[0-9]*)?([/?#].*)?`)
+
+// checkURL never repeats the URL: it may hold a secret.
+func checkURL(text string) error {
+	u, err := parseURL(text, "https://siem.example.com/ingest")
+	if err != nil {
+		return err
 	}
+	if u.User != nil {
+		return errors.New("must not hold credentials: use basic or bearerTokenFile")
+	}
+	if name := secretInQuery(u); name != "" {
+		return fmt.Errorf("must not hold a secret, and %s in its query looks like one: write the value into a file, name that in headerFiles, and have it sent as a header", name)
+	}
+	return nil
+}
+
+// parseURL says what is wrong with a URL, without repeating it.
+func parseURL(text, example string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
-		p.Addf(key, "cannot be parsed: write it as https://host:port/path")
-		return nil
+		return nil, errors.New("cannot be parsed: write it as https://host:port/path")
 	}
 	switch {
 	case !u.IsAbs() || u.Host == "":
-		p.Addf(key, "must be absolute, such as %s", example)
+		return nil, fmt.Errorf("must be absolute, such as %s", example)
 	case u.Scheme != "http" && u.Scheme != "https":
-		p.Addf(key, "must start with http:// or https://, not %s://", u.Scheme)
+		return nil, fmt.Errorf("must start with http:// or https://, not %s://", u.Scheme)
 	case u.Hostname() == "":
-		p.Addf(key, "must name a host")
+		return nil, errors.New("must name a host")
 	}
-	return u
+	return u, nil
 }
 
 // Open implements sinks.Config. It fails when a TLS file cannot be read.

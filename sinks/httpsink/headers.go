@@ -72,8 +72,13 @@ func (c *Config) validateHeaders(p *config.Problems) {
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.HeaderFiles)) {
-		if check("headerFiles", name) && c.HeaderFiles[name] == "" {
+		if !check("headerFiles", name) {
+			continue
+		}
+		if c.HeaderFiles[name] == "" {
 			p.Addf("headerFiles."+name, "must name a file")
+		} else if kinds := c.authKinds(); len(kinds) > 1 && kinds[1] == "headerFiles."+name {
+			p.Addf(kinds[1], "must not stand beside %s: a request has one Authorization header", kinds[0])
 		}
 	}
 }

@@ -61,7 +61,7 @@ type buffers struct {
 }
 
 func open(c *Config) (*sink, error) {
-	e, err := encoding.New(c.Encoding, c.encodings())
+	e, err := encoding.New(c.Encoding, c.Config)
 	if err != nil {
 		return nil, err
 	}

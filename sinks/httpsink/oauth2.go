@@ -5,11 +5,13 @@ import (
 	"context"
 	"encoding/base64"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net/http"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -62,27 +64,35 @@ func (s AuthStyle) params() oauth2.AuthStyle {
 // ownParams are set by the grant itself.
 var ownParams = []string{"client_id", "client_secret", "grant_type", "scope"}
 
+// Rules implements config.Ruled.
+func (*OAuth2) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("tokenURL", "is required"),
+		config.Text("tokenURL", checkTokenURL, urlShape),
+		config.Required("clientID", "is required"),
+		config.Required("clientSecretFile", "is required"),
+		config.OneOf("authStyle", AuthHeader, AuthBody).When(config.Set("authStyle")),
+	}
+}
+
+func checkTokenURL(text string) error {
+	u, err := parseURL(text, "https://login.example.com/oauth2/token")
+	if err != nil {
+		return err
+	}
+	if u.User != nil {
+		return errors.New("must not hold credentials: use clientID and clientSecretFile")
+	}
+	if name := secretInQuery(u); name != "" {
+		return fmt.Errorf("must not hold a secret, and %s in its query looks like one: use clientSecretFile", name)
+	}
+	return nil
+}
+
+// validate checks what the rules cannot.
 func (o *OAuth2) validate(p *config.Problems) {
-	u := validURL(p, "oauth2.tokenURL", o.TokenURL, "https://login.example.com/oauth2/token")
-	if u != nil {
-		if u.User != nil {
-			p.Addf("oauth2.tokenURL", "must not hold credentials: use clientID and clientSecretFile")
-		}
-		if name := secretInQuery(u); name != "" {
-			p.Addf("oauth2.tokenURL", "must not hold a secret, and %s in its query looks like one: use clientSecretFile", name)
-		}
-		if o.TLS != nil && u.Scheme == "http" {
-			p.Addf("oauth2.tls", "has no effect on an http:// tokenURL: use https:// or remove it")
-		}
-	}
-	if o.ClientID == "" {
-		p.Addf("oauth2.clientID", "is required")
-	}
-	if o.ClientSecretFile == "" {
-		p.Addf("oauth2.clientSecretFile", "is required")
-	}
-	if o.AuthStyle != "" {
-		p.Check("oauth2.authStyle", config.Choice(o.AuthStyle, AuthHeader, AuthBody))
+	if o.TLS != nil && strings.HasPrefix(o.TokenURL, "http:") {
+		p.Addf("oauth2.tls", "has no effect on an http:// tokenURL: use https:// or remove it")
 	}
 	for _, name := range slices.Sorted(maps.Keys(o.EndpointParams)) {
 		switch {
@@ -91,9 +101,6 @@ func (o *OAuth2) validate(p *config.Problems) {
 		case isSecretParameter(name):
 			p.Addf("oauth2.endpointParams."+name, "looks like a secret, which must not stand in the configuration: the grant is client_credentials, whose secret is clientSecretFile; remove it")
 		}
-	}
-	if o.TLS != nil {
-		*p = append(*p, o.TLS.Validate().In("oauth2.tls")...)
 	}
 }
 

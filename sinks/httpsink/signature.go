@@ -33,6 +33,11 @@ type Signature struct {
 	SecretFile config.SecretFile `yaml:"secretFile"`
 }
 
+// Rules implements config.Ruled.
+func (Signature) Rules() []config.Rule {
+	return []config.Rule{config.Required("secretFile", "is required")}
+}
+
 const (
 	// More than an old, a present and a next secret is a wrong file.
 	maxSigningSecrets = 8

@@ -127,6 +127,14 @@ var compressions = []struct {
 	{"zstd", kafka.Zstd},
 }
 
+func compressionNames() []string {
+	names := make([]string, len(compressions))
+	for i, c := range compressions {
+		names[i] = c.name
+	}
+	return names
+}
+
 // codec returns the configured compression, false if there is no such.
 func (c *Config) codec() (kafka.Compression, bool) {
 	for _, known := range compressions {

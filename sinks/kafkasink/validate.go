@@ -1,6 +1,7 @@
 package kafkasink
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"slices"
@@ -17,6 +18,18 @@ const (
 	topicNameChars = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
 
+// The same of topics and of the fields of a record, as far as a schema can say it.
+const (
+	topicPattern = `[A-Za-z0-9_-][A-Za-z0-9._-]{0,248}|\.[A-Za-z0-9_-][A-Za-z0-9._-]{0,247}|\.\.[A-Za-z0-9._-]{1,247}`
+	fieldPattern = fieldName + `(\.` + fieldName + `)*`
+	fieldName    = `[^.*?|#@!\\"(){}\[\]<>=%~]+`
+)
+
+var (
+	topicShape    = config.Matching(topicPattern)
+	fieldRequired = checkField("").Error()
+)
+
 // maxHeaders keeps the number of a record's headers, docket's own included, within
 // one byte of the format.
 const maxHeaders = 50
@@ -26,170 +39,115 @@ const reservedHeader = "docket-"
 
 // Validate implements sinks.Config.
 func (c *Config) Validate() config.Problems {
-	var p config.Problems
-	if len(c.Brokers) == 0 {
-		p.Addf("brokers", "must name at least one broker, such as kafka-0:9092")
-	}
-	for i, address := range c.Brokers {
-		if !isHostPort(address) {
-			p.Addf(item("brokers", i), "must be host:port, such as kafka-0:9092, not %q", address)
-		}
-	}
-	c.validateTopic(&p)
-	c.validateCreation(&p)
-	for i, path := range c.Key {
-		p.Check(item("key", i), checkField(path))
-	}
-	c.validatePartitioner(&p)
-	if len(c.Headers) > maxHeaders {
-		p.Addf("headers", "must be at most %d", maxHeaders)
-	}
-	for i, h := range c.Headers {
-		p = append(p, h.validate().In(item("headers", i))...)
-	}
-	if _, ok := c.codec(); !ok {
-		p.Addf("compression", "must be none, gzip, snappy, lz4 or zstd, not %q", c.Compression)
-	}
-	if c.Timeout <= 0 {
-		p.Addf("timeout", "must be positive")
-	}
-	if c.TLS != nil {
-		p = append(p, c.TLS.Validate().In("tls")...)
-	}
-	if c.SASL != nil {
-		p = append(p, c.SASL.validate(c.TLS == nil, c.Brokers).In("sasl")...)
-	}
-	return p
-}
-
-func (c *Config) validateTopic(p *config.Problems) {
-	switch {
-	case c.TopicFrom != nil:
-		if c.Topic != "" {
-			p.Addf("topic", "must not be set beside topicFrom: name it as topicFrom.default")
-		}
-		*p = append(*p, c.TopicFrom.validate().In("topicFrom")...)
-	case c.Topic == "":
-		p.Addf("topic", "is required")
-	default:
-		p.Check("topic", checkTopic(c.Topic))
-	}
-}
-
-func (t *TopicFrom) validate() config.Problems {
-	var p config.Problems
-	p.Check("field", checkField(t.Field))
-	if len(t.Allow) == 0 {
-		p.Addf("allow", "must list the topics that records may go to")
-	}
-	for i, name := range t.Allow {
-		p.Check(item("allow", i), checkTopic(name))
-	}
-	if t.Default != "" {
-		p.Check("default", checkTopic(t.Default))
-	}
-	return p
-}
-
-func (c *Config) validateCreation(p *config.Problems) {
-	for _, number := range []struct {
-		key   string
-		value int
-	}{
-		{"partitions", c.Partitions},
-		{"replicationFactor", c.ReplicationFactor},
-		{"minInSyncReplicas", c.MinInSyncReplicas},
-	} {
-		switch {
-		case number.value < 0 || c.CreateTopic && number.value == 0:
-			p.Addf(number.key, "must be at least 1, with createTopic")
-		case !c.CreateTopic && number.value > 0:
-			p.Addf(number.key, "has no effect: docket leaves topics as they are, and makes one only with createTopic: true")
-		}
-	}
+	p := config.Check(c)
 	if c.CreateTopic && c.MinInSyncReplicas > c.ReplicationFactor {
 		p.Addf("minInSyncReplicas", "must not exceed replicationFactor: nothing could ever be written")
 	}
-}
-
-func (c *Config) validatePartitioner(p *config.Problems) {
-	p.Check("partitioner", config.Choice(c.Partitioner, Murmur2, RoundRobin, Manual))
-	switch {
-	case c.Partitioner == Manual:
-		p.Check("partitionField", checkField(c.PartitionField))
-		if strings.HasPrefix(c.PartitionField, decision.NormalizedPrefix) {
-			p.Addf("partitionField", "must be a field of the record: none of the normalized form is a number")
-		}
-	case c.PartitionField != "":
-		p.Addf("partitionField", "has no effect: set partitioner: manual")
-	}
-}
-
-func (h Header) validate() config.Problems {
-	var p config.Problems
-	switch {
-	case h.Name == "":
-		p.Addf("name", "is required")
-	case strings.HasPrefix(h.Name, reservedHeader):
-		p.Addf("name", "must not begin with %s: those are docket's own", reservedHeader)
-	}
-	switch {
-	case h.Field == "" && h.Value == "":
-		p.Addf("value", "is required, or field in its place")
-	case h.Field != "" && h.Value != "":
-		p.Addf("field", "must not be set beside value")
-	case h.Field != "":
-		p.Check("field", checkField(h.Field))
+	if c.SASL != nil && c.TLS == nil && c.SASL.Mechanism.showsSecret() && isRemote(c.Brokers) {
+		p.Addf("sasl.mechanism", "%s shows the secret to the network: set tls as well, or use SCRAM-SHA-512; only brokers on loopback addresses go without", c.SASL.Mechanism)
 	}
 	return p
 }
 
-// validate gets whether connections are plain text.
-func (s *SASL) validate(plaintext bool, brokers []string) config.Problems {
-	var p config.Problems
-	if err := config.Choice(s.Mechanism, Plain, ScramSHA256, ScramSHA512, OAuthBearer); err != nil {
-		p.Check("mechanism", err)
-		return p // what else is needed depends on it
+// Rules implements config.Ruled.
+func (c *Config) Rules() []config.Rule {
+	topicFrom, createTopic, manual := config.Set("topicFrom"), config.Set("createTopic"), config.Is("partitioner", Manual)
+	rules := []config.Rule{
+		config.Required("brokers", "must name at least one broker, such as kafka-0:9092"),
+		config.Each("brokers", checkBroker, `([^:/]+|\[[^\]/]+\]):0*[1-9][0-9]*`),
+		config.Required("topic", "is required").When(topicFrom.Not()),
+		config.Forbidden("topic", "must not be set beside topicFrom: name it as topicFrom.default").When(topicFrom),
+		config.Text("topic", checkTopic, topicShape),
 	}
-	if plaintext && isRemote(brokers) && s.Mechanism.showsSecret() {
-		p.Addf("mechanism", "%s shows the secret to the network: set tls as well, or use SCRAM-SHA-512; only brokers on loopback addresses go without", s.Mechanism)
+	for _, key := range []string{"partitions", "replicationFactor", "minInSyncReplicas"} {
+		rules = append(rules,
+			config.Required(key, "must be at least 1, with createTopic").When(createTopic),
+			config.AtLeast(key, 0),
+			config.Forbidden(key, "has no effect: docket leaves topics as they are, and makes one only with createTopic: true").When(createTopic.Not()),
+		)
 	}
-	if s.Mechanism == OAuthBearer {
-		needs(&p, "tokenFile", string(s.TokenFile), s.Mechanism)
-		refuses(&p, "username", s.Username, s.Mechanism)
-		refuses(&p, "passwordFile", string(s.PasswordFile), s.Mechanism)
-		return p
-	}
-	needs(&p, "username", s.Username, s.Mechanism)
-	needs(&p, "passwordFile", string(s.PasswordFile), s.Mechanism)
-	refuses(&p, "tokenFile", string(s.TokenFile), s.Mechanism)
-	if strings.ContainsRune(s.Username, 0) {
-		p.Addf("username", "must not have a NUL in it") // which ends it in PLAIN
-	}
-	return p
+	return append(rules,
+		config.Each("key", checkField, fieldPattern),
+		config.OneOf("partitioner", Murmur2, RoundRobin, Manual),
+		config.Required("partitionField", fieldRequired).When(manual),
+		config.Forbidden("partitionField", "has no effect: set partitioner: manual").When(manual.Not()),
+		config.Text("partitionField", checkPartitionField, config.Matching(fieldPattern)),
+		config.AtMost("headers", maxHeaders),
+		config.OneOf("compression", compressionNames()...),
+		config.Positive("timeout"),
+	)
 }
 
-func needs(p *config.Problems, key, value string, m Mechanism) {
-	if value == "" {
-		p.Addf(key, "is required with %s", m)
+// Rules implements config.Ruled.
+func (TopicFrom) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("field", fieldRequired),
+		config.Text("field", checkField, config.Matching(fieldPattern)),
+		config.Required("allow", "must list the topics that records may go to"),
+		config.Each("allow", checkTopic, topicPattern),
+		config.Text("default", checkTopic, topicShape),
 	}
 }
 
-func refuses(p *config.Problems, key, value string, m Mechanism) {
-	if value != "" {
-		p.Addf(key, "has no place in %s", m)
+func checkPartitionField(field string) error {
+	if err := checkField(field); err != nil {
+		return err
+	}
+	if strings.HasPrefix(field, decision.NormalizedPrefix) {
+		return errors.New("must be a field of the record: none of the normalized form is a number")
+	}
+	return nil
+}
+
+// Rules implements config.Ruled.
+func (Header) Rules() []config.Rule {
+	field, value := config.Set("field"), config.Set("value")
+	return []config.Rule{
+		config.Required("name", "is required"),
+		config.Text("name", checkHeaderName, config.Shape{"not": config.Shape{"pattern": "^" + reservedHeader}}),
+		config.Required("value", "is required, or field in its place").When(field.Not()),
+		config.Forbidden("field", "must not be set beside value").When(value),
+		config.Text("field", checkField, config.Matching(fieldPattern)),
 	}
 }
 
-func item(list string, i int) string { return list + "[" + strconv.Itoa(i) + "]" }
+func checkHeaderName(name string) error {
+	if strings.HasPrefix(name, reservedHeader) {
+		return errors.New("must not begin with " + reservedHeader + ": those are docket's own")
+	}
+	return nil
+}
 
-func isHostPort(address string) bool {
+// Rules implements config.Ruled.
+func (s SASL) Rules() []config.Rule {
+	token, password := config.Is("mechanism", OAuthBearer), config.Is("mechanism", Plain, ScramSHA256, ScramSHA512)
+	needed, refused := "is required with "+string(s.Mechanism), "has no place in "+string(s.Mechanism)
+	return []config.Rule{
+		config.OneOf("mechanism", Plain, ScramSHA256, ScramSHA512, OAuthBearer),
+		config.Required("tokenFile", needed).When(token),
+		config.Forbidden("username", refused).When(token),
+		config.Forbidden("passwordFile", refused).When(token),
+		config.Required("username", needed).When(password),
+		config.Required("passwordFile", needed).When(password),
+		config.Forbidden("tokenFile", refused).When(password),
+		config.Text("username", checkUsername, config.Shape{"pattern": `^[^\x00]*$`}),
+	}
+}
+
+func checkUsername(name string) error {
+	if strings.ContainsRune(name, 0) {
+		return errors.New("must not have a NUL in it") // which ends it in PLAIN
+	}
+	return nil
+}
+
+func checkBroker(address string) error {
 	host, port, err := net.SplitHostPort(address)
-	if err != nil || host == "" || strings.Contains(host, "/") {
-		return false
+	n, portErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || portErr != nil || n == 0 || host == "" || strings.Contains(host, "/") {
+		return fmt.Errorf("must be host:port, such as kafka-0:9092, not %q", address)
 	}
-	n, err := strconv.ParseUint(port, 10, 16)
-	return err == nil && n > 0
+	return nil
 }
 
 // isRemote says whether the way to one of addresses leaves this machine.

@@ -1,6 +1,7 @@
 package gatekeepersource
 
 import (
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -42,17 +43,23 @@ func (c *Config) Claims() []config.Claim {
 // Validate reports a path that depends on where docket was started, and an interval that
 // is none.
 func (c *Config) Validate() config.Problems {
-	var p config.Problems
-	switch {
-	case c.Path == "":
-		p.Addf("path", "is required: the path of Gatekeeper's Connection, such as /tmp/violations/topics")
-	case !filepath.IsAbs(c.Path):
-		p.Addf("path", "must be absolute, such as /tmp/violations/topics")
+	return config.Check(c)
+}
+
+// Rules implements config.Ruled.
+func (c *Config) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("path", "is required: the path of Gatekeeper's Connection, such as /tmp/violations/topics"),
+		config.Text("path", checkPath, config.Matching("/.*")),
+		config.Positive("snapshotInterval"),
 	}
-	if c.SnapshotInterval <= 0 {
-		p.Addf("snapshotInterval", "must be more than 0, such as 1h")
+}
+
+func checkPath(path string) error {
+	if !filepath.IsAbs(path) {
+		return errors.New("must be absolute, such as /tmp/violations/topics")
 	}
-	return p
+	return nil
 }
 
 // New makes the source. It opens nothing before Run.

@@ -17,7 +17,7 @@ func TestValidate(t *testing.T) {
 		"relative":        {Config{Path: "topics", SnapshotInterval: 1}, []string{"path: must be absolute, such as /tmp/violations/topics"}},
 		"all at once": {Config{SnapshotInterval: config.Duration(-1)}, []string{
 			"path: is required: the path of Gatekeeper's Connection, such as /tmp/violations/topics",
-			"snapshotInterval: must be more than 0, such as 1h",
+			"snapshotInterval: must be positive",
 		}},
 	} {
 		t.Run(name, func(t *testing.T) {

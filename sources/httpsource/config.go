@@ -25,33 +25,26 @@ type Config struct {
 	MaxConnections int
 }
 
-// Validate reports an address that is none or needs TLS, and files of TLS that are not
-// named. The paths are those keys: address, tls.certFile, maxConnections. Nothing is
-// resolved or opened.
-func (c Config) Validate() config.Problems {
-	var p config.Problems
-	if c.Address == "" {
-		p.Addf("address", "is required: host:port to listen on, such as 127.0.0.1:8282")
-	} else {
-		p.Check("address", checkAddress(c.Address, c.TLS != nil))
+// Rules are those of the sections that have the keys address, tls and maxConnections.
+func Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("address", "is required: host:port to listen on, such as 127.0.0.1:8282"),
+		config.Text("address", config.HostPort, config.HostPortShape),
+		config.Text("address", checkPort, config.PortShape),
+		config.Text("address", checkLoopback, config.LoopbackShape).When(config.Set("tls").Not()),
+		config.AtLeast("maxConnections", 1),
 	}
-	if c.TLS != nil {
-		p = append(p, c.TLS.Validate().In("tls")...)
-	}
-	if c.MaxConnections < 1 {
-		p.Addf("maxConnections", "must be at least 1")
-	}
-	return p
 }
 
-func checkAddress(address string, secure bool) error {
-	if err := config.HostPort(address); err != nil {
-		return err
-	}
+func checkPort(address string) error {
 	if _, port, _ := net.SplitHostPort(address); strings.Trim(port, "0") == "" {
 		return errors.New("must have a port other than 0, or no client could know it")
 	}
-	if !secure && !config.Loopback(address) {
+	return nil
+}
+
+func checkLoopback(address string) error {
+	if !config.Loopback(address) {
 		return errors.New("must be a loopback address such as 127.0.0.1:8282, or have tls beside it: others can read and send on a network")
 	}
 	return nil

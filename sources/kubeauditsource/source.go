@@ -47,11 +47,12 @@ func (c *Config) Claims() []config.Claim {
 	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}}
 }
 
-// Validate reports what Config.Validate of httpsource does, and an unknown preset.
-func (c *Config) Validate() config.Problems {
-	p := c.server().Validate()
-	p.Check("preset", config.Choice(c.Preset, All, AdmissionDecisions))
-	return p
+// Validate reports what breaks the rules. Nothing is resolved or opened.
+func (c *Config) Validate() config.Problems { return config.Check(c) }
+
+// Rules implements config.Ruled.
+func (c *Config) Rules() []config.Rule {
+	return append(httpsource.Rules(), config.OneOf("preset", All, AdmissionDecisions))
 }
 
 func (c *Config) server() httpsource.Config {

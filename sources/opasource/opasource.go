@@ -6,6 +6,8 @@
 package opasource
 
 import (
+	"errors"
+	"fmt"
 	"strings"
 
 	"github.com/docket-export/docket/config"
@@ -47,15 +49,27 @@ func (c *Config) Claims() []config.Claim {
 	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}}
 }
 
-// Validate reports what Config.Validate of httpsource does, and an unusable path.
-func (c *Config) Validate() config.Problems {
-	p := c.server().Validate()
-	if !strings.HasPrefix(c.Path, "/") || strings.ContainsAny(c.Path, "?# ") {
-		p.Addf("path", "must be a path such as /logs, the decision_logs.resource of OPA")
-	} else if isAtOrBelow(c.Path, statusPath) {
-		p.Addf("path", "must not be %s: that is where OPA reports its status, which is no decision", c.Path)
+// Validate reports what breaks the rules. Nothing is resolved or opened.
+func (c *Config) Validate() config.Problems { return config.Check(c) }
+
+// Rules implements config.Ruled.
+func (c *Config) Rules() []config.Rule {
+	return append(httpsource.Rules(),
+		config.Required("path", notAPath),
+		config.Text("path", checkPath, config.Shape{"pattern": "^/[^?# ]*$", "not": config.Shape{"pattern": "^" + statusPath + "(/|$)"}}),
+	)
+}
+
+const notAPath = "must be a path such as /logs, the decision_logs.resource of OPA"
+
+func checkPath(path string) error {
+	if !strings.HasPrefix(path, "/") || strings.ContainsAny(path, "?# ") {
+		return errors.New(notAPath)
 	}
-	return p
+	if isAtOrBelow(path, statusPath) {
+		return fmt.Errorf("must not be %s: that is where OPA reports its status, which is no decision", path)
+	}
+	return nil
 }
 
 func (c *Config) server() httpsource.Config {

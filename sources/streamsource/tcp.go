@@ -42,31 +42,31 @@ func (c *TCPConfig) Claims() []config.Claim {
 // Validate reports an address that is none or needs TLS, and files of TLS that
 // are not named. Nothing is resolved.
 func (c *TCPConfig) Validate() config.Problems {
-	var p config.Problems
-	switch {
-	case c.Inherited != "" && c.Address != "":
-		p.Addf("address", "must not be set beside inherited: the socket has its address already")
-	case c.Inherited != "":
-	case c.Address == "":
-		p.Addf("address", "is required: host:port to listen on, such as :7443")
-	default:
-		p.Check("address", checkListenAddress(c.Address, c.TLS != nil))
-	}
-	if c.TLS != nil {
-		p = append(p, c.TLS.Validate().In("tls")...)
-	}
-	p.Check("maxConnections", checkConnections(c.MaxConnections))
-	return p
+	return config.Check(c)
 }
 
-func checkListenAddress(address string, secure bool) error {
-	if err := config.HostPort(address); err != nil {
-		return err
+// Rules implements config.Ruled.
+func (c *TCPConfig) Rules() []config.Rule {
+	inherited := config.Set("inherited")
+	return []config.Rule{
+		config.Forbidden("address", "must not be set beside inherited: the socket has its address already").When(inherited),
+		config.Required("address", "is required: host:port to listen on, such as :7443").When(inherited.Not()),
+		config.Text("address", config.HostPort, config.HostPortShape),
+		config.Text("address", checkPort, config.PortShape),
+		config.Text("address", checkLoopback, config.LoopbackShape).When(config.Set("tls").Not()),
+		config.AtLeast("maxConnections", 1),
 	}
+}
+
+func checkPort(address string) error {
 	if _, port, _ := net.SplitHostPort(address); strings.Trim(port, "0") == "" {
 		return errors.New("must have a port other than 0, or no producer could know it")
 	}
-	if !secure && !config.Loopback(address) {
+	return nil
+}
+
+func checkLoopback(address string) error {
+	if !config.Loopback(address) {
 		return errors.New("must be a loopback address such as 127.0.0.1:7443, or have tls beside it: others can read and send on a network")
 	}
 	return nil

@@ -55,46 +55,42 @@ func (c *UnixConfig) Claims() []config.Claim {
 // Validate reports a path that cannot be bound, a mode that is none, and what
 // does not go together.
 func (c *UnixConfig) Validate() config.Problems {
-	var p config.Problems
+	return config.Check(c)
+}
+
+// Rules implements config.Ruled.
+func (c *UnixConfig) Rules() []config.Rule {
+	inherited := config.Set("inherited")
+	return []config.Rule{
+		config.Required("path", "is required: the path of the socket, such as /run/docket/docket.sock").When(inherited.Not()),
+		config.Forbidden("path", "must not be set beside inherited: the socket has its path already").When(inherited),
+		config.Text("path", checkPath, config.Shape{"maxLength": maxPath, "pattern": `^([^@\x00][^\x00]*)?$`}),
+		config.Only("mode", defaultMode, "must not be set beside inherited: the socket unit sets it, as SocketMode=").When(inherited),
+		config.Required("mode", "must be an octal mode such as 0660"),
+		config.Text("mode", checkMode, config.Matching("0*[2367][0-7][0-7]")),
+		config.Forbidden("group", "must not be set beside inherited: the socket unit sets it, as SocketGroup=").When(inherited),
+		config.AtLeast("maxConnections", 1),
+	}
+}
+
+func checkPath(path string) error {
 	switch {
-	case c.Inherited != "":
-		c.validateInherited(&p)
-	case c.Path == "":
-		p.Addf("path", "is required: the path of the socket, such as /run/docket/docket.sock")
-	case strings.HasPrefix(c.Path, "@"):
-		p.Addf("path", "must be a file, not an abstract name: those have no mode, and every process of the network namespace could send")
-	case strings.ContainsRune(c.Path, 0):
-		p.Addf("path", "must not contain a NUL byte")
-	case len(c.Path) > maxPath:
-		p.Addf("path", "must have at most %d bytes, not %d: the kernel takes no longer path for a socket", maxPath, len(c.Path))
-	}
-	if mode, err := config.ParseMode(c.Mode); err != nil {
-		p.Addf("mode", "%s", err)
-	} else if mode&0o200 == 0 {
-		p.Addf("mode", "must let its owner write: docket itself connects, to see whether the socket of a process before it is in use. Take 0660, for example")
-	}
-	p.Check("maxConnections", checkConnections(c.MaxConnections))
-	return p
-}
-
-// validateInherited reports what an inherited socket has already.
-func (c *UnixConfig) validateInherited(p *config.Problems) {
-	if c.Path != "" {
-		p.Addf("path", "must not be set beside inherited: the socket has its path already")
-	}
-	if c.Mode != defaultMode {
-		p.Addf("mode", "must not be set beside inherited: the socket unit sets it, as SocketMode=")
-	}
-	if c.Group != "" {
-		p.Addf("group", "must not be set beside inherited: the socket unit sets it, as SocketGroup=")
-	}
-}
-
-func checkConnections(n int) error {
-	if n < 1 {
-		return errors.New("must be at least 1")
+	case strings.HasPrefix(path, "@"):
+		return errors.New("must be a file, not an abstract name: those have no mode, and every process of the network namespace could send")
+	case strings.ContainsRune(path, 0):
+		return errors.New("must not contain a NUL byte")
+	case len(path) > maxPath:
+		return fmt.Errorf("must have at most %d bytes, not %d: the kernel takes no longer path for a socket", maxPath, len(path))
 	}
 	return nil
+}
+
+func checkMode(text string) error {
+	mode, err := config.ParseMode(text)
+	if err == nil && mode&0o200 == 0 {
+		err = errors.New("must let its owner write: docket itself connects, to see whether the socket of a process before it is in use. Take 0660, for example")
+	}
+	return err
 }
 
 // New makes the source. It binds nothing before Run.

@@ -32,7 +32,7 @@ func TestUnixConfig(t *testing.T) {
 		"path too long":    {func(c *UnixConfig) { c.Path = strings.Repeat("p", 108) }, "path: must have at most 107 bytes, not 108"},
 		"mode not octal":   {func(c *UnixConfig) { c.Mode = "0689" }, `mode: must be an octal mode such as 0660, not "0689"`},
 		"mode in letters":  {func(c *UnixConfig) { c.Mode = "rw" }, `mode: must be an octal mode such as 0660, not "rw"`},
-		"mode empty":       {func(c *UnixConfig) { c.Mode = "" }, `mode: must be an octal mode such as 0660, not ""`},
+		"mode empty":       {func(c *UnixConfig) { c.Mode = "" }, `mode: must be an octal mode such as 0660`},
 		"mode with setuid": {func(c *UnixConfig) { c.Mode = "04660" }, `mode: must be an octal mode such as 0660, not "04660"`},
 		"mode of no use":   {func(c *UnixConfig) { c.Mode = "0440" }, "mode: must let its owner write"},
 		"no connections":   {func(c *UnixConfig) { c.MaxConnections = 0 }, "maxConnections: must be at least 1"},

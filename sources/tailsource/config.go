@@ -1,6 +1,7 @@
 package tailsource
 
 import (
+	"errors"
 	"strings"
 
 	"github.com/docket-export/docket/config"
@@ -30,25 +31,28 @@ func (c *Config) Claims() []config.Claim {
 
 // Validate reports a path that can be none, and a format that there is not.
 func (c *Config) Validate() config.Problems {
-	var p config.Problems
+	return config.Check(c)
+}
+
+// Rules implements config.Ruled.
+func (c *Config) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("path", "is required: the path of the log file, such as /var/log/gatekeeper/manager.log"),
+		config.Text("path", checkPath, config.Matching("[^*\\x00]*[^*/\\x00]")),
+		config.OneOf("format", formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI),
+	}
+}
+
+func checkPath(path string) error {
 	switch {
-	case c.Path == "":
-		p.Addf("path", "is required: the path of the log file, such as /var/log/gatekeeper/manager.log")
-	case strings.ContainsRune(c.Path, 0):
-		p.Addf("path", "must not contain a NUL byte")
-	case strings.HasSuffix(c.Path, "/"):
-		p.Addf("path", "must be a file, not a directory")
-	case strings.Contains(c.Path, "*"):
-		p.Addf("path", "must be one file, not a pattern: files that rotation has renamed are found, and other files want a source of their own")
+	case strings.ContainsRune(path, 0):
+		return errors.New("must not contain a NUL byte")
+	case strings.HasSuffix(path, "/"):
+		return errors.New("must be a file, not a directory")
+	case strings.Contains(path, "*"):
+		return errors.New("must be one file, not a pattern: files that rotation has renamed are found, and other files want a source of their own")
 	}
-	switch c.Format {
-	case formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI:
-	case "":
-		p.Addf("format", "is required: %s, %s, %s or %s", formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI)
-	default:
-		p.Addf("format", "must be %s, %s, %s or %s, not %q", formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI, string(c.Format))
-	}
-	return p
+	return nil
 }
 
 // New makes the source. It opens nothing before Run.

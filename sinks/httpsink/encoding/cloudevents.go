@@ -2,6 +2,7 @@ package encoding
 
 import (
 	"cmp"
+	"errors"
 	"net/url"
 	"strings"
 	"time"
@@ -19,13 +20,19 @@ type CloudEvents struct {
 	Source string `yaml:"source"`
 }
 
-func (c *CloudEvents) validate() config.Problems {
-	var p config.Problems
-	p.Check("type", plainText(c.Type))
-	if _, err := url.Parse(c.Source); err != nil || strings.Contains(c.Source, " ") || plainText(c.Source) != nil {
-		p.Addf("source", "must be a URI reference, such as https://example.com/cluster-a or cluster-a/docket")
+// Rules implements config.Ruled.
+func (CloudEvents) Rules() []config.Rule {
+	return []config.Rule{
+		config.Text("type", plainText, plainShape),
+		config.Text("source", checkReference, config.Shape{"pattern": "^[^ \\x00-\\x1f\\x7f]*$"}),
 	}
-	return p
+}
+
+func checkReference(text string) error {
+	if _, err := url.Parse(text); err != nil || strings.Contains(text, " ") || plainText(text) != nil {
+		return errors.New("must be a URI reference, such as https://example.com/cluster-a or cluster-a/docket")
+	}
+	return nil
 }
 
 // cloudEvents is a batch of CloudEvents 1.0 in JSON, each with a record as its

@@ -65,6 +65,8 @@ var Names = []string{ndjsonName, jsonArrayName, cloudEventsName, otlpName, splun
 // is the encoding's name. A section that is nil, and an option that is zero, has
 // its default.
 type Config struct {
+	// Encoding is how a batch becomes a request body, one of Names.
+	Encoding          string             `yaml:"encoding"`
 	CloudEvents       *CloudEvents       `yaml:"cloudEvents"`
 	OTLP              *OTLP              `yaml:"otlp"`
 	SplunkHEC         *SplunkHEC         `yaml:"splunkHEC"`
@@ -72,25 +74,26 @@ type Config struct {
 	Loki              *Loki              `yaml:"loki"`
 }
 
-// Validate reports every problem of c when the named encoding is in use, with
-// paths relative to the section that c is part of.
-func (c *Config) Validate(encoding string) config.Problems {
-	var p config.Problems
-	p.Check("encoding", config.Choice(encoding, Names...))
-	check := func(name string, present bool, validate func() config.Problems) {
-		if !present {
-			return
-		}
-		if name != encoding {
-			p.Addf(name, "has no effect without encoding: %s: set it, or remove this section", name)
-		}
-		p = append(p, validate().In(name)...)
+// Rules implements config.Ruled.
+func (Config) Rules() []config.Rule {
+	rules := []config.Rule{config.OneOf("encoding", Names...)}
+	for _, name := range []string{cloudEventsName, otlpName, splunkHECName, elasticsearchBulkName, lokiName} {
+		text := "has no effect without encoding: " + name + ": set it, or remove this section"
+		rules = append(rules, config.Forbidden(name, text).When(config.Is("encoding", name).Not()))
 	}
-	check(cloudEventsName, c.CloudEvents != nil, c.CloudEvents.validate)
-	check(otlpName, c.OTLP != nil, c.OTLP.validate)
-	check(splunkHECName, c.SplunkHEC != nil, c.SplunkHEC.validate)
-	check(elasticsearchBulkName, c.ElasticsearchBulk != nil, c.ElasticsearchBulk.validate)
-	check(lokiName, c.Loki != nil, c.Loki.validate)
+	return rules
+}
+
+// ValidateMaps reports attributes and labels that cannot be: what the rules do not tell
+// of. Paths are relative to the section that c is part of.
+func (c *Config) ValidateMaps() config.Problems {
+	var p config.Problems
+	if c.OTLP != nil {
+		p = append(p, c.OTLP.validate().In(otlpName)...)
+	}
+	if c.Loki != nil {
+		p = append(p, c.Loki.validate().In(lokiName)...)
+	}
 	return p
 }
 

@@ -59,7 +59,7 @@ var exact = []string{
 
 func mustNew(t testing.TB, name string, c Config) Encoding {
 	t.Helper()
-	if p := c.Validate(name); p != nil {
+	if p := validate(name, c); p != nil {
 		t.Fatalf("Validate(%s) = %v, want no problems", name, p)
 	}
 	e, err := New(name, c)
@@ -331,7 +331,7 @@ func TestValidate(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var got []string
-			for _, p := range test.config.Validate(test.encoding) {
+			for _, p := range validate(test.encoding, test.config) {
 				got = append(got, p.String())
 			}
 			if !slices.Equal(got, test.want) {
@@ -425,4 +425,9 @@ func TestQuote(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, test.want)
 		}
 	}
+}
+
+func validate(encoding string, c Config) config.Problems {
+	c.Encoding = encoding
+	return append(config.Check(&c), c.ValidateMaps()...)
 }

@@ -3,7 +3,6 @@ package encoding
 import (
 	"errors"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -56,14 +55,17 @@ func stringAt(record []byte, path string) (text string, found bool) {
 	return string(value.Text()), value.Kind() == rawjson.String
 }
 
-// checkFields reports what is neither a field of the normalized form nor a path of
-// names. Wildcards and queries are refused, because they would be taken for names.
-func checkFields(p *config.Problems, key string, paths []string) {
-	for i, path := range paths {
-		p.Check(key+"["+strconv.Itoa(i)+"]", fieldPath(path))
-	}
-}
+// fieldPattern is fieldPath, as far as a schema can say it.
+const (
+	fieldPattern = fieldName + `(\.` + fieldName + `)*`
+	fieldName    = `[^.*?|#@\\!{}\[\]()\x00-\x1f\x7f]+`
+)
 
+// plainShape is plainText in a schema.
+var plainShape = config.Shape{"pattern": `^[^\x00-\x1f\x7f]*$`}
+
+// fieldPath reports what is neither a field of the normalized form nor a path of
+// names. Wildcards and queries are refused, because they would be taken for names.
 func fieldPath(path string) error {
 	if name, ok := strings.CutPrefix(path, decision.NormalizedPrefix); ok {
 		if !slices.Contains(decision.NormalizedFields(), name) {

@@ -44,17 +44,21 @@ type OTLP struct {
 
 func (c *OTLP) validate() config.Problems {
 	var p config.Problems
-	if c.Format != "" {
-		p.Check("format", config.Choice(c.Format, OTLPProtobuf, OTLPJSON))
-	}
 	for _, name := range slices.Sorted(maps.Keys(c.Resource)) {
 		if name == "" || plainText(name) != nil || plainText(c.Resource[name]) != nil {
 			p.Addf("resource", "names and values must not be empty or hold control characters: %q", name)
 		}
 	}
-	checkFields(&p, "timeFields", c.TimeFields)
-	checkFields(&p, "severityFields", c.SeverityFields)
 	return p
+}
+
+// Rules implements config.Ruled.
+func (OTLP) Rules() []config.Rule {
+	return []config.Rule{
+		config.OneOf("format", OTLPProtobuf, OTLPJSON).When(config.Set("format")),
+		config.Each("timeFields", fieldPath, fieldPattern),
+		config.Each("severityFields", fieldPath, fieldPattern),
+	}
 }
 
 // otlp is the OpenTelemetry protocol over HTTP, version 1, for logs (/v1/logs).

@@ -30,14 +30,13 @@ type SplunkHEC struct {
 	TimeFields []string `yaml:"timeFields"`
 }
 
-func (c *SplunkHEC) validate() config.Problems {
-	var p config.Problems
-	p.Check("index", plainText(c.Index))
-	p.Check("host", plainText(c.Host))
-	p.Check("source", plainText(c.Source))
-	p.Check("sourcetype", plainText(c.SourceType))
-	checkFields(&p, "timeFields", c.TimeFields)
-	return p
+// Rules implements config.Ruled.
+func (SplunkHEC) Rules() []config.Rule {
+	var rules []config.Rule
+	for _, key := range []string{"index", "host", "source", "sourcetype"} {
+		rules = append(rules, config.Text(key, plainText, plainShape))
+	}
+	return append(rules, config.Each("timeFields", fieldPath, fieldPattern))
 }
 
 // splunkHEC is the event endpoint of Splunk's HTTP Event Collector
