@@ -81,6 +81,21 @@ func installed(programs []string) error {
 	return nil
 }
 
+// Program returns the path of a program, which has the package to install after a space.
+// It ends the test as Dir does when the program is not installed.
+func Program(t testing.TB, program string) string {
+	t.Helper()
+	if err := installed([]string{program}); err != nil {
+		Artifact{What: program}.unavailable(t, err)
+	}
+	name, _, _ := strings.Cut(program, " ")
+	path, err := exec.LookPath(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
 // unavailable ends the test because something it needs from outside cannot be
 // had: a failure where everything is expected to be there, a skip elsewhere.
 func (a Artifact) unavailable(t testing.TB, err error) {
