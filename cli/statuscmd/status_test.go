@@ -142,23 +142,6 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-func TestDurationText(t *testing.T) {
-	for d, want := range map[time.Duration]string{
-		-time.Second:                   "0s",
-		12400 * time.Millisecond:       "12s",
-		90 * time.Second:               "1m30s",
-		2*time.Hour + 5*time.Minute:    "2h5m",
-		76*time.Hour + 59*time.Minute:  "3d4h",
-		24 * time.Hour:                 "1d0h",
-		time.Hour + 59*time.Second:     "1h0m",
-		59*time.Minute + 5*time.Second: "59m5s",
-	} {
-		if got := durationText(d); got != want {
-			t.Errorf("%v: got %q, want %q", d, got, want)
-		}
-	}
-}
-
 // TestStatusPrints: -o json passes the document on, byte for byte, whatever it
 // is; text needs to understand it.
 func TestStatusPrints(t *testing.T) {

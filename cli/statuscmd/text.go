@@ -25,7 +25,7 @@ func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
 		for _, c := range columns {
 			fmt.Fprintf(t, "%d\t", c.of(s.Ledger.Sinks[sink.Name]))
 		}
-		fmt.Fprintln(t, lagText(sink.LagSeconds))
+		fmt.Fprintln(t, human.Lag(sink.LagSeconds))
 	}
 	for _, sink := range s.Sinks {
 		fmt.Fprint(t, sinkNote(sink, now))
@@ -104,7 +104,7 @@ func sinkNote(s exporter.SinkStatus, now time.Time) string {
 	}
 	var ago string
 	if s.LastErrorTime != nil {
-		ago = " " + durationText(now.Sub(*s.LastErrorTime)) + " ago"
+		ago = " " + human.Duration(now.Sub(*s.LastErrorTime)) + " ago"
 	}
 	if s.State == exporter.Active {
 		return note(s.Name+": works again, last error"+ago+": ", s.LastError)
@@ -165,31 +165,5 @@ func stateText(state exporter.State, since *time.Time, now time.Time) string {
 	if state == exporter.Active || since == nil {
 		return string(state)
 	}
-	return string(state) + " for " + durationText(now.Sub(*since))
-}
-
-// lagText is the age of the oldest pending record.
-func lagText(seconds float64) string {
-	if seconds == 0 {
-		return "-"
-	}
-	lag := time.Duration(seconds * float64(time.Second))
-	if lag < time.Minute {
-		return lag.Round(100 * time.Millisecond).String()
-	}
-	return durationText(lag)
-}
-
-// durationText is d in its two largest units, as exact as it matters: "12s",
-// "1m30s", "2h5m", "3d4h".
-func durationText(d time.Duration) string {
-	const day = 24 * time.Hour
-	switch d = max(d, 0); {
-	case d < time.Hour:
-		return d.Round(time.Second).String()
-	case d < day:
-		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
-	default:
-		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
-	}
+	return string(state) + " for " + human.Duration(now.Sub(*since))
 }

@@ -21,8 +21,10 @@ const WriteTimeout = 30 * time.Second
 func NewEndpoint(h http.Handler) *http.Server {
 	ending := make(chan struct{})
 	s := &http.Server{
-		Handler:           Handler(h),
-		BaseContext:       func(net.Listener) context.Context { return context.WithValue(context.Background(), endingKey{}, ending) },
+		Handler: Handler(h),
+		BaseContext: func(net.Listener) context.Context {
+			return context.WithValue(context.Background(), endingKey{}, ending)
+		},
 		ConnContext:       Context,
 		ReadHeaderTimeout: 5 * time.Second,
 		ReadTimeout:       10 * time.Second,

@@ -2,6 +2,7 @@
 package human
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -16,6 +17,32 @@ func Time(t time.Time) string {
 		return "-"
 	}
 	return t.UTC().Format(time.RFC3339)
+}
+
+// Duration is d in its two largest units, as exact as it matters: "12s",
+// "1m30s", "2h5m", "3d4h".
+func Duration(d time.Duration) string {
+	const day = 24 * time.Hour
+	switch d = max(d, 0); {
+	case d < time.Hour:
+		return d.Round(time.Second).String()
+	case d < day:
+		return fmt.Sprintf("%dh%dm", d/time.Hour, d%time.Hour/time.Minute)
+	default:
+		return fmt.Sprintf("%dd%dh", d/day, d%day/time.Hour)
+	}
+}
+
+// Lag is the age of the oldest pending record; "-" when none is.
+func Lag(seconds float64) string {
+	if seconds == 0 {
+		return "-"
+	}
+	lag := time.Duration(seconds * float64(time.Second))
+	if lag < time.Minute {
+		return lag.Round(100 * time.Millisecond).String()
+	}
+	return Duration(lag)
 }
 
 // Count is "1 record" or "7 records".
