@@ -36,10 +36,18 @@ It ends with 1 when there is damage, with 0 otherwise.`,
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return flags.with(func(cfg exporter.QueueConfig, o *inspect.Queue) error {
-			return checkQueue(cmd.Context(), cmd.OutOrStdout(), o, cfg.Directory, output.Value == "json")
+			console := terminal.NewConsole(cmd.ErrOrStderr())
+			defer console.Follow(func() terminal.Work { return reading(o) })()
+			return checkQueue(cmd.Context(), console.Beside(cmd.OutOrStdout()), o, cfg.Directory, output.Value == "json")
 		})
 	}
 	return cmd
+}
+
+// reading is how far the pass over a queue is that checks it.
+func reading(o *inspect.Queue) terminal.Work {
+	done, total := o.Progress()
+	return terminal.Work{What: "reading the queue", Done: done, Total: total}
 }
 
 // checkQueue says on w what is wrong with the queue. It fails when something is.

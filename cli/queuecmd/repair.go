@@ -36,7 +36,7 @@ meets damage: to run it without a repair is safe.`,
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return flags.with(func(cfg exporter.QueueConfig, o *inspect.Queue) error {
-			r := repair{o: o, cfg: cfg, w: cmd.OutOrStdout(), apply: *apply, json: output.Value == "json"}
+			r := repair{o: o, cfg: cfg, w: cmd.OutOrStdout(), console: terminal.NewConsole(cmd.ErrOrStderr()), apply: *apply, json: output.Value == "json"}
 			return r.run(cmd.Context())
 		})
 	}
@@ -45,11 +45,12 @@ meets damage: to run it without a repair is safe.`,
 
 // repair plans and does.
 type repair struct {
-	o     *inspect.Queue
-	cfg   exporter.QueueConfig
-	w     io.Writer
-	apply bool
-	json  bool
+	o       *inspect.Queue
+	cfg     exporter.QueueConfig
+	w       io.Writer
+	console *terminal.Console
+	apply   bool
+	json    bool
 }
 
 func (r repair) run(ctx context.Context) error {
@@ -86,6 +87,7 @@ func (r repair) run(ctx context.Context) error {
 
 // findings returns the damage that something can be done about, and the rest.
 func (r repair) findings(ctx context.Context) (plan, helpless []inspect.Finding, err error) {
+	defer r.console.Follow(func() terminal.Work { return reading(r.o) })()
 	_, err = r.o.Check(ctx, func(f inspect.Finding) error {
 		switch {
 		case f.Repair != "":

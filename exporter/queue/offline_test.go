@@ -85,10 +85,33 @@ func TestOfflineCheck(t *testing.T) {
 				}
 			}
 			readAll(t, o, everything)
+			checkProgress(t, o)
 			_, err := o.Contents(t.Context())
 			must(t, err)
 			equal(t, "files after looking", snapshotDir(t, opts.Directory), before)
 		})
+	}
+}
+
+// checkProgress wants a pass to say how far it is: from less than all to all, and never back.
+func checkProgress(t *testing.T, o *inspect.Queue) {
+	t.Helper()
+	var last, records int64
+	look := func() {
+		done, total := o.Progress()
+		if done < last || done > total || records == 0 && done == total {
+			t.Errorf("after %d records: got %d of %d bytes read, want no less than %d", records, done, total, last)
+		}
+		last = done
+	}
+	err := o.Read(t.Context(), everything, func(Record) error {
+		look()
+		records++
+		return nil
+	}, func(inspect.Finding) error { return nil })
+	must(t, err)
+	if done, total := o.Progress(); done != total || records > 0 && total == 0 {
+		t.Errorf("at the end: got %d of %d bytes read", done, total)
 	}
 }
 

@@ -36,6 +36,22 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintf(c.w, format+"\n", args...)
 }
 
+// Beside is w for whole lines, each of which takes the place of the progress line.
+func (c *Console) Beside(w io.Writer) io.Writer { return beside{c, w} }
+
+type beside struct {
+	c *Console
+	w io.Writer
+}
+
+// Write implements io.Writer.
+func (b beside) Write(p []byte) (int, error) {
+	b.c.mu.Lock()
+	defer b.c.mu.Unlock()
+	b.c.clear()
+	return b.w.Write(p)
+}
+
 // draw replaces the progress line by text, which may be empty. Without a terminal
 // there is none.
 func (c *Console) draw(text string) {

@@ -1,6 +1,7 @@
 package terminal
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -12,8 +13,8 @@ func TestConsole(t *testing.T) {
 		terminal bool
 		want     string
 	}{
-		"terminal": {true, "10%\r\x1b[Kline 1 refused\n20%\r\x1b[K30%\r\x1b[K"},
-		"file":     {false, "line 1 refused\n"},
+		"terminal": {true, "10%\r\x1b[Kline 1 refused\n15%\r\x1b[Kfound\n20%\r\x1b[K30%\r\x1b[K"},
+		"file":     {false, "line 1 refused\nfound\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			var b strings.Builder
@@ -23,6 +24,8 @@ func TestConsole(t *testing.T) {
 			}
 			c.draw("10%")
 			c.Say("line %d refused", 1)
+			c.draw("15%")
+			fmt.Fprintln(c.Beside(&b), "found")
 			c.draw("20%")
 			c.draw("30%")
 			c.draw("")

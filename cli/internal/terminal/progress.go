@@ -41,8 +41,8 @@ const barWidth = 20
 // Follow shows how far the work is until stop is called: on a terminal one line that is
 // redrawn, elsewhere a line of its own each 10 s, unless it says the same as before. Work
 // that is done within a second shows nothing. now is called from one other goroutine, and
-// no more once stop has returned. A command that writes records to the same terminal
-// must not follow its work.
+// no more once stop has returned; Done must not fall. Lines that are written meanwhile to
+// what may be the same terminal go through Beside.
 func (c *Console) Follow(now func() Work) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	began := time.Now()

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
@@ -33,6 +34,8 @@ type Queue struct {
 	spares     []StoredFile // of found
 	quarantine []StoredFile // what was set aside
 	sizeErrs   []fileError
+
+	read, toRead atomic.Int64 // see Progress
 }
 
 type fileError struct {
@@ -98,6 +101,10 @@ func (o *Queue) Close() error {
 	o.lock = nil
 	return err
 }
+
+// Progress is how many bytes of the segments the pass that runs, or ran last, has read, and
+// how many there are. It may be called during any other call.
+func (o *Queue) Progress() (done, total int64) { return o.read.Load(), o.toRead.Load() }
 
 // ID is the UUID of the queue, or the zero UUID when no file says it.
 func (o *Queue) ID() string { return o.found.Queue.String() }

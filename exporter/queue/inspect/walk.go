@@ -23,8 +23,15 @@ type walk struct {
 // run walks over the segments that may hold records from seq from on.
 func (w *walk) run(from uint64) error {
 	next := w.o.firstMissed()
-	var before *segment.Stored
+	w.o.toRead.Store(0)
 	for _, s := range w.o.found.Segments {
+		w.o.toRead.Add(s.Size)
+	}
+	var before *segment.Stored
+	passedBytes := int64(0)
+	for _, s := range w.o.found.Segments {
+		w.o.read.Store(passedBytes)
+		passedBytes += s.Size
 		if s.Until <= from && !s.IsLast() {
 			continue
 		}
@@ -38,6 +45,7 @@ func (w *walk) run(from uint64) error {
 		}
 		before, next = s, end
 	}
+	w.o.read.Store(passedBytes)
 	if len(w.o.found.Segments) == 0 && next < w.o.found.KnownDurable {
 		return w.visit(nil, nil, &segment.Item{Kind: segment.IsGap, Lost: segment.SeqRange{From: next, To: w.o.found.KnownDurable}, AtEnd: true})
 	}
@@ -75,6 +83,7 @@ func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, e
 		defer file.Close()
 		scan.File = file
 		err = scan.Run(func(it *segment.Item) error {
+			w.o.read.Add(it.To - it.From)
 			if w.ctx.Err() != nil {
 				stopped = context.Cause(w.ctx)
 			} else if w.visit != nil {
