@@ -37,23 +37,31 @@ type lineReader struct {
 // newLineReader returns one for the content r of a file called name. It is to be
 // closed; r is the caller's.
 func newLineReader(name string, r io.Reader) (*lineReader, error) {
-	l := &lineReader{close: func() {}}
+	r, stop, err := decompress(name, r)
+	if err != nil {
+		return nil, err
+	}
+	return &lineReader{r: bufio.NewReaderSize(r, bufferSize), close: stop}, nil
+}
+
+// decompress returns the lines in the content r of a file called name. stop is to be
+// called when no more is read.
+func decompress(name string, r io.Reader) (lines io.Reader, stop func(), err error) {
 	switch {
 	case strings.HasSuffix(name, ".gz"):
 		z, err := gzip.NewReader(bufio.NewReaderSize(r, 64<<10))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		r = z
+		return z, func() {}, nil
 	case strings.HasSuffix(name, ".zst"):
 		z, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
 		if err != nil {
-			return nil, err
+			return nil, nil, err
 		}
-		r, l.close = z, z.Close
+		return z, z.Close, nil
 	}
-	l.r = bufio.NewReaderSize(r, bufferSize)
-	return l, nil
+	return r, func() {}, nil
 }
 
 // next returns the next line without its newline, valid until the next call. At the
