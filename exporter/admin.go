@@ -31,7 +31,7 @@ func ownHost(next http.Handler) http.Handler {
 	})
 }
 
-// adminHandler answers what the endpoint has. may says who is let at the dead letters.
+// adminHandler answers what the endpoint has. may says who is let at records and may change something.
 func (e *Exporter) adminHandler(may permission) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /livez", e.livez)
@@ -39,6 +39,7 @@ func (e *Exporter) adminHandler(may permission) http.Handler {
 	mux.HandleFunc("GET /status", e.status)
 	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{}))
 	e.handleLetters(mux, may)
+	e.handleQueue(mux, may)
 	if e.config().Admin.Pprof {
 		handleProfiles(mux)
 	}

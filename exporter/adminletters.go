@@ -29,22 +29,31 @@ const (
 // handleLetters adds the requests below /deadletters. All of them need the permission:
 // reading a record takes no less than changing it.
 func (e *Exporter) handleLetters(mux *http.ServeMux, may permission) {
-	for pattern, handle := range map[string]func(http.ResponseWriter, *http.Request) error{
+	for pattern, handle := range map[string]privateHandler{
 		"GET /deadletters":                 e.countLetters,
 		"GET /deadletters/{sink}":          e.withLetters(e.listLetters),
 		"GET /deadletters/{sink}/{id}":     e.withLetters(e.showLetter),
 		"POST /deadletters/{sink}/redrive": e.withLetters(e.changeLetters("redrive", (*letters).redrive)),
 		"POST /deadletters/{sink}/purge":   e.withLetters(e.changeLetters("purge", (*letters).purge)),
 	} {
-		mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
-			if !may(w, r) {
-				return
-			}
-			if err := handle(w, r); err != nil {
-				e.refuse(w, r, err)
-			}
-		})
+		e.handlePrivate(mux, may, pattern, handle)
 	}
+}
+
+// privateHandler answers a request for what not everybody may know or do. Its error is the
+// answer when it has written none.
+type privateHandler func(http.ResponseWriter, *http.Request) error
+
+// handlePrivate has handle answer the requests of those who may.
+func (e *Exporter) handlePrivate(mux *http.ServeMux, may permission, pattern string, handle privateHandler) {
+	mux.HandleFunc(pattern, func(w http.ResponseWriter, r *http.Request) {
+		if !may(w, r) {
+			return
+		}
+		if err := handle(w, r); err != nil {
+			e.refuse(w, r, err)
+		}
+	})
 }
 
 // requestError is a mistake in a request, with the status of the answer.
@@ -60,7 +69,7 @@ func (e *Exporter) refuse(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, bad.text, bad.status)
 		return
 	}
-	e.log.Error("admin endpoint: dead letters", "request", r.Method+" "+r.URL.Path, "error", err)
+	e.log.Error("admin endpoint: request failed", "request", r.Method+" "+r.URL.Path, "error", err)
 	http.Error(w, err.Error(), http.StatusInternalServerError)
 }
 
@@ -68,7 +77,7 @@ func (e *Exporter) refuse(w http.ResponseWriter, r *http.Request, err error) {
 // the answer when it has written none.
 type lettersHandler func(w http.ResponseWriter, r *http.Request, l *letters) error
 
-func (e *Exporter) withLetters(handle lettersHandler) func(http.ResponseWriter, *http.Request) error {
+func (e *Exporter) withLetters(handle lettersHandler) privateHandler {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		name := r.PathValue("sink")
 		l := e.letters(name)

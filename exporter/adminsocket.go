@@ -31,7 +31,7 @@ func (e *Exporter) serveSocket() (stop func()) {
 	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
 	l, err := listenAdmin(path)
 	if err != nil {
-		e.log.Warn("no admin socket: docket deadletter works over admin.address with admin.tokenFile only, or on the stopped queue", "path", path, "error", err)
+		e.log.Warn("no admin socket: docket deadletter, queue, replay, retry and tail work over admin.address with admin.tokenFile only, or on the stopped queue", "path", path, "error", err)
 		return func() {}
 	}
 	return e.serve(l, e.adminHandler(anybody))
@@ -59,8 +59,8 @@ func listenAdmin(path string) (net.Listener, error) {
 	return private.Listen(context.Background(), "unix", path)
 }
 
-// permission decides whether a request may see and change dead letters, which are
-// records. When it may not, it answers why, and is false.
+// permission decides whether a request may see records and change something. When it may
+// not, it answers why, and is false.
 type permission func(w http.ResponseWriter, r *http.Request) bool
 
 // anybody is for a socket whose mode decides who can connect.
@@ -71,7 +71,7 @@ func anybody(http.ResponseWriter, *http.Request) bool { return true }
 func (e *Exporter) bearer(file config.SecretFile) permission {
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if file == "" {
-			http.Error(w, "dead letters are not served here: use "+AdminSocket+" in the directory of the queue, or set admin.tokenFile", http.StatusForbidden)
+			http.Error(w, "records are not served here: use "+AdminSocket+" in the directory of the queue, or set admin.tokenFile", http.StatusForbidden)
 			return false
 		}
 		token, err := file.Read()
@@ -87,7 +87,7 @@ func (e *Exporter) bearer(file config.SecretFile) permission {
 			return true
 		}
 		w.Header().Set("WWW-Authenticate", `Bearer realm="docket"`)
-		http.Error(w, "dead letters need the token of admin.tokenFile, as Authorization: Bearer", http.StatusUnauthorized)
+		http.Error(w, "records need the token of admin.tokenFile, as Authorization: Bearer", http.StatusUnauthorized)
 		return false
 	}
 }

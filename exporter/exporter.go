@@ -50,6 +50,7 @@ type Exporter struct {
 	loads     *ConfigReport
 	quiet     func()        // nil: nobody wants to know
 	stopping  chan struct{} // closed when Run begins to drain
+	lookers   chan struct{} // holds a token for each request that reads the queue
 }
 
 // New opens the queue of cfg. It fails with *state.InUseError when another
@@ -58,7 +59,7 @@ type Exporter struct {
 // cannot start are not errors: Run reports and retries them. Run must be called,
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
-	e := &Exporter{log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, stopping: make(chan struct{})}
+	e := &Exporter{log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, stopping: make(chan struct{}), lookers: make(chan struct{}, maxLookers)}
 	if e.loads == nil {
 		e.loads = NewConfigReport("", "")
 		e.loads.Applied(time.Now(), "")

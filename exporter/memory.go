@@ -43,6 +43,7 @@ func (c *Config) Memory() []MemoryPart {
 	parts := []MemoryPart{
 		{"program", programBytes},
 		{"queue", queue.MemoryBytes(int(record))},
+		{"queue readers", lookersBytes(int(record))},
 		{"producers", state.PositionsBytes(c.Limits.Producers)},
 		{"refused lines", refusedBytes},
 	}

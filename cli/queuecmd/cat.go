@@ -3,31 +3,29 @@ package queuecmd
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"math"
-	"strconv"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/human"
 )
 
 func newQueueCat(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat",
-		Short: "Write the records of a queue at rest",
-		Long: `cat writes the records that a queue holds, one a line, each byte for byte as it came.
-With -o json each stands as "record" in an object that says where it came from. On a
+		Short: "Write the records of a queue",
+		Long: `cat writes the records that a queue holds, one a line, each byte for byte as it came. It
+asks the docket that runs on the queue, and reads the files while none does. With -o json each stands as "record" in an object that says where it came from. On a
 terminal, controls and characters that hide or reorder text are shown as \u202e and the
 like: what a producer has sent must not steer it.
 
@@ -38,7 +36,7 @@ and the command ends with 1: what it has written is not all that was asked for.`
   docket queue cat -f docket.yaml --sink siem -o json    what siem has yet to get`,
 		Args: command.NoArgs,
 	}
-	flags := newQueueFlags(cmd, kinds)
+	flags := newLookFlags(cmd, kinds)
 	var r catRange
 	cmd.Flags().Uint64Var(&r.from, "from", 0, "number of the first record (default the first kept)")
 	cmd.Flags().Uint64Var(&r.to, "to", math.MaxUint64, "number of the last record")
@@ -49,12 +47,27 @@ and the command ends with 1: what it has written is not all that was asked for.`
 		if err := r.check(); err != nil {
 			return err
 		}
-		return flags.with(func(_ exporter.QueueConfig, o *inspect.Queue) error {
-			c := cat{o: o, out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), notes: cmd.ErrOrStderr(), wrap: output.Value == "json"}
+		run := func(v view) error {
+			c := cat{v: v, out: bufio.NewWriterSize(cmd.OutOrStdout(), 64<<10), notes: cmd.ErrOrStderr(), wrap: output.Value == "json"}
 			return c.run(cmd.Context(), r)
-		})
+		}
+		return flags.with(cmd.Context(), func(client *adminclient.Client) error {
+			q, err := client.Queue(cmd.Context())
+			if err != nil {
+				return err
+			}
+			return run(q)
+		}, func(o *inspect.Queue) error { return run(o) })
 	}
 	return cmd
+}
+
+// view is a queue at work or at rest.
+type view interface {
+	ID() string
+	FirstSeq() uint64
+	Sink(name string) (a state.Account, ok bool)
+	Read(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(inspect.Finding) error) error
 }
 
 // catRange is which records are asked for.
@@ -75,7 +88,7 @@ func (r catRange) check() error {
 
 // cat writes records.
 type cat struct {
-	o     *inspect.Queue
+	v     view
 	out   *bufio.Writer
 	notes io.Writer
 	wrap  bool // in an object that says where the record came from
@@ -88,18 +101,18 @@ func (c *cat) run(ctx context.Context, r catRange) error {
 		wanted.To++
 	}
 	if r.sink != "" {
-		a, ok := c.o.Sink(r.sink)
+		a, ok := c.v.Sink(r.sink)
 		if !ok {
 			return fmt.Errorf("the queue knows no sink %q: docket queue ls shows those it knows", r.sink)
 		}
 		wanted.From = a.Next
 	}
-	if first := c.o.FirstSeq(); r.from > 0 && r.from < first {
+	if first := c.v.FirstSeq(); r.from > 0 && r.from < first {
 		fmt.Fprintf(c.notes, "note: record %d is no longer kept, the first is %d\n", r.from, first)
 	}
 	var missing uint64
 	unreadable := false
-	err := c.o.Read(ctx, wanted, c.record, func(f inspect.Finding) error {
+	err := c.v.Read(ctx, wanted, c.record, func(f inspect.Finding) error {
 		fmt.Fprintln(c.notes, f)
 		if f.Severity != inspect.Note {
 			lost := segment.SeqRange{From: max(f.Lost.From, wanted.From), To: min(f.Lost.To, wanted.To)}
@@ -124,42 +137,14 @@ func (c *cat) run(ctx context.Context, r catRange) error {
 	return nil
 }
 
-func (c *cat) record(r queue.Record) error {
+func (c *cat) record(r segment.Record) error {
 	line := r.Data
 	if c.wrap {
-		c.line = appendWrapped(c.line[:0], c.o.ID(), r)
+		c.line = inspect.AppendRecord(c.line[:0], c.v.ID(), r)
 		line = c.line
 	}
 	if _, err := c.out.Write(line); err != nil {
 		return err
 	}
 	return c.out.WriteByte('\n')
-}
-
-// appendWrapped appends r as an object with its record as it came. Nothing but
-// JSON objects is ever stored.
-func appendWrapped(b []byte, queueID string, r queue.Record) []byte {
-	b = append(b, `{"seq":`...)
-	b = strconv.AppendUint(b, r.Seq, 10)
-	b = append(b, `,"id":"`...)
-	b = append(b, queueID...)
-	b = append(b, '-')
-	b = strconv.AppendUint(b, r.Seq, 10)
-	b = append(b, `","source":`...)
-	b = appendString(b, r.Source)
-	b = append(b, `,"producer":`...)
-	b = appendString(b, r.Producer)
-	b = append(b, `,"received":"`...)
-	b = r.Received.AppendFormat(b, time.RFC3339Nano)
-	b = append(b, `","record":`...)
-	b = append(b, r.Data...)
-	return append(b, '}')
-}
-
-func appendString(b []byte, s string) []byte {
-	text, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // a string always has a form
-	}
-	return append(b, text...)
 }

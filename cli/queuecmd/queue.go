@@ -1,8 +1,9 @@
-// Package queuecmd has the commands that work on a queue at rest: docket queue and docket
-// replay.
+// Package queuecmd has the commands that look into a queue, put one at rest right, and set a
+// sink back: docket queue and docket replay.
 package queuecmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 
@@ -10,6 +11,7 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/human"
@@ -19,9 +21,11 @@ import (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Look at a queue at rest, check it and repair it",
-		Long: `queue works on the files of a queue while no docket runs on them. All of its
-commands but repair --apply only look: they change nothing.`,
+		Short: "Look into a queue, check it and repair it",
+		Long: `ls and cat look into the queue of a running docket, which they ask over the socket
+admin.sock in the queue's directory, or into the files of one at rest. check and
+repair work on the files while no docket runs on them. All but repair --apply
+change nothing.`,
 		Example: `  docket queue ls                  what the queue below ./docket-data holds
   docket queue check -f docket.yaml
   docket queue check --queue /tmp/copy-of-a-queue`,
@@ -39,9 +43,43 @@ type queueFlags struct {
 func newQueueFlags(cmd *cobra.Command, kinds exporter.Kinds) *queueFlags {
 	f := &queueFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
 	f.Add(cmd)
-	cmd.Flags().StringVar(&f.directory, "queue", "", "directory of the queue itself, such as a copy; needs no configuration")
+	addQueueFlag(cmd, &f.directory)
 	return f
 }
+
+// lookFlags are the flags of commands that look into a queue at work, too.
+type lookFlags struct {
+	command.AdminFlags
+	directory string
+}
+
+func newLookFlags(cmd *cobra.Command, kinds exporter.Kinds) *lookFlags {
+	f := &lookFlags{AdminFlags: command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}}
+	f.Add(cmd)
+	addQueueFlag(cmd, &f.directory)
+	return f
+}
+
+func addQueueFlag(cmd *cobra.Command, directory *string) {
+	cmd.Flags().StringVar(directory, "queue", "", "directory of the queue itself, such as a copy; needs no configuration")
+}
+
+// with calls at with a client of the docket that works on the queue, or rest with the queue.
+func (f *lookFlags) with(ctx context.Context, at func(*adminclient.Client) error, rest func(*inspect.Queue) error) error {
+	if f.directory != "" && (f.File != "" || f.Data != "" || f.Admin != "") {
+		return errOneQueue
+	}
+	client, o, err := f.Find(ctx, f.directory)
+	if err != nil {
+		return err
+	}
+	if client != nil {
+		return command.Failed(at(client))
+	}
+	return command.Failed(errors.Join(rest(o), o.Close()))
+}
+
+var errOneQueue = errors.New("--queue excludes --file, --data and --admin: they say where docket is, it names the directory itself")
 
 // load returns the section "queue" of the configuration, or the little that is
 // known of a queue without one.
@@ -54,7 +92,7 @@ func (f *queueFlags) load() (exporter.QueueConfig, error) {
 		return cfg.Queue, nil
 	}
 	if f.File != "" || f.Data != "" {
-		return exporter.QueueConfig{}, errors.New("--queue excludes --file and --data: they name a configuration, it names the directory itself")
+		return exporter.QueueConfig{}, errOneQueue
 	}
 	return exporter.QueueConfig{Directory: f.directory}, nil
 }

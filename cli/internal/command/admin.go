@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 
 	"github.com/spf13/cobra"
@@ -8,6 +9,7 @@ import (
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/adminclient"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 // AdminFlags say which running docket a command asks.
@@ -77,6 +79,27 @@ func readToken(file config.SecretFile) (string, error) {
 		return "", nil
 	}
 	return file.Read()
+}
+
+// Find returns a client as Client does or, where no docket works on the configured queue, the
+// queue, which the caller closes. directory, unless it is empty, is that of another queue.
+func (f *AdminFlags) Find(ctx context.Context, directory string) (*adminclient.Client, *inspect.Queue, error) {
+	if f.Admin != "" {
+		client, err := f.Client()
+		return client, nil, err
+	}
+	err := f.Check()
+	if directory == "" && err == nil {
+		directory, _, err = f.whereabouts()
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	client, o, err := adminclient.Find(ctx, directory)
+	if errors.Is(err, inspect.ErrNoQueue) {
+		return nil, nil, Misconfigured("%w", err)
+	}
+	return client, o, Failed(err)
 }
 
 func (f *AdminFlags) whereabouts() (directory string, admin exporter.AdminConfig, err error) {

@@ -45,6 +45,7 @@ const (
 	UnreadableFile   = "UnreadableFile"
 	leftover         = "Leftover"
 	strayFile        = "StrayFile"
+	removed          = "Removed"
 )
 
 // Finding is something that Check has to say about a queue.

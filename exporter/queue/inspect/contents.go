@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -18,6 +19,7 @@ type Contents struct {
 	Cursors  map[string]state.Account
 	// Checkpoint is nil when there is no usable positions file.
 	Checkpoint *state.Checkpoint
+	Producers  int          // that are remembered
 	Quarantine []StoredFile // what could not be read
 }
 
@@ -43,7 +45,7 @@ func (s SegmentContents) Records() uint64 { return s.LastSeq + 1 - s.FirstSeq }
 // Contents says what the queue holds. It reads a little of each segment and all
 // of the last one.
 func (o *Queue) Contents(ctx context.Context) (Contents, error) {
-	c := Contents{ID: o.ID(), Spares: o.spares, Cursors: o.found.Accounts, Quarantine: o.quarantine}
+	c := Contents{ID: o.ID(), Spares: o.spares, Cursors: o.found.Accounts, Producers: o.found.Known, Quarantine: o.quarantine}
 	if o.found.HasCheckpoint {
 		c.Checkpoint = &o.found.Checkpoint
 	}
@@ -55,12 +57,15 @@ func (o *Queue) Contents(ctx context.Context) (Contents, error) {
 		if err != nil {
 			return Contents{}, err
 		}
+		if errors.Is(found.Err, segment.ErrGone) {
+			continue
+		}
 		c.Segments = append(c.Segments, found)
 		c.LastSeq = max(c.LastSeq, found.LastSeq)
 	}
 	c.FirstSeq = c.LastSeq + 1
-	if len(o.found.Segments) > 0 {
-		c.FirstSeq = o.found.Segments[0].FirstSeq
+	if len(c.Segments) > 0 {
+		c.FirstSeq = c.Segments[0].FirstSeq
 	}
 	return c, nil
 }

@@ -7,19 +7,21 @@ import (
 	"github.com/docket-export/docket/exporter/queue/state"
 )
 
-type contentsJSON struct {
-	ID         string                 `json:"id"`
-	Directory  string                 `json:"directory"`
-	FirstSeq   uint64                 `json:"firstSeq"`
-	LastSeq    uint64                 `json:"lastSeq"`
-	Segments   []segmentJSON          `json:"segments"`
-	Spares     []fileJSON             `json:"spares"`
-	Sinks      map[string]accountJSON `json:"sinks"`
-	Positions  *positionsJSON         `json:"positions"`
-	Quarantine []fileJSON             `json:"quarantine"`
+// Document is Contents in the form of docket queue ls -o json.
+type Document struct {
+	ID         string                     `json:"id"`
+	Directory  string                     `json:"directory"`
+	FirstSeq   uint64                     `json:"firstSeq"`
+	LastSeq    uint64                     `json:"lastSeq"`
+	Segments   []SegmentDocument          `json:"segments"`
+	Spares     []FileDocument             `json:"spares"`
+	Sinks      map[string]AccountDocument `json:"sinks"`
+	Positions  *PositionsDocument         `json:"positions"`
+	Quarantine []FileDocument             `json:"quarantine"`
 }
 
-type segmentJSON struct {
+// SegmentDocument is SegmentContents in a Document.
+type SegmentDocument struct {
 	Name     string    `json:"name"`
 	Epoch    uint64    `json:"epoch"`
 	FirstSeq uint64    `json:"firstSeq"`
@@ -32,12 +34,14 @@ type segmentJSON struct {
 	Error    string    `json:"error,omitempty"`
 }
 
-type fileJSON struct {
+// FileDocument is a StoredFile in a Document.
+type FileDocument struct {
 	Name string `json:"name"`
 	Size int64  `json:"size"`
 }
 
-type accountJSON struct {
+// AccountDocument is the account of a sink in a Document.
+type AccountDocument struct {
 	Next         uint64 `json:"next"`
 	Pending      uint64 `json:"pending"`
 	Delivered    uint64 `json:"delivered"`
@@ -48,22 +52,23 @@ type accountJSON struct {
 	ReplayTo     uint64 `json:"replayTo,omitempty"` // while a replay is under way
 }
 
-type positionsJSON struct {
+// PositionsDocument is what the log adds up to, in a Document.
+type PositionsDocument struct {
 	LastSeq   uint64                        `json:"lastSeq"`
 	Producers int                           `json:"producers"`
 	Sources   map[string]*state.SourceTally `json:"sources"`
-	Lost      []seqRangeJSON                `json:"lost"`
+	Lost      []SeqRangeDocument            `json:"lost"`
 }
 
-// Document is c in the form of docket queue ls -o json; dir is the directory of the queue.
-func (c Contents) Document(dir string) any {
-	j := contentsJSON{
+// Document is c as a document; dir is the directory of the queue.
+func (c Contents) Document(dir string) Document {
+	j := Document{
 		ID: c.ID, Directory: dir, FirstSeq: c.FirstSeq, LastSeq: c.LastSeq,
-		Segments: []segmentJSON{}, Spares: filesToJSON(c.Spares), Quarantine: filesToJSON(c.Quarantine),
-		Sinks: map[string]accountJSON{},
+		Segments: []SegmentDocument{}, Spares: filesToJSON(c.Spares), Quarantine: filesToJSON(c.Quarantine),
+		Sinks: map[string]AccountDocument{},
 	}
 	for _, s := range c.Segments {
-		found := segmentJSON{
+		found := SegmentDocument{
 			Name: s.Name, Epoch: s.Epoch, FirstSeq: s.FirstSeq, LastSeq: s.LastSeq, Records: s.Records(), Bytes: s.Bytes, FileSize: s.Size,
 			Oldest: s.Oldest, Newest: s.Newest,
 		}
@@ -76,13 +81,13 @@ func (c Contents) Document(dir string) any {
 		j.Sinks[name] = accountToJSON(a, c.Pending(a))
 	}
 	if p := c.Checkpoint; p != nil {
-		j.Positions = &positionsJSON{LastSeq: p.NextSeq - 1, Producers: p.Known(), Sources: p.Sources, Lost: rangesJSON(p.Lost...)}
+		j.Positions = &PositionsDocument{LastSeq: p.NextSeq - 1, Producers: c.Producers, Sources: p.Sources, Lost: rangesJSON(p.Lost...)}
 	}
 	return j
 }
 
-func accountToJSON(a state.Account, pending uint64) accountJSON {
-	j := accountJSON{
+func accountToJSON(a state.Account, pending uint64) AccountDocument {
+	j := AccountDocument{
 		Next: a.Next, Pending: pending, Delivered: a.Delivered, Filtered: a.Filtered,
 		DeadLettered: a.DeadLettered, Dropped: a.Dropped, Corrupt: a.Corrupt,
 	}
@@ -92,10 +97,10 @@ func accountToJSON(a state.Account, pending uint64) accountJSON {
 	return j
 }
 
-func filesToJSON(files []StoredFile) []fileJSON {
-	list := []fileJSON{}
+func filesToJSON(files []StoredFile) []FileDocument {
+	list := []FileDocument{}
 	for _, f := range files {
-		list = append(list, fileJSON(f))
+		list = append(list, FileDocument(f))
 	}
 	return list
 }
@@ -105,39 +110,48 @@ func (c Contents) Pending(a state.Account) uint64 {
 	return a.Pending(max(c.LastSeq+1, a.Next) - 1)
 }
 
-// findingDocument is a finding in JSON. Offset and End are absent when it is about a file
+// FindingDocument is a finding in JSON. Offset and End are absent when it is about a file
 // as a whole.
-type findingDocument struct {
-	Severity Severity       `json:"severity"`
-	Kind     string         `json:"kind"`
-	File     string         `json:"file,omitempty"`
-	Offset   int64          `json:"offset,omitempty"`
-	End      int64          `json:"end,omitempty"`
-	Lost     []seqRangeJSON `json:"lost"`
-	Text     string         `json:"text"`
-	Repair   string         `json:"repair,omitempty"`
+type FindingDocument struct {
+	Severity Severity           `json:"severity"`
+	Kind     string             `json:"kind"`
+	File     string             `json:"file,omitempty"`
+	Offset   int64              `json:"offset,omitempty"`
+	End      int64              `json:"end,omitempty"`
+	Lost     []SeqRangeDocument `json:"lost"`
+	Text     string             `json:"text"`
+	Repair   string             `json:"repair,omitempty"`
 }
 
 // Document is f in the form of docket queue check -o json.
-func (f Finding) Document() any {
-	return findingDocument{
+func (f Finding) Document() FindingDocument {
+	return FindingDocument{
 		Severity: f.Severity, Kind: f.Kind, File: f.File, Offset: f.Offset, End: f.End,
 		Lost: rangesJSON(f.Lost), Text: f.Text, Repair: f.Repair,
 	}
 }
 
-// seqRangeJSON is a range of records in JSON; both ends belong to it.
-type seqRangeJSON struct {
+// Finding is what d is the document of.
+func (d FindingDocument) Finding() Finding {
+	f := Finding{Severity: d.Severity, Kind: d.Kind, File: d.File, Offset: d.Offset, End: d.End, Text: d.Text, Repair: d.Repair}
+	for _, r := range d.Lost {
+		f.Lost = segment.SeqRange{From: r.FirstSeq, To: r.LastSeq + 1}
+	}
+	return f
+}
+
+// SeqRangeDocument is a range of records in JSON; both ends belong to it.
+type SeqRangeDocument struct {
 	FirstSeq uint64 `json:"firstSeq"`
 	LastSeq  uint64 `json:"lastSeq"`
 }
 
 // rangesJSON leaves out the empty ones, and is [] rather than null.
-func rangesJSON(ranges ...segment.SeqRange) []seqRangeJSON {
-	list := []seqRangeJSON{}
+func rangesJSON(ranges ...segment.SeqRange) []SeqRangeDocument {
+	list := []SeqRangeDocument{}
 	for _, r := range ranges {
 		if r.To > r.From {
-			list = append(list, seqRangeJSON{r.From, r.To - 1})
+			list = append(list, SeqRangeDocument{r.From, r.To - 1})
 		}
 	}
 	return list

@@ -78,6 +78,13 @@ func Open(dir string, fsys disk.FS) (*Queue, error) {
 	return o, nil
 }
 
+// OfLive returns the queue in dir that is at work, as found has it and files reads it. Nothing
+// may be asked of it but Contents, Read, PlanReplay, ReplayAt and what has no error.
+func OfLive(dir string, files disk.FS, found *state.Survey) (*Queue, error) {
+	o := &Queue{dir: dir, fsys: files, found: found}
+	return o, o.listFiles()
+}
+
 // isQueueFile reports whether name is that of a file that only a queue has.
 func isQueueFile(name string) bool {
 	_, isSegment := segment.ParseName(name)
@@ -109,6 +116,9 @@ func (o *Queue) Progress() (done, total int64) { return o.read.Load(), o.toRead.
 // ID is the UUID of the queue, or the zero UUID when no file says it.
 func (o *Queue) ID() string { return o.found.Queue.String() }
 
+// Directory is that of the queue.
+func (o *Queue) Directory() string { return o.dir }
+
 func (o *Queue) at(name ...string) disk.Path { return disk.On(o.fsys, o.dir).Join(name...) }
 
 func (o *Queue) path(name ...string) string { return o.at(name...).String() }
@@ -128,8 +138,13 @@ func (o *Queue) look() error {
 	if err := found.UnknownVersion(); err != nil {
 		return fmt.Errorf("queue %s: %w", o.dir, err)
 	}
+	return o.listFiles()
+}
+
+// listFiles takes note of the files beside those of the log.
+func (o *Queue) listFiles() error {
 	o.spares, o.quarantine, o.sizeErrs = nil, nil, nil
-	for _, spare := range found.Spares {
+	for _, spare := range o.found.Spares {
 		o.spares = append(o.spares, o.stat(spare.Name))
 	}
 	names, err := o.fsys.List(o.path(state.QuarantineDir))

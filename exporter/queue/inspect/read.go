@@ -15,7 +15,7 @@ var errStop = errors.New("stop")
 
 // Read calls record with the records in r that the queue holds, in order; their
 // bytes are valid until it returns. Damage and missing records in r are passed
-// over, and lost is told of them. An error of either ends it and is returned.
+// over, and lost is told of them, as it is of what was removed meanwhile. An error of either ends it and is returned.
 func (o *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(Finding) error) error {
 	report := check{o: o, found: func(f Finding) error {
 		isIn := max(f.Lost.From, r.From) < min(f.Lost.To, r.To)
@@ -26,6 +26,9 @@ func (o *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segmen
 	}}
 	var known segment.Names
 	w := walk{o: o, ctx: ctx, unreadable: report.unreadable}
+	w.gone = func(gone segment.SeqRange) error {
+		return report.found(Finding{Severity: Note, Kind: removed, Lost: gone, Text: gone.String() + " were removed before they were read: they are no longer kept"})
+	}
 	w.visit = func(s, before *segment.Stored, it *segment.Item) error {
 		switch it.Kind {
 		case segment.IsTail:

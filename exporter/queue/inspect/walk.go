@@ -2,6 +2,7 @@ package inspect
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -18,6 +19,8 @@ type walk struct {
 	visit func(s, before *segment.Stored, it *segment.Item) error
 	// unreadable is told of a segment that cannot be read from off on. nil: that is an error.
 	unreadable func(s *segment.Stored, off int64, err error) error
+	// gone is told of records that were removed meanwhile. nil: that is an error.
+	gone func(segment.SeqRange) error
 }
 
 // run walks over the segments that may hold records from seq from on.
@@ -97,6 +100,8 @@ func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, e
 		return scan.Next, scan.Off, stopped
 	case err == nil:
 		return scan.Next, scan.Off, nil
+	case errors.Is(err, segment.ErrGone) && w.gone != nil:
+		return s.Until, scan.Off, w.gone(segment.SeqRange{From: scan.Next, To: s.Until})
 	case w.unreadable == nil:
 		return s.Until, scan.Off, fmt.Errorf("segment %s: read at %d: %w", s, scan.Off, err)
 	}

@@ -10,6 +10,10 @@ import (
 	"github.com/docket-export/docket/internal/disk"
 )
 
+// ErrGone says that a segment of a queue at work is no longer part of it: its records have
+// been done with, and its file may be used for others.
+var ErrGone = errors.New("its records are no longer kept")
+
 // Stored is a segment's file with what its name, its header and those of its neighbours
 // say.
 type Stored struct {

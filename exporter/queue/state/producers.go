@@ -77,6 +77,15 @@ type producers struct {
 	legacy map[string]legacyPosition
 }
 
+// Len is how many producers are remembered.
+func (p *producers) Len() int {
+	n := len(p.legacy)
+	for _, t := range p.byOwner {
+		n += len(t.ByName)
+	}
+	return n
+}
+
 // owner is whose names a table has.
 type owner struct{ Source, Identity string }
 

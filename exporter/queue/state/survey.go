@@ -35,6 +35,7 @@ type Survey struct {
 
 	Checkpoint    Checkpoint
 	HasCheckpoint bool
+	Known         int   // producers that are remembered
 	CheckpointErr error // unreadable, ErrPositions or ErrOtherQueue
 
 	// KnownDurable is a seq: every record below it was durable once, because a sink has
@@ -57,14 +58,9 @@ var ErrOtherQueue = errors.New("it belongs to queue")
 // Look surveys the queue in dir and changes nothing. It fails only when dir cannot be
 // listed. The caller closes Cursors.
 func Look(fsys disk.FS, dir string) (*Survey, error) {
-	names, err := fsys.List(dir)
+	s, err := List(fsys, dir)
 	if err != nil {
 		return nil, err
-	}
-	slices.Sort(names)
-	s := &Survey{}
-	for _, name := range names {
-		s.add(name)
 	}
 	for i := range s.Spares {
 		s.Spares[i].read(fsys, dir)
@@ -75,10 +71,25 @@ func Look(fsys disk.FS, dir string) (*Survey, error) {
 	s.Cursors, s.Accounts, s.CursorsErr = OpenCursorFile(fsys, dir)
 	s.Checkpoint, s.HasCheckpoint, s.CheckpointErr = readCheckpoint(fsys, dir)
 	s.identify()
+	s.Known = s.Checkpoint.Known()
 	segment.Link(s.Segments)
 	s.KnownDurable = s.Checkpoint.NextSeq
 	for _, a := range s.Accounts {
 		s.KnownDurable = max(s.KnownDurable, a.Next, a.ReplayTo)
+	}
+	return s, nil
+}
+
+// List is Look at the names alone.
+func List(fsys disk.FS, dir string) (*Survey, error) {
+	names, err := fsys.List(dir)
+	if err != nil {
+		return nil, err
+	}
+	slices.Sort(names)
+	s := &Survey{}
+	for _, name := range names {
+		s.add(name)
 	}
 	return s, nil
 }

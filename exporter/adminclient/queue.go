@@ -1,0 +1,108 @@
+package adminclient
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/url"
+	"strconv"
+
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
+)
+
+// maxLine bounds a line of an answer: the longest record that can be configured, and where
+// it came from.
+const maxLine = 17 << 20
+
+// Queue is what a running docket has in its queue, as it was when it was asked: inspect.Queue
+// for a queue at work.
+type Queue struct {
+	client *Client
+	inspect.Document
+}
+
+// Queue asks what the queue holds.
+func (c *Client) Queue(ctx context.Context) (*Queue, error) {
+	q := &Queue{client: c}
+	return q, c.GetJSON(ctx, "/queue", nil, &q.Document)
+}
+
+// ID is the UUID of the queue.
+func (q *Queue) ID() string { return q.Document.ID }
+
+// FirstSeq is the seq of the first record that may be kept, 0 when none is.
+func (q *Queue) FirstSeq() uint64 {
+	if len(q.Segments) == 0 {
+		return 0
+	}
+	return q.Segments[0].FirstSeq
+}
+
+// Sink returns the place of a sink; ok is false when the queue does not know it.
+func (q *Queue) Sink(name string) (a state.Account, ok bool) {
+	found, ok := q.Sinks[name]
+	return state.Account{Next: found.Next}, ok
+}
+
+// Read is that of inspect.Queue, up to the last record that there was. A reader that docket
+// has waited for in vain goes on where it was.
+func (q *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(inspect.Finding) error) error {
+	r.To = min(r.To, q.LastSeq+1)
+	for r.From < r.To {
+		from := r.From
+		err := q.readOnce(ctx, &r, record, lost)
+		if r.From > from && errors.Is(err, io.ErrUnexpectedEOF) {
+			continue
+		}
+		return err
+	}
+	return nil
+}
+
+// readOnce makes one request, and moves r.From behind what it has read.
+func (q *Queue) readOnce(ctx context.Context, r *segment.SeqRange, record func(segment.Record) error, lost func(inspect.Finding) error) error {
+	res, err := q.client.Get(ctx, "/queue/records", url.Values{
+		"from": {strconv.FormatUint(r.From, 10)}, "to": {strconv.FormatUint(r.To-1, 10)},
+	})
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	return q.client.eachLine(res.Body, func(line []byte) error {
+		if bytes.HasPrefix(line, []byte(`{"finding":`)) {
+			var said struct{ Finding inspect.FindingDocument }
+			if err := json.Unmarshal(line, &said); err != nil {
+				return q.client.Unreadable(err)
+			}
+			f := said.Finding.Finding()
+			r.From = max(r.From, f.Lost.To)
+			return lost(f)
+		}
+		found, err := inspect.ParseRecord(line)
+		if err != nil {
+			return q.client.Unreadable(err)
+		}
+		r.From = found.Seq + 1
+		return record(found)
+	})
+}
+
+// eachLine calls do with the lines of an answer, which are valid until it returns.
+func (c *Client) eachLine(body io.Reader, do func(line []byte) error) error {
+	lines := bufio.NewScanner(body)
+	lines.Buffer(nil, maxLine)
+	for lines.Scan() {
+		if err := do(lines.Bytes()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return c.Unreadable(err)
+	}
+	return nil
+}

@@ -1,0 +1,114 @@
+package adminclient
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
+)
+
+// fakeQueue answers as docket does, and breaks each answer off behind so many records.
+func fakeQueue(t *testing.T, breakAfter int) *Client {
+	t.Helper()
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /queue", func(w http.ResponseWriter, _ *http.Request) {
+		fmt.Fprint(w, `{"id":"q","lastSeq":9,"segments":[{"firstSeq":2}],"sinks":{"siem":{"next":7}}}`)
+	})
+	mux.HandleFunc("GET /queue/records", func(w http.ResponseWriter, r *http.Request) {
+		var from, to uint64
+		fmt.Sscan(r.URL.Query().Get("from"), &from)
+		fmt.Sscan(r.URL.Query().Get("to"), &to)
+		for seq := from; seq <= to; seq++ {
+			if seq == from+uint64(breakAfter) {
+				w.(http.Flusher).Flush()
+				panic(http.ErrAbortHandler)
+			}
+			if seq == 5 {
+				fmt.Fprintln(w, `{"finding":{"severity":"damage","kind":"DamagedFrames","file":"s","offset":8,"end":16,"lost":[{"firstSeq":5,"lastSeq":5}],"text":"gone"}}`)
+				continue
+			}
+			record := segment.Record{Seq: seq, Source: `a,"record":`, Producer: "<p>", Received: time.Unix(1, 5).UTC(), Data: fmt.Appendf(nil, `{ "record":%d}`, seq)}
+			fmt.Fprintf(w, "%s\n", inspect.AppendRecord(nil, "q", record))
+		}
+	})
+	server := httptest.NewServer(mux)
+	t.Cleanup(server.Close)
+	return ForAddress(server.Listener.Addr().String(), "")
+}
+
+// read returns what a queue has said, a word for each record and finding.
+func read(t *testing.T, c *Client, r segment.SeqRange) (got []string, err error) {
+	t.Helper()
+	q, err := c.Queue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = q.Read(t.Context(), r, func(r segment.Record) error {
+		if r.Source != `a,"record":` || r.Producer != "<p>" || !r.Received.Equal(time.Unix(1, 5)) {
+			t.Errorf("got %+v", r)
+		}
+		got = append(got, fmt.Sprintf("%d:%s", r.Seq, r.Data))
+		return nil
+	}, func(f inspect.Finding) error {
+		got = append(got, f.String())
+		return nil
+	})
+	return got, err
+}
+
+// An answer that breaks off is gone on with, and nothing comes twice.
+func TestReadQueue(t *testing.T) {
+	want := []string{`3:{ "record":3}`, `4:{ "record":4}`, "s:8: damage: gone", `6:{ "record":6}`, `7:{ "record":7}`, `8:{ "record":8}`, `9:{ "record":9}`}
+	for name, breakAfter := range map[string]int{"at once": 1000, "in pieces": 2, "one at a time": 1} {
+		t.Run(name, func(t *testing.T) {
+			got, err := read(t, fakeQueue(t, breakAfter), segment.SeqRange{From: 3, To: 1 << 60})
+			if err != nil || !slices.Equal(got, want) {
+				t.Errorf("got %q, %v, want %q", got, err, want)
+			}
+		})
+	}
+	if got, err := read(t, fakeQueue(t, 0), segment.SeqRange{From: 3, To: 5}); err == nil || len(got) > 0 {
+		t.Errorf("without an answer: got %q, %v, want an error", got, err)
+	}
+}
+
+func TestQueueFacts(t *testing.T) {
+	q, err := fakeQueue(t, 0).Queue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, ok := q.Sink("siem"); a.Next != 7 || !ok || q.FirstSeq() != 2 || q.ID() != "q" {
+		t.Errorf("got %+v", q)
+	}
+	if _, ok := q.Sink("bus"); ok {
+		t.Error("got a sink that there is not")
+	}
+}
+
+// Who reads may stop.
+func TestReadQueueEnds(t *testing.T) {
+	q, err := fakeQueue(t, 1000).Queue(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	enough, n := errors.New("enough"), 0
+	err = q.Read(t.Context(), segment.SeqRange{From: 1, To: 100}, func(segment.Record) error { n++; return enough }, nil)
+	if !errors.Is(err, enough) || n != 1 {
+		t.Errorf("got %v after %d records", err, n)
+	}
+}
+
+func TestLineThatIsNoRecord(t *testing.T) {
+	for _, line := range []string{"", "{}", `{"seq":"x","record":{}}`, "[1]"} {
+		if r, err := inspect.ParseRecord([]byte(line)); err == nil || !strings.Contains(err.Error(), "not a record") {
+			t.Errorf("%s: got %+v, %v", line, r, err)
+		}
+	}
+}

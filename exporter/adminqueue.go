@@ -1,0 +1,153 @@
+package exporter
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/internal/fairconn"
+)
+
+const (
+	// maxLookers is how many requests read the queue at a time: each takes the disk and half
+	// a processor while it is served.
+	maxLookers = 2
+	// lookerBuffer is what is written to a reader at once.
+	lookerBuffer = 64 << 10
+)
+
+// lookersBytes is what those requests have in memory.
+func lookersBytes(maxRecord int) int64 {
+	return maxLookers * (queue.Limits{}.MemoryBytes(maxRecord) + lookerBuffer)
+}
+
+// handleQueue adds the requests below /queue.
+func (e *Exporter) handleQueue(mux *http.ServeMux, may permission) {
+	e.handlePrivate(mux, may, "GET /queue", e.looking(e.describeQueue))
+	e.handlePrivate(mux, may, "GET /queue/records", e.looking(e.readRecords))
+}
+
+// looking lets a few requests in at a time, with a look at the queue each.
+func (e *Exporter) looking(handle func(http.ResponseWriter, *http.Request, *inspect.Queue) error) privateHandler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		select {
+		case e.lookers <- struct{}{}:
+			defer func() { <-e.lookers }()
+		default:
+			return &requestError{http.StatusServiceUnavailable, fmt.Sprintf("%d others read the queue already: try again", maxLookers)}
+		}
+		o, err := e.look()
+		if err != nil {
+			return err
+		}
+		return handle(w, r, o)
+	}
+}
+
+// look is the queue as the tools for one at rest see it.
+func (e *Exporter) look() (*inspect.Queue, error) {
+	found, err := e.queue.Survey()
+	if err != nil {
+		return nil, err
+	}
+	return inspect.OfLive(e.config().Queue.Directory, e.queue.Files(), found)
+}
+
+// describeQueue answers with the document of docket queue ls.
+func (e *Exporter) describeQueue(w http.ResponseWriter, r *http.Request, o *inspect.Queue) error {
+	c, err := o.Contents(r.Context())
+	if err != nil {
+		return err
+	}
+	return e.answer(w, c.Document(e.config().Queue.Directory))
+}
+
+// readRecords answers with records, as inspect.AppendRecord writes them, and findings in
+// between: see adminclient.
+func (e *Exporter) readRecords(w http.ResponseWriter, r *http.Request, o *inspect.Queue) error {
+	wanted, err := wantedRecords(r.URL.Query(), o)
+	if err != nil {
+		return &requestError{http.StatusBadRequest, err.Error()}
+	}
+	w.Header().Set("Content-Type", "application/x-ndjson")
+	out := bufio.NewWriterSize(&timedWriter{w: w, control: http.NewResponseController(w)}, lookerBuffer)
+	var head []byte
+	err = o.Read(r.Context(), wanted, func(record segment.Record) (err error) {
+		head, err = writeRecord(out, head, o.ID(), record)
+		return err
+	}, func(f inspect.Finding) error {
+		return json.NewEncoder(out).Encode(map[string]any{"finding": f.Document()})
+	})
+	if err == nil {
+		err = out.Flush()
+	}
+	if err != nil {
+		e.log.Debug("admin endpoint: records not read to the end", "error", err)
+		panic(http.ErrAbortHandler) // so that the part is not taken for the whole
+	}
+	return nil
+}
+
+// writeRecord writes record in the form of inspect.AppendRecord, with no copy of its bytes,
+// and a newline. head is memory to use, and what was used.
+func writeRecord(w *bufio.Writer, head []byte, queueID string, record segment.Record) ([]byte, error) {
+	data := record.Data
+	record.Data = nil
+	head = inspect.AppendRecord(head[:0], queueID, record)
+	end := len(head) - len("}")
+	for _, part := range [][]byte{head[:end], data, head[end:], {'\n'}} {
+		if _, err := w.Write(part); err != nil {
+			return head, err
+		}
+	}
+	return head, nil
+}
+
+// wantedRecords reads from, to and sink of a request; from and to belong to it.
+func wantedRecords(q url.Values, o *inspect.Queue) (r segment.SeqRange, err error) {
+	r = segment.SeqRange{From: 1, To: math.MaxUint64}
+	number := func(key string, to *uint64) {
+		text := q.Get(key)
+		if text == "" || err != nil {
+			return
+		}
+		if *to, err = strconv.ParseUint(text, 10, 64); err != nil {
+			err = fmt.Errorf("%s=%q: must be the number of a record", key, text)
+		}
+	}
+	number("from", &r.From)
+	number("to", &r.To)
+	if r.To < math.MaxUint64 {
+		r.To++
+	}
+	if sink := q.Get("sink"); sink != "" && err == nil {
+		a, ok := o.Sink(sink)
+		if !ok || q.Get("from") != "" {
+			return r, errors.New("sink must be one that the queue knows, and excludes from")
+		}
+		r.From = a.Next
+	}
+	return r, err
+}
+
+// timedWriter gives each part of a long answer its own time.
+type timedWriter struct {
+	w       http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (t *timedWriter) Write(b []byte) (int, error) {
+	if err := t.control.SetWriteDeadline(time.Now().Add(fairconn.WriteTimeout)); err != nil {
+		return 0, err
+	}
+	return t.w.Write(b)
+}

@@ -1,0 +1,112 @@
+package exporter
+
+import (
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter/queue"
+)
+
+// storeRecords puts records 1 to n into the queue of e, which must be new.
+func storeRecords(t *testing.T, e *Exporter, n int) {
+	t.Helper()
+	for i := 1; i <= n; i++ {
+		stored := make(chan struct{})
+		c := &queue.Chunk{Source: "webhook", Producer: "p", Records: fmt.Appendf(nil, "{\"n\":%d}\n", i), Count: 1, Lines: 1}
+		if err := e.queue.Append(t.Context(), c, func() { close(stored) }); err != nil {
+			t.Fatal(err)
+		}
+		<-stored
+	}
+}
+
+// What is in the queue is for those who may, and its records are as they came.
+func TestQueueOverTheSocket(t *testing.T) {
+	e := letterExporter(t)
+	storeRecords(t, e, 3)
+	c := over(t, e)
+	for path, want := range map[string]struct {
+		status int
+		has    []string
+	}{
+		"/queue":                            {200, []string{`"lastSeq":3`, `"siem":{"next":1,"pending":3,`, `"id":"` + e.queue.ID()}},
+		"/queue/records":                    {200, []string{`{"seq":1,`, `"id":"` + e.queue.ID() + `-3","source":"webhook","producer":"p"`, `"record":{"n":3}}` + "\n"}},
+		"/queue/records?from=3":             {200, []string{`{"seq":3,`}},
+		"/queue/records?from=2&to=1":        {200, nil},
+		"/queue/records?sink=siem&to=1":     {200, []string{`{"seq":1,`}},
+		"/queue/records?from=x":             {400, []string{`from="x": must be the number of a record`}},
+		"/queue/records?to=-1":              {400, []string{`to="-1": must be the number of a record`}},
+		"/queue/records?sink=none":          {400, []string{"sink must be one that the queue knows"}},
+		"/queue/records?sink=siem&from=2":   {400, []string{"excludes from"}},
+		"/queue/records?to=99999999&from=1": {200, []string{`{"seq":3,`}},
+	} {
+		status, answer := request(t, c, http.MethodGet, "http://docket"+path, "", "")
+		if status != want.status || want.has == nil && answer != "" {
+			t.Errorf("%s: got %d %s, want %d", path, status, answer, want.status)
+		}
+		for _, text := range want.has {
+			if !strings.Contains(answer, text) {
+				t.Errorf("%s: got %s, want in it %s", path, answer, text)
+			}
+		}
+	}
+	if _, answer := request(t, c, http.MethodGet, "http://docket/queue/records?from=3", "", ""); strings.Count(answer, "\n") != 1 {
+		t.Errorf("got %s, want one record", answer)
+	}
+}
+
+// The queue is read by a few at a time, and by one more when one of them has ended.
+func TestFewReadTheQueueAtATime(t *testing.T) {
+	e := letterExporter(t)
+	c := over(t, e)
+	for range maxLookers {
+		e.lookers <- struct{}{}
+	}
+	for _, path := range []string{"/queue", "/queue/records"} {
+		if status, answer := request(t, c, http.MethodGet, "http://docket"+path, "", ""); status != 503 || !strings.Contains(answer, "read the queue already") {
+			t.Errorf("%s: got %d %s, want 503", path, status, answer)
+		}
+	}
+	<-e.lookers
+	for range 3 {
+		if status, answer := request(t, c, http.MethodGet, "http://docket/queue", "", ""); status != 200 {
+			t.Errorf("got %d %s, want 200", status, answer)
+		}
+	}
+}
+
+// private are the requests that show records or change something.
+var private = []string{"GET /deadletters", "GET /queue", "GET /queue/records"}
+
+// Over the address they take the token.
+func TestPrivateRequests(t *testing.T) {
+	e := letterExporter(t)
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("secret\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, test := range map[string]struct {
+		file   config.SecretFile
+		token  string
+		status int
+	}{
+		"no file":     {"", "Bearer secret", 403},
+		"no token":    {config.SecretFile(file), "", 401},
+		"wrong token": {config.SecretFile(file), "Bearer guess", 401},
+	} {
+		server := httptest.NewServer(e.adminHandler(e.bearer(test.file)))
+		for _, what := range private {
+			method, path, _ := strings.Cut(what, " ")
+			if status, answer := request(t, server.Client(), method, server.URL+path, test.token, ""); status != test.status {
+				t.Errorf("%s: %s: got %d %s, want %d", name, what, status, answer, test.status)
+			}
+		}
+		server.Close()
+	}
+}
