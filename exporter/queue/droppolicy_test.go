@@ -129,3 +129,32 @@ func TestDropOldestOverDamage(t *testing.T) {
 		t.Errorf("quarantine: got %v, %v, want the bytes of record 1", kept, err)
 	}
 }
+
+// A sink that hangs on to a batch is behind, also when the batch was dropped: the age of
+// what it has yet to deliver is that of the records which are left.
+func TestOldestPendingBehindADrop(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, MaxBytes: 8 * 16 << 10, WhenFull: DropOldest})
+		c := cursorOf(t, q, "dead")
+		received := map[uint64]time.Time{}
+		for n := uint64(1); n <= 100; n++ {
+			time.Sleep(time.Minute)
+			received[n] = time.Now()
+			store(t, q, chunk(strings.Repeat("x", 3000)))
+			if n == 1 {
+				if _, err := c.Next(t.Context(), Limits{Records: 1, Bytes: 1 << 20}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			next := q.Stats().Cursors["dead"].Next
+			oldest, ok := c.OldestPending()
+			if age := received[next].Sub(oldest); !ok || age < 0 || age > 2*time.Minute {
+				t.Fatalf("record %d is the oldest, received at %v; got %v, %v", next, received[next], oldest, ok)
+			}
+		}
+		if q.Stats().Cursors["dead"].Dropped == 0 {
+			t.Error("nothing was dropped")
+		}
+	})
+}

@@ -260,6 +260,9 @@ func (q *Queue) drop(s *liveSegment) {
 	for _, c := range q.cursors {
 		q.dropUntil(&c.account, until)
 		c.forgetDone()
+		if len(c.outstanding) == 0 {
+			c.gathering.received = s.newest.Load() // the sink may hold on to what was dropped for long
+		}
 	}
 }
 
