@@ -63,7 +63,6 @@ func (q *Queue) janitorLoop() {
 		case <-q.dirty:
 		case <-q.urgent:
 		case <-aged:
-			aged = q.retainedAge()
 		case <-ground.C:
 			if q.checkGround() == nil && !h.cursorsRemoved() {
 				continue
@@ -74,6 +73,7 @@ func (q *Queue) janitorLoop() {
 			return
 		}
 		q.tidy()
+		aged = q.retainedAge() // which a Reconfigure may have changed
 		select {
 		case <-time.After(tidyPause):
 		case <-q.urgent:
@@ -85,10 +85,13 @@ func (q *Queue) janitorLoop() {
 
 // retainedAge fires when retained segments may have become too old.
 func (q *Queue) retainedAge() <-chan time.Time {
-	if q.opts.Retain.MaxAge == 0 {
+	q.mu.Lock()
+	age := q.opts.Retain.MaxAge
+	q.mu.Unlock()
+	if age == 0 {
 		return nil
 	}
-	return time.After(min(time.Minute, q.opts.Retain.MaxAge))
+	return time.After(min(time.Minute, age))
 }
 
 func (h *janitor) close() {

@@ -58,15 +58,7 @@ func runModel(t *testing.T, seed uint64) {
 	}
 	m.opts = Options{Directory: "/q", SegmentBytes: segment.HeaderSize + crashdisk.PageBytes<<dice.IntN(4)}
 	m.opts.WhenFull = []WhenFull{Block, Refuse, DropOldest}[dice.IntN(3)]
-	if m.opts.WhenFull == DropOldest || dice.IntN(2) == 0 {
-		m.opts.MaxBytes = int64(5+dice.IntN(6)) * m.opts.SegmentBytes
-	}
-	switch dice.IntN(4) {
-	case 0:
-		m.opts.Retain.MaxBytes = int64(dice.IntN(5)) * m.opts.SegmentBytes
-	case 1:
-		m.opts.Retain.MaxAge = time.Duration(1+dice.IntN(20)) * time.Second
-	}
+	m.opts = m.bounds()
 	m.start()
 	// Both from the start: a sink that comes later misses what is gone.
 	m.sink("a")
@@ -84,6 +76,34 @@ func runModel(t *testing.T, seed uint64) {
 	m.stop()
 }
 
+// bounds returns the options with other bounds. A queue that drops has always done so.
+func (m *model) bounds() Options {
+	o := m.opts
+	if o.WhenFull != DropOldest {
+		o.WhenFull = []WhenFull{Block, Refuse}[m.dice.IntN(2)]
+	}
+	o.MaxBytes, o.Retain = 0, Retain{}
+	if o.WhenFull == DropOldest || m.dice.IntN(2) == 0 {
+		o.MaxBytes = int64(5+m.dice.IntN(6)) * o.SegmentBytes
+	}
+	switch m.dice.IntN(4) {
+	case 0:
+		o.Retain.MaxBytes = int64(m.dice.IntN(5)) * o.SegmentBytes
+	case 1:
+		o.Retain.MaxAge = time.Duration(1+m.dice.IntN(20)) * time.Second
+	}
+	return o
+}
+
+// reconfigure changes the bounds of the open queue.
+func (m *model) reconfigure() {
+	o := m.bounds()
+	if !m.q.Reconfigure(o) {
+		o.MaxBytes = m.opts.MaxBytes
+	}
+	m.opts = o
+}
+
 func (m *model) fatalf(format string, args ...any) {
 	m.t.Helper()
 	m.stop()
@@ -92,7 +112,7 @@ func (m *model) fatalf(format string, args ...any) {
 
 func (m *model) step() {
 	name := []string{"a", "b", "late"}[m.dice.IntN(3)]
-	switch m.dice.IntN(22) {
+	switch m.dice.IntN(23) {
 	case 0, 1, 2, 3, 4, 5, 6:
 		for range 1 + m.dice.IntN(5) {
 			m.append()
@@ -117,6 +137,8 @@ func (m *model) step() {
 			m.say(p)
 		}
 		synctest.Wait()
+	case 22:
+		m.reconfigure()
 	}
 }
 

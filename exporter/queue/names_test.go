@@ -117,7 +117,7 @@ func TestNoFileIsWrittenToBeforeItsNameIsDurable(t *testing.T) {
 func TestSpareIsWrittenToUnderItsNewName(t *testing.T) {
 	dir := t.TempDir()
 	fsys := &namesFS{FS: disk.OS(""), t: t, files: map[string]*namedFile{}}
-	s := &segmentPool{fsys: fsys, dir: dir, size: 64 << 10, minFree: func(int64) int64 { return 0 }}
+	s := &segmentPool{fsys: fsys, dir: dir, size: 64 << 10}
 	const spare = state.SparePrefix + "7"
 	must(t, os.WriteFile(filepath.Join(dir, spare), make([]byte, s.size), 0o600))
 	s.found([]string{spare}, 7)

@@ -40,8 +40,8 @@ type segmentPool struct {
 	fsys disk.FS
 	dir  string
 	size int64 // of each file
-	// minFree is what a new file must leave free on the file system.
-	minFree func(total int64) int64
+	// minFree is Options.MinFreeBytes: what a new file must leave free on the file system.
+	minFree atomic.Int64
 
 	mu     sync.Mutex
 	next   *newFile // nil while none is ready
@@ -204,7 +204,7 @@ func (s *segmentPool) checkSpace(size int64) error {
 	if err != nil {
 		return fmt.Errorf("space of %s: %w", s.dir, err)
 	}
-	if minFree := s.minFree(total); minFree > 0 && free-size < minFree {
+	if minFree := minFreeOf(s.minFree.Load(), total); minFree > 0 && free-size < minFree {
 		return fmt.Errorf("the next segment takes %d of the %d bytes free on the file system of %s, of which minFreeBytes keeps %d: %w",
 			size, free, s.dir, minFree, unix.ENOSPC)
 	}

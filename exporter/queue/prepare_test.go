@@ -11,7 +11,7 @@ import (
 // While large commits come the next segment's file is made, which reserves its space,
 // and not written: that would take as much from the disk as the commits do.
 func TestPreparingRests(t *testing.T) {
-	s := &segmentPool{fsys: disk.OS(""), dir: t.TempDir(), size: 2 * prewriteBytes, minFree: func(int64) int64 { return 0 }}
+	s := &segmentPool{fsys: disk.OS(""), dir: t.TempDir(), size: 2 * prewriteBytes}
 	t.Cleanup(s.close)
 	for i, step := range []struct {
 		resting, done bool

@@ -91,7 +91,9 @@ var (
 //
 // Its fields are in groups by what guards them. Locks are taken in the order turn, mu.
 type Queue struct {
-	opts Options // set by Open, as are the next four
+	// opts are set by Open, as are the next four. Those that Reconfigure changes are guarded
+	// by mu from then on.
+	opts Options
 	id   uuid.UUID
 	lock disk.Lock
 	// tornTails is how many ends of the log Open has cut.
@@ -249,8 +251,26 @@ func (q *Queue) fitToDisk() error {
 		q.opts.SegmentBytes = max(1, min(q.opts.SegmentBytes, q.opts.MaxBytes/leastSegments))
 	}
 	q.space.maxBytes, q.space.segmentBytes = q.opts.MaxBytes, q.opts.SegmentBytes
-	q.pool = &segmentPool{fsys: q.opts.FS, dir: q.opts.Directory, size: q.opts.SegmentBytes, minFree: q.opts.minFreeOf}
+	q.pool = &segmentPool{fsys: q.opts.FS, dir: q.opts.Directory, size: q.opts.SegmentBytes}
+	q.pool.minFree.Store(q.opts.MinFreeBytes)
 	return nil
+}
+
+// Reconfigure has MaxBytes, WhenFull, MinFreeBytes and Retain of an open queue be those of
+// o. fits is false, and MaxBytes stays, when the segments are too large for it: the next
+// Open makes smaller ones.
+func (q *Queue) Reconfigure(o Options) (fits bool) {
+	q.mu.Lock()
+	if fits = o.MaxBytes == 0 || o.MaxBytes/leastSegments >= q.opts.SegmentBytes; fits {
+		q.opts.MaxBytes, q.space.maxBytes = o.MaxBytes, o.MaxBytes
+	}
+	q.opts.WhenFull, q.opts.Retain = o.WhenFull, o.Retain
+	q.mu.Unlock()
+	q.pool.minFree.Store(o.MinFreeBytes)
+	wake(q.urgent)  // what is retained or dropped may be less now, or more
+	wake(q.prepare) // there may be room for the next segment
+	q.room.broadcast()
+	return fits
 }
 
 // Close writes what was appended, makes every cursor durable and releases the

@@ -68,10 +68,10 @@ const (
 	minFreeShare = 20
 )
 
-// minFreeOf is what must stay free on a file system of total bytes.
-func (o *Options) minFreeOf(total int64) int64 {
-	if o.MinFreeBytes >= 0 {
-		return o.MinFreeBytes
+// minFreeOf is what Options.MinFreeBytes keeps free on a file system of total bytes.
+func minFreeOf(minFreeBytes, total int64) int64 {
+	if minFreeBytes >= 0 {
+		return minFreeBytes
 	}
 	return min(defaultMinFree, total/minFreeShare)
 }

@@ -1,0 +1,75 @@
+package queue
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// A full queue whose bound is raised takes the record that waits, and one that is told to
+// refuse turns it away.
+func TestReconfigureWakesWhatWaits(t *testing.T) {
+	const segmentBytes = 64 << 10
+	full := Options{SegmentBytes: segmentBytes, MaxBytes: 8 * segmentBytes}
+	for name, tt := range map[string]struct {
+		change func(*Options)
+		want   error
+	}{
+		"maxBytes": {func(o *Options) { o.MaxBytes *= 2 }, nil},
+		"refuse":   {func(o *Options) { o.WhenFull = Refuse }, ErrFull},
+		"drop":     {func(o *Options) { o.WhenFull = DropOldest }, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			opts := full
+			opts.Directory = t.TempDir()
+			q := open(t, opts)
+			cursorOf(t, q, "dead")
+			fill(t, q)
+			appended := make(chan error)
+			go func() { appended <- q.Append(t.Context(), chunk(strings.Repeat("x", 3000)), nil) }()
+			eventually(t, "the record waits", func() bool { return q.Stats().Full })
+			tt.change(&opts)
+			if !q.Reconfigure(opts) {
+				t.Error("the bound does not fit")
+			}
+			if err := <-appended; !errors.Is(err, tt.want) {
+				t.Errorf("got %v, want %v", err, tt.want)
+			}
+		})
+	}
+}
+
+// A bound that the segments are too large for waits for the next Open; all else is in
+// force at once.
+func TestReconfigureKeepsABoundThatDoesNotFit(t *testing.T) {
+	opts := Options{Directory: t.TempDir(), SegmentBytes: 64 << 10, MaxBytes: 1 << 20}
+	q := open(t, opts)
+	if q.Reconfigure(Options{MaxBytes: 8*opts.SegmentBytes - 1, Retain: Retain{MaxAge: time.Hour}}) {
+		t.Error("a bound of less than eight segments fits")
+	}
+	if q.opts.MaxBytes != opts.MaxBytes || q.space.maxBytes != opts.MaxBytes || q.opts.Retain.MaxAge != time.Hour {
+		t.Errorf("got %+v, want the bound as it was and the new retain", q.opts)
+	}
+	if !q.Reconfigure(Options{MaxBytes: 8 * opts.SegmentBytes}) {
+		t.Error("a bound of eight segments does not fit")
+	}
+}
+
+// Records that are only kept for a replay go once they need not be.
+func TestReconfigureLetsRetainedGo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		opts := Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, Retain: Retain{MaxAge: time.Hour}}
+		q := open(t, opts)
+		deliverAll(t, q, cursorOf(t, q, "sink"), 1, 30)
+		if got := len(segmentFiles(t, opts.Directory)); got < 6 {
+			t.Fatalf("got %d segments kept, want at least 6", got)
+		}
+		q.Reconfigure(Options{})
+		time.Sleep(time.Second) // the janitor has been there
+		if got := len(segmentFiles(t, opts.Directory)); got != 1 {
+			t.Errorf("got %d segments kept, want the last alone", got)
+		}
+	})
+}
