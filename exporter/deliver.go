@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
@@ -54,6 +55,12 @@ type delivery struct {
 	reading  *failure // of the queue or the dead letters; owned by run
 	closed   *failure // of the sink that cannot be opened; owned by run
 	rejects  rejectLog
+
+	// loop serves the sink; nil before it is started.
+	loop      *loop
+	finishing chan struct{} // closed by finish
+	finish    func()        // has run end once the batches under way are decided, or have failed
+	through   atomic.Uint64 // seq of the last record to deliver; 0: there is none, it goes on
 
 	slots    slots
 	free     chan *batch // those that can be made
@@ -121,6 +128,8 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 		letters: newLetters(q.directory, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
 	}
+	d.finishing = make(chan struct{})
+	d.finish = sync.OnceFunc(func() { close(d.finishing) })
 	d.reading, d.closed = d.health.failure(), d.health.failure()
 	d.packer = d.packerOf(q, selects, c.Account())
 	atATime, batches := 1, 1
@@ -144,19 +153,28 @@ type queueFacts struct {
 	announce  func(record any)          // stores a record about the sink, later; see sinks.Env
 }
 
-// run serves the sink until ctx is done. Whatever the sink does, its records are
-// kept. When the queue cannot be read it is tried again, like a sink.
+// run serves the sink until ctx is done, or in order until finish is called. Whatever the
+// sink does, its records are kept. When the queue cannot be read it is tried again, like a
+// sink.
 func (d *delivery) run(ctx context.Context) {
 	defer d.cursor.Close()
 	defer d.letters.close()
-	if !d.until(ctx, d.letters.ready) {
+	making, stop := context.WithCancel(ctx)
+	defer stop()
+	go func() {
+		select {
+		case <-d.finishing:
+			stop()
+		case <-making.Done():
+		}
+	}()
+	if !d.until(making, d.letters.ready) {
 		return
 	}
 	var beside sync.WaitGroup
 	defer beside.Wait()
-	redriving, stop := context.WithCancel(ctx)
-	defer stop()
-	beside.Go(func() { (&redriver{delivery: d}).run(redriving) })
+	defer d.finish()
+	beside.Go(func() { (&redriver{delivery: d}).run(ctx) })
 	var sending sync.WaitGroup
 	defer sending.Wait()
 	defer close(d.made)
@@ -165,8 +183,34 @@ func (d *delivery) run(ctx context.Context) {
 			sending.Go(func() { d.sendAll(ctx) })
 		}
 	}
-	for d.until(ctx, func() error { return d.round(ctx) }) {
+	for d.until(making, func() error { return d.round(making, ctx) }) {
 	}
+}
+
+func (d *delivery) isFinishing() bool { return isClosed(d.finishing) }
+
+// errFinishing says that a batch failed and is not attempted again: its records stay
+// pending.
+var errFinishing = errors.New("delivery is finishing")
+
+// wait returns after pause, or when ctx is done or the delivery is to finish.
+func (d *delivery) wait(ctx context.Context, pause time.Duration) {
+	timer := time.NewTimer(pause)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-d.finishing:
+	case <-ctx.Done():
+	}
+}
+
+// pending is how many records of a queue whose newest is last the sink is still to get.
+func (d *delivery) pending(last uint64) uint64 {
+	a := d.cursor.Account()
+	if through := d.through.Load(); through > 0 {
+		last = max(min(last, through), a.Next-1)
+	}
+	return a.Pending(last)
 }
 
 // until calls do until it succeeds. It reports false when ctx is done or the queue is
@@ -189,7 +233,7 @@ func (d *delivery) until(ctx context.Context, do func() error) bool {
 		d.reading.met(Error, reason, err)
 		delay := pause.NextBackOff()
 		d.reading.waits(delay)
-		wait(ctx, delay)
+		d.wait(ctx, delay)
 	}
 	return false
 }
@@ -199,7 +243,9 @@ func (d *delivery) until(ctx context.Context, do func() error) bool {
 // A batch that is full at once is made before there is a slot for it. Any other waits
 // until a second batch is free, so that records that come meanwhile join it: many small
 // batches are slow.
-func (d *delivery) round(ctx context.Context) error {
+//
+// It makes batches until ctx is done, and sends them until sending is.
+func (d *delivery) round(ctx, sending context.Context) error {
 	b, err := d.freeBatch(ctx)
 	if err != nil {
 		return err
@@ -212,6 +258,15 @@ func (d *delivery) round(ctx context.Context) error {
 		d.free <- other
 	}
 	records, err := d.next(ctx)
+	if through := d.through.Load(); through > 0 && len(records) > 0 {
+		n := slices.IndexFunc(records, func(r queue.Record) bool { return r.Seq > through })
+		if n == 0 {
+			<-ctx.Done() // the sink gets no more, and what is under way is not decided yet
+		}
+		if n >= 0 {
+			records = records[:n]
+		}
+	}
 	if err != nil || len(records) == 0 {
 		d.free <- b
 		return err
@@ -224,7 +279,7 @@ func (d *delivery) round(ctx context.Context) error {
 	if d.packer.copies {
 		d.made <- b
 	} else {
-		d.sendBatch(ctx, b) // the records are not valid for longer
+		d.sendBatch(sending, b) // the records are not valid for longer
 	}
 	return nil
 }
@@ -247,8 +302,12 @@ func (d *delivery) sendAll(ctx context.Context) {
 	}
 }
 
-// sendBatch sends b in a slot, unless it is empty, and settles what is decided.
+// sendBatch sends b in a slot, unless it is empty, and settles what is decided. A
+// delivery that is finishing begins no other.
 func (d *delivery) sendBatch(ctx context.Context, b *batch) {
+	if d.isFinishing() {
+		return
+	}
 	if !b.isEmpty() {
 		if d.slots.acquire(ctx) != nil {
 			return
@@ -256,7 +315,7 @@ func (d *delivery) sendBatch(ctx context.Context, b *batch) {
 		rejected, err := d.send(ctx, fromQueue{d}, b.Batch, tries{})
 		d.slots.release()
 		if err != nil {
-			return // ctx is done
+			return // ctx is done, or it has failed and is not tried again
 		}
 		b.rejected = rejected
 	}

@@ -157,6 +157,9 @@ func (d *delivery) snapshot() SinkStatus {
 		status.LastError = fmt.Sprintf("%d dead letters take %d%% of %s: when they are full the sink stops at the next rejected record; redrive or purge them, or raise deadLetters.maxBytes",
 			letters.Letters, letters.Bytes*100/letters.MaxBytes, config.Size(letters.MaxBytes))
 	}
+	if d.through.Load() > 0 {
+		status.State, status.Reason = Degraded, "Retired"
+	}
 	if oldest, ok := d.cursor.OldestPending(); ok {
 		status.LagSeconds = time.Since(oldest).Seconds()
 	}

@@ -12,7 +12,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -51,6 +50,12 @@ type Exporter struct {
 	quiet     func()        // nil: nobody wants to know
 	stopping  chan struct{} // closed when Run begins to drain
 	lookers   chan struct{} // holds a token for each request that reads the queue
+
+	// turn is held to change which parts run: until Run has started them, by each reload,
+	// and from the beginning of a stop on. It guards loops and what else is said to be
+	// guarded by it.
+	turn            chan struct{}
+	taking, outflow *loops // guarded by turn
 }
 
 // New opens the queue of cfg. It fails with *state.InUseError when another
@@ -59,7 +64,11 @@ type Exporter struct {
 // cannot start are not errors: Run reports and retries them. Run must be called,
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
-	e := &Exporter{log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, stopping: make(chan struct{}), lookers: make(chan struct{}, maxLookers)}
+	e := &Exporter{
+		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config,
+		stopping: make(chan struct{}), lookers: make(chan struct{}, maxLookers), turn: make(chan struct{}, 1),
+	}
+	e.turn <- struct{}{}
 	if e.loads == nil {
 		e.loads = NewConfigReport("", "")
 		e.loads.Applied(time.Now(), "")
@@ -102,7 +111,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 			e.letGo(s.Name)
 			continue
 		}
-		d, err := e.newSink(cfg, s)
+		d, err := e.newSink(cfg, s, e.metrics.delivery(s.Name))
 		if err != nil {
 			return nil, errors.Join(err, q.Close(context.Background()))
 		}
@@ -153,7 +162,7 @@ func (q *QueueConfig) options() queue.Options {
 }
 
 // newSink prepares the delivery of a sink.
-func (e *Exporter) newSink(cfg *Config, s SinkConfig) (*delivery, error) {
+func (e *Exporter) newSink(cfg *Config, s SinkConfig, m *deliveryMetrics) (*delivery, error) {
 	c, err := e.queue.Cursor(s.Name, s.From == Now)
 	if err != nil {
 		return nil, err
@@ -164,7 +173,7 @@ func (e *Exporter) newSink(cfg *Config, s SinkConfig) (*delivery, error) {
 		stored:   e.queue.LastSeq,
 		announce: e.announced.of(s.Name),
 	}
-	return newDelivery(s, facts, c, e.metrics.delivery(s.Name), e.log)
+	return newDelivery(s, facts, c, m, e.log)
 }
 
 // letGo forgets a sink and what the queue keeps for it.
@@ -196,27 +205,38 @@ func (e *Exporter) Run(ctx context.Context) error {
 	defer adminDone()
 	socketDone := e.serveSocket()
 
-	sourceCtx, stopSources := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopSources()
-	deliverCtx, stopDeliveries := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopDeliveries()
-	var taking, outflow sync.WaitGroup
-	for _, s := range e.parts().sources {
-		taking.Go(func() { s.run(sourceCtx, e.ingest) })
-	}
-	for _, d := range e.parts().deliveries {
-		outflow.Go(func() { d.run(deliverCtx) })
-	}
-	outflow.Go(func() { e.announced.run(deliverCtx) })
-	outflow.Go(func() { e.watchFull(deliverCtx) })
+	lasting := context.WithoutCancel(ctx)
+	e.taking, e.outflow = newLoops(lasting, "sources"), newLoops(lasting, "deliveries")
+	defer e.taking.end()
+	defer e.outflow.end()
+	e.start(e.parts())
+	e.outflow.start(e.announced.run)
+	e.outflow.start(e.watchFull)
+	e.outflow.start(e.watchRetired)
 	if e.quiet != nil {
-		outflow.Go(func() { e.watchQuiet(deliverCtx) })
+		e.outflow.start(e.watchQuiet)
 	}
 	e.log.Info("docket is running", "queue", e.queue.ID(), "records", e.queue.LastSeq())
+	<-e.turn
 
 	<-ctx.Done()
 	close(e.stopping)
-	return e.stop(loops{"sources", stopSources, &taking}, loops{"deliveries", stopDeliveries, &outflow}, socketDone)
+	e.turn <- struct{}{} // no reload is under way any more, nor begins
+	return e.stop(socketDone)
+}
+
+// start serves with the parts of p that do not run yet.
+func (e *Exporter) start(p *parts) {
+	for _, s := range p.sources {
+		if s.loop == nil {
+			s.loop = e.taking.start(func(ctx context.Context) { s.run(ctx, e.ingest) })
+		}
+	}
+	for _, d := range p.deliveries {
+		if d.loop == nil {
+			d.loop = e.outflow.start(d.run)
+		}
+	}
 }
 
 // serveAdmin starts the admin endpoint and returns what stops it.

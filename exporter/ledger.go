@@ -15,7 +15,8 @@ func (e *Exporter) Status() Status {
 
 // view returns the status with the view of the queue that its ledger is taken from.
 func (e *Exporter) view() (Status, queue.Stats) {
-	stats, now, at := e.lookAtQueue(), e.parts(), time.Now()
+	now := e.parts() // before the queue: a sink that it has forgotten since is left out
+	stats, at := e.lookAtQueue(), time.Now()
 	rates := e.flow.rates(stats, at)
 	s := Status{
 		Time:   at,
@@ -35,8 +36,12 @@ func (e *Exporter) view() (Status, queue.Stats) {
 		s.Sources = append(s.Sources, source)
 	}
 	for _, d := range now.deliveries {
+		account, known := stats.Cursors[d.cfg.Name]
+		if !known {
+			continue
+		}
 		status := d.snapshot()
-		status.Cursor, status.Pending = stats.Cursors[d.cfg.Name].Next, s.Ledger.Sinks[d.cfg.Name].Pending
+		status.Cursor, status.Pending = account.Next, s.Ledger.Sinks[d.cfg.Name].Pending
 		status.RecordsPerSecond = rates.delivered(d.cfg.Name)
 		s.Sinks = append(s.Sinks, status)
 	}

@@ -389,7 +389,19 @@ func (c *Config) eachPart(do func(path string, part any)) {
 
 // document is c as it is written.
 func (c *Config) document() document[sourceEntry[sources.Config], sinkEntry[sinks.Config]] {
-	doc := document[sourceEntry[sources.Config], sinkEntry[sinks.Config]]{
+	doc := c.sections()
+	for _, s := range c.Sources {
+		doc.Sources = append(doc.Sources, s.entry())
+	}
+	for _, s := range c.Sinks {
+		doc.Sinks = append(doc.Sinks, s.entry())
+	}
+	return doc
+}
+
+// sections is the document without sources and sinks.
+func (c *Config) sections() document[sourceEntry[sources.Config], sinkEntry[sinks.Config]] {
+	return document[sourceEntry[sources.Config], sinkEntry[sinks.Config]]{
 		APIVersion: apiVersion,
 		Kind:       kind,
 		Queue:      c.Queue,
@@ -397,11 +409,12 @@ func (c *Config) document() document[sourceEntry[sources.Config], sinkEntry[sink
 		Shutdown:   c.Shutdown,
 		Limits:     c.Limits,
 	}
-	for _, s := range c.Sources {
-		doc.Sources = append(doc.Sources, sourceEntry[sources.Config]{s, map[string]sources.Config{s.Kind: s.Config}})
-	}
-	for _, s := range c.Sinks {
-		doc.Sinks = append(doc.Sinks, sinkEntry[sinks.Config]{s, map[string]sinks.Config{s.Kind: s.Config}})
-	}
-	return doc
+}
+
+func (s SourceConfig) entry() sourceEntry[sources.Config] {
+	return sourceEntry[sources.Config]{s, map[string]sources.Config{s.Kind: s.Config}}
+}
+
+func (s SinkConfig) entry() sinkEntry[sinks.Config] {
+	return sinkEntry[sinks.Config]{s, map[string]sinks.Config{s.Kind: s.Config}}
 }

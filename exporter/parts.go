@@ -24,3 +24,11 @@ func (p *parts) delivery(name string) *delivery {
 	}
 	return p.deliveries[i]
 }
+
+// source returns the runner of the source called name, nil when there is none.
+func (p *parts) source(name string) *sourceRunner {
+	if i := slices.IndexFunc(p.sources, func(r *sourceRunner) bool { return r.cfg.Name == name }); i >= 0 {
+		return p.sources[i]
+	}
+	return nil
+}

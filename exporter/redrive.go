@@ -20,16 +20,16 @@ type redriver struct {
 	done []uint64
 }
 
-// run redrives until ctx is done.
+// run redrives until ctx is done, or the delivery is finishing and no batch is under way.
 func (r *redriver) run(ctx context.Context) {
 	failing, pause := r.health.failure(), r.newBackoff()
 	defer failing.forget()
-	for attempt := 1; ctx.Err() == nil; attempt++ {
+	for attempt := 1; ctx.Err() == nil && !r.isFinishing(); attempt++ {
 		changed := r.letters.change()
 		some, err := r.round(ctx)
-		if err != nil && ctx.Err() == nil {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errFinishing) {
 			failing.met(Error, "DeadLetters", err)
-			wait(ctx, pause.NextBackOff())
+			r.wait(ctx, pause.NextBackOff())
 			continue
 		}
 		failing.over(attempt)
@@ -40,6 +40,7 @@ func (r *redriver) run(ctx context.Context) {
 		}
 		select {
 		case <-changed:
+		case <-r.finishing:
 		case <-ctx.Done():
 		}
 	}
@@ -118,13 +119,14 @@ func (r *redriver) left(b sinks.Batch) sinks.Batch {
 func (r *redriver) pause(ctx context.Context, b sinks.Batch, pause time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
-	for ctx.Err() == nil {
+	for ctx.Err() == nil && !r.isFinishing() {
 		changed := r.letters.change()
 		if len(r.left(b).Items) < len(b.Items) {
 			return
 		}
 		select {
 		case <-changed:
+		case <-r.finishing:
 		case <-ctx.Done():
 		}
 	}

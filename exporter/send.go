@@ -45,8 +45,8 @@ type feed interface {
 
 // send attempts b until the fate of each item is decided: the destination has accepted
 // it, or will never take it, and what onReject says has been done. It returns how many
-// the destination will never take. Its error is that ctx is done, or that of from: items
-// that are not decided stay where they are.
+// the destination will never take. Its error is that ctx is done, errFinishing, or that of
+// from: items that are not decided stay where they are.
 func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) (rejected uint64, err error) {
 	pause, failing, policy := d.newBackoff(), d.health.failure(), from.onReject()
 	defer failing.forget()
@@ -71,6 +71,9 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 			delay := d.delay(failing.metAtSink(f), pause.NextBackOff())
 			failing.waits(delay)
 			from.pause(ctx, b, delay)
+			if d.isFinishing() {
+				return rejected, errFinishing
+			}
 			continue
 		}
 		if len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt) {
@@ -206,7 +209,7 @@ func (q fromQueue) onReject() OnReject { return q.cfg.OnReject }
 func (q fromQueue) left(b sinks.Batch) sinks.Batch { return b }
 
 func (q fromQueue) pause(ctx context.Context, _ sinks.Batch, pause time.Duration) {
-	wait(ctx, pause)
+	q.wait(ctx, pause)
 }
 
 // accepted counts how long b was under way. A record counts as delivered when its batch
@@ -238,6 +241,8 @@ func (q fromQueue) reject(ctx context.Context, f *failure, items []deadletter.Le
 		<-q.slots.back
 	case <-changed:
 	case <-time.After(time.Duration(q.cfg.Retry.MaxBackoff)):
+	case <-q.finishing:
+		return false, errFinishing
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}

@@ -19,6 +19,8 @@ type sourceRunner struct {
 	cfg       SourceConfig
 	source    sources.Source
 	redaction *redaction // nil: its records are stored as they come
+	loop      *loop      // serves the source; nil before it is started
+	after     *loop      // of the source that had its name before, and its files; nil: none
 	log       *slog.Logger
 
 	mu     sync.Mutex
@@ -37,6 +39,13 @@ func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 		backoff.WithInitialInterval(100*time.Millisecond),
 		backoff.WithMaxInterval(5*time.Second),
 		backoff.WithMaxElapsedTime(0))
+	if r.after != nil {
+		select {
+		case <-r.after.ended:
+		case <-ctx.Done():
+			return
+		}
+	}
 	for {
 		err := r.source.Run(ctx, intake{in, r.redaction}, func() {
 			pause.Reset()

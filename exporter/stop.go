@@ -24,24 +24,48 @@ const closeTimeout = 4 * time.Second
 // ends what is under way within 5. Deliveries go on meanwhile.
 func intakeShare(drain time.Duration) time.Duration { return drain / 5 * 4 }
 
-// loops are goroutines that serve until they are told to end.
+// loops are goroutines that serve until all of them are told to end, or one is.
 type loops struct {
 	name  string
+	ctx   context.Context
 	end   context.CancelFunc
-	group *sync.WaitGroup
+	group sync.WaitGroup
+}
+
+func newLoops(ctx context.Context, name string) *loops {
+	l := &loops{name: name}
+	l.ctx, l.end = context.WithCancel(ctx)
+	return l
+}
+
+// loop is one of them.
+type loop struct {
+	cut   context.CancelFunc // ends it
+	ended chan struct{}
+}
+
+func (l *loops) start(serve func(context.Context)) *loop {
+	ctx, cut := context.WithCancel(l.ctx)
+	one := &loop{cut: cut, ended: make(chan struct{})}
+	l.group.Go(func() {
+		defer close(one.ended)
+		defer cut()
+		serve(ctx)
+	})
+	return one
 }
 
 // stop drains: it goes on taking lines until the producers close or intakeShare of the
 // drain timeout is over, delivers what is queued until the drain timeout, says how much
 // is left, and closes the sinks and the queue. It takes at most two closeTimeouts longer
 // than the drain timeout, however many sinks there are and whatever hangs.
-func (e *Exporter) stop(sources, deliveries loops, socketDone func()) error {
+func (e *Exporter) stop(socketDone func()) error {
 	began, drain := time.Now(), time.Duration(e.config().Shutdown.DrainTimeout)
 	e.log.Info("stopping: taking lines until producers close; a second signal ends docket at once",
 		"drainTimeout", e.config().Shutdown.DrainTimeout, "takesLinesFor", intakeShare(drain).String())
 	e.waitUntil(began.Add(intakeShare(drain)), e.producersGone, func() string { return "producers to close" })
-	sources.end()
-	taken := closedAfter(sources.group)
+	e.taking.end()
+	taken := closedAfter(&e.taking.group)
 	deadline := began.Add(drain)
 	e.waitUntil(deadline, func() bool { return isClosed(taken) && e.allDelivered() }, func() string {
 		if isClosed(taken) {
@@ -50,11 +74,11 @@ func (e *Exporter) stop(sources, deliveries loops, socketDone func()) error {
 		return "sources to end"
 	})
 	socketDone()
-	deliveries.end()
-	delivered := closedAfter(deliveries.group)
+	e.outflow.end()
+	delivered := closedAfter(&e.outflow.group)
 	limit, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
-	err := errors.Join(awaited(limit, sources.name, taken), awaited(limit, deliveries.name, delivered))
+	err := errors.Join(awaited(limit, e.taking.name, taken), awaited(limit, e.outflow.name, delivered))
 	return errors.Join(err, e.close(isClosed(delivered), max(closeTimeout, time.Until(deadline))))
 }
 
@@ -128,7 +152,7 @@ func (e *Exporter) producersGone() bool {
 
 func (e *Exporter) allDelivered() bool {
 	last := e.queue.LastSeq()
-	return !slices.ContainsFunc(e.parts().deliveries, func(d *delivery) bool { return d.cursor.Account().Pending(last) > 0 })
+	return !slices.ContainsFunc(e.parts().deliveries, func(d *delivery) bool { return !d.isFinishing() && d.pending(last) > 0 })
 }
 
 // waitNews is how often a stop says what it waits for.

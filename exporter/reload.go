@@ -1,0 +1,250 @@
+package exporter
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	// sourceWait is how long a reload waits for a source that ends: longer than a stream
+	// source needs, whatever its producers do.
+	sourceWait = 5 * time.Second
+	// batchWait is how long a sink that changes may take over the batch under way. A batch
+	// that fails meanwhile is not waited for.
+	batchWait = 10 * time.Second
+	// retiredLook is how often docket looks whether removed sinks have what they are to get.
+	retiredLook = time.Second
+)
+
+// UnfinishedError says which parts of a reload could not be carried out yet. Another Reload
+// with the same configuration goes on with them.
+type UnfinishedError struct{ Parts []string }
+
+func (e *UnfinishedError) Error() string { return strings.Join(e.Parts, "; ") }
+
+// Reload makes cfg the configuration in force, while Run is running. Parts that are the same
+// in it go on: no connection of theirs ends. A source that differs ends in order and begins
+// anew. A sink that differs first has the batch under way decided, and goes on from its
+// cursor. A sink that is gone gets the records that are stored by now, and is forgotten then.
+//
+// waiting are the keys that wait for a restart: until then they are as they were. An error
+// is a *UnfinishedError, and all else is in force; or it means that nothing has changed.
+func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-e.stopping:
+		return nil, errStopping
+	}
+	before := e.parts()
+	changes, err := Changes(before.cfg, cfg)
+	if err != nil {
+		return nil, err
+	}
+	next := &parts{cfg: cfg.inForce(before.cfg)}
+	if err := e.nextSources(before, next); err != nil {
+		return nil, err
+	}
+	waiting = waitingKeys(changes)
+	if !e.queue.Reconfigure(next.cfg.Queue.options()) {
+		next.cfg.Queue.MaxBytes = before.cfg.Queue.MaxBytes
+		waiting = append(waiting, "queue.maxBytes")
+	}
+	var ending sync.WaitGroup
+	e.endSources(before, next, &ending)
+	unfinished := e.nextSinks(before, next)
+	ending.Wait()
+	if isClosed(e.stopping) {
+		return nil, errStopping // what has ended stays so
+	}
+	e.now.Store(next)
+	e.start(next)
+	for _, c := range changes {
+		if c.Action != Keep && c.Action != Restart {
+			e.log.Info("configuration: "+strings.ToLower(string(c.Action))+" "+c.Part, "name", c.Name, "keys", c.Keys)
+		}
+	}
+	if len(unfinished) > 0 {
+		return waiting, &UnfinishedError{unfinished}
+	}
+	return waiting, nil
+}
+
+// nextSources fills in the sources of next: those of before that are the same, and new ones.
+func (e *Exporter) nextSources(before, next *parts) error {
+	var fresh []*sourceRunner
+	for _, s := range next.cfg.Sources {
+		old := before.source(s.Name)
+		if old != nil && old.cfg.equal(s) {
+			next.sources = append(next.sources, old)
+			continue
+		}
+		r, err := e.newSource(next.cfg, s)
+		if err != nil {
+			return err
+		}
+		if old != nil {
+			r.after = old.loop
+		}
+		next.sources, fresh = append(next.sources, r), append(fresh, r)
+	}
+	return checkVersions(next.cfg, fresh)
+}
+
+// endSources ends the sources of before that are not in next.
+func (e *Exporter) endSources(before, next *parts, ending *sync.WaitGroup) {
+	for _, r := range before.sources {
+		if slices.Contains(next.sources, r) {
+			continue
+		}
+		r.loop.cut()
+		ending.Go(func() {
+			if !e.awaits(r.loop, sourceWait) && !isClosed(e.stopping) {
+				r.log.Warn("source has not ended: does the disk hang? One that has its name waits for it", "within", sourceWait.String())
+			}
+		})
+	}
+}
+
+// nextSinks fills in the deliveries of next, those of removed sinks last. It returns what it
+// could not do.
+func (e *Exporter) nextSinks(before, next *parts) (unfinished []string) {
+	named := make([]*delivery, len(next.cfg.Sinks)) // by place in the file; nil: none
+	failed := make([]error, len(next.cfg.Sinks))
+	last := e.queue.LastSeq()
+	var removed []*delivery
+	for _, d := range before.deliveries {
+		if next.cfg.sink(d.cfg.Name) == nil {
+			if d.through.Load() == 0 {
+				d.retire(last)
+			}
+			removed = append(removed, d)
+		}
+	}
+	var all sync.WaitGroup
+	for i, s := range next.cfg.Sinks {
+		all.Go(func() { named[i], failed[i] = e.nextSink(next.cfg, s, before.delivery(s.Name)) })
+	}
+	all.Wait()
+	for i, d := range named {
+		if d != nil {
+			next.deliveries = append(next.deliveries, d)
+		}
+		if failed[i] != nil {
+			unfinished = append(unfinished, failed[i].Error())
+		}
+	}
+	next.deliveries = append(next.deliveries, removed...)
+	return unfinished
+}
+
+// nextSink returns the delivery of a sink whose delivery was old, nil if it had none. With
+// an error it may be old still; nil is for a sink that gets nothing more.
+func (e *Exporter) nextSink(cfg *Config, s SinkConfig, old *delivery) (*delivery, error) {
+	metrics := e.metrics.delivery
+	if old != nil {
+		if !s.Retire && old.cfg.equal(s) && old.through.Load() == 0 && !old.isFinishing() {
+			return old, nil
+		}
+		wait := batchWait
+		if s.Retire {
+			wait = 0
+		}
+		if !e.endSink(old, wait) {
+			return old, fmt.Errorf("sink %s is as it was: what it is doing does not end: does the disk hang?", s.Name)
+		}
+		metrics = func(string) *deliveryMetrics { return old.metrics }
+	}
+	if s.Retire {
+		e.letGo(s.Name)
+		return nil, nil
+	}
+	return e.newSink(cfg, s, metrics(s.Name))
+}
+
+// endSink ends a delivery, once the batch under way is decided if that is within wait, and
+// closes the sink. It reports false if the delivery has not ended.
+func (e *Exporter) endSink(d *delivery, wait time.Duration) (ended bool) {
+	d.finish()
+	if !e.awaits(d.loop, wait) {
+		d.loop.cut()
+		if !e.awaits(d.loop, closeTimeout) {
+			return false
+		}
+	}
+	if err := bounded("close sink "+d.cfg.Name, func() error { return within(closeTimeout, d.close) }); err != nil {
+		d.log.Warn("sink was not closed in order", "error", err)
+	}
+	return true
+}
+
+// awaits reports whether a loop ends within limit, and before a stop begins.
+func (e *Exporter) awaits(l *loop, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-l.ended:
+		return true
+	case <-timer.C:
+	case <-e.stopping:
+	}
+	return isClosed(l.ended)
+}
+
+// retire has d deliver the records up to last, and no more.
+func (d *delivery) retire(last uint64) {
+	d.through.Store(max(last, 1)) // with no record stored there is nothing pending either
+	if n := d.pending(last); n > 0 {
+		d.log.Info("sink is removed: it gets the records that are stored by now; set `retire: true` to let them go", "records", n)
+	}
+}
+
+// isDrained reports whether a removed sink has all that it is to get.
+func (d *delivery) isDrained() bool {
+	through := d.through.Load()
+	return through > 0 && d.pending(through) == 0
+}
+
+// watchRetired forgets removed sinks that have what they are to get, until ctx is done.
+func (e *Exporter) watchRetired(ctx context.Context) {
+	tick := time.NewTicker(retiredLook)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+			e.forgetDrained()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// forgetDrained forgets the sinks that are drained, unless a reload or a stop is under way.
+func (e *Exporter) forgetDrained() {
+	if !slices.ContainsFunc(e.parts().deliveries, (*delivery).isDrained) {
+		return
+	}
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	default:
+		return
+	}
+	before := e.parts()
+	next := *before
+	next.deliveries = nil
+	for _, d := range before.deliveries {
+		if !d.isDrained() || !e.endSink(d, batchWait) {
+			next.deliveries = append(next.deliveries, d)
+			continue
+		}
+		e.queue.Forget(d.cfg.Name)
+		e.metrics.forget(d.cfg.Name)
+		d.log.Info("removed sink has all its records: it is forgotten")
+	}
+	e.now.Store(&next)
+}
