@@ -6,6 +6,7 @@ import (
 	"reflect"
 	"slices"
 	"strconv"
+	"strings"
 )
 
 // Ruled is a section of a configuration that says which values are good. Check finds
@@ -42,7 +43,7 @@ func (r Rule) Says(message string) Rule {
 
 // Required is the rule that key has a value; message says which.
 func Required(key, message string) Rule {
-	return Rule{key: key, shape: Shape{"minLength": 1, "minItems": 1, "not": Shape{"const": 0}}, test: func(v reflect.Value) error {
+	return Rule{key: key, shape: Shape{"minLength": 1, "minItems": 1, "exclusiveMinimum": 0}, test: func(v reflect.Value) error {
 		if isEmpty(v) {
 			return errors.New(message)
 		}
@@ -164,10 +165,17 @@ func AtMost(key string, most int) Rule {
 	}}
 }
 
+// Shown is a rule of a schema alone: Check does not look, and whoever checks the section
+// keeps to the same.
+func Shown(key string, shape Shape) Rule {
+	return Rule{key: key, shape: shape, test: func(reflect.Value) error { return nil }}
+}
+
 // Cond is a condition on one key of a section.
 type Cond struct {
 	key    string
 	values []string // empty: any value at all
+	prefix string   // that the text begins with, where it is not empty
 	not    bool
 }
 
@@ -183,6 +191,9 @@ func Is[S ~string](key string, values ...S) Cond {
 	return c
 }
 
+// Begins holds where the text at key begins with prefix, which has no special characters.
+func Begins(key, prefix string) Cond { return Cond{key: key, prefix: prefix} }
+
 // Not is the opposite of c.
 func (c Cond) Not() Cond {
 	c.not = !c.not
@@ -191,10 +202,13 @@ func (c Cond) Not() Cond {
 
 func (c Cond) holds(section reflect.Value) bool {
 	v := member(section, c.key)
-	if len(c.values) == 0 {
-		return isEmpty(v) == c.not
+	switch {
+	case c.prefix != "":
+		return strings.HasPrefix(v.String(), c.prefix) != c.not
+	case len(c.values) > 0:
+		return slices.Contains(c.values, v.String()) != c.not
 	}
-	return slices.Contains(c.values, v.String()) != c.not
+	return isEmpty(v) == c.not
 }
 
 // Check reports what breaks the rules of section and of the sections in it: of a value

@@ -6,6 +6,8 @@ import (
 	"math"
 	"reflect"
 	"slices"
+	"strings"
+	"unicode"
 )
 
 // Shape is a part of a JSON Schema (2020-12).
@@ -17,6 +19,36 @@ type Shaped interface{ Shape() Shape }
 
 // Matching is the shape of a text that is empty or matches pattern as a whole.
 func Matching(pattern string) Shape { return Shape{"pattern": "^(?:" + pattern + ")?$"} }
+
+// AnyCase is a pattern for one of words, in capitals or small letters.
+func AnyCase(words ...string) string {
+	var b strings.Builder
+	for i, word := range words {
+		if i > 0 {
+			b.WriteByte('|')
+		}
+		for _, r := range word {
+			if low, up := unicode.ToLower(r), unicode.ToUpper(r); low != up {
+				b.WriteString("[" + string(low) + string(up) + "]")
+			} else {
+				b.WriteRune(r)
+			}
+		}
+	}
+	return b.String()
+}
+
+// Property is the shape of the value at key of a mapping.
+func (s Shape) Property(key string) Shape { return s["properties"].(map[string]Shape)[key] }
+
+// AddKind makes key one of those of which a mapping has exactly one.
+func (s Shape) AddKind(key string, section Shape) {
+	section.finish(section["required"] != nil)
+	s["properties"].(map[string]Shape)[key] = section
+	kinds, _ := s["oneOf"].([]any)
+	s["oneOf"] = append(kinds, Shape{"required": []any{key}})
+	s["additionalProperties"] = false
+}
 
 // emptyValues are those that stand for no value.
 var emptyValues = []any{nil, "", false, 0, []any{}}
@@ -148,6 +180,8 @@ func (c Cond) schema(section reflect.Value) Shape {
 	byDefault := positive.holds(section)
 	m := Shape{"not": Shape{"enum": emptyValues}}
 	switch {
+	case c.prefix != "":
+		m = Shape{"pattern": "^" + c.prefix}
 	case len(c.values) > 0 && byDefault:
 		m = Shape{"enum": append(anys(c.values), nil)}
 	case len(c.values) > 0:
@@ -177,10 +211,21 @@ func (s Shape) add(more Shape) {
 	maps.Copy(s, more)
 }
 
-// finish lets a key have no value, which stands for its default, or sees to it that a
+// keywordTypes are the types that keywords of rules are about.
+var keywordTypes = map[string]string{
+	"minLength": "string", "maxLength": "string", "pattern": "string", "minItems": "array", "maxItems": "array",
+	"minimum": "integer", "maximum": "integer", "exclusiveMinimum": "integer",
+}
+
+// finish drops what is about other types. It lets a key have no value, which stands for its default, or sees to it that a
 // required one has some.
 func (s Shape) finish(required bool) {
 	types, typed := s["type"].([]any)
+	for keyword, kind := range keywordTypes {
+		if typed && !slices.Contains(types, any(kind)) {
+			delete(s, keyword)
+		}
+	}
 	switch {
 	case required:
 		if !typed {

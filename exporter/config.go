@@ -84,6 +84,13 @@ func (f *FreeBytes) UnmarshalText(text []byte) error {
 	return nil
 }
 
+// Shape says it in a schema.
+func (FreeBytes) Shape() config.Shape {
+	shape := config.Size(0).Shape()
+	shape["pattern"] = "^" + autoText + "$|" + shape["pattern"].(string)
+	return shape
+}
+
 // MarshalText writes f so that UnmarshalText reads it back.
 func (f FreeBytes) MarshalText() ([]byte, error) { return []byte(f.String()), nil }
 

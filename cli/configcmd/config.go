@@ -5,6 +5,7 @@ package configcmd
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 
@@ -22,15 +23,26 @@ func NewConfig(kinds exporter.Kinds) *cobra.Command {
 		Use:   "config",
 		Short: "Print the effective configuration, with every default",
 		Long: `config prints the configuration that run would use, with every default filled in.
-The output is a configuration file itself: without -f it is a good start for one.`,
-		Example: `  docket config > docket.yaml      the built-in configuration as a start
-  docket config -f docket.yaml     the file with its defaults`,
+The output is a configuration file itself; docket init writes a shorter one to start with.
+
+With --schema it prints the JSON Schema (2020-12) of configuration files, with which an
+editor completes and explains keys, and marks most mistakes that check finds.`,
+		Example: `  docket config -f docket.yaml     the file with its defaults
+  docket config                    the built-in configuration
+  docket config --schema > docket.schema.json`,
 		Args: command.NoArgs,
 	}
 	flags := command.ConfigFlags{Kinds: kinds}
 	flags.Add(cmd)
 	output := command.OutputFlag(cmd, "yaml", "json")
+	schema := cmd.Flags().Bool("schema", false, "print the JSON Schema of configuration files")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if *schema {
+			if cmd.Flags().NFlag() > 1 {
+				return errors.New("--schema is the same for every configuration: leave the other flags out")
+			}
+			return command.Failed(printSchema(cmd.OutOrStdout(), kinds))
+		}
 		cfg, err := load(&flags)
 		if err != nil {
 			return err

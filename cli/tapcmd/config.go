@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docket-export/docket/client"
@@ -133,11 +132,7 @@ func Load(text []byte) (*Config, config.Problems) {
 // given, be it empty: nobody records nothing by mistake.
 func (c *Config) validate(withAddress bool) config.Problems {
 	p := config.Check(c)
-	if c.Upstream.CAFile != "" && strings.HasPrefix(c.Upstream.URL, "http:") {
-		p.Addf("upstream.caFile", "must be left out: an engine that is reached with http:// shows no certificate")
-	}
-	p = append(p, c.Docket.validate(withAddress).In("docket")...)
-	return p
+	return append(p, c.Docket.validate(withAddress).In("docket")...)
 }
 
 // Rules implements config.Ruled.
@@ -151,24 +146,16 @@ func (c *Config) Rules() []config.Rule {
 		config.Required("decisions", "needs at least one of deny, warn, error and allow"),
 		config.Each("decisions", func(d string) error { _, err := webhook.ParseDecisions(d); return err }, "deny|warn|error|allow"),
 		config.Each("include", func(c string) error { _, err := webhook.ParseInclude(cmp.Or(c, " ")); return err }, "object|oldObject|patch"),
-		config.Text("preset", func(p string) error { _, err := webhook.ParsePreset(p); return err }, config.Matching(anyCase("gatekeeper")+"|"+anyCase("kyverno")+"|"+anyCase("validatingadmissionpolicy"))),
+		config.Text("preset", func(p string) error { _, err := webhook.ParsePreset(p); return err }, config.Matching(config.AnyCase("gatekeeper", "kyverno", "validatingadmissionpolicy"))),
 		config.NotNegative("shutdownDelay"),
 	}
-}
-
-// anyCase is a pattern for a word in capitals or small letters.
-func anyCase(word string) string {
-	var b strings.Builder
-	for _, letter := range word {
-		b.WriteString("[" + string(letter) + strings.ToUpper(string(letter)) + "]")
-	}
-	return b.String()
 }
 
 // Rules implements config.Ruled.
 func (UpstreamConfig) Rules() []config.Rule {
 	return []config.Rule{
 		config.Required("url", tap.CheckUpstream("").Error()),
+		config.Forbidden("caFile", "must be left out: an engine that is reached with http:// shows no certificate").When(config.Begins("url", "http:")),
 		config.Text("url", tap.CheckUpstream, config.Matching(`[hH][tT][tT][pP]([sS]://([^/?#:@\[\]]+|\[[^\]/]+\])|://(localhost|127\.[0-9.]+|\[::1\]))(:[0-9]*)?/*`)),
 	}
 }
@@ -269,4 +256,12 @@ func (c *Config) MemoryCeiling() int64 {
 		bytes += recordingBytes + int64(c.Docket.MaxBufferedBytes)
 	}
 	return bytes
+}
+
+// Schema returns the shape of the configuration files that Load takes. Describe says what
+// is at a path such as "upstream.url", or nothing.
+func Schema(describe func(path string) string) config.Shape {
+	c := defaultConfig()
+	c.APIVersion, c.Kind = "", ""
+	return config.Schema(&c, "", describe)
 }

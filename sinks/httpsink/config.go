@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/docket-export/docket/config"
@@ -86,9 +85,6 @@ func (c *Config) MaxInFlight() int { return c.InFlight }
 // Validate implements sinks.Config.
 func (c *Config) Validate() config.Problems {
 	p := append(config.Check(c), c.ValidateMaps()...)
-	if c.TLS != nil && strings.HasPrefix(c.URL, "http:") {
-		p.Addf("tls", "has no effect on an http:// url: use https:// or remove it")
-	}
 	if c.OAuth2 != nil {
 		c.OAuth2.validate(&p)
 	}
@@ -102,6 +98,9 @@ func (c *Config) Rules() []config.Rule {
 	return append(slices.Concat(c.Config.Rules(), c.compressionRules()),
 		config.Required("url", "is required"),
 		config.Text("url", checkURL, urlShape),
+		config.Forbidden("tls", "has no effect on an http:// url: use https:// or remove it").When(config.Begins("url", "http:")),
+		config.Shown("headers", headerShape),
+		config.Shown("headerFiles", headerShape),
 		config.Forbidden("basic", besideBearer).When(config.Set("bearerTokenFile")),
 		config.Forbidden("oauth2", besideBearer).When(config.Set("bearerTokenFile")),
 		config.Forbidden("oauth2", "must not stand beside basic: a request has one Authorization header").When(config.Set("basic")),

@@ -82,8 +82,8 @@ func TestValidate(t *testing.T) {
 				EndpointParams: map[string]string{"scope": "x", "audience": "y"}, TLS: &config.TLS{KeyFile: "k"},
 			}
 		}, "oauth2.tokenURL: must not hold credentials: use clientID and clientSecretFile\n" +
-			"oauth2.tls.certFile: must be set because keyFile is\n" +
 			"oauth2.tls: has no effect on an http:// tokenURL: use https:// or remove it\n" +
+			"oauth2.tls.certFile: must be set because keyFile is\n" +
 			"oauth2.endpointParams.scope: is set from clientID, clientSecretFile and scopes: remove it"},
 		"all at once": {func(c *Config) { c.URL, c.Timeout = "", -1 }, "url: is required\ntimeout: must be positive"},
 	} {

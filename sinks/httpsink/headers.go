@@ -43,6 +43,12 @@ var (
 	ownPrefixes = []string{"Docket-", "Webhook-"}
 )
 
+// headerShape is what validateHeaders says of the names alone.
+var headerShape = config.Shape{"patternProperties": config.Shape{
+	"^$|[^-!#$%&'*+.^_`|~0-9A-Za-z]": false,
+	"^(" + config.AnyCase(ownHeaders...) + "|(" + config.AnyCase(ownPrefixes...) + ").*)$": false,
+}}
+
 // validateHeaders checks names and values; it repeats names only.
 func (c *Config) validateHeaders(p *config.Problems) {
 	names := map[string]bool{} // in their canonical form

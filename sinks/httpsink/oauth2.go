@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/oauth2"
@@ -69,6 +68,7 @@ func (*OAuth2) Rules() []config.Rule {
 	return []config.Rule{
 		config.Required("tokenURL", "is required"),
 		config.Text("tokenURL", checkTokenURL, urlShape),
+		config.Forbidden("tls", "has no effect on an http:// tokenURL: use https:// or remove it").When(config.Begins("tokenURL", "http:")),
 		config.Required("clientID", "is required"),
 		config.Required("clientSecretFile", "is required"),
 		config.OneOf("authStyle", AuthHeader, AuthBody).When(config.Set("authStyle")),
@@ -91,9 +91,6 @@ func checkTokenURL(text string) error {
 
 // validate checks what the rules cannot.
 func (o *OAuth2) validate(p *config.Problems) {
-	if o.TLS != nil && strings.HasPrefix(o.TokenURL, "http:") {
-		p.Addf("oauth2.tls", "has no effect on an http:// tokenURL: use https:// or remove it")
-	}
 	for _, name := range slices.Sorted(maps.Keys(o.EndpointParams)) {
 		switch {
 		case slices.Contains(ownParams, name):

@@ -1,0 +1,32 @@
+package exporter
+
+import (
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/sinks"
+)
+
+// Schema returns the shape of the configuration files that Load takes with kinds. Describe
+// says what is at a path such as "sinks[].http.url", or nothing. The schema refuses nothing
+// that Load takes; Load refuses more, such as what two sections have to agree on.
+func Schema(kinds Kinds, describe func(path string) string) config.Shape {
+	doc := defaultDocument()
+	root := config.Schema(&doc, "", describe)
+
+	source := config.Schema(&sourceEntry[config.Node]{}, "sources[]", describe)
+	for _, d := range kinds.Sources {
+		source.AddKind(d.Kind, config.Schema(d.NewConfig(), "sources[]."+d.Kind, describe))
+	}
+	root.Property("sources")["items"] = source
+
+	defaults := defaultSink()
+	defaults.Batch = sinks.DefaultBatch()
+	sink := config.Schema(&sinkEntry[config.Node]{SinkConfig: defaults}, "sinks[]", describe)
+	for _, key := range config.Keys[sinks.BatchLimits]() {
+		delete(sink.Property("batch").Property(key), "default") // that of the kind
+	}
+	for _, d := range kinds.Sinks {
+		sink.AddKind(d.Kind, config.Schema(d.NewConfig(), "sinks[]."+d.Kind, describe))
+	}
+	root.Property("sinks")["items"] = sink
+	return root
+}
