@@ -16,7 +16,7 @@ import (
 
 // serve has h answer on l until the returned function is called.
 func (e *Exporter) serve(l net.Listener, h http.Handler) (stop func()) {
-	return fairconn.Serve(l, h, func(err error) { e.log.Error("admin endpoint ended", "error", err) })
+	return fairconn.Serve(l, nil, h, func(err error) { e.log.Error("admin endpoint ended", "error", err) })
 }
 
 // ownHost answers requests that are meant for a loopback address. A page in a browser
@@ -34,10 +34,8 @@ func ownHost(next http.Handler) http.Handler {
 // adminHandler answers what the endpoint has. may says who is let at records and may change something.
 func (e *Exporter) adminHandler(may permission) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("GET /livez", e.livez)
-	mux.HandleFunc("GET /readyz", e.readyz)
+	e.handleProbes(mux)
 	mux.HandleFunc("GET /status", e.status)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{}))
 	e.handleLetters(mux, may)
 	e.handleQueue(mux, may)
 	if e.config().Admin.Pprof {
@@ -46,6 +44,17 @@ func (e *Exporter) adminHandler(may permission) http.Handler {
 	page.Handle(mux, func() any { return e.Status() })
 	return mux
 }
+
+// handleProbes adds what kubelet and Prometheus ask for.
+func (e *Exporter) handleProbes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /livez", e.livez)
+	mux.HandleFunc("GET /readyz", e.readyz)
+	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+}
+
+// maxScrapes is how many scrapes an endpoint makes at a time: each holds the lock of the
+// queue for a moment, and records come first.
+const maxScrapes = 2
 
 // livez says whether the process is of use. A disk that takes no writes does not
 // make it useless: it recovers by itself, and a restart would not help.
@@ -57,21 +66,24 @@ func (e *Exporter) livez(w http.ResponseWriter, _ *http.Request) {
 // writable. Never the sinks: an outage of Kafka must not take the webhook beside us out
 // of service. Nor a source that reads files, which may have nothing to read before the
 // webhook is in service. What is wrong with either is in /status.
-func (e *Exporter) readyz(w http.ResponseWriter, _ *http.Request) {
-	if reasons := e.notReady(); len(reasons) > 0 {
+//
+// With ?exclude=queue it says whether docket has started: a disk that takes no writes then
+// counts for nothing.
+func (e *Exporter) readyz(w http.ResponseWriter, r *http.Request) {
+	if reasons := e.notReady(r.URL.Query().Get("exclude") == "queue"); len(reasons) > 0 {
 		http.Error(w, strings.Join(reasons, "\n"), http.StatusServiceUnavailable)
 		return
 	}
 	fmt.Fprintln(w, "ok")
 }
 
-func (e *Exporter) notReady() (reasons []string) {
+func (e *Exporter) notReady(withoutQueue bool) (reasons []string) {
 	select {
 	case <-e.stopping:
 		reasons = append(reasons, "stopping")
 	default:
 	}
-	if err := e.queue.Stats().Err; err != nil {
+	if err := e.queue.Stats().Err; err != nil && !withoutQueue {
 		reasons = append(reasons, "queue: "+diskReason(err, e.config().Queue.Directory))
 	}
 	for _, s := range e.parts().sources {

@@ -20,6 +20,7 @@ type Config struct {
 	Queue    QueueConfig
 	Sinks    []SinkConfig
 	Admin    AdminConfig
+	Metrics  *MetricsConfig // nil: no second listener
 	Shutdown ShutdownConfig
 	Limits   LimitsConfig
 }
@@ -200,6 +201,15 @@ type AdminConfig struct {
 	TokenFile config.SecretFile `yaml:"tokenFile"`
 }
 
+// MetricsConfig is the section "metrics": a listener for those who are not on this
+// machine, such as the kubelet and Prometheus. It answers /metrics, /readyz and /livez.
+type MetricsConfig struct {
+	// Address to listen on, host:port. Without a host: every address there is.
+	Address string `yaml:"address"`
+	// TLS makes the listener one of HTTPS. Its files are read again when they change.
+	TLS *config.ServerTLS `yaml:"tls"`
+}
+
 // ShutdownConfig is the section "shutdown".
 type ShutdownConfig struct {
 	// DrainTimeout is how long a stop may go on delivering. Four fifths of it may
@@ -273,6 +283,9 @@ const minQueueBytes = 16 << 20
 // validateSections checks what the rules of the sections cannot.
 func (c *Config) validateSections() config.Problems {
 	p := c.Queue.validate(c.Limits.MaxRecordBytes).In("queue")
+	if m := c.Metrics; m != nil && m.Address == c.Admin.Address {
+		p.Addf("metrics.address", "must be another than admin.address")
+	}
 	if n := c.Limits.MaxRecordBytes; n < minRecordBytes || n > maxRecordBytes {
 		p.Addf("limits.maxRecordBytes", "must be between %s and %s", config.Size(minRecordBytes), config.Size(maxRecordBytes))
 	}
@@ -332,6 +345,14 @@ func checkAdminAddress(address string) error {
 		return errors.New("must be a loopback address such as 127.0.0.1:9464: the endpoint has no TLS")
 	}
 	return nil
+}
+
+// Rules implements config.Ruled.
+func (m *MetricsConfig) Rules() []config.Rule {
+	return []config.Rule{
+		config.Required("address", "is required: host:port to listen on, such as :9465"),
+		config.Text("address", config.HostPort, config.HostPortShape),
+	}
 }
 
 // Rules implements config.Ruled.

@@ -56,6 +56,8 @@ type Exporter struct {
 	// guarded by it.
 	turn            chan struct{}
 	taking, outflow *loops // guarded by turn
+	// metricsListener is nil where none is configured, and before Run.
+	metricsListener atomic.Pointer[metricsListener]
 }
 
 // New opens the queue of cfg. It fails with *state.InUseError when another
@@ -204,6 +206,9 @@ func (e *Exporter) Run(ctx context.Context) error {
 	}
 	defer adminDone()
 	socketDone := e.serveSocket()
+	if cfg := e.config().Metrics; cfg != nil {
+		defer e.listenForMetrics(*cfg)()
+	}
 
 	lasting := context.WithoutCancel(ctx)
 	e.taking, e.outflow = newLoops(lasting, "sources"), newLoops(lasting, "deliveries")

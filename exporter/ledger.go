@@ -54,6 +54,9 @@ func (e *Exporter) view() (Status, queue.Stats) {
 			Pending: s.Ledger.Sinks[name].Pending,
 		})
 	}
+	if l := e.metricsListener.Load(); l != nil {
+		s.Metrics = l.snapshot()
+	}
 	return s, stats
 }
 

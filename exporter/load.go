@@ -38,6 +38,7 @@ type document[Source, Sink any] struct {
 	Queue      QueueConfig    `yaml:"queue"`
 	Sinks      []Sink         `yaml:"sinks"`
 	Admin      AdminConfig    `yaml:"admin"`
+	Metrics    *MetricsConfig `yaml:"metrics"`
 	Shutdown   ShutdownConfig `yaml:"shutdown"`
 	Limits     LimitsConfig   `yaml:"limits"`
 }
@@ -67,7 +68,7 @@ func Load(data []byte, kinds Kinds) (*Config, config.Problems) {
 	}
 	doc := defaultDocument()
 	l := loader{kinds: kinds, problems: append(problems, root.Decode(&doc)...)}
-	l.cfg = Config{Queue: doc.Queue, Admin: doc.Admin, Shutdown: doc.Shutdown, Limits: doc.Limits}
+	l.cfg = Config{Queue: doc.Queue, Admin: doc.Admin, Metrics: doc.Metrics, Shutdown: doc.Shutdown, Limits: doc.Limits}
 	l.check(config.Check(&doc))
 	l.check(l.cfg.validateSections())
 	l.loadSources(doc.Sources)
@@ -406,6 +407,7 @@ func (c *Config) sections() document[sourceEntry[sources.Config], sinkEntry[sink
 		Kind:       kind,
 		Queue:      c.Queue,
 		Admin:      c.Admin,
+		Metrics:    c.Metrics,
 		Shutdown:   c.Shutdown,
 		Limits:     c.Limits,
 	}

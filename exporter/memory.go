@@ -22,6 +22,8 @@ const (
 	programBytes = 10 << 20
 	// adminBytes are the connections of the admin endpoint, and the pages it answers.
 	adminBytes = 3 << 20
+	// metricsTLSBytes are the same of the listener for metrics, with TLS.
+	metricsTLSBytes = 8 << 20
 	// refusedBytes are the runs of refused lines that are remembered for each peer, and
 	// one batch of lines with its JSON.
 	refusedBytes = maxAllowances*(maxRepeated+512) + 6*maxEvidence
@@ -49,6 +51,11 @@ func (c *Config) Memory() []MemoryPart {
 	}
 	if c.Admin.Address != "" {
 		parts = append(parts, MemoryPart{"admin", adminBytes})
+	}
+	if m := c.Metrics; m != nil && m.TLS != nil {
+		parts = append(parts, MemoryPart{"metrics", metricsTLSBytes})
+	} else if m != nil {
+		parts = append(parts, MemoryPart{"metrics", adminBytes})
 	}
 	shared, redacted := false, false
 	for _, s := range c.Sources {

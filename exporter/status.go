@@ -15,6 +15,15 @@ type Status struct {
 	Sources []SourceStatus `json:"sources"`
 	Sinks   []SinkStatus   `json:"sinks"`
 	Config  ConfigStatus   `json:"config"`
+	// Metrics is the listener of metrics.address; nil: there is none.
+	Metrics *MetricsStatus `json:"metrics,omitempty"`
+}
+
+// MetricsStatus describes the listener for the kubelet and Prometheus.
+type MetricsStatus struct {
+	State   State  `json:"state"`
+	Reason  string `json:"reason,omitempty"`
+	Address string `json:"address,omitempty"` // empty while it does not listen
 }
 
 // State is how a part of the exporter is doing.

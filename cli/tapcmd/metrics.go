@@ -109,5 +109,5 @@ func serveMetrics(address string, server *serving.Server, m *metrics, log *slog.
 	mux.HandleFunc("GET /livez", probe(server.Live))
 	mux.HandleFunc("GET /readyz", probe(server.Ready))
 	mux.Handle("GET /metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{}))
-	return fairconn.Serve(l, mux, func(err error) { log.Error("metrics endpoint ended", "error", err) }), nil
+	return fairconn.Serve(l, nil, mux, func(err error) { log.Error("metrics endpoint ended", "error", err) }), nil
 }

@@ -54,7 +54,7 @@ func serve(t *testing.T, status func() any) (url string, stop func()) {
 	}
 	mux := http.NewServeMux()
 	Handle(mux, status)
-	stop = fairconn.Serve(l, mux, func(err error) { t.Error(err) })
+	stop = fairconn.Serve(l, nil, mux, func(err error) { t.Error(err) })
 	return "http://" + l.Addr().String(), stop
 }
 

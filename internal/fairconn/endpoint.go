@@ -1,10 +1,15 @@
 package fairconn
 
 import (
+	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
+	"io"
+	"log"
 	"net"
 	"net/http"
+	"os"
 	"sync"
 	"time"
 )
@@ -45,11 +50,15 @@ func Ending(r *http.Request) <-chan struct{} {
 	return ending
 }
 
-// Serve has h answer on l until the returned function is called, as an endpoint does. failed
-// is told why it has ended if it ends before.
-func Serve(l net.Listener, h http.Handler, failed func(error)) (stop func()) {
+// Serve has h answer on l until the returned function is called, as an endpoint does: over
+// TLS unless secure is nil. failed is told why it has ended if it ends before.
+func Serve(l net.Listener, secure *tls.Config, h http.Handler, failed func(error)) (stop func()) {
 	endpoint := NewEndpoint(h)
 	l = New(maxConnections, peerHost, func(nc net.Conn) { nc.Close() }).Listen(l)
+	if secure != nil {
+		l = tls.NewListener(l, secure)
+		endpoint.ErrorLog = log.New(withoutHandshakes{os.Stderr}, "", 0)
+	}
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
@@ -65,6 +74,17 @@ func Serve(l net.Listener, h http.Handler, failed func(error)) (stop func()) {
 		}
 		<-ended
 	}
+}
+
+// withoutHandshakes drops the lines of net/http on handshakes that failed: each peer on
+// the network could fill the log with them.
+type withoutHandshakes struct{ io.Writer }
+
+func (w withoutHandshakes) Write(line []byte) (int, error) {
+	if bytes.HasPrefix(line, []byte("http: TLS handshake error")) {
+		return len(line), nil
+	}
+	return w.Writer.Write(line)
 }
 
 // peerHost is the address of a peer without its port, which is another for each

@@ -1,0 +1,120 @@
+package exporter
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/fairconn"
+)
+
+// metricsListener answers on metrics.address. What is in its way, an address in use or a
+// certificate that is not there yet, must not keep docket from taking records: it is
+// reported and tried again.
+type metricsListener struct {
+	cfg MetricsConfig
+	log *slog.Logger
+
+	mu     sync.Mutex
+	status MetricsStatus // guarded by mu
+}
+
+// listenForMetrics serves metrics, readiness and liveness to everybody who can connect,
+// until the returned function is called. The Host of a request does not matter: all that a
+// page in a browser could read is what anybody on the network can.
+func (e *Exporter) listenForMetrics(cfg MetricsConfig) (stop func()) {
+	l := &metricsListener{cfg: cfg, log: e.log, status: MetricsStatus{State: Degraded, Reason: "starting"}}
+	e.metricsListener.Store(l)
+	mux := http.NewServeMux()
+	e.handleProbes(mux)
+	ctx, cancel := context.WithCancel(context.Background())
+	ended := make(chan struct{})
+	go func() { defer close(ended); l.run(ctx, mux) }()
+	return func() {
+		cancel()
+		<-ended
+		e.metricsListener.CompareAndSwap(l, nil)
+	}
+}
+
+// listenRetry is between two attempts to listen: what is in the way goes soon, or stays.
+var listenRetry = RetryConfig{InitialBackoff: config.Duration(100 * time.Millisecond), MaxBackoff: config.Duration(5 * time.Second)}
+
+func (l *metricsListener) run(ctx context.Context, h http.Handler) {
+	pause := newBackoff(listenRetry)
+	for {
+		err := l.serve(ctx, h, pause.Reset)
+		if ctx.Err() != nil {
+			return
+		}
+		l.set(Error, err.Error(), "")
+		wait(ctx, pause.NextBackOff())
+	}
+}
+
+// serve answers until ctx is done, or nobody can connect any more, which is the error.
+// listens is called once peers can connect.
+func (l *metricsListener) serve(ctx context.Context, h http.Handler, listens func()) error {
+	var secure *tls.Config
+	if l.cfg.TLS != nil {
+		var err error
+		if secure, err = l.cfg.TLS.Server(); err != nil {
+			return err
+		}
+	}
+	ln, err := net.Listen("tcp", l.cfg.Address)
+	if err != nil {
+		return fmt.Errorf("%w: is metrics.address free, and of this machine?", err)
+	}
+	address := ln.Addr().String()
+	if secure != nil {
+		current := secure.GetConfigForClient
+		secure.GetConfigForClient = func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+			cfg, err := current(hello)
+			if err != nil {
+				l.set(Error, "nobody can connect: "+err.Error(), address)
+			} else {
+				l.set(Active, "", address)
+			}
+			return cfg, err
+		}
+	}
+	failed := make(chan error, 1)
+	defer fairconn.Serve(ln, secure, h, func(err error) { failed <- err })()
+	listens()
+	l.set(Active, "", address)
+	select {
+	case err := <-failed:
+		return err
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// set logs what is news.
+func (l *metricsListener) set(state State, reason, address string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	before := l.status
+	l.status = MetricsStatus{State: state, Reason: reason, Address: address}
+	switch {
+	case before == l.status:
+	case state == Active:
+		l.log.Info("metrics are served", "address", address, "tls", l.cfg.TLS != nil)
+	default:
+		l.log.Error("metrics are not served: it is tried again", "address", l.cfg.Address, "error", reason)
+	}
+}
+
+func (l *metricsListener) snapshot() *MetricsStatus {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.status
+	return &s
+}

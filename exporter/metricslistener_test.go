@@ -1,0 +1,210 @@
+package exporter
+
+import (
+	"cmp"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/testcert"
+)
+
+// listening starts the listener for metrics and returns where it listens.
+func listening(t *testing.T, e *Exporter, cfg MetricsConfig) (address string) {
+	t.Helper()
+	if cfg.Address == "" {
+		cfg.Address = "127.0.0.1:0"
+	}
+	t.Cleanup(e.listenForMetrics(cfg))
+	until(t, "listening", func() bool { return e.Status().Metrics.State == Active })
+	return e.Status().Metrics.Address
+}
+
+// scrape asks for path; its error is that of the connection.
+func scrape(client *http.Client, url, host string) (status int, body, proto string, err error) {
+	r, err := http.NewRequest(http.MethodGet, url, http.NoBody)
+	if err != nil {
+		return 0, "", "", err
+	}
+	r.Host = host
+	res, err := client.Do(r)
+	if err != nil {
+		return 0, "", "", err
+	}
+	defer res.Body.Close()
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(text), res.Proto, err
+}
+
+// The listener answers its three paths to everybody, and nothing else that the admin
+// endpoint has.
+func TestMetricsListenerHasThreePaths(t *testing.T) {
+	e := letterExporter(t, 1)
+	e.config().Admin.Pprof = true
+	address := listening(t, e, MetricsConfig{})
+	for path, want := range map[string]struct {
+		status int
+		body   string
+	}{
+		"/metrics":              {200, "docket_build_info{"},
+		"/readyz":               {200, "ok"},
+		"/livez":                {200, "ok"},
+		"/":                     {404, ""},
+		"/status":               {404, ""},
+		"/events":               {404, ""},
+		"/deadletters":          {404, ""},
+		"/deadletters/siem":     {404, ""},
+		"/queue":                {404, ""},
+		"/queue/records":        {404, ""},
+		"/tail":                 {404, ""},
+		"/debug/pprof/":         {404, ""},
+		"/debug/pprof/heap":     {404, ""},
+		"/metrics/":             {404, ""},
+		"/metrics/../status":    {404, ""},
+		"/metrics%2f..%2fqueue": {404, ""},
+	} {
+		status, body, _, err := scrape(http.DefaultClient, "http://"+address+path, "docket.example.com:9465")
+		if err != nil || status != want.status || !strings.Contains(body, want.body) {
+			t.Errorf("%s of a foreign host: got %d %.60q, %v, want %d with %q", path, status, body, err, want.status, want.body)
+		}
+	}
+	res, err := http.Post("http://"+address+"/readyz", "text/plain", http.NoBody)
+	if err != nil || res.StatusCode != http.StatusMethodNotAllowed {
+		t.Errorf("POST /readyz: got %v, %v, want 405", res, err)
+	}
+	if err == nil {
+		res.Body.Close()
+	}
+}
+
+// clientOf trusts ca and shows the given certificates.
+func clientOf(ca testcert.CA, certificates ...tls.Certificate) *http.Client {
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: &tls.Config{RootCAs: ca.Pool, Certificates: certificates, NextProtos: []string{"h2", "http/1.1"}}, DisableKeepAlives: true, ForceAttemptHTTP2: true,
+	}}
+}
+
+// With TLS a renewed certificate is in use at once, clients can be asked for one of
+// theirs, and what is wrong with the files is in the status. HTTP/2 is not offered: its
+// streams would need a bound of their own.
+func TestMetricsListenerOverTLS(t *testing.T) {
+	e := letterExporter(t)
+	first, second, clients := testcert.NewCA(t), testcert.NewCA(t), testcert.NewCA(t)
+	pair := first.Issue(t, "127.0.0.1")
+	files := &config.ServerTLS{CertFile: pair.CertFile, KeyFile: pair.KeyFile, ClientCAFile: clients.File}
+	address := listening(t, e, MetricsConfig{TLS: files})
+	url := "https://" + address + "/metrics"
+	shown := clients.Issue(t, "prometheus").TLS
+
+	if status, _, proto, err := scrape(clientOf(first, shown), url, ""); err != nil || status != 200 || proto != "HTTP/1.1" {
+		t.Errorf("got %d over %s, %v, want 200 over HTTP/1.1", status, proto, err)
+	}
+	if status, _, _, err := scrape(clientOf(first), url, ""); err == nil {
+		t.Errorf("without a certificate: got %d, want no connection", status)
+	}
+	renewed := second.Issue(t, "127.0.0.1")
+	replace(t, pair.CertFile, renewed.CertFile)
+	replace(t, pair.KeyFile, renewed.KeyFile)
+	if status, _, _, err := scrape(clientOf(second, shown), url, ""); err != nil || status != 200 {
+		t.Errorf("after the renewal: got %d, %v, want 200 with the new certificate", status, err)
+	}
+	if err := os.Truncate(pair.KeyFile, 0); err != nil {
+		t.Fatal(err)
+	}
+	if status, _, _, err := scrape(clientOf(second, shown), url, ""); err == nil {
+		t.Errorf("without a key: got %d, want no connection", status)
+	}
+	if s := e.Status().Metrics; s.State != Error || !strings.Contains(s.Reason, pair.KeyFile) {
+		t.Errorf("without a key: got %+v, want Error that names %s", s, pair.KeyFile)
+	}
+	replace(t, pair.KeyFile, renewed.KeyFile)
+	if status, _, _, err := scrape(clientOf(second, shown), url, ""); err != nil || status != 200 || e.Status().Metrics.State != Active {
+		t.Errorf("with a key again: got %d, %v, %+v, want 200 and Active", status, err, e.Status().Metrics)
+	}
+}
+
+func replace(t *testing.T, path, with string) {
+	t.Helper()
+	text, err := os.ReadFile(with)
+	if err == nil {
+		err = os.WriteFile(path, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// An address in use, or a certificate that is missing, is reported and tried again.
+func TestMetricsListenerComesLate(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	e := letterExporter(t)
+	pair := testcert.NewCA(t).Issue(t, "127.0.0.1")
+	hidden := pair.CertFile + ".later"
+	if err := os.Rename(pair.CertFile, hidden); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(e.listenForMetrics(MetricsConfig{Address: taken.Addr().String(), TLS: &config.ServerTLS{CertFile: pair.CertFile, KeyFile: pair.KeyFile}}))
+	says := func(state State, text string) func() bool {
+		return func() bool {
+			s := e.Status().Metrics
+			return s.State == state && strings.Contains(s.Reason, text)
+		}
+	}
+	until(t, "word of the certificate", says(Error, pair.CertFile))
+	if err := os.Rename(hidden, pair.CertFile); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "word of the address", says(Error, "is metrics.address free"))
+	taken.Close()
+	until(t, "the listener", says(Active, ""))
+}
+
+// Peers that connect and send nothing do not keep the kubelet out, and make room.
+func TestMetricsListenerIsShared(t *testing.T) {
+	e := letterExporter(t)
+	address := listening(t, e, MetricsConfig{})
+	var first net.Conn
+	for range 300 {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		first = cmp.Or(first, nc)
+	}
+	client := &http.Client{Timeout: time.Minute}
+	for range 3 {
+		if status, _, _, err := scrape(client, "http://"+address+"/livez", ""); err != nil || status != 200 {
+			t.Errorf("beside 300 silent peers: got %d, %v, want 200", status, err)
+		}
+	}
+	if err := first.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil { // before net/http would close it
+		t.Fatal(err)
+	}
+	if _, err := first.Read(make([]byte, 1)); err == nil || errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("the first silent peer: got %v, want its connection closed for another", err)
+	}
+}
+
+// A queue that cannot write is no reason not to have started.
+func TestReadyWithoutQueue(t *testing.T) {
+	e := letterExporter(t)
+	h := ownHost(e.adminHandler(anybody))
+	if status, _ := get(t, h, "/readyz?exclude=queue"); status != http.StatusOK {
+		t.Errorf("got %d, want 200", status)
+	}
+	close(e.stopping)
+	if status, body := get(t, h, "/readyz?exclude=queue"); status != http.StatusServiceUnavailable || body != "stopping\n" {
+		t.Errorf("at the end: got %d %q, want 503", status, body)
+	}
+}
