@@ -5,6 +5,7 @@ import (
 
 	"github.com/docket-export/docket/cli/configcmd"
 	"github.com/docket-export/docket/cli/deadlettercmd"
+	"github.com/docket-export/docket/cli/initcmd"
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/queuecmd"
 	"github.com/docket-export/docket/cli/runcmd"
@@ -43,6 +44,7 @@ Try it in two terminals:
 	}
 	root.AddCommand(
 		runcmd.New(kinds),
+		initcmd.New(kinds),
 		configcmd.NewCheck(kinds),
 		configcmd.NewConfig(kinds),
 		sendcmd.New(kinds),

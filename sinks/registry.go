@@ -18,6 +18,10 @@ type Definition struct {
 	// NewConfig returns a pointer to a configuration that holds the defaults,
 	// ready to be decoded into.
 	NewConfig func() Config
+	// Sample is an entry of the list of sinks, as docket init writes it: with comments, and
+	// what is often set behind a "#". NAME stands for the name of the entry, and COUNT for
+	// nothing in the first of its kind, for 2 in the second.
+	Sample string
 }
 
 // ConfigKey returns Kind.

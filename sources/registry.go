@@ -13,6 +13,7 @@ import (
 type Definition struct {
 	Kind      string        // the configuration key that selects the source: "unix"
 	NewConfig func() Config // a pointer to a configuration that holds the defaults
+	Sample    string        // PORT stands before a port, which differs in a second entry
 }
 
 // ConfigKey returns Kind.

@@ -24,6 +24,17 @@ var Definition = sinks.Definition{
 		MaxWait:    config.Duration(200 * time.Millisecond),
 	},
 	NewConfig: func() sinks.Config { return defaultConfig() },
+	Sample: `# Files of records, with a manifest that docket verify proves them complete by.
+- name: NAME
+  #when: record.enforcementAction == "deny"   # these records alone; without it, all
+  file:
+    # CHANGE: a directory that is kept, such as /var/log/docket
+    directory: docket-data/exportCOUNT
+    #compress: zstd                           # or gzip
+    #rotate: {maxBytes: 64Mi, maxAge: 1h}     # when a file is finished
+    #retain: {maxAge: 2160h}                  # 90 days; without it, finished files stay
+    #signature: {keyFile: /etc/docket/export.key}   # made by docket keygen
+`,
 }
 
 // Config is the section "file" of a sink.

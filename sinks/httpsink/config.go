@@ -18,6 +18,18 @@ var Definition = sinks.Definition{
 	Kind:      "http",
 	Batch:     sinks.DefaultBatch(),
 	NewConfig: func() sinks.Config { return defaultConfig() },
+	Sample: `# Batches for a receiver of HTTP.
+- name: NAME
+  #when: record.enforcementAction == "deny"   # these records alone; without it, all
+  http:
+    url: https://siem.example.com/ingest   # CHANGE
+    #encoding: otlp                        # or ndjson, jsonArray, cloudEvents, splunkHEC, elasticsearchBulk, loki
+    #compression: gzip
+    #bearerTokenFile: /var/run/secrets/siem/token
+    #basic: {username: docket, passwordFile: /var/run/secrets/siem/password}
+    #headerFiles: {X-Api-Key: /var/run/secrets/siem/key}
+    #tls: {caFile: /etc/docket/siem-ca.crt}
+`,
 }
 
 // Config says where batches are posted, and how.

@@ -21,6 +21,17 @@ var Definition = sinks.Definition{
 		MaxWait:    config.Duration(100 * time.Millisecond),
 	},
 	NewConfig: func() sinks.Config { return defaultConfig() },
+	Sample: `# A topic of Kafka.
+- name: NAME
+  #when: record.enforcementAction == "deny"   # these records alone; without it, all
+  kafka:
+    brokers: [kafka-0.example.com:9092]   # CHANGE: some brokers; the others are found through them
+    topic: decisions                      # CHANGE: a topic that exists
+    #key: [normalized.resource.namespace, normalized.resource.name]   # order is kept for equal keys
+    #compression: zstd
+    #tls: {caFile: /etc/docket/kafka-ca.crt}
+    #sasl: {mechanism: SCRAM-SHA-512, username: docket, passwordFile: /var/run/secrets/kafka/password}
+`,
 }
 
 // Config says to which topic records are written, and how.

@@ -22,6 +22,11 @@ var Definition = sinks.Definition{
 	Kind:      "stdout",
 	Batch:     sinks.BatchLimits{MaxRecords: 500, MaxBytes: 1 << 20},
 	NewConfig: func() sinks.Config { return &Config{} },
+	Sample: `# Standard output, for trying out.
+- name: NAME
+  #when: record.enforcementAction == "deny"   # these records alone; without it, all
+  stdout: {}
+`,
 }
 
 // Config is the section "stdout" of a sink. It has no fields.

@@ -21,6 +21,14 @@ var Definition = sources.Definition{
 	NewConfig: func() sources.Config {
 		return &Config{SnapshotInterval: defaultSnapshotInterval}
 	},
+	Sample: `# The files that Gatekeeper exports to a disk. The queue lies best on the same volume.
+- name: NAME
+  gatekeeper:
+    # CHANGE: the path of Gatekeeper's Connection
+    path: /tmp/violations/topicsCOUNT
+    #deleteAfterRead: true   # delete a file once all of it is in the queue
+    #delta: true             # what an audit opened and resolved, in place of every violation
+`,
 }
 
 // Config is the section "gatekeeper" of a source.

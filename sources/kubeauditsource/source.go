@@ -25,6 +25,16 @@ var Definition = sources.Definition{
 	NewConfig: func() sources.Config {
 		return &Config{Preset: All, MaxConnections: httpsource.DefaultConnections}
 	},
+	Sample: `# The audit webhook of kube-apiserver: docket kubernetes-audit-kubeconfig writes the file
+# that it needs.
+- name: NAME
+  kubernetesAudit:
+    # CHANGE, with tls: an API server on another machine cannot reach this address
+    address: 127.0.0.1:PORT8443
+    preset: AdmissionDecisions   # or All: every event
+    #bearerTokenFile: /var/run/secrets/docket/audit-token
+    #tls: {certFile: /etc/docket/tls.crt, keyFile: /etc/docket/tls.key}
+`,
 }
 
 // Config is the section "kubernetesAudit" of a source.

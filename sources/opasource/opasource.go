@@ -28,6 +28,15 @@ var Definition = sources.Definition{
 	NewConfig: func() sources.Config {
 		return &Config{Path: defaultPath, MaxConnections: httpsource.DefaultConnections}
 	},
+	Sample: `# The decision logs of OPA: let its "services" point here.
+- name: NAME
+  opa:
+    # CHANGE, with tls: OPA on another machine cannot reach this address
+    address: 127.0.0.1:PORT8282
+    #path: /logs                                           # decision_logs.resource of OPA
+    #bearerTokenFile: /var/run/secrets/docket/opa-token    # the token that OPA must send
+    #tls: {certFile: /etc/docket/tls.crt, keyFile: /etc/docket/tls.key}
+`,
 }
 
 // Config is the section "opa" of a source.

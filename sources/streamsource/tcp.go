@@ -16,6 +16,13 @@ import (
 var TCPDefinition = sources.Definition{
 	Kind:      "tcp",
 	NewConfig: func() sources.Config { return &TCPConfig{MaxConnections: defaultConnections} },
+	Sample: `# Producers elsewhere. Without tls, only this machine can reach docket.
+- name: NAME
+  tcp:
+    # CHANGE, with tls: ":7443" for every address of this machine
+    address: 127.0.0.1:PORT7443
+    #tls: {certFile: /etc/docket/tls.crt, keyFile: /etc/docket/tls.key, clientCAFile: /etc/docket/producers.crt}
+`,
 }
 
 // TCPConfig is the section "tcp" of a source.

@@ -26,6 +26,15 @@ var UnixDefinition = sources.Definition{
 	NewConfig: func() sources.Config {
 		return &UnixConfig{Mode: defaultMode, MaxConnections: defaultConnections}
 	},
+	Sample: `# Producers on this machine, such as docket send and the Go client.
+- name: NAME
+  unix:
+    # CHANGE: a path in a directory that the producers see too, such as /run/docket/docket.sock
+    path: docket-data/NAME.sock
+    #mode: "0660"        # who may send: the user and the group of docket
+    #group: policy       # another group than docket's own
+    #allowUIDs: [1000]   # these users alone
+`,
 }
 
 // UnixConfig is the section "unix" of a source.

@@ -13,6 +13,13 @@ import (
 var Definition = sources.Definition{
 	Kind:      "tail",
 	NewConfig: func() sources.Config { return &Config{} },
+	Sample: `# A log file, through every rotation.
+- name: NAME
+  tail:
+    # CHANGE: the file; it need not exist yet
+    path: /var/log/gatekeeper/managerCOUNT.log
+    format: gatekeeperDenies   # or opaConsole, json, cri
+`,
 }
 
 // Config is the section "tail" of a source.
