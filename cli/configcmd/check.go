@@ -5,16 +5,14 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"strings"
 
 	"github.com/spf13/cobra"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/cli/tapcmd"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/exporter/hostcheck"
-	"github.com/docket-export/docket/internal/memlimit"
 )
 
 // NewCheck returns docket check.
@@ -38,12 +36,16 @@ A file of kind Tap, for docket tap, is checked as well.
 With --connect it goes on to try every sink without a record: names, connections,
 certificates, credentials, the topic. It ends with 1 when one cannot be reached.
 
+With -o json it prints one document: each problem with file, line, path and text, the
+warnings, the memory, and what became of the sinks.
+
 With --try it goes on to say, for each line of a file of records, which sinks would
 take it and what redaction would leave of it. Sources with rules are tried one by one.
 It ends with 1 when a line would be refused, or when a filter cannot be evaluated for
 it: such a record is delivered, or withheld with onError: Withhold.`,
 		Example: `  docket check -f docket.yaml
   docket check -f docket.yaml --connect
+  docket check -f docket.yaml -o json
   docket check -f docket.yaml --try samples.ndjson
   docket check -f docket.yaml --try - --source webhook -o json < samples.ndjson
   helm template ... | yq '.data["docket.yaml"]' | docket check -f - --no-files`,
@@ -65,30 +67,34 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 		if err != nil {
 			return err
 		}
-		out := cmd.OutOrStdout()
 		if tapcmd.IsTap(text) {
 			if *toConnect || try.file != "" {
 				return fmt.Errorf("--connect and --try are about sinks, which a file of kind Tap has none of: leave them out for %s", name)
 			}
-			return checkTap(out, name, text, !*noFiles)
+			r, err := checkTap(name, text, !*noFiles)
+			if err != nil {
+				return err
+			}
+			return r.write(cmd.OutOrStdout(), try.output.Value)
 		}
-		cfg, err := configToCheck(kinds, name, text, !*noFiles)
 		if *toConnect && try.file != "" {
 			return errors.New("--connect and --try exclude each other: one is about destinations, the other about records")
 		}
-		if *toConnect {
-			if err := check(out, name, cfg, err); err != nil {
-				return err
-			}
-			return connectSinks(cmd.Context(), out, name, cfg)
-		}
-		if try.file == "" {
-			return check(out, name, cfg, err)
-		}
-		if err := check(cmd.ErrOrStderr(), name, cfg, err); err != nil {
+		cfg, err := configToCheck(kinds, name, text, !*noFiles)
+		r, err := exporterReport(name, cfg, err)
+		if err != nil {
 			return err
 		}
-		return try.try(cmd.InOrStdin(), out, cfg)
+		if try.file != "" {
+			if err := r.write(cmd.ErrOrStderr(), "text"); err != nil {
+				return err
+			}
+			return try.try(cmd.InOrStdin(), cmd.OutOrStdout(), cfg)
+		}
+		if *toConnect && r.OK {
+			r.Sinks = connectSinks(cmd.Context(), terminal.NewConsole(cmd.ErrOrStderr()), cfg)
+		}
+		return r.write(cmd.OutOrStdout(), try.output.Value)
 	}
 	return cmd
 }
@@ -131,23 +137,17 @@ func checkFiles(name string, text []byte, files []config.FileUse) error {
 	return &command.ConfigError{File: name, Problems: root.Locate(problems)}
 }
 
-// checkTap is check for a configuration of kind Tap.
-func checkTap(w io.Writer, name string, text []byte, withFiles bool) error {
+// checkTap is the report about a configuration of kind Tap.
+func checkTap(name string, text []byte, withFiles bool) (*report, error) {
 	cfg, problems := tapcmd.Load(text)
-	var err error
 	if len(problems) > 0 {
-		err = &command.ConfigError{File: name, Problems: problems}
-	} else if withFiles {
+		return reportOf(name, &command.ConfigError{File: name, Problems: problems})
+	}
+	var err error
+	if withFiles {
 		err = checkFiles(name, text, cfg.Files())
 	}
-	if err != nil {
-		return sayWrong(w, name, err)
-	}
-	for _, warning := range hostcheck.SecretWarnings(cfg.Files()) {
-		fmt.Fprintf(w, "%s: warning: %s\n", name, warning)
-	}
-	_, err = fmt.Fprintf(w, "%s: memory: stays below %s\n%s: ok\n", name, memlimit.Mebibytes(cfg.MemoryCeiling()), name)
-	return command.Failed(err)
+	return tapReport(name, cfg.Files(), cfg.MemoryCeiling(), err)
 }
 
 // fileProblems says which files this user cannot read.
@@ -158,35 +158,4 @@ func fileProblems(files []config.FileUse) (problems config.Problems) {
 		}
 	}
 	return problems
-}
-
-// check says on w what loading the configuration in file has found: that it is
-// ok, or what is wrong with it.
-func check(w io.Writer, file string, cfg *exporter.Config, err error) error {
-	if err != nil {
-		return sayWrong(w, file, err)
-	}
-	for _, warning := range hostcheck.Warnings(cfg) {
-		fmt.Fprintf(w, "%s: warning: %s\n", file, warning)
-	}
-	_, err = fmt.Fprintf(w, "%s: memory: %s\n%s: ok\n", file, memoryText(cfg.Memory()), file)
-	return command.Failed(err)
-}
-
-// sayWrong says on w what is wrong with the configuration in file, if err is that.
-func sayWrong(w io.Writer, file string, err error) error {
-	if wrong, ok := errors.AsType[*command.ConfigError](err); ok && wrong.Err == nil {
-		fmt.Fprintln(w, wrong)
-		return command.Misconfigured("%s: problems: %d", file, len(wrong.Problems))
-	}
-	return err
-}
-
-// memoryText says what docket has in memory at most.
-func memoryText(parts []exporter.MemoryPart) string {
-	words := make([]string, len(parts))
-	for i, p := range parts {
-		words[i] = p.Name + " " + memlimit.Mebibytes(p.Bytes)
-	}
-	return fmt.Sprintf("stays below %s (%s)", memlimit.Mebibytes(exporter.MemoryCeiling(parts)), strings.Join(words, ", "))
 }

@@ -3,13 +3,14 @@ package configcmd
 import (
 	"context"
 	"fmt"
-	"io"
 	"log/slog"
+	"maps"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
-	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/sinks"
 )
@@ -18,54 +19,71 @@ import (
 // takes, shorter than a person waits.
 const connectTimeout = 15 * time.Second
 
-// connectSinks tries every sink of cfg, all at the same time, and says on w what
-// came of it, in the order of the file. Its error is that some failed.
-func connectSinks(ctx context.Context, w io.Writer, file string, cfg *exporter.Config) error {
-	results := make([]string, len(cfg.Sinks))
-	failures := make([]bool, len(cfg.Sinks))
+// connectSinks tries every sink of cfg, all at the same time, and returns what came of
+// it, in the order of the file. The console shows which are still being tried.
+func connectSinks(ctx context.Context, console *terminal.Console, cfg *exporter.Config) []sinkTrial {
+	results := make([]sinkTrial, len(cfg.Sinks))
+	waiting := &waitingSinks{names: make(map[string]bool)}
+	for _, s := range cfg.Sinks {
+		waiting.names[s.Name] = true
+	}
+	defer console.Follow(func() terminal.Work { return waiting.work(len(results)) })()
 	var trials sync.WaitGroup
 	for i, s := range cfg.Sinks {
 		trials.Go(func() {
-			results[i], failures[i] = connect(ctx, s)
+			results[i] = connect(ctx, s)
+			waiting.done(s.Name)
 		})
 	}
 	trials.Wait()
-	failedSinks := 0
-	for i, s := range cfg.Sinks {
-		fmt.Fprintf(w, "%s: sink %s: %s\n", file, s.Name, results[i])
-		if failures[i] {
-			failedSinks++
-		}
-	}
-	if failedSinks > 0 {
-		return command.Failed(fmt.Errorf("%s: sinks that could not be reached: %d of %d", file, failedSinks, len(cfg.Sinks)))
-	}
-	return nil
+	return results
+}
+
+// waitingSinks are those that have not answered yet.
+type waitingSinks struct {
+	mu    sync.Mutex
+	names map[string]bool // guarded by mu
+}
+
+func (w *waitingSinks) done(name string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	delete(w.names, name)
+}
+
+func (w *waitingSinks) work(all int) terminal.Work {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	names := strings.Join(slices.Sorted(maps.Keys(w.names)), ", ")
+	return terminal.Work{What: "trying the sinks", Done: int64(all - len(w.names)), Total: int64(all), Noun: "sink", Note: "waiting for " + names}
 }
 
 // connect tries one sink and returns what to say about it.
-func connect(ctx context.Context, s exporter.SinkConfig) (result string, bad bool) {
-	if s.Retire {
-		return "to be retired: not tried", false
-	}
+func connect(ctx context.Context, s exporter.SinkConfig) sinkTrial {
+	t := sinkTrial{Name: s.Name, State: notTried}
 	prober, ok := s.Config.(sinks.Prober)
-	if !ok {
-		return "nothing to try", false
+	switch {
+	case s.Retire:
+		t.Text = "to be retired: not tried"
+		return t
+	case !ok:
+		t.Text = "nothing to try"
+		return t
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	var warnings lockedBuffer
 	log := slog.New(slog.NewTextHandler(&warnings, &slog.HandlerOptions{Level: slog.LevelWarn, ReplaceAttr: withoutHead}))
 	began := time.Now()
-	err := prober.Probe(ctx, sinks.Env{Name: s.Name, Log: log})
-	if err != nil {
-		return fmt.Sprintf("%s: %v", sinks.FailureOf(err).Kind, err), true
+	if err := prober.Probe(ctx, sinks.Env{Name: s.Name, Log: log}); err != nil {
+		t.State, t.Text = failed, fmt.Sprintf("%s: %v", sinks.FailureOf(err).Kind, err)
+		return t
 	}
-	result = fmt.Sprintf("ok (%s)", time.Since(began).Round(time.Millisecond))
+	t.State, t.Text = reached, fmt.Sprintf("ok (%s)", time.Since(began).Round(time.Millisecond))
 	for line := range strings.Lines(warnings.String()) {
-		result += "\n  warning: " + strings.TrimSuffix(line, "\n")
+		t.Warnings = append(t.Warnings, strings.TrimSuffix(line, "\n"))
 	}
-	return result, false
+	return t
 }
 
 // withoutHead leaves of a log line what a person needs who has just asked for it.

@@ -29,8 +29,6 @@ func (f *tryFlags) check(config string) error {
 	switch {
 	case f.file == "" && f.source != "":
 		return errors.New("--source goes with --try: which records come from it?")
-	case f.file == "" && f.output.Value == "json":
-		return errors.New("-o json goes with --try: a configuration is checked in text")
 	case f.file == "-" && config == "-":
 		return errors.New("the standard input cannot be both the configuration and the records: name a file")
 	}

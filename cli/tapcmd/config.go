@@ -155,8 +155,8 @@ func (c *Config) Rules() []config.Rule {
 func (UpstreamConfig) Rules() []config.Rule {
 	return []config.Rule{
 		config.Required("url", tap.CheckUpstream("").Error()),
-		config.Forbidden("caFile", "must be left out: an engine that is reached with http:// shows no certificate").When(config.Begins("url", "http:")),
 		config.Text("url", tap.CheckUpstream, config.Matching(`[hH][tT][tT][pP]([sS]://([^/?#:@\[\]]+|\[[^\]/]+\])|://(localhost|127\.[0-9.]+|\[::1\]))(:[0-9]*)?/*`)),
+		config.Forbidden("caFile", "must be left out: an engine that is reached with http:// shows no certificate").When(config.Begins("url", "http:")),
 	}
 }
 
