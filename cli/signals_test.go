@@ -87,7 +87,7 @@ func TestSendStoresAllAfterCtrlC(t *testing.T) {
 	p.ends(command.ExitOK, "waiting for 2 acknowledgements, press Ctrl-C again to give up")
 }
 
-// SIGHUP asks for a reload that docket does not have yet. It must not end it.
+// SIGHUP asks for a reload. It must not end docket.
 func TestHangup(t *testing.T) {
 	config, admin := testConfig(t)
 	p := startProcess(t, "run", "-f", config)
@@ -97,7 +97,7 @@ func TestHangup(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	p.says("SIGHUP: nothing to reload, docket goes on")
+	p.says("SIGHUP: the configuration file is as it was")
 	if !isReady(t, admin) {
 		t.Error("got an exporter that is not ready after SIGHUP")
 	}

@@ -41,6 +41,18 @@ func (r *ConfigReport) Applied(at time.Time, waiting string) {
 	}
 	r.status.Generation++
 	r.status.Loaded = at
+	r.wait(waiting)
+}
+
+// Rest says what of the configuration that took effect last is left to do, as waiting does.
+func (r *ConfigReport) Rest(waiting string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wait(waiting)
+}
+
+// wait shows what does not take effect yet. Callers hold mu.
+func (r *ConfigReport) wait(waiting string) {
 	r.status.State, r.status.LastError = Active, waiting
 	if waiting != "" {
 		r.status.State = Degraded

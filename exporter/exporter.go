@@ -26,6 +26,8 @@ import (
 type Options struct {
 	Log     *slog.Logger
 	Version string
+	// Store keeps the configuration in force in the directory of the queue; see StoredConfig.
+	Store bool
 	// Config is told of each configuration that takes effect; nil: there is one.
 	Config *ConfigReport
 	// Quiet is called, unless it is nil, when nothing has been stored or delivered
@@ -47,6 +49,7 @@ type Exporter struct {
 	full      fullWatch
 	flow      flow
 	loads     *ConfigReport
+	stores    bool          // the configuration in force; see StoredConfig
 	quiet     func()        // nil: nobody wants to know
 	stopping  chan struct{} // closed when Run begins to drain
 	lookers   chan struct{} // holds a token for each request that reads the queue
@@ -67,7 +70,7 @@ type Exporter struct {
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{
-		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config,
+		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, stores: o.Store,
 		stopping: make(chan struct{}), lookers: make(chan struct{}, maxLookers), turn: make(chan struct{}, 1),
 	}
 	e.turn <- struct{}{}
@@ -215,6 +218,7 @@ func (e *Exporter) Run(ctx context.Context) error {
 	defer e.taking.end()
 	defer e.outflow.end()
 	e.start(e.parts())
+	e.store()
 	e.outflow.start(e.announced.run)
 	e.outflow.start(e.watchFull)
 	e.outflow.start(e.watchRetired)

@@ -16,6 +16,9 @@ func (e *Exporter) parts() *parts { return e.now.Load() }
 // config is the configuration in force.
 func (e *Exporter) config() *Config { return e.parts().cfg }
 
+// Config is the configuration in force, which must not be changed.
+func (e *Exporter) Config() *Config { return e.config() }
+
 // delivery returns that of the sink called name, nil when there is none.
 func (p *parts) delivery(name string) *delivery {
 	i := slices.IndexFunc(p.deliveries, func(d *delivery) bool { return d.cfg.Name == name })

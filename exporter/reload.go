@@ -63,6 +63,7 @@ func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
 	}
 	e.now.Store(next)
 	e.start(next)
+	e.store()
 	for _, c := range changes {
 		if c.Action != Keep && c.Action != Restart {
 			e.log.Info("configuration: "+strings.ToLower(string(c.Action))+" "+c.Part, "name", c.Name, "keys", c.Keys)

@@ -2,17 +2,16 @@ package runcmd
 
 import (
 	"context"
-	"log/slog"
 	"os"
 	"os/signal"
 	"syscall"
 )
 
-// onHangup says what SIGHUP does from now on, to a docket that runs: it must not kill
-// it. In a container it asks for the configuration to be read again, which docket does
-// at its start alone: docket goes on. On a terminal it means that the person has left,
-// and end is called.
-func onHangup(onTerminal bool, end context.CancelFunc, log *slog.Logger) {
+// onHangup says what SIGHUP does from now on, to a docket that runs: it must not kill it.
+// On a terminal it means that the person has left, and end is called. Elsewhere it asks for
+// the configuration to be read again: that is passed on.
+func onHangup(onTerminal bool, end context.CancelFunc) (asked <-chan struct{}) {
+	ask := make(chan struct{}, 1)
 	hangups := make(chan os.Signal, 1)
 	signal.Notify(hangups, syscall.SIGHUP)
 	go func() {
@@ -21,7 +20,11 @@ func onHangup(onTerminal bool, end context.CancelFunc, log *slog.Logger) {
 				end()
 				continue
 			}
-			log.Info("SIGHUP: nothing to reload, docket goes on: restart it for another configuration")
+			select {
+			case ask <- struct{}{}:
+			default: // it is to look already
+			}
 		}
 	}()
+	return ask
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -17,7 +18,6 @@ import (
 	"github.com/docket-export/docket/cli/versioncmd"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/exporter/hostcheck"
 	"github.com/docket-export/docket/internal/human"
 	"github.com/docket-export/docket/internal/memlimit"
 	"github.com/docket-export/docket/sources/streamsource"
@@ -40,40 +40,43 @@ the records to standard output.
 SIGTERM or SIGINT stops it: docket takes lines until the producers close, for at most
 four fifths of shutdown.drainTimeout, and delivers until that is over. The rest is
 kept for the next start. A second signal ends docket at once. Nothing stored is lost
-either way. SIGHUP changes nothing: docket reads its configuration when it starts.`,
+either way.
+
+docket reads FILE again whenever it changes, and on SIGHUP. Sources and sinks that are
+the same go on; others are added, changed or removed, without a restart. A FILE that is
+invalid changes nothing: docket status says why. Where FILE is invalid at the start, docket
+runs with the configuration that took effect last, which is kept in the queue's
+directory. FILE says where that is, unless it cannot be parsed at all: name the
+directory with --queue.`,
 		Example: `  docket run                       try it out
-  docket run -f docket.yaml`,
+  docket run -f docket.yaml
+  docket run -f docket.yaml --queue /var/lib/docket`,
 		Args: command.NoArgs,
 	}
 	flags := command.ConfigFlags{Kinds: kinds}
 	flags.Add(cmd)
+	queue := cmd.Flags().String("queue", "", "directory of the queue, for an invalid FILE that does not name it")
 	newLog := command.LogFlags(cmd, os.Stderr)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		cfg, err := flags.Load()
+		start, err := load(&flags, *queue)
 		if err != nil {
 			return err
 		}
+		cfg := start.cfg
 		sockets, err := streamsource.Inherit()
 		if err != nil {
 			return command.Failed(err)
 		}
-		for _, s := range cfg.Sources {
-			if in, ok := s.Config.(streamsource.Inheritor); ok {
-				in.SetInherited(sockets)
-			}
+		host := &host{sockets: sockets, log: newLog()}
+		if err := host.prepare(cfg); err != nil {
+			return command.Failed(err)
 		}
-		log := newLog()
-		if redacts(cfg) {
-			if err := forbidCores(); err != nil {
-				return command.Failed(err)
-			}
-		}
+		log := host.log
 		ctx, end := context.WithCancel(cmd.Context())
 		defer end()
-		onHangup(terminal.IsTerminal(os.Stderr), end, log)
-		memory := memlimit.For(os.Getenv, memlimit.Program{Ceiling: exporter.MemoryCeiling(cfg.Memory())}, log)
-		defer time.AfterFunc(memlimit.StartTime, memory.Apply).Stop()
+		hangups := onHangup(terminal.IsTerminal(os.Stderr), end)
+		defer time.AfterFunc(memlimit.StartTime, host.memory(cfg).Apply).Stop()
 		switch {
 		case flags.Slot != nil:
 			flags.Slot.Explain(log, cfg)
@@ -83,17 +86,43 @@ either way. SIGHUP changes nothing: docket reads its configuration when it start
 		if b := versioncmd.This(); b.Unsafe {
 			log.Error(versioncmd.Unsafe + ": never keep records with it")
 		}
-		for _, warning := range hostcheck.Warnings(cfg) {
-			log.Warn(warning)
+		host.warn(cfg)
+		report := exporter.NewConfigReport("", "")
+		if flags.File != "" {
+			report = exporter.NewConfigReport(flags.File, exporter.StoredPath(cfg.Queue.Directory))
 		}
-		e, err := exporter.New(cfg, exporter.Options{Log: log, Version: versioncmd.This().Version, Quiet: debug.FreeOSMemory})
+		e, err := exporter.New(cfg, exporter.Options{
+			Log: log, Version: versioncmd.This().Version, Quiet: debug.FreeOSMemory, Config: report, Store: flags.File != "",
+		})
 		if err != nil {
 			return command.Failed(err)
 		}
+		report.Applied(time.Now(), "")
+		r := &reloader{file: flags.File, kinds: kinds, text: start.text, report: report, log: log, apply: func(cfg *exporter.Config) ([]string, error) {
+			return reload(e, host, cfg)
+		}}
+		if start.invalid != nil {
+			r.fail(start.invalid)
+		}
+		var reloading sync.WaitGroup
+		defer reloading.Wait()
+		defer end()
+		reloading.Go(func() { r.run(ctx, hangups) })
 		defer command.LastWords(ctx, func() string { return lastWords(e.Left()) })()
 		return command.Failed(e.Run(ctx))
 	}
 	return cmd
+}
+
+// reload makes cfg the configuration in force.
+func reload(e *exporter.Exporter, h *host, cfg *exporter.Config) (waiting []string, err error) {
+	if err := h.prepare(cfg); err != nil {
+		return nil, err
+	}
+	h.warn(cfg)
+	waiting, err = e.Reload(cfg)
+	h.memory(e.Config()).Apply()
+	return waiting, err
 }
 
 // lastWords are those of a docket that a second signal ends; left is what each sink has yet

@@ -17,6 +17,8 @@ const (
 	// ReserveFile is given up when the disk is full, so that the checkpoint can
 	// be written that lets delivered segments go.
 	ReserveFile = "reserve"
+	// ConfigFile is no file of the queue: its exporter keeps a configuration in it.
+	ConfigFile = "last-good.yaml"
 )
 
 // Names of files that are not segments yet. What a file of either kind holds

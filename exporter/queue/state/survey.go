@@ -107,7 +107,7 @@ func (s *Survey) add(name string) {
 		s.Begun = append(s.Begun, name)
 	}
 	switch {
-	case slices.Contains([]string{CursorsFile, PositionsFile, LockFile, ReserveFile}, name):
+	case slices.Contains([]string{CursorsFile, PositionsFile, LockFile, ReserveFile, ConfigFile}, name):
 	case isSpare:
 		s.Spares = append(s.Spares, spare{Name: name})
 	case strings.HasSuffix(name, disk.NewSuffix):

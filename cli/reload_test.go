@@ -1,0 +1,259 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/testcli"
+)
+
+// reloading is a docket whose configuration lies as a kubelet mounts a ConfigMap:
+//
+//	conf/docket.yaml -> ..data/docket.yaml
+//	conf/..data -> ..1
+//	conf/..1/docket.yaml
+type reloading struct {
+	t     *testing.T
+	p     *process
+	admin string
+	mount int
+}
+
+const reloadedFile = "conf/docket.yaml"
+
+// mountConfig writes a configuration into a new directory and has ..data lead there, at once.
+func (r *reloading) mountConfig(sinks ...string) {
+	r.t.Helper()
+	r.mountText(r.text(sinks...))
+}
+
+func (r *reloading) text(sinks ...string) string {
+	text := `apiVersion: docket.dev/v1alpha1
+kind: Exporter
+sources:
+- name: local
+  unix: {path: docket.sock}
+queue: {directory: queue}
+admin: {address: "` + r.admin + `"}
+sinks:
+`
+	for _, sink := range sinks {
+		name, settings, _ := strings.Cut(sink, " ")
+		text += fmt.Sprintf("- name: %s\n  file: {directory: %s%s}\n", name, name, settings)
+	}
+	return text
+}
+
+func (r *reloading) mountText(text string) {
+	r.t.Helper()
+	r.mount++
+	dir := fmt.Sprintf("..%d", r.mount)
+	if err := os.MkdirAll(filepath.Join("conf", dir), 0o700); err != nil {
+		r.t.Fatal(err)
+	}
+	writeFile(r.t, filepath.Join("conf", dir, "docket.yaml"), text)
+	if err := os.Symlink(dir, "conf/..new"); err != nil {
+		r.t.Fatal(err)
+	}
+	if err := os.Rename("conf/..new", "conf/..data"); err != nil {
+		r.t.Fatal(err)
+	}
+	if r.mount == 1 {
+		if err := os.Symlink("..data/docket.yaml", reloadedFile); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+func (r *reloading) status(what string, ok func(exporter.Status) bool) exporter.Status {
+	r.t.Helper()
+	return waitStatus(r.t, r.admin, ok)
+}
+
+// inForce waits until so many configurations have taken effect, and the last one is.
+func (r *reloading) inForce(generation int) exporter.Status {
+	r.t.Helper()
+	return waitStatus(r.t, r.admin, func(s exporter.Status) bool {
+		return s.Config.Generation == generation && s.Config.State == exporter.Active
+	})
+}
+
+func (r *reloading) start(args ...string) {
+	r.t.Helper()
+	r.p = startProcess(r.t, append([]string{"run", "-f", reloadedFile}, args...)...)
+	if err := waitReady(r.admin); err != nil {
+		r.t.Fatalf("%v\n%s", err, r.p.stderr())
+	}
+}
+
+func newReloading(t *testing.T) *reloading {
+	t.Helper()
+	admin, err := testcli.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Chdir(t.TempDir())
+	return &reloading{t: t, admin: admin}
+}
+
+// A ConfigMap that changes takes effect, and no producer is cut off. A broken one changes
+// nothing and is reported, until it is mended.
+func TestReloadOfAConfigMap(t *testing.T) {
+	r := newReloading(t)
+	r.mountConfig("a", "b")
+	r.start()
+	var dials atomic.Int64
+	producer, err := client.NewSender(client.SenderConfig{Producer: "p", Dial: func(ctx context.Context) (net.Conn, error) {
+		dials.Add(1)
+		return new(net.Dialer).DialContext(ctx, "unix", "docket.sock")
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	send := func(lines int) {
+		t.Helper()
+		for range lines {
+			if err := producer.Send(t.Context(), []byte("{}")); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := producer.Flush(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	send(3)
+	r.mountConfig("a", "b , stamp: never") // an unknown key
+	s := r.status("an invalid file", func(s exporter.Status) bool { return s.Config.State == exporter.Error })
+	if want := "conf/docket.yaml:12: sinks[1].file.stamp: "; s.Config.Generation != 1 || !strings.HasPrefix(s.Config.LastError, want) {
+		t.Errorf("got %+v, want generation 1 and %q", s.Config, want)
+	}
+	send(3)
+	r.mountConfig("a", "c")
+	s = r.inForce(2)
+	if s.Config.LastError != "" || s.Config.File != reloadedFile || s.Config.Stored != "queue/last-good.yaml" {
+		t.Errorf("got %+v", s.Config)
+	}
+	send(3)
+	r.status("b is forgotten", func(s exporter.Status) bool {
+		_, ok := s.Ledger.Sinks["b"]
+		return !ok && s.Ledger.Sinks["a"].Pending+s.Ledger.Sinks["c"].Pending == 0
+	})
+	if got := dials.Load(); got != 1 {
+		t.Errorf("the producer has connected %d times, want once", got)
+	}
+	if got := len(exportedLines(t, "a")); got != 9 {
+		t.Errorf("sink a has %d lines, want 9", got)
+	}
+	if got := len(exportedLines(t, "b")); got != 6 {
+		t.Errorf("sink b has %d lines, want the 6 that were stored when it was removed", got)
+	}
+	if _, err := producer.Close(t.Context()); err != nil {
+		t.Error(err)
+	}
+	r.p.interrupt()
+	if got := r.p.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d:\n%s", got, r.p.stderr())
+	}
+}
+
+// SIGHUP asks for the file at once, and says again what is wrong with it.
+func TestReloadOnSIGHUP(t *testing.T) {
+	r := newReloading(t)
+	r.mountConfig("a")
+	r.start()
+	hangup := func() {
+		t.Helper()
+		if err := r.p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r.mountText("nothing")
+	r.status("an invalid file", func(s exporter.Status) bool { return s.Config.State == exporter.Error })
+	hangup()
+	eventually(t, "a second complaint", func() bool {
+		return strings.Count(r.p.stderr(), "the last good configuration stays in force") == 2
+	})
+	if err := os.Remove(reloadedFile); err != nil {
+		t.Fatal(err)
+	}
+	hangup()
+	r.status("a missing file", func(s exporter.Status) bool { return strings.Contains(s.Config.LastError, "no such file") })
+	writeFile(t, reloadedFile, r.text("a", "b"))
+	hangup()
+	r.inForce(2)
+}
+
+// A docket whose file is invalid starts with what took effect last, and takes the file once
+// it is mended. Without a stored configuration it does not start.
+func TestStartWithAnInvalidFile(t *testing.T) {
+	r := newReloading(t)
+	r.mountText("kind: Exporter\nqueue: {directory: queue}\n")
+	run := func(args ...string) (code int, said string) {
+		t.Helper()
+		p := startProcess(t, append([]string{"run", "-f", reloadedFile}, args...)...)
+		return p.wait(), p.stderr()
+	}
+	if code, said := run(); code != command.ExitUsage || !strings.Contains(said, "apiVersion") {
+		t.Errorf("none is stored: got exit code %d and %q", code, said)
+	}
+	r.mountConfig("a")
+	r.start()
+	r.p.interrupt()
+	r.p.wait()
+	if info, err := os.Stat("queue/last-good.yaml"); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("the stored configuration: %v, %v, want mode 0600", info, err)
+	}
+
+	r.mountConfig("a", "b , stamp: never", "c , stamp: never")
+	r.start()
+	s := r.status("an invalid file", func(s exporter.Status) bool { return s.Config.State == exporter.Error })
+	for _, want := range []string{"docket.yaml:12: sinks[1].file.stamp: ", "docket.yaml:14: sinks[2].file.stamp: "} {
+		if !strings.Contains(s.Config.LastError, want) {
+			t.Errorf("got %q, want %q in it", s.Config.LastError, want)
+		}
+	}
+	if len(s.Sinks) != 1 || s.Config.Generation != 1 {
+		t.Errorf("got sinks %+v of generation %d, want the stored one", s.Sinks, s.Config.Generation)
+	}
+	r.mountConfig("a", "b")
+	if s := r.inForce(2); len(s.Sinks) != 2 {
+		t.Errorf("got sinks %+v, want two", s.Sinks)
+	}
+	r.p.interrupt()
+	r.p.wait()
+
+	r.mountText("queue: {directory: queue")
+	if code, said := run(); code != command.ExitUsage || !strings.Contains(said, "With --queue DIR docket runs with") {
+		t.Errorf("the file cannot be parsed: got exit code %d and %q", code, said)
+	}
+	r.start("--queue", "queue")
+	if s := r.status("an invalid file", func(s exporter.Status) bool { return s.Config.State == exporter.Error }); len(s.Sinks) != 2 {
+		t.Errorf("got sinks %+v, want the two that were last in force", s.Sinks)
+	}
+	r.p.interrupt()
+	r.p.wait()
+
+	text := readFile(t, "queue/last-good.yaml")
+	writeFile(t, "queue/last-good.yaml", strings.ReplaceAll(text, "  file:", "  newer:"))
+	if code, said := run("--queue", "queue"); code != command.ExitUsage || !strings.Contains(said, "conf/docket.yaml:1: ") || !strings.Contains(said, "last-good.yaml is of no use to this docket") {
+		t.Errorf("the stored one is of no use: got exit code %d and %q, want both reasons", code, said)
+	}
+	if err := os.RemoveAll("conf"); err != nil {
+		t.Fatal(err)
+	}
+	writeFile(t, "queue/last-good.yaml", text)
+	r.p = startProcess(t, "run", "-f", reloadedFile, "--queue", "queue")
+	if err := waitReady(r.admin); err != nil {
+		t.Errorf("the file is missing: %v\n%s", err, r.p.stderr())
+	}
+}

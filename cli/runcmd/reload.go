@@ -1,0 +1,176 @@
+package runcmd
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/sources/watch"
+)
+
+const (
+	// pollEvery is how often the file is read where nothing reports its changes: a link to
+	// another directory, a network file system. What could not be finished is tried again
+	// as often.
+	pollEvery = 10 * time.Second
+	// calm is how long a changed file must stay as it is: an editor writes it in pieces.
+	calm = 250 * time.Millisecond
+	// maxUnrest bounds the wait for a file that changes all the time.
+	maxUnrest = 5 * time.Second
+	// maxProblems is how many lines of problems /status and the log show.
+	maxProblems = 20
+)
+
+// reloader makes what a configuration file says the configuration in force, whenever it
+// changes. An invalid file changes nothing, and is reported.
+type reloader struct {
+	file   string
+	kinds  exporter.Kinds
+	apply  func(*exporter.Config) (waiting []string, err error) // see Exporter.Reload
+	report *exporter.ConfigReport
+	log    *slog.Logger
+
+	// These are owned by run.
+	text       []byte // that was looked at last; nil: it could not be read
+	failed     string // why that is not in force; empty: it is
+	unfinished bool   // a part of it is not in force yet
+}
+
+// run looks at the file whenever it may have changed, and at each hangup, until ctx is done.
+func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
+	if r.file == "" {
+		r.runWithoutFile(ctx, hangups)
+		return
+	}
+	w := watch.New(pollEvery, r.log)
+	defer w.Close()
+	dir, base := filepath.Split(r.file)
+	for {
+		// A directory that is missing is watched once it is there: the poll comes here again.
+		_ = w.AddWrites(filepath.Clean(dir), func(name string) bool { return name == base })
+		select {
+		case <-w.C():
+			if text, err := r.settled(ctx, w.C()); ctx.Err() == nil {
+				r.look(text, err)
+			}
+		case <-hangups:
+			text, err := command.ReadConfig(r.file)
+			if err == nil && r.isInForce(text) {
+				r.log.Info("SIGHUP: the configuration file is as it was", "file", r.file)
+				continue
+			}
+			r.text, r.failed = nil, "" // what is wrong is said again
+			r.look(text, err)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// runWithoutFile goes on with the built-in configuration until ctx is done.
+func (r *reloader) runWithoutFile(ctx context.Context, hangups <-chan struct{}) {
+	for {
+		select {
+		case <-hangups:
+			r.log.Info("SIGHUP: nothing to reload, docket goes on: it runs without a configuration file")
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// isInForce reports whether text is the configuration in force, with nothing left to do.
+func (r *reloader) isInForce(text []byte) bool {
+	return r.failed == "" && !r.unfinished && bytes.Equal(text, r.text)
+}
+
+// settled returns the text of the file, once it does not change any more.
+func (r *reloader) settled(ctx context.Context, changes <-chan struct{}) (text []byte, err error) {
+	text, err = command.ReadConfig(r.file)
+	for deadline := time.Now().Add(maxUnrest); !bytes.Equal(text, r.text) && time.Now().Before(deadline); {
+		select {
+		case <-time.After(calm):
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+		select {
+		case <-changes:
+		default:
+		}
+		before := text
+		if text, err = command.ReadConfig(r.file); bytes.Equal(text, before) {
+			break
+		}
+	}
+	return text, err
+}
+
+// look makes text, which the file has now, the configuration in force, unless it was looked
+// at before. err is why the file could not be read.
+func (r *reloader) look(text []byte, err error) {
+	if err == nil && bytes.Equal(text, r.text) && !r.unfinished {
+		return
+	}
+	r.text = text
+	var cfg *exporter.Config
+	if err == nil {
+		cfg, err = command.ParseConfig(r.kinds, r.file, text)
+	}
+	if err != nil {
+		r.fail(err)
+		return
+	}
+	waiting, err := r.apply(cfg)
+	unfinished, isUnfinished := errors.AsType[*exporter.UnfinishedError](err)
+	if err != nil && !isUnfinished {
+		r.fail(err)
+		return
+	}
+	again := r.unfinished
+	r.failed, r.unfinished = "", isUnfinished
+	var notes []string
+	if len(waiting) > 0 {
+		notes = append(notes, "restart docket for "+strings.Join(waiting, ", ")+": until then what was there before is in force")
+	}
+	if isUnfinished {
+		notes = append(notes, unfinished.Error()+"; it is tried again")
+	}
+	note := strings.Join(notes, "; ")
+	if again {
+		r.report.Rest(note)
+	} else {
+		r.report.Applied(time.Now(), note)
+	}
+	if note == "" {
+		r.log.Info("configuration is in force", "file", r.file)
+	} else {
+		r.log.Warn("configuration is in force, but not all of it", "file", r.file, "reason", note)
+	}
+}
+
+// fail reports that the file is not in force, once for each reason.
+func (r *reloader) fail(err error) {
+	text := firstProblems(err)
+	if r.failed == text {
+		return
+	}
+	r.failed, r.unfinished = text, false
+	r.report.Failed(text)
+	r.log.Error("configuration file is invalid: the last good configuration stays in force", "file", r.file, "error", text)
+}
+
+// firstProblems is the text of err, in bounds.
+func firstProblems(err error) string {
+	lines := slices.Collect(strings.Lines(err.Error()))
+	if len(lines) > maxProblems {
+		lines = append(lines[:maxProblems], "and more: docket check lists all")
+	}
+	return strings.Join(lines, "")
+}

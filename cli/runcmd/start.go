@@ -1,0 +1,100 @@
+package runcmd
+
+import (
+	"errors"
+	"io/fs"
+	"log/slog"
+	"os"
+	"slices"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/hostcheck"
+	"github.com/docket-export/docket/internal/memlimit"
+	"github.com/docket-export/docket/sources/streamsource"
+)
+
+// start is the configuration that docket starts with.
+type start struct {
+	cfg *exporter.Config
+	// text is that of the operator's file, nil when it cannot be read.
+	text []byte
+	// invalid is why cfg is the stored one and not that of the file; nil: it is that.
+	invalid error
+}
+
+// load returns what to start with: the configuration in the operator's file or, where that is
+// invalid, the last one that took effect on its queue. queue is where that queue lies, empty
+// where the file says so. The built-in configuration has no file.
+func load(flags *command.ConfigFlags, queue string) (s start, err error) {
+	if flags.File == "" || flags.Data != "" {
+		if queue != "" {
+			return s, errors.New("--queue needs -f FILE: it says where the last good configuration lies when FILE does not")
+		}
+		s.cfg, err = flags.Load()
+		return s, err
+	}
+	if s.text, s.invalid = command.ReadConfig(flags.File); s.invalid == nil {
+		s.cfg, s.invalid = command.ParseConfig(flags.Kinds, flags.File, s.text)
+	}
+	if s.invalid == nil {
+		return s, nil
+	}
+	if queue == "" {
+		queue, _, _ = exporter.Whereabouts(s.text)
+	}
+	if queue == "" {
+		return s, command.Misconfigured("%w\ndocket: which queue is it? With --queue DIR docket runs with the configuration that took effect there last", s.invalid)
+	}
+	s.cfg, err = exporter.LoadStored(queue, flags.Kinds)
+	if errors.Is(err, fs.ErrNotExist) {
+		return s, s.invalid
+	}
+	if err != nil {
+		return s, command.Misconfigured("%w\ndocket: %w", s.invalid, err)
+	}
+	return s, nil
+}
+
+// host is what configurations have in common: the process and the machine.
+type host struct {
+	sockets *streamsource.Inherited
+	log     *slog.Logger
+	ceiling int64    // of memory, that was told of; 0: none
+	warned  []string // what was warned of
+}
+
+// prepare makes the process fit for cfg, before it is in force.
+func (h *host) prepare(cfg *exporter.Config) error {
+	for _, s := range cfg.Sources {
+		if in, ok := s.Config.(streamsource.Inheritor); ok {
+			in.SetInherited(h.sockets)
+		}
+	}
+	if redacts(cfg) {
+		return forbidCores()
+	}
+	return nil
+}
+
+// warn says what may do harm in cfg, once.
+func (h *host) warn(cfg *exporter.Config) {
+	warnings := hostcheck.Warnings(cfg)
+	for _, warning := range warnings {
+		if !slices.Contains(h.warned, warning) {
+			h.log.Warn(warning)
+		}
+	}
+	h.warned = warnings
+}
+
+// memory is what the garbage collector is told while cfg is in force.
+func (h *host) memory(cfg *exporter.Config) memlimit.Settings {
+	ceiling := exporter.MemoryCeiling(cfg.Memory())
+	log := h.log
+	if ceiling == h.ceiling {
+		log = slog.New(slog.DiscardHandler)
+	}
+	h.ceiling = ceiling
+	return memlimit.For(os.Getenv, memlimit.Program{Ceiling: ceiling}, log)
+}
