@@ -196,7 +196,7 @@ func (k *link) serve(nc net.Conn, replies *bufio.Reader, next uint64) error {
 	go func() {
 		err := k.readReplies(replies)
 		k.mu.Lock()
-		k.stats.connected = false
+		k.stats.connected, k.stats.waiting = false, ""
 		k.mu.Unlock()
 		close(broken)
 		nc.Close() // a write may be waiting for the exporter to read
@@ -218,7 +218,7 @@ func (k *link) readReplies(replies *bufio.Reader) error {
 		}
 		switch r := reply.(type) {
 		case stream.Ack:
-			err = k.takeAck(r.Through)
+			err = k.takeAck(r)
 		case stream.Refused:
 			err = k.takeRefusal(r)
 		default:
@@ -231,14 +231,15 @@ func (k *link) readReplies(replies *bufio.Reader) error {
 }
 
 // takeAck takes an ack of the wire.
-func (k *link) takeAck(through uint64) error {
+func (k *link) takeAck(a stream.Ack) error {
 	k.mu.Lock()
 	last := k.box.last()
+	k.stats.waiting = a.Waiting
 	k.mu.Unlock()
-	if through > last {
-		return fmt.Errorf("ack %d from the exporter, which was not sent that line", through)
+	if a.Through > last {
+		return fmt.Errorf("ack %d from the exporter, which was not sent that line", a.Through)
 	}
-	k.advance(through)
+	k.advance(a.Through)
 	return nil
 }
 

@@ -69,6 +69,9 @@ type SenderStats struct {
 	Connections   uint64 // connections on which the exporter has answered
 	Forgotten     uint64 // the most that SenderConfig.Connected was told
 	Connected     bool   // at this moment
+	// Waiting is why the exporter acknowledges nothing, as it said last, such as
+	// stream.QueueFull; empty: it has not said, or acknowledges.
+	Waiting string
 }
 
 // NewSender starts a sender. It does not wait for the exporter. An error is a
@@ -160,5 +163,6 @@ func (s *Sender) Stats() SenderStats {
 		Connections:   k.stats.connections,
 		Forgotten:     k.stats.forgotten,
 		Connected:     k.stats.connected,
+		Waiting:       k.stats.waiting,
 	}
 }

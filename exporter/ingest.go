@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/sources"
@@ -82,6 +83,19 @@ func (in intake) Open(ctx context.Context, o sources.Opening) (sources.Session, 
 		s.jump, s.jumped = numbers.Jump(o.Next)
 	}
 	return s, numbers.Acked(o.Next), nil
+}
+
+// Waiting implements sources.Explainer.
+func (in intake) Waiting() string { return whyWaiting(in.queue.Stats()) }
+
+func whyWaiting(stats queue.Stats) string {
+	switch {
+	case stats.Err != nil:
+		return stream.DiskFails
+	case stats.Full:
+		return stream.QueueFull
+	}
+	return ""
 }
 
 // claim makes s the live session of its producer, once the one before has ended

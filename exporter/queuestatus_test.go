@@ -116,3 +116,15 @@ func TestFullWatch(t *testing.T) {
 		}
 	}
 }
+
+func TestWhyWaiting(t *testing.T) {
+	for want, stats := range map[string]queue.Stats{
+		"":          {},
+		"QueueFull": {Full: true},
+		"DiskFails": {Full: true, Err: unix.EIO},
+	} {
+		if got := whyWaiting(stats); got != want {
+			t.Errorf("%+v: got %q, want %q", stats, got, want)
+		}
+	}
+}

@@ -77,6 +77,13 @@ type Intake interface {
 	Open(ctx context.Context, o Opening) (s Session, acked uint64, err error)
 }
 
+// Explainer is an Intake that can say why lines become durable late.
+type Explainer interface {
+	// Waiting is why no line becomes durable now, such as stream.QueueFull; empty: lines do,
+	// or there is no known reason.
+	Waiting() string
+}
+
 // Opening says who is about to send.
 type Opening struct {
 	Source string // name of the source in the configuration

@@ -8,6 +8,7 @@ import (
 
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/decision/stream"
 	"github.com/docket-export/docket/internal/human"
 )
 
@@ -36,8 +37,11 @@ func (p *progress) work(c counts) terminal.Work {
 		What: "sending", Done: max(0, p.read.Load()-c.inFlight), Total: p.size,
 		Note: fmt.Sprintf("%d stored, %d refused", c.stored, c.refused),
 	}
-	if !c.connected {
+	switch {
+	case !c.connected:
 		w.Note += ", no connection"
+	case c.waiting != "":
+		w.Note += ", docket waits: " + human.OneLine(c.waiting)
 	}
 	return w
 }
@@ -49,27 +53,53 @@ func (p *progress) summary(c counts, now time.Time) string {
 	return fmt.Sprintf("%s stored, %d refused, in %s (%.0f lines/s)", human.Count(c.stored, "line"), c.refused, took.Round(time.Millisecond), rate)
 }
 
-// stallTime is how long nothing may be acknowledged before a person should know what
-// the sender waits for.
-const stallTime = 3 * time.Second
+const (
+	// stallTime is how long nothing may be acknowledged before a person should know what
+	// the sender waits for. docket says after 2 s why, if it knows.
+	stallTime = 3 * time.Second
+	// stallCalm is how long there must be no stall for the next one to be news: a queue at
+	// its bound takes lines and takes none by turns.
+	stallCalm = 10 * time.Second
+)
 
 // stall notices that nothing is acknowledged.
 type stall struct {
 	handled uint64    // lines, when that moved last
 	since   time.Time // when it did
-	said    bool
+	last    time.Time // when there was a stall
+	said    bool      // that there is one, and
+	why     string    // for which reason
 }
 
-// is reports, once for each stall, that lines wait on a connection and nothing has been
-// acknowledged for stallTime.
+// is reports that lines wait on a connection and nothing has been acknowledged for
+// stallTime: once for each reason until that is over.
 func (s *stall) is(st client.SenderStats, now time.Time) bool {
 	if st.Handled != s.handled || st.InFlightLines == 0 || !st.Connected {
-		*s = stall{handled: st.Handled, since: now}
+		s.handled, s.since = st.Handled, now
+		s.said = s.said && now.Sub(s.last) < stallCalm
 		return false
 	}
-	if s.said || now.Sub(s.since) < stallTime {
+	if now.Sub(s.since) < stallTime {
 		return false
 	}
-	s.said = true
-	return true
+	s.last = now
+	news := !s.said || st.Waiting != "" && st.Waiting != s.why
+	if news {
+		s.said, s.why = true, st.Waiting
+	}
+	return news
+}
+
+// waitsFor is what docket waits for before it acknowledges n lines.
+func waitsFor(n int, why string) string {
+	text := "waiting for " + acksText(n) + ": "
+	switch why {
+	case "":
+		return text + "docket status says what docket waits for"
+	case stream.QueueFull:
+		return text + "the queue of docket is full, and docket status says which sink holds it back"
+	case stream.DiskFails:
+		return text + "the disk of docket takes no writes, and docket status says why"
+	}
+	return text + "docket says " + human.OneLine(why)
 }

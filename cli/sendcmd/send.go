@@ -196,7 +196,7 @@ func (s *sendCommand) wait(ctx context.Context, result <-chan error) error {
 			return context.Cause(ctx)
 		case now := <-tick.C:
 			if st := s.sender.Stats(); quiet.is(st, now) {
-				s.console.Say("waiting for %s: docket status says what docket waits for; Ctrl-C ends the sending", acksText(st.InFlightLines))
+				s.console.Say("%s; Ctrl-C ends the sending", waitsFor(st.InFlightLines, st.Waiting))
 			}
 		}
 	}
@@ -289,6 +289,7 @@ type counts struct {
 	stored, refused uint64
 	inFlight        int64 // bytes
 	connected       bool
+	waiting         string // why the exporter acknowledges nothing
 }
 
 func (s *sendCommand) counts() counts {
@@ -298,6 +299,7 @@ func (s *sendCommand) counts() counts {
 		refused:   st.Refused + s.unsent.Load(),
 		inFlight:  int64(st.InFlightBytes),
 		connected: st.Connected,
+		waiting:   st.Waiting,
 	}
 }
 

@@ -25,7 +25,14 @@ type Answer struct {
 // Ack says that every line up to a number is durable or has been refused.
 type Ack struct {
 	Through uint64
+	// Waiting is why the lines behind have waited for long, such as QueueFull; empty: they
+	// have not, or for no known reason.
+	Waiting string
 }
+
+// DiskFails is the other reason why lines wait: the disk of the queue takes no writes. More
+// may come.
+const DiskFails = "DiskFails"
 
 // Why a line is refused. Others may come; they are final as well.
 const (
@@ -69,6 +76,9 @@ func (a Answer) Append(dst []byte) []byte {
 // Append appends a as a line.
 func (a Ack) Append(dst []byte) []byte {
 	dst = appendUint(append(dst, `{"ack":`...), a.Through)
+	if a.Waiting != "" {
+		dst = appendText(append(dst, `,"waiting":`...), a.Waiting)
+	}
 	return append(dst, "}\n"...)
 }
 
@@ -117,7 +127,7 @@ func plainAck(line []byte) (_ Ack, ok bool) {
 	if err != nil {
 		return Ack{}, false
 	}
-	ack := Ack{through}
+	ack := Ack{Through: through}
 	var room [32]byte // on the stack
 	written := ack.Append(room[:0])
 	return ack, bytes.Equal(line, written[:len(written)-1])
@@ -125,8 +135,7 @@ func plainAck(line []byte) (_ Ack, ok bool) {
 
 func parseReply(o object) (Reply, error) {
 	if _, n := o.find("ack"); n > 0 {
-		through, err := o.number("ack")
-		return Ack{through}, err
+		return parseAck(o)
 	}
 	if _, n := o.find("refused"); n > 0 {
 		return parseRefused(o)
@@ -135,6 +144,17 @@ func parseReply(o object) (Reply, error) {
 		return parseDocket(o)
 	}
 	return nil, errors.New("not a message of docket stream v1")
+}
+
+func parseAck(o object) (_ Reply, err error) {
+	var a Ack
+	if a.Through, err = o.number("ack"); err != nil {
+		return nil, err
+	}
+	if _, n := o.find("waiting"); n > 0 {
+		a.Waiting, err = o.text("waiting")
+	}
+	return a, err
 }
 
 func parseRefused(o object) (Reply, error) {

@@ -115,7 +115,8 @@ func TestIsHello(t *testing.T) {
 func TestReplies(t *testing.T) {
 	for line, want := range map[string]Reply{
 		`{"docket":{"version":1,"acked":0}}`: Answer{0},
-		`{"ack":18}`:                         Ack{18},
+		`{"ack":18}`:                         Ack{Through: 18},
+		`{"ack":0,"waiting":"QueueFull"}`:    Ack{Waiting: QueueFull},
 		`{"refused":{"seq":3,"reason":"InvalidJSON","detail":"a \"quote\" <b> é"}}`: Refused{3, "InvalidJSON", `a "quote" <b> é`},
 		`{"refused":{"seq":3,"reason":"QueueFull"}}`:                                Refused{3, "QueueFull", ""},
 		`{"docket":{"version":1,"error":"broken hello: next must not be \n"}}`:      Closing{"broken hello: next must not be \n"},
@@ -131,9 +132,9 @@ func TestReplies(t *testing.T) {
 
 func TestParseReplyTolerates(t *testing.T) {
 	for line, want := range map[string]Reply{
-		`{"ack":2,"at":"12:00"}`:                               Ack{2},
-		`{"ack":9223372036854775807}` + "\n":                   Ack{1<<63 - 1},
-		` {"ack": 2}`:                                          Ack{2},
+		`{"ack":2,"at":"12:00"}`:                               Ack{Through: 2},
+		`{"ack":9223372036854775807}` + "\n":                   Ack{Through: 1<<63 - 1},
+		` {"ack": 2}`:                                          Ack{Through: 2},
 		`{"docket":{"version":1,"acked":4,"queue":"x"}}`:       Answer{4},
 		`{"docket":{"version":2,"error":"no version 1"}}`:      Closing{"no version 1"},
 		`{"refused":{"seq":1,"reason":"SomethingNew"}}` + "\r": Refused{1, "SomethingNew", ""},
@@ -248,7 +249,7 @@ func FuzzParseReply(f *testing.F) {
 }
 
 func BenchmarkParseAck(b *testing.B) {
-	line := Ack{1234567}.Append(nil)
+	line := Ack{Through: 1234567}.Append(nil)
 	b.ReportAllocs()
 	for b.Loop() {
 		if _, err := ParseReply(line); err != nil {

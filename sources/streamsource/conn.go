@@ -204,7 +204,7 @@ func (c *conn) open(first []byte) error {
 	ctx, cancel := context.WithCancelCause(c.ctx)
 	defer cancel(nil)
 	defer context.AfterFunc(c.stop, func() { cancel(errStopping) })()
-	a := newAnswers(c.nc, hello.Next)
+	a := newAnswers(c.nc, hello.Next, c.server.waiting)
 	o.Producer, o.Next, o.Evict, o.Settled = hello.Producer, hello.Next, c.evict, a.receive
 	o.Drained = func(ctx context.Context) error { return a.drain(ctx, c.stop) }
 	session, acked, err := c.server.intake.Open(ctx, o)
