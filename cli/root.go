@@ -7,6 +7,7 @@ import (
 	"github.com/docket-export/docket/cli/deadlettercmd"
 	"github.com/docket-export/docket/cli/initcmd"
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/querycmd"
 	"github.com/docket-export/docket/cli/queuecmd"
 	"github.com/docket-export/docket/cli/runcmd"
 	"github.com/docket-export/docket/cli/sendcmd"
@@ -54,6 +55,7 @@ Try it in two terminals:
 		queuecmd.New(kinds),
 		queuecmd.NewReplay(kinds),
 		deadlettercmd.New(kinds),
+		querycmd.New(kinds),
 		verifycmd.New(kinds),
 		verifycmd.NewKeygen(),
 		configcmd.NewKubeconfig(kinds),

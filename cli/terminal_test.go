@@ -78,7 +78,7 @@ func TestRecordsDoNotSteerTheTerminal(t *testing.T) {
 	}
 	config := filepath.Join(t.TempDir(), "docket.yaml")
 	writeFile(t, config, fmt.Sprintf("apiVersion: docket.dev/v1alpha1\nkind: Exporter\nsources: [{name: local, unix: {path: s}}]\nqueue: {directory: %q}\nsinks: [{name: a, stdout: {}}]\n", dir))
-	for _, args := range [][]string{{"queue", "cat", "-f", config}, {"queue", "cat", "-f", config, "-o", "json"}} {
+	for _, args := range [][]string{{"queue", "cat", "-f", config}, {"queue", "cat", "-f", config, "-o", "json"}, {"query", "-f", config}} {
 		if got := onTerminal(t, args...); !strings.Contains(got, visible) {
 			t.Errorf("docket %s shows %q, want %q in it", strings.Join(args, " "), got, visible)
 		}

@@ -32,8 +32,7 @@ type referenceFlags struct {
 
 func (f *referenceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.against, "against", "", "directory of a queue or of another export to compare the records with")
-	cmd.Flags().StringVarP(&f.file, "file", "f", "", "configuration file: compare with its queue")
-	cmd.Flags().StringVar(&f.sink, "sink", "", "the sink that writes the export, for a queue that it may be behind of and for its checkpoints (default the one of -f with this directory)")
+	cmd.Flags().StringVar(&f.sink, "sink", "", "the sink that writes the export, for a queue that it may be behind of and for its checkpoints")
 }
 
 // reference is what an export is compared with, and how to close it.

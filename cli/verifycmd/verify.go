@@ -90,10 +90,17 @@ type verifyFlags struct {
 }
 
 func (f *verifyFlags) add(cmd *cobra.Command) {
+	f.addAnchors(cmd)
+	cmd.Flags().BoolVar(&f.deep, "deep", false, "decompress files and count their records")
+	cmd.Flags().StringVarP(&f.file, "file", "f", "", "configuration file: compare with its queue")
+	cmd.Flags().Lookup("sink").Usage += " (default the one of -f with this directory)"
+}
+
+// addAnchors adds the flags that every command has which proves an export.
+func (f *verifyFlags) addAnchors(cmd *cobra.Command) {
 	cmd.Flags().StringArrayVar(&f.publicKeys, "public-key", nil, "file with a public key of the exporter; again for earlier keys")
 	cmd.Flags().StringVar(&f.last, "last", "", "id of a record, or hash of a line of the manifest, that must be there")
 	cmd.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file with copies of docket.export.checkpoint records, NDJSON; - reads standard input")
-	cmd.Flags().BoolVar(&f.deep, "deep", false, "decompress files and count their records")
 	f.referenceFlags.add(cmd)
 }
 
@@ -190,15 +197,9 @@ type verifyCommand struct {
 }
 
 func (c *verifyCommand) run(ctx context.Context) error {
-	r, err := c.prove(ctx)
-	if errors.Is(err, verify.ErrNoExport) {
-		return command.Misconfigured("%w", err)
-	}
-	if errors.Is(err, verify.ErrWhichSink) {
-		return command.Misconfigured("%w: name the sink that writes it with --sink", err)
-	}
+	r, err := c.prove(ctx, verify.Run)
 	if err != nil {
-		return command.Failed(err)
+		return err
 	}
 	if c.json {
 		err = terminal.WriteJSON(c.out, verifyToJSON(c, r))
@@ -212,7 +213,7 @@ func (c *verifyCommand) run(ctx context.Context) error {
 	case verify.Broken:
 		return command.Failed(fmt.Errorf("export %s is broken: %s", c.dir, r.Break.Kind))
 	case verify.Unanchored:
-		return &unanchoredError{c.dir, len(r.Doubts) > 0}
+		return &unanchoredError{c.dir, len(r.Doubts) > 0, "--checkpoints, --last, --against or -f"}
 	default:
 		return nil
 	}
@@ -221,23 +222,33 @@ func (c *verifyCommand) run(ctx context.Context) error {
 // unanchoredError says that nothing is wrong with an export, and its end not proven.
 type unanchoredError struct {
 	dir       string
-	isDoubted bool // there are anchors, and the report says why they prove nothing
+	isDoubted bool   // there are anchors, and the report says why they prove nothing
+	flags     string // that give an anchor
 }
 
 func (e *unanchoredError) Error() string {
 	if e.isDoubted {
 		return fmt.Sprintf("export %s is not proven: the report says why behind \"not proven\"", e.dir)
 	}
-	return fmt.Sprintf("export %s: its end is not proven: give an anchor with --checkpoints, --last, --against or -f", e.dir)
+	return fmt.Sprintf("export %s: its end is not proven: give an anchor with %s", e.dir, e.flags)
 }
 
-// prove runs verify and shows how far it is.
-func (c *verifyCommand) prove(ctx context.Context) (verify.Report, error) {
+// prove calls run, which is that of package verify or its like, and shows how far it is.
+func (c *verifyCommand) prove(ctx context.Context, run func(context.Context, string, verify.Options) (verify.Report, error)) (verify.Report, error) {
 	defer c.console.Follow(func() terminal.Work {
 		p := c.options.Progress
 		return terminal.Work{What: "reading the export", Done: p.Done.Load(), Total: p.Total.Load()}
 	})()
-	return verify.Run(ctx, c.dir, c.options)
+	r, err := run(ctx, c.dir, c.options)
+	switch {
+	case errors.Is(err, verify.ErrNoExport):
+		err = command.Misconfigured("%w", err)
+	case errors.Is(err, verify.ErrWhichSink):
+		err = command.Misconfigured("%w: name the sink that writes it with --sink", err)
+	default:
+		err = command.Failed(err)
+	}
+	return r, err
 }
 
 // ExitCode is that of docket verify alone.

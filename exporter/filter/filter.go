@@ -30,7 +30,10 @@ import (
 const maxCost = 1_000_000
 
 // Filter is a compiled expression. Its methods may be called from any goroutine.
-type Filter struct{ program cel.Program }
+type Filter struct {
+	program cel.Program
+	needles []needle
+}
 
 // Check reports why expression cannot be compiled; an empty one can. The error is
 // one line, in which each fault begins with its line and column in expression.
@@ -60,7 +63,7 @@ func Compile(expression string) (*Filter, error) {
 	if err != nil {
 		return nil, fmt.Errorf("cannot be planned: %w", err)
 	}
-	return &Filter{program}, nil
+	return &Filter{program, needlesOf(ast.NativeRep().Expr())}, nil
 }
 
 // Takes reports whether record, a valid JSON object, is to be delivered. With an

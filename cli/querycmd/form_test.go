@@ -1,0 +1,203 @@
+package querycmd
+
+import (
+	"bytes"
+	encoding "encoding/csv"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/decision/rawjson"
+)
+
+const (
+	ofEngine  = `{"decision_id":"d-1","timestamp":"2026-03-01T01:00:00+01:00","path":"authz/allow","result":false,"input":{"user":"alice"}}`
+	ofNobody  = `{"text":"x"}`
+	ofStamp   = `{"text":"x","_docket":{"id":"q-1","seq":1,"source":"s","received":"2026-03-02T00:00:00.5Z"}}`
+	ofBoth    = `{"decision_id":"d-2","timestamp":"2026-03-01T00:00:00Z","_docket":{"received":"2026-03-02T00:00:00Z"}}`
+	ofNoStamp = `{"text":"x","_docket":{"received":"yesterday"}}`
+)
+
+func day(n int) time.Time { return time.Date(2026, 3, n, 0, 0, 0, 0, time.UTC) }
+
+// A record's time is its own, else that of its stamp, else when it was received.
+func TestMoment(t *testing.T) {
+	received := &block{received: []time.Time{day(9), day(3)}}
+	bounded := &block{first: day(4), last: day(6)}
+	for name, tt := range map[string]struct {
+		record string
+		block  *block
+		want   moment
+	}{
+		"its own":          {ofEngine, received, moment{day(1), day(1), fromRecord}},
+		"its own, stamped": {ofBoth, received, moment{day(1), day(1), fromRecord}},
+		"the stamp":        {ofStamp, received, moment{day(2).Add(500 * time.Millisecond), day(2).Add(500 * time.Millisecond), fromStamp}},
+		"no stamp":         {ofNoStamp, received, moment{day(3), day(3), fromReceived}},
+		"received":         {ofNobody, received, moment{day(3), day(3), fromReceived}},
+		"the file":         {ofNobody, bounded, moment{day(4), day(6), fromFile}},
+		"unknown":          {ofNobody, &block{}, moment{}},
+	} {
+		form, _ := decision.Normalize([]byte(tt.record))
+		if got := tt.block.momentOf([]byte(tt.record), &form, 1); got != tt.want {
+			t.Errorf("%s: got %v, want %v", name, got, tt.want)
+		}
+	}
+}
+
+// --from is inclusive and --to exclusive. A record that may be from within is not left out.
+func TestWithin(t *testing.T) {
+	never := time.Time{}
+	at := func(from, until int) moment { return moment{day(from), day(until), fromFile} }
+	for _, tt := range []struct {
+		moment   moment
+		from, to time.Time
+		in, sure bool
+	}{
+		{at(2, 2), day(2), day(3), true, true},
+		{at(3, 3), day(2), day(3), false, false},
+		{at(1, 1), day(2), day(3), false, false},
+		{at(1, 1), never, day(3), true, true},
+		{at(3, 3), never, day(3), false, false},
+		{at(3, 3), day(2), never, true, true},
+		{at(1, 1), day(2), never, false, false},
+		{at(1, 1), never, never, true, true},
+		{at(1, 2), day(2), day(4), true, false},
+		{at(3, 4), day(2), day(4), true, false},
+		{at(2, 3), day(2), day(4), true, true},
+		{at(1, 5), day(2), day(4), true, false},
+		{at(4, 5), day(2), day(4), false, false},
+		{moment{}, day(2), day(4), true, false},
+		{moment{}, never, day(4), true, false},
+		{moment{}, never, never, true, true},
+	} {
+		in, sure := tt.moment.isWithin(tt.from, tt.to)
+		if in != tt.in || in && sure != tt.sure {
+			t.Errorf("%v within %v and %v: got %t, %t, want %t, %t", tt.moment, tt.from, tt.to, in, sure, tt.in, tt.sure)
+		}
+	}
+}
+
+func TestParseBound(t *testing.T) {
+	now := day(20)
+	for text, want := range map[string]time.Time{
+		"": {}, "2026-03-02T00:00:00Z": day(2), "2026-03-02T02:00:00+02:00": day(2), "2026-03-02": day(2), "2026-03": day(1),
+		"24h": day(19), "7d": day(13), "0d": day(20),
+	} {
+		if got, err := parseBound("--from", text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%q: got %v, %v, want %v", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"yesterday", "-24h", "0s", "7", "d", "-1d", "2026", "2026-13", "99999999d"} {
+		if got, err := parseBound("--to", text, now); err == nil || !strings.Contains(err.Error(), "--to \""+text) {
+			t.Errorf("%q: got %v, %v, want an error that names it", text, got, err)
+		}
+	}
+}
+
+// write returns what is written of records in a form, a block of them each time.
+func write(t *testing.T, form form, blocks ...[]string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := writer{w: &b, form: form}
+	s := search{form: form}
+	for _, records := range blocks {
+		block := newBlock()
+		block.lines = []byte(strings.Join(records, "\n") + "\n")
+		s.judge(block)
+		if err := w.write(&block.rows); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.end(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestCSV(t *testing.T) {
+	got := write(t, csv, []string{ofNobody, ofEngine}, []string{ofStamp})
+	want := "time,timeFrom,engine,process,decision,policy.group,policy.kind,policy.name,resource.group,resource.version,resource.kind,resource.plural," +
+		"resource.subresource,resource.namespace,resource.name,user,operation,id,message,failedOpen\r\n" +
+		",,,,,,,,,,,,,,,,,,,\r\n" +
+		"2026-03-01T00:00:00Z,record,opa,,deny,,,authz/allow,,,,,,,,alice,,d-1,,\r\n" +
+		"2026-03-02T00:00:00.5Z,stamp,,,,,,,,,,,,,,,,,,\r\n"
+	if got != want {
+		t.Errorf("got\n%q\nwant\n%q", got, want)
+	}
+	if got, want := write(t, csv), want[:strings.Index(want, "\r\n")+2]; got != want {
+		t.Errorf("nothing found: got %q, want the header", got)
+	}
+}
+
+// Whatever a producer writes is one field for every reader, and a formula for none.
+func TestCSVIsSafe(t *testing.T) {
+	for text, want := range map[string]string{
+		"plain":                      "plain",
+		`a "quote", a comma`:         `a "quote", a comma`,
+		"two\nlines":                 "two\nlines",
+		"=1+1":                       "'=1+1",
+		"+1":                         "'+1",
+		"-1":                         "'-1",
+		"@SUM(A1)":                   "'@SUM(A1)",
+		"\t=1":                       "'\t=1",
+		"\r=1":                       "'\r=1",
+		"＝1+1":                       "'＝1+1",
+		`=HYPERLINK("http://x","y")`: `'=HYPERLINK("http://x","y")`,
+		"1=1":                        "1=1",
+		"'=1":                        "'=1",
+	} {
+		got := write(t, csv, []string{fmt.Sprintf(`{"decision_id":"d","result":{"reason":"x"},"input":{"user":%s}}`, jsonOf(text))})
+		rows, err := encoding.NewReader(strings.NewReader(strings.ReplaceAll(got, "\r=", "\x01="))).ReadAll()
+		if err != nil || len(rows) != 2 || strings.ReplaceAll(rows[1][15], "\x01", "\r") != want {
+			t.Errorf("%q: got %q, %v, want the user %q", text, rows, err, want)
+		}
+	}
+}
+
+// A table has the width of its first rows. Later ones may be wider, and nothing breaks a line.
+func TestTable(t *testing.T) {
+	row := func(user string) string {
+		return fmt.Sprintf(`{"decision_id":"d","timestamp":"2026-03-01T00:00:00Z","path":"authz/allow","result":{"allow":false,"reason":"two\nlines"},"input":{"user":%q}}`, user)
+	}
+	var records []string
+	for range rowsForWidths {
+		records = append(records, row("alice"))
+	}
+	got := strings.Split(write(t, table, records[1:], []string{row("bob")}, []string{row("a longer name")}), "\n")
+	want := []string{
+		"TIME                  FROM    ENGINE  PROCESS  DECISION  POLICY       RESOURCE  NAMESPACE  NAME  USER   OPERATION  MESSAGE",
+		"2026-03-01T00:00:00Z  record  opa     -        deny      authz/allow  -         -          -     alice  -          two lines",
+	}
+	if len(got) != rowsForWidths+3 || got[0] != want[0] || got[1] != want[1] ||
+		got[rowsForWidths] != strings.Replace(want[1], "alice", "bob  ", 1) || got[rowsForWidths+1] != strings.Replace(want[1], "alice", "a longer name", 1) {
+		t.Errorf("got\n%s\n...\n%s", strings.Join(got[:2], "\n"), strings.Join(got[len(got)-4:], "\n"))
+	}
+	if got := write(t, table); got != "" {
+		t.Errorf("nothing found: got %q", got)
+	}
+	long := strings.Repeat("é", maxWidth+10)
+	got = strings.Split(write(t, table, []string{row(long), row("x")}), "\n")
+	if n := utf8.RuneCountInString(got[2]); n != utf8.RuneCountInString(want[1])-len("alice")+maxWidth {
+		t.Errorf("got a row of %d columns beside a long text: %s", n, got[2])
+	}
+}
+
+// What an expression cannot judge is not found, and counted.
+func TestUnjudged(t *testing.T) {
+	b := newBlock()
+	b.lines = []byte("{\"a\":1}\n{\"a\":2,\"b\":2}\n{\"a\":3}\n")
+	s := search{filter: compiled(t, "record.b == 2"), form: ndjson}
+	s.judge(b)
+	s.report.add(&report{})
+	s.report.add(&b.report)
+	var said strings.Builder
+	err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
+	if string(b.rows.text) != "{\"a\":2,\"b\":2}\n" || err != nil || said.String() != "note: --when cannot judge 2 records, which are not written; the first: no such key: b" {
+		t.Errorf("got %q, %v and %q", b.rows.text, err, said.String())
+	}
+}
+
+func jsonOf(text string) string { return string(rawjson.AppendString(nil, text)) }

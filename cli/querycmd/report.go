@@ -1,0 +1,55 @@
+package querycmd
+
+import (
+	"fmt"
+
+	"github.com/docket-export/docket/internal/human"
+)
+
+// report is what a search has to say beside the records.
+type report struct {
+	problems   []string // what could not be searched
+	unreadable uint64   // lines that are no records
+	unjudged   uint64   // records that the expression fails for
+	reason     string   // of the first of them
+	untimed    uint64   // records that were written and may be from another time
+}
+
+func (r *report) cannotJudge(err error) {
+	if r.unjudged++; r.unjudged == 1 {
+		r.reason = err.Error()
+	}
+}
+
+func (r *report) add(o *report) {
+	r.problems = append(r.problems, o.problems...)
+	if r.unjudged == 0 {
+		r.reason = o.reason
+	}
+	r.unreadable += o.unreadable
+	r.unjudged += o.unjudged
+	r.untimed += o.untimed
+}
+
+// say tells it, and fails where not everything was searched.
+func (r *report) say(say func(format string, args ...any)) error {
+	if r.unjudged > 0 {
+		say("note: --when cannot judge %s, which are not written; the first: %s", human.Count(r.unjudged, "record"), r.reason)
+	}
+	if r.untimed > 0 {
+		say("note: %s may be from outside of --from and --to: neither the record nor a stamp says when", human.Count(r.untimed, "record"))
+	}
+	for _, problem := range r.problems {
+		say("%s", human.OneLine(problem))
+	}
+	if r.unreadable > 0 {
+		say("%s of what was searched are no JSON objects", human.Count(r.unreadable, "line"))
+	}
+	if len(r.problems) > 0 || r.unreadable > 0 {
+		return errNotAll
+	}
+	return nil
+}
+
+// errNotAll ends a search that has left something out.
+var errNotAll = fmt.Errorf("not everything could be searched")

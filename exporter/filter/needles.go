@@ -1,0 +1,138 @@
+package filter
+
+import (
+	"bytes"
+	"slices"
+	"strings"
+
+	"cel.dev/cel-go/common/ast"
+	"cel.dev/cel-go/common/operators"
+	"cel.dev/cel-go/common/types"
+
+	"github.com/docket-export/docket/decision"
+)
+
+// needle is a list of texts: a record that an expression takes has one of them, byte for byte,
+// unless it has the escape \u.
+type needle [][]byte
+
+// MayTake reports whether f might take record. Where it is false f does not, or cannot judge
+// the record: what the expression asks for is nowhere in it. It costs a tenth of Takes and need
+// not be exact, for searches in many records.
+func (f *Filter) MayTake(record []byte) bool {
+	if f == nil {
+		return true
+	}
+	for _, n := range f.needles {
+		if !n.isIn(record) && !bytes.Contains(record, escape) {
+			return false
+		}
+	}
+	return true
+}
+
+// escape begins a character that could be of a needle.
+var escape = []byte(`\u`)
+
+func (n needle) isIn(record []byte) bool {
+	for _, text := range n {
+		if bytes.Contains(record, text) {
+			return true
+		}
+	}
+	return false
+}
+
+// needlesOf returns what a record must have for e to be true.
+func needlesOf(e ast.Expr) []needle {
+	if e.Kind() != ast.CallKind {
+		return nil
+	}
+	call := e.AsCall()
+	args := call.Args()
+	switch call.FunctionName() {
+	case operators.LogicalAnd:
+		return append(needlesOf(args[0]), needlesOf(args[1])...)
+	case operators.LogicalOr:
+		left, right := needlesOf(args[0]), needlesOf(args[1])
+		if len(left) > 0 && len(right) > 0 {
+			return []needle{slices.Concat(left[0], right[0])}
+		}
+	case operators.Equals:
+		if isCopied(args[0]) {
+			return needleOf(args[1])
+		}
+		if isCopied(args[1]) {
+			return needleOf(args[0])
+		}
+	case operators.In:
+		if isCopied(args[0]) && args[1].Kind() == ast.ListKind {
+			return needleOf(args[1].AsList().Elements()...)
+		}
+		if isCopied(args[1]) {
+			return needleOf(args[0])
+		}
+	case "startsWith", "endsWith", "contains":
+		if isCopied(call.Target()) {
+			return needleOf(args[0])
+		}
+	}
+	return nil
+}
+
+// copied are the fields of the normalized form whose text stands in the record as it is. The
+// others can be words of package decision.
+var copied = []string{
+	"policy.name", "resource.group", "resource.version", "resource.kind", "resource.plural", "resource.subresource",
+	"resource.namespace", "resource.name", "user", "id", "message",
+}
+
+// isCopied reports whether e is a value of the record, or a part of one.
+func isCopied(e ast.Expr) bool {
+	switch e.Kind() {
+	case ast.IdentKind:
+		field, ok := strings.CutPrefix(e.AsIdent(), decision.NormalizedPrefix)
+		return ok && slices.Contains(copied, field) || e.AsIdent() == recordVar
+	case ast.SelectKind:
+		return isCopied(e.AsSelect().Operand())
+	case ast.CallKind:
+		call := e.AsCall()
+		return call.FunctionName() == operators.Index && isCopied(call.Args()[0])
+	}
+	return false
+}
+
+// needleOf returns the needle of texts, one of which has to be there; none where one is no
+// text, or has nothing that can be looked for.
+func needleOf(texts ...ast.Expr) []needle {
+	var n needle
+	for _, e := range texts {
+		if e.Kind() != ast.LiteralKind {
+			return nil
+		}
+		text, ok := e.AsLiteral().(types.String)
+		if !ok {
+			return nil
+		}
+		longest := longestPlain(string(text))
+		if longest == "" {
+			return nil
+		}
+		n = append(n, []byte(longest))
+	}
+	if len(n) == 0 {
+		return nil
+	}
+	return []needle{n}
+}
+
+// longestPlain returns the longest part of text that can be written in JSON in one way only,
+// but for \u.
+func longestPlain(text string) (longest string) {
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r < ' ' || strings.ContainsRune("\"\\/", r) }) {
+		if len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return longest
+}
