@@ -111,10 +111,10 @@ func TestDecodeRefuses(t *testing.T) {
 		"negative port":         {"port: -1\n", "line 1: port: must be between 0 and 65535"},
 		"int64":                 {"int: 18446744073709551615\n", "line 1: int: must be between -9223372036854775808 and 9223372036854775807"},
 		"list for size":         {"size: [1]\n", "line 1: size: must be a single value, not a list"},
-		"bad size":              {"size: 64MB\n", `line 1: size: must be a size such as 64Mi or 2Gi, not "64MB"`},
+		"bad size":              {"size: 64MB\n", `line 1: size: must be a size such as 64Mi or 2Gi, not "64MB", did you mean 64M?`},
 		"fraction for size":     {"size: 1.5\n", `line 1: size: must be a size such as 64Mi or 2Gi, not "1.5"`},
 		"number for duration":   {"wait: 5\n", `line 1: wait: must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h), not "5"`},
-		"days for duration":     {"wait: 365d\n", `line 1: wait: must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h), not "365d"`},
+		"days for duration":     {"wait: 365d\n", `line 1: wait: must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h), not "365d", did you mean 8760h?`},
 		"boolean for duration":  {"wait: true\n", `line 1: wait: must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h), not "true"`},
 		"string for list":       {"list: a\n", "line 1: list: must be a list, not a string"},
 		"mapping for list":      {"subs: {name: a}\n", "line 1: subs: must be a list, not a mapping"},
@@ -158,7 +158,7 @@ prot: 80
 line 4: subs[1].count: must be a whole number, not a string
 line 5: subs[2].name: must be a string, not a list
 line 7: subs[3].name: duplicate key, first on line 6
-line 8: size: must be a size such as 64Mi or 2Gi, not "1 Gi"
+line 8: size: must be a size such as 64Mi or 2Gi, not "1 Gi", did you mean 1Gi?
 line 9: prot: unknown key, did you mean "port"?`
 	doc, problems := Parse([]byte(text))
 	var e everything

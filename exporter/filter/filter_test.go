@@ -144,6 +144,19 @@ func TestCheck(t *testing.T) {
 		"one bracket too many":  {`record.a == 1)`, "1:14: unexpected ')'"},
 		"second line":           {"record.a == 1 &&\n  rec.b == 1", "2:3: undeclared reference to 'rec' (did you mean 'record'?)"},
 		"bare field":            {`enforcementAction == "deny"`, "1:1: undeclared reference to 'enforcementAction': fields of the record are record.NAME"},
+		"assignment":            {`record.a = "deny"`, "1:10: unexpected =: write == to compare"},
+		"three equals":          {"true &&\nrecord.a === 'x'", "2:12: unexpected =: write == to compare"},
+		"tilde":                 {`record.a =~ "x"`, `1:10: unexpected =~: write record.NAME.matches("PATTERN")`},
+		"and in letters":        {`record.a == "x" and record.b`, "1:17: unexpected and: write &&"},
+		"or in letters":         {`record.a == "x" OR record.b`, "1:17: unexpected OR: write ||"},
+		"one ampersand":         {`record.a & record.b`, "1:10: unexpected &: write &&"},
+		"not in letters":        {`not record.a`, "1:5: unexpected not: write !"},
+		"angle brackets":        {`record.a <> "b"`, "1:11: unexpected <>: write !="},
+		"like":                  {`record.a like "b"`, `1:10: unexpected like: write record.NAME.contains("TEXT")`},
+		"capital true":          {`record.a == True`, "1:13: undeclared reference to 'True': write true"},
+		"no quotes":             {`record.a in [deny]`, `1:14: undeclared reference to 'deny': a text stands in quotes, "deny", and a field of the record is record.NAME`},
+		"dash":                  {`record.user-name == "a"`, `1:13: undeclared reference to 'name': a field with a dash in its name is record["NAME"]`},
+		"umlauts before it":     {`record.a == "äöü" and record.b`, "1:19: unexpected and: write &&"},
 		"no bool":               {`record.a + 1`, "1:1: must be true or false for a record, not of type int"},
 		"a text":                {`"deny"`, "1:1: must be true or false for a record, not of type string"},
 		"unknown function":      {`record.a.frob()`, "1:14: undeclared reference to 'frob'"},
@@ -156,7 +169,7 @@ func TestCheck(t *testing.T) {
 		"too many loops":        {`[1].all(a, [1].all(b, [1].all(c, [1].all(d, true))))`, "comprehension exceeds nesting limit"},
 		"too long":              {`record.a == "` + strings.Repeat("x", 9000) + `"`, "expression code point size exceeds limit"},
 		"too deep":              {strings.Repeat("(", 300) + "true" + strings.Repeat(")", 300), "recursion"},
-		"several faults":        {`a == b && c == d && e`, "1:1: undeclared reference to 'a': fields of the record are record.NAME; 1:6: undeclared reference to 'b': fields of the record are record.NAME; 1:11: undeclared reference to 'c': fields of the record are record.NAME; and 2 more"},
+		"several faults":        {`a == b && c == d && e`, "1:1: undeclared reference to 'a': fields of the record are record.NAME; 1:6: undeclared reference to 'b': a text stands in quotes, \"b\", and a field of the record is record.NAME; 1:11: undeclared reference to 'c': fields of the record are record.NAME; and 2 more"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
