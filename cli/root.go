@@ -7,6 +7,7 @@ import (
 	"github.com/docket-export/docket/cli/deadlettercmd"
 	"github.com/docket-export/docket/cli/initcmd"
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/probecmd"
 	"github.com/docket-export/docket/cli/querycmd"
 	"github.com/docket-export/docket/cli/queuecmd"
 	"github.com/docket-export/docket/cli/runcmd"
@@ -50,6 +51,7 @@ Try it in two terminals:
 		configcmd.NewConfig(kinds),
 		sendcmd.New(kinds),
 		statuscmd.New(kinds),
+		probecmd.New(kinds),
 		sendcmd.NewTestserver(),
 		tapcmd.New(),
 		queuecmd.New(kinds),

@@ -187,6 +187,12 @@ func (s *spaceTest) checkFull(st exporter.Status) {
 	if got := s.get("/readyz"); !strings.Contains(got, "queue: disk full: ") {
 		s.t.Errorf("got /readyz %q, want the reason in it", got)
 	}
+	for probe, want := range map[string]string{"live": "live\n", "startup": "started\n", "ready": "docket probe: not ready: queue: disk full: "} {
+		p := exec.Command("docket", "probe", probe, "-f", filepath.Join(s.dir, "docket.yaml"))
+		if got, err := p.CombinedOutput(); !strings.HasPrefix(string(got), want) || strings.Count(string(got), "\n") != 1 || (err != nil) != (probe == "ready") {
+			s.t.Errorf("docket probe %s: got %q, %v, want one line, %q", probe, got, err, want)
+		}
+	}
 	if got, want := s.get("/metrics"), "docket_queue_state{state=\"Error\"} 1\n"; !strings.Contains(got, want) {
 		s.t.Errorf("got metrics without %q", want)
 	}

@@ -53,17 +53,20 @@ type delayHistogram struct {
 func (h *delayHistogram) accepted(items []sinks.Item, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	for i := 0; i < len(items); {
-		from := i
-		for i++; i < len(items) && items[i].Received == items[from].Received && items[i].Late == items[from].Late; i++ {
-		}
-		if items[from].Late != sinks.OnTime {
+	from := 0
+	for to := range items {
+		if next := to + 1; next < len(items) && items[next].Received == items[from].Received && items[next].Late == items[from].Late {
 			continue
 		}
-		delay := max(0, now.Sub(items[from].Received).Seconds()) // the clock may have been set back
+		first, n := &items[from], to+1-from
+		from = to + 1
+		if first.Late != sinks.OnTime {
+			continue
+		}
+		delay := max(0, now.Sub(first.Received).Seconds()) // the clock may have been set back
 		bucket, _ := slices.BinarySearch(delayBounds, delay)
-		h.counts[bucket] += uint64(i - from)
-		h.sum += delay * float64(i-from)
+		h.counts[bucket] += uint64(n)
+		h.sum += delay * float64(n)
 	}
 }
 

@@ -88,22 +88,6 @@ func defaultDocument() document[config.Node, config.Node] {
 	}
 }
 
-// Whereabouts returns the queue's directory and the section admin of a configuration file,
-// which may have mistakes elsewhere: a docket can be at work with an earlier version of it.
-// ok is false when it names no queue.
-func Whereabouts(data []byte) (directory string, admin AdminConfig, ok bool) {
-	root, _ := config.Parse(data) // Load reports what is wrong
-	if root.IsZero() {
-		return "", admin, false
-	}
-	doc := defaultDocument()
-	_ = root.Decode(&doc)
-	if checkAdminAddress(doc.Admin.Address) != nil {
-		doc.Admin.Address = "" // no token goes there
-	}
-	return doc.Queue.Directory, doc.Admin, doc.Queue.Directory != ""
-}
-
 // Rules implements config.Ruled.
 func (*document[Source, Sink]) Rules() []config.Rule {
 	return []config.Rule{
