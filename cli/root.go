@@ -14,6 +14,7 @@ import (
 	"github.com/docket-export/docket/cli/sendcmd"
 	"github.com/docket-export/docket/cli/statuscmd"
 	"github.com/docket-export/docket/cli/tapcmd"
+	"github.com/docket-export/docket/cli/topcmd"
 	"github.com/docket-export/docket/cli/verifycmd"
 	"github.com/docket-export/docket/cli/versioncmd"
 )
@@ -52,6 +53,7 @@ Try it in two terminals:
 		sendcmd.New(kinds),
 		statuscmd.New(kinds),
 		probecmd.New(kinds),
+		topcmd.New(kinds),
 		sendcmd.NewTestserver(),
 		tapcmd.New(),
 		queuecmd.New(kinds),
