@@ -28,6 +28,8 @@ type Options struct {
 	Version string
 	// Store keeps the configuration in force in the directory of the queue; see StoredConfig.
 	Store bool
+	// Stored is what LoadStored has returned; nil: nothing.
+	Stored *Stored
 	// Config is told of each configuration that takes effect; nil: there is one.
 	Config *ConfigReport
 	// Quiet is called, unless it is nil, when nothing has been stored or delivered
@@ -121,6 +123,9 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 			return nil, errors.Join(err, q.Close(context.Background()))
 		}
 		now.deliveries = append(now.deliveries, d)
+	}
+	if err := e.retireRemoved(now, o.Stored); err != nil {
+		return nil, errors.Join(err, q.Close(context.Background()))
 	}
 	e.warnOfParked()
 	e.metrics.register(e)

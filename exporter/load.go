@@ -68,11 +68,7 @@ func Load(data []byte, kinds Kinds) (*Config, config.Problems) {
 	}
 	doc := defaultDocument()
 	l := loader{kinds: kinds, problems: append(problems, root.Decode(&doc)...)}
-	l.cfg = Config{Queue: doc.Queue, Admin: doc.Admin, Metrics: doc.Metrics, Shutdown: doc.Shutdown, Limits: doc.Limits}
-	l.check(config.Check(&doc))
-	l.check(l.cfg.validateSections())
-	l.loadSources(doc.Sources)
-	l.loadSinks(doc.Sinks)
+	l.load(doc)
 	if len(l.problems) > 0 {
 		return nil, root.Locate(l.problems)
 	}
@@ -103,6 +99,14 @@ type loader struct {
 	kinds    Kinds
 	cfg      Config
 	problems config.Problems
+}
+
+func (l *loader) load(doc document[config.Node, config.Node]) {
+	l.cfg = Config{Queue: doc.Queue, Admin: doc.Admin, Metrics: doc.Metrics, Shutdown: doc.Shutdown, Limits: doc.Limits}
+	l.check(config.Check(&doc))
+	l.check(l.cfg.validateSections())
+	l.loadSources(doc.Sources)
+	l.loadSinks(doc.Sinks)
 }
 
 // check adds what a check has found, save what only follows from a known problem:

@@ -16,8 +16,18 @@ func (e *Exporter) parts() *parts { return e.now.Load() }
 // config is the configuration in force.
 func (e *Exporter) config() *Config { return e.parts().cfg }
 
-// Config is the configuration in force, which must not be changed.
-func (e *Exporter) Config() *Config { return e.config() }
+// Memory returns what docket has in memory at most now: with the configuration in force, and
+// for removed sinks that still get records.
+func (e *Exporter) Memory() []MemoryPart {
+	now := e.parts()
+	list := now.cfg.Memory()
+	for _, d := range now.deliveries {
+		if d.through.Load() > 0 {
+			list = append(list, MemoryPart{"sink " + d.cfg.Name, d.cfg.memoryBytes(int64(now.cfg.Limits.MaxRecordBytes))})
+		}
+	}
+	return list
+}
 
 // delivery returns that of the sink called name, nil when there is none.
 func (p *parts) delivery(name string) *delivery {

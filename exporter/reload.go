@@ -248,4 +248,5 @@ func (e *Exporter) forgetDrained() {
 		d.log.Info("removed sink has all its records: it is forgotten")
 	}
 	e.now.Store(&next)
+	e.store()
 }

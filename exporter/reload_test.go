@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -13,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/redact"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sources"
@@ -50,6 +52,8 @@ type destinationConfig struct {
 	Label string `yaml:"label"`
 	to    *destination
 }
+
+func (c *destinationConfig) Validate() config.Problems { return nil }
 
 func (c *destinationConfig) Open(context.Context, sinks.Env) (sinks.Sink, error) {
 	c.to.mu.Lock()
@@ -107,6 +111,8 @@ type plugConfig struct {
 	Label string `yaml:"label"`
 	in    *plug
 }
+
+func (c *plugConfig) Validate() config.Problems { return nil }
 
 func (c *plugConfig) New(env sources.Env) sources.Source { return &plugSource{c, env} }
 
@@ -174,20 +180,26 @@ func newReloads(t *testing.T, sourceNames, sinkNames string) *reloads {
 	for _, name := range strings.Fields(sinkNames) {
 		r.cfg.Sinks = append(r.cfg.Sinks, r.sink(name, "1"))
 	}
-	var err error
-	if r.e, err = New(r.cfg, Options{Log: slog.New(slog.NewTextHandler(r.log, nil))}); err != nil {
-		t.Fatal(err)
+	r.run(r.cfg, nil)
+	return r
+}
+
+func (r *reloads) run(cfg *Config, stored *Stored) {
+	r.t.Helper()
+	e, err := New(cfg, Options{Log: slog.New(slog.NewTextHandler(r.log, nil)), Store: true, Stored: stored})
+	if err != nil {
+		r.t.Fatal(err)
 	}
-	ctx, stop := context.WithCancel(t.Context())
+	ctx, stop := context.WithCancel(r.t.Context())
 	ended := make(chan error, 1)
-	go func() { ended <- r.e.Run(ctx) }()
-	r.end = sync.OnceValue(func() error {
+	go func() { ended <- e.Run(ctx) }()
+	end := sync.OnceValue(func() error {
 		stop()
 		return <-ended
 	})
-	t.Cleanup(func() { r.end() })
+	r.t.Cleanup(func() { end() })
+	r.cfg, r.e, r.end = cfg, e, end
 	synctest.Wait()
-	return r
 }
 
 func (r *reloads) source(name, label string) SourceConfig {
@@ -541,6 +553,55 @@ func TestReloadOfSections(t *testing.T) {
 		}
 		if got := r.reload(func(c *Config) { *c = *r.e.config(); c.Queue.MaxBytes = 4 << 20 }); !slices.Equal(got, []string{"queue.maxBytes"}) {
 			t.Errorf("waiting: got %q, want a bound that does not fit", got)
+		}
+	})
+}
+
+// A sink that is being drained goes on with that after a restart, and one that was removed
+// meanwhile begins.
+func TestRemovedSinkIsDrainedAfterARestart(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReloads(t, "a", "siem bus")
+		dir := r.cfg.Queue.Directory
+		down := func(context.Context, sinks.Batch) error { return errors.New("down") }
+		r.to["siem"].answer(down)
+		r.to["bus"].answer(down)
+		r.send("a", 1, 5)
+		r.reload(func(c *Config) { c.Sinks = append(c.Sinks[1:], r.sink("new", "1")) })
+		r.send("a", 6, 9)
+		r.cfg.Shutdown.DrainTimeout = 0
+		if err := r.end(); err != nil {
+			t.Error(err)
+		}
+		kinds := Kinds{
+			Sources: sources.Registry{{Kind: "plug", NewConfig: func() sources.Config { return &plugConfig{in: r.in["a"]} }}},
+			Sinks:   sinks.Registry{{Kind: "mem", NewConfig: func() sinks.Config { return &destinationConfig{} }}},
+		}
+		stored, err := LoadStored(dir, kinds)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range stored.Retired {
+			stored.Retired[i].Sink.Config.(*destinationConfig).to = r.to[stored.Retired[i].Sink.Name]
+		}
+		for _, s := range stored.Config.Sinks {
+			s.Config.(*destinationConfig).to = r.to[s.Name]
+		}
+		if !reflect.DeepEqual(stored.Config, r.e.config()) {
+			t.Errorf("stored: got %+v, want %+v", stored.Config, r.e.config())
+		}
+
+		r.to["siem"].answer(nil)
+		r.to["bus"].answer(nil)
+		cfg := r.with(func(c *Config) { c.Sinks = c.Sinks[1:] })
+		r.run(cfg, stored)
+		r.send("a", 10, 11)
+		r.delivered("new", 1, 11)
+		r.eventually("both are forgotten", func() bool { return len(r.e.Status().Sinks) == 1 })
+		r.delivered("siem", 1, 5)
+		r.delivered("bus", 1, 9)
+		if stored, err := LoadStored(dir, kinds); err != nil || len(stored.Retired) > 0 {
+			t.Errorf("stored: got %+v, %v, want no retired sink any more", stored, err)
 		}
 	})
 }

@@ -5,9 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 
+	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sources"
 )
 
 // StoredConfig is the name of a file in the directory of a queue: the last configuration that
@@ -17,6 +21,7 @@ const StoredConfig = state.ConfigFile
 // storedHead stands before that configuration.
 const storedHead = `# Written by docket: the last configuration that took effect, with every default.
 # docket run -f FILE goes by it while FILE is invalid. Changes here are overwritten.
+# "retired" are removed sinks that still get the records up to the number "through".
 `
 
 // maxStoredBytes is more than a configuration has that docket can run.
@@ -25,36 +30,101 @@ const maxStoredBytes = 4 << 20
 // StoredPath is where the last configuration of the queue in directory is stored.
 func StoredPath(directory string) string { return filepath.Join(directory, StoredConfig) }
 
+// Stored is what a queue knows of the configurations before.
+type Stored struct {
+	Config  *Config // the last that took effect
+	Retired []RetiredSink
+}
+
+// RetiredSink is a sink that was removed and has not all its records.
+type RetiredSink struct {
+	Sink    SinkConfig
+	Through uint64 // seq of the last record that it is to get
+}
+
+// storedDocument is that file as it is written: a configuration and one key more.
+type storedDocument[Source, Sink any] struct {
+	Document document[Source, Sink] `yaml:",inline"`
+	Retired  []retiredEntry[Sink]   `yaml:"retired"`
+}
+
+type retiredEntry[Sink any] struct {
+	Through uint64 `yaml:"through"`
+	Sink    Sink   `yaml:"sink"`
+}
+
 // store keeps the configuration in force. docket runs without if it has to.
 func (e *Exporter) store() {
 	if !e.stores {
 		return
 	}
-	cfg := e.config()
-	text, err := cfg.YAML()
+	now := e.parts()
+	doc := storedDocument[sourceEntry[sources.Config], sinkEntry[sinks.Config]]{Document: now.cfg.document()}
+	for _, d := range now.deliveries {
+		if through := d.through.Load(); through > 0 {
+			doc.Retired = append(doc.Retired, retiredEntry[sinkEntry[sinks.Config]]{through, d.cfg.entry()})
+		}
+	}
+	text, err := config.Encode(doc)
 	if err == nil {
-		err = disk.At(cfg.Queue.Directory).Join(StoredConfig).Replace(append([]byte(storedHead), text...))
+		err = disk.At(now.cfg.Queue.Directory).Join(StoredConfig).Replace(append([]byte(storedHead), text...))
 	}
 	if err != nil {
 		e.log.Error("the configuration cannot be stored: a start with an invalid file would go by an older one, or fail", "error", err)
 	}
 }
 
-// LoadStored returns the last configuration that took effect on the queue in directory. Its
-// error wraps fs.ErrNotExist when there is none.
-func LoadStored(directory string, kinds Kinds) (*Config, error) {
-	path := StoredPath(directory)
+// LoadStored returns what the queue in directory knows. Its error wraps fs.ErrNotExist when
+// that is nothing.
+func LoadStored(directory string, kinds Kinds) (*Stored, error) {
 	text, err := disk.At(directory).Join(StoredConfig).Read(maxStoredBytes)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("no configuration is stored in %s: %w", directory, fs.ErrNotExist)
+	}
 	if err != nil {
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, fmt.Errorf("no configuration is stored in %s: %w", directory, fs.ErrNotExist)
-		}
 		return nil, fmt.Errorf("the stored configuration: %w", err)
 	}
-	cfg, problems := Load(text, kinds)
-	if len(problems) > 0 {
-		return nil, fmt.Errorf("the stored configuration %s is of no use to this docket: line %d: %s: %s", path, problems[0].Line, problems[0].Path, problems[0].Text)
+	root, problems := config.Parse(text)
+	doc := storedDocument[config.Node, config.Node]{Document: defaultDocument()}
+	l := loader{kinds: kinds, problems: append(problems, root.Decode(&doc)...)}
+	l.load(doc.Document)
+	retired := loader{kinds: kinds, cfg: Config{Queue: l.cfg.Queue}}
+	for _, r := range doc.Retired {
+		retired.loadSinks([]config.Node{r.Sink})
 	}
-	cfg.Queue.Directory = directory // the one in which it lies, under whichever name
-	return cfg, nil
+	if problems := append(l.problems, retired.problems...); len(problems) > 0 {
+		first := root.Locate(problems)[0]
+		return nil, fmt.Errorf("the stored configuration is of no use to this docket: %s:%d: %s", StoredPath(directory), first.Line, first)
+	}
+	l.cfg.Queue.Directory = directory // the one in which it lies, under whichever name
+	s := &Stored{Config: &l.cfg}
+	for i, sink := range retired.cfg.Sinks {
+		s.Retired = append(s.Retired, RetiredSink{Sink: sink, Through: doc.Retired[i].Through})
+	}
+	return s, nil
+}
+
+// retireRemoved has the sinks that are gone since s, and those that were being drained then,
+// get the records that are theirs.
+func (e *Exporter) retireRemoved(now *parts, s *Stored) error {
+	if s == nil {
+		return nil
+	}
+	removed, last := slices.Clone(s.Retired), e.queue.LastSeq()
+	for _, sink := range s.Config.Sinks {
+		removed = append(removed, RetiredSink{Sink: sink, Through: last})
+	}
+	parked := e.queue.Stats().Parked
+	for _, r := range removed {
+		if now.cfg.sink(r.Sink.Name) != nil || !slices.Contains(parked, r.Sink.Name) {
+			continue
+		}
+		d, err := e.newSink(now.cfg, r.Sink, e.metrics.delivery(r.Sink.Name))
+		if err != nil {
+			return err
+		}
+		d.retire(r.Through)
+		now.deliveries = append(now.deliveries, d)
+	}
+	return nil
 }

@@ -76,7 +76,7 @@ directory with --queue.`,
 		ctx, end := context.WithCancel(cmd.Context())
 		defer end()
 		hangups := onHangup(terminal.IsTerminal(os.Stderr), end)
-		defer time.AfterFunc(memlimit.StartTime, host.memory(cfg).Apply).Stop()
+		defer time.AfterFunc(memlimit.StartTime, host.memory(cfg.Memory()).Apply).Stop()
 		switch {
 		case flags.Slot != nil:
 			flags.Slot.Explain(log, cfg)
@@ -86,13 +86,16 @@ directory with --queue.`,
 		if b := versioncmd.This(); b.Unsafe {
 			log.Error(versioncmd.Unsafe + ": never keep records with it")
 		}
+		if start.unread != nil {
+			log.Warn("sinks that were removed since the last run are kept and get nothing: it is not known where they lead", "error", start.unread)
+		}
 		host.warn(cfg)
 		report := exporter.NewConfigReport("", "")
 		if flags.File != "" {
 			report = exporter.NewConfigReport(flags.File, exporter.StoredPath(cfg.Queue.Directory))
 		}
 		e, err := exporter.New(cfg, exporter.Options{
-			Log: log, Version: versioncmd.This().Version, Quiet: debug.FreeOSMemory, Config: report, Store: flags.File != "",
+			Log: log, Version: versioncmd.This().Version, Quiet: debug.FreeOSMemory, Config: report, Store: flags.File != "", Stored: start.stored,
 		})
 		if err != nil {
 			return command.Failed(err)
@@ -121,7 +124,7 @@ func reload(e *exporter.Exporter, h *host, cfg *exporter.Config) (waiting []stri
 	}
 	h.warn(cfg)
 	waiting, err = e.Reload(cfg)
-	h.memory(e.Config()).Apply()
+	h.memory(e.Memory()).Apply()
 	return waiting, err
 }
 

@@ -21,6 +21,8 @@ type start struct {
 	text []byte
 	// invalid is why cfg is the stored one and not that of the file; nil: it is that.
 	invalid error
+	stored  *exporter.Stored // nil: nothing is, or unread says why it is not known
+	unread  error
 }
 
 // load returns what to start with: the configuration in the operator's file or, where that is
@@ -38,6 +40,9 @@ func load(flags *command.ConfigFlags, queue string) (s start, err error) {
 		s.cfg, s.invalid = command.ParseConfig(flags.Kinds, flags.File, s.text)
 	}
 	if s.invalid == nil {
+		if s.stored, err = exporter.LoadStored(s.cfg.Queue.Directory, flags.Kinds); !errors.Is(err, fs.ErrNotExist) {
+			s.unread = err
+		}
 		return s, nil
 	}
 	if queue == "" {
@@ -46,13 +51,14 @@ func load(flags *command.ConfigFlags, queue string) (s start, err error) {
 	if queue == "" {
 		return s, command.Misconfigured("%w\ndocket: which queue is it? With --queue DIR docket runs with the configuration that took effect there last", s.invalid)
 	}
-	s.cfg, err = exporter.LoadStored(queue, flags.Kinds)
+	s.stored, err = exporter.LoadStored(queue, flags.Kinds)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, s.invalid
 	}
 	if err != nil {
 		return s, command.Misconfigured("%w\ndocket: %w", s.invalid, err)
 	}
+	s.cfg = s.stored.Config
 	return s, nil
 }
 
@@ -88,9 +94,9 @@ func (h *host) warn(cfg *exporter.Config) {
 	h.warned = warnings
 }
 
-// memory is what the garbage collector is told while cfg is in force.
-func (h *host) memory(cfg *exporter.Config) memlimit.Settings {
-	ceiling := exporter.MemoryCeiling(cfg.Memory())
+// memory is what the garbage collector is told while docket consists of parts.
+func (h *host) memory(parts []exporter.MemoryPart) memlimit.Settings {
+	ceiling := exporter.MemoryCeiling(parts)
 	log := h.log
 	if ceiling == h.ceiling {
 		log = slog.New(slog.DiscardHandler)
