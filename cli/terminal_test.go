@@ -86,6 +86,9 @@ func TestRecordsDoNotSteerTheTerminal(t *testing.T) {
 			t.Errorf("docket %s writes %q to a pipe, want %q in it", strings.Join(args, " "), got, hostile)
 		}
 	}
+	if got := onTerminal(t, "query", "-f", config, "-o", "csv"); strings.Contains(got, `\u000d`) || !strings.HasSuffix(got, "\n") {
+		t.Errorf("csv on a terminal: got %q, want lines that end as those of terminals", got)
+	}
 	if got := onTerminal(t, "queue", "cat", "-f", "\u009b31m\u202e.yaml"); bytes.ContainsAny([]byte(got), "\u009b\u202e") {
 		t.Errorf("an error shows %q, want its controls escaped", got)
 	}

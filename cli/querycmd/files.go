@@ -34,14 +34,21 @@ func partsOf(c *verify.Contents, p *verify.Progress) (parts []part) {
 func (p *filePart) read(_ context.Context, submit func(*block) bool) {
 	r, err := p.contents.Reader(p.file, p.progress)
 	if err == nil {
-		err = p.readLines(r, submit)
+		if err = p.readLines(r, submit); err != nil {
+			err = fmt.Errorf("%s: %w", p.file.Name, err)
+		}
 		r.Close() // it was only read
 	}
-	if err != nil && !errors.Is(err, errEnough) && !p.isUnfinished(err) {
-		b := newBlock()
-		b.report.problems = []string{fmt.Sprintf("%s: %v", p.file.Name, err)}
-		submit(b)
+	if err == nil || errors.Is(err, errEnough) || p.isUnfinished(err) {
+		return
 	}
+	b := newBlock()
+	if errors.Is(err, verify.ErrRemoved) {
+		b.report.notes = []string{err.Error()}
+	} else {
+		b.report.problems = []string{err.Error()}
+	}
+	submit(b)
 }
 
 var (

@@ -185,17 +185,31 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// A table has one name of a resource, and says that nobody has decided.
+func TestTableCells(t *testing.T) {
+	for record, want := range map[string]string{
+		`{"auditID":"a","stage":"ResponseComplete","verb":"create","objectRef":{"resource":"pods","namespace":"shop","name":"p","subresource":"exec"},` +
+			`"responseStatus":{"code":201},"annotations":{"failed-open.validating.webhook.admission.k8s.io/round_0_index_1":"v.example"}}`: "- - kubernetes admission failedOpen Webhook/v.example pods/exec shop p - CONNECT -",
+		`{"eventType":"violation_audited","kind":"K8sTeam","name":"t","resourceKind":"Pod","enforcementAction":"warn"}`: "- - gatekeeper audit warn K8sTeam/t Pod - - - - -",
+	} {
+		got := strings.Fields(strings.Split(write(t, table, []string{record}), "\n")[1])
+		if strings.Join(got, " ") != want {
+			t.Errorf("got  %s\nwant %s", strings.Join(got, " "), want)
+		}
+	}
+}
+
 // What an expression cannot judge is not found, and counted.
 func TestUnjudged(t *testing.T) {
 	b := newBlock()
-	b.lines = []byte("{\"a\":1}\n{\"a\":2,\"b\":2}\n{\"a\":3}\n")
-	s := search{filter: compiled(t, "record.b == 2"), form: ndjson}
+	b.lines = []byte("{\"a\":1}\n{\"a\":2,\"b\":2,\"c\":\"d\"}\n{\"a\":3,\"e\":\"d\"}\n{\"f\":\"d\"}\n")
+	s := search{filter: compiled(t, `record.c == "d" && record.b == 2`), form: ndjson}
 	s.judge(b)
 	s.report.add(&report{})
 	s.report.add(&b.report)
 	var said strings.Builder
 	err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
-	if string(b.rows.text) != "{\"a\":2,\"b\":2}\n" || err != nil || said.String() != "note: --when cannot judge 2 records, which are not written; the first: no such key: b" {
+	if string(b.rows.text) != "{\"a\":2,\"b\":2,\"c\":\"d\"}\n" || err != nil || said.String() != "note: --when cannot judge 2 records, which are not written; the first: no such key: c" {
 		t.Errorf("got %q, %v and %q", b.rows.text, err, said.String())
 	}
 }

@@ -138,10 +138,7 @@ func (q *query) run(ctx context.Context) error {
 		return err
 	}
 	defer func() { _ = c.Close() }() // it was only read
-	for _, note := range c.Notes {
-		q.console.Say("note: %s", human.OneLine(note))
-	}
-	q.search.report.problems = c.Problems
+	q.search.report = report{problems: c.Problems, notes: c.Notes}
 	q.progress.Total.Store(c.Bytes())
 	return q.find(ctx, partsOf(c, &q.progress))
 }

@@ -9,6 +9,7 @@ import (
 // report is what a search has to say beside the records.
 type report struct {
 	problems   []string // what could not be searched
+	notes      []string // what else there is to know
 	unreadable uint64   // lines that are no records
 	unjudged   uint64   // records that the expression fails for
 	reason     string   // of the first of them
@@ -22,7 +23,7 @@ func (r *report) cannotJudge(err error) {
 }
 
 func (r *report) add(o *report) {
-	r.problems = append(r.problems, o.problems...)
+	r.problems, r.notes = append(r.problems, o.problems...), append(r.notes, o.notes...)
 	if r.unjudged == 0 {
 		r.reason = o.reason
 	}
@@ -33,6 +34,9 @@ func (r *report) add(o *report) {
 
 // say tells it, and fails where not everything was searched.
 func (r *report) say(say func(format string, args ...any)) error {
+	for _, note := range r.notes {
+		say("note: %s", human.OneLine(note))
+	}
 	if r.unjudged > 0 {
 		say("note: --when cannot judge %s, which are not written; the first: %s", human.Count(r.unjudged, "record"), r.reason)
 	}

@@ -201,6 +201,53 @@ func TestSearchEnds(t *testing.T) {
 	}
 }
 
+// Of a file of which not all lines count, those are searched that do.
+func TestSearchLines(t *testing.T) {
+	var text, want strings.Builder
+	lines := []verify.Lines{{From: 0, To: 1}, {From: 500, To: 2500}, {From: 2999, To: 3000}}
+	for n := range uint64(3000) {
+		line := fmt.Sprintf(`{"n":%d,"text":%q}`+"\n", n, strings.Repeat("x", 500))
+		text.WriteString(line)
+		if slices.ContainsFunc(lines, func(l verify.Lines) bool { return l.From <= n && n < l.To }) {
+			want.WriteString(line)
+		}
+	}
+	c := openExport(t, writeExport(t, map[string]string{"decisions-1.ndjson": text.String()}))
+	c.Files[0].Lines = lines
+	s := search{form: ndjson}
+	if got := found(t, &s, partsOf(c, nil)); got != want.String() {
+		t.Errorf("got %d bytes, want %d, or others", len(got), want.Len())
+	}
+}
+
+// Records of unknown times are found where they may be from within, and counted.
+func TestSearchFileTimes(t *testing.T) {
+	c := openExport(t, writeExport(t, map[string]string{"decisions-1.ndjson": "{\"n\":1}\n", "decisions-2.ndjson": "{\"n\":2}\n", "decisions-3.ndjson": "{\"n\":3}\n"}))
+	c.Files[0].FirstTime, c.Files[0].LastTime = day(1), day(2)
+	c.Files[1].FirstTime, c.Files[1].LastTime = day(1), day(5)
+	s := search{form: ndjson, from: day(3), to: day(9)}
+	got := found(t, &s, partsOf(c, nil))
+	var said strings.Builder
+	err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
+	want := "note: 2 records may be from outside of --from and --to: neither the record nor a stamp says when"
+	if got != "{\"n\":2}\n{\"n\":3}\n" || err != nil || said.String() != want {
+		t.Errorf("got %q, %v and %q", got, err, said.String())
+	}
+}
+
+// What retention removes meanwhile is told, and no failure.
+func TestSearchRemoved(t *testing.T) {
+	b := newBlock()
+	b.report.notes = []string{"x was removed"}
+	s := search{form: ndjson}
+	s.judge(b)
+	s.report.add(&b.report)
+	var said strings.Builder
+	if err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) }); err != nil || said.String() != "note: x was removed" {
+		t.Errorf("got %v and %q", err, said.String())
+	}
+}
+
 // endless is a part that has no end.
 type endless struct{ blocks *atomic.Int64 }
 
@@ -267,6 +314,12 @@ func TestSearchQueue(t *testing.T) {
 		}
 	}
 	var p verify.Progress
+	(&queuePart{queue: &q, progress: &p}).read(t.Context(), func(b *block) bool {
+		if len(b.lines) > blockSize {
+			t.Errorf("got a block of %d bytes", len(b.lines))
+		}
+		return true
+	})
 	s := search{filter: compiled(t, "record.n % 2 == 0"), form: ndjson, from: began.Add(1000 * time.Minute), to: began.Add(4000 * time.Minute)}
 	if got := found(t, &s, []part{&queuePart{queue: &q, progress: &p}}); got != want.String() {
 		t.Errorf("got %d bytes, want %d, or others", len(got), want.Len())

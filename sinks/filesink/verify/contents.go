@@ -52,6 +52,9 @@ type Lines struct{ From, To uint64 }
 // ErrChanged says that a file is not any more what was proven.
 var ErrChanged = errors.New("was changed after it was proven")
 
+// ErrRemoved says that the sink has removed a file by its retention since Open.
+var ErrRemoved = errors.New("was removed by retention meanwhile")
+
 // Open lists the files of the export in dir, without proving anything. position reads what
 // the sink has accepted, as Options.Position does. The Contents are to be closed.
 func Open(dir string, position func() (manifest.Position, bool, error)) (*Contents, error) {
@@ -89,12 +92,15 @@ func (c *Contents) Bytes() (sum int64) {
 
 // Reader returns the lines of a file, decompressed. p counts what is read of the disk; it
 // may be nil. Of a proven file no byte is returned before it was compared with what was proven; one
-// that differs is ErrChanged.
+// that differs is ErrChanged. A file that retention has removed since Open is ErrRemoved.
 func (c *Contents) Reader(f *File, p *Progress) (io.ReadCloser, error) {
 	from, opened := c.active, (*os.File)(nil)
 	if !f.isActive {
 		var err error
 		if opened, _, err = open(c.root, f.Name); err != nil {
+			if errors.Is(err, fs.ErrNotExist) && !f.isProven && c.isRemoved(f.Name) {
+				err = ErrRemoved
+			}
 			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 		from = opened
@@ -109,6 +115,21 @@ func (c *Contents) Reader(f *File, p *Progress) (io.ReadCloser, error) {
 		return nil, fmt.Errorf("%s: %w", f.Name, err)
 	}
 	return &fileReader{lines, stop, opened}, nil
+}
+
+// isRemoved reports whether the manifest says by now that a file was removed.
+func (c *Contents) isRemoved(name string) bool {
+	f, _, err := open(c.root, manifest.FileName)
+	if err != nil {
+		return false
+	}
+	defer f.Close()
+	for line, err := range manifest.Read(f) {
+		if err == nil && line.Removed != nil && line.Removed.Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // fileReader is what Reader returns.

@@ -153,6 +153,20 @@ func TestOpenBeside(t *testing.T) {
 	}
 }
 
+// A file that retention removes behind Open is told from one that somebody has taken away.
+func TestOpenRemoved(t *testing.T) {
+	b := newBuilder(t)
+	names := standard(b, "")
+	c := openContents(t, b.dir, unknownPosition)
+	b.remove(names[1])
+	b.must(os.Remove(b.path(names[2])))
+	for i, want := range []error{ErrRemoved, fs.ErrNotExist} {
+		if _, err := c.Reader(&c.Files[i], nil); !errors.Is(err, want) || !strings.Contains(err.Error(), names[i+1]) {
+			t.Errorf("got %v, want %v of %s", err, want, names[i+1])
+		}
+	}
+}
+
 // A sink that was interrupted between the line of a file and the position has the file once.
 func TestOpenInterrupted(t *testing.T) {
 	b := newBuilder(t)
