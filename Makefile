@@ -42,6 +42,10 @@ build: ## build bin/docket: static, stripped, with its version
 # tests than processors run at once: those of files and processes mostly wait.
 SHORT = CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -parallel $(PARALLEL) -timeout 10m
 
+.PHONY: man
+man: ## write man pages of every command below bin/man
+	go run ./hack/commands -man bin/man
+
 .PHONY: test test-modules test-bench
 test: ## run every test that needs Go alone: cached, with fewer seeds, kills and planted faults
 	@$(MAKE) --no-print-directory -j2 test-modules test-bench

@@ -19,6 +19,9 @@ import (
 	"github.com/docket-export/docket/cli/versioncmd"
 )
 
+// Root returns the command line, for programs that document it.
+func Root(kinds Kinds) *cobra.Command { return newRoot(kinds) }
+
 // newRoot returns the command line. It prints no errors itself: execute does.
 func newRoot(kinds Kinds) *cobra.Command {
 	root := &cobra.Command{
@@ -32,9 +35,8 @@ Try it in two terminals:
 
   docket run
   echo '` + command.ExampleRecord + `' | docket send`,
-		SilenceErrors:     true,
-		SilenceUsage:      true,
-		CompletionOptions: cobra.CompletionOptions{HiddenDefaultCmd: true},
+		SilenceErrors: true,
+		SilenceUsage:  true,
 	}
 	// The Version of cobra would print it in other words, or need a template: to link
 	// those keeps every exported method of every package, 4 MB of them.
@@ -63,7 +65,9 @@ Try it in two terminals:
 		verifycmd.New(kinds),
 		verifycmd.NewKeygen(),
 		configcmd.NewKubeconfig(kinds),
+		newCompletion(),
 		versioncmd.New(),
 	)
+	addCompletions(root)
 	return root
 }

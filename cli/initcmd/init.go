@@ -36,6 +36,8 @@ its comments say what to change.
 	}
 	chosenSources := cmd.Flags().StringArray("source", []string{"unix"}, "`KIND` of a source; may be repeated")
 	chosenSinks := cmd.Flags().StringArray("sink", []string{"file"}, "`KIND` of a sink; may be repeated")
+	_ = cmd.RegisterFlagCompletionFunc("source", cobra.FixedCompletions(kinds.Sources.Keys(), cobra.ShellCompDirectiveNoFileComp))
+	_ = cmd.RegisterFlagCompletionFunc("sink", cobra.FixedCompletions(kinds.Sinks.Keys(), cobra.ShellCompDirectiveNoFileComp))
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		text, err := Sample(kinds, *chosenSources, *chosenSinks)
 		if err != nil {
