@@ -257,3 +257,59 @@ func TestStartWithAnInvalidFile(t *testing.T) {
 		t.Errorf("the file is missing: %v\n%s", err, r.p.stderr())
 	}
 }
+
+// check --diff says what a reload does, against the docket that runs and the one that rests.
+func TestCheckDiff(t *testing.T) {
+	r := newReloading(t)
+	check := func(file string) string {
+		t.Helper()
+		p := newProcess(t, "check", "--diff", "-f", file)
+		var out strings.Builder
+		p.cmd.Stdout = &out
+		p.start()
+		if code := p.wait(); code != command.ExitOK {
+			t.Errorf("got exit code %d: %s", code, p.stderr())
+		}
+		_, changes, _ := strings.Cut(out.String(), ": ok\n")
+		return strings.ReplaceAll(changes, file+": ", "")
+	}
+	r.mountConfig("a", "b", "c")
+	if got, want := check(reloadedFile), "diff: no configuration is stored for this queue: all of it is new\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.start()
+	if got, want := check(reloadedFile), `diff: against queue/last-good.yaml
+keep source local
+keep sink a
+keep sink b
+keep sink c
+`; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	next := strings.ReplaceAll(r.text("a", "b , compress: zstd", "d"), "{directory: queue}", "{directory: queue, maxBytes: 1Gi}")
+	next = strings.ReplaceAll(next, "docket.sock}", "other.sock, maxConnections: 5}")
+	next += "- name: c\n  retire: true\n  file: {directory: c}\nlimits: {producers: 5}\n"
+	writeFile(t, "next.yaml", next)
+	want := `diff: against queue/last-good.yaml
+change source local (unix.path, unix.maxConnections): its producers are told what is durable, and connect anew
+keep sink a
+change sink b (file.compress): the batch under way is decided, and it goes on behind that
+add sink d: it begins where from says, or where it was
+retire sink c: what it has not got is let go
+change queue (queue.maxBytes)
+restart limits (limits.producers): in force after a restart
+`
+	if got := check("next.yaml"); got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.mountText(next)
+	s := r.status("in force", func(s exporter.Status) bool { return s.Config.Generation == 2 })
+	if want := "restart docket for limits.producers: until then what was there before is in force"; s.Config.State != exporter.Degraded || s.Config.LastError != want {
+		t.Errorf("got %+v, want %q", s.Config, want)
+	}
+	if got, want := check("next.yaml"), "diff: against queue/last-good.yaml\nkeep source local\nkeep sink a\nkeep sink b\nkeep sink d\nkeep sink c\nrestart limits (limits.producers): in force after a restart\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	r.p.interrupt()
+	r.p.wait()
+}

@@ -36,8 +36,13 @@ A file of kind Tap, for docket tap, is checked as well.
 With --connect it goes on to try every sink without a record: names, connections,
 certificates, credentials, the topic. It ends with 1 when one cannot be reached.
 
+With --diff it goes on to say what a docket that runs with this queue does when the file
+takes the place of the present one, a line for each source, sink and section: keep, add,
+change, remove, retire, or restart where docket must be started again. It compares with
+the configuration that took effect last, which lies in the queue's directory.
+
 With -o json it prints one document: each problem with file, line, path and text, the
-warnings, the memory, and what became of the sinks.
+warnings, the memory, what became of the sinks, and what a reload does.
 
 With --try it goes on to say, for each line of a file of records, which sinks would
 take it and what redaction would leave of it. Sources with rules are tried one by one.
@@ -45,6 +50,7 @@ It ends with 1 when a line would be refused, or when a filter cannot be evaluate
 it: such a record is delivered, or withheld with onError: Withhold.`,
 		Example: `  docket check -f docket.yaml
   docket check -f docket.yaml --connect
+  docket check -f docket.yaml --diff
   docket check -f docket.yaml -o json
   docket check -f docket.yaml --try samples.ndjson
   docket check -f docket.yaml --try - --source webhook -o json < samples.ndjson
@@ -55,6 +61,7 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file; - is the standard input")
 	var try tryFlags
 	noFiles := cmd.Flags().Bool("no-files", false, "do not look whether the files it names are there: they are elsewhere")
+	toDiff := cmd.Flags().Bool("diff", false, "say what a reload of the file does to the docket that runs")
 	toConnect := cmd.Flags().Bool("connect", false, "try every sink, and say what is wrong and what to do")
 	cmd.Flags().StringVar(&try.file, "try", "", "file of records, one a line, to say what becomes of them; - is the standard input")
 	cmd.Flags().StringVar(&try.source, "source", "", "with --try: as if the records came from this source only")
@@ -68,8 +75,8 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 			return err
 		}
 		if tapcmd.IsTap(text) {
-			if *toConnect || try.file != "" {
-				return fmt.Errorf("--connect and --try are about sinks, which a file of kind Tap has none of: leave them out for %s", name)
+			if *toConnect || *toDiff || try.file != "" {
+				return fmt.Errorf("--connect, --diff and --try are about sinks, which a file of kind Tap has none of: leave them out for %s", name)
 			}
 			r, err := checkTap(name, text, !*noFiles)
 			if err != nil {
@@ -90,6 +97,11 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 				return err
 			}
 			return try.try(cmd.InOrStdin(), cmd.OutOrStdout(), cfg)
+		}
+		if *toDiff && r.OK {
+			if r.Reload, err = diff(cfg, kinds); err != nil {
+				return err
+			}
 		}
 		if *toConnect && r.OK {
 			r.Sinks = connectSinks(cmd.Context(), terminal.NewConsole(cmd.ErrOrStderr()), cfg)

@@ -17,12 +17,13 @@ import (
 
 // report is what check finds out about a configuration file.
 type report struct {
-	File     string      `json:"file"`
-	OK       bool        `json:"ok"` // the exit code is 0
-	Problems []problem   `json:"problems"`
-	Warnings []string    `json:"warnings"`
-	Memory   *memory     `json:"memory,omitempty"`
-	Sinks    []sinkTrial `json:"sinks,omitempty"`
+	File     string        `json:"file"`
+	OK       bool          `json:"ok"` // the exit code is 0
+	Problems []problem     `json:"problems"`
+	Warnings []string      `json:"warnings"`
+	Memory   *memory       `json:"memory,omitempty"`
+	Sinks    []sinkTrial   `json:"sinks,omitempty"`
+	Reload   *reloadReport `json:"reload,omitempty"`
 
 	wrong *command.ConfigError // in text; nil without problems
 }
@@ -134,6 +135,11 @@ func (r *report) text() string {
 		say("sink %s: %s", s.Name, s.Text)
 		for _, warning := range s.Warnings {
 			fmt.Fprintf(&b, "  warning: %s\n", warning)
+		}
+	}
+	if r.Reload != nil {
+		for _, line := range r.Reload.lines() {
+			say("%s", line)
 		}
 	}
 	return b.String()
