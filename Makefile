@@ -7,6 +7,7 @@ MAKEFLAGS += --no-builtin-rules
 FUZZTIME ?= 20s
 KILLS ?= 1000
 CUTS ?= 200
+RELOADS ?= 200
 BASE ?=
 COUNT ?= 6
 COMPARE ?=
@@ -122,10 +123,10 @@ e2e: ## test against real servers; what is missing is skipped, or fails with CI=
 # First the queue alone, at every operation with every outcome; then the program as
 # it is shipped, not with the race detector's.
 .PHONY: crash
-crash: build ## kill docket KILLS (1000) times and cut its power CUTS (200) times
+crash: build ## kill docket KILLS (1000) times, reload it RELOADS (200) times, cut its power CUTS (200) times
 	CRASH_ALL=1 go test -count=1 -timeout 20m -run '^Test(Killed|Error)AtEveryOperation' ./exporter/queue
-	go test -count=1 -v -timeout 60m -run '^(TestKill|TestPowerCut)$$' ./cli \
-		-docket $(CURDIR)/bin/docket -kills $(KILLS) -cuts $(CUTS)
+	go test -count=1 -v -timeout 60m -run '^(TestKill|TestReloads|TestPowerCut)$$' ./cli \
+		-docket $(CURDIR)/bin/docket -kills $(KILLS) -reloads $(RELOADS) -cuts $(CUTS)
 
 .PHONY: mutants
 mutants: ## plant defects, and see that the tests catch each; MUTANTS takes flags, such as -shard 1/8

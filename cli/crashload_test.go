@@ -53,6 +53,7 @@ type crashes struct {
 	exports   []*exportCheck
 	beside    *bystanders // nil: the producers alone
 
+	ctx     context.Context // of the producers
 	stop    context.CancelFunc
 	sending sync.WaitGroup
 }
@@ -75,7 +76,7 @@ func newCrashes(t *testing.T, what, dir, config string, exports ...string) *cras
 		c.exports = append(c.exports, &exportCheck{dir: export, last: map[string]int{}, beside: beside})
 	}
 	ctx, stop := context.WithCancel(t.Context())
-	c.stop = stop
+	c.ctx, c.stop = ctx, stop
 	t.Cleanup(stop)
 	for i := range 4 {
 		p := newKillProducer(t, filepath.Join(dir, "docket.sock"), i)
@@ -271,22 +272,30 @@ type killProducer struct {
 	sender *client.Sender
 	// turn is held while a line is sent, and by whoever wants none to be.
 	turn   sync.Mutex
-	single atomic.Bool // wait for the ack of each line before the next
-	sent   int         // guarded by turn
+	dials  atomic.Int64 // that have led to a connection
+	single atomic.Bool  // wait for the ack of each line before the next
+	sent   int          // guarded by turn
 }
 
 func newKillProducer(t *testing.T, socket string, i int) *killProducer {
 	t.Helper()
-	name := fmt.Sprintf("producer-%d", i)
+	p := &killProducer{name: fmt.Sprintf("producer-%d", i)}
 	s, err := client.NewSender(client.SenderConfig{
-		Producer:         name,
+		Producer:         p.name,
 		MaxInFlightLines: 200,
-		Dial:             func(ctx context.Context) (net.Conn, error) { return dialSoon(ctx, socket) },
+		Dial: func(ctx context.Context) (net.Conn, error) {
+			nc, err := dialSoon(ctx, socket)
+			if err == nil {
+				p.dials.Add(1)
+			}
+			return nc, err
+		},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &killProducer{name: name, sender: s}
+	p.sender = s
+	return p
 }
 
 // dialSoon connects as soon as somebody listens. A sender alone would wait longer
