@@ -3,6 +3,7 @@ package dockettest
 import (
 	"bytes"
 	"context"
+	"errors"
 	"os/exec"
 	"path/filepath"
 )
@@ -24,4 +25,18 @@ func (d *Docket) Run(args ...string) []byte {
 		d.t.Fatalf("docket %v: %v; it said:\n%s%s", args, err, out, stderr.Bytes())
 	}
 	return out
+}
+
+// Try is Run for a command that may fail. It returns what the command writes to both
+// outputs, in order, and its exit code.
+func (d *Docket) Try(args ...string) (said []byte, code int) {
+	d.t.Helper()
+	ctx, cancel := context.WithTimeout(d.t.Context(), sendTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, d.binary, args...)
+	said, err := cmd.CombinedOutput()
+	if exit := (*exec.ExitError)(nil); err != nil && !errors.As(err, &exit) {
+		d.t.Fatalf("docket %v: %v", args, err)
+	}
+	return said, cmd.ProcessState.ExitCode()
 }

@@ -79,6 +79,18 @@ func New(t testing.TB) *Docket {
 // the section "admin", and returns when /readyz answers 200.
 func (d *Docket) Start(config string) {
 	d.t.Helper()
+	d.start(config, "/readyz")
+}
+
+// StartUnready is Start for a docket that cannot become ready: it returns when /livez
+// answers 200.
+func (d *Docket) StartUnready(config string) {
+	d.t.Helper()
+	d.start(config, "/livez")
+}
+
+func (d *Docket) start(config, path string) {
+	d.t.Helper()
 	file := d.ConfigFile()
 	text := fmt.Sprintf("%s\nadmin: {address: %q}\n", config, d.Admin)
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -92,12 +104,13 @@ func (d *Docket) Start(config string) {
 	d.processes = append(d.processes, p)
 	err = poll.Until(startTimeout, func() error {
 		d.alive()
-		return d.Ready()
+		_, err := d.get(path)
+		return err
 	})
 	if err != nil {
-		d.t.Fatalf("docket is not ready: %v", err)
+		d.t.Fatalf("docket does not answer %s with 200: %v", path, err)
 	}
-	d.t.Logf("docket is ready after %.2f s", time.Since(began).Seconds())
+	d.t.Logf("docket answers %s with 200 after %.2f s", path, time.Since(began).Seconds())
 }
 
 // Kill ends docket with SIGKILL and returns when it is gone.

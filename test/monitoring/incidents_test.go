@@ -1,0 +1,154 @@
+package monitoring
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/test/internal/repo"
+)
+
+// incident is something that goes wrong with a docket that was well.
+type incident struct {
+	name   string // of the docket, and its label instance
+	cause  string // for the table
+	fires  []string
+	begins func(s *scene) // starts the docket
+	breaks func(s *scene) // nil: it is broken from the beginning
+	mends  func(s *scene) // does what the operator does elsewhere; nil: nothing can be done
+}
+
+// incidents are those that the alerts are about.
+func incidents() []incident {
+	start := func(queue, sink, sources string) func(s *scene) {
+		return func(s *scene) {
+			s.Start(s.config(queue, sink, sources))
+			s.Send(s.lines(20, 500))
+			s.delivered()
+		}
+	}
+	plain := start("", "", "")
+	answers := func(status int) func(s *scene) { return func(s *scene) { s.answer.Store(int64(status)) } }
+	return []incident{
+		{"down", "docket is killed", []string{"DocketDown"}, plain, func(s *scene) { s.Kill() }, func(s *scene) { s.Start(s.config("", "", "")) }},
+		{"disk", "the file system of the queue is full", []string{"DocketQueueError", "DocketDeliveryLag"}, func(s *scene) {
+			volume(s.t, s.path("queue"), 48<<20)
+			plain(s)
+		}, func(s *scene) {
+			fill(s.t, s.path("queue/filler"))
+			s.answer.Store(http.StatusServiceUnavailable)
+			s.pour(30, 900_000, 10*time.Millisecond)
+		}, func(s *scene) {
+			if err := os.Remove(s.path("queue/filler")); err != nil {
+				s.t.Fatal(err)
+			}
+			s.answer.Store(http.StatusOK)
+		}},
+		{"full", "the destination is down while records come", []string{"DocketDeliveryLag", "DocketQueueFillingUp", "DocketQueueFull"}, start("maxBytes: 16Mi, ", "", ""), func(s *scene) {
+			s.answer.Store(http.StatusServiceUnavailable)
+			s.Send(s.lines(7, 900_000))
+			s.pour(120, 128<<10, 250*time.Millisecond)
+		}, answers(http.StatusOK)},
+		{"sink", "the destination answers 401", []string{"DocketSinkError", "DocketDeliveryLag"}, plain, func(s *scene) {
+			s.answer.Store(http.StatusUnauthorized)
+			s.Send(s.lines(20, 500))
+		}, answers(http.StatusOK)},
+		{"letters", "the destination answers 422", []string{"DocketDeadLetters", "DocketDeadLettersNearlyFull"}, start("", "deadLetters: {maxBytes: 32Mi}, ", ""), func(s *scene) {
+			s.answer.Store(http.StatusUnprocessableEntity)
+			s.Send(s.lines(30, 900_000))
+		}, answers(http.StatusOK)},
+		{"producer", "a producer writes lines that are no JSON, and reports 3 records that it lost", []string{"DocketRecordsRefused", "DocketRecordsLost"}, plain, func(s *scene) {
+			s.write("no JSON\n")
+			s.write(`{"eventType":"docket.loss","schemaVersion":1,"lost":{"deny":3},"reason":"Full"}` + "\n")
+		}, nil},
+		{"corrupt", "bytes of a stored record change while docket is stopped", []string{"DocketRecordsCorrupt"}, func(s *scene) {
+			plain(s)
+			s.answer.Store(http.StatusServiceUnavailable)
+			for range 10 {
+				s.Send(s.lines(1, 500))
+			}
+		}, func(s *scene) {
+			s.Kill()
+			s.damage(25)
+			s.answer.Store(http.StatusOK)
+			s.Start(s.config("", "", ""))
+		}, nil},
+		{"dropped", "the queue is full with whenFull: DropOldest", []string{"DocketRecordsDropped", "DocketQueueFull", "DocketQueueFillingUp", "DocketDeliveryLag"}, start("maxBytes: 16Mi, whenFull: DropOldest, ", "", ""), func(s *scene) {
+			s.answer.Store(http.StatusServiceUnavailable)
+			s.Send(s.lines(22, 900_000))
+			s.pour(400, 128<<10, 250*time.Millisecond)
+		}, answers(http.StatusOK)},
+		{"audit", "an audit ends without a single record after one with violations, and none follows", []string{"DocketAuditFailed", "DocketAuditMissing"}, func(s *scene) {
+			s.Start(s.config("", "", fmt.Sprintf("- name: gatekeeper\n  gatekeeper: {path: %q}\n", s.path("topics"))))
+			s.Send(s.lines(20, 500))
+			s.audit("2026-11-21T07:38:01Z", sampleViolations)
+			s.delivered()
+		}, func(s *scene) {
+			s.audit("2026-11-21T07:39:01Z", sampleNothing)
+		}, func(s *scene) {
+			s.audit("2026-11-21T07:40:01Z", sampleViolations)
+		}},
+		{"source", "another process has the address of a source", []string{"DocketSourceError"}, func(s *scene) {
+			other := newScene(s.t)
+			s.other = other.destination
+			s.StartUnready(s.config("", "", fmt.Sprintf("- name: opa\n  opa: {address: %q}\n", strings.TrimPrefix(other.url, "http://"))))
+			s.Send(s.lines(20, 500))
+			s.delivered()
+		}, nil, func(s *scene) { s.other.Close() }},
+	}
+}
+
+// Exports of an audit that Gatekeeper has written: one with violations, and one of an audit
+// that has failed.
+const (
+	sampleViolations = "disk-export-audit-channel-2026-11-21T07_38_01Z.log"
+	sampleNothing    = "disk-export-failed-audit-looks-clean.log"
+)
+
+var runID = regexp.MustCompile(`"id":"2026[^"]*"`)
+
+// audit gives docket the export of a run that began at that time.
+func (s *scene) audit(began, sample string) {
+	s.t.Helper()
+	root, err := repo.Root()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "testdata", "samples", "gatekeeper", sample))
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	channel := s.path("topics/audit-channel")
+	if err := os.MkdirAll(channel, 0o755); err != nil {
+		s.t.Fatal(err)
+	}
+	path := filepath.Join(channel, strings.ReplaceAll(began, ":", "_"))
+	if err := os.WriteFile(path+".new", runID.ReplaceAll(text, fmt.Appendf(nil, `"id":%q`, began)), 0o644); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(path+".new", path+".log"); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// volume mounts a file system of size bytes at dir. Only root can.
+func volume(t *testing.T, dir string, size int) {
+	t.Helper()
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
+		t.Fatalf("mount a file system that can be filled: %v: run this as root", err)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {
+			t.Error(err)
+		}
+	})
+}

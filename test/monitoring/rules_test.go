@@ -1,0 +1,67 @@
+package monitoring
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"testing"
+
+	"github.com/docket-export/docket/test/internal/repo"
+)
+
+// shipped is the path of a file of manifests/monitoring.
+func shipped(t *testing.T, name string) string {
+	t.Helper()
+	root, err := repo.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Join(root, "manifests", "monitoring", name)
+}
+
+// The rules are sound, and each fires on what it is about and not on what looks like it.
+func TestRules(t *testing.T) {
+	for _, args := range [][]string{
+		{"check", "rules", shipped(t, "rules.yaml")},
+		{"test", "rules", shipped(t, "rules_test.yaml")},
+	} {
+		out, err := exec.Command(program(t, "promtool"), args...).CombinedOutput()
+		if err != nil {
+			t.Errorf("promtool %v: %v", args, err)
+		}
+		t.Logf("promtool %v:\n%s", args, out)
+	}
+}
+
+// speed is how many times as fast the tests let time pass for the rules.
+const speed = 60
+
+var (
+	durations = regexp.MustCompile(`([\[ ])(\d+)([smh])([\]) \n:])`)
+	products  = regexp.MustCompile(`\b(\d+) \* (3600|60)\b`)
+)
+
+// faster returns the shipped rules with every time in them divided by speed: "for", the
+// windows, and the seconds in expressions, which are written as 4 * 3600.
+func faster(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(shipped(t, "rules.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seconds := map[string]int{"s": 1, "m": 60, "h": 3600}
+	scaled := durations.ReplaceAllStringFunc(string(text), func(found string) string {
+		m := durations.FindStringSubmatch(found)
+		n, _ := strconv.Atoi(m[2])
+		return fmt.Sprintf("%s%dms%s", m[1], n*seconds[m[3]]*1000/speed, m[4])
+	})
+	return products.ReplaceAllStringFunc(scaled, func(found string) string {
+		m := products.FindStringSubmatch(found)
+		n, _ := strconv.Atoi(m[1])
+		unit, _ := strconv.Atoi(m[2])
+		return fmt.Sprintf("%d * %d", n, unit/speed)
+	})
+}
