@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"regexp"
+	"strconv"
 	"strings"
 
 	"github.com/docket-export/docket/config"
@@ -28,15 +29,15 @@ func Whereabouts(data []byte) (directory string, admin AdminConfig, ok bool) {
 }
 
 // valueIn finds the value of a key in a section of a file that is no YAML, where both are
-// written as most people do: the section at the beginning of a line, and the key behind it
-// in braces, or first on a line that is indented. Empty: not found.
+// written as most people do: the section first on a line, and the key behind it in braces,
+// or first on a line with more indentation. Empty: not found.
 func valueIn(data []byte, section, key string) string {
-	head := regexp.MustCompile(`(?m)^` + section + `:`).FindIndex(data)
+	head := regexp.MustCompile(`(?m)^([ \t]*)` + section + `:`).FindSubmatchIndex(data)
 	if head == nil {
 		return ""
 	}
 	rest := string(data[head[1]:])
-	if next := regexp.MustCompile(`\n[^\s#]`).FindStringIndex(rest); next != nil {
+	if next := regexp.MustCompile(`\n[ \t]{0,` + strconv.Itoa(head[3]-head[2]) + `}[^\s#]`).FindStringIndex(rest); next != nil {
 		rest = rest[:next[0]]
 	}
 	found := regexp.MustCompile(`(?m)(?:^[ \t]+|[{,][ \t]*)` + key + `:[ \t]+("[^"\n]*"|'[^'\n]*'|[^\s,}#"'][^,}\n]*)`).FindStringSubmatch(rest)

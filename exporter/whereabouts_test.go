@@ -24,6 +24,8 @@ func TestWhereabouts(t *testing.T) {
 		"in a comment":    {"a: b: c\n# queue: {directory: /old}\nqueue:\n# directory: /older\n  directory: /q\n", "/q", admin},
 		"a longer key":    {"a: b: c\nqueue: {xdirectory: /x, directory: /q}\n", "/q", admin},
 		"the broken line": {"queue: {directory: /q\nsinks:\n- name: x\n", "/q", admin},
+		"indented":        {"a: 1\n  queue:\n    directory: /q\n  sinks:\n    directory: /x\n admin: {address: 127.0.0.1:9000}\n", "/q", "127.0.0.1:9000"},
+		"indented, none":  {"a: 1\n  queue:\n    maxBytes: 1Gi\n  sinks:\n    directory: /x\n", "", admin},
 		"no value":        {"a: b: c\nqueue:\n  directory:\n  maxBytes: 1Gi\n", "", admin},
 	} {
 		t.Run(name, func(t *testing.T) {

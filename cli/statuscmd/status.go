@@ -3,8 +3,10 @@ package statuscmd
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -29,24 +31,33 @@ func New(kinds exporter.Kinds) *cobra.Command {
 		Short: "Show sinks, queue and ledger of the running docket",
 		Long: `status asks a running docket how its sinks, its queue and its sources are doing, and
 for the account of every line it has received: over the socket admin.sock in the
-queue's directory, or over its admin address.`,
+queue's directory, or over its admin address.
+
+With --check it exits 1, and says why, when something is in Error, when the books do
+not balance, or when no docket runs. What is Degraded recovers by itself: exit 0.`,
 		Example: `  docket status                    the docket that runs without a configuration file
   docket status -f docket.yaml     the one that runs with this file
   docket status --watch
+  docket status --check            exit code 1 when an operator has to act
   docket status -o json            the document of /status, byte for byte`,
 		Args: command.NoArgs,
 	}
 	flags := command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
 	flags.Add(cmd)
 	var watch bool
+	var s statusCommand
 	cmd.Flags().BoolVarP(&watch, "watch", "w", false, "show the status again each second, until Ctrl-C")
+	cmd.Flags().BoolVar(&s.check, "check", false, "exit 1 when something is in Error or the books do not balance")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if watch && s.check {
+			return errors.New("--watch and --check exclude each other: one goes on, the other ends with a verdict")
+		}
 		client, err := flags.Client()
 		if err != nil {
 			return err
 		}
-		s := newStatusCommand(client, output.Value == "json")
+		s.client, s.json, s.timeout = client, output.Value == "json", statusTimeout
 		if watch {
 			return command.Failed(s.watch(cmd.Context(), cmd.OutOrStdout(), cmd.ErrOrStderr(), statusInterval))
 		}
@@ -59,20 +70,28 @@ queue's directory, or over its admin address.`,
 type statusCommand struct {
 	client  *adminclient.Client
 	json    bool
+	check   bool
 	timeout time.Duration
 }
 
-func newStatusCommand(client *adminclient.Client, json bool) statusCommand {
-	return statusCommand{client: client, json: json, timeout: statusTimeout}
-}
-
-// print shows the status once.
+// print shows the status once. Its error lists what an operator must act on, where that is
+// checked.
 func (s statusCommand) print(ctx context.Context, w io.Writer) error {
 	a, err := s.fetch(ctx)
-	if err != nil {
+	if err == nil {
+		err = s.write(w, a)
+	}
+	if err != nil || !s.check {
 		return err
 	}
-	return s.write(w, a)
+	switch troubles := a.status.Troubles(); len(troubles) {
+	case 0:
+		return nil
+	case 1:
+		return errors.New(troubles[0])
+	default:
+		return fmt.Errorf("%d things need an operator:\n  %s", len(troubles), strings.Join(troubles, "\n  "))
+	}
 }
 
 // watch shows the status again and again until ctx is done: in place on a
@@ -132,12 +151,13 @@ type answer struct {
 	document []byte
 }
 
-// fetch asks for the status. As JSON it is passed on, understood or not.
+// fetch asks for the status. As JSON it is passed on, understood or not, unless it is
+// checked.
 func (s statusCommand) fetch(ctx context.Context) (a answer, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.timeout)
 	defer cancel()
 	a.status, a.document, err = s.client.Status(ctx)
-	if s.json && a.document != nil {
+	if s.json && !s.check && a.document != nil {
 		err = nil
 	}
 	return a, err

@@ -44,11 +44,11 @@ func TestWriteStatus(t *testing.T) {
 					},
 				},
 				Sources: []exporter.SourceStatus{
-					{Name: "webhook", State: exporter.Active, Connections: 2},
+					{Name: "webhook", State: exporter.Active, Connections: 2, Address: "/run/docket.sock", Records: 1004, RecordsPerSecond: 12.34, LastRecord: ago(3 * time.Second)},
 					{Name: "audit", State: exporter.Error, Reason: "listen: address in use"},
 				},
 				Sinks: []exporter.SinkStatus{
-					{Name: "bus", State: exporter.Degraded, Reason: "Transient", LastError: "dial: refused\x1b[31m\nnow", LastErrorTime: ago(2 * time.Second), Since: ago(90 * time.Second), LagSeconds: 12.54},
+					{Name: "bus", State: exporter.Degraded, Reason: "Transient", LastError: "dial: refused\x1b[31m\nnow", LastErrorTime: ago(2 * time.Second), Since: ago(90 * time.Second), LagSeconds: 12.54, Attempts: 6, NextAttempt: ago(-30 * time.Second)},
 					{Name: "siem", State: exporter.Active, Since: ago(90 * time.Second), LastError: "dial tcp 10.96.1.17:443: connect: connection refused by the other side, which is not up", LastErrorTime: ago(3*time.Minute + 7*time.Second)},
 					{Name: "archive", State: exporter.Active, Since: ago(90 * time.Second)},
 				},
@@ -58,13 +58,13 @@ func TestWriteStatus(t *testing.T) {
 bus      Degraded for 1m30s  99       880        1              20       12.5s
 siem     Active              0        1000       0              0        -
 archive  Active              0        1000       0              0        -
-bus: Transient 2s ago: dial: refused [31m now
+bus: Transient 2s ago, attempt 7 in 30s: dial: refused [31m now
 siem: works again, last error 3m7s ago: dial tcp 10.96.1.17:443: connect:
   connection refused by the other side, which is not up
 
-SOURCE   STATE   CONNECTIONS
-webhook  Active  2
-audit    Error   0
+SOURCE   STATE   RECORDS  RATE  LAST    CONNECTIONS
+webhook  Active  1004     12/s  3s ago  2
+audit    Error   0        -     -       -
 audit: listen: address in use
 
 queue   Error for 1h2m: 1.5 MiB of 2 GiB, records 11 to 1000 kept
@@ -87,7 +87,7 @@ config  Degraded: line 3: bad
 a     Error  0        0          1h2m
 a: NotConfigured: add it again
 
-SOURCE  STATE  CONNECTIONS
+SOURCE  STATE  RECORDS  RATE  LAST
 
 queue   Active: 0 B of 1000 B, nothing kept
 ledger  received 0 = stored 0 + refused 0 + duplicate 0
@@ -170,7 +170,7 @@ func TestStatusPrints(t *testing.T) {
 			}))
 			defer server.Close()
 			var b strings.Builder
-			s := newStatusCommand(adminclient.ForAddress(server.Listener.Addr().String(), ""), test.json)
+			s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String(), ""), json: test.json}
 			s.timeout = 2 * time.Minute // another machine may be busy
 			err := s.print(t.Context(), &b)
 			if test.wantErr != "" {
@@ -198,7 +198,7 @@ func TestStatusWatchIntoAFile(t *testing.T) {
 	}))
 	defer server.Close()
 	var out strings.Builder
-	s := newStatusCommand(adminclient.ForAddress(server.Listener.Addr().String(), ""), false)
+	s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String(), ""), json: false}
 	s.timeout = 2 * time.Minute // another machine may be busy
 	if err := s.watch(ctx, &out, io.Discard, time.Millisecond); err != nil {
 		t.Errorf("got error %v, want none", err)
@@ -232,7 +232,7 @@ func TestStatusWatch(t *testing.T) {
 	}))
 	defer server.Close()
 	var out, complaints strings.Builder
-	s := newStatusCommand(adminclient.ForAddress(server.Listener.Addr().String(), ""), true)
+	s := statusCommand{client: adminclient.ForAddress(server.Listener.Addr().String(), ""), json: true}
 	s.timeout = 2 * time.Minute // another machine may be busy
 	if err := s.watch(ctx, &out, &complaints, time.Millisecond); err != nil {
 		t.Errorf("got error %v, want none", err)

@@ -12,7 +12,7 @@ import (
 	"github.com/docket-export/docket/internal/human"
 )
 
-// margin is below the words "queue", "ledger" and "config".
+// margin is below the words "queue", "ledger", "config" and "metrics".
 const margin = "        "
 
 // writeStatus shows s as text for a person.
@@ -31,32 +31,62 @@ func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
 		fmt.Fprint(t, sinkNote(sink, now))
 	}
 	fmt.Fprintln(t)
-	writeSources(t, s.Sources)
+	writeSources(t, s.Sources, now)
 	for _, source := range s.Sources {
-		fmt.Fprint(t, note(source.Name+": ", source.Reason))
+		fmt.Fprint(t, note(source.Name+": ", source.Reason)+auditNote(source, now))
 	}
 	if err := t.Flush(); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(w, "\n%s%s%s", queueText(s.Queue, now), ledgerText(s.Ledger), configText(s.Config))
+	_, err := fmt.Fprintf(w, "\n%s%s%s%s", queueText(s.Queue, now), ledgerText(s.Ledger), configText(s.Config), metricsText(s.Metrics))
 	return err
 }
 
-// writeSources shows the sources; what they know to be lost only when there is some.
-func writeSources(w io.Writer, sources []exporter.SourceStatus) {
+// writeSources shows the sources: the connections where producers connect, and what is
+// known to be lost where there is some.
+func writeSources(w io.Writer, sources []exporter.SourceStatus, now time.Time) {
+	connected := slices.ContainsFunc(sources, func(s exporter.SourceStatus) bool { return s.Address != "" })
 	lost := slices.ContainsFunc(sources, func(s exporter.SourceStatus) bool { return s.Lost > 0 })
-	fmt.Fprint(w, "SOURCE\tSTATE\tCONNECTIONS")
+	fmt.Fprint(w, "SOURCE\tSTATE\tRECORDS\tRATE\tLAST")
+	if connected {
+		fmt.Fprint(w, "\tCONNECTIONS")
+	}
 	if lost {
 		fmt.Fprint(w, "\tLOST")
 	}
 	fmt.Fprintln(w)
 	for _, s := range sources {
-		fmt.Fprintf(w, "%s\t%s\t%d", s.Name, s.State, s.Connections)
+		fmt.Fprintf(w, "%s\t%s\t%d\t%s\t%s", s.Name, s.State, s.Records, human.Rate(s.RecordsPerSecond), agoText(s.LastRecord, now))
+		if connected && s.Address != "" {
+			fmt.Fprintf(w, "\t%d", s.Connections)
+		} else if connected {
+			fmt.Fprint(w, "\t-")
+		}
 		if lost {
 			fmt.Fprintf(w, "\t%d", s.Lost)
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// auditNote is a line on the last run of an audit; nothing without one.
+func auditNote(s exporter.SourceStatus, now time.Time) string {
+	if s.LastRun == nil {
+		return ""
+	}
+	verdict := "complete"
+	if !s.LastRun.Complete {
+		verdict = "not proven complete"
+	}
+	return note(s.Name+": ", fmt.Sprintf("last audit %s: %s (%s), %s", agoText(&s.LastRun.Time, now), verdict, s.LastRun.Reason, human.Count(s.LastRun.Violations, "violation")))
+}
+
+// agoText says how long ago t was; "-" for never.
+func agoText(t *time.Time, now time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return human.Duration(now.Sub(*t)) + " ago"
 }
 
 // column is a part of a sink's account.
@@ -109,6 +139,9 @@ func sinkNote(s exporter.SinkStatus, now time.Time) string {
 	if s.State == exporter.Active {
 		return note(s.Name+": works again, last error"+ago+": ", s.LastError)
 	}
+	if s.NextAttempt != nil {
+		ago += fmt.Sprintf(", attempt %d in %s", s.Attempts+1, human.Duration(s.NextAttempt.Sub(now)))
+	}
 	return note(s.Name+": "+s.Reason+ago+": ", s.LastError)
 }
 
@@ -125,6 +158,12 @@ func queueText(q exporter.QueueStatus, now time.Time) string {
 	kept := "nothing kept"
 	if q.LastSeq >= q.FirstSeq && q.LastSeq > 0 {
 		kept = fmt.Sprintf("records %d to %d kept", q.FirstSeq, q.LastSeq)
+	}
+	if q.RecordsPerSecond > 0 {
+		kept += ", " + human.Rate(q.RecordsPerSecond)
+	}
+	if q.FullInSeconds != nil {
+		kept += ", full in " + human.Duration(time.Duration(*q.FullInSeconds*float64(time.Second))) + " at this rate"
 	}
 	text := human.Wrap("queue   ", fmt.Sprintf("%s: %s of %s, %s",
 		stateText(q.State, q.Since, now), human.Size(q.Bytes), human.Size(q.MaxBytes), kept), margin)
@@ -150,6 +189,14 @@ func ledgerText(l exporter.Ledger) string {
 		text += human.Wrap(margin+"reported lost by producers: ", lost, margin)
 	}
 	return text
+}
+
+// metricsText speaks up only when metrics.address is not served.
+func metricsText(m *exporter.MetricsStatus) string {
+	if m == nil || m.State == exporter.Active {
+		return ""
+	}
+	return human.Wrap(fmt.Sprintf("metrics %s: ", m.State), m.Reason, margin)
 }
 
 // configText speaks up only when the configuration file is not the one in force.

@@ -45,6 +45,21 @@ func Lag(seconds float64) string {
 	return Duration(lag)
 }
 
+// Rate is so many records a second, as exact as it matters: "-", "0.02/s", "3.5/s", "1200/s".
+func Rate(perSecond float64) string {
+	switch {
+	case perSecond == 0:
+		return "-"
+	case perSecond < 0.01:
+		return "<0.01/s"
+	case perSecond < 1:
+		return fmt.Sprintf("%.2f/s", perSecond)
+	case perSecond < 10:
+		return fmt.Sprintf("%.1f/s", perSecond)
+	}
+	return fmt.Sprintf("%.0f/s", perSecond)
+}
+
 // Count is "1 record" or "7 records".
 func Count(n uint64, noun string) string {
 	if n == 1 {
