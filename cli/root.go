@@ -13,6 +13,7 @@ import (
 	"github.com/docket-export/docket/cli/runcmd"
 	"github.com/docket-export/docket/cli/sendcmd"
 	"github.com/docket-export/docket/cli/statuscmd"
+	"github.com/docket-export/docket/cli/tailcmd"
 	"github.com/docket-export/docket/cli/tapcmd"
 	"github.com/docket-export/docket/cli/topcmd"
 	"github.com/docket-export/docket/cli/verifycmd"
@@ -56,6 +57,7 @@ Try it in two terminals:
 		statuscmd.New(kinds),
 		probecmd.New(kinds),
 		topcmd.New(kinds),
+		tailcmd.New(kinds),
 		sendcmd.NewTestserver(),
 		tapcmd.New(),
 		queuecmd.New(kinds),

@@ -38,6 +38,7 @@ func (e *Exporter) adminHandler(may permission) http.Handler {
 	mux.HandleFunc("GET /status", e.status)
 	e.handleLetters(mux, may)
 	e.handleQueue(mux, may)
+	e.handleTail(mux, may)
 	if e.config().Admin.Pprof {
 		handleProfiles(mux)
 	}

@@ -66,6 +66,11 @@ func over(t *testing.T, e *Exporter) *http.Client {
 	t.Helper()
 	stop := e.serveSocket()
 	t.Cleanup(stop)
+	return overSocket(e)
+}
+
+// overSocket asks over the admin socket of e.
+func overSocket(e *Exporter) *http.Client {
 	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
 	transport := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", path)

@@ -78,10 +78,14 @@ func (e *Exporter) readRecords(w http.ResponseWriter, r *http.Request, o *inspec
 	if err != nil {
 		return &requestError{http.StatusBadRequest, err.Error()}
 	}
-	w.Header().Set("Content-Type", "application/x-ndjson")
+	ctx, stop, err := endless(w, r)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	out := bufio.NewWriterSize(&timedWriter{w: w, control: http.NewResponseController(w)}, lookerBuffer)
 	var head []byte
-	err = o.Read(r.Context(), wanted, func(record segment.Record) (err error) {
+	err = o.Read(ctx, wanted, func(record segment.Record) (err error) {
 		head, err = writeRecord(out, head, o.ID(), record)
 		return err
 	}, func(f inspect.Finding) error {

@@ -13,10 +13,10 @@ import (
 	"github.com/docket-export/docket/exporter/queue"
 )
 
-// storeRecords puts records 1 to n into the queue of e, which must be new.
-func storeRecords(t *testing.T, e *Exporter, n int) {
+// storeRecords puts records from..to, each {"n":<its seq>}, into the queue of e.
+func storeRecords(t *testing.T, e *Exporter, from, to int) {
 	t.Helper()
-	for i := 1; i <= n; i++ {
+	for i := from; i <= to; i++ {
 		stored := make(chan struct{})
 		c := &queue.Chunk{Source: "webhook", Producer: "p", Records: fmt.Appendf(nil, "{\"n\":%d}\n", i), Count: 1, Lines: 1}
 		if err := e.queue.Append(t.Context(), c, func() { close(stored) }); err != nil {
@@ -29,7 +29,7 @@ func storeRecords(t *testing.T, e *Exporter, n int) {
 // What is in the queue is for those who may, and its records are as they came.
 func TestQueueOverTheSocket(t *testing.T) {
 	e := letterExporter(t)
-	storeRecords(t, e, 3)
+	storeRecords(t, e, 1, 3)
 	c := over(t, e)
 	for path, want := range map[string]struct {
 		status int
@@ -82,7 +82,7 @@ func TestFewReadTheQueueAtATime(t *testing.T) {
 }
 
 // private are the requests that show records or change something.
-var private = []string{"GET /deadletters", "GET /queue", "GET /queue/records"}
+var private = []string{"GET /deadletters", "GET /queue", "GET /queue/records", "GET /tail"}
 
 // Over the address they take the token.
 func TestPrivateRequests(t *testing.T) {

@@ -49,6 +49,7 @@ type delivery struct {
 	packer   packer           // owned by run
 	stored   func() uint64    // seq of the last record in the queue
 	announce func(record any) // see sinks.Env
+	tails    *tails           // those who follow it
 	log      *slog.Logger
 	metrics  *deliveryMetrics
 	health   *deliveryHealth
@@ -124,7 +125,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	}
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
-		cfg: cfg, cursor: c, stored: q.stored, announce: q.announce, metrics: m, log: log,
+		cfg: cfg, cursor: c, stored: q.stored, announce: q.announce, tails: q.tails, metrics: m, log: log,
 		letters: newLetters(q.directory, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
 	}
@@ -151,6 +152,7 @@ type queueFacts struct {
 	lost      func() []segment.SeqRange // taken by damage, in order
 	stored    func() uint64             // seq of the last record that is durable
 	announce  func(record any)          // stores a record about the sink, later; see sinks.Env
+	tails     *tails                    // those who follow the sink
 }
 
 // run serves the sink until ctx is done, or in order until finish is called. Whatever the
@@ -312,7 +314,7 @@ func (d *delivery) sendBatch(ctx context.Context, b *batch) {
 		if d.slots.acquire(ctx) != nil {
 			return
 		}
-		rejected, err := d.send(ctx, fromQueue{d}, b.Batch, tries{})
+		rejected, err := d.send(ctx, fromQueue{d, b}, b.Batch, tries{})
 		d.slots.release()
 		if err != nil {
 			return // ctx is done, or it has failed and is not tried again
@@ -402,6 +404,13 @@ func (d *delivery) settle(b *batch) {
 	}
 	if o.DeadLettered > 0 {
 		d.letters.wakeRedrive()
+	}
+	if b.followed {
+		asRejected := wasDeadLettered
+		if d.cfg.OnReject == DropRejected {
+			asRejected = wasDropped
+		}
+		d.tails.decided(b.fate(asRejected))
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -54,7 +55,11 @@ type Exporter struct {
 	stores    bool          // the configuration in force; see StoredConfig
 	quiet     func()        // nil: nobody wants to know
 	stopping  chan struct{} // closed when Run begins to drain
-	lookers   chan struct{} // holds a token for each request that reads the queue
+
+	lookers    chan struct{} // holds a token for each request that reads the queue
+	tailPlaces chan struct{} // and for each that follows the records
+	tailsMu    sync.Mutex
+	tails      map[string]*tails // by sink; guarded by tailsMu
 
 	// turn is held to change which parts run: until Run has started them, by each reload,
 	// and from the beginning of a stop on. It guards loops and what else is said to be
@@ -73,7 +78,8 @@ type Exporter struct {
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{
 		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, stores: o.Store,
-		stopping: make(chan struct{}), lookers: make(chan struct{}, maxLookers), turn: make(chan struct{}, 1),
+		stopping: make(chan struct{}), turn: make(chan struct{}, 1),
+		lookers: make(chan struct{}, maxLookers), tailPlaces: make(chan struct{}, maxTails),
 	}
 	e.turn <- struct{}{}
 	if e.loads == nil {
@@ -182,6 +188,7 @@ func (e *Exporter) newSink(cfg *Config, s SinkConfig, m *deliveryMetrics) (*deli
 		lost:     func() []segment.SeqRange { return e.queue.Stats().Lost },
 		stored:   e.queue.LastSeq,
 		announce: e.announced.of(s.Name),
+		tails:    e.tailsOf(s.Name),
 	}
 	return newDelivery(s, facts, c, m, e.log)
 }

@@ -45,7 +45,7 @@ func (c *Config) Memory() []MemoryPart {
 	parts := []MemoryPart{
 		{"program", programBytes},
 		{"queue", queue.MemoryBytes(int(record))},
-		{"queue readers", lookersBytes(int(record))},
+		{"queue readers", lookersBytes(int(record)) + tailsBytes(int(record))},
 		{"producers", state.PositionsBytes(c.Limits.Producers)},
 		{"refused lines", refusedBytes},
 	}

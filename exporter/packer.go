@@ -18,6 +18,7 @@ type packer struct {
 	copies  bool // a batch must outlive the records that it is made of
 	gaps    bool // the sink wants to know of records that it does not get
 	selects selection
+	tails   *tails // those who follow the sink
 	// filterFailed counts a record that the filter could not judge.
 	filterFailed func(error)
 	// lost returns the records that damage has taken, in order.
@@ -39,6 +40,11 @@ type batch struct {
 	filtered    uint64
 	lines       []byte // of the records, where they are copied or stamped
 
+	// For those who follow the sink, when there were any as the batch was made.
+	followed   bool
+	leftOut    []uint64 // seqs that the filter left out
+	turnedDown []uint64 // seqs that were rejected
+
 	rejected uint64 // items that the destination will never take
 	decided  bool   // guarded by delivery.settling
 }
@@ -46,6 +52,7 @@ type batch struct {
 func (b *batch) reset(queueID string) {
 	b.Queue, b.Items, b.Gaps, b.Lines = queueID, b.Items[:0], b.Gaps[:0], nil
 	b.filtered, b.rejected, b.decided = 0, 0, false
+	b.leftOut, b.turnedDown = b.leftOut[:0], b.turnedDown[:0]
 	if b.lines = b.lines[:0]; cap(b.lines) > maxSpareLines {
 		b.lines = nil
 	}
@@ -58,6 +65,7 @@ func (b *batch) isEmpty() bool { return len(b.Items) == 0 && len(b.Gaps) == 0 }
 // than they are.
 func (k *packer) pack(b *batch, records []queue.Record) {
 	b.reset(k.queueID)
+	b.followed = k.tails.isFollowed()
 	b.first, b.last = records[0].Seq, records[len(records)-1].Seq
 	if k.gaps && k.expected == 0 {
 		k.addBefore(b)
@@ -71,6 +79,9 @@ func (k *packer) pack(b *batch, records []queue.Record) {
 		k.expected = r.Seq + 1
 		if !k.takes(r) {
 			b.filtered++
+			if b.followed {
+				b.leftOut = append(b.leftOut, r.Seq)
+			}
 			if k.gaps {
 				b.addGap(r.Seq, r.Seq, sinks.Filtered)
 			}
@@ -202,6 +213,7 @@ func (d *delivery) packerOf(q queueFacts, s selection, account queue.Account) pa
 		stamps:  d.cfg.Stamp,
 		gaps:    d.cfg.ordered(),
 		selects: s,
+		tails:   q.tails,
 		lost:    q.lost,
 		before:  account,
 		filterFailed: func(err error) {

@@ -1,7 +1,6 @@
 package adminclient
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -14,10 +13,6 @@ import (
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 )
-
-// maxLine bounds a line of an answer: the longest record that can be configured, and where
-// it came from.
-const maxLine = 17 << 20
 
 // Queue is what a running docket has in its queue, as it was when it was asked: inspect.Queue
 // for a queue at work.
@@ -73,7 +68,7 @@ func (q *Queue) readOnce(ctx context.Context, r *segment.SeqRange, record func(s
 		return err
 	}
 	defer res.Body.Close()
-	return q.client.eachLine(res.Body, func(line []byte) error {
+	return q.client.eachLine(res.Body, func(line []byte, _ bool) error {
 		if bytes.HasPrefix(line, []byte(`{"finding":`)) {
 			var said struct{ Finding inspect.FindingDocument }
 			if err := json.Unmarshal(line, &said); err != nil {
@@ -90,19 +85,4 @@ func (q *Queue) readOnce(ctx context.Context, r *segment.SeqRange, record func(s
 		r.From = found.Seq + 1
 		return record(found)
 	})
-}
-
-// eachLine calls do with the lines of an answer, which are valid until it returns.
-func (c *Client) eachLine(body io.Reader, do func(line []byte) error) error {
-	lines := bufio.NewScanner(body)
-	lines.Buffer(nil, maxLine)
-	for lines.Scan() {
-		if err := do(lines.Bytes()); err != nil {
-			return err
-		}
-	}
-	if err := lines.Err(); err != nil {
-		return c.Unreadable(err)
-	}
-	return nil
 }

@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"path/filepath"
 	"slices"
 
@@ -42,6 +43,23 @@ func (b *books) sourceTallies() map[string]*state.SourceTally {
 		all[name] = &copied
 	}
 	return all
+}
+
+// Await returns once a record behind seq is durable. Its error is that of ctx, or ErrClosed.
+func (q *Queue) Await(ctx context.Context, seq uint64) error {
+	for {
+		committed := q.committed.wait()
+		if q.durable.Load() > seq {
+			return nil
+		}
+		select {
+		case <-committed:
+		case <-q.stop:
+			return ErrClosed
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
 }
 
 // Files are the files of the queue for whoever reads what Survey has named, beside the sinks.

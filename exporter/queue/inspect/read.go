@@ -17,6 +17,22 @@ var errStop = errors.New("stop")
 // bytes are valid until it returns. Damage and missing records in r are passed
 // over, and lost is told of them, as it is of what was removed meanwhile. An error of either ends it and is returned.
 func (o *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(Finding) error) error {
+	return o.ReadOn(ctx, nil, r, record, lost)
+}
+
+// End is the place behind the last record of a queue at work.
+func (o *Queue) End() Place {
+	if len(o.found.Segments) == 0 {
+		return Place{}
+	}
+	last := o.found.Segments[len(o.found.Segments)-1]
+	return Place{last.Epoch, last.End, o.found.KnownDurable}
+}
+
+// ReadOn is Read that begins at a place, where one was returned or was left by ReadOn, and
+// leaves there how far it has come. It does not read again what stands before it in a
+// segment.
+func (o *Queue) ReadOn(ctx context.Context, at *Place, r segment.SeqRange, record func(segment.Record) error, lost func(Finding) error) error {
 	report := check{o: o, found: func(f Finding) error {
 		isIn := max(f.Lost.From, r.From) < min(f.Lost.To, r.To)
 		if isIn || f.Kind == UnreadableFile {
@@ -25,7 +41,7 @@ func (o *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segmen
 		return nil
 	}}
 	var known segment.Names
-	w := walk{o: o, ctx: ctx, unreadable: report.unreadable}
+	w := walk{o: o, ctx: ctx, at: at, unreadable: report.unreadable}
 	w.gone = func(gone segment.SeqRange) error {
 		return report.found(Finding{Severity: Note, Kind: removed, Lost: gone, Text: gone.String() + " were removed before they were read: they are no longer kept"})
 	}

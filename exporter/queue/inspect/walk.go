@@ -12,8 +12,9 @@ import (
 // walk is one pass over the log, from the first kept record to the last, with all
 // checksums. An error of visit or unreadable ends it.
 type walk struct {
-	o   *Queue
-	ctx context.Context
+	o    *Queue
+	ctx  context.Context
+	from uint64 // what was given to run
 	// visit is told of every item, with its segment, nil behind a log without one, and for
 	// a gap with the segment before it, nil for the first.
 	visit func(s, before *segment.Stored, it *segment.Item) error
@@ -21,6 +22,16 @@ type walk struct {
 	unreadable func(s *segment.Stored, off int64, err error) error
 	// gone is told of records that were removed meanwhile. nil: that is an error.
 	gone func(segment.SeqRange) error
+	// at is where to begin, and where the last frame was that visit was told of; nil: with
+	// the first of a segment.
+	at *Place
+}
+
+// Place is a frame of the log, from which on to read. The zero value is none.
+type Place struct {
+	epoch uint64 // of its segment
+	off   int64
+	seq   uint64 // of its first record
 }
 
 // run walks over the segments that may hold records from seq from on.
@@ -77,6 +88,9 @@ func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, e
 		Stored: s, Records: true, KnownDurable: w.o.found.KnownDurable,
 		From: segment.HeaderSize, Next: s.FirstSeq, Passed: passed,
 	}
+	if p := w.at; p != nil && p.epoch == s.Epoch && p.seq <= w.from {
+		scan.From, scan.Next, scan.Passed = p.off, p.seq, max(passed, p.seq)
+	}
 	var stopped error // what visit has said
 	var file disk.File
 	if err = s.OpenErr; err == nil {
@@ -87,6 +101,9 @@ func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, e
 		scan.File = file
 		err = scan.Run(func(it *segment.Item) error {
 			w.o.read.Add(it.To - it.From)
+			if w.at != nil && it.Kind == segment.IsFrame {
+				*w.at = Place{s.Epoch, it.From, it.Frame.FirstSeq}
+			}
 			if w.ctx.Err() != nil {
 				stopped = context.Cause(w.ctx)
 			} else if w.visit != nil {

@@ -1,0 +1,53 @@
+package adminclient
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"net/url"
+
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
+)
+
+// Followed is a line of the answer to Tail: a record, or how many were missed.
+type Followed struct {
+	Line    []byte // as it came
+	Missed  uint64
+	Record  segment.Record
+	Outcome string // at the sink that is followed
+	More    bool   // another line has come already
+}
+
+// Tail follows the records of a running docket: see the request /tail. It calls connected
+// when docket has begun to answer, and each with every line, valid until it returns. It
+// returns when the answer breaks off, which is its error, for it has no end.
+func (c *Client) Tail(ctx context.Context, query url.Values, connected func(), each func(Followed) error) error {
+	res, err := c.Get(ctx, "/tail", query)
+	if err != nil {
+		return err
+	}
+	defer res.Body.Close()
+	connected()
+	return c.eachLine(res.Body, func(line []byte, more bool) error {
+		f := Followed{Line: line, More: more}
+		var said struct {
+			Missed  uint64
+			Outcome string
+		}
+		head, _, isRecord := bytes.Cut(line, []byte(`,"record":`))
+		if isRecord {
+			head = append(bytes.Clone(head), '}')
+		}
+		if err := json.Unmarshal(head, &said); err != nil {
+			return c.Unreadable(err)
+		}
+		f.Missed, f.Outcome = said.Missed, said.Outcome
+		if isRecord {
+			if f.Record, err = inspect.ParseRecord(line); err != nil {
+				return c.Unreadable(err)
+			}
+		}
+		return each(f)
+	})
+}
