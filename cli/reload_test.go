@@ -7,9 +7,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/client"
@@ -312,4 +314,32 @@ restart limits (limits.producers): in force after a restart
 	}
 	r.p.interrupt()
 	r.p.wait()
+}
+
+// A producer that connects while its source changes is never turned away.
+func TestReloadKeepsTheSocketOpen(t *testing.T) {
+	r := newReloading(t)
+	text := r.text("a")
+	r.mountText(text)
+	r.start()
+	ctx, stop := context.WithCancel(t.Context())
+	var dialing sync.WaitGroup
+	defer dialing.Wait()
+	defer stop()
+	dialing.Go(func() {
+		pace := time.NewTicker(time.Millisecond) // who waits between two sources waits in the kernel, which takes so many
+		defer pace.Stop()
+		for ; ctx.Err() == nil; <-pace.C {
+			nc, err := net.Dial("unix", "docket.sock")
+			if err != nil {
+				t.Errorf("a producer cannot connect: %v", err)
+				return
+			}
+			nc.Close()
+		}
+	})
+	for n := range 5 {
+		r.mountText(strings.ReplaceAll(text, "docket.sock}", fmt.Sprintf("docket.sock, maxConnections: %d}", 100+n)))
+		r.inForce(n + 2)
+	}
 }

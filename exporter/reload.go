@@ -7,6 +7,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/docket-export/docket/sources"
 )
 
 const (
@@ -101,6 +103,11 @@ func (e *Exporter) endSources(before, next *parts, ending *sync.WaitGroup) {
 	for _, r := range before.sources {
 		if slices.Contains(next.sources, r) {
 			continue
+		}
+		for _, after := range next.sources {
+			if s, ok := after.source.(sources.Successor); ok && after.loop == nil {
+				s.TakeOver(r.source)
+			}
 		}
 		r.loop.cut()
 		ending.Go(func() {

@@ -38,6 +38,14 @@ type Listener interface {
 	Addr() net.Addr
 }
 
+// Successor is a source that can go on where another one listens, so that no producer is
+// turned away between the two.
+type Successor interface {
+	// TakeOver is called at most once, before Run, while before still runs: it ends next.
+	// It does nothing where before listens elsewhere, or in another way.
+	TakeOver(before Source)
+}
+
 // Reporter is a source that has more to say of itself than whether it runs: one that
 // reads files can do so in part, and knows of decisions that are lost.
 type Reporter interface {

@@ -89,19 +89,19 @@ func Inherit() (*Inherited, error) {
 
 // listen returns the socket called name, which must listen for connections of
 // network, "unix" or "tcp". To close what it returns leaves the socket open.
-func (in *Inherited) listen(name, network string) (openListener, error) {
+func (in *Inherited) listen(name, network string) (*openListener, error) {
 	file, err := in.find(name)
 	if err != nil {
-		return openListener{}, err
+		return nil, err
 	}
 	if err := checkListening(file, network); err != nil {
-		return openListener{}, fmt.Errorf("inherited socket %q: %w", name, err)
+		return nil, fmt.Errorf("inherited socket %q: %w", name, err)
 	}
 	ln, err := net.FileListener(file)
 	if err != nil {
-		return openListener{}, fmt.Errorf("inherited socket %q: %w", name, err)
+		return nil, fmt.Errorf("inherited socket %q: %w", name, err)
 	}
-	return openListener{ln.(socketListener)}, nil
+	return &openListener{socketListener: ln.(socketListener)}, nil
 }
 
 // find returns the socket called name. Where nothing has a name, the only socket

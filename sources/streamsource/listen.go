@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -49,16 +50,23 @@ func waiting(l socketListener) bool {
 }
 
 // openListener is a listening socket that leaves nothing to remove.
-type openListener struct{ socketListener }
+type openListener struct {
+	socketListener
+	left atomic.Bool // to another listener on it; see handOver
+}
 
 // Retire leaves Accept only those who have connected already.
-func (l openListener) Retire() {
+func (l *openListener) Retire() {
+	if l.left.Load() {
+		leave(l)
+		return
+	}
 	// It fails only on a closed listener, and so does Accept.
 	_ = l.SetDeadline(time.Now().Add(acceptWait))
 }
 
 // Waiting reports whether somebody has connected who was not accepted.
-func (l openListener) Waiting() bool { return waiting(l.socketListener) }
+func (l *openListener) Waiting() bool { return !l.left.Load() && waiting(l.socketListener) }
 
 // access says who may connect to a Unix socket.
 type access struct {
@@ -81,6 +89,7 @@ type unixListener struct {
 	*net.UnixListener
 	path string
 	file fs.FileInfo // of the socket that we made
+	left atomic.Bool // to another listener on it; see handOver
 }
 
 // listenUnix binds a socket to path. There is no moment in which somebody may
@@ -145,6 +154,10 @@ func openUp(path string, a access) (fs.FileInfo, error) {
 // have connected already. While the listener is open nobody else who asks before
 // binding takes the path, so it needs no lock.
 func (l *unixListener) Retire() {
+	if l.left.Load() {
+		leave(l.UnixListener)
+		return
+	}
 	if file, err := os.Lstat(l.path); err == nil && os.SameFile(file, l.file) {
 		// A file that stays is replaced at the next start.
 		_ = os.Remove(l.path)
@@ -154,7 +167,7 @@ func (l *unixListener) Retire() {
 }
 
 // Waiting reports whether somebody has connected who was not accepted.
-func (l *unixListener) Waiting() bool { return waiting(l.UnixListener) }
+func (l *unixListener) Waiting() bool { return !l.left.Load() && waiting(l.UnixListener) }
 
 // lockDirectory takes the lock of a directory, which leaves nothing behind.
 func lockDirectory(ctx context.Context, dir string) (unlock func(), err error) {

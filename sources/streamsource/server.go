@@ -38,6 +38,8 @@ type listener interface {
 	Retire()
 	// Waiting reports whether somebody has connected whom Accept would return.
 	Waiting() bool
+	// handOver returns another listener on the socket, for a source after this one.
+	handOver() (listener, error)
 	Addr() net.Addr
 	Close() error
 }
@@ -45,7 +47,8 @@ type listener interface {
 // server serves the producers that a listener lets in.
 type server struct {
 	source  string
-	addr    net.Addr // where it listens
+	ln      listener
+	addr    net.Addr // of ln
 	limit   int      // of one line
 	intake  sources.Intake
 	gate    gate

@@ -50,7 +50,11 @@ type source struct {
 	env sources.Env
 	// listen makes the socket and says whom to let in, for one Run.
 	listen func(ctx context.Context) (listener, gate, error)
-	server atomic.Pointer[server] // of the current Run
+	// place is where it listens; a source of the same place can have its socket. Empty:
+	// nobody can.
+	place    string
+	handover *handover
+	server   atomic.Pointer[server] // of the current Run
 }
 
 // Run serves producers; see sources.Source. A stop takes at most stopWait +
@@ -59,10 +63,11 @@ type source struct {
 func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error {
 	ln, gate, err := s.listen(ctx)
 	if err != nil {
+		s.handover.drop()
 		return err
 	}
 	server := newServer(s.env, in, gate)
-	server.addr = ln.Addr()
+	server.ln, server.addr = ln, ln.Addr()
 	s.server.Store(server)
 	defer s.server.Store(nil)
 	ready()

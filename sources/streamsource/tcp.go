@@ -39,6 +39,16 @@ type TCPConfig struct {
 
 	// Sockets are those that Inherited chooses from; nil: there are none.
 	Sockets *Inherited
+
+	handover *handover // of the source that is made of it
+}
+
+// place is the same for sockets that are one; see UnixConfig.place.
+func (c *TCPConfig) place() string {
+	if c.Inherited != "" {
+		return ""
+	}
+	return "tcp " + c.Address
 }
 
 // Claims implements config.Claimer.
@@ -82,7 +92,8 @@ func checkLoopback(address string) error {
 // New makes the source. It binds nothing before Run.
 func (c *TCPConfig) New(env sources.Env) sources.Source {
 	own := *c
-	return &source{env: env, listen: own.listen}
+	own.handover = &handover{}
+	return &source{env: env, listen: own.listen, place: own.place(), handover: own.handover}
 }
 
 func (c *TCPConfig) listen(ctx context.Context) (listener, gate, error) {
@@ -93,7 +104,7 @@ func (c *TCPConfig) listen(ctx context.Context) (listener, gate, error) {
 			return nil, g, fmt.Errorf("tls: %w", err)
 		}
 	}
-	ln, err := c.bind(ctx)
+	ln, err := c.handover.or(func() (listener, error) { return c.bind(ctx) })
 	if err != nil {
 		return nil, g, err
 	}
@@ -108,16 +119,16 @@ func (c *TCPConfig) listen(ctx context.Context) (listener, gate, error) {
 // bind makes the socket. Connections have keep-alives, as those of package net do
 // unless they are told otherwise: a peer that has vanished gives its place back
 // within minutes.
-func (c *TCPConfig) bind(ctx context.Context) (openListener, error) {
+func (c *TCPConfig) bind(ctx context.Context) (*openListener, error) {
 	if c.Inherited != "" {
 		return c.Sockets.listen(c.Inherited, "tcp")
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return openListener{}, fmt.Errorf("%w: stop what listens there or choose another address", err)
+		return nil, fmt.Errorf("%w: stop what listens there or choose another address", err)
 	}
 	if err != nil {
-		return openListener{}, err
+		return nil, err
 	}
-	return openListener{ln.(*net.TCPListener)}, nil
+	return &openListener{socketListener: ln.(*net.TCPListener)}, nil
 }

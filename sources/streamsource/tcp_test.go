@@ -487,7 +487,7 @@ func TestKeepAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer ln.Close()
-	nc, err := net.Dial("tcp", ln.(openListener).Addr().String())
+	nc, err := net.Dial("tcp", ln.(*openListener).Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -54,6 +54,17 @@ type UnixConfig struct {
 
 	// Sockets are those that Inherited chooses from; nil: there are none.
 	Sockets *Inherited
+
+	handover *handover // of the source that is made of it
+}
+
+// place is the same for a socket and one that differs in nothing of its own. An inherited
+// one stays open anyhow.
+func (c *UnixConfig) place() string {
+	if c.Inherited != "" {
+		return ""
+	}
+	return fmt.Sprintf("unix %q %q %q", c.Path, c.Mode, c.Group)
 }
 
 // Claims implements config.Claimer.
@@ -105,7 +116,8 @@ func checkMode(text string) error {
 // New makes the source. It binds nothing before Run.
 func (c *UnixConfig) New(env sources.Env) sources.Source {
 	own := *c
-	return &source{env: env, listen: own.listen}
+	own.handover = &handover{}
+	return &source{env: env, listen: own.listen, place: own.place(), handover: own.handover}
 }
 
 func (c *UnixConfig) listen(ctx context.Context) (listener, gate, error) {
@@ -125,7 +137,9 @@ func (c *UnixConfig) listen(ctx context.Context) (listener, gate, error) {
 	if err != nil {
 		return nil, g, err
 	}
-	ln, err := listenUnix(ctx, c.Path, access{mode: mode, gid: gid})
+	ln, err := c.handover.or(func() (listener, error) {
+		return listenUnix(ctx, c.Path, access{mode: mode, gid: gid})
+	})
 	return ln, g, err
 }
 
