@@ -41,9 +41,10 @@ func AnyCase(words ...string) string {
 // Property is the shape of the value at key of a mapping.
 func (s Shape) Property(key string) Shape { return s["properties"].(map[string]Shape)[key] }
 
-// AddKind makes key one of those of which a mapping has exactly one.
-func (s Shape) AddKind(key string, section Shape) {
-	section.finish(section["required"] != nil)
+// AddKind makes key one of those of which a mapping has exactly one. Its section may be
+// empty where the defaults are good by themselves.
+func (s Shape) AddKind(key string, section Shape, empty bool) {
+	section.finish(!empty)
 	s["properties"].(map[string]Shape)[key] = section
 	kinds, _ := s["oneOf"].([]any)
 	s["oneOf"] = append(kinds, Shape{"required": []any{key}})

@@ -14,7 +14,8 @@ func Schema(kinds Kinds, describe func(path string) string) config.Shape {
 
 	source := config.Schema(&sourceEntry[config.Node]{}, "sources[]", describe)
 	for _, d := range kinds.Sources {
-		source.AddKind(d.Kind, config.Schema(d.NewConfig(), "sources[]."+d.Kind, describe))
+		c := d.NewConfig()
+		source.AddKind(d.Kind, config.Schema(c, "sources[]."+d.Kind, describe), len(c.Validate()) == 0)
 	}
 	root.Property("sources")["items"] = source
 
@@ -25,7 +26,8 @@ func Schema(kinds Kinds, describe func(path string) string) config.Shape {
 		delete(sink.Property("batch").Property(key), "default") // that of the kind
 	}
 	for _, d := range kinds.Sinks {
-		sink.AddKind(d.Kind, config.Schema(d.NewConfig(), "sinks[]."+d.Kind, describe))
+		c := d.NewConfig()
+		sink.AddKind(d.Kind, config.Schema(c, "sinks[]."+d.Kind, describe), len(c.Validate()) == 0)
 	}
 	root.Property("sinks")["items"] = sink
 	return root

@@ -3,6 +3,8 @@ package configcmd
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"iter"
 	"maps"
 	"os"
 	"path/filepath"
@@ -197,8 +199,8 @@ func schemaPaths(t *testing.T, schema *jsonschema.Schema, text []byte) (paths []
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := schema.Validate(instance); err != nil {
-		paths = leaves(nil, err.(*jsonschema.ValidationError))
+	if invalid, ok := errors.AsType[*jsonschema.ValidationError](schema.Validate(instance)); ok {
+		paths = leaves(nil, invalid)
 	}
 	slices.Sort(paths)
 	return slices.Compact(paths), true
@@ -253,4 +255,84 @@ func related(a, b string) bool {
 		return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 	}
 	return within(a, b) || within(b, a)
+}
+
+// TestSchemaTakesWhatCheckTakes: every value of every good file in turn is removed, or
+// replaced by values of all types. What check still takes, the schema takes.
+func TestSchemaTakesWhatCheckTakes(t *testing.T) {
+	schema := compileSchema(t)
+	taken, tried := 0, 0
+	for _, file := range configFiles(t) {
+		if !strings.HasSuffix(file, ".good.yaml") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(configs, file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for changed := range changes(t, text) {
+			if tried++; testing.Short() && tried%7 != 0 {
+				continue
+			}
+			if len(checkPaths(changed)) > 0 {
+				continue
+			}
+			taken++
+			if marked, _ := schemaPaths(t, schema, changed); len(marked) > 0 {
+				t.Errorf("%s: the schema marks %q in what check takes:\n%s", file, marked, changed)
+			}
+		}
+	}
+	if taken < 100 {
+		t.Errorf("check took %d of %d changed files: too few to say anything", taken, tried)
+	}
+}
+
+// changes yields text with one value removed or replaced.
+func changes(t *testing.T, text []byte) iter.Seq[[]byte] {
+	values := []string{"null", `""`, "0", "-1", "1.5", "true", "x", "5s", "1Gi", "7", "[]", "{}", "[x]", "/a"}
+	return func(yield func([]byte) bool) {
+		var doc yaml.Node
+		if err := yaml.Unmarshal(text, &doc); err != nil {
+			t.Fatal(err)
+		}
+		write := func() bool {
+			changed, err := yaml.Marshal(&doc)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return yield(changed)
+		}
+		var visit func(n *yaml.Node) bool
+		visit = func(n *yaml.Node) bool {
+			kept := n.Content
+			for i := range kept {
+				if n.Kind == yaml.MappingNode && i%2 == 0 {
+					n.Content = slices.Concat(kept[:i], kept[i+2:]) // without this key
+					if !write() {
+						return false
+					}
+					n.Content = kept
+					continue
+				}
+				original := *kept[i]
+				for _, value := range values {
+					var other yaml.Node
+					if err := yaml.Unmarshal([]byte(value), &other); err != nil {
+						t.Fatal(err)
+					}
+					*kept[i] = *other.Content[0]
+					if !write() {
+						return false
+					}
+				}
+				*kept[i] = original
+				if !visit(kept[i]) {
+					return false
+				}
+			}
+			return true
+		}
+		visit(doc.Content[0])
+	}
 }

@@ -104,7 +104,7 @@ func (Header) Rules() []config.Rule {
 	field, value := config.Set("field"), config.Set("value")
 	return []config.Rule{
 		config.Required("name", "is required"),
-		config.Text("name", checkHeaderName, config.Shape{"not": config.Shape{"pattern": "^" + reservedHeader}}),
+		config.Text("name", checkHeaderName, config.Shape{"not": config.Shape{"type": "string", "pattern": "^" + reservedHeader}}),
 		config.Required("value", "is required, or field in its place").When(field.Not()),
 		config.Forbidden("field", "must not be set beside value").When(value),
 		config.Text("field", checkField, config.Matching(fieldPattern)),

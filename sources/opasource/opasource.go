@@ -65,7 +65,7 @@ func (c *Config) Validate() config.Problems { return config.Check(c) }
 func (c *Config) Rules() []config.Rule {
 	return append(httpsource.Rules(),
 		config.Required("path", notAPath),
-		config.Text("path", checkPath, config.Shape{"pattern": "^/[^?# ]*$", "not": config.Shape{"pattern": "^" + statusPath + "(/|$)"}}),
+		config.Text("path", checkPath, config.Shape{"pattern": "^/[^?# ]*$", "not": config.Shape{"type": "string", "pattern": "^" + statusPath + "(/|$)"}}),
 	)
 }
 
