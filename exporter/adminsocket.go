@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/outage"
 )
 
 // AdminSocket is the name of the socket, in the directory of a queue, on which the
@@ -69,6 +70,7 @@ func anybody(http.ResponseWriter, *http.Request) bool { return true }
 // bearer permits requests that have the token in a file, which is read for each request.
 // Without a file it permits none.
 func (e *Exporter) bearer(file config.SecretFile) permission {
+	said := new(outage.Log)
 	return func(w http.ResponseWriter, r *http.Request) bool {
 		if file == "" {
 			http.Error(w, "records are not served here: use "+AdminSocket+" in the directory of the queue, or set admin.tokenFile", http.StatusForbidden)
@@ -76,9 +78,14 @@ func (e *Exporter) bearer(file config.SecretFile) permission {
 		}
 		token, err := file.Read()
 		if err != nil {
-			e.log.Error("admin endpoint: token cannot be read", "error", err)
+			if said.Fails(err.Error()) { // not for each request
+				e.log.Error("admin endpoint: token cannot be read", "error", err)
+			}
 			http.Error(w, "admin.tokenFile cannot be read: docket's log says why", http.StatusInternalServerError)
 			return false
+		}
+		if _, news := said.Works(); news {
+			e.log.Info("admin endpoint: token can be read again")
 		}
 		scheme, given, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 		// Of hashes, so that the time tells nothing of the length either.

@@ -14,6 +14,7 @@ import (
 
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -56,6 +57,7 @@ type delivery struct {
 	reading  *failure // of the queue or the dead letters; owned by run
 	closed   *failure // of the sink that cannot be opened; owned by run
 	rejects  rejectLog
+	panics   outage.Log // never said to be over: the next batch may panic again
 
 	// loop serves the sink; nil before it is started.
 	loop      *loop

@@ -9,13 +9,15 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sinks"
 )
 
 // deliveryHealth is how a delivery is doing. Several things may fail at a time, for its
 // batches are on their way side by side.
 type deliveryHealth struct {
-	log *slog.Logger
+	log  *slog.Logger
+	said outage.Log
 
 	mu    sync.Mutex
 	open  []*failure    // those going on, in the order in which they began; guarded by mu
@@ -46,14 +48,12 @@ func newDeliveryHealth(log *slog.Logger) *deliveryHealth {
 
 func (h *deliveryHealth) failure() *failure { return &failure{h: h} }
 
-// met records that it happened. It is logged when it begins and when it changes, not at
-// every attempt, nor for each batch that meets the same.
+// met records that it happened. It is logged when it begins and when it becomes another, not
+// at every attempt, nor for each batch that meets the same.
 func (f *failure) met(state State, reason string, err error) {
 	h, now := f.h, time.Now()
 	h.mu.Lock()
-	news := !slices.ContainsFunc(h.open, func(o *failure) bool {
-		return o.seen.reason == reason && o.seen.lastError == err.Error()
-	})
+	news := h.said.Fails(reason + ": " + err.Error())
 	began, attempts := f.seen.since, f.seen.attempts
 	if !slices.Contains(h.open, f) {
 		h.open, began, attempts = append(h.open, f), now, 0
@@ -90,10 +90,14 @@ func (f *failure) metAtSink(err error) *sinks.Failure {
 	return attempt
 }
 
-// over ends f after so many attempts. It is logged unless f never began, or something
-// else fails still.
+// over ends f after so many attempts. It is logged unless f never began or was not logged,
+// or something else fails still.
 func (f *failure) over(attempts int) {
-	if began, well := f.end(); well {
+	began, well := f.end()
+	if !well {
+		return
+	}
+	if _, news := f.h.said.Works(); news {
 		f.h.log.Info("delivery works again", "attempts", attempts, "after", time.Since(began).Round(time.Millisecond).String())
 	}
 }

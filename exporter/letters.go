@@ -13,6 +13,7 @@ import (
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -43,6 +44,7 @@ type letters struct {
 	account account
 	log     *slog.Logger
 	metrics *deliveryMetrics
+	said    outage.Log // of letters that cannot be removed
 
 	mu      sync.Mutex
 	changed chan struct{}     // closed when letters have gone or are to be redriven; guarded by mu
@@ -144,7 +146,7 @@ func (l *letters) tellOfBound(s deadletter.Stats) {
 		l.log.Warn("dead letters are nearly full: at their bound the sink stops at the next rejected record",
 			"letters", s.Letters, "bytes", s.Bytes, "bound", config.Size(s.MaxBytes).String())
 	}
-	l.isNear = near
+	l.isNear = near || l.isNear && s.Bytes >= s.MaxBytes/10*7 // so that one letter more or less is no news
 }
 
 // wakeRedrive is called once records that were set aside are settled: those among them
@@ -225,7 +227,9 @@ func (l *letters) forgetPending(first, last uint64) {
 	}
 	_, err := l.store.Remove(seqs)
 	l.look()
-	if err != nil {
+	if err == nil {
+		l.said.Works()
+	} else if l.said.Fails(outage.Cause(err)) { // not for each batch
 		l.log.Warn("dead letters of records that are delivered again cannot be removed", "firstSeq", first, "lastSeq", last, "error", err)
 	}
 }

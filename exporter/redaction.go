@@ -8,6 +8,7 @@ import (
 	"sync"
 
 	"github.com/docket-export/docket/exporter/redact"
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -16,9 +17,7 @@ type redaction struct {
 	redactor       *redact.Redactor
 	maxRecordBytes int
 	log            *slog.Logger
-
-	mu      sync.Mutex
-	lastErr string // logged already; guarded by mu
+	said           outage.Log // never over: records that no rule concerns are redacted meanwhile
 }
 
 // newRedaction returns the redaction of a source, nil when it has no rules.
@@ -61,11 +60,8 @@ func (r *redaction) append(dst, record []byte) (appended []byte, reason sources.
 
 // failed logs an error when it is news: each record may meet it again.
 func (r *redaction) failed(err error) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if err.Error() != r.lastErr {
+	if r.said.Fails(err.Error()) {
 		r.log.Error("records cannot be redacted: they are refused, and lost unless their producer keeps them", "error", err)
-		r.lastErr = err.Error()
 	}
 }
 

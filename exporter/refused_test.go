@@ -1,31 +1,39 @@
 package exporter
 
 import (
+	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"testing"
 
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testfull"
+	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 )
 
-// A full disk leaves no empty files, and the log works again when there is room.
+// A full disk leaves no empty files, and the log works again when there is room. It is said
+// when that begins and when it is over, and not for each line.
 func TestRefusedLogOnAFullDisk(t *testing.T) {
 	if !testfull.Alone(t) {
 		return
 	}
 	dir := t.TempDir()
-	log := &refusedLog{dir: disk.At(dir), log: slog.New(slog.DiscardHandler)}
+	var said testlog.Buffer
+	log := &refusedLog{dir: disk.At(dir), log: slog.New(slog.NewTextHandler(&said, nil))}
 	stop := testfull.Limit(t, 0)
-	for range 50 {
-		log.add([]refusedLine{{Reason: sources.InvalidJSON, text: []byte("x")}})
+	for n := range 50 {
+		log.add([]refusedLine{{Reason: sources.InvalidJSON, text: fmt.Append(nil, n)}})
 	}
 	stop()
 	if names, err := os.ReadDir(dir); err != nil || len(names) > 0 {
 		t.Errorf("50 lines that could not be kept left %d files, %v", len(names), err)
 	}
 	log.add([]refusedLine{{Reason: sources.InvalidJSON, text: []byte("y")}})
+	if lines := strings.Count(said.String(), "\n"); lines != 2 {
+		t.Errorf("got %d lines of the log, want 2:\n%s", lines, said.String())
+	}
 	if err := log.close(); err != nil {
 		t.Fatal(err)
 	}

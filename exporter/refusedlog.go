@@ -16,6 +16,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -91,7 +92,8 @@ type refusedLog struct {
 	dropped int       // files dropped since the start
 	rate    refusedRate
 
-	failure atomic.Pointer[string] // why lines cannot be kept, logged already; nil: they can
+	said    outage.Log
+	failure atomic.Pointer[string] // why lines cannot be kept; nil: they can
 }
 
 // add makes lines durable before it returns, or counts them as left out: because they
@@ -118,6 +120,9 @@ func (r *refusedLog) put(chosen []refusedLine) {
 	err := r.write(chosen)
 	if err == nil {
 		r.failure.Store(nil)
+		if _, news := r.said.Works(); news {
+			r.log.Info("refused lines are kept again")
+		}
 		return
 	}
 	for i := range chosen {
@@ -125,7 +130,8 @@ func (r *refusedLog) put(chosen []refusedLine) {
 	}
 	r.abandon()
 	why := err.Error()
-	if before := r.failure.Swap(&why); before == nil || *before != why {
+	r.failure.Store(&why)
+	if r.said.Fails(outage.Cause(err)) { // the text names another file each time
 		r.log.Error("refused lines cannot be kept: they are only counted", "error", err)
 	}
 }

@@ -129,8 +129,10 @@ func alone(f *sinks.Failure) *sinks.Failure {
 func (d *delivery) attempt(ctx context.Context, b sinks.Batch) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			d.log.Error("sink panics: this is a bug in it", "panic", r, "stack", string(debug.Stack()))
 			err = fmt.Errorf("sink %s panics: %v", d.cfg.Kind, r)
+			if d.panics.Fails(err.Error()) {
+				d.log.Error("sink panics: this is a bug in it", "panic", r, "stack", string(debug.Stack()))
+			}
 		}
 		if err != nil && ctx.Err() == nil {
 			d.metrics.failed(sinks.FailureOf(err).Kind)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -22,6 +23,8 @@ type sourceRunner struct {
 	loop      *loop      // serves the source; nil before it is started
 	after     *loop      // of the source that had its name before, and its files; nil: none
 	log       *slog.Logger
+	said      outage.Log
+	ran       bool // it was said that the source takes lines; owned by run
 
 	mu     sync.Mutex
 	state  State  // guarded by mu
@@ -50,7 +53,10 @@ func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 		err := r.source.Run(ctx, intake{in, r.redaction}, func() {
 			pause.Reset()
 			r.set(Active, "")
-			r.log.Info("source takes lines")
+			if _, again := r.said.Works(); again || !r.ran {
+				r.log.Info("source takes lines")
+			}
+			r.ran = true
 		})
 		if ctx.Err() != nil {
 			if err != nil {
@@ -61,7 +67,8 @@ func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 		if err == nil {
 			err = errEnded
 		}
-		if r.set(Error, err.Error()) {
+		r.set(Error, err.Error())
+		if r.said.Fails(err.Error()) {
 			r.log.Error("source cannot start: it is tried again", "error", err)
 		}
 		select {
@@ -72,13 +79,10 @@ func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 	}
 }
 
-// set reports whether the state is news.
-func (r *sourceRunner) set(state State, reason string) bool {
+func (r *sourceRunner) set(state State, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	news := r.state != state || r.reason != reason
 	r.state, r.reason = state, reason
-	return news
 }
 
 // unbound says why producers cannot connect, and is empty when they can. To a source

@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
-	"syscall"
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/outage"
 )
 
 // committer is the segment that is written to. Guarded by Queue.turn.
@@ -300,9 +300,7 @@ func (q *Queue) ail(err error) {
 	if q.failed == nil {
 		q.since = time.Now()
 	}
-	// The text names another segment each time, so it is the cause that tells
-	// whether this is news.
-	if q.failed == nil || rootCause(q.failed) != rootCause(err) {
+	if q.said.Fails(outage.Cause(err)) { // the text names another segment each time
 		q.opts.Log.Error("queue cannot write: nothing new is acknowledged until it can", "error", err)
 	}
 	q.failed = err
@@ -310,22 +308,13 @@ func (q *Queue) ail(err error) {
 
 // mend says that the queue can write again. Callers hold mu.
 func (q *Queue) mend() {
-	if q.failed != nil {
+	if q.failed == nil {
+		return
+	}
+	if _, news := q.said.Works(); news {
 		q.opts.Log.Info("queue writes again", "after", time.Since(q.since).Round(time.Millisecond).String())
-		q.failed, q.since = nil, time.Time{}
 	}
-}
-
-// rootCause is what the operating system has said or, without that, the text of
-// the innermost error.
-func rootCause(err error) string {
-	if errno, ok := errors.AsType[syscall.Errno](err); ok {
-		return errno.Error()
-	}
-	for errors.Unwrap(err) != nil {
-		err = errors.Unwrap(err)
-	}
-	return err.Error()
+	q.failed, q.since = nil, time.Time{}
 }
 
 // publish shows a durable commit to cursors and tells its producers.

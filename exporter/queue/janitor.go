@@ -12,6 +12,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/outage"
 )
 
 const (
@@ -48,6 +49,7 @@ type janitor struct {
 	held    []*liveSegment     // removed while a cursor still has the file open
 	reserve bool               // the reserve file was written by this docket
 	err     error              // of the last round, nil when it did everything
+	said    outage.Log
 }
 
 // janitorLoop tidies up whenever there is something to do, and once more after the
@@ -110,7 +112,6 @@ func (q *Queue) tidy() {
 		wake(q.dirty)
 		return
 	}
-	before := h.err
 	round := func() {
 		h.err = q.tidyRound()
 		q.mu.Lock()
@@ -126,11 +127,14 @@ func (q *Queue) tidy() {
 	}
 	q.trim()
 	if h.err == nil {
+		if _, news := h.said.Works(); news {
+			q.opts.Log.Info("queue is tidied again")
+		}
 		h.keepReserve()
 		return
 	}
 	wake(q.dirty)
-	if before == nil || rootCause(before) != rootCause(h.err) {
+	if h.said.Fails(outage.Cause(h.err)) {
 		q.opts.Log.Error("queue cannot be tidied: delivered records are kept", "error", h.err)
 	}
 }

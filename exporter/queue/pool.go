@@ -13,6 +13,7 @@ import (
 
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/outage"
 )
 
 const (
@@ -283,7 +284,7 @@ func (q *Queue) prepareLoop() {
 			q.pool.close()
 		}
 	}()
-	var failed error
+	var said outage.Log
 	for {
 		select {
 		case <-q.prepare:
@@ -297,10 +298,11 @@ func (q *Queue) prepareLoop() {
 			resting := q.commitsAreLarge()
 			var err error
 			done, err = q.pool.prepare(q.canGrow(), resting)
-			if err != nil && (failed == nil || rootCause(err) != rootCause(failed)) {
+			if err == nil {
+				said.Works()
+			} else if said.Fails(outage.Cause(err)) {
 				q.opts.Log.Warn("queue cannot prepare its next segment: it takes records until the present one is full", "error", err)
 			}
-			failed = err
 			if resting && !done {
 				q.restFromPreparing()
 			}

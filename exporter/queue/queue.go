@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/outage"
 )
 
 // Options configure a queue.
@@ -137,7 +138,8 @@ type books struct {
 	lastLarge time.Time
 	state     *state.State
 	space     space
-	failed    error     // Stats.Err
+	failed    error // Stats.Err
+	said      outage.Log
 	since     time.Time // of failed
 	lost      error     // a *LostError while the directory is lost
 	cursors   map[string]*Cursor

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/internal/budget"
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -123,13 +124,13 @@ func (s *server) serve(ctx context.Context, ln listener) error {
 
 // accept passes connections to admit until the listener has retired.
 func (s *server) accept(ctx context.Context, ln listener, admit func(net.Conn)) error {
-	short := false     // of resources; logged once
-	var over time.Time // when nobody more is let in; zero: the listener has not retired
+	var said outage.Log // of resources that are short
+	var over time.Time  // when nobody more is let in; zero: the listener has not retired
 	for {
 		nc, err := ln.Accept()
 		switch {
 		case err == nil:
-			short = false
+			said.Works()
 			admit(nc)
 		case ctx.Err() != nil && errors.Is(err, os.ErrDeadlineExceeded):
 			if over.IsZero() {
@@ -142,8 +143,7 @@ func (s *server) accept(ctx context.Context, ln listener, admit func(net.Conn)) 
 		case !shortage(err):
 			return fmt.Errorf("accept: %w", err)
 		default:
-			if !short {
-				short = true
+			if said.Fails(err.Error()) {
 				s.log.Error("cannot accept producers, will try again", "error", err)
 			}
 			select {

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sources/failures"
 	"github.com/docket-export/docket/sources/statefile"
 	"github.com/docket-export/docket/sources/watch"
@@ -129,8 +130,9 @@ type Inventory struct {
 	state  state
 	dirty  bool // state is not what is on disk
 	saved  time.Time
-	shelf  *dir // where claims have their names; nil: it could not be made
-	noLink bool // it was said why a claim has no name
+	shelf  *dir       // where claims have their names; nil: it could not be made
+	noLink bool       // it was said why a claim has no name
+	said   outage.Log // of files that cannot be removed
 }
 
 // Open finds what was known before a restart. Close the Inventory when Watch has returned.
@@ -328,7 +330,10 @@ func (v *Inventory) drop(finished []*claim) {
 			c.f.Close()
 		} else if !c.IsGap {
 			// What stays behind is dropped after the next restart.
-			if err := v.shelf.unlink(claimName(c)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			err := v.shelf.unlink(claimName(c))
+			if err == nil {
+				v.said.Works()
+			} else if !errors.Is(err, fs.ErrNotExist) && v.said.Fails(outage.Cause(err)) { // not for each file
 				v.Log.Warn("cannot remove a file that was read", "directory", v.shelfPath(), "error", err)
 			}
 		}

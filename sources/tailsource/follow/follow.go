@@ -12,6 +12,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sources/watch"
 )
 
@@ -58,6 +59,7 @@ type Follower struct {
 	path   string
 	grace  time.Duration
 	log    *slog.Logger
+	said   outage.Log // of the directory that cannot be listed
 	report Report
 	watch  *watch.Watcher
 	list   func(dir string) ([]file, error)

@@ -8,10 +8,12 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/docket-export/docket/internal/testleak"
+	"github.com/docket-export/docket/internal/testlog"
 )
 
 func TestMain(m *testing.M) { testleak.Main(m) }
@@ -198,5 +200,18 @@ func rotate(t *testing.T, path string) {
 		if err := os.Rename(from, fmt.Sprintf("%s.%d", path, n+1)); err != nil && !os.IsNotExist(err) {
 			t.Fatal(err)
 		}
+	}
+}
+
+// A directory that cannot be listed is in the log once, however often it is looked at.
+func TestUnlistableDirectoryInTheLog(t *testing.T) {
+	t.Parallel()
+	var log testlog.Buffer
+	f := &Follower{log: slog.New(slog.NewTextHandler(&log, nil)), list: func(string) ([]file, error) { return nil, os.ErrPermission }}
+	for range 60 {
+		f.beside("/var/log/manager.log")
+	}
+	if lines := strings.Count(log.String(), "\n"); lines != 1 {
+		t.Errorf("got %d lines, want 1:\n%s", lines, log.String())
 	}
 }

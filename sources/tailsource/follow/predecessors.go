@@ -25,7 +25,9 @@ func (f *Follower) beside(path string) (files []file, calm bool) {
 	place := make(map[identity]int) // in files
 	for n := range maxListings {
 		again, err := f.list(filepath.Dir(path))
-		if err != nil && !os.IsNotExist(err) {
+		if err == nil {
+			f.said.Works()
+		} else if !os.IsNotExist(err) && f.said.Fails(err.Error()) {
 			f.log.Warn("the directory of the log cannot be listed: rotated files that were never seen at the path are not found", "error", err)
 		}
 		for _, a := range again {
