@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
+
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/testcert"
 )
@@ -206,5 +208,53 @@ func TestReadyWithoutQueue(t *testing.T) {
 	close(e.stopping)
 	if status, body := get(t, h, "/readyz?exclude=queue"); status != http.StatusServiceUnavailable || body != "stopping\n" {
 		t.Errorf("at the end: got %d %q, want 503", status, body)
+	}
+}
+
+// heldScrape is a metric that is not collected before release is closed.
+type heldScrape struct{ began, release chan struct{} }
+
+func (heldScrape) Describe(chan<- *prometheus.Desc) {}
+
+func (h heldScrape) Collect(chan<- prometheus.Metric) {
+	h.began <- struct{}{}
+	<-h.release
+}
+
+// One who scrapes without a pause does not hold the lock of the queue without a pause.
+func TestScrapesAreBounded(t *testing.T) {
+	e := letterExporter(t)
+	held := heldScrape{make(chan struct{}), make(chan struct{})}
+	e.metrics.registry.MustRegister(held)
+	address := listening(t, e, MetricsConfig{})
+	statuses := make(chan int, maxScrapes)
+	for range maxScrapes {
+		go func() {
+			status, _, _, _ := scrape(http.DefaultClient, "http://"+address+"/metrics", "")
+			statuses <- status
+		}()
+		<-held.began
+	}
+	third := make(chan int)
+	go func() {
+		status, _, _, _ := scrape(http.DefaultClient, "http://"+address+"/metrics", "")
+		third <- status
+	}()
+	select {
+	case status := <-third:
+		if status != http.StatusServiceUnavailable {
+			t.Errorf("beside %d scrapes: got %d, want 503", maxScrapes, status)
+		}
+	case <-held.began:
+		t.Errorf("got %d scrapes at a time, want %d", maxScrapes+1, maxScrapes)
+	}
+	if status, _, _, err := scrape(http.DefaultClient, "http://"+address+"/livez", ""); err != nil || status != http.StatusOK {
+		t.Errorf("beside scrapes, /livez: got %d, %v, want 200", status, err)
+	}
+	close(held.release)
+	for range maxScrapes {
+		if status := <-statuses; status != http.StatusOK {
+			t.Errorf("got %d for a scrape in time, want 200", status)
+		}
 	}
 }
