@@ -37,6 +37,11 @@ func incidents() []incident {
 	answers := func(status int) func(s *scene) { return func(s *scene) { s.answer.Store(int64(status)) } }
 	return []incident{
 		{"down", "docket is killed", []string{"DocketDown"}, plain, func(s *scene) { s.Kill() }, func(s *scene) { s.Start(s.config("", "", "")) }},
+		{"filling", "the destination is down while a few records come", []string{"DocketQueueFillingUp", "DocketDeliveryLag"}, start("maxBytes: 16Mi, ", "", ""), func(s *scene) {
+			s.answer.Store(http.StatusServiceUnavailable)
+			s.Send(s.lines(7, 900_000))
+			s.pour(600, 16<<10, 250*time.Millisecond) // full after two minutes
+		}, answers(http.StatusOK)},
 		{"disk", "the file system of the queue is full", []string{"DocketQueueError", "DocketDeliveryLag"}, func(s *scene) {
 			volume(s.t, s.path("queue"), 48<<20)
 			plain(s)
@@ -50,7 +55,7 @@ func incidents() []incident {
 			}
 			s.answer.Store(http.StatusOK)
 		}},
-		{"full", "the destination is down while records come", []string{"DocketDeliveryLag", "DocketQueueFillingUp", "DocketQueueFull"}, start("maxBytes: 16Mi, ", "", ""), func(s *scene) {
+		{"full", "the destination is down while many records come", []string{"DocketQueueFull", "DocketQueueFillingUp", "DocketDeliveryLag"}, start("maxBytes: 16Mi, ", "", ""), func(s *scene) {
 			s.answer.Store(http.StatusServiceUnavailable)
 			s.Send(s.lines(7, 900_000))
 			s.pour(120, 128<<10, 250*time.Millisecond)
@@ -93,6 +98,11 @@ func incidents() []incident {
 			s.audit("2026-11-21T07:39:01Z", sampleNothing)
 		}, func(s *scene) {
 			s.audit("2026-11-21T07:40:01Z", sampleViolations)
+		}},
+		{"config", "a mistake is written into the configuration file", []string{"DocketConfigError"}, plain, func(s *scene) {
+			s.edit("kind: Exporter", "kind: Exporter\nquue: {}")
+		}, func(s *scene) {
+			s.edit("\nquue: {}", "")
 		}},
 		{"source", "another process has the address of a source", []string{"DocketSourceError"}, func(s *scene) {
 			other := newScene(s.t)

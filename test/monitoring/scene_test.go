@@ -150,6 +150,25 @@ func (s *scene) damage(number int) {
 	s.t.Fatalf("no segment of %v has record %d", segments, number)
 }
 
+// edit replaces a text in the configuration file, as an editor does.
+func (s *scene) edit(old, text string) {
+	s.t.Helper()
+	before, err := os.ReadFile(s.ConfigFile())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	after := strings.Replace(string(before), old, text, 1)
+	if after == string(before) {
+		s.t.Fatalf("%s has no %q", s.ConfigFile(), old)
+	}
+	if err := os.WriteFile(s.ConfigFile()+".new", []byte(after), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(s.ConfigFile()+".new", s.ConfigFile()); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
 // fill writes a file until its file system is full.
 func fill(t *testing.T, path string) {
 	t.Helper()
