@@ -23,14 +23,9 @@ type document = map[string]any
 type stage struct {
 	*httptest.Server
 	shown     atomic.Pointer[func(at time.Time) document]
-	mode      atomic.Int32 // how the events are answered; 0: as they are
+	refusing  atomic.Bool // of events
 	listeners atomic.Int32
 }
-
-const (
-	refusing = 1 // with an error
-	silent   = 2 // with nothing
-)
 
 func newStage(t *testing.T, show func(at time.Time) document) *stage {
 	t.Helper()
@@ -42,14 +37,8 @@ func newStage(t *testing.T, show func(at time.Time) document) *stage {
 		if r.URL.Path == "/events" {
 			s.listeners.Add(1)
 			defer s.listeners.Add(-1)
-			switch s.mode.Load() {
-			case refusing:
+			if s.refusing.Load() {
 				w.WriteHeader(http.StatusServiceUnavailable)
-				return
-			case silent:
-				w.Header().Set("Content-Type", "text/event-stream")
-				_ = http.NewResponseController(w).Flush()
-				<-r.Context().Done()
 				return
 			}
 		}
@@ -191,10 +180,9 @@ func TestLooks(t *testing.T) {
 	}
 }
 
-// tooWide are the elements that reach beyond the window and cannot be scrolled to in a
-// region of their own.
-const tooWide = `Array.from(document.querySelectorAll("body *")).filter(e => !e.closest(".unseen, .skip, svg") &&
-	!e.closest(".scroll > *") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + " " + e.className + " " + e.textContent.slice(0, 40))`
+// tooWide is what reaches beyond the window and cannot be scrolled to in a region of its own.
+const tooWide = `(document.documentElement.scrollWidth > innerWidth ? ["the page, by " + (document.documentElement.scrollWidth - innerWidth)] : []).concat(Array.from(document.querySelectorAll("body *")).filter(e => !e.closest(".unseen, .skip, svg") &&
+	!e.closest(".scroll > *") && e.getBoundingClientRect().right > innerWidth + 1).map(e => e.tagName + " " + e.className + " " + e.textContent.slice(0, 40)))`
 
 // hardToRead are the texts whose contrast with what is behind them is below 4.5 to 1, as
 // WCAG 2 counts it.
@@ -408,10 +396,26 @@ func TestConnectionLost(t *testing.T) {
 	s := newStage(t, well)
 	c.look(screens["light"], s.URL+"/")
 	c.await(shown)
-	for how, mode := range map[string]int32{"refused": refusing, "silent": silent} {
-		t.Run(how, func(t *testing.T) {
-			s.mode.Store(mode)
+	for how, lose := range map[string]func(t *testing.T) (mend func()){
+		"refused": func(*testing.T) func() {
+			s.refusing.Store(true)
 			s.CloseClientConnections()
+			return func() { s.refusing.Store(false) }
+		},
+		"silent": func(t *testing.T) func() {
+			hold := make(chan struct{})
+			s.show(func(at time.Time) document {
+				select {
+				case <-hold:
+				case <-t.Context().Done():
+				}
+				return well(at)
+			})
+			return func() { close(hold) }
+		},
+	} {
+		t.Run(how, func(t *testing.T) {
+			mend := lose(t)
 			c.await("document.getElementById('link').textContent.startsWith('connection lost')")
 			c.screenshot("lost-" + how)
 			var got struct {
@@ -429,7 +433,7 @@ func TestConnectionLost(t *testing.T) {
 			if c.eval(hardToRead, &faint); len(faint) > 0 {
 				t.Errorf("hard to read: %q", faint)
 			}
-			s.mode.Store(0)
+			mend()
 			c.await("document.getElementById('link').textContent.startsWith('live') && document.getElementById('say').textContent === 'Connected to docket again'")
 			c.checkFaults(t, s.URL)
 		})
