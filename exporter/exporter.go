@@ -66,6 +66,8 @@ type Exporter struct {
 	// guarded by it.
 	turn            chan struct{}
 	taking, outflow *loops // guarded by turn
+	// lingering are the loops of sources that were told to end, by name; guarded by turn.
+	lingering map[string][]*loop
 	// metricsListener is nil where none is configured, and before Run.
 	metricsListener atomic.Pointer[metricsListener]
 }
@@ -78,7 +80,7 @@ type Exporter struct {
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{
 		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, stores: o.Store,
-		stopping: make(chan struct{}), turn: make(chan struct{}, 1),
+		stopping: make(chan struct{}), turn: make(chan struct{}, 1), lingering: map[string][]*loop{},
 		lookers: make(chan struct{}, maxLookers), tailPlaces: make(chan struct{}, maxTails),
 	}
 	e.turn <- struct{}{}
@@ -200,6 +202,7 @@ func (e *Exporter) letGo(sink string) {
 	if n > 0 {
 		e.log.Warn("sink retired: its undelivered records are let go", "sink", sink, "records", n)
 	}
+	e.metrics.forget(sink)
 }
 
 // warnOfParked names the sinks that hold records and are not configured.

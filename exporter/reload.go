@@ -59,11 +59,18 @@ func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
 	var ending sync.WaitGroup
 	e.endSources(before, next, &ending)
 	unfinished := e.nextSinks(before, next)
+	if !isClosed(e.stopping) {
+		// In a full queue a source may end only once sinks go on.
+		now := &parts{cfg: next.cfg, sources: before.sources, deliveries: next.deliveries}
+		e.now.Store(now)
+		e.start(now)
+	}
 	ending.Wait()
 	if isClosed(e.stopping) {
 		return nil, errStopping // what has ended stays so
 	}
 	e.now.Store(next)
+	e.waitTheirTurn(next)
 	e.start(next)
 	e.store()
 	for _, c := range changes {
@@ -90,9 +97,6 @@ func (e *Exporter) nextSources(before, next *parts) error {
 		if err != nil {
 			return err
 		}
-		if old != nil {
-			r.after = old.loop
-		}
 		next.sources, fresh = append(next.sources, r), append(fresh, r)
 	}
 	return checkVersions(next.cfg, fresh)
@@ -110,11 +114,23 @@ func (e *Exporter) endSources(before, next *parts, ending *sync.WaitGroup) {
 			}
 		}
 		r.loop.cut()
+		name := r.cfg.Name
+		e.lingering[name] = append(slices.DeleteFunc(e.lingering[name], func(l *loop) bool { return isClosed(l.ended) }), r.loop)
 		ending.Go(func() {
 			if !e.awaits(r.loop, sourceWait) && !isClosed(e.stopping) {
 				r.log.Warn("source has not ended: does the disk hang? One that has its name waits for it", "within", sourceWait.String())
 			}
 		})
+	}
+}
+
+// waitTheirTurn has sources that are not started wait for those that had their names, and
+// their files, and have not ended.
+func (e *Exporter) waitTheirTurn(p *parts) {
+	for _, r := range p.sources {
+		if r.loop == nil {
+			r.after = slices.Clone(e.lingering[r.cfg.Name])
+		}
 	}
 }
 

@@ -475,6 +475,8 @@ func TestReloadOfASourceThatHangs(t *testing.T) {
 		r.in["a"].hang = release
 		r.reload(func(c *Config) { c.Sources[0], c.Sources[1] = r.source("a", "2"), r.source("b", "2") })
 		r.send("b", 1, 1)
+		r.reload(func(c *Config) { c.Sources = c.Sources[1:] })
+		r.reload(func(c *Config) { c.Sources = append(c.Sources, r.source("a", "3")) })
 		r.in["a"].hang = nil
 		close(release)
 		r.send("a", 2, 2)

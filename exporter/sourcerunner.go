@@ -21,7 +21,7 @@ type sourceRunner struct {
 	source    sources.Source
 	redaction *redaction // nil: its records are stored as they come
 	loop      *loop      // serves the source; nil before it is started
-	after     *loop      // of the source that had its name before, and its files; nil: none
+	after     []*loop    // of sources that had its name before, and its files; set before it is started
 	log       *slog.Logger
 	said      outage.Log
 	ran       bool // it was said that the source takes lines; owned by run
@@ -42,9 +42,9 @@ func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 		backoff.WithInitialInterval(100*time.Millisecond),
 		backoff.WithMaxInterval(5*time.Second),
 		backoff.WithMaxElapsedTime(0))
-	if r.after != nil {
+	for _, before := range r.after {
 		select {
-		case <-r.after.ended:
+		case <-before.ended:
 		case <-ctx.Done():
 			return
 		}
