@@ -41,6 +41,7 @@ type reloader struct {
 	text       []byte // that was looked at last; nil: it could not be read
 	failed     string // why that is not in force; empty: it is
 	unfinished bool   // a part of it is not in force yet
+	note       string // what was said of that
 }
 
 // run looks at the file whenever it may have changed, and at each hangup, until ctx is done.
@@ -143,6 +144,10 @@ func (r *reloader) look(text []byte, err error) {
 		notes = append(notes, unfinished.Error()+"; it is tried again")
 	}
 	note := strings.Join(notes, "; ")
+	if again && note == r.note { // tried again in vain
+		return
+	}
+	r.note = note
 	if again {
 		r.report.Rest(note)
 	} else {

@@ -38,9 +38,9 @@ exports below that directory (and deletes it, with DELETE_AFTER_READ=true) and w
 the records to standard output.
 
 SIGTERM or SIGINT stops it: docket takes lines until the producers close, for at most
-four fifths of shutdown.drainTimeout, and delivers until that is over. The rest is
-kept for the next start. A second signal ends docket at once. Nothing stored is lost
-either way.
+four fifths of shutdown.drainTimeout, and delivers until that is over. Every 3 s it logs
+which producers and sinks it waits for, and how much is left. The rest is kept for the
+next start. A second signal ends docket at once. Nothing stored is lost either way.
 
 docket reads FILE again whenever it changes, and on SIGHUP. Sources and sinks that are
 the same go on; others are added, changed or removed, without a restart. A FILE that is

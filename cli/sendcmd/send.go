@@ -34,7 +34,7 @@ func New(kinds exporter.Kinds) *cobra.Command {
 line. It ends with 0 only when every line was acknowledged, which means that it is
 on the disk of the exporter. Lines that are refused are listed with their number
 and the reason. While the exporter is away, send keeps what is not acknowledged
-and goes on when it is back. Ctrl-C ends the sending and waits for what was sent to
+and goes on when it is back; when it takes no more lines, send says why. Ctrl-C ends the sending and waits for what was sent to
 be acknowledged; a second one gives up.`,
 		Example: `  docket send decisions.ndjson
   kubectl logs audit | docket send --producer audit-1
