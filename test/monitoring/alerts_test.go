@@ -138,6 +138,8 @@ func TestAlerts(t *testing.T) {
 			}
 		}
 	}
+	well.Stop() // a restart is no incident
+	well.Start(well.config("", "", ""))
 	w.awaitFiring(soon...)
 	t.Run("dashboard", func(t *testing.T) { dashboardHasData(t, w) })
 	page := readPage(t)

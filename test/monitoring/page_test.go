@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/test/dockettest"
-	"github.com/docket-export/docket/test/internal/repo"
 )
 
 // page is the table "At 3 a.m." of docs/runbook.md.
@@ -35,15 +34,7 @@ var (
 // alert, or of the row before.
 func readPage(t *testing.T) page {
 	t.Helper()
-	root, err := repo.Root()
-	if err != nil {
-		t.Fatal(err)
-	}
-	text, err := os.ReadFile(filepath.Join(root, "docs", "runbook.md"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	_, section, ok := strings.Cut(string(text), "\n## At 3 a.m.\n")
+	_, section, ok := strings.Cut(runbook(t), "\n## At 3 a.m.\n")
 	if !ok {
 		t.Fatal("the runbook has no page for 3 a.m.")
 	}
