@@ -55,6 +55,14 @@ sinks: [{name: files, spool: {}}]
 		t.Errorf("check: got %q, want what is missing", out)
 	}
 
+	p.file(t, "sample.yaml", p.run(t, 0, "", docket, "init", "--sink", "spool", "--sink", "spool"))
+	if out := p.run(t, 0, "", docket, "check", "-f", "sample.yaml"); !strings.Contains(out, "sample.yaml: ok\n") {
+		t.Errorf("check of what init writes: got %q, want ok", out)
+	}
+	if out := p.run(t, 0, "", docket, "config", "--schema"); !strings.Contains(out, `"spool": {`) {
+		t.Error("the schema does not know the sink")
+	}
+
 	exporter := p.command(docket, "run", "-f", "docket.yaml")
 	var log bytes.Buffer
 	exporter.Stderr = &log
