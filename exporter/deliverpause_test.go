@@ -30,3 +30,35 @@ func TestPausesStayLong(t *testing.T) {
 		}
 	})
 }
+
+// /status says how often the batch under way has failed and when it is tried again, and
+// neither once it works.
+func TestNextAttemptIsShown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		s := &scriptedSink{errors: repeat(errNet, 3)}
+		d := deliveryTo(t, s, &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}, slog.New(slog.DiscardHandler))
+		ended := make(chan struct{})
+		go func() { defer close(ended); d.run(ctx) }()
+		for failed := 1; failed <= 3; failed++ {
+			synctest.Wait()
+			got := d.snapshot()
+			if got.Attempts != failed || got.NextAttempt == nil || !got.NextAttempt.After(time.Now()) {
+				t.Fatalf("after %d failed attempts: got %d, and the next at %v", failed, got.Attempts, got.NextAttempt)
+			}
+			time.Sleep(time.Until(*got.NextAttempt) - time.Nanosecond) // of the bubble's time
+			synctest.Wait()
+			if n := len(s.attempts); n != failed {
+				t.Fatalf("got %d attempts before the time that is shown, want %d", n, failed)
+			}
+			time.Sleep(time.Nanosecond)
+		}
+		synctest.Wait()
+		if got := d.snapshot(); got.State != Active || got.Attempts != 0 || got.NextAttempt != nil || len(s.sent) != 1 {
+			t.Errorf("once it works: got %+v and %d batches sent", got, len(s.sent))
+		}
+		cancel()
+		<-ended
+	})
+}

@@ -171,8 +171,8 @@ func TestClaimsAreRemoved(t *testing.T) {
 	w.put(fileOf(runAt(3))+".log", text(auditLines(runAt(3), 1)))
 	w.awaitRuns(4)
 	w.awaitIdle()
-	if got := w.source.(*source).Report(); got.Lost != 1 || got.Trouble != "" {
-		t.Errorf("got the report %+v, want 1 lost and no trouble", got)
+	if got := w.source.(*source).Report(); got.Lost != 1 || got.Trouble != "" || got.Audits.Complete != 3 || got.Audits.Incomplete != 1 {
+		t.Errorf("got the report %+v, want 1 lost, no trouble, and all audits but that complete", got)
 	}
 }
 

@@ -55,6 +55,10 @@ func TestSamples(t *testing.T) {
 	if trouble := w.source.(*source).Report(); trouble.Trouble != "" || trouble.Lost != 0 {
 		t.Errorf("got the report %+v, want nothing wrong", trouble)
 	}
+	w.eventually("a verdict on both", func() bool {
+		a := w.source.(*source).Report().Audits
+		return a.Complete == 1 && a.Incomplete == 1 && a.Last.ID == r.ID && a.Last.Complete && a.Last.Violations == 13
+	})
 }
 
 // countsOf counts the violations by constraint in the plainest way.

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sources/tailsource/formats"
 )
 
@@ -132,6 +133,13 @@ func TestASampledAuditIsLost(t *testing.T) {
 		t.Errorf("got %s, want that a line is lost", got)
 	}
 	b.await("a gap", func() bool { return b.source.Report().Lost == 1 })
+	a := b.source.Report().Audits
+	if a.Complete != 0 || a.Incomplete != 1 || a.Last.Complete || a.Last.Reason != decision.LinesLost || a.Last.Violations != 12 {
+		t.Errorf("got %+v, want one audit, whose last run is not complete", a)
+	}
+
+	b.write(string(data))
+	b.await("a complete audit", func() bool { a := b.source.Report().Audits; return a.Complete == 1 && a.Last.Complete })
 }
 
 // TestARunOverRestartsAndRotations: the counts are kept, wherever a run is cut.
