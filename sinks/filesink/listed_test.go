@@ -1,0 +1,130 @@
+package filesink
+
+import (
+	"errors"
+	"io"
+	"regexp"
+	"strconv"
+	"sync"
+	"testing"
+
+	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/sinks/filesink/manifest"
+	"github.com/docket-export/docket/sinks/filesink/verify"
+)
+
+var seqPattern = regexp.MustCompile(`"seq":(\d+)`)
+
+// listed returns the seqs of the records that whoever searches dir finds.
+func listed(t *testing.T, dir string) (seqs []uint64, problems []string) {
+	t.Helper()
+	c, err := verify.Open(dir, func() (manifest.Position, bool, error) { return ReadPosition(dir) })
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i := range c.Files {
+		r, err := c.Reader(&c.Files[i], nil)
+		if errors.Is(err, verify.ErrRemoved) {
+			seqs = nil // those before it have been removed, too
+			continue
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		text, err := io.ReadAll(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := r.Close(); err != nil {
+			t.Fatal(err)
+		}
+		for _, found := range seqPattern.FindAllSubmatch(text, -1) {
+			seq, err := strconv.ParseUint(string(found[1]), 10, 64)
+			if err != nil {
+				t.Fatal(err)
+			}
+			seqs = append(seqs, seq)
+		}
+	}
+	return seqs, c.Problems
+}
+
+// checkListed wants every record from the first that is there to the last that was accepted,
+// each once and in order.
+func checkListed(t *testing.T, seqs []uint64, accepted uint64, when string) {
+	t.Helper()
+	if len(seqs) == 0 {
+		if accepted > 0 {
+			t.Fatalf("%s: got no record, want those up to %d", when, accepted)
+		}
+		return
+	}
+	for i, seq := range seqs {
+		if seq != seqs[0]+uint64(i) {
+			t.Fatalf("%s: got %v, want each once and in order", when, seqs)
+		}
+	}
+	if last := seqs[len(seqs)-1]; last < accepted {
+		t.Fatalf("%s: got records up to %d, want those up to %d", when, last, accepted)
+	}
+}
+
+// Whatever the sink is at, an export shows each record once and in order.
+func TestListedAtEveryStep(t *testing.T) {
+	for _, compression := range []Compression{None, Gzip, Zstd} {
+		dir := t.TempDir()
+		accepted, steps := uint64(0), 0
+		c := rotating(dir, 300)
+		c.Compress, c.Retain.MaxFiles = compression, 3
+		s := mustOpen(t, c, watched(dir, func(change, path string) error {
+			steps++
+			seqs, problems := listed(t, dir)
+			checkListed(t, seqs, accepted, "before "+change+" of "+path)
+			if len(problems) > 0 {
+				t.Fatalf("before %s of %s: got %q", change, path, problems)
+			}
+			return nil
+		}))
+		for n := range uint64(15) {
+			mustSend(t, s, batch(queueA, 3*n+1, 3*n+3))
+			accepted = 3*n + 3
+		}
+		if steps < 100 {
+			t.Errorf("%s: got %d steps, want more", compression, steps)
+		}
+	}
+}
+
+// The same beside a sink that does not wait.
+func TestListedBeside(t *testing.T) {
+	dir := t.TempDir()
+	c := rotating(dir, 2000)
+	c.Compress, c.Retain.MaxFiles = Zstd, 5
+	s := mustOpen(t, c, disk.OS(dir))
+	var mu sync.Mutex
+	var accepted uint64
+	var sending sync.WaitGroup
+	sending.Go(func() {
+		for n := range uint64(300) {
+			if err := s.Send(t.Context(), batch(queueA, 3*n+1, 3*n+3)); err != nil {
+				t.Error(err)
+				return
+			}
+			mu.Lock()
+			accepted = 3*n + 3
+			mu.Unlock()
+		}
+	})
+	defer sending.Wait()
+	for known := uint64(0); known < 900; {
+		mu.Lock()
+		known = accepted
+		mu.Unlock()
+		seqs, problems := listed(t, dir)
+		if len(problems) > 0 {
+			t.Fatalf("got %q", problems)
+		}
+		checkListed(t, seqs, known, "beside")
+	}
+}
