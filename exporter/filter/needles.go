@@ -13,7 +13,7 @@ import (
 )
 
 // needle is a list of texts: a record that an expression takes has one of them, byte for byte,
-// unless it has the escape \u.
+// unless it hides text in escapes.
 type needle [][]byte
 
 // MayTake reports whether f might take record. Where it is false f does not, or cannot judge
@@ -24,14 +24,28 @@ func (f *Filter) MayTake(record []byte) bool {
 		return true
 	}
 	for _, n := range f.needles {
-		if !n.isIn(record) && !bytes.Contains(record, escape) {
+		if !n.isIn(record) && !hidesText(record) {
 			return false
 		}
 	}
 	return true
 }
 
-// escape begins a character that could be of a needle.
+// hidesText reports whether record may have a character of a needle as an escape, within JSON
+// in a text as well. The escapes that encoding/json writes by itself are of none.
+func hidesText(record []byte) bool {
+	for {
+		_, rest, found := bytes.Cut(record, escape)
+		if !found {
+			return false
+		}
+		if len(rest) < 4 || string(rest[:4]) != "003c" && string(rest[:4]) != "003e" && string(rest[:4]) != "0026" {
+			return true
+		}
+		record = rest[4:]
+	}
+}
+
 var escape = []byte(`\u`)
 
 func (n needle) isIn(record []byte) bool {
@@ -127,9 +141,9 @@ func needleOf(texts ...ast.Expr) []needle {
 }
 
 // longestPlain returns the longest part of text that can be written in JSON in one way only,
-// but for \u.
+// but for escapes that hidesText finds.
 func longestPlain(text string) (longest string) {
-	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r < ' ' || strings.ContainsRune("\"\\/", r) }) {
+	for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return r < ' ' || strings.ContainsRune("\"\\/<>&", r) }) {
 		if len(part) > len(longest) {
 			longest = part
 		}

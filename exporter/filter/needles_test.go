@@ -53,8 +53,20 @@ func TestMayTake(t *testing.T) {
 			t.Errorf("%s: got %t, want %t", when, got, want)
 		}
 	}
-	if !mustCompile(t, `record.a == "cart"`).MayTake([]byte(`{"a":"c\u0061rt"}`)) {
-		t.Error("a record with an escape was left out")
+	for record, want := range map[string]bool{
+		`{"a":"c\u0061rt"}`:                   true,
+		`{"a":"\u003ccargo\u003e \u0026"}`:    false,
+		`{"a":"\u003ccargo\u003e c\u0061rt"}`: true,
+		`{"a":"{\"b\":\"c\\u0061rt\"}"}`:      true, // JSON in a text
+		`{"a":"{\"b\":\"c\u005cu0061rt\"}"}`:  true,
+		`{"a":"{\"b\":\"c\\\u00750061rt\"}"}`: true,
+	} {
+		if got := mustCompile(t, `record.a.contains("cart")`).MayTake([]byte(record)); got != want {
+			t.Errorf("%s: got %t, want %t", record, got, want)
+		}
+	}
+	if !mustCompile(t, `record.a == "<a>&<b>"`).MayTake([]byte(`{"a":"\u003ca\u003e\u0026\u003cb\u003e"}`)) {
+		t.Error("what encoding/json escapes was left out")
 	}
 	if !mustCompile(t, "").MayTake(nil) {
 		t.Error("no expression takes nothing")
