@@ -73,66 +73,76 @@ func needlesOf(e ast.Expr) []needle {
 			return []needle{slices.Concat(left[0], right[0])}
 		}
 	case operators.Equals:
-		if isCopied(args[0]) {
-			return needleOf(args[1])
+		if way := copied(args[0]); way != "" {
+			return needleOf(way, args[1])
 		}
-		if isCopied(args[1]) {
-			return needleOf(args[0])
-		}
+		return needleOf(copied(args[1]), args[0])
 	case operators.In:
-		if isCopied(args[0]) && args[1].Kind() == ast.ListKind {
-			return needleOf(args[1].AsList().Elements()...)
+		if args[1].Kind() == ast.ListKind {
+			return needleOf(copied(args[0]), args[1].AsList().Elements()...)
 		}
-		if isCopied(args[1]) {
-			return needleOf(args[0])
-		}
+		return needleOf(copied(args[1]), args[0])
 	case "startsWith", "endsWith", "contains":
-		if isCopied(call.Target()) {
-			return needleOf(args[0])
+		if copied(call.Target()) != "" {
+			return needleOf(inPart, args[0])
 		}
 	}
 	return nil
 }
 
-// copied are the fields of the normalized form whose text stands in the record as it is. The
+// way says how the text of a value stands in the record; empty: perhaps not at all.
+type way string
+
+const (
+	whole  way = "whole" // between quotes
+	inPart way = "part"  // of a text
+)
+
+// copiedFields are the fields of the normalized form whose text stands in the record. The
 // others can be words of package decision.
-var copied = []string{
-	"policy.name", "resource.group", "resource.version", "resource.kind", "resource.plural", "resource.subresource",
-	"resource.namespace", "resource.name", "user", "id", "message",
+var copiedFields = map[string]way{
+	"resource.group": whole, "resource.version": whole, "resource.kind": whole, "resource.plural": whole, "resource.subresource": whole,
+	"resource.namespace": whole, "resource.name": whole, "user": whole, "id": whole, "policy.name": inPart, "message": inPart,
 }
 
-// isCopied reports whether e is a value of the record, or a part of one.
-func isCopied(e ast.Expr) bool {
+// copied returns how the text that e is, or its items are, stands in the record.
+func copied(e ast.Expr) way {
 	switch e.Kind() {
 	case ast.IdentKind:
-		field, ok := strings.CutPrefix(e.AsIdent(), decision.NormalizedPrefix)
-		return ok && slices.Contains(copied, field) || e.AsIdent() == recordVar
+		if e.AsIdent() == recordVar {
+			return whole
+		}
+		return copiedFields[strings.TrimPrefix(e.AsIdent(), decision.NormalizedPrefix)]
 	case ast.SelectKind:
-		return isCopied(e.AsSelect().Operand())
+		return copied(e.AsSelect().Operand())
 	case ast.CallKind:
-		call := e.AsCall()
-		return call.FunctionName() == operators.Index && isCopied(call.Args()[0])
+		if call := e.AsCall(); call.FunctionName() == operators.Index {
+			return copied(call.Args()[0])
+		}
 	}
-	return false
+	return ""
 }
 
 // needleOf returns the needle of texts, one of which has to be there; none where one is no
 // text, or has nothing that can be looked for.
-func needleOf(texts ...ast.Expr) []needle {
+func needleOf(as way, texts ...ast.Expr) []needle {
 	var n needle
 	for _, e := range texts {
-		if e.Kind() != ast.LiteralKind {
+		if as == "" || e.Kind() != ast.LiteralKind {
 			return nil
 		}
 		text, ok := e.AsLiteral().(types.String)
 		if !ok {
 			return nil
 		}
-		longest := longestPlain(string(text))
-		if longest == "" {
+		plain := longestPlain(string(text))
+		switch {
+		case plain == "":
 			return nil
+		case as == whole && plain == string(text):
+			plain = `"` + plain + `"`
 		}
-		n = append(n, []byte(longest))
+		n = append(n, []byte(plain))
 	}
 	if len(n) == 0 {
 		return nil
