@@ -227,6 +227,27 @@ var core = []mutant{
 		tests:  []string{"TestFilesStayWithinMaxBytes"},
 	},
 	{
+		defect: "room that is kept for counts is said to be free",
+		file:   spaceGo,
+		old:    "max(0, q.space.available(going)-keptForCounts)",
+		new:    "max(0, q.space.available(going))",
+		tests:  []string{"TestFreeIsWhatIsTaken"},
+	},
+	{
+		defect: "what is retained is not said to be free",
+		file:   spaceGo,
+		old:    "		if q.isDone(s, accounts) {\n			going += s.size.Load()\n		}\n	}\n	files",
+		new:    "		_, _ = s, accounts\n	}\n	files",
+		tests:  []string{"TestFreeIsWhatIsTaken"},
+	},
+	{
+		defect: "a sink that holds a dropped batch has no lag",
+		file:   spaceGo,
+		old:    "c.gathering.received = s.newest.Load()",
+		new:    "c.gathering.received = 0",
+		tests:  []string{"TestOldestPendingBehindADrop"},
+	},
+	{
 		defect: "more files are made than MaxBytes allows",
 		file:   spaceGo,
 		old:    "	keptForCounts = 2",

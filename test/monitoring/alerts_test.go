@@ -91,6 +91,7 @@ func (w *watch) awaitFiring(all ...firing) {
 // leads from an alert to its cause is followed for each. Alerts end
 // when their causes do.
 func TestAlerts(t *testing.T) {
+	needRoot(t, "mount a file system that fills up")
 	addresses, err := freeport.Loopback(1)
 	if err != nil {
 		t.Fatal(err)

@@ -147,6 +147,18 @@ func (s *scene) audit(began, sample string) {
 	}
 }
 
+// needRoot ends the test of somebody else: a skip or, where CI is true, a failure.
+func needRoot(t *testing.T, why string) {
+	t.Helper()
+	switch {
+	case os.Getuid() == 0:
+	case os.Getenv("CI") == "true":
+		t.Fatal("only root can ", why)
+	default:
+		t.Skip("only root can ", why)
+	}
+}
+
 // volume mounts a file system of size bytes at dir. Only root can.
 func volume(t *testing.T, dir string, size int) {
 	t.Helper()
@@ -154,7 +166,7 @@ func volume(t *testing.T, dir string, size int) {
 		t.Fatal(err)
 	}
 	if err := syscall.Mount("tmpfs", dir, "tmpfs", 0, fmt.Sprintf("size=%d", size)); err != nil {
-		t.Fatalf("mount a file system that can be filled: %v: run this as root", err)
+		t.Fatal(err)
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(dir, syscall.MNT_DETACH); err != nil {

@@ -17,12 +17,7 @@ import (
 // A Prometheus that is elsewhere scrapes the metrics listener: in a network namespace of its
 // own, over TLS on both sides. It finds nothing else there.
 func TestOtherNetwork(t *testing.T) {
-	if os.Getuid() != 0 {
-		if os.Getenv("CI") == "true" {
-			t.Fatal("only root can make a network namespace")
-		}
-		t.Skip("only root can make a network namespace")
-	}
+	needRoot(t, "make a network namespace")
 	const here, there = "198.18.53.1", "198.18.53.2" // for tests of networks, by RFC 2544
 	name := network(t, here, there)
 	addresses, err := freeport.Loopback(2)
