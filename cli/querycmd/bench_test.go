@@ -32,7 +32,7 @@ func BenchmarkSearch(b *testing.B) {
 				}
 			}
 		})
-		for name, s := range map[string]search{
+		for name, s := range map[string]*search{
 			"text":     {form: ndjson, filter: compiled(b, `normalized.decision == "deny" && normalized.resource.namespace == "team-a"`), from: day(1), to: day(30)},
 			"decision": {form: ndjson, filter: compiled(b, `normalized.decision == "deny"`)},
 			"time":     {form: ndjson, from: day(1), to: day(30)},
@@ -44,7 +44,6 @@ func BenchmarkSearch(b *testing.B) {
 				b.ReportAllocs()
 				for b.Loop() {
 					w := writer{w: io.Discard, form: s.form}
-					s := search{form: s.form, filter: s.filter, from: s.from, to: s.to}
 					if err := s.run(b.Context(), partsOf(c, nil), w.write); err != nil {
 						b.Fatal(err)
 					}
