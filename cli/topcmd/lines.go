@@ -82,17 +82,17 @@ func fitted(text string, columns int, right bool) string {
 	return text + fill
 }
 
-// noteLines are text in lines of its own, broken between words to fit.
-func noteLines(indent, text string, width int, style style) (lines []line) {
+// noteLines are text in lines of its own, broken between words to fit. The first has the rank.
+func noteLines(indent, text string, width int, style style, rank int) (lines []line) {
 	text = terminal.Visible(text)
 	if text == "" {
 		return nil
 	}
 	if width == 0 {
-		return []line{{rank: why, spans: []span{{style, indent + text}}}}
+		return []line{{rank: rank, spans: []span{{style, indent + text}}}}
 	}
 	most := max(width-len(indent), 1)
-	for rank := why; text != ""; rank = more {
+	for ; text != ""; rank = more {
 		piece := text
 		if terminal.Cells(text) > most && len(lines) < maxNote-1 {
 			cut := strings.TrimSuffix(terminal.Cut(text, most), "…")
@@ -169,16 +169,17 @@ func (t table) lines(width int) []line {
 			}
 			l.spans = append(l.spans, span{look, "  " + fitted(r.cell(i), widths[i], c.right)})
 		}
+		reason := why
 		switch {
 		case r.state == exporter.Error:
-			l.rank = failed
+			l.rank, reason = failed, trouble
 		case r.state != exporter.Active:
 			l.rank = trouble
 		case r.note != "":
 			l.rank = why
 		}
 		all = append(all, l)
-		all = append(all, noteLines("  ", r.note, width, plain)...)
+		all = append(all, noteLines("  ", r.note, width, plain, reason)...)
 	}
 	return all
 }

@@ -90,7 +90,7 @@ func (p *picture) lines(width int) []line {
 	case p.status == nil && p.lost == nil:
 		return []line{head, {spans: []span{{faint, "asking"}}}}
 	case p.status == nil:
-		return append([]line{head}, noteLines("", p.lost.Error(), width, bad)...)
+		return append([]line{head}, noteLines("", p.lost.Error(), width, bad, always)...)
 	}
 	s := *p.status
 	clock := s.Time
@@ -225,7 +225,9 @@ func sinkTable(s exporter.Status, now time.Time) table {
 			if x.Attempts > 0 {
 				r.note += ", " + human.Count(uint64(x.Attempts), "attempt")
 			}
-			r.note += ": " + x.LastError
+			if x.LastError != "" {
+				r.note += ": " + x.LastError
+			}
 		}
 		t.rows = append(t.rows, r)
 	}
@@ -253,7 +255,7 @@ func queueLines(q exporter.QueueStatus, width int) []line {
 	if width > 0 && l.columns() > width {
 		l.spans = slices.Concat(head, rest)
 	}
-	return append([]line{l}, noteLines("  ", q.Reason, width, plain)...)
+	return append([]line{l}, noteLines("  ", q.Reason, width, plain, trouble)...)
 }
 
 // bar shows a part, from 0 to 1.
@@ -301,7 +303,7 @@ func configLines(c exporter.ConfigStatus, width int) []line {
 		return nil
 	}
 	lines := []line{{spans: []span{{faint, "CONFIG "}, {styleOf(c.State), string(c.State)}, {plain, "  " + terminal.Visible(c.File)}}}}
-	return append(lines, noteLines("  ", c.LastError, width, plain)...)
+	return append(lines, noteLines("  ", c.LastError, width, plain, trouble)...)
 }
 
 // rate is n a second, as exact as it matters.

@@ -39,6 +39,7 @@ func inTrouble() exporter.Status {
 		Sinks: []exporter.SinkStatus{
 			{Name: "bus", State: exporter.Error, Reason: "Misconfigured", LastError: "post https://siem.example.com/ingest: 401 Unauthorized: the token of bearerTokenFile is not taken", Since: ago(1610 * time.Second),
 				LagSeconds: 1612, Attempts: 41, NextAttempt: ago(-38 * time.Second), Pending: 1_184_000, DeadLetters: 3},
+			{Name: "old", State: exporter.Degraded, Reason: "Retired"},
 			{Name: "copy", State: exporter.Active, RecordsPerSecond: 9.96, LagSeconds: 0.21, Pending: 12, LastError: "of yesterday"},
 		},
 		Config: exporter.ConfigStatus{State: exporter.Error, File: "/etc/docket/docket.yaml", LastError: "docket.yaml:14: sinks[1].http.url: must be absolute"},
@@ -73,11 +74,13 @@ opa           Active            0         0      -     0
 
 QUEUE  Active  90%, full in 3h4m at this rate, 1.8 GiB of 2 GiB, 1242/s
 
-SINK        STATE   RECORDS/S  WAITING     LAG  DEAD  NEXT TRY
-bus         Error           0     1.2M  26m52s     3       38s
+SINK        STATE     RECORDS/S  WAITING     LAG  DEAD  NEXT TRY
+bus         Error             0     1.2M  26m52s     3       38s
   Misconfigured for 26m50s, 41 attempts: post https://siem.example.com/ingest:
   401 Unauthorized: the token of bearerTokenFile is not taken
-copy        Active       10.0       12   200ms     0         -
+old         Degraded          0        0       -     0         -
+  Retired
+copy        Active         10.0       12   200ms     0         -
 
 LEDGER received 1004 = stored 1000 + refused 3 + duplicate 1
        refused: InvalidJSON 2, TooLarge 1; lost by producers: deny 3; bus dead-…
@@ -87,17 +90,17 @@ q quits
 `},
 		"wide": {pictureOf(inTrouble()), 100, 12, `
 docket  127.0.0.1:9464  ` + clock + `
-Needs an operator: sink bus, configuration  Look at: queue, source gatekeeper, audit of opa
-SOURCE 2/3    STATE     RECORDS/S  RECEIVED   LAST  CONN
+Needs an operator: sink bus, configuration  Look at: queue, source gatekeeper, audit of opa, sink o…
+SOURCE 1/3    STATE     RECORDS/S  RECEIVED   LAST  CONN
 gatekeeper    Degraded        0.1     12366  4m20s     0
   /tmp/違反/topics: permission denied\u001b[2J
-opa           Active            0         0      -     0
-  the last audit run is not complete: NoRecords
 QUEUE  Active  [==================  ] 90%, full in 3h4m at this rate, 1.8 GiB of 2 GiB, 1242/s
-SINK 1/2    STATE   RECORDS/S  WAITING     LAG  DEAD  NEXT TRY
-bus         Error           0     1.2M  26m52s     3       38s
+SINK 2/3    STATE     RECORDS/S  WAITING     LAG  DEAD  NEXT TRY
+bus         Error             0     1.2M  26m52s     3       38s
   Misconfigured for 26m50s, 41 attempts: post https://siem.example.com/ingest: 401 Unauthorized:
+old         Degraded          0        0       -     0         -
 CONFIG Error  /etc/docket/docket.yaml
+  docket.yaml:14: sinks[1].http.url: must be absolute
 `},
 		"small": {pictureOf(inTrouble()), 34, 8, `
 docket  127.0.0.1:9464  ` + clock + `
@@ -105,8 +108,8 @@ Needs an operator: sink bus, conf…
 SOURCE 1/3    STATE     RECORDS/S
 gatekeeper    Degraded        0.1
 QUEUE  Active  90%, full in 3h4m …
-SINK 1/2    STATE   RECORDS/S
-bus         Error           0
+SINK 1/3    STATE     RECORDS/S
+bus         Error             0
 CONFIG Error  /etc/docket/docket.…
 `},
 		"smaller": {pictureOf(inTrouble()), 34, 7, `
@@ -114,8 +117,8 @@ docket  127.0.0.1:9464  ` + clock + `
 Needs an operator: sink bus, conf…
 SOURCE 0/3    STATE     RECORDS/S
 QUEUE  Active  90%, full in 3h4m …
-SINK 1/2    STATE   RECORDS/S
-bus         Error           0
+SINK 1/3    STATE     RECORDS/S
+bus         Error             0
 CONFIG Error  /etc/docket/docket.…
 `},
 		"all well": {pictureOf(quiet), 80, 24, `
@@ -164,7 +167,7 @@ func TestLostConnection(t *testing.T) {
 // Without a terminal nothing is cut, and nothing coloured.
 func TestPlainText(t *testing.T) {
 	got := strings.Join(pictureOf(inTrouble()).paint(0, 0, false), "\n")
-	for _, want := range []string{"401 Unauthorized: the token of bearerTokenFile is not taken", "Look at: queue, source gatekeeper, audit of opa\n", "bus dead-lettered 1, bus dropped 20"} {
+	for _, want := range []string{"401 Unauthorized: the token of bearerTokenFile is not taken", "Look at: queue, source gatekeeper, audit of opa, sink old\n", "bus dead-lettered 1, bus dropped 20"} {
 		if !strings.Contains(got, want) {
 			t.Errorf("got\n%s\nwant %q in it", got, want)
 		}

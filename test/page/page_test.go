@@ -493,6 +493,9 @@ func TestFigures(t *testing.T) {
 		return d
 	})
 	c.await("document.getElementById('verdict').textContent.includes('The books do not balance: 5 lines received and not accounted for')")
+	if got := c.text("#verdict"); !strings.Contains(got, "The books do not balance: sink bus: 8,") {
+		t.Errorf("got\n%s\nwant the sink whose account is off", got)
+	}
 	if got := c.text("#account"); !strings.Contains(got, "off by") {
 		t.Errorf("the account of the sinks shows\n%s\nwant the one that is off", got)
 	}
