@@ -10,6 +10,7 @@ import (
 	"github.com/docket-export/docket/cli/probecmd"
 	"github.com/docket-export/docket/cli/querycmd"
 	"github.com/docket-export/docket/cli/queuecmd"
+	"github.com/docket-export/docket/cli/retrycmd"
 	"github.com/docket-export/docket/cli/runcmd"
 	"github.com/docket-export/docket/cli/sendcmd"
 	"github.com/docket-export/docket/cli/statuscmd"
@@ -62,6 +63,7 @@ Try it in two terminals:
 		tapcmd.New(),
 		queuecmd.New(kinds),
 		queuecmd.NewReplay(kinds),
+		retrycmd.New(kinds),
 		deadlettercmd.New(kinds),
 		querycmd.New(kinds),
 		verifycmd.New(kinds),

@@ -39,6 +39,7 @@ func (e *Exporter) adminHandler(may permission) http.Handler {
 	e.handleLetters(mux, may)
 	e.handleQueue(mux, may)
 	e.handleTail(mux, may)
+	e.handleSinks(mux, may)
 	if e.config().Admin.Pprof {
 		handleProfiles(mux)
 	}

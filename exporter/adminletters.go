@@ -207,16 +207,8 @@ func (e *Exporter) changeLetters(what string, change func(*letters, []uint64) (i
 // that have no letter.
 func (e *Exporter) wanted(w http.ResponseWriter, r *http.Request, l *letters) (seqs []uint64, unknown []string, err error) {
 	var change deadletter.Change
-	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxChangeBytes))
-	body.DisallowUnknownFields()
-	if err := body.Decode(&change); err != nil {
-		if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
-			return nil, nil, &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes: name fewer ids at a time", maxChangeBytes)}
-		}
-		return nil, nil, &requestError{http.StatusBadRequest, `the body must be {"ids":[...]} or {"all":true}: ` + err.Error()}
-	}
-	if _, err := body.Token(); !errors.Is(err, io.EOF) {
-		return nil, nil, &requestError{http.StatusBadRequest, `the body must be {"ids":[...]} or {"all":true}, and nothing behind it`}
+	if err := readBody(w, r, &change, `{"ids":[...]} or {"all":true}`); err != nil {
+		return nil, nil, err
 	}
 	if change.All == (len(change.IDs) > 0) {
 		return nil, nil, &requestError{http.StatusBadRequest, `the body must name ids or say {"all":true}, and not both`}
@@ -239,6 +231,22 @@ func (e *Exporter) wanted(w http.ResponseWriter, r *http.Request, l *letters) (s
 		return nil
 	})
 	return seqs, unknown, err
+}
+
+// readBody reads the body of a request, which has the given form.
+func readBody(w http.ResponseWriter, r *http.Request, v any, form string) error {
+	body := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxChangeBytes))
+	body.DisallowUnknownFields()
+	if err := body.Decode(v); err != nil {
+		if _, tooLong := errors.AsType[*http.MaxBytesError](err); tooLong {
+			return &requestError{http.StatusRequestEntityTooLarge, fmt.Sprintf("the body has more than %d bytes: name fewer ids at a time", maxChangeBytes)}
+		}
+		return &requestError{http.StatusBadRequest, "the body must be " + form + ": " + err.Error()}
+	}
+	if _, err := body.Token(); !errors.Is(err, io.EOF) {
+		return &requestError{http.StatusBadRequest, "the body must be " + form + ", and nothing behind it"}
+	}
+	return nil
 }
 
 // answer writes v. The request may have taken longer than an answer may, so the answer

@@ -82,7 +82,7 @@ func TestFewReadTheQueueAtATime(t *testing.T) {
 }
 
 // private are the requests that show records or change something.
-var private = []string{"GET /deadletters", "GET /queue", "GET /queue/records", "GET /tail"}
+var private = []string{"GET /deadletters", "GET /queue", "GET /queue/records", "GET /tail", "POST /sinks/siem/retry", "POST /sinks/siem/replay"}
 
 // Over the address they take the token.
 func TestPrivateRequests(t *testing.T) {

@@ -15,6 +15,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/outage"
+	"github.com/docket-export/docket/internal/signal"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -62,6 +63,7 @@ type delivery struct {
 	// loop serves the sink; nil before it is started.
 	loop      *loop
 	finishing chan struct{} // closed by finish
+	retryNow  signal.Signal // broadcast to end the pauses between attempts
 	finish    func()        // has run end once the batches under way are decided, or have failed
 	through   atomic.Uint64 // seq of the last record to deliver; 0: there is none, it goes on
 
@@ -197,12 +199,14 @@ func (d *delivery) isFinishing() bool { return isClosed(d.finishing) }
 // pending.
 var errFinishing = errors.New("delivery is finishing")
 
-// wait returns after pause, or when ctx is done or the delivery is to finish.
+// wait returns after pause, or when ctx is done, an operator has the sink try now, or the
+// delivery is to finish.
 func (d *delivery) wait(ctx context.Context, pause time.Duration) {
 	timer := time.NewTimer(pause)
 	defer timer.Stop()
 	select {
 	case <-timer.C:
+	case <-d.retryNow.Wait():
 	case <-d.finishing:
 	case <-ctx.Done():
 	}
@@ -361,10 +365,8 @@ func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 		d.metrics.failed(sinks.FailureOf(err).Kind)
 		delay := d.delay(d.closed.metAtSink(err), pause.NextBackOff())
 		d.closed.waits(delay)
-		soon, cancel := context.WithTimeout(ctx, delay)
-		records, err := d.cursor.Next(soon, limits)
-		cancel()
-		if err == nil || !errors.Is(err, context.DeadlineExceeded) {
+		records, err := d.nextWithin(ctx, delay, limits)
+		if !errors.Is(err, errNothing) {
 			return records, err
 		}
 	}
@@ -379,6 +381,19 @@ func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 		err = nil
 	}
 	return records, err
+}
+
+// nextWithin waits for records as long as wait does; errNothing is its error then.
+func (d *delivery) nextWithin(ctx context.Context, pause time.Duration, limits queue.Limits) ([]queue.Record, error) {
+	soon, cancel := context.WithCancelCause(ctx)
+	var waiting sync.WaitGroup
+	waiting.Go(func() {
+		d.wait(soon, pause)
+		cancel(errNothing)
+	})
+	defer waiting.Wait()
+	defer cancel(nil)
+	return d.cursor.Next(soon, limits)
 }
 
 // wait returns after pause, or when ctx is done.

@@ -10,14 +10,16 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/outage"
+	"github.com/docket-export/docket/internal/signal"
 	"github.com/docket-export/docket/sinks"
 )
 
 // deliveryHealth is how a delivery is doing. Several things may fail at a time, for its
 // batches are on their way side by side.
 type deliveryHealth struct {
-	log  *slog.Logger
-	said outage.Log
+	log     *slog.Logger
+	said    outage.Log
+	changed signal.Signal // broadcast when what is shown has changed
 
 	mu    sync.Mutex
 	open  []*failure    // those going on, in the order in which they began; guarded by mu
@@ -127,6 +129,7 @@ func (f *failure) isOpen() bool {
 
 // show makes what is shown the worst of what fails. Callers hold mu.
 func (h *deliveryHealth) show() {
+	defer h.changed.Broadcast()
 	before := h.shown
 	h.shown = deliveryState{state: Active, lastError: before.lastError, failed: before.failed} // the last error stays
 	for _, f := range h.open {

@@ -119,6 +119,7 @@ func (r *redriver) left(b sinks.Batch) sinks.Batch {
 func (r *redriver) pause(ctx context.Context, b sinks.Batch, pause time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, pause)
 	defer cancel()
+	now := r.retryNow.Wait()
 	for ctx.Err() == nil && !r.isFinishing() {
 		changed := r.letters.change()
 		if len(r.left(b).Items) < len(b.Items) {
@@ -126,6 +127,8 @@ func (r *redriver) pause(ctx context.Context, b sinks.Batch, pause time.Duration
 		}
 		select {
 		case <-changed:
+		case <-now:
+			return
 		case <-r.finishing:
 		case <-ctx.Done():
 		}

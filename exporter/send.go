@@ -255,6 +255,7 @@ func (q fromQueue) setAside(ctx context.Context, f *failure, items []deadletter.
 		<-q.slots.back
 	case <-changed:
 	case <-time.After(time.Duration(q.cfg.Retry.MaxBackoff)):
+	case <-q.retryNow.Wait():
 	case <-q.finishing:
 		return false, errFinishing
 	case <-ctx.Done():

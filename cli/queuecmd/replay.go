@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"time"
@@ -15,11 +14,9 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/internal/terminal"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/queue/inspect"
-	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/human"
-	"github.com/docket-export/docket/sinks"
 )
 
 // NewReplay returns docket replay.
@@ -27,10 +24,14 @@ func NewReplay(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay --sink S --from SEQ|TIME",
 		Short: "Redeliver records to a sink",
-		Long: `replay sets a sink back to an earlier record of a queue at rest. When docket runs
-again it delivers from there, each record with the id that it had before. It can go
-back as far as the queue keeps records, which queue.retain is for, and it never
-skips one.
+		Long: `replay sets a sink back to an earlier record. It asks the docket that runs on the
+queue, which delivers from there at once; while none does it changes the files, and
+docket delivers from there when it runs again. Each record has the id that it had
+before. A replay can go back as far as the queue keeps records, which queue.retain is
+for, and it never skips one.
+
+A running docket first lets the batch under way end, for ten seconds at most, and then
+opens the sink anew. Other sinks go on.
 
 --from is the number of a record, a time, or how long ago: the first record that was
 received then or later.`,
@@ -39,7 +40,7 @@ received then or later.`,
   docket replay -f docket.yaml --sink siem --from 1000`,
 		Args: command.NoArgs,
 	}
-	flags := command.ConfigFlags{Kinds: kinds}
+	flags := command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
 	flags.Add(cmd)
 	var sink, from string
 	cmd.Flags().StringVar(&sink, "sink", "", "name of the sink")
@@ -54,52 +55,57 @@ received then or later.`,
 		if err != nil {
 			return err
 		}
-		cfg, err := flags.Load()
+		client, o, err := flags.Find(cmd.Context(), "")
 		if err != nil {
 			return err
 		}
-		if err := checkReplaySink(cfg, sink); err != nil {
+		var d inspect.ReplayDocument
+		if client != nil {
+			err = client.PostJSON(cmd.Context(), "/sinks"+adminclient.Path(sink, "replay"), exporter.ReplayRequest{ReplayFrom: start, DryRun: *dryRun}, &d)
+			err = command.Failed(err)
+		} else {
+			d, err = replayAtRest(cmd.Context(), &flags.ConfigFlags, o, sink, start, *dryRun)
+			err = errors.Join(err, o.Close())
+		}
+		if err != nil {
 			return err
 		}
-		return withQueue(cfg.Queue.Directory, func(o *inspect.Queue) error {
-			letters, err := deadletter.Open(filepath.Join(cfg.Queue.Directory, exporter.DeadLettersDirectory, sink), deadletter.Options{ReadOnly: true})
-			if err != nil {
-				return err
-			}
-			defer func() { _ = letters.Close() }() // it was only read
-			r, err := planReplay(cmd.Context(), o, sink, start, letters)
-			if err != nil {
-				return err
-			}
-			if !*dryRun {
-				if err := o.Replay(r); err != nil {
-					return err
-				}
-			}
-			return writeReplay(cmd.OutOrStdout(), r, !*dryRun, output.Value == "json")
-		})
+		if output.Value == "json" {
+			return command.Failed(terminal.WriteJSON(cmd.OutOrStdout(), d))
+		}
+		return command.Failed(writeReplay(cmd.OutOrStdout(), d, client != nil))
 	}
 	return cmd
 }
 
-// replayFrom is where a replay begins: at a record, or at a time when seq is 0.
-type replayFrom struct {
-	seq uint64
-	at  time.Time
+// replayAtRest sets back a sink of the queue o.
+func replayAtRest(ctx context.Context, flags *command.ConfigFlags, o *inspect.Queue, sink string, from inspect.ReplayFrom, dryRun bool) (d inspect.ReplayDocument, err error) {
+	cfg, err := flags.Load()
+	if err != nil {
+		return d, err
+	}
+	if err := checkReplaySink(cfg, sink); err != nil {
+		return d, err
+	}
+	r, err := exporter.PlanReplay(ctx, o, sink, from)
+	if err == nil && !dryRun {
+		err = o.Replay(r)
+	}
+	return r.Document(!dryRun), command.Failed(err)
 }
 
 // parseReplayFrom reads --from.
-func parseReplayFrom(text string, now time.Time) (replayFrom, error) {
+func parseReplayFrom(text string, now time.Time) (inspect.ReplayFrom, error) {
 	if seq, err := strconv.ParseUint(text, 10, 64); err == nil && seq > 0 {
-		return replayFrom{seq: seq}, nil
+		return inspect.ReplayFrom{Seq: seq}, nil
 	}
 	if at, err := time.Parse(time.RFC3339, text); err == nil {
-		return replayFrom{at: at}, nil
+		return inspect.ReplayFrom{Time: at}, nil
 	}
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 && strings.Trim(text, "0123456789") != "" {
-		return replayFrom{at: now.Add(-ago)}, nil
+		return inspect.ReplayFrom{Time: now.Add(-ago)}, nil
 	}
-	return replayFrom{}, fmt.Errorf("--from %q is neither the number of a record, nor a time such as 2026-01-05T10:00:00Z, nor a duration such as 2h (a day is 24h)", text)
+	return inspect.ReplayFrom{}, fmt.Errorf("--from %q is neither the number of a record, nor a time such as 2026-01-05T10:00:00Z, nor a duration such as 2h (a day is 24h)", text)
 }
 
 // checkReplaySink refuses a sink that would not deliver what it is set back to.
@@ -113,57 +119,29 @@ func checkReplaySink(cfg *exporter.Config, name string) error {
 		if s.Retire {
 			return fmt.Errorf("sink %s is to be retired: nothing is delivered to it any more", name)
 		}
-		if c, ok := s.Config.(sinks.Replayable); ok {
-			if err := c.Replayable(); err != nil {
-				return command.Failed(fmt.Errorf("sink %s %w", name, err))
-			}
-		}
-		return nil
+		return command.Failed(s.CheckReplay())
 	}
 	return fmt.Errorf("no sink %q is configured: there are %s", name, strings.Join(names, ", "))
 }
 
-func planReplay(ctx context.Context, o *inspect.Queue, sink string, from replayFrom, letters *deadletter.Store) (inspect.Replay, error) {
-	if from.seq == 0 {
-		var err error
-		if from.seq, err = o.ReplayAt(ctx, sink, from.at); err != nil {
-			return inspect.Replay{}, err
-		}
-	}
-	return o.PlanReplay(ctx, sink, from.seq, func(r segment.SeqRange) (kept, redriving uint64) { return letters.Counts(r.From, r.To) })
-}
-
-// replayJSON is the form of replay -o json.
-type replayJSON struct {
-	Sink     string     `json:"sink"`
-	FirstSeq uint64     `json:"firstSeq"`
-	LastSeq  uint64     `json:"lastSeq"`
-	Records  uint64     `json:"records"`
-	Lost     uint64     `json:"lost"`
-	Oldest   *time.Time `json:"oldest,omitempty"`
-	Newest   *time.Time `json:"newest,omitempty"`
-	Done     bool       `json:"done"` // false after a dry run
-}
-
-func writeReplay(w io.Writer, r inspect.Replay, done, asJSON bool) error {
-	if asJSON {
-		j := replayJSON{
-			Sink: r.Sink, FirstSeq: r.Records.From, LastSeq: r.Records.To - 1, Records: r.Count(), Lost: r.Lost, Done: done,
-		}
-		if !r.Oldest.IsZero() {
-			j.Oldest, j.Newest = &r.Oldest, &r.Newest
-		}
-		return terminal.WriteJSON(w, j)
-	}
+// writeReplay shows d as text; running says that a docket carries it out.
+func writeReplay(w io.Writer, d inspect.ReplayDocument, running bool) error {
 	lost := ""
-	if r.Lost > 0 {
-		lost = fmt.Sprintf("; %d between them are lost to damage", r.Lost)
+	if d.Lost > 0 {
+		lost = fmt.Sprintf("; %d between them are lost to damage", d.Lost)
 	}
-	end := "sink " + r.Sink + " is set back: it gets them again when docket runs"
-	if !done {
+	end := "sink " + d.Sink + " is set back: it gets them again when docket runs"
+	switch {
+	case !d.Done:
 		end = "nothing was changed: this was a dry run"
+	case running:
+		end = "sink " + d.Sink + " is set back: it gets them again from now on"
+	}
+	var oldest, newest time.Time
+	if d.Oldest != nil && d.Newest != nil {
+		oldest, newest = *d.Oldest, *d.Newest
 	}
 	_, err := fmt.Fprintf(w, "%s again for sink %s: %d to %d, received %s to %s%s\n%s\n",
-		human.Count(r.Count(), "record"), r.Sink, r.Records.From, r.Records.To-1, human.Time(r.Oldest), human.Time(r.Newest), lost, end)
+		human.Count(d.Records, "record"), d.Sink, d.FirstSeq, d.LastSeq, human.Time(oldest), human.Time(newest), lost, end)
 	return err
 }

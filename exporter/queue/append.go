@@ -61,7 +61,7 @@ func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 	}
 	crc := crc32.Checksum(c.Records, castagnoli)
 	for {
-		room := q.room.wait()
+		room := q.room.Wait()
 		first, ok, err := q.tryAppend(c, crc, settled)
 		if first {
 			wake(q.work)

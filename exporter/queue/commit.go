@@ -150,7 +150,7 @@ func (q *Queue) writeUntilDurable(c *commit) bool {
 		if err == nil {
 			return true
 		}
-		room := q.room.wait()
+		room := q.room.Wait()
 		q.fail(err)
 		select {
 		case <-time.After(pause.NextBackOff()):
@@ -341,7 +341,7 @@ func (q *Queue) publish(c *commit) {
 	q.durable.Store(last)
 	q.mu.Unlock()
 
-	q.committed.broadcast()
+	q.committed.Broadcast()
 	for _, p := range c.frames {
 		if p.settled != nil {
 			p.settled()
@@ -358,7 +358,7 @@ func (q *Queue) publish(c *commit) {
 		wake(q.work)
 	}
 	q.mu.Unlock()
-	q.room.broadcast()
+	q.room.Broadcast()
 }
 
 // signOfLife puts producers into the next commit that are in use and were silent while many

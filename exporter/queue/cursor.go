@@ -162,7 +162,7 @@ func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 	var timer *time.Timer
 	var timeout <-chan time.Time
 	for {
-		changed := c.q.committed.wait()
+		changed := c.q.committed.Wait()
 		full, err := c.gather(lim)
 		c.countHoles()
 		// What was gathered is returned whatever comes: a later call goes on

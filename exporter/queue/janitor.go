@@ -13,6 +13,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/outage"
+	"github.com/docket-export/docket/internal/signal"
 )
 
 const (
@@ -36,7 +37,7 @@ type janitor struct {
 	// them; savedLook is the last of them whose accounts are durable. Both guarded by
 	// Queue.mu; saved is broadcast when savedLook has moved.
 	looks, savedLook uint64
-	saved            signal
+	saved            signal.Signal
 
 	// The rest is the janitor's own.
 	cursors *state.CursorFile  // nil while none could be made
@@ -168,7 +169,7 @@ func (q *Queue) writeCursors() (err error) {
 	q.mu.Lock()
 	q.janitor.savedLook = look
 	q.mu.Unlock()
-	q.janitor.saved.broadcast()
+	q.janitor.saved.Broadcast()
 	return nil
 }
 
@@ -243,9 +244,9 @@ func (q *Queue) countLeaving() {
 	}
 	if q.space.turnedAway > 0 && !q.isFull() {
 		q.space.turnedAway = 0
-		q.room.broadcast()
+		q.room.Broadcast()
 	} else if q.space.leaving < before {
-		q.room.broadcast() // a commit may be waiting for the disk
+		q.room.Broadcast() // a commit may be waiting for the disk
 	}
 }
 
@@ -286,7 +287,7 @@ func (q *Queue) unlistDone() (done []*liveSegment) {
 	}
 	q.mu.Unlock()
 	if len(done) > 0 {
-		q.committed.broadcast() // a cursor that waits there closes the file
+		q.committed.Broadcast() // a cursor that waits there closes the file
 	}
 	return done
 }
@@ -347,7 +348,7 @@ func (q *Queue) trim() {
 		q.mu.Lock()
 		q.space.countFiles(*q.segments.Load())
 		q.mu.Unlock()
-		q.room.broadcast()
+		q.room.Broadcast()
 	}
 }
 
@@ -382,7 +383,7 @@ func (q *Queue) saveAccounts(ctx context.Context) error {
 	goal := q.janitor.looks + 1 // the next look sees the accounts as they are now
 	q.mu.Unlock()
 	for {
-		saved := q.janitor.saved.wait()
+		saved := q.janitor.saved.Wait()
 		q.mu.Lock()
 		durable := q.janitor.savedLook >= goal
 		q.mu.Unlock()

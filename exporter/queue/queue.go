@@ -19,6 +19,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/outage"
+	"github.com/docket-export/docket/internal/signal"
 )
 
 // Options configure a queue.
@@ -127,7 +128,7 @@ type published struct {
 	// durable is the seq of the last record that is safe: nothing beyond it is ever
 	// shown to a cursor.
 	durable   atomic.Uint64
-	committed signal // broadcast when durable has moved
+	committed signal.Signal // broadcast when durable has moved
 }
 
 // books are what the queue knows of its records and its sinks. Guarded by Queue.mu.
@@ -158,7 +159,7 @@ type tokens struct {
 	dirty   chan struct{} // for the janitor: there is something to do
 	urgent  chan struct{} // for the janitor: somebody waits for it
 	prepare chan struct{} // for the prepare loop: the next segment's file may be missing
-	room    signal        // broadcast when Append may find room again
+	room    signal.Signal // broadcast when Append may find room again
 	stop    chan struct{} // closed by Close
 	// recovered is closed once everything that was found in the log is durable.
 	recovered chan struct{}
@@ -271,7 +272,7 @@ func (q *Queue) Reconfigure(o Options) (fits bool) {
 	q.pool.minFree.Store(o.MinFreeBytes)
 	wake(q.urgent)  // what is retained or dropped may be less now, or more
 	wake(q.prepare) // there may be room for the next segment
-	q.room.broadcast()
+	q.room.Broadcast()
 	return fits
 }
 
@@ -288,8 +289,8 @@ func (q *Queue) Close(ctx context.Context) error {
 	q.closed = true
 	q.mu.Unlock()
 	close(q.stop)
-	q.room.broadcast()
-	q.committed.broadcast()
+	q.room.Broadcast()
+	q.committed.Broadcast()
 
 	ended := make(chan struct{})
 	go func() { q.done.Wait(); close(ended) }()

@@ -48,7 +48,7 @@ func (b *books) sourceTallies() map[string]*state.SourceTally {
 // Await returns once a record behind seq is durable. Its error is that of ctx, or ErrClosed.
 func (q *Queue) Await(ctx context.Context, seq uint64) error {
 	for {
-		committed := q.committed.wait()
+		committed := q.committed.Wait()
 		if q.durable.Load() > seq {
 			return nil
 		}

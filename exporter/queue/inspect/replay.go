@@ -23,6 +23,47 @@ type Replay struct {
 	Before, After state.Account
 }
 
+// ReplayFrom is where a replay begins: at a record or, where Seq is 0, at the first one that
+// was received at Time or later.
+type ReplayFrom struct {
+	Seq  uint64    `json:"seq,omitempty"`
+	Time time.Time `json:"time,omitzero"`
+}
+
+// Plan is PlanReplay from either.
+func (o *Queue) Plan(ctx context.Context, sink string, from ReplayFrom, count func(segment.SeqRange) (kept, redriving uint64)) (Replay, error) {
+	if from.Seq == 0 {
+		var err error
+		if from.Seq, err = o.ReplayAt(ctx, sink, from.Time); err != nil {
+			return Replay{}, err
+		}
+	}
+	return o.PlanReplay(ctx, sink, from.Seq, count)
+}
+
+// ReplayDocument is the form of docket replay -o json.
+type ReplayDocument struct {
+	Sink     string     `json:"sink"`
+	FirstSeq uint64     `json:"firstSeq"`
+	LastSeq  uint64     `json:"lastSeq"`
+	Records  uint64     `json:"records"`
+	Lost     uint64     `json:"lost"`
+	Oldest   *time.Time `json:"oldest,omitempty"`
+	Newest   *time.Time `json:"newest,omitempty"`
+	Done     bool       `json:"done"` // false after a dry run
+}
+
+// Document is r as a document.
+func (r Replay) Document(done bool) ReplayDocument {
+	d := ReplayDocument{
+		Sink: r.Sink, FirstSeq: r.Records.From, LastSeq: r.Records.To - 1, Records: r.Count(), Lost: r.Lost, Done: done,
+	}
+	if !r.Oldest.IsZero() {
+		d.Oldest, d.Newest = &r.Oldest, &r.Newest
+	}
+	return d
+}
+
 // Count is how many records are delivered again.
 func (r Replay) Count() uint64 { return r.Records.Size() - r.Lost }
 

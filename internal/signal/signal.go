@@ -1,18 +1,20 @@
-package queue
+// Package signal wakes those who wait for a change.
+package signal
 
 import "sync"
 
-// signal wakes everyone who waits, like a condition variable whose wait can be
+// Signal wakes everyone who waits, like a condition variable whose wait can be
 // combined with a context. The zero value is ready.
 //
 // Take the channel before looking at the condition: a change after that closes
 // it.
-type signal struct {
+type Signal struct {
 	mu sync.Mutex
 	ch chan struct{} // nil while nobody has asked since the last broadcast
 }
 
-func (s *signal) wait() <-chan struct{} {
+// Wait returns a channel that the next Broadcast closes.
+func (s *Signal) Wait() <-chan struct{} {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ch == nil {
@@ -21,7 +23,8 @@ func (s *signal) wait() <-chan struct{} {
 	return s.ch
 }
 
-func (s *signal) broadcast() {
+// Broadcast wakes those who wait.
+func (s *Signal) Broadcast() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.ch != nil {

@@ -1,0 +1,133 @@
+package exporter
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+
+	"github.com/docket-export/docket/exporter/deadletter"
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/sinks"
+)
+
+// PlanReplay says what setting a sink of the queue o back means; see inspect.Queue.PlanReplay.
+// Nothing else may change the sink's dead letters meanwhile.
+func PlanReplay(ctx context.Context, o *inspect.Queue, sink string, from inspect.ReplayFrom) (inspect.Replay, error) {
+	letters, err := deadletter.Open(filepath.Join(o.Directory(), DeadLettersDirectory, sink), deadletter.Options{ReadOnly: true})
+	if err != nil {
+		return inspect.Replay{}, err
+	}
+	defer func() { _ = letters.Close() }() // it was only read
+	return o.Plan(ctx, sink, from, func(r segment.SeqRange) (kept, redriving uint64) { return letters.Counts(r.From, r.To) })
+}
+
+// CheckReplay refuses a sink that would not deliver what it is set back to.
+func (s *SinkConfig) CheckReplay() error {
+	if c, ok := s.Config.(sinks.Replayable); ok {
+		if err := c.Replayable(); err != nil {
+			return fmt.Errorf("sink %s %w", s.Name, err)
+		}
+	}
+	return nil
+}
+
+// Replay sets a sink back, while Run is running: its delivery ends, as for a reload, and goes
+// on with an earlier record. So nothing is under way that could move its place once it is set,
+// and the sink begins anew, as after a restart. With dryRun nothing is changed.
+func (e *Exporter) Replay(ctx context.Context, sink string, from inspect.ReplayFrom, dryRun bool) (inspect.Replay, error) {
+	d, err := e.replayable(sink)
+	if err != nil {
+		return inspect.Replay{}, err
+	}
+	// What cannot be is refused before anything ends.
+	r, err := e.planLive(ctx, d, from)
+	if err != nil || dryRun {
+		return r, err
+	}
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-e.stopping:
+		return r, errStopping
+	case <-ctx.Done():
+		return r, context.Cause(ctx)
+	}
+	if d, err = e.replayable(sink); err != nil {
+		return r, err
+	}
+	if !e.endSink(d, batchWait) {
+		return r, fmt.Errorf("sink %s is as it was: what it is doing does not end: does the disk hang?", sink)
+	}
+	if isClosed(e.stopping) {
+		return r, errStopping // what has ended stays so
+	}
+	// A sink that ends may note what it has.
+	if err = d.cfg.CheckReplay(); err == nil {
+		r, err = e.setBack(context.WithoutCancel(ctx), sink, inspect.ReplayFrom{Seq: r.Records.From})
+	}
+	return r, errors.Join(err, e.restartSink(d))
+}
+
+// replayable returns the delivery of a sink that can be set back.
+func (e *Exporter) replayable(sink string) (*delivery, error) {
+	d := e.parts().delivery(sink)
+	if d == nil {
+		return nil, &requestError{http.StatusNotFound, e.noSuchSink(sink)}
+	}
+	if d.through.Load() > 0 {
+		return nil, fmt.Errorf("sink %s was removed from the configuration, and gets no more than is stored", sink)
+	}
+	return d, d.cfg.CheckReplay()
+}
+
+// planLive plans beside the delivery, whose letters are its own.
+func (e *Exporter) planLive(ctx context.Context, d *delivery, from inspect.ReplayFrom) (r inspect.Replay, err error) {
+	o, err := e.look()
+	if err != nil {
+		return r, err
+	}
+	return o.Plan(ctx, d.cfg.Name, from, func(r segment.SeqRange) (kept, redriving uint64) {
+		_ = d.letters.with(func(s *deadletter.Store) error {
+			kept, redriving = s.Counts(r.From, r.To)
+			return nil
+		}) // a store that cannot be opened is met again when the sink is set back
+		return kept, redriving
+	})
+}
+
+// setBack sets back a sink whose delivery has ended.
+func (e *Exporter) setBack(ctx context.Context, sink string, from inspect.ReplayFrom) (inspect.Replay, error) {
+	ctx, cancel := context.WithTimeout(ctx, accountTimeout)
+	defer cancel()
+	o, err := e.look()
+	if err != nil {
+		return inspect.Replay{}, err
+	}
+	r, err := PlanReplay(ctx, o, sink, from)
+	if err == nil {
+		err = e.queue.SetBack(ctx, sink, r.Before, r.After)
+	}
+	if err == nil {
+		e.log.Info("replay on request: the sink is set back", "sink", sink, "firstSeq", r.Records.From, "records", r.Count())
+	}
+	return r, err
+}
+
+// restartSink starts a new delivery in the place of old, which has ended. Callers hold turn.
+func (e *Exporter) restartSink(old *delivery) error {
+	before := e.parts()
+	d, err := e.newSink(before.cfg, old.cfg, old.metrics)
+	if err != nil {
+		return err
+	}
+	next := *before
+	next.deliveries = slices.Clone(before.deliveries)
+	next.deliveries[slices.Index(next.deliveries, old)] = d
+	e.now.Store(&next)
+	e.start(&next)
+	return nil
+}
