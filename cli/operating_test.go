@@ -69,7 +69,7 @@ func TestOperatingPage(t *testing.T) {
 	}
 
 	t.Chdir(t.TempDir())
-	addresses := make([]string, 2)
+	addresses := make([]string, 3)
 	for i := range addresses {
 		var err error
 		if addresses[i], err = testcli.FreeAddress(); err != nil {
@@ -98,7 +98,7 @@ func TestOperatingPage(t *testing.T) {
 	}
 	probe()
 	for _, path := range regexp.MustCompile("\\| `docket probe [a-z]+` \\| `([^`]+)` \\|").FindAllStringSubmatch(page, -1) {
-		for _, address := range addresses {
+		for _, address := range addresses[:2] {
 			res, err := http.Get("http://" + address + path[1])
 			if err != nil || res.StatusCode != http.StatusOK {
 				t.Errorf("%s at %s: got %v, %v, want 200", path[1], address, res, err)
@@ -108,6 +108,15 @@ func TestOperatingPage(t *testing.T) {
 			}
 		}
 	}
+	moved := strings.Replace(readFile(t, "docket.yaml"), addresses[0], addresses[2], 1)
+	writeFile(t, "docket.yaml", moved)
+	eventually(t, "the listener for metrics at another address", func() bool {
+		res, err := http.Get("http://" + addresses[2] + "/readyz")
+		if err == nil {
+			res.Body.Close()
+		}
+		return err == nil && res.StatusCode == http.StatusOK
+	})
 	writeFile(t, "docket.yaml", "sources: [\nqueue:\n\tdirectory")
 	eventually(t, "the broken configuration", func() bool { return statusOf(t, addresses[1]).Config.State == exporter.Error })
 	probe()

@@ -32,7 +32,7 @@ const (
 )
 
 // liveKeys are those outside of sources and sinks that take effect at a reload.
-var liveKeys = []string{"queue.maxBytes", "queue.whenFull", "queue.minFreeBytes", "queue.retain", "shutdown.drainTimeout"}
+var liveKeys = []string{"queue.maxBytes", "queue.whenFull", "queue.minFreeBytes", "queue.retain", "metrics", "shutdown.drainTimeout"}
 
 func isLive(key string) bool {
 	return slices.ContainsFunc(liveKeys, func(live string) bool { return key == live || strings.HasPrefix(key, live+".") })
@@ -41,7 +41,7 @@ func isLive(key string) bool {
 // inForce is what becomes of c where before is in force: its keys that are not live stay.
 func (c *Config) inForce(before *Config) *Config {
 	now := *before
-	now.Sources, now.Sinks, now.Shutdown = c.Sources, c.Sinks, c.Shutdown
+	now.Sources, now.Sinks, now.Metrics, now.Shutdown = c.Sources, c.Sinks, c.Metrics, c.Shutdown
 	now.Queue.MaxBytes, now.Queue.WhenFull = c.Queue.MaxBytes, c.Queue.WhenFull
 	now.Queue.MinFreeBytes, now.Queue.Retain = c.Queue.MinFreeBytes, c.Queue.Retain
 	return &now

@@ -68,7 +68,8 @@ type Exporter struct {
 	taking, outflow *loops // guarded by turn
 	// lingering are the loops of sources that were told to end, by name; guarded by turn.
 	lingering map[string][]*loop
-	// metricsListener is nil where none is configured, and before Run.
+	// metricsListener is nil where none is configured, and before Run. It is replaced with
+	// turn held.
 	metricsListener atomic.Pointer[metricsListener]
 }
 
@@ -224,9 +225,8 @@ func (e *Exporter) Run(ctx context.Context) error {
 	}
 	defer adminDone()
 	socketDone := e.serveSocket()
-	if cfg := e.config().Metrics; cfg != nil {
-		defer e.listenForMetrics(*cfg)()
-	}
+	e.serveMetrics(e.config().Metrics)
+	defer e.serveMetrics(nil)
 
 	lasting := context.WithoutCancel(ctx)
 	e.taking, e.outflow = newLoops(lasting, "sources"), newLoops(lasting, "deliveries")

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"reflect"
 	"sync"
 	"time"
 
@@ -18,29 +19,40 @@ import (
 // certificate that is not there yet, must not keep docket from taking records: it is
 // reported and tried again.
 type metricsListener struct {
-	cfg MetricsConfig
-	log *slog.Logger
+	cfg  MetricsConfig
+	log  *slog.Logger
+	stop func() // waits until nobody is served any more
 
 	mu     sync.Mutex
 	status MetricsStatus // guarded by mu
 }
 
-// listenForMetrics serves metrics, readiness and liveness to everybody who can connect,
-// until the returned function is called. The Host of a request does not matter: all that a
-// page in a browser could read is what anybody on the network can.
-func (e *Exporter) listenForMetrics(cfg MetricsConfig) (stop func()) {
-	l := &metricsListener{cfg: cfg, log: e.log, status: MetricsStatus{State: Degraded, Reason: "starting"}}
-	e.metricsListener.Store(l)
+// serveMetrics has the listener that cfg describes serve metrics, readiness and liveness to
+// everybody who can connect, in place of the one there is; nil: none. One that is the same
+// goes on. The Host of a request does not matter: all that a page in a browser could read is
+// what anybody on the network can.
+func (e *Exporter) serveMetrics(cfg *MetricsConfig) {
+	old := e.metricsListener.Load()
+	if old != nil && cfg != nil && reflect.DeepEqual(old.cfg, *cfg) {
+		return
+	}
+	if old != nil {
+		old.stop()
+		e.metricsListener.Store(nil)
+	}
+	if cfg == nil {
+		return
+	}
 	mux := http.NewServeMux()
 	e.handleProbes(mux)
 	ctx, cancel := context.WithCancel(context.Background())
 	ended := make(chan struct{})
-	go func() { defer close(ended); l.run(ctx, mux) }()
-	return func() {
-		cancel()
-		<-ended
-		e.metricsListener.CompareAndSwap(l, nil)
+	l := &metricsListener{
+		cfg: *cfg, log: e.log, status: MetricsStatus{State: Degraded, Reason: "starting"},
+		stop: func() { cancel(); <-ended },
 	}
+	e.metricsListener.Store(l)
+	go func() { defer close(ended); l.run(ctx, mux) }()
 }
 
 // listenRetry is between two attempts to listen: what is in the way goes soon, or stays.

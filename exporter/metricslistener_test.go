@@ -24,7 +24,8 @@ func listening(t *testing.T, e *Exporter, cfg MetricsConfig) (address string) {
 	if cfg.Address == "" {
 		cfg.Address = "127.0.0.1:0"
 	}
-	t.Cleanup(e.listenForMetrics(cfg))
+	e.serveMetrics(&cfg)
+	t.Cleanup(func() { e.serveMetrics(nil) })
 	until(t, "listening", func() bool { return e.Status().Metrics.State == Active })
 	return e.Status().Metrics.Address
 }
@@ -155,7 +156,8 @@ func TestMetricsListenerComesLate(t *testing.T) {
 	if err := os.Rename(pair.CertFile, hidden); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(e.listenForMetrics(MetricsConfig{Address: taken.Addr().String(), TLS: &config.ServerTLS{CertFile: pair.CertFile, KeyFile: pair.KeyFile}}))
+	e.serveMetrics(&MetricsConfig{Address: taken.Addr().String(), TLS: &config.ServerTLS{CertFile: pair.CertFile, KeyFile: pair.KeyFile}})
+	t.Cleanup(func() { e.serveMetrics(nil) })
 	says := func(state State, text string) func() bool {
 		return func() bool {
 			s := e.Status().Metrics
@@ -255,6 +257,39 @@ func TestScrapesAreBounded(t *testing.T) {
 	for range maxScrapes {
 		if status := <-statuses; status != http.StatusOK {
 			t.Errorf("got %d for a scrape in time, want 200", status)
+		}
+	}
+}
+
+// A reload leaves a listener that is the same alone, replaces one that differs, and ends one
+// that is gone. No key of it waits for a restart.
+func TestMetricsListenerIsReloaded(t *testing.T) {
+	e := letterExporter(t)
+	address := listening(t, e, MetricsConfig{})
+	before := e.metricsListener.Load()
+	e.serveMetrics(&MetricsConfig{Address: "127.0.0.1:0"})
+	if e.metricsListener.Load() != before {
+		t.Error("the same listener was started anew")
+	}
+	pair := testcert.NewCA(t).Issue(t, "127.0.0.1")
+	changed := Config{Metrics: &MetricsConfig{Address: address, TLS: &config.ServerTLS{CertFile: pair.CertFile, KeyFile: pair.KeyFile}}}
+	e.serveMetrics(changed.Metrics)
+	until(t, "TLS at the same address", func() bool {
+		s := e.Status().Metrics
+		status, _, _, _ := scrape(http.DefaultClient, "http://"+address+"/livez", "")
+		return s.State == Active && s.Address == address && status == http.StatusBadRequest // it is HTTPS now
+	})
+	e.serveMetrics(nil)
+	if status, _, _, err := scrape(http.DefaultClient, "http://"+address+"/livez", ""); err == nil || e.Status().Metrics != nil {
+		t.Errorf("without metrics.address: got %d and %+v, want no listener", status, e.Status().Metrics)
+	}
+	for _, pair := range [][2]*Config{{{}, &changed}, {&changed, {Metrics: &MetricsConfig{Address: ":1"}}}, {&changed, {}}} {
+		changes, err := Changes(pair[0], pair[1])
+		if err != nil || len(changes) == 0 || len(waitingKeys(changes)) > 0 {
+			t.Errorf("got %+v, %v, want changes that take effect", changes, err)
+		}
+		if now := pair[1].inForce(pair[0]); now.Metrics != pair[1].Metrics {
+			t.Errorf("got %+v in force, want %+v", now.Metrics, pair[1].Metrics)
 		}
 	}
 }

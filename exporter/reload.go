@@ -72,6 +72,7 @@ func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
 	e.now.Store(next)
 	e.waitTheirTurn(next)
 	e.start(next)
+	e.serveMetrics(next.cfg.Metrics)
 	e.store()
 	for _, c := range changes {
 		if c.Action != Keep && c.Action != Restart {
