@@ -34,7 +34,7 @@ func Choice[S ~string](value S, known ...S) error {
 func HostPort(address string) error {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil || strings.ContainsAny(host, "/@ \t") {
-		return errors.New("must be host:port such as 127.0.0.1:9464, with an IPv6 host in brackets")
+		return errors.New(notHostPort)
 	}
 	if _, err := strconv.ParseUint(port, 10, 16); err != nil {
 		return errors.New("must end in a port, a number up to 65535")
@@ -44,10 +44,12 @@ func HostPort(address string) error {
 
 // Forms of addresses, as far as a schema can tell them.
 var (
-	HostPortShape = Matching(`([^:/@ \t]*|\[[^\]/@ \t]*\]):[0-9]{1,5}`)
-	LoopbackShape = Matching(`(localhost|127\.[0-9.]+|\[::1\]):[0-9]{1,5}`)
+	HostPortShape = Matching(`([^:/@ \t]*|\[[^\]/@ \t]*\]):[0-9]{1,5}`).Says(notHostPort)
+	LoopbackShape = Matching(`(localhost|127\.[0-9.]+|\[::1\]):[0-9]{1,5}`).Says("must be a loopback address such as 127.0.0.1:9464")
 	PortShape     = Matching(`.*:0*[1-9][0-9]*`) // one that is not 0
 )
+
+const notHostPort = "must be host:port such as 127.0.0.1:9464, with an IPv6 host in brackets"
 
 // Loopback reports whether address, which HostPort has accepted, is written as
 // one that only this machine can reach: a loopback IP address or localhost.

@@ -99,12 +99,13 @@ func (*misruled) Rules() []Rule { return []Rule{Required("b", "is required")} }
 func TestSchema(t *testing.T) {
 	s := Schema(&kitchen{Oven: "Small", Plates: 1, Heat: 1e9}, "k", func(path string) string { return "about " + path })
 	durationPattern, _ := json.Marshal(Duration(0).Shape()["pattern"])
+	durationText, _ := json.Marshal(notADuration)
 	for path, want := range map[string]string{
 		"name": `{"description":"about k.name","minLength":1,"type":["string"]}`,
 		"oven": `{"default":"Small","description":"about k.oven","enum":["Small","Large",null],"type":["string","null"]}`,
 		"gas":  `{"default":false,"description":"about k.gas","type":["boolean","null"]}`,
 		"shelf": `{"additionalProperties":false,"description":"about k.shelf","properties":{"depth":{"description":"about k.shelf.depth","maximum":0,"minimum":0,"allOf":[{"pattern":"^[^-]","minimum":0}],
-			"pattern":` + string(durationPattern) + `,"type":["string","integer","null"]}},"type":["object","null"]}`,
+			"pattern":` + string(durationPattern) + `,"patternErrorMessage":` + string(durationText) + `,"type":["string","integer","null"]}},"type":["object","null"]}`,
 	} {
 		got, err := json.Marshal(s.Property(path))
 		if err != nil {

@@ -20,6 +20,13 @@ type Shaped interface{ Shape() Shape }
 // Matching is the shape of a text that is empty or matches pattern as a whole.
 func Matching(pattern string) Shape { return Shape{"pattern": "^(?:" + pattern + ")?$"} }
 
+// Says has editors show message in place of the pattern. The keyword is theirs, and others
+// pass over it.
+func (s Shape) Says(message string) Shape {
+	s["patternErrorMessage"] = message
+	return s
+}
+
 // AnyCase is a pattern for one of words, in capitals or small letters.
 func AnyCase(words ...string) string {
 	var b strings.Builder

@@ -15,6 +15,12 @@ import (
 // quantities.
 type Size int64
 
+// What is said of text that is neither.
+const (
+	notASize     = "must be a size such as 64Mi or 2Gi"
+	notADuration = "must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h)"
+)
+
 // Of two that write a size equally short, String takes the first.
 var sizeUnits = []struct {
 	suffix string
@@ -34,7 +40,7 @@ var sizeUnits = []struct {
 func (s *Size) UnmarshalText(text []byte) error {
 	n, ok := parseSize(string(text))
 	if !ok {
-		return fmt.Errorf("must be a size such as 64Mi or 2Gi, not %q%s", shorten(string(text)), didYouMean(sizeMeant(string(text))))
+		return fmt.Errorf("%s, not %q%s", notASize, shorten(string(text)), didYouMean(sizeMeant(string(text))))
 	}
 	*s = n
 	return nil
@@ -97,7 +103,8 @@ func didYouMean(text string) string {
 
 // Shape says it in a schema.
 func (Size) Shape() Shape {
-	return Shape{"type": anys([]string{"string", "integer"}), "pattern": "^[0-9]+([KMGT]i|[kMGT])?$", "minimum": 0}
+	s := Shape{"type": anys([]string{"string", "integer"}), "pattern": "^[0-9]+([KMGT]i|[kMGT])?$", "minimum": 0}
+	return s.Says(notASize)
 }
 
 // MarshalText writes s so that UnmarshalText reads it back.
@@ -124,7 +131,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil {
-		return fmt.Errorf("must be a duration such as 500ms, 30s, 5m or 24h, with its unit (a day is 24h), not %q%s", shorten(string(text)), didYouMean(durationMeant(string(text))))
+		return fmt.Errorf("%s, not %q%s", notADuration, shorten(string(text)), didYouMean(durationMeant(string(text))))
 	}
 	*d = Duration(v)
 	return nil
@@ -165,11 +172,12 @@ func durationMeant(text string) string {
 
 // Shape says it in a schema. The one number without a unit is 0.
 func (Duration) Shape() Shape {
-	return Shape{
+	s := Shape{
 		"type":    anys([]string{"string", "integer"}),
 		"pattern": `^[-+]?(0|(([0-9]+(\.[0-9]*)?|\.[0-9]+)(ns|us|µs|μs|ms|s|m|h))+)$`,
 		"minimum": 0, "maximum": 0,
 	}
+	return s.Says(notADuration)
 }
 
 // MarshalText writes d so that UnmarshalText reads it back.

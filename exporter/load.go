@@ -227,13 +227,16 @@ func presentKinds[D config.Keyed](l *loader, entry config.Node, kinds config.Reg
 // nameForm is that of a DNS label: names stand in metrics and file names.
 var nameForm = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
 
-var nameShape = config.Shape{"pattern": nameForm.String()}
+var nameShape = config.Shape{"pattern": nameForm.String()}.Says(notAName)
 
-const nameRequired = "is required"
+const (
+	nameRequired = "is required"
+	notAName     = "must be lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends"
+)
 
 func checkNameForm(name string) error {
 	if !nameForm.MatchString(name) {
-		return errors.New("must be lower-case letters, digits and dashes, at most 63, with a letter or digit at both ends")
+		return errors.New(notAName)
 	}
 	return nil
 }

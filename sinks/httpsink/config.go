@@ -124,7 +124,8 @@ func (c *Config) Rules() []config.Rule {
 const besideBearer = "must not stand beside bearerTokenFile: a request has one Authorization header"
 
 // urlShape is that of an absolute URL with a host and without credentials.
-var urlShape = config.Matching(`[hH][tT][tT][pP][sS]?://([^/?#:@\[\]]+|\[[^\]/]+\])(:[0-9]*)?([/?#].*)?`)
+var urlShape = config.Matching(`[hH][tT][tT][pP][sS]?://([^/?#:@\[\]]+|\[[^\]/]+\])(:[0-9]*)?([/?#].*)?`).
+	Says("must be absolute, such as https://siem.example.com/ingest, without credentials")
 
 // checkURL never repeats the URL: it may hold a secret.
 func checkURL(text string) error {
