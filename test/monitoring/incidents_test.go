@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/test/dockettest"
 	"github.com/docket-export/docket/test/internal/repo"
 )
 
@@ -59,8 +60,17 @@ func incidents() []incident {
 			s.answer.Store(http.StatusServiceUnavailable)
 			s.Send(s.lines(7, 900_000))
 			s.pour(120, 128<<10, 250*time.Millisecond)
-		}, answers(http.StatusOK)},
-		{"sink", "the destination answers 401", []string{"DocketSinkError", "DocketDeliveryLag"}, plain, func(s *scene) {
+		}, func(s *scene) {
+			s.edit("maxBytes: 16Mi", "maxBytes: 64Mi")
+			s.Await("room in the queue", patience, func(st dockettest.Status) error {
+				if st.Queue.State != "Active" {
+					return fmt.Errorf("the queue is %s", st.Queue.State)
+				}
+				return nil
+			})
+			s.answer.Store(http.StatusOK)
+		}},
+		{"sink", "the destination answers 401", []string{"DocketSinkError", "DocketDeliveryLag"}, start("", "retry: {maxBackoff: 1h}, ", ""), func(s *scene) {
 			s.answer.Store(http.StatusUnauthorized)
 			s.Send(s.lines(20, 500))
 		}, answers(http.StatusOK)},

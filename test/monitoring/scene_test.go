@@ -55,6 +55,9 @@ func (s *scene) path(name string) string { return filepath.Join(s.Dir, name) }
 // arguments are more keys of the queue and of the sink, each followed by a comma, and
 // sources.
 func (s *scene) config(queue, sink, sources string) string {
+	if !strings.Contains(sink, "retry:") {
+		sink += "retry: {initialBackoff: 100ms, maxBackoff: 1s}, "
+	}
 	return fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
@@ -62,7 +65,7 @@ sources:
   unix: {path: %q}
 %squeue: {%sdirectory: %q}
 sinks:
-- {name: siem, %sbatch: {maxWait: 100ms}, retry: {initialBackoff: 100ms, maxBackoff: 1s}, http: {url: %q}}
+- {name: siem, %sbatch: {maxWait: 100ms}, http: {url: %q}}
 `, s.Socket, sources, queue, s.path("queue"), sink, s.url)
 }
 
