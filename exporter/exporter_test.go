@@ -3,6 +3,7 @@ package exporter
 import (
 	"bytes"
 	"context"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -46,6 +47,22 @@ type hangingSink struct {
 func (s hangingSink) Open(context.Context, sinks.Env) (sinks.Sink, error) { return s, nil }
 func (s hangingSink) Close(context.Context) error                         { <-s.release; return nil }
 
+// holding returns an exporter that holds lines, and logs to log.
+func holding(t *testing.T, cfg *Config, log io.Writer, lines string) *Exporter {
+	t.Helper()
+	e, err := New(cfg, Options{Log: slog.New(slog.NewTextHandler(log, nil))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	submit(t, s, lines)
+	s.Close()
+	return e
+}
+
 // However many sinks hang, the stop is bounded, and says of each how much is left.
 func TestStopIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
@@ -62,20 +79,11 @@ func TestStopIsBounded(t *testing.T) {
 			})
 		}
 		var log bytes.Buffer
-		e, err := New(cfg, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		submit(t, s, "{}\n")
-		s.Close()
+		e := holding(t, cfg, &log, "{}\n")
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		began := time.Now()
-		err = e.Run(ctx)
+		err := e.Run(ctx)
 		if took, most := time.Since(began), 2*closeTimeout; took > most { // there is nothing to drain
 			t.Errorf("the stop took %s, want at most %s", took, most)
 		}
@@ -138,21 +146,12 @@ func (s busySource) Run(ctx context.Context, _ sources.Intake, ready func()) err
 func TestStuckSinkDoesNotKeepTheQueueFromClosing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		dir := socketless(t)
-		e, err := New(&Config{
+		e := holding(t, &Config{
 			Queue:    QueueConfig{Directory: dir, MaxBytes: 16 << 20, WhenFull: Block},
 			Limits:   defaultLimits(),
 			Shutdown: ShutdownConfig{DrainTimeout: config.Duration(time.Minute)},
 			Sinks:    []SinkConfig{{Name: "stuck", Batch: sinks.BatchLimits{MaxRecords: 10, MaxBytes: 1000}, Retry: defaultRetry(), From: Oldest, Config: stuckSink{}}},
-		}, Options{Log: slog.New(slog.DiscardHandler)})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		submit(t, s, "{}\n{}\n")
-		s.Close()
+		}, io.Discard, "{}\n{}\n")
 		ctx, stop := context.WithCancel(t.Context())
 		stop() // what is queued is delivered all the same
 		if err := e.Run(ctx); err == nil {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sinks"
-	"github.com/docket-export/docket/sources"
 )
 
 // A stop says every 3 s what it waits for: producers for four fifths of its time, then sinks.
@@ -33,16 +31,7 @@ func TestStopSaysWhatItWaitsFor(t *testing.T) {
 			})
 		}
 		var log testlog.Buffer
-		e, err := New(cfg, Options{Log: slog.New(slog.NewTextHandler(&log, nil))})
-		if err != nil {
-			t.Fatal(err)
-		}
-		s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: "test"})
-		if err != nil {
-			t.Fatal(err)
-		}
-		submit(t, s, "{}\n{}\n")
-		s.Close()
+		e := holding(t, cfg, &log, "{}\n{}\n")
 		ctx, stop := context.WithCancel(t.Context())
 		stop()
 		if err := e.Run(ctx); err == nil {

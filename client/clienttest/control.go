@@ -64,7 +64,8 @@ func (e *Exporter) Resume() {
 }
 
 // Delay makes everything that the exporter says come d late. What is stored in
-// the meantime is acknowledged together.
+// the meantime is acknowledged together, behind an ack of no more than before that says
+// why it took so long.
 func (e *Exporter) Delay(d time.Duration) {
 	e.change(func() { e.delay = d })
 }

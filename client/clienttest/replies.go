@@ -86,6 +86,9 @@ func (c *conn) reply() (out []byte, was uint64) {
 			}
 			c.refusals = nil
 			if c.through > c.acked {
+				if c.e.delay > 0 {
+					out = stream.Ack{Through: p.told, Waiting: stream.QueueFull}.Append(out)
+				}
 				c.acked = c.through
 				out = stream.Ack{Through: c.acked}.Append(out)
 				p.told = max(p.told, c.acked)

@@ -22,7 +22,7 @@ type Scenario struct {
 func Scenarios() []Scenario {
 	return []Scenario{
 		{Name: "acks", About: "every line is acknowledged soon", prepare: acks},
-		{Name: "acks-late", About: "acks come late, one for many lines", prepare: acksLate},
+		{Name: "acks-late", About: "acks come late, one for many lines, each behind one that brings no news but why in a member of its own", prepare: acksLate},
 		{Name: "last-ack", About: "the ack of the last line is long in coming, also after a half close", prepare: lastAck, play: playLastAck},
 		{Name: "slow-reader", About: "nothing is read for a while, so that the producer's writes have to wait", factor: 100, prepare: slowReader, play: playSlowReader},
 		{Name: "break-before-ack", About: "the connection breaks before any ack", prepare: breakBeforeAck},
