@@ -65,7 +65,7 @@ when it is not known where to ask.`,
 	where.Add(cmd)
 	cmd.Flags().StringVar(&where.queue, "queue", "", "directory of the queue, in place of the one that FILE names")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		docket, err := where.client()
+		docket, err := where.client(cmd.Context())
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ type whereabouts struct {
 
 // client asks the docket at the queue of --queue, or of the configuration, or at its admin
 // address. Of a file only where docket is matters.
-func (w *whereabouts) client() (*adminclient.Client, error) {
+func (w *whereabouts) client(ctx context.Context) (*adminclient.Client, error) {
 	if w.File == "" {
 		cfg, err := w.Load()
 		if err != nil {
@@ -128,7 +128,14 @@ func (w *whereabouts) client() (*adminclient.Client, error) {
 	}
 	directory, admin, ok := exporter.Whereabouts(text)
 	if !ok && w.queue == "" {
-		return nil, command.Misconfigured("%s: names no queue.directory that can be read: give it with --queue", w.File)
+		err := errors.New("nor an admin.address")
+		if admin.Address != "" {
+			docket := adminclient.ForAddress(admin.Address, "")
+			if err = docket.Reach(ctx); err == nil {
+				return docket, nil
+			}
+		}
+		return nil, command.Misconfigured("%s: names no queue.directory that can be read: give it with --queue (%w)", w.File, err)
 	}
 	return adminclient.ForEither(cmp.Or(w.queue, directory), admin.Address, ""), nil
 }
