@@ -45,6 +45,7 @@ type (
 		Lifecycle      lifecycle `yaml:"lifecycle"`
 		ReadinessProbe probe     `yaml:"readinessProbe"`
 		LivenessProbe  probe     `yaml:"livenessProbe"`
+		StartupProbe   probe     `yaml:"startupProbe"`
 		Security       struct {
 			RunAsUser                int                 `yaml:"runAsUser"`
 			RunAsNonRoot             bool                `yaml:"runAsNonRoot"`
@@ -75,8 +76,12 @@ type (
 			Path string `yaml:"path"`
 			Port string `yaml:"port"`
 		} `yaml:"httpGet"`
-		PeriodSeconds  int `yaml:"periodSeconds"`
-		TimeoutSeconds int `yaml:"timeoutSeconds"`
+		Exec struct {
+			Command []string `yaml:"command"`
+		} `yaml:"exec"`
+		PeriodSeconds    int `yaml:"periodSeconds"`
+		TimeoutSeconds   int `yaml:"timeoutSeconds"`
+		FailureThreshold int `yaml:"failureThreshold"`
 	}
 	secret struct {
 		Name     string              `yaml:"name"`
@@ -172,7 +177,7 @@ func (c *container) flag(name string) string {
 func TestManifestsAgree(t *testing.T) {
 	var config configMap
 	decode(t, blocks(t, "docket's own configuration", "yaml", 1)[0], &config)
-	_, problems := exporter.Load([]byte(config.Data["docket.yaml"]), builtin.Kinds())
+	cfg, problems := exporter.Load([]byte(config.Data["docket.yaml"]), builtin.Kinds())
 	if len(problems) > 0 {
 		t.Fatalf("docket.yaml: %v", problems)
 	}
@@ -198,6 +203,19 @@ func TestManifestsAgree(t *testing.T) {
 			}
 			if docket.RestartPolicy != "Always" {
 				t.Error("docket is no native sidecar")
+			}
+			where := []string{"-f", "/etc/docket/docket.yaml", "--queue", cfg.Queue.Directory}
+			for word, got := range map[string][]string{"run": docket.Args, "startup": docket.StartupProbe.Exec.Command, "live": docket.LivenessProbe.Exec.Command} {
+				want := append([]string{"docket", "probe", word}, where...)
+				if word == "run" {
+					want = append([]string{"run"}, where...)
+				}
+				if !slices.Equal(got, want) {
+					t.Errorf("got the command %q, want %q", got, want)
+				}
+			}
+			if ready := docket.ReadinessProbe; ready.Exec.Command != nil || ready.HTTPGet.Path != "" {
+				t.Errorf("got the readiness probe %+v of docket, which counts for the whole pod", ready)
 			}
 			if got := tap.flag("docket"); got != "unix://"+directory+"/docket.sock" {
 				t.Errorf("got --docket=%s, want docket's socket", got)
