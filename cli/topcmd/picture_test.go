@@ -203,7 +203,7 @@ func TestPictureFits(t *testing.T) {
 	states := []exporter.State{exporter.Active, exporter.Degraded, exporter.Error, "Other"}
 	state := func() exporter.State { return states[random.IntN(len(states))] }
 	number := func() uint64 { return random.Uint64() >> random.IntN(64) }
-	for round := range 3000 {
+	for round := range 1000 {
 		full := random.Float64() * 1e12
 		s := exporter.Status{
 			Time:   start,

@@ -81,8 +81,16 @@ func TestHeaders(t *testing.T) {
 	}
 }
 
+// listener is one who asks for events.
+type listener struct {
+	status int
+	header http.Header
+	events *bufio.Reader
+	close  func() error
+}
+
 // listen asks for events, as a browser or a program does.
-func listen(t *testing.T, url string, headers ...string) *http.Response {
+func listen(t *testing.T, url string, headers ...string) listener {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url+"/events", http.NoBody)
 	if err != nil {
@@ -91,12 +99,12 @@ func listen(t *testing.T, url string, headers ...string) *http.Response {
 	for i := 0; i < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	res, err := http.DefaultTransport.(*http.Transport).RoundTrip(r)
+	res, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { res.Body.Close() })
-	return res
+	return listener{res.StatusCode, res.Header, bufio.NewReader(res.Body), res.Body.Close}
 }
 
 // event reads one event.
@@ -116,13 +124,12 @@ func TestEvents(t *testing.T) {
 	want := status{"line\nline\r\u2028 data: x\n\nevent: y"}
 	url, stop := serve(t, func() any { return want })
 	defer stop()
-	res := listen(t, url)
-	if got := res.Header.Get("Content-Type"); got != "text/event-stream" {
+	l := listen(t, url)
+	if got := l.header.Get("Content-Type"); got != "text/event-stream" {
 		t.Errorf("got Content-Type %s, want text/event-stream", got)
 	}
-	r := bufio.NewReader(res.Body)
 	for range 2 {
-		text, err := event(r)
+		text, err := event(l.events)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -184,24 +191,31 @@ func TestEventsOutlastTheBoundsOfARequest(t *testing.T) {
 func TestListenersAreBounded(t *testing.T) {
 	url, stop := serve(t, func() any { return 1 })
 	defer stop()
-	var first *http.Response
+	var leave func() error
 	for n := range maxListeners {
-		res := listen(t, url)
-		if first == nil {
-			first = res
+		l := listen(t, url)
+		if n == 0 {
+			leave = l.close
 		}
-		if _, err := event(bufio.NewReader(res.Body)); res.StatusCode != http.StatusOK || err != nil {
-			t.Fatalf("listener %d: got status %d, %v", n+1, res.StatusCode, err)
+		if _, err := event(l.events); l.status != http.StatusOK || err != nil {
+			t.Fatalf("listener %d: got status %d, %v", n+1, l.status, err)
 		}
 	}
-	if got := listen(t, url).StatusCode; got != http.StatusServiceUnavailable {
+	if got := listen(t, url).status; got != http.StatusServiceUnavailable {
 		t.Errorf("one listener too many: got status %d, want 503", got)
 	}
-	if res, err := http.Get(url + "/"); err != nil || res.StatusCode != http.StatusOK {
-		t.Errorf("the page beside all listeners: got %v, %v", res, err)
+	res, err := http.Get(url + "/")
+	if err != nil {
+		t.Fatal(err)
 	}
-	first.Body.Close()
-	for deadline := time.Now().Add(time.Minute); listen(t, url).StatusCode != http.StatusOK; {
+	res.Body.Close()
+	if res.StatusCode != http.StatusOK {
+		t.Errorf("the page beside all listeners: got status %d, want 200", res.StatusCode)
+	}
+	if err := leave(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(time.Minute); listen(t, url).status != http.StatusOK; {
 		if time.Now().After(deadline) {
 			t.Fatal("the place of a listener that has gone is not free")
 		}
@@ -212,12 +226,12 @@ func TestForeignPagesGetNoEvents(t *testing.T) {
 	url, stop := serve(t, func() any { return 1 })
 	defer stop()
 	for _, headers := range [][]string{{"Sec-Fetch-Site", "cross-site"}, {"Sec-Fetch-Site", "same-site"}, {"Origin", "http://evil.example"}} {
-		if got := listen(t, url, headers...).StatusCode; got != http.StatusForbidden {
+		if got := listen(t, url, headers...).status; got != http.StatusForbidden {
 			t.Errorf("%q: got status %d, want 403", headers, got)
 		}
 	}
 	for _, headers := range [][]string{{"Sec-Fetch-Site", "same-origin"}, {"Origin", url}, nil} {
-		if got := listen(t, url, headers...).StatusCode; got != http.StatusOK {
+		if got := listen(t, url, headers...).status; got != http.StatusOK {
 			t.Errorf("%q: got status %d, want 200", headers, got)
 		}
 	}
@@ -226,7 +240,7 @@ func TestForeignPagesGetNoEvents(t *testing.T) {
 // A listener does not hold up the end of docket, and its answer is not torn.
 func TestEventsEndWithTheEndpoint(t *testing.T) {
 	url, stop := serve(t, func() any { return 1 })
-	r := bufio.NewReader(listen(t, url).Body)
+	r := listen(t, url).events
 	if _, err := event(r); err != nil {
 		t.Fatal(err)
 	}
