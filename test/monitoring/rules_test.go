@@ -83,6 +83,7 @@ const speed = 60
 var (
 	durations = regexp.MustCompile(`([\[ ])(\d+)([smh])([\]) \n:])`)
 	products  = regexp.MustCompile(`\b(\d+) \* (3600|60)\b`)
+	unscaled  = regexp.MustCompile(`[\[ ]\d+[smhdwy][\]) \n:]`)
 )
 
 // faster returns the shipped rules with every time in them divided by speed: "for", the
@@ -99,6 +100,9 @@ func faster(t *testing.T) string {
 		n, _ := strconv.Atoi(m[2])
 		return fmt.Sprintf("%s%dms%s", m[1], n*seconds[m[3]]*1000/speed, m[4])
 	})
+	if left := unscaled.FindString(scaled); left != "" {
+		t.Fatalf("%q in the rules is a time that this test does not divide", left)
+	}
 	return products.ReplaceAllStringFunc(scaled, func(found string) string {
 		m := products.FindStringSubmatch(found)
 		n, _ := strconv.Atoi(m[1])
