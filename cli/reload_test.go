@@ -234,7 +234,7 @@ func TestStartWithAnInvalidFile(t *testing.T) {
 	r.p.interrupt()
 	r.p.wait()
 
-	r.mountText("queue: {directory: queue")
+	r.mountText("sinks: [")
 	if code, said := run(); code != command.ExitUsage || !strings.Contains(said, "With --queue DIR docket runs with") {
 		t.Errorf("the file cannot be parsed: got exit code %d and %q", code, said)
 	}
@@ -247,7 +247,7 @@ func TestStartWithAnInvalidFile(t *testing.T) {
 
 	text := readFile(t, "queue/last-good.yaml")
 	writeFile(t, "queue/last-good.yaml", strings.ReplaceAll(text, "  file:", "  newer:"))
-	if code, said := run("--queue", "queue"); code != command.ExitUsage || !strings.Contains(said, "conf/docket.yaml:1: ") || !strings.Contains(said, "last-good.yaml is of no use to this docket") {
+	if code, said := run("--queue", "queue"); code != command.ExitUsage || !strings.Contains(said, "conf/docket.yaml:1: ") || !strings.Contains(said, "is of no use to this docket: queue/last-good.yaml:") {
 		t.Errorf("the stored one is of no use: got exit code %d and %q, want both reasons", code, said)
 	}
 	if err := os.RemoveAll("conf"); err != nil {

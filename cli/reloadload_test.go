@@ -18,7 +18,7 @@ import (
 	"github.com/docket-export/docket/internal/testcli"
 )
 
-var reloads = flag.Int("reloads", 40, "how often TestReloads reloads docket")
+var reloads = flag.Int("reloads", 20, "how often TestReloads reloads docket")
 
 // TestReloads reloads docket at random while five producers send: sources, sinks, filters and
 // bounds of the queue come, change and go, and some files are broken. Now and then docket is
@@ -199,7 +199,7 @@ func (r *randomReloads) config() string {
 			"unix: {path: DIR/changing.sock, mode: \"0600\"}",
 			"unix: {path: DIR/changing.sock}\n  redact: [{pointer: /absent, action: Remove}]"))
 	}
-	sinks := []string{"changing\n  batch: {maxRecords: " + pick("1", "10", "500") + ", maxWait: " + pick("0s", "5ms") + "}" +
+	sinks := []string{"changing\n  batch: {maxRecords: " + pick("100", "500", "4096") + ", maxWait: " + pick("0s", "5ms") + "}" +
 		"\n  file: {directory: DIR/changing, rotate: {maxBytes: " + pick("128Ki", "256Ki", "1Mi") + "}}"}
 	for i := range 3 {
 		name := fmt.Sprintf("x%d", i)

@@ -74,15 +74,29 @@ func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
 	e.start(next)
 	e.serveMetrics(next.cfg.Metrics)
 	e.store()
-	for _, c := range changes {
-		if c.Action != Keep && c.Action != Restart {
-			e.log.Info("configuration: "+strings.ToLower(string(c.Action))+" "+c.Part, "name", c.Name, "keys", c.Keys)
-		}
-	}
+	e.logChanges(changes)
 	if len(unfinished) > 0 {
 		return waiting, &UnfinishedError{unfinished}
 	}
 	return waiting, nil
+}
+
+// logChanges says what has changed, save of removed sinks, of which more is to say; see
+// retire.
+func (e *Exporter) logChanges(changes []Change) {
+	for _, c := range changes {
+		if c.Action == Keep || c.Action == Restart || c.Action == Remove && c.Part == "sink" {
+			continue
+		}
+		about := []any{c.Part, c.Name}
+		if c.Name == "" {
+			about = nil
+		}
+		if len(c.Keys) > 0 {
+			about = append(about, "keys", c.Keys)
+		}
+		e.log.Info("configuration: "+strings.ToLower(string(c.Action))+" "+c.Part, about...)
+	}
 }
 
 // nextSources fills in the sources of next: those of before that are the same, and new ones.
@@ -223,9 +237,7 @@ func (e *Exporter) awaits(l *loop, limit time.Duration) bool {
 // retire has d deliver the records up to last, and no more.
 func (d *delivery) retire(last uint64) {
 	d.through.Store(max(last, 1)) // with no record stored there is nothing pending either
-	if n := d.pending(last); n > 0 {
-		d.log.Info("sink is removed: it gets the records that are stored by now; set `retire: true` to let them go", "records", n)
-	}
+	d.log.Info("sink is removed: it gets the records that were stored by then; set `retire: true` to let them go", "records", d.pending(last))
 }
 
 // isDrained reports whether a removed sink has all that it is to get.

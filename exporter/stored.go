@@ -94,7 +94,7 @@ func LoadStored(directory string, kinds Kinds) (*Stored, error) {
 	}
 	if problems := append(l.problems, retired.problems...); len(problems) > 0 {
 		first := root.Locate(problems)[0]
-		return nil, fmt.Errorf("the stored configuration is of no use to this docket: %s:%d: %s", StoredPath(directory), first.Line, first)
+		return nil, fmt.Errorf("the stored configuration is of no use to this docket: %s:%d: %s: %s", StoredPath(directory), first.Line, first.Path, first.Text)
 	}
 	l.cfg.Queue.Directory = directory // the one in which it lies, under whichever name
 	s := &Stored{Config: &l.cfg}

@@ -106,6 +106,7 @@ directory with --queue.`,
 		}}
 		if start.invalid != nil {
 			r.fail(start.invalid)
+			log.Warn("docket starts with the configuration that took effect last", "file", exporter.StoredPath(cfg.Queue.Directory))
 		}
 		var reloading sync.WaitGroup
 		defer reloading.Wait()
