@@ -19,6 +19,7 @@ const (
 	cursorfileGo = "exporter/queue/state/cursorfile.go"
 	deliverGo    = "exporter/deliver.go"
 	redriveGo    = "exporter/redrive.go"
+	reloadGo     = "exporter/reload.go"
 	lettersGo    = "exporter/letters.go"
 	frameGo      = "exporter/queue/segment/frame.go"
 	janitorGo    = "exporter/queue/janitor.go"
@@ -39,7 +40,7 @@ const (
 )
 
 // table has every defect.
-var table = slices.Concat(core, trust, fromFiles, durable, ofWebhooks, ofReviews, ofServing, ofTap, online, ofConfig, ofWaits)
+var table = slices.Concat(core, trust, fromFiles, durable, ofWebhooks, ofReviews, ofServing, ofTap, online, ofConfig, ofWaits, ofReloads)
 
 // core has a defect for each promise of the queue and of the client, and of those
 // parts around them that could break it.
