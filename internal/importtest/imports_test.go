@@ -101,6 +101,7 @@ func TestRulesCatch(t *testing.T) {
 		"bench and a sink":              {"m/bench > m/sinks/filesink", ""},
 		"client and the list":           {"m/client > m/sinks/all", "only a program"},
 		"command and a sink":            {"m/cmd/docket > m/cli > m/sinks/filesink", ""},
+		"page of the commands":          {"m/hack/commands > m/cli/builtin > m/sinks/filesink", ""},
 		"command and Kubernetes":        {"m/cmd/docket > example.test/a > k8s.io/client-go/rest", "the sidecar links no policy"},
 		"command and the engine":        {"m/cmd/docket > github.com/open-policy-agent/opa/rego", "the sidecar links no policy"},
 		"command and a near name":       {"m/cmd/docket > k8s.io/client-gone", ""},
