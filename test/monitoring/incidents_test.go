@@ -114,6 +114,12 @@ func incidents() []incident {
 		}, func(s *scene) {
 			s.edit("\nquue: {}", "")
 		}},
+		{"start", "docket starts with a mistake in its configuration file", []string{"DocketConfigError"}, plain, func(s *scene) {
+			s.Kill()
+			s.Start(strings.Replace(s.config("", "", ""), "kind: Exporter", "kind: Exporter\nquue: {}", 1))
+		}, func(s *scene) {
+			s.edit("\nquue: {}", "")
+		}},
 		{"source", "another process has the address of a source", []string{"DocketSourceError"}, func(s *scene) {
 			other := newScene(s.t)
 			s.other = other.destination
