@@ -56,7 +56,8 @@ var ErrChanged = errors.New("was changed after it was proven")
 var ErrRemoved = errors.New("was removed by retention meanwhile")
 
 // Open lists the files of the export in dir, without proving anything. position reads what
-// the sink has accepted, as Options.Position does. The Contents are to be closed.
+// the sink has accepted, as Options.Position does. The Contents are to be closed. A directory
+// in which no sink has written is ErrNoExport.
 func Open(dir string, position func() (manifest.Position, bool, error)) (*Contents, error) {
 	root, err := openRoot(dir)
 	if err != nil {
@@ -230,6 +231,9 @@ func (c *Contents) list(position func() (manifest.Position, bool, error)) error 
 		if err != nil {
 			return err
 		}
+		if !known && listed == nil && len(c.Files) == 0 && len(t.active) == 0 {
+			return fmt.Errorf("%w: neither a %s is there nor a file that a sink writes", ErrNoExport, manifest.FileName)
+		}
 		if known == stillKnown && p.Manifest == again.Manifest && p.Chain == again.Chain && p.Finishing == again.Finishing {
 			return nil
 		}
@@ -284,6 +288,7 @@ func (c *Contents) listOthers(t *tree, listed map[string]bool, finishing string)
 	for _, name := range t.aside {
 		c.Notes = append(c.Notes, name+" was set aside by the sink when its position was damaged, and is not searched")
 	}
+	foreign := 0
 	for _, name := range t.order {
 		if listed[name] || name == finishing {
 			continue
@@ -293,7 +298,9 @@ func (c *Contents) listOthers(t *tree, listed map[string]bool, finishing string)
 			continue // removed meanwhile
 		}
 		if err != nil || !info.Mode().IsRegular() || !isFinishedName(name) {
-			c.Notes = append(c.Notes, name+" is no file of an export, and is not searched")
+			if foreign++; foreign <= maxForeign {
+				c.Notes = append(c.Notes, name+" is no file of an export, and is not searched")
+			}
 			continue
 		}
 		if listed != nil {
@@ -301,7 +308,13 @@ func (c *Contents) listOthers(t *tree, listed map[string]bool, finishing string)
 		}
 		c.Files = append(c.Files, File{Name: name, Bytes: info.Size()})
 	}
+	if foreign > maxForeign {
+		c.Notes = append(c.Notes, fmt.Sprintf("%d more files are not of an export", foreign-maxForeign))
+	}
 }
+
+// maxForeign is how many files are named that are not of an export.
+const maxForeign = 3
 
 // isFinishedName reports whether a file may be one that a sink has finished.
 func isFinishedName(name string) bool {

@@ -208,6 +208,45 @@ func TestOpenFinishing(t *testing.T) {
 	}
 }
 
+// A directory in which no sink has written is no export without records. A young export is one.
+func TestOpenNoExport(t *testing.T) {
+	for name, tt := range map[string]struct {
+		do       func(b *builder)
+		position manifest.Position
+		want     error
+	}{
+		"empty":             {do: func(*builder) {}, want: ErrNoExport},
+		"foreign files":     {do: func(b *builder) { b.write("a", nil); b.write("b", nil) }, want: ErrNoExport},
+		"an unfinished one": {do: func(b *builder) { b.write(activeFile, nil) }},
+		"a manifest":        {do: func(b *builder) { b.write(manifest.FileName, nil) }},
+		"a position":        {do: func(*builder) {}, position: manifest.Position{Queue: queueA}},
+	} {
+		b := newBuilder(t)
+		b.must(os.MkdirAll(b.dir, 0o700))
+		tt.do(b)
+		c, err := Open(b.dir, func() (manifest.Position, bool, error) { return tt.position, tt.position.Queue != "", nil })
+		if !errors.Is(err, tt.want) || tt.want == nil && err != nil {
+			t.Errorf("%s: got %v, want %v", name, err, tt.want)
+		}
+		if err == nil {
+			b.must(c.Close())
+		}
+	}
+}
+
+// A directory full of other files is named by a few.
+func TestOpenForeign(t *testing.T) {
+	b := newBuilder(t)
+	standard(b, "")
+	for i := range 10 {
+		b.write(fmt.Sprintf("notes-%d.txt", i), nil)
+	}
+	c := openContents(t, b.dir, unknownPosition)
+	if len(c.Notes) != 4 || c.Notes[3] != "7 more files are not of an export" {
+		t.Errorf("got %q, want three names and how many more there are", c.Notes)
+	}
+}
+
 func TestOpenBusy(t *testing.T) {
 	b := newBuilder(t)
 	standard(b, "")
