@@ -85,10 +85,10 @@ func installed(programs []string) error {
 // It ends the test as Dir does when the program is not installed.
 func Program(t testing.TB, program string) string {
 	t.Helper()
-	if err := installed([]string{program}); err != nil {
-		Artifact{What: program}.unavailable(t, err)
-	}
 	name, _, _ := strings.Cut(program, " ")
+	if err := installed([]string{program}); err != nil {
+		Artifact{What: name}.unavailable(t, err)
+	}
 	path, err := exec.LookPath(name)
 	if err != nil {
 		t.Fatal(err)

@@ -89,7 +89,7 @@ func TestMadeHalfway(t *testing.T) {
 	a.Make = func(ctx context.Context, dir string) error {
 		return errors.Join(whole(ctx, dir), errors.New("no network"))
 	}
-	if end := endOf(t, a); end != "skipped: the jar cannot be had: no network" {
+	if end := endOf(t, func(t testing.TB) { a.Dir(t) }); end != "skipped: the jar cannot be had: no network" {
 		t.Errorf("the test %s, want it skipped, and why", end)
 	}
 	if err := os.WriteFile(filepath.Join(cache, "jar-1.unfinished", "rest"), nil, 0o644); err != nil {
@@ -132,7 +132,7 @@ func TestUnavailable(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("CI", test.ci)
-			end := endOf(t, test.artifact)
+			end := endOf(t, func(t testing.TB) { test.artifact.Dir(t) })
 			for _, want := range test.want {
 				if !strings.Contains(end, want) {
 					t.Errorf("the test %s, want %q in that", end, want)
@@ -163,8 +163,8 @@ func (e *ending) ends(how string) {
 	panic(e)
 }
 
-// endOf says how a test ends that wants a.
-func endOf(t *testing.T, a Artifact) (end string) {
+// endOf says how a test ends that does this.
+func endOf(t *testing.T, do func(testing.TB)) (end string) {
 	t.Helper()
 	e := &ending{TB: t, end: "went on"}
 	defer func() {
@@ -173,6 +173,19 @@ func endOf(t *testing.T, a Artifact) (end string) {
 		}
 		end = e.end
 	}()
-	a.Dir(e)
+	do(e)
 	return e.end
+}
+
+func TestProgram(t *testing.T) {
+	if path := Program(t, "sh dash"); !filepath.IsAbs(path) || filepath.Base(path) != "sh" {
+		t.Errorf("got %q, want the path of sh", path)
+	}
+	for ci, want := range map[string]string{"": "skipped", "true": "failed"} {
+		t.Setenv("CI", ci)
+		want += ": docket-no-such-program cannot be had: docket-no-such-program is not installed: install the package some-package"
+		if got := endOf(t, func(t testing.TB) { Program(t, "docket-no-such-program some-package") }); got != want {
+			t.Errorf("the test %s, want it %s", got, want)
+		}
+	}
 }
