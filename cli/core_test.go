@@ -11,15 +11,7 @@ import (
 // TestNoCore: a docket that redacts leaves no core, whatever it ends with, and what it
 // prints then holds nothing of a line.
 func TestNoCore(t *testing.T) {
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	limit.Cur = limit.Max
-	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	t.Setenv("GOTRACEBACK", "crash")
+	allowCores(t)
 	s := newEverySource(t, canaryRules)
 	s.feedUnix("unix", 0, `{"secret":"`+canary+`"}`+"\n")
 	p := s.process()
@@ -36,4 +28,18 @@ func TestNoCore(t *testing.T) {
 		t.Errorf("got %q, want goroutines and nothing of a line", said)
 	}
 	s.wantNoCanary("after an abort")
+}
+
+// allowCores lets processes that are started from now on leave cores.
+func allowCores(t *testing.T) {
+	t.Helper()
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	limit.Cur = limit.Max
+	if err := unix.Setrlimit(unix.RLIMIT_CORE, &limit); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("GOTRACEBACK", "crash")
 }

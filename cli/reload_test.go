@@ -343,3 +343,20 @@ func TestReloadKeepsTheSocketOpen(t *testing.T) {
 		r.inForce(n + 2)
 	}
 }
+
+// A docket that redacts since a reload leaves no core.
+func TestNoCoreAfterAReload(t *testing.T) {
+	allowCores(t)
+	r := newReloading(t)
+	r.mountConfig("a")
+	r.start()
+	r.mountText(strings.ReplaceAll(r.text("a"), "  unix:", "  redact: [{pointer: /secret, action: Remove}]\n  unix:"))
+	r.inForce(2)
+	if err := r.p.cmd.Process.Signal(syscall.SIGABRT); err != nil {
+		t.Fatal(err)
+	}
+	r.p.wait()
+	if status := r.p.cmd.ProcessState.Sys().(syscall.WaitStatus); !status.Signaled() || status.CoreDump() {
+		t.Errorf("got status %v, core %v, want an end by a signal without one", status, status.CoreDump())
+	}
+}

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
@@ -604,6 +606,38 @@ func TestRemovedSinkIsDrainedAfterARestart(t *testing.T) {
 		r.delivered("bus", 1, 9)
 		if stored, err := LoadStored(dir, kinds); err != nil || len(stored.Retired) > 0 {
 			t.Errorf("stored: got %+v, %v, want no retired sink any more", stored, err)
+		}
+	})
+}
+
+// A link in the place of the stored configuration is not followed, neither to read nor to
+// write.
+func TestPlantedStoredConfig(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReloads(t, "a", "siem")
+		other := filepath.Join(t.TempDir(), "other.yaml")
+		text, err := os.ReadFile(StoredPath(r.cfg.Queue.Directory))
+		if err == nil {
+			err = os.WriteFile(other, text, 0o600)
+		}
+		if err == nil {
+			err = os.Remove(StoredPath(r.cfg.Queue.Directory))
+		}
+		if err == nil {
+			err = os.Symlink(other, StoredPath(r.cfg.Queue.Directory))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if s, err := LoadStored(r.cfg.Queue.Directory, Kinds{}); err == nil || strings.Contains(err.Error(), "of no use") {
+			t.Errorf("got %+v, %v, want the link refused", s, err)
+		}
+		r.reload(func(c *Config) { c.Shutdown.DrainTimeout = 1 })
+		if now, err := os.ReadFile(other); err != nil || !bytes.Equal(now, text) {
+			t.Errorf("the other file was written to: %v", err)
+		}
+		if info, err := os.Lstat(StoredPath(r.cfg.Queue.Directory)); err != nil || !info.Mode().IsRegular() {
+			t.Errorf("got %v, %v, want a file of docket's own", info, err)
 		}
 	})
 }
