@@ -199,7 +199,7 @@ func (t *tailing) read(ctx context.Context, o *inspect.Queue, r segment.SeqRange
 			return errTurnOver
 		}
 		t.next = record.Seq + 1
-		if takes, err := t.when.Takes(record.Data); !takes || err != nil {
+		if !t.wants(record) {
 			return nil
 		}
 		return t.write(record, outcome)
@@ -211,6 +211,12 @@ func (t *tailing) read(ctx context.Context, o *inspect.Queue, r segment.SeqRange
 		t.next = to
 		return t.missed(to - from)
 	})
+}
+
+// wants reports whether a record is to be shown: one that cannot be judged is not.
+func (t *tailing) wants(record segment.Record) bool {
+	takes, err := t.when.Takes(record.Data)
+	return takes && err == nil
 }
 
 // write writes a record in the form of inspect.AppendRecord, with its outcome.

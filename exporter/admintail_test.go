@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"path/filepath"
@@ -43,13 +44,14 @@ func followed(t *testing.T, onReject OnReject) *Exporter {
 }
 
 // follow asks for /tail and returns what reads its lines, until the test ends.
-func follow(t *testing.T, c *http.Client, query string) (next func() string, res *http.Response) {
+func follow(t *testing.T, c *http.Client, query string) (next func() string, body io.ReadCloser) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://docket/tail"+query, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if res, err = c.Do(req); err != nil {
+	res, err := c.Do(req)
+	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { res.Body.Close() })
@@ -61,7 +63,7 @@ func follow(t *testing.T, c *http.Client, query string) (next func() string, res
 			t.Fatalf("got %q, %v, want a line", line, err)
 		}
 		return strings.TrimSuffix(line, "\n")
-	}, res
+	}, res.Body
 }
 
 // What is stored is shown, as it came and in order; what was stored before is not.
@@ -196,15 +198,15 @@ func TestTailRefuses(t *testing.T) {
 			t.Errorf("%s: got %d %s, want %d", query, status, answer, want.status)
 		}
 	}
-	var answers []*http.Response
+	var answers []io.Closer
 	for range maxTails {
-		_, res := follow(t, c, "")
-		answers = append(answers, res)
+		_, body := follow(t, c, "")
+		answers = append(answers, body)
 	}
 	if status, answer := request(t, c, http.MethodGet, "http://docket/tail", "", ""); status != 503 || !strings.Contains(answer, "follow the records already") {
 		t.Errorf("got %d %s, want 503", status, answer)
 	}
-	answers[0].Body.Close()
+	answers[0].Close()
 	until(t, "a place is free", func() bool { return len(e.tailPlaces) < maxTails })
 	follow(t, c, "")
 }
@@ -217,8 +219,8 @@ func TestTailEndsWithTheEndpoint(t *testing.T) {
 	_, stored := follow(t, c, "")
 	_, decided := follow(t, c, "?sink=siem")
 	stop()
-	for _, res := range []*http.Response{stored, decided} {
-		if n, err := res.Body.Read(make([]byte, 1)); err == nil || n > 0 {
+	for _, body := range []io.Reader{stored, decided} {
+		if n, err := body.Read(make([]byte, 1)); err == nil || n > 0 {
 			t.Errorf("got %d bytes, %v, want the end", n, err)
 		}
 	}

@@ -84,10 +84,11 @@ func (t *tail) run(ctx context.Context, pause time.Duration) error {
 	for {
 		err := t.client.Tail(ctx, t.query(), func() { answered, connected = true, true }, t.show)
 		_, refused := errors.AsType[*adminclient.RefusedError](err)
-		stopped, failed := errors.AsType[*outputError](err)
+		_, failed := errors.AsType[*outputError](err)
+		if ctx.Err() != nil || failed && errors.Is(err, syscall.EPIPE) {
+			err, failed = nil, true // told to end, or who reads has enough
+		}
 		switch {
-		case ctx.Err() != nil, failed && errors.Is(stopped, syscall.EPIPE):
-			return nil
 		case failed, refused, !answered:
 			return err
 		case connected:

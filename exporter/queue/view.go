@@ -76,7 +76,7 @@ type liveFiles struct {
 func (l liveFiles) Open(path string) (disk.File, error) {
 	name, isSegment := segment.ParseName(filepath.Base(path))
 	if !isSegment || filepath.Dir(path) != filepath.Clean(l.q.opts.Directory) {
-		return l.FS.OpenRead(path)
+		return l.OpenRead(path)
 	}
 	for _, s := range *l.q.segments.Load() {
 		if s.Name == name {

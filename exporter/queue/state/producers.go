@@ -78,10 +78,10 @@ type producers struct {
 }
 
 // Len is how many producers are remembered.
-func (p *producers) Len() int {
-	n := len(p.legacy)
-	for _, t := range p.byOwner {
-		n += len(t.ByName)
+func (t *producers) Len() int {
+	n := len(t.legacy)
+	for _, s := range t.byOwner {
+		n += len(s.ByName)
 	}
 	return n
 }
