@@ -62,7 +62,7 @@ func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
 				r.look(text, err)
 			}
 		case <-hangups:
-			text, err := command.ReadConfig(r.file)
+			text, err := command.ReadConfigAgain(r.file)
 			if err == nil && r.isInForce(text) {
 				r.log.Info("SIGHUP: the configuration file is as it was", "file", r.file)
 				continue
@@ -94,7 +94,7 @@ func (r *reloader) isInForce(text []byte) bool {
 
 // settled returns the text of the file, once it does not change any more.
 func (r *reloader) settled(ctx context.Context, changes <-chan struct{}) (text []byte, err error) {
-	text, err = command.ReadConfig(r.file)
+	text, err = command.ReadConfigAgain(r.file)
 	for deadline := time.Now().Add(maxUnrest); !bytes.Equal(text, r.text) && time.Now().Before(deadline); {
 		select {
 		case <-time.After(calm):
@@ -106,7 +106,7 @@ func (r *reloader) settled(ctx context.Context, changes <-chan struct{}) (text [
 		default:
 		}
 		before := text
-		if text, err = command.ReadConfig(r.file); bytes.Equal(text, before) {
+		if text, err = command.ReadConfigAgain(r.file); bytes.Equal(text, before) {
 			break
 		}
 	}

@@ -4,8 +4,12 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/cli/builtin"
 	"github.com/docket-export/docket/exporter"
@@ -44,5 +48,30 @@ func TestConfigurationInTheLog(t *testing.T) {
 		if strings.Count(got, "\n") != 1 || !strings.Contains(got, step.want) {
 			t.Errorf("%s: got\n%s\nwant one line with %q", fmt.Sprintf("%.20q, %v, %v", step.text, step.err, step.applied), got, step.want)
 		}
+	}
+}
+
+// What has taken the place of the file neither blocks the reload nor fills the memory.
+func TestSomethingElseInPlaceOfTheFile(t *testing.T) {
+	for name, tt := range map[string]struct {
+		plant func(path string) error
+		want  string
+	}{
+		"pipe":      {func(path string) error { return unix.Mkfifo(path, 0o600) }, "is not a regular file"},
+		"directory": {func(path string) error { return os.Mkdir(path, 0o700) }, "is not a regular file"},
+		"huge": {func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<40))
+		}, "is larger than 4Mi"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := &reloader{file: filepath.Join(t.TempDir(), "docket.yaml"), text: []byte("good")}
+			if err := tt.plant(r.file); err != nil {
+				t.Fatal(err)
+			}
+			text, err := r.settled(t.Context(), nil)
+			if err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("got %d bytes, %v; want %q", len(text), err, tt.want)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
@@ -91,13 +92,33 @@ func LoadConfig(kinds exporter.Kinds, file, data string) (*exporter.Config, erro
 	return ParseConfig(kinds, file, text)
 }
 
+// maxConfigBytes is more than a configuration has that docket can run.
+const maxConfigBytes = 4 << 20
+
 // ReadConfig returns the text of a configuration file.
 func ReadConfig(file string) ([]byte, error) {
-	text, err := os.ReadFile(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, Misconfigured("read configuration: %w", err)
 	}
+	defer f.Close()
+	text, err := io.ReadAll(io.LimitReader(f, maxConfigBytes+1))
+	if err != nil {
+		return nil, Misconfigured("read configuration: %w", err)
+	}
+	if len(text) > maxConfigBytes {
+		return nil, Misconfigured("read configuration: %s is larger than %s: is it the right file?", file, config.Size(maxConfigBytes))
+	}
 	return text, nil
+}
+
+// ReadConfigAgain is ReadConfig for a file that anything may have taken the place of. A
+// pipe would block for ever, and is refused.
+func ReadConfigAgain(file string) ([]byte, error) {
+	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+		return nil, Misconfigured("read configuration: %s is not a regular file", file)
+	}
+	return ReadConfig(file)
 }
 
 // ParseConfig returns the configuration in text, which is from file.
