@@ -92,7 +92,7 @@ func LoadStored(directory string, kinds Kinds) (*Stored, error) {
 	for _, r := range doc.Retired {
 		retired.loadSinks([]config.Node{r.Sink})
 	}
-	if problems := append(l.problems, retired.problems...); len(problems) > 0 {
+	if problems := slices.Concat(l.problems, retired.problems); len(problems) > 0 {
 		first := root.Locate(problems)[0]
 		return nil, fmt.Errorf("the stored configuration is of no use to this docket: %s:%d: %s: %s", StoredPath(directory), first.Line, first.Path, first.Text)
 	}
