@@ -4,7 +4,7 @@
 //
 //	go run ./hack/mutants [-run REGEXP] [-shard I/N] [-rotate N [-date DAY]] [-v]
 //
-// The defects are in table.go, trust.go, sources.go, disk.go, webhook.go, admission.go, serving.go, tap.go, online.go, config.go, waits.go, reload.go and query.go. Nothing in the tree is changed: the Go
+// The defects are in table.go, trust.go, sources.go, disk.go, webhook.go, admission.go, serving.go, tap.go, online.go, config.go, waits.go, reload.go, query.go and reach.go. Nothing in the tree is changed: the Go
 // command reads the one file that differs from elsewhere (-overlay).
 //
 // A time-out catches nothing, because a slow machine times out as well. It counts

@@ -40,7 +40,7 @@ const (
 )
 
 // table has every defect.
-var table = slices.Concat(core, trust, fromFiles, durable, ofWebhooks, ofReviews, ofServing, ofTap, online, ofConfig, ofWaits, ofReloads, ofQuery)
+var table = slices.Concat(core, trust, fromFiles, durable, ofWebhooks, ofReviews, ofServing, ofTap, online, ofConfig, ofWaits, ofReloads, ofQuery, reach)
 
 // core has a defect for each promise of the queue and of the client, and of those
 // parts around them that could break it.
