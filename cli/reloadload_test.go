@@ -51,7 +51,7 @@ func TestReloads(t *testing.T) {
 	}
 	r.write(r.last())
 	r.finish(total)
-	t.Logf("%d reloads, of which %d of broken files; killed %d times; %d connections were needed by %d producers in %d lives",
+	t.Logf("%d reloads, of which %d of broken files; killed %d times; %d dials by %d producers in %d lives",
 		total, r.broken, killed, r.dials(r.producers), len(r.producers), killed+1)
 }
 
