@@ -2,6 +2,7 @@ package exporter
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -20,15 +21,18 @@ import (
 const (
 	// maxLookers is how many requests read the queue at a time: each takes the disk and half
 	// a processor while it is served.
-	maxLookers = 2
+	maxLookers = 1
 	// lookerBuffer is what is written to a reader at once.
 	lookerBuffer = 64 << 10
 )
 
-// lookersBytes is what those requests have in memory.
-func lookersBytes(maxRecord int) int64 {
-	return maxLookers * (queue.Limits{}.MemoryBytes(maxRecord) + lookerBuffer)
+// readerBytes is what those who read the queue have in memory: one reads at a time, and each
+// follower has a buffer. usualReaderBytes of it are a page as others of the admin endpoint.
+func readerBytes(maxRecord int) int64 {
+	return queue.Limits{}.MemoryBytes(maxRecord) + (maxLookers+maxTails)*lookerBuffer
 }
+
+var usualReaderBytes = readerBytes(usualRecordBytes)
 
 // handleQueue adds the requests below /queue.
 func (e *Exporter) handleQueue(mux *http.ServeMux, may permission) {
@@ -43,13 +47,28 @@ func (e *Exporter) looking(handle func(http.ResponseWriter, *http.Request, *insp
 		case e.lookers <- struct{}{}:
 			defer func() { <-e.lookers }()
 		default:
-			return &requestError{http.StatusServiceUnavailable, fmt.Sprintf("%d others read the queue already: try again", maxLookers)}
+			return &requestError{http.StatusServiceUnavailable, "another reads the queue already: try again"}
 		}
+		done, err := e.beginReading(r.Context())
+		if err != nil {
+			return err
+		}
+		defer done()
 		o, err := e.look()
 		if err != nil {
 			return err
 		}
 		return handle(w, r, o)
+	}
+}
+
+// beginReading waits until nobody else reads the queue. Its error is that of ctx.
+func (e *Exporter) beginReading(ctx context.Context) (done func(), err error) {
+	select {
+	case e.reading <- struct{}{}:
+		return func() { <-e.reading }, nil
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
 	}
 }
 

@@ -69,7 +69,7 @@ func TestFewReadTheQueueAtATime(t *testing.T) {
 		e.lookers <- struct{}{}
 	}
 	for _, path := range []string{"/queue", "/queue/records"} {
-		if status, answer := request(t, c, http.MethodGet, "http://docket"+path, "", ""); status != 503 || !strings.Contains(answer, "read the queue already") {
+		if status, answer := request(t, c, http.MethodGet, "http://docket"+path, "", ""); status != 503 || !strings.Contains(answer, "reads the queue already") {
 			t.Errorf("%s: got %d %s, want 503", path, status, answer)
 		}
 	}

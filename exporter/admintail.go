@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/exporter/filter"
-	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/fairconn"
@@ -28,11 +27,6 @@ const (
 	tailTurn  = 25 * time.Millisecond
 	tailPause = 75 * time.Millisecond
 )
-
-// tailsBytes is what the followers have in memory.
-func tailsBytes(maxRecord int) int64 {
-	return maxTails * (queue.Limits{}.MemoryBytes(maxRecord) + lookerBuffer)
-}
 
 // handleTail adds the request that follows the records.
 func (e *Exporter) handleTail(mux *http.ServeMux, may permission) {
@@ -136,6 +130,20 @@ func (t *tailing) turn(ctx context.Context) error {
 	} else if err := t.e.queue.Await(ctx, t.next-1); err != nil {
 		return err
 	}
+	if err := t.serve(ctx); err != nil {
+		return err
+	}
+	wait(ctx, tailPause)
+	return nil
+}
+
+// serve reads and writes what there is, while nobody else reads the queue.
+func (t *tailing) serve(ctx context.Context) error {
+	done, err := t.e.beginReading(ctx)
+	if err != nil {
+		return err
+	}
+	defer done()
 	o, err := t.e.look()
 	if err != nil {
 		return err
@@ -149,11 +157,7 @@ func (t *tailing) turn(ctx context.Context) error {
 	if err != nil && !errors.Is(err, errTurnOver) {
 		return err
 	}
-	if err := t.out.Flush(); err != nil {
-		return err
-	}
-	wait(ctx, tailPause)
-	return nil
+	return t.out.Flush()
 }
 
 // errTurnOver ends the reading for now.

@@ -57,6 +57,7 @@ type Exporter struct {
 	stopping  chan struct{} // closed when Run begins to drain
 
 	lookers    chan struct{} // holds a token for each request that reads the queue
+	reading    chan struct{} // and for the one of all that reads it now
 	tailPlaces chan struct{} // and for each that follows the records
 	tailsMu    sync.Mutex
 	tails      map[string]*tails // by sink; guarded by tailsMu
@@ -82,7 +83,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{
 		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, stores: o.Store,
 		stopping: make(chan struct{}), turn: make(chan struct{}, 1), lingering: map[string][]*loop{},
-		lookers: make(chan struct{}, maxLookers), tailPlaces: make(chan struct{}, maxTails),
+		lookers: make(chan struct{}, maxLookers), reading: make(chan struct{}, 1), tailPlaces: make(chan struct{}, maxTails),
 	}
 	e.turn <- struct{}{}
 	if e.loads == nil {

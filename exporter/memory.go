@@ -20,7 +20,8 @@ const (
 	// docket, and as much again of the program's pages, of which the kernel takes back
 	// the others.
 	programBytes = 10 << 20
-	// adminBytes are the connections of the admin endpoint, and the pages it answers.
+	// adminBytes are the connections of the admin endpoint, and the pages it answers, one
+	// reader of the queue among them.
 	adminBytes = 3 << 20
 	// metricsTLSBytes are the same of the listener for metrics, with TLS.
 	metricsTLSBytes = 8 << 20
@@ -42,12 +43,18 @@ const (
 // are given back when there is want.
 func (c *Config) Memory() []MemoryPart {
 	record := int64(c.Limits.MaxRecordBytes)
+	readers := readerBytes(int(record))
+	if c.Admin.Address != "" {
+		readers -= min(readers, usualReaderBytes)
+	}
 	parts := []MemoryPart{
 		{"program", programBytes},
 		{"queue", queue.MemoryBytes(int(record))},
-		{"queue readers", lookersBytes(int(record)) + tailsBytes(int(record))},
 		{"producers", state.PositionsBytes(c.Limits.Producers)},
 		{"refused lines", refusedBytes},
+	}
+	if readers > 0 {
+		parts = append(parts, MemoryPart{"queue readers", readers})
 	}
 	if c.Admin.Address != "" {
 		parts = append(parts, MemoryPart{"admin", adminBytes})
