@@ -73,6 +73,7 @@ func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
 	e.waitTheirTurn(next)
 	e.start(next)
 	e.serveMetrics(next.cfg.Metrics)
+	next.openAgain()
 	e.store()
 	e.logChanges(changes)
 	if len(unfinished) > 0 {
@@ -234,6 +235,16 @@ func (e *Exporter) awaits(l *loop, limit time.Duration) bool {
 	return isClosed(l.ended)
 }
 
+// openAgain has sinks that could not be opened try at once: what has just ended may have had
+// their directory.
+func (p *parts) openAgain() {
+	for _, d := range p.deliveries {
+		if d.closed.isOpen() {
+			d.retryNow.Broadcast()
+		}
+	}
+}
+
 // retire has d deliver the records up to last, and no more.
 func (d *delivery) retire(last uint64) {
 	d.through.Store(max(last, 1)) // with no record stored there is nothing pending either
@@ -284,5 +295,6 @@ func (e *Exporter) forgetDrained() {
 		d.log.Info("removed sink has all its records: it is forgotten")
 	}
 	e.now.Store(&next)
+	next.openAgain()
 	e.store()
 }

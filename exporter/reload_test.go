@@ -60,9 +60,10 @@ func (c *destinationConfig) Validate() config.Problems { return nil }
 func (c *destinationConfig) Open(context.Context, sinks.Env) (sinks.Sink, error) {
 	c.to.mu.Lock()
 	defer c.to.mu.Unlock()
-	if c.to.open++; c.to.open > 1 {
+	if c.to.open > 0 {
 		return nil, errors.New("two sinks at a time")
 	}
+	c.to.open++
 	c.to.opened = append(c.to.opened, c.Label)
 	return &destinationSink{to: c.to}, nil
 }
@@ -387,6 +388,25 @@ func TestRemovedSinkIsDrained(t *testing.T) {
 		}
 		// Not retired, and not forgotten twice.
 		r.reload(func(*Config) {})
+	})
+}
+
+// A sink with the directory of one that is drained goes on as soon as that is closed.
+func TestRenamedSinkWaitsNoLongerThanItMust(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		r := newReloads(t, "a", "siem bus")
+		r.to["siem"].answer(func(context.Context, sinks.Batch) error { return errors.New("down") })
+		r.to["renamed"] = r.to["siem"]
+		r.send("a", 1, 2)
+		r.reload(func(c *Config) { c.Sinks[0] = r.sink("renamed", "1") })
+		time.Sleep(10 * time.Minute) // attempts are a minute apart
+		r.to["siem"].answer(nil)
+		r.eventually("the sink is forgotten", func() bool { _, ok := r.status("siem"); return !ok })
+		began := time.Now()
+		r.eventually("the renamed one works", func() bool { s, _ := r.status("renamed"); return s.State == Active })
+		if took := time.Since(began); took > time.Second {
+			t.Errorf("the renamed sink waited %s", took)
+		}
 	})
 }
 
