@@ -421,8 +421,9 @@ func TestRemovedSinkIsAddedAgain(t *testing.T) {
 			}
 			return nil
 		})
-		r.send("a", 1, 5)
+		r.send("a", 1, 2)
 		r.delivered("siem", 1, 2)
+		r.send("a", 3, 5)
 		r.reload(func(c *Config) { c.Sinks = c.Sinks[1:] })
 		r.send("a", 6, 9)
 		r.reload(func(c *Config) { c.Sinks = append(c.Sinks, r.sink("siem", "1")) })
