@@ -7,8 +7,6 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/prometheus/client_golang/prometheus/promhttp"
-
 	"github.com/docket-export/docket/exporter/page"
 	"github.com/docket-export/docket/internal/fairconn"
 	"github.com/docket-export/docket/internal/ownhost"
@@ -51,12 +49,8 @@ func (e *Exporter) adminHandler(may permission) http.Handler {
 func (e *Exporter) handleProbes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /livez", e.livez)
 	mux.HandleFunc("GET /readyz", e.readyz)
-	mux.Handle("GET /metrics", promhttp.HandlerFor(e.metrics.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	mux.Handle("GET /metrics", newScrapes(e.metrics.registry))
 }
-
-// maxScrapes is how many scrapes an endpoint makes at a time: each holds the lock of the
-// queue for a moment, and records come first.
-const maxScrapes = 2
 
 // livez says whether the process is of use. A disk that takes no writes does not
 // make it useless: it recovers by itself, and a restart would not help.

@@ -261,6 +261,34 @@ func TestScrapesAreBounded(t *testing.T) {
 	}
 }
 
+// Those who ask for metrics and do not read them keep nobody from a scrape, and make room.
+func TestUnreadScrapesMakeRoom(t *testing.T) {
+	e := letterExporter(t)
+	e.metrics.registry.MustRegister(prometheus.NewGauge(prometheus.GaugeOpts{Name: "long", Help: strings.Repeat("x", 8<<20)})) // more than a socket holds
+	address := listening(t, e, MetricsConfig{})
+	var silent []net.Conn
+	for range maxUnread + 2 {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		if _, err := io.WriteString(nc, "GET /metrics HTTP/1.1\r\nHost: docket\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(nc, make([]byte, len("HTTP/1.1 200"))); err != nil {
+			t.Fatal(err)
+		}
+		silent = append(silent, nc)
+	}
+	if status, body, _, err := scrape(http.DefaultClient, "http://"+address+"/metrics", ""); err != nil || status != http.StatusOK {
+		t.Errorf("beside %d who do not read: got %d %.60q, %v, want 200", len(silent), status, body, err)
+	}
+	if n, err := io.Copy(io.Discard, silent[0]); err != nil || n >= 8<<20 {
+		t.Errorf("the first who did not read: got %d bytes, %v, want its answer cut off", n, err)
+	}
+}
+
 // A reload leaves a listener that is the same alone, replaces one that differs, and ends one
 // that is gone. No key of it waits for a restart.
 func TestMetricsListenerIsReloaded(t *testing.T) {

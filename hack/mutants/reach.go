@@ -26,7 +26,7 @@ var reach = []mutant{
 	},
 	{
 		defect: "scrapes are not bounded",
-		file:   "exporter/admin.go",
+		file:   "exporter/scrapes.go",
 		old:    "MaxRequestsInFlight: maxScrapes",
 		new:    "MaxRequestsInFlight: 0",
 		tests:  []string{"TestScrapesAreBounded"},
