@@ -377,6 +377,10 @@ func TestRemovedSinkIsDrained(t *testing.T) {
 		if s, ok := r.status("siem"); !ok || s.State != Degraded || s.Reason != "Retired" {
 			t.Errorf("got %+v, want a sink that is Retired", s)
 		}
+		time.Sleep(3 * retiredLook)
+		if _, ok := r.status("siem"); !ok {
+			t.Error("the sink is forgotten before it has its records")
+		}
 		r.to["siem"].answer(nil)
 		r.eventually("the sink is forgotten", func() bool { _, ok := r.status("siem"); return !ok })
 		r.delivered("siem", 1, 5)
