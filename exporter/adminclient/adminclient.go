@@ -27,8 +27,9 @@ const (
 	answerTimeout = 5 * time.Minute
 	// dialTimeout bounds the wait for a connection on this machine.
 	dialTimeout = 5 * time.Second
-	// maxStatus bounds a status: it has a few hundred bytes a sink.
-	maxStatus = 16 << 20
+	// maxDocument bounds a document: a status has a few hundred bytes a sink, and a change names
+	// some hundred thousand dead letters.
+	maxDocument = 16 << 20
 	// maxRefusal bounds what is read of an answer that is an error.
 	maxRefusal = 4 << 10
 )
@@ -218,10 +219,25 @@ func (c *Client) decode(res *http.Response, err error, v any) error {
 		return err
 	}
 	defer res.Body.Close()
-	if err := json.NewDecoder(res.Body).Decode(v); err != nil {
-		return c.Unreadable(err)
+	document, err := c.document(res)
+	if err == nil {
+		if err = json.Unmarshal(document, v); err != nil {
+			err = c.Unreadable(err)
+		}
 	}
-	return nil
+	return err
+}
+
+// document is the body of res.
+func (c *Client) document(res *http.Response) ([]byte, error) {
+	document, err := io.ReadAll(io.LimitReader(res.Body, maxDocument+1))
+	if err != nil {
+		return nil, c.Unreadable(err)
+	}
+	if len(document) > maxDocument {
+		return nil, fmt.Errorf("%s answers more than %d bytes: it is not docket's admin endpoint", c.Where(), maxDocument)
+	}
+	return document, nil
 }
 
 // Status asks how docket is, and returns the document of /status too, also when it cannot be
@@ -232,12 +248,8 @@ func (c *Client) Status(ctx context.Context) (s exporter.Status, document []byte
 		return s, nil, err
 	}
 	defer res.Body.Close()
-	document, err = io.ReadAll(io.LimitReader(res.Body, maxStatus+1))
-	if err != nil {
-		return s, nil, c.Unreadable(err)
-	}
-	if len(document) > maxStatus {
-		return s, nil, fmt.Errorf("%s answers more than %d bytes: it is not docket's admin endpoint", c.Where(), maxStatus)
+	if document, err = c.document(res); err != nil {
+		return s, nil, err
 	}
 	if err := json.Unmarshal(document, &s); err != nil {
 		return s, document, fmt.Errorf("what answers at %s is not docket: %w", c.Where(), err)

@@ -150,6 +150,28 @@ func TestRefused(t *testing.T) {
 	}
 }
 
+// What answers without an end in docket's place does not fill the memory.
+func TestEndlessDocument(t *testing.T) {
+	l := listen(t, "tcp", "127.0.0.1:0")
+	sent := 0
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for sent < 8*maxDocument {
+			n, err := io.WriteString(w, strings.Repeat(" ", 1<<20))
+			sent += n
+			if err != nil {
+				return
+			}
+		}
+	})}}
+	server.Start()
+	var v any
+	err := ForAddress(l.Addr().String(), "").GetJSON(t.Context(), "/queue", nil, &v)
+	server.Close()
+	if err == nil || !strings.Contains(err.Error(), "it is not docket's admin endpoint") || sent == 8*maxDocument {
+		t.Errorf("got %v after %d bytes, want no more read than a document has", err, sent)
+	}
+}
+
 // A queue that nobody works on is found as such, and none where there is no queue.
 func TestFindNoQueue(t *testing.T) {
 	client, o, err := Find(t.Context(), t.TempDir())
