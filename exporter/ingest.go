@@ -18,8 +18,8 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// errStopping says that the exporter takes no more lines.
-var errStopping = errors.New("exporter is stopping")
+// ErrStopping says that the exporter takes no more lines, and no other configuration.
+var ErrStopping = errors.New("exporter is stopping")
 
 // ingest is the way from every source into the queue: it decides the fate of
 // each line, and keeps one live session for each producer: each name of a source and an
@@ -244,7 +244,7 @@ func (s *session) orFinish(err error) error {
 	}
 	s.finish()
 	if errors.Is(err, queue.ErrClosed) {
-		return errStopping
+		return ErrStopping
 	}
 	return err
 }

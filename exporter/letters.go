@@ -86,7 +86,7 @@ func (l *letters) ready() error { return l.with(func(*deadletter.Store) error { 
 // open returns the store. Callers hold mu.
 func (l *letters) open() (*deadletter.Store, error) {
 	if l.closed {
-		return nil, fmt.Errorf("%w: %w", errLetters, errStopping)
+		return nil, fmt.Errorf("%w: %w", errLetters, ErrStopping)
 	}
 	if l.store != nil {
 		return l.store, nil

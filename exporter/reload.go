@@ -34,13 +34,14 @@ func (e *UnfinishedError) Error() string { return strings.Join(e.Parts, "; ") }
 // cursor. A sink that is gone gets the records that are stored by now, and is forgotten then.
 //
 // waiting are the keys that wait for a restart: until then they are as they were. An error
-// is a *UnfinishedError, and all else is in force; or it means that nothing has changed.
+// is a *UnfinishedError, and all else is in force; or it means that nothing has changed. It
+// is ErrStopping once a stop begins.
 func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
 	select {
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
 	case <-e.stopping:
-		return nil, errStopping
+		return nil, ErrStopping
 	}
 	before := e.parts()
 	changes, err := Changes(before.cfg, cfg)
@@ -67,7 +68,7 @@ func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
 	}
 	ending.Wait()
 	if isClosed(e.stopping) {
-		return nil, errStopping // what has ended stays so
+		return nil, ErrStopping // what has ended stays so
 	}
 	e.now.Store(next)
 	e.waitTheirTurn(next)

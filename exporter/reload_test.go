@@ -530,10 +530,10 @@ func TestStopEndsAReload(t *testing.T) {
 		if took := time.Since(began); took > closeTimeout {
 			t.Errorf("the stop took %s", took)
 		}
-		if err := <-reloaded; !errors.Is(err, errStopping) {
+		if err := <-reloaded; !errors.Is(err, ErrStopping) {
 			t.Errorf("reload: got %v, want that docket stops", err)
 		}
-		if _, err := r.e.Reload(r.cfg); !errors.Is(err, errStopping) {
+		if _, err := r.e.Reload(r.cfg); !errors.Is(err, ErrStopping) {
 			t.Errorf("reload after the stop: got %v", err)
 		}
 	})

@@ -52,7 +52,7 @@ func (e *Exporter) Replay(ctx context.Context, sink string, from inspect.ReplayF
 	case e.turn <- struct{}{}:
 		defer func() { <-e.turn }()
 	case <-e.stopping:
-		return r, errStopping
+		return r, ErrStopping
 	case <-ctx.Done():
 		return r, context.Cause(ctx)
 	}
@@ -63,7 +63,7 @@ func (e *Exporter) Replay(ctx context.Context, sink string, from inspect.ReplayF
 		return r, fmt.Errorf("sink %s is as it was: what it is doing does not end: does the disk hang?", sink)
 	}
 	if isClosed(e.stopping) {
-		return r, errStopping // what has ended stays so
+		return r, ErrStopping // what has ended stays so
 	}
 	// A sink that ends may note what it has.
 	if err = d.cfg.CheckReplay(); err == nil {

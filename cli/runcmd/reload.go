@@ -129,6 +129,9 @@ func (r *reloader) look(text []byte, err error) {
 		return
 	}
 	waiting, err := r.apply(cfg)
+	if errors.Is(err, exporter.ErrStopping) {
+		return // which is no mistake in the file: the next start reads it
+	}
 	unfinished, isUnfinished := errors.AsType[*exporter.UnfinishedError](err)
 	if err != nil && !isUnfinished {
 		r.fail(err)

@@ -16,9 +16,10 @@ import (
 	"github.com/docket-export/docket/internal/testlog"
 )
 
+const goodFile = "apiVersion: docket.dev/v1alpha1\nkind: Exporter\nsources: [{name: s, unix: {path: s}}]\nqueue: {directory: q}\nsinks: [{name: a, stdout: {}}]\n"
+
 // However often the file is looked at, and tried again, the log has a line for each change.
 func TestConfigurationInTheLog(t *testing.T) {
-	good := []byte("apiVersion: docket.dev/v1alpha1\nkind: Exporter\nsources: [{name: s, unix: {path: s}}]\nqueue: {directory: q}\nsinks: [{name: a, stdout: {}}]\n")
 	var log testlog.Buffer
 	var applied error
 	r := &reloader{
@@ -31,13 +32,13 @@ func TestConfigurationInTheLog(t *testing.T) {
 		applied error
 		want    string
 	}{
-		{text: string(good), want: "in force"},
+		{text: goodFile, want: "in force"},
 		{text: "kind: [", want: "is invalid"},
 		{text: "kind: Exporter\n", want: "is invalid"},
 		{err: errors.New("no such file"), want: "is invalid"},
-		{text: string(good) + "# 2\n", applied: &exporter.UnfinishedError{Parts: []string{"sink a is as it was"}}, want: "but not all of it"},
-		{text: string(good) + "# 2\n", applied: &exporter.UnfinishedError{Parts: []string{"sink b is as it was"}}, want: "but not all of it"},
-		{text: string(good) + "# 2\n", want: "is in force"},
+		{text: goodFile + "# 2\n", applied: &exporter.UnfinishedError{Parts: []string{"sink a is as it was"}}, want: "but not all of it"},
+		{text: goodFile + "# 2\n", applied: &exporter.UnfinishedError{Parts: []string{"sink b is as it was"}}, want: "but not all of it"},
+		{text: goodFile + "# 2\n", want: "is in force"},
 	} {
 		before := len(log.String())
 		applied = step.applied
@@ -73,5 +74,18 @@ func TestSomethingElseInPlaceOfTheFile(t *testing.T) {
 				t.Errorf("got %d bytes, %v; want %q", len(text), err, tt.want)
 			}
 		})
+	}
+}
+
+// A file that changes during a stop has no mistake.
+func TestReloadDuringAStopIsNoFailure(t *testing.T) {
+	var log testlog.Buffer
+	r := &reloader{
+		file: "docket.yaml", kinds: builtin.Kinds(), report: exporter.NewConfigReport("docket.yaml", ""),
+		apply: func(*exporter.Config) ([]string, error) { return nil, exporter.ErrStopping }, log: slog.New(slog.NewTextHandler(&log, nil)),
+	}
+	r.look([]byte(goodFile), nil)
+	if log.String() != "" || r.failed != "" {
+		t.Errorf("got %q, and the log\n%s\nwant neither", r.failed, &log)
 	}
 }
