@@ -31,11 +31,12 @@ const (
 // reloader makes what a configuration file says the configuration in force, whenever it
 // changes. An invalid file changes nothing, and is reported.
 type reloader struct {
-	file   string
-	kinds  exporter.Kinds
-	apply  func(*exporter.Config) (waiting []string, err error) // see Exporter.Reload
-	report *exporter.ConfigReport
-	log    *slog.Logger
+	file     string
+	readOnce bool // file is a pipe or the like, such as that of <(...) in a shell: it has no more to say
+	kinds    exporter.Kinds
+	apply    func(*exporter.Config) (waiting []string, err error) // see Exporter.Reload
+	report   *exporter.ConfigReport
+	log      *slog.Logger
 
 	// These are owned by run.
 	text       []byte // that was looked at last; nil: it could not be read
@@ -46,8 +47,12 @@ type reloader struct {
 
 // run looks at the file whenever it may have changed, and at each hangup, until ctx is done.
 func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
-	if r.file == "" {
-		r.runWithoutFile(ctx, hangups)
+	switch {
+	case r.file == "":
+		r.sayNothingToReload(ctx, hangups, "it runs without a configuration file")
+		return
+	case r.readOnce:
+		r.sayNothingToReload(ctx, hangups, r.file+" is not a regular file, and was read to its end")
 		return
 	}
 	w := watch.New(pollEvery, r.log)
@@ -75,12 +80,12 @@ func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
 	}
 }
 
-// runWithoutFile goes on with the built-in configuration until ctx is done.
-func (r *reloader) runWithoutFile(ctx context.Context, hangups <-chan struct{}) {
+// sayNothingToReload answers hangups until ctx is done.
+func (r *reloader) sayNothingToReload(ctx context.Context, hangups <-chan struct{}, why string) {
 	for {
 		select {
 		case <-hangups:
-			r.log.Info("SIGHUP: nothing to reload, docket goes on: it runs without a configuration file")
+			r.log.Info("SIGHUP: nothing to reload, docket goes on: " + why)
 		case <-ctx.Done():
 			return
 		}

@@ -1,6 +1,7 @@
 package runcmd
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -8,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -75,6 +78,28 @@ func TestSomethingElseInPlaceOfTheFile(t *testing.T) {
 			}
 		})
 	}
+}
+
+// A configuration that came through a pipe, as from <(...) in a shell, has no more to say.
+func TestPipeIsReadOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		pipe := filepath.Join(t.TempDir(), "pipe")
+		if err := unix.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var log testlog.Buffer
+		r := &reloader{file: pipe, readOnce: true, report: exporter.NewConfigReport(pipe, ""), log: slog.New(slog.NewTextHandler(&log, nil))}
+		ctx, stop := context.WithCancel(t.Context())
+		hangups, ended := make(chan struct{}), make(chan struct{})
+		go func() { r.run(ctx, hangups); close(ended) }()
+		time.Sleep(3 * pollEvery)
+		hangups <- struct{}{}
+		stop()
+		<-ended
+		if got := log.String(); strings.Count(got, "\n") != 1 || !strings.Contains(got, "nothing to reload") {
+			t.Errorf("got the log\n%s\nwant one line that there is nothing to reload", got)
+		}
+	})
 }
 
 // A file that changes during a stop has no mistake.

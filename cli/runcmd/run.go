@@ -101,7 +101,7 @@ directory with --queue.`,
 			return command.Failed(err)
 		}
 		report.Applied(time.Now(), "")
-		r := &reloader{file: flags.File, kinds: kinds, text: start.text, report: report, log: log, apply: func(cfg *exporter.Config) ([]string, error) {
+		r := &reloader{file: flags.File, readOnce: start.invalid == nil && flags.File != "" && !command.IsRegular(flags.File), kinds: kinds, text: start.text, report: report, log: log, apply: func(cfg *exporter.Config) ([]string, error) {
 			return reload(e, host, cfg)
 		}}
 		if start.invalid != nil {

@@ -115,10 +115,17 @@ func ReadConfig(file string) ([]byte, error) {
 // ReadConfigAgain is ReadConfig for a file that anything may have taken the place of. A
 // pipe would block for ever, and is refused.
 func ReadConfigAgain(file string) ([]byte, error) {
-	if info, err := os.Stat(file); err == nil && !info.Mode().IsRegular() {
+	if !IsRegular(file) {
 		return nil, Misconfigured("read configuration: %s is not a regular file", file)
 	}
 	return ReadConfig(file)
+}
+
+// IsRegular reports whether file can be read again and again. One that is missing can, once
+// it is there.
+func IsRegular(file string) bool {
+	info, err := os.Stat(file)
+	return err != nil || info.Mode().IsRegular()
 }
 
 // ParseConfig returns the configuration in text, which is from file.
