@@ -105,12 +105,17 @@ func (r *randomReloads) dials(producers []*killProducer) (n int64) {
 	return n
 }
 
-// begin looks at a docket that has just started, once all producers that can are connected.
+// begin looks at a docket that has just started, once all producers that can are connected for
+// good: one that hears that more of its lines are known than it has acks for connects once more.
 func (r *randomReloads) begin() {
 	r.t.Helper()
 	s := waitStatus(r.t, r.admin, func(s exporter.Status) bool {
 		return s.Sources[0].Name == "local" && s.Sources[0].Connections == len(r.steady())
 	})
+	for _, p := range r.steady() {
+		sent := p.sender.Stats().Sent // what is sent later only this docket can have acknowledged
+		eventually(r.t, "acks of this docket", func() bool { return p.sender.Stats().Handled > sent })
+	}
 	r.generation, r.connected = s.Config.Generation, r.dials(r.steady())
 }
 
