@@ -1,6 +1,7 @@
 package queue
 
 import (
+	"context"
 	"errors"
 	"strings"
 	"testing"
@@ -28,7 +29,9 @@ func TestReconfigureWakesWhatWaits(t *testing.T) {
 			cursorOf(t, q, "dead")
 			fill(t, q)
 			appended := make(chan error)
-			go func() { appended <- q.Append(t.Context(), chunk(strings.Repeat("x", 3000)), nil) }()
+			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			defer cancel()
+			go func() { appended <- q.Append(ctx, chunk(strings.Repeat("x", 3000)), nil) }()
 			eventually(t, "the record waits", func() bool { return q.Stats().Full })
 			tt.change(&opts)
 			if !q.Reconfigure(opts) {

@@ -99,7 +99,6 @@ var ofReloads = []mutant{
 		old:    "\tq.room.Broadcast()\n\treturn fits",
 		new:    "\treturn fits",
 		tests:  []string{"TestReconfigureWakesWhatWaits"},
-		hangs:  true,
 	},
 	{
 		defect: "a producer that connects while its source changes is turned away",
