@@ -31,7 +31,8 @@ const awaitTimeout = 5 * time.Minute
 // which keeps its connection for more events, is waited for four fifths of its drainTimeout
 // at most.
 func config(d *dockettest.Docket, sources string) string {
-	return d.Config(sources) + "shutdown: {drainTimeout: 4s}\n"
+	// Before the sinks, so that a test can add one.
+	return strings.Replace(d.Config(sources), "sinks:", "shutdown: {drainTimeout: 4s}\nsinks:", 1)
 }
 
 // exported returns the lines of the file export in order, while docket runs those
