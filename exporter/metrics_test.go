@@ -2,7 +2,6 @@ package exporter
 
 import (
 	"context"
-	"log/slog"
 	"maps"
 	"slices"
 	"strings"
@@ -34,25 +33,10 @@ func (auditSource) Run(ctx context.Context, _ sources.Intake, ready func()) erro
 func newObserved(t *testing.T) *Exporter {
 	t.Helper()
 	source := auditSource{audits: new(sources.AuditLog)}
-	e, err := New(&Config{
-		Queue:   QueueConfig{Directory: t.TempDir(), MaxBytes: 16 << 20, WhenFull: Block},
-		Limits:  defaultLimits(),
+	e, s := idleWith(t, &Config{
 		Sources: []SourceConfig{{Name: "audit", Config: source}},
 		Sinks:   []SinkConfig{{Name: "bus", Batch: sinks.DefaultBatch(), Retry: defaultRetry(), From: Oldest, Config: stuckSink{}}},
-	}, Options{Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := e.queue.Close(context.Background()); err != nil {
-			t.Error(err)
-		}
-	})
-	s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: "audit"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(s.Close)
+	}, "audit")
 	submit(t, s, "{}\nno object\n"+`{"eventType":"docket.loss","reason":"full","lost":{"deny":3}}`+"\n")
 	source.audits.Add(decision.Run{ID: "1", Complete: true, Reason: decision.StartToEnd})
 	source.audits.Add(decision.Run{ID: "2", Reason: decision.NoEnd, Violations: 7})

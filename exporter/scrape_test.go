@@ -16,10 +16,15 @@ import (
 // idle returns an exporter that nothing runs, with a session for plain lines.
 func idle(t *testing.T) (*Exporter, sources.Session) {
 	t.Helper()
-	e, err := New(&Config{
-		Queue:  QueueConfig{Directory: t.TempDir(), MaxBytes: 16 << 20, WhenFull: Block},
-		Limits: defaultLimits(),
-	}, Options{Log: slog.New(slog.DiscardHandler)})
+	return idleWith(t, &Config{}, "test")
+}
+
+// idleWith is idle with the sources and sinks of cfg. The lines are of source.
+func idleWith(t *testing.T, cfg *Config, source string) (*Exporter, sources.Session) {
+	t.Helper()
+	cfg.Queue = QueueConfig{Directory: t.TempDir(), MaxBytes: 16 << 20, WhenFull: Block}
+	cfg.Limits = defaultLimits()
+	e, err := New(cfg, Options{Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +33,7 @@ func idle(t *testing.T) (*Exporter, sources.Session) {
 			t.Error(err)
 		}
 	})
-	s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: "test"})
+	s, _, err := intake{ingest: e.ingest}.Open(t.Context(), sources.Opening{Source: source})
 	if err != nil {
 		t.Fatal(err)
 	}
