@@ -245,8 +245,8 @@ func TestTextsAreUntrusted(t *testing.T) {
 }
 
 // The policy is in force, and the browser of these tests tells of what goes against it.
+// One may tell of an attempt more than once, also later: each attempt has its own.
 func TestPolicyIsInForce(t *testing.T) {
-	c := newChromium(t)
 	s := newStage(t, well)
 	for what, attempt := range map[string]string{
 		"a script":         "document.head.append(Object.assign(document.createElement('script'), {textContent: 'window.planted = true'}))",
@@ -257,6 +257,7 @@ func TestPolicyIsInForce(t *testing.T) {
 		"markup":           "document.body.innerHTML = '<b class=planted>planted</b>'",
 	} {
 		t.Run(what, func(t *testing.T) {
+			c := newChromium(t)
 			c.look(screens["light"], s.URL+"/")
 			c.await(shown)
 			c.checkFaults(t, s.URL)
