@@ -1,0 +1,6 @@
+// Helm for the end-to-end tests.
+module docket.dev/test/helm
+
+go 1.26.0
+
+require helm.sh/helm/v4 v4.3.1
