@@ -14,7 +14,6 @@ import (
 	"github.com/docket-export/docket/exporter/adminclient"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/state"
-	"github.com/docket-export/docket/internal/human"
 )
 
 // New returns docket queue.
@@ -112,7 +111,7 @@ func withQueue(dir string, do func(*inspect.Queue) error) error {
 	o, err := inspect.Open(dir, nil)
 	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
 		return command.Failed(fmt.Errorf("queue %s is in use by %s: this command is for a queue at rest; "+
-			"stop docket first, or ask it with: docket status", dir, human.Process(inUse.PID)))
+			"stop docket first, or ask it with: docket status", dir, inUse.Holder))
 	}
 	if errors.Is(err, inspect.ErrNoQueue) {
 		return command.Misconfigured("%w", err)

@@ -8,7 +8,6 @@ import (
 
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/state"
-	"github.com/docket-export/docket/internal/human"
 )
 
 // Find returns a client of the docket that works on the queue in directory or, where none
@@ -27,7 +26,7 @@ func Find(ctx context.Context, directory string) (*Client, *inspect.Queue, error
 	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
 		return nil, nil, fmt.Errorf("queue %s is in use by %s, which cannot be reached over its admin socket (%w): try again if it has just "+
 			"begun or is ending; or ask it with --admin and --token-file over its admin.address; or stop it first",
-			directory, human.Process(inUse.PID), reason)
+			directory, inUse.Holder, reason)
 	}
 	return nil, o, err
 }

@@ -27,7 +27,7 @@
 //
 // Everything lies in one directory, which one process owns (flock on "lock").
 //
-//	lock                                      flock; its text is the owner's pid
+//	lock                                      flock; its text names the process that holds it
 //	00000000000000000001-0000000001.segment   frames from seq 1 on, epoch 1
 //	00000000000000065537-0000000002.segment   frames from seq 65537 on, epoch 2
 //	spare.3                                   a segment that every sink has passed, to be used again

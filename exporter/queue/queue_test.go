@@ -368,7 +368,7 @@ func TestQueueInUse(t *testing.T) {
 	open(t, opts)
 	_, err := Open(opts)
 	inUse, ok := errors.AsType[*state.InUseError](err)
-	if !ok || inUse.PID != os.Getpid() {
+	if !ok || inUse.Holder.PID != os.Getpid() {
 		t.Fatalf("second Open: got %v, want *state.InUseError with our pid", err)
 	}
 }

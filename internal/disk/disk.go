@@ -115,12 +115,12 @@ type File interface {
 
 // InUseError says that another process holds a lock.
 type InUseError struct {
-	Path string
-	PID  int // of that process; 0 when unknown
+	Path   string
+	Holder Holder
 }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("%s is locked by another process (%d)", e.Path, e.PID)
+	return fmt.Sprintf("%s is locked by %s", e.Path, e.Holder)
 }
 
 // Path is a file or directory below a root.

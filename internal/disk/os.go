@@ -7,8 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"strconv"
-	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -203,24 +201,23 @@ func (f osFS) Lock(name string) (Lock, error) {
 	}
 	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
-		text, _ := io.ReadAll(io.LimitReader(file, 32)) // unreadable text only costs the message its pid
+		text, _ := io.ReadAll(io.LimitReader(file, maxIdentity)) // unreadable text only costs the message its holder
 		file.Close()
-		pid, _ := strconv.Atoi(strings.TrimSpace(string(text)))
-		return nil, &InUseError{Path: name, PID: pid}
+		return nil, &InUseError{Path: name, Holder: holderOf(string(text), ownIdentity())}
 	}
 	if err != nil {
 		file.Close()
 		return nil, fmt.Errorf("lock %s: %w", name, err)
 	}
-	writePID(file)
+	writeIdentity(file)
 	return osFile{file}, nil
 }
 
-// writePID may fail on a disk that is full or read-only, which must not keep the
+// writeIdentity may fail on a disk that is full or read-only, which must not keep the
 // exporter from draining: the lock holds without the text.
-func writePID(f *os.File) {
+func writeIdentity(f *os.File) {
 	if f.Truncate(0) == nil {
-		_, _ = f.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+		_, _ = f.WriteAt(ownIdentity().text(), 0)
 	}
 }
 

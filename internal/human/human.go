@@ -68,14 +68,6 @@ func Count(n uint64, noun string) string {
 	return strconv.FormatUint(n, 10) + " " + noun + "s"
 }
 
-// Process names a process; 0: an unknown one.
-func Process(pid int) string {
-	if pid == 0 {
-		return "another process"
-	}
-	return "process " + strconv.Itoa(pid)
-}
-
 // Size is n bytes for a person, with one decimal.
 func Size(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}

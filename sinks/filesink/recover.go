@@ -27,7 +27,7 @@ func lock(path disk.Path) (disk.Lock, error) {
 	l, err := path.Lock()
 	if inUse, ok := errors.AsType[*disk.InUseError](err); ok {
 		return nil, sinks.Failf(sinks.Misconfigured,
-			"file sink: lock %s: held by process %d: give each sink a directory of its own, or stop that process", inUse.Path, inUse.PID)
+			"file sink: lock %s: held by %s: give each sink a directory of its own, or stop that process", inUse.Path, inUse.Holder)
 	}
 	return l, err
 }

@@ -36,22 +36,18 @@ const (
 // InUseError says that another process owns the queue.
 type InUseError struct {
 	Directory string
-	PID       int // 0 when unknown
+	Holder    disk.Holder
 }
 
 func (e *InUseError) Error() string {
-	holder := "another process"
-	if e.PID > 0 {
-		holder = "process " + strconv.Itoa(e.PID)
-	}
-	return fmt.Sprintf("queue %s is in use by %s: stop it, or give this one a directory of its own", e.Directory, holder)
+	return fmt.Sprintf("queue %s is in use by %s: stop it, or give this one a directory of its own", e.Directory, e.Holder)
 }
 
 // Lock fails with *InUseError when another process owns the queue in dir.
 func Lock(fsys disk.FS, dir string) (disk.Lock, error) {
 	l, err := fsys.Lock(filepath.Join(dir, LockFile))
 	if inUse, ok := errors.AsType[*disk.InUseError](err); ok {
-		return nil, &InUseError{Directory: dir, PID: inUse.PID}
+		return nil, &InUseError{Directory: dir, Holder: inUse.Holder}
 	}
 	return l, err
 }
