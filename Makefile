@@ -12,6 +12,8 @@ BASE ?=
 COUNT ?= 6
 COMPARE ?=
 MUTANTS ?=
+IMAGE ?= docket.test/docket:dev
+PLATFORMS ?= linux/$(shell go env GOARCH)
 PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
 
 # The last release and what came after it; "devel" where git knows of none.
@@ -38,6 +40,13 @@ help: ## explain the targets
 build: ## build bin/docket: static, stripped, with its version
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/cli/versioncmd.version=$(VERSION)" -o bin/docket ./cmd/docket
 
+# IMAGE names its registry; PLATFORMS takes more, with commas between. Then push it, as
+# with skopeo copy oci-archive:bin/image.tar docker://IMAGE.
+.PHONY: image
+image: ## write bin/image.tar, the container image IMAGE (docket.test/docket:dev), without a container builder
+	@mkdir -p bin
+	go run -C release ./image -out $(CURDIR)/bin/image.tar -name $(IMAGE) -platform $(PLATFORMS) -version $(VERSION)
+
 # Results are cached, and make check vets. Without cgo there is no C compiler to wait
 # for, and the packages are the same as those of the program that is shipped. More
 # tests than processors run at once: those of files and processes mostly wait.
@@ -47,15 +56,18 @@ SHORT = CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -parallel $(PARALLE
 man: ## write man pages of every command below bin/man
 	go run ./hack/commands -man bin/man
 
-.PHONY: test test-modules test-bench
+.PHONY: test test-modules test-bench test-release
 test: ## run every test that needs Go alone: cached, with fewer seeds, kills and planted faults
-	@$(MAKE) --no-print-directory -j2 test-modules test-bench
+	@$(MAKE) --no-print-directory -j2 test-modules test-bench test-release
 
 test-modules:
 	$(SHORT) $(PACKAGES)
 
 test-bench:
 	cd bench && $(SHORT) ./...
+
+test-release:
+	cd release && $(SHORT) ./...
 
 # The race detector needs a C compiler and its headers; a compiler alone is not
 # enough, so try it.
@@ -66,7 +78,7 @@ test-long: ## run the same tests with every seed, kill and planted fault, and th
 		race=; echo "make test-long: no C compiler that works: testing WITHOUT the race detector"; \
 	fi; \
 	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
-	set -x; go test $$race -count=1 -timeout 20m $(PACKAGES); cd bench; go test $$race -count=1 -timeout 20m ./...
+	set -x; go test $$race -count=1 -timeout 20m $(PACKAGES); cd bench; go test $$race -count=1 -timeout 20m ./...; cd ../release; go test -count=1 -timeout 20m ./...
 
 .PHONY: check
 check: check-vet check-cross check-tidy check-generated check-lint ## format, lint, vet, all platforms, tidy modules, up-to-date generated files
