@@ -12,25 +12,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/docket-export/docket/test/internal/document"
 	"github.com/docket-export/docket/test/kubetest"
 )
-
-// document is the text of docs/admission.md.
-type document string
-
-// blocks returns those of a language below a heading.
-func (page document) blocks(t *testing.T, heading, language string) (texts []string) {
-	t.Helper()
-	_, section, _ := strings.Cut(string(page), "\n### "+heading+"\n")
-	section, _, _ = strings.Cut(section, "\n### ")
-	for _, m := range regexp.MustCompile("(?ms)^```"+language+"\n(.*?)^```$").FindAllStringSubmatch(section, -1) {
-		texts = append(texts, m[1])
-	}
-	if len(texts) == 0 {
-		t.Fatalf("docs/admission.md has no block of %s below %q", language, heading)
-	}
-	return texts
-}
 
 // word is one of a command line, in single quotes or without.
 var word = regexp.MustCompile(`'[^']*'|\S+`)
@@ -81,19 +65,15 @@ func submit(t *testing.T, c *kubetest.Cluster, object any) {
 // A real API server takes the manifests and commands of docs/admission.md, on top of
 // what the release of Gatekeeper has, and makes of them what the page says.
 func TestPage(t *testing.T) {
-	text, err := os.ReadFile("../../docs/admission.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	page := document(text)
+	page := document.Read(t, "admission.md")
 	c := kubetest.Start(t, kubetest.Options{})
-	config := page.blocks(t, "docket's own configuration", "yaml")[0]
-	t.Run("Gatekeeper", func(t *testing.T) { page.inGatekeeper(t, c, config) })
-	t.Run("Kyverno", func(t *testing.T) { page.inKyverno(t, c) })
-	t.Run("Kubewarden", func(t *testing.T) { page.inKubewarden(t, c, config) })
+	config := page.Section(t, "docket's own configuration").Blocks(t, "yaml")[0]
+	t.Run("Gatekeeper", func(t *testing.T) { inGatekeeper(t, page, c, config) })
+	t.Run("Kyverno", func(t *testing.T) { inKyverno(t, page, c) })
+	t.Run("Kubewarden", func(t *testing.T) { inKubewarden(t, page, c, config) })
 }
 
-func (page document) inGatekeeper(t *testing.T, c *kubetest.Cluster, config string) {
+func inGatekeeper(t *testing.T, page document.Page, c *kubetest.Cluster, config string) {
 	const space = "gatekeeper-system"
 	c.Kubectl("create", "namespace", space)
 	kept := regexp.MustCompile(`(?m)^kind: (Deployment|Service)$`)
@@ -103,12 +83,12 @@ func (page document) inGatekeeper(t *testing.T, c *kubetest.Cluster, config stri
 		}
 	}
 	dir := t.TempDir()
-	for name, text := range map[string]string{"docket-config.yaml": config, "gatekeeper-tap.yaml": page.blocks(t, "Gatekeeper", "yaml")[0]} {
+	for name, text := range map[string]string{"docket-config.yaml": config, "gatekeeper-tap.yaml": page.Section(t, "Gatekeeper").Blocks(t, "yaml")[0]} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	steps := page.blocks(t, "Gatekeeper", "sh")
+	steps := page.Section(t, "Gatekeeper").Blocks(t, "sh")
 	target := func() string {
 		return c.Kubectl("-n", space, "get", "service", "gatekeeper-webhook-service", "-o", "jsonpath={.spec.ports[0].targetPort}")
 	}
@@ -136,10 +116,10 @@ func (page document) inGatekeeper(t *testing.T, c *kubetest.Cluster, config stri
 
 // inKyverno makes the pod that the chart makes of the values, as far as they go, and the
 // Service whose port is changed.
-func (page document) inKyverno(t *testing.T, c *kubetest.Cluster) {
+func inKyverno(t *testing.T, page document.Page, c *kubetest.Cluster) {
 	const space = "kyverno"
 	c.Kubectl("create", "namespace", space)
-	values := asJSON(t, page.blocks(t, "Kyverno", "yaml")[0]).(map[string]any)["admissionController"].(map[string]any)
+	values := asJSON(t, page.Section(t, "Kyverno").Blocks(t, "yaml")[0]).(map[string]any)["admissionController"].(map[string]any)
 	engine := map[string]any{"name": "kyverno", "image": "kyverno", "lifecycle": values["container"].(map[string]any)["lifecycle"]}
 	submit(t, c, map[string]any{
 		"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "kyverno", "namespace": space},
@@ -153,7 +133,7 @@ func (page document) inKyverno(t *testing.T, c *kubetest.Cluster) {
 		"apiVersion": "v1", "kind": "Service", "metadata": map[string]any{"name": "kyverno-svc", "namespace": space},
 		"spec": map[string]any{"ports": []any{map[string]any{"name": "https", "port": 443, "targetPort": "https"}}},
 	})
-	follow(t, c, "", page.blocks(t, "Kyverno", "sh")[0])
+	follow(t, c, "", page.Section(t, "Kyverno").Blocks(t, "sh")[0])
 	if got := c.Kubectl("-n", space, "get", "service", "kyverno-svc", "-o", "jsonpath={.spec.ports[0].targetPort}"); got != "tap" {
 		t.Errorf("got the port %q of the Service, want tap", got)
 	}
@@ -180,13 +160,13 @@ metadata: {name: default}
 
 // inKubewarden makes pods as Kubewarden's controller does, with the label that the page
 // has it set and without.
-func (page document) inKubewarden(t *testing.T, c *kubetest.Cluster, config string) {
+func inKubewarden(t *testing.T, page document.Page, c *kubetest.Cluster, config string) {
 	const space = "kubewarden"
 	c.Kubectl("create", "namespace", space)
 	c.Apply(strings.Replace(config, "gatekeeper-system", space, 1))
 	c.Apply(policyServers)
-	c.Apply(page.blocks(t, "Kubewarden", "yaml")[0])
-	follow(t, c, "", page.blocks(t, "Kubewarden", "sh")[0])
+	c.Apply(page.Section(t, "Kubewarden").Blocks(t, "yaml")[0])
+	follow(t, c, "", page.Section(t, "Kubewarden").Blocks(t, "sh")[0])
 	labels := map[string]any{}
 	text := c.Kubectl("get", "policyserver", "default", "-o", "jsonpath={.spec.labels}")
 	if err := json.Unmarshal([]byte(text), &labels); err != nil {

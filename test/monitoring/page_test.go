@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/test/dockettest"
+	"github.com/docket-export/docket/test/internal/document"
 )
 
 // page is the table "At 3 a.m." of docs/runbook.md.
@@ -34,11 +35,7 @@ var (
 // alert, or of the row before.
 func readPage(t *testing.T) page {
 	t.Helper()
-	_, section, ok := strings.Cut(runbook(t), "\n## At 3 a.m.\n")
-	if !ok {
-		t.Fatal("the runbook has no page for 3 a.m.")
-	}
-	section, _, _ = strings.Cut(section, "\n## ")
+	section := document.Read(t, "runbook.md").Section(t, "At 3 a.m.").Text
 	instance := map[string]string{"DocketAbsent": healthy}
 	for _, i := range incidents() {
 		for _, name := range i.fires {
@@ -95,7 +92,7 @@ func (p page) see(t *testing.T, w *watch) {
 		said, _ := operator(t, w.scenes[s.instance], s.command)
 		t.Logf("%s\n$ %s\n%s-> %s\n   %s", s.symptom, s.command, said, s.meaning, s.action)
 		for _, want := range s.seen {
-			if !says(said, want) {
+			if !document.Says(said, want) {
 				t.Errorf("%s: %s does not say %q", s.symptom, s.command, want)
 			}
 		}
@@ -133,10 +130,4 @@ func operator(t *testing.T, s *scene, line string) (said string, code int) {
 		t.Fatal(err)
 	}
 	return string(out), cmd.ProcessState.ExitCode()
-}
-
-// says reports whether text has want in it, wherever lines are broken. N is any number.
-func says(text, want string) bool {
-	pattern := regexp.MustCompile(`\bN\b`).ReplaceAllString(regexp.QuoteMeta(strings.Join(strings.Fields(want), " ")), `[0-9]+`)
-	return regexp.MustCompile(pattern).MatchString(strings.Join(strings.Fields(text), " "))
 }
