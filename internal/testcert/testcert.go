@@ -60,13 +60,23 @@ type Pair struct {
 	TLS               tls.Certificate
 }
 
-// Issue makes a pair for host, a name or an IP address, and for other names. Its common
+// Issue makes a pair for host and for others, each a name or an IP address. Its common
 // name is host as well.
 func (ca CA) Issue(t testing.TB, host string, others ...string) Pair {
 	t.Helper()
 	template := newTemplate(host)
-	template.DNSNames = others
+	for _, other := range others {
+		addHost(template, other)
+	}
 	return ca.issue(t, host, template)
+}
+
+func addHost(template *x509.Certificate, host string) {
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = append(template.IPAddresses, ip)
+	} else {
+		template.DNSNames = append(template.DNSNames, host)
+	}
 }
 
 // IssueExpired makes a pair for host that was valid until a minute ago.
@@ -82,11 +92,7 @@ func (ca CA) issue(t testing.TB, host string, template *x509.Certificate) Pair {
 	key := newKey(t)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth}
-	if ip := net.ParseIP(host); ip != nil {
-		template.IPAddresses = []net.IP{ip}
-	} else {
-		template.DNSNames = append([]string{host}, template.DNSNames...)
-	}
+	addHost(template, host)
 	der, err := x509.CreateCertificate(rand.Reader, template, ca.cert, &key.PublicKey, ca.key)
 	if err != nil {
 		t.Fatal(err)

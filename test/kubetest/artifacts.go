@@ -4,6 +4,7 @@ import (
 	"context"
 	_ "embed"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -25,34 +26,53 @@ var (
 	gatekeeperModule []byte
 )
 
-// controlPlane returns the folder with etcd, kube-apiserver and kubectl.
-func controlPlane(t testing.TB) string {
-	return artifact.Artifact{
+// ControlPlane returns the folder with etcd, kube-apiserver and kubectl.
+func ControlPlane(t testing.TB) string {
+	return kubernetes(t, artifact.Artifact{
 		Name:    "kubernetes-" + kubernetesVersion,
 		What:    "the control plane of Kubernetes " + kubernetesVersion,
-		Recipe:  kubernetesModule,
 		Seconds: 430,
-		Make: func(ctx context.Context, dir string) error {
-			if err := os.WriteFile(filepath.Join(dir, "go.mod"), kubernetesModule, 0o644); err != nil {
+	}, "go.etcd.io/etcd/server/v3", "k8s.io/kubernetes/cmd/kubectl", "k8s.io/kubernetes/cmd/kube-apiserver")
+}
+
+// NodePrograms returns the folder with what a node needs beside the control plane: kubelet,
+// kube-controller-manager, kube-scheduler and kube-proxy.
+func NodePrograms(t testing.TB) string {
+	// The packages that it shares with the control plane are in the build cache then.
+	ControlPlane(t)
+	const commands = "k8s.io/kubernetes/cmd/"
+	return kubernetes(t, artifact.Artifact{
+		Name:    "kubernetes-node-" + kubernetesVersion,
+		What:    "the node of Kubernetes " + kubernetesVersion,
+		Seconds: 250,
+	}, commands+"kubelet", commands+"kube-controller-manager", commands+"kube-scheduler", commands+"kube-proxy")
+}
+
+// kubernetes returns the folder of a, with programs that it builds from kubernetesModule.
+// Each has the name of its package's folder; etcd's package is its server.
+func kubernetes(t testing.TB, a artifact.Artifact, packages ...string) string {
+	a.Recipe = kubernetesModule
+	a.Make = func(ctx context.Context, dir string) error {
+		if err := os.WriteFile(filepath.Join(dir, "go.mod"), kubernetesModule, 0o644); err != nil {
+			return err
+		}
+		// Without its version kubectl takes the API server for one of long ago.
+		const version = "-X k8s.io/component-base/version."
+		flags := "-ldflags=-s -w " + version + "gitVersion=v" + kubernetesVersion + " " + version + "gitMajor=1 " + version + "gitMinor=37"
+		// One after the other: the linker of each needs a gigabyte and more.
+		for _, pkg := range packages {
+			name := path.Base(pkg)
+			if strings.HasPrefix(pkg, "go.etcd.io/etcd/") {
+				name = "etcd"
+			}
+			err := artifact.Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath", flags, "-o", name, pkg)
+			if err != nil {
 				return err
 			}
-			// Without its version kubectl takes the API server for one of long ago.
-			const version = "-X k8s.io/component-base/version."
-			flags := "-ldflags=-s -w " + version + "gitVersion=v" + kubernetesVersion + " " + version + "gitMajor=1 " + version + "gitMinor=37"
-			// One after the other: the linker of each needs a gigabyte and more.
-			for _, program := range []struct{ name, pkg string }{
-				{"etcd", "go.etcd.io/etcd/server/v3"},
-				{"kubectl", "k8s.io/kubernetes/cmd/kubectl"},
-				{"kube-apiserver", "k8s.io/kubernetes/cmd/kube-apiserver"},
-			} {
-				err := artifact.Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath", flags, "-o", program.name, program.pkg)
-				if err != nil {
-					return err
-				}
-			}
-			return nil
-		},
-	}.Dir(t)
+		}
+		return nil
+	}
+	return a.Dir(t)
 }
 
 // gatekeeperRelease returns the folder with the program gatekeeper and the manifests

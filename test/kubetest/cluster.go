@@ -56,7 +56,7 @@ func Start(t testing.TB, o Options) *Cluster {
 	c := &Cluster{
 		t:        t,
 		dir:      t.TempDir(),
-		programs: controlPlane(t),
+		programs: ControlPlane(t),
 		// The API server reaches a Service where a process listens on its address. Each
 		// cluster has a range of its own: test programs run side by side.
 		services: fmt.Sprintf("127.%d.%d.", 16+rand.IntN(224), rand.IntN(256)),

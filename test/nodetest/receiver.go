@@ -1,0 +1,106 @@
+package nodetest
+
+import (
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/docket-export/docket/decision"
+)
+
+// Receiver is a destination of the http sink, in the test program and the node's network.
+type Receiver struct {
+	URL string // that pods reach
+
+	mu     sync.Mutex
+	lines  []string // guarded by mu
+	status int      // guarded by mu; 0: lines are taken
+}
+
+// Receiver starts a receiver, which ends with the test.
+func (n *Node) Receiver(t testing.TB) *Receiver {
+	t.Helper()
+	l, err := n.Listen(n.Address + ":0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &Receiver{}
+	s := httptest.NewUnstartedServer(r)
+	_ = s.Listener.Close()
+	s.Listener = l
+	s.Start()
+	t.Cleanup(s.Close)
+	r.URL = s.URL
+	return r
+}
+
+func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return // cut: nobody waits for an answer
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.status != 0 {
+		w.WriteHeader(r.status)
+		return
+	}
+	for line := range strings.Lines(string(body)) {
+		r.lines = append(r.lines, strings.TrimSuffix(line, "\n"))
+	}
+}
+
+// Answer makes the receiver answer with status from now on, and take nothing; with 0 it takes
+// lines again.
+func (r *Receiver) Answer(status int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.status = status
+}
+
+// Lines returns what it has taken, in order.
+func (r *Receiver) Lines() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.lines)
+}
+
+// RequestUIDs returns how often it has taken each.
+func (r *Receiver) RequestUIDs() map[string]int {
+	uids := make(map[string]int)
+	for _, line := range r.Lines() {
+		var record decision.Record
+		if json.Unmarshal([]byte(line), &record) == nil && record.RequestUID != "" {
+			uids[record.RequestUID]++
+		}
+	}
+	return uids
+}
+
+// Missing returns those of the requestUIDs that it has not taken.
+func (r *Receiver) Missing(uids []string) (missing []string) {
+	taken := r.RequestUIDs()
+	for _, uid := range uids {
+		if taken[uid] == 0 {
+			missing = append(missing, uid)
+		}
+	}
+	return missing
+}
+
+var ackedLine = regexp.MustCompile(`(?m)^acked (\S+)$`)
+
+// Acked returns the requestUIDs that a log of the program engine names: docket has promised
+// these.
+func Acked(log string) (uids []string) {
+	for _, m := range ackedLine.FindAllStringSubmatch(log, -1) {
+		uids = append(uids, m[1])
+	}
+	return uids
+}
