@@ -7,6 +7,7 @@ import (
 	"github.com/docket-export/docket/cli/deadlettercmd"
 	"github.com/docket-export/docket/cli/initcmd"
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/kubernetescmd"
 	"github.com/docket-export/docket/cli/probecmd"
 	"github.com/docket-export/docket/cli/querycmd"
 	"github.com/docket-export/docket/cli/queuecmd"
@@ -68,6 +69,7 @@ Try it in two terminals:
 		querycmd.New(kinds),
 		verifycmd.New(kinds),
 		verifycmd.NewKeygen(),
+		kubernetescmd.New(kinds),
 		configcmd.NewKubeconfig(kinds),
 		newCompletion(),
 		versioncmd.New(),

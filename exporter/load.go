@@ -372,11 +372,16 @@ func (c *Config) Warnings() config.Problems {
 // eachPart calls do with the section of each source and sink, and its path.
 func (c *Config) eachPart(do func(path string, part any)) {
 	for i, s := range c.Sources {
-		do(fmt.Sprintf("sources[%d].%s", i, s.Kind), s.Config)
+		do(partPath("sources", i, s.Kind), s.Config)
 	}
 	for i, s := range c.Sinks {
-		do(fmt.Sprintf("sinks[%d].%s", i, s.Kind), s.Config)
+		do(partPath("sinks", i, s.Kind), s.Config)
 	}
+}
+
+// partPath is the path of the section of a kind in the i-th entry of a list.
+func partPath(list string, i int, kind string) string {
+	return fmt.Sprintf("%s[%d].%s", list, i, kind)
 }
 
 // document is c as it is written.

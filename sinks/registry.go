@@ -71,6 +71,14 @@ type Sized interface {
 	MemoryBytes(batch int64) int64
 }
 
+// Keeper is a Config whose sink keeps files of its own, which count for the volume that a
+// container needs.
+type Keeper interface {
+	// DiskBytes is what the files take at most, with batches of at most batch bytes. Where
+	// nothing bounds them it is 0, and key is the one to set.
+	DiskBytes(batch int64) (bytes int64, key string)
+}
+
 // Prober is a Config that can be tried without a record: docket check --connect.
 type Prober interface {
 	// Probe goes as far towards a delivery as it can without one: it looks up

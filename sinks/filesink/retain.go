@@ -94,6 +94,25 @@ func (r Retain) reason(f keptFile, files int, total int64, now time.Time) (reaso
 	return "", false
 }
 
+// DiskBytes implements sinks.Keeper. Beyond the finished files that stay there are the
+// active one and, for a moment, the one that was finished last.
+func (c *Config) DiskBytes(batch int64) (bytes int64, key string) {
+	r := c.Retain
+	if c.Rotate.MaxBytes == 0 {
+		return 0, "rotate.maxBytes"
+	}
+	file := max(int64(c.Rotate.MaxBytes), batch)
+	switch {
+	case r.MaxTotalBytes > 0:
+		bytes = int64(r.MaxTotalBytes)
+	case r.MaxFiles > 0:
+		bytes = int64(r.MaxFiles) * file
+	default:
+		return 0, "retain.maxTotalBytes"
+	}
+	return bytes + 2*file, ""
+}
+
 // removalAt is when the oldest finished file will be too old; ok is false when
 // none will be.
 func (s *store) removalAt() (at time.Time, ok bool) {

@@ -253,3 +253,61 @@ func TestRemovalWhenFull(t *testing.T) {
 		mustAudit(t, dir)
 	})
 }
+
+// DiskBytes is never exceeded by the records of an export, at any step, and comes close.
+func TestDiskBytes(t *testing.T) {
+	const most = 130 // bytes of the longest batch
+	for name, c := range map[string]Config{
+		"by bytes":              {Rotate: Rotate{MaxBytes: 1000}, Retain: Retain{MaxTotalBytes: 3000}},
+		"by files":              {Rotate: Rotate{MaxBytes: 1000}, Retain: Retain{MaxFiles: 3}},
+		"files below a batch":   {Rotate: Rotate{MaxBytes: 10}, Retain: Retain{MaxFiles: 3}},
+		"the newest file stays": {Rotate: Rotate{MaxBytes: 1000}, Retain: Retain{MaxTotalBytes: 1}},
+	} {
+		dir := t.TempDir()
+		c.Directory = dir
+		bound, key := c.DiskBytes(most)
+		if key != "" {
+			t.Fatalf("%s: got that %s bounds nothing", name, key)
+		}
+		var peak int64
+		s := mustOpen(t, c, watched(dir, func(_, _ string) error {
+			peak = max(peak, recordBytes(t, dir))
+			return nil
+		}))
+		length := 0
+		for seq := uint64(1); seq <= 100; seq += 2 {
+			b := batch(queueA, seq, seq+1)
+			length = 0
+			for _, item := range b.Items {
+				length += len(item.Record) + 1
+			}
+			mustSend(t, s, b)
+		}
+		mustClose(t, s)
+		if length > most {
+			t.Fatalf("a batch has %d bytes, want %d at most", length, most)
+		}
+		if peak > bound || peak < bound/3 {
+			t.Errorf("%s: up to %d bytes were in the directory, want no more than %d and not far less", name, peak, bound)
+		}
+	}
+	for want, c := range map[string]Config{
+		"retain.maxTotalBytes": {Rotate: Rotate{MaxBytes: 1000}, Retain: Retain{MaxAge: 1}},
+		"rotate.maxBytes":      {Retain: Retain{MaxFiles: 1}},
+	} {
+		if bytes, key := c.DiskBytes(most); bytes != 0 || key != want {
+			t.Errorf("%+v: got %d, %q, want that %s bounds it", c, bytes, key, want)
+		}
+	}
+}
+
+// recordBytes is how much records have in dir.
+func recordBytes(t *testing.T, dir string) (n int64) {
+	t.Helper()
+	for _, name := range names(t, dir, "*.ndjson") {
+		if info, err := os.Stat(filepath.Join(dir, name)); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}

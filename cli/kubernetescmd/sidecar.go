@@ -1,0 +1,181 @@
+// Package kubernetescmd has the commands about docket in a pod: docket kubernetes.
+package kubernetescmd
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/cli/tapcmd"
+	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/exporter"
+)
+
+// New returns docket kubernetes.
+func New(kinds exporter.Kinds) *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "kubernetes",
+		Short: "Write what a pod with docket in it needs",
+	}
+	command.Group(cmd, newSidecar(kinds))
+	return cmd
+}
+
+// defaultShutdownDelay is how long most engines have: the grace period of a pod that says
+// nothing.
+const defaultShutdownDelay = 30 * time.Second
+
+func newSidecar(kinds exporter.Kinds) *cobra.Command {
+	o := options{volume: emptyDirVolume, shutdownDelay: defaultShutdownDelay, secrets: map[string]string{}, mounts: map[string]string{}}
+	cmd := &cobra.Command{
+		Use:   "sidecar -f FILE",
+		Short: "Write docket's container for the pod of an engine, sized for a configuration",
+		Long: `sidecar reads a configuration and writes the part of a pod that docket needs for it:
+container, probes, volumes, grace period and fsGroup. The sizes follow from the
+configuration, and comments say how:
+
+  volume         all that docket keeps on disk at its bounds; an emptyDir that grows
+                 beyond its sizeLimit costs the pod
+  memory limit   the ceiling of docket check, and two probes
+  grace period   --shutdown-delay, shutdown.drainTimeout and 10 s
+
+docket is a native sidecar: it starts before the engine and stops after it. With --plain
+it is an ordinary container, which gets its signal with the engine's, after a pause of
+--shutdown-delay.
+
+The pod mounts the ConfigMap --config-map at ` + configDir + `, the directory of the socket at
+` + socketDir + ` and the volume at ` + volumeDir + `; the engine mounts ` + socketDir + ` as well. What
+cannot work there is refused, and nothing is written: a queue or an export outside of
+the volume, an export without a bound, a socket that the engine cannot reach, a file
+that is in none of the container's volumes.
+
+With -o patch it is a strategic merge patch of a Deployment, for kustomize and kubectl.`,
+		Example: `  docket kubernetes sidecar -f docket.yaml --image registry.example.com/docket:1.0.0
+  docket kubernetes sidecar -f docket.yaml --secret siem-token=/etc/docket-siem --volume ephemeral
+  docket kubernetes sidecar -f docket.yaml -o patch > docket-patch.yaml
+  kubectl create configmap docket --from-file=docket.yaml`,
+		Args: command.NoArgs,
+	}
+	var file string
+	flags := cmd.Flags()
+	flags.StringVarP(&file, "file", "f", "", "configuration file, whose paths are those in the container")
+	flags.StringVar(&o.image, "image", "docket", "`NAME` of docket's image")
+	flags.StringVar(&o.configMap, "config-map", "docket", "`NAME` of the ConfigMap with the configuration as docket.yaml")
+	flags.Var(volumeFlag{&o}, "volume", "volume of the queue: emptyDir, ephemeral, or claim=NAME")
+	flags.Var(command.Duration{To: &o.shutdownDelay}, "shutdown-delay", "how long the engine takes to stop")
+	flags.BoolVar(&o.plain, "plain", false, "an ordinary container in place of a native sidecar")
+	flags.BoolVar(&o.strict, "blocking-strict", false, "the engine decides nothing without docket: add a readiness probe, which counts for the whole pod")
+	flags.Int64Var(&o.fsGroup, "fs-group", docketUser, "`GROUP` that the engine and docket share files by")
+	flags.Var(mountFlag(o.secrets), "secret", "`NAME=DIRECTORY` at which docket reads a Secret; may be repeated")
+	flags.Var(mountFlag(o.mounts), "mount", "`VOLUME=DIRECTORY` at which docket has a volume of the pod; may be repeated")
+	output := command.OutputFlag(cmd, "yaml", "json", "patch")
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
+		if file == "" {
+			return errors.New("which configuration? name it with -f FILE")
+		}
+		cfg, err := load(kinds, file, &o)
+		if err != nil {
+			return err
+		}
+		return command.Failed(write(cmd.OutOrStdout(), cfg, &o, output.Value))
+	}
+	return cmd
+}
+
+// load returns the configuration in file, if a container with o can run with it.
+func load(kinds exporter.Kinds, file string, o *options) (*exporter.Config, error) {
+	text, err := command.ReadConfig(file)
+	if err != nil {
+		return nil, err
+	}
+	if tapcmd.IsTap(text) {
+		return nil, command.Misconfigured("%s: is of kind Tap, which needs no volume: name the configuration of kind Exporter, that of the docket beside it", file)
+	}
+	cfg, err := command.ParseConfig(kinds, file, text)
+	if err != nil {
+		return nil, err
+	}
+	if problems := check(cfg, o); len(problems) > 0 {
+		root, _ := config.Parse(text) // which was whole a moment ago
+		return nil, &command.ConfigError{File: file, Problems: root.Locate(problems)}
+	}
+	return cfg, nil
+}
+
+// The kinds of volume.
+const (
+	emptyDirVolume  = "emptyDir"
+	ephemeralVolume = "ephemeral"
+	claimPrefix     = "claim="
+)
+
+// options are what the flags say.
+type options struct {
+	image, configMap string
+	volume           string // emptyDirVolume or ephemeralVolume; else empty, and there is a claim
+	claim            string
+	shutdownDelay    time.Duration
+	plain, strict    bool
+	fsGroup          int64
+	secrets, mounts  map[string]string // directories by names
+}
+
+type volumeFlag struct{ *options }
+
+// Set is part of pflag.Value.
+func (f volumeFlag) Set(text string) error {
+	if text == emptyDirVolume || text == ephemeralVolume {
+		f.volume, f.claim = text, ""
+		return nil
+	}
+	name, ok := strings.CutPrefix(text, claimPrefix)
+	if !ok || name == "" {
+		return fmt.Errorf("must be one of %s, %s, %sNAME", emptyDirVolume, ephemeralVolume, claimPrefix)
+	}
+	f.volume, f.claim = "", name
+	return nil
+}
+
+// String is part of pflag.Value.
+func (f volumeFlag) String() string {
+	if f.options == nil {
+		return ""
+	}
+	if f.claim != "" {
+		return claimPrefix + f.claim
+	}
+	return f.volume
+}
+
+// Type is part of pflag.Value; help texts show it.
+func (volumeFlag) Type() string { return "KIND" }
+
+type mountFlag map[string]string
+
+// Set is part of pflag.Value.
+func (f mountFlag) Set(text string) error {
+	name, dir, _ := strings.Cut(text, "=")
+	if name == "" || !strings.HasPrefix(dir, "/") {
+		return errors.New("must be NAME=DIRECTORY, such as siem-token=/etc/docket-siem")
+	}
+	f[name] = dir
+	return nil
+}
+
+// String is part of pflag.Value.
+func (f mountFlag) String() string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		list = append(list, name+"="+f[name])
+	}
+	return strings.Join(list, ",")
+}
+
+// Type is part of pflag.Value; help texts show it.
+func (mountFlag) Type() string { return "NAME=DIRECTORY" }

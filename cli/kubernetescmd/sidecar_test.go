@@ -1,0 +1,274 @@
+package kubernetescmd
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/docket-export/docket/cli/builtin"
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/config"
+)
+
+const usual = `apiVersion: docket.dev/v1alpha1
+kind: Exporter
+sources:
+- name: engine
+  unix: {path: /run/docket/docket.sock}
+queue: {directory: /var/lib/docket/queue, maxBytes: 512Mi}
+sinks:
+- name: siem
+  http: {url: https://siem.example.com/ingest}
+metrics: {address: ":9465"}
+shutdown: {drainTimeout: 20s}
+`
+
+// sidecar runs docket kubernetes sidecar with the configuration text.
+func sidecar(t *testing.T, text string, args ...string) (string, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "docket.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := New(builtin.Kinds())
+	cmd.SilenceErrors, cmd.SilenceUsage = true, true
+	cmd.SetArgs(append([]string{"sidecar", "-f", file}, args...))
+	var out bytes.Buffer
+	cmd.SetOut(&out)
+	err := cmd.ExecuteContext(t.Context())
+	return out.String(), err
+}
+
+// podOf is what the command writes as JSON.
+func podOf(t *testing.T, text string, args ...string) (p pod) {
+	t.Helper()
+	out, err := sidecar(t, text, append(args, "-o", "json")...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d := json.NewDecoder(strings.NewReader(out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// docketOf is docket's container in p.
+func docketOf(p pod) container { return append(p.InitContainers, p.Containers...)[0] }
+
+// edited is the usual configuration with another text in place of one.
+func edited(t *testing.T, old, text string) string {
+	t.Helper()
+	if strings.Count(usual, old) != 1 {
+		t.Fatalf("%q is not once in the configuration", old)
+	}
+	return strings.Replace(usual, old, text, 1)
+}
+
+// What is written is in testdata, to be read. UPDATE=1 writes it anew.
+func TestWritten(t *testing.T) {
+	for name, args := range map[string][]string{
+		"usual.yaml": nil,
+		"patch.yaml": {"--image", "registry.example.com/docket:1.0.0", "--volume", "claim=docket-queue", "--blocking-strict", "--secret", "siem-token=/etc/docket-siem", "-o", "patch"},
+		"plain.yaml": {"--plain", "--volume", "ephemeral", "--shutdown-delay", "5s", "--fs-group", "999", "--mount", "violations=/tmp/violations"},
+	} {
+		got, err := sidecar(t, usual, args...)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		golden := filepath.Join("testdata", name)
+		if os.Getenv("UPDATE") != "" {
+			if err := os.WriteFile(golden, []byte(got), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if want, err := os.ReadFile(golden); err != nil || got != string(want) {
+			t.Errorf("%s: %v; got\n%s", name, err, got)
+		}
+	}
+}
+
+// YAML and JSON say the same.
+func TestForms(t *testing.T) {
+	text, err := sidecar(t, usual)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fromYAML any
+	if err := yaml.Unmarshal([]byte(text), &fromYAML); err != nil {
+		t.Fatal(err)
+	}
+	got, err := json.Marshal(fromYAML)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := sidecar(t, usual, "-o", "json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var fromJSON any
+	if err := json.Unmarshal([]byte(out), &fromJSON); err != nil {
+		t.Fatal(err)
+	}
+	if want, _ := json.Marshal(fromJSON); !bytes.Equal(got, want) {
+		t.Errorf("YAML has\n%s\nand JSON\n%s", got, want)
+	}
+}
+
+func TestVolumeSize(t *testing.T) {
+	sink := func(more string) string {
+		return edited(t, "  http: {url: https://siem.example.com/ingest}\n", "  http: {url: https://siem.example.com/ingest}\n"+more)
+	}
+	export := func(section string) string {
+		return sink("- name: copy\n  onReject: Block\n  file: {directory: /var/lib/docket/export, " + section + "}\n")
+	}
+	for name, test := range map[string]struct{ text, want string }{
+		"queue, letters thrice, refused lines, spare": {usual, "1408Mi"},
+		"letters that are bounded":                    {sink("  deadLetters: {maxBytes: 32Mi}\n"), "736Mi"},
+		"no letters":                                  {sink("  onReject: Drop\n"), "640Mi"},
+		"more left free":                              {edited(t, "maxBytes: 512Mi", "maxBytes: 512Mi, minFreeBytes: 128Mi"), "1472Mi"},
+		"less left free":                              {edited(t, "maxBytes: 512Mi", "maxBytes: 512Mi, minFreeBytes: 1Mi"), "1408Mi"},
+		"not a whole MiB":                             {edited(t, "maxBytes: 512Mi", "maxBytes: 536870913"), "1409Mi"},
+		"export by its total":                         {export("retain: {maxTotalBytes: 1Gi}"), "2560Mi"},
+		"export by its files":                         {export("retain: {maxFiles: 3}, rotate: {maxBytes: 8Mi}"), "1448Mi"},
+		"export of files shorter than a batch":        {export("retain: {maxFiles: 3}, rotate: {maxBytes: 1Mi}"), "1428Mi"},
+	} {
+		for _, v := range podOf(t, test.text).Volumes {
+			if v.Name == queueVolume && v.EmptyDir.SizeLimit != test.want {
+				t.Errorf("%s: got %s, want %s", name, v.EmptyDir.SizeLimit, test.want)
+			}
+		}
+	}
+}
+
+func TestGracePeriod(t *testing.T) {
+	for name, test := range map[string]struct {
+		drain, delay string
+		want, sleep  int64
+	}{
+		"both":           {"20s", "30s", 60, 30},
+		"no engine":      {"20s", "0s", 30, 0},
+		"not whole ones": {"1500ms", "2300ms", 14, 3},
+	} {
+		text := edited(t, "drainTimeout: 20s", "drainTimeout: "+test.drain)
+		p := podOf(t, text, "--shutdown-delay", test.delay, "--plain")
+		if p.GracePeriod != test.want {
+			t.Errorf("%s: got %d s, want %d", name, p.GracePeriod, test.want)
+		}
+		var slept int64
+		if l := docketOf(p).Lifecycle; l != nil {
+			slept = l.PreStop.Sleep.Seconds
+		}
+		if slept != test.sleep {
+			t.Errorf("%s: an ordinary container sleeps %d s, want %d", name, slept, test.sleep)
+		}
+		if native := podOf(t, text, "--shutdown-delay", test.delay); native.GracePeriod != test.want || docketOf(native).Lifecycle != nil {
+			t.Errorf("%s: got %+v, want that a native sidecar has %d s and does not sleep", name, native, test.want)
+		}
+	}
+}
+
+// What docket needs at most, and nothing that it does not have.
+func TestContainer(t *testing.T) {
+	remote := `sources:
+- name: remote
+  tcp: {address: ":9467", tls: {certFile: /etc/docket-tls/tls.crt, keyFile: /etc/docket-tls/tls.key}}
+- name: opa
+  opa: {address: "127.0.0.1:8282"}
+`
+	text := edited(t, "sources:\n- name: engine\n  unix: {path: /run/docket/docket.sock}\n", remote)
+	text = strings.Replace(text, `metrics: {address: ":9465"}`+"\n", "limits: {maxRecordBytes: 16Mi}\n", 1)
+	p := podOf(t, text, "--secret", "docket.tls=/etc/docket-tls")
+	c := docketOf(p)
+	if len(c.Ports) != 1 || c.Ports[0].ContainerPort != 9467 {
+		t.Errorf("ports: got %v, want that of the source that others connect to", c.Ports)
+	}
+	if len(p.Volumes) != 3 || len(c.VolumeMounts) != 3 {
+		t.Errorf("got %+v and %+v, want configuration, queue and Secret, and no directory of a socket", p.Volumes, c.VolumeMounts)
+	}
+	if secret := p.Volumes[len(p.Volumes)-1]; secret.Name != "docket-secret-docket-tls" || secret.Secret.SecretName != "docket.tls" {
+		t.Errorf("got %+v, want the Secret docket.tls in a volume whose name has no dot", secret)
+	}
+	small := docketOf(podOf(t, usual)).Resources
+	if small.Limits.Memory != "80Mi" || small.Requests.Memory != "64Mi" {
+		t.Errorf("memory: got %+v, want 80Mi, the 54Mi of docket check and two probes", small)
+	}
+	var limit config.Size
+	if err := limit.UnmarshalText([]byte(c.Resources.Limits.Memory)); err != nil || limit < 500<<20 {
+		t.Errorf("memory with records of 16Mi: got %s, %v, want what their buffers take", c.Resources.Limits.Memory, err)
+	}
+	if c.ReadinessProbe != nil {
+		t.Error("there is a readiness probe, which counts for the whole pod")
+	}
+}
+
+func TestRefused(t *testing.T) {
+	export := func(section string) string {
+		return edited(t, "metrics:", "- name: copy\n  file: {"+section+"}\nmetrics:")
+	}
+	source := func(text string) string { return edited(t, "unix: {path: /run/docket/docket.sock}", text) }
+	for name, test := range map[string]struct {
+		text string
+		args []string
+		want string
+	}{
+		"queue elsewhere":              {edited(t, "/var/lib/docket/queue", "/var/lib/docket-2/queue"), nil, ":6: queue.directory: /var/lib/docket-2/queue is outside of the volume"},
+		"queue here":                   {edited(t, "/var/lib/docket/queue", "docket-data/queue"), nil, "queue.directory: docket-data/queue is outside of the volume"},
+		"export elsewhere":             {export("directory: /var/log/docket, retain: {maxTotalBytes: 1Gi}"), nil, "sinks[1].file.directory: /var/log/docket is outside of the volume"},
+		"export unbounded":             {export("directory: /var/lib/docket/export"), nil, "sinks[1].file.retain.maxTotalBytes: is required on a volume of kind emptyDir"},
+		"export by age":                {export("directory: /var/lib/docket/export, retain: {maxAge: 24h}"), []string{"--volume", "ephemeral"}, "sinks[1].file.retain.maxTotalBytes: is required on a volume of kind ephemeral"},
+		"files unbounded":              {export("directory: /var/lib/docket/export, retain: {maxFiles: 2}, rotate: {maxBytes: 0}"), nil, "sinks[1].file.rotate.maxBytes: is required"},
+		"socket elsewhere":             {source("unix: {path: /tmp/docket.sock}"), nil, "sources[0].unix.path: /tmp/docket.sock is not in /run/docket"},
+		"socket too deep":              {source("unix: {path: /run/docket/a/docket.sock}"), nil, "sources[0].unix.path: /run/docket/a/docket.sock is not in /run/docket"},
+		"socket of docket's":           {source(`unix: {path: /run/docket/docket.sock, mode: "0600"}`), nil, `sources[0].unix.mode: 0600 keeps out an engine that is another user than docket: the least is "0660"`},
+		"socket of systemd's":          {source("unix: {inherited: docket.socket}"), nil, "sources[0].unix.inherited: no container inherits a socket"},
+		"logs that are not":            {source("gatekeeper: {path: /tmp/violations/topics}"), nil, "sources[0].gatekeeper.path: /tmp/violations/topics is in no volume of the container: name that of the pod with --mount VOLUME=/tmp/violations"},
+		"a secret that is not":         {edited(t, "{url: https://siem.example.com/ingest}", "{url: https://siem.example.com/ingest, bearerTokenFile: /etc/docket-siem/token}"), nil, "sinks[0].http.bearerTokenFile: /etc/docket-siem/token is in no volume of the container: name its Secret with --secret NAME=/etc/docket-siem"},
+		"a configuration that is none": {edited(t, "url: https", "uri: https"), nil, "sinks[0].http.uri"},
+	} {
+		out, err := sidecar(t, test.text, test.args...)
+		_, misconfigured := errors.AsType[*command.ConfigError](err)
+		if !misconfigured || !strings.Contains(err.Error(), test.want) || out != "" {
+			t.Errorf("%s: got %q, %v, want %q", name, out, err, test.want)
+		}
+	}
+	for name, args := range map[string][]string{
+		"medium":                 {"--volume", "Memory"},
+		"claim without a name":   {"--volume", "claim="},
+		"mount without a path":   {"--mount", "violations"},
+		"secret of no directory": {"--secret", "token=etc"},
+	} {
+		if out, err := sidecar(t, usual, args...); err == nil {
+			t.Errorf("%s: got %q, want an error", name, out)
+		}
+	}
+	if _, err := sidecar(t, "apiVersion: docket.dev/v1alpha1\nkind: Tap\n"); err == nil || !strings.Contains(err.Error(), "kind Tap") {
+		t.Errorf("a tap: got %v, want that it is one", err)
+	}
+}
+
+// What is refused otherwise is good where the pod gives it.
+func TestTaken(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		args []string
+	}{
+		"an unbounded export on a claim": {edited(t, "metrics:", "- name: copy\n  file: {directory: /var/lib/docket/export}\nmetrics:"), []string{"--volume", "claim=docket-queue"}},
+		"a mounted input":                {edited(t, "unix: {path: /run/docket/docket.sock}", "gatekeeper: {path: /tmp/violations/topics}"), []string{"--mount", "tmp-violations=/tmp/violations"}},
+		"a socket in a mounted volume":   {edited(t, "/run/docket/docket.sock", "/shared/docket.sock"), []string{"--mount", "shared=/shared"}},
+		"a secret":                       {edited(t, "{url: https://siem.example.com/ingest}", "{url: https://siem.example.com/ingest, bearerTokenFile: /etc/docket-siem/token}"), []string{"--secret", "siem=/etc/docket-siem"}},
+		"the queue at the mount":         {edited(t, "/var/lib/docket/queue", "/var/lib/docket"), nil},
+	} {
+		if _, err := sidecar(t, test.text, test.args...); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

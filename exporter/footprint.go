@@ -1,0 +1,44 @@
+package exporter
+
+import (
+	"github.com/docket-export/docket/sinks"
+)
+
+// DiskPart is what one part of docket has on disk at most.
+type DiskPart struct {
+	Name  string
+	Bytes int64
+	// Key is what would bound the part, with its path, where nothing does; Bytes is 0 then.
+	Key string
+}
+
+// letterCopies is how often dead letters lie on disk while their log is written anew: as
+// letters, as removed ones, and in the new log.
+const letterCopies = 3
+
+// spareBytes is for what is small or rare: quarantine, positions and cursors of the queue,
+// the state of sources, manifests of exports. By default it is what queue.minFreeBytes
+// leaves free, too.
+const spareBytes = 64 << 20
+
+// Disk returns what docket has on disk at most with this configuration, wherever its
+// directories are. A volume that has less is full before the bounds are reached.
+func (c *Config) Disk() []DiskPart {
+	parts := []DiskPart{{Name: "queue", Bytes: int64(c.Queue.MaxBytes)}}
+	for i, s := range c.Sinks {
+		if s.OnReject == DeadLetter {
+			parts = append(parts, DiskPart{Name: "dead letters of " + s.Name, Bytes: letterCopies * int64(s.DeadLetters.MaxBytes)})
+		}
+		if k, ok := s.Config.(sinks.Keeper); ok {
+			part := DiskPart{Name: "export of " + s.Name}
+			var key string
+			if part.Bytes, key = k.DiskBytes(max(int64(s.Batch.MaxBytes), int64(c.Limits.MaxRecordBytes))); key != "" {
+				part.Key = partPath("sinks", i, s.Kind) + "." + key
+			}
+			parts = append(parts, part)
+		}
+	}
+	return append(parts,
+		DiskPart{Name: "refused lines", Bytes: refusedMaxBytes},
+		DiskPart{Name: "spare", Bytes: max(spareBytes, int64(c.Queue.MinFreeBytes))})
+}
