@@ -10,7 +10,7 @@ import (
 
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
-	"github.com/segmentio/kafka-go/sasl/scram"
+	"github.com/xdg-go/scram"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
@@ -75,23 +75,34 @@ func (l login) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	case Plain:
 		return plain.Mechanism{Username: l.Username, Password: secret}.Start(ctx)
 	case ScramSHA256:
-		return l.scram(ctx, scram.SHA256, secret)
+		return l.scram(scram.SHA256, secret)
 	case ScramSHA512:
-		return l.scram(ctx, scram.SHA512, secret)
+		return l.scram(scram.SHA512, secret)
 	case OAuthBearer:
 		return &bearer{}, []byte("n,,\x01auth=Bearer " + secret + "\x01\x01"), nil
 	}
 	return nil, nil, fmt.Errorf("kafka.sasl: mechanism %q is unknown", l.Mechanism)
 }
 
-func (l login) scram(ctx context.Context, algorithm scram.Algorithm, password string) (sasl.StateMachine, []byte, error) {
-	m, err := scram.Mechanism(algorithm, l.Username, password)
+// scram sends the username and the password as they are. Kafka's brokers keep them so:
+// they know nothing of SASLprep, which changes some characters and refuses others.
+func (l login) scram(hash scram.HashGeneratorFcn, password string) (sasl.StateMachine, []byte, error) {
+	client, err := hash.NewClientUnprepped(l.Username, password, "")
 	if err != nil {
-		// The error may show a character of the password.
-		return nil, nil, sinks.Failf(sinks.Misconfigured,
-			"kafka.sasl: username, or the password in %s, has a character that SCRAM cannot take", l.PasswordFile)
+		return nil, nil, fmt.Errorf("kafka.sasl: %w", err)
 	}
-	return m.Start(ctx)
+	conversation := client.NewConversation()
+	first, err := conversation.Step("")
+	return dialogue{conversation}, []byte(first), err
+}
+
+// dialogue is the exchange of SCRAM (RFC 5802).
+type dialogue struct{ *scram.ClientConversation }
+
+// Next implements sasl.StateMachine.
+func (d dialogue) Next(_ context.Context, challenge []byte) (done bool, answer []byte, err error) {
+	text, err := d.Step(string(challenge))
+	return d.Done(), []byte(text), err
 }
 
 // bearer is the exchange of OAUTHBEARER (RFC 7628) once the token is sent.

@@ -70,7 +70,7 @@ func token(user string, expires time.Time) string {
 
 const (
 	scramUser     = "docket"
-	scramPassword = "the password, with a comma"
+	scramPassword = "the password, with a comma and ½ a character" // one that SASLprep would change
 )
 
 // secureLines is what each of the tests here sends.
