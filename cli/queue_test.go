@@ -109,9 +109,9 @@ func TestQueueJSON(t *testing.T) {
 	}
 }
 
-// A reader that has enough, such as head, is no failure.
-func TestCatIntoAClosedPipe(t *testing.T) {
-	dir := filepath.Join(t.TempDir(), "queue")
+// manyRecords makes a queue with more in it than a pipe takes.
+func manyRecords(t *testing.T, dir string) {
+	t.Helper()
 	q, err := queue.Open(queue.Options{Directory: dir})
 	if err != nil {
 		t.Fatal(err)
@@ -125,6 +125,12 @@ func TestCatIntoAClosedPipe(t *testing.T) {
 	if err := q.Close(t.Context()); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// A reader that has enough, such as head, is no failure.
+func TestCatIntoAClosedPipe(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "queue")
+	manyRecords(t, dir)
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -143,5 +149,32 @@ func TestCatIntoAClosedPipe(t *testing.T) {
 	cmd.Wait() // by the signal that tells a program that nobody reads on
 	if errs.String() != "" {
 		t.Errorf("got %q on stderr, want nothing", errs.String())
+	}
+}
+
+// docket starts while somebody looks at the files of its queue, however long that takes.
+func TestStartBesideALook(t *testing.T) {
+	file, admin := testConfig(t)
+	manyRecords(t, "queue")
+	for _, look := range [][]string{{"queue", "cat"}, {"query"}} {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := newProcess(t, append(look, "-f", file)...)
+		p.cmd.Stdout = w
+		p.start()
+		w.Close()
+		if _, err := r.Read(make([]byte, 100)); err != nil { // it goes on when more is read
+			t.Fatal(err)
+		}
+		run := startProcess(t, "run", "-f", file)
+		if err := waitReady(admin); err != nil {
+			t.Fatalf("beside %q: %v\n%s", look, err, run.stderr())
+		}
+		r.Close()
+		run.interrupt()
+		run.wait()
+		p.wait()
 	}
 }

@@ -14,7 +14,7 @@ import (
 // searchQueue searches the queue of the configuration: by its docket where one runs, else
 // its files.
 func (q *query) searchQueue(ctx context.Context) error {
-	client, resting, err := q.flags.Find(ctx, "")
+	client, resting, err := q.flags.Find(ctx, "", inspect.OpenToLook)
 	if err != nil {
 		return err
 	}

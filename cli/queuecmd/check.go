@@ -19,7 +19,8 @@ func newQueueCheck(kinds exporter.Kinds) *cobra.Command {
 		Use:   "check",
 		Short: "Read all of a queue at rest and say what is damaged",
 		Long: `check reads every file of a queue and says what is not as it should be, one finding a
-line, as FILE:OFFSET: SEVERITY: what it means. It changes nothing.
+line, as FILE:OFFSET: SEVERITY: what it means. It changes nothing, keeps no docket from
+starting, and ends when one starts.
 
   damage   something is lost or cannot be used, and nobody has dealt with it yet:
            docket does so when it meets it, docket queue repair at once
@@ -35,7 +36,7 @@ It ends with 1 when there is damage, with 0 otherwise.`,
 	flags := newQueueFlags(cmd, kinds)
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return flags.with(func(cfg exporter.QueueConfig, o *inspect.Queue) error {
+		return flags.with(inspect.OpenToLook, func(cfg exporter.QueueConfig, o *inspect.Queue) error {
 			console := terminal.NewConsole(cmd.ErrOrStderr())
 			defer console.Follow(func() terminal.Work { return reading(o) })()
 			return checkQueue(cmd.Context(), console.Beside(cmd.OutOrStdout()), o, cfg.Directory, output.Value == "json")

@@ -68,7 +68,7 @@ func (f *lookFlags) with(ctx context.Context, at func(*adminclient.Client) error
 	if f.directory != "" && (f.File != "" || f.Data != "" || f.Admin != "") {
 		return errOneQueue
 	}
-	client, o, err := f.Find(ctx, f.directory)
+	client, o, err := f.Find(ctx, f.directory, inspect.OpenToLook)
 	if err != nil {
 		return err
 	}
@@ -97,18 +97,18 @@ func (f *queueFlags) load() (exporter.QueueConfig, error) {
 }
 
 // with calls do with the queue that the flags name.
-func (f *queueFlags) with(do func(exporter.QueueConfig, *inspect.Queue) error) error {
+func (f *queueFlags) with(open inspect.Opener, do func(exporter.QueueConfig, *inspect.Queue) error) error {
 	cfg, err := f.load()
 	if err != nil {
 		return err
 	}
-	return withQueue(cfg.Directory, func(o *inspect.Queue) error { return do(cfg, o) })
+	return withQueue(cfg.Directory, open, func(o *inspect.Queue) error { return do(cfg, o) })
 }
 
-// withQueue calls do with the queue in dir, which no docket can open until do
-// returns. An error of do is one of running, unless it says otherwise.
-func withQueue(dir string, do func(*inspect.Queue) error) error {
-	o, err := inspect.Open(dir, nil)
+// withQueue calls do with the queue in dir as open opens it. An error of do is one of
+// running, unless it says otherwise.
+func withQueue(dir string, open inspect.Opener, do func(*inspect.Queue) error) error {
+	o, err := open(dir, nil)
 	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
 		return command.Failed(fmt.Errorf("queue %s is in use by %s: this command is for a queue at rest; "+
 			"stop docket first, or ask it with: docket status", dir, inUse.Holder))

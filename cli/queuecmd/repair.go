@@ -35,7 +35,11 @@ meets damage: to run it without a repair is safe.`,
 	apply := cmd.Flags().Bool("apply", false, "do it")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		return flags.with(func(cfg exporter.QueueConfig, o *inspect.Queue) error {
+		open := inspect.OpenToLook
+		if *apply {
+			open = inspect.Open
+		}
+		return flags.with(open, func(cfg exporter.QueueConfig, o *inspect.Queue) error {
 			r := repair{o: o, cfg: cfg, w: cmd.OutOrStdout(), console: terminal.NewConsole(cmd.ErrOrStderr()), apply: *apply, json: output.Value == "json"}
 			return r.run(cmd.Context())
 		})

@@ -55,7 +55,7 @@ received then or later.`,
 		if err != nil {
 			return err
 		}
-		client, o, err := flags.Find(cmd.Context(), "")
+		client, o, err := flags.Find(cmd.Context(), "", inspect.Open)
 		if err != nil {
 			return err
 		}

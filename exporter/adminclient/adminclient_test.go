@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
 // serve answers on l with name and the request until the test ends.
@@ -174,7 +175,7 @@ func TestEndlessDocument(t *testing.T) {
 
 // A queue that nobody works on is found as such, and none where there is no queue.
 func TestFindNoQueue(t *testing.T) {
-	client, o, err := Find(t.Context(), t.TempDir())
+	client, o, err := Find(t.Context(), t.TempDir(), inspect.OpenToLook)
 	if client != nil || o != nil || err == nil || errors.Is(err, fs.ErrPermission) {
 		t.Errorf("got %v, %v, %v, want that there is no queue", client, o, err)
 	}

@@ -11,9 +11,9 @@ import (
 )
 
 // Find returns a client of the docket that works on the queue in directory or, where none
-// does, the queue, which the caller closes: none can begin to until then. It fails with
+// does, the queue as open opens it, which the caller closes. It fails with
 // inspect.ErrNoQueue when there is no queue.
-func Find(ctx context.Context, directory string) (*Client, *inspect.Queue, error) {
+func Find(ctx context.Context, directory string, open inspect.Opener) (*Client, *inspect.Queue, error) {
 	client := ForQueue(directory)
 	reason := client.Reach(ctx)
 	if reason == nil {
@@ -22,7 +22,7 @@ func Find(ctx context.Context, directory string) (*Client, *inspect.Queue, error
 	if errors.Is(reason, fs.ErrPermission) {
 		return nil, nil, reason
 	}
-	o, err := inspect.Open(directory, nil)
+	o, err := open(directory, nil)
 	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
 		return nil, nil, fmt.Errorf("queue %s is in use by %s, which cannot be reached over its admin socket (%w): try again if it has just "+
 			"begun or is ending; or ask it with --admin and --token-file over its admin.address; or stop it first",

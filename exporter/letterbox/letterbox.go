@@ -49,7 +49,7 @@ type Box interface {
 // Open finds the docket that runs on the queue of cfg or, when there is none, the queue.
 // While a docket does, log is not used.
 func Open(ctx context.Context, cfg *exporter.Config, log *slog.Logger) (Box, error) {
-	client, o, err := adminclient.Find(ctx, cfg.Queue.Directory)
+	client, o, err := adminclient.Find(ctx, cfg.Queue.Directory, inspect.Open)
 	if err != nil {
 		return nil, err
 	}

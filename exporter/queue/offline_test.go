@@ -79,6 +79,10 @@ func TestOfflineCheck(t *testing.T) {
 			o := offline(t, opts)
 			all := findings(t, o)
 			equal(t, "findings", summary(all), tt.want)
+			must(t, o.Close())
+			o, err := inspect.OpenToLook(opts.Directory, nil)
+			must(t, err)
+			equal(t, "findings of a look", summary(findings(t, o)), tt.want)
 			for _, f := range all {
 				if strings.ContainsAny(f.String(), "\n") || (f.Repair != "") != (f.Severity == inspect.Damage) {
 					t.Errorf("got %+v, want one line, and a repair for damage alone", f)
@@ -86,7 +90,7 @@ func TestOfflineCheck(t *testing.T) {
 			}
 			readAll(t, o, everything)
 			checkProgress(t, o)
-			_, err := o.Contents(t.Context())
+			_, err = o.Contents(t.Context())
 			must(t, err)
 			equal(t, "files after looking", snapshotDir(t, opts.Directory), before)
 		})

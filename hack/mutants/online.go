@@ -10,6 +10,21 @@ var online = []mutant{
 		tests:  []string{"TestSegmentsGoUnderAReader"},
 	},
 	{
+		defect: "a look at a queue at rest goes on once docket works on it",
+		file:   "exporter/queue/inspect/walk.go",
+		in:     "exporter/queue",
+		old:    "errors.Is(err, errBegun)",
+		new:    "false",
+		tests:  []string{"TestLookKeepsNobodyOut"},
+	},
+	{
+		defect: "docket does not start while somebody reads a file of its queue",
+		file:   "internal/disk/share.go",
+		old:    "!errors.Is(err, unix.EWOULDBLOCK) || ",
+		new:    "true || ",
+		tests:  []string{"TestShare"},
+	},
+	{
 		defect: "an answer that breaks off is taken for the whole",
 		file:   "exporter/adminclient/queue.go",
 		old:    "if r.From > from && errors.Is(err, io.ErrUnexpectedEOF) {\n\t\t\tcontinue",

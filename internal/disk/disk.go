@@ -23,6 +23,7 @@
 //	WriteNew  openat(file) pwrite64(file) fdatasync(file) fsync(dir)
 //	Append    pwrite64(file) fdatasync(file)
 //	Lock      openat(file) flock(file) ftruncate(file) pwrite64(file)
+//	Share     flock(file)
 package disk
 
 // BUG(disk): a failed sync leaves its pages in memory. A process that starts later reads them as
@@ -75,8 +76,12 @@ type FS interface {
 	// still use.
 	Space(dir string) (total, free int64, err error)
 	// Lock locks the file name for this process until the result is closed. It fails with
-	// *InUseError when another process holds the lock.
+	// *InUseError when another process holds the lock, and waits some seconds for those that
+	// share it.
 	Lock(name string) (Lock, error)
+	// Share keeps Lock waiting, for the length of one read, until the result is closed. It
+	// makes no file, and fails with *InUseError while a process holds the lock.
+	Share(name string) (io.Closer, error)
 }
 
 // Lock is a lock file that this process holds.
@@ -211,6 +216,9 @@ func (p Path) OpenWrite() (File, error) { return p.fs.OpenWrite(p.String()) }
 
 // Lock locks a file for this process.
 func (p Path) Lock() (Lock, error) { return p.fs.Lock(p.String()) }
+
+// Share keeps a Lock of the file waiting.
+func (p Path) Share() (io.Closer, error) { return p.fs.Share(p.String()) }
 
 // Read returns what a file holds, at most limit bytes of it.
 func (p Path) Read(limit int64) ([]byte, error) {

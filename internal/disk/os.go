@@ -3,7 +3,6 @@ package disk
 import (
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -199,15 +198,8 @@ func (f osFS) Lock(name string) (Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
-	if errors.Is(err, unix.EWOULDBLOCK) {
-		text, _ := io.ReadAll(io.LimitReader(file, maxIdentity)) // unreadable text only costs the message its holder
-		file.Close()
-		return nil, &InUseError{Path: name, Holder: holderOf(string(text), ownIdentity())}
-	}
-	if err != nil {
-		file.Close()
-		return nil, fmt.Errorf("lock %s: %w", name, err)
+	if err := outlast(file); err != nil {
+		return nil, notLocked(file, err)
 	}
 	writeIdentity(file)
 	return osFile{file}, nil

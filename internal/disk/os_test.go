@@ -139,6 +139,39 @@ func TestLock(t *testing.T) {
 	must(t, errors.Join(l.Close(), other.Close()))
 }
 
+// Lock waits for those that share it, and they do not wait for it.
+func TestShare(t *testing.T) {
+	name := At(t.TempDir()).Join("lock")
+	if _, err := name.Share(); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a file: got %v, want fs.ErrNotExist", err)
+	}
+	must(t, name.Replace(nil))
+	for range 20 {
+		looking, looked := make(chan struct{}), make(chan struct{})
+		go func() {
+			defer close(looked)
+			shared, err := name.Share()
+			close(looking)
+			for range 100 { // some time for Lock to come
+				if other, err := name.Share(); err == nil {
+					other.Close()
+				}
+			}
+			if err != nil || shared.Close() != nil {
+				t.Error(err)
+			}
+		}()
+		<-looking
+		l, err := name.Lock()
+		must(t, err)
+		if _, err := name.Share(); err == nil {
+			t.Error("locked: got a share")
+		}
+		must(t, l.Close())
+		<-looked
+	}
+}
+
 // ReadOnly lets nothing be changed, follows no lock, and reads.
 func TestReadOnly(t *testing.T) {
 	dir := t.TempDir()

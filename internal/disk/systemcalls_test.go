@@ -36,6 +36,14 @@ var traced = map[string]struct{ prepare, do func(t *testing.T, root Path) }{
 		must(t, err)
 		must(t, l.Close())
 	}},
+	"Share": {
+		prepare: func(t *testing.T, root Path) { closed(t)(root.Join("file").Create()) },
+		do: func(t *testing.T, root Path) {
+			s, err := root.Join("file").Share()
+			must(t, err)
+			must(t, s.Close())
+		},
+	},
 }
 
 func closed(t *testing.T) func(File, error) {

@@ -83,7 +83,7 @@ func readToken(file config.SecretFile) (string, error) {
 
 // Find returns a client as Client does or, where no docket works on the configured queue, the
 // queue, which the caller closes. directory, unless it is empty, is that of another queue.
-func (f *AdminFlags) Find(ctx context.Context, directory string) (*adminclient.Client, *inspect.Queue, error) {
+func (f *AdminFlags) Find(ctx context.Context, directory string, open inspect.Opener) (*adminclient.Client, *inspect.Queue, error) {
 	if f.Admin != "" {
 		client, err := f.Client()
 		return client, nil, err
@@ -95,7 +95,7 @@ func (f *AdminFlags) Find(ctx context.Context, directory string) (*adminclient.C
 	if err != nil {
 		return nil, nil, err
 	}
-	client, o, err := adminclient.Find(ctx, directory)
+	client, o, err := adminclient.Find(ctx, directory, open)
 	if errors.Is(err, inspect.ErrNoQueue) {
 		return nil, nil, Misconfigured("%w", err)
 	}

@@ -92,6 +92,9 @@ func (o *Queue) segmentContents(ctx context.Context, s *segment.Stored) (Segment
 			defer file.Close()
 			err = s.Ends(file, note)
 		}
+		if errors.Is(err, errBegun) {
+			return c, err
+		}
 		c.Err = err
 		return c, ctx.Err()
 	}

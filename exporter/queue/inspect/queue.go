@@ -20,8 +20,8 @@ import (
 // ErrNoQueue says that a directory holds no queue, or does not exist.
 var ErrNoQueue = errors.New("there is none")
 
-// Queue is a queue that no exporter works on, held so that none can begin to.
-// Contents, Read, Check and PlanReplay only look: they create and change no
+// Queue is a queue that no exporter works on, held so that none can begin to unless it was
+// opened to look. Contents, Read, Check and PlanReplay only look: they create and change no
 // file. Repair and Replay change it. For one goroutine.
 type Queue struct {
 	dir  string
@@ -49,6 +49,9 @@ type StoredFile struct {
 	Size int64
 }
 
+// Opener is Open or OpenToLook.
+type Opener func(dir string, fsys disk.FS) (*Queue, error)
+
 // Open takes hold of the queue in dir until Close. It fails with
 // *InUseError while an exporter works on it, and with ErrNoQueue when there is
 // none. Damage is no reason to fail. fsys may be nil for the operating system's.
@@ -57,15 +60,9 @@ func Open(dir string, fsys disk.FS) (*Queue, error) {
 		fsys = disk.OS(dir)
 	}
 	o := &Queue{dir: dir, fsys: fsys}
-	names, err := fsys.List(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("queue %s: %w: no such directory", dir, ErrNoQueue)
-	}
+	names, err := o.names()
 	if err != nil {
-		return nil, fmt.Errorf("queue %s: %w", dir, err)
-	}
-	if !slices.ContainsFunc(names, isQueueFile) {
-		return nil, fmt.Errorf("queue %s: %w: the directory holds neither segments nor cursors", dir, ErrNoQueue)
+		return nil, err
 	}
 	if slices.Contains(names, state.LockFile) {
 		if err := o.acquire(); err != nil {
@@ -76,6 +73,44 @@ func Open(dir string, fsys disk.FS) (*Queue, error) {
 		return nil, errors.Join(err, o.Close())
 	}
 	return o, nil
+}
+
+// OpenToLook is Open for a look: it changes nothing, and keeps no exporter from starting.
+// Once one works on the queue, what reads it fails. Nothing may be asked of it that changes
+// the queue.
+func OpenToLook(dir string, fsys disk.FS) (*Queue, error) {
+	if fsys == nil {
+		fsys = disk.ReadOnly(dir)
+	}
+	o := &Queue{dir: dir, fsys: fsys}
+	if _, err := o.names(); err != nil {
+		return nil, err
+	}
+	shared, err := state.Share(fsys, dir)
+	if err != nil {
+		return nil, err
+	}
+	defer shared.Close()
+	if err := o.look(); err != nil {
+		return nil, err
+	}
+	o.fsys = restingFiles{fsys, dir}
+	return o, nil
+}
+
+// names are those of the queue's directory.
+func (o *Queue) names() ([]string, error) {
+	names, err := o.fsys.List(o.dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("queue %s: %w: no such directory", o.dir, ErrNoQueue)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("queue %s: %w", o.dir, err)
+	}
+	if !slices.ContainsFunc(names, isQueueFile) {
+		return nil, fmt.Errorf("queue %s: %w: the directory holds neither segments nor cursors", o.dir, ErrNoQueue)
+	}
+	return names, nil
 }
 
 // OfLive returns the queue in dir that is at work, as found has it and files reads it. Nothing

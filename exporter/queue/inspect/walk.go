@@ -117,6 +117,8 @@ func (w *walk) segment(s, before *segment.Stored, passed uint64) (next uint64, e
 		return scan.Next, scan.Off, stopped
 	case err == nil:
 		return scan.Next, scan.Off, nil
+	case errors.Is(err, errBegun):
+		return scan.Next, scan.Off, err
 	case errors.Is(err, segment.ErrGone) && w.gone != nil:
 		return s.Until, scan.Off, w.gone(segment.SeqRange{From: scan.Next, To: s.Until})
 	case w.unreadable == nil:

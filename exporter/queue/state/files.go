@@ -3,6 +3,8 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -46,10 +48,25 @@ func (e *InUseError) Error() string {
 // Lock fails with *InUseError when another process owns the queue in dir.
 func Lock(fsys disk.FS, dir string) (disk.Lock, error) {
 	l, err := fsys.Lock(filepath.Join(dir, LockFile))
-	if inUse, ok := errors.AsType[*disk.InUseError](err); ok {
-		return nil, &InUseError{Directory: dir, Holder: inUse.Holder}
+	return l, inUse(dir, err)
+}
+
+// Share keeps a process that wants the queue in dir waiting for the length of one read, and
+// fails with *InUseError while one owns it. A directory without a lock file has no owner.
+func Share(fsys disk.FS, dir string) (io.Closer, error) {
+	s, err := fsys.Share(filepath.Join(dir, LockFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return io.NopCloser(nil), nil
 	}
-	return l, err
+	return s, inUse(dir, err)
+}
+
+// inUse is err as one of the queue in dir.
+func inUse(dir string, err error) error {
+	if inUse, ok := errors.AsType[*disk.InUseError](err); ok {
+		return &InUseError{Directory: dir, Holder: inUse.Holder}
+	}
+	return err
 }
 
 // parseNumbered returns the number in a name with this prefix and suffix.

@@ -366,6 +366,8 @@ func (f process) Space(string) (total, free int64, err error) {
 
 func (f process) Lock(string) (disk.Lock, error) { return noLock{}, nil }
 
+func (f process) Share(string) (io.Closer, error) { return noLock{}, nil }
+
 type noLock struct{}
 
 func (noLock) Close() error { return nil }

@@ -2,6 +2,7 @@ package crashdisk
 
 import (
 	"errors"
+	"io"
 	"slices"
 	"sync"
 
@@ -231,6 +232,9 @@ func (f *Steps) Space(dir string) (total, free int64, err error) {
 
 // Lock implements disk.FS.
 func (f *Steps) Lock(name string) (disk.Lock, error) { return f.fs.Lock(name) }
+
+// Share implements disk.FS.
+func (f *Steps) Share(name string) (io.Closer, error) { return f.fs.Share(name) }
 
 type stepFile struct {
 	disk.File
