@@ -109,11 +109,7 @@ func gatekeeperSource(ctx context.Context, dir string) (string, error) {
 	if err := os.WriteFile(filepath.Join(dir, "go.mod"), gatekeeperModule, 0o644); err != nil {
 		return "", err
 	}
-	if err := artifact.Run(ctx, dir, "go", "mod", "download", gatekeeperPackage); err != nil {
-		return "", err
-	}
-	source, err := artifact.Output(ctx, dir, "go", "list", "-mod=mod", "-m", "-f", "{{.Dir}}", gatekeeperPackage)
-	return strings.TrimSpace(source), err
+	return moduleSource(ctx, dir, gatekeeperPackage)
 }
 
 // buildGatekeeper builds the program gatekeeper in the module of dir.
