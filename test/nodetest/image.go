@@ -1,61 +1,72 @@
 package nodetest
 
 import (
-	"archive/tar"
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
 	"testing"
 
 	"github.com/docket-export/docket/test/internal/repo"
 )
 
-// build builds the programs of the repository that pods of tests run, and returns archives of
-// their images.
-func (n *Node) build(t testing.TB) (images []string) {
-	t.Helper()
-	root, err := repo.Root()
-	if err != nil {
-		t.Fatal(err)
+// build makes the images of the repository with the tool that makes the released ones, and
+// returns their archives.
+func (n *Node) build() (archives []string, err error) {
+	if err := n.goBuild("release", "./image"); err != nil {
+		return nil, err
 	}
-	dir := t.TempDir()
-	program := func(name, module, pkg string) string {
-		path := filepath.Join(dir, name)
-		cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", path, pkg)
-		cmd.Dir = filepath.Join(root, module)
-		cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Fatalf("build %s: %v\n%s", name, err, out)
-		}
-		return path
-	}
-	for _, i := range []struct{ name, program string }{
-		{"pause", program("pause", "test", "./nodetest/pause")},
-		{"docket", program("docket", ".", "./cmd/docket")},
-		{"engine", program("engine", "test", "./nodetest/engine")},
-		{"busybox", "/bin/busybox"},
+	for _, i := range []struct{ name, pkg, program string }{
+		{name: "pause", pkg: "./nodetest/pause", program: filepath.Join(n.Dir, "pause")},
+		{name: "docket"},
+		{name: "engine", pkg: "./nodetest/engine", program: filepath.Join(n.Dir, "engine")},
+		{name: "busybox", program: "/bin/busybox"},
 	} {
-		archive := filepath.Join(dir, i.name+".tar")
-		if err := writeImage(archive, "docket.test/"+i.name+":dev", i.program); err != nil {
-			t.Fatal(err)
+		if i.pkg != "" {
+			if err := n.goBuild("test", i.pkg); err != nil {
+				return nil, err
+			}
 		}
-		images = append(images, archive)
+		archive := filepath.Join(n.Dir, i.name+".tar")
+		var programs []string // none: docket, which the tool builds
+		if i.program != "" {
+			programs = []string{i.program}
+		}
+		if err := n.image(archive, "docket.test/"+i.name+":dev", programs...); err != nil {
+			return nil, err
+		}
+		archives = append(archives, archive)
 	}
-	return images
+	return archives, nil
 }
 
-// Image makes an image of static programs, and loads it. Each is at its own name in the root
-// of the image; the first is the entry point. The user is 65532.
+// goBuild builds a package of a module of the repository into the node's directory.
+func (n *Node) goBuild(module, pkg string) error {
+	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", n.Dir, pkg)
+	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
+	return inRepository(cmd, module)
+}
+
+// image writes an image of programs to archive.
+func (n *Node) image(archive, name string, programs ...string) error {
+	return inRepository(exec.Command(filepath.Join(n.Dir, "image"), append([]string{"-out", archive, "-name", name}, programs...)...), "release")
+}
+
+// inRepository runs a command in a folder of the repository.
+func inRepository(cmd *exec.Cmd, folder string) error {
+	root, err := repo.Root()
+	if err != nil {
+		return err
+	}
+	cmd.Dir = filepath.Join(root, folder)
+	return run(cmd, cmd.String())
+}
+
+// Image makes an image of static programs, and loads it: FILE, which is in the root of the image
+// then, or FILE:/PATH. The first is the entry point. The user is 65532.
 func (n *Node) Image(t testing.TB, name string, programs ...string) {
 	t.Helper()
 	archive := filepath.Join(t.TempDir(), "image.tar")
-	if err := writeImage(archive, name, programs...); err != nil {
+	if err := n.image(archive, name, programs...); err != nil {
 		t.Fatal(err)
 	}
 	n.Load(t, archive)
@@ -78,54 +89,4 @@ func (n *Node) load(archive string) error {
 	cmd := n.Inside("ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "overlayfs", "-")
 	cmd.Stdin = f
 	return run(cmd, "load "+archive)
-}
-
-// writeImage writes an image as an archive of one layer.
-func writeImage(path, name string, programs ...string) error {
-	var layer bytes.Buffer
-	w := tar.NewWriter(&layer)
-	for _, program := range programs {
-		text, err := os.ReadFile(program)
-		if err != nil {
-			return err
-		}
-		if err := add(w, filepath.Base(program), 0o755, text); err != nil {
-			return err
-		}
-	}
-	if err := w.Close(); err != nil {
-		return err
-	}
-	config, err := json.Marshal(map[string]any{
-		"architecture": runtime.GOARCH, "os": "linux",
-		"config": map[string]any{"User": "65532:65532", "Entrypoint": []string{"/" + filepath.Base(programs[0])}, "Env": []string{"PATH=/"}},
-		"rootfs": map[string]any{"type": "layers", "diff_ids": []string{fmt.Sprintf("sha256:%x", sha256.Sum256(layer.Bytes()))}},
-	})
-	if err != nil {
-		return err
-	}
-	manifest, err := json.Marshal([]any{map[string]any{"Config": "config.json", "RepoTags": []string{name}, "Layers": []string{"layer.tar"}}})
-	if err != nil {
-		return err
-	}
-	f, err := os.Create(path)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	w = tar.NewWriter(f)
-	for name, text := range map[string][]byte{"manifest.json": manifest, "config.json": config, "layer.tar": layer.Bytes()} {
-		if err := add(w, name, 0o644, text); err != nil {
-			return err
-		}
-	}
-	return w.Close()
-}
-
-func add(w *tar.Writer, name string, mode int64, text []byte) error {
-	if err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(text))}); err != nil {
-		return err
-	}
-	_, err := io.Copy(w, bytes.NewReader(text))
-	return err
 }

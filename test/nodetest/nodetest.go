@@ -89,8 +89,7 @@ func Start(t testing.TB) *Node {
 		check(t)
 		began := time.Now()
 		n := &Node{Address: "192.0.2.1"}
-		images := n.build(t)
-		if err := n.start(t, images); err != nil {
+		if err := n.start(t); err != nil {
 			shared.failed = err.Error()
 			t.Fatalf("start the node: %v", err)
 		}
@@ -139,14 +138,20 @@ func unavailable(t testing.TB, why string) {
 	t.Skipf("no node can be had: %s", why)
 }
 
-// start starts the node, and waits until it runs pods of the images, which are archives.
-func (n *Node) start(t testing.TB, images []string) error {
+// start starts the node, and waits until it can run pods of the repository's images.
+func (n *Node) start(t testing.TB) error {
 	programs := []string{kubetest.ControlPlane(t), kubetest.NodePrograms(t)}
 	n.path = strings.Join(append(programs, os.Getenv("PATH")), ":")
 	if err := n.write(t); err != nil {
 		return err
 	}
 	if err := n.live(); err != nil {
+		return err
+	}
+	// It starts while they are built.
+	images, err := n.build()
+	if err != nil {
+		n.end()
 		return err
 	}
 	for _, step := range []struct {
