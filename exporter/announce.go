@@ -20,6 +20,7 @@ type announcements struct {
 
 	mu      sync.Mutex
 	waiting map[string]any // by sink; guarded by mu
+	storing bool           // one that is not in waiting; guarded by mu
 }
 
 func newAnnouncements(store func(context.Context, any) error, pause backoff.BackOff, log *slog.Logger) *announcements {
@@ -43,11 +44,20 @@ func (a *announcements) of(sink string) func(record any) {
 func (a *announcements) next() (sink string, record any, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
+	a.storing = false
 	for sink, record = range a.waiting {
 		delete(a.waiting, sink)
+		a.storing = true
 		return sink, record, true
 	}
 	return "", nil, false
+}
+
+// isIdle reports whether all announcements so far are stored.
+func (a *announcements) isIdle() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return len(a.waiting) == 0 && !a.storing
 }
 
 // putBack keeps an announcement that could not be stored, unless there is a newer one.

@@ -42,6 +42,9 @@ func TestAnnouncements(t *testing.T) {
 		one, other := a.of("one"), a.of("other")
 		one("one 1")
 		synctest.Wait() // it is on its way to a queue that is full
+		if a.isIdle() {
+			t.Error("idle with an announcement on its way")
+		}
 		for _, record := range []string{"one 2", "one 3"} {
 			one(record)
 		}
@@ -49,6 +52,9 @@ func TestAnnouncements(t *testing.T) {
 		close(full)
 		time.Sleep(time.Hour)
 		synctest.Wait()
+		if !a.isIdle() {
+			t.Error("not idle with all announcements stored")
+		}
 		slices.Sort(stored)
 		if want := []string{"one 3", "other 1"}; !slices.Equal(stored, want) {
 			t.Errorf("stored %q, want %q", stored, want)

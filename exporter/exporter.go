@@ -27,6 +27,9 @@ import (
 type Options struct {
 	Log     *slog.Logger
 	Version string
+	// Once delivers what the queue holds, takes nothing in, and ends Run when every sink has
+	// all of it. Run fails with *LeftError when something is left.
+	Once bool
 	// Store keeps the configuration in force in the directory of the queue; see StoredConfig.
 	Store bool
 	// Stored is what LoadStored has returned; nil: nothing.
@@ -52,6 +55,7 @@ type Exporter struct {
 	full      fullWatch
 	flow      flow
 	loads     *ConfigReport
+	once      bool
 	stores    bool          // the configuration in force; see StoredConfig
 	quiet     func()        // nil: nobody wants to know
 	stopping  chan struct{} // closed when Run begins to drain
@@ -81,7 +85,7 @@ type Exporter struct {
 // and closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{
-		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, stores: o.Store,
+		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, once: o.Once, stores: o.Store && !o.Once,
 		stopping: make(chan struct{}), turn: make(chan struct{}, 1), lingering: map[string][]*loop{},
 		lookers: make(chan struct{}, maxLookers), reading: make(chan struct{}, 1), tailPlaces: make(chan struct{}, maxTails),
 	}
@@ -90,6 +94,7 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 		e.loads = NewConfigReport("", "")
 		e.loads.Applied(time.Now(), "")
 	}
+	cfg = e.serves(cfg)
 	e.memory = budget.New(budget.Bytes(int(cfg.Limits.MaxRecordBytes)))
 	now := &parts{cfg: cfg}
 	e.now.Store(now)
@@ -140,6 +145,16 @@ func New(cfg *Config, o Options) (*Exporter, error) {
 	e.warnOfParked()
 	e.metrics.register(e)
 	return e, nil
+}
+
+// serves returns the part of cfg that counts: a docket that takes nothing in has no sources.
+func (e *Exporter) serves(cfg *Config) *Config {
+	if !e.once {
+		return cfg
+	}
+	deliver := *cfg
+	deliver.Sources = nil
+	return &deliver
 }
 
 // newSource prepares a source. Nothing is bound or opened before it runs.
@@ -218,8 +233,28 @@ func (e *Exporter) warnOfParked() {
 const notConfigured = "sink is no longer configured and its records are kept, new ones too: add it again, or add it with `retire: true` to let them go"
 
 // Run serves until ctx is done, and then stops; see stop. It returns nil when that
-// went in order, however much is left: nothing stored is lost.
+// went in order, however much is left: nothing stored is lost. See Options.Once for what
+// else may end it.
 func (e *Exporter) Run(ctx context.Context) error {
+	if !e.once {
+		return e.serveUntil(ctx)
+	}
+	e.log.Info("delivering what the queue holds, and taking nothing in", group("left", e.Left()))
+	ctx, end := context.WithCancel(ctx)
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	defer end()
+	watching.Go(func() {
+		e.awaitDrained(ctx)
+		end()
+	})
+	if err := e.serveUntil(ctx); err != nil {
+		return err
+	}
+	return e.left()
+}
+
+func (e *Exporter) serveUntil(ctx context.Context) error {
 	adminDone, err := e.serveAdmin()
 	if err != nil {
 		return errors.Join(err, e.queue.Close(context.Background()))

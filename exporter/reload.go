@@ -43,6 +43,7 @@ func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
 	case <-e.stopping:
 		return nil, ErrStopping
 	}
+	cfg = e.serves(cfg)
 	before := e.parts()
 	changes, err := Changes(before.cfg, cfg)
 	if err != nil {

@@ -61,8 +61,12 @@ func (l *loops) start(serve func(context.Context)) *loop {
 // than the drain timeout, however many sinks there are and whatever hangs.
 func (e *Exporter) stop(socketDone func()) error {
 	began, drain := time.Now(), time.Duration(e.config().Shutdown.DrainTimeout)
-	e.log.Info("stopping: taking lines until producers close; a second signal ends docket at once",
-		"drainTimeout", e.config().Shutdown.DrainTimeout, "takesLinesFor", intakeShare(drain).String())
+	if e.once {
+		e.log.Info("stopping: a second signal ends docket at once", "drainTimeout", e.config().Shutdown.DrainTimeout)
+	} else {
+		e.log.Info("stopping: taking lines until producers close; a second signal ends docket at once",
+			"drainTimeout", e.config().Shutdown.DrainTimeout, "takesLinesFor", intakeShare(drain).String())
+	}
 	e.waitUntil(began.Add(intakeShare(drain)), e.producersGone, func() string { return "producers to close" })
 	e.taking.end()
 	taken := closedAfter(&e.taking.group)

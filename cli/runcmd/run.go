@@ -47,23 +47,35 @@ the same go on; others are added, changed or removed, without a restart. A FILE 
 invalid changes nothing: docket status says why. Where FILE is invalid at the start, docket
 runs with the configuration that took effect last, which is kept in the queue's
 directory. FILE says where that is, unless it cannot be parsed at all: name the
-directory with --queue.`,
+directory with --queue.
+
+With --once docket takes nothing in: it delivers what the queue holds to every sink,
+and ends. It exits with 0 when every sink has all of it, and otherwise says what is
+left: records that a signal came before, and dead letters. Without -f it goes by the
+configuration that is kept in the directory that --queue names.`,
 		Example: `  docket run                       try it out
   docket run -f docket.yaml
-  docket run -f docket.yaml --queue /var/lib/docket`,
+  docket run -f docket.yaml --queue /var/lib/docket
+  docket run --once -f docket.yaml`,
 		Args: command.NoArgs,
 	}
 	flags := command.ConfigFlags{Kinds: kinds}
 	flags.Add(cmd)
 	queue := cmd.Flags().String("queue", "", "directory of the queue, for an invalid FILE that does not name it")
+	once := cmd.Flags().Bool("once", false, "take nothing in, deliver what the queue holds, and end")
 	newLog := command.LogFlags(cmd, os.Stderr)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
-		start, err := load(&flags, *queue)
+		start, err := load(&flags, *queue, *once)
 		if err != nil {
 			return err
 		}
 		cfg := start.cfg
+		if *once {
+			if err := mustExist(cfg.Queue.Directory); err != nil {
+				return err
+			}
+		}
 		sockets, err := streamsource.Inherit()
 		if err != nil {
 			return command.Failed(err)
@@ -80,7 +92,7 @@ directory with --queue.`,
 		switch {
 		case flags.Slot != nil:
 			flags.Slot.Explain(log, cfg)
-		case flags.File == "" && terminal.IsTerminal(os.Stderr):
+		case flags.File == "" && !*once && terminal.IsTerminal(os.Stderr):
 			printBanner(os.Stderr, cmp.Or(flags.Data, command.DefaultDataDir), cfg)
 		}
 		if b := versioncmd.This(); b.Unsafe {
@@ -95,7 +107,7 @@ directory with --queue.`,
 			report = exporter.NewConfigReport(flags.File, exporter.StoredPath(cfg.Queue.Directory))
 		}
 		e, err := exporter.New(cfg, exporter.Options{
-			Log: log, Version: versioncmd.This().Version, Quiet: debug.FreeOSMemory, Config: report, Store: flags.File != "", Stored: start.stored,
+			Log: log, Version: versioncmd.This().Version, Quiet: debug.FreeOSMemory, Config: report, Once: *once, Store: flags.File != "", Stored: start.stored,
 		})
 		if err != nil {
 			return command.Failed(err)

@@ -10,6 +10,7 @@ import (
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/hostcheck"
+	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/internal/memlimit"
 	"github.com/docket-export/docket/sources/streamsource"
 )
@@ -27,8 +28,16 @@ type start struct {
 
 // load returns what to start with: the configuration in the operator's file or, where that is
 // invalid, the last one that took effect on its queue. queue is where that queue lies, empty
-// where the file says so. The built-in configuration has no file.
-func load(flags *command.ConfigFlags, queue string) (s start, err error) {
+// where the file says so. The built-in configuration has no file. A docket that runs once
+// needs no file where queue is named: it goes by that last one.
+func load(flags *command.ConfigFlags, queue string, once bool) (s start, err error) {
+	if once && queue != "" && flags.File == "" && flags.Data == "" {
+		if s.stored, err = exporter.LoadStored(queue, flags.Kinds); err != nil {
+			return s, command.Misconfigured("%w", err)
+		}
+		s.cfg = s.stored.Config
+		return s, nil
+	}
 	if flags.File == "" || flags.Data != "" {
 		if queue != "" {
 			return s, errors.New("--queue needs -f FILE: it says where the last good configuration lies when FILE does not")
@@ -60,6 +69,19 @@ func load(flags *command.ConfigFlags, queue string) (s start, err error) {
 	}
 	s.cfg = s.stored.Config
 	return s, nil
+}
+
+// mustExist fails when there is no queue in directory: a docket that is to deliver what it
+// holds makes none, and has not delivered what lies elsewhere.
+func mustExist(directory string) error {
+	q, err := inspect.Open(directory, nil)
+	if errors.Is(err, inspect.ErrNoQueue) {
+		return command.Misconfigured("%w", err)
+	}
+	if err != nil {
+		return command.Failed(err)
+	}
+	return command.Failed(q.Close())
 }
 
 // host is what configurations have in common: the process and the machine.

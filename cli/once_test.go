@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/exporter"
+)
+
+// collector is where the http sink of a rescued queue leads. It rejects lines with "poison".
+type collector struct {
+	*httptest.Server
+	down atomic.Bool
+
+	mu   sync.Mutex
+	got  map[string]int // by line; guarded by mu
+	news chan struct{}  // has a word when there is more
+}
+
+func newCollector(t *testing.T) *collector {
+	c := &collector{got: map[string]int{}, news: make(chan struct{}, 1)}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		switch {
+		case err != nil: // the sender was killed
+		case c.down.Load():
+			w.WriteHeader(http.StatusServiceUnavailable)
+		case bytes.Contains(body, []byte("poison")):
+			w.WriteHeader(http.StatusBadRequest)
+		default:
+			c.take(string(body))
+		}
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+func (c *collector) take(body string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for line := range strings.Lines(body) {
+		c.got[strings.TrimSpace(line)]++
+	}
+	select {
+	case c.news <- struct{}{}:
+	default:
+	}
+}
+
+func (c *collector) count() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.got)
+}
+
+// TestOnceSurvivesKillsAndOutages: docket run --once is killed at random moments, and meets
+// an outage. The http sink then has all that was acknowledged, the file export each line
+// once, and what the sink rejects is named for as long as it is kept.
+func TestOnceSurvivesKillsAndOutages(t *testing.T) {
+	const records, kills = 2000, 8
+	siem := newCollector(t)
+	siem.down.Store(true)
+	config, admin := testConfig(t)
+	writeFile(t, config, strings.NewReplacer("sinks:\n", `sinks:
+- name: siem
+  batch: {maxRecords: 10}
+  retry: {initialBackoff: 10ms, maxBackoff: 10ms}
+  http: {url: `+siem.URL+`}
+`, "1h", "10ms").Replace(readFile(t, config)))
+	var lines []string
+	for n := range records {
+		lines = append(lines, fmt.Sprintf(`{"n":%d}`, n))
+	}
+	writeFile(t, "lines.ndjson", strings.Join(lines, "\n")+"\n")
+	sidecar := startProcess(t, "run", "-f", config)
+	if got := startProcess(t, "send", "-f", config, "lines.ndjson").wait(); got != command.ExitOK {
+		t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
+	}
+	kill(t, sidecar.cmd)
+
+	away := startProcess(t, "run", "--once", "-f", config)
+	waitStatus(t, admin, func(s exporter.Status) bool {
+		return s.Ledger.Sinks["export"].Pending == 0 && slices.ContainsFunc(s.Sinks, func(s exporter.SinkStatus) bool { return s.Name == "siem" && s.Attempts > 1 })
+	})
+	if err := away.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	// The file sink has docket make a record, which counts too.
+	if got, want := away.wait(), regexp.MustCompile(`not delivered, by sink: siem 200\d `); got != command.ExitFailed || !want.MatchString(away.stderr()) {
+		t.Errorf("got exit code %d and\n%s\nwant %d and %s", got, away.stderr(), command.ExitFailed, want)
+	}
+
+	siem.down.Store(false)
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	dice := rand.New(rand.NewPCG(seed, 0))
+	for range kills {
+		p := startProcess(t, "run", "--once", "-f", config)
+		for enough := siem.count() + dice.IntN(records/kills); siem.count() < enough; <-siem.news {
+		}
+		kill(t, p.cmd)
+	}
+	if n := siem.count(); n == records {
+		t.Logf("all %d records had arrived before the last kill", n)
+	}
+	last := startProcess(t, "run", "--once", "-f", config)
+	if got := last.wait(); got != command.ExitOK {
+		t.Errorf("got exit code %d, want %d:\n%s", got, command.ExitOK, last.stderr())
+	}
+	for _, line := range lines {
+		if siem.got[line] == 0 {
+			t.Fatalf("the sink has no %s: %d of %d records arrived", line, siem.count(), records)
+		}
+	}
+	compareLines(t, "export", exportedLines(t, "export"), lines)
+
+	sidecar = startProcess(t, "run", "-f", config)
+	writeFile(t, "poison.ndjson", `{"poison":true}`+"\n")
+	if got := startProcess(t, "send", "-f", config, "poison.ndjson").wait(); got != command.ExitOK {
+		t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
+	}
+	kill(t, sidecar.cmd)
+	for range 2 {
+		p := startProcess(t, "run", "--once", "-f", config)
+		if got, want := p.wait(), "dead letters, by sink: siem 1 (see docket deadletter ls)"; got != command.ExitFailed || !strings.Contains(p.stderr(), want) {
+			t.Errorf("got exit code %d and\n%s\nwant %d and %q", got, p.stderr(), command.ExitFailed, want)
+		}
+	}
+}
