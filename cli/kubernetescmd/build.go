@@ -21,6 +21,9 @@ const (
 	queueVolume  = "docket-queue"
 )
 
+// socketMount is what the engine and docket share.
+var socketMount = volumeMount{Name: socketVolume, MountPath: socketDir}
+
 // usualRequest is what a docket with little to do has in memory. A request that is the limit
 // would reserve what is needed only at its bounds.
 const usualRequest = 64 << 20
@@ -52,6 +55,9 @@ func build(cfg *exporter.Config, o *options) pod {
 		c.RestartPolicy = "Always"
 		p.InitContainers = []container{c}
 	}
+	if o.engine != "" && hasSocket(cfg) {
+		p.Containers = append(p.Containers, container{Name: o.engine, VolumeMounts: []volumeMount{socketMount}})
+	}
 	return p
 }
 
@@ -63,19 +69,19 @@ func newContainer(cfg *exporter.Config) container {
 		Ports:         ports(cfg),
 		StartupProbe:  newProbe("startup", directory, 1, 60),
 		LivenessProbe: newProbe("live", directory, 10, 3),
-		SecurityContext: containerSecurity{
+		SecurityContext: &containerSecurity{
 			RunAsUser: docketUser, RunAsGroup: docketUser, RunAsNonRoot: true, ReadOnlyRootFilesystem: true,
 			Capabilities:   capabilities{Drop: []string{"ALL"}},
 			SeccompProfile: seccompProfile{Type: "RuntimeDefault"},
 		},
-		Resources: resources{
+		Resources: &resources{
 			Requests: quantities{CPU: "50m", Memory: quantity(min(usualRequest, limit))},
 			Limits:   quantities{Memory: quantity(limit)},
 		},
 		VolumeMounts: []volumeMount{{Name: configVolume, MountPath: configDir, ReadOnly: true}},
 	}
 	if hasSocket(cfg) {
-		c.VolumeMounts = append(c.VolumeMounts, volumeMount{Name: socketVolume, MountPath: socketDir})
+		c.VolumeMounts = append(c.VolumeMounts, socketMount)
 	}
 	c.VolumeMounts = append(c.VolumeMounts, volumeMount{Name: queueVolume, MountPath: volumeDir})
 	return c

@@ -16,18 +16,18 @@ type podSecurity struct {
 }
 
 type container struct {
-	Name            string            `json:"name"`
-	Image           string            `json:"image"`
-	RestartPolicy   string            `json:"restartPolicy,omitempty"`
-	Args            []string          `json:"args"`
-	Ports           []port            `json:"ports,omitempty"`
-	StartupProbe    *probe            `json:"startupProbe"`
-	LivenessProbe   *probe            `json:"livenessProbe"`
-	ReadinessProbe  *probe            `json:"readinessProbe,omitempty"`
-	Lifecycle       *lifecycle        `json:"lifecycle,omitempty"`
-	SecurityContext containerSecurity `json:"securityContext"`
-	Resources       resources         `json:"resources"`
-	VolumeMounts    []volumeMount     `json:"volumeMounts"`
+	Name            string             `json:"name"`
+	Image           string             `json:"image,omitempty"`
+	RestartPolicy   string             `json:"restartPolicy,omitempty"`
+	Args            []string           `json:"args,omitempty"`
+	Ports           []port             `json:"ports,omitempty"`
+	StartupProbe    *probe             `json:"startupProbe,omitempty"`
+	LivenessProbe   *probe             `json:"livenessProbe,omitempty"`
+	ReadinessProbe  *probe             `json:"readinessProbe,omitempty"`
+	Lifecycle       *lifecycle         `json:"lifecycle,omitempty"`
+	SecurityContext *containerSecurity `json:"securityContext,omitempty"`
+	Resources       *resources         `json:"resources,omitempty"`
+	VolumeMounts    []volumeMount      `json:"volumeMounts"`
 }
 
 type port struct {

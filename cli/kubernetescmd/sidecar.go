@@ -50,22 +50,26 @@ it is an ordinary container, which gets its signal with the engine's, after a pa
 --shutdown-delay.
 
 The pod mounts the ConfigMap --config-map at ` + configDir + `, the directory of the socket at
-` + socketDir + ` and the volume at ` + volumeDir + `; the engine mounts ` + socketDir + ` as well. What
-cannot work there is refused, and nothing is written: a queue or an export outside of
-the volume, an export without a bound, a socket that the engine cannot reach, a file
-that is in none of the container's volumes.
+` + socketDir + ` and the volume at ` + volumeDir + `; the engine mounts ` + socketDir + ` as well
+(--engine). What cannot work there is refused, and nothing is written: a queue or an
+export outside of the volume, an export without a bound, a socket that the engine cannot
+reach, a file that is in none of the container's volumes.
 
-With -o patch it is a strategic merge patch of a Deployment, for kustomize and kubectl.`,
+With -o patch it is a strategic merge patch of the Deployment --name, for kubectl and
+kustomize.`,
 		Example: `  docket kubernetes sidecar -f docket.yaml --image registry.example.com/docket:1.0.0
   docket kubernetes sidecar -f docket.yaml --secret siem-token=/etc/docket-siem --volume ephemeral
-  docket kubernetes sidecar -f docket.yaml -o patch > docket-patch.yaml
-  kubectl create configmap docket --from-file=docket.yaml`,
+  docket kubernetes sidecar -f docket.yaml --engine manager --name engine -o patch > patch.yaml
+  kubectl create configmap docket --from-file=docket.yaml
+  kubectl patch deployment engine --patch-file patch.yaml`,
 		Args: command.NoArgs,
 	}
 	var file string
 	flags := cmd.Flags()
 	flags.StringVarP(&file, "file", "f", "", "configuration file, whose paths are those in the container")
 	flags.StringVar(&o.image, "image", "docket", "`NAME` of docket's image")
+	flags.StringVar(&o.engine, "engine", "", "`NAME` of the engine's container, which gets the directory of the socket")
+	flags.StringVar(&o.name, "name", "engine", "`NAME` of the Deployment that a patch is for")
 	flags.StringVar(&o.configMap, "config-map", "docket", "`NAME` of the ConfigMap with the configuration as docket.yaml")
 	flags.Var(volumeFlag{&o}, "volume", "volume of the queue: emptyDir, ephemeral, or claim=NAME")
 	flags.Var(command.Duration{To: &o.shutdownDelay}, "shutdown-delay", "how long the engine takes to stop")
@@ -118,6 +122,7 @@ const (
 // options are what the flags say.
 type options struct {
 	image, configMap string
+	engine, name     string // its container and its Deployment
 	volume           string // emptyDirVolume or ephemeralVolume; else empty, and there is a claim
 	claim            string
 	shutdownDelay    time.Duration

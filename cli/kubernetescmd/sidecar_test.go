@@ -76,7 +76,7 @@ func edited(t *testing.T, old, text string) string {
 func TestWritten(t *testing.T) {
 	for name, args := range map[string][]string{
 		"usual.yaml": nil,
-		"patch.yaml": {"--image", "registry.example.com/docket:1.0.0", "--volume", "claim=docket-queue", "--blocking-strict", "--secret", "siem-token=/etc/docket-siem", "-o", "patch"},
+		"patch.yaml": {"--image", "registry.example.com/docket:1.0.0", "--engine", "manager", "--name", "webhook", "--volume", "claim=docket-queue", "--blocking-strict", "--secret", "siem-token=/etc/docket-siem", "-o", "patch"},
 		"plain.yaml": {"--plain", "--volume", "ephemeral", "--shutdown-delay", "5s", "--fs-group", "999", "--mount", "violations=/tmp/violations"},
 	} {
 		got, err := sidecar(t, usual, args...)

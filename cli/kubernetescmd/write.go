@@ -28,7 +28,7 @@ func write(w io.Writer, cfg *exporter.Config, o *options, form string) error {
 
 // patchOf is a patch of a Deployment whose pods get p.
 func patchOf(p pod, o *options) deployment {
-	d := deployment{APIVersion: "apps/v1", Kind: "Deployment", Metadata: metadata{"docket"}, Spec: deploymentSpec{Template: podTemplate{p}}}
+	d := deployment{APIVersion: "apps/v1", Kind: "Deployment", Metadata: metadata{o.name}, Spec: deploymentSpec{Template: podTemplate{p}}}
 	if o.claim != "" { // which one pod has at a time
 		one := 1
 		d.Spec.Replicas, d.Spec.Strategy = &one, &strategy{rollingUpdate{MaxSurge: 0, MaxUnavailable: 1}}
@@ -63,7 +63,7 @@ func head(cfg *exporter.Config, o *options) string {
 	say("Volume: %s at least (%s).", quantity(volumeBytes(cfg)), strings.Join(parts, ", "))
 	say("Memory: docket stays below %s (docket check).", memlimit.Mebibytes(exporter.MemoryCeiling(cfg.Memory())))
 	say("Grace period: %s for the engine to stop, shutdown.drainTimeout %s, and %s.", config.Duration(o.shutdownDelay), cfg.Shutdown.DrainTimeout, config.Duration(closingTime))
-	if hasSocket(cfg) {
+	if hasSocket(cfg) && o.engine == "" {
 		say("The engine needs: volumeMounts: [{name: %s, mountPath: %s}]", socketVolume, socketDir)
 	}
 	if o.claim != "" {
