@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"regexp"
 	"slices"
 	"strings"
@@ -67,6 +68,8 @@ func TestOperatingPage(t *testing.T) {
 	if least := time.Duration(cfg.Shutdown.DrainTimeout) + 10*time.Second; time.Duration(pod.Grace)*time.Second <= least {
 		t.Errorf("got a grace period of %d s, want more than the %s that docket may need", pod.Grace, least)
 	}
+
+	compareWithCommand(t, config, blocks[0][1])
 
 	t.Chdir(t.TempDir())
 	addresses := make([]string, 3)
@@ -131,5 +134,32 @@ func TestOperatingPage(t *testing.T) {
 	probe()
 	if !slices.Contains(args, "--queue") || filepath.IsAbs(args[len(args)-1]) {
 		t.Errorf("got the arguments %q, want --queue and the directory at their end", args)
+	}
+}
+
+// compareWithCommand wants the pod of manifests to be docket's part, as docket kubernetes
+// sidecar writes it, the engine's image, and nothing else.
+func compareWithCommand(t *testing.T, config, manifests string) {
+	t.Helper()
+	_, deployment, _ := strings.Cut(manifests, "\n---\n")
+	var want, got struct {
+		Spec struct{ Template struct{ Spec map[string]any } }
+	}
+	if err := yaml.Unmarshal([]byte(deployment), &want); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "docket.yaml")
+	writeFile(t, file, config)
+	out, said, code := docket(t, "kubernetes", "sidecar", "-f", file, "--image", "registry.example.com/docket:1.0.0", "--engine", "engine", "-o", "patch")
+	if code != 0 {
+		t.Fatalf("docket kubernetes sidecar ended with %d: %s", code, said)
+	}
+	if err := yaml.Unmarshal([]byte(out), &got); err != nil {
+		t.Fatal(err)
+	}
+	pod := got.Spec.Template.Spec
+	pod["containers"].([]any)[0].(map[string]any)["image"] = "registry.example.com/engine:1.0.0"
+	if !reflect.DeepEqual(want.Spec.Template.Spec, pod) {
+		t.Errorf("the pod of the page is\n%v\nand the command writes\n%v", want.Spec.Template.Spec, pod)
 	}
 }
