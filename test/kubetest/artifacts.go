@@ -100,6 +100,33 @@ func gatekeeperRelease(t testing.TB) string {
 	}.Dir(t)
 }
 
+// GatekeeperProgram returns the path of the program, which pods can run: it is static.
+func GatekeeperProgram(t testing.TB) string {
+	t.Helper()
+	return filepath.Join(gatekeeperRelease(t), "gatekeeper")
+}
+
+// GatekeeperImage is the name that Gatekeeper's chart gives its image, less the repository.
+const GatekeeperImage = "gatekeeper:v" + gatekeeperVersion
+
+// GatekeeperChart returns the folder with Gatekeeper's Helm chart.
+func GatekeeperChart(t testing.TB) string {
+	t.Helper()
+	return artifact.Artifact{
+		Name:    "gatekeeper-chart-" + gatekeeperVersion,
+		What:    "the chart of Gatekeeper " + gatekeeperVersion,
+		Recipe:  gatekeeperModule,
+		Seconds: 10,
+		Make: func(ctx context.Context, dir string) error {
+			source, err := gatekeeperSource(ctx, dir)
+			if err != nil {
+				return err
+			}
+			return os.CopyFS(dir, os.DirFS(filepath.Join(source, "charts", "gatekeeper")))
+		},
+	}.Dir(t)
+}
+
 // gatekeeperPackage is the module of Gatekeeper and its program.
 const gatekeeperPackage = "github.com/open-policy-agent/gatekeeper/v3"
 
