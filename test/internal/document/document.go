@@ -51,9 +51,20 @@ func (p Page) Section(t testing.TB, heading string) Page {
 
 var (
 	headings = regexp.MustCompile(`(?m)^(#+) `)
+	sections = regexp.MustCompile(`(?m)^## (.+)\n`)
 	fences   = regexp.MustCompile("(?m)^```")
 	blocks   = regexp.MustCompile("(?ms)^```([a-z]*)\n(.*?)^```$")
 )
+
+// Sections returns the headings of the second level.
+func (p Page) Sections() (found []string) {
+	for _, m := range sections.FindAllStringSubmatchIndex(p.Text, -1) {
+		if !inBlock(p.Text[:m[0]]) {
+			found = append(found, p.Text[m[2]:m[3]])
+		}
+	}
+	return found
+}
 
 // inBlock reports whether text ends within a block: there # begins a comment.
 func inBlock(text string) bool { return len(fences.FindAllStringIndex(text, -1))%2 == 1 }

@@ -9,7 +9,7 @@ const text = `# Page
 
 ## First
 
-` + "```sh\n# no heading\nfirst\n```\n\n```text\none\n```\n\n```sh\nsilent\n```\n" + `
+` + "```sh\n## no heading\nfirst\n```\n\n```text\none\n```\n\n```sh\nsilent\n```\n" + `
 ### Within
 
 ` + "```yaml\nwithin: true\n```\n" + `
@@ -20,7 +20,7 @@ const text = `# Page
 func TestPage(t *testing.T) {
 	page := Page{"page", text}
 	first := page.Section(t, "First")
-	want := []Step{{"# no heading\nfirst\n", "one\n"}, {"silent\n", ""}}
+	want := []Step{{"## no heading\nfirst\n", "one\n"}, {"silent\n", ""}}
 	if got := first.Steps(); !slices.Equal(got, want) {
 		t.Errorf("got the steps %q, want %q", got, want)
 	}
@@ -28,6 +28,9 @@ func TestPage(t *testing.T) {
 		if got := section.Blocks(t, "yaml"); !slices.Equal(got, []string{"within: true\n"}) {
 			t.Errorf("%s: got the blocks %q, want one", section.name, got)
 		}
+	}
+	if got := page.Sections(); !slices.Equal(got, []string{"First", "Second"}) {
+		t.Errorf("got the sections %q, want two", got)
 	}
 	if got := len(page.Steps()); got != 3 {
 		t.Errorf("got %d steps of the page, want 3", got)

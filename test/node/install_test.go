@@ -1,0 +1,160 @@
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/test/helmtest"
+	"github.com/docket-export/docket/test/internal/document"
+	"github.com/docket-export/docket/test/internal/poll"
+	"github.com/docket-export/docket/test/internal/repo"
+	"github.com/docket-export/docket/test/nodetest"
+)
+
+// TestInstall follows docs/install.md from its beginning to its end: every command, as it stands there, in
+// a directory that is empty at first, and on a cluster that has what the reader brings.
+func TestInstall(t *testing.T) {
+	t.Parallel()
+	page := document.Read(t, "install.md")
+	r := newReader(t)
+	r.has(t, readersEngine, "policy")
+	for _, heading := range page.Sections() {
+		began := time.Now()
+		r.follow(t, page.Section(t, heading))
+		t.Logf("%s: %.1f s", heading, time.Since(began).Seconds())
+	}
+}
+
+// reader is a person at a shell, in an empty directory.
+type reader struct {
+	node *nodetest.Node
+	dir  string
+	env  []string
+}
+
+// newReader gives the reader what stands in for the world outside of the cluster.
+func newReader(t *testing.T) *reader {
+	t.Helper()
+	n := nodetest.Start(t)
+	root, err := repo.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bin := t.TempDir()
+	importImage := n.Inside("ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "overlayfs", "-").Args
+	for name, script := range map[string]string{
+		// The tree as it is, committed or not.
+		"git": `[ "$*" = "clone https://github.com/docket-export/docket" ] && ln -s '` + root + `' docket`,
+		// The node has an image at once that others pull from a registry.
+		"skopeo": `[ "$1" = copy ] && ` + strings.Join(importImage, " ") + ` <"${2#oci-archive:}"`,
+		"helm":   "exec " + helmtest.Program(t) + ` "$@"`,
+	} {
+		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r := &reader{node: n, dir: t.TempDir(), env: append(n.Command("true").Env, "KUBECACHEDIR="+t.TempDir())}
+	for i, v := range r.env {
+		if path, ok := strings.CutPrefix(v, "PATH="); ok {
+			r.env[i] = "PATH=" + bin + ":" + path
+		}
+	}
+	return r
+}
+
+// readersEngine is a Deployment as the page takes it for granted. It does nothing.
+const readersEngine = `apiVersion: apps/v1
+kind: Deployment
+metadata: {name: engine, namespace: policy}
+spec:
+  selector: {matchLabels: {app: engine}}
+  template:
+    metadata: {labels: {app: engine}}
+    spec:
+      automountServiceAccountToken: false
+      containers:
+      - name: engine
+        image: docket.test/pause:dev
+        imagePullPolicy: Never
+        securityContext:
+          runAsUser: 10001
+          runAsNonRoot: true
+          allowPrivilegeEscalation: false
+          capabilities: {drop: [ALL]}
+          seccompProfile: {type: RuntimeDefault}
+`
+
+// has gives the reader namespaces that enforce the Pod Security profile "restricted", and what is in
+// them before. They end with the test.
+func (r *reader) has(t *testing.T, manifest string, namespaces ...string) {
+	t.Helper()
+	for _, name := range namespaces {
+		t.Cleanup(func() {
+			if out, err := r.node.Kubectl(context.Background(), "delete", "namespace", name, "--wait=false").CombinedOutput(); err != nil {
+				t.Errorf("delete namespace %s: %v\n%s", name, err, out)
+			}
+		})
+		manifest = "{apiVersion: v1, kind: Namespace, metadata: {name: " + name + ", labels: {pod-security.kubernetes.io/enforce: restricted}}}\n---\n" + manifest
+	}
+	cmd := r.node.Kubectl(t.Context(), "apply", "-f", "-")
+	cmd.Stdin = strings.NewReader(manifest)
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+}
+
+// stepTimeout bounds one block of commands, most of which wait for pods.
+const stepTimeout = 3 * time.Minute
+
+// follow does what a section says. A block whose output is not yet that of the page is run again, as a
+// reader does.
+func (r *reader) follow(t *testing.T, section document.Page) {
+	t.Helper()
+	for _, step := range section.Steps() {
+		var said string
+		var failed error
+		err := poll.Until(stepTimeout, func() error {
+			if said, failed = r.run(t, step.Commands); failed != nil {
+				return nil
+			}
+			return shows(said, step.Output)
+		})
+		t.Logf("%s%s", step.Commands, said)
+		if err = errors.Join(err, failed); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// run runs commands, and returns all that they print. They reach the cluster and nothing beyond: the modules that
+// the image is made of are there, as the node has images of it.
+func (r *reader) run(t *testing.T, commands string) (string, error) {
+	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
+	defer cancel()
+	shell := r.node.Command("bash", "-euo", "pipefail", "-c", commands)
+	cmd := exec.CommandContext(ctx, shell.Path, shell.Args[1:]...)
+	cmd.Dir, cmd.Env = r.dir, r.env
+	out, err := cmd.CombinedOutput()
+	return string(out), err
+}
+
+// shows returns nil when the lines of want are among those of said, in their order.
+func shows(said, want string) error {
+	lines := strings.Split(said, "\n")
+	for line := range strings.Lines(want) {
+		i := slices.IndexFunc(lines, func(l string) bool { return document.Says(l, line) })
+		if i < 0 {
+			return fmt.Errorf("the page shows the line %q", line)
+		}
+		lines = lines[i+1:]
+	}
+	return nil
+}
