@@ -159,6 +159,13 @@ var trust = []mutant{
 		tests:  []string{"TestWhoWorksStays"},
 	},
 	{
+		defect: "a client that does not read its answer keeps its place",
+		file:   "internal/fairconn/fairconn.go",
+		old:    "c.working && !c.writing.IsZero()",
+		new:    "c.working && c.evicted",
+		tests:  []string{"TestWhoDoesNotReadMakesRoom"},
+	},
+	{
 		defect: "the idlest of a modest identity makes room for the greediest",
 		file:   "internal/fairconn/fairconn.go",
 		old:    "less < 0 || less == 0 && debt <= most",

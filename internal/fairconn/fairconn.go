@@ -1,7 +1,7 @@
 // Package fairconn bounds the connections of an HTTP endpoint, and shares them fairly.
 // When all places are taken, one who comes gets the place of a peer that keeps docket
 // waiting: of the identity that has most places, the one that has waited longest for
-// what it sends. A peer that sends well, or waits for docket, keeps its place.
+// what it sends, or reads. A peer that sends and reads well, or waits for docket, keeps its place.
 package fairconn
 
 import (
@@ -13,8 +13,12 @@ import (
 	"time"
 )
 
-// MinRate is how many bytes a second a peer has to send to owe nothing.
+// MinRate is how many bytes a second a peer has to send, or to read of an answer, to owe
+// nothing.
 const MinRate = 16 << 10
+
+// readWait is how long a peer may take to read what MinRate allows it a second for.
+const readWait = time.Second
 
 // maxCredit is how long a peer may pause that has sent faster before.
 const maxCredit = 250 * time.Millisecond
@@ -125,12 +129,16 @@ type Conn struct {
 	working  bool          // docket is to do something
 	owes     time.Duration // of the request that is under way, up to since
 	since    time.Time     // when the wait for more began; zero: nobody waits
+	writing  time.Time     // when the write under way began, of MinRate bytes at most; zero: none is
 	evicted  bool
 }
 
 // debt is how much longer docket has waited for the peer than one takes that sends
-// MinRate; 0 while it is docket's turn. Callers hold mu of the table.
+// MinRate, or that reads as much; 0 while it is docket's turn. Callers hold mu of the table.
 func (c *Conn) debt(now time.Time) time.Duration {
+	if c.working && !c.writing.IsZero() {
+		return max(0, now.Sub(c.writing)-readWait)
+	}
 	if c.working {
 		return 0
 	}
@@ -153,6 +161,18 @@ func (c *Conn) Read(p []byte) (int, error) {
 		c.since = time.Time{}
 	})
 	return n, err
+}
+
+// Write implements io.Writer. It shows how fast the peer reads.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	defer c.update(func() { c.writing = time.Time{} })
+	for {
+		c.update(func() { c.writing = time.Now() })
+		some, err := c.Conn.Write(p[n:min(len(p), n+MinRate)])
+		if n += some; err != nil || n == len(p) {
+			return n, err
+		}
+	}
 }
 
 // Close gives the place back.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -87,6 +88,49 @@ func TestWhoWorksStays(t *testing.T) {
 	p.checkEvicted("a1", "b1")
 }
 
+// A peer that does not read its answer makes room; one that does read does not.
+func TestWhoDoesNotReadMakesRoom(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		table := New(2, func(net.Conn) string { return "" }, func(nc net.Conn) {})
+		ended := make(chan error, 2)
+		answer := func(c *Conn) {
+			defer c.Work()()
+			_, err := c.Write(make([]byte, 100*MinRate))
+			ended <- err
+		}
+		idle, _ := net.Pipe()
+		steady, reads := net.Pipe()
+		notReading, reading := &Conn{Conn: idle, table: table}, &Conn{Conn: steady, table: table}
+		for _, c := range []*Conn{notReading, reading} {
+			table.take(c)
+			go answer(c)
+		}
+		newcomer := func() bool {
+			ours, _ := net.Pipe()
+			return table.take(&Conn{Conn: ours, table: table})
+		}
+		time.Sleep(readWait)
+		synctest.Wait()
+		if newcomer() {
+			t.Error("got a place at once, want some time to read")
+		}
+		for range 20 {
+			time.Sleep(readWait / 10)
+			if _, err := io.ReadFull(reads, make([]byte, MinRate/10+1)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if !newcomer() || newcomer() || !notReading.IsEvicted() || reading.IsEvicted() {
+			t.Errorf("got evicted: who does not read %t, who reads %t; want the first alone", notReading.IsEvicted(), reading.IsEvicted())
+		}
+		if err := <-ended; err == nil {
+			t.Error("got all of the answer written, want it to end with the connection")
+		}
+		reads.Close()
+		<-ended
+	})
+}
+
 // What a peer has sent counts, but no burst buys a long pause.
 func TestDebt(t *testing.T) {
 	ours, theirs := net.Pipe()
@@ -160,6 +204,44 @@ func TestManyIdle(t *testing.T) {
 		res.Body.Close()
 		if got := table.Len(); got > most {
 			t.Fatalf("got %d places taken, want at most %d", got, most)
+		}
+	}
+}
+
+// An endpoint whose places all have clients that do not read answers others long before it
+// gives the clients up.
+func TestManyThatDoNotRead(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	endless := make([]byte, 64<<20)
+	defer Serve(l, nil, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/endless" {
+			w.Write(endless)
+		}
+	}), func(err error) { t.Error(err) })()
+	for range maxConnections {
+		nc, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer nc.Close()
+		io.WriteString(nc, "GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+		if _, err := nc.Read(make([]byte, 1)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	began := time.Now()
+	for tick := time.Tick(10 * time.Millisecond); ; <-tick {
+		res, err := client.Get("http://" + l.Addr().String())
+		if err == nil {
+			res.Body.Close()
+			break
+		}
+		if time.Since(began) > WriteTimeout/2 {
+			t.Fatalf("got %v for %v, want an answer", err, time.Since(began))
 		}
 	}
 }

@@ -90,7 +90,7 @@ func OpenToLook(dir string, fsys disk.FS) (*Queue, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer shared.Close()
+	defer func() { _ = shared.Close() }() // which cannot fail
 	if err := o.look(); err != nil {
 		return nil, err
 	}

@@ -52,7 +52,7 @@ func (f *restingFile) with(read func(disk.File) error) error {
 	if err != nil {
 		return err
 	}
-	defer shared.Close()
+	defer func() { _ = shared.Close() }() // which cannot fail
 	file, err := f.from.OpenRead(f.path)
 	if _, isSegment := segment.ParseName(filepath.Base(f.path)); isSegment && errors.Is(err, fs.ErrNotExist) {
 		return segment.ErrGone
