@@ -1,9 +1,10 @@
 package node
 
 import (
+	"fmt"
+	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/test/nodetest"
 )
@@ -12,37 +13,41 @@ import (
 // the engine sends after its SIGTERM is acknowledged and delivered.
 func TestStartAndStop(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t)
-	ns, r := n.Namespace(t), n.Receiver(t)
-	began := time.Now()
-	ns.Apply(pod{engine: "-every=5ms -linger=2s"}.manifest(r))
-	ns.AwaitReady("pod/engine")
-	t.Logf("ready %.1f s after it was applied", time.Since(began).Seconds())
-	engine, docket := ns.KeepLog("engine", "engine"), ns.KeepLog("engine", "docket")
-	acked(ns, engine, 100)
-
-	started := strings.Fields(ns.Kubectl("get", "pod", "engine", "-o",
-		"jsonpath={.status.initContainerStatuses[0].state.running.startedAt} {.status.containerStatuses[0].state.running.startedAt}"))
+	s := pod{engine: "-every=5ms -linger=2s"}.start(t)
+	started := strings.Fields(s.get("{" + docketStatus + ".state.running.startedAt} {" + engineStatus + ".state.running.startedAt}"))
 	if len(started) != 2 || started[0] > started[1] {
 		t.Errorf("docket and engine started at %v, want docket first", started)
 	}
-	deleted(ns, "engine")
-	said := text(t, engine)
-	before, after, stopped := strings.Cut(said, "SIGTERM\n")
-	uids := nodetest.Acked(said)
-	if !stopped || len(nodetest.Acked(after)) == 0 || !strings.HasSuffix(said, "end 0\n") || strings.Contains(said, "not acked") {
-		t.Errorf("of %d records %d were acknowledged after SIGTERM; the engine ended with %q", len(uids), len(nodetest.Acked(after)), last(said))
+	s.nothingLost()
+	said := s.text(s.engine)
+	_, after, stopped := strings.Cut(said, "SIGTERM\n")
+	if !stopped || len(nodetest.Acked(after)) == 0 || !strings.HasSuffix(said, "end 0\n") {
+		t.Errorf("%d records were acknowledged after SIGTERM; the engine ended with %q, want some, and nothing left", len(nodetest.Acked(after)), last(said))
 	}
-	if strings.Contains(before, "not acked") || strings.Contains(text(t, docket), "level=ERROR") {
-		t.Errorf("docket said:\n%s", text(t, docket))
-	}
-	if missing := r.Missing(uids); len(missing) > 0 {
-		t.Errorf("%d of %d acknowledged records are lost: %.200v", len(missing), len(uids), missing)
-	}
-	t.Logf("%d acknowledged, %d of them after SIGTERM, 0 lost", len(uids), len(nodetest.Acked(after)))
 }
 
-func last(s string) string {
-	lines := strings.Split(strings.TrimRight(s, "\n"), "\n")
-	return lines[len(lines)-1]
+// An engine that ignores SIGTERM is killed when the grace period is over. Only then docket is told to
+// stop, and it has two seconds: enough for what a sink that works takes.
+func TestDeafEngine(t *testing.T) {
+	t.Parallel()
+	s := pod{engine: "-every=5ms -deaf", change: func(spec parts) { spec["terminationGracePeriodSeconds"] = 3 }}.start(t)
+	s.nothingLost()
+	if said := s.text(s.docket); !strings.Contains(said, "stopped") {
+		t.Errorf("docket did not stop in order: %s", last(said))
+	}
+}
+
+// A pod on an emptyDir that is deleted while its sink is down loses what is pending. docket says how much, in
+// its last line.
+func TestLeftBehind(t *testing.T) {
+	t.Parallel()
+	s := pod{engine: "-every=5ms"}.start(t)
+	s.r.Answer(http.StatusServiceUnavailable)
+	s.ackedAfter(len(s.acked()))
+	s.remove()
+	lost := len(s.r.Missing(s.acked()))
+	if want := fmt.Sprintf(`"sink":"siem","delivered":%d,"left":%d}`, len(s.acked())-lost, lost); lost == 0 || !strings.HasSuffix(last(s.text(s.docket)), want) {
+		t.Errorf("%d of %d acknowledged records are lost, and docket's last line is %s; want some lost, and %s", lost, len(s.acked()), last(s.text(s.docket)), want)
+	}
+	t.Logf("%d acknowledged, %d lost, and counted", len(s.acked()), lost)
 }

@@ -15,6 +15,9 @@ func (n *Node) build() (archives []string, err error) {
 	if err := n.goBuild("release", "./image"); err != nil {
 		return nil, err
 	}
+	if err := n.goBuild(".", "./cmd/docket"); err != nil {
+		return nil, err
+	}
 	for _, i := range []struct{ name, pkg, program string }{
 		{name: "pause", pkg: "./nodetest/pause", program: filepath.Join(n.Dir, "pause")},
 		{name: "docket"},
@@ -41,7 +44,7 @@ func (n *Node) build() (archives []string, err error) {
 
 // goBuild builds a package of a module of the repository into the node's directory.
 func (n *Node) goBuild(module, pkg string) error {
-	cmd := exec.Command("go", "build", "-buildvcs=false", "-ldflags=-s -w", "-o", n.Dir, pkg)
+	cmd := exec.Command("go", "build", "-trimpath", "-buildvcs=false", "-ldflags=-s -w", "-o", n.Dir, pkg)
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	return inRepository(cmd, module)
 }

@@ -129,6 +129,36 @@ func (ns *Namespace) kubectl(ctx context.Context, stdin string, args ...string) 
 	return out.String(), nil
 }
 
+// Volume makes a local PersistentVolume of 1Gi for a claim of the namespace, without a storage class.
+// It returns its directory on this machine. Both end with the test.
+func (ns *Namespace) Volume(claim string) (dir string) {
+	ns.t.Helper()
+	name := ns.Name + "-" + claim
+	dir = filepath.Join(ns.Node.Dir, "lib", "volumes", name)
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		ns.t.Fatal(err)
+	}
+	ns.Apply(fmt.Sprintf(`apiVersion: v1
+kind: PersistentVolume
+metadata: {name: %s}
+spec:
+  capacity: {storage: 1Gi}
+  accessModes: [ReadWriteOnce]
+  persistentVolumeReclaimPolicy: Retain
+  claimRef: {namespace: %s, name: %s}
+  local: {path: /var/lib/volumes/%[1]s}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchFields: [{key: metadata.name, operator: In, values: [node-1]}]}]}}
+`, name, ns.Name, claim))
+	ns.t.Cleanup(func() {
+		ctx, cancel := context.WithTimeout(context.Background(), kubectlTimeout)
+		defer cancel()
+		if _, err := ns.kubectl(ctx, "", "delete", "persistentvolume", name, "--wait=false"); err != nil {
+			ns.t.Error(err)
+		}
+	})
+	return dir
+}
+
 // Await calls cond until it returns nil.
 func (ns *Namespace) Await(what string, cond func() error) {
 	ns.t.Helper()

@@ -16,9 +16,11 @@ package nodetest
 
 import (
 	"bufio"
+	"bytes"
 	"context"
 	_ "embed"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -69,6 +71,12 @@ var shared struct {
 //
 //	func TestMain(m *testing.M) { os.Exit(nodetest.Main(m)) }
 func Main(m *testing.M) int {
+	// Tests mostly wait for the kubelet: more of them than processors run at once.
+	flag.Parse()
+	parallel := flag.Lookup("test.parallel")
+	if parallel.Value.String() == parallel.DefValue {
+		_ = parallel.Value.Set("6")
+	}
 	defer func() {
 		if shared.node != nil {
 			shared.node.end()
@@ -292,6 +300,19 @@ func (n *Node) enter(namespaces []string, name string, args []string) *exec.Cmd 
 	cmd := exec.Command("nsenter", slices.Concat([]string{"-t", n.first}, namespaces, []string{"--", name}, args)...)
 	cmd.Env = append(os.Environ(), "PATH="+n.path, "KUBECONFIG="+n.Kubeconfig)
 	return cmd
+}
+
+// Docket runs a command of docket on this machine, and returns what it prints.
+func (n *Node) Docket(t testing.TB, args ...string) string {
+	t.Helper()
+	var said bytes.Buffer
+	cmd := exec.CommandContext(t.Context(), filepath.Join(n.Dir, "docket"), args...)
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("docket %s: %v: %s", strings.Join(args, " "), err, said.Bytes())
+	}
+	return string(out)
 }
 
 // try runs a program inside and returns what it said where it failed.
