@@ -134,10 +134,11 @@ func output(t *testing.T, cmd *exec.Cmd) string {
 
 // violation is what is read of a record of Gatekeeper.
 type violation struct {
-	EventType, Name, Decision, Reason string
-	ResourceNamespace, ResourceName   string
-	Complete                          bool
-	Violations                        int
+	EventType, ID                   string
+	Name, Decision                  string
+	ResourceNamespace, ResourceName string
+	Complete                        bool
+	Violations                      int
 }
 
 // violationsIn returns the records among lines that a program has written.
@@ -159,7 +160,9 @@ func TestGatekeeper(t *testing.T) {
 	g := installGatekeeper(t, violations)
 	g.audited(t, violations)
 	g.denied(t)
+	stopped := g.stopAudit()
 	g.rolled(t)
+	stopped(t)
 }
 
 // audited waits until docket beside the audit has written out a whole run of it.
@@ -179,6 +182,54 @@ func (g *gatekeeper) audited(t *testing.T, want int) {
 		}
 		return fmt.Errorf("found so far: %v", found)
 	})
+}
+
+// stopAudit deletes the pod of the audit. What it returns waits until the pod is gone, and fails unless docket
+// has written out each run that Gatekeeper has completed, those after the signal as well.
+func (g *gatekeeper) stopAudit() func(t *testing.T) {
+	const auditPods = "-l=gatekeeper.sh/operation=audit"
+	pod := strings.TrimSpace(g.Kubectl("get", "pods", auditPods, "-o", "jsonpath={.items[0].metadata.name}"))
+	manager, docket := g.KeepLog(pod, "manager"), g.KeepLog(pod, "docket")
+	g.Kubectl("delete", "pod", pod, "--wait=false")
+	return func(t *testing.T) {
+		t.Helper()
+		g.Kubectl("wait", "--for=delete", "--timeout=90s", "pod/"+pod)
+		said, err := manager.Text()
+		must(t, err)
+		records, err := docket.Text()
+		must(t, err)
+		before, after, stopped := strings.Cut(said, "Shutting Down")
+		completed, last := completedRuns(before), completedRuns(after)
+		if !stopped || len(completed) == 0 || len(last) == 0 {
+			t.Fatalf("Gatekeeper has completed the runs %v, and %v after its signal", completed, last)
+		}
+		exported := make(map[string]bool)
+		for _, v := range violationsIn(strings.Split(records, "\n")) {
+			if v.EventType == "docket.audit.run" {
+				exported[v.ID] = true
+			}
+		}
+		for _, id := range append(completed, last...) {
+			if !exported[id] {
+				t.Errorf("run %s is not exported; Gatekeeper has completed %v, and %v after its signal", id, completed, last)
+			}
+		}
+		t.Logf("Gatekeeper completed %d audits, %d of them after its signal", len(completed)+len(last), len(last))
+	}
+}
+
+// completedRuns returns the audits that a log of Gatekeeper calls complete.
+func completedRuns(log string) (ids []string) {
+	for line := range strings.Lines(log) {
+		var entry struct {
+			EventType string `json:"event_type"`
+			ID        string `json:"audit_id"`
+		}
+		if json.Unmarshal([]byte(line), &entry) == nil && entry.EventType == "audit_finished" {
+			ids = append(ids, entry.ID)
+		}
+	}
+	return ids
 }
 
 // denied finds the record of a denial in the log of docket beside the webhook that gave it.
