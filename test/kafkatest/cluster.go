@@ -7,8 +7,11 @@
 package kafkatest
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"net"
+	"os/exec"
 	"strings"
 	"sync"
 	"syscall"
@@ -25,8 +28,25 @@ const stopTimeout = 5 * time.Minute
 // Cluster is a running Kafka. Its methods report what goes wrong through the
 // test it was started for, and so belong on that test's goroutine.
 type Cluster struct {
-	t     testing.TB
-	nodes []*node
+	t       testing.TB
+	network Network
+	nodes   []*node
+}
+
+// Network is where a cluster and its clients live.
+type Network interface {
+	// Command is a program there, with the files of the caller.
+	Command(name string, args ...string) *exec.Cmd
+	Dial(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// machine is the network of this process.
+type machine struct{ net.Dialer }
+
+func (*machine) Command(name string, args ...string) *exec.Cmd { return exec.Command(name, args...) }
+
+func (m *machine) Dial(ctx context.Context, network, address string) (net.Conn, error) {
+	return m.DialContext(ctx, network, address)
 }
 
 // Start formats and starts a cluster of one or three nodes and waits until every
@@ -40,23 +60,34 @@ func Start(t testing.TB, nodes int) *Cluster {
 	return start(t, nodes, nil)
 }
 
+// StartIn is Start of one node in another network, which listens at host there: at the ports
+// 9092 and 9093.
+func StartIn(t testing.TB, network Network, host string) *Cluster {
+	t.Helper()
+	return startAt(t, network, []string{net.JoinHostPort(host, "9092")}, []string{net.JoinHostPort(host, "9093")}, nil)
+}
+
 func start(t testing.TB, nodes int, secure *secureProperties) *Cluster {
 	t.Helper()
-	libs := jars(t)
 	addresses, err := freeport.Loopback(2 * nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	brokers, controllers := addresses[:nodes], addresses[nodes:]
+	return startAt(t, &machine{}, addresses[:nodes], addresses[nodes:], secure)
+}
+
+func startAt(t testing.TB, network Network, brokers, controllers []string, secure *secureProperties) *Cluster {
+	t.Helper()
+	libs, nodes := jars(t), len(brokers)
 	voters := make([]string, nodes)
 	for i, address := range controllers {
 		voters[i] = fmt.Sprintf("%d@%s", i+1, address)
 	}
 
-	c := &Cluster{t: t}
+	c := &Cluster{t: t, network: network}
 	dir := t.TempDir()
 	for i := range nodes {
-		n, err := newNode(libs, dir, properties{
+		n, err := newNode(network.Command, libs, dir, properties{
 			ID:         i + 1,
 			Broker:     brokers[i],
 			Controller: controllers[i],

@@ -58,14 +58,15 @@ type secureProperties struct {
 // node is one Kafka process, now running or not.
 type node struct {
 	properties
+	command func(name string, args ...string) *exec.Cmd
 	libs    string        // directory of the jars
 	dir     string        // the node's own directory
 	process *proc.Process // the one started last; nil before
 }
 
 // newNode makes the directory of a node below parent. Nothing runs yet.
-func newNode(libs, parent string, p properties) (*node, error) {
-	n := &node{properties: p, libs: libs, dir: filepath.Join(parent, "node"+strconv.Itoa(p.ID))}
+func newNode(command func(string, ...string) *exec.Cmd, libs, parent string, p properties) (*node, error) {
+	n := &node{properties: p, command: command, libs: libs, dir: filepath.Join(parent, "node"+strconv.Itoa(p.ID))}
 	n.Data = filepath.Join(n.dir, "data")
 	if err := os.MkdirAll(n.dir, 0o755); err != nil {
 		return nil, err
@@ -149,5 +150,5 @@ func (n *node) stop(timeout time.Duration) error {
 func (n *node) java(main string, args []string, jvm ...string) *exec.Cmd {
 	common := []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true",
 		"-Dlog4j2.configurationFile=" + n.log4j(), "-cp", filepath.Join(n.libs, "*"), main}
-	return exec.Command("java", slices.Concat(jvm, common, args)...)
+	return n.command("java", slices.Concat(jvm, common, args)...)
 }

@@ -97,7 +97,7 @@ func (c *Cluster) ends(ctx context.Context, admin *kadm.Client, topic string, at
 // client connects to the cluster with what all clients here have in common.
 func (c *Cluster) client(more ...kgo.Opt) *kgo.Client {
 	c.t.Helper()
-	client, err := kgo.NewClient(append(more, kgo.SeedBrokers(c.Brokers()...))...)
+	client, err := kgo.NewClient(append(more, kgo.SeedBrokers(c.Brokers()...), kgo.Dialer(c.network.Dial))...)
 	if err != nil {
 		c.t.Fatalf("make a Kafka client: %v", err)
 	}
