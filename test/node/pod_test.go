@@ -17,6 +17,7 @@ import (
 type pod struct {
 	engine  string           // arguments of the program engine, separated by blanks
 	config  string           // keys of docket.yaml beside those of every pod
+	sinks   string           // of docket.yaml; a receiver by default
 	flags   []string         // of docket kubernetes sidecar
 	claim   string           // of the pod, that a volume is made for
 	volumes []any            // more volumes of the pod
@@ -28,6 +29,15 @@ type parts = map[string]any
 
 // configFile is docket.yaml of a pod, whose sink is r.
 func (p pod) configFile(r *nodetest.Receiver) string {
+	sinks := p.sinks
+	if sinks == "" {
+		sinks = `- name: siem
+  batch: {maxWait: 100ms}
+  retry: {initialBackoff: 100ms, maxBackoff: 1s}
+  deadLetters: {maxBytes: 32Mi}
+  http: {url: "` + r.URL + `/ingest"}
+`
+	}
 	config := `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
@@ -35,12 +45,7 @@ sources:
   unix: {path: /run/docket/docket.sock, mode: "0660"}
 queue: {directory: /var/lib/docket/queue, maxBytes: 16Mi}
 sinks:
-- name: siem
-  batch: {maxWait: 100ms}
-  retry: {initialBackoff: 100ms, maxBackoff: 1s}
-  deadLetters: {maxBytes: 32Mi}
-  http: {url: "` + r.URL + `/ingest"}
-metrics: {address: ":9465"}
+` + sinks + `metrics: {address: ":9465"}
 ` + p.config
 	if !strings.Contains(p.config, "shutdown:") {
 		config += "shutdown: {drainTimeout: 3s}\n"
