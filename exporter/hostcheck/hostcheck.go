@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter"
 )
@@ -25,6 +27,18 @@ func Warnings(cfg *exporter.Config) []string {
 		}
 	}
 	return append(all, SecretWarnings(cfg.Files())...)
+}
+
+// isEmptyDir reports whether dir is an emptyDir of a pod with a fsGroup: a volume with the
+// mode that the kubelet gives it and nobody can change for good. Containers that mount it
+// alone see it.
+func isEmptyDir(dir string) bool {
+	var at, above unix.Stat_t
+	return unix.Stat(dir, &at) == nil && unix.Stat(filepath.Dir(dir), &above) == nil && isVolumeOfAll(at, above)
+}
+
+func isVolumeOfAll(at, above unix.Stat_t) bool {
+	return at.Dev != above.Dev && at.Mode&0o7777 == unix.S_ISGID|0o777
 }
 
 // Bits of a mode.
@@ -47,6 +61,9 @@ func directoriesOf(cfg *exporter.Config) []directory {
 		all = append(all, directory{c.Key, c.Value, "remove or replace exported files"})
 	}
 	for _, c := range cfg.Claims(config.Socket) {
+		if isEmptyDir(filepath.Dir(c.Value)) {
+			continue // for the engine that shares it
+		}
 		all = append(all, directory{c.Key, filepath.Dir(c.Value), "put a socket of their own in the place of docket's"})
 	}
 	return all

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/docket-export/docket/cli/builtin"
 	"github.com/docket-export/docket/exporter"
 )
@@ -85,5 +87,36 @@ admin: {tokenFile: %[1]s/token}
 				}
 			}
 		})
+	}
+}
+
+// The directory of a pod's socket is open to the containers that mount it. Any other that
+// everybody may write to is open to this machine.
+func TestEmptyDir(t *testing.T) {
+	for name, test := range map[string]struct {
+		mode     os.FileMode
+		mounted  bool
+		isVolume bool
+	}{
+		"emptyDir":                 {os.ModeSetgid | 0o777, true, true},
+		"directory of the machine": {os.ModeSetgid | 0o777, false, false},
+		"tmpfs at /tmp":            {os.ModeSticky | 0o777, true, false},
+		"file system":              {0o777, true, false},
+		"own file system":          {0o755, true, false},
+	} {
+		dir := t.TempDir()
+		if err := os.Chmod(dir, test.mode); err != nil {
+			t.Fatal(err)
+		}
+		var at, above unix.Stat_t
+		if err := unix.Stat(dir, &at); err != nil {
+			t.Fatal(err)
+		}
+		if above = at; test.mounted {
+			above.Dev++
+		}
+		if got := isVolumeOfAll(at, above); got != test.isVolume {
+			t.Errorf("%s: got %t", name, got)
+		}
 	}
 }
