@@ -1,0 +1,172 @@
+{{/* What a pod with docket in it has. The chart of an engine includes these with
+     .Subcharts.docket. */}}
+
+{{/* initContainer is docket as a native sidecar: it starts before the containers of the pod,
+     and stops after them. */}}
+{{- define "docket.initContainer" -}}
+{{ include "docket.anyContainer" . }}
+  restartPolicy: Always
+{{- end -}}
+
+{{/* container is docket as an ordinary container beside an engine. Both get their signal at
+     the same time, so docket's waits until the engine has ended. */}}
+{{- define "docket.container" -}}
+{{ include "docket.anyContainer" . }}
+{{- with div (add 999 (include "docket.milliseconds" .Values.sidecar.shutdownDelay | int64)) 1000 }}
+  lifecycle: {preStop: {sleep: {seconds: {{ . }}}}}
+{{- end }}
+{{- end -}}
+
+{{- define "docket.anyContainer" -}}
+{{- $where := list "-f" "/etc/docket/docket.yaml" "--queue" "/var/lib/docket/queue" -}}
+{{- $strict := .Values.sidecar.blockingStrict -}}
+{{- if eq .Values.mode "tap" }}{{ $strict = eq "BlockingStrict" (dig "docket" "mode" "" .Values.tap) }}{{ end -}}
+- name: docket
+  image: {{ include "docket.image" . }}
+  imagePullPolicy: {{ .Values.image.pullPolicy }}
+  args: {{ concat (list "run") $where | toJson }}
+  {{- with .Values.env }}
+  env: {{- toYaml . | nindent 2 }}
+  {{- end }}
+  {{- $listeners := include "docket.listeners" . | fromJsonArray }}
+  {{- $metrics := include "docket.metricsPort" . }}
+  {{- if or $listeners $metrics }}
+  ports:
+  {{- range $listeners }}
+  - containerPort: {{ .port }}
+  {{- end }}
+  {{- with $metrics }}
+  - {name: docket-metrics, containerPort: {{ . }}}
+  {{- end }}
+  {{- end }}
+  startupProbe:
+    exec: {command: {{ concat (list "docket" "probe" "startup") $where | toJson }}}
+    periodSeconds: 1
+    timeoutSeconds: 5
+    failureThreshold: 60
+  livenessProbe:
+    exec: {command: {{ concat (list "docket" "probe" "live") $where | toJson }}}
+    periodSeconds: 10
+    timeoutSeconds: 5
+    failureThreshold: 3
+  {{- if $strict }}
+  readinessProbe:
+    exec: {command: {{ concat (list "docket" "probe" "ready") $where | toJson }}}
+    periodSeconds: 5
+    timeoutSeconds: 5
+  {{- end }}
+  securityContext: {{- include "docket.securityContext" . | nindent 4 }}
+  resources: {{- include "docket.resources" (list .Values.resources (include "docket.memoryLimit" .)) | nindent 4 }}
+  volumeMounts:
+  - {name: docket-config, mountPath: /etc/docket, readOnly: true}
+  {{- if include "docket.hasSocket" . }}
+  - {name: docket-socket, mountPath: /run/docket}
+  {{- end }}
+  - {name: docket-queue, mountPath: /var/lib/docket}
+  {{- if include "docket.tlsSecret" . }}
+  - {name: docket-tls, mountPath: /etc/docket-tls, readOnly: true}
+  {{- end }}
+  {{- with .Values.volumeMounts }}
+  {{- toYaml . | nindent 2 }}
+  {{- end }}
+{{- end -}}
+
+{{- define "docket.securityContext" -}}
+runAsUser: {{ .Values.user }}
+runAsGroup: {{ .Values.user }}
+runAsNonRoot: true
+readOnlyRootFilesystem: true
+allowPrivilegeEscalation: false
+capabilities: {drop: [ALL]}
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{/* resources of a list of values and the least limit of memory. */}}
+{{- define "docket.resources" -}}
+{{- $least := dict "limits" (dict "memory" (include "docket.quantity" (index . 1 | int64))) -}}
+{{- toYaml (merge (deepCopy (index . 0)) $least) -}}
+{{- end -}}
+
+{{- define "docket.hasSocket" -}}
+{{- range .Values.config.sources }}{{ if .unix }}{{ if hasPrefix "/run/docket/" (.unix.path | default "") }}yes{{ end }}{{ end }}{{ end -}}
+{{- end -}}
+
+{{/* socketMount is how the container of an engine reaches docket. */}}
+{{- define "docket.socketMount" -}}
+- {name: docket-socket, mountPath: /run/docket}
+{{- end -}}
+
+{{- define "docket.volumes" -}}
+- name: docket-config
+  configMap: {name: {{ include "docket.fullname" . }}}
+{{- if include "docket.hasSocket" . }}
+- name: docket-socket
+  emptyDir: {}
+{{- end }}
+{{- if ne .Values.mode "statefulset" }}
+- name: docket-queue
+  {{- if eq .Values.volume.kind "claim" }}
+  persistentVolumeClaim: {claimName: {{ .Values.volume.claimName }}}
+  {{- else if eq .Values.volume.kind "ephemeral" }}
+  ephemeral:
+    volumeClaimTemplate:
+      spec: {{- include "docket.claimSpec" . | nindent 8 }}
+  {{- else }}
+  emptyDir: {sizeLimit: {{ include "docket.volumeSize" . }}}
+  {{- end }}
+{{- end }}
+{{- with include "docket.tlsSecret" . }}
+- name: docket-tls
+  secret: {secretName: {{ . }}, defaultMode: 0440}
+{{- end }}
+{{- with .Values.volumes }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- define "docket.claimSpec" -}}
+accessModes: [ReadWriteOnce]
+{{- with .Values.volume.storageClassName }}
+storageClassName: {{ . }}
+{{- end }}
+resources: {requests: {storage: {{ include "docket.volumeSize" . }}}}
+{{- end -}}
+
+{{- define "docket.volumeSize" -}}
+{{- .Values.volume.size | default (include "docket.quantity" (include "docket.volumeBytes" . | int64)) -}}
+{{- end -}}
+
+{{- define "docket.terminationGracePeriodSeconds" -}}
+{{- .Values.terminationGracePeriodSeconds | default (include "docket.gracePeriod" .) | int64 -}}
+{{- end -}}
+
+{{- define "docket.podSecurityContext" -}}
+fsGroup: {{ .Values.user }}
+{{- end -}}
+
+{{/* podSpec is what the pods of this chart have in common. */}}
+{{- define "docket.podSpec" -}}
+automountServiceAccountToken: false
+enableServiceLinks: false
+terminationGracePeriodSeconds: {{ include "docket.terminationGracePeriodSeconds" . }}
+securityContext: {{- include "docket.podSecurityContext" . | nindent 2 }}
+{{- range $key := list "imagePullSecrets" "priorityClassName" "nodeSelector" "tolerations" "affinity" "topologySpreadConstraints" }}
+{{- with index $.Values $key }}
+{{ toYaml (dict $key .) }}
+{{- end }}
+{{- end }}
+volumes: {{- include "docket.volumes" . | nindent 0 }}
+{{- end -}}
+
+{{/* survives is the honest line of a volume. */}}
+{{- define "docket.survives" -}}
+{{- if eq .Values.mode "statefulset" -}}
+A claim of the pod: survives a crash and the deletion of the pod, and on network storage the loss of the node; of a zone, as the storage class says.
+{{- else if eq .Values.volume.kind "claim" -}}
+An existing claim: survives a crash and the deletion of the pod, and on network storage the loss of the node; of a zone, as the storage class says.
+{{- else if eq .Values.volume.kind "ephemeral" -}}
+A generic ephemeral volume: survives a crash of the container and running out of memory; not the deletion or eviction of the pod, nor the loss of the node.
+{{- else -}}
+An emptyDir: survives a crash of the container and running out of memory; not the deletion or eviction of the pod, nor the loss of the node.
+{{- end -}}
+{{- end -}}
