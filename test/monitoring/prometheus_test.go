@@ -1,8 +1,6 @@
 package monitoring
 
 import (
-	"context"
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,31 +13,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/docket-export/docket/test/internal/artifact"
+	"github.com/docket-export/docket/test/internal/debian"
 	"github.com/docket-export/docket/test/internal/server"
 )
-
-// fetch downloads Debian's package of Prometheus and unpacks it: nothing is installed.
-//
-//go:embed testdata/fetch.sh
-var fetch string
-
-// program returns the path of prometheus or promtool. Where they cannot be had the test is
-// skipped, or fails when the environment says CI=true.
-func program(t testing.TB, name string) string {
-	t.Helper()
-	dir := artifact.Artifact{
-		Name:    "prometheus-debian",
-		What:    "Debian's package of Prometheus",
-		Tools:   []string{"apt-get apt", "dpkg dpkg"},
-		Recipe:  []byte(fetch),
-		Seconds: 5,
-		Make: func(ctx context.Context, dir string) error {
-			return artifact.Run(ctx, dir, "sh", "-c", fetch)
-		},
-	}.Dir(t)
-	return filepath.Join(dir, "usr", "bin", name)
-}
 
 // prometheus is a real one. It scrapes the targets of a file, which it reads again when
 // that changes, and evaluates rules.
@@ -60,7 +36,7 @@ func startPrometheus(t *testing.T, address, rules, job string, prefix ...string)
 rule_files: [rules.yaml]
 scrape_configs:
 `+job)
-	command := slices.Concat(prefix, []string{program(t, "prometheus"),
+	command := slices.Concat(prefix, []string{debian.Program(t, "prometheus"),
 		"--config.file=" + filepath.Join(p.dir, "prometheus.yml"),
 		"--storage.tsdb.path=" + filepath.Join(p.dir, "data"),
 		"--web.listen-address=" + address})

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/internal/testcert"
+	"github.com/docket-export/docket/test/internal/debian"
 	"github.com/docket-export/docket/test/internal/repo"
 )
 
@@ -30,7 +31,7 @@ func TestRules(t *testing.T) {
 		{"check", "rules", shipped(t, "rules.yaml")},
 		{"test", "rules", shipped(t, "rules_test.yaml")},
 	} {
-		out, err := exec.Command(program(t, "promtool"), args...).CombinedOutput()
+		out, err := exec.Command(debian.Program(t, "promtool"), args...).CombinedOutput()
 		if err != nil {
 			t.Errorf("promtool %v: %v", args, err)
 		}
@@ -57,7 +58,7 @@ func TestRunbookConfiguration(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	out, err := exec.Command(program(t, "promtool"), "check", "config", filepath.Join(dir, "prometheus.yml")).CombinedOutput()
+	out, err := exec.Command(debian.Program(t, "promtool"), "check", "config", filepath.Join(dir, "prometheus.yml")).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v:\n%s", err, out)
 	}

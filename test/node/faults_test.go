@@ -171,3 +171,17 @@ kind: PersistentVolumeClaim
 metadata: {name: docket}
 spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests: {storage: 300Mi}}}
 `
+
+// While the kubelet is down pods go on; a docket that ends then is started again when the kubelet is back. It disturbs
+// the tests of other pods, so it runs alone.
+func TestKubeletKilled(t *testing.T) {
+	s := pod{engine: "-every=5ms"}.start(t)
+	before := s.process()
+	s.inside("kill -STOP 1 && kill -KILL $(pidof kubelet)") // what starts it again is held for a while
+	s.ackedAfter(len(s.acked()))
+	s.inside("kill -KILL $1", before)
+	s.inside("kill -CONT 1")
+	s.restarted()
+	s.ackedAfter(len(s.acked()))
+	s.nothingLost()
+}

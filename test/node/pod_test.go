@@ -45,10 +45,10 @@ sources:
   unix: {path: /run/docket/docket.sock, mode: "0660"}
 queue: {directory: /var/lib/docket/queue, maxBytes: 16Mi}
 sinks:
-` + sinks + `metrics: {address: ":9465"}
+` + sinks + `shutdown: {drainTimeout: 3s}
 ` + p.config
-	if !strings.Contains(p.config, "shutdown:") {
-		config += "shutdown: {drainTimeout: 3s}\n"
+	if !strings.Contains(p.config, "metrics:") {
+		config += "metrics: {address: \":9465\"}\n"
 	}
 	return config
 }

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -136,7 +137,7 @@ var machines = map[string]elf.Machine{
 	"ppc64le": elf.EM_PPC64, "riscv64": elf.EM_RISCV, "s390x": elf.EM_S390,
 }
 
-// runs refuses a program of another platform, or one that asks for a loader.
+// runs refuses a program of another platform, or one that asks for a loader that the image has not.
 func (i Image) runs(file string, content []byte) error {
 	program, err := elf.NewFile(bytes.NewReader(content))
 	if err != nil {
@@ -146,8 +147,15 @@ func (i Image) runs(file string, content []byte) error {
 		return fmt.Errorf("%s: a program for %s, and the image is for %s", file, program.Machine, i.Platform)
 	}
 	for _, p := range program.Progs {
-		if p.Type == elf.PT_INTERP {
-			return fmt.Errorf("%s: linked dynamically: there is no loader in the image; build it with CGO_ENABLED=0", file)
+		if p.Type != elf.PT_INTERP {
+			continue
+		}
+		loader, err := io.ReadAll(p.Open())
+		if err != nil {
+			return fmt.Errorf("%s: %w", file, err)
+		}
+		if at := string(bytes.TrimRight(loader, "\x00")); !slices.ContainsFunc(i.Programs, func(p Program) bool { return p.Path == at }) {
+			return fmt.Errorf("%s: linked dynamically: there is no %s in the image; build it with CGO_ENABLED=0", file, at)
 		}
 	}
 	return nil
