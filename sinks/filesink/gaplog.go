@@ -19,7 +19,15 @@ import (
 //	 0  first seq
 //	 8  last seq
 //	16  reason: its place among gapReasons
-const gapSize = 17
+//
+// A filter that passes nothing lets the log grow with each batch, and no file is finished.
+// Once it is full, a new file takes its place in which gaps that touch are one.
+const (
+	gapSize    = 17
+	fullGapLog = 4 * gapSize * manifest.MaxRanges
+	// mostGapLog is far beyond it: docket does not read what it cannot have written.
+	mostGapLog = 16 * fullGapLog
+)
 
 // gapReasons are the reasons by the number that stands in a gap log.
 var gapReasons = []sinks.GapReason{manifest.Unknown, sinks.Filtered, sinks.DeadLettered, sinks.Dropped, sinks.Corrupt}

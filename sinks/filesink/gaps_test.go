@@ -3,6 +3,9 @@ package filesink
 import (
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -208,4 +211,68 @@ func TestReadPosition(t *testing.T) {
 	if p, ok, err := ReadPosition(dir); ok || err != nil {
 		t.Errorf("of a damaged file: got %+v, %v, %v, want none", p, ok, err)
 	}
+}
+
+// A filter that passes nothing for a long time leaves a position file of one gap.
+func TestGapLogStaysSmall(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, rotating(dir, 0), nil)
+	mustSend(t, s, batch(queueA, 1, 1))
+	const last = 1 + fullGapLog/gapSize + manifest.MaxRanges
+	b := sinks.Batch{Queue: queueA}
+	for seq := uint64(2); seq <= last; seq++ {
+		b.Gaps = append(b.Gaps, sinks.Gap{From: seq, To: seq, Reason: sinks.Filtered})
+	}
+	mustSend(t, s, b)
+	mustSend(t, s, batch(queueA, last+1, last+1))
+	for _, when := range []string{"at work", "opened again"} {
+		p, ok, err := ReadPosition(dir)
+		if err != nil || !ok || p.Last != last+1 || !slices.Equal(slices.Collect(p.Gaps.All()), []sinks.Gap{{From: 2, To: last, Reason: sinks.Filtered}}) {
+			t.Errorf("%s: got %+v, %v, %v, want seq %d and one gap", when, p, ok, err, uint64(last+1))
+		}
+		if info, err := os.Stat(filepath.Join(dir, positionName)); err != nil || info.Size() >= gapLogStart+fullGapLog/2 {
+			t.Errorf("%s: got %v, %v, want a small position file", when, info.Size(), err)
+		}
+		mustClose(t, s)
+		s = mustOpen(t, rotating(dir, 0), nil)
+		mustSend(t, s, batch(queueA, last+1, last+1)) // it has that
+	}
+	mustClose(t, s)
+}
+
+// Of a position file that is longer than docket has written it, no more is read than its
+// slots say, and none that says more than docket writes.
+func TestPositionFileIsReadWithABound(t *testing.T) {
+	dir := t.TempDir()
+	s := mustOpen(t, rotating(dir, 0), nil)
+	mustSend(t, s, batch(queueA, 1, 3))
+	mustClose(t, s)
+	path := filepath.Join(dir, positionName)
+	if err := os.Truncate(path, 3<<30); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	p, ok, err := ReadPosition(dir)
+	runtime.ReadMemStats(&after)
+	if n := after.TotalAlloc - before.TotalAlloc; err != nil || !ok || p.Last != 3 || n > 1<<20 {
+		t.Errorf("got %+v, %v, %v with %d bytes of memory, want seq 3 with some KB", p, ok, err, n)
+	}
+
+	planted := positionOf(t, dir)
+	planted.generation++
+	planted.gaps = 3<<30 - gapLogStart
+	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteAt(planted.encode(nil), planted.offset()); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := ReadPosition(dir); err == nil || !strings.Contains(err.Error(), positionName+": it names 3221217280 bytes of gaps") {
+		t.Errorf("got %v, want that nobody writes that", err)
+	}
+	_, err = open(rotating(dir, 0), env(), nil)
+	checkFailure(t, err, sinks.Misconfigured, "move it to another directory")
 }

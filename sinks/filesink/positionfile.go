@@ -3,9 +3,10 @@ package filesink
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"hash/crc32"
+	"io"
 	"io/fs"
-	"math"
 
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
@@ -21,20 +22,31 @@ type found struct {
 	doubtful bool // the other slot is damaged, and may have been newer
 }
 
+// readPosition reads no more of the file than its slots and what they name of the gap log.
 func readPosition(path disk.Path) (found, error) {
-	data, err := path.Read(math.MaxInt64)
-	f := found{exists: !errors.Is(err, fs.ErrNotExist)}
-	if f.exists && err != nil {
+	file, err := path.OpenRead()
+	if errors.Is(err, fs.ErrNotExist) {
+		return found{}, checkVersions(path.Dir().String(), nil)
+	}
+	if err != nil {
 		return found{}, err
 	}
-	if err := checkVersions(path.Dir().String(), data); err != nil || !f.exists {
+	defer file.Close()
+	slots, err := io.ReadAll(io.NewSectionReader(file, 0, gapLogStart))
+	if err != nil {
 		return found{}, err
 	}
+	if err := checkVersions(path.Dir().String(), slots); err != nil {
+		return found{}, err
+	}
+	f := found{exists: true}
 	for offset := 0; offset < gapLogStart; offset += slotDistance {
-		p, ok := decodeSlot(data[min(offset, len(data)):])
+		p, ok := decodeSlot(slots[min(offset, len(slots)):])
 		var gaps manifest.Gaps
 		if ok {
-			gaps, ok = acceptedGaps(p, data[min(gapLogStart, len(data)):])
+			if gaps, ok, err = acceptedGaps(p, file); err != nil {
+				return found{}, fmt.Errorf("%s: %w", path, err)
+			}
 		}
 		if !ok {
 			f.doubtful = true
@@ -45,18 +57,30 @@ func readPosition(path disk.Path) (found, error) {
 	return f, nil
 }
 
-// acceptedGaps reads what p names of a gap log.
-func acceptedGaps(p position, log []byte) (gaps manifest.Gaps, ok bool) {
-	if p.gaps < 0 || p.gaps > int64(len(log)) || checksum(log[:p.gaps]) != p.gapSum {
-		return manifest.Gaps{}, false
+// acceptedGaps reads what p names of the gap log in file. ok is false where that is damaged.
+func acceptedGaps(p position, file disk.File) (gaps manifest.Gaps, ok bool, err error) {
+	if p.gaps > mostGapLog {
+		return manifest.Gaps{}, false, sinks.Failf(sinks.Misconfigured,
+			"it names %d bytes of gaps, and docket never writes more than %d: put the file back as it was, "+
+				"or, to go on without it, move it to another directory", p.gaps, int64(mostGapLog))
 	}
-	gaps, err := decodeGaps(log[:p.gaps])
-	return gaps, err == nil
+	log, err := io.ReadAll(io.NewSectionReader(file, gapLogStart, max(0, p.gaps)))
+	if err != nil {
+		return manifest.Gaps{}, false, err
+	}
+	if int64(len(log)) != p.gaps || checksum(log) != p.gapSum {
+		return manifest.Gaps{}, false, nil
+	}
+	gaps, err = decodeGaps(log)
+	return gaps, err == nil, nil
 }
 
 // savePosition makes p the durable position, together with gaps, which come
 // behind those that it has.
 func (s *store) savePosition(p position, gaps []sinks.Gap) error {
+	if p.gaps+int64(len(gaps)*gapSize) > max(fullGapLog, 2*gapSize*int64(s.gaps.Len())) {
+		return s.compactPosition(p, gaps)
+	}
 	p.generation = s.position.generation + 1
 	err := s.appendGapLog(&p, gaps)
 	if err == nil {
@@ -68,6 +92,18 @@ func (s *store) savePosition(p position, gaps []sinks.Gap) error {
 	}
 	s.position = p
 	return nil
+}
+
+// compactPosition is savePosition with a new file, whose gap log has one gap for all those
+// that touch.
+func (s *store) compactPosition(p position, gaps []sinks.Gap) error {
+	for _, g := range gaps {
+		if err := s.gaps.Add(g.From, g.To, g.Reason); err != nil {
+			s.broken = true
+			return err
+		}
+	}
+	return s.replacePosition(p, s.gaps)
 }
 
 func (s *store) writeSlot(p position) error {
