@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"crypto/sha256"
 	"fmt"
 	"net"
 	"os"
@@ -246,7 +247,12 @@ func TestStartWithAnInvalidFile(t *testing.T) {
 	r.p.wait()
 
 	text := readFile(t, "queue/last-good.yaml")
-	writeFile(t, "queue/last-good.yaml", strings.ReplaceAll(text, "  file:", "  newer:"))
+	_, newer, _ := strings.Cut(strings.ReplaceAll(text, "  file:", "  newer:"), "\n")
+	writeFile(t, "queue/last-good.yaml", newer)
+	if code, said := run("--queue", "queue"); code != command.ExitUsage || !strings.Contains(said, "conf/docket.yaml:1: ") || !strings.Contains(said, "queue/last-good.yaml is damaged or edited") {
+		t.Errorf("the stored one is edited: got exit code %d and %q, want both reasons", code, said)
+	}
+	writeFile(t, "queue/last-good.yaml", fmt.Sprintf("# sha256: %x\n%s", sha256.Sum256([]byte(newer)), newer))
 	if code, said := run("--queue", "queue"); code != command.ExitUsage || !strings.Contains(said, "conf/docket.yaml:1: ") || !strings.Contains(said, "is of no use to this docket: queue/last-good.yaml:") {
 		t.Errorf("the stored one is of no use: got exit code %d and %q, want both reasons", code, said)
 	}

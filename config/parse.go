@@ -15,8 +15,8 @@ import (
 // nests six deep; whatever is beyond these bounds is the wrong file, and
 // refusing it keeps the cost of a mistake small.
 const (
-	maxDocumentBytes = 1 << 20
-	maxDepth         = 32
+	MaxDocument = 1 << 20 // bytes
+	maxDepth    = 32
 )
 
 // Parse reads one YAML document. It refuses what makes a configuration say
@@ -27,7 +27,7 @@ const (
 // a document are reported together: what was refused is missing from it. After
 // a syntax error it is empty, and decoding it does nothing.
 func Parse(data []byte) (Node, Problems) {
-	if len(data) > maxDocumentBytes {
+	if len(data) > MaxDocument {
 		return Node{}, Problems{{Text: "the document is larger than 1 MiB"}}
 	}
 	line := 0

@@ -3,6 +3,7 @@ package exporter
 import (
 	"bytes"
 	"context"
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -665,4 +666,49 @@ func TestPlantedStoredConfig(t *testing.T) {
 			t.Errorf("got %v, %v, want a file of docket's own", info, err)
 		}
 	})
+}
+
+// A stored configuration that has lost its end, or a byte, is refused, although it may be a
+// configuration still.
+func TestDamagedStoredConfig(t *testing.T) {
+	doc := document[sourceEntry[sources.Config], sinkEntry[sinks.Config]]{APIVersion: "docket.dev/v1alpha1", Kind: "Exporter"}
+	text, err := storedText(storedDocument[sourceEntry[sources.Config], sinkEntry[sinks.Config]]{Document: doc})
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	load := func(text []byte) error {
+		t.Helper()
+		if err := os.WriteFile(StoredPath(dir), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := LoadStored(dir, Kinds{})
+		return err
+	}
+	const damaged = "is damaged or edited"
+	if err := load(text); err == nil || strings.Contains(err.Error(), damaged) {
+		t.Errorf("whole: got %v, want that it has no sources", err)
+	}
+	for n := range text {
+		if err := load(text[:n]); err == nil || !strings.Contains(err.Error(), damaged) {
+			t.Fatalf("%d bytes of %d: got %v, want %q", n, len(text), err, damaged)
+		}
+		flipped := bytes.Clone(text)
+		flipped[n] ^= 1
+		if err := load(flipped); err == nil || !strings.Contains(err.Error(), damaged) {
+			t.Fatalf("byte %d changed: got %v, want %q", n, err, damaged)
+		}
+	}
+}
+
+// A configuration that could not be read back is not stored, and what was stored stays.
+func TestStoredConfigIsBounded(t *testing.T) {
+	const head = len(storedSum) + 2*sha256.Size + 1 + len(storedHead) + len("k: ") + len("\n")
+	for size, stored := range map[int]bool{config.MaxDocument - head: true, config.MaxDocument - head + 1: false} {
+		text, err := storedText(map[string]string{"k": strings.Repeat("x", size)})
+		_, problems := config.Parse(text)
+		if stored != (err == nil) || stored != (len(text) == config.MaxDocument) || stored && len(problems) > 0 {
+			t.Errorf("a value of %d bytes: got %d bytes, %v, %v, want it stored: %v", size, len(text), problems, err, stored)
+		}
+	}
 }

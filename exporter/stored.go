@@ -1,6 +1,9 @@
 package exporter
 
 import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -18,14 +21,15 @@ import (
 // took effect there. docket run goes by it when the operator's file is invalid.
 const StoredConfig = state.ConfigFile
 
+// storedSum begins the first line, and the SHA-256 of all lines below ends it: half of the
+// file would be a configuration, too.
+const storedSum = "# sha256: "
+
 // storedHead stands before that configuration.
 const storedHead = `# Written by docket: the last configuration that took effect, with every default.
 # docket run -f FILE goes by it while FILE is invalid. Changes here are overwritten.
 # "retired" are removed sinks that still get the records up to the number "through".
 `
-
-// maxStoredBytes is more than a configuration has that docket can run.
-const maxStoredBytes = 4 << 20
 
 // StoredPath is where the last configuration of the queue in directory is stored.
 func StoredPath(directory string) string { return filepath.Join(directory, StoredConfig) }
@@ -65,24 +69,55 @@ func (e *Exporter) store() {
 			doc.Retired = append(doc.Retired, retiredEntry[sinkEntry[sinks.Config]]{through, d.cfg.entry()})
 		}
 	}
-	text, err := config.Encode(doc)
+	text, err := storedText(doc)
 	if err == nil {
-		err = disk.At(now.cfg.Queue.Directory).Join(StoredConfig).Replace(append([]byte(storedHead), text...))
+		err = disk.At(now.cfg.Queue.Directory).Join(StoredConfig).Replace(text)
 	}
 	if err != nil {
 		e.log.Error("the configuration cannot be stored: a start with an invalid file would go by an older one, or fail", "error", err)
 	}
 }
 
+// storedText is the file with doc. It fails where LoadStored would refuse the file.
+func storedText(doc any) ([]byte, error) {
+	text, err := config.Encode(doc)
+	if err != nil {
+		return nil, err
+	}
+	text = append([]byte(storedHead), text...)
+	text = append([]byte(storedSum+sumOf(text)+"\n"), text...)
+	if len(text) > config.MaxDocument {
+		return nil, fmt.Errorf("with every default it has %d bytes, and docket reads no configuration of more than %d: use fewer sources and sinks, or shorter rules", len(text), config.MaxDocument)
+	}
+	return text, nil
+}
+
+// checkStored fails where text is not as docket has written it.
+func checkStored(text []byte) error {
+	first, rest, _ := bytes.Cut(text, []byte("\n"))
+	if string(first) != storedSum+sumOf(rest) {
+		return errors.New("damaged or edited: it does not have the checksum that docket wrote. Correct the operator's file and start docket, which writes it anew")
+	}
+	return nil
+}
+
+func sumOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}
+
 // LoadStored returns what the queue in directory knows. Its error wraps fs.ErrNotExist when
 // that is nothing.
 func LoadStored(directory string, kinds Kinds) (*Stored, error) {
-	text, err := disk.At(directory).Join(StoredConfig).Read(maxStoredBytes)
+	text, err := disk.At(directory).Join(StoredConfig).Read(config.MaxDocument + 1)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("no configuration is stored in %s: %w", directory, fs.ErrNotExist)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("the stored configuration: %w", err)
+	}
+	if err := checkStored(text); err != nil {
+		return nil, fmt.Errorf("the stored configuration %s is %w", StoredPath(directory), err)
 	}
 	root, problems := config.Parse(text)
 	doc := storedDocument[config.Node, config.Node]{Document: defaultDocument()}

@@ -3,6 +3,13 @@ package main
 // ofReloads has a defect for each promise of a configuration that changes while docket runs.
 var ofReloads = []mutant{
 	{
+		defect: "the half of a stored configuration is taken for the whole",
+		file:   "exporter/stored.go",
+		old:    "string(first) != storedSum+sumOf(rest)",
+		new:    "!bytes.HasPrefix(first, []byte(storedSum))",
+		tests:  []string{"TestDamagedStoredConfig"},
+	},
+	{
 		defect: "a sink that is the same in another configuration is opened anew",
 		file:   reloadGo,
 		old:    "if !s.Retire && old.cfg.equal(s) && old.through.Load() == 0 && !old.isFinishing() {",
