@@ -21,8 +21,8 @@ import (
 
 var update = flag.Bool("update", false, "write the manifests that are made of the commands")
 
-// made is the first line of each.
-const made = "# Made of docket.yaml by: go generate ./manifests\n"
+// head is the first line of each.
+const head = "# Made of %s by: go generate ./manifests\n"
 
 // statefulSet lacks the pod, and the size of its volume.
 const statefulSet = `apiVersion: apps/v1
@@ -100,12 +100,12 @@ spec:
 
 // What the commands say is in the manifests. -update writes it.
 func TestWritten(t *testing.T) {
-	for file, text := range map[string]string{
-		"sidecar/patch.yaml":           sidecar(t, "sidecar", "-o", "patch"),
-		"statefulset/statefulset.yaml": statefulSetOf(t),
-		"tap/deployment.yaml":          deploymentOf(t),
+	for file, made := range map[string]struct{ of, text string }{
+		"sidecar/patch.yaml":           {"overlays/sidecar/docket.yaml", sidecar(t, "overlays/sidecar", "-o", "patch")},
+		"statefulset/statefulset.yaml": {"docket.yaml", statefulSetOf(t)},
+		"tap/deployment.yaml":          {"docket.yaml and tap.yaml", deploymentOf(t)},
 	} {
-		text = made + text
+		text := fmt.Sprintf(head, made.of) + made.text
 		if *update {
 			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 				t.Fatal(err)
