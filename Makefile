@@ -11,6 +11,7 @@ RELOADS ?= 200
 BASE ?=
 COUNT ?= 6
 COMPARE ?=
+RELEASE ?=
 MUTANTS ?=
 IMAGE ?= docket.test/docket:dev
 PLATFORMS ?= linux/$(shell go env GOARCH)
@@ -30,6 +31,7 @@ PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
 LINT := $(CURDIR)/.cache/bin/golangci-lint
 BENCHSTAT := $(CURDIR)/.cache/bin/benchstat
+COSIGN := $(CURDIR)/.cache/bin/cosign
 export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
 
 .PHONY: help
@@ -46,6 +48,15 @@ build: ## build bin/docket: static, stripped, with its version
 image: ## write bin/image.tar, the container image IMAGE (docket.test/docket:dev), without a container builder
 	@mkdir -p bin
 	go run -C release ./image -out $(CURDIR)/bin/image.tar -name $(IMAGE) -platform $(PLATFORMS) -version $(VERSION)
+
+# RELEASE takes flags, such as -key cosign.key, -snapshot or -image registry.example.com/docket.
+.PHONY: release
+release: ## write what a release consists of, of the tags at HEAD, below bin/release; RELEASE takes flags
+	go run -C release . -out $(CURDIR)/bin/release $(RELEASE)
+
+.PHONY: release-test
+release-test: $(COSIGN) ## make a release, run its packages under systemd, verify it with cosign; offline once cosign is built
+	cd release && go test -count=1 -timeout 20m ./... && go test -count=1 -v -run TestCosign . -cosign $(COSIGN)
 
 # Results are cached, and make check vets. Without cgo there is no C compiler to wait
 # for, and the packages are the same as those of the program that is shipped. More
@@ -126,6 +137,10 @@ $(LINT): tools/go.mod tools/go.sum
 
 $(BENCHSTAT): tools/go.mod tools/go.sum
 	cd tools && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ golang.org/x/perf/cmd/benchstat
+	@touch $@
+
+$(COSIGN): release/testdata/cosign/go.mod
+	cd release/testdata/cosign && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ github.com/sigstore/cosign/v3/cmd/cosign
 	@touch $@
 
 .PHONY: e2e

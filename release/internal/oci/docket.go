@@ -22,15 +22,20 @@ func Docket(ctx context.Context, dir, version string, platforms ...string) ([]Im
 		if err := d.Build(ctx); err != nil {
 			return nil, err
 		}
-		images = append(images, Image{
-			Platform: platform,
-			Programs: []Program{{File: d.Out, Path: "/docket"}},
-			Labels: map[string]string{
-				"org.opencontainers.image.title":    "docket",
-				"org.opencontainers.image.version":  version,
-				"org.opencontainers.image.licenses": "Apache-2.0",
-			},
-		})
+		images = append(images, Of(platform, version, d.Out))
 	}
 	return images, nil
+}
+
+// Of is the image of docket, which has been built as file.
+func Of(platform, version, file string) Image {
+	return Image{
+		Platform: platform,
+		Programs: []Program{{File: file, Path: "/docket"}},
+		Labels: map[string]string{
+			"org.opencontainers.image.title":    "docket",
+			"org.opencontainers.image.version":  version,
+			"org.opencontainers.image.licenses": "Apache-2.0",
+		},
+	}
 }

@@ -1,0 +1,50 @@
+#!/bin/sh
+# Runs systemd as the first process of namespaces of its own, in a copy of this machine's
+# files that is never written back, with a package installed:
+#
+#   systemd.sh WORK INSTALL...
+#
+# WORK is an empty directory; INSTALL the command that installs. systemd gets the units of docket, without what
+# else the machine starts. When it ends, its control group is removed.
+set -eu
+if [ "$1" = inside ]; then
+	root=$2/root
+	shift 2
+	mount -t cgroup2 none "$root/sys/fs/cgroup"
+	mount -t proc proc "$root/proc"
+	# It sets kernel variables, which are the machine's.
+	mount --bind "$root/proc/sys" "$root/proc/sys"
+	mount -o remount,ro,bind "$root/proc/sys"
+	chroot "$root" "$@"
+	units=$root/run/units
+	mkdir -p "$units"
+	for target in sysinit basic shutdown sockets network-online; do
+		printf '[Unit]\nDescription=%s\n' "$target" >"$units/$target.target"
+	done
+	printf '[Unit]\nWants=sockets.target\n' >"$units/multi-user.target"
+	cp "$root"/usr/lib/systemd/system/docket.* "$units"
+	rm -rf "$root"/etc/systemd/system/*
+	chroot "$root" env SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/units systemctl enable docket.service
+	exec chroot "$root" env -i PATH="$PATH" container=other SYSTEMD_UNIT_PATH=/etc/systemd/system:/run/units \
+		/lib/systemd/systemd --system --unit=multi-user.target --log-target=console --log-level=info --show-status=no
+fi
+
+work=$1
+shift
+mount --make-rprivate /
+mkdir "$work/files" "$work/groups"
+mount -t tmpfs none "$work/files"
+mkdir "$work/files/upper" "$work/files/work" "$work/files/root"
+root=$work/files/root
+mount -t overlay none -o "lowerdir=/,upperdir=$work/files/upper,workdir=$work/files/work" "$root"
+mount --rbind /dev "$root/dev"
+mount -t sysfs none "$root/sys"
+mount -t tmpfs none "$root/run"
+mount -t cgroup2 none "$work/groups"
+group=$work/groups/docket-test-$$
+mkdir "$group"
+(
+	echo 0 >"$group/cgroup.procs"
+	exec unshare --cgroup --mount --pid --fork --kill-child --uts --ipc --net "$0" inside "$work/files" "$@"
+) || true
+find "$group" -depth -type d -exec rmdir {} \;
