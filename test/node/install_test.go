@@ -16,6 +16,7 @@ import (
 	"github.com/docket-export/docket/test/internal/document"
 	"github.com/docket-export/docket/test/internal/poll"
 	"github.com/docket-export/docket/test/internal/repo"
+	"github.com/docket-export/docket/test/kubetest"
 	"github.com/docket-export/docket/test/nodetest"
 )
 
@@ -25,7 +26,14 @@ func TestInstall(t *testing.T) {
 	t.Parallel()
 	page := document.Read(t, "install.md")
 	r := newReader(t)
-	r.has(t, readersEngine, "policy")
+	r.has(t, readersEngine+"---\n"+readersVolume+"---\n"+kubetest.CRDs(t), "policy", "docket")
+	r.writes(t, "engine.yaml", readersEngine)
+	if out, err := r.run(t, "kubectl -n policy rollout status deployment engine --timeout=2m"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if out, err := r.node.Inside("mkdir", "/var/lib/install").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
 	for _, heading := range page.Sections() {
 		began := time.Now()
 		r.follow(t, page.Section(t, heading))
@@ -91,6 +99,26 @@ spec:
           capabilities: {drop: [ALL]}
           seccompProfile: {type: RuntimeDefault}
 `
+
+// readersVolume is what a storage class gives.
+const readersVolume = `apiVersion: v1
+kind: PersistentVolume
+metadata: {name: install}
+spec:
+  capacity: {storage: 10Gi}
+  accessModes: [ReadWriteOnce]
+  claimRef: {namespace: docket, name: docket-queue-docket-0}
+  local: {path: /var/lib/install}
+  nodeAffinity: {required: {nodeSelectorTerms: [{matchExpressions: [{key: kubernetes.io/os, operator: Exists}]}]}}
+`
+
+// writes makes a file in the reader's directory.
+func (r *reader) writes(t *testing.T, name, text string) {
+	t.Helper()
+	if err := os.WriteFile(filepath.Join(r.dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
 
 // has gives the reader namespaces that enforce the Pod Security profile "restricted", and what is in
 // them before. They end with the test.
