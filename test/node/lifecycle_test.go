@@ -26,6 +26,16 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
+// As an ordinary container docket gets its signal when the engine does, after a pause in which the engine ends.
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	s := pod{engine: "-every=5ms -linger=2s", flags: []string{"--plain"}}.start(t)
+	s.nothingLost()
+	if said := s.text(s.engine); !strings.HasSuffix(said, "end 0\n") {
+		t.Errorf("the engine ended with %q, want nothing left", last(said))
+	}
+}
+
 // An engine that ignores SIGTERM is killed when the grace period is over. Only then docket is told to
 // stop, and it has two seconds: enough for what a sink that works takes.
 func TestDeafEngine(t *testing.T) {
@@ -50,4 +60,19 @@ func TestLeftBehind(t *testing.T) {
 		t.Errorf("%d of %d acknowledged records are lost, and docket's last line is %s; want some lost, and %s", lost, len(s.acked()), last(s.text(s.docket)), want)
 	}
 	t.Logf("%d acknowledged, %d lost, and counted", len(s.acked()), lost)
+}
+
+// With a grace period below what docket kubernetes sidecar writes docket is killed while it drains. What is lost with the
+// emptyDir then, docket has not said.
+func TestGraceTooShort(t *testing.T) {
+	t.Parallel()
+	s := pod{engine: "-every=5ms -linger=2s", change: func(spec parts) { spec["terminationGracePeriodSeconds"] = 3 }}.start(t)
+	s.r.Answer(http.StatusServiceUnavailable)
+	s.ackedAfter(len(s.acked()))
+	s.remove()
+	lost := len(s.r.Missing(s.acked()))
+	if said := last(s.text(s.docket)); lost == 0 || strings.Contains(said, `"stopped"`) {
+		t.Errorf("%d records are lost, and docket's last line is %s; want some, and docket killed", lost, said)
+	}
+	t.Logf("%d acknowledged, %d lost, not counted", len(s.acked()), lost)
 }

@@ -67,11 +67,12 @@ func (p pod) manifest(t *testing.T, n *nodetest.Node, r *nodetest.Receiver) stri
 		t.Fatal(err)
 	}
 	sidecar(spec)["imagePullPolicy"] = "Never"
-	spec["containers"] = []any{parts{
+	containers, _ := spec["containers"].([]any)
+	spec["containers"] = append(containers, parts{
 		"name": "engine", "image": "docket.test/engine:dev", "imagePullPolicy": "Never", "args": strings.Fields(p.engine),
 		"volumeMounts":    []any{parts{"name": "docket-socket", "mountPath": "/run/docket"}},
 		"securityContext": restricted(10001),
-	}}
+	})
 	spec["volumes"] = append(spec["volumes"].([]any), p.volumes...)
 	if p.change != nil {
 		p.change(spec)
@@ -83,8 +84,14 @@ func (p pod) manifest(t *testing.T, n *nodetest.Node, r *nodetest.Receiver) stri
 	return configMap(config) + "---\n" + string(text) + "\n"
 }
 
-// sidecar is docket's container.
-func sidecar(spec parts) parts { return spec["initContainers"].([]any)[0].(parts) }
+// sidecar is docket's container, a native sidecar or, with --plain, an ordinary one.
+func sidecar(spec parts) parts {
+	containers, native := spec["initContainers"].([]any)
+	if !native {
+		containers = spec["containers"].([]any)
+	}
+	return containers[0].(parts)
+}
 
 // queueVolume is the volume of docket's queue.
 func queueVolume(spec parts) parts {
