@@ -4,12 +4,13 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/docket-export/docket/test/internal/document"
 )
 
-// The table of docs/kubernetes.md has a row for each test here, and none for another.
+// The table of docs/kubernetes.md has a row for each test of a fault, and none for a test that is not there.
 func TestPage(t *testing.T) {
 	page := document.Read(t, "kubernetes.md").Section(t, "What was promised and what was seen").Text
 	rows := make(map[string]bool)
@@ -26,7 +27,7 @@ func TestPage(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range regexp.MustCompile(`(?m)^func (Test\w+)\(t `).FindAllStringSubmatch(string(text), -1) {
-			if name := m[1]; name != t.Name() && !rows[name] {
+			if name := m[1]; slices.Contains([]string{"lifecycle_test.go", "faults_test.go", "operate_test.go"}, file) && !rows[name] {
 				t.Errorf("the page has no row of %s", name)
 			}
 			delete(rows, m[1])
