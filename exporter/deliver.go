@@ -14,6 +14,7 @@ import (
 
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/internal/signal"
 	"github.com/docket-export/docket/sinks"
@@ -214,7 +215,11 @@ func (d *delivery) wait(ctx context.Context, pause time.Duration) {
 
 // pending is how many records of a queue whose newest is last the sink is still to get.
 func (d *delivery) pending(last uint64) uint64 {
-	a := d.cursor.Account()
+	return d.pendingOf(d.cursor.Account(), last)
+}
+
+// pendingOf is pending where the account is a.
+func (d *delivery) pendingOf(a state.Account, last uint64) uint64 {
 	if through := d.through.Load(); through > 0 {
 		last = max(min(last, through), a.Next-1)
 	}

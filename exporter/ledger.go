@@ -41,7 +41,7 @@ func (e *Exporter) view() (Status, queue.Stats) {
 			continue
 		}
 		status := d.snapshot()
-		status.Cursor, status.Pending = account.Next, s.Ledger.Sinks[d.cfg.Name].Pending
+		status.Cursor, status.Pending = account.Next, d.pendingOf(account, stats.LastSeq)
 		status.RecordsPerSecond = rates.delivered(d.cfg.Name)
 		s.Sinks = append(s.Sinks, status)
 	}

@@ -378,6 +378,10 @@ func TestRemovedSinkIsDrained(t *testing.T) {
 		if s, ok := r.status("siem"); !ok || s.State != Degraded || s.Reason != "Retired" {
 			t.Errorf("got %+v, want a sink that is Retired", s)
 		}
+		s := r.e.Status()
+		if i := slices.IndexFunc(s.Sinks, func(s SinkStatus) bool { return s.Name == "siem" }); s.Sinks[i].Pending != 5 || len(s.Ledger.Unbalanced()) > 0 {
+			t.Errorf("got %+v and %v, want 5 records pending, and books that balance", s.Sinks[i], s.Ledger.Unbalanced())
+		}
 		time.Sleep(3 * retiredLook)
 		if _, ok := r.status("siem"); !ok {
 			t.Error("the sink is forgotten before it has its records")

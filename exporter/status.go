@@ -113,6 +113,8 @@ type SinkStatus struct {
 	RecordsPerSecond float64    `json:"recordsPerSecond"`
 	Attempts         int        `json:"attempts"`              // that have failed in a row, of what fails now
 	NextAttempt      *time.Time `json:"nextAttempt,omitempty"` // after a failed one; nil: none is waited for
-	Pending          uint64     `json:"pending"`               // records
-	DeadLetters      int        `json:"deadLetters"`           // that are kept now
+	// Pending is how many records it is still to get: of a sink that was removed, those up to
+	// its last one. Its ledger counts all that is stored.
+	Pending     uint64 `json:"pending"`
+	DeadLetters int    `json:"deadLetters"` // that are kept now
 }

@@ -48,14 +48,14 @@ func TestWriteStatus(t *testing.T) {
 					{Name: "audit", State: exporter.Error, Reason: "listen: address in use"},
 				},
 				Sinks: []exporter.SinkStatus{
-					{Name: "bus", State: exporter.Degraded, Reason: "Transient", LastError: "dial: refused\x1b[31m\nnow", LastErrorTime: ago(2 * time.Second), Since: ago(90 * time.Second), LagSeconds: 12.54, Attempts: 6, NextAttempt: ago(-30 * time.Second)},
+					{Name: "bus", State: exporter.Degraded, Reason: "Transient", LastError: "dial: refused\x1b[31m\nnow", LastErrorTime: ago(2 * time.Second), Since: ago(90 * time.Second), LagSeconds: 12.54, Pending: 98, Attempts: 6, NextAttempt: ago(-30 * time.Second)},
 					{Name: "siem", State: exporter.Active, Since: ago(90 * time.Second), LastError: "dial tcp 10.96.1.17:443: connect: connection refused by the other side, which is not up", LastErrorTime: ago(3*time.Minute + 7*time.Second)},
 					{Name: "archive", State: exporter.Active, Since: ago(90 * time.Second)},
 				},
 				Config: exporter.ConfigStatus{State: exporter.Degraded, LastError: "line 3: bad"},
 			},
 			`SINK     STATE               PENDING  DELIVERED  DEAD-LETTERED  DROPPED  LAG
-bus      Degraded for 1m30s  99       880        1              20       12.5s
+bus      Degraded for 1m30s  98       880        1              20       12.5s
 siem     Active              0        1000       0              0        -
 archive  Active              0        1000       0              0        -
 bus: Transient 2s ago, attempt 7 in 30s: dial: refused [31m now

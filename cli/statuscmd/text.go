@@ -22,8 +22,10 @@ func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
 	fmt.Fprintf(t, "SINK\tSTATE\t%s\tLAG\n", strings.Join(titles(columns), "\t"))
 	for _, sink := range s.Sinks {
 		fmt.Fprintf(t, "%s\t%s\t", sink.Name, stateText(sink.State, sink.Since, now))
+		account := s.Ledger.Sinks[sink.Name]
+		account.Pending = sink.Pending
 		for _, c := range columns {
-			fmt.Fprintf(t, "%d\t", c.of(s.Ledger.Sinks[sink.Name]))
+			fmt.Fprintf(t, "%d\t", c.of(account))
 		}
 		fmt.Fprintln(t, human.Lag(sink.LagSeconds))
 	}
@@ -97,7 +99,7 @@ type column struct {
 
 // columnsOf are the parts of the accounts that are shown: what waits and what was
 // delivered always, anything else when a sink has some of it. A sink's stored
-// records are the sum of its row.
+// records are the sum of its row, unless it was removed.
 func columnsOf(l exporter.Ledger) []column {
 	columns := []column{
 		{"PENDING", func(s exporter.SinkLedger) uint64 { return s.Pending }},

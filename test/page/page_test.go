@@ -93,7 +93,7 @@ func well(at time.Time) document {
 				"lastRun": document{"id": "2026-03-02T10:00:00Z", "complete": true, "violations": 214, "time": at.Add(-42 * time.Second).Format(time.RFC3339Nano)}},
 		},
 		"sinks": []document{
-			{"name": "siem", "state": "Active", "cursor": n - 40, "lagSeconds": 0.21, "recordsPerSecond": 941.2, "pending": 40, "lastError": "post: connection reset", "lastErrorTime": at.Add(-3 * time.Hour).Format(time.RFC3339Nano)},
+			{"name": "siem", "state": "Active", "cursor": n - 40, "lagSeconds": 0.21, "recordsPerSecond": 941.2, "pending": 40 + wave, "lastError": "post: connection reset", "lastErrorTime": at.Add(-3 * time.Hour).Format(time.RFC3339Nano)},
 			{"name": "bus", "state": "Active", "cursor": n - 12, "lagSeconds": 0.04, "recordsPerSecond": 1242.1, "pending": 12},
 			{"name": "compliance", "state": "Active", "cursor": n, "lagSeconds": 0, "recordsPerSecond": 1240.9, "pending": 0},
 		},
