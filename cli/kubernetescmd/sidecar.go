@@ -83,6 +83,9 @@ kustomize.`,
 		if file == "" {
 			return errors.New("which configuration? name it with -f FILE")
 		}
+		if o.shutdownDelay < 0 {
+			return errors.New("--shutdown-delay must not be negative")
+		}
 		cfg, err := load(kinds, file, &o)
 		if err != nil {
 			return err

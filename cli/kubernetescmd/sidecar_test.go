@@ -245,6 +245,7 @@ func TestRefused(t *testing.T) {
 		"claim without a name":   {"--volume", "claim="},
 		"mount without a path":   {"--mount", "violations"},
 		"secret of no directory": {"--secret", "token=etc"},
+		"engine that is early":   {"--shutdown-delay=-5s"},
 	} {
 		if out, err := sidecar(t, usual, args...); err == nil {
 			t.Errorf("%s: got %q, want an error", name, out)
