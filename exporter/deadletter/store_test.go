@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/disk/crashdisk"
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
@@ -162,6 +164,53 @@ func TestCompaction(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) > 0 {
 		t.Errorf("got %v, %v, want no file without a letter", entries, err)
+	}
+}
+
+// A store never has more than three times its bound on disk, at any step, and comes
+// close: a volume is sized by it.
+func TestDiskBytes(t *testing.T) {
+	const bound = 100_000
+	dir := t.TempDir()
+	var peak int64
+	steps := &crashdisk.Steps{}
+	steps.Boot(disk.OS(dir), func() {})
+	steps.Script = func(string, string, []byte) crashdisk.Fault {
+		var size int64
+		entries, err := os.ReadDir(dir)
+		for _, e := range entries {
+			if info, err := e.Info(); err == nil {
+				size += info.Size()
+			}
+		}
+		peak = max(peak, size)
+		return crashdisk.Fault{Err: err}
+	}
+	s, err := open(disk.On(steps, dir), Options{MaxBytes: bound})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer s.Close()
+	s.slack = 1000
+	large := `{"x":"` + strings.Repeat("x", 1000) + `"}`
+	last := uint64(0)
+	for err == nil {
+		last++
+		err = s.Add([]Letter{testLetter(last, large)})
+	}
+	if !errors.Is(err, ErrFull) {
+		t.Fatal(err)
+	}
+	for range 3 { // all are redriven, and rejected again
+		if _, err := s.Redrive(nil); err != nil {
+			t.Fatal(err)
+		}
+		for seq := uint64(1); seq < last; seq++ {
+			mustAdd(t, s, testLetter(seq, large))
+		}
+	}
+	if least := int64(5 * bound / 2); peak > 3*bound+2*int64(len(large)) || peak < least {
+		t.Errorf("got %d bytes on disk at most, want between %d and three times %d", peak, least, bound)
 	}
 }
 
