@@ -84,12 +84,13 @@ func (t *tail) run(ctx context.Context, pause time.Duration) error {
 	for {
 		err := t.client.Tail(ctx, t.query(), func() { answered, connected = true, true }, t.show)
 		_, refused := errors.AsType[*adminclient.RefusedError](err)
+		_, malformed := errors.AsType[*adminclient.MalformedError](err)
 		_, failed := errors.AsType[*outputError](err)
 		if ctx.Err() != nil || failed && errors.Is(err, syscall.EPIPE) {
 			err, failed = nil, true // told to end, or who reads has enough
 		}
 		switch {
-		case failed, refused, !answered:
+		case failed, refused, malformed, !answered:
 			return err
 		case connected:
 			fmt.Fprintln(t.notes, "docket has gone: waiting for it")

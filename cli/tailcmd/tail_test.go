@@ -105,6 +105,24 @@ func TestTailIsRefused(t *testing.T) {
 	}
 }
 
+// What no docket answers ends the tail, which says what came: to ask again is in vain.
+func TestTailOfNonsense(t *testing.T) {
+	for answer, want := range map[string]string{
+		"<html>hello\n":             `line "<html>hello": invalid character '<'`,
+		"{}\n":                      `line "{}": it has no record`,
+		`{"record":` + "\n":         `line "{\"record\":": `,
+		strings.Repeat("x", 18<<20): "a line has more than 17825792 bytes",
+	} {
+		for _, answers := range [][]string{{answer}, {record(1, ""), answer}} {
+			_, _, notes, run, _ := answering(t, answers...)
+			err := run()
+			if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "it is not docket's admin endpoint") || strings.Count(notes.String(), "\n") != len(answers)-1 {
+				t.Errorf("%.20q: got %v and %q, want an error with %q", answers, err, notes, want)
+			}
+		}
+	}
+}
+
 type failing struct{ err error }
 
 func (f failing) Write([]byte) (int, error) { return 0, f.err }

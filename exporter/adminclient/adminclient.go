@@ -197,6 +197,13 @@ func (c *Client) refusal(status int, text string) error {
 	return &RefusedError{Status: status, Text: text}
 }
 
+// MalformedError says that an answer is none that a docket gives: to ask again is in vain.
+type MalformedError struct{ Err error }
+
+func (e *MalformedError) Error() string { return e.Err.Error() }
+
+func (e *MalformedError) Unwrap() error { return e.Err }
+
 // Unreadable is the failure err to read an answer.
 func (c *Client) Unreadable(err error) error {
 	return fmt.Errorf("read the answer of docket at %s: %w", c.Where(), err)

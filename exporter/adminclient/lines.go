@@ -23,7 +23,7 @@ func (c *Client) eachLine(body io.Reader, do func(line []byte, more bool) error)
 		case errors.Is(err, bufio.ErrBufferFull) && len(line) <= maxLine:
 			continue
 		case errors.Is(err, bufio.ErrBufferFull):
-			return c.Unreadable(fmt.Errorf("a line has more than %d bytes", maxLine))
+			return c.Unreadable(&MalformedError{fmt.Errorf("a line has more than %d bytes: it is not docket's admin endpoint", maxLine)})
 		case errors.Is(err, io.EOF) && len(line) == 0:
 			return nil
 		case errors.Is(err, io.EOF):

@@ -4,6 +4,8 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net/url"
 
 	"github.com/docket-export/docket/exporter/queue/inspect"
@@ -39,14 +41,15 @@ func (c *Client) Tail(ctx context.Context, query url.Values, connected func(), e
 		if isRecord {
 			head = append(bytes.Clone(head), '}')
 		}
-		if err := json.Unmarshal(head, &said); err != nil {
-			return c.Unreadable(err)
-		}
+		err := json.Unmarshal(head, &said)
 		f.Missed, f.Outcome = said.Missed, said.Outcome
-		if isRecord {
-			if f.Record, err = inspect.ParseRecord(line); err != nil {
-				return c.Unreadable(err)
-			}
+		if err == nil && isRecord {
+			f.Record, err = inspect.ParseRecord(line)
+		} else if err == nil && f.Missed == 0 {
+			err = errors.New("it has no record")
+		}
+		if err != nil {
+			return c.Unreadable(&MalformedError{fmt.Errorf("line %.100q: %w: it is not docket's admin endpoint", line, err)})
 		}
 		return each(f)
 	})
