@@ -11,7 +11,7 @@ var refused = map[string]struct {
 	values []string
 	want   string
 }{
-	"no repository": {[]string{tcp, `image: {repository: ""}`}, "at '/image/repository': minLength"},
+	"no repository": {[]string{tcp, `image: {repository: ""}`}, "image.repository: is required: there is no public image, and docs/install.md says how to make and push one"},
 	"unknown key":   {[]string{tcp, `replica: 2`}, "additional properties 'replica' not allowed"},
 	"queue in memory": {[]string{tap, `volume: {medium: Memory}`},
 		"at '/volume': additional properties 'medium' not allowed"},
@@ -20,6 +20,7 @@ var refused = map[string]struct {
 	"wrong value of tap":     {[]string{tap, `tap: {docket: {mode: Strict}}`}, "at '/tap/docket/mode': value must be one of 'Batch', 'Blocking', 'BlockingStrict'"},
 	"key that the pod sets":  {[]string{tap, `tap: {listen: ":9443"}`}, "at '/tap': additional properties 'listen' not allowed"},
 	"engine over plain HTTP": {[]string{tap, `tap: {upstream: {url: "http://engine.policy.svc"}}`}, "at '/tap/upstream/url'"},
+	"issuer without a name":  {[]string{tap, `tls: {secretName: "", issuerRef: {kind: Issuer}}`}, "at '/tls/issuerRef'"},
 	"mode":                   {[]string{tcp, `mode: daemonset`}, "at '/mode': value must be one of 'statefulset', 'tap', 'sidecar'"},
 
 	"memory limit": {[]string{tcp, `resources: {limits: {memory: 64Mi}}`},
@@ -27,7 +28,7 @@ var refused = map[string]struct {
 	"tap's memory limit": {[]string{tap, `tapContainer: {resources: {limits: {memory: 128Mi}}}`},
 		"tapContainer.resources.limits.memory: 128Mi is less than tap may take: at least 240Mi"},
 	"volume": {[]string{tap, `volume: {size: 2Gi}`},
-		"volume.size: 2Gi is less than docket may keep with this configuration, and a pod whose emptyDir is full is evicted: at least 2944Mi"},
+		"volume.size: 2Gi is less than docket may keep with this configuration: at least 2944Mi"},
 	"grace period": {[]string{tap, `terminationGracePeriodSeconds: 30`},
 		"terminationGracePeriodSeconds: in 30 docket is killed before it has stopped: at least 60, for the engine or tap, config.shutdown.drainTimeout and 10 s"},
 	"replicas on one claim": {[]string{tap, "replicas: 2\nvolume: {kind: claim, claimName: queue}"},

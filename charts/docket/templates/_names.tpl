@@ -21,7 +21,7 @@ helm.sh/chart: {{ .Chart.Name }}-{{ .Chart.Version }}
 
 {{/* podLabels are for the pod of an engine, by which a monitor finds it. */}}
 {{- define "docket.podLabels" -}}
-docket.dev/sidecar: {{ include "docket.fullname" . }}
+docket.dev/release: {{ include "docket.fullname" . }}
 {{- end -}}
 
 {{- define "docket.image" -}}

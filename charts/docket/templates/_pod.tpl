@@ -63,7 +63,7 @@
   - {name: docket-socket, mountPath: /run/docket}
   {{- end }}
   - {name: docket-queue, mountPath: /var/lib/docket}
-  {{- if include "docket.tlsSecret" . }}
+  {{- if contains "/etc/docket-tls/" (toJson .Values.config) }}
   - {name: docket-tls, mountPath: /etc/docket-tls, readOnly: true}
   {{- end }}
   {{- with .Values.volumeMounts }}
@@ -160,13 +160,11 @@ volumes: {{- include "docket.volumes" . | nindent 0 }}
 
 {{/* survives is the honest line of a volume. */}}
 {{- define "docket.survives" -}}
-{{- if eq .Values.mode "statefulset" -}}
-A claim of the pod: survives a crash and the deletion of the pod, and on network storage the loss of the node; of a zone, as the storage class says.
-{{- else if eq .Values.volume.kind "claim" -}}
-An existing claim: survives a crash and the deletion of the pod, and on network storage the loss of the node; of a zone, as the storage class says.
+{{- if or (eq .Values.mode "statefulset") (eq .Values.volume.kind "claim") -}}
+A claim: survives the deletion of the pod and, where the storage class has network storage, the loss of the node; not the deletion of the claim.
 {{- else if eq .Values.volume.kind "ephemeral" -}}
-A generic ephemeral volume: survives a crash of the container and running out of memory; not the deletion or eviction of the pod, nor the loss of the node.
+A generic ephemeral volume: survives a crash of the container and its OOM kill; not the deletion or eviction of the pod, nor the loss of the node.
 {{- else -}}
-An emptyDir: survives a crash of the container and running out of memory; not the deletion or eviction of the pod, nor the loss of the node.
+An emptyDir: survives a crash of the container and its OOM kill; not the deletion or eviction of the pod, nor the loss of the node.
 {{- end -}}
 {{- end -}}

@@ -6,6 +6,9 @@
 {{- $tap := eq $v.mode "tap" -}}
 {{- $tls := include "docket.tlsSecret" . -}}
 
+{{- if not $v.image.repository -}}
+{{- $p = append $p "image.repository: is required: there is no public image, and docs/install.md says how to make and push one" -}}
+{{- end -}}
 {{- $least := include "docket.memoryLimit" . | int64 -}}
 {{- if lt (include "docket.bytes" (($v.resources.limits).memory | default $least) | int64) $least -}}
 {{- $p = append $p (printf "resources.limits.memory: %s is less than docket may take with this configuration: at least %s" ($v.resources.limits.memory | toString) (include "docket.quantity" $least)) -}}
@@ -20,7 +23,7 @@
 {{- end -}}
 {{- $least = include "docket.volumeBytes" . | int64 -}}
 {{- if and $v.volume.size (lt (include "docket.bytes" $v.volume.size | int64) $least) -}}
-{{- $p = append $p (printf "volume.size: %s is less than docket may keep with this configuration, and a pod whose emptyDir is full is evicted: at least %s" $v.volume.size (include "docket.quantity" $least)) -}}
+{{- $p = append $p (printf "volume.size: %s is less than docket may keep with this configuration: at least %s" $v.volume.size (include "docket.quantity" $least)) -}}
 {{- end -}}
 
 {{- if and (eq $v.mode "statefulset") $v.volume.kind -}}
