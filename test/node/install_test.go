@@ -26,11 +26,10 @@ func TestInstall(t *testing.T) {
 	t.Parallel()
 	page := document.Read(t, "install.md")
 	r := newReader(t)
+	r.hasGatekeeper(t)
 	r.has(t, readersEngine+"---\n"+readersVolume+"---\n"+kubetest.CRDs(t), "policy", "docket")
 	r.writes(t, "engine.yaml", readersEngine)
-	if out, err := r.run(t, "kubectl -n policy rollout status deployment engine --timeout=2m"); err != nil {
-		t.Fatalf("%v: %s", err, out)
-	}
+	r.must(t, "kubectl -n policy rollout status deployment engine --timeout=2m")
 	if out, err := r.node.Inside("mkdir", "/var/lib/install").CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)
 	}
@@ -57,13 +56,25 @@ func newReader(t *testing.T) *reader {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
+	values := filepath.Join(bin, "gatekeeper.yaml")
+	must(t, os.WriteFile(values, []byte(strings.NewReplacer("SHOP", "shop", "replicas: 2", "replicas: 1").Replace(gatekeeperValues)), 0o600))
 	importImage := n.Inside("ctr", "-n", "k8s.io", "images", "import", "--snapshotter", "overlayfs", "-").Args
 	for name, script := range map[string]string{
 		// The tree as it is, committed or not.
 		"git": `[ "$*" = "clone https://github.com/docket-export/docket" ] && ln -s '` + root + `' docket`,
 		// The node has an image at once that others pull from a registry.
 		"skopeo": `[ "$1" = copy ] && ` + strings.Join(importImage, " ") + ` <"${2#oci-archive:}"`,
-		"helm":   "exec " + helmtest.Program(t) + ` "$@"`,
+		// The chart of Gatekeeper is a folder here. Its hooks, which label a namespace, would need an image.
+		"helm": `[ "$1" = repo ] && exit
+hooks=
+for word; do
+	shift
+	case $word in
+	gatekeeper/gatekeeper) hooks=--no-hooks; set -- "$@" '` + kubetest.GatekeeperChart(t) + "' --values '" + values + `' ;;
+	*) set -- "$@" "$word" ;;
+	esac
+done
+exec '` + helmtest.Program(t) + `' "$@" $hooks`,
 	} {
 		if err := os.WriteFile(filepath.Join(bin, name), []byte("#!/bin/sh\n"+script+"\n"), 0o700); err != nil {
 			t.Fatal(err)
@@ -139,6 +150,37 @@ func (r *reader) has(t *testing.T, manifest string, namespaces ...string) {
 	}
 }
 
+// hasGatekeeper gives the reader the release gatekeeper, without docket, and a namespace shop whose
+// ConfigMaps violate a constraint.
+func (r *reader) hasGatekeeper(t *testing.T) {
+	t.Helper()
+	program := filepath.Join(t.TempDir(), "manager") // as the chart calls it
+	must(t, os.Symlink(kubetest.GatekeeperProgram(t), program))
+	r.node.Image(t, "docket.test/"+kubetest.GatekeeperImage, program)
+	gatekeeperInUse.Lock()
+	t.Cleanup(gatekeeperInUse.Unlock)
+	r.has(t, "", "shop")
+	t.Cleanup(func() {
+		r.must(t, "helm uninstall gatekeeper --namespace gatekeeper-system --no-hooks; kubectl delete namespace gatekeeper-system --wait=false")
+	})
+	r.must(t, "helm install gatekeeper gatekeeper/gatekeeper --namespace gatekeeper-system --create-namespace")
+	r.writes(t, "constraint.yaml", strings.ReplaceAll(teamRequired, "SHOP", "shop"))
+	r.writes(t, "template.yaml", kubetest.RequiredLabels)
+	r.must(t, `kubectl apply -f template.yaml
+kubectl wait --for=create --timeout=2m crd/k8srequiredlabels.constraints.gatekeeper.sh
+kubectl wait --for=condition=Established --timeout=2m crd/k8srequiredlabels.constraints.gatekeeper.sh
+kubectl apply -f constraint.yaml
+rm template.yaml constraint.yaml`)
+}
+
+// must runs commands that the page does not have.
+func (r *reader) must(t *testing.T, commands string) {
+	t.Helper()
+	if out, err := r.run(t, commands); err != nil {
+		t.Fatalf("%s%s%v", commands, out, err)
+	}
+}
+
 // stepTimeout bounds one block of commands, most of which wait for pods.
 const stepTimeout = 3 * time.Minute
 
@@ -165,7 +207,8 @@ func (r *reader) follow(t *testing.T, section document.Page) {
 // run runs commands, and returns all that they print. They reach the cluster and nothing beyond: the modules that
 // the image is made of are there, as the node has images of it.
 func (r *reader) run(t *testing.T, commands string) (string, error) {
-	ctx, cancel := context.WithTimeout(t.Context(), stepTimeout)
+	// A cleanup's test has no context any more.
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), stepTimeout)
 	defer cancel()
 	shell := r.node.Command("bash", "-euo", "pipefail", "-c", commands)
 	cmd := exec.CommandContext(ctx, shell.Path, shell.Args[1:]...)
