@@ -29,7 +29,7 @@ func TestStartAndStop(t *testing.T) {
 // As an ordinary container docket gets its signal when the engine does, after a pause in which the engine ends.
 func TestPlain(t *testing.T) {
 	t.Parallel()
-	s := pod{engine: "-every=5ms -linger=2s", flags: []string{"--plain"}}.start(t)
+	s := pod{engine: "-every=5ms -linger=4s", flags: []string{"--plain"}}.start(t)
 	s.nothingLost()
 	if said := s.text(s.engine); !strings.HasSuffix(said, "end 0\n") {
 		t.Errorf("the engine ended with %q, want nothing left", last(said))

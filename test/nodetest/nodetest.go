@@ -192,6 +192,7 @@ const startTimeout = 3 * time.Minute
 // write makes the directory of the node with its scripts, certificates and kubeconfigs.
 func (n *Node) write(t testing.TB) (err error) {
 	// Paths of sockets are short: this one has few bytes.
+	//nolint:usetesting // the node outlives the test that starts it
 	if n.Dir, err = os.MkdirTemp("", "docket-node-"); err != nil {
 		return err
 	}
