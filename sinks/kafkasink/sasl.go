@@ -2,6 +2,8 @@ package kafkasink
 
 import (
 	"context"
+	"crypto/sha256"
+	"crypto/sha512"
 	"errors"
 	"fmt"
 	"net"
@@ -10,7 +12,6 @@ import (
 
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
-	"github.com/xdg-go/scram"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
@@ -75,34 +76,15 @@ func (l login) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	case Plain:
 		return plain.Mechanism{Username: l.Username, Password: secret}.Start(ctx)
 	case ScramSHA256:
-		return l.scram(scram.SHA256, secret)
+		exchange, first := newScram(sha256.New, l.Username, secret)
+		return exchange, first, nil
 	case ScramSHA512:
-		return l.scram(scram.SHA512, secret)
+		exchange, first := newScram(sha512.New, l.Username, secret)
+		return exchange, first, nil
 	case OAuthBearer:
 		return &bearer{}, []byte("n,,\x01auth=Bearer " + secret + "\x01\x01"), nil
 	}
 	return nil, nil, fmt.Errorf("kafka.sasl: mechanism %q is unknown", l.Mechanism)
-}
-
-// scram sends the username and the password as they are. Kafka's brokers keep them so:
-// they know nothing of SASLprep, which changes some characters and refuses others.
-func (l login) scram(hash scram.HashGeneratorFcn, password string) (sasl.StateMachine, []byte, error) {
-	client, err := hash.NewClientUnprepped(l.Username, password, "")
-	if err != nil {
-		return nil, nil, fmt.Errorf("kafka.sasl: %w", err)
-	}
-	conversation := client.NewConversation()
-	first, err := conversation.Step("")
-	return dialogue{conversation}, []byte(first), err
-}
-
-// dialogue is the exchange of SCRAM (RFC 5802).
-type dialogue struct{ *scram.ClientConversation }
-
-// Next implements sasl.StateMachine.
-func (d dialogue) Next(_ context.Context, challenge []byte) (done bool, answer []byte, err error) {
-	text, err := d.Step(string(challenge))
-	return d.Done(), []byte(text), err
 }
 
 // bearer is the exchange of OAUTHBEARER (RFC 7628) once the token is sent.
