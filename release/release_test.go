@@ -163,6 +163,10 @@ func TestArchive(t *testing.T) {
 	if err != nil || !strings.HasPrefix(string(said), "docket "+version+" ") {
 		t.Errorf("docket version: got %q, %v, want %s", said, err, version)
 	}
+	// Each pod of a sidecar loads it: a library that doubles it is noticed here.
+	if size := len(readFile(t, program)); runtime.GOARCH == "amd64" && size > 25_000_000 {
+		t.Errorf("the program has %d bytes, want at most 25,000,000", size)
+	}
 	for _, want := range []string{
 		"LICENSE", "completions/docket.bash", "completions/docket.fish", "completions/docket.zsh", "man/docket.1", "man/docket-run.1",
 		"systemd/docket.service", "systemd/docket.socket", "systemd/docket.yaml", "systemd/sysusers.conf",
