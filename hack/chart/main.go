@@ -53,6 +53,13 @@ func generate(chart string) error {
 		if err != nil {
 			return err
 		}
+		if strings.HasSuffix(name, ".json") {
+			var line bytes.Buffer // a release keeps its chart, and has a bound
+			if err := json.Compact(&line, text); err != nil {
+				return err
+			}
+			text = append(line.Bytes(), '\n')
+		}
 		if err := os.WriteFile(filepath.Join(chart, "files", name), text, 0o644); err != nil {
 			return err
 		}

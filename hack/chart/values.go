@@ -91,7 +91,11 @@ const (
 // object is the schema of an object with these keys, and no other.
 func object(values []value) (shape, error) {
 	properties := shape{}
+	var sections []string // Helm takes null for a key that is not there: templates read these
 	for _, v := range values {
+		if v.node.Kind == yaml.MappingNode {
+			sections = append(sections, v.key)
+		}
 		s, err := v.shape()
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", v.key, err)
@@ -101,7 +105,11 @@ func object(values []value) (shape, error) {
 		}
 		properties[v.key] = s
 	}
-	return shape{"type": "object", "additionalProperties": false, "properties": properties}, nil
+	s := shape{"type": "object", "additionalProperties": false, "properties": properties}
+	if len(sections) > 0 {
+		s["required"] = sections
+	}
+	return s, nil
 }
 
 // shape is the schema of one key: that of its default, and what @schema adds.

@@ -116,7 +116,7 @@ env: [{name: HTTPS_PROXY, value: "http://proxy.example.com:3128"}]
 	"more than the least": {tcp, `
 terminationGracePeriodSeconds: 300
 resources: {requests: {cpu: 1, memory: 1Gi}, limits: {cpu: "2", memory: 1Gi}}
-user: 1000
+user: 1000660000
 `},
 	"tap": {tap},
 	"tap with replicas": {tap, `

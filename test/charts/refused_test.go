@@ -21,6 +21,7 @@ var refused = map[string]struct {
 	"key that the pod sets":  {[]string{tap, `tap: {listen: ":9443"}`}, "at '/tap': additional properties 'listen' not allowed"},
 	"engine over plain HTTP": {[]string{tap, `tap: {upstream: {url: "http://engine.policy.svc"}}`}, "at '/tap/upstream/url'"},
 	"issuer without a name":  {[]string{tap, `tls: {secretName: "", issuerRef: {kind: Issuer}}`}, "at '/tls/issuerRef'"},
+	"section that is null":   {[]string{tcp, `resources: null`}, "missing property 'resources'"},
 	"mode":                   {[]string{tcp, `mode: daemonset`}, "at '/mode': value must be one of 'statefulset', 'tap', 'sidecar'"},
 
 	"memory limit": {[]string{tcp, `resources: {limits: {memory: 64Mi}}`},

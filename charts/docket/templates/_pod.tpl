@@ -72,8 +72,8 @@
 {{- end -}}
 
 {{- define "docket.securityContext" -}}
-runAsUser: {{ .Values.user }}
-runAsGroup: {{ .Values.user }}
+runAsUser: {{ int64 .Values.user }}
+runAsGroup: {{ int64 .Values.user }}
 runAsNonRoot: true
 readOnlyRootFilesystem: true
 allowPrivilegeEscalation: false
@@ -141,7 +141,7 @@ resources: {requests: {storage: {{ include "docket.volumeSize" . }}}}
 {{- end -}}
 
 {{- define "docket.podSecurityContext" -}}
-fsGroup: {{ .Values.user }}
+fsGroup: {{ int64 .Values.user }}
 {{- end -}}
 
 {{/* podSpec is what the pods of this chart have in common. */}}
