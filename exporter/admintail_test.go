@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"path/filepath"
 	"slices"
@@ -17,6 +18,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/fairconn"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -214,11 +216,24 @@ func TestTailRefuses(t *testing.T) {
 // Followers do not hold up the end of the endpoint.
 func TestTailEndsWithTheEndpoint(t *testing.T) {
 	e := followed(t, DeadLetter)
-	stop := e.serveSocket()
+	l, err := listenAdmin(filepath.Join(e.config().Queue.Directory, AdminSocket))
+	if err != nil {
+		t.Fatal(err)
+	}
+	endpoint := fairconn.NewEndpoint(e.adminHandler(anybody))
+	places := fairconn.New(2, func(net.Conn) string { return "" }, func(nc net.Conn) { nc.Close() })
+	ended := make(chan error)
+	go func() { ended <- endpoint.Serve(places.Listen(l)) }()
 	c := overSocket(e)
 	_, stored := follow(t, c, "")
 	_, decided := follow(t, c, "?sink=siem")
-	stop()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := endpoint.Shutdown(ctx); err != nil { // which closes no connection that is at work
+		t.Errorf("got %v, want both to end", err)
+		endpoint.Close()
+	}
+	<-ended
 	for _, body := range []io.Reader{stored, decided} {
 		if n, err := body.Read(make([]byte, 1)); err == nil || n > 0 {
 			t.Errorf("got %d bytes, %v, want the end", n, err)
