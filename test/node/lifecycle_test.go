@@ -1,6 +1,7 @@
 package node
 
 import (
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
@@ -75,4 +76,20 @@ func TestGraceTooShort(t *testing.T) {
 		t.Errorf("%d records are lost, and docket's last line is %s; want some, and docket killed", lost, said)
 	}
 	t.Logf("%d acknowledged, %d lost, not counted", len(s.acked()), lost)
+}
+
+// Without a common group an engine of another user gets no line through, although the pod is Ready.
+func TestNoGroup(t *testing.T) {
+	t.Parallel()
+	n := nodetest.Start(t)
+	s := &scene{Namespace: n.Namespace(t), t: t, r: n.Receiver(t)}
+	s.Apply(pod{engine: "-every=5ms", change: func(spec parts) { delete(spec, "securityContext") }}.manifest(t, n, s.r))
+	s.AwaitReady("pod/engine")
+	s.engine = s.KeepLog("engine", "engine")
+	s.Await("what the client says", func() error {
+		if said := s.text(s.engine); !strings.Contains(said, "permission denied") || len(s.acked()) > 0 {
+			return errors.New(said)
+		}
+		return nil
+	})
 }

@@ -162,7 +162,8 @@ spec:
 // Await calls cond until it returns nil.
 func (ns *Namespace) Await(what string, cond func() error) {
 	ns.t.Helper()
-	if err := poll.Until(awaitTimeout, cond); err != nil {
+	// Most conditions run kubectl, which takes a tenth of a second of a processor.
+	if err := poll.Every(300*time.Millisecond, awaitTimeout, cond); err != nil {
 		ns.t.Fatalf("wait for %s: %v", what, err)
 	}
 }
