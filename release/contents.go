@@ -6,9 +6,12 @@ import (
 	"compress/gzip"
 	"context"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
+	"strings"
 )
 
 // file is one of an archive and of the packages.
@@ -61,6 +64,46 @@ func (r release) shared(ctx context.Context, stage, host string, libraries []lib
 		files = append(files, file{filepath.Join(man, page.Name()), "man/" + page.Name(), "/usr/share/man/man1/" + page.Name(), 0o644})
 	}
 	return files, nil
+}
+
+var chartVersions = regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
+
+// writeChart packages the chart as helm does, with the version of the release: without the
+// v, which Helm's versions do not have, and as the image's default tag with it.
+func (r release) writeChart(stage string) error {
+	root, version := filepath.Join(r.root, "charts", "docket"), strings.TrimPrefix(r.version, "v")
+	var files []file
+	err := filepath.WalkDir(root, func(name string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		inside, err := filepath.Rel(root, name)
+		if err != nil {
+			return err
+		}
+		if inside == "Chart.yaml" {
+			text, err := os.ReadFile(name)
+			if err != nil {
+				return err
+			}
+			name = filepath.Join(stage, inside)
+			text = chartVersions.ReplaceAllFunc(text, func(line []byte) []byte {
+				if bytes.HasPrefix(line, []byte("version")) {
+					return []byte("version: " + version)
+				}
+				return []byte("appVersion: " + r.version)
+			})
+			if err := os.WriteFile(name, text, 0o644); err != nil {
+				return err
+			}
+		}
+		files = append(files, file{source: name, archive: filepath.ToSlash(inside), mode: 0o644})
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	return r.writeArchive(filepath.Join(r.out, "docket-"+version+".tgz"), "docket", files)
 }
 
 // writeArchive writes files below the directory top. The same files make the same bytes.

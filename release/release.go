@@ -79,6 +79,9 @@ func (r release) make(ctx context.Context) error {
 		}
 		images = append(images, oci.Of(platform, r.version, programs[platform]))
 	}
+	if err := r.writeChart(stage); err != nil {
+		return fmt.Errorf("chart: %w", err)
+	}
 	archive, tag := filepath.Join(r.out, r.name()+"_image.tar"), r.image+":"+r.version
 	digest, err := oci.WriteArchive(archive, tag, images...)
 	if err != nil {

@@ -14,9 +14,11 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
+	"path"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -26,6 +28,8 @@ import (
 	"time"
 
 	cdx "github.com/CycloneDX/cyclonedx-go"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
@@ -335,5 +339,58 @@ func TestReleaseTwice(t *testing.T) {
 	one, two := readFile(t, first.artifact(t, "_checksums.txt")), readFile(t, second.artifact(t, "_checksums.txt"))
 	if !bytes.Equal(one, two) {
 		t.Errorf("got checksums\n%s\nand\n%s\nwant the same", one, two)
+	}
+}
+
+// The Dockerfile makes the image of the release.
+func TestDockerfile(t *testing.T) {
+	img, err := tarball.ImageFromPath(getRelease(t).artifact(t, "_image.tar"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := file.Config
+	entrypoint, err := json.Marshal(c.Entrypoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := fmt.Sprintf("ENV %s\nWORKDIR %s\nUSER %s\nENTRYPOINT %s\n", c.Env[0], c.WorkingDir, c.User, entrypoint)
+	content := mutate.Extract(img)
+	defer content.Close()
+	for r := tar.NewReader(content); ; {
+		h, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if path.Base(h.Name) == "docket" { // the program and its directories
+			want += " /" + h.Name + "\n"
+		}
+	}
+	dockerfile := string(readFile(t, "../Dockerfile"))
+	for line := range strings.Lines(want) {
+		if !strings.Contains(dockerfile, line) {
+			t.Errorf("the Dockerfile has no %q", line)
+		}
+	}
+}
+
+// The chart has the version of the release, which is that of the image.
+func TestChart(t *testing.T) {
+	m := getRelease(t)
+	dir := unpack(t, m.artifact(t, "docket-0.1.0.tgz"))
+	chart := string(readFile(t, filepath.Join(filepath.Dir(dir), "docket", "Chart.yaml")))
+	for _, want := range []string{"\nversion: 0.1.0\n", "\nappVersion: v0.1.0\n"} {
+		if !strings.Contains(chart, want) {
+			t.Errorf("Chart.yaml has no %q:\n%s", want, chart)
+		}
+	}
+	if len(readFile(t, filepath.Join(filepath.Dir(dir), "docket", "values.schema.json"))) == 0 {
+		t.Error("the schema is empty")
 	}
 }
