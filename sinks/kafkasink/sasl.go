@@ -2,8 +2,6 @@ package kafkasink
 
 import (
 	"context"
-	"crypto/sha256"
-	"crypto/sha512"
 	"errors"
 	"fmt"
 	"net"
@@ -12,6 +10,7 @@ import (
 
 	"github.com/segmentio/kafka-go/sasl"
 	"github.com/segmentio/kafka-go/sasl/plain"
+	"github.com/twmb/franz-go/pkg/sasl/scram"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
@@ -76,11 +75,9 @@ func (l login) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	case Plain:
 		return plain.Mechanism{Username: l.Username, Password: secret}.Start(ctx)
 	case ScramSHA256:
-		exchange, first := newScram(sha256.New, l.Username, secret)
-		return exchange, first, nil
+		return startScram(ctx, scram.Auth{User: l.Username, Pass: secret}.AsSha256Mechanism())
 	case ScramSHA512:
-		exchange, first := newScram(sha512.New, l.Username, secret)
-		return exchange, first, nil
+		return startScram(ctx, scram.Auth{User: l.Username, Pass: secret}.AsSha512Mechanism())
 	case OAuthBearer:
 		return &bearer{}, []byte("n,,\x01auth=Bearer " + secret + "\x01\x01"), nil
 	}
