@@ -42,12 +42,15 @@ help: ## explain the targets
 build: ## build bin/docket: static, stripped, with its version
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/cli/versioncmd.version=$(VERSION)" -o bin/docket ./cmd/docket
 
-# IMAGE names its registry; PLATFORMS takes more, with commas between. Then push it, as
-# with skopeo copy oci-archive:bin/image.tar docker://IMAGE.
+# IMAGE names its registry; PLATFORMS takes more, with commas between.
 .PHONY: image
 image: ## write bin/image.tar, the container image IMAGE (docket.test/docket:dev), without a container builder
 	@mkdir -p bin
 	go run -C release ./image -out $(CURDIR)/bin/image.tar -name $(IMAGE) -platform $(PLATFORMS) -version $(VERSION)
+
+.PHONY: push
+push: ## make the container image IMAGE and push it, with the credentials of docker login or the like
+	go run -C release ./image -push -name $(IMAGE) -platform $(PLATFORMS) -version $(VERSION)
 
 # RELEASE takes flags, such as -key cosign.key, -snapshot or -image registry.example.com/docket.
 .PHONY: release

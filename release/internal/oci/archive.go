@@ -2,17 +2,20 @@ package oci
 
 import (
 	"archive/tar"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"github.com/google/go-containerregistry/pkg/name"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/empty"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
@@ -34,6 +37,34 @@ func WriteArchive(file, tag string, images ...Image) (v1.Hash, error) {
 		return v1.Hash{}, err
 	}
 	return digest, writeTar(file, dir)
+}
+
+// Push sends what WriteArchive writes to the registry that tag names, with the credentials
+// that docker login or the like has stored.
+func Push(ctx context.Context, tag string, images ...Image) (v1.Hash, error) {
+	ref, err := name.NewTag(tag, name.StrictValidation)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	options := []remote.Option{remote.WithContext(ctx), remote.WithAuthFromKeychain(authn.DefaultKeychain)}
+	if len(images) == 1 {
+		img, err := images[0].build()
+		if err != nil {
+			return v1.Hash{}, err
+		}
+		if err := remote.Write(ref, img, options...); err != nil {
+			return v1.Hash{}, err
+		}
+		return img.Digest()
+	}
+	index, err := indexOf(images)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	if err := remote.WriteIndex(ref, index, options...); err != nil {
+		return v1.Hash{}, err
+	}
+	return index.Digest()
 }
 
 func writeLayout(dir string, ref name.Tag, images []Image) (v1.Hash, error) {

@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"errors"
 	"io"
+	"log"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,9 +15,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/registry"
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/layout"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/tarball"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
 )
@@ -189,6 +194,30 @@ func TestPlatforms(t *testing.T) {
 	}
 	if got, want := strings.Join(got, " "), "linux/amd64 linux/arm64"; got != want {
 		t.Errorf("got platforms %s, want %s", got, want)
+	}
+}
+
+// A registry has the image that the archive holds, for one platform and for two.
+func TestPush(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(registry.New(registry.Logger(log.New(io.Discard, "", 0))))
+	t.Cleanup(server.Close)
+	at := strings.TrimPrefix(server.URL, "http://") + "/docket:dev"
+	amd64 := Image{Platform: "linux/amd64", Programs: []Program{{program(t, "linux/amd64"), "/docket"}}}
+	arm64 := Image{Platform: "linux/arm64", Programs: []Program{{program(t, "linux/arm64"), "/docket"}}}
+	for _, images := range [][]Image{{amd64}, {amd64, arm64}} {
+		_, want := write(t, images...)
+		if got, err := Push(t.Context(), at, images...); err != nil || got != want {
+			t.Fatalf("got digest %s, %v, want %s", got, err, want)
+		}
+		ref, err := name.ParseReference(at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found, err := remote.Head(ref)
+		if err != nil || found.Digest != want {
+			t.Errorf("%d platforms: the registry has %v, %v, want %s", len(images), found, err, want)
+		}
 	}
 }
 
