@@ -176,11 +176,15 @@ spec: {accessModes: [ReadWriteOnce], storageClassName: "", resources: {requests:
 // the tests of other pods, so it runs alone.
 func TestKubeletKilled(t *testing.T) {
 	s := pod{engine: "-every=5ms"}.start(t)
-	before := s.process()
-	s.inside("kill -STOP 1 && kill -KILL $(pidof kubelet)") // what starts it again is held for a while
+	// The shell that starts the kubelet again is held meanwhile.
+	shell := strings.TrimSpace(s.inside(`kubelet=$(pidof kubelet)
+shell=$(awk '$1 == "PPid:" { print $2 }' /proc/$kubelet/status)
+kill -STOP $shell
+kill -KILL $kubelet
+echo $shell`))
 	s.ackedAfter(len(s.acked()))
-	s.inside("kill -KILL $1", before)
-	s.inside("kill -CONT 1")
+	s.inside("kill -KILL $1; ! pidof kubelet", s.process())
+	s.inside("kill -CONT $1", shell)
 	s.restarted()
 	s.ackedAfter(len(s.acked()))
 	s.nothingLost()

@@ -239,12 +239,14 @@ func (s *scene) process() string {
 	return ""
 }
 
-// inside runs a shell with the node's files and processes.
-func (s *scene) inside(script string, args ...string) {
+// inside runs a shell with the node's files and processes, and returns what it prints.
+func (s *scene) inside(script string, args ...string) string {
 	s.t.Helper()
-	if out, err := s.Node.Inside("bash", append([]string{"-ec", script, "bash"}, args...)...).CombinedOutput(); err != nil {
+	out, err := s.Node.Inside("bash", append([]string{"-ec", script, "bash"}, args...)...).CombinedOutput()
+	if err != nil {
 		s.t.Fatalf("%s: %v: %s", script, err, out)
 	}
+	return string(out)
 }
 
 func last(s string) string {
