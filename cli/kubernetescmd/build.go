@@ -14,6 +14,9 @@ import (
 // docketUser is the user of the image, and its group.
 const docketUser = 65532
 
+// containerName is the name of docket's container.
+const containerName = "docket"
+
 // Names of volumes.
 const (
 	configVolume = "docket-config"
@@ -64,7 +67,7 @@ func build(cfg *exporter.Config, o *options) pod {
 func newContainer(cfg *exporter.Config) container {
 	directory, limit := cfg.Queue.Directory, memoryLimit(cfg)
 	c := container{
-		Name:          "docket",
+		Name:          containerName,
 		Args:          append([]string{"run"}, where(directory)...),
 		Ports:         ports(cfg),
 		StartupProbe:  newProbe("startup", directory, 1, 60),

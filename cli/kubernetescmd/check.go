@@ -1,10 +1,13 @@
 package kubernetescmd
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"path"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/docket-export/docket/config"
@@ -18,6 +21,66 @@ const (
 	socketDir = "/run/docket"
 	volumeDir = "/var/lib/docket"
 )
+
+// Names that the API server takes: labels of containers and volumes, and names of objects.
+var (
+	label  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$`)
+	object = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+)
+
+// check reports flags that make a pod which the API server refuses, or which cannot start.
+func (o *options) check() error {
+	switch {
+	case o.shutdownDelay < 0:
+		return errors.New("--shutdown-delay must not be negative")
+	case o.image == "":
+		return errors.New("--image must not be empty")
+	case o.fsGroup < 1 || o.fsGroup > 1<<31-1:
+		return errors.New("--fs-group must be from 1 to 2147483647")
+	case o.engine == containerName:
+		return fmt.Errorf("--engine must not be %s: that is the name of this container", containerName)
+	}
+	for _, name := range []struct{ flag, value string }{{"--config-map", o.configMap}, {"--name", o.name}, {"--volume claim=", o.claim}} {
+		if name.value != "" && !object.MatchString(name.value) || len(name.value) > 253 {
+			return fmt.Errorf("%s: %q is no name for an object", name.flag, name.value)
+		}
+	}
+	if o.engine != "" && !label.MatchString(o.engine) {
+		return fmt.Errorf("--engine: %q is no name for a container", o.engine)
+	}
+	return o.checkMounts()
+}
+
+// checkMounts reports volumes of --secret and --mount that the pod cannot have beside its own.
+func (o *options) checkMounts() error {
+	volumes := map[string]string{configVolume: "the configuration", socketVolume: "the socket", queueVolume: "the queue"}
+	taken := map[string]string{configDir: "the configuration", socketDir: "the socket", volumeDir: "the queue"}
+	for _, list := range []struct {
+		flag string
+		dirs map[string]string
+		name func(string) string
+	}{
+		{"--secret", o.secrets, secretVolumeName},
+		{"--mount", o.mounts, func(volume string) string { return volume }},
+	} {
+		for _, given := range slices.Sorted(maps.Keys(list.dirs)) {
+			flag, name, dir := list.flag+" "+given, list.name(given), path.Clean(list.dirs[given])
+			if !label.MatchString(name) || list.flag == "--secret" && !object.MatchString(given) {
+				return fmt.Errorf("%s: %q is no name for a volume", flag, name)
+			}
+			if other, is := volumes[name]; is {
+				return fmt.Errorf("%s: the volume %s is that of %s", flag, name, other)
+			}
+			for _, at := range slices.Sorted(maps.Keys(taken)) {
+				if below(dir, at) || below(at, dir) {
+					return fmt.Errorf("%s: %s is not apart from %s, where %s is: give a directory of its own, such as /etc/docket-siem", flag, dir, at, taken[at])
+				}
+			}
+			volumes[name], taken[dir] = flag, flag
+		}
+	}
+	return nil
+}
 
 // check reports what cannot work in a container with o, whose own root is read-only.
 func check(cfg *exporter.Config, o *options) (p config.Problems) {
@@ -52,6 +115,9 @@ func checkPaths(cfg *exporter.Config, o *options) (p config.Problems) {
 		}
 		if mode, _ := config.ParseMode(unix.Mode); unix.Path != "" && mode&0o060 != 0o060 {
 			p.Addf(fmt.Sprintf("sources[%d].unix.mode", i), "%s keeps out an engine that is another user than docket: the least is \"0660\", for the group that they share", unix.Mode)
+		}
+		if g := string(unix.Group); g != "" && g != strconv.FormatInt(o.fsGroup, 10) {
+			p.Addf(fmt.Sprintf("sources[%d].unix.group", i), "docket is no member of %s, and nobody can connect: leave it out, and the socket has the group that the pod shares, %d", g, o.fsGroup)
 		}
 	}
 	for _, c := range cfg.Claims(config.Socket) {

@@ -83,8 +83,8 @@ kustomize.`,
 		if file == "" {
 			return errors.New("which configuration? name it with -f FILE")
 		}
-		if o.shutdownDelay < 0 {
-			return errors.New("--shutdown-delay must not be negative")
+		if err := o.check(); err != nil {
+			return err
 		}
 		cfg, err := load(kinds, file, &o)
 		if err != nil {

@@ -229,6 +229,7 @@ func TestRefused(t *testing.T) {
 		"socket elsewhere":             {source("unix: {path: /tmp/docket.sock}"), nil, "sources[0].unix.path: /tmp/docket.sock is not in /run/docket"},
 		"socket too deep":              {source("unix: {path: /run/docket/a/docket.sock}"), nil, "sources[0].unix.path: /run/docket/a/docket.sock is not in /run/docket"},
 		"socket of docket's":           {source(`unix: {path: /run/docket/docket.sock, mode: "0600"}`), nil, `sources[0].unix.mode: 0600 keeps out an engine that is another user than docket: the least is "0660"`},
+		"socket of another group":      {source(`unix: {path: /run/docket/docket.sock, group: "1234"}`), nil, "sources[0].unix.group: docket is no member of 1234, and nobody can connect: leave it out, and the socket has the group that the pod shares, 65532"},
 		"socket of systemd's":          {source("unix: {inherited: docket.socket}"), nil, "sources[0].unix.inherited: no container inherits a socket"},
 		"logs that are not":            {source("gatekeeper: {path: /tmp/violations/topics}"), nil, "sources[0].gatekeeper.path: /tmp/violations/topics is in no volume of the container: name that of the pod with --mount VOLUME=/tmp/violations"},
 		"a secret that is not":         {edited(t, "{url: https://siem.example.com/ingest}", "{url: https://siem.example.com/ingest, bearerTokenFile: /etc/docket-siem/token}"), nil, "sinks[0].http.bearerTokenFile: /etc/docket-siem/token is in no volume of the container: name its Secret with --secret NAME=/etc/docket-siem"},
@@ -240,15 +241,35 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: got %q, %v, want %q", name, out, err, test.want)
 		}
 	}
-	for name, args := range map[string][]string{
-		"medium":                 {"--volume", "Memory"},
-		"claim without a name":   {"--volume", "claim="},
-		"mount without a path":   {"--mount", "violations"},
-		"secret of no directory": {"--secret", "token=etc"},
-		"engine that is early":   {"--shutdown-delay=-5s"},
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"medium":                         {[]string{"--volume", "Memory"}, "must be one of"},
+		"claim without a name":           {[]string{"--volume", "claim="}, "must be one of"},
+		"claim of no name":               {[]string{"--volume", "claim=A_b"}, `--volume claim=: "A_b" is no name for an object`},
+		"mount without a path":           {[]string{"--mount", "violations"}, "must be NAME=DIRECTORY"},
+		"secret of no directory":         {[]string{"--secret", "token=etc"}, "must be NAME=DIRECTORY"},
+		"engine that is early":           {[]string{"--shutdown-delay=-5s"}, "--shutdown-delay must not be negative"},
+		"no image":                       {[]string{"--image", ""}, "--image must not be empty"},
+		"group of nobody":                {[]string{"--fs-group", "-1"}, "--fs-group must be from 1"},
+		"group beyond the API's":         {[]string{"--fs-group", "2147483648"}, "--fs-group must be from 1"},
+		"engine that is docket":          {[]string{"--engine", "docket"}, "--engine must not be docket"},
+		"engine of no name":              {[]string{"--engine", "Manager"}, `--engine: "Manager" is no name for a container`},
+		"ConfigMap of no name":           {[]string{"--config-map", "a b"}, `--config-map: "a b" is no name for an object`},
+		"Deployment of no name":          {[]string{"--name", "-a"}, `--name: "-a" is no name for an object`},
+		"secret of no name":              {[]string{"--secret", "A_b=/x"}, "is no name for a volume"},
+		"secret of too long a name":      {[]string{"--secret", strings.Repeat("a", 50) + "=/x"}, "is no name for a volume"},
+		"secret over the volume":         {[]string{"--secret", "token=/var/lib/docket"}, "--secret token: /var/lib/docket is not apart from /var/lib/docket, where the queue is"},
+		"secret over the queue":          {[]string{"--secret", "token=/var/lib/docket/queue"}, "where the queue is"},
+		"secret in the configuration":    {[]string{"--secret", "token=/etc/docket/siem/"}, "--secret token: /etc/docket/siem is not apart from /etc/docket, where the configuration is"},
+		"volume over everything":         {[]string{"--mount", "all=/"}, "is not apart from /etc/docket"},
+		"two volumes at one place":       {[]string{"--mount", "a=/x", "--secret", "b=/x"}, "--mount a: /x is not apart from /x, where --secret b is"},
+		"two secrets with one name":      {[]string{"--secret", "a.b=/x", "--secret", "a-b=/y"}, "the volume docket-secret-a-b is that of --secret a-b"},
+		"volume that is there by itself": {[]string{"--mount", "docket-queue=/x"}, "--mount docket-queue: the volume docket-queue is that of the queue"},
 	} {
-		if out, err := sidecar(t, usual, args...); err == nil {
-			t.Errorf("%s: got %q, want an error", name, out)
+		if out, err := sidecar(t, usual, test.args...); err == nil || !strings.Contains(err.Error(), test.want) || out != "" {
+			t.Errorf("%s: got %q, %v, want %q", name, out, err, test.want)
 		}
 	}
 	if _, err := sidecar(t, "apiVersion: docket.dev/v1alpha1\nkind: Tap\n"); err == nil || !strings.Contains(err.Error(), "kind Tap") {
