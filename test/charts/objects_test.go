@@ -12,7 +12,7 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Each object is there when values ask for it, and not else.
+// Each object is there when values ask for it, and not else: no Role among them, and no token in a pod.
 func TestObjects(t *testing.T) {
 	for name, want := range map[string]string{
 		"statefulset":                       "ConfigMap Service StatefulSet",
@@ -29,8 +29,14 @@ func TestObjects(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			var kinds []string
-			for _, o := range render(t, chart(t), append([]string{usual}, accepted[name]...)...).objects {
+			r := render(t, chart(t), append([]string{usual}, accepted[name]...)...)
+			for _, o := range r.objects {
 				kinds = append(kinds, o["kind"].(string))
+			}
+			for _, workload := range []string{"StatefulSet", "Deployment"} {
+				if slices.Contains(kinds, workload) && r.get(t, workload, "spec", "template", "spec", "automountServiceAccountToken") != false {
+					t.Errorf("the pods of the %s have a token", workload)
+				}
 			}
 			slices.Sort(kinds)
 			if got := strings.Join(kinds, " "); got != want {
