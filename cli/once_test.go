@@ -88,7 +88,7 @@ func TestOnceSurvivesKillsAndOutages(t *testing.T) {
 	if got := startProcess(t, "send", "-f", config, "lines.ndjson").wait(); got != command.ExitOK {
 		t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
 	}
-	kill(t, sidecar.cmd)
+	sidecar.kill()
 
 	away := startProcess(t, "run", "--once", "-f", config)
 	waitStatus(t, admin, func(s exporter.Status) bool {
@@ -110,7 +110,7 @@ func TestOnceSurvivesKillsAndOutages(t *testing.T) {
 		p := startProcess(t, "run", "--once", "-f", config)
 		for enough := siem.count() + dice.IntN(records/kills); siem.count() < enough; <-siem.news {
 		}
-		kill(t, p.cmd)
+		p.kill()
 	}
 	if n := siem.count(); n == records {
 		t.Logf("all %d records had arrived before the last kill", n)
@@ -131,7 +131,7 @@ func TestOnceSurvivesKillsAndOutages(t *testing.T) {
 	if got := startProcess(t, "send", "-f", config, "poison.ndjson").wait(); got != command.ExitOK {
 		t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
 	}
-	kill(t, sidecar.cmd)
+	sidecar.kill()
 	for range 2 {
 		p := startProcess(t, "run", "--once", "-f", config)
 		if got, want := p.wait(), "dead letters, by sink: siem 1 (see docket deadletter ls)"; got != command.ExitFailed || !strings.Contains(p.stderr(), want) {

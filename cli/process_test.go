@@ -184,10 +184,13 @@ func (p *process) start() {
 		defer close(p.ended)
 		p.cmd.Wait() // the exit code says it all
 	}()
-	p.t.Cleanup(func() {
-		p.cmd.Process.Kill() // does nothing once it has ended
-		<-p.ended
-	})
+	p.t.Cleanup(p.kill)
+}
+
+// kill ends the process without a word, if it has not ended, and waits until its files are closed.
+func (p *process) kill() {
+	p.cmd.Process.Kill() // does nothing once it has ended
+	<-p.ended
 }
 
 func (p *process) interrupt() {

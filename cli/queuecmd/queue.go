@@ -20,16 +20,16 @@ import (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Look into a queue, check it and repair it",
+		Short: "Look into a queue, check it, repair it and move it",
 		Long: `ls and cat look into the queue of a running docket, which they ask over the socket
 admin.sock in the queue's directory, or into the files of one at rest. check and
-repair work on the files while no docket runs on them. All but repair --apply
-change nothing.`,
+repair work on the files while no docket runs on them, and so does move, which takes
+them to another volume. All but repair --apply and move change nothing.`,
 		Example: `  docket queue ls                  what the queue below ./docket-data holds
   docket queue check -f docket.yaml
   docket queue check --queue /tmp/copy-of-a-queue`,
 	}
-	command.Group(cmd, newQueueLs(kinds), newQueueCat(kinds), newQueueCheck(kinds), newQueueRepair(kinds))
+	command.Group(cmd, newQueueLs(kinds), newQueueCat(kinds), newQueueCheck(kinds), newQueueRepair(kinds), newQueueMove(kinds))
 	return cmd
 }
 

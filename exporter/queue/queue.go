@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/moved"
 	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/internal/signal"
 )
@@ -223,7 +224,10 @@ func Open(opts Options) (*Queue, error) {
 		return nil, err
 	}
 	q.lock = lock
-	err = q.fitToDisk()
+	err = moved.Check(dir)
+	if err == nil {
+		err = q.fitToDisk()
+	}
 	if err == nil {
 		err = q.recover()
 	}

@@ -53,6 +53,8 @@ type FS interface {
 	// List returns the names of the files in dir, in any order. Links are listed too: they
 	// fail to open, with an error that names them.
 	List(dir string) ([]string, error)
+	// Dirs returns the names of the directories in dir, in any order.
+	Dirs(dir string) ([]string, error)
 	// Create makes a new file, open for reading and writing; it fails when the name exists.
 	Create(name string) (File, error)
 	// Open opens an existing file for reading and writing, or for reading where writing is
@@ -248,6 +250,13 @@ func (p Path) Exists() (bool, error) {
 // List returns the names of the files in a directory, sorted.
 func (p Path) List() ([]string, error) {
 	names, err := p.fs.List(p.String())
+	slices.Sort(names)
+	return names, err
+}
+
+// Dirs returns the names of the directories in a directory, sorted.
+func (p Path) Dirs() ([]string, error) {
+	names, err := p.fs.Dirs(p.String())
 	slices.Sort(names)
 	return names, err
 }

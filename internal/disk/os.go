@@ -74,13 +74,18 @@ func (f osFS) Mkdir(dir string) error {
 }
 
 func (f osFS) List(dir string) ([]string, error) {
+	return f.names(dir, func(mode fs.FileMode) bool { return mode.IsRegular() || mode == fs.ModeSymlink })
+}
+
+func (f osFS) Dirs(dir string) ([]string, error) { return f.names(dir, fs.FileMode.IsDir) }
+
+func (f osFS) names(dir string, want func(fs.FileMode) bool) (names []string, err error) {
 	entries, err := f.at(dir).ReadDir()
 	if err != nil {
 		return nil, err
 	}
-	var names []string
 	for _, e := range entries {
-		if e.Type().IsRegular() || e.Type() == fs.ModeSymlink {
+		if want(e.Type()) {
 			names = append(names, e.Name())
 		}
 	}

@@ -235,7 +235,11 @@ func (f process) missingDir(op, name string) error {
 	return nil
 }
 
-func (f process) List(dir string) (names []string, err error) {
+func (f process) List(dir string) ([]string, error) { return f.list(dir, false) }
+
+func (f process) Dirs(dir string) ([]string, error) { return f.list(dir, true) }
+
+func (f process) list(dir string, dirs bool) (names []string, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if err := f.step(f.boot, f.reads); err != nil {
@@ -245,7 +249,7 @@ func (f process) List(dir string) (names []string, err error) {
 		return nil, &fs.PathError{Op: "list", Path: dir, Err: fs.ErrNotExist}
 	}
 	for name, i := range f.names {
-		if filepath.Dir(name) == dir && !i.isDir {
+		if filepath.Dir(name) == dir && name != dir && i.isDir == dirs {
 			names = append(names, filepath.Base(name))
 		}
 	}

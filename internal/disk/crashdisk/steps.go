@@ -160,6 +160,14 @@ func (f *Steps) List(dir string) (names []string, err error) {
 	return f.fs.List(dir)
 }
 
+// Dirs implements disk.FS.
+func (f *Steps) Dirs(dir string) (names []string, err error) {
+	if x := f.step("list", dir, nil); x.Err != nil {
+		return nil, x.Err
+	}
+	return f.fs.Dirs(dir)
+}
+
 // Create implements disk.FS.
 func (f *Steps) Create(name string) (disk.File, error) {
 	if x := f.step("create", name, nil); x.Err != nil {

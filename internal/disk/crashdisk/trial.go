@@ -1,6 +1,7 @@
 package crashdisk
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -16,9 +17,10 @@ type Trial struct {
 	Do      func(disk.FS) error
 	// Check looks at what the power cut has left. did says that Do has returned nil.
 	Check func(fsys disk.FS, did bool) error
+	// Seeds is how many outcomes of a power cut are tried at each operation; 0: 20.
+	Seeds uint64
 }
 
-// trialSeeds is how many outcomes of a power cut are tried at each operation.
 const trialSeeds = 20
 
 // Run kills the process at each operation of Do, makes each one fail that changes
@@ -26,7 +28,7 @@ const trialSeeds = 20
 func (t Trial) Run() error {
 	for _, how := range []error{ErrKilled, unix.EIO} {
 		for n, more := 1, true; more; n++ {
-			for seed := range uint64(trialSeeds) {
+			for seed := range cmp.Or(t.Seeds, trialSeeds) {
 				reached, last, err := t.at(n, how, seed)
 				if err != nil {
 					return fmt.Errorf("%w at operation %d (%s), then a power cut with seed %d: %w", how, n, last, seed, err)

@@ -1,0 +1,259 @@
+package relocation
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"math/rand/v2"
+	"slices"
+	"testing"
+
+	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/disk/crashdisk"
+	"github.com/docket-export/docket/internal/moved"
+)
+
+var (
+	queueID = uuid.MustParse("5ee7a1d8-4a52-4a09-9c33-6a4c1d9e2b01")
+	otherID = uuid.MustParse("0b2c4d6e-8f10-4213-9455-66778899aabb")
+)
+
+// seeds are fewer than in other trials: a move takes many operations.
+const seeds = 4
+
+// files are the contents of files, by path.
+type files map[string]string
+
+// original is what moves, but for the cursors.
+var original = files{
+	"/old/queue/positions":               "positions",
+	"/old/queue/dead-letters/siem/1":     "a letter",
+	"/old/queue/empty":                   "",
+	"/old/export/manifest.jsonl":         "a line\n",
+	"/old/export/2026-01-02/decisions-1": "a record\n",
+}
+
+func pairs() []Pair {
+	return []Pair{{"/old/queue", "/new/queue"}, {"/old/export", "/new/export"}, {"/old/unused", "/new/unused"}}
+}
+
+func back() []Pair { return []Pair{{"/new/queue", "/old/queue"}, {"/new/export", "/old/export"}} }
+
+func on(fsys disk.FS, pairs []Pair) *Relocation {
+	return &Relocation{Pairs: pairs, Disk: func(string) disk.FS { return fsys }}
+}
+
+// make makes a queue of this id, in files.
+func (f files) make(fsys disk.FS, id uuid.UUID, queue string) error {
+	for _, name := range slices.Sorted(maps.Keys(f)) {
+		at := disk.On(fsys, name)
+		if err := errors.Join(at.Dir().MakeDir(), at.WriteNew([]byte(f[name]))); err != nil {
+			return err
+		}
+	}
+	c, err := state.CreateCursorFile(fsys, queue, id, map[string]state.Account{"siem": {Next: 7, Delivered: 6}})
+	if err != nil {
+		return err
+	}
+	return c.File.Close()
+}
+
+// in returns f with other directories.
+func (f files) in(rename map[string]string) files {
+	g := files{}
+	for name, text := range f {
+		for from, to := range rename {
+			if below, ok := cutDir(name, from); ok {
+				g[to+below] = text
+			}
+		}
+	}
+	return g
+}
+
+func cutDir(name, dir string) (below string, ok bool) {
+	if len(name) > len(dir) && name[:len(dir)+1] == dir+"/" {
+		return name[len(dir):], true
+	}
+	return "", false
+}
+
+// has fails unless fsys has the files and, in queue, the cursors of queueID.
+func (f files) has(fsys disk.FS, queue string) error {
+	for name, want := range f {
+		got, err := disk.On(fsys, name).Read(1 << 10)
+		if err != nil {
+			return err
+		}
+		if string(got) != want {
+			return fmt.Errorf("%s: got %q, want %q", name, got, want)
+		}
+	}
+	id, err := on(fsys, nil).queueIn(queue)
+	if err == nil && id != queueID.String() {
+		err = fmt.Errorf("%s has queue %s", queue, id)
+	}
+	return err
+}
+
+// isUsable reports whether docket would go on with the queue in dir.
+func isUsable(fsys disk.FS, dir string) bool {
+	id, err := on(fsys, nil).queueIn(dir)
+	return err == nil && id != uuid.Nil.String() && moved.Check(disk.On(fsys, dir)) == nil
+}
+
+var toNew = map[string]string{"/old/queue": "/new/queue", "/old/export": "/new/export"}
+
+// Whatever a kill, a failing disk and then a power cut leave: one of the two queues at most
+// can be used, that one is whole, and the same call again ends with the new one. Where the
+// old one can be used, what docket adds to it meanwhile moves too.
+func TestMoveSurvivesPowerCuts(t *testing.T) {
+	t.Parallel()
+	trial := crashdisk.Trial{
+		Seeds:   seeds,
+		Prepare: func(fsys disk.FS) error { return original.make(fsys, queueID, "/old/queue") },
+		Do: func(fsys disk.FS) error {
+			_, err := on(fsys, pairs()).Run()
+			return err
+		},
+		Check: func(fsys disk.FS, did bool) error {
+			if err := mustBeOne(fsys, did); err != nil {
+				return err
+			}
+			want := maps.Clone(original)
+			if isUsable(fsys, "/old/queue") {
+				want["/old/queue/later"] = "added since"
+				if err := disk.On(fsys, "/old/queue/later").WriteNew([]byte("added since")); err != nil {
+					return err
+				}
+			}
+			for range 2 { // when it is done, it changes nothing more
+				if _, err := on(fsys, pairs()).Run(); err != nil {
+					return fmt.Errorf("again: %w", err)
+				}
+				if err := errors.Join(mustBeOne(fsys, true), want.in(toNew).has(fsys, "/new/queue")); err != nil {
+					return fmt.Errorf("again: %w", err)
+				}
+			}
+			return nil
+		},
+	}
+	if err := trial.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// mustBeOne fails unless one queue at most can be used, and that one, or both, are whole.
+func mustBeOne(fsys disk.FS, did bool) error {
+	old, fresh := isUsable(fsys, "/old/queue"), isUsable(fsys, "/new/queue")
+	switch {
+	case old && (fresh || did):
+		return fmt.Errorf("the old queue can be used; the new one too: %t; it was moved: %t", fresh, did)
+	case did && !fresh:
+		return errors.New("it was moved and the new queue cannot be used")
+	case old:
+		return original.has(fsys, "/old/queue")
+	}
+	if fresh { // docket may be feeding the export
+		if err := moved.Check(disk.On(fsys, "/new/export")); err != nil {
+			return err
+		}
+	}
+	return original.in(toNew).has(fsys, "/new/queue")
+}
+
+// A queue can move back to where it was.
+func TestMoveBackSurvivesPowerCuts(t *testing.T) {
+	t.Parallel()
+	trial := crashdisk.Trial{
+		Seeds: seeds,
+		Prepare: func(fsys disk.FS) error {
+			if err := original.make(fsys, queueID, "/old/queue"); err != nil {
+				return err
+			}
+			_, err := on(fsys, pairs()).Run()
+			return err
+		},
+		Do: func(fsys disk.FS) error {
+			_, err := on(fsys, back()).Run()
+			return err
+		},
+		Check: func(fsys disk.FS, did bool) error {
+			if old, fresh := isUsable(fsys, "/old/queue"), isUsable(fsys, "/new/queue"); old && fresh || did && !old {
+				return fmt.Errorf("the old queue can be used: %t, the new one: %t; it was moved back: %t", old, fresh, did)
+			}
+			if _, err := on(fsys, back()).Run(); err != nil {
+				return fmt.Errorf("again: %w", err)
+			}
+			if !isUsable(fsys, "/old/queue") || isUsable(fsys, "/new/queue") {
+				return errors.New("again: the queue is not back")
+			}
+			return original.has(fsys, "/old/queue")
+		},
+	}
+	if err := trial.Run(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// What would mix two queues, or remove what is not moved, is refused, and nothing has changed.
+func TestMoveIsRefused(t *testing.T) {
+	for name, tt := range map[string]struct {
+		pairs   []Pair
+		prepare func(fsys disk.FS) error
+		want    string
+	}{
+		"into itself": {[]Pair{{"/old/queue", "/old/queue/deeper"}}, nil,
+			"/old/queue/deeper must be apart from /old/queue: neither may lie in the other"},
+		"to where it is": {[]Pair{{"/old/queue", "/old/queue"}}, nil,
+			"/old/queue must be apart from /old/queue: neither may lie in the other"},
+		"another queue there": {pairs(), func(fsys disk.FS) error { return files{}.makeIn(fsys, otherID, "/new/queue") },
+			"move the queue /old/queue: /new/queue is not empty: it has cursors; name another directory"},
+		"another export there": {pairs(), func(fsys disk.FS) error {
+			return errors.Join(disk.On(fsys, "/new/export").MakeDir(), disk.On(fsys, "/new/export/manifest.jsonl").WriteNew(nil))
+		}, "move the queue /old/queue: /new/export is not empty: it has manifest.jsonl; name another directory"},
+		"half of another queue there": {pairs(), func(fsys disk.FS) error {
+			return errors.Join(disk.On(fsys, "/new/queue").MakeDir(),
+				moved.Write(disk.On(fsys, "/new/queue"), moved.FromFile, moved.Mark{Queue: otherID.String(), From: "/old/queue", To: "/new/queue"}))
+		}, "move the queue /old/queue: /new/queue is not empty: it has moving-from; name another directory"},
+		"half a queue moves on": {pairs(), func(fsys disk.FS) error {
+			return moved.Write(disk.On(fsys, "/old/queue"), moved.FromFile, moved.Mark{Queue: queueID.String(), From: "/first", To: "/old/queue"})
+		}, "move the queue /old/queue: /old/queue: it is being moved here from /first, and docket queue move has not ended: run it again"},
+		"moved elsewhere": {pairs(), func(fsys disk.FS) error {
+			return moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, moved.Mark{Queue: queueID.String(), From: "/old/queue", To: "/third"})
+		}, "move the queue /old/queue: it was moved to /third: name that directory, or mount the volume that has it here"},
+		"moved, and the volume is not mounted": {pairs(), func(fsys disk.FS) error {
+			return errors.Join(disk.On(fsys, "/new/queue").MakeDir(),
+				moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, moved.Mark{Queue: queueID.String(), From: "/old/queue", To: "/new/queue"}))
+		}, "move the queue /old/queue: the queue " + queueID.String() + " was moved to /new/queue, which has another one, or none: is its volume mounted?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
+			d.Boot(-1, func() {})
+			fsys := &crashdisk.Steps{}
+			fsys.Boot(d.Process(), func() {})
+			if err := original.make(fsys, queueID, "/old/queue"); err != nil {
+				t.Fatal(err)
+			}
+			if tt.prepare != nil {
+				if err := tt.prepare(fsys); err != nil {
+					t.Fatal(err)
+				}
+			}
+			before := d.Names()
+			if _, err := on(fsys, tt.pairs).Run(); err == nil || err.Error() != tt.want {
+				t.Errorf("got %v, want %s", err, tt.want)
+			}
+			if after := d.Names(); !slices.Equal(after, before) {
+				t.Errorf("got the files %q, want %q", after, before)
+			}
+		})
+	}
+}
+
+func (f files) makeIn(fsys disk.FS, id uuid.UUID, queue string) error {
+	return errors.Join(disk.On(fsys, queue).MakeDir(), f.make(fsys, id, queue))
+}
