@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/test/helmtest"
+	"github.com/docket-export/docket/test/internal/artifact"
 	"github.com/docket-export/docket/test/internal/document"
 	"github.com/docket-export/docket/test/internal/poll"
 	"github.com/docket-export/docket/test/internal/repo"
@@ -63,7 +64,8 @@ func newReader(t *testing.T) *reader {
 		// The tree as it is, committed or not.
 		"git": `[ "$*" = "clone https://github.com/docket-export/docket" ] && ln -s '` + root + `' docket`,
 		// The node has an image at once that others pull from a registry.
-		"skopeo": `[ "$1" = copy ] && ` + strings.Join(importImage, " ") + ` <"${2#oci-archive:}"`,
+		"make": `[ "$3" = push ] && exec ` + strings.Join(importImage, " ") + ` <docket/bin/image.tar
+exec ` + artifact.Program(t, "make make") + ` "$@"`,
 		// The chart of Gatekeeper is a folder here. Its hooks, which label a namespace, would need an image.
 		"helm": `[ "$1" = repo ] && exit
 hooks=
