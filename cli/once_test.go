@@ -108,7 +108,9 @@ func TestOnceSurvivesKillsAndOutages(t *testing.T) {
 	dice := rand.New(rand.NewPCG(seed, 0))
 	for range kills {
 		p := startProcess(t, "run", "--once", "-f", config)
-		for enough := siem.count() + dice.IntN(records/kills); siem.count() < enough; <-siem.news {
+		enough := siem.count() + dice.IntN(records/kills)
+		for siem.count() < enough {
+			<-siem.news
 		}
 		p.kill()
 	}
