@@ -57,7 +57,7 @@ one that no directory can be read from, give the directory with --queue.
 
 The exit code is 0 when the answer is yes, 1 when it is no or when no docket runs, and 2
 when it is not known where to ask.`,
-		Example: `  docket probe live -f /etc/docket/docket.yaml --queue /var/lib/docket
+		Example: `  docket probe live -f /etc/docket/docket.yaml --queue /var/lib/docket/queue
   docket probe ready -f docket.yaml`,
 		ValidArgs: slices.Sorted(maps.Keys(questions)),
 		Args:      checkArgs,

@@ -55,7 +55,7 @@ left: records that a signal came before, and dead letters. Without -f it goes by
 configuration that is kept in the directory that --queue names.`,
 		Example: `  docket run                       try it out
   docket run -f docket.yaml
-  docket run -f docket.yaml --queue /var/lib/docket
+  docket run -f docket.yaml --queue /var/lib/docket/queue
   docket run --once -f docket.yaml`,
 		Args: command.NoArgs,
 	}

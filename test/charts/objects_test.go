@@ -80,3 +80,17 @@ monitoring: {rules: true, dashboard: true}
 		t.Error("the dashboard is another")
 	}
 }
+
+// The instance is the pod, whatever its address.
+func TestInstance(t *testing.T) {
+	for kind, endpoints := range map[string]string{"PodMonitor": "podMetricsEndpoints", "ServiceMonitor": "endpoints"} {
+		r := render(t, chart(t), append([]string{usual}, accepted["statefulset with a "+kind]...)...)
+		relabelings := r.get(t, kind, "spec", endpoints, 0, "relabelings").([]any)
+		want := object{
+			"sourceLabels": []any{"__meta_kubernetes_namespace", "__meta_kubernetes_pod_name"}, "separator": "/", "targetLabel": "instance",
+		}
+		if !slices.ContainsFunc(relabelings, func(r any) bool { return reflect.DeepEqual(r, want) }) {
+			t.Errorf("%s: got %v, want %v among them", kind, relabelings, want)
+		}
+	}
+}
