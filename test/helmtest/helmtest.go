@@ -3,10 +3,7 @@
 package helmtest
 
 import (
-	"context"
 	_ "embed"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/docket-export/docket/test/internal/artifact"
@@ -22,19 +19,9 @@ var module []byte
 // or fails when the environment says CI=true.
 func Program(t testing.TB) string {
 	t.Helper()
-	release := artifact.Artifact{
-		Name:    "helm-" + version,
-		What:    "Helm " + version,
-		Recipe:  module,
-		Seconds: 80,
-		Make: func(ctx context.Context, dir string) error {
-			if err := os.WriteFile(filepath.Join(dir, "go.mod"), module, 0o644); err != nil {
-				return err
-			}
-			// Charts may ask Helm for its version.
-			return artifact.Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath",
-				"-ldflags=-s -w -X helm.sh/helm/v4/internal/version.version=v"+version, "-o", "helm", "helm.sh/helm/v4/cmd/helm")
-		},
-	}.Dir(t)
-	return filepath.Join(release, "helm")
+	return artifact.GoProgram{
+		Name: "helm", Version: version, What: "Helm", Module: module, Package: "helm.sh/helm/v4/cmd/helm", Seconds: 80,
+		// Charts may ask Helm for its version.
+		LinkerFlags: "-X helm.sh/helm/v4/internal/version.version=v" + version,
+	}.Path(t)
 }

@@ -3,10 +3,7 @@
 package opatest
 
 import (
-	"context"
 	_ "embed"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/docket-export/docket/test/internal/artifact"
@@ -22,18 +19,7 @@ var module []byte
 // or fails when the environment says CI=true.
 func Program(t testing.TB) string {
 	t.Helper()
-	release := artifact.Artifact{
-		Name:    "opa-" + version,
-		What:    "Open Policy Agent " + version,
-		Recipe:  module,
-		Seconds: 90,
-		Make: func(ctx context.Context, dir string) error {
-			if err := os.WriteFile(filepath.Join(dir, "go.mod"), module, 0o644); err != nil {
-				return err
-			}
-			return artifact.Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-				"-o", "opa", "github.com/open-policy-agent/opa")
-		},
-	}.Dir(t)
-	return filepath.Join(release, "opa")
+	return artifact.GoProgram{
+		Name: "opa", Version: version, What: "Open Policy Agent", Module: module, Package: "github.com/open-policy-agent/opa", Seconds: 90,
+	}.Path(t)
 }

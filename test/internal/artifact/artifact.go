@@ -137,6 +137,35 @@ func (a Artifact) make(t testing.TB, dir string) error {
 	return nil
 }
 
+// GoProgram is a program of a Go module, which a module file requires.
+type GoProgram struct {
+	Name, Version string // "opa", "1.22.0"
+	What          string // as of an Artifact, without the version
+	Module        []byte // the module file
+	Package       string
+	LinkerFlags   string // beside those that strip the program
+	Seconds       int    // as of an Artifact
+}
+
+// Path returns the path of the program, building it first unless it is there. It ends the
+// test as Dir does when it cannot be had.
+func (p GoProgram) Path(t testing.TB) string {
+	t.Helper()
+	dir := Artifact{
+		Name:    p.Name + "-" + p.Version,
+		What:    p.What + " " + p.Version,
+		Recipe:  p.Module,
+		Seconds: p.Seconds,
+		Make: func(ctx context.Context, dir string) error {
+			if err := os.WriteFile(filepath.Join(dir, "go.mod"), p.Module, 0o644); err != nil {
+				return err
+			}
+			return Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath", "-ldflags=-s -w "+p.LinkerFlags, "-o", p.Name, p.Package)
+		},
+	}.Dir(t)
+	return filepath.Join(dir, p.Name)
+}
+
 // Run runs a command of Make in dir. Its error has what the command said.
 func Run(ctx context.Context, dir string, name string, args ...string) error {
 	_, err := Output(ctx, dir, name, args...)
