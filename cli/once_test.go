@@ -141,3 +141,33 @@ func TestOnceSurvivesKillsAndOutages(t *testing.T) {
 		}
 	}
 }
+
+// TestOnceTellsOfDamage: records that damage on disk has cost are named, in the next try as
+// well: who removes the volume removes what quarantine has of them.
+func TestOnceTellsOfDamage(t *testing.T) {
+	siem := newCollector(t)
+	siem.down.Store(true)
+	config, _ := testConfig(t)
+	text, _, _ := strings.Cut(readFile(t, config), "sinks:\n")
+	writeFile(t, config, text+"sinks:\n- name: siem\n  http: {url: "+siem.URL+"}\nadmin: {address: \"\"}\n")
+	writeFile(t, "lines.ndjson", strings.Repeat(`{"decision":"deny"}`+"\n", 2000))
+	sidecar := startProcess(t, "run", "-f", config)
+	for range 2 { // the end of a file may be that of a write nobody was told about
+		if got := startProcess(t, "send", "-f", config, "lines.ndjson").wait(); got != command.ExitOK {
+			t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
+		}
+	}
+	kill(t, sidecar.cmd)
+	segment := "queue/00000000000000000001-0000000001.segment"
+	stored := []byte(readFile(t, segment))
+	stored[bytes.LastIndex(stored, []byte("deny"))/4] ^= 0xff
+	writeFile(t, segment, string(stored))
+
+	siem.down.Store(false)
+	for range 2 {
+		p := startProcess(t, "run", "--once", "-f", config)
+		if got, want := p.wait(), regexp.MustCompile(`keep its volume: lost to damage on disk, by sink: siem \d+ `); got != command.ExitFailed || !want.MatchString(p.stderr()) {
+			t.Errorf("got exit code %d and\n%s\nwant %d and %s", got, p.stderr(), command.ExitFailed, want)
+		}
+	}
+}

@@ -17,6 +17,7 @@ type LeftError struct {
 	Pending     map[string]uint64 // to be delivered
 	Parked      map[string]uint64 // the same, of sinks that are not configured
 	DeadLetters map[string]uint64 // rejected, and set aside
+	Corrupt     map[string]uint64 // lost to damage on disk; quarantine has what is there of them
 }
 
 func (e *LeftError) Error() string {
@@ -29,6 +30,7 @@ func (e *LeftError) Error() string {
 		{"not delivered", e.Pending, "run it again when the sinks take records"},
 		{"kept for sinks that are not configured", e.Parked, "add them again, or with `retire: true` to let them go"},
 		{"dead letters", e.DeadLetters, "see docket deadletter ls"},
+		{"lost to damage on disk", e.Corrupt, "what could not be read is in quarantine, in the directory of the queue"},
 	} {
 		if len(left.of) > 0 {
 			parts = append(parts, fmt.Sprintf("%s, by sink: %s (%s)", left.what, human.Counts(left.of), left.do))
@@ -64,11 +66,14 @@ func (e *Exporter) isDrained() bool {
 
 // left returns what the queue still holds; nil: nothing.
 func (e *Exporter) left() error {
-	left := &LeftError{Pending: map[string]uint64{}, Parked: map[string]uint64{}, DeadLetters: map[string]uint64{}}
+	left := &LeftError{Pending: map[string]uint64{}, Parked: map[string]uint64{}, DeadLetters: map[string]uint64{}, Corrupt: map[string]uint64{}}
 	stats, now := e.queue.Stats(), e.parts()
 	for name, account := range stats.Cursors {
 		if account.DeadLettered > 0 {
 			left.DeadLetters[name] = account.DeadLettered
+		}
+		if account.Corrupt > 0 {
+			left.Corrupt[name] = account.Corrupt
 		}
 		if d := now.delivery(name); d == nil {
 			if n := account.Pending(stats.LastSeq); n > 0 {
@@ -78,7 +83,7 @@ func (e *Exporter) left() error {
 			left.Pending[name] = n
 		}
 	}
-	if len(left.Pending)+len(left.Parked)+len(left.DeadLetters) == 0 {
+	if len(left.Pending)+len(left.Parked)+len(left.DeadLetters)+len(left.Corrupt) == 0 {
 		return nil
 	}
 	return left

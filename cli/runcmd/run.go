@@ -51,8 +51,8 @@ directory with --queue.
 
 With --once docket takes nothing in: it delivers what the queue holds to every sink,
 and ends. It exits with 0 when every sink has all of it, and otherwise says what is
-left: records that a signal came before, and dead letters. Without -f it goes by the
-configuration that is kept in the directory that --queue names.`,
+left: records that a signal came before, dead letters, and what damage on disk has cost.
+Without -f it goes by the configuration that is kept in the directory that --queue names.`,
 		Example: `  docket run                       try it out
   docket run -f docket.yaml
   docket run -f docket.yaml --queue /var/lib/docket/queue
