@@ -59,6 +59,15 @@ var refused = map[string]struct {
 		"config.sources[0].unix.path: /tmp/docket.sock is not in /run/docket, the directory that the engine shares"},
 	"socket for its owner": {[]string{tap, `config: {sources: [{name: engine, unix: {path: /run/docket/docket.sock, mode: "0600"}}]}`},
 		`config.sources[0].unix.mode: 0600 keeps out an engine that is another user than docket: at least "0660"`},
+	"socket of another group": {[]string{tap, `config: {sources: [{name: engine, unix: {path: /run/docket/docket.sock, group: "1234"}}]}`},
+		"config.sources[0].unix.group: docket is no member of 1234, and nobody can connect: leave it out, and the socket has the group that the pod shares, 65532"},
+	"port of tap's": {[]string{tap, `config: {metrics: {address: ":9466"}}`}, "config.metrics.address: the port 9466 is that of the metrics of tap: give another one"},
+	"port of the webhook": {[]string{tap, `config: {sources: [{name: engine, unix: {path: /run/docket/docket.sock}}, {name: opa, opa: {address: "127.0.0.1:8443"}}]}`},
+		"config.sources[1].opa.address: the port 8443 is that of tap: give another one"},
+	"port of the metrics": {[]string{tcp, `config: {metrics: {address: ":7443"}}`}, "config.sources[0].tcp.address: the port 7443 is that of config.metrics.address: give another one"},
+	"port of the status":  {[]string{tcp, `config: {metrics: {address: ":9464"}}`}, "config.metrics.address: the port 9464 is that of config.admin.address: give another one"},
+	"name of a port":      {[]string{tcp, `config: {sources: [{name: docket-metrics, tcp: {address: ":8282", tls: {certFile: /etc/docket-tls/tls.crt, keyFile: /etc/docket-tls/tls.key}}}]}`}, "config.sources[0].name: docket-metrics is the port of the metrics"},
+	"name of no object":   {[]string{tcp, `fullnameOverride: A_b`}, "at '/fullnameOverride'"},
 	"inherited socket": {[]string{tap, `config: {sources: [{name: engine, unix: {path: null, inherited: docket}}]}`},
 		"config.sources[0].unix.inherited: no container inherits a socket"},
 	"nothing reaches it": {[]string{`{}`}, "config.sources: in mode statefulset nothing reaches docket: add a source of kind tcp, opa or kubernetesAudit with an address such as :7443"},
@@ -92,5 +101,16 @@ func TestRefused(t *testing.T) {
 				t.Errorf("got %s\nwant %q", got, tt.want)
 			}
 		})
+	}
+}
+
+// Helm takes names of releases that are numbers to YAML, or no names of a Service.
+func TestReleaseOfDigits(t *testing.T) {
+	out, err := helm(t, []string{usual, tcp}, "template", "1.23", chart(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(out, "\n  name: 1-23-docket\n") || strings.Contains(out, "instance: 1.23\n") {
+		t.Errorf("got a name with a dot, or a label that is a number:\n%s", out)
 	}
 }

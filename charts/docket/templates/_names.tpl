@@ -2,13 +2,13 @@
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride -}}
 {{- else -}}
-{{- ternary .Release.Name (printf "%s-docket" .Release.Name) (contains "docket" .Release.Name) | trunc 52 | trimSuffix "-" -}}
+{{- ternary .Release.Name (printf "%s-docket" .Release.Name) (contains "docket" .Release.Name) | replace "." "-" | trunc 52 | trimSuffix "-" -}}
 {{- end -}}
 {{- end -}}
 
 {{- define "docket.selectorLabels" -}}
 app.kubernetes.io/name: docket
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/component: {{ .Values.mode }}
 {{- end -}}
 

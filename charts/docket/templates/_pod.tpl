@@ -22,7 +22,7 @@
 {{- $strict := .Values.sidecar.blockingStrict -}}
 {{- if eq .Values.mode "tap" }}{{ $strict = eq "BlockingStrict" (dig "docket" "mode" "" .Values.tap) }}{{ end -}}
 - name: docket
-  image: {{ include "docket.image" . }}
+  image: {{ include "docket.image" . | quote }}
   imagePullPolicy: {{ .Values.image.pullPolicy }}
   args: {{ concat (list "run") $where | toJson }}
   {{- with .Values.env }}
@@ -106,7 +106,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- if ne .Values.mode "statefulset" }}
 - name: docket-queue
   {{- if eq .Values.volume.kind "claim" }}
-  persistentVolumeClaim: {claimName: {{ .Values.volume.claimName }}}
+  persistentVolumeClaim: {claimName: {{ .Values.volume.claimName | quote }}}
   {{- else if eq .Values.volume.kind "ephemeral" }}
   ephemeral:
     volumeClaimTemplate:
@@ -117,7 +117,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- end }}
 {{- with include "docket.tlsSecret" . }}
 - name: docket-tls
-  secret: {secretName: {{ . }}, defaultMode: 0440}
+  secret: {secretName: {{ . | quote }}, defaultMode: 0440}
 {{- end }}
 {{- with .Values.volumes }}
 {{ toYaml . }}
@@ -127,7 +127,7 @@ seccompProfile: {type: RuntimeDefault}
 {{- define "docket.claimSpec" -}}
 accessModes: [ReadWriteOnce]
 {{- with .Values.volume.storageClassName }}
-storageClassName: {{ . }}
+storageClassName: {{ . | quote }}
 {{- end }}
 resources: {requests: {storage: {{ include "docket.volumeSize" . }}}}
 {{- end -}}

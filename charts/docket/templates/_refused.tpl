@@ -70,6 +70,10 @@
 {{- if not (regexMatch "[67].$" ($own.mode | default "0660")) -}}
 {{- $p = append $p (printf "config.sources[%d].unix.mode: %s keeps out an engine that is another user than docket: at least \"0660\", for the group that they share" $i $own.mode) -}}
 {{- end -}}
+{{- $group := $own.group | toString -}}
+{{- if and (not (kindIs "invalid" $own.group)) (not (has $group (list "" (int64 $v.user | toString)))) -}}
+{{- $p = append $p (printf "config.sources[%d].unix.group: docket is no member of %s, and nobody can connect: leave it out, and the socket has the group that the pod shares, %d" $i $group (int64 $v.user)) -}}
+{{- end -}}
 {{- else if and (has $kind (list "gatekeeper" "tail")) (not (include "docket.isBelow" (list $path $mounted))) -}}
 {{- $p = append $p (printf "config.sources[%d].%s.path: %s is in no volume of the container: mount it with volumes and volumeMounts" $i $kind $path) -}}
 {{- end -}}
@@ -91,6 +95,27 @@
 {{- $file := trimPrefix (printf "%s " $key) . -}}
 {{- if not (include "docket.isBelow" (list $file $mounted)) -}}
 {{- $p = append $p (printf "%s: %s is in no volume of the container: mount its Secret with volumes and volumeMounts, or at /etc/docket-tls with tls.secretName" $key $file) -}}
+{{- end -}}
+{{- end -}}
+
+{{- $ports := dict -}}
+{{- if $tap }}{{ $ports = dict "8443" "tap" "9466" "the metrics of tap" }}{{ end -}}
+{{- $addresses := list (list "config.admin.address" (dig "address" "127.0.0.1:9464" ($c.admin | default dict) | default "")) (list "config.metrics.address" (($c.metrics).address | default "")) -}}
+{{- range $i, $s := $c.sources -}}
+{{- $kind := include "docket.kind" $s -}}
+{{- $addresses = append $addresses (list (printf "config.sources[%d].%s.address" $i $kind) ((get $s $kind).address | default "")) -}}
+{{- end -}}
+{{- range $addresses -}}
+{{- $port := regexFind "[0-9]+$" (index . 1) -}}
+{{- if and $port (hasKey $ports $port) -}}
+{{- $p = append $p (printf "%s: the port %s is that of %s: give another one" (index . 0) $port (get $ports $port)) -}}
+{{- else if $port -}}
+{{- $_ := set $ports $port (index . 0) -}}
+{{- end -}}
+{{- end -}}
+{{- range $i, $s := $c.sources -}}
+{{- if and (eq $v.mode "statefulset") (eq "docket-metrics" ($s.name | default "")) -}}
+{{- $p = append $p (printf "config.sources[%d].name: docket-metrics is the port of the metrics: give another one" $i) -}}
 {{- end -}}
 {{- end -}}
 
