@@ -42,7 +42,7 @@ func (r release) writePackage(format, platform string, files []file) error {
 		}},
 	}
 	for _, f := range sorted(files) {
-		c := &packaged.Content{Source: f.source, Destination: f.target, FileInfo: &packaged.ContentFileInfo{Mode: f.mode, MTime: r.commit.time}}
+		c := &packaged.Content{Source: f.source, Destination: f.target, FileInfo: &packaged.ContentFileInfo{Mode: f.mode}}
 		switch {
 		case strings.HasPrefix(f.target, "/etc/"):
 			c.Type = packaged.TypeConfigNoReplace

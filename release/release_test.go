@@ -33,7 +33,8 @@ import (
 	"github.com/secure-systems-lab/go-securesystemslib/dsse"
 )
 
-const version = "v0.1.0"
+// version is one that no file of the tree names.
+const version = "v0.2.7"
 
 // made is a release of this tree for this machine, and the public key that it is signed for.
 type made struct {
@@ -383,9 +384,9 @@ func TestDockerfile(t *testing.T) {
 // The chart has the version of the release, which is that of the image.
 func TestChart(t *testing.T) {
 	m := getRelease(t)
-	dir := unpack(t, m.artifact(t, "docket-0.1.0.tgz"))
+	dir := unpack(t, m.artifact(t, "docket-0.2.7.tgz"))
 	chart := string(readFile(t, filepath.Join(filepath.Dir(dir), "docket", "Chart.yaml")))
-	for _, want := range []string{"\nversion: 0.1.0\n", "\nappVersion: v0.1.0\n"} {
+	for _, want := range []string{"\nversion: 0.2.7\n", "\nappVersion: v0.2.7\n"} {
 		if !strings.Contains(chart, want) {
 			t.Errorf("Chart.yaml has no %q:\n%s", want, chart)
 		}
