@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/cli/tapcmd"
@@ -65,19 +66,8 @@ kustomize.`,
 		Args: command.NoArgs,
 	}
 	var file string
-	flags := cmd.Flags()
-	flags.StringVarP(&file, "file", "f", "", "configuration file, whose paths are those in the container")
-	flags.StringVar(&o.image, "image", "docket", "`NAME` of docket's image")
-	flags.StringVar(&o.engine, "engine", "", "`NAME` of the engine's container, which gets the directory of the socket")
-	flags.StringVar(&o.name, "name", "engine", "`NAME` of the Deployment that a patch is for")
-	flags.StringVar(&o.configMap, "config-map", "docket", "`NAME` of the ConfigMap with the configuration as docket.yaml")
-	flags.Var(volumeFlag{&o}, "volume", "volume of the queue: emptyDir, ephemeral, or claim=NAME")
-	flags.Var(command.Duration{To: &o.shutdownDelay}, "shutdown-delay", "how long the engine takes to stop")
-	flags.BoolVar(&o.plain, "plain", false, "an ordinary container in place of a native sidecar")
-	flags.BoolVar(&o.strict, "blocking-strict", false, "the engine decides nothing without docket: add a readiness probe, which counts for the whole pod")
-	flags.Int64Var(&o.fsGroup, "fs-group", docketUser, "`GROUP` that the engine and docket share files by")
-	flags.Var(mountFlag(o.secrets), "secret", "`NAME=DIRECTORY` at which docket reads a Secret; may be repeated")
-	flags.Var(mountFlag(o.mounts), "mount", "`VOLUME=DIRECTORY` at which docket has a volume of the pod; may be repeated")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file, whose paths are those in the container")
+	o.add(cmd.Flags())
 	output := command.OutputFlag(cmd, "yaml", "json", "patch")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if file == "" {
@@ -93,6 +83,21 @@ kustomize.`,
 		return command.Failed(write(cmd.OutOrStdout(), cfg, &o, output.Value))
 	}
 	return cmd
+}
+
+// add adds the flags that o is set by.
+func (o *options) add(flags *pflag.FlagSet) {
+	flags.StringVar(&o.image, "image", "docket", "`NAME` of docket's image")
+	flags.StringVar(&o.engine, "engine", "", "`NAME` of the engine's container, which gets the directory of the socket")
+	flags.StringVar(&o.name, "name", "engine", "`NAME` of the Deployment that a patch is for")
+	flags.StringVar(&o.configMap, "config-map", "docket", "`NAME` of the ConfigMap with the configuration as docket.yaml")
+	flags.Var(volumeFlag{o}, "volume", "volume of the queue: emptyDir, ephemeral, or claim=NAME")
+	flags.Var(command.Duration{To: &o.shutdownDelay}, "shutdown-delay", "how long the engine takes to stop")
+	flags.BoolVar(&o.plain, "plain", false, "an ordinary container in place of a native sidecar")
+	flags.BoolVar(&o.strict, "blocking-strict", false, "the engine decides nothing without docket: add a readiness probe, which counts for the whole pod")
+	flags.Int64Var(&o.fsGroup, "fs-group", docketUser, "`GROUP` that the engine and docket share files by")
+	flags.Var(mountFlag(o.secrets), "secret", "`NAME=DIRECTORY` at which docket reads a Secret; may be repeated")
+	flags.Var(mountFlag(o.mounts), "mount", "`VOLUME=DIRECTORY` at which docket has a volume of the pod; may be repeated")
 }
 
 // load returns the configuration in file, if a container with o can run with it.

@@ -84,15 +84,6 @@ config:
 `
 }
 
-// secret makes a Secret with a certificate for names.
-func (c *chart) secret(name, host string) testcert.Pair {
-	c.t.Helper()
-	pair := c.ca.Issue(c.t, host)
-	c.Kubectl("create", "secret", "generic", name, "--type=kubernetes.io/tls",
-		"--from-file=tls.crt="+pair.CertFile, "--from-file=tls.key="+pair.KeyFile, "--from-file=ca.crt="+c.ca.File)
-	return pair
-}
-
 // client reaches the Service docket at a port, by the name in its certificate.
 func (c *chart) client(port string) *http.Client {
 	c.t.Helper()
@@ -135,7 +126,7 @@ func (c *chart) taken(texts ...string) {
 func TestChartStatefulSet(t *testing.T) {
 	t.Parallel()
 	c := newChart(t)
-	c.secret("docket-tls", c.serverName())
+	secret(t, c.Namespace, "docket-tls", c.ca, c.serverName())
 	c.Volume("docket-queue-docket-0")
 	values := c.values(`[{name: opa, opa: {address: ":8282", tls: {certFile: /etc/docket-tls/tls.crt, keyFile: /etc/docket-tls/tls.key}}}]`) + `
 tls: {secretName: docket-tls}
@@ -183,8 +174,8 @@ tls: {secretName: docket-tls}
 func TestChartTap(t *testing.T) {
 	t.Parallel()
 	c := newChart(t)
-	c.secret("webhook-tls", c.serverName())
-	pair := c.secret("engine-tls", c.Node.Address)
+	secret(t, c.Namespace, "webhook-tls", c.ca, c.serverName())
+	pair := secret(t, c.Namespace, "engine-tls", c.ca, c.Node.Address)
 	l, err := c.Node.Listen(c.Node.Address + ":0")
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-
-	"github.com/docket-export/docket/test/nodetest"
 )
 
 // A docket that is killed is started again on the same queue; the engine stays.
@@ -135,12 +133,11 @@ func TestClaim(t *testing.T) {
 	for name, flags := range map[string][]string{"in order": nil, "by force": {"--grace-period=0", "--force"}} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			n := nodetest.Start(t)
-			s := &scene{Namespace: n.Namespace(t), t: t, r: n.Receiver(t)}
+			s := newScene(t)
 			s.Volume("docket")
 			s.Apply(claim)
 			p := pod{engine: "-every=5ms", flags: []string{"--volume", "claim=docket"}}
-			manifest := p.manifest(t, n, s.r)
+			manifest := p.manifest(t, s.Node, s.r)
 			s.Apply(manifest)
 			s.run()
 			s.r.Answer(http.StatusServiceUnavailable)

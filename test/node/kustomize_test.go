@@ -48,11 +48,13 @@ func manifest(t *testing.T, file string, r *nodetest.Receiver) string {
 	return strings.Replace(string(text), "  stdout: {}\n", fmt.Sprintf("  http: {url: %q}\n", r.URL+"/ingest"), 1)
 }
 
-// secret makes the Secret name, as cert-manager does.
-func secret(t *testing.T, ns *nodetest.Namespace, name string, ca testcert.CA, hosts ...string) {
+// secret makes the Secret name with a certificate of ca for hosts, as cert-manager does.
+func secret(t *testing.T, ns *nodetest.Namespace, name string, ca testcert.CA, hosts ...string) testcert.Pair {
 	t.Helper()
 	pair := ca.Issue(t, hosts[0], hosts[1:]...)
-	ns.Kubectl("create", "secret", "generic", name, "--from-file=tls.crt="+pair.CertFile, "--from-file=tls.key="+pair.KeyFile, "--from-file=ca.crt="+ca.File)
+	ns.Kubectl("create", "secret", "generic", name, "--type=kubernetes.io/tls",
+		"--from-file=tls.crt="+pair.CertFile, "--from-file=tls.key="+pair.KeyFile, "--from-file=ca.crt="+ca.File)
+	return pair
 }
 
 // arrived waits until r has taken a line with text.

@@ -81,9 +81,8 @@ func TestGraceTooShort(t *testing.T) {
 // Without a common group an engine of another user gets no line through, although the pod is Ready.
 func TestNoGroup(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t)
-	s := &scene{Namespace: n.Namespace(t), t: t, r: n.Receiver(t)}
-	s.Apply(pod{engine: "-every=5ms", change: func(spec parts) { delete(spec, "securityContext") }}.manifest(t, n, s.r))
+	s := newScene(t)
+	s.Apply(pod{engine: "-every=5ms", change: func(spec parts) { delete(spec, "securityContext") }}.manifest(t, s.Node, s.r))
 	s.AwaitReady("pod/engine")
 	s.engine = s.KeepLog("engine", "engine")
 	s.Await("what the client says", func() error {

@@ -54,8 +54,7 @@ func TestReload(t *testing.T) {
 // A certificate that is renewed in its Secret is in use without a restart.
 func TestCertificate(t *testing.T) {
 	t.Parallel()
-	n := nodetest.Start(t)
-	s := &scene{Namespace: n.Namespace(t), t: t, r: n.Receiver(t)}
+	s := newScene(t)
 	ca := testcert.NewCA(t)
 	secret := func(pair testcert.Pair) {
 		text, err := json.Marshal(parts{
@@ -71,14 +70,14 @@ func TestCertificate(t *testing.T) {
 	s.Apply(pod{
 		engine: "-every=20ms", flags: []string{"--secret", "metrics=/etc/docket-tls"},
 		config: "metrics: {address: \":9465\", tls: {certFile: /etc/docket-tls/tls.crt, keyFile: /etc/docket-tls/tls.key}}\n",
-	}.manifest(t, n, s.r))
+	}.manifest(t, s.Node, s.r))
 	s.run()
 	served := func(name string) {
 		address := s.get("{.status.podIP}") + ":9465"
 		s.Await("the certificate of "+name, func() error {
 			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 			defer cancel()
-			conn, err := n.Dial(ctx, "tcp", address)
+			conn, err := s.Node.Dial(ctx, "tcp", address)
 			if err != nil {
 				return err
 			}

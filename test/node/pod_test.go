@@ -124,15 +124,21 @@ type scene struct {
 	engine, docket *nodetest.Log // of the containers' first runs
 }
 
+// newScene is a namespace with a receiver, and no pod yet.
+func newScene(t *testing.T) *scene {
+	t.Helper()
+	n := nodetest.Start(t)
+	return &scene{Namespace: n.Namespace(t), t: t, r: n.Receiver(t)}
+}
+
 // start starts a pod and waits until docket has acknowledged some records.
 func (p pod) start(t *testing.T) *scene {
 	t.Helper()
-	n := nodetest.Start(t)
-	s := &scene{Namespace: n.Namespace(t), t: t, r: n.Receiver(t)}
+	s := newScene(t)
 	if p.claim != "" {
 		s.Volume(p.claim)
 	}
-	s.Apply(p.manifest(t, n, s.r))
+	s.Apply(p.manifest(t, s.Node, s.r))
 	s.run()
 	return s
 }
