@@ -307,8 +307,8 @@ var trust = []mutant{
 	{
 		defect: "a segment that is a link is passed over, and its records counted as lost",
 		file:   "internal/disk/os.go",
-		old:    "if e.Type().IsRegular() || e.Type() == fs.ModeSymlink {",
-		new:    "if e.Type().IsRegular() {",
+		old:    "return mode.IsRegular() || mode == fs.ModeSymlink",
+		new:    "return mode.IsRegular()",
 		tests:  []string{"TestListShowsPlantedLinks"},
 	},
 	{
