@@ -64,14 +64,18 @@ func boot(t *testing.T, install ...string) *machine {
 	}
 	cmd := exec.Command("unshare", append([]string{"--mount", script, work}, install...)...)
 	cmd.Stdout, cmd.Stderr = m.log, m.log
+	end, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- cmd.Wait() }()
 	t.Cleanup(func() {
-		if m.pid != 0 {
-			_ = exec.Command("kill", "-KILL", strconv.Itoa(m.pid)).Run()
+		if err := end.Close(); err != nil {
+			t.Error(err)
 		}
 		<-ended
 		if t.Failed() {

@@ -5,7 +5,8 @@
 #   systemd.sh WORK INSTALL...
 #
 # WORK is an empty directory; INSTALL the command that installs. systemd gets the units of docket, without what
-# else the machine starts. When it ends, its control group is removed.
+# else the machine starts. It ends with the standard input of this script, so at the latest with its
+# caller, and its control group is removed.
 set -eu
 if [ "$1" = inside ]; then
 	root=$2/root
@@ -43,8 +44,16 @@ mount -t tmpfs none "$root/run"
 mount -t cgroup2 none "$work/groups"
 group=$work/groups/docket-test-$$
 mkdir "$group"
+exec 3<&0
 (
 	echo 0 >"$group/cgroup.procs"
 	exec unshare --cgroup --mount --pid --fork --kill-child --uts --ipc --net "$0" inside "$work/files" "$@"
-) || true
+) &
+systemd=$!
+(
+	cat
+	# The first process, not unshare: that ends when all others have.
+	kill -KILL $(cat "/proc/$systemd/task/$systemd/children")
+) <&3 >/dev/null 2>&1 &
+wait "$systemd" || true
 find "$group" -depth -type d -exec rmdir {} \;
