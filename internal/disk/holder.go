@@ -78,5 +78,16 @@ func holderOf(text string, own identity) Holder {
 	if other.host == "" || other.host == own.host && other.namespace == own.namespace {
 		return Holder{PID: pid}
 	}
-	return Holder{PID: pid, Host: other.host, Container: other.container}
+	return Holder{PID: pid, Host: nameIn(other.host), Container: nameIn(other.container)}
+}
+
+// nameIn returns a name of a lock file for a message: others may be able to write the file, and
+// a terminal obeys what no name has.
+func nameIn(text string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune(".-_", r) {
+			return r
+		}
+		return '?'
+	}, text)
 }

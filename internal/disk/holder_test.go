@@ -21,6 +21,7 @@ func TestHolder(t *testing.T) {
 		"earlier version":    {"12\n", "process 12"},
 		"empty":              {"", "another process"},
 		"being written":      {"1", "process 1"},
+		"no names":           {"1\n\x1b[2Jweb\r\npid:[2]\na\u202eb\n", "process 1 of container a?b on host ??2Jweb?"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := holderOf(tt.text, own).String(); got != tt.want {
