@@ -118,7 +118,11 @@ func printMove(w io.Writer, result relocation.Result, staying []string) {
 
 // keepAccess gives a copy the owner, the group and the mode of its original.
 func keepAccess(from, to disk.Path) error {
-	info, err := os.Lstat(from.String())
+	stat := os.Lstat
+	if from.Rooted().IsRoot() {
+		stat = os.Stat // the operator has named it: it may be a link
+	}
+	info, err := stat(from.String())
 	if err != nil {
 		return err
 	}

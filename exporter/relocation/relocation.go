@@ -10,7 +10,7 @@
 //	1 -                 moving-from
 //	2 -                 moving-from, and what is copied; synced
 //	3 moved-to          moving-from                        the new one is whole: it counts
-//	4 moved-to          the exports first, then the queue: the mark is removed
+//	4 moved-to          the old exports have it too; then the mark is removed, the queue's last
 //	5 moved-to alone    what was moved is removed here
 //
 // # Crash stories
@@ -105,6 +105,11 @@ func (r *Relocation) run() (result Result, err error) {
 	if mark != nil && mark.To != queue.To {
 		return Result{}, &moved.Error{Mark: *mark, IsWhole: true}
 	}
+	if mark != nil {
+		if err := mustBeOf(*mark, queue); err != nil {
+			return Result{}, err
+		}
+	}
 	if mark == nil {
 		id, err := r.queueIn(queue.From)
 		if err != nil {
@@ -120,6 +125,24 @@ func (r *Relocation) run() (result Result, err error) {
 	}
 	result.Pairs = append([]moved.Mark{{Queue: mark.Queue, From: mark.From, To: mark.To}}, mark.With...)
 	return result, r.finish(mark.Queue, result.Pairs)
+}
+
+// mustBeOf fails when m names directories that are not of a move of queue: they would be
+// emptied. The volume may be mounted elsewhere by now, and others may write to it.
+func mustBeOf(m moved.Mark, queue Pair) error {
+	for i, d := range append([]moved.Mark{m}, m.With...) {
+		below, err := filepath.Rel(filepath.Dir(queue.From), d.From)
+		isOurs := err == nil && filepath.IsLocal(below) && d.To == filepath.Join(filepath.Dir(queue.To), below)
+		isQueue := isInside(d.From, queue.From) || isInside(queue.From, d.From)
+		if i == 0 {
+			isOurs = d.From == queue.From
+			isQueue = false
+		}
+		if !isOurs || isQueue {
+			return fmt.Errorf("its %s says that %s was moved to %s, which lies elsewhere: mount the volumes where they were", moved.ToFile, moved.Show(d.From), moved.Show(d.To))
+		}
+	}
+	return nil
 }
 
 // queueIn is the id of the queue in dir: directories have the same name in many pods.
@@ -152,7 +175,7 @@ func (r *Relocation) copyAll(m *moved.Mark) (files, bytes int64, err error) {
 		if err := moved.Check(from); err != nil {
 			return 0, 0, fmt.Errorf("%s: %w", p.From, err)
 		}
-		t, err := look(from)
+		t, err := r.look(from)
 		if err != nil {
 			return 0, 0, err
 		}
@@ -161,11 +184,15 @@ func (r *Relocation) copyAll(m *moved.Mark) (files, bytes int64, err error) {
 		}
 		trees = append(trees, t)
 	}
-	for _, t := range trees {
+	outerFirst := slices.SortedFunc(slices.Values(trees), func(a, b *tree) int { return strings.Compare(a.root.String(), b.root.String()) })
+	for _, t := range outerFirst {
 		from := t.root.String()
 		if err := r.begin(moved.Mark{Queue: m.Queue, From: from, To: r.destination(from)}); err != nil {
 			return 0, 0, err
 		}
+	}
+	if err := r.mustLieOutside(trees); err != nil {
+		return 0, 0, err
 	}
 	for _, t := range trees {
 		to := r.at(r.destination(t.root.String()))
@@ -178,6 +205,27 @@ func (r *Relocation) copyAll(m *moved.Mark) (files, bytes int64, err error) {
 		files, bytes = files+int64(len(t.files)), bytes+t.bytes
 	}
 	return files, bytes, nil
+}
+
+// mustLieOutside fails, and removes the marks of the new directories, when one of them lies in
+// an old one by a link or a mount: what mustBeApart cannot see.
+func (r *Relocation) mustLieOutside(trees []*tree) error {
+	for _, old := range trees {
+		now, err := r.look(old.root)
+		if err != nil {
+			return err
+		}
+		at := slices.IndexFunc(now.files, func(file string) bool { return filepath.Base(file) == moved.FromFile })
+		if at < 0 {
+			continue
+		}
+		err = fmt.Errorf("%s is a new directory and lies in %s, by a link or a mount: name another directory", old.root.Join(now.files[at]).Dir(), old.root)
+		for _, t := range trees {
+			err = errors.Join(err, moved.Remove(r.at(r.destination(t.root.String())), moved.FromFile))
+		}
+		return err
+	}
+	return nil
 }
 
 func (r *Relocation) destination(from string) string {
@@ -231,27 +279,47 @@ func (r *Relocation) finish(queue string, pairs []moved.Mark) error {
 	if id, err := r.queueIn(pairs[0].To); err != nil || id != queue {
 		return errors.Join(err, fmt.Errorf("the queue %s was moved to %s, which has another one, or none: is its volume mounted?", queue, pairs[0].To))
 	}
-	for _, p := range slices.Backward(pairs) { // the queue last: docket uses nothing without it
-		to := r.at(p.To)
-		if there, err := isThere(to); err != nil || !there {
+	for _, p := range pairs[1:] {
+		if there, err := isThere(r.at(p.To)); err != nil || !there {
 			return errors.Join(err, fmt.Errorf("%s was moved to %s, which is not there: is its volume mounted?", p.From, p.To))
 		}
-		mark, err := moved.Read(to, moved.FromFile)
-		if err == nil && mark != nil && mark.From == p.From && mark.Queue == queue {
-			err = moved.Remove(to, moved.FromFile)
-		}
-		if err != nil {
+	}
+	if mark, err := moved.Read(r.at(pairs[0].To), moved.FromFile); err != nil || mark != nil {
+		if err := errors.Join(err, r.release(pairs)); err != nil {
 			return err
 		}
 	}
 	for _, p := range slices.Backward(pairs) {
 		from := r.at(p.From)
-		if p.From != pairs[0].From {
-			if err := moved.Write(from, moved.ToFile, p); err != nil {
-				return err
-			}
+		mark, err := moved.Read(from, moved.ToFile)
+		if err == nil && mark != nil && mark.To == p.To && mark.Queue == queue {
+			err = empty(from, moved.ToFile, state.LockFile)
 		}
-		if err := empty(from, moved.ToFile, state.LockFile); err != nil {
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// release has docket refuse the old exports, and then use the new directories. An old export
+// without a mark after that is a new one.
+func (r *Relocation) release(pairs []moved.Mark) error {
+	for _, p := range pairs[1:] {
+		there, err := isThere(r.at(p.From))
+		if err == nil && there {
+			err = moved.Write(r.at(p.From), moved.ToFile, p)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, p := range slices.Backward(pairs) { // the queue last: docket uses nothing without it
+		mark, err := moved.Read(r.at(p.To), moved.FromFile)
+		if err == nil && mark != nil && mark.From == p.From && mark.Queue == p.Queue {
+			err = moved.Remove(r.at(p.To), moved.FromFile)
+		}
+		if err != nil {
 			return err
 		}
 	}
@@ -270,14 +338,19 @@ func isThere(dir disk.Path) (bool, error) {
 // tree is what lies in a directory and is to be copied.
 type tree struct {
 	root  disk.Path
+	apart []string // directories that are copied on their own
 	dirs  []string // below root, each after the one that it lies in
 	files []string
 	bytes int64
 }
 
-// look lists the files below root, but for those that mean nothing elsewhere.
-func look(root disk.Path) (*tree, error) {
+// look lists the files below root, but for those that mean nothing elsewhere, and for exports
+// that lie in this one.
+func (r *Relocation) look(root disk.Path) (*tree, error) {
 	t := &tree{root: root}
+	for _, p := range r.Pairs {
+		t.apart = append(t.apart, p.From)
+	}
 	return t, t.add("")
 }
 
@@ -304,6 +377,9 @@ func (t *tree) add(below string) error {
 	for _, name := range dirs {
 		if below == "" && name == "lost+found" {
 			continue // of the file system, and not ours to read
+		}
+		if slices.Contains(t.apart, at.Join(name).String()) {
+			continue
 		}
 		t.dirs = append(t.dirs, filepath.Join(below, name))
 		if err := t.add(filepath.Join(below, name)); err != nil {

@@ -3,9 +3,13 @@ package relocation
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
 	"math/rand/v2"
+	"os"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/uuid"
@@ -161,6 +165,9 @@ func mustBeOne(fsys disk.FS, did bool) error {
 		if err := moved.Check(disk.On(fsys, "/new/export")); err != nil {
 			return err
 		}
+		if moved.Check(disk.On(fsys, "/old/export")) == nil {
+			return errors.New("the old export can be used with the new queue, and what it gets is removed")
+		}
 	}
 	return original.in(toNew).has(fsys, "/new/queue")
 }
@@ -229,6 +236,19 @@ func TestMoveIsRefused(t *testing.T) {
 			return errors.Join(disk.On(fsys, "/new/queue").MakeDir(),
 				moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, moved.Mark{Queue: queueID.String(), From: "/old/queue", To: "/new/queue"}))
 		}, "move the queue /old/queue: the queue " + queueID.String() + " was moved to /new/queue, which has another one, or none: is its volume mounted?"},
+		"moved, and mounted elsewhere": {pairs(), func(fsys disk.FS) error {
+			return errors.Join(files{}.makeIn(fsys, queueID, "/new/queue"),
+				moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, moved.Mark{Queue: queueID.String(), From: "/third", To: "/new/queue"}))
+		}, "move the queue /old/queue: its moved-to says that /third was moved to /new/queue, which lies elsewhere: mount the volumes where they were"},
+		"a mark names what docket has not made": {pairs(), func(fsys disk.FS) error {
+			mark := moved.Mark{Queue: queueID.String(), From: "/old/queue", To: "/new/queue", With: []moved.Mark{
+				{Queue: queueID.String(), From: "/old/../home", To: "/home"}}}
+			return errors.Join(files{"/home/letter": "dear"}.makeIn(fsys, queueID, "/new/queue"),
+				moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, mark))
+		}, "move the queue /old/queue: its moved-to says that /old/../home was moved to /home, which lies elsewhere: mount the volumes where they were"},
+		"a mark with what a terminal obeys": {pairs(), func(fsys disk.FS) error {
+			return moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, moved.Mark{To: "\x1b[2J/" + strings.Repeat("y", 5000)})
+		}, "move the queue /old/queue: it was moved to  [2J/" + strings.Repeat("y", 4091) + ": name that directory, or mount the volume that has it here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
@@ -256,4 +276,73 @@ func TestMoveIsRefused(t *testing.T) {
 
 func (f files) makeIn(fsys disk.FS, id uuid.UUID, queue string) error {
 	return errors.Join(disk.On(fsys, queue).MakeDir(), f.make(fsys, id, queue))
+}
+
+// An export that lies in another one moves too, whichever of them is named first.
+func TestExportInAnExportMoves(t *testing.T) {
+	outer, inner := Pair{"/old/export", "/new/export"}, Pair{"/old/export/2026-01-02", "/new/export/2026-01-02"}
+	for _, exports := range [][]Pair{{outer, inner}, {inner, outer}} {
+		d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
+		d.Boot(-1, func() {})
+		fsys := &crashdisk.Steps{}
+		fsys.Boot(d.Process(), func() {})
+		if err := original.make(fsys, queueID, "/old/queue"); err != nil {
+			t.Fatal(err)
+		}
+		for range 2 {
+			if _, err := on(fsys, append(pairs()[:1], exports...)).Run(); err != nil {
+				t.Fatal(err)
+			}
+			if err := mustBeOne(fsys, true); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// An export that has begun anew where one was moved from is not of that move.
+func TestMoveAgainSparesANewExport(t *testing.T) {
+	d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
+	d.Boot(-1, func() {})
+	fsys := &crashdisk.Steps{}
+	fsys.Boot(d.Process(), func() {})
+	if err := original.make(fsys, queueID, "/old/queue"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := on(fsys, pairs()).Run(); err != nil {
+		t.Fatal(err)
+	}
+	anew := disk.On(fsys, "/old/export/manifest.jsonl")
+	if err := errors.Join(moved.Remove(anew.Dir(), moved.ToFile), anew.WriteNew([]byte("anew"))); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := on(fsys, pairs()).Run(); err != nil {
+		t.Fatal(err)
+	}
+	if text, err := anew.Read(10); err != nil || string(text) != "anew" {
+		t.Errorf("got %q, %v of the new export, want it as it was", text, err)
+	}
+}
+
+// A new directory that lies in the old queue by a link would be removed with it.
+func TestLinkIntoTheOldQueueIsRefused(t *testing.T) {
+	dir := t.TempDir()
+	at := func(name string) string { return filepath.Join(dir, name) }
+	if err := (files{at("old/queue/positions"): "positions"}).makeIn(disk.OS(dir), queueID, at("old/queue")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("old/queue", at("new")); err != nil {
+		t.Fatal(err)
+	}
+	r := Relocation{Pairs: []Pair{{at("old/queue"), at("new/queue")}}, Disk: disk.OS}
+	want := fmt.Sprintf("move the queue %[1]s: %[1]s/queue is a new directory and lies in %[1]s, by a link or a mount: name another directory", at("old/queue"))
+	if _, err := r.Run(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	if _, err := os.Stat(at("old/queue/positions")); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(at("old/queue/queue/moving-from")); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("got %v of the mark, want none", err)
+	}
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/human"
 )
 
 // The names of marks.
@@ -35,10 +36,16 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.IsWhole {
-		return fmt.Sprintf("it was moved to %s: name that directory, or mount the volume that has it here", e.To)
+		return fmt.Sprintf("it was moved to %s: name that directory, or mount the volume that has it here", Show(e.To))
 	}
-	return fmt.Sprintf("it is being moved here from %s, and docket queue move has not ended: run it again", e.From)
+	return fmt.Sprintf("it is being moved here from %s, and docket queue move has not ended: run it again", Show(e.From))
 }
+
+// maxShown is the longest path that Linux opens.
+const maxShown = 4096
+
+// Show makes a path in a mark fit for a line on a terminal: others may write to the volume.
+func Show(path string) string { return human.OneLine(path[:min(len(path), maxShown)]) }
 
 // Check fails with *Error when dir has a mark.
 func Check(dir disk.Path) error {
