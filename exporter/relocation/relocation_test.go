@@ -251,13 +251,7 @@ func TestMoveIsRefused(t *testing.T) {
 		}, "move the queue /old/queue: it was moved to  [2J/" + strings.Repeat("y", 4091) + ": name that directory, or mount the volume that has it here"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
-			d.Boot(-1, func() {})
-			fsys := &crashdisk.Steps{}
-			fsys.Boot(d.Process(), func() {})
-			if err := original.make(fsys, queueID, "/old/queue"); err != nil {
-				t.Fatal(err)
-			}
+			d, fsys := withOriginal(t)
 			if tt.prepare != nil {
 				if err := tt.prepare(fsys); err != nil {
 					t.Fatal(err)
@@ -274,6 +268,19 @@ func TestMoveIsRefused(t *testing.T) {
 	}
 }
 
+// withOriginal is a disk with the original.
+func withOriginal(t *testing.T) (*crashdisk.Disk, disk.FS) {
+	t.Helper()
+	d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
+	d.Boot(-1, func() {})
+	fsys := &crashdisk.Steps{}
+	fsys.Boot(d.Process(), func() {})
+	if err := original.make(fsys, queueID, "/old/queue"); err != nil {
+		t.Fatal(err)
+	}
+	return d, fsys
+}
+
 func (f files) makeIn(fsys disk.FS, id uuid.UUID, queue string) error {
 	return errors.Join(disk.On(fsys, queue).MakeDir(), f.make(fsys, id, queue))
 }
@@ -282,13 +289,7 @@ func (f files) makeIn(fsys disk.FS, id uuid.UUID, queue string) error {
 func TestExportInAnExportMoves(t *testing.T) {
 	outer, inner := Pair{"/old/export", "/new/export"}, Pair{"/old/export/2026-01-02", "/new/export/2026-01-02"}
 	for _, exports := range [][]Pair{{outer, inner}, {inner, outer}} {
-		d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
-		d.Boot(-1, func() {})
-		fsys := &crashdisk.Steps{}
-		fsys.Boot(d.Process(), func() {})
-		if err := original.make(fsys, queueID, "/old/queue"); err != nil {
-			t.Fatal(err)
-		}
+		_, fsys := withOriginal(t)
 		for range 2 {
 			if _, err := on(fsys, append(pairs()[:1], exports...)).Run(); err != nil {
 				t.Fatal(err)
@@ -302,13 +303,7 @@ func TestExportInAnExportMoves(t *testing.T) {
 
 // An export that has begun anew where one was moved from is not of that move.
 func TestMoveAgainSparesANewExport(t *testing.T) {
-	d := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
-	d.Boot(-1, func() {})
-	fsys := &crashdisk.Steps{}
-	fsys.Boot(d.Process(), func() {})
-	if err := original.make(fsys, queueID, "/old/queue"); err != nil {
-		t.Fatal(err)
-	}
+	_, fsys := withOriginal(t)
 	if _, err := on(fsys, pairs()).Run(); err != nil {
 		t.Fatal(err)
 	}
