@@ -177,3 +177,24 @@ func TestOnceTellsOfDamage(t *testing.T) {
 		}
 	}
 }
+
+// TestOnceTellsOfDrops: records that a sink has rejected and docket has dropped are not left,
+// and the sink does not have them.
+func TestOnceTellsOfDrops(t *testing.T) {
+	siem := newCollector(t)
+	siem.down.Store(true)
+	config, _ := testConfig(t)
+	text, _, _ := strings.Cut(readFile(t, config), "sinks:\n")
+	writeFile(t, config, text+"sinks:\n- name: siem\n  onReject: Drop\n  http: {url: "+siem.URL+"}\nadmin: {address: \"\"}\n")
+	writeFile(t, "poison.ndjson", strings.Repeat(`{"poison":true}`+"\n", 3))
+	sidecar := startProcess(t, "run", "-f", config)
+	if got := startProcess(t, "send", "-f", config, "poison.ndjson").wait(); got != command.ExitOK {
+		t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
+	}
+	kill(t, sidecar.cmd)
+	siem.down.Store(false)
+	p := startProcess(t, "run", "--once", "-f", config)
+	if got, want := p.wait(), `"sink":"siem","delivered":0,"left":0,"dropped":3}`; got != command.ExitOK || !strings.Contains(p.stderr(), want) {
+		t.Errorf("got exit code %d and\n%s\nwant %d and %s", got, p.stderr(), command.ExitOK, want)
+	}
+}

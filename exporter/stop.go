@@ -127,7 +127,11 @@ func (e *Exporter) close(delivered bool, limit time.Duration) error {
 func (e *Exporter) logLeft() {
 	sinks := ledgerOf(e.queue.Stats()).Sinks
 	for _, name := range slices.Sorted(maps.Keys(sinks)) {
-		e.log.Info("stopped", "sink", name, "delivered", sinks[name].Delivered, "left", sinks[name].Pending)
+		attrs := []any{"sink", name, "delivered", sinks[name].Delivered, "left", sinks[name].Pending}
+		if n := sinks[name].Dropped; n > 0 {
+			attrs = append(attrs, "dropped", n) // nothing is left, and the sink does not have them
+		}
+		e.log.Info("stopped", attrs...)
 	}
 }
 
