@@ -36,7 +36,7 @@ or both are whole and docket refuses both: call move again to go on. A mark stay
 the old directories, so that no docket begins a new queue there by mistake.
 
 move fails while docket runs on the queue, and where DIR has a queue or export already.
-Run it as the user that docket runs as, or as root.`,
+Run it as the user that docket runs as.`,
 		Example: `  docket queue move -f docket.yaml --to /mnt/new`,
 		Args:    command.NoArgs,
 	}
