@@ -191,7 +191,7 @@ func TestOnceTellsOfDrops(t *testing.T) {
 	if got := startProcess(t, "send", "-f", config, "poison.ndjson").wait(); got != command.ExitOK {
 		t.Fatalf("got exit code %d of the sender, want %d", got, command.ExitOK)
 	}
-	kill(t, sidecar.cmd)
+	sidecar.kill()
 	siem.down.Store(false)
 	p := startProcess(t, "run", "--once", "-f", config)
 	if got, want := p.wait(), `"sink":"siem","delivered":0,"left":0,"dropped":3}`; got != command.ExitOK || !strings.Contains(p.stderr(), want) {
