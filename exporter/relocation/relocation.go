@@ -130,16 +130,17 @@ func (r *Relocation) run() (result Result, err error) {
 // mustBeOf fails when m names directories that are not of a move of queue: they would be
 // emptied. The volume may be mounted elsewhere by now, and others may write to it.
 func mustBeOf(m moved.Mark, queue Pair) error {
-	for i, d := range append([]moved.Mark{m}, m.With...) {
-		below, err := filepath.Rel(filepath.Dir(queue.From), d.From)
-		isOurs := err == nil && filepath.IsLocal(below) && d.To == filepath.Join(filepath.Dir(queue.To), below)
-		isQueue := isInside(d.From, queue.From) || isInside(queue.From, d.From)
-		if i == 0 {
-			isOurs = d.From == queue.From
-			isQueue = false
-		}
-		if !isOurs || isQueue {
-			return fmt.Errorf("its %s says that %s was moved to %s, which lies elsewhere: mount the volumes where they were", moved.ToFile, moved.Show(d.From), moved.Show(d.To))
+	elsewhere := func(d moved.Mark) error {
+		return fmt.Errorf("its %s says that %s was moved to %s, which lies elsewhere: mount the volumes where they were", moved.ToFile, moved.Show(d.From), moved.Show(d.To))
+	}
+	if m.From != queue.From {
+		return elsewhere(m)
+	}
+	for _, export := range m.With {
+		below, err := filepath.Rel(filepath.Dir(queue.From), export.From)
+		isBeside := err == nil && filepath.IsLocal(below) && !isInside(export.From, queue.From) && !isInside(queue.From, export.From)
+		if !isBeside || export.To != filepath.Join(filepath.Dir(queue.To), below) {
+			return elsewhere(export)
 		}
 	}
 	return nil
