@@ -5,9 +5,9 @@ import "time"
 // ExportCheckpoint is the event type of a Checkpoint.
 const ExportCheckpoint = "docket.export.checkpoint"
 
-// Checkpoint is the record by which docket tells all sinks how far a file export
-// goes. It is about finished files only. A copy of it that lies elsewhere is an
-// anchor for docket verify: who can write to the export cannot write there.
+// Checkpoint is the record by which docket tells all sinks how far a file export goes.
+// It is about finished files only. A copy in another place is an anchor for docket
+// verify, if writers of the export cannot write to that place.
 type Checkpoint struct {
 	EventType string    `json:"eventType"` // ExportCheckpoint
 	Sink      string    `json:"sink"`      // that writes the export

@@ -16,9 +16,9 @@ import (
 // the white space between its tokens. On an error it returns dst as it was; what
 // lies between its length and its capacity may have changed.
 //
-// The line is what encoding/json makes of a Record when it does not escape HTML,
-// at a fraction of the cost: nothing is allocated while dst has room, a map of
-// more than 16 members and Details nested deeper than 64 aside.
+// The line is what encoding/json makes of a Record without escaping HTML, at a fraction of the
+// cost. Nothing is allocated while dst has room, except for a map of more than 16 members and for
+// Details nested deeper than 64.
 func (r *Record) AppendLine(dst []byte) ([]byte, error) {
 	if !r.valid() {
 		return dst, r.invalid()

@@ -65,9 +65,8 @@ func (c *Copy) AppendLine(dst []byte) []byte {
 	return c.record.appendLine(dst, &c.maps)
 }
 
-// MaxLine is the most that AppendLine appends, and no less than the memory of c with
-// its strings. It is an estimate that costs little, several times as much as a usual
-// line has.
+// MaxLine is an upper bound of what AppendLine appends, and of the memory of c with its
+// strings. It is a cheap estimate, several times the length of a usual line.
 func (c *Copy) MaxLine() int { return max(c.maxLine, maxNames) }
 
 const (

@@ -61,14 +61,14 @@ type NormalizedResource struct {
 	Name        string `json:"name,omitempty"`
 }
 
-// Normalize returns the common form of a record of Gatekeeper (its export and its log
-// lines), of OPA (decision logs), of the Kubernetes audit log (one event) or of docket
-// itself. It reports false for everything else.
+// Normalize returns the common form of a record. It knows Gatekeeper's export and log lines, OPA's
+// decision logs, events of the Kubernetes audit log, and docket's own records. It reports false for
+// everything else.
 //
-// record is read once from front to back, and neither changed nor kept: the result has
-// copies, in one allocation where it is no longer than most. Names of members are
-// compared as they are, and of members of one name the last counts, as encoding/json
-// does it for a map. What is no valid JSON gives no panic, and a result that means nothing.
+// record is read once from front to back, and neither changed nor kept: the result has copies, in
+// one allocation where it is no longer than most. Names of members are compared as they are, and of
+// members of one name the last counts, as encoding/json does it for a map. Invalid JSON causes no
+// panic. The result means nothing then.
 func Normalize(record []byte) (Normalized, bool) {
 	var m maker
 	if !m.readAs(inRecord, record) || !m.normalize() {
@@ -77,8 +77,8 @@ func Normalize(record []byte) (Normalized, bool) {
 	return m.Normalized, true
 }
 
-// NormalizedPrefix begins the name of a field of Normalized where it may stand in place
-// of a field of the record: "normalized.resource.namespace".
+// NormalizedPrefix begins the name of a field of Normalized where a field of the record
+// is also possible: "normalized.resource.namespace".
 const NormalizedPrefix = "normalized."
 
 // normalizedFields are the fields of Normalized by name, each as text.

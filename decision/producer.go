@@ -7,7 +7,7 @@ const ProducerGapEvent = "docket.producer.gap"
 
 // ProducerGap is the record that docket makes when a producer has left out numbers of
 // its lines: those from From to To, both included, were not received. It precedes the
-// first line behind the gap. Should the lines come after all, they are stored.
+// first line behind the gap. If the lines come after all, they are stored.
 type ProducerGap struct {
 	EventType string `json:"eventType"` // ProducerGapEvent
 	Source    string `json:"source"`
@@ -22,9 +22,8 @@ type ProducerGap struct {
 // ProducerConflictEvent is the event type of a ProducerConflict.
 const ProducerConflictEvent = "docket.producer.conflict"
 
-// ProducerConflict is the record that a source of docket makes when the queue has lines
-// under the name that the source has for a file, and the file was never read. Its lines
-// are stored under another name.
+// ProducerConflict is a record of a source: the queue has lines under the source's name for a file,
+// and the file was never read. Its lines are stored under another name.
 type ProducerConflict struct {
 	EventType string    `json:"eventType"` // ProducerConflictEvent
 	Source    string    `json:"source"`

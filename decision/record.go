@@ -55,11 +55,10 @@ const AdmissionReview = "admission_review"
 // record has as well carry its names, so that what reads that export reads a
 // Record; the fields from SchemaVersion on are docket's own.
 //
-// Every field is optional, and the zero value means that the producer did not
-// say. A record may have members that are not listed here: a consumer must
-// accept them, and one that forwards records should forward their bytes, because
-// decoding into a Record drops what it does not know. New fields do not change
-// the version; a changed or removed one does.
+// Every field is optional, and the zero value means that the producer did not say. A record may
+// have members that are not listed here, and a consumer must accept them. A program that forwards
+// records should forward their bytes, because decoding into a Record drops unknown members. New
+// fields do not change the version; a changed or removed one does.
 type Record struct {
 	// ID groups what belongs together: the UID of the admission request, or the
 	// audit run as the second it began in, RFC 3339 in UTC. Every violation of

@@ -22,11 +22,11 @@ const (
 	ContentPatch     Content = "patch"
 )
 
-// ErrNotReview says that a request is no admission review.
+// ErrNotReview says that a request is not an admission review.
 var ErrNotReview = errors.New("not an admission review")
 
-// FromReview is ReviewRecord for bodies that are at hand as a whole, be it that a webhook
-// speaks another protocol than HTTP or that a test asks it.
+// FromReview is ReviewRecord for complete bodies: for a webhook that speaks another
+// protocol than HTTP, or for a test.
 func FromReview(request, response []byte, include ...Content) (*Record, error) {
 	asked, answered := NewReviewReader(include...), NewReviewReader(include...)
 	_, _ = asked.Write(request) // which never fails
@@ -34,20 +34,19 @@ func FromReview(request, response []byte, include ...Content) (*Record, error) {
 	return ReviewRecord(asked, answered)
 }
 
-// ReviewRecord returns the record of an admission review: of what was asked, and what was
-// answered. Nothing of it is shared with the readers. The format is that of
-// k8s.io/api/admission/v1/types.go.
+// ReviewRecord returns the record of an admission review: of what was asked, and what was answered.
+// Nothing of it is shared with the readers. k8s.io/api/admission/v1/types.go defines the format.
 //
-// The decision is Allow or Deny as the answer has it, and Warn where a request is allowed
-// with warnings. It is Error, with the reason in Failure, where the API server cannot use the
-// answer, by its rules in k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go:
-// what is no AdmissionReview of version v1 with a response that has the UID of the request.
-// It asks for neither version nor UID in an answer to a review of v1beta1. A nil response
-// stands for no answer.
+// The decision is Allow or Deny as the answer has it, and Warn where a request is allowed with
+// warnings. It is Error, with the reason in Failure, where the API server cannot use the answer.
+// The rules are in k8s.io/apiserver/pkg/admission/plugin/webhook/request/admissionreview.go: an
+// answer must be an AdmissionReview of version v1 with a response that has the UID of the request.
+// It asks for neither version nor UID in an answer to a review of v1beta1. A nil response stands
+// for no answer.
 //
-// A request that is no AdmissionReview of the group admission.k8s.io with a UID is an
-// ErrNotReview. One that names neither kind nor version is taken for v1, whose answer need not name
-// them either: Go programs that make reviews themselves leave them out.
+// The error is ErrNotReview if the request is not an AdmissionReview of the group admission.k8s.io
+// with a UID. A request that names neither kind nor version is taken for v1, and its answer need
+// not name them either: Go programs that make reviews themselves leave them out.
 func ReviewRecord(request, response *ReviewReader) (*Record, error) {
 	if err := request.checkRequest(); err != nil {
 		return nil, fmt.Errorf("%w: the request %w", ErrNotReview, err)
@@ -72,9 +71,10 @@ func ReviewRecord(request, response *ReviewReader) (*Record, error) {
 	return &r, nil
 }
 
-// ReviewDecision returns the decision of ReviewRecord, as far as the answer and the
-// beginning of the request tell: what follows there is taken for JSON that says nothing
-// else. It costs little. It is empty where that does not tell, and for Error.
+// ReviewDecision returns the decision of ReviewRecord from the answer and the beginning
+// of the request. It costs little, because it takes the rest of the request for JSON
+// that changes nothing. The decision is empty if the beginning does not tell, and for
+// Error.
 func ReviewDecision(request, response *ReviewReader) Decision {
 	request.catchUp(reviewHead)
 	whole := bytes.HasSuffix(bytes.TrimSpace(request.came), []byte("}"))

@@ -109,7 +109,7 @@ func TestReviewAnswers(t *testing.T) {
 
 // What the API server cannot use is an error with its reason, and nothing of it is in the record.
 func TestReviewFailures(t *testing.T) {
-	const member = "the response is no AdmissionReview: "
+	const member = "the response is not an AdmissionReview: "
 	tests := map[string]struct{ response, want string }{
 		"empty":            {"", "the response is empty"},
 		"blank":            {" \n", "the response is empty"},
@@ -182,8 +182,8 @@ func TestNotAReview(t *testing.T) {
 		"other JSON":    {`{"hello":"world"}`, "the request has no request with a uid"},
 		"no request":    {`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":null}`, "the request has no request with a uid"},
 		"no UID":        {strings.Replace(asked, `"uid":"u-1",`, "", 1), "the request has no request with a uid"},
-		"number":        {strings.Replace(asked, `"u-1"`, "1", 1), "the request is no AdmissionReview: request.uid must be a string, not a number"},
-		"groups":        {strings.Replace(asked, `"uid":"u-1"`, `"uid":"u-1","userInfo":{"groups":[{}]}`, 1), "the request is no AdmissionReview: request.userInfo.groups must have strings, not an object"},
+		"number":        {strings.Replace(asked, `"u-1"`, "1", 1), "the request is not an AdmissionReview: request.uid must be a string, not a number"},
+		"groups":        {strings.Replace(asked, `"uid":"u-1"`, `"uid":"u-1","userInfo":{"groups":[{}]}`, 1), "the request is not an AdmissionReview: request.userInfo.groups must have strings, not an object"},
 		"conversion":    {strings.Replace(strings.Replace(asked, "AdmissionReview", "ConversionReview", 1), "admission.k8s.io", "apiextensions.k8s.io", 1), "the request is of another kind"},
 		"other group":   {strings.Replace(asked, "admission.k8s.io", "example.test", 1), "the request is of another API group"},
 		"no version":    {strings.Replace(asked, `"apiVersion":"admission.k8s.io/v1",`, "", 1), "the request is of another API group"},

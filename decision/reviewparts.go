@@ -181,7 +181,7 @@ func (p *reviewPart) checkText(v rawjson.Value) error {
 }
 
 func (p *reviewPart) errorf(format string, args ...any) error {
-	return fmt.Errorf("is no AdmissionReview: "+p.path+" "+format, args...)
+	return fmt.Errorf("is not an AdmissionReview: "+p.path+" "+format, args...)
 }
 
 // article is what a message calls a kind.

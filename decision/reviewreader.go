@@ -37,9 +37,9 @@ const (
 // are asked for, and of a review of any size not more than some 1.2 MiB. A value
 // that is too large is left out, and the record names it in Omitted.
 //
-// Of members with the same name the last counts, and objects of the same name are taken
-// together, because the API server and the engines read a review so. Names are compared
-// as they are after escapes, with upper and lower case apart.
+// If members have the same name, the last one counts, and objects of the same name are
+// merged: the API server and the engines read a review so. Names are compared without
+// their escapes. Upper and lower case differ.
 //
 // The objects are skipped without a look at what is between their brackets. Everything
 // else must be JSON.
@@ -336,5 +336,5 @@ func (r *ReviewReader) finish() error {
 	return errors.New("ends in the middle")
 }
 
-// Size returns how much memory r holds, for callers who bound that of many readers.
+// Size returns how much memory r holds, for callers who bound the memory of many readers.
 func (r *ReviewReader) Size() int { return cap(r.came) + cap(r.buf) + r.text + r.content }

@@ -9,17 +9,19 @@ const (
 	ExportGap     = "docket.export.gap"     // decisions that are known to have been lost
 )
 
-// Run is the last record of one run of an audit, made when everything that the run has
-// written was read. It says whether the violations before it are all that there were.
+// Run is the last record of one run of an audit, made when everything that the run has written was
+// read, or by the audit itself. It says whether the violations before it are all violations of the
+// run.
 type Run struct {
 	EventType string `json:"eventType"` // AuditRun
 	ID        string `json:"id"`        // of the run, as its violations carry it; may be empty where the run's file told none
-	// Complete: the run was seen from its start to its end, with all it had to say. An
-	// audit without any violation is not complete: an audit that failed looks the same.
+	// Complete: the run was seen from its start to its end, with all its records. A run without
+	// any violation is complete only if the audit itself says so (AllReviewed): to a reader of
+	// its output, a failed audit looks the same.
 	Complete bool `json:"complete"`
 	// Reason is one of the Run reasons.
 	Reason RunReason `json:"reason"`
-	// Violations is how many were read.
+	// Violations is how many were read, or stored.
 	Violations uint64 `json:"violations"`
 	// Reported is how many there were by the engine's own count, where it gives one.
 	Reported *uint64 `json:"reported,omitempty"`
@@ -52,8 +54,9 @@ type RunConstraint struct {
 // RunReason says why a run is complete, or is not.
 type RunReason string
 
-// The reasons. Only the first two go with a complete run.
+// The reasons. Only the first three go with a complete run.
 const (
+	AllReviewed RunReason = "AllReviewed" // the audit itself says so: all objects were reviewed, and every violation is stored
 	StartToEnd  RunReason = "StartToEnd"  // the start, at least one violation and the end were read
 	CountsAgree RunReason = "CountsAgree" // and the engine's own totals are those that were read
 	NoRecords   RunReason = "NoRecords"   // a start and an end with nothing between: no violations, or an audit that failed
@@ -63,4 +66,8 @@ const (
 	Damaged     RunReason = "Damaged"     // lines could not be read as records
 	Vanished    RunReason = "Vanished"    // it was there, and was deleted before it could be read
 	LinesLost   RunReason = "LinesLost"   // fewer violations were read than the engine has counted
+	// The other reasons belong to an audit that makes its own record.
+	NotListed     RunReason = "NotListed"     // some kinds, or some objects of a kind, could not be listed
+	PolicyFailed  RunReason = "PolicyFailed"  // a policy could not be loaded, or could not decide on an object
+	PolicyChanged RunReason = "PolicyChanged" // a policy was added, changed or removed while the run was under way
 )

@@ -95,10 +95,10 @@ func (e *Exporter) noSuchSink(name string) string {
 		names = append(names, d.cfg.Name)
 	}
 	slices.Sort(names)
-	text := fmt.Sprintf("no sink %q is running: there are %s", name, strings.Join(names, ", "))
+	text := fmt.Sprintf("no sink %q is running: the running sinks are %s", name, strings.Join(names, ", "))
 	if nameForm.MatchString(name) {
 		if _, err := rooted.At(e.config().Queue.Directory).Join(DeadLettersDirectory, name).Lstat(); err == nil {
-			text += "; dead letters of a sink of this name are kept, and can be handled while docket is stopped"
+			text += "; this sink has dead letters but does not run: stop docket to handle them"
 		}
 	}
 	return text
@@ -211,7 +211,7 @@ func (e *Exporter) wanted(w http.ResponseWriter, r *http.Request, l *letters) (s
 		return nil, nil, err
 	}
 	if change.All == (len(change.IDs) > 0) {
-		return nil, nil, &requestError{http.StatusBadRequest, `the body must name ids or say {"all":true}, and not both`}
+		return nil, nil, &requestError{http.StatusBadRequest, `the body must have either ids or {"all":true}`}
 	}
 	if change.All {
 		return nil, nil, nil
@@ -244,7 +244,7 @@ func readBody(w http.ResponseWriter, r *http.Request, v any, form string) error 
 		return &requestError{http.StatusBadRequest, "the body must be " + form + ": " + err.Error()}
 	}
 	if _, err := body.Token(); !errors.Is(err, io.EOF) {
-		return &requestError{http.StatusBadRequest, "the body must be " + form + ", and nothing behind it"}
+		return &requestError{http.StatusBadRequest, "the body must be " + form + ", and nothing after it"}
 	}
 	return nil
 }

@@ -115,9 +115,9 @@ func TestLettersOverTheSocket(t *testing.T) {
 		{"GET", "/deadletters/siem/" + id(5), "", 200, `{"id":"` + id(5) + `","sink":"siem","state":"Kept",` + about + `,"record": {"n": 5, "x":"<\u00e9>"}` + "\t}\n"},
 		{"GET", "/deadletters/siem/8", "", 200, `{"id":"` + id(8) + `"*`},
 		{"GET", "/deadletters/siem/9", "", 404, "sink siem has no dead letter 9\n"},
-		{"GET", "/deadletters/siem/x", "", 400, `"x" is no id: *`},
-		{"GET", "/deadletters/siem/other-5", "", 400, `"other-5" is no record of this queue, *`},
-		{"GET", "/deadletters/none", "", 404, `no sink "none" is running: there are bus, siem` + "\n"},
+		{"GET", "/deadletters/siem/x", "", 400, `"x" is not a record id: *`},
+		{"GET", "/deadletters/siem/other-5", "", 400, `"other-5" is not a record of this queue: *`},
+		{"GET", "/deadletters/none", "", 404, `no sink "none" is running: the running sinks are bus, siem` + "\n"},
 		{"POST", "/deadletters/siem/redrive", `{"ids":["` + id(3) + `","5","77"]}`, 200, `{"count":2,"unknown":["77"]}` + "\n"},
 		{"GET", "/deadletters", "", 200, `[{"sink":"siem","kept":1,"redriving":2,"bytes":*`},
 		{"GET", "/deadletters/siem/3", "", 200, `{"id":"` + id(3) + `","sink":"siem","state":"Redriving",*`},
@@ -126,10 +126,10 @@ func TestLettersOverTheSocket(t *testing.T) {
 		{"POST", "/deadletters/siem/purge", `{"all":true}`, 200, `{"count":2}` + "\n"},
 		{"POST", "/deadletters/siem/purge", `{"all":true}`, 200, `{"count":0}` + "\n"},
 		{"GET", "/deadletters/siem", "", 200, "[]\n"},
-		{"POST", "/deadletters/siem/purge", `{}`, 400, "the body must name ids or say*"},
-		{"POST", "/deadletters/siem/purge", `{"ids":[]}`, 400, "the body must name ids or say*"},
-		{"POST", "/deadletters/siem/purge", `{"ids":["1"],"all":true}`, 400, "the body must name ids or say*"},
-		{"POST", "/deadletters/siem/purge", `{"ids":["x"]}`, 400, `"x" is no id: *`},
+		{"POST", "/deadletters/siem/purge", `{}`, 400, "the body must have either ids or*"},
+		{"POST", "/deadletters/siem/purge", `{"ids":[]}`, 400, "the body must have either ids or*"},
+		{"POST", "/deadletters/siem/purge", `{"ids":["1"],"all":true}`, 400, "the body must have either ids or*"},
+		{"POST", "/deadletters/siem/purge", `{"ids":["x"]}`, 400, `"x" is not a record id: *`},
 		{"POST", "/deadletters/siem/purge", `{"al":true}`, 400, "the body must be *"},
 		{"POST", "/deadletters/siem/purge", `{"ids":["` + strings.Repeat("1", maxChangeBytes) + `"]}`, 413, "the body has more than *"},
 		{"POST", "/deadletters/siem/forget", `{"all":true}`, 405, "*"},
@@ -258,14 +258,14 @@ func TestNoAdminSocket(t *testing.T) {
 		"path too long": {func(_ *testing.T, e *Exporter) string {
 			e.config().Queue.Directory = filepath.Join(e.config().Queue.Directory, strings.Repeat("long/", 20))
 			return e.config().Queue.Directory
-		}, "no more than 107"},
+		}, "the limit is 107"},
 		"a file in the way": {func(t *testing.T, e *Exporter) string {
 			path := filepath.Join(e.config().Queue.Directory, AdminSocket)
 			if err := os.WriteFile(path, []byte("kept"), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			return path
-		}, "a file that is no socket is in the way"},
+		}, "a file that is not a socket exists there"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := letterExporter(t)
@@ -279,6 +279,26 @@ func TestNoAdminSocket(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What is in the way of the socket goes, and docket need not start again.
+func TestAdminSocketIsTriedAgain(t *testing.T) {
+	e := letterExporter(t)
+	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c := over(t, e)
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	until(t, "the socket", func() bool {
+		info, err := os.Lstat(path)
+		return err == nil && info.Mode().Type() == os.ModeSocket
+	})
+	if status, _ := request(t, c, "GET", "http://docket/deadletters", "", ""); status != 200 {
+		t.Errorf("got status %d, want 200", status)
 	}
 }
 

@@ -47,7 +47,7 @@ func (e *Exporter) looking(handle func(http.ResponseWriter, *http.Request, *insp
 		case e.lookers <- struct{}{}:
 			defer func() { <-e.lookers }()
 		default:
-			return &requestError{http.StatusServiceUnavailable, "another reads the queue already: try again"}
+			return &requestError{http.StatusServiceUnavailable, "another client is reading the queue: try again"}
 		}
 		done, err := e.beginReading(r.Context())
 		if err != nil {
@@ -79,6 +79,18 @@ func (e *Exporter) look() (*inspect.Queue, error) {
 		return nil, err
 	}
 	return inspect.OfLive(e.config().Queue.Directory, e.queue.Files(), found)
+}
+
+// received is when record seq of the queue was received; ok is false when it cannot be read.
+func (e *Exporter) received(ctx context.Context, seq uint64) (t time.Time, ok bool, err error) {
+	o, err := e.look()
+	if err != nil {
+		return time.Time{}, false, err
+	}
+	if t, ok, err = o.Received(ctx, seq); errors.Is(err, segment.ErrGone) {
+		err = nil
+	}
+	return t, ok, err
 }
 
 // describeQueue answers with the document of docket queue ls.
@@ -155,7 +167,7 @@ func wantedRecords(q url.Values, o *inspect.Queue) (r segment.SeqRange, err erro
 	if sink := q.Get("sink"); sink != "" && err == nil {
 		a, ok := o.Sink(sink)
 		if !ok || q.Get("from") != "" {
-			return r, errors.New("sink must be one that the queue knows, and excludes from")
+			return r, errors.New("sink must be a sink of the queue, and must not be combined with from")
 		}
 		r.From = a.Next
 	}

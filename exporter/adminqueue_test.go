@@ -42,8 +42,8 @@ func TestQueueOverTheSocket(t *testing.T) {
 		"/queue/records?sink=siem&to=1":     {200, []string{`{"seq":1,`}},
 		"/queue/records?from=x":             {400, []string{`from="x": must be the number of a record`}},
 		"/queue/records?to=-1":              {400, []string{`to="-1": must be the number of a record`}},
-		"/queue/records?sink=none":          {400, []string{"sink must be one that the queue knows"}},
-		"/queue/records?sink=siem&from=2":   {400, []string{"excludes from"}},
+		"/queue/records?sink=none":          {400, []string{"sink must be a sink of the queue"}},
+		"/queue/records?sink=siem&from=2":   {400, []string{"combined with from"}},
 		"/queue/records?to=99999999&from=1": {200, []string{`{"seq":3,`}},
 	} {
 		status, answer := request(t, c, http.MethodGet, "http://docket"+path, "", "")
@@ -69,7 +69,7 @@ func TestFewReadTheQueueAtATime(t *testing.T) {
 		e.lookers <- struct{}{}
 	}
 	for _, path := range []string{"/queue", "/queue/records"} {
-		if status, answer := request(t, c, http.MethodGet, "http://docket"+path, "", ""); status != 503 || !strings.Contains(answer, "reads the queue already") {
+		if status, answer := request(t, c, http.MethodGet, "http://docket"+path, "", ""); status != 503 || !strings.Contains(answer, "is reading the queue") {
 			t.Errorf("%s: got %d %s, want 503", path, status, answer)
 		}
 	}

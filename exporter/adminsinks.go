@@ -15,11 +15,13 @@ type ReplayRequest struct {
 	DryRun bool `json:"dryRun,omitempty"` // nothing is changed
 }
 
-// RetryAnswer is that of POST /sinks/{sink}/retry.
+// RetryAnswer answers POST /sinks/{sink}/retry.
 type RetryAnswer struct {
-	// Waited says that an attempt was waited for, which was made at once.
+	// Waited says that the sink was waiting for its next attempt, and made it at
+	// once.
 	Waited bool `json:"waited"`
-	// Sink is how the sink is now: after the attempt, if that has ended by then.
+	// Sink is the status of the sink now: after the attempt, if the attempt has
+	// ended.
 	Sink SinkStatus `json:"sink"`
 }
 
@@ -77,7 +79,7 @@ func (e *Exporter) replay(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	if asked.Seq == 0 && asked.Time.IsZero() {
-		return &requestError{http.StatusBadRequest, "seq or time must say where the replay begins"}
+		return &requestError{http.StatusBadRequest, "the replay needs a seq or a time to begin at"}
 	}
 	planned, err := e.Replay(r.Context(), r.PathValue("sink"), asked.ReplayFrom, asked.DryRun)
 	if _, refused := errors.AsType[*requestError](err); err != nil && !refused {

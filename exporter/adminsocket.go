@@ -12,14 +12,15 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/outage"
 )
 
-// AdminSocket is the name of the socket, in the directory of a queue, on which the
-// exporter that works on it answers as on its admin address.
+// AdminSocket is the name of the socket in the directory of a queue. The exporter
+// of the queue serves the admin endpoint on it.
 const AdminSocket = "admin.sock"
 
 // maxSocketPath is what the kernel takes for the path of a socket, less its NUL.
@@ -27,28 +28,55 @@ const maxSocketPath = 107
 
 // serveSocket answers on the admin socket until the returned function is called, which
 // must be while the queue is still ours: a socket that is there belongs to a process that
-// had the queue before. docket runs without the socket if it has to.
+// had the queue before. docket runs without the socket if it has to, as on a disk that is
+// read-only when it starts, and goes on trying.
 func (e *Exporter) serveSocket() (stop func()) {
 	path := filepath.Join(e.config().Queue.Directory, AdminSocket)
+	h := e.adminHandler(anybody)
 	l, err := listenAdmin(path)
-	if err != nil {
-		e.log.Warn("no admin socket: docket deadletter, queue, replay, retry and tail work over admin.address with admin.tokenFile only, or on the stopped queue", "path", path, "error", err)
-		return func() {}
+	if err == nil {
+		return e.serve(l, h)
 	}
-	return e.serve(l, e.adminHandler(anybody))
+	e.log.Warn("no admin socket, docket tries again: docket deadletter, queue, replay, retry and tail need admin.address with admin.tokenFile, or a stopped docket", "path", path, "error", err)
+	ctx, cancel := context.WithCancel(context.Background())
+	var serving sync.WaitGroup
+	serving.Go(func() {
+		if l := awaitSocket(ctx, path); l != nil {
+			e.log.Info("admin socket is served", "path", path)
+			defer e.serve(l, h)()
+			<-ctx.Done()
+		}
+	})
+	return func() {
+		cancel()
+		serving.Wait()
+	}
+}
+
+// awaitSocket tries to make the socket until ctx is done, and returns nil then.
+func awaitSocket(ctx context.Context, path string) net.Listener {
+	pause := newBackoff(listenRetry)
+	for {
+		if wait(ctx, pause.NextBackOff()); ctx.Err() != nil {
+			return nil
+		}
+		if l, err := listenAdmin(path); err == nil {
+			return l
+		}
+	}
 }
 
 // listenAdmin makes a socket that only the user of this process can connect to.
 func listenAdmin(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the path has %d bytes, and the kernel takes no more than %d for a socket: give queue.directory a shorter one", len(path), maxSocketPath)
+		return nil, fmt.Errorf("the path of the socket has %d bytes, the limit is %d: choose a shorter queue.directory", len(path), maxSocketPath)
 	}
 	info, err := os.Lstat(path)
 	if err == nil && info.Mode().Type() != fs.ModeSocket {
-		return nil, errors.New("a file that is no socket is in the way: move it elsewhere")
+		return nil, errors.New("a file that is not a socket exists there: move the file elsewhere")
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("remove the socket of a process before this one: %w", err)
+		return nil, fmt.Errorf("remove the socket of an earlier process: %w", err)
 	}
 	// The mode before binding is that of the file, less the umask. A chmod afterwards
 	// would leave a moment in which others can connect.

@@ -71,7 +71,7 @@ func (e *Exporter) tail(w http.ResponseWriter, r *http.Request) error {
 	case e.tailPlaces <- struct{}{}:
 		defer func() { <-e.tailPlaces }()
 	default:
-		return &requestError{http.StatusServiceUnavailable, fmt.Sprintf("%d others follow the records already: end one of them", maxTails)}
+		return &requestError{http.StatusServiceUnavailable, fmt.Sprintf("%d clients already follow the records: stop one of them", maxTails)}
 	}
 	if sink := query.Get("sink"); sink != "" {
 		d := e.parts().delivery(sink)
@@ -94,7 +94,7 @@ func (e *Exporter) tail(w http.ResponseWriter, r *http.Request) error {
 			err = t.turn(ctx)
 		}
 	}
-	e.log.Debug("admin endpoint: records are followed no more", "reason", err)
+	e.log.Debug("admin endpoint: stopped following records", "reason", err)
 	panic(http.ErrAbortHandler) // such an answer has no end
 }
 

@@ -205,7 +205,7 @@ func TestTailRefuses(t *testing.T) {
 		_, body := follow(t, c, "")
 		answers = append(answers, body)
 	}
-	if status, answer := request(t, c, http.MethodGet, "http://docket/tail", "", ""); status != 503 || !strings.Contains(answer, "follow the records already") {
+	if status, answer := request(t, c, http.MethodGet, "http://docket/tail", "", ""); status != 503 || !strings.Contains(answer, "already follow the records") {
 		t.Errorf("got %d %s, want 503", status, answer)
 	}
 	answers[0].Close()

@@ -21,6 +21,7 @@ type announcements struct {
 	mu      sync.Mutex
 	waiting map[string]any // by sink; guarded by mu
 	storing bool           // one that is not in waiting; guarded by mu
+	ended   bool           // announcements are left to the next start; guarded by mu
 }
 
 func newAnnouncements(store func(context.Context, any) error, pause backoff.BackOff, log *slog.Logger) *announcements {
@@ -31,8 +32,11 @@ func newAnnouncements(store func(context.Context, any) error, pause backoff.Back
 func (a *announcements) of(sink string) func(record any) {
 	return func(record any) {
 		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.ended {
+			return
+		}
 		a.waiting[sink] = record
-		a.mu.Unlock()
 		select {
 		case a.awake <- struct{}{}:
 		default: // run will look anyway
@@ -53,11 +57,13 @@ func (a *announcements) next() (sink string, record any, ok bool) {
 	return "", nil, false
 }
 
-// isIdle reports whether all announcements so far are stored.
-func (a *announcements) isIdle() bool {
+// endIfIdle ends the announcements when all of them so far are stored, and reports whether they have ended.
+// A sink announces again, when it is opened next, what comes after.
+func (a *announcements) endIfIdle() bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return len(a.waiting) == 0 && !a.storing
+	a.ended = a.ended || len(a.waiting) == 0 && !a.storing
+	return a.ended
 }
 
 // putBack keeps an announcement that could not be stored, unless there is a newer one.
@@ -91,7 +97,7 @@ func (a *announcements) run(ctx context.Context) {
 		a.putBack(sink, record)
 		if text := err.Error(); text != failed && ctx.Err() == nil {
 			failed = text
-			a.log.Warn("a record about a sink cannot be stored and is tried again", "sink", sink, "error", err)
+			a.log.Warn("a record about a sink cannot be stored; docket tries again", "sink", sink, "error", err)
 		}
 		wait(ctx, a.pause.NextBackOff())
 	}

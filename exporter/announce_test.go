@@ -42,8 +42,8 @@ func TestAnnouncements(t *testing.T) {
 		one, other := a.of("one"), a.of("other")
 		one("one 1")
 		synctest.Wait() // it is on its way to a queue that is full
-		if a.isIdle() {
-			t.Error("idle with an announcement on its way")
+		if a.endIfIdle() {
+			t.Error("ended with an announcement on its way")
 		}
 		for _, record := range []string{"one 2", "one 3"} {
 			one(record)
@@ -52,9 +52,12 @@ func TestAnnouncements(t *testing.T) {
 		close(full)
 		time.Sleep(time.Hour)
 		synctest.Wait()
-		if !a.isIdle() {
-			t.Error("not idle with all announcements stored")
+		if !a.endIfIdle() {
+			t.Error("not ended with all announcements stored")
 		}
+		one("one 4") // after the end: the sink announces it again at the next start
+		time.Sleep(time.Hour)
+		synctest.Wait()
 		slices.Sort(stored)
 		if want := []string{"one 3", "other 1"}; !slices.Equal(stored, want) {
 			t.Errorf("stored %q, want %q", stored, want)

@@ -7,14 +7,13 @@ import (
 	"github.com/docket-export/docket/config"
 )
 
-// Change is what becomes of one part of the configuration in force when another takes its
-// place.
+// Change is what a reload does to one part of the configuration.
 type Change struct {
 	Action Action `json:"action"`
 	// Part is "source", "sink", or a section of the file such as "queue".
 	Part string `json:"part"`
 	Name string `json:"name,omitempty"` // of a source or sink
-	// Keys are those that differ.
+	// Keys are the keys whose values differ.
 	Keys []string `json:"keys,omitempty"`
 }
 
@@ -23,12 +22,12 @@ type Action string
 
 // The actions of a reload.
 const (
-	Keep    Action = "Keep"    // nothing: it is as it was
+	Keep    Action = "Keep"    // nothing: the part is unchanged
 	Add     Action = "Add"     // it begins
-	Modify  Action = "Change"  // it ends in order, and begins anew; a section takes effect
-	Remove  Action = "Remove"  // a source ends; a sink gets what is stored by now, and ends
-	LetGo   Action = "Retire"  // the sink ends, and what it has not got is let go
-	Restart Action = "Restart" // nothing before docket is started again
+	Modify  Action = "Change"  // it ends cleanly, and starts again; a section takes effect
+	Remove  Action = "Remove"  // a source ends; a sink gets the records stored so far, and ends
+	LetGo   Action = "Retire"  // the sink ends, and its undelivered records are dropped
+	Restart Action = "Restart" // nothing until docket restarts
 )
 
 // liveKeys are those outside of sources and sinks that take effect at a reload.
@@ -47,8 +46,8 @@ func (c *Config) inForce(before *Config) *Config {
 	return &now
 }
 
-// Changes lists what a reload from before to after does: sources and sinks in the order of
-// the file, those that stay as they are too, and then what changes in the other sections.
+// Changes lists what a reload from before to after does. Sources and sinks come first, in the order of
+// the file and with the unchanged ones; then the changes in the other sections.
 func Changes(before, after *Config) (list []Change, err error) {
 	for _, part := range []struct {
 		name          string

@@ -34,48 +34,51 @@ func (d desc) histogram() desc {
 
 // The metrics of statusCollector.
 var (
-	descReceived     = describe("docket_records_received_total", "Lines whose fate is decided.", "source")
-	descSourceStored = describe("docket_source_records_stored_total", "Records of the source in the queue since it began: received less refused and duplicate.", "source")
-	descRefused      = describe("docket_records_refused_total", "Lines that were not stored.", "source", "reason")
-	descDuplicate    = describe("docket_records_duplicate_total", "Lines recognised as stored before.", "source")
-	descLost         = describe("docket_records_lost_total", "Records that never arrived, as their producers report.", "source", "decision")
-	descSourceLost   = describe("docket_source_lost_total", "Gaps the source knows of since the start: files or runs that vanished before they were read, lines the engine left out.", "source")
-	descRefusedDrop  = describe("docket_refused_dropped_total", "Refused lines that are counted and not kept since the start: they came too fast, or could not be written.", "source")
-	descSourceState  = describe("docket_source_state", "1 for the state that the source is in.", "source", "state")
+	descReceived     = describe("docket_records_received_total", "Lines that were stored, refused or recognised as duplicates.", "source")
+	descSourceStored = describe("docket_source_records_stored_total", "Records of the source stored since the queue began: received minus refused and duplicate.", "source")
+	descRefused      = describe("docket_records_refused_total", "Lines that docket did not accept.", "source", "reason")
+	descDuplicate    = describe("docket_records_duplicate_total", "Lines that were sent again and not stored twice.", "source")
+	descLost         = describe("docket_records_lost_total", "Records that producers report as lost.", "source", "decision")
+	descSourceLost   = describe("docket_source_lost_total", "Gaps that the source found since the start: files or runs that vanished before they were read, lines that the engine left out.", "source")
+	descRefusedDrop  = describe("docket_refused_dropped_total", "Refused lines that were counted and not kept since the start, because they came too fast or could not be written.", "source")
+	descSourceState  = describe("docket_source_state", "1 for the current state of the source.", "source", "state")
 	descConnections  = describe("docket_source_connections", "Producers that are connected now.", "source")
-	descLastRecord   = describe("docket_source_last_record_timestamp_seconds", "When the last stored record was received; none before the first since the start.", "source")
-	descAudits       = describe("docket_audit_runs_total", "Runs of an audit that the source has read since the start, by whether they are proven complete: Complete or Incomplete.", "source", "result")
-	descAuditGood    = describe("docket_audit_last_run_complete", "1 when the last run of the audit is proven complete, 0 when it is not; none before the first since the start.", "source")
-	descAuditTime    = describe("docket_audit_last_run_timestamp_seconds", "When the last run of the audit was read to its end; none before the first since the start.", "source")
+	descLastRecord   = describe("docket_source_last_record_timestamp_seconds", "When the last stored record was received. Absent before the first since the start.", "source")
+	descAudits       = describe("docket_audit_runs_total", "Runs of an audit that the source read since the start. The result is Complete when the run is proven complete, else Incomplete.", "source", "result")
+	descAuditGood    = describe("docket_audit_last_run_complete", "1 when the last run of the audit is proven complete, else 0. Absent before the first run since the start.", "source")
+	descAuditTime    = describe("docket_audit_last_run_timestamp_seconds", "When the last run of the audit was read to its end. Absent before the first run since the start.", "source")
 
-	descStored     = describe("docket_records_stored_total", "Records in the queue since it began.")
+	descStored     = describe("docket_records_stored_total", "Records stored since the queue began.")
 	descCorrupt    = describe("docket_records_corrupt_total", "Records lost to damage on disk.")
-	descQueueState = describe("docket_queue_state", "1 for the state that the queue is in.", "state")
+	descQueueState = describe("docket_queue_state", "1 for the current state of the queue.", "state")
 	descBytes      = describe("docket_queue_bytes", "Size of the queue's segments.")
-	descFree       = describe("docket_queue_free_bytes", "Room for new records until the queue is full. What every sink has passed counts as free.")
-	descLimit      = describe("docket_queue_limit_bytes", "queue.maxBytes.")
+	descFree       = describe("docket_queue_free_bytes", "Room for new records until the queue is full. Records that every sink has count as free.")
+	descLimit      = describe("docket_queue_limit_bytes", "Limit queue.maxBytes of the queue.")
 
-	descDelivered   = describe("docket_records_delivered_total", "Records that the destination has accepted.", "sink")
-	descFiltered    = describe("docket_records_filtered_total", "Records not meant for the sink.", "sink")
+	descDelivered   = describe("docket_records_delivered_total", "Records that the destination accepted.", "sink")
+	descFiltered    = describe("docket_records_filtered_total", "Records not meant for the sink: left out by its filter, or stored before it began.", "sink")
 	descDropped     = describe("docket_records_dropped_total", "Records given up before the sink had them.", "sink", "reason")
 	descLetters     = describe("docket_dead_letters", "Records in the sink's dead letters.", "sink")
 	descLetterBytes = describe("docket_dead_letter_bytes", "Size of the sink's dead letters.", "sink")
-	descLetterLimit = describe("docket_dead_letter_limit_bytes", "deadLetters.maxBytes of the sink.", "sink")
-	descPending     = describe("docket_pending_records", "Records that the sink has yet to deliver.", "sink")
+	descLetterLimit = describe("docket_dead_letter_limit_bytes", "Limit deadLetters.maxBytes of the sink.", "sink")
+	descPending     = describe("docket_pending_records", "Records that the sink must still deliver.", "sink")
 	descLag         = describe("docket_delivery_lag_seconds", "Age of the oldest pending record.", "sink")
-	descDelay       = describe("docket_delivery_delay_seconds", "Time from the receipt of a record until the destination has accepted it. Records that are replayed or redriven do not count.", "sink").histogram()
-	descSinkState   = describe("docket_sink_state", "1 for the state that the sink is in.", "sink", "state")
+	descDelay       = describe("docket_delivery_delay_seconds", "Time from the receipt of a record until the destination accepted it, without replayed and redriven records.", "sink").histogram()
+	descCursor      = describe("docket_sink_cursor", "Position of the sink in the queue: number of the next record to deliver.", "sink")
+	descPosition    = describe("docket_sink_position", "Number of the first record that the destination does not have. Only for a sink that writes in transactions, after the destination has answered.", "sink")
+	descTransaction = describe("docket_sink_transactions_total", "Transactions of the sink since the start: committed, aborted, or fenced by a docket that started later.", "sink", "outcome")
+	descSinkState   = describe("docket_sink_state", "1 for the current state of the sink.", "sink", "state")
 
 	descReloads      = describe("docket_config_reload_total", "Configurations after the first that took effect (Applied) or were invalid (Failed).", "result")
 	descConfigLoaded = describe("docket_config_reload_success_timestamp_seconds", "When the configuration in force took effect.")
-	descConfigState  = describe("docket_config_state", "1 for the state that the configuration is in: Error while the file is invalid, Degraded while a part of it waits for a restart.", "state")
+	descConfigState  = describe("docket_config_state", "1 for the current state: Error while the file is invalid, Degraded while a part of it waits for a restart.", "state")
 	descGeneration   = describe("docket_config_generation", "Configurations that took effect since the start.")
 
 	everyDesc = []desc{
 		descReceived, descSourceStored, descRefused, descDuplicate, descLost, descSourceLost, descRefusedDrop,
 		descSourceState, descConnections, descLastRecord, descAudits, descAuditGood, descAuditTime,
 		descStored, descCorrupt, descQueueState, descBytes, descFree, descLimit,
-		descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descDelay, descSinkState,
+		descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descDelay, descCursor, descPosition, descTransaction, descSinkState,
 		descReloads, descConfigLoaded, descConfigState, descGeneration,
 	}
 	everyState = []State{Active, Degraded, Error}
@@ -137,6 +140,10 @@ func (c statusCollector) Collect(ch chan<- prometheus.Metric) {
 	for _, sink := range s.Sinks {
 		to.put(descLag, sink.LagSeconds, sink.Name)
 		to.state(descSinkState, sink.State, sink.Name)
+		to.count(descCursor, sink.Cursor, sink.Name)
+		if t := sink.Transactions; t != nil {
+			to.transactions(sink.Name, t)
+		}
 	}
 	config, applied, failed := c.e.loads.snapshot()
 	to.count(descReloads, applied, "Applied")
@@ -175,6 +182,15 @@ func (to into) source(s SourceStatus) {
 		to.count(descAudits, s.audits.Incomplete, s.Name, "Incomplete")
 		to.count(descAuditGood, oneIf(last.Complete), s.Name)
 		to.put(descAuditTime, seconds(last.Time), s.Name)
+	}
+}
+
+func (to into) transactions(sink string, t *TransactionStatus) {
+	to.count(descTransaction, t.Committed, sink, "committed")
+	to.count(descTransaction, t.Aborted, sink, "aborted")
+	to.count(descTransaction, t.Fenced, sink, "fenced")
+	if t.Position > 0 {
+		to.count(descPosition, t.Position, sink)
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/filter"
+	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/exporter/redact"
 	"github.com/docket-export/docket/sinks"
@@ -47,8 +48,8 @@ type QueueConfig struct {
 	// MinFreeBytes is the space that the queue leaves free on its file system. Below it
 	// the disk counts as full.
 	MinFreeBytes FreeBytes `yaml:"minFreeBytes"`
-	// Retain keeps records that every sink is done with, so that they can be
-	// replayed. Without it they go.
+	// Retain keeps records that every sink has passed, for replays. Without it
+	// they are removed.
 	Retain *RetainConfig `yaml:"retain"`
 }
 
@@ -66,7 +67,7 @@ const (
 type FreeBytes config.Size
 
 // Auto is the default of queue.minFreeBytes. It depends on the file system, which
-// is not looked at before the queue is opened.
+// docket reads only when it opens the queue.
 const Auto FreeBytes = -1
 
 const autoText = "Auto"
@@ -102,12 +103,13 @@ func (f FreeBytes) String() string {
 	return config.Size(f).String()
 }
 
-// RetainConfig bounds the records kept for a replay. At least one bound is given. It
-// never counts against new records: whenever the queue needs the room it goes.
+// RetainConfig bounds the records kept for replays. At least one bound is set.
+// Retained records never displace new ones: docket removes them when the queue needs
+// the space.
 type RetainConfig struct {
-	// MaxAge is how long after it was received a record is kept. 0: no bound.
+	// MaxAge bounds the time since a kept record was received. 0: no bound.
 	MaxAge config.Duration `yaml:"maxAge"`
-	// MaxBytes is how much is kept. 0: no bound but that of the queue.
+	// MaxBytes bounds the kept records. 0: only the bound of the queue.
 	MaxBytes config.Size `yaml:"maxBytes"`
 }
 
@@ -119,9 +121,11 @@ type SinkConfig struct {
 	// When is a CEL expression over "record". The sink gets the records for which
 	// it is true. Empty: all.
 	When string `yaml:"when"`
-	// OnError is what becomes of a record for which When cannot be evaluated.
+	// OnError says what docket does with a record for which When cannot be
+	// evaluated.
 	OnError OnError `yaml:"onError"`
-	// OnReject is what becomes of a record that the destination will never take.
+	// OnReject says what docket does with a record that the destination rejects
+	// for good.
 	OnReject OnReject `yaml:"onReject"`
 	// DeadLetters bounds the dead letters of this sink.
 	DeadLetters DeadLettersConfig `yaml:"deadLetters"`
@@ -130,8 +134,8 @@ type SinkConfig struct {
 	Stamp bool `yaml:"stamp"`
 	// From is where a sink that is new to the queue starts.
 	From From `yaml:"from"`
-	// Retire lets go of the records that the queue keeps for this sink, and of
-	// its place in it. Nothing is delivered to it any more. A sink that is only
+	// Retire drops the records that the queue keeps for this sink, and the
+	// position of the sink. The sink receives nothing more. A sink that is only
 	// removed from the configuration keeps its undelivered records.
 	Retire bool `yaml:"retire"`
 	// Kind is the key of Config.
@@ -145,16 +149,35 @@ func (s *SinkConfig) ordered() bool {
 	return ok
 }
 
+// most is what one Send takes of a backlog.
+func (s *SinkConfig) most() sinks.BatchLimits {
+	l := s.Batch
+	if g, ok := s.Config.(sinks.Gatherer); ok {
+		most := g.Gather(l)
+		l.MaxRecords, l.MaxBytes = max(l.MaxRecords, most.MaxRecords), max(l.MaxBytes, most.MaxBytes)
+	}
+	return l
+}
+
+// limits are those of what is read of the queue for one Send.
+func (s *SinkConfig) limits() queue.Limits {
+	l := queue.Limits{Records: s.Batch.MaxRecords, Bytes: int(s.Batch.MaxBytes), Wait: time.Duration(s.Batch.MaxWait)}
+	most := s.most()
+	l.Most.Records, l.Most.Bytes = most.MaxRecords, int(most.MaxBytes)
+	return l
+}
+
 // From is where a sink that is new to a queue starts.
 type From string
 
 // The choices of sinks[].from.
 const (
 	Oldest From = "Oldest" // at the first kept record
-	Now    From = "Now"    // at the next one; earlier ones count as filtered
+	Now    From = "Now"    // at the next record; earlier records count as filtered
 )
 
-// OnError says what becomes of a record that the filter of a sink cannot judge.
+// OnError says what docket does with a record that the filter of a sink cannot
+// judge.
 type OnError string
 
 // The choices of sinks[].onError.
@@ -163,8 +186,8 @@ const (
 	Withhold OnError = "Withhold" // the sink does not get it: it counts as filtered
 )
 
-// OnReject says what becomes of a record that the destination of a sink will
-// never take.
+// OnReject says what docket does with a record that the destination of a sink
+// rejects for good.
 type OnReject string
 
 // The choices of sinks[].onReject.
@@ -176,13 +199,15 @@ const (
 
 // DeadLettersConfig bounds the dead letters of one sink.
 type DeadLettersConfig struct {
-	// MaxBytes bounds them: records and what was said of them. On disk they take up
-	// to twice as much, three times for a moment. At the bound the sink stops at the
-	// next rejected record until some are redriven or purged.
+	// MaxBytes bounds the dead letters: the records and the answers about them. On
+	// disk they take up to twice as much, and three times for a moment. When they
+	// are full, the next rejected record stops the sink until some are redriven or
+	// purged.
 	MaxBytes config.Size `yaml:"maxBytes"`
 }
 
-// RetryConfig bounds the pause between two attempts. There is no end to them.
+// RetryConfig bounds the pause between two attempts. The number of attempts has
+// no bound.
 type RetryConfig struct {
 	InitialBackoff config.Duration `yaml:"initialBackoff"`
 	MaxBackoff     config.Duration `yaml:"maxBackoff"`
@@ -192,29 +217,30 @@ type RetryConfig struct {
 type AdminConfig struct {
 	// Address of the admin endpoint, host:port. Empty: no endpoint.
 	Address string `yaml:"address"`
-	// Pprof answers /debug/pprof/ with profiles of the process, for whoever can
+	// Pprof serves /debug/pprof/ with profiles of the process, for every user who can
 	// connect to Address or to the Unix socket in the queue's directory.
 	Pprof bool `yaml:"pprof"`
-	// TokenFile names a file whose content permits changes over Address, as
-	// "Authorization: Bearer ...". Without it they can be made over the Unix
-	// socket in the queue's directory only.
+	// TokenFile names a file with a token. A request over Address with this token,
+	// as "Authorization: Bearer ...", may make changes. Without TokenFile only the
+	// Unix socket in the queue's directory permits changes.
 	TokenFile config.SecretFile `yaml:"tokenFile"`
 }
 
-// MetricsConfig is the section "metrics": a listener for those who are not on this
-// machine, such as the kubelet and Prometheus. It answers /metrics, /readyz and /livez.
+// MetricsConfig is the section "metrics": a listener for clients on other machines, such as
+// the kubelet and Prometheus. It answers /metrics, /readyz and /livez.
 type MetricsConfig struct {
-	// Address to listen on, host:port. Without a host: every address there is.
+	// Address to listen on, host:port. Without a host: every address of the
+	// machine.
 	Address string `yaml:"address"`
-	// TLS makes the listener one of HTTPS. Its files are read again when they change.
+	// TLS makes the listener serve HTTPS. Its files are read again when they change.
 	TLS *config.ServerTLS `yaml:"tls"`
 }
 
 // ShutdownConfig is the section "shutdown".
 type ShutdownConfig struct {
-	// DrainTimeout is how long a stop may go on delivering. Four fifths of it may
-	// pass before the sources stop taking lines from producers still connected; see
-	// intakeShare.
+	// DrainTimeout is how long a stop may continue to deliver. For up to four
+	// fifths of it, the sources take lines from producers that are still connected;
+	// see intakeShare.
 	DrainTimeout config.Duration `yaml:"drainTimeout"`
 }
 
@@ -222,11 +248,11 @@ type ShutdownConfig struct {
 type LimitsConfig struct {
 	// MaxRecordBytes bounds one line; a longer one is refused as TooLarge.
 	MaxRecordBytes config.Size `yaml:"maxRecordBytes"`
-	// Producers is how many names of producers are remembered of each source and
-	// identity: a peer's uid on a Unix socket, the subject of its client certificate
-	// on TCP. One more, and the name that was silent for longest is forgotten: what
-	// it sends again is stored again. Of all peers together it is 8192, or this
-	// if it is more.
+	// Producers is how many names of producers docket remembers for each source and
+	// identity. The identity is the uid of a peer on a Unix socket, and the subject
+	// of its client certificate on TCP. Beyond this number docket forgets the name
+	// that was silent for longest: lines that it sends again are stored again. For
+	// all peers together the number is 8192, or Producers if that is larger.
 	Producers int `yaml:"producers"`
 }
 
@@ -284,7 +310,7 @@ const minQueueBytes = 16 << 20
 func (c *Config) validateSections() config.Problems {
 	p := c.Queue.validate(c.Limits.MaxRecordBytes).In("queue")
 	if m := c.Metrics; m != nil && m.Address == c.Admin.Address {
-		p.Addf("metrics.address", "must be another than admin.address")
+		p.Addf("metrics.address", "must differ from admin.address")
 	}
 	if n := c.Limits.MaxRecordBytes; n < minRecordBytes || n > maxRecordBytes {
 		p.Addf("limits.maxRecordBytes", "must be between %s and %s", config.Size(minRecordBytes), config.Size(maxRecordBytes))
@@ -304,7 +330,7 @@ func (q *QueueConfig) Rules() []config.Rule {
 func (r *RetainConfig) Rules() []config.Rule {
 	return []config.Rule{
 		config.NotNegative("maxAge"),
-		config.Required("maxAge", "is required where maxBytes is not given: how long delivered records are kept, such as 24h").When(config.Set("maxBytes").Not()),
+		config.Required("maxAge", "is required without maxBytes: how long to keep delivered records, such as 24h").When(config.Set("maxBytes").Not()),
 	}
 }
 
@@ -327,10 +353,14 @@ func (l *LimitsConfig) Rules() []config.Rule {
 func (q *QueueConfig) validate(recordBytes config.Size) config.Problems {
 	var p config.Problems
 	if least := max(minQueueBytes, 4*min(recordBytes, maxRecordBytes)); q.MaxBytes < least {
-		p.Addf("maxBytes", "must be at least %s: %s or 4 times limits.maxRecordBytes, whichever is more", least, config.Size(minQueueBytes))
+		why := ""
+		if least > minQueueBytes {
+			why = ": 4 times limits.maxRecordBytes"
+		}
+		p.Addf("maxBytes", "must be at least %s%s", least, why)
 	}
 	if r := q.Retain; r != nil && r.MaxBytes > q.MaxBytes {
-		p.Addf("retain.maxBytes", "must be at most queue.maxBytes, which is %s: what is retained lies within it", q.MaxBytes)
+		p.Addf("retain.maxBytes", "must be at most queue.maxBytes, which is %s: retained records are part of the queue", q.MaxBytes)
 	}
 	return p
 }
@@ -362,7 +392,7 @@ func (s *SourceConfig) Rules() []config.Rule {
 		config.Text("name", checkNameForm, nameShape),
 		config.Text("name", func(name string) error {
 			if name == ownSource {
-				return errors.New("must be another: records that docket makes itself come from the source docket")
+				return errors.New("is reserved for docket's own records: choose another name")
 			}
 			return nil
 		}, config.Shape{"not": config.Shape{"const": ownSource}}),

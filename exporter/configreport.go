@@ -16,8 +16,8 @@ type ConfigStatus struct {
 	Loaded time.Time `json:"loaded"`
 }
 
-// ConfigReport is what /status and the metrics say of the configuration. The one who
-// loads configurations tells it of each. Safe for concurrent use.
+// ConfigReport is what /status and the metrics say about the configuration. Whatever
+// loads configurations reports each of them here. Safe for concurrent use.
 type ConfigReport struct {
 	mu     sync.Mutex
 	status ConfigStatus // guarded by mu
@@ -32,7 +32,7 @@ func NewConfigReport(file, stored string) *ConfigReport {
 }
 
 // Applied says that a configuration took effect at that time. waiting names the keys that
-// take effect at the next start; empty: none does.
+// take effect only at the next start; empty: no key waits.
 func (r *ConfigReport) Applied(at time.Time, waiting string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -44,7 +44,8 @@ func (r *ConfigReport) Applied(at time.Time, waiting string) {
 	r.wait(waiting)
 }
 
-// Rest says what of the configuration that took effect last is left to do, as waiting does.
+// Rest changes which part of the last applied configuration still waits; see waiting in
+// Applied.
 func (r *ConfigReport) Rest(waiting string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -59,7 +60,8 @@ func (r *ConfigReport) wait(waiting string) {
 	}
 }
 
-// Failed says that the file is invalid, and why. What took effect last stays in force.
+// Failed says that the file is invalid, and why. The last applied configuration stays
+// in force.
 func (r *ConfigReport) Failed(reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -14,29 +14,36 @@ import (
 // takes to a day, which is as good as for ever.
 var delayBounds = []float64{0.01, 0.03, 0.1, 0.3, 1, 3, 10, 30, 60, 300, 900, 3600, 14400, 86400}
 
-// delays are the histograms by sink: they outlive a delivery that a reload replaces.
-type delays struct {
+// bySink is what is counted of each sink: it outlives a delivery that a reload replaces.
+type bySink[T any] struct {
 	mu   sync.Mutex
-	sink map[string]*delayHistogram // guarded by mu
+	zero func() *T
+	sink map[string]*T // guarded by mu
 }
 
-func newDelays() *delays { return &delays{sink: map[string]*delayHistogram{}} }
+func newBySink[T any](zero func() *T) *bySink[T] {
+	return &bySink[T]{zero: zero, sink: map[string]*T{}}
+}
 
-func (d *delays) of(sink string) *delayHistogram {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	h := d.sink[sink]
-	if h == nil {
-		h = &delayHistogram{counts: make([]uint64, len(delayBounds)+1)}
-		d.sink[sink] = h
+func (b *bySink[T]) of(sink string) *T {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	t := b.sink[sink]
+	if t == nil {
+		t = b.zero()
+		b.sink[sink] = t
 	}
-	return h
+	return t
 }
 
-func (d *delays) forget(sink string) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	delete(d.sink, sink)
+func (b *bySink[T]) forget(sink string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.sink, sink)
+}
+
+func newDelayHistogram() *delayHistogram {
+	return &delayHistogram{counts: make([]uint64, len(delayBounds)+1)}
 }
 
 // delayHistogram counts records by how long they were under way. Those of one chunk have

@@ -15,7 +15,7 @@ func TestDelays(t *testing.T) {
 	item := func(ago time.Duration, late sinks.Late) sinks.Item {
 		return sinks.Item{Received: now.Add(-ago), Late: late}
 	}
-	h := newDelays().of("bus")
+	h := newBySink(newDelayHistogram).of("bus")
 	h.accepted([]sinks.Item{
 		item(20*time.Millisecond, ""), item(20*time.Millisecond, ""), // one chunk
 		item(20*time.Millisecond, sinks.Replayed), item(20*time.Millisecond, sinks.Redriven), // an operator's wish
@@ -48,7 +48,7 @@ func BenchmarkDelays(b *testing.B) {
 	for i := range items {
 		items[i].Received = time.Unix(int64(i/64), 0)
 	}
-	h, now := newDelays().of("bus"), time.Now()
+	h, now := newBySink(newDelayHistogram).of("bus"), time.Now()
 	for b.Loop() {
 		h.accepted(items, now)
 	}

@@ -31,6 +31,10 @@ type cursor interface {
 	Settle(seq uint64, o queue.Outcome) error
 	// OldestPending is when the first record that is not done was received.
 	OldestPending() (time.Time, bool)
+	// Save returns once the account as it is now is durable.
+	Save(ctx context.Context) error
+	// SetReplayed sets Account.Replayed.
+	SetReplayed(replayed int64)
 	account
 	Close()
 }
@@ -49,8 +53,9 @@ type delivery struct {
 	cfg      SinkConfig
 	cursor   cursor
 	letters  *letters
-	packer   packer           // owned by run
-	stored   func() uint64    // seq of the last record in the queue
+	packer   packer        // owned by run
+	stored   func() uint64 // seq of the last record in the queue
+	received func(ctx context.Context, seq uint64) (t time.Time, ok bool, err error)
 	announce func(record any) // see sinks.Env
 	tails    *tails           // those who follow it
 	log      *slog.Logger
@@ -58,6 +63,8 @@ type delivery struct {
 	health   *deliveryHealth
 	reading  *failure // of the queue or the dead letters; owned by run
 	closed   *failure // of the sink that cannot be opened; owned by run
+	beside   *failure // of what the sink does beside Send
+	fenced   bool     // another docket took over the sink before this delivery was made
 	rejects  rejectLog
 	panics   outage.Log // never said to be over: the next batch may panic again
 
@@ -76,6 +83,11 @@ type delivery struct {
 
 	opening sync.Mutex
 	sink    sinks.Sink // nil until it has been opened; guarded by opening
+	resumed bool       // guarded by opening
+
+	transacts bool
+	has       atomic.Uint64 // see packer.has; set before resumed
+	told      atomic.Uint64 // see packer.told; set before resumed
 }
 
 // slots are held while batches are sent, one by each.
@@ -130,13 +142,14 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	}
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
-		cfg: cfg, cursor: c, stored: q.stored, announce: q.announce, tails: q.tails, metrics: m, log: log,
+		cfg: cfg, cursor: c, stored: q.stored, received: q.received, transacts: cfg.transacts(), announce: q.announce, tails: q.tails, metrics: m, log: log,
 		letters: newLetters(q.directory, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
+		fenced:  m.transactions.fenced.Load() > 0,
 	}
 	d.finishing = make(chan struct{})
 	d.finish = sync.OnceFunc(func() { close(d.finishing) })
-	d.reading, d.closed = d.health.failure(), d.health.failure()
+	d.reading, d.closed, d.beside = d.health.failure(), d.health.failure(), d.health.failure()
 	d.packer = d.packerOf(q, selects, c.Account())
 	atATime, batches := 1, 1
 	if c, ok := cfg.Config.(sinks.Concurrent); ok {
@@ -156,8 +169,10 @@ type queueFacts struct {
 	directory string
 	lost      func() []segment.SeqRange // taken by damage, in order
 	stored    func() uint64             // seq of the last record that is durable
-	announce  func(record any)          // stores a record about the sink, later; see sinks.Env
-	tails     *tails                    // those who follow the sink
+	// received is when a record was received; ok is false when it cannot be read.
+	received func(ctx context.Context, seq uint64) (t time.Time, ok bool, err error)
+	announce func(record any) // stores a record about the sink, later; see sinks.Env
+	tails    *tails           // those who follow the sink
 }
 
 // run serves the sink until ctx is done, or in order until finish is called. Whatever the
@@ -284,8 +299,11 @@ func (d *delivery) round(ctx, sending context.Context) error {
 		d.free <- b
 		return err
 	}
+	d.packer.has, d.packer.told = d.has.Load(), d.told.Load()
 	d.packer.pack(b, records)
-	d.letters.forgetPending(b.first, b.last)
+	if err := d.forgetPending(ctx, b); err != nil {
+		return err
+	}
 	d.settling.Lock()
 	d.underWay = append(d.underWay, b)
 	d.settling.Unlock()
@@ -293,6 +311,21 @@ func (d *delivery) round(ctx, sending context.Context) error {
 		d.made <- b
 	} else {
 		d.sendBatch(sending, b) // the records are not valid for longer
+	}
+	return nil
+}
+
+// forgetPending removes the letters of b that are decided anew. A sink in transactions waits
+// until they are gone: one that was there still after a crash would count as newer than the
+// transaction with its record, and be redriven. Its error is that ctx is done.
+func (d *delivery) forgetPending(ctx context.Context, b *batch) error {
+	forget := func() error { return d.letters.forgetPending(max(b.first, d.packer.has), b.last) }
+	if !d.transacts {
+		_ = forget() // which has told
+		return nil
+	}
+	if !d.until(ctx, forget) {
+		return context.Cause(ctx)
 	}
 	return nil
 }
@@ -353,14 +386,12 @@ func (d *delivery) fullBatchWaits() bool {
 var errNothing = errors.New("there is no record")
 
 // next waits for records. While the sink is not open it tries in between to open it: a
-// misconfigured sink shows before the first record, and so does its repair.
+// misconfigured sink shows before the first record, and so does its repair. What becomes of a
+// record of a sink in transactions is not known before, nor which gaps a sink has that proves what it has.
 func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
-	limits := queue.Limits{
-		Records: d.cfg.Batch.MaxRecords,
-		Bytes:   int(d.cfg.Batch.MaxBytes),
-		Wait:    time.Duration(d.cfg.Batch.MaxWait),
-	}
+	limits := d.cfg.limits()
 	pause := d.newBackoff()
+	var held []queue.Record
 	for attempt := 1; ; attempt++ {
 		_, err := d.opened(ctx)
 		if err == nil {
@@ -370,10 +401,25 @@ func (d *delivery) next(ctx context.Context) ([]queue.Record, error) {
 		d.metrics.failed(sinks.FailureOf(err).Kind)
 		delay := d.delay(d.closed.metAtSink(err), pause.NextBackOff())
 		d.closed.waits(delay)
+		if held != nil {
+			if d.wait(ctx, delay); ctx.Err() != nil {
+				return nil, context.Cause(ctx)
+			}
+			continue
+		}
+		began := time.Now()
 		records, err := d.nextWithin(ctx, delay, limits)
-		if !errors.Is(err, errNothing) {
+		switch {
+		case errors.Is(err, errNothing):
+		case (d.transacts || d.packer.gaps) && err == nil:
+			held = records
+			d.wait(ctx, delay-time.Since(began))
+		default:
 			return records, err
 		}
+	}
+	if held != nil {
+		return held, nil
 	}
 	if d.reading.isOpen() {
 		// That the queue can be read again is to show, also without a record.
@@ -413,15 +459,15 @@ func wait(ctx context.Context, pause time.Duration) {
 
 // settle lets the queue go on: all records of b are done.
 func (d *delivery) settle(b *batch) {
-	o := queue.Outcome{Filtered: b.filtered}
+	o := queue.Outcome{Filtered: b.filtered, DeadLettered: b.setAside}
 	if d.cfg.OnReject == DropRejected {
 		o.Dropped = b.rejected
 		d.metrics.droppedRejected.Add(b.rejected)
 	} else {
-		o.DeadLettered = b.rejected
+		o.DeadLettered += b.rejected
 	}
 	if err := d.cursor.Settle(b.last, o); err != nil {
-		d.log.Error("delivered records cannot be settled: this is a bug, and they come again", "error", err)
+		d.log.Error("delivered records cannot be marked as done: this is a bug, and docket will redeliver them", "error", err)
 		return
 	}
 	if o.DeadLettered > 0 {
@@ -436,16 +482,30 @@ func (d *delivery) settle(b *batch) {
 	}
 }
 
-// opened returns the sink, opening it when that has not succeeded yet.
-func (d *delivery) opened(ctx context.Context) (sinks.Sink, error) {
+// opened returns the sink, opening it, and having it go on where its destination is, when
+// that has not succeeded yet. A sink that panics in it has failed.
+func (d *delivery) opened(ctx context.Context) (sink sinks.Sink, err error) {
 	d.opening.Lock()
 	defer d.opening.Unlock()
+	defer func() {
+		if r := recover(); r != nil {
+			sink, err = nil, d.panicked(r)
+		}
+	}()
 	if d.sink == nil {
-		sink, err := d.cfg.Config.Open(ctx, sinks.Env{Name: d.cfg.Name, Log: d.log, Announce: d.announce})
+		sink, err := d.cfg.Config.Open(ctx, sinks.Env{
+			Name: d.cfg.Name, Log: d.log, Announce: d.announce, Trouble: d.beside.trouble, RetryNow: d.retryNow.Wait, Transactions: d.metrics.transactions,
+		})
 		if err != nil {
 			return nil, err
 		}
 		d.sink = sink
+	}
+	if !d.resumed {
+		if err := d.resume(ctx); err != nil {
+			return nil, err
+		}
+		d.resumed = true
 	}
 	return d.sink, nil
 }

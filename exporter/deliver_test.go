@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -98,6 +99,14 @@ func (c *fakeCursor) Account() queue.Account {
 	return a
 }
 
+func (c *fakeCursor) Save(context.Context) error { return nil }
+
+func (c *fakeCursor) SetReplayed(replayed int64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.account.Replayed = replayed
+}
+
 func (c *fakeCursor) Close() {}
 
 // scriptedSink answers each Send with the next of its errors, then with nil. It
@@ -169,6 +178,51 @@ func oneRecord(seq uint64) []queue.Record { return []queue.Record{{Seq: seq, Dat
 var errNet = errors.New("connection refused")
 
 func repeat(err error, n int) []error { return slices.Repeat([]error{err}, n) }
+
+// troubledSink keeps its Env.
+type troubledSink struct {
+	scriptedSink
+	env sinks.Env
+}
+
+func (s *troubledSink) Open(_ context.Context, env sinks.Env) (sinks.Sink, error) {
+	s.env = env
+	return s, nil
+}
+
+// What a sink cannot do beside Send shows, while records go on. An operator has the sink try it.
+func TestTroubleBesideSend(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &troubledSink{scriptedSink: scriptedSink{began: time.Now()}}
+		var said bytes.Buffer
+		c := &fakeCursor{batches: [][]queue.Record{oneRecord(1)}}
+		d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.NewTextHandler(&said, nil)))
+		if _, err := d.opened(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		s.env.Trouble(sinks.Failf(sinks.Misconfigured, "no key"), time.Minute)
+		s.errors = []error{errNet}
+		start(t, d)
+		synctest.Wait()
+		if got := d.snapshot(); got.State != Degraded || got.Reason != "Misconfigured" || got.LastError != "no key" || got.NextAttempt == nil {
+			t.Errorf("got %+v, want it Degraded", got)
+		}
+		time.Sleep(2 * time.Second) // of the bubble's time
+		if got := d.snapshot(); got.State != Degraded || got.Reason != "Misconfigured" || got.LastError != "no key" || got.NextAttempt == nil || !slices.Equal(c.acked(), []uint64{1}) {
+			t.Errorf("got %+v with %v settled, want it Degraded for want of a key, and a record delivered", got, c.acked())
+		}
+		if text := said.String(); strings.Contains(text, "no key") || !strings.Contains(text, "delivery works again") {
+			t.Errorf("got %s, want the failure of Send and its end", text)
+		}
+		asked := s.env.RetryNow()
+		d.retryNow.Broadcast()
+		<-asked
+		s.env.Trouble(nil, 0)
+		if got := d.snapshot(); got.State != Active || got.NextAttempt != nil {
+			t.Errorf("got %+v, want it Active", got)
+		}
+	})
+}
 
 // Promise 3: a sink that is down is retried for ever, past the 15 minutes after
 // which the backoff library would give up.
@@ -357,5 +411,30 @@ func TestManyStampsOutgrowTheBuffer(t *testing.T) {
 		if want := fmt.Sprintf(`{"n":%d,"_docket":{"id":"q-%d"`, i+1, i+1); !strings.HasPrefix(string(it.Record), want) {
 			t.Fatalf("item %d: got %s", i, it.Record)
 		}
+	}
+}
+
+// panickyConfig panics when its sink is first opened.
+type panickyConfig struct {
+	*funcSink
+	opened bool
+}
+
+func (c *panickyConfig) Open(context.Context, sinks.Env) (sinks.Sink, error) {
+	if !c.opened {
+		c.opened = true
+		panic("index out of range")
+	}
+	return c.funcSink, nil
+}
+
+// A sink that panics while it is opened must not end the others.
+func TestOpeningPanics(t *testing.T) {
+	d := newTestDelivery(t, SinkConfig{Config: &panickyConfig{funcSink: &funcSink{}}}, &fakeCursor{}, slog.New(slog.DiscardHandler))
+	if sink, err := d.opened(t.Context()); sink != nil || err == nil || !strings.Contains(err.Error(), "index out of range") {
+		t.Fatalf("opened = %v, %v; want the panic as an error", sink, err)
+	}
+	if _, err := d.opened(t.Context()); err != nil {
+		t.Errorf("opened again = %v, want nil", err)
 	}
 }

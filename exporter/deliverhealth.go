@@ -41,6 +41,7 @@ type deliveryState struct {
 // It may begin and end any number of times.
 type failure struct {
 	h    *deliveryHealth
+	mute bool          // it is not of the delivery, and not logged here; guarded by h.mu
 	seen deliveryState // while it goes on: what was met last, since it began; guarded by h.mu
 }
 
@@ -53,15 +54,10 @@ func (h *deliveryHealth) failure() *failure { return &failure{h: h} }
 // met records that it happened. It is logged when it begins and when it becomes another, not
 // at every attempt, nor for each batch that meets the same.
 func (f *failure) met(state State, reason string, err error) {
-	h, now := f.h, time.Now()
+	h := f.h
 	h.mu.Lock()
 	news := h.said.Fails(reason + ": " + err.Error())
-	began, attempts := f.seen.since, f.seen.attempts
-	if !slices.Contains(h.open, f) {
-		h.open, began, attempts = append(h.open, f), now, 0
-	}
-	f.seen = deliveryState{state: state, reason: reason, lastError: err.Error(), failed: now, since: began, attempts: attempts + 1}
-	h.show()
+	f.note(state, reason, err)
 	h.mu.Unlock()
 	if !news {
 		return
@@ -70,7 +66,31 @@ func (f *failure) met(state State, reason string, err error) {
 	if state == Error {
 		level = slog.LevelError
 	}
-	h.log.Log(context.Background(), level, "delivery fails: records are kept and tried again", "reason", reason, "error", err)
+	h.log.Log(context.Background(), level, "delivery fails: records are kept and retried", "reason", reason, "error", err)
+}
+
+// note is met without a word. Callers hold h.mu.
+func (f *failure) note(state State, reason string, err error) {
+	h, now := f.h, time.Now()
+	began, attempts := f.seen.since, f.seen.attempts
+	if !slices.Contains(h.open, f) {
+		h.open, began, attempts = append(h.open, f), now, 0
+	}
+	f.seen = deliveryState{state: state, reason: reason, lastError: err.Error(), failed: now, since: began, attempts: attempts + 1}
+	h.show()
+}
+
+// trouble implements sinks.Env. The records are delivered, and the sink itself logs.
+func (f *failure) trouble(err error, pause time.Duration) {
+	if err == nil {
+		f.forget()
+		return
+	}
+	f.h.mu.Lock()
+	f.mute = true
+	f.note(Degraded, sinks.FailureOf(err).Word(), err)
+	f.h.mu.Unlock()
+	f.waits(pause)
 }
 
 // waits says that the next attempt is made after pause.
@@ -88,7 +108,7 @@ func (f *failure) metAtSink(err error) *sinks.Failure {
 	if attempt.Kind == sinks.Misconfigured || attempt.Kind == sinks.Rejected {
 		state = Error
 	}
-	f.met(state, attempt.Kind.String(), attempt)
+	f.met(state, attempt.Word(), attempt)
 	return attempt
 }
 
@@ -107,7 +127,7 @@ func (f *failure) over(attempts int) {
 // forget ends f without a word: the delivery was told to stop.
 func (f *failure) forget() { f.end() }
 
-// end says when f began, and whether it was going on and nothing else fails now.
+// end says when f began, and whether it was going on and nothing else of the delivery fails now.
 func (f *failure) end() (began time.Time, well bool) {
 	h := f.h
 	h.mu.Lock()
@@ -118,7 +138,7 @@ func (f *failure) end() (began time.Time, well bool) {
 	}
 	h.open = slices.Delete(h.open, i, i+1)
 	h.show()
-	return f.seen.since, len(h.open) == 0
+	return f.seen.since, !slices.ContainsFunc(h.open, func(f *failure) bool { return !f.mute })
 }
 
 func (f *failure) isOpen() bool {
@@ -161,12 +181,13 @@ func (d *delivery) snapshot() SinkStatus {
 	status.DeadLetters = letters.Letters
 	if s.state == Active && nearlyFull(letters.Bytes, letters.MaxBytes) {
 		status.State, status.Reason = Degraded, "DeadLettersNearlyFull"
-		status.LastError = fmt.Sprintf("%d dead letters take %d%% of %s: when they are full the sink stops at the next rejected record; redrive or purge them, or raise deadLetters.maxBytes",
+		status.LastError = fmt.Sprintf("%d dead letters take %d%% of %s: when they are full, the next rejected record stops the sink; redrive or purge some, or raise deadLetters.maxBytes",
 			letters.Letters, letters.Bytes*100/letters.MaxBytes, config.Size(letters.MaxBytes))
 	}
 	if d.through.Load() > 0 {
 		status.State, status.Reason = Degraded, "Retired"
 	}
+	status.Transactions = d.transactionStatus()
 	if oldest, ok := d.cursor.OldestPending(); ok {
 		status.LagSeconds = time.Since(oldest).Seconds()
 	}

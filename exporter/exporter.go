@@ -27,19 +27,19 @@ import (
 type Options struct {
 	Log     *slog.Logger
 	Version string
-	// Once delivers what the queue holds, takes nothing in, and ends Run when every sink has
-	// all of it. Run fails with *LeftError when something is left.
+	// Once delivers the queued records, receives nothing, and ends Run when every sink has
+	// all records. Run fails with *LeftError when records are left.
 	Once bool
 	// Store keeps the configuration in force in the directory of the queue; see StoredConfig.
 	Store bool
 	// Stored is what LoadStored has returned; nil: nothing.
 	Stored *Stored
-	// Config is told of each configuration that takes effect; nil: there is one.
+	// Config receives each configuration that takes effect; nil: the Exporter
+	// makes its own report.
 	Config *ConfigReport
-	// Quiet is called, unless it is nil, when nothing has been stored or delivered
-	// for some seconds after there was something or after the start. Calls never
-	// overlap, and are a minute apart at least; nothing waits for them but the end
-	// of Run.
+	// Quiet, unless it is nil, is called when nothing was stored or delivered for
+	// some seconds after the start or after some activity. Calls never overlap,
+	// and are at least a minute apart. Only the end of Run waits for a call.
 	Quiet func()
 }
 
@@ -78,11 +78,10 @@ type Exporter struct {
 	metricsListener atomic.Pointer[metricsListener]
 }
 
-// New opens the queue of cfg. It fails with *state.InUseError when another
-// process has it, with *fileversion.Error when a file has a format that it does not read,
-// and when its directory cannot be used. Sources and sinks that
-// cannot start are not errors: Run reports and retries them. Run must be called,
-// and closes the queue.
+// New opens the queue of cfg. It fails with *state.InUseError when another process owns
+// the queue, with *fileversion.Error when a file has an unknown format, and when the
+// directory cannot be used. Sources and sinks that cannot start are no errors: Run
+// reports and retries them. The caller must call Run, which closes the queue.
 func New(cfg *Config, o Options) (*Exporter, error) {
 	e := &Exporter{
 		log: o.Log, metrics: newMetrics(o.Version), quiet: o.Quiet, loads: o.Config, once: o.Once, stores: o.Store && !o.Once,
@@ -206,6 +205,7 @@ func (e *Exporter) newSink(cfg *Config, s SinkConfig, m *deliveryMetrics) (*deli
 		id: e.queue.ID(), directory: cfg.Queue.Directory,
 		lost:     func() []segment.SeqRange { return e.queue.Stats().Lost },
 		stored:   e.queue.LastSeq,
+		received: e.received,
 		announce: e.announced.of(s.Name),
 		tails:    e.tailsOf(s.Name),
 	}
@@ -217,7 +217,7 @@ func (e *Exporter) letGo(sink string) {
 	n := e.queue.Forget(sink)
 	e.metrics.forget(sink)
 	if n > 0 {
-		e.log.Warn("sink retired: its undelivered records are let go", "sink", sink, "records", n)
+		e.log.Warn("sink retired: its undelivered records are dropped", "sink", sink, "records", n)
 	}
 	e.metrics.forget(sink)
 }
@@ -230,16 +230,16 @@ func (e *Exporter) warnOfParked() {
 	}
 }
 
-const notConfigured = "sink is no longer configured and its records are kept, new ones too: add it again, or add it with `retire: true` to let them go"
+const notConfigured = "sink is no longer configured, and the queue keeps all records for it, new ones too: add the sink again, or add it with `retire: true` to drop them"
 
-// Run serves until ctx is done, and then stops; see stop. It returns nil when that
-// went in order, however much is left: nothing stored is lost. See Options.Once for what
-// else may end it.
+// Run serves until ctx is done, and then stops; see stop. It returns nil after a clean
+// stop, even when records are left: no stored record is lost. See Options.Once for what
+// else may end Run.
 func (e *Exporter) Run(ctx context.Context) error {
 	if !e.once {
 		return e.serveUntil(ctx)
 	}
-	e.log.Info("delivering what the queue holds, and taking nothing in", group("left", e.Left()))
+	e.log.Info("delivering the records in the queue, receiving nothing", group("left", e.Left()))
 	ctx, end := context.WithCancel(ctx)
 	var watching sync.WaitGroup
 	defer watching.Wait()
@@ -306,7 +306,7 @@ func (e *Exporter) serveAdmin() (stop func(), err error) {
 	}
 	l, err := net.Listen("tcp", e.config().Admin.Address)
 	if err != nil {
-		return nil, fmt.Errorf("admin endpoint: %w: is another docket running? set admin.address to a free one", err)
+		return nil, fmt.Errorf("admin endpoint: %w: stop the program that uses this address, or change admin.address", err)
 	}
 	return e.serve(l, ownHost(e.adminHandler(e.bearer(e.config().Admin.TokenFile)))), nil
 }

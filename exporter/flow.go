@@ -95,12 +95,12 @@ func (r rates) delivered(sink string) float64 {
 }
 
 // fullIn is in how many seconds the queue is full, when what waits for the sink that is
-// most behind grows on as it does; nil when it does not grow. How long a record is in the
-// queue is taken from those that are kept.
-func (r rates) fullIn(stats queue.Stats) *float64 {
+// most behind grows on as it does; nil when it does not grow, or is full or fails already.
+// How long a record is in the queue is taken from those that are kept.
+func (r rates) fullIn(stats queue.Stats, state State) *float64 {
 	sink, pending := mostBehind(stats)
 	kept := stats.LastSeq + 1 - stats.FirstSeq
-	if pending == 0 || kept == 0 {
+	if pending == 0 || kept == 0 || state != Active {
 		return nil
 	}
 	growth := r.stored() - r.perSecond(r.then.next[sink], r.now.next[sink])

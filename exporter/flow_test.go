@@ -49,11 +49,16 @@ func TestRates(t *testing.T) {
 				}
 			}
 			got := -1.0
-			if full := r.fullIn(stats); full != nil {
+			if full := r.fullIn(stats, Active); full != nil {
 				got = *full
 			}
 			if d := got - test.fullIn; d < -0.01 || d > 0.01 {
 				t.Errorf("got it full in %v s, want %v", got, test.fullIn)
+			}
+			for _, state := range []State{Degraded, Error} {
+				if full := r.fullIn(stats, state); full != nil {
+					t.Errorf("got it full in %v s in state %s, want no forecast", *full, state)
+				}
 			}
 		})
 	}
@@ -71,7 +76,7 @@ func TestRatesChange(t *testing.T) {
 	if r.stored() != 0 || r.delivered("bus") != 0 {
 		t.Errorf("got %v stored and %v delivered a second after two quiet minutes, want none", r.stored(), r.delivered("bus"))
 	}
-	if r.fullIn(stats) != nil {
+	if r.fullIn(stats, Active) != nil {
 		t.Error("got a time when it is full, want none: it does not grow")
 	}
 	stats.Cursors["new"], stats.LastSeq = queue.Account{Next: 601, Delivered: 600}, 1060

@@ -4,11 +4,12 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// DiskPart is what one part of docket has on disk at most.
+// DiskPart is the most that one part of docket takes on disk.
 type DiskPart struct {
 	Name  string
 	Bytes int64
-	// Key is what would bound the part, with its path, where nothing does; Bytes is 0 then.
+	// Key is set for a part without a bound: the path of the key that would bound it. Bytes
+	// is 0 then.
 	Key string
 }
 
@@ -21,8 +22,8 @@ const letterCopies = 3
 // leaves free, too.
 const spareBytes = 64 << 20
 
-// Disk returns what docket has on disk at most with this configuration, wherever its
-// directories are. A volume that has less is full before the bounds are reached.
+// Disk returns the most that docket takes on disk with this configuration, in all
+// its directories. A smaller volume is full before the bounds are reached.
 func (c *Config) Disk() []DiskPart {
 	parts := []DiskPart{{Name: "queue", Bytes: int64(c.Queue.MaxBytes)}}
 	for i, s := range c.Sinks {
@@ -32,7 +33,7 @@ func (c *Config) Disk() []DiskPart {
 		if k, ok := s.Config.(sinks.Keeper); ok {
 			part := DiskPart{Name: "export of " + s.Name}
 			var key string
-			if part.Bytes, key = k.DiskBytes(max(int64(s.Batch.MaxBytes), int64(c.Limits.MaxRecordBytes))); key != "" {
+			if part.Bytes, key = k.DiskBytes(max(int64(s.most().MaxBytes), int64(c.Limits.MaxRecordBytes))); key != "" {
 				part.Key = partPath("sinks", i, s.Kind) + "." + key
 			}
 			parts = append(parts, part)

@@ -18,7 +18,7 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// ErrStopping says that the exporter takes no more lines, and no other configuration.
+// ErrStopping says that the exporter takes no more lines, and no new configuration.
 var ErrStopping = errors.New("exporter is stopping")
 
 // ingest is the way from every source into the queue: it decides the fate of
@@ -307,7 +307,7 @@ func (s *session) tellJump(ctx context.Context) error {
 	s.jumped = false
 	s.in.remember(s.producer, s.jump)
 	s.in.gaps(gap.Source, gap.To-gap.From+1)
-	s.in.log.Warn("producer skipped lines: they were not received, and are stored should they come after all",
+	s.in.log.Warn("producer skipped lines: they were not received, and will be stored if they arrive later",
 		"source", gap.Source, "identity", gap.Identity, "producer", gap.Producer, "first", gap.From, "last", gap.To)
 	return nil
 }

@@ -24,9 +24,9 @@ func (e *Exporter) view() (Status, queue.Stats) {
 		Ledger: ledgerOf(stats),
 		Config: e.loads.Status(),
 	}
-	s.Queue.RecordsPerSecond, s.Queue.FullInSeconds = rates.stored(), rates.fullIn(stats)
+	s.Queue.RecordsPerSecond, s.Queue.FullInSeconds = rates.stored(), rates.fullIn(stats, s.Queue.State)
 	if why := e.ingest.refused.failure.Load(); why != nil && s.Queue.State == Active {
-		s.Queue.State, s.Queue.Reason = Degraded, "refused lines cannot be kept, and are only counted: "+*why
+		s.Queue.State, s.Queue.Reason = Degraded, "refused lines cannot be kept and are only counted: "+*why
 	}
 	for _, r := range now.sources {
 		source := r.snapshot()
@@ -43,6 +43,9 @@ func (e *Exporter) view() (Status, queue.Stats) {
 		status := d.snapshot()
 		status.Cursor, status.Pending = account.Next, d.pendingOf(account, stats.LastSeq)
 		status.RecordsPerSecond = rates.delivered(d.cfg.Name)
+		if t := status.Transactions; t != nil {
+			t.Durable = stats.Saved[d.cfg.Name].Next
+		}
 		s.Sinks = append(s.Sinks, status)
 	}
 	for _, name := range stats.Parked {

@@ -111,7 +111,7 @@ func (l *letters) close() {
 		return
 	}
 	if err := l.store.Close(); err != nil {
-		l.log.Warn("dead letters: close", "error", err)
+		l.log.Warn("dead letters: close failed", "error", err)
 	}
 	l.store = nil
 }
@@ -143,7 +143,7 @@ func (l *letters) look() {
 func (l *letters) tellOfBound(s deadletter.Stats) {
 	near := nearlyFull(s.Bytes, s.MaxBytes)
 	if near && !l.isNear {
-		l.log.Warn("dead letters are nearly full: at their bound the sink stops at the next rejected record",
+		l.log.Warn("dead letters are nearly full: when they are full, the next rejected record stops the sink",
 			"letters", s.Letters, "bytes", s.Bytes, "bound", config.Size(s.MaxBytes).String())
 	}
 	l.isNear = near || l.isNear && s.Bytes >= s.MaxBytes/10*7 // so that one letter more or less is no news
@@ -210,16 +210,16 @@ func (l *letters) redelivered(ctx context.Context, seqs []uint64) error {
 
 // forgetPending removes the letters of records from first to last, which the queue
 // has just returned: they are pending, and their fate is decided anew. A crash before
-// their settlement leaves such letters, and a replay meets them. One that cannot be
-// removed is replaced at the next rejection.
-func (l *letters) forgetPending(first, last uint64) {
+// their settlement leaves such letters, and a replay meets them. That is durable on nil. One
+// that cannot be removed is replaced at the next rejection.
+func (l *letters) forgetPending(first, last uint64) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.store == nil {
-		return
+	if l.store == nil || first > last {
+		return nil
 	}
 	if kept, redriving := l.store.Counts(first, last+1); kept+redriving == 0 {
-		return
+		return nil
 	}
 	seqs := make([]uint64, 0, last+1-first)
 	for seq := first; seq <= last; seq++ {
@@ -230,8 +230,19 @@ func (l *letters) forgetPending(first, last uint64) {
 	if err == nil {
 		l.said.Works()
 	} else if l.said.Fails(outage.Cause(err)) { // not for each batch
-		l.log.Warn("dead letters of records that are delivered again cannot be removed", "firstSeq", first, "lastSeq", last, "error", err)
+		l.log.Warn("cannot remove dead letters whose records are pending again", "firstSeq", first, "lastSeq", last, "error", err)
 	}
+	if err != nil {
+		return fmt.Errorf("%w: %w", errLetters, err)
+	}
+	return nil
+}
+
+// has reports whether there is a letter of seq.
+func (l *letters) has(seq uint64) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.store != nil && l.store.Has(seq)
 }
 
 // stats describes the store as it was after the last change.

@@ -267,7 +267,7 @@ func (l *loader) checkClaim(section config.Node, c config.Claim, claimed claims)
 		value = absolute(value)
 	}
 	if q := l.cfg.Queue.Directory; c.Kind == config.Directory && q != "" && (inside(value, absolute(q)) || inside(absolute(q), value)) {
-		l.check(config.Problems{{Path: path, Text: "must be apart from queue.directory: neither may lie in the other"}})
+		l.check(config.Problems{{Path: path, Text: "must not be in queue.directory, nor contain it"}})
 		return
 	}
 	claim := c.Kind.String() + " " + value
@@ -312,7 +312,7 @@ var gatekeeperYAML string
 // used: they are not text, or the queue would lie where Gatekeeper removes files.
 func GatekeeperConfig(rootPath, dataDir string, deleteAfterRead bool, kinds Kinds) (*Config, config.Problems) {
 	if root, data := absolute(rootPath), absolute(dataDir); inside(data, root) || inside(root, filepath.Join(data, "queue")) {
-		return nil, config.Problems{{Text: fmt.Sprintf("the data directory %s must be apart from %s: Gatekeeper removes what lies there", dataDir, rootPath)}}
+		return nil, config.Problems{{Text: fmt.Sprintf("the data directory %s must not be in %s, nor contain it: Gatekeeper removes files there", dataDir, rootPath)}}
 	}
 	return loadEmbedded(gatekeeperYAML, kinds,
 		"ROOT", filepath.Clean(rootPath), "DATA", filepath.Clean(dataDir), "DELETE", strconv.FormatBool(deleteAfterRead))
@@ -322,7 +322,7 @@ func GatekeeperConfig(rootPath, dataDir string, deleteAfterRead bool, kinds Kind
 func loadEmbedded(text string, kinds Kinds, words ...string) (*Config, config.Problems) {
 	for i := 1; i < len(words); i += 2 {
 		if !utf8.ValidString(words[i]) {
-			return nil, config.Problems{{Text: "the data directory must have a name in UTF-8"}}
+			return nil, config.Problems{{Text: "the path of the data directory must be UTF-8"}}
 		}
 		quoted := strconv.Quote(words[i])
 		words[i] = quoted[1 : len(quoted)-1]
@@ -331,8 +331,8 @@ func loadEmbedded(text string, kinds Kinds, words ...string) (*Config, config.Pr
 }
 
 // YAML returns c as a configuration file in which every default is written out.
-// Load makes an equal Config of it. Secrets are in files, of which it has the
-// paths; only a token in the query of a URL would be shown as it was written.
+// Load makes an equal Config from it. Secrets are in files, and the text has
+// only their paths. A token in the query of a URL is shown as it was written.
 func (c *Config) YAML() ([]byte, error) {
 	text, err := config.Encode(c.document())
 	if err != nil {
@@ -358,7 +358,7 @@ func (c *Config) Claims(kind config.ClaimKind) (list []config.Claim) {
 	return list
 }
 
-// Warnings lists what is valid and still may be a mistake.
+// Warnings lists what is valid but may be a mistake.
 func (c *Config) Warnings() config.Problems {
 	var p config.Problems
 	c.eachPart(func(path string, part any) {

@@ -58,7 +58,7 @@ func TestLoadGood(t *testing.T) {
 	}
 }
 
-// TestLoadDefaults pins the defaults that DESIGN.md and the help texts promise.
+// TestLoadDefaults pins the defaults that docs/keys.md and the help texts promise.
 func TestLoadDefaults(t *testing.T) {
 	cfg := mustLoad(t, read(t, filepath.Join(configDir, "minimal.good.yaml")))
 

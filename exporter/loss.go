@@ -104,7 +104,7 @@ func (v *verdict) countLoss(line []byte) {
 	if err != nil {
 		in := v.s.in
 		in.oddLoss.Do(func() {
-			in.log.Warn("loss record cannot be read: it is stored, but what it reports is not counted; others like it are not logged",
+			in.log.Warn("loss record cannot be read: it is stored, but its losses are not counted; similar records are not logged",
 				"source", v.s.opening.Source, "producer", v.s.opening.Producer, "error", err)
 		})
 		return

@@ -8,7 +8,7 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// MemoryPart is what one part of docket has in memory at most, whatever peers send.
+// MemoryPart is the most memory that one part of docket takes, whatever peers send.
 type MemoryPart struct {
 	Name  string `json:"name"`
 	Bytes int64  `json:"bytes"`
@@ -38,9 +38,9 @@ const (
 	otherBytes = 4 << 20
 )
 
-// Memory returns what docket has in memory at most with this configuration. Its sum is
-// what a container needs. The pages of files, the program's too, count there as well, and
-// are given back when there is want.
+// Memory returns the most memory that docket takes with this configuration. A container
+// needs the sum. The pages of files, including the program, count in a container, too,
+// but the kernel reclaims them when memory is short.
 func (c *Config) Memory() []MemoryPart {
 	record := int64(c.Limits.MaxRecordBytes)
 	readers := readerBytes(int(record))
@@ -79,7 +79,7 @@ func (c *Config) Memory() []MemoryPart {
 		parts = append(parts, MemoryPart{"long lines", budget.Bytes(int(record))})
 	}
 	if record > usualRecordBytes {
-		parts = append(parts, MemoryPart{"buffers let go", spentBuffers * (record - usualRecordBytes)})
+		parts = append(parts, MemoryPart{"released buffers", spentBuffers * (record - usualRecordBytes)})
 	}
 	if redacted {
 		parts = append(parts, MemoryPart{"redaction", maxRedacting * 2 * (maxRedacted + record)})
@@ -95,8 +95,8 @@ func (c *Config) Memory() []MemoryPart {
 // memoryBytes is what a sink has in memory: what its cursor has read, the batches that are
 // under way, and what it makes of them.
 func (s *SinkConfig) memoryBytes(record int64) int64 {
-	batch := max(int64(s.Batch.MaxBytes), record)
-	bytes := queue.Limits{Bytes: int(s.Batch.MaxBytes)}.MemoryBytes(int(record))
+	batch := max(int64(s.most().MaxBytes), record)
+	bytes := s.limits().MemoryBytes(int(record))
 	copies := int64(0)
 	if c, ok := s.Config.(sinks.Concurrent); ok && c.MaxInFlight() > 1 {
 		copies = int64(c.MaxInFlight()) + 1

@@ -24,8 +24,8 @@ type Metric struct {
 	Labels []string
 }
 
-// Metrics lists the metrics of every docket, by name, without those of the Go runtime and
-// of the process.
+// Metrics lists docket's own metrics by name, without the metrics of the Go runtime and the
+// process.
 func Metrics() []Metric {
 	list := newMetrics("").listed
 	for _, d := range everyDesc {
@@ -49,22 +49,23 @@ type metrics struct {
 	filterErrors  *prometheus.CounterVec
 	deadLettered  *prometheus.CounterVec
 	tailMissed    prometheus.Counter
-	delays        *delays
+	delays        *bySink[delayHistogram]
+	transactions  *bySink[transactions]
 }
 
 func newMetrics(version string) *metrics {
-	m := &metrics{registry: prometheus.NewRegistry(), delays: newDelays()}
+	m := &metrics{registry: prometheus.NewRegistry(), delays: newBySink(newDelayHistogram), transactions: newBySink(func() *transactions { return &transactions{} })}
 	m.commitSeconds = m.histogram("docket_commit_duration_seconds", "Time of one write and sync of the queue.",
 		prometheus.ExponentialBuckets(50e-6, 2, 16)).WithLabelValues() // 50 us to 1.6 s
 	m.commitRecords = m.histogram("docket_commit_records", "Records made durable by one commit.",
 		prometheus.ExponentialBuckets(1, 4, 8)).WithLabelValues()
-	m.gapLines = m.counter("docket_producer_gap_lines_total", "Lines that producers skipped: their numbers were not received. They are stored should they come after all.", "source")
+	m.gapLines = m.counter("docket_producer_gap_lines_total", "Numbers of lines that producers skipped. docket still stores these lines if they arrive later.", "source")
 	m.sendSeconds = m.histogram("docket_send_duration_seconds", "Time of one attempt to deliver a batch.",
 		prometheus.ExponentialBuckets(1e-3, 3, 10), "sink") // 1 ms to 20 s
 	m.sendFailures = m.counter("docket_send_failures_total", "Attempts to deliver a batch that failed.", "sink", "kind")
-	m.filterErrors = m.counter("docket_filter_errors_total", "Records that the filter could not judge. What becomes of them is onError of the sink.", "sink")
-	m.deadLettered = m.counter("docket_records_dead_lettered_total", "Records set aside because the destination will never take them.", "sink", "reason")
-	m.tailMissed = m.counter("docket_tail_missed_records_total", "Records that readers of /tail were too slow for. The queue and the sinks have them.").WithLabelValues()
+	m.filterErrors = m.counter("docket_filter_errors_total", "Records for which the filter failed. onError of the sink decides what happens to them.", "sink")
+	m.deadLettered = m.counter("docket_records_dead_lettered_total", "Records that the destination rejected for good, and docket set aside.", "sink", "reason")
+	m.tailMissed = m.counter("docket_tail_missed_records_total", "Records that readers of /tail missed because they were too slow. The queue and the sinks have them.").WithLabelValues()
 	build := prometheus.NewGaugeVec(prometheus.GaugeOpts{Name: "docket_build_info", Help: "Always 1; the version is in the label."}, []string{"version"})
 	build.WithLabelValues(version).Set(1)
 	m.add(build, Metric{"docket_build_info", "gauge", "Always 1; the version is in the label.", []string{"version"}})
@@ -100,6 +101,7 @@ func (m *metrics) forget(sink string) {
 		v.DeletePartialMatch(gone)
 	}
 	m.delays.forget(sink)
+	m.transactions.forget(sink)
 }
 
 func (m *metrics) committed(records int, took time.Duration) {
@@ -119,6 +121,7 @@ func (m *metrics) delivery(sink string) *deliveryMetrics {
 		filterErrors: m.filterErrors.WithLabelValues(sink),
 		deadLettered: m.deadLettered.MustCurryWith(prometheus.Labels{"sink": sink}),
 		delays:       m.delays.of(sink),
+		transactions: m.transactions.of(sink),
 		labels:       map[string]bool{},
 	}
 }
@@ -129,6 +132,7 @@ type deliveryMetrics struct {
 	filterErrors prometheus.Counter
 	deadLettered *prometheus.CounterVec
 	delays       *delayHistogram
+	transactions *transactions
 
 	mu     sync.Mutex
 	labels map[string]bool // of deadLettered; guarded by mu

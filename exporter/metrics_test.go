@@ -11,6 +11,7 @@ import (
 
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sinks"
+	"github.com/docket-export/docket/sinks/sinktest"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -35,12 +36,16 @@ func newObserved(t *testing.T) *Exporter {
 	source := auditSource{audits: new(sources.AuditLog)}
 	e, s := idleWith(t, &Config{
 		Sources: []SourceConfig{{Name: "audit", Config: source}},
-		Sinks:   []SinkConfig{{Name: "bus", Batch: sinks.DefaultBatch(), Retry: defaultRetry(), From: Oldest, Config: stuckSink{}}},
+		Sinks: []SinkConfig{
+			{Name: "bus", Batch: sinks.DefaultBatch(), Retry: defaultRetry(), From: Oldest, Config: stuckSink{}},
+			{Name: "topic", Batch: sinks.DefaultBatch(), Retry: defaultRetry(), From: Oldest, Config: &sinktest.TopicConfig{Topic: &sinktest.Topic{}}},
+		},
 	}, "audit")
 	submit(t, s, "{}\nno object\n"+`{"eventType":"docket.loss","reason":"full","lost":{"deny":3}}`+"\n")
 	source.audits.Add(decision.Run{ID: "1", Complete: true, Reason: decision.StartToEnd})
 	source.audits.Add(decision.Run{ID: "2", Reason: decision.NoEnd, Violations: 7})
 	e.metrics.producerGap("audit", 1)
+	e.metrics.transactions.of("topic").Committed(2)
 	bus := e.metrics.delivery("bus")
 	bus.failed(sinks.Transient)
 	bus.rejected("400")

@@ -82,7 +82,7 @@ func (l *metricsListener) serve(ctx context.Context, h http.Handler, listens fun
 	}
 	ln, err := net.Listen("tcp", l.cfg.Address)
 	if err != nil {
-		return fmt.Errorf("%w: is metrics.address free, and of this machine?", err)
+		return fmt.Errorf("%w: check that metrics.address is free and is an address of this machine", err)
 	}
 	address := ln.Addr().String()
 	if secure != nil {
@@ -120,7 +120,7 @@ func (l *metricsListener) set(state State, reason, address string) {
 	case state == Active:
 		l.log.Info("metrics are served", "address", address, "tls", l.cfg.TLS != nil)
 	default:
-		l.log.Error("metrics are not served: it is tried again", "address", l.cfg.Address, "error", reason)
+		l.log.Error("metrics are not served; docket tries again", "address", l.cfg.Address, "error", reason)
 	}
 }
 

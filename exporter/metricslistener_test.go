@@ -168,7 +168,7 @@ func TestMetricsListenerComesLate(t *testing.T) {
 	if err := os.Rename(hidden, pair.CertFile); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "word of the address", says(Error, "is metrics.address free"))
+	until(t, "word of the address", says(Error, "check that metrics.address is free"))
 	taken.Close()
 	until(t, "the listener", says(Active, ""))
 }

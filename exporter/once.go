@@ -17,7 +17,7 @@ type LeftError struct {
 	Pending     map[string]uint64 // to be delivered
 	Parked      map[string]uint64 // the same, of sinks that are not configured
 	DeadLetters map[string]uint64 // rejected, and set aside
-	Corrupt     map[string]uint64 // lost to damage on disk; quarantine has what is there of them
+	Corrupt     map[string]uint64 // lost to damage on disk; quarantine has the unreadable bytes
 }
 
 func (e *LeftError) Error() string {
@@ -27,10 +27,10 @@ func (e *LeftError) Error() string {
 		of   map[string]uint64
 		do   string
 	}{
-		{"not delivered", e.Pending, "run it again when the sinks take records"},
-		{"kept for sinks that are not configured", e.Parked, "add them again, or with `retire: true` to let them go"},
+		{"not delivered", e.Pending, "run docket again when the sinks accept records"},
+		{"kept for sinks that are not configured", e.Parked, "add them again, or with `retire: true` to drop them"},
 		{"dead letters", e.DeadLetters, "see docket deadletter ls"},
-		{"lost to damage on disk", e.Corrupt, "what could not be read is in quarantine, in the directory of the queue"},
+		{"lost to damage on disk", e.Corrupt, "the unreadable bytes are in quarantine, in the directory of the queue"},
 	} {
 		if len(left.of) > 0 {
 			parts = append(parts, fmt.Sprintf("%s, by sink: %s (%s)", left.what, human.Counts(left.of), left.do))
@@ -49,19 +49,19 @@ func (e *Exporter) awaitDrained(ctx context.Context) {
 		select {
 		case <-tick.C:
 		case <-news.C:
-			e.log.Info("waiting for sinks to take what is left", group("left", e.Left()))
+			e.log.Info("waiting for sinks to accept the rest", group("left", e.Left()))
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// isDrained reports whether every sink has all records, those among them that sinks have had
-// docket make. A sink announces before its batch is settled: so there is nothing more to come
-// when none waits to be stored, and none was stored meanwhile.
+// isDrained reports whether every sink has all records, with those that sinks have made docket add. A sink
+// announces such a record before its batch is settled. So the announcements end here: a sink that is opened
+// late, or has a file that has grown old, must not add to a queue that was found empty.
 func (e *Exporter) isDrained() bool {
 	last := e.queue.LastSeq()
-	return e.allDelivered() && e.announced.isIdle() && e.queue.LastSeq() == last
+	return e.allDelivered() && e.announced.endIfIdle() && e.queue.LastSeq() == last
 }
 
 // left returns what the queue still holds; nil: nothing.

@@ -32,7 +32,7 @@ func (o *ownRecords) put(ctx context.Context, record any) error {
 	case <-durable:
 		return nil
 	case <-ctx.Done():
-		return fmt.Errorf("record of docket's own: %w", context.Cause(ctx))
+		return fmt.Errorf("docket's own record: %w", context.Cause(ctx))
 	}
 }
 
@@ -41,11 +41,11 @@ func (o *ownRecords) put(ctx context.Context, record any) error {
 func (o *ownRecords) append(ctx context.Context, record any, durable func()) error {
 	line, err := json.Marshal(record)
 	if err != nil {
-		return fmt.Errorf("record of docket's own: encode: %w", err)
+		return fmt.Errorf("docket's own record: encode: %w", err)
 	}
 	chunk := queue.Chunk{Source: ownSource, Received: time.Now(), Records: append(line, '\n'), Count: 1, Lines: 1}
 	if err := o.queue.Append(ctx, &chunk, durable); err != nil {
-		return fmt.Errorf("record of docket's own: %w", errors.Join(err, context.Cause(ctx)))
+		return fmt.Errorf("docket's own record: %w", errors.Join(err, context.Cause(ctx)))
 	}
 	return nil
 }

@@ -25,8 +25,14 @@ type packer struct {
 	lost func() []segment.SeqRange
 	// before is the account of the records before the first batch.
 	before queue.Account
+	// told is the seq up to which the destination has an account of the records; 0: it begins anew.
+	told uint64
 	// expected is the seq that comes next; 0 before the first batch.
 	expected uint64
+	// has is the seq before which the destination has all that it takes; 0: nobody knows.
+	has uint64
+	// isLetter reports whether there is a dead letter of a seq.
+	isLetter func(seq uint64) bool
 }
 
 // maxSpareLines is the largest buffer for lines that is kept for the next batch: twice
@@ -38,6 +44,7 @@ type batch struct {
 	sinks.Batch
 	first, last uint64 // of the records it was made of
 	filtered    uint64
+	setAside    uint64 // before packer.has
 	lines       []byte // of the records, where they are copied or stamped
 
 	// For those who follow the sink, when there were any as the batch was made.
@@ -51,7 +58,7 @@ type batch struct {
 
 func (b *batch) reset(queueID string) {
 	b.Queue, b.Items, b.Gaps, b.Lines = queueID, b.Items[:0], b.Gaps[:0], nil
-	b.filtered, b.rejected, b.decided = 0, 0, false
+	b.filtered, b.setAside, b.rejected, b.decided = 0, 0, 0, false
 	b.leftOut, b.turnedDown = b.leftOut[:0], b.turnedDown[:0]
 	if b.lines = b.lines[:0]; cap(b.lines) > maxSpareLines {
 		b.lines = nil
@@ -77,6 +84,14 @@ func (k *packer) pack(b *batch, records []queue.Record) {
 			k.addLost(b, k.expected, r.Seq-1, sinks.Dropped)
 		}
 		k.expected = r.Seq + 1
+		isThere := r.Seq < k.has
+		if isThere && k.isLetter(r.Seq) {
+			b.setAside++
+			if b.followed {
+				b.turnedDown = append(b.turnedDown, r.Seq)
+			}
+			continue
+		}
 		if !k.takes(r) {
 			b.filtered++
 			if b.followed {
@@ -85,6 +100,9 @@ func (k *packer) pack(b *batch, records []queue.Record) {
 			if k.gaps {
 				b.addGap(r.Seq, r.Seq, sinks.Filtered)
 			}
+			continue
+		}
+		if isThere {
 			continue
 		}
 		it := sinks.Item{Seq: r.Seq, Source: r.Source, Producer: r.Producer, Received: r.Received, Record: k.record(b, r)}
@@ -124,21 +142,27 @@ func (k *packer) record(b *batch, r *queue.Record) []byte {
 
 // addBefore notes the gaps before the place at which the sink went on: a sink with a
 // position of its own may not have been told of the last ones. The queue knows of damage;
-// other records that the sink did not get were dropped, or were not meant for it.
+// other records that the sink did not get were dropped, or came before the sink.
+//
+// A destination that begins anew has no account of what an earlier one got.
 func (k *packer) addBefore(b *batch) {
 	k.expected = k.before.Next
-	if k.before.Next == 1 {
+	if k.told == 0 && hasDelivered(k.before) || k.told+1 >= k.before.Next {
 		return
 	}
 	var rest sinks.GapReason
 	switch {
 	case k.before.Dropped > 0:
 		rest = sinks.Dropped
-	case k.before.Filtered > 0:
+	case k.before.Filtered > 0 && !hasDelivered(k.before):
 		rest = sinks.Filtered
 	}
-	k.addLost(b, 1, k.before.Next-1, rest)
+	k.addLost(b, k.told+1, k.before.Next-1, rest)
 }
+
+// hasDelivered reports whether a destination of the sink may have records before a.Next. After a
+// replay, a does not tell.
+func hasDelivered(a queue.Account) bool { return a.Delivered > 0 || a.ReplayTo > 0 }
 
 // addLost notes the range as corrupt where damage has taken it, and for the rest
 // with the given reason; without one the rest is no gap.
@@ -216,10 +240,12 @@ func (d *delivery) packerOf(q queueFacts, s selection, account queue.Account) pa
 		tails:   q.tails,
 		lost:    q.lost,
 		before:  account,
+
+		isLetter: d.letters.has,
 		filterFailed: func(err error) {
 			d.metrics.filterErrors.Inc()
 			once.Do(func() {
-				d.log.Warn("filter cannot judge a record, which is "+d.cfg.OnError.of()+": further ones are only counted", "when", d.cfg.When, "error", err)
+				d.log.Warn("filter cannot judge a record: the record is "+d.cfg.OnError.of()+", and docket only counts further ones", "when", d.cfg.When, "error", err)
 			})
 		},
 	}

@@ -24,6 +24,7 @@ func TestGaps(t *testing.T) {
 	lost := []segment.SeqRange{{From: 3, To: 5}, {From: 22, To: 24}}
 	for name, tt := range map[string]struct {
 		before  queue.Account
+		told    uint64
 		filter  *filter.Filter
 		records []queue.Record
 		want    []sinks.Gap
@@ -34,9 +35,20 @@ func TestGaps(t *testing.T) {
 		"dropped":   {before: queue.Account{Next: 21}, records: slices.Concat(records(21, 21), records(30, 31)), want: []sinks.Gap{{From: 3, To: 4, Reason: sinks.Corrupt}, {From: 22, To: 23, Reason: sinks.Corrupt}, {From: 24, To: 29, Reason: sinks.Dropped}}},
 		"before it": {before: queue.Account{Next: 7, Dropped: 2}, records: records(7, 8), want: []sinks.Gap{{From: 1, To: 2, Reason: sinks.Dropped}, {From: 3, To: 4, Reason: sinks.Corrupt}, {From: 5, To: 6, Reason: sinks.Dropped}}},
 		"from now":  {before: queue.Account{Next: 3, Filtered: 2}, records: records(3, 3), want: []sinks.Gap{{From: 1, To: 2, Reason: sinks.Filtered}}},
+
+		// A destination that begins anew has no account of what an earlier one got.
+		"anew":                 {before: queue.Account{Next: 10, Delivered: 5, Filtered: 2, Corrupt: 2}, records: records(10, 10)},
+		"anew, filtered first": {before: queue.Account{Next: 10, Delivered: 5, Filtered: 2, Corrupt: 2}, filter: when, records: records(10, 12), want: []sinks.Gap{{From: 10, To: 10, Reason: sinks.Filtered}}},
+		"anew, by a replay":    {before: queue.Account{Next: 8, Filtered: 7, ReplayTo: 9}, records: records(8, 8)},
+		// One that goes on has an account up to told.
+		"goes on":               {before: queue.Account{Next: 10, Delivered: 5, Filtered: 4}, told: 9, records: records(10, 10)},
+		"goes on, has more":     {before: queue.Account{Next: 10, Delivered: 5, Filtered: 4}, told: 12, records: records(10, 13)},
+		"goes on, dropped":      {before: queue.Account{Next: 10, Delivered: 5, Filtered: 2, Dropped: 2}, told: 7, records: records(10, 10), want: []sinks.Gap{{From: 8, To: 9, Reason: sinks.Dropped}}},
+		"goes on, corrupt":      {before: queue.Account{Next: 5, Delivered: 1, Filtered: 1, Corrupt: 2}, told: 2, records: records(5, 5), want: []sinks.Gap{{From: 3, To: 4, Reason: sinks.Corrupt}}},
+		"goes on, new in queue": {before: queue.Account{Next: 10, Filtered: 9}, told: 7, records: records(10, 10), want: []sinks.Gap{{From: 8, To: 9, Reason: sinks.Filtered}}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			k := packer{gaps: true, before: tt.before, selects: selection{filter: tt.filter}, lost: func() []segment.SeqRange { return lost }, filterFailed: func(err error) { t.Error(err) }}
+			k := packer{gaps: true, before: tt.before, told: tt.told, selects: selection{filter: tt.filter}, lost: func() []segment.SeqRange { return lost }, filterFailed: func(err error) { t.Error(err) }}
 			var b batch
 			k.pack(&b, tt.records)
 			if got := b.Gaps; !slices.Equal(got, tt.want) {

@@ -16,7 +16,7 @@ func (e *Exporter) parts() *parts { return e.now.Load() }
 // config is the configuration in force.
 func (e *Exporter) config() *Config { return e.parts().cfg }
 
-// Memory returns what docket has in memory at most now: with the configuration in force, and
+// Memory returns the most memory that docket takes now: with the configuration in force, and
 // for removed sinks that still get records.
 func (e *Exporter) Memory() []MemoryPart {
 	now := e.parts()

@@ -34,13 +34,13 @@ func queueStatus(stats queue.Stats, cfg QueueConfig, episode time.Time) QueueSta
 // diskReason says what a failed write means, and what the operator can do.
 func diskReason(err error, dir string) string {
 	if lost, ok := errors.AsType[*queue.LostError](err); ok {
-		return fmt.Sprintf("directory lost: %v; nothing new is acknowledged, and what was not delivered may be gone: "+
-			"put back what was at %s, and docket goes on by itself, or restart docket, which begins with what is there then", lost, dir)
+		return fmt.Sprintf("directory lost: %v; docket acknowledges nothing new, and undelivered records may be lost: "+
+			"restore the files at %s and docket continues by itself, or restart docket to use the files now there", lost, dir)
 	}
 	if errors.Is(err, queue.ErrSegmentRemoved) {
-		return fmt.Sprintf("segment lost: %v; docket goes on in a new one: let nobody else remove files below %s", err, dir)
+		return fmt.Sprintf("segment lost: %v; docket continues in a new segment: do not let other programs remove files below %s", err, dir)
 	}
-	what, todo := "disk fails", "see the kernel's log for the cause; to go on elsewhere, stop docket, copy "+dir+" to another disk and set queue.directory"
+	what, todo := "disk fails", "see the kernel's log for the cause; to move to another disk, stop docket, copy "+dir+" to another disk and set queue.directory"
 	switch {
 	case errors.Is(err, unix.ENOSPC):
 		what, todo = "disk full", "free space on the file system of "+dir+", or enlarge it"
@@ -51,20 +51,20 @@ func diskReason(err error, dir string) string {
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
 		what, todo = "no permission", "let this user write to "+dir
 	}
-	return fmt.Sprintf("%s: %s; nothing new is acknowledged until the disk takes writes again, and no restart is needed then (%v)", what, todo, err)
+	return fmt.Sprintf("%s: %s; docket acknowledges nothing new until a write succeeds, and needs no restart (%v)", what, todo, err)
 }
 
 // fullReason says which sink holds the oldest record back, and what can be done.
 func fullReason(stats queue.Stats, cfg QueueConfig) string {
 	sink, pending := mostBehind(stats)
 	if pending == 0 {
-		return "full: every record is done with, and their segments are about to go"
+		return "full: every sink has its records, and docket will soon remove the segments"
 	}
 	name := "sink " + sink
-	todo := "mend it"
+	todo := "repair the sink"
 	if slices.Contains(stats.Parked, sink) {
-		name += ", which is not configured any more,"
-		todo = "add it again, or with `retire: true` to let them go"
+		name += ", which is no longer configured,"
+		todo = "add it again, or with `retire: true` to drop them"
 	}
 	return fmt.Sprintf("full: %s: %s holds back %d records in %d MiB: %s, or raise queue.maxBytes, now %s",
 		whenFullText(stats, cfg.WhenFull), name, pending, stats.Bytes>>20, todo, cfg.MaxBytes)

@@ -40,17 +40,17 @@ func TestQueueStatus(t *testing.T) {
 		"well":             {stats: queue.Stats{LastSeq: 7, FirstSeq: 1}, policy: Block, state: Active},
 		"well after a day": {stats: queue.Stats{LastSeq: 7, FirstSeq: 1}, policy: Block, episode: since, state: Active},
 		"disk full": {stats: failing(unix.ENOSPC), policy: Block, state: Error, since: true, want: []string{
-			"disk full: free space on the file system of /q, or enlarge it; nothing new is acknowledged", "(segment 1: write at 4096: no space left on device)"}},
+			"disk full: free space on the file system of /q, or enlarge it; docket acknowledges nothing new", "(segment 1: write at 4096: no space left on device)"}},
 		"quota":         {stats: failing(unix.EDQUOT), policy: Block, state: Error, since: true, want: []string{"disk quota used up: ", "raise the quota of this user, on the file system of /q"}},
 		"read-only":     {stats: failing(unix.EROFS), policy: Block, state: Error, since: true, want: []string{"read-only file system: ", "mount the file system of /q for writing"}},
 		"disk error":    {stats: failing(unix.EIO), policy: Block, state: Error, since: true, want: []string{"disk fails: ", "kernel's log", "set queue.directory"}},
 		"unknown error": {stats: failing(errors.New("odd")), policy: Block, state: Error, since: true, want: []string{"disk fails: ", "(segment 1: write at 4096: odd)"}},
 		"permission":    {stats: failing(unix.EACCES), policy: Block, state: Error, since: true, want: []string{"no permission: ", "let this user write to /q"}},
 		"full": {stats: full, policy: Block, episode: since, state: Degraded, since: true, want: []string{
-			"full: producers wait: sink bus holds back 990 records in 100 MiB: mend it, or raise queue.maxBytes, now 100Mi"}},
+			"full: producers wait: sink bus holds back 990 records in 100 MiB: repair the sink, or raise queue.maxBytes, now 100Mi"}},
 		"full, refusing":        {stats: full, policy: Refuse, episode: since, state: Degraded, since: true, want: []string{"full: new lines are refused as QueueFull: sink bus "}},
-		"full, of a lost sink":  {stats: parked, policy: Block, episode: since, state: Degraded, since: true, want: []string{"sink bus, which is not configured any more, holds back 990", "`retire: true`"}},
-		"full, and all is done": {stats: done, policy: Block, episode: since, state: Degraded, since: true, want: []string{"full: every record is done with"}},
+		"full, of a lost sink":  {stats: parked, policy: Block, episode: since, state: Degraded, since: true, want: []string{"sink bus, which is no longer configured, holds back 990", "`retire: true`"}},
+		"full, and all is done": {stats: done, policy: Block, episode: since, state: Degraded, since: true, want: []string{"full: every sink has its records"}},
 		"dropping": {stats: dropping, policy: DropOldest, episode: since, state: Degraded, since: true, want: []string{
 			"full: the oldest records are dropped (so far late 12, siem 3): sink bus holds back 990 records"}},
 		"has dropped": {stats: dropping, policy: DropOldest, state: Active},

@@ -50,7 +50,7 @@ func (r *redaction) append(dst, record []byte) (appended []byte, reason sources.
 	dst, err := r.Append(dst, record)
 	switch {
 	case errors.Is(err, sources.ErrOutgrown):
-		return dst, sources.TooLarge, fmt.Sprintf("record of %d bytes is larger after redaction than the %d that are allowed", len(record), r.maxRecordBytes)
+		return dst, sources.TooLarge, fmt.Sprintf("record of %d bytes exceeds the limit of %d bytes after redaction", len(record), r.maxRecordBytes)
 	case err != nil:
 		r.failed(err)
 		return dst, sources.Unredactable, err.Error()
@@ -61,7 +61,7 @@ func (r *redaction) append(dst, record []byte) (appended []byte, reason sources.
 // failed logs an error when it is news: each record may meet it again.
 func (r *redaction) failed(err error) {
 	if r.said.Fails(err.Error()) {
-		r.log.Error("records cannot be redacted: they are refused, and lost unless their producer keeps them", "error", err)
+		r.log.Error("records cannot be redacted and are refused: they are lost unless their producer keeps them", "error", err)
 	}
 }
 

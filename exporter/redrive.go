@@ -28,8 +28,10 @@ func (r *redriver) run(ctx context.Context) {
 		changed := r.letters.change()
 		some, err := r.round(ctx)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, errFinishing) {
+			delay := pause.NextBackOff()
 			failing.met(Error, "DeadLetters", err)
-			r.wait(ctx, pause.NextBackOff())
+			failing.waits(delay)
+			r.wait(ctx, delay)
 			continue
 		}
 		failing.over(attempt)
@@ -76,8 +78,8 @@ func (r *redriver) round(ctx context.Context) (some bool, err error) {
 
 // errNoPlace is why a sink that proves its export gets nothing from the dead letters.
 // It had none itself: they are of a sink that had its name before.
-var errNoPlace = errors.New("this sink takes records in the order of their numbers and has passed this one: " +
-	"give its name to a sink of the kind that it was, redrive it there, or purge it")
+var errNoPlace = errors.New("this sink takes each record once, in order, and has passed this one: " +
+	"give the sink its former kind and redrive the record, or purge it")
 
 // keepAgain keeps letters that the sink would take for records that it has already: they
 // would be lost, and count as delivered.
@@ -91,7 +93,7 @@ func (r *redriver) keepAgain(list []deadletter.Letter) error {
 		return nil // the next round is of the others
 	}
 	if err == nil {
-		r.log.Warn("dead letters are not delivered again: they are kept", "records", len(list), "error", errNoPlace)
+		r.log.Warn("redriven dead letters cannot be delivered: they are kept", "records", len(list), "error", errNoPlace)
 	}
 	return err
 }

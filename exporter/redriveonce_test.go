@@ -233,8 +233,8 @@ func TestLettersThatCannotBeRemovedAreNotSentAgain(t *testing.T) {
 	until(t, "it has failed a few times", func() bool { return broken.failures.Load() >= 5 })
 	put(t, r.queue, redriveRecords+1, redriveRecords+1)
 	until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
-	if got := r.snapshot(); got.State != Error || got.Reason != "DeadLetters" {
-		t.Errorf("meanwhile: got status %+v, want an error of the dead letters", got)
+	if got := r.snapshot(); got.State != Error || got.Reason != "DeadLetters" || got.NextAttempt == nil {
+		t.Errorf("meanwhile: got status %+v, want an error of the dead letters and a next attempt", got)
 	}
 	until(t, "the account says that they are there", func() bool { return r.cursor.Account().Redriving == redriveRecords-2 })
 	broken.is.Store(false)

@@ -47,7 +47,7 @@ type refusedLine struct {
 
 	// Bytes is the length of a line that is not here in full.
 	Bytes int64 `json:"bytes,omitempty"`
-	// In place of the line, where its source redacts.
+	// Instead of the line, where its source redacts.
 	SHA256      string `json:"sha256,omitempty"`
 	SHA256Bytes int    `json:"sha256Bytes,omitempty"` // how much of the line SHA256 is of, when that is not all
 
@@ -107,7 +107,7 @@ func (r *refusedLog) add(lines []refusedLine) {
 	defer r.mu.Unlock()
 	r.put(r.rate.choose(lines, time.Now()))
 	for _, s := range r.rate.exceeded {
-		r.log.Warn("refused lines come faster than they are kept: those that are left out are only counted", "source", s.source, "from", s.identity)
+		r.log.Warn("refused lines come faster than they can be kept: docket counts the lines that it leaves out", "source", s.source, "from", s.identity)
 	}
 	r.rate.exceeded = nil
 }

@@ -258,7 +258,7 @@ func TestFullDeadLettersStopTheSink(t *testing.T) {
 		start(t, d)
 		time.Sleep(time.Hour) // of the bubble's time
 		synctest.Wait()
-		if got := d.snapshot(); got.State != Error || got.Reason != "DeadLettersFull" || len(c.acked()) > 0 {
+		if got := d.snapshot(); got.State != Error || got.Reason != "DeadLettersFull" || got.NextAttempt == nil || len(c.acked()) > 0 {
 			t.Fatalf("at the bound: acked %v, status %+v", c.acked(), got)
 		}
 		before, err := d.letters.list()

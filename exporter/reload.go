@@ -23,19 +23,19 @@ const (
 )
 
 // UnfinishedError says which parts of a reload could not be carried out yet. Another Reload
-// with the same configuration goes on with them.
+// with the same configuration continues with them.
 type UnfinishedError struct{ Parts []string }
 
 func (e *UnfinishedError) Error() string { return strings.Join(e.Parts, "; ") }
 
-// Reload makes cfg the configuration in force, while Run is running. Parts that are the same
-// in it go on: no connection of theirs ends. A source that differs ends in order and begins
-// anew. A sink that differs first has the batch under way decided, and goes on from its
-// cursor. A sink that is gone gets the records that are stored by now, and is forgotten then.
+// Reload makes cfg the configuration in force, while Run is running. Unchanged parts
+// continue: none of their connections ends. A changed source ends cleanly and starts again. A
+// changed sink first finishes the batch under way, and continues from its cursor. A removed
+// sink gets the records stored so far, and is then forgotten.
 //
-// waiting are the keys that wait for a restart: until then they are as they were. An error
-// is a *UnfinishedError, and all else is in force; or it means that nothing has changed. It
-// is ErrStopping once a stop begins.
+// waiting are the keys that wait for a restart: until then they keep their old values.
+// After a *UnfinishedError everything else is in force; after any other error nothing has
+// changed. The error is ErrStopping once a stop begins.
 func (e *Exporter) Reload(cfg *Config) (waiting []string, err error) {
 	select {
 	case e.turn <- struct{}{}:
@@ -136,7 +136,7 @@ func (e *Exporter) endSources(before, next *parts, ending *sync.WaitGroup) {
 		e.lingering[name] = append(slices.DeleteFunc(e.lingering[name], func(l *loop) bool { return isClosed(l.ended) }), r.loop)
 		ending.Go(func() {
 			if !e.awaits(r.loop, sourceWait) && !isClosed(e.stopping) {
-				r.log.Warn("source has not ended: does the disk hang? One that has its name waits for it", "within", sourceWait.String())
+				r.log.Warn("source has not ended, and the new source of this name waits for it: check whether the disk hangs", "within", sourceWait.String())
 			}
 		})
 	}
@@ -155,24 +155,22 @@ func (e *Exporter) waitTheirTurn(p *parts) {
 // nextSinks fills in the deliveries of next, those of removed sinks last. It returns what it
 // could not do.
 func (e *Exporter) nextSinks(before, next *parts) (unfinished []string) {
-	named := make([]*delivery, len(next.cfg.Sinks)) // by place in the file; nil: none
-	failed := make([]error, len(next.cfg.Sinks))
-	last := e.queue.LastSeq()
-	var removed []*delivery
-	for _, d := range before.deliveries {
-		if next.cfg.sink(d.cfg.Name) == nil {
-			if d.through.Load() == 0 {
-				d.retire(last)
-			}
-			removed = append(removed, d)
-		}
-	}
+	removed := slices.DeleteFunc(slices.Clone(before.deliveries), func(d *delivery) bool { return next.cfg.sink(d.cfg.Name) != nil })
+	inFile, last := len(next.cfg.Sinks), e.queue.LastSeq()
+	after := make([]*delivery, inFile+len(removed)) // nil: none
+	failed := make([]error, len(after))
 	var all sync.WaitGroup
+	for i, d := range removed {
+		if d.through.Load() == 0 {
+			d.retire(last)
+		}
+		all.Go(func() { after[inFile+i], failed[inFile+i] = e.goesOn(before.cfg, d) })
+	}
 	for i, s := range next.cfg.Sinks {
-		all.Go(func() { named[i], failed[i] = e.nextSink(next.cfg, s, before.delivery(s.Name)) })
+		all.Go(func() { after[i], failed[i] = e.nextSink(next.cfg, s, before.delivery(s.Name)) })
 	}
 	all.Wait()
-	for i, d := range named {
+	for i, d := range after {
 		if d != nil {
 			next.deliveries = append(next.deliveries, d)
 		}
@@ -180,8 +178,32 @@ func (e *Exporter) nextSinks(before, next *parts) (unfinished []string) {
 			unfinished = append(unfinished, failed[i].Error())
 		}
 	}
-	next.deliveries = append(next.deliveries, removed...)
 	return unfinished
+}
+
+// goesOn returns d, or its successor if an earlier change or replay was to end d, and could not
+// within its time. With an error it may be d still; nil is for one that has ended without.
+func (e *Exporter) goesOn(cfg *Config, d *delivery) (*delivery, error) {
+	if !d.isFinishing() {
+		return d, nil
+	}
+	if !e.endSink(d, batchWait) {
+		return d, notEnded(d.cfg.Name)
+	}
+	return e.successor(cfg, d)
+}
+
+// successor returns a new delivery of the sink of old, which has ended.
+func (e *Exporter) successor(cfg *Config, old *delivery) (*delivery, error) {
+	d, err := e.newSink(cfg, old.cfg, old.metrics)
+	if err == nil {
+		d.through.Store(old.through.Load())
+	}
+	return d, err
+}
+
+func notEnded(sink string) error {
+	return fmt.Errorf("sink %s is unchanged: its current operation does not end: check whether the disk hangs", sink)
 }
 
 // nextSink returns the delivery of a sink whose delivery was old, nil if it had none. With
@@ -197,7 +219,7 @@ func (e *Exporter) nextSink(cfg *Config, s SinkConfig, old *delivery) (*delivery
 			wait = 0
 		}
 		if !e.endSink(old, wait) {
-			return old, fmt.Errorf("sink %s is as it was: what it is doing does not end: does the disk hang?", s.Name)
+			return old, notEnded(s.Name)
 		}
 		metrics = func(string) *deliveryMetrics { return old.metrics }
 	}
@@ -219,7 +241,7 @@ func (e *Exporter) endSink(d *delivery, wait time.Duration) (ended bool) {
 		}
 	}
 	if err := bounded("close sink "+d.cfg.Name, func() error { return within(closeTimeout, d.close) }); err != nil {
-		d.log.Warn("sink was not closed in order", "error", err)
+		d.log.Warn("sink did not close cleanly", "error", err)
 	}
 	return true
 }
@@ -250,7 +272,7 @@ func (p *parts) openAgain() {
 // retire has d deliver the records up to last, and no more.
 func (d *delivery) retire(last uint64) {
 	d.through.Store(max(last, 1)) // with no record stored there is nothing pending either
-	d.log.Info("sink is removed: it gets the records that were stored by then; set `retire: true` to let them go", "records", d.pending(last))
+	d.log.Info("sink is removed: it still gets the records stored so far; set `retire: true` to drop them", "records", d.pending(last))
 }
 
 // isDrained reports whether a removed sink has all that it is to get.
@@ -294,7 +316,7 @@ func (e *Exporter) forgetDrained() {
 		}
 		e.queue.Forget(d.cfg.Name)
 		e.metrics.forget(d.cfg.Name)
-		d.log.Info("removed sink has all its records: it is forgotten")
+		d.log.Info("removed sink has received all its records: docket forgets it")
 	}
 	e.now.Store(&next)
 	next.openAgain()

@@ -480,8 +480,8 @@ func TestReloadOfASinkThatHangs(t *testing.T) {
 			c.Sinks[0], c.Sinks[1] = r.sink("siem", "2"), r.sink("bus", "2")
 		})
 		_, err := r.e.Reload(cfg)
-		if _, ok := errors.AsType[*UnfinishedError](err); !ok || !strings.Contains(err.Error(), "sink siem is as it was") {
-			t.Fatalf("reload: got %v, want that siem is as it was", err)
+		if _, ok := errors.AsType[*UnfinishedError](err); !ok || !strings.Contains(err.Error(), "sink siem is unchanged") {
+			t.Fatalf("reload: got %v, want that siem is unchanged", err)
 		}
 		r.delivered("bus", 1, 4)
 		if got, want := r.to["bus"].labels(), []string{"1", "2"}; !slices.Equal(got, want) {
@@ -497,6 +497,36 @@ func TestReloadOfASinkThatHangs(t *testing.T) {
 			t.Errorf("the sink was opened with %q, want %q", got, want)
 		}
 	})
+}
+
+// A sink that hangs when it is changed, and is removed then, still gets what was stored.
+func TestRemovalOfASinkThatHangs(t *testing.T) {
+	for _, releasedFirst := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			r := newReloads(t, "a", "siem bus")
+			release := make(chan struct{})
+			r.to["siem"].answer(func(context.Context, sinks.Batch) error { <-release; return nil })
+			r.send("a", 1, 4)
+			unfinished := func(cfg *Config) {
+				t.Helper()
+				if _, err := r.e.Reload(cfg); err == nil || !strings.Contains(err.Error(), "sink siem is unchanged") {
+					t.Errorf("reload: got %v, want that siem is unchanged", err)
+				}
+			}
+			unfinished(r.with(func(c *Config) { c.Sinks[0] = r.sink("siem", "2") }))
+			removed := r.with(func(c *Config) { c.Sinks = c.Sinks[1:] })
+			if !releasedFirst {
+				unfinished(removed)
+			}
+			close(release)
+			synctest.Wait()
+			if _, err := r.e.Reload(removed); err != nil {
+				t.Errorf("reload: %v", err)
+			}
+			r.delivered("siem", 1, 4)
+			r.eventually("siem is forgotten", func() bool { _, ok := r.status("siem"); return !ok })
+		})
+	}
 }
 
 // A source that hangs keeps the one after it waiting, and nothing else.
@@ -659,7 +689,7 @@ func TestPlantedStoredConfig(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if s, err := LoadStored(r.cfg.Queue.Directory, Kinds{}); err == nil || strings.Contains(err.Error(), "of no use") {
+		if s, err := LoadStored(r.cfg.Queue.Directory, Kinds{}); err == nil || strings.Contains(err.Error(), "cannot use the stored configuration") {
 			t.Errorf("got %+v, %v, want the link refused", s, err)
 		}
 		r.reload(func(c *Config) { c.Shutdown.DrainTimeout = 1 })

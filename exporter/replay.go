@@ -25,7 +25,8 @@ func PlanReplay(ctx context.Context, o *inspect.Queue, sink string, from inspect
 	return o.Plan(ctx, sink, from, func(r segment.SeqRange) (kept, redriving uint64) { return letters.Counts(r.From, r.To) })
 }
 
-// CheckReplay refuses a sink that would not deliver what it is set back to.
+// CheckReplay returns an error for a sink that would not deliver replayed
+// records.
 func (s *SinkConfig) CheckReplay() error {
 	if c, ok := s.Config.(sinks.Replayable); ok {
 		if err := c.Replayable(); err != nil {
@@ -35,9 +36,9 @@ func (s *SinkConfig) CheckReplay() error {
 	return nil
 }
 
-// Replay sets a sink back, while Run is running: its delivery ends, as for a reload, and goes
-// on with an earlier record. So nothing is under way that could move its place once it is set,
-// and the sink begins anew, as after a restart. With dryRun nothing is changed.
+// Replay sets a sink back while Run is running: its delivery ends, as for a reload, and
+// continues with an earlier record. So no batch under way can move the position once it is
+// set, and the sink starts again, as after a restart. With dryRun nothing is changed.
 func (e *Exporter) Replay(ctx context.Context, sink string, from inspect.ReplayFrom, dryRun bool) (inspect.Replay, error) {
 	d, err := e.replayable(sink)
 	if err != nil {
@@ -60,7 +61,8 @@ func (e *Exporter) Replay(ctx context.Context, sink string, from inspect.ReplayF
 		return r, err
 	}
 	if !e.endSink(d, batchWait) {
-		return r, fmt.Errorf("sink %s is as it was: what it is doing does not end: does the disk hang?", sink)
+		e.outflow.start(func(ctx context.Context) { e.startAgain(ctx, d) })
+		return r, notEnded(sink)
 	}
 	if isClosed(e.stopping) {
 		return r, ErrStopping // what has ended stays so
@@ -79,7 +81,7 @@ func (e *Exporter) replayable(sink string) (*delivery, error) {
 		return nil, &requestError{http.StatusNotFound, e.noSuchSink(sink)}
 	}
 	if d.through.Load() > 0 {
-		return nil, fmt.Errorf("sink %s was removed from the configuration, and gets no more than is stored", sink)
+		return nil, fmt.Errorf("sink %s was removed from the configuration: add it again to replay records", sink)
 	}
 	return d, d.cfg.CheckReplay()
 }
@@ -112,15 +114,36 @@ func (e *Exporter) setBack(ctx context.Context, sink string, from inspect.Replay
 		err = e.queue.SetBack(ctx, sink, r.Before, r.After)
 	}
 	if err == nil {
-		e.log.Info("replay on request: the sink is set back", "sink", sink, "firstSeq", r.Records.From, "records", r.Count())
+		e.log.Info("replay requested: the sink is set back", "sink", sink, "firstSeq", r.Records.From, "records", r.Count())
 	}
 	return r, err
+}
+
+// startAgain has a sink go on that did not end in time, once it has, unless a reload comes before.
+func (e *Exporter) startAgain(ctx context.Context, d *delivery) {
+	select {
+	case <-d.loop.ended:
+	case <-ctx.Done():
+		return
+	}
+	select {
+	case e.turn <- struct{}{}:
+		defer func() { <-e.turn }()
+	case <-ctx.Done():
+		return
+	}
+	if isClosed(e.stopping) || !slices.Contains(e.parts().deliveries, d) || !e.endSink(d, 0) {
+		return
+	}
+	if err := e.restartSink(d); err != nil {
+		d.log.Error("the sink has ended after a replay that was given up, and does not start: restart docket", "error", err)
+	}
 }
 
 // restartSink starts a new delivery in the place of old, which has ended. Callers hold turn.
 func (e *Exporter) restartSink(old *delivery) error {
 	before := e.parts()
-	d, err := e.newSink(before.cfg, old.cfg, old.metrics)
+	d, err := e.successor(before.cfg, old)
 	if err != nil {
 		return err
 	}

@@ -129,10 +129,7 @@ func alone(f *sinks.Failure) *sinks.Failure {
 func (d *delivery) attempt(ctx context.Context, b sinks.Batch) (err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("sink %s panics: %v", d.cfg.Kind, r)
-			if d.panics.Fails(err.Error()) {
-				d.log.Error("sink panics: this is a bug in it", "panic", r, "stack", string(debug.Stack()))
-			}
+			err = d.panicked(r)
 		}
 		if err != nil && ctx.Err() == nil {
 			d.metrics.failed(sinks.FailureOf(err).Kind)
@@ -145,6 +142,15 @@ func (d *delivery) attempt(ctx context.Context, b sinks.Batch) (err error) {
 	began := time.Now()
 	err = sink.Send(ctx, b)
 	d.metrics.sent(time.Since(began))
+	return err
+}
+
+// panicked is the failure of a sink that panics with r.
+func (d *delivery) panicked(r any) error {
+	err := fmt.Errorf("sink %s panics: %v", d.cfg.Kind, r)
+	if d.panics.Fails(err.Error()) {
+		d.log.Error("sink panics: this is a bug in it", "panic", r, "stack", string(debug.Stack()))
+	}
 	return err
 }
 
@@ -249,12 +255,14 @@ func (q fromQueue) setAside(ctx context.Context, f *failure, items []deadletter.
 	if errors.Is(err, deadletter.ErrFull) {
 		reason = "DeadLettersFull"
 	}
+	pause := time.Duration(q.cfg.Retry.MaxBackoff)
 	f.met(Error, reason, err)
+	f.waits(pause)
 	select {
 	case q.slots.lent <- struct{}{}: // letters that are redriven make room; no other batch may overtake this one
 		<-q.slots.back
 	case <-changed:
-	case <-time.After(time.Duration(q.cfg.Retry.MaxBackoff)):
+	case <-time.After(pause):
 	case <-q.retryNow.Wait():
 	case <-q.finishing:
 		return false, errFinishing

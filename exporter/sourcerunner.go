@@ -60,7 +60,7 @@ func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 		})
 		if ctx.Err() != nil {
 			if err != nil {
-				r.log.Warn("source did not stop in order", "error", err)
+				r.log.Warn("source did not stop cleanly", "error", err)
 			}
 			return
 		}
@@ -69,7 +69,7 @@ func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 		}
 		r.set(Error, err.Error())
 		if r.said.Fails(err.Error()) {
-			r.log.Error("source cannot start: it is tried again", "error", err)
+			r.log.Error("source cannot start; docket tries again", "error", err)
 		}
 		select {
 		case <-time.After(pause.NextBackOff()):

@@ -6,16 +6,16 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// Status is the document of /status (DESIGN.md, "Admin endpoint"): field names
+// Status is the document of /status: field names
 // and nesting are fixed, because operators' scripts read them.
 type Status struct {
-	Time    time.Time      `json:"time"` // when this was so
+	Time    time.Time      `json:"time"` // when the document was made
 	Queue   QueueStatus    `json:"queue"`
 	Ledger  Ledger         `json:"ledger"`
 	Sources []SourceStatus `json:"sources"`
 	Sinks   []SinkStatus   `json:"sinks"`
 	Config  ConfigStatus   `json:"config"`
-	// Metrics is the listener of metrics.address; nil: there is none.
+	// Metrics is the listener of metrics.address; nil without one.
 	Metrics *MetricsStatus `json:"metrics,omitempty"`
 }
 
@@ -49,15 +49,15 @@ type QueueStatus struct {
 	// RecordsPerSecond is how many records were stored over the last minute.
 	RecordsPerSecond float64 `json:"recordsPerSecond"`
 	// FullInSeconds is when MaxBytes is reached at the rates of the last minute; nil while
-	// the queue is not filling.
+	// the queue is not filling, and when it is full.
 	FullInSeconds *float64 `json:"fullInSeconds,omitempty"`
 }
 
-// Ledger is the account of every line and record. For every sink, at every
-// moment: stored = delivered + filtered + deadLettered + dropped + corrupt +
-// pending; and received = stored + refused + duplicate. Received is counted where
-// lines are read and the rest where their fate is decided: a difference is a line that
-// docket has lost. Losses that producers report have no part in that.
+// Ledger is the account of every line and record. For every sink, at every moment:
+// stored = delivered + filtered + deadLettered + dropped + corrupt + pending; and
+// received = stored + refused + duplicate. Received is counted where lines are read
+// and the rest where their fate is decided: a difference is a line that docket has
+// lost. Losses that producers report do not count here.
 type Ledger struct {
 	Received  uint64                `json:"received"`
 	Stored    uint64                `json:"stored"`
@@ -113,8 +113,23 @@ type SinkStatus struct {
 	RecordsPerSecond float64    `json:"recordsPerSecond"`
 	Attempts         int        `json:"attempts"`              // that have failed in a row, of what fails now
 	NextAttempt      *time.Time `json:"nextAttempt,omitempty"` // after a failed one; nil: none is waited for
-	// Pending is how many records it is still to get: of a sink that was removed, those up to
-	// its last one. Its ledger counts all that is stored.
+	// Pending is how many records the sink must still get; for a removed sink, only the
+	// records up to its last one. The ledger counts all stored records.
 	Pending     uint64 `json:"pending"`
 	DeadLetters int    `json:"deadLetters"` // that are kept now
+	// Transactions is of a sink that writes in transactions; nil for others.
+	Transactions *TransactionStatus `json:"transactions,omitempty"`
+}
+
+// TransactionStatus describes the transactions of a sink since the start.
+type TransactionStatus struct {
+	Committed uint64 `json:"committed"`
+	Aborted   uint64 `json:"aborted"`
+	Fenced    uint64 `json:"fenced"` // times that another docket has taken over
+	// Position is the seq of the first record that the destination does not have; 0: not
+	// known yet.
+	Position uint64 `json:"position"`
+	// Durable is the cursor as the queue has it on disk: where the sink continues after a crash if
+	// the destination has no position; 0: not written since the start.
+	Durable uint64 `json:"durable"`
 }

@@ -64,7 +64,7 @@ func (e *Exporter) stop(socketDone func()) error {
 	if e.once {
 		e.log.Info("stopping: a second signal ends docket at once", "drainTimeout", e.config().Shutdown.DrainTimeout)
 	} else {
-		e.log.Info("stopping: taking lines until producers close; a second signal ends docket at once",
+		e.log.Info("stopping: receiving until producers close; a second signal ends docket at once",
 			"drainTimeout", e.config().Shutdown.DrainTimeout, "takesLinesFor", intakeShare(drain).String())
 	}
 	e.waitUntil(began.Add(intakeShare(drain)), e.producersGone, func() string { return "producers to close" })
@@ -73,7 +73,7 @@ func (e *Exporter) stop(socketDone func()) error {
 	deadline := began.Add(drain)
 	e.waitUntil(deadline, func() bool { return isClosed(taken) && e.allDelivered() }, func() string {
 		if isClosed(taken) {
-			return "sinks to take what is left"
+			return "sinks to accept the rest"
 		}
 		return "sources to end"
 	})
@@ -92,7 +92,7 @@ func awaited(limit context.Context, name string, ended <-chan struct{}) error {
 	case <-ended:
 	case <-limit.Done():
 		if !isClosed(ended) {
-			return fmt.Errorf("stop %s: not done within %s: does the disk hang?", name, closeTimeout)
+			return fmt.Errorf("stop %s: not done within %s: check whether the disk hangs", name, closeTimeout)
 		}
 	}
 	return nil
@@ -150,7 +150,7 @@ func bounded(what string, do func() error) error {
 	case err := <-ended:
 		return err
 	case <-time.After(closeTimeout):
-		return fmt.Errorf("%s: not done within %s: does the disk hang?", what, closeTimeout)
+		return fmt.Errorf("%s: not done within %s: check whether the disk hangs", what, closeTimeout)
 	}
 }
 
@@ -206,7 +206,7 @@ func group[N any](name string, of map[string]N) slog.Attr {
 	return slog.Group(name, attrs...)
 }
 
-// Left is how many records each sink has yet to deliver; those that have none are left out.
+// Left is how many records each sink has yet to deliver, for sinks with such records.
 func (e *Exporter) Left() map[string]uint64 {
 	left := map[string]uint64{}
 	for name, l := range ledgerOf(e.queue.Stats()).Sinks {

@@ -47,7 +47,7 @@ func TestStopSaysWhatItWaitsFor(t *testing.T) {
 		for _, left := range []string{"13s", "10s", "7s", "4s", "1s"} {
 			want = append(want, `producers to close" left.down=2 connections.busy=1 atMost=`+left)
 		}
-		want = append(want, `sinks to take what is left" left.down=2 connections.busy=1 atMost=1s`)
+		want = append(want, `sinks to accept the rest" left.down=2 connections.busy=1 atMost=1s`)
 		if !slices.Equal(got, want) {
 			t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 		}

@@ -18,7 +18,7 @@ import (
 )
 
 // StoredConfig is the name of a file in the directory of a queue: the last configuration that
-// took effect there. docket run goes by it when the operator's file is invalid.
+// took effect there. docket run uses it when the operator's file is invalid.
 const StoredConfig = state.ConfigFile
 
 // storedSum begins the first line, and the SHA-256 of all lines below ends it: half of the
@@ -27,23 +27,23 @@ const storedSum = "# sha256: "
 
 // storedHead stands before that configuration.
 const storedHead = `# Written by docket: the last configuration that took effect, with every default.
-# docket run -f FILE goes by it while FILE is invalid. Changes here are overwritten.
-# "retired" are removed sinks that still get the records up to the number "through".
+# docket run -f FILE uses it while FILE is invalid. Changes here are overwritten.
+# "retired" lists removed sinks that still receive the records up to number "through".
 `
 
 // StoredPath is where the last configuration of the queue in directory is stored.
 func StoredPath(directory string) string { return filepath.Join(directory, StoredConfig) }
 
-// Stored is what a queue knows of the configurations before.
+// Stored is what a queue keeps of earlier configurations.
 type Stored struct {
 	Config  *Config // the last that took effect
 	Retired []RetiredSink
 }
 
-// RetiredSink is a sink that was removed and has not all its records.
+// RetiredSink is a removed sink that must still get records.
 type RetiredSink struct {
 	Sink    SinkConfig
-	Through uint64 // seq of the last record that it is to get
+	Through uint64 // seq of the last record that it gets
 }
 
 // storedDocument is that file as it is written: a configuration and one key more.
@@ -74,7 +74,7 @@ func (e *Exporter) store() {
 		err = disk.At(now.cfg.Queue.Directory).Join(StoredConfig).Replace(text)
 	}
 	if err != nil {
-		e.log.Error("the configuration cannot be stored: a start with an invalid file would go by an older one, or fail", "error", err)
+		e.log.Error("the configuration cannot be stored: a start with an invalid file would use an older configuration, or fail", "error", err)
 	}
 }
 
@@ -87,7 +87,7 @@ func storedText(doc any) ([]byte, error) {
 	text = append([]byte(storedHead), text...)
 	text = append([]byte(storedSum+sumOf(text)+"\n"), text...)
 	if len(text) > config.MaxDocument {
-		return nil, fmt.Errorf("with every default it has %d bytes, and docket reads no configuration of more than %d: use fewer sources and sinks, or shorter rules", len(text), config.MaxDocument)
+		return nil, fmt.Errorf("with every default written out it has %d bytes, the limit is %d: use fewer sources and sinks, or shorter rules", len(text), config.MaxDocument)
 	}
 	return text, nil
 }
@@ -96,7 +96,7 @@ func storedText(doc any) ([]byte, error) {
 func checkStored(text []byte) error {
 	first, rest, _ := bytes.Cut(text, []byte("\n"))
 	if string(first) != storedSum+sumOf(rest) {
-		return errors.New("damaged or edited: it does not have the checksum that docket wrote. Correct the operator's file and start docket, which writes it anew")
+		return errors.New("damaged or edited: it does not have the checksum that docket wrote. Correct your own configuration file and start docket: docket then rewrites this one")
 	}
 	return nil
 }
@@ -106,8 +106,8 @@ func sumOf(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// LoadStored returns what the queue in directory knows. Its error wraps fs.ErrNotExist when
-// that is nothing.
+// LoadStored reads what the queue in directory has stored. Its error wraps fs.ErrNotExist
+// when nothing is stored.
 func LoadStored(directory string, kinds Kinds) (*Stored, error) {
 	text, err := disk.At(directory).Join(StoredConfig).Read(config.MaxDocument + 1)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -129,7 +129,7 @@ func LoadStored(directory string, kinds Kinds) (*Stored, error) {
 	}
 	if problems := slices.Concat(l.problems, retired.problems); len(problems) > 0 {
 		first := root.Locate(problems)[0]
-		return nil, fmt.Errorf("the stored configuration is of no use to this docket: %s:%d: %s: %s", StoredPath(directory), first.Line, first.Path, first.Text)
+		return nil, fmt.Errorf("this docket cannot use the stored configuration: %s:%d: %s: %s", StoredPath(directory), first.Line, first.Path, first.Text)
 	}
 	l.cfg.Queue.Directory = directory // the one in which it lies, under whichever name
 	s := &Stored{Config: &l.cfg}

@@ -7,9 +7,9 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// Trial says what a configuration would make of a line, without a queue and without
-// anybody connected. It reads the key files of redactions. Its methods must not be
-// called at the same time.
+// Trial says what a configuration would do with a line, without a queue and without
+// connections. It reads the key files of redactions. Its methods must not be called
+// at the same time.
 type Trial struct {
 	limit      int
 	redactions map[string]*redaction
@@ -85,8 +85,7 @@ func (t *Trial) Line(source string, line []byte) Fate {
 	return fate
 }
 
-// TooLarge is the fate of a line of which only the length is known to be beyond any
-// limit.
+// TooLarge is the fate of a line that is longer than any limit.
 func (t *Trial) TooLarge() Fate {
 	return Fate{Reason: sources.TooLarge, Detail: fmt.Sprintf("at most %d bytes are allowed", t.limit)}
 }

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Unbalanced lists the accounts that do not add up, in words: lines or records have got
-// lost within docket.
+// Unbalanced lists the accounts that do not add up, in words: docket itself has lost
+// lines or records.
 func (l Ledger) Unbalanced() (accounts []string) {
 	decided := l.Stored + l.Duplicate
 	for _, n := range l.Refused {
@@ -25,8 +25,8 @@ func (l Ledger) Unbalanced() (accounts []string) {
 	return accounts
 }
 
-// Troubles lists what an operator must act on, in words: everything that is in Error, and
-// books that do not balance. What recovers by itself is not among it.
+// Troubles lists what an operator must act on, in words: everything in state Error, and
+// books that do not balance. It leaves out what recovers by itself.
 func (s *Status) Troubles() (list []string) {
 	add := func(what string, state State, reason string) {
 		if state == Error {

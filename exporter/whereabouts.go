@@ -8,9 +8,9 @@ import (
 	"github.com/docket-export/docket/config"
 )
 
-// Whereabouts returns the queue's directory and the section admin of a configuration file,
-// which may have mistakes elsewhere, or be no YAML any more: a docket can be at work with
-// an earlier version of it. ok is false when it names no queue.
+// Whereabouts returns the queue's directory and the section admin of a configuration file. The file
+// may have mistakes elsewhere, or be invalid YAML: docket may still run with an earlier version of
+// it. ok is false when the file names no queue.
 func Whereabouts(data []byte) (directory string, admin AdminConfig, ok bool) {
 	root, _ := config.Parse(data) // Load reports what is wrong
 	doc := defaultDocument()

@@ -37,15 +37,24 @@ func (k Kind) String() string {
 
 // Failure is how a sink reports anything other than Transient.
 type Failure struct {
-	Kind  Kind
-	After time.Duration // Throttled: no attempt before this much time has passed
-	Items []int         // Rejected: rising indexes into Batch.Items; empty when unknown
-	Said  Answer        // Rejected: what the destination answered
-	Each  []Answer      // Rejected: what it answered to each of Items; nil where it does not tell them apart
-	Err   error         // what happened, without secrets
+	Kind   Kind
+	Reason string        // the word in states and logs where Kind says too little: Fenced; empty: that of Kind
+	After  time.Duration // Throttled: no attempt before this much time has passed
+	Items  []int         // Rejected: rising indexes into Batch.Items; empty when unknown
+	Said   Answer        // Rejected: what the destination answered
+	Each   []Answer      // Rejected: what it answered to each of Items; nil where it does not tell them apart
+	Err    error         // what happened, without secrets
 }
 
-// Answer is what a destination said of a record that it does not take, in its own
+// Word is the reason of f in states and logs.
+func (f *Failure) Word() string {
+	if f.Reason != "" {
+		return f.Reason
+	}
+	return f.Kind.String()
+}
+
+// Answer is what a destination said about a record that it rejects, in its own
 // words and without secrets. It is kept with the dead letter.
 type Answer struct {
 	Status string // its code: "422", "MESSAGE_TOO_LARGE"; empty when there is none
@@ -55,8 +64,8 @@ type Answer struct {
 // MaxAnswerText bounds Answer.Text: as much as a person reads of one answer.
 const MaxAnswerText = 512
 
-// AnswerText makes of what a destination said one printable line of at most
-// MaxAnswerText bytes. Secrets in it have to be removed before.
+// AnswerText turns a destination's answer into one printable line of at most
+// MaxAnswerText bytes. The caller removes secrets first.
 func AnswerText(text string) string {
 	const more = "..."
 	// A rune shrinks to a bounded size, so a long text need not be read whole.
@@ -85,12 +94,12 @@ func (f *Failure) Answer(i int) Answer {
 	return f.Said
 }
 
-// Check returns f as the delivery can rely on it for a batch of n items: Items that do
-// not rise or lie outside of the batch are as good as none.
+// Check returns f in a form that the delivery can rely on, for a batch of n items. It ignores
+// Items that do not rise or lie outside of the batch.
 func (f *Failure) Check(n int) *Failure {
 	for i, item := range f.Items {
 		if item < 0 || item >= n || i > 0 && item <= f.Items[i-1] {
-			return &Failure{Kind: f.Kind, After: f.After, Said: f.Said, Err: f.Err}
+			return &Failure{Kind: f.Kind, Reason: f.Reason, After: f.After, Said: f.Said, Err: f.Err}
 		}
 	}
 	return f

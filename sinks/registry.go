@@ -32,39 +32,40 @@ type Config interface {
 	// Validate reports every problem at once, with paths relative to the
 	// sink's own section. It does not touch disk or network.
 	Validate() config.Problems
-	// Open makes the sink. It must not wait for the destination: that it
-	// cannot be reached is Send's to report. An error keeps the sink in state
-	// Error, and the delivery loop calls Open again later, so that a directory
-	// mended or a file supplied needs no restart.
+	// Open makes the sink. It must not wait for the destination: Send reports a
+	// destination that cannot be reached. An error keeps the sink in state Error,
+	// and the delivery loop calls Open again later: a repaired directory or a new
+	// file needs no restart.
 	Open(ctx context.Context, env Env) (Sink, error)
 }
 
 // Concurrent is a Config whose sink may be sent several batches at the same time.
-// Order is lost between them; the queue lets go of a batch once all before it are
-// done too. While batches are under way the delivery loop makes the next one of a
-// backlog, for which it copies records. So a sink that takes one at a time gains by
-// being Concurrent only where the copy costs less than the destination's wait for the
-// next batch.
+// They have no order; the queue releases a batch once all batches before it are done,
+// too. While batches are under way, the delivery loop makes the next one of a
+// backlog, for which it copies records. So a sink that takes one batch at a time
+// gains from Concurrent only if the copy costs less than the destination's wait for
+// the next batch.
 type Concurrent interface {
 	// MaxInFlight is how many Sends may overlap. 1: they do not.
 	MaxInFlight() int
 }
 
 // Ordered is a Config whose sink proves that its records are complete. It gets each
-// record once and in the order of seqs, so it gets no dead letter again. It gets batches
-// that have gaps and no items too, and notes what it does not get.
+// record once and in the order of seqs, so it gets no redriven dead letters. It also
+// gets batches with gaps and no items, and notes which records it does not get.
 type Ordered interface {
 	Ordered()
 }
 
-// Replayable is a Config that knows whether its sink takes records again. Other sinks do.
+// Replayable is a Config that knows whether its sink takes records again. Other sinks
+// always do.
 type Replayable interface {
-	// Replayable returns nil if a record that the sink has had is written again. Its error
-	// says what the sink is, and what to do instead.
+	// Replayable returns nil if the sink writes a record again that it has received before. Its
+	// error says what the sink is, and what to do instead.
 	Replayable() error
 }
 
-// Sized is a Config that knows what its sink has in memory at most. docket check adds it
+// Sized is a Config that knows the most memory that its sink takes. docket check adds it
 // to the memory that a container needs.
 type Sized interface {
 	// MemoryBytes is for batches of at most batch bytes, the batch itself left out.
@@ -74,18 +75,25 @@ type Sized interface {
 // Keeper is a Config whose sink keeps files of its own, which count for the volume that a
 // container needs.
 type Keeper interface {
-	// DiskBytes is what the files take at most, with batches of at most batch bytes. Where
-	// nothing bounds them it is 0, and key is the one to set.
+	// DiskBytes is the most that the files take, with batches of at most batch bytes. If
+	// nothing bounds the files it is 0, and key is the configuration key to set.
 	DiskBytes(batch int64) (bytes int64, key string)
+}
+
+// Deleter is a Config whose sink deletes its oldest files: docket check --diff.
+type Deleter interface {
+	// Deletes counts the files, and their bytes, that the sink would delete if it started with this
+	// configuration now. It changes nothing, and may be called while an exporter runs. It fails as
+	// Send does.
+	Deletes() (files int, bytes int64, err error)
 }
 
 // Prober is a Config that can be tried without a record: docket check --connect.
 type Prober interface {
-	// Probe goes as far towards a delivery as it can without one: it looks up
-	// names, connects, presents what it has to authenticate with, and asks whether
-	// records could be written. It leaves nothing behind and may be called while
-	// an exporter runs with the same configuration. Its errors are those of Send,
-	// and say what to do. It must return promptly once ctx is done.
+	// Probe does everything but a delivery. It looks up names, connects, authenticates, and asks
+	// whether records could be written. It leaves nothing behind and may be called while an
+	// exporter runs with the same configuration. It fails as Send does, and its errors say what to
+	// do. It must return promptly once ctx is done.
 	Probe(ctx context.Context, env Env) error
 }
 
@@ -93,13 +101,20 @@ type Prober interface {
 type Env struct {
 	Name string       // the sink's name in the configuration
 	Log  *slog.Logger // carries the sink's name already
-	// Announce has docket make a record of its own, which goes to every sink. It
-	// waits for nothing: the record is stored when the queue takes one, and a later
-	// announcement of the same sink may take the place of one that is not stored
-	// yet, or is lost with the process. So a sink announces what replaces all it has
-	// said before, and again when it is opened. record becomes one JSON object.
-	// Calls may overlap. nil where nothing is stored: in a trial.
+	// Announce makes docket store a record of its own, which goes to every sink. It does not block.
+	// The record is stored when the queue has room. A later announcement of the same sink may
+	// replace one that is not stored yet or is lost with the process. So each announcement must
+	// replace all earlier ones, and a sink announces again when it is opened. record becomes one
+	// JSON object. Calls may overlap. nil in a trial, where nothing is stored.
 	Announce func(record any)
+	// Trouble shows in the sink's status what the sink cannot do beside Send, and that the sink tries it
+	// again after pause. A nil err ends it. It does not block. nil in a trial.
+	Trouble func(err error, pause time.Duration)
+	// RetryNow returns a channel that is closed when an operator wants the sink to try now what it
+	// would try later. nil in a trial.
+	RetryNow func() <-chan struct{}
+	// Transactions is told of the transactions of a Transactional sink; nil in a trial.
+	Transactions Observer
 }
 
 // BatchLimits bound what one Send carries. A batch is sent when it holds

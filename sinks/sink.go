@@ -28,15 +28,15 @@ type Sink interface {
 }
 
 // Batch is what one Send carries: items of one queue in the order of their seq.
-// Seqs rise but need not be contiguous. A batch without items is accepted by
-// doing nothing, save by a sink whose Config is Ordered.
+// Seqs rise but need not be contiguous. A sink accepts a batch without items by
+// doing nothing, unless its Config is Ordered.
 type Batch struct {
 	Queue string // UUID of the queue, the first half of every record id
 	Items []Item
-	// Gaps are the seqs before, between and behind Items that this sink does not
-	// get, in order and apart from each other. Together with the items they leave
-	// out nothing from the end of the batch before to the end of this one. A batch
-	// of late items has none.
+	// Gaps are the seqs before, between and after Items that this sink does not
+	// get, in order and without overlap. Gaps and items together cover every seq
+	// from the end of the previous batch to the end of this one. A batch of late
+	// items has none.
 	Gaps []Gap
 	// Lines are the bytes of all Items together, each record with a newline behind it,
 	// for a sink that sends just that. It is nil where they do not lie together in memory,
@@ -53,7 +53,7 @@ type Gap struct {
 // GapReason says why a sink does not get a record.
 type GapReason string
 
-// The reasons of a gap; they are those of the ledger.
+// The reasons of a gap, named as in the ledger.
 const (
 	Filtered     GapReason = "Filtered"     // not meant for this sink
 	DeadLettered GapReason = "DeadLettered" // set aside after a rejection
@@ -71,8 +71,8 @@ type Item struct {
 	Record   []byte    // one JSON object without a newline, byte for byte as it came
 }
 
-// Late says why an item may come although the sink has had higher seqs. A sink that
-// recognises redeliveries by a falling seq must accept such an item.
+// Late says why an item may come after items with higher seqs. A sink that recognises redeliveries
+// by a falling seq must accept such an item.
 type Late string
 
 // Why an item is late.

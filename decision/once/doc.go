@@ -1,16 +1,16 @@
 // Package once drops the redeliveries in a Kafka topic that docket writes: with
-// it, at least once becomes effectively once for a consumer.
+// it, at least once becomes effectively once for a consumer. A sink with delivery:
+// ExactlyOnce has none for consumers that read committed records, and they need no
+// Filter.
 //
-// docket sends a record again whenever it does not know whether the brokers have
-// it: an answer was lost, or docket was killed before its position was on disk.
-// The copy carries the same id. But docket writes each partition in the order of
-// the records' seqs and has only one request to a partition under way: before it
-// sends a record for the first time, the brokers have acknowledged every earlier
-// record of that partition, save those that were set aside. So the first copies of the records of one queue stand
-// in a partition in the order of their seqs, wherever the other copies stand, and
-// one integer is enough to tell them apart: a seq at or below the highest one
-// seen is a redelivery. A [Filter] is that integer, for every queue that writes
-// to the partition.
+// docket sends a record again whenever it does not know whether the brokers have it: an answer was
+// lost, or docket was killed before its position was on disk. The copy carries the same id. But
+// docket writes each partition in the order of the records' seqs, one request at a time. Before it
+// sends a record for the first time, the brokers have acknowledged every earlier record of that
+// partition that was not set aside. So the first copies of one queue's records stand in a partition
+// in the order of their seqs, wherever the other copies stand. One integer is enough to tell them
+// apart: a seq at or below the highest one seen is a redelivery. A [Filter] is that integer, for
+// every queue that writes to the partition.
 //
 // # Use
 //
@@ -26,15 +26,13 @@
 //		handle(m)
 //	}
 //
-// Save the Filter, which is a small piece of JSON, together with the consumer's
-// offset and its output: in one transaction of a database, in one file, or, where
-// the output does not need it, as the metadata of the offset commit (which the
-// brokers bound to 4096 bytes; MaxQueues keeps it small). What is saved apart can
-// disagree after a crash. A Filter that is older than the output lets through
-// what was handled already; one that is newer takes the records that are read
-// again for redeliveries, and they are lost. For the same reason a consumer that
-// goes back to an earlier offset goes back to the Filter of that offset, or to an
-// empty one.
+// Save the Filter, a small piece of JSON, together with the consumer's offset and its output. Use
+// one transaction of a database or one file. Where the output does not need that, use the metadata
+// of the offset commit: brokers bound it to 4096 bytes, and MaxQueues keeps it small. What is saved
+// apart can disagree after a crash. A Filter that is older than the output lets handled records
+// through again. A Filter that is newer takes the records that are read again for redeliveries, and
+// loses them. For the same reason a consumer that goes back to an earlier offset goes back to the
+// Filter of that offset, or to an empty one.
 //
 // # Late records
 //
@@ -51,11 +49,10 @@
 //
 // # What it cannot see
 //
-// A record is known by its partition. When the topic gets more partitions, or the
-// sink another key or partitioner, while records are on their way, then a
-// redelivery in another partition is taken for new, and a record that was still
-// waiting may come to a partition after higher seqs, and be dropped although it
-// is new. Change these when /status says that nothing is pending for the sink.
+// A record is known by its partition. More partitions, another key or another partitioner change
+// the partition of records on their way. Then the Filter takes a redelivery in another partition
+// for new. A waiting record may come to a partition after higher seqs, and the Filter drops it
+// although it is new. Change them when /status says that nothing is pending for the sink.
 //
 // Two sinks of one exporter that write to one topic are one queue to a Filter,
 // and what the slower of them writes is dropped. Let one sink write to a topic.

@@ -20,10 +20,9 @@ type Filter struct {
 	// order to drop a second copy of them. Each costs a step of a linear search
 	// for each late record. 0 takes every late record.
 	LateMemory int
-	// MaxQueues bounds the queues that are remembered, 0 meaning
-	// DefaultMaxQueues; the one not heard of for the longest time is forgotten.
-	// Every docket has a queue of its own, and one without a lasting volume a
-	// new one at each start of its pod.
+	// MaxQueues bounds the queues that are remembered, 0 meaning DefaultMaxQueues; the
+	// queue that was silent for longest is forgotten. Every docket has a queue of its
+	// own, and one without a lasting volume a new one at each start of its pod.
 	MaxQueues int
 
 	queues map[string]*seen
@@ -37,9 +36,9 @@ type seen struct {
 	used    uint64   // when the queue was heard of last, on the clock now
 }
 
-// Take reports whether d is to be handled, and remembers that it was: it returns
-// false for a redelivery. The zero Delivery, of a message that is not docket's,
-// is taken always and not remembered.
+// Take reports whether d is to be handled, and remembers that it was: it returns false
+// for a redelivery. The zero Delivery belongs to a message that is not docket's: it is
+// always taken and never remembered.
 func (f *Filter) Take(d Delivery) bool {
 	if d.Queue == "" || d.Seq == 0 {
 		return true

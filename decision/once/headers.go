@@ -18,8 +18,8 @@ const (
 // it. Whether that is a mistake or an ordinary message is for the caller to say.
 var ErrNotDocket = errors.New("the message has no docket headers")
 
-// Late says why a record comes although higher seqs may have come before. It is
-// an open list: a reason that is not named here is one, too.
+// Late says why a record comes although higher seqs may have come before. The list is
+// open: there may be other reasons.
 type Late string
 
 // The reasons known today.
@@ -36,10 +36,10 @@ type Delivery struct {
 	Late  Late   // empty for a delivery in order
 }
 
-// ParseHeaders reads the headers of a message, whatever type the Kafka library
-// has for them: split takes one apart. It returns the zero Delivery with
-// ErrNotDocket when none of them is docket's; any other error says which header
-// is missing, is there twice or cannot be read.
+// ParseHeaders reads the headers of a message, whatever type the Kafka library has for
+// them: split takes one apart. It returns the zero Delivery with ErrNotDocket when none
+// of them is docket's; any other error says which header is missing, occurs twice or
+// cannot be read.
 func ParseHeaders[H any](headers []H, split func(H) (key string, value []byte)) (Delivery, error) {
 	var id, seq, late field
 	for _, h := range headers {
@@ -97,7 +97,7 @@ func (f field) check(key string, atLeast int) error {
 	case f.count < atLeast:
 		return fmt.Errorf("header %s is missing", key)
 	case f.count > 1:
-		return fmt.Errorf("header %s is there %d times", key, f.count)
+		return fmt.Errorf("header %s occurs %d times", key, f.count)
 	}
 	return nil
 }

@@ -45,10 +45,9 @@ func (f Filter) MarshalJSON() ([]byte, error) {
 	return json.Marshal(s)
 }
 
-// UnmarshalJSON implements json.Unmarshaler: it sets f to what was saved and
-// forgets what f has seen before, LateMemory and MaxQueues excepted. After an
-// error f is as it was. What is not understood to the last member is an error,
-// since a Filter that is wrong drops records.
+// UnmarshalJSON implements json.Unmarshaler: it sets f to what was saved and forgets
+// what f has seen before, LateMemory and MaxQueues excepted. After an error f is as it
+// was. An unknown member is an error, because a wrong Filter drops records.
 func (f *Filter) UnmarshalJSON(text []byte) error {
 	s, err := parseState(text)
 	if err != nil {
@@ -60,7 +59,7 @@ func (f *Filter) UnmarshalJSON(text []byte) error {
 			return fmt.Errorf("read the state of a filter: queues[%d].id is %s, want a UUID", i, excerpt(q.ID))
 		}
 		if restored.queues[q.ID] != nil {
-			return fmt.Errorf("read the state of a filter: queue %s is there twice", q.ID)
+			return fmt.Errorf("read the state of a filter: queue %s occurs twice", q.ID)
 		}
 		restored.now++
 		restored.queues[q.ID] = &seen{highest: q.Seq, late: q.Late, used: restored.now}
@@ -78,10 +77,10 @@ func parseState(text []byte) (state, error) {
 		return state{}, err
 	}
 	if head.Version == nil {
-		return state{}, errors.New("it has no version")
+		return state{}, errors.New("the version is missing")
 	}
 	if *head.Version != stateVersion {
-		return state{}, fmt.Errorf("version %d is not supported: this program reads version %d, use the one that saved the state or a newer one", *head.Version, stateVersion)
+		return state{}, fmt.Errorf("version %d is not supported, only version %d: use the program that saved the state, or a newer one", *head.Version, stateVersion)
 	}
 	var s state
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -90,7 +89,7 @@ func parseState(text []byte) (state, error) {
 		return state{}, err
 	}
 	if s.Queues == nil {
-		return state{}, errors.New("it has no queues")
+		return state{}, errors.New("the queues are missing")
 	}
 	return s, nil
 }

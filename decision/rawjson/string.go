@@ -43,14 +43,11 @@ func hasSpace(value []byte) bool {
 	return false
 }
 
-// AppendString appends s as a JSON string, as encoding/json writes it when it
-// does not escape HTML: U+2028 and U+2029 are escaped, and every byte that is
-// not UTF-8 becomes the escape of U+FFFD.
+// AppendString appends s as a JSON string, as encoding/json writes it without escaping HTML. U+2028
+// and U+2029 are escaped, and every byte that is not UTF-8 becomes the escape of U+FFFD.
 //
-// It copies eight bytes at a time and looks at them on the way. The last ones of a
-// string that is no multiple of that overlap those before, and so do the few of a
-// short one. Where it meets a byte that may not stand for itself, appendEscaped goes
-// on.
+// It copies and checks eight bytes at a time. The last eight bytes of a string may overlap bytes
+// before them, also in a short string. At a byte that needs an escape, appendEscaped takes over.
 func AppendString(b []byte, s string) []byte {
 	begin := len(b)
 	if begin+len(s)+2 > cap(b) {

@@ -8,9 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// Text returns what a string says, nil for any other value. Of a string that breaks off
-// it is the beginning. Without escapes it is a
-// part of v; otherwise it is that of AppendText.
+// Text returns what a string says, nil for any other value. Of a string that breaks off it is the
+// beginning. Without escapes it is a part of v; otherwise it is the result of AppendText.
 func (v Value) Text() []byte {
 	text := v.inside()
 	if bytes.IndexByte(text, '\\') < 0 {

@@ -36,9 +36,9 @@ func (v Value) Bytes() []byte {
 // String returns Bytes as a string.
 func (v Value) String() string { return string(v.Bytes()) }
 
-// Get returns the value at path in text, nil where there is none. The path is names joined
-// by dots. In an array a name is an index. Of members that have the same name the first counts
-// that leads to a value.
+// Get returns the value at path in text, nil where there is none. The path is names joined by
+// dots. In an array a name is an index. If members have the same name, the first one that
+// leads to a value counts.
 func Get(text []byte, path string) Value {
 	text = text[SkipSpace(text, 0):]
 	name, rest, more := strings.Cut(path, ".")

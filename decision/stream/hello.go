@@ -10,10 +10,10 @@
 //	<- {"refused":{"seq":3,"reason":"InvalidJSON",...}}         Refused
 //	<- {"docket":{"version":1,"error":"..."}}                   Closing
 //
-// Each message is one line. Members that are not known are ignored, so that
-// version 1 can grow; a known member that stands twice is an error, because two
-// readers could understand it differently. Numbers must be written as plain
-// integers: 1, not 1.0 or 1e0.
+// Each message is one line. Members that are not known are ignored, so that version 1
+// can grow; a known member that occurs twice is an error, because two readers could
+// understand it differently. Numbers must be written as plain integers: 1, not 1.0 or
+// 1e0.
 package stream
 
 import (
@@ -80,10 +80,10 @@ func producerByte(c byte) bool {
 	return c == '.' || c == '_' || c == ':' || c == '/' || c == '-'
 }
 
-// IsHello reports whether line, without its newline, is a hello in form, whether
-// or not its values make sense: an object of at most MaxHello bytes whose single
-// member is "docket", an object that has a "version". The test of a line that
-// does not begin like one takes a few nanoseconds.
+// IsHello reports whether line, without its newline, has the form of a hello, whether or not its
+// values make sense. A hello is an object of at most MaxHello bytes whose single member "docket" is
+// an object with a "version". The test of a line that does not begin like one takes a few
+// nanoseconds.
 func IsHello(line []byte) bool {
 	if !beginsLikeHello(line) || len(line) > MaxHello {
 		return false
@@ -96,11 +96,10 @@ func IsHello(line []byte) bool {
 	return n > 0
 }
 
-// ParseHello reads the first line of a connection, without its newline. The
-// error is ErrNotHello for a line that is not meant as a hello, which is a
-// record of plain mode; any other error says, for the producer to read, what is
-// wrong with the hello. A line that begins {"docket":{ is meant as one, unless
-// it is a whole object with other members beside "docket".
+// ParseHello reads the first line of a connection, without its newline. The error is ErrNotHello
+// for a line that is not meant as a hello: it is a record of plain mode. Any other error tells the
+// producer what is wrong with the hello. A line that begins {"docket":{ is meant as one, unless it
+// is a whole object with other members beside "docket".
 func ParseHello(line []byte) (Hello, error) {
 	if !beginsLikeHello(line) {
 		return Hello{}, ErrNotHello

@@ -56,7 +56,7 @@ func (o object) one(name string) (rawjson.Value, error) {
 	case 1:
 		return value, nil
 	}
-	return nil, fmt.Errorf("%s stands %d times", name, n)
+	return nil, fmt.Errorf("%s occurs %d times", name, n)
 }
 
 // text returns a member that must be a string.

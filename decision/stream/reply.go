@@ -25,8 +25,8 @@ type Answer struct {
 // Ack says that every line up to a number is durable or has been refused.
 type Ack struct {
 	Through uint64
-	// Waiting is why the lines behind have waited for long, such as QueueFull; empty: they
-	// have not, or for no known reason.
+	// Waiting says why the following lines have waited for long, such as QueueFull.
+	// Empty: they have not, or the reason is unknown.
 	Waiting string
 }
 
@@ -39,7 +39,7 @@ const (
 	InvalidJSON = "InvalidJSON" // not JSON, not UTF-8, or nested too deeply
 	NotObject   = "NotObject"   // JSON, but not an object
 	TooLarge    = "TooLarge"    // longer than the exporter's limit
-	// Unredactable: what must not be stored could not be taken out of it.
+	// Unredactable: what must not be stored could not be removed from the line.
 	Unredactable = "Unredactable"
 	// QueueFull is not final: the exporter closes the connection, and the line
 	// comes again under its number.

@@ -1,4 +1,5 @@
-// Package adminclient asks a running docket over its admin socket or its admin address.
+// Package adminclient is a client of a running docket, over its admin socket or its
+// admin address.
 package adminclient
 
 import (
@@ -34,10 +35,10 @@ const (
 	maxRefusal = 4 << 10
 )
 
-// ErrNotRunning says that nothing listens where docket would.
-var ErrNotRunning = errors.New("is docket running? start it with: docket run")
+// ErrNotRunning says that nothing listens at docket's socket or address.
+var ErrNotRunning = errors.New("docket does not run: start it with docket run")
 
-// RefusedError is an answer of docket that is no success, in its words.
+// RefusedError is an answer other than 200 OK, in docket's words.
 type RefusedError struct {
 	Status int // of HTTP
 	Text   string
@@ -45,8 +46,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Text }
 
-// Client asks one docket, which may come and go: each request connects anew. It asks no
-// proxy, for docket is on this machine. Safe for concurrent use.
+// Client sends requests to one docket, which may stop and start: each request makes a
+// new connection. It uses no proxy, because docket is on this machine. Safe for
+// concurrent use.
 type Client struct {
 	http    *http.Client
 	socket  string // empty: none is asked
@@ -54,15 +56,16 @@ type Client struct {
 	token   string
 }
 
-// ForQueue asks the docket that works on the queue in directory, over its admin socket.
+// ForQueue returns a client of the docket that runs on the queue in directory, over its
+// admin socket.
 func ForQueue(directory string) *Client { return ForEither(directory, "", "") }
 
-// ForAddress asks the docket at the address of its admin endpoint. Without a token docket
-// answers what anybody may know.
+// ForAddress returns a client of the docket at the address of its admin endpoint. Without
+// a token, docket answers only public requests.
 func ForAddress(address, token string) *Client { return newClient("", address, token) }
 
-// ForEither asks over the admin socket of the queue in directory or, where nobody answers
-// there, at address.
+// ForEither returns a client that uses the admin socket of the queue in directory or, if
+// nobody answers there, address.
 func ForEither(directory, address, token string) *Client {
 	return newClient(filepath.Join(directory, exporter.AdminSocket), address, token)
 }
@@ -80,7 +83,7 @@ func newClient(socket, address, token string) *Client {
 	return c
 }
 
-// Where is what the client asks, for messages.
+// Where names the socket, the address or both, for messages.
 func (c *Client) Where() string {
 	switch {
 	case c.socket == "":
@@ -91,7 +94,8 @@ func (c *Client) Where() string {
 	return c.socket + " and " + c.address
 }
 
-// Reach says why nobody can be asked; nil when somebody listens.
+// Reach connects once: nil means that somebody listens, an error says why
+// nobody can be reached.
 func (c *Client) Reach(ctx context.Context) error {
 	nc, err := c.dial(ctx)
 	if err != nil {
@@ -143,8 +147,8 @@ func Path(parts ...string) string {
 	return b.String()
 }
 
-// Get asks for path. Its error is ErrNotRunning, a *RefusedError when the answer is not
-// 200 OK, or that of the connection. The caller closes the body of the answer.
+// Get requests path. Its error is ErrNotRunning, a *RefusedError when the answer is not
+// 200 OK, or the error of the connection. The caller closes the body of the answer.
 func (c *Client) Get(ctx context.Context, path string, query url.Values) (*http.Response, error) {
 	if len(query) > 0 {
 		path += "?" + query.Encode()
@@ -152,7 +156,7 @@ func (c *Client) Get(ctx context.Context, path string, query url.Values) (*http.
 	return c.ask(ctx, http.MethodGet, path, nil)
 }
 
-// Post is Get for a request that has body, as JSON.
+// Post is Get for a POST request with body as JSON.
 func (c *Client) Post(ctx context.Context, path string, body any) (*http.Response, error) {
 	text, err := json.Marshal(body)
 	if err != nil {
@@ -188,23 +192,24 @@ func (c *Client) ask(ctx context.Context, method, path string, body []byte) (*ht
 func (c *Client) refusal(status int, text string) error {
 	switch {
 	case status == http.StatusUnauthorized && c.token == "":
-		text = fmt.Sprintf("docket at %s asks for a token: give the file that its admin.tokenFile names with --token-file", c.Where())
+		text = fmt.Sprintf("docket at %s requires a token: name the file of its admin.tokenFile with --token-file", c.Where())
 	case status == http.StatusUnauthorized:
-		text = fmt.Sprintf("docket at %s does not take the token: give the file that its admin.tokenFile names with --token-file", c.Where())
+		text = fmt.Sprintf("docket at %s rejects the token: name the file of its admin.tokenFile with --token-file", c.Where())
 	case text == "" || strings.Contains(text, "404 page not found"):
-		text = fmt.Sprintf("%s answers %d %s: is it docket's admin endpoint?", c.Where(), status, http.StatusText(status))
+		text = fmt.Sprintf("%s answered %d %s: check that this is docket's admin endpoint", c.Where(), status, http.StatusText(status))
 	}
 	return &RefusedError{Status: status, Text: text}
 }
 
-// MalformedError says that an answer is none that a docket gives: to ask again is in vain.
+// MalformedError says that docket does not give such an answer: asking again does not
+// help.
 type MalformedError struct{ Err error }
 
 func (e *MalformedError) Error() string { return e.Err.Error() }
 
 func (e *MalformedError) Unwrap() error { return e.Err }
 
-// Unreadable is the failure err to read an answer.
+// Unreadable returns err as a failure to read an answer.
 func (c *Client) Unreadable(err error) error {
 	return fmt.Errorf("read the answer of docket at %s: %w", c.Where(), err)
 }
@@ -242,13 +247,13 @@ func (c *Client) document(res *http.Response) ([]byte, error) {
 		return nil, c.Unreadable(err)
 	}
 	if len(document) > maxDocument {
-		return nil, fmt.Errorf("%s answers more than %d bytes: it is not docket's admin endpoint", c.Where(), maxDocument)
+		return nil, fmt.Errorf("%s answered more than %d bytes: this is not docket's admin endpoint", c.Where(), maxDocument)
 	}
 	return document, nil
 }
 
-// Status asks how docket is, and returns the document of /status too, also when it cannot be
-// understood.
+// Status reads /status. It also returns the document, even when the document cannot be
+// parsed.
 func (c *Client) Status(ctx context.Context) (s exporter.Status, document []byte, err error) {
 	res, err := c.Get(ctx, "/status", nil)
 	if err != nil {
@@ -259,7 +264,7 @@ func (c *Client) Status(ctx context.Context) (s exporter.Status, document []byte
 		return s, nil, err
 	}
 	if err := json.Unmarshal(document, &s); err != nil {
-		return s, document, fmt.Errorf("what answers at %s is not docket: %w", c.Where(), err)
+		return s, document, fmt.Errorf("the server at %s is not docket: %w", c.Where(), err)
 	}
 	return s, document, nil
 }

@@ -96,7 +96,7 @@ func TestUnreached(t *testing.T) {
 		want       string
 		notRunning bool
 	}{
-		"nothing at the address": {ForAddress(nobody, ""), "nothing listens at " + nobody + ": is docket running?", true},
+		"nothing at the address": {ForAddress(nobody, ""), "nothing listens at " + nobody + ": docket does not run", true},
 		"nothing at either":      {ForEither(t.TempDir(), nobody, ""), "admin.sock and " + nobody, true},
 		"killed":                 {ForQueue(stale), "nothing listens at ", true},
 		"path too long":          {ForQueue(long), "too long for a socket", false},
@@ -127,13 +127,13 @@ func TestRefused(t *testing.T) {
 		token, body string
 		want        string
 	}{
-		"not found":     {404, "", "404 page not found\n", "answers 404 Not Found: is it docket's admin endpoint?"},
-		"no text":       {502, "", "", "answers 502 Bad Gateway: is it docket's admin endpoint?"},
-		"elsewhere":     {302, "", "", "answers 302 Found"},
+		"not found":     {404, "", "404 page not found\n", "answered 404 Not Found: check that this is docket's admin endpoint"},
+		"no text":       {502, "", "", "answered 502 Bad Gateway: check that this is docket's admin endpoint"},
+		"elsewhere":     {302, "", "", "answered 302 Found"},
 		"its words":     {403, "", "set admin.tokenFile\n", "set admin.tokenFile"},
 		"control words": {500, "", "a\x1b[31mb", "a [31mb"},
-		"no token":      {401, "", "x", "asks for a token: give the file"},
-		"wrong token":   {401, "secret", "x", "does not take the token: give the file"},
+		"no token":      {401, "", "x", "requires a token: name the file"},
+		"wrong token":   {401, "secret", "x", "rejects the token: name the file"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -168,7 +168,7 @@ func TestEndlessDocument(t *testing.T) {
 	var v any
 	err := ForAddress(l.Addr().String(), "").GetJSON(t.Context(), "/queue", nil, &v)
 	server.Close()
-	if err == nil || !strings.Contains(err.Error(), "it is not docket's admin endpoint") || sent == 8*maxDocument {
+	if err == nil || !strings.Contains(err.Error(), "this is not docket's admin endpoint") || sent == 8*maxDocument {
 		t.Errorf("got %v after %d bytes, want no more read than a document has", err, sent)
 	}
 }

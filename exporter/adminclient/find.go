@@ -10,9 +10,9 @@ import (
 	"github.com/docket-export/docket/exporter/queue/state"
 )
 
-// Find returns a client of the docket that works on the queue in directory or, where none
-// does, the queue as open opens it, which the caller closes. It fails with
-// inspect.ErrNoQueue when there is no queue.
+// Find returns a client of the docket that runs on the queue in directory. Without a
+// running docket it returns the queue as open opens it, and the caller closes the queue.
+// It fails with inspect.ErrNoQueue when directory has no queue.
 func Find(ctx context.Context, directory string, open inspect.Opener) (*Client, *inspect.Queue, error) {
 	client := ForQueue(directory)
 	reason := client.Reach(ctx)
@@ -24,8 +24,8 @@ func Find(ctx context.Context, directory string, open inspect.Opener) (*Client, 
 	}
 	o, err := open(directory, nil)
 	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
-		return nil, nil, fmt.Errorf("queue %s is in use by %s, which cannot be reached over its admin socket (%w): try again if it has just "+
-			"begun or is ending; or ask it with --admin and --token-file over its admin.address; or stop it first",
+		return nil, nil, fmt.Errorf("queue %s is in use by %s, which does not answer on its admin socket (%w): try again if it is "+
+			"starting or stopping. Otherwise use --admin and --token-file with its admin.address, or stop it",
 			directory, inUse.Holder, reason)
 	}
 	return nil, o, err

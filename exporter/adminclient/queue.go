@@ -14,14 +14,14 @@ import (
 	"github.com/docket-export/docket/exporter/queue/state"
 )
 
-// Queue is what a running docket has in its queue, as it was when it was asked: inspect.Queue
-// for a queue at work.
+// Queue is the content of a running docket's queue at the time of the request: the
+// counterpart of inspect.Queue.
 type Queue struct {
 	client *Client
 	inspect.Document
 }
 
-// Queue asks what the queue holds.
+// Queue requests the content of the queue.
 func (c *Client) Queue(ctx context.Context) (*Queue, error) {
 	q := &Queue{client: c}
 	return q, c.GetJSON(ctx, "/queue", nil, &q.Document)
@@ -44,8 +44,8 @@ func (q *Queue) Sink(name string) (a state.Account, ok bool) {
 	return state.Account{Next: found.Next}, ok
 }
 
-// Read is that of inspect.Queue, up to the last record that there was. A reader that docket
-// has waited for in vain goes on where it was.
+// Read is inspect.Queue.Read, up to the last record at the time of the request. When docket
+// breaks off the answer to a slow reader, Read continues where it was.
 func (q *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(inspect.Finding) error) error {
 	r.To = min(r.To, q.LastSeq+1)
 	for r.From < r.To {

@@ -22,8 +22,9 @@ type Followed struct {
 }
 
 // Tail follows the records of a running docket: see the request /tail. It calls connected
-// when docket has begun to answer, and each with every line, valid until it returns. It
-// returns when the answer breaks off, which is its error, for it has no end.
+// when docket begins to answer, and each with every line, which is valid until each
+// returns. The answer has no end, so Tail always returns an error: why the answer broke
+// off.
 func (c *Client) Tail(ctx context.Context, query url.Values, connected func(), each func(Followed) error) error {
 	res, err := c.Get(ctx, "/tail", query)
 	if err != nil {
@@ -46,7 +47,7 @@ func (c *Client) Tail(ctx context.Context, query url.Values, connected func(), e
 		if err == nil && isRecord {
 			f.Record, err = inspect.ParseRecord(line)
 		} else if err == nil && f.Missed == 0 {
-			err = errors.New("it has no record")
+			err = errors.New("missing record")
 		}
 		if err != nil {
 			return c.Unreadable(&MalformedError{fmt.Errorf("line %.100q: %w: it is not docket's admin endpoint", line, err)})

@@ -10,7 +10,7 @@ import (
 	"github.com/docket-export/docket/internal/disk"
 )
 
-const damageText = "dead letters: a part of the log is damaged and was set aside"
+const damageText = "dead letters: a damaged part of the log was set aside"
 
 // setAsideHoles copies the damage in the log to files of its own.
 func (s *Store) setAsideHoles() error {

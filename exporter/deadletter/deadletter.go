@@ -28,17 +28,18 @@ type Letter struct {
 var (
 	// ErrFull says that a letter does not fit within the bound.
 	ErrFull = errors.New("dead letters are full")
-	// ErrDamaged says that a letter is there and cannot be read. It can be removed.
+	// ErrDamaged says that a letter exists but cannot be read. Such a letter can be
+	// removed.
 	ErrDamaged = errors.New("damaged on disk")
 )
 
-// Options are those of a Store.
+// Options configure a Store.
 type Options struct {
 	// MaxBytes bounds the letters. 0: no bound.
 	MaxBytes int64
 	// ReadOnly changes no file, not even to set damage aside.
 	ReadOnly bool
-	// Log is told of damage; nil: it is not logged.
+	// Log receives reports of damage; nil: no log.
 	Log *slog.Logger
 }
 
@@ -46,13 +47,14 @@ type Options struct {
 type Stats struct {
 	Letters   int // all, those waiting to be sent again included
 	Redriving int
-	// Bytes are those of the letters in the log. The file has up to as many again
-	// of removed ones, and is there twice while it is written anew.
+	// Bytes is the size of the letters in the log. The file also holds up to the
+	// same amount of removed letters, and exists twice while docket rewrites it.
 	Bytes    int64
 	MaxBytes int64
 }
 
-// ID is the id of the record with this seq: the one with which a sink gets it.
+// ID is the record id for this seq: the id that a sink receives with the
+// record.
 func ID(queue string, seq uint64) string {
 	return queue + "-" + strconv.FormatUint(seq, 10)
 }
@@ -63,13 +65,13 @@ func ParseID(queue, text string) (uint64, error) {
 	number := text
 	if at := strings.LastIndexByte(text, '-'); at >= 0 {
 		if text[:at] != queue {
-			return 0, fmt.Errorf("%q is no record of this queue, whose ids begin with %s-", text, queue)
+			return 0, fmt.Errorf("%q is not a record of this queue: its record ids begin with %s-", text, queue)
 		}
 		number = text[at+1:]
 	}
 	seq, err := strconv.ParseUint(number, 10, 64)
 	if err != nil || seq == 0 {
-		return 0, fmt.Errorf("%q is no id: give one as docket deadletter ls shows it, such as %s, or the seq alone, such as 17", text, ID(queue, 17))
+		return 0, fmt.Errorf("%q is not a record id: use an id from docket deadletter ls, such as %s, or its number, such as 17", text, ID(queue, 17))
 	}
 	return seq, nil
 }

@@ -23,27 +23,27 @@
 // ranges, "3-7,9": the letters there are between their ends. After is an offset: the lines
 // before it were durable when this one was written.
 //
-// A record stands byte for byte as it came. It holds no newline, or else a producer
-// could write a line of the log in it, which a reader in search of the next line
-// behind some damage would take for one.
+// A record is stored byte for byte as it came. It holds no newline. Otherwise a
+// producer could put a line of the log into a record, and a reader that looks for
+// the next line after damage would accept that line.
 //
 // # Crashes
 //
 // Every change is one write at the end of the log and one sync. Bytes that cannot be read
 // behind the last offset that a line calls durable are a torn tail: they were not
-// acknowledged, and are cut, whole lines behind the tear included. Bytes that cannot be
-// read before it are damage, and cost the lines they are in. Either is copied to a file of its
-// own first, unless it is all zeros.
+// acknowledged, and are cut, whole lines behind the tear included. Bytes that cannot be read
+// before it are damage, and cost the lines they are in. Both are first copied to a file of
+// their own, unless they are all zeros.
 //
 // A line that a killed process has written may be in the page cache alone, and after a
-// failed sync it may stay there and never reach the disk. So Open writes the last
-// lines again, those that no later line calls durable, and syncs.
+// failed sync it may stay there and never reach the disk. So Open rewrites the last
+// lines, which no later line calls durable, and syncs.
 //
 // A log whose sync has failed is never written again. The next change first copies the
-// letters into a new log, which takes the name of the old one: so is a log compacted
-// that holds more garbage than letters. Old and new hold the same letters, so it
-// does not matter which of them a power cut leaves.
+// letters into a new log, which replaces the old one. A log with more garbage than
+// letters is compacted in the same way. Old and new hold the same letters, so it does
+// not matter which of them a power cut leaves.
 //
-// To remove the last letter removes the log. That needs no space on the disk, so a full
-// one can be freed.
+// Removing the last letter removes the log. That needs no disk space, so it works on a
+// full disk.
 package deadletter

@@ -44,8 +44,8 @@ func (l Letter) Summary(queue, sink string) Summary {
 	return s
 }
 
-// WithRecord returns s in JSON, on one line without its end, with the record as its
-// last member "record", byte for byte as it is.
+// WithRecord returns s as one line of JSON without a newline. Its last member,
+// "record", is the record, byte for byte.
 func (s Summary) WithRecord(record []byte) ([]byte, error) {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -65,7 +65,7 @@ type Count struct {
 	MaxBytes  int64  `json:"maxBytes,omitempty"` // 0: there is no bound, or it is not known
 }
 
-// Count returns the counts of sink, which s are the stats of.
+// Count returns s as the counts of sink.
 func (s Stats) Count(sink string) Count {
 	return Count{Sink: sink, Kept: s.Letters - s.Redriving, Redriving: s.Redriving, Bytes: s.Bytes, MaxBytes: s.MaxBytes}
 }
@@ -78,8 +78,8 @@ type Change struct {
 
 // Changed answers a Change.
 type Changed struct {
-	// Count is how many letters were changed. One that waits to be sent again
-	// already is not changed by a redrive.
+	// Count is how many letters were changed. A redrive does not change a letter
+	// that already waits to be sent again.
 	Count int `json:"count"`
 	// Unknown are the ids without a letter.
 	Unknown []string `json:"unknown,omitempty"`

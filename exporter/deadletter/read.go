@@ -44,9 +44,9 @@ func (s *Store) Stats() Stats {
 // many: Page gives them in parts.
 func (s *Store) List() ([]Letter, error) { return s.Page(0, math.MaxInt) }
 
-// Page returns, without their records, the first letters whose seq is above after, in
-// the order of seq and at most n. One that is damaged has nothing but its seq, its
-// state, and the damage as its reason.
+// Page returns the first letters with a seq above after, at most n, in the order of
+// seq and without their records. A damaged letter has only its seq, its state, and
+// the damage as its reason.
 func (s *Store) Page(after uint64, n int) ([]Letter, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -70,8 +70,8 @@ func (s *Store) Page(after uint64, n int) ([]Letter, error) {
 	return letters, nil
 }
 
-// Get returns the letter of seq with its record. It fails with ErrDamaged when there
-// is one that cannot be read. The record is the caller's.
+// Get returns the letter of seq with its record. It fails with ErrDamaged when the
+// letter cannot be read. The caller owns the record.
 func (s *Store) Get(seq uint64) (Letter, bool, error) {
 	s.mu.RLock()
 	defer s.mu.RUnlock()
@@ -86,10 +86,10 @@ func (s *Store) Get(seq uint64) (Letter, bool, error) {
 	return l, true, nil
 }
 
-// NextRedriving returns letters to be sent again with a seq before the given one, in
-// the order of seq: at most so many, and so many bytes of records, but one whatever its
-// size. One that turns out to be damaged is reported to the log and counts as kept: it
-// is passed over until the store is opened again. The records are the caller's.
+// NextRedriving returns letters to be sent again with a seq below before, in the order
+// of seq. It returns at most the given number of records and bytes, but the first
+// letter whatever its size. A letter that turns out to be damaged is logged and counts
+// as kept: it is skipped until the store is opened again. The caller owns the records.
 func (s *Store) NextRedriving(before uint64, records, bytes int) ([]Letter, error) {
 	letters, damaged, err := s.nextRedriving(before, records, bytes)
 	if len(damaged) > 0 {
@@ -135,7 +135,7 @@ func (s *Store) passOver(damaged []entry) {
 	for _, d := range damaged {
 		// The log is written without mu: commits wait for Counts, and a log can block.
 		if s.markDamaged(d) {
-			s.opts.Log.Error("dead letters: one that was to be sent again cannot be read: it stays until it is purged, or is set aside at the next start",
+			s.opts.Log.Error("dead letters: a redriven dead letter cannot be read: purge it, or docket sets it aside at the next start",
 				"directory", s.dir, "seq", d.seq)
 		}
 	}

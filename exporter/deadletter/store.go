@@ -22,9 +22,10 @@ const (
 	damagedPrefix = "damaged-"
 )
 
-// Store is the dead letters of one sink. Its methods are safe for concurrent use.
-// Those that change something return once it is durable; after an error of one
-// everything is as it was, though until the next change a crash may leave it done.
+// Store holds the dead letters of one sink. Its methods are safe for concurrent
+// use. A method that changes letters returns once the change is durable. After an
+// error nothing has changed, but until the next change a crash may still complete
+// the failed one.
 type Store struct {
 	dir   string
 	place disk.Path // of dir
@@ -51,10 +52,10 @@ type Store struct {
 	closed bool      // guarded by change
 }
 
-// Open opens the store in dir, which is made with the first letter. It reads all of
-// the log, and sets aside what cannot be read. Two stores must not be open in the
-// same directory, unless both are read-only. A log of a version that this docket does not
-// read is a *fileversion.Error: nothing in dir has changed then.
+// Open opens the store in dir, which the first letter creates. It reads the whole log,
+// and sets aside what it cannot read. Two stores must not be open in the same directory,
+// unless both are read-only. For a log of an unknown version Open returns a
+// *fileversion.Error, and changes nothing in dir.
 func Open(dir string, o Options) (*Store, error) {
 	if err := CheckVersion(dir); err != nil {
 		return nil, err
@@ -63,7 +64,7 @@ func Open(dir string, o Options) (*Store, error) {
 }
 
 // CheckVersion reports a log in dir of a version that Open would not read, as a
-// *fileversion.Error. It looks at the first line alone, and changes nothing.
+// *fileversion.Error. It reads only the first line, and changes nothing.
 func CheckVersion(dir string) error {
 	s := &Store{dir: dir}
 	log, err := placeOf(dir).Join(logFile).OpenRead()
@@ -182,7 +183,7 @@ func (s *Store) mend(found scanned) error {
 		return nil
 	}
 	if err := s.rewrite(); err != nil {
-		s.opts.Log.Error("dead letters: a part of the log is damaged and cannot be set aside yet: nothing can be changed before", "directory", s.dir, "error", err)
+		s.opts.Log.Error("dead letters: a damaged part of the log cannot be set aside yet: no change is possible until then", "directory", s.dir, "error", err)
 	}
 	return nil
 }
@@ -204,12 +205,11 @@ func (s *Store) confirm(from int64) error {
 	return s.log.Sync()
 }
 
-// Add makes letters durable. They have different seqs. A letter that is there with
-// one of them is replaced: the new one keeps the time of its first failure, and its
-// attempts are added. It fails with ErrFull, and adds nothing, when there are new ones
-// and the letters would exceed the bound; one that is replaced is there already, however
-// much more is said of it now. The letters and their bytes are the caller's again on
-// return.
+// Add makes letters durable. Their seqs differ. A letter replaces an earlier letter of
+// the same seq: it keeps the time of the first failure, and the attempts are added. Add
+// fails with ErrFull, and adds nothing, when one of the letters is new and all letters
+// together would exceed the bound. Replacements alone never fail with ErrFull, even if
+// they are larger. On return the caller owns the letters and their bytes again.
 func (s *Store) Add(letters []Letter) error {
 	if len(letters) == 0 {
 		return nil
@@ -243,7 +243,7 @@ func (s *Store) Add(letters []Letter) error {
 		}
 	}
 	if more && s.opts.MaxBytes > 0 && grown > s.opts.MaxBytes {
-		return fmt.Errorf("%w: there are %d, and with these they would take %d bytes of at most %d: redrive or purge some, or raise the bound",
+		return fmt.Errorf("%w: there are %d, and with the new ones they would take %d bytes of at most %d: redrive or purge some, or raise deadLetters.maxBytes",
 			ErrFull, len(s.index.entries), grown, s.opts.MaxBytes)
 	}
 	if err := s.write(lines); err != nil {
@@ -296,7 +296,7 @@ func (s *Store) Redrive(seqs []uint64) (int, error) {
 }
 
 // Remove forgets the letters of seqs, all of them for nil. It returns how many
-// there were. To remove all of them works on a full disk.
+// letters it removed. Removing all letters works on a full disk.
 func (s *Store) Remove(seqs []uint64) (int, error) {
 	s.change.Lock()
 	defer s.change.Unlock()
@@ -347,4 +347,4 @@ func (s *Store) failed(what string, err error) error {
 }
 
 // errReadOnly is for those who open a store to look at it.
-var errReadOnly = fmt.Errorf("opened to be read alone: %w", os.ErrPermission)
+var errReadOnly = fmt.Errorf("opened read-only: %w", os.ErrPermission)

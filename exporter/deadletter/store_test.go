@@ -118,7 +118,7 @@ func TestBound(t *testing.T) {
 	s := mustOpen(t, filepath.Join(t.TempDir(), "siem"), Options{MaxBytes: 4000})
 	mustAdd(t, s, letter(1), letter(2), letter(3))
 	err := s.Add([]Letter{letter(4)})
-	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "there are 3, and with these they would take ") {
+	if !errors.Is(err, ErrFull) || !strings.Contains(err.Error(), "there are 3, and with the new ones they would take ") {
 		t.Errorf("got error %v, want ErrFull with the numbers", err)
 	}
 	if got := s.Stats(); got.Letters != 3 || got.Bytes > got.MaxBytes || got.MaxBytes != 4000 {

@@ -77,10 +77,10 @@ func (s *Store) compact() {
 	began := time.Now()
 	if err := s.rewrite(); err != nil {
 		s.compactAt = 2 * garbage
-		s.opts.Log.Warn("dead letters: removed ones still take space: the log cannot be written anew", "directory", s.dir, "bytes", garbage, "error", err)
+		s.opts.Log.Warn("dead letters: the log cannot be rewritten, so removed letters still take space", "directory", s.dir, "bytes", garbage, "error", err)
 		return
 	}
-	s.opts.Log.Debug("dead letters: log written anew", "directory", s.dir, "freed", garbage, "took", time.Since(began))
+	s.opts.Log.Debug("dead letters: log rewritten", "directory", s.dir, "freed", garbage, "took", time.Since(began))
 }
 
 // rewrite puts a new log with the letters in the place of the one there is, or begins

@@ -111,7 +111,7 @@ func (boundedCalls) Validate(_ *cel.Env, _ cel.ValidatorConfig, expression *ast.
 		case refused:
 			issues.ReportErrorAtID(node.ID(), "%s is not for filters: %s", call.FunctionName(), instead)
 		case call.FunctionName() == "matches" && !literalPattern(call):
-			issues.ReportErrorAtID(node.ID(), "the pattern of matches must be written out: a record must not bring one of its own")
+			issues.ReportErrorAtID(node.ID(), "the pattern of matches must be a literal: a record must not supply it")
 		}
 	}
 }

@@ -3,16 +3,17 @@
 // An expression sees the record in two ways. record is the JSON object as a map. Whole
 // numbers are int, or uint beyond its range; others are double. Numbers of any type
 // compare by their value, so that record.n == 5 holds for 5 and for 5.0; int with double
-// is compared as double. Of a member that stands twice the last counts, as for
+// is compared as double. If a member occurs twice, the last one counts, as for
 // encoding/json.
 //
-// normalized.NAME is a field of the form that records of all engines have in common,
-// which is made when an expression asks for it (decision.Normalize): a text that is
-// empty where the record does not say. normalized.when is a time, and missing where it
-// is not known; normalized.failedOpen is a bool.
+// normalized.NAME is a field of the normalized form, which records of all engines have
+// in common. The form is made when an expression uses it (decision.Normalize). A field
+// is a text, which is empty if the record does not say. normalized.when is a time, and
+// missing if it is not known; normalized.failedOpen is a bool.
 //
-// Beside the standard functions there are those of the strings extension that search in
-// a text or take a part of it; none makes a text much longer than the record.
+// Beside the standard functions, expressions have the functions of the strings
+// extension that search in a text or take a part of it. No function makes a text much
+// longer than the record.
 package filter
 
 import (
@@ -35,8 +36,9 @@ type Filter struct {
 	needles []needle
 }
 
-// Check reports why expression cannot be compiled; an empty one can. The error is
-// one line, in which each fault begins with its line and column in expression.
+// Check reports why expression cannot be compiled. An empty expression is valid.
+// The error is one line, in which each fault begins with its line and column in
+// expression.
 func Check(expression string) error {
 	_, err := Compile(expression)
 	return err
@@ -66,12 +68,12 @@ func Compile(expression string) (*Filter, error) {
 	return &Filter{program, needlesOf(ast.NativeRep().Expr())}, nil
 }
 
-// Takes reports whether record, a valid JSON object, is to be delivered. With an
-// error it is true: the record cannot be judged, and the caller decides. That is one in
-// which a field is missing that the expression does not ask has() for, one with a
-// value of another type than the expression wants, and one that would cost too much.
-// The error is one line; it may quote a short part of the record. record must not
-// change meanwhile, and is not kept.
+// Takes reports whether to deliver record, a valid JSON object. With an error it is
+// true: the filter cannot judge the record, and the caller decides. There are three
+// causes: a missing field that the expression uses without has(), a value of an
+// unexpected type, and an evaluation that would cost too much. The error is one line;
+// it may quote a short part of the record. record must not change during the call, and
+// is not kept.
 func (f *Filter) Takes(record []byte) (bool, error) {
 	if f == nil {
 		return true, nil
@@ -82,7 +84,7 @@ func (f *Filter) Takes(record []byte) (bool, error) {
 	}
 	taken, ok := result.(types.Bool)
 	if !ok {
-		return true, fmt.Errorf("the result is no bool but %s", result.Type().TypeName())
+		return true, fmt.Errorf("the result must be bool, not %s", result.Type().TypeName())
 	}
 	return bool(taken), nil
 }

@@ -49,9 +49,9 @@ func undeclaredHint(expression string, at common.Location) string {
 	case slices.Contains([]string{"true", "false", "null"}, low):
 		return "write " + low
 	case strings.HasSuffix(before, "-"):
-		return `a field with a dash in its name is record["NAME"]`
+		return `write a field with a dash in its name as record["NAME"]`
 	case strings.HasSuffix(before, "=") || strings.HasSuffix(before, "["):
-		return `a text stands in quotes, "` + word + `", and a field of the record is ` + recordVar + ".NAME"
+		return `write a text in quotes, "` + word + `", and a field of the record as ` + recordVar + ".NAME"
 	}
 	return "fields of the record are " + recordVar + ".NAME"
 }

@@ -16,9 +16,9 @@ import (
 // unless it hides text in escapes.
 type needle [][]byte
 
-// MayTake reports whether f might take record. Where it is false f does not, or cannot judge
-// the record: what the expression asks for is nowhere in it. It costs a tenth of Takes and need
-// not be exact, for searches in many records.
+// MayTake reports whether f might take record. If it is false, f does not take the record or
+// cannot judge it: the record lacks a text that the expression needs. MayTake costs a tenth of
+// Takes. It is for searches in many records, and true may be wrong.
 func (f *Filter) MayTake(record []byte) bool {
 	if f == nil {
 		return true

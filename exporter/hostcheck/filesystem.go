@@ -32,9 +32,9 @@ func queueWarnings(q exporter.QueueConfig) (warnings []string) {
 func lossOn(fileSystem int64) string {
 	switch fileSystem {
 	case unix.TMPFS_MAGIC, unix.RAMFS_MAGIC:
-		return "in memory (tmpfs): what is queued is lost when the machine restarts"
+		return "in memory (tmpfs): queued records are lost when the machine restarts"
 	case unix.OVERLAYFS_SUPER_MAGIC:
-		return "in the container's own layer (overlayfs): what is queued is lost with the container; mount a volume"
+		return "in the container's own layer (overlayfs): queued records are lost with the container; mount a volume"
 	}
 	return ""
 }
@@ -65,8 +65,8 @@ func spaceWarning(q exporter.QueueConfig, s space, own int64) string {
 	if int64(q.MaxBytes) <= give {
 		return ""
 	}
-	return fmt.Sprintf("queue.maxBytes: %s is more than the file system of %s can give: %s, with %s left free (queue.minFreeBytes); "+
-		"the disk will be full first, and docket not ready: lower queue.maxBytes or enlarge the volume",
+	return fmt.Sprintf("queue.maxBytes: %s does not fit on the file system of %s: it has %s, with %s left free (queue.minFreeBytes); "+
+		"the disk will be full before the queue, and docket not ready: lower queue.maxBytes or enlarge the volume",
 		q.MaxBytes, q.Directory, human.Size(give), human.Size(reserve))
 }
 

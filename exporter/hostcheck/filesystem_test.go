@@ -35,11 +35,11 @@ func TestSpaceWarning(t *testing.T) {
 		"enough":                        {max: 2 * gib, minFree: exporter.Auto, space: space{total: 10 * gib, free: 3 * gib}},
 		"enough with what it has":       {max: 2 * gib, own: 1 * gib, minFree: 0, space: space{total: 2 * gib, free: 1 * gib}},
 		"to the byte":                   {max: 2 * gib, minFree: 1 * gib, space: space{total: 3 * gib, free: 3 * gib}},
-		"one byte short":                {max: 2 * gib, minFree: 1 * gib, space: space{total: 3 * gib, free: 3*gib - 1}, want: "can give: 2 GiB, with 1 GiB"},
-		"others have it":                {max: 2 * gib, minFree: 0, space: space{total: 10 * gib, free: 1 * gib}, want: "2Gi is more than the file system of /q can give: 1 GiB"},
+		"one byte short":                {max: 2 * gib, minFree: 1 * gib, space: space{total: 3 * gib, free: 3*gib - 1}, want: "it has 2 GiB, with 1 GiB"},
+		"others have it":                {max: 2 * gib, minFree: 0, space: space{total: 10 * gib, free: 1 * gib}, want: "2Gi does not fit on the file system of /q: it has 1 GiB"},
 		"the reserve, of a large one":   {max: 2 * gib, minFree: exporter.Auto, space: space{total: 2 * gib, free: 2 * gib}, want: "with 64 MiB left free (queue.minFreeBytes)"},
 		"the reserve, of a small one":   {max: 100 << 20, minFree: exporter.Auto, space: space{total: 100 << 20, free: 100 << 20}, want: "with 5 MiB left free"},
-		"less than the reserve":         {max: 16 << 20, minFree: 64 << 20, space: space{total: 100 << 20, free: 10 << 20}, want: "can give: 0 B"},
+		"less than the reserve":         {max: 16 << 20, minFree: 64 << 20, space: space{total: 100 << 20, free: 10 << 20}, want: "it has 0 B"},
 		"one that tells no size at all": {max: 2 * gib, minFree: exporter.Auto},
 	} {
 		t.Run(name, func(t *testing.T) {

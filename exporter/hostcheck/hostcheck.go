@@ -1,4 +1,5 @@
-// Package hostcheck says what the host cannot give a configuration, or gives to others.
+// Package hostcheck reports what the host lacks for a configuration, and what it
+// exposes to other users.
 package hostcheck
 
 import (
@@ -14,8 +15,8 @@ import (
 	"github.com/docket-export/docket/exporter"
 )
 
-// Warnings says what is valid in cfg and still may do harm: on the disk as it is now, and
-// in the configuration itself. Nothing is changed.
+// Warnings lists what is valid in cfg but may do harm: on the disk as it is now, and in
+// the configuration itself. It changes nothing.
 func Warnings(cfg *exporter.Config) []string {
 	all := queueWarnings(cfg.Queue)
 	for _, w := range cfg.Warnings() {
@@ -64,7 +65,7 @@ func directoriesOf(cfg *exporter.Config) []directory {
 		if isEmptyDir(filepath.Dir(c.Value)) {
 			continue // for the engine that shares it
 		}
-		all = append(all, directory{c.Key, filepath.Dir(c.Value), "put a socket of their own in the place of docket's"})
+		all = append(all, directory{c.Key, filepath.Dir(c.Value), "replace docket's socket"})
 	}
 	return all
 }
@@ -76,7 +77,7 @@ func (d directory) warning() string {
 	if err != nil || info.Mode()&groupOthersWrite == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%s: %s has mode %s, so %s may %s: chmod go-w %s, or name a directory in it that docket's user alone may write to",
+	return fmt.Sprintf("%s: %s has mode %s, so %s may %s: chmod go-w %s, or use a subdirectory that only docket's user may write to",
 		d.key, d.path, modeText(info), writers(info), d.risk, d.path)
 }
 
@@ -98,8 +99,8 @@ func modeText(info fs.FileInfo) string {
 	return fmt.Sprintf("%04o", uint32(bits))
 }
 
-// SecretWarnings has one line for all secret files that others may write, and one for all
-// that others may read: a volume has the same mode for each file in it.
+// SecretWarnings returns one line for all secret files that others may write, and one for
+// all that others may read. A volume has the same mode for each file in it.
 func SecretWarnings(files []config.FileUse) (lines []string) {
 	var writable, readable, paths, readablePaths []string
 	for _, f := range files {

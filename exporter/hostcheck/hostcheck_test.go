@@ -31,7 +31,7 @@ func TestPermissionWarnings(t *testing.T) {
 		"queue of a group": {0o770, 0o700, 0o755, 0o600, false, []string{"queue.directory: DIR/queue has mode 0770, so its group may remove or replace files of the queue: chmod go-w DIR/queue, "}},
 		"sticky":           {os.ModeSticky | 0o777, 0o700, 0o755, 0o600, false, []string{"queue.directory: DIR/queue has mode 1777, so everybody may"}},
 		"export":           {0o700, 0o702, 0o755, 0o600, false, []string{"sinks[0].file.directory: DIR/export has mode 0702, so everybody may"}},
-		"socket":           {0o700, 0o700, os.ModeSetgid | 0o775, 0o600, false, []string{"sources[0].unix.path: DIR/run has mode 2775, so its group may put a socket"}},
+		"socket":           {0o700, 0o700, os.ModeSetgid | 0o775, 0o600, false, []string{"sources[0].unix.path: DIR/run has mode 2775, so its group may replace docket's socket"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,5 +1,5 @@
-// Package letterbox reaches the dead letters of a queue: through the docket that runs on it,
-// or on the disk.
+// Package letterbox gives access to the dead letters of a queue: through the docket that
+// runs on it, or on the disk.
 package letterbox
 
 import (
@@ -28,10 +28,10 @@ const (
 	Purge   Change = "purge"
 )
 
-// Box is where the dead letters of a queue are reached: through the docket that
-// runs on it, or on the disk.
+// Box gives access to the dead letters of a queue: through the docket that runs
+// on it, or on the disk.
 type Box interface {
-	// Counts has every sink that there is.
+	// Counts returns the counts of every sink.
 	Counts(ctx context.Context) ([]deadletter.Count, error)
 	// List calls each with the letters of a sink, in the order of seq.
 	List(ctx context.Context, sink string, each func(deadletter.Summary) error) error
@@ -39,15 +39,15 @@ type Box interface {
 	Show(ctx context.Context, sink, id string) (deadletter.Summary, []byte, error)
 	// Change redrives or purges letters.
 	Change(ctx context.Context, sink string, what Change, c deadletter.Change) (deadletter.Changed, error)
-	// Hint is what else there is to say of a sink that is not there.
+	// Hint is more text for an error about an unknown sink; may be empty.
 	Hint(sink string) string
-	// Running says whether a docket is at work that sees the changes.
+	// Running says whether a docket is running that sees the changes.
 	Running() bool
 	Close() error
 }
 
-// Open finds the docket that runs on the queue of cfg or, when there is none, the queue.
-// While a docket does, log is not used.
+// Open returns the Box of the docket that runs on the queue of cfg or, without such a
+// docket, of the queue on disk. Only the queue on disk uses log.
 func Open(ctx context.Context, cfg *exporter.Config, log *slog.Logger) (Box, error) {
 	client, o, err := adminclient.Find(ctx, cfg.Queue.Directory, inspect.Open)
 	if err != nil {

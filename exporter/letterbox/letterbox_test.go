@@ -19,8 +19,8 @@ func TestDeadLettersOfAnother(t *testing.T) {
 		body   string
 		want   string
 	}{
-		"not found":     {404, "404 page not found\n", "is it docket's admin endpoint?"},
-		"no text":       {502, "", "is it docket's admin endpoint?"},
+		"not found":     {404, "404 page not found\n", "check that this is docket's admin endpoint"},
+		"no text":       {502, "", "check that this is docket's admin endpoint"},
 		"its words":     {403, "set admin.tokenFile\n", "set admin.tokenFile"},
 		"no JSON":       {200, "<html>", "read the answer of docket at "},
 		"breaks off":    {200, `[{"id":"q-1"},`, "read the answer of docket at "},

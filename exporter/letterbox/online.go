@@ -18,7 +18,7 @@ type onlineBox struct {
 	directory string // of the queue; empty when it is not known
 }
 
-// Online asks the docket of client.
+// Online returns the Box of the docket that client reaches.
 func Online(client *adminclient.Client) Box { return &onlineBox{client: client} }
 
 func (b *onlineBox) Running() bool { return true }
@@ -33,7 +33,7 @@ func (b *onlineBox) Hint(sink string) string {
 	if _, err := rooted.At(b.directory).Join(exporter.DeadLettersDirectory, sink).Lstat(); err != nil {
 		return ""
 	}
-	return "; there are dead letters of a sink of this name, which docket does not run: they can be handled while docket is stopped"
+	return "; this sink has dead letters but does not run: stop docket to handle them"
 }
 
 func (b *onlineBox) Counts(ctx context.Context) (counts []deadletter.Count, err error) {

@@ -3,12 +3,12 @@
 package page
 
 import (
+	"bytes"
 	"crypto/sha256"
 	_ "embed" // for the page
 	"encoding/base64"
 	"encoding/json"
 	"net/http"
-	"regexp"
 	"strconv"
 	"time"
 
@@ -56,8 +56,9 @@ func policyOf(page []byte) string {
 
 // hashOf is how a policy names the one element of the page that has the tag.
 func hashOf(page []byte, tag string) string {
-	element := regexp.MustCompile("(?s)<" + tag + ">(.*?)</" + tag + ">").FindSubmatch(page)
-	sum := sha256.Sum256(element[1])
+	_, element, _ := bytes.Cut(page, []byte("<"+tag+">"))
+	element, _, _ = bytes.Cut(element, []byte("</"+tag+">"))
+	sum := sha256.Sum256(element)
 	return "'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "'"
 }
 
@@ -78,7 +79,7 @@ func (e *events) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		defer func() { <-e.places }()
 	default:
 		w.Header().Set("Retry-After", "10")
-		http.Error(w, strconv.Itoa(maxListeners)+" listeners are served already: close one, or ask for /status", http.StatusServiceUnavailable)
+		http.Error(w, strconv.Itoa(maxListeners)+" pages are open already: close one, or use /status", http.StatusServiceUnavailable)
 		return
 	}
 	h := w.Header()

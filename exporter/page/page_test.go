@@ -3,6 +3,8 @@ package page
 import (
 	"bufio"
 	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"io"
@@ -73,6 +75,16 @@ func TestHeaders(t *testing.T) {
 	policy := res.Header.Get("Content-Security-Policy")
 	if !strings.HasPrefix(policy, "default-src 'none';") || strings.Contains(policy, "unsafe") || strings.Contains(policy, "*") {
 		t.Errorf("got the policy %s", policy)
+	}
+	for _, tag := range []string{"script", "style"} {
+		elements := regexp.MustCompile("(?s)<"+tag+"[^>]*>(.+?)</"+tag+">").FindAllSubmatch(body, -1)
+		if len(elements) != 1 {
+			t.Fatalf("the page has %d elements %s, want one: the policy names one", len(elements), tag)
+		}
+		sum := sha256.Sum256(elements[0][1])
+		if want := tag + "-src 'sha256-" + base64.StdEncoding.EncodeToString(sum[:]) + "';"; !strings.Contains(policy, want) {
+			t.Errorf("got the policy %s, want %s in it", policy, want)
+		}
 	}
 	for name, want := range map[string]string{"Content-Type": "text/html; charset=utf-8", "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"} {
 		if got := res.Header.Get(name); got != want {

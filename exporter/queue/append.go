@@ -45,16 +45,16 @@ func (c *commit) reset() {
 // Append puts c on its way to the disk and returns. settled is called once it
 // is durable; from then on cursors may see its records, and Position its
 // position. Chunks become durable in the order of their Append calls. settled
-// must not block and is not called when the queue closes first: nothing is
-// known then. c and its bytes may be reused on return.
+// must not block and is not called when the queue closes first: whether c is
+// durable is not known then. c and its bytes may be reused on return.
 //
 // Append blocks while the commit being gathered is full, and while the queue is
-// full: with Refuse only when what sinks are done with is about to make room, with
-// DropOldest until the oldest segment has gone. A chunk without records, which only
-// counts, is accepted by a full queue too: segments of such chunks alone are
-// removed whatever the sinks do.
+// full. With Refuse a full queue blocks only while segments that every sink has
+// passed are about to be removed; with DropOldest it blocks until the oldest
+// segment is removed. A full queue also accepts a chunk without records, which only
+// counts: segments with such chunks alone are removed whatever the sinks do.
 //
-// Errors: ErrFull, ErrClosed, that of ctx, or a fault in c.
+// Errors: ErrFull, ErrClosed, the error of ctx, or a fault in c.
 func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 	if err := c.Check(); err != nil {
 		return err
@@ -77,12 +77,12 @@ func (q *Queue) Append(ctx context.Context, c *Chunk, settled func()) error {
 	}
 }
 
-// AppendNow is Append for a caller that has nothing to do until c is durable.
-// While no other commit is under way it makes the commit itself, and returns after
-// settled; otherwise, and when the write fails, it is as Append. ctx does not end a
-// commit: on a disk that hangs AppendNow does not return. Going through
-// the commit loop costs two context switches, which take as long as a sync of a
-// fast disk.
+// AppendNow is Append for a caller that has nothing to do until c is durable. While
+// no other commit is under way it makes the commit itself, and returns after
+// settled; otherwise, and when the write fails, it works like Append. ctx does not
+// end a commit: on a disk that hangs AppendNow does not return. Going through the
+// commit loop costs two context switches, which take as long as a sync of a fast
+// disk.
 func (q *Queue) AppendNow(ctx context.Context, c *Chunk, settled func()) error {
 	if !q.turn.TryLock() {
 		return q.Append(ctx, c, settled)

@@ -301,7 +301,7 @@ func (q *Queue) ail(err error) {
 		q.since = time.Now()
 	}
 	if q.said.Fails(outage.Cause(err)) { // the text names another segment each time
-		q.opts.Log.Error("queue cannot write: nothing new is acknowledged until it can", "error", err)
+		q.opts.Log.Error("queue cannot write: docket acknowledges nothing new until it can", "error", err)
 	}
 	q.failed = err
 }

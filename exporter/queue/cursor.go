@@ -17,10 +17,17 @@ type Limits struct {
 	Records int           // at least 1
 	Bytes   int           // of Data; a first record larger than this comes alone
 	Wait    time.Duration // how long a record may wait, since it was received, for others to join it
+	// Most bounds a batch of a backlog instead of Records and Bytes: it may hold up to Most of
+	// the records that are already durable. Values below Records and Bytes have no effect.
+	Most struct{ Records, Bytes int }
 }
 
-// Cursor is one sink's place in the queue. Next is for one goroutine; what says
-// that records are done may be called from another.
+func (l Limits) mostRecords() int { return max(l.Records, l.Most.Records) }
+
+func (l Limits) mostBytes() int { return max(l.Bytes, l.Most.Bytes) }
+
+// Cursor is one sink's position in the queue. Next is for one goroutine; the
+// methods that mark records as done may be called from another.
 type Cursor struct {
 	q    *Queue
 	name string
@@ -56,10 +63,10 @@ type returned struct {
 	last     uint64
 }
 
-// Cursor returns the cursor of the sink name, at the place where it was. A sink
-// that the queue does not know starts at the first kept record or, with fromNow,
-// after the last; what it never sees counts as filtered. One sink has one cursor
-// at a time; Close ends it.
+// Cursor returns the cursor of the sink name, at its last position. A sink that
+// the queue does not know starts at the first kept record or, with fromNow,
+// after the last; records before its start count as filtered. One sink has one
+// cursor at a time; Close ends it.
 func (q *Queue) Cursor(name string, fromNow bool) (*Cursor, error) {
 	if name == "" || len(name) > math.MaxUint8 {
 		return nil, fmt.Errorf("queue: cursor name must have 1 to %d bytes", math.MaxUint8)
@@ -74,7 +81,9 @@ func (q *Queue) Cursor(name string, fromNow bool) (*Cursor, error) {
 		if len(q.cursors)+len(q.parked) >= state.MaxCursors {
 			return nil, fmt.Errorf("queue: at most %d cursors", state.MaxCursors)
 		}
-		a = q.newAccount(fromNow)
+		if a = q.newAccount(fromNow); !q.accountsLost {
+			a = a.ReplayedNow(time.Now()) // one that had its name before was another sink
+		}
 	}
 	delete(q.parked, name)
 	c := &Cursor{q: q, name: name, account: a, next: a.Next, returned: a.Next - 1}
@@ -95,8 +104,8 @@ func (p *published) newAccount(fromNow bool) Account {
 	return Account{Next: next, Filtered: next - 1}
 }
 
-// Forget lets go of the records that the queue keeps for a sink that has no
-// cursor now, and of its account. It returns how many were pending.
+// Forget drops the account of a sink that has no cursor now, and the records
+// that the queue keeps for the sink. It returns how many records were pending.
 func (q *Queue) Forget(name string) uint64 {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -109,7 +118,7 @@ func (q *Queue) Forget(name string) uint64 {
 	return a.Pending(q.durable.Load())
 }
 
-// Close ends the cursor. The queue goes on keeping its records.
+// Close ends the cursor. The queue still keeps its records.
 func (c *Cursor) Close() {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
@@ -120,7 +129,7 @@ func (c *Cursor) Close() {
 	}
 }
 
-// Account returns what is done. Safe at any time.
+// Account returns the account of the sink. Safe at any time.
 func (c *Cursor) Account() Account {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
@@ -143,19 +152,19 @@ func (c *Cursor) OldestPending() (t time.Time, ok bool) {
 }
 
 // Next waits for durable records and returns the next ones, in the order of
-// their seq, at most what lim allows. It does not move the durable place: what
-// is not acked comes again after a restart. The records and their bytes are
-// valid until the next call.
+// their seq, at most what lim allows. It does not move the durable position:
+// records that are not acked come again after a restart. The records and their
+// bytes are valid until the next call.
 //
 // Damaged records are passed over, counted as corrupt and logged.
 //
-// Errors: that of ctx, ErrClosed, or a segment that could not be read, after
-// which Next may be called again.
+// Errors: the error of ctx, ErrClosed, or a segment that could not be read.
+// After that error Next may be called again.
 func (c *Cursor) Next(ctx context.Context, lim Limits) ([]Record, error) {
 	c.setReading(true)
 	defer c.setReading(false)
 	clear(c.batch)
-	c.reader.Capacity = lim.Bytes + segment.ReadSize/4 // a full batch and the frame it ends in
+	c.reader.Capacity = lim.mostBytes() + segment.ReadSize/4 // a full batch and the frame it ends in
 	c.keepUnread(c.size + segment.ReadSize/16)
 	c.batch, c.size = c.batch[:0], 0
 	c.passDropped()

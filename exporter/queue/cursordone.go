@@ -10,22 +10,41 @@ import (
 func (c *Cursor) Ack(seq uint64) error { return c.Settle(seq, Outcome{}) }
 
 // Settle marks every record up to and including seq as done: o says how many of
-// them were not delivered. The place becomes durable a little later; a crash
-// before that brings the records again. It may be called during Next.
+// them were not delivered. The position becomes durable a little later; after a
+// crash before that, the records come again. It may be called during Next.
 func (c *Cursor) Settle(seq uint64, o Outcome) error {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
 	if seq > c.returned {
-		return fmt.Errorf("cursor %s: records up to %d are said to be done, which were not returned yet", c.name, seq)
+		return fmt.Errorf("cursor %s: records up to %d are marked as done but were not returned yet", c.name, seq)
 	}
 	c.account.Done(c.advance(seq+1), o)
 	return nil
 }
 
-// CountSetAside has the account ask count, from now on, what has become of the records
-// that were set aside: how many of those before next are kept, and how many are to be
-// delivered after all. It returns how many are gone, which count as dropped. count is
-// called with the queue locked: it must not call the queue, nor wait for long.
+// Save returns once the account as it is now is durable. It fails when ctx is done and with
+// ErrClosed.
+func (c *Cursor) Save(ctx context.Context) error {
+	if err := c.q.saveAccounts(ctx); err != nil {
+		return fmt.Errorf("cursor %s: %w", c.name, err)
+	}
+	return nil
+}
+
+// SetReplayed sets Account.Replayed to the value that the destination has, for an account
+// that does not know it.
+func (c *Cursor) SetReplayed(replayed int64) {
+	c.q.mu.Lock()
+	defer c.q.mu.Unlock()
+	c.account.Replayed = replayed
+	wake(c.q.dirty)
+}
+
+// CountSetAside makes the account call count, from now on, for the records that were
+// set aside. count returns how many of them before next are kept, and how many are
+// to be delivered after all. CountSetAside returns how many are gone; these count as
+// dropped. count is called with the queue locked: it must not call the queue, nor
+// wait for long.
 func (c *Cursor) CountSetAside(count func(next uint64) (kept, redriving uint64)) (dropped uint64) {
 	c.q.mu.Lock()
 	defer c.q.mu.Unlock()
@@ -52,10 +71,11 @@ func (c *Cursor) now() Account {
 	return a
 }
 
-// Redelivered counts n records that were set aside as delivered, and calls remove, which
-// removes them from where they are kept, once that is durable: a crash in between brings
-// them again, and none counts as dropped. When it cannot be durable, or remove fails,
-// nothing is counted. It fails when ctx is done, with ErrClosed, and as remove does.
+// Redelivered counts n records that were set aside as delivered. Once the count is
+// durable it calls remove, which removes the records from where they are kept. After a
+// crash in between, the records come again, and none counts as dropped. If the count
+// cannot become durable, or remove fails, nothing is counted. It fails when ctx is done,
+// with ErrClosed, and with the error of remove.
 func (c *Cursor) Redelivered(ctx context.Context, n uint64, remove func() error) error {
 	move := func(from, to *uint64) {
 		c.q.mu.Lock()

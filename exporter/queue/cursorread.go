@@ -20,7 +20,7 @@ func (c *Cursor) gather(lim Limits) (full bool, err error) {
 			return true, nil
 		}
 		if c.next > c.q.durable.Load() {
-			return false, nil
+			return c.holds(lim.Records, lim.Bytes), nil
 		}
 		switch err := c.readFrame(); {
 		case errors.Is(err, segment.ErrNoRoom) && len(c.batch) > 0:
@@ -41,7 +41,7 @@ func (c *Cursor) addRecords(lim Limits) bool {
 		if n < 0 {
 			n = len(c.payload) // a payload ends in a newline; its checksum held
 		}
-		if len(c.batch) > 0 && (len(c.batch) >= lim.Records || c.size+n > lim.Bytes) {
+		if len(c.batch) > 0 && (len(c.batch) >= lim.mostRecords() || c.size+n > lim.mostBytes()) {
 			return true
 		}
 		c.batch = append(c.batch, Record{
@@ -55,7 +55,12 @@ func (c *Cursor) addRecords(lim Limits) bool {
 		c.next++
 		c.payload = c.payload[min(n+1, len(c.payload)):]
 	}
-	return len(c.batch) >= lim.Records || (len(c.batch) > 0 && c.size >= lim.Bytes)
+	return c.holds(lim.mostRecords(), lim.mostBytes())
+}
+
+// holds reports whether the batch has so many records or bytes.
+func (c *Cursor) holds(records, bytes int) bool {
+	return len(c.batch) >= records || (len(c.batch) > 0 && c.size >= bytes)
 }
 
 // readFrame makes the frame with the record next the current one, passing over

@@ -122,12 +122,12 @@
 //	              a count of 8 bytes), zeros up to the length of the header
 //	              records, zeros up to a multiple of 8
 //
-// That the header has a checksum of its own makes the loss exact when only the
-// records are damaged: it says which seqs they were and where the next frame is.
+// The header has its own checksum, so the loss is exact when only the records
+// are damaged: the header says which seqs are lost and where the next frame is.
 //
 // The lines of a frame follow each other: there are as many as records, duplicates and
 // refused lines, and position is the number of the last. So the frames add up to the
-// numbers that were received from a producer, and to those that it has left out.
+// numbers that were received from a producer, and to the numbers that it has left out.
 //
 // A frame without records makes a refused or repeated line, and the position of its
 // producer, durable before they are acknowledged. Lost records are those that a producer
@@ -150,7 +150,7 @@
 //
 //	offset  size
 //	     0     8  "docketcu"
-//	     8     4  format version, 3
+//	     8     4  format version, 4; 3 is read too
 //	    12     4  checksum of bytes 0-11 and 16 up to the length
 //	    16     8  generation
 //	    24    16  UUID of the queue
@@ -159,8 +159,9 @@
 //	    48    16  zero
 //	    64        for each sink: length of its name, name, next seq, the counts
 //	              delivered, filtered, deadLettered, dropped, corrupt,
-//	              redriving, how many of dropped were for want of room, and
-//	              the seq at which a replay ends
+//	              redriving, how many of dropped were for want of room,
+//	              the seq at which a replay ends, and when the last one was
+//	              asked for, Unix nanoseconds (not in version 3)
 //
 // # Positions
 //
@@ -187,13 +188,13 @@
 //
 // Earlier dockets knew a producer by its name alone: frames of version 1, and positions of
 // version 1 in one object. Their positions stay for a day: a producer of that name that is
-// not known otherwise goes on from there, and none can change them. A frame is for
+// not known otherwise continues from there. No producer can change them. A frame is for
 // producers of its own source. A name that begins with its source and "/" is for that
 // source itself, any other for peers.
 //
-// Nothing is added to a segment behind its checkpoint. What stands there is the tail
-// that Open has found and has yet to write again, or was left behind by a commit that
-// failed: Open reads it as the end of any log.
+// Nothing is added to a segment behind its checkpoint. Bytes there are the tail that
+// Open has found and must still rewrite, or the rest of a failed commit: Open reads
+// them as the end of any log.
 //
 // # What can happen
 //
@@ -222,8 +223,8 @@
 // they were: the fresh segment has no name yet.
 //
 // The disk is full, or has no more free than MinFreeBytes. The segment in use is filled,
-// and then nothing new is acknowledged. Sinks go on, and segments that they have passed are
-// used again. The checkpoint that this needs finds room in the reserve. The last segment
+// and then nothing new is acknowledged. Sinks continue, and segments that they have passed
+// are reused. The checkpoint that this needs finds room in the reserve. The last segment
 // usually stays, to repeat what the positions file says; it is removed as well when it is
 // full and delivered, because it may be all there is.
 //
@@ -244,7 +245,8 @@
 // A segment is missing. Its seqs are counted as corrupt.
 //
 // The cursors file is lost or neither slot is valid. Every sink starts at the first kept
-// record: delivered twice, never skipped.
+// record: delivered twice, never skipped. A sink whose destination keeps its position
+// continues there: until the next start, no account says that the sink was new or set back.
 //
 // The positions file is lost. The whole log is read instead.
 //

@@ -309,3 +309,29 @@ func TestPositionWaitsForTheTail(t *testing.T) {
 		t.Errorf("position: got %d, want 3", n)
 	}
 }
+
+// Stats tell the accounts that a crash would leave from those that are on their way to the disk.
+func TestStatsOfSavedAccounts(t *testing.T) {
+	files := &faultFS{FS: disk.OS("")}
+	q := open(t, Options{Directory: t.TempDir(), FS: files})
+	storeNumbered(t, q, 1, 9, 2)
+	c := cursorOf(t, q, "a")
+	drain(t, q, c)
+	must(t, c.Ack(4))
+	must(t, c.Save(t.Context()))
+	files.set(func(op, name string) error {
+		if filepath.Base(name) == state.CursorsFile {
+			return errors.New("the disk takes no accounts")
+		}
+		return nil
+	})
+	must(t, c.Ack(9))
+	if s := q.Stats(); s.Cursors["a"].Next != 10 || s.Saved["a"].Next != 5 {
+		t.Errorf("got %+v, on disk %+v; want the next record to be 10, on disk 5", s.Cursors["a"], s.Saved["a"])
+	}
+	files.set(nil)
+	must(t, c.Save(t.Context()))
+	if s := q.Stats(); s.Saved["a"] != s.Cursors["a"] {
+		t.Errorf("got %+v on disk, want %+v", s.Saved["a"], s.Cursors["a"])
+	}
+}

@@ -23,7 +23,8 @@ const (
 	maxName      = 255
 	maxTallies   = 32
 
-	cursorsVersion = 3
+	cursorsVersion = 4
+	cursorsBefore  = 3
 	slotSize       = 64 << 10
 	slotHead       = 64
 
@@ -50,6 +51,12 @@ func encodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []
 	var w lastWrite
 	_ = (&state.CursorFile{File: &w, Queue: id, Generation: generation - 1}).Write(accounts)
 	return w.content
+}
+
+// counts is a without the time at which the sink was new or set back.
+func counts(a Account) Account {
+	a.Replayed = 0
+	return a
 }
 
 // lastWrite is a file that keeps what is written to it last.

@@ -10,8 +10,8 @@ import (
 const groundEvery = 250 * time.Millisecond
 
 // LostError says that the directory of the queue is no longer the one that this process
-// has locked. Nothing is written there any more, as what is at the path now may be
-// another's. The queue goes on by itself if the directory comes back.
+// has locked. Nothing more is written at the path, because another process may own what
+// is there now. The queue continues by itself if the directory comes back.
 type LostError struct {
 	Directory string
 	Err       error // of the look at the lock file
@@ -23,9 +23,9 @@ func (e *LostError) Error() string {
 
 func (e *LostError) Unwrap() error { return e.Err }
 
-// ErrSegmentRemoved says that the file of the active segment has no name any more: what
-// was acknowledged and not delivered of it is lost. The next commit goes to a new one.
-var ErrSegmentRemoved = errors.New("the file was removed: what was acknowledged and not delivered of it is lost, or with the sinks that have it open")
+// ErrSegmentRemoved says that somebody removed the file of the active segment: its
+// acknowledged, undelivered records are lost. The next commit goes to a new segment.
+var ErrSegmentRemoved = errors.New("the file was removed: its acknowledged and undelivered records are lost, except to sinks that have it open")
 
 // checkGround returns a *LostError while the directory is lost. The lock file stands
 // for it: as long as its name leads to the file that this process has locked, the

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // isLost waits until the queue says that its directory is lost.
@@ -154,4 +155,36 @@ func TestRemovedCursors(t *testing.T) {
 		t.Errorf("got %d as the next record, want 4", got)
 	}
 	must(t, q.Close(context.Background()))
+}
+
+// openedForReading opens the file cursors as a disk does that is read-only until then.
+type openedForReading struct{ disk.FS }
+
+func (f openedForReading) Open(name string) (disk.File, error) {
+	if filepath.Base(name) == state.CursorsFile {
+		return f.OpenRead(name)
+	}
+	return f.FS.Open(name)
+}
+
+// A disk that was read-only when docket started, and no longer is, keeps what sinks have.
+func TestCursorsOpenedForReading(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 3, 1)
+	cursorOf(t, q, "a")
+	closeQueue(t, q)
+
+	opts.FS = openedForReading{disk.OS("")}
+	q = open(t, opts)
+	c := cursorOf(t, q, "a")
+	drain(t, q, c)
+	must(t, c.Ack(3))
+	eventually(t, "the account is on disk", func() bool { return q.Stats().Saved["a"].Next == 4 })
+	killed(t, q)
+	q = open(t, Options{Directory: opts.Directory})
+	if got := cursorOf(t, q, "a").Account().Next; got != 4 {
+		t.Errorf("got %d as the next record, want 4", got)
+	}
+	closeQueue(t, q)
 }

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"slices"
+	"syscall"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -38,18 +39,20 @@ type janitor struct {
 	// Queue.mu; saved is broadcast when savedLook has moved.
 	looks, savedLook uint64
 	saved            signal.Signal
+	// written is what the cursors file holds durably. Set by the janitor, with Queue.mu; a map
+	// that was set is not changed.
+	written map[string]Account
 
 	// The rest is the janitor's own.
-	cursors *state.CursorFile  // nil while none could be made
-	written map[string]Account // what the cursors file holds durably
-	base    state.Checkpoint   // what the positions file holds
-	covered uint64             // the epoch up to which a durable checkpoint counts
-	doomed  []*liveSegment     // no longer part of the queue, to be removed
-	passed  []*liveSegment     // doomed once the cursors and a checkpoint are durable
-	spares  []string           // to be used again once their names are durable
-	held    []*liveSegment     // removed while a cursor still has the file open
-	reserve bool               // the reserve file was written by this docket
-	err     error              // of the last round, nil when it did everything
+	cursors *state.CursorFile // nil while none could be made
+	base    state.Checkpoint  // what the positions file holds
+	covered uint64            // the epoch up to which a durable checkpoint counts
+	doomed  []*liveSegment    // no longer part of the queue, to be removed
+	passed  []*liveSegment    // doomed once the cursors and a checkpoint are durable
+	spares  []string          // to be used again once their names are durable
+	held    []*liveSegment    // removed while a cursor still has the file open
+	reserve bool              // the reserve file was written by this docket
+	err     error             // of the last round, nil when it did everything
 	said    outage.Log
 }
 
@@ -129,14 +132,14 @@ func (q *Queue) tidy() {
 	q.trim()
 	if h.err == nil {
 		if _, news := h.said.Works(); news {
-			q.opts.Log.Info("queue is tidied again")
+			q.opts.Log.Info("queue removes delivered records again")
 		}
 		h.keepReserve()
 		return
 	}
 	wake(q.dirty)
 	if h.said.Fails(outage.Cause(h.err)) {
-		q.opts.Log.Error("queue cannot be tidied: delivered records are kept", "error", h.err)
+		q.opts.Log.Error("queue cannot remove delivered records", "error", h.err)
 	}
 }
 
@@ -154,20 +157,25 @@ func (q *Queue) writeCursors() (err error) {
 	look := q.janitor.looks
 	q.mu.Unlock()
 	if h.cursorsRemoved() {
-		q.opts.Log.Warn("the file cursors was removed: it is written again")
+		q.opts.Log.Warn("the file cursors was removed: docket writes it again")
 		h.close()
+	}
+	if h.cursors != nil {
+		if err = h.cursors.Confirm(); err == nil && !maps.Equal(accounts, h.written) {
+			err = h.cursors.Write(accounts)
+		}
+		if errors.Is(err, syscall.EBADF) { // it could only be opened for reading, as on a disk that was read-only
+			h.close()
+		}
 	}
 	if h.cursors == nil {
 		h.cursors, err = state.CreateCursorFile(q.opts.FS, q.opts.Directory, q.id, accounts)
-	} else if err = h.cursors.Confirm(); err == nil && !maps.Equal(accounts, h.written) {
-		err = h.cursors.Write(accounts)
 	}
 	if err != nil {
 		return err
 	}
-	h.written = accounts
 	q.mu.Lock()
-	q.janitor.savedLook = look
+	h.written, h.savedLook = accounts, look
 	q.mu.Unlock()
 	q.janitor.saved.Broadcast()
 	return nil

@@ -143,7 +143,7 @@ func TestCheckNamesThePlace(t *testing.T) {
 	if f.File != filepath.Base(first.path) || f.Offset != first.at[1] || f.End != first.at[2] {
 		t.Errorf("got %+v, want %s from %d to %d", f, first.path, first.at[1], first.at[2])
 	}
-	want := fmt.Sprintf("%s:%d: damage: 88 bytes cannot be read (payload checksum mismatch): record 2 is lost to a replay only, every sink is done with it", f.File, f.Offset)
+	want := fmt.Sprintf("%s:%d: damage: 88 bytes cannot be read (payload checksum mismatch): record 2 is lost to a replay only, every sink has passed it", f.File, f.Offset)
 	if f.String() != want {
 		t.Errorf("got  %s\nwant %s", f, want)
 	}

@@ -29,10 +29,10 @@ func TestLookKeepsNobodyOut(t *testing.T) {
 		got = append(got, string(r.Data))
 		return nil
 	}, func(f inspect.Finding) error { return nil })
-	if err == nil || !strings.Contains(err.Error(), "docket has begun") || len(got) == 12 {
+	if err == nil || !strings.Contains(err.Error(), "docket has started") || len(got) == 12 {
 		t.Errorf("a docket began: got %v after %d records, want that it has begun", err, len(got))
 	}
-	if _, err := o.Contents(t.Context()); err == nil || !strings.Contains(err.Error(), "docket has begun") {
+	if _, err := o.Contents(t.Context()); err == nil || !strings.Contains(err.Error(), "docket has started") {
 		t.Errorf("Contents while a docket is at work: got %v", err)
 	}
 	if _, err := inspect.OpenToLook(opts.Directory, nil); err == nil || !strings.Contains(err.Error(), "in use by") {

@@ -159,7 +159,7 @@ func (s *segmentPool) makeReady() (err error) {
 func (s *segmentPool) reuse(spare string) (*newFile, error) {
 	name := s.newName()
 	if err := s.fsys.Rename(s.path(spare), s.path(name)); err != nil {
-		return nil, fmt.Errorf("%s: use again: %w", spare, err)
+		return nil, fmt.Errorf("%s: reuse: %w", spare, err)
 	}
 	f, err := s.fsys.Open(s.path(name))
 	if err == nil {
@@ -168,7 +168,7 @@ func (s *segmentPool) reuse(spare string) (*newFile, error) {
 		}
 	}
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("%s: use again: %w", spare, err), s.fsys.Remove(s.path(name)))
+		return nil, errors.Join(fmt.Errorf("%s: reuse: %w", spare, err), s.fsys.Remove(s.path(name)))
 	}
 	return &newFile{File: f, name: name, written: s.size, size: s.size}, nil
 }
@@ -206,7 +206,7 @@ func (s *segmentPool) checkSpace(size int64) error {
 		return fmt.Errorf("space of %s: %w", s.dir, err)
 	}
 	if minFree := minFreeOf(s.minFree.Load(), total); minFree > 0 && free-size < minFree {
-		return fmt.Errorf("the next segment takes %d of the %d bytes free on the file system of %s, of which minFreeBytes keeps %d: %w",
+		return fmt.Errorf("the next segment needs %d bytes: %d are free on the file system of %s, and minFreeBytes reserves %d: %w",
 			size, free, s.dir, minFree, unix.ENOSPC)
 	}
 	return nil
@@ -301,7 +301,7 @@ func (q *Queue) prepareLoop() {
 			if err == nil {
 				said.Works()
 			} else if said.Fails(outage.Cause(err)) {
-				q.opts.Log.Warn("queue cannot prepare its next segment: it takes records until the present one is full", "error", err)
+				q.opts.Log.Warn("queue cannot prepare its next segment: docket stores records until the current segment is full", "error", err)
 			}
 			if resting && !done {
 				q.restFromPreparing()

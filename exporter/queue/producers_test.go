@@ -214,7 +214,7 @@ func TestEarlierPositionIsWarnedOf(t *testing.T) {
 		expectNumbers(t, q, identity, Producer{Source: "unix", Identity: identity, Name: "p"}, 5)
 	}
 	closeQueue(t, q)
-	if got := strings.Count(logged.String(), "without its source"); got != 1 {
+	if got := strings.Count(logged.String(), "without a source"); got != 1 {
 		t.Errorf("got %d warnings, want 1: %s", got, &logged)
 	}
 }

@@ -32,7 +32,7 @@ func (k *quarantine) bytes(s *liveSegment, file disk.File, from, to int64, cause
 	defer k.mu.Unlock()
 	isNew, err := k.copy(s.Name, file, from, to)
 	if err != nil && !s.unreadable.Swap(true) {
-		k.log.Error("unreadable bytes in the queue: they could not be copied, so their segment will be kept in quarantine",
+		k.log.Error("unreadable bytes in the queue cannot be copied: docket will keep their segment in quarantine",
 			"segment", s.String(), "from", from, "to", to, "cause", cause, "error", err)
 	}
 	if isNew {

@@ -27,9 +27,9 @@ import (
 type Options struct {
 	// Directory holds everything. It is made when missing.
 	Directory string
-	// MaxBytes bounds the files of segments and spares; 0 means no bound. A
-	// record that is larger than a segment can exceed it, and so can a segment
-	// that takes the place of one which has failed or was cut by a crash.
+	// MaxBytes bounds the files of segments and spares; 0 means no bound. A record
+	// that is larger than a segment can exceed it, and so can a segment that
+	// replaces one that failed or was cut by a crash.
 	MaxBytes int64
 	// SegmentBytes is the size of a segment's file, at most an eighth of
 	// MaxBytes; 0 picks one that suits MaxBytes and the file system.
@@ -43,10 +43,11 @@ type Options struct {
 	// Producers is how many producers are remembered of each source and identity; 0:
 	// state.DefaultProducers. See state.PositionsBytes.
 	Producers int
-	// Retain keeps records that every sink is done with.
+	// Retain keeps records that every sink has passed.
 	Retain Retain
-	// Committed, when not nil, is told of every commit: how many records it made
-	// durable, and how long the write and the sync took. It must not block.
+	// Committed, when not nil, is called after every commit: with the number of
+	// records that are durable by it, and the time that the write and the sync
+	// took. It must not block.
 	Committed func(records int, took time.Duration)
 	Log       *slog.Logger // nil: no log
 	FS        disk.FS      // nil: the operating system's
@@ -62,9 +63,9 @@ const (
 	DropOldest                 // give up the oldest records that a sink still waits for
 )
 
-// Retain says how long records stay that every sink is done with, so that they
-// can be replayed. The zero value keeps none. They never count against new
-// records: whenever the queue needs their room they go.
+// Retain says how long the queue keeps records that every sink has passed, for
+// replays. The zero value keeps none. Retained records never displace new ones:
+// the queue removes them when it needs the space.
 type Retain struct {
 	MaxAge   time.Duration // since they were received; 0: no bound
 	MaxBytes int64         // of their segments; 0: no bound
@@ -85,7 +86,7 @@ func (o *Options) setDefaults() {
 var (
 	// ErrFull says that the queue has reached MaxBytes and refuses records.
 	ErrFull = errors.New("queue: full")
-	// ErrClosed says that the queue takes and gives nothing any more.
+	// ErrClosed says that the queue is closed.
 	ErrClosed = errors.New("queue: closed")
 )
 
@@ -148,7 +149,10 @@ type books struct {
 	// parked are the accounts of sinks that have no cursor now: their records are kept
 	// all the same.
 	parked map[string]Account
-	closed bool
+	// accountsLost says that the queue was found without a cursors file that can be used: a
+	// sink without an account may have had one.
+	accountsLost bool
+	closed       bool
 	// warned says that a position of an earlier docket was used.
 	warned bool
 }
@@ -180,16 +184,18 @@ type Stats struct {
 	// has cut: 0 or 1.
 	TornTails int
 	Corrupt   uint64
-	// Err is why the last write failed, and Since when the first did; nil when it succeeded.
-	// Nothing that was in it is acknowledged; it is written again to another segment until
-	// the disk takes it.
+	// Err is why the last write failed, nil when it succeeded. Since is when the first one
+	// failed. Nothing in a failed write is acknowledged: the queue writes it to another
+	// segment, again and again until a write succeeds.
 	Err     error
 	Since   time.Time
 	Sources map[string]state.SourceTally
-	// Unattributed is how many records had gone when the queue was opened with what
-	// said their source: damage has taken their frames. They were received once.
+	// Unattributed is how many records have no known source, because damage took
+	// their frames before the queue was opened. They count as received.
 	Unattributed uint64
 	Cursors      map[string]Account // parked ones included
+	// Saved is Cursors as the disk has them; nil until they are written after the start. Read only.
+	Saved map[string]Account
 	// Parked are the names in Cursors that no sink reads.
 	Parked []string
 	// Lost are the ranges of records that damage has taken, in order.
@@ -197,8 +203,8 @@ type Stats struct {
 }
 
 // Open opens the queue in opts.Directory, or makes it. It fails with
-// *state.InUseError when another process has it. What a crash left behind is put
-// right: see doc.go. Close must be called.
+// *state.InUseError when another process owns the queue. It repairs what a crash
+// has left: see doc.go. The caller must call Close.
 func Open(opts Options) (*Queue, error) {
 	opts.setDefaults()
 	dir := disk.On(opts.FS, opts.Directory)
@@ -263,9 +269,9 @@ func (q *Queue) fitToDisk() error {
 	return nil
 }
 
-// Reconfigure has MaxBytes, WhenFull, MinFreeBytes and Retain of an open queue be those of
-// o. fits is false, and MaxBytes stays, when the segments are too large for it: the next
-// Open makes smaller ones.
+// Reconfigure sets MaxBytes, WhenFull, MinFreeBytes and Retain of an open queue to the
+// values in o. fits is false, and MaxBytes stays, when the segments are too large for the
+// new value: the next Open makes smaller ones.
 func (q *Queue) Reconfigure(o Options) (fits bool) {
 	q.mu.Lock()
 	if fits = o.MaxBytes == 0 || o.MaxBytes/leastSegments >= q.opts.SegmentBytes; fits {
@@ -281,9 +287,9 @@ func (q *Queue) Reconfigure(o Options) (fits bool) {
 }
 
 // Close writes what was appended, makes every cursor durable and releases the
-// directory. When the disk takes no writes, what was appended and not yet
-// acknowledged is given up: its producers were never told that it is safe. Once
-// ctx is done Close no longer waits for the disk.
+// directory. When writes fail, it gives up chunks that are not acknowledged
+// yet: no producer was told that they are safe. Once ctx is done Close no
+// longer waits for the disk.
 func (q *Queue) Close(ctx context.Context) error {
 	q.mu.Lock()
 	if q.closed {
@@ -306,7 +312,7 @@ func (q *Queue) Close(ctx context.Context) error {
 	return errors.Join(q.janitor.err, q.lock.Close())
 }
 
-// Reopen opens the queue of opts and closes it again, which puts right what a crash has
+// Reopen opens the queue of opts and closes it again, which repairs what a crash has
 // left. All records stay. spareBytes is the size of its spares, 0 when it has none: files
 // of another size would be removed.
 func Reopen(ctx context.Context, opts Options, spareBytes int64) error {
@@ -330,10 +336,10 @@ func (q *Queue) ID() string { return q.id.String() }
 // LastSeq is the seq of the last durable record, 0 when there never was one.
 func (q *Queue) LastSeq() uint64 { return q.durable.Load() }
 
-// Position says which lines of p were received and have a fate that is durable. known
-// is false when the producer was never seen or has been forgotten. After a crash on a
-// disk that takes no writes it waits until it does: before that the end of the log is
-// undecided.
+// Position says which lines of p were received and durably decided. known is false
+// when the producer was never seen or has been forgotten. After a crash, on a disk
+// that refuses writes, Position waits until a write succeeds: before that, the end of
+// the log is undecided.
 func (q *Queue) Position(ctx context.Context, p Producer) (n state.Numbers, known bool, err error) {
 	select {
 	case <-q.recovered:
@@ -347,7 +353,7 @@ func (q *Queue) Position(ctx context.Context, p Producer) (n state.Numbers, know
 	n, known = q.state.Producers.Find(p)
 	if !q.warned && q.state.Producers.IsUnattributed(p) {
 		q.warned = true
-		q.opts.Log.Warn("producer goes on from a position that an earlier docket has kept without its source: whoever said that name may have moved it",
+		q.opts.Log.Warn("producer continues from a position that an earlier docket stored without a source: another producer of this name may have moved the position",
 			"source", p.Source, "identity", p.Identity, "producer", p.Name, "position", n.Highest, "more", "others are not logged")
 	}
 	return n, known, nil
@@ -381,6 +387,7 @@ func (q *Queue) Stats() Stats {
 		Since:   q.since,
 		Sources: make(map[string]state.SourceTally, len(q.state.Sources)),
 		Cursors: q.accounts(),
+		Saved:   q.janitor.written,
 		Bytes:   q.bytes(),
 		Parked:  slices.Sorted(maps.Keys(q.parked)),
 		Lost:    slices.Clone(q.state.Lost),

@@ -187,7 +187,7 @@ func TestRecordsComeBackInOrderAfterReopen(t *testing.T) {
 	storeNumbered(t, q, 51, 60, 10)
 	equal(t, "appended after reopen", drain(t, q, c), numbered(51, 60))
 	equal(t, "a new sink", drain(t, q, cursorOf(t, q, "b")), numbered(1, 60))
-	if got := c.Account(); got != (Account{Next: 21, Delivered: 20}) {
+	if got := counts(c.Account()); got != (Account{Next: 21, Delivered: 20}) {
 		t.Errorf("account: got %+v", got)
 	}
 }
@@ -238,6 +238,38 @@ func TestNextRespectsLimits(t *testing.T) {
 			}
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("batches: got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+// A batch that is full takes more of a backlog, and waits for none that is to come.
+func TestNextTakesMoreOfABacklog(t *testing.T) {
+	q := open(t, Options{Directory: t.TempDir()})
+	store(t, q, chunk("aaaa", "bbbb", "cccc", "dddd", "eeee", "ffff", "gggg"))
+	for name, tt := range map[string]struct {
+		most struct{ Records, Bytes int }
+		want []int // sizes of the batches
+	}{
+		"none":       {want: []int{2, 2, 2}},
+		"less":       {struct{ Records, Bytes int }{1, 1}, []int{2, 2, 2}},
+		"by count":   {struct{ Records, Bytes int }{5, 1000}, []int{5, 2}},
+		"by bytes":   {struct{ Records, Bytes int }{5, 14}, []int{3, 3}},
+		"everything": {struct{ Records, Bytes int }{100, 1000}, []int{7}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := cursorOf(t, q, name)
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			for _, want := range tt.want {
+				records, err := c.Next(ctx, Limits{Records: 2, Bytes: 10, Wait: time.Hour, Most: tt.most})
+				must(t, err)
+				if ctx.Err() != nil {
+					t.Fatal("a batch that is full waits for more")
+				}
+				if len(records) != want {
+					t.Fatalf("got a batch of %d records, want those of %v", len(records), tt.want)
+				}
 			}
 		})
 	}
@@ -358,7 +390,7 @@ func TestNewSinkFromNow(t *testing.T) {
 	must(t, err)
 	storeNumbered(t, q, 4, 4, 1)
 	equal(t, "from now", drain(t, q, c), numbered(4, 4))
-	if got := c.Account(); got != (Account{Next: 4, Filtered: 3}) {
+	if got := counts(c.Account()); got != (Account{Next: 4, Filtered: 3}) {
 		t.Errorf("account: got %+v, want the first three filtered", got)
 	}
 }
@@ -460,7 +492,7 @@ func TestManyAppendersAndCursors(t *testing.T) {
 	wg.Wait()
 	s := q.Stats()
 	for name, a := range s.Cursors {
-		if a != (Account{Next: producers*each + 1, Delivered: producers * each}) {
+		if counts(a) != (Account{Next: producers*each + 1, Delivered: producers * each}) {
 			t.Errorf("account of %s: %+v", name, a)
 		}
 	}

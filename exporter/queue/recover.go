@@ -68,7 +68,7 @@ func (q *Queue) recover() error {
 		last.sealed = len(q.pending.frames) == 0
 	}
 	q.setSegments(segments)
-	q.parked = maps.Clone(r.Accounts)
+	q.parked, q.accountsLost = maps.Clone(r.Accounts), r.Cursors == nil && r.Queue != uuid.Nil
 	wake(q.dirty) // what could not be written now is written soon
 	return nil
 }
@@ -154,7 +154,7 @@ func (r *recovery) adopt() error {
 	q.committer.epoch = r.Checkpoint.Epoch
 	for _, s := range r.Segments {
 		if s.HeaderErr != nil {
-			q.opts.Log.Warn("segment header damaged: its frames are read all the same", "segment", s.String(), "error", s.HeaderErr)
+			q.opts.Log.Warn("segment header damaged: docket still reads its frames", "segment", s.String(), "error", s.HeaderErr)
 		}
 		r.segments = append(r.segments, &foundSegment{Stored: s})
 		q.committer.epoch = max(q.committer.epoch, s.Epoch)

@@ -145,7 +145,7 @@ func (r *recovery) rewrite(it *segment.Item) {
 func (r *recovery) cutTail(s *liveSegment, file disk.File, it *segment.Item) {
 	q := r.q
 	q.tornTails++
-	q.opts.Log.Info("torn tail cut: a crash interrupted a write that nobody was told about", "segment", s.String(), "from", it.From, "to", it.To)
+	q.opts.Log.Info("torn tail cut: a crash interrupted a write that was not acknowledged", "segment", s.String(), "from", it.From, "to", it.To)
 	if _, err := q.quarantine.copy(s.Name, file, it.From, it.To); err != nil {
 		q.opts.Log.Warn("torn tail stays in the file: it could not be copied to quarantine", "segment", s.String(), "error", err)
 		return

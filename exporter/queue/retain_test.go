@@ -107,7 +107,7 @@ func TestRetainGivesWayToRecords(t *testing.T) {
 				c := cursorOf(t, q, "a")
 				deliverAll(t, q, c, 1, 100)
 				s := q.Stats()
-				if a := s.Cursors["a"]; a != (Account{Next: 101, Delivered: 100}) {
+				if a := counts(s.Cursors["a"]); a != (Account{Next: 101, Delivered: 100}) {
 					t.Errorf("account: got %+v", a)
 				}
 				if s.FirstSeq > 97 || s.Bytes > opts.MaxBytes {

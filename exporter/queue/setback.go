@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// SetBack gives a sink that has no cursor now the account after in the place of before, which
-// it must have still: what lies between their places is delivered again. It returns once that
-// is durable; after a crash in between the sink has the one or the other. It fails when the
-// records are no longer kept.
+// SetBack replaces the account of a sink that has no cursor now: before, which the sink must
+// still have, by after. The records between the two positions are delivered again. SetBack
+// returns once the change is durable; after a crash before that, the sink has one account or
+// the other. It fails when the records are no longer kept.
 func (q *Queue) SetBack(ctx context.Context, name string, before, after Account) error {
 	if err := q.setBack(name, before, after); err != nil {
 		return fmt.Errorf("sink %s: %w", name, err)
 	}
 	if err := q.saveAccounts(ctx); err != nil {
-		return fmt.Errorf("sink %s is set back, but that is not durable yet: %w", name, err)
+		return fmt.Errorf("sink %s is set back, but not durably yet: %w", name, err)
 	}
 	return nil
 }

@@ -249,7 +249,7 @@ func (q *Queue) drop(s *liveSegment) {
 		return
 	}
 	if q.space.lastDrop.IsZero() || time.Since(q.space.lastDrop) > dropEpisode {
-		q.opts.Log.Warn("queue is full: its oldest records are dropped for new ones, although sinks still wait for them",
+		q.opts.Log.Warn("queue is full: the oldest records are dropped for new ones, although sinks have not delivered them",
 			"firstSeq", s.FirstSeq, "lastSeq", until-1)
 	}
 	q.space.lastDrop = time.Now()

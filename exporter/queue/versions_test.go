@@ -79,7 +79,7 @@ func TestUnknownVersionsAreRefused(t *testing.T) {
 		{"*.segment", "segment", 0, segmentVersion},
 		{"spare.77", "segment", segmentVersion + 1, segmentVersion},
 		{"cursors", "cursors", cursorsVersion + 1, cursorsVersion},
-		{"cursors", "cursors", cursorsVersion - 1, cursorsVersion},
+		{"cursors", "cursors", cursorsBefore - 1, cursorsVersion},
 		{"positions", "positions", positionsVersion + 1, positionsVersion},
 		{"positions", "positions", 0, positionsVersion},
 	} {

@@ -45,7 +45,8 @@ func (b *books) sourceTallies() map[string]*state.SourceTally {
 	return all
 }
 
-// Await returns once a record behind seq is durable. Its error is that of ctx, or ErrClosed.
+// Await returns once a record after seq is durable. It fails with the error of ctx, or with
+// ErrClosed.
 func (q *Queue) Await(ctx context.Context, seq uint64) error {
 	for {
 		committed := q.committed.Wait()
@@ -62,8 +63,8 @@ func (q *Queue) Await(ctx context.Context, seq uint64) error {
 	}
 }
 
-// Files are the files of the queue for whoever reads what Survey has named, beside the sinks.
-// They hold no file open between two reads, nor a segment in its place: a read fails with
+// Files reads the files that Survey has named, beside the sinks. It keeps no file open
+// between two reads, and does not keep a segment from being removed. A read fails with
 // segment.ErrGone once the segment is no longer part of the queue.
 func (q *Queue) Files() disk.FS { return liveFiles{q.opts.FS, q} }
 
@@ -94,8 +95,8 @@ type liveFile struct {
 	path string
 }
 
-// ReadAt implements io.ReaderAt. What it has read counts only if the segment was part of the
-// queue afterwards: before, its file is used for nothing else, and its name for no other.
+// ReadAt implements io.ReaderAt. The bytes count only if the segment is part of the queue
+// after the read: until then neither its file nor its name is reused.
 func (f *liveFile) ReadAt(b []byte, off int64) (int, error) {
 	n, err := f.readAt(b, off)
 	if gone := f.check(); gone != nil {

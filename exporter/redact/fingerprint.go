@@ -11,9 +11,9 @@ import (
 // fingerprinted is what keys are known by: an HMAC of it tells one from another.
 const fingerprinted = "docket: fingerprint of a redaction"
 
-// Fingerprint is another text once the rules leave something else of the same record: a
-// rule or the key of an HMAC has changed. It is made of HMACs where it is about keys. The
-// error is that a key cannot be read.
+// Fingerprint is a text that changes when the rules turn the same record into something
+// else: after a change of a rule or of the key of an HMAC. It holds HMACs instead of
+// keys. It fails when a key cannot be read.
 func (r *Redactor) Fingerprint() (string, error) {
 	sum := sha256.New()
 	for i, rule := range r.rules {

@@ -31,7 +31,7 @@ func parsePointer(text string) ([]segment, error) {
 	for part := range strings.SplitSeq(rest, "/") {
 		plain := strings.NewReplacer("~0", "", "~1", "").Replace(part)
 		if strings.Contains(plain, "~") {
-			return nil, errors.New("has a ~ that is neither ~0, for a ~, nor ~1, for a /")
+			return nil, errors.New("has a ~ without 0 or 1 after it: write ~0 for ~, and ~1 for /")
 		}
 		name := strings.NewReplacer("~1", "/", "~0", "~").Replace(part)
 		path = append(path, segment{name: name, any: part == "*"})

@@ -1,11 +1,11 @@
 // Package redact takes out of a record what must not be stored.
 //
 // A rule names values by JSON pointer (RFC 6901) and says what becomes of them, or is
-// a preset that knows by itself where its values stand. All rules are about the record
-// as it came. Of several pointers that lead to a value the first counts; what lies
-// within a value that goes, goes with it, and what a preset removes no pointer brings
-// back. A member that stands twice is met twice, and a name is compared without its
-// escapes. Every byte that no rule is about stays as it is.
+// a preset that knows by itself where its values stand. All rules apply to the record
+// as it came. If several pointers lead to a value, the first one counts. A removed
+// value takes its content with it, and no pointer brings back what a preset removes. A
+// member that occurs twice matches twice, and names are compared without their
+// escapes. Bytes that no rule matches stay unchanged.
 package redact
 
 import (
@@ -40,8 +40,8 @@ const (
 	HMACSHA256 Action = "HMAC-SHA256" // put "hmac-sha256:<hex>" in its place: equal values stay recognisable
 )
 
-// KubernetesSecrets is the preset that removes what Kubernetes Secrets keep secret,
-// wherever in the record one stands.
+// KubernetesSecrets is the preset that removes the secret values of Kubernetes
+// Secrets, wherever in the record a Secret is.
 const KubernetesSecrets = "kubernetesSecrets"
 
 // maxPointers is how many pointers one source can have: a bit for each in a word.
@@ -59,7 +59,7 @@ func Validate(rules []Rule) config.Problems {
 			continue
 		}
 		if pointers++; pointers == maxPointers+1 {
-			p.Addf(at, "is one pointer more than a source can have, which is %d: use \"*\" in them", maxPointers)
+			p.Addf(at, "exceeds the limit of %d pointers for a source: use \"*\" to combine pointers", maxPointers)
 		}
 		if j, taken := first[r.Pointer]; taken {
 			p.Addf(at+".pointer", "must be unique: [%d] has this pointer", j)
@@ -77,9 +77,9 @@ func (Rule) Rules() []config.Rule {
 	presetOnly := []config.Cond{preset, pointer.Not()}
 	return []config.Rule{
 		config.Required("pointer", "is required, such as /request/object/data/*; or preset: "+KubernetesSecrets).When(preset.Not()),
-		config.Forbidden("preset", "must not stand beside pointer: give each a rule of its own").When(pointer),
+		config.Forbidden("preset", "must not be set beside pointer: write two rules").When(pointer),
 		config.OneOf("preset", KubernetesSecrets).When(presetOnly...),
-		config.Forbidden("action", "is only for a pointer: a preset has its own").When(presetOnly...),
+		config.Forbidden("action", "is only for a pointer: a preset has its own action").When(presetOnly...),
 		config.Text("pointer", checkPointer, config.Matching("(/([^~]|~[01])*)")),
 		config.OneOf("action", Remove, Replace, HMACSHA256).When(pointerOnly...),
 		config.Required("with", "is required for Replace: the text to put in place of the value").When(append(pointerOnly, config.Is("action", Replace))...),

@@ -326,18 +326,18 @@ func TestValidate(t *testing.T) {
 	}{
 		"fine":             {[]redact.Rule{remove("/a/*/~0~1"), replace("/b", "x"), {Pointer: "/c", Action: redact.HMACSHA256, KeyFile: "k"}, secrets}, ""},
 		"empty":            {[]redact.Rule{{}}, "[0].pointer: is required, such as /request/object/data/*; or preset: kubernetesSecrets"},
-		"both":             {[]redact.Rule{secrets, {Pointer: "/a", Preset: "x"}}, "[1].preset: must not stand beside pointer: give each a rule of its own"},
+		"both":             {[]redact.Rule{secrets, {Pointer: "/a", Preset: "x"}}, "[1].preset: must not be set beside pointer: write two rules"},
 		"no slash":         {[]redact.Rule{remove("a/b")}, "[0].pointer: must begin with a slash, such as /request/object/data/*"},
-		"odd tilde":        {[]redact.Rule{remove("/a~2"), remove("/~"), remove("/~~0")}, "[0].pointer: has a ~ that is neither ~0, for a ~, nor ~1, for a /\n[1].pointer: has a ~ that is neither ~0, for a ~, nor ~1, for a /\n[2].pointer: has a ~ that is neither ~0, for a ~, nor ~1, for a /"},
+		"odd tilde":        {[]redact.Rule{remove("/a~2"), remove("/~"), remove("/~~0")}, "[0].pointer: has a ~ without 0 or 1 after it: write ~0 for ~, and ~1 for /\n[1].pointer: has a ~ without 0 or 1 after it: write ~0 for ~, and ~1 for /\n[2].pointer: has a ~ without 0 or 1 after it: write ~0 for ~, and ~1 for /"},
 		"no action":        {[]redact.Rule{{Pointer: "/a"}}, "[0].action: must be Remove, Replace or HMAC-SHA256"},
 		"unknown action":   {[]redact.Rule{{Pointer: "/a", Action: "Hash"}}, `[0].action: must be Remove, Replace or HMAC-SHA256, not "Hash"`},
 		"nothing to write": {[]redact.Rule{{Pointer: "/a", Action: redact.Replace}}, "[0].with: is required for Replace: the text to put in place of the value"},
 		"no key":           {[]redact.Rule{{Pointer: "/a", Action: redact.HMACSHA256}}, "[0].keyFile: is required for HMAC-SHA256: the file with the key"},
 		"keys of others":   {[]redact.Rule{{Pointer: "/a", Action: redact.Remove, With: "x", KeyFile: "k"}}, "[0].with: is only for action Replace\n[0].keyFile: is only for action HMAC-SHA256"},
 		"unknown preset":   {[]redact.Rule{{Preset: "secrets"}}, `[0].preset: must be kubernetesSecrets, not "secrets"`},
-		"preset and more":  {[]redact.Rule{{Preset: redact.KubernetesSecrets, Action: redact.Remove, With: "x", KeyFile: "k"}}, "[0].action: is only for a pointer: a preset has its own\n[0].with: is only for action Replace\n[0].keyFile: is only for action HMAC-SHA256"},
+		"preset and more":  {[]redact.Rule{{Preset: redact.KubernetesSecrets, Action: redact.Remove, With: "x", KeyFile: "k"}}, "[0].action: is only for a pointer: a preset has its own action\n[0].with: is only for action Replace\n[0].keyFile: is only for action HMAC-SHA256"},
 		"twice":            {[]redact.Rule{remove("/a"), replace("/a", "x")}, "[1].pointer: must be unique: [0] has this pointer"},
-		"too many":         {many, `[64]: is one pointer more than a source can have, which is 64: use "*" in them`},
+		"too many":         {many, `[64]: exceeds the limit of 64 pointers for a source: use "*" to combine pointers`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -61,16 +61,16 @@ func newPointer(rule Rule, keys map[string]*key) (pointer, error) {
 	return p, nil
 }
 
-// ErrTooLarge says that a record has outgrown its limit: what stands in place of a
+// ErrTooLarge says that a record has outgrown its limit: the text that replaces a
 // value may be longer.
 var ErrTooLarge = errors.New("too large after redaction")
 
-// Append appends record, a valid JSON object of at most limit bytes, to dst as the
-// rules leave it: a valid JSON object again. dst must not share memory with record,
-// which is neither changed nor kept. With an error dst comes back as it was, and
-// record must not go anywhere: it is ErrTooLarge when the result would be longer than
-// limit; otherwise the key of an HMAC cannot be read. A nil Redactor appends record as
-// it is.
+// Append appends the redacted record to dst. record is a valid JSON object of at most
+// limit bytes, and so is the result. dst must not share memory with record, which is
+// neither changed nor kept. With an error dst comes back unchanged, and the caller
+// must not use record. The error is ErrTooLarge when the result would be longer than
+// limit; otherwise the key of an HMAC cannot be read. A nil Redactor appends record
+// unchanged.
 func (r *Redactor) Append(dst, record []byte, limit int) ([]byte, error) {
 	if r == nil {
 		return append(dst, record...), nil

@@ -2,9 +2,9 @@
 // exports that lie beside it: docket queue move.
 //
 // A queue and the exports that it feeds belong together: a position says up to which
-// record of which queue an export goes. So they move together, and of the old and the new
-// queue one at most can be used, whatever happens meanwhile. Marks see to that (package
-// moved); a directory with a mark is refused by docket and by this package.
+// record of which queue an export goes. So they move together, and at any moment at most
+// one of the old and the new queue can be used. Marks guarantee this (package moved):
+// docket and this package refuse a directory with a mark.
 //
 //	old queue           new directories
 //	1 -                 moving-from
@@ -15,14 +15,14 @@
 //
 // # Crash stories
 //
-// The same call again goes on, and finds:
+// The same call continues the move, and finds:
 //
 //	1, 2   The old queue counts, and docket may have used it since. The copy is made anew.
 //	3      Neither can be used until step 4 is done. Both are whole.
 //	4, 5   The new queue counts, and may be in use. It is left alone.
 //
-// From step 3 on the mark of the old queue says what is moved, and not the configuration:
-// that may have changed. A step begins when the one before is durable.
+// From step 3 on, the mark of the old queue says what is moved. The configuration does
+// not, because it may have changed. A step begins when the one before is durable.
 package relocation
 
 import (
@@ -56,12 +56,12 @@ type Pair struct{ From, To string }
 // Result is what was moved.
 type Result struct {
 	Pairs        []moved.Mark
-	Files, Bytes int64 // copied now; 0 when a move before had done that
+	Files, Bytes int64 // copied now; 0 when an earlier call has copied them
 }
 
 // Run moves the directories. It fails with *state.InUseError while a docket works on the
-// queue. After an error, or a kill, docket goes on with the old queue or refuses both, and
-// the same call goes on.
+// queue. After an error, or a kill, docket uses the old queue or refuses both, and the
+// same call continues the move.
 func (r *Relocation) Run() (Result, error) {
 	queue := r.Pairs[0]
 	if err := r.mustBeApart(); err != nil {
@@ -84,7 +84,7 @@ func (r *Relocation) mustBeApart() error {
 	for _, from := range r.Pairs {
 		for _, to := range r.Pairs {
 			if isInside(to.To, from.From) || isInside(from.From, to.To) {
-				return fmt.Errorf("%s must be apart from %s: neither may lie in the other", to.To, from.From)
+				return fmt.Errorf("%s must not be in %s, nor contain it", to.To, from.From)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func (r *Relocation) run() (result Result, err error) {
 // emptied. The volume may be mounted elsewhere by now, and others may write to it.
 func mustBeOf(m moved.Mark, queue Pair) error {
 	elsewhere := func(d moved.Mark) error {
-		return fmt.Errorf("its %s says that %s was moved to %s, which lies elsewhere: mount the volumes where they were", moved.ToFile, moved.Show(d.From), moved.Show(d.To))
+		return fmt.Errorf("its file %s says that %s was moved to %s, which is not part of this move: mount the volumes where they were", moved.ToFile, moved.Show(d.From), moved.Show(d.To))
 	}
 	if m.From != queue.From {
 		return elsewhere(m)
@@ -198,7 +198,7 @@ func (r *Relocation) copyAll(m *moved.Mark) (files, bytes int64, err error) {
 	for _, t := range trees {
 		to := r.at(r.destination(t.root.String()))
 		if _, free, err := r.Disk(to.String()).Space(to.String()); err == nil && free < t.bytes {
-			return 0, 0, fmt.Errorf("%s has %s free, and %s has %s: give it a larger volume", to, human.Size(free), t.root, human.Size(t.bytes))
+			return 0, 0, fmt.Errorf("%s has %s free, but %s needs %s: use a larger volume", to, human.Size(free), t.root, human.Size(t.bytes))
 		}
 		if err := r.copyTree(t, to); err != nil {
 			return 0, 0, err
@@ -220,7 +220,7 @@ func (r *Relocation) mustLieOutside(trees []*tree) error {
 		if at < 0 {
 			continue
 		}
-		err = fmt.Errorf("%s is a new directory and lies in %s, by a link or a mount: name another directory", old.root.Join(now.files[at]).Dir(), old.root)
+		err = fmt.Errorf("the new directory %s lies in %s, through a link or a mount: name another directory", old.root.Join(now.files[at]).Dir(), old.root)
 		for _, t := range trees {
 			err = errors.Join(err, moved.Remove(r.at(r.destination(t.root.String())), moved.FromFile))
 		}
@@ -278,11 +278,11 @@ func (r *Relocation) begin(m moved.Mark) error {
 // been done before.
 func (r *Relocation) finish(queue string, pairs []moved.Mark) error {
 	if id, err := r.queueIn(pairs[0].To); err != nil || id != queue {
-		return errors.Join(err, fmt.Errorf("the queue %s was moved to %s, which has another one, or none: is its volume mounted?", queue, pairs[0].To))
+		return errors.Join(err, fmt.Errorf("the queue %s was moved to %s, which has another queue or none: check that its volume is mounted", queue, pairs[0].To))
 	}
 	for _, p := range pairs[1:] {
 		if there, err := isThere(r.at(p.To)); err != nil || !there {
-			return errors.Join(err, fmt.Errorf("%s was moved to %s, which is not there: is its volume mounted?", p.From, p.To))
+			return errors.Join(err, fmt.Errorf("%s was moved to %s, which does not exist: check that its volume is mounted", p.From, p.To))
 		}
 	}
 	if mark, err := moved.Read(r.at(pairs[0].To), moved.FromFile); err != nil || mark != nil {

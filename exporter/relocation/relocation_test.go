@@ -214,9 +214,9 @@ func TestMoveIsRefused(t *testing.T) {
 		want    string
 	}{
 		"into itself": {[]Pair{{"/old/queue", "/old/queue/deeper"}}, nil,
-			"/old/queue/deeper must be apart from /old/queue: neither may lie in the other"},
+			"/old/queue/deeper must not be in /old/queue, nor contain it"},
 		"to where it is": {[]Pair{{"/old/queue", "/old/queue"}}, nil,
-			"/old/queue must be apart from /old/queue: neither may lie in the other"},
+			"/old/queue must not be in /old/queue, nor contain it"},
 		"another queue there": {pairs(), func(fsys disk.FS) error { return files{}.makeIn(fsys, otherID, "/new/queue") },
 			"move the queue /old/queue: /new/queue is not empty: it has cursors; name another directory"},
 		"another export there": {pairs(), func(fsys disk.FS) error {
@@ -228,27 +228,27 @@ func TestMoveIsRefused(t *testing.T) {
 		}, "move the queue /old/queue: /new/queue is not empty: it has moving-from; name another directory"},
 		"half a queue moves on": {pairs(), func(fsys disk.FS) error {
 			return moved.Write(disk.On(fsys, "/old/queue"), moved.FromFile, moved.Mark{Queue: queueID.String(), From: "/first", To: "/old/queue"})
-		}, "move the queue /old/queue: /old/queue: it is being moved here from /first, and docket queue move has not ended: run it again"},
+		}, "move the queue /old/queue: /old/queue: the move from /first has not finished: run docket queue move again"},
 		"moved elsewhere": {pairs(), func(fsys disk.FS) error {
 			return moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, moved.Mark{Queue: queueID.String(), From: "/old/queue", To: "/third"})
-		}, "move the queue /old/queue: it was moved to /third: name that directory, or mount the volume that has it here"},
+		}, "move the queue /old/queue: moved to /third: name the new directory, or mount its volume here"},
 		"moved, and the volume is not mounted": {pairs(), func(fsys disk.FS) error {
 			return errors.Join(disk.On(fsys, "/new/queue").MakeDir(),
 				moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, moved.Mark{Queue: queueID.String(), From: "/old/queue", To: "/new/queue"}))
-		}, "move the queue /old/queue: the queue " + queueID.String() + " was moved to /new/queue, which has another one, or none: is its volume mounted?"},
+		}, "move the queue /old/queue: the queue " + queueID.String() + " was moved to /new/queue, which has another queue or none: check that its volume is mounted"},
 		"moved, and mounted elsewhere": {pairs(), func(fsys disk.FS) error {
 			return errors.Join(files{}.makeIn(fsys, queueID, "/new/queue"),
 				moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, moved.Mark{Queue: queueID.String(), From: "/third", To: "/new/queue"}))
-		}, "move the queue /old/queue: its moved-to says that /third was moved to /new/queue, which lies elsewhere: mount the volumes where they were"},
+		}, "move the queue /old/queue: its file moved-to says that /third was moved to /new/queue, which is not part of this move: mount the volumes where they were"},
 		"a mark names what docket has not made": {pairs(), func(fsys disk.FS) error {
 			mark := moved.Mark{Queue: queueID.String(), From: "/old/queue", To: "/new/queue", With: []moved.Mark{
 				{Queue: queueID.String(), From: "/old/../home", To: "/home"}}}
 			return errors.Join(files{"/home/letter": "dear"}.makeIn(fsys, queueID, "/new/queue"),
 				moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, mark))
-		}, "move the queue /old/queue: its moved-to says that /old/../home was moved to /home, which lies elsewhere: mount the volumes where they were"},
+		}, "move the queue /old/queue: its file moved-to says that /old/../home was moved to /home, which is not part of this move: mount the volumes where they were"},
 		"a mark with what a terminal obeys": {pairs(), func(fsys disk.FS) error {
 			return moved.Write(disk.On(fsys, "/old/queue"), moved.ToFile, moved.Mark{To: "\x1b[2J/" + strings.Repeat("y", 5000)})
-		}, "move the queue /old/queue: it was moved to  [2J/" + strings.Repeat("y", 4091) + ": name that directory, or mount the volume that has it here"},
+		}, "move the queue /old/queue: moved to  [2J/" + strings.Repeat("y", 4091) + ": name the new directory, or mount its volume here"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d, fsys := withOriginal(t)
@@ -330,7 +330,7 @@ func TestLinkIntoTheOldQueueIsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	r := Relocation{Pairs: []Pair{{at("old/queue"), at("new/queue")}}, Disk: disk.OS}
-	want := fmt.Sprintf("move the queue %[1]s: %[1]s/queue is a new directory and lies in %[1]s, by a link or a mount: name another directory", at("old/queue"))
+	want := fmt.Sprintf("move the queue %[1]s: the new directory %[1]s/queue lies in %[1]s, through a link or a mount: name another directory", at("old/queue"))
 	if _, err := r.Run(); err == nil || err.Error() != want {
 		t.Errorf("got %v, want %s", err, want)
 	}

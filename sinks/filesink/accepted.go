@@ -5,10 +5,10 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// ReadPosition tells what the sink of the export in dir has accepted and not yet
-// noted in the manifest. ok is false when there is no position, or none that is
-// sound. It changes nothing and may be called while the sink works; what it
-// returns was true at some moment of the call.
+// ReadPosition returns what the sink of the export in dir has accepted and not
+// yet noted in the manifest. ok is false without a sound position. It changes
+// nothing and may be called while the sink works; the result was true at some
+// moment of the call.
 func ReadPosition(dir string) (p manifest.Position, ok bool, err error) {
 	f, err := readPosition(disk.At(dir).Join(positionName))
 	if err != nil || !f.sound {

@@ -22,7 +22,7 @@ func (s *store) setAside(damaged bool) error {
 			return err
 		}
 		s.position.lost = true
-		s.log.Warn("the position of the active file is lost: it is set aside, and its last records may stand in a later file too",
+		s.log.Warn("the position of the active file is lost: the file is set aside, and a later file may repeat its last records",
 			"file", s.path(name), "bytes", size)
 	}
 	if damaged {
@@ -31,7 +31,7 @@ func (s *store) setAside(damaged bool) error {
 			return err
 		}
 		s.position.lost = true
-		s.log.Warn("the position file is damaged: it is set aside", "file", s.path(name))
+		s.log.Warn("the position file is damaged and was set aside", "file", s.path(name))
 	}
 	if s.position.lost {
 		return s.place.SyncDir()
@@ -60,7 +60,7 @@ func (s *store) moveAside(name, suffix string) (aside string, err error) {
 func (s *store) keepActiveTail(size int64) error {
 	p := s.position
 	if size <= p.size {
-		s.log.Warn("a slot of the position file was damaged; nothing depends on it", "file", s.path(positionName))
+		s.log.Warn("a slot of the position file was damaged; the other slot is good", "file", s.path(positionName))
 		return nil
 	}
 	return s.keepTail(activeName(p.form), p.size, size-p.size, "ndjson"+p.form.suffix())
@@ -80,7 +80,7 @@ func (s *store) keepTail(name string, offset, bytes int64, suffix string) error 
 	if err := s.at(aside).WriteNewBy(copyOf(io.NewSectionReader(from, offset, bytes))); err != nil {
 		return err
 	}
-	s.log.Warn("a position is damaged or lost: what it may have covered is set aside, and may stand in a later file too",
+	s.log.Warn("a position is damaged or lost: the files that it may have covered are set aside, and later files may repeat their records",
 		"file", s.path(aside), "from", name, "bytes", bytes)
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // Definition is the sink "file". Its batches are large, because a sync costs the
-// same for one record as for thousands, and wait briefly, because nobody bills
-// for a request. It hears of gaps, because its manifest accounts for every record.
+// same for one record as for thousands, and wait briefly, because nobody bills for
+// a request. It receives gaps, because its manifest accounts for every record.
 var Definition = sinks.Definition{
 	Kind: "file",
 	Batch: sinks.BatchLimits{
@@ -24,9 +24,9 @@ var Definition = sinks.Definition{
 		MaxWait:    config.Duration(200 * time.Millisecond),
 	},
 	NewConfig: func() sinks.Config { return defaultConfig() },
-	Sample: `# Files of records, with a manifest that docket verify proves them complete by.
+	Sample: `# Files of records, with a manifest. docket verify proves that they are complete.
 - name: NAME
-  #when: record.enforcementAction == "deny"   # these records alone; without it, all
+  #when: record.enforcementAction == "deny"   # only these records; without it, all
   file:
     # CHANGE: a directory that is kept, such as /var/log/docket
     directory: docket-data/exportCOUNT
@@ -42,23 +42,24 @@ type Config struct {
 	// Directory holds the files. It is made when missing, and belongs to this
 	// one sink.
 	Directory string `yaml:"directory"`
-	// Mode of every file in it, octal, whatever the umask. Empty: 0600 for those that are
-	// made, and no change to others.
+	// Mode of every file in it, octal, whatever the umask. Empty: 0600 for new files, and
+	// no change to others.
 	Mode string `yaml:"mode"`
-	// DirectoryMode is that of the directory and of those in it, octal. Empty: 0700 for
-	// those that are made, and no change to others.
+	// DirectoryMode is the mode of the directory and of the directories in it, octal.
+	// Empty: 0700 for new directories, and no change to others.
 	DirectoryMode string `yaml:"directoryMode"`
-	// Group that the directory and all in it belong to; empty: that of the process.
+	// Group is the group of the directory and all in it; empty: the group of the
+	// process.
 	Group config.Group `yaml:"group"`
 	// Rotate says when the active file is finished.
 	Rotate Rotate `yaml:"rotate"`
-	// Compress says what the files are compressed with, the active one included.
+	// Compress says how the files are compressed, the active one included.
 	Compress Compression `yaml:"compress"`
-	// Partition says which directory finished files go to.
+	// Partition says to which directory finished files go.
 	Partition Partition `yaml:"partition"`
 	// Retain says when finished files are removed.
 	Retain Retain `yaml:"retain"`
-	// Signature says who vouches for the manifest. nil: nobody.
+	// Signature signs the manifest. nil: the manifest is not signed.
 	Signature *Signature `yaml:"signature"`
 }
 
@@ -67,8 +68,9 @@ type Rotate struct {
 	// MaxBytes bounds a file as it lies on disk. A batch that is larger by itself
 	// gets a file of its own. 0: no bound.
 	MaxBytes config.Size `yaml:"maxBytes"`
-	// MaxAge bounds the time since the first record of a file was written that is no
-	// checkpoint. It ends whether or not another one comes. 0: no bound.
+	// MaxAge bounds the age of a file: the time since its first record that is no
+	// checkpoint. The file is finished at that age even if no record follows. 0: no
+	// bound.
 	MaxAge config.Duration `yaml:"maxAge"`
 }
 
@@ -80,7 +82,7 @@ type Retain struct {
 	MaxTotalBytes config.Size     `yaml:"maxTotalBytes"` // of finished files, as they lie on disk
 }
 
-// Partition says which directory below that of the export finished files go to.
+// Partition says to which directory below the export finished files go.
 type Partition string
 
 // The choices of Config.Partition.
@@ -105,15 +107,15 @@ func (c *Config) Claims() []config.Claim {
 // Ordered implements sinks.Ordered.
 func (c *Config) Ordered() {}
 
-// Replayable implements sinks.Replayable. A sink whose directory was lost begins anew with
-// whatever it gets.
+// Replayable implements sinks.Replayable. A sink whose directory was lost starts over with
+// the records that it gets.
 func (c *Config) Replayable() error {
 	if _, err := os.Stat(filepath.Join(c.Directory, positionName)); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
-	return fmt.Errorf("is a file export, and has every record once: the position in %s tells it which it "+
-		"has, and it would not write them again. Read them with docket queue cat, or add a file sink with a directory of "+
-		"its own, which begins at the first kept record", c.Directory)
+	return fmt.Errorf("is a file export, which takes every record once: its position in %s "+
+		"would skip replayed records. Read them with docket queue cat, or add a file sink with its "+
+		"own directory, which starts at the first kept record", c.Directory)
 }
 
 // Validate implements sinks.Config.
@@ -125,8 +127,8 @@ func (c *Config) Validate() config.Problems {
 func (c *Config) Rules() []config.Rule {
 	return []config.Rule{
 		config.Required("directory", "is required: the directory to write the files to"),
-		config.Text("mode", checkMode(0o600, "must let its owner read and write. Take 0640, for example"), config.Matching("0*[67][0-7][0145]")),
-		config.Text("directoryMode", checkMode(0o700, "must let its owner do all. Take 0750, for example"), config.Matching("0*7[0-7][0145]")),
+		config.Text("mode", checkMode(0o600, "must let its owner read and write, such as 0640"), config.Matching("0*[67][0-7][0145]")),
+		config.Text("directoryMode", checkMode(0o700, "must let its owner read, write and enter, such as 0750"), config.Matching("0*7[0-7][0145]")),
 		config.OneOf("compress", None, Gzip, Zstd),
 		config.OneOf("partition", NoPartition, Date),
 	}
@@ -141,7 +143,7 @@ func checkMode(needs fs.FileMode, why string) func(string) error {
 		case mode&needs != needs:
 			return errors.New(why)
 		case mode&0o002 != 0:
-			return errors.New("must not let everybody write: an export that anybody can change proves nothing")
+			return errors.New("must not let everybody write: anybody could change the export, and it would prove nothing")
 		}
 		return nil
 	}
@@ -159,7 +161,7 @@ func (Retain) Rules() []config.Rule {
 
 // Rules implements config.Ruled.
 func (Signature) Rules() []config.Rule {
-	return []config.Rule{config.Required("keyFile", "is required: an Ed25519 private key, as docket keygen makes it")}
+	return []config.Rule{config.Required("keyFile", "is required: an Ed25519 private key, made by docket keygen")}
 }
 
 // Open makes the directory where it is missing, takes its lock, and recovers

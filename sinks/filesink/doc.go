@@ -57,15 +57,15 @@
 //
 // The line of a file accounts for every seq since the line before: as a record of
 // the file or in a gap. The hash of the file is taken from what was written, not
-// from what can be read later, so that a disk that changes bytes is found out. The
-// hash of the last line stands in the position, so that somebody who writes the
-// manifest anew is.
+// from what can be read later, so a disk that changes bytes is found out. The
+// position holds the hash of the last line, so a rewritten manifest is found out,
+// too.
 //
 // Finished files beyond retain are removed, oldest first: after a file was finished, when
 // one gets too old, at the start, and when the disk is full. The newest stays. The manifest
 // tells of a removal before it happens. Only files that stand in the manifest are removed. A
-// file that is already gone gets no line: docket did not remove it. A removal that fails
-// is tried again and holds up nothing.
+// file that is already gone gets no line: docket did not remove it. A removal that fails is
+// tried again and delays nothing.
 //
 // # Checkpoints
 //
@@ -134,30 +134,30 @@
 //
 // # Failures
 //
-// After a failed write the active file is cut back and stays in use: nothing of
-// it was synced. That also gives back what may have filled the disk; removals that
-// were due are then tried once more, and the batch with them. After any other
-// failure the files are closed, and the next Send begins like Open after a crash. It
-// then finishes the active file at its accepted size and goes on in a new one, since
-// the kernel may have dropped pages whose sync failed and would call a second sync
-// of them a success. Send does not make the directory: one that has gone is for an
-// operator to put back, or to mount.
+// After a failed write the active file is cut back and stays in use: nothing of it
+// was synced. That also frees what may have filled the disk; removals that were due
+// are then tried once more, and after them the batch. After any other failure the
+// files are closed, and the next Send begins like Open after a crash. It then
+// finishes the active file at its accepted size and goes on in a new one, since the
+// kernel may have dropped pages whose sync failed and would call a second sync of
+// them a success. Send does not make the directory: an operator must restore or
+// mount a missing one.
 //
 // Everything below the directory is opened as package disk does: a link, a pipe or a
 // hard link with a name of the sink's was planted. The sink stops with Misconfigured and
 // names it, unless it replaces that file anyway.
 //
-// A key that cannot be read stops the sink where it would need one, and when it
+// A key that cannot be read stops the sink when it needs the key, and when it
 // starts: a line without a signature would be a hole in the proof.
 //
 // # When the position is lost
 //
-// Nothing is cut or deleted then. If the position file is missing or neither of
-// its two slots is sound, the active file becomes decisions-unnumbered-<time>.ndjson
-// and a new one is begun. Records that the manifest lists are recognised. Records that the
-// queue had not noted as delivered, one batch as a rule, may stand in the set-aside file and
-// again in a later one. Records that do not come again are a gap of reason Unknown, which
-// docket verify calls a break.
+// Nothing is cut or deleted then. If the position file is missing or neither of its two
+// slots is sound, the active file becomes decisions-unnumbered-<time>.ndjson and a new one
+// is begun. Records that the manifest lists are recognised. Records that the queue had not
+// noted as delivered, usually one batch, may stand in the set-aside file and again in a
+// later one. Records that do not come again are a gap of reason Unknown, which docket verify
+// calls a break.
 //
 // If one slot is sound and the other damaged, the damaged one may have been the
 // newer. Bytes beyond the sound one's size are then copied to an unnumbered file
@@ -165,5 +165,7 @@
 //
 // If the active file or the manifest is missing, or shorter than recorded, somebody
 // else has changed it. The sink stops with Misconfigured and touches nothing until
-// the file is put back, or the position file, or all of the export, moved away.
+// somebody restores the file, or moves away the position file or the whole export. So it
+// does when an older copy of the whole directory takes its place, and so does docket where it
+// finds one at the start: the copy lacks records that were accepted.
 package filesink

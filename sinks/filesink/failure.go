@@ -40,11 +40,11 @@ func classify(err error) (kind sinks.Kind, advice string) {
 	case unix.EROFS:
 		return sinks.Misconfigured, "mount the file system writable"
 	case unix.ENOENT:
-		return sinks.Misconfigured, "put the directory back"
+		return sinks.Misconfigured, "restore the directory"
 	case unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENAMETOOLONG:
-		return sinks.Misconfigured, "choose another directory, or move away what is in its place"
+		return sinks.Misconfigured, "choose another directory, or move away the file of that name"
 	case unix.ENOSPC, unix.EDQUOT:
-		return sinks.Transient, "free space there, or let retain remove more"
+		return sinks.Transient, "free space there, or lower the limits in retain"
 	case unix.EFBIG:
 		return sinks.Transient, "raise the limit on file sizes, or lower rotate.maxBytes"
 	case unix.EIO:

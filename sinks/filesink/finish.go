@@ -136,6 +136,6 @@ func (s *store) turnTo(queue uuid.UUID) error {
 		return err
 	}
 	next := s.position.withoutFile()
-	next.queue, next.last = queue, last
+	next.queue, next.last, next.file = queue, last, file{}
 	return s.replacePosition(next, manifest.Gaps{})
 }

@@ -104,6 +104,9 @@ func TestLostPosition(t *testing.T) {
 			s = mustOpen(t, rotating(dir, 0), nil)
 			mustClose(t, s) // that it was lost outlives a restart
 			s = mustOpen(t, rotating(dir, 0), nil)
+			if newest, err := s.Newest(queueA); err != nil || !newest.Lost {
+				t.Errorf("got %+v, %v, want that the position is lost", newest, err)
+			}
 			mustSend(t, s, batchOf(t, tt.next))
 			mustFinish(t, s)
 			if got := told(t, mustAudit(t, dir)); !slices.Equal(got, tt.want) {

@@ -13,8 +13,8 @@ type janitor struct {
 	stop    chan struct{}
 	done    chan struct{} // closed when run has ended
 
-	retryAt time.Time // nothing is tried before; owned by run
-	failed  string    // what was logged last; guarded by sink.mu
+	failed  string    // what was logged last, empty: nothing fails; guarded by sink.mu
+	retryAt time.Time // when what fails is tried again, unless an operator asks before; guarded by sink.mu
 }
 
 // retryPause is how long the janitor waits after a failure. A delivery that meets
@@ -52,6 +52,7 @@ func (j *janitor) run() {
 	timer := time.NewTimer(retryPause)
 	defer timer.Stop()
 	for {
+		retry := j.sink.retryNow()
 		if at, ok := j.next(); ok {
 			timer.Reset(time.Until(at))
 		} else {
@@ -62,6 +63,8 @@ func (j *janitor) run() {
 			return
 		case <-j.changed:
 		case <-timer.C:
+			j.work()
+		case <-retry:
 			j.work()
 		}
 	}
@@ -74,13 +77,13 @@ func (j *janitor) next() (at time.Time, ok bool) {
 	if j.sink.store == nil { // Send has failed, and will be called again, or else
 		return time.Now().Add(retryPause), true
 	}
+	if j.failed != "" {
+		return j.retryAt, true
+	}
 	for _, due := range []func() (time.Time, bool){j.sink.store.dueAt, j.sink.store.removalAt, j.sink.checkpointAt} {
 		if t, is := due(); is && (!ok || t.Before(at)) {
 			at, ok = t, true
 		}
-	}
-	if at.Before(j.retryAt) {
-		at = j.retryAt
 	}
 	return at, ok
 }
@@ -89,11 +92,7 @@ func (j *janitor) next() (at time.Time, ok bool) {
 func (j *janitor) work() {
 	j.sink.mu.Lock()
 	defer j.sink.mu.Unlock()
-	err := j.tend()
-	if err != nil {
-		j.retryAt = time.Now().Add(retryPause)
-	}
-	j.report(err)
+	j.report(j.tend())
 }
 
 func (j *janitor) tend() error {
@@ -110,14 +109,19 @@ func (j *janitor) tend() error {
 	return err
 }
 
-// report logs a failure when it is new, and the end of it.
+// report shows a failure, logs it when it is new, and logs the end of it.
 func (j *janitor) report(err error) {
 	switch {
 	case err == nil && j.failed != "":
-		j.sink.log.Info("finished files are looked after again")
+		j.sink.log.Info("files of the export are finished and removed again")
 		j.failed = ""
-	case err != nil && err.Error() != j.failed:
-		j.failed = err.Error()
-		j.sink.log.Warn("finished files are not looked after", "error", err)
+		j.sink.trouble(nil, 0)
+	case err != nil:
+		j.retryAt = time.Now().Add(retryPause)
+		j.sink.trouble(err, retryPause)
+		if err.Error() != j.failed {
+			j.failed = err.Error()
+			j.sink.log.Warn("files of the export cannot be finished or removed: they stay, and docket tries again every minute", "error", err)
+		}
 	}
 }

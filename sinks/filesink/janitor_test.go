@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/signal"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -119,13 +121,42 @@ func TestJanitorFails(t *testing.T) {
 			t.Errorf("finished files %v, want %v", got, want)
 		}
 		// The first failure is of the file, the others of opening again.
-		if n := strings.Count(said.String(), "not looked after"); n != 2 {
+		if n := strings.Count(said.String(), "cannot be finished or removed"); n != 2 {
 			t.Errorf("%d failures logged, want 2:\n%s", n, said.String())
 		}
-		if n := strings.Count(said.String(), "looked after again"); n != 1 {
+		if n := strings.Count(said.String(), "finished and removed again"); n != 1 {
 			t.Errorf("%d ends of the failure logged, want 1:\n%s", n, said.String())
 		}
 		mustAudit(t, dir)
+	})
+}
+
+// TestRemovalIsTriedAgain wants a file that could not be removed to go within a minute after it
+// can be, though nothing is sent.
+func TestRemovalIsTriedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		dir := t.TempDir()
+		var fails atomic.Bool
+		var said bytes.Buffer
+		s := undeletable(t, dir, "decisions-00000000000000000001-", &fails, &said)
+		defer mustClose(t, s)
+		for seq := uint64(1); seq <= 4; seq++ {
+			mustSend(t, s, batch(queueA, seq, seq))
+		}
+		time.Sleep(10 * retryPause)
+		synctest.Wait()
+		if got, want := spans(t, dir), []string{"1-1", "3-3"}; !slices.Equal(got, want) {
+			t.Errorf("finished files %v, want %v while the first cannot be removed", got, want)
+		}
+		fails.Store(false)
+		time.Sleep(retryPause)
+		synctest.Wait()
+		if got, want := spans(t, dir), []string{"3-3"}; !slices.Equal(got, want) {
+			t.Errorf("finished files %v, want %v", got, want)
+		}
+		if got := strings.Count(said.String(), "removed file"); got != 2 {
+			t.Errorf("got %d lines of log about removed files, want 2:\n%s", got, &said)
+		}
 	})
 }
 
@@ -150,6 +181,46 @@ func TestJanitorWithoutKey(t *testing.T) {
 		synctest.Wait()
 		if got, want := spans(t, dir), []string{"1-1"}; !slices.Equal(got, want) {
 			t.Errorf("finished files %v, want %v", got, want)
+		}
+	})
+}
+
+// TestTroubleOfTheJanitor wants a key that is gone to show as soon as a file is due, and an
+// operator to have it tried at once.
+func TestTroubleOfTheJanitor(t *testing.T) {
+	dir, key := t.TempDir(), filepath.Join(t.TempDir(), "key.pem")
+	writeKey(t, key)
+	synctest.Test(t, func(t *testing.T) {
+		c, e := rotating(dir, 0), env()
+		c.Signature = &Signature{KeyFile: key}
+		var asked signal.Signal
+		var shown []string
+		e.RetryNow = asked.Wait
+		e.Trouble = func(err error, pause time.Duration) { shown = append(shown, fmt.Sprint(err, " ", pause)) }
+		s, err := open(c, e, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer mustClose(t, s)
+		mustSend(t, s, batch(queueA, 1, 1))
+		remove(t, filepath.Dir(key), "key.pem")
+		time.Sleep(time.Hour) // of the bubble's time
+		synctest.Wait()
+		if len(shown) != 1 || !strings.Contains(shown[0], key+": no such file") || !strings.HasSuffix(shown[0], " 1m0s") {
+			t.Fatalf("got %q, want that the key is gone", shown)
+		}
+		for range 2 {
+			asked.Broadcast()
+			synctest.Wait()
+		}
+		if len(shown) != 3 || shown[2] != shown[0] {
+			t.Errorf("got %q, want an attempt whenever an operator asks", shown)
+		}
+		writeKey(t, key)
+		asked.Broadcast()
+		synctest.Wait()
+		if got, want := spans(t, dir), []string{"1-1"}; len(shown) != 4 || shown[3] != "<nil> 0s" || !slices.Equal(got, want) {
+			t.Errorf("got %q and finished files %v, want an end of the trouble and %v", shown, got, want)
 		}
 	})
 }

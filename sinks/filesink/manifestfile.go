@@ -27,8 +27,8 @@ func (s *store) openManifest() error {
 	accepted := s.position.manifest
 	if accepted > 0 && size < accepted {
 		return sinks.Failf(sinks.Misconfigured,
-			"file sink: %s has %d bytes, but %d were accepted: put the file back, or, to begin a new one that proves nothing of "+
-				"what is there, move all files to another directory", s.path(manifest.FileName), max(size, 0), accepted)
+			"file sink: %s has %d bytes, but %d were accepted: restore the file. Or move all files to another directory: "+
+				"docket then starts a new manifest, which proves nothing about them", s.path(manifest.FileName), max(size, 0), accepted)
 	}
 	switch {
 	case size < 0:
@@ -124,8 +124,30 @@ func (s *store) eachLine(offset int64, do func(*manifest.Line)) error {
 		do(line)
 	})
 	if damaged > 0 {
-		s.log.Warn("lines of the manifest are damaged, and the files in them are left as they are: docket verify names them",
+		s.log.Warn("lines of the manifest are damaged, and their files are left as they are: docket verify names them",
 			"file", s.path(manifest.FileName), "lines", damaged)
+	}
+	return err
+}
+
+// newest is what the export has last of queue.
+func (s *store) newest(queue uuid.UUID) (sinks.Newest, error) {
+	if p := s.position; p.queue == queue {
+		return sinks.Newest{Through: p.last, Record: p.lastRecord, Received: p.lastReceived, Lost: p.lost}, nil
+	}
+	last, err := s.lastOf(queue)
+	return sinks.Newest{Through: last, Lost: s.position.lost}, err
+}
+
+// follows fails when the directory is an older copy of the one that had the position. It may be empty,
+// or have lost its own.
+func (s *store) follows(had position) error {
+	if had.last == 0 {
+		return nil
+	}
+	newest, err := s.newest(had.queue)
+	if err == nil && newest.Through > 0 && newest.Through < had.last && !newest.Lost {
+		err = sinks.Behind(newest.Through, had.last)
 	}
 	return err
 }

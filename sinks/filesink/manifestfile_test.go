@@ -122,7 +122,7 @@ func TestManifestDamage(t *testing.T) {
 			s := mustOpen(t, rotating(dir, 0), nil)
 			harm(t, dir)
 			before := directoryContent(t, dir)
-			wantKind(t, s, batch(queueA, 8, 8), sinks.Misconfigured, filepath.Join(dir, manifest.FileName), "put the file back")
+			wantKind(t, s, batch(queueA, 8, 8), sinks.Misconfigured, filepath.Join(dir, manifest.FileName), "restore the file")
 			mustClose(t, s)
 			_, err = open(rotating(dir, 0), env(), nil)
 			checkFailure(t, err, sinks.Misconfigured, filepath.Join(dir, manifest.FileName))

@@ -19,7 +19,7 @@ type position struct {
 	last       uint64    // the last seq that was accepted of queue, as a record or in a gap; 0: none yet
 	lost       bool      // there was another position before, and nobody knows what it said
 
-	file // the active one; zero when it is empty
+	file // the active one; only its lastRecord and lastReceived when it is empty
 
 	finishing time.Time // time in the name that the active file is to get; zero: none
 	dated     bool      // and it goes to the directory of its date
@@ -38,7 +38,7 @@ type file struct {
 	size          int64     // bytes
 	records       uint64    // lines
 	first         uint64    // seq of the first record
-	lastRecord    uint64    // and that of the last one
+	lastRecord    uint64    // and that of the last one, of the file before when this one is empty; 0: not known
 	opened        time.Time // when the first record that is no checkpoint was written; zero: there is none
 	firstReceived time.Time // when the exporter read the first record
 	lastReceived  time.Time // and when the last one
@@ -160,6 +160,7 @@ func decodeSlot(b []byte) (p position, ok bool) {
 func (p position) withoutFile() position {
 	return position{
 		generation: p.generation, queue: p.queue, last: p.last, lost: p.lost,
+		file:     file{lastRecord: p.lastRecord, lastReceived: p.lastReceived},
 		manifest: p.manifest, chain: p.chain, settled: p.settled,
 	}
 }

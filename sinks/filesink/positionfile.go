@@ -61,8 +61,8 @@ func readPosition(path disk.Path) (found, error) {
 func acceptedGaps(p position, file disk.File) (gaps manifest.Gaps, ok bool, err error) {
 	if p.gaps > mostGapLog {
 		return manifest.Gaps{}, false, sinks.Failf(sinks.Misconfigured,
-			"it names %d bytes of gaps, and docket never writes more than %d: put the file back as it was, "+
-				"or, to go on without it, move it to another directory", p.gaps, int64(mostGapLog))
+			"it names %d bytes of gaps, and docket never writes more than %d: restore the file, "+
+				"or, to continue without it, move it to another directory", p.gaps, int64(mostGapLog))
 	}
 	log, err := io.ReadAll(io.NewSectionReader(file, gapLogStart, max(0, p.gaps)))
 	if err != nil {

@@ -17,10 +17,13 @@ import (
 )
 
 // Probe implements sinks.Prober. It writes a file to the directory, or to the
-// nearest one above it that is there, and removes it again; it reads the key; and
-// it looks at how much room is left. It takes no lock: an exporter may be writing.
+// nearest existing one above it, and removes the file; it looks up the group; it reads the
+// key; and it checks the free space. It takes no lock: an exporter may be writing.
 func (c *Config) Probe(ctx context.Context, _ sinks.Env) error {
 	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if _, err := c.access(); err != nil {
 		return err
 	}
 	if _, err := c.Signature.key(); err != nil {
@@ -28,7 +31,7 @@ func (c *Config) Probe(ctx context.Context, _ sinks.Env) error {
 	}
 	dir, err := nearest(c.Directory)
 	if err != nil {
-		return failure("look for the directory", err)
+		return failure("find the directory", err)
 	}
 	if err := tryDirectory(dir); err != nil {
 		return failure("write to the directory", err)
@@ -92,11 +95,11 @@ func tryFiles(dir string) error {
 func checkRoom(dir string) error {
 	_, free, err := disk.OS(dir).Space(dir)
 	if err != nil {
-		return failure("look for room", err)
+		return failure("read the free space", err)
 	}
 	left := min(free, int64(Definition.Batch.MaxBytes))
 	if left < int64(Definition.Batch.MaxBytes) {
-		return sinks.Failf(sinks.Transient, "file sink: %s has room for %s, and a batch can have %s: free space there, or let retain remove more",
+		return sinks.Failf(sinks.Transient, "file sink: %s has %s free, and a batch can take %s: free space there, or lower the limits in retain",
 			dir, config.Size(left), Definition.Batch.MaxBytes)
 	}
 	return nil

@@ -69,6 +69,7 @@ func TestProbeFailures(t *testing.T) {
 		"a file among its parent": {filepath.Join(file, "a", "b"), nil, []string{file, "not a directory"}},
 		"a directory for a file":  {unusable, nil, []string{filepath.Join(unusable, positionName), "is a directory"}},
 		"nowhere":                 {"/proc/nothing/here", nil, []string{"/proc/"}},
+		"group":                   {dir, func(c *Config) { c.Group = "no such group" }, []string{"no such group", "give the group's number"}},
 		"key":                     {dir, func(c *Config) { c.Signature = &Signature{KeyFile: key} }, []string{key, "docket keygen"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -84,7 +85,7 @@ func TestProbeFullDisk(t *testing.T) {
 	if err := unix.Statfs("/proc", &stat); err != nil || stat.Bavail != 0 {
 		t.Fatalf("/proc has %d free blocks, %v, want none", stat.Bavail, err)
 	}
-	checkFailure(t, checkRoom("/proc"), sinks.Transient, "/proc has room for 0", "4Mi", "free space there")
+	checkFailure(t, checkRoom("/proc"), sinks.Transient, "/proc has 0 free", "4Mi", "free space there")
 	if err := checkRoom(t.TempDir()); err != nil {
 		t.Errorf("a disk with room: %v", err)
 	}

@@ -118,8 +118,8 @@ func (s *store) renamed(size int64) (bool, error) {
 func (s *store) shrunk(size int64) error {
 	p := s.position
 	return sinks.Failf(sinks.Misconfigured,
-		"file sink: %s has %d bytes, but %d were accepted (seqs %d to %d): put the file back, "+
-			"or, to go on without what is missing, move %s to another directory",
+		"file sink: %s has %d bytes, but %d were accepted (seqs %d to %d): restore the file, "+
+			"or, to continue without the missing part, move %s to another directory",
 		s.path(activeName(p.form)), max(size, 0), p.size, p.first, p.lastRecord, s.path(positionName))
 }
 

@@ -1,6 +1,7 @@
 package filesink
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -366,4 +367,49 @@ func directoryContent(t *testing.T, dir string) string {
 		}
 	}
 	return b.String()
+}
+
+// TestOlderCopy wants an older copy of the export that takes its place to be refused, and the
+// newest, or an empty directory, to be taken.
+func TestOlderCopy(t *testing.T) {
+	parent := t.TempDir()
+	dir, older, newest := filepath.Join(parent, "export"), filepath.Join(parent, "older"), filepath.Join(parent, "newest")
+	s := mustOpen(t, rotating(dir, 0), nil)
+	mustSend(t, s, batch(queueA, 1, 2))
+	if err := os.CopyFS(older, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	mustSend(t, s, batch(queueA, 3, 4))
+	swap := func(from, to string) {
+		t.Helper()
+		if err := errors.Join(os.Rename(dir, to), os.Rename(from, dir)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	swap(older, newest)
+	for range 2 {
+		wantKind(t, s, batch(queueA, 5, 5), sinks.Misconfigured, "ends at record 2", "up to record 4", "continues with record 5")
+	}
+	if _, err := s.Newest(queueA); err == nil || sinks.FailureOf(err).Reason != sinks.PositionBehind {
+		t.Errorf("got %v, want %s", err, sinks.PositionBehind)
+	}
+	swap(newest, older)
+	mustSend(t, s, batch(queueA, 5, 5))
+	wantLines(t, "exported", exported(t, dir), records(queueA, 1, 5))
+
+	mustFinish(t, s)
+	mustSend(t, s, batch(queueA, 6, 6))
+	remove(t, dir, positionName) // what nobody knows of is a gap then
+	mustSend(t, s, batch(queueA, 7, 7))
+	mustFinish(t, s)
+	if got, want := told(t, mustAudit(t, dir)), "7-7:{Unknown:6}"; got[len(got)-1] != want {
+		t.Errorf("got %v, want %s at the end", got, want)
+	}
+
+	if err := os.Mkdir(newest, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	swap(newest, filepath.Join(parent, "gone"))
+	mustSend(t, s, batch(queueA, 8, 8))
+	wantLines(t, "exported", exported(t, dir), records(queueA, 8, 8))
 }

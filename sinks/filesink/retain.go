@@ -2,6 +2,7 @@ package filesink
 
 import (
 	"errors"
+	"io"
 	"io/fs"
 	"maps"
 	"path"
@@ -10,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
@@ -94,8 +96,8 @@ func (r Retain) reason(f keptFile, files int, total int64, now time.Time) (reaso
 	return "", false
 }
 
-// DiskBytes implements sinks.Keeper. Beyond the finished files that stay there are the
-// active one and, for a moment, the one that was finished last.
+// DiskBytes implements sinks.Keeper. Beside the finished files that stay, it counts
+// the active file and, for a moment, the file that was finished last.
 func (c *Config) DiskBytes(batch int64) (bytes int64, key string) {
 	r := c.Retain
 	if c.Rotate.MaxBytes == 0 {
@@ -127,39 +129,103 @@ func (s *store) listKept() error {
 	if s.listed {
 		return nil
 	}
-	var kept []keptFile
-	removed := map[string]bool{}
-	err := s.eachLine(0, func(l *manifest.Line) {
-		switch {
-		case l.Removed != nil:
-			removed[l.Removed.Name] = true
-		case finishedPattern.MatchString(l.Entry.Name):
-			kept = append(kept, keptOf(l.Entry))
-		}
-	})
-	if err != nil {
+	var all listing
+	if err := s.eachLine(0, all.add); err != nil {
 		return err
 	}
-	s.kept = slices.DeleteFunc(kept, func(f keptFile) bool { return removed[f.name] })
-	s.listed = true
+	s.kept, s.listed = all.kept(), true
 	return nil
 }
 
-// forgetMissing leaves out files that somebody else has taken away: the manifest
-// must not say that the sink did.
-func (s *store) forgetMissing() error {
-	var left []keptFile
-	for _, f := range s.kept {
-		there, err := s.at(f.name).Exists()
+// listing collects the finished files of a manifest.
+type listing struct {
+	files   []keptFile
+	removed map[string]bool
+}
+
+func (a *listing) add(l *manifest.Line) {
+	switch {
+	case l.Removed != nil:
+		if a.removed == nil {
+			a.removed = map[string]bool{}
+		}
+		a.removed[l.Removed.Name] = true
+	case finishedPattern.MatchString(l.Entry.Name):
+		a.files = append(a.files, keptOf(l.Entry))
+	}
+}
+
+// kept is what the lines so far leave, oldest first. It is called once.
+func (a *listing) kept() []keptFile {
+	return slices.DeleteFunc(a.files, func(f keptFile) bool { return a.removed[f.name] })
+}
+
+// Deletes implements sinks.Deleter.
+func (c *Config) Deletes() (files int, bytes int64, err error) {
+	if c.Retain == (Retain{}) {
+		return 0, 0, nil
+	}
+	place := disk.At(c.Directory)
+	kept, err := readKept(place)
+	if err == nil {
+		kept, err = present(place, kept)
+	}
+	if err != nil {
+		return 0, 0, failure("count the finished files", err)
+	}
+	files = len(c.Retain.beyond(kept, time.Now()))
+	for _, f := range kept[:files] {
+		bytes += f.bytes
+	}
+	return files, bytes, nil
+}
+
+// readKept is listKept for who may not change the export.
+func readKept(place disk.Path) ([]keptFile, error) {
+	f, err := place.Join(manifest.FileName).OpenRead()
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() // nothing was written through it
+	size, err := f.Size()
+	if err != nil {
+		return nil, err
+	}
+	var all listing
+	_, err = eachText(io.NewSectionReader(f, 0, size), func(text []byte) {
+		if line, err := manifest.Decode(text); err == nil { // others stay unread by the sink too
+			all.add(line)
+		}
+	})
+	return all.kept(), err
+}
+
+// present is those of files that are there.
+func present(place disk.Path, files []keptFile) (left []keptFile, err error) {
+	for _, f := range files {
+		there, err := place.Join(f.name).Exists()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		if there {
 			left = append(left, f)
 		}
 	}
+	return left, nil
+}
+
+// forgetMissing leaves out files that somebody else has taken away: the manifest
+// must not say that the sink did.
+func (s *store) forgetMissing() error {
+	left, err := present(s.place, s.kept)
+	if err != nil {
+		return err
+	}
 	if n := len(s.kept) - len(left); n > 0 {
-		s.log.Warn("finished files are not there any more, and retention did not remove them", "directory", s.dir, "files", n)
+		s.log.Warn("finished files are missing, and retention did not remove them", "directory", s.dir, "files", n)
 	}
 	s.kept = left
 	return nil
@@ -207,11 +273,18 @@ func (s *store) settle() error {
 		if l.Removed == nil || !finishedPattern.MatchString(l.Removed.Name) {
 			return
 		}
-		if err := s.at(l.Removed.Name).RemoveAny(); err != nil {
+		there, err := s.at(l.Removed.Name).Exists()
+		if err == nil && there {
+			err = s.at(l.Removed.Name).RemoveAny()
+		}
+		if err != nil {
 			failed = errors.Join(failed, err)
 			return
 		}
 		directories[path.Dir(l.Removed.Name)] = true
+		if !there {
+			return // removed before, and said
+		}
 		s.log.Info("removed file", "file", s.path(l.Removed.Name), "reason", string(l.Removed.Reason))
 	})
 	for _, name := range slices.Sorted(maps.Keys(directories)) {

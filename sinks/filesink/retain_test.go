@@ -3,12 +3,14 @@ package filesink
 import (
 	"bytes"
 	"fmt"
+	"io"
 	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -97,6 +99,47 @@ func TestRemoval(t *testing.T) {
 	}
 }
 
+// TestDeletes wants the files counted that a start deletes, and nothing changed by that.
+func TestDeletes(t *testing.T) {
+	var _ sinks.Deleter = (*Config)(nil)
+	dir := t.TempDir()
+	c := rotating(dir, 1)
+	c.Retain.MaxFiles = 1
+	wantDeletes := func(when string, want int) {
+		t.Helper()
+		before := directoryContent(t, dir)
+		files, bytes, err := c.Deletes()
+		if err != nil || files != want || (bytes > 0) != (want > 0) {
+			t.Errorf("%s: got %d files of %d bytes, %v, want %d files", when, files, bytes, err, want)
+		}
+		if after := directoryContent(t, dir); after != before {
+			t.Errorf("%s: the directory was changed: got %q, want %q", when, after, before)
+		}
+	}
+	wantDeletes("before there is an export", 0)
+	c.Retain = Retain{}
+	s := mustOpen(t, c, nil)
+	for seq := uint64(1); seq <= 6; seq++ {
+		mustSend(t, s, batch(queueA, seq, seq))
+	}
+	mustClose(t, s)
+	remove(t, dir, positionOfSpan(t, dir, "2-2"))
+	wantDeletes("without limits", 0)
+
+	c.Retain.MaxFiles = 2
+	wantDeletes("of four files that are there", 2)
+	mustClose(t, mustOpen(t, c, nil))
+	if got, want := spans(t, dir), []string{"4-4", "5-5"}; !slices.Equal(got, want) {
+		t.Errorf("finished files %v, want %v", got, want)
+	}
+	wantDeletes("after they are deleted", 0)
+
+	c.Directory = filepath.Join(dir, manifest.FileName)
+	if _, _, err := c.Deletes(); sinks.FailureOf(err).Kind != sinks.Misconfigured {
+		t.Errorf("a file in place of the directory: got %v", err)
+	}
+}
+
 // positionOfSpan is the name of the finished file with these seqs.
 func positionOfSpan(t *testing.T, dir, span string) string {
 	t.Helper()
@@ -107,14 +150,14 @@ func positionOfSpan(t *testing.T, dir, span string) string {
 	return finishedFiles(t, dir)[i]
 }
 
-// TestRemovalFails wants a file that cannot be removed to hold up nothing, and to
-// be tried again.
-func TestRemovalFails(t *testing.T) {
-	dir, fail := t.TempDir(), true
-	var said bytes.Buffer
-	e := sinks.Env{Name: "compliance", Log: slog.New(slog.NewTextHandler(&said, nil))}
+// undeletable opens a sink that keeps one finished file. While fails is set, which it is, no file can be deleted whose name
+// begins with prefix.
+func undeletable(t *testing.T, dir, prefix string, fails *atomic.Bool, said io.Writer) *sink {
+	t.Helper()
+	fails.Store(true)
+	e := sinks.Env{Name: "compliance", Log: slog.New(slog.NewTextHandler(said, nil))}
 	s, err := open(retaining(dir), e, watched(dir, func(change, path string) error {
-		if fail && change == "remove" && finishedPattern.MatchString(filepath.Base(path)) {
+		if fails.Load() && change == "remove" && strings.HasPrefix(filepath.Base(path), prefix) {
 			return &fs.PathError{Op: change, Path: path, Err: unix.EPERM}
 		}
 		return nil
@@ -122,6 +165,16 @@ func TestRemovalFails(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+// TestRemovalFails wants a file that cannot be removed to hold up nothing, and to
+// be tried again.
+func TestRemovalFails(t *testing.T) {
+	dir := t.TempDir()
+	var fails atomic.Bool
+	var said bytes.Buffer
+	s := undeletable(t, dir, "decisions-0", &fails, &said) // any finished file
 	defer mustClose(t, s)
 	for seq := uint64(1); seq <= 4; seq++ {
 		mustSend(t, s, batch(queueA, seq, seq))
@@ -132,7 +185,7 @@ func TestRemovalFails(t *testing.T) {
 	if n := strings.Count(said.String(), "operation not permitted"); n == 0 {
 		t.Errorf("nothing is said of it:\n%s", said.String())
 	}
-	fail = false
+	fails.Store(false)
 	mustSend(t, s, batch(queueA, 5, 5))
 	if got, want := spans(t, dir), []string{"4-4"}; !slices.Equal(got, want) {
 		t.Errorf("finished files %v, want %v", got, want)

@@ -11,11 +11,11 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// Signature says who vouches for the manifest.
+// Signature says how the manifest is signed.
 type Signature struct {
 	// KeyFile holds an Ed25519 private key, in PEM form as docket keygen makes it.
-	// It signs the lines of the manifest. It is read for each of them, so that a
-	// new key is in use at once.
+	// It signs the lines of the manifest. It is read for each line, so a new key
+	// is in use at once.
 	KeyFile string `yaml:"keyFile" file:"secret"`
 }
 

@@ -28,6 +28,10 @@ type sink struct {
 
 	mu    sync.Mutex // held by Send and by the janitor, for as long as they work
 	store *store     // nil after a failure, and once closed; guarded by mu
+	had   position   // of the store that was open last; guarded by mu
+
+	trouble  func(err error, pause time.Duration) // see sinks.Env
+	retryNow func() <-chan struct{}               // see sinks.Env
 
 	announce      func(record any) // nil: nobody wants checkpoints
 	checkpointed  manifest.Hash    // the line that was told last; guarded by mu
@@ -45,7 +49,7 @@ func open(c Config, env sinks.Env, fsys disk.FS) (*sink, error) {
 	}
 	if fsys == nil {
 		if fsys, err = disk.OSWith(c.Directory, access); err != nil {
-			return nil, failure("let others look into the directory", err)
+			return nil, failure("share the directory", err)
 		}
 	}
 	// A directory whose entry is lost takes every file in it along: it is synced.
@@ -59,6 +63,13 @@ func open(c Config, env sinks.Env, fsys disk.FS) (*sink, error) {
 	}
 	s := &sink{
 		config: c, name: env.Name, log: env.Log, place: place, buffer: bufio.NewWriterSize(nil, bufferSize), encoder: e, announce: env.Announce,
+		trouble: env.Trouble, retryNow: env.RetryNow,
+	}
+	if s.trouble == nil {
+		s.trouble = func(error, time.Duration) {}
+	}
+	if s.retryNow == nil {
+		s.retryNow = func() <-chan struct{} { return nil }
 	}
 	s.janitor = newJanitor(s)
 	if err := s.reopen(); err != nil {
@@ -70,8 +81,26 @@ func open(c Config, env sinks.Env, fsys disk.FS) (*sink, error) {
 	return s, nil
 }
 
+// Newest implements sinks.Recognizing.
+func (s *sink) Newest(id string) (sinks.Newest, error) {
+	queue, err := uuid.Parse(id)
+	if err != nil {
+		return sinks.Newest{}, fmt.Errorf("file sink: queue id %q: %w", id, err)
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if err := s.ready(); err != nil {
+		return sinks.Newest{}, failure("open again", err)
+	}
+	newest, err := s.store.newest(queue)
+	if err != nil {
+		return sinks.Newest{}, failure("read its last record of the queue", err)
+	}
+	return newest, nil
+}
+
 // Send implements sinks.Sink. A done ctx is seen before the batch is written;
-// from then on Send waits for the disk, a few milliseconds as a rule.
+// from then on Send waits for the disk, usually a few milliseconds.
 func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("file sink: not sent: %w", err)
@@ -187,16 +216,21 @@ func (s *sink) ready() error {
 	return nil
 }
 
-func (s *sink) reopen() (err error) {
+func (s *sink) reopen() error {
 	if s.store != nil {
 		// Whatever its files may still report, nothing is believed of them that
 		// is not read again.
 		_ = s.store.close()
-		s.store = nil
+		s.store, s.had = nil, s.store.position
 	}
-	if s.store, err = openStore(s.config, s.log, s.place, s.buffer); err != nil {
+	st, err := openStore(s.config, s.log, s.place, s.buffer)
+	if err != nil {
 		return err
 	}
+	if err := st.follows(s.had); err != nil {
+		return errors.Join(err, st.close())
+	}
+	s.store = st
 	s.checkpoint() // a crash may have come between a line and its checkpoint
 	return nil
 }
@@ -221,7 +255,7 @@ func (s *sink) Close(ctx context.Context) error {
 	}
 	s.closed = true
 	if err := s.janitor.close(ctx); err != nil {
-		return fmt.Errorf("file sink: close: finished files are being looked after: %w", err)
+		return fmt.Errorf("file sink: close: finished files are being compressed or removed: %w", err)
 	}
 	if s.store == nil {
 		return nil

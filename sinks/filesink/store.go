@@ -140,7 +140,7 @@ func (s *store) saveSum(state *hashState) error {
 		err = fmt.Errorf("it has %d bytes, not %d", len(b), hashSize)
 	}
 	if err != nil {
-		return fmt.Errorf("keep the state of the hash: %w", err)
+		return fmt.Errorf("save the state of the hash: %w", err)
 	}
 	return nil
 }
@@ -158,7 +158,7 @@ func (f *file) hash() (hash.Hash, error) {
 		return h, nil
 	}
 	if err := h.(encoding.BinaryUnmarshaler).UnmarshalBinary(f.sum[:]); err != nil {
-		return nil, fmt.Errorf("go on with the hash of the active file: %w", err)
+		return nil, fmt.Errorf("restore the hash of the active file: %w", err)
 	}
 	return h, nil
 }

@@ -53,7 +53,7 @@ func readAnswer(res *http.Response, limit int, wait time.Duration, abort context
 		}
 		a.body, a.cut = readBounded(plain, limit)
 	default:
-		a.cut = errors.New("it has a Content-Encoding that was not asked for")
+		a.cut = errors.New("it has a Content-Encoding that docket did not request")
 	}
 	_, _ = io.Copy(io.Discard, wire) // for the sake of the connection; the status has been read
 	return a

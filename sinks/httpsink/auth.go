@@ -27,7 +27,7 @@ func (Basic) Rules() []config.Rule {
 		config.Required("username", "is required"),
 		config.Text("username", func(name string) error {
 			if strings.Contains(name, ":") {
-				return errors.New("must not hold a colon: it would end there")
+				return errors.New("must not contain a colon: the colon would end the name")
 			}
 			return nil
 		}, config.Shape{"pattern": "^[^:]*$"}),
@@ -100,11 +100,11 @@ func (s *sink) authorize(ctx context.Context, h http.Header) (credentials, error
 func (c *Config) authHint() string {
 	switch {
 	case len(c.authKinds()) > 0:
-		return "check http." + c.authKinds()[0] + " and what it permits"
+		return "replace the credential in http." + c.authKinds()[0] + ", or give it more permissions at the receiver"
 	case len(c.HeaderFiles) > 0:
-		return "check http.headerFiles and what they permit"
+		return "check http.headerFiles and the permissions of these credentials"
 	case c.TLS != nil && c.TLS.CertFile != "":
-		return "check http.tls.certFile and what the certificate permits"
+		return "check http.tls.certFile and the permissions of the certificate"
 	}
-	return "it wants to know who sends: set http.bearerTokenFile, http.basic, http.oauth2 or http.headerFiles, or show a certificate with http.tls.certFile"
+	return "it requires credentials: set http.bearerTokenFile, http.basic, http.oauth2 or http.headerFiles, or a client certificate in http.tls.certFile"
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/docket-export/docket/config"
 )
 
-// The choices of Config.Compression; but for none they are the names that
-// Content-Encoding has for them.
+// The choices of Config.Compression. Except none, they are the names in
+// Content-Encoding.
 const (
 	compressNone = "none"
 	compressGzip = "gzip"

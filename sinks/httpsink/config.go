@@ -20,7 +20,7 @@ var Definition = sinks.Definition{
 	NewConfig: func() sinks.Config { return defaultConfig() },
 	Sample: `# Batches for a receiver of HTTP.
 - name: NAME
-  #when: record.enforcementAction == "deny"   # these records alone; without it, all
+  #when: record.enforcementAction == "deny"   # only these records; without it, all
   http:
     url: https://siem.example.com/ingest   # CHANGE
     #encoding: otlp                        # or ndjson, jsonArray, cloudEvents, splunkHEC, elasticsearchBulk, loki
@@ -47,16 +47,16 @@ type Config struct {
 	// the library.
 	CompressionLevel int `yaml:"compressionLevel"`
 
-	// Headers are added to every request. They are no place for secrets.
+	// Headers are added to every request. They must not hold secrets.
 	Headers headers `yaml:"headers"`
 	// HeaderFiles are headers whose values are secrets: each names a file that is
 	// read again for every attempt.
 	HeaderFiles headerFiles `yaml:"headerFiles"`
 
-	// BearerTokenFile names a file whose content is sent as
-	// "Authorization: Bearer ...", or with the word that the encoding's protocol
-	// has for Bearer. It is read again for every attempt, so that a rotated token
-	// needs no restart.
+	// BearerTokenFile names a file whose content is sent as "Authorization: Bearer
+	// ...", or with the word that the protocol of the encoding uses instead of
+	// Bearer. It is read again for every attempt, so that a rotated token needs no
+	// restart.
 	BearerTokenFile config.SecretFile `yaml:"bearerTokenFile"`
 	// Basic is a user and a password.
 	Basic *Basic `yaml:"basic"`
@@ -115,13 +115,13 @@ func (c *Config) Rules() []config.Rule {
 		config.Shown("headerFiles", headerShape),
 		config.Forbidden("basic", besideBearer).When(config.Set("bearerTokenFile")),
 		config.Forbidden("oauth2", besideBearer).When(config.Set("bearerTokenFile")),
-		config.Forbidden("oauth2", "must not stand beside basic: a request has one Authorization header").When(config.Set("basic")),
+		config.Forbidden("oauth2", "must not be set beside basic: a request has one Authorization header").When(config.Set("basic")),
 		config.Positive("timeout"),
 		config.Between("maxInFlight", 1, mostInFlight),
 	)
 }
 
-const besideBearer = "must not stand beside bearerTokenFile: a request has one Authorization header"
+const besideBearer = "must not be set beside bearerTokenFile: a request has one Authorization header"
 
 // urlShape is that of an absolute URL with a host and without credentials.
 var urlShape = config.Matching(`[hH][tT][tT][pP][sS]?://([^/?#:@\[\]]+|\[[^\]/]+\])(:[0-9]*)?([/?#].*)?`).
@@ -137,7 +137,7 @@ func checkURL(text string) error {
 		return errors.New("must not hold credentials: use basic or bearerTokenFile")
 	}
 	if name := secretInQuery(u); name != "" {
-		return fmt.Errorf("must not hold a secret, and %s in its query looks like one: write the value into a file, name that in headerFiles, and have it sent as a header", name)
+		return fmt.Errorf("must not hold a secret, and %s in its query looks like one: write the value into a file, and name the file in headerFiles", name)
 	}
 	return nil
 }

@@ -41,36 +41,36 @@ func TestValidate(t *testing.T) {
 		"zstd for elasticsearchBulk": {func(c *Config) { c.URL, c.Encoding, c.Compression = "https://a/_bulk", "elasticsearchBulk", "zstd" },
 			"compression: must be none or gzip with encoding: elasticsearchBulk, whose receivers do not read zstd"},
 		"secret in the query": {func(c *Config) { c.URL = "https://a?x=y&access%5Ftoken=s3cret" },
-			"url: must not hold a secret, and access_token in its query looks like one: write the value into a file, name that in headerFiles, and have it sent as a header"},
+			"url: must not hold a secret, and access_token in its query looks like one: write the value into a file, and name the file in headerFiles"},
 		"secret parameters": {func(c *Config) {
 			c.URL, c.OAuth2 = "https://a", &OAuth2{
 				TokenURL: "https://b?apiKey=s3cret", ClientID: "c", ClientSecretFile: "f",
 				EndpointParams: map[string]string{"password": "s3cret", "client_assertion": "s3cret", "client_assertion_type": "x", "token_format": "opaque"},
 			}
 		}, "oauth2.tokenURL: must not hold a secret, and apiKey in its query looks like one: use clientSecretFile\n" +
-			"oauth2.endpointParams.client_assertion: looks like a secret, which must not stand in the configuration: the grant is client_credentials, whose secret is clientSecretFile; remove it\n" +
-			"oauth2.endpointParams.password: looks like a secret, which must not stand in the configuration: the grant is client_credentials, whose secret is clientSecretFile; remove it"},
+			"oauth2.endpointParams.client_assertion: looks like a secret, which does not belong in the configuration: remove it and use clientSecretFile\n" +
+			"oauth2.endpointParams.password: looks like a secret, which does not belong in the configuration: remove it and use clientSecretFile"},
 		"none in flight":       {func(c *Config) { c.URL, c.InFlight = "https://a", 0 }, "maxInFlight: must be between 1 and 64"},
 		"too many in flight":   {func(c *Config) { c.URL, c.InFlight = "https://a", 65 }, "maxInFlight: must be between 1 and 64"},
 		"signature":            {func(c *Config) { c.URL, c.Signature = "https://a", &Signature{} }, "signature.secretFile: is required"},
 		"headers":              {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Scope-OrgID": "a b", "x": ""} }, ""},
-		"header name":          {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X Y": "a"} }, "headers.X Y: is no name of a header: use letters, digits and hyphens"},
+		"header name":          {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X Y": "a"} }, "headers.X Y: is not a header name: use letters, digits and hyphens"},
 		"header value":         {func(c *Config) { c.URL, c.Headers = "https://a", headers{"X-Y": "s3cret\r\nHost: a"} }, "headers.X-Y: must be printable ASCII text without spaces around it"},
 		"header of docket":     {func(c *Config) { c.URL, c.Headers = "https://a", headers{"docket-queue": "a"} }, "headers.docket-queue: is set by docket itself: remove it"},
 		"header of the body":   {func(c *Config) { c.URL, c.Headers = "https://a", headers{"content-encoding": "gzip"} }, "headers.content-encoding: is set by docket itself: remove it"},
-		"credential as header": {func(c *Config) { c.URL, c.Headers = "https://a", headers{"DD-API-KEY": "s3cret"} }, "headers.DD-API-KEY: looks like a credential: write its value into a file and name that in headerFiles"},
+		"credential as header": {func(c *Config) { c.URL, c.Headers = "https://a", headers{"DD-API-KEY": "s3cret"} }, "headers.DD-API-KEY: looks like a credential: write its value into a file and name the file in headerFiles"},
 		"header in both": {func(c *Config) {
 			c.URL, c.Headers, c.HeaderFiles = "https://a", headers{"X-Y": "a"}, headerFiles{"x-y": "f"}
-		}, "headerFiles.x-y: stands there twice: header names are the same in capitals and small letters, in headers and in headerFiles"},
+		}, "headerFiles.x-y: is set twice: header names ignore case, in headers and headerFiles together"},
 		"no header file": {func(c *Config) { c.URL, c.HeaderFiles = "https://a", headerFiles{"X-Y": ""} }, "headerFiles.X-Y: must name a file"},
-		"basic":          {func(c *Config) { c.URL, c.Basic = "https://a", &Basic{Username: "a:b"} }, "basic.username: must not hold a colon: it would end there\nbasic.passwordFile: is required"},
+		"basic":          {func(c *Config) { c.URL, c.Basic = "https://a", &Basic{Username: "a:b"} }, "basic.username: must not contain a colon: the colon would end the name\nbasic.passwordFile: is required"},
 		"two kinds of authorization": {func(c *Config) {
 			c.URL, c.BearerTokenFile, c.Basic = "https://a", "f", &Basic{Username: "a", PasswordFile: "f"}
-		}, "basic: must not stand beside bearerTokenFile: a request has one Authorization header"},
+		}, "basic: must not be set beside bearerTokenFile: a request has one Authorization header"},
 		"a third by header": {func(c *Config) {
 			c.URL, c.BearerTokenFile, c.HeaderFiles = "https://a", "f", headerFiles{"authorization": "f"}
 		},
-			"headerFiles.authorization: must not stand beside bearerTokenFile: a request has one Authorization header"},
+			"headerFiles.authorization: must not be set beside bearerTokenFile: a request has one Authorization header"},
 		"oauth2 style": {func(c *Config) {
 			c.URL, c.OAuth2 = "https://a", &OAuth2{TokenURL: "https://b", ClientID: "c", ClientSecretFile: "f", AuthStyle: "Both"}
 		}, `oauth2.authStyle: must be Header or Body, not "Both"`},

@@ -67,7 +67,7 @@ func (c *connection) renewed() (*http.Client, error) {
 		return c.client, nil
 	}
 	if err := c.connect(); err != nil {
-		return nil, sinks.Failf(sinks.Misconfigured, "connect anew because %s.caFile has changed: %w", c.tlsKey, err)
+		return nil, sinks.Failf(sinks.Misconfigured, "reconnect because %s.caFile has changed: %w", c.tlsKey, err)
 	}
 	return c.client, nil
 }

@@ -19,8 +19,8 @@ import (
 // headers are names and values of headers.
 type headers map[string]string
 
-// String is the names alone. Values belong into the configuration and nowhere
-// else: not everything that is secret looks like it.
+// String returns only the names. Values must not leave the configuration: a
+// secret may not look like one.
 func (h headers) String() string {
 	return strings.Join(slices.Sorted(maps.Keys(h)), ", ")
 }
@@ -56,13 +56,13 @@ func (c *Config) validateHeaders(p *config.Problems) {
 		path, canonical := section+"."+name, textproto.CanonicalMIMEHeaderKey(name)
 		switch {
 		case !isHeaderName(name):
-			p.Addf(path, "is no name of a header: use letters, digits and hyphens")
+			p.Addf(path, "is not a header name: use letters, digits and hyphens")
 			return false
 		case isOwnHeader(canonical):
 			p.Addf(path, "is set by docket itself: remove it")
 			return false
 		case names[canonical]:
-			p.Addf(path, "stands there twice: header names are the same in capitals and small letters, in headers and in headerFiles")
+			p.Addf(path, "is set twice: header names ignore case, in headers and headerFiles together")
 			return false
 		}
 		names[canonical] = true
@@ -72,7 +72,7 @@ func (c *Config) validateHeaders(p *config.Problems) {
 		switch {
 		case !check("headers", name):
 		case isSecretHeader(name):
-			p.Addf("headers."+name, "looks like a credential: write its value into a file and name that in headerFiles")
+			p.Addf("headers."+name, "looks like a credential: write its value into a file and name the file in headerFiles")
 		case !isHeaderValue(c.Headers[name]):
 			p.Addf("headers."+name, "must be printable ASCII text without spaces around it")
 		}
@@ -84,7 +84,7 @@ func (c *Config) validateHeaders(p *config.Problems) {
 		if c.HeaderFiles[name] == "" {
 			p.Addf("headerFiles."+name, "must name a file")
 		} else if kinds := c.authKinds(); len(kinds) > 1 && kinds[1] == "headerFiles."+name {
-			p.Addf(kinds[1], "must not stand beside %s: a request has one Authorization header", kinds[0])
+			p.Addf(kinds[1], "must not be set beside %s: a request has one Authorization header", kinds[0])
 		}
 	}
 }

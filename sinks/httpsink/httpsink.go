@@ -16,10 +16,11 @@
 // The guarantee is at least once, in order: when an answer is lost, or does not
 // say that all records were accepted, the same records come again under the same
 // numbers, perhaps with more behind them. A receiver that remembers the highest
-// docket-last-seq it has stored for a docket-queue can drop what it knows, save
-// what is late. With maxInFlight above 1 there is no order, and no such number.
+// docket-last-seq it has stored for a docket-queue can drop records up to it,
+// except in late batches. With maxInFlight above 1 batches have no order, and
+// the highest number says nothing.
 //
-// What each status means for the batch stands at kindOf.
+// kindOf says what each status means for the batch.
 package httpsink
 
 import (

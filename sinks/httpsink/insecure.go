@@ -41,7 +41,7 @@ func (c *Config) validateInClear(p *config.Problems) {
 		return
 	}
 	for _, key := range c.credentialsInClear() {
-		p.Addf(key, "shows a credential to the network: use https://, or set insecureCredentials: true to send it over http:// all the same; only loopback addresses go without")
+		p.Addf(key, "would send a credential unencrypted: use https://, or set insecureCredentials: true to permit http://; loopback addresses need neither")
 	}
 }
 
@@ -50,12 +50,12 @@ func (c *Config) Warnings() config.Problems {
 	var p config.Problems
 	if c.InsecureCredentials {
 		for _, key := range c.credentialsInClear() {
-			p.Addf(key, "shows a credential to the network, as insecureCredentials permits: anybody on the way can read it; use https://")
+			p.Addf(key, "sends a credential unencrypted, as insecureCredentials permits: anybody on the network path can read it; use https://")
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Headers)) {
 		if resemblesSecret(name, c.Headers[name]) {
-			p.Addf("headers."+name, "may be a credential, which docket config prints: if it is one, write its value into a file and name that in headerFiles")
+			p.Addf("headers."+name, "may be a credential, and docket config prints it: if it is one, write its value into a file and name the file in headerFiles")
 		}
 	}
 	return p

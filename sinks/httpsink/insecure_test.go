@@ -38,7 +38,7 @@ func TestCredentialsInClear(t *testing.T) {
 	keys := func(p config.Problems) string {
 		var keys []string
 		for _, problem := range p {
-			if strings.Contains(problem.Text, "shows a credential to the network") {
+			if strings.Contains(problem.Text, "a credential unencrypted") {
 				keys = append(keys, problem.Path)
 			}
 		}

@@ -1,7 +1,7 @@
 package httpsink
 
-// MemoryBytes is what the sink has in memory at most beside the batches that it is given:
-// each that is under way as a request body, compressed where it is.
+// MemoryBytes is the most memory that the sink takes, without the batches that it is
+// given: a request body for each batch under way, compressed if configured.
 func (c *Config) MemoryBytes(batch int64) int64 {
 	const connection = 64 << 10
 	each := batch*5/4 + connection

@@ -21,24 +21,24 @@ import (
 )
 
 // OAuth2 gets a bearer token with the client credentials grant of RFC 6749. A
-// token serves until it expires, and is fetched anew, once, when the receiver
-// does not take it any more.
+// token is used until it expires, and is fetched again, once, when the receiver
+// rejects it.
 type OAuth2 struct {
 	// TokenURL is the token endpoint.
 	TokenURL string `yaml:"tokenURL"`
 	ClientID string `yaml:"clientID"`
 	// ClientSecretFile is read again whenever a token is fetched.
 	ClientSecretFile config.SecretFile `yaml:"clientSecretFile"`
-	// AuthStyle is where the client's id and secret stand in the request for a token:
-	// in one place, never tried in both. Without it they stand in the header.
+	// AuthStyle says where the request for a token has the client's id and secret: in
+	// one place, never tried in both. Without it they are in the header.
 	AuthStyle AuthStyle `yaml:"authStyle"`
 	// Scopes are what the token is to permit.
 	Scopes []string `yaml:"scopes"`
-	// EndpointParams are sent to the token endpoint as they are: audience,
-	// resource, and what else it wants to know. They are no place for secrets.
+	// EndpointParams are sent to the token endpoint unchanged: audience, resource
+	// and other parameters. They must not hold secrets.
 	EndpointParams map[string]string `yaml:"endpointParams"`
 	// TLS is for the token endpoint alone. Without it the system's roots are
-	// trusted and no certificate is shown, whatever the receiver gets.
+	// trusted and no certificate is shown, whatever TLS of the receiver says.
 	TLS *config.TLS `yaml:"tls"`
 }
 
@@ -96,7 +96,7 @@ func (o *OAuth2) validate(p *config.Problems) {
 		case slices.Contains(ownParams, name):
 			p.Addf("oauth2.endpointParams."+name, "is set from clientID, clientSecretFile and scopes: remove it")
 		case isSecretParameter(name):
-			p.Addf("oauth2.endpointParams."+name, "looks like a secret, which must not stand in the configuration: the grant is client_credentials, whose secret is clientSecretFile; remove it")
+			p.Addf("oauth2.endpointParams."+name, "looks like a secret, which does not belong in the configuration: remove it and use clientSecretFile")
 		}
 	}
 }
@@ -172,7 +172,7 @@ func (t *tokenSource) fetch(ctx context.Context) (*oauth2.Token, error) {
 	whole := &http.Client{Transport: readWhole{client.Transport}, CheckRedirect: client.CheckRedirect}
 	token, err := t.grant.Token(context.WithValue(ctx, oauth2.HTTPClient, whole))
 	if err == nil && !isHeaderValue(token.Type()+" "+token.AccessToken) {
-		return nil, sinks.Failf(sinks.Misconfigured, "get a token from %s: answered one that no header can hold: check http.oauth2.tokenURL", t.wire.url.Host)
+		return nil, sinks.Failf(sinks.Misconfigured, "get a token from %s: answered a token that no header can hold: check http.oauth2.tokenURL", t.wire.url.Host)
 	}
 	if err == nil {
 		return token, nil
@@ -183,7 +183,7 @@ func (t *tokenSource) fetch(ctx context.Context) (*oauth2.Token, error) {
 	refusal, ok := errors.AsType[*oauth2.RetrieveError](err)
 	if !ok {
 		// It was 2xx. What it said is not quoted: it may be a token all the same.
-		return nil, sinks.Failf(sinks.Misconfigured, "get a token from %s: the answer has no token that could be read: check http.oauth2.tokenURL", t.wire.url.Host)
+		return nil, sinks.Failf(sinks.Misconfigured, "get a token from %s: the answer has no readable token: check http.oauth2.tokenURL", t.wire.url.Host)
 	}
 	return nil, t.refused(refusal, append(t.secrets(), secret, basicPair(t.config.ClientID, secret)))
 }
@@ -260,7 +260,7 @@ func tokenHint(e *oauth2.RetrieveError) string {
 	case "invalid_target":
 		return "check http.oauth2.endpointParams"
 	case "unauthorized_client", "unsupported_grant_type":
-		return "let the client use the grant client_credentials"
+		return "permit the client to use the grant client_credentials"
 	case "invalid_client", "invalid_grant", "access_denied":
 		return "check http.oauth2.clientID and http.oauth2.clientSecretFile"
 	}

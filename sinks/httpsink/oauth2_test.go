@@ -114,7 +114,7 @@ func TestOAuth2(t *testing.T) {
 	// It takes none: one is tried again, a fresh one is not.
 	r.wantToken("none")
 	before := r.requestCount()
-	wantNoSecret(t, sendFails(t, s, sinks.Misconfigured, "answered 401", "not Bearer [redacted]", "check http.oauth2"))
+	wantNoSecret(t, sendFails(t, s, sinks.Misconfigured, "answered 401", "not Bearer [redacted]", "replace the credential in http.oauth2, or"))
 	if got := r.requestCount() - before; got != 2 {
 		t.Errorf("%d requests with a token that is refused, want 2", got)
 	}
@@ -281,7 +281,7 @@ func TestBasic(t *testing.T) {
 	r.setAnswer(func(w http.ResponseWriter, req *http.Request) {
 		status(403, "no "+req.Header.Get("Authorization")+" or s3cret-b")(w, req)
 	})
-	f := sendFails(t, s, sinks.Misconfigured, "no Basic [redacted] or [redacted]", "check http.basic and what it permits")
+	f := sendFails(t, s, sinks.Misconfigured, "no Basic [redacted] or [redacted]", "replace the credential in http.basic, or give it more permissions at the receiver")
 	wantNoSecret(t, f)
 	if strings.Contains(f.Error(), "ZG9ja2V0") {
 		t.Errorf("the error gives the encoded password away: %q", f)
@@ -302,7 +302,7 @@ func TestHeaders(t *testing.T) {
 		}
 	}
 	r.setAnswer(status(401, "token s3cret-0123, key s3cret-dd"))
-	wantNoSecret(t, sendFails(t, s, sinks.Misconfigured, "token [redacted], key [redacted]", "check http.headerFiles.authorization"))
+	wantNoSecret(t, sendFails(t, s, sinks.Misconfigured, "token [redacted], key [redacted]", "replace the credential in http.headerFiles.authorization"))
 
 	writeFile(t, string(file), "Splunk \u00e9-s3cret")
 	wantNoSecret(t, sendFails(t, s, sinks.Misconfigured, "http.headerFiles.authorization", string(file), "must be ASCII text"))

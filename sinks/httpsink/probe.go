@@ -11,23 +11,23 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// Probe implements sinks.Prober with a POST that has all of a delivery but
-// records: its body is empty. So it finds what the network, proxies, TLS and the
-// receiver have against the sink, and no record is written.
+// Probe implements sinks.Prober with a POST that has everything of a delivery
+// except records: its body is empty. So it finds problems of the network,
+// proxies, TLS and the receiver, and no record is written.
 //
-// It is content with 2xx, and with an answer that Send takes for a refusal of
-// records, 400 and 422 most often: in most protocols an empty body is no batch,
-// and whoever says so has let the request in. Not so 413, which says that even
-// nothing is too large. Of the encodings
+// It succeeds with 2xx, and with an answer that Send takes for a rejection of
+// records, mostly 400 and 422. In most protocols an empty body is no batch, and
+// a receiver that says so has let the request in. It fails with 413, which says
+// that even an empty body is too large. By encoding:
 //
-//   - ndjson, jsonArray, cloudEvents: what the receiver makes of an empty body is
-//     its own affair; one that stores a line for every request stores an empty one;
-//   - otlp in protobuf takes it for an export of nothing, 200; in JSON 400;
+//   - ndjson, jsonArray, cloudEvents: the receiver decides what an empty body means;
+//     one that stores a line for every request stores an empty line;
+//   - otlp in protobuf: 200, for an export of nothing; in JSON 400;
 //   - splunkHEC: 400 "No data" follows the check of the token, which else is 401 or 403;
 //   - elasticsearchBulk: 400 "request body is required" follows the check of the
 //     user. Any other 400 is a URL that is not of the bulk API. Whether the user may
 //     write to the index is asked for each record, and therefore not here;
-//   - loki: 400 or 204, and 401 for want of a tenant.
+//   - loki: 400 or 204, and 401 without a tenant.
 func (c *Config) Probe(ctx context.Context, _ sinks.Env) error {
 	s, err := open(c)
 	if err != nil {
@@ -46,7 +46,7 @@ func (c *Config) Probe(ctx context.Context, _ sinks.Env) error {
 	a, err := s.post(traced, nil, h)
 	switch {
 	case err != nil && ctx.Err() == nil && attempt.Err() != nil && !connected:
-		return sinks.Failf(sinks.Transient, "connect to %s: not possible within %s: check host and port in http.url, and whether a firewall or network policy is in the way", s.wire.url.Host, c.Timeout)
+		return sinks.Failf(sinks.Transient, "connect to %s: no connection within %s: check host and port in http.url, and whether a firewall or network policy blocks the way", s.wire.url.Host, c.Timeout)
 	case err != nil:
 		return err
 	case isSuccess(a.res.StatusCode), a.res.StatusCode == http.StatusBadRequest && contains(a.body, nothingSent...):

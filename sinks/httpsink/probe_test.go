@@ -75,11 +75,11 @@ func TestProbeRefused(t *testing.T) {
 		kind     sinks.Kind
 		want     string
 	}{
-		"401":             {"ndjson", status(401, ""), sinks.Misconfigured, "check http.bearerTokenFile"},
-		"403":             {"ndjson", status(403, ""), sinks.Misconfigured, "check http.bearerTokenFile"},
+		"401":             {"ndjson", status(401, ""), sinks.Misconfigured, "replace the credential in http.bearerTokenFile"},
+		"403":             {"ndjson", status(403, ""), sinks.Misconfigured, "replace the credential in http.bearerTokenFile"},
 		"404":             {"ndjson", status(404, ""), sinks.Misconfigured, "check http.url"},
 		"413":             {"ndjson", status(413, ""), sinks.Rejected, "answered 413"},
-		"415":             {"ndjson", status(415, ""), sinks.Misconfigured, "must take application/x-ndjson with Content-Encoding gzip"},
+		"415":             {"ndjson", status(415, ""), sinks.Misconfigured, "must accept application/x-ndjson with Content-Encoding gzip"},
 		"redirect":        {"ndjson", status(302, "", "Location", "https://sso.example.com/login"), sinks.Misconfigured, "redirects to https://sso.example.com"},
 		"429":             {"ndjson", status(429, "", "Retry-After", "3"), sinks.Throttled, "answered 429"},
 		"503":             {"ndjson", status(503, ""), sinks.Transient, "answered 503"},
@@ -135,7 +135,7 @@ func TestProbeOfTheWay(t *testing.T) {
 	}{
 		"no such name": {"https://" + strings.Repeat("a", 64) + ".example.com", nil, sinks.Transient, "check the host in http.url"},
 		"refused":      {"http://" + refusing(t), nil, sinks.Transient, "nothing listens there: check host and port in http.url"},
-		"black hole":   {"http://" + hole, withTimeout(300 * time.Millisecond), sinks.Transient, "not possible within 300ms: check host and port in http.url, and whether a firewall"},
+		"black hole":   {"http://" + hole, withTimeout(300 * time.Millisecond), sinks.Transient, "no connection within 300ms: check host and port in http.url, and whether a firewall"},
 		"expired":      {expiredReceiver(t, ca).URL, withTLS(trust), sinks.Misconfigured, "renew the server's certificate"},
 		"name":         {tlsReceiver(t, ca, false).URL, withTLS(config.TLS{CAFile: ca.File, ServerName: "siem.example.com"}), sinks.Misconfigured, "set http.tls.serverName to a name that the certificate has"},
 		"unknown CA":   {tlsReceiver(t, ca, false).URL, withTLS(config.TLS{CAFile: other.File}), sinks.Misconfigured, "check http.tls.caFile: it must hold the CA"},

@@ -28,8 +28,9 @@ import (
 //
 // https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md
 type Signature struct {
-	// SecretFile holds the secret in base64, "whsec_" before it or not. More lines
-	// are more secrets: while a secret is being replaced the old and the new one.
+	// SecretFile holds the secret in base64, with or without "whsec_" before it.
+	// Each further line is one more secret: while you replace a secret, the file
+	// holds the old and the new one.
 	SecretFile config.SecretFile `yaml:"secretFile"`
 }
 

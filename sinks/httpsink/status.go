@@ -76,7 +76,7 @@ func (s *sink) judge(a *answer, b sinks.Batch) error {
 		if err := s.ofItems(a, b); sinks.FailureOf(err).Kind == sinks.Rejected {
 			return err
 		}
-		return sinks.Failf(sinks.Transient, "%s: whether records were refused is not known: the answer could not be read: %w", s.answered(a), bare(a.cut))
+		return sinks.Failf(sinks.Transient, "%s: cannot tell whether records were rejected: the answer could not be read: %w", s.answered(a), bare(a.cut))
 	}
 	return s.ofItems(a, b)
 }
@@ -174,7 +174,7 @@ func (s *sink) statusHint(status int) string {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest:
 		return "check http.url"
 	case http.StatusUnsupportedMediaType, http.StatusNotAcceptable:
-		hint := "the url must take " + s.encoding.ContentType()
+		hint := "the receiver must accept " + s.encoding.ContentType()
 		if s.config.Compression != compressNone {
 			hint += " with Content-Encoding " + s.config.Compression
 		}

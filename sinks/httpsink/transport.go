@@ -80,4 +80,4 @@ func checkProxy(_ context.Context, proxy *url.URL, _ *http.Request, res *http.Re
 	return nil
 }
 
-const proxyHint = "check the proxy's credentials in HTTPS_PROXY and HTTP_PROXY and what it permits"
+const proxyHint = "check the proxy's credentials in HTTPS_PROXY and HTTP_PROXY and its permissions"

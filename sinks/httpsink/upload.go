@@ -13,7 +13,7 @@ import (
 )
 
 // errNotWhole is that of a 2xx whose request has not been sent to its end.
-var errNotWhole = errors.New("before it had taken the whole request: let the receiver read the body first")
+var errNotWhole = errors.New("before it had read the whole request: let the receiver read the body first")
 
 // wholeRequests gives out an answer of status 2xx only when the whole body of
 // its request has been written. A receiver may answer while it still reads, and

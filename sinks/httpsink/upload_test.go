@@ -134,7 +134,7 @@ func TestAcceptanceOfHalf(t *testing.T) {
 		defer close(done)
 		s := openSink(t, url, withTimeout(amply))
 		f := sinks.FailureOf(s.Send(t.Context(), largeBatch()))
-		if f == nil || f.Kind != sinks.Transient || !strings.Contains(f.Error(), "answered 200 OK before it had taken the whole request") {
+		if f == nil || f.Kind != sinks.Transient || !strings.Contains(f.Error(), "answered 200 OK before it had read the whole request") {
 			t.Fatalf("Send = %v, want a failure of kind %v that says so", f, sinks.Transient)
 		}
 	})
@@ -167,7 +167,7 @@ func TestAcceptanceInPlaceOfContinue(t *testing.T) {
 	s := openSink(t, url)
 	waitForContinue(s)
 	sendFails(t, s, sinks.Transient, "the connection was closed")
-	sendFails(t, s, sinks.Transient, "answered 200 OK before it had taken the whole request")
+	sendFails(t, s, sinks.Transient, "answered 200 OK before it had read the whole request")
 	sendWorks(t, s)
 	for i, want := range []bool{false, true, false} {
 		if got := <-asked; got != want {

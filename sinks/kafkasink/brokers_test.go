@@ -16,6 +16,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kmsg"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/fakekafka"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sinks"
 )
@@ -89,23 +90,14 @@ func (b *brokers) requestSizes() []int {
 // answerCode answers every partition of a request with code, and names the
 // records at bad as its reason.
 func answerCode(req *kmsg.ProduceRequest, code int16, bad ...int32) kmsg.Response {
-	res := req.ResponseKind().(*kmsg.ProduceResponse)
-	for _, t := range req.Topics {
-		rt := kmsg.NewProduceResponseTopic()
-		rt.Topic = t.Topic
-		for _, p := range t.Partitions {
-			rp := kmsg.NewProduceResponseTopicPartition()
-			rp.Partition, rp.ErrorCode = p.Partition, code
-			for _, i := range bad {
-				e := kmsg.NewProduceResponseTopicPartitionErrorRecord()
-				e.RelativeOffset = i
-				text := "timestamp is out of range"
-				e.ErrorMessage = &text
-				rp.ErrorRecords = append(rp.ErrorRecords, e)
+	res := fakekafka.Refusal(req, code).(*kmsg.ProduceResponse)
+	text := "timestamp is out of range"
+	for _, t := range res.Topics {
+		for i := range t.Partitions {
+			for _, n := range bad {
+				t.Partitions[i].ErrorRecords = append(t.Partitions[i].ErrorRecords, kmsg.ProduceResponseTopicPartitionErrorRecord{RelativeOffset: n, ErrorMessage: &text})
 			}
-			rt.Partitions = append(rt.Partitions, rp)
 		}
-		res.Topics = append(res.Topics, rt)
 	}
 	return res
 }
@@ -340,6 +332,9 @@ func captureLog() (log *slog.Logger, lines func(text string) int) {
 }
 
 func withKey(paths ...string) func(*Config) { return func(c *Config) { c.Key = paths } }
+
+// unnumbered has a sink write without sequence numbers, for brokers that lie.
+func unnumbered(c *Config) { c.Idempotence = Off }
 
 func withTLS(t config.TLS) func(*Config) { return func(c *Config) { c.TLS = &t } }
 

@@ -2,6 +2,7 @@ package kafkasink
 
 import (
 	"context"
+	"crypto/tls"
 	"time"
 
 	"github.com/segmentio/kafka-go"
@@ -33,8 +34,15 @@ type cluster struct {
 
 // newCluster connects to nothing yet.
 func newCluster(c *Config) (*cluster, error) {
+	var secure *tls.Config
+	if c.TLS != nil {
+		var err error
+		if secure, err = sinktls.Client(*c.TLS, tlsSection); err != nil {
+			return nil, err
+		}
+	}
 	timeout := time.Duration(c.Timeout)
-	d := newDialer(timeout, c.TLS == nil)
+	d := newDialer(timeout, secure)
 	transport := &kafka.Transport{
 		Dial:           d.dial,
 		DialTimeout:    timeout,
@@ -53,12 +61,7 @@ func newCluster(c *Config) (*cluster, error) {
 	if c.SASL != nil {
 		transport.SASL = login{SASL: c.SASL, plaintext: c.TLS == nil}
 	}
-	if c.TLS == nil {
-		return k, nil
-	}
-	var err error
-	transport.TLS, err = sinktls.Client(*c.TLS, tlsSection)
-	return k, err
+	return k, nil
 }
 
 // filesVersion names the state of the files whose change calls for new

@@ -23,7 +23,7 @@ var Definition = sinks.Definition{
 	NewConfig: func() sinks.Config { return defaultConfig() },
 	Sample: `# A topic of Kafka.
 - name: NAME
-  #when: record.enforcementAction == "deny"   # these records alone; without it, all
+  #when: record.enforcementAction == "deny"   # only these records; without it, all
   kafka:
     brokers: [kafka-0.example.com:9092]   # CHANGE: some brokers; the others are found through them
     topic: decisions                      # CHANGE: a topic that exists
@@ -41,7 +41,7 @@ type Config struct {
 	Brokers []string `yaml:"brokers"`
 	// Topic takes every record.
 	Topic string `yaml:"topic"`
-	// TopicFrom lets each record say its topic. It stands in place of Topic.
+	// TopicFrom lets each record name its topic. It replaces Topic.
 	TopicFrom *TopicFrom `yaml:"topicFrom"`
 	// CreateTopic makes a topic that does not exist, with the three numbers
 	// that follow, which it needs. A topic that exists is left as it is.
@@ -67,6 +67,17 @@ type Config struct {
 	PartitionField string `yaml:"partitionField"`
 	// Headers are added to each message, behind those of docket.
 	Headers []Header `yaml:"headers"`
+	// Delivery is AtLeastOnce or ExactlyOnce. With ExactlyOnce a batch and the
+	// sink's position behind it are one transaction: consumers that read
+	// committed messages alone get each record once. The position is the offset of
+	// the group docket-QUEUE-SINK, which is the transactional id too: QUEUE is the
+	// id of the queue and SINK the name of the sink.
+	Delivery Delivery `yaml:"delivery"`
+	// Idempotence is On or Off. With On brokers give the sink a producer id and
+	// store a request that is repeated once. They permit that to a client that may
+	// write to a topic, and before Kafka 2.8 to one with IdempotentWrite on the
+	// cluster. With Off the topic has records twice when an answer was lost.
+	Idempotence Idempotence `yaml:"idempotence"`
 	// Compression is none, gzip, snappy, lz4 or zstd.
 	Compression string `yaml:"compression"`
 	// Timeout bounds one request to a broker. Half of it is what a broker may
@@ -98,8 +109,8 @@ type Header struct {
 	Name string `yaml:"name"`
 	// Value is the header's value.
 	Value string `yaml:"value"`
-	// Field, in place of Value, is the field of the record that has the
-	// value, as in Config.Key. A record without it goes without the header.
+	// Field, instead of Value, is the field of the record that has the value, as
+	// in Config.Key. A record without the field gets no header.
 	Field string `yaml:"field"`
 }
 
@@ -116,9 +127,46 @@ type SASL struct {
 	TokenFile config.SecretFile `yaml:"tokenFile"`
 }
 
+// Idempotence says whether brokers recognise a request that is repeated.
+type Idempotence string
+
+// The choices of Idempotence.
+const (
+	On  Idempotence = "On"
+	Off Idempotence = "Off"
+)
+
+// UnmarshalText implements encoding.TextUnmarshaler. On and Off are booleans in the YAML
+// before 1.2, which Helm writes.
+func (i *Idempotence) UnmarshalText(text []byte) error {
+	switch *i = Idempotence(text); *i {
+	case "true":
+		*i = On
+	case "false":
+		*i = Off
+	}
+	return nil
+}
+
+// Shape implements config.Shaped.
+func (Idempotence) Shape() config.Shape {
+	return config.Shape{"enum": []any{string(On), string(Off), true, false, "true", "false"}}
+}
+
+// Delivery says how often a consumer may see a record.
+type Delivery string
+
+// The choices of Delivery.
+const (
+	AtLeastOnce Delivery = "AtLeastOnce"
+	ExactlyOnce Delivery = "ExactlyOnce"
+)
+
 func defaultConfig() *Config {
 	return &Config{
+		Delivery:    AtLeastOnce,
 		Partitioner: Murmur2,
+		Idempotence: On,
 		Compression: "none",
 		Timeout:     config.Duration(10 * time.Second),
 		ClientID:    "docket",
@@ -175,5 +223,28 @@ func (c *Config) topics() []string {
 // Open implements sinks.Config. It fails when a file of TLS or SASL cannot be
 // read.
 func (c *Config) Open(_ context.Context, env sinks.Env) (sinks.Sink, error) {
-	return open(c, env.Log)
+	s, err := open(c, env.Log)
+	if err != nil || !c.Transacts() {
+		return s, err
+	}
+	return newExactlyOnce(s, env), nil
+}
+
+// Transacts implements sinks.Transacting.
+func (c *Config) Transacts() bool { return c.Delivery == ExactlyOnce }
+
+// Gather implements sinks.Gatherer. A transaction costs as much time as some thousand
+// records, so twice the default batch takes a quarter more with it than without.
+func (c *Config) Gather(configured sinks.BatchLimits) sinks.BatchLimits {
+	if c.Transacts() {
+		configured.MaxRecords = max(configured.MaxRecords, 2*Definition.Batch.MaxRecords)
+		configured.MaxBytes = max(configured.MaxBytes, 2*Definition.Batch.MaxBytes)
+	}
+	return configured
+}
+
+// transactionTimeout is how long a transaction may last before its coordinator aborts it:
+// longer than one may take here, and no longer than brokers permit by default.
+func (c *Config) transactionTimeout() time.Duration {
+	return min(max(time.Minute, 6*time.Duration(c.Timeout)), 15*time.Minute)
 }

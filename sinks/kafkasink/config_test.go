@@ -10,7 +10,7 @@ import (
 
 func TestValidate(t *testing.T) {
 	const brokerHint = `must be host:port, such as kafka-0:9092, not `
-	const plaintextHint = " shows the secret to the network: set tls as well, or use SCRAM-SHA-512; only brokers on loopback addresses go without"
+	const plaintextHint = " would send the secret unencrypted: set tls, or use SCRAM-SHA-512; brokers on loopback addresses need neither"
 	const keyHint = `must be field names joined by dots, such as object.kind, not `
 	const topicHint = `topic: must be at most 249 letters, digits, dots, underscores and hyphens, not `
 	for name, test := range map[string]struct {
@@ -38,14 +38,14 @@ func TestValidate(t *testing.T) {
 		"timeout":     {func(c *Config) { c.Timeout = 0 }, "timeout: must be positive"},
 
 		"topic from":      {func(c *Config) { c.Topic, c.TopicFrom = "", &TopicFrom{Field: "t", Allow: []string{"a"}} }, ""},
-		"topic twice":     {func(c *Config) { c.TopicFrom = &TopicFrom{Field: "t", Allow: []string{"a"}} }, "topic: must not be set beside topicFrom: name it as topicFrom.default"},
+		"topic twice":     {func(c *Config) { c.TopicFrom = &TopicFrom{Field: "t", Allow: []string{"a"}} }, "topic: must not be set beside topicFrom: use topicFrom.default"},
 		"no allowed":      {withTopics("a"), "topicFrom.allow: must list the topics that records may go to"},
 		"allowed":         {withTopics("*", "a", "b c"), "topicFrom.allow[1]: " + strings.TrimPrefix(topicHint, "topic: ") + `"b c"` + "\ntopicFrom.default: " + strings.TrimPrefix(topicHint, "topic: ") + `"*"`},
 		"no field":        {func(c *Config) { c.Topic, c.TopicFrom = "", &TopicFrom{Allow: []string{"a"}} }, "topicFrom.field: " + keyHint + `""`},
 		"creation":        {withCreation(3, 3, 2), ""},
 		"no numbers":      {func(c *Config) { c.CreateTopic = true }, "partitions: must be at least 1, with createTopic\nreplicationFactor: must be at least 1, with createTopic\nminInSyncReplicas: must be at least 1, with createTopic"},
-		"no creation":     {func(c *Config) { c.Partitions = 3 }, "partitions: has no effect: docket leaves topics as they are, and makes one only with createTopic: true"},
-		"in sync":         {withCreation(3, 2, 3), "minInSyncReplicas: must not exceed replicationFactor: nothing could ever be written"},
+		"no creation":     {func(c *Config) { c.Partitions = 3 }, "partitions: has no effect without createTopic: true: docket does not change existing topics"},
+		"in sync":         {withCreation(3, 2, 3), "minInSyncReplicas: must not exceed replicationFactor: no write could ever succeed"},
 		"partitioner":     {func(c *Config) { c.Partitioner = "random" }, `partitioner: must be murmur2, roundRobin or manual, not "random"`},
 		"round robin":     {func(c *Config) { c.Partitioner = RoundRobin }, ""},
 		"manual":          {func(c *Config) { c.Partitioner, c.PartitionField = Manual, "p" }, ""},
@@ -53,10 +53,10 @@ func TestValidate(t *testing.T) {
 		"field in vain":   {func(c *Config) { c.PartitionField = "p" }, "partitionField: has no effect: set partitioner: manual"},
 		"headers":         {func(c *Config) { c.Headers = []Header{{Name: "a", Value: "b"}, {Name: "a", Field: "b.c"}} }, ""},
 		"no header name":  {func(c *Config) { c.Headers = []Header{{Value: "b"}} }, "headers[0].name: is required"},
-		"no header value": {func(c *Config) { c.Headers = []Header{{Name: "b"}} }, "headers[0].value: is required, or field in its place"},
+		"no header value": {func(c *Config) { c.Headers = []Header{{Name: "b"}} }, "headers[0].value: is required, or field instead"},
 		"header twice":    {func(c *Config) { c.Headers = []Header{{Name: "b", Value: "c", Field: "d"}} }, "headers[0].field: must not be set beside value"},
 		"header field":    {func(c *Config) { c.Headers = []Header{{Name: "b", Field: "@this"}} }, "headers[0].field: " + keyHint + `"@this"`},
-		"docket's header": {func(c *Config) { c.Headers = []Header{{Name: "docket-id", Value: "7"}} }, "headers[0].name: must not begin with docket-: those are docket's own"},
+		"docket's header": {func(c *Config) { c.Headers = []Header{{Name: "docket-id", Value: "7"}} }, "headers[0].name: must not begin with docket-: docket sets those headers"},
 		"many headers":    {func(c *Config) { c.Headers = slices.Repeat([]Header{{Name: "a", Value: "b"}}, 51) }, "headers: must be at most 50"},
 
 		"scram without tls": {withSASL(ScramSHA512, "docket", "/s"), ""},
@@ -69,8 +69,8 @@ func TestValidate(t *testing.T) {
 		}, ""},
 		"mechanism":        {withSASL("GSSAPI", "docket", "/s"), `sasl.mechanism: must be PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER, not "GSSAPI"`},
 		"no user":          {withSASL(ScramSHA256, "", ""), "sasl.username: is required with SCRAM-SHA-256\nsasl.passwordFile: is required with SCRAM-SHA-256"},
-		"user with token":  {func(c *Config) { withSASL(OAuthBearer, "docket", "/s")(c); c.TLS = &config.TLS{} }, "sasl.username: has no place in OAUTHBEARER"},
-		"token with scram": {func(c *Config) { withSASL(ScramSHA256, "docket", "/s")(c); c.SASL.TokenFile = "/t" }, "sasl.tokenFile: has no place in SCRAM-SHA-256"},
+		"user with token":  {func(c *Config) { withSASL(OAuthBearer, "docket", "/s")(c); c.TLS = &config.TLS{} }, "sasl.username: has no effect with OAUTHBEARER"},
+		"token with scram": {func(c *Config) { withSASL(ScramSHA256, "docket", "/s")(c); c.SASL.TokenFile = "/t" }, "sasl.tokenFile: has no effect with SCRAM-SHA-256"},
 		"tls":              {func(c *Config) { c.TLS = &config.TLS{KeyFile: "x"} }, "tls.certFile: must be set because keyFile is"},
 		"all at once": {func(c *Config) { c.Brokers, c.Topic, c.Timeout = nil, "", -1 },
 			"brokers: must name at least one broker, such as kafka-0:9092\ntopic: is required\ntimeout: must be positive"},

@@ -15,7 +15,7 @@ import (
 func (s *sink) create(ctx context.Context, t *topic) error {
 	if t.created {
 		return sinks.Failf(sinks.Misconfigured,
-			"topic %q has been deleted since docket created it: create it, or restart docket to have it created again", t.name)
+			"topic %q has been deleted since docket created it: create the topic, or restart docket to create it again", t.name)
 	}
 	made, err := s.requestTopic(ctx, t, false)
 	if made {
@@ -65,7 +65,7 @@ func (s *sink) lookAgain(ctx context.Context, t *topic) error {
 	}
 	missing, err := s.look(t, res.Topics[0])
 	if missing {
-		return sinks.Failf(sinks.Transient, "topic %q has been created, and the broker that was asked does not know it yet", t.name)
+		return sinks.Failf(sinks.Transient, "topic %q has been created, and this broker does not know it yet", t.name)
 	}
 	return err
 }

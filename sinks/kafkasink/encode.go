@@ -45,12 +45,23 @@ type encoder struct {
 	bytes []byte // the parts of all records, one behind the other
 	value []byte // one whose length is not known yet
 	form  form   // of the record that is being made
+	seq   [20]byte
 
-	// The headers of the last record that say where it is from, since the next
-	// one often has the same.
-	origin      origin
-	originBytes []byte
-	originCount int
+	// The headers of docket that the last record has: those of the next one often differ
+	// in its seq alone.
+	last headers
+}
+
+// headers are those of docket of a record, as the format has them.
+type headers struct {
+	queue  string
+	digits int // of the seq
+	origin origin
+	late   sinks.Late
+
+	bytes       []byte
+	count       int // 0: there are none yet
+	inID, inSeq int // where the seq stands in bytes
 }
 
 // reset makes e ready for another batch, reusing its memory.
@@ -108,15 +119,28 @@ func (e *encoder) field(record []byte, path string) (found bool) {
 
 // docketHeaders adds docket's own headers and returns how many.
 func (e *encoder) docketHeaders(queue string, it *sinks.Item) int {
-	e.value = append(append(e.value[:0], queue...), '-')
-	seq := len(e.value)
-	e.value = strconv.AppendUint(e.value, it.Seq, 10)
+	seq := strconv.AppendUint(e.seq[:0], it.Seq, 10)
+	from := origin{it.Source, it.Producer, it.Received}
+	start, last := len(e.bytes), &e.last
+	if last.count > 0 && last.digits == len(seq) && last.queue == queue && last.late == it.Late && last.origin == from {
+		e.bytes = append(e.bytes, last.bytes...)
+		copy(e.bytes[start+last.inID:], seq)
+		copy(e.bytes[start+last.inSeq:], seq)
+		return last.count
+	}
+	e.value = append(append(append(e.value[:0], queue...), '-'), seq...)
 	e.header("docket-id", e.value)
-	e.header("docket-seq", e.value[seq:])
-	n := 2 + e.originHeaders(it)
+	inID := len(e.bytes) - start - len(seq)
+	e.header("docket-seq", seq)
+	inSeq := len(e.bytes) - start - len(seq)
+	n := 2 + e.originHeaders(from)
 	if it.Late != sinks.OnTime {
 		e.textHeader("docket-late", string(it.Late))
 		n++
+	}
+	e.last = headers{
+		queue: queue, digits: len(seq), origin: from, late: it.Late,
+		bytes: append(last.bytes[:0], e.bytes[start:]...), count: n, inID: inID, inSeq: inSeq,
 	}
 	return n
 }
@@ -127,24 +151,17 @@ type origin struct {
 	received         time.Time
 }
 
-// originHeaders adds the headers that say where it is from, and returns how many.
-func (e *encoder) originHeaders(it *sinks.Item) int {
-	from := origin{it.Source, it.Producer, it.Received}
-	if e.originCount > 0 && from == e.origin {
-		e.bytes = append(e.bytes, e.originBytes...)
-		return e.originCount
+// originHeaders adds the headers that say where a record is from, and returns how many.
+func (e *encoder) originHeaders(from origin) int {
+	n := 2
+	e.textHeader("docket-source", from.source)
+	if from.producer != "" {
+		e.textHeader("docket-producer", from.producer)
+		n++
 	}
-	start := len(e.bytes)
-	e.origin, e.originCount = from, 2
-	e.textHeader("docket-source", it.Source)
-	if it.Producer != "" {
-		e.textHeader("docket-producer", it.Producer)
-		e.originCount++
-	}
-	e.value = it.Received.UTC().AppendFormat(e.value[:0], time.RFC3339Nano)
+	e.value = from.received.UTC().AppendFormat(e.value[:0], time.RFC3339Nano)
 	e.header("docket-received", e.value)
-	e.originBytes = append(e.originBytes[:0], e.bytes[start:]...)
-	return e.originCount
+	return n
 }
 
 // configuredHeaders adds those of headers that record has a value for and

@@ -1,6 +1,8 @@
 package kafkasink
 
 import (
+	"cmp"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -110,17 +112,22 @@ func TestHeaders(t *testing.T) {
 func TestOriginOfEachRecord(t *testing.T) {
 	b := startBrokers(t, 1)
 	s := openSink(t, b.ListenAddrs())
-	items := batch(1, `{"a":1}`, `{"a":2}`, `{"a":3}`, `{"a":4}`, `{"a":5}`)
-	items.Items[1].Received = items.Items[1].Received.Add(time.Second)
-	items.Items[2].Producer = "pod-b/1"
-	items.Items[3].Source = "audit"
-	for range 2 {
-		send(t, s, items)
-	}
+	items := batch(97, slices.Repeat([]string{`{}`}, 12)...) // the seq gets one more digit
+	items.Items[5].Received = items.Items[5].Received.Add(time.Second)
+	items.Items[6].Producer = "pod-b/1"
+	items.Items[7].Source = "audit"
+	items.Items[9].Late, items.Items[10].Late = sinks.Replayed, sinks.Replayed
+	send(t, s, items)
+	another := sinks.Batch{Queue: strings.Repeat("x", len(queueID)), Items: items.Items[11:]}
+	send(t, s, another)
 	for i, m := range b.held(t, 0) {
-		it := items.Items[i%len(items.Items)]
-		got := []string{header(m, "docket-source"), header(m, "docket-producer"), header(m, "docket-received")}
-		if want := []string{it.Source, it.Producer, it.Received.Format(time.RFC3339Nano)}; !slices.Equal(got, want) {
+		if i == len(items.Items) {
+			items.Queue, items.Items = another.Queue, append(items.Items, another.Items...)
+		}
+		it := items.Items[i]
+		got := []string{header(m, "docket-id"), header(m, "docket-seq"), header(m, "docket-source"), header(m, "docket-producer"), header(m, "docket-received"), header(m, "docket-late")}
+		want := []string{items.ID(i), fmt.Sprint(it.Seq), it.Source, it.Producer, it.Received.Format(time.RFC3339Nano), cmp.Or(string(it.Late), "(none)")}
+		if !slices.Equal(got, want) {
 			t.Errorf("message %d is from %v, want %v", i, got, want)
 		}
 	}

@@ -29,6 +29,9 @@ func (s *sink) failf(err error, format string, args ...any) error {
 	if hint := s.misconfigured(err); hint != "" {
 		return sinks.Failf(sinks.Misconfigured, "%s: %w: %s", attempted, err, hint)
 	}
+	if s.inTransactions() && isOutOfSequence(err) {
+		return sinks.Failf(sinks.Transient, "%s: %w: another docket started to write, the transaction lasted too long, or the brokers forgot the producer: docket reads its position in Kafka and continues from there", attempted, err)
+	}
 	if hint := transient(err); hint != "" {
 		return sinks.Failf(sinks.Transient, "%s: %w: %s", attempted, err, hint)
 	}
@@ -49,10 +52,12 @@ func transient(err error) string {
 		return "check kafka.brokers, and advertised.listeners of the brokers"
 	}
 	switch {
+	case isOutOfSequence(err):
+		return "the broker does not know the earlier records, or their producer: docket continues as a new producer"
 	case errors.Is(err, syscall.ECONNREFUSED):
-		return "no broker listens there; if that stays, check kafka.brokers, and advertised.listeners of the brokers"
+		return "no broker listens there; if this lasts, check kafka.brokers, and advertised.listeners of the brokers"
 	case isCut(err):
-		return "the broker closed the connection; if that stays, see whether its port expects TLS or SASL, and what kafka.tls and kafka.sasl say"
+		return "the broker closed the connection; if this lasts, check whether its port expects TLS or SASL, and kafka.tls and kafka.sasl"
 	}
 	return ""
 }
@@ -73,7 +78,10 @@ func (s *sink) misconfigured(err error) string {
 		return s.misconfiguredCode(code)
 	}
 	if errors.Is(err, errExpectsTLS) {
-		return "set kafka.tls, or name the port for plain text in kafka.brokers"
+		return "set kafka.tls, or name the plaintext port in kafka.brokers"
+	}
+	if errors.Is(err, errNotKafka) {
+		return "check kafka.brokers"
 	}
 	if errors.Is(err, errTokenRefused) {
 		return s.credentials()
@@ -91,19 +99,27 @@ func (s *sink) misconfiguredCode(code kafka.Error) string {
 	switch code {
 	case kafka.TopicAuthorizationFailed:
 		return "permit this client to write to the topic"
+	case kafka.TransactionalIDAuthorizationFailed:
+		return "permit this client to write and describe transactional ids that begin with docket-"
+	case kafka.GroupAuthorizationFailed:
+		return "permit this client to read groups that begin with docket-"
+	case kafka.InvalidTransactionTimeout:
+		return fmt.Sprintf("raise transaction.max.timeout.ms of the brokers to %d, or lower kafka.timeout: a transaction may last six times as long", s.config.transactionTimeout().Milliseconds())
 	case kafka.ClusterAuthorizationFailed:
 		return "permit this client to use the cluster"
 	case kafka.SASLAuthenticationFailed:
 		return s.credentials()
 	case kafka.UnsupportedSASLMechanism:
-		return "the port wants another way of authentication: check kafka.sasl.mechanism and kafka.brokers"
+		return "the port requires another SASL mechanism: check kafka.sasl.mechanism and kafka.brokers"
 	case kafka.IllegalSASLState, kafka.SecurityDisabled:
 		return "the port does not expect SASL: check kafka.brokers, or remove kafka.sasl"
 	case kafka.InvalidTopic:
 		return "mend " + s.topicKey()
 	case kafka.UnsupportedCompressionType:
 		return "choose another kafka.compression"
-	case kafka.UnsupportedForMessageFormat, kafka.UnsupportedVersion:
+	case kafka.UnsupportedForMessageFormat:
+		return "the topic uses the message format of Kafka before 0.11: raise its message.format.version, or set kafka.idempotence: Off"
+	case kafka.UnsupportedVersion:
 		return "the brokers are too old for this client"
 	case kafka.PolicyViolation:
 		return "check the policies of the cluster"

@@ -19,6 +19,7 @@ import (
 func TestErrorCodes(t *testing.T) {
 	b := startBrokers(t, 1)
 	s := openSink(t, b.ListenAddrs())
+	seq := uint64(0) // another each time: a request that is repeated is not rejected
 	for kind, codes := range map[sinks.Kind][]int16{
 		sinks.Transient:     {-1, 2, 3, 5, 6, 7, 8, 9, 13, 19, 20, 56, 74, 89, 1234},
 		sinks.Misconfigured: {17, 29, 31, 33, 34, 35, 43, 44, 54, 58, 76},
@@ -27,7 +28,8 @@ func TestErrorCodes(t *testing.T) {
 		for _, code := range codes {
 			t.Run(fmt.Sprint(code), func(t *testing.T) {
 				b.setAnswer(always(code))
-				sendFails(t, s, batch(1, `{"a":1}`), kind, `topic "decisions" partition 0`, fmt.Sprintf("[%d]", code))
+				seq++
+				sendFails(t, s, batch(seq, `{"a":1}`), kind, `topic "decisions" partition 0`, fmt.Sprintf("[%d]", code))
 			})
 		}
 	}
@@ -37,7 +39,7 @@ func TestUnknownTopic(t *testing.T) {
 	b := startBrokers(t, 1)
 	s := openSink(t, b.ListenAddrs(), func(c *Config) { c.Topic = "decision" })
 	sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured,
-		`topic "decision" does not exist on the brokers: create it or mend kafka.topic`)
+		`topic "decision" does not exist on the brokers: create it or correct kafka.topic`)
 }
 
 // Metadata is where kafka-go learns the cause, and Produce where it hides it.
@@ -149,14 +151,44 @@ func TestTLSOnOneSideOnly(t *testing.T) {
 	})
 }
 
+// What listens on a port may be anything. Taken for an answer of a broker, each of these says that
+// it lists millions of things, for which kafka-go would make room.
+func TestNotKafka(t *testing.T) {
+	ca := testcert.NewCA(t)
+	secure := &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, "127.0.0.1").TLS}}
+	for name, greeting := range map[string]string{
+		"SSH":   "SSH-2.0-OpenSSH_9.2\r\n",
+		"HTTP":  "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"gRPC":  "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00",
+		"short": "+OK\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := openSink(t, []string{answering(t, []byte(greeting))})
+			sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, "not a Kafka broker", "check kafka.brokers")
+		})
+		t.Run(name+" over TLS", func(t *testing.T) {
+			address := answeringOn(t, func(l net.Listener) net.Listener { return tls.NewListener(l, secure) }, []byte(greeting))
+			s := openSink(t, []string{address}, withTLS(config.TLS{CAFile: ca.File}))
+			sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, "not a Kafka broker", "check kafka.brokers")
+		})
+	}
+}
+
 // answering listens, reads the beginning of what a client says, answers and
 // hangs up.
 func answering(t *testing.T, answer []byte) string {
+	t.Helper()
+	return answeringOn(t, func(l net.Listener) net.Listener { return l }, answer)
+}
+
+// answeringOn is answering on what wrap makes of a listener.
+func answeringOn(t *testing.T, wrap func(net.Listener) net.Listener, answer []byte) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	l = wrap(l)
 	done := make(chan struct{})
 	t.Cleanup(func() { l.Close(); <-done })
 	go func() {

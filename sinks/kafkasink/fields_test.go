@@ -64,7 +64,8 @@ func TestCheckNormalizedField(t *testing.T) {
 			t.Errorf("%s: got %v, want an error that names one", path, err)
 		}
 	}
-	c := &Config{Partitioner: Manual, PartitionField: "normalized.id", Brokers: []string{"a:1"}, Topic: "a", Compression: "none", Timeout: 1}
+	c := defaultConfig()
+	c.Partitioner, c.PartitionField, c.Brokers, c.Topic = Manual, "normalized.id", []string{"a:1"}, "a"
 	if p := c.Validate(); len(p) != 1 || !strings.Contains(p.Err().Error(), "partitionField: must be a field of the record") {
 		t.Errorf("got %v, want one problem of partitionField", p)
 	}

@@ -9,10 +9,17 @@
 // The guarantee is at least once. Records of one partition are written in the
 // order of their seq, one request at a time, and which partition that is depends
 // on the record, its seq and the number of partitions alone. When part of a batch
-// is refused, the retry sends only the rest; but when an answer is lost, nobody
-// knows whether the request was carried out, and it is sent again: the copy
-// carries the same docket-id, goes to the same partition, and stands behind
-// records that went with the first.
+// is refused, the retry sends only the rest; when an answer is lost, nobody knows
+// whether the request was carried out, and it is sent again as it was. It has a
+// producer id and sequence numbers, by which brokers store it once (sequence.go).
+//
+// The topic has a record twice when docket ends before it notes that the record was
+// accepted, and, with kafka.idempotence: Off, when an answer is lost. It also has a
+// record twice when a request cannot be sent again as it was, because partitions
+// were added or other records come first. The copy carries the same docket-id.
+//
+// With delivery: ExactlyOnce a batch and the position behind it are a transaction, and a
+// consumer that reads committed messages alone gets each record once (exactlyonce.go).
 //
 // A record that the brokers will never take, or that names no topic or partition
 // of its own, is found and reported alone, while the others of its batch are
@@ -46,7 +53,11 @@ type sink struct {
 	encoder  encoder
 	sets     sync.Pool // of *recordSet; used by the writers of a Send
 	accepted accepted
+	producer producer  // of partitions that have none yet; nobody: it is still to be asked for
 	resumeAt time.Time // a broker has asked for a pause until then
+
+	transactionalID string    // of the group that has the position, too; empty: no transactions
+	began           time.Time // the last transaction
 }
 
 func open(c *Config, log *slog.Logger) (*sink, error) {
@@ -59,14 +70,14 @@ func open(c *Config, log *slog.Logger) (*sink, error) {
 			return nil, fmt.Errorf("kafka.sasl: %w", err)
 		}
 		if c.TLS == nil && isRemote(c.Brokers) {
-			log.Warn("SASL without TLS: whoever reads the connection has the records, and can guess at the password; set kafka.tls")
+			log.Warn("SASL without TLS: anybody on the network path can read the records, and try to guess the password; set kafka.tls")
 		}
 	}
 	cluster, err := newCluster(c)
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{config: c, log: log, codec: codec, cluster: cluster, names: c.topics(), byName: map[string]*topic{}}
+	s := &sink{config: c, log: log, codec: codec, cluster: cluster, producer: nobody, names: c.topics(), byName: map[string]*topic{}}
 	s.topics = newTopics(s.names)
 	for _, t := range s.topics {
 		s.byName[t.name] = t
@@ -86,12 +97,12 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 		return err
 	}
 	s.accepted.begin(b)
-	res, err := s.share(ctx, b)
+	res, err := s.share(ctx, b, func(it *sinks.Item) bool { return s.accepted.has(it.Seq) })
 	if err != nil {
 		s.cluster.doubtful = true
 		return s.reconsider(err)
 	}
-	res.merge(s.writeAll(ctx))
+	res.merge(s.writeAll(ctx, b))
 	s.cluster.doubtful = res.err != nil // whatever the reason: to ask costs one request for an attempt
 	return s.reconsider(s.conclude(ctx, b, res))
 }
@@ -101,7 +112,7 @@ func (s *sink) throttled(pause time.Duration) error {
 	return &sinks.Failure{
 		Kind:  sinks.Throttled,
 		After: pause,
-		Err:   fmt.Errorf("write to %s: a broker asked for a pause: the client's quota is used up", s.subject()),
+		Err:   fmt.Errorf("write to %s: the broker throttles this client: its quota is used up", s.subject()),
 	}
 }
 
@@ -159,11 +170,10 @@ func (s *sink) reconsider(err error) error {
 	return err
 }
 
-// share gives each partition its records of b, those that have been accepted
-// before excepted. The result has the items that name no topic or partition, or
-// are too large, and the failure of a topic that others name. Items of such a
-// topic are left out.
-func (s *sink) share(ctx context.Context, b sinks.Batch) (result, error) {
+// share gives each partition its records of b, except those that Kafka has. The
+// result has the items that name no topic or partition, or are too large, and the
+// failure of a topic that others name. Items of such a topic are left out.
+func (s *sink) share(ctx context.Context, b sinks.Batch, has func(*sinks.Item) bool) (result, error) {
 	var res result
 	found, err := s.learn(ctx)
 	if err != nil {
@@ -175,7 +185,7 @@ func (s *sink) share(ctx context.Context, b sinks.Batch) (result, error) {
 	s.encoder.reset()
 	for i := range b.Items {
 		it := &b.Items[i]
-		if s.accepted.has(it.Seq) {
+		if has(it) {
 			continue
 		}
 		t, err := s.topicOf(it.Record)
@@ -208,7 +218,7 @@ func (s *sink) place(ctx context.Context, t *topic, r record, key []byte, seq ui
 		res.reject(r.item, "", fmt.Errorf("choose a partition of topic %q: %w", t.name, err))
 	case s.isTooLarge(ctx, t, &r):
 		res.reject(r.item, codeName(kafka.MessageSizeTooLarge), fmt.Errorf(
-			"write to topic %q: a record of %d bytes takes %d with its key, its headers and Kafka's framing, and that exceeds the topic's max.message.bytes of %d: raise that, or set compression",
+			"write to topic %q: a record of %d bytes has %d with key, headers and Kafka's framing, more than the topic's max.message.bytes of %d: raise max.message.bytes, or set kafka.compression",
 			t.name, len(r.value), r.alone(), t.maxBytes))
 	default:
 		t.shares[partition] = append(t.shares[partition], r)

@@ -339,7 +339,7 @@ func TestRequestsKeepTheirOrder(t *testing.T) {
 // The broker asks for the pause in an answer that accepts the records.
 func TestThrottle(t *testing.T) {
 	b := startBrokers(t, 1)
-	s := openSink(t, b.ListenAddrs())
+	s := openSink(t, b.ListenAddrs(), unnumbered) // what is said to be stored is not
 	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
 		res := answerCode(req, 0).(*kmsg.ProduceResponse)
 		res.ThrottleMillis = 60_000

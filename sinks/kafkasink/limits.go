@@ -79,7 +79,7 @@ func (s *sink) warnOfLoss(t *topic, minInSyncReplicas int) {
 			"topic", t.name)
 		return
 	}
-	s.log.Warn("min.insync.replicas is 1: a record counts as accepted when one broker has it, and can be lost with that broker; set it to 2",
+	s.log.Warn("min.insync.replicas is 1: one broker is enough to accept a record, and the record can be lost with that broker; set it to 2",
 		"topic", t.name, "replicas", t.replicas)
 }
 

@@ -96,8 +96,8 @@ func TestTooLargeIsNotTried(t *testing.T) {
 	s := openSink(t, b.ListenAddrs(), limited)
 	records := paddeds(5, 100)
 	records[1], records[4] = padded(1, limit), padded(4, 3*limit)
-	f := sendFails(t, s, batch(1, records...), sinks.Rejected, "exceeds the topic's max.message.bytes of 8192")
-	if want := "a record of 8208 bytes takes 8434 with its key"; !strings.Contains(f.Error(), want) {
+	f := sendFails(t, s, batch(1, records...), sinks.Rejected, "more than the topic's max.message.bytes of 8192")
+	if want := "a record of 8208 bytes has 8434 with key"; !strings.Contains(f.Error(), want) {
 		t.Errorf("got %q, want %q in it: the size that the broker goes by", f.Error(), want)
 	}
 	if want := []int{1, 4}; !slices.Equal(f.Items, want) {
@@ -243,7 +243,7 @@ func TestWarnsOfLoss(t *testing.T) {
 // A broker that asks for a pause gets it in the middle of a batch, too.
 func TestThrottledBetweenRequests(t *testing.T) {
 	b := startLimited(t, 4<<10)
-	s := openSink(t, b.ListenAddrs(), limited)
+	s := openSink(t, b.ListenAddrs(), limited, unnumbered) // what is said to be stored is not
 	b.setAnswer(func(req *kmsg.ProduceRequest) kmsg.Response {
 		res := answerCode(req, 0).(*kmsg.ProduceResponse)
 		res.ThrottleMillis = 60_000

@@ -1,7 +1,7 @@
 package kafkasink
 
-// MemoryBytes is what the sink has in memory at most beside the batch that it is given: the
-// same once more as requests, and twice where they are compressed.
+// MemoryBytes is the most memory that the sink takes, without the batch that it is given:
+// the batch once more as requests, or twice if compressed.
 func (c *Config) MemoryBytes(batch int64) int64 {
 	const connections = 512 << 10
 	if c.Compression == "" || c.Compression == "none" {

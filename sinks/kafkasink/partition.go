@@ -58,14 +58,14 @@ var errNoPartition = errors.New("no such partition")
 func manualPartition(record []byte, field string, partitions []int) (int, error) {
 	value := rawjson.Get(record, field)
 	if value == nil {
-		return 0, fmt.Errorf("the record has no field %s, which is to name its partition (kafka.partitionField)", field)
+		return 0, fmt.Errorf("the record has no field %s for its partition (kafka.partitionField)", field)
 	}
 	n, err := strconv.ParseUint(string(value), 10, 31)
 	if err != nil {
 		return 0, fmt.Errorf("field %s is %s, not the number of a partition (kafka.partitionField)", field, excerpt(string(value)))
 	}
 	if n >= uint64(len(partitions)) {
-		return 0, fmt.Errorf("%w: field %s names partition %d, and the topic has %d, from 0 (kafka.partitionField)", errNoPartition, field, n, len(partitions))
+		return 0, fmt.Errorf("%w: field %s names partition %d, and the topic has %d, counted from 0 (kafka.partitionField)", errNoPartition, field, n, len(partitions))
 	}
 	return partitions[n], nil
 }

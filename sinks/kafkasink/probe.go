@@ -11,9 +11,10 @@ import (
 )
 
 // Probe implements sinks.Prober. It connects to every broker that leads a
-// partition of one of the topics, and asks each whether it would take records. A
-// topic that is missing is not created: with createTopic the brokers are asked
-// whether it could be.
+// partition of one of the topics, and asks each whether it would take records, and
+// one for a producer id unless that is not needed; with delivery: ExactlyOnce they are asked
+// for what transactions need. A topic that is missing is not created: with createTopic the
+// brokers are asked whether it could be.
 func (c *Config) Probe(ctx context.Context, env sinks.Env) error {
 	s, err := open(c, env.Log)
 	if err != nil {
@@ -31,7 +32,14 @@ func (c *Config) Probe(ctx context.Context, env sinks.Env) error {
 			return ctx.Err()
 		}
 	}
-	return errors.Join(all...)
+	if err := errors.Join(all...); err != nil || c.Idempotence == Off {
+		return err
+	}
+	if c.Transacts() {
+		return s.probeTransactions(ctx, "docket-check-"+env.Name)
+	}
+	_, err = s.askProducer(ctx)
+	return err
 }
 
 func (s *sink) probe(ctx context.Context, t *topic, m metadata.ResponseTopic) error {
@@ -61,7 +69,7 @@ func (s *sink) probe(ctx context.Context, t *topic, m metadata.ResponseTopic) er
 // looks at the permission first and then refuses the request for being empty, so
 // such a refusal is the answer hoped for, and nothing is written.
 func (s *sink) askToWrite(ctx context.Context, t *topic, partition int) error {
-	request := append(s.cluster.produceHead(t.name, partition), 0, 0, 0, 0) // the length of the records
+	request := append(s.cluster.produceHead(t.name, partition, ""), 0, 0, 0, 0) // the length of the records
 	answer, err := s.cluster.produce(ctx, &produceRequest{topic: t.name, partition: partition, bytes: request})
 	switch {
 	case err != nil:

@@ -112,6 +112,62 @@ func TestProbePermissions(t *testing.T) {
 	})
 }
 
+// A probe of transactions names the permission that is missing, and takes nothing from a
+// docket that writes.
+func TestProbeOfTransactions(t *testing.T) {
+	file, _ := secretFile(t, password)
+	all := []struct {
+		acl  kfake.ACL
+		want string // what is said when it is missing
+	}{
+		{allow(testTopic, kmsg.ACLOperationWrite), "permit this client to write to the topic"},
+		{allow(testTopic, kmsg.ACLOperationRead), `permit this client to read from topic "decisions" too`},
+		{allowPrefix(kmsg.ACLResourceTypeGroup, kmsg.ACLOperationRead), "permit this client to read groups that begin with docket-"},
+		{allowPrefix(kmsg.ACLResourceTypeTransactionalId, kmsg.ACLOperationWrite), "permit this client to write and describe transactional ids that begin with docket-"},
+	}
+	exactlyOnce := func(c *Config) { c.Delivery = ExactlyOnce }
+	for missing := range len(all) + 1 {
+		t.Run(fmt.Sprint(missing), func(t *testing.T) {
+			want, acls := "", []kfake.ACL{}
+			for i, one := range all {
+				if i == missing {
+					want = one.want
+				} else {
+					acls = append(acls, one.acl)
+				}
+			}
+			b := startBrokers(t, 1, kfake.EnableSASL(), kfake.EnableACLs(), kfake.User("PLAIN", "docket", password, acls...))
+			b.ControlKey(int16(kmsg.InitProducerID), func(kmsg.Request) (kmsg.Response, error, bool) {
+				t.Error("a probe asks for a producer, and may take it from a docket that writes")
+				return nil, nil, false
+			})
+			err := probe(t, b.ListenAddrs(), withSASL(Plain, "docket", file), exactlyOnce)
+			if want != "" {
+				probeFails(t, err, sinks.Misconfigured, want)
+			} else if err != nil {
+				t.Errorf("Probe = %v, want nil", err)
+			}
+		})
+	}
+}
+
+// A probe compares the timeout of a transaction with what the brokers permit, where they tell.
+func TestProbeOfTransactionTimeout(t *testing.T) {
+	exactlyOnce := func(c *Config) { c.Delivery = ExactlyOnce }
+	for most, want := range map[string]string{
+		"900000": "",
+		"899999": "raise transaction.max.timeout.ms of the brokers to 900000",
+	} {
+		b := startBrokers(t, 1, kfake.BrokerConfigs(map[string]string{maxTransaction: most}))
+		err := probe(t, b.ListenAddrs(), exactlyOnce)
+		if want != "" {
+			probeFails(t, err, sinks.Misconfigured, want)
+		} else if err != nil {
+			t.Errorf("Probe = %v, want nil", err)
+		}
+	}
+}
+
 func TestProbeOfCreation(t *testing.T) {
 	b := startBrokers(t, 1)
 	another := func(c *Config) { c.Topic = "new" }
@@ -172,4 +228,9 @@ func TestUnknownHost(t *testing.T) {
 	s := &sink{config: defaultConfig()}
 	err := s.failf(&net.OpError{Op: "dial", Net: "tcp", Err: &net.DNSError{Err: "no such host", Name: "kafka-9", IsNotFound: true}}, "write")
 	probeFails(t, err, sinks.Transient, "lookup kafka-9: no such host", "check kafka.brokers, and advertised.listeners")
+}
+
+// allowPrefix permits operation on all that docket names.
+func allowPrefix(resource kmsg.ACLResourceType, operation kmsg.ACLOperation) kfake.ACL {
+	return kfake.ACL{Resource: resource, Name: "docket-", Pattern: kmsg.ACLResourcePatternTypePrefixed, Operation: operation, Allow: true}
 }

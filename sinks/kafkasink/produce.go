@@ -21,7 +21,7 @@ import (
 //	version                    2  as the connection has negotiated it
 //	correlation                4  the answer repeats it
 //	name of the client            with its length in 2 before it, as all names
-//	transaction                2  -1: none
+//	id of the transactions     2  -1: none
 //	acks                       2  -1: all
 //	milliseconds for replicas  4
 //	topics                     4  1
@@ -40,13 +40,18 @@ const (
 	oldestProduce, newestProduce = 3, 8
 )
 
-// produceHead returns what stands before the records of a request. Length and version
-// are not known yet.
-func (k *cluster) produceHead(topic string, partition int) []byte {
+// produceHead returns what stands before the records of a request. transactionalID is
+// empty without transactions. Length and version are not known yet.
+func (k *cluster) produceHead(topic string, partition int, transactionalID string) []byte {
 	const none, all = math.MaxUint16, math.MaxUint16 // -1
-	b := make([]byte, atCorrelation+4, atCorrelation+4+2+len(k.transport.ClientID)+2+2+4+4+2+len(topic)+4+4)
+	size := atCorrelation + 4 + 2 + len(k.transport.ClientID) + 2 + len(transactionalID) + 2 + 4 + 4 + 2 + len(topic) + 4 + 4
+	b := binary.BigEndian.AppendUint32(make([]byte, atCorrelation, size), correlation)
 	b = appendName(b, k.transport.ClientID)
-	b = binary.BigEndian.AppendUint16(b, none)
+	if transactionalID == "" {
+		b = binary.BigEndian.AppendUint16(b, none)
+	} else {
+		b = appendName(b, transactionalID)
+	}
 	b = binary.BigEndian.AppendUint16(b, all)
 	// Half of the time, so that the answer of a broker that waits in vain comes in time.
 	b = binary.BigEndian.AppendUint32(b, uint32(min(k.client.Timeout/2/time.Millisecond, math.MaxInt32)))
@@ -110,10 +115,8 @@ func (r *produceRequest) RawExchange(rw io.ReadWriter) (protocol.Message, error)
 	if _, err := rw.Write(r.bytes); err != nil {
 		return nil, err
 	}
-	// A connection has one request at a time, and is closed with one that was given up:
-	// the correlation is always the same.
-	correlation, answer, err := protocol.ReadResponse(rw, protocol.Produce, r.version)
-	if err == nil && correlation != int32(binary.BigEndian.Uint32(r.bytes[atCorrelation:])) {
+	answers, answer, err := protocol.ReadResponse(rw, protocol.Produce, r.version)
+	if err == nil && answers != correlation {
 		err = errors.New("the broker's answer belongs to another request")
 	}
 	return answer, err

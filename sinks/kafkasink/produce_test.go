@@ -29,8 +29,9 @@ func (w *wire) Write(p []byte) (int, error) {
 
 func (w *wire) Read(p []byte) (int, error) { return w.answer.Read(p) }
 
-// requestOf is a request of three records to partition 7 of a topic.
-func requestOf(t *testing.T) *produceRequest {
+// requestOf is a request of three records to partition 7 of a topic, in a transaction
+// when that has an id.
+func requestOf(t *testing.T, transactionalID string) *produceRequest {
 	t.Helper()
 	c := defaultConfig()
 	c.Brokers, c.Topic, c.ClientID, c.Timeout = []string{"localhost:9092"}, "decisions", "docket-test", config.Duration(10*time.Second)
@@ -41,7 +42,8 @@ func requestOf(t *testing.T) *produceRequest {
 	t.Cleanup(k.close)
 	var set recordSet
 	records := recordsOf(batch(1, `{"a":1}`, `{"a":2}`, `{"a":3}`), c)
-	if err := set.encode(k.produceHead("decisions", 7), records, 0, time.Now()); err != nil {
+	as := stamp{time: time.Now(), producer: nobody, sequence: -1, transactional: transactionalID != ""}
+	if err := set.encode(k.produceHead("decisions", 7, transactionalID), records, as); err != nil {
 		t.Fatal(err)
 	}
 	return &produceRequest{topic: "decisions", partition: 7, bytes: set.bytes}
@@ -72,7 +74,11 @@ func answerTo(t *testing.T, version int16, correlation int32) []byte {
 // version.
 func TestProduceRequest(t *testing.T) {
 	for version := int16(oldestProduce); version <= newestProduce; version++ {
-		r := requestOf(t)
+		transactionalID := ""
+		if version%2 == 0 {
+			transactionalID = "docket-" + queueID + "-bus"
+		}
+		r := requestOf(t, transactionalID)
 		w, m, err := exchange(r, version, answerTo(t, version, 0))
 		if err != nil {
 			t.Fatalf("version %d: %v", version, err)
@@ -90,14 +96,17 @@ func TestProduceRequest(t *testing.T) {
 		if err != nil || inVersion != version || client != "docket-test" {
 			t.Fatalf("version %d: read as version %d of client %q, %v", version, inVersion, client, err)
 		}
+		if got := m.(*produce.Request).TransactionalID; got != transactionalID {
+			t.Errorf("version %d: the id of the transactions is %q, want %q", version, got, transactionalID)
+		}
 		checkProduce(t, m.(*produce.Request))
 	}
 }
 
 func checkProduce(t *testing.T, m *produce.Request) {
 	t.Helper()
-	if m.Acks != int16(kafka.RequireAll) || m.Timeout != 5000 || m.TransactionalID != "" {
-		t.Errorf("acks %d, timeout %d, transaction %q; want all, 5000 and none", m.Acks, m.Timeout, m.TransactionalID)
+	if m.Acks != int16(kafka.RequireAll) || m.Timeout != 5000 {
+		t.Errorf("acks %d, timeout %d; want all and 5000", m.Acks, m.Timeout)
 	}
 	if len(m.Topics) != 1 || m.Topics[0].Topic != "decisions" || len(m.Topics[0].Partitions) != 1 || m.Topics[0].Partitions[0].Partition != 7 {
 		t.Fatalf("topics %+v, want partition 7 of decisions", m.Topics)
@@ -135,7 +144,7 @@ func TestProduceFails(t *testing.T) {
 		"a length, then nothing": {version: 8, answer: binary.BigEndian.AppendUint32(nil, 100), writes: 1, is: io.ErrUnexpectedEOF},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w, _, err := exchange(requestOf(t), test.version, test.answer)
+			w, _, err := exchange(requestOf(t, ""), test.version, test.answer)
 			if err == nil || test.is != nil && !errors.Is(err, test.is) || !strings.Contains(err.Error(), test.text) {
 				t.Errorf("the exchange ended with %v, want %v %s", err, test.is, test.text)
 			}

@@ -19,10 +19,12 @@ import (
 //	16  leader epoch              4  unknown
 //	20  version                   1  2
 //	21  CRC-32C of what follows   4
-//	25  attributes                2  the compression
+//	25  attributes                2  the compression, and whether it is of a transaction
 //	27  number of the last record 4  from 0
 //	31  first and latest time     16 the time of sending, for all of them
-//	47  producer                  14 none: its id, epoch and sequence
+//	47  id of the producer        8
+//	55  its epoch                 2
+//	57  number of the first       4  the sequence number that the producer has given it
 //	61  number of records         4
 //	65  the records, compressed as a whole; each one is
 //	      length of what follows
@@ -38,9 +40,21 @@ const (
 	batchHeader = 61 // before the records, without sizeBytes
 	atRecords   = sizeBytes + batchHeader
 	atCRC       = sizeBytes + 17
+
+	// transactional is the bit of a transaction's batch, in the attributes.
+	transactional = 1 << 4
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// stamp is what a batch says of its records as a whole.
+type stamp struct {
+	codec         kafka.Compression
+	time          time.Time // of every record
+	producer      producer
+	sequence      int32 // of the first record
+	transactional bool
+}
 
 // recordSet holds a request while it is being made and sent, and is used again
 // when the answer has come.
@@ -50,34 +64,38 @@ type recordSet struct {
 }
 
 // encode makes a request of head, which is all that stands before the records of its
-// one partition, and of records, which are sent at now.
+// one partition, and of records as a batch that is marked with as.
 //
-// Brokers count retention from that time: a backlog older than it would be
+// Brokers count retention from the time of as: a backlog older than it would be
 // deleted on arrival if its records had the time when docket received them.
-func (s *recordSet) encode(head []byte, records []record, codec kafka.Compression, now time.Time) error {
+func (s *recordSet) encode(head []byte, records []record, as stamp) error {
 	s.bytes = append(append(s.bytes[:0], head...), make([]byte, atRecords)...)
-	if codec == 0 {
+	if as.codec == 0 {
 		s.bytes = appendRecords(slices.Grow(s.bytes, totalSize(records)), records)
 	} else {
 		s.plain = appendRecords(slices.Grow(s.plain[:0], totalSize(records)), records)
-		if err := s.compress(codec); err != nil {
+		if err := s.compress(as.codec); err != nil {
 			return fmt.Errorf("compress %d records: %w", len(records), err)
 		}
 	}
-	const none = ^uint64(0) // -1
-	millis := uint64(now.UnixMilli())
+	attributes := uint16(as.codec)
+	if as.transactional {
+		attributes |= transactional
+	}
+	const unknown = ^uint32(0) // -1
+	millis := uint64(as.time.UnixMilli())
 	b := s.bytes[len(head):]
 	binary.BigEndian.PutUint32(b[0:], uint32(len(b)-4))
 	binary.BigEndian.PutUint32(b[12:], uint32(len(b)-16))
-	binary.BigEndian.PutUint32(b[16:], uint32(none&0xffffffff))
+	binary.BigEndian.PutUint32(b[16:], unknown)
 	b[20] = 2
-	binary.BigEndian.PutUint16(b[25:], uint16(codec))
+	binary.BigEndian.PutUint16(b[25:], attributes)
 	binary.BigEndian.PutUint32(b[27:], uint32(len(records)-1))
 	binary.BigEndian.PutUint64(b[31:], millis)
 	binary.BigEndian.PutUint64(b[39:], millis)
-	binary.BigEndian.PutUint64(b[47:], none)
-	binary.BigEndian.PutUint16(b[55:], uint16(none&0xffff))
-	binary.BigEndian.PutUint32(b[57:], uint32(none&0xffffffff))
+	binary.BigEndian.PutUint64(b[47:], uint64(as.producer.id))
+	binary.BigEndian.PutUint16(b[55:], uint16(as.producer.epoch))
+	binary.BigEndian.PutUint32(b[57:], uint32(as.sequence))
 	binary.BigEndian.PutUint32(b[61:], uint32(len(records)))
 	binary.BigEndian.PutUint32(b[atCRC:], crc32.Checksum(b[atCRC+4:], castagnoli))
 	return nil
@@ -126,6 +144,9 @@ func totalSize(records []record) int {
 // the broker decides.
 func requests(records []record, room int) [][]record {
 	total := totalSize(records)
+	if total == 0 {
+		return nil
+	}
 	if total <= room {
 		return [][]record{records}
 	}

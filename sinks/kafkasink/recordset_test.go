@@ -46,16 +46,21 @@ func TestRecordSet(t *testing.T) {
 	now := time.UnixMilli(1_800_000_000_123)
 	for _, codec := range compressions {
 		t.Run(codec.name, func(t *testing.T) {
+			as := stamp{codec: codec.codec, time: now, producer: producer{id: 1<<40 + 7, epoch: 300}, sequence: 1<<31 - 9}
+			as.transactional = codec.codec != kafka.Gzip
+			if codec.codec == kafka.Lz4 {
+				as = stamp{codec: codec.codec, time: now, producer: nobody, sequence: -1}
+			}
 			var set recordSet
 			for range 2 { // used again
-				if err := set.encode(nil, records, codec.codec, now); err != nil {
+				if err := set.encode(nil, records, as); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if room := totalSize(records) + atRecords; codec.codec == 0 && len(set.bytes) > room {
 				t.Errorf("the request has %d bytes, want at most the %d that were reckoned with", len(set.bytes), room)
 			}
-			checkBatch(t, set.bytes[sizeBytes:], codec.codec, len(records), now)
+			checkBatch(t, set.bytes[sizeBytes:], as, len(records))
 			var read protocol.RecordSet
 			if _, err := read.ReadFrom(bytes.NewReader(set.bytes)); err != nil {
 				t.Fatal(err)
@@ -75,13 +80,13 @@ func TestRecordSet(t *testing.T) {
 }
 
 // checkBatch checks what kafka-go does not look at when it reads.
-func checkBatch(t *testing.T, data []byte, codec kafka.Compression, records int, now time.Time) {
+func checkBatch(t *testing.T, data []byte, as stamp, records int) {
 	t.Helper()
 	var got kmsg.RecordBatch
 	if err := got.ReadFrom(data); err != nil {
 		t.Fatal(err)
 	}
-	for rest := got.Records; codec == 0 && len(rest) > 0; {
+	for rest := got.Records; as.codec == 0 && len(rest) > 0; {
 		length, n := binary.Varint(rest)
 		var r kmsg.Record
 		if err := r.ReadFrom(rest[:n+int(length)]); err != nil || !bytes.Equal(r.AppendTo(nil), rest[:n+int(length)]) {
@@ -89,10 +94,14 @@ func checkBatch(t *testing.T, data []byte, codec kafka.Compression, records int,
 		}
 		rest = rest[n+int(length):]
 	}
+	attributes := int16(as.codec)
+	if as.transactional {
+		attributes += 16
+	}
 	want := kmsg.RecordBatch{
-		Length: int32(len(data) - 12), PartitionLeaderEpoch: -1, Magic: 2, CRC: got.CRC, Attributes: int16(codec),
-		LastOffsetDelta: int32(records - 1), FirstTimestamp: now.UnixMilli(), MaxTimestamp: now.UnixMilli(),
-		ProducerID: -1, ProducerEpoch: -1, FirstSequence: -1, NumRecords: int32(records), Records: got.Records,
+		Length: int32(len(data) - 12), PartitionLeaderEpoch: -1, Magic: 2, CRC: got.CRC, Attributes: attributes,
+		LastOffsetDelta: int32(records - 1), FirstTimestamp: as.time.UnixMilli(), MaxTimestamp: as.time.UnixMilli(),
+		ProducerID: as.producer.id, ProducerEpoch: as.producer.epoch, FirstSequence: as.sequence, NumRecords: int32(records), Records: got.Records,
 	}
 	if !reflect.DeepEqual(got, want) {
 		got.Records, want.Records = nil, nil
@@ -129,7 +138,7 @@ func TestSizeAloneIsExact(t *testing.T) {
 	for n := range 300 {
 		records := recordsOf(batch(1, strings.Repeat("x", n)), &Config{})
 		var set recordSet
-		if err := set.encode(nil, records, 0, time.Now()); err != nil {
+		if err := set.encode(nil, records, stamp{time: time.Now(), producer: nobody, sequence: -1}); err != nil {
 			t.Fatal(err)
 		}
 		size := len(set.bytes) - sizeBytes

@@ -15,7 +15,7 @@ import (
 // result is what became of items of a batch.
 type result struct {
 	accepted []int // indexes into the batch
-	rejected []rejection
+	rejected []*rejection
 	err      error // a *sinks.Failure; why the remaining items have no answer
 	throttle time.Duration
 }
@@ -30,7 +30,7 @@ type rejection struct {
 // reject adds an item. status is the broker's name for the reason, empty when
 // the reason is docket's.
 func (r *result) reject(item int, status string, err error) {
-	r.rejected = append(r.rejected, rejection{item, status, err})
+	r.rejected = append(r.rejected, &rejection{item, status, err})
 }
 
 // fail adds the failure of other items, if any. What an operator must act on
@@ -62,7 +62,7 @@ func (r *result) failure(ctx context.Context) error {
 }
 
 func (r *result) rejection() *sinks.Failure {
-	slices.SortFunc(r.rejected, func(a, b rejection) int { return cmp.Compare(a.item, b.item) })
+	slices.SortFunc(r.rejected, func(a, b *rejection) int { return cmp.Compare(a.item, b.item) })
 	f := &sinks.Failure{Kind: sinks.Rejected, Err: r.rejected[0].err}
 	for _, rejected := range r.rejected {
 		f.Items = append(f.Items, rejected.item)

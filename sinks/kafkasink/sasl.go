@@ -65,7 +65,7 @@ func (l login) Start(ctx context.Context) (sasl.StateMachine, []byte, error) {
 	if at := sasl.MetadataFromContext(ctx); l.plaintext && l.Mechanism.showsSecret() &&
 		!config.Loopback(net.JoinHostPort(at.Host, strconv.Itoa(at.Port))) {
 		return nil, nil, sinks.Failf(sinks.Misconfigured,
-			"kafka.sasl: %s would show the secret to the network on the way to %s: set kafka.tls, or use SCRAM-SHA-512", l.Mechanism, at.Host)
+			"kafka.sasl: %s would send the secret to %s unencrypted: set kafka.tls, or use SCRAM-SHA-512", l.Mechanism, at.Host)
 	}
 	secret, err := l.secretFile().Read()
 	if err != nil {

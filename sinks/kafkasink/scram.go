@@ -30,7 +30,7 @@ var iterationsOf = regexp.MustCompile(`,i=([^,]*)`)
 func (x scramExchange) Next(_ context.Context, challenge []byte) (done bool, answer []byte, err error) {
 	if asked := iterationsOf.FindSubmatch(challenge); asked != nil {
 		if n, err := strconv.Atoi(string(asked[1])); err != nil || n > maxIterations {
-			return false, nil, fmt.Errorf("the broker asks for %.20q iterations of SCRAM, want at most %d", asked[1], maxIterations)
+			return false, nil, fmt.Errorf("the broker asks for %.20q iterations of SCRAM: at most %d are allowed", asked[1], maxIterations)
 		}
 	}
 	return x.session.Challenge(challenge)

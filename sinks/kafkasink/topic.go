@@ -26,6 +26,9 @@ type topic struct {
 	asked    bool      // and there is no reason to ask again
 	askAt    time.Time // unless asked: no sooner than this
 
+	sequences []*sequence // of the partitions
+	leaders   []int32     // of them
+
 	warned  bool // of what its settings mean for the records
 	created bool // by this sink
 
@@ -68,7 +71,7 @@ func (s *sink) topicOf(record []byte) (*topic, error) {
 	case from.Default != "":
 		return s.byName[from.Default], nil
 	case value == nil, value.Kind() == rawjson.Null:
-		return nil, fmt.Errorf("the record has no field %s, which is to name its topic (kafka.topicFrom), and there is no default", from.Field)
+		return nil, fmt.Errorf("the record has no field %s for its topic (kafka.topicFrom), and there is no default", from.Field)
 	}
 	return nil, fmt.Errorf("field %s names the topic %s, which kafka.topicFrom.allow does not list, and there is no default", from.Field, excerpt(string(value)))
 }
@@ -130,11 +133,11 @@ func (s *sink) look(t *topic, m metadata.ResponseTopic) (missing bool, err error
 	case code == kafka.UnknownTopicOrPartition:
 		// Brokers say the same of a topic that the client may not see.
 		return true, sinks.Failf(sinks.Misconfigured,
-			"topic %q does not exist on the brokers: create it or mend %s, or permit this client to describe it", t.name, s.topicKey())
+			"topic %q does not exist on the brokers: create it or correct %s, or permit this client to describe it", t.name, s.topicKey())
 	case code != 0:
 		return false, s.failf(code, "ask the brokers for topic %q", t.name)
 	case m.IsInternal:
-		return false, sinks.Failf(sinks.Misconfigured, "topic %q belongs to the brokers themselves: mend %s", t.name, s.topicKey())
+		return false, sinks.Failf(sinks.Misconfigured, "topic %q belongs to the brokers themselves: correct %s", t.name, s.topicKey())
 	case len(m.Partitions) == 0:
 		return false, sinks.Failf(sinks.Transient, "topic %q has no partitions yet", t.name)
 	}
@@ -146,6 +149,11 @@ func (s *sink) look(t *topic, m metadata.ResponseTopic) (missing bool, err error
 	}
 	for len(t.shares) < len(t.partitions) {
 		t.shares = append(t.shares, nil)
+		t.sequences = append(t.sequences, &sequence{producer: nobody})
+	}
+	t.leaders = t.leaders[:0]
+	for i := range m.Partitions {
+		t.leaders = append(t.leaders, m.Partitions[i].LeaderID)
 	}
 	t.replicas = len(m.Partitions[0].ReplicaNodes)
 	return false, nil

@@ -68,7 +68,7 @@ func TestOneTopicMissing(t *testing.T) {
 	s := openSink(t, b.ListenAddrs(), withTopics("", "a", "b"))
 	records := batch(1, `{"o":{"topic":"a"}}`, `{"o":{"topic":"b"}}`, `{"o":{"topic":"a"}}`, `{"o":{"topic":"b"}}`)
 	for range 2 {
-		sendFails(t, s, records, sinks.Misconfigured, `topic "b" does not exist`, "mend kafka.topicFrom")
+		sendFails(t, s, records, sinks.Misconfigured, `topic "b" does not exist`, "correct kafka.topicFrom")
 	}
 	if err := b.CreateTopic("b", 3, nil); err != nil {
 		t.Fatal(err)

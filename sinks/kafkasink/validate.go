@@ -41,10 +41,10 @@ const reservedHeader = "docket-"
 func (c *Config) Validate() config.Problems {
 	p := config.Check(c)
 	if c.CreateTopic && c.MinInSyncReplicas > c.ReplicationFactor {
-		p.Addf("minInSyncReplicas", "must not exceed replicationFactor: nothing could ever be written")
+		p.Addf("minInSyncReplicas", "must not exceed replicationFactor: no write could ever succeed")
 	}
 	if c.SASL != nil && c.TLS == nil && c.SASL.Mechanism.showsSecret() && isRemote(c.Brokers) {
-		p.Addf("sasl.mechanism", "%s shows the secret to the network: set tls as well, or use SCRAM-SHA-512; only brokers on loopback addresses go without", c.SASL.Mechanism)
+		p.Addf("sasl.mechanism", "%s would send the secret unencrypted: set tls, or use SCRAM-SHA-512; brokers on loopback addresses need neither", c.SASL.Mechanism)
 	}
 	return p
 }
@@ -56,14 +56,14 @@ func (c *Config) Rules() []config.Rule {
 		config.Required("brokers", "must name at least one broker, such as kafka-0:9092"),
 		config.Each("brokers", checkBroker, `([^:/]+|\[[^\]/]+\]):0*[1-9][0-9]*`),
 		config.Required("topic", "is required").When(topicFrom.Not()),
-		config.Forbidden("topic", "must not be set beside topicFrom: name it as topicFrom.default").When(topicFrom),
+		config.Forbidden("topic", "must not be set beside topicFrom: use topicFrom.default").When(topicFrom),
 		config.Text("topic", checkTopic, topicShape),
 	}
 	for _, key := range []string{"partitions", "replicationFactor", "minInSyncReplicas"} {
 		rules = append(rules,
 			config.Required(key, "must be at least 1, with createTopic").When(createTopic),
 			config.AtLeast(key, 0),
-			config.Forbidden(key, "has no effect: docket leaves topics as they are, and makes one only with createTopic: true").When(createTopic.Not()),
+			config.Forbidden(key, "has no effect without createTopic: true: docket does not change existing topics").When(createTopic.Not()),
 		)
 	}
 	return append(rules,
@@ -73,6 +73,10 @@ func (c *Config) Rules() []config.Rule {
 		config.Forbidden("partitionField", "has no effect: set partitioner: manual").When(manual.Not()),
 		config.Text("partitionField", checkPartitionField, config.Matching(fieldPattern)),
 		config.AtMost("headers", maxHeaders),
+		config.OneOf("delivery", AtLeastOnce, ExactlyOnce),
+		config.Required("idempotence", "must be On or Off"),
+		config.Text("idempotence", func(i Idempotence) error { return config.Choice(i, On, Off) }, config.Shape{}),
+		config.Text("idempotence", checkIdempotentForOnce, config.Shape{"not": config.Shape{"enum": []any{string(Off), false, "false"}}}).When(config.Is("delivery", ExactlyOnce)),
 		config.OneOf("compression", compressionNames()...),
 		config.Positive("timeout"),
 	)
@@ -94,7 +98,7 @@ func checkPartitionField(field string) error {
 		return err
 	}
 	if strings.HasPrefix(field, decision.NormalizedPrefix) {
-		return errors.New("must be a field of the record: none of the normalized form is a number")
+		return errors.New("must be a field of the record: no field of the normalized form is a number")
 	}
 	return nil
 }
@@ -105,7 +109,7 @@ func (Header) Rules() []config.Rule {
 	return []config.Rule{
 		config.Required("name", "is required"),
 		config.Text("name", checkHeaderName, config.Shape{"not": config.Shape{"type": "string", "pattern": "^" + reservedHeader}}),
-		config.Required("value", "is required, or field in its place").When(field.Not()),
+		config.Required("value", "is required, or field instead").When(field.Not()),
 		config.Forbidden("field", "must not be set beside value").When(value),
 		config.Text("field", checkField, config.Matching(fieldPattern)),
 	}
@@ -113,7 +117,7 @@ func (Header) Rules() []config.Rule {
 
 func checkHeaderName(name string) error {
 	if strings.HasPrefix(name, reservedHeader) {
-		return errors.New("must not begin with " + reservedHeader + ": those are docket's own")
+		return errors.New("must not begin with " + reservedHeader + ": docket sets those headers")
 	}
 	return nil
 }
@@ -121,7 +125,7 @@ func checkHeaderName(name string) error {
 // Rules implements config.Ruled.
 func (s SASL) Rules() []config.Rule {
 	token, password := config.Is("mechanism", OAuthBearer), config.Is("mechanism", Plain, ScramSHA256, ScramSHA512)
-	needed, refused := "is required with "+string(s.Mechanism), "has no place in "+string(s.Mechanism)
+	needed, refused := "is required with "+string(s.Mechanism), "has no effect with "+string(s.Mechanism)
 	return []config.Rule{
 		config.OneOf("mechanism", Plain, ScramSHA256, ScramSHA512, OAuthBearer),
 		config.Required("tokenFile", needed).When(token),
@@ -134,9 +138,16 @@ func (s SASL) Rules() []config.Rule {
 	}
 }
 
+func checkIdempotentForOnce(i Idempotence) error {
+	if i == Off {
+		return errors.New("must be On with delivery: ExactlyOnce")
+	}
+	return nil
+}
+
 func checkUsername(name string) error {
 	if strings.ContainsRune(name, 0) {
-		return errors.New("must not have a NUL in it") // which ends it in PLAIN
+		return errors.New("must not contain a NUL") // which ends it in PLAIN
 	}
 	return nil
 }

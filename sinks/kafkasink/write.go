@@ -9,14 +9,16 @@ import (
 	"time"
 
 	"github.com/segmentio/kafka-go"
+
+	"github.com/docket-export/docket/sinks"
 )
 
 // maxInFlight bounds the requests under way, since kafka-go gives each a
 // connection of its own, and a topic may have hundreds of partitions.
 const maxInFlight = 16
 
-// writeAll writes every share to its partition and returns what became of all.
-func (s *sink) writeAll(ctx context.Context) result {
+// writeAll writes the shares of b to their partitions and returns what became of all.
+func (s *sink) writeAll(ctx context.Context, b sinks.Batch) result {
 	var all []*writer
 	for _, t := range s.topics {
 		if !t.used || t.err != nil {
@@ -24,13 +26,18 @@ func (s *sink) writeAll(ctx context.Context) result {
 		}
 		for partition, share := range t.shares {
 			if len(share) > 0 {
-				all = append(all, &writer{sink: s, topic: t, partition: partition, share: share})
+				all = append(all, &writer{sink: s, batch: b, topic: t, partition: partition, share: share, sequence: t.sequences[partition]})
 			}
 		}
 	}
+	s.identify(ctx, b, all)
+	s.takeTurns(all)
 	slots := make(chan struct{}, maxInFlight)
 	var writers sync.WaitGroup
 	for _, w := range all {
+		if w.result.err != nil {
+			continue
+		}
 		slots <- struct{}{}
 		writers.Go(func() {
 			defer func() { <-slots }()
@@ -49,36 +56,70 @@ func (s *sink) writeAll(ctx context.Context) result {
 	return res
 }
 
+// turn is of the writers to one broker, for their first requests in a transaction.
+type turn struct {
+	sync.Mutex
+	failed error // why the broker took none; the transaction is lost with it. Guarded by the Mutex
+}
+
+// takeTurns gives the writers to one broker a turn in common, when there is a transaction.
+func (s *sink) takeTurns(writers []*writer) {
+	if !s.inTransactions() {
+		return
+	}
+	turns := map[int32]*turn{}
+	for _, w := range writers {
+		leader := w.topic.leaders[w.partition]
+		if turns[leader] == nil {
+			turns[leader] = &turn{}
+		}
+		w.turn = turns[leader]
+	}
+}
+
 // writer writes one share of a batch to its partition, one request after the
 // other, so that a record never overtakes an earlier one.
 type writer struct {
 	sink      *sink
+	batch     sinks.Batch
 	topic     *topic
 	partition int
-	share     []record
+	share     []record  // of batch
+	sequence  *sequence // which share continues
 	result    result
 	outgrown  bool // the limit of the topic is not what it is believed to be
+
+	turn     *turn // of the leader of the partition; nil: there is no transaction
+	verified bool  // the leader knows that the partition is part of the transaction
 }
 
 // write stops at the first request that fails for a reason that is not in its
-// records.
+// records. A request that got no answer is made again before all others, as it was.
 func (w *writer) write(ctx context.Context) {
-	for _, run := range requests(w.share, w.topic.room()) {
-		w.request(ctx, run)
+	again, share := w.share[:len(w.sequence.lost)], w.share[len(w.sequence.lost):]
+	if len(again) > 0 {
+		w.request(ctx, again)
+	}
+	for _, run := range requests(share, w.topic.room()) {
 		if w.result.err != nil {
 			return
 		}
+		w.request(ctx, run)
 	}
 }
 
 // request writes records with one request. Refused for one of them, it puts the
 // named ones aside, or else halves the request until the culprit is alone.
 func (w *writer) request(ctx context.Context, records []record) {
-	if w.result.throttle > 0 { // another request would be left waiting
-		w.result.err = w.sink.throttled(w.result.throttle)
-		return
+	if pause := w.result.throttle; pause > 0 { // another request would be left waiting
+		if !w.sink.pauseInside(ctx, pause) {
+			w.result.err = w.sink.throttled(pause)
+			return
+		}
+		w.result.throttle = 0
 	}
 	refused, err := w.produce(ctx, records)
+	err = w.sequence.settle(w.batch, records, err)
 	switch {
 	case err == nil:
 		w.result.accepted = slices.Grow(w.result.accepted, len(records))
@@ -86,7 +127,7 @@ func (w *writer) request(ctx context.Context, records []record) {
 			w.result.accepted = append(w.result.accepted, records[i].item)
 		}
 	case !isRefusal(err):
-		w.result.err = w.sink.failf(err, "write to topic %q partition %d", w.topic.name, w.partition)
+		w.result.err = w.failf(err)
 	case len(records) == 1:
 		w.reject(&records[0], err)
 	case len(refused) > 0:
@@ -98,6 +139,20 @@ func (w *writer) request(ctx context.Context, records []record) {
 			w.request(ctx, records[half:])
 		}
 	}
+}
+
+func (w *writer) failf(err error) error {
+	return w.sink.failf(err, "write to topic %q partition %d", w.topic.name, w.partition)
+}
+
+// inTransactions says whether records are part of a transaction. Those of exactlyOnce are.
+func (s *sink) inTransactions() bool { return s.transactionalID != "" }
+
+// pauseInside takes a pause that a broker asks for as part of a Send: a transaction that is
+// given up for it would never come further than to the pause. It returns false when there is
+// no transaction, when that has no time for it, or when ctx is done first.
+func (s *sink) pauseInside(ctx context.Context, pause time.Duration) bool {
+	return s.inTransactions() && time.Since(s.began)+pause < s.config.transactionTimeout()/2 && sleep(ctx, pause)
 }
 
 // without puts the refused ones of records aside and writes the others.
@@ -122,11 +177,18 @@ func (w *writer) produce(ctx context.Context, records []record) (refused map[int
 	if !ok {
 		set = &recordSet{}
 	}
-	head := w.sink.cluster.produceHead(w.topic.name, w.partition)
-	if err := set.encode(head, records, w.sink.codec, time.Now()); err != nil {
+	head := w.sink.cluster.produceHead(w.topic.name, w.partition, w.sink.transactionalID)
+	as := stamp{
+		codec:         w.sink.codec,
+		time:          time.Now(),
+		producer:      w.sequence.producer,
+		sequence:      w.sequence.first(),
+		transactional: w.sink.inTransactions(),
+	}
+	if err := set.encode(head, records, as); err != nil {
 		return nil, err
 	}
-	answer, err := w.sink.cluster.produce(ctx, &produceRequest{topic: w.topic.name, partition: w.partition, bytes: set.bytes})
+	answer, err := w.exchange(ctx, &produceRequest{topic: w.topic.name, partition: w.partition, bytes: set.bytes})
 	if err != nil {
 		// A request that was given up may still be written: its set is left to it.
 		return nil, err
@@ -142,10 +204,45 @@ func (w *writer) produce(ctx context.Context, records []record) (refused map[int
 	return answer.refused, answer.err
 }
 
+// unverified are the codes of a broker that could not ask the coordinator whether a
+// partition is part of the transaction. It has stored nothing.
+var unverified = []kafka.Error{kafka.NotEnoughReplicas, kafka.ConcurrentTransactions}
+
+// exchange makes a request, in a transaction again while it is unverified. The leader of
+// a partition asks the coordinator at the first request in a transaction, and fails when
+// it asks about another partition at that moment: so those requests take turns. None
+// follows one that has failed, for a broker that hangs would be waited for once for each.
+func (w *writer) exchange(ctx context.Context, r *produceRequest) (answer produced, err error) {
+	if w.turn == nil {
+		return w.sink.cluster.produce(ctx, r)
+	}
+	if !w.verified {
+		w.turn.Lock()
+		defer w.turn.Unlock()
+		if w.turn.failed != nil {
+			return produced{}, w.turn.failed
+		}
+	}
+	err = w.sink.cluster.patiently(ctx, func() (err error) {
+		if answer, err = w.sink.cluster.produce(ctx, r); err != nil {
+			return err
+		}
+		return answer.err
+	}, unverified...)
+	if !w.verified && err != nil && !isRefusal(err) {
+		w.turn.failed = err
+	}
+	w.verified = w.verified || err == nil
+	if answer.err != nil {
+		return answer, nil
+	}
+	return answer, err
+}
+
 func (w *writer) reject(r *record, err error) {
 	var code kafka.Error
 	errors.As(err, &code)
-	w.result.reject(r.item, codeName(code), fmt.Errorf("write to topic %q partition %d: a record of %d bytes was refused: %w",
+	w.result.reject(r.item, codeName(code), fmt.Errorf("write to topic %q partition %d: a record of %d bytes was rejected: %w",
 		w.topic.name, w.partition, len(r.value), err))
 }
 

@@ -14,8 +14,8 @@ import (
 func TestFailureOfSeveralPartitions(t *testing.T) {
 	transient := result{err: sinks.Failf(sinks.Transient, "leader moved")}
 	misconfigured := result{err: sinks.Failf(sinks.Misconfigured, "not permitted")}
-	rejected := result{rejected: []rejection{{7, "MESSAGE_TOO_LARGE", errors.New("too large")}}}
-	alsoRejected := result{rejected: []rejection{{2, "INVALID_TIMESTAMP", errors.New("too old")}}, accepted: []int{1}}
+	rejected := result{rejected: []*rejection{{7, "MESSAGE_TOO_LARGE", errors.New("too large")}}}
+	alsoRejected := result{rejected: []*rejection{{2, "INVALID_TIMESTAMP", errors.New("too old")}}, accepted: []int{1}}
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for name, test := range map[string]struct {

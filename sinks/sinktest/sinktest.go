@@ -16,7 +16,8 @@ import (
 // destination can do; what is nil or zero is not tested.
 type Subject struct {
 	// Open opens a sink on the destination. The suite closes every sink that it
-	// opens, and opens the next on the same destination only after that.
+	// opens, and opens the next on the same destination only after that, unless they are
+	// Transactional.
 	Open func(t *testing.T) sinks.Sink
 
 	// Accepted returns all that the destination holds: the bytes of each record,
@@ -34,6 +35,10 @@ type Subject struct {
 	// Overlap is how many Sends the sink takes at a time, when its configuration is
 	// a sinks.Concurrent. Zero or one: they never overlap, and that is not tested.
 	Overlap int
+
+	// Transactional says that Open returns a sinks.Transactional. The suite resumes it before
+	// the first Send, and opens several at a time on one destination.
+	Transactional bool
 
 	// Faults are the ways in which the destination can fail, the same list in
 	// the same order for every Subject.
@@ -91,6 +96,9 @@ func Run(t *testing.T, newSubject func(t *testing.T) Subject) {
 	}
 	if capable.Overlap > 1 {
 		run("overlapping sends", testOverlap)
+	}
+	if capable.Transactional {
+		transactional(run)
 	}
 	for i, f := range capable.Faults {
 		run("fault/"+f.Name, func(t *testing.T, s Subject) { testFault(t, s, s.Faults[i]) })

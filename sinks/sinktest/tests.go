@@ -167,7 +167,7 @@ func testClose(t *testing.T, s Subject) {
 	closeSink(t, unused)
 	closeSink(t, unused)
 
-	used := s.Open(t)
+	used := open(t, s)
 	send(t, used, batchOf(1, `{"a":1}`))
 	closeSink(t, used)
 	closeSink(t, used)
@@ -235,8 +235,13 @@ func testFault(t *testing.T, s Subject, f Fault) {
 // open opens a sink that is closed at the end of the test at the latest.
 func open(t *testing.T, s Subject) sinks.Sink {
 	t.Helper()
-	sink := s.Open(t)
-	t.Cleanup(func() { closeSink(t, sink) })
+	sink := openOnly(t, s)
+	if !s.Transactional {
+		return sink
+	}
+	if err := resume(t, sink, there); err != nil {
+		t.Fatalf("Resume = %v, want nil", err)
+	}
 	return sink
 }
 

@@ -14,10 +14,10 @@ import (
 	"github.com/docket-export/docket/sinks"
 )
 
-// Client is t.Client, save that a certificate or key that has become unreadable
-// fails the handshake as sinks.Misconfigured, with a text that begins with
-// section: it does not pass by itself. The error of Client itself is that of
-// t.Client as it is.
+// Client is t.Client with one difference: a certificate or key that has become
+// unreadable fails the handshake as sinks.Misconfigured, because it does not
+// recover by itself. The text of the failure begins with section. The error of
+// Client is the unchanged error of t.Client.
 func Client(t config.TLS, section string) (*tls.Config, error) {
 	c, err := t.Client()
 	if err != nil || c.GetClientCertificate == nil {
@@ -34,9 +34,9 @@ func Client(t config.TLS, section string) (*tls.Config, error) {
 	return c, nil
 }
 
-// Hint says what an operator is to do about err, the error of a connection to
-// peer ("server", "broker"): either side has refused the other's certificate,
-// which stays until somebody acts. It is empty for any other error.
+// Hint says what an operator must do about err, the error of a connection to
+// peer ("server", "broker"). It is empty unless one side has refused the
+// other's certificate: such an error stays until somebody acts.
 func Hint(err error, section, peer string) string {
 	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
 		return "renew the " + peer + "'s certificate, or set the clock of this machine"

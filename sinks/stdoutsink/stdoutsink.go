@@ -24,7 +24,7 @@ var Definition = sinks.Definition{
 	NewConfig: func() sinks.Config { return &Config{} },
 	Sample: `# Standard output, for trying out.
 - name: NAME
-  #when: record.enforcementAction == "deny"   # these records alone; without it, all
+  #when: record.enforcementAction == "deny"   # only these records; without it, all
   stdout: {}
 `,
 }
@@ -41,7 +41,7 @@ func (*Config) Validate() config.Problems { return nil }
 func (*Config) Open(context.Context, sinks.Env) (sinks.Sink, error) {
 	fd, err := unix.FcntlInt(os.Stdout.Fd(), unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
-		return nil, sinks.Failf(sinks.Misconfigured, "stdout sink: open standard output: %w: start the exporter with one", err)
+		return nil, sinks.Failf(sinks.Misconfigured, "stdout sink: open standard output: %w: start docket with a standard output", err)
 	}
 	return newSink(os.NewFile(uintptr(fd), "stdout")), nil
 }
@@ -61,8 +61,8 @@ type sink struct {
 func newSink(out io.WriteCloser) *sink { return &sink{out: out} }
 
 // Send implements sinks.Sink: one write for the whole batch. When ctx is done
-// before a reader has taken it, Send returns and the write goes on; the next
-// Send waits for it first, and has its failure for its own.
+// before a reader has taken the batch, Send returns and the write continues.
+// The next Send first waits for this write, and returns its failure as its own.
 func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	if err := s.wait(ctx); err != nil {
 		return err
@@ -104,14 +104,14 @@ func (s *sink) wait(ctx context.Context) error {
 		s.writing = nil
 		return failure(err)
 	case <-ctx.Done():
-		return fmt.Errorf("stdout sink: write: no reader takes it: %w", ctx.Err())
+		return fmt.Errorf("stdout sink: write: the reader does not read: %w", ctx.Err())
 	}
 }
 
 func failure(err error) error {
 	if errors.Is(err, unix.EPIPE) || errors.Is(err, unix.EBADF) {
 		return sinks.Failf(sinks.Misconfigured,
-			"stdout sink: %w: its reader is gone: start the exporter again with one, or remove the sink", err)
+			"stdout sink: %w: the reader is gone: start docket with a reader, or remove the sink", err)
 	}
 	if err != nil {
 		return fmt.Errorf("stdout sink: %w", err)
@@ -119,7 +119,7 @@ func failure(err error) error {
 	return nil
 }
 
-// Close implements sinks.Sink. A write that no reader takes is given up when
+// Close implements sinks.Sink. Close gives up a write that no reader takes when
 // ctx is done.
 func (s *sink) Close(ctx context.Context) error {
 	if s.closed {

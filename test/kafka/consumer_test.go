@@ -17,7 +17,7 @@ import (
 )
 
 // consumeTimeout is far beyond what the consumer needs to reach the end of the topic.
-const consumeTimeout = 5 * time.Minute
+const consumeTimeout = 10 * time.Minute
 
 // consumer is the example consumer, a process of its own.
 type consumer struct {

@@ -24,7 +24,7 @@ const (
 	sendLines    = 10
 	// flushTimeout is far beyond what a producer waits for: docket's disk and its
 	// restart, never a sink.
-	flushTimeout = 2 * time.Minute
+	flushTimeout = 5 * time.Minute
 )
 
 // load is a number of producers that send numbered lines, acknowledged, until

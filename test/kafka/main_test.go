@@ -33,7 +33,9 @@ func config(d *dockettest.Docket, cluster *kafkatest.Cluster, keys ...string) st
 		strings.Join(cluster.Brokers(), ", "), topic, strings.Join(keys, ", ")))
 }
 
-// configTo is the same with the section kafka as given, its lines not indented.
+// configTo is the same with the section kafka as given, its lines not indented. The files
+// of copy are not finished, however long a slow machine needs: the checkpoint of a finished
+// file is a record, and the tests count those of their producers.
 func configTo(d *dockettest.Docket, kafka string) string {
 	return fmt.Sprintf(`apiVersion: docket.dev/v1alpha1
 kind: Exporter
@@ -48,7 +50,7 @@ sinks:
     timeout: %s
     %s
 - name: copy
-  file: {directory: %q}
+  file: {directory: %q, rotate: {maxBytes: 0, maxAge: 0s}}
 `, d.Socket, filepath.Join(d.Dir, "queue"), brokerTimeout, strings.ReplaceAll(kafka, "\n", "\n    "), d.ExportDirectory())
 }
 

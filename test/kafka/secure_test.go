@@ -142,7 +142,7 @@ func mistakes(t *testing.T, cluster *kafkatest.Secure) {
 			access: nothing, reason: "Misconfigured", want: "permit this client to write to the topic",
 			mend: func(topic string) { cluster.Permit(nothing.user, topic, kadm.OpWrite) },
 		},
-		"no-sasl":        {access: noSASL, reason: "Transient", want: "see whether its port expects TLS or SASL"},
+		"no-sasl":        {access: noSASL, reason: "Transient", want: "check whether its port expects TLS or SASL"},
 		"no-tls":         {access: noTLS, reason: "Misconfigured", want: "set kafka.tls"},
 		"no-certificate": {access: noCertificate, reason: "Misconfigured", want: "kafka.tls.certFile"},
 		"another-ca":     {access: otherCA, reason: "Misconfigured", want: "kafka.tls.caFile"},

@@ -54,31 +54,37 @@ func (m *machine) Dial(ctx context.Context, network, address string) (net.Conn, 
 // The cluster and its data end with the test.
 func Start(t testing.TB, nodes int) *Cluster {
 	t.Helper()
-	if nodes != 1 && nodes != 3 {
-		t.Fatalf("kafkatest: a cluster has 1 or 3 nodes, not %d", nodes)
-	}
-	return start(t, nodes, nil)
+	return start(t, Current, nodes, nil)
+}
+
+// StartRelease is Start of another release than Current.
+func StartRelease(t testing.TB, release Release, nodes int) *Cluster {
+	t.Helper()
+	return start(t, release, nodes, nil)
 }
 
 // StartIn is Start of one node in another network, which listens at host there: at the ports
 // 9092 and 9093.
 func StartIn(t testing.TB, network Network, host string) *Cluster {
 	t.Helper()
-	return startAt(t, network, []string{net.JoinHostPort(host, "9092")}, []string{net.JoinHostPort(host, "9093")}, nil)
+	return startAt(t, Current, network, []string{net.JoinHostPort(host, "9092")}, []string{net.JoinHostPort(host, "9093")}, nil)
 }
 
-func start(t testing.TB, nodes int, secure *secureProperties) *Cluster {
+func start(t testing.TB, release Release, nodes int, secure *secureProperties) *Cluster {
 	t.Helper()
+	if nodes != 1 && nodes != 3 {
+		t.Fatalf("kafkatest: a cluster has 1 or 3 nodes, not %d", nodes)
+	}
 	addresses, err := freeport.Loopback(2 * nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return startAt(t, &machine{}, addresses[:nodes], addresses[nodes:], secure)
+	return startAt(t, release, &machine{}, addresses[:nodes], addresses[nodes:], secure)
 }
 
-func startAt(t testing.TB, network Network, brokers, controllers []string, secure *secureProperties) *Cluster {
+func startAt(t testing.TB, release Release, network Network, brokers, controllers []string, secure *secureProperties) *Cluster {
 	t.Helper()
-	libs, nodes := jars(t), len(brokers)
+	libs, nodes := release.jars(t), len(brokers)
 	voters := make([]string, nodes)
 	for i, address := range controllers {
 		voters[i] = fmt.Sprintf("%d@%s", i+1, address)
@@ -102,7 +108,7 @@ func startAt(t testing.TB, network Network, brokers, controllers []string, secur
 		c.nodes = append(c.nodes, n)
 	}
 	t.Cleanup(c.end)
-	t.Logf("starting Kafka %s, %d node(s), on %s", version, nodes, strings.Join(brokers, ","))
+	t.Logf("starting Kafka %s, %d node(s), on %s", release.version, nodes, strings.Join(brokers, ","))
 	began := time.Now()
 	if err := c.each((*node).start); err != nil {
 		t.Fatal(err)
@@ -137,6 +143,25 @@ func (c *Cluster) Restart(node int) {
 		c.t.Fatal(err)
 	}
 	c.t.Logf("Kafka node %d is back after %.1f s", node, time.Since(began).Seconds())
+}
+
+// KillAll ends every node with SIGKILL, and returns when they are gone.
+func (c *Cluster) KillAll() {
+	c.t.Helper()
+	for node := range c.nodes {
+		c.Kill(node + 1)
+	}
+}
+
+// RestartAll is Restart of every node, all at the same time: one alone of three does not
+// serve.
+func (c *Cluster) RestartAll() {
+	c.t.Helper()
+	began := time.Now()
+	if err := c.each((*node).start); err != nil {
+		c.t.Fatal(err)
+	}
+	c.t.Logf("Kafka is back after %.1f s", time.Since(began).Seconds())
 }
 
 // Freeze stops node, from 1, without ending it: it keeps its connections, and

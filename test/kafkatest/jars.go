@@ -1,36 +1,38 @@
 package kafkatest
 
 import (
-	"context"
 	_ "embed"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/docket-export/docket/test/internal/artifact"
 )
 
-// version is the Kafka release that pom.xml asks for.
-const version = "4.3.1"
+// Release is a Kafka that a cluster can run.
+type Release struct {
+	version string
+	pom     []byte // asks for it
+}
 
-//go:embed pom.xml
-var pom []byte
+var (
+	//go:embed pom.xml
+	pom []byte
+	//go:embed v3.pom.xml
+	pom39 []byte
+
+	// Current is what clusters run unless a test says otherwise. Transactions are those
+	// of KIP-890.
+	Current = Release{version: "4.3.1", pom: pom}
+	// V3 is the last release before 4.0. Transactions are those of KIP-98.
+	V3 = Release{version: "3.9.2", pom: pom39}
+)
 
 // jars returns the folder that holds Kafka and what it needs. It ends the test, by
 // a skip or a failure, when it cannot be had.
-func jars(t testing.TB) string {
-	return artifact.Artifact{
-		Name:    "kafka-" + version,
-		What:    "Kafka " + version,
-		Runs:    []string{"java default-jre-headless"},
-		Tools:   []string{"mvn maven"},
-		Recipe:  pom,
+func (r Release) jars(t testing.TB) string {
+	return mavenJars(t, artifact.Artifact{
+		Name:    "kafka-" + r.version,
+		What:    "Kafka " + r.version,
+		Recipe:  r.pom,
 		Seconds: 30,
-		Make: func(ctx context.Context, dir string) error {
-			if err := os.WriteFile(filepath.Join(dir, "pom.xml"), pom, 0o644); err != nil {
-				return err
-			}
-			return artifact.Run(ctx, dir, "mvn", "-q", "-B", "dependency:copy-dependencies", "-DincludeScope=runtime", "-DoutputDirectory="+dir)
-		},
-	}.Dir(t)
+	})
 }

@@ -87,6 +87,21 @@ func TestThreeNodesOutliveOne(t *testing.T) {
 	}
 }
 
+// TestEarlierRelease shows that the earlier release serves, with the same configuration.
+func TestEarlierRelease(t *testing.T) {
+	cluster := kafkatest.StartRelease(t, kafkatest.V3, 1)
+	cluster.CreateTopic("decisions", 1, 1)
+	if err := produce(newProducer(cluster), "decisions", 0, "record"); err != nil {
+		t.Fatal(err)
+	}
+	cluster.Kill(1)
+	cluster.Restart(1)
+	if got := cluster.ReadAll("decisions"); len(got) != 1 || string(got[0].Value) != "record" {
+		t.Errorf("got %v, want the one record", got)
+	}
+	cluster.Stop()
+}
+
 // TestEmptyTopic reads a topic that has no records.
 func TestEmptyTopic(t *testing.T) {
 	cluster := kafkatest.Start(t, 1)

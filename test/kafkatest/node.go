@@ -144,11 +144,17 @@ func (n *node) stop(timeout time.Duration) error {
 	return err
 }
 
-// java is a call of the Java class main; jvm are options for the machine. It runs
-// with the simplest collector and the first compiler alone, because a test's
-// broker lives for seconds and shares its cores.
-func (n *node) java(main string, args []string, jvm ...string) *exec.Cmd {
-	common := []string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true",
-		"-Dlog4j2.configurationFile=" + n.log4j(), "-cp", filepath.Join(n.libs, "*"), main}
-	return n.command("java", slices.Concat(jvm, common, args)...)
+// java is a call of the Java class main; options are further ones for the machine.
+func (n *node) java(main string, args []string, options ...string) *exec.Cmd {
+	return n.command("java", slices.Concat(jvm(log4jOption(n.log4j())), options, []string{"-cp", filepath.Join(n.libs, "*"), main}, args)...)
 }
+
+// jvm are the options of every Java machine here, and more of them. It runs with the
+// simplest collector and the first compiler alone, because it lives for seconds and shares
+// its cores.
+func jvm(more ...string) []string {
+	return append([]string{"-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djava.awt.headless=true"}, more...)
+}
+
+// log4jOption names the configuration of a machine's log.
+func log4jOption(path string) string { return "-Dlog4j2.configurationFile=" + path }

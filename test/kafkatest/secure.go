@@ -45,7 +45,7 @@ func StartSecure(t testing.TB) *Secure {
 	if err := os.WriteFile(keyStore, []byte(pair.KeyPEM+pair.CertPEM+s.CA.PEM), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.Cluster = start(t, 1, &secureProperties{
+	s.Cluster = start(t, Current, 1, &secureProperties{
 		SASL: s.SASL, MTLS: s.MTLS, KeyStore: keyStore, TrustStore: s.CA.File,
 		PlainUser: PlainUser, PlainPassword: PlainPassword,
 	})
@@ -72,10 +72,25 @@ func (s *Secure) SetPassword(user, password string) {
 // Permit lets a user do operations with a topic.
 func (s *Secure) Permit(user, topic string, operations ...kadm.ACLOperation) {
 	s.t.Helper()
+	s.permit(user, kadm.NewACLs().Topics(topic).ResourcePatternType(kadm.ACLPatternLiteral).Operations(operations...))
+}
+
+// PermitGroups lets a user do operations with groups whose names begin with prefix.
+func (s *Secure) PermitGroups(user, prefix string, operations ...kadm.ACLOperation) {
+	s.t.Helper()
+	s.permit(user, kadm.NewACLs().Groups(prefix).ResourcePatternType(kadm.ACLPatternPrefixed).Operations(operations...))
+}
+
+// PermitTransactions lets a user do operations with transactional ids that begin with prefix.
+func (s *Secure) PermitTransactions(user, prefix string, operations ...kadm.ACLOperation) {
+	s.t.Helper()
+	s.permit(user, kadm.NewACLs().TransactionalIDs(prefix).ResourcePatternType(kadm.ACLPatternPrefixed).Operations(operations...))
+}
+
+func (s *Secure) permit(user string, acls *kadm.ACLBuilder) {
+	s.t.Helper()
 	s.admin(func(ctx context.Context, admin *kadm.Client) error {
-		created, err := admin.CreateACLs(ctx, kadm.NewACLs().
-			Allow("User:"+user).AllowHosts().Topics(topic).
-			ResourcePatternType(kadm.ACLPatternLiteral).Operations(operations...))
+		created, err := admin.CreateACLs(ctx, acls.Allow("User:"+user).AllowHosts())
 		if err != nil {
 			return err
 		}

@@ -16,7 +16,7 @@ import (
 
 // clientTimeout is far beyond what a client does here; all of it takes well under a
 // second on a cluster that serves.
-const clientTimeout = 2 * time.Minute
+const clientTimeout = 5 * time.Minute
 
 // readTimeout leaves room for a million records.
 const readTimeout = 5 * time.Minute
@@ -45,9 +45,9 @@ func (c *Cluster) CreateTopic(name string, partitions, replication int) {
 	}
 }
 
-// ReadAll returns every record of topic, from the first to the high watermark
-// each partition has at the time of the call: partition by partition, in the
-// order of their offsets.
+// ReadAll returns every record of topic that is committed, from the first to the high
+// watermark each partition has at the time of the call: partition by partition, in the
+// order of their offsets. It waits for transactions that are open.
 func (c *Cluster) ReadAll(topic string) []*kgo.Record {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), readTimeout)
@@ -94,6 +94,25 @@ func (c *Cluster) ends(ctx context.Context, admin *kadm.Client, topic string, at
 	return ends
 }
 
+// CommittedOffset returns what a group has committed for a partition of topic.
+func (c *Cluster) CommittedOffset(group, topic string, partition int32) int64 {
+	c.t.Helper()
+	committed := int64(0)
+	c.admin(func(ctx context.Context, admin *kadm.Client) error {
+		offsets, err := admin.FetchOffsets(ctx, group)
+		if err != nil {
+			return err
+		}
+		o, ok := offsets.Lookup(topic, partition)
+		if !ok {
+			return fmt.Errorf("group %s has no offset for partition %d of topic %s", group, partition, topic)
+		}
+		committed = o.At
+		return o.Err
+	})
+	return committed
+}
+
 // client connects to the cluster with what all clients here have in common.
 func (c *Cluster) client(more ...kgo.Opt) *kgo.Client {
 	c.t.Helper()
@@ -104,19 +123,25 @@ func (c *Cluster) client(more ...kgo.Opt) *kgo.Client {
 	return client
 }
 
-// readPartition returns the records of a partition before the offset end, which
-// is also their number: nothing of a test's topic is compacted or expires.
+// readPartition returns the records of a partition before the offset end: nothing of a
+// test's topic is compacted or expires.
 func (c *Cluster) readPartition(ctx context.Context, topic string, partition int32, end int64) ([]*kgo.Record, error) {
 	from := map[string]map[int32]kgo.Offset{topic: {partition: kgo.NewOffset().AtStart()}}
-	consumer := c.client(kgo.ConsumePartitions(from))
+	// The last offset may be that of a control record, which ends a transaction.
+	consumer := c.client(kgo.ConsumePartitions(from), kgo.FetchIsolationLevel(kgo.ReadCommitted()), kgo.KeepControlRecords())
 	defer consumer.Close()
 	var records []*kgo.Record
-	for int64(len(records)) < end {
+	for next := int64(0); next < end; {
 		fetches := consumer.PollFetches(ctx)
 		if err := fetches.Err(); err != nil {
-			return nil, fmt.Errorf("read topic %s, partition %d, %d of %d records: %w", topic, partition, len(records), end, err)
+			return nil, fmt.Errorf("read topic %s, partition %d, to offset %d of %d: %w", topic, partition, next, end, err)
 		}
-		records = append(records, fetches.Records()...)
+		for _, r := range fetches.Records() {
+			next = r.Offset + 1
+			if r.Offset < end && !r.Attrs.IsControl() {
+				records = append(records, r)
+			}
+		}
 	}
-	return records[:end], nil
+	return records, nil
 }

@@ -1,6 +1,6 @@
-// Package inspect looks at the queue of an exporter that rests, and puts it right: check,
-// cat, repair, and the replay of records. What it says of the log is what segment.Scan
-// says, by which the queue itself opens.
+// Package inspect reads and repairs a queue on which no exporter runs: check, cat,
+// repair, and the replay of records. Its verdict on the log comes from segment.Scan,
+// which Open of the queue uses, too.
 package inspect
 
 import (
@@ -20,12 +20,12 @@ type Severity string
 
 // The severities.
 const (
-	// Damage is something lost or unusable that nothing has dealt with yet.
+	// Damage is a loss or an unusable file that nobody has handled yet.
 	Damage Severity = "damage"
-	// Known is damage of which quarantine has the bytes and whose records are
-	// counted as lost: nothing is left to do.
+	// Known is damage that is handled: quarantine has its bytes, and its records
+	// are counted as lost.
 	Known Severity = "known"
-	// Note is worth knowing, and as it should be.
+	// Note is worth knowing, but no damage.
 	Note Severity = "note"
 )
 
@@ -48,11 +48,11 @@ const (
 	removed          = "Removed"
 )
 
-// Finding is something that Check has to say about a queue.
+// Finding is one result of Check.
 type Finding struct {
 	Severity Severity
 	Kind     string
-	File     string // "" when no file is there to be named
+	File     string // "" when there is no file to name
 	// Offset and End are the bytes it is about; both are 0 for a file as a
 	// whole.
 	Offset, End int64
@@ -83,9 +83,9 @@ type Checked struct {
 	Bytes    int64 // of segments, up to the last frame
 }
 
-// Check reads everything and tells found what is not as it should be, in the
-// order of the log. An error of found ends it, and so does ctx; other errors come
-// when the directory cannot be read. Damage is no error.
+// Check reads everything and calls found for each finding, in the order of the
+// log. It fails when found fails, when ctx is done, and when the directory cannot
+// be read. Damage is no error.
 func (o *Queue) Check(ctx context.Context, found func(Finding) error) (Checked, error) {
 	c := check{o: o, found: found}
 	for _, f := range o.surveyed() {
@@ -159,7 +159,7 @@ func (c *check) lossFound(f Finding) error {
 	}
 	if f.Repair = strings.Join(steps, ", "); f.Repair == "" {
 		f.Severity = Known
-		f.Text += "; dealt with"
+		f.Text += "; already in quarantine and counted"
 	}
 	return c.found(f)
 }
@@ -172,17 +172,17 @@ func (c *check) gap(s, after *segment.Stored, it *segment.Item) error {
 		return c.lostEnd(r, s)
 	case after == nil:
 		f.File = s.String()
-		f.Text = "what stood before this segment is missing: "
+		f.Text = "records before this segment are missing: "
 	default:
 		f.File = after.String()
-		f.Text = fmt.Sprintf("what stood between this segment and %s is missing: ", s)
+		f.Text = fmt.Sprintf("records between this segment and %s are missing: ", s)
 	}
 	f.Text += c.o.lossText(r)
 	if wanted, ok := c.o.firstWanted(); ok && wanted >= r.To && !c.o.isKnownLost(r) {
 		// Segments that are done with are removed, and after a crash some of
 		// them can be there again.
 		f.Severity = Note
-		f.Text = fmt.Sprintf("%s %s no longer kept: every sink is done with %s", r, isAre(r), itThem(r))
+		f.Text = fmt.Sprintf("%s %s no longer kept: every sink has passed %s", r, isAre(r), itThem(r))
 		return c.found(f)
 	}
 	return c.lossFound(f)
@@ -215,7 +215,7 @@ func (c *check) tail(s *segment.Stored, h *segment.Item) error {
 	}
 	f := Finding{
 		Severity: Note, Kind: tornTail, File: s.String(), Offset: h.From, End: h.To,
-		Text: fmt.Sprintf("torn tail of %s: a crash interrupted a write that no producer was told about; the next start passes over it", bytesText(h.To-h.From)),
+		Text: fmt.Sprintf("torn tail of %s: a crash interrupted a write that was not acknowledged; the next start skips it", bytesText(h.To-h.From)),
 	}
 	if h.Lost.From < c.o.found.KnownDurable {
 		c.torn = &f // what stood here was durable once
@@ -231,7 +231,7 @@ func (c *check) unreadable(s *segment.Stored, off int64, err error) error {
 	}
 	return c.found(Finding{
 		Severity: Damage, Kind: UnreadableFile, File: s.String(), Offset: off,
-		Text: text + " may be lost, or only out of reach: docket changes nothing here",
+		Text: text + " may be lost, or only unreachable: docket changes nothing here",
 	})
 }
 
@@ -256,11 +256,11 @@ func (o *Queue) surveyed() []Finding {
 	for _, name := range o.found.Leftovers {
 		all = append(all, Finding{
 			Severity: Note, Kind: leftover, File: name,
-			Text: "begun and not finished when the exporter ended: it means nothing, and the next start removes it",
+			Text: "unfinished when docket ended: it is harmless, and the next start removes it",
 		})
 	}
 	for _, name := range o.found.Strays {
-		all = append(all, Finding{Severity: Note, Kind: strayFile, File: name, Text: "no file of a queue: docket leaves it alone"})
+		all = append(all, Finding{Severity: Note, Kind: strayFile, File: name, Text: "not a file of a queue: docket leaves it alone"})
 	}
 	return all
 }
@@ -268,7 +268,7 @@ func (o *Queue) surveyed() []Finding {
 func (o *Queue) damagedHeader(s *segment.Stored) Finding {
 	f := Finding{
 		Severity: Damage, Kind: damagedHeader, File: s.String(), End: min(segment.HeaderSize, s.Size),
-		Text:   "segment header damaged: its frames are read all the same",
+		Text:   "segment header damaged: docket still reads its frames",
 		Repair: fmt.Sprintf("copy the header to %s/", state.QuarantineDir),
 	}
 	if o.isCopied(f.File, f.Offset, f.End) {
@@ -293,7 +293,7 @@ func (o *Queue) lossText(r segment.SeqRange) string {
 	case len(o.found.Accounts) == 0:
 		return text
 	case len(waiting) == 0:
-		return text + " to a replay only, every sink is done with " + itThem(r)
+		return text + " to a replay only, every sink has passed " + itThem(r)
 	}
 	return text + " to " + strings.Join(waiting, ", ")
 }

@@ -23,8 +23,8 @@ type Contents struct {
 	Quarantine []StoredFile // what could not be read
 }
 
-// SegmentContents is what one segment holds, by its neighbours' word and its
-// first and last frames: damage between them is found by Check.
+// SegmentContents is what one segment holds, according to its neighbours and
+// its first and last frames. Only Check finds damage between them.
 type SegmentContents struct {
 	Name     string
 	Epoch    uint64

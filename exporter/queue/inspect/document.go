@@ -50,6 +50,8 @@ type AccountDocument struct {
 	Dropped      uint64 `json:"dropped"`
 	Corrupt      uint64 `json:"corrupt"`
 	ReplayTo     uint64 `json:"replayTo,omitempty"` // while a replay is under way
+	// Replayed is when the last replay was asked for; before the first one, when the sink was new.
+	Replayed time.Time `json:"replayed,omitzero"`
 }
 
 // PositionsDocument is what the log adds up to, in a Document.
@@ -94,6 +96,9 @@ func accountToJSON(a state.Account, pending uint64) AccountDocument {
 	if a.ReplayTo > a.Next {
 		j.ReplayTo = a.ReplayTo
 	}
+	if a.Replayed > 0 {
+		j.Replayed = time.Unix(0, a.Replayed).UTC()
+	}
 	return j
 }
 
@@ -131,7 +136,7 @@ func (f Finding) Document() FindingDocument {
 	}
 }
 
-// Finding is what d is the document of.
+// Finding is the inverse of Finding.Document.
 func (d FindingDocument) Finding() Finding {
 	f := Finding{Severity: d.Severity, Kind: d.Kind, File: d.File, Offset: d.Offset, End: d.End, Text: d.Text, Repair: d.Repair}
 	for _, r := range d.Lost {

@@ -10,14 +10,14 @@ import (
 
 // checkCursors says what is wrong with the cursors file.
 func (o *Queue) checkCursors() []Finding {
-	const again = "every sink starts again at the first kept record, and delivers twice what it has delivered"
+	const again = "every sink starts again at the first kept record, and redelivers records"
 	switch err := o.found.CursorsErr; {
 	case err == nil && o.found.Cursors.DamagedEnd > 0:
 		return []Finding{{
 			Severity: Damage, Kind: damagedSlot, File: state.CursorsFile,
 			Offset: o.found.Cursors.Damaged, End: o.found.Cursors.DamagedEnd,
-			Text:   "one of the two slots is damaged, the other is used: if that is the older, sinks deliver again what they delivered last",
-			Repair: fmt.Sprintf("copy the slot to %s/, write it anew from the other", state.QuarantineDir),
+			Text:   "one of the two slots is damaged, the other is used: if the other is older, sinks redeliver their last records",
+			Repair: fmt.Sprintf("copy the slot to %s/, rewrite it from the other", state.QuarantineDir),
 		}}
 	case err == nil:
 		return nil
@@ -54,7 +54,7 @@ func (o *Queue) checkCursors() []Finding {
 func (o *Queue) checkPositions() []Finding {
 	const (
 		again = "the next start reads the whole log instead"
-		gone  = "; of the records removed before, the counts per source are lost, and so are the numbers by which lines are known again that a producer sends twice"
+		gone  = "; lost for removed records: the counts per source, and the numbers that recognise duplicates"
 	)
 	hasRemoved := len(o.found.Segments) > 0 && o.found.Segments[0].FirstSeq > 1
 	switch err := o.found.CheckpointErr; {
@@ -68,7 +68,7 @@ func (o *Queue) checkPositions() []Finding {
 	case err == nil && len(o.found.Segments) > 1:
 		return []Finding{{
 			Severity: Note, Kind: missingPositions, File: state.PositionsFile,
-			Text: "missing: " + again + ", and nothing is lost by it",
+			Text: "missing: " + again + ", and nothing is lost",
 		}}
 	case err == nil:
 		return nil

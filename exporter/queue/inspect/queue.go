@@ -19,11 +19,11 @@ import (
 )
 
 // ErrNoQueue says that a directory holds no queue, or does not exist.
-var ErrNoQueue = errors.New("there is none")
+var ErrNoQueue = errors.New("not found")
 
-// Queue is a queue that no exporter works on, held so that none can begin to unless it was
-// opened to look. Contents, Read, Check and PlanReplay only look: they create and change no
-// file. Repair and Replay change it. For one goroutine.
+// Queue is a queue on which no exporter runs. It is locked, so that no exporter can start
+// on it, unless OpenToLook opened it. Contents, Read, Check and PlanReplay create and
+// change no file. Repair and Replay change the queue. For one goroutine.
 type Queue struct {
 	dir  string
 	fsys disk.FS
@@ -53,9 +53,9 @@ type StoredFile struct {
 // Opener is Open or OpenToLook.
 type Opener func(dir string, fsys disk.FS) (*Queue, error)
 
-// Open takes hold of the queue in dir until Close. It fails with
-// *InUseError while an exporter works on it, and with ErrNoQueue when there is
-// none. Damage is no reason to fail. fsys may be nil for the operating system's.
+// Open locks the queue in dir until Close. It fails with *InUseError while an
+// exporter runs on the queue, and with ErrNoQueue when dir has no queue. It does
+// not fail for damage. fsys may be nil for the operating system's.
 func Open(dir string, fsys disk.FS) (*Queue, error) {
 	if fsys == nil {
 		fsys = disk.OS(dir)
@@ -76,9 +76,9 @@ func Open(dir string, fsys disk.FS) (*Queue, error) {
 	return o, nil
 }
 
-// OpenToLook is Open for a look: it changes nothing, and keeps no exporter from starting.
-// Once one works on the queue, what reads it fails. Nothing may be asked of it that changes
-// the queue.
+// OpenToLook is Open for reading: it changes nothing, and an exporter can start at any
+// time. Once an exporter has started, reading fails. Do not call methods that change the
+// queue.
 func OpenToLook(dir string, fsys disk.FS) (*Queue, error) {
 	if fsys == nil {
 		fsys = disk.ReadOnly(dir)
@@ -117,8 +117,8 @@ func (o *Queue) names() ([]string, error) {
 	return names, nil
 }
 
-// OfLive returns the queue in dir that is at work, as found has it and files reads it. Nothing
-// may be asked of it but Contents, Read, PlanReplay, ReplayAt and what has no error.
+// OfLive returns the queue in dir of a running exporter: found describes it and files reads
+// it. Call only Contents, Read, PlanReplay, ReplayAt, and methods without an error.
 func OfLive(dir string, files disk.FS, found *state.Survey) (*Queue, error) {
 	o := &Queue{dir: dir, fsys: files, found: found}
 	return o, o.listFiles()
@@ -138,7 +138,7 @@ func (o *Queue) acquire() (err error) {
 	return err
 }
 
-// Close lets go of the queue.
+// Close releases the queue.
 func (o *Queue) Close() error {
 	if o.lock == nil {
 		return nil
@@ -148,14 +148,14 @@ func (o *Queue) Close() error {
 	return err
 }
 
-// Progress is how many bytes of the segments the pass that runs, or ran last, has read, and
-// how many there are. It may be called during any other call.
+// Progress is how many bytes of the segments the current or last pass has read, and how
+// many there are. It may be called during any other call.
 func (o *Queue) Progress() (done, total int64) { return o.read.Load(), o.toRead.Load() }
 
 // ID is the UUID of the queue, or the zero UUID when no file says it.
 func (o *Queue) ID() string { return o.found.Queue.String() }
 
-// Directory is that of the queue.
+// Directory is the directory of the queue.
 func (o *Queue) Directory() string { return o.dir }
 
 func (o *Queue) at(name ...string) disk.Path { return disk.On(o.fsys, o.dir).Join(name...) }

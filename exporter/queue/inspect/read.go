@@ -13,9 +13,9 @@ import (
 // errStop ends a walk that has seen enough.
 var errStop = errors.New("stop")
 
-// Read calls record with the records in r that the queue holds, in order; their
-// bytes are valid until it returns. Damage and missing records in r are passed
-// over, and lost is told of them, as it is of what was removed meanwhile. An error of either ends it and is returned.
+// Read calls record with the records in r that the queue holds, in order; their bytes are valid
+// until it returns. Read skips damaged and missing records in r, and calls lost for them and for
+// records that were removed meanwhile. An error of record or lost ends Read, which returns it.
 func (o *Queue) Read(ctx context.Context, r segment.SeqRange, record func(segment.Record) error, lost func(Finding) error) error {
 	return o.ReadOn(ctx, nil, r, record, lost)
 }
@@ -29,9 +29,9 @@ func (o *Queue) End() Place {
 	return Place{last.Epoch, last.End, o.found.KnownDurable}
 }
 
-// ReadOn is Read that begins at a place, where one was returned or was left by ReadOn, and
-// leaves there how far it has come. It does not read again what stands before it in a
-// segment.
+// ReadOn is Read from the place at, which End returned or an earlier ReadOn has set. It
+// sets at to how far it has come. It does not read the part of a segment before the place
+// again.
 func (o *Queue) ReadOn(ctx context.Context, at *Place, r segment.SeqRange, record func(segment.Record) error, lost func(Finding) error) error {
 	report := check{o: o, found: func(f Finding) error {
 		isIn := max(f.Lost.From, r.From) < min(f.Lost.To, r.To)

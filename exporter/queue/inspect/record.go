@@ -15,8 +15,8 @@ import (
 // nowhere before.
 const recordKey = `,"record":`
 
-// AppendRecord appends r as an object that says where it came from, with its record as it
-// came. Nothing but JSON objects is ever stored.
+// AppendRecord appends r as a JSON object that says where the record came from and has
+// the record unchanged. The queue stores only JSON objects.
 func AppendRecord(b []byte, queueID string, r segment.Record) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendUint(b, r.Seq, 10)

@@ -9,16 +9,16 @@ import (
 	"github.com/docket-export/docket/exporter/queue/state"
 )
 
-// Repair deals with findings of Check, those whose Repair says how. It copies to
-// quarantine what cannot be read, opens the queue and closes it again, as a start
-// of the exporter would, and records which records are lost, all of it durably.
-// Nothing readable is removed or moved but segments of another queue, and nothing
-// unreadable is removed. After an error some of it may be done; it can be called
-// again after another Check.
+// Repair handles the findings of Check whose field Repair says how. It copies
+// unreadable bytes to quarantine, opens and closes the queue as a start of the
+// exporter would, and records which records are lost. All changes are durable. Of
+// what is readable, it removes or moves only segments of another queue; it
+// removes nothing unreadable. After an error, part of the work may be done: call
+// Check, and then Repair again.
 //
 // reopen opens the queue and closes it again, as queue.Reopen does; spareBytes is the
-// size of its spares, 0 when there are none. The lock is released for it, and Repair
-// fails with *state.InUseError when an exporter comes in between.
+// size of its spares, 0 when there are none. Repair releases the lock for it, and
+// fails with *state.InUseError when an exporter starts in between.
 func (o *Queue) Repair(ctx context.Context, findings []Finding, reopen func(ctx context.Context, spareBytes int64) error) error {
 	if err := o.acquire(); err != nil {
 		return err

@@ -16,7 +16,7 @@ import (
 type Replay struct {
 	Sink    string
 	Records segment.SeqRange // what is delivered again, lost ones included
-	Lost    uint64           // of them, what damage has taken
+	Lost    uint64           // how many of them damage has taken
 	// Oldest and Newest are when the first and the last of them were received.
 	Oldest, Newest time.Time
 	// Before and After are the sink's account.
@@ -30,7 +30,7 @@ type ReplayFrom struct {
 	Time time.Time `json:"time,omitzero"`
 }
 
-// Plan is PlanReplay from either.
+// Plan is PlanReplay from a number or a time.
 func (o *Queue) Plan(ctx context.Context, sink string, from ReplayFrom, count func(segment.SeqRange) (kept, redriving uint64)) (Replay, error) {
 	if from.Seq == 0 {
 		var err error
@@ -73,17 +73,24 @@ func notKept(first uint64, received time.Time, why string) error {
 	return fmt.Errorf("%s: a replay can begin at record %d, received %s", why, first, received.Format(time.RFC3339))
 }
 
-// PlanReplay says what setting sink back to record from means, and changes
-// nothing. count is asked how many records of a range are dead-lettered, and how
-// many are redriving: they will be before the sink's place no more. It fails when from is no
-// longer kept, and when the sink is unknown or has not yet done from: a replay never skips.
+// PlanReplay returns what setting sink back to record from does, and changes nothing. count
+// returns how many records of a range are dead-lettered, and how many are redriving: they
+// will no longer be before the sink's position. It fails when from is no longer kept, when
+// the sink is unknown, and when the sink has not passed the record before from: a replay
+// never skips. If from is the sink's position, no record is delivered again, but a
+// destination that keeps another position for the sink loses that position.
 func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count func(segment.SeqRange) (kept, redriving uint64)) (Replay, error) {
-	a, err := o.replayable(sink)
-	if err != nil {
+	a, err := o.account(sink)
+	switch {
+	case err != nil:
 		return Replay{}, err
+	case from == a.Next:
+		return Replay{Sink: sink, Records: segment.SeqRange{From: from, To: from}, Before: a, After: a.ReplayedNow(time.Now())}, nil
+	case from > a.Next:
+		return Replay{}, fmt.Errorf("sink %s is at record %d and has not passed record %d yet: a replay only goes back", sink, a.Next, from)
 	}
-	if from >= a.Next {
-		return Replay{}, fmt.Errorf("sink %s stands at record %d and has not done record %d yet: a replay goes back, it never skips", sink, a.Next, from)
+	if err := o.checkReplayable(sink, a); err != nil {
+		return Replay{}, err
 	}
 	first, why, err := o.firstReplayable(ctx, a.Next)
 	if err != nil {
@@ -99,6 +106,7 @@ func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count 
 	if r.After, err = a.SetBack(from, state.Account{Corrupt: r.Lost, DeadLettered: kept, Redriving: redriving}); err != nil {
 		return Replay{}, fmt.Errorf("sink %s: %w", sink, err)
 	}
+	r.After = r.After.ReplayedNow(time.Now())
 	if r.Oldest, err = o.receivedAt(ctx, r.Records); err != nil {
 		return Replay{}, err
 	}
@@ -107,11 +115,14 @@ func (o *Queue) PlanReplay(ctx context.Context, sink string, from uint64, count 
 }
 
 // ReplayAt is the first record that was received at or after t, for PlanReplay.
-// It fails when records of that time may have been removed.
-// Where records did not come in the order of their times, it is the first of them
-// in the order of the log.
+// It fails when records of that time may have been removed. If records did not
+// arrive in the order of their times, it is the first such record in the order of
+// the log.
 func (o *Queue) ReplayAt(ctx context.Context, sink string, t time.Time) (uint64, error) {
-	a, err := o.replayable(sink)
+	a, err := o.account(sink)
+	if err == nil {
+		err = o.checkReplayable(sink, a)
+	}
 	if err != nil {
 		return 0, err
 	}
@@ -135,13 +146,13 @@ func (o *Queue) ReplayAt(ctx context.Context, sink string, t time.Time) (uint64,
 		return nil
 	})
 	if err == nil && seq == 0 {
-		err = fmt.Errorf("sink %s has done no record that was received at or after %s: there is nothing to replay", sink, t.UTC().Format(time.RFC3339))
+		err = fmt.Errorf("sink %s has passed no record that was received at or after %s: nothing to replay", sink, t.UTC().Format(time.RFC3339))
 	}
 	return seq, err
 }
 
-// Replay sets the sink back as planned, durably, and takes note of what it now
-// finds done: r must be of this o and newer than any change.
+// Replay sets the sink back as planned, durably, and reads the state of the
+// queue again. r must be a plan of this o, made after the last change.
 func (o *Queue) Replay(r Replay) error {
 	if err := o.acquire(); err != nil {
 		return err
@@ -173,18 +184,22 @@ func (o *Queue) writeAccounts(accounts map[string]state.Account) error {
 	return file.Write(accounts)
 }
 
-func (o *Queue) replayable(sink string) (state.Account, error) {
+func (o *Queue) account(sink string) (state.Account, error) {
 	if err := o.found.CursorsErr; err != nil {
 		return state.Account{}, fmt.Errorf("queue %s: the cursors file cannot be used (%w): see docket queue check", o.dir, err)
 	}
 	a, ok := o.found.Accounts[sink]
 	if !ok {
-		return state.Account{}, fmt.Errorf("queue %s knows no sink %q: a sink that is new to it starts at the first kept record by itself", o.dir, sink)
-	}
-	if len(o.found.Segments) == 0 || a.Next <= o.FirstSeq() {
-		return state.Account{}, fmt.Errorf("sink %s stands at record %d, and the queue keeps none before it: there is nothing to replay (queue.retain keeps records for that)", sink, a.Next)
+		return state.Account{}, fmt.Errorf("queue %s has no sink %q: a new sink starts at the first kept record, without a replay", o.dir, sink)
 	}
 	return a, nil
+}
+
+func (o *Queue) checkReplayable(sink string, a state.Account) error {
+	if len(o.found.Segments) == 0 || a.Next <= o.FirstSeq() {
+		return fmt.Errorf("sink %s is at record %d, and the queue keeps no earlier record: set queue.retain to keep records for replays", sink, a.Next)
+	}
+	return nil
 }
 
 // firstReplayable is the seq of the first record from which on, up to record
@@ -245,6 +260,12 @@ func (o *Queue) receivedAt(ctx context.Context, r segment.SeqRange) (t time.Time
 	return t, err
 }
 
+// Received is when record seq was received; ok is false when it cannot be read.
+func (o *Queue) Received(ctx context.Context, seq uint64) (t time.Time, ok bool, err error) {
+	t, err = o.receivedAt(ctx, segment.SeqRange{From: seq, To: seq + 1})
+	return t, !t.IsZero(), err
+}
+
 // receivedLast is when the last record in r that can be read was received. It
 // begins with the last segment, which mostly has it.
 func (o *Queue) receivedLast(ctx context.Context, r segment.SeqRange) (t time.Time, err error) {
@@ -279,10 +300,10 @@ func (o *Queue) skipBefore(ctx context.Context, first uint64, t time.Time) uint6
 	return first
 }
 
-// CountSetAside makes the account of a sink of a queue at rest say how many of the records
-// before its place are kept and how many are to be delivered after all. Where the queue
-// does not know the sink, or its cursors file is damaged, there is no account to put
-// right, and that is no error.
+// CountSetAside corrects the account of a sink in a queue at rest. count returns how many
+// of the records before the position are kept as dead letters, and how many are to be
+// delivered after all. If the queue does not know the sink, or its cursors file is
+// damaged, there is no account to correct, which is no error.
 func (o *Queue) CountSetAside(sink string, count func(next uint64) (kept, redriving uint64)) error {
 	if err := o.acquire(); err != nil {
 		return err

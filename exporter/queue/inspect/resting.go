@@ -20,7 +20,7 @@ type restingFiles struct {
 }
 
 // errBegun says that an exporter works on a queue that was opened to look.
-var errBegun = errors.New("docket has begun to work on it: run the command again")
+var errBegun = errors.New("docket has started on this queue: run the command again")
 
 // Open implements disk.FS.
 func (r restingFiles) Open(path string) (disk.File, error) {

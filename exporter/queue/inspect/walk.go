@@ -27,7 +27,8 @@ type walk struct {
 	at *Place
 }
 
-// Place is a frame of the log, from which on to read. The zero value is none.
+// Place is a frame of the log, at which reading continues. The zero value is no
+// frame.
 type Place struct {
 	epoch uint64 // of its segment
 	off   int64

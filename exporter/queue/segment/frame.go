@@ -64,9 +64,9 @@ type Chunk struct {
 	// Refused add up to, follow each other.
 	Position uint64
 	Received time.Time
-	// Lines is how many lines were read for this chunk, counted where they were read
-	// and not where their fate was decided: a line that got none shows in the account
-	// of the source. It is not kept in the frame; see SourceTally.
+	// Lines is how many lines were read for this chunk, counted when they were read,
+	// before their fate was decided. So a line without a fate shows in the account of
+	// the source. Lines is not kept in the frame; see SourceTally.
 	Lines int
 	// Records are Count records, each without a newline and ended by one.
 	Records    []byte
@@ -105,9 +105,9 @@ func (c *Chunk) headerSize() int {
 		talliesSize(c.Refused, refusedCountBytes) + talliesSize(c.Lost, lostCountBytes)
 }
 
-// AppendFrame appends c's frame to b; crc is that of its records. Where it will
-// stand (epoch, durable, first seq) is not known yet: place fills that in, with
-// the header's checksum.
+// AppendFrame appends c's frame to b; crc is the checksum of its records. The
+// place of the frame (epoch, durable, first seq) is not known yet: Place fills
+// it in, with the header's checksum.
 func AppendFrame(b []byte, c *Chunk, crc uint32) []byte {
 	start := len(b)
 	headerLen := aligned(c.headerSize())
@@ -147,8 +147,8 @@ func pad(b []byte, size int) []byte {
 	return b
 }
 
-// Place writes into the frame that begins at b where it stands, and seals its
-// header. It returns the seq after its last record.
+// Place writes the place of a frame into its header, and seals the header. b
+// begins with the frame. Place returns the seq after the last record.
 func Place(b []byte, epoch uint64, durable int64, firstSeq uint64) (next uint64) {
 	le.PutUint64(b[atEpoch:], epoch)
 	le.PutUint64(b[atDurable:], uint64(durable))
@@ -263,7 +263,7 @@ func (f *Frame) alias(h []byte) {
 }
 
 // CheckPayload returns errShort or errPayload unless b, which begins with the
-// frame, holds its payload unharmed.
+// frame, holds its whole and undamaged payload.
 func (f *Frame) CheckPayload(b []byte) error {
 	if len(b) < f.HeaderLen+f.PayloadLen {
 		return errShort

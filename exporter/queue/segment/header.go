@@ -69,13 +69,13 @@ func ParseName(name string) (Name, bool) {
 type Header struct {
 	Queue   uuid.UUID
 	created int64 // Unix nanoseconds; encodeHeader fills it in
-	// PrevEpoch and prevEnd are the epoch of the segment before and the offset
-	// up to which that was durable when this one was begun. What stands beyond
-	// was left behind by a commit that went on here. Zero when there was none.
+	// PrevEpoch is the epoch of the previous segment. PrevEnd is the offset up to
+	// which it was durable when this segment was begun: bytes beyond are the rest
+	// of a commit that continued here. Zero without a previous segment.
 	PrevEpoch uint64
 	PrevEnd   int64
-	// PrevNewest is when the last record of that one was received, Unix nanoseconds;
-	// 0 when it is not known.
+	// PrevNewest is when the last record of the previous segment was received, Unix
+	// nanoseconds; 0 when it is not known.
 	PrevNewest int64
 }
 

@@ -69,9 +69,9 @@ func (r *Reader) MoveTo(off int64) {
 	r.buf, r.held, r.pos, r.Off = r.buf[:0], 0, 0, off
 }
 
-// Release lets the reader reuse the bytes it has returned. Nothing is moved
-// before the room is needed. A buffer that one large frame has needed is let go of when
-// all of it was returned.
+// Release lets the reader reuse the bytes it has returned. It moves nothing before it
+// needs the room. A buffer that grew for one large frame is freed once all of it was
+// returned.
 func (r *Reader) Release() {
 	r.held = r.pos
 	if r.pos == len(r.buf) && cap(r.buf) > 2*r.size() {
@@ -82,9 +82,9 @@ func (r *Reader) Release() {
 // size is that of a buffer, unless one frame needs more.
 func (r *Reader) size() int { return max(ReadSize, r.Capacity) }
 
-// Compact moves what has been read and not returned to the front of the buffer when
-// less than room is left behind it, so that the next batch is as large as the one
-// before. Nothing may be held.
+// Compact moves bytes that were read but not returned to the front of the buffer,
+// if less than room is left behind them. The next batch can then be as large as the
+// one before. The caller must hold no bytes.
 func (r *Reader) Compact(room int) {
 	if r.pos > 0 && cap(r.buf)-r.pos < room && r.held == r.pos {
 		r.buf, r.held, r.pos = append(r.buf[:0], r.buf[r.pos:]...), 0, 0
@@ -93,8 +93,8 @@ func (r *Reader) Compact(room int) {
 
 // Next returns the frame at the reader's offset, which must end at or before
 // limit, and the bytes of its payload. io.EOF: the offset is at limit.
-// errNoRoom: release and call again. Any other error but one of the file means
-// damage at the reader's offset, and leaves the reader there.
+// ErrNoRoom: release and call again. Any other error, unless it comes from the
+// file, means damage at the reader's offset, and leaves the reader there.
 func (r *Reader) Next(limit int64) (Frame, []byte, error) {
 	if r.Off >= limit {
 		return Frame{}, nil, io.EOF
@@ -231,9 +231,9 @@ func (r *Reader) resyncHeader(seq uint64, limit int64) (Frame, error) {
 	return f, err
 }
 
-// Step moves on to the next offset at which a frame could begin: where what has
-// been read has the magic of one, or ends. It does not pass over anything beyond limit,
-// where more may be written. Bytes returned earlier are released.
+// Step moves to the next offset at which a frame could begin: to the next magic of a
+// frame in the bytes read, or to their end. It skips nothing beyond limit, where more
+// may be written. Bytes returned earlier are released.
 func (r *Reader) Step(limit int64) {
 	defer r.Release() // else there is no room for what comes next
 	r.advance(align)

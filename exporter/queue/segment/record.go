@@ -14,9 +14,9 @@ type Record struct {
 	Data     []byte    // without its newline
 }
 
-// Names keeps the strings of the frames lately read: there are few producers and
-// many frames, and an allocation for each would be one for each record when they
-// come one by one.
+// Names keeps the strings of recently read frames. There are few producers and
+// many frames: without Names, records that come one by one would cost an
+// allocation each.
 type Names struct {
 	Source, Producer string
 	known            map[string]string

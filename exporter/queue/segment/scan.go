@@ -18,16 +18,16 @@ import (
 type Scan struct {
 	*Stored
 	File disk.File
-	// Records has the checksum of every record looked at. Without it, what was synced for
-	// certain is read by its headers alone.
+	// Records makes Scan check the checksum of every record. Without it, Scan reads only
+	// the headers of frames that were synced for certain.
 	Records bool
 	// KnownDurable is a seq: every record below it was durable once.
 	KnownDurable uint64
-	// From is the offset of the first frame, at least HeaderSize. What stands before it is
-	// covered by a checkpoint, as are the frames up to Counted.
+	// From is the offset of the first frame, at least HeaderSize. A checkpoint covers what
+	// is before it, and the frames up to Counted.
 	From, Counted int64
-	// Next is the seq of the record that comes next, and Passed one below which none is
-	// missed. When Run returns, Next is the seq after the last record.
+	// Next is the seq of the record that comes next. No record below Passed is missed.
+	// When Run returns, Next is the seq after the last record.
 	Next, Passed uint64
 	// Off is the offset behind what was passed.
 	Off int64
@@ -66,19 +66,19 @@ type Item struct {
 	Kind     kind
 	From, To int64 // its bytes
 	Frame    Frame // of a frame
-	// Bytes are those of a frame: its header, or all of it when it was read. They are valid
-	// until the next item. Those of the tail are all frames that were not synced, one behind
+	// Bytes are the header of a frame, or the whole frame when it was read. They are valid
+	// until the next item. For the tail they are all frames that were not synced, one after
 	// the other, and stay valid.
 	Bytes []byte
-	// Synced says that a frame was synced for certain. The frames at the end of the log of
-	// which nothing says so are whole.
+	// Synced says that a frame was synced for certain. Frames at the end of the log
+	// without such proof are whole.
 	Synced bool
 	Lost   SeqRange // the records that are missing
 	Cause  error    // of a hole
 	// AtEnd says that a hole is at the end of a segment that has a successor, or that a gap
 	// is behind the log.
 	AtEnd bool
-	// HasProof says that a header in the tail is what proves frames before it.
+	// HasProof says that a header in the tail proves the frames before it.
 	HasProof bool
 }
 

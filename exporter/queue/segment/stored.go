@@ -10,12 +10,12 @@ import (
 	"github.com/docket-export/docket/internal/disk"
 )
 
-// ErrGone says that a segment of a queue at work is no longer part of it: its records have
-// been done with, and its file may be used for others.
+// ErrGone says that a segment is no longer part of a running queue: every sink has passed
+// its records, and its file may be reused.
 var ErrGone = errors.New("its records are no longer kept")
 
-// Stored is a segment's file with what its name, its header and those of its neighbours
-// say.
+// Stored is a segment's file, as described by its name and header, and by those of its
+// neighbours.
 type Stored struct {
 	Name
 	Size      int64
@@ -23,15 +23,15 @@ type Stored struct {
 	HeaderErr error  // its header is damaged: its frames can be read all the same
 	OpenErr   error  // nothing of it can be read, or its version is not known
 	// End is the offset up to which frames may stand. Exact is set when a later segment
-	// says so; then all of it is frames, up to NamedEnd, which lies beyond End when the
-	// file was cut. Otherwise the frames of this epoch stop somewhere, and what the file
-	// held before follows.
+	// names the end. Then everything is frames up to NamedEnd, which lies beyond End
+	// when the file was cut. Otherwise the frames of this epoch stop somewhere, and
+	// older content of the file follows.
 	End, NamedEnd int64
 	Exact         bool
 	// Until is the seq at which the next segment takes over, MaxUint64 for the last one.
 	Until uint64
-	// Newest is when the last record was received, or a little later, by what a later
-	// segment says; Unix nanoseconds, 0: unknown.
+	// Newest is when the last record was received, or a little later, according to a
+	// later segment; Unix nanoseconds, 0: unknown.
 	Newest int64
 }
 
@@ -70,11 +70,11 @@ func Link(segments []*Stored) {
 	}
 }
 
-// FindEnd finds the end of a segment whose successor is missing or does not name it, or
-// which was cut: behind the last frame there may be old content of the file. Where records
-// are missing the end is beyond it, so that a reader that gets there keeps a copy. A docket
-// that is killed again and again leaves many of those: a successor that had nothing but an
-// end that was written again is gone.
+// FindEnd finds the end of a segment that was cut, or whose successor is missing or does
+// not name the end. Old content of the file may follow the last frame. If records are
+// missing, the end is set beyond the last frame, so that a reader that gets there keeps a
+// copy. A docket that is killed again and again leaves many such segments: a successor that
+// held only a rewritten end is gone.
 func (s *Stored) FindEnd(file disk.File) error {
 	end, next := int64(HeaderSize), s.FirstSeq
 	var reader Reader

@@ -2,7 +2,10 @@
 // cursors, and the sums and the positions of producers in the file positions.
 package state
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // Account is one sink's place in the queue and what became of the records before
 // it. At every moment
@@ -23,6 +26,10 @@ type Account struct {
 	// ReplayTo is the seq at which a replay ends: the records from Next to it
 	// have been done before. At most Next when none is under way.
 	ReplayTo uint64
+	// Replayed is when the last replay was requested, in Unix nanoseconds; before the
+	// first replay, when the sink was new to the queue. A destination that keeps the
+	// sink's position is behind the account when its value is smaller. 0: not known.
+	Replayed int64
 }
 
 // Pending is how many records of a queue whose newest is lastSeq the sink has yet
@@ -36,9 +43,9 @@ type Outcome struct {
 	Dropped      uint64
 }
 
-// Done counts n records with this outcome. Where the queue has dropped some of
-// them meanwhile, n is less than what o was made of, and what was set aside comes
-// first: it exists.
+// Done counts n records with this outcome. If the queue has dropped some of them
+// meanwhile, n is less than the sum that o was made from. Then records that were
+// set aside count first, because they exist.
 func (a *Account) Done(n uint64, o Outcome) {
 	if gone := min(a.Dropped, o.DeadLettered-min(n, o.DeadLettered)); gone > 0 {
 		a.Dropped -= gone // they were set aside before the queue dropped them
@@ -63,10 +70,10 @@ func (a *Account) DropForRoom(n uint64) {
 	a.ForRoom += n
 }
 
-// Split says which of the records that were set aside are kept and which are to be
-// delivered after all, and returns how many are neither: they were given up, and count
-// as dropped. When there are more than were set aside, those beyond have just been
-// delivered and are about to go.
+// Split sets how many of the records that were set aside are kept, and how many are to
+// be delivered after all. It returns how many are neither: they were given up, and
+// count as dropped. If kept and redriving exceed the records that were set aside, the
+// excess was just delivered and is about to be removed.
 func (a *Account) Split(kept, redriving uint64) (dropped uint64) {
 	setAside := a.DeadLettered + a.Redriving
 	a.DeadLettered = min(kept, setAside)
@@ -76,8 +83,9 @@ func (a *Account) Split(kept, redriving uint64) (dropped uint64) {
 	return dropped
 }
 
-// Adopt is split for an account that was lost, or has missed the last moments before a
-// crash: records that are set aside and count otherwise are taken from there.
+// Adopt is Split for an account that was lost, or lacks the last moments before a
+// crash. It moves records that are set aside, but counted otherwise, from the other
+// counts.
 func (a *Account) Adopt(kept, redriving uint64) (dropped uint64) {
 	setAside := a.DeadLettered + a.Redriving
 	missing := kept + redriving - min(kept+redriving, setAside)
@@ -91,14 +99,21 @@ func (a *Account) Adopt(kept, redriving uint64) (dropped uint64) {
 	return a.Split(kept, redriving)
 }
 
-// fields lists the numbers of a in the order of the file.
+// fields lists the counts of a in the order of the file. Replayed follows them.
 func (a *Account) fields() []*uint64 {
 	return []*uint64{&a.Next, &a.Delivered, &a.Filtered, &a.DeadLettered, &a.Dropped, &a.Corrupt, &a.Redriving, &a.ForRoom, &a.ReplayTo}
 }
 
-// SetBack returns a as it is with its next record at from. known says which of
-// the records between are lost, dead-lettered or redriving; of the others it is
-// not known which were delivered, and they count as delivered as far as that goes.
+// ReplayedNow returns a with a replay requested now. The clock may have been set back since
+// the last replay.
+func (a Account) ReplayedNow(now time.Time) Account {
+	a.Replayed = max(now.UnixNano(), a.Replayed+1)
+	return a
+}
+
+// SetBack returns a with from as its next record. known says how many of the
+// records between are lost, dead-lettered or redriving. For the others it is not
+// known which were delivered: they are taken from Delivered first.
 func (a Account) SetBack(from uint64, known Account) (Account, error) {
 	rest := a.Next - from
 	a.ReplayTo = max(a.ReplayTo, a.Next)
@@ -116,7 +131,7 @@ func (a Account) SetBack(from uint64, known Account) (Account, error) {
 	}
 	a.ForRoom = min(a.ForRoom, a.Dropped)
 	if rest > 0 {
-		return Account{}, errors.New("its account does not add up: it says that fewer records are done than lie before its place")
+		return Account{}, errors.New("its account does not add up: it counts fewer records than lie before its position")
 	}
 	return a, nil
 }

@@ -22,9 +22,11 @@ import (
 const (
 	CursorsFile    = "cursors"
 	cursorsMagic   = "docketcu"
-	cursorsVersion = 3
-	cursorsHead    = 64
-	cursorEntry    = 9 * 8 // an Account, after its name and the name's length
+	cursorsVersion = 4
+	// cursorsBefore is read too: it has no Replayed.
+	cursorsBefore = 3
+	cursorsHead   = 64
+	cursorEntry   = 10 * 8 // an Account, after its name and the name's length
 	// slotSize holds MaxCursors entries with the longest names.
 	slotSize   = 64 << 10
 	MaxCursors = 128
@@ -63,7 +65,7 @@ func CreateCursorFile(fsys disk.FS, dir string, id uuid.UUID, accounts map[strin
 // whole and of a version that this docket does not read. Also one such slot beside
 // another of this version is newer, or was written by a docket that is.
 func checkSlotVersion(b []byte, path string) error {
-	if v := le.Uint32(b[8:]); isSlot(b) && v != cursorsVersion {
+	if v := le.Uint32(b[8:]); isSlot(b) && v != cursorsVersion && v != cursorsBefore {
 		return &fileversion.Error{File: path, Found: uint64(v), Known: cursorsVersion}
 	}
 	return nil
@@ -78,7 +80,7 @@ func isSlot(b []byte) bool {
 	return cursorsHead <= size && size <= len(b) && le.Uint32(b[12:]) == slotCRC(b[:size])
 }
 
-// ErrCursors says that the cursors file is there and neither slot is whole.
+// ErrCursors says that the cursors file exists, but neither slot is whole.
 var ErrCursors = errors.New("cursors: both slots damaged")
 
 // OpenCursorFile returns the newest accounts on disk. When the file does not
@@ -165,6 +167,7 @@ func encodeSlot(id uuid.UUID, generation uint64, accounts map[string]Account) []
 		for _, v := range a.fields() {
 			b = le.AppendUint64(b, *v)
 		}
+		b = le.AppendUint64(b, uint64(a.Replayed))
 	}
 	le.PutUint32(b[44:], uint32(len(b)))
 	le.PutUint32(b[12:], slotCRC(b))
@@ -179,13 +182,18 @@ func slotCRC(b []byte) uint32 {
 
 // decodeSlot reads a slot; ok is false when it is not whole.
 func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]Account, ok bool) {
-	if !isSlot(b) || le.Uint32(b[8:]) != cursorsVersion {
+	version := le.Uint32(b[8:])
+	if !isSlot(b) || version != cursorsVersion && version != cursorsBefore {
 		return uuid.Nil, 0, nil, false
+	}
+	entry := cursorEntry
+	if version == cursorsBefore {
+		entry -= 8
 	}
 	accounts = map[string]Account{}
 	rest := b[cursorsHead:le.Uint32(b[44:])]
 	for range le.Uint32(b[40:]) {
-		if len(rest) < 1 || len(rest) < 1+int(rest[0])+cursorEntry {
+		if len(rest) < 1 || len(rest) < 1+int(rest[0])+entry {
 			return uuid.Nil, 0, nil, false
 		}
 		n := 1 + int(rest[0])
@@ -194,8 +202,11 @@ func decodeSlot(b []byte) (id uuid.UUID, generation uint64, accounts map[string]
 		for i, v := range a.fields() {
 			*v = le.Uint64(rest[n+8*i:])
 		}
+		if version != cursorsBefore {
+			a.Replayed = int64(le.Uint64(rest[n+entry-8:]))
+		}
 		accounts[name] = a
-		rest = rest[n+cursorEntry:]
+		rest = rest[n+entry:]
 	}
 	return uuid.UUID(b[24:40]), le.Uint64(b[16:]), accounts, true
 }

@@ -16,8 +16,8 @@ import (
 const (
 	LockFile      = "lock" // says who works on the queue
 	QuarantineDir = "quarantine"
-	// ReserveFile is given up when the disk is full, so that the checkpoint can
-	// be written that lets delivered segments go.
+	// ReserveFile is removed when the disk is full: its space is for the
+	// checkpoint that permits the removal of delivered segments.
 	ReserveFile = "reserve"
 	// ConfigFile is no file of the queue: its exporter keeps a configuration in it.
 	ConfigFile = "last-good.yaml"
@@ -26,8 +26,8 @@ const (
 // Names of files that are not segments yet. What a file of either kind holds
 // means nothing.
 const (
-	// SparePrefix and a number name a segment that is done with and waits to be
-	// used again. Nothing is written to a file of such a name.
+	// SparePrefix and a number name a segment that every sink has passed and that
+	// waits to be reused. Nothing is written to a file of such a name.
 	SparePrefix = "spare."
 	// BeginPrefix, a number and newSuffix make the name of a file of a segment that is
 	// being begun, from before the first write to it until its first commit is
@@ -42,7 +42,7 @@ type InUseError struct {
 }
 
 func (e *InUseError) Error() string {
-	return fmt.Sprintf("queue %s is in use by %s: stop it, or give this one a directory of its own", e.Directory, e.Holder)
+	return fmt.Sprintf("queue %s is in use by %s: stop it, or give this docket a directory of its own", e.Directory, e.Holder)
 }
 
 // Lock fails with *InUseError when another process owns the queue in dir.
@@ -51,8 +51,9 @@ func Lock(fsys disk.FS, dir string) (disk.Lock, error) {
 	return l, inUse(dir, err)
 }
 
-// Share keeps a process that wants the queue in dir waiting for the length of one read, and
-// fails with *InUseError while one owns it. A directory without a lock file has no owner.
+// Share locks the queue in dir for the length of one read: a process that wants to own the
+// queue waits. It fails with *InUseError while a process owns the queue. A directory
+// without a lock file has no owner.
 func Share(fsys disk.FS, dir string) (io.Closer, error) {
 	s, err := fsys.Share(filepath.Join(dir, LockFile))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -27,8 +27,9 @@ func (n Numbers) Has(number uint64) bool {
 	})
 }
 
-// Acked is what a producer is told that goes on with the line next: the highest number
-// below the first gap at or after it. Sending from Acked+1 on fills that gap.
+// Acked is the acknowledgement for a producer that continues with the line next: the
+// highest number below the first gap at or after next. Sending from Acked+1 on fills
+// that gap.
 func (n Numbers) Acked(next uint64) uint64 {
 	for _, g := range n.Gaps {
 		if g.To >= next {
@@ -38,14 +39,14 @@ func (n Numbers) Acked(next uint64) uint64 {
 	return n.Highest
 }
 
-// Jump returns the numbers that a producer leaves out which goes on with the line next;
-// ok is false when it leaves out none.
+// Jump returns the numbers that a producer leaves out if it continues with the line
+// next; ok is false when it leaves out none.
 func (n Numbers) Jump(next uint64) (g Gap, ok bool) {
 	return Gap{From: n.Highest + 1, To: next - 1}, next > n.Highest+1
 }
 
-// Fits reports whether a producer can go on with the line next: whether maxGaps are
-// enough then. Lines that follow in order need no more.
+// Fits reports whether maxGaps are enough if a producer continues with the line
+// next. Lines that follow in order need no more gaps.
 func (n Numbers) Fits(next uint64) bool {
 	return len(n.gapsAfter(next, next)) <= maxGaps
 }

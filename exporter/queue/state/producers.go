@@ -8,12 +8,12 @@ import (
 	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
-// Producer names one stream of numbers. The same name is another producer in another
-// source, and when another identity says it.
+// Producer names one stream of numbers. The same name in another source, or from
+// another identity, is another producer.
 type Producer struct {
 	Source string
-	// Identity is who sends, as the source has found out. Empty: the source itself,
-	// whose names no peer can say.
+	// Identity is who sends, as the source knows it. Empty: the source itself,
+	// whose names no peer can use.
 	Identity string
 	Name     string
 }
@@ -44,9 +44,9 @@ const (
 )
 
 // PositionsBytes is the most memory that the producers of peers can take, whatever they
-// say, with this limit for each source and identity: names of full length, with all the
-// gaps that are remembered, in the table and in the checkpoint that is being written.
-// docket's own sources come on top, with some hundred bytes for each file of a day.
+// say, with this limit for each source and identity. It counts names of full length
+// with all remembered gaps, in the table and in the checkpoint that is being written.
+// docket's own sources need some hundred bytes more for each file of a day.
 func PositionsBytes(limit int) int64 {
 	// Measured by TestPositionsBytes.
 	const each = 1100
@@ -67,6 +67,9 @@ type producers struct {
 	// until is when the bounds hold, in Unix nanoseconds: returning more are remembered
 	// before.
 	until int64
+	// resumed is when the log had been read, in Unix nanoseconds, 0 before. Frames of the end of
+	// the log are added after it, and were received before docket stopped.
+	resumed int64
 	// held are those in use: they are never forgotten.
 	held map[Producer]struct{}
 	// created counts the producers of peers that were new since the last signs of life.
@@ -134,8 +137,8 @@ func newProducers(limit int) *producers {
 	}
 }
 
-// Find returns where p stands; known is false when it was never seen or has been
-// forgotten.
+// Find returns the position of p; known is false when it was never seen or has
+// been forgotten.
 func (t *producers) Find(p Producer) (n Numbers, known bool) {
 	if at := t.at(p); at != nil {
 		return at.Numbers, true
@@ -177,10 +180,11 @@ func legacyKey(source, name string) string {
 
 // add takes the numbers of a frame. Those of a chunk follow each other.
 func (t *producers) add(f *segment.Frame) {
+	seen := max(f.Received, t.resumed)
 	if f.Legacy {
 		key := legacyKey(string(f.Source), string(f.Producer))
 		old := t.legacy[key]
-		t.legacy[key] = legacyPosition{max(old.Number, f.Position), max(old.Seen, f.Received)}
+		t.legacy[key] = legacyPosition{max(old.Number, f.Position), max(old.Seen, seen)}
 		return
 	}
 	s := t.byOwner[owner{string(f.Source), string(f.Identity)}]
@@ -192,9 +196,9 @@ func (t *producers) add(f *segment.Frame) {
 		if len(f.Identity) > 0 && f.Decided() == 0 {
 			return // a sign of life of a peer that damage has taken
 		}
-		s, p = t.create(Producer{string(f.Source), string(f.Identity), string(f.Producer)}, f.Received)
+		s, p = t.create(Producer{string(f.Source), string(f.Identity), string(f.Producer)}, seen)
 	}
-	p.Seen, p.heard = max(p.Seen, f.Received), true
+	p.Seen, p.heard = max(p.Seen, seen), true
 	if p.next != nil {
 		s.moveToFront(p)
 	}
@@ -361,11 +365,11 @@ func (t *producers) Signs() (list []segment.Chunk) {
 	return list
 }
 
-// Resume ends the reading of the log. It lets the time not count in which docket did not run: a
-// producer could not be heard of then, and one of docket's own must not be forgotten in
-// the middle of a file. newest is when docket was last seen to run.
+// Resume ends the reading of the log. The time in which docket did not run does not count: no
+// producer could send then. A producer of docket's own must not be forgotten in the middle of
+// a file. newest is when docket is known to have run last.
 func (t *producers) Resume(newest int64, now time.Time) {
-	t.created, t.until = 0, now.Add(returnTime).UnixNano()
+	t.created, t.until, t.resumed = 0, now.Add(returnTime).UnixNano(), now.UnixNano()
 	rest := now.UnixNano() - newest
 	if newest == 0 || rest <= 0 {
 		return

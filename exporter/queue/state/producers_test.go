@@ -238,6 +238,24 @@ func TestEarlierPositionsAreForTheirSource(t *testing.T) {
 	}
 }
 
+// The end of the log is added when the log has been read. Who stands in it alone is
+// remembered as all others are, however long docket did not run.
+func TestEndOfTheLogIsRemembered(t *testing.T) {
+	now := time.Now()
+	stopped := now.Add(-72 * time.Hour)
+	s := newProducers(0)
+	s.Resume(stopped.UnixNano(), now)
+	say(s, peer(1), 0, 1, stopped)
+	s.add(&segment.Frame{Source: []byte("tcp"), Producer: []byte("earlier"), Legacy: true, Position: 7, Duplicates: 1, Received: stopped.UnixNano()})
+	s.forget(now)
+	if !knows(s, peer(1), 0) {
+		t.Error("a producer is forgotten")
+	}
+	if n, _ := s.Find(Producer{Source: "tcp", Identity: "any", Name: "earlier"}); n.Highest != 7 {
+		t.Errorf("got %v, want what an earlier docket has received, up to 7", n)
+	}
+}
+
 // What a producer goes on from while docket runs it goes on from when the log is read,
 // however long docket did not run.
 func TestEarlierPositionsAreReplayed(t *testing.T) {

@@ -10,9 +10,9 @@ import (
 )
 
 // State is what the frames of the log add up to: what each source brought, and where
-// each producer is. It is never written beside the log but from it: a checkpoint holds
-// the sum up to a sealed segment, and Open adds the frames since. So an ack, a position
-// and a count become durable in one write.
+// each producer is. It is always derived from the log: a checkpoint holds the sum up to
+// a sealed segment, and Open adds the frames since. So an ack, a position and a count
+// become durable in one write.
 type State struct {
 	totals
 	Producers *producers
@@ -29,8 +29,8 @@ type totals struct {
 type SourceTally struct {
 	// Received is how many lines were read, by Chunk.Lines: Stored, Duplicate and
 	// Refused, unless a line was lost between reading it and deciding its fate. The
-	// checkpoint keeps it. Frames do not: those since the checkpoint count after a
-	// crash with what they have decided.
+	// checkpoint keeps Received, frames do not: after a crash, frames since the
+	// checkpoint count the lines that they have decided.
 	Received  uint64            `json:"received"`
 	Stored    uint64            `json:"stored"`
 	Duplicate uint64            `json:"duplicate"`
@@ -55,8 +55,8 @@ func (s *State) Restore(c *Checkpoint) {
 	s.Producers.restore(c.Producers, c.Legacy)
 }
 
-// Checkpoint returns what s adds up to now. Producers that were not heard of for a day
-// are forgotten.
+// Checkpoint returns what s adds up to now. Producers that were silent for a day are
+// forgotten.
 func (s *State) Checkpoint(now time.Time) *Checkpoint {
 	s.Producers.forget(now)
 	return &Checkpoint{
@@ -69,7 +69,7 @@ func newSourceTally() *SourceTally {
 	return &SourceTally{Refused: map[string]uint64{}, Lost: map[string]uint64{}}
 }
 
-// Add accounts for one durable frame, for which so many lines were read.
+// Add counts one durable frame; lines is how many lines were read for it.
 func (s *State) Add(f *segment.Frame, lines uint64) {
 	if len(f.Producer) > 0 {
 		s.Producers.add(f)
@@ -89,9 +89,9 @@ func (s *State) Add(f *segment.Frame, lines uint64) {
 		})
 }
 
-// AddLost records that damage has taken r, and reports whether that is news.
-// Cursors that come from different places meet the same damage as ranges that
-// overlap: they are kept as one.
+// AddLost records that damage has taken r, and reports whether that is new.
+// Cursors from different positions meet the same damage as overlapping ranges:
+// these are kept as one.
 func (s *totals) AddLost(r segment.SeqRange) bool {
 	before := s.Corrupt()
 	from := slices.IndexFunc(s.Lost, func(l segment.SeqRange) bool { return r.From <= l.To })

@@ -14,9 +14,9 @@ import (
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
-// Survey is what the names in a queue's directory say, the headers of its segments, and
-// its other files. It trusts nothing that has no checksum. What cannot be read or used
-// stands in it as an error. Open goes by it, and so do the tools for a queue at rest.
+// Survey is what the file names in a queue's directory, the headers of its segments and
+// its other files say. It trusts nothing without a checksum. What cannot be read or
+// used is in it as an error. Open and the tools for a queue at rest use it.
 type Survey struct {
 	// Queue is the queue that most files belong to; Nil when none says so.
 	Queue uuid.UUID

@@ -2,8 +2,8 @@ package manifest
 
 import "fmt"
 
-// From is the first seq that e covers, when the entry before it of the same queue
-// ends with last; 0 when e is the first of its queue.
+// From is the first seq that e covers. last is the seq with which the previous
+// entry of the queue ends; 0 when e is the first of its queue.
 func (e *Entry) From(last uint64) uint64 {
 	if last > 0 {
 		return last + 1
@@ -14,12 +14,12 @@ func (e *Entry) From(last uint64) uint64 {
 	return e.FirstSeq
 }
 
-// Follow reports whether e leaves no seq out behind last, and covers none twice.
-// last is 0 when e is the first of its queue.
+// Follow returns an error when e leaves out a seq after last, or covers one
+// twice. last is 0 when e is the first of its queue.
 func (e *Entry) Follow(last uint64) error {
 	from := e.From(last)
 	if e.FirstSeq < from {
-		return fmt.Errorf("firstSeq %d is not behind %d, where the entry before ends", e.FirstSeq, last)
+		return fmt.Errorf("firstSeq %d is not after %d, where the previous entry ends", e.FirstSeq, last)
 	}
 	next := from
 	for gap := range e.Gaps.All() {
@@ -27,7 +27,7 @@ func (e *Entry) Follow(last uint64) error {
 			break
 		}
 		if gap.From < next {
-			return fmt.Errorf("gap %d-%d is not behind %d, where the entry before ends", gap.From, gap.To, last)
+			return fmt.Errorf("gap %d-%d is not after %d, where the previous entry ends", gap.From, gap.To, last)
 		}
 		if gap.From > next {
 			return &MissingError{From: next, To: gap.From - 1}
@@ -40,8 +40,8 @@ func (e *Entry) Follow(last uint64) error {
 	return nil
 }
 
-// MissingError is what Follow returns for seqs that nothing is said of: they are
-// neither records nor in a gap.
+// MissingError is what Follow returns for seqs that are neither records nor in a
+// gap.
 type MissingError struct{ From, To uint64 }
 
 func (e *MissingError) Error() string {

@@ -1,7 +1,7 @@
 // Package manifest is what a file export says about itself: the file
 // manifest.jsonl in its directory, by which docket verify proves that nothing of
 // the export is missing or changed. The package knows the form of the lines and
-// how they hang together. It writes no files: the sink does, in its own order.
+// how they are linked. It writes no files: the sink does, in its own order.
 //
 // # Lines
 //
@@ -12,8 +12,8 @@
 //	 "gaps":{"Corrupt":"6","Filtered":"3-4"},"finished":"...","previous":"<hex>","signature":"<base64>"}
 //	{"version":1,"type":"removed","name":"decisions-...ndjson.zst","reason":"MaxAge","time":"...","previous":"<hex>","signature":"<base64>"}
 //
-// Each line stands for itself in one form only: Decode takes no other spelling,
-// order of members or white space than Append writes.
+// Each line has exactly one form: Decode takes no other spelling, order of
+// members or white space than Append writes.
 //
 // # The chain
 //

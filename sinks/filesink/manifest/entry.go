@@ -11,8 +11,8 @@ import (
 // FileName is the name of the manifest in the directory of an export.
 const FileName = "manifest.jsonl"
 
-// MaxLine bounds a line, newline excluded. Gaps of MaxRanges ranges with the
-// longest numbers there are fit in.
+// MaxLine bounds a line, newline excluded. MaxRanges gaps with the longest
+// numbers fit in.
 const MaxLine = 4 << 20
 
 // Entry says that a file is finished and will not change any more. The package comment
@@ -48,8 +48,8 @@ const (
 	MaxTotalBytes RemovalReason = "MaxTotalBytes"
 )
 
-// Unknown is the reason of a gap that nobody can account for, because the position
-// of the sink was lost. To docket verify it is a break.
+// Unknown is the reason of a gap that cannot be explained, because the position of
+// the sink was lost. To docket verify it is a break.
 const Unknown sinks.GapReason = "Unknown"
 
 // Hash is a SHA-256. Its text is hexadecimal in lower case. The zero Hash stands

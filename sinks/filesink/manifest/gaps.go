@@ -22,19 +22,19 @@ const MaxRanges = 1 << 16
 // reasons are those that a gap can have.
 var reasons = []sinks.GapReason{sinks.Filtered, sinks.DeadLettered, sinks.Dropped, sinks.Corrupt, Unknown}
 
-// Gaps are ranges of seqs that are no records of a file, in order and apart from
-// each other. The zero value has none. A copy shares what it has with the original:
-// Add to one of them only.
+// Gaps are ranges of seqs that are not records of a file, in order and without
+// overlap. The zero value has none. A copy shares memory with the original: call
+// Add on only one of them.
 type Gaps struct {
 	list []sinks.Gap
 }
 
-// Add puts the seqs from to to, both included, behind those that are there already.
-// Ranges of one reason that touch become one. It is an error when they overlap what
-// is there or come before it, are empty, or have a reason that is none.
+// Add appends the range of seqs that begins with from and ends with to, both
+// included. Ranges of one reason that touch become one. It is an error when the
+// range overlaps or precedes an earlier one, is empty, or has an unknown reason.
 func (g *Gaps) Add(from, to uint64, reason sinks.GapReason) error {
 	if from == 0 || to < from {
-		return fmt.Errorf("gap %d-%d: no range of seqs", from, to)
+		return fmt.Errorf("gap %d-%d: not a range of seqs", from, to)
 	}
 	if !slices.Contains(reasons, reason) {
 		return fmt.Errorf("gap %d-%d: no such reason: %q", from, to, reason)
@@ -56,8 +56,8 @@ func (g *Gaps) Add(from, to uint64, reason sinks.GapReason) error {
 // Len is the number of ranges.
 func (g Gaps) Len() int { return len(g.list) }
 
-// Count is the number of seqs. It is exact: ranges that do not overlap hold no more
-// of them than there are.
+// Count is the number of seqs. It is exact: the sum cannot overflow, because ranges
+// do not overlap.
 func (g Gaps) Count() (n uint64) {
 	for _, gap := range g.list {
 		n += gap.To - gap.From + 1
@@ -124,7 +124,7 @@ func appendRange(b []byte, g sinks.Gap) []byte {
 }
 
 // UnmarshalJSON implements json.Unmarshaler. It takes ranges in any order within a
-// reason and tells of those that overlap.
+// reason, and fails for ranges that overlap.
 func (g *Gaps) UnmarshalJSON(text []byte) error {
 	var texts map[sinks.GapReason]string
 	if err := json.Unmarshal(text, &texts); err != nil {

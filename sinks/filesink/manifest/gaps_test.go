@@ -96,8 +96,8 @@ func TestFollow(t *testing.T) {
 		"missing":                      {last: 4, first: 7, from: 5, want: "seqs 5 to 6 are neither"},
 		"missing before the gap":       {last: 4, first: 7, before: []sinks.Gap{filtered(6, 6)}, from: 5, want: "seqs 5 to 5 are neither"},
 		"missing behind the gap":       {last: 4, first: 7, before: []sinks.Gap{filtered(5, 5)}, from: 5, want: "seqs 6 to 6 are neither"},
-		"record twice":                 {last: 4, first: 4, from: 5, want: "firstSeq 4 is not behind 4"},
-		"gap over what was there once": {last: 4, first: 7, before: []sinks.Gap{filtered(3, 6)}, from: 5, want: "gap 3-6 is not behind 4"},
+		"record twice":                 {last: 4, first: 4, from: 5, want: "firstSeq 4 is not after 4"},
+		"gap over what was there once": {last: 4, first: 7, before: []sinks.Gap{filtered(3, 6)}, from: 5, want: "gap 3-6 is not after 4"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			e := entry("a.ndjson", tt.first, tt.first+9)

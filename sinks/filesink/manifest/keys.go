@@ -49,12 +49,12 @@ func ParsePrivateKey(text []byte) (ed25519.PrivateKey, error) {
 }
 
 // ParsePublicKeys reads public keys as GenerateKey writes them, one or more: after
-// a change of keys an export has lines by each.
+// a change of keys an export has lines signed with each key.
 func ParsePublicKeys(text []byte) ([]ed25519.PublicKey, error) {
 	var keys []ed25519.PublicKey
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type == privateBlock {
-			return nil, errors.New("this is the private key: it belongs to the exporter alone; give its public key")
+			return nil, errors.New("this is the private key, which only the exporter may have: use its public key")
 		}
 		parsed, err := x509.ParsePKIXPublicKey(block.Bytes)
 		key, ok := parsed.(ed25519.PublicKey)

@@ -19,16 +19,16 @@ import (
 // version is that of the form of the lines.
 const version = 1
 
-// Chain is the end of a manifest, where the next line goes. The zero Chain is that
-// of an empty one.
+// Chain is the end of a manifest, where the next line goes. The zero Chain is the
+// end of an empty manifest.
 type Chain struct {
 	Previous Hash               // of the last line
 	Key      ed25519.PrivateKey // signs what is added; nil: no signature
 }
 
-// Entry returns the line for e, with its newline, and the chain with it. It does no
-// I/O: a chain whose line could not be written is to be forgotten. The error says
-// what makes e one that Decode would not take.
+// Entry returns the line for e, with its newline, and the chain that includes it.
+// It does no I/O: if the line cannot be written, discard the new chain. The error
+// says why Decode would not take e.
 func (c Chain) Entry(e Entry) (line []byte, next Chain, err error) {
 	if err := e.check(); err != nil {
 		return nil, c, fmt.Errorf("manifest: entry of %s: %w", e.Name, err)
@@ -127,16 +127,16 @@ func (l *Line) SignedBy(key ed25519.PublicKey) bool {
 }
 
 // IsEntry reports whether the text of a line is about a file that was finished. It looks
-// at how the line begins, which Decode wants to be so.
+// only at the beginning of the line, which Decode checks.
 func IsEntry(text []byte) bool { return bytes.HasPrefix(text, entryBegin) }
 
 // entryBegin is never changed.
 var entryBegin = fmt.Appendf(nil, `{"version":%d,"type":%q,`, version, typeFile)
 
-// Decode reads a line without its newline, which may come from anybody: names in it
-// are safe to join to a directory, numbers add up as far as one line can tell. It
-// does not look at the chain or the signature. The line keeps text. A line of a version
-// that this docket does not read is a *fileversion.Error.
+// Decode reads a line without its newline. The line may come from anybody: Decode
+// checks that names are safe to join to a directory, and that the numbers of the line
+// add up. It does not check the chain or the signature. The Line keeps text. For a line
+// of an unknown version Decode returns a *fileversion.Error.
 func Decode(text []byte) (*Line, error) {
 	line := &Line{Hash: sha256.Sum256(text)}
 	body, err := line.cutSignature(text)
@@ -172,7 +172,7 @@ func (l *Line) cutSignature(text []byte) (body []byte, err error) {
 	encoded := text[at+len(signatureMember) : len(text)-2]
 	l.signature, err = base64.StdEncoding.AppendDecode(nil, encoded)
 	if err != nil || !bytes.Equal(base64.StdEncoding.AppendEncode(nil, l.signature), encoded) || !bytes.HasSuffix(text, []byte(`"}`)) {
-		return nil, errors.New("the signature is not one")
+		return nil, errors.New("the signature is not base64")
 	}
 	l.signed = text[:at]
 	return append(l.signed[:at:at], '}'), nil
@@ -229,7 +229,7 @@ func (e *Entry) check() error {
 		return errors.New("a file without records")
 	}
 	if e.FirstSeq == 0 || e.LastSeq < e.FirstSeq || e.LastSeq == math.MaxUint64 {
-		return fmt.Errorf("seqs %d to %d are no range", e.FirstSeq, e.LastSeq)
+		return fmt.Errorf("seqs %d to %d are not a range", e.FirstSeq, e.LastSeq)
 	}
 	if _, ok := e.Gaps.Find(e.FirstSeq); ok {
 		return fmt.Errorf("firstSeq %d lies in a gap", e.FirstSeq)
@@ -255,5 +255,5 @@ func (r *Removed) check() error {
 	case MaxAge, MaxFiles, MaxTotalBytes:
 		return CheckName(r.Name)
 	}
-	return fmt.Errorf("reason %q is none of %s, %s, %s", r.Reason, MaxAge, MaxFiles, MaxTotalBytes)
+	return fmt.Errorf("reason %q is not one of %s, %s, %s", r.Reason, MaxAge, MaxFiles, MaxTotalBytes)
 }

@@ -153,7 +153,7 @@ func TestDecodeRefuses(t *testing.T) {
 		"name turned around":   {edit(file, "b.ndjson", "b\u202enosjdn"), "cannot be printed"},
 		"endless name":         {edit(file, "b.ndjson", strings.Repeat("b", 1025)), "more than 1024"},
 		"no name":              {edit(file, "b.ndjson", ""), "not a path below"},
-		"name of the manifest": {edit(file, "b.ndjson", FileName), "that of the manifest"},
+		"name of the manifest": {edit(file, "b.ndjson", FileName), "belongs to the manifest"},
 		"removal leads out":    {edit(removed, "a.ndjson", "../a"), "not a path below"},
 		"no such limit":        {edit(removed, "MaxAge", "Whim"), `reason "Whim"`},
 		"removal with a size":  {edit(removed, `"reason"`, `"bytes":1,"reason"`), "not written as"},
@@ -163,8 +163,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"no bytes":             {edit(file, `"bytes":100`, `"bytes":0`), "without records"},
 		"negative bytes":       {edit(file, `"bytes":100`, `"bytes":-1`), "without records"},
 		"a record more":        {edit(file, `"records":4`, `"records":5`), "5 records and 3 seqs in gaps do not make up the 7 seqs from 3 to 9"},
-		"ends before it began": {edit(file, `"lastSeq":9`, `"lastSeq":2`), "no range"},
-		"begins with no seq":   {edit(file, `"firstSeq":3`, `"firstSeq":0`), "no range"},
+		"ends before it began": {edit(file, `"lastSeq":9`, `"lastSeq":2`), "not a range"},
+		"begins with no seq":   {edit(file, `"firstSeq":3`, `"firstSeq":0`), "not a range"},
 		"begins in a gap":      {edit(file, `"firstSeq":3`, `"firstSeq":4`), "lies in a gap"},
 		"gap beyond the end":   {edit(file, `"4-5"`, `"4-5,11"`), "goes beyond lastSeq"},
 		"gaps that overlap":    {edit(file, `"Corrupt":"7"`, `"Corrupt":"5"`), "does not come after"},
@@ -176,8 +176,8 @@ func TestDecodeRefuses(t *testing.T) {
 		"gap of two numbers":   {edit(file, `"4-5"`, `"4-05"`), "not written as"},
 		"signature cut":        {signed[1][:len(signed[1])-10], "not a line"},
 		"signature too short":  {edit(signed[1], signatureMember, signatureMember+"AAAA"), "not written as"},
-		"signature not base64": {edit(signed[1], `==`, `=!`), "the signature is not one"},
-		"signature with bits":  {spareBits(signed[1]), "the signature is not one"},
+		"signature not base64": {edit(signed[1], `==`, `=!`), "the signature is not base64"},
+		"signature with bits":  {spareBits(signed[1]), "the signature is not base64"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := Decode([]byte(strings.TrimSuffix(tt.line, "\n")))

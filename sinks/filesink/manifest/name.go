@@ -12,8 +12,8 @@ import (
 // maxName bounds a name: more is no path on any system that docket runs on.
 const maxName = 1024
 
-// CheckName says what is wrong with the name of a file in an export. One that it
-// takes is a path below the directory, in one spelling, that can be printed.
+// CheckName says what is wrong with the name of a file in an export. A valid
+// name is a printable path below the directory, in its one spelling.
 func CheckName(name string) error {
 	switch {
 	case len(name) > maxName:
@@ -23,7 +23,7 @@ func CheckName(name string) error {
 	case !utf8.ValidString(name) || strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsPrint(r) }):
 		return fmt.Errorf("name %q has characters that cannot be printed", name)
 	case name == FileName:
-		return errors.New("the name is that of the manifest")
+		return errors.New("the name belongs to the manifest")
 	}
 	return nil
 }

@@ -25,9 +25,9 @@ type Reader struct {
 // NewReader returns a Reader of r from its beginning.
 func NewReader(r io.Reader) *Reader { return &Reader{r: bufio.NewReaderSize(r, 64<<10)} }
 
-// Next returns the next line, and io.EOF at the end of what there is: once more has
-// been added, Next goes on with it. A line that cannot be taken is a *LineError, and
-// ends the reading, as an error of reading does.
+// Next returns the next line, and io.EOF at the present end: once lines have been
+// added, Next continues with them. An invalid line is a *LineError. It ends the
+// reading, as an error of reading does.
 func (r *Reader) Next() (*Line, error) {
 	if r.failed != nil {
 		return nil, r.failed
@@ -70,17 +70,17 @@ func (r *Reader) text() ([]byte, error) {
 	}
 }
 
-// Number is that of the line read last, from 1.
+// Number is the number of the line read last, from 1.
 func (r *Reader) Number() uint64 { return r.number }
 
-// End is the offset behind the line read last.
+// End is the offset after the line read last.
 func (r *Reader) End() int64 { return r.end }
 
 // Torn is how many bytes stand behind the last whole line, once Next has returned
 // io.EOF: a line that is being written, or was when the power failed.
 func (r *Reader) Torn() int { return len(r.part) }
 
-// LineError is a line that cannot be taken.
+// LineError is an invalid line.
 type LineError struct {
 	Number uint64 // from 1
 	Err    error
@@ -112,10 +112,9 @@ type End struct {
 	Torn  int64 // bytes behind that, to be cut before anything is added
 }
 
-// Last reads the end of the manifest in dir, and nothing else of it, so its cost
-// does not grow. A manifest that is missing has the zero End. A last line that cannot
-// be taken is an error, with the End that is before it: one that has a newline was
-// written whole as far as can be told, unless the writer knows better.
+// Last reads only the end of the manifest in dir, so its cost does not grow. A
+// missing manifest has the zero End. An invalid last line is an error, with the End
+// before it: a line with a newline counts as whole, unless the writer knows better.
 func Last(dir string) (End, error) {
 	f, err := rooted.At(dir).Join(FileName).Open()
 	if errors.Is(err, fs.ErrNotExist) {

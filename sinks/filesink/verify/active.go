@@ -29,7 +29,7 @@ func (v *verifier) checkPosition() error {
 			return err
 		}
 		if !ok {
-			v.note("there is no position: nothing is known of records behind the end of the manifest")
+			v.note("there is no position: docket verify knows nothing about records after the end of the manifest")
 			return v.lookAtActive()
 		}
 		// The lines that a position names were written before it.
@@ -49,7 +49,7 @@ func (v *verifier) checkPosition() error {
 		}
 		before = p
 	}
-	return errors.New("files are finished faster than they can be read: run verify again when less is written")
+	return errors.New("the sink finishes files faster than verify can read them: run verify again when less is written")
 }
 
 // isSame reports whether b is what a was: the sink has done nothing in between.
@@ -60,12 +60,12 @@ func isSame(a, b manifest.Position) bool {
 // disagree is what a position that does not fit means, when it does not change.
 func (v *verifier) disagree(p manifest.Position, b *Break) error {
 	if b == nil {
-		v.note("the manifest has %d bytes that the position does not know: the sink was interrupted there, and will see to it when it runs",
+		v.note("the manifest has %d bytes that are not in the position: the sink was interrupted there, and repairs this when it runs",
 			v.lines.End()-p.Manifest)
 		return nil
 	}
 	if b.Kind == ManifestCut && v.isReplaced() {
-		return errors.New("the manifest was replaced while it was read, as docket does when it starts: run verify again")
+		return errors.New("the manifest was replaced during the check, as docket does when it starts: run verify again")
 	}
 	v.broken(b)
 	return nil

@@ -47,7 +47,7 @@ func TestActive(t *testing.T) {
 				b.must(os.Remove(b.path(activeFile)))
 				b.add(file{name: p.Finishing, to: 27, gaps: gaps})
 			},
-			note: "bytes that the position does not know",
+			note: "bytes that are not in the position",
 		},
 		"byte edited": {do: func(b *builder, _ *manifest.Position) { b.change(activeFile, flip(10)) }, kind: ActiveDamaged},
 		"cut":         {do: func(b *builder, p *manifest.Position) { b.must(os.Truncate(b.path(activeFile), p.Active.Bytes-1)) }, kind: ActiveDamaged},
@@ -95,7 +95,7 @@ func TestActive(t *testing.T) {
 			if a := r.Active; a == nil || !a.Checked || a.Records != 3 || a.FirstSeq != 21 || a.LastSeq != 27 {
 				t.Errorf("got active %+v, want 3 records from 21 to 27", a)
 			}
-			if r.Records != 13 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "which nobody signs") {
+			if r.Records != 13 || len(r.Notes) != 1 || !strings.Contains(r.Notes[0], "only the unsigned position names the record") {
 				t.Errorf("got %d records proven, notes %q, want 13 and a note on the last record", r.Records, r.Notes)
 			}
 		})
@@ -201,7 +201,7 @@ func TestBusy(t *testing.T) {
 		b.add(file{to: last})
 		return p, true, nil
 	}})
-	if err == nil || !strings.Contains(err.Error(), "faster than they can be read") || last != 20+positionTries {
+	if err == nil || !strings.Contains(err.Error(), "faster than verify can read them") || last != 20+positionTries {
 		t.Errorf("got %v after %d tries, want that it is too busy after %d", err, last-20, positionTries)
 	}
 }
@@ -221,7 +221,7 @@ func TestManifestReplaced(t *testing.T) {
 		}
 		return p, true, nil
 	}})
-	if err == nil || !strings.Contains(err.Error(), "replaced while it was read") {
+	if err == nil || !strings.Contains(err.Error(), "replaced during the check") {
 		t.Errorf("got %v, want that the manifest was replaced", err)
 	}
 }
@@ -236,7 +236,7 @@ func TestNotes(t *testing.T) {
 	b.write(lostAndFound+"/x", nil)
 	r := mustRun(t, b.dir, Options{})
 	want := []string{
-		names[0] + " is still there", "decisions-unnumbered-20260105T100407Z.ndjson was set aside", "the manifest ends with 12 bytes of a line",
+		names[0] + " is still there", "decisions-unnumbered-20260105T100407Z.ndjson was set aside", "the manifest ends with 12 bytes of an unfinished line",
 	}
 	if r.Break != nil || len(r.Notes) != len(want) || r.Files != 3 || r.Records != 13 {
 		t.Fatalf("got %+v, %q, %d files with %d records, want no break, 3 with 13, and notes %q", r.Break, r.Notes, r.Files, r.Records, want)

@@ -11,11 +11,11 @@ import (
 // Verdict says what a Run has proven.
 type Verdict string
 
-// The verdicts. Only the first says that nothing is missing up to an end that the
-// directory does not name itself.
+// The verdicts. Only Proven says that nothing is missing, up to an end that is
+// named outside the directory.
 const (
 	Proven     Verdict = "Proven"     // whole up to an anchor from outside the directory
-	Unanchored Verdict = "Unanchored" // whole as far as it goes: where it has to end, nobody has said
+	Unanchored Verdict = "Unanchored" // whole as far as it goes: nothing outside the directory says where it must end
 	Broken     Verdict = "Broken"     // something is missing or changed: Report.Break
 )
 
@@ -36,7 +36,7 @@ type Place struct {
 	Seq   uint64 `json:"seq"` // 0: there is none
 }
 
-// IsZero reports whether p is none.
+// IsZero reports whether p is no place.
 func (p Place) IsZero() bool { return p.Seq == 0 }
 
 // Anchor is what was known of an export at an earlier time and is kept elsewhere: a
@@ -66,8 +66,8 @@ type Met struct {
 	Time time.Time `json:"time,omitzero"`  // of a checkpoint
 }
 
-// Proven is the furthest place that an anchor vouches for; none where the verdict is
-// another. Anything behind it may have been taken away or written anew.
+// Proven is the furthest place that an anchor vouches for; zero for another verdict.
+// Anything after it may have been removed or rewritten.
 func (r *Report) Proven() (p Place) {
 	if r.Verdict() != Proven {
 		return Place{}
@@ -80,8 +80,8 @@ func (r *Report) Proven() (p Place) {
 	return p
 }
 
-// ProvenFrom is the first record of Proven's queue that is proven, where no anchor vouches
-// for all that comes before; otherwise 0.
+// ProvenFrom is the first proven record of Proven's queue. 0: an anchor vouches for all
+// records before Proven.
 func (r *Report) ProvenFrom() (from uint64) {
 	for _, m := range r.Anchors {
 		if m.From == 0 {
@@ -154,8 +154,8 @@ func (v *verifier) checkRemovals() {
 	if n == 0 {
 		return
 	}
-	v.doubt("%s, from record %d of queue %s on, has a line that says it was removed by retention, and nobody vouches for that line: "+
-		"a newer checkpoint or hash of a line does, or --public-key where lines are signed", countText(n, "file"), first.entry.FirstSeq, first.entry.Queue)
+	v.doubt("%s missing, from record %d of queue %s on: the manifest says that retention removed the files, and nothing proves that: "+
+		"use a newer checkpoint or hash of a line, or --public-key if lines are signed", countText(n, "file"), first.entry.FirstSeq, first.entry.Queue)
 }
 
 // reaches reports whether m vouches for a record of e.

@@ -9,8 +9,9 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// Checkpoint is what docket has said of the end of an export, in a record that went to
-// every sink: a copy of it lies where nobody who can write to the export can write.
+// Checkpoint is what docket has reported about the end of an export, in a record that
+// went to every sink. So a copy lies where somebody who can write to the export cannot
+// write.
 type Checkpoint struct {
 	Sink   string        // that writes the export
 	Export manifest.Hash // of the first line of the manifest
@@ -101,7 +102,7 @@ func (v *verifier) checkCheckpoints() error {
 	}
 	if one, missing := c.oldestWaiting(); missing {
 		if content := c.contentSinks(); len(content) > 0 {
-			return fmt.Errorf("%w: it agrees with those of sink %s, and not with those of sink %s", ErrWhichSink, strings.Join(content, ", "), one.Sink)
+			return fmt.Errorf("%w: the export agrees with the checkpoints of sink %s, and not with the checkpoints of sink %s", ErrWhichSink, strings.Join(content, ", "), one.Sink)
 		}
 		v.broken(&Break{
 			Kind: CheckpointMissing, Queue: one.Queue, FirstSeq: one.Seq, LastSeq: one.Seq,
@@ -129,10 +130,10 @@ func (c *checkpoints) othersText(sink string) string {
 	text := fmt.Sprintf("checkpoints of another export, the newest by sink %s at %s (%s)", newest.Sink, newest.Time.Format(time.RFC3339), newest.From)
 	isForeign := func(o Checkpoint) bool { return !slices.Contains(c.sinks, o.Sink) }
 	if sink == "" && len(c.sinks)+len(c.others) > 1 && slices.ContainsFunc(c.others, isForeign) {
-		return text + ": say which sink writes here with --sink"
+		return text + ": name the sink that writes here with --sink"
 	}
-	return fmt.Sprintf("%s: if that sink writes here, the export was begun anew. If that was meant, give only the copies since then. "+
-		"If the sink is that of another docket, give only those of this docket's queue: that one is of queue %s", text, newest.Queue)
+	return fmt.Sprintf("%s: if that sink writes here, the export was started over. If you intended this, use only checkpoints since then. "+
+		"If another docket has that sink, use only checkpoints of this docket's queue: the newest is of queue %s", text, newest.Queue)
 }
 
 // contentSinks are those whose checkpoints were all met.
@@ -169,7 +170,7 @@ func (v *verifier) checkpointsOfNothing() {
 	case len(given) == 0:
 		v.note("no checkpoint was given")
 	case v.isYoung():
-		v.note("no file is finished yet, so no checkpoint can be of this export")
+		v.note("no file is finished yet, so no checkpoint can belong to this export")
 	default:
 		one := given[len(given)-1]
 		v.broken(&Break{

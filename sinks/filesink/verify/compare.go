@@ -23,11 +23,11 @@ type Record struct {
 
 // Reference has records to compare an export with: a queue, or another export.
 type Reference interface {
-	// Queues are those that it has records of.
+	// Queues are the queues whose records it has.
 	Queues() []string
-	// Read calls record with the records of a queue that it has from seq from on, in
-	// order. It leaves out records that it cannot read: they count against nothing. An
-	// error of record ends it and is returned.
+	// Read calls record with its records of a queue from seq from on, in order. It
+	// leaves out records that it cannot read: they are no fault of the export. An
+	// error of record ends Read, which returns it.
 	Read(ctx context.Context, queue string, from uint64, record func(Record) error) error
 	// Due is the last seq of a queue that the export must have by now, if the
 	// reference has a record with it. Later records may still come.
@@ -51,7 +51,7 @@ func (v *verifier) compare() error {
 		c.conclude()
 	}
 	if !v.hasMet(FromReference) {
-		v.note("the other side has no record that is in the export: nothing was compared")
+		v.note("the other side has no record of this export: nothing was compared")
 	}
 	return nil
 }
@@ -180,13 +180,13 @@ func (c *comparison) record(r Record, due uint64) error {
 // that only the reference has needs another witness: the attacker who removed the record
 // can also have written the line of the manifest that says why it is missing.
 func (c *comparison) conclude() {
-	v, others := c.v, "a checkpoint or the hash of a newer line does, or --public-key where lines are signed"
+	v, others := c.v, "use a checkpoint or the hash of a newer line, or --public-key if lines are signed"
 	isVouched := v.isVouchedFor(1)
 	if c.counts.Earlier > 0 && !isVouched {
-		v.doubt("%s of the other side are from before the export begins, and nobody vouches for its beginning: %s", countText(c.counts.Earlier, "record"), others)
+		v.doubt("%s of the other side are older than the export, and nothing proves where the export begins: %s", countText(c.counts.Earlier, "record"), others)
 	}
 	if c.left > 0 && c.behind && !isVouched {
-		v.doubt("record %d, which the other side has, is left out, and nobody vouches for the reason: %s", c.left, others)
+		v.doubt("record %d, which the other side has, is left out, and nothing proves the reason: %s", c.left, others)
 	}
 	if c.last > 0 {
 		v.met(Met{Kind: FromReference, Place: Place{c.queue, c.last}, From: c.first})
@@ -209,7 +209,7 @@ func (c *comparison) differs(at place, r Record) *Break {
 	return &Break{
 		Kind: RecordDiffers, Line: at.line, File: at.file, Record: at.record, Queue: c.queue, FirstSeq: r.Seq, LastSeq: r.Seq,
 		Expected: hashText(sha256.Sum256(r.Data), int64(len(r.Data))),
-		Found:    fmt.Sprintf("%s, other from byte %d on", hashText(sha256.Sum256(at.data), int64(len(at.data))), first+1),
+		Found:    fmt.Sprintf("%s, different from byte %d on", hashText(sha256.Sum256(at.data), int64(len(at.data))), first+1),
 	}
 }
 

@@ -346,7 +346,7 @@ func TestComparedWithTampered(t *testing.T) {
 		"the newest record alone": {[]file{{to: 20}}, 20, 20, ""},
 		"all":                     {[]file{{to: 20}}, 1, 1, ""},
 		"records made a gap":      {[]file{{to: 19, gaps: []sinks.Gap{{From: 1, To: 18, Reason: sinks.Filtered}}}, {to: 20}}, 1, 0, "record 1, which the other side has, is left out"},
-		"the beginning cut":       {[]file{{from: 11, to: 20}}, 1, 0, "10 records of the other side are from before the export begins"},
+		"the beginning cut":       {[]file{{from: 11, to: 20}}, 1, 0, "10 records of the other side are older than the export"},
 	} {
 		b := newBuilder(t)
 		b.chain.Key = testKey(1)

@@ -16,12 +16,12 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// Contents are the files of an export in the order of their records, for those who search
-// them. Their methods may be called at the same time.
+// Contents are the files of an export in the order of their records, for a search. Their
+// methods may be called at the same time.
 type Contents struct {
 	Files []File
-	// Notes say what lies there and is not part of Files, Problems what should be part of
-	// them and is not.
+	// Notes name what is in the directory and not part of Files, Problems what should be
+	// part of Files and is not.
 	Notes, Problems []string
 
 	root   *os.Root
@@ -37,8 +37,8 @@ type File struct {
 	FirstTime, LastTime time.Time
 	// Lines are those that count, in order. Empty: all.
 	Lines []Lines
-	// Unaccepted: nobody knows how much of the file the sink has accepted, so it may end
-	// within a line.
+	// Unaccepted: it is not known how much of the file the sink has accepted, so the
+	// file may end within a line.
 	Unaccepted bool
 
 	isActive bool
@@ -49,15 +49,15 @@ type File struct {
 // Lines are those of a file from From up to but without To, counted from 0.
 type Lines struct{ From, To uint64 }
 
-// ErrChanged says that a file is not any more what was proven.
+// ErrChanged says that a file has changed since it was proven.
 var ErrChanged = errors.New("was changed after it was proven")
 
 // ErrRemoved says that the sink has removed a file by its retention since Open.
 var ErrRemoved = errors.New("was removed by retention meanwhile")
 
 // Open lists the files of the export in dir, without proving anything. position reads what
-// the sink has accepted, as Options.Position does. The Contents are to be closed. A directory
-// in which no sink has written is ErrNoExport.
+// the sink has accepted, as Options.Position does. The caller closes the Contents. It fails
+// with ErrNoExport for a directory in which no sink has written.
 func Open(dir string, position func() (manifest.Position, bool, error)) (*Contents, error) {
 	root, err := openRoot(dir)
 	if err != nil {
@@ -70,7 +70,7 @@ func Open(dir string, position func() (manifest.Position, bool, error)) (*Conten
 	return c, nil
 }
 
-// Close gives up the directory. Readers that are open stay so.
+// Close releases the directory. Readers stay open.
 func (c *Contents) Close() error {
 	c.keepActive(nil)
 	return c.root.Close()
@@ -91,9 +91,10 @@ func (c *Contents) Bytes() (sum int64) {
 	return sum
 }
 
-// Reader returns the lines of a file, decompressed. p counts what is read of the disk; it
-// may be nil. Of a proven file no byte is returned before it was compared with what was proven; one
-// that differs is ErrChanged. A file that retention has removed since Open is ErrRemoved.
+// Reader returns the lines of a file, decompressed. p counts what is read from the disk; it may be
+// nil. For a proven file, the reader returns no byte before comparing it with the proof, and fails
+// with ErrChanged when the file differs. The error is ErrRemoved for a file that retention has
+// removed since Open.
 func (c *Contents) Reader(f *File, p *Progress) (io.ReadCloser, error) {
 	from, opened := c.active, (*os.File)(nil)
 	if !f.isActive {
@@ -232,13 +233,13 @@ func (c *Contents) list(position func() (manifest.Position, bool, error)) error 
 			return err
 		}
 		if !known && listed == nil && len(c.Files) == 0 && len(t.active) == 0 {
-			return fmt.Errorf("%w: neither a %s is there nor a file that a sink writes", ErrNoExport, manifest.FileName)
+			return fmt.Errorf("%w: the directory has neither a %s nor a file of a sink", ErrNoExport, manifest.FileName)
 		}
 		if known == stillKnown && p.Manifest == again.Manifest && p.Chain == again.Chain && p.Finishing == again.Finishing {
 			return nil
 		}
 	}
-	return errors.New("files are finished faster than they can be listed: try again when less is written")
+	return errors.New("the sink finishes files faster than they can be listed: try again when less is written")
 }
 
 // listManifest takes the files of the manifest, and returns every name in it.
@@ -257,7 +258,7 @@ func (c *Contents) listManifest() (names map[string]bool, err error) {
 	for line, err := range manifest.Read(f) {
 		switch {
 		case err != nil:
-			c.Problems = append(c.Problems, err.Error()+": files are searched by their names from there on")
+			c.Problems = append(c.Problems, err.Error()+": from there on, files are searched by name")
 		case line.Removed != nil:
 			removed[line.Removed.Name] = true
 		default:
@@ -286,7 +287,7 @@ func (c *Contents) listManifest() (names map[string]bool, err error) {
 // is the name that the unfinished file is getting.
 func (c *Contents) listOthers(t *tree, listed map[string]bool, finishing string) {
 	for _, name := range t.aside {
-		c.Notes = append(c.Notes, name+" was set aside by the sink when its position was damaged, and is not searched")
+		c.Notes = append(c.Notes, name+" was set aside by the sink when its position was damaged: it is not searched")
 	}
 	foreign := 0
 	for _, name := range t.order {
@@ -299,12 +300,12 @@ func (c *Contents) listOthers(t *tree, listed map[string]bool, finishing string)
 		}
 		if err != nil || !info.Mode().IsRegular() || !isFinishedName(name) {
 			if foreign++; foreign <= maxForeign {
-				c.Notes = append(c.Notes, name+" is no file of an export, and is not searched")
+				c.Notes = append(c.Notes, name+" is not a file of an export: it is not searched")
 			}
 			continue
 		}
 		if listed != nil {
-			c.Problems = append(c.Problems, name+" is in no line of the manifest: it is searched behind those that are")
+			c.Problems = append(c.Problems, name+" is in no line of the manifest: it is searched last")
 		}
 		c.Files = append(c.Files, File{Name: name, Bytes: info.Size()})
 	}

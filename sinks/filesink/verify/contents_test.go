@@ -81,14 +81,14 @@ func TestOpen(t *testing.T) {
 			want: append(append(standardRecords(), recordsOf(21, 22)...), `{"torn":`), torn: true},
 		"no line of a file": {do: func(b *builder, _ []string) { b.write("decisions-x.ndjson", []byte("{}\n")) }, noActive: true,
 			want: append(standardRecords(), "{}\n"), problem: "decisions-x.ndjson is in no line"},
-		"not a file of an export": {do: func(b *builder, _ []string) { b.write("notes.txt", []byte("{}\n")) }, note: "notes.txt is no file"},
+		"not a file of an export": {do: func(b *builder, _ []string) { b.write("notes.txt", []byte("{}\n")) }, note: "notes.txt is not a file"},
 		"set aside":               {do: func(b *builder, _ []string) { b.write("decisions-unnumbered-x.ndjson", []byte("{}\n")) }, note: "set aside"},
 		"a link": {do: func(b *builder, names []string) { b.must(os.Symlink(b.path(names[1]), b.path("decisions-x.ndjson"))) },
-			note: "decisions-x.ndjson is no file"},
+			note: "decisions-x.ndjson is not a file"},
 		"a link in place of a file": {do: func(b *builder, names []string) {
 			b.must(os.Rename(b.path(names[1]), b.path("elsewhere")))
 			b.must(os.Symlink(b.path("elsewhere"), b.path(names[1])))
-		}, noActive: true, want: standardRecords()[5:], note: "elsewhere is no file", problem: standardName(2) + " has "},
+		}, noActive: true, want: standardRecords()[5:], note: "elsewhere is not a file", problem: standardName(2) + " has "},
 		"a missing file": {do: func(b *builder, names []string) { b.must(os.Remove(b.path(names[1]))) }, noActive: true,
 			want: standardRecords()[5:], problem: standardName(2) + " is missing"},
 		"a shorter file": {do: func(b *builder, names []string) { b.write(names[1], []byte(recordsOf(6, 6)[0])) }, noActive: true,

@@ -22,7 +22,7 @@ func (v *verifier) checkEnd() error {
 		v.note("%s was set aside by the sink when its position was damaged: it is not part of the export", name)
 	}
 	if n := v.lines.Torn(); n > 0 {
-		v.note("the manifest ends with %d bytes of a line that is being written, or was when the power failed", n)
+		v.note("the manifest ends with %d bytes of an unfinished line: docket is writing it, or the power failed", n)
 	}
 	for name, listed := range v.tree.files {
 		if *listed && v.alive[name] == nil && !v.isMissing(name) {
@@ -47,7 +47,7 @@ func (v *verifier) checkSigned() {
 			v.note("no file is finished yet, so no line is signed")
 			return
 		}
-		b.File, b.Expected, b.Found = manifest.FileName, "a line that is signed", "no line"
+		b.File, b.Expected, b.Found = manifest.FileName, "a signed line", "no line"
 	}
 	v.broken(b)
 }
@@ -90,7 +90,7 @@ func (v *verifier) checkLast(a *Anchor) {
 		v.met(Met{Kind: FromLast, Place: Place{a.Queue, a.Seq}})
 		return
 	case v.known && v.position.Queue == a.Queue && v.isAccepted(a.Seq):
-		v.note("record %s-%d stands behind the last finished file, as the sink's position says, which nobody signs: it is no anchor before its file is finished", a.Queue, a.Seq)
+		v.note("record %s-%d comes after the last finished file: only the unsigned position names the record, so it is no anchor yet", a.Queue, a.Seq)
 		return
 	case known:
 		b.Found = fmt.Sprintf("the export ends with seq %d of this queue", v.endOf(a.Queue))

@@ -177,9 +177,9 @@ func (j *job) judge() *Break {
 			b.Found += fmt.Sprintf(", without the end of line %d", b.Record)
 		}
 	case c.size > e.Bytes && c.hash == e.SHA256:
-		b = f.breakOf(FileExtended, bytesText(e.Bytes), bytesText(c.size)+", of which the first are as expected")
+		b = f.breakOf(FileExtended, bytesText(e.Bytes), bytesText(c.size)+", and the first ones are as expected")
 	case c.size > e.Bytes:
-		b = f.breakOf(FileChanged, hashText(e.SHA256, e.Bytes), bytesText(c.size)+", of which the first are others")
+		b = f.breakOf(FileChanged, hashText(e.SHA256, e.Bytes), bytesText(c.size)+", and the first ones are different")
 	case c.hash != e.SHA256:
 		b = f.breakOf(FileChanged, hashText(e.SHA256, e.Bytes), hashText(c.hash, c.size))
 	case c.counted && (c.newlines != e.Records || c.torn):

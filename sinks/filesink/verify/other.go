@@ -12,8 +12,8 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
-// Other is another export as a Reference: the finished files in it. It is not proven
-// by being compared with; Run it as well.
+// Other is another export as a Reference: its finished files. The comparison does
+// not prove Other: Run it as well.
 type Other struct {
 	dir    string
 	root   *os.Root
@@ -22,7 +22,8 @@ type Other struct {
 	end    int64    // of its last whole line
 }
 
-// OpenOther opens the export in dir and reads its manifest. It is to be closed.
+// OpenOther opens the export in dir and reads its manifest. The caller closes
+// it.
 func OpenOther(dir string) (*Other, error) {
 	root, err := openRoot(dir)
 	if err != nil {
@@ -38,7 +39,7 @@ func OpenOther(dir string) (*Other, error) {
 func (o *Other) open() (err error) {
 	o.file, _, err = open(o.root, manifest.FileName)
 	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%w: no %s is there", ErrNoExport, manifest.FileName)
+		return fmt.Errorf("%w: the directory has no %s", ErrNoExport, manifest.FileName)
 	}
 	if err != nil {
 		return err
@@ -56,7 +57,7 @@ func (o *Other) open() (err error) {
 	}
 }
 
-// Close gives up its files.
+// Close releases its files.
 func (o *Other) Close() error {
 	if o.file != nil {
 		o.file.Close()

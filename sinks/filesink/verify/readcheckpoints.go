@@ -47,7 +47,7 @@ func ReadCheckpoints(r io.Reader, name string) ([]Checkpoint, error) {
 		return nil, fmt.Errorf("line %d: %w", number+1, err)
 	}
 	if len(c.found) == 0 && c.damaged != "" {
-		return nil, fmt.Errorf("%s: it speaks of a checkpoint and is not one as docket writes it: each has to stand on one line, which jq -c sees to", c.damaged)
+		return nil, fmt.Errorf("%s: not a checkpoint as docket writes it: put each checkpoint on one line, for example with jq -c", c.damaged)
 	}
 	return c.found, nil
 }

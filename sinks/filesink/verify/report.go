@@ -10,7 +10,7 @@ import (
 // Report is what was found up to the first break.
 type Report struct {
 	Break   *Break   // nil: nothing is wrong as far as the export goes
-	Anchors []Met    // that the export agrees with; those of a broken one are worth nothing
+	Anchors []Met    // that the export agrees with; they prove nothing for a broken export
 	Doubts  []string // why the export is not Proven although it agrees with the anchors
 	End     Place    // the last record of the export, unfinished file included
 
@@ -43,8 +43,8 @@ type Queue struct {
 type Active struct {
 	File  string `json:"file"`
 	Queue string `json:"queue,omitempty"`
-	// Bytes and Records are those accepted, FirstSeq and LastSeq the first and last
-	// record. They are 0 where no position tells; then Bytes is the size of the file.
+	// Bytes and Records are the accepted ones, FirstSeq and LastSeq the first and
+	// last record. They are 0 without a position; then Bytes is the size of the file.
 	Bytes    int64  `json:"bytes"`
 	Records  uint64 `json:"records,omitempty"`
 	FirstSeq uint64 `json:"firstSeq,omitempty"`
@@ -111,36 +111,36 @@ type Break struct {
 	size int64 // of the file, where its content is not what it should be
 }
 
-// Meaning tells a person what it may come from.
+// Meaning says what may have caused the break.
 func (b *Break) Meaning() string { return meanings[b.Kind] }
 
 // meanings is never changed.
 var meanings = map[Kind]string{
 	ManifestMissing:  "the manifest was deleted or moved: without it nothing is proven",
-	LineDamaged:      "the line was edited, or the disk has damaged it; nothing behind it was looked at",
-	ChainBroken:      "the line before was edited, or lines were removed, inserted or moved at this place; nothing behind it was looked at",
-	SignatureMissing: "what was written was not with the private key: by a sink that was set not to sign, or by somebody else; or all that was signed was taken away",
+	LineDamaged:      "the line was edited, or the disk damaged it; nothing after it was checked",
+	ChainBroken:      "the line before was edited, or lines were removed, inserted or moved here; nothing after it was checked",
+	SignatureMissing: "the line was written without the private key, by a sink that does not sign or by somebody else; or all signed lines were removed",
 	SignatureWrong:   "the line was edited, or signed with another key",
-	SeqsMissing:      "records are left out, and nothing says why",
-	SeqsRepeated:     "records stand in the export twice, or the manifest was put together from several",
-	UnknownGap:       "the sink had lost its position and could not tell what became of these records: they may be missing",
+	SeqsMissing:      "records are left out without a reason",
+	SeqsRepeated:     "the export has records twice, or the manifest was assembled from several manifests",
+	UnknownGap:       "the sink had lost its position and does not know whether it wrote these records: they may be missing",
 	NameRepeated:     "two lines claim the same file",
-	RemovedTwice:     "the line removes a file that no line before it has brought, or that was removed already",
+	RemovedTwice:     "the line removes a file that no earlier line adds, or that was removed already",
 	FileMissing:      "the file was deleted or moved away, and not by the retention of the sink",
-	FileTruncated:    "the end of the file is cut off, or lines were removed from it: then not its last records are missing, but others",
-	FileExtended:     "something was added to the file behind its last record",
+	FileTruncated:    "the end of the file is cut off, or lines inside the file were removed: then other records than the last are missing",
+	FileExtended:     "something was added to the file after its last record",
 	FileChanged:      "bytes were edited, or lines moved",
-	FileSwapped:      "the file has the content of another one",
-	NotAFile:         "there is something else in place of the file: links are not followed",
-	WrongCount:       "the file is as the manifest says, but the manifest is wrong about what is in it",
-	FileUnlisted:     "the file was put there by somebody, or its line was removed from the end of the manifest",
+	FileSwapped:      "the file has the content of another file",
+	NotAFile:         "a link, a directory or a special file has replaced the file: docket verify follows no links",
+	WrongCount:       "the file matches the manifest's hash, but the manifest is wrong about its contents",
+	FileUnlisted:     "somebody added the file, or its line was removed from the end of the manifest",
 	ManifestCut:      "lines were removed from the end of the manifest",
-	ManifestReplaced: "the manifest was written anew, or put back to an older state",
+	ManifestReplaced: "the manifest was rewritten, or restored to an older state",
 	ActiveDamaged:    "the unfinished file was edited, cut, moved or deleted",
-	LastMissing:      "the end of the export was removed, or the export was put back to an older state",
+	LastMissing:      "the end of the export was removed, or the export was restored to an older state",
 
-	CheckpointMissing: "the end of the export was removed, the export was put back to an older state, or its lines were written anew: docket had told of this line before",
-	CheckpointDiffers: "the line is there and covers other records than docket has said: the checkpoint is not docket's, or was edited",
+	CheckpointMissing: "the end of the export was removed, the export was restored to an older state, or its lines were rewritten: docket had reported this line before",
+	CheckpointDiffers: "the line exists but covers different records than docket reported: the checkpoint is not docket's, or was edited",
 
 	RecordDiffers: "the record was changed in one of the two; the hash proves which, if the manifest is signed",
 	RecordMissing: "records were not exported, or the end of the export was removed",

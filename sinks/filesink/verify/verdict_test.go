@@ -161,7 +161,7 @@ func TestRemovedBehindAnchor(t *testing.T) {
 				b.remove(names[victim])
 				b.add(file{to: 30})
 				r := mustRun(t, b.dir, o)
-				if r.Verdict() != Unanchored || len(r.Doubts) != 1 || !strings.Contains(r.Doubts[0], "1 file, from record") {
+				if r.Verdict() != Unanchored || len(r.Doubts) != 1 || !strings.Contains(r.Doubts[0], "1 file missing, from record") {
 					t.Errorf("got %s up to %+v, %+v, %q, want no proof and the file", r.Verdict(), r.Proven(), r.Break, r.Doubts)
 				}
 				o.Checkpoints = append(o.Checkpoints, b.checkpoint())
@@ -217,12 +217,12 @@ func TestCheckpoints(t *testing.T) {
 			slices.Reverse(list)
 			return append(list, list...)
 		}, Proven, ""},
-		"another sink's among them": {func(_ *builder, list []Checkpoint) []Checkpoint { return append(list, other) }, Unanchored, "say which sink writes here with --sink"},
+		"another sink's among them": {func(_ *builder, list []Checkpoint) []Checkpoint { return append(list, other) }, Unanchored, "name the sink that writes here with --sink"},
 		"another export's of the sink": {func(_ *builder, list []Checkpoint) []Checkpoint {
 			c := other
 			c.Sink = list[0].Sink
 			return append(list, c)
-		}, Unanchored, "give only the copies since then"},
+		}, Unanchored, "use only checkpoints since then"},
 		"others alone": {func(*builder, []Checkpoint) []Checkpoint { return []Checkpoint{other} }, Unanchored, "the newest by sink elsewhere"},
 		"another end": {func(_ *builder, list []Checkpoint) []Checkpoint {
 			list[1].Seq++
@@ -249,7 +249,7 @@ func TestCheckpoints(t *testing.T) {
 				return lines
 			})
 			return list
-		}, Unanchored, "the export was begun anew"},
+		}, Unanchored, "the export was started over"},
 		"emptied": {func(b *builder, list []Checkpoint) []Checkpoint { b.emptied(); return list }, Broken, "no line of a manifest"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -340,7 +340,7 @@ func TestCheckpointsOfTwins(t *testing.T) {
 		other = append(other, c)
 	}
 	both := slices.Concat(mine, other)
-	if _, err := Run(t.Context(), b.dir, Options{Checkpoints: both}); !errors.Is(err, ErrWhichSink) || !strings.Contains(err.Error(), "sink compliance, and not with those of sink twin") {
+	if _, err := Run(t.Context(), b.dir, Options{Checkpoints: both}); !errors.Is(err, ErrWhichSink) || !strings.Contains(err.Error(), "sink compliance, and not with the checkpoints of sink twin") {
 		t.Errorf("got %v, want to be asked for the sink", err)
 	}
 	for sink, want := range map[string]Verdict{"compliance": Proven, "twin": Broken, "none": Unanchored} {

@@ -17,19 +17,19 @@ import (
 )
 
 // Options say what to prove beyond what the directory says of itself. The zero
-// Options are of use.
+// Options are valid.
 type Options struct {
-	// PublicKeys are those of the exporter, the present one and earlier ones. With
-	// any, the last line of the manifest has to be signed, and each line behind one
-	// that is. Lines from before the first signature are covered by it.
+	// PublicKeys are the keys of the exporter, the present one and earlier ones.
+	// With any, the last line of the manifest must be signed, and each line after a
+	// signed one. The first signature covers the lines before it.
 	PublicKeys []ed25519.PublicKey
 	// Last is something that must be in the export; nil: nothing is known.
 	Last *Anchor
-	// Checkpoints are copies of docket's statements about exports. Those about this one
-	// must agree with it, the others are left out. nil: none were asked for.
+	// Checkpoints are copies of docket's statements about exports. Checkpoints of this
+	// export must agree with it, others are left out. nil: no checkpoints are compared.
 	Checkpoints []Checkpoint
-	// Sink is the one that writes the export: only its checkpoints count. Empty: those
-	// of any sink.
+	// Sink is the sink that writes the export: only its checkpoints count. Empty: the
+	// checkpoints of any sink.
 	Sink string
 	// Reference has records to compare with, byte for byte; nil: none are.
 	Reference Reference
@@ -57,11 +57,11 @@ func (p *Progress) add(n int) {
 // ErrNoExport says that a directory does not exist, or that there is no manifest to
 // compare with. An empty directory is an export without an end: somebody may have
 // emptied it.
-var ErrNoExport = errors.New("there is no export")
+var ErrNoExport = errors.New("not found")
 
-// ErrWhichSink says that checkpoints of several sinks are about exports which begin with
-// the line of this one, and that it agrees with those of some sinks only: Options.Sink
-// has to tell which one writes it.
+// ErrWhichSink says that checkpoints of several sinks are about exports that begin with
+// the same line as this one. The export agrees with the checkpoints of only some of
+// these sinks: Options.Sink must name the sink that writes it.
 var ErrWhichSink = errors.New("the checkpoints are of several exports that begin alike")
 
 // Run proves the export in dir. A fault of the export is Report.Break. An error says that
@@ -72,9 +72,9 @@ func Run(ctx context.Context, dir string, o Options) (Report, error) {
 	return r, err
 }
 
-// Prove does what Run does. Where the verdict is Proven it also returns the records that an
-// anchor vouches for, to be closed; otherwise no Contents. What is read of them is what was
-// proven, whatever becomes of the directory.
+// Prove does what Run does. If the verdict is Proven, it also returns the records that an
+// anchor vouches for, and the caller closes them; otherwise it returns no Contents. Readers
+// of the Contents return only what was proven, whatever happens to the directory.
 func Prove(ctx context.Context, dir string, o Options) (Report, *Contents, error) {
 	return run(ctx, dir, o, true)
 }
@@ -339,7 +339,7 @@ func (v *verifier) checkChain(l *manifest.Line, number uint64) *Break {
 func (v *verifier) removed(r *manifest.Removed, number uint64) {
 	f, ok := v.alive[r.Name]
 	if !ok {
-		v.stop(&Break{Kind: RemovedTwice, Line: number, File: r.Name, Expected: "the name of a file that is there", Found: "none of that name"})
+		v.stop(&Break{Kind: RemovedTwice, Line: number, File: r.Name, Expected: "the name of a file in the export", Found: "no file of that name"})
 		return
 	}
 	delete(v.alive, r.Name)
@@ -356,7 +356,7 @@ func (v *verifier) removed(r *manifest.Removed, number uint64) {
 func (v *verifier) entry(e *manifest.Entry, number uint64) error {
 	f := &listed{line: number, entry: e}
 	if _, ok := v.alive[e.Name]; ok {
-		v.stop(f.breakOf(NameRepeated, "a name that is not taken", "the name of line "+fmt.Sprint(v.alive[e.Name].line)))
+		v.stop(f.breakOf(NameRepeated, "a new name", "the name of line "+fmt.Sprint(v.alive[e.Name].line)))
 		return nil
 	}
 	q, known := v.queues[e.Queue]
@@ -397,7 +397,7 @@ func (f *listed) checkSeqs(last uint64) *Break {
 	}
 	for gap := range e.Gaps.All() {
 		if gap.Reason == manifest.Unknown {
-			b := f.breakOf(UnknownGap, "a reason for every gap", fmt.Sprintf("seqs %d to %d are missing for a reason nobody knows", gap.From, gap.To))
+			b := f.breakOf(UnknownGap, "a reason for every gap", fmt.Sprintf("seqs %d to %d are missing for an unknown reason", gap.From, gap.To))
 			b.FirstSeq, b.LastSeq = gap.From, gap.To
 			return b
 		}

@@ -17,12 +17,12 @@ func (e *elasticsearchBulk) Judge(_ int, body []byte, b sinks.Batch) error {
 	full := len(body) >= e.maxAnswer
 	answer, err := readBulkAnswer(body, full)
 	if err != nil && !errors.Is(err, errCutOff) {
-		return sinks.Failf(sinks.Misconfigured, "the answer is not that of a bulk request: %w: http.url must end in /_bulk", err)
+		return sinks.Failf(sinks.Misconfigured, "the answer is not from the bulk API: %w: http.url must end in /_bulk", err)
 	}
 	refused, results := e.failure(answer.results), len(answer.results)
 	switch {
 	case results > len(b.Items):
-		return fmt.Errorf("the answer has %d results for %d records: it is not the answer to this request", results, len(b.Items))
+		return fmt.Errorf("the answer has %d results for %d records: it does not answer this request", results, len(b.Items))
 	case err != nil && full:
 		return e.tooLong(&answer, refused, b)
 	case err == nil && results < len(b.Items):
@@ -55,7 +55,7 @@ func (e *elasticsearchBulk) failure(results []bulkResult) *sinks.Failure {
 	if worst == nil {
 		return nil
 	}
-	worst.Err = fmt.Errorf("%d of %d records refused, such as: %s %s", refused, len(results), worst.Said.Status, worst.Said.Text)
+	worst.Err = fmt.Errorf("%d of %d records rejected, such as: %s %s", refused, len(results), worst.Said.Status, worst.Said.Text)
 	if todo != "" {
 		worst.Err = fmt.Errorf("%w: %s", worst.Err, todo)
 	}
@@ -89,7 +89,7 @@ func (e *elasticsearchBulk) tooLong(a *bulkAnswer, refused *sinks.Failure, b sin
 	case refused != nil && len(a.results) > 0 && a.results[0].status != 0:
 		return refused
 	case a.errors:
-		err = fmt.Errorf("the record was refused, in an answer longer than %d bytes", e.maxAnswer)
+		err = fmt.Errorf("the record was rejected, in an answer longer than %d bytes", e.maxAnswer)
 	default:
 		return errCutOff
 	}
@@ -102,10 +102,10 @@ func (e *elasticsearchBulk) tooLong(a *bulkAnswer, refused *sinks.Failure, b sin
 // smaller batches find out. The _id keeps what was taken from being doubled.
 func unmatched(a *bulkAnswer, refused *sinks.Failure, b sinks.Batch) error {
 	if a.errors || refused != nil {
-		return rejected(fmt.Errorf("the answer has %d results for %d records, and says that there were errors", len(a.results), len(b.Items)))
+		return rejected(fmt.Errorf("the answer has %d results for %d records, and reports errors", len(a.results), len(b.Items)))
 	}
-	return fmt.Errorf("the answer has %d results for %d records, and does not say that all were taken: "+
-		"let it have the status of every item, which filter_path in http.url may leave out", len(a.results), len(b.Items))
+	return fmt.Errorf("the answer has %d results for %d records, and does not say that all were accepted: "+
+		"it must have the status of every item: check filter_path in http.url", len(a.results), len(b.Items))
 }
 
 // rejected is a refusal that names no record.

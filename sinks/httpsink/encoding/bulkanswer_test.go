@@ -27,7 +27,7 @@ func TestBulkRefusals(t *testing.T) {
 	}{
 		"shards of OpenSearch":    {refusedFor("validation_exception", "Validation Failed: 1: this action would add [2] total shards, but this cluster currently has [1000]/[1000] maximum shards open;"), sinks.Misconfigured, "max_shards_per_node"},
 		"shards of Elasticsearch": {refusedFor("illegal_argument_exception", "Validation Failed: 1: this action would add [10] shards, but this cluster currently has [2402]/[2000] maximum normal shards open;"), sinks.Misconfigured, "max_shards_per_node"},
-		"pipeline":                {refusedFor("illegal_argument_exception", "pipeline with id [decisions] does not exist"), sinks.Misconfigured, "make the ingest pipeline"},
+		"pipeline":                {refusedFor("illegal_argument_exception", "pipeline with id [decisions] does not exist"), sinks.Misconfigured, "create the ingest pipeline"},
 		"alias":                   {refusedFor("illegal_argument_exception", "no write index is defined for alias [decisions]. The write index may be explicitly disabled using is_write_index=false"), sinks.Misconfigured, "is_write_index"},
 		"timestamp":               {refusedFor("document_parsing_exception", "[1:7] failed to parse: "+noTimestamp), sinks.Misconfigured, "@timestamp"},
 		"timestamp as the cause":  {`{"create":{"status":400,"error":{"type":"mapper_parsing_exception","reason":"failed to parse","caused_by":{"reason":"` + noTimestamp + `"}}}}`, sinks.Misconfigured, "@timestamp"},
@@ -36,7 +36,7 @@ func TestBulkRefusals(t *testing.T) {
 		"no master":               {`{"create":{"status":503,"error":{"type":"cluster_block_exception","reason":"blocked by: [SERVICE_UNAVAILABLE/2/no master];"}}}`, sinks.Transient, ""},
 		"closed":                  {refusedFor("index_closed_exception", "closed"), sinks.Misconfigured, "open the index"},
 		"security":                {refusedFor("security_exception", "no"), sinks.Misconfigured, "credentials"},
-		"no index":                {refusedFor("index_not_found_exception", "no such index [d]"), sinks.Misconfigured, "make the index"},
+		"no index":                {refusedFor("index_not_found_exception", "no such index [d]"), sinks.Misconfigured, "create the index"},
 		"index name":              {refusedFor("invalid_index_name_exception", "Invalid index name"), sinks.Misconfigured, "elasticsearchBulk.index"},
 
 		"a record that quotes the shards":   {refusedFor("mapper_parsing_exception", "failed to parse field [a]. Preview of field's value: 'Validation Failed: 1: this action would add [2] total shards, but this cluster currently has'"), sinks.Rejected, ""},
@@ -91,8 +91,8 @@ func TestBulkAnswerTooLong(t *testing.T) {
 		"a long reason":                     {open + `{"create":{"status":400,"error":{"type":"document_parsing_exception","reason":"failed to parse '` + long, 1, sinks.Rejected, []int{0}, []string{"400 document_parsing_exception: failed to parse 'xxx"}},
 		"a long text":                       {open + `{"create":{"status":400,"error":"failed ` + long, 1, sinks.Rejected, []int{0}, []string{"400 failed xxx"}},
 		"a long cause":                      {open + `{"create":{"status":400,"error":{"type":"t","reason":"r","caused_by":{"reason":"` + long, 1, sinks.Rejected, []int{0}, []string{"400 t: r: xxx"}},
-		"a long reason before the status":   {open + `{"create":{"error":{"type":"t","reason":"` + long, 1, sinks.Rejected, nil, []string{"was refused"}},
-		"something long before the items":   {`{"errors":true,"x":"` + long, 1, sinks.Rejected, nil, []string{"was refused"}},
+		"a long reason before the status":   {open + `{"create":{"error":{"type":"t","reason":"` + long, 1, sinks.Rejected, nil, []string{"was rejected"}},
+		"something long before the items":   {`{"errors":true,"x":"` + long, 1, sinks.Rejected, nil, []string{"was rejected"}},
 		"a long reason of a block":          {open + `{"create":{"status":403,"error":{"type":"cluster_block_exception","reason":"` + long, 1, sinks.Misconfigured, nil, nil},
 		"a long reason of a busy node":      {open + `{"create":{"status":503,"error":{"type":"t","reason":"` + long, 1, sinks.Transient, nil, nil},
 		"no errors":                         {`{"errors":false,"x":"` + long, 1, sinks.Transient, nil, []string{"incomplete"}},
@@ -100,7 +100,7 @@ func TestBulkAnswerTooLong(t *testing.T) {
 		"of two, before the status":         {open + created + `,{"create":{"error":{"type":"t","reason":"` + long, 2, sinks.Rejected, nil, []string{"send fewer records"}},
 		"of two, a block and what is long":  {open + blocked + `,{"create":{"error":{"type":"t","reason":"` + long, 2, sinks.Rejected, nil, []string{"send fewer records"}},
 		"of two, no errors":                 {`{"errors":false,"x":"` + long, 2, sinks.Rejected, nil, []string{"send fewer records"}},
-		"of one, cut behind the first item": {open + created + strings.Repeat(" ", room), 1, sinks.Rejected, nil, []string{"was refused"}},
+		"of one, cut behind the first item": {open + created + strings.Repeat(" ", room), 1, sinks.Rejected, nil, []string{"was rejected"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			err := e.Judge(200, []byte(test.answer[:room]), many(test.items))

@@ -60,7 +60,7 @@ var refusals = []refusal{
 	// A new index, such as that of a new day, needs shards. The type was changed between versions.
 	{begins: "Validation Failed: 1: this action would add [", hint: "raise cluster.max_shards_per_node, or delete indices"},
 	{errorType: "illegal_argument_exception", begins: "pipeline with id [", ends: "] does not exist",
-		hint: "make the ingest pipeline, or correct its name in http.url or the index settings"},
+		hint: "create the ingest pipeline, or correct its name in http.url or the index settings"},
 	{errorType: "illegal_argument_exception", begins: "no write index is defined for alias [",
 		hint: "set is_write_index for one index of the alias"},
 	{begins: "only write ops with an op_type of create are allowed in data streams", hint: "set elasticsearchBulk.op to create"},
@@ -70,8 +70,8 @@ var refusals = []refusal{
 }
 
 const (
-	hintNoIndex    = "make the index, or allow it to be made"
-	hintPermission = "check what the credentials permit"
+	hintNoIndex    = "create the index, or allow its creation"
+	hintPermission = "check the permissions of the credentials"
 )
 
 // is reports whether r is this refusal.
@@ -136,7 +136,7 @@ func readBulkAnswer(body []byte, full bool) (bulkAnswer, error) {
 	says, items := rawjson.Member(body, "errors"), rawjson.Member(body, "items")
 	switch {
 	case says != nil && says.Kind() != rawjson.Boolean, items != nil && items.Kind() != rawjson.Array:
-		return bulkAnswer{}, errors.New(`its members "errors" and "items" are of other types`)
+		return bulkAnswer{}, errors.New(`its members "errors" and "items" have the wrong types`)
 	case says == nil && cut == nil:
 		return bulkAnswer{}, errors.New(`it has no member "errors"`)
 	}
@@ -147,7 +147,7 @@ func readBulkAnswer(body []byte, full bool) (bulkAnswer, error) {
 		}
 		result, ok := readBulkResult(item)
 		if !ok && cut == nil {
-			return a, errors.New("an item has not one result")
+			return a, errors.New("an item does not have exactly one result")
 		}
 		if !ok {
 			break

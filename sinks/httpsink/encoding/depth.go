@@ -26,7 +26,7 @@ func checkDepth(b *sinks.Batch) error {
 	if items == nil {
 		return nil
 	}
-	err := fmt.Errorf("a record that nests more than %d levels deep may bring the destination down", maxBulkDepth)
+	err := fmt.Errorf("a record that nests more than %d levels deep may crash the destination", maxBulkDepth)
 	return &sinks.Failure{Kind: sinks.Rejected, Items: items, Said: sinks.Answer{Text: "not sent: " + err.Error()}, Err: err}
 }
 

@@ -143,7 +143,7 @@ func TestBulkResults(t *testing.T) {
 		"shards":                    {create, []string{created, unavailable}, sinks.Transient, nil, []string{"unavailable_shards_exception"}},
 		"no status":                 {create, []string{created, `{"create":{}}`}, sinks.Transient, nil, []string{"1 of 2"}},
 		"blocked":                   {create, []string{blocked, blocked}, sinks.Misconfigured, nil, []string{"cluster_block_exception", "whether the index is blocked"}},
-		"no index":                  {create, []string{noIndex}, sinks.Misconfigured, nil, []string{"no such index", "make the index"}},
+		"no index":                  {create, []string{noIndex}, sinks.Misconfigured, nil, []string{"no such index", "create the index"}},
 		"closed":                    {create, []string{closed}, sinks.Misconfigured, nil, []string{"open the index"}},
 		"index into a stream":       {index, []string{toStream}, sinks.Misconfigured, nil, []string{"set elasticsearchBulk.op to create"}},
 		"rejected before all":       {create, []string{busy, blocked, unavailable, mapping, created}, sinks.Rejected, []int{3}, []string{"4 of 5", "document_parsing_exception"}},

@@ -20,30 +20,32 @@ type Encoding interface {
 	TokenScheme() string
 	// MaxAnswer is how many bytes of an answer Judge and Status want to see.
 	MaxAnswer() int
-	// AnswerDecides reports whether the body of a 2xx answer may refuse records, so
-	// that they are accepted only once Judge has seen it. Without it the status says all.
+	// AnswerDecides reports whether the body of a 2xx answer may refuse records: then
+	// they are accepted only once Judge has seen the body. Otherwise the status alone
+	// decides.
 	AnswerDecides() bool
 
 	// Append appends b to dst and returns the extended buffer. Record bytes are
-	// copied as they are, or so that they come out as they are. A batch without
+	// copied unchanged, or encoded so that they decode unchanged. A batch without
 	// items appends nothing. An error is a *sinks.Failure that names records which
 	// the destination must not get.
 	Append(dst []byte, b sinks.Batch) ([]byte, error)
 
-	// Verbatim returns what Append would append where b has it already, and else nil.
-	// Its bytes are b's.
+	// Verbatim returns what Append would append, if b already holds these bytes, and
+	// else nil. The bytes belong to b.
 	Verbatim(b sinks.Batch) []byte
 
-	// Judge reads the answer to b: one of status 2xx, or of a status that Status
-	// calls Rejected. body is its first MaxAnswer bytes, or as many as could be
-	// read. Nil means that the answer, if it is whole, refuses no item. What is
-	// Rejected is so whether or not the answer is whole. Otherwise it returns a *sinks.Failure of any kind, with Items
-	// and Each where the answer names items. What is quoted in it is printable, one
-	// line and bounded, but may hold whatever was sent, secrets included.
+	// Judge reads the answer to b: one with status 2xx, or with a status that Status calls Rejected.
+	// body is its first MaxAnswer bytes, or as many as could be read. Nil means that the answer, if it
+	// is whole, refuses no item. Otherwise Judge returns a *sinks.Failure of any kind, with Items and
+	// Each if the answer names items. A rejection holds whether or not the answer is whole. Quotes in
+	// the failure are printable, bounded and on one line, but may hold anything that was sent, secrets
+	// included.
 	Judge(status int, body []byte, b sinks.Batch) error
 
 	// Status says what a status other than 2xx means in this protocol, and in hint
-	// what to do about it. When ok is false the protocol has no say of its own.
+	// what to do about it. ok is false when the protocol does not define the
+	// status.
 	Status(status int, body []byte) (kind sinks.Kind, hint string, ok bool)
 }
 
@@ -58,7 +60,7 @@ const (
 	lokiName              = "loki"
 )
 
-// Names lists the encodings there are, the default first.
+// Names lists the encodings, the default first.
 var Names = []string{ndjsonName, jsonArrayName, cloudEventsName, otlpName, splunkHECName, elasticsearchBulkName, lokiName}
 
 // Config holds the options of the encodings that have any, each below a key that
@@ -84,8 +86,8 @@ func (Config) Rules() []config.Rule {
 	return rules
 }
 
-// ValidateMaps reports attributes and labels that cannot be: what the rules do not tell
-// of. Paths are relative to the section that c is part of.
+// ValidateMaps reports invalid attributes and labels, which the rules do not check.
+// Paths are relative to the section that c is part of.
 func (c *Config) ValidateMaps() config.Problems {
 	var p config.Problems
 	if c.OTLP != nil {

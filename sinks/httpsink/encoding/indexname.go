@@ -32,7 +32,7 @@ func parseIndexName(text string) (*indexName, error) {
 		date, next, closed := strings.Cut(after, "}")
 		layout := dateLayout(date)
 		if dated && (!closed || layout == "") || strings.Contains(literal, "}") {
-			return nil, errors.New("must have in braces parts of the time, which are yyyy, MM, dd and HH with . - or _ between them: decisions-{yyyy.MM.dd}")
+			return nil, errors.New("must have time fields in braces, yyyy, MM, dd or HH with . - or _ between them: decisions-{yyyy.MM.dd}")
 		}
 		n.parts = append(n.parts, indexPart{literal: literal}, indexPart{layout: layout})
 		rest = next
@@ -79,7 +79,7 @@ func checkIndexName(name string) error {
 	case strings.ToLower(name) != name:
 		return errors.New("must be in lower case")
 	case strings.ContainsAny(name, "\\/*?\"<>|,#: ") || plainText(name) != nil:
-		return errors.New(`must hold no white space and none of \ / * ? " < > | , # : in it`)
+		return errors.New(`must not contain white space or any of : \ / * ? " < > | , #`)
 	}
 	return nil
 }

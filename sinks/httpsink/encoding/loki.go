@@ -20,10 +20,10 @@ type Loki struct {
 	// Labels are the labels of every stream, beside source. Default:
 	// service_name: docket.
 	Labels map[string]string `yaml:"labels"`
-	// QueueLabel adds the label queue, the UUID of the queue. Loki refuses a record
-	// that is an hour older than the newest of its stream: where several dockets
-	// send to one Loki, and no label tells them apart, one that catches up after an
-	// outage would be refused because of the others. Each queue makes streams of its own.
+	// QueueLabel adds the label queue, the UUID of the queue, so that each queue has its
+	// own streams. Loki refuses a record that is an hour older than the newest one of its
+	// stream. If several dockets send to one Loki without a label that tells them apart,
+	// Loki refuses the records of a docket that catches up after an outage.
 	QueueLabel bool `yaml:"queueLabel"`
 }
 
@@ -42,7 +42,7 @@ func (c *Loki) validate() config.Problems {
 		value := c.Labels[name]
 		switch {
 		case !labelName.MatchString(name) || len(name) > 1 && name[:2] == "__":
-			p.Addf("labels", "must have names of letters, digits and underscores that begin with no digit nor two underscores, not %q", name)
+			p.Addf("labels", "must have names of letters, digits and underscores, without a digit or two underscores at the start, not %q", name)
 		case name == sourceLabel || name == queueLabel && c.QueueLabel:
 			p.Addf("labels", "must not have %s: docket sets it", name)
 		case value == "" || plainText(value) != nil:
@@ -88,7 +88,7 @@ func newLoki(c Loki) *loki {
 	return e
 }
 
-// Append implements Encoding. A batch is of few sources, so it is gone through
+// Append implements Encoding. A batch has few sources: Append goes through it
 // once for each.
 func (e *loki) Append(dst []byte, b sinks.Batch) ([]byte, error) {
 	if len(b.Items) == 0 {
@@ -173,11 +173,12 @@ func (e *loki) Judge(status int, body []byte, _ sinks.Batch) error {
 }
 
 // Status implements Encoding. A 400 is about single records, such as one that is
-// too old or too long, unless it says what is true of any.
+// too old or too long, unless its text names a cause that holds for every
+// record.
 func (e *loki) Status(status int, body []byte) (kind sinks.Kind, hint string, ok bool) {
 	switch {
 	case status == http.StatusUnauthorized && bytes.Contains(body, []byte("no org id")):
-		return sinks.Misconfigured, "Loki wants to know the tenant: set X-Scope-OrgID in http.headers", true
+		return sinks.Misconfigured, "Loki requires a tenant: set X-Scope-OrgID in http.headers", true
 	case status != http.StatusBadRequest:
 		return 0, "", false
 	}

@@ -35,9 +35,9 @@ type OTLP struct {
 	// requestReceivedTimestamp.
 	TimeFields []string `yaml:"timeFields"`
 	// SeverityFields are fields of the record, as names joined by dots, or of its
-	// normalized form ("normalized.decision"). The first
-	// that holds a string is the severity's text, up to 32 bytes of it: of allow and
-	// dryrun the number is INFO, of warn WARN, of deny and error ERROR, of others none.
+	// normalized form ("normalized.decision"). The first that holds a string gives the
+	// text of the severity, cut to 32 bytes. The number of the severity is INFO for
+	// allow and dryrun, WARN for warn, ERROR for deny and error, and none for others.
 	// Default: decision, enforcementAction.
 	SeverityFields []string `yaml:"severityFields"`
 }
@@ -193,9 +193,9 @@ func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
 	switch {
 	case answer.rejected > 0: // whatever is missing of the message
 	case errors.Is(err, errCutOff) && len(body) >= e.maxAnswer:
-		return rejected(fmt.Errorf("the answer is longer than %d bytes: so long a message quotes a record that is refused", e.maxAnswer))
+		return rejected(fmt.Errorf("the answer is longer than %d bytes: such a long message quotes a rejected record", e.maxAnswer))
 	case err != nil:
-		return sinks.Failf(sinks.Misconfigured, "the answer is not that of an OTLP receiver: %w: http.url must end in /v1/logs", err)
+		return sinks.Failf(sinks.Misconfigured, "the answer is not from an OTLP receiver: %w: http.url must end in /v1/logs", err)
 	default:
 		return nil // a message without a number is a warning
 	}
@@ -203,7 +203,7 @@ func (e *otlp) Judge(status int, body []byte, b sinks.Batch) error {
 	f := &sinks.Failure{
 		Kind: sinks.Rejected,
 		Said: sinks.Answer{Status: strconv.Itoa(status), Text: message},
-		Err:  fmt.Errorf("%d of %d log records refused: %s", answer.rejected, len(b.Items), message),
+		Err:  fmt.Errorf("%d of %d log records rejected: %s", answer.rejected, len(b.Items), message),
 	}
 	if answer.rejected >= int64(len(b.Items)) {
 		for i := range b.Items {

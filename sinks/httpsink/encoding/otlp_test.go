@@ -144,7 +144,7 @@ func TestOTLPPartialSuccess(t *testing.T) {
 					}
 					return
 				}
-				f := failureOf(t, err, sinks.Rejected, "of 3 log records refused: too old")
+				f := failureOf(t, err, sinks.Rejected, "of 3 log records rejected: too old")
 				if !slices.Equal(f.Items, test.items) {
 					t.Errorf("got the items %v, want %v", f.Items, test.items)
 				}
@@ -198,16 +198,16 @@ func TestOTLPAnswerCutOff(t *testing.T) {
 		words  string
 		items  []int
 	}{
-		"protobuf, some":                {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: long}), room, sinks.Rejected, "1 of 2 log records refused: xxx", nil},
-		"protobuf, all":                 {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 2, ErrorMessage: long}), room, sinks.Rejected, "2 of 2 log records refused: xxx", []int{0, 1}},
+		"protobuf, some":                {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: long}), room, sinks.Rejected, "1 of 2 log records rejected: xxx", nil},
+		"protobuf, all":                 {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 2, ErrorMessage: long}), room, sinks.Rejected, "2 of 2 log records rejected: xxx", []int{0, 1}},
 		"protobuf, number not known":    {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{ErrorMessage: long}), room, sinks.Rejected, "longer than", nil},
-		"protobuf, broken off":          {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: "too old"}), 8, sinks.Rejected, "1 of 2 log records refused: to", nil},
+		"protobuf, broken off":          {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{RejectedLogRecords: 1, ErrorMessage: "too old"}), 8, sinks.Rejected, "1 of 2 log records rejected: to", nil},
 		"protobuf, broken off too soon": {OTLPProtobuf, protobuf(&collogs.ExportLogsPartialSuccess{ErrorMessage: "too old"}), 8, sinks.Misconfigured, "incomplete", nil},
-		"JSON, some":                    {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"` + long, room, sinks.Rejected, "1 of 2 log records refused: xxx", nil},
-		"JSON, all":                     {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":2,"errorMessage":"` + long, room, sinks.Rejected, "2 of 2 log records refused: xxx", []int{0, 1}},
+		"JSON, some":                    {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"` + long, room, sinks.Rejected, "1 of 2 log records rejected: xxx", nil},
+		"JSON, all":                     {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":2,"errorMessage":"` + long, room, sinks.Rejected, "2 of 2 log records rejected: xxx", []int{0, 1}},
 		"JSON, number last":             {OTLPJSON, `{"partialSuccess":{"errorMessage":"` + long, room, sinks.Rejected, "longer than", nil},
-		"JSON, broken off":              {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"to`, 62, sinks.Rejected, "1 of 2 log records refused: to", nil},
-		"JSON to protobuf":              {OTLPProtobuf, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"` + long, room, sinks.Rejected, "1 of 2 log records refused: xxx", nil},
+		"JSON, broken off":              {OTLPJSON, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"to`, 62, sinks.Rejected, "1 of 2 log records rejected: to", nil},
+		"JSON to protobuf":              {OTLPProtobuf, `{"partialSuccess":{"rejectedLogRecords":"1","errorMessage":"` + long, room, sinks.Rejected, "1 of 2 log records rejected: xxx", nil},
 		"a long page":                   {OTLPProtobuf, "<html>" + long, room, sinks.Misconfigured, "/v1/logs", nil},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -152,9 +152,9 @@ func hecCode(code int) (kind sinks.Kind, hint string, accepted bool) {
 	case 0, 17, 24, 25:
 		return 0, "", true
 	case 1, 2, 3, 4, 16, 21, 22:
-		return sinks.Misconfigured, "check the token, and that it is switched on in Splunk", false
+		return sinks.Misconfigured, "check the token, and that it is enabled in Splunk", false
 	case 5:
-		return sinks.Misconfigured, "the events did not arrive: check what stands between docket and Splunk", false
+		return sinks.Misconfigured, "the events did not arrive: check proxies and load balancers between docket and Splunk", false
 	case 7:
 		return sinks.Misconfigured, "set splunkHEC.index to an index that the token permits", false
 	case 10, 11, 14:
@@ -167,8 +167,8 @@ func hecCode(code int) (kind sinks.Kind, hint string, accepted bool) {
 	return sinks.Transient, "", false
 }
 
-// Status implements Encoding. What the collector's code says goes before the
-// status, since most of its codes come as 400.
+// Status implements Encoding. The collector's code decides before the status,
+// because most codes come with status 400.
 func (*splunkHEC) Status(_ int, body []byte) (kind sinks.Kind, hint string, ok bool) {
 	a, ok := readHEC(body)
 	if !ok {
@@ -186,7 +186,7 @@ func (*splunkHEC) Judge(status int, body []byte, b sinks.Batch) error {
 	a, ok := readHEC(body)
 	if !ok {
 		return sinks.Failf(sinks.Misconfigured,
-			"the answer is not that of an event collector: %q: http.url must end in /services/collector/event", sinks.AnswerText(string(body)))
+			"the answer is not from an event collector: %q: http.url must end in /services/collector/event", sinks.AnswerText(string(body)))
 	}
 	kind, hint, accepted := hecCode(*a.Code)
 	if accepted {
