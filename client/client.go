@@ -77,8 +77,8 @@ type Stats struct {
 	BufferedBytes int // their memory
 	Connected     bool
 	Connections   uint64 // connections on which the exporter has answered
-	// Forgotten is how many records the exporter has acknowledged and did not
-	// know any more at a later connection: it has a new queue.
+	// Forgotten counts records that the exporter acknowledged and no longer knew at a
+	// later connection, because it has a new queue.
 	Forgotten uint64
 }
 
@@ -152,16 +152,33 @@ func (c *Client) NextSequence() uint64 {
 	return c.sequence.Add(1)
 }
 
+// NextSequences returns the first of n numbers of NextSequence that follow each other, also while
+// other goroutines ask for numbers. For n = 0 it returns 0.
+func (c *Client) NextSequences(n int) (first uint64) {
+	if c == nil || n <= 0 {
+		return 0
+	}
+	return c.sequence.Add(uint64(n)) - uint64(n) + 1
+}
+
+// Producer is the name under which the exporter knows c: Config.Producer and a random
+// part. It names one numbering: a record's sequence is unique together with it.
+func (c *Client) Producer() string {
+	if c == nil {
+		return ""
+	}
+	return c.link.producer
+}
+
 // Enabled reports whether c is not off: whether it is worth making a record.
 func (c *Client) Enabled() bool { return c != nil }
 
-// Log sends r and returns nil when it is on the exporter's disk. Until then it
-// waits: for room in the buffer, for the exporter to come, for its ack. An error
-// of ctx does not mean that the record is not stored: once taken it stays under
-// way. ErrClosed says that Close came first, RefusedError that the exporter did
-// not want it; that can only be a record larger than it takes, and where the
-// connection breaks with the refusal the record is taken for stored, although it
-// is among the refused lines there. r is the caller's again on return.
+// Log sends r and returns nil when it is on the exporter's disk. Until then it waits: for room in
+// the buffer, for the exporter to come, for its ack. An error of ctx does not mean that the record
+// is not stored: once taken it stays under way. ErrClosed says that Close came first. RefusedError
+// says that the exporter refused the record, which is larger than it accepts. If the connection
+// breaks with that refusal, Log takes the record for stored, although the exporter has it among its
+// refused lines. r is the caller's again on return.
 func (c *Client) Log(ctx context.Context, r *decision.Record) error {
 	if c == nil {
 		return nil
@@ -209,8 +226,8 @@ func (c *Client) Export(ctx context.Context, r *decision.Record) error {
 	return c.ExportAll(ctx, r)
 }
 
-// ExportAll is Export of several records, which it sends in their order and waits for
-// together. The error is that of the first that has one.
+// ExportAll is Export of several records, which it sends in their order and waits for together. It
+// returns the first error.
 func (c *Client) ExportAll(ctx context.Context, records ...*decision.Record) error {
 	if c == nil {
 		return nil
@@ -413,12 +430,12 @@ func (c *Client) Flush(ctx context.Context) error {
 	return c.link.flush(ctx)
 }
 
-// Close takes no more records, sends what it can until ctx is done, and ends the
-// client. left is how many records are lost with it: those that the exporter has
-// not acknowledged, although it may have some of them, and that are not in
-// Config.SpillFile for the next start; and one for each function that was put off and has
-// not run, see Later. The error says why there are any, or why the exporter could not be
-// told of what was lost before. A second Close waits for the first, and returns the same.
+// Close takes no more records, sends what it can until ctx is done, and ends the client. left
+// counts lost records: records that the exporter has not acknowledged and that are not in
+// Config.SpillFile for the next start. The exporter may have some of them. left also counts each
+// function that was put off and has not run, see Later. The error says why there are any, or why
+// the exporter could not be told of what was lost before. A second Close waits for the first, and
+// returns the same.
 func (c *Client) Close(ctx context.Context) (left int, err error) {
 	if c == nil {
 		return 0, nil
@@ -455,7 +472,7 @@ func (c *Client) closeLink(ctx context.Context) (left int, err error) {
 		return 0, nil
 	}
 	if err == nil { // a record can be handled without being stored, and so can a loss record
-		return 0, errors.New("the exporter refused to be told of losses")
+		return 0, errors.New("docket refused the loss record")
 	}
 	return rest.records(), fmt.Errorf("%w: %s", err, why)
 }

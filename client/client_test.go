@@ -8,6 +8,7 @@ import (
 	"maps"
 	"net"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -69,14 +70,36 @@ func TestOff(t *testing.T) {
 		}
 	}
 	c.Lose(decision.Deny, 1)
-	if !c.Later(1<<60, func() { t.Error("Later runs a function") }) || c.Mode() != Batch || c.NextSequence() != 0 {
-		t.Error("got a client that is on, want Later true, Batch and 0")
+	if !c.Later(1<<60, func() { t.Error("Later runs a function") }) || c.Mode() != Batch ||
+		c.NextSequence() != 0 || c.NextSequences(2) != 0 || c.Producer() != "" {
+		t.Error("got a client that is on, want Later true, Batch, 0 and no name")
 	}
 	if left != 0 || c.Enabled() || c.Stats().Logged != 0 {
 		t.Errorf("got %d left, enabled %t, %+v, want nothing", left, c.Enabled(), c.Stats())
 	}
 	if n := testing.AllocsPerRun(100, func() { _ = c.TryLog(r) }); n != 0 {
 		t.Errorf("TryLog: got %v allocations, want 0", n)
+	}
+}
+
+// Numbers follow each other, alone and together.
+func TestNextSequences(t *testing.T) {
+	c := newExporter(t).client(Config{})
+	got := []uint64{c.NextSequence(), c.NextSequences(3), c.NextSequences(0), c.NextSequences(-1), c.NextSequences(1), c.NextSequence()}
+	if want := []uint64{1, 2, 0, 0, 5, 6}; !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+}
+
+// Producer is the name under which the exporter stores what was logged.
+func TestProducer(t *testing.T) {
+	e := newExporter(t)
+	c := e.client(Config{Producer: "engine"})
+	if err := c.Log(within(t), record(decision.Deny, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if got := c.Producer(); !strings.HasPrefix(got, "engine/") || got != e.Lines()[0].Producer {
+		t.Errorf("got %q, want engine/ and the random part of %q", got, e.Lines()[0].Producer)
 	}
 }
 
@@ -131,11 +154,11 @@ func TestLogSaysThatTheExporterIsAway(t *testing.T) {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		defer cancel()
 		err = c.Log(ctx, record(decision.Deny, 1))
-		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the exporter is away: nobody there") {
-			t.Errorf("Log: got %v, want that the exporter is away", err)
+		if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "docket is away: nobody there") {
+			t.Errorf("Log: got %v, want that docket is away", err)
 		}
 		left, err := c.Close(ctx)
-		if left != 1 || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "the exporter is away") {
+		if left != 1 || !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "docket is away") {
 			t.Errorf("Close: got %d left, %v, want 1 and why", left, err)
 		}
 	})
@@ -144,7 +167,7 @@ func TestLogSaysThatTheExporterIsAway(t *testing.T) {
 func checkCount(t *testing.T, lines []clienttest.Line, want int) {
 	t.Helper()
 	if len(lines) != want {
-		t.Errorf("lines at the exporter: got %d, want %d", len(lines), want)
+		t.Errorf("lines at docket: got %d, want %d", len(lines), want)
 	}
 }
 
@@ -163,7 +186,7 @@ func TestRefusedRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	if st := c.Stats(); st.Refused != 2 || st.Stored != 0 || len(st.Lost) != 0 {
-		t.Errorf("Stats: got %+v, want 2 refused, and none lost: the exporter knows of them", st)
+		t.Errorf("Stats: got %+v, want 2 refused, and none lost: docket knows of them", st)
 	}
 }
 
@@ -203,7 +226,7 @@ func TestExportModes(t *testing.T) {
 			c := startClient(t, Config{Address: nobody, Mode: mode, Timeout: 10 * time.Millisecond, MaxBufferedBytes: MinBufferedBytes})
 			for range 300 {
 				if err := c.Export(context.Background(), record(decision.Deny, 1)); (err != nil) != wantErr {
-					t.Fatalf("Export with the exporter away: got %v, want an error: %t", err, wantErr)
+					t.Fatalf("Export with docket away: got %v, want an error: %t", err, wantErr)
 				}
 				if mode != Batch && c.Stats().Lost[decision.Deny] > 0 {
 					break

@@ -14,16 +14,16 @@ import (
 	"github.com/docket-export/docket/decision/stream"
 )
 
-// Mode says what Export does with a record. The names are those of the audit
-// modes of the Kubernetes API server.
+// Mode says what Export does with a record. The Kubernetes API server uses the same names for its
+// audit modes.
 type Mode string
 
 // The modes.
 const (
 	// Batch never makes the caller wait: what finds no room is lost and counted.
 	Batch Mode = "Batch"
-	// Blocking waits for the exporter's ack, for at most Config.Timeout. The
-	// caller does not hear whether it came.
+	// Blocking waits for the exporter's ack, for at most Config.Timeout. Export does
+	// not say whether the ack came.
 	Blocking Mode = "Blocking"
 	// BlockingStrict waits like Blocking and returns an error when the ack did
 	// not come: the caller can refuse what it cannot prove.
@@ -51,19 +51,18 @@ type Config struct {
 	// tcp://host:port. The scheme selects the transport. Empty: the client is
 	// off.
 	Address string
-	// Producer is how this producer is called in the exporter's ledger and logs:
-	// at most MaxProducer bytes of letters, digits and . _ : / - A random part is
-	// added to it, so that two producers of one name never share their numbers.
-	// Default: the name of the host, which is that of the pod in Kubernetes.
+	// Producer is how this producer is called in the exporter's ledger and logs: at most
+	// MaxProducer bytes of letters, digits and . _ : / - A random part is added to it, so that two
+	// producers of one name never share their numbers. Default: the name of the host, which in
+	// Kubernetes is the name of the pod.
 	Producer string
 	// Mode is what Export does. Default: Batch.
 	Mode Mode
 	// Timeout bounds one Export in the modes that wait. Default: DefaultTimeout.
 	Timeout time.Duration
-	// MaxBufferedBytes bounds the memory of the records that the exporter has
-	// not acknowledged yet; those of a spill file come on top, and while one is
-	// written also what is being written. At least MinBufferedBytes. Default:
-	// DefaultBufferedBytes.
+	// MaxBufferedBytes bounds the memory of the records that the exporter has not acknowledged yet.
+	// The records of a spill file come on top, and so does a spill file that is being written. At
+	// least MinBufferedBytes. Default: DefaultBufferedBytes.
 	MaxBufferedBytes int
 	// Keep says which records are kept longest when that memory is full: those
 	// with the first decision. A record with a decision that is not listed is
@@ -74,8 +73,8 @@ type Config struct {
 	// that the exporter has not acknowledged, and from which the next New takes
 	// them up. Empty: they are lost, and counted.
 	SpillFile string
-	// TLS is how a tcp connection is protected. nil: not at all, which is
-	// allowed to loopback addresses only.
+	// TLS protects a tcp connection. nil: no TLS, which is allowed for loopback
+	// addresses only.
 	TLS *TLSConfig
 	// Log is told of connections and losses; never of a record's content. It must
 	// not block: Close waits for it. nil: nobody is told.
@@ -85,11 +84,11 @@ type Config struct {
 	Transports map[string]Transport
 }
 
-// Validate reports every problem at once, each beginning with the key of the
-// field in a configuration file ("maxBufferedBytes: must be at least 64Ki"). The error
-// joins them, each a Problem. It touches neither disk nor network, and calls no transport of
-// c.Transports. What is wrong is wrong in a client that is off as well: it would
-// show only on the day it is turned on.
+// Validate reports every problem at once, each beginning with the key of the field in a
+// configuration file ("maxBufferedBytes: must be at least 64Ki"). The error joins them, each
+// a Problem. It touches neither disk nor network, and calls no transport of c.Transports. It
+// checks a client that is off too: otherwise a mistake would show only on the day that the
+// client is turned on.
 func (c *Config) Validate() error {
 	found := c.problems()
 	errs := make([]error, len(found))
@@ -171,8 +170,8 @@ func checkMode(m Mode) error {
 	return fmt.Errorf("must be Batch, Blocking or BlockingStrict%s", not(string(m)))
 }
 
-// Unspecified stands in Keep, and among the losses, for records whose decision is
-// none of decision's, or that have none.
+// Unspecified stands in Keep, and among the losses, for records without a decision or
+// with one that package decision does not know.
 const Unspecified decision.Decision = "unspecified"
 
 // defaultKeep ranks by what a reader of the export can least do without.
@@ -186,7 +185,7 @@ func keepProblems(keep []decision.Decision) problems {
 		case !slices.Contains(kinds[:], d):
 			found.addf(key, "must be deny, error, warn, dryrun, allow or unspecified%s", not(string(d)))
 		case slices.Index(keep, d) < i:
-			found.addf(key, "must be named once: keep[%d] is %s as well", slices.Index(keep, d), d)
+			found.addf(key, "must not be repeated: keep[%d] is %s too", slices.Index(keep, d), d)
 		}
 	}
 	return found
@@ -197,7 +196,7 @@ func checkSpillFile(path string) error {
 	case path == "":
 		return nil
 	case !filepath.IsAbs(path):
-		return errors.New("must be an absolute path, such as /var/lib/engine/docket.spill: the working directory may be another at the next start")
+		return errors.New("must be an absolute path, such as /var/lib/engine/docket.spill: the working directory may differ at the next start")
 	case strings.ContainsRune(path, 0):
 		return errors.New("must not have a zero byte in it")
 	case strings.HasSuffix(path, "/"):

@@ -61,7 +61,7 @@ mode: must be Batch, Blocking or BlockingStrict, not "Strict"
 timeout: must be more than 0
 maxBufferedBytes: must be at least 64Ki
 keep[1]: must be deny, error, warn, dryrun, allow or unspecified
-keep[3]: must be named once: keep[0] is deny as well
+keep[3]: must not be repeated: keep[0] is deny too
 spillFile: must name a file, not a directory
 tls.certFile: must be set because keyFile is
 transports[vsock]: must not be nil

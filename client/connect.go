@@ -29,10 +29,10 @@ const (
 
 // errBetterNext ends a connection on which the exporter turned out to have lines
 // that the hello offered: the next hello starts behind them.
-var errBetterNext = errors.New("the exporter knows more lines")
+var errBetterNext = errors.New("docket knows more lines")
 
 // errStolen ends a link for good.
-var errStolen = errors.New("somebody else sends under this name: choose another")
+var errStolen = errors.New("another producer uses this name: choose another name")
 
 // run keeps a connection until ctx is done or the link has failed.
 func (k *link) run(ctx context.Context) {
@@ -134,7 +134,7 @@ func (k *link) greet(nc net.Conn, replies *bufio.Reader) (next, forgotten uint64
 	_ = nc.SetDeadline(time.Time{})
 	answer, ok := reply.(stream.Answer)
 	if !ok {
-		return 0, 0, fmt.Errorf("hello: the exporter answered with %T", reply)
+		return 0, 0, fmt.Errorf("hello: docket answered with %T", reply)
 	}
 	if answer.Acked < hello.Next {
 		return hello.Next, k.goOn(hello.Next, answer.Acked), nil
@@ -222,7 +222,7 @@ func (k *link) readReplies(replies *bufio.Reader) error {
 		case stream.Refused:
 			err = k.takeRefusal(r)
 		default:
-			err = fmt.Errorf("unexpected %T from the exporter", reply)
+			err = fmt.Errorf("unexpected %T from docket", reply)
 		}
 		if err != nil {
 			return err
@@ -237,7 +237,7 @@ func (k *link) takeAck(a stream.Ack) error {
 	k.stats.waiting = a.Waiting
 	k.mu.Unlock()
 	if a.Through > last {
-		return fmt.Errorf("ack %d from the exporter, which was not sent that line", a.Through)
+		return fmt.Errorf("docket acknowledged line %d, which was never sent", a.Through)
 	}
 	k.advance(a.Through)
 	return nil
@@ -250,7 +250,7 @@ func (k *link) takeRefusal(r stream.Refused) error {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if r.Seq > k.box.last() {
-		return fmt.Errorf("refusal of line %d by the exporter, which was not sent it", r.Seq)
+		return fmt.Errorf("docket refused line %d, which was never sent", r.Seq)
 	}
 	l := k.box.inFlight(r.Seq)
 	if l == nil || l.refused != nil || r.Reason == stream.QueueFull { // told on an earlier connection, or not final
@@ -338,14 +338,14 @@ func (k *link) handled(l *line) {
 // closedError is the reason that an exporter gave for closing.
 type closedError struct{ reason string }
 
-func (e *closedError) Error() string { return "the exporter closed the connection: " + e.reason }
+func (e *closedError) Error() string { return "docket closed the connection: " + e.reason }
 
 // readReply reads one reply. The end of the connection is an error.
 func readReply(replies *bufio.Reader) (stream.Reply, error) {
 	line, err := replies.ReadSlice('\n')
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil, errors.New("the exporter closed the connection")
+		return nil, errors.New("docket closed the connection")
 	case errors.Is(err, bufio.ErrBufferFull):
 		return nil, fmt.Errorf("reply: longer than %d bytes", stream.MaxReply)
 	case err != nil:

@@ -28,7 +28,7 @@ func (e *events) connected(forgotten uint64) {
 		e.recovered()
 	}
 	if forgotten > 0 {
-		e.log.Warn("the exporter has forgotten records that it had stored: is its queue a new one?", "records", forgotten)
+		e.log.Warn("docket no longer knows records that it has stored: it probably has a new queue", "records", forgotten)
 	}
 }
 
@@ -40,7 +40,7 @@ func (e *events) acked() {
 
 func (e *events) recovered() {
 	if e.failure != "" {
-		e.log.Info("connected to the exporter again", "attempts", e.attempts+1)
+		e.log.Info("connected to docket again", "attempts", e.attempts+1)
 		e.failure, e.attempts = "", 0
 	}
 }
@@ -55,7 +55,7 @@ func (e *events) disconnected(err error, ended bool) {
 	case ended:
 		e.log.Error("the client has ended: every record is lost from now on", "error", err)
 	case text != e.failure:
-		e.log.Warn("no connection to the exporter: records wait in the buffer", "error", err)
+		e.log.Warn("no connection to docket: records wait in the buffer", "error", err)
 	}
 	e.failure = text
 }
@@ -66,7 +66,7 @@ func (e *events) losses(total uint64) {
 	if total == e.lost || !e.lostAt.IsZero() && now.Before(e.lostAt.Add(lossLogPause)) {
 		return
 	}
-	e.log.Warn("records were lost, which the exporter is told: the buffer was full, or they could not be encoded",
+	e.log.Warn("records were lost, because the buffer was full or they could not be encoded: a loss record tells docket",
 		"records", total-e.lost, "since_start", total)
 	e.lost, e.lostAt = total, now
 }

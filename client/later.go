@@ -52,11 +52,10 @@ func (p putOff) run() {
 	}
 }
 
-// Later has f run within some 10 ms, on a goroutine of the client and behind every f before
-// it: the decision itself need not wait for its record to be made. It never waits. False says
-// that there is no room for f, which holds so many bytes, or that Close was called: f
-// does not run then, and Lose is there to count what is lost with it. Flush and Close
-// wait for f. As long as f runs, those behind it wait.
+// Later runs f within some 10 ms, on a goroutine of the client and behind every earlier f. So the
+// decision need not wait for its record to be made. It never waits. False says that f, which holds
+// so many bytes, has no room, or that Close was called. f does not run then: call Lose to count the
+// lost records. Flush and Close wait for f. As long as f runs, those behind it wait.
 func (c *Client) Later(bytes int, f func()) bool {
 	if c == nil {
 		return true
@@ -186,5 +185,5 @@ func (c *Client) endLater(ctx context.Context) (left int, err error) {
 	if l.running {
 		left++
 	}
-	return left, fmt.Errorf("%d records were still to be made: %w", left, err)
+	return left, fmt.Errorf("%d records were not made yet: %w", left, err)
 }

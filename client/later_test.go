@@ -168,7 +168,7 @@ func TestCloseWhileAFunctionHangs(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	left, err := c.Close(ctx)
-	if left != 3 || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "3 records were still to be made") {
+	if left != 3 || !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "3 records were not made yet") {
 		t.Errorf("Close: got %d, %v, want the one that runs and the two behind it", left, err)
 	}
 	if lost := c.Stats().Lost; lost[Unspecified] != 2 {

@@ -24,9 +24,9 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string {
 	if e.Detail == "" {
-		return "refused by the exporter: " + e.Reason
+		return "refused by docket: " + e.Reason
 	}
-	return "refused by the exporter: " + e.Reason + ": " + e.Detail
+	return "refused by docket: " + e.Reason + ": " + e.Detail
 }
 
 // link brings lines to the exporter: it keeps those that are not handled, and a
@@ -311,9 +311,9 @@ func (k *link) why() string {
 	defer k.mu.Unlock()
 	switch {
 	case !k.stats.connected && k.away != nil:
-		return "the exporter is away: " + k.away.Error()
+		return "docket is away: " + k.away.Error()
 	case !k.stats.connected:
-		return "not connected to the exporter yet"
+		return "not connected to docket yet"
 	}
-	return "the exporter has not acknowledged it yet"
+	return "docket has not acknowledged it yet"
 }

@@ -20,14 +20,14 @@ import (
 func TestExporterThatTalksNonsense(t *testing.T) {
 	const answer = `{"docket":{"version":1,"acked":0}}` + "\n"
 	for name, test := range map[string]struct{ says, want string }{
-		"nothing":              {"", "the exporter closed the connection"},
+		"nothing":              {"", "docket closed the connection"},
 		"not JSON":             {"hello\n", "not valid JSON"},
 		"another version":      {`{"docket":{"version":2,"acked":0}}` + "\n", "version 2 is not supported"},
 		"an ack at once":       {`{"ack":1}` + "\n", "answered with stream.Ack"},
-		"a reason":             {`{"docket":{"version":1,"error":"too many"}}` + "\n", "the exporter closed the connection: too many"},
+		"a reason":             {`{"docket":{"version":1,"error":"too many"}}` + "\n", "docket closed the connection: too many"},
 		"a long line":          {strings.Repeat("x", stream.MaxReply+1), "longer than"},
-		"ack of nothing":       {answer + `{"ack":3}` + "\n", "ack 3 from the exporter, which was not sent"},
-		"refusal of nothing":   {answer + `{"refused":{"seq":9,"reason":"TooLarge"}}` + "\n", "refusal of line 9"},
+		"ack of nothing":       {answer + `{"ack":3}` + "\n", "docket acknowledged line 3, which was never sent"},
+		"refusal of nothing":   {answer + `{"refused":{"seq":9,"reason":"TooLarge"}}` + "\n", "docket refused line 9, which was never sent"},
 		"two answers":          {answer + answer, "unexpected stream.Answer"},
 		"a reason after lines": {answer + `{"docket":{"version":1,"error":"bye"}}` + "\n", "closed the connection: bye"},
 	} {
@@ -154,7 +154,7 @@ func TestAckOfWhatIsNotSent(t *testing.T) {
 		}
 	}
 	close(queued)
-	if err := <-why; err == nil || !strings.Contains(err.Error(), "which was not sent") {
+	if err := <-why; err == nil || !strings.Contains(err.Error(), "which was never sent") {
 		t.Errorf("Disconnected: got %v, want an ack of what was not sent", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())

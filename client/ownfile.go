@@ -79,5 +79,5 @@ func syncDirectoryOf(path string) error {
 }
 
 func planted(path string, info fs.FileInfo) error {
-	return fmt.Errorf("%s is not a file that a client has made (%s): find out who made it, and remove it", path, info.Mode())
+	return fmt.Errorf("%s was not created by a client (%s): find out who created it, and remove it", path, info.Mode())
 }

@@ -43,7 +43,7 @@ func TestPlantedSpillFiles(t *testing.T) {
 			}
 			s, left, err := openSpill(path, remains{producer: "fresh", next: 1}, slog.New(slog.DiscardHandler))
 			switch {
-			case !tt.replaced && (err == nil || !strings.Contains(err.Error(), path+tt.suffix+" is not a file that a client has made")):
+			case !tt.replaced && (err == nil || !strings.Contains(err.Error(), path+tt.suffix+" was not created by a client")):
 				t.Errorf("got error %v, want one that names %s", err, path+tt.suffix)
 			case tt.replaced && err != nil:
 				t.Fatal(err)

@@ -20,9 +20,9 @@ const (
 type SenderConfig struct {
 	// Address of the exporter; see Config.Address.
 	Address string
-	// Producer names the stream of lines; see stream.CheckProducer. Empty: a
-	// random name, which suits a producer that does not outlive its process. Of
-	// a name that the exporter knows already, the stream is continued.
+	// Producer names the stream of lines; see stream.CheckProducer. Empty: a random
+	// name, which suits a producer that does not outlive its process. If the exporter
+	// knows the name already, the stream continues.
 	Producer string
 	// MaxInFlightBytes bounds the memory of the lines not yet handled. 0:
 	// DefaultInFlightBytes.
@@ -36,10 +36,10 @@ type SenderConfig struct {
 	// Acked is told that the exporter has handled the first n lines: each is on
 	// its disk or has been refused. Flush returns only after that.
 	Acked func(n uint64)
-	// Connected is told of each connection. forgotten is how many lines the
-	// exporter has acknowledged and does not know any more; they were on its
-	// disk, and are not sent again. It is 0 unless the exporter has a new queue
-	// or has not heard of the producer for a day.
+	// Connected is told of each connection. forgotten counts lines that the exporter
+	// acknowledged and no longer knows. They were on its disk, and are not sent again.
+	// forgotten is 0 unless the exporter has a new queue, or the producer was silent
+	// for a day.
 	Connected func(forgotten uint64)
 	// Disconnected is told why a connection ended or could not be made, and how
 	// long the sender waits before it tries again.
@@ -49,14 +49,13 @@ type SenderConfig struct {
 	Dial func(ctx context.Context) (net.Conn, error)
 }
 
-// Sender sends lines that are kept elsewhere, such as those of a file: it waits
-// for room, drops none, and tells by their number what became of them. A program
-// that makes records uses a Client.
+// Sender sends lines that are kept elsewhere, for example in a file. It waits for room, drops no
+// line, and tells by its number what became of each line. A program that makes records uses a
+// Client.
 //
-// Lines go out in acknowledged mode and are kept until they are handled.
-// Connections that break are replaced for as long as the Sender lives; lines not
-// acknowledged are sent again under the same numbers, so that the exporter
-// stores each of them once. Safe for concurrent use.
+// Lines go out in acknowledged mode and are kept until they are handled. The Sender replaces broken
+// connections for as long as it lives. It sends lines without an ack again under the same numbers,
+// so that the exporter stores each of them once. Safe for concurrent use.
 type Sender struct{ link *link }
 
 // SenderStats counts what a Sender has done.
@@ -69,8 +68,8 @@ type SenderStats struct {
 	Connections   uint64 // connections on which the exporter has answered
 	Forgotten     uint64 // the most that SenderConfig.Connected was told
 	Connected     bool   // at this moment
-	// Waiting is why the exporter acknowledges nothing, as it said last, such as
-	// stream.QueueFull; empty: it has not said, or acknowledges.
+	// Waiting is the last reason that the exporter gave for acknowledging nothing, such
+	// as stream.QueueFull. Empty: it gave none, or it acknowledges.
 	Waiting string
 }
 
@@ -91,7 +90,7 @@ func NewSender(config SenderConfig) (*Sender, error) {
 		return nil, err
 	}
 	if config.MaxInFlightBytes < 0 || config.MaxInFlightLines < 0 {
-		return nil, errors.New("limits of what is in flight must not be negative")
+		return nil, errors.New("MaxInFlightBytes and MaxInFlightLines must not be negative")
 	}
 	if config.MaxInFlightBytes == 0 {
 		config.MaxInFlightBytes = DefaultInFlightBytes
@@ -111,12 +110,11 @@ func NewSender(config SenderConfig) (*Sender, error) {
 	return &Sender{k}, nil
 }
 
-// Send takes one line, without its newline, to be sent. It copies the line and
-// blocks only while the limits of what is in flight are reached, until ctx is
-// done. nil does not mean that the exporter has the line; see Flush and
-// SenderConfig.Acked. A line that has no place in the protocol is an error and
-// not sent: one with a newline in it, a blank one, a hello, and one that is
-// larger than MaxInFlightBytes.
+// Send takes one line, without its newline, to be sent. It copies the line and blocks only while
+// the limits of what is in flight are reached, until ctx is done. nil does not mean that the
+// exporter has the line; see Flush and SenderConfig.Acked. A line that the protocol does not allow
+// is an error and not sent. Such a line has a newline in it, is blank, is a hello, or is larger
+// than MaxInFlightBytes.
 func (s *Sender) Send(ctx context.Context, text []byte) error {
 	if err := checkLine(text); err != nil {
 		return err

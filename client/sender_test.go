@@ -287,7 +287,7 @@ func TestNameThatIsTaken(t *testing.T) {
 	if err == nil {
 		err = first.Flush(within(t))
 	}
-	if err == nil || !strings.Contains(err.Error(), "somebody else sends under this name") {
+	if err == nil || !strings.Contains(err.Error(), "another producer uses this name") {
 		t.Fatalf("got %v, want that the name is taken", err)
 	}
 	if left, err := first.Close(within(t)); left > 1 || left == 1 && err == nil {
@@ -298,10 +298,10 @@ func TestNameThatIsTaken(t *testing.T) {
 
 func TestNewSenderChecksItsConfig(t *testing.T) {
 	for want, config := range map[string]SenderConfig{
-		"address: must begin with unix://": {Address: "/run/docket.sock"},
-		"address: must be on loopback":     {Address: "tcp://h:1"},
-		"producer must consist of":         {Address: "unix:///s", Producer: "a b"},
-		"must not be negative":             {Address: "unix:///s", MaxInFlightLines: -1},
+		"address: must begin with unix://":    {Address: "/run/docket.sock"},
+		"address: must be a loopback address": {Address: "tcp://h:1"},
+		"producer must consist of":            {Address: "unix:///s", Producer: "a b"},
+		"must not be negative":                {Address: "unix:///s", MaxInFlightLines: -1},
 	} {
 		if s, err := NewSender(config); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("NewSender(%+v): got %v, %v, want %q", config, s, err, want)

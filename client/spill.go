@@ -78,7 +78,7 @@ func openSpill(path string, fresh remains, log *slog.Logger) (*spill, remains, e
 }
 
 // errNotSpill says that a file is not one that a client has left.
-var errNotSpill = errors.New("not the work of a client")
+var errNotSpill = errors.New("not a spill file")
 
 func (s *spill) read() (remains, error) {
 	f, err := openOwn(s.path, os.O_RDONLY)
@@ -93,16 +93,16 @@ func (s *spill) read() (remains, error) {
 	first, rest, whole := bytes.Cut(content, []byte{'\n'})
 	hello, err := stream.ParseHello(first)
 	if errors.Is(err, stream.ErrVersion) {
-		return remains{}, fmt.Errorf("another version of the client has left it, use that one: %w", err)
+		return remains{}, fmt.Errorf("written by another version of the client, use that version: %w", err)
 	}
 	if err != nil || !whole {
-		return remains{}, fmt.Errorf("%w: it begins with no hello", errNotSpill)
+		return remains{}, fmt.Errorf("%w: its first line is not a hello", errNotSpill)
 	}
 	left := remains{producer: hello.Producer, next: hello.Next}
 	for n := 1; len(rest) > 0; n++ {
 		text, after, whole := bytes.Cut(rest, []byte{'\n'})
 		if err := checkLine(text); err != nil || !whole {
-			return remains{}, fmt.Errorf("%w: line %d is not whole, blank, or a hello", errNotSpill, n+1)
+			return remains{}, fmt.Errorf("%w: line %d is incomplete, blank, or a hello", errNotSpill, n+1)
 		}
 		rest = after
 		l := &line{text: append(bytes.Clone(text), '\n'), kind: unspecified, keep: true, report: parseLoss(text)}
@@ -125,7 +125,7 @@ func (s *spill) remove() {
 	if err := removeOwn(s.path); err != nil {
 		// Harmless for a day to a client that meets the exporter: it knows the lines. One that
 		// meets none leaves lines of its own under numbers that may be in use.
-		s.log.Warn("the spill file is done with and cannot be removed: remove it", "file", s.path, "error", err)
+		s.log.Warn("cannot remove the spill file, which is no longer needed: remove it", "file", s.path, "error", err)
 	}
 	s.last = 0
 }
@@ -143,7 +143,7 @@ func (s *spill) close(rest remains) error {
 	if err := s.write(rest); err != nil {
 		return fmt.Errorf("spill file %s: %w", s.path, err)
 	}
-	s.log.Info("records that the exporter has not acknowledged wait for the next start", "file", s.path, "records", rest.records())
+	s.log.Info("records that docket has not acknowledged wait for the next start", "file", s.path, "records", rest.records())
 	return nil
 }
 

@@ -19,13 +19,12 @@ const maxPEMBytes = 1 << 20
 // TLSConfig is how the client verifies the exporter and shows who it is. The
 // zero value trusts the CAs of the system and shows no certificate.
 //
-// The files are read for each connection, so that rotated certificates are in
-// use from the next one on; a connection that is there goes on with the old
-// ones. A file that cannot be read fails the attempt, and the next one reads it
-// again.
+// The files are read for each connection, so that rotated certificates are in use from
+// the next one on; an open connection keeps the old ones. A file that cannot be read
+// fails the attempt, and the next one reads it again.
 type TLSConfig struct {
-	// CAFile holds the certificates of the CAs to trust instead of those of the
-	// system, in PEM form. Those of the system are read once in a process.
+	// CAFile holds the certificates of the CAs to trust instead of the system's CAs, in PEM form.
+	// The system's CAs are read once in a process.
 	CAFile string
 	// CertFile holds the client's certificate and its chain, in PEM form.
 	CertFile string
@@ -113,15 +112,15 @@ func (t *TLSConfig) load() (*tls.Config, error) {
 func (t *TLSConfig) hint(err error) string {
 	switch {
 	case errors.As(err, new(x509.UnknownAuthorityError)) && t.CAFile == "":
-		return ": set tls.caFile to the CA of the exporter"
+		return ": set tls.caFile to the CA of docket"
 	case errors.As(err, new(x509.UnknownAuthorityError)):
-		return ": is " + t.CAFile + " of tls.caFile the CA of the exporter?"
+		return ": write the CA of docket to " + t.CAFile + " (tls.caFile)"
 	case errors.As(err, new(x509.HostnameError)):
 		return ": set tls.serverName to a name that the certificate has"
 	case errors.As(err, new(tls.RecordHeaderError)):
-		return ": has the source of the exporter tls?"
+		return ": set tls in the source of docket"
 	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
-		return ": the other side is silent, is it the exporter?"
+		return ": no answer: check that docket listens at this address"
 	case errors.Is(err, io.EOF):
 		return ": the other side closed the connection"
 	}

@@ -97,8 +97,8 @@ func TestTLSVerifiesTheExporter(t *testing.T) {
 		"by address":     {serverConfig(byIP), TLSConfig{CAFile: ca.certFile}, nil},
 		"by name":        {serverConfig(byName), TLSConfig{CAFile: ca.certFile, ServerName: "docket.test"}, nil},
 		"another name":   {serverConfig(byName), TLSConfig{CAFile: ca.certFile}, []string{"x509: ", "set tls.serverName to a name that the certificate has"}},
-		"another CA":     {serverConfig(byIP), TLSConfig{CAFile: other.certFile}, []string{"certificate signed by unknown authority", "is " + other.certFile + " of tls.caFile the CA of the exporter?"}},
-		"CAs of system":  {serverConfig(byIP), TLSConfig{}, []string{"certificate signed by unknown authority", "set tls.caFile to the CA of the exporter"}},
+		"another CA":     {serverConfig(byIP), TLSConfig{CAFile: other.certFile}, []string{"certificate signed by unknown authority", "write the CA of docket to " + other.certFile + " (tls.caFile)"}},
+		"CAs of system":  {serverConfig(byIP), TLSConfig{}, []string{"certificate signed by unknown authority", "set tls.caFile to the CA of docket"}},
 		"older than 1.2": {old, TLSConfig{CAFile: ca.certFile}, []string{"protocol version"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -287,7 +287,7 @@ func TestTLSSilentServer(t *testing.T) {
 		"canceled": {context.WithCancel, context.Canceled, ""},
 		"deadline": {func(ctx context.Context) (context.Context, context.CancelFunc) {
 			return context.WithTimeout(ctx, 3*time.Second) // and connects in that time
-		}, context.DeadlineExceeded, ": the other side is silent, is it the exporter?"},
+		}, context.DeadlineExceeded, ": no answer: check that docket listens at this address"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			ln := listenOn(t, "tcp", "127.0.0.1:0")
@@ -320,7 +320,7 @@ func TestTLSSilentServer(t *testing.T) {
 
 func TestTLSAgainstNoTLS(t *testing.T) {
 	for says, want := range map[string]string{
-		"{\"docket\":{\"version\":1,\"error\":\"hello expected\"}}\n": "has the source of the exporter tls?",
+		"{\"docket\":{\"version\":1,\"error\":\"hello expected\"}}\n": "set tls in the source of docket",
 		"": "EOF: the other side closed the connection",
 	} {
 		ln := listenOn(t, "tcp", "127.0.0.1:0")

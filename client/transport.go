@@ -67,7 +67,7 @@ func (c *Config) dial() (Dial, error) {
 	case err != nil:
 		return nil, err
 	case dial == nil:
-		return nil, Problem{Key: "address", Text: fmt.Sprintf("transport %s has made no connection function", scheme)}
+		return nil, Problem{Key: "address", Text: fmt.Sprintf("transport %s returned no Dial function", scheme)}
 	}
 	return func(ctx context.Context) (net.Conn, error) {
 		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
@@ -102,14 +102,14 @@ func (c *Config) scheme() (string, error) {
 	if t, _ := c.transport(scheme); t == nil {
 		known := slices.AppendSeq([]string{"tcp", "unix"}, maps.Keys(c.Transports))
 		slices.Sort(known)
-		return "", Problem{Key: "address", Text: fmt.Sprintf("must have a scheme that is known: %s%s",
+		return "", Problem{Key: "address", Text: fmt.Sprintf("must have a known scheme: %s%s",
 			strings.Join(slices.Compact(known), ", "), not(scheme))}
 	}
 	return scheme, nil
 }
 
 // abstractName says why a socket without a file is refused.
-const abstractName = "must not be an abstract socket (@): it has no owner and no mode, so that any process could take its name and receive the records; use a path"
+const abstractName = "must not be an abstract socket (@), because any process could take its name and receive the records: use a path"
 
 // withoutScheme says what is wrong with an address that has no "://". It
 // proposes what was most likely meant.
@@ -168,7 +168,7 @@ func tcpTransport(address string, c *Config) (Dial, error) {
 		return nil, Problem{Key: "address", Text: "must be tcp:// and " + err.Error()}
 	}
 	if c.TLS == nil && !loopback(host) {
-		return nil, Problem{Key: "address", Text: "must be on loopback as long as there is no tls: set tls, because anybody on the way could read the records"}
+		return nil, Problem{Key: "address", Text: "must be a loopback address unless tls is set: without tls, others on the network could read the records"}
 	}
 	// A peer that vanished without a word while nothing was under way to it is
 	// noticed in half a minute.

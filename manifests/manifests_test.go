@@ -117,6 +117,13 @@ func TestWritten(t *testing.T) {
 	}
 }
 
+// The patch that docket-webhook gets, and others, has the sizes of its docket.yaml.
+func TestPatch(t *testing.T) {
+	if got, want := sidecar(t, "docket-webhook", "-o", "patch"), sidecar(t, "overlays/sidecar", "-o", "patch"); got != want {
+		t.Errorf("docket-webhook/docket.yaml needs another patch than that of the component sidecar:\n%s\nwant\n%s", got, want)
+	}
+}
+
 // statefulSetOf is the StatefulSet of docket by itself.
 func statefulSetOf(t *testing.T) string {
 	t.Helper()

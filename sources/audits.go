@@ -22,7 +22,7 @@ type Audits struct {
 	Last                 *AuditRun // nil: none; never changed
 }
 
-// AuditLog gathers Audits. The zero value is of use; safe for concurrent use.
+// AuditLog gathers Audits. The zero value is ready to use. Safe for concurrent use.
 type AuditLog struct {
 	mu   sync.Mutex
 	seen Audits // guarded by mu

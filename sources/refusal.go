@@ -21,7 +21,7 @@ const (
 	NotObject   Reason = stream.NotObject
 	TooLarge    Reason = stream.TooLarge // longer than limits.maxRecordBytes
 	// Unredactable: what the source redacts could not be taken out, as the key of an
-	// HMAC cannot be read. To store the line as it is would be worse.
+	// HMAC cannot be read. Storing the line unredacted would be worse.
 	Unredactable Reason = stream.Unredactable
 	QueueFull    Reason = stream.QueueFull // whenFull: Refuse, and the queue is full
 )

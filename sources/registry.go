@@ -28,8 +28,8 @@ type Config interface {
 	New(env Env) Source
 }
 
-// Sized is a Config that knows what its source has in memory at most. docket check adds
-// it to the memory that a container needs.
+// Sized is a Config that knows how much memory its source takes at most. docket check
+// adds it to the memory that a container needs.
 type Sized interface {
 	// MemoryBytes leaves out what the source takes from Env.Memory.
 	MemoryBytes(maxRecordBytes int) int64
@@ -65,19 +65,19 @@ type Memory = budget.Budget
 // ErrOutgrown says that what a Redaction leaves of a record is longer than a record may be.
 var ErrOutgrown = errors.New("too large after redaction")
 
-// Redaction takes out of records what must not be kept. The intake applies it to each
-// line that it stores. A source that keeps anything of a line by itself, in a file or in
-// the text of an error, keeps what Append leaves of it, and makes hashes of that alone: a
-// hash of what is easily guessed tells it. Calls may overlap.
+// Redaction removes secrets from records. The intake applies it to each line that it stores. A source
+// that keeps part of a line itself, in a file or in the text of an error, keeps the output of
+// Append alone. Hashes are made of that output too: the hash of a guessable text reveals it. Calls may
+// overlap.
 type Redaction interface {
-	// Append appends what is left of record, a valid JSON object, to dst, with which it
-	// must not share memory. With an error dst comes back as it was, and nothing of
-	// record may be kept. ErrOutgrown: the intake will refuse record as TooLarge. Any
-	// other error may pass: the key of an HMAC cannot be read.
+	// Append redacts record, a valid JSON object, and appends the result to dst. record
+	// and dst must not share memory. With an error dst comes back unchanged, and
+	// nothing of record may be kept. ErrOutgrown: the intake will refuse record as
+	// TooLarge. Any other error may be temporary: the key of an HMAC cannot be read.
 	Append(dst, record []byte) ([]byte, error)
-	// Fingerprint is another text once Append leaves something else of the same record,
-	// because a rule or a key has changed. It tells nothing of the keys to those who
-	// cannot guess them.
+	// Fingerprint changes when Append leaves something else of the same record, because
+	// a rule or a key has changed. It reveals nothing about keys that cannot be
+	// guessed.
 	Fingerprint() (string, error)
 }
 

@@ -1,7 +1,7 @@
-// Package sources is the seam between the exporter and whatever brings records
-// in, the mirror of package sinks: a source turns what it receives into lines,
-// hands them to the Intake and hears when they are durable. Each source is a
-// package of its own below this one and imports nothing of the exporter.
+// Package sources is the interface between the exporter and the parts that receive
+// records, as package sinks is for delivery. A source makes lines, hands them to the
+// Intake and is told when they are durable. Each source is a package below this one
+// and imports nothing of the exporter.
 package sources
 
 import (
@@ -10,14 +10,14 @@ import (
 	"net"
 )
 
-// ErrQueueFull says that the queue is full and configured to refuse. Nothing of
-// what was submitted to a numbered session is decided, and the session is of no
-// more use: its producer keeps the lines and comes again.
+// ErrQueueFull says that the queue is full and configured to refuse. Lines of a
+// numbered session that were not settled are not decided. The session cannot be used
+// any more: its producer keeps the lines and comes again.
 var ErrQueueFull = errors.New("the queue is full")
 
-// ErrTooManyGaps says that a producer cannot go on with the number that it wants: it
-// would leave out numbers in more places than docket remembers. Nothing has changed.
-var ErrTooManyGaps = errors.New("too many gaps: lines of this producer are missing in as many places as are remembered; send those first, or go on under another name")
+// ErrTooManyGaps says that a producer cannot continue at the number that it wants: it
+// would leave more gaps than docket remembers. Nothing has changed.
+var ErrTooManyGaps = errors.New("too many gaps: docket cannot remember another gap of this producer: send the missing lines first, or use another name")
 
 // Source takes lines in from outside.
 type Source interface {
@@ -38,16 +38,17 @@ type Listener interface {
 	Addr() net.Addr
 }
 
-// Successor is a source that can go on where another one listens, so that no producer is
-// turned away between the two.
+// Successor is a source that can take over the listening socket of another source, so
+// that no producer is turned away in between.
 type Successor interface {
-	// TakeOver is called at most once, before Run, while before still runs: it ends next.
-	// It does nothing where before listens elsewhere, or in another way.
+	// TakeOver is called at most once, before Run, while the source before still runs.
+	// The source before ends next. TakeOver does nothing if before listens at another
+	// place, or in another way.
 	TakeOver(before Source)
 }
 
-// Reporter is a source that has more to say of itself than whether it runs: one that
-// reads files can do so in part, and knows of decisions that are lost.
+// Reporter is a source with a state of its own. A source that reads files can work in
+// part, and knows of decisions that are lost.
 type Reporter interface {
 	// Report says how the source is doing. Safe at any time.
 	Report() Report
@@ -62,11 +63,11 @@ type Stateful interface {
 
 // Report is how a source is doing beside running.
 type Report struct {
-	// Trouble is what is wrong and what to do about it, for /status: the source is
-	// Degraded then. Empty: nothing is.
+	// Trouble says what is wrong and what to do, for /status. The source is Degraded
+	// then. Empty: nothing is wrong.
 	Trouble string
-	// Lost is how many gaps the source knows of since the start of the process: a
-	// file or a run that vanished before it could be read, lines that the engine left
+	// Lost is how many gaps the source knows of since the start of the process. A gap is
+	// a file or a run that vanished before docket read it, or lines that the engine left
 	// out. Each was logged, and a record says so where the source writes such records.
 	Lost uint64
 	// Audits is what became of the runs of an audit, where the source reads one.
@@ -75,29 +76,29 @@ type Report struct {
 
 // Intake is what a source needs of the exporter. Calls may overlap.
 type Intake interface {
-	// Open starts a session. For a numbered producer it first evicts that
-	// producer's live session and waits until its lines are decided, so that
-	// acked is final: every line from o.Next to acked is durable, and need not be sent.
-	// It is the highest number of this producer that was received or, where lines
-	// at or after o.Next were left out before, the one below the first of those.
-	// For docket's own sources, whose Identity is empty, it is always the highest.
-	// An error is ErrTooManyGaps, or means that ctx is done or the exporter is stopping.
+	// Open starts a session. For a numbered producer it first evicts that producer's
+	// live session and waits until its lines are decided, so that acked is final. Every
+	// line from o.Next to acked is durable, and need not be sent. acked is the highest
+	// number of this producer that was received. If lines at or after o.Next were left
+	// out before, acked is the number below the first of them. For docket's own
+	// sources, whose Identity is empty, acked is always the highest. An error is
+	// ErrTooManyGaps, or means that ctx is done or the exporter is stopping.
 	Open(ctx context.Context, o Opening) (s Session, acked uint64, err error)
 }
 
 // Explainer is an Intake that can say why lines become durable late.
 type Explainer interface {
-	// Waiting is why no line becomes durable now, such as stream.QueueFull; empty: lines do,
-	// or there is no known reason.
+	// Waiting says why no line becomes durable now, such as stream.QueueFull. Empty:
+	// lines become durable, or the reason is unknown.
 	Waiting() string
 }
 
 // Opening says who is about to send.
 type Opening struct {
 	Source string // name of the source in the configuration
-	// Identity is who sends, as the source has found out for itself: see package
-	// identity. Producers of two identities have nothing to do with each other, even
-	// under one name. Empty: the source itself, whose names no peer can use.
+	// Identity says who sends, as the source itself has found out: see package
+	// identity. Producers of different identities are unrelated, even under one name.
+	// Empty: the source itself, whose names no peer can use.
 	Identity string
 	Producer string // empty: lines are not numbered (plain mode)
 	Next     uint64 // the number of the next line, at least 1; 0 when not numbered
@@ -109,23 +110,22 @@ type Opening struct {
 	// the fate of more lines is durable, perhaps from within Submit. It must not
 	// block. May be nil.
 	Settled func(Receipt)
-	// Drained is called, where lines were refused, before more are decided: when every
-	// refusal that Settled was told of has been passed on it returns nil, so that refusals
-	// do not gather. An error ends the session, and Submit returns it. May be nil.
+	// Drained is called after lines were refused, before more lines are decided. It returns
+	// nil when every refusal from Settled has been passed on, so that refusals do not
+	// gather. An error ends the session, and Submit returns it. May be nil.
 	Drained func(ctx context.Context) error
 }
 
 // Session is one producer's way into the queue. Calls must not overlap.
 type Session interface {
-	// Submit decides the fate of whole lines, each ended by "\n": a line is
-	// stored, recognised as a duplicate, or refused. A "\r" before the newline
-	// is dropped; blank lines, of nothing but what JSON allows around a value,
-	// are skipped and have no number. It returns when the lines are on their way
-	// to the disk, or there: then it has called Settled. It blocks while the
-	// queue takes no more. It may overwrite lines, and keeps
-	// no reference to them. An error means nothing more can be submitted: the
-	// queue has closed, ctx is done, or ErrQueueFull. What was not settled is not
-	// decided.
+	// Submit decides the fate of whole lines, each ended by "\n": a line is stored,
+	// recognised as a duplicate, or refused. Submit drops a "\r" before the newline. It
+	// skips blank lines, which hold only white space of JSON: they have no number. It
+	// returns when the lines are on their way to the disk. If they are on disk by then,
+	// it has called Settled. It blocks while the queue takes no more. It may overwrite
+	// lines, and keeps no reference to them. An error means nothing more can be
+	// submitted: the queue has closed, ctx is done, or ErrQueueFull. What was not
+	// settled is not decided.
 	Submit(ctx context.Context, lines []byte) error
 	// SubmitTooLarge refuses one line that the source did not hold in full:
 	// prefix is how it begins, length how long it was.
@@ -141,14 +141,14 @@ type Session interface {
 
 // Receipt tells a source what has become durable.
 type Receipt struct {
-	// Through is the highest number whose fate, and that of every lower number of
-	// the session, is durable. 0 when the session is not numbered.
+	// Through is the highest number whose fate is durable, with the fate of every lower
+	// number of the session. 0 when the session is not numbered.
 	Through uint64
 	// Lines is how many lines this receipt settles, refused ones included.
 	Lines int
 	// Refused are the lines among them that were not stored.
 	Refused []Refusal
-	// Alone says that nothing else is under way in the intake: nobody waits while
-	// the one who takes the receipt makes a system call.
+	// Alone says that nothing else is under way in the intake: a system call of the
+	// receiver delays nobody.
 	Alone bool
 }

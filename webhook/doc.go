@@ -15,6 +15,7 @@
 //	handler.go   Log: which requests are reviews, and when their records are made
 //	options.go   Options, and what they are called in flags and files
 //	exchange.go  one review and its answer, as they pass
+//	found.go     Found: the violations of a handler that knows them
 //	held.go      an answer that waits until its record is durable
 //	record.go    the records of an exchange
 //	memory.go    how much of all exchanges is kept

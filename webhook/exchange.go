@@ -15,7 +15,6 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/decision"
 )
 
@@ -28,6 +27,7 @@ type exchange struct {
 	body     body
 	request  half
 	response half
+	found    found
 
 	status   int   // of the answer; 0: none was given
 	length   int64 // that the answer should have; -1: any
@@ -42,7 +42,7 @@ type exchange struct {
 	mu   sync.Mutex
 	over atomic.Bool // what passes from now on belongs to no one
 
-	lost      atomic.Bool       // counted as lost: there was no memory, or a fault
+	lost      atomic.Bool       // there was no memory, or a fault: release counts it
 	logged    bool              // its records were given to the client
 	decision  decision.Decision // set with the records
 	notReview bool
@@ -99,24 +99,24 @@ func (x *exchange) take(part *half, p []byte) {
 		part.drop(err.Error())
 	} else if kept > part.kept && !x.h.memory.grow(kept-part.kept) {
 		x.h.memory.grow(-part.kept) // for others: this one has no record
-		*part = half{unread: "was too much at a time"}
+		*part = half{unread: "did not fit into memory"}
 		x.lose()
 	} else {
 		part.kept = max(part.kept, kept)
 	}
 }
 
-// lose counts x as lost, whatever was decided, unless its records are with the client.
+// lose has x counted as lost in the end, unless its records are with the client.
 func (x *exchange) lose() {
-	if !x.logged && x.lost.CompareAndSwap(false, true) {
-		x.h.client.Lose(client.Unspecified, 1)
+	if !x.logged {
+		x.lost.Store(true)
 	}
 }
 
 // size is what is kept of x.
 func (x *exchange) size() int {
 	const own = 1 << 10 // itself, and what its records share
-	return own + x.request.kept + x.response.kept
+	return own + x.request.kept + x.response.kept + x.found.size()
 }
 
 // half is one direction of an exchange.
@@ -147,7 +147,7 @@ func (p *half) open(h *handler, encoding string) {
 		p.zip = new(zipped)
 		p.keeper = p.zip
 	default:
-		p.drop("has a content encoding that is not read")
+		p.drop("has an unsupported content encoding")
 	}
 }
 
@@ -170,7 +170,7 @@ func (p *half) unzip() {
 	}
 }
 
-const tooLargeInGzip = "is too large in gzip to be recorded"
+const tooLargeInGzip = "is gzip and too large to record"
 
 // zipped keeps a body in gzip.
 type zipped struct{ text []byte }

@@ -23,22 +23,22 @@ import (
 //
 //   - Batch: nothing. The record is made after next has returned, on a goroutine of c,
 //     and the answer waits for nothing. What finds no room is lost, and c counts it.
-//   - Blocking: the answer is held until its records are durable, or c's timeout is over. An
-//     answer of more than 4 MiB is not held.
-//   - BlockingStrict: as Blocking, and where its records are not durable then, the answer
-//     is 500 instead of that of next. So is an answer of more than 4 MiB. Such a review may
+//   - Blocking: the answer is held until its records are durable, c's timeout is over, or the
+//     API server will soon wait no longer. An answer of more than 4 MiB is not held.
+//   - BlockingStrict: as Blocking, and where its records are not durable then, the answer is 500 instead of the handler's. So is an answer of more than 4 MiB. Such a review may
 //     have two records in the end: what next decided, which became durable late, and one
 //     of decision error that says what was answered.
 //
 // In the modes that hold an answer next cannot hijack the connection, and its
 // informational answers (1xx) are dropped.
 //
-// A request that next has not read to its end, as far as it is a review, an answer that
-// is none, a status other than 200, a panic, and a client that went away leave a record
-// of decision error with the reason in failure; a panic goes on. With a preset a review
-// has one record for each violation; contents that were asked for, audit annotations and
-// other warnings are in the first. Records are numbered by c, so a gap in their sequence
-// is a loss. Flush and Close of c wait for the records of all answers that were given.
+// A failed review leaves a record of decision error with the reason in failure. It failed if next
+// did not read the whole review, or if next panicked. It also failed with a malformed answer, a
+// status other than 200, or a client that went away. A panic goes on. With a preset a review has
+// one record for each violation; contents that were asked for, audit annotations and other warnings
+// are in the first. A handler that knows its violations names them with Found instead, if
+// Options.Found is set. Records are numbered by c, so a gap in their sequence is a loss. Flush and
+// Close of c wait for the records of all answers that were given.
 //
 // A nil client records nothing: Log returns next itself. Options that are not valid
 // are a mistake in the program, for which Log panics.
@@ -94,7 +94,7 @@ func isReview(r *http.Request) bool {
 
 // serve passes the answer on as it comes.
 func (h *handler) serve(w http.ResponseWriter, r *http.Request) {
-	x := h.begin(r)
+	x, r := h.begin(r)
 	completed := false
 	defer func() {
 		p := recover()
@@ -125,7 +125,7 @@ func (h *handler) handOver(x *exchange) {
 	defer h.release(x)
 	defer h.guard(x)
 	for _, r := range h.records(x) {
-		h.client.NextSequence() // a gap
+		h.number(r) // a gap
 		h.client.Lose(r.Decision, 1)
 	}
 }
@@ -133,7 +133,8 @@ func (h *handler) handOver(x *exchange) {
 // passes reports whether it is sure, and soon found out, that x leaves no record.
 func (h *handler) passes(x *exchange) bool {
 	defer h.guard(x)
-	if x.lost.Load() || !x.body.ended || x.request.zip != nil || x.response.zip != nil || x.request.unread != "" || x.whyFailed() != "" {
+	if x.lost.Load() || !x.body.ended || x.request.zip != nil || x.response.zip != nil || x.request.unread != "" || x.whyFailed() != "" ||
+		len(x.found.list()) > 0 {
 		return false
 	}
 	x.decision = decision.ReviewDecision(x.request.reader, x.response.reader)
@@ -148,16 +149,23 @@ func (h *handler) log(x *exchange) {
 	defer h.guard(x)
 	records := h.records(x)
 	for _, r := range records {
-		r.Sequence = h.client.NextSequence()
+		h.number(r)
 		_ = h.client.TryLog(r) // counted
 	}
 	x.logged = true
 	h.observe(x, len(records))
 }
 
+// number gives r its number, unless Found has.
+func (h *handler) number(r *decision.Record) {
+	if r.Sequence == 0 {
+		r.Sequence = h.client.NextSequence()
+	}
+}
+
 // serveHeld passes the answer on when it may leave.
 func (h *handler) serveHeld(w http.ResponseWriter, r *http.Request) {
-	x := h.begin(r)
+	x, r := h.begin(r)
 	a := newHeld(w, x, h.client.Mode() == client.BlockingStrict)
 	completed := false
 	defer func() {
@@ -167,6 +175,7 @@ func (h *handler) serveHeld(w http.ResponseWriter, r *http.Request) {
 		p := recover()
 		x.end(r.Context(), false, p)
 		x.stop()
+		a.free()
 		h.log(x) // there is no answer to hold
 		if p != nil {
 			panic(p) // before its stack is gone
@@ -180,16 +189,28 @@ func (h *handler) serveHeld(w http.ResponseWriter, r *http.Request) {
 		h.log(x)
 		return
 	}
-	if err := h.export(r.Context(), x, a); err != nil {
+	ctx, cancel := x.inTime(r)
+	defer cancel()
+	if err := h.export(ctx, x, a); err != nil {
 		a.refuse()
 		return
 	}
 	a.release()
 }
 
+// inTime returns a context that ends while the API server still waits for the answer, if it says in the query how long it
+// waits. A twentieth of that is for the answer's way.
+func (x *exchange) inTime(r *http.Request) (context.Context, context.CancelFunc) {
+	d, err := time.ParseDuration(r.URL.Query().Get("timeout"))
+	if err != nil || d <= 0 {
+		return r.Context(), func() {}
+	}
+	return context.WithDeadline(r.Context(), x.start.Add(d-d/20))
+}
+
 var (
 	errUnrecorded = errors.New("the review could not be recorded")
-	errTooLarge   = errors.New("the answer is too large to be held until it is recorded")
+	errTooLarge   = errors.New("the answer is too large to hold until its record is stored")
 )
 
 // export makes the records of x and waits for them as the client's mode says. An error
@@ -211,25 +232,25 @@ func (h *handler) export(ctx context.Context, x *exchange, a *held) (err error) 
 		err = errTooLarge
 	default:
 		for _, r := range records {
-			r.Sequence = h.client.NextSequence()
+			h.number(r)
 		}
 		err = h.client.ExportAll(ctx, records...)
 	}
 	x.logged = true
 	if err != nil && strict {
-		h.logRefused(records, err)
+		h.logRefused(x, records, err)
 	}
 	h.observe(x, len(records))
 	return err
 }
 
 // logRefused tries to leave a record that says why the answer was 500.
-func (h *handler) logRefused(records []*decision.Record, err error) {
-	if len(records) == 0 || records[0].Decision == decision.Error || !slices.Contains(h.Decisions, decision.Error) {
+func (h *handler) logRefused(x *exchange, records []*decision.Record, err error) {
+	if len(records) == 0 || x.decision == decision.Error || !slices.Contains(h.Decisions, decision.Error) {
 		return // the API server takes 500 for any other failure
 	}
 	r := *records[0]
-	r.Failure = fmt.Sprintf("answered 500 instead of %s: %v", r.Decision, err)
+	r.Failure = fmt.Sprintf("answered 500 instead of %s: %v", x.decision, err)
 	r.Decision, r.Code = decision.Error, http.StatusInternalServerError
 	r.Object, r.OldObject, r.Patch = nil, nil, nil
 	r.Sequence = h.client.NextSequence()
@@ -251,19 +272,23 @@ func (h *handler) guard(x *exchange) {
 	}
 	x.lose()
 	h.faulty.Do(func() { // p may hold what is in a review
-		h.Log.Error("webhook: a fault has kept a review from being recorded or observed; more of them are not logged",
+		h.Log.Error("webhook: a panic kept a review from being recorded or observed; further panics are not logged",
 			"fault", fmt.Sprintf("%T", p), "stack", string(debug.Stack()))
 	})
 }
 
-func (h *handler) begin(r *http.Request) *exchange {
+// begin returns the exchange that begins with r, and what the handler gets of r.
+func (h *handler) begin(r *http.Request) (*exchange, *http.Request) {
 	x := &exchange{h: h, path: bounded(r.URL.Path), start: time.Now()}
 	x.request.open(h, r.Header.Get("Content-Encoding"))
 	if r.Body != nil && r.Body != http.NoBody { // which handlers compare with
 		x.body = body{ReadCloser: r.Body, x: x}
 		r.Body = &x.body
 	}
-	return x
+	if h.Found { // others need not pay for the context
+		r = r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x))
+	}
+	return x, r
 }
 
 // bounded cuts off what no webhook has in its path.

@@ -174,18 +174,18 @@ var passing = map[string]struct {
 	"not UTF-8":               {handler: answers(strings.Replace(denied, "no", "\xff\xfe", 1)), want: "deny", code: 403},
 	"gzip request":            {request: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n", body: zip(review), handler: answers(denied), want: "deny", code: 403},
 	"request said to be gzip": {request: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n", handler: answers(denied), want: "error not an admission review"},
-	"request in br":           {request: "Content-Type: application/json\r\nContent-Encoding: br\r\n", handler: answers(denied), want: "error the request has a content encoding that is not read"},
+	"request in br":           {request: "Content-Type: application/json\r\nContent-Encoding: br\r\n", handler: answers(denied), want: "error the request has an unsupported content encoding"},
 	"gzip request that is too large": {
 		request: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n", body: zip(review) + strings.Repeat("z", maxZipped),
-		handler: answers(denied), want: "error the request is too large in gzip to be recorded",
+		handler: answers(denied), want: "error the request is gzip and too large to record",
 	},
 	"gzip bomb": {
 		request: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
-		body:    zip(strings.Replace(review, "s3cret", strings.Repeat("s", 256<<10), 1)), handler: answers(denied), want: "error the request is too large in gzip to be recorded",
+		body:    zip(strings.Replace(review, "s3cret", strings.Repeat("s", 256<<10), 1)), handler: answers(denied), want: "error the request is gzip and too large to record",
 	},
 	"large in gzip": {
 		request: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
-		body:    zip(noisy(maxUnzipped + 1<<10)), handler: answers(denied), want: "error the request is too large in gzip to be recorded",
+		body:    zip(noisy(maxUnzipped + 1<<10)), handler: answers(denied), want: "error the request is gzip and too large to record",
 	},
 	"large in gzip, and not too large": {
 		request: "Content-Type: application/json\r\nContent-Encoding: gzip\r\n",
@@ -198,7 +198,7 @@ var passing = map[string]struct {
 	"answer in br": {handler: func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Encoding", "br")
 		answers(denied)(w, r)
-	}, want: "error the response has a content encoding that is not read"},
+	}, want: "error the response has an unsupported content encoding"},
 	"chunked":      {request: "Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n", handler: answers(denied), want: "deny", code: 403},
 	"expected 100": {request: "Content-Type: application/json\r\nExpect: 100-continue\r\n", handler: answers(denied), want: "deny", code: 403},
 	"not read, expected 100": {request: "Content-Type: application/json\r\nExpect: 100-continue\r\n", handler: func(w http.ResponseWriter, _ *http.Request) {
@@ -520,6 +520,27 @@ func TestPanicsGoOn(t *testing.T) {
 	}
 }
 
+// What a handler has written before its panic is held no more.
+func TestPanicFreesTheAnswer(t *testing.T) {
+	for _, mode := range modes {
+		c := newClient(t, newExporter(t), client.Config{Mode: mode})
+		h := Log(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write([]byte("{"))
+			panic(http.ErrAbortHandler)
+		}), c, Options{})
+		func() {
+			defer func() { _ = recover() }()
+			serveOne(h, review)
+		}()
+		if err := c.Flush(t.Context()); err != nil {
+			t.Error(err)
+		}
+		if used := h.(*handler).memory.used.Load(); used != 0 {
+			t.Errorf("%s: memory: got %d bytes, want none", mode, used)
+		}
+	}
+}
+
 //go:noinline
 func panicsHere(v any) { panic(v) }
 
@@ -760,7 +781,7 @@ func TestAnswerThatIsTooLargeToHold(t *testing.T) {
 		if !strings.HasPrefix(said, "500") || len(said) > 200 {
 			t.Errorf("BlockingStrict: got %.200q, want 500", said)
 		}
-		if len(records) != 1 || !strings.Contains(records[0].Failure, "too large to be held") {
+		if len(records) != 1 || !strings.Contains(records[0].Failure, "too large to hold") {
 			t.Errorf("BlockingStrict: got %+v, want that the answer was too large", records)
 		}
 	}
@@ -815,6 +836,9 @@ func TestLostReviewGivesItsMemoryBack(t *testing.T) {
 		}
 	})
 	serveOne(h, strings.Replace(review, `"dev"`, `"`+strings.Repeat("g", 2*free)+`"`, 1))
+	if err := c.Flush(within(t)); err != nil {
+		t.Error(err)
+	}
 	if lost := c.Stats().Lost; lost[client.Unspecified] != 1 || !grown {
 		t.Errorf("lost: got %v, grown %t, want one that was kept as far as there was room", lost, grown)
 	}
@@ -878,10 +902,11 @@ func TestFaults(t *testing.T) {
 			Log:     slog.New(slog.NewTextHandler(&log, nil)),
 			Observe: func(Outcome) { panic("s3cret") },
 		}).(*handler)
-		x := h.begin(httptest.NewRequest(http.MethodPost, "/validate", strings.NewReader(review)))
+		x, _ := h.begin(httptest.NewRequest(http.MethodPost, "/validate", strings.NewReader(review)))
 		x.request.keeper = nil
 		x.take(&half{keeper: faulty{}}, []byte("p"))
 		x.take(&half{keeper: faulty{}}, []byte("p"))
+		h.release(x)
 		mustPost(t, serve(t, h), denied)
 		records, lost := stored(t, c, e)
 		if len(records) != 1 || lost["unspecified"] != 1 || len(lost) != 1 {

@@ -27,7 +27,7 @@ func newHeld(way http.ResponseWriter, x *exchange, strict bool) *held {
 	return &held{x: x, way: way, strict: strict, header: way.Header().Clone(), flushed: -1}
 }
 
-// Unwrap is for http.ResponseController: deadlines are those of the connection.
+// Unwrap is for http.ResponseController: deadlines apply to the connection.
 func (a *held) Unwrap() http.ResponseWriter { return a.way }
 
 // Header implements http.ResponseWriter.

@@ -14,49 +14,52 @@ import (
 // Options says what Log records. The zero value records what was denied, warned of or
 // failed, one record a review.
 type Options struct {
-	// Decisions are those that leave a record: of a review, or with a preset of each of its
-	// violations. Default: deny, warn, error.
+	// Decisions are the decisions that leave a record: of a review, or with a preset of each of its
+	// violations. DryRun needs Found. Default: deny, warn, error.
 	Decisions []decision.Decision
+	// Found: the handler names its violations with the function Found. It costs each review a
+	// context.
+	Found bool
 	// Include are the contents that records have. They may hold secrets. Default: none.
 	Include []decision.Content
-	// Preset is whose messages are split into violations, each a record. Default: none,
-	// one record a review.
+	// Preset is the engine whose messages are split into violations, each a record.
+	// Default: none, one record a review.
 	Preset Preset
 	// Cluster and Pod stand in every record under these names.
 	Cluster, Pod string
 	// Log is told of faults in this package, never of what is in a review. It must not
 	// block. nil: nobody is told.
 	Log *slog.Logger
-	// Observe is told of each review when its records are made, or when it is sure that it
-	// leaves none, but not of reviews for which there was no room, which the client
-	// counts as lost. Calls overlap. It must not block: records and answers wait for it.
+	// Observe is called for each review when its records are made, or when it is certain that it
+	// leaves no record. It is not called for reviews without room for their records: the client
+	// counts them as lost. Calls overlap. It must not block: records and answers wait for it.
 	Observe func(Outcome)
 }
 
-// Outcome is what has become of one review.
+// Outcome is the result of one review.
 type Outcome struct {
-	// Decision is that of the review, recorded or not.
+	// Decision is the decision of the review, recorded or not.
 	Decision decision.Decision
 	// Records is how many were given to the client.
 	Records int
-	// NotReview: the request was JSON, but no admission review.
+	// NotReview: the request was JSON, but not an admission review.
 	NotReview bool
 	// Duration is how long the handler took.
 	Duration time.Duration
 }
 
-// Preset is an engine whose messages can be split into violations, each of which names its
-// policy. A message that is not in the engine's form stays whole. A text that an engine
-// repeats, such as that of a label, may have this form too and so stand under the name of
-// another policy: the raw message in details is what was said.
+// Preset is an engine whose messages can be split into violations, each of which names its policy.
+// A message that is not in the engine's form stays whole. A text that an engine repeats, such as a
+// label, may have this form too and so appear under the name of another policy. The raw message in
+// details is what the engine said.
 type Preset string
 
 // The presets.
 const (
 	// Gatekeeper joins "[constraint] message" with newlines; each warning is one.
 	Gatekeeper Preset = "Gatekeeper"
-	// Kyverno lists policies and their rules as YAML; the ValidatingPolicy and what is like it
-	// says "Policy name failed: message".
+	// Kyverno lists policies and their rules as YAML. A ValidatingPolicy and similar
+	// policies say "Policy name failed: message".
 	Kyverno Preset = "Kyverno"
 	// ValidatingAdmissionPolicy is for engines that speak as the API server does:
 	// "ValidatingAdmissionPolicy 'name' with binding 'name' denied request: message".
@@ -70,11 +73,13 @@ func defaultDecisions() []decision.Decision {
 	return []decision.Decision{decision.Deny, decision.Warn, decision.Error}
 }
 
-// Validate reports every value that stands for nothing, as one error made with errors.Join.
+// Validate reports every invalid value, as one error made with errors.Join.
 func (o *Options) Validate() error {
 	var errs []error
 	for _, d := range o.Decisions {
-		errs = append(errs, prefix("decisions", checkDecision(d)))
+		if !(o.Found && d == decision.DryRun) {
+			errs = append(errs, prefix("decisions", checkDecision(d)))
+		}
 	}
 	for _, c := range o.Include {
 		errs = append(errs, prefix("include", checkContent(c)))
@@ -92,8 +97,8 @@ func prefix(key string, err error) error {
 	return fmt.Errorf("%s: %w", key, err)
 }
 
-// ParsePreset returns the preset that is called so, in capitals or not: "gatekeeper". The
-// empty text stands for none.
+// ParsePreset returns the preset with this name, in capitals or not: "gatekeeper". The
+// empty text stands for no preset.
 func ParsePreset(text string) (Preset, error) {
 	if text == "" {
 		return "", nil
@@ -110,10 +115,12 @@ func notPreset(text string) error {
 	return fmt.Errorf("must be gatekeeper, kyverno or validatingadmissionpolicy, not %q", text)
 }
 
-// ParseDecisions returns the decisions of a list such as "deny,warn,error".
+// ParseDecisions returns the decisions of a list such as "deny,warn,error", for a program that
+// reads them out of answers. DryRun is not among them: no answer says it.
 func ParseDecisions(text string) ([]decision.Decision, error) { return parseList(text, checkDecision) }
 
-// A webhook never answers dryrun: what it finds in that action is an allow to the API server.
+// An answer never says dryrun: a violation of that action is an allow to the API server. A handler
+// that calls Found says so itself.
 func checkDecision(d decision.Decision) error {
 	switch d {
 	case decision.Allow, decision.Deny, decision.Warn, decision.Error:

@@ -52,6 +52,11 @@ preset: must be gatekeeper, kyverno or validatingadmissionpolicy, not "OPA"`
 	if err := new(Options).Validate(); err != nil {
 		t.Errorf("the zero value: got %v, want nil", err)
 	}
+	dryRun := Options{Decisions: []decision.Decision{decision.DryRun}}
+	checkError(t, dryRun.Validate(), `decisions: must be deny, warn, error or allow, not "dryrun"`)
+	if dryRun.Found = true; dryRun.Validate() != nil {
+		t.Errorf("dryrun with Found: got %v, want nil", dryRun.Validate())
+	}
 	defer func() {
 		if p, _ := recover().(string); !strings.HasPrefix(p, "webhook: decisions: ") {
 			t.Errorf("Log: got panic %q, want what is wrong", p)

@@ -19,6 +19,9 @@ func (h *handler) records(x *exchange) []*decision.Record {
 	r.DurationSeconds = x.duration.Seconds()
 	r.WebhookPath, r.Cluster, r.Pod = x.path, h.Cluster, h.Pod
 	x.decision = r.Decision
+	if found := x.found.complete(r); len(found) > 0 {
+		return found
+	}
 	return slices.DeleteFunc(h.Preset.split(r), func(r *decision.Record) bool {
 		return !slices.Contains(h.Decisions, r.Decision)
 	})
@@ -79,8 +82,12 @@ func verdictStatus(status int) bool {
 	return http.StatusOK <= status && status <= http.StatusPartialContent
 }
 
-// release lets go of what is kept of x.
+// release lets go of what is kept of x, and counts x where it is lost.
 func (h *handler) release(x *exchange) {
+	if x.lost.Load() {
+		x.countLost()
+	}
+	h.memory.grow(-x.found.size())
 	for _, part := range []*half{&x.request, &x.response} {
 		h.memory.grow(-part.kept)
 		if part.reader != nil {

@@ -323,7 +323,7 @@ func (c *conn) endless(line []byte, length int) {
 func (c *conn) tooLate() {
 	if !c.late && !c.closedAt.IsZero() && time.Since(c.closedAt) > grace {
 		c.late = true
-		c.e.violation("%s: still sends %s after the closing line (%s)", c.name(), grace, c.closing)
+		c.e.violation("%s: still sends lines %s after the closing line (%s)", c.name(), grace, c.closing)
 	}
 }
 
@@ -352,9 +352,9 @@ func flawOf(line []byte, length, limit int) flaw {
 	case !utf8.Valid(line):
 		return flaw{stream.InvalidJSON, "not UTF-8"}
 	case !json.Valid(line):
-		return flaw{stream.InvalidJSON, "no valid JSON"}
+		return flaw{stream.InvalidJSON, "not valid JSON"}
 	case len(first) == 0 || first[0] != '{':
-		return flaw{stream.NotObject, "no JSON object"}
+		return flaw{stream.NotObject, "not a JSON object"}
 	}
 	return flaw{}
 }

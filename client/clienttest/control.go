@@ -7,15 +7,14 @@ func (e *Exporter) SetMaxRecordBytes(n int) {
 	e.change(func() { e.limit = n })
 }
 
-// Refuse makes the exporter refuse every line for which f returns a reason. A
-// line is asked about once, when it would be stored. f is called by one goroutine
-// at a time and must not use the exporter. nil: none is refused but those that no
-// exporter could store.
+// Refuse makes the exporter refuse every line for which f returns a reason. A line is asked about
+// once, when it would be stored. f is called by one goroutine at a time and must not use the
+// exporter. With nil the exporter refuses only lines that no exporter could store.
 //
-// The reason QueueFull is not final. The producer is told it for this line and
-// for those of the connection that are held behind it, the connection is closed,
-// and none of them is decided: f is asked again when they come again. A line of
-// plain mode does not come again; it is refused like any other.
+// The reason QueueFull is not final. The producer receives it for this line and for every line of
+// the connection behind it, and the connection is closed. None of these lines is decided: f is
+// asked again when they come again. A line of plain mode does not come again; it is refused like
+// any other.
 func (e *Exporter) Refuse(f func(Line) (reason, detail string)) {
 	e.change(func() { e.refuse = f })
 }
@@ -89,11 +88,10 @@ func (e *Exporter) BreakAfter(n int) {
 	e.change(func() { e.plans = append(e.plans, &plan{left: n}) })
 }
 
-// BreakInside breaks the connection that brings the n-th line from now on when a
-// part of that line has been read. Those before it are stored and acknowledged
-// first, as with BreakAfter. n is at least 1. Until then the exporter reads byte
-// by byte, so that a producer's write to it through Dial ends in the middle too;
-// only one that is under way at the time of this call may still end well.
+// BreakInside breaks the connection that brings the n-th line from now on when a part of that line
+// has been read. Those before it are stored and acknowledged first, as with BreakAfter. n is at
+// least 1. Until then the exporter reads byte by byte, so that a producer's write through Dial ends
+// in the middle too. A write that is under way at the time of this call may still succeed.
 func (e *Exporter) BreakInside(n int) {
 	e.change(func() { e.inside = &plan{left: n} })
 }
@@ -114,8 +112,8 @@ func (e *Exporter) Dismiss(reason string) {
 	})
 }
 
-// Down breaks every connection and refuses new ones until Up. With what it
-// keeps, that is what a restart of the exporter looks like.
+// Down breaks every connection and refuses new ones until Up. The exporter keeps what
+// it stored, so this looks like a restart of it.
 func (e *Exporter) Down() {
 	e.change(func() {
 		e.down = true
@@ -128,8 +126,8 @@ func (e *Exporter) Up() {
 	e.change(func() { e.down = false })
 }
 
-// Forget makes the exporter answer the next hello of producer as if it had never
-// heard of it. What it has stored stays stored.
+// Forget makes the exporter answer the next hello of producer as if it did not know the
+// producer. What it has stored stays stored.
 func (e *Exporter) Forget(producer string) {
 	e.change(func() {
 		if p := e.producers[producer]; p != nil {

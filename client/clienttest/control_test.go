@@ -281,7 +281,7 @@ func TestSendsAfterClosing(t *testing.T) {
 		want  []string
 	}{
 		"a moment": {time.Second, nil},
-		"for ever": {time.Hour, []string{"still sends 2s after the closing line (enough)"}},
+		"for ever": {time.Hour, []string{"still sends lines 2s after the closing line (enough)"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -3,7 +3,7 @@
 //
 //	e := clienttest.New()
 //	defer e.Close()
-//	dial := e.Dial // in place of the way to a real exporter
+//	dial := e.Dial // instead of a connection to a real exporter
 //	e.BreakAfter(10)
 //	... // let the producer send
 //	err := e.Wait(ctx, 20)
@@ -199,9 +199,8 @@ func (e *Exporter) Refused() []Line {
 	return slices.Clone(e.refused)
 }
 
-// TurnedAway are the lines with a number that there was no room for, each as
-// often as it came: see Refuse. They are in Lines or Refused once they have come
-// again and are decided.
+// TurnedAway are the numbered lines for which the exporter had no room, each as often as it came:
+// see Refuse. They are in Lines or Refused once they have come again and are decided.
 func (e *Exporter) TurnedAway() []Line {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -216,8 +215,8 @@ func (e *Exporter) Held() int {
 	return len(e.pending)
 }
 
-// Told is how many of the lines that are stored or refused their producers were
-// told about: the ack, or the answer to a hello, has been sent or is being sent.
+// Told counts the stored and refused lines that producers were told about. The ack, or the answer
+// to a hello, has been sent or is being sent.
 func (e *Exporter) Told() int {
 	e.mu.Lock()
 	defer e.mu.Unlock()

@@ -60,9 +60,9 @@ func TestViolations(t *testing.T) {
 	}{
 		"broken hello":  {`{"docket":{"version":1,"producer":"p","next":0}}`, "", []string{"closing: broken hello: next must be a whole number of at least 1, not 0"}, []string{"broken hello"}},
 		"second hello":  {"", `{"docket":{"version":1,"producer":"p","next":1}}` + "\n", []string{"acked 0", "closing: broken hello: a connection has only one, on its first line"}, []string{"second hello"}},
-		"no JSON":       {"", "hello\n", []string{"acked 0", "refused 1 InvalidJSON no valid JSON", "ack 1"}, []string{"line 1: no valid JSON"}},
+		"no JSON":       {"", "hello\n", []string{"acked 0", "refused 1 InvalidJSON not valid JSON", "ack 1"}, []string{"line 1: not valid JSON"}},
 		"no UTF-8":      {"", "{\"a\":\"\xff\"}\n", []string{"acked 0", "refused 1 InvalidJSON not UTF-8", "ack 1"}, []string{"not UTF-8"}},
-		"no object":     {"", "[1]\n", []string{"acked 0", "refused 1 NotObject no JSON object", "ack 1"}, []string{"no JSON object"}},
+		"no object":     {"", "[1]\n", []string{"acked 0", "refused 1 NotObject not a JSON object", "ack 1"}, []string{"not a JSON object"}},
 		"too long":      {"", long + "\n", []string{"acked 0", "refused 1 TooLarge 110 bytes are more than the limit of 100", "ack 1"}, []string{"110 bytes"}},
 		"without end":   {"", strings.Repeat("x", 70000), []string{"acked 0", "refused 1 TooLarge 65536 bytes are more than the limit of 100", "ack 1", "closing: lost framing: no newline in 16 times the limit of 100 bytes a line"}, []string{"65536 bytes", "no newline"}},
 		"too long, end": {"", long + "\r\n", []string{"acked 0", "refused 1 TooLarge 111 bytes are more than the limit of 100", "ack 1"}, []string{"111 bytes"}},

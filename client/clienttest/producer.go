@@ -37,7 +37,7 @@ func (e *Exporter) greet(c *conn, hello stream.Hello) {
 	case p.acked > 0 && hello.Next > p.acked+1:
 		e.violation("producer %s: said hello with next %d after line %d: the lines between them were never received", p.name, hello.Next, p.acked)
 	case p.awaited > 0 && hello.Next > p.awaited:
-		e.violation("producer %s: said hello with next %d, though there was no room for line %d: it must come again", p.name, hello.Next, p.awaited)
+		e.violation("producer %s: said hello with next %d, but line %d found no room and must come again", p.name, hello.Next, p.awaited)
 	}
 	if older := p.live; older != nil {
 		p.checkProgress(e, older, hello)
@@ -58,14 +58,14 @@ func (p *producer) checkProgress(e *Exporter, older *conn, hello stream.Hello) {
 		return
 	}
 	if p.stuck++; p.stuck == stuckHellos {
-		e.violation("producer %s: says hello with next %d again and again, though it was answered acked %d", p.name, hello.Next, older.known)
+		e.violation("producer %s: says hello with next %d again and again, although the answer was acked %d", p.name, hello.Next, older.known)
 	}
 }
 
 // check compares a line with what came under its number before, with mu held.
 func (p *producer) check(e *Exporter, l Line) {
 	if before, ok := p.seen[l.Number]; ok && before != l.Text {
-		e.violation("producer %s: line %d was %s and is %s now: a number must stand for the same bytes for ever", p.name, l.Number, excerpt(before), excerpt(l.Text))
+		e.violation("producer %s: line %d was %s and is %s now: a number must always mean the same bytes", p.name, l.Number, excerpt(before), excerpt(l.Text))
 	}
 	p.seen[l.Number] = l.Text
 }

@@ -77,7 +77,7 @@ func TestSkipsWhatWasTurnedAway(t *testing.T) {
 		next   uint64
 		want   []string
 	}{
-		"nothing stored":  {0, 2, []string{"no room for line 1: it must come again"}},
+		"nothing stored":  {0, 2, []string{"line 1 found no room and must come again"}},
 		"one line stored": {1, 3, []string{"said hello with next 3 after line 1"}},
 		"all come again":  {1, 2, nil},
 		"more than all":   {1, 1, nil},

@@ -133,7 +133,7 @@ func (f *file) document(data []byte) *yaml.Node {
 	}
 	if err == nil {
 		if err = docs.Decode(&second); err == nil {
-			err = errors.New("must be one document, and no --- behind it")
+			err = errors.New("must be one document, with no --- after it")
 		}
 	}
 	if !errors.Is(err, io.EOF) {
@@ -142,7 +142,7 @@ func (f *file) document(data []byte) *yaml.Node {
 	}
 	root := doc.Content[0]
 	if root.Kind != yaml.MappingNode {
-		f.addf("", "must have keys with values, as address: unix:///run/docket/docket.sock")
+		f.addf("", "must have keys with values, such as address: unix:///run/docket/docket.sock")
 		return nil
 	}
 	return root
@@ -235,7 +235,7 @@ func (f *file) unknown(key, name string, known []string) {
 	case slices.Contains(names(f.fields()), name):
 		f.addf(key, "unknown key here: it belongs to the document, without indentation")
 	default:
-		f.addf(key, "unknown key, known are: %s", strings.Join(known, ", "))
+		f.addf(key, "unknown key, known keys: %s", strings.Join(known, ", "))
 	}
 }
 
@@ -296,7 +296,7 @@ func (f *file) text(into *string) func(string, *yaml.Node) {
 	return func(key string, v *yaml.Node) {
 		f.parsed(func(text string) error {
 			if what := other[v.Tag]; what != "" {
-				return fmt.Errorf("must be text, and %s could be %s to YAML: put it in quotes", text, what)
+				return fmt.Errorf("must be text, but YAML can read %s as %s: put it in quotes", text, what)
 			}
 			*into = text
 			return nil

@@ -170,7 +170,7 @@ func FuzzParse(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, text []byte) {
 		if config, found := parse(text); len(found) == 0 {
-			if err := config.Validate(); err != nil && !strings.Contains(err.Error(), "a scheme that is known") {
+			if err := config.Validate(); err != nil && !strings.Contains(err.Error(), "a known scheme") {
 				t.Fatalf("taken, and Validate says %v:\n%s", err, text)
 			}
 		}

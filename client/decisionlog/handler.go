@@ -17,10 +17,10 @@
 // level: deny from slog.LevelError on, warn from slog.LevelWarn on, and allow
 // below. So a program should log its decisions, and nothing else, here.
 //
-// A value of the wrong type for its field, or one that the field does not allow
-// such as the decision "maybe", becomes a member of details under its name: no
-// attribute stops a decision from being logged. Of two attributes with one name
-// the later counts; two groups with one name are one group.
+// A value of the wrong type for its field becomes a member of details under its name. So does a
+// value that the field does not allow, such as the decision "maybe". No attribute stops a decision
+// from being logged. Of two attributes with one name the later counts; two groups with one name are
+// one group.
 //
 //	handler.go  Handler
 //	fields.go   attributes that set a field
@@ -36,13 +36,13 @@ import (
 	"github.com/docket-export/docket/decision"
 )
 
-// Exporter takes the records of a Handler. *client.Client is one. Export is done
-// with r when it returns; calls may overlap.
+// Exporter takes the records of a Handler. *client.Client is one. Export must not keep
+// r when it returns. Calls may overlap.
 type Exporter interface {
 	Export(ctx context.Context, r *decision.Record) error
 }
 
-// Options are what one can choose about a Handler. The zero value is the default.
+// Options configure a Handler. The zero value is the default.
 type Options struct {
 	// Level is the least level that is exported. nil: slog.LevelInfo. It is
 	// asked for each record, so a *slog.LevelVar can be moved at any time.
@@ -82,9 +82,9 @@ func (h *Handler) Enabled(_ context.Context, level slog.Level) bool {
 	return h.to != nil && level >= h.level.Level()
 }
 
-// Handle exports r as one decision and returns the error of Export, which
-// slog.Logger drops: who has to know whether a decision is durable asks the
-// client itself. Whether Handle waits is a matter of the client's mode.
+// Handle exports r as one decision and returns the error of Export, which slog.Logger
+// drops: if you must know whether a decision is durable, ask the client itself. Whether
+// Handle waits is a matter of the client's mode.
 func (h *Handler) Handle(ctx context.Context, r slog.Record) error {
 	if h.to == nil {
 		return nil

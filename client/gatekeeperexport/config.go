@@ -92,7 +92,7 @@ func (d *decoder) member(key string) (value any, ok bool) {
 func (d *decoder) done() {
 	for _, key := range slices.Sorted(maps.Keys(d.members)) {
 		if !slices.Contains(d.known, key) {
-			d.problemf(key, "unknown key, known are: %s", strings.Join(d.known, ", "))
+			d.problemf(key, "unknown key, known keys: %s", strings.Join(d.known, ", "))
 		}
 	}
 }
@@ -104,7 +104,7 @@ func (d *decoder) text(key string, to *string) {
 	}
 	text, ok := value.(string)
 	if !ok || text == "" {
-		d.problemf(key, "must be a text, not %s", show(value))
+		d.problemf(key, "must be a string, not %s", show(value))
 		return
 	}
 	*to = text
@@ -181,7 +181,7 @@ func (d *decoder) decisions(key string, to *[]decision.Decision) {
 	for _, item := range items {
 		text, ok := item.(string)
 		if !ok {
-			d.problemf(key, "must be a list of texts, not of %s", show(item))
+			d.problemf(key, "must be a list of strings, not of %s", show(item))
 			*to = nil
 			return
 		}

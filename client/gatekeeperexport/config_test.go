@@ -75,10 +75,10 @@ func TestParseConfigReports(t *testing.T) {
 		"no mapping": {`"unix:///s"`, []string{"must be a mapping with at least address: unix:///run/docket/docket.sock"}},
 		"nothing":    {`null`, []string{"must be a mapping with at least address: unix:///run/docket/docket.sock"}},
 		"empty":      {`{}`, []string{"address: must be given, such as unix:///run/docket/docket.sock"}},
-		"no address": {`{"address":""}`, []string{`address: must be a text, not ""`}},
+		"no address": {`{"address":""}`, []string{`address: must be a string, not ""`}},
 		"text that is none": {
 			`{"address":1,"producer":[],"mode":true}`,
-			[]string{"address: must be a text, not 1", "producer: must be a text, not []", "mode: must be a text, not true"},
+			[]string{"address: must be a string, not 1", "producer: must be a string, not []", "mode: must be a string, not true"},
 		},
 		"values": {
 			`{"address":"docket.sock","producer":"a b","mode":"batch","timeout":"0s","maxBufferedBytes":"1Ki","keep":["Deny"]}`,
@@ -92,7 +92,7 @@ func TestParseConfigReports(t *testing.T) {
 			},
 		},
 		"duration without unit": {`{` + good + `,"timeout":"3"}`, []string{`timeout: must be a duration such as 200ms, 3s or 1m, with its unit (a day is 24h), not "3"`}},
-		"duration as a number":  {`{` + good + `,"timeout":3}`, []string{"timeout: must be a text, not 3"}},
+		"duration as a number":  {`{` + good + `,"timeout":3}`, []string{"timeout: must be a string, not 3"}},
 		"size of another unit":  {`{` + good + `,"maxBufferedBytes":"8MB"}`, []string{`maxBufferedBytes: must be a size such as 8Mi or 512Ki, not "8MB"`}},
 		"size of nothing":       {`{` + good + `,"maxBufferedBytes":0}`, []string{"maxBufferedBytes: must be a size such as 8Mi or 512Ki, not 0"}},
 		"size that is zero":     {`{` + good + `,"maxBufferedBytes":"0"}`, []string{`maxBufferedBytes: must be a size such as 8Mi or 512Ki, not "0"`}},
@@ -100,19 +100,19 @@ func TestParseConfigReports(t *testing.T) {
 		"size beyond memory":    {`{` + good + `,"maxBufferedBytes":"9007199254740992Gi"}`, []string{`maxBufferedBytes: must be a size such as 8Mi or 512Ki, not "9007199254740992Gi"`}},
 		"keep nothing":          {`{` + good + `,"keep":[]}`, []string{"keep: must be a list of decisions such as [deny, warn], not []"}},
 		"keep one":              {`{` + good + `,"keep":"deny"}`, []string{`keep: must be a list of decisions such as [deny, warn], not "deny"`}},
-		"keep numbers":          {`{` + good + `,"keep":["deny",2]}`, []string{"keep: must be a list of texts, not of 2"}},
+		"keep numbers":          {`{` + good + `,"keep":["deny",2]}`, []string{"keep: must be a list of strings, not of 2"}},
 		"unknown keys": {
 			`{` + good + `,"path":"/tmp","Timeout":"3s"}`,
 			[]string{
-				"Timeout: unknown key, known are: address, producer, mode, timeout, maxBufferedBytes, keep, tls",
-				"path: unknown key, known are: address, producer, mode, timeout, maxBufferedBytes, keep, tls",
+				"Timeout: unknown key, known keys: address, producer, mode, timeout, maxBufferedBytes, keep, tls",
+				"path: unknown key, known keys: address, producer, mode, timeout, maxBufferedBytes, keep, tls",
 			},
 		},
 		"tls": {
 			`{"address":"tcp://docket.example.test:7443","tls":{"ca":"x","certFile":"/c","caFile":1}}`,
 			[]string{
-				"tls.caFile: must be a text, not 1",
-				"tls.ca: unknown key, known are: caFile, certFile, keyFile, serverName",
+				"tls.caFile: must be a string, not 1",
+				"tls.ca: unknown key, known keys: caFile, certFile, keyFile, serverName",
 				"tls.keyFile: must be set because certFile is",
 			},
 		},

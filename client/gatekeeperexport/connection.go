@@ -49,7 +49,7 @@ func (c *connection) replace(old *connection, log *slog.Logger) {
 		defer close(c.oldClosed)
 		defer cancel()
 		if err := old.close(ctx); err != nil {
-			log.Warn("a connection was replaced and could not send all it had", "error", err)
+			log.Warn("a replaced connection could not send all its records", "error", err)
 		}
 	}()
 }
@@ -82,7 +82,7 @@ func (c *connection) publish(ctx context.Context, data []any) []error {
 	for i := range data {
 		r, err := encode(data[i])
 		if err != nil {
-			errs[i] = fmt.Errorf("docket cannot export such a record: connection %s: %w", c.name, err)
+			errs[i] = fmt.Errorf("docket cannot encode a record: connection %s: %w", c.name, err)
 			continue
 		}
 		if waits := c.config.Mode != client.Batch || r.endsRun; !waits || c.stalled.Load() {

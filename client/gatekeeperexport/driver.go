@@ -26,32 +26,28 @@
 //
 // # What nil means
 //
-// In the modes BlockingStrict and Blocking, which are one here because Gatekeeper
-// refuses no request for the sake of an export, Publish returns nil when the
-// record is on the exporter's disk. That is the default: what Publish returns is
-// all that Gatekeeper knows, and what it writes into the Connection's status. It
-// costs the audit, which publishes one violation after the other, one sync of the
-// exporter's disk each: 0.2 ms on a fast one and 1 ms on a common one, so 2 to 10
-// seconds for 10,000 violations, which take longer to find. PublishBatch pays
-// once for the whole batch.
+// In the modes BlockingStrict and Blocking, Publish returns nil when the record is on the
+// exporter's disk. The two are one mode here, because Gatekeeper refuses no request for an export.
+// That is the default: what Publish returns is all that Gatekeeper knows, and what it writes into
+// the Connection's status. It costs the audit a sync of the exporter's disk for each violation: 0.2
+// ms on a fast disk and 1 ms on a common one. 10,000 violations cost 2 to 10 seconds, and take
+// longer to find. PublishBatch pays once for the whole batch.
 //
-// In mode Batch nil means that the record is buffered, and the audit pays
-// microseconds. The record that ends an audit run is waited for all the same: its
-// acknowledgement says that everything which was buffered before it has arrived,
-// so the status after a run still tells whether the run has.
+// In mode Batch nil means that the record is buffered, and the audit pays microseconds. Publish
+// still waits for the record that ends an audit run. Its acknowledgement says that every record
+// buffered before it has arrived, so the status after a run still tells whether the run has
+// arrived.
 //
-// Every call has a deadline of its own, because the audit sets none. When it
-// passes, the connection is stalled: until the exporter has caught up nothing
-// waits any more. Records are buffered and will arrive if the exporter comes
-// back in time, and Publish says at once that they have not arrived yet. An audit
-// that meets a dead exporter so loses one timeout and not one for each violation.
-// A record that finds no room in the buffer is lost and counted by the client, which tells
-// the exporter; the least important goes first, by enforcement action: dryrun,
-// then warn. Any other record, those that begin and end an audit run included,
-// comes between deny and warn.
+// Every call has a deadline of its own, because the audit sets none. When it passes, the connection
+// is stalled: until the exporter has caught up nothing waits any more. Records are buffered and
+// will arrive if the exporter comes back in time, and Publish says at once that they have not
+// arrived yet. An audit that meets a dead exporter so loses one timeout and not one for each
+// violation. A record that finds no room in the buffer is lost. The client counts it and tells the
+// exporter. The least important record goes first, by enforcement action: dryrun, then warn. Any
+// other record comes between deny and warn, also the records that begin and end an audit run.
 //
-// Gatekeeper 3.23 shows of an error only what stands before its first colon, and
-// once: those words are few, and the same for each error of a kind.
+// Gatekeeper 3.23 shows only the part of an error before its first colon, and shows the same part
+// once. So this part is short, and the same for each error of a kind.
 //
 // # What is sent
 //
@@ -85,19 +81,18 @@ import (
 // Name is what a Connection gives as its driver.
 const Name = "docket"
 
-// Options are what one can choose about a Driver. The zero value is the default.
+// Options configure a Driver. The zero value is the default.
 type Options struct {
 	// Log is told of connections, losses, and what a replaced connection has
 	// left. nil: nobody is told.
 	Log *slog.Logger
-	// Pod is the last part of the producer's name. Empty: the name of the host,
-	// which is that of the pod unless it uses the network of its node.
+	// Pod is the last part of the producer's name. Empty: the name of the host, which is the name
+	// of the pod unless the pod uses the network of its node.
 	Pod string
 }
 
-// Driver publishes records to docket over named connections. Its methods are
-// those of Gatekeeper's interfaces driver.Driver and driver.BatchDriver. Safe for
-// concurrent use.
+// Driver publishes records to docket over named connections. It has the methods of Gatekeeper's
+// interfaces driver.Driver and driver.BatchDriver. Safe for concurrent use.
 type Driver struct {
 	log  *slog.Logger
 	pod  string
@@ -132,11 +127,10 @@ func (d *Driver) CreateConnection(_ context.Context, connectionName string, conf
 	return d.put(connectionName, config, false)
 }
 
-// UpdateConnection replaces a connection. With the config it has, it goes on as
-// it is. Otherwise the new one is opened before the old one is closed: a Publish
-// that is under way ends on the old one, which then sends in the background what
-// it has buffered. What it cannot send within half a minute is lost and logged.
-// On an error the old connection stays.
+// UpdateConnection replaces a connection. With the config it has, it goes on as it is. Otherwise
+// the new connection is opened before the old one is closed. A Publish that is under way ends on
+// the old connection, which then sends its buffer in the background. What it cannot send within
+// half a minute is lost and logged. On an error the old connection stays.
 func (d *Driver) UpdateConnection(_ context.Context, connectionName string, config any) error {
 	return d.put(connectionName, config, true)
 }
@@ -197,9 +191,9 @@ func (d *Driver) Publish(ctx context.Context, connectionName string, data any, s
 	return d.PublishBatch(ctx, connectionName, []any{data}, subject)[0]
 }
 
-// PublishBatch exports several records at once and returns one error for each,
-// in their order, in which they also arrive where all of them are waited for;
-// see Publish. The timeout is that of the whole call.
+// PublishBatch exports several records at once and returns one error for each, in their order. If
+// Publish waits for all of them, they also arrive in this order; see Publish. The timeout is for
+// the whole call.
 func (d *Driver) PublishBatch(ctx context.Context, connectionName string, data []any, _ string) []error {
 	c, err := d.use(connectionName)
 	if err != nil {

@@ -83,7 +83,7 @@ const (
 	inTime    = "docket exporter did not acknowledge a record in time"
 	inMemory  = "docket exporter is not acknowledging and a record waits in memory"
 	wasLost   = "docket buffer is full and a record was lost"
-	noRecord  = "docket cannot export such a record"
+	noRecord  = "docket cannot encode a record"
 	notClosed = "docket connection was closed before all records had arrived"
 )
 

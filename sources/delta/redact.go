@@ -9,16 +9,15 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// ErrRedaction says that a violation cannot be redacted for now. Nothing of it may be
-// sent, as the record that it makes depends on what redaction leaves: its run is to be
-// begun again.
+// ErrRedaction says that a violation cannot be redacted now. Send nothing of it,
+// because its record depends on what redaction leaves. Begin the run again.
 var ErrRedaction = errors.New("delta: a violation cannot be redacted")
 
-// Redact has r take out of each violation what must not be kept, before anything of it is
-// kept or made a key of; nil takes out nothing. Call it before the first Begin. fingerprint
-// is that of r. It reports whether the state is of violations that were redacted in the same
-// way. If it is not, these have other keys now, and may hold what must not be kept: call
-// Reset.
+// Redact makes r remove from each violation what must not be kept, before any of it is kept
+// or becomes part of a key. A nil r removes nothing. Call Redact before the first Begin.
+// fingerprint is that of r. Redact reports whether the violations in the state were redacted
+// in the same way. If not, their keys have changed, and they may hold what must not be kept:
+// call Reset.
 func (t *Tracker) Redact(r sources.Redaction, fingerprint string) (same bool) {
 	t.redaction, t.fingerprint = r, fingerprint
 	return t.state.Version == 0 || t.state.Redaction == fingerprint
@@ -101,7 +100,8 @@ func clean(line []byte, redaction sources.Redaction) (c cleaned, err error) {
 	return c, nil
 }
 
-// Clean is what redaction leaves of a violation, a JSON object, wherever it is told of.
+// Clean returns what redaction leaves of a violation, a JSON object, for any text about
+// the violation.
 func Clean(line []byte, redaction sources.Redaction) ([]byte, error) {
 	c, err := clean(line, redaction)
 	return c.kept, err

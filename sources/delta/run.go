@@ -10,8 +10,8 @@ import (
 // chunkBytes is how much End gathers before it hands it over.
 const chunkBytes = 64 << 10
 
-// Run is one run of an audit on its way through a Tracker: Observe for each of its
-// violations, then End, and Commit once the caller has made durable what they gave.
+// Run is one run of an audit in a Tracker. Call Observe for each of its violations,
+// then End, and Commit once the records of both are durable.
 type Run struct {
 	t        *Tracker
 	id       string
@@ -44,9 +44,9 @@ type Changes struct {
 // "\n" and not blank. It appends the record to send to dst, if there is one, ended by
 // "\n"; n is how many there are.
 //
-// On ErrRedaction nothing was appended, and the run is of no more use. On any other error
-// it is the line itself that was appended, and n is 1: the violation is not tracked, and
-// what out holds is to be sent all the same. errors.Is tells ErrTooMany and ErrTooLong.
+// On ErrRedaction nothing was appended, and the run cannot be used any more. On any other
+// error the violation is not tracked: the line itself was appended, n is 1, and out must
+// be sent all the same. Use errors.Is for ErrTooMany and ErrTooLong.
 func (r *Run) Observe(dst, line []byte) (out []byte, n int, err error) {
 	if r.known {
 		return dst, 0, nil
@@ -109,10 +109,10 @@ func (r *Run) record(dst []byte, v *violation, eventType, opened string) (out []
 	return out, 1, nil
 }
 
-// End is called after the last violation; complete says that the run is proven whole.
-// The records that follow from that, those of what is resolved, come through yield in
-// chunks of n whole lines, the longest standing first. The lines are valid until yield
-// returns. An error is that of yield, or the state could not be read: the run cannot be
+// End ends the run after its last violation. complete says that the run is proven
+// whole. End passes the records of resolved violations to yield in chunks of n whole
+// lines, the longest standing first. The lines are valid until yield returns. An error
+// is that of yield, or says that the state could not be read. The run cannot be
 // committed then, and may be begun again.
 func (r *Run) End(complete bool, yield func(lines []byte, n int) error) (Changes, error) {
 	if r.known {
@@ -153,18 +153,18 @@ func (r *Run) yieldResolved(yield func(lines []byte, n int) error) error {
 	return err
 }
 
-// Commit makes the state after the run durable. Call it once all that the run gave is
-// durable, and before another run is begun. After an error the state is the one before
-// the run, or the one after it, and Commit may be called again.
+// Commit makes the state after the run durable. Call it once all records of the run are
+// durable, and before another run begins. After an error the state is the one before or
+// after the run, and Commit may be called again.
 func (r *Run) Commit() error {
 	t := r.t
 	switch {
 	case r.known:
 		return nil
 	case !r.ended:
-		return errors.New("delta: commit of a run that has not ended")
+		return errors.New("delta: the run has not ended: call End before Commit")
 	case t.run != r:
-		return errors.New("delta: commit of a run after another has begun")
+		return errors.New("delta: cannot commit a run after the next one has begun")
 	}
 	next := t.state
 	next.Version = stateVersion

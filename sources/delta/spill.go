@@ -32,7 +32,7 @@ func (s *spill) add(path disk.Path, v *violation, opened string) error {
 // flush moves what is in memory to the file. The file of an earlier run is overwritten.
 func (s *spill) flush(path disk.Path) error {
 	if err := s.write(path); err != nil {
-		return fmt.Errorf("delta: new violations are sent as they come: %w", err)
+		return fmt.Errorf("delta: cannot track new violations, docket sends them in every run: %w", err)
 	}
 	s.length += int64(len(s.buffer))
 	s.buffer = s.buffer[:0]

@@ -135,7 +135,7 @@ func (t *Tracker) loadEntries() error {
 		k, ok := entryKey(entry)
 		opened := entryOpened(entry)
 		if !ok || opened == "" {
-			return errors.New("a line is no entry")
+			return errors.New("a line is not an entry")
 		}
 		if runs[opened] == nil {
 			runs[opened] = &opened
@@ -147,7 +147,7 @@ func (t *Tracker) loadEntries() error {
 		return fmt.Errorf("%s: %w", want.File, err)
 	}
 	if n := uint64(len(t.standing)); n != want.Count || sum.Sum32() != want.CRC {
-		return fmt.Errorf("%s is damaged: it has %d violations with checksum %08x, expected are %d with %08x",
+		return fmt.Errorf("%s is damaged: it has %d violations with checksum %08x, not %d with %08x",
 			want.File, n, sum.Sum32(), want.Count, want.CRC)
 	}
 	return nil

@@ -25,12 +25,12 @@ const retries = 6
 // of runs than that.
 const maxRuns = 64
 
-// ErrTooMany says that as many violations stand as can be tracked.
-var ErrTooMany = fmt.Errorf("delta: more than %d violations stand: those beyond are sent in every run, as they come", maxStanding)
+// ErrTooMany says that a Tracker cannot track more standing violations.
+var ErrTooMany = fmt.Errorf("delta: more than %d standing violations: docket sends the rest in every run, unchanged", maxStanding)
 
 // ErrTooLong says that the record of a violation would be longer than a record may be,
 // although its line is not.
-var ErrTooLong = errors.New("delta: the record of a violation would be longer than limits.maxRecordBytes: the violation is sent as it comes")
+var ErrTooLong = errors.New("delta: the record of a violation exceeds limits.maxRecordBytes: docket sends the violation in every run, unchanged")
 
 // Tracker is the state of one audit between its runs. Its methods and those of its runs
 // must not overlap. It holds no open files and needs no end.
@@ -58,14 +58,14 @@ type standing struct {
 	seen   uint32  // mark of the last run that had it
 }
 
-// Open reads the state at path; where there is none, nothing stands. Beside that file
-// lie some with its name and more: give the state a directory that is docket's own.
-// snapshotInterval is the time between snapshots, by the ids of the runs; there are
-// none if it is not positive.
+// Open reads the state at path. Without a file there, no violation stands. The state has
+// more files beside path, whose names begin with the name of that file: give it a directory
+// of docket's own. snapshotInterval is the time between snapshots, by the ids of the runs.
+// If it is not positive, there are no snapshots.
 //
-// A state that is damaged is set aside and reported as a *statefile.DamagedError: the
-// tracker is good then, and knows of no violation. After any other error it is nil: that is
-// a *fileversion.Error where the state has a version that this docket does not read.
+// A damaged state is set aside and reported as a *statefile.DamagedError. The tracker can
+// be used then, and knows no violation. With any other error the tracker is nil. The error
+// is a *fileversion.Error if this docket does not read the version of the state.
 func Open(path disk.Path, snapshotInterval time.Duration) (*Tracker, error) {
 	t := &Tracker{path: path, interval: snapshotInterval, maxStanding: maxStanding, standing: make(map[key]standing)}
 	err := t.load()
@@ -75,8 +75,8 @@ func Open(path disk.Path, snapshotInterval time.Duration) (*Tracker, error) {
 	return t, err
 }
 
-// Begin starts a run, known by the id that the engine gave it, a time in RFC 3339. A run
-// that was begun before and not committed is as if it had not been.
+// Begin starts a run, known by the id that the engine gave it, a time in RFC 3339. An
+// earlier run that was not committed is discarded.
 func (t *Tracker) Begin(run string) *Run {
 	if t.run != nil && t.run.changes.Opened > 0 {
 		t.forget(func(s standing) bool { return s.opened == t.run.quoted })

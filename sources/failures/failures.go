@@ -1,4 +1,4 @@
-// Package failures holds what is wrong with a source that goes on, for its status and its log.
+// Package failures holds the problems of a running source, for its status and its log.
 package failures
 
 import (
@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// List is what is wrong at present, by what it is about. Each failure is logged when it
-// begins or changes, and when it has ended. Safe for concurrent use.
+// List holds the present failures, each with its subject. Each failure is logged when
+// it begins or changes, and when it has ended. Safe for concurrent use.
 type List struct {
 	log    *slog.Logger
 	prefix string // of what is logged
@@ -20,12 +20,13 @@ type List struct {
 	texts map[string]string // guarded by mu
 }
 
-// New returns an empty List that logs what begins under a prefix.
+// New returns an empty List. It logs each failure that begins with the prefix before
+// it.
 func New(log *slog.Logger, prefix string) *List {
 	return &List{log: log, prefix: prefix, texts: make(map[string]string)}
 }
 
-// Set says what is wrong with about; "": nothing is any more.
+// Set says what is wrong with the subject about. An empty text ends the failure.
 func (s *List) Set(about, text string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -34,15 +35,15 @@ func (s *List) Set(about, text string) {
 	case before:
 	case "":
 		delete(s.texts, about)
-		s.log.Info("the trouble is over", "was", before)
+		s.log.Info("the problem has ended", "was", before)
 	default:
 		s.texts[about] = text
 		s.log.Warn(s.prefix + text)
 	}
 }
 
-// SetAll is Set for everything that is about one of a kind of things, known by the
-// beginning of their names: what texts does not have is over.
+// SetAll is Set for all subjects whose names begin with prefix. texts has the failures
+// by the rest of the name. The failure of a subject that is not in texts ends.
 func (s *List) SetAll(prefix string, texts map[string]string) {
 	s.mu.Lock()
 	old := slices.Collect(maps.Keys(s.texts))
@@ -57,7 +58,7 @@ func (s *List) SetAll(prefix string, texts map[string]string) {
 	}
 }
 
-// All is everything that is wrong, in the order of what it is about.
+// All returns every failure, in the order of the subjects.
 func (s *List) All() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -68,7 +69,7 @@ func (s *List) All() []string {
 	return all
 }
 
-// Text is all that is wrong, for one line of a status.
+// Text sums up the failures in one line of a status.
 func (s *List) Text() string {
 	all := s.All()
 	switch len(all) {

@@ -10,15 +10,15 @@ import (
 	"github.com/docket-export/docket/sources"
 )
 
-// Conflict is about lines that the queue says it has, and that were never sent: someone
-// else has numbered lines under the name. They must be sent under another.
+// Conflict says that the queue has lines under the name of a file from which no line
+// was sent: another sender has used the name. The file must be sent under another name.
 type Conflict struct {
 	Producer string // the name
 	Acked    uint64 // so many lines the queue has of it
 }
 
 func (c *Conflict) Error() string {
-	return fmt.Sprintf("the queue has %d lines under the name %s, which are not those of this file: it is sent under another name", c.Acked, c.Producer)
+	return fmt.Sprintf("the queue has %d lines under the name %s that are not from this file: docket sends the file under another name", c.Acked, c.Producer)
 }
 
 // Tell stores a record of the conflict, once for each name, and returns when it is
@@ -37,7 +37,7 @@ func (c *Conflict) Tell(ctx context.Context, in sources.Intake, source string) e
 		Acked: c.Acked, Detail: c.Error(), Time: time.Now().UTC(),
 	})
 	if err != nil {
-		return fmt.Errorf("record of a conflict: %w", err)
+		return fmt.Errorf("encode the record of a conflict: %w", err)
 	}
 	if err := f.Send(ctx, append(record, '\n'), 1); err != nil {
 		return err

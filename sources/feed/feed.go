@@ -2,9 +2,9 @@
 // is stored once however often docket is restarted: the queue keeps the number of the
 // last line together with the records.
 //
-// A reader says which lines it will number, in an order that is the same at every
-// reading, and sends them; the intake recognises what it has. So a reader's own state
-// need be no newer than what is durable, and may be written at leisure.
+// A reader numbers its lines in an order that is the same at every reading, and sends
+// them. The intake recognises lines that it has. So a reader's own state may be older
+// than what is durable, and need not be written at once.
 package feed
 
 import (
@@ -33,10 +33,11 @@ const (
 const maxScratch = 1 << 20
 
 // errOver is for who goes on after an error, or after Close.
-var errOver = errors.New("feed: it is closed, or has failed")
+var errOver = errors.New("feed: closed, or failed before")
 
-// Feed is a numbered session that outlives a full queue: what was not taken is sent
-// again. It keeps nothing of what was taken. Its methods but Settled must not overlap.
+// Feed is a numbered session that outlives a full queue: it sends lines again that the
+// queue did not take. It keeps no copy of lines that the queue took. Calls of its
+// methods must not overlap, except Settled.
 type Feed struct {
 	in       sources.Intake
 	source   string
@@ -50,9 +51,9 @@ type Feed struct {
 	through uint64 // the highest number that is durable; guarded by mu
 }
 
-// Open begins to send the lines of a producer, the first of which has the number next.
-// Those up to acked are durable: they need not be sent, and are recognised when they
-// are. An error means that ctx is done or the exporter is stopping.
+// Open begins to send the lines of a producer. The first line has the number next.
+// Lines up to acked are durable: they need not be sent, and are recognised if they are
+// sent. An error means that ctx is done or the exporter is stopping.
 func Open(ctx context.Context, in sources.Intake, source, producer string, next uint64) (f *Feed, acked uint64, err error) {
 	f = &Feed{in: in, source: source, producer: producer, next: next}
 	if acked, err = f.open(ctx, next); err != nil {
@@ -94,7 +95,7 @@ func (f *Feed) Next() uint64 { return f.next }
 // Send sends whole lines, each ended by "\n" and none of them blank; n is how many they
 // are. It returns when they are on their way to the disk, and blocks while the queue is
 // full. It keeps no reference to lines. An error means that ctx is done or the exporter
-// is stopping: the feed is of no more use.
+// is stopping: the feed cannot be used any more.
 func (f *Feed) Send(ctx context.Context, lines []byte, n int) error {
 	if n == 0 {
 		return nil
@@ -185,9 +186,9 @@ var unfit = regexp.MustCompile(`[^A-Za-z0-9._:/-]`)
 // maxProducer is how long such a name may be.
 const maxProducer = 128
 
-// Producer makes the name of a producer from what identifies a file: the parts joined
-// by "/". Where that is too long or unfit, or a part has a "/" itself, it is cut and told
-// apart by a hash: other parts make another name.
+// Producer makes the name of a producer from what identifies a file: the parts joined by
+// "/". If the name is too long or not allowed, or a part has a "/" itself, the name is
+// cut and gets a hash. Other parts make another name.
 func Producer(parts ...string) string {
 	name := strings.Join(parts, "/")
 	clean := unfit.ReplaceAllString(name, "_")

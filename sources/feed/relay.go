@@ -5,10 +5,10 @@ import (
 	"context"
 )
 
-// Relay sends what it is given in a goroutine of its own: its caller makes the next piece
-// meanwhile. One piece is being sent at most, and one waits.
+// Relay sends pieces in a goroutine of its own, while its caller makes the next piece. At
+// most one piece is being sent, and one waits.
 //
-// Methods must not overlap. The feed is the relay's until Settle or Close has returned.
+// Calls must not overlap. The relay owns the feed until Settle or Close has returned.
 type Relay struct {
 	feed  *Feed
 	work  chan piece
@@ -58,9 +58,9 @@ func (r *Relay) send(ctx context.Context, p piece) error {
 	return err
 }
 
-// Send takes lines over, which are as those of Feed.Send, and gives the caller the memory
-// of others, empty, or nil, for the next. It blocks while another piece waits. An error is
-// as one of Feed.Send: of these lines, or of some before, it is not known which were sent.
+// Send takes over lines, in the form of Feed.Send. next is an empty buffer for the
+// caller's next lines, or nil. Send blocks while another piece waits. Errors are those of
+// Feed.Send: it is unknown then which of these lines, or of earlier ones, were sent.
 func (r *Relay) Send(lines []byte, n int) (next []byte, err error) {
 	if n == 0 {
 		return lines[:0], nil
@@ -93,8 +93,8 @@ func (r *Relay) hand(p piece) error {
 	}
 }
 
-// Settle waits until everything is sent, which ends the relay, and durable. It fails as
-// Send does, or as ctx is done.
+// Settle waits until everything is sent and durable. It ends the relay. It fails as
+// Send does, or when ctx is done.
 func (r *Relay) Settle(ctx context.Context) error {
 	r.end()
 	select {

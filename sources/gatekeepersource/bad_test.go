@@ -271,7 +271,7 @@ func TestLongConstraintNames(t *testing.T) {
 	content := text(append(lines, violationLine(id, 0), endLine(id)))
 	texts := readAlone(t, tempFile(t, content), fileOf(id)+".log", len(content))
 	r := runsOf(t, texts[len(texts)-1:])[0]
-	if !r.Complete || r.Violations != 101 || len(r.Constraints) != 1 || !strings.Contains(r.Detail, "100 violations are of constraints that are not listed") {
+	if !r.Complete || r.Violations != 101 || len(r.Constraints) != 1 || !strings.Contains(r.Detail, "100 violations belong to constraints that are not listed") {
 		t.Errorf("got %.300v, want a complete run of 101 violations with one constraint that is listed", r)
 	}
 }

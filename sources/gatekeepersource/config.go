@@ -21,13 +21,13 @@ var Definition = sources.Definition{
 	NewConfig: func() sources.Config {
 		return &Config{SnapshotInterval: defaultSnapshotInterval}
 	},
-	Sample: `# The files that Gatekeeper exports to a disk. The queue lies best on the same volume.
+	Sample: `# The files that Gatekeeper exports to a disk. Put the queue on the same volume if you can.
 - name: NAME
   gatekeeper:
     # CHANGE: the path of Gatekeeper's Connection
     path: /tmp/violations/topicsCOUNT
     #deleteAfterRead: true   # delete a file once all of it is in the queue
-    #delta: true             # what an audit opened and resolved, in place of every violation
+    #delta: true             # what an audit opened and resolved, instead of every violation
 `,
 }
 
@@ -37,7 +37,8 @@ type Config struct {
 	Path string `yaml:"path"`
 	// DeleteAfterRead removes a file once all that was in it is durable in the queue.
 	DeleteAfterRead bool `yaml:"deleteAfterRead"`
-	// Delta reports what changed from one audit to the next in place of every violation.
+	// Delta reports what changed from one audit to the next, instead of every
+	// violation.
 	Delta bool `yaml:"delta"`
 	// SnapshotInterval is how often Delta repeats the violations that stand.
 	SnapshotInterval config.Duration `yaml:"snapshotInterval"`
@@ -48,8 +49,8 @@ func (c *Config) Claims() []config.Claim {
 	return []config.Claim{{Key: "path", Kind: config.Input, Value: c.Path}}
 }
 
-// Validate reports a path that depends on where docket was started, and an interval that
-// is none.
+// Validate reports a path that is missing or relative, and an interval that is not
+// positive.
 func (c *Config) Validate() config.Problems {
 	return config.Check(c)
 }

@@ -194,7 +194,7 @@ func TestTooManyToHold(t *testing.T) {
 		w.put(fileOf(runAt(n))+".log", text(files[runAt(n)]))
 	}
 	w.start()
-	w.eventually("trouble", func() bool { return strings.Contains(w.log.String(), "too many wait to be read") })
+	w.eventually("trouble", func() bool { return strings.Contains(w.log.String(), "too many files wait to be read") })
 	if got := w.openFiles(".log"); got != maxOpen {
 		t.Errorf("got %d files held open, want %d", got, maxOpen)
 	}
@@ -283,7 +283,7 @@ func TestPermissionDenied(t *testing.T) {
 	chmod(0o500, "audit-channel")
 	w.start()
 	w.eventually("trouble", func() bool {
-		return strings.Contains(w.source.(*source).Report().Trouble, "cannot delete files that were read")
+		return strings.Contains(w.source.(*source).Report().Trouble, "cannot delete read files")
 	})
 	chmod(0o700, "audit-channel")
 	w.eventually("deletion", func() bool { return len(w.files()) == 0 })
@@ -319,7 +319,7 @@ func TestStateBelowPath(t *testing.T) {
 	for _, dir := range []string{w.path, filepath.Join(link, filepath.Base(w.path))} {
 		src := w.config.New(sources.Env{Name: "gk", MaxRecordBytes: maxRecord, StateDir: disk.At(filepath.Join(dir, "docket", "gk")), Log: slog.New(slog.DiscardHandler)})
 		err := src.Run(context.Background(), w.intake, func() { t.Error("the source is ready") })
-		if err == nil || !strings.Contains(err.Error(), "queue.directory must not lie below "+w.path) {
+		if err == nil || !strings.Contains(err.Error(), "queue.directory must not be below "+w.path) {
 			t.Errorf("state below %s: got %v, want it to say where the queue must not lie", dir, err)
 		}
 	}

@@ -23,7 +23,7 @@ func TestManyFiles(t *testing.T) {
 	}
 	w.intake.Hold()
 	w.start()
-	w.eventually("trouble", func() bool { return strings.Contains(w.log.String(), "too many wait to be read") })
+	w.eventually("trouble", func() bool { return strings.Contains(w.log.String(), "too many files wait to be read") })
 	if got := countFiles(w, "claims"); got != maxClaims {
 		t.Errorf("got %d files claimed, want %d", got, maxClaims)
 	}

@@ -127,11 +127,11 @@ func (s *source) reader(files runs.Files, in sources.Intake) *runs.Reader {
 func (s *source) checkPlace() error {
 	state, err := filepath.Abs(s.env.StateDir.String())
 	if err != nil {
-		return fmt.Errorf("directory of the state: %w", err)
+		return fmt.Errorf("state directory: %w", err)
 	}
 	below, err := filepath.Rel(resolve(s.config.Path), resolve(state))
 	if err == nil && below != ".." && !strings.HasPrefix(below, "../") {
-		return fmt.Errorf("queue.directory must not lie below %s: Gatekeeper deletes what is there", s.config.Path)
+		return fmt.Errorf("queue.directory must not be below %s: Gatekeeper deletes files there", s.config.Path)
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ const (
 	minRate  = fairconn.MinRate
 )
 
-var errBusy = fmt.Errorf("so many bodies were under way for %v that there was no place for another: send it again", placeWait)
+var errBusy = fmt.Errorf("too many bodies at once, waited %v for a place: send the body again", placeWait)
 
 // refusal is an answer that is no success.
 type refusal struct {
@@ -142,9 +142,9 @@ func (b *body) place(p *places) error {
 }
 
 var errBomb = refuse(http.StatusRequestEntityTooLarge,
-	"the body unpacks to more than %d MiB, and to more than %d times its size: send smaller ones", freeBytes>>20, maxRatio)
+	"the body unpacks to more than %d MiB, and to more than %d times its size: send smaller bodies", freeBytes>>20, maxRatio)
 
-var errLong = refuse(http.StatusRequestEntityTooLarge, "the body has more than %d MiB, unpacked: send smaller ones", maxBody>>20)
+var errLong = refuse(http.StatusRequestEntityTooLarge, "the body unpacks to more than %d MiB: send smaller bodies", maxBody>>20)
 
 // Read reads what is unpacked.
 func (b *body) Read(p []byte) (int, error) {
@@ -174,9 +174,9 @@ func (b *body) count(isRecord bool) error {
 	}
 	switch {
 	case b.events > maxEvents:
-		return refuse(http.StatusRequestEntityTooLarge, "the body has more than %d events: send smaller ones", maxEvents)
+		return refuse(http.StatusRequestEntityTooLarge, "the body has more than %d events: send smaller bodies", maxEvents)
 	case b.unfit > maxUnfit:
-		return refuse(http.StatusBadRequest, "the body has more than %d elements that are no JSON objects", maxUnfit)
+		return refuse(http.StatusBadRequest, "the body has more than %d elements that are not JSON objects", maxUnfit)
 	}
 	return nil
 }
@@ -189,7 +189,7 @@ func (b *body) explain(err error) error {
 	if fault, ok := errors.AsType[bodyError](err); ok {
 		hint := ""
 		if b.gzip == nil && b.wire.isGzip {
-			hint = ": it is gzip, and there is no Content-Encoding that says so"
+			hint = ": it is gzip: set the header Content-Encoding: gzip"
 		}
 		return refuse(http.StatusBadRequest, "the body %s%s", fault, hint)
 	}
@@ -201,7 +201,7 @@ func (b *body) explain(err error) error {
 	case wireErr != nil && !errors.Is(wireErr, io.EOF):
 		return refuse(http.StatusBadRequest, "the body was cut off: %v", wireErr)
 	}
-	return refuse(http.StatusBadRequest, "the body is not the gzip that its Content-Encoding says: %v", err)
+	return refuse(http.StatusBadRequest, "the body is not valid gzip, although its Content-Encoding is gzip: %v", err)
 }
 
 // wire is a body as it comes over the network.

@@ -16,8 +16,8 @@ import (
 const maxGroup = 16
 
 var (
-	errStopping  = errors.New("docket is stopping: send it again")
-	errNotKnown  = errors.New("docket cannot write down which events it has: send it again")
+	errStopping  = errors.New("docket is stopping: send the body again")
+	errNotKnown  = errors.New("docket cannot write its log of known events: send the body again")
 	errTakenOver = errors.New("another source of this name has taken over")
 )
 
@@ -55,7 +55,7 @@ func (c *committer) open(ctx context.Context) error {
 		return err
 	}
 	if skipped > 0 {
-		c.env.Log.Warn("a part of the log of known events was torn or damaged: what is sent again may be stored twice", "bytes", skipped)
+		c.env.Log.Warn("part of the log of known events is damaged: events that are sent again may be stored twice", "bytes", skipped)
 	}
 	next, err := l.Restore(acked)
 	if err != nil {
@@ -90,7 +90,7 @@ func (c *committer) begin(ctx context.Context) error {
 	}
 	if acked >= next { // it would take what comes for what it has
 		session.Close()
-		return fmt.Errorf("the queue has %d events of this source, of which %d are unknown: another source has its name", acked, acked-next+1)
+		return fmt.Errorf("the queue has %d events of this source, %d of them unknown: another source uses its name", acked, acked-next+1)
 	}
 	c.session, c.over = session, over
 	return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/docket-export/docket/config"
 )
 
-// DefaultConnections is how many connections such a source serves unless configured.
-// What they cost, and what their bodies do, is MemoryBytes.
+// DefaultConnections is how many connections such a source serves by default.
+// MemoryBytes says what the connections and their bodies cost.
 const DefaultConnections = 128
 
 // Config is what the sections of such sources have in common. A kind has each field as
 // a key of its own section.
 type Config struct {
-	// Address to listen on, host:port. Without a host: every address there is.
+	// Address to listen on, host:port. Without a host: every address of the machine.
 	Address string
 	// BearerTokenFile holds the token that clients must send; empty: they send none.
 	BearerTokenFile config.SecretFile
@@ -38,14 +38,14 @@ func Rules() []config.Rule {
 
 func checkPort(address string) error {
 	if _, port, _ := net.SplitHostPort(address); strings.Trim(port, "0") == "" {
-		return errors.New("must have a port other than 0, or no client could know it")
+		return errors.New("must have a port other than 0: clients must know the port")
 	}
 	return nil
 }
 
 func checkLoopback(address string) error {
 	if !config.Loopback(address) {
-		return errors.New("must be a loopback address such as 127.0.0.1:8282, or have tls beside it: others can read and send on a network")
+		return errors.New("must be a loopback address such as 127.0.0.1:8282, unless tls is set: on a network, others can read and send records")
 	}
 	return nil
 }

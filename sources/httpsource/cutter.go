@@ -84,7 +84,7 @@ func (c *cutter) toEvent() error {
 			c.state = afterEvent
 			return nil
 		case b != ',':
-			return bodyError(fmt.Sprintf("is not JSON: a comma or ] must stand where %q does", b))
+			return bodyError(fmt.Sprintf("is not JSON: expected a comma or ], not %q", b))
 		default:
 			c.skip()
 			_, err := c.token()
@@ -169,7 +169,7 @@ func (c *cutter) members(b byte) error {
 		}
 	}
 	if b != '}' {
-		return bodyError(fmt.Sprintf("is not JSON: a comma or } must stand where %q does", b))
+		return bodyError(fmt.Sprintf("is not JSON: expected a comma or }, not %q", b))
 	}
 	c.skip()
 	if !c.found {
@@ -186,7 +186,7 @@ func (c *cutter) name() (isEvents bool, err error) {
 		return false, err
 	}
 	if b != '"' {
-		return false, bodyError(fmt.Sprintf("is not JSON: a name must stand where %q does", b))
+		return false, bodyError(fmt.Sprintf("is not JSON: expected a name, not %q", b))
 	}
 	name, _, err := c.value(nil)
 	if err != nil {
@@ -196,7 +196,7 @@ func (c *cutter) name() (isEvents bool, err error) {
 		return false, err
 	}
 	if b != ':' {
-		return false, bodyError(fmt.Sprintf("is not JSON: a colon must stand where %q does", b))
+		return false, bodyError(fmt.Sprintf("is not JSON: expected a colon, not %q", b))
 	}
 	c.skip()
 	return string(name) == `"`+c.member+`"`, nil
@@ -207,7 +207,7 @@ func (c *cutter) name() (isEvents bool, err error) {
 func (c *cutter) finish() error {
 	b, err := c.token()
 	if err == nil {
-		return bodyError(fmt.Sprintf("goes on after its end, with %q", b))
+		return bodyError(fmt.Sprintf("has text after its end: %q", b))
 	}
 	if _, ended := errors.AsType[bodyError](err); ended {
 		return io.EOF
@@ -278,7 +278,7 @@ func (c *cutter) value(dst []byte) (out []byte, length int64, err error) {
 		}
 	}
 	if length == 0 {
-		return dst, 0, bodyError(fmt.Sprintf("is not JSON: a value must stand where %q does", c.rest[0]))
+		return dst, 0, bodyError(fmt.Sprintf("is not JSON: expected a value, not %q", c.rest[0]))
 	}
 	if length <= int64(c.limit) {
 		length = 0

@@ -47,7 +47,7 @@ func (t *failures) token(err error) { t.note(&t.tokenErr, err, "the token can be
 
 // known notes whether the log of known events takes any.
 func (t *failures) known(err error) {
-	t.note(&t.knownErr, err, "the log of known events takes events again")
+	t.note(&t.knownErr, err, "docket can write the log of known events again")
 }
 
 func (t *failures) note(text *string, err error, over string) {
@@ -60,7 +60,7 @@ func (t *failures) note(text *string, err error, over string) {
 		t.log.Info(over)
 	case err != nil && was != err.Error():
 		*text = err.Error()
-		t.log.Error("events are refused, and kept by those who send them", "error", err)
+		t.log.Error("events are refused; their clients keep them", "error", err)
 	}
 }
 
@@ -111,9 +111,9 @@ func (t *failures) text() string {
 	defer t.mu.Unlock()
 	switch {
 	case t.knownErr != "":
-		return t.knownErr + ": events are answered 503 until it works again"
+		return t.knownErr + ": docket answers 503 until it can write the log again"
 	case t.tokenErr != "":
-		return t.tokenErr + ": events are answered 503 until then"
+		return t.tokenErr + ": docket answers 503 until it can read the token"
 	case time.Since(t.last.at) < failureLasts:
 		return t.last.text
 	}

@@ -39,7 +39,7 @@ const (
 	maxIgnored = 1 << 20
 )
 
-var errLate = fmt.Errorf("not durable within %v, as the queue is full or the disk slow: send it again", commitWait)
+var errLate = fmt.Errorf("not durable within %v, because the queue is full or the disk is slow: send the body again", commitWait)
 
 // ServeHTTP answers one request.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -83,7 +83,7 @@ func (s *server) serve(w http.ResponseWriter, r *http.Request) error {
 	ignored := p.Ignores != nil && p.Ignores(r.URL.Path)
 	switch {
 	case !ignored && !p.Accepts(r.URL.Path):
-		return refuse(http.StatusNotFound, "nothing is taken at %.128q", r.URL.Path)
+		return refuse(http.StatusNotFound, "unknown path %.128q", r.URL.Path)
 	case r.Method != http.MethodPost:
 		return refuse(http.StatusMethodNotAllowed, "method %.16q is not allowed: only POST is", r.Method)
 	}
@@ -142,7 +142,7 @@ func (s *server) authorize(r *http.Request) error {
 	want, err := s.token.Read()
 	s.failures.token(err)
 	if err != nil {
-		return refuse(http.StatusServiceUnavailable, "docket cannot tell whether the token is right: see its log")
+		return refuse(http.StatusServiceUnavailable, "docket cannot check the token: see docket's log")
 	}
 	scheme, got, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	// Of equal length, so that the time says nothing of that of the token either.

@@ -20,10 +20,10 @@
 //
 // A body is answered 200 once all its events are durable: stored, recognised as stored
 // before, or refused by the intake and kept there, because a client would send the
-// whole body again for ever. It is answered 503 while that cannot be: the client keeps
-// the body and sends it again, and what was stored meanwhile is recognised. A body that
-// is none is answered 400. If it fits into one batch nothing of it is stored then;
-// otherwise the events before the break may be.
+// whole body again forever. It is answered 503 while the events cannot become durable:
+// the client keeps the body and sends it again, and docket recognises what it stored
+// meanwhile. A malformed body is answered 400. If it fits into one batch nothing of it
+// is stored then; otherwise the events before the break may be.
 package httpsource
 
 import (
@@ -95,8 +95,7 @@ func (s *Source) Connections() int {
 	return 0
 }
 
-// Report says what is wrong with the source, or with those who send to it; see
-// sources.Reporter.
+// Report says what is wrong with the source or with its clients; see sources.Reporter.
 func (s *Source) Report() sources.Report { return sources.Report{Trouble: s.failures.text()} }
 
 // listen makes the listener.
@@ -110,7 +109,7 @@ func (c Config) listen(ctx context.Context) (secured, error) {
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return secured{}, fmt.Errorf("%w: stop what listens there or choose another address", err)
+		return secured{}, fmt.Errorf("%w: stop the process that listens there or choose another address", err)
 	}
 	if err != nil {
 		return secured{}, err

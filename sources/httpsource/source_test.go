@@ -109,7 +109,7 @@ func TestLate(t *testing.T) {
 	in.Hold()
 	for range 3 {
 		status, text := r.post(eventsOf("a", "b"))
-		if status != http.StatusServiceUnavailable || !strings.Contains(text, "send it again") {
+		if status != http.StatusServiceUnavailable || !strings.Contains(text, "send the body again") {
 			t.Fatalf("got the answer %d %q, want 503", status, text)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package identity says who is at the other end of a connection, in the words by
-// which the intake keeps the names of one peer apart from those of another.
+// Package identity names the peer of a connection. By this name the intake keeps the
+// producers of one peer apart from the producers of another.
 package identity
 
 import (
@@ -21,12 +21,12 @@ const maxBytes = 128
 // OfUser is the identity of the processes of a user on a Unix socket.
 func OfUser(uid uint32) string { return fmt.Sprintf("uid:%d", uid) }
 
-// OfCertificate is the identity of those who have shown verified, the certificates that
-// a TLS handshake has verified; Anyone where there are none. A certificate with a SPIFFE
-// ID is known by it alone: many of them share one subject. Any other is known by its
-// subject, with every part in its order; without one by its first URI, or else its first
-// DNS name, and without these by its key. An identity that would be too long is told
-// apart by a hash.
+// OfCertificate is the identity of a peer that has shown the certificates in verified,
+// which a TLS handshake has verified. Without certificates it is Anyone. A certificate
+// with a SPIFFE ID is known by the ID alone, because many of them share one subject. Any
+// other certificate is known by its subject, with every part in its order. Without a
+// subject it is known by its first URI, else by its first DNS name, else by its key. An
+// identity that would be too long is cut and gets a hash.
 func OfCertificate(verified []*x509.Certificate) string {
 	if len(verified) == 0 {
 		return Anyone

@@ -18,11 +18,11 @@
 // that never got there: it is forgotten. There is no moment at which a crash leaves a
 // record stored and its identity unknown, or the other way round.
 //
-// A number means one record for as long as it is in the log. Numbers that were given
-// and not used, because the queue was full or the process died, are taken out of the
-// file, durably, before they are given again. So whatever happens to the file, which
-// may be torn, damaged or lost, the worst is that an identity is forgotten and a record
-// that comes again is stored twice. None is taken for stored that is not.
+// A number means one record for as long as it is in the log. Numbers that were given and
+// not used, because the queue was full or the process died, are taken out of the file,
+// durably, before they are given again. So whatever happens to the file, which may be
+// torn, damaged or lost, the worst is that an identity is forgotten and a record that
+// comes again is stored twice. docket never takes a record for stored that is not.
 //
 // The queue may forget the position of a producer that was silent for a day. Each entry
 // of the log therefore says up to which number everything was durable by then.

@@ -45,9 +45,9 @@ type place struct {
 	at    int64
 }
 
-// Open reads the log in dir, if there is one. skipped is how many bytes of it were no
-// entry: what a crash has torn, or damage. Restore must come next. A log of a version that
-// this docket does not read is a *fileversion.Error, and is left as it is.
+// Open reads the log in dir, if there is one. skipped is how many bytes of it were not
+// entries, because of a crash or of damage. Restore must come next. A log of a version
+// that this docket does not read is a *fileversion.Error, and is left as it is.
 func Open(dir disk.Path) (l *Log, skipped int, err error) {
 	l = &Log{path: dir.Join(fileName)}
 	data, err := l.read(maxRead)
@@ -58,7 +58,7 @@ func Open(dir disk.Path) (l *Log, skipped int, err error) {
 		return nil, 0, unknown
 	}
 	if err != nil {
-		return nil, 0, fmt.Errorf("log of known records: %w: correct that, or remove the file: what is sent again may be stored twice then", err)
+		return nil, 0, fmt.Errorf("log of known records: %w: fix the cause or remove the file. Without the file, records that are sent again may be stored twice", err)
 	}
 	skipped = scan(data, l.load)
 	return l, skipped, nil
@@ -113,10 +113,11 @@ func (l *Log) Restore(acked uint64) (next uint64, err error) {
 // Next is the number of the next record.
 func (l *Log) Next() uint64 { return l.next }
 
-// Add gives the record with this identity its number. isNew says that it got the next
-// one, and is known from now on; otherwise the number is the one that it has already. A
-// record without an identity is always new. Sync must follow before the record is
-// submitted. earlier are IDs that an earlier docket may have given the record.
+// Add gives the record with this identity its number. isNew says that the record got
+// the next number, and is known from now on. Otherwise number is the one that it has
+// already. A record without an identity is always new. Sync must follow before the
+// record is submitted. earlier are IDs that an earlier docket may have given the
+// record.
 func (l *Log) Add(id ID, earlier ...ID) (number uint64, isNew bool) {
 	if number, ok := l.window.numbers[id]; ok {
 		return number, false
@@ -133,8 +134,8 @@ func (l *Log) Add(id ID, earlier ...ID) (number uint64, isNew bool) {
 	return number, true
 }
 
-// Sync makes durable what was added since the last Sync. After an error none of it is,
-// and it must be cut; the next call tries a new file.
+// Sync makes durable what was added since the last Sync. After an error nothing of it
+// is durable, and it must be cut. The next call tries a new file.
 func (l *Log) Sync() error {
 	first := l.next - uint64(len(l.added))
 	added := l.added
@@ -189,10 +190,10 @@ func (l *Log) Settled(through uint64) {
 	l.window.trim(l.settled)
 }
 
-// Mark writes down what Settled was told, for when no entry follows that would say the
-// same. It is not synced: that would matter only if the machine lost its power within
-// seconds, and came back after the queue has forgotten the producer. Nothing may be
-// added and not synced.
+// Mark writes down what Settled was told, for a time in which no entry follows that
+// would say it. Mark does not sync: a sync would matter only if the machine lost its
+// power within seconds, and came back after the queue has forgotten the producer. Call
+// Sync first for everything that was added.
 func (l *Log) Mark() {
 	if l.told == l.settled || l.file == nil {
 		return

@@ -15,8 +15,9 @@ import (
 	"github.com/docket-export/docket/sources/httpsource"
 )
 
-// Path is where a kubeconfig should send events. Any other path takes them too: the
-// source serves nothing else, and an API server drops what it cannot get rid of.
+// Path is where a kubeconfig should send events. The source takes events at any other
+// path too: it serves nothing else, and an API server drops events that it cannot
+// deliver.
 const Path = "/audit"
 
 // Definition describes the source "kubernetesAudit" for the registry.
@@ -39,7 +40,7 @@ var Definition = sources.Definition{
 
 // Config is the section "kubernetesAudit" of a source.
 type Config struct {
-	// Address to listen on, host:port. Without a host: every address there is.
+	// Address to listen on, host:port. Without a host: every address of the machine.
 	Address string `yaml:"address"`
 	// Preset says which events are stored.
 	Preset Preset `yaml:"preset"`

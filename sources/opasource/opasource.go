@@ -41,7 +41,7 @@ var Definition = sources.Definition{
 
 // Config is the section "opa" of a source.
 type Config struct {
-	// Address to listen on, host:port. Without a host: every address there is.
+	// Address to listen on, host:port. Without a host: every address of the machine.
 	Address string `yaml:"address"`
 	// Path that OPA sends to, and anything below it: decision_logs.resource there.
 	Path string `yaml:"path"`
@@ -76,7 +76,7 @@ func checkPath(path string) error {
 		return errors.New(notAPath)
 	}
 	if isAtOrBelow(path, statusPath) {
-		return fmt.Errorf("must not be %s: that is where OPA reports its status, which is no decision", path)
+		return fmt.Errorf("must not be %s: OPA reports its status there, not decisions", path)
 	}
 	return nil
 }

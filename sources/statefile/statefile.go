@@ -13,12 +13,12 @@ import (
 	"github.com/docket-export/docket/internal/fileversion"
 )
 
-// MaxBytes bounds what Load reads: a longer file is none that Save wrote.
+// MaxBytes bounds what Load reads: Save never writes a longer file.
 const MaxBytes = 256 << 20
 
-// Save replaces the file at path by the JSON of v, making its directory (0700) where it
-// is missing. On nil the new content is durable; on an error the file holds what it held
-// before, or v. The file is readable by its owner alone. Calls for one path must not
+// Save replaces the file at path by the JSON of v. It makes a missing directory, with
+// mode 0700. On nil the new content is durable. On an error the file holds its old
+// content, or v. The file is readable by its owner alone. Calls for one path must not
 // overlap.
 func Save(path disk.Path, v any) error {
 	data, err := json.Marshal(v)
@@ -46,18 +46,18 @@ type DamagedError struct {
 }
 
 func (e *DamagedError) Error() string {
-	return fmt.Sprintf("state %s cannot be read and is now %s: %v", e.Path, e.Kept, e.Err)
+	return fmt.Sprintf("state %s is damaged and was renamed to %s: %v", e.Path, e.Kept, e.Err)
 }
 
 // Unwrap returns what was wrong with the file.
 func (e *DamagedError) Unwrap() error { return e.Err }
 
 // Load reads into v, a pointer, what Save has written to path, and reports whether there
-// was such a file. version is the newest that the caller reads: a document says in its
-// member "version" which one it has, and is of version 1 without it. Of another version
-// it is whole, left as it is, and reported as a *fileversion.Error. A file that is damaged
-// is renamed and reported as a *DamagedError: the caller can go on without it. v may be
-// filled in part then.
+// was such a file. version is the newest version that the caller reads. A document has its
+// version in the member "version", and is of version 1 without it. Load leaves a document
+// of another version unchanged, and reports a *fileversion.Error. It renames a damaged
+// file and reports a *DamagedError: the caller can go on without the file. v may be filled
+// in part then.
 func Load(path disk.Path, version uint64, v any) (found bool, err error) {
 	data, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -73,7 +73,7 @@ func Load(path disk.Path, version uint64, v any) (found bool, err error) {
 }
 
 // Check reports a document at path of a version that Load would not read, as a
-// *fileversion.Error. It changes nothing, and says nothing of what else may be wrong.
+// *fileversion.Error. It changes nothing, and reports no other mistake of the document.
 func Check(path disk.Path, version uint64) error {
 	data, err := read(path)
 	if err == nil {
@@ -96,7 +96,7 @@ func read(path disk.Path) ([]byte, error) {
 		return nil, fmt.Errorf("state: %w", err)
 	}
 	if len(data) > MaxBytes {
-		return nil, &damage{fmt.Errorf("it has more than the %d bytes that are expected", MaxBytes)}
+		return nil, &damage{fmt.Errorf("the file has more than %d bytes", MaxBytes)}
 	}
 	return data, nil
 }

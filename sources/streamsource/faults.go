@@ -36,7 +36,7 @@ type fault string
 func (f fault) Error() string { return string(f) }
 
 // errSlowLine says that memory was needed for other lines.
-const errSlowLine fault = "a long line was not ended in time, or not while others waited for memory: send it again, and at once"
+const errSlowLine fault = "a long line took too long, or other connections needed its memory: send the whole line again without a pause"
 
 // handshakeFault is why a TLS handshake has failed. TLS tells the peer; it is
 // logged like a fault.

@@ -3,10 +3,12 @@ package streamsource
 import (
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"syscall"
 	"time"
 
@@ -126,11 +128,16 @@ func (g *gate) shakeHands(stop context.Context, nc net.Conn) (*tls.Conn, error) 
 		return nil, err // a health check, or somebody who looks for open ports
 	}
 	if plain, ok := errors.AsType[tls.RecordHeaderError](err); ok && plain.Conn != nil {
-		const text = "the producer does not speak TLS, and this port takes nothing else: give it an address and a CA for TLS"
+		const text = "the producer does not speak TLS, which this port requires: turn on TLS in the producer and set its CA"
 		tell(nc, stream.Closing{Reason: text}.Append(nil))
 		return nil, handshakeFault(text)
 	}
-	return nil, handshakeFault(err.Error())
+	text := err.Error()
+	if invalid, ok := errors.AsType[x509.CertificateInvalidError](err); ok && invalid.Reason == x509.Expired {
+		// Its detail is the time of day: each second would be another fault to the log.
+		text = strings.TrimSuffix(text, ": "+invalid.Detail)
+	}
+	return nil, handshakeFault(text)
 }
 
 // identityOf is who is at the other end of nc, as nobody can pretend to be: the user

@@ -55,7 +55,7 @@ func (s *source) TakeOver(before sources.Source) {
 	}
 	ln, err := server.ln.handOver()
 	if err != nil {
-		s.env.Log.Debug("the socket is made anew", "error", err)
+		s.env.Log.Debug("cannot take over the socket, will open a new one", "error", err)
 		return
 	}
 	s.handover.mu.Lock()

@@ -46,11 +46,10 @@ func (c *UnixConfig) SetInherited(in *Inherited) { c.Sockets = in }
 // SetInherited implements Inheritor.
 func (c *TCPConfig) SetInherited(in *Inherited) { c.Sockets = in }
 
-// Inherit takes over the sockets that LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES
-// speak of, nil if that is none. No process that this one starts can take them for
-// its own: they are closed for it, and the variables are gone. A second call finds
-// none, therefore. What kind of sockets they are is looked at when a source asks
-// for one.
+// Inherit takes over the sockets that LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES name.
+// It returns nil if there are none. A child process cannot take the sockets for its
+// own: they are closed for the child, and the variables are removed. So a second call
+// finds no sockets. The kind of a socket is checked when a source asks for it.
 func Inherit() (*Inherited, error) {
 	pid, count := os.Getenv(envPID), os.Getenv(envFDs)
 	names, named := os.LookupEnv(envNames)
@@ -71,7 +70,7 @@ func Inherit() (*Inherited, error) {
 		list = strings.Split(names, ":")
 	}
 	if len(list) != int(n) {
-		return nil, fmt.Errorf("%s must have as many names as %s says, %d, not %d", envNames, envFDs, n, len(list))
+		return nil, fmt.Errorf("%s must have as many names as %s (%d), not %d", envNames, envFDs, n, len(list))
 	}
 	in := &Inherited{named: named}
 	for i, name := range list {
@@ -108,7 +107,7 @@ func (in *Inherited) listen(name, network string) (*openListener, error) {
 // there is will do.
 func (in *Inherited) find(name string) (*os.File, error) {
 	if in == nil || len(in.sockets) == 0 {
-		return nil, fmt.Errorf("no socket %q: this process has inherited none: start its socket unit, or have docket make the socket", name)
+		return nil, fmt.Errorf("no socket %q: this process inherited no sockets: start its socket unit, or let docket open the socket", name)
 	}
 	if !in.named && len(in.sockets) == 1 {
 		return in.sockets[0], nil
@@ -123,12 +122,12 @@ func (in *Inherited) find(name string) (*os.File, error) {
 	}
 	switch len(found) {
 	case 0:
-		return nil, fmt.Errorf("no socket %q among those inherited, %s: correct the name, or FileDescriptorName= of the socket unit",
+		return nil, fmt.Errorf("no socket %q among the inherited sockets %s: correct the name, or FileDescriptorName= of the socket unit",
 			name, strings.Join(names, ", "))
 	case 1:
 		return found[0], nil
 	}
-	return nil, fmt.Errorf("%d inherited sockets are called %q: give each a socket unit with a FileDescriptorName= of its own", len(found), name)
+	return nil, fmt.Errorf("%d inherited sockets are called %q: give each socket its own unit and FileDescriptorName=", len(found), name)
 }
 
 // checkListening reports why file cannot be what a source accepts from.
@@ -167,7 +166,7 @@ func checkListening(file *os.File, network string) error {
 	case kind != syscall.SOCK_STREAM:
 		return errors.New("is not a stream socket: its socket unit needs ListenStream=")
 	case abstract:
-		return errors.New("is an abstract socket, which has no mode, so that every process of the network namespace could send: its socket unit needs ListenStream= with a path")
+		return errors.New("is an abstract socket without a mode, so every process in the network namespace could send: its socket unit needs ListenStream= with a path")
 	case accepts == 0:
 		return errors.New("does not listen: its socket unit needs Accept=no")
 	}

@@ -135,12 +135,12 @@ func openUp(path string, a access) (fs.FileInfo, error) {
 		return nil, err
 	}
 	if info.Mode().Type() != fs.ModeSocket {
-		return nil, errors.New("something else has taken its place: let docket's user alone write to the directory")
+		return nil, errors.New("another file has replaced the socket: let only docket's user write to the directory")
 	}
 	if a.gid != config.OwnGroup {
 		if err := unix.Fchownat(int(f.Fd()), "", -1, a.gid, unix.AT_EMPTY_PATH); err != nil {
 			err = &fs.PathError{Op: "lchown", Path: path, Err: err}
-			return nil, fmt.Errorf("give it to group %d, of which the user of this process must be a member: %w", a.gid, err)
+			return nil, fmt.Errorf("set group %d: %w: make docket's user a member of the group", a.gid, err)
 		}
 	}
 	// No system call of old changes the mode of a file that is open for its path alone.
@@ -208,7 +208,7 @@ func clearPath(ctx context.Context, path string) error {
 		return err
 	}
 	if file.Mode().Type() != fs.ModeSocket {
-		return errors.New("a file that is not a socket is in the way: remove it or choose another path")
+		return errors.New("the path holds a file that is not a socket: remove the file or choose another path")
 	}
 	ctx, cancel := context.WithTimeout(ctx, lockWait)
 	defer cancel()
@@ -225,7 +225,7 @@ func clearPath(ctx context.Context, path string) error {
 	case errors.Is(err, fs.ErrNotExist):
 		return nil
 	}
-	return fmt.Errorf("cannot tell whether it is in use: %w", err)
+	return fmt.Errorf("cannot tell whether the socket is in use: %w", err)
 }
 
 // owner names the process that listens at the other end of nc.

@@ -18,7 +18,7 @@ func TestPlantedSocketIsNotOpenedUp(t *testing.T) {
 	if err := os.Symlink(file, path); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := openUp(path, access{mode: 0o666, gid: os.Getgid()}); err == nil || !strings.Contains(err.Error(), "has taken its place") {
+	if _, err := openUp(path, access{mode: 0o666, gid: os.Getgid()}); err == nil || !strings.Contains(err.Error(), "has replaced the socket") {
 		t.Errorf("got error %v", err)
 	}
 	if info, err := os.Stat(file); err != nil || info.Mode() != 0o600 {

@@ -103,7 +103,7 @@ func TestSlowLine(t *testing.T) {
 			if numbered {
 				p.expect(`{"ack":1}`)
 			}
-			p.expectClosing("a long line was not ended in time")
+			p.expectClosing("a long line took too long")
 			want := 2
 			if numbered {
 				want = 1

@@ -27,17 +27,16 @@ var TCPDefinition = sources.Definition{
 
 // TCPConfig is the section "tcp" of a source.
 type TCPConfig struct {
-	// Address to listen on, host:port. Without a host: every address there is.
+	// Address to listen on, host:port. Without a host: every address of the machine.
 	Address string `yaml:"address"`
-	// Inherited is the name of a socket that systemd has opened, in place of
-	// Address.
+	// Inherited is the name of a socket that systemd has opened, instead of Address.
 	Inherited string `yaml:"inherited"`
 	// TLS is required unless only this machine can reach the address.
 	TLS *config.ServerTLS `yaml:"tls"`
 	// MaxConnections bounds the producers that are connected at a time.
 	MaxConnections int `yaml:"maxConnections"`
 
-	// Sockets are those that Inherited chooses from; nil: there are none.
+	// Sockets are the sockets from which Inherited chooses; nil: none.
 	Sockets *Inherited
 
 	handover *handover // of the source that is made of it
@@ -56,8 +55,8 @@ func (c *TCPConfig) Claims() []config.Claim {
 	return []config.Claim{{Key: "address", Kind: config.Address, Value: c.Address}, {Key: "inherited", Kind: config.Inherited, Value: c.Inherited}}
 }
 
-// Validate reports an address that is none or needs TLS, and files of TLS that
-// are not named. Nothing is resolved.
+// Validate reports an address that is malformed or needs TLS, and TLS files without a
+// name. Nothing is resolved.
 func (c *TCPConfig) Validate() config.Problems {
 	return config.Check(c)
 }
@@ -66,7 +65,7 @@ func (c *TCPConfig) Validate() config.Problems {
 func (c *TCPConfig) Rules() []config.Rule {
 	inherited := config.Set("inherited")
 	return []config.Rule{
-		config.Forbidden("address", "must not be set beside inherited: the socket has its address already").When(inherited),
+		config.Forbidden("address", "must not be set with inherited: the inherited socket has its own address").When(inherited),
 		config.Required("address", "is required: host:port to listen on, such as :7443").When(inherited.Not()),
 		config.Text("address", config.HostPort, config.HostPortShape),
 		config.Text("address", checkPort, config.PortShape),
@@ -77,14 +76,14 @@ func (c *TCPConfig) Rules() []config.Rule {
 
 func checkPort(address string) error {
 	if _, port, _ := net.SplitHostPort(address); strings.Trim(port, "0") == "" {
-		return errors.New("must have a port other than 0, or no producer could know it")
+		return errors.New("must have a port other than 0: producers must know the port")
 	}
 	return nil
 }
 
 func checkLoopback(address string) error {
 	if !config.Loopback(address) {
-		return errors.New("must be a loopback address such as 127.0.0.1:7443, or have tls beside it: others can read and send on a network")
+		return errors.New("must be a loopback address such as 127.0.0.1:7443, unless tls is set: on a network, others can read and send records")
 	}
 	return nil
 }
@@ -125,7 +124,7 @@ func (c *TCPConfig) bind(ctx context.Context) (*openListener, error) {
 	}
 	ln, err := new(net.ListenConfig).Listen(ctx, "tcp", c.Address)
 	if errors.Is(err, syscall.EADDRINUSE) {
-		return nil, fmt.Errorf("%w: stop what listens there or choose another address", err)
+		return nil, fmt.Errorf("%w: stop the process that listens there or choose another address", err)
 	}
 	if err != nil {
 		return nil, err

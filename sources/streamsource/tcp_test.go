@@ -21,7 +21,7 @@ import (
 func TestTCPConfig(t *testing.T) {
 	t.Parallel()
 	files := &config.ServerTLS{CertFile: "/crt", KeyFile: "/key"}
-	const notLoopback = "address: must be a loopback address such as 127.0.0.1:7443, or have tls beside it"
+	const notLoopback = "address: must be a loopback address such as 127.0.0.1:7443, unless tls is set"
 	for name, test := range map[string]struct {
 		config TCPConfig
 		want   string // how the problems begin
@@ -33,7 +33,7 @@ func TestTCPConfig(t *testing.T) {
 		"TLS by name":          {TCPConfig{Address: "docket.example.com:7443", TLS: files}, ""},
 		"inherited":            {TCPConfig{Inherited: "docket"}, ""},
 		"nothing":              {TCPConfig{}, "address: is required: host:port to listen on, such as :7443"},
-		"both":                 {TCPConfig{Address: ":7443", Inherited: "docket"}, "address: must not be set beside inherited"},
+		"both":                 {TCPConfig{Address: ":7443", Inherited: "docket"}, "address: must not be set with inherited"},
 		"no port":              {TCPConfig{Address: "127.0.0.1"}, "address: must be host:port"},
 		"port 0":               {TCPConfig{Address: "127.0.0.1:0"}, "address: must have a port other than 0"},
 		"port 00":              {TCPConfig{Address: "127.0.0.1:00"}, "address: must have a port other than 0"},
@@ -276,7 +276,7 @@ func TestClientCertificates(t *testing.T) {
 	}{
 		"none":           {none, "tls handshake: tls: client didn't provide a certificate"},
 		"of another CA":  {show(other.Issue(t, "mallory")), "tls handshake: tls: failed to verify certificate: x509: certificate signed by unknown authority"},
-		"expired":        {show(s.ca.IssueExpired(t, "webhook-0")), "tls handshake: tls: failed to verify certificate: x509: certificate has expired"},
+		"expired":        {show(s.ca.IssueExpired(t, "webhook-0")), "tls handshake: tls: failed to verify certificate: x509: certificate has expired or is not yet valid\" "},
 		"distrusts ours": {distrust, "tls handshake: remote error: tls: "},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -353,7 +353,7 @@ func TestPlainTextToTLS(t *testing.T) {
 		}
 		p := newPeer(t, nc.(halfConn))
 		p.send(text)
-		p.expectClosing("the producer does not speak TLS, and this port takes nothing else")
+		p.expectClosing("the producer does not speak TLS, which this port requires")
 	}
 	s.awaitConnections(0)
 	s.awaitLog(1, "tls handshake: the producer does not speak TLS")
@@ -517,10 +517,10 @@ func TestTCPThatCannotStart(t *testing.T) {
 		config TCPConfig
 		want   string
 	}{
-		"taken":            {TCPConfig{Address: taken.at.String()}, "address already in use: stop what listens there or choose another address"},
+		"taken":            {TCPConfig{Address: taken.at.String()}, "address already in use: stop the process that listens there or choose another address"},
 		"not loopback":     {TCPConfig{Address: "0.0.0.0:0"}, "is not a loopback address: set tls, or listen on 127.0.0.1"},
 		"no certificate":   {TCPConfig{Address: "127.0.0.1:0", TLS: &config.ServerTLS{CertFile: "/gone", KeyFile: "/gone"}}, "tls: certificate file /gone: no such file"},
-		"nothing to bring": {TCPConfig{Inherited: "docket"}, `no socket "docket": this process has inherited none`},
+		"nothing to bring": {TCPConfig{Inherited: "docket"}, `no socket "docket": this process inherited no sockets`},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := test.config.New(sources.Env{Name: "test", Log: slog.New(slog.DiscardHandler)})

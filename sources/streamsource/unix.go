@@ -41,18 +41,18 @@ var UnixDefinition = sources.Definition{
 type UnixConfig struct {
 	// Path of the socket. Its directory must exist.
 	Path string `yaml:"path"`
-	// Inherited is the name of a socket that systemd has opened, in place of Path.
+	// Inherited is the name of a socket that systemd has opened, instead of Path.
 	Inherited string `yaml:"inherited"`
-	// Mode of the socket file, octal. Who may write to it may send records.
+	// Mode of the socket file, octal. A process that may write to it may send records.
 	Mode string `yaml:"mode"`
 	// Group that the socket file belongs to; empty: that of the process.
 	Group config.Group `yaml:"group"`
-	// AllowUIDs are the users that may send records; empty: whoever can connect.
+	// AllowUIDs are the users that may send records; empty: all users that can connect.
 	AllowUIDs []uint32 `yaml:"allowUIDs"`
 	// MaxConnections bounds the producers that are connected at a time.
 	MaxConnections int `yaml:"maxConnections"`
 
-	// Sockets are those that Inherited chooses from; nil: there are none.
+	// Sockets are the sockets from which Inherited chooses; nil: none.
 	Sockets *Inherited
 
 	handover *handover // of the source that is made of it
@@ -72,8 +72,8 @@ func (c *UnixConfig) Claims() []config.Claim {
 	return []config.Claim{{Key: "path", Kind: config.Socket, Value: c.Path}, {Key: "inherited", Kind: config.Inherited, Value: c.Inherited}}
 }
 
-// Validate reports a path that cannot be bound, a mode that is none, and what
-// does not go together.
+// Validate reports a path that cannot be bound, an invalid mode, and keys that exclude
+// each other.
 func (c *UnixConfig) Validate() config.Problems {
 	return config.Check(c)
 }
@@ -83,12 +83,12 @@ func (c *UnixConfig) Rules() []config.Rule {
 	inherited := config.Set("inherited")
 	return []config.Rule{
 		config.Required("path", "is required: the path of the socket, such as /run/docket/docket.sock").When(inherited.Not()),
-		config.Forbidden("path", "must not be set beside inherited: the socket has its path already").When(inherited),
+		config.Forbidden("path", "must not be set with inherited: the inherited socket has its own path").When(inherited),
 		config.Text("path", checkPath, config.Shape{"maxLength": maxPath, "pattern": `^([^@\x00][^\x00]*)?$`}),
-		config.Only("mode", defaultMode, "must not be set beside inherited: the socket unit sets it, as SocketMode=").When(inherited),
+		config.Only("mode", defaultMode, "must not be set with inherited: set SocketMode= in the socket unit").When(inherited),
 		config.Required("mode", "must be an octal mode such as 0660"),
 		config.Text("mode", checkMode, config.Matching("0*[2367][0-7][0-7]")),
-		config.Forbidden("group", "must not be set beside inherited: the socket unit sets it, as SocketGroup=").When(inherited),
+		config.Forbidden("group", "must not be set with inherited: set SocketGroup= in the socket unit").When(inherited),
 		config.AtLeast("maxConnections", 1),
 	}
 }
@@ -96,11 +96,11 @@ func (c *UnixConfig) Rules() []config.Rule {
 func checkPath(path string) error {
 	switch {
 	case strings.HasPrefix(path, "@"):
-		return errors.New("must be a file, not an abstract name: those have no mode, and every process of the network namespace could send")
+		return errors.New("must be a file, not an abstract name: an abstract socket has no mode, so every process in the network namespace could send")
 	case strings.ContainsRune(path, 0):
 		return errors.New("must not contain a NUL byte")
 	case len(path) > maxPath:
-		return fmt.Errorf("must have at most %d bytes, not %d: the kernel takes no longer path for a socket", maxPath, len(path))
+		return fmt.Errorf("must have at most %d bytes, not %d: the kernel does not accept a longer socket path", maxPath, len(path))
 	}
 	return nil
 }
@@ -108,7 +108,7 @@ func checkPath(path string) error {
 func checkMode(text string) error {
 	mode, err := config.ParseMode(text)
 	if err == nil && mode&0o200 == 0 {
-		err = errors.New("must let its owner write: docket itself connects, to see whether the socket of a process before it is in use. Take 0660, for example")
+		err = errors.New("must let the owner write, as 0660 does: docket connects to an old socket to see whether it is in use")
 	}
 	return err
 }
@@ -147,7 +147,7 @@ func (c *UnixConfig) listen(ctx context.Context) (listener, gate, error) {
 func (c *UnixConfig) checkUser(nc net.Conn) error {
 	cred, err := credentials(nc)
 	if err != nil {
-		return fault(fmt.Sprintf("cannot tell which user connects, which allowUIDs requires: %v", err))
+		return fault(fmt.Sprintf("cannot tell which user connects, as allowUIDs requires: %v", err))
 	}
 	if !slices.Contains(c.AllowUIDs, cred.Uid) {
 		return fault(fmt.Sprintf("user %d may not send: it is not in allowUIDs", cred.Uid))

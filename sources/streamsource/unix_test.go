@@ -26,7 +26,7 @@ func TestUnixConfig(t *testing.T) {
 		"group, users":     {func(c *UnixConfig) { c.Group, c.AllowUIDs = "policy", []uint32{0, 65534} }, ""},
 		"inherited":        {func(c *UnixConfig) { c.Path, c.Inherited = "", "docket" }, ""},
 		"path missing":     {func(c *UnixConfig) { c.Path = "" }, "path: is required"},
-		"abstract":         {func(c *UnixConfig) { c.Path = "@docket" }, "path: must be a file, not an abstract name: those have no mode"},
+		"abstract":         {func(c *UnixConfig) { c.Path = "@docket" }, "path: must be a file, not an abstract name: an abstract socket has no mode"},
 		"NUL":              {func(c *UnixConfig) { c.Path = "/run/a\x00b" }, "path: must not contain a NUL byte"},
 		"abstract by NUL":  {func(c *UnixConfig) { c.Path = "\x00docket" }, "path: must not contain a NUL byte"},
 		"path too long":    {func(c *UnixConfig) { c.Path = strings.Repeat("p", 108) }, "path: must have at most 107 bytes, not 108"},
@@ -34,13 +34,13 @@ func TestUnixConfig(t *testing.T) {
 		"mode in letters":  {func(c *UnixConfig) { c.Mode = "rw" }, `mode: must be an octal mode such as 0660, not "rw"`},
 		"mode empty":       {func(c *UnixConfig) { c.Mode = "" }, `mode: must be an octal mode such as 0660`},
 		"mode with setuid": {func(c *UnixConfig) { c.Mode = "04660" }, `mode: must be an octal mode such as 0660, not "04660"`},
-		"mode of no use":   {func(c *UnixConfig) { c.Mode = "0440" }, "mode: must let its owner write"},
+		"mode of no use":   {func(c *UnixConfig) { c.Mode = "0440" }, "mode: must let the owner write"},
 		"no connections":   {func(c *UnixConfig) { c.MaxConnections = 0 }, "maxConnections: must be at least 1"},
 		"two problems":     {func(c *UnixConfig) { c.Path, c.Mode = "", "x" }, "path: is required: the path of the socket, such as /run/docket/docket.sock\nmode: must be"},
 		"inherited beside all else": {func(c *UnixConfig) { c.Inherited, c.Mode, c.Group = "docket", "0600", "policy" },
-			"path: must not be set beside inherited: the socket has its path already\n" +
-				"mode: must not be set beside inherited: the socket unit sets it, as SocketMode=\n" +
-				"group: must not be set beside inherited: the socket unit sets it, as SocketGroup="},
+			"path: must not be set with inherited: the inherited socket has its own path\n" +
+				"mode: must not be set with inherited: set SocketMode= in the socket unit\n" +
+				"group: must not be set with inherited: set SocketGroup= in the socket unit"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := good
@@ -188,7 +188,7 @@ func TestGroupOfOthers(t *testing.T) {
 	}
 	c := newChild(t, "listenFor", fmt.Sprint(uid), "s", "0")
 	c.Dir = dir
-	want := "socket s: give it to group 0, of which the user of this process must be a member: lchown s: operation not permitted"
+	want := "socket s: set group 0: lchown s: operation not permitted: make docket's user a member of the group"
 	if got := c.start(); got != want {
 		t.Errorf("got %s\nwant %s", got, want)
 	}

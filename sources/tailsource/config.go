@@ -36,7 +36,7 @@ func (c *Config) Claims() []config.Claim {
 	return []config.Claim{{Key: "path", Kind: config.Input, Value: c.Path}}
 }
 
-// Validate reports a path that can be none, and a format that there is not.
+// Validate reports a path that cannot be a file, and an unknown format.
 func (c *Config) Validate() config.Problems {
 	return config.Check(c)
 }
@@ -57,7 +57,7 @@ func checkPath(path string) error {
 	case strings.HasSuffix(path, "/"):
 		return errors.New("must be a file, not a directory")
 	case strings.Contains(path, "*"):
-		return errors.New("must be one file, not a pattern: files that rotation has renamed are found, and other files want a source of their own")
+		return errors.New("must be one file, not a pattern: docket finds rotated files itself, and every other file needs its own source")
 	}
 	return nil
 }

@@ -275,14 +275,14 @@ func TestNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.start()
-	b.awaitTrouble("no regular file")
+	b.awaitTrouble("not a regular file")
 	if err := os.Remove(b.path); err != nil {
 		t.Fatal(err)
 	}
 	if err := syscall.Mkfifo(b.path, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	b.awaitTrouble("no regular file")
+	b.awaitTrouble("not a regular file")
 	if err := os.Remove(b.path); err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestAWrongFormatIsPointedOut(t *testing.T) {
 	b.start()
 	b.write("2026-01-05T10:04:07.1Z stdout F {}\n2026-01-05T10:04:07.1Z stdout F {}\n{}\n")
 	b.wantStored([]string{"{}"})
-	if n := strings.Count(b.log.String(), "format cri takes them"); n != 1 {
+	if n := strings.Count(b.log.String(), "set format: cri"); n != 1 {
 		t.Errorf("got it said %d times that the format does not fit, want once", n)
 	}
 }

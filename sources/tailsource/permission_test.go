@@ -29,7 +29,7 @@ func TestPermissionDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.start()
-	b.awaitTrouble("may not be read")
+	b.awaitTrouble("let docket's user read the file")
 	if err := os.Chmod(b.path, 0o400); err != nil {
 		t.Fatal(err)
 	}
@@ -43,7 +43,7 @@ func TestPermissionDenied(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.start()
-	b.awaitTrouble("may not be read")
+	b.awaitTrouble("let docket's user read the file")
 	if err := os.Chmod(b.dir, 0o700); err != nil {
 		t.Fatal(err)
 	}

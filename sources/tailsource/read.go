@@ -167,7 +167,7 @@ func (r *reading) generation() uint64 {
 // failsTooLong reports an error of reading, and whether it stands in the way of the files
 // after this one for too long.
 func (r *reading) failsTooLong(err error) bool {
-	r.report.Set(theReading, fmt.Sprintf("%s cannot be read: %v", r.file.Name(), err))
+	r.report.Set(theReading, fmt.Sprintf("cannot read %s: %v", r.file.Name(), err))
 	if r.failing.IsZero() {
 		r.failing = time.Now()
 	}
@@ -183,7 +183,7 @@ func (r *reading) finish(ctx context.Context, err error) error {
 		return r.stop(ctx, r.err)
 	}
 	if lost := r.file.Unread(); lost > 0 || err != nil && !errors.Is(err, follow.ErrMoved) {
-		r.report.Gap("the end of a log file was not read: it was overwritten and no copy has it, or it cannot be read", "path", r.file.Path(), "bytes", lost, "error", err)
+		r.report.Gap("the end of a log file was not read: it was overwritten without a copy, or cannot be read", "path", r.file.Path(), "bytes", lost, "error", err)
 	}
 	if r.feed != nil {
 		if err := r.feed.Settle(ctx); err != nil {
@@ -208,7 +208,7 @@ func (r *reading) stop(ctx context.Context, cause error) error {
 	}
 	if r.err == nil && (r.dirty || r.pending != nil || r.unsaved) {
 		if err := r.saveNow(r.snapshot()); err != nil {
-			r.env.Log.Warn("the position in the log file was not saved: what follows the last one is read again, and recognised", "error", err)
+			r.env.Log.Warn("the position in the log file was not saved: docket will read the last lines again and recognise them", "error", err)
 		}
 	}
 	if ctx.Err() != nil {

@@ -29,7 +29,7 @@ func TestAFileThatDoesNotExistYet(t *testing.T) {
 	b.path = filepath.Join(b.dir, "a", "b", "manager.log")
 	b.config.Path = b.path
 	b.start()
-	b.awaitTrouble("there is no ")
+	b.awaitTrouble("does not exist")
 	if err := os.MkdirAll(filepath.Dir(b.path), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -38,7 +38,7 @@ func (r *reading) flush(ctx context.Context) {
 func (r *reading) hint() {
 	if r.decoder.Batch.Framed && !r.hinted {
 		r.hinted = true
-		r.env.Log.Warn("the file has lines that a container runtime has framed, which format json passes over: format cri takes them", "path", r.config.Path)
+		r.env.Log.Warn("format json skips the lines that a container runtime has framed: set format: cri", "path", r.config.Path)
 	}
 }
 
@@ -51,7 +51,7 @@ func (r *reading) reportRuns() {
 		}
 		r.report.audits.Add(*run.Run)
 		if run.Reason == decision.LinesLost || run.Reason == decision.Damaged {
-			r.report.Gap("the log does not show what an audit has counted", "audit", run.ID, "reason", run.Reason, "detail", run.Detail)
+			r.report.Gap("the log does not show all violations of an audit", "audit", run.ID, "reason", run.Reason, "detail", run.Detail)
 		}
 	}
 }
@@ -138,7 +138,7 @@ func (r *reader) saveNow(s *state) error {
 	r.saved = time.Now()
 	err := statefile.Save(statePath(r.env.StateDir), s)
 	if err != nil {
-		r.report.Set(theState, fmt.Sprintf("the position in the log file cannot be saved, see that its disk takes more: %v", err))
+		r.report.Set(theState, fmt.Sprintf("cannot save the position in the log file: %v: make room on the disk of queue.directory", err))
 		return err
 	}
 	r.report.Set(theState, "")

@@ -29,8 +29,8 @@ type source struct {
 	follower atomic.Pointer[follow.Follower] // of the current Run
 }
 
-// Run follows the log; see sources.Source. That there is no file, or that it may not be
-// read, is no error: it is reported, and the file read as soon as it can be.
+// Run follows the log; see sources.Source. A missing or unreadable file is not an
+// error: Run reports it, and reads the file as soon as it can.
 func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error {
 	path, err := filepath.Abs(s.config.Path)
 	if err != nil {
@@ -67,10 +67,10 @@ func (s *source) sayWhatLogsLack() {
 	s.once.Do(func() {
 		switch s.config.Format {
 		case formats.GatekeeperDenies:
-			s.env.Log.Info("Gatekeeper samples its log: of equal lines it writes the first 100 in a second, then every hundredth. " +
-				"What it left out of an audit is counted by the audit's own totals; what it left out of admissions cannot be told. Its disk export leaves out less")
+			s.env.Log.Info("Gatekeeper samples its log: of equal lines in a second it writes the first 100, then every hundredth. " +
+				"docket counts the violations missing from an audit by the audit's totals, but cannot count missing admission decisions. Gatekeeper's disk export leaves out less")
 		case formats.OPAConsole:
-			s.env.Log.Info("OPA's console is no durable log: what it does not write when it ends, or when its log level hides decisions, cannot be told. Its decision-log upload to docket is acknowledged")
+			s.env.Log.Info("OPA's console is not a durable log: docket cannot tell which decisions OPA did not write at its end, or because of its log level. Prefer OPA's decision-log upload, which docket acknowledges")
 		}
 	})
 }

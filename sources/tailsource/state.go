@@ -44,7 +44,7 @@ func loadState(dir disk.Path, path string, format formats.Format, log *slog.Logg
 	damaged, isDamaged := errors.AsType[*statefile.DamagedError](err)
 	switch {
 	case isDamaged:
-		log.Error("the position in the log file is lost: it is read from its beginning, and records that are in the queue are stored again", "error", damaged)
+		log.Error("the position in the log file is lost: docket reads the file from its beginning and stores its records again", "error", damaged)
 	case err != nil:
 		return nil, err
 	case !found:

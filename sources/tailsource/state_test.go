@@ -57,7 +57,7 @@ func TestAFileThatCannotBeRead(t *testing.T) {
 	target := filepath.Join(b.dir, "real.log")
 	symlink(t, "/proc/self/mem", b.path) // its first byte is never there
 	b.start()
-	b.awaitTrouble("cannot be read")
+	b.awaitTrouble("cannot read ")
 	if err := os.Remove(b.path); err != nil {
 		t.Fatal(err)
 	}

@@ -1,7 +1,7 @@
 // Package watch tells a source that reads files when to look at its directories again:
 // at once where the system reports changes, and now and then in any case, as network
 // file systems report none and reports can be lost. It says when to look, never what has
-// changed: whoever relies on single reports misses what happened between two of them.
+// changed: if you rely on single reports, you miss what happened between two of them.
 package watch
 
 import (
@@ -59,7 +59,7 @@ func New(poll time.Duration, log *slog.Logger) *Watcher {
 	if w.notify, err = fsnotify.NewWatcher(); err != nil {
 		w.notify = nil
 		w.ticker.Reset(w.blindPoll())
-		log.Warn("the system reports no changes of files: they are polled (fs.inotify.max_user_instances may be too low)",
+		log.Warn("the system does not report file changes: docket polls the files (fs.inotify.max_user_instances may be too low)",
 			"every", w.blindPoll(), "error", err)
 	}
 	go w.run()
@@ -74,13 +74,13 @@ func (w *Watcher) C() <-chan struct{} { return w.c }
 
 // Add watches a directory for names that come, go or change their permissions, and for
 // its own end. It costs one system call and may be repeated, best at every look: a
-// directory that was removed and made again is watched again only so. That there is no
-// such directory is an error, and so is one that may not be read; a limit of the system
-// is none: then C fires once a second.
+// directory that was removed and made again is watched again only after another Add. A
+// directory that is missing or may not be read is an error. A limit of the system is
+// not an error: C fires once a second then.
 func (w *Watcher) Add(dir string) error { return w.AddWrites(dir, nil) }
 
-// AddWrites is Add, and C fires also when a file is written whose name in the directory
-// is wanted. The function is called from another goroutine and must not block.
+// AddWrites is Add, but C also fires when a file of the directory is written for whose
+// name wanted returns true. wanted is called from another goroutine and must not block.
 func (w *Watcher) AddWrites(dir string, wanted func(name string) bool) error {
 	dir = filepath.Clean(dir)
 	w.want(dir, wanted)
@@ -131,7 +131,7 @@ func (w *Watcher) miss(dir string, err error) {
 	}
 	w.blind[dir] = true
 	w.ticker.Reset(w.blindPoll())
-	w.log.Warn("the system does not report changes of a directory: it is polled (fs.inotify.max_user_watches may be too low)",
+	w.log.Warn("the system does not report changes of a directory: docket polls it (fs.inotify.max_user_watches may be too low)",
 		"directory", dir, "every", w.blindPoll(), "error", err)
 }
 

@@ -17,12 +17,12 @@ import (
 type Config struct {
 	// Address is where to listen: host:port, with an empty host on every address.
 	Address string
-	// TLSDir has the files tls.crt and tls.key, as a mounted Secret of type kubernetes.io/tls
-	// has them. They are read again when a client connects, at most once a second. A pair that
-	// cannot be used (half-written, a key of another certificate, expired, not yet valid) never
-	// replaces one that can: the last good pair stays in use, and the failure is logged once.
-	// The directory may be empty at first, as it is where a controller makes the certificate:
-	// until there is a pair, every handshake fails.
+	// TLSDir has the files tls.crt and tls.key, as a mounted Secret of type kubernetes.io/tls has
+	// them. They are read again when a client connects, at most once a second. A pair that cannot
+	// be used never replaces a good pair: half-written, a key of another certificate, expired, not
+	// yet valid. The last good pair stays in use, and the failure is logged once. The directory may
+	// be empty at first, as it is where a controller makes the certificate: until there is a pair,
+	// every handshake fails.
 	TLSDir string
 	// TLS has further settings, such as ClientCAs. Its certificates are not used.
 	TLS *tls.Config
@@ -36,8 +36,8 @@ type Config struct {
 	// is done already if the stop has to be at once.
 	Drain func(context.Context) error
 
-	// ShutdownDelay is how long the server serves on when it was told to stop, until
-	// everybody knows. Default: 10s; negative: none.
+	// ShutdownDelay is how long the server goes on serving when it was told to stop,
+	// until all clients know. Default: 10s; negative: none.
 	ShutdownDelay time.Duration
 	// FinishTimeout is how long the requests in flight may then take. Default: 10s,
 	// as long as an API server waits for a webhook unless it is told otherwise.

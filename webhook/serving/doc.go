@@ -41,8 +41,8 @@
 //
 // # Limits
 //
-// A connection of HTTP/1.1 on which nothing came in the second half of ShutdownDelay is
-// closed without a word, as the protocol has none for it. A request that crosses the close
+// A connection of HTTP/1.1 on which nothing came in the second half of ShutdownDelay is closed
+// without notice, because the protocol has no message for it. A request that crosses the close
 // fails, unless its client sends it again, as Go's does while nothing of it was written. API
 // servers speak HTTP/1.1 to every webhook that is not on their own host.
 package serving

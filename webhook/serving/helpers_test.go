@@ -242,7 +242,7 @@ func (p pair) client(t *testing.T, http2 bool) *http.Client {
 }
 
 // patience is how long a test waits for what should come at once.
-const patience = 15 * time.Second
+const patience = time.Minute
 
 // within returns what comes over c.
 func within[T any](t *testing.T, c <-chan T) (v T) {

@@ -66,7 +66,7 @@ func ownHandshake(address string, c *certificates) Check {
 			return err
 		}
 		if !presented.Equal(before.Leaf) && !presented.Equal(after.Leaf) {
-			return fmt.Errorf("it presents the certificate with serial %s, not %s, which is in use", presented.SerialNumber, after.Leaf.SerialNumber)
+			return fmt.Errorf("the listener presents the certificate with serial %s, not the one in use with serial %s", presented.SerialNumber, after.Leaf.SerialNumber)
 		}
 		return nil
 	}}

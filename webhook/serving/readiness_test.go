@@ -71,7 +71,7 @@ func TestOwnHandshake(t *testing.T) {
 		want           []string
 	}{
 		"expired":        {dir: func(t *testing.T) pair { return validFor(t, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute)) }, want: []string{"expired at"}},
-		"stale":          {dir: newPair, presented: newPair, want: []string{"it presents the certificate with serial"}},
+		"stale":          {dir: newPair, presented: newPair, want: []string{"the listener presents the certificate with serial"}},
 		"current":        {dir: newPair},
 		"nobody listens": {dir: newPair, address: gone, want: []string{"refused"}},
 		"nobody answers": {dir: newPair, address: silent, want: []string{"deadline exceeded"}},

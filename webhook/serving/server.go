@@ -93,8 +93,9 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(err, s.config.Drain(drain))
 }
 
-// Stop begins to stop the server, as the end of Run's context does. After either, it ends
-// the server at once: what is in flight is cut off. It does not wait.
+// Stop begins to stop the server, as the end of Run's context does. If the server is
+// stopping already, Stop ends it at once and cuts off the requests in flight. Stop does
+// not wait.
 func (s *Server) Stop() {
 	if s.stops.Add(1) > 1 {
 		s.end()

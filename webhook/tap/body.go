@@ -19,7 +19,7 @@ type body struct {
 	err error // that source ended with, and not its end; guarded by mu
 }
 
-var errClosed = errors.New("the body is read by nobody any more")
+var errClosed = errors.New("nobody reads the body any more")
 
 // Read implements io.Reader.
 func (b *body) Read(p []byte) (int, error) {

@@ -38,7 +38,7 @@ var pieces = sync.Pool{New: func() any { return new([pieceBytes]byte) }}
 
 var (
 	errUnwritten = errors.New("the engine has closed the connection while it was idle")
-	errMalformed = errors.New("the request has a method or a path that HTTP/1.1 cannot have")
+	errMalformed = errors.New("the request has a method or a path that HTTP/1.1 does not allow")
 )
 
 // conn is a connection to the engine that speaks HTTP/1.1. One request has it at a time.

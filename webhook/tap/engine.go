@@ -53,7 +53,7 @@ func newEngine(c Config, log *slog.Logger) (*engine, error) {
 		return e, nil
 	}
 	if u.Scheme != "https" {
-		return nil, errors.New("upstream CA: an engine that is reached with http:// shows no certificate")
+		return nil, errors.New("upstream CA: must not be set for http://: the engine shows no certificate")
 	}
 	e.ca = &authorities{file: c.CAFile, log: log}
 	if _, err := e.ca.read(); err != nil && !e.ca.mayCome(err) {
@@ -76,7 +76,7 @@ func parseUpstream(text string) (*url.URL, error) {
 	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
 		return nil, errors.New("must be absolute, such as https://127.0.0.1:8444")
 	case u.User != nil || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "":
-		return nil, errors.New("must be a host and a port alone, such as https://127.0.0.1:8444: requests keep their own paths")
+		return nil, errors.New("must have only a host and a port, such as https://127.0.0.1:8444: requests keep their own paths")
 	case u.Scheme == "http" && !loopback(u.Hostname()):
 		return nil, errors.New("must be https://: without TLS the engine must be on a loopback address, such as http://127.0.0.1:8181")
 	}
@@ -127,7 +127,7 @@ func refused(err error) bool {
 	return ok && alert.Op == "remote error"
 }
 
-var errNoHTTP2 = errors.New("the engine has not chosen HTTP/2")
+var errNoHTTP2 = errors.New("the engine did not choose HTTP/2")
 
 // dialHTTP2 connects to an engine that may speak nothing else.
 func (e *engine) dialHTTP2(ctx context.Context) (net.Conn, error) {
@@ -198,10 +198,10 @@ func (e *engine) verify(state tls.ConnectionState) error {
 	for _, other := range state.PeerCertificates[1:] {
 		options.Intermediates.AddCert(other)
 	}
-	hint := "name the CA that issued it with --upstream-ca"
+	hint := "set --upstream-ca to the CA that issued it"
 	if e.ca != nil {
 		options.Roots = e.ca.current()
-		hint = "is " + e.ca.file + " the CA that issued it?"
+		hint = "write the CA that issued it to " + e.ca.file
 	}
 	if _, err := cert.Verify(options); err != nil {
 		if !errors.As(err, new(x509.UnknownAuthorityError)) {
@@ -215,7 +215,7 @@ func (e *engine) verify(state tls.ConnectionState) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("the engine's certificate (%s) is for none of the names %q: name one that it has as upstream.serverName in a file of kind Tap", describe(cert), names)
+	return fmt.Errorf("the engine's certificate (%s) has none of the names %q: in a file of kind Tap, set upstream.serverName to a name of the certificate", describe(cert), names)
 }
 
 // describe says whose certificate cert is.
@@ -251,7 +251,7 @@ func (a *authorities) current() *x509.CertPool {
 		pool = x509.NewCertPool() // nil would stand for the CAs of the system
 	}
 	if why != a.broken && why != "" {
-		a.log.Warn("the file of the engine's CA cannot be read: the one before stays in use, or none", "file", a.file, "error", why)
+		a.log.Warn("cannot read the engine's CA file: docket keeps the CAs that it read last, if any", "file", a.file, "error", why)
 	}
 	a.broken = why
 	return pool

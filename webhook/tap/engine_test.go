@@ -114,11 +114,11 @@ func TestEngineIsVerified(t *testing.T) {
 		"address":               {cert: ca.issue(t, time.Hour, "127.0.0.1")},
 		"own name":              {cert: ca.issue(t, time.Hour, "x.test", service), names: []string{"y.test", service}},
 		"named":                 {cert: ca.issue(t, time.Hour, service), server: service},
-		"another than named":    {cert: ca.issue(t, time.Hour, service, "127.0.0.1"), server: "z.test", names: []string{service}, want: `is for none of the names ["z.test"]: name one that it has as upstream.serverName`},
+		"another than named":    {cert: ca.issue(t, time.Hour, service, "127.0.0.1"), server: "z.test", names: []string{service}, want: `has none of the names ["z.test"]: in a file of kind Tap, set upstream.serverName`},
 		"nobody's name":         {cert: ca.issue(t, time.Hour, "x.test"), names: []string{service}, want: `(subject "CN=an engine", names ["x.test"], issued by "CN=engine CA", valid until `},
-		"no name of the proxy":  {cert: ca.issue(t, time.Hour, service), want: `is for none of the names ["127.0.0.1"]`},
+		"no name of the proxy":  {cert: ca.issue(t, time.Hour, service), want: `has none of the names ["127.0.0.1"]`},
 		"another CA":            {cert: other.issue(t, time.Hour, "127.0.0.1"), want: `issued by "CN=other CA"`},
-		"another CA, what next": {cert: other.issue(t, time.Hour, "127.0.0.1"), want: `ca.crt the CA that issued it?`},
+		"another CA, what next": {cert: other.issue(t, time.Hour, "127.0.0.1"), want: `write the CA that issued it to `},
 		"expired":               {cert: ca.issue(t, -time.Minute, "127.0.0.1"), want: `certificate has expired`},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -240,7 +240,7 @@ func TestCAComesLater(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer proxy.Close()
-	if err := proxy.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "is "+file+" the CA that issued it?") {
+	if err := proxy.Ready(t.Context()); err == nil || !strings.Contains(err.Error(), "write the CA that issued it to "+file) {
 		t.Errorf("without a CA: got %v, want an engine that nobody trusts, and the file", err)
 	}
 	ca.write(t, file)
@@ -262,10 +262,10 @@ func TestConfig(t *testing.T) {
 		"nothing":           {tap.Config{}, "upstream is required: where the engine listens, such as https://127.0.0.1:8444"},
 		"no scheme":         {tap.Config{Upstream: "127.0.0.1:8444"}, "upstream must be absolute, such as https://127.0.0.1:8444"},
 		"scheme":            {tap.Config{Upstream: "unix:///run/x"}, "upstream must be absolute, such as https://127.0.0.1:8444"},
-		"path":              {tap.Config{Upstream: "https://h:1/x"}, "upstream must be a host and a port alone, such as https://127.0.0.1:8444: requests keep their own paths"},
-		"password":          {tap.Config{Upstream: "https://a:b@h"}, "upstream must be a host and a port alone, such as https://127.0.0.1:8444: requests keep their own paths"},
+		"path":              {tap.Config{Upstream: "https://h:1/x"}, "upstream must have only a host and a port, such as https://127.0.0.1:8444: requests keep their own paths"},
+		"password":          {tap.Config{Upstream: "https://a:b@h"}, "upstream must have only a host and a port, such as https://127.0.0.1:8444: requests keep their own paths"},
 		"plain":             {tap.Config{Upstream: "http://engine:80"}, "upstream must be https://: without TLS the engine must be on a loopback address, such as http://127.0.0.1:8181"},
-		"CA for plain":      {tap.Config{Upstream: "http://127.0.0.1:80", CAFile: empty}, "upstream CA: an engine that is reached with http:// shows no certificate"},
+		"CA for plain":      {tap.Config{Upstream: "http://127.0.0.1:80", CAFile: empty}, "upstream CA: must not be set for http://: the engine shows no certificate"},
 		"no directory":      {tap.Config{Upstream: "https://h", CAFile: filepath.Join(dir, "no", "ca.crt")}, "upstream CA " + filepath.Join(dir, "no", "ca.crt") + ": no such file or directory"},
 		"CA is empty":       {tap.Config{Upstream: "https://h", CAFile: empty}, "upstream CA " + empty + ": holds no certificate in PEM form"},
 		"CA is a directory": {tap.Config{Upstream: "https://h", CAFile: dir}, "upstream CA " + dir + ": is a directory"},

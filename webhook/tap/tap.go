@@ -47,8 +47,8 @@ const MaxBodyBytes = 32 << 20
 
 // Config configures a Tap. Only Upstream is needed.
 type Config struct {
-	// Upstream is where the engine listens: https://127.0.0.1:8444, or http:// and a
-	// loopback address. It has no path: those of requests are kept.
+	// Upstream is where the engine listens: https://127.0.0.1:8444, or http:// and a loopback
+	// address. It has no path: requests keep their paths.
 	Upstream string
 	// CAFile holds the certificates of the CAs that may have issued the engine's, in PEM
 	// form. It is read for each new connection, so that a CA that is rotated is in use at
@@ -60,13 +60,13 @@ type Config struct {
 	// of Upstream, or, on a loopback address, any of Names.
 	ServerName string
 	// Names returns the names that this process serves under. An engine on a loopback
-	// address may have a certificate for one of them: API servers that reached it before
-	// wanted no other. nil: none.
+	// address may have a certificate for one of them: API servers that called the
+	// engine directly accepted it. nil: none.
 	Names func() []string
-	// Log is told when the engine begins to fail, differently or no longer, and nothing
-	// of any request. nil: nobody is told.
+	// Log is told when the engine begins to fail, fails in another way, or works again.
+	// It is told nothing about requests. nil: nothing is logged.
 	Log *slog.Logger
-	// Observe hears how each request has ended. It must not block. nil: nobody hears.
+	// Observe is told how each request has ended. It must not block. nil: not called.
 	Observe func(Result, time.Duration)
 }
 
@@ -136,7 +136,7 @@ func (t *Tap) Ready(ctx context.Context) error {
 func (t *Tap) Close() { t.transport.close() }
 
 // errTimeout is the cause of the end of a request whose time is over.
-var errTimeout = errors.New("the time that the API server gave is over")
+var errTimeout = errors.New("the timeout of the API server has passed")
 
 // exchange is one request and what becomes of it.
 type exchange struct {
@@ -301,7 +301,7 @@ func (x *exchange) refuse(result Result) {
 		x.readRest()
 		code, text = http.StatusGatewayTimeout, "the engine gave no answer in time"
 	case BadBody:
-		code, text = http.StatusBadRequest, "the request ended early, or asks for a protocol that it cannot have"
+		code, text = http.StatusBadRequest, "the request ended early, or asks for an unsupported protocol"
 		if errors.Is(x.body.failure(), os.ErrDeadlineExceeded) {
 			code, text = http.StatusRequestTimeout, "the request came too slowly"
 		}

@@ -89,7 +89,7 @@ func (t *transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := t.send(req, x)
 	if err == nil && !isAnswer(res) {
 		_ = res.Body.Close()
-		res, err = nil, fmt.Errorf("the answer has the status %d, which stands for nothing here", res.StatusCode)
+		res, err = nil, fmt.Errorf("the answer has the unexpected status %d", res.StatusCode)
 	}
 	x.unanswered = err != nil && !errors.Is(err, errMalformed)
 	if failure := x.body.failure(); err != nil && failure != nil {

@@ -62,30 +62,30 @@
 {{- $own := get $s $kind -}}
 {{- $path := $own.path | default "" -}}
 {{- if $own.inherited -}}
-{{- $p = append $p (printf "config.sources[%d].%s.inherited: no container inherits a socket: give a path in /run/docket, or an address" $i $kind) -}}
+{{- $p = append $p (printf "config.sources[%d].%s.inherited: a container cannot inherit a socket: give a path in /run/docket, or an address" $i $kind) -}}
 {{- else if eq $kind "unix" -}}
 {{- if ne "/run/docket" (dir $path) -}}
-{{- $p = append $p (printf "config.sources[%d].unix.path: %s is not in /run/docket, the directory that the engine shares: make it /run/docket/docket.sock" $i $path) -}}
+{{- $p = append $p (printf "config.sources[%d].unix.path: %s is not in /run/docket, the directory that the engine shares: use /run/docket/docket.sock" $i $path) -}}
 {{- end -}}
 {{- if not (regexMatch "[67].$" ($own.mode | default "0660")) -}}
-{{- $p = append $p (printf "config.sources[%d].unix.mode: %s keeps out an engine that is another user than docket: at least \"0660\", for the group that they share" $i $own.mode) -}}
+{{- $p = append $p (printf "config.sources[%d].unix.mode: %s locks out an engine that runs as another user than docket: use \"0660\" at least, for the group that they share" $i $own.mode) -}}
 {{- end -}}
 {{- $group := $own.group | toString -}}
 {{- if and (not (kindIs "invalid" $own.group)) (not (has $group (list "" (int64 $v.user | toString)))) -}}
-{{- $p = append $p (printf "config.sources[%d].unix.group: docket is no member of %s, and nobody can connect: leave it out, and the socket has the group that the pod shares, %d" $i $group (int64 $v.user)) -}}
+{{- $p = append $p (printf "config.sources[%d].unix.group: docket is not a member of group %s, so nobody can connect: leave the key out, and the socket gets the group of the pod, %d" $i $group (int64 $v.user)) -}}
 {{- end -}}
 {{- else if and (has $kind (list "gatekeeper" "tail")) (not (include "docket.isBelow" (list $path $mounted))) -}}
-{{- $p = append $p (printf "config.sources[%d].%s.path: %s is in no volume of the container: mount it with volumes and volumeMounts" $i $kind $path) -}}
+{{- $p = append $p (printf "config.sources[%d].%s.path: %s is not in a volume of the container: mount it with volumes and volumeMounts" $i $kind $path) -}}
 {{- end -}}
 {{- end -}}
 {{- range $i, $s := $c.sinks -}}
 {{- if $s.file -}}
 {{- if not (include "docket.isBelow" (list $s.file.directory (list "/var/lib/docket"))) -}}
-{{- $p = append $p (printf "config.sinks[%d].file.directory: %s is outside of the volume at /var/lib/docket: make it /var/lib/docket/export" $i $s.file.directory) -}}
+{{- $p = append $p (printf "config.sinks[%d].file.directory: %s is outside the volume at /var/lib/docket: use /var/lib/docket/export" $i $s.file.directory) -}}
 {{- end -}}
 {{- with (include "docket.export" (list $ $s) | fromJson).unbounded -}}
 {{- if ne $v.volume.kind "claim" -}}
-{{- $p = append $p (printf "config.sinks[%d].file.%s: is required on a volume that is sized by it: without a bound the export fills the volume" $i .) -}}
+{{- $p = append $p (printf "config.sinks[%d].file.%s: is required on this kind of volume: without a bound the export fills the volume" $i .) -}}
 {{- end -}}
 {{- end -}}
 {{- end -}}
@@ -94,7 +94,7 @@
 {{- $key := splitList " " . | first -}}
 {{- $file := trimPrefix (printf "%s " $key) . -}}
 {{- if not (include "docket.isBelow" (list $file $mounted)) -}}
-{{- $p = append $p (printf "%s: %s is in no volume of the container: mount its Secret with volumes and volumeMounts, or at /etc/docket-tls with tls.secretName" $key $file) -}}
+{{- $p = append $p (printf "%s: %s is not in a volume of the container: mount its Secret with volumes and volumeMounts, or at /etc/docket-tls with tls.secretName" $key $file) -}}
 {{- end -}}
 {{- end -}}
 
@@ -138,7 +138,7 @@
 {{- $mounted := list "/etc/docket" "/etc/docket-tls" -}}
 {{- range $v.tapContainer.volumeMounts }}{{ $mounted = append $mounted .mountPath }}{{ end -}}
 {{- if and $file (not (include "docket.isBelow" (list $file $mounted))) -}}
-{{- $p = append $p (printf "tap.upstream.caFile: %s is in no volume of the container: mount its Secret with volumes and tapContainer.volumeMounts" $file) -}}
+{{- $p = append $p (printf "tap.upstream.caFile: %s is not in a volume of the container: mount its Secret with volumes and tapContainer.volumeMounts" $file) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $v.tls.secretName $v.tls.issuerRef -}}

@@ -1,6 +1,6 @@
-// Package conformance judges producers: it plays an exporter that acknowledges
-// late, breaks connections, goes away, refuses, forgets, and says of a producer
-// in any language whether it keeps to docket stream v1 all the while.
+// Package conformance judges producers in any language. It plays an exporter that
+// acknowledges late, breaks connections, goes away, refuses and forgets. It reports
+// whether the producer keeps to docket stream v1 all the while.
 //
 // Tests in Go call producertest.Run. The command docket testserver is for
 // everything else.
@@ -30,19 +30,19 @@ const (
 // the ack also covers what is refused for good. It returns soon after ctx is done.
 type Producer func(ctx context.Context, address string, records int) error
 
-// Suite is how producers are tried. The zero value is ready to use.
+// Suite says how to try producers. The zero value is ready to use.
 type Suite struct {
 	// Address where the exporter listens: unix:///absolute/path, or
 	// tcp://host:port on this machine, where port 0 means any. Empty: a socket
 	// in a directory of its own.
 	Address string
-	// Records is how many a producer is asked for, but a hundred times as many
-	// where it must fill the buffers of a socket. 0: DefaultRecords.
+	// Records is how many records a producer is asked for. The two scenarios that must
+	// fill the buffers of a socket ask for more. 0: DefaultRecords.
 	Records int
 	// Timeout bounds each scenario. 0: DefaultTimeout.
 	Timeout time.Duration
-	// Waiting, if not nil, is told where the exporter listens for whoever
-	// connects, when there is no Producer.
+	// Waiting, if not nil, is told the address of the exporter when there is no
+	// Producer: somebody must start one.
 	Waiting func(s Scenario, address string, records int)
 }
 
@@ -66,8 +66,8 @@ func (f Fault) String() string {
 	return fmt.Sprintf("the producer was expected %s; got: %s", f.Expected, f.Got)
 }
 
-// Try starts p once and plays the scenario to it. With a nil p it waits for
-// somebody to connect, for as long as that takes, and judges who does; the time
+// Try starts p once and plays the scenario to it. With a nil p it waits until a
+// producer connects, for as long as that takes, and judges that producer. The time
 // counts from the first record then. The error says why there is no result: the
 // exporter could not listen, or ctx is done.
 func (s Suite) Try(ctx context.Context, scenario Scenario, p Producer) (Result, error) {
@@ -94,7 +94,7 @@ func (s Suite) Validate() error {
 		return fmt.Errorf("at least %d records are needed, not %d", MinRecords, s.Records)
 	}
 	if s.Timeout < 0 {
-		return fmt.Errorf("the timeout must not be negative, as %s is", s.Timeout)
+		return fmt.Errorf("the timeout must not be negative: %s", s.Timeout)
 	}
 	if s.Address == "" {
 		return nil

@@ -59,7 +59,7 @@ func splitAddress(address string) (network, addr string, err error) {
 		return "", "", fmt.Errorf("address %q: %w", address, err)
 	}
 	if ip, err := netip.ParseAddr(host); host != "localhost" && (err != nil || !ip.IsLoopback()) {
-		return "", "", fmt.Errorf("address %q: must be on this machine, such as tcp://127.0.0.1:0: who connects is not asked who he is", address)
+		return "", "", fmt.Errorf("address %q: must be on this machine, such as tcp://127.0.0.1:0: producers are not authenticated", address)
 	}
 	return "tcp", hostport, nil
 }
@@ -71,7 +71,7 @@ func (d *door) url() string { return d.network + "://" + d.address }
 func (d *door) open() error {
 	ln, err := net.Listen(d.network, d.address)
 	if err != nil {
-		return fmt.Errorf("%w: end the process that has the address, remove the file it left, or choose another address", err)
+		return fmt.Errorf("%w: stop the process that uses the address, remove its socket file, or choose another address", err)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -71,7 +71,7 @@ func (t *trial) judgeRefused() []Fault {
 	refused := texts(t.last.refused)
 	for _, text := range slices.Sorted(maps.Keys(refused)) {
 		if refused[text] > 1 {
-			faults = append(faults, Fault{"to send a line that was refused for good no more", fmt.Sprintf("%s came again under another number", excerpt(text))})
+			faults = append(faults, Fault{"not to send a refused line again", fmt.Sprintf("%s came again under another number", excerpt(text))})
 		}
 	}
 	return few(faults)

@@ -41,6 +41,7 @@ type habits struct {
 	shortWrites        bool // gives up a line that is not taken at once
 	endsOnClosing      bool // takes the closing line for the end of everything
 	goesOnAfterClosing bool // takes no notice of the closing line
+	leavesOut          bool // does not write lines that were acknowledged before it could
 
 	// erred, which those need whose defect has occasions only, is told when they have
 	// made a mistake.
@@ -125,7 +126,7 @@ func (s *sender) serve(nc net.Conn) error {
 		}
 	}
 	for s.acked < len(s.lines) {
-		werr := s.write(nc)
+		werr := s.write(nc, in)
 		if s.noWait && werr == nil {
 			s.endNow(nc, in)
 		}
@@ -135,6 +136,9 @@ func (s *sender) serve(nc net.Conn) error {
 		if s.impatient {
 			nc.SetReadDeadline(time.Now().Add(5 * time.Millisecond))
 		}
+		if s.leavesOut { // what it waits for never comes
+			nc.SetReadDeadline(time.Now().Add(2 * time.Second))
+		}
 		err := s.receive(in)
 		for werr != nil && err == nil { // what it said before it broke
 			err = s.receive(in)
@@ -143,6 +147,9 @@ func (s *sender) serve(nc net.Conn) error {
 			s.lines = append(s.lines, s.lines[s.acked:min(s.sent, s.acked+1)]...)
 			s.erred.Store(s.erred.Load() || s.sent > s.acked)
 			err = nil
+		}
+		if s.leavesOut && errors.Is(err, os.ErrDeadlineExceeded) {
+			return errFinal
 		}
 		if errors.Is(err, errClosing) && s.goesOnAfterClosing {
 			return s.goOn(nc)
@@ -176,8 +183,16 @@ func (s *sender) goOn(nc net.Conn) error {
 }
 
 // write writes what is not written yet.
-func (s *sender) write(nc net.Conn) error {
+func (s *sender) write(nc net.Conn, in *bufio.Reader) error {
 	for ; s.sent < len(s.lines); s.sent++ {
+		if s.leavesOut && s.sent%10000 == 9999 { // more than the buffers hold
+			nc.SetReadDeadline(time.Now().Add(time.Millisecond))
+			if err := s.receive(in); err != nil && !errors.Is(err, os.ErrDeadlineExceeded) {
+				return err
+			}
+			nc.SetReadDeadline(time.Time{})
+			s.sent = max(s.sent, s.acked)
+		}
 		if s.oneInFlight && s.sent > s.acked {
 			return nil
 		}

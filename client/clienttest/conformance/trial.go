@@ -51,7 +51,7 @@ func newTrial(s Suite, scenario Scenario, p Producer) (*trial, error) {
 	t := &trial{
 		Exporter: clienttest.New(),
 		scenario: scenario,
-		records:  s.Records * max(scenario.factor, 1),
+		records:  max(s.Records*max(scenario.factor, 1), scenario.least),
 		timeout:  s.Timeout,
 		produce:  p,
 		happened: make(chan struct{}, 10), // more than any scenario plans

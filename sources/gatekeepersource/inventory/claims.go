@@ -1,5 +1,6 @@
-// Package inventory knows the files of Gatekeeper: it claims each before it can be deleted,
-// gives them to one reader, the oldest first, and tells of those that were gone too soon.
+// Package inventory tracks the files of Gatekeeper. It claims each file before Gatekeeper
+// can delete it, hands the files to one reader, the oldest first, and reports files that
+// vanished too soon.
 //
 //	claims.go    the files that were claimed, and what became of them
 //	scan.go      a look at all channels: each file that is there is claimed
@@ -99,7 +100,8 @@ type Options struct {
 	Path            string // of the Connection
 	DeleteAfterRead bool
 	StateDir        disk.Path
-	// HoldOpen: claims get no second name below StateDir, as what is in them may not lie there.
+	// HoldOpen: claims get no second name below StateDir, because their contents must not
+	// be stored there.
 	HoldOpen bool
 	Failures *failures.List
 	Gaps     *Gaps
@@ -142,7 +144,7 @@ func Open(o Options) (*Inventory, error) {
 		return nil, err
 	}
 	if damaged != nil {
-		o.Log.Error("state is damaged: files that are still there are read again, and what is known of them is not stored twice", "error", damaged)
+		o.Log.Error("state is damaged: docket reads the remaining files again and recognises the records that it has", "error", damaged)
 	}
 	v := &Inventory{
 		Options: o, wake: make(chan struct{}, 1), relook: make(chan struct{}, 1),
@@ -200,10 +202,10 @@ func (v *Inventory) saveDue() <-chan time.Time {
 }
 
 // ErrGone says that a file is not among the claims any more.
-var ErrGone = errors.New("it is gone")
+var ErrGone = errors.New("the file is gone")
 
-// Content opens the content of a claim. closeFile does what is to be done with it at the
-// end. An error is ErrGone, or that of the system.
+// Content opens the content of a claim. Call closeFile at the end. An error is ErrGone,
+// or an error of the system.
 func (v *Inventory) Content(of File) (f *os.File, closeFile func(), err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -221,8 +223,8 @@ func (v *Inventory) Content(of File) (f *os.File, closeFile func(), err error) {
 	return f, func() { f.Close() }, nil
 }
 
-// Next returns the oldest file that can be read, for one reader to read; false: there is
-// none. The reader then calls Finish, Lose or Postpone.
+// Next returns the oldest file that can be read, or false if there is none. There is one
+// reader. It then calls Finish, Lose or Postpone.
 func (v *Inventory) Next(now time.Time) (File, bool) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -272,7 +274,7 @@ func (v *Inventory) SetChannel(name string, update func(*Channel)) {
 }
 
 // Finish notes that a file was read and is durable in the queue. Among many files the
-// state is not written for each: those it lacks are recognised by the queue.
+// state is not written for each file: the queue recognises files that the state lacks.
 func (v *Inventory) Finish(f File) {
 	v.mu.Lock()
 	c := v.claims[f.ID]
@@ -314,7 +316,7 @@ func (v *Inventory) Save() error {
 		v.mu.Lock()
 		v.dirty = true
 		v.mu.Unlock()
-		v.Failures.Set("state", fmt.Sprintf("cannot write what was read: %v: after a restart files are read again", err))
+		v.Failures.Set("state", fmt.Sprintf("cannot write the list of read files: %v: after a restart docket reads files again", err))
 		return err
 	}
 	v.Failures.Set("state", "")

@@ -48,7 +48,7 @@ func (l *look) unnamed(top dir, c *claim) {
 		}
 	}
 	if err != nil {
-		l.trouble[c.Path()] = fmt.Sprintf("cannot look at %s, which was deleted: %v", filepath.Join(l.v.Path, c.Path()), reason(err))
+		l.trouble[c.Path()] = fmt.Sprintf("cannot inspect the deleted file %s: %v", filepath.Join(l.v.Path, c.Path()), reason(err))
 		return
 	}
 	// A segment of that stem is what Gatekeeper has recovered of this one.
@@ -80,7 +80,7 @@ func (l *look) vanished(top dir, key string, seen seenFile) {
 	}
 	l.v.Gaps.pending[key] = true
 	l.v.Gaps.lost.Add(1)
-	l.v.Log.Error("a file vanished before it could be read: what it held is lost",
+	l.v.Log.Error("a file vanished before docket read it: its records are lost",
 		"file", filepath.Join(l.v.Path, c.Path()))
 }
 
@@ -104,7 +104,7 @@ func exists(top dir, channel string, name fileName) bool {
 // report says what is wrong.
 func (l *look) report() {
 	if len(l.odd) > 0 {
-		l.trouble["/odd"] = fmt.Sprintf("%s: left alone, as Gatekeeper makes no such file. Remove what does not belong there: Gatekeeper up to 3.23 counts every file as the result of an audit, and deletes it as such",
+		l.trouble["/odd"] = fmt.Sprintf("%s: ignored, not written by Gatekeeper. Remove such files: Gatekeeper up to 3.23 counts every file as an audit result and deletes it",
 			some(slices.Sorted(maps.Values(l.odd))))
 	}
 	l.v.Failures.SetAll("scan/", l.trouble)

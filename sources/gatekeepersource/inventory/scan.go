@@ -79,7 +79,7 @@ func (s *scanner) once() (again bool) {
 		l.channel(top, ".", 0)
 	case missing(err):
 		l.gone = true
-		l.trouble["."] = fmt.Sprintf("%s does not exist: Gatekeeper makes it when there is a Connection with this path", s.v.Path)
+		l.trouble["."] = fmt.Sprintf("%s does not exist: Gatekeeper creates it when a Connection has this path", s.v.Path)
 		l.watchAncestor()
 	default:
 		l.fail(".", err)
@@ -146,11 +146,11 @@ func (l *look) channel(d dir, channel string, depth int) {
 			}
 		case err != nil:
 			l.unknown[channel] = true
-			l.trouble[channel+"/?"] = l.cannot("look at files in", channel, err)
+			l.trouble[channel+"/?"] = l.cannot("inspect files in", channel, err)
 		case info.dir && depth < maxDepth:
 			dirs = append(dirs, file)
 		case info.link:
-			l.odd[place] = place + " (a symbolic link, which is not followed)"
+			l.odd[place] = place + " (a symbolic link, not followed)"
 		case !info.regular || name.kind == foreign:
 			l.odd[place] = place
 		default:
@@ -210,7 +210,7 @@ func (l *look) failFile(f found, old bool, err error) {
 	case missing(err):
 		l.again = true
 	case !f.name.kind.isLive() || old || !errors.Is(err, fs.ErrPermission):
-		l.trouble[f.channel+"/*"] = l.cannot("take files in", f.channel, err)
+		l.trouble[f.channel+"/*"] = l.cannot("claim files in", f.channel, err)
 	}
 	l.v.mu.Lock()
 	defer l.v.mu.Unlock()
@@ -233,7 +233,7 @@ func (l *look) newest(channel string, files []found) time.Time {
 }
 
 // errCrowded says that no more files are claimed for now.
-var errCrowded = errors.New("too many wait to be read, and the others stay with Gatekeeper, which deletes them in time")
+var errCrowded = errors.New("too many files wait to be read, and Gatekeeper will delete the others")
 
 // claim takes a file, unless it was read. old says that it is a run which is not
 // finished although a newer one exists.
@@ -243,7 +243,7 @@ func (l *look) claim(d dir, f found, old bool) error {
 	defer v.mu.Unlock()
 	if was, ok := v.state.Done[f.id]; ok && was.Size == f.info.size {
 		if err := l.remove(d, f); err != nil {
-			l.trouble[f.channel+"/-"] = l.cannot("delete files that were read in", f.channel, err)
+			l.trouble[f.channel+"/-"] = l.cannot("delete read files in", f.channel, err)
 		}
 		return nil
 	}

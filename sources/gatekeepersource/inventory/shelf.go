@@ -29,7 +29,7 @@ func (v *Inventory) openShelf() {
 	}
 	text := ""
 	if err != nil {
-		text = fmt.Sprintf("cannot keep files in %s: %v: what is being read would be lost with a restart", v.shelfPath(), err)
+		text = fmt.Sprintf("cannot keep files in %s: %v: a restart would lose the files that are being read", v.shelfPath(), err)
 	}
 	v.Failures.Set("claims", text)
 }
@@ -62,7 +62,7 @@ func (v *Inventory) takeShelf(d dir) error {
 		c, ok := parseClaimName(name)
 		info, err := d.stat(name)
 		if !ok || err != nil || !info.regular || info.inode != c.Inode {
-			v.Log.Warn("a file among the claims is none: it is left alone", "file", v.shelfPath().Join(name))
+			v.Log.Warn("ignored a file that is not a claim", "file", v.shelfPath().Join(name))
 			continue
 		}
 		c.Size = info.size
@@ -114,8 +114,8 @@ func (v *Inventory) shelve(d dir, c *claim) {
 	if err != nil {
 		if !errors.Is(err, fs.ErrNotExist) && !v.noLink {
 			v.noLink = true
-			v.Log.Warn("cannot link files of Gatekeeper beside the queue: they are held open, which survives their deletion, and no restart of docket. "+
-				"Put queue.directory on the volume of the path, but not below it, and run docket as the user that Gatekeeper runs as", "error", err)
+			v.Log.Warn("cannot link Gatekeeper's files beside the queue: docket holds them open instead, and a restart loses the deleted ones. "+
+				"Put queue.directory on the volume of the path, but not below the path, and run docket as the user of Gatekeeper", "error", err)
 		}
 		return
 	}

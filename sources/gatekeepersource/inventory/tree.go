@@ -82,7 +82,7 @@ func (d dir) names() ([]string, error) {
 			return all, err
 		}
 	}
-	return all, fmt.Errorf("it has more than %d names", maxNames)
+	return all, fmt.Errorf("the directory has more than %d names", maxNames)
 }
 
 // fileInfo is what identifies a file, and its size.

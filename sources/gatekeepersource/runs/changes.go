@@ -47,7 +47,7 @@ func (r *Reader) channelChanges(channel string) (*changes, error) {
 // beginAnew forgets what stood before the last audit, as redaction leaves something else
 // of the same violations now. That is noted first, as with a state that was lost.
 func (c *changes) beginAnew() error {
-	c.r.Env.Log.Warn("redaction has changed: every violation is reported as opened again, and what stood before is forgotten", "channel", c.channel)
+	c.r.Env.Log.Warn("redaction has changed: docket forgets the standing violations and reports every violation as opened again", "channel", c.channel)
 	c.noteLost()
 	if err := c.r.files.Save(); err != nil {
 		return err
@@ -69,7 +69,7 @@ func (r *Reader) openChanges(channel string) (*changes, error) {
 	tracker, err := delta.Open(path, r.SnapshotInterval)
 	if damaged, ok := errors.AsType[*statefile.DamagedError](err); ok {
 		lost = true
-		r.Env.Log.Error("what stood before the last audit is lost: every violation is reported as opened again", "error", damaged)
+		r.Env.Log.Error("the standing violations of the last audit are lost: docket reports every violation as opened again", "error", damaged)
 	} else if err != nil {
 		return nil, err
 	}

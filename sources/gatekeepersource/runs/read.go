@@ -66,7 +66,7 @@ func (r *Reader) readGap(ctx context.Context, f inventory.File) error {
 func (r *Reader) addRecord(out *outbox, record any) error {
 	text, err := encode(record, r.Env.MaxRecordBytes)
 	if err != nil {
-		return &fileError{fmt.Errorf("record of it: %w", err)}
+		return &fileError{fmt.Errorf("encode the record about the file: %w", err)}
 	}
 	return out.add(text)
 }

@@ -30,7 +30,8 @@ type Options struct {
 	Delta bool // changes are sent in place of every violation
 	// SnapshotInterval is how often Delta repeats the violations that stand.
 	SnapshotInterval time.Duration
-	// PieceBytes is how much is gathered before it is sent, which does not depend on it.
+	// PieceBytes is how much is gathered before it is sent. What is sent does not
+	// depend on it.
 	PieceBytes int
 	Failures   *failures.List
 	Audits     *sources.AuditLog
@@ -115,7 +116,7 @@ func (r *Reader) readOne(ctx context.Context, f inventory.File) error {
 		r.Failures.Set(about, "")
 		r.files.Lose(f)
 	default:
-		r.Failures.Set(about, fmt.Sprintf("cannot read %s, it is tried again: %v", f.Path(), fault.err))
+		r.Failures.Set(about, fmt.Sprintf("cannot read %s, will try again: %v", f.Path(), fault.err))
 		r.files.Postpone(f, time.Now())
 	}
 	return nil

@@ -174,10 +174,10 @@ func (t *tally) detail(reason decision.RunReason, previous *uint64) string {
 		}
 	}
 	if t.torn > 0 {
-		say("%d bytes of a last line that was cut off were left out", t.torn)
+		say("the last line is cut off: its %d bytes are left out", t.torn)
 	}
 	if t.uncounted > 0 {
-		say("%d violations are of constraints that are not listed", t.uncounted)
+		say("%d violations belong to constraints that are not listed", t.uncounted)
 	}
 	return strings.Join(said, "; ")
 }

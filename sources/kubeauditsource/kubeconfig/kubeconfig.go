@@ -22,8 +22,8 @@ import (
 	"github.com/docket-export/docket/sources/kubeauditsource"
 )
 
-// Options are what the configuration of a source does not say of the way to
-// it. Paths are those that kube-apiserver sees.
+// Options are what the configuration of a source does not say about the way to the
+// source. Paths are those that kube-apiserver sees.
 type Options struct {
 	Server           string // URL; empty: the address of the source
 	Authority        string
@@ -61,8 +61,8 @@ func (o Options) Make(name string, c *kubeauditsource.Config) ([]byte, error) {
 		}
 	} else if c.BearerTokenFile != "" || o.names() {
 		// What is in a kubeconfig of who the client is counts only over TLS.
-		return nil, fmt.Errorf("kube-apiserver shows neither token nor certificate over plain http, and source %s asks for one: "+
-			"give it tls, or leave bearerTokenFile and the flags for them out", name)
+		return nil, fmt.Errorf("source %s asks for a token or a certificate, which kube-apiserver never sends over plain http: "+
+			"set tls in the source, or omit bearerTokenFile and the flags for them", name)
 	}
 	return encode(name, cluster, user)
 }
@@ -73,14 +73,14 @@ func (o Options) check() error {
 		{"certificate-authority", o.Authority}, {"client-certificate", o.Certificate}, {"client-key", o.Key}, {"token-file", o.TokenFile},
 	} {
 		if f.path != "" && !filepath.IsAbs(f.path) {
-			return fmt.Errorf("--%s %s: must be an absolute path, that kube-apiserver sees", f.flag, f.path)
+			return fmt.Errorf("--%s %s: must be an absolute path, as kube-apiserver sees it", f.flag, f.path)
 		}
 	}
 	switch {
 	case (o.Certificate == "") != (o.Key == ""):
-		return errors.New("--client-certificate and --client-key go together")
+		return errors.New("--client-certificate and --client-key must be set together")
 	case o.EmbedToken && o.TokenFile != "":
-		return errors.New("--embed-token and --token-file exclude each other: the token is in the kubeconfig or in a file of its own")
+		return errors.New("--embed-token and --token-file must not be set together: choose one place for the token")
 	}
 	return nil
 }
@@ -100,7 +100,7 @@ func (o Options) serverURL(name string, c *kubeauditsource.Config) (*url.URL, er
 		return nil, fmt.Errorf("source %s: address %s: %w", name, c.Address, err)
 	}
 	if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-		return nil, fmt.Errorf("source %s listens at every address (%s): say with --server how kube-apiserver reaches it, such as https://10.0.0.7:8443",
+		return nil, fmt.Errorf("source %s listens on every address (%s): set --server to the URL that kube-apiserver uses, such as https://10.0.0.7:8443",
 			name, c.Address)
 	}
 	u := &url.URL{Scheme: "http", Host: c.Address, Path: kubeauditsource.Path}
@@ -138,11 +138,11 @@ func (o Options) addServer(cluster map[string]string, host string, files *config
 	}
 	chain, err := readChain(files.CertFile)
 	if err != nil {
-		return &FileError{fmt.Errorf("tls.certFile: %w, or name the CA with --certificate-authority", err)}
+		return &FileError{fmt.Errorf("tls.certFile: %w, or set --certificate-authority to the CA", err)}
 	}
 	if chain[0].VerifyHostname(host) != nil {
 		if len(chain[0].DNSNames) == 0 || strings.HasPrefix(chain[0].DNSNames[0], "*") {
-			return fmt.Errorf("the certificate in %s is not for %s: reach the source with --server under a name that it is for", files.CertFile, host)
+			return fmt.Errorf("the certificate in %s is not valid for %s: set --server to a URL with a name from the certificate", files.CertFile, host)
 		}
 		cluster["tls-server-name"] = chain[0].DNSNames[0]
 	}
@@ -153,7 +153,7 @@ func (o Options) addServer(cluster map[string]string, host string, files *config
 // addClient says who kube-apiserver is.
 func (o Options) addClient(user map[string]string, name string, c *kubeauditsource.Config) error {
 	if c.TLS != nil && c.TLS.ClientCAFile != "" && o.Certificate == "" {
-		return fmt.Errorf("source %s lets in only who shows a certificate of %s: name that of kube-apiserver with --client-certificate and --client-key",
+		return fmt.Errorf("source %s requires a client certificate signed by %s: set --client-certificate and --client-key to the files of kube-apiserver",
 			name, c.TLS.ClientCAFile)
 	}
 	if o.Certificate != "" {
@@ -164,7 +164,7 @@ func (o Options) addClient(user map[string]string, name string, c *kubeauditsour
 		user["tokenFile"] = o.TokenFile
 	case c.BearerTokenFile == "":
 		if o.EmbedToken {
-			return fmt.Errorf("--embed-token: source %s asks for no token: give it bearerTokenFile", name)
+			return fmt.Errorf("--embed-token: source %s asks for no token: set its bearerTokenFile", name)
 		}
 	case o.EmbedToken:
 		token, err := c.BearerTokenFile.Read()
@@ -205,7 +205,7 @@ func readChain(file string) ([]*x509.Certificate, error) {
 		chain = append(chain, cert)
 	}
 	if len(chain) == 0 {
-		return nil, fmt.Errorf("%s holds no certificate in PEM form: write the server's into it", file)
+		return nil, fmt.Errorf("%s holds no certificate in PEM form: write the server's certificate into it", file)
 	}
 	return chain, nil
 }

@@ -244,9 +244,9 @@ func TestKubeconfigServer(t *testing.T) {
 		"told with a slash":          {":8443", files, "https://10.0.0.7/", "https://10.0.0.7/audit"},
 		"told IPv6":                  {"127.0.0.1:8283", nil, "http://[::1]:8283", "http://[::1]:8283/audit"},
 		"proxy with TLS":             {"127.0.0.1:8283", nil, "https://10.0.0.7", "https://10.0.0.7/audit"},
-		"every address":              {":8443", files, "", "source apiserver listens at every address (:8443): say with --server"},
-		"every IPv4 address":         {"0.0.0.0:8443", files, "", "source apiserver listens at every address"},
-		"every IPv6 address":         {"[::]:8443", files, "", "source apiserver listens at every address"},
+		"every address":              {":8443", files, "", "source apiserver listens on every address (:8443): set --server"},
+		"every IPv4 address":         {"0.0.0.0:8443", files, "", "source apiserver listens on every address"},
+		"every IPv6 address":         {"[::]:8443", files, "", "source apiserver listens on every address"},
 		"plain to a source with TLS": {":8443", files, "http://10.0.0.7:8443", "--server http://10.0.0.7:8443: must begin with https://"},
 		"no URL":                     {":8443", files, "10.0.0.7:8443", "--server: must be a URL"},
 		"another scheme":             {":8443", files, "ftp://10.0.0.7", "--server: must be a URL"},
@@ -294,17 +294,17 @@ func TestKubeconfigProblems(t *testing.T) {
 		want    string
 		code    int
 	}{
-		"no client certificate":    {good, Options{}, "lets in only who shows a certificate of " + ca.File, 2},
-		"half of a pair":           {good, Options{Key: "/etc/tls.key"}, "--client-certificate and --client-key go together", 2},
+		"no client certificate":    {good, Options{}, "requires a client certificate signed by " + ca.File, 2},
+		"half of a pair":           {good, Options{Key: "/etc/tls.key"}, "--client-certificate and --client-key must be set together", 2},
 		"relative path":            {good, Options{TokenFile: "token"}, "--token-file token: must be an absolute path", 2},
-		"token twice":              {good, Options{TokenFile: "/t", EmbedToken: true}, "--embed-token and --token-file exclude each other", 2},
+		"token twice":              {good, Options{TokenFile: "/t", EmbedToken: true}, "--embed-token and --token-file must not be set together", 2},
 		"no token to embed":        {&noToken, Options{EmbedToken: true}, "source apiserver asks for no token", 2},
 		"token cannot be read":     {&lost, tokenWithin, "secret file /no/such/token: no such file", 1},
-		"token over plain http":    {&plain, Options{}, "shows neither token nor certificate over plain http", 2},
-		"pair over plain http":     {&kubeauditsource.Config{Address: "127.0.0.1:1"}, client, "shows neither token nor certificate over plain http", 2},
-		"certificate for others":   {other, client, "is not for 127.0.0.1: reach the source with --server", 2},
-		"certificate for many":     {wild, client, "is not for 127.0.0.1: reach the source with --server", 2},
-		"certificate missing":      {&missing, client, "tls.certFile: open /no/such/file: no such file or directory, or name the CA with --certificate-authority", 1},
+		"token over plain http":    {&plain, Options{}, "asks for a token or a certificate, which kube-apiserver never sends over plain http", 2},
+		"pair over plain http":     {&kubeauditsource.Config{Address: "127.0.0.1:1"}, client, "asks for a token or a certificate, which kube-apiserver never sends over plain http", 2},
+		"certificate for others":   {other, client, "is not valid for 127.0.0.1: set --server", 2},
+		"certificate for many":     {wild, client, "is not valid for 127.0.0.1: set --server", 2},
+		"certificate missing":      {&missing, client, "tls.certFile: open /no/such/file: no such file or directory, or set --certificate-authority", 1},
 		"no certificate in a file": {&empty, client, "holds no certificate in PEM form", 1},
 	} {
 		t.Run(name, func(t *testing.T) {

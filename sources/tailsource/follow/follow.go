@@ -41,7 +41,8 @@ type Options struct {
 
 // Report is told how the following goes. Calls may overlap.
 type Report interface {
-	// Set says what is wrong with something and what to do about it; "" when nothing is.
+	// Set says what is wrong with the subject about, and what to do. An empty text:
+	// nothing is wrong.
 	Set(about, text string)
 	// Gap counts lines that are known to be lost.
 	Gap(text string, args ...any)
@@ -152,7 +153,7 @@ func (f *Follower) scan() {
 	f.noteReplaced()
 }
 
-var errNotRegular = errors.New("it is no regular file")
+var errNotRegular = errors.New("not a regular file")
 
 // cannot reports that nothing can be read at the path.
 func (f *Follower) cannot(err error) {
@@ -160,11 +161,11 @@ func (f *Follower) cannot(err error) {
 	case errors.Is(err, fs.ErrNotExist) && time.Since(f.lastSeen()) < poll && f.latest() != nil:
 		// It is being rotated.
 	case errors.Is(err, fs.ErrNotExist):
-		f.report.Set(thePath, fmt.Sprintf("there is no %s yet: it is read as soon as there is (%v)", f.path, err))
+		f.report.Set(thePath, fmt.Sprintf("%s does not exist: docket reads it as soon as it exists (%v)", f.path, err))
 	case errors.Is(err, fs.ErrPermission):
-		f.report.Set(thePath, fmt.Sprintf("%s may not be read: let docket's user read it, and enter the directories above it (%v)", f.path, err))
+		f.report.Set(thePath, fmt.Sprintf("cannot read %s: let docket's user read the file and enter its directories (%v)", f.path, err))
 	default:
-		f.report.Set(thePath, fmt.Sprintf("%s cannot be read: %v", f.path, err))
+		f.report.Set(thePath, fmt.Sprintf("cannot read %s: %v", f.path, err))
 	}
 }
 
@@ -309,14 +310,14 @@ func (f *Follower) crowded(id identity) {
 	if len(f.skipped) < maxSkipped {
 		f.skipped[id] = true
 	}
-	f.report.Set(theHeld, fmt.Sprintf("%d files wait to be read, and no more are held open: what rotation deletes now is lost. See why the queue takes no more", maxHeld))
+	f.report.Set(theHeld, fmt.Sprintf("%d files wait to be read, and docket holds no more open: files that rotation deletes now are lost. Find out why the queue takes no more records", maxHeld))
 }
 
 // settleSkipped counts what was seen while there was no room, and is gone.
 func (f *Follower) settleSkipped() {
 	for id := range f.skipped {
 		if !slices.ContainsFunc(f.held, func(g *generation) bool { return g.identity == id }) {
-			f.report.Gap("a log file was rotated away unread, as too many files waited for the queue", "inode", id.Inode)
+			f.report.Gap("a log file was rotated away before docket read it, because too many files waited for the queue", "inode", id.Inode)
 		}
 	}
 	clear(f.skipped)

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// Next is what is to be read first; nil: nothing is. It is asked for again once that is
-// finished.
+// Next returns what must be read first, nil if there is nothing. Call it again once
+// that is finished.
 func (f *Follower) Next() *Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()

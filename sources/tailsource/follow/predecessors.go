@@ -28,7 +28,7 @@ func (f *Follower) beside(path string) (files []file, calm bool) {
 		if err == nil {
 			f.said.Works()
 		} else if !os.IsNotExist(err) && f.said.Fails(err.Error()) {
-			f.log.Warn("the directory of the log cannot be listed: rotated files that were never seen at the path are not found", "error", err)
+			f.log.Warn("cannot list the directory of the log: docket does not find rotated files that it has never seen at the path", "error", err)
 		}
 		for _, a := range again {
 			if i, known := place[a.identity]; known {
@@ -75,7 +75,7 @@ func (f *Follower) listBetween(path string, next *generation) (found []*generati
 			slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(c.identity) }) ||
 			!f.mayBeNew(c)
 	})
-	slices.SortFunc(files, byAge)
+	slices.SortStableFunc(files, byAge)
 	for _, c := range files {
 		if len(f.held)+len(found) >= maxHeld {
 			return found, false, moved
@@ -178,7 +178,7 @@ func (f *Follower) wasRead(o *os.File, info file) *Contents {
 // read will do where there is no other: it is known for a copy then.
 func (f *Follower) copyOf(g *generation) (*os.File, identity) {
 	files, _ := f.beside(g.real)
-	slices.SortFunc(files, byAge)
+	slices.SortStableFunc(files, byAge)
 	for _, whole := range []bool{true, false} {
 		for _, c := range slices.Backward(files) {
 			if c.size == 0 || c.identity == g.identity || !whole && (c.size >= g.taken.pos || !f.mayBeNew(c)) {
@@ -223,7 +223,7 @@ func (f *Follower) findResumed(p place, current file, there bool) {
 	f.resume = nil
 	c.Done = true
 	f.done = append(f.done, *c)
-	f.report.Gap("the log file that was being read is gone: what it held beyond the last position is lost, if there was more",
+	f.report.Gap("the log file that docket was reading is gone: any lines after the last position are lost. Let rotated files stay uncompressed for longer (delaycompress)",
 		"path", f.path, "inode", c.Inode, "position", c.Offset)
 }
 

@@ -52,8 +52,8 @@ func (r *Reader) Name() string { return r.now.file.Name() }
 // writer was not seen to move on.
 func (r *Reader) Due() time.Time { return r.now.over }
 
-// IsOver reports whether they were over when the last Read began: one that found nothing
-// has met their end.
+// IsOver reports whether the contents were over when the last Read began. If that Read
+// found nothing, it has met their end.
 func (r *Reader) IsOver() bool { return r.over }
 
 // IsMoved reports whether what comes next is not the same log, as with the next life of a
@@ -75,9 +75,9 @@ func (r *Reader) FirstLine() string {
 // ErrMoved says that the contents are nowhere any more.
 var ErrMoved = errors.New("the file has other contents now")
 
-// Read returns the next bytes and the offset of the first; they are in buf. With io.EOF
-// there are none for now, with ErrMoved there will be none. isBetween says that no line
-// has begun: a hole before the next is skipped.
+// Read returns the next bytes, which are in buf, and the offset of the first. io.EOF:
+// there are none for now. ErrMoved: there will be none. isBetween says that no line has
+// begun: a hole before the next is skipped.
 func (r *Reader) Read(buf []byte, isBetween bool) (data []byte, at int64, err error) {
 	for {
 		r.now = r.f.position(r.g, r.taken)

@@ -185,10 +185,10 @@ func (r *run) record() *decision.Run {
 		rec.Detail = fmt.Sprintf("%d violations that the audit has counted are not in the log", missing)
 	case unknown > 0 || r.Totals >= sampledFrom || r.Uncounted > 0:
 		rec.Reason = decision.LinesLost
-		rec.Detail = "not every total of the audit is in the log: whether all violations are cannot be told"
+		rec.Detail = "some totals of the audit are not in the log: docket cannot tell whether all its violations are there"
 	case extra > 0:
 		rec.Reason = decision.Damaged
-		rec.Detail = fmt.Sprintf("the log has %d violations more than the audit has counted", extra)
+		rec.Detail = fmt.Sprintf("the log has %d more violations than the audit counted", extra)
 	case r.Violations == 0:
 		rec.Reason = decision.NoRecords
 	default:

@@ -12,7 +12,7 @@ package formats
 // Format says which lines of a log file are records, and how they are framed.
 type Format string
 
-// The formats. Lines that are none of theirs, such as text among JSON, are passed over.
+// The formats. Lines in another form, such as text among JSON, are skipped.
 const (
 	// GatekeeperDenies takes the violations in a log of Gatekeeper, of its webhook and
 	// of its audit, and adds a record of each run of the audit.

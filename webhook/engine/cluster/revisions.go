@@ -1,0 +1,210 @@
+package cluster
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strconv"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/rest"
+
+	"github.com/docket-export/docket/webhook/engine/policy"
+)
+
+// The labels of a ControllerRevision that holds a policy.
+const (
+	labelKind       = "docket.dev/policy-kind"
+	labelName       = "docket.dev/policy-name"
+	labelUID        = "docket.dev/policy-uid"
+	labelGeneration = "docket.dev/policy-generation"
+)
+
+// maxRevision is less than what etcd takes by default, 1.5 MiB, with room for JSON that is
+// written differently.
+const maxRevision = 1 << 20
+
+// Revisions keeps the last valid revision of each policy in a ControllerRevision. All pods
+// write the same object, by its name, so that one of them has to. It goes with its policy,
+// which owns it, and when a newer one is kept.
+type Revisions struct {
+	objects dynamic.ResourceInterface
+	names   metadata.ResourceInterface
+	log     *slog.Logger
+
+	mu   sync.Mutex
+	kept map[types.UID]string // the newest of each policy, as far as this pod knows; nil: not asked yet
+}
+
+// NewRevisions returns the revisions kept in namespace.
+func NewRevisions(c *rest.Config, namespace string, log *slog.Logger) (*Revisions, error) {
+	objects, err := dynamic.NewForConfig(c)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	names, err := metadata.NewForConfig(c)
+	if err != nil {
+		return nil, fmt.Errorf("cluster: %w", err)
+	}
+	return &Revisions{
+		objects: objects.Resource(controllerRevisions).Namespace(namespace),
+		names:   names.Resource(controllerRevisions).Namespace(namespace),
+		log:     log,
+	}, nil
+}
+
+// Last implements policy.Revisions. It asks the API server.
+func (r *Revisions) Last(ctx context.Context, id policy.ID, uid types.UID) (*unstructured.Unstructured, error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	list, err := r.objects.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{labelUID: string(uid)}.String()})
+	if err != nil {
+		return nil, fmt.Errorf("last valid revision of %s: %w", id, err)
+	}
+	var newest int64
+	var content map[string]any
+	for _, o := range list.Items {
+		generation, _, _ := unstructured.NestedInt64(o.Object, "revision")
+		if data, ok := o.Object["data"].(map[string]any); ok && generation >= newest {
+			newest, content = generation, data
+		}
+	}
+	if content == nil {
+		return nil, nil
+	}
+	last := &unstructured.Unstructured{Object: content}
+	if last.GetUID() != uid || last.GetKind() != id.Kind || last.GetName() != id.Name {
+		return nil, fmt.Errorf("last valid revision of %s: ControllerRevision with its labels holds %s/%s", id, last.GetKind(), last.GetName())
+	}
+	return last, nil
+}
+
+// Keep implements policy.Revisions. It writes nothing if that revision is known to be kept.
+func (r *Revisions) Keep(ctx context.Context, o *unstructured.Unstructured) error {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	revision, err := revisionOf(o)
+	if err != nil {
+		return err
+	}
+	known, err := r.isKept(ctx, o.GetUID(), revision.GetName())
+	if known || err != nil {
+		return err
+	}
+	_, err = r.objects.Create(ctx, revision, metav1.CreateOptions{})
+	if err == nil {
+		r.prune(ctx, o, revision.GetName())
+	} else if !apierrors.IsAlreadyExists(err) {
+		return fmt.Errorf("keep revision %d of %s/%s: %w", o.GetGeneration(), o.GetKind(), o.GetName(), err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.kept[o.GetUID()] = revision.GetName()
+	return nil
+}
+
+// isKept says whether a revision is there and the newest. It asks for the names of all when
+// it is called first, so that a new pod need not try to write each.
+func (r *Revisions) isKept(ctx context.Context, uid types.UID, name string) (bool, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.kept != nil {
+		return r.kept[uid] == name, nil
+	}
+	list, err := r.names.List(ctx, metav1.ListOptions{LabelSelector: labelUID})
+	if err != nil {
+		return false, fmt.Errorf("list the last valid revisions: %w", err)
+	}
+	r.kept = map[types.UID]string{}
+	newest := map[types.UID]int64{}
+	for _, m := range list.Items {
+		uid := types.UID(m.Labels[labelUID])
+		if g := generation(&m); g >= newest[uid] {
+			newest[uid], r.kept[uid] = g, m.Name
+		}
+	}
+	return r.kept[uid] == name, nil
+}
+
+func generation(m *metav1.PartialObjectMetadata) int64 {
+	g, _ := strconv.ParseInt(m.Labels[labelGeneration], 10, 64) // 0: older than all
+	return g
+}
+
+// prune removes the older revisions of o, or the new one if that is the older.
+func (r *Revisions) prune(ctx context.Context, o *unstructured.Unstructured, name string) {
+	list, err := r.names.List(ctx, metav1.ListOptions{LabelSelector: labels.Set{labelUID: string(o.GetUID())}.String()})
+	if err != nil {
+		r.log.Warn("older revisions of a policy are not removed", "kind", o.GetKind(), "name", o.GetName(), "error", err)
+		return
+	}
+	var old []string
+	for _, m := range list.Items {
+		switch {
+		case generation(&m) > o.GetGeneration():
+			old = []string{name}
+		case m.Name != name:
+			old = append(old, m.Name)
+		}
+	}
+	for _, name := range old {
+		if err := r.objects.Delete(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			r.log.Warn("an older revision of a policy is not removed", "revision", name, "error", err)
+		}
+	}
+}
+
+// revisionOf returns the ControllerRevision that keeps o. Its name is that of its content.
+func revisionOf(o *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	what := o.GetKind() + "/" + o.GetName()
+	if o.GetUID() == "" {
+		return nil, errors.New("keep " + what + ": it has no UID")
+	}
+	content := &unstructured.Unstructured{Object: map[string]any{"spec": o.Object["spec"]}}
+	content.SetGroupVersionKind(o.GroupVersionKind())
+	content.SetName(o.GetName())
+	content.SetUID(o.GetUID())
+	content.SetGeneration(o.GetGeneration())
+	content.SetLabels(o.GetLabels())
+	content.SetAnnotations(o.GetAnnotations())
+	text, err := json.Marshal(content.Object)
+	if err != nil {
+		return nil, fmt.Errorf("keep %s: %w", what, err)
+	}
+	if len(text) > maxRevision {
+		return nil, fmt.Errorf("keep %s: its %d bytes are more than the %d that can be kept, so that a new pod will not have this revision if the next is invalid",
+			what, len(text), maxRevision)
+	}
+	sum := sha256.Sum256(text)
+	revision := &unstructured.Unstructured{Object: map[string]any{"revision": o.GetGeneration(), "data": content.Object}}
+	revision.SetAPIVersion("apps/v1")
+	revision.SetKind("ControllerRevision")
+	revision.SetName("docket-" + hex.EncodeToString(sum[:16]))
+	revision.SetLabels(map[string]string{
+		labelKind: o.GetKind(), labelName: labelValue(o.GetName()),
+		labelUID: string(o.GetUID()), labelGeneration: strconv.FormatInt(o.GetGeneration(), 10),
+	})
+	revision.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: o.GetAPIVersion(), Kind: o.GetKind(), Name: o.GetName(), UID: o.GetUID()}})
+	return revision, nil
+}
+
+// labelValue shortens a name to what a label takes. It is for people: the UID is what is
+// looked for.
+func labelValue(name string) string {
+	const most = 63
+	if len(name) > most {
+		name = name[:most-1] + "x" // it may not end with a dot
+	}
+	return name
+}
