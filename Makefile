@@ -8,6 +8,8 @@ FUZZTIME ?= 20s
 KILLS ?= 1000
 CUTS ?= 200
 RELOADS ?= 200
+CHAOS ?= 15m
+SOAK ?= 30m
 BASE ?=
 COUNT ?= 6
 COMPARE ?=
@@ -32,7 +34,6 @@ PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 LINT := $(CURDIR)/.cache/bin/golangci-lint
 BENCHSTAT := $(CURDIR)/.cache/bin/benchstat
 COSIGN := $(CURDIR)/.cache/bin/cosign
-export GOLANGCI_LINT_CACHE := $(CURDIR)/.cache/golangci-lint
 
 .PHONY: help
 help: ## explain the targets
@@ -41,6 +42,10 @@ help: ## explain the targets
 .PHONY: build
 build: ## build bin/docket: static, stripped, with its version
 	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/cli/versioncmd.version=$(VERSION)" -o bin/docket ./cmd/docket
+
+.PHONY: engine
+engine: ## build bin/docket-webhook, the policy engine: static, stripped, with its version
+	cd webhook/engine && CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/webhook/engine/cli.version=$(VERSION)" -o $(CURDIR)/bin/docket-webhook ./cmd/docket-webhook
 
 # IMAGE names its registry; PLATFORMS takes more, with commas between.
 .PHONY: image
@@ -65,7 +70,10 @@ release-test: release-test-quick $(COSIGN) ## make a release, run its packages u
 release-test-quick:
 	cd release && go test -count=1 -timeout 20m .
 
-# Results are cached, and make check vets. Without cgo there is no C compiler to wait
+# GOGC, where .ci/run sets it, is for compilers and linters: a test runs without.
+UNTUNED = env -u GOGC
+
+# Results are cached, and the linter of make check vets. Without cgo there is no C compiler to wait
 # for, and the packages are the same as those of the program that is shipped. More
 # tests than processors run at once: those of files and processes mostly wait.
 SHORT = CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -parallel $(PARALLEL) -timeout 10m
@@ -74,9 +82,9 @@ SHORT = CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -parallel $(PARALLE
 man: ## write man pages of every command below bin/man
 	go run ./hack/commands -man bin/man
 
-.PHONY: test test-modules test-bench test-release
+.PHONY: test test-modules test-bench test-release test-engine
 test: ## run every test that needs Go alone: cached, with fewer seeds, kills and planted faults
-	@$(MAKE) --no-print-directory -j2 test-modules test-bench test-release
+	@$(MAKE) --no-print-directory -j2 test-modules test-bench test-release test-engine
 
 test-modules:
 	$(SHORT) $(PACKAGES)
@@ -87,8 +95,15 @@ test-bench:
 test-release:
 	cd release && $(SHORT) ./internal/...
 
+test-engine:
+	cd webhook/engine && $(SHORT) ./...
+
 # The race detector needs a C compiler and its headers; a compiler alone is not
-# enough, so try it.
+# enough, so try it. What the tests build themselves needs no cgo: one build of a
+# package then serves them all. A program with the
+# detector sleeps for a second at its end unless it is told not to, and cli starts a
+# thousand. cli still waits for them most of the time, so that one package more than there
+# are processors is tested at once.
 .PHONY: test-long
 test-long: ## run the same tests with every seed, kill and planted fault, and the race detector
 	@race=-race; \
@@ -96,18 +111,19 @@ test-long: ## run the same tests with every seed, kill and planted fault, and th
 		race=; echo "make test-long: no C compiler that works: testing WITHOUT the race detector"; \
 	fi; \
 	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
-	set -x; go test $$race -count=1 -timeout 20m $(PACKAGES); cd bench; go test $$race -count=1 -timeout 20m ./...; cd ../release; go test $$race -count=1 -timeout 20m ./internal/...
+	long() { (set -x; go test $$race -vet=off -exec '$(UNTUNED) CGO_ENABLED=0 GORACE=atexit_sleep_ms=0' -count=1 -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -parallel $(PARALLEL) -timeout 40m "$$@"); }; \
+	long $(PACKAGES); cd bench; long ./...; cd ../release; long ./internal/...; cd ../webhook/engine; long ./...
 
 .PHONY: check
-check: check-vet check-cross check-tidy check-generated check-lint ## format, lint, vet, all platforms, tidy modules, up-to-date generated files
+check: check-prose check-cross check-tidy check-generated check-lint ## plain English, format, lint with go vet, all platforms, tidy modules, up-to-date generated files
+
+.PHONY: check-prose
+check-prose:
+	@echo "prose ."; go run ./hack/prose
 
 .PHONY: check-lint
 check-lint: $(LINT)
 	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(LINT) run --config $(CURDIR)/.golangci.yml ./...); done
-
-.PHONY: check-vet
-check-vet:
-	@for m in $(MODULES); do echo "vet $$m"; (cd $$m && go vet ./...); done
 
 # The types of every package on every platform docket is released for: seconds each,
 # where a build takes a minute.
@@ -139,7 +155,7 @@ check-generated:
 linter: $(LINT)
 
 $(LINT): tools/go.mod tools/go.sum
-	cd tools && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+	cd tools && CGO_ENABLED=0 GOFLAGS= GOWORK=off go build -trimpath -gcflags=all=-dwarf=false -ldflags=-s -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
 
 $(BENCHSTAT): tools/go.mod tools/go.sum
@@ -150,9 +166,23 @@ $(COSIGN): release/testdata/cosign/go.mod
 	cd release/testdata/cosign && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ github.com/sigstore/cosign/v3/cmd/cosign
 	@touch $@
 
+# What takes a quarter of an hour and more to build, once; make e2e builds it otherwise.
+.PHONY: servers
+servers: ## build the servers of make e2e, below .cache
+	cd test && go test -vet=off -exec '$(UNTUNED)' -count=1 -timeout 70m -v -run '^TestPrograms?$$' ./kubetest ./destinations ./helmtest ./opatest
+
 .PHONY: e2e
 e2e: ## test against real servers; what is missing is skipped, or fails with CI=true
-	cd test && go test -count=1 -timeout 40m -v ./...
+	cd test && go test -vet=off -exec '$(UNTUNED)' -count=1 -timeout 40m -v ./...
+
+# Each mode of delivery takes that long, and three brokers all of a small machine.
+.PHONY: chaos
+chaos: ## kill and freeze docket and Kafka for CHAOS (15m) in each mode of delivery, and count what readers get
+	cd test && go test -count=1 -timeout 4h -v -run '^TestChaos$$' ./kafka -chaos $(CHAOS)
+
+.PHONY: soak
+soak: ## replace the pods of docket-webhook under load for SOAK (30m): no request may fail, no denial be without its record
+	cd test && go test -count=1 -timeout 4h -v ./engine/pods -rolling $(SOAK)
 
 # First the queue alone, at every operation with every outcome; then the program as
 # it is shipped, not with the race detector's.
@@ -171,28 +201,43 @@ bench: ## measure against the plain program on the same disk
 	go run -C bench .
 
 .PHONY: bench-docs
-bench-docs: ## measure, and write docs/benchmarks.md anew
-	go run -C bench . -rounds 3 -json results.json -markdown ../docs/benchmarks.md
+bench-docs: ## measure, and write docs/targets.md anew
+	go run -C bench . -rounds 3 -json results.json -markdown ../docs/targets.md
 
 # COMPARE takes more flags, such as -only or -bound: go run -C bench ./compare -h
 .PHONY: bench-compare
 bench-compare: $(BENCHSTAT) ## fail if this tree is slower than BASE; COUNT (6) pairs of runs
 	go run -C bench ./compare -base '$(BASE)' -count '$(COUNT)' $(COMPARE)
 
-# The packages of the peers are downloaded once, below .cache; nothing is installed.
+# The peers are downloaded or built once, below .cache; nothing is installed.
 .PHONY: bench-peers
-bench-peers: ## measure beside rsyslog and syslog-ng, at the same work
+bench-peers: ## measure beside rsyslog, syslog-ng, Filebeat and the OpenTelemetry collector
 	go run -C bench ./peers
 
-# go test fuzzes one target of one package at a time. Minimizing is bounded: what
+# go test fuzzes one target of one package at a time, in the module of that package. Minimizing is bounded: what
 # recovery covers varies with its goroutines, and would be minimized without end.
 .PHONY: fuzz
 fuzz: ## run each fuzz target for FUZZTIME (20s)
 	@grep -rEo --include='*_test.go' --exclude-dir=.cache --exclude-dir=test '^func Fuzz[A-Za-z0-9_]+' . | sort | \
 	while IFS=: read -r file target; do \
 		target=$${target#func }; echo "fuzz $$target in $$(dirname $$file)"; \
-		go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x "$$(dirname $$file)"; \
+		(cd "$$(dirname $$file)" && go test -run '^$$' -fuzz "^$$target\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 20x .); \
 	done
+
+# What builds the site is pinned with hashes; it is installed once, below .cache.
+SITE := $(CURDIR)/.cache/site-venv
+.PHONY: docs
+docs: $(SITE)/installed ## build the documentation as a site with search, bin/site, and check every link
+	$(SITE)/bin/python hack/site/build.py bin/site .cache/site
+
+$(SITE)/installed: hack/site/requirements.txt
+	python3 -m venv --clear $(SITE)
+	$(SITE)/bin/python -m pip install --quiet --disable-pip-version-check --only-binary :all: --require-hashes -r hack/site/requirements.txt
+	@touch $@
+
+.PHONY: screenshots
+screenshots: build ## make the pictures in docs/images anew: the page and docket top, of a docket at work
+	./hack/screenshots/run.sh
 
 .PHONY: demo
 demo: build ## see the exporter at work on this machine

@@ -164,20 +164,26 @@ func TestExperimentsAreConsistent(t *testing.T) {
 }
 
 func TestChoose(t *testing.T) {
-	got, err := choose(experiments(), "idle,ingest,idle", true)
+	got, err := choose(experiments(), options{only: "idle,ingest,idle"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := names(got), []string{"ingest", "idle"}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	if _, err := choose(experiments(), "ingest,nothing", true); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
+	if _, err := choose(experiments(), options{only: "ingest,nothing"}); err == nil || !strings.Contains(err.Error(), `"nothing"`) {
 		t.Errorf("an experiment there is not: got error %v", err)
 	}
-	if got, err = choose(experiments(), "queue,open", false); err != nil || !slices.Equal(names(got), []string{"queue"}) {
+	if got, err = choose(experiments(), options{only: "queue,open"}); err != nil || !slices.Equal(names(got), []string{"queue"}) {
 		t.Errorf("without the large backlog: got %v and error %v, want queue alone", names(got), err)
 	}
-	if _, err := choose(experiments(), "open", false); err == nil {
+	if got, err = choose(experiments(), options{only: "kafka,modes,modes3", large: true}); err != nil || !slices.Equal(names(got), []string{"kafka"}) {
+		t.Errorf("without a real Kafka: got %v and error %v, want kafka alone", names(got), err)
+	}
+	if got, err = choose(experiments(), options{only: "queue,engine"}); err != nil || !slices.Equal(names(got), []string{"queue"}) {
+		t.Errorf("without Gatekeeper: got %v, %v", names(got), err)
+	}
+	if _, err := choose(experiments(), options{only: "open"}); err == nil {
 		t.Error("nothing left to measure: got no error")
 	}
 }

@@ -24,23 +24,29 @@ import (
 type caller struct {
 	client *http.Client
 	url    string
+	loose  bool // the words of an answer do not count, only what it decides
 }
 
 // newCaller makes a caller of the webhook at address, whose certificate is in dir. It
 // speaks HTTP/2 alone, or else HTTP/1.1 alone.
 func newCaller(t *trial.T, dir, address string, http2 bool) *caller {
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(trial.Must(os.ReadFile(filepath.Join(dir, "tls.crt"))))
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(!http2)
 	protocols.SetHTTP2(http2)
 	transport := &http.Transport{
-		TLSClientConfig:     &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12},
+		TLSClientConfig:     trusting(dir),
 		Protocols:           protocols,
 		MaxIdleConnsPerHost: pacers, // or a connection would be closed that the next review needs
 	}
 	t.Cleanup(func() error { transport.CloseIdleConnections(); return nil })
-	return &caller{&http.Client{Transport: transport, Timeout: load.Wait}, "https://" + address + "/v1/admit?timeout=10s"}
+	return &caller{&http.Client{Transport: transport, Timeout: load.Wait}, "https://" + address + "/v1/admit?timeout=10s", false}
+}
+
+// trusting is for connections to servers whose certificate is in dir.
+func trusting(dir string) *tls.Config {
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(trial.Must(os.ReadFile(filepath.Join(dir, "tls.crt"))))
+	return &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
 }
 
 // ask returns an error unless the answer is that of the engine.
@@ -56,10 +62,15 @@ func (c *caller) ask(ctx context.Context, r review) error {
 	}
 	defer res.Body.Close()
 	text, err := io.ReadAll(res.Body)
-	if err == nil && (res.StatusCode != http.StatusOK || !bytes.Equal(text, r.answer)) {
+	if err == nil && (res.StatusCode != http.StatusOK || !c.expected(text, r.answer)) {
 		err = fmt.Errorf("the answer to a review is %s: %.200s", res.Status, text)
 	}
 	return err
+}
+
+func (c *caller) expected(got, want []byte) bool {
+	refused := []byte(`"allowed":false`)
+	return bytes.Equal(got, want) || c.loose && bytes.Contains(got, refused) == bytes.Contains(want, refused)
 }
 
 // await returns when the webhook answers.

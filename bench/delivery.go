@@ -89,6 +89,7 @@ func (l *lab) deliver(dir, sink string, records int, serve serveFunc, entry func
 		})
 		sent = stint{Records: records, CPU: cpu}
 		s.waitDelivered(sink, records) // the last answer may still be on its way
+		s.Stop()                       // in order, or the next docket would deliver what this one has not noted
 	})
 	return came, sent
 }

@@ -146,8 +146,15 @@ func TestDeliveryExperiments(t *testing.T) {
 			at := *l
 			at.T = tr
 			dir, records := at.backlogOf(load.Producers)
-			time.AfterFunc(300*time.Millisecond, cancel)
-			at.deliver(dir, heldBack, records, serveRecords, func(string) string { return heldEntry() })
+			var attempts atomic.Int32
+			held := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				w.WriteHeader(http.StatusServiceUnavailable)
+				if attempts.Add(1) == 2 { // a backoff after the first: docket has said that it is running
+					cancel()
+				}
+			}))
+			defer held.Close()
+			at.deliver(dir, heldBack, records, serveRecords, func(string) string { return httpEntry(heldBack, held.Listener.Addr().String(), 1) })
 		})
 		if err == nil || !strings.Contains(err.Error(), "docket is running") {
 			t.Errorf("got error %v, want one with what docket has logged", err)

@@ -29,10 +29,13 @@ var runs = map[string]func(*lab) values{
 	"backlog":     (*lab).backlog,
 	"http":        (*lab).http,
 	"kafka":       (*lab).kafka,
+	"modes":       (*lab).modesOfOne,
+	"modes3":      (*lab).modesOfThree,
 	"trylog":      (*lab).tryLog,
 	"tap":         (*lab).tapPace,
 	"tapLoad":     (*lab).tapLoad,
 	"tapMemory":   (*lab).tapMemory,
+	"engine":      (*lab).policyEngine,
 	"connected":   (*lab).connected,
 	"queue":       (*lab).queueRates,
 	"flat":        (*lab).flatness,
@@ -44,7 +47,7 @@ var runs = map[string]func(*lab) values{
 }
 
 // checks say, before anything is measured, why an experiment cannot be. Those with the
-// large backlog need room for it as well.
+// large backlog need room for it as well, and those with a real Kafka need that.
 var checks = map[string]func(*lab){
 	"ingest":    (*lab).buildUnsynced,
 	"connected": func(*lab) { trial.Check(enoughFiles(openFiles())) },

@@ -3,7 +3,8 @@
 //
 //	go run -C bench .                                        print the table
 //	go run -C bench . -only ingest,queue -rounds 3           part of it
-//	go run -C bench . -large=false                           without those that need 5 GB of disk
+//	go run -C bench . -large=false -kafka=false              without those that need 5 GB of disk, or java and mvn
+//	go run -C bench . -gatekeeper=false                      without those that need the servers of make e2e
 //	go run -C bench . -only ingest -profile DIR              and a CPU profile of docket
 //	go run -C bench . -json FILE -markdown FILE              keep the results, write the page
 //	go run -C bench . -from FILE -markdown FILE              write the page again, without measuring
@@ -75,17 +76,22 @@ type options struct {
 	report.Options
 	only    string
 	large   bool
+	kafka   bool
 	docket  string
 	profile string
+
+	gatekeeper bool
 }
 
 func parseOptions(args []string) (o options, err error) {
 	flags := flag.NewFlagSet("bench", flag.ContinueOnError)
 	flags.StringVar(&o.only, "only", "", "measure only these, comma-separated: "+strings.Join(names(experiments()), ","))
 	flags.BoolVar(&o.large, "large", true, "measure with a backlog of 5 GB as well, which takes room on the disk meanwhile")
+	flags.BoolVar(&o.kafka, "kafka", true, "measure with a real Kafka as well, which java runs and mvn downloads once")
+	flags.BoolVar(&o.gatekeeper, "gatekeeper", true, "measure beside a real Gatekeeper as well, which make e2e builds once")
 	flags.StringVar(&o.docket, "docket", "", "measure the program `BINARY` instead of one built from this tree")
 	flags.StringVar(&o.profile, "profile", "", "write a CPU profile of docket, under the load alone, to `DIR`/EXPERIMENT.pprof for each of "+
-		"ingest, growing, http, kafka, export and what shares their load; sampling then costs docket a little")
+		"ingest, growing, http, kafka, modes, export and what shares their load; sampling then costs docket a little")
 	// Fewer records would be in flight all at once.
 	return o, o.Parse(flags, args, 5, load.Producers*load.Window, "")
 }
@@ -96,7 +102,7 @@ func results(t *trial.T, o options) *outcome {
 	if o.From != "" {
 		return trial.Must(readOutcome(o.From))
 	}
-	chosen := trial.Must(choose(experiments(), o.only, o.large))
+	chosen := trial.Must(choose(experiments(), o))
 	l := newLab(t, o)
 	for i := range chosen {
 		l.check(&chosen[i])
@@ -113,11 +119,11 @@ func results(t *trial.T, o options) *outcome {
 	return &outcome{Head: report.Head{Machine: l.Machine, Rounds: o.Rounds, Records: l.records}, Experiments: chosen}
 }
 
-// choose returns the experiments that the list names, all of them for an empty
-// one, and leaves out those that need the large backlog unless large is set.
-func choose(all []experiment, list string, large bool) ([]experiment, error) {
-	if list != "" {
-		wanted := strings.Split(list, ",")
+// choose returns the experiments that -only lists, all of them without it, and leaves out those
+// that need what other flags say is not to be had.
+func choose(all []experiment, o options) ([]experiment, error) {
+	if o.only != "" {
+		wanted := strings.Split(o.only, ",")
 		for _, name := range wanted {
 			if !slices.Contains(names(all), name) {
 				return nil, fmt.Errorf("-only: there is no %q, only %s", name, strings.Join(names(all), ", "))
@@ -125,11 +131,11 @@ func choose(all []experiment, list string, large bool) ([]experiment, error) {
 		}
 		all = slices.DeleteFunc(all, func(e experiment) bool { return !slices.Contains(wanted, e.Name) })
 	}
-	if !large {
-		all = slices.DeleteFunc(all, func(e experiment) bool { return e.Large })
-	}
+	all = slices.DeleteFunc(all, func(e experiment) bool {
+		return e.Large && !o.large || e.Kafka && !o.kafka || e.Gatekeeper && !o.gatekeeper
+	})
 	if len(all) == 0 {
-		return nil, errors.New("-only names nothing that -large=false does not leave out")
+		return nil, errors.New("-only names nothing that -large=false, -kafka=false and -gatekeeper=false do not leave out")
 	}
 	return all, nil
 }

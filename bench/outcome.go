@@ -28,7 +28,10 @@ type experiment struct {
 	Title string `json:"-"`    // what is measured
 	About string `json:"-"`    // how, for the page
 	Large bool   `json:"-"`    // needs the large backlog
-	Rows  []row  `json:"rows"`
+	Kafka bool   `json:"-"`    // needs a real Kafka
+	// Gatekeeper: needs a real one, and an API server.
+	Gatekeeper bool  `json:"-"`
+	Rows       []row `json:"rows"`
 }
 
 // row is one figure, with a value for each round.
@@ -72,6 +75,15 @@ func (e *experiment) add(v values) error {
 
 // missed reports whether r has a target that its median does not reach.
 func (r row) missed() bool { return r.Target != nil && !r.Target.Met(r.Values) }
+
+// Table is what is shown of e, the head first.
+func (e experiment) Table() [][]string {
+	rows := [][]string{{"what", "median", "range", "target", ""}}
+	for _, r := range e.Rows {
+		rows = append(rows, r.Cells())
+	}
+	return rows
+}
 
 // Cells are what is shown of a row: what, median, range, target, verdict.
 func (r row) Cells() []string {

@@ -30,7 +30,7 @@ type sidecar struct {
 const (
 	// readyWait is how long a docket may take to start on a busy machine, or to take in
 	// or deliver what it has.
-	readyWait = time.Minute
+	readyWait = 5 * time.Minute
 	// askPause is how often docket is asked how far it is: a question costs it a
 	// fraction of a millisecond.
 	askPause = 5 * time.Millisecond

@@ -46,7 +46,7 @@ func (l *lab) startAdmission() *admission {
 	address := process.FreeAddress()
 	writePair(dir)
 	a := &admission{
-		lab: l, certs: dir, engine: &webhook{process.Start(l.T, nil, l.Self, engineCommand, address, dir), address, false},
+		lab: l, certs: dir, engine: &webhook{process.Start(l.T, nil, l.Self, engineCommand, address, dir), address, false, dir},
 		sidecar: l.start(dir, fileEntry(fileSink, filepath.Join(dir, "export"))),
 	}
 	newCaller(l.T, dir, address, false).await(l.T) // or a tap would record that it is away
@@ -57,7 +57,8 @@ func (l *lab) startAdmission() *admission {
 type webhook struct {
 	*process.Process
 	address string
-	logs    bool // it is a tap that has the reviews that are denied recorded
+	logs    bool   // it has the reviews that are denied recorded
+	certs   string // directory of its certificate
 }
 
 func (a *admission) startTap(logs bool) *webhook {
@@ -66,7 +67,7 @@ func (a *admission) startTap(logs bool) *webhook {
 		docket = "unix://" + a.sidecar.socket
 	}
 	return &webhook{process.Start(a.T, nil, a.docket, "tap", "--listen", address, "--tls-dir", a.certs, "--upstream", "https://"+a.engine.address,
-		"--upstream-ca", filepath.Join(a.certs, "tls.crt"), "--docket", docket), address, logs}
+		"--upstream-ca", filepath.Join(a.certs, "tls.crt"), "--docket", docket), address, logs, a.certs}
 }
 
 // way is where reviews go, and which.
@@ -74,13 +75,15 @@ type way struct {
 	key     string // of what is measured
 	to      *webhook
 	reviews mix
+	loose   bool // as in caller
 	caller  *caller
 }
 
 // open connects the caller of each way, and has some reviews go it.
 func (a *admission) open(ways []*way, http2 bool) {
 	for _, w := range ways {
-		w.caller = newCaller(a.T, a.certs, w.to.address, http2)
+		w.caller = newCaller(a.T, w.to.certs, w.to.address, http2)
+		w.caller.loose = w.loose
 		w.caller.await(a.T)
 		a.turn(w, warmReviews, atOnce(tapClients))
 	}

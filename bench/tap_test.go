@@ -64,7 +64,7 @@ func TestDecide(t *testing.T) {
 	attempt(t, func(tr *trial.T) {
 		s := httptest.NewServer(http.HandlerFunc(decide))
 		tr.Cleanup(func() error { s.Close(); return nil })
-		c := &caller{s.Client(), s.URL}
+		c := &caller{client: s.Client(), url: s.URL}
 		for _, denied := range []bool{true, false} {
 			r := newReview(reviewBytes, denied)
 			if err := c.ask(t.Context(), r); err != nil {

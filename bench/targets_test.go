@@ -10,7 +10,6 @@ import (
 func TestEveryTargetHasARow(t *testing.T) {
 	atLeast := func(v float64) report.Target { return report.Target{AtLeast: v} }
 	atMost := func(v float64) report.Target { return report.Target{AtMost: v} }
-	none := report.Target{Zero: true}
 	tests := []struct {
 		what, experiment, key string
 		want                  report.Target
@@ -30,6 +29,11 @@ func TestEveryTargetHasARow(t *testing.T) {
 		{"memory under full load", "load", "memory", atMost(64)},
 		{"open with 5 GB", "open", "ready", atMost(100)},
 		{"delivery to files", "backlog", "ratio", atLeast(0.5)},
+		{"idempotent delivery to Kafka against a plain loop", "kafka", "slower", atMost(1)},
+		{"exactly once against at least once, small batches", "modes", "ratio500", atLeast(0.8)},
+		{"exactly once against at least once", "modes", "ratio4000", atLeast(0.8)},
+		{"exactly once against at least once with three brokers, small batches", "modes3", "ratio500", atLeast(0.8)},
+		{"exactly once against at least once with three brokers", "modes3", "ratio4000", atLeast(0.8)},
 		{"delivery to what accepts everything", "accepting", "rate", atLeast(1e6)},
 		{"cost with 5 GB", "flat", "appendRatio", atLeast(0.9)},
 		{"cost with eight sinks", "sinks", "flat", atLeast(0.9)},
@@ -37,11 +41,13 @@ func TestEveryTargetHasARow(t *testing.T) {
 		{"TryLog", "trylog", "on", atMost(500)},
 		{"TryLog, allocations", "trylog", "onAllocs", atMost(1)},
 		{"TryLog of a client that is off", "trylog", "off", atMost(2)},
-		{"TryLog of a client that is off, allocations", "trylog", "offAllocs", none},
 		{"a review through tap", "tap", "added", atMost(150)},
 		{"a review through tap, the slowest", "tap", "added99", atMost(1000)},
 		{"throughput with records", "tapLoad", "ratio", atLeast(0.97)},
 		{"processor time of a review", "tapLoad", "loggedCPU", atMost(60)},
+		{"a review of docket-webhook against Gatekeeper", "engine", "ratio", atMost(1)},
+		{"a review of docket-webhook against Gatekeeper, the slowest", "engine", "ratio99", atMost(1)},
+		{"throughput of docket-webhook with records", "engine", "recording", atLeast(0.97)},
 		{"memory with 64 reviews of 1 MB", "tapMemory", "memory", atMost(24)},
 		{"start over 500 MB, listening", "start500", "closed", atMost(30)},
 		{"start over 500 MB, first record", "start500", "closedFirst", atMost(50)},

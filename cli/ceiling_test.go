@@ -45,6 +45,7 @@ type attack struct {
 // producer of another identity that behaves well has every line acknowledged, over one
 // connection that is never closed. The log has what each attack has cost.
 func TestMemoryCeiling(t *testing.T) {
+	t.Parallel() // one docket after the other waits here
 	if os.Getuid() != 0 && os.Getenv("CI") != "true" {
 		t.Skip("only root can make a control group and be two users")
 	}

@@ -24,16 +24,17 @@ func newCompletion() *cobra.Command {
 	names := []string{"bash", "zsh", "fish"}
 	return &cobra.Command{
 		Use:   "completion bash|zsh|fish",
-		Short: "Write the script with which a shell completes commands",
-		Long: `completion writes a script that lets your shell complete commands, flags, the words that
-a flag takes, configuration files, and the names of the sinks and sources in the file of -f.`,
+		Short: "Print the completion script of a shell",
+		Long: `completion prints a script for your shell. The script completes commands, flags,
+the values of flags and configuration files. It also completes the names of the
+sinks and sources in the file that -f names.`,
 		Example: `  docket completion bash > ~/.local/share/bash-completion/completions/docket
   docket completion zsh > "${fpath[1]}/_docket"
   docket completion fish > ~/.config/fish/completions/docket.fish`,
 		ValidArgs: names,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("which shell? name bash, zsh or fish")
+				return errors.New("missing argument: bash, zsh or fish")
 			}
 			return config.Choice(args[0], names...)
 		},

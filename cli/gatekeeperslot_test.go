@@ -112,9 +112,9 @@ func TestGatekeeperSlotExplains(t *testing.T) {
 		defer l.Close()
 	}
 	for remove, says := range map[string]string{
-		"":      "DELETE_AFTER_READ is not true: files are left",
-		"false": "DELETE_AFTER_READ is not true: files are left",
-		"true":  "DELETE_AFTER_READ is true: a file is deleted",
+		"":      "DELETE_AFTER_READ is not true: docket leaves files",
+		"false": "DELETE_AFTER_READ is not true: docket leaves files",
+		"true":  "DELETE_AFTER_READ is true: docket deletes a file",
 	} {
 		t.Run(remove, func(t *testing.T) {
 			root := setSlot(t, remove)
@@ -124,7 +124,7 @@ func TestGatekeeperSlotExplains(t *testing.T) {
 			if got := p.wait(); got != command.ExitFailed || !strings.Contains(p.stderr(), "address already in use") || stdout() != "" {
 				t.Errorf("got exit code %d, standard output %q and\n%s\nwant %d, as the admin endpoint's address is taken", got, stdout(), p.stderr(), command.ExitFailed)
 			}
-			for _, want := range []string{root, "ROOT_PATH is set: docket reads what Gatekeeper exports", says, "the queue is apart from ROOT_PATH", "elsewhere/queue"} {
+			for _, want := range []string{root, "ROOT_PATH is set: docket reads what Gatekeeper exports", says, "the queue is outside ROOT_PATH", "elsewhere/queue"} {
 				if !strings.Contains(p.stderr(), want) {
 					t.Errorf("got the log\n%s\nwant %q in it", p.stderr(), want)
 				}

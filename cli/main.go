@@ -14,8 +14,9 @@ import (
 // Kinds are the sources and sinks of a program.
 type Kinds = exporter.Kinds
 
-// Main runs the command that os.Args select, for the sources and sinks in kinds, and
-// ends the process. SIGINT and SIGTERM end the command, a second one at once.
+// Main runs the command that os.Args select, for the sources and sinks in kinds, and ends
+// the process. The first SIGINT or SIGTERM ends the command in order, a second one ends the
+// process at once.
 func Main(kinds Kinds) {
 	ctx, stop := command.UntilSignal(context.Background(), os.Stderr)
 	root := newRoot(kinds)

@@ -114,7 +114,7 @@ func output(t *testing.T, args ...string) []byte {
 func isUsable(t *testing.T, dir string) bool {
 	t.Helper()
 	out, err := exec.Command("docket", "queue", "ls", "--queue", dir).CombinedOutput()
-	if err != nil && !bytes.Contains(out, []byte("there is none")) && !bytes.Contains(out, []byte("moved")) {
+	if err != nil && !bytes.Contains(out, []byte("not found")) && !bytes.Contains(out, []byte("move")) {
 		t.Fatalf("queue ls: %v: %s", err, out)
 	}
 	return err == nil

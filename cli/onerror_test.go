@@ -47,7 +47,7 @@ func TestOnError(t *testing.T) {
 	}
 	p.interrupt()
 	p.wait()
-	if !strings.Contains(p.stderr(), "which is withheld") || !strings.Contains(p.stderr(), "which is delivered") {
+	if !strings.Contains(p.stderr(), "the record is withheld") || !strings.Contains(p.stderr(), "the record is delivered") {
 		t.Errorf("got log %q", p.stderr())
 	}
 	if got, want := readFile(t, "withhold/decisions-active.ndjson"), `{"decision":"deny","n":1}`+"\n"+`{"decision":"deny","n":4}`+"\n"; got != want {

@@ -50,7 +50,7 @@ func TestPlantedLinkEndsTheStart(t *testing.T) {
 			if got := p.wait(); got != command.ExitFailed {
 				t.Errorf("got exit code %d, want %d", got, command.ExitFailed)
 			}
-			if want := path + " is a symbolic link, which docket has not made there and does not use: find out who made it, and remove it"; !strings.Contains(p.stderr(), want) {
+			if want := path + " is a symbolic link, which docket did not create and does not use: find out who created it, and remove it"; !strings.Contains(p.stderr(), want) {
 				t.Errorf("got %q, want %q in it", p.stderr(), want)
 			}
 		})

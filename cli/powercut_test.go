@@ -49,6 +49,10 @@ sinks:
 admin: {address: "ADMIN"}
 `, filepath.Join(disk.dir, "cut"), filepath.Join(dir, "kept"))
 	beside.c, c.beside = c, beside
+	docket := startDocket(t, dir)
+	beside.log.write(1) // docket does not look for files that were rotated before it has seen the log
+	eventually(t, "the log to be seen", func() bool { return exportedNow(t, filepath.Join(dir, "kept"))[beside.log.written[0]] })
+	kill(t, docket)
 	cuts := fewer(*cuts)
 	for n := range cuts {
 		c.life(func(docket *exec.Cmd, l load) {

@@ -77,7 +77,7 @@ func TestSendWaits(t *testing.T) {
 	writeFile(t, "lines.ndjson", "{\"n\":1}\n{\"n\":2}\n")
 	sender := startProcess(t, "send", "-f", config, "lines.ndjson")
 	eventually(t, "a sender that misses the exporter", func() bool {
-		return strings.Contains(sender.stderr(), "the exporter is away: ")
+		return strings.Contains(sender.stderr(), "cannot reach docket: ")
 	})
 	running := startProcess(t, "run", "-f", config)
 	if got := sender.wait(); got != command.ExitOK {
@@ -112,7 +112,7 @@ func TestSendInterrupted(t *testing.T) {
 	if _, err := out.WriteString("{}\n"); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "a sender that misses the exporter", func() bool { return strings.Contains(p.stderr(), "away") })
+	eventually(t, "a sender that misses the exporter", func() bool { return strings.Contains(p.stderr(), "cannot reach docket") })
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}

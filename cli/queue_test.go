@@ -30,6 +30,7 @@ func docket(t *testing.T, args ...string) (stdout, stderr string, code int) {
 
 // A damaged copy of a queue: what check, cat and repair say to it.
 func TestDamagedQueue(t *testing.T) {
+	t.Parallel()
 	dir := testcli.DamagedQueue(t, `{"n":3}`)
 	place := "00000000000000000001-0000000001.segment:"
 	run := func(wantCode int, wantOut, wantErr string, args ...string) string {
@@ -56,7 +57,7 @@ func TestDamagedQueue(t *testing.T) {
 	run(1, place, "findings: 1", "queue", "check")
 	run(0, "actions done: 1\n", "", "queue", "repair", "--apply")
 	run(0, "nothing to repair\n", "", "queue", "repair", "--apply")
-	run(0, "known"+lost+"; dealt with\n", "", "queue", "check")
+	run(0, "known"+lost+"; already in quarantine and counted\n", "", "queue", "check")
 	run(0, "lost        record 3\n", "", "queue", "ls")
 	if out := run(1, "", "record 3 is lost", "queue", "cat"); out != left {
 		t.Errorf("after the repair: got %q, want %q", out, left)

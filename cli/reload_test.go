@@ -184,7 +184,7 @@ func TestReloadOnSIGHUP(t *testing.T) {
 	r.status("an invalid file", func(s exporter.Status) bool { return s.Config.State == exporter.Error })
 	hangup()
 	eventually(t, "a second complaint", func() bool {
-		return strings.Count(r.p.stderr(), "the last good configuration stays in force") == 2
+		return strings.Count(r.p.stderr(), "docket keeps the last valid configuration") == 2
 	})
 	if err := os.Remove(reloadedFile); err != nil {
 		t.Fatal(err)
@@ -236,7 +236,7 @@ func TestStartWithAnInvalidFile(t *testing.T) {
 	r.p.wait()
 
 	r.mountText("sinks: [")
-	if code, said := run(); code != command.ExitUsage || !strings.Contains(said, "With --queue DIR docket runs with") {
+	if code, said := run(); code != command.ExitUsage || !strings.Contains(said, "with --queue DIR docket runs with") {
 		t.Errorf("the file cannot be parsed: got exit code %d and %q", code, said)
 	}
 	r.start("--queue", "queue")
@@ -253,7 +253,7 @@ func TestStartWithAnInvalidFile(t *testing.T) {
 		t.Errorf("the stored one is edited: got exit code %d and %q, want both reasons", code, said)
 	}
 	writeFile(t, "queue/last-good.yaml", fmt.Sprintf("# sha256: %x\n%s", sha256.Sum256([]byte(newer)), newer))
-	if code, said := run("--queue", "queue"); code != command.ExitUsage || !strings.Contains(said, "conf/docket.yaml:1: ") || !strings.Contains(said, "is of no use to this docket: queue/last-good.yaml:") {
+	if code, said := run("--queue", "queue"); code != command.ExitUsage || !strings.Contains(said, "conf/docket.yaml:1: ") || !strings.Contains(said, "this docket cannot use the stored configuration: queue/last-good.yaml:") {
 		t.Errorf("the stored one is of no use: got exit code %d and %q, want both reasons", code, said)
 	}
 	if err := os.RemoveAll("conf"); err != nil {
@@ -282,7 +282,7 @@ func TestCheckDiff(t *testing.T) {
 		return strings.ReplaceAll(changes, file+": ", "")
 	}
 	r.mountConfig("a", "b", "c")
-	if got, want := check(reloadedFile), "diff: no configuration is stored for this queue: all of it is new\n"; got != want {
+	if got, want := check(reloadedFile), "diff: this queue has no stored configuration: every part is new\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.start()
@@ -299,23 +299,23 @@ keep sink c
 	next += "- name: c\n  retire: true\n  file: {directory: c}\nlimits: {producers: 5}\n"
 	writeFile(t, "next.yaml", next)
 	want := `diff: against queue/last-good.yaml
-change source local (unix.path, unix.maxConnections): its producers are told what is durable, and connect anew
+change source local (unix.path, unix.maxConnections): its producers receive their last acknowledgements and connect again
 keep sink a
-change sink b (file.compress): the batch under way is decided, and it goes on behind that
-add sink d: it begins where from says, or where it was
-retire sink c: what it has not got is let go
+change sink b (file.compress): the sink finishes its current batch, then continues with the new configuration
+add sink d: the sink starts where from says, or continues at its stored position
+retire sink c: docket gives up the records that the sink does not have
 change queue (queue.maxBytes)
-restart limits (limits.producers): in force after a restart
+restart limits (limits.producers): takes effect after a restart
 `
 	if got := check("next.yaml"); got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.mountText(next)
 	s := r.status("in force", func(s exporter.Status) bool { return s.Config.Generation == 2 })
-	if want := "restart docket for limits.producers: until then what was there before is in force"; s.Config.State != exporter.Degraded || s.Config.LastError != want {
+	if want := "restart docket for limits.producers: until then the old values apply"; s.Config.State != exporter.Degraded || s.Config.LastError != want {
 		t.Errorf("got %+v, want %q", s.Config, want)
 	}
-	if got, want := check("next.yaml"), "diff: against queue/last-good.yaml\nkeep source local\nkeep sink a\nkeep sink b\nkeep sink d\nkeep sink c\nrestart limits (limits.producers): in force after a restart\n"; got != want {
+	if got, want := check("next.yaml"), "diff: against queue/last-good.yaml\nkeep source local\nkeep sink a\nkeep sink b\nkeep sink d\nkeep sink c\nrestart limits (limits.producers): takes effect after a restart\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 	r.p.interrupt()

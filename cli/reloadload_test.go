@@ -63,6 +63,7 @@ type randomReloads struct {
 	tcp    string // address of a source
 	siem   string // URL of a sink
 	n      int    // of the configuration
+	moves  [3]int // how often each sink that comes and goes has had another destination than files
 	broken int
 	// These are as of the last start.
 	generation int
@@ -206,16 +207,19 @@ func (r *randomReloads) config() string {
 	}
 	sinks := []string{"changing\n  batch: {maxRecords: " + pick("100", "500", "4096") + ", maxWait: " + pick("0s", "5ms") + "}" +
 		"\n  file: {directory: DIR/changing, rotate: {maxBytes: " + pick("128Ki", "256Ki", "1Mi") + "}}"}
-	for i := range 3 {
+	for i := range r.moves {
 		name := fmt.Sprintf("x%d", i)
+		// Files that lack what went elsewhere meanwhile are an older copy: the sink gets a new directory.
+		file := fmt.Sprintf("file: {directory: DIR/%s-%d", name, r.moves[i])
 		switch r.dice.IntN(8) {
 		case 0:
-			sinks = append(sinks, name+"\n  retire: true\n  file: {directory: DIR/"+name+"}")
+			sinks = append(sinks, name+"\n  retire: true\n  "+file+"}")
 		case 1, 2:
-			sinks = append(sinks, name+"\n  when: "+pick("record.n % 2 == 0", "record.n % 3 == 0")+"\n  file: {directory: DIR/"+name+"}")
+			sinks = append(sinks, name+"\n  when: "+pick("record.n % 2 == 0", "record.n % 3 == 0")+"\n  "+file+"}")
 		case 3:
-			sinks = append(sinks, name+"\n  from: Now\n  file: {directory: DIR/"+name+", compress: zstd}")
+			sinks = append(sinks, name+"\n  from: Now\n  "+file+", compress: zstd}")
 		case 4:
+			r.moves[i]++
 			sinks = append(sinks, name+"\n  retry: {initialBackoff: 5ms, maxBackoff: 20ms}\n  http: {url: "+r.siem+"/"+name+"}")
 		}
 	}

@@ -30,9 +30,9 @@ func newRoot(kinds Kinds) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "docket",
 		Short: "Keep every decision of a policy engine, and deliver it",
-		Long: `docket takes decision logs in over a Unix domain socket, puts each record on disk
-before it says so, and delivers it to Kafka, HTTP and file sinks until each of
-them has taken it.
+		Long: `docket receives the decision logs of policy engines, acknowledges each record
+when it is on disk, and delivers it to Kafka, HTTP and file sinks until each has
+accepted it.
 
 Try it in two terminals:
 

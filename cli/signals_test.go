@@ -72,7 +72,7 @@ func (p *process) ends(code int, lastLine string) {
 // one says how far it has come.
 func TestSendSaysWhatItWaitsFor(t *testing.T) {
 	p, _ := sendTo(t)
-	p.says("waiting for 2 acknowledgements: docket status says what docket waits for; Ctrl-C ends the sending\n")
+	p.says("waiting for 2 acknowledgements: docket status says what docket waits for; press Ctrl-C to stop sending\n")
 	p.interrupt()
 	p.says("waiting for 2 acknowledgements, press Ctrl-C again to give up\n")
 	p.interrupt()
@@ -98,7 +98,7 @@ func TestHangup(t *testing.T) {
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
-	p.says("SIGHUP: the configuration file is as it was")
+	p.says("SIGHUP: the configuration file has not changed")
 	if !isReady(t, admin) {
 		t.Error("got an exporter that is not ready after SIGHUP")
 	}
@@ -124,7 +124,7 @@ func TestSendSaysThatTheQueueIsFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := startProcess(t, "send", "--socket", "docket.sock", "lines.ndjson")
-	p.says(": the queue of docket is full, and docket status says which sink holds it back; Ctrl-C ends the sending\n")
+	p.says(": docket's queue is full; docket status shows which sink is behind; press Ctrl-C to stop sending\n")
 	p.interrupt()
 	p.says("press Ctrl-C again to give up\n")
 	p.interrupt()

@@ -143,6 +143,10 @@ func TestTailKill(t *testing.T) {
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	w := newLogWriter(t, dir)
+	w.write(1)
+	docket := startDocket(t, dir)
+	waitDelivered(t, admin, 1) // docket does not look for files that were rotated before it has seen the log
+	kill(t, docket)
 	ctx, stop := context.WithCancel(t.Context())
 	written := make(chan struct{})
 	go func() {
@@ -151,7 +155,7 @@ func TestTailKill(t *testing.T) {
 	}()
 	dice := rand.New(rand.NewPCG(seed, 2))
 	for range fewer(*kills) {
-		docket := startDocket(t, dir)
+		docket = startDocket(t, dir)
 		if dice.IntN(4) > 0 {
 			if err := waitReady(admin); err != nil {
 				t.Fatal(err)
@@ -162,7 +166,7 @@ func TestTailKill(t *testing.T) {
 	}
 	stop()
 	<-written
-	docket := startDocket(t, dir)
+	docket = startDocket(t, dir)
 	w.wantExportedOnce(admin, dir)
 	kill(t, docket)
 }

@@ -474,7 +474,7 @@ func TestTapSaysWhoseCertificate(t *testing.T) {
 	if res.StatusCode != http.StatusBadGateway {
 		t.Errorf("got %s, want 502", res.Status)
 	}
-	if got := s.process.stderr(); !strings.Contains(got, "does not verify: x509: ") || !strings.Contains(got, "is "+other.File+" the CA that issued it?") {
+	if got := s.process.stderr(); !strings.Contains(got, "does not verify: x509: ") || !strings.Contains(got, "write the CA that issued it to "+other.File) {
 		t.Errorf("got log\n%s\nwant what is wrong with the certificate, and what to do", got)
 	}
 }
@@ -487,7 +487,7 @@ func TestTapAddressInUse(t *testing.T) {
 	if code := second.wait(); code != command.ExitFailed {
 		t.Errorf("got exit code %d, want %d", code, command.ExitFailed)
 	}
-	if got, want := second.stderr(), "docket tap: listen on "+s.listen+": somebody listens there, the engine itself? Give tap or the engine another port with --listen: "; !strings.Contains(got, want) {
+	if got, want := second.stderr(), "docket tap: listen on "+s.listen+": the port is in use, perhaps by the engine: choose another port with --listen: "; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
 	}
 }

@@ -60,6 +60,7 @@ func onTerminal(t *testing.T, args ...string) string {
 
 // What a producer has sent steers no terminal, whatever shows it. A pipe gets its bytes.
 func TestRecordsDoNotSteerTheTerminal(t *testing.T) {
+	t.Parallel()
 	const hostile = "{\"m\":\"\u009b31m\u202e\u200b\u2028 déjà\"}"
 	const visible = `{"m":"\u009b31m\u202e\u200b\u2028 déjà"}`
 	dir := filepath.Join(t.TempDir(), "queue")

@@ -198,7 +198,7 @@ func TestTopOnPlainTerminals(t *testing.T) {
 // Without a terminal top writes text, or the documents of /status, one a line.
 func TestTopWithoutATerminal(t *testing.T) {
 	config, admin := testConfig(t)
-	if _, stderr, code := docket(t, "top", "-f", config, "--once"); code != command.ExitFailed || !strings.Contains(stderr, "is docket running?") {
+	if _, stderr, code := docket(t, "top", "-f", config, "--once"); code != command.ExitFailed || !strings.Contains(stderr, "docket does not run") {
 		t.Errorf("without docket: got exit code %d and %q", code, stderr)
 	}
 	startProcess(t, "run", "-f", config)

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// ParseMode reads the mode of a file as it is written in octal.
+// ParseMode reads the mode of a file in octal.
 func ParseMode(s string) (fs.FileMode, error) {
 	mode, err := strconv.ParseUint(s, 8, 32)
 	if err != nil || mode > 0o777 {
@@ -30,7 +30,7 @@ func (g *Group) UnmarshalText(text []byte) error {
 }
 
 // Lookup returns the number of the group, OwnGroup for the empty one. A container often
-// has names for none but its own groups; numbers always work.
+// knows only the names of its own groups. Numbers always work.
 func (g Group) Lookup() (gid int, err error) {
 	if g == "" {
 		return OwnGroup, nil

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Choice returns an error that names what is known when value is none of it.
+// Choice returns an error that names the known values when value is not one of them.
 func Choice[S ~string](value S, known ...S) error {
 	if slices.Contains(known, value) {
 		return nil
@@ -51,9 +51,9 @@ var (
 
 const notHostPort = "must be host:port such as 127.0.0.1:9464, with an IPv6 host in brackets"
 
-// Loopback reports whether address, which HostPort has accepted, is written as
-// one that only this machine can reach: a loopback IP address or localhost.
-// Nothing is resolved, so another name is none, wherever it leads.
+// Loopback reports whether address, which HostPort has accepted, is written as one that
+// only this machine can reach: a loopback IP address or localhost. Nothing is resolved,
+// so another name is not loopback, wherever it leads.
 func Loopback(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

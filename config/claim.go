@@ -1,6 +1,6 @@
 package config
 
-// Claim is what one part of a configuration has for itself alone.
+// Claim is something that only one part of a configuration may use.
 type Claim struct {
 	Key   string // of the value in the section of the part, such as "directory"
 	Kind  ClaimKind

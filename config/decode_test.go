@@ -128,10 +128,10 @@ func TestDecodeRefuses(t *testing.T) {
 		"list as document":      {"- a\n", "line 1: must be a mapping, not a list"},
 		"letters swapped":       {"lsit: []\n", `line 1: lsit: unknown key, did you mean "list"?`},
 		"wrong case":            {"TEXT: x\n", `line 1: TEXT: unknown key, did you mean "text"?`},
-		"key of another place":  {"sub:\n  whenFull: x\n", "line 2: sub.whenFull: unknown key, known are: name, count"},
-		"field without tag":     {"sub: {}\nopt: {Internal: x}\n", "line 2: opt.Internal: unknown key, known are: name, count"},
-		"key that needs quotes": {"sub: {'a b': x}\n", `line 1: sub["a b"]: unknown key, known are: name, count`},
-		"long key":              {"sub: {" + strings.Repeat("x", 200) + ": 1}\n", `line 1: sub["` + strings.Repeat("x", 64) + `..."]: unknown key, known are: name, count`},
+		"key of another place":  {"sub:\n  whenFull: x\n", "line 2: sub.whenFull: unknown key, known keys: name, count"},
+		"field without tag":     {"sub: {}\nopt: {Internal: x}\n", "line 2: opt.Internal: unknown key, known keys: name, count"},
+		"key that needs quotes": {"sub: {'a b': x}\n", `line 1: sub["a b"]: unknown key, known keys: name, count`},
+		"long key":              {"sub: {" + strings.Repeat("x", 200) + ": 1}\n", `line 1: sub["` + strings.Repeat("x", 64) + `..."]: unknown key, known keys: name, count`},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -197,7 +197,7 @@ func TestDecodeLater(t *testing.T) {
 		t.Errorf("keys of a Node field: got %q, want %q", got, want)
 	}
 	var s section
-	const want = "line 2: later.b: unknown key, known are: name, count\nline 3: later.a: unknown key, known are: name, count"
+	const want = "line 2: later.b: unknown key, known keys: name, count\nline 3: later.a: unknown key, known keys: name, count"
 	if got := texts(e.Later.Decode(&s)); got != want {
 		t.Errorf("decoding later:\n got %s\nwant %s", got, want)
 	}
@@ -238,9 +238,9 @@ func TestUnknownKey(t *testing.T) {
 		want  string
 	}{
 		"close":          {"htpp", []string{"file", "http"}, `line 2: a.htpp: unknown key, did you mean "http"?`},
-		"not close":      {"htpp", []string{"kafka", "file"}, "line 2: a.htpp: unknown key, known are: kafka, file"},
-		"none known":     {"htpp", nil, "line 2: a.htpp: unknown key, there are none here"},
-		"not a key of n": {"gone", []string{"file"}, "line 1: a.gone: unknown key, known are: file"},
+		"not close":      {"htpp", []string{"kafka", "file"}, "line 2: a.htpp: unknown key, known keys: kafka, file"},
+		"none known":     {"htpp", nil, "line 2: a.htpp: unknown key, no keys are allowed here"},
+		"not a key of n": {"gone", []string{"file"}, "line 1: a.gone: unknown key, known keys: file"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -7,9 +7,8 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Differences lists the keys in which two values of one type differ, as they would be
-// written: "http.url". A list counts as one value. Its error is that of a
-// MarshalText.
+// Differences lists the keys in which two values of one type differ, as they would be written:
+// "http.url". A list counts as one value. It fails as a MarshalText does.
 func Differences(a, b any) (paths []string, err error) {
 	before, err := encode(reflect.ValueOf(a))
 	if err != nil {

@@ -1,8 +1,7 @@
-// Package config reads configuration files: strictly, with every problem at
-// once, each with its path and line. It knows YAML and the shapes that several
-// parts share (sizes, durations, secret files, TLS files), not what any part of
-// docket can be configured to do: each part owns its typed configuration, its
-// defaults and its Validate.
+// Package config reads configuration files: strictly, with every problem at once, each with its
+// path and line. It knows YAML and the shapes that several parts share: sizes, durations, secret
+// files, TLS files. Each part of docket owns its typed configuration, its defaults and its
+// Validate.
 //
 // The steps from bytes to a checked configuration:
 //

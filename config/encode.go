@@ -19,8 +19,8 @@ import (
 // tagged ",rest", are sorted. A nil pointer or interface and a zero Node are left
 // out; a nil list or map is written as an empty one. Secrets do not occur: a configuration holds the paths of their files.
 //
-// An error is that of a MarshalText, or text that is not UTF-8. Encode panics
-// for a type that a configuration cannot have.
+// It fails as a MarshalText does, and for text that is not UTF-8. Encode panics for a type that a
+// configuration cannot have.
 func Encode(v any) ([]byte, error) {
 	n, err := encode(reflect.ValueOf(v))
 	if err != nil {

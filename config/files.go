@@ -23,9 +23,9 @@ func (u FileUse) Check() error {
 }
 
 // Files lists the files that v, a configuration or a part of one, names: each SecretFile,
-// and each text whose field has the tag file:"secret" or file:"public". The order is that
-// of the fields; keys of a map are sorted. Names that are empty are left out. Nothing on
-// disk is looked at.
+// and each text whose field has the tag file:"secret" or file:"public". The order is the
+// order of the fields; keys of a map are sorted. Names that are empty are left out.
+// Nothing on disk is looked at.
 func Files(v any) []FileUse { return filesIn(nil, "", reflect.ValueOf(v)) }
 
 var secretFileType = reflect.TypeFor[SecretFile]()

@@ -52,8 +52,8 @@ func (n Node) Keys() []string {
 	return keys
 }
 
-// Get returns the value at key of a mapping. It is false when there is no such
-// key, or n is no mapping.
+// Get returns the value at key of a mapping. It is false when there is no such key, or
+// n is not a mapping.
 func (n Node) Get(key string) (Node, bool) {
 	for k, member := range n.members() {
 		if k == key {
@@ -80,10 +80,9 @@ func (n Node) Problemf(format string, args ...any) Problem {
 	return Problem{Path: n.path, Line: n.line, Text: fmt.Sprintf(format, args...)}
 }
 
-// Locate returns p in the order of lines, with lines filled in where they are
-// missing: that of the value at the problem's path below n, which is the
-// document, or of the nearest value around it. Problems without a place in the document
-// come first.
+// Locate returns p in the order of lines. It fills in missing lines: the line of the value at the
+// problem's path below n, which is the document, or of the nearest value around it. Problems
+// without a place in the document come first.
 func (n Node) Locate(p Problems) Problems {
 	lines := make(map[string]int)
 	n.collectLines(lines)

@@ -11,9 +11,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// Bounds of a document. An honest configuration has some hundreds of lines and
-// nests six deep; whatever is beyond these bounds is the wrong file, and
-// refusing it keeps the cost of a mistake small.
+// Bounds of a document. An honest configuration has some hundreds of lines and nests six deep. A
+// document beyond these bounds is the wrong file, and refusing it keeps the cost of a mistake
+// small.
 const (
 	MaxDocument = 1 << 20 // bytes
 	maxDepth    = 32

@@ -9,8 +9,9 @@ import (
 	"strings"
 )
 
-// Ruled is a section of a configuration that says which values are good. Check finds
-// what breaks the rules, and Schema tells editors of them: each is written once.
+// Ruled is a section of a configuration that has rules for its values. Check finds
+// values that break the rules, and Schema shows the rules to editors: each rule is
+// written once.
 type Ruled interface{ Rules() []Rule }
 
 // Rule is about one key of a section.
@@ -23,13 +24,13 @@ type Rule struct {
 	present bool // the key must be there, be it empty
 }
 
-// When makes the rule one that counts only where every condition holds.
+// When returns the rule for sections in which every condition holds.
 func (r Rule) When(conditions ...Cond) Rule {
 	r.when = slices.Concat(r.when, conditions)
 	return r
 }
 
-// Says makes message the one that the rule has for every value that breaks it.
+// Says returns the rule with message for every value that breaks it.
 func (r Rule) Says(message string) Rule {
 	test := r.test
 	r.test = func(v reflect.Value) error {
@@ -51,8 +52,8 @@ func Required(key, message string) Rule {
 	}}
 }
 
-// Present is the rule that key is there, be it empty. Check cannot tell: who decodes the
-// section has to look.
+// Present is the rule that key is there, even if it is empty. Check cannot tell: the
+// code that decodes the section must look.
 func Present(key string) Rule {
 	return Rule{key: key, shape: Shape{}, present: true, test: func(reflect.Value) error { return nil }}
 }
@@ -84,8 +85,8 @@ func OneOf[S ~string](key string, known ...S) Rule {
 	}}
 }
 
-// Text is the rule that check takes what key has, unless it is empty. The shape says
-// the same of a string, as far as a schema can.
+// Text is the rule that check accepts the value of key, unless the value is empty. The
+// shape says the same, as far as a schema can.
 func Text[S ~string](key string, check func(S) error, shape Shape) Rule {
 	return Rule{key: key, shape: shape, test: func(v reflect.Value) error {
 		if v.String() == "" {
@@ -143,8 +144,8 @@ func number(key string, shape Shape, test func(int64) error) Rule {
 	return Rule{key: key, shape: shape, test: func(v reflect.Value) error { return test(v.Int()) }}
 }
 
-// Each is the rule that check takes each text of the list at key. The pattern says the
-// same, as far as a schema can.
+// Each is the rule that check accepts each text of the list at key. The pattern says
+// the same, as far as a schema can.
 func Each(key string, check func(string) error, pattern string) Rule {
 	return Rule{key: key, shape: Shape{"items": Shape{"pattern": "^(?:" + pattern + ")$"}}, test: func(v reflect.Value) error {
 		var p Problems
@@ -155,7 +156,7 @@ func Each(key string, check func(string) error, pattern string) Rule {
 	}}
 }
 
-// AtMost is the rule that a list has so many items at most.
+// AtMost is the rule that a list has at most so many items.
 func AtMost(key string, most int) Rule {
 	return Rule{key: key, shape: Shape{"maxItems": most}, test: func(v reflect.Value) error {
 		if v.Len() > most {
@@ -165,8 +166,8 @@ func AtMost(key string, most int) Rule {
 	}}
 }
 
-// Shown is a rule of a schema alone: Check does not look, and whoever checks the section
-// keeps to the same.
+// Shown is a rule of the schema alone. Check does not look: the code that checks the section
+// applies the same rule.
 func Shown(key string, shape Shape) Rule {
 	return Rule{key: key, shape: shape, test: func(reflect.Value) error { return nil }}
 }
@@ -211,8 +212,9 @@ func (c Cond) holds(section reflect.Value) bool {
 	return isEmpty(v) == c.not
 }
 
-// Check reports what breaks the rules of section and of the sections in it: of a value
-// that breaks several, the first. It is no place for what two sections have to agree on.
+// Check reports values that break the rules of section and of the sections in it. If a
+// value breaks several rules, Check reports the first. It does not compare two sections
+// with each other.
 func Check(section any) Problems {
 	var p Problems
 	check(&p, "", reflect.ValueOf(section))
@@ -278,7 +280,7 @@ func member(section reflect.Value, key string) reflect.Value {
 			return section.FieldByIndex(f.index)
 		}
 	}
-	panic("config: rule for the key " + strconv.Quote(key) + ", which " + section.Type().String() + " has not")
+	panic("config: rule for the unknown key " + strconv.Quote(key) + " of " + section.Type().String())
 }
 
 func isEmpty(v reflect.Value) bool {

@@ -82,7 +82,7 @@ func TestCheck(t *testing.T) {
 // A rule about a key that the section has not is a mistake in the program.
 func TestRuleForAnUnknownKey(t *testing.T) {
 	defer func() {
-		if r, _ := recover().(string); !strings.Contains(r, `rule for the key "b"`) {
+		if r, _ := recover().(string); !strings.Contains(r, `rule for the unknown key "b"`) {
 			t.Errorf("got %q, want a panic that names the key", r)
 		}
 	}()

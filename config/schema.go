@@ -13,15 +13,15 @@ import (
 // Shape is a part of a JSON Schema (2020-12).
 type Shape map[string]any
 
-// Shaped is a type with UnmarshalText that says which scalars it takes. One that does
-// not say takes all.
+// Shaped is a type with UnmarshalText that says which scalars it takes. A type without
+// a Shape takes all scalars.
 type Shaped interface{ Shape() Shape }
 
 // Matching is the shape of a text that is empty or matches pattern as a whole.
 func Matching(pattern string) Shape { return Shape{"pattern": "^(?:" + pattern + ")?$"} }
 
-// Says has editors show message in place of the pattern. The keyword is theirs, and others
-// pass over it.
+// Says makes editors show message instead of the pattern. The keyword is for editors;
+// other validators ignore it.
 func (s Shape) Says(message string) Shape {
 	s["patternErrorMessage"] = message
 	return s
@@ -48,8 +48,8 @@ func AnyCase(words ...string) string {
 // Property is the shape of the value at key of a mapping.
 func (s Shape) Property(key string) Shape { return s["properties"].(map[string]Shape)[key] }
 
-// AddKind makes key one of those of which a mapping has exactly one. Its section may be
-// empty where the defaults are good by themselves.
+// AddKind adds key to the keys of which a mapping has exactly one. empty says that its section
+// may be empty, because the defaults are enough.
 func (s Shape) AddKind(key string, section Shape, empty bool) {
 	section.finish(!empty)
 	s["properties"].(map[string]Shape)[key] = section

@@ -27,13 +27,13 @@ func (ServerTLS) Rules() []Rule {
 	}
 }
 
-// Server makes a configuration for connections of clients, TLS 1.2 or newer. An
-// error means that a file is missing or holds nothing of use, and names it.
+// Server makes a configuration for connections of clients, TLS 1.2 or newer. An error
+// means that a file is missing or not usable, and names the file.
 //
-// The files are looked at for every handshake and read again when one of them has
-// changed: what was rotated is in use from the next connection on. Files that
-// cannot be read, or do not fit together, fail that handshake; the error names
-// them and comes from the server's side of it.
+// The files are checked for every handshake and read again when one of them has
+// changed: rotated files are in use from the next connection on. Files that cannot be
+// read, or do not fit together, fail the handshake. The error names the files, and
+// comes from the server's side of the handshake.
 func (t ServerTLS) Server() (*tls.Config, error) {
 	files := &serverFiles{paths: t}
 	if _, err := files.current(); err != nil {

@@ -10,8 +10,7 @@ import (
 // TLS is how a client verifies a server and shows who it is. The zero value
 // trusts the CAs of the system and shows no certificate.
 type TLS struct {
-	// CAFile holds the certificates of the CAs to trust instead of those of the
-	// system, in PEM form.
+	// CAFile holds the certificates of the CAs to trust instead of the system's CAs, in PEM form.
 	CAFile string `yaml:"caFile" file:"public"`
 	// CertFile holds the client's certificate and its chain, in PEM form.
 	CertFile string `yaml:"certFile" file:"public"`
@@ -30,13 +29,12 @@ func (TLS) Rules() []Rule {
 	}
 }
 
-// Client makes a configuration for connections to a server, TLS 1.2 or newer.
-// An error means that a file is missing or holds nothing of use, and names it.
+// Client makes a configuration for connections to a server, TLS 1.2 or newer. An error means that
+// a file is missing or not usable, and names the file.
 //
-// The client's certificate and key are read again for every handshake: a rotated
-// pair is in use from the next connection on, and a pair that cannot be read
-// fails that handshake. The CAs are fixed, because crypto/tls has no safe way to
-// change them: see CAVersion.
+// The client's certificate and key are read again for every handshake. A rotated pair is in use
+// from the next connection on. A pair that cannot be read fails that handshake. The CAs are fixed,
+// because crypto/tls has no safe way to change them: see CAVersion.
 func (t TLS) Client() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12, ServerName: t.ServerName}
 	if t.CAFile != "" {
@@ -57,10 +55,10 @@ func (t TLS) Client() (*tls.Config, error) {
 	return c, nil
 }
 
-// CAVersion names the state of the CA file; it costs one stat. If you keep a configuration
-// that Client made, read the version before you call Client, compare it before each use,
-// and make a new configuration and new connections when it differs. It is empty without a
-// CA file, and while the file cannot be seen.
+// CAVersion names the state of the CA file; it costs one stat. If you keep a configuration that
+// Client made, read the version before you call Client, and compare it before each use. Make a new
+// configuration and new connections when it differs. It is empty without a CA file, and while the
+// file cannot be seen.
 func (t TLS) CAVersion() string {
 	if t.CAFile == "" {
 		return ""

@@ -36,11 +36,17 @@ var sizeUnits = []struct {
 	{"k", 1e3},
 }
 
-// UnmarshalText reads a size. It is never negative.
+// maxSize is more than any disk has. Sums of sizes that are in bounds do not overflow.
+const maxSize Size = 1 << 50
+
+// UnmarshalText reads a size, from 0 to 1024Ti.
 func (s *Size) UnmarshalText(text []byte) error {
 	n, ok := parseSize(string(text))
 	if !ok {
 		return fmt.Errorf("%s, not %q%s", notASize, shorten(string(text)), didYouMean(sizeMeant(string(text))))
+	}
+	if n > maxSize {
+		return fmt.Errorf("must be at most %s, not %q", maxSize, shorten(string(text)))
 	}
 	*s = n
 	return nil

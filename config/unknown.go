@@ -13,9 +13,9 @@ func UnknownKey(n Node, key string, known []string) Problem {
 		return at.Problemf("unknown key, did you mean %q?", meant)
 	}
 	if len(known) == 0 {
-		return at.Problemf("unknown key, there are none here")
+		return at.Problemf("unknown key, no keys are allowed here")
 	}
-	return at.Problemf("unknown key, known are: %s", strings.Join(known, ", "))
+	return at.Problemf("unknown key, known keys: %s", strings.Join(known, ", "))
 }
 
 // nearest returns the word that is closest to s, without regard to case, if at

@@ -1,6 +1,8 @@
 // Package docs has the pages that explain the keys of configuration files.
 package docs
 
+//go:generate go run ./internal/keysgen
+
 import (
 	_ "embed" // the pages
 	"regexp"
@@ -8,7 +10,7 @@ import (
 
 // Pages with a table of keys.
 var (
-	//go:embed configuration.md
+	//go:embed keys.md
 	Configuration string
 	//go:embed tap.md
 	Tap string

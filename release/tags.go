@@ -66,7 +66,7 @@ func releasedVersion(ctx context.Context, root string) (string, error) {
 		return "", err
 	}
 	if status != "" {
-		problems = append(problems, fmt.Errorf("the tree is not that of %s:\n%s", version, status))
+		problems = append(problems, fmt.Errorf("the tree differs from %s:\n%s", version, status))
 	}
 	return version, errors.Join(problems...)
 }

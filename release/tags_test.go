@@ -52,7 +52,7 @@ func TestReleasedVersion(t *testing.T) {
 		"two versions":         {"v0.2.0", []string{"v0.2.0", "v0.3.0", "client/v0.2.0"}, false, "want one version"},
 		"a module without tag": {"v0.2.0", []string{"v0.2.0"}, false, "not client/v0.2.0"},
 		"another requirement":  {"v0.1.0", []string{"v0.2.0", "client/v0.2.0"}, false, "./go.mod requires " + module + "/client v0.1.0"},
-		"a changed tree":       {"v0.2.0", []string{"v0.2.0", "client/v0.2.0"}, true, "the tree is not that of v0.2.0"},
+		"a changed tree":       {"v0.2.0", []string{"v0.2.0", "client/v0.2.0"}, true, "the tree differs from v0.2.0"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

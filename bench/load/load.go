@@ -9,6 +9,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/docket-export/docket/bench/process"
 	"github.com/docket-export/docket/bench/record"
 )
@@ -32,12 +34,17 @@ type Load struct {
 	Socket    string
 	Producers int
 	// Window is how many records of a producer may be unacknowledged. 0: producers
-	// write plain lines and hear nothing.
-	Window  int
+	// write plain lines and hear nothing, or speak OTLP.
+	Window int
+	// OTLP: producers send requests of OTLP over HTTP, each of them one at a time.
+	OTLP    bool
 	Records int           // of all producers together
 	First   int           // number of the first record of each producer
 	Limit   time.Duration // of sending; 0: until all is sent
 	Rate    int           // records a second of all together; 0: as fast as they are taken
+	// Kill is a process that gets SIGKILL at the limit, while producers send. Then the load
+	// ends. 0: none.
+	Kill int
 }
 
 // Full is the load that most is measured with.
@@ -47,7 +54,8 @@ func Full(socket string, records int) Load {
 
 // Done is what came of a load.
 type Done struct {
-	Records int
+	Records int   // that were taken
+	Each    []int // the same of each producer; for lines without acks: that were written
 	// Began is the first write. Taken is when all was taken: acknowledged, or else read
 	// to the end of the stream and the connection closed.
 	Began, Taken time.Time
@@ -71,9 +79,16 @@ func (o Load) Run(context.Context) (Done, error) {
 		defer p.Close()
 		all[i] = p
 	}
+	if o.Kill != 0 {
+		defer time.AfterFunc(o.Limit, func() { _ = unix.Kill(o.Kill, unix.SIGKILL) }).Stop() // it fails where the process has ended
+	}
 	d, err := Timed(len(all), func(i int) error { return all[i].run() })
+	if o.Kill != 0 && d.Took() >= o.Limit {
+		err = nil // no producer could go on
+	}
 	for _, p := range all {
-		d.Records += p.sent
+		d.Each = append(d.Each, p.taken())
+		d.Records += p.taken()
 	}
 	return d, err
 }

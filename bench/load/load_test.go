@@ -159,7 +159,7 @@ func TestDue(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			p := &Producer{load: Load{Producers: Producers, Rate: tt.rate}, began: time.Now().Add(-tt.ago), sent: tt.sent}
+			p := &Producer{load: Load{Producers: Producers, Rate: tt.rate}, atOnce: LinesPerWrite, began: time.Now().Add(-tt.ago), sent: tt.sent}
 			if got := p.due(); got != tt.want {
 				t.Errorf("got %d, want %d", got, tt.want)
 			}

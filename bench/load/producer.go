@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"os"
 	"time"
 
@@ -17,8 +18,10 @@ import (
 type Producer struct {
 	nc      *net.UnixConn
 	replies *bufio.Reader
+	otlp    *http.Client // nil: it does not speak OTLP
 	block   *record.Block
 	load    Load // what it has to do; Records are those of this producer, all in all
+	atOnce  int  // records in a write, at most
 	began   time.Time
 
 	sent, acked int
@@ -43,8 +46,12 @@ func (o Load) connect(number int, b *record.Block) (*Producer, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Producer{nc: nc, replies: bufio.NewReaderSize(nc, stream.MaxReply), block: b, load: o}
+	p := &Producer{nc: nc, replies: bufio.NewReaderSize(nc, stream.MaxReply), block: b, load: o, atOnce: LinesPerWrite}
 	p.load.Records = o.Each()
+	if o.OTLP {
+		p.otlp, p.atOnce = otlpClient(nc), LinesPerRequest
+		return p, nil
+	}
 	if o.Window == 0 {
 		return p, nil
 	}
@@ -89,7 +96,7 @@ func (p *Producer) Send(records, window int) ([]time.Duration, error) {
 // run sends the records and returns when they were taken.
 func (p *Producer) run() error {
 	p.began = time.Now()
-	for p.sent < p.load.Records && (p.load.Limit == 0 || time.Since(p.began) < p.load.Limit) {
+	for p.sent < p.load.Records && (p.load.Limit == 0 || p.load.Kill != 0 || time.Since(p.began) < p.load.Limit) {
 		n := p.room()
 		if n == 0 {
 			if err := p.receive(); err != nil {
@@ -98,12 +105,14 @@ func (p *Producer) run() error {
 			continue
 		}
 		if n = min(n, p.due()); n == 0 {
-			time.Sleep(pacePause)
+			if err := p.pause(); err != nil {
+				return err
+			}
 			continue
 		}
 		lines := p.block.Next(p.load.First+p.sent, n)
 		at := time.Now()
-		if _, err := p.nc.Write(lines); err != nil {
+		if err := p.write(lines); err != nil {
 			return fmt.Errorf("after %d of %d records: %w", p.sent, p.load.Records, err)
 		}
 		p.sent += len(lines) / record.Bytes
@@ -112,9 +121,39 @@ func (p *Producer) run() error {
 	return p.waitTaken()
 }
 
+// pause lets some time pass, in which acks are read that there are to come.
+func (p *Producer) pause() error {
+	if p.load.Window > 0 && p.acked < p.sent {
+		return p.receive()
+	}
+	time.Sleep(pacePause)
+	return nil
+}
+
+// write sends lines. With OTLP they are acknowledged as well.
+func (p *Producer) write(lines []byte) error {
+	if p.otlp == nil {
+		_, err := p.nc.Write(lines)
+		return err
+	}
+	if err := postOTLP(p.otlp, lines); err != nil {
+		return err
+	}
+	p.acked += len(lines) / record.Bytes
+	return nil
+}
+
+// taken is how many records were acknowledged or, where there are no acks, written.
+func (p *Producer) taken() int {
+	if p.load.Window == 0 && p.otlp == nil {
+		return p.sent
+	}
+	return p.acked
+}
+
 // room is how many records may be written at once.
 func (p *Producer) room() int {
-	n := min(LinesPerWrite, p.load.Records-p.sent)
+	n := min(p.atOnce, p.load.Records-p.sent)
 	if p.load.Window > 0 {
 		n = min(n, p.load.Window-(p.sent-p.acked))
 	}
@@ -124,7 +163,7 @@ func (p *Producer) room() int {
 // due is how many records the rate allows by now.
 func (p *Producer) due() int {
 	if p.load.Rate == 0 {
-		return LinesPerWrite
+		return p.atOnce
 	}
 	return max(0, int(time.Since(p.began).Seconds()*float64(p.load.Rate)/float64(p.load.Producers))-p.sent)
 }
@@ -132,6 +171,9 @@ func (p *Producer) due() int {
 // waitTaken waits for the last ack. A program that sends none has taken all when it has
 // read the end of the stream and closes the connection.
 func (p *Producer) waitTaken() error {
+	if p.otlp != nil {
+		return nil
+	}
 	if p.load.Window > 0 {
 		for p.acked < p.sent {
 			if err := p.receive(); err != nil {

@@ -22,11 +22,12 @@ const (
 	// runs, and warmLimit how long.
 	warmShare = 8
 	warmLimit = time.Second
-	// killRecords are sent at killRate before SIGKILL, and killPause after the last was
-	// taken the signal comes.
-	killRecords = 4000
-	killRate    = 2000
-	killPause   = 100 * time.Millisecond
+	// killLimit is when SIGKILL comes, while producers send killRate records a second: a
+	// rate at which every peer reads what they write. It is between two writes.
+	killLimit = 3980 * time.Millisecond
+	killRate  = 200
+	// settlePause is between the last record of a backlog and SIGKILL.
+	settlePause = time.Second
 	// idlePause is how long a program has been up when its memory at rest is read.
 	idlePause = time.Second
 	// quietWait is how long to wait for something to arrive before it is lost:
@@ -54,6 +55,7 @@ var runs = map[string]func(*lab, contender) figures{
 	"http":   func(l *lab, c contender) figures { return l.through(c, false) },
 	"file":   func(l *lab, c contender) figures { return l.through(c, true) },
 	"kill":   (*lab).killed,
+	"start":  (*lab).started,
 }
 
 // intake measures how fast records are taken while the sink is down, and whether all
@@ -61,9 +63,9 @@ var runs = map[string]func(*lab, contender) figures{
 func (l *lab) intake(c contender) figures {
 	s := l.newStand(c, false, 2*l.records)
 	s.start()
-	s.load(l.records/warmShare, 0, warmLimit)
+	s.load(l.records/warmShare, warmLimit)
 	var d load.Done
-	cpu := s.running.CPUOf(func() { d = s.load(l.records, 0, loadLimit) })
+	cpu := s.running.CPUOf(func() { d = s.load(l.records, loadLimit) })
 	peak := s.running.Memory("VmHWM")
 	s.openSink()
 	return figures{"rate": float64(d.Records) / d.Took().Seconds(), "cpu": ofMillion(cpu, d.Records), "peak": peak, "lost": float64(s.sent - s.arrived().Records)}
@@ -92,12 +94,12 @@ func (l *lab) through(c contender, toFile bool) figures {
 // endToEnd measures from the first write of a producer to the arrivals. Its rate is that
 // of 99 of 100 records.
 func (s *stand) endToEnd() figures {
-	s.load(s.lab.records/warmShare, 0, warmLimit)
+	s.load(s.lab.records/warmShare, warmLimit)
 	before := s.arrived().Records
 	var began time.Time
 	after := 0
 	cpu := s.running.CPUOf(func() {
-		began = s.load(s.lab.records, 0, loadLimit).Began
+		began = s.load(s.lab.records, loadLimit).Began
 		after = s.arrived().Records
 	})
 	times := s.written
@@ -117,17 +119,37 @@ func (s *stand) endToEnd() figures {
 
 func ofMillion(cpu time.Duration, records int) float64 { return cpu.Seconds() / float64(records) * 1e6 }
 
-// killed measures what SIGKILL loses while the sink is down.
+// killed measures what SIGKILL in the middle of a load loses while the sink is down: of
+// what was acknowledged or, where there are no acks, written.
 func (l *lab) killed(c contender) figures {
 	s := l.newStand(c, false, 0)
 	s.start()
-	s.load(killRecords, killRate, loadLimit)
-	l.Sleep(killPause)
-	s.running.Kill()
+	d := s.send(load.Load{Records: load.Producers << 20, Rate: killRate, Limit: killLimit, Kill: s.running.ID()})
+	s.running.Kill() // it waits for the end
 	s.start()
 	s.openSink()
+	got := s.await(func(count) bool { return s.sink.missing(d.Each) == 0 })
+	return figures{"sent": float64(d.Records), "lost": float64(s.sink.missing(d.Each)), "again": float64(got.Again)}
+}
+
+// started measures the start over a backlog, after SIGKILL: until the socket takes
+// connections, and until the first record is at the sink.
+func (l *lab) started(c contender) figures {
+	s := l.newStand(c, false, 0)
+	s.start()
+	s.load(l.records, loadLimit)
+	l.Sleep(settlePause)
+	s.running.Kill()
+	s.openSink()
+	began := time.Now()
+	s.start()
+	listening := time.Since(began)
 	got := s.arrived()
-	return figures{"sent": float64(s.sent), "lost": float64(s.sent - got.Records), "again": float64(got.Again)}
+	_, times := s.sink.read()
+	return figures{
+		"backlog": float64(got.Records), "listening": listening.Seconds() * 1000, "first": times.at(1).Sub(began).Seconds() * 1000,
+		"peak": s.running.Memory("VmHWM"),
+	}
 }
 
 // stand is a contender that is measured, with what it sends to and what it keeps.
@@ -178,11 +200,16 @@ func (s *stand) start() {
 // openSink brings up the destination.
 func (s *stand) openSink() { s.sink = receive(s.lab.T, net.JoinHostPort(s.at.Host, s.at.Port)) }
 
-// load makes the producers send so many records, rate a second or as fast as they are
-// taken, and returns when all that were sent until the limit were taken.
-func (s *stand) load(records, rate int, limit time.Duration) load.Done {
-	o := load.Load{Socket: s.at.Socket, Producers: load.Producers, First: s.next, Records: records, Limit: limit, Rate: rate}
-	if s.Acknowledged {
+// load makes the producers send so many records as fast as they are taken, and returns
+// when all that were sent until the limit were taken.
+func (s *stand) load(records int, limit time.Duration) load.Done {
+	return s.send(load.Load{Records: records, Limit: limit})
+}
+
+// send has the producers make a load in the protocol of the contender.
+func (s *stand) send(o load.Load) load.Done {
+	o.Socket, o.Producers, o.First, o.OTLP = s.at.Socket, load.Producers, s.next, s.Protocol == protocolOTLP
+	if s.Protocol == protocolDocket {
 		o.Window = load.Window
 	}
 	d := process.Call[load.Done](s.lab.T, s.lab.Self, produceCommand, o)
@@ -193,7 +220,12 @@ func (s *stand) load(records, rate int, limit time.Duration) load.Done {
 
 // arrived waits until everything that was sent has arrived, or nothing more does. Of files
 // it looks at the size alone.
-func (s *stand) arrived() (now count) {
+func (s *stand) arrived() count {
+	return s.await(func(now count) bool { return now.Records >= s.sent })
+}
+
+// await waits until what has arrived is enough, or nothing more does.
+func (s *stand) await(enough func(count) bool) (now count) {
 	pause := countPause
 	if s.sink == nil {
 		pause = sizePause
@@ -210,7 +242,7 @@ func (s *stand) arrived() (now count) {
 			last = time.Now()
 			s.written = append(s.written, arrival{now.Records, last})
 		}
-		return now.Records >= s.sent || time.Since(last) > s.lab.quiet
+		return enough(now) || time.Since(last) > s.lab.quiet
 	})
 	now.check()
 	return now

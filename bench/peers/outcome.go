@@ -12,6 +12,7 @@ import (
 // outcome is everything that one run has measured. It is a report.Report.
 type outcome struct {
 	report.Head
+	Note       string    `json:"note,omitempty"` // on the conditions
 	Contenders []entry   `json:"contenders"`
 	Measures   []measure `json:"measures"`
 }
@@ -28,20 +29,21 @@ type entry struct {
 // Name is what the tables call it.
 func (e entry) Name() string { return e.Peer + ", " + e.Setting }
 
-// measure is one thing that is measured of every contender, as measures.yaml has it.
+// measure is one thing that is measured of every contender, as measures.yaml has it. As
+// JSON it is its name and what was measured.
 type measure struct {
 	Name    string   `json:"name"`
-	Title   string   `json:"title"`
-	About   string   `json:"about"` // what the clock covers and what counts, for the page
-	Columns []column `json:"columns"`
+	Title   string   `json:"-"`
+	About   string   `json:"-"` // what the clock covers and what counts, for the page
+	Columns []column `json:"-"`
 	// Results has the figures of a contender, by its key and the column's, with a
 	// value for each round.
 	Results map[string]map[string][]float64 `json:"results" yaml:"-"`
 }
 
 type column struct {
-	Key  string `json:"key"`
-	What string `json:"what"` // as the head of the table says it, with its unit
+	Key  string
+	What string // as the head of the table says it, with its unit
 }
 
 // claim is what docket has to reach.
@@ -58,11 +60,34 @@ func (c claim) Cells() []string {
 
 // work is what there is to measure and to claim, in the order of the page.
 func work() (w struct {
-	Measures []measure
-	Claims   []claim
+	Measures  []measure
+	Safest    []string // keys of contenders
+	Headlines []headline
+	Claims    []claim
 }) {
 	parse("measures.yaml", &w)
 	return w
+}
+
+func measureNames() (names []string) {
+	for _, m := range work().Measures {
+		names = append(names, m.Name)
+	}
+	return names
+}
+
+// chosenMeasures are those that the list names, all for an empty list.
+func chosenMeasures(list string) ([]measure, error) {
+	all, wanted := work().Measures, strings.Split(list, ",")
+	if list == "" {
+		return all, nil
+	}
+	for _, name := range wanted {
+		if !slices.Contains(measureNames(), name) {
+			return nil, fmt.Errorf("-measure: there is no %q, only %s", name, strings.Join(measureNames(), ", "))
+		}
+	}
+	return slices.DeleteFunc(all, func(m measure) bool { return !slices.Contains(wanted, m.Name) }), nil
 }
 
 // add takes what one contender has given in one round.
@@ -95,16 +120,24 @@ func (f figures) line(columns []column) string {
 	return strings.Join(parts, ", ")
 }
 
+// readOutcome reads results and says of them what measures.yaml says now.
 func readOutcome(name string) (*outcome, error) {
 	var o outcome
 	if err := report.ReadJSON(name, &o); err != nil {
 		return nil, err
 	}
+	measured := map[string]map[string]map[string][]float64{}
 	for _, m := range o.Measures {
-		for _, e := range o.Contenders {
+		measured[m.Name] = m.Results
+	}
+	o.Measures = work().Measures
+	for i := range o.Measures {
+		m := &o.Measures[i]
+		m.Results = measured[m.Name]
+		for key, results := range m.Results { // some contenders skip a measure
 			for _, c := range m.Columns {
-				if got := len(m.Results[e.Key][c.Key]); got != o.Rounds {
-					return nil, fmt.Errorf("%s: %s of %s has %d values for %s, want %d", name, m.Name, e.Key, got, c.Key, o.Rounds)
+				if got := len(results[c.Key]); got != o.Rounds {
+					return nil, fmt.Errorf("%s: %s of %s has %d values for %s, want %d", name, m.Name, key, got, c.Key, o.Rounds)
 				}
 			}
 		}
@@ -138,9 +171,56 @@ func (r *outcome) Rows(m measure) [][]string {
 	}
 	rows := [][]string{head}
 	for _, e := range r.Contenders {
+		if m.Results[e.Key] == nil {
+			continue
+		}
 		cells := []string{e.Name()}
 		for _, c := range m.Columns {
 			cells = append(cells, cell(m.Results[e.Key][c.Key]))
+		}
+		rows = append(rows, cells)
+	}
+	return rows
+}
+
+// headline is one figure of every program in its safest setting.
+type headline struct {
+	What, Unit, Measure, Column string
+	Full                        float64 // of the longest bar, at least
+}
+
+// bar is what a headline says of one program.
+type bar struct {
+	name  string
+	value float64
+	own   bool
+}
+
+// bars are what there is to show of h, docket last.
+func (r *outcome) bars(h headline) (all []bar) {
+	for _, key := range work().Safest {
+		if values := r.values(h.Measure, key, h.Column); len(values) > 0 {
+			name, _, _ := strings.Cut(key, "/")
+			all = append(all, bar{name, report.Summarize(values).Median, key == own})
+		}
+	}
+	return all
+}
+
+// Headlines are a table of them.
+func (r *outcome) Headlines() [][]string {
+	var rows [][]string
+	for _, h := range work().Headlines {
+		bars := r.bars(h)
+		if len(bars) == 0 {
+			continue
+		}
+		head, cells := []string{""}, []string{h.What + ", " + h.Unit}
+		for _, b := range bars {
+			head, cells = append(head, b.name), append(cells, report.Number(b.value))
+		}
+		if len(rows) == 0 {
+			rows = append(rows, head)
 		}
 		rows = append(rows, cells)
 	}
@@ -152,6 +232,24 @@ const (
 	own     = "docket/default"
 	fastest = "fastest"
 )
+
+// Targets is a table of the claims.
+func (r *outcome) Targets() [][]string {
+	rows := [][]string{{"ratio", "measured", "asked for", ""}}
+	for _, c := range r.Claims() {
+		rows = append(rows, c.Cells())
+	}
+	return rows
+}
+
+// Settings is a table of what was measured.
+func (r *outcome) Settings() [][]string {
+	rows := [][]string{{"", "version", "setting"}}
+	for _, e := range r.Contenders {
+		rows = append(rows, []string{e.Name(), e.Version, e.About})
+	}
+	return rows
+}
 
 // Claims are those for which everything was measured.
 func (r *outcome) Claims() []claim {
@@ -170,8 +268,8 @@ func (r *outcome) Claims() []claim {
 	return slices.DeleteFunc(all, func(c claim) bool { return len(c.values) == 0 })
 }
 
-// fastestSafe returns the greatest rate of each round among the others that lose
-// nothing: in no round, neither on the way of this measure nor by SIGKILL.
+// fastestSafe returns the greatest rate of each round among the others that have a queue
+// on disk and lose nothing on the way of this measure, in no round.
 func (r *outcome) fastestSafe(measureName string) []float64 {
 	var most []float64
 	for _, e := range r.Contenders {
@@ -189,10 +287,11 @@ func (r *outcome) fastestSafe(measureName string) []float64 {
 	return most
 }
 
-// safe says whether a contender has lost nothing.
+// safe says whether a contender has a queue on disk, over which it can start, and has lost
+// nothing.
 func (r *outcome) safe(measureName, key string) bool {
-	lost := slices.Concat(r.values(measureName, key, "lost"), r.values("kill", key, "lost"))
-	return !slices.ContainsFunc(lost, func(v float64) bool { return v != 0 })
+	lost := r.values(measureName, key, "lost")
+	return r.values("start", key, "first") != nil && !slices.ContainsFunc(lost, func(v float64) bool { return v != 0 })
 }
 
 // values are what a contender has given, by round; nil where it or the measure is

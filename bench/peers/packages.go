@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	_ "embed"
 	"fmt"
 	"net/url"
@@ -41,6 +42,35 @@ func (in installation) libraries() []string {
 		}
 	}
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(dirs, ":")}
+}
+
+// build returns the program of p, which is built from its Go module below cache unless
+// that was done before, from the same files.
+func build(t *trial.T, cache string, p peer) installation {
+	dir := filepath.Join(cache, p.Name)
+	sources := map[string][]byte{"go.mod": trial.Must(files.ReadFile("modules/" + p.Module))}
+	if p.Main != "" {
+		sources["main.go"] = trial.Must(files.ReadFile("modules/" + p.Main))
+	}
+	recipe := fmt.Appendf(nil, "%s %s", p.Build, sources)
+	const recipeFile = "recipe"
+	if built, err := os.ReadFile(filepath.Join(dir, recipeFile)); err == nil && bytes.Equal(built, recipe) {
+		return installation{root: dir, version: p.Version}
+	}
+	t.Part(p.Name+" (leave it out with -only)", 0, func(t *trial.T) {
+		trial.Check(os.MkdirAll(cache, 0o755))
+		work := trial.Must(os.MkdirTemp(cache, p.Name+"-")) // renamed once it is whole
+		t.Cleanup(func() error { return os.RemoveAll(work) })
+		sources[recipeFile] = recipe
+		for name, text := range sources {
+			trial.Check(os.WriteFile(filepath.Join(work, name), text, 0o644))
+		}
+		fmt.Fprintf(os.Stderr, "peers: building %s %s, which takes minutes\n", p.Name, p.Version)
+		process.Output(t, work, "env", append([]string{"GOFLAGS=-buildvcs=false"}, p.Build...)...)
+		trial.Check(os.RemoveAll(dir))
+		trial.Check(os.Rename(work, dir))
+	})
+	return installation{root: dir, version: p.Version}
 }
 
 // unpack returns the program of p, which it downloads as Debian's packages and unpacks

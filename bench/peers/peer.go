@@ -18,19 +18,29 @@ import (
 // its socket takes connections, and has taken a load when it has acknowledged it or,
 // where there are no acks, has read the end of each stream and closed the connection.
 type peer struct {
-	Name     string // as the tables show it; for the name of its directory too
-	Packages []string
-	Template string
-	Command  []string // each a template, as the configuration is
-	Settings []setting
+	Name     string   // as the tables show it; for the name of its directory too
+	Packages []string // of Debian
+	// Module is the file below modules that a program in Go is built with, beside Main,
+	// by Build in an empty directory, and the version of the program in it.
+	Module, Main, Version string
+	Build                 []string
+	Template              string
+	Command               []string // each a template, as the configuration is
+	Settings              []setting
 }
 
 // setting is one way to run a peer.
 type setting struct {
-	Name         string // unique for the peer
-	About        string // what it promises, for the page
-	Acknowledged bool
+	Name     string   // unique for the peer
+	About    string   // what it promises, for the page
+	Protocol string   // of its producers: docket or otlp, which acknowledge; "": lines
+	Skip     []string // measures that it cannot do
 }
+
+const (
+	protocolDocket = "docket"
+	protocolOTLP   = "otlp"
+)
 
 // place is where a peer runs, and what its templates can use. Their function path finds
 // what the peer was installed with: its first match below the directory.
@@ -48,7 +58,7 @@ type place struct {
 	MemoryRecords int
 }
 
-//go:embed templates peers.yaml measures.yaml page.md
+//go:embed templates modules peers.yaml measures.yaml page.md
 var files embed.FS
 
 // peers are all that are measured, docket first.

@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -33,8 +34,9 @@ func TestCensus(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			c := newCensus()
-			c.take(tt.text, nil)
-			if got, _ := c.read(); got != tt.want {
+			c.take(trial.Must(lines(tt.text)))
+			got, _ := c.read()
+			if got.Example = ""; got != tt.want {
 				t.Errorf("got %+v, want %+v", got, tt.want)
 			}
 			name := filepath.Join(t.TempDir(), "some.ndjson")
@@ -42,7 +44,8 @@ func TestCensus(t *testing.T) {
 				t.Fatal(err)
 			}
 			attempt(t, func(*trial.T) {
-				if got := countFiles(filepath.Dir(name)); got != tt.want {
+				got := countFiles(filepath.Dir(name))
+				if got.Example = ""; got != tt.want {
 					t.Errorf("of a file: got %+v, want %+v", got, tt.want)
 				}
 			})
@@ -93,4 +96,27 @@ func TestReceiver(t *testing.T) {
 			t.Errorf("got %+v, want 3 records and then 5", times)
 		}
 	})
+}
+
+// A bulk request has records as documents, or as their messages.
+func TestBulk(t *testing.T) {
+	line := bytes.TrimSpace(record.NewBlock(0).Next(0, 1))
+	document := fmt.Sprintf(`{"@timestamp":"2026-11-21T08:07:16.213Z","message":%q,"host":{"name":"h"}}`, line)
+	got, err := bulk(fmt.Appendf(nil, "{\"create\":{}}\n%s\n{\"index\":{}}\n%s\n{\"index\":{}}\n{}\n", document, line))
+	if err != nil || len(got) != 3 || !bytes.Equal(got[0], line) || !bytes.Equal(got[1], line) || string(got[2]) != "{}" {
+		t.Errorf("got %q, %v", got, err)
+	}
+}
+
+func TestMissing(t *testing.T) {
+	c := newCensus()
+	b := record.NewBlock(0)
+	for _, n := range []int{0, 2} {
+		c.take(trial.Must(lines(b.Next(n, 1))))
+	}
+	for sent, want := range []int{0, 0, 1, 1, 2} {
+		if got := c.missing([]int{sent, 0}); got != want {
+			t.Errorf("of %d: got %d missing, want %d", sent, got, want)
+		}
+	}
 }

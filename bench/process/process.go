@@ -43,6 +43,9 @@ func Start(t *trial.T, env []string, name string, args ...string) *Process {
 	return p
 }
 
+// ID is that of the process.
+func (p *Process) ID() int { return p.cmd.Process.Pid }
+
 // Kill ends the process with SIGKILL and waits until it has ended. It may be called
 // again.
 func (p *Process) Kill() {

@@ -41,9 +41,8 @@ func (h Head) Conditions() string {
 // Report is everything that a benchmark has measured. As JSON it is what -json writes
 // and -from reads.
 type Report interface {
-	// Text has two templates, each executed on the report: "table" for a terminal,
-	// whose columns are separated by tabs, and "page" in Markdown. The function row
-	// joins the cells of a row, and rule is the line below the head of a table.
+	// Text is the template of the page, in Markdown, executed on the report. The function
+	// table writes rows, the head first.
 	Text() string
 }
 
@@ -99,30 +98,52 @@ func (o Options) Write(out io.Writer, r Report) error {
 	return os.WriteFile(o.Markdown, []byte(page), 0o666)
 }
 
-// WriteTable writes the table of r for a terminal.
+// WriteTable writes for a terminal what the page of r has in tables and lists.
 func WriteTable(out io.Writer, r Report) error {
-	t := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
-	if err := write(t, "table", r, "\t"); err != nil {
+	page, err := Page(r)
+	if err != nil {
 		return err
 	}
-	return t.Flush()
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	heading := ""
+	for line := range strings.Lines(page) {
+		line = strings.TrimSuffix(line, "\n")
+		row, isRow := strings.CutPrefix(line, "| ")
+		switch {
+		case strings.HasPrefix(line, "#"):
+			heading = "\n" + strings.TrimLeft(line, "# ") + "\n"
+		case isRow:
+			fmt.Fprintf(w, "%s  %s\n", heading, strings.ReplaceAll(strings.TrimSuffix(row, " |"), " | ", "\t"))
+			heading = ""
+		case strings.HasPrefix(line, "- "):
+			fmt.Fprintf(w, "%s%s\n", heading, line)
+			heading = ""
+		}
+	}
+	return w.Flush()
 }
 
 // Page returns the page of r.
 func Page(r Report) (string, error) {
+	t, err := template.New("").Funcs(template.FuncMap{"table": table}).Parse(r.Text())
+	if err != nil {
+		return "", err
+	}
 	var page strings.Builder
-	err := write(&page, "page", r, " | ")
+	err = t.Execute(&page, r)
 	return page.String(), err
 }
 
-func write(w io.Writer, name string, r Report, separator string) error {
-	row := func(cells []string) string { return strings.Join(cells, separator) }
-	rule := func(cells []string) string { return strings.Repeat("|---", len(cells)) + "|" }
-	t, err := template.New("").Funcs(template.FuncMap{"row": row, "rule": rule}).Parse(r.Text())
-	if err != nil {
-		return err
+// table is a table in Markdown, whose first row is its head.
+func table(rows [][]string) string {
+	var b strings.Builder
+	for i, cells := range rows {
+		fmt.Fprintf(&b, "| %s |\n", strings.Join(cells, " | "))
+		if i == 0 {
+			b.WriteString(strings.Repeat("|---", len(cells)) + "|\n")
+		}
 	}
-	return t.ExecuteTemplate(w, name, r)
+	return b.String()
 }
 
 // WriteJSON writes r to a file, and makes its directory where that is missing.

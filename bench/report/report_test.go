@@ -65,10 +65,10 @@ func TestVerdict(t *testing.T) {
 type sheet struct{ Head }
 
 func (s *sheet) Text() string {
-	return `{{define "table"}}{{.Conditions}}{{end}}{{define "page"}}| {{row .Cells}} |{{end}}`
+	return "# Sheet\n\n{{.Conditions}}.\n\n## Empty\n\n## Rows\n\n- Machine\n\n{{table .Rows}}"
 }
 
-func (s *sheet) Cells() []string { return []string{"one", "1"} }
+func (s *sheet) Rows() [][]string { return [][]string{{"what", ""}, {"one", "1"}, {"eleven", ""}} }
 
 // Everything is written where it was asked for.
 func TestFiles(t *testing.T) {
@@ -79,7 +79,7 @@ func TestFiles(t *testing.T) {
 	if err := f.Write(&out, written); err != nil {
 		t.Fatal(err)
 	}
-	if want := "Medians of 1 round, with the least and the greatest; 2 000 records of 1 KB in each measurement under load"; out.String() != want {
+	if want := "\nRows\n- Machine\n  what    \n  one     1\n  eleven  \n"; out.String() != want {
 		t.Errorf("table: got %q, want %q", out.String(), want)
 	}
 	var back sheet
@@ -87,7 +87,9 @@ func TestFiles(t *testing.T) {
 		t.Errorf("results: got %+v (%v), want %+v", back, err, *written)
 	}
 	text, err := os.ReadFile(f.Markdown)
-	if want := "| one | 1 |"; err != nil || string(text) != want {
+	want := "# Sheet\n\nMedians of 1 round, with the least and the greatest; 2 000 records of 1 KB in each measurement under load.\n\n" +
+		"## Empty\n\n## Rows\n\n- Machine\n\n| what |  |\n|---|---|\n| one | 1 |\n| eleven |  |\n"
+	if err != nil || string(text) != want {
 		t.Errorf("page: got %q (%v), want %q", text, err, want)
 	}
 }

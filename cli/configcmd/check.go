@@ -19,35 +19,44 @@ import (
 func NewCheck(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check -f FILE",
-		Short: "Say everything that is wrong with a configuration",
-		Long: `check reads a configuration and says everything that is wrong with it, one problem
-a line, as FILE:LINE: path: text, and ends with 2 when there is one. Secrets, keys and
-certificates that it names must be there and readable for the user that runs check;
-with --no-files they need not, for a configuration that is checked elsewhere. It
-touches neither sinks nor the queue, but warns when the queue's directory would not
-outlive the machine or the container, when its file system has less room than
-queue.maxBytes asks for, when others may write to a directory or a secret file that
-it names, or read such a file, and of what looks like a credential out of its place.
-It says how much memory docket takes at most with this configuration, whatever peers
-send: the least limit of a container.
+		Short: "Check a configuration",
+		Long: `check reads a configuration and lists every mistake in it, one a line, as
+FILE:LINE: path: text. It exits 2 when there is a mistake.
 
-A file of kind Tap, for docket tap, is checked as well.
+Secrets, keys and certificates that FILE names must exist and be readable for
+the user that runs check. Use --no-files when FILE belongs to another machine.
+check contacts no sink and does not open the queue.
 
-With --connect it goes on to try every sink without a record: names, connections,
-certificates, credentials, the topic. It ends with 1 when one cannot be reached.
+check warns when
+  - the queue's directory would not outlive the machine or the container
+  - its file system has less room than queue.maxBytes
+  - others may write to a directory or a secret file that FILE names
+  - others may read such a secret file
+  - a value looks like a credential but stands outside the keys for credentials
 
-With --diff it goes on to say what a docket that runs with this queue does when the file
-takes the place of the present one, a line for each source, sink and section: keep, add,
-change, remove, retire, or restart where docket must be started again. It compares with
-the configuration that took effect last, which lies in the queue's directory.
+It also prints the memory that docket needs at most with FILE, whatever peers
+send. Set at least this much as the memory limit of the container.
 
-With -o json it prints one document: each problem with file, line, path and text, the
-warnings, the memory, what became of the sinks, and what a reload does.
+check accepts files of kind Tap, for docket tap, as well.
 
-With --try it goes on to say, for each line of a file of records, which sinks would
-take it and what redaction would leave of it. Sources with rules are tried one by one.
-It ends with 1 when a line would be refused, or when a filter cannot be evaluated for
-it: such a record is delivered, or withheld with onError: Withhold.`,
+--connect also tests every sink without sending a record: names, connections,
+certificates, credentials, the topic. It exits 1 when a sink cannot be reached.
+
+--diff also shows what a running docket would do with FILE as its new
+configuration. Each source, sink and section has a line: keep, add, change,
+remove, retire, or restart where docket must be started again. It compares FILE
+with the configuration that took effect last, which is stored in the queue's
+directory. A line "delete" counts the finished files that a new or changed file
+sink deletes as soon as it starts, because they are beyond its retain.
+
+--try also reads a file of records. For each line it shows which sinks would get
+the record and what redaction would leave of it. It tests each source with rules
+separately. It exits 1 when a line would be refused, or when a filter cannot be
+evaluated for it. Such a record is delivered, or withheld with onError:
+Withhold.
+
+-o json prints one document: each problem with file, line, path and text, the
+warnings, the memory, the result of each sink, and the effects of a reload.`,
 		Example: `  docket check -f docket.yaml
   docket check -f docket.yaml --connect
   docket check -f docket.yaml --diff
@@ -58,13 +67,13 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 		Args: command.NoArgs,
 	}
 	var file string
-	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file; - is the standard input")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file; - reads the standard input")
 	var try tryFlags
-	noFiles := cmd.Flags().Bool("no-files", false, "do not look whether the files it names are there: they are elsewhere")
-	toDiff := cmd.Flags().Bool("diff", false, "say what a reload of the file does to the docket that runs")
-	toConnect := cmd.Flags().Bool("connect", false, "try every sink, and say what is wrong and what to do")
-	cmd.Flags().StringVar(&try.file, "try", "", "file of records, one a line, to say what becomes of them; - is the standard input")
-	cmd.Flags().StringVar(&try.source, "source", "", "with --try: as if the records came from this source only")
+	noFiles := cmd.Flags().Bool("no-files", false, "skip the files that FILE names: they are on another machine")
+	toDiff := cmd.Flags().Bool("diff", false, "also show what a reload of FILE would change")
+	toConnect := cmd.Flags().Bool("connect", false, "also test every sink, and show what to do")
+	cmd.Flags().StringVar(&try.file, "try", "", "file of records, one a line, to test; - reads the standard input")
+	cmd.Flags().StringVar(&try.source, "source", "", "with --try: treat the records as this source's")
 	try.output = command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := try.check(file); err != nil {
@@ -76,7 +85,7 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 		}
 		if tapcmd.IsTap(text) {
 			if *toConnect || *toDiff || try.file != "" {
-				return fmt.Errorf("--connect, --diff and --try are about sinks, which a file of kind Tap has none of: leave them out for %s", name)
+				return fmt.Errorf("%s: --connect, --diff and --try need sinks, and a file of kind Tap has none: leave these flags out", name)
 			}
 			r, err := checkTap(name, text, !*noFiles)
 			if err != nil {
@@ -85,7 +94,7 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 			return r.write(cmd.OutOrStdout(), try.output.Value)
 		}
 		if *toConnect && try.file != "" {
-			return errors.New("--connect and --try exclude each other: one is about destinations, the other about records")
+			return errors.New("--connect and --try exclude each other: run check once with each")
 		}
 		cfg, err := configToCheck(kinds, name, text, !*noFiles)
 		r, err := exporterReport(name, cfg, err)
@@ -115,7 +124,7 @@ it: such a record is delivered, or withheld with onError: Withhold.`,
 func textToCheck(stdin io.Reader, file string) (name string, text []byte, err error) {
 	switch file {
 	case "":
-		return "", nil, errors.New("which configuration? name it with -f FILE")
+		return "", nil, errors.New("missing -f FILE: name the configuration")
 	case "-":
 		if text, err = io.ReadAll(stdin); err != nil {
 			return "", nil, command.Misconfigured("read configuration from standard input: %w", err)
@@ -166,7 +175,7 @@ func checkTap(name string, text []byte, withFiles bool) (*report, error) {
 func fileProblems(files []config.FileUse) (problems config.Problems) {
 	for _, f := range files {
 		if err := f.Check(); err != nil {
-			problems.Addf(f.Path, "%s cannot be read by user %d: %v (or check elsewhere with --no-files)", f.File, os.Geteuid(), err)
+			problems.Addf(f.Path, "%s cannot be read by user %d: %v; use --no-files if the file is on another machine", f.File, os.Geteuid(), err)
 		}
 	}
 	return problems

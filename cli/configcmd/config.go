@@ -22,11 +22,13 @@ func NewConfig(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "config",
 		Short: "Print the effective configuration, with every default",
-		Long: `config prints the configuration that run would use, with every default filled in.
-The output is a configuration file itself; docket init writes a shorter one to start with.
+		Long: `config prints the configuration that run would use, with every default filled
+in. The output is a valid configuration file. For a shorter one to start with,
+run docket init.
 
-With --schema it prints the JSON Schema (2020-12) of configuration files, with which an
-editor completes and explains keys, and marks most mistakes that check finds.`,
+--schema prints the JSON Schema (2020-12) of configuration files. With it an
+editor completes and explains keys, and marks most of the mistakes that check
+finds.`,
 		Example: `  docket config -f docket.yaml     the file with its defaults
   docket config                    the built-in configuration
   docket config --schema > docket.schema.json`,

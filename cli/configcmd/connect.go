@@ -55,7 +55,7 @@ func (w *waitingSinks) work(all int) terminal.Work {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	names := strings.Join(slices.Sorted(maps.Keys(w.names)), ", ")
-	return terminal.Work{What: "trying the sinks", Done: int64(all - len(w.names)), Total: int64(all), Noun: "sink", Note: "waiting for " + names}
+	return terminal.Work{What: "testing the sinks", Done: int64(all - len(w.names)), Total: int64(all), Noun: "sink", Note: "waiting for " + names}
 }
 
 // connect tries one sink and returns what to say about it.
@@ -64,10 +64,10 @@ func connect(ctx context.Context, s exporter.SinkConfig) sinkTrial {
 	prober, ok := s.Config.(sinks.Prober)
 	switch {
 	case s.Retire:
-		t.Text = "to be retired: not tried"
+		t.Text = "not tested: retire is true"
 		return t
 	case !ok:
-		t.Text = "nothing to try"
+		t.Text = "nothing to test"
 		return t
 	}
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)

@@ -21,16 +21,17 @@ import (
 func NewKubeconfig(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubernetes-audit-kubeconfig -f FILE",
-		Short: "Write the file that points a kube-apiserver's audit webhook at docket",
+		Short: "Write the kubeconfig for a kube-apiserver's audit webhook",
 		Long: `kubernetes-audit-kubeconfig writes the kubeconfig for the flag
---audit-webhook-config-file of kube-apiserver: where the source of kind
-kubernetesAudit in FILE listens, which certificate it shows and what it asks of its
-clients. A comment on top has the other flags that fit, and an audit policy to start
-with.
+--audit-webhook-config-file of kube-apiserver. It describes the source of kind
+kubernetesAudit in FILE: its address, its certificate and the credentials that
+it requires. A comment at the top lists the other flags that you need, and an
+audit policy to start with.
 
-The certificate is read from tls.certFile of the source and written into the file; the
-token is not, the file names the one it is in. Both are read by kube-apiserver, in its
-own container: name them by the paths that they have there.`,
+The certificate comes from tls.certFile of the source and is written into the
+file. The token is not: the file only names the token's file. kube-apiserver
+reads the files that the kubeconfig names in its own container, so give the
+paths there.`,
 		Example: `  docket kubernetes-audit-kubeconfig -f docket.yaml
   docket kubernetes-audit-kubeconfig -f docket.yaml --source apiserver -o audit-webhook.yaml
   docket kubernetes-audit-kubeconfig -f docket.yaml --server https://10.0.0.7:8443 \
@@ -40,14 +41,14 @@ own container: name them by the paths that they have there.`,
 	var file, source, output string
 	var k kubeconfig.Options
 	flags := cmd.Flags()
-	flags.StringVarP(&file, "file", "f", "", "configuration file; - is the standard input")
-	flags.StringVar(&source, "source", "", "name of the source, where FILE has several of kind kubernetesAudit")
-	flags.StringVarP(&output, "output", "o", "", "file to write, with mode 0600; it must not be there yet (default the standard output)")
-	flags.StringVar(&k.Server, "server", "", "how kube-apiserver reaches the source, such as https://10.0.0.7:8443 (default the address of the source)")
-	flags.StringVar(&k.Authority, "certificate-authority", "", "CA of the source's certificate, a path there (default what is in tls.certFile here)")
-	flags.StringVar(&k.Certificate, "client-certificate", "", "certificate that kube-apiserver shows, a path there")
-	flags.StringVar(&k.Key, "client-key", "", "its key, a path there")
-	flags.StringVar(&k.TokenFile, "token-file", "", "the token, a path there (default bearerTokenFile of the source)")
+	flags.StringVarP(&file, "file", "f", "", "configuration file; - reads the standard input")
+	flags.StringVar(&source, "source", "", "name of the source, if FILE has several of kind kubernetesAudit")
+	flags.StringVarP(&output, "output", "o", "", "new file to write, with mode 0600 (default the standard output)")
+	flags.StringVar(&k.Server, "server", "", "URL of the source for kube-apiserver, such as https://10.0.0.7:8443 (default the address of the source)")
+	flags.StringVar(&k.Authority, "certificate-authority", "", "CA of the source's certificate, a path in kube-apiserver's container (default the content of tls.certFile here)")
+	flags.StringVar(&k.Certificate, "client-certificate", "", "client certificate of kube-apiserver, a path in its container")
+	flags.StringVar(&k.Key, "client-key", "", "key of the client certificate, a path in its container")
+	flags.StringVar(&k.TokenFile, "token-file", "", "file with the token, a path in its container (default bearerTokenFile of the source)")
 	flags.BoolVar(&k.EmbedToken, "embed-token", false, "write the token itself into the file; never to a terminal")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		name, configuration, err := textToCheck(cmd.InOrStdin(), file)
@@ -111,7 +112,7 @@ func writeKubeconfig(w io.Writer, file string, text []byte) error {
 		return err
 	}
 	if _, err := os.Lstat(file); err == nil {
-		return fmt.Errorf("%s is there already: remove it, or choose another name", file)
+		return fmt.Errorf("%s already exists: remove it, or choose another name", file)
 	}
 	return command.WriteNew(file, text, 0o600)
 }

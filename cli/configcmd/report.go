@@ -115,7 +115,7 @@ func (r *report) write(w io.Writer, output string) error {
 	case len(r.Problems) > 0:
 		return command.Misconfigured("%s: problems: %d", r.File, len(r.Problems))
 	case len(failures) > 0:
-		return command.Failed(fmt.Errorf("%s: sinks that could not be reached: %d of %d", r.File, len(failures), len(r.Sinks)))
+		return command.Failed(fmt.Errorf("%s: cannot reach %d of %d sinks", r.File, len(failures), len(r.Sinks)))
 	}
 	return nil
 }

@@ -174,8 +174,10 @@ func readExcuses(t *testing.T) map[string]string {
 
 // checkPaths are the places that docket check complains of.
 func checkPaths(text []byte) (paths []string) {
-	_, problems := tapcmd.Load(text)
-	if !tapcmd.IsTap(text) {
+	var problems config.Problems
+	if tapcmd.IsTap(text) {
+		_, problems = tapcmd.Load(text)
+	} else {
 		_, problems = exporter.Load(text, builtin.Kinds())
 	}
 	for _, p := range problems {

@@ -28,7 +28,7 @@ type tryFlags struct {
 func (f *tryFlags) check(config string) error {
 	switch {
 	case f.file == "" && f.source != "":
-		return errors.New("--source goes with --try: which records come from it?")
+		return errors.New("--source needs --try FILE: name the file of records")
 	case f.file == "-" && config == "-":
 		return errors.New("the standard input cannot be both the configuration and the records: name a file")
 	}
@@ -61,7 +61,7 @@ func (f *tryFlags) try(stdin io.Reader, w io.Writer, cfg *exporter.Config) error
 		return command.Failed(err)
 	}
 	if t.wrong > 0 {
-		return command.Failed(fmt.Errorf("%s: of %s, refused or with a filter that cannot be evaluated: %d", f.file, human.Count(t.lines, "record"), t.wrong))
+		return command.Failed(fmt.Errorf("%s: failed for %d of %s: refused, or a filter cannot be evaluated", f.file, t.wrong, human.Count(t.lines, "record")))
 	}
 	return nil
 }
@@ -82,7 +82,7 @@ func (f *tryFlags) groups(cfg *exporter.Config) ([][]string, error) {
 		}
 	}
 	if f.source != "" && !slices.Contains(all, f.source) {
-		return nil, fmt.Errorf("there is no source %q: the configuration has %s", f.source, strings.Join(all, ", "))
+		return nil, fmt.Errorf("source %q is not configured: choose one of %s", f.source, strings.Join(all, ", "))
 	}
 	if len(plain) > 0 {
 		groups = append(groups, plain)
@@ -160,7 +160,7 @@ func fateText(number uint64, group []string, line []byte, fate exporter.Fate) st
 			not = append(not, s.Name)
 		}
 		if s.Err != nil {
-			more += fmt.Sprintf("  %s: when cannot be evaluated, so it is %s: %v\n", s.Name, withheldOr(s.Takes), s.Err)
+			more += fmt.Sprintf("  %s: cannot evaluate when, so the record is %s: %v\n", s.Name, withheldOr(s.Takes), s.Err)
 		}
 	}
 	text := "for no sink"

@@ -22,13 +22,13 @@ import (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "deadletter",
-		Short: "See the records that destinations refused, send them again or let them go",
-		Long: `deadletter handles the records that the destination of a sink refused for good. They
-are kept with its words until they are sent again or purged.
+		Short: "List, redrive or purge dead letters",
+		Long: `deadletter handles the records that a sink's destination rejected for good.
+docket keeps each with the destination's answer until you redrive or purge it.
 
-It asks the docket that runs on the queue, over the socket admin.sock in the queue's
-directory, or with --admin and --token-file over its admin address. While none runs
-it works on the files.`,
+The command asks the docket that runs on the queue, over the socket admin.sock
+in the queue's directory. With --admin and --token-file it asks over the admin
+address. While no docket runs, it works on the files.`,
 		Example: `  docket deadletter ls -f docket.yaml                 how many each sink has
   docket deadletter ls -f docket.yaml --sink siem
   docket deadletter show -f docket.yaml --sink siem 17
@@ -60,11 +60,11 @@ func (f *letterFlags) addAll(cmd *cobra.Command) {
 func (f *letterFlags) checkIDs(ids []string) error {
 	switch {
 	case f.sink == "":
-		return errors.New("which sink? name it with --sink: docket deadletter ls shows which there are")
+		return errors.New("missing --sink NAME: docket deadletter ls lists the sinks")
 	case f.all && len(ids) > 0:
-		return errors.New("--all excludes ids")
+		return errors.New("--all and IDs exclude each other: give one of them")
 	case !f.all && len(ids) == 0:
-		return errors.New("which dead letters? give their ids, as docket deadletter ls shows them, or --all")
+		return errors.New("missing ID: give IDs from docket deadletter ls --sink NAME, or --all")
 	}
 	return nil
 }
@@ -121,19 +121,19 @@ func checkLetterSink(ctx context.Context, box letterbox.Box, sink string) error 
 		names = append(names, c.Sink)
 	}
 	if len(names) == 0 {
-		return fmt.Errorf("no sink %q: there is none", sink)
+		return fmt.Errorf("no sink %q: there are no sinks", sink)
 	}
-	return fmt.Errorf("no sink %q: there are %s%s", sink, strings.Join(names, ", "), box.Hint(sink))
+	return fmt.Errorf("no sink %q: choose one of %s%s", sink, strings.Join(names, ", "), box.Hint(sink))
 }
 
 func newDeadLetterLs(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "List dead letters",
-		Long: `ls lists the dead letters of a sink, one a line: the number of the record, by which the
-other commands know it, whether it is kept or redriving (waits to be sent again), how
-often it was tried, and what was said of it. Without --sink it says how many each sink
-has.`,
+		Long: `ls lists the dead letters of a sink, one a line: the number of the record, its
+state, the number of attempts and the destination's answer. The other commands
+take this number as ID. The state is kept, or redriving for a record that waits
+to be sent again. Without --sink, ls shows how many dead letters each sink has.`,
 		Example: `  docket deadletter ls -f docket.yaml
   docket deadletter ls -f docket.yaml --sink siem
   docket deadletter ls -f docket.yaml --sink siem -o json | jq -r '.[].answer' | sort | uniq -c`,
@@ -165,11 +165,12 @@ func newDeadLetterShow(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "show --sink S ID...|--all",
 		Short: "Show dead letters with their records",
-		Long: `show says all that is known of dead letters, with the record of each as the last thing,
-byte for byte as it was sent. An id is that of the record, or its number alone.
+		Long: `show prints everything that docket knows of dead letters. The record comes last,
+byte for byte as it was sent. An ID is the id of the record, or its number
+alone.
 
-With -o json one ID is an object, in which "record" is the record; several, or --all,
-are an array of such.`,
+With -o json, one ID gives an object whose member "record" is the record.
+Several IDs, or --all, give an array of such objects.`,
 		Example: `  docket deadletter show -f docket.yaml --sink siem 17
   docket deadletter show -f docket.yaml --sink siem 17 -o json | jq .record`,
 		Args: cobra.ArbitraryArgs,
@@ -210,11 +211,12 @@ are an array of such.`,
 func newDeadLetterRedrive(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "redrive --sink S ID...|--all",
-		Short: "Have dead letters sent again",
-		Long: `redrive has records sent again, each with the id that it had before: at once by a docket
-that runs, otherwise when it does. One that is refused again is a dead letter again.
+		Short: "Send dead letters again",
+		Long: `redrive sends dead letters again, each with its old id. A running docket sends
+them at once; a stopped one sends them when it starts. A record that is rejected
+again becomes a dead letter again.
 
-It ends with 1 when an id has no dead letter; the others are sent all the same.`,
+redrive exits 1 when an ID has no dead letter. It sends the others all the same.`,
 		Example: `  docket deadletter redrive -f docket.yaml --sink siem 17 18
   docket deadletter redrive -f docket.yaml --sink siem --all`,
 		Args: cobra.ArbitraryArgs,
@@ -236,12 +238,12 @@ It ends with 1 when an id has no dead letter; the others are sent all the same.`
 func newDeadLetterPurge(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "purge --sink S ID...|--all",
-		Short: "Give dead letters up",
-		Long: `purge gives records up: they are gone, and count as dropped.
+		Short: "Delete dead letters",
+		Long: `purge deletes dead letters for good. They count as dropped.
 
-Before --all it asks on a terminal. Elsewhere it wants --yes, so that no script empties
-a sink by mistake. It ends with 1 when an id has no dead letter; the others are gone all
-the same.`,
+With --all, purge asks for confirmation on a terminal. Elsewhere --all needs
+--yes, so that no script empties a sink by mistake. purge exits 1 when an ID has
+no dead letter. It deletes the others all the same.`,
 		Example: `  docket deadletter purge -f docket.yaml --sink siem 17
   docket deadletter purge -f docket.yaml --sink siem --all --yes`,
 		Args: cobra.ArbitraryArgs,
@@ -256,7 +258,7 @@ the same.`,
 		}
 		asks := flags.all && !*yes
 		if asks && !terminal.IsTerminal(cmd.InOrStdin()) {
-			return errors.New("purge --all gives every record up for good: add --yes when nobody is there to be asked")
+			return errors.New("purge --all deletes every dead letter for good: without a terminal, add --yes to confirm")
 		}
 		return flags.with(cmd, func(box letterbox.Box) error {
 			if asks {

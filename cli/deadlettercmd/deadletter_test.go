@@ -47,7 +47,7 @@ func TestConfirmPurge(t *testing.T) {
 			if (err == nil) != (test.wantErr == "") || err != nil && err.Error() != test.wantErr {
 				t.Errorf("got error %v, want %q", err, test.wantErr)
 			}
-			if want := test.kept > 0; strings.Contains(asked.String(), "Give up 3 records of sink siem for good?") != want {
+			if want := test.kept > 0; strings.Contains(asked.String(), "Delete 3 records of sink siem for good?") != want {
 				t.Errorf("got question %q, want one: %v", asked.String(), want)
 			}
 		})

@@ -183,19 +183,19 @@ func writeLettersChanged(w io.Writer, what letterbox.Change, sink string, c dead
 	var text string
 	switch records := human.Count(uint64(c.Count), "record"); {
 	case c.Count == 0 && asked == 0 && what == letterbox.Redrive:
-		text = "sink " + sink + " has no dead letters that do not wait to be sent already"
+		text = "sink " + sink + " has no more dead letters to redrive"
 	case c.Count == 0 && asked == 0:
 		text = "sink " + sink + " has no dead letters"
 	case c.Count == 0 && asked > len(c.Unknown):
-		text = "they wait to be sent already"
+		text = "these dead letters already wait to be sent"
 	case c.Count == 0:
 		return nil // what is unknown is said as an error
 	case what == letterbox.Purge:
-		text = records + " of sink " + sink + " given up: counted as dropped"
+		text = records + " of sink " + sink + " deleted: counted as dropped"
 	case running:
-		text = records + " of sink " + sink + " to be sent again, now: docket status shows them as pending until they are"
+		text = "redriving " + records + " of sink " + sink + ": docket status shows them as pending until they are delivered"
 	default:
-		text = records + " of sink " + sink + " to be sent again when docket runs"
+		text = "redriving " + records + " of sink " + sink + " when docket starts"
 	}
 	_, err := fmt.Fprintln(w, text)
 	return err
@@ -209,7 +209,7 @@ func confirmPurge(ctx context.Context, box letterbox.Box, sink string, in io.Rea
 	}
 	for _, c := range counts {
 		if n := c.Kept + c.Redriving; c.Sink == sink && n > 0 {
-			fmt.Fprintf(w, "Give up %s of sink %s for good? [y/N] ", human.Count(uint64(n), "record"), sink)
+			fmt.Fprintf(w, "Delete %s of sink %s for good? [y/N] ", human.Count(uint64(n), "record"), sink)
 			answer, err := bufio.NewReader(in).ReadString('\n')
 			if err != nil && !errors.Is(err, io.EOF) {
 				return fmt.Errorf("read the answer: %w", err)

@@ -23,9 +23,9 @@ func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "init",
 		Short: "Write a commented configuration to start with",
-		Long: `init writes a configuration for the sources and sinks that you choose to standard
-output. It works as it is below the current directory, where the sinks can be reached;
-its comments say what to change.
+		Long: `init prints a configuration for the sources and sinks that you choose. It works
+unchanged in the current directory, if docket can reach the sinks. Its comments
+say what to change.
 
   sources: ` + strings.Join(kinds.Sources.Keys(), ", ") + `
   sinks:   ` + strings.Join(kinds.Sinks.Keys(), ", "),

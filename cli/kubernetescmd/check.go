@@ -38,15 +38,15 @@ func (o *options) check() error {
 	case o.fsGroup < 1 || o.fsGroup > 1<<31-1:
 		return errors.New("--fs-group must be from 1 to 2147483647")
 	case o.engine == containerName:
-		return fmt.Errorf("--engine must not be %s: that is the name of this container", containerName)
+		return fmt.Errorf("--engine must not be %s: docket's own container has this name", containerName)
 	}
 	for _, name := range []struct{ flag, value string }{{"--config-map", o.configMap}, {"--name", o.name}, {"--volume claim=", o.claim}} {
 		if name.value != "" && !object.MatchString(name.value) || len(name.value) > 253 {
-			return fmt.Errorf("%s: %q is no name for an object", name.flag, name.value)
+			return fmt.Errorf("%s: %q is not a valid object name: use lower-case letters, digits, dots and dashes", name.flag, name.value)
 		}
 	}
 	if o.engine != "" && !label.MatchString(o.engine) {
-		return fmt.Errorf("--engine: %q is no name for a container", o.engine)
+		return fmt.Errorf("--engine: %q is not a valid container name: use lower-case letters, digits and -", o.engine)
 	}
 	return o.checkMounts()
 }
@@ -66,14 +66,14 @@ func (o *options) checkMounts() error {
 		for _, given := range slices.Sorted(maps.Keys(list.dirs)) {
 			flag, name, dir := list.flag+" "+given, list.name(given), path.Clean(list.dirs[given])
 			if !label.MatchString(name) || list.flag == "--secret" && !object.MatchString(given) {
-				return fmt.Errorf("%s: %q is no name for a volume", flag, name)
+				return fmt.Errorf("%s: %q is not a valid volume name: use lower-case letters, digits and -, at most 63 characters", flag, name)
 			}
 			if other, is := volumes[name]; is {
-				return fmt.Errorf("%s: the volume %s is that of %s", flag, name, other)
+				return fmt.Errorf("%s: %s already uses the volume %s", flag, other, name)
 			}
 			for _, at := range slices.Sorted(maps.Keys(taken)) {
 				if below(dir, at) || below(at, dir) {
-					return fmt.Errorf("%s: %s is not apart from %s, where %s is: give a directory of its own, such as /etc/docket-siem", flag, dir, at, taken[at])
+					return fmt.Errorf("%s: %s overlaps %s, the directory of %s: choose another directory, such as /etc/docket-siem", flag, dir, at, taken[at])
 				}
 			}
 			volumes[name], taken[dir] = flag, flag
@@ -85,17 +85,17 @@ func (o *options) checkMounts() error {
 // check reports what cannot work in a container with o, whose own root is read-only.
 func check(cfg *exporter.Config, o *options) (p config.Problems) {
 	if dir := cfg.Queue.Directory; !below(dir, volumeDir) {
-		p.Addf("queue.directory", "%s is outside of the volume at %s: make it %s/queue", dir, volumeDir, volumeDir)
+		p.Addf("queue.directory", "%s is outside the volume at %s: use %s/queue", dir, volumeDir, volumeDir)
 	}
 	for _, c := range cfg.Claims(config.Directory) {
 		if !below(c.Value, volumeDir) {
-			p.Addf(c.Key, "%s is outside of the volume at %s: make it %s/export", c.Value, volumeDir, volumeDir)
+			p.Addf(c.Key, "%s is outside the volume at %s: use %s/export", c.Value, volumeDir, volumeDir)
 		}
 	}
 	if o.claim == "" {
 		for _, part := range cfg.Disk() {
 			if part.Key != "" {
-				p.Addf(part.Key, "is required on a volume of kind %s, which is sized by it: without a bound the export fills the volume, and the pod is evicted, or docket stops taking records", o.volume)
+				p.Addf(part.Key, "is required on a volume of kind %s: without a bound the export fills the volume, and the pod is evicted or docket stops accepting records", o.volume)
 			}
 		}
 	}
@@ -114,28 +114,28 @@ func checkPaths(cfg *exporter.Config, o *options) (p config.Problems) {
 			continue
 		}
 		if mode, _ := config.ParseMode(unix.Mode); unix.Path != "" && mode&0o060 != 0o060 {
-			p.Addf(fmt.Sprintf("sources[%d].unix.mode", i), "%s keeps out an engine that is another user than docket: the least is \"0660\", for the group that they share", unix.Mode)
+			p.Addf(fmt.Sprintf("sources[%d].unix.mode", i), "%s locks out an engine that runs as another user than docket: use \"0660\" at least, for the group that they share", unix.Mode)
 		}
 		if g := string(unix.Group); g != "" && g != strconv.FormatInt(o.fsGroup, 10) {
-			p.Addf(fmt.Sprintf("sources[%d].unix.group", i), "docket is no member of %s, and nobody can connect: leave it out, and the socket has the group that the pod shares, %d", g, o.fsGroup)
+			p.Addf(fmt.Sprintf("sources[%d].unix.group", i), "docket is not a member of group %s, so nobody can connect: leave the key out, and the socket gets the group of the pod, %d", g, o.fsGroup)
 		}
 	}
 	for _, c := range cfg.Claims(config.Socket) {
 		if path.Dir(c.Value) != socketDir && !isIn(slices.Collect(maps.Values(o.mounts)), c.Value) {
-			p.Addf(c.Key, "%s is not in %s, the directory that the engine shares: make it %s/docket.sock", c.Value, socketDir, socketDir)
+			p.Addf(c.Key, "%s is not in %s, the directory that the engine shares: use %s/docket.sock", c.Value, socketDir, socketDir)
 		}
 	}
 	for _, c := range cfg.Claims(config.Inherited) {
-		p.Addf(c.Key, "no container inherits a socket: give a path in %s, or an address", socketDir)
+		p.Addf(c.Key, "a container cannot inherit a socket: give a path in %s, or an address", socketDir)
 	}
 	for _, c := range cfg.Claims(config.Input) {
 		if !isIn(given, c.Value) {
-			p.Addf(c.Key, "%s is in no volume of the container: name that of the pod with --mount VOLUME=%s", c.Value, path.Dir(c.Value))
+			p.Addf(c.Key, "%s is not in a volume of the container: mount the pod's volume with --mount VOLUME=%s", c.Value, path.Dir(c.Value))
 		}
 	}
 	for _, f := range cfg.Files() {
 		if !isIn(given, f.File) {
-			p.Addf(f.Path, "%s is in no volume of the container: name its Secret with --secret NAME=%s", f.File, path.Dir(f.File))
+			p.Addf(f.Path, "%s is not in a volume of the container: mount its Secret with --secret NAME=%s", f.File, path.Dir(f.File))
 		}
 	}
 	return p

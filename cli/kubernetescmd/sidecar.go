@@ -22,7 +22,7 @@ import (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "kubernetes",
-		Short: "Write what a pod with docket in it needs",
+		Short: "Write manifests for docket in a pod",
 	}
 	command.Group(cmd, newSidecar(kinds))
 	return cmd
@@ -36,28 +36,31 @@ func newSidecar(kinds exporter.Kinds) *cobra.Command {
 	o := options{volume: emptyDirVolume, shutdownDelay: defaultShutdownDelay, secrets: map[string]string{}, mounts: map[string]string{}}
 	cmd := &cobra.Command{
 		Use:   "sidecar -f FILE",
-		Short: "Write docket's container for the pod of an engine, sized for a configuration",
-		Long: `sidecar reads a configuration and writes the part of a pod that docket needs for it:
-container, probes, volumes, grace period and fsGroup. The sizes follow from the
-configuration, and comments say how:
+		Short: "Write the sidecar container for an engine's pod, sized for a configuration",
+		Long: `sidecar reads a configuration and writes the part of a pod that docket needs:
+container, probes, volumes, grace period and fsGroup. It computes the sizes from
+the configuration, and comments explain them:
 
-  volume         all that docket keeps on disk at its bounds; an emptyDir that grows
-                 beyond its sizeLimit costs the pod
-  memory limit   the ceiling of docket check, and two probes
+  volume         all that docket keeps on disk at its bounds; Kubernetes evicts a
+                 pod whose emptyDir grows beyond its sizeLimit
+  memory limit   the ceiling that docket check prints, and two probes
   grace period   --shutdown-delay, shutdown.drainTimeout and 10 s
 
-docket is a native sidecar: it starts before the engine and stops after it. With --plain
-it is an ordinary container, which gets its signal with the engine's, after a pause of
---shutdown-delay.
+docket is a native sidecar: it starts before the engine and stops after it. With
+--plain docket is an ordinary container. A preStop pause of --shutdown-delay then
+keeps docket running while the engine stops.
 
-The pod mounts the ConfigMap --config-map at ` + configDir + `, the directory of the socket at
-` + socketDir + ` and the volume at ` + volumeDir + `; the engine mounts ` + socketDir + ` as well
-(--engine). What cannot work there is refused, and nothing is written: a queue or an
-export outside of the volume, an export without a bound, a socket that the engine cannot
-reach, a file that is in none of the container's volumes.
+The pod mounts the ConfigMap --config-map at /etc/docket, the directory of the
+socket at /run/docket and the volume at /var/lib/docket. The engine's container
+(--engine) mounts /run/docket as well.
 
-With -o patch it is a strategic merge patch of the Deployment --name, for kubectl and
-kustomize.`,
+sidecar rejects a configuration that cannot work in the pod, and writes nothing.
+Causes are a queue or an export outside the volume, an export without a bound,
+a socket that the engine cannot reach, and a file outside the container's
+volumes.
+
+-o patch writes a strategic merge patch of the Deployment --name, for kubectl
+and kustomize.`,
 		Example: `  docket kubernetes sidecar -f docket.yaml --image registry.example.com/docket:1.0.0
   docket kubernetes sidecar -f docket.yaml --secret siem-token=/etc/docket-siem --volume ephemeral
   docket kubernetes sidecar -f docket.yaml --engine manager --name engine -o patch > patch.yaml
@@ -66,12 +69,12 @@ kustomize.`,
 		Args: command.NoArgs,
 	}
 	var file string
-	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file, whose paths are those in the container")
+	cmd.Flags().StringVarP(&file, "file", "f", "", "configuration file with paths as in the container")
 	o.add(cmd.Flags())
 	output := command.OutputFlag(cmd, "yaml", "json", "patch")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if file == "" {
-			return errors.New("which configuration? name it with -f FILE")
+			return errors.New("missing -f FILE: name the configuration")
 		}
 		if err := o.check(); err != nil {
 			return err
@@ -88,16 +91,16 @@ kustomize.`,
 // add adds the flags that o is set by.
 func (o *options) add(flags *pflag.FlagSet) {
 	flags.StringVar(&o.image, "image", "docket", "`NAME` of docket's image")
-	flags.StringVar(&o.engine, "engine", "", "`NAME` of the engine's container, which gets the directory of the socket")
-	flags.StringVar(&o.name, "name", "engine", "`NAME` of the Deployment that a patch is for")
+	flags.StringVar(&o.engine, "engine", "", "`NAME` of the engine's container, to mount the directory of the socket in")
+	flags.StringVar(&o.name, "name", "engine", "`NAME` of the Deployment to patch")
 	flags.StringVar(&o.configMap, "config-map", "docket", "`NAME` of the ConfigMap with the configuration as docket.yaml")
 	flags.Var(volumeFlag{o}, "volume", "volume of the queue: emptyDir, ephemeral, or claim=NAME")
-	flags.Var(command.Duration{To: &o.shutdownDelay}, "shutdown-delay", "how long the engine takes to stop")
-	flags.BoolVar(&o.plain, "plain", false, "an ordinary container in place of a native sidecar")
-	flags.BoolVar(&o.strict, "blocking-strict", false, "the engine decides nothing without docket: add a readiness probe, which counts for the whole pod")
+	flags.Var(command.Duration{To: &o.shutdownDelay}, "shutdown-delay", "time that the engine takes to stop")
+	flags.BoolVar(&o.plain, "plain", false, "write an ordinary container instead of a native sidecar")
+	flags.BoolVar(&o.strict, "blocking-strict", false, "add a readiness probe, for the whole pod: the engine decides nothing without docket")
 	flags.Int64Var(&o.fsGroup, "fs-group", docketUser, "`GROUP` that the engine and docket share files by")
 	flags.Var(mountFlag(o.secrets), "secret", "`NAME=DIRECTORY` at which docket reads a Secret; may be repeated")
-	flags.Var(mountFlag(o.mounts), "mount", "`VOLUME=DIRECTORY` at which docket has a volume of the pod; may be repeated")
+	flags.Var(mountFlag(o.mounts), "mount", "`VOLUME=DIRECTORY` at which docket mounts a volume of the pod; may be repeated")
 }
 
 // load returns the configuration in file, if a container with o can run with it.
@@ -107,7 +110,7 @@ func load(kinds exporter.Kinds, file string, o *options) (*exporter.Config, erro
 		return nil, err
 	}
 	if tapcmd.IsTap(text) {
-		return nil, command.Misconfigured("%s: is of kind Tap, which needs no volume: name the configuration of kind Exporter, that of the docket beside it", file)
+		return nil, command.Misconfigured("%s: kind Tap needs no volume: name the configuration of kind Exporter, for the docket beside tap", file)
 	}
 	cfg, err := command.ParseConfig(kinds, file, text)
 	if err != nil {

@@ -44,19 +44,21 @@ var questions = map[string]question{
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "probe live|ready|startup",
-		Short: "Say by the exit code how the running docket is, for the probes of a pod",
-		Long: `probe asks the docket that runs in this container, and says in one line how it is:
+		Short: "Report the health of docket as an exit code, for pod probes",
+		Long: `probe asks the docket that runs in this container for its health, and prints one
+line:
 
   live      the process answers
   ready     producers can connect, and the queue can be written
   startup   producers can connect; a full disk does not count
 
-It asks over admin.sock in the directory of the queue, else at admin.address. Mistakes in
-FILE do not matter: docket may be at work with an earlier version of it. Where FILE may be
-one that no directory can be read from, give the directory with --queue.
+probe asks over admin.sock in the directory of the queue, else over
+admin.address. Mistakes in FILE do not matter, as docket may run with an earlier
+version of it. Use --queue if FILE may be so broken that probe cannot read the
+directory from it.
 
-The exit code is 0 when the answer is yes, 1 when it is no or when no docket runs, and 2
-when it is not known where to ask.`,
+probe exits 0 when the answer is yes. It exits 1 when the answer is no or no
+docket runs, and 2 when it does not know where to ask.`,
 		Example: `  docket probe live -f /etc/docket/docket.yaml --queue /var/lib/docket/queue
   docket probe ready -f docket.yaml`,
 		ValidArgs: slices.Sorted(maps.Keys(questions)),
@@ -65,7 +67,7 @@ when it is not known where to ask.`,
 	var where whereabouts
 	where.Kinds = kinds
 	where.Add(cmd)
-	cmd.Flags().StringVar(&where.queue, "queue", "", "directory of the queue, in place of the one that FILE names")
+	cmd.Flags().StringVar(&where.queue, "queue", "", "directory of the queue, instead of the one in FILE")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		docket, err := where.client(cmd.Context())
 		if err != nil {
@@ -129,14 +131,14 @@ func (w *whereabouts) client(ctx context.Context) (*adminclient.Client, error) {
 		return nil, &command.ConfigError{Err: fmt.Errorf("%w: give the directory of the queue with --queue", p.err)}
 	}
 	if !p.ok && w.queue == "" {
-		err := errors.New("nor an admin.address")
+		err := errors.New("no admin.address either")
 		if p.admin.Address != "" {
 			docket := adminclient.ForAddress(p.admin.Address, "")
 			if err = docket.Reach(ctx); err == nil {
 				return docket, nil
 			}
 		}
-		return nil, command.Misconfigured("%s: names no queue.directory that can be read: give it with --queue (%w)", w.File, err)
+		return nil, command.Misconfigured("%s: no readable queue.directory: give the directory with --queue (%w)", w.File, err)
 	}
 	return adminclient.ForEither(cmp.Or(w.queue, p.directory), p.admin.Address, ""), nil
 }
@@ -165,6 +167,6 @@ func (w *whereabouts) read() place {
 	case p := <-found:
 		return p
 	case <-time.After(readTimeout):
-		return place{err: fmt.Errorf("docket: read configuration: %s is not read within %s", w.File, readTimeout)}
+		return place{err: fmt.Errorf("docket: read configuration: %s took longer than %s to read", w.File, readTimeout)}
 	}
 }

@@ -28,7 +28,7 @@ func TestFileThatHasNoEnd(t *testing.T) {
 	if err := os.Truncate(large, 1<<30); err != nil {
 		t.Fatal(err)
 	}
-	for file, want := range map[string]string{pipe: "is not read within", large: "is larger than"} {
+	for file, want := range map[string]string{pipe: " took longer than ", large: "is larger than"} {
 		for _, queue := range []string{"", filepath.Join(dir, "queue")} {
 			err := probe(t, "live", "-f", file, "--queue="+queue)
 			_, misconfigured := errors.AsType[*command.ConfigError](err)

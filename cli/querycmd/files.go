@@ -54,7 +54,7 @@ func (p *filePart) read(_ context.Context, submit func(*block) bool) {
 var (
 	// errEnough ends the reading where the search has ended.
 	errEnough = errors.New("enough")
-	errTorn   = errors.New("it ends within a line")
+	errTorn   = errors.New("the file ends within a line")
 )
 
 // isUnfinished reports whether err is how a file ends that is being written.
@@ -67,7 +67,7 @@ func (p *filePart) readLines(r io.Reader, submit func(*block) bool) error {
 	b := newBlock()
 	for {
 		if len(b.lines) > maxLine {
-			return fmt.Errorf("a line of more than %d bytes", maxLine)
+			return fmt.Errorf("a line is longer than %d bytes", maxLine)
 		}
 		if len(b.lines) == cap(b.lines) {
 			b.lines = slices.Grow(b.lines, len(b.lines))

@@ -209,7 +209,7 @@ func TestUnjudged(t *testing.T) {
 	s.report.add(&b.report)
 	var said strings.Builder
 	err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
-	if string(b.rows.text) != "{\"a\":2,\"b\":2,\"c\":\"d\"}\n" || err != nil || said.String() != "note: --when cannot judge 2 records, which are not written; the first: no such key: c" {
+	if string(b.rows.text) != "{\"a\":2,\"b\":2,\"c\":\"d\"}\n" || err != nil || said.String() != "note: 2 records left out: --when cannot be evaluated; the first error: no such key: c" {
 		t.Errorf("got %q, %v and %q", b.rows.text, err, said.String())
 	}
 }

@@ -92,7 +92,7 @@ func parseBound(flag, text string, now time.Time) (time.Time, error) {
 	}
 	ago, err := parseAgo(text)
 	if err != nil {
-		return time.Time{}, fmt.Errorf("%s %q is neither a time such as 2026-03-01T12:00:00Z, nor a day or month such as 2026-03-01 or 2026-03 (UTC), nor how long ago, such as 24h or 7d", flag, text)
+		return time.Time{}, fmt.Errorf("%s %q is not a time: give 2026-03-01T12:00:00Z, a day or month such as 2026-03-01 or 2026-03 (UTC), or how long ago, such as 24h or 7d", flag, text)
 	}
 	return now.Add(-ago), nil
 }

@@ -27,44 +27,47 @@ func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "query DIR|-f FILE",
 		Short: "Search a file export or the queue",
-		Long: `query writes the records of a file export, compressed or not, or of the queue of a
-configuration, that an expression takes and that are from a time. It reads the same
-expressions as the filter of a sink: record is the record, and normalized the form
-that the records of all engines have in common. Records come in the order in which
-docket stored them.
+		Long: `query prints the records of a file export or of a queue that match an expression
+and a time range. The export may be compressed. -f names the configuration
+of a queue.
 
-A record's time is when it was decided, as the record says (normalized.when). Where it
-does not say, the time is when docket received it, by the stamp of the sink or the queue.
---from is inclusive, --to exclusive: RFC 3339, a day or a month in UTC, or how long ago.
+Write an expression as in a sink's filter: "record" is the record, and
+"normalized" is the form that the records of all engines share. Records come in
+the order in which docket stored them.
+
+The time of a record is the time of the decision, as the record gives it
+(normalized.when). A record without one has the time when docket received it,
+from the stamp of the sink or from the queue. --from is inclusive, --to
+exclusive: RFC 3339, a day or a month in UTC, or how long ago.
 
   ndjson  the records' own bytes
-  csv     the normalized form. A text that a spreadsheet would take for a formula
-          has an apostrophe in front
+  csv     the normalized form; a text that a spreadsheet would take for a formula
+          starts with an apostrophe
   table   most of the normalized form, for people
 
---verified proves the export first, as docket verify does and with the same flags, and
-writes only what an anchor vouches for. Nothing is written before the proof, or without
-one: then query ends with 1.
+--verified first verifies the export as docket verify does, with the same flags,
+and prints only records that an anchor proves. query prints nothing before the
+proof is complete. Without a proof it exits 1.
 
-It also ends with 1 when it could not search everything, and says why on the standard
-error. That nothing was found is no failure.`,
+query also exits 1 when it could not search everything, and says why on the
+standard error. An empty result is no failure.`,
 		Example: `  docket query /var/log/docket --when 'normalized.decision == "deny" && normalized.resource.namespace == "shop"' --from 2026-03 --to 2026-04
   docket query -f docket.yaml --from 1h -o table
   docket query /var/log/docket --from 7d -o csv > week.csv
   docket query /var/log/docket --verified --checkpoints siem.ndjson --when 'normalized.user == "alice"'`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 {
-				return errors.New("one export at a time: name its directory, and nothing else")
+				return errors.New("too many arguments: name the directory of one export")
 			}
 			return nil
 		},
 	}
 	q := query{flags: command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}}
 	q.flags.Add(cmd)
-	cmd.Flags().StringVar(&q.when, "when", "", "CEL expression that is true for the records to find (default all)")
-	cmd.Flags().StringVar(&q.from, "from", "", "records from then on: time, day, month, or how long ago (24h, 7d)")
-	cmd.Flags().StringVar(&q.to, "to", "", "records before then")
-	cmd.Flags().BoolVar(&q.verified, "verified", false, "prove the export first, and write only what is proven")
+	cmd.Flags().StringVar(&q.when, "when", "", "CEL expression to select records (default all)")
+	cmd.Flags().StringVar(&q.from, "from", "", "start of the range, inclusive: time, day, month, or how long ago (24h, 7d)")
+	cmd.Flags().StringVar(&q.to, "to", "", "end of the range, exclusive")
+	cmd.Flags().BoolVar(&q.verified, "verified", false, "verify the export first, and print only proven records")
 	q.proof.Add(cmd)
 	output := command.OutputFlag(cmd, string(ndjson), string(table), string(csv))
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -105,13 +108,13 @@ func (q *query) parse(args []string) (err error) {
 	isQueue := q.flags.File != "" || q.flags.Data != "" || q.flags.Admin != ""
 	switch {
 	case q.dir == "" && !isQueue:
-		return errors.New("search what? name the directory of a file export, or a configuration with -f for its queue")
+		return errors.New("missing DIR or -f FILE: name the directory of a file export, or the configuration of a queue")
 	case q.dir != "" && isQueue:
-		return errors.New("the directory of an export and -f, --data or --admin exclude each other: those name a queue")
+		return errors.New("DIR and -f, --data or --admin exclude each other: search an export or a queue")
 	case q.verified && isQueue:
-		return errors.New("--verified is for file exports: docket queue check reads a queue for damage")
+		return errors.New("--verified is for file exports: to check a queue, use docket queue check")
 	case !q.verified && q.proof.AreSet():
-		return errors.New(verifycmd.ProofFlagNames + " belong to --verified")
+		return errors.New(verifycmd.ProofFlagNames + " need --verified")
 	}
 	if q.search.filter, err = filter.Compile(q.when); err != nil {
 		return fmt.Errorf("--when: %w", err)
@@ -124,7 +127,7 @@ func (q *query) parse(args []string) (err error) {
 		return err
 	}
 	if from, to := q.search.from, q.search.to; !from.IsZero() && !to.IsZero() && !from.Before(to) {
-		return fmt.Errorf("--from %s does not lie before --to %s", q.from, q.to)
+		return fmt.Errorf("--from %s must be before --to %s", q.from, q.to)
 	}
 	return nil
 }

@@ -38,16 +38,16 @@ func (r *report) say(say func(format string, args ...any)) error {
 		say("note: %s", human.OneLine(note))
 	}
 	if r.unjudged > 0 {
-		say("note: --when cannot judge %s, which are not written; the first: %s", human.Count(r.unjudged, "record"), r.reason)
+		say("note: %s left out: --when cannot be evaluated; the first error: %s", human.Count(r.unjudged, "record"), r.reason)
 	}
 	if r.untimed > 0 {
-		say("note: %s may be from outside of --from and --to: neither the record nor a stamp says when", human.Count(r.untimed, "record"))
+		say("note: %s may be outside --from and --to: neither the record nor a stamp has a time", human.Count(r.untimed, "record"))
 	}
 	for _, problem := range r.problems {
 		say("%s", human.OneLine(problem))
 	}
 	if r.unreadable > 0 {
-		say("%s of what was searched are no JSON objects", human.Count(r.unreadable, "line"))
+		say("%s skipped: not a JSON object", human.Count(r.unreadable, "line"))
 	}
 	if len(r.problems) > 0 || r.unreadable > 0 {
 		return errNotAll
@@ -56,4 +56,4 @@ func (r *report) say(say func(format string, args ...any)) error {
 }
 
 // errNotAll ends a search that has left something out.
-var errNotAll = fmt.Errorf("not everything could be searched")
+var errNotAll = fmt.Errorf("search incomplete: see the messages above")

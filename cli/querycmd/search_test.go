@@ -132,17 +132,17 @@ func TestSearchDamage(t *testing.T) {
 		told   string
 	}{
 		"none":            {file: "decisions-2.ndjson", want: "1234"},
-		"torn":            {file: "decisions-2.ndjson", damage: cut(1), want: "124", told: "decisions-2.ndjson: it ends within a line"},
+		"torn":            {file: "decisions-2.ndjson", damage: cut(1), want: "124", told: "decisions-2.ndjson: the file ends within a line"},
 		"torn, active":    {file: "decisions-active.ndjson", damage: cut(1), want: "142"},
 		"gzip, cut":       {file: "decisions-2.ndjson.gz", damage: cut(9), want: "1234", told: "decisions-2.ndjson.gz: "},
 		"gzip, active":    {file: "decisions-active.ndjson.gz", damage: cut(9), want: "1423"},
 		"zstd, cut":       {file: "decisions-2.ndjson.zst", damage: cut(9), want: "14", told: "decisions-2.ndjson.zst: "},
 		"zstd, active":    {file: "decisions-active.ndjson.zst", damage: cut(9), want: "14"},
 		"no gzip":         {file: "decisions-2.ndjson.gz", damage: replace("no gzip"), want: "14", told: "decisions-2.ndjson.gz: "},
-		"no records":      {file: "decisions-2.ndjson", damage: replace("[\"x\"]\nno x\n{}\n"), want: "14", told: "2 lines of what was searched are no JSON objects"},
+		"no records":      {file: "decisions-2.ndjson", damage: replace("[\"x\"]\nno x\n{}\n"), want: "14", told: "2 lines skipped: not a JSON object"},
 		"an empty file":   {file: "decisions-2.ndjson", damage: replace(""), want: "14"},
 		"a link":          {file: "decisions-2.ndjson", damage: func(path string) error { return errors.Join(os.Remove(path), os.Symlink("/etc/passwd", path)) }, want: "14", told: "not a regular file"},
-		"a file too long": {file: "decisions-2.ndjson", damage: replace(`{"x":2,"y":"` + strings.Repeat("y", maxLine+blockSize)), want: "14", told: "a line of more than"},
+		"a file too long": {file: "decisions-2.ndjson", damage: replace(`{"x":2,"y":"` + strings.Repeat("y", maxLine+blockSize)), want: "14", told: "a line is longer than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -229,7 +229,7 @@ func TestSearchFileTimes(t *testing.T) {
 	got := found(t, &s, partsOf(c, nil))
 	var said strings.Builder
 	err := s.report.say(func(format string, args ...any) { fmt.Fprintf(&said, format, args...) })
-	want := "note: 2 records may be from outside of --from and --to: neither the record nor a stamp says when"
+	want := "note: 2 records may be outside --from and --to: neither the record nor a stamp has a time"
 	if got != "{\"n\":2}\n{\"n\":3}\n" || err != nil || said.String() != want {
 		t.Errorf("got %q, %v and %q", got, err, said.String())
 	}

@@ -23,14 +23,17 @@ import (
 func newQueueCat(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cat",
-		Short: "Write the records of a queue",
-		Long: `cat writes the records that a queue holds, one a line, each byte for byte as it came. It
-asks the docket that runs on the queue, and reads the files while none does. With -o json each stands as "record" in an object that says where it came from. On a
-terminal, controls and characters that hide or reorder text are shown as \u202e and the
-like: what a producer has sent must not steer it.
+		Short: "Print the records of a queue",
+		Long: `cat prints the records that a queue holds, one a line, each byte for byte as it
+came. It asks the docket that runs on the queue. While no docket runs it reads
+the files. With -o json each record is the member "record" of an object that
+shows where the record came from.
 
-Records that are lost to damage are passed over and named on the standard error,
-and the command ends with 1: what it has written is not all that was asked for.`,
+On a terminal, cat shows control characters, and characters that hide or reorder
+text, as \u202e and the like. So a producer cannot control your terminal.
+
+cat skips records that are lost to damage, names them on the standard error and
+exits 1: the output is not complete then.`,
 		Example: `  docket queue cat | head
   docket queue cat -f docket.yaml --from 1000 --to 1999
   docket queue cat -f docket.yaml --sink siem -o json    what siem has yet to get`,
@@ -41,7 +44,7 @@ and the command ends with 1: what it has written is not all that was asked for.`
 	cmd.Flags().Uint64Var(&r.from, "from", 0, "number of the first record (default the first kept)")
 	cmd.Flags().Uint64Var(&r.to, "to", math.MaxUint64, "number of the last record")
 	cmd.Flags().Lookup("to").DefValue = ""
-	cmd.Flags().StringVar(&r.sink, "sink", "", "begin at the first record that this sink has not done")
+	cmd.Flags().StringVar(&r.sink, "sink", "", "start at the first record that this sink has not handled")
 	output := command.OutputFlag(cmd, "ndjson", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := r.check(); err != nil {
@@ -78,10 +81,10 @@ type catRange struct {
 
 func (r catRange) check() error {
 	if r.sink != "" && r.from > 0 {
-		return errors.New("--sink and --from exclude each other: the sink's place is where to begin")
+		return errors.New("--sink and --from exclude each other: --sink starts at the position of the sink")
 	}
 	if r.to < r.from {
-		return fmt.Errorf("--to %d lies before --from %d", r.to, r.from)
+		return fmt.Errorf("--to %d is before --from %d", r.to, r.from)
 	}
 	return nil
 }
@@ -103,7 +106,7 @@ func (c *cat) run(ctx context.Context, r catRange) error {
 	if r.sink != "" {
 		a, ok := c.v.Sink(r.sink)
 		if !ok {
-			return fmt.Errorf("the queue knows no sink %q: docket queue ls shows those it knows", r.sink)
+			return fmt.Errorf("the queue has no sink %q: docket queue ls lists its sinks", r.sink)
 		}
 		wanted.From = a.Next
 	}
@@ -130,9 +133,9 @@ func (c *cat) run(ctx context.Context, r catRange) error {
 	case err != nil:
 		return err
 	case unreadable:
-		return errors.New("not all of the queue can be read")
+		return errors.New("part of the queue cannot be read")
 	case missing > 0:
-		return fmt.Errorf("%s of those asked for cannot be read", human.Count(missing, "record"))
+		return fmt.Errorf("cannot read %s in this range", human.Count(missing, "record"))
 	}
 	return nil
 }

@@ -17,18 +17,19 @@ import (
 func newQueueCheck(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check",
-		Short: "Read all of a queue at rest and say what is damaged",
-		Long: `check reads every file of a queue and says what is not as it should be, one finding a
-line, as FILE:OFFSET: SEVERITY: what it means. It changes nothing, keeps no docket from
-starting, and ends when one starts.
+		Short: "Check every file of a stopped queue",
+		Long: `check reads every file of a queue and prints one finding a line, as FILE:OFFSET:
+SEVERITY: what it means. It changes nothing and does not keep docket from
+starting. It stops when docket starts.
 
-  damage   something is lost or cannot be used, and nobody has dealt with it yet:
-           docket does so when it meets it, docket queue repair at once
-  known    damage of which quarantine/ has the bytes and the books the count
-  note     worth knowing; a torn tail is one: a crash interrupted a write that no
-           producer was told about, which is not damage
+  damage   something is lost or unusable, and not handled yet: docket handles it
+           when it reads there, docket queue repair handles it at once
+  known    damage that is handled: its bytes are in quarantine/, its records in
+           the ledger
+  note     harmless, such as a torn tail: a crash interrupted a write that was
+           not acknowledged
 
-It ends with 1 when there is damage, with 0 otherwise.`,
+check exits 1 when there is damage, otherwise 0.`,
 		Example: `  docket queue check -f docket.yaml
   docket queue check --queue /tmp/copy-of-a-queue -o json`,
 		Args: command.NoArgs,
@@ -79,7 +80,7 @@ func checkQueue(ctx context.Context, w io.Writer, o *inspect.Queue, dir string, 
 	if err != nil || damage == 0 {
 		return err
 	}
-	return fmt.Errorf("queue %s is damaged: findings: %d; %s; see what can be done with: docket queue repair", dir, damage, readText(checked))
+	return fmt.Errorf("queue %s is damaged: findings: %d; %s; to see the repairs, run docket queue repair", dir, damage, readText(checked))
 }
 
 // readText is what a check has read.

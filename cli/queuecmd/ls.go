@@ -24,9 +24,10 @@ func newQueueLs(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "ls",
 		Short: "Show what a queue holds",
-		Long: `ls shows the segments of a queue, where each sink stands in it, and what was set
-aside. It asks the docket that runs on the queue, and looks at the files while none
-does. It believes what the files say of themselves: check reads everything.`,
+		Long: `ls shows the segments of a queue, the position of each sink, and the files in
+quarantine. It asks the docket that runs on the queue. While no docket runs it
+looks at the files. It trusts what the files say about themselves: docket queue
+check reads everything.`,
 		Example: `  docket queue ls
   docket queue ls -f docket.yaml -o json`,
 		Args: command.NoArgs,
@@ -131,7 +132,7 @@ func replayText(a inspect.AccountDocument) string {
 func setAsideText(d inspect.Document) string {
 	var b strings.Builder
 	if p := d.Positions; p == nil {
-		b.WriteString("positions   none that can be used\n")
+		b.WriteString("positions   none usable\n")
 	} else {
 		fmt.Fprintf(&b, "positions   up to record %d: %s remembered", p.LastSeq, human.Count(uint64(p.Producers), "producer"))
 		for _, name := range slices.Sorted(maps.Keys(p.Sources)) {

@@ -23,29 +23,30 @@ import (
 func newQueueMove(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "move --to DIR",
-		Short: "Move a queue at rest, and the file exports beside it, to another volume",
-		Long: `move takes the queue, with its dead letters and all else in its directory, to DIR. File
-exports that lie beside the queue go with it, as a position in each says up to which
-record of which queue it goes. Each keeps its name: /old/queue and /old/export become
-DIR/queue and DIR/export. Mount DIR where the old volume was, or change the
-configuration.
+		Short: "Move a stopped queue and its file exports to another volume",
+		Long: `move takes the queue to DIR, with its dead letters and everything else in its
+directory. File exports beside the queue move too, as each holds a position in
+this queue. Each directory keeps its name: /old/queue and /old/export become
+DIR/queue and DIR/export. Afterwards mount DIR where the old volume was, or
+change the configuration.
 
-The old queue is removed when the new one is whole and on disk. Of the two, docket runs
-on one at most, at any time. When move is killed or fails, the old queue stays as it is,
-or both are whole and docket refuses both: call move again to go on. A mark stays in
-the old directories, so that no docket begins a new queue there by mistake.
+move removes the old queue when the new one is complete and on disk. docket
+never runs on both. If move is killed or fails, either the old queue is
+unchanged, or both are complete and docket refuses both: run move again to
+finish. A mark stays in the old directories, so that no docket starts a new
+queue there by mistake.
 
-move fails while docket runs on the queue, and where DIR has a queue or export already.
-Run it as the user that docket runs as.`,
+move fails while docket runs on the queue, or when DIR already has a queue or an
+export. Run it as the user that docket runs as.`,
 		Example: `  docket queue move -f docket.yaml --to /mnt/new`,
 		Args:    command.NoArgs,
 	}
 	flags := command.ConfigFlags{Kinds: kinds}
 	flags.Add(cmd)
-	to := cmd.Flags().String("to", "", "directory that the queue and the exports beside it move into")
+	to := cmd.Flags().String("to", "", "directory to move the queue and the exports beside it into")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if *to == "" {
-			return errors.New("where to? Name a directory with --to")
+			return errors.New("missing --to DIR: name the directory to move the queue into")
 		}
 		cfg, err := flags.Load()
 		if err != nil {
@@ -113,7 +114,7 @@ func printMove(w io.Writer, result relocation.Result, staying []string) {
 		fmt.Fprintf(w, "  %s stays: it is not beside the queue\n", dir)
 	}
 	fmt.Fprintf(w, "Name the new directories in the configuration, or mount their volume where the old one was. "+
-		"The file %s stays in the old ones.\n", moved.ToFile)
+		"The file %s stays in the old directories.\n", moved.ToFile)
 }
 
 // keepAccess gives a copy the owner, the group and the mode of its original.
@@ -142,7 +143,7 @@ func keepAccess(from, to disk.Path) error {
 	was, now := info.Sys().(*syscall.Stat_t), is.Sys().(*syscall.Stat_t)
 	if was.Uid != now.Uid || was.Gid != now.Gid {
 		if err := f.Chown(int(was.Uid), int(was.Gid)); err != nil {
-			return fmt.Errorf("%w: its original belongs to user %d, group %d: run move as that user, or as root", err, was.Uid, was.Gid)
+			return fmt.Errorf("%w: the original belongs to user %d, group %d: run move as this user, or as root", err, was.Uid, was.Gid)
 		}
 	}
 	if is.Mode() == info.Mode() {

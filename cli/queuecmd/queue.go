@@ -20,11 +20,14 @@ import (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "queue",
-		Short: "Look into a queue, check it, repair it and move it",
-		Long: `ls and cat look into the queue of a running docket, which they ask over the socket
-admin.sock in the queue's directory, or into the files of one at rest. check and
-repair work on the files while no docket runs on them, and so does move, which takes
-them to another volume. All but repair --apply and move change nothing.`,
+		Short: "Inspect, check, repair or move a queue",
+		Long: `ls and cat show the queue of a running docket, over the socket admin.sock in the
+queue's directory. While no docket runs they read the files.
+
+check and repair work on the files while no docket runs on them. move takes a
+queue to another volume, also while no docket runs.
+
+Only repair --apply and move change anything.`,
 		Example: `  docket queue ls                  what the queue below ./docket-data holds
   docket queue check -f docket.yaml
   docket queue check --queue /tmp/copy-of-a-queue`,
@@ -78,7 +81,7 @@ func (f *lookFlags) with(ctx context.Context, at func(*adminclient.Client) error
 	return command.Failed(errors.Join(rest(o), o.Close()))
 }
 
-var errOneQueue = errors.New("--queue excludes --file, --data and --admin: they say where docket is, it names the directory itself")
+var errOneQueue = errors.New("--queue excludes --file, --data and --admin: --queue names the directory itself")
 
 // load returns the section "queue" of the configuration, or the little that is
 // known of a queue without one.
@@ -110,8 +113,7 @@ func (f *queueFlags) with(open inspect.Opener, do func(exporter.QueueConfig, *in
 func withQueue(dir string, open inspect.Opener, do func(*inspect.Queue) error) error {
 	o, err := open(dir, nil)
 	if inUse, ok := errors.AsType[*state.InUseError](err); ok {
-		return command.Failed(fmt.Errorf("queue %s is in use by %s: this command is for a queue at rest; "+
-			"stop docket first, or ask it with: docket status", dir, inUse.Holder))
+		return command.Failed(fmt.Errorf("queue %s is in use by %s: stop docket first, or ask the running docket with docket status", dir, inUse.Holder))
 	}
 	if errors.Is(err, inspect.ErrNoQueue) {
 		return command.Misconfigured("%w", err)

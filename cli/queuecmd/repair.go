@@ -19,20 +19,22 @@ import (
 func newQueueRepair(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "repair",
-		Short: "Say what can be done about damage in a queue at rest, and do it",
-		Long: `repair finds what check finds and says what it would do about it, one action a line.
-It changes nothing until it is called with --apply.
+		Short: "Show repairs of a damaged, stopped queue, and apply them",
+		Long: `repair finds the same damage as check and prints what it would do, one action a
+line. It changes nothing without --apply.
 
-Bytes that cannot be read are copied to quarantine/, and what they held is counted
-as lost at once, before any sink gets there. No record that can be read is removed,
-and nothing that cannot be read is. docket does the same while it runs, whenever it
-meets damage: to run it without a repair is safe.`,
+With --apply, repair copies unreadable bytes to quarantine/ and counts their
+records as lost at once, before any sink gets there. It removes no readable
+record, and no unreadable one either.
+
+docket does the same by itself whenever it meets damage, so you can run docket
+without a repair.`,
 		Example: `  docket queue repair -f docket.yaml
   docket queue repair -f docket.yaml --apply`,
 		Args: command.NoArgs,
 	}
 	flags := newQueueFlags(cmd, kinds)
-	apply := cmd.Flags().Bool("apply", false, "do it")
+	apply := cmd.Flags().Bool("apply", false, "apply the repairs")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		open := inspect.OpenToLook

@@ -24,17 +24,19 @@ func NewReplay(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "replay --sink S --from SEQ|TIME",
 		Short: "Redeliver records to a sink",
-		Long: `replay sets a sink back to an earlier record. It asks the docket that runs on the
-queue, which delivers from there at once; while none does it changes the files, and
-docket delivers from there when it runs again. Each record has the id that it had
-before. A replay can go back as far as the queue keeps records, which queue.retain is
-for, and it never skips one.
+		Long: `replay sets a sink back to an earlier record, and docket delivers from there
+again. Each record keeps its id. A running docket redelivers at once. While no
+docket runs, replay changes the files, and docket redelivers when it starts.
 
-A running docket first lets the batch under way end, for ten seconds at most, and then
-opens the sink anew. Other sinks go on.
+replay goes back as far as the queue keeps records (queue.retain) and never
+skips a record. A replay from the sink's own position redelivers nothing: use it
+to continue a sink in state PositionAhead there.
 
---from is the number of a record, a time, or how long ago: the first record that was
-received then or later.`,
+A running docket first lets the current batch end, for at most ten seconds, and
+then opens the sink again. Other sinks are not interrupted.
+
+--from is the number of a record, a time, or how long ago. A time selects the
+first record that was received then or later.`,
 		Example: `  docket replay -f docket.yaml --sink siem --from 2h
   docket replay -f docket.yaml --sink siem --from 2026-01-05T10:00:00Z --dry-run
   docket replay -f docket.yaml --sink siem --from 1000`,
@@ -45,11 +47,11 @@ received then or later.`,
 	var sink, from string
 	cmd.Flags().StringVar(&sink, "sink", "", "name of the sink")
 	cmd.Flags().StringVar(&from, "from", "", "number of a record, time (RFC 3339) or duration such as 2h")
-	dryRun := cmd.Flags().Bool("dry-run", false, "say what would be delivered again, and change nothing")
+	dryRun := cmd.Flags().Bool("dry-run", false, "show what would be redelivered, and change nothing")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if sink == "" || from == "" {
-			return errors.New("which sink, and from where on? name them with --sink and --from")
+			return errors.New("missing --sink or --from: name the sink and where to start")
 		}
 		start, err := parseReplayFrom(from, time.Now())
 		if err != nil {
@@ -105,7 +107,7 @@ func parseReplayFrom(text string, now time.Time) (inspect.ReplayFrom, error) {
 	if ago, err := time.ParseDuration(text); err == nil && ago > 0 && strings.Trim(text, "0123456789") != "" {
 		return inspect.ReplayFrom{Time: now.Add(-ago)}, nil
 	}
-	return inspect.ReplayFrom{}, fmt.Errorf("--from %q is neither the number of a record, nor a time such as 2026-01-05T10:00:00Z, nor a duration such as 2h (a day is 24h)", text)
+	return inspect.ReplayFrom{}, fmt.Errorf("--from %q is not valid: give the number of a record, a time such as 2026-01-05T10:00:00Z, or a duration such as 2h (a day is 24h)", text)
 }
 
 // checkReplaySink refuses a sink that would not deliver what it is set back to.
@@ -117,31 +119,39 @@ func checkReplaySink(cfg *exporter.Config, name string) error {
 			continue
 		}
 		if s.Retire {
-			return fmt.Errorf("sink %s is to be retired: nothing is delivered to it any more", name)
+			return fmt.Errorf("sink %s has retire: true: docket delivers nothing more to it", name)
 		}
 		return command.Failed(s.CheckReplay())
 	}
-	return fmt.Errorf("no sink %q is configured: there are %s", name, strings.Join(names, ", "))
+	return fmt.Errorf("sink %q is not configured: choose one of %s", name, strings.Join(names, ", "))
 }
 
 // writeReplay shows d as text; running says that a docket carries it out.
 func writeReplay(w io.Writer, d inspect.ReplayDocument, running bool) error {
+	if d.Records == 0 && d.Lost == 0 {
+		end := "sink " + d.Sink + " continues with this record, whatever position its destination has"
+		if !d.Done {
+			end = "nothing was changed: this was a dry run"
+		}
+		_, err := fmt.Fprintf(w, "nothing to redeliver to sink %s: its position is record %d\n%s\n", d.Sink, d.FirstSeq, end)
+		return err
+	}
 	lost := ""
 	if d.Lost > 0 {
-		lost = fmt.Sprintf("; %d between them are lost to damage", d.Lost)
+		lost = fmt.Sprintf("; lost to damage in this range: %d", d.Lost)
 	}
-	end := "sink " + d.Sink + " is set back: it gets them again when docket runs"
+	end := "sink " + d.Sink + " is set back: docket redelivers when it runs"
 	switch {
 	case !d.Done:
 		end = "nothing was changed: this was a dry run"
 	case running:
-		end = "sink " + d.Sink + " is set back: it gets them again from now on"
+		end = "sink " + d.Sink + " is set back: docket redelivers now"
 	}
 	var oldest, newest time.Time
 	if d.Oldest != nil && d.Newest != nil {
 		oldest, newest = *d.Oldest, *d.Newest
 	}
-	_, err := fmt.Fprintf(w, "%s again for sink %s: %d to %d, received %s to %s%s\n%s\n",
+	_, err := fmt.Fprintf(w, "%s to redeliver to sink %s: %d to %d, received %s to %s%s\n%s\n",
 		human.Count(d.Records, "record"), d.Sink, d.FirstSeq, d.LastSeq, human.Time(oldest), human.Time(newest), lost, end)
 	return err
 }

@@ -20,15 +20,15 @@ import (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "retry SINK",
-		Short: "Have a failing sink try now",
-		Long: `retry has a sink of the running docket attempt now what it would attempt after a pause,
-and says what came of it. Use it when you have mended a destination and do not want to
-wait. It ends with 1 when the attempt fails.`,
+		Short: "Retry a failing sink now",
+		Long: `retry makes a failing sink of the running docket try now instead of after its
+pause, and prints the result. Use it when you have repaired a destination and do
+not want to wait. retry exits 1 when the attempt fails.`,
 		Example: `  docket retry siem -f docket.yaml
   docket retry siem -f docket.yaml -o json`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("which sink? give its name: docket status shows which there are")
+				return errors.New("missing argument SINK: docket status lists the sinks")
 			}
 			return nil
 		},
@@ -51,7 +51,7 @@ wait. It ends with 1 when the attempt fails.`,
 			err = write(cmd.OutOrStdout(), a)
 		}
 		if err == nil && a.Sink.Attempts > 0 {
-			err = fmt.Errorf("sink %s fails still", a.Sink.Name)
+			err = fmt.Errorf("sink %s still fails", a.Sink.Name)
 		}
 		return command.Failed(err)
 	}
@@ -71,7 +71,7 @@ func write(w io.Writer, a exporter.RetryAnswer) error {
 	case s.Attempts > 0:
 		text += "; an attempt is under way"
 	case !a.Waited:
-		text += ": there was no attempt to wait for"
+		text += ": nothing to retry"
 	default:
 		text += " again"
 	}

@@ -18,7 +18,7 @@ func TestWrite(t *testing.T) {
 		want   string
 	}{
 		{exporter.RetryAnswer{Waited: true, Sink: exporter.SinkStatus{Name: "siem", State: exporter.Active}}, "sink siem works again\n"},
-		{exporter.RetryAnswer{Sink: exporter.SinkStatus{Name: "siem", State: exporter.Active}}, "sink siem works: there was no attempt to wait for\n"},
+		{exporter.RetryAnswer{Sink: exporter.SinkStatus{Name: "siem", State: exporter.Active}}, "sink siem works: nothing to retry\n"},
 		{exporter.RetryAnswer{Waited: true, Sink: waiting}, "sink siem Degraded: Transient: refused [31m now; the next attempt is in 1h30m\n"},
 		{exporter.RetryAnswer{Sink: failing}, "sink siem Degraded: Transient: refused [31m now; an attempt is under way\n"},
 	} {

@@ -20,7 +20,7 @@ func redacts(cfg *exporter.Config) bool {
 // collector has none. A debugger cannot attach either, unless root runs it.
 func forbidCores() error {
 	if err := unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0); err != nil {
-		return fmt.Errorf("forbid core dumps, as sources redact: %w", err)
+		return fmt.Errorf("disable core dumps, because a source redacts: %w", err)
 	}
 	return nil
 }

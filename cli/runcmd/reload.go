@@ -49,10 +49,10 @@ type reloader struct {
 func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
 	switch {
 	case r.file == "":
-		r.sayNothingToReload(ctx, hangups, "it runs without a configuration file")
+		r.sayNothingToReload(ctx, hangups, "docket runs without a configuration file")
 		return
 	case r.readOnce:
-		r.sayNothingToReload(ctx, hangups, r.file+" is not a regular file, and was read to its end")
+		r.sayNothingToReload(ctx, hangups, r.file+" is not a regular file and cannot be read again")
 		return
 	}
 	w := watch.New(pollEvery, r.log)
@@ -69,7 +69,7 @@ func (r *reloader) run(ctx context.Context, hangups <-chan struct{}) {
 		case <-hangups:
 			text, err := command.ReadConfigAgain(r.file)
 			if err == nil && r.isInForce(text) {
-				r.log.Info("SIGHUP: the configuration file is as it was", "file", r.file)
+				r.log.Info("SIGHUP: the configuration file has not changed", "file", r.file)
 				continue
 			}
 			r.text, r.failed = nil, "" // what is wrong is said again
@@ -85,7 +85,7 @@ func (r *reloader) sayNothingToReload(ctx context.Context, hangups <-chan struct
 	for {
 		select {
 		case <-hangups:
-			r.log.Info("SIGHUP: nothing to reload, docket goes on: " + why)
+			r.log.Info("SIGHUP: nothing to reload: " + why)
 		case <-ctx.Done():
 			return
 		}
@@ -146,10 +146,10 @@ func (r *reloader) look(text []byte, err error) {
 	r.failed, r.unfinished = "", isUnfinished
 	var notes []string
 	if len(waiting) > 0 {
-		notes = append(notes, "restart docket for "+strings.Join(waiting, ", ")+": until then what was there before is in force")
+		notes = append(notes, "restart docket for "+strings.Join(waiting, ", ")+": until then the old values apply")
 	}
 	if isUnfinished {
-		notes = append(notes, unfinished.Error()+"; it is tried again")
+		notes = append(notes, unfinished.Error()+"; docket tries again")
 	}
 	note := strings.Join(notes, "; ")
 	if again && note == r.note { // tried again in vain
@@ -176,14 +176,14 @@ func (r *reloader) fail(err error) {
 	}
 	r.failed, r.unfinished = text, false
 	r.report.Failed(text)
-	r.log.Error("configuration file is invalid: the last good configuration stays in force", "file", r.file, "error", text)
+	r.log.Error("configuration file is invalid: docket keeps the last valid configuration", "file", r.file, "error", text)
 }
 
 // firstProblems is the text of err, in bounds.
 func firstProblems(err error) string {
 	lines := slices.Collect(strings.Lines(err.Error()))
 	if len(lines) > maxProblems {
-		lines = append(lines[:maxProblems], "and more: docket check lists all")
+		lines = append(lines[:maxProblems], "and more: run docket check to list all")
 	}
 	return strings.Join(lines, "")
 }

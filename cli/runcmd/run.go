@@ -27,32 +27,38 @@ import (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "run",
-		Short: "Take records in, keep them on disk and deliver them",
-		Long: `run is the sidecar. It takes records in from its sources, puts each on disk before it
-says so, and delivers them to every sink.
+		Short: "Receive records, keep them on disk and deliver them",
+		Long: `run is the sidecar. It receives records from its sources, acknowledges each when
+it is on disk, and delivers them to every sink.
 
-Without -f everything lies below ./docket-data: the socket, the queue and a file
-export, with the status on 127.0.0.1:9464. Where the environment has ROOT_PATH, as in
-the place that Gatekeeper's Helm chart has for an exporter, docket reads what Gatekeeper
-exports below that directory (and deletes it, with DELETE_AFTER_READ=true) and writes
-the records to standard output.
+Without -f, docket keeps everything below ./docket-data: the socket, the queue
+and a file export. Its status is on 127.0.0.1:9464.
 
-SIGTERM or SIGINT stops it: docket takes lines until the producers close, for at most
-four fifths of shutdown.drainTimeout, and delivers until that is over. Every 3 s it logs
-which producers and sinks it waits for, and how much is left. The rest is kept for the
-next start. A second signal ends docket at once. Nothing stored is lost either way.
+When the environment has ROOT_PATH, as in the exporter slot of Gatekeeper's Helm
+chart, docket reads the files that Gatekeeper exports below that directory. With
+DELETE_AFTER_READ=true docket deletes them after reading. It writes the records
+to standard output.
 
-docket reads FILE again whenever it changes, and on SIGHUP. Sources and sinks that are
-the same go on; others are added, changed or removed, without a restart. A FILE that is
-invalid changes nothing: docket status says why. Where FILE is invalid at the start, docket
-runs with the configuration that took effect last, which is kept in the queue's
-directory. FILE says where that is, unless it cannot be parsed at all: name the
-directory with --queue.
+SIGTERM or SIGINT stops docket. It accepts lines until the producers close, for
+at most four fifths of shutdown.drainTimeout, and delivers until
+shutdown.drainTimeout is over. Every 3 s it logs which producers and sinks it
+waits for, and how much is left. The queue keeps the rest for the next start. A
+second signal ends docket at once. Nothing stored is lost either way.
 
-With --once docket takes nothing in: it delivers what the queue holds to every sink,
-and ends. It exits with 0 when every sink has all of it, and otherwise says what is
-left: records that a signal came before, dead letters, and what damage on disk has cost.
-Without -f it goes by the configuration that is kept in the directory that --queue names.`,
+docket reads FILE again whenever it changes, and on SIGHUP. Unchanged sources
+and sinks keep running; the others are added, changed or removed without a
+restart. An invalid FILE changes nothing: docket status says why.
+
+When FILE is invalid at the start, docket runs with the configuration that took
+effect last. This configuration is stored in the queue's directory, which docket
+takes from FILE. Give the directory with --queue, in case FILE cannot be parsed
+at all.
+
+With --once docket receives nothing. It delivers what the queue holds to every
+sink and exits. It exits 0 when every sink has everything. Otherwise it reports
+what is left: records that a signal interrupted, dead letters, and records lost
+to damage on disk. Without -f, --once uses the configuration that is stored in
+the directory of --queue.`,
 		Example: `  docket run                       try it out
   docket run -f docket.yaml
   docket run -f docket.yaml --queue /var/lib/docket/queue
@@ -61,8 +67,8 @@ Without -f it goes by the configuration that is kept in the directory that --que
 	}
 	flags := command.ConfigFlags{Kinds: kinds}
 	flags.Add(cmd)
-	queue := cmd.Flags().String("queue", "", "directory of the queue, for an invalid FILE that does not name it")
-	once := cmd.Flags().Bool("once", false, "take nothing in, deliver what the queue holds, and end")
+	queue := cmd.Flags().String("queue", "", "directory of the queue, for a FILE that cannot be parsed")
+	once := cmd.Flags().Bool("once", false, "receive nothing, deliver what the queue holds, and exit")
 	newLog := command.LogFlags(cmd, os.Stderr)
 
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
@@ -99,7 +105,7 @@ Without -f it goes by the configuration that is kept in the directory that --que
 			log.Error(versioncmd.Unsafe + ": never keep records with it")
 		}
 		if start.unread != nil {
-			log.Warn("sinks that were removed since the last run are kept and get nothing: it is not known where they lead", "error", start.unread)
+			log.Warn("sinks removed since the last run are kept, but receive nothing: their configuration cannot be read", "error", start.unread)
 		}
 		host.warn(cfg)
 		report := exporter.NewConfigReport("", "")

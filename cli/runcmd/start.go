@@ -40,7 +40,7 @@ func load(flags *command.ConfigFlags, queue string, once bool) (s start, err err
 	}
 	if flags.File == "" || flags.Data != "" {
 		if queue != "" {
-			return s, errors.New("--queue needs -f FILE: it says where the last good configuration lies when FILE does not")
+			return s, errors.New("--queue needs -f FILE: it names the directory of the queue if FILE cannot be parsed")
 		}
 		s.cfg, err = flags.Load()
 		return s, err
@@ -58,7 +58,7 @@ func load(flags *command.ConfigFlags, queue string, once bool) (s start, err err
 		queue, _, _ = exporter.Whereabouts(s.text)
 	}
 	if queue == "" {
-		return s, command.Misconfigured("%w\ndocket: which queue is it? With --queue DIR docket runs with the configuration that took effect there last", s.invalid)
+		return s, command.Misconfigured("%w\ndocket: queue directory unknown: with --queue DIR docket runs with the last configuration that took effect there", s.invalid)
 	}
 	s.stored, err = exporter.LoadStored(queue, flags.Kinds)
 	if errors.Is(err, fs.ErrNotExist) {

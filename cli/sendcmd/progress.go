@@ -97,9 +97,9 @@ func waitsFor(n int, why string) string {
 	case "":
 		return text + "docket status says what docket waits for"
 	case stream.QueueFull:
-		return text + "the queue of docket is full, and docket status says which sink holds it back"
+		return text + "docket's queue is full; docket status shows which sink is behind"
 	case stream.DiskFails:
-		return text + "the disk of docket takes no writes, and docket status says why"
+		return text + "docket cannot write to its disk; docket status says why"
 	}
 	return text + "docket says " + human.OneLine(why)
 }

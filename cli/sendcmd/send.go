@@ -31,11 +31,14 @@ func New(kinds exporter.Kinds) *cobra.Command {
 		Use:   "send [FILE]",
 		Short: "Send lines of JSON, and wait until each is stored",
 		Long: `send streams FILE, or the standard input, to a running docket: one JSON object a
-line. It ends with 0 only when every line was acknowledged, which means that it is
-on the disk of the exporter. Lines that are refused are listed with their number
-and the reason. While the exporter is away, send keeps what is not acknowledged
-and goes on when it is back; when it takes no more lines, send says why. Ctrl-C ends the sending and waits for what was sent to
-be acknowledged; a second one gives up.`,
+line. It exits 0 only when every line was acknowledged, which means that the
+line is on docket's disk. It lists each refused line with its number and the
+reason.
+
+While docket is away, send keeps the lines that are not acknowledged, and goes
+on when docket is back. When docket accepts no more lines, send says why. Ctrl-C
+stops the sending; send then waits for outstanding acknowledgements. A second
+Ctrl-C ends it at once.`,
 		Example: `  docket send decisions.ndjson
   kubectl logs audit | docket send --producer audit-1
   docket send -f docket.yaml decisions.ndjson     to the first unix source of docket.yaml`,
@@ -45,8 +48,8 @@ be acknowledged; a second one gives up.`,
 	flags.Add(cmd)
 	var socket, producer string
 	var timeout time.Duration
-	cmd.Flags().StringVar(&socket, "socket", "", "Unix domain socket of the exporter")
-	cmd.Flags().StringVar(&producer, "producer", "", "name of this stream of lines, kept with each record (default a random one)")
+	cmd.Flags().StringVar(&socket, "socket", "", "Unix domain socket of docket")
+	cmd.Flags().StringVar(&producer, "producer", "", "name of this stream of lines, stored with each record (default a random one)")
 	cmd.Flags().Var(command.Duration{To: &timeout}, "timeout", "give up after this time, such as 30s (default never)")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		s, err := newSendCommand(flags, socket, producer, cmd)
@@ -196,7 +199,7 @@ func (s *sendCommand) wait(ctx context.Context, result <-chan error) error {
 			return context.Cause(ctx)
 		case now := <-tick.C:
 			if st := s.sender.Stats(); quiet.is(st, now) {
-				s.console.Say("%s; Ctrl-C ends the sending", waitsFor(st.InFlightLines, st.Waiting))
+				s.console.Say("%s; press Ctrl-C to stop sending", waitsFor(st.InFlightLines, st.Waiting))
 			}
 		}
 	}
@@ -236,7 +239,7 @@ func (s *sendCommand) sendLines(ctx context.Context, in *lines.Reader) error {
 		case err != nil:
 			return fmt.Errorf("line %d: %w", in.Number+1, err)
 		case stream.IsHello(line):
-			s.refusedHere(in.Number, "Hello", "begins the stream protocol, and is no record")
+			s.refusedHere(in.Number, "Hello", "it is the hello of the stream protocol, not a record")
 			continue
 		}
 		s.numbers.add(in.Number)
@@ -268,7 +271,7 @@ func (s *sendCommand) acked(n uint64) {
 // is full answers each time, and closes again for the same reason.
 func (s *sendCommand) disconnected(err error, _ time.Duration) {
 	if text := err.Error(); text != s.failure && !s.back {
-		s.console.Say("the exporter is away: %v; trying until it is back", err)
+		s.console.Say("cannot reach docket: %v; retrying until docket is back", err)
 		s.failure, s.back = text, true
 	}
 }
@@ -280,7 +283,7 @@ func (s *sendCommand) connected(forgotten uint64) {
 	}
 	s.back = false
 	if forgotten > 0 {
-		s.console.Say("the exporter has forgotten %s that it had stored: is its queue a new one?", human.Count(forgotten, "line"))
+		s.console.Say("docket has forgotten %s that it had acknowledged: check whether its queue is new", human.Count(forgotten, "line"))
 	}
 }
 

@@ -24,20 +24,21 @@ func NewTestserver() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "testserver [-- COMMAND [ARG...]]",
 		Short: "Check a producer against the stream protocol",
-		Long: `testserver plays an exporter to a producer in any language, lets happen what
-happens to exporters, and says whether the producer keeps to docket stream v1
-all the while. Nothing is stored.
+		Long: `testserver acts as docket for a producer in any language. It simulates failures,
+and reports what the producer does wrong with lines and numbers of docket stream
+v1. It does not check pauses, names of producers, loss records, or what the
+producer reports of refusals. It stores nothing.
 
 It runs COMMAND once for each scenario, with two environment variables:
 
-  DOCKET_ADDRESS  the exporter to connect to, such as unix:///tmp/docket.sock
+  DOCKET_ADDRESS  the address to connect to, such as unix:///tmp/docket.sock
   DOCKET_RECORDS  how many records to send, each a different JSON object
 
-COMMAND must exit with 0 as soon as each record is acknowledged, which those
-refused for good are too, and not before. What is refused as QueueFull is not:
-it is to be sent again under the same number. Without COMMAND testserver waits
-until you start the producer by hand. It ends with 0 when all scenarios have
-passed. These are the scenarios:
+COMMAND must exit 0 as soon as each record is acknowledged, and not before. A
+record that is refused for good counts as acknowledged. A record that is refused
+as QueueFull does not: send it again under the same number. Without COMMAND,
+testserver waits until you start the producer by hand. It exits 0 when all
+scenarios have passed. The scenarios are:
 
 ` + scenariosText(),
 		Example: `  docket testserver -- python3 producer.py
@@ -48,11 +49,11 @@ passed. These are the scenarios:
 	var suite conformance.Suite
 	var socket string
 	var only []string
-	cmd.Flags().StringVar(&suite.Address, "address", "", "where to listen, unix:///PATH or tcp://127.0.0.1:PORT (default a socket in a new directory)")
-	cmd.Flags().StringVar(&socket, "socket", "", "the same, as the path of a Unix domain socket")
-	cmd.Flags().IntVar(&suite.Records, "records", conformance.DefaultRecords, "records to ask for; slow-reader asks for a hundred times as many")
+	cmd.Flags().StringVar(&suite.Address, "address", "", "listening address, unix:///PATH or tcp://127.0.0.1:PORT (default a socket in a new directory)")
+	cmd.Flags().StringVar(&socket, "socket", "", "listening address, as the path of a Unix domain socket")
+	cmd.Flags().IntVar(&suite.Records, "records", conformance.DefaultRecords, "number of records; slow-reader uses a hundred times as many, acks-lost at least 30,000")
 	suite.Timeout = conformance.DefaultTimeout
-	cmd.Flags().Var(command.Duration{To: &suite.Timeout}, "timeout", "how long one scenario may take")
+	cmd.Flags().Var(command.Duration{To: &suite.Timeout}, "timeout", "time limit of one scenario")
 	cmd.Flags().StringArrayVar(&only, "scenario", nil, "play only this scenario; may be given several times")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -130,7 +131,7 @@ func chooseScenarios(names []string) ([]conformance.Scenario, error) {
 	}
 	for _, name := range names {
 		if !slices.Contains(known, name) {
-			return nil, fmt.Errorf("no scenario %q: there are %s", name, strings.Join(known, ", "))
+			return nil, fmt.Errorf("no scenario %q: choose one of %s", name, strings.Join(known, ", "))
 		}
 	}
 	return slices.DeleteFunc(all, func(s conformance.Scenario) bool { return !slices.Contains(names, s.Name) }), nil

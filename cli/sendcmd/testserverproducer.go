@@ -17,7 +17,7 @@ import (
 func findProgram(command []string) ([]string, error) {
 	path, err := exec.LookPath(command[0])
 	if err != nil {
-		return nil, fmt.Errorf("the producer: %w", err)
+		return nil, fmt.Errorf("start the producer: %w", err)
 	}
 	return append([]string{path}, command[1:]...), nil
 }

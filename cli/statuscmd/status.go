@@ -29,16 +29,17 @@ func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Show sinks, queue and ledger of the running docket",
-		Long: `status asks a running docket how its sinks, its queue and its sources are doing, and
-for the account of every line it has received: over the socket admin.sock in the
-queue's directory, or over its admin address.
+		Long: `status shows the state of a running docket's sinks, queue and sources, and the
+account of every line that it has received. It asks over the socket admin.sock
+in the queue's directory, or over the admin address.
 
-With --check it exits 1, and says why, when something is in Error, when the books do
-not balance, or when no docket runs. What is Degraded recovers by itself: exit 0.`,
+--check exits 1, and says why, when something is in state Error, when the books
+do not balance, or when no docket runs. Exit code 0 does not speak of Degraded,
+dead letters, refused lines, lag or a full queue.`,
 		Example: `  docket status                    the docket that runs without a configuration file
   docket status -f docket.yaml     the one that runs with this file
   docket status --watch
-  docket status --check            exit code 1 when an operator has to act
+  docket status --check            exit code 1 when something is in Error
   docket status -o json            the document of /status, byte for byte`,
 		Args: command.NoArgs,
 	}
@@ -51,7 +52,7 @@ not balance, or when no docket runs. What is Degraded recovers by itself: exit 0
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if watch && s.check {
-			return errors.New("--watch and --check exclude each other: one goes on, the other ends with a verdict")
+			return errors.New("--watch and --check exclude each other: --check ends with an exit code")
 		}
 		client, err := flags.Client()
 		if err != nil {

@@ -50,7 +50,8 @@ func TestWriteStatus(t *testing.T) {
 				Sinks: []exporter.SinkStatus{
 					{Name: "bus", State: exporter.Degraded, Reason: "Transient", LastError: "dial: refused\x1b[31m\nnow", LastErrorTime: ago(2 * time.Second), Since: ago(90 * time.Second), LagSeconds: 12.54, Pending: 98, Attempts: 6, NextAttempt: ago(-30 * time.Second)},
 					{Name: "siem", State: exporter.Active, Since: ago(90 * time.Second), LastError: "dial tcp 10.96.1.17:443: connect: connection refused by the other side, which is not up", LastErrorTime: ago(3*time.Minute + 7*time.Second)},
-					{Name: "archive", State: exporter.Active, Since: ago(90 * time.Second)},
+					{Name: "archive", State: exporter.Active, Since: ago(90 * time.Second), Transactions: &exporter.TransactionStatus{Committed: 12, Aborted: 1, Position: 1001}},
+					{Name: "copy", State: exporter.Active, Transactions: &exporter.TransactionStatus{Committed: 1, Fenced: 1}},
 				},
 				Config: exporter.ConfigStatus{State: exporter.Degraded, LastError: "line 3: bad"},
 			},
@@ -58,9 +59,12 @@ func TestWriteStatus(t *testing.T) {
 bus      Degraded for 1m30s  98       880        1              20       12.5s
 siem     Active              0        1000       0              0        -
 archive  Active              0        1000       0              0        -
+copy     Active              0        0          0              0        -
 bus: Transient 2s ago, attempt 7 in 30s: dial: refused [31m now
 siem: works again, last error 3m7s ago: dial tcp 10.96.1.17:443: connect:
   connection refused by the other side, which is not up
+archive: 12 transactions committed, 1 aborted; the destination is at record 1001
+copy: 1 transaction committed, 0 aborted, fenced by another docket
 
 SOURCE   STATE   RECORDS  RATE  LAST    CONNECTIONS
 webhook  Active  1004     12/s  3s ago  2
@@ -156,9 +160,9 @@ func TestStatusPrints(t *testing.T) {
 		"json":            {answer: document, code: 200, json: true, want: document},
 		"text":            {answer: document, code: 200, want: "SINK  STATE"},
 		"something else":  {answer: "<html>", code: 200, wantErr: "is not docket"},
-		"not found":       {code: 404, wantErr: "answers 404 Not Found: is it docket's admin endpoint?"},
-		"without an end":  {answer: strings.Repeat(" ", 16<<20+1), code: 200, json: true, wantErr: "answers more than 16777216 bytes"},
-		"json, not found": {code: 404, json: true, wantErr: "answers 404 Not Found: is it docket's admin endpoint?"},
+		"not found":       {code: 404, wantErr: "answered 404 Not Found: check that this is docket's admin endpoint"},
+		"without an end":  {answer: strings.Repeat(" ", 16<<20+1), code: 200, json: true, wantErr: "answered more than 16777216 bytes"},
+		"json, not found": {code: 404, json: true, wantErr: "answered 404 Not Found: check that this is docket's admin endpoint"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

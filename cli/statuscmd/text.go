@@ -30,7 +30,7 @@ func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
 		fmt.Fprintln(t, human.Lag(sink.LagSeconds))
 	}
 	for _, sink := range s.Sinks {
-		fmt.Fprint(t, sinkNote(sink, now))
+		fmt.Fprint(t, sinkNote(sink, now)+transactionNote(sink))
 	}
 	fmt.Fprintln(t)
 	writeSources(t, s.Sources, now)
@@ -145,6 +145,22 @@ func sinkNote(s exporter.SinkStatus, now time.Time) string {
 		ago += fmt.Sprintf(", attempt %d in %s", s.Attempts+1, human.Duration(s.NextAttempt.Sub(now)))
 	}
 	return note(s.Name+": "+s.Reason+ago+": ", s.LastError)
+}
+
+// transactionNote is a line on the transactions of a sink that has some.
+func transactionNote(s exporter.SinkStatus) string {
+	t := s.Transactions
+	if t == nil {
+		return ""
+	}
+	text := fmt.Sprintf("%s committed, %d aborted", human.Count(t.Committed, "transaction"), t.Aborted)
+	if t.Fenced > 0 {
+		text += ", fenced by another docket"
+	}
+	if t.Position > 0 {
+		text += fmt.Sprintf("; the destination is at record %d", t.Position)
+	}
+	return note(s.Name+": ", text)
 }
 
 // note is text behind head; nothing without text.

@@ -29,16 +29,17 @@ func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tail",
 		Short: "Show records as they are stored",
-		Long: `tail shows the records of a running docket, one a line, as they are stored, until
-Ctrl-C. With --sink it shows each once its fate at that sink is decided, behind its
-number and what has become of it: delivered, filtered, deadLettered or dropped.
+		Long: `tail shows the records of a running docket as they are stored, one a line, until
+Ctrl-C. With --sink it shows each record once the sink is done with it, after
+its number and its result: delivered, filtered, deadLettered or dropped.
 
-It holds up neither producers nor sinks. When records come faster than they can be
-shown some are missed; tail says how many, and docket queue cat has them. It waits
-for a docket that is restarted.
+tail slows neither producers nor sinks. When records come faster than it can
+show them, it misses some and says how many. docket queue cat shows them all.
+When docket restarts, tail waits for it.
 
-On a terminal, controls and characters that hide or reorder text are shown as \u202e
-and the like: what a producer has sent must not steer it.`,
+On a terminal, tail shows control characters, and characters that hide or
+reorder text, as \u202e and the like. So a producer cannot control your
+terminal.`,
 		Example: `  docket tail
   docket tail -f docket.yaml --when 'record.enforcementAction == "deny"'
   docket tail -f docket.yaml --sink siem
@@ -48,8 +49,8 @@ and the like: what a producer has sent must not steer it.`,
 	flags := command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
 	flags.Add(cmd)
 	var t tail
-	cmd.Flags().StringVar(&t.when, "when", "", "show the records for which this CEL expression is true")
-	cmd.Flags().StringVar(&t.sink, "sink", "", "show what becomes of each record at this sink")
+	cmd.Flags().StringVar(&t.when, "when", "", "show only the records for which this CEL expression is true")
+	cmd.Flags().StringVar(&t.sink, "sink", "", "show the result of each record at this sink")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		if err := filter.Check(t.when); err != nil {
@@ -93,7 +94,7 @@ func (t *tail) run(ctx context.Context, pause time.Duration) error {
 		case failed, refused, malformed, !answered:
 			return err
 		case connected:
-			fmt.Fprintln(t.notes, "docket has gone: waiting for it")
+			fmt.Fprintln(t.notes, "connection to docket lost: waiting for docket")
 			connected = false
 		}
 		select {
@@ -129,7 +130,7 @@ func (t *tail) show(f adminclient.Followed) error {
 	line := f.Line
 	switch {
 	case f.Missed > 0:
-		fmt.Fprintf(t.notes, "%s missed: they came faster than they could be shown\n", human.Count(f.Missed, "record"))
+		fmt.Fprintf(t.notes, "%s missed: records came faster than tail could show them\n", human.Count(f.Missed, "record"))
 		if !t.json {
 			line = nil
 		}

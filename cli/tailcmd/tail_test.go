@@ -66,19 +66,19 @@ func TestTail(t *testing.T) {
 		"text": {
 			answers: []string{record(7, "") + record(8, ""), `{"missed":3}` + "\n" + record(12, "")},
 			want:    "{ \"n\":7}\n{ \"n\":8}\n{ \"n\":12}\n",
-			notes:   "docket has gone: waiting for it\n3 records missed: they came faster than they could be shown\ndocket has gone: waiting for it\n",
+			notes:   "connection to docket lost: waiting for docket\n3 records missed: records came faster than tail could show them\nconnection to docket lost: waiting for docket\n",
 			queries: "|from=9",
 		},
 		"json": {
 			json: true, when: "true", answers: []string{record(7, "") + `{"missed":1}` + "\n"},
 			want:    record(7, "") + `{"missed":1}` + "\n",
-			notes:   "1 record missed: they came faster than they could be shown\ndocket has gone: waiting for it\n",
+			notes:   "1 record missed: records came faster than tail could show them\nconnection to docket lost: waiting for docket\n",
 			queries: "when=true",
 		},
 		"sink": {
 			sink: "siem", answers: []string{record(7, "filtered"), record(7, "delivered")},
 			want:    "7\tfiltered\t{ \"n\":7}\n7\tdelivered\t{ \"n\":7}\n",
-			notes:   strings.Repeat("docket has gone: waiting for it\n", 2),
+			notes:   strings.Repeat("connection to docket lost: waiting for docket\n", 2),
 			queries: "sink=siem|sink=siem",
 		},
 	} {
@@ -109,7 +109,7 @@ func TestTailIsRefused(t *testing.T) {
 func TestTailOfNonsense(t *testing.T) {
 	for answer, want := range map[string]string{
 		"<html>hello\n":             `line "<html>hello": invalid character '<'`,
-		"{}\n":                      `line "{}": it has no record`,
+		"{}\n":                      `line "{}": missing record`,
 		`{"record":` + "\n":         `line "{\"record\":": `,
 		strings.Repeat("x", 18<<20): "a line has more than 17825792 bytes",
 	} {

@@ -31,16 +31,16 @@ type Config struct {
 	TLSDir   string         `yaml:"tlsDir"`
 	Upstream UpstreamConfig `yaml:"upstream"`
 	Docket   DocketConfig   `yaml:"docket"`
-	// Decisions are those that leave a record.
+	// Decisions are the decisions that leave a record.
 	Decisions []decision.Decision `yaml:"decisions"`
-	// Include are the contents that records have.
+	// Include names the contents of records.
 	Include []decision.Content `yaml:"include"`
 	// Preset is the engine whose messages are split into violations. Empty: one record a
 	// review.
 	Preset string `yaml:"preset"`
-	// Cluster stands in every record.
+	// Cluster is a field of every record.
 	Cluster string `yaml:"cluster"`
-	// ShutdownDelay is how long tap serves on when it was told to stop.
+	// ShutdownDelay is how long tap keeps serving after it was told to stop.
 	ShutdownDelay config.Duration `yaml:"shutdownDelay"`
 	Metrics       MetricsConfig   `yaml:"metrics"`
 }
@@ -49,7 +49,7 @@ type Config struct {
 type UpstreamConfig struct {
 	// URL is where the engine listens.
 	URL string `yaml:"url"`
-	// CAFile holds the CAs of the engine's certificate, in PEM form. Empty: those of the
+	// CAFile holds the CAs of the engine's certificate, in PEM form. Empty: the CAs of the
 	// system.
 	CAFile string `yaml:"caFile" file:"public"`
 	// ServerName is the name that the engine's certificate must have. Empty: the host of
@@ -61,9 +61,9 @@ type UpstreamConfig struct {
 type DocketConfig struct {
 	// Address of the exporter. Empty: nothing is recorded.
 	Address string `yaml:"address"`
-	// Mode is what a record may cost a verdict.
+	// Mode says how a verdict depends on its record.
 	Mode client.Mode `yaml:"mode"`
-	// Timeout bounds what a verdict waits for its record in the modes that wait.
+	// Timeout bounds how long a verdict waits for its record, in the modes that wait.
 	Timeout config.Duration `yaml:"timeout"`
 	// MaxBufferedBytes bounds the records that wait for the exporter.
 	MaxBufferedBytes config.Size `yaml:"maxBufferedBytes"`
@@ -105,8 +105,8 @@ func IsTap(text []byte) bool {
 	return head.Kind == kind
 }
 
-// Load reads a configuration file and reports everything that is wrong with it. It touches
-// neither files nor network.
+// Load reads a configuration file and reports every mistake in it. It uses neither files nor
+// network.
 func Load(text []byte) (*Config, config.Problems) {
 	root, problems := config.Parse(text)
 	if root.IsZero() {
@@ -170,7 +170,7 @@ func (d *DocketConfig) validate(withAddress bool) (p config.Problems) {
 	case !withAddress:
 		p.Addf("address", "is required: such as unix:///run/docket/docket.sock; '' records nothing")
 	case d.Address == "" && (d.Mode == client.Blocking || d.Mode == client.BlockingStrict):
-		p.Addf("mode", "must be Batch where the address of docket is empty: nothing is recorded then, and mode %s waits for records", d.Mode)
+		p.Addf("mode", "must be Batch when the address of docket is empty: tap then records nothing, and mode %s waits for records", d.Mode)
 	}
 	if d.MaxBufferedBytes < client.MinBufferedBytes {
 		p.Addf("maxBufferedBytes", "must be at least %s", config.Size(client.MinBufferedBytes))
@@ -249,7 +249,7 @@ const (
 	recordingBytes = 40 << 20
 )
 
-// MemoryCeiling is what a tap has in memory at most, whatever clients send.
+// MemoryCeiling returns the memory that a tap needs at most, whatever clients send.
 func (c *Config) MemoryCeiling() int64 {
 	bytes := int64(programBytes + maxConnections*connectionBytes + (maxRequests-maxConnections)*requestBytes)
 	if c.Docket.Address != "" {
@@ -258,8 +258,8 @@ func (c *Config) MemoryCeiling() int64 {
 	return bytes
 }
 
-// Schema returns the shape of the configuration files that Load takes. Describe says what
-// is at a path such as "upstream.url", or nothing.
+// Schema returns the shape of the configuration files that Load accepts. describe returns
+// the description of a path such as "upstream.url", or "" without one.
 func Schema(describe func(path string) string) config.Shape {
 	c := defaultConfig()
 	c.APIVersion, c.Kind = "", ""

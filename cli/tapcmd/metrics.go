@@ -38,7 +38,7 @@ func newMetrics() *metrics {
 		}),
 		reviews: make(map[decision.Decision]prometheus.Counter),
 		notReviews: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "docket_tap_not_reviews_total", Help: "POSTs of JSON that were no admission review. They passed, and leave a record of decision error.",
+			Name: "docket_tap_not_reviews_total", Help: "POSTs of JSON that were not admission reviews. tap passed them on, and recorded each with decision error.",
 		}),
 	}
 	requests := prometheus.NewCounterVec(prometheus.CounterOpts{Name: "docket_tap_requests_total", Help: "Requests, by how they ended."}, []string{"result"})
@@ -87,7 +87,7 @@ func (m *metrics) registerClient(c *client.Client) {
 	count("docket_tap_records_stored_total", "Records that are on the disk of docket.", nil, func(s client.Stats) uint64 { return s.Stored })
 	count("docket_tap_records_refused_total", "Records that docket has refused.", nil, func(s client.Stats) uint64 { return s.Refused })
 	for d := range m.reviews {
-		count("docket_tap_records_lost_total", "Records for which there was no room. docket is told of them when there is a connection.",
+		count("docket_tap_records_lost_total", "Records lost because the buffer was full. tap reports them to docket when it is connected.",
 			prometheus.Labels{"decision": string(d)}, func(s client.Stats) uint64 { return s.Lost[d] })
 	}
 	gauge("docket_tap_records_buffered", "Records that docket has not acknowledged yet.", func(s client.Stats) int { return s.Buffered })

@@ -98,7 +98,7 @@ func delayOf(d time.Duration) time.Duration {
 func drain(ctx context.Context, c *client.Client) error {
 	left, err := c.Close(ctx)
 	if left > 0 {
-		return fmt.Errorf("%d records are lost, docket has not acknowledged them: %w", left, err)
+		return fmt.Errorf("%d records are lost: docket has not acknowledged them: %w", left, err)
 	}
 	return nil
 }
@@ -111,12 +111,12 @@ func checkTLSDir(dir string) error {
 	case err != nil:
 		return fmt.Errorf("certificates: %w: mount the Secret with tls.crt and tls.key there, or name another directory with --tls-dir", err)
 	case !info.IsDir():
-		return fmt.Errorf("certificates: %s is no directory: name the one that tls.crt and tls.key are in with --tls-dir", dir)
+		return fmt.Errorf("certificates: %s is not a directory: set --tls-dir to the directory of tls.crt and tls.key", dir)
 	}
 	for _, name := range []string{"tls.crt", "tls.key"} {
 		f, err := os.Open(filepath.Join(dir, name))
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("certificates: %w: let user %d read it, in Kubernetes with fsGroup or defaultMode", err, os.Geteuid())
+			return fmt.Errorf("certificates: %w: let user %d read the file, in Kubernetes with fsGroup or defaultMode", err, os.Geteuid())
 		}
 		if err == nil {
 			f.Close() // read only: nothing can be lost
@@ -142,9 +142,9 @@ func namesOf(server *serving.Server) (names []string) {
 func listenError(what, address string, err error) error {
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
-		return fmt.Errorf("%s on %s: somebody listens there, the engine itself? Give tap or the engine another port with --%s: %w", what, address, what, err)
+		return fmt.Errorf("%s on %s: the port is in use, perhaps by the engine: choose another port with --%s: %w", what, address, what, err)
 	case errors.Is(err, syscall.EACCES):
-		return fmt.Errorf("%s on %s: ports below 1024 need a capability: take another with --%s: %w", what, address, what, err)
+		return fmt.Errorf("%s on %s: ports below 1024 need a capability: choose another port with --%s: %w", what, address, what, err)
 	}
 	return err
 }

@@ -25,23 +25,26 @@ const gcPercent = 60
 func New() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "tap --listen ADDR --tls-dir DIR --upstream URL --docket ADDR",
-		Short: "Record every admission decision of the engine behind it",
-		Long: `tap stands between the API server and an admission webhook, in the pod of the webhook,
-and records what it decides. Every request passes to the engine, and every answer
-back, byte for byte and on every path; reviews leave a record with docket.
+		Short: "Record the admission decisions of an engine, as a proxy",
+		Long: `tap is a proxy between the API server and an admission webhook, in the pod of
+the webhook. It records the webhook's decisions with docket. It passes every
+request to the engine and every answer back, byte for byte and on every path.
+Only admission reviews are recorded.
 
-With --mode Batch, the default, a verdict never waits for its record, and docket may be
-away, full or killed. What finds no room is counted as lost. Blocking waits for the
-record up to docket.timeout, and BlockingStrict answers 500 where it cannot be stored.
+With --mode Batch, the default, a verdict never waits for its record, and docket
+may be away, full or killed. Records without room are counted as lost. Blocking
+waits for the record up to docket.timeout. BlockingStrict answers 500 when the
+record cannot be stored.
 
-An engine that cannot be reached is 502 at once, one that takes longer than the API
-server waits is 504, and no review is sent to it twice. tap is ready when it serves its
-certificate and the engine answers a TLS handshake. SIGTERM makes it unready, it serves
-on for --shutdown-delay, and then finishes what is under way. A second signal ends it.
+tap answers 502 at once when it cannot reach the engine, and 504 when the engine
+takes longer than the API server waits. It never sends a review twice. tap is
+ready when it serves its certificate and the engine answers a TLS handshake. On
+SIGTERM it becomes unready, serves on for --shutdown-delay, and then finishes
+the requests in progress. A second signal ends it at once.
 
-The certificates in --tls-dir are re-read when they change, and so is --upstream-ca. On
-a loopback address the engine may show a certificate for any name of tap's own one, as
-it does when both mount the same Secret.`,
+tap reads the certificates in --tls-dir, and --upstream-ca, again when they
+change. On a loopback address the engine may show a certificate for any name in
+tap's own certificate, as when both mount the same Secret.`,
 		Example: `  docket tap --listen :8443 --tls-dir /certs \
     --upstream https://127.0.0.1:8444 --upstream-ca /certs/ca.crt \
     --docket unix:///run/docket/docket.sock --preset gatekeeper --metrics :9466
@@ -61,7 +64,7 @@ it does when both mount the same Secret.`,
 		memory := memlimit.For(os.Getenv, memlimit.Program{Ceiling: cfg.MemoryCeiling(), GCPercent: gcPercent}, log)
 		defer time.AfterFunc(memlimit.StartTime, memory.Apply).Stop()
 		defer command.LastWords(cmd.Context(), func() string {
-			return "docket tap: ended at once by a second signal: requests that were under way are cut off"
+			return "docket tap: ended at once by a second signal: requests in progress are cut off"
 		})()
 		return command.Failed(run(cmd.Context(), cfg, log))
 	}
@@ -91,13 +94,13 @@ func (f *flags) add(cmd *cobra.Command) {
 	set.StringVar(&c.Listen, "listen", c.Listen, "address at which the API server connects")
 	set.StringVar(&c.TLSDir, "tls-dir", "", "directory with tls.crt and tls.key")
 	set.StringVar(&c.Upstream.URL, "upstream", "", "URL of the engine, such as https://127.0.0.1:8444")
-	set.StringVar(&c.Upstream.CAFile, "upstream-ca", "", "file of the CA that issued the engine's certificate (default those of the system)")
+	set.StringVar(&c.Upstream.CAFile, "upstream-ca", "", "file of the CA that issued the engine's certificate (default the system's CAs)")
 	set.StringVar(&c.Docket.Address, "docket", "", "address of docket, such as unix:///run/docket/docket.sock; '' records nothing")
-	set.StringVar(&f.decisions, "decisions", "deny,warn,error", "decisions that leave a record; allow can be added")
-	set.StringVar(&f.include, "include", "", "contents that records have: object,oldObject,patch; they may hold secrets")
+	set.StringVar(&f.decisions, "decisions", "deny,warn,error", "decisions to record; you can add allow")
+	set.StringVar(&f.include, "include", "", "contents to record: object,oldObject,patch; they may hold secrets")
 	set.StringVar(&c.Preset, "preset", "", "engine whose messages are split into violations: gatekeeper, kyverno or validatingadmissionpolicy (default one record a review)")
-	set.StringVar(&f.mode, "mode", string(c.Docket.Mode), "what a record may cost a verdict: Batch, Blocking or BlockingStrict")
-	set.Var(command.Duration{To: (*time.Duration)(&c.ShutdownDelay)}, "shutdown-delay", "how long to serve on after SIGTERM, until everybody knows")
+	set.StringVar(&f.mode, "mode", string(c.Docket.Mode), "how verdicts depend on records: Batch, Blocking or BlockingStrict")
+	set.Var(command.Duration{To: (*time.Duration)(&c.ShutdownDelay)}, "shutdown-delay", "how long to serve on after SIGTERM, until clients know")
 	set.StringVar(&c.Metrics.Address, "metrics", "", "address of /livez, /readyz and /metrics, such as :9466 (default none)")
 }
 
@@ -134,7 +137,7 @@ func (f *flags) load(cmd *cobra.Command) (*Config, error) {
 func (f *flags) loadFile(cmd *cobra.Command) (*Config, error) {
 	for key, flag := range flagOf {
 		if cmd.Flags().Changed(flag) {
-			return nil, fmt.Errorf("--%s and --file exclude each other: the file has it as %s", flag, key)
+			return nil, fmt.Errorf("--%s and --file exclude each other: in the file, set %s", flag, key)
 		}
 	}
 	text, err := command.ReadConfig(f.file)

@@ -269,7 +269,7 @@ func ledgerLines(l exporter.Ledger) []line {
 	text := fmt.Sprintf("received %d = stored %d + refused %d + duplicate %d", l.Received, l.Stored, refused(l), l.Duplicate)
 	style := plain
 	if unbalanced(l) {
-		style, text = bad, text+", and the books do not balance: docket status"
+		style, text = bad, text+", and the books do not balance: run docket status"
 	}
 	lines := []line{{rank: account, spans: []span{{faint, "LEDGER "}, {style, text}}}}
 	var apart []string

@@ -31,13 +31,14 @@ const (
 func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "top",
-		Short: "Watch the flow through the running docket",
-		Long: `top shows a running docket, again each second: what needs an operator, the rates of
-its sources and sinks, what waits and for how long, and when the disk is full at this
-rate. q or Ctrl-C ends it.
+		Short: "Watch the rates of the running docket",
+		Long: `top shows a running docket and refreshes each second. It lists problems that
+need an operator, the rates of sources and sinks, the records that wait and
+their age, and when the disk will be full at this rate. Press q or Ctrl-C to
+end it.
 
-Without a terminal it writes one text below the other. With -o json it writes the
-documents of /status, one a line.`,
+Without a terminal, top prints one screen below the other. With -o json it
+prints the documents of /status, one a line.`,
 		Example: `  docket top                       the docket that runs without a configuration file
   docket top -f docket.yaml        the one that runs with this file
   docket top --once
@@ -47,7 +48,7 @@ documents of /status, one a line.`,
 	flags := command.AdminFlags{ConfigFlags: command.ConfigFlags{Kinds: kinds}}
 	flags.Add(cmd)
 	var once bool
-	cmd.Flags().BoolVar(&once, "once", false, "show the present, and end")
+	cmd.Flags().BoolVar(&once, "once", false, "show one screen, and exit")
 	output := command.OutputFlag(cmd, "text", "json")
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		client, err := flags.Client()

@@ -17,18 +17,18 @@ import (
 func NewKeygen() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "keygen DIR|PREFIX",
-		Short: "Make a pair of keys to sign file exports with",
-		Long: `keygen makes a pair of Ed25519 keys as PEM files: docket.key and docket.pub in DIR,
-or PREFIX.key and PREFIX.pub. It replaces no file.
+		Short: "Make a pair of keys to sign file exports",
+		Long: `keygen writes a pair of Ed25519 keys as PEM files: docket.key and docket.pub in
+DIR, or PREFIX.key and PREFIX.pub. It replaces no file.
 
-The private key belongs to the exporter alone, as file.signature.keyFile of a sink;
-it cannot be read by others (mode 0600). Whoever is to prove the export needs the
-public key, from a place that nobody who can write to the export can write to.`,
+Give the private key to docket alone, as file.signature.keyFile of a sink. Its
+mode is 0600: others cannot read it. To verify the export you need the public
+key. Keep the public key on a machine that docket cannot write to.`,
 		Example: `  docket keygen /etc/docket
   docket keygen ./compliance          compliance.key and compliance.pub`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 1 {
-				return errors.New("where to? name a directory, or how the names of the two files begin")
+				return errors.New("missing argument: directory or file prefix for the key pair")
 			}
 			return nil
 		},
@@ -46,7 +46,7 @@ public key, from a place that nobody who can write to the export can write to.`,
 		if output.Value == "json" {
 			return command.Failed(terminal.WriteJSON(cmd.OutOrStdout(), k))
 		}
-		_, err := fmt.Fprintf(cmd.OutOrStdout(), "private key %s: for the exporter alone; set file.signature.keyFile of the sink to it\n"+
+		_, err := fmt.Fprintf(cmd.OutOrStdout(), "private key %s: for docket alone; set file.signature.keyFile of the sink to this file\n"+
 			"public key  %s: for docket verify --public-key\n", k.PrivateKey, k.PublicKey)
 		return command.Failed(err)
 	}

@@ -15,8 +15,8 @@ import (
 	"github.com/docket-export/docket/sinks/filesink/verify"
 )
 
-// ProofFlags are the flags of docket verify that say what vouches for an export, for commands
-// that use an export once it is proven.
+// ProofFlags are the flags of docket verify that name anchors, for commands that read only
+// proven exports.
 type ProofFlags struct{ verifyFlags }
 
 // ProofFlagNames are the names of ProofFlags.
@@ -25,13 +25,14 @@ const ProofFlagNames = "--public-key, --last, --checkpoints, --against and --sin
 // Add adds the flags to cmd.
 func (f *ProofFlags) Add(cmd *cobra.Command) { f.addAnchors(cmd) }
 
-// AreSet reports whether one of them is.
+// AreSet reports whether any of the flags is set.
 func (f *ProofFlags) AreSet() bool {
 	return len(f.publicKeys) > 0 || f.last+f.checkpoints+f.against+f.sink != ""
 }
 
-// Prove proves the export in dir and returns the records that an anchor vouches for, to be
-// closed. console hears how far the proof goes. Without a proof it fails.
+// Prove proves the export in dir and returns the records that an anchor covers. The caller
+// must close the contents. Prove tells console how far the proof goes, and fails without a
+// proof.
 func (f *ProofFlags) Prove(ctx context.Context, dir string, stdin io.Reader, console *terminal.Console) (contents *verify.Contents, err error) {
 	c := verifyCommand{dir: dir, console: console}
 	closeReference, err := f.options(&c, stdin)

@@ -32,7 +32,7 @@ type referenceFlags struct {
 
 func (f *referenceFlags) add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.against, "against", "", "directory of a queue or of another export to compare the records with")
-	cmd.Flags().StringVar(&f.sink, "sink", "", "the sink that writes the export, for a queue that it may be behind of and for its checkpoints")
+	cmd.Flags().StringVar(&f.sink, "sink", "", "sink that writes the export, to compare with its queue and its checkpoints")
 }
 
 // reference is what an export is compared with, and how to close it.
@@ -75,7 +75,7 @@ func (f *referenceFlags) open(dir string) (*reference, error) {
 		return nil, command.Failed(exportErr)
 	}
 	if f.sink != "" {
-		return nil, errors.Join(errors.New("--sink belongs to a queue, and "+f.against+" is a file export"), other.Close())
+		return nil, errors.Join(errors.New("--sink needs a queue, and "+f.against+" is a file export"), other.Close())
 	}
 	return &reference{Reference: other, name: "export " + f.against, close: func() { _ = other.Close() }}, nil // only read from
 }
@@ -100,7 +100,7 @@ func sinkWritingTo(cfg *exporter.Config, dir string) (string, error) {
 	if len(others) == 0 {
 		return "", errors.New("the configuration has no file sink: name the sink that has written the export with --sink")
 	}
-	return "", fmt.Errorf("no sink of the configuration writes to %s, but to %s: name the sink with --sink", dir, strings.Join(others, ", "))
+	return "", fmt.Errorf("no configured sink writes to %s, only to %s: name the sink with --sink", dir, strings.Join(others, ", "))
 }
 
 // openQueueReference opens the queue in dir for reading, in use or not. Without the
@@ -116,7 +116,7 @@ func openQueueReference(dir, sink string) (*reference, error) {
 	r := &queueReference{o: o, due: math.MaxUint64}
 	ref := &reference{Reference: r, name: "queue " + dir, close: func() { _ = o.Close() }} // it holds nothing
 	if sink == "" {
-		ref.hint = "the export need not have what its sink has yet to get: name the sink with --sink"
+		ref.hint = "the record may still be pending for the sink: name the sink with --sink"
 		return ref, nil
 	}
 	a, ok := o.Sink(sink)
@@ -125,7 +125,7 @@ func openQueueReference(dir, sink string) (*reference, error) {
 		if err != nil {
 			return nil, command.Failed(err)
 		}
-		return nil, fmt.Errorf("queue %s knows no sink %q, but %s", dir, sink, strings.Join(slices.Sorted(maps.Keys(c.Cursors)), ", "))
+		return nil, fmt.Errorf("queue %s has no sink %q: choose one of %s", dir, sink, strings.Join(slices.Sorted(maps.Keys(c.Cursors)), ", "))
 	}
 	// The export must have every record that the sink had before this look.
 	r.due = a.Next - 1

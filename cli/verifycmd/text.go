@@ -71,7 +71,7 @@ func verdictFields(field func(name, format string, args ...any), c *verifyComman
 		return
 	}
 	if r.Verdict() == verify.Unanchored {
-		field("anchor", "none: if the newest files, their lines and the position were taken away together, this looks the same")
+		field("anchor", "none: verify cannot see whether the newest files, their lines and the position were removed together")
 		field("to do", "%s", toDo)
 		return
 	}
@@ -90,12 +90,12 @@ func soundText(dir string, r verify.Report) string {
 		return fmt.Sprintf("PROVEN: the export %s is whole up to record %d of queue %s\n", dir, p.Seq, p.Queue)
 	}
 	if r.Lines == 0 && r.Active == nil {
-		return fmt.Sprintf("UNANCHORED: nothing in %s can be proven: no file is there, as in a new export or one that was emptied\n", dir)
+		return fmt.Sprintf("UNANCHORED: nothing in %s can be proven: it has no file, like a new or an emptied export\n", dir)
 	}
 	if r.Lines == 0 {
 		return fmt.Sprintf("UNANCHORED: no file of %s is finished yet, so there is nothing to prove\n", dir)
 	}
-	return fmt.Sprintf("UNANCHORED: the export %s is whole as far as it goes; its end is not proven\n", dir)
+	return fmt.Sprintf("UNANCHORED: the export %s is consistent, but its end is not proven\n", dir)
 }
 
 // anchorText says what an anchor vouches for.
@@ -108,7 +108,7 @@ func anchorText(c *verifyCommand, r verify.Report, m verify.Met) string {
 		text = "the records of " + human.OneLine(c.reference.name)
 	}
 	if m.Kind == verify.FromLast && m.Line == 0 && !r.Signed {
-		text += " (that nothing is missing; that nothing was written anew, a hash, a checkpoint or --public-key tells)"
+		text += " (nothing is missing; to prove that nothing was rewritten, give a hash, a checkpoint or --public-key)"
 	}
 	if m.Line > 0 {
 		text += fmt.Sprintf(", line %d of the manifest", m.Line)
@@ -126,14 +126,14 @@ func unprovenText(r verify.Report) string {
 	case p == end:
 		return ""
 	case p.Queue == end.Queue && p.Seq < end.Seq:
-		return fmt.Sprintf("records %s: no anchor vouches for them, nor that none came after", rangeText(p.Seq+1, end.Seq))
+		return fmt.Sprintf("records %s: no anchor covers them, and later records may be missing", rangeText(p.Seq+1, end.Seq))
 	case p.Queue == end.Queue:
 		return ""
 	}
-	return fmt.Sprintf("all behind that, up to record %d of queue %s: no anchor vouches for it, nor that nothing came after", end.Seq, end.Queue)
+	return fmt.Sprintf("everything after that, up to record %d of queue %s: no anchor covers it, and later records may be missing", end.Seq, end.Queue)
 }
 
-const toDo = "give what the end was, from outside of the directory: --checkpoints with a copy of docket's checkpoint records, --last, --against or -f"
+const toDo = "give an anchor from outside the directory: --checkpoints with a copy of docket's checkpoint records, --last, --against or -f"
 
 func breakText(b *strings.Builder, c *verifyCommand, r verify.Report) {
 	k := r.Break
@@ -171,9 +171,9 @@ func signedText(r verify.Report) string {
 	case r.SignedFrom == 0:
 		return "not signed"
 	case !r.Signed:
-		return "signed, which was not checked: give the key with --public-key"
+		return "signed, but not checked: give the key with --public-key"
 	case r.SignedFrom > 1:
-		return fmt.Sprintf("signed from line %d on, which covers those before as well", r.SignedFrom)
+		return fmt.Sprintf("signed from line %d on; the signature also covers the lines before", r.SignedFrom)
 	}
 	return "signed"
 }
@@ -193,7 +193,7 @@ func activeText(a *verify.Active) string {
 	if !a.Checked {
 		return fmt.Sprintf("%s with %s, not finished", human.OneLine(a.File), human.Size(a.Bytes))
 	}
-	return fmt.Sprintf("%s with %s (%d to %d), not finished: as the sink's position says, which nobody signs",
+	return fmt.Sprintf("%s with %s (%d to %d), not finished: counted by the position of the sink, which is not signed",
 		human.OneLine(a.File), human.Count(a.Records, "record"), a.FirstSeq, a.LastSeq)
 }
 

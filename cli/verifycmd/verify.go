@@ -27,28 +27,28 @@ func New(kinds exporter.Kinds) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "verify DIR",
 		Short: "Prove a file export complete and unchanged, or name the first break",
-		Long: `verify reads the manifest of a file export and every file in it, and says what is
-proven. It only reads, and may run while docket writes. It ends with
+		Long: `verify reads the manifest of a file export and every file in it, and prints what
+is proven. It only reads, and may run while docket writes. Its exit codes:
 
-  0  Proven      whole up to an anchor that lies outside of DIR
-  1  Broken      something is missing or was changed: where, and what it may come from
-  3  Unanchored  whole as far as it goes. Where the export has to end is not proven:
-                 somebody may have taken the newest files away, or all of them
+  0  Proven      complete up to an anchor from outside DIR
+  1  Broken      something is missing or was changed: where, and the likely cause
+  3  Unanchored  consistent, but the end of the export is not proven: somebody
+                 may have removed the newest files, or all of them
 
-Who can write to DIR can also write all of it anew, manifest included, or put it back
-to an older state. So an anchor has to come from elsewhere:
+An attacker who can write to DIR can rewrite all of it, with the manifest, or
+restore an older state. So an anchor must come from elsewhere:
 
   --checkpoints  records "docket.export.checkpoint", which docket sends to every sink:
                  a copy from the SIEM or the Kafka topic, as NDJSON
-  --last         what the end of the export was before: the id of a record, or the
-                 hash of the last line that an earlier verify has shown
-  --against, -f  the records are elsewhere too: in the queue, in use or not, or in
-                 another export. They are compared byte for byte
+  --last         the earlier end of the export: the id of a record, or the hash of
+                 the last line that an earlier verify printed
+  --against, -f  another copy of the records: a queue, in use or not, or another
+                 export; verify compares them byte for byte
 
---public-key checks who wrote the lines. It is no anchor: a signed export without its
-newest lines is signed as well.
+--public-key checks who wrote the lines. It is no anchor, because a signed
+export without its newest lines is signed as well.
 
-docs/verify.md tells exactly what is proven and what is not.`,
+docs/verify.md lists what is proven and what is not.`,
 		Example: `  docket verify /var/log/docket --checkpoints siem-export.ndjson --public-key docket.pub
   kcat -C -e -b kafka:9092 -t decisions | docket verify /var/log/docket --checkpoints -
   docket verify /var/log/docket --checkpoints all.ndjson --sink compliance     of several file sinks
@@ -75,7 +75,7 @@ docs/verify.md tells exactly what is proven and what is not.`,
 
 func oneDirectory(_ *cobra.Command, args []string) error {
 	if len(args) != 1 {
-		return errors.New("which export? name its directory, and nothing else")
+		return errors.New("wrong number of arguments: name the directory of one export")
 	}
 	return nil
 }
@@ -93,13 +93,13 @@ func (f *verifyFlags) add(cmd *cobra.Command) {
 	f.addAnchors(cmd)
 	cmd.Flags().BoolVar(&f.deep, "deep", false, "decompress files and count their records")
 	cmd.Flags().StringVarP(&f.file, "file", "f", "", "configuration file: compare with its queue")
-	cmd.Flags().Lookup("sink").Usage += " (default the one of -f with this directory)"
+	cmd.Flags().Lookup("sink").Usage += " (default the sink of -f with this directory)"
 }
 
 // addAnchors adds the flags that every command has which proves an export.
 func (f *verifyFlags) addAnchors(cmd *cobra.Command) {
-	cmd.Flags().StringArrayVar(&f.publicKeys, "public-key", nil, "file with a public key of the exporter; again for earlier keys")
-	cmd.Flags().StringVar(&f.last, "last", "", "id of a record, or hash of a line of the manifest, that must be there")
+	cmd.Flags().StringArrayVar(&f.publicKeys, "public-key", nil, "file with a public key of the exporter; repeat it for earlier keys")
+	cmd.Flags().StringVar(&f.last, "last", "", "id of a record, or hash of a manifest line, that the export must have")
 	cmd.Flags().StringVar(&f.checkpoints, "checkpoints", "", "file with copies of docket.export.checkpoint records, NDJSON; - reads standard input")
 	f.referenceFlags.add(cmd)
 }
@@ -118,7 +118,7 @@ func (f *verifyFlags) options(c *verifyCommand, stdin io.Reader) (closeReference
 		return nil, err
 	}
 	if f.sink != "" && f.against == "" && f.file == "" && f.checkpoints == "" {
-		return nil, errors.New("--sink belongs to a queue or to checkpoints: name them with --against, -f or --checkpoints")
+		return nil, errors.New("--sink needs a queue or checkpoints: name them with --against, -f or --checkpoints")
 	}
 	if c.reference, err = f.open(c.dir); err != nil {
 		return nil, err
@@ -183,7 +183,7 @@ func parseAnchor(text string) (*verify.Anchor, error) {
 			return &verify.Anchor{Queue: queue.String(), Seq: seq}, nil
 		}
 	}
-	return nil, fmt.Errorf("--last %q is neither the id of a record, which is <uuid of the queue>-<number>, nor a hash of 64 hexadecimal digits", text)
+	return nil, fmt.Errorf("--last %q is not valid: give the id of a record, <uuid of the queue>-<number>, or a hash of 64 hexadecimal digits", text)
 }
 
 // verifyCommand is one run of verify.
@@ -228,9 +228,9 @@ type unanchoredError struct {
 
 func (e *unanchoredError) Error() string {
 	if e.isDoubted {
-		return fmt.Sprintf("export %s is not proven: the report says why behind \"not proven\"", e.dir)
+		return fmt.Sprintf("export %s is not proven: see \"not proven\" in the report", e.dir)
 	}
-	return fmt.Sprintf("export %s: its end is not proven: give an anchor with %s", e.dir, e.flags)
+	return fmt.Sprintf("export %s: the end is not proven: give an anchor with %s", e.dir, e.flags)
 }
 
 // prove calls run, which is that of package verify or its like, and shows how far it is.
@@ -251,5 +251,5 @@ func (c *verifyCommand) prove(ctx context.Context, run func(context.Context, str
 	return r, err
 }
 
-// ExitCode is that of docket verify alone.
+// ExitCode is for docket verify alone.
 func (e *unanchoredError) ExitCode() int { return 3 }

@@ -23,8 +23,8 @@ var version string
 // package is elsewhere.
 const modulePath = "github.com/docket-export/docket"
 
-// Unsafe is what to know of a program that was built with the tag nosync.
-const Unsafe = "built to measure (tag nosync): nothing is synced, and what is acknowledged can be lost"
+// Unsafe describes a program that was built with the tag nosync.
+const Unsafe = "built for measurements (tag nosync): nothing is synced, and acknowledged records can be lost"
 
 // Build describes this program.
 type Build struct {
@@ -32,7 +32,7 @@ type Build struct {
 	Commit   string `json:"commit,omitempty"`
 	Go       string `json:"go"`
 	Platform string `json:"platform"`
-	// Unsafe is that the program syncs nothing, and is none to keep records with.
+	// Unsafe says that the program syncs nothing: never keep records with it.
 	Unsafe bool `json:"unsafe,omitempty"`
 }
 

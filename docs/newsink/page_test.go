@@ -156,7 +156,7 @@ func (p program) file(t *testing.T, name, text string) {
 func (p program) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Dir = p.dir
-	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(p.dir, "go.work"), "GOFLAGS=")
+	cmd.Env = append(os.Environ(), "GOWORK="+filepath.Join(p.dir, "go.work"))
 	return cmd
 }
 

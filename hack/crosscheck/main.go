@@ -22,9 +22,11 @@ import (
 	"sync"
 )
 
-// platforms are those that docket is released for. Producers run on more.
+// platforms are those that docket is released for. Producers run on more, and the policy
+// engine on those that most nodes of Kubernetes are.
 var (
 	platforms = []string{"linux/amd64", "linux/arm64", "linux/arm", "linux/386", "linux/s390x", "linux/ppc64le", "linux/riscv64"}
+	engine    = []string{"linux/amd64", "linux/arm64"}
 	producers = append([]string{"darwin/arm64", "windows/amd64"}, platforms...)
 )
 
@@ -39,6 +41,7 @@ func main() {
 		{"client", "./...", producers},
 		{"client/configfile", "./...", producers},
 		{"webhook", "./...", producers},
+		{"webhook/engine", "./...", engine},
 	} {
 		for _, platform := range module.platforms {
 			fmt.Printf("cross %s %s\n", filepath.Join(module.dir, module.packages), platform)

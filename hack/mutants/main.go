@@ -4,7 +4,7 @@
 //
 //	go run ./hack/mutants [-run REGEXP] [-shard I/N] [-rotate N [-date DAY]] [-v]
 //
-// The defects are in table.go, trust.go, sources.go, disk.go, webhook.go, admission.go, serving.go, tap.go, online.go, config.go, waits.go, reload.go, query.go and reach.go. Nothing in the tree is changed: the Go
+// The defects are in table.go, trust.go, sources.go, disk.go, webhook.go, admission.go, serving.go, tap.go, online.go, config.go, waits.go, reload.go, query.go, kafka.go, engine.go and reach.go. Nothing in the tree is changed: the Go
 // command reads the one file that differs from elsewhere (-overlay).
 //
 // A time-out catches nothing, because a slow machine times out as well. It counts
@@ -249,7 +249,8 @@ func (r result) catcher() string {
 // build is an error, that they fail is a result.
 func (w workshop) test(pkg string, names, buildFlags []string, limit time.Duration) (result, error) {
 	binary := filepath.Join(w.dir, "package.test")
-	build := exec.CommandContext(w.ctx, "go", slices.Concat([]string{"test", "-c", "-o", binary}, buildFlags, []string{"./" + pkg})...)
+	build := exec.CommandContext(w.ctx, "go", slices.Concat([]string{"test", "-c", "-o", binary}, buildFlags, []string{"."})...)
+	build.Dir = pkg // which may be of another module
 	if out, err := build.CombinedOutput(); err != nil {
 		return result{}, fmt.Errorf("build: %w\n%s", err, out)
 	}

@@ -40,7 +40,7 @@ const (
 )
 
 // table has every defect.
-var table = slices.Concat(core, trust, fromFiles, durable, ofWebhooks, ofReviews, ofServing, ofTap, online, ofConfig, ofWaits, ofReloads, ofQuery, reach)
+var table = slices.Concat(core, trust, fromFiles, durable, ofWebhooks, ofReviews, ofServing, ofTap, online, ofConfig, ofWaits, ofReloads, ofQuery, ofKafka, ofEngine, reach)
 
 // core has a defect for each promise of the queue and of the client, and of those
 // parts around them that could break it.
@@ -636,7 +636,7 @@ var core = []mutant{
 	{
 		defect: "a filtered record counts as delivered",
 		file:   deliverGo,
-		old:    "queue.Outcome{Filtered: b.filtered}",
+		old:    "queue.Outcome{Filtered: b.filtered, DeadLettered: b.setAside}",
 		new:    "queue.Outcome{}",
 		tests:  []string{"TestFilteredIsNotDelivered"},
 	},
@@ -727,9 +727,121 @@ var core = []mutant{
 	{
 		defect: "a replayed record keeps its old letter",
 		file:   deliverGo,
-		old:    "\td.letters.forgetPending(b.first, b.last)\n",
+		old:    "\t\t_ = forget() // which has told\n",
 		new:    "",
 		tests:  []string{"TestPendingRecordHasNoLetter"},
+	},
+	{
+		defect: "a sink in transactions follows a position of before a replay",
+		file:   "exporter/resume.go",
+		old:    "case !found || at.Replayed < a.Replayed:",
+		new:    "case !found:",
+		tests:  []string{"TestDecide"},
+	},
+	{
+		defect: "the destination's records are not compared with the queue's",
+		file:   "exporter/resume.go",
+		old:    "case read && !received.Equal(at.Received):",
+		new:    "case read && received.IsZero():",
+		tests:  []string{"TestDecide"},
+	},
+	{
+		defect: "a destination beyond the end of the queue is followed",
+		file:   "exporter/resume.go",
+		old:    "case at.Next > last+1:",
+		new:    "case false && last > 0:",
+		tests:  []string{"TestDecide"},
+	},
+	{
+		defect: "a sink begins a transaction before its account is durable",
+		file:   "exporter/resume.go",
+		old:    "if err := d.cursor.Save(soon); err != nil {",
+		new:    "if err := error(nil); err != nil {\n\t\t_ = soon",
+		tests:  []string{"TestAccountIsDurableBeforeItIsClaimed"},
+	},
+	{
+		defect: "an export beyond the end of the queue gets records",
+		file:   "exporter/resume.go",
+		old:    "if newest.Through > last {",
+		new:    "if newest.Through < last {",
+		tests:  []string{"TestRecognized"},
+	},
+	{
+		defect: "an export with another record of that number gets records",
+		file:   "exporter/resume.go",
+		old:    "read && !received.Equal(newest.Received)",
+		new:    "read && received.IsZero()",
+		tests:  []string{"TestRecognized"},
+	},
+	{
+		defect: "an export forgets its newest record with the file that it finishes",
+		file:   "sinks/filesink/position.go",
+		old:    "file{lastRecord: p.lastRecord, lastReceived: p.lastReceived}",
+		new:    "file{}",
+		tests:  []string{"TestNewest"},
+	},
+	{
+		defect: "an older copy of an export is taken for the export",
+		file:   "exporter/resume.go",
+		old:    "lacks > a.Dropped+a.Corrupt",
+		new:    "lacks > a.Next",
+		tests:  []string{"TestRecognizedBehind"},
+	},
+	{
+		defect: "a new export accounts for records that another one has",
+		file:   "exporter/packer.go",
+		old:    "k.told == 0 && hasDelivered(k.before) || ",
+		new:    "",
+		tests:  []string{"TestGaps"},
+	},
+	{
+		defect: "records are decided before the destination has said what it has",
+		file:   deliverGo,
+		old:    "case (d.transacts || d.packer.gaps) && err == nil:",
+		new:    "case false:",
+		tests:  []string{"TestRecordsWaitForTheDestination"},
+	},
+	{
+		defect: "dead letters that a transaction has passed are removed",
+		file:   deliverGo,
+		old:    "d.letters.forgetPending(max(b.first, d.packer.has), b.last)",
+		new:    "d.letters.forgetPending(b.first, b.last)",
+		tests:  []string{"TestRecordsWaitForTheDestination"},
+	},
+	{
+		defect: "a record is sent in a transaction while its old letter is there",
+		file:   deliverGo,
+		old:    "\tif !d.until(ctx, forget) {\n",
+		new:    "\tif _ = forget(); false {\n",
+		tests:  []string{"TestLetterIsGoneBeforeItsRecordIsSent"},
+	},
+	{
+		defect: "a letter that a transaction has passed counts as delivered",
+		file:   "exporter/packer.go",
+		old:    "if isThere && k.isLetter(r.Seq) {",
+		new:    "if isThere && k.isLetter == nil {",
+		tests:  []string{"TestFollowWithAnotherFilter"},
+	},
+	{
+		defect: "memory does not count with what a sink gathers",
+		file:   "exporter/memory.go",
+		old:    "batch := max(int64(s.most().MaxBytes), record)",
+		new:    "batch := max(int64(s.Batch.MaxBytes), record)",
+		tests:  []string{"TestGather"},
+	},
+	{
+		defect: "a backlog is taken in batches as configured",
+		file:   "exporter/queue/cursor.go",
+		old:    "return max(l.Records, l.Most.Records)",
+		new:    "return l.Records",
+		tests:  []string{"TestNextTakesMoreOfABacklog"},
+	},
+	{
+		defect: "a batch that is full waits for more to gather",
+		file:   cursorReadGo,
+		old:    "return c.holds(lim.Records, lim.Bytes), nil",
+		new:    "return false, nil",
+		tests:  []string{"TestNextTakesMoreOfABacklog"},
 	},
 	{
 		defect: "a record that cannot be redacted is stored as it is",

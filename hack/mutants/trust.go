@@ -53,9 +53,38 @@ var trust = []mutant{
 	{
 		defect: "cursors of a newer docket are taken for damage",
 		file:   cursorfileGo,
-		old:    "isSlot(b) && v != cursorsVersion {",
+		old:    "isSlot(b) && v != cursorsVersion && v != cursorsBefore {",
 		new:    "isSlot(b) && v < cursorsVersion {",
 		tests:  []string{"TestUnknownVersionsAreRefused"},
+	},
+	{
+		defect: "a sink new under an old name counts as the one before",
+		file:   "exporter/queue/cursor.go",
+		old:    "!q.accountsLost {\n",
+		new:    "false {\n",
+		tests:  []string{"TestNewSinkUnderAnOldName"},
+	},
+	{
+		defect: "sinks whose account is lost count as new ones",
+		file:   "exporter/queue/cursor.go",
+		old:    "!q.accountsLost {\n",
+		new:    "true {\n",
+		tests:  []string{"TestNewSinkUnderAnOldName"},
+	},
+	{
+		defect: "cursors of the docket before are read as damage",
+		file:   cursorfileGo,
+		old:    "\t\tentry -= 8\n",
+		new:    "",
+		tests:  []string{"TestSlotOfVersion3"},
+		in:     "exporter/queue/state",
+	},
+	{
+		defect: "a replay asked for under a clock that was set back counts as an older one",
+		file:   "exporter/queue/state/account.go",
+		old:    "max(now.UnixNano(), a.Replayed+1)",
+		new:    "now.UnixNano()",
+		tests:  []string{"TestReplayFromWhereItStands"},
 	},
 	{
 		defect: "positions of the docket before are not read",
@@ -121,6 +150,13 @@ var trust = []mutant{
 		old:    "\treturn b.finisher == w.holder || b.others()+w.bytes <= b.limit/2",
 		new:    "\treturn true",
 		tests:  []string{"TestLinesThatGrowDoNotBlockEachOther"},
+	},
+	{
+		defect: "a long line has no time left after a full queue",
+		file:   "internal/budget/budget.go",
+		old:    "since + now - max(since, h.paused)",
+		new:    "max(since, min(since, now, h.paused))",
+		tests:  []string{"TestTimeOfDocketIsNotThePeers"},
 	},
 	// Uploads, listeners, and a directory that is lost.
 	{

@@ -4,12 +4,20 @@ const (
 	laterGo    = "client/later.go"
 	handlerGo  = "webhook/handler.go"
 	exchangeGo = "webhook/exchange.go"
+	foundGo    = "webhook/found.go"
 	presetGo   = "webhook/preset.go"
 )
 
 // ofWebhooks has a defect for each promise of the handler that records admission
 // decisions, and of what the client does for it.
 var ofWebhooks = []mutant{
+	{
+		defect: "what a handler has written before a panic is held for good",
+		file:   handlerGo,
+		old:    "\t\ta.free()\n\t\th.log(x)",
+		new:    "\t\th.log(x)",
+		tests:  []string{"TestPanicFreesTheAnswer"},
+	},
 	{
 		defect: "Close does not wait for what was put off",
 		file:   laterGo,
@@ -90,9 +98,51 @@ var ofWebhooks = []mutant{
 	{
 		defect: "a review for which there is no room leaves no gap",
 		file:   handlerGo,
-		old:    "\t\th.client.NextSequence() // a gap\n",
+		old:    "\t\th.number(r) // a gap\n",
 		new:    "",
 		tests:  []string{"TestBatchNeverWaits"},
+	},
+	{
+		defect: "what a handler has found leaves no record where the request is allowed",
+		file:   handlerGo,
+		old:    "\t\tlen(x.found.list()) > 0 {\n",
+		new:    "\t\tfalse {\n",
+		tests:  []string{"TestFoundDecisions"},
+	},
+	{
+		defect: "the records of a review have the same number",
+		file:   foundGo,
+		old:    "NextSequences(len(records))",
+		new:    "NextSequences(1)",
+		tests:  []string{"TestFoundIsNumberedTogether"},
+	},
+	{
+		defect: "what a handler has found decides though its answer does not",
+		file:   foundGo,
+		old:    "if r.Decision != decision.Error {",
+		new:    "if true {",
+		tests:  []string{"TestFoundWithoutAnAnswer"},
+	},
+	{
+		defect: "a handler finds violations when its review is over",
+		file:   foundGo,
+		old:    "n == 0 || x.over.Load()",
+		new:    "n == 0",
+		tests:  []string{"TestFoundOutsideOfAReview"},
+	},
+	{
+		defect: "what a handler has found is not counted as memory",
+		file:   foundGo,
+		old:    "x.h.memory.grow(size) {",
+		new:    "x.h.memory.grow(0) {",
+		tests:  []string{"TestFoundThatIsTooMuch"},
+	},
+	{
+		defect: "violations that are lost together are counted as one",
+		file:   foundGo,
+		old:    "\tfor _, r := range records {\n\t\tx.h.client.Lose(",
+		new:    "\tfor _, r := range records[:min(1, len(records))] {\n\t\tx.h.client.Lose(",
+		tests:  []string{"TestFoundThatIsTooMuch"},
 	},
 	{
 		defect: "a record is made while a piece of its request is taken",

@@ -2,9 +2,9 @@
 // take together has a ceiling however many there are and whatever they send.
 //
 // A connection that waits for memory stops reading: its peer notices nothing else. No
-// connection waits for ever: memory held for a line that a peer has begun is reclaimed
-// after a time, and at once if the peer's identity holds more than its share while another
-// waits. Among the waiting connections, the identity that holds least comes first.
+// connection waits forever. Memory held for a line that a peer has begun is reclaimed after
+// a time, and at once if the peer's identity holds more than its share while another waits.
+// Among the waiting connections, the identity that holds least comes first.
 package budget
 
 import (
@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// LineTimeout is how long a peer may take to end a line that holds memory. The
-	// longest line there may be, of 16 MiB, needs 5 Mbit/s.
+	// LineTimeout is how long a peer may take to end a line that holds memory, without the
+	// time in which docket waits for itself and reads nothing. The longest line there may be,
+	// of 16 MiB, needs 5 Mbit/s.
 	LineTimeout = 30 * time.Second
 	// grace is how long it may take while a more modest identity waits for memory.
 	grace = time.Second
@@ -71,8 +72,7 @@ func (b *Budget) InUse() int64 {
 	return b.used
 }
 
-// Expire dismisses every holder that waits for its peer, as if the time for their lines
-// was over.
+// Expire dismisses every holder that waits for its peer, as if the line timeout had passed.
 func (b *Budget) Expire() {
 	b.mu.Lock()
 	var all []*Holder
@@ -89,8 +89,8 @@ func (b *Budget) Expire() {
 	}
 }
 
-// Holder is one connection's part. Its methods must not overlap, but for those of the
-// budget on it.
+// Holder is the part of one connection. Calls of its methods must not overlap; the budget
+// may use the holder at any time.
 type Holder struct {
 	budget   *Budget
 	identity string
@@ -98,31 +98,43 @@ type Holder struct {
 	awaits   atomic.Bool // its peer is to send more
 	lost     atomic.Bool // dismiss was called
 	// since is when its peer began the line that it holds bytes for, or when it began to
-	// hold, in nanoseconds.
-	since atomic.Int64
+	// hold, in nanoseconds. It is later by what docket has taken for itself.
+	since  atomic.Int64
+	paused int64 // when docket began to wait for itself; the caller's
 
 	bytes int64       // guarded by mu of the budget
 	timer *time.Timer // of the line timeout; guarded by mu of the budget
 }
 
-// Holder returns a holder for a connection of identity, without bytes. dismiss is called
-// when the bytes it holds are to come back: its peer has taken too long to end a line. It
-// must not block, and must lead to Give; the holder is of no more use then.
+// Holder returns a holder without bytes for a connection of identity. The budget calls
+// dismiss to get bytes back when the peer has taken too long to end a line. dismiss must not
+// block, and must lead to Give. A dismissed holder must not be used again.
 func (b *Budget) Holder(identity string, dismiss func()) *Holder {
 	return &Holder{budget: b, identity: identity, dismiss: dismiss}
 }
 
-// Await says whether the holder waits for its peer, rather than for docket itself.
-func (h *Holder) Await(peer bool) { h.awaits.Store(peer) }
+// Await says whether the holder waits for its peer, rather than for docket itself. A peer that is
+// not read from, as the queue is full, has the rest of its time afterwards.
+func (h *Holder) Await(peer bool) {
+	now := time.Now().UnixNano()
+	switch {
+	case !peer:
+		h.paused = now
+	case !h.awaits.Load():
+		since := h.since.Load()
+		h.since.Store(since + now - max(since, h.paused))
+	}
+	h.awaits.Store(peer)
+}
 
-// Renew says that the peer has ended a line: the next one has its own time.
+// Renew says that the peer has ended a line: the timeout of the next line starts.
 func (h *Holder) Renew() { h.since.Store(time.Now().UnixNano()) }
 
 // age is how long the peer has been at its line.
 func (h *Holder) age() time.Duration { return time.Duration(time.Now().UnixNano() - h.since.Load()) }
 
-// Try takes n bytes more if there are plenty: half of the budget is for those who cannot
-// do without, and the other half is shared evenly among identities.
+// Try takes n more bytes if there are plenty, and reports whether it did. It uses at most
+// half of the budget, shared evenly among identities. The other half is for Take.
 func (h *Holder) Try(n int) bool {
 	b := h.budget
 	b.mu.Lock()
@@ -140,9 +152,11 @@ func (h *Holder) Try(n int) bool {
 	return plenty
 }
 
-// Take takes n bytes more, and waits until there are as many. Its error is why ctx is
-// done.
+// Take takes n more bytes, and waits until they are available. It fails only with the cause
+// of ctx.
 func (h *Holder) Take(ctx context.Context, n int) error {
+	h.Await(true) // a line that waits for memory holds some, and may have to give it back
+	defer h.Await(false)
 	b := h.budget
 	b.mu.Lock()
 	w := &waiter{holder: h, bytes: int64(n), ready: make(chan struct{})}
@@ -155,8 +169,6 @@ func (h *Holder) Take(ctx context.Context, n int) error {
 		return nil
 	default:
 	}
-	h.Await(true) // a line that waits for memory holds some, and may have to give it back
-	defer h.Await(false)
 	tick := time.NewTicker(look)
 	defer tick.Stop()
 	for {

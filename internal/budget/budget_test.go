@@ -40,6 +40,27 @@ func TestHolderThatDoesNotWaitForItsPeer(t *testing.T) {
 	})
 }
 
+// A peer that docket did not read from, as its queue was full, has the rest of its time.
+func TestTimeOfDocketIsNotThePeers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := New(100)
+		dismissed := make(chan struct{})
+		h := b.Holder("a", func() { close(dismissed) })
+		take(t, h, 10)
+		h.Await(true)
+		time.Sleep(LineTimeout / 3)
+		h.Await(false)
+		time.Sleep(3 * LineTimeout)
+		again := time.Now()
+		h.Await(true)
+		<-dismissed
+		if took, rest := time.Since(again), 2*LineTimeout/3; took < rest || took > LineTimeout {
+			t.Errorf("dismissed %v after docket has read again, want the rest of its time, %v", took, rest)
+		}
+		h.Give(10)
+	})
+}
+
 // Many who have begun a line and need more for its end do not wait for each other: one
 // after the other has what it needs.
 func TestLinesThatGrowDoNotBlockEachOther(t *testing.T) {

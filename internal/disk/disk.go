@@ -48,7 +48,7 @@ import (
 
 // FS is a file system. Names are paths as the operating system writes them.
 type FS interface {
-	// Mkdir makes a directory, or fails with fs.ErrExist when there is one.
+	// Mkdir makes a directory, or fails with fs.ErrExist when it exists.
 	Mkdir(dir string) error
 	// List returns the names of the files in dir, in any order. Links are listed too: they
 	// fail to open, with an error that names them.
@@ -64,9 +64,9 @@ type FS interface {
 	OpenWrite(name string) (File, error)
 	// OpenRead opens an existing file for reading.
 	OpenRead(name string) (File, error)
-	// Size is that of the file with this name; a link is not followed.
+	// Size returns the size of the file with this name. It does not follow a link.
 	Size(name string) (int64, error)
-	// Rename replaces what has the name to.
+	// Rename replaces a file that has the name to.
 	Rename(from, to string) error
 	// Remove removes a file, or a link itself.
 	Remove(name string) error
@@ -78,11 +78,11 @@ type FS interface {
 	// still use.
 	Space(dir string) (total, free int64, err error)
 	// Lock locks the file name for this process until the result is closed. It fails with
-	// *InUseError when another process holds the lock, and waits some seconds for those that
-	// share it.
+	// *InUseError when another process holds the lock. It waits some seconds for processes
+	// that share the lock.
 	Lock(name string) (Lock, error)
-	// Share keeps Lock waiting, for the length of one read, until the result is closed. It
-	// makes no file, and fails with *InUseError while a process holds the lock.
+	// Share makes Lock wait, for the length of one read, until the result is closed. It
+	// creates no file, and fails with *InUseError while a process holds the lock.
 	Share(name string) (io.Closer, error)
 }
 
@@ -136,32 +136,34 @@ type Path struct {
 	at rooted.Path
 }
 
-// At is a directory of the operating system that the operator has named.
+// At returns a directory of the operating system that the operator has named.
 func At(root string) Path { return On(OS(root), root) }
 
-// On is the same on another file system.
+// On is At on another file system.
 func On(fsys FS, root string) Path { return Path{fsys, rooted.At(root)} }
 
-// Join is the path of something below p. Elements cannot lead above the root.
+// Join returns the path of something below p. Elements cannot lead above the root.
 func (p Path) Join(elements ...string) Path { return Path{p.fs, p.at.Join(elements...)} }
 
-// Append is the path whose name ends with suffix besides.
+// Append returns the path with suffix added to its name.
 func (p Path) Append(suffix string) Path { return Path{p.fs, p.at.Append(suffix)} }
 
-// Dir is the directory that holds p. That of a root is the operator's too.
+// Dir returns the directory that holds p. The directory above a root belongs to the operator
+// too.
 func (p Path) Dir() Path { return Path{p.fs, p.at.Dir()} }
 
 // Base is the last component.
 func (p Path) Base() string { return p.at.Base() }
 
-// String is the path as others write it.
+// String returns the whole path, with the root.
 func (p Path) String() string { return p.at.String() }
 
-// Rooted is the path for what only the operating system's file system can do.
+// Rooted returns the path for operations that only the file system of the operating system
+// has.
 func (p Path) Rooted() rooted.Path { return p.at }
 
-// Mkdir makes a directory in one that is there. Its name is durable, also when it was
-// there: the process that made it may have been killed before its sync.
+// Mkdir makes a directory in an existing one. On nil its name is durable, even if the
+// directory existed: the process that made it may have been killed before its sync.
 func (p Path) Mkdir() error {
 	_, err := p.mkdir()
 	return err
@@ -178,7 +180,7 @@ func (p Path) mkdir() (existed bool, err error) {
 	return existed, err
 }
 
-// MakeDir makes a directory as Mkdir does, and those above it.
+// MakeDir makes a directory as Mkdir does, and the directories above it.
 func (p Path) MakeDir() error {
 	if !p.at.IsRoot() {
 		if err := p.Dir().MakeDir(); err != nil {
@@ -199,10 +201,11 @@ func (p Path) MakeDir() error {
 	return err
 }
 
-// Create makes a new file; it fails when the name exists. Neither is durable yet.
+// Create makes a new file. It fails when the name exists. Neither content nor name is
+// durable yet.
 func (p Path) Create() (File, error) { return p.fs.Create(p.String()) }
 
-// CreateAnew removes a file that has the name, or a link, and makes a new one.
+// CreateAnew makes a new file. It first removes a file or a link that has the name.
 func (p Path) CreateAnew() (File, error) {
 	if err := p.RemoveAny(); err != nil {
 		return nil, err
@@ -219,10 +222,10 @@ func (p Path) OpenWrite() (File, error) { return p.fs.OpenWrite(p.String()) }
 // Lock locks a file for this process.
 func (p Path) Lock() (Lock, error) { return p.fs.Lock(p.String()) }
 
-// Share keeps a Lock of the file waiting.
+// Share makes Lock of the file wait, until the result is closed.
 func (p Path) Share() (io.Closer, error) { return p.fs.Share(p.String()) }
 
-// Read returns what a file holds, at most limit bytes of it.
+// Read returns at most the first limit bytes of a file.
 func (p Path) Read(limit int64) ([]byte, error) {
 	f, err := p.OpenRead()
 	if err != nil {
@@ -232,7 +235,7 @@ func (p Path) Read(limit int64) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(f, 0, limit))
 }
 
-// Size is that of the file; one that is missing has -1.
+// Size returns the size of the file, or -1 if it is missing.
 func (p Path) Size() (int64, error) {
 	size, err := p.fs.Size(p.String())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -261,7 +264,7 @@ func (p Path) Dirs() ([]string, error) {
 	return names, err
 }
 
-// Rename gives p the name of to, whatever had it.
+// Rename renames p to to, and replaces a file of that name.
 func (p Path) Rename(to Path) error { return p.fs.Rename(p.String(), to.String()) }
 
 // Remove removes a file, or a link itself.
@@ -270,7 +273,7 @@ func (p Path) Remove() error { return p.fs.Remove(p.String()) }
 // RemoveDir removes an empty directory.
 func (p Path) RemoveDir() error { return p.fs.RemoveDir(p.String()) }
 
-// RemoveAny is Remove where there may be nothing to remove.
+// RemoveAny is Remove, and succeeds if there is nothing to remove.
 func (p Path) RemoveAny() error {
 	if err := p.Remove(); !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -281,18 +284,18 @@ func (p Path) RemoveAny() error {
 // SyncDir makes the names in a directory durable.
 func (p Path) SyncDir() error { return p.fs.SyncDir(p.String()) }
 
-// NewSuffix ends the name of a file that Replace has not finished. After a crash such a
-// file means nothing.
+// NewSuffix ends the name of a file that Replace has not finished. After a crash such a file
+// has no meaning.
 const NewSuffix = ".new"
 
-// Replace puts a file with this content in the place of the one there is: see ReplaceBy.
+// Replace replaces the file with one that has this content: see ReplaceBy.
 func (p Path) Replace(content []byte) error {
 	return p.ReplaceBy(func(f File) error { return write(f, content) })
 }
 
-// ReplaceBy puts a file with what fill writes in the place of the one there is. Content
-// and name are durable on nil. After an error the file is the old one, or the new one with
-// a name that is not durable. Calls for one path must not overlap.
+// ReplaceBy replaces the file with one that fill writes. Content and name are durable on
+// nil. After an error the file is the old one, or the new one with a name that is not
+// durable. Calls for one path must not overlap.
 func (p Path) ReplaceBy(fill func(File) error) error {
 	temporary := p.Append(NewSuffix)
 	f, err := temporary.CreateAnew()
@@ -319,8 +322,8 @@ func (p Path) WriteNew(content []byte) error {
 	return p.WriteNewBy(func(f File) error { return write(f, content) })
 }
 
-// WriteNewBy makes a durable file, with what fill writes, whose name must be free. After an
-// error there is none, or one whose removal failed too.
+// WriteNewBy makes a durable file that fill writes. The name must be free. After an error
+// there is no file, unless its removal failed too.
 func (p Path) WriteNewBy(fill func(File) error) error {
 	f, err := p.Create()
 	if err != nil {
@@ -346,16 +349,16 @@ func write(f File, p []byte) error {
 // Reader reads a file from its beginning.
 func Reader(f File) io.Reader { return io.NewSectionReader(f, 0, math.MaxInt64) }
 
-// Log is a file that grows by pieces. A piece is durable or, after an error, gone. What a
-// crash leaves of one stands at the end: whoever opens the file finds where the last whole
-// piece ends.
+// Log is a file that grows by pieces. A piece is durable or, after an error, gone. A crash
+// may leave part of a piece at the end of the file. The code that opens the file must find
+// the end of the last whole piece.
 type Log struct {
 	File
 	End    int64 // of the last whole piece
 	failed error // of the last sync: the file takes nothing any more
 }
 
-// Append makes p durable behind what is there.
+// Append adds p at the end and makes it durable.
 func (l *Log) Append(p []byte) error {
 	if l.failed != nil {
 		return l.failed
@@ -374,5 +377,5 @@ func (l *Log) Append(p []byte) error {
 	return err
 }
 
-// IsBroken reports whether the file takes nothing any more.
+// IsBroken reports whether the file accepts no more pieces.
 func (l *Log) IsBroken() bool { return l.failed != nil }

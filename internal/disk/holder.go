@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Holder is the process that holds a lock. Its pid says something only where its host and
-// its pid namespace are ours: process 1 of another container is not ours.
+// Holder is the process that holds a lock. Its pid has a meaning only on our host and in our
+// pid namespace: process 1 of another container is not ours.
 type Holder struct {
 	PID       int    // 0 when unknown
 	Host      string // empty: this one, and our pid namespace
@@ -25,7 +25,7 @@ func (h Holder) String() string {
 	case h.Host == "":
 		return fmt.Sprintf("process %d", h.PID)
 	case h.Container == "":
-		return fmt.Sprintf("process %d of host %s, in a pid namespace that is not ours", h.PID, h.Host)
+		return fmt.Sprintf("process %d on host %s, in another pid namespace", h.PID, h.Host)
 	}
 	return fmt.Sprintf("process %d of container %s on host %s", h.PID, h.Container, h.Host)
 }

@@ -17,7 +17,7 @@ func TestHolder(t *testing.T) {
 		"our namespace":      {string(identity{"1", "web-0", "pid:[2]", "docket"}.text()), "process 1"},
 		"another container":  {string(identity{"1", "web-0", "pid:[3]", "rescue"}.text()), "process 1 of container rescue on host web-0"},
 		"another host":       {string(identity{"1", "web-1", "pid:[2]", "docket"}.text()), "process 1 of container docket on host web-1"},
-		"no container known": {string(identity{"9", "node", "pid:[1]", ""}.text()), "process 9 of host node, in a pid namespace that is not ours"},
+		"no container known": {string(identity{"9", "node", "pid:[1]", ""}.text()), "process 9 on host node, in another pid namespace"},
 		"earlier version":    {"12\n", "process 12"},
 		"empty":              {"", "another process"},
 		"being written":      {"1", "process 1"},
@@ -87,7 +87,7 @@ func TestLockAcrossNamespaces(t *testing.T) {
 	}
 	_, err = name.Lock()
 	inUse, ok := errors.AsType[*InUseError](err)
-	if want := "process 1 of host web-0, in a pid namespace that is not ours"; !ok || inUse.Holder.String() != want {
+	if want := "process 1 on host web-0, in another pid namespace"; !ok || inUse.Holder.String() != want {
 		t.Errorf("got %v, want in use by %s", err, want)
 	}
 	must(t, in.Close())

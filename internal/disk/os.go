@@ -12,20 +12,19 @@ import (
 	"github.com/docket-export/docket/internal/rooted"
 )
 
-// Access says who may use the files and directories that docket makes, or opens for
-// writing, whatever the umask. The zero Access is the owner alone, and changes nothing that
-// is there.
+// Access says who may use the files and directories that docket makes or opens for writing,
+// whatever the umask. The zero Access is the owner alone, and changes nothing that exists.
 type Access struct {
 	File, Directory fs.FileMode // 0: as with the zero Access
 	GID             int         // below 0: the process's own
 }
 
-// OS is the operating system's file system below root, the directory that the operator
-// has named. Without a root that is the directory of each file. Nothing below root is
-// followed.
+// OS is the file system of the operating system below root, the directory that the operator
+// has named. With an empty root, the root is the directory of each file. OS follows no link
+// below root.
 func OS(root string) FS { return osFS{root: root} }
 
-// OSWith is OS with another access, which root gets too if it is there.
+// OSWith is OS with another access. An existing root gets this access too.
 func OSWith(root string, a Access) (FS, error) {
 	f := osFS{root, a}
 	err := f.giveDir(root)
@@ -159,7 +158,7 @@ func (a Access) give(f *os.File, mode fs.FileMode) error {
 	}
 	if a.GID >= 0 && int(st.Gid) != a.GID {
 		if err := f.Chown(-1, a.GID); err != nil {
-			return fmt.Errorf("give it to group %d, which the process must be in: %w", a.GID, err)
+			return fmt.Errorf("set group %d: %w: the process must be a member of the group", a.GID, err)
 		}
 	}
 	if mode == 0 || info.Mode().Perm() == mode {
@@ -193,8 +192,8 @@ func (osFS) Space(dir string) (total, free int64, err error) {
 	return int64(s.Blocks) * block, int64(s.Bavail) * block, nil
 }
 
-// Lock uses flock, which the kernel releases when the process ends however it
-// ends. The file's text is for the message of whoever comes second.
+// Lock uses flock. The kernel releases it when the process ends, however it ends. The text
+// of the file is for the message of the process that comes second.
 func (f osFS) Lock(name string) (Lock, error) {
 	file, err := f.openFile(name, os.O_RDWR|os.O_CREATE)
 	if errors.Is(err, unix.EROFS) {

@@ -2,10 +2,10 @@ package disk
 
 import "errors"
 
-var errReadOnly = errors.New("only opened for reading")
+var errReadOnly = errors.New("opened for reading only")
 
-// ReadOnly is the operating system's file system below root, and refuses every change. It
-// takes no lock: a look at files that are in use keeps no process from starting.
+// ReadOnly is the file system of the operating system below root, and refuses every change.
+// It takes no lock, so that reading files in use never prevents the start of a process.
 func ReadOnly(root string) FS { return readOnly{OS(root)} }
 
 type readOnly struct{ FS }

@@ -43,15 +43,15 @@ func NewEndpoint(h http.Handler) *http.Server {
 
 type endingKey struct{}
 
-// Ending is closed when the endpoint that serves r begins to stop: answers that have no end
-// by themselves have to end then.
+// Ending returns a channel that is closed when the endpoint that serves r begins to stop.
+// Answers without an end must end then.
 func Ending(r *http.Request) <-chan struct{} {
 	ending, _ := r.Context().Value(endingKey{}).(chan struct{})
 	return ending
 }
 
-// Serve has h answer on l until the returned function is called, as an endpoint does: over
-// TLS unless secure is nil. failed is told why it has ended if it ends before.
+// Serve serves h on l as an endpoint until stop is called: over TLS unless secure is nil. If
+// serving ends earlier, Serve calls failed with the reason.
 func Serve(l net.Listener, secure *tls.Config, h http.Handler, failed func(error)) (stop func()) {
 	endpoint := NewEndpoint(h)
 	l = New(maxConnections, peerHost, func(nc net.Conn) { nc.Close() }).Listen(l)

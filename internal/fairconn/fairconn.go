@@ -1,7 +1,8 @@
-// Package fairconn bounds the connections of an HTTP endpoint, and shares them fairly.
-// When all places are taken, one who comes gets the place of a peer that keeps docket
-// waiting: of the identity that has most places, the one that has waited longest for
-// what it sends, or reads. A peer that sends and reads well, or waits for docket, keeps its place.
+// Package fairconn bounds the connections of an HTTP endpoint, and shares them fairly. When
+// all places are taken, a new connection gets the place of a peer that keeps docket waiting.
+// The table chooses the identity with most places, and among its connections the one that
+// docket has waited for longest: for data, or for reading. A peer that sends and reads well,
+// or waits for docket, keeps its place.
 package fairconn
 
 import (
@@ -13,8 +14,7 @@ import (
 	"time"
 )
 
-// MinRate is how many bytes a second a peer has to send, or to read of an answer, to owe
-// nothing.
+// MinRate is how many bytes a second a peer must send, or read of an answer, to owe nothing.
 const MinRate = 16 << 10
 
 // readWait is how long a peer may take to read what MinRate allows it a second for.
@@ -34,9 +34,9 @@ type Table struct {
 	counts map[string]int     // of conns, by identity; guarded by mu
 }
 
-// New returns a table with so many places. identify says who has connected, as far as
-// that is known then. turnAway is told of each connection that finds no place, and has
-// to close it; it must not block for long.
+// New returns a table with so many places. identify names the peer of a new connection, as
+// far as it is known then. The table calls turnAway with each connection that finds no
+// place. turnAway must close the connection, and must not block for long.
 func New(most int, identify func(net.Conn) string, turnAway func(net.Conn)) *Table {
 	return &Table{most: most, identify: identify, turnAway: turnAway, conns: make(map[*Conn]struct{}), counts: make(map[string]int)}
 }
@@ -187,7 +187,7 @@ func (c *Conn) update(change func()) {
 	change()
 }
 
-// Identify says who is at the other end, once that is known.
+// Identify sets the identity of the peer, once it is known.
 func (c *Conn) Identify(identity string) {
 	c.update(func() {
 		if _, ok := c.table.conns[c]; ok && identity != c.identity {
@@ -199,26 +199,24 @@ func (c *Conn) Identify(identity string) {
 	})
 }
 
-// Work says that it is docket's turn until the returned function is called: the peer
-// owes nothing meanwhile.
+// Work says that docket works until done is called. Meanwhile the peer owes nothing.
 func (c *Conn) Work() (done func()) {
 	c.update(func() { c.working = true })
 	return func() { c.update(func() { c.working = false }) }
 }
 
-// Rest says that a request is answered: what the peer owes counts from here.
+// Rest says that a request is answered. The debt of the peer starts again from here.
 func (c *Conn) Rest() {
 	c.update(func() { c.owes, c.since = 0, time.Now() })
 }
 
-// Debt is for how long docket has waited in vain for the request that is under way; see
-// Table.
+// Debt returns how long docket has waited in vain during the current request; see Table.
 func (c *Conn) Debt() (debt time.Duration) {
 	c.update(func() { debt = c.debt(time.Now()) })
 	return debt
 }
 
-// Evict closes the connection, which others need.
+// Evict closes the connection to give its place to others.
 func (c *Conn) Evict() {
 	c.update(func() { c.evicted = true })
 	_ = c.Close() // what reads from it ends, and says so
@@ -232,7 +230,7 @@ func (c *Conn) IsEvicted() (is bool) {
 
 type contextKey struct{}
 
-// Context is http.Server.ConnContext, so that Of finds the connection of a request.
+// Context is http.Server.ConnContext, so that [Of] finds the connection of a request.
 func Context(ctx context.Context, nc net.Conn) context.Context {
 	if secured, ok := nc.(*tls.Conn); ok {
 		nc = secured.NetConn()
@@ -247,8 +245,8 @@ func Of(r *http.Request) *Conn {
 	return c
 }
 
-// Handler serves requests whose answers cost docket more than their bodies: their
-// connections keep their places meanwhile.
+// Handler is for requests whose answers cost docket more than their bodies. Their
+// connections keep their places while docket works.
 func Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := Of(r)

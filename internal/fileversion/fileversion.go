@@ -5,8 +5,8 @@ package fileversion
 
 import "fmt"
 
-// Error says that a file has a format version that this docket does not read. The file
-// was left as it is.
+// Error says that this docket does not read the format version of a file. The file is
+// unchanged.
 type Error struct {
 	File  string // path of the file
 	Found uint64 // the version it has

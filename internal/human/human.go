@@ -11,7 +11,7 @@ import (
 	"unicode/utf8"
 )
 
-// Time is a time to the second, in a form that --from takes; "-" for none.
+// Time returns a time to the second, in a form that --from accepts, or "-" without one.
 func Time(t time.Time) string {
 	if t.IsZero() {
 		return "-"
@@ -78,8 +78,8 @@ func Size(n int64) string {
 	return strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0") + " " + units[unit]
 }
 
-// OneLine keeps a text of another program from breaking the lines, or from
-// reaching the terminal as control characters.
+// OneLine replaces characters that break the line or control a terminal. Use it for texts of
+// other programs.
 func OneLine(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !strconv.IsPrint(r) {
@@ -89,7 +89,7 @@ func OneLine(s string) string {
 	}, s)
 }
 
-// Counts lists what is not zero: "InvalidJSON 2, TooLarge 1".
+// Counts lists the counts that are not zero: "InvalidJSON 2, TooLarge 1".
 func Counts(counts map[string]uint64) string {
 	var parts []string
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
@@ -104,8 +104,8 @@ func Counts(counts map[string]uint64) string {
 // nobody has enlarged. A table with long names can be wider.
 const textWidth = 80
 
-// Wrap puts text behind head, on one line, and breaks it between words where it
-// would go beyond textWidth. The lines that follow begin with indent.
+// Wrap returns head and text on one line, and breaks the text between words where the line
+// would be longer than textWidth. The lines that follow begin with indent.
 func Wrap(head, text, indent string) string {
 	var b strings.Builder
 	b.WriteString(head)

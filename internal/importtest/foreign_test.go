@@ -107,7 +107,7 @@ func (f foreign) run(t *testing.T, name string, args ...string) (stdout string) 
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), name, args...)
 	cmd.Dir = f.dir
-	cmd.Env = append(os.Environ(), "GOBIN="+f.dir, "GOFLAGS=-modcacherw", "GOMODCACHE="+f.cache, "GONOSUMDB=*", "GOPROXY="+f.proxy, "GOSUMDB=off", "GOWORK=off")
+	cmd.Env = append(os.Environ(), "GOBIN="+f.dir, "GOFLAGS="+os.Getenv("GOFLAGS")+" -modcacherw", "GOMODCACHE="+f.cache, "GONOSUMDB=*", "GOPROXY="+f.proxy, "GOSUMDB=off", "GOWORK=off")
 	var out, said bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &said
 	if err := cmd.Run(); err != nil {

@@ -24,6 +24,19 @@ func TestImportsGoOneWay(t *testing.T) {
 	}
 }
 
+// The policy engine is a module of its own, and its packages are seen from there alone.
+func TestPolicyImportsNoSister(t *testing.T) {
+	out := run(t, "go", "list", "-C", "../../webhook/engine", "-deps", module+"/webhook/engine/policy")
+	for path := range strings.FieldsSeq(string(out)) {
+		if ours(path) && !below("webhook/engine/policy", "decision")(path) {
+			t.Errorf("policy imports %s", path)
+		}
+	}
+	if !strings.Contains(string(out), "github.com/open-policy-agent/frameworks/constraint/pkg/client\n") {
+		t.Errorf("go list says %q: the test checks nothing", out)
+	}
+}
+
 // list returns the packages of this module and everything they depend on.
 func list(t *testing.T) []pkg {
 	t.Helper()
@@ -76,6 +89,8 @@ func TestRulesCatch(t *testing.T) {
 		"webhook and a library":         {"m/webhook > github.com/google/uuid", "a webhook needs"},
 		"webhook and a YAML parser":     {"m/webhook > m/client/configfile", "a webhook needs"},
 		"webhook and the exporter":      {"m/webhook/tap > m/exporter", "a webhook needs"},
+		"webhook and the engine":        {"m/webhook/tap > m/webhook/engine/policy", "nothing outside"},
+		"command and our engine":        {"m/cmd/docket > m/cli > m/webhook/engine/cli", "nothing outside"},
 		"serving and the client":        {"m/webhook/serving > m/client", "the serving rules"},
 		"serving and decision":          {"m/webhook/serving > m/decision", "the serving rules"},
 		"client and the webhook":        {"m/client > m/webhook", "client needs"},
@@ -104,8 +119,8 @@ func TestRulesCatch(t *testing.T) {
 		"page of the commands":          {"m/hack/commands > m/cli/builtin > m/sinks/filesink", ""},
 		"command and Kubernetes":        {"m/cmd/docket > example.test/a > k8s.io/client-go/rest", "the sidecar links no policy"},
 		"command and the engine":        {"m/cmd/docket > github.com/open-policy-agent/opa/rego", "the sidecar links no policy"},
-		"command and a near name":       {"m/cmd/docket > k8s.io/client-gone", ""},
-		"webhook command and engine":    {"m/cmd/docket-webhook > github.com/open-policy-agent/opa/rego", ""},
+		"command and a near name":       {"m/cmd/docket > k8s.io.example/client-go", ""},
+		"webhook command and engine":    {"m/webhook/engine/policy > github.com/open-policy-agent/opa/rego", ""},
 		"command and the test helpers":  {"m/cmd/docket > m/sinks/filesink > testing", "the sidecar links no test"},
 		"command and the test broker":   {"m/cmd/docket > github.com/twmb/franz-go/pkg/kfake", "the sidecar links no test"},
 		"a module whose name begins so": {"github.com/docket-export/docket-extra > m/sinks/filesink", ""},

@@ -55,10 +55,27 @@ func TestProducersGetNoRequirement(t *testing.T) {
 	}
 }
 
+// Nobody needs the constraint framework but who imports the policy engine.
+func TestOnlyTheEngineRequiresAPolicyEngine(t *testing.T) {
+	heavy := func(path string) bool {
+		return inTrees("github.com/open-policy-agent", "k8s.io", "sigs.k8s.io", module+"/webhook/engine")(pkg{path: path})
+	}
+	for _, dir := range []string{".", "decision", "client", "client/configfile", "webhook"} {
+		for _, r := range readMod(t, dir).Require {
+			if heavy(r.Path) {
+				t.Errorf("%s/go.mod requires %s: only webhook/engine may", dir, r.Path)
+			}
+		}
+	}
+	if !slices.ContainsFunc(readMod(t, "webhook/engine").Require, func(r struct{ Path, Version string }) bool { return heavy(r.Path) }) {
+		t.Error("webhook/engine/go.mod requires none of them: the test checks nothing")
+	}
+}
+
 // go install takes no module that replaces or excludes another, and ignores the
 // directives of those it requires.
 func TestModulesCanBeInstalled(t *testing.T) {
-	for _, dir := range []string{".", "decision", "client", "client/configfile", "webhook"} {
+	for _, dir := range []string{".", "decision", "client", "client/configfile", "webhook", "webhook/engine"} {
 		if m := readMod(t, dir); len(m.Replace)+len(m.Exclude) > 0 {
 			t.Errorf("%s/go.mod: got %d replacements and %d exclusions, want none", dir, len(m.Replace), len(m.Exclude))
 		}

@@ -77,8 +77,13 @@ var rules = []rule{
 	{"the client's configuration file needs a YAML parser", below("client/configfile"), except(below("client", "decision"), "go.yaml.in/yaml/v3")},
 	{
 		"a webhook needs the standard library, client and decision",
-		below("webhook"),
+		func(path string) bool { return below("webhook")(path) && !below("webhook/engine")(path) },
 		except(func(path string) bool { return below("webhook", "client", "decision")(path) && path != configFile }),
+	},
+	{
+		"nothing outside of its module links the policy engine",
+		func(path string) bool { return ours(path) && !below("webhook/engine")(path) },
+		func(dep pkg) bool { return below("webhook/engine")(dep.path) },
 	},
 	{"the serving rules need the standard library alone", below("webhook/serving"), except(below("webhook/serving"))},
 	{"config needs the standard library and a YAML parser", below("config"), except(below("config"), "go.yaml.in/yaml/v3")},
@@ -96,7 +101,7 @@ var rules = []rule{
 	{
 		"the sidecar links no policy engine and no Kubernetes client",
 		below("cmd/docket", "cli"),
-		inTrees("k8s.io/client-go", "sigs.k8s.io/controller-runtime", "github.com/open-policy-agent"),
+		inTrees("k8s.io", "sigs.k8s.io", "github.com/open-policy-agent"),
 	},
 	{
 		"the sidecar links no test helper",

@@ -27,7 +27,7 @@ const (
 // is collected. Nearly all that docket has in use are buffers, which the collector
 // need not look into, so that three times as many collections as Go makes by itself
 // cost three hundredths of its processor time under a load with three sinks, and
-// nothing that can be measured with none; docs/configuration.md has the figures.
+// nothing that can be measured with none; docs/memory.md has the figures.
 const gcPercent = 30
 
 // A container's limit also covers memory that Go does not know of: the pages of the
@@ -48,7 +48,7 @@ type Settings struct {
 // does not know.
 const programPages = 5 << 20
 
-// Program is what a command knows of its own memory.
+// Program is the memory that a command needs.
 type Program struct {
 	Ceiling   int64 // what it has at most
 	GCPercent int   // when garbage is collected, in percent of what is in use; 0: 30, for much that is in use
@@ -88,14 +88,14 @@ func (s Settings) Apply() {
 	}
 }
 
-// StartTime is how long docket runs with what Go has by itself. A start over a backlog
-// makes buffers of megabytes beside a heap that is smaller yet: to collect garbage more
-// often then costs it 8 ms of the 35 until its first batch is out.
+// StartTime is how long docket runs with Go's own settings. A start over a backlog makes
+// buffers of megabytes while the heap is still small. Collecting garbage more often would
+// then take 8 ms of the 35 ms until the first batch is sent.
 const StartTime = 200 * time.Millisecond
 
-// For returns what the environment leaves open and says on log what that is, and
-// that a container is too small for the ceiling. That no limit can be read is no reason not to
-// run.
+// For returns what the environment leaves open. It logs the settings, and warns when a
+// container is too small for the ceiling. It never fails: docket runs without a limit that
+// cannot be read.
 func For(getenv func(string) string, p Program, log *slog.Logger) Settings {
 	return settingsFor(getenv, ofContainer, p, log)
 }
@@ -104,11 +104,11 @@ func settingsFor(getenv func(string) string, container func() (int64, error), p 
 	ceiling := p.Ceiling
 	s, err := choose(getenv, container, p)
 	if err != nil {
-		log.Debug("memory limit of the container unknown", "error", err)
+		log.Debug("cannot read the memory limit of the container", "error", err)
 	}
 	log.Info("memory stays below a ceiling", "ceiling", Mebibytes(ceiling))
 	if s.container > 0 && s.container < ceiling {
-		log.Warn("the memory limit of the container is below the ceiling: peers can have docket killed; raise the limit, or see `docket check` for what takes how much",
+		log.Warn("the memory limit of the container is below the ceiling: peers can get docket killed; raise the limit, or run `docket check` to see what uses memory",
 			"limit", limitText(s.container), "ceiling", Mebibytes(ceiling))
 	}
 	log.Debug("memory", gcPercentVariable, textOr(getenv(gcPercentVariable), strconv.Itoa(s.gcPercent)),
@@ -116,7 +116,8 @@ func settingsFor(getenv func(string) string, container func() (int64, error), p 
 	return s
 }
 
-// Mebibytes is a size to a tenth of a MiB, rounded up; whole ones from ten on.
+// Mebibytes returns a size in MiB, rounded up: to a tenth below ten, to whole ones from ten
+// on.
 func Mebibytes(bytes int64) string {
 	const tenth = (1 << 20) / 10
 	if n := (bytes + tenth - 1) / tenth; n < 100 {

@@ -28,7 +28,7 @@ type Mark struct {
 	With []Mark `json:"with,omitempty"`
 }
 
-// Error says that a directory is not to be used.
+// Error says that a directory must not be used.
 type Error struct {
 	Mark
 	IsWhole bool // it is the old one
@@ -36,15 +36,15 @@ type Error struct {
 
 func (e *Error) Error() string {
 	if e.IsWhole {
-		return fmt.Sprintf("it was moved to %s: name that directory, or mount the volume that has it here", Show(e.To))
+		return fmt.Sprintf("moved to %s: name the new directory, or mount its volume here", Show(e.To))
 	}
-	return fmt.Sprintf("it is being moved here from %s, and docket queue move has not ended: run it again", Show(e.From))
+	return fmt.Sprintf("the move from %s has not finished: run docket queue move again", Show(e.From))
 }
 
 // maxShown is the longest path that Linux opens.
 const maxShown = 4096
 
-// Show makes a path in a mark fit for a line on a terminal: others may write to the volume.
+// Show makes a path in a mark safe for a line on a terminal: others may write to the volume.
 func Show(path string) string { return human.OneLine(path[:min(len(path), maxShown)]) }
 
 // Check fails with *Error when dir has a mark.
@@ -64,7 +64,7 @@ func Check(dir disk.Path) error {
 // maxMark is more than a mark has: some paths.
 const maxMark = 1 << 20
 
-// Read returns a mark of dir; nil: it has none.
+// Read returns a mark of dir, or nil without one.
 func Read(dir disk.Path, name string) (*Mark, error) {
 	at := dir.Join(name)
 	text, err := at.Read(maxMark)

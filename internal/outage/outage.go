@@ -19,8 +19,8 @@ const (
 	quietTime = time.Minute
 )
 
-// Log is what was said of one thing that may fail and work again. The zero value is of one
-// that works. Safe for concurrent use.
+// Log remembers what was logged about one thing that may fail and work again. The zero value
+// is for a thing that works. Safe for concurrent use.
 type Log struct {
 	failing atomic.Bool // since it worked last, for Works
 
@@ -31,8 +31,8 @@ type Log struct {
 	since    time.Time // spent is of this moment; guarded by mu
 }
 
-// Fails notes a failure, and reports whether to say it: once for each text until the thing
-// works. Texts that differ in the own port of a connection alone are the same.
+// Fails notes a failure, and reports whether to log it: once for each text until the thing
+// works. Texts that differ only in the own port of a connection are the same.
 func (l *Log) Fails(text string) (news bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,8 +46,8 @@ func (l *Log) Fails(text string) (news bool) {
 	return true
 }
 
-// Cause is what the operating system has said or, without that, the text of the innermost
-// error: for errors whose texts name another file each time.
+// Cause returns the error text of the operating system, or else the text of the innermost
+// error. Use it for errors whose texts name another file each time.
 func Cause(err error) string {
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		return errno.Error()
@@ -77,8 +77,8 @@ func (l *Log) mayTell(now time.Time) bool {
 	return true
 }
 
-// Works notes that the thing works, and reports whether to say it: after a failure that was
-// said. failures is how many there were since it was said last.
+// Works notes that the thing works, and reports whether to log it: only after a failure that
+// was logged. failures is how many there were since Works last reported true.
 func (l *Log) Works() (failures int, news bool) {
 	if !l.failing.Load() {
 		return 0, false

@@ -1,6 +1,6 @@
-// Package ownhost tells requests that programs send to an HTTP endpoint of docket from
-// those that a page in a browser can cause. A page can have its own name lead to a
-// loopback address, and can post a form to any address without asking.
+// Package ownhost tells requests of programs to an HTTP endpoint of docket from requests
+// that a page in a browser can cause. A page can make its own name lead to a loopback
+// address, and can post a form to any address without asking.
 package ownhost
 
 import (
@@ -28,17 +28,17 @@ func Check(r *http.Request) error {
 		host = net.JoinHostPort(strings.Trim(host, "[]"), "80")
 	}
 	if !config.Loopback(host) {
-		return &Error{http.StatusMisdirectedRequest, fmt.Sprintf("docket listens on a loopback address here, and %.128q is none: ask for it by 127.0.0.1 or localhost", r.Host)}
+		return &Error{http.StatusMisdirectedRequest, fmt.Sprintf("docket listens on a loopback address here, and %.128q is not one: use 127.0.0.1 or localhost", r.Host)}
 	}
 	return nil
 }
 
-// CheckPage returns an *Error for a request that says of itself that a page of another
-// origin has caused it. Only browsers send these headers, and no page can change them.
+// CheckPage returns an *Error for a request whose headers say that a page of another origin
+// caused it. Only browsers send these headers, and no page can change them.
 func CheckPage(r *http.Request) error {
 	site := r.Header.Get("Sec-Fetch-Site")
 	if foreign := site != "" && site != "same-origin" && site != "none"; foreign || !isOwnOrigin(r) {
-		return &Error{http.StatusForbidden, "a page of another origin may not send here"}
+		return &Error{http.StatusForbidden, "refused: the request comes from a page of another origin"}
 	}
 	return nil
 }

@@ -1,5 +1,5 @@
 // Command recordgen derives testdata/records from the captures in
-// testdata/samples: it takes each record out of whatever an engine wrapped it in
+// testdata/samples. It takes each record out of whatever an engine wrapped it in,
 // and writes it on a line of its own, byte for byte.
 //
 //	recordgen SAMPLES RECORDS

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Lstat describes what has the name, a link itself and not what it leads to.
+// Lstat describes the file that has the name. It does not follow a link.
 func (p Path) Lstat() (fs.FileInfo, error) {
 	parent, name, err := p.parent()
 	if err != nil {
@@ -40,8 +40,8 @@ func (p Path) Mkdir(perm fs.FileMode) error {
 	return p.explain("mkdir", unix.Mkdirat(int(parent.Fd()), name, uint32(perm.Perm())))
 }
 
-// Rename gives p the name of to. A file of that name is replaced; of a link, the link
-// itself and not its target.
+// Rename renames p to to. It replaces a file of that name, or a link itself instead of its
+// target.
 func (p Path) Rename(to Path) error {
 	parent, name, err := p.parent()
 	if err != nil {

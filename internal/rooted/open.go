@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OpenFile opens a file as os.OpenFile does, and never waits for it. It must be a regular
-// file; one that is to be written must have no other name.
+// OpenFile opens a file as os.OpenFile does, and never waits. The file must be a regular
+// file. A file that is opened for writing must have no other name.
 func (p Path) OpenFile(flag int, perm fs.FileMode) (*os.File, error) {
 	parent, name, err := p.parent()
 	if err != nil {

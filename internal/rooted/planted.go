@@ -9,15 +9,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// PlantedError says that something has a name of docket's own that docket has not made.
-// It was neither followed nor changed.
+// PlantedError says that docket did not create what has one of its names. docket neither
+// followed nor changed it.
 type PlantedError struct {
 	Path string // what has the name
 	Kind string // "a symbolic link"
 }
 
 func (e *PlantedError) Error() string {
-	return fmt.Sprintf("%s is %s, which docket has not made there and does not use: find out who made it, and remove it", e.Path, e.Kind)
+	return fmt.Sprintf("%s is %s, which docket did not create and does not use: find out who created it, and remove it", e.Path, e.Kind)
 }
 
 // kindOf names what is in the way of something else. It is "" for a file with content.
@@ -36,7 +36,7 @@ func kindOf(mode fs.FileMode) string {
 	case fs.ModeDevice, fs.ModeDevice | fs.ModeCharDevice:
 		return "a device"
 	}
-	return "no regular file"
+	return "not a regular file"
 }
 
 // planted explains why the name in parent could not be opened: what it is instead of what
@@ -74,7 +74,7 @@ func checkFile(f *os.File, at Path, written bool) error {
 		return &fs.PathError{Op: "stat", Path: at.String(), Err: err}
 	}
 	if written && st.Nlink > 1 {
-		return &PlantedError{Path: at.String(), Kind: "a file that has another name too (a hard link)"}
+		return &PlantedError{Path: at.String(), Kind: "a file with another name (a hard link)"}
 	}
 	return nil
 }

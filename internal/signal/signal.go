@@ -1,4 +1,4 @@
-// Package signal wakes those who wait for a change.
+// Package signal wakes goroutines that wait for a change.
 package signal
 
 import "sync"
@@ -23,7 +23,7 @@ func (s *Signal) Wait() <-chan struct{} {
 	return s.ch
 }
 
-// Broadcast wakes those who wait.
+// Broadcast wakes every goroutine that waits.
 func (s *Signal) Broadcast() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/docket-export/docket/exporter/queue"
 )
 
-// DamagedQueue makes a queue of 6 records, each in a frame of its own, that sink a
-// has not begun with, and flips a bit in the record with the text damage.
+// DamagedQueue makes a queue of 6 records, each in a frame of its own, and flips a bit in
+// the record with the text damage. Sink a has not begun with any of them.
 func DamagedQueue(t *testing.T, damage string) (dir string) {
 	t.Helper()
 	dir = filepath.Join(t.TempDir(), "queue")

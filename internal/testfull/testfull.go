@@ -30,8 +30,8 @@ func Alone(t *testing.T) bool {
 	return false
 }
 
-// Limit lets a write of this process end where a file has so many bytes, as on a full
-// disk, until stop. It is for processes of Alone.
+// Limit makes writes of this process fail where a file has so many bytes, as on a full disk,
+// until stop is called. Use it only in processes of Alone.
 func Limit(t *testing.T, bytes int64) (stop func()) {
 	t.Helper()
 	var before unix.Rlimit

@@ -34,7 +34,7 @@ func TestChangesAreNoticed(t *testing.T) {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "go", "test", "-vet=off", "./test")
 		cmd.Dir = dir
-		cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=off")
+		cmd.Env = append(os.Environ(), "GOWORK=off")
 		out, err := cmd.CombinedOutput()
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out)

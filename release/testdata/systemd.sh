@@ -2,11 +2,11 @@
 # Runs systemd as the first process of namespaces of its own, in a copy of this machine's
 # files that is never written back, with a package installed:
 #
-#   systemd.sh WORK INSTALL...
+#   systemd.sh WORK PACKAGE INSTALL...
 #
-# WORK is an empty directory; INSTALL the command that installs. systemd gets the units of docket, without what
-# else the machine starts. It ends with the standard input of this script, so at the latest with its
-# caller, and its control group is removed.
+# WORK is an empty directory; INSTALL the command that installs PACKAGE, which becomes its last
+# argument. systemd gets the units of docket, without what else the machine starts. It ends with the
+# standard input of this script, so at the latest with its caller, and its control group is removed.
 set -eu
 if [ "$1" = inside ]; then
 	root=$2/root
@@ -31,7 +31,8 @@ if [ "$1" = inside ]; then
 fi
 
 work=$1
-shift
+package=$2
+shift 2
 mount --make-rprivate /
 mkdir "$work/files" "$work/groups"
 mount -t tmpfs none "$work/files"
@@ -41,13 +42,15 @@ mount -t overlay none -o "lowerdir=/,upperdir=$work/files/upper,workdir=$work/fi
 mount --rbind /dev "$root/dev"
 mount -t sysfs none "$root/sys"
 mount -t tmpfs none "$root/run"
+# The copy has the files of one file system alone, and the package may be in another.
+cp "$package" "$root/run/"
 mount -t cgroup2 none "$work/groups"
 group=$work/groups/docket-test-$$
 mkdir "$group"
 exec 3<&0
 (
 	echo 0 >"$group/cgroup.procs"
-	exec unshare --cgroup --mount --pid --fork --kill-child --uts --ipc --net "$0" inside "$work/files" "$@"
+	exec unshare --cgroup --mount --pid --fork --kill-child --uts --ipc --net "$0" inside "$work/files" "$@" "/run/${package##*/}"
 ) &
 systemd=$!
 (

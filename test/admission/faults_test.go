@@ -221,6 +221,9 @@ func mount(directory string) error {
 
 func unmount(directory string) error { return exec.Command("umount", "-l", directory).Run() }
 
+// gatekeeperUser is who Gatekeeper is for the API server. The loads are other users.
+const gatekeeperUser = "admin"
+
 // engineKilled kills Gatekeeper. Each request that the tap has refused for it has its
 // record, and so has each verdict.
 func (w *world) engineKilled(t *testing.T, p *tapProcess) {
@@ -234,6 +237,8 @@ func (w *world) engineKilled(t *testing.T, p *tapProcess) {
 	w.settle(t, func(exported tally, losses map[string]int) error {
 		d := compare(given, exported)
 		d.missing = answered(d.missing) // the others have a record only if the engine had begun to answer
+		// Gatekeeper's own requests end with it: nobody waits for them, and the audit log does not say that the webhook failed.
+		maps.DeleteFunc(d.foreign, func(v verdict, _ int) bool { return v.decision == failed && v.user == gatekeeperUser })
 		return d.problem(losses)
 	})
 	t.Logf("of verdicts %v all that the tap gave are exported once, and nothing else; verdicts of a Gatekeeper that did not know all constraints yet: %d", counts, others)

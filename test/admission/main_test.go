@@ -25,7 +25,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(dockettest.Main(m)) }
 
 // awaitTimeout bounds what takes seconds at most, on a machine that is busy with more.
-const awaitTimeout = 2 * time.Minute
+const awaitTimeout = 5 * time.Minute
 
 // await asks until ok returns nil.
 func await(t *testing.T, what string, ok func() error) {

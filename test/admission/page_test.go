@@ -12,7 +12,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
-	"github.com/docket-export/docket/test/internal/document"
+	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/test/kubetest"
 )
 

@@ -15,9 +15,9 @@ import (
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/test/dockettest"
 	"github.com/docket-export/docket/test/helmtest"
-	"github.com/docket-export/docket/test/internal/repo"
 )
 
 func TestMain(m *testing.M) { os.Exit(dockettest.Main(m)) }

@@ -30,13 +30,7 @@ var (
 // OTLP in JSON, to the address to.
 func startCollector(t *testing.T, to string) *httpServer {
 	t.Helper()
-	dir := artifact.Artifact{
-		Name:    "otelcol-" + collectorVersion,
-		What:    "the OpenTelemetry collector " + collectorVersion,
-		Recipe:  collectorBuilder,
-		Seconds: 120,
-		Make:    makeCollector,
-	}.Dir(t)
+	program := collectorProgram(t)
 	addresses, err := freeport.Loopback(1)
 	if err != nil {
 		t.Fatal(err)
@@ -44,7 +38,7 @@ func startCollector(t *testing.T, to string) *httpServer {
 	config := writeTemplate(t, collectorConfig, struct{ Address, To string }{addresses[0], to})
 	s := &httpServer{address: addresses[0], Server: server.Server{
 		Name:    "the collector",
-		Program: filepath.Join(dir, "otelcol"),
+		Program: program,
 		Args:    []string{"--config", "file:" + config},
 	}}
 	s.Ready = func() error {
@@ -53,6 +47,18 @@ func startCollector(t *testing.T, to string) *httpServer {
 	}
 	s.Start(t)
 	return s
+}
+
+func collectorProgram(t *testing.T) string {
+	t.Helper()
+	dir := artifact.Artifact{
+		Name:    "otelcol-" + collectorVersion,
+		What:    "the OpenTelemetry collector " + collectorVersion,
+		Recipe:  collectorBuilder,
+		Seconds: 120,
+		Make:    makeCollector,
+	}.Dir(t)
+	return filepath.Join(dir, "otelcol")
 }
 
 func makeCollector(ctx context.Context, dir string) error {

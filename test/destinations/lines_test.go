@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/test/internal/repo"
+	"github.com/docket-export/docket/internal/repo"
 )
 
 // lines are what the tests send, by their number, from 1. Each test has one

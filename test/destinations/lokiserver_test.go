@@ -1,7 +1,6 @@
 package destinations
 
 import (
-	"context"
 	_ "embed"
 	"encoding/json"
 	"fmt"
@@ -9,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -34,21 +34,26 @@ var (
 // loki is Grafana Loki in one process.
 type loki struct{ httpServer }
 
+// TestPrograms shows that Loki and the collector are there and start; make servers builds
+// them by this test.
+func TestPrograms(t *testing.T) {
+	for _, program := range []string{lokiProgram(t), collectorProgram(t)} {
+		if out, err := exec.Command(program, "--version").CombinedOutput(); err != nil {
+			t.Errorf("%s --version: %v\n%s", program, err, out)
+		}
+	}
+}
+
+func lokiProgram(t *testing.T) string {
+	t.Helper()
+	return artifact.GoProgram{
+		Name: "loki", Version: lokiVersion, What: "Grafana Loki", Module: lokiModule, Package: "github.com/grafana/loki/v3/cmd/loki", Seconds: 400,
+	}.Path(t)
+}
+
 func startLoki(t *testing.T) *loki {
 	t.Helper()
-	dir := artifact.Artifact{
-		Name:    "loki-" + lokiVersion,
-		What:    "Grafana Loki " + lokiVersion,
-		Recipe:  lokiModule,
-		Seconds: 400,
-		Make: func(ctx context.Context, dir string) error {
-			if err := os.WriteFile(filepath.Join(dir, "go.mod"), lokiModule, 0o644); err != nil {
-				return err
-			}
-			return artifact.Run(ctx, dir, "go", "build", "-mod=mod", "-buildvcs=false", "-trimpath", "-ldflags=-s -w",
-				"-o", "loki", "github.com/grafana/loki/v3/cmd/loki")
-		},
-	}.Dir(t)
+	program := lokiProgram(t)
 
 	addresses, err := freeport.Loopback(2)
 	if err != nil {
@@ -60,7 +65,7 @@ func startLoki(t *testing.T) *loki {
 	config := writeTemplate(t, lokiConfig, struct{ HTTPPort, GRPCPort, Data string }{httpPort, grpcPort, data})
 	s := &loki{httpServer{address: addresses[0], Server: server.Server{
 		Name:    "Loki",
-		Program: filepath.Join(dir, "loki"),
+		Program: program,
 		Args:    []string{"-config.file=" + config},
 	}}}
 	s.Ready = func() error {

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/docket-export/docket/test/internal/repo"
+	"github.com/docket-export/docket/internal/repo"
 )
 
 // binaryVariable carries the path of the built binary from Main to the tests of

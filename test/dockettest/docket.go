@@ -25,14 +25,14 @@ const (
 
 	// startTimeout bounds a start of docket, which syncs several files one after
 	// the other.
-	startTimeout = 2 * time.Minute
+	startTimeout = 5 * time.Minute
 	// stopTimeout leaves room for the default drain.
-	stopTimeout = 2 * time.Minute
+	stopTimeout = 5 * time.Minute
 	// answerTimeout bounds one request to the admin endpoint, which answers
 	// from memory.
 	answerTimeout = 30 * time.Second
 	// sendTimeout bounds one run of docket send.
-	sendTimeout = 2 * time.Minute
+	sendTimeout = 5 * time.Minute
 )
 
 // Docket is one installation of docket: a directory with its configuration and

@@ -12,9 +12,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/test/internal/artifact"
 	"github.com/docket-export/docket/test/internal/patch"
-	"github.com/docket-export/docket/test/internal/repo"
 )
 
 // proposal is the page with the changes to Gatekeeper.

@@ -28,13 +28,16 @@ func (c *Cluster) Kubectl(args ...string) string {
 	return out
 }
 
+// KubectlProgram is the path of kubectl.
+func (c *Cluster) KubectlProgram() string { return filepath.Join(c.programs, "kubectl") }
+
 // Try is Kubectl that may fail, with stdin as its standard input. The error has what
 // kubectl said. It may be called from any goroutine.
 func (c *Cluster) Try(stdin string, args ...string) (stdout string, err error) {
 	ctx, cancel := context.WithTimeout(c.t.Context(), kubectlTimeout)
 	defer cancel()
 	var out, said bytes.Buffer
-	cmd := exec.CommandContext(ctx, filepath.Join(c.programs, "kubectl"),
+	cmd := exec.CommandContext(ctx, c.KubectlProgram(),
 		// What it finds out about an API server it keeps for hours, and the next one on
 		// this address is another.
 		append([]string{"--kubeconfig", c.Kubeconfig, "--cache-dir", c.file("kubectl-cache")}, args...)...)

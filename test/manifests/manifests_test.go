@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/test/internal/repo"
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/test/kubetest"
 )
 
@@ -22,16 +22,24 @@ func TestKustomize(t *testing.T) {
 	}
 	c := kubetest.Start(t, kubetest.Options{})
 	c.ApplyCRDs()
-	// That of the overlays, which name it.
-	const namespace = "docket"
-	c.RestrictedNamespace(namespace)
+	// Those of the overlays, which name them.
+	c.RestrictedNamespace("docket")
+	c.RestrictedNamespace("docket-webhook")
 	for dir, want := range map[string][]string{
 		"overlays/sidecar": {"ConfigMap", "Deployment", "PodMonitor", "PrometheusRule"},
 		"statefulset":      {"ConfigMap", "Service", "StatefulSet"},
 		"tap":              {"ConfigMap", "Service", "Deployment", "PodDisruptionBudget"},
 		"overlays/central": append(slices.Clone(components), "ConfigMap", "Service", "StatefulSet"),
 		"overlays/tap":     append(slices.Clone(components), "ConfigMap", "Service", "Deployment", "PodDisruptionBudget"),
+		"overlays/webhook": {
+			"Certificate", "ClusterRole", "ConfigMap", "CustomResourceDefinition", "Deployment", "Issuer", "PodDisruptionBudget", "Role", "Service",
+			"ServiceAccount", "ValidatingWebhookConfiguration",
+		},
 	} {
+		namespace := "docket"
+		if dir == "overlays/webhook" {
+			namespace = "docket-webhook"
+		}
 		text := accepted(t, c, namespace, filepath.Join(root, "manifests", dir))
 		for _, kind := range want {
 			if !strings.Contains(text, "\nkind: "+kind+"\n") {
@@ -84,6 +92,41 @@ func TestOverlay(t *testing.T) {
 	}
 	if n := strings.Count(text, "docket.yaml: |"); n != 1 {
 		t.Errorf("got %d configurations, want that of the overlay", n)
+	}
+}
+
+// TestPolicyStatus writes what docket-webhook does into the objects of its CRDs, and reads all of it back.
+func TestPolicyStatus(t *testing.T) {
+	root, err := repo.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(filepath.Join(root, "manifests", "docket-webhook", "crds.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := kubetest.Start(t, kubetest.Options{})
+	c.Apply(string(text))
+	c.Kubectl("wait", "--for=condition=Established", "--timeout=60s", "crd", "--all")
+	c.Apply(kubetest.RequiredLabels)
+
+	const status = `{"byPod":[{"enforcedGeneration":1,"errors":[{"code":"CompileFailed","message":"m"}],"id":"a","observedGeneration":2,"operations":["webhook"],` +
+		`"phase":"Degraded","reason":"CompileFailed","since":"2026-01-01T00:00:00Z","templateUID":"u"}],` +
+		`"docket":{"enforcing":0,"phase":"Degraded","pods":1,"reason":"CompileFailed"}}`
+	const template = "constrainttemplate/k8srequiredlabels"
+	c.Kubectl("patch", template, "--subresource=status", "--type=merge", "-p", `{"status":`+status+`}`)
+	if got := c.Kubectl("get", template, "-o", "jsonpath={.status}"); got != status {
+		t.Errorf("status of a template: got %s, want %s", got, status)
+	}
+	if got := strings.Join(strings.Fields(c.Kubectl("get", template, "--no-headers")), " "); !strings.HasPrefix(got, "k8srequiredlabels Degraded 0 1 ") {
+		t.Errorf("columns of a template: got %q", got)
+	}
+
+	const pod = `{"operations":["webhook"],"policies":[{"enforcedGeneration":1,"errors":[{"code":"CompileFailed","message":"m"}],"kind":"ConstraintTemplate",` +
+		`"name":"k8srequiredlabels","observedGeneration":2,"phase":"Degraded","reason":"CompileFailed","since":"2026-01-01T00:00:00Z","uid":"u"}]}`
+	c.Apply(`{"apiVersion": "status.docket.dev/v1alpha1", "kind": "PolicyPodStatus", "metadata": {"name": "a", "namespace": "default"}, "status": ` + pod + `}`)
+	if got := c.Kubectl("get", "policypodstatus", "a", "-o", "jsonpath={.status}"); got != pod {
+		t.Errorf("status of a pod: got %s, want %s", got, pod)
 	}
 }
 

@@ -164,6 +164,9 @@ func TestAlerts(t *testing.T) {
 	for f := range w.since {
 		if !want[f] {
 			t.Errorf("%v has fired, and nothing is wrong there that it is about", f)
+			if s := w.scenes[f.instance]; s != nil {
+				t.Logf("its ledger is %+v", s.Status().Ledger)
+			}
 		}
 	}
 	t.Logf("alert | cause | seconds until it fires, at %d times the shipped speed", speed)

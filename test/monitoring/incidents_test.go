@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/test/dockettest"
-	"github.com/docket-export/docket/test/internal/repo"
 )
 
 // incident is something that goes wrong with a docket that was well.
@@ -24,6 +24,9 @@ type incident struct {
 	breaks func(s *scene) // nil: it is broken from the beginning
 	mends  func(s *scene) // does what the operator does elsewhere; nil: nothing can be done
 }
+
+// mistake stands where "http: {" is right.
+const mistake = "http: {bearerTokenfile: token, "
 
 // incidents are those that the alerts are about.
 func incidents() []incident {
@@ -110,15 +113,15 @@ func incidents() []incident {
 			s.audit("2026-11-21T07:40:01Z", sampleViolations)
 		}},
 		{"config", "a mistake is written into the configuration file", []string{"DocketConfigError"}, plain, func(s *scene) {
-			s.edit("kind: Exporter", "kind: Exporter\nquue: {}")
+			s.edit("http: {", mistake)
 		}, func(s *scene) {
-			s.edit("\nquue: {}", "")
+			s.edit(mistake, "http: {")
 		}},
 		{"start", "docket starts with a mistake in its configuration file", []string{"DocketConfigError"}, plain, func(s *scene) {
 			s.Kill()
-			s.Start(strings.Replace(s.config("", "", ""), "kind: Exporter", "kind: Exporter\nquue: {}", 1))
+			s.Start(strings.Replace(s.config("", "", ""), "http: {", mistake, 1))
 		}, func(s *scene) {
-			s.edit("\nquue: {}", "")
+			s.edit(mistake, "http: {")
 		}},
 		{"source", "another process has the address of a source", []string{"DocketSourceError"}, func(s *scene) {
 			other := newScene(s.t)

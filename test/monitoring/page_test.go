@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/test/dockettest"
-	"github.com/docket-export/docket/test/internal/document"
 )
 
 // page is the table "At 3 a.m." of docs/runbook.md.
@@ -25,17 +25,12 @@ type step struct {
 	commands        []string // of the action
 }
 
-var (
-	cells  = regexp.MustCompile(`(?:[^|\\]|\\.)+`)
-	code   = regexp.MustCompile("`([^`]+)`")
-	linked = regexp.MustCompile(`^\[(Docket\w+)\]`)
-)
+var linked = regexp.MustCompile(`^\[(Docket\w+)\]`)
 
 // readPage reads the table, and finds for each row the docket that it is about: that of the
 // alert, or of the row before.
 func readPage(t *testing.T) page {
 	t.Helper()
-	section := document.Read(t, "runbook.md").Section(t, "At 3 a.m.").Text
 	instance := map[string]string{"DocketAbsent": healthy}
 	for _, i := range incidents() {
 		for _, name := range i.fires {
@@ -45,21 +40,21 @@ func readPage(t *testing.T) page {
 		}
 	}
 	var p page
-	for line := range strings.Lines(section) {
-		c := cells.FindAllString(strings.Trim(line, "|\n"), -1)
-		if !strings.HasPrefix(line, "|") || len(c) != 5 || strings.Contains(line, "---") || strings.Contains(c[0], "Symptom") {
+	for _, c := range document.Read(t, "runbook.md").Section(t, "At 3 a.m.").Rows() {
+		if len(c) != 5 {
+			t.Errorf("a row of the page has %d cells, want 5: %q", len(c), c)
 			continue
 		}
-		s := step{symptom: strings.TrimSpace(c[0]), meaning: strings.TrimSpace(c[3]), action: strings.TrimSpace(c[4])}
+		s := step{symptom: c[0], meaning: c[3], action: c[4]}
 		if m := linked.FindStringSubmatch(s.symptom); m != nil {
 			s.alert = m[1]
 			s.instance = instance[s.alert]
 		} else if len(p) > 0 {
 			s.instance = p[len(p)-1].instance
 		}
-		s.command = strings.Join(quoted(c[1]), "")
-		s.seen = quoted(c[2])
-		for _, command := range quoted(c[4]) {
+		s.command = strings.Join(document.Quoted(c[1]), "")
+		s.seen = document.Quoted(c[2])
+		for _, command := range document.Quoted(c[4]) {
 			if strings.HasPrefix(command, "docket ") {
 				s.commands = append(s.commands, command)
 			}
@@ -70,14 +65,6 @@ func readPage(t *testing.T) page {
 		p = append(p, s)
 	}
 	return p
-}
-
-// quoted returns what stands in backticks in a cell.
-func quoted(cell string) (texts []string) {
-	for _, m := range code.FindAllStringSubmatch(cell, -1) {
-		texts = append(texts, strings.ReplaceAll(m[1], `\|`, "|"))
-	}
-	return texts
 }
 
 // see runs the command of each row on its incident, and compares what it prints with what

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/test/internal/debian"
-	"github.com/docket-export/docket/test/internal/repo"
 )
 
 // shipped is the path of a file of manifests/monitoring.

@@ -18,9 +18,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/test/helmtest"
-	"github.com/docket-export/docket/test/internal/repo"
 	"github.com/docket-export/docket/test/nodetest"
 )
 
@@ -284,7 +284,7 @@ func TestChartSidecar(t *testing.T) {
 		return nil
 	})
 	c.helm("", "uninstall", "engine", "--wait", "--timeout", "90s")
-	c.Kubectl("wait", "--for=delete", "--timeout=60s", "pod/"+pod)
+	c.Kubectl("wait", "--for=delete", "--timeout=4m", "pod/"+pod)
 	text, err := log.Text()
 	if err != nil {
 		t.Fatal(err)

@@ -59,8 +59,8 @@ exit 1`, s.process())
 // grace, and its emptyDir goes with all that is pending.
 func TestEvicted(t *testing.T) {
 	t.Parallel()
-	s := pod{engine: "-every=1ms -size=20000", change: func(spec parts) {
-		queueVolume(spec)["emptyDir"].(parts)["sizeLimit"] = "4Mi"
+	s := pod{engine: "-every=5ms -size=20000", change: func(spec parts) {
+		queueVolume(spec)["emptyDir"].(parts)["sizeLimit"] = "8Mi" // enough while the receiver takes records
 	}}.start(t)
 	s.r.Answer(http.StatusServiceUnavailable)
 	s.Await("the eviction", func() error {

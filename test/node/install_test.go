@@ -3,20 +3,18 @@ package node
 import (
 	"context"
 	"errors"
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/document"
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/test/helmtest"
 	"github.com/docket-export/docket/test/internal/artifact"
-	"github.com/docket-export/docket/test/internal/document"
 	"github.com/docket-export/docket/test/internal/poll"
-	"github.com/docket-export/docket/test/internal/repo"
 	"github.com/docket-export/docket/test/kubetest"
 	"github.com/docket-export/docket/test/nodetest"
 )
@@ -197,7 +195,7 @@ func (r *reader) follow(t *testing.T, section document.Page) {
 			if said, err = r.run(t, step.Commands); err != nil && !looks {
 				t.Fatalf("%s%s%v", step.Commands, said, err)
 			}
-			if err = errors.Join(err, shows(said, step.Output)); err != nil {
+			if err = errors.Join(err, document.Shows(said, step.Output)); err != nil {
 				_, _ = r.run(t, "kubectl -n shop create configmap teamless")
 			}
 			return err
@@ -220,17 +218,4 @@ func (r *reader) run(t *testing.T, commands string) (string, error) {
 	cmd.Dir, cmd.Env = r.dir, r.env
 	out, err := cmd.CombinedOutput()
 	return string(out), err
-}
-
-// shows returns nil when the lines of want are among those of said, in their order.
-func shows(said, want string) error {
-	lines := strings.Split(said, "\n")
-	for line := range strings.Lines(want) {
-		i := slices.IndexFunc(lines, func(l string) bool { return document.Says(l, line) })
-		if i < 0 {
-			return fmt.Errorf("the page shows the line %q", line)
-		}
-		lines = lines[i+1:]
-	}
-	return nil
 }

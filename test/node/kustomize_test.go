@@ -12,8 +12,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/internal/testcert"
-	"github.com/docket-export/docket/test/internal/repo"
 	"github.com/docket-export/docket/test/nodetest"
 )
 

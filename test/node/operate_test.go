@@ -15,9 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/test/internal/debian"
-	"github.com/docket-export/docket/test/internal/document"
 	"github.com/docket-export/docket/test/nodetest"
 )
 
@@ -27,7 +27,7 @@ func TestReload(t *testing.T) {
 	p := pod{engine: "-every=20ms"}
 	s := p.start(t)
 	second := s.Node.Receiver(t)
-	s.Apply(configMap(p.configFile(s.r) + "quue: {}\n"))
+	s.Apply(configMap(strings.Replace(p.configFile(s.r), "http: {url:", "http: {bearerTokenfile: /token, url:", 1)))
 	s.row("DocketConfigError")
 	s.row("Does it still work?")
 	s.Apply(configMap(p.configFile(second)))

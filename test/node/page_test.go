@@ -7,7 +7,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/docket-export/docket/test/internal/document"
+	"github.com/docket-export/docket/internal/document"
 )
 
 // The table of docs/kubernetes.md has a row for each test of a fault, and none for a test that is not there.

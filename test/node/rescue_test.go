@@ -11,8 +11,8 @@ import (
 	"testing"
 
 	"github.com/docket-export/docket/decision"
-	"github.com/docket-export/docket/test/internal/document"
-	"github.com/docket-export/docket/test/internal/repo"
+	"github.com/docket-export/docket/internal/document"
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/test/kafkatest"
 	"github.com/docket-export/docket/test/nodetest"
 )
@@ -45,7 +45,7 @@ func TestRescue(t *testing.T) {
 	uids := s.acked()
 
 	s.Apply(job)
-	s.jobSays(`"msg":"delivering what the queue holds, and taking nothing in","left":{"bus":`)
+	s.jobSays(`"msg":"delivering the records in the queue, receiving nothing","left":{"bus":`)
 	kafka.Restart(1)
 	s.Kubectl("wait", "--for=condition=complete", "--timeout=90s", "job/docket-rescue")
 	s.jobSays(`"msg":"stopped","sink":"bus","delivered":`)

@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/docket-export/docket/test/internal/document"
+	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/test/nodetest"
 )
 

@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/docket-export/docket/test/internal/repo"
+	"github.com/docket-export/docket/internal/repo"
 )
 
 // build makes the images of the repository with the tool that makes the released ones, and

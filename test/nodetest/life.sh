@@ -11,7 +11,7 @@ set -euo pipefail
 
 group=$1 dir=$2
 shift 2
-trap '' INT TERM HUP # it ends with its input
+trap '' INT TERM HUP PIPE # it ends with its input, and nobody may read what it says then
 
 hierarchies() {
 	local h
@@ -23,12 +23,12 @@ hierarchies() {
 # remove DIRECTORY: a control group with those in it, which the last processes leave by and by
 remove() {
 	local i
-	for ((i = 0; i < 100; i++)); do
+	for ((i = 0; i < 600; i++)); do
 		find "$1" -depth -type d -exec rmdir {} + 2>/dev/null || true
 		[[ -d $1 ]] || return 0
 		sleep 0.1
 	done
-	echo "life.sh: $1 is still in use" >&2
+	echo "life.sh: $1 is still in use" >&2 || true
 }
 
 for h in $(hierarchies); do

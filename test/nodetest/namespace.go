@@ -18,9 +18,9 @@ import (
 
 const (
 	// kubectlTimeout bounds one run of kubectl.
-	kubectlTimeout = 2 * time.Minute
+	kubectlTimeout = 5 * time.Minute
 	// awaitTimeout is far beyond what a kubelet needs for any one step.
-	awaitTimeout = 2 * time.Minute
+	awaitTimeout = 5 * time.Minute
 )
 
 // Namespace is a namespace of a test. Its methods report what goes wrong through that test.

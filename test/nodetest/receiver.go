@@ -2,11 +2,13 @@ package nodetest
 
 import (
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -19,8 +21,16 @@ type Receiver struct {
 	URL string // that pods reach
 
 	mu     sync.Mutex
-	lines  []string // guarded by mu
-	status int      // guarded by mu; 0: lines are taken
+	lines  []string          // guarded by mu
+	once   []string          // lines without copies; guarded by mu
+	taken  map[recordID]bool // guarded by mu
+	status int               // guarded by mu; 0: lines are taken
+}
+
+// recordID names a record among those of all queues.
+type recordID struct {
+	queue string
+	seq   uint64
 }
 
 // Receiver starts a receiver, which ends with the test.
@@ -30,7 +40,7 @@ func (n *Node) Receiver(t testing.TB) *Receiver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Receiver{}
+	r := &Receiver{taken: make(map[recordID]bool)}
 	s := httptest.NewUnstartedServer(r)
 	_ = s.Listener.Close()
 	s.Listener = l
@@ -51,9 +61,28 @@ func (r *Receiver) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.WriteHeader(r.status)
 		return
 	}
+	id, ok := firstOf(req.Header)
 	for line := range strings.Lines(string(body)) {
-		r.lines = append(r.lines, strings.TrimSuffix(line, "\n"))
+		line = strings.TrimSuffix(line, "\n")
+		r.lines = append(r.lines, line)
+		if !ok || !r.taken[id] {
+			r.once = append(r.once, line)
+		}
+		if ok {
+			r.taken[id] = true
+			id.seq++
+		}
 	}
+}
+
+// firstOf names the first record of a request. It returns false where the numbers of the others are not known,
+// because the sink has left some out, or where an operator has asked for records once more.
+func firstOf(h http.Header) (id recordID, ok bool) {
+	first, err1 := strconv.ParseUint(h.Get("Docket-First-Seq"), 10, 64)
+	last, err2 := strconv.ParseUint(h.Get("Docket-Last-Seq"), 10, 64)
+	records, err3 := strconv.ParseUint(h.Get("Docket-Records"), 10, 64)
+	ok = errors.Join(err1, err2, err3) == nil && last-first+1 == records && h.Get("Docket-Late") == ""
+	return recordID{h.Get("Docket-Queue"), first}, ok
 }
 
 // Answer makes the receiver answer with status from now on, and take nothing; with 0 it takes
@@ -69,6 +98,14 @@ func (r *Receiver) Lines() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.lines)
+}
+
+// LinesOnce is Lines with each record once, by the headers of the sink: a docket that was killed delivers
+// some again.
+func (r *Receiver) LinesOnce() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Clone(r.once)
 }
 
 // RequestUIDs returns how often it has taken each.

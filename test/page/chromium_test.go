@@ -16,10 +16,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/test/internal/artifact"
 	"github.com/docket-export/docket/test/internal/poll"
 	"github.com/docket-export/docket/test/internal/proc"
-	"github.com/docket-export/docket/test/internal/repo"
 )
 
 // answerTimeout bounds what takes Chromium milliseconds, on a machine that is busy.

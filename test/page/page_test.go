@@ -424,7 +424,7 @@ func TestConnectionLost(t *testing.T) {
 			}
 			c.eval("({said: document.getElementById('say').textContent, title: document.title, sum: document.getElementById('sum').textContent, more: document.getElementById('more').textContent})", &got)
 			const lost = "Connection to docket lost"
-			if got.Said != lost || got.Title != "docket: connection lost" || got.Sum != lost || !strings.HasPrefix(got.More, "What stands below is of ") {
+			if got.Said != lost || got.Title != "docket: connection lost" || got.Sum != lost || !strings.HasPrefix(got.More, "The data below is from ") {
 				t.Errorf("got %+v, want the loss told", got)
 			}
 			if got := c.text("#sinks"); !strings.Contains(got, "compliance") {

@@ -22,24 +22,24 @@ type AdminFlags struct {
 // Add adds the flags to cmd.
 func (f *AdminFlags) Add(cmd *cobra.Command) {
 	f.ConfigFlags.Add(cmd)
-	cmd.Flags().StringVar(&f.Admin, "admin", "", "address of the admin endpoint of a running docket, in place of its socket")
-	cmd.Flags().StringVar(&f.TokenFile, "token-file", "", "file with its token (default admin.tokenFile of the configuration)")
+	cmd.Flags().StringVar(&f.Admin, "admin", "", "address of the admin endpoint of a running docket, instead of its socket")
+	cmd.Flags().StringVar(&f.TokenFile, "token-file", "", "file with the admin token (default admin.tokenFile of the configuration)")
 }
 
 // Check refuses flags that contradict each other.
 func (f *AdminFlags) Check() error {
 	switch {
 	case f.Admin == "" && f.TokenFile != "":
-		return errors.New("--token-file needs --admin: over the socket of the queue no token is asked for")
+		return errors.New("--token-file needs --admin: the socket of the queue asks for no token")
 	case f.Admin != "" && f.Data != "":
 		return errors.New("--admin and --data exclude each other: both say where docket is")
 	}
 	return nil
 }
 
-// Client returns a client of the docket at --admin or, without it, of the one that works on
-// the configured queue: over its admin socket, or else over its admin.address. Mistakes in
-// the configuration file elsewhere do not matter.
+// Client returns a client of the docket at --admin. Without --admin it returns a client of
+// the docket on the configured queue, over its admin socket or else its admin.address. It
+// ignores mistakes elsewhere in the configuration file.
 func (f *AdminFlags) Client() (*adminclient.Client, error) {
 	if err := f.Check(); err != nil {
 		return nil, err
@@ -81,8 +81,9 @@ func readToken(file config.SecretFile) (string, error) {
 	return file.Read()
 }
 
-// Find returns a client as Client does or, where no docket works on the configured queue, the
-// queue, which the caller closes. directory, unless it is empty, is that of another queue.
+// Find returns a client as Client does. While no docket works on the queue, it returns the
+// queue itself, which the caller must close. A directory that is not empty names the queue
+// to use instead of the configured one.
 func (f *AdminFlags) Find(ctx context.Context, directory string, open inspect.Opener) (*adminclient.Client, *inspect.Queue, error) {
 	if f.Admin != "" {
 		client, err := f.Client()

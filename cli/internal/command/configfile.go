@@ -16,8 +16,8 @@ import (
 	"github.com/docket-export/docket/internal/rooted"
 )
 
-// DefaultDataDir is where everything lies that docket keeps when it runs without
-// a configuration file.
+// DefaultDataDir is the directory for everything that docket keeps when it runs without a
+// configuration file.
 const DefaultDataDir = "./docket-data"
 
 // ConfigFlags are the flags that say which configuration a command is about.
@@ -25,7 +25,7 @@ type ConfigFlags struct {
 	Kinds exporter.Kinds
 	File  string
 	Data  string // empty: the default
-	// Slot is set by Load where the environment took the place of a file.
+	// Slot is set by Load when the environment replaces a configuration file.
 	Slot *GatekeeperSlot
 }
 
@@ -35,8 +35,8 @@ func (f *ConfigFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Data, "data", "", "directory of the built-in configuration (default "+DefaultDataDir+")")
 }
 
-// Load returns the configuration in the file, or a built-in one: that for a container
-// beside Gatekeeper, where the environment says that this is one, or the default.
+// Load returns the configuration in the file. Without a file it returns a built-in one: for
+// a container beside Gatekeeper if the environment says so, else the default.
 func (f *ConfigFlags) Load() (*exporter.Config, error) {
 	if f.File != "" && f.Data != "" {
 		return nil, errors.New("--file and --data exclude each other: the file names its own directories")
@@ -75,8 +75,8 @@ func builtIn(cfg *exporter.Config, err error) (*exporter.Config, error) {
 	return cfg, nil
 }
 
-// LoadConfig returns the configuration in file, or the built-in one below data
-// when file is empty. Everything that is wrong with it is in the error.
+// LoadConfig returns the configuration in file, or the built-in one below data when file is
+// empty. The error lists every mistake.
 func LoadConfig(kinds exporter.Kinds, file, data string) (*exporter.Config, error) {
 	if file == "" {
 		cfg, problems := exporter.DefaultConfig(data, kinds)
@@ -107,13 +107,13 @@ func ReadConfig(file string) ([]byte, error) {
 		return nil, Misconfigured("read configuration: %w", err)
 	}
 	if len(text) > maxConfigBytes {
-		return nil, Misconfigured("read configuration: %s is larger than %s: is it the right file?", file, config.Size(maxConfigBytes))
+		return nil, Misconfigured("read configuration: %s is larger than %s: name a configuration file", file, config.Size(maxConfigBytes))
 	}
 	return text, nil
 }
 
-// ReadConfigAgain is ReadConfig for a file that anything may have taken the place of. A
-// pipe would block for ever, and is refused.
+// ReadConfigAgain is ReadConfig for a file that may have been replaced since. It rejects
+// anything but a regular file, because a pipe would block forever.
 func ReadConfigAgain(file string) ([]byte, error) {
 	if !IsRegular(file) {
 		return nil, Misconfigured("read configuration: %s is not a regular file", file)
@@ -121,14 +121,14 @@ func ReadConfigAgain(file string) ([]byte, error) {
 	return ReadConfig(file)
 }
 
-// IsRegular reports whether file can be read again and again. One that is missing can, once
-// it is there.
+// IsRegular reports whether file can be read repeatedly. It returns true for a missing file,
+// which may be created later.
 func IsRegular(file string) bool {
 	info, err := os.Stat(file)
 	return err != nil || info.Mode().IsRegular()
 }
 
-// ParseConfig returns the configuration in text, which is from file.
+// ParseConfig returns the configuration in text. Errors name file as its origin.
 func ParseConfig(kinds exporter.Kinds, file string, text []byte) (*exporter.Config, error) {
 	cfg, problems := exporter.Load(text, kinds)
 	if len(problems) > 0 {
@@ -144,7 +144,8 @@ type ConfigError struct {
 	Problems config.Problems
 }
 
-// Misconfigured is a ConfigError for what Errorf makes of format and args.
+// Misconfigured returns a ConfigError with the text that fmt.Errorf makes of format and
+// args.
 func Misconfigured(format string, args ...any) error {
 	return &ConfigError{Err: fmt.Errorf("docket: "+format, args...)}
 }
@@ -174,8 +175,8 @@ func (e *ConfigError) line(p config.Problem) string {
 	return place + ": " + p.Text
 }
 
-// First is the first value of kind that a part of cfg claims: where producers reach docket,
-// or where an export is. "" when there is none.
+// First returns the first value of kind that a part of cfg claims, such as the socket of a
+// source or the directory of an export. It returns "" without one.
 func First(cfg *exporter.Config, kind config.ClaimKind) string {
 	for _, c := range cfg.Claims(kind) {
 		return c.Value

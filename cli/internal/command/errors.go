@@ -20,8 +20,8 @@ const (
 	ExitUsage  = 2 // usage or configuration
 )
 
-// Execute runs the command that the arguments select, says on w what went wrong
-// and returns the exit code.
+// Execute runs the command that the arguments select. It writes an error to w and returns
+// the exit code.
 func Execute(ctx context.Context, root *cobra.Command, w io.Writer) int {
 	cmd, err := root.ExecuteContextC(ctx)
 	if err == nil {
@@ -48,8 +48,8 @@ func Execute(ctx context.Context, root *cobra.Command, w io.Writer) int {
 	return ExitUsage
 }
 
-// FailedError is what went wrong once a command was at work. Every other error,
-// cobra's own ones among them, is about how the command was called.
+// FailedError is a failure of a command while it ran. Every other error, including every
+// error of cobra, is about how the command was called.
 type FailedError struct{ err error }
 
 func (e *FailedError) Error() string { return e.err.Error() }

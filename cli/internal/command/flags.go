@@ -11,12 +11,11 @@ import (
 	"github.com/docket-export/docket/config"
 )
 
-// ExampleRecord is what the help has a person send: a record of docket's own schema, so
-// that filters, keys and encodings that ask for a decision find one.
+// ExampleRecord is the record that help texts send. It has docket's own schema, so that
+// filters, keys and encodings find a decision in it.
 const ExampleRecord = `{"schemaVersion":1,"decision":"deny","name":"require-team"}`
 
-// NoArgs refuses arguments beside flags, with a text that fits commands without
-// subcommands.
+// NoArgs rejects arguments other than flags. Its error fits commands without subcommands.
 func NoArgs(_ *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return fmt.Errorf("unexpected argument %q", args[0])
@@ -24,8 +23,8 @@ func NoArgs(_ *cobra.Command, args []string) error {
 	return nil
 }
 
-// Group makes cmd the head of subcommands. By itself it shows its help. cobra would do the
-// same for an unknown subcommand, and end with 0.
+// Group adds subcommands to cmd. By itself cmd shows its help. An unknown subcommand is an
+// error: cobra alone would show the help and exit 0.
 func Group(cmd *cobra.Command, subcommands ...*cobra.Command) {
 	cmd.Args = cobra.ArbitraryArgs
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {

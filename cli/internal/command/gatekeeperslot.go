@@ -15,7 +15,7 @@ const (
 	deleteVariable   = "DELETE_AFTER_READ"
 )
 
-// GatekeeperSlot is what docket knows of its place beside Gatekeeper.
+// GatekeeperSlot says where docket runs beside Gatekeeper.
 type GatekeeperSlot struct {
 	rootPath        string // where Gatekeeper exports to
 	deleteAfterRead bool
@@ -58,16 +58,16 @@ func (s *GatekeeperSlot) config(kinds exporter.Kinds) (*exporter.Config, error) 
 	return cfg, nil
 }
 
-// Explain says on log what docket does without having been told in a file, and why.
+// Explain logs what docket does because of the environment, and why.
 func (s *GatekeeperSlot) Explain(log *slog.Logger, cfg *exporter.Config) {
-	log.Info("no configuration file is named and "+rootPathVariable+" is set: docket reads what Gatekeeper exports below it "+
-		"and writes the records to standard output; to send them elsewhere, name a file with -f", "rootPath", s.rootPath)
+	log.Info("-f is missing and "+rootPathVariable+" is set: docket reads what Gatekeeper exports below "+rootPathVariable+
+		" and writes the records to standard output; to send them elsewhere, name a configuration file with -f", "rootPath", s.rootPath)
 	if s.deleteAfterRead {
-		log.Info(deleteVariable+" is true: a file is deleted once its records are in the queue, on disk", "rootPath", s.rootPath)
+		log.Info(deleteVariable+" is true: docket deletes a file when its records are in the queue, on disk", "rootPath", s.rootPath)
 	} else {
-		log.Info(deleteVariable+" is not true: files are left for Gatekeeper to remove", "rootPath", s.rootPath)
+		log.Info(deleteVariable+" is not true: docket leaves files for Gatekeeper to remove", "rootPath", s.rootPath)
 	}
-	log.Info("the queue is apart from "+rootPathVariable+", where Gatekeeper removes files, and small, as Gatekeeper exports nothing "+
-		"when the volume is nearly full; another place can be named with --data",
+	log.Info("the queue is outside "+rootPathVariable+", because Gatekeeper removes files there, and small, because Gatekeeper stops exporting "+
+		"when the volume is nearly full; to use another directory, set --data",
 		"queue", cfg.Queue.Directory, "maxBytes", cfg.Queue.MaxBytes)
 }

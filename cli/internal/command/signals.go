@@ -11,7 +11,7 @@ import (
 	"syscall"
 )
 
-// Interruption is the cause of the end of a context that a signal has ended.
+// Interruption is the cause of a context that a signal ended.
 type Interruption struct {
 	Signal os.Signal
 	words  atomic.Pointer[func() string] // of a second signal; see LastWords
@@ -19,9 +19,8 @@ type Interruption struct {
 
 func (*Interruption) Error() string { return "interrupted" }
 
-// UntilSignal returns a context that the first SIGTERM or SIGINT ends. A second
-// one ends the process: the sender does not want to wait. w hears what was left
-// undone.
+// UntilSignal returns a context that the first SIGTERM or SIGINT ends. A second signal ends
+// the process at once, after one line on w: see LastWords.
 func UntilSignal(parent context.Context, w io.Writer) (ctx context.Context, stop func()) {
 	ctx, cancel := context.WithCancelCause(parent)
 	signals := make(chan os.Signal, 2)
@@ -52,8 +51,8 @@ func IsInterruption(err error) bool {
 	return ok
 }
 
-// LastWords has a second signal say what say returns, from the first one on and until
-// stop is called.
+// LastWords makes a second signal print what say returns. It applies from the first signal
+// on, until stop is called.
 func LastWords(ctx context.Context, say func() string) (stop func() bool) {
 	return context.AfterFunc(ctx, func() {
 		if in := Interrupted(ctx); in != nil {

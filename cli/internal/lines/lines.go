@@ -8,14 +8,14 @@ import (
 	"io"
 )
 
-// Max is the longest line that send reads: the highest limits.maxRecordBytes
-// that a configuration can have, so no exporter would take a longer one.
+// Max is the longest line that send reads. It is the highest limits.maxRecordBytes of a
+// configuration, so no docket accepts a longer line.
 const Max = 16 << 20
 
-// ErrTooLong is what lineReader.Next returns for a line over maxLine.
+// ErrTooLong is the error of Reader.Next for a line longer than Max.
 var ErrTooLong = errors.New("longer than 16Mi")
 
-// Reader reads the lines of a file that have a record in them.
+// Reader reads the lines of a file and skips blank ones.
 type Reader struct {
 	r      *bufio.Reader
 	Number uint64 // of the line read last, blank ones counted, from 1
@@ -28,9 +28,9 @@ func NewReader(r io.Reader) *Reader {
 	return &Reader{r: bufio.NewReaderSize(r, 256<<10)}
 }
 
-// Next returns the next line that is not blank, without its newline and a "\r"
-// before that. It is valid until the next call. At the end of the input the error
-// is io.EOF; after errTooLong reading goes on with the line that follows.
+// Next returns the next line that is not blank, without its newline and a "\r" before it.
+// The line is valid until the next call. At the end of the input the error is io.EOF. After
+// ErrTooLong the next call returns the line that follows.
 func (l *Reader) Next() ([]byte, error) {
 	for {
 		line, err := l.whole()

@@ -9,8 +9,8 @@ import (
 	"sync"
 )
 
-// Console is where a person reads messages. On a terminal its last line shows
-// the progress. Safe for concurrent use.
+// Console is where a person reads messages. On a terminal its last line shows the progress.
+// Safe for concurrent use.
 type Console struct {
 	w   io.Writer
 	raw io.Writer // the terminal, for control sequences; nil when w is none, or knows none
@@ -36,7 +36,7 @@ func (c *Console) Say(format string, args ...any) {
 	fmt.Fprintf(c.w, format+"\n", args...)
 }
 
-// Beside is w for whole lines, each of which takes the place of the progress line.
+// Beside returns a writer to w for whole lines. Each write first removes the progress line.
 func (c *Console) Beside(w io.Writer) io.Writer { return beside{c, w} }
 
 type beside struct {

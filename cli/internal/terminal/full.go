@@ -30,8 +30,8 @@ type Full struct {
 	read    sync.WaitGroup
 }
 
-// NewFull takes over the terminal that w writes to, until Close. It is false when w is no
-// terminal, or one without control sequences.
+// NewFull takes over the terminal that w writes to, until Close. It returns false when w is
+// not a terminal, or a terminal without control sequences.
 func NewFull(w io.Writer) (*Full, bool) {
 	out := fileOf(w)
 	if !IsTerminal(w) || os.Getenv("TERM") == "dumb" {
@@ -93,13 +93,13 @@ func (f *Full) readKeys() {
 	}
 }
 
-// Quit is closed when the reader wants to leave: at q or Ctrl-C.
+// Quit returns a channel that is closed when the person presses q or Ctrl-C.
 func (f *Full) Quit() <-chan struct{} { return f.quit }
 
-// Resized tells that Size may have changed.
+// Resized returns a channel that receives when Size may have changed.
 func (f *Full) Resized() <-chan os.Signal { return f.resized }
 
-// Size is 80 by 24 where the terminal does not know.
+// Size returns 80 by 24 if the terminal does not tell its size.
 func (f *Full) Size() (width, height int) {
 	width, height, err := term.GetSize(int(f.out.Fd()))
 	if err != nil || width <= 0 || height <= 0 {
@@ -108,7 +108,7 @@ func (f *Full) Size() (width, height int) {
 	return width, height
 }
 
-// Draw shows lines, which fit, in place of what was there.
+// Draw shows lines instead of the previous picture. They must fit the screen.
 func (f *Full) Draw(lines []string) error {
 	// At once and without clearing first, so that nothing flickers.
 	text := "\x1b[H" + strings.Join(lines, "\x1b[K\r\n") + "\x1b[K\x1b[J"
@@ -116,7 +116,7 @@ func (f *Full) Draw(lines []string) error {
 	return err
 }
 
-// Close gives the terminal back as it was.
+// Close restores the terminal.
 func (f *Full) Close() {
 	signal.Stop(f.resized)
 	if f.keys != nil {

@@ -38,11 +38,12 @@ const (
 // barWidth leaves room on a line of 80 columns for counts in the millions.
 const barWidth = 20
 
-// Follow shows how far the work is until stop is called: on a terminal one line that is
-// redrawn, elsewhere a line of its own each 10 s, unless it says the same as before. Work
-// that is done within a second shows nothing. now is called from one other goroutine, and
-// no more once stop has returned; Done must not fall. Lines that are written meanwhile to
-// what may be the same terminal go through Beside.
+// Follow shows the progress of the work until stop is called. A terminal gets one line that
+// is redrawn. Any other output gets a line each 10 s, unless the line says the same as
+// before. Work that ends within a second shows nothing.
+//
+// Follow calls now from one other goroutine, and never after stop has returned. Done must
+// not fall. Other lines for the same terminal must go through Beside.
 func (c *Console) Follow(now func() Work) (stop func()) {
 	end, ended := make(chan struct{}), make(chan struct{})
 	began := time.Now()

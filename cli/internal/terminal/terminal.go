@@ -20,7 +20,7 @@ func IsTerminal(w any) bool {
 	return f != nil && term.IsTerminal(int(f.Fd()))
 }
 
-// Width is 0 for what is no terminal.
+// Width returns the columns of the terminal w, or 0 if w is not a terminal.
 func Width(w any) int {
 	f := fileOf(w)
 	if f == nil {
@@ -44,8 +44,8 @@ func fileOf(w any) *os.File {
 	return nil
 }
 
-// Output is f or, for a terminal, a screen: what other programs have sent must not steer
-// it. A pipe and a file get every byte as it is.
+// Output returns f. For a terminal it returns a screen, so that text of other programs
+// cannot control the terminal. A pipe and a file get every byte unchanged.
 func Output(f *os.File) io.Writer {
 	if !IsTerminal(f) {
 		return f

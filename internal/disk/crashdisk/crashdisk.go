@@ -24,13 +24,13 @@ import (
 // PageBytes is what the page cache marks dirty.
 const PageBytes = 4096
 
-// ErrKilled is what a process gets that was killed.
+// ErrKilled is the error of every operation of a killed process.
 var ErrKilled = errors.New("the process was killed")
 
-// Disk is a disk in memory with a page cache before it. It fails when dice
-// say so and forgets what a power cut takes: dirty pages sector by sector, and
-// names that were not synced. After a failed sync the pages count as clean, as in
-// Linux: reads still show them, no later sync writes them.
+// Disk is a disk in memory with a page cache before it. It fails when dice say so. A power
+// cut makes it forget dirty pages, sector by sector, and names that were not synced. After a
+// failed sync the pages count as clean, as in Linux: reads still show them, no later sync
+// writes them.
 type Disk struct {
 	mu      sync.Mutex
 	dice    *rand.Rand
@@ -61,11 +61,12 @@ func New(dice *rand.Rand) *Disk {
 	return &Disk{dice: dice, names: map[string]*Inode{"/": root}, durable: map[string]*Inode{"/": root}, sector: 512, boots: 1, left: -1}
 }
 
-// SetSector sets what the disk writes whole, 512 bytes before. It divides PageBytes.
+// SetSector sets how many bytes the disk writes whole. The default is 512. It must divide
+// PageBytes.
 func (d *Disk) SetSector(bytes int) { d.sector = bytes }
 
-// Breaches are the files that a process has synced again after a failed sync, which says
-// that all is well when it is not.
+// Breaches returns the files that a process synced again after a failed sync. Such a sync
+// succeeds although data is lost.
 func (d *Disk) Breaches() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -101,7 +102,7 @@ func (d *Disk) SetFaults(writes, reads float64) {
 	d.faults, d.reads = writes, reads
 }
 
-// PowerCut leaves what a disk may hold after one. The process must be dead.
+// PowerCut changes the disk to a state that a power cut may leave. The process must be dead.
 func (d *Disk) PowerCut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -377,8 +378,8 @@ type noLock struct{}
 func (noLock) Close() error { return nil }
 func (noLock) Check() error { return nil }
 
-// Clone returns a copy of the disk, for a look at one of several outcomes. The files
-// that isEmpty names have no content there.
+// Clone returns a copy of the disk, to look at one of several outcomes. Files for which
+// isEmpty returns true have no content in the copy.
 func (d *Disk) Clone(dice *rand.Rand, isEmpty func(name string) bool) *Disk {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -430,14 +431,14 @@ func (d *Disk) Cut(names bool, pages func(page int) bool) {
 	}
 }
 
-// Names are those of the files, sorted.
+// Names returns the names of the files, sorted.
 func (d *Disk) Names() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return slices.DeleteFunc(d.sorted(), func(name string) bool { return d.names[name].isDir })
 }
 
-// File is the file of this name; nil: there is none.
+// File returns the file of this name, or nil.
 func (d *Disk) File(name string) *Inode {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -451,8 +452,7 @@ func (d *Disk) Restore(name string, i *Inode) {
 	d.names[name] = i
 }
 
-// Inode is a file, whatever its name. Its methods are for the time when no process is
-// at work.
+// Inode is a file, whatever its name. Call its methods only while no process works.
 type Inode struct {
 	cache, disk []byte
 	dirty       map[int]bool // pages of cache that a sync writes
@@ -469,8 +469,8 @@ func (i *Inode) Content() []byte { return i.cache }
 // Persist makes durable what the test has changed in Content.
 func (i *Inode) Persist() { i.disk = slices.Clone(i.cache) }
 
-// Lose takes from a later sync what was not synced of these pages, and writes the others;
-// without any it takes all.
+// Lose drops the unsynced content of these pages, so that no later sync writes it, and
+// writes the other pages. Without pages it drops all of them.
 func (i *Inode) Lose(pages ...int) {
 	if len(pages) == 0 {
 		clear(i.dirty)

@@ -9,9 +9,9 @@ import (
 	"github.com/docket-export/docket/internal/disk"
 )
 
-// Fault is how an operation fails: what its caller is told, and how much of it is
-// done all the same. A write has a part of its bytes done; a sync that is not done
-// whole loses what it should have kept; of the others, done whole counts.
+// Fault is how an operation fails: the error for its caller, and how much of the operation
+// takes effect. A write has effect on this share of its bytes. A sync with less than 1 loses
+// what it should have kept. Any other operation takes effect only with 1.
 type Fault struct {
 	Err  error // nil: none
 	Done float64
@@ -19,13 +19,13 @@ type Fault struct {
 
 func (f Fault) isWhole() bool { return f.Err == nil || f.Done == 1 }
 
-// Steps counts the operations on a file system, over the lives of several processes,
-// and lets a plan decide which of them fail. It counts the open files too. Without Boot
-// it is the operating system's.
+// Steps counts the operations on a file system, over the lives of several processes, and
+// lets a plan decide which of them fail. It counts the open files too. Without Boot it is
+// the file system of the operating system.
 type Steps struct {
-	// Script, when not nil, is asked before an operation that the plan lets pass. It may
-	// wait. What it makes fail is a part of what is tested, so LastFailed does not tell
-	// it. p is what a write writes.
+	// Script, when not nil, is asked before each operation that the plan lets pass. It may
+	// wait. LastFailed ignores its failures, because they are part of the test. p is what a
+	// write writes.
 	Script func(op, name string, p []byte) Fault
 
 	mu    sync.Mutex
@@ -53,14 +53,14 @@ func (f *Steps) SetPlan(plan func(n int, op, name string) Fault) {
 	f.plan, f.count, f.ended = plan, 0, false
 }
 
-// LastFailed is the operation that the plan made fail last; "" when there is none.
+// LastFailed returns the last operation that the plan made fail, or "".
 func (f *Steps) LastFailed() string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.last
 }
 
-// Forgive forgets that operation, so that later failures count as such.
+// Forgive makes LastFailed forget that operation.
 func (f *Steps) Forgive() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

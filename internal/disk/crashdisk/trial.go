@@ -11,7 +11,7 @@ import (
 	"github.com/docket-export/docket/internal/disk"
 )
 
-// Trial is something that must outlive a power cut at every operation.
+// Trial is an action that must survive a power cut at every operation.
 type Trial struct {
 	Prepare func(disk.FS) error // nil: nothing
 	Do      func(disk.FS) error
@@ -23,8 +23,9 @@ type Trial struct {
 
 const trialSeeds = 20
 
-// Run kills the process at each operation of Do, makes each one fail that changes
-// something, and then cuts the power. It returns the first thing that Check finds wrong.
+// Run kills the process at each operation of Do, and in a second pass makes each operation
+// fail that changes something. After each it cuts the power and calls Check. It returns the
+// first error.
 func (t Trial) Run() error {
 	for _, how := range []error{ErrKilled, unix.EIO} {
 		for n, more := 1, true; more; n++ {

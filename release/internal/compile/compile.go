@@ -31,7 +31,7 @@ func (d Docket) Build(ctx context.Context) error {
 	cmd := exec.CommandContext(ctx, "go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/docket-export/docket/cli/versioncmd.version="+d.Version,
 		"-o", d.Out, "./cmd/docket")
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOWORK=", "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
+	cmd.Env = append(os.Environ(), "GOFLAGS=", "GOWORK=", "CGO_ENABLED=0", "GOOS="+goos, "GOARCH="+goarch)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", cmd, err, out)
 	}

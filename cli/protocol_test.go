@@ -1,0 +1,457 @@
+package cli
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/exporter"
+	"github.com/docket-export/docket/internal/abnf"
+	"github.com/docket-export/docket/internal/document"
+	"github.com/docket-export/docket/internal/testcli"
+)
+
+const vectors = "../testdata/protocol"
+
+// TestProtocolVectors plays each case of docs/protocol.md to a docket.
+func TestProtocolVectors(t *testing.T) {
+	for name, text := range readVectors(t) {
+		t.Run(name, func(t *testing.T) {
+			if err := play(t, text); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestProtocolVectorsAreJudged: a case that expects something else fails.
+func TestProtocolVectorsAreJudged(t *testing.T) {
+	text := readFile(t, filepath.Join(vectors, "acks.txt"))
+	for old, other := range map[string]string{
+		`< {"ack":3}`:        `< {"ack":2}`,
+		`"acked":0`:          `"acked":1`,
+		`= stored {"n":2}`:   `= stored {"n":4}`,
+		"= stored {\"n\":3}": "",
+	} {
+		t.Run(old, func(t *testing.T) {
+			changed := strings.Replace(text, old, other, 1)
+			if changed == text {
+				t.Fatalf("acks.txt has no %s", old)
+			}
+			if err := play(t, changed); err == nil {
+				t.Errorf("got no error with %q in the place of %q", other, old)
+			}
+		})
+	}
+}
+
+// TestProtocolPageNamesVectors: the page lists each file, and no other.
+func TestProtocolPageNamesVectors(t *testing.T) {
+	page := document.Read(t, "protocol.md").Section(t, "Test vectors")
+	files := readVectors(t)
+	for _, row := range page.Rows() {
+		if m := regexp.MustCompile(`\(\.\./testdata/protocol/(\S+)\)`).FindStringSubmatch(row[0]); m != nil {
+			if files[m[1]] == "" {
+				t.Errorf("the page names %s: there is none, or it is named twice", m[1])
+			}
+			delete(files, m[1])
+		}
+	}
+	for name := range files {
+		t.Errorf("the page does not name %s", name)
+	}
+}
+
+// TestProtocolGrammar: every line of the cases is as the grammar of the page says, and those that are marked are not.
+func TestProtocolGrammar(t *testing.T) {
+	page := document.Read(t, "protocol.md")
+	g, err := abnf.Parse(page.Section(t, "Grammar").Blocks(t, "abnf")[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(name, rule, text string, want bool) {
+		if got := g.Match(rule, text); got != want {
+			t.Errorf("%s: %s of %.100q: got %v, want %v", name, rule, text, got, want)
+		}
+	}
+	for name, text := range readVectors(t) {
+		for _, c := range connections(text) {
+			sent, whole := "", true
+			for i, line := range c.sent {
+				rule := "line"
+				if i == c.hello {
+					rule = "hello"
+				}
+				if line.end == "" && c.hello >= 0 {
+					continue // a part of a line
+				}
+				fits := g.Match(rule, strings.TrimSuffix(line.text, "\r")) && (i == c.hello || !strings.HasPrefix(line.text, `{"docket":{"version":1,"producer"`))
+				if fits != line.fits {
+					t.Errorf("%s: %s of %.100q: got %v, want %v", name, rule, line.text, fits, line.fits)
+				}
+				sent += line.text + line.end
+				whole = whole && line.fits && (line.end != "" || c.hello < 0)
+			}
+			if whole {
+				check(name, map[bool]string{true: "acknowledged", false: "plain"}[c.hello >= 0], sent, true)
+			}
+			for _, reply := range c.replies {
+				check(name, "reply", reply, true)
+				for i := range reply { // no mark can be missing
+					if strings.ContainsRune(`{}":`, rune(reply[i])) && !strings.Contains(reply, "error") {
+						check(name, "reply", reply[:i]+reply[i+1:], false)
+					}
+				}
+			}
+			check(name, "replies", strings.Join(append(c.replies, ""), "\n"), true)
+		}
+	}
+	for _, block := range page.Blocks(t, "json") {
+		check("json", "record", strings.TrimSpace(block), true)
+	}
+	check("largest number", "reply", `{"ack":9223372036854775807}`, true)
+	check("largest name", "name", strings.Repeat("n", 128), true)
+	check("larger name", "name", strings.Repeat("n", 129), false)
+}
+
+// connections returns what is sent over each connection of a case.
+func connections(text string) (found []*connection) {
+	var on *connection
+	for line := range strings.Lines(spelled(text)) {
+		op, rest, _ := strings.Cut(strings.TrimSuffix(line, "\n"), " ")
+		switch {
+		case strings.HasPrefix(line, "= connect"):
+			on = &connection{hello: -1}
+			found = append(found, on)
+		case strings.HasPrefix(line, "= on "):
+			n, _ := strconv.Atoi(strings.TrimSpace(line[len("= on "):]))
+			on = found[n-1]
+		case op == ">" || op == ">>" || op == ">!":
+			end := "\n"
+			if op == ">>" {
+				end = ""
+			}
+			on.sent = append(on.sent, sentLine{rest, end, op != ">!"})
+		case op == "<":
+			on.replies = append(on.replies, rest)
+		}
+	}
+	for _, c := range found {
+		for i, line := range c.sent {
+			if c.hello < 0 && strings.HasPrefix(strings.ReplaceAll(line.text, " ", ""), `{"docket":{`) && len(c.replies)+strings.Count(text, "replies are lost") > 0 {
+				c.hello = i
+			}
+		}
+	}
+	return found
+}
+
+type connection struct {
+	sent    []sentLine
+	replies []string
+	hello   int // the index of the line that is one; -1: plain mode
+}
+
+type sentLine struct {
+	text, end string
+	fits      bool // the grammar
+}
+
+func readVectors(t *testing.T) map[string]string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(vectors, "*.txt"))
+	if err != nil || len(paths) == 0 {
+		t.Fatalf("no cases in %s: %v", vectors, err)
+	}
+	texts := make(map[string]string)
+	for _, path := range paths {
+		texts[filepath.Base(path)] = readFile(t, path)
+	}
+	return texts
+}
+
+var times = regexp.MustCompile(`<(.)\*(\d+)>`)
+
+// spelled writes out what stands for other text.
+func spelled(text string) string {
+	text = times.ReplaceAllStringFunc(text, func(short string) string {
+		m := times.FindStringSubmatch(short)
+		n, _ := strconv.Atoi(m[2])
+		return strings.Repeat(m[1], n)
+	})
+	return strings.ReplaceAll(text, "␍", "\r")
+}
+
+// like reports whether a line is as a case says.
+func like(line, want string) bool {
+	pattern := strings.ReplaceAll(regexp.QuoteMeta(want), "…", ".*")
+	return regexp.MustCompile("^" + pattern + "$").MatchString(line)
+}
+
+// player plays a case.
+type player struct {
+	t        *testing.T
+	admin    string
+	docket   *process
+	room     atomic.Bool // the sink takes records
+	conns    []*producerConn
+	on       *producerConn
+	stored   []string
+	anyStore bool // what is stored is of no interest
+	stopped  bool
+}
+
+type producerConn struct {
+	*net.UnixConn
+	in *bufio.Reader
+}
+
+const playerConfig = `apiVersion: docket.dev/v1alpha1
+kind: Exporter
+sources:
+- name: remote
+  unix: {path: docket.sock}
+queue: {directory: queue, maxBytes: 16Mi, whenFull: WHENFULL}
+sinks:
+- name: files
+SINK
+admin: {address: "ADMIN"}
+`
+
+// play plays a case and returns where docket did something else.
+func play(t *testing.T, text string) error {
+	t.Helper()
+	admin, err := testcli.FreeAddress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &player{t: t, admin: admin}
+	t.Chdir(t.TempDir())
+	n := 0
+	for line := range strings.Lines(spelled(text)) {
+		n++
+		if err := p.step(strings.TrimSuffix(line, "\n")); err != nil {
+			return fmt.Errorf("line %d: %.200s: %w", n, strings.TrimSuffix(line, "\n"), err)
+		}
+	}
+	for _, c := range p.conns {
+		c.Close()
+	}
+	return p.compareStored()
+}
+
+func (p *player) step(line string) error {
+	op, rest, _ := strings.Cut(line, " ")
+	switch op {
+	case "#", "config:":
+		return p.configure(op, rest)
+	case "before:":
+		return p.begin(rest)
+	case ">", ">!":
+		return p.send(rest + "\n")
+	case ">>":
+		return p.send(rest)
+	case "<":
+		return p.expect(rest)
+	case "=":
+		return p.do(rest)
+	}
+	return errors.New("is not understood")
+}
+
+func (p *player) configure(op, rest string) error {
+	if op == "#" {
+		return nil
+	}
+	p.docket.kill()
+	writeFile(p.t, "docket.yaml", readFile(p.t, "docket.yaml")+rest+"\n")
+	p.start()
+	return nil
+}
+
+func (p *player) begin(state string) error {
+	whenFull, full := strings.CutPrefix(state, "a full queue, whenFull: ")
+	sink := "  file: {directory: export}"
+	if !full {
+		whenFull = "Block"
+	} else {
+		p.anyStore = true
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			if !p.room.Load() {
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}))
+		p.t.Cleanup(server.Close)
+		sink = "  retry: {initialBackoff: 10ms, maxBackoff: 50ms}\n  http: {url: \"" + server.URL + "\"}"
+	}
+	writeFile(p.t, "docket.yaml", strings.NewReplacer("WHENFULL", whenFull, "ADMIN", p.admin, "SINK", sink).Replace(playerConfig))
+	p.start()
+	if full {
+		return p.fill()
+	}
+	return nil
+}
+
+func (p *player) start() {
+	p.t.Helper()
+	p.docket = startProcess(p.t, "run", "-f", "docket.yaml")
+	if err := waitReady(p.admin); err != nil {
+		p.t.Fatalf("%v\n%s", err, p.docket.stderr())
+	}
+}
+
+// fill sends shorter and shorter lines until docket has no room for the shortest.
+func (p *player) fill() error {
+	for size := 512 << 10; size > 0; size /= 8 {
+		c, err := p.dial()
+		if err != nil {
+			return err
+		}
+		p.t.Cleanup(func() { c.Close() }) // a line that waits keeps waiting
+		fmt.Fprintf(c, `{"docket":{"version":1,"producer":"filler-%d","next":1}}`+"\n", size)
+		for full := false; !full; {
+			fmt.Fprintf(c, `{"pad":"%s"}`+"\n", strings.Repeat("x", size))
+			for acked := false; !acked && !full; {
+				line, err := c.in.ReadString('\n')
+				if err != nil {
+					return fmt.Errorf("filling the queue: %w", err)
+				}
+				acked = strings.HasPrefix(line, `{"ack":`) && !strings.Contains(line, "waiting")
+				full = strings.Contains(line, "QueueFull")
+			}
+		}
+	}
+	return nil
+}
+
+func (p *player) dial() (*producerConn, error) {
+	nc, err := net.Dial("unix", "docket.sock")
+	if err != nil {
+		return nil, err
+	}
+	return &producerConn{nc.(*net.UnixConn), bufio.NewReader(nc)}, nc.SetDeadline(time.Now().Add(patience))
+}
+
+func (p *player) send(text string) error {
+	_, err := io.WriteString(p.on, text)
+	return err
+}
+
+func (p *player) expect(want string) error {
+	var wanted, got struct {
+		Ack     *uint64
+		Waiting *string
+	}
+	if err := json.Unmarshal([]byte(want), &wanted); err != nil {
+		return err
+	}
+	for {
+		line, err := p.on.in.ReadString('\n')
+		if err != nil {
+			return err
+		}
+		if line = strings.TrimSuffix(line, "\n"); like(line, want) {
+			return nil
+		}
+		got.Ack = nil
+		if err := json.Unmarshal([]byte(line), &got); err != nil {
+			return err
+		}
+		if got.Ack == nil || wanted.Ack != nil && *got.Ack >= *wanted.Ack && wanted.Waiting == nil {
+			return fmt.Errorf("got %s", line)
+		}
+	}
+}
+
+func (p *player) do(what string) (err error) {
+	verb, rest, _ := strings.Cut(what, " ")
+	switch verb {
+	case "connect":
+		p.on, err = p.dial()
+		p.conns = append(p.conns, p.on)
+	case "on":
+		var n int
+		n, err = strconv.Atoi(rest)
+		p.on = p.conns[n-1]
+	case "half-close":
+		err = p.on.CloseWrite()
+	case "close":
+		err = p.on.Close()
+	case "replies":
+		_, err = io.Copy(io.Discard, p.on.in)
+	case "end":
+		var left []byte
+		if left, err = io.ReadAll(p.on.in); err == nil && len(left) > 0 {
+			err = fmt.Errorf("got %q", left)
+		}
+	case "kill":
+		p.docket.kill()
+	case "start":
+		p.start()
+	case "stop":
+		p.stopped = true
+		p.docket.interrupt()
+	case "room":
+		p.room.Store(true)
+		waitStatus(p.t, p.admin, func(s exporter.Status) bool { return s.Ledger.Sinks["files"].Pending == 0 })
+	case "ledger:":
+		lost := uint64(0)
+		waitStatus(p.t, p.admin, func(s exporter.Status) bool {
+			lost = 0
+			for _, n := range s.Ledger.Lost {
+				lost += n
+			}
+			return lost > 0
+		})
+		if fmt.Sprint(lost, " lost") != rest {
+			err = fmt.Errorf("got %d", lost)
+		}
+	case "stored":
+		p.stored = append(p.stored, rest)
+	default:
+		err = errors.New("is not understood")
+	}
+	return err
+}
+
+// compareStored compares what docket exports until its end.
+func (p *player) compareStored() error {
+	if p.anyStore {
+		return nil
+	}
+	if !p.stopped {
+		p.docket.interrupt()
+	}
+	if got := p.docket.wait(); got != command.ExitOK {
+		return fmt.Errorf("got exit code %d of docket:\n%s", got, p.docket.stderr())
+	}
+	text, err := os.ReadFile("export/decisions-active.ndjson")
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	got := strings.Split(strings.TrimSuffix(string(text), "\n"), "\n")
+	if len(text) == 0 {
+		got = nil
+	}
+	for i := range max(len(got), len(p.stored)) {
+		if i >= len(got) || i >= len(p.stored) || !like(got[i], p.stored[i]) {
+			return fmt.Errorf("stored: got %.300q, want %.300q", got, p.stored)
+		}
+	}
+	return nil
+}
