@@ -9,12 +9,12 @@ KILLS ?= 1000
 CUTS ?= 200
 RELOADS ?= 200
 CHAOS ?= 15m
-SOAK ?= 30m
+ROLLING ?= 30m
 BASE ?=
 COUNT ?= 6
 COMPARE ?=
 RELEASE ?=
-MUTANTS ?=
+ONLY ?=
 IMAGE ?= docket.test/docket:dev
 PLATFORMS ?= linux/$(shell go env GOARCH)
 PARALLEL ?= $(shell echo $$((2 * $$(getconf _NPROCESSORS_ONLN))))
@@ -70,52 +70,56 @@ release-test: release-test-quick $(COSIGN) ## make a release, run its packages u
 release-test-quick:
 	cd release && go test -count=1 -timeout 20m .
 
-# GOGC, where .ci/run sets it, is for compilers and linters: a test runs without.
+# The tests of every module that needs Go alone; a failed one is run once more, alone. What passes then is named by
+# .ci/run as flaky, which is a defect. Data races, panics and more than five failures end it. GOGC, where
+# .ci/run sets it, is for compilers: a test runs without. More tests than processors run at
+# once: those of files and processes mostly wait.
+FLAKY := $(CURDIR)/.cache/flaky
+GOTESTSUM = go tool gotestsum --format pkgname --hide-summary skipped --rerun-fails=1 --rerun-fails-max-failures=5 --rerun-fails-abort-on-data-race --rerun-fails-run-root-test --rerun-fails-report $(FLAKY).$@
+TESTFLAGS = -vet=off -p $(PARALLEL) -parallel $(PARALLEL) -timeout 10m
 UNTUNED = env -u GOGC
 
-# Results are cached, and the linter of make check vets. Without cgo there is no C compiler to wait
-# for, and the packages are the same as those of the program that is shipped. More
-# tests than processors run at once: those of files and processes mostly wait.
-SHORT = CGO_ENABLED=0 go test -short -vet=off -p $(PARALLEL) -parallel $(PARALLEL) -timeout 10m
+# Results are cached, and make check vets. Without cgo there is no C compiler to wait for, and the
+# packages are the same as those of the program that is shipped.
+.PHONY: test
+test: ## run every test that needs Go alone, at its smallest (-short)
+	@mkdir -p .cache
+	CGO_ENABLED=0 $(GOTESTSUM) --packages="$(PACKAGES)" -- -short -exec '$(UNTUNED)' $(TESTFLAGS)
 
-.PHONY: man
-man: ## write man pages of every command below bin/man
-	go run ./hack/commands -man bin/man
+# The packages whose goroutines share memory, with the race detector, which needs a C compiler. What the tests
+# build themselves needs none. A program with the detector sleeps for a second at its end unless it is
+# told not to.
+RACE ?= ./exporter/... ./internal/... ./sources/... ./sinks/... ./client/... ./webhook/...
+RACING = env -u GOGC CGO_ENABLED=0 GORACE=atexit_sleep_ms=0
+.PHONY: test-race
+test-race: ## the packages with goroutines once more, with the race detector
+	@mkdir -p .cache
+	CGO_ENABLED=1 $(GOTESTSUM) --packages="$(RACE)" -- -race -short -exec '$(RACING)' $(TESTFLAGS)
 
-.PHONY: test test-modules test-bench test-release test-engine
-test: ## run every test that needs Go alone: cached, with fewer seeds, kills and planted faults
-	@$(MAKE) --no-print-directory -j2 test-modules test-bench test-release test-engine
+.PHONY: gate
+gate: ## what must be green before a change lands: .ci/run
+	.ci/run
 
-test-modules:
-	$(SHORT) $(PACKAGES)
+.PHONY: hygiene
+hygiene: check-format check-vet check-prose check-generated ## format, go vet, plain English, generated files, tidy modules
+	@hack/tidy.sh -diff . client client/configfile decision webhook
 
-test-bench:
-	cd bench && $(SHORT) ./...
+.PHONY: check-format
+check-format:
+	@files=$$(gofmt -l $$(find . -name '*.go' -not -path './.cache/*' -not -path './bin/*')); \
+	if [ -n "$$files" ]; then echo "not formatted: run gofmt -w on"; echo "$$files"; exit 1; fi
 
-test-release:
-	cd release && $(SHORT) ./internal/...
+.PHONY: check-vet
+check-vet:
+	go vet $(PACKAGES)
+	go vet -tags soak $(PACKAGES)
 
-test-engine:
-	cd webhook/engine && $(SHORT) ./...
-
-# The race detector needs a C compiler and its headers; a compiler alone is not
-# enough, so try it. What the tests build themselves needs no cgo: one build of a
-# package then serves them all. A program with the
-# detector sleeps for a second at its end unless it is told not to, and cli starts a
-# thousand. cli still waits for them most of the time, so that one package more than there
-# are processors is tested at once.
-.PHONY: test-long
-test-long: ## run the same tests with every seed, kill and planted fault, and the race detector
-	@race=-race; \
-	if ! printf '#include <stdlib.h>\nint main(void) { return 0; }\n' | $$(go env CC) -x c -o /dev/null - 2>/dev/null; then \
-		race=; echo "make test-long: no C compiler that works: testing WITHOUT the race detector"; \
-	fi; \
-	if [ -n "$$race" ]; then export CGO_ENABLED=1; fi; \
-	long() { (set -x; go test $$race -vet=off -exec '$(UNTUNED) CGO_ENABLED=0 GORACE=atexit_sleep_ms=0' -count=1 -p $$(($$(getconf _NPROCESSORS_ONLN) + 1)) -parallel $(PARALLEL) -timeout 40m "$$@"); }; \
-	long $(PACKAGES); cd bench; long ./...; cd ../release; long ./internal/...; cd ../webhook/engine; long ./...
+.PHONY: lint
+lint: ## staticcheck, with the version that go.mod has
+	go tool staticcheck $(PACKAGES)
 
 .PHONY: check
-check: check-prose check-cross check-tidy check-generated check-lint ## plain English, format, lint with go vet, all platforms, tidy modules, up-to-date generated files
+check: hygiene check-cross check-tidy check-lint ## hygiene of every module, all platforms, and more linters
 
 .PHONY: check-prose
 check-prose:
@@ -150,10 +154,6 @@ check-generated:
 		echo "make check: go generate changed the files above: commit them as they are now" >&2; exit 1; \
 	fi
 
-# Building the linter is most of the first make check: CI does it beside the tests.
-.PHONY: linter
-linter: $(LINT)
-
 $(LINT): tools/go.mod tools/go.sum
 	cd tools && CGO_ENABLED=0 GOFLAGS= GOWORK=off go build -trimpath -gcflags=all=-dwarf=false -ldflags=-s -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
 	@touch $@
@@ -175,14 +175,43 @@ servers: ## build the servers of make e2e, below .cache
 e2e: ## test against real servers; what is missing is skipped, or fails with CI=true
 	cd test && go test -vet=off -exec '$(UNTUNED)' -count=1 -timeout 40m -v ./...
 
+# The gate's part of crash and of e2e.
+.PHONY: crash-smoke kafka-smoke
+crash-smoke: build
+	@mkdir -p .cache
+	$(GOTESTSUM) --packages=./cli -- -count=1 -vet=off -timeout 10m -run '^(TestKill|TestReloads|TestPowerCut)$$' -docket=$(CURDIR)/bin/docket -kills=5 -reloads=5 -cuts=3
+
+kafka-smoke:
+	@mkdir -p .cache
+	cd test && $(GOTESTSUM) --packages=./kafka -- -count=1 -vet=off -timeout 10m -run '^TestSmoke$$'
+
+.PHONY: soak
+soak: ## the long proofs, hours of them; ONLY="crash fuzz" for some
+	hack/soak.sh $(ONLY)
+
+# Every seed, kill and planted fault. The tests of bench, release and the policy engine belong to it.
+.PHONY: test-long
+test-long: ## run all tests at full size, with the race detector
+	long() { (set -x; CGO_ENABLED=1 go test -race -tags soak -exec '$(RACING)' -count=1 $(TESTFLAGS) -timeout 60m "$$@"); }; \
+	long $(PACKAGES); for m in bench release/internal webhook/engine; do (cd $$m; long ./...); done
+
+# The wall clock of time.Now with 400 days added, in the standard library that the tests are built with. The clock
+# of a bubble of testing/synctest, which begins in the year 2000, stays as it is.
+.PHONY: test-later
+test-later: ## run the tests with a clock that is 400 days ahead
+	@mkdir -p .cache/later; \
+	sed 's/sec, nsec, mono := runtimeNow()/&; if sec > 1700000000 { sec += 400 * 86400 }/' $$(go env GOROOT)/src/time/time.go > .cache/later/time.go; \
+	printf '{"Replace": {"%s": "%s"}}' $$(go env GOROOT)/src/time/time.go $(CURDIR)/.cache/later/time.go > .cache/later/overlay.json; \
+	CGO_ENABLED=0 GOFLAGS="$$GOFLAGS -overlay=$(CURDIR)/.cache/later/overlay.json" go test -short $(TESTFLAGS) $(PACKAGES)
+
 # Each mode of delivery takes that long, and three brokers all of a small machine.
 .PHONY: chaos
 chaos: ## kill and freeze docket and Kafka for CHAOS (15m) in each mode of delivery, and count what readers get
 	cd test && go test -count=1 -timeout 4h -v -run '^TestChaos$$' ./kafka -chaos $(CHAOS)
 
-.PHONY: soak
-soak: ## replace the pods of docket-webhook under load for SOAK (30m): no request may fail, no denial be without its record
-	cd test && go test -count=1 -timeout 4h -v ./engine/pods -rolling $(SOAK)
+.PHONY: pods
+pods: ## replace the pods of docket-webhook under load for ROLLING (30m): no request may fail, no denial be without its record
+	cd test && go test -count=1 -timeout 4h -v ./engine/pods -rolling $(ROLLING)
 
 # First the queue alone, at every operation with every outcome; then the program as
 # it is shipped, not with the race detector's.
@@ -191,10 +220,6 @@ crash: build ## kill docket KILLS (1000) times, reload it RELOADS (200) times, c
 	CRASH_ALL=1 go test -count=1 -timeout 20m -run '^Test(Killed|Error)AtEveryOperation' ./exporter/queue
 	go test -count=1 -v -timeout 60m -run '^(TestKill|TestReloads|TestPowerCut)$$' ./cli \
 		-docket $(CURDIR)/bin/docket -kills $(KILLS) -reloads $(RELOADS) -cuts $(CUTS)
-
-.PHONY: mutants
-mutants: ## plant defects, and see that the tests catch each; MUTANTS takes flags, such as -shard 1/8
-	go run ./hack/mutants $(MUTANTS)
 
 .PHONY: bench
 bench: ## measure against the plain program on the same disk

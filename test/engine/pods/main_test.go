@@ -29,7 +29,7 @@ import (
 	"github.com/docket-export/docket/test/nodetest"
 )
 
-// rolling is how long pods are replaced under load: half an hour in make soak.
+// rolling is how long pods are replaced under load: half an hour in make pods.
 var rolling = flag.Duration("rolling", 3*time.Minute, "how long pods are replaced under load")
 
 func TestMain(m *testing.M) { os.Exit(nodetest.Main(m)) }
