@@ -31,6 +31,7 @@ part crash 90m make crash
 part fuzz 60m make fuzz
 part release 60m make release-test-quick
 part docs 15m make docs
+part timed 60m bash -euc 'cd test && go test -tags soak -vet=off -count=1 -timeout 55m -v -run "^(TestAlerts|TestFaults)$" ./monitoring ./admission' # alerts at 60 times the speed, a loss of at most a second
 part chaos 120m make chaos
 part pods 60m make pods
 flaky

@@ -131,7 +131,7 @@ func TestChartStatefulSet(t *testing.T) {
 	values := c.values(`[{name: opa, opa: {address: ":8282", tls: {certFile: /etc/docket-tls/tls.crt, keyFile: /etc/docket-tls/tls.key}}}]`) + `
 tls: {secretName: docket-tls}
 `
-	notes := c.helm(values, "install", "docket", c.dir, "--wait", "--timeout", "90s")
+	notes := c.helm(values, "install", "docket", c.dir, "--wait", "--timeout", "10m")
 	if want := "exec docket-0 -- docket status -f /etc/docket/docket.yaml"; !strings.Contains(notes, want) {
 		t.Errorf("the notes do not say %q:\n%s", want, notes)
 	}
@@ -160,12 +160,12 @@ tls: {secretName: docket-tls}
 	c.siem.Answer(0)
 	c.taken("held-1", "held-2")
 
-	c.helm(values+"terminationGracePeriodSeconds: 40\n", "upgrade", "docket", c.dir, "--wait", "--timeout", "90s")
+	c.helm(values+"terminationGracePeriodSeconds: 40\n", "upgrade", "docket", c.dir, "--wait", "--timeout", "10m")
 	opa = c.client("8282")
 	decide("upgraded")
 	c.taken("upgraded")
 
-	c.helm("", "uninstall", "docket", "--wait", "--timeout", "90s")
+	c.helm("", "uninstall", "docket", "--wait", "--timeout", "10m")
 	c.Kubectl("get", "persistentvolumeclaim", "docket-queue-docket-0")
 }
 
@@ -204,7 +204,7 @@ tap: {upstream: {url: "` + engine.URL + `", caFile: /etc/engine/ca.crt}, docket:
 volumes: [{name: engine-ca, secret: {secretName: engine-tls, items: [{key: ca.crt, path: ca.crt}]}}]
 tapContainer: {volumeMounts: [{name: engine-ca, mountPath: /etc/engine, readOnly: true}]}
 `
-	c.helm(values, "install", "docket", c.dir, "--wait", "--timeout", "90s")
+	c.helm(values, "install", "docket", c.dir, "--wait", "--timeout", "10m")
 	webhook := c.client("443")
 	quit, done := make(chan struct{}), make(chan error, 1)
 	var reviewed []string
@@ -224,7 +224,7 @@ tapContainer: {volumeMounts: [{name: engine-ca, mountPath: /etc/engine, readOnly
 			}
 		}()
 	}()
-	c.helm(strings.Replace(values, "tap: {", "tap: {cluster: prod, ", 1), "upgrade", "docket", c.dir, "--wait", "--timeout", "90s")
+	c.helm(strings.Replace(values, "tap: {", "tap: {cluster: prod, ", 1), "upgrade", "docket", c.dir, "--wait", "--timeout", "10m")
 	close(quit)
 	if err := <-done; err != nil {
 		t.Errorf("after %d reviews: %v", len(reviewed), err)
@@ -274,7 +274,7 @@ func TestChartSidecar(t *testing.T) {
 	}
 	values := "image: docket.test/engine:dev\npullPolicy: Never\nargs: [-every=5ms, -linger=1s]\ndocket:\n  mode: sidecar\n  sidecar: {shutdownDelay: 5s}" +
 		strings.ReplaceAll(c.values(`[{name: engine, unix: {path: /run/docket/docket.sock}}]`), "\n", "\n  ")
-	c.helm(values, "install", "engine", parent, "--wait", "--timeout", "90s")
+	c.helm(values, "install", "engine", parent, "--wait", "--timeout", "10m")
 	pod := c.Kubectl("get", "pods", "-l=docket.dev/release=docket", "-o", "jsonpath={.items[0].metadata.name}")
 	log := c.KeepLog(pod, "engine")
 	c.Await("records", func() error {
@@ -283,8 +283,8 @@ func TestChartSidecar(t *testing.T) {
 		}
 		return nil
 	})
-	c.helm("", "uninstall", "engine", "--wait", "--timeout", "90s")
-	c.Kubectl("wait", "--for=delete", "--timeout=4m", "pod/"+pod)
+	c.helm("", "uninstall", "engine", "--wait", "--timeout", "10m")
+	c.Kubectl("wait", "--for=delete", "--timeout=10m", "pod/"+pod)
 	text, err := log.Text()
 	if err != nil {
 		t.Fatal(err)

@@ -142,7 +142,7 @@ func TestClaim(t *testing.T) {
 			s.run()
 			s.r.Answer(http.StatusServiceUnavailable)
 			s.ackedAfter(len(s.acked()))
-			s.Kubectl(append([]string{"delete", "pod", "engine", "--timeout=90s"}, flags...)...)
+			s.Kubectl(append([]string{"delete", "pod", "engine", "--timeout=10m"}, flags...)...)
 			uids := s.acked()
 			missing := len(s.r.Missing(uids))
 			if missing == 0 {

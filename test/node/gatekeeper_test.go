@@ -98,16 +98,16 @@ images:
 	g.Kubectl("apply", "--server-side", "-f", file("crds.yaml"))
 	t.Cleanup(func() {
 		// The context of the test has ended.
-		if out, err := n.Kubectl(context.Background(), "delete", "-f", file("all.yaml"), "-f", file("crds.yaml"), "--timeout=4m").CombinedOutput(); err != nil {
+		if out, err := n.Kubectl(context.Background(), "delete", "-f", file("all.yaml"), "-f", file("crds.yaml"), "--timeout=10m").CombinedOutput(); err != nil {
 			t.Errorf("remove Gatekeeper: %v\n%s", err, out)
 		}
 	})
-	g.Kubectl("wait", "--for=condition=Established", "--timeout=4m", "-f", file("crds.yaml"))
+	g.Kubectl("wait", "--for=condition=Established", "--timeout=10m", "-f", file("crds.yaml"))
 	g.Kubectl("apply", "--server-side", "--validate=strict", "--warnings-as-errors", "-f", file("all.yaml"))
 	g.AwaitReady("pod", "-l=gatekeeper.sh/system=yes")
 	g.Apply(kubetest.RequiredLabels)
 	g.Await("the kind of the constraint", func() error {
-		_, err := g.TryKubectl("wait", "--for=condition=Established", "--timeout=4m", "crd/k8srequiredlabels.constraints.gatekeeper.sh")
+		_, err := g.TryKubectl("wait", "--for=condition=Established", "--timeout=10m", "crd/k8srequiredlabels.constraints.gatekeeper.sh")
 		return err
 	})
 	g.Apply(strings.ReplaceAll(teamRequired, "SHOP", g.shop.Name))
@@ -195,7 +195,7 @@ func (g *gatekeeper) stopAudit() func(t *testing.T) {
 	g.Kubectl("delete", "pod", pod, "--wait=false")
 	return func(t *testing.T) {
 		t.Helper()
-		g.Kubectl("wait", "--for=delete", "--timeout=4m", "pod/"+pod)
+		g.Kubectl("wait", "--for=delete", "--timeout=10m", "pod/"+pod)
 		said, err := manager.Text()
 		must(t, err)
 		records, err := docket.Text()

@@ -110,7 +110,7 @@ configMapGenerator:
 		"engine.yaml": strings.Replace(string(engine), "registry.example.com/engine:1.0.0", "docket.test/engine:dev", 1),
 		"docket.yaml": manifest(t, "overlays/sidecar/docket.yaml", r),
 	})
-	ns.Kubectl("rollout", "status", "deployment/engine", "--timeout=90s")
+	ns.Kubectl("rollout", "status", "deployment/engine", "--timeout=10m")
 	arrived(ns, r, `"requestUID":"engine-`)
 	for pod := range strings.FieldsSeq(ns.Kubectl("get", "pods", "-o", "name")) {
 		if log := ns.Logs(pod, "docket"); !strings.Contains(log, "docket is running") || strings.Contains(log, "WARN") {
@@ -172,7 +172,7 @@ configMapGenerator:
 		"docket.yaml": manifest(t, "tap/docket.yaml", r),
 		"tap.yaml":    strings.Replace(string(tap), "https://engine.policy.svc", engine.URL, 1),
 	})
-	ns.Kubectl("rollout", "status", "deployment/docket-tap", "--timeout=90s")
+	ns.Kubectl("rollout", "status", "deployment/docket-tap", "--timeout=10m")
 	answer := postTo(t, ns, ca, "docket-tap", "443", "/v1/admit", `{"apiVersion":"admission.k8s.io/v1","kind":"AdmissionReview","request":{"uid":"`+uid+`","operation":"CREATE","kind":{"version":"v1","kind":"ConfigMap"},"name":"a","namespace":"shop","object":{}}}`)
 	if !strings.Contains(answer, `"message":"no"`) {
 		t.Errorf("got %s, want the answer of the engine", answer)

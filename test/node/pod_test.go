@@ -180,7 +180,7 @@ func (s *scene) text(log *nodetest.Log) string {
 // remove deletes the pod in order and waits until it is gone.
 func (s *scene) remove() {
 	s.t.Helper()
-	s.Kubectl("delete", "pod", "engine", "--timeout=90s")
+	s.Kubectl("delete", "pod", "engine", "--timeout=10m")
 }
 
 // nothingLost ends the pod, and sees that the receiver has every record that was acknowledged.

@@ -47,7 +47,7 @@ func TestRescue(t *testing.T) {
 	s.Apply(job)
 	s.jobSays(`"msg":"delivering the records in the queue, receiving nothing","left":{"bus":`)
 	kafka.Restart(1)
-	s.Kubectl("wait", "--for=condition=complete", "--timeout=90s", "job/docket-rescue")
+	s.Kubectl("wait", "--for=condition=complete", "--timeout=10m", "job/docket-rescue")
 	s.jobSays(`"msg":"stopped","sink":"bus","delivered":`)
 	arrived := map[string]bool{}
 	for _, r := range kafka.ReadAll("decisions") {

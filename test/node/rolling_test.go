@@ -22,8 +22,8 @@ func (g *gatekeeper) rolled(t *testing.T) {
 	began := time.Now()
 	l := g.startLoad(t)
 	g.Kubectl("rollout", "restart", "deployment/gatekeeper-controller-manager")
-	g.Kubectl("rollout", "status", "deployment/gatekeeper-controller-manager", "--timeout=4m")
-	g.Kubectl(append([]string{"wait", "--for=delete", "--timeout=4m"}, old...)...)
+	g.Kubectl("rollout", "status", "deployment/gatekeeper-controller-manager", "--timeout=10m")
+	g.Kubectl(append([]string{"wait", "--for=delete", "--timeout=10m"}, old...)...)
 	denied, wrong := l.stop()
 	if len(wrong) > 0 {
 		t.Errorf("%d answers are not Gatekeeper's: %.300q", len(wrong), wrong)
