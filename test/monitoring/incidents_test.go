@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/test/dockettest"
 )
@@ -65,7 +66,7 @@ func incidents() []incident {
 			s.pour(120, 128<<10, 250*time.Millisecond)
 		}, func(s *scene) {
 			s.edit("maxBytes: 16Mi", "maxBytes: 64Mi")
-			s.Await("room in the queue", patience, func(st dockettest.Status) error {
+			s.Await("room in the queue", await.Left(s.t), func(st dockettest.Status) error {
 				if st.Queue.State != "Active" {
 					return fmt.Errorf("the queue is %s", st.Queue.State)
 				}

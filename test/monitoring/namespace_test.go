@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/test/dockettest"
 	"github.com/docket-export/docket/test/internal/freeport"
@@ -42,7 +43,7 @@ func TestOtherNetwork(t *testing.T) {
   tls_config: {ca_file: %q}
   static_configs: [{targets: [%q]}]
 `, ca.File, prometheus.CertFile, prometheus.KeyFile, here+":"+port(0), ca.File, here+":"+port(0)), "ip", "netns", "exec", name)
-	err = poll.Until(patience, func() error {
+	err = poll.Until(await.Left(t), func() error {
 		for expr, want := range map[string]float64{`docket_records_stored_total{job="docket"}`: 1, `up{job="docket"}`: 1, `up{job="stranger"}`: 0} {
 			got, err := p.query(expr)
 			if err != nil {
@@ -59,7 +60,7 @@ func TestOtherNetwork(t *testing.T) {
 	}
 	d.Kill()
 	began := time.Now()
-	if err := poll.Until(patience, func() error {
+	if err := poll.Until(await.Left(t), func() error {
 		got, err := p.query(`ALERTS{alertname="DocketDown", alertstate="firing"}`)
 		if err == nil && len(got) == 0 {
 			err = fmt.Errorf("DocketDown does not fire")
