@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/fakekafka"
 	"github.com/docket-export/docket/internal/testlog"
@@ -25,8 +26,8 @@ const (
 	testTopic = "decisions"
 	queueID   = "6f0c2f0e-5a0e-4c3e-9d57-3a5f1f6a7b10"
 
-	// patience is far beyond what brokers that serve need for anything here.
-	patience = 5 * time.Minute
+	// ample is a timeout of sinks: far beyond what brokers that serve need for anything here.
+	ample = 5 * time.Minute
 )
 
 // brokers is a cluster on real sockets whose produce requests can be answered
@@ -223,14 +224,14 @@ func (b *brokers) held(t *testing.T, partition int) []kafka.Message {
 // heldBy is held of a topic.
 func (b *brokers) heldBy(t *testing.T, topic string, partition int) []kafka.Message {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	defer cancel()
 	c, err := kafka.DialLeader(ctx, "tcp", b.ListenAddrs()[0], topic, partition)
 	if err != nil {
 		t.Fatalf("read partition %d: %v", partition, err)
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(patience))
+	c.SetDeadline(time.Now().Add(await.Left(t)))
 	end, err := c.ReadLastOffset()
 	if err != nil {
 		t.Fatalf("read partition %d: %v", partition, err)
@@ -293,7 +294,7 @@ func seqsOf(t *testing.T, messages []kafka.Message) []uint64 {
 func openSink(t testing.TB, addresses []string, change ...func(*Config)) sinks.Sink {
 	t.Helper()
 	c := defaultConfig()
-	c.Brokers, c.Topic, c.Timeout = addresses, testTopic, config.Duration(patience)
+	c.Brokers, c.Topic, c.Timeout = addresses, testTopic, config.Duration(ample)
 	for _, f := range change {
 		f(c)
 	}
@@ -312,7 +313,7 @@ func openSink(t testing.TB, addresses []string, change ...func(*Config)) sinks.S
 // itself, and wait for them as long as a slow machine needs. s has sent nothing yet.
 func unhurried(s sinks.Sink) *sink {
 	k := s.(*sink).cluster
-	k.refreshWait = patience
+	k.refreshWait = ample
 	k.transport.MetadataTTL = 1000 * time.Hour // it asks at any time before that
 	return s.(*sink)
 }
@@ -378,18 +379,11 @@ func sendFails(t *testing.T, s sinks.Sink, b sinks.Batch, kind sinks.Kind, texts
 // sendUntilTaken offers b as the delivery loop does, until it is taken.
 func sendUntilTaken(t *testing.T, s sinks.Sink, b sinks.Batch) {
 	t.Helper()
-	deadline := time.Now().Add(patience)
-	for {
+	await.Until(t, "Send to be taken", func() bool {
 		err := s.Send(context.Background(), b)
-		if err == nil {
-			return
-		}
-		if f := sinks.FailureOf(err); f.Kind != sinks.Transient {
+		if f := sinks.FailureOf(err); f != nil && f.Kind != sinks.Transient {
 			t.Fatalf("Send failed as %v (%v), want %v", f.Kind, err, sinks.Transient)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("Send still fails after %v: %v", patience, err)
-		}
-		time.Sleep(20 * time.Millisecond) // the backoff of the delivery loop
-	}
+		return err == nil
+	})
 }

@@ -65,7 +65,7 @@ func (o *transactions) want(t *testing.T, committed, aborted, fenced int) {
 func openExactlyOnce(t *testing.T, b *fakekafka.Cluster, change ...func(*Config)) (*exactlyOnce, *transactions) {
 	t.Helper()
 	c := defaultConfig()
-	c.Brokers, c.Topic, c.Timeout, c.Delivery = b.ListenAddrs(), testTopic, config.Duration(patience), ExactlyOnce
+	c.Brokers, c.Topic, c.Timeout, c.Delivery = b.ListenAddrs(), testTopic, config.Duration(ample), ExactlyOnce
 	for _, f := range change {
 		f(c)
 	}
@@ -733,7 +733,7 @@ func TestExactlyOncePendingPosition(t *testing.T) {
 func TestExactlyOnceThrottled(t *testing.T) {
 	b := startLimited(t, 4<<10)
 	c := defaultConfig()
-	c.Brokers, c.Topic, c.Timeout, c.Delivery = b.ListenAddrs(), testTopic, config.Duration(patience), ExactlyOnce
+	c.Brokers, c.Topic, c.Timeout, c.Delivery = b.ListenAddrs(), testTopic, config.Duration(ample), ExactlyOnce
 	limited(c)
 	opened, err := c.Open(context.Background(), sinks.Env{Name: "bus", Log: slog.New(slog.DiscardHandler)})
 	if err != nil {

@@ -162,7 +162,7 @@ func (w *world) start() *process {
 	w.OnDeath(p.name, p.die)
 	w.OnInterrupt(p.name, func() { (*p.calls.Load())() })
 	c := defaultConfig()
-	c.Brokers, c.Timeout, c.ClientID = w.ListenAddrs(), config.Duration(patience), p.name
+	c.Brokers, c.Timeout, c.ClientID = w.ListenAddrs(), config.Duration(ample), p.name
 	c.TopicFrom = &TopicFrom{Field: "topic", Allow: modelTopics[1:], Default: modelTopics[0]}
 	if w.model.swaps && w.processes%2 == 0 {
 		c.TopicFrom = &TopicFrom{Field: "topic", Allow: modelTopics[:1], Default: modelTopics[1]}

@@ -251,7 +251,7 @@ func once(behind int) story {
 func TestModelExactlyOnce(t *testing.T) {
 	for _, s := range []story{once(0), once(2)} {
 		faults := s.faultsAt(t, transactionFaults())
-		s.each(t, 10, faults)
+		s.each(t, 20, faults)
 		if !testing.Short() {
 			s.pairs(t, faults, 600)
 		}
@@ -319,7 +319,11 @@ func TestModelPositionIsForgotten(t *testing.T) {
 
 // Of two dockets that start at once one is fenced.
 func TestModelTwoAtOnce(t *testing.T) {
-	for range 10 {
+	rounds := 10
+	if testing.Short() {
+		rounds = 2
+	}
+	for range rounds {
 		w := newWorld(t, model{once: true})
 		w.store(12)
 		dockets := []*process{w.start(), w.start()}

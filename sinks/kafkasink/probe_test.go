@@ -15,6 +15,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kfake"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/sinks"
@@ -23,14 +24,14 @@ import (
 func probe(t *testing.T, addresses []string, change ...func(*Config)) error {
 	t.Helper()
 	c := defaultConfig()
-	c.Brokers, c.Topic, c.Timeout = addresses, testTopic, config.Duration(patience)
+	c.Brokers, c.Topic, c.Timeout = addresses, testTopic, config.Duration(ample)
 	for _, f := range change {
 		f(c)
 	}
 	if err := c.Validate().Err(); err != nil {
 		t.Fatalf("Validate = %v, want nothing wrong", err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	defer cancel()
 	var prober sinks.Prober = c
 	return prober.Probe(ctx, sinks.Env{Name: "bus", Log: slog.New(slog.DiscardHandler)})

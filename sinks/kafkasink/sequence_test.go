@@ -553,9 +553,15 @@ func TestNoProducerForNewPartitions(t *testing.T) {
 // forget, or the batches change, every record is there once, in order.
 func TestSequencesModel(t *testing.T) {
 	for _, calm := range []bool{true, false} {
+		run := func(batches int, seed uint64) {
+			t.Run(fmt.Sprintf("calm=%v", calm), func(t *testing.T) { modelSequences(t, calm, batches, seed) })
+		}
+		if testing.Short() {
+			run(40, 1)
+			continue
+		}
 		for range 4 {
-			seed := rand.Uint64()
-			t.Run(fmt.Sprintf("calm=%v", calm), func(t *testing.T) { modelSequences(t, calm, seed) })
+			run(120, rand.Uint64())
 		}
 	}
 }
@@ -563,7 +569,7 @@ func TestSequencesModel(t *testing.T) {
 // isBad says whether brokers refuse a record, whatever comes with it.
 func isBad(record string) bool { return strings.HasSuffix(record, "77(none)") }
 
-func modelSequences(t *testing.T, calm bool, seed uint64) {
+func modelSequences(t *testing.T, calm bool, batches int, seed uint64) {
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 0)) // of the brokers
 	rolls := rand.New(rand.NewPCG(seed, 1))
@@ -588,7 +594,7 @@ func modelSequences(t *testing.T, calm bool, seed uint64) {
 	})
 	accepted := map[uint64]bool{}
 	partitions, next := 3, 1
-	for range 120 {
+	for range batches {
 		passed := next
 		records := keyed(next, 1+rolls.IntN(40))
 		next += len(records.Items)
