@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -54,8 +55,8 @@ func TestReleaseEndsAWrite(t *testing.T) {
 	go func() { defer close(released); p.release() }()
 	select {
 	case <-released:
-	case <-time.After(30 * time.Second):
-		t.Fatal("release had not returned after 30 s: it waits for the receiver")
+	case <-time.After(await.Left(t)):
+		t.Fatal("release does not return: it waits for the receiver")
 	}
 	for i := range data {
 		data[i] = '!'

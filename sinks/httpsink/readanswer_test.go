@@ -191,8 +191,9 @@ func TestAnswerThatDecidesWithoutEnd(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-req.Context().Done()
 	})
-	s := openSink(t, r.URL, func(c *Config) { c.Encoding = "elasticsearchBulk" }, withTimeout(amply))
-	sendFails(t, s, sinks.Transient, "could not be read")
+	givesUp(t, func(timeout func(*Config)) sinks.Sink {
+		return openSink(t, r.URL, func(c *Config) { c.Encoding = "elasticsearchBulk" }, timeout)
+	}, batch(1, `{"a":1}`), "could not be read")
 }
 
 // 10 MB are not read to their end, and the batch they accept is accepted.

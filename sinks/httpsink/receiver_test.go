@@ -19,6 +19,7 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/sinks"
 )
@@ -212,10 +213,6 @@ func openSink(t testing.TB, url string, change ...func(*Config)) sinks.Sink {
 	return s
 }
 
-// amply is a timeout that ends what hangs, and is not reached before on a machine
-// that is busy.
-const amply = 5 * time.Second
-
 func withTimeout(d time.Duration) func(*Config) {
 	return func(c *Config) { c.Timeout = config.Duration(d) }
 }
@@ -230,6 +227,21 @@ func batch(first uint64, records ...string) sinks.Batch {
 		b.Items = append(b.Items, sinks.Item{Seq: first + uint64(i), Source: "webhook", Received: time.Now().UTC(), Record: []byte(r)})
 	}
 	return b
+}
+
+// givesUp wants Send to fail as Transient with text because its timeout is over. Where the
+// machine is too slow for what comes before that, it is tried again with twice the time.
+func givesUp(t *testing.T, open func(timeout func(*Config)) sinks.Sink, b sinks.Batch, text string) {
+	t.Helper()
+	timeout := 200 * time.Millisecond
+	await.Until(t, "Send to fail with "+text, func() bool {
+		timeout *= 2
+		err := open(withTimeout(timeout)).Send(t.Context(), b)
+		if f := sinks.FailureOf(err); f == nil || f.Kind != sinks.Transient {
+			t.Fatalf("Send = %v, want a failure of kind %v", err, sinks.Transient)
+		}
+		return strings.Contains(err.Error(), text)
+	})
 }
 
 // sendFails wants Send to fail with kind and with every one of texts.

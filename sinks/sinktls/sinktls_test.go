@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/sinks"
@@ -30,7 +31,7 @@ func serve(t *testing.T, ca testcert.CA) (address string) {
 	serving.Go(func() {
 		if conn, err := l.Accept(); err == nil {
 			defer conn.Close()
-			conn.SetDeadline(time.Now().Add(time.Minute))
+			conn.SetDeadline(time.Now().Add(await.Left(t)))
 			conn.Write([]byte{1}) // shakes hands first; the client reports a failure
 		}
 	})
@@ -39,13 +40,14 @@ func serve(t *testing.T, ca testcert.CA) (address string) {
 
 // connect shakes hands with address and waits for a byte: with TLS 1.3 a server
 // refuses a client only after the client's part of the handshake.
-func connect(address string, c *tls.Config) error {
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", address, c)
+func connect(t *testing.T, address string, c *tls.Config) error {
+	t.Helper()
+	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: await.Left(t)}, "tcp", address, c)
 	if err != nil {
 		return err
 	}
 	defer conn.Close()
-	conn.SetDeadline(time.Now().Add(time.Minute))
+	conn.SetDeadline(time.Now().Add(await.Left(t)))
 	_, err = conn.Read(make([]byte, 1))
 	return err
 }
@@ -80,7 +82,7 @@ func TestHint(t *testing.T) {
 		"foreign client certificate": {config.TLS{CAFile: ca.File, CertFile: foreign.CertFile, KeyFile: foreign.KeyFile}, refused},
 	} {
 		t.Run(name, func(t *testing.T) {
-			err := connect(serve(t, ca), client(t, tt.files))
+			err := connect(t, serve(t, ca), client(t, tt.files))
 			if tt.want == "" && err != nil {
 				t.Fatalf("connect = %v, want nil", err)
 			}
@@ -104,7 +106,7 @@ func TestLostClientCertificate(t *testing.T) {
 	if err := os.Remove(pair.KeyFile); err != nil {
 		t.Fatal(err)
 	}
-	err := connect(serve(t, ca), c)
+	err := connect(t, serve(t, ca), c)
 	if err == nil {
 		t.Fatal("connect = nil, want a failure")
 	}
