@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -34,7 +35,7 @@ func resume(t *testing.T, sink sinks.Sink, decide sinks.Decide) error {
 	if !ok {
 		t.Fatal("the sink is no sinks.Transactional")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	defer cancel()
 	return tx.Resume(ctx, queue, decide)
 }
