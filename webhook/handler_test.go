@@ -26,16 +26,17 @@ import (
 
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/client/clienttest"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
 )
 
-// patience bounds every wait of these tests.
-const patience = 2 * time.Minute
+// ackTimeout is that of clients whose exporter answers: no machine holds an ack up for so long.
+const ackTimeout = time.Hour
 
 var modes = []client.Mode{client.Batch, client.Blocking, client.BlockingStrict}
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -56,7 +57,7 @@ func newClient(t *testing.T, e *clienttest.Exporter, config client.Config) *clie
 	config.Address = "test://"
 	config.Transports = map[string]client.Transport{"test": func(string, *client.Config) (client.Dial, error) { return e.Dial, nil }}
 	if config.Timeout == 0 {
-		config.Timeout = patience
+		config.Timeout = ackTimeout
 	}
 	c, err := client.New(config)
 	if err != nil {
@@ -79,7 +80,7 @@ type record struct {
 // stored returns the records that c has stored, less those of losses, and what these tell.
 func stored(t *testing.T, c *client.Client, e *clienttest.Exporter) (records []record, lost map[string]int) {
 	t.Helper()
-	if left, err := c.Close(within(t)); left != 0 || err != nil {
+	if left, err := c.Close(t.Context()); left != 0 || err != nil {
 		t.Fatalf("Close: got %d, %v, want all stored", left, err)
 	}
 	lost = map[string]int{}
@@ -311,7 +312,7 @@ func wire(t *testing.T, h http.Handler, raw string) string {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(await.Left(t))); err != nil {
 		t.Fatal(err)
 	}
 	go func() { _, _ = io.WriteString(conn, raw) }() // a handler need not read it

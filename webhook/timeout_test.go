@@ -15,7 +15,7 @@ import (
 // An answer whose record is not durable leaves while the API server still waits for it, however long the client would.
 func TestAnswerLeavesInTime(t *testing.T) {
 	for query, want := range map[string]time.Duration{
-		"": patience, "?timeout=x": patience, "?timeout=-1s": patience, "?timeout=10m": patience, "?timeout=1s": 950 * time.Millisecond, "?timeout=10s": 9500 * time.Millisecond,
+		"": ackTimeout, "?timeout=x": ackTimeout, "?timeout=-1s": ackTimeout, "?timeout=10m": ackTimeout, "?timeout=1s": 950 * time.Millisecond, "?timeout=10s": 9500 * time.Millisecond,
 	} {
 		for _, mode := range modes[1:] {
 			synctest.Test(t, func(t *testing.T) {

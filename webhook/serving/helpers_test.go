@@ -22,6 +22,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/client/clienttest/await"
 )
 
 // pair is a certificate that vouches for itself, and its key.
@@ -159,13 +161,13 @@ func (l *logged) with(text string) (found []string) {
 // wait returns once there are n lines that contain text.
 func (l *logged) wait(t *testing.T, text string, n int) {
 	t.Helper()
-	if !l.await(text, n) {
+	if !l.comes(text, n, time.After(await.Left(t))) {
 		t.Fatalf("got the log lines %q, want %d with %q", l.with(""), n, text)
 	}
 }
 
-func (l *logged) await(text string, n int) bool {
-	deadline := time.After(patience)
+// comes returns false if deadline comes before n lines that contain text.
+func (l *logged) comes(text string, n int, deadline <-chan time.Time) bool {
 	for {
 		l.mu.Lock()
 		more := l.more
@@ -225,7 +227,7 @@ func (r *running) half(t *testing.T) {
 	t.Helper()
 	select {
 	case r.clock <- time.Now():
-	case <-time.After(patience):
+	case <-time.After(await.Left(t)):
 		t.Fatal("the server does not wait")
 	}
 }
@@ -238,24 +240,28 @@ func (p pair) client(t *testing.T, http2 bool) *http.Client {
 	protocols.SetHTTP2(http2)
 	transport := &http.Transport{TLSClientConfig: &tls.Config{RootCAs: pool}, Protocols: &protocols}
 	t.Cleanup(transport.CloseIdleConnections)
-	return &http.Client{Transport: transport, Timeout: patience}
+	return &http.Client{Transport: transport, Timeout: await.Left(t)}
 }
-
-// patience is how long a test waits for what should come at once.
-const patience = time.Minute
 
 // within returns what comes over c.
 func within[T any](t *testing.T, c <-chan T) (v T) {
 	t.Helper()
 	select {
 	case v = <-c:
-	case <-time.After(patience):
+	case <-time.After(await.Left(t)):
 		t.Fatalf("%T: nothing came", c)
 	}
 	return v
 }
 
 func (r *running) url() string { return "https://" + r.Addr().String() + "/" }
+
+// passes probes until check says yes: on a slow machine one handshake may take longer than
+// checkTimeout.
+func passes(t *testing.T, check func(*http.Request) error) {
+	t.Helper()
+	await.Until(t, "the probe to pass", func() bool { return probe(t, check) == nil })
+}
 
 // probe asks a check as kubelet does.
 func probe(t *testing.T, check func(*http.Request) error) error {

@@ -8,11 +8,12 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
-	"runtime"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/client/clienttest/await"
 )
 
 // Told to stop, a server is not ready at once, serves on, asks clients to leave, finishes
@@ -41,9 +42,7 @@ func TestStop(t *testing.T) {
 				return ctx.Err()
 			}})
 			client := r.pair.client(t, http2)
-			if err := probe(t, r.Ready); err != nil {
-				t.Fatalf("ready: %v", err)
-			}
+			passes(t, r.Ready)
 			answer := make(chan string, 1)
 			go func() { answer <- get(client, r.url()+"long") }()
 			within(t, began)
@@ -52,9 +51,7 @@ func TestStop(t *testing.T) {
 			if err := probe(t, r.Ready); err == nil || !strings.Contains(err.Error(), "stopping") {
 				t.Errorf("ready once it was told to stop: got %v, want that it is stopping", err)
 			}
-			if err := probe(t, r.Live); err != nil {
-				t.Errorf("live while it stops: %v", err)
-			}
+			passes(t, r.Live)
 			if got := get(r.pair.client(t, http2), r.url()); got != "" {
 				t.Errorf("a new client within ShutdownDelay: got %q", got)
 			}
@@ -170,11 +167,9 @@ func TestFinishTimeout(t *testing.T) {
 
 // A handler may have something to drain even if its client is gone.
 func TestDrainWaitsForHandlersWithoutClient(t *testing.T) {
-	t.Parallel()
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			began, noticed, release, drained := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{})
+			began, noticed, release, drained := make(chan struct{}), make(chan struct{}), make(chan struct{}), make(chan struct{}, 1)
 			r := start(t, Config{
 				FinishTimeout: time.Hour,
 				Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -183,7 +178,7 @@ func TestDrainWaitsForHandlersWithoutClient(t *testing.T) {
 					close(noticed)
 					<-release
 				}),
-				Drain: func(context.Context) error { close(drained); return nil },
+				Drain: func(context.Context) error { drained <- struct{}{}; return nil },
 			})
 			ctx, leave := context.WithCancel(t.Context())
 			request, err := http.NewRequestWithContext(ctx, http.MethodGet, r.url(), nil)
@@ -205,10 +200,15 @@ func TestDrainWaitsForHandlersWithoutClient(t *testing.T) {
 			r.half(t)
 			r.half(t)
 			refused(t, r.Addr().String())
-			select {
-			case <-drained:
+			waits := "http.(*Server).Shutdown("
+			if http2 { // Shutdown does not wait for streams that were reset
+				waits = "serving.(*Server).handlersReturned("
+			}
+			await.Until(t, "the server to wait for the handler", func() bool { // no other server runs beside this test
+				return len(drained) > 0 || strings.Contains(stacks(), waits)
+			})
+			if len(drained) > 0 {
 				t.Error("drained while a handler was running")
-			case <-time.After(1700 * time.Millisecond): // after GOAWAY net/http waits 1 s, and looks every 0.5 s
 			}
 			close(release)
 			errorIs(t, within(t, r.result))
@@ -220,14 +220,13 @@ func TestDrainWaitsForHandlersWithoutClient(t *testing.T) {
 // refused returns once nobody listens at address any more.
 func refused(t *testing.T, address string) {
 	t.Helper()
-	for began := time.Now(); time.Since(began) < patience; {
+	await.Until(t, "nobody to listen", func() bool {
 		c, err := net.Dial("tcp", address)
-		if err != nil {
-			return
+		if err == nil {
+			c.Close()
 		}
-		c.Close()
-	}
-	t.Fatal("somebody listens")
+		return err != nil
+	})
 }
 
 // In the first half of ShutdownDelay connections are kept, in the second half each answer
@@ -263,11 +262,7 @@ func TestClientsAreSentAway(t *testing.T) {
 				}
 			}
 			r.half(t)
-			for began := time.Now(); !r.goodbye.Load(); runtime.Gosched() {
-				if time.Since(began) > patience {
-					t.Fatal("second half: clients are not sent away")
-				}
-			}
+			await.Until(t, "clients to be sent away", r.goodbye.Load)
 			ask()
 			for range 3 {
 				if ask() && !http2 { // of GOAWAY the client learns a little after the answer
@@ -275,11 +270,7 @@ func TestClientsAreSentAway(t *testing.T) {
 				}
 			}
 			if http2 {
-				for began := time.Now(); ask(); {
-					if time.Since(began) > patience {
-						t.Fatal("second half: the client keeps its connection")
-					}
-				}
+				await.Until(t, "the client to open another connection", func() bool { return !ask() })
 			}
 			r.half(t)
 			errorIs(t, within(t, r.result))

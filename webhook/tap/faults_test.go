@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/webhook/tap"
 )
 
@@ -113,7 +114,6 @@ func TestSlowEngine(t *testing.T) {
 		var ended results
 		through := newTap(t, client, e, func(c *tap.Config) { c.Observe = ended.observe })
 		c := newClient(t, client, through)
-		c.Timeout = 20 * time.Second
 		t.Cleanup(func() { close(goOn) }) // before the servers are closed
 		goOn <- true
 		ask(t, c, through.URL, request("GET", "/", "", nil)) // connected: a slow machine needs the time for that
@@ -154,15 +154,14 @@ func TestSlowBody(t *testing.T) {
 				e.Close()
 			}
 			nc := dialRaw(t, through)
-			began := time.Now()
 			io.WriteString(nc, "POST /?timeout=500ms HTTP/1.1\r\nHost: h\r\nContent-Type: application/json\r\nContent-Length: 100000\r\n\r\n{")
 			res, err := http.ReadResponse(bufio.NewReader(nc), nil)
 			if err != nil {
 				t.Fatal(err)
 			}
 			res.Body.Close()
-			if took := time.Since(began); res.Status != test.want || took > 10*time.Second {
-				t.Errorf("got %s after %s, want %s", res.Status, took, test.want)
+			if res.Status != test.want { // the body never comes, so that an answer that waits for it is a hang
+				t.Errorf("got %s, want %s", res.Status, test.want)
 			}
 		})
 	}
@@ -233,7 +232,7 @@ func dialRaw(t *testing.T, s *httptest.Server) net.Conn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { nc.Close() })
-	nc.SetDeadline(time.Now().Add(patience))
+	nc.SetDeadline(time.Now().Add(await.Left(t)))
 	return nc
 }
 
@@ -361,6 +360,10 @@ func (c *counter) check(t *testing.T) {
 // request comes twice. Each burst comes right behind the close, before the proxy can have
 // been told of it.
 func TestEngineClosesIdleConnections(t *testing.T) {
+	bursts := 20
+	if testing.Short() {
+		bursts = 3
+	}
 	for name, header := range map[string]http.Header{"review": jsonHeader, "idempotency key": {"Idempotency-Key": {"k"}}} {
 		for size, bytes := range map[string]int{"small": 3000, "large": 100_000} {
 			t.Run(name+" "+size, func(t *testing.T) {
@@ -368,7 +371,7 @@ func TestEngineClosesIdleConnections(t *testing.T) {
 				e := newServer(t, "http/1.1", &seen)
 				through := newTap(t, "http/1.1", e, nil)
 				c := newClient(t, "http/1.1", through)
-				for burst := range 20 {
+				for burst := range bursts {
 					if failed := load(c, fmt.Sprint(through.URL, "/", burst), header, 24, bytes); failed > 0 {
 						t.Errorf("burst %d: got %d of 24 requests that failed, want 0", burst, failed)
 					}

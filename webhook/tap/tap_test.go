@@ -22,11 +22,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/webhook/tap"
 )
-
-// patience is how long a test waits for what must come.
-const patience = time.Minute
 
 // protocol is what both sides of a connection speak: "http/1.1" or "h2".
 type protocol string
@@ -71,13 +69,13 @@ func newClient(t *testing.T, p protocol, s *httptest.Server) *http.Client {
 		TLSClientConfig:       &tls.Config{RootCAs: roots},
 		Protocols:             new(http.Protocols),
 		DisableCompression:    true,
-		ExpectContinueTimeout: patience,
+		ExpectContinueTimeout: await.Left(t),
 		MaxIdleConnsPerHost:   100,
 	}
 	tr.Protocols.SetHTTP1(p == "http/1.1")
 	tr.Protocols.SetHTTP2(p == "h2")
 	t.Cleanup(tr.CloseIdleConnections)
-	return &http.Client{Transport: tr, Timeout: patience, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	return &http.Client{Transport: tr, Timeout: await.Left(t), CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
 }
 
 // results counts what the proxy says of requests.
@@ -97,19 +95,11 @@ func (r *results) observe(result tap.Result, _ time.Duration) {
 
 func (r *results) want(t *testing.T, want tap.Result, n int) {
 	t.Helper()
-	tick := time.NewTicker(time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(10 * time.Second); ; <-tick.C { // a handler ends after its answer
+	await.Until(t, fmt.Sprintf("%d requests that end as %s", n, want), func() bool { // a handler ends after its answer
 		r.mu.Lock()
-		got := r.count[want]
-		r.mu.Unlock()
-		if got == n {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("got %d requests that ended as %s, want %d: %v", got, want, n, r.count)
-		}
-	}
+		defer r.mu.Unlock()
+		return r.count[want] == n
+	})
 }
 
 // newTap returns a proxy in front of engine, itself a server that speaks p.

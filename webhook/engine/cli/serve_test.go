@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"github.com/docket-export/docket/client/clienttest"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/webhook/engine/policy"
 )
 
@@ -72,7 +73,7 @@ func startProgram(t *testing.T, args ...string) *program {
 // await returns the next line of the log that has a text in it.
 func (p *program) await(text string) string {
 	p.Helper()
-	for deadline := time.After(2 * time.Minute); ; {
+	for deadline := time.After(await.Left(p)); ; {
 		select {
 		case line, ok := <-p.lines:
 			if !ok {

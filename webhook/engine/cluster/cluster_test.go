@@ -16,13 +16,11 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/webhook/engine/cluster/internal/apitest"
 	"github.com/docket-export/docket/webhook/engine/policy"
 	"github.com/docket-export/docket/webhook/engine/settings"
 )
-
-// bound bounds a hang.
-const bound = 2 * time.Minute
 
 var (
 	templateResource = schema.GroupVersionResource{Group: "templates.gatekeeper.sh", Version: "v1", Resource: "constrainttemplates"}
@@ -109,7 +107,7 @@ func (r *recorder) Syncing(kinds, pending []schema.GroupVersionKind) {
 func (r *recorder) awaitSync(t *testing.T, want string) {
 	t.Helper()
 	var got string
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		r.mu.Lock()
 		got = r.sync
 		r.mu.Unlock()
@@ -140,7 +138,7 @@ func (r *recorder) await(t *testing.T, want ...string) {
 	t.Helper()
 	slices.Sort(want)
 	var got []string
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		r.mu.Lock()
 		got = got[:0]
 		for name, content := range r.has {
@@ -206,7 +204,7 @@ func pod(t *testing.T, api *apitest.Server, options ...func(*Config)) (*Cluster,
 func awaitReady(t *testing.T, k *Cluster) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if err = k.Ready(t.Context()); err == nil {
 			return
 		}
@@ -218,7 +216,7 @@ func awaitReady(t *testing.T, k *Cluster) {
 func awaitNotReady(t *testing.T, k *Cluster, want string) {
 	t.Helper()
 	var err error
-	for end := time.Now().Add(bound); time.Now().Before(end); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); time.Now().Before(end); time.Sleep(time.Millisecond) {
 		if err = k.Ready(t.Context()); err == nil || err.Error() == want {
 			break
 		}
@@ -248,7 +246,7 @@ func named(namespace, name string, spec map[string]any) *unstructured.Unstructur
 // awaitDefinition waits for the one CRD that is made.
 func awaitDefinition(t *testing.T, api *apitest.Server) *unstructured.Unstructured {
 	t.Helper()
-	for end := time.Now().Add(bound); len(api.Objects(definitions)) == 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); len(api.Objects(definitions)) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("no CRD was made")
 		}
@@ -348,7 +346,7 @@ func TestManyPods(t *testing.T) {
 	}
 	api.Requests()
 	foo := api.Put(templateResource, newTemplate("Foo", "a", "x"))
-	await := func(want ...string) {
+	reports := func(want ...string) {
 		t.Helper()
 		for _, r := range all {
 			r.await(t, want...)
@@ -356,7 +354,7 @@ func TestManyPods(t *testing.T) {
 	}
 	awaitWatches := func() {
 		t.Helper()
-		for end := time.Now().Add(bound); ; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(await.Left(t)); ; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("the constraints are not watched")
 			}
@@ -368,7 +366,7 @@ func TestManyPods(t *testing.T) {
 	text := func(generation int) string {
 		return fmt.Sprintf("ConstraintTemplate/foo %s %d", foo.GetUID(), generation)
 	}
-	await(text(1))
+	reports(text(1))
 	awaitWatches()
 	got := api.Requests()
 	// Each looks, tries to make it, and looks whether it is established.
@@ -377,7 +375,7 @@ func TestManyPods(t *testing.T) {
 	}
 
 	api.Put(templateResource, newTemplate("Foo", "a", "y"))
-	await(text(2))
+	reports(text(2))
 	for _, k := range clusters {
 		if k.define(t.Context(), "foo") {
 			t.Error("the CRD is not as it should be")
@@ -388,12 +386,12 @@ func TestManyPods(t *testing.T) {
 	}
 
 	api.Put(templateResource, newTemplate("Foo", "b", "y"))
-	await(text(3))
+	reports(text(3))
 	written := func() bool {
 		names, _, _ := unstructured.NestedStringSlice(api.Objects(definitions)[0].Object, "spec", "names", "shortNames")
 		return slices.Equal(names, []string{"sb"})
 	}
-	for end := time.Now().Add(bound); !written(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); !written(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("the CRD was not changed")
 		}
@@ -438,7 +436,7 @@ func TestReady(t *testing.T) {
 	api.Refuse(secrets)
 	config := named("docket", "config", map[string]any{"sync": map[string]any{"syncOnly": []any{map[string]any{"version": "v1", "kind": "Secret"}}}})
 	api.Put(configResource, config)
-	for end := time.Now().Add(bound); ; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); ; time.Sleep(time.Millisecond) {
 		if _, err := k.manager.Err(gvk); err != nil {
 			break
 		}
@@ -575,7 +573,7 @@ func TestData(t *testing.T) {
 	api.Delete(podResource, "default", "one")
 	r.await(t, "data:Pod/two there", "data:Pod/three there", "data:Pod/four there")
 	api.Delete(configResource, "docket", "config")
-	for end := time.Now().Add(bound); api.Watches(podResource) != 0; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); api.Watches(podResource) != 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatal("pods are still watched")
 		}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/webhook/engine/policy"
 )
 
@@ -368,7 +369,7 @@ func TestCacheEntries(t *testing.T) {
 // await waits until Policies took a step.
 func (b *bench) await(step string) {
 	b.Helper()
-	for deadline := time.After(2 * time.Minute); ; {
+	for deadline := time.After(await.Left(b)); ; {
 		select {
 		case <-b.changed:
 			if slices.Contains(b.took(), step) {

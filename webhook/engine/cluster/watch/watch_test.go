@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/webhook/engine/cluster/internal/apitest"
 )
 
@@ -28,9 +29,6 @@ var (
 	thing  = schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "Thing"}
 	other  = schema.GroupVersionKind{Group: "test", Version: "v1", Kind: "Other"}
 )
-
-// bound bounds a hang.
-const bound = 2 * time.Minute
 
 func start(t *testing.T) (*apitest.Server, *Manager) {
 	api := apitest.New(t)
@@ -62,7 +60,7 @@ func next(t *testing.T, r *Registrar) Event {
 	select {
 	case e := <-r.Events():
 		return e
-	case <-time.After(bound):
+	case <-time.After(await.Left(t)):
 		t.Fatal("no event")
 		panic("unreachable")
 	}
@@ -103,7 +101,7 @@ func expectSet(t *testing.T, r *Registrar, want ...string) {
 
 func awaitWatches(t *testing.T, api *apitest.Server, gvr schema.GroupVersionResource, want int) {
 	t.Helper()
-	for end := time.Now().Add(bound); api.Watches(gvr) != want; time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); api.Watches(gvr) != want; time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("%d watches of %s, want %d", api.Watches(gvr), gvr.Resource, want)
 		}
@@ -286,7 +284,7 @@ func listen(t *testing.T, n int, r *Registrar, stop chan struct{}) {
 	r.Add(thing)
 	random := rand.New(rand.NewPCG(uint64(n), 0))
 	stopped := false
-	for deadline := time.After(bound); ; {
+	for deadline := time.After(await.Left(t)); ; {
 		final := 0
 		for _, v := range seen {
 			if v == 1_000_000 {
