@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client/clienttest"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
 )
 
@@ -247,7 +248,7 @@ func TestExportModes(t *testing.T) {
 	t.Run("exporter there", func(t *testing.T) {
 		e := newExporter(t)
 		for _, mode := range []Mode{Blocking, BlockingStrict} {
-			c := e.client(Config{Mode: mode, Timeout: patience})
+			c := e.client(Config{Mode: mode, Timeout: await.Left(t)})
 			before := len(e.Lines())
 			if err := c.Export(context.Background(), record(decision.Deny, 1)); err != nil {
 				t.Fatalf("Export: %v", err)

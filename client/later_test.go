@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client/clienttest"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
 )
 
@@ -186,7 +187,7 @@ func TestExportAll(t *testing.T) {
 		return "", ""
 	})
 	for _, mode := range []Mode{Batch, Blocking, BlockingStrict} {
-		c := e.client(Config{Mode: mode, Timeout: patience})
+		c := e.client(Config{Mode: mode, Timeout: await.Left(t)})
 		if c.Mode() != mode {
 			t.Errorf("Mode: got %s, want %s", c.Mode(), mode)
 		}

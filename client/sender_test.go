@@ -16,12 +16,10 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client/clienttest"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/client/internal/testleak"
 	"github.com/docket-export/docket/decision/stream"
 )
-
-// patience bounds every wait of these tests.
-const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) { testleak.Main(m) }
 
@@ -74,7 +72,7 @@ func (e *exporter) await(what string, done func() bool) {
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	t.Cleanup(cancel)
 	return ctx
 }

@@ -105,7 +105,7 @@ func TestStall(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := clienttest.New()
 		defer e.Close()
-		p := greetUnbound(t, e)
+		p := greet(t, e, "p", 1)
 		p.expect("acked 0")
 		e.Stall()
 		written := 0
@@ -288,7 +288,7 @@ func TestSendsAfterClosing(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				e := clienttest.New()
 				defer e.Close()
-				p := greetUnbound(t, e)
+				p := greet(t, e, "p", 1)
 				p.expect("acked 0")
 				e.Dismiss("enough")
 				p.expect("closing: enough")
@@ -311,7 +311,7 @@ func TestClosingLineIsFinal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		e := clienttest.New()
 		defer e.Close()
-		p := greetUnbound(t, e)
+		p := greet(t, e, "p", 1)
 		p.expect("acked 0")
 		e.Dismiss("enough")
 		p.expect("closing: enough")

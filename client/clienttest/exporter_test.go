@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client/clienttest"
+	"github.com/docket-export/docket/client/clienttest/await"
 )
 
 func TestStoresAndAcks(t *testing.T) {
@@ -169,7 +170,7 @@ func TestServe(t *testing.T) {
 			t.Fatalf("while line 2 is held: got %q, %v, want at most ack 1", line, err)
 		}
 	}
-	if err := nc.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := nc.SetReadDeadline(time.Now().Add(await.Left(t))); err != nil {
 		t.Fatal(err)
 	}
 	e.Release()
@@ -201,7 +202,7 @@ func TestSynctest(t *testing.T) {
 		defer e.Close()
 		e.Delay(time.Hour)
 		began := time.Now()
-		p := greetUnbound(t, e)
+		p := greet(t, e, "p", 1)
 		go p.send(1, 50)
 		p.expect("acked 0")
 		synctest.Wait()
@@ -211,13 +212,4 @@ func TestSynctest(t *testing.T) {
 		}
 		p.nc.Close()
 	})
-}
-
-// greetUnbound says hello on a connection without a deadline.
-func greetUnbound(t *testing.T, e *clienttest.Exporter) *peer {
-	p := greet(t, e, "p", 1)
-	if err := p.nc.SetDeadline(time.Time{}); err != nil {
-		t.Fatal(err)
-	}
-	return p
 }

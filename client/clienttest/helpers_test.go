@@ -9,15 +9,12 @@ import (
 	"net"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/client/clienttest"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/client/internal/testleak"
 	"github.com/docket-export/docket/decision/stream"
 )
-
-// patience bounds every wait of these tests.
-const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) { testleak.Main(m) }
 
@@ -28,7 +25,7 @@ func newExporter(t *testing.T) *clienttest.Exporter {
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -42,7 +39,7 @@ type peer struct {
 
 func dial(t *testing.T, e *clienttest.Exporter) *peer {
 	t.Helper()
-	nc, err := e.Dial(within(t))
+	nc, err := e.Dial(t.Context()) // also in a bubble, where nothing needs a deadline
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -52,9 +49,6 @@ func dial(t *testing.T, e *clienttest.Exporter) *peer {
 func newPeer(t *testing.T, nc net.Conn) *peer {
 	t.Helper()
 	t.Cleanup(func() { nc.Close() })
-	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
-		t.Fatal(err)
-	}
 	return &peer{t, nc, bufio.NewReader(nc)}
 }
 

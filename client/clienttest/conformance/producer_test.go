@@ -48,10 +48,6 @@ type habits struct {
 	erred *atomic.Bool
 }
 
-// needsOccasion says whether a producer that the machine holds up for long enough makes
-// no mistake.
-func (h habits) needsOccasion() bool { return h.noWait || h.noRedial || h.impatient }
-
 // sender is a producer with habits.
 type sender struct {
 	habits

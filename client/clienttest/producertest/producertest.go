@@ -6,16 +6,18 @@ package producertest
 import (
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/client/clienttest/conformance"
 )
 
-// Run tries p in every scenario there is, each in a test of its own, with the
-// defaults of conformance.Suite. See conformance.Producer for what p must do.
+// Run tries p in every scenario there is, each in a test of its own. A producer
+// that is still at work shortly before the deadline of go test has failed. See
+// conformance.Producer for what p must do.
 func Run(t *testing.T, p conformance.Producer) {
 	t.Helper()
 	for _, s := range conformance.Scenarios() {
 		t.Run(s.Name, func(t *testing.T) {
-			r, err := conformance.Suite{}.Try(t.Context(), s, p)
+			r, err := conformance.Suite{Timeout: await.Left(t)}.Try(t.Context(), s, p)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// limit is how long goroutines may take to end: a busy machine is slow.
-const limit = 10 * time.Second
+// limit only bounds a hang: no test has a deadline when it is reached.
+const limit = 5 * time.Minute
 
 // Main runs the tests of a package, for its TestMain, and ends the process.
 func Main(m *testing.M) {
