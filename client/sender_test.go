@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client/clienttest"
-	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/client/internal/testleak"
 	"github.com/docket-export/docket/decision/stream"
 )
@@ -71,11 +70,8 @@ func (e *exporter) await(what string, done func() bool) {
 	}
 }
 
-func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
-	t.Cleanup(cancel)
-	return ctx
-}
+// within is until the end of t, also in a bubble of synctest.
+func within(t *testing.T) context.Context { return t.Context() }
 
 func (e *exporter) sender(config SenderConfig) *Sender {
 	e.t.Helper()

@@ -31,7 +31,7 @@ import (
 )
 
 // ackTimeout is that of clients whose exporter answers: no machine holds an ack up for so long.
-const ackTimeout = time.Hour
+const ackTimeout = 5 * time.Minute
 
 var modes = []client.Mode{client.Batch, client.Blocking, client.BlockingStrict}
 
