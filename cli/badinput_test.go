@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
@@ -43,7 +44,7 @@ limits: {maxRecordBytes: 4Ki}
 `))
 	socket := filepath.Join(dir, "docket.sock")
 	docket := startDocket(t, dir)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	good := newKillProducer(t, socket, 0)
@@ -107,7 +108,7 @@ func exchange(t *testing.T, socket, text string) string {
 		t.Fatal(err)
 	}
 	defer nc.Close()
-	if err := nc.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := nc.SetDeadline(time.Now().Add(await.Left(t))); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(nc, text); err != nil && !errors.Is(err, syscall.EPIPE) {
@@ -140,7 +141,7 @@ admin: {address: "ADMIN"}
 `)
 	writeFile(t, filepath.Join(dir, "docket.yaml"), config)
 	first := startDocket(t, dir)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	second := startDocket(t, dir)

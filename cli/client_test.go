@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/testcli"
@@ -34,7 +35,7 @@ const clientBuffer = 256 << 10
 // by docket's ledger.
 func TestClientAcrossRestarts(t *testing.T) {
 	t.Parallel()
-	restarts := fewer(*restarts)
+	restarts := onceIfShort(*restarts)
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 0))
@@ -56,16 +57,17 @@ sinks:
 admin: {address: "ADMIN"}
 `))
 	w := startWorkload(t, "unix://"+filepath.Join(dir, "docket.sock"))
+	eventually(t, "records that find no room", func() bool { return len(w.client.Stats().Lost) > 0 })
 	for n := range restarts {
 		docket := startDocket(t, dir)
-		if n%10 > 0 { // else it may be killed before it has met the client
+		if n%10 < 9 { // else it may be killed before it has met the client
 			eventually(t, "a connection", func() bool { return w.client.Stats().Connected })
 		}
 		time.Sleep(time.Duration(dice.Int64N(int64(100 * time.Millisecond)))) // the moment of the kill is what is random here
 		kill(t, docket)
 	}
 	docket := startDocket(t, dir)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	w.end()
@@ -189,7 +191,7 @@ func (w *workload) end() {
 	w.t.Helper()
 	w.stop()
 	w.running.Wait()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(w.t))
 	defer cancel()
 	if left, err := w.client.Close(ctx); left != 0 || err != nil {
 		w.t.Fatalf("Close: got %d left, %v, want 0, nil", left, err)
@@ -282,7 +284,7 @@ admin: {address: "ADMIN"}
 	mu.Lock()
 	open = true
 	mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	defer cancel()
 	if left, err := c.Close(ctx); left != 0 || err != nil {
 		t.Fatalf("Close: got %d left, %v", left, err)

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/testcli"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
@@ -33,10 +34,10 @@ var (
 	program = flag.String("docket", "docket", "the docket to crash; by default that of this test")
 )
 
-// fewer is how many of n things a test does with -short.
-func fewer(n int) int {
+// onceIfShort is how often a test does what it can do n times: once with -short.
+func onceIfShort(n int) int {
 	if testing.Short() {
-		return max(n/4, 3)
+		return 1
 	}
 	return n
 }
@@ -101,7 +102,7 @@ func (c *crashes) life(crash func(docket *exec.Cmd, l load)) {
 	docket := startDocket(c.t, c.dir)
 	l := []load{starting, single, full, full}[c.dice.IntN(4)]
 	if l != starting {
-		if err := waitReady(c.admin); err != nil {
+		if err := waitReady(c.t, c.admin); err != nil {
 			c.t.Fatal(err)
 		}
 	}
@@ -180,7 +181,7 @@ func (c *crashes) finish(n int) {
 	t := c.t
 	t.Helper()
 	docket := startDocket(t, c.dir)
-	if err := waitReady(c.admin); err != nil {
+	if err := waitReady(t, c.admin); err != nil {
 		t.Fatal(err)
 	}
 	c.stop()
@@ -343,7 +344,7 @@ func producerLine(producer string, n int) string {
 // flush waits until everything is acknowledged.
 func (p *killProducer) flush(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	if err := p.sender.Flush(ctx); err != nil {
 		t.Fatalf("producer %s: flush: %v", p.name, err)

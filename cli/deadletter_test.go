@@ -16,6 +16,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/testscript"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
@@ -36,9 +37,9 @@ func TestDeadLetterScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":  scriptExits,
 			"expand": scriptExpand,
-			"ledger": scriptLedger,
-			"ready":  scriptReady,
-			"until":  scriptUntil,
+			"ledger": scriptLedger(t),
+			"ready":  scriptReady(t),
+			"until":  scriptUntil(t),
 		},
 	})
 }
@@ -57,23 +58,25 @@ func refusing(mended string) http.Handler {
 
 // scriptLedger is "ledger SINK NAME=NUMBER...": it waits until the account of a sink
 // says so.
-func scriptLedger(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: ledger SINK NAME=NUMBER...")
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for {
-		got, err := ledgerOf(ctx, ts.Getenv("ADMIN"), args[0])
-		if err == nil && agrees(ts, got, args[1:]) {
-			return
+func scriptLedger(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) < 2 {
+			ts.Fatalf("usage: ledger SINK NAME=NUMBER...")
 		}
-		select {
-		case <-tick.C:
-		case <-ctx.Done():
-			ts.Fatalf("got ledger %v, %v, want %v", got, err, args[1:])
+		ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
+		defer cancel()
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for {
+			got, err := ledgerOf(ctx, ts.Getenv("ADMIN"), args[0])
+			if err == nil && agrees(ts, got, args[1:]) {
+				return
+			}
+			select {
+			case <-tick.C:
+			case <-ctx.Done():
+				ts.Fatalf("got ledger %v, %v, want %v", got, err, args[1:])
+			}
 		}
 	}
 }

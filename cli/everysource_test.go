@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
@@ -215,7 +216,7 @@ func (s *everySource) feedLines(network, address, text string) {
 		s.t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(await.Left(s.t))); err != nil {
 		s.t.Fatal(err)
 	}
 	first, _, _ := strings.Cut(text, "\n")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/client/clienttest/await"
 )
 
 // TestInheritedSocket: a socket that was there before docket serves one docket
@@ -35,7 +36,7 @@ func TestInheritedSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer producer.Close()
-		if err := producer.SetDeadline(time.Now().Add(patience)); err != nil {
+		if err := producer.SetDeadline(time.Now().Add(await.Left(t))); err != nil {
 			t.Fatal(err)
 		}
 		fmt.Fprintf(producer, `{"docket":{"version":1,"producer":"p","next":%d}}`+"\n{\"n\":%d}\n", next, next)

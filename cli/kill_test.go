@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/exporter"
 )
@@ -25,7 +26,7 @@ import (
 // acknowledged is in the file export exactly once, in order, byte for byte.
 func TestKill(t *testing.T) {
 	t.Parallel()
-	kills, dir := fewer(*kills), t.TempDir()
+	kills, dir := onceIfShort(*kills), t.TempDir()
 	c := newCrashes(t, "SIGKILL", dir, `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:
@@ -123,7 +124,7 @@ func waitStatus(t *testing.T, admin string, ok func(exporter.Status) bool) expor
 	t.Helper()
 	tick := time.NewTicker(5 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(patience); ; <-tick.C {
+	for deadline := time.Now().Add(await.Left(t)); ; <-tick.C {
 		var s exporter.Status
 		res, err := http.Get("http://" + admin + "/status")
 		if err == nil {
@@ -134,7 +135,7 @@ func waitStatus(t *testing.T, admin string, ok func(exporter.Status) bool) expor
 			return s
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("status not as awaited within %s: %v, %+v", patience, err, s)
+			t.Fatalf("no time is left to wait for another status: %v, %+v", err, s)
 		}
 	}
 }

@@ -20,7 +20,7 @@ import (
 // the position, which is found out.
 func TestKillVerify(t *testing.T) {
 	t.Parallel()
-	kills, dir := fewer(*kills), t.TempDir()
+	kills, dir := onceIfShort(*kills), t.TempDir()
 	c := newCrashes(t, "SIGKILL beside verify", dir, `apiVersion: docket.dev/v1alpha1
 kind: Exporter
 sources:

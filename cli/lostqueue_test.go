@@ -17,7 +17,7 @@ import (
 func TestQueueDirectoryRemoved(t *testing.T) {
 	config, admin := testConfig(t)
 	p := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	producer, err := net.Dial("unix", "docket.sock")

@@ -15,6 +15,7 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 
 	"github.com/docket-export/docket/cli/builtin"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testcli"
 )
 
@@ -36,9 +37,9 @@ func TestScripts(t *testing.T) {
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
 			"exits":  scriptExits,
 			"expand": scriptExpand,
-			"ledger": scriptLedger,
-			"ready":  scriptReady,
-			"until":  scriptUntil,
+			"ledger": scriptLedger(t),
+			"ready":  scriptReady(t),
+			"until":  scriptUntil(t),
 		},
 	})
 }
@@ -73,36 +74,40 @@ func scriptExpand(ts *testscript.TestScript, neg bool, args []string) {
 
 // scriptUntil is "until PATTERN PROGRAM [ARG...]": exec, again and again until the
 // standard output matches, for what a docket that runs has yet to do.
-func scriptUntil(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) < 2 {
-		ts.Fatalf("usage: until PATTERN PROGRAM [ARG...]")
-	}
-	want, err := regexp.Compile("(?m)" + args[0])
-	ts.Check(err)
-	tick := time.NewTicker(50 * time.Millisecond)
-	defer tick.Stop()
-	for deadline := time.Now().Add(patience); ; <-tick.C {
-		ts.Check(ts.Exec(args[1], args[2:]...))
-		if want.MatchString(ts.ReadFile("stdout")) {
-			return
+func scriptUntil(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) < 2 {
+			ts.Fatalf("usage: until PATTERN PROGRAM [ARG...]")
 		}
-		if time.Now().After(deadline) {
-			ts.Fatalf("got no output with %s within %s", args[0], patience)
+		want, err := regexp.Compile("(?m)" + args[0])
+		ts.Check(err)
+		tick := time.NewTicker(50 * time.Millisecond)
+		defer tick.Stop()
+		for deadline := time.Now().Add(await.Left(t)); ; <-tick.C {
+			ts.Check(ts.Exec(args[1], args[2:]...))
+			if want.MatchString(ts.ReadFile("stdout")) {
+				return
+			}
+			if time.Now().After(deadline) {
+				ts.Fatalf("no time is left to wait for output with %s", args[0])
+			}
 		}
 	}
 }
 
 // scriptReady is "ready": it waits until the exporter at $ADMIN is ready.
-func scriptReady(ts *testscript.TestScript, neg bool, args []string) {
-	if neg || len(args) != 0 {
-		ts.Fatalf("usage: ready")
+func scriptReady(t *testing.T) func(ts *testscript.TestScript, neg bool, args []string) {
+	return func(ts *testscript.TestScript, neg bool, args []string) {
+		if neg || len(args) != 0 {
+			ts.Fatalf("usage: ready")
+		}
+		ts.Check(waitReady(t, ts.Getenv("ADMIN")))
 	}
-	ts.Check(waitReady(ts.Getenv("ADMIN")))
 }
 
 // waitReady polls, because a process has no other way to say that it is ready.
-func waitReady(admin string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+func waitReady(t *testing.T, admin string) error {
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	defer cancel()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -118,7 +123,7 @@ func waitReady(admin string) error {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("got not ready within %s, last: %w", patience, err)
+			return fmt.Errorf("no time is left to wait for readiness, last: %w", err)
 		}
 	}
 }

@@ -47,7 +47,7 @@ func TestMoveIsKilled(t *testing.T) {
 	dice := rand.New(rand.NewPCG(seed, 0))
 	var whole time.Duration // of a move that nobody kills
 	seen := map[string]int{}
-	for n := range fewer(16) + 1 {
+	for n := range onceIfShort(16) + 1 {
 		for _, dir := range []string{"old", "new"} {
 			if err := os.RemoveAll(dir); err != nil {
 				t.Fatal(err)

@@ -83,7 +83,7 @@ func TestOperatingPage(t *testing.T) {
 	writeFile(t, "docket.yaml", here(config)+fmt.Sprintf("admin: {address: %q}\n", addresses[1]))
 	args := strings.Fields(here(strings.Join(docket.Args, " ")))
 	running := startProcess(t, args...)
-	if err := waitReady(addresses[1]); err != nil {
+	if err := waitReady(t, addresses[1]); err != nil {
 		t.Fatalf("%v\n%s", err, running.stderr())
 	}
 	commands := regexp.MustCompile(`exec: \{command: \[(.*)\]\}`).FindAllStringSubmatch(page, -1)
@@ -128,7 +128,7 @@ func TestOperatingPage(t *testing.T) {
 	running.interrupt()
 	running.wait()
 	running = startProcess(t, args...)
-	if err := waitReady(addresses[1]); err != nil {
+	if err := waitReady(t, addresses[1]); err != nil {
 		t.Fatalf("%v\n%s", err, running.stderr())
 	}
 	probe()

@@ -38,7 +38,7 @@ sinks:
 admin: {address: "ADMIN"}
 `))
 	startDocket(t, dir)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	var lines bytes.Buffer

@@ -53,7 +53,7 @@ admin: {address: "ADMIN"}
 	beside.log.write(1) // docket does not look for files that were rotated before it has seen the log
 	eventually(t, "the log to be seen", func() bool { return exportedNow(t, filepath.Join(dir, "kept"))[beside.log.written[0]] })
 	kill(t, docket)
-	cuts := fewer(*cuts)
+	cuts := onceIfShort(*cuts)
 	for n := range cuts {
 		c.life(func(docket *exec.Cmd, l load) {
 			beside.act()

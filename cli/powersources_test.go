@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
 )
 
@@ -126,7 +127,7 @@ func (b *bystanders) settle() {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	if err := c.Flush(ctx); err != nil {
 		t.Fatalf("engine: flush: %v", err)

@@ -14,13 +14,10 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/testcli"
 )
-
-// patience is how long a test waits for another process. It is long because the
-// machine may be busy, and costs nothing when all is well.
-const patience = 2 * time.Minute
 
 // TestSecondSignal: the first signal drains for as long as a producer is connected, and says
 // who that is and what is left meanwhile; the second one ends the process, and says what is
@@ -33,7 +30,7 @@ func TestSecondSignal(t *testing.T) {
 	}
 	writeFile(t, config, strings.Replace(string(text), "sinks:\n", "sinks:\n- name: down\n  http: {url: http://127.0.0.1:1}\n", 1))
 	p := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	producer, err := net.Dial("unix", "docket.sock")
@@ -41,7 +38,7 @@ func TestSecondSignal(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer producer.Close()
-	if err := producer.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := producer.SetDeadline(time.Now().Add(await.Left(t))); err != nil {
 		t.Fatal(err)
 	}
 	// An answer says that it is connected: before that it may only wait to be let in.
@@ -210,8 +207,8 @@ func (p *process) wait() int {
 	p.t.Helper()
 	select {
 	case <-p.ended:
-	case <-time.After(patience):
-		p.t.Fatalf("got %v still running after %s, want it ended:\n%s", p.cmd.Args, patience, p.stderr())
+	case <-time.After(await.Left(p.t)):
+		p.t.Fatalf("got %v still running, want it ended:\n%s", p.cmd.Args, p.stderr())
 	}
 	return p.cmd.ProcessState.ExitCode()
 }
@@ -222,22 +219,16 @@ func (p *process) stderr() string {
 	return readFile(p.t, p.cmd.Stderr.(*os.File).Name())
 }
 
-// eventually polls for something that another process does.
+// eventually polls for something that another process does. A failure in another goroutine
+// of the test ends it: that goroutine may be what the test waits for.
 func eventually(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	deadline := time.After(patience)
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for !done() {
-		if t.Failed() { // in another goroutine, which may have ended before what is waited for
+	await.Until(t, what, func() bool {
+		if t.Failed() {
 			t.FailNow()
 		}
-		select {
-		case <-tick.C:
-		case <-deadline:
-			t.Fatalf("got none for %s, want %s", patience, what)
-		}
-	}
+		return done()
+	})
 }
 
 func isReady(t *testing.T, admin string) bool {

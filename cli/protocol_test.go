@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/abnf"
 	"github.com/docket-export/docket/internal/document"
@@ -310,7 +311,7 @@ func (p *player) begin(state string) error {
 func (p *player) start() {
 	p.t.Helper()
 	p.docket = startProcess(p.t, "run", "-f", "docket.yaml")
-	if err := waitReady(p.admin); err != nil {
+	if err := waitReady(p.t, p.admin); err != nil {
 		p.t.Fatalf("%v\n%s", err, p.docket.stderr())
 	}
 }
@@ -344,7 +345,7 @@ func (p *player) dial() (*producerConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &producerConn{nc.(*net.UnixConn), bufio.NewReader(nc)}, nc.SetDeadline(time.Now().Add(patience))
+	return &producerConn{nc.(*net.UnixConn), bufio.NewReader(nc)}, nc.SetDeadline(time.Now().Add(await.Left(p.t)))
 }
 
 func (p *player) send(text string) error {

@@ -170,7 +170,7 @@ func TestStartBesideALook(t *testing.T) {
 			t.Fatal(err)
 		}
 		run := startProcess(t, "run", "-f", file)
-		if err := waitReady(admin); err != nil {
+		if err := waitReady(t, admin); err != nil {
 			t.Fatalf("beside %q: %v\n%s", look, err, run.stderr())
 		}
 		r.Close()

@@ -65,7 +65,7 @@ admin: {address: %[2]q}
 	}
 
 	taken.Close()
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatalf("%v\n%s", err, p.stderr())
 	}
 	notActive := map[string]bool{}

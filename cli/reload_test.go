@@ -94,7 +94,7 @@ func (r *reloading) inForce(generation int) exporter.Status {
 func (r *reloading) start(args ...string) {
 	r.t.Helper()
 	r.p = startProcess(r.t, append([]string{"run", "-f", reloadedFile}, args...)...)
-	if err := waitReady(r.admin); err != nil {
+	if err := waitReady(r.t, r.admin); err != nil {
 		r.t.Fatalf("%v\n%s", err, r.p.stderr())
 	}
 }
@@ -261,7 +261,7 @@ func TestStartWithAnInvalidFile(t *testing.T) {
 	}
 	writeFile(t, "queue/last-good.yaml", text)
 	r.p = startProcess(t, "run", "-f", reloadedFile, "--queue", "queue")
-	if err := waitReady(r.admin); err != nil {
+	if err := waitReady(t, r.admin); err != nil {
 		t.Errorf("the file is missing: %v\n%s", err, r.p.stderr())
 	}
 }

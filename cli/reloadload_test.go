@@ -27,11 +27,11 @@ var reloads = flag.Int("reloads", 20, "how often TestReloads reloads docket")
 func TestReloads(t *testing.T) {
 	t.Parallel()
 	r := newRandomReloads(t)
-	total := fewer(*reloads)
+	total := onceIfShort(*reloads)
 	killed := 0
 	for done := 0; done < total; {
 		docket := startDocket(t, r.dir)
-		if err := waitReady(r.admin); err != nil {
+		if err := waitReady(t, r.admin); err != nil {
 			t.Fatal(err)
 		}
 		r.begin()

@@ -36,7 +36,7 @@ admin: {address: "ADMIN"}
 	writeFile(t, filepath.Join(dir, "decisions.ndjson"), strings.Join(want, "\n")+"\n")
 
 	first := startDocket(t, dir)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	send := exec.Command("docket", "send", "--socket", filepath.Join(dir, "docket.sock"), filepath.Join(dir, "decisions.ndjson"))

@@ -92,7 +92,7 @@ func TestSendStoresAllAfterCtrlC(t *testing.T) {
 func TestHangup(t *testing.T) {
 	config, admin := testConfig(t)
 	p := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	if err := p.cmd.Process.Signal(syscall.SIGHUP); err != nil {
@@ -120,7 +120,7 @@ func TestSendSaysThatTheQueueIsFull(t *testing.T) {
 	line := `{"fill":"` + strings.Repeat("x", 100<<10) + "\"}\n"
 	writeFile(t, "lines.ndjson", strings.Repeat(line, 400))
 	running := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	p := startProcess(t, "send", "--socket", "docket.sock", "lines.ndjson")

@@ -23,6 +23,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/testcli"
 )
@@ -380,7 +381,7 @@ func (p *spaceProducer) stop() {
 
 func (p *spaceProducer) flush() {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(p.t))
 	defer cancel()
 	if err := p.sender.Flush(ctx); err != nil {
 		p.t.Fatalf("flush: %v", err)

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter"
 )
 
@@ -25,7 +26,7 @@ func TestLossesAreInTheLedger(t *testing.T) {
 	first := map[string]uint64{"deny": 3, "allow": 5e9}
 
 	docket1 := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	expectLost(t, admin, "before anything was sent", map[string]uint64{})
@@ -37,7 +38,7 @@ func TestLossesAreInTheLedger(t *testing.T) {
 	docket1.wait()
 
 	docket2 := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	expectLost(t, admin, "after a kill", first)
@@ -86,7 +87,7 @@ func sendFromOne(t *testing.T, known int, lines []string) {
 		t.Fatal(err)
 	}
 	defer conn.Close()
-	if err := conn.SetDeadline(time.Now().Add(patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(await.Left(t))); err != nil {
 		t.Fatal(err)
 	}
 	hello := `{"docket":{"version":1,"producer":"p","next":1}}`

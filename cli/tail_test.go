@@ -154,10 +154,10 @@ func TestTailKill(t *testing.T) {
 		w.run(ctx, rand.New(rand.NewPCG(seed, 1)))
 	}()
 	dice := rand.New(rand.NewPCG(seed, 2))
-	for range fewer(*kills) {
+	for range onceIfShort(*kills) {
 		docket = startDocket(t, dir)
 		if dice.IntN(4) > 0 {
-			if err := waitReady(admin); err != nil {
+			if err := waitReady(t, admin); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -188,7 +188,7 @@ func TestTailWhileTheQueueIsFull(t *testing.T) {
 			w := newLogWriter(t, dir)
 			w.pad = strings.Repeat("x", 4000)
 			docket := startDocket(t, dir)
-			if err := waitReady(admin); err != nil {
+			if err := waitReady(t, admin); err != nil {
 				t.Fatal(err)
 			}
 			for range 12 {

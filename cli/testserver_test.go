@@ -25,7 +25,7 @@ func TestPythonModule(t *testing.T) {
 	}
 	config, admin := testConfig(t)
 	startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(python, test, "unix://"+filepath.Join(workingDirectory(t), "docket.sock"))
@@ -74,7 +74,7 @@ func TestPythonProducerSurvivesRestarts(t *testing.T) {
 	const rounds, lines = 5, 2000
 	var want strings.Builder
 	for round := range rounds {
-		if err := waitReady(admin); err != nil {
+		if err := waitReady(t, admin); err != nil {
 			t.Fatal(err)
 		}
 		// More than a pipe holds: the producer has to be at work when this ends,

@@ -122,7 +122,7 @@ func (s *topScreen) leave() {
 func TestTop(t *testing.T) {
 	config, admin := testConfig(t)
 	running := startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	writeFile(t, "lines.ndjson", strings.Repeat("{\"n\":1}\n", 321))
@@ -176,7 +176,7 @@ func TestTopLeavesTheTerminal(t *testing.T) {
 func TestTopOnPlainTerminals(t *testing.T) {
 	config, admin := testConfig(t)
 	startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	s := startTop(t, []string{"NO_COLOR=1"}, "-f", config)
@@ -202,7 +202,7 @@ func TestTopWithoutATerminal(t *testing.T) {
 		t.Errorf("without docket: got exit code %d and %q", code, stderr)
 	}
 	startProcess(t, "run", "-f", config)
-	if err := waitReady(admin); err != nil {
+	if err := waitReady(t, admin); err != nil {
 		t.Fatal(err)
 	}
 	if stdout, stderr, code := docket(t, "top", "-f", config, "--once"); code != command.ExitOK || !strings.Contains(stdout, "All well\n") || strings.Contains(stdout, "\x1b") {

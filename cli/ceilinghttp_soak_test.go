@@ -1,3 +1,5 @@
+//go:build soak
+
 package cli
 
 import (
@@ -24,7 +26,7 @@ func knock(ctx context.Context, address string, n int, text string) {
 			continue
 		}
 		defer nc.Close()
-		nc.SetDeadline(time.Now().Add(attackTime()))
+		nc.SetDeadline(time.Now().Add(attackTime))
 		io.WriteString(nc, text)
 	}
 	<-ctx.Done()

@@ -1,3 +1,5 @@
+//go:build soak
+
 package cli
 
 import (
@@ -10,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/client/clienttest/await"
 )
 
 // limitedGroup is a control group of the kernel that bounds the memory of the processes
@@ -79,7 +83,7 @@ func (g *limitedGroup) kills() int {
 
 // remove removes the group, which a process that has just ended may still be leaving.
 func (g *limitedGroup) remove() {
-	for deadline := time.Now().Add(patience); ; time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Left(g.t)); ; time.Sleep(10 * time.Millisecond) {
 		err := os.Remove(g.dir)
 		if err == nil || errors.Is(err, os.ErrNotExist) {
 			return
