@@ -4,15 +4,10 @@ package admission
 
 import (
 	"bytes"
-	"crypto/tls"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"net/http"
-	"net/http/httptest"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -22,7 +17,6 @@ import (
 	"github.com/docket-export/docket/cli/builtin"
 	"github.com/docket-export/docket/cli/tapcmd"
 	"github.com/docket-export/docket/exporter"
-	"github.com/docket-export/docket/internal/testcert"
 )
 
 // The parts of Kubernetes that the page uses. A key that is not here is a mistake.
@@ -239,76 +233,6 @@ func TestManifestsAgree(t *testing.T) {
 			kubectl := strings.Join(blocks(t, engine, "sh", map[string]int{"Gatekeeper": 3, "Kyverno": 1}[engine]), "")
 			if !strings.Contains(kubectl, `"/spec/ports/0/targetPort", "value": "tap"`) {
 				t.Errorf("the Service does not lead to the port tap:\n%s", kubectl)
-			}
-		})
-	}
-}
-
-// taps are the arguments of every tap of the page, by the name that its engine's certificate has.
-func taps(t *testing.T) map[string][]string {
-	t.Helper()
-	all := map[string][]string{}
-	names := map[string]string{"Gatekeeper": "gatekeeper-webhook-service.gatekeeper-system.svc", "Kyverno": "kyverno-svc.kyverno.svc"}
-	for engine, pod := range pods(t) {
-		all[names[engine]] = find(t, pod.Containers, "container tap", func(c container) bool { return c.Name == "tap" }).Args
-	}
-	policy := blocks(t, "Kubewarden", "yaml", 1)[0]
-	list := regexp.MustCompile(`(?s)args: (\["tap".*?\])`).FindStringSubmatch(policy)
-	var args []string
-	if list == nil || json.Unmarshal([]byte(list[1]), &args) != nil {
-		t.Fatalf("there are no arguments of the tap in\n%s", policy)
-	}
-	all["policy-server-default.kubewarden.svc"] = args
-	return all
-}
-
-// The arguments of each container make a tap that is ready in front of an engine with the
-// certificate of that chart, and passes its verdict on.
-func TestContainersRun(t *testing.T) {
-	for name, args := range taps(t) {
-		t.Run(name, func(t *testing.T) {
-			d := newDesk(t)
-			d.host = strings.NewReplacer() // addresses are given below
-			ca := testcert.NewCA(t)
-			pair := ca.Issue(t, name)
-			const verdict = `{"response":{"uid":"1","allowed":true}}`
-			engine := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-				_, _ = io.Copy(io.Discard, r.Body)
-				_, _ = io.WriteString(w, verdict)
-			}))
-			engine.TLS = &tls.Config{Certificates: []tls.Certificate{pair.TLS}}
-			engine.StartTLS()
-			defer engine.Close()
-			for file, text := range map[string]string{"tls.crt": pair.CertPEM, "tls.key": pair.KeyPEM, "ca.crt": ca.PEM} {
-				d.write(t, file, text)
-			}
-			listen, metrics := free(t), free(t)
-			line := "docket"
-			for _, arg := range args {
-				switch key, _, _ := strings.Cut(arg, "="); key {
-				case "--listen":
-					arg = "--listen=" + listen
-				case "--metrics":
-					arg = "--metrics=" + metrics
-				case "--upstream":
-					arg = "--upstream=" + engine.URL
-				}
-				line += " '" + strings.NewReplacer("/certs", d.dir, "/run/docket", d.dir).Replace(arg) + "'"
-			}
-			d.start(t, "docket tap", line)
-			await(t, "the tap to be ready", func() error {
-				_, err := get("http://" + metrics + "/readyz")
-				return err
-			})
-			client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{RootCAs: ca.Pool, ServerName: name}}}
-			defer client.CloseIdleConnections()
-			res, err := client.Post("https://"+listen+"/v1/admit?timeout=10s", "application/json", strings.NewReader(`{"request":{"uid":"1"}}`))
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer res.Body.Close()
-			if got, err := io.ReadAll(res.Body); err != nil || string(got) != verdict {
-				t.Errorf("got the answer %q, %v, want that of the engine", got, err)
 			}
 		})
 	}

@@ -1,22 +1,17 @@
-//go:build unix
-
 // Package sources tests the pages of sources.
 package sources
 
 import (
-	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/docket-export/docket/cli/builtin"
+	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/internal/document"
-	"github.com/docket-export/docket/internal/document/desk"
-	"github.com/docket-export/docket/internal/testcli"
 )
 
 // Pages have these sections, in this order, and others between them.
@@ -56,15 +51,13 @@ var rest = map[string]string{
 	"normalized.md": "queue: {directory: /var/lib/docket/queue}\nsources: [{name: engine, unix: {path: /run/docket.sock}}]\n",
 }
 
-// TestExamples has docket check every configuration on the pages.
+// TestExamples loads every configuration on the pages.
 func TestExamples(t *testing.T) {
-	d := desk.New(t)
 	check := func(page, text string) {
 		t.Helper()
-		if err := os.WriteFile(filepath.Join(d.Dir, "page.yaml"), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
+		if _, problems := exporter.Load([]byte(text), builtin.Kinds()); len(problems) > 0 {
+			t.Errorf("%s: %v of\n%s", page, problems, text)
 		}
-		t.Logf("%s: %s", page, d.Do(t, "docket check -f page.yaml --no-files\n"))
 	}
 	for name, rest := range rest {
 		for _, text := range document.Read(t, name).Blocks(t, "yaml") {
@@ -117,39 +110,5 @@ func readByOPA(t *testing.T, text string) {
 	}
 	if err := decoder.Decode(&config); err != nil || config.Services["docket"].URL == "" {
 		t.Errorf("got %+v, %v of\n%s", config, err, text)
-	}
-}
-
-// TestCommands does what each page says, in a directory of its own.
-func TestCommands(t *testing.T) {
-	for _, name := range pages(t) {
-		steps := document.Read(t, "sources/"+name).Steps()
-		if len(steps) == 0 {
-			continue
-		}
-		t.Run(name, func(t *testing.T) {
-			var free [3]string
-			for i := range free {
-				var err error
-				if free[i], err = testcli.FreeAddress(); err != nil {
-					t.Fatal(err)
-				}
-			}
-			d := desk.New(t, "127.0.0.1:7443", free[0], "127.0.0.1:8282", free[0], "127.0.0.1:8283", free[0], "127.0.0.1:8181", free[2],
-				"kind: Exporter\n", fmt.Sprintf("kind: Exporter\nadmin: {address: %q}\n", free[1]))
-			for _, step := range steps {
-				var said string
-				for deadline := time.Now().Add(5 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
-					said = d.Do(t, step.Commands)
-					err := document.Shows(said, step.Output)
-					if err == nil {
-						break
-					}
-					if !strings.HasPrefix(step.Commands, "docket status") || time.Now().After(deadline) {
-						t.Fatalf("after\n%s%v; printed was\n%s", step.Commands, err, said)
-					}
-				}
-			}
-		})
 	}
 }

@@ -23,20 +23,25 @@ var released = map[string]string{
 	module + "/webhook": "webhook",
 }
 
+// engines are the packages that an engine imports, by the module that it gets.
+var engines = map[string][]string{"client": {"client", "decision"}, "webhook": {"client", "decision", "webhook"}}
+
 // An engine that imports the client, or an admission webhook that imports webhook, gets
 // docket's own lines in its go.mod, and no other: the proxy has nothing else.
 func TestEngineGetsNoOtherRequirement(t *testing.T) {
 	t.Parallel()
-	for name, imports := range map[string][]string{"client": {"client", "decision"}, "webhook": {"client", "decision", "webhook"}} {
+	for name, imports := range engines {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			noOtherRequirement(t, name, imports)
+			newStranger(t, name, imports)
 		})
 	}
 }
 
-// noOtherRequirement runs go get for one of our modules in an engine that imports some.
-func noOtherRequirement(t *testing.T, name string, imports []string) {
+// newStranger is an engine that imports some of our packages and has run go get for one of
+// our modules.
+func newStranger(t *testing.T, name string, imports []string) foreign {
+	t.Helper()
 	var lines, requires string
 	for _, i := range imports {
 		lines += "\t_ \"" + module + "/" + i + "\"\n"
@@ -76,28 +81,7 @@ func main() {
 			}
 		}
 	}
-	if got := strings.TrimSpace(stranger.run(t, "go", "run", ".")); got != "false true true" {
-		t.Errorf("the engine says %q, want false true true", got)
-	}
-}
-
-// go install of a version builds the program from the modules that the tags publish. With
-// -short the go command only says how: what is missing, or a replacement, fails there.
-func TestProgramCanBeInstalled(t *testing.T) {
-	t.Parallel()
-	downloads := "file://" + filepath.Join(strings.TrimSpace(string(run(t, "go", "env", "GOMODCACHE"))), "cache", "download")
-	usual := strings.TrimSpace(string(run(t, "go", "env", "GOPROXY")))
-	dir := t.TempDir()
-	stranger := foreign{dir: dir, proxy: strings.Join([]string{"file://" + proxy(t), downloads, usual}, ","), cache: t.TempDir()}
-	args := []string{"install", "-trimpath", module + "/cmd/docket@" + version}
-	if testing.Short() {
-		stranger.run(t, "go", slices.Insert(args, 1, "-n")...)
-		return
-	}
-	stranger.run(t, "go", args...)
-	if got := stranger.run(t, filepath.Join(dir, "docket"), "version"); !strings.Contains(got, version) {
-		t.Errorf("docket version: got %s, want %s", got, version)
-	}
+	return stranger
 }
 
 // foreign runs the go command as on a machine that has nothing of this repository.

@@ -17,13 +17,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/internal/repo"
 	"github.com/docket-export/docket/internal/testinput"
 )
-
-// timeout bounds what takes a second at most, on a machine that is busy with more.
-const timeout = 2 * time.Minute
 
 // Desk is an empty directory, and the programs that were left running in it.
 type Desk struct {
@@ -139,16 +137,14 @@ func (d *Desk) leave(t testing.TB, commands string) string {
 	}
 	go func() { _ = p.cmd.Wait(); close(p.done) }() // how it ended is of no interest: what it said is
 	d.running = append(d.running, p)
-	for deadline := time.Now().Add(timeout); !ready.MatchString(p.text()); {
+	await.Until(t, "readiness of "+commands, func() bool {
 		select {
 		case <-p.done:
 			t.Fatalf("%sended, after\n%s", commands, p.text())
-		case <-time.After(10 * time.Millisecond):
+		default:
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%sis not ready, after\n%s", commands, p.text())
-		}
-	}
+		return ready.MatchString(p.text())
+	})
 	return p.text()
 }
 
@@ -160,7 +156,7 @@ func (d *Desk) stop(t testing.TB) {
 		}
 		select {
 		case <-p.done:
-		case <-time.After(timeout):
+		case <-time.After(await.Left(t)):
 			t.Errorf("does not stop:\n%s", p.text())
 			_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 			<-p.done

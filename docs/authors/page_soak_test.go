@@ -1,4 +1,4 @@
-//go:build unix
+//go:build soak && unix
 
 // Package authors follows the pages for authors of engines and producers.
 package authors

@@ -1,4 +1,4 @@
-//go:build unix
+//go:build soak && unix
 
 // Package quickstart follows docs/quickstart.md and the quick start of the README.
 package quickstart
@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/document"
 	"github.com/docket-export/docket/internal/document/desk"
 	"github.com/docket-export/docket/internal/repo"
@@ -45,10 +46,10 @@ func follow(t *testing.T, d *desk.Desk, steps []document.Step) {
 	}
 }
 
-// shows runs a block until it prints what the page shows, for five minutes at most.
+// shows runs a block until it prints what the page shows, or no time is left.
 func shows(t *testing.T, d *desk.Desk, s document.Step) bool {
 	t.Helper()
-	for deadline := time.Now().Add(5 * time.Minute); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Left(t)); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
 		if document.Shows(d.Do(t, "(\n"+s.Commands+") || true\n"), s.Output) == nil {
 			return true
 		}
