@@ -235,6 +235,7 @@ func (w *workload) read(lines []string) (stored int, told map[string]uint64) {
 // TestClientMeetsAFullQueue: a queue that is full and refuses loses nothing of a
 // client that has room, whose records come again until they are stored.
 func TestClientMeetsAFullQueue(t *testing.T) {
+	t.Parallel()
 	var mu sync.Mutex
 	seen := map[string]int{}
 	open := false

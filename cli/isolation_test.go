@@ -20,7 +20,10 @@ import (
 // refuses connections, one that is slow and one that rejects some records keep
 // nothing from the others or from readiness; and each catches up completely once its
 // destination is mended.
-func TestSinksAreIsolated(t *testing.T) { isolateSinks(t, 2000, func(int) {}) }
+func TestSinksAreIsolated(t *testing.T) {
+	t.Parallel()
+	isolateSinks(t, 2000, func(int) {})
+}
 
 // isolateSinks sends total records to a docket with such sinks. It hands the process to look
 // before the sinks are mended.

@@ -59,6 +59,9 @@ admin: {address: "ADMIN"}
 		}
 		return r
 	}
+	docket := startDocket(t, dir)
+	eventually(t, "a checkpoint", func() bool { return len(exportedNow(t, filepath.Join(dir, "siem"))) > 0 })
+	kill(t, docket)
 	for n := range kills {
 		c.life(func(docket *exec.Cmd, _ load) { kill(t, docket) })
 		if _, err := os.Stat(export); err == nil { // otherwise docket was killed before it made one

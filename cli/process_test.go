@@ -155,13 +155,19 @@ type process struct {
 
 func newProcess(t *testing.T, args ...string) *process {
 	t.Helper()
-	log, err := os.CreateTemp(".", "stderr")
+	return newProcessIn(t, ".", args...)
+}
+
+// newProcessIn is a process in another directory, for a test that runs beside others.
+func newProcessIn(t *testing.T, dir string, args ...string) *process {
+	t.Helper()
+	log, err := os.CreateTemp(dir, "stderr")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { log.Close() })
 	cmd := exec.Command("docket", args...)
-	cmd.Stderr = log
+	cmd.Dir, cmd.Stderr = dir, log
 	return &process{t: t, cmd: cmd, ended: make(chan struct{})}
 }
 

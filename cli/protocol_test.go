@@ -30,8 +30,10 @@ const vectors = "../testdata/protocol"
 
 // TestProtocolVectors plays each case of docs/protocol.md to a docket.
 func TestProtocolVectors(t *testing.T) {
+	t.Parallel()
 	for name, text := range readVectors(t) {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			if err := play(t, text); err != nil {
 				t.Error(err)
 			}
@@ -41,6 +43,7 @@ func TestProtocolVectors(t *testing.T) {
 
 // TestProtocolVectorsAreJudged: a case that expects something else fails.
 func TestProtocolVectorsAreJudged(t *testing.T) {
+	t.Parallel()
 	text := readFile(t, filepath.Join(vectors, "acks.txt"))
 	for old, other := range map[string]string{
 		`< {"ack":3}`:        `< {"ack":2}`,
@@ -49,6 +52,7 @@ func TestProtocolVectorsAreJudged(t *testing.T) {
 		"= stored {\"n\":3}": "",
 	} {
 		t.Run(old, func(t *testing.T) {
+			t.Parallel()
 			changed := strings.Replace(text, old, other, 1)
 			if changed == text {
 				t.Fatalf("acks.txt has no %s", old)
@@ -206,6 +210,7 @@ func like(line, want string) bool {
 // player plays a case.
 type player struct {
 	t        *testing.T
+	dir      string
 	admin    string
 	docket   *process
 	room     atomic.Bool // the sink takes records
@@ -240,8 +245,7 @@ func play(t *testing.T, text string) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &player{t: t, admin: admin}
-	t.Chdir(t.TempDir())
+	p := &player{t: t, dir: t.TempDir(), admin: admin}
 	n := 0
 	for line := range strings.Lines(spelled(text)) {
 		n++
@@ -279,7 +283,8 @@ func (p *player) configure(op, rest string) error {
 		return nil
 	}
 	p.docket.kill()
-	writeFile(p.t, "docket.yaml", readFile(p.t, "docket.yaml")+rest+"\n")
+	file := filepath.Join(p.dir, "docket.yaml")
+	writeFile(p.t, file, readFile(p.t, file)+rest+"\n")
 	p.start()
 	return nil
 }
@@ -300,7 +305,7 @@ func (p *player) begin(state string) error {
 		p.t.Cleanup(server.Close)
 		sink = "  retry: {initialBackoff: 10ms, maxBackoff: 50ms}\n  http: {url: \"" + server.URL + "\"}"
 	}
-	writeFile(p.t, "docket.yaml", strings.NewReplacer("WHENFULL", whenFull, "ADMIN", p.admin, "SINK", sink).Replace(playerConfig))
+	writeFile(p.t, filepath.Join(p.dir, "docket.yaml"), strings.NewReplacer("WHENFULL", whenFull, "ADMIN", p.admin, "SINK", sink).Replace(playerConfig))
 	p.start()
 	if full {
 		return p.fill()
@@ -310,7 +315,8 @@ func (p *player) begin(state string) error {
 
 func (p *player) start() {
 	p.t.Helper()
-	p.docket = startProcess(p.t, "run", "-f", "docket.yaml")
+	p.docket = newProcessIn(p.t, p.dir, "run", "-f", "docket.yaml")
+	p.docket.start()
 	if err := waitReady(p.t, p.admin); err != nil {
 		p.t.Fatalf("%v\n%s", err, p.docket.stderr())
 	}
@@ -318,7 +324,7 @@ func (p *player) start() {
 
 // fill sends shorter and shorter lines until docket has no room for the shortest.
 func (p *player) fill() error {
-	for size := 512 << 10; size > 0; size /= 8 {
+	for _, size := range []int{512 << 10, 8 << 10, 2} {
 		c, err := p.dial()
 		if err != nil {
 			return err
@@ -341,7 +347,7 @@ func (p *player) fill() error {
 }
 
 func (p *player) dial() (*producerConn, error) {
-	nc, err := net.Dial("unix", "docket.sock")
+	nc, err := net.Dial("unix", filepath.Join(p.dir, "docket.sock"))
 	if err != nil {
 		return nil, err
 	}
@@ -441,7 +447,7 @@ func (p *player) compareStored() error {
 	if got := p.docket.wait(); got != command.ExitOK {
 		return fmt.Errorf("got exit code %d of docket:\n%s", got, p.docket.stderr())
 	}
-	text, err := os.ReadFile("export/decisions-active.ndjson")
+	text, err := os.ReadFile(filepath.Join(p.dir, "export/decisions-active.ndjson"))
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}

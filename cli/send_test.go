@@ -16,6 +16,7 @@ import (
 // TestSendAcrossARestart: `docket send` of 100,000 lines, while the exporter is
 // killed and started again, ends with exit 0 and no line twice in the export.
 func TestSendAcrossARestart(t *testing.T) {
+	t.Parallel()
 	const lines = 100_000
 	dir := t.TempDir()
 	admin, err := testcli.FreeAddress()

@@ -19,6 +19,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
 	"github.com/docket-export/docket/client/clienttest/await"
@@ -315,7 +316,7 @@ func TestTapWithoutDocket(t *testing.T) {
 	eventually(t, "records lost by a hung docket", func() bool { return s.value(`docket_tap_records_lost_total{decision="deny"}`) > lost })
 	exporter.cmd.Process.Kill()
 	exporter.wait()
-	for range 5 { // killed while it stores
+	for range onceIfShort(5) { // killed while it stores
 		exporter = startProcess(t, "run", "-f", "docket.yaml")
 		before := stored()
 		eventually(t, "more stored records", func() bool { return stored() > before })
@@ -377,7 +378,7 @@ func TestTapRotatesUnderLoad(t *testing.T) {
 	s.start()
 	s.client.Transport.(*http.Transport).DisableKeepAlives = true // a handshake each
 	stop := s.load("r", 100)
-	for n := range 3 {
+	for n := range onceIfShort(3) {
 		name := fmt.Sprintf("round-%d.test", n)
 		s.swap(s.ca.Issue(s.t, "engine.ns.svc", name))
 		eventually(t, "the new certificate", func() bool {
@@ -489,5 +490,68 @@ func TestTapAddressInUse(t *testing.T) {
 	}
 	if got, want := second.stderr(), "docket tap: listen on "+s.listen+": the port is in use, perhaps by the engine: choose another port with --listen: "; !strings.Contains(got, want) {
 		t.Errorf("got %q, want %q in it", got, want)
+	}
+}
+
+// A review is passed on while it arrives: what is not there yet keeps nothing from the engine.
+func TestTapKeepsNoWholeBody(t *testing.T) {
+	s := newTapStage(t, "docket: {address: \"\"}\n")
+	s.start()
+	nc, err := tls.Dial("tcp", s.listen, &tls.Config{RootCAs: s.ca.Pool, ServerName: "engine.ns.svc"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	if err := nc.SetDeadline(time.Now().Add(await.Left(t))); err != nil {
+		t.Fatal(err)
+	}
+	review := reviewOf("a1", 1<<20)
+	fmt.Fprintf(nc, "POST /v1/admit HTTP/1.1\r\nHost: h\r\nConnection: close\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(review), review[:1<<19])
+	eventually(t, "the beginning of the review at the engine", func() bool { return s.asked.Load() == 1 })
+	if _, err := io.WriteString(nc, review[1<<19:]); err != nil {
+		t.Fatal(err)
+	}
+	if answer, err := io.ReadAll(nc); err != nil || !strings.Contains(string(answer), verdict("a1")) {
+		t.Errorf("got %q, %v, want the verdict", answer, err)
+	}
+}
+
+// Clients that send slowly, more of them than there may be connections, keep no API server
+// out.
+func TestTapSlowClients(t *testing.T) {
+	s := newTapStage(t, "docket: {address: \"\"}\n")
+	s.start()
+	s.slowClients(420) // half of them with a connection to the engine
+}
+
+// tapPlaces is how many connections tap has at most.
+const tapPlaces = 256
+
+// slowClients connects slow clients, with reviews of others in between.
+func (s *tapStage) slowClients(slow int) {
+	s.t.Helper()
+	config := &tls.Config{RootCAs: s.ca.Pool, ServerName: "engine.ns.svc"}
+	for n := range slow {
+		nc, err := tls.Dial("tcp", s.listen, config)
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		s.t.Cleanup(func() { nc.Close() })
+		head := "POST / HTTP/1.1\r\nHost: h\r\nX-"
+		if n%2 == 0 {
+			head = "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 1000000\r\nContent-Type: application/json\r\n\r\n{"
+		}
+		if _, err := io.WriteString(nc, head); err != nil {
+			s.t.Fatal(err)
+		}
+		if n%50 == 0 {
+			if err := s.review(fmt.Sprintf("between-%d", n), 100); err != nil {
+				s.t.Error(err)
+			}
+		}
+	}
+	open, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.process.cmd.Process.Pid))
+	if others := 50; err != nil || len(open) > 2*tapPlaces+others { // one to the engine for each
+		s.t.Errorf("got %d open files, %v, want at most %d connections", len(open), err, 2*tapPlaces)
 	}
 }
