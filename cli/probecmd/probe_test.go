@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/cli/internal/command"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter"
 	"github.com/docket-export/docket/exporter/adminclient"
 )
@@ -42,7 +43,7 @@ func TestFileThatHasNoEnd(t *testing.T) {
 	}
 }
 
-// probe is an error of docket probe, which has to come soon.
+// probe is an error of docket probe.
 func probe(t *testing.T, args ...string) error {
 	cmd := New(exporter.Kinds{})
 	cmd.SetArgs(args)
@@ -53,7 +54,7 @@ func probe(t *testing.T, args ...string) error {
 	select {
 	case err := <-ended:
 		return err
-	case <-time.After(20 * time.Second):
+	case <-time.After(await.Left(t)):
 		t.Fatal("the probe does not end")
 		return nil
 	}

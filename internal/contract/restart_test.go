@@ -13,14 +13,12 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 	"github.com/docket-export/docket/sources/streamsource"
 )
-
-// patience bounds every wait of these tests.
-const patience = 2 * time.Minute
 
 func TestMain(m *testing.M) {
 	if dir := os.Getenv(childDir); dir != "" {
@@ -80,7 +78,7 @@ func (e *exporter) end() {
 		if err != nil {
 			e.t.Errorf("Run: %v", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(await.Left(e.t)):
 		e.t.Fatal("the source does not stop")
 	}
 	e.Close()
@@ -102,7 +100,7 @@ func (e *exporter) await(what string, done func() bool) {
 }
 
 func within(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	t.Cleanup(cancel)
 	return ctx
 }
