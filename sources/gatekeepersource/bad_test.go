@@ -138,6 +138,9 @@ func TestTruncatedAnywhere(t *testing.T) {
 func TestFlippedBits(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
+	if testing.Short() {
+		seed = 1 // the gate decides nothing by chance
+	}
 	for name, file := range samples {
 		if strings.HasSuffix(name, ".txt") {
 			continue // it is read as one that was finished

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
@@ -146,7 +147,7 @@ func TestStopWhileTheQueueIsHeld(t *testing.T) {
 // A stop reads what is there: of an emptyDir nothing may be left afterwards.
 func TestStopReadsWhatIsThere(t *testing.T) {
 	w := newWorld(t)
-	w.stopWait = patience
+	w.stopWait = await.Left(t)
 	w.intake.Hold()
 	files := map[string][]string{}
 	for n := range 3 {

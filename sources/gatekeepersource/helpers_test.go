@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/decision"
 	"github.com/docket-export/docket/internal/disk"
@@ -26,10 +27,6 @@ import (
 )
 
 func TestMain(m *testing.M) { testleak.Main(m) }
-
-// patience is how long a test waits for what should happen at once. Some of it is made of
-// hundreds of syncs, of a disk that may be slow.
-const patience = 3 * time.Minute
 
 const (
 	maxRecord = 1 << 20
@@ -188,7 +185,7 @@ func (w *world) texts() []string {
 // await waits until what was settled is as done wants it.
 func (w *world) await(what string, done func(texts []string) bool) []string {
 	w.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(w.t))
 	defer cancel()
 	var texts []string
 	if w.intake.Wait(ctx, func() bool { texts = w.texts(); return done(texts) }) != nil {
@@ -213,7 +210,7 @@ func (w *world) awaitRuns(n int) []decision.Run {
 // eventually waits for what no intake reports.
 func (w *world) eventually(what string, done func() bool) {
 	w.t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(2 * time.Millisecond) {
+	for deadline := time.Now().Add(await.Left(w.t)); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			w.t.Fatalf("got no %s\nlog: %s\n%s", what, w.log.String(), stacks())
 		}

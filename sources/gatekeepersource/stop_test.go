@@ -45,11 +45,7 @@ func TestStopWhileTheQueueIsFull(t *testing.T) {
 	}
 	w.start()
 	w.eventually("claims", func() bool { return countFiles(w, "claims") == 3 })
-	begun := time.Now()
 	w.stop()
-	if took := time.Since(begun); took > w.stopWait+patience {
-		t.Errorf("the stop took %v, want %v", took, w.stopWait)
-	}
 	w.remove("audit-channel")
 	next := sourcetest.New()
 	next.Restore(w.intake.Lines())

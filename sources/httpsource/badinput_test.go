@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
@@ -165,7 +166,7 @@ func (r *running) converse(say func(nc net.Conn, heard *bufio.Reader)) {
 		r.t.Fatal(err)
 	}
 	defer nc.Close()
-	nc.SetDeadline(time.Now().Add(within))
+	nc.SetDeadline(time.Now().Add(await.Left(r.t)))
 	say(nc, bufio.NewReader(nc))
 }
 
@@ -205,7 +206,7 @@ func TestWaysToSend(t *testing.T) {
 		r.converse(func(nc net.Conn, _ *bufio.Reader) {
 			fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 1000\r\n\r\n%s", `[{"id":"never"},`)
 		})
-		eventually(t, "it is noticed", func() bool { return r.source.Connections() == 0 })
+		await.Until(t, "it is noticed", func() bool { return r.source.Connections() == 0 })
 	})
 	r.mustPost(body)
 	checkIDs(t, in.Lines(), "a", "b")
@@ -247,7 +248,7 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 		defer nc.Close()
 		fmt.Fprintf(nc, "POST /events HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: %d\r\n\r\n%s", 2*len(begin), begin)
 	}
-	eventually(t, "all places are taken", func() bool { return server.large.inUse() == maxLarge })
+	await.Until(t, "all places are taken", func() bool { return server.large.inUse() == maxLarge })
 	r.mustPost(eventsOf("small"))
 	r.mustPost(begin + `{"id":"large"}]`)
 	if got := server.large.inUse(); got > maxLarge {
@@ -298,9 +299,9 @@ func TestMaxConnections(t *testing.T) {
 		}
 		defer nc.Close()
 	}
-	eventually(t, "both are in", func() bool { return r.source.Connections() == 2 })
+	await.Until(t, "both are in", func() bool { return r.source.Connections() == 2 })
 	r.mustPost(eventsOf("a"))
-	eventually(t, "one has lost its place", func() bool { return r.source.Connections() == 2 })
+	await.Until(t, "one has lost its place", func() bool { return r.source.Connections() == 2 })
 }
 
 // Nobody loses a place while docket is at work for him: who comes then is told to try again.
@@ -317,7 +318,7 @@ func TestWorkingConnectionsStay(t *testing.T) {
 			answers <- status
 		}()
 	}
-	eventually(t, "both wait for the disk", func() bool { return in.Pending() == 2 })
+	await.Until(t, "both wait for the disk", func() bool { return in.Pending() == 2 })
 	for range 2 {
 		r.converse(func(_ net.Conn, heard *bufio.Reader) {
 			answer, _ := io.ReadAll(heard)
@@ -356,11 +357,11 @@ func TestGoodUploadBesideSlowOnes(t *testing.T) {
 		}[n%4]
 		slow.Go(func() { trickle(ctx, r.source.Addr().String(), begin) })
 	}
-	eventually(t, "all places are taken", func() bool { return r.source.Connections() >= DefaultConnections })
+	await.Until(t, "all places are taken", func() bool { return r.source.Connections() >= DefaultConnections })
 	good := "[" + strings.Repeat(fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000)), 3*chunkBytes/1000) + `{"id":"good"}]`
 	for range 5 / few(2) {
 		began := time.Now()
-		eventually(t, "a good upload is taken", func() bool {
+		await.Until(t, "a good upload is taken", func() bool {
 			r.client.CloseIdleConnections()
 			status, _, err := r.tryPost(good)
 			return err == nil && status == http.StatusOK
@@ -368,7 +369,7 @@ func TestGoodUploadBesideSlowOnes(t *testing.T) {
 		t.Logf("a good upload took %v", time.Since(began).Round(time.Millisecond))
 	}
 	// One that had to make room counts until its goroutine has ended, which may take a moment.
-	eventually(t, "no more connections than twice the places", func() bool { return r.source.Connections() <= 2*DefaultConnections })
+	await.Until(t, "no more connections than twice the places", func() bool { return r.source.Connections() <= 2*DefaultConnections })
 }
 
 // trickle connects each second unless it is connected, and sends a byte every 100 ms. A thousand

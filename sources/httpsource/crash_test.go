@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
@@ -104,7 +105,7 @@ func TestCrashBeforeAppend(t *testing.T) {
 		status, _, _ := r.tryPost(eventsOf("b", "c"))
 		answered <- status
 	}()
-	eventually(t, "the events are under way", func() bool { return in.Pending() == 2 })
+	await.Until(t, "the events are under way", func() bool { return in.Pending() == 2 })
 	image := snapshot(t, dir)
 	in.Crash()
 	r.end()
@@ -145,7 +146,7 @@ func TestCrashBeforeAnswer(t *testing.T) {
 	in := sourcetest.New()
 	r := start(t, in, func(o *options) { o.dir = dir })
 	r.mustPost(eventsOf("a", "b"))
-	eventually(t, "the log says that it is stored", func() bool { return len(snapshot(t, dir)) > 0 && settledIn(t, dir) == 2 })
+	await.Until(t, "the log says that it is stored", func() bool { return len(snapshot(t, dir)) > 0 && settledIn(t, dir) == 2 })
 	image := snapshot(t, dir)
 	in.Crash()
 	r.end()

@@ -15,6 +15,7 @@ import (
 
 	"github.com/klauspost/compress/gzip"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/decision/rawjson"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testleak"
@@ -24,9 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { testleak.Main(m) }
-
-// within bounds every wait of these tests.
-const within = 5 * time.Minute
 
 const testLimit = 64 << 10
 
@@ -90,9 +88,9 @@ func start(t *testing.T, in sources.Intake, change ...func(*options)) *running {
 		r.ended <- err
 		t.Fatalf("the source ended: %v", err)
 	}
-	r.source.server.Load().commitWait = within
+	r.source.server.Load().commitWait = await.Left(t)
 	r.url = "http://" + r.source.Addr().String() + "/events"
-	r.client = &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: within}
+	r.client = &http.Client{Transport: &http.Transport{DisableCompression: true}, Timeout: await.Left(t)}
 	return r
 }
 
@@ -102,7 +100,7 @@ func (r *running) end() error {
 		r.stop()
 		select {
 		case r.err = <-r.ended:
-		case <-time.After(within):
+		case <-time.After(await.Left(r.t)):
 			r.t.Error("the source does not stop")
 		}
 		if r.client != nil {
@@ -185,15 +183,5 @@ func checkIDs(t *testing.T, lines []sourcetest.Line, want ...string) {
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
 		t.Errorf("got the events %q, want %q", got, want)
-	}
-}
-
-// eventually waits for what a socket forces a test to wait for.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(within); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("waited in vain until %s", what)
-		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
@@ -23,7 +24,7 @@ func TestAnswersOnceDurable(t *testing.T) {
 		status, _, _ := r.tryPost(eventsOf("a", "b", "c"))
 		answered <- status
 	}()
-	eventually(t, "the events are submitted", func() bool { return in.Pending() == 3 })
+	await.Until(t, "the events are submitted", func() bool { return in.Pending() == 3 })
 	in.Settle(2)
 	select {
 	case status := <-answered:
@@ -83,7 +84,7 @@ func TestKnownUnderWay(t *testing.T) {
 			answered <- status
 		}()
 	}
-	eventually(t, "all are recognised", func() bool { return in.Pending() == 2 && in.Known() == 2*(clients-1) })
+	await.Until(t, "all are recognised", func() bool { return in.Pending() == 2 && in.Known() == 2*(clients-1) })
 	select {
 	case status := <-answered:
 		t.Fatalf("got the answer %d before the first is durable", status)
@@ -114,7 +115,7 @@ func TestLate(t *testing.T) {
 		}
 	}
 	in.Release()
-	r.source.server.Load().commitWait = within
+	r.source.server.Load().commitWait = await.Left(t)
 	r.mustPost(eventsOf("a", "b"))
 	checkIDs(t, in.Lines(), "a", "b")
 }
@@ -226,10 +227,10 @@ func TestStop(t *testing.T) {
 		status, _, _ := r.tryPost(eventsOf("b"))
 		answered <- status
 	}()
-	eventually(t, "the event is submitted", func() bool { return in.Pending() == 1 })
+	await.Until(t, "the event is submitted", func() bool { return in.Pending() == 1 })
 	ended := make(chan error, 1)
 	go func() { ended <- r.end() }()
-	eventually(t, "nobody new is let in", func() bool {
+	await.Until(t, "nobody new is let in", func() bool {
 		resp, err := http.Get("http://" + r.source.Addr().String())
 		if err == nil {
 			resp.Body.Close()
@@ -261,7 +262,7 @@ func TestStopWhileHeld(t *testing.T) {
 		status, _, _ := r.tryPost(eventsOf("b"))
 		answered <- status
 	}()
-	eventually(t, "the event is submitted", func() bool { return in.Pending() == 1 })
+	await.Until(t, "the event is submitted", func() bool { return in.Pending() == 1 })
 	if err := r.end(); err != nil {
 		t.Errorf("got %v, want no error of a stop", err)
 	}
@@ -286,7 +287,7 @@ func TestTakenOver(t *testing.T) {
 			t.Error("got no error of a source that was evicted")
 		}
 		first.ended <- err
-	case <-time.After(within):
+	case <-time.After(await.Left(t)):
 		t.Fatal("the first goes on")
 	}
 	second.mustPost(eventsOf("a", "b"))

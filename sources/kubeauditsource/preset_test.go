@@ -188,6 +188,9 @@ func TestAdmissionDecisionsOfDamage(t *testing.T) {
 		}
 	}
 	seed := rand.Uint64()
+	if testing.Short() {
+		seed = 1 // the gate decides nothing by chance
+	}
 	t.Logf("seed %d", seed)
 	dice := rand.New(rand.NewPCG(seed, 0))
 	for range 20000 {

@@ -12,7 +12,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/gzip"
 
@@ -26,8 +25,6 @@ import (
 )
 
 func TestMain(m *testing.M) { testleak.Main(m) }
-
-const within = time.Minute
 
 func TestValidate(t *testing.T) {
 	tests := map[string]struct {
@@ -108,7 +105,7 @@ func post(t *testing.T, client *http.Client, url string, body []byte, header htt
 
 // client makes no connection that outlives its request.
 func client() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}, Timeout: within}
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
 // sample is a real upload, its header and the events in it.
@@ -216,7 +213,7 @@ func TestSamplesDamaged(t *testing.T) {
 	in := sourcetest.New()
 	defer in.Close()
 	address, _ := start(t, in)
-	keep := &http.Client{Transport: &http.Transport{}, Timeout: within}
+	keep := &http.Client{Transport: &http.Transport{}}
 	defer keep.CloseIdleConnections()
 	header := http.Header{"Content-Encoding": {"gzip"}}
 	url := "http://" + address + "/logs"
@@ -315,7 +312,7 @@ func TestMutualTLS(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		client := &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}, Timeout: within}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
 		resp, err := client.Post("https://"+address+"/logs", "application/json", strings.NewReader(`[{"decision_id":"a"}]`))
 		if err != nil {
 			return err
@@ -364,7 +361,7 @@ func TestDecisionIDsBelongToTheirSender(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		return &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}, Timeout: within}
+		return &http.Client{Transport: &http.Transport{TLSClientConfig: c, DisableKeepAlives: true}}
 	}
 	hostile, honest := as("hostile"), as("honest")
 	send(hostile, `{"decision_id":"a","of":"hostile"}`)

@@ -14,14 +14,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
-
-// patience bounds every wait of these tests.
-const patience = time.Minute
 
 // TestMain runs the tests, or the second process that some of them need.
 func TestMain(m *testing.M) {
@@ -116,17 +114,7 @@ func (r *running) awaitLog(n int, text string) {
 			r.t.Logf("log: got\n%s", r.log)
 		}
 	}()
-	eventually(r.t, fmt.Sprintf("%d lines in the log with %q", n, text), func() bool { return strings.Count(r.log.String(), text) == n })
-}
-
-// eventually polls, for what nothing else tells of.
-func eventually(t *testing.T, what string, done func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("never came: %s", what)
-		}
-	}
+	await.Until(r.t, fmt.Sprintf("%d lines in the log with %q", n, text), func() bool { return strings.Count(r.log.String(), text) == n })
 }
 
 // stopAndWait ends the source; a second call does nothing.
@@ -141,7 +129,7 @@ func (r *running) stopAndWait() {
 		if err != nil {
 			r.t.Errorf("Run: got %v, want nil", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(await.Left(r.t)):
 		r.t.Fatal("Run has not ended")
 	}
 }
@@ -149,7 +137,7 @@ func (r *running) stopAndWait() {
 // await waits until the intake is in a state.
 func (r *running) await(what string, done func() bool) {
 	r.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), await.Left(r.t))
 	defer cancel()
 	if err := r.Wait(ctx, done); err != nil {
 		r.t.Fatalf("never came: %s; lines %d, pending %d", what, len(r.Lines()), r.Pending())
@@ -209,7 +197,7 @@ func newPeer(t *testing.T, nc halfConn) *peer {
 
 // goOn gives what the peer does next its own time.
 func (p *peer) goOn() {
-	_ = p.SetDeadline(time.Now().Add(patience)) // it fails only on a closed connection, and so does what is next
+	_ = p.SetDeadline(time.Now().Add(await.Left(p.t))) // it fails only on a closed connection, and so does what is next
 }
 
 // hello connects in acknowledged mode and expects an answer.

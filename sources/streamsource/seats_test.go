@@ -6,6 +6,9 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+
+	"github.com/docket-export/docket/client/clienttest/await"
 )
 
 // Connections of one identity never keep out another: the greediest one's idlest goes.
@@ -96,7 +99,7 @@ func TestSlowLine(t *testing.T) {
 			p.send("{}\n{\"a\":\"" + strings.Repeat("x", 10000))
 			r.await("the whole line", func() bool { return len(r.Lines()) == 1 })
 			memory := r.source.server.Load().memory
-			eventually(t, "the end of the connection", func() bool {
+			await.Until(t, "the end of the connection", func() bool {
 				memory.Expire() // again: the line may have moved to another buffer meanwhile
 				return r.source.Connections() == 0
 			})

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/sourcetest"
 )
 
 func (r *running) awaitConnections(want int) {
 	r.t.Helper()
-	eventually(r.t, fmt.Sprintf("%d connections", want), func() bool { return r.source.Connections() == want })
+	await.Until(r.t, fmt.Sprintf("%d connections", want), func() bool { return r.source.Connections() == want })
 }
 
 func TestConnectionLimit(t *testing.T) {
@@ -62,7 +63,7 @@ func TestStopSendsWhatIsOwed(t *testing.T) {
 
 func awaitGone(t *testing.T, path string) {
 	t.Helper()
-	eventually(t, "no file "+path, func() bool { _, err := os.Lstat(path); return err != nil })
+	await.Until(t, "no file "+path, func() bool { _, err := os.Lstat(path); return err != nil })
 }
 
 // In plain mode what was written before the stop is read, also from those that

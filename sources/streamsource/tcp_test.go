@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/testcert"
 	"github.com/docket-export/docket/sources"
@@ -106,7 +107,7 @@ func (s *secure) try(c *tls.Config) (*tls.Conn, error) {
 // dialer makes connections whose receive buffer is small: answers soon pile up in
 // the exporter's, as they do far away.
 func dialer() *net.Dialer {
-	return &net.Dialer{Timeout: patience, Control: func(_, _ string, raw syscall.RawConn) error {
+	return &net.Dialer{Control: func(_, _ string, raw syscall.RawConn) error {
 		return raw.Control(func(fd uintptr) { _ = syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_RCVBUF, 4096) })
 	}}
 }
@@ -196,7 +197,7 @@ func TestTransportsLastWord(t *testing.T) {
 	t.Parallel()
 	const lines = 3000
 	transports(t, func(t *testing.T, r *running, dial func() *peer) {
-		r.source.server.Load().farewellWait = patience // so slowly does it read
+		r.source.server.Load().farewellWait = await.Left(t) // so slowly does it read
 		for i := range 5 {
 			p := dial()
 			p.hello(fmt.Sprint("p", i), 1, 0)
@@ -283,7 +284,7 @@ func TestClientCertificates(t *testing.T) {
 			for range 3 {
 				nc, err := s.try(test.client)
 				if err == nil { // with TLS 1.3 the client's part is done before it is refused
-					_ = nc.SetDeadline(time.Now().Add(patience))
+					_ = nc.SetDeadline(time.Now().Add(await.Left(t)))
 					_, err = nc.Read(make([]byte, 1))
 					nc.Close()
 				}

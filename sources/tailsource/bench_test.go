@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -78,30 +77,4 @@ func BenchmarkRead(b *testing.B) {
 			}
 		})
 	}
-}
-
-// TestIdleCostsNothing: a source with nothing to read uses no CPU to speak of.
-func TestIdleCostsNothing(t *testing.T) {
-	b := newBench(t, formats.JSON)
-	b.write("{}\n")
-	b.start()
-	b.wantStored([]string{"{}"})
-	time.Sleep(saveEvery + 200*time.Millisecond) // until the position is saved
-	before := cpu(t)
-	while := 3 * time.Second / time.Duration(few(3))
-	time.Sleep(while)
-	used := cpu(t) - before
-	t.Logf("%v of CPU in %v", used, while)
-	if used > while/100 {
-		t.Errorf("got %v of CPU in %v without anything to do, want at most 1 %%", used, while)
-	}
-}
-
-func cpu(t *testing.T) time.Duration {
-	t.Helper()
-	var u syscall.Rusage
-	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
-		t.Fatal(err)
-	}
-	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }

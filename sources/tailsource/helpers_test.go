@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
@@ -20,9 +21,6 @@ import (
 )
 
 func TestMain(m *testing.M) { testleak.Main(m) }
-
-// patience is how long a test waits for a machine that may be busy, to do anything.
-const patience = time.Minute
 
 // few is by how much fewer of something a short test has.
 func few(n int) int {
@@ -96,7 +94,7 @@ func (b *bench) stop() {
 		if err != nil {
 			b.t.Errorf("stop: got %v, want nil", err)
 		}
-	case <-time.After(patience):
+	case <-time.After(await.Left(b.t)):
 		b.t.Fatal("got a source that does not stop")
 	}
 }
@@ -208,15 +206,10 @@ func short(s string) string { return s[:min(len(s), 200)] }
 // await waits until the intake, or the system, is as it should be.
 func (b *bench) await(what string, done func() bool) {
 	b.t.Helper()
-	deadline, stored := time.Now().Add(patience), 0
-	for !done() {
-		if n := len(b.in.Lines()); n > stored {
-			deadline, stored = time.Now().Add(patience), n
-		}
+	for deadline := time.Now().Add(await.Left(b.t)); !done(); time.Sleep(2 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			b.t.Fatalf("got none for %v, want %s; %d are stored: %v", patience, what, len(b.stored()), b.source.Report())
+			b.t.Fatalf("no time is left to wait for %s; %d are stored: %v", what, len(b.stored()), b.source.Report())
 		}
-		time.Sleep(2 * time.Millisecond) // the system does not say when it has done
 	}
 }
 

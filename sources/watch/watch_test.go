@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -14,17 +15,14 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testleak"
 	"github.com/docket-export/docket/internal/testlog"
 )
 
 func TestMain(m *testing.M) { testleak.Main(m) }
 
-const (
-	never = time.Hour   // a poll that no test waits for
-	soon  = time.Minute // long enough for a busy machine
-	quiet = 300 * time.Millisecond
-)
+const never = time.Hour // a poll that no test waits for
 
 func newWatcher(t *testing.T, poll time.Duration) *Watcher {
 	t.Helper()
@@ -37,19 +35,39 @@ func wantFire(t *testing.T, w *Watcher, what string) {
 	t.Helper()
 	select {
 	case <-w.C():
-	case <-time.After(soon):
-		t.Fatalf("%s: got nothing within %v, want C to fire", what, soon)
+	case <-time.After(await.Left(t)):
+		t.Fatalf("%s: got nothing, want C to fire", what)
 	}
 }
 
-// drain takes what is still on its way, so that the next report is of what follows.
-func drain(w *Watcher) {
-	for {
-		select {
-		case <-w.C():
-		case <-time.After(quiet):
-			return
-		}
+// handled waits until w has taken the reports of everything that was done before: the
+// system keeps their order.
+func handled(t *testing.T, w *Watcher) {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "a")
+	write(t, path, "")
+	var seen atomic.Bool
+	if err := w.AddWrites(dir, func(string) bool { seen.Store(true); return false }); err != nil {
+		t.Fatal(err)
+	}
+	await.Until(t, "the report of a write", func() bool {
+		write(t, path, "x") // again and again, as the system may drop reports
+		return seen.Load()
+	})
+	w.Remove(dir)
+}
+
+// drain takes the report of what was done before, if it is not taken, so that the next is
+// of what follows. It says whether there was one.
+func drain(t *testing.T, w *Watcher) bool {
+	t.Helper()
+	handled(t, w)
+	select {
+	case <-w.C():
+		return true
+	default:
+		return false
 	}
 }
 
@@ -89,7 +107,7 @@ func TestEveryChangeOfNamesIsReported(t *testing.T) {
 			t.Fatal(err)
 		}
 		wantFire(t, w, s.name)
-		drain(w)
+		drain(t, w)
 	}
 }
 
@@ -103,19 +121,15 @@ func TestWritesAreReportedOnlyWhereWanted(t *testing.T) {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "live.txt"), "x")
-	select {
-	case <-w.C():
+	if drain(t, w) {
 		t.Fatal("a write: got a report, want none from a directory that was added for its names")
-	case <-time.After(quiet):
 	}
 	if err := w.AddWrites(dir, func(name string) bool { return name == "log" }); err != nil {
 		t.Fatal(err)
 	}
 	write(t, filepath.Join(dir, "live.txt"), "x")
-	select {
-	case <-w.C():
+	if drain(t, w) {
 		t.Fatal("a write to another file: got a report, want none")
-	case <-time.After(quiet):
 	}
 	write(t, filepath.Join(dir, "log"), "x")
 	wantFire(t, w, "a write to a file that is wanted")
@@ -139,23 +153,14 @@ func TestADirectoryMadeAgainIsWatchedAgain(t *testing.T) {
 		if err := w.Add(dir); err != nil {
 			t.Fatal(err)
 		}
-		drainFast(w)
+		drain(t, w)
 		write(t, filepath.Join(dir, "a"), "")
 		wantFire(t, w, "a file in it")
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
 		wantFire(t, w, "the directory is removed")
-		drainFast(w)
-	}
-}
-
-// drainFast lets the reports that are on their way come, mostly.
-func drainFast(w *Watcher) {
-	time.Sleep(2 * pause) // the test holds without it, and proves less
-	select {
-	case <-w.C():
-	default:
+		drain(t, w)
 	}
 }
 
@@ -179,7 +184,7 @@ func TestAMovedDirectoryIsReportedAndItsSuccessorWatched(t *testing.T) {
 	if err := w.Add(dir); err != nil {
 		t.Fatal(err)
 	}
-	drain(w)
+	drain(t, w)
 	write(t, filepath.Join(dir, "a"), "")
 	wantFire(t, w, "a file in its successor")
 }
@@ -206,7 +211,7 @@ func TestDirectoriesThatComeAndGoWhileAdded(t *testing.T) {
 		}
 	}
 	wantFire(t, w, "directories")
-	drain(w)
+	drain(t, w)
 	write(t, filepath.Join(parent, "a"), "")
 	wantFire(t, w, "a file afterwards")
 }
@@ -220,10 +225,8 @@ func TestRemoveEndsAWatch(t *testing.T) {
 	w.Remove(dir)
 	w.Remove(dir)
 	write(t, filepath.Join(dir, "a"), "")
-	select {
-	case <-w.C():
+	if drain(t, w) {
 		t.Fatal("got a report, want none once the directory is removed")
-	case <-time.After(quiet):
 	}
 }
 
@@ -234,29 +237,44 @@ func TestThePollNeedsNoReport(t *testing.T) {
 	}
 }
 
+// inBubble is a watcher that hears of events alone, without the system.
+func inBubble(log *slog.Logger, events chan fsnotify.Event) *Watcher {
+	w := &Watcher{
+		log: log, c: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
+		notify: &fsnotify.Watcher{Events: events}, poll: never, ticker: time.NewTicker(never),
+		dirs: map[string]func(string) bool{"/logs": func(string) bool { return true }}, blind: map[string]bool{},
+	}
+	go w.run()
+	return w
+}
+
 // TestALimitOfTheSystemIsPolled stands for all limits: EMFILE, ENOSPC, a file system
 // without reports.
 func TestALimitOfTheSystemIsPolled(t *testing.T) {
-	var text testlog.Buffer
-	w := New(never, slog.New(slog.NewTextHandler(&text, nil)))
-	t.Cleanup(w.Close)
-	w.miss("/limited", syscall.ENOSPC)
-	w.miss("/limited", syscall.ENOSPC)
-	wantFire(t, w, "the poll of a directory that is not watched")
-	if n := strings.Count(text.String(), "max_user_watches"); n != 1 {
-		t.Fatalf("got %d lines that name the limit, want 1: %s", n, text.String())
-	}
-	w.Remove("/limited")
-	for fired := 0; ; fired++ {
-		select {
-		case <-w.C():
-			if fired > 0 { // one may have been on its way
-				t.Fatal("got the quick poll, want it ended with its directory")
+	synctest.Test(t, func(t *testing.T) {
+		var text testlog.Buffer
+		w := inBubble(slog.New(slog.NewTextHandler(&text, nil)), nil)
+		w.miss("/limited", syscall.ENOSPC)
+		w.miss("/limited", syscall.ENOSPC)
+		for range 3 {
+			began := time.Now()
+			<-w.C()
+			if waited := time.Since(began); waited != blindPoll { // of the bubble's time
+				t.Errorf("a directory that is not watched: polled after %v, want %v", waited, blindPoll)
 			}
-		case <-time.After(blindPoll + quiet):
-			return
 		}
-	}
+		if n := strings.Count(text.String(), "max_user_watches"); n != 1 {
+			t.Errorf("got %d lines that name the limit, want 1: %s", n, text.String())
+		}
+		w.forget("/limited")
+		began := time.Now()
+		<-w.C()
+		if waited := time.Since(began); waited != never {
+			t.Errorf("without that directory: polled after %v, want %v", waited, never)
+		}
+		close(w.stop)
+		<-w.done
+	})
 }
 
 // TestABusyFileCostsFewWakes: the pauses bound how often somebody is woken, however
@@ -264,12 +282,7 @@ func TestALimitOfTheSystemIsPolled(t *testing.T) {
 func TestABusyFileCostsFewWakes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		events := make(chan fsnotify.Event)
-		w := &Watcher{
-			log: slog.New(slog.DiscardHandler), c: make(chan struct{}, 1), stop: make(chan struct{}), done: make(chan struct{}),
-			notify: &fsnotify.Watcher{Events: events}, ticker: time.NewTicker(never),
-			dirs: map[string]func(string) bool{"/logs": func(string) bool { return true }},
-		}
-		go w.run()
+		w := inBubble(slog.New(slog.DiscardHandler), events)
 		fired := 0
 		const writes = 25_000
 		for range writes { // in a second
