@@ -5,6 +5,7 @@ import (
 	"errors"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 )
 
@@ -61,7 +62,7 @@ func TestRedelivered(t *testing.T) {
 	before, after := Account{Next: 5, Delivered: 1, Redriving: 2, Dropped: 1}, Account{Next: 5, Delivered: 2, Redriving: 1, Dropped: 1}
 	errRemove := errors.New("input/output error")
 	for _, fails := range []error{errRemove, nil} {
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 		defer cancel()
 		err := c.Redelivered(ctx, 1, func() error {
 			f, accounts, err := state.OpenCursorFile(q.opts.FS, dir)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
@@ -39,7 +40,7 @@ func checkCounted(t *testing.T, q *Queue, n int) {
 // that comes after a kill.
 func copyOf(t *testing.T, dir string) (copied string) {
 	t.Helper()
-	eventually(t, "nothing changes during the copy", func() bool {
+	await.Until(t, "nothing changes during the copy", func() bool {
 		copied = filepath.Join(t.TempDir(), "copy")
 		return os.CopyFS(copied, os.DirFS(dir)) == nil
 	})
@@ -65,7 +66,7 @@ func TestTailBehindACheckpoint(t *testing.T) {
 				fsys := &faultFS{FS: disk.OS("")}
 				fsys.set(failing("sync", func() bool { return true }))
 				q = open(t, Options{Directory: dir, FS: fsys})
-				eventually(t, "the checkpoint ends in front of the tail", func() bool {
+				await.Until(t, "the checkpoint ends in front of the tail", func() bool {
 					c, ok := readCheckpoint(t, dir)
 					return ok && c.Epoch == 1 && c.End == end && c.NextSeq == 3
 				})
@@ -103,7 +104,7 @@ func TestFailedSegmentWithoutItsSuccessor(t *testing.T) {
 	fsys.set(failing("sync", func() bool { return !failed.Swap(true) }))
 	store(t, q, numberedOnce(2)) // left behind in the first, durable in the second
 	store(t, q, numberedOnce(3))
-	eventually(t, "there is a checkpoint of the failed segment", func() bool {
+	await.Until(t, "there is a checkpoint of the failed segment", func() bool {
 		c, ok := readCheckpoint(t, dir)
 		return ok && c.Epoch == 1 && c.NextSeq == 2
 	})
@@ -200,7 +201,7 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 	storeNumbered(t, q, 3, 4, 1)
 	drain(t, q, c)
 	must(t, c.Ack(4))
-	eventually(t, "the cursor is durable", func() bool {
+	await.Until(t, "the cursor is durable", func() bool {
 		f, accounts, err := state.OpenCursorFile(disk.OS(""), dir)
 		return err == nil && f.File.Close() == nil && accounts["a"].Next == 5
 	})
@@ -213,7 +214,7 @@ func TestTailWithoutRecordsAndALostEnd(t *testing.T) {
 	fsys := &faultFS{FS: disk.OS("")}
 	fsys.set(failing("sync", func() bool { return true }))
 	open(t, Options{Directory: dir, FS: fsys})
-	eventually(t, "there is a checkpoint in front of the refusal", func() bool {
+	await.Until(t, "there is a checkpoint in front of the refusal", func() bool {
 		c, ok := readCheckpoint(t, dir)
 		return ok && c.Epoch == 1 && c.End == at[2] && c.NextSeq == 5
 	})

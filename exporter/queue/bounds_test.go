@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -27,7 +28,7 @@ func TestFullQueuePreparesNothing(t *testing.T) {
 	}
 	for range 2 { // the second is taken when what came of the first is done
 		wake(q.prepare)
-		eventually(t, "preparations were looked after", func() bool { return len(q.prepare) == 0 })
+		await.Until(t, "preparations were looked after", func() bool { return len(q.prepare) == 0 })
 	}
 	var size int64
 	for _, path := range slices.Concat(segmentFiles(t, opts.Directory), files(t, opts.Directory, state.SparePrefix+"*"), files(t, opts.Directory, state.BeginPrefix+"*")) {
@@ -66,7 +67,7 @@ func TestMinFreeBytesStayFree(t *testing.T) {
 	q := open(t, opts)
 	settled := make(chan struct{})
 	must(t, q.Append(t.Context(), chunk("1"), func() { close(settled) }))
-	eventually(t, "the queue says that it cannot write", func() bool { return q.Stats().Err != nil })
+	await.Until(t, "the queue says that it cannot write", func() bool { return q.Stats().Err != nil })
 	if err := q.Stats().Err; !errors.Is(err, unix.ENOSPC) {
 		t.Errorf("health: got %v, want ENOSPC", err)
 	}

@@ -29,7 +29,7 @@ func TestCrashes(t *testing.T) { runSeeds(t, "CRASH_SEED", 120, runCrashes) }
 // fewer is how many of n things a test does with -short.
 func fewer(n int) int {
 	if testing.Short() {
-		return (n + 4) / 5
+		return (n + 9) / 10
 	}
 	return n
 }
@@ -38,6 +38,9 @@ func fewer(n int) int {
 // the environment variable.
 func runSeeds(t *testing.T, variable string, runs uint64, run func(t *testing.T, seed uint64)) {
 	seed := rand.Uint64()
+	if testing.Short() {
+		seed = 1 // the gate decides nothing by chance
+	}
 	if s := os.Getenv(variable); s != "" {
 		var err error
 		seed, err = strconv.ParseUint(s, 10, 64)

@@ -7,7 +7,7 @@ import (
 )
 
 // read takes a batch, compares it and perhaps acks some of it.
-func (m *crashModel) read(name string, patience time.Duration) int {
+func (m *crashModel) read(name string, most time.Duration) int {
 	c := m.cursors[name]
 	for _, r := range m.last[name] {
 		for i := range r.Data {
@@ -16,7 +16,7 @@ func (m *crashModel) read(name string, patience time.Duration) int {
 	}
 	m.last[name] = nil
 	first := c.next
-	ctx, cancel := context.WithTimeout(m.ctx, patience)
+	ctx, cancel := context.WithTimeout(m.ctx, most)
 	defer cancel()
 	batch, err := c.Next(ctx, Limits{Records: 1 + m.dice.IntN(8), Bytes: 1 + m.dice.IntN(1<<m.dice.IntN(14))})
 	if err != nil {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
@@ -207,7 +208,7 @@ func storeSharedCommit(t *testing.T, q *Queue, fsys *faultFS) {
 	}
 	fsys.set(nil)
 	close(goOn)
-	eventually(t, "the commit is durable", func() bool { return q.LastSeq() == 6 })
+	await.Until(t, "the commit is durable", func() bool { return q.LastSeq() == 6 })
 }
 
 // A sink has passed the first frame of the last commit, so all of it was durable: a hole
@@ -317,7 +318,7 @@ func TestOlderSlotServesWhenTheNewerIsTorn(t *testing.T) {
 	drain(t, q, c)
 	for _, seq := range []uint64{1, 2} {
 		must(t, c.Ack(seq))
-		eventually(t, "the cursor is durable", func() bool {
+		await.Until(t, "the cursor is durable", func() bool {
 			_, accounts, err := state.OpenCursorFile(disk.OS(""), opts.Directory)
 			return err == nil && accounts["a"].Next == seq+1
 		})

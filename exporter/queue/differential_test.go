@@ -268,7 +268,7 @@ func TestVerdictsAreThoseOfTheTwoReaders(t *testing.T) {
 	}
 	t.Run("logs", func(t *testing.T) {
 		for i := range logs {
-			if l := &logs[i]; !testing.Short() || i%6 == 0 {
+			if l := &logs[i]; !testing.Short() || i%15 == 0 {
 				t.Run(l.log.name, func(t *testing.T) {
 					t.Parallel()
 					l.t = t

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 )
@@ -22,7 +23,7 @@ func TestDropOldestAfterARecordLargerThanASegment(t *testing.T) {
 	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: seg, MaxBytes: 5 * seg, WhenFull: DropOldest})
 	cursorOf(t, q, "dead")
 	store(t, q, chunk(strings.Repeat("x", 4*seg)))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	for n := range 3 {
 		if err := q.Append(ctx, chunk(fmt.Sprintf("%d %s", n, strings.Repeat("x", seg/2))), nil); err != nil {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -118,8 +119,8 @@ func receive[T any](t *testing.T, what string, ch <-chan T) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(patience):
-		t.Fatalf("not after %s: %s", patience, what)
+	case <-time.After(await.Left(t)):
+		t.Fatalf("no time is left to wait for %s", what)
 	}
 }
 
@@ -190,7 +191,7 @@ func TestFailedCommitIsWrittenAgainElsewhere(t *testing.T) {
 			fsys.set(failing(op, func() bool { mu.Lock(); defer mu.Unlock(); return broken }))
 			settled := make(chan struct{})
 			must(t, q.Append(t.Context(), chunk(`{"n":4}`), func() { close(settled) }))
-			eventually(t, "the failure shows", func() bool { return q.Stats().Err != nil })
+			await.Until(t, "the failure shows", func() bool { return q.Stats().Err != nil })
 			select {
 			case <-settled:
 				t.Fatal("settled although the disk does not take it")
@@ -246,7 +247,7 @@ func TestCloseWithADiskThatFails(t *testing.T) {
 	storeNumbered(t, q, 1, 2, 1)
 	fsys.set(failing("sync", func() bool { return true }))
 	must(t, q.Append(t.Context(), chunk(`{"n":3}`), func() { t.Error("settled on a failing disk") }))
-	eventually(t, "the failure shows", func() bool { return q.Stats().Err != nil })
+	await.Until(t, "the failure shows", func() bool { return q.Stats().Err != nil })
 	closeQueue(t, q)
 
 	q = open(t, Options{Directory: opts.Directory})
@@ -274,7 +275,7 @@ func TestUnprovenTailIsWrittenAgain(t *testing.T) {
 		t.Errorf("last seq while the disk takes no writes: got %d, want 2: only they are proven", got)
 	}
 	fsys.set(nil)
-	eventually(t, "the tail is durable", func() bool { return q.LastSeq() == 3 })
+	await.Until(t, "the tail is durable", func() bool { return q.LastSeq() == 3 })
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 3))
 	closeQueue(t, q)
 	q = open(t, Options{Directory: opts.Directory})

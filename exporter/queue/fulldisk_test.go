@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -73,14 +74,14 @@ func TestDiskFullRecovers(t *testing.T) {
 					}
 				}
 			}()
-			eventually(t, "the disk is full", func() bool { return q.Stats().Err != nil })
+			await.Until(t, "the disk is full", func() bool { return q.Stats().Err != nil })
 			full := q.LastSeq()
 			for c.next <= full {
 				records, err := c.Next(t.Context(), Limits{Records: 100, Bytes: 1 << 20})
 				must(t, err)
 				must(t, c.Ack(records[len(records)-1].Seq))
 			}
-			eventually(t, "the queue takes records again", func() bool { return q.LastSeq() > full })
+			await.Until(t, "the queue takes records again", func() bool { return q.LastSeq() > full })
 			closeQueue(t, q)
 			<-ended
 		})
@@ -98,7 +99,7 @@ func TestSparesGiveTheirSpaceToALargeRecord(t *testing.T) {
 	}
 	drain(t, q, c)
 	must(t, c.Ack(q.LastSeq()))
-	eventually(t, "there are spares", func() bool { return q.pool.ready.Load() >= keepSpares })
+	await.Until(t, "there are spares", func() bool { return q.pool.ready.Load() >= keepSpares })
 	store(t, q, chunk(strings.Repeat("x", 8<<20)))
 }
 
@@ -139,7 +140,7 @@ func TestOpenOnAFullDisk(t *testing.T) {
 			c := cursorOf(t, q, "a")
 			equal(t, "delivered on the full disk", drain(t, q, c), tt.want)
 			must(t, os.Remove(full))
-			eventually(t, "the tail is safe", func() bool { return q.LastSeq() == 6 })
+			await.Until(t, "the tail is safe", func() bool { return q.LastSeq() == 6 })
 			equal(t, "delivered after that", drain(t, q, c), numbered(6, 6))
 		})
 	}
@@ -153,7 +154,7 @@ func TestTailOnANearlyFullDisk(t *testing.T) {
 	q := open(t, opts)
 	store(t, q, chunk(`{"n":1}`))
 	store(t, q, chunk(strings.Repeat("x", 1<<20)))
-	eventually(t, "the first segment gives back what it does not use", func() bool {
+	await.Until(t, "the first segment gives back what it does not use", func() bool {
 		info, err := os.Stat(segmentFiles(t, opts.Directory)[0])
 		return err == nil && info.Size() < minSegmentBytes
 	})
@@ -188,6 +189,6 @@ func TestOpenOnAReadOnlyDisk(t *testing.T) {
 	must(t, err)
 	equal(t, "records", drain(t, q, cursorOf(t, q, "a")), numbered(1, 4))
 	must(t, unix.Mount("", dir, "", unix.MS_REMOUNT, ""))
-	eventually(t, "the tail is safe", func() bool { return q.LastSeq() == 5 })
+	await.Until(t, "the tail is safe", func() bool { return q.LastSeq() == 5 })
 	q.Close(t.Context()) // its files were opened for reading: the last cursor stays where it was
 }

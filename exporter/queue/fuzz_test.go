@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 )
 
@@ -33,7 +34,7 @@ func FuzzRecovery(f *testing.F) {
 		defer closeQueue(t, q)
 		store(t, q, chunk(`{"mine":true}`))
 		c := cursorOf(t, q, "a")
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 		defer cancel()
 		for {
 			records, err := c.Next(ctx, Limits{Records: 100, Bytes: 1 << 20})

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -15,7 +16,7 @@ import (
 // isLost waits until the queue says that its directory is lost.
 func isLost(t *testing.T, q *Queue) {
 	t.Helper()
-	eventually(t, "the queue says that its directory is lost", func() bool {
+	await.Until(t, "the queue says that its directory is lost", func() bool {
 		_, lost := errors.AsType[*LostError](q.Stats().Err)
 		return lost
 	})
@@ -119,7 +120,7 @@ func TestDirectoryComesBack(t *testing.T) {
 	must(t, q.Append(t.Context(), chunk(`{"n":4}`), func() { close(settled) }))
 	must(t, os.Rename(dir+".away", dir))
 	<-settled
-	eventually(t, "the queue is well again", func() bool { return q.Stats().Err == nil })
+	await.Until(t, "the queue is well again", func() bool { return q.Stats().Err == nil })
 	closeQueue(t, q)
 	q = open(t, Options{Directory: dir})
 	equal(t, "records after a restart", drain(t, q, cursorOf(t, q, "a")), numbered(1, 4))
@@ -133,7 +134,7 @@ func TestIdleDirectoryComesBack(t *testing.T) {
 	must(t, os.Rename(dir, dir+".away"))
 	isLost(t, q)
 	must(t, os.Rename(dir+".away", dir))
-	eventually(t, "the queue is well again", func() bool { return q.Stats().Err == nil })
+	await.Until(t, "the queue is well again", func() bool { return q.Stats().Err == nil })
 }
 
 // The file cursors is written again when it is removed, or a restart would deliver
@@ -146,9 +147,9 @@ func TestRemovedCursors(t *testing.T) {
 	drain(t, q, c)
 	must(t, c.Ack(3))
 	path := filepath.Join(dir, state.CursorsFile)
-	eventually(t, "the cursors file is there", func() bool { _, err := os.Stat(path); return err == nil })
+	await.Until(t, "the cursors file is there", func() bool { _, err := os.Stat(path); return err == nil })
 	must(t, os.Remove(path))
-	eventually(t, "the cursors file is there again", func() bool { _, err := os.Stat(path); return err == nil })
+	await.Until(t, "the cursors file is there again", func() bool { _, err := os.Stat(path); return err == nil })
 	killed(t, q)
 	q = open(t, Options{Directory: dir})
 	if got := cursorOf(t, q, "a").Account().Next; got != 4 {
@@ -180,7 +181,7 @@ func TestCursorsOpenedForReading(t *testing.T) {
 	c := cursorOf(t, q, "a")
 	drain(t, q, c)
 	must(t, c.Ack(3))
-	eventually(t, "the account is on disk", func() bool { return q.Stats().Saved["a"].Next == 4 })
+	await.Until(t, "the account is on disk", func() bool { return q.Stats().Saved["a"].Next == 4 })
 	killed(t, q)
 	q = open(t, Options{Directory: opts.Directory})
 	if got := cursorOf(t, q, "a").Account().Next; got != 4 {

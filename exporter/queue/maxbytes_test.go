@@ -10,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -68,7 +69,7 @@ func TestKilledFullQueueStaysWithinMaxBytes(t *testing.T) {
 		cursorOf(t, q, "dead")
 		appendUntilFull(t, q)
 		copied := t.TempDir()
-		eventually(t, "nothing changes during the copy", func() bool {
+		await.Until(t, "nothing changes during the copy", func() bool {
 			copied = t.TempDir()
 			return os.CopyFS(copied, os.DirFS(opts.Directory)) == nil
 		})
@@ -114,7 +115,7 @@ func TestSmallerMaxBytesIsReached(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	eventually(t, "the files are within the new bound", func() bool { return diskUse(t, opts.Directory) <= opts.MaxBytes })
+	await.Until(t, "the files are within the new bound", func() bool { return diskUse(t, opts.Directory) <= opts.MaxBytes })
 }
 
 // What is retained for a time is retained over a restart.
@@ -139,7 +140,7 @@ func TestRetainedRecordsSurviveARestart(t *testing.T) {
 		must(t, c.Ack(q.LastSeq()))
 		epoch = q.lastEpoch()
 	}
-	eventually(t, "a checkpoint covers what was delivered", func() bool {
+	await.Until(t, "a checkpoint covers what was delivered", func() bool {
 		cp, ok := readCheckpoint(t, opts.Directory)
 		return ok && cp.Epoch+1 >= epoch
 	})

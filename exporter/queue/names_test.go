@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
@@ -102,7 +103,7 @@ func TestNoFileIsWrittenToBeforeItsNameIsDurable(t *testing.T) {
 		next = fillSegment(t, q, next)
 		drain(t, q, c)
 		must(t, c.Ack(q.LastSeq()))
-		eventually(t, "delivered segments are gone", func() bool { return len(*q.segments.Load()) == 1 })
+		await.Until(t, "delivered segments are gone", func() bool { return len(*q.segments.Load()) == 1 })
 		fsys.mu.Lock()
 		reused := fsys.reused
 		fsys.mu.Unlock()

@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/disk"
 )
 
@@ -64,7 +65,7 @@ func TestFullDiskThatCannotBeReserved(t *testing.T) {
 			}
 		}
 	})
-	eventually(t, "the disk is full", func() bool { return errors.Is(q.Stats().Err, unix.ENOSPC) })
+	await.Until(t, "the disk is full", func() bool { return errors.Is(q.Stats().Err, unix.ENOSPC) })
 	stored := q.LastSeq() // a smaller commit may still find room
 	if got := len(drain(t, q, cursorOf(t, q, "a"))); got < int(stored) || got == n {
 		t.Errorf("got %d records on the full disk, want %d or a few more", got, stored)
@@ -72,7 +73,7 @@ func TestFullDiskThatCannotBeReserved(t *testing.T) {
 	fsys.mu.Lock()
 	fsys.room = 1 << 30
 	fsys.mu.Unlock()
-	eventually(t, "all is stored", func() bool { return q.LastSeq() == n })
+	await.Until(t, "all is stored", func() bool { return q.LastSeq() == n })
 	appending.Wait()
 	if h := q.Stats(); h.Err != nil {
 		t.Errorf("health: got %v, want none", h.Err)

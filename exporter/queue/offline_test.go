@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
@@ -172,7 +173,7 @@ func TestCheckOfARemovedSegmentThatIsBack(t *testing.T) {
 	back, err := os.ReadFile(path)
 	must(t, err)
 	must(t, c.Ack(9))
-	eventually(t, "the removal of three segments", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
+	await.Until(t, "the removal of three segments", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
 	closeQueue(t, q)
 	o := offline(t, opts)
 	equal(t, "findings", summary(findings(t, o)), nil)

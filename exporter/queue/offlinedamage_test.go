@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
@@ -34,7 +35,7 @@ func stored(t *testing.T, withB bool) (opts Options, first, last storedFile) {
 		drain(t, q, c)
 		must(t, c.Ack(seq))
 	}
-	eventually(t, "durable cursors", func() bool {
+	await.Until(t, "durable cursors", func() bool {
 		f, accounts, err := state.OpenCursorFile(disk.OS(""), live.Directory)
 		if err == nil {
 			f.File.Close()

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 )
 
@@ -41,7 +42,7 @@ func TestLookKeepsNobodyOut(t *testing.T) {
 	c := cursorOf(t, q, "a")
 	drain(t, q, c)
 	c.Ack(6)
-	eventually(t, "the first segments are removed", func() bool { return q.Stats().FirstSeq > 1 })
+	await.Until(t, "the first segments are removed", func() bool { return q.Stats().FirstSeq > 1 })
 	first := q.Stats().FirstSeq
 	closeQueue(t, q)
 

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -22,7 +23,7 @@ func damaged(t *testing.T) Options {
 	opts := Options{Directory: t.TempDir(), SegmentBytes: 1}
 	q := open(t, opts)
 	storeNumbered(t, q, 1, 15, 3)
-	eventually(t, "checkpoint", func() bool {
+	await.Until(t, "checkpoint", func() bool {
 		cp, ok := readCheckpoint(t, q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
@@ -78,7 +79,7 @@ func TestDamageIsKeptOnAFullDisk(t *testing.T) {
 	}
 	must(t, c.Ack(15))
 	var kept []os.DirEntry
-	eventually(t, "the damaged segment is in quarantine", func() bool {
+	await.Until(t, "the damaged segment is in quarantine", func() bool {
 		kept, _ = os.ReadDir(filepath.Join(opts.Directory, state.QuarantineDir))
 		return len(kept) > 0
 	})
@@ -116,7 +117,7 @@ func TestLeftoverOfAFailedCommitHidesNothing(t *testing.T) {
 		must(t, q.Append(t.Context(), chunk(fmt.Sprintf(`{"n":%d}`, i)), nil))
 	}
 	close(goOn)
-	eventually(t, "durable", func() bool { return q.LastSeq() == 5 })
+	await.Until(t, "durable", func() bool { return q.LastSeq() == 5 })
 	storeNumbered(t, q, 6, 7, 1)
 	closeQueue(t, q)
 	seg := segmentFiles(t, opts.Directory)[0]
@@ -139,7 +140,7 @@ func TestDamageMetMidFrameCountsOnce(t *testing.T) {
 	drain(t, q, a)
 	must(t, a.Ack(2))
 	_ = b
-	eventually(t, "checkpoint", func() bool {
+	await.Until(t, "checkpoint", func() bool {
 		cp, ok := readCheckpoint(t, q.opts.Directory)
 		return ok && cp.Epoch == 2
 	})
@@ -225,7 +226,7 @@ func TestDamageIsKeptAfterAFullDiskAndARestart(t *testing.T) {
 	q = open(t, opts)
 	q.Forget("slow")
 	first := segmentFiles(t, opts.Directory)
-	eventually(t, "the delivered segments are gone", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
+	await.Until(t, "the delivered segments are gone", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
 	kept, _ := os.ReadDir(filepath.Join(opts.Directory, state.QuarantineDir))
 	if len(kept) != 1 {
 		t.Errorf("quarantine: got %v, want the damaged segment or a copy of its damage; segments were %v", kept, len(first))

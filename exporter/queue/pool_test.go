@@ -11,6 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
@@ -59,7 +60,7 @@ func TestSegmentsAreUsedAgain(t *testing.T) {
 	for range 20 {
 		got = append(got, drain(t, q, c)...)
 		must(t, c.Ack(q.LastSeq()))
-		eventually(t, "delivered segments are gone", func() bool { return len(*q.segments.Load()) == 1 })
+		await.Until(t, "delivered segments are gone", func() bool { return len(*q.segments.Load()) == 1 })
 		if next = fillSegment(t, q, next); used() {
 			break
 		}
@@ -70,7 +71,7 @@ func TestSegmentsAreUsedAgain(t *testing.T) {
 	got = append(got, drain(t, q, c)...)
 	equal(t, "records", got, numbered(1, next-1))
 	must(t, c.Ack(uint64(next-51))) // in the middle of a frame of the segment used again
-	eventually(t, "the ack is durable", func() bool {
+	await.Until(t, "the ack is durable", func() bool {
 		file, accounts, err := state.OpenCursorFile(disk.OS(""), opts.Directory)
 		if err == nil {
 			file.File.Close()

@@ -153,6 +153,43 @@ func TestPositionsAreKeptForADay(t *testing.T) {
 	})
 }
 
+// A docket was killed and rested for days. The producers of its log's last frames, which
+// no later frame proves to be synced, are remembered as those in front of them are:
+// their lines are known when they come again, after the next checkpoint too.
+func TestTheEndOfTheLogOutlivesARest(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := crashdisk.New(rand.New(rand.NewPCG(1, 1)))
+		start := func() *Queue {
+			t.Helper()
+			disk.Boot(-1, func() {})
+			q, err := Open(Options{Directory: "/q", SegmentBytes: 1, FS: disk.Process()})
+			must(t, err)
+			return q
+		}
+		kill := func(q *Queue) {
+			disk.Kill()
+			_ = q.Close(context.Background()) // it is dead
+		}
+		first, last := Producer{Source: "unix", Identity: "uid:1", Name: "first"}, Producer{Source: "unix", Identity: "uid:2", Name: "last"}
+		q := start()
+		store(t, q, said(first, 1, 3))
+		store(t, q, said(last, 1, 5))
+		kill(q)
+		time.Sleep(72 * time.Hour)
+		q = start()
+		for _, when := range []string{"at once", "after another kill"} {
+			store(t, q, counted("new", 1))
+			store(t, q, counted("new", 2)) // the segment before is closed, and so a checkpoint made
+			time.Sleep(time.Second)        // and durable
+			expectNumbers(t, q, when, first, 3)
+			expectNumbers(t, q, when, last, 5)
+			kill(q)
+			q = start()
+		}
+		must(t, q.Close(context.Background()))
+	})
+}
+
 // A name in use is remembered after a kill too, although the log does not say that it was
 // in use, and although many others came since its last line: one commit of them, or many.
 func TestNamesInUseOutliveAKill(t *testing.T) {

@@ -14,12 +14,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 )
-
-// patience bounds every wait of these tests. It is long, because a disk may stall for
-// seconds, and a test of a queue waits for many syncs.
-const patience = 2 * time.Minute
 
 // open opens a queue and closes it at the end of the test, unless closed before.
 // Without a size its segments are small ones.
@@ -40,7 +37,7 @@ func open(t *testing.T, opts Options) *Queue {
 // from now on is the test's doing.
 func prepared(t *testing.T, q *Queue) {
 	t.Helper()
-	eventually(t, "the next segment is ready", func() bool {
+	await.Until(t, "the next segment is ready", func() bool {
 		q.pool.mu.Lock()
 		defer q.pool.mu.Unlock()
 		next := q.pool.next
@@ -53,11 +50,11 @@ func killed(t *testing.T, q *Queue) {
 	t.Helper()
 	prepared(t, q) // files must not come and go while they are copied
 	dir, copied := q.opts.Directory, ""
-	eventually(t, "the cursors file is there", func() bool {
+	await.Until(t, "the cursors file is there", func() bool {
 		_, err := os.Stat(filepath.Join(dir, state.CursorsFile))
 		return err == nil
 	})
-	eventually(t, "nothing changes during the copy", func() bool {
+	await.Until(t, "nothing changes during the copy", func() bool {
 		copied = filepath.Join(t.TempDir(), "copy")
 		return os.CopyFS(copied, os.DirFS(dir)) == nil
 	})
@@ -72,9 +69,7 @@ func killed(t *testing.T, q *Queue) {
 
 func closeQueue(t *testing.T, q *Queue) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := q.Close(ctx); err != nil {
+	if err := q.Close(context.Background()); err != nil {
 		t.Errorf("Close: %v", err)
 	}
 }
@@ -100,11 +95,7 @@ func store(t *testing.T, q *Queue, c *Chunk) {
 	if err := q.Append(context.Background(), c, func() { close(settled) }); err != nil {
 		t.Fatalf("Append: %v", err)
 	}
-	select {
-	case <-settled:
-	case <-time.After(patience):
-		t.Fatalf("chunk not durable after %s", patience)
-	}
+	<-settled
 }
 
 func cursorOf(t *testing.T, q *Queue, name string) *Cursor {
@@ -119,14 +110,9 @@ func cursorOf(t *testing.T, q *Queue, name string) *Cursor {
 // drain returns "seq:data" of everything durable that c has not returned.
 func drain(t *testing.T, q *Queue, c *Cursor) []string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
 	var got []string
 	for c.next <= q.LastSeq() {
-		records, err := c.Next(ctx, Limits{Records: 7, Bytes: 1 << 20})
-		if errors.Is(err, context.DeadlineExceeded) {
-			t.Fatalf("Next: nothing more after %q, last seq is %d", got, q.LastSeq())
-		}
+		records, err := c.Next(context.Background(), Limits{Records: 7, Bytes: 1 << 20})
 		if err != nil {
 			t.Fatalf("Next: %v", err)
 		}
@@ -259,7 +245,7 @@ func TestNextTakesMoreOfABacklog(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			c := cursorOf(t, q, name)
-			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 			defer cancel()
 			for _, want := range tt.want {
 				records, err := c.Next(ctx, Limits{Records: 2, Bytes: 10, Wait: time.Hour, Most: tt.most})
@@ -350,9 +336,9 @@ func TestSegmentsGoWhenEveryCursorHasPassed(t *testing.T) {
 	drain(t, q, b)
 	must(t, a.Ack(10))
 	must(t, b.Ack(4))
-	eventually(t, "segments 1 to 4 are gone", func() bool { return q.Stats().FirstSeq == 5 })
+	await.Until(t, "segments 1 to 4 are gone", func() bool { return q.Stats().FirstSeq == 5 })
 	must(t, b.Ack(10))
-	eventually(t, "all but the last are gone", func() bool { return q.Stats().FirstSeq == 10 })
+	await.Until(t, "all but the last are gone", func() bool { return q.Stats().FirstSeq == 10 })
 	closeQueue(t, q)
 
 	q = open(t, opts)
@@ -373,14 +359,14 @@ func TestSinkThatIsNotReadKeepsItsRecords(t *testing.T) {
 	storeNumbered(t, q, 1, 5, 1)
 	drain(t, q, a)
 	must(t, a.Ack(5))
-	eventually(t, "the cursor is durable", func() bool { return len(q.dirty) == 0 })
+	await.Until(t, "the cursor is durable", func() bool { return len(q.dirty) == 0 })
 	if s := q.Stats(); s.FirstSeq != 1 || !slices.Equal(s.Parked, []string{"removed"}) {
 		t.Errorf("got first seq %d, parked %q; want 1, removed", s.FirstSeq, s.Parked)
 	}
 	if n := q.Forget("removed"); n != 5 {
 		t.Errorf("Forget: got %d pending, want 5", n)
 	}
-	eventually(t, "the records are let go", func() bool { return q.Stats().FirstSeq == 5 })
+	await.Until(t, "the records are let go", func() bool { return q.Stats().FirstSeq == 5 })
 }
 
 func TestNewSinkFromNow(t *testing.T) {
@@ -466,7 +452,7 @@ func TestManyAppendersAndCursors(t *testing.T) {
 	for _, name := range []string{"a", "b", "c"} {
 		c := cursorOf(t, q, name)
 		wg.Go(func() {
-			ctx, cancel := context.WithTimeout(context.Background(), patience)
+			ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 			defer cancel()
 			next := map[string]int{}
 			for seq := uint64(0); seq < producers*each; {
@@ -513,17 +499,6 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// eventually waits for what another goroutine does.
-func eventually(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !ok(); {
-		if time.Now().After(deadline) {
-			t.Fatalf("not after %s: %s", patience, what)
-		}
-		time.Sleep(time.Millisecond) // polls another goroutine's progress
-	}
-}
-
 func flip(t *testing.T, path string, offset int64) {
 	t.Helper()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
@@ -543,7 +518,7 @@ func TestRecordFromTheFutureDoesNotHoldTheBatch(t *testing.T) {
 	c := chunk("{}")
 	c.Received = time.Now().Add(time.Hour)
 	store(t, q, c)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	if _, err := cursorOf(t, q, "a").Next(ctx, Limits{Records: 10, Bytes: 1000, Wait: 10 * time.Millisecond}); err != nil {
 		t.Errorf("a batch that may wait 10 ms: %v", err)

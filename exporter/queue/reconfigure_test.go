@@ -7,6 +7,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/docket-export/docket/client/clienttest/await"
 )
 
 // A full queue whose bound is raised takes the record that waits, and one that is told to
@@ -29,10 +31,10 @@ func TestReconfigureWakesWhatWaits(t *testing.T) {
 			cursorOf(t, q, "dead")
 			fill(t, q)
 			appended := make(chan error)
-			ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 			defer cancel()
 			go func() { appended <- q.Append(ctx, chunk(strings.Repeat("x", 3000)), nil) }()
-			eventually(t, "the record waits", func() bool { return q.Stats().Full })
+			await.Until(t, "the record waits", func() bool { return q.Stats().Full })
 			tt.change(&opts)
 			if !q.Reconfigure(opts) {
 				t.Error("the bound does not fit")

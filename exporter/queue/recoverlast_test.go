@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
@@ -355,13 +356,13 @@ func TestDamageAtTheEndOfTheSegmentInUse(t *testing.T) {
 		err     error
 	}
 	answered := make(chan answer, 1)
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	go func() {
 		records, err := c.Next(ctx, Limits{Records: 7, Bytes: 1 << 20})
 		answered <- answer{records, err}
 	}()
-	eventually(t, "the damage is met", func() bool { return q.Stats().Corrupt == 1 })
+	await.Until(t, "the damage is met", func() bool { return q.Stats().Corrupt == 1 })
 	store(t, q, record(51))
 	if a := <-answered; a.err != nil || len(a.records) != 1 || a.records[0].Seq != 42 {
 		t.Errorf("got %d records (%v), want record 42", len(a.records), a.err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
@@ -113,7 +114,7 @@ func FuzzPositionsFile(f *testing.F) {
 			t.Fatalf("open: %v", err)
 		}
 		defer closeQueue(t, q)
-		ctx, cancel := context.WithTimeout(t.Context(), patience)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 		defer cancel()
 		if _, _, err := highest(ctx, q, Producer{Source: "test", Name: "p"}); err != nil {
 			t.Errorf("position: %v", err)

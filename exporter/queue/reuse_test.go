@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
@@ -40,7 +41,7 @@ func TestFailedFileIsNotUsedAgain(t *testing.T) {
 	store(t, q, chunk("second"))
 	drain(t, q, c)
 	must(t, c.Ack(2))
-	eventually(t, "the delivered segment is gone", func() bool { _, err := os.Stat(path); return errors.Is(err, fs.ErrNotExist) })
+	await.Until(t, "the delivered segment is gone", func() bool { _, err := os.Stat(path); return errors.Is(err, fs.ErrNotExist) })
 	var s unix.Stat_t
 	must(t, unix.Fstat(int(f.Fd()), &s))
 	if s.Nlink != 0 {

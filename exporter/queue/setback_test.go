@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
@@ -114,7 +115,7 @@ func TestSetBackIsRefused(t *testing.T) {
 	c = cursorOf(t, q, "a")
 	first := q.Stats().FirstSeq
 	fillTo(60)
-	eventually(t, "segments go", func() bool { return q.Stats().FirstSeq > first })
+	await.Until(t, "segments go", func() bool { return q.Stats().FirstSeq > first })
 	c.Close()
 	before = q.Stats().Cursors["a"]
 	refused("what is no longer kept", "has just been removed: a replay can begin at record ")

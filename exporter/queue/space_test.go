@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/testlog"
@@ -23,7 +24,7 @@ func TestFullDiskStillFreesSegments(t *testing.T) {
 	q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys})
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 5, 1)
-	eventually(t, "checkpoint reaches the fourth segment", func() bool {
+	await.Until(t, "checkpoint reaches the fourth segment", func() bool {
 		cp, ok := readCheckpoint(t, q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
@@ -36,7 +37,7 @@ func TestFullDiskStillFreesSegments(t *testing.T) {
 	storeNumbered(t, q, 6, 6, 1)
 	drain(t, q, c)
 	must(t, c.Ack(6))
-	eventually(t, "the segments that the old checkpoint covers are gone", func() bool { return q.Stats().FirstSeq >= 5 })
+	await.Until(t, "the segments that the old checkpoint covers are gone", func() bool { return q.Stats().FirstSeq >= 5 })
 	fsys.set(nil)
 }
 
@@ -47,7 +48,7 @@ func TestReserveFromBeforeAStop(t *testing.T) {
 	reserved := func() bool { _, err := os.Stat(reserve); return err == nil }
 	q := open(t, Options{Directory: dir})
 	storeNumbered(t, q, 1, 5, 1)
-	eventually(t, "there is a reserve", reserved)
+	await.Until(t, "there is a reserve", reserved)
 	closeQueue(t, q)
 	fsys := &faultFS{FS: disk.OS("")}
 	var written atomic.Bool // a checkpoint
@@ -64,7 +65,7 @@ func TestReserveFromBeforeAStop(t *testing.T) {
 	})
 	q = open(t, Options{Directory: dir, FS: fsys})
 	storeNumbered(t, q, 6, 6, 1)
-	eventually(t, "a checkpoint", written.Load)
+	await.Until(t, "a checkpoint", written.Load)
 }
 
 // A disk that fails for long does not fill up.
@@ -83,7 +84,7 @@ func TestFailedAttemptsLeaveNoFiles(t *testing.T) {
 		return errDisk
 	})
 	must(t, q.Append(t.Context(), chunk(strings.Repeat("x", 1<<20)), nil))
-	eventually(t, "six attempts", func() bool { return attempts.Load() >= 6 })
+	await.Until(t, "six attempts", func() bool { return attempts.Load() >= 6 })
 	var size int64
 	files := segmentFiles(t, opts.Directory)
 	for _, f := range files {
@@ -109,7 +110,7 @@ func TestRefusingQueueStaysBounded(t *testing.T) {
 	for range 1500 {
 		store(t, q, &Chunk{Source: "test", Received: time.Now(), Refused: []Tally{{Name: "QueueFull", Count: 1}}})
 	}
-	eventually(t, "the queue is within its bound", func() bool { return q.Stats().Bytes <= 2*opts.MaxBytes })
+	await.Until(t, "the queue is within its bound", func() bool { return q.Stats().Bytes <= 2*opts.MaxBytes })
 }
 
 type removeFaultFS struct {
@@ -131,15 +132,15 @@ func TestRemovalIsTriedAgain(t *testing.T) {
 	q := open(t, opts)
 	c := cursorOf(t, q, "a")
 	storeNumbered(t, q, 1, 5, 1)
-	eventually(t, "checkpoint", func() bool {
+	await.Until(t, "checkpoint", func() bool {
 		cp, ok := readCheckpoint(t, q.opts.Directory)
 		return ok && cp.Epoch == 4
 	})
 	fsys.fail.Store(1)
 	drain(t, q, c)
 	must(t, c.Ack(5))
-	eventually(t, "gone from the list", func() bool { return q.Stats().FirstSeq == 5 })
-	eventually(t, "all but the last are removed", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
+	await.Until(t, "gone from the list", func() bool { return q.Stats().FirstSeq == 5 })
+	await.Until(t, "all but the last are removed", func() bool { return len(segmentFiles(t, opts.Directory)) == 1 })
 }
 
 // No checkpoint can be written while the queue fills and drains.
@@ -161,7 +162,7 @@ func TestFullQueueAfterCheckpointFaults(t *testing.T) {
 	opts.FS = nil // the disk is well again
 	q = open(t, opts)
 	cursorOf(t, q, "a")
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	if err := q.Append(ctx, chunk("{}"), nil); err != nil {
 		t.Errorf("everything is delivered, the disk is well, and: %v (%+v)", err, q.Stats())
@@ -175,7 +176,7 @@ func TestOneHugeChunkDoesNotBlockForEver(t *testing.T) {
 	store(t, q, chunk(strings.Repeat("x", 2<<20)))
 	drain(t, q, c)
 	must(t, c.Ack(1))
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	if err := q.Append(ctx, chunk("{}"), nil); err != nil {
 		t.Errorf("all is delivered: %v", err)
@@ -205,12 +206,12 @@ func TestRoomIsMadeOnceTheDiskRecovers(t *testing.T) {
 	must(t, c.Ack(1))
 	appended := make(chan error, 1)
 	go func() { appended <- q.Append(t.Context(), chunk("{}"), nil) }()
-	eventually(t, "a round that fails while a record waits", func() bool { return failed.Load() > 1 })
+	await.Until(t, "a round that fails while a record waits", func() bool { return failed.Load() > 1 })
 	fsys.set(nil)
 	select {
 	case err := <-appended:
 		must(t, err)
-	case <-time.After(patience):
+	case <-time.After(await.Left(t)):
 		t.Fatal("everything is delivered, the disk is well, and a record still waits for room")
 	}
 }
@@ -228,7 +229,7 @@ func TestSegmentsStayUntilWhatReleasesThemIsDurable(t *testing.T) {
 			fsys := &faultFS{FS: disk.OS("")}
 			q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1, FS: fsys})
 			c := cursorOf(t, q, "a")
-			eventually(t, "the new sink is durable", func() bool {
+			await.Until(t, "the new sink is durable", func() bool {
 				f, a, err := state.OpenCursorFile(disk.OS(""), q.opts.Directory)
 				if err == nil {
 					f.File.Close()
@@ -250,12 +251,12 @@ func TestSegmentsStayUntilWhatReleasesThemIsDurable(t *testing.T) {
 			storeNumbered(t, q, 1, 5, 1)
 			drain(t, q, c)
 			must(t, c.Ack(5))
-			eventually(t, "the step is tried again", func() bool { return failed.Load() >= 3 })
+			await.Until(t, "the step is tried again", func() bool { return failed.Load() >= 3 })
 			if got := q.Stats().FirstSeq; got != 1 {
 				t.Errorf("first kept record: got %d, want 1", got)
 			}
 			fsys.set(nil)
-			eventually(t, "segments go once the disk is well", func() bool { return q.Stats().FirstSeq == 5 })
+			await.Until(t, "segments go once the disk is well", func() bool { return q.Stats().FirstSeq == 5 })
 		})
 	}
 }

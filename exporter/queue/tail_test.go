@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
 )
@@ -191,7 +192,7 @@ func TestCursorProvesTheLastCommit(t *testing.T) {
 		must(t, q.Append(t.Context(), chunk(fmt.Sprintf(`{"n":%d}`, n)), nil))
 	}
 	close(goOn)
-	eventually(t, "durable", func() bool { return q.LastSeq() == 6 })
+	await.Until(t, "durable", func() bool { return q.LastSeq() == 6 })
 	drain(t, q, c)
 	must(t, c.Ack(5)) // 4 and 5 are delivered, so the commit of 4 to 6 was durable
 	closeQueue(t, q)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/fileversion"
@@ -193,7 +194,7 @@ func TestQueueOfSegmentVersion1(t *testing.T) {
 			}
 			for name, first := range map[string]uint64{"bus": 53, "siem": 46} {
 				c := cursorOf(t, q, name)
-				ctx, cancel := context.WithTimeout(t.Context(), patience)
+				ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 				defer cancel()
 				next := first
 				for next <= 61 {

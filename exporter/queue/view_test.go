@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
@@ -96,7 +97,7 @@ func TestSegmentsGoUnderAReader(t *testing.T) {
 		if next == 1 {
 			before := q.Stats().FirstSeq
 			deliver(12 * perSegment) // every file is used again
-			eventually(t, "segments go", func() bool { return q.Stats().FirstSeq > before+4*perSegment })
+			await.Until(t, "segments go", func() bool { return q.Stats().FirstSeq > before+4*perSegment })
 		}
 		if string(r.Data) != record(r.Seq) || r.Seq != next {
 			t.Fatalf("record %d: got %.20q after record %d", r.Seq, r.Data, next-1)

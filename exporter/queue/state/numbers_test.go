@@ -10,6 +10,9 @@ import (
 // its line was received, and never otherwise.
 func TestNumbersAreASet(t *testing.T) {
 	seed := rand.Uint64()
+	if testing.Short() {
+		seed = 1 // the gate decides nothing by chance
+	}
 	dice := rand.New(rand.NewPCG(seed, 1))
 	const most = 200
 	for range 200 {
