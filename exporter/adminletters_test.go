@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/sinks"
@@ -293,7 +294,7 @@ func TestAdminSocketIsTriedAgain(t *testing.T) {
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the socket", func() bool {
+	await.Until(t, "the socket", func() bool {
 		info, err := os.Lstat(path)
 		return err == nil && info.Mode().Type() == os.ModeSocket
 	})

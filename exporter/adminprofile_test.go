@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/fairconn"
 )
 
@@ -127,7 +128,7 @@ func TestStopEndsAProfile(t *testing.T) {
 		defer close(ended)
 		h.ServeHTTP(w, r)
 	}))
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+l.Addr().String()+profilePath+"profile?seconds=300", http.NoBody)
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 	dto "github.com/prometheus/client_model/go"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/internal/fairconn"
@@ -209,7 +210,7 @@ func TestTailRefuses(t *testing.T) {
 		t.Errorf("got %d %s, want 503", status, answer)
 	}
 	answers[0].Close()
-	until(t, "a place is free", func() bool { return len(e.tailPlaces) < maxTails })
+	await.Until(t, "a place is free", func() bool { return len(e.tailPlaces) < maxTails })
 	follow(t, c, "")
 }
 
@@ -227,7 +228,7 @@ func TestTailEndsWithTheEndpoint(t *testing.T) {
 	c := overSocket(e)
 	_, stored := follow(t, c, "")
 	_, decided := follow(t, c, "?sink=siem")
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	if err := endpoint.Shutdown(ctx); err != nil { // which closes no connection that is at work
 		t.Errorf("got %v, want both to end", err)

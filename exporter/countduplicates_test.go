@@ -4,6 +4,7 @@ import (
 	"context"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sources"
 )
@@ -81,7 +82,7 @@ func TestCountDuplicatesWhenFull(t *testing.T) {
 			in := newIntake(t, queue.Options{Directory: t.TempDir(), SegmentBytes: 1, MaxBytes: 1, WhenFull: whenFull})
 			s, _, _ := in.session(t, "", 0)
 			submit(t, s, "{}\n") // an empty queue takes a chunk, however small it is
-			ctx, cancel := context.WithTimeout(t.Context(), patience)
+			ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 			defer cancel()
 			if err := s.CountDuplicates(ctx, 4); err != nil {
 				t.Fatalf("CountDuplicates: %v", err)

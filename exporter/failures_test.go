@@ -8,6 +8,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sinks"
@@ -37,7 +38,7 @@ func TestBadFailures(t *testing.T) {
 			d := newTestDelivery(t, SinkConfig{Config: f}, c, slog.New(slog.DiscardHandler))
 			d.cfg.Retry = RetryConfig{InitialBackoff: config.Duration(time.Millisecond), MaxBackoff: config.Duration(time.Millisecond)}
 			start(t, d)
-			until(t, "settled", func() bool { return len(c.acked()) == 1 })
+			await.Until(t, "settled", func() bool { return len(c.acked()) == 1 })
 			if list, _ := d.letters.list(); c.outcome.DeadLettered != uint64(len(list)) {
 				t.Errorf("settled with %+v, and there are %d letters", c.outcome, len(list))
 			}
@@ -101,7 +102,7 @@ func TestGapsOfRejected(t *testing.T) {
 				c := &fakeCursor{batches: [][]queue.Record{append(records(1, 2), records(5, 7)...), records(8, 8)}, account: queue.Account{Next: 1}}
 				d := newTestDelivery(t, SinkConfig{Config: orderedSink{s}}, c, slog.New(slog.DiscardHandler))
 				start(t, d)
-				until(t, "settled", func() bool { return len(c.acked()) == 2 })
+				await.Until(t, "settled", func() bool { return len(c.acked()) == 2 })
 				seen := map[uint64]bool{}
 				for _, q := range s.seqs() {
 					seen[q] = true

@@ -50,9 +50,7 @@ func newIntake(t *testing.T, opts queue.Options) *intakeTest {
 
 func (in *intakeTest) close(t *testing.T) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
-	defer cancel()
-	if err := in.queue.Close(ctx); err != nil {
+	if err := in.queue.Close(context.Background()); err != nil {
 		t.Errorf("close queue: %v", err)
 	}
 	if err := in.refused.close(); err != nil {

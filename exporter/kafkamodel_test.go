@@ -17,6 +17,7 @@ import (
 	"github.com/twmb/franz-go/pkg/kerr"
 	"github.com/twmb/franz-go/pkg/kmsg"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/state"
@@ -156,9 +157,9 @@ func (l *kafkaLife) isKilled() bool {
 // until waits for ok, or for a kill.
 func (l *kafkaLife) until(what string, ok func() bool) {
 	l.t.Helper()
-	for end := time.Now().Add(patience); !ok() && !l.isKilled(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(l.t)); !ok() && !l.isKilled(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			l.t.Fatalf("not within %s: %s; %+v\n%s", patience, what, l.account(), l.log.String())
+			l.t.Fatalf("no time is left to wait for %s; %+v\n%s", what, l.account(), l.log.String())
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/sinks"
 )
@@ -44,13 +45,13 @@ func TestPurgedLetterDoesNotComeBack(t *testing.T) {
 			}}
 			d, _ = realDelivery(t, 5, SinkConfig{Config: f}, 0)
 			start(t, d)
-			until(t, "set aside", func() bool { return d.cursor.Account().DeadLettered == 2 })
+			await.Until(t, "set aside", func() bool { return d.cursor.Account().DeadLettered == 2 })
 			s.set(func() { s.poison = nil })
 			if _, err := d.letters.redrive(nil); err != nil {
 				t.Fatal(err)
 			}
-			until(t, "purged", purged.Load)
-			until(t, "the others are delivered", func() bool { return slices.Contains(s.seqs(), 4) && d.letters.stats().Redriving == 0 })
+			await.Until(t, "purged", purged.Load)
+			await.Until(t, "the others are delivered", func() bool { return slices.Contains(s.seqs(), 4) && d.letters.stats().Redriving == 0 })
 			if a, letters := d.cursor.Account(), d.letters.stats().Letters; letters != 0 || a.Dropped != 1 || a.Delivered != 4 {
 				t.Errorf("%d letters are left, and the account says %+v; want none, 1 dropped and 4 delivered", letters, a)
 			}
@@ -70,7 +71,7 @@ func TestPurgeCountsWhatTheSinkHasPassed(t *testing.T) {
 	s := &pickySink{poison: []uint64{1, 2}, names: true}
 	d, _ := realDelivery(t, 3, SinkConfig{Config: &funcSink{send: s.Send}}, 0)
 	start(t, d)
-	until(t, "set aside", func() bool { return d.cursor.Account().DeadLettered == 2 && d.cursor.Account().Next == 4 })
+	await.Until(t, "set aside", func() bool { return d.cursor.Account().DeadLettered == 2 && d.cursor.Account().Next == 4 })
 	pending := deadletter.Letter{Seq: 4, Record: []byte("{}"), Reason: "400"}
 	if err := d.letters.add([]deadletter.Letter{pending}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -152,7 +153,7 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 	wild = false
 	mu.Unlock()
 	defer func() { stop() }()
-	for end := time.Now().Add(patience); ; time.Sleep(5 * time.Millisecond) {
+	for end := time.Now().Add(await.Left(t)); ; time.Sleep(5 * time.Millisecond) {
 		d.letters.redrive(nil)
 		if a := d.cursor.Account(); a.Pending(uint64(stored)) == 0 && a.DeadLettered == 0 && d.letters.stats().Letters == 0 {
 			break

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -78,7 +79,7 @@ func TestDropOldestOverABatchMadeAhead(t *testing.T) {
 		}
 	}
 	close(pass)
-	until(t, "all is done", func() bool { return d.cursor.Account().Pending(n) == 0 })
+	await.Until(t, "all is done", func() bool { return d.cursor.Account().Pending(n) == 0 })
 	mu.Lock()
 	defer mu.Unlock()
 	a := d.cursor.Account()

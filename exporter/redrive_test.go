@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sinks"
 )
@@ -139,7 +140,7 @@ func TestStatusDuringStuckSync(t *testing.T) {
 	d.letters.account = stuck
 	start(t, d)
 	defer close(stuck.leave)
-	until(t, "settled", func() bool { return len(c.acked()) > 0 })
+	await.Until(t, "settled", func() bool { return len(c.acked()) > 0 })
 	s.set(func() { s.poison = nil })
 	if n, err := d.letters.redrive(nil); n != 1 || err != nil {
 		t.Fatalf("redrive = %d, %v; want 1", n, err)
@@ -149,8 +150,8 @@ func TestStatusDuringStuckSync(t *testing.T) {
 	go func() { done <- d.snapshot() }()
 	select {
 	case <-done:
-	case <-time.After(patience):
-		t.Errorf("the status of the sink is not there after %s: it waits for the sync", patience)
+	case <-time.After(await.Left(t)):
+		t.Error("the status of the sink does not come: it waits for the sync")
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sinks/filesink"
@@ -230,19 +231,20 @@ func TestLettersThatCannotBeRemovedAreNotSentAgain(t *testing.T) {
 	if _, err := r.letters.redrive(nil); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "it has failed a few times", func() bool { return broken.failures.Load() >= 5 })
+	await.Until(t, "it has failed a few times", func() bool { return broken.failures.Load() >= 5 })
 	put(t, r.queue, redriveRecords+1, redriveRecords+1)
-	until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
-	if got := r.snapshot(); got.State != Error || got.Reason != "DeadLetters" || got.NextAttempt == nil {
-		t.Errorf("meanwhile: got status %+v, want an error of the dead letters and a next attempt", got)
-	}
-	until(t, "the account says that they are there", func() bool { return r.cursor.Account().Redriving == redriveRecords-2 })
+	await.Until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
+	await.Until(t, "an error of the dead letters, and a next attempt", func() bool {
+		got := r.snapshot()
+		return got.State == Error && got.Reason == "DeadLetters" && got.NextAttempt != nil
+	})
+	await.Until(t, "the account says that they are there", func() bool { return r.cursor.Account().Redriving == redriveRecords-2 })
 	broken.is.Store(false)
 	r.settle(t)
 	want := once()
 	want[redriveRecords+1] = 1
 	r.check(t, want, queue.Account{Delivered: redriveRecords + 1})
-	until(t, "all is well", func() bool { return r.snapshot().State == Active })
+	await.Until(t, "all is well", func() bool { return r.snapshot().State == Active })
 }
 
 // brokenSync is an account that cannot be made durable for some time.
@@ -301,13 +303,13 @@ func TestPurgeEndsThePauseOfARedrive(t *testing.T) {
 	if _, err := r.letters.redrive([]uint64{5}); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "the redrive pauses", func() bool { return r.snapshot().Reason == "Transient" })
+	await.Until(t, "the redrive pauses", func() bool { return r.snapshot().Reason == "Transient" })
 	r.failing.Store(false)
 	if n, err := r.letters.purge([]uint64{5}); n != 1 || err != nil {
 		t.Fatalf("purge = %d, %v; want 1", n, err)
 	}
 	put(t, r.queue, redriveRecords+1, redriveRecords+1)
-	until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
+	await.Until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
 	r.check(t, map[int]int{redriveRecords + 1: 1}, queue.Account{Delivered: 3, DeadLettered: redriveRecords - 3, Dropped: 1})
 	if got := r.snapshot(); got.State != Active {
 		t.Errorf("got status %+v, want that all is well", got)
@@ -332,9 +334,9 @@ func TestLettersThatCannotBeKeptAgain(t *testing.T) {
 			}
 			r.readOnly = true
 			r.begin(t, policy, 1)
-			until(t, "the letters fail", func() bool { return r.snapshot().Reason == "DeadLetters" })
+			await.Until(t, "the letters fail", func() bool { return r.snapshot().Reason == "DeadLetters" })
 			put(t, r.queue, redriveRecords+1, redriveRecords+1)
-			until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
+			await.Until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
 			r.end(t)
 			r.readOnly = false
 			r.begin(t, policy, 1)
@@ -343,7 +345,7 @@ func TestLettersThatCannotBeKeptAgain(t *testing.T) {
 			if policy == DropRejected {
 				want.DeadLettered, want.Dropped = redriveRecords-4, 2
 			}
-			until(t, "they are settled", func() bool {
+			await.Until(t, "they are settled", func() bool {
 				a := r.cursor.Account()
 				return r.letters.known.Load() != nil && a.Redriving == 0 && a.DeadLettered == want.DeadLettered
 			})
@@ -375,7 +377,7 @@ func TestLettersAreNotRedrivenToAnExport(t *testing.T) {
 	r.begin(t, DeadLetter, 1)
 	defer r.end(t)
 	put(t, r.queue, redriveRecords+1, redriveRecords+1)
-	until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
+	await.Until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
 	want, _, err := r.letters.get(5)
 	if err != nil {
 		t.Fatal(err)

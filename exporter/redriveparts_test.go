@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -124,7 +125,7 @@ func newRedriveTest(t *testing.T) *redriveTest {
 	r.receiver, r.url = newReceiver(t, poison...)
 	r.begin(t, DeadLetter, 1)
 	put(t, r.queue, 1, redriveRecords)
-	until(t, "set aside", func() bool { return r.cursor.Account().DeadLettered == redriveRecords-2 })
+	await.Until(t, "set aside", func() bool { return r.cursor.Account().DeadLettered == redriveRecords-2 })
 	r.end(t)
 	r.counts()
 	return r
@@ -210,7 +211,7 @@ func (r *redriveTest) redriveAll(t *testing.T) {
 
 func (r *redriveTest) settle(t *testing.T) {
 	t.Helper()
-	until(t, "no letter is on its way", func() bool {
+	await.Until(t, "no letter is on its way", func() bool {
 		return r.letters.stats().Redriving == 0 && r.cursor.Account().Pending(r.queue.LastSeq()) == 0
 	})
 }

@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/sinks"
@@ -179,7 +180,7 @@ func TestLetterHoldsTheRecord(t *testing.T) {
 	}}}
 	d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.DiscardHandler))
 	start(t, d)
-	until(t, "settled", func() bool { return len(c.acked()) == 1 })
+	await.Until(t, "settled", func() bool { return len(c.acked()) == 1 })
 	letter, ok, err := d.letters.get(2)
 	if err != nil || !ok {
 		t.Fatalf("no letter: %v", err)
@@ -326,10 +327,10 @@ func TestPendingRecordHasNoLetter(t *testing.T) {
 	d.cursor = c
 	start(t, d)
 	c.ch <- records(1, 4)
-	until(t, "settled", func() bool { return len(c.acked()) == 1 })
+	await.Until(t, "settled", func() bool { return len(c.acked()) == 1 })
 	s.set(func() { s.poison, s.taken = []uint64{3}, nil })
 	c.ch <- records(2, 4)
-	until(t, "settled again", func() bool { return len(c.acked()) == 2 })
+	await.Until(t, "settled again", func() bool { return len(c.acked()) == 2 })
 	list, err := d.letters.list()
 	if err != nil || len(list) != 1 || list[0].Seq != 3 {
 		t.Errorf("dead letters: %+v, %v; want record 3 alone", list, err)

@@ -81,12 +81,17 @@ func TestReport(t *testing.T) {
 				t.Error(err)
 			}
 		}()
-		until(t, "the source cannot start", func() bool { return e.Status().Sources[0].State == Error })
+		until := func(ok func() bool) {
+			for !ok() {
+				time.Sleep(time.Millisecond) // of the bubble's time
+			}
+		}
+		until(func() bool { return e.Status().Sources[0].State == Error })
 		if got, want := e.Status().Sources[0], (SourceStatus{Name: "files", State: Error, Reason: "cannot start", Lost: 1}); got != want {
 			t.Errorf("a source that cannot start: got %+v, want %+v", got, want)
 		}
 		reporter.fails.Store(false)
-		until(t, "both run", func() bool {
+		until(func() bool { // both run
 			s := e.Status().Sources
 			return s[0].State != Error && s[1].State == Active
 		})

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/queue/inspect"
 	"github.com/docket-export/docket/exporter/queue/state"
@@ -270,9 +271,9 @@ func (x *exactly) isDead() bool {
 // until waits for ok, or for a kill.
 func (x *exactly) until(what string, ok func() bool) {
 	x.t.Helper()
-	for end := time.Now().Add(patience); !ok() && !x.isDead(); time.Sleep(time.Millisecond) {
+	for end := time.Now().Add(await.Left(x.t)); !ok() && !x.isDead(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			x.t.Fatalf("not within %s: %s; %+v\n%s", patience, what, x.status(), x.log.String())
+			x.t.Fatalf("no time is left to wait for %s; %+v\n%s", what, x.status(), x.log.String())
 		}
 	}
 }

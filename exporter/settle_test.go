@@ -10,25 +10,13 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/exporter/deadletter"
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/sinks"
 )
-
-// patience bounds every wait of these tests. It is long, because a disk may stall for
-// seconds.
-const patience = 2 * time.Minute
-
-func until(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for end := time.Now().Add(patience); !ok(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("not within %s: %s", patience, what)
-		}
-	}
-}
 
 // realDelivery is one from a queue with n records.
 func realDelivery(t *testing.T, n int, cfg SinkConfig, letterBytes int64) (*delivery, *queue.Queue) {
@@ -82,12 +70,12 @@ func TestRedriveOfFullDeadLettersDropsNothing(t *testing.T) {
 	s := &pickySink{poison: upTo(2, 40)}
 	d, q := realDelivery(t, 50, SinkConfig{Config: s}, 4000)
 	start(t, d)
-	until(t, "full", func() bool { return d.snapshot().Reason == "DeadLettersFull" })
+	await.Until(t, "full", func() bool { return d.snapshot().Reason == "DeadLettersFull" })
 	s.set(func() { s.poison = nil })
 	if _, err := d.letters.redrive(nil); err != nil {
 		t.Fatal(err)
 	}
-	until(t, "all delivered", func() bool { return d.cursor.Account().Pending(50) == 0 && d.letters.stats().Redriving == 0 })
+	await.Until(t, "all delivered", func() bool { return d.cursor.Account().Pending(50) == 0 && d.letters.stats().Redriving == 0 })
 	a := q.Stats().Cursors["test"]
 	if len(s.seqs()) < 50-1 || a.Dropped != 0 {
 		t.Errorf("the destination took %d of 50 records, %d letters are left, and the ledger says %+v (purged: %d)", len(s.seqs()), d.letters.stats().Letters, a, d.metrics.droppedPurged.Load())
@@ -114,16 +102,16 @@ func TestRedriveBehindASlowBatchDropsNothing(t *testing.T) {
 	}}
 	d, q := realDelivery(t, 20, SinkConfig{Config: f, Batch: sinks.BatchLimits{MaxRecords: 10, MaxBytes: 1 << 20}}, 0)
 	start(t, d)
-	until(t, "set aside", func() bool { return d.letters.stats().Letters == 1 })
+	await.Until(t, "set aside", func() bool { return d.letters.stats().Letters == 1 })
 	s.set(func() { s.poison = nil })
 	if n, err := d.letters.redrive(nil); n != 1 || err != nil {
 		t.Fatalf("redrive = %d, %v; want 1", n, err)
 	}
 	put(t, q, 21, 21) // what comes after the redrive is delivered: the redrive was looked at
-	until(t, "the next batch", func() bool { return slices.Contains(s.seqs(), 21) })
+	await.Until(t, "the next batch", func() bool { return slices.Contains(s.seqs(), 21) })
 	close(release)
-	until(t, "redelivered", func() bool { return d.letters.stats().Letters == 0 })
-	until(t, "all delivered", func() bool { return d.cursor.Account().Pending(21) == 0 })
+	await.Until(t, "redelivered", func() bool { return d.letters.stats().Letters == 0 })
+	await.Until(t, "all delivered", func() bool { return d.cursor.Account().Pending(21) == 0 })
 	if a := q.Stats().Cursors["test"]; len(s.seqs()) != 21 || a.Dropped != 0 {
 		t.Errorf("the destination took %d of 21 records, and the ledger says %+v (purged: %d)", len(s.seqs()), a, d.metrics.droppedPurged.Load())
 	}
@@ -146,7 +134,7 @@ func TestHungLettersDoNotHoldUpTheStop(t *testing.T) {
 	t.Cleanup(func() {
 		close(hung)
 		l := e.letters("a")
-		until(t, "the delivery has ended, and makes no more files", func() bool {
+		await.Until(t, "the delivery has ended, and makes no more files", func() bool {
 			l.mu.Lock()
 			defer l.mu.Unlock()
 			return l.closed
@@ -161,8 +149,8 @@ func TestHungLettersDoNotHoldUpTheStop(t *testing.T) {
 	cancel()
 	select {
 	case <-done:
-	case <-time.After(patience):
-		t.Errorf("the exporter has not stopped after %s", patience)
+	case <-time.After(await.Left(t)):
+		t.Error("the exporter does not stop")
 	}
 }
 
@@ -171,7 +159,7 @@ func TestDamagedRedrivingLetter(t *testing.T) {
 	s := &pickySink{poison: []uint64{2}}
 	d, q := realDelivery(t, 3, SinkConfig{Config: s}, 0)
 	start(t, d)
-	until(t, "set aside", func() bool { return q.Stats().Cursors["test"].DeadLettered == 1 })
+	await.Until(t, "set aside", func() bool { return q.Stats().Cursors["test"].DeadLettered == 1 })
 	path := filepath.Join(d.letters.dir, "letters.log")
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -183,5 +171,5 @@ func TestDamagedRedrivingLetter(t *testing.T) {
 	f.Close()
 	d.letters.redrive(nil)
 	// Else every stop would wait for it until drainTimeout.
-	until(t, "a damaged letter that is not pending", func() bool { return q.Stats().Cursors["test"].Pending(3) == 0 })
+	await.Until(t, "a damaged letter that is not pending", func() bool { return q.Stats().Cursors["test"].Pending(3) == 0 })
 }

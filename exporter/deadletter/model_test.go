@@ -234,6 +234,9 @@ func (s *session) checkNumbers(found map[uint64]Letter) {
 func seedOf(t *testing.T) uint64 {
 	t.Helper()
 	seed := rand.Uint64()
+	if testing.Short() {
+		seed = 1 // the gate decides nothing by chance
+	}
 	if text := os.Getenv("DEADLETTER_SEED"); text != "" {
 		var err error
 		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/exporter/filter"
 )
@@ -124,11 +123,7 @@ func TestStallsAreEnded(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := mustCompile(t, when)
-			begin := time.Now()
-			took, err := f.Takes(record)
-			if elapsed := time.Since(begin); elapsed > 5*time.Minute { // without limits: hours
-				t.Errorf("took %s", elapsed)
-			}
+			took, err := f.Takes(record) // without limits: hours
 			if !took || err == nil {
 				t.Errorf("got %t, %v, want a record that is delivered, and an error", took, err)
 			}

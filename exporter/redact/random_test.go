@@ -82,6 +82,9 @@ func FuzzAppend(f *testing.F) {
 
 func TestRandomRecords(t *testing.T) {
 	seed := uint64(time.Now().UnixNano())
+	if testing.Short() {
+		seed = 1 // the gate decides nothing by chance
+	}
 	t.Logf("seed %d", seed)
 	g := generator{rand.New(rand.NewPCG(seed, 0))}
 	rules := fuzzRules(t)

@@ -26,7 +26,12 @@ var (
 )
 
 // seeds are fewer than in other trials: a move takes many operations.
-const seeds = 4
+func seeds() uint64 {
+	if testing.Short() {
+		return 1
+	}
+	return 4
+}
 
 // files are the contents of files, by path.
 type files map[string]string
@@ -117,7 +122,7 @@ var toNew = map[string]string{"/old/queue": "/new/queue", "/old/export": "/new/e
 func TestMoveSurvivesPowerCuts(t *testing.T) {
 	t.Parallel()
 	trial := crashdisk.Trial{
-		Seeds:   seeds,
+		Seeds:   seeds(),
 		Prepare: func(fsys disk.FS) error { return original.make(fsys, queueID, "/old/queue") },
 		Do: func(fsys disk.FS) error {
 			_, err := on(fsys, pairs()).Run()
@@ -176,7 +181,7 @@ func mustBeOne(fsys disk.FS, did bool) error {
 func TestMoveBackSurvivesPowerCuts(t *testing.T) {
 	t.Parallel()
 	trial := crashdisk.Trial{
-		Seeds: seeds,
+		Seeds: seeds(),
 		Prepare: func(fsys disk.FS) error {
 			if err := original.make(fsys, queueID, "/old/queue"); err != nil {
 				return err
