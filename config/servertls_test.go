@@ -2,12 +2,12 @@ package config
 
 import (
 	"crypto/tls"
-	"net"
 	"os"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testcert"
 )
 
@@ -39,7 +39,6 @@ func greetWith(t *testing.T, c *tls.Config) (address string, failed <-chan error
 			if err != nil {
 				return
 			}
-			_ = conn.SetDeadline(time.Now().Add(time.Minute))
 			if err := conn.(*tls.Conn).Handshake(); err != nil {
 				errs <- err
 			}
@@ -52,12 +51,11 @@ func greetWith(t *testing.T, c *tls.Config) (address string, failed <-chan error
 // visit connects as c says. It returns the name that the server calls the client,
 // and the name in the server's certificate.
 func visit(address string, c *tls.Config) (client, server string, err error) {
-	conn, err := tls.DialWithDialer(&net.Dialer{Timeout: time.Minute}, "tcp", address, c)
+	conn, err := tls.Dial("tcp", address, c)
 	if err != nil {
 		return "", "", err
 	}
 	defer conn.Close()
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
 	name := make([]byte, 64)
 	n, err := conn.Read(name)
 	return string(name[:n]), conn.ConnectionState().PeerCertificates[0].Subject.CommonName, err
@@ -69,7 +67,7 @@ func awaitError(t *testing.T, failed <-chan error) error {
 	select {
 	case err := <-failed:
 		return err
-	case <-time.After(time.Minute):
+	case <-time.After(await.Left(t)):
 		t.Fatal("the server has let the client in, want a failed handshake")
 		return nil
 	}

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
-	"time"
 
 	"github.com/segmentio/kafka-go"
 	"github.com/twmb/franz-go/pkg/kfake"
 
+	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/internal/testcert"
 )
 
@@ -50,7 +50,7 @@ func TestTLSClientInNetHTTP(t *testing.T) {
 	for _, want := range []string{"alice", "bob"} {
 		rotate(want)
 		transport.CloseIdleConnections()
-		answer, err := (&http.Client{Transport: transport, Timeout: time.Minute}).Get(server.URL)
+		answer, err := (&http.Client{Transport: transport, Timeout: await.Left(t)}).Get(server.URL)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -80,7 +80,7 @@ func TestTLSClientInKafkaTransport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Left(t))
 	defer cancel()
 	for _, want := range []string{"alice", "bob"} {
 		rotate(want)
