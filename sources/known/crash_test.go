@@ -32,7 +32,7 @@ func TestSyncOutlivesAPowerCut(t *testing.T) {
 		}
 	}
 	err := crashdisk.Trial{
-		Seeds: uint64(20 / few(10)),
+		Seeds:   uint64(20 / few(10)),
 		Prepare: sync(0, 1, 2), Do: sync(2, 3, 4),
 		Check: func(fsys disk.FS, did bool) error {
 			acked := uint64(2)

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-
 	"github.com/docket-export/docket/client/clienttest/await"
 )
 

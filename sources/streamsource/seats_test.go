@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-
 	"github.com/docket-export/docket/client/clienttest/await"
 )
 
