@@ -18,7 +18,11 @@ func TestBatchesDoNotShareBytes(t *testing.T) {
 	}
 	t.Log("seed", seed)
 	dice := rand.New(rand.NewPCG(seed, 2))
-	for range 12 {
+	rounds := 12
+	if testing.Short() {
+		rounds = 3
+	}
+	for range rounds {
 		q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 1 << (12 + dice.IntN(12))})
 		var all []string
 		written := make(chan struct{})

@@ -24,7 +24,7 @@ func TestOutageOfADiskInTheLog(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			fsys := &faultFS{FS: disk.OS("")}
 			var log testlog.Buffer
-			q := open(t, Options{Directory: t.TempDir(), FS: fsys, Log: slog.New(slog.NewTextHandler(&log, nil))})
+			q := open(t, Options{Directory: t.TempDir(), SegmentBytes: 16 << 10, FS: fsys, Log: slog.New(slog.NewTextHandler(&log, nil))})
 			var syncs atomic.Int64
 			began := time.Now()
 			fsys.set(failing("sync", func() bool { return test.fails(syncs.Add(1)) }))

@@ -126,7 +126,7 @@ func TestRetainTakesNothingFromASink(t *testing.T) {
 		q := open(t, opts)
 		slow := cursorOf(t, q, "slow")
 		deliverAll(t, q, cursorOf(t, q, "a"), 1, 30)
-		time.Sleep(24 * time.Hour)
+		time.Sleep(time.Hour)
 		if got := len(drain(t, q, slow)); got != 30 {
 			t.Errorf("the slow sink got %d records, want 30", got)
 		}

@@ -8,6 +8,9 @@ import (
 
 const module = "github.com/docket-export/docket"
 
+// await needs the standard library alone, and what helps tests anywhere waits with it.
+const await = module + "/client/clienttest/await"
+
 // pkg is what a rule needs to know of a package, test files left out.
 type pkg struct {
 	path     string
@@ -35,14 +38,14 @@ func below(dirs ...string) func(string) bool {
 
 // only forbids every package of this module except those that allowed matches.
 func only(allowed func(string) bool) func(pkg) bool {
-	return func(dep pkg) bool { return ours(dep.path) && !allowed(dep.path) }
+	return func(dep pkg) bool { return ours(dep.path) && !allowed(dep.path) && dep.path != await }
 }
 
 // except forbids what only does, and every library save those named.
 func except(allowed func(string) bool, libraries ...string) func(pkg) bool {
 	return func(dep pkg) bool {
 		if ours(dep.path) {
-			return !allowed(dep.path)
+			return !allowed(dep.path) && dep.path != await
 		}
 		return !dep.standard && !slices.Contains(libraries, dep.path)
 	}
