@@ -116,7 +116,7 @@ check-vet:
 
 .PHONY: lint
 lint: ## staticcheck, with the version that go.mod has
-	go tool staticcheck $(PACKAGES)
+	go tool staticcheck -tags soak $(PACKAGES)
 
 .PHONY: check
 check: hygiene check-cross check-tidy check-lint ## hygiene of every module, all platforms, and more linters
