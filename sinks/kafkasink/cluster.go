@@ -42,7 +42,7 @@ func newCluster(c *Config) (*cluster, error) {
 		}
 	}
 	timeout := time.Duration(c.Timeout)
-	d := newDialer(timeout, secure)
+	d := newDialer(timeout, secure, c.answerBytes())
 	transport := &kafka.Transport{
 		Dial:           d.dial,
 		DialTimeout:    timeout,

@@ -17,7 +17,7 @@ var Definition = sinks.Definition{
 	Kind: "kafka",
 	Batch: sinks.BatchLimits{
 		MaxRecords: 4000,
-		MaxBytes:   3600 << 10,
+		MaxBytes:   3200 << 10,
 		MaxWait:    config.Duration(100 * time.Millisecond),
 	},
 	NewConfig: func() sinks.Config { return defaultConfig() },

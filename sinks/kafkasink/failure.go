@@ -80,7 +80,7 @@ func (s *sink) misconfigured(err error) string {
 	if errors.Is(err, errExpectsTLS) {
 		return "set kafka.tls, or name the plaintext port in kafka.brokers"
 	}
-	if errors.Is(err, errNotKafka) {
+	if errors.Is(err, errNotKafka) || errors.Is(err, errHTTP) {
 		return "check kafka.brokers"
 	}
 	if errors.Is(err, errTokenRefused) {

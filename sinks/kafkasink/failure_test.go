@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -157,19 +158,26 @@ func TestNotKafka(t *testing.T) {
 	ca := testcert.NewCA(t)
 	secure := &tls.Config{Certificates: []tls.Certificate{ca.Issue(t, "127.0.0.1").TLS}}
 	for name, greeting := range map[string]string{
-		"SSH":   "SSH-2.0-OpenSSH_9.2\r\n",
-		"HTTP":  "HTTP/1.1 400 Bad Request\r\n\r\n",
-		"gRPC":  "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00",
-		"short": "+OK\r\n",
+		"SSH":    "SSH-2.0-OpenSSH_9.2\r\n",
+		"HTTP":   "HTTP/1.1 400 Bad Request\r\n\r\n",
+		"page":   "<html>\r\n<head><title>400 Bad Request</title></head>\r\n",
+		"gRPC":   "\x00\x00\x06\x04\x00\x00\x00\x00\x00\x00\x05\x00\x00\x40\x00",
+		"short":  "+OK\r\n",
+		"counts": "\x00\x00\x00\x0e\x00\x00\x00\x01\x00\x00\x7f\xff\xff\xff\x00\x00\x00\x00",
+		"length": "\xff\xff\xff\xff\x00\x00\x00\x01\x00\x00\x00\x00",
 	} {
+		want := "not a Kafka broker"
+		if slices.Contains([]string{"HTTP", "page", "gRPC"}, name) {
+			want = "this port speaks HTTP, not Kafka"
+		}
 		t.Run(name, func(t *testing.T) {
 			s := openSink(t, []string{answering(t, []byte(greeting))})
-			sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, "not a Kafka broker", "check kafka.brokers")
+			sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, want, "check kafka.brokers")
 		})
 		t.Run(name+" over TLS", func(t *testing.T) {
 			address := answeringOn(t, func(l net.Listener) net.Listener { return tls.NewListener(l, secure) }, []byte(greeting))
 			s := openSink(t, []string{address}, withTLS(config.TLS{CAFile: ca.File}))
-			sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, "not a Kafka broker", "check kafka.brokers")
+			sendFails(t, s, batch(1, `{"a":1}`), sinks.Misconfigured, want, "check kafka.brokers")
 		})
 	}
 }

@@ -129,6 +129,10 @@ type produced struct {
 	throttle time.Duration // what the broker asks for
 }
 
+// maxThrottle bounds the pause: brokers ask for seconds, and a wrong number must not silence
+// the sink for weeks.
+const maxThrottle = time.Hour
+
 // produce makes one request. Its bytes are the caller's again when err is nil.
 func (k *cluster) produce(ctx context.Context, r *produceRequest) (produced, error) {
 	ctx, cancel := context.WithTimeout(ctx, k.client.Timeout)
@@ -142,7 +146,7 @@ func (k *cluster) produce(ctx context.Context, r *produceRequest) (produced, err
 		return produced{}, errors.New("the broker's answer is not about the one partition that was written to")
 	}
 	partition := &answer.Topics[0].Partitions[0]
-	p := produced{throttle: time.Duration(answer.ThrottleTimeMs) * time.Millisecond}
+	p := produced{throttle: min(time.Duration(answer.ThrottleTimeMs)*time.Millisecond, maxThrottle)}
 	if partition.ErrorCode != 0 {
 		p.err = kafka.Error(partition.ErrorCode)
 		if partition.ErrorMessage != "" {

@@ -1,0 +1,177 @@
+package kafkasink
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"strings"
+
+	"github.com/segmentio/kafka-go"
+	"github.com/segmentio/kafka-go/protocol"
+	"github.com/segmentio/kafka-go/protocol/addoffsetstotxn"
+	"github.com/segmentio/kafka-go/protocol/addpartitionstotxn"
+	"github.com/segmentio/kafka-go/protocol/apiversions"
+	"github.com/segmentio/kafka-go/protocol/createtopics"
+	"github.com/segmentio/kafka-go/protocol/describeconfigs"
+	"github.com/segmentio/kafka-go/protocol/endtxn"
+	"github.com/segmentio/kafka-go/protocol/fetch"
+	"github.com/segmentio/kafka-go/protocol/findcoordinator"
+	"github.com/segmentio/kafka-go/protocol/initproducerid"
+	"github.com/segmentio/kafka-go/protocol/metadata"
+	"github.com/segmentio/kafka-go/protocol/produce"
+	"github.com/segmentio/kafka-go/protocol/saslauthenticate"
+	"github.com/segmentio/kafka-go/protocol/saslhandshake"
+	"github.com/segmentio/kafka-go/protocol/txnoffsetcommit"
+)
+
+// The bounds of what brokers answer. kafka-go has none: it allocates what a count in an answer
+// asks for, and panics at a negative one. So an answer is read whole and checked in front of it.
+//
+// answerBytes is for all answers of a sink at a time, with what kafka-go makes of them. It is
+// enough for the metadata of 2,000 partitions, and 200 more for each further topic, or for an
+// error for each record of a batch.
+func (c *Config) answerBytes() int { return 640<<10 + 64<<10*len(c.topics()) }
+
+// perElement is what a struct in a list costs beside twice its size: it becomes one of a map too.
+const perElement = 40
+
+// answerTypes are what kafka-go decodes answers into, by the key of the request.
+var answerTypes = map[protocol.ApiKey]reflect.Type{
+	protocol.Produce:            reflect.TypeFor[produce.Response](),
+	protocol.Fetch:              reflect.TypeFor[fetch.Response](),
+	protocol.Metadata:           reflect.TypeFor[metadata.Response](),
+	protocol.FindCoordinator:    reflect.TypeFor[findcoordinator.Response](),
+	protocol.SaslHandshake:      reflect.TypeFor[saslhandshake.Response](),
+	protocol.SaslAuthenticate:   reflect.TypeFor[saslauthenticate.Response](),
+	protocol.ApiVersions:        reflect.TypeFor[apiversions.Response](),
+	protocol.CreateTopics:       reflect.TypeFor[createtopics.Response](),
+	protocol.DescribeConfigs:    reflect.TypeFor[describeconfigs.Response](),
+	protocol.InitProducerId:     reflect.TypeFor[initproducerid.Response](),
+	protocol.AddPartitionsToTxn: reflect.TypeFor[addpartitionstotxn.Response](),
+	protocol.AddOffsetsToTxn:    reflect.TypeFor[addoffsetstotxn.Response](),
+	protocol.EndTxn:             reflect.TypeFor[endtxn.Response](),
+	protocol.TxnOffsetCommit:    reflect.TypeFor[txnoffsetcommit.Response](),
+	protocol.OffsetFetch:        reflect.TypeFor[struct{}](), // offsetFetch reads it
+}
+
+// asked is a request as its head tells:
+//
+//	length of what follows     4
+//	key of the API             2
+//	version                    2
+//	correlation                4  the answer repeats it behind its own length
+type asked struct {
+	key         protocol.ApiKey
+	version     int16
+	correlation uint32
+}
+
+// readAsked reads the head of a request, and how many bytes the request has.
+func readAsked(head []byte) (a asked, size int, err error) {
+	if len(head) < atCorrelation+4 {
+		return a, 0, errors.New("the request is too short")
+	}
+	a.key = protocol.ApiKey(binary.BigEndian.Uint16(head[4:]))
+	a.version = int16(binary.BigEndian.Uint16(head[atVersion:]))
+	a.correlation = binary.BigEndian.Uint32(head[atCorrelation:])
+	if a.key == protocol.SaslHandshake && a.version == 0 { // what follows would have no heads
+		return a, 0, fmt.Errorf("SASL as before Kafka 1.0: %w", kafka.UnsupportedVersion)
+	}
+	return a, 4 + int(binary.BigEndian.Uint32(head)), nil
+}
+
+// check walks the answer to a as kafka-go decodes it, and returns the memory that this takes.
+func (a asked) check(answer []byte) (cost int, err error) {
+	t, ok := answerTypes[a.key]
+	if !ok {
+		return 0, fmt.Errorf("docket does not know the answer to %s", a.key)
+	}
+	w := answerWalk{answerReader: answerReader{rest: answer}, version: a.version, cost: len(answer)}
+	for i := range t.NumField() {
+		_, tagged := inVersion(t.Field(i), a.version)
+		w.flexible = w.flexible || tagged
+	}
+	if w.flexible {
+		w.tags()
+	}
+	if w.value(t); w.short {
+		return 0, fmt.Errorf("the answer to %s lists more than it holds", a.key)
+	}
+	return w.cost, nil
+}
+
+// answerWalk goes through an answer by the tags of kafka-go's structs.
+type answerWalk struct {
+	answerReader
+	version  int16
+	flexible bool // lengths are compact, and tags follow each struct
+	cost     int
+}
+
+func (w *answerWalk) value(t reflect.Type) {
+	switch {
+	case reflect.PointerTo(t).Implements(reflect.TypeFor[io.ReaderFrom]()):
+		w.short = w.short || w.length(4) > 0 // records, for which docket never asks
+	case t.Kind() == reflect.Struct:
+		for i := range t.NumField() {
+			if present, tagged := inVersion(t.Field(i), w.version); present && !tagged {
+				w.value(t.Field(i).Type)
+			}
+		}
+		if w.flexible {
+			w.tags()
+		}
+	case t.Kind() == reflect.String:
+		w.take(w.length(2))
+	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Uint8:
+		w.take(w.length(4))
+	case t.Kind() == reflect.Slice:
+		n := w.length(4)
+		w.cost += int(n) * int(t.Elem().Size())
+		if t.Elem().Kind() == reflect.Struct {
+			w.cost += int(n) * (int(t.Elem().Size()) + perElement)
+		}
+		for ; n > 0 && !w.short; n-- {
+			w.value(t.Elem())
+		}
+	default:
+		w.take(uint64(t.Size()))
+	}
+}
+
+// length is how many of something follow, each of a byte at least; size is that of the number.
+func (w *answerWalk) length(size uint) uint64 {
+	if w.flexible {
+		return w.count()
+	}
+	n := w.number(uint64(size))
+	if n>>(8*size-1) != 0 { // negative: none
+		return 0
+	}
+	if n > uint64(len(w.rest)) {
+		w.rest, w.short = nil, true
+	}
+	return n
+}
+
+// tags skips tagged fields. Those of more than 31 bits would be other fields to kafka-go.
+func (w *answerWalk) tags() {
+	for n := w.uvarint(); n > 0 && !w.short; n-- {
+		w.short = w.uvarint() > math.MaxInt32 || w.short
+		w.take(w.uvarint())
+	}
+}
+
+// inVersion reads the tag of a field, such as `kafka:"min=v0,max=v2|min=v3,max=v4,tag"`.
+func inVersion(f reflect.StructField, version int16) (present, tagged bool) {
+	for span := range strings.SplitSeq(f.Tag.Get("kafka"), "|") {
+		var low, high int16
+		if _, err := fmt.Sscanf(span, "min=v%d,max=v%d", &low, &high); err == nil && low <= version && version <= high {
+			return true, strings.Contains(span, ",tag")
+		}
+	}
+	return false, false
+}
