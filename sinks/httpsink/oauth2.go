@@ -168,9 +168,14 @@ func (t *tokenSource) fetch(ctx context.Context) (*oauth2.Token, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.grant.ClientSecret = secret
 	whole := &http.Client{Transport: readWhole{client.Transport}, CheckRedirect: client.CheckRedirect}
-	token, err := t.grant.Token(context.WithValue(ctx, oauth2.HTTPClient, whole))
+	return t.tokenOf(context.WithValue(ctx, oauth2.HTTPClient, whole), secret)
+}
+
+// tokenOf is fetch with the client in ctx.
+func (t *tokenSource) tokenOf(ctx context.Context, secret string) (*oauth2.Token, error) {
+	t.grant.ClientSecret = secret
+	token, err := t.grant.Token(ctx)
 	if err == nil && !isHeaderValue(token.Type()+" "+token.AccessToken) {
 		return nil, sinks.Failf(sinks.Misconfigured, "get a token from %s: answered a token that no header can hold: check http.oauth2.tokenURL", t.wire.url.Host)
 	}

@@ -173,7 +173,7 @@ func TestAnswerThatDecides(t *testing.T) {
 	})
 	t.Run("10 MB", func(t *testing.T) {
 		r.answers(200, `{"errors":false,"items":[`+strings.Repeat(`{"create":{"status":201}},`, 10<<20/26)+`{}]}`, "")
-		sendFails(t, openSink(t, r.URL, bulk), sinks.Transient, "longer than 4Mi")
+		sendFails(t, openSink(t, r.URL, bulk), sinks.Transient, "longer than 1Mi")
 	})
 	t.Run("unreadable", func(t *testing.T) {
 		r.answers(200, "plain", "gzip")

@@ -33,7 +33,11 @@ func newTransport(t *config.TLS, tlsKey string, inFlight int) (*http.Transport, 
 	transport.OnProxyConnectResponse = checkProxy
 	transport.MaxResponseHeaderBytes = maxAnswer
 	transport.MaxIdleConnsPerHost = inFlight // or those above two would be closed after each batch
-	transport.HTTP2 = &http.HTTP2Config{SendPingTimeout: pingAfter, PingTimeout: pingWait}
+	transport.HTTP2 = &http.HTTP2Config{
+		SendPingTimeout: pingAfter, PingTimeout: pingWait,
+		// Answers are short. Without these a server may send 4 MB of one before it is read.
+		MaxReceiveBufferPerStream: maxAnswer, MaxReceiveBufferPerConnection: maxAnswer * inFlight,
+	}
 	transport.DialContext = widely(transport.DialContext)
 	transport.DisableCompression = true // readAnswer bounds what it decompresses
 	if t != nil {

@@ -15,7 +15,7 @@ import (
 // end, then Throttled.
 func (e *elasticsearchBulk) Judge(_ int, body []byte, b sinks.Batch) error {
 	full := len(body) >= e.maxAnswer
-	answer, err := readBulkAnswer(body, full)
+	answer, err := readBulkAnswer(body, full, len(b.Items)+1)
 	if err != nil && !errors.Is(err, errCutOff) {
 		return sinks.Failf(sinks.Misconfigured, "the answer is not from the bulk API: %w: http.url must end in /_bulk", err)
 	}

@@ -114,6 +114,15 @@ func TestBulkAnswerTooLong(t *testing.T) {
 	failureOf(t, e.Judge(200, []byte(cut), many(1)), sinks.Transient, "incomplete")
 }
 
+// An answer of a megabyte may list more results than there are records by far: they are not kept.
+func TestBulkResultsAreBounded(t *testing.T) {
+	answer := []byte(`{"errors":false,"items":[` + strings.Repeat(`{"a":{}},`, 100_000) + `{"a":{}}]}`)
+	read, err := readBulkAnswer(answer, false, 4)
+	if err != nil || len(read.results) != 4 {
+		t.Errorf("read %d results and %v, want 4", len(read.results), err)
+	}
+}
+
 func FuzzBulkAnswer(f *testing.F) {
 	for _, results := range [][]string{{created, created, created}, {conflict, mapping, busy}, {blocked}, {created, `{"create":{}}`}} {
 		f.Add(answerOf(results...))

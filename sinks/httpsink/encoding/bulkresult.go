@@ -125,8 +125,8 @@ var errCutOff = errors.New("the answer is incomplete")
 
 // readBulkAnswer reads an answer. Of an answer that is cut off it returns errCutOff and
 // the results in front of the cut. The result that is cut is among them only where the
-// answer is full: the next one would be cut as well.
-func readBulkAnswer(body []byte, full bool) (bulkAnswer, error) {
+// answer is full: the next one would be cut as well. It returns at most so many results.
+func readBulkAnswer(body []byte, full bool, most int) (bulkAnswer, error) {
 	var cut error
 	if !json.Valid(body) {
 		if cut = whyInvalid(body); !errors.Is(cut, errCutOff) {
@@ -152,7 +152,9 @@ func readBulkAnswer(body []byte, full bool) (bulkAnswer, error) {
 		if !ok {
 			break
 		}
-		a.results = append(a.results, result)
+		if a.results = append(a.results, result); len(a.results) == most {
+			break
+		}
 	}
 	return a, cut
 }

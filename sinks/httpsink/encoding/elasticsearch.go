@@ -57,9 +57,9 @@ type elasticsearchBulk struct {
 	index *indexName
 }
 
-// maxBulkAnswer is room for the complaint of each of 10,000 records, as answers
+// maxBulkAnswer is room for the complaint of each of 2,500 records, as answers
 // are with bulkQuery.
-const maxBulkAnswer = 4 << 20
+const maxBulkAnswer = 1 << 20
 
 // bulkQuery asks for what Judge needs of an answer: some 30 bytes an item in
 // place of 250.

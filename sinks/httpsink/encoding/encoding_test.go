@@ -288,7 +288,7 @@ func TestRequest(t *testing.T) {
 		if e.MaxAnswer() < 64<<10 {
 			t.Errorf("%s: MaxAnswer = %d, want room to quote an answer", name, e.MaxAnswer())
 		}
-		if quotes := strings.HasPrefix(name, otlpName) || name == elasticsearchBulkName; quotes && e.MaxAnswer() < 4<<20 {
+		if quotes := strings.HasPrefix(name, otlpName) || name == elasticsearchBulkName; quotes && e.MaxAnswer() < 1<<20 {
 			t.Errorf("%s: MaxAnswer = %d, want room for answers that quote records", name, e.MaxAnswer())
 		}
 		decides := name != ndjsonName && name != jsonArrayName && name != cloudEventsName

@@ -138,8 +138,8 @@ type partialSuccess struct {
 
 const scopeName = "docket"
 
-// maxOTLPAnswer is room for a message that quotes the record it refuses.
-const maxOTLPAnswer = 4 << 20
+// maxOTLPAnswer is room for a message that quotes a long record that it refuses.
+const maxOTLPAnswer = 1 << 20
 
 // maxSeverityText is more than any decision of a policy engine has. What a record
 // says at length stands in the body.
