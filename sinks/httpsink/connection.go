@@ -29,6 +29,7 @@ type connection struct {
 	mu        sync.Mutex
 	client    *http.Client // guarded by mu
 	caVersion string       // guarded by mu; of the CAs that client trusts
+	until     time.Time    // guarded by mu; client is used until then
 }
 
 // newConnection reads the TLS files and connects to nothing yet.
@@ -55,19 +56,21 @@ func (c *connection) connect() error {
 		c.client.CloseIdleConnections()
 	}
 	c.client = &http.Client{Transport: wholeRequests{transport}, CheckRedirect: stayOnServer}
-	c.caVersion = version
+	c.caVersion, c.until = version, sinks.ConnectionsUntil()
 	return nil
 }
 
-// renewed returns the client, a new one when the CA file has changed.
+// renewed returns the client, a new one when the CA file has changed or the connections
+// are old. Requests under way on those of the client before are answered there: net/http closes
+// such a connection after the answer.
 func (c *connection) renewed() (*http.Client, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.tls == nil || c.tls.CAVersion() == c.caVersion {
+	if time.Now().Before(c.until) && (c.tls == nil || c.tls.CAVersion() == c.caVersion) {
 		return c.client, nil
 	}
 	if err := c.connect(); err != nil {
-		return nil, sinks.Failf(sinks.Misconfigured, "reconnect because %s.caFile has changed: %w", c.tlsKey, err)
+		return nil, sinks.Failf(sinks.Misconfigured, "make new connections: %s: %w", c.tlsKey, err)
 	}
 	return c.client, nil
 }

@@ -5,9 +5,11 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/internal/testcert"
@@ -39,6 +41,77 @@ func TestOneConnection(t *testing.T) {
 				t.Errorf("%d batches took %d connections, want one", batches, got)
 			}
 		})
+	}
+}
+
+// old makes the connections of s as old as they become.
+func old(s sinks.Sink) {
+	wire := s.(*sink).wire
+	wire.mu.Lock()
+	defer wire.mu.Unlock()
+	wire.until = time.Now()
+}
+
+// Connections are not used for ever: the address of a server may have changed. A request that is
+// under way on an old one gets its answer.
+func TestConnectionsAge(t *testing.T) {
+	ca := testcert.NewCA(t)
+	for name, r := range map[string]*receiver{
+		"HTTP/1.1": newReceiver(t, (*httptest.Server).Start),
+		"HTTP/2.0": tlsReceiver(t, ca, false),
+	} {
+		t.Run(name, func(t *testing.T) {
+			change := func(*Config) {}
+			if name != "HTTP/1.1" {
+				change = withTLS(config.TLS{CAFile: ca.File})
+			}
+			s := openSink(t, r.URL, change, func(c *Config) { c.InFlight = 2 })
+			sendWorks(t, s)
+			arrived, proceed := make(chan struct{}), make(chan struct{})
+			r.setAnswer(func(_ http.ResponseWriter, req *http.Request) {
+				close(arrived)
+				<-proceed
+				r.accept(req)
+			})
+			slow := make(chan error, 1)
+			go func() { slow <- s.Send(t.Context(), batch(7, `{"slow":true}`)) }()
+			<-arrived
+			r.setAnswer(nil)
+			old(s)
+			sendWorks(t, s)
+			close(proceed)
+			if err := <-slow; err != nil {
+				t.Errorf("the request on the old connection failed: %v", err)
+			}
+			if got := r.connections(); got != 2 {
+				t.Errorf("%d connections were made, want another in place of the old one", got)
+			}
+			sendWorks(t, s)
+			if got := r.connections(); got != 2 {
+				t.Errorf("%d connections were made, want the new one used again", got)
+			}
+		})
+	}
+}
+
+// A certificate that was renewed is shown when connections are made anew.
+func TestRenewedClientCertificate(t *testing.T) {
+	ca := testcert.NewCA(t)
+	r := tlsReceiver(t, ca, true)
+	first, second := ca.Issue(t, "127.0.0.1"), ca.Issue(t, "127.0.0.1")
+	s := openSink(t, r.URL, withTLS(config.TLS{CAFile: ca.File, CertFile: first.CertFile, KeyFile: first.KeyFile}))
+	shown := func() string { return r.lastRequest(t).TLS.PeerCertificates[0].SerialNumber.String() }
+	sendWorks(t, s)
+	before := shown()
+	for from, to := range map[string]string{second.CertFile: first.CertFile, second.KeyFile: first.KeyFile} {
+		if err := os.Rename(from, to); err != nil {
+			t.Fatal(err)
+		}
+	}
+	old(s)
+	sendWorks(t, s)
+	if after := shown(); after == before {
+		t.Errorf("certificate %s is shown after its renewal", after)
 	}
 }
 

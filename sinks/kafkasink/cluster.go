@@ -8,6 +8,7 @@ import (
 	"github.com/segmentio/kafka-go"
 	"github.com/segmentio/kafka-go/protocol/metadata"
 
+	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/sinktls"
 )
 
@@ -28,6 +29,7 @@ type cluster struct {
 	transport   *kafka.Transport // the client's
 	dialer      *dialer          // the transport's
 	version     string           // of the files that connections are made with
+	until       time.Time        // the connections are used until then; owned by Send
 	refreshWait time.Duration    // bounds a refresh
 	doubtful    bool             // the last Send failed: leaders may have moved; owned by Send
 }
@@ -56,6 +58,7 @@ func newCluster(c *Config) (*cluster, error) {
 		transport:   transport,
 		dialer:      d,
 		version:     c.filesVersion(),
+		until:       sinks.ConnectionsUntil(),
 		refreshWait: refreshTimeout,
 	}
 	if c.SASL != nil {

@@ -117,10 +117,12 @@ func (s *sink) throttled(pause time.Duration) error {
 }
 
 // connect makes a cluster when there is none, or when files have changed that
-// its connections are made with. A doubtful one asks for metadata first.
+// its connections are made with. A doubtful one asks for metadata first, and one whose
+// connections are old makes room for another, while no request is under way.
 func (s *sink) connect(ctx context.Context) error {
 	if s.cluster != nil && s.cluster.version == s.config.filesVersion() {
-		if s.cluster.doubtful && errors.Is(s.cluster.refresh(ctx), context.DeadlineExceeded) {
+		old := !time.Now().Before(s.cluster.until)
+		if old || s.cluster.doubtful && errors.Is(s.cluster.refresh(ctx), context.DeadlineExceeded) {
 			s.replace(ctx)
 		}
 		return nil
@@ -134,9 +136,10 @@ func (s *sink) connect(ctx context.Context) error {
 	return nil
 }
 
-// replace makes another cluster in place of one whose connection hangs: it may reach
+// replace makes another cluster in place of one whose connection hangs or is old: it may reach
 // another broker. When it reaches none, what the old one knows may still do.
 func (s *sink) replace(ctx context.Context) {
+	s.cluster.until = sinks.ConnectionsUntil()
 	renewed, err := newCluster(s.config)
 	if err != nil {
 		return
