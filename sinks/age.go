@@ -10,8 +10,8 @@ import (
 // costs nothing.
 const largestAge = 5 * time.Minute
 
-// ConnectionsUntil says until when connections that are made now are used. Those of many sinks
-// that start at once do not end at once.
+// ConnectionsUntil says until when connections that are made now are used. Sinks that start at
+// once do not connect anew at once.
 func ConnectionsUntil() time.Time {
 	return time.Now().Add(largestAge - rand.N(largestAge/5))
 }

@@ -37,6 +37,7 @@ func subject(t *testing.T, d dialect, compression string) sinktest.Subject {
 			return
 		}
 		r.keep(body, records)
+		d.head(w)
 		if d.answer != nil {
 			io.WriteString(w, d.answer(len(records)))
 		}
@@ -74,6 +75,9 @@ func subject(t *testing.T, d dialect, compression string) sinktest.Subject {
 					code = http.StatusServiceUnavailable // a 200 would be an acceptance
 				}
 				w.Header().Set("Content-Length", "1000")
+				if d.contentType != "" {
+					w.Header().Set("Content-Type", d.contentType)
+				}
 				w.WriteHeader(code)
 				io.WriteString(w, `{"errors":false,"items":[`)
 				w.(http.Flusher).Flush()

@@ -3,6 +3,7 @@ package httpsink
 import (
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 
 	collectlogs "go.opentelemetry.io/proto/slim/otlp/collector/logs/v1"
@@ -17,7 +18,17 @@ type dialect struct {
 	encoding     string
 	compressions []string
 	decode       func(body []byte) ([]string, error)
-	answer       func(records int) string // when it has accepted them; nil: nothing
+	status       int                      // when it has accepted them
+	contentType  string                   // empty: none
+	answer       func(records int) string // nil: nothing
+}
+
+// head writes how an acceptance begins.
+func (d dialect) head(w http.ResponseWriter) {
+	if d.contentType != "" {
+		w.Header().Set("Content-Type", d.contentType)
+	}
+	w.WriteHeader(d.status)
 }
 
 func (d dialect) answerDecides() bool {
@@ -31,15 +42,15 @@ func (d dialect) answerDecides() bool {
 func dialects() []dialect {
 	every, none := []string{compressNone, compressGzip, compressZstd}, []string{compressNone}
 	return []dialect{
-		{"ndjson", every, decodeLines, nil},
-		{"jsonArray", none, decodeElements, nil},
-		{"cloudEvents", none, decodeCloudEvents, nil},
-		{"otlp", []string{compressGzip}, decodeOTLP, nil},
-		{"splunkHEC", none, decodeHEC, func(int) string { return `{"text":"Success","code":0}` }},
-		{"elasticsearchBulk", []string{compressGzip}, decodeBulk, func(records int) string {
+		{"ndjson", every, decodeLines, 200, "", nil},
+		{"jsonArray", none, decodeElements, 201, "text/plain", nil},
+		{"cloudEvents", none, decodeCloudEvents, 202, "", nil},
+		{"otlp", []string{compressGzip}, decodeOTLP, 200, "application/x-protobuf", nil},
+		{"splunkHEC", none, decodeHEC, 200, "application/json", func(int) string { return `{"text":"Success","code":0}` }},
+		{"elasticsearchBulk", []string{compressGzip}, decodeBulk, 200, "application/json", func(records int) string {
 			return `{"errors":false,"items":[` + strings.Repeat(`{"create":{"status":201}},`, records-1) + `{"create":{"status":201}}]}`
 		}},
-		{"loki", none, decodeLoki, nil},
+		{"loki", none, decodeLoki, 204, "", nil},
 	}
 }
 

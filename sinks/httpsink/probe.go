@@ -15,7 +15,7 @@ import (
 // except records: its body is empty. So it finds problems of the network,
 // proxies, TLS and the receiver, and no record is written.
 //
-// It succeeds with 2xx, and with an answer that Send takes for a rejection of
+// It succeeds with 2xx, unless that is a page or a challenge, and with an answer that Send takes for a rejection of
 // records, mostly 400 and 422. In most protocols an empty body is no batch, and
 // a receiver that says so has let the request in. It fails with 413, which says
 // that even an empty body is too large. By encoding:
@@ -49,7 +49,9 @@ func (c *Config) Probe(ctx context.Context, _ sinks.Env) error {
 		return sinks.Failf(sinks.Transient, "connect to %s: no connection within %s: check host and port in http.url, and whether a firewall or network policy blocks the way", s.wire.url.Host, c.Timeout)
 	case err != nil:
 		return err
-	case isSuccess(a.res.StatusCode), a.res.StatusCode == http.StatusBadRequest && contains(a.body, nothingSent...):
+	case isSuccess(a.res.StatusCode):
+		return s.unproven(a)
+	case a.res.StatusCode == http.StatusBadRequest && contains(a.body, nothingSent...):
 		return nil
 	}
 	f := sinks.FailureOf(s.judge(a, sinks.Batch{}))

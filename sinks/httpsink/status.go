@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"mime"
 	"net/http"
 	"net/url"
 	"slices"
@@ -25,6 +26,7 @@ const maxRetryAfter = time.Hour
 //	400 409 413 422, other 4xx       Rejected: these records will not be taken
 //	401 402 403 407                  Misconfigured: credentials, permission, plan
 //	404 405 410 414 421              Misconfigured: the url is not the receiver's
+//	511                              Misconfigured: the network asks to sign in
 //	406 411 415 417 426 428 431      Misconfigured: it wants another kind of request
 //	408 425                          Transient
 //	429                              Throttled, for Retry-After if there is one
@@ -48,7 +50,7 @@ func kindOf(status int, retryAfter string) sinks.Kind {
 	case http.StatusUnauthorized, http.StatusPaymentRequired, http.StatusForbidden, http.StatusProxyAuthRequired,
 		http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusRequestURITooLong, http.StatusMisdirectedRequest,
 		http.StatusNotAcceptable, http.StatusLengthRequired, http.StatusUnsupportedMediaType, http.StatusExpectationFailed,
-		http.StatusUpgradeRequired, http.StatusPreconditionRequired, http.StatusRequestHeaderFieldsTooLarge:
+		http.StatusNetworkAuthenticationRequired, http.StatusUpgradeRequired, http.StatusPreconditionRequired, http.StatusRequestHeaderFieldsTooLarge:
 		return sinks.Misconfigured
 	}
 	switch {
@@ -68,6 +70,17 @@ func (s *sink) judge(a *answer, b sinks.Batch) error {
 	if !isSuccess(status) {
 		return s.refused(a, b)
 	}
+	if err := s.unproven(a); err != nil {
+		return err
+	}
+	if !s.encoding.Acceptance().Allows(status, a.res.Header.Get("Content-Type")) {
+		if !s.encoding.AnswerDecides() { // its Judge knows statuses
+			if err := s.ofItems(a, b); err != nil {
+				return err
+			}
+		}
+		return s.notAcceptance(a)
+	}
 	if !s.encoding.AnswerDecides() {
 		return nil
 	}
@@ -79,6 +92,50 @@ func (s *sink) judge(a *answer, b sinks.Batch) error {
 		return sinks.Failf(sinks.Transient, "%s: cannot tell whether records were rejected: the answer could not be read: %w", s.answered(a), bare(a.cut))
 	}
 	return s.ofItems(a, b)
+}
+
+// challenges are headers by which firewalls and proxies ask for something in place of the
+// receiver, with any status, 202 and 200 among them.
+var challenges = []string{"X-Amzn-Waf-Action", "Cf-Mitigated", "X-Vercel-Mitigated", "Www-Authenticate", "Proxy-Authenticate"}
+
+// unproven is the failure of an answer of status 2xx that another one has given in place of the
+// receiver: a firewall that asks for a challenge, a portal that asks to sign in.
+func (s *sink) unproven(a *answer) error {
+	for _, name := range challenges {
+		if value := a.res.Header.Get(name); value != "" {
+			return sinks.Failf(sinks.Misconfigured, "%s with %s: %s: %s", s.answered(a), name, excerpt([]byte(value), a.secrets), challengeHint)
+		}
+	}
+	if isHTML(a) {
+		return sinks.Failf(sinks.Misconfigured, "%s with an HTML page: %s: check http.url, and which proxies and firewalls are between docket and the receiver", s.answered(a), excerpt(a.body, a.secrets))
+	}
+	return nil
+}
+
+const challengeHint = "a firewall or proxy answers in place of the receiver: let requests from docket through"
+
+// isHTML says whether a is a page, by its Content-Type or the beginning of its body.
+func isHTML(a *answer) bool {
+	declared, _, _ := mime.ParseMediaType(a.res.Header.Get("Content-Type"))
+	return declared == "text/html" || declared == "application/xhtml+xml" || strings.HasPrefix(http.DetectContentType(a.body), "text/html")
+}
+
+// notAcceptance is the failure of an answer that the receiver does not document as an acceptance.
+func (s *sink) notAcceptance(a *answer) error {
+	accepts := s.encoding.Acceptance()
+	var statuses []string
+	for _, status := range accepts.Statuses {
+		statuses = append(statuses, strconv.Itoa(status))
+	}
+	want, got := strings.Join(statuses, ", "), "no Content-Type"
+	if accepts.Type != "" {
+		want += " with Content-Type " + accepts.Type
+	}
+	if declared := a.res.Header.Get("Content-Type"); declared != "" {
+		got = "Content-Type " + excerpt([]byte(declared), a.secrets)
+	}
+	return sinks.Failf(sinks.Misconfigured, "%s and %s, which accepts nothing: a receiver of encoding %s accepts with %s: check http.url and http.encoding",
+		s.answered(a), got, s.config.Encoding, want)
 }
 
 // ofItems is what the encoding reads in the answer about single items.
@@ -131,6 +188,8 @@ func (s *sink) refused(a *answer, b sinks.Batch) error {
 	switch {
 	case status >= 300 && status < 400:
 		hint = redirectHint(a.res)
+	case isChallenged(a.res):
+		kind, hint = sinks.Misconfigured, challengeHint
 	case wantsHTTPS(a.res, a.body):
 		kind, hint = sinks.Misconfigured, "use https:// in http.url"
 	case known && kind == sinks.Rejected:
@@ -155,6 +214,12 @@ func (s *sink) refused(a *answer, b sinks.Batch) error {
 	return f
 }
 
+// isChallenged says whether a firewall has refused the request before the receiver saw it. The
+// other challenges belong to 401 and 407.
+func isChallenged(res *http.Response) bool {
+	return slices.ContainsFunc(challenges[:3], func(name string) bool { return res.Header.Get(name) != "" })
+}
+
 // answered is how errors about an answer begin.
 func (s *sink) answered(a *answer) string {
 	return fmt.Sprintf("post to %s: answered %s", a.res.Request.URL.Host, statusText(a.res.StatusCode))
@@ -171,6 +236,8 @@ func (s *sink) statusHint(status int) string {
 	switch status {
 	case http.StatusUnauthorized, http.StatusForbidden:
 		return s.config.authHint()
+	case http.StatusNetworkAuthenticationRequired:
+		return "sign in to the network, or let docket through its portal"
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusGone, http.StatusMisdirectedRequest:
 		return "check http.url"
 	case http.StatusUnsupportedMediaType, http.StatusNotAcceptable:

@@ -55,7 +55,7 @@ type cloudEvents struct {
 
 func newCloudEvents(c CloudEvents) *cloudEvents {
 	e := &cloudEvents{
-		traits: traits{contentType: "application/cloudevents-batch+json; charset=UTF-8"},
+		traits: traits{contentType: "application/cloudevents-batch+json; charset=UTF-8", acceptance: acceptsPlain},
 		kind:   appendMember(nil, "type", cmp.Or(c.Type, "dev.docket.decision")),
 	}
 	if c.Source != "" {

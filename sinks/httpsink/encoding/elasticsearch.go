@@ -67,7 +67,7 @@ const bulkQuery = "filter_path=errors,items.*.status,items.*.error.type,items.*.
 
 func newElasticsearchBulk(c ElasticsearchBulk) (*elasticsearchBulk, error) {
 	e := &elasticsearchBulk{
-		traits: traits{contentType: "application/x-ndjson", query: bulkQuery, maxAnswer: maxBulkAnswer, answerDecides: true},
+		traits: traits{contentType: "application/x-ndjson", query: bulkQuery, maxAnswer: maxBulkAnswer, acceptance: acceptsOK, answerDecides: true},
 		op:     c.Op,
 	}
 	if e.op == "" {

@@ -20,9 +20,12 @@ type Encoding interface {
 	TokenScheme() string
 	// MaxAnswer is how many bytes of an answer Judge and Status want to see.
 	MaxAnswer() int
+	// Acceptance is how an answer begins that may say that the batch was taken.
+	Acceptance() Acceptance
 	// AnswerDecides reports whether the body of a 2xx answer may refuse records: then
 	// they are accepted only once Judge has seen the body. Otherwise the status alone
-	// decides.
+	// and Content-Type
+	// decide.
 	AnswerDecides() bool
 
 	// Append appends b to dst and returns the extended buffer. Record bytes are
@@ -35,7 +38,7 @@ type Encoding interface {
 	// else nil. The bytes belong to b.
 	Verbatim(b sinks.Batch) []byte
 
-	// Judge reads the answer to b: one with status 2xx, or with a status that Status calls Rejected.
+	// Judge reads the answer to b: one with status 2xx (that Acceptance allows, where AnswerDecides), or with a status that Status calls Rejected.
 	// body is its first MaxAnswer bytes, or as many as could be read. Nil means that the answer, if it
 	// is whole, refuses no item. Otherwise Judge returns a *sinks.Failure of any kind, with Items and
 	// Each if the answer names items. A rejection holds whether or not the answer is whole. Quotes in

@@ -8,7 +8,7 @@ import "github.com/docket-export/docket/sinks"
 type jsonArray struct{ traits }
 
 func newJSONArray() *jsonArray {
-	return &jsonArray{traits{contentType: "application/json"}}
+	return &jsonArray{traits{contentType: "application/json", acceptance: acceptsPlain}}
 }
 
 // Append implements Encoding.

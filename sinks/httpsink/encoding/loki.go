@@ -72,7 +72,7 @@ type loki struct {
 }
 
 func newLoki(c Loki) *loki {
-	e := &loki{traits: traits{contentType: "application/json", answerDecides: true}, queueLabel: c.QueueLabel}
+	e := &loki{traits: traits{contentType: "application/json", acceptance: acceptsLoki}, queueLabel: c.QueueLabel}
 	labels := c.Labels
 	if len(labels) == 0 {
 		labels = map[string]string{"service_name": "docket"}
@@ -160,7 +160,7 @@ func lineTime(it *sinks.Item) int64 {
 // an error by its number, but the records are gone.
 const statusBlocked = 260
 
-// Judge implements Encoding.
+// Judge implements Encoding. It says more of 260 than that it is no acceptance.
 func (e *loki) Judge(status int, body []byte, _ sinks.Batch) error {
 	if status != statusBlocked {
 		return nil

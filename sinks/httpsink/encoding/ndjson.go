@@ -8,7 +8,7 @@ import "github.com/docket-export/docket/sinks"
 type ndjson struct{ traits }
 
 func newNDJSON() *ndjson {
-	return &ndjson{traits{contentType: "application/x-ndjson"}}
+	return &ndjson{traits{contentType: "application/x-ndjson", acceptance: acceptsPlain}}
 }
 
 // Verbatim implements Encoding.

@@ -164,6 +164,7 @@ func newOTLP(c OTLP) *otlp {
 	} else {
 		e.contentType, e.writer = "application/x-protobuf", newOTLPProtobuf(resource)
 	}
+	e.acceptance = Acceptance{Statuses: acceptsOK.Statuses, Type: e.contentType}
 	return e
 }
 

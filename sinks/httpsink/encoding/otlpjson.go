@@ -1,6 +1,7 @@
 package encoding
 
 import (
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -90,11 +91,8 @@ func appendAttribute(dst []byte, key, value string) []byte {
 func (*otlpJSON) readAnswer(body []byte) (partialSuccess, error) { return readOTLPJSON(body) }
 
 // readOTLPJSON reads an ExportLogsServiceResponse. A number may stand with or
-// without quotes. No body at all is what several receivers send for success.
+// without quotes. An object of other members only is the answer of another service.
 func readOTLPJSON(body []byte) (partialSuccess, error) {
-	if len(body) == 0 {
-		return partialSuccess{}, nil
-	}
 	var answer struct {
 		PartialSuccess struct {
 			RejectedLogRecords json.RawMessage `json:"rejectedLogRecords"`
@@ -106,6 +104,9 @@ func readOTLPJSON(body []byte) (partialSuccess, error) {
 			return readCutOTLPJSON(body), errCutOff
 		}
 		return partialSuccess{}, fmt.Errorf("read JSON: %w", err)
+	}
+	if rawjson.Member(body, "partialSuccess") == nil && len(bytes.Trim(body, "{} \t\r\n")) > 0 {
+		return partialSuccess{}, errors.New(`it has no member "partialSuccess"`)
 	}
 	p := partialSuccess{message: answer.PartialSuccess.ErrorMessage}
 	number := string(answer.PartialSuccess.RejectedLogRecords)

@@ -157,12 +157,8 @@ func closeMessage(dst []byte, start int) []byte {
 	return dst
 }
 
-// readAnswer reads an ExportLogsServiceResponse. A receiver that answers in JSON,
-// which it should not, is understood too.
+// readAnswer reads an ExportLogsServiceResponse, which is empty where all was taken.
 func (*otlpProtobuf) readAnswer(body []byte) (partialSuccess, error) {
-	if len(body) > 0 && body[0] == '{' { // in protobuf a field of a kind that no answer has
-		return readOTLPJSON(body)
-	}
 	var p partialSuccess
 	err := readMessage(body, func(n protowire.Number, value fieldValue) error {
 		if n != responsePartialSuccess || value.kind != protowire.BytesType {

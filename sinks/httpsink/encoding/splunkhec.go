@@ -61,7 +61,7 @@ type splunkHEC struct {
 
 func newSplunkHEC(c SplunkHEC) *splunkHEC {
 	e := &splunkHEC{
-		traits:     traits{contentType: "application/json", tokenScheme: "Splunk", answerDecides: true},
+		traits:     traits{contentType: "application/json", tokenScheme: "Splunk", acceptance: acceptsOK, answerDecides: true},
 		ownSource:  c.Source == "",
 		timeFields: c.TimeFields,
 	}
@@ -136,21 +136,24 @@ func (a *hecAnswer) String() string {
 func readHEC(body []byte) (hecAnswer, bool) {
 	var a hecAnswer
 	err := json.Unmarshal(body, &a)
-	return a, err == nil && a.Code != nil
+	return a, err == nil && a.Code != nil && (*a.Code != 0 || a.Text == "Success") // others say "code":0, too
 }
 
 // hecCode says what a code means for the batch:
 //
-//	0 success, 17 healthy, 24 25 accepted although nearly full   accepted
+//	0 success, 24 25 accepted although nearly full               accepted
 //	1 2 3 4 16 21 22: the token                                  Misconfigured
 //	5 no data, 7 index, 10 11 14 channel and acknowledgment      Misconfigured: true of any record
 //	6 12 13 15: one event cannot be read                         Rejected
+//	17 healthy: the answer of another endpoint                   Misconfigured
 //	8 9 18 19 20 23 and what is not known                        Transient
 //	26 27 full                                                   Throttled
 func hecCode(code int) (kind sinks.Kind, hint string, accepted bool) {
 	switch code {
-	case 0, 17, 24, 25:
+	case 0, 24, 25:
 		return 0, "", true
+	case 17:
+		return sinks.Misconfigured, "end http.url in /services/collector/event", false
 	case 1, 2, 3, 4, 16, 21, 22:
 		return sinks.Misconfigured, "check the token, and that it is enabled in Splunk", false
 	case 5:

@@ -50,7 +50,6 @@ func TestHECCodes(t *testing.T) {
 		{14, 400, "ACK is disabled", "Misconfigured"},
 		{15, 400, "Error in handling indexed fields", "Rejected"},
 		{16, 400, "Query string authorization is not enabled", "Misconfigured"},
-		{17, 200, "HEC is healthy", accepted},
 		{18, 503, "HEC is unhealthy, queues are full", left},
 		{19, 503, "HEC is unhealthy, ack service unavailable", left},
 		{20, 503, "HEC is unhealthy, queues are full, ack service unavailable", left},
@@ -121,8 +120,9 @@ func TestHECNamesTheItem(t *testing.T) {
 
 func TestHECAnswersOfOthers(t *testing.T) {
 	e := mustNew(t, splunkHECName, Config{})
+	failureOf(t, e.Judge(200, []byte(`{"text":"HEC is healthy","code":17}`), many(1)), sinks.Misconfigured, "/services/collector/event")
 	for name, answer := range map[string]string{
-		"none": "", "text": "OK", "page": "<html>", "another object": `{"status":"ok"}`, "text for a code": `{"code":"0"}`, "torn": `{"text":"Success","code":`,
+		"none": "", "text": "OK", "page": "<html>", "another object": `{"status":"ok"}`, "text for a code": `{"code":"0"}`, "torn": `{"text":"Success","code":`, "code 0 of another": `{"msg":"ok","code":0}`,
 	} {
 		t.Run(name, func(t *testing.T) {
 			failureOf(t, e.Judge(200, []byte(answer), many(1)), sinks.Misconfigured, "/services/collector/event")

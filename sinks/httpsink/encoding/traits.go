@@ -10,13 +10,14 @@ import (
 const maxProse = 64 << 10
 
 // traits are what an encoding wants of the request and of its answer, apart from
-// the body. What embeds it takes any 2xx for acceptance of the whole batch and
-// leaves every other status to the sink, unless it says otherwise.
+// the body. What embeds it leaves every status other than 2xx to the sink, unless it says
+// otherwise.
 type traits struct {
 	contentType string
 	query       string
 	tokenScheme string // empty: Bearer
 	maxAnswer   int    // 0: maxProse
+	acceptance  Acceptance
 
 	answerDecides bool
 }
@@ -32,6 +33,9 @@ func (t *traits) TokenScheme() string { return cmp.Or(t.tokenScheme, "Bearer") }
 
 // MaxAnswer implements Encoding.
 func (t *traits) MaxAnswer() int { return cmp.Or(t.maxAnswer, maxProse) }
+
+// Acceptance implements Encoding.
+func (t *traits) Acceptance() Acceptance { return t.acceptance }
 
 // AnswerDecides implements Encoding.
 func (t *traits) AnswerDecides() bool { return t.answerDecides }
