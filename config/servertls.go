@@ -6,6 +6,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 )
 
 // ServerTLS is how a server shows who it is, and whose clients it lets in.
@@ -101,6 +102,9 @@ func fileVersions(paths ...string) string {
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil {
 			fmt.Fprintf(&b, "%d-%d", info.ModTime().UnixNano(), info.Size())
+			if file, ok := info.Sys().(*syscall.Stat_t); ok { // a copy may have both of the original
+				fmt.Fprintf(&b, "-%d", file.Ino)
+			}
 		}
 		b.WriteByte(' ')
 	}

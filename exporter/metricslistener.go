@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fairconn"
 )
 
@@ -101,11 +102,19 @@ func (l *metricsListener) serve(ctx context.Context, h http.Handler, listens fun
 	defer fairconn.Serve(ln, secure, h, func(err error) { failed <- err })()
 	listens()
 	l.set(Active, "", address)
-	select {
-	case err := <-failed:
-		return err
-	case <-ctx.Done():
-		return nil
+	look := time.NewTicker(disk.LookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case <-look.C:
+			if secure != nil {
+				_, _ = secure.GetConfigForClient(nil) // which says what has become of the certificates
+			}
+		case <-ctx.Done():
+			return nil
+		}
 	}
 }
 

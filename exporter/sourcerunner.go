@@ -9,6 +9,7 @@ import (
 
 	"github.com/cenkalti/backoff/v4"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sources"
 )
@@ -24,7 +25,7 @@ type sourceRunner struct {
 	after     []*loop    // of sources that had its name before, and its files; set before it is started
 	log       *slog.Logger
 	said      outage.Log
-	ran       bool // it was said that the source takes lines; owned by run
+	ran       bool // it was said that the source takes lines; owned by run, and by watch meanwhile
 
 	mu     sync.Mutex
 	state  State  // guarded by mu
@@ -50,14 +51,7 @@ func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 		}
 	}
 	for {
-		err := r.source.Run(ctx, intake{in, r.redaction}, func() {
-			pause.Reset()
-			r.set(Active, "")
-			if _, again := r.said.Works(); again || !r.ran {
-				r.log.Info("source takes lines")
-			}
-			r.ran = true
-		})
+		err := r.serve(ctx, in, pause.Reset)
 		if ctx.Err() != nil {
 			if err != nil {
 				r.log.Warn("source did not stop cleanly", "error", err)
@@ -79,6 +73,56 @@ func (r *sourceRunner) run(ctx context.Context, in *ingest) {
 	}
 }
 
+// serve runs the source until it ends, and watches the names that it depends on. ready is
+// called once producers can connect.
+func (r *sourceRunner) serve(ctx context.Context, in *ingest, ready func()) error {
+	var watching sync.WaitGroup
+	defer watching.Wait()
+	watched, end := context.WithCancel(ctx)
+	defer end()
+	return r.source.Run(ctx, intake{in, r.redaction}, func() {
+		ready()
+		r.works()
+		if s, ok := r.source.(sources.Standing); ok {
+			watching.Go(func() { r.watch(watched, s) })
+		}
+	})
+}
+
+// works says that the source takes lines.
+func (r *sourceRunner) works() {
+	r.set(Active, "")
+	if _, again := r.said.Works(); again || !r.ran {
+		r.log.Info("source takes lines")
+	}
+	r.ran = true
+}
+
+// watch looks at the names that the source depends on, as the queue looks at its directory.
+func (r *sourceRunner) watch(ctx context.Context, s sources.Standing) {
+	look := time.NewTicker(disk.LookEvery)
+	defer look.Stop()
+	for {
+		select {
+		case <-look.C:
+		case <-ctx.Done():
+			return
+		}
+		err := s.Stand(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if err == nil {
+			r.works()
+			continue
+		}
+		r.set(Error, err.Error())
+		if r.said.Fails(err.Error()) {
+			r.log.Error("source has lost a file that it depends on; docket tries again", "error", err)
+		}
+	}
+}
+
 func (r *sourceRunner) set(state State, reason string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,12 +133,13 @@ func (r *sourceRunner) set(state State, reason string) {
 // that only reads files nobody connects.
 func (r *sourceRunner) unbound() (reason string) {
 	l, ok := r.source.(sources.Listener)
-	if !ok || l.Addr() != nil {
+	if !ok {
 		return ""
 	}
+	listens := l.Addr() != nil
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.state == Active { // it has just ended, or is about to say that it takes lines
+	if r.state == Active && !listens { // it has just ended, or its socket is about to be made again
 		return "not listening"
 	}
 	return r.reason

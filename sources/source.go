@@ -38,6 +38,16 @@ type Listener interface {
 	Addr() net.Addr
 }
 
+// Standing is a source that depends on names in the file system, which somebody may remove or
+// replace under it: a socket, certificates, what it keeps for a restart.
+type Standing interface {
+	// Stand looks whether the names still lead to what the source uses, and makes again what
+	// it can. The error says what it cannot, and what to do: producers cannot connect to a
+	// Listener then. It is called again and again, from one goroutine at a time, while Run
+	// serves, and ends soon after ctx is done.
+	Stand(ctx context.Context) error
+}
+
 // Successor is a source that can take over the listening socket of another source, so
 // that no producer is turned away in between.
 type Successor interface {

@@ -3,11 +3,7 @@ package queue
 import (
 	"errors"
 	"fmt"
-	"time"
 )
-
-// groundEvery is how often an idle queue looks whether its directory is still there.
-const groundEvery = 250 * time.Millisecond
 
 // LostError says that the directory of the queue is no longer the one that this process
 // has locked. Nothing more is written at the path, because another process may own what

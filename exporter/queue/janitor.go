@@ -61,7 +61,7 @@ type janitor struct {
 func (q *Queue) janitorLoop() {
 	h := &q.janitor
 	defer h.close()
-	ground := time.NewTicker(groundEvery)
+	ground := time.NewTicker(disk.LookEvery) // an idle queue loses its directory too
 	defer ground.Stop()
 	aged := q.retainedAge()
 	for {

@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -226,9 +227,19 @@ func (f osFile) Check() error {
 	if err != nil {
 		return err
 	}
-	named, err := os.Lstat(f.Name())
+	return CheckName(f.Name(), ours)
+}
+
+// LookEvery is how often names that docket depends on are looked at: a queue's directory,
+// sockets, certificates, the directory of an export.
+const LookEvery = 250 * time.Millisecond
+
+// CheckName fails when a name no longer leads to a file of this process: its directory or the
+// file was removed, moved or replaced. The file must be in use, so that no other gets its inode.
+func CheckName(name string, ours fs.FileInfo) error {
+	named, err := os.Lstat(name)
 	if err == nil && !os.SameFile(ours, named) {
-		err = &fs.PathError{Op: "look at", Path: f.Name(), Err: errors.New("another file has this name")}
+		err = &fs.PathError{Op: "look at", Path: name, Err: errors.New("another file has this name")}
 	}
 	return err
 }

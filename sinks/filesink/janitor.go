@@ -2,17 +2,23 @@ package filesink
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"time"
+
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // janitor does what becomes due while nothing is sent: it finishes an active file
-// that is too old, removes finished files that are, and tells how far the export goes.
+// that is too old, removes finished files that are, and tells how far the export goes. It
+// also sees that somebody removes or replaces the directory.
 type janitor struct {
 	sink    *sink
 	changed chan struct{} // holds one word: the times may have changed
 	stop    chan struct{}
 	done    chan struct{} // closed when run has ended
 
+	lost    bool      // the directory is not there; guarded by sink.mu
 	failed  string    // what was logged last, empty: nothing fails; guarded by sink.mu
 	retryAt time.Time // when what fails is tried again, unless an operator asks before; guarded by sink.mu
 }
@@ -51,6 +57,8 @@ func (j *janitor) run() {
 	defer close(j.done)
 	timer := time.NewTimer(retryPause)
 	defer timer.Stop()
+	look := time.NewTicker(disk.LookEvery)
+	defer look.Stop()
 	for {
 		retry := j.sink.retryNow()
 		if at, ok := j.next(); ok {
@@ -58,14 +66,20 @@ func (j *janitor) run() {
 		} else {
 			timer.Stop()
 		}
-		select {
-		case <-j.stop:
-			return
-		case <-j.changed:
-		case <-timer.C:
-			j.work()
-		case <-retry:
-			j.work()
+		for due := false; !due; {
+			due = true
+			select {
+			case <-j.stop:
+				return
+			case <-j.changed:
+			case <-look.C:
+				j.stand()
+				due = false // nothing is due at another time
+			case <-timer.C:
+				j.work()
+			case <-retry:
+				j.work()
+			}
 		}
 	}
 }
@@ -86,6 +100,21 @@ func (j *janitor) next() (at time.Time, ok bool) {
 		}
 	}
 	return at, ok
+}
+
+// stand meets that the directory was removed or replaced while nothing is sent, and goes on
+// where it is back.
+func (j *janitor) stand() {
+	j.sink.mu.Lock()
+	defer j.sink.mu.Unlock()
+	if s := j.sink.store; j.lost || s != nil && !s.broken && s.lock.Check() != nil {
+		err := j.tend()
+		if j.lost && err == nil {
+			j.sink.log.Info("the directory of the export is back")
+		}
+		j.lost = errors.Is(err, fs.ErrNotExist)
+		j.report(err)
+	}
 }
 
 // work does what is due.
@@ -121,6 +150,10 @@ func (j *janitor) report(err error) {
 		j.sink.trouble(err, retryPause)
 		if err.Error() != j.failed {
 			j.failed = err.Error()
+			if j.lost {
+				j.sink.log.Error("the directory of the export was removed or moved: docket continues when it is back", "error", err)
+				return
+			}
 			j.sink.log.Warn("files of the export cannot be finished or removed: they stay, and docket tries again every minute", "error", err)
 		}
 	}

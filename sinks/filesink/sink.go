@@ -217,7 +217,9 @@ func (s *sink) ready() error {
 }
 
 func (s *sink) reopen() error {
+	moved := false
 	if s.store != nil {
+		moved = !s.store.broken && s.store.lock.Check() != nil
 		// Whatever its files may still report, nothing is believed of them that
 		// is not read again.
 		_ = s.store.close()
@@ -231,6 +233,9 @@ func (s *sink) reopen() error {
 		return errors.Join(err, st.close())
 	}
 	s.store = st
+	if moved {
+		s.log.Warn("the directory of the export was replaced: docket continues in the one that is there now. The other has the records of before", "directory", s.config.Directory)
+	}
 	s.checkpoint() // a crash may have come between a line and its checkpoint
 	return nil
 }

@@ -87,6 +87,18 @@ func (s *Source) Addr() net.Addr {
 	return nil
 }
 
+// Stand looks at the certificates; see sources.Standing.
+func (s *Source) Stand(context.Context) error {
+	server := s.server.Load()
+	if server == nil || server.listener.tls == nil {
+		return nil
+	}
+	if _, err := server.listener.tls.GetConfigForClient(nil); err != nil {
+		return fmt.Errorf("nobody can connect: tls: %w", err)
+	}
+	return nil
+}
+
 // Connections is the number of clients connected now.
 func (s *Source) Connections() int {
 	if server := s.server.Load(); server != nil {

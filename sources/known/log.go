@@ -152,7 +152,11 @@ func (l *Log) Sync() error {
 	if err := l.put(first, added); err != nil {
 		return err
 	}
-	if err := l.file.Sync(); err != nil {
+	err := l.file.Sync()
+	if err == nil {
+		err = l.file.Check() // what is synced to a file that was removed, no restart finds
+	}
+	if err != nil {
 		return l.abandon(fmt.Errorf("sync: %w", err))
 	}
 	l.last = place{first, at}

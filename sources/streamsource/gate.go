@@ -37,6 +37,17 @@ type gate struct {
 	handshakeWait  time.Duration        // how long a peer may take over TLS
 }
 
+// checkFiles reports certificates with which nobody can connect.
+func (g *gate) checkFiles() error {
+	if g.tls == nil {
+		return nil
+	}
+	if _, err := g.tls.GetConfigForClient(nil); err != nil {
+		return fmt.Errorf("nobody can connect: tls: %w", err)
+	}
+	return nil
+}
+
 // admit serves nc in a goroutine of its own, or turns it away, which costs nothing
 // beyond the call.
 func (s *server) admit(stop, hard context.Context, nc net.Conn) {

@@ -65,14 +65,16 @@ func (s *source) TakeOver(before sources.Source) {
 
 // handOver returns a listener on the socket of l, and has l leave everybody to that one.
 func (l *unixListener) handOver() (listener, error) {
-	ln, err := listenAgain(l.UnixListener)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ln, err := listenAgain(l.socket.UnixListener)
 	if err != nil {
 		return nil, err
 	}
-	socket := ln.(*net.UnixListener)
-	socket.SetUnlinkOnClose(false)
-	l.left.Store(true)
-	return &unixListener{UnixListener: socket, path: l.path, file: l.file}, nil
+	s := &unixSocket{ln.(*net.UnixListener), l.socket.file}
+	s.SetUnlinkOnClose(false)
+	l.left, l.ended = true, true
+	return &unixListener{path: l.path, access: l.access, socket: s, from: s}, nil
 }
 
 func (l *openListener) handOver() (listener, error) {
@@ -81,7 +83,7 @@ func (l *openListener) handOver() (listener, error) {
 		return nil, err
 	}
 	l.left.Store(true)
-	return &openListener{socketListener: ln.(socketListener)}, nil
+	return &openListener{socketListener: ln.(socketListener), name: l.name, file: l.file}, nil
 }
 
 // listenAgain returns another listener on the socket of ln.

@@ -100,7 +100,14 @@ func (in *Inherited) listen(name, network string) (*openListener, error) {
 	if err != nil {
 		return nil, fmt.Errorf("inherited socket %q: %w", name, err)
 	}
-	return &openListener{socketListener: ln.(socketListener)}, nil
+	l := &openListener{socketListener: ln.(socketListener)}
+	// Whose file docket cannot see, as in another mount namespace, it cannot miss.
+	if name := ln.Addr().String(); network == "unix" {
+		if l.file, err = os.Lstat(name); err == nil {
+			l.name = name
+		}
+	}
+	return l, nil
 }
 
 // find returns the socket called name. Where nothing has a name, the only socket

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -15,6 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/config"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 const (
@@ -52,7 +54,25 @@ func waiting(l socketListener) bool {
 // openListener is a listening socket that leaves nothing to remove.
 type openListener struct {
 	socketListener
+	name string      // of the file of an inherited Unix socket; empty: it has none that docket sees
+	file fs.FileInfo // which had the name at the start
 	left atomic.Bool // to another listener on it; see handOver
+}
+
+// Stand cannot make again what docket did not make.
+func (l *openListener) Stand(context.Context) (again bool, err error) {
+	if l.name == "" || disk.CheckName(l.name, l.file) == nil {
+		return false, nil
+	}
+	return false, fmt.Errorf("socket %s was removed or replaced, and nobody can connect: restart its socket unit, then docket", l.name)
+}
+
+// Addr is nil while nobody can connect.
+func (l *openListener) Addr() net.Addr {
+	if _, err := l.Stand(context.Background()); err != nil {
+		return nil
+	}
+	return l.socketListener.Addr()
 }
 
 // Retire leaves Accept only those who have connected already.
@@ -84,12 +104,23 @@ func (a access) atFirst() fs.FileMode {
 	return a.mode & 0o700
 }
 
-// unixListener is a listening Unix domain socket that owns its file.
+// unixListener listens on a Unix domain socket and owns its file. When somebody removes or
+// replaces the file, nobody new can connect: Stand makes the socket again.
 type unixListener struct {
+	path   string
+	access access
+	from   *unixSocket // whose producers Accept lets in: one that was replaced, until nobody waits there; owned by Accept
+
+	mu     sync.Mutex
+	socket *unixSocket // guarded by mu
+	ended  bool        // it has retired, or was handed over; guarded by mu
+	left   bool        // to another listener on the socket; see handOver; guarded by mu
+}
+
+// unixSocket is a socket and its file.
+type unixSocket struct {
 	*net.UnixListener
-	path string
-	file fs.FileInfo // of the socket that we made
-	left atomic.Bool // to another listener on it; see handOver
+	file fs.FileInfo // as we made it
 }
 
 // listenUnix binds a socket to path. There is no moment in which somebody may
@@ -100,6 +131,14 @@ type unixListener struct {
 // looking and binding the directory is locked, so that of two processes that
 // start at the same time one gets the socket and the other is told.
 func listenUnix(ctx context.Context, path string, a access) (*unixListener, error) {
+	s, err := newUnixSocket(ctx, path, a)
+	if err != nil {
+		return nil, err
+	}
+	return &unixListener{path: path, access: a, socket: s, from: s}, nil
+}
+
+func newUnixSocket(ctx context.Context, path string, a access) (*unixSocket, error) {
 	unlock, err := lockDirectory(ctx, filepath.Dir(path))
 	if err != nil {
 		return nil, fmt.Errorf("socket %s: %w", path, err)
@@ -116,7 +155,7 @@ func listenUnix(ctx context.Context, path string, a access) (*unixListener, erro
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("socket %s: %w", path, err), ln.Close(), os.Remove(path))
 	}
-	return &unixListener{UnixListener: ln, path: path, file: file}, nil
+	return &unixSocket{ln, file}, nil
 }
 
 // openUp gives the file of a socket its group, then its mode: the umask has taken
@@ -150,24 +189,100 @@ func openUp(path string, a access) (fs.FileInfo, error) {
 	return f.Stat()
 }
 
+// Accept waits for the next connection.
+func (l *unixListener) Accept() (net.Conn, error) {
+	for {
+		nc, err := l.from.Accept()
+		now := l.current()
+		switch {
+		case err == nil || l.from == now:
+			return nc, err
+		case waiting(l.from.UnixListener): // a busy machine has let the moment pass
+			_ = l.from.SetDeadline(time.Now().Add(acceptWait))
+		default:
+			_ = l.from.Close() // nobody is in it who could be lost
+			l.from = now
+		}
+	}
+}
+
+func (l *unixListener) current() *unixSocket {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.socket
+}
+
+// Stand makes the socket again when its name does not lead to it any more. Producers that are
+// connected stay. It reports whether it has made one.
+func (l *unixListener) Stand(ctx context.Context) (again bool, err error) {
+	l.mu.Lock()
+	old, ended := l.socket, l.ended
+	l.mu.Unlock()
+	if ended || disk.CheckName(l.path, old.file) == nil {
+		return false, nil
+	}
+	s, err := newUnixSocket(ctx, l.path, l.access)
+	if err != nil {
+		return false, err
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ended {
+		l.remove(s)
+		return false, s.Close()
+	}
+	l.socket = s
+	// It fails only on a closed listener, and so does Accept.
+	return true, old.SetDeadline(time.Now().Add(acceptWait))
+}
+
+// Addr is nil while nobody can connect.
+func (l *unixListener) Addr() net.Addr {
+	s := l.current()
+	if disk.CheckName(l.path, s.file) != nil {
+		return nil
+	}
+	return s.Addr()
+}
+
 // Retire removes the file, if it is still ours, and leaves Accept only those who
 // have connected already. While the listener is open nobody else who asks before
 // binding takes the path, so it needs no lock.
 func (l *unixListener) Retire() {
-	if l.left.Load() {
-		leave(l.UnixListener)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.ended = true
+	if l.left {
+		leave(l.socket)
 		return
 	}
-	if file, err := os.Lstat(l.path); err == nil && os.SameFile(file, l.file) {
-		// A file that stays is replaced at the next start.
-		_ = os.Remove(l.path)
-	}
+	l.remove(l.socket)
 	// It fails only on a closed listener, and so does Accept.
-	_ = l.SetDeadline(time.Now().Add(acceptWait))
+	_ = l.socket.SetDeadline(time.Now().Add(acceptWait))
+}
+
+// remove removes the file of a socket, if it is still ours.
+func (l *unixListener) remove(s *unixSocket) {
+	if disk.CheckName(l.path, s.file) == nil {
+		_ = os.Remove(l.path) // a file that stays is replaced at the next start
+	}
+}
+
+// Close closes what there is.
+func (l *unixListener) Close() error {
+	now := l.current()
+	if l.from != now {
+		_ = l.from.Close()
+	}
+	return now.Close()
 }
 
 // Waiting reports whether somebody has connected who was not accepted.
-func (l *unixListener) Waiting() bool { return !l.left.Load() && waiting(l.UnixListener) }
+func (l *unixListener) Waiting() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return !l.left && waiting(l.socket.UnixListener)
+}
 
 // lockDirectory takes the lock of a directory, which leaves nothing behind.
 func lockDirectory(ctx context.Context, dir string) (unlock func(), err error) {

@@ -41,7 +41,11 @@ type listener interface {
 	Waiting() bool
 	// handOver returns another listener on the socket, for a source after this one.
 	handOver() (listener, error)
+	// Addr is where producers connect; nil while they cannot. Safe at any time.
 	Addr() net.Addr
+	// Stand makes the socket again when its name does not lead to it any more, and
+	// reports whether it has. See sources.Standing.
+	Stand(ctx context.Context) (again bool, err error)
 	Close() error
 }
 
@@ -49,8 +53,7 @@ type listener interface {
 type server struct {
 	source  string
 	ln      listener
-	addr    net.Addr // of ln
-	limit   int      // of one line
+	limit   int // of one line
 	intake  sources.Intake
 	gate    gate
 	buffers buffers

@@ -39,6 +39,7 @@ import (
 	"net"
 	"sync/atomic"
 
+	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/sources"
 )
 
@@ -53,8 +54,10 @@ type source struct {
 	// place is where it listens; a source of the same place can have its socket. Empty:
 	// nobody can.
 	place    string
+	path     string // of the file of a Unix socket that it makes
 	handover *handover
 	server   atomic.Pointer[server] // of the current Run
+	again    outage.Log             // of sockets that were made again
 }
 
 // Run serves producers; see sources.Source. A stop takes at most stopWait +
@@ -67,7 +70,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 		return err
 	}
 	server := newServer(s.env, in, gate)
-	server.ln, server.addr = ln, ln.Addr()
+	server.ln = ln
 	s.server.Store(server)
 	defer s.server.Store(nil)
 	ready()
@@ -77,9 +80,31 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 // Addr is where producers connect; see sources.Listener.
 func (s *source) Addr() net.Addr {
 	if server := s.server.Load(); server != nil {
-		return server.addr
+		return server.ln.Addr()
 	}
 	return nil
+}
+
+// Stand makes a socket again whose file was removed or replaced, and looks at the
+// certificates; see sources.Standing.
+func (s *source) Stand(ctx context.Context) error {
+	server := s.server.Load()
+	if server == nil {
+		return nil
+	}
+	again, err := server.ln.Stand(ctx)
+	switch {
+	case err != nil:
+		return err
+	case again:
+		if s.again.Fails("again") { // not each time, where somebody removes it all the time
+			s.env.Log.Warn("the socket was removed or replaced: docket has made it again. Look who did: a cleaner of temporary files, or the start script of an engine",
+				"path", s.path)
+		}
+	default:
+		s.again.Works()
+	}
+	return server.gate.checkFiles()
 }
 
 // Connections is the number of producers connected now.

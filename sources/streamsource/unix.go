@@ -117,7 +117,7 @@ func checkMode(text string) error {
 func (c *UnixConfig) New(env sources.Env) sources.Source {
 	own := *c
 	own.handover = &handover{}
-	return &source{env: env, listen: own.listen, place: own.place(), handover: own.handover}
+	return &source{env: env, listen: own.listen, place: own.place(), path: own.Path, handover: own.handover}
 }
 
 func (c *UnixConfig) listen(ctx context.Context) (listener, gate, error) {

@@ -63,6 +63,7 @@ func (r *reader) run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		file := r.follow.Next()
 		if file == nil {
+			r.restore()
 			select {
 			case <-r.follow.Wake():
 				continue
@@ -206,7 +207,7 @@ func (r *reading) stop(ctx context.Context, cause error) error {
 		defer cancel()
 		r.err = r.feed.Settle(settling)
 	}
-	if r.err == nil && (r.dirty || r.pending != nil || r.unsaved) {
+	if r.err == nil && (r.dirty || r.pending != nil || r.unsaved || r.isGone()) {
 		if err := r.saveNow(r.snapshot()); err != nil {
 			r.env.Log.Warn("the position in the log file was not saved: docket will read the last lines again and recognise them", "error", err)
 		}

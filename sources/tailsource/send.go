@@ -114,6 +114,7 @@ func (r *reading) name() {
 // save writes the position, at most once every saveEvery, when the records before it
 // are durable.
 func (r *reading) save() {
+	r.restore()
 	if r.pending == nil && r.dirty && time.Since(r.saved) >= saveEvery {
 		r.pending, r.through, r.dirty = r.snapshot(), r.contents.Number, false
 	}
@@ -131,6 +132,20 @@ func (r *reading) snapshot() *state {
 	s := r.state.with(r.file.Describe(r.contents))
 	s.Seen, s.Carry = r.file.Seen(), r.decoder.Carry()
 	return s
+}
+
+// restore writes the state again when somebody has removed it: without it a restart would
+// read the file from its beginning, and store its records once more.
+func (r *reader) restore() {
+	if r.isGone() && time.Since(r.saved) >= saveEvery && r.saveNow(r.state) == nil {
+		r.env.Log.Warn("the position in the log file was removed from the queue's directory: docket has written it again", "path", statePath(r.env.StateDir).String())
+	}
+}
+
+// isGone reports whether somebody has removed the state.
+func (r *reader) isGone() bool {
+	there, err := statePath(r.env.StateDir).Exists()
+	return err == nil && !there
 }
 
 // saveNow writes a state. Its failure is reported.

@@ -181,6 +181,7 @@ func (v *Inventory) Watch(ctx context.Context) {
 		s.scan()
 		select {
 		case <-w.C():
+			v.restore()
 		case <-v.relook:
 		case <-v.saveDue():
 			_ = v.Save()
@@ -188,6 +189,16 @@ func (v *Inventory) Watch(ctx context.Context) {
 			s.scan()
 			return
 		}
+	}
+}
+
+// restore writes the state again when somebody has removed it: without it a restart would
+// read again what still lies at the path.
+func (v *Inventory) restore() {
+	if there, err := statePath(v.StateDir).Exists(); err == nil && !there {
+		v.mu.Lock()
+		v.dirty = true
+		v.mu.Unlock()
 	}
 }
 
