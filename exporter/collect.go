@@ -39,6 +39,7 @@ var (
 	descRefused      = describe("docket_records_refused_total", "Lines that docket did not accept.", "source", "reason")
 	descDuplicate    = describe("docket_records_duplicate_total", "Lines that were sent again and not stored twice.", "source")
 	descLost         = describe("docket_records_lost_total", "Records that producers report as lost.", "source", "decision")
+	descPassedOver   = describe("docket_source_passed_over_total", "Lines, events and files that the source read and made no record of since the start.", "source", "reason")
 	descSourceLost   = describe("docket_source_lost_total", "Gaps that the source found since the start: files or runs that vanished before they were read, lines that the engine left out.", "source")
 	descRefusedDrop  = describe("docket_refused_dropped_total", "Refused lines that were counted and not kept since the start, because they came too fast or could not be written.", "source")
 	descSourceState  = describe("docket_source_state", "1 for the current state of the source.", "source", "state")
@@ -75,7 +76,7 @@ var (
 	descGeneration   = describe("docket_config_generation", "Configurations that took effect since the start.")
 
 	everyDesc = []desc{
-		descReceived, descSourceStored, descRefused, descDuplicate, descLost, descSourceLost, descRefusedDrop,
+		descReceived, descSourceStored, descRefused, descDuplicate, descLost, descPassedOver, descSourceLost, descRefusedDrop,
 		descSourceState, descConnections, descLastRecord, descAudits, descAuditGood, descAuditTime,
 		descStored, descCorrupt, descQueueState, descBytes, descFree, descLimit,
 		descDelivered, descFiltered, descDropped, descLetters, descLetterBytes, descLetterLimit, descPending, descLag, descDelay, descCursor, descPosition, descTransaction, descSinkState,
@@ -171,6 +172,9 @@ func (to into) state(d desc, is State, labels ...string) {
 
 func (to into) source(s SourceStatus) {
 	to.count(descSourceLost, s.Lost, s.Name)
+	for reason, n := range s.PassedOver {
+		to.count(descPassedOver, n, s.Name, reason)
+	}
 	to.count(descRefusedDrop, s.RefusedDropped, s.Name)
 	to.state(descSourceState, s.State, s.Name)
 	to.count(descConnections, uint64(s.Connections), s.Name)

@@ -150,6 +150,8 @@ func TestLinesByFate(t *testing.T) {
 		"NUL byte":                    {lines: "{\"a\":\"\x00\"}\n", refused: []string{"1:InvalidJSON"}},
 		"NUL byte after the object":   {lines: "{}\x00\n", refused: []string{"1:InvalidJSON"}},
 		"invalid UTF-8":               {lines: "{\"a\":\"\xff\"}\n{}\n", stored: []string{`{}`}, refused: []string{"1:InvalidJSON"}},
+		"byte order marks":            {lines: "\ufeff{}\n{\"a\":1}\n\ufeff {}\n", stored: []string{`{}`, `{"a":1}`, ` {}`}},
+		"nothing but a mark":          {lines: "\ufeff\n{}\n", stored: []string{`{}`}, refused: []string{"1:InvalidJSON"}},
 		"array":                       {lines: "[{}]\n", refused: []string{"1:NotObject"}},
 		"string, number, null, bool":  {lines: "\"s\"\n1\nnull\ntrue\n", refused: []string{"1:NotObject", "2:NotObject", "3:NotObject", "4:NotObject"}},
 		"as long as allowed":          {lines: `{"a":"` + strings.Repeat("x", 992) + "\"}\n", stored: []string{`{"a":"` + strings.Repeat("x", 992) + `"}`}},

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
+	"reflect"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -69,7 +70,7 @@ func TestReport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got, want := e.Status().Sources[0], (SourceStatus{Name: "files", State: Degraded, Reason: "starting", Lost: 1}); got != want {
+		if got, want := e.Status().Sources[0], (SourceStatus{Name: "files", State: Degraded, Reason: "starting", Lost: 1}); !reflect.DeepEqual(got, want) {
 			t.Errorf("before Run: got %+v, want %+v", got, want)
 		}
 		ctx, stop := context.WithCancel(t.Context())
@@ -87,7 +88,7 @@ func TestReport(t *testing.T) {
 			}
 		}
 		until(func() bool { return e.Status().Sources[0].State == Error })
-		if got, want := e.Status().Sources[0], (SourceStatus{Name: "files", State: Error, Reason: "cannot start", Lost: 1}); got != want {
+		if got, want := e.Status().Sources[0], (SourceStatus{Name: "files", State: Error, Reason: "cannot start", Lost: 1}); !reflect.DeepEqual(got, want) {
 			t.Errorf("a source that cannot start: got %+v, want %+v", got, want)
 		}
 		reporter.fails.Store(false)
@@ -104,13 +105,14 @@ func TestReport(t *testing.T) {
 			{sources.Report{Trouble: "/tmp/violations: permission denied: run as uid 1000"}, SourceStatus{Name: "files", State: Degraded, Reason: "/tmp/violations: permission denied: run as uid 1000"}},
 			{sources.Report{Trouble: "two files cannot be read", Lost: 2}, SourceStatus{Name: "files", State: Degraded, Reason: "two files cannot be read", Lost: 2}},
 			{sources.Report{Lost: 3}, SourceStatus{Name: "files", State: Active, Lost: 3}},
+			{sources.Report{PassedOver: map[string]uint64{"NoObject": 4}}, SourceStatus{Name: "files", State: Active, PassedOver: map[string]uint64{"NoObject": 4}}},
 		} {
 			reporter.report.Store(&tt.report)
 			s := e.Status()
-			if s.Sources[0] != tt.want {
+			if !reflect.DeepEqual(s.Sources[0], tt.want) {
 				t.Errorf("%+v: got %+v, want %+v", tt.report, s.Sources[0], tt.want)
 			}
-			if want := (SourceStatus{Name: "socket", State: Active, Connections: 3}); s.Sources[1] != want {
+			if want := (SourceStatus{Name: "socket", State: Active, Connections: 3}); !reflect.DeepEqual(s.Sources[1], want) {
 				t.Errorf("the other source: got %+v, want %+v", s.Sources[1], want)
 			}
 			if got := sourceLost(t, e); got["files"] != float64(tt.report.Lost) || got["socket"] != 0 || len(got) != 2 {

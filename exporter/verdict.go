@@ -67,6 +67,7 @@ func (s *session) sort(lines []byte) (v *verdict, rest []byte) {
 			v.chunk.Duplicates++
 			continue
 		}
+		line = sources.WithoutMark(line)
 		reason, detail := checkRecord(line, s.in.maxRecordBytes)
 		if reason == "" {
 			reason, detail = v.store(line)

@@ -80,8 +80,19 @@ type Report struct {
 	// a file or a run that vanished before docket read it, or lines that the engine left
 	// out. Each was logged, and a record says so where the source writes such records.
 	Lost uint64
+	// PassedOver is how much the source has read and made no record of since the start of the
+	// process, in lines, events or files, by reason. It is not an error by itself.
+	PassedOver map[string]uint64
 	// Audits is what became of the runs of an audit, where the source reads one.
 	Audits Audits
+}
+
+// PassedOver is a Report.PassedOver of one reason; nil where there is none.
+func PassedOver(reason string, n uint64) map[string]uint64 {
+	if n == 0 {
+		return nil
+	}
+	return map[string]uint64{reason: n}
 }
 
 // Intake is what a source needs of the exporter. Calls may overlap.

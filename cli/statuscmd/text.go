@@ -35,7 +35,7 @@ func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
 	fmt.Fprintln(t)
 	writeSources(t, s.Sources, now)
 	for _, source := range s.Sources {
-		fmt.Fprint(t, note(source.Name+": ", source.Reason)+auditNote(source, now))
+		fmt.Fprint(t, note(source.Name+": ", source.Reason)+passedNote(source)+auditNote(source, now))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -69,6 +69,14 @@ func writeSources(w io.Writer, sources []exporter.SourceStatus, now time.Time) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// passedNote is a line on what the source has read and made no record of; nothing without it.
+func passedNote(s exporter.SourceStatus) string {
+	if len(s.PassedOver) == 0 {
+		return ""
+	}
+	return note(s.Name+": ", "passed over: "+human.Counts(s.PassedOver))
 }
 
 // auditNote is a line on the last run of an audit; nothing without one.

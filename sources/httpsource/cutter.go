@@ -100,6 +100,16 @@ func (c *cutter) enter() error {
 		want = '{'
 	}
 	b, err := c.token()
+	for i, mark := range []byte("\xef\xbb\xbf") { // a byte order mark, which RFC 8259 lets a reader skip
+		if err != nil || i == 0 && b != mark {
+			break
+		}
+		if b != mark {
+			return bodyError("begins with half a byte order mark")
+		}
+		c.skip()
+		b, err = c.token()
+	}
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,8 @@ type Protocol struct {
 	// Member is the member of the body, an object, that is the array of events. Empty:
 	// the body is that array.
 	Member string
-	// Keep says whether an event is to be stored. The others are left out, and count
-	// nowhere. Nil: all are stored.
+	// Keep says whether an event is to be stored. The others are left out and counted, see
+	// sources.Report. Nil: all are stored.
 	Keep func(event []byte) bool
 	// Identity appends to dst what identifies the event, and returns the result. If it
 	// returns dst unchanged, the event has no identity: it is stored each time that it

@@ -46,12 +46,23 @@ type Source struct {
 	env      sources.Env
 	failures failures
 	server   atomic.Pointer[server] // of the current Run
+	leftOut  atomic.Uint64          // events that Protocol.Keep did not want
 }
 
 // New makes a source that takes in what p describes. Nothing is bound or opened before
 // Run.
 func New(c Config, p Protocol, env sources.Env) *Source {
-	return &Source{config: c, protocol: p, env: env, failures: failures{log: env.Log}}
+	s := &Source{config: c, protocol: p, env: env, failures: failures{log: env.Log}}
+	if keep := p.Keep; keep != nil {
+		s.protocol.Keep = func(event []byte) bool {
+			kept := keep(event)
+			if !kept {
+				s.leftOut.Add(1)
+			}
+			return kept
+		}
+	}
+	return s
 }
 
 // CheckState implements sources.Stateful.
@@ -108,7 +119,9 @@ func (s *Source) Connections() int {
 }
 
 // Report says what is wrong with the source or with its clients; see sources.Reporter.
-func (s *Source) Report() sources.Report { return sources.Report{Trouble: s.failures.text()} }
+func (s *Source) Report() sources.Report {
+	return sources.Report{Trouble: s.failures.text(), PassedOver: sources.PassedOver("NoDecision", s.leftOut.Load())}
+}
 
 // listen makes the listener.
 func (c Config) listen(ctx context.Context) (secured, error) {

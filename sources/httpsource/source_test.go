@@ -175,7 +175,7 @@ func TestRefusedEvents(t *testing.T) {
 	}
 }
 
-// What the protocol does not keep is not stored, counts nowhere and is answered well.
+// What the protocol does not keep is not stored, is counted and answered well.
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	in := sourcetest.New()
@@ -188,6 +188,9 @@ func TestKeep(t *testing.T) {
 	r.mustPost(`{"items":[{"id":"a"}]}`)
 	r.mustPost(`{"items":[]}`)
 	checkIDs(t, in.Lines(), "keep")
+	if got := r.source.Report().PassedOver["NoDecision"]; got != 3 {
+		t.Errorf("passed over: got %d events, want 3", got)
+	}
 }
 
 // A large body goes through in several batches, in its order.

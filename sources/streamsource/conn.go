@@ -153,7 +153,7 @@ func (c *conn) begin(lines []byte, length int64) ([]byte, error) {
 	if length > 0 {
 		return lines, c.open(lines)
 	}
-	lines = skipBlank(lines)
+	lines = sources.WithoutMark(skipBlank(lines))
 	if len(lines) == 0 {
 		return nil, nil
 	}

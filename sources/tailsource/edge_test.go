@@ -321,14 +321,3 @@ func TestADirectoryRemovedWhileRead(t *testing.T) {
 	b.write("{}\n")
 	b.wantStored(append(want, "{}"))
 }
-
-func TestAWrongFormatIsPointedOut(t *testing.T) {
-	t.Parallel()
-	b := newBench(t, formats.JSON)
-	b.start()
-	b.write("2026-01-05T10:04:07.1Z stdout F {}\n2026-01-05T10:04:07.1Z stdout F {}\n{}\n")
-	b.wantStored([]string{"{}"})
-	if n := strings.Count(b.log.String(), "set format: cri"); n != 1 {
-		t.Errorf("got it said %d times that the format does not fit, want once", n)
-	}
-}

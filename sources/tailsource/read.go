@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/docket-export/docket/sources"
@@ -20,6 +21,8 @@ const (
 	saveEvery = time.Second
 	// giveUp is how long a file that cannot be read is tried, once there are others.
 	giveUp = time.Minute
+	// sampleBytes are shown of a file of which nothing was recognised.
+	sampleBytes = 64
 	// settleCheck is how often it is asked whether what was sent is durable.
 	settleCheck = 20 * time.Millisecond
 	// stopWait bounds how long a stop waits for that.
@@ -40,7 +43,6 @@ type reader struct {
 	recalled bool      // decoder has what an earlier reader had
 	saved    time.Time // when a state was last written, or could not be
 	unsaved  bool      // state is newer than what is saved
-	hinted   bool      // a format that does not fit was pointed out
 }
 
 func newReader(env sources.Env, c Config, in sources.Intake, f *follow.Follower, r *report, s *state) *reader {
@@ -107,7 +109,7 @@ func (r *reader) newReading(file *follow.Reader) *reading {
 	if rd.known != nil {
 		rd.contents = *rd.known
 	}
-	r.decoder.Begin()
+	r.decoder.Begin(rd.contents.Offset > 0 && !rd.contents.Unrecognised)
 	return rd
 }
 
@@ -155,6 +157,23 @@ func (r *reading) decode(data []byte, at int64) {
 		r.decoder.Decode(formats.Origin{Generation: r.generation(), Offset: at}, data)
 		r.dirty = true
 	}
+	r.report.passOver(r.decoder.PassedOver())
+	switch {
+	case r.decoder.Recognised():
+		r.report.Set(theFormat, "")
+	case len(data) == 0 && (r.decoder.HasSeen() || r.contents.Offset > 0 || formats.IsEncoded(r.file.Begins())):
+		r.report.Set(theFormat, r.unrecognised()) // of all that is there
+	}
+}
+
+// unrecognised says how a file begins of which nothing was recognised.
+func (r *reading) unrecognised() string {
+	sample := "docket redacts this source, and shows no sample"
+	if r.env.Redaction == nil {
+		begins := r.file.Begins()
+		sample = fmt.Sprintf("it begins with %s", strconv.QuoteToASCII(string(begins[:min(len(begins), sampleBytes)])))
+	}
+	return fmt.Sprintf("docket recognises nothing in %s: %s. %s", r.file.Name(), sample, formats.Advice(r.file.Begins(), r.config.Format))
 }
 
 // generation is that of the contents, or what name will give them.

@@ -47,7 +47,7 @@ func decodeAgain(d *formats.Decoder, c follow.Contents, at formats.Origin) error
 		return err
 	}
 	defer file.Close()
-	d.Begin()
+	d.Begin(true)
 	buf := make([]byte, readBytes)
 	for data := io.NewSectionReader(file, at.Offset, c.Offset-at.Offset); ; {
 		n, err := data.Read(buf)

@@ -2,7 +2,9 @@ package tailsource
 
 import (
 	"log/slog"
+	"maps"
 	"strings"
+	"sync"
 	"sync/atomic"
 
 	"github.com/docket-export/docket/sources"
@@ -15,6 +17,9 @@ type report struct {
 	log    *slog.Logger
 	lost   atomic.Uint64
 	audits *sources.AuditLog
+
+	mu     sync.Mutex
+	passed map[string]uint64 // lines, by reason; guarded by mu
 }
 
 // What can fail beside what is followed.
@@ -22,10 +27,11 @@ const (
 	theReading = "reading"
 	theState   = "state"
 	theName    = "name"
+	theFormat  = "format"
 )
 
 func newReport(audits *sources.AuditLog, log *slog.Logger) *report {
-	return &report{List: failures.New(log, "log file: "), log: log, audits: audits}
+	return &report{List: failures.New(log, "log file: "), log: log, audits: audits, passed: make(map[string]uint64)}
 }
 
 // Gap implements follow.Report.
@@ -34,6 +40,17 @@ func (r *report) Gap(text string, args ...any) {
 	r.log.Error(text, args...)
 }
 
+// passOver counts lines that are no records.
+func (r *report) passOver(counts map[string]uint64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for reason, n := range counts {
+		r.passed[reason] += n
+	}
+}
+
 func (r *report) get() sources.Report {
-	return sources.Report{Trouble: strings.Join(r.All(), "; "), Lost: r.lost.Load(), Audits: r.audits.Seen()}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return sources.Report{PassedOver: maps.Clone(r.passed), Trouble: strings.Join(r.All(), "; "), Lost: r.lost.Load(), Audits: r.audits.Seen()}
 }

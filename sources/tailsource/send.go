@@ -14,7 +14,6 @@ import (
 // flush sends what was decoded. r.err is not nil if it was not, all of it.
 func (r *reading) flush(ctx context.Context) {
 	batch := &r.decoder.Batch
-	r.hint()
 	if r.err != nil || batch.Count() == 0 {
 		return
 	}
@@ -32,14 +31,6 @@ func (r *reading) flush(ctx context.Context) {
 	r.reportRuns()
 	r.contents.Number += uint64(batch.Count())
 	batch.Clear()
-}
-
-// hint points out a format that does not fit.
-func (r *reading) hint() {
-	if r.decoder.Batch.Framed && !r.hinted {
-		r.hinted = true
-		r.env.Log.Warn("format json skips the lines that a container runtime has framed: set format: cri", "path", r.config.Path)
-	}
 }
 
 // reportRuns counts the runs whose records are new, and as a gap those whose violations
@@ -129,6 +120,7 @@ func (r *reading) save() {
 // snapshot is the state as of what was decoded.
 func (r *reading) snapshot() *state {
 	r.name()
+	r.contents.Unrecognised = !r.decoder.Recognised()
 	s := r.state.with(r.file.Describe(r.contents))
 	s.Seen, s.Carry = r.file.Seen(), r.decoder.Carry()
 	return s

@@ -44,6 +44,7 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 	r := newReport(&s.audits, s.env.Log)
 	if before := s.report.Load(); before != nil {
 		r.lost.Store(before.lost.Load())
+		r.passOver(before.get().PassedOver)
 	}
 	s.report.Store(r)
 	f := s.follow(path, known, r)

@@ -40,14 +40,14 @@ func TestAStateThatIsGone(t *testing.T) {
 // TestAnotherFormat: lines that were passed over in a wrong format are read in the right.
 func TestAnotherFormat(t *testing.T) {
 	t.Parallel()
-	b := newBench(t, formats.JSON)
+	b := newBench(t, formats.CRI)
 	b.write("2026-01-05T10:04:07.1Z stdout F {\"n\":1}\n{\"n\":2}\n")
 	b.start()
-	b.wantStored([]string{`{"n":2}`})
+	b.wantStored([]string{`{"n":1}`})
 	b.stop()
-	b.config.Format = formats.CRI
+	b.config.Format = formats.JSON
 	b.start()
-	b.wantStored([]string{`{"n":2}`, `{"n":1}`})
+	b.wantStored([]string{`{"n":1}`, `{"n":1}`, `{"n":2}`})
 }
 
 // TestAFileThatCannotBeRead stands in the way of others for a while only.

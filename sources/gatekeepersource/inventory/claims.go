@@ -112,11 +112,15 @@ type Options struct {
 // inventories of one process.
 type Gaps struct {
 	lost    atomic.Uint64
+	foreign atomic.Uint64
 	pending map[string]bool // those counted that are not durable yet; the scanner's
 }
 
 // Lost is how many there were.
 func (g *Gaps) Lost() uint64 { return g.lost.Load() }
+
+// Foreign is how many files at the path were not Gatekeeper's.
+func (g *Gaps) Foreign() uint64 { return g.foreign.Load() }
 
 // Inventory is what docket has of Gatekeeper's files: what it has claimed, and what it
 // remembers of the rest. Watch fills it, one reader empties it.

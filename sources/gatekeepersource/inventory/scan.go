@@ -87,6 +87,11 @@ func (s *scanner) once() (again bool) {
 	l.goneFiles(top)
 	l.report()
 	l.unwatch()
+	for place := range l.odd {
+		if s.odd[place] == "" {
+			s.v.Gaps.foreign.Add(1)
+		}
+	}
 	s.odd = l.odd
 	s.v.prune(l)
 	return l.again

@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/feed"
 	"github.com/docket-export/docket/sources/gatekeepersource/inventory"
 )
@@ -115,6 +116,7 @@ func eachLine(lines *lineReader, take func(line) error) error {
 		if err != nil {
 			return &fileError{err}
 		}
+		l.text = sources.WithoutMark(l.text)
 		if l.length == 0 && isBlank(l.text) {
 			continue
 		}

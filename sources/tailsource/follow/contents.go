@@ -71,6 +71,8 @@ type Contents struct {
 	Offset int64    `json:"offset"`
 	Number uint64   `json:"number"` // of the last record before Offset
 	Done   bool     `json:"done,omitempty"`
+	// Unrecognised says that nothing in it was of the format.
+	Unrecognised bool `json:"unrecognised,omitempty"`
 	// Modified is when a file that is done was last written to.
 	Modified time.Time `json:"modified,omitzero"`
 }

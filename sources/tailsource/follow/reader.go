@@ -66,6 +66,9 @@ func (r *Reader) Unread() int64 { return r.now.size - r.pos }
 // Head is the window of the beginning, as far as it was read.
 func (r *Reader) Head() Window { return windowOf(r.head) }
 
+// Begins is how the contents begin, as far as they were read, up to headBytes.
+func (r *Reader) Begins() []byte { return r.head }
+
 // FirstLine is the sum of the first line, as far as the beginning was read.
 func (r *Reader) FirstLine() string {
 	first, _, _ := bytes.Cut(r.head, []byte("\n"))

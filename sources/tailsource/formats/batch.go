@@ -12,10 +12,7 @@ const keptRecords = 1 << 20
 // Batch is what a decoder has chosen, in order.
 type Batch struct {
 	// Runs are the run records among them.
-	Runs []Run
-	// Framed: there was a runtime's framing, in a format that has none.
-	Framed bool
-
+	Runs    []Run
 	records []byte // each ended by "\n"
 	lines   int
 	large   []oversize

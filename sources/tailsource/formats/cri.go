@@ -1,14 +1,22 @@
 package formats
 
-import "bytes"
+import (
+	"bytes"
 
-// criLine is one line of a container's log as container runtimes write it:
+	"github.com/docket-export/docket/decision/rawjson"
+)
+
+// frame is one line of a container's log as container runtimes write it, by the CRI
 //
 //	2026-01-05T10:04:07.123456789Z stdout F {"level":"info"}
 //
-// The time, the stream, tags of which the first is P where more of the same line
-// follows and F where it ends, and the text.
-type criLine struct {
+// with the time, the stream, tags of which the first is P where more of the same line
+// follows and F where it ends, and the text; or by Docker
+//
+//	{"log":"{\"level\":\"info\"}\n","stream":"stdout","time":"2026-01-05T10:04:07.123456789Z"}
+//
+// where more of the same line follows unless log ends with a newline.
+type frame struct {
 	stream  stream
 	partial bool
 	text    []byte
@@ -22,34 +30,77 @@ const (
 	streams
 )
 
-// parseCRI reports whether line is framed by a container runtime.
-func parseCRI(line []byte) (c criLine, ok bool) {
+// parseFrame reports whether line is framed by a container runtime.
+func parseFrame(line []byte) (f frame, ok bool) {
+	if isObject(line) {
+		return parseDocker(line)
+	}
+	return parseCRI(line)
+}
+
+func parseCRI(line []byte) (f frame, ok bool) {
 	stamp, rest, ok := bytes.Cut(line, []byte(" "))
 	if !ok || !looksLikeTime(stamp) {
-		return c, false
+		return f, false
 	}
 	name, rest, ok := bytes.Cut(rest, []byte(" "))
-	switch {
-	case !ok:
-		return c, false
-	case string(name) == "stdout":
-		c.stream = stdout
-	case string(name) == "stderr":
-		c.stream = stderr
-	default:
-		return c, false
+	if !ok {
+		return f, false
+	}
+	if f.stream, ok = streamOf(name); !ok {
+		return f, false
 	}
 	tags, text, _ := bytes.Cut(rest, []byte(" ")) // a line without text may end behind its tags
 	tag, _, _ := bytes.Cut(tags, []byte(":"))
 	switch string(tag) {
 	case "P":
-		c.partial = true
+		f.partial = true
 	case "F":
 	default:
-		return c, false
+		return f, false
 	}
-	c.text = text
-	return c, true
+	f.text = text
+	return f, true
+}
+
+func streamOf(name []byte) (s stream, ok bool) {
+	switch string(name) {
+	case "stdout":
+		return stdout, true
+	case "stderr":
+		return stderr, true
+	}
+	return 0, false
+}
+
+// maxDocker is how long a line of Docker's may be: 16 KiB of a log, where each byte may be
+// escaped as six, and what stands around it.
+const maxDocker = 128 << 10
+
+// parseDocker takes an object for Docker's framing if it has what Docker writes, and nothing
+// else.
+func parseDocker(line []byte) (f frame, ok bool) {
+	if !bytes.HasPrefix(bytes.TrimLeft(line, "{ \t"), []byte(`"log"`)) || rawjson.KindOf(line) != rawjson.Object {
+		return f, false
+	}
+	var isLog, isStream, isTime bool
+	for name, value := range rawjson.Members(line) {
+		switch string(name) {
+		case "log":
+			isLog = value.Kind() == rawjson.String
+			f.text = value.AppendText(nil)
+		case "stream":
+			f.stream, isStream = streamOf(value.Text())
+		case "time":
+			isTime = looksLikeTime(value.Text())
+		case "attrs": // labels of the container
+		default:
+			return f, false
+		}
+	}
+	text, ended := bytes.CutSuffix(f.text, []byte("\n"))
+	f.text, f.partial = text, !ended
+	return f, isLog && isStream && isTime
 }
 
 // looksLikeTime tells "2026-01-05T10:04:07Z", with any fraction and zone, from text.

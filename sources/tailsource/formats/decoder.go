@@ -16,9 +16,12 @@ type Decoder struct {
 	// Batch is what was chosen since it was last cleared.
 	Batch Batch
 
-	lines splitter
-	carry Carry
-	at    Origin // of the line
+	lines      splitter
+	carry      Carry
+	at         Origin // of the line
+	passed     [reasons]uint64
+	seen       bool // a whole line of the file
+	recognised bool
 }
 
 // Options say how a log is decoded.
@@ -32,7 +35,9 @@ type Options struct {
 
 // NewDecoder makes a decoder that goes on with what an earlier one has carried over.
 func NewDecoder(o Options, c *Carry) *Decoder {
-	return &Decoder{Options: o, carry: c.clone(), lines: splitter{limit: o.Limit + framing}}
+	d := &Decoder{Options: o, carry: c.clone()}
+	d.Begin(false)
+	return d
 }
 
 // Origin is a place in the contents of a log.
@@ -78,11 +83,47 @@ func (d *Decoder) Carry() Carry {
 	return d.carry.clone()
 }
 
-// Begin begins another file.
-func (d *Decoder) Begin() {
-	d.lines = splitter{limit: d.Limit + framing}
+// Begin begins another file. recognised says that an earlier reading has recognised something
+// in it.
+func (d *Decoder) Begin(recognised bool) {
+	d.lines = splitter{limit: max(d.Limit, maxDocker) + framing}
+	d.seen, d.recognised = false, recognised
 	d.Batch.Clear()
 }
+
+// Recognised reports whether anything of the file was a record that can be read, or another
+// line of the engine.
+func (d *Decoder) Recognised() bool { return d.recognised }
+
+// HasSeen reports whether there was a whole line in the file since Begin.
+func (d *Decoder) HasSeen() bool { return d.seen }
+
+// PassedOver returns how many lines were passed over since the last call, by reason.
+func (d *Decoder) PassedOver() map[string]uint64 {
+	var counts map[string]uint64
+	for reason, n := range d.passed {
+		if n > 0 {
+			if counts == nil {
+				counts = make(map[string]uint64)
+			}
+			counts[reasonNames[reason]] = n
+		}
+	}
+	d.passed = [reasons]uint64{}
+	return counts
+}
+
+// reason is why a line was passed over.
+type reason int
+
+const (
+	noObject  reason = iota // it is not a JSON object
+	otherKind               // it is an object of another kind than the format takes
+	unframed                // it has no framing, in the format cri
+	reasons
+)
+
+var reasonNames = [reasons]string{"NoObject", "OtherKind", "Unframed"}
 
 // Decode takes the next bytes of a file, and where they are.
 func (d *Decoder) Decode(at Origin, data []byte) {
@@ -109,38 +150,36 @@ func (d *Decoder) IsBetween() bool { return d.lines.empty() }
 // line takes a line; length is 0, or that of a line of which text is the beginning.
 // What a file ends with behind its last newline is a line as well.
 func (d *Decoder) line(text []byte, length int64) {
+	text = sources.WithoutMark(text)
+	f, framed := parseFrame(text)
 	switch {
-	case isObject(text) && d.Format != CRI:
-		d.choose(text, length)
-	case d.Format == JSON:
-		if _, ok := parseCRI(text); ok {
-			d.Batch.Framed = true
-		}
+	case framed && length > 0:
+		d.join(f, length-int64(len(text)-len(f.text)))
+	case framed:
+		d.join(f, 0)
+	case d.Format == CRI && isObject(text):
+		d.seen = true
+		d.passed[unframed]++
 	default:
-		if c, ok := parseCRI(text); ok {
-			if length > 0 {
-				length -= int64(len(text) - len(c.text))
-			}
-			d.join(c, length)
-		}
+		d.choose(text, length)
 	}
 }
 
 // join takes what a runtime has written: a line, or a piece of one.
-func (d *Decoder) join(c criLine, length int64) {
-	j := &d.carry.Joined[c.stream]
-	if j.empty() && c.partial && len(c.text) > 0 {
+func (d *Decoder) join(f frame, length int64) {
+	j := &d.carry.Joined[f.stream]
+	if j.empty() && f.partial && len(f.text) > 0 {
 		j.Begun = Origin{d.at.Generation, d.lines.begun}
 	}
 	switch {
-	case c.partial && j.Lost:
-	case c.partial:
-		j.add(c.text, length, d.Limit+len("\r"))
+	case f.partial && j.Lost:
+	case f.partial:
+		j.add(f.text, length, d.Limit+len("\r"))
 	case j.empty():
-		d.choose(c.text, length)
+		d.choose(f.text, length)
 	default:
-		j.add(c.text, length, d.Limit+len("\r")) // to no avail if it is lost
-		d.endJoined(c.stream)
+		j.add(f.text, length, d.Limit+len("\r")) // to no avail if it is lost
+		d.endJoined(f.stream)
 	}
 }
 
@@ -178,15 +217,25 @@ func (d *Decoder) Recall(read func(again *Decoder, from Origin) error) (lost int
 // could have been one, is emitted as well: it is then refused, kept and counted.
 func (d *Decoder) choose(text []byte, length int64) {
 	text = bytes.TrimSuffix(text, []byte("\r"))
+	if len(bytes.TrimLeft(text, " \t\r")) == 0 {
+		return
+	}
+	d.seen = true
 	switch {
 	case !isObject(text):
+		d.passed[noObject]++
 	case length > 0 || len(text) > d.Limit:
 		d.Batch.addTooLarge(text[:min(len(text), prefixBytes)], max(length, int64(len(text))))
 	case d.Format == JSON || d.Format == CRI:
+		d.recognised = d.recognised || readable(text)
+		d.Batch.add(text)
+	case !readable(text): // it is for the intake to judge
 		d.Batch.add(text)
 	case d.Format == OPAConsole:
-		if string(rawjson.Member(text, "type").Text()) == opaDecision || !readable(text) {
-			d.Batch.add(text)
+		if string(rawjson.Member(text, "type").Text()) == opaDecision {
+			d.take(text)
+		} else {
+			d.passOther(text, "msg", "time")
 		}
 	default:
 		d.chooseGatekeeper(text)
@@ -198,17 +247,30 @@ const opaDecision = "openpolicyagent.org/decision_logs"
 
 func (d *Decoder) chooseGatekeeper(text []byte) {
 	event := rawjson.Member(text, "event_type").String()
-	if event == "violation" || !readable(text) { // a violation is for the intake to judge
-		d.Batch.add(text)
-		return
-	}
-	if event == "violation_audited" {
-		d.Batch.add(text)
+	if event == "violation" || event == "violation_audited" {
+		d.take(text)
+	} else {
+		d.passOther(text, "msg", "ts")
 	}
 	if rec := d.carry.Audits.observe(event, d.clean(text)); rec != nil {
 		rec.File = d.Log
 		d.Batch.addRun(rec)
 	}
+}
+
+// take emits a record that can be read.
+func (d *Decoder) take(text []byte) {
+	d.recognised = true
+	d.Batch.add(text)
+}
+
+// passOther passes over an object of another kind. With the members that the engine's own lines
+// have, the file is recognised as its log: it may have no decision for hours.
+func (d *Decoder) passOther(text []byte, members ...string) {
+	d.passed[otherKind]++
+	d.recognised = d.recognised || !slices.ContainsFunc(members, func(name string) bool {
+		return rawjson.Member(text, name).Kind() == rawjson.Invalid
+	})
 }
 
 // clean is what redaction leaves of a line that is JSON; nil where it leaves nothing for

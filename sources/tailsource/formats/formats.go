@@ -4,7 +4,7 @@
 //	formats.go   the formats there are
 //	decoder.go   records chosen among the bytes of a log
 //	split.go     bytes cut into lines
-//	cri.go       the framing of container runtimes
+//	cri.go       the framing of container runtimes, by the CRI and by Docker
 //	audits.go    Gatekeeper's totals against the lines that a log shows
 //	batch.go     the records that were chosen
 package formats
@@ -19,12 +19,15 @@ const (
 	GatekeeperDenies Format = "gatekeeperDenies"
 	// OPAConsole takes the decisions that OPA writes to its console.
 	OPAConsole Format = "opaConsole"
-	// JSON takes every object.
+	// JSON takes every object. Like the formats above, it removes the framing of a container
+	// runtime.
 	JSON Format = "json"
-	// CRI takes every object that a container runtime has written for a container.
+	// CRI takes every object that a container runtime has framed, and nothing else.
 	CRI Format = "cri"
 )
 
 // MemoryBytes is what a Decoder has in memory at most, beside its Batch: the line that is
 // cut, and a line in pieces of each stream of a container.
-func MemoryBytes(maxRecordBytes int) int64 { return (1 + int64(streams)) * int64(maxRecordBytes) }
+func MemoryBytes(maxRecordBytes int) int64 {
+	return int64(max(maxRecordBytes, maxDocker)) + int64(streams)*int64(maxRecordBytes)
+}
