@@ -176,7 +176,7 @@ func (b *bench) byHand() (*follow.Follower, *reader) {
 		b.t.Fatal(err)
 	}
 	r := newReport(new(sources.AuditLog), b.env.Log)
-	f := (&source{env: b.env, grace: b.grace}).follow(b.path, s, r)
+	f := follow.New(follow.Options{Path: b.path, Grace: b.grace, Known: s.History, First: s.first, Report: r, Log: b.env.Log})
 	b.t.Cleanup(f.Close)
 	return f, newReader(b.env, b.config, b.in, f, r, s)
 }

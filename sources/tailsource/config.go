@@ -2,6 +2,7 @@ package tailsource
 
 import (
 	"errors"
+	"path/filepath"
 	"strings"
 
 	"github.com/docket-export/docket/config"
@@ -16,7 +17,7 @@ var Definition = sources.Definition{
 	Sample: `# A log file, through every rotation.
 - name: NAME
   tail:
-    # CHANGE: the file; it need not exist yet
+    # CHANGE: the file, a pattern, or the directory of a container; it need not exist yet
     path: /var/log/gatekeeper/managerCOUNT.log
     format: gatekeeperDenies   # or opaConsole, json, cri
 `,
@@ -24,8 +25,8 @@ var Definition = sources.Definition{
 
 // Config is the section "tail" of a source.
 type Config struct {
-	// Path of the file. Neither it nor its directory need exist yet; symbolic links
-	// are followed, and followed again when they change.
+	// Path of the file, a pattern of files, or a directory, whose files *.log are meant. None
+	// need exist yet; symbolic links are followed, and followed again when they change.
 	Path string `yaml:"path"`
 	// Format of the file.
 	Format formats.Format `yaml:"format"`
@@ -45,7 +46,7 @@ func (c *Config) Validate() config.Problems {
 func (c *Config) Rules() []config.Rule {
 	return []config.Rule{
 		config.Required("path", "is required: the path of the log file, such as /var/log/gatekeeper/manager.log"),
-		config.Text("path", checkPath, config.Matching("[^*\\x00]*[^*/\\x00]")),
+		config.Text("path", checkPath, config.Matching("[^\\x00]+")),
 		config.OneOf("format", formats.GatekeeperDenies, formats.OPAConsole, formats.JSON, formats.CRI),
 	}
 }
@@ -54,10 +55,11 @@ func checkPath(path string) error {
 	switch {
 	case strings.ContainsRune(path, 0):
 		return errors.New("must not contain a NUL byte")
-	case strings.HasSuffix(path, "/"):
-		return errors.New("must be a file, not a directory")
-	case strings.Contains(path, "*"):
-		return errors.New("must be one file, not a pattern: docket finds rotated files itself, and every other file needs its own source")
+	case strings.Contains(path, "**"):
+		return errors.New("must not contain **: one * stands for one level of directories")
+	}
+	if _, err := filepath.Match(path, ""); err != nil {
+		return errors.New("must be a pattern that ends: a [ needs its ]")
 	}
 	return nil
 }

@@ -4,7 +4,9 @@
 //	follow/      which files there are to read, in which order, and how far they were read
 //	formats/     what a line means
 //	config.go    the source "tail": its configuration
-//	source.go    Run: a follower and a reader
+//	source.go    Run: what the path names now
+//	logs.go      the files of a pattern or a directory: a follower, a reader and a state for each
+//	paths.go     which files those are
 //	read.go      one file after the other, from a position to its end
 //	send.go      records on their way to the queue, and the position behind them
 //	state.go     what is known after a restart

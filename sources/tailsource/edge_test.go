@@ -20,8 +20,10 @@ func TestConfig(t *testing.T) {
 	}{
 		"good":           {Config{Path: "/var/log/a.log", Format: formats.CRI}, nil},
 		"empty":          {Config{}, []string{"path", "format"}},
-		"a directory":    {Config{Path: "/var/log/", Format: formats.JSON}, []string{"path"}},
-		"a pattern":      {Config{Path: "/var/log/*.log", Format: formats.JSON}, []string{"path"}},
+		"a directory":    {Config{Path: "/var/log/", Format: formats.JSON}, nil},
+		"a pattern":      {Config{Path: "/var/log/*.log", Format: formats.JSON}, nil},
+		"every level":    {Config{Path: "/var/**/*.log", Format: formats.JSON}, []string{"path"}},
+		"half a pattern": {Config{Path: "/var/log/[a.log", Format: formats.JSON}, []string{"path"}},
 		"a NUL byte":     {Config{Path: "/var/log/\x00", Format: formats.JSON}, []string{"path"}},
 		"unknown format": {Config{Path: "a.log", Format: "klog"}, []string{"format"}},
 	} {
@@ -275,7 +277,7 @@ func TestNoFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	b.start()
-	b.awaitTrouble("not a regular file")
+	b.awaitTrouble("no file matches")
 	if err := os.Remove(b.path); err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"path/filepath"
 	"strconv"
+	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/sources"
@@ -17,6 +18,8 @@ import (
 
 const (
 	readBytes = 256 << 10
+	// severalBytes are read at a time of each of several files.
+	severalBytes = 64 << 10
 	// saveEvery is how often the position is written at most: each time costs a sync.
 	saveEvery = time.Second
 	// giveUp is how long a file that cannot be read is tried, once there are others.
@@ -43,14 +46,20 @@ type reader struct {
 	recalled bool      // decoder has what an earlier reader had
 	saved    time.Time // when a state was last written, or could not be
 	unsaved  bool      // state is newer than what is saved
+
+	idle atomic.Int64 // since when there is nothing to read and nothing to save, ns since 1970; 0: there is
 }
 
 func newReader(env sources.Env, c Config, in sources.Intake, f *follow.Follower, r *report, s *state) *reader {
+	buffer := readBytes
+	if r.file != "" {
+		buffer = severalBytes
+	}
 	d := formats.NewDecoder(formats.Options{
 		Format: c.Format, Limit: env.MaxRecordBytes, Log: filepath.Base(c.Path), Redaction: env.Redaction,
 	}, &s.Carry)
 	return &reader{
-		env: env, config: c, in: in, follow: f, report: r, state: s, decoder: d, buf: make([]byte, readBytes),
+		env: env, config: c, in: in, follow: f, report: r, state: s, decoder: d, buf: make([]byte, buffer),
 		unsaved: env.Redaction != nil && s.Carry.HasText(), // of a configuration that did not redact
 	}
 }
@@ -66,6 +75,7 @@ func (r *reader) run(ctx context.Context) error {
 		file := r.follow.Next()
 		if file == nil {
 			r.restore()
+			r.rest(true)
 			select {
 			case <-r.follow.Wake():
 				continue
@@ -145,15 +155,27 @@ func (r *reading) run(ctx context.Context) error {
 		if r.file.IsOver() && errors.Is(err, io.EOF) {
 			return r.finish(ctx, nil)
 		}
+		r.rest(errors.Is(err, io.EOF) && !r.dirty && r.pending == nil && r.decoder.IsBetween())
 		if !r.wait(ctx) {
 			return r.stop(ctx, nil)
 		}
 	}
 }
 
+// rest notes whether there is nothing to do.
+func (r *reader) rest(is bool) {
+	switch {
+	case !is:
+		r.idle.Store(0)
+	case r.idle.Load() == 0:
+		r.idle.Store(time.Now().UnixNano())
+	}
+}
+
 // decode chooses the records among what was read.
 func (r *reading) decode(data []byte, at int64) {
 	if len(data) > 0 {
+		r.rest(false)
 		r.decoder.Decode(formats.Origin{Generation: r.generation(), Offset: at}, data)
 		r.dirty = true
 	}

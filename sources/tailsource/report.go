@@ -11,12 +11,18 @@ import (
 	"github.com/docket-export/docket/sources/failures"
 )
 
-// report is what a source says of itself for /status.
+// report is what a source says of itself for /status, or of one of its files.
 type report struct {
-	*failures.List
-	log    *slog.Logger
-	lost   atomic.Uint64
-	audits *sources.AuditLog
+	*totals
+	file string // whose failures these are, and a NUL; empty: of the source
+}
+
+// totals are what the reports of all files share.
+type totals struct {
+	failures *failures.List
+	log      *slog.Logger
+	lost     atomic.Uint64
+	audits   *sources.AuditLog
 
 	mu     sync.Mutex
 	passed map[string]uint64 // lines, by reason; guarded by mu
@@ -31,8 +37,17 @@ const (
 )
 
 func newReport(audits *sources.AuditLog, log *slog.Logger) *report {
-	return &report{List: failures.New(log, "log file: "), log: log, audits: audits, passed: make(map[string]uint64)}
+	return &report{totals: &totals{failures: failures.New(log, "log file: "), log: log, audits: audits, passed: make(map[string]uint64)}}
 }
+
+// of is the report of one file of several.
+func (r *report) of(path string) *report { return &report{r.totals, path + "\x00"} }
+
+// Set implements follow.Report.
+func (r *report) Set(about, text string) { r.failures.Set(r.file+about, text) }
+
+// clear ends all failures of the file.
+func (r *report) clear() { r.failures.SetAll(r.file, nil) }
 
 // Gap implements follow.Report.
 func (r *report) Gap(text string, args ...any) {
@@ -52,5 +67,5 @@ func (r *report) passOver(counts map[string]uint64) {
 func (r *report) get() sources.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return sources.Report{PassedOver: maps.Clone(r.passed), Trouble: strings.Join(r.All(), "; "), Lost: r.lost.Load(), Audits: r.audits.Seen()}
+	return sources.Report{PassedOver: maps.Clone(r.passed), Trouble: strings.Join(r.failures.All(), "; "), Lost: r.lost.Load(), Audits: r.audits.Seen()}
 }

@@ -122,7 +122,7 @@ func (r *reading) snapshot() *state {
 	r.name()
 	r.contents.Unrecognised = !r.decoder.Recognised()
 	s := r.state.with(r.file.Describe(r.contents))
-	s.Seen, s.Carry = r.file.Seen(), r.decoder.Carry()
+	s.Seen, s.Beside, s.Carry = r.file.Seen(), r.file.Beside(), r.decoder.Carry()
 	return s
 }
 

@@ -2,8 +2,8 @@ package tailsource
 
 import (
 	"context"
+	"errors"
 	"fmt"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -17,7 +17,7 @@ import (
 // flushes on several ways, as container runtimes do, may be that late.
 const grace = time.Second
 
-// source follows one log.
+// source follows one log, or those that a pattern or a directory names.
 type source struct {
 	config Config
 	env    sources.Env
@@ -26,20 +26,12 @@ type source struct {
 	once     sync.Once
 	audits   sources.AuditLog
 	report   atomic.Pointer[report]
-	follower atomic.Pointer[follow.Follower] // of the current Run
+	follower atomic.Pointer[follow.Follower] // of the file that was found last
 }
 
 // Run follows the log; see sources.Source. A missing or unreadable file is not an
 // error: Run reports it, and reads the file as soon as it can.
 func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error {
-	path, err := filepath.Abs(s.config.Path)
-	if err != nil {
-		return fmt.Errorf("path %s: %w", s.config.Path, err)
-	}
-	known, err := loadState(s.env.StateDir, path, s.config.Format, s.env.Log)
-	if err != nil {
-		return err
-	}
 	s.sayWhatLogsLack()
 	r := newReport(&s.audits, s.env.Log)
 	if before := s.report.Load(); before != nil {
@@ -47,20 +39,16 @@ func (s *source) Run(ctx context.Context, in sources.Intake, ready func()) error
 		r.passOver(before.get().PassedOver)
 	}
 	s.report.Store(r)
-	f := s.follow(path, known, r)
-	defer f.Close()
-	s.follower.Store(f)
-	following, stop := context.WithCancel(ctx)
-	var wg sync.WaitGroup
-	wg.Go(func() { f.Run(following) })
-	defer wg.Wait()
-	defer stop()
-	ready()
-	return newReader(s.env, s.config, in, f, r, known).run(ctx)
-}
-
-func (s *source) follow(path string, known *state, r *report) *follow.Follower {
-	return follow.New(follow.Options{Path: path, Grace: s.grace, Known: known.History, First: known.first, Report: r, Log: s.env.Log})
+	ready = sync.OnceFunc(ready)
+	for {
+		p, err := pathsOf(s.config.Path)
+		if err != nil {
+			return fmt.Errorf("path %s: %w", s.config.Path, err)
+		}
+		if err = newLogs(s, in, r, p).run(ctx, ready); !errors.Is(err, errOther) {
+			return err
+		}
+	}
 }
 
 // sayWhatLogsLack says once what no reader of a log can make good.

@@ -33,12 +33,12 @@ type state struct {
 func statePath(dir disk.Path) disk.Path { return dir.Join("tail.json") }
 
 // loadState reads the state of a source. A state of another path or format is of no use
-// but for its count.
-func loadState(dir disk.Path, path string, format formats.Format, log *slog.Logger) (*state, error) {
+// but for its count. read is what is known of files that were at the path, where there is none.
+func loadState(dir disk.Path, path string, format formats.Format, log *slog.Logger, read ...follow.Contents) (*state, error) {
 	// Where there is no state there may have been one, with numbers that the queue
 	// knows: they must not be used for other lines.
 	now := time.Now()
-	fresh := &state{Version: stateVersion, Path: path, Format: format, Generations: uint64(now.UnixNano()), History: follow.History{Seen: now}, first: true}
+	fresh := &state{Version: stateVersion, Path: path, Format: format, Generations: uint64(now.UnixNano()), History: follow.History{Seen: now, Files: read}, first: true}
 	s := &state{}
 	found, err := statefile.Load(statePath(dir), stateVersion, s)
 	damaged, isDamaged := errors.AsType[*statefile.DamagedError](err)
@@ -50,7 +50,7 @@ func loadState(dir disk.Path, path string, format formats.Format, log *slog.Logg
 	case !found:
 	case s.Path != path || s.Format != format:
 		log.Info("the path or the format has changed: the file is read from its beginning", "before", s.Path, "now", path, "formatBefore", s.Format, "formatNow", format)
-		fresh.Generations = s.Generations
+		fresh.Generations, fresh.Files = s.Generations, nil
 	default:
 		s.Version = stateVersion
 		return s, nil
@@ -61,7 +61,20 @@ func loadState(dir disk.Path, path string, format formats.Format, log *slog.Logg
 }
 
 // CheckState implements sources.Stateful.
-func (s *source) CheckState() error { return statefile.Check(statePath(s.env.StateDir), stateVersion) }
+func (s *source) CheckState() error {
+	logs := s.env.StateDir.Join("logs")
+	dirs, _ := logs.Dirs() // there need not be any
+	files := []disk.Path{statePath(s.env.StateDir), logs.Join("read.json")}
+	for _, name := range dirs {
+		files = append(files, statePath(logs.Join(name)))
+	}
+	for _, file := range files {
+		if err := statefile.Check(file, stateVersion); err != nil {
+			return err
+		}
+	}
+	return nil
+}
 
 // with returns a copy of s in which c is what is known of its generation.
 func (s *state) with(c follow.Contents) *state {

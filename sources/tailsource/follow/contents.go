@@ -16,6 +16,9 @@ type History struct {
 	// Seen is when the latest file was last seen at the path. Files that came after it
 	// and went again before anybody looked were modified later.
 	Seen time.Time `json:"seen"`
+	// Beside are files with names of rotation that were beside the latest one and are other logs,
+	// or older than the first.
+	Beside []identity `json:"beside,omitempty"`
 	// Files are those that were read: the one that is being read last, the others in
 	// their order for as long as they can be found.
 	Files []Contents `json:"files,omitempty"`

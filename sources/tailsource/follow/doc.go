@@ -9,6 +9,7 @@
 //	generation.go    the contents of a file, until it is replaced or truncated
 //	predecessors.go  files found by what is known of them: rotated, or copied
 //	identity.go      what tells files apart
+//	claims.go        which of several followers has a file
 //	place.go         where a path leads
 //
 // # When a file is at its end

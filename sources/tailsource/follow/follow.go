@@ -33,8 +33,12 @@ type Options struct {
 	// Grace is how long a file is read on after its successor has contents.
 	Grace time.Duration
 	// Known is what was read before a restart; First says that nothing was followed then.
-	Known  History
-	First  bool
+	Known History
+	First bool
+	// Claims is shared by the followers of one source; nil: there is no other.
+	Claims *Claims
+	// MayGo says that a missing file is no trouble: it matched a pattern.
+	MayGo  bool
 	Report Report
 	Log    *slog.Logger
 }
@@ -62,19 +66,26 @@ type Follower struct {
 	log    *slog.Logger
 	said   outage.Log // of the directory that cannot be listed
 	report Report
+	claims *Claims
+	mayGo  bool
 	watch  *watch.Watcher
 	list   func(dir string) ([]file, error)
 	wake   chan struct{} // the reader is to look again
 	room   chan struct{} // the reader has finished a file
 
 	dirs []string // that are watched; owned by scan
+	real string   // where the path led last; owned by scan
+
+	listed time.Time // when a directory had changed last that was looked at for neighbours; owned by scan
 
 	mu      sync.Mutex
+	retired bool              // nothing comes after what is held
 	held    []*generation     // to be read, in order; the last is the latest
 	resume  *Contents         // what was being read before the restart, until it is found
 	done    []Contents        // what was read
 	known   bool              // there was a file to follow: others may have come after it
 	seen    time.Time         // of the generation that was being read before the restart
+	beside  map[identity]bool // are not of this log: they had other names while it had its own
 	skipped map[identity]bool // seen at the path while there was no room to hold them
 }
 
@@ -82,15 +93,24 @@ type Follower struct {
 // Close the Follower when Run has returned.
 func New(o Options) *Follower {
 	f := &Follower{
-		path: o.Path, grace: o.Grace, log: o.Log, report: o.Report, list: list,
+		path: o.Path, grace: o.Grace, log: o.Log, report: o.Report, claims: o.Claims, mayGo: o.MayGo, list: list,
 		watch: watch.New(poll, o.Log), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		seen: o.Known.Seen, known: !o.First, skipped: make(map[identity]bool),
+		seen: o.Known.Seen, known: !o.First, skipped: make(map[identity]bool), beside: make(map[identity]bool),
+	}
+	for _, id := range o.Known.Beside {
+		f.beside[id] = true
+	}
+	if f.claims == nil {
+		f.claims = NewClaims()
 	}
 	f.done = slices.Clone(o.Known.Files)
 	if c := o.Known.Active(); c != nil {
 		own := *c
 		f.resume = &own
 		f.done = f.done[:len(f.done)-1]
+	}
+	if n := len(o.Known.Files); n > 0 {
+		f.real = o.Known.Files[n-1].Real
 	}
 	f.scan()
 	return f
@@ -122,9 +142,11 @@ func signal(c chan<- struct{}) {
 
 // scan takes note of what is at the path now.
 func (f *Follower) scan() {
-	p, err := find(f.path)
+	f.claims.scan.Lock()
+	defer f.claims.scan.Unlock()
+	p, err := f.find()
 	if f.watchPlaces(p) {
-		p, err = find(f.path) // it may have changed before it was watched
+		p, err = f.find() // it may have changed before it was watched
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -147,10 +169,31 @@ func (f *Follower) scan() {
 		f.report.Set(thePath, "")
 		f.lookAt(latest)
 		f.latest().seen = time.Now()
+		f.noteBeside(p.real)
 	} else {
+		isFirst := !f.known
 		f.begin(p.real)
+		if isFirst && f.latest() != nil {
+			f.noteBeside(p.real)
+		}
 	}
 	f.noteReplaced()
+}
+
+// find is where the path leads. A link to the log of a container goes before the log does, which
+// may rotate once more in between.
+func (f *Follower) find() (place, error) {
+	p, err := find(f.path)
+	if f.mayGo && errors.Is(err, fs.ErrNotExist) && f.real != "" {
+		if last, err := find(f.real); err == nil {
+			last.links = append(last.links, p.links...)
+			return last, nil
+		}
+	}
+	if p.real != "" {
+		f.real = p.real
+	}
+	return p, err
 }
 
 var errNotRegular = errors.New("not a regular file")
@@ -158,8 +201,8 @@ var errNotRegular = errors.New("not a regular file")
 // cannot reports that nothing can be read at the path.
 func (f *Follower) cannot(err error) {
 	switch {
-	case errors.Is(err, fs.ErrNotExist) && time.Since(f.lastSeen()) < poll && f.latest() != nil:
-		// It is being rotated.
+	case errors.Is(err, fs.ErrNotExist) && (f.mayGo || time.Since(f.lastSeen()) < poll && f.latest() != nil):
+		// It is being rotated, or went for good.
 	case errors.Is(err, fs.ErrNotExist):
 		f.report.Set(thePath, fmt.Sprintf("%s does not exist: docket reads it as soon as it exists (%v)", f.path, err))
 	case errors.Is(err, fs.ErrPermission):
@@ -242,6 +285,7 @@ func (f *Follower) hold(gs ...*generation) {
 			}
 		}
 		f.held = append(f.held, g)
+		f.claims.hold(f, g.identity)
 	}
 	f.known = true
 }
@@ -263,7 +307,7 @@ func (f *Follower) tryBegin(path string, last bool) bool {
 		f.cannot(err)
 		return true
 	}
-	taken := slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(info.identity) })
+	taken := slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(info.identity) }) || f.retired || !f.claims.mine(f, file, info)
 	// Once there are too many, room is made for several: each time costs a listing.
 	full := len(f.held) >= maxHeld || len(f.skipped) > 0 && len(f.held) > maxHeld/2
 	if taken || full {

@@ -39,9 +39,9 @@ func TestIsRotated(t *testing.T) {
 		{"manager.log", "managers.log", false},
 		{"manager.log", "other.log.1", false},
 		{"0.log", "0.log.20260105-100407", true},
-		{"0.log", "1.log", true},
-		{"2.log", "1.log.20260105-100407", true},
-		{"2.log", "1.log.20260105-100407.gz", false},
+		{"0.log", "1.log", false},
+		{"2.log", "1.log.20260105-100407", false},
+		{"2.log", "2.log.20260105-100407.gz", false},
 		{"2.log", "1.txt", false},
 		{"log", "log.1", true},
 		{"log", "logs", false},
@@ -209,7 +209,7 @@ func TestUnlistableDirectoryInTheLog(t *testing.T) {
 	var log testlog.Buffer
 	f := &Follower{log: slog.New(slog.NewTextHandler(&log, nil)), list: func(string) ([]file, error) { return nil, os.ErrPermission }}
 	for range 60 {
-		f.beside("/var/log/manager.log")
+		f.listBeside("/var/log/manager.log")
 	}
 	if lines := strings.Count(log.String(), "\n"); lines != 1 {
 		t.Errorf("got %d lines, want 1:\n%s", lines, log.String())

@@ -1,6 +1,8 @@
 package follow
 
 import (
+	"cmp"
+	"maps"
 	"os"
 	"slices"
 	"time"
@@ -27,6 +29,25 @@ func (f *Follower) Held() (files int, latest int64) {
 	return len(f.held), latest
 }
 
+// besides are the files that are known for other logs, in a fixed order.
+func (f *Follower) besides() []identity {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.SortedFunc(maps.Keys(f.beside), func(a, b identity) int { return cmp.Or(cmp.Compare(a.Born, b.Born), cmp.Compare(a.Inode, b.Inode)) })
+}
+
+// Retire says that the path is gone for good: what is held is read to its end, and the last of
+// it is finished too.
+func (f *Follower) Retire() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.retired = true
+	if g := f.latest(); g != nil && g.replaced.IsZero() {
+		g.replaced = time.Now()
+	}
+	signal(f.wake)
+}
+
 // position is how the reading of a generation stands as far as the names of files tell.
 type position struct {
 	file   *os.File // nil: there is nothing more to read
@@ -49,12 +70,14 @@ func (f *Follower) position(g *generation, t taken) position {
 	if !g.replaced.IsZero() {
 		p.over = g.replaced.Add(f.grace)
 	}
-	p.moved = len(f.held) > 1 && f.held[1].real != g.real
+	p.moved = f.retired || len(f.held) > 1 && f.held[1].real != g.real
 	return p
 }
 
 // differs says that the contents of g are no longer in file.
 func (f *Follower) differs(g *generation, file *os.File) {
+	f.claims.scan.Lock()
+	defer f.claims.scan.Unlock()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if g.file == file { // else it was noticed already
@@ -71,6 +94,7 @@ func (f *Follower) finish(g *generation, c Contents) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.held = f.held[1:]
+	f.claims.finish(f, g.identity, c, slices.ContainsFunc(f.held, func(o *generation) bool { return o.identity == g.identity }))
 	f.done = append(slices.DeleteFunc(f.done, func(o Contents) bool { return o.Generation == c.Generation }), c)
 	f.done = forget(f.done, f.lastSeen())
 	if g.file != nil {

@@ -18,9 +18,9 @@ const maxListings = 5
 // maxLooks bounds how often files are looked for that are renamed before they are opened.
 const maxLooks = 20
 
-// beside lists the directory of a path. A file that is renamed meanwhile may be missing
+// listBeside lists the directory of a path. A file that is renamed meanwhile may be missing
 // from a listing: two that are alike miss none, and without them calm is false.
-func (f *Follower) beside(path string) (files []file, calm bool) {
+func (f *Follower) listBeside(path string) (files []file, calm bool) {
 	var before []file
 	place := make(map[identity]int) // in files
 	for n := range maxListings {
@@ -68,10 +68,10 @@ func closeAll(gs []*generation) {
 // listBetween is between by one listing. moved says that a file was renamed since: what
 // was found may lack it, and not be in order.
 func (f *Follower) listBetween(path string, next *generation) (found []*generation, all, moved bool) {
-	files, calm := f.beside(path)
+	files, calm := f.listBeside(path)
 	moved = !calm
 	files = slices.DeleteFunc(files, func(c file) bool {
-		return c.size == 0 || c.identity == next.identity || !isRotated(filepath.Base(path), filepath.Base(c.path)) ||
+		return c.size == 0 || c.identity == next.identity || f.beside[c.identity] || !isRotated(filepath.Base(path), filepath.Base(c.path)) ||
 			slices.ContainsFunc(f.held, func(g *generation) bool { return g.isFile(c.identity) }) ||
 			!f.mayBeNew(c)
 	})
@@ -87,6 +87,32 @@ func (f *Follower) listBetween(path string, next *generation) (found []*generati
 		moved = moved || !there
 	}
 	return found, true, moved
+}
+
+// maxBeside bounds the files that are remembered as other logs.
+const maxBeside = 1 << 10
+
+// noteBeside takes note of files that have names of rotation while the latest file has the
+// log's: they were never at the path, and are not taken for predecessors when it rotates. path is
+// that of the latest file.
+func (f *Follower) noteBeside(path string) {
+	dir, err := os.Stat(filepath.Dir(path))
+	if err != nil || dir.ModTime().Equal(f.listed) || len(f.skipped) > 0 {
+		return
+	}
+	files, calm := f.listBeside(path)
+	if now, err := examinePath(path); !calm || err != nil || now.identity != f.latest().identity {
+		return // it rotates
+	}
+	f.listed = dir.ModTime()
+	clear(f.beside)
+	for _, c := range files {
+		isOurs := slices.ContainsFunc(f.held, func(g *generation) bool { return g.identity == c.identity || g.copied == c.identity }) ||
+			slices.ContainsFunc(f.done, func(d Contents) bool { return d.identity == c.identity || d.Copied == c.identity })
+		if !isOurs && len(f.beside) < maxBeside && isRotated(filepath.Base(path), filepath.Base(c.path)) {
+			f.beside[c.identity] = true
+		}
+	}
 }
 
 // withoutYounger closes the files that were begun after one that is not at the path any
@@ -143,6 +169,10 @@ func (f *Follower) consider(c file, path string) (g *generation, there bool) {
 		file.Close()
 		return nil, false
 	}
+	if !f.claims.mine(f, file, info) {
+		file.Close()
+		return nil, true
+	}
 	g = &generation{identity: info.identity, real: path, file: file}
 	if d := f.wasRead(file, info); d != nil {
 		if d.identity == info.identity && info.size > d.Offset {
@@ -177,7 +207,7 @@ func (f *Follower) wasRead(o *os.File, info file) *Contents {
 // several files have them it is the last one. A copy that lacks the end of what was
 // read will do where there is no other: it is known for a copy then.
 func (f *Follower) copyOf(g *generation) (*os.File, identity) {
-	files, _ := f.beside(g.real)
+	files, _ := f.listBeside(g.real)
 	slices.SortStableFunc(files, byAge)
 	for _, whole := range []bool{true, false} {
 		for _, c := range slices.Backward(files) {
@@ -204,9 +234,9 @@ func (f *Follower) findResumed(p place, current file, there bool) {
 	if c == nil {
 		return
 	}
-	files, _ := f.beside(c.Real)
+	files, _ := f.listBeside(c.Real)
 	if p.real != "" && filepath.Dir(p.real) != filepath.Dir(c.Real) {
-		others, _ := f.beside(p.real)
+		others, _ := f.listBeside(p.real)
 		files = append(files, others...)
 	}
 	if there {

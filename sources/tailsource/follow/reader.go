@@ -45,6 +45,9 @@ func (r *Reader) Inode() uint64 { return r.g.Inode }
 // Seen is when the file was last seen at the path.
 func (r *Reader) Seen() time.Time { return r.f.seenOf(r.g) }
 
+// Beside are the files that are known for other logs.
+func (r *Reader) Beside() []identity { return r.f.besides() }
+
 // Name is that of the file which the last Read has read.
 func (r *Reader) Name() string { return r.now.file.Name() }
 

@@ -83,8 +83,8 @@ func movedOn(g, next *generation) time.Time {
 
 // isRotated reports whether name is one that rotation gives to the log called base: a
 // number, a date or "old" stands behind the name (manager.log.1, 0.log.20260105-100407)
-// or within it (manager-2026-01-05T10-04-07.000.log), or it counts (1.log after 0.log).
-// Other words make another log (manager-audit.log), or what somebody keeps of this one
+// or within it (manager-2026-01-05T10-04-07.000.log). A name that counts in its own right is
+// another log: 1.log is the next life of a container, or another writer's. Other words make another log (manager-audit.log), or what somebody keeps of this one
 // (manager.log.bak). Compressed files are of no use: their contents are read before they
 // are compressed.
 func isRotated(base, name string) bool {
@@ -99,10 +99,6 @@ func isRotated(base, name string) bool {
 	stem := strings.TrimSuffix(base, ext)
 	if rest, ok := strings.CutPrefix(name, base); ok {
 		return isRotation(rest)
-	}
-	if strings.Trim(stem, "0123456789") == "" && stem != "" {
-		digits := strings.TrimLeft(name, "0123456789")
-		return digits != name && strings.HasPrefix(digits, ext)
 	}
 	rest, ok := strings.CutPrefix(name, stem)
 	return ok && strings.HasSuffix(rest, ext) && isRotation(strings.TrimSuffix(rest, ext))
