@@ -98,9 +98,9 @@ func (p paths) find(w *watch.Watcher) (found []string, err error) {
 		matches, err = p.glob(w)
 	}
 	for _, path := range matches {
-		info, err := os.Stat(path)
+		info, gone := os.Stat(path)
 		switch {
-		case err != nil: // it has just gone, or is a link that leads nowhere yet
+		case gone != nil: // it has just gone, or is a link that leads nowhere yet
 			_ = w.Add(filepath.Dir(path))
 		case info.IsDir():
 			logs, unread := containerLogs(path, w)
