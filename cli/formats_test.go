@@ -38,7 +38,7 @@ var fileFormats = []fileFormat{
 	{"sources/<name>/tail.json", "queue/sources/tail-json/tail.json", 2, 1, setMember, false},
 	{"sources/<name>/known", "queue/sources/opa/known", 1, 1, setKnown, false},
 	{"deadletters/<sink>/letters.log", "queue/deadletters/siem/letters.log", 1, 1, setLetters, false},
-	{"decisions-active.position", "export/decisions-active.position", 2, 2, setPosition, true},
+	{"decisions-active.position", "export/decisions-active.position", 3, 2, setPosition, true},
 	{"manifest.jsonl", "export/manifest.jsonl", 1, 1, setMember, true},
 }
 

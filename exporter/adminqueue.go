@@ -81,18 +81,6 @@ func (e *Exporter) look() (*inspect.Queue, error) {
 	return inspect.OfLive(e.config().Queue.Directory, e.queue.Files(), found)
 }
 
-// received is when record seq of the queue was received; ok is false when it cannot be read.
-func (e *Exporter) received(ctx context.Context, seq uint64) (t time.Time, ok bool, err error) {
-	o, err := e.look()
-	if err != nil {
-		return time.Time{}, false, err
-	}
-	if t, ok, err = o.Received(ctx, seq); errors.Is(err, segment.ErrGone) {
-		err = nil
-	}
-	return t, ok, err
-}
-
 // describeQueue answers with the document of docket queue ls.
 func (e *Exporter) describeQueue(w http.ResponseWriter, r *http.Request, o *inspect.Queue) error {
 	c, err := o.Contents(r.Context())
@@ -117,7 +105,7 @@ func (e *Exporter) readRecords(w http.ResponseWriter, r *http.Request, o *inspec
 	out := bufio.NewWriterSize(&timedWriter{w: w, control: http.NewResponseController(w)}, lookerBuffer)
 	var head []byte
 	err = o.Read(ctx, wanted, func(record segment.Record) (err error) {
-		head, err = writeRecord(out, head, o.ID(), record)
+		head, err = writeRecord(out, head, record)
 		return err
 	}, func(f inspect.Finding) error {
 		return json.NewEncoder(out).Encode(map[string]any{"finding": f.Document()})
@@ -134,10 +122,10 @@ func (e *Exporter) readRecords(w http.ResponseWriter, r *http.Request, o *inspec
 
 // writeRecord writes record in the form of inspect.AppendRecord, with no copy of its bytes,
 // and a newline. head is memory to use, and what was used.
-func writeRecord(w *bufio.Writer, head []byte, queueID string, record segment.Record) ([]byte, error) {
+func writeRecord(w *bufio.Writer, head []byte, record segment.Record) ([]byte, error) {
 	data := record.Data
 	record.Data = nil
-	head = inspect.AppendRecord(head[:0], queueID, record)
+	head = inspect.AppendRecord(head[:0], record)
 	end := len(head) - len("}")
 	for _, part := range [][]byte{head[:end], data, head[end:], {'\n'}} {
 		if _, err := w.Write(part); err != nil {

@@ -53,9 +53,9 @@ type delivery struct {
 	cfg      SinkConfig
 	cursor   cursor
 	letters  *letters
-	packer   packer        // owned by run
-	stored   func() uint64 // seq of the last record in the queue
-	received func(ctx context.Context, seq uint64) (t time.Time, ok bool, err error)
+	packer   packer           // owned by run
+	queue    sinks.Queue      // for a sink that tells its position
+	stored   func() uint64    // seq of the last record in the queue
 	announce func(record any) // see sinks.Env
 	tails    *tails           // those who follow it
 	log      *slog.Logger
@@ -142,8 +142,8 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	}
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
-		cfg: cfg, cursor: c, stored: q.stored, received: q.received, transacts: cfg.transacts(), announce: q.announce, tails: q.tails, metrics: m, log: log,
-		letters: newLetters(q.directory, cfg, c, m, log),
+		cfg: cfg, cursor: c, queue: sinks.Queue{ID: q.id, Lineage: q.lineage}, stored: q.stored, transacts: cfg.transacts(), announce: q.announce, tails: q.tails, metrics: m, log: log,
+		letters: newLetters(q, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
 		fenced:  m.transactions.fenced.Load() > 0,
 	}
@@ -166,13 +166,12 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 // queueFacts are what a delivery knows of the queue beside its cursor.
 type queueFacts struct {
 	id        string
+	lineage   sinks.Lineage
 	directory string
 	lost      func() []segment.SeqRange // taken by damage, in order
 	stored    func() uint64             // seq of the last record that is durable
-	// received is when a record was received; ok is false when it cannot be read.
-	received func(ctx context.Context, seq uint64) (t time.Time, ok bool, err error)
-	announce func(record any) // stores a record about the sink, later; see sinks.Env
-	tails    *tails           // those who follow the sink
+	announce  func(record any)          // stores a record about the sink, later; see sinks.Env
+	tails     *tails                    // those who follow the sink
 }
 
 // run serves the sink until ctx is done, or in order until finish is called. Whatever the

@@ -380,8 +380,8 @@ func TestStampKeepsTheOtherBytes(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			k := packer{stamps: true, queueID: "q"}
-			r := queue.Record{Seq: 7, Source: "webhook", Received: received, Data: []byte(tt.record)}
+			k := packer{stamps: true}
+			r := queue.Record{Seq: 7, Incarnation: "q", Source: "webhook", Received: received, Data: []byte(tt.record)}
 			var b batch
 			k.pack(&b, []queue.Record{r, r})
 			for i, it := range b.Items {
@@ -400,10 +400,10 @@ func TestStampKeepsTheOtherBytes(t *testing.T) {
 }
 
 func TestManyStampsOutgrowTheBuffer(t *testing.T) {
-	k := packer{stamps: true, queueID: "q"}
+	k := packer{stamps: true}
 	var records []queue.Record
 	for seq := range uint64(1000) {
-		records = append(records, queue.Record{Seq: seq + 1, Data: fmt.Appendf(nil, `{"n":%d}`, seq+1)})
+		records = append(records, queue.Record{Seq: seq + 1, Incarnation: "q", Data: fmt.Appendf(nil, `{"n":%d}`, seq+1)})
 	}
 	var b batch
 	k.pack(&b, records)

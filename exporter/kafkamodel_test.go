@@ -193,7 +193,7 @@ func (l *kafkaLife) live() {
 		_, err := l.e.letters("bus").redrive([]uint64{lifeRefused})
 		return err
 	}, func() bool {
-		_, there, err := l.e.letters("bus").get(lifeRefused)
+		_, there, err := l.e.letters("bus").get(strconv.Itoa(lifeRefused))
 		return err == nil && !there && l.account().Next == 13
 	})
 	l.step("three more", func() error { return l.take(lifeRecords) }, func() bool { return l.account().Next == lifeRecords+1 && l.account().Redriving == 0 })

@@ -181,7 +181,7 @@ func TestLetterHoldsTheRecord(t *testing.T) {
 	d := newTestDelivery(t, SinkConfig{Config: s}, c, slog.New(slog.DiscardHandler))
 	start(t, d)
 	await.Until(t, "settled", func() bool { return len(c.acked()) == 1 })
-	letter, ok, err := d.letters.get(2)
+	letter, ok, err := d.letters.get("2")
 	if err != nil || !ok {
 		t.Fatalf("no letter: %v", err)
 	}

@@ -278,7 +278,7 @@ func lettersOf(b sinks.Batch, f *sinks.Failure, t tries) []deadletter.Letter {
 	for n, i := range f.Items {
 		it, said := b.Items[i], f.Answer(i)
 		list[n] = deadletter.Letter{
-			Seq: it.Seq, Source: it.Source, Producer: it.Producer, Received: it.Received,
+			Seq: it.Seq, Incarnation: b.Queue, Source: it.Source, Producer: it.Producer, Received: it.Received,
 			Reason: f.Error(), Status: said.Status, Answer: said.Text,
 			Attempts: t.n, FirstFailed: t.first.UTC(), LastFailed: now,
 			Record: it.Record,

@@ -31,7 +31,9 @@ type Sink interface {
 // Seqs rise but need not be contiguous. A sink accepts a batch without items by
 // doing nothing, unless its Config is Ordered.
 type Batch struct {
-	Queue string // UUID of the queue, the first half of every record id
+	// Queue is the UUID of the incarnation of the queue that stored the items, the first half of
+	// every record id. Each start of a queue is another incarnation.
+	Queue string
 	Items []Item
 	// Gaps are the seqs before, between and after Items that this sink does not
 	// get, in order and without overlap. Gaps and items together cover every seq
@@ -82,8 +84,8 @@ const (
 	Redriven Late = "Redriven" // it comes from the dead letters
 )
 
-// ID is the id of item i: the same at every delivery of the record, so that a
-// destination can recognise a redelivery.
+// ID is the id of item i: the same at every delivery of the record, and never the id of another, so
+// that a destination can recognise a redelivery.
 func (b Batch) ID(i int) string {
 	return b.Queue + "-" + strconv.FormatUint(b.Items[i].Seq, 10)
 }

@@ -9,7 +9,7 @@ import (
 
 // The headers that docket's kafka sink writes and this package reads.
 const (
-	HeaderID   = "docket-id"   // <id of the queue>-<seq>
+	HeaderID   = "docket-id"   // <id of the start of the queue>-<seq>
 	HeaderSeq  = "docket-seq"  // number of the record in its queue, from 1
 	HeaderLate = "docket-late" // why the record comes late; most records have none
 )
@@ -31,7 +31,7 @@ const (
 // Delivery is what docket says of one delivery of a record. Every delivery of the
 // record has the same Queue and Seq.
 type Delivery struct {
-	Queue string // id of the queue that keeps the record, a UUID
+	Queue string // id of the start of the queue that stored the record, a UUID
 	Seq   uint64 // number of the record in that queue, from 1
 	Late  Late   // empty for a delivery in order
 }

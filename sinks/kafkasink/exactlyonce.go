@@ -25,6 +25,7 @@ type exactlyOnce struct {
 	name     string
 	observer sinks.Observer
 	self     owner
+	queue    sinks.Queue
 
 	session  *session       // nil: the next Send begins one
 	open     bool           // a transaction of session may be open
@@ -76,15 +77,16 @@ func (unobserved) Committed(uint64) {}
 func (unobserved) Aborted()         {}
 func (unobserved) Fenced()          {}
 
-// Resume implements sinks.Transactional.
-func (e *exactlyOnce) Resume(ctx context.Context, queue string, decide sinks.Decide) error {
+// Resume implements sinks.Resuming.
+func (e *exactlyOnce) Resume(ctx context.Context, queue sinks.Queue, decide sinks.Decide) error {
 	if e.fenced != nil {
 		return e.fenced
 	}
 	if err := e.connect(ctx); err != nil {
 		return err
 	}
-	e.transactionalID = "docket-" + queue + "-" + e.name
+	e.transactionalID = "docket-" + queue.ID + "-" + e.name
+	e.queue = queue
 	return e.outcome(e.begin(ctx, decide))
 }
 
@@ -324,7 +326,7 @@ func redriven(b sinks.Batch) []uint64 {
 func after(p sinks.Position, b sinks.Batch) sinks.Position {
 	for i := range b.Items {
 		if it := &b.Items[i]; it.Late != sinks.Redriven && it.Seq >= p.Next {
-			p.Next, p.Received = it.Seq+1, it.Received
+			p.Next = it.Seq + 1
 		}
 	}
 	return p
