@@ -81,6 +81,36 @@ func (e *Exporter) look() (*inspect.Queue, error) {
 	return inspect.OfLive(e.config().Queue.Directory, e.queue.Files(), found)
 }
 
+// errEnough ends a reading that has what it wants.
+var errEnough = errors.New("enough was read")
+
+// readAhead reads q from a seq on, beside the sinks.
+func readAhead(directory string, q *queue.Queue) func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error {
+	return func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error {
+		if from > q.LastSeq() {
+			return nil
+		}
+		found, err := q.Survey()
+		if err != nil {
+			return err
+		}
+		o, err := inspect.OfLive(directory, q.Files(), found)
+		if err != nil {
+			return err
+		}
+		err = o.Read(ctx, segment.SeqRange{From: from, To: math.MaxUint64}, func(r segment.Record) error {
+			if visit(queue.Record(r)) {
+				return nil
+			}
+			return errEnough
+		}, func(inspect.Finding) error { return nil })
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+		return err
+	}
+}
+
 // describeQueue answers with the document of docket queue ls.
 func (e *Exporter) describeQueue(w http.ResponseWriter, r *http.Request, o *inspect.Queue) error {
 	c, err := o.Contents(r.Context())

@@ -162,8 +162,17 @@ func newTestDelivery(t *testing.T, cfg SinkConfig, c *fakeCursor, log *slog.Logg
 	if cfg.OnReject == "" {
 		cfg.OnReject = DeadLetter
 	}
+	later := slices.Concat(c.batches...)
 	facts := queueFacts{
 		id: "q", directory: t.TempDir(),
+		readAhead: func(_ context.Context, from uint64, visit func(queue.Record) bool) error {
+			for _, r := range later {
+				if r.Seq >= from && !visit(r) {
+					break
+				}
+			}
+			return nil
+		},
 		lost: func() []segment.SeqRange { return nil }, stored: func() uint64 { return 0 },
 	}
 	d, err := newDelivery(cfg, facts, c, newMetrics("test").delivery("test"), log)

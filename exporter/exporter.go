@@ -207,10 +207,11 @@ func (e *Exporter) newSink(cfg *Config, s SinkConfig, m *deliveryMetrics) (*deli
 	}
 	facts := queueFacts{
 		id: e.queue.ID(), lineage: e.queue.Lineage(), directory: cfg.Queue.Directory,
-		lost:     func() []segment.SeqRange { return e.queue.Stats().Lost },
-		stored:   e.queue.LastSeq,
-		announce: e.announced.of(s.Name),
-		tails:    e.tailsOf(s.Name),
+		lost:      func() []segment.SeqRange { return e.queue.Stats().Lost },
+		stored:    e.queue.LastSeq,
+		readAhead: readAhead(cfg.Queue.Directory, e.queue),
+		announce:  e.announced.of(s.Name),
+		tails:     e.tailsOf(s.Name),
 	}
 	return newDelivery(s, facts, c, m, e.log)
 }

@@ -120,6 +120,11 @@ func (r *redriver) left(b sinks.Batch) sinks.Batch {
 	return b
 }
 
+// tryOthers holds nothing: what is refused again goes back to the letters.
+func (r *redriver) tryOthers(context.Context, sinks.Batch, *sinks.Failure, tries) (again bool, hold *sinks.Failure) {
+	return false, nil
+}
+
 // pause ends early when letters of b are purged: those behind them must not wait.
 func (r *redriver) pause(ctx context.Context, b sinks.Batch, pause time.Duration) {
 	ctx, cancel := context.WithTimeout(ctx, pause)

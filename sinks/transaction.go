@@ -36,6 +36,15 @@ type Resuming interface {
 	Resume(ctx context.Context, queue Queue, decide Decide) error
 }
 
+// Trying is a Resuming sink that can ask the destination for its verdict alone. Try does what Send
+// does, with one item, and undoes it: nil says that the destination would accept the item.
+//
+// Without it, docket sets aside what the destination refuses, and does not see that it refuses everything.
+type Trying interface {
+	Resuming
+	Try(ctx context.Context, b Batch) error
+}
+
 // Queue is what a Resuming sink is told of the queue.
 type Queue struct {
 	ID string // UUID, the same at each start and in each copy

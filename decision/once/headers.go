@@ -26,6 +26,7 @@ type Late string
 const (
 	Replayed Late = "Replayed" // docket replay has set the sink back
 	Redriven Late = "Redriven" // it comes from the dead letters
+	Ahead    Late = "Ahead"    // it comes before its turn: others were refused, and docket asked whether any is accepted
 )
 
 // Delivery is what docket says of one delivery of a record. Every delivery of the

@@ -32,6 +32,7 @@ type exactlyOnce struct {
 	position sinks.Position // in Kafka
 	most     int            // bytes of records in a transaction, if there is more than one
 	slowed   bool           // by a broker that asked for a pause in it
+	trying   bool           // the transaction is to be undone
 	sent     uint64         // transactions that self has begun
 	unknown  *unknown       // nil: what became of all of them is known
 
@@ -217,7 +218,24 @@ func (e *exactlyOnce) transact(ctx context.Context, b sinks.Batch) error {
 	if res.throttle > 0 && !e.pauseInside(ctx, res.throttle) { // until then the broker answers nothing
 		return e.giveUp(ctx, e.throttled(res.throttle))
 	}
+	if e.trying {
+		return e.giveUp(ctx, errUndone)
+	}
 	return e.commit(ctx, c, redriven(b))
+}
+
+// errUndone is why a transaction of Try is given up whose records the brokers have accepted.
+var errUndone = errors.New("the transaction was to be undone")
+
+// Try implements sinks.Trying.
+func (e *exactlyOnce) Try(ctx context.Context, b sinks.Batch) error {
+	e.trying = true
+	defer func() { e.trying = false }()
+	err := e.Send(ctx, b)
+	if errors.Is(err, errUndone) {
+		return nil
+	}
+	return err
 }
 
 // shared lists the partitions that share has records for.
