@@ -139,7 +139,7 @@ func (e *Exporter) listLetters(w http.ResponseWriter, r *http.Request, l *letter
 	separator := "["
 	for len(page) > 0 {
 		for _, letter := range page {
-			text, err := json.Marshal(letter.Summary(r.PathValue("sink")))
+			text, err := json.Marshal(letter.Summary(e.queue.ID(), r.PathValue("sink")))
 			if err != nil {
 				return err // a struct of texts, numbers and times always has a form
 			}
@@ -165,15 +165,19 @@ func (e *Exporter) listLetters(w http.ResponseWriter, r *http.Request, l *letter
 
 // showLetter answers with a deadletter.Summary that has the record.
 func (e *Exporter) showLetter(w http.ResponseWriter, r *http.Request, l *letters) error {
-	letter, found, err := l.get(r.PathValue("id"))
+	seq, err := deadletter.ParseID(e.queue.ID(), r.PathValue("id"))
 	if err != nil {
-		return asBadID(err)
+		return &requestError{http.StatusBadRequest, err.Error()}
+	}
+	letter, found, err := l.get(seq)
+	if err != nil {
+		return err
 	}
 	sink := r.PathValue("sink")
 	if !found {
 		return &requestError{http.StatusNotFound, fmt.Sprintf("sink %s has no dead letter %s", sink, r.PathValue("id"))}
 	}
-	text, err := letter.Summary(sink).WithRecord(letter.Record)
+	text, err := letter.Summary(e.queue.ID(), sink).WithRecord(letter.Record)
 	if err != nil {
 		return err
 	}
@@ -212,19 +216,21 @@ func (e *Exporter) wanted(w http.ResponseWriter, r *http.Request, l *letters) (s
 	if change.All {
 		return nil, nil, nil
 	}
-	err = l.with(func(s *deadletter.Store) (err error) {
-		seqs, unknown, err = s.FindAll(change)
-		return err
-	})
-	return seqs, unknown, asBadID(err)
-}
-
-// asBadID is err, as the fault of the client where it named what is no id.
-func asBadID(err error) error {
-	if bad, ok := errors.AsType[*deadletter.IDError](err); ok {
-		return &requestError{http.StatusBadRequest, bad.Error()}
+	seqs = make([]uint64, len(change.IDs))
+	for i, id := range change.IDs {
+		if seqs[i], err = deadletter.ParseID(e.queue.ID(), id); err != nil {
+			return nil, nil, &requestError{http.StatusBadRequest, err.Error()}
+		}
 	}
-	return err
+	err = l.with(func(s *deadletter.Store) error {
+		for i, seq := range seqs {
+			if !s.Has(seq) {
+				unknown = append(unknown, change.IDs[i])
+			}
+		}
+		return nil
+	})
+	return seqs, unknown, err
 }
 
 // readBody reads the body of a request, which has the given form.

@@ -27,7 +27,6 @@ func Warnings(cfg *exporter.Config) []string {
 			all = append(all, w)
 		}
 	}
-	all = append(all, cfg.LimitWarnings()...)
 	return append(all, SecretWarnings(cfg.Files())...)
 }
 

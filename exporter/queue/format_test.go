@@ -14,7 +14,7 @@ import (
 // The format, as doc.go has it.
 const (
 	segmentSuffix  = ".segment"
-	segmentVersion = 3
+	segmentVersion = 2
 
 	frameEpochAt = 8
 	frameSeqAt   = 24

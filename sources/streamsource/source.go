@@ -44,7 +44,7 @@ import (
 )
 
 // defaultConnections is how many producers a source serves unless configured.
-const defaultConnections = 256
+const defaultConnections = 1024
 
 // source serves the producers that connect to one socket.
 type source struct {
