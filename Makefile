@@ -94,7 +94,7 @@ RACING = env -u GOGC CGO_ENABLED=0 GORACE=atexit_sleep_ms=0
 .PHONY: test-race
 test-race: ## the packages with goroutines once more, with the race detector
 	@mkdir -p .cache
-	CGO_ENABLED=1 $(GOTESTSUM) --packages="$(RACE)" -- -race -short -exec '$(RACING)' $(TESTFLAGS)
+	CGO_ENABLED=1 $(GOTESTSUM) --packages="$(RACE)" -- -race -short -exec '$(RACING)' $(TESTFLAGS) -timeout 15m
 
 .PHONY: gate
 gate: ## what must be green before a change lands: .ci/run

@@ -338,7 +338,7 @@ func rawRequest(head, body string) string {
 	} else {
 		head += fmt.Sprintf("Content-Length: %d\r\n", len(body))
 	}
-	return "POST /validate?timeout=10s HTTP/1.1\r\nHost: h\r\nConnection: close\r\n" + head + "\r\n" + body
+	return "POST /validate?timeout=10m HTTP/1.1\r\nHost: h\r\nConnection: close\r\n" + head + "\r\n" + body
 }
 
 // noting notes what h reads of its request.
@@ -481,7 +481,7 @@ func overHTTP2(t *testing.T, h http.Handler, head, body string) string {
 	if head == "" {
 		head = "Content-Type: application/json\r\n"
 	}
-	r, err := http.NewRequestWithContext(within(t), http.MethodPost, s.URL+"/validate?timeout=10s", strings.NewReader(body))
+	r, err := http.NewRequestWithContext(within(t), http.MethodPost, s.URL+"/validate?timeout=10m", strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}

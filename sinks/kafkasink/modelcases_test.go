@@ -41,13 +41,13 @@ func (s story) faultsAt(t *testing.T, effects map[kmsg.Key][]fakekafka.Fault) []
 	return all
 }
 
-// each tells s once with each of faults; short runs with one of so many, and always with a
+// each tells s once with each of faults; short runs with one of twice so many, and always with a
 // commit that stays prepared, which is what the stable read is for.
 func (s story) each(t *testing.T, ofSoMany uint32, faults []fakekafka.Fault) {
 	t.Run(s.name, func(t *testing.T) {
 		for _, f := range faults {
 			// The sum of a name is as good as a die, and the same every time.
-			chosen := crc32.ChecksumIEEE([]byte(f.String()))%ofSoMany == 0 || f.Effect == fakekafka.PrepareLost && f.Wait > 0
+			chosen := crc32.ChecksumIEEE([]byte(f.String()))%(2*ofSoMany) == 0 || f.Effect == fakekafka.PrepareLost && f.Wait > 0
 			if testing.Short() && !chosen {
 				continue
 			}

@@ -237,7 +237,7 @@ func TestLargeBodiesTakeTurns(t *testing.T) {
 	defer in.Close()
 	r := start(t, in)
 	server := r.source.server.Load()
-	server.bodyWait = time.Hour // with those who only hold their places
+	server.bodyWait, server.answerWait = time.Hour, time.Hour // with those who only hold their places, and on a busy machine
 	event := fmt.Sprintf(`{"id":"","x":%q},`, strings.Repeat("x", 1000))
 	begin := "[" + strings.Repeat(event, 3*chunkBytes/len(event))
 	for range maxLarge + 2 {
