@@ -139,7 +139,7 @@ func (e *Exporter) listLetters(w http.ResponseWriter, r *http.Request, l *letter
 	separator := "["
 	for len(page) > 0 {
 		for _, letter := range page {
-			text, err := json.Marshal(letter.Summary(e.queue.ID(), r.PathValue("sink")))
+			text, err := json.Marshal(letter.Summary(r.PathValue("sink")))
 			if err != nil {
 				return err // a struct of texts, numbers and times always has a form
 			}
@@ -165,19 +165,15 @@ func (e *Exporter) listLetters(w http.ResponseWriter, r *http.Request, l *letter
 
 // showLetter answers with a deadletter.Summary that has the record.
 func (e *Exporter) showLetter(w http.ResponseWriter, r *http.Request, l *letters) error {
-	seq, err := deadletter.ParseID(e.queue.ID(), r.PathValue("id"))
+	letter, found, err := l.get(r.PathValue("id"))
 	if err != nil {
-		return &requestError{http.StatusBadRequest, err.Error()}
-	}
-	letter, found, err := l.get(seq)
-	if err != nil {
-		return err
+		return asBadID(err)
 	}
 	sink := r.PathValue("sink")
 	if !found {
 		return &requestError{http.StatusNotFound, fmt.Sprintf("sink %s has no dead letter %s", sink, r.PathValue("id"))}
 	}
-	text, err := letter.Summary(e.queue.ID(), sink).WithRecord(letter.Record)
+	text, err := letter.Summary(sink).WithRecord(letter.Record)
 	if err != nil {
 		return err
 	}
@@ -216,21 +212,19 @@ func (e *Exporter) wanted(w http.ResponseWriter, r *http.Request, l *letters) (s
 	if change.All {
 		return nil, nil, nil
 	}
-	seqs = make([]uint64, len(change.IDs))
-	for i, id := range change.IDs {
-		if seqs[i], err = deadletter.ParseID(e.queue.ID(), id); err != nil {
-			return nil, nil, &requestError{http.StatusBadRequest, err.Error()}
-		}
-	}
-	err = l.with(func(s *deadletter.Store) error {
-		for i, seq := range seqs {
-			if !s.Has(seq) {
-				unknown = append(unknown, change.IDs[i])
-			}
-		}
-		return nil
+	err = l.with(func(s *deadletter.Store) (err error) {
+		seqs, unknown, err = s.FindAll(change)
+		return err
 	})
-	return seqs, unknown, err
+	return seqs, unknown, asBadID(err)
+}
+
+// asBadID is err, as the fault of the client where it named what is no id.
+func asBadID(err error) error {
+	if bad, ok := errors.AsType[*deadletter.IDError](err); ok {
+		return &requestError{http.StatusBadRequest, bad.Error()}
+	}
+	return err
 }
 
 // readBody reads the body of a request, which has the given form.

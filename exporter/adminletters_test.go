@@ -117,7 +117,7 @@ func TestLettersOverTheSocket(t *testing.T) {
 		{"GET", "/deadletters/siem/8", "", 200, `{"id":"` + id(8) + `"*`},
 		{"GET", "/deadletters/siem/9", "", 404, "sink siem has no dead letter 9\n"},
 		{"GET", "/deadletters/siem/x", "", 400, `"x" is not a record id: *`},
-		{"GET", "/deadletters/siem/other-5", "", 400, `"other-5" is not a record of this queue: *`},
+		{"GET", "/deadletters/siem/other-5", "", 404, "sink siem has no dead letter other-5\n"},
 		{"GET", "/deadletters/none", "", 404, `no sink "none" is running: the running sinks are bus, siem` + "\n"},
 		{"POST", "/deadletters/siem/redrive", `{"ids":["` + id(3) + `","5","77"]}`, 200, `{"count":2,"unknown":["77"]}` + "\n"},
 		{"GET", "/deadletters", "", 200, `[{"sink":"siem","kept":1,"redriving":2,"bytes":*`},

@@ -81,16 +81,34 @@ func (e *Exporter) look() (*inspect.Queue, error) {
 	return inspect.OfLive(e.config().Queue.Directory, e.queue.Files(), found)
 }
 
-// received is when record seq of the queue was received; ok is false when it cannot be read.
-func (e *Exporter) received(ctx context.Context, seq uint64) (t time.Time, ok bool, err error) {
-	o, err := e.look()
-	if err != nil {
-		return time.Time{}, false, err
+// errEnough ends a reading that has what it wants.
+var errEnough = errors.New("enough was read")
+
+// readAhead reads q from a seq on, beside the sinks.
+func readAhead(directory string, q *queue.Queue) func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error {
+	return func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error {
+		if from > q.LastSeq() {
+			return nil
+		}
+		found, err := q.Survey()
+		if err != nil {
+			return err
+		}
+		o, err := inspect.OfLive(directory, q.Files(), found)
+		if err != nil {
+			return err
+		}
+		err = o.Read(ctx, segment.SeqRange{From: from, To: math.MaxUint64}, func(r segment.Record) error {
+			if visit(queue.Record(r)) {
+				return nil
+			}
+			return errEnough
+		}, func(inspect.Finding) error { return nil })
+		if errors.Is(err, errEnough) {
+			err = nil
+		}
+		return err
 	}
-	if t, ok, err = o.Received(ctx, seq); errors.Is(err, segment.ErrGone) {
-		err = nil
-	}
-	return t, ok, err
 }
 
 // describeQueue answers with the document of docket queue ls.
@@ -117,7 +135,7 @@ func (e *Exporter) readRecords(w http.ResponseWriter, r *http.Request, o *inspec
 	out := bufio.NewWriterSize(&timedWriter{w: w, control: http.NewResponseController(w)}, lookerBuffer)
 	var head []byte
 	err = o.Read(ctx, wanted, func(record segment.Record) (err error) {
-		head, err = writeRecord(out, head, o.ID(), record)
+		head, err = writeRecord(out, head, record)
 		return err
 	}, func(f inspect.Finding) error {
 		return json.NewEncoder(out).Encode(map[string]any{"finding": f.Document()})
@@ -134,10 +152,10 @@ func (e *Exporter) readRecords(w http.ResponseWriter, r *http.Request, o *inspec
 
 // writeRecord writes record in the form of inspect.AppendRecord, with no copy of its bytes,
 // and a newline. head is memory to use, and what was used.
-func writeRecord(w *bufio.Writer, head []byte, queueID string, record segment.Record) ([]byte, error) {
+func writeRecord(w *bufio.Writer, head []byte, record segment.Record) ([]byte, error) {
 	data := record.Data
 	record.Data = nil
-	head = inspect.AppendRecord(head[:0], queueID, record)
+	head = inspect.AppendRecord(head[:0], record)
 	end := len(head) - len("}")
 	for _, part := range [][]byte{head[:end], data, head[end:], {'\n'}} {
 		if _, err := w.Write(part); err != nil {

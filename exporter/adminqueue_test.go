@@ -36,7 +36,7 @@ func TestQueueOverTheSocket(t *testing.T) {
 		has    []string
 	}{
 		"/queue":                            {200, []string{`"lastSeq":3`, `"siem":{"next":1,"pending":3,`, `"id":"` + e.queue.ID()}},
-		"/queue/records":                    {200, []string{`{"seq":1,`, `"id":"` + e.queue.ID() + `-3","source":"webhook","producer":"p"`, `"record":{"n":3}}` + "\n"}},
+		"/queue/records":                    {200, []string{`{"seq":1,`, `"id":"` + e.queue.Lineage().At(3) + `-3","source":"webhook","producer":"p"`, `"record":{"n":3}}` + "\n"}},
 		"/queue/records?from=3":             {200, []string{`{"seq":3,`}},
 		"/queue/records?from=2&to=1":        {200, nil},
 		"/queue/records?sink=siem&to=1":     {200, []string{`{"seq":1,`}},

@@ -226,12 +226,12 @@ func (t *tailing) wants(record segment.Record) bool {
 // write writes a record in the form of inspect.AppendRecord, with its outcome.
 func (t *tailing) write(record segment.Record, outcome func(seq uint64) string) (err error) {
 	if outcome == nil {
-		t.head, err = writeRecord(t.out, t.head, t.e.queue.ID(), record)
+		t.head, err = writeRecord(t.out, t.head, record)
 		return err
 	}
 	data := record.Data
 	record.Data = nil
-	t.head = inspect.AppendRecord(t.head[:0], t.e.queue.ID(), record)
+	t.head = inspect.AppendRecord(t.head[:0], record)
 	before, _ := bytes.CutSuffix(t.head, []byte(`,"record":}`))
 	for _, part := range [][]byte{before, []byte(`,"outcome":"` + outcome(record.Seq) + `","record":`), data, []byte("}\n")} {
 		if _, err := t.out.Write(part); err != nil {

@@ -85,7 +85,7 @@ func TestTailShowsWhatIsStored(t *testing.T) {
 	}{{"all", all, []int{2, 3}}, {"when", some, []int{3}}, {"from", from, []int{1, 2, 3}}} {
 		for _, n := range test.want {
 			line := test.next()
-			if want := fmt.Sprintf(`"record":{"n":%d}}`, n); !strings.HasPrefix(line, fmt.Sprintf(`{"seq":%d,"id":"%s-%d",`, n, e.queue.ID(), n)) || !strings.HasSuffix(line, want) {
+			if want := fmt.Sprintf(`"record":{"n":%d}}`, n); !strings.HasPrefix(line, fmt.Sprintf(`{"seq":%d,"id":"%s-%d",`, n, e.queue.Lineage().At(uint64(n)), n)) || !strings.HasSuffix(line, want) {
 				t.Errorf("%s: got %s, want record %d", test.what, line, n)
 			}
 		}

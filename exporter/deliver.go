@@ -50,23 +50,24 @@ type cursor interface {
 // while others are sent. Batches are settled in the order in which they were made: the
 // place in the queue moves over what is done without a hole, and no further.
 type delivery struct {
-	cfg      SinkConfig
-	cursor   cursor
-	letters  *letters
-	packer   packer        // owned by run
-	stored   func() uint64 // seq of the last record in the queue
-	received func(ctx context.Context, seq uint64) (t time.Time, ok bool, err error)
-	announce func(record any) // see sinks.Env
-	tails    *tails           // those who follow it
-	log      *slog.Logger
-	metrics  *deliveryMetrics
-	health   *deliveryHealth
-	reading  *failure // of the queue or the dead letters; owned by run
-	closed   *failure // of the sink that cannot be opened; owned by run
-	beside   *failure // of what the sink does beside Send
-	fenced   bool     // another docket took over the sink before this delivery was made
-	rejects  rejectLog
-	panics   outage.Log // never said to be over: the next batch may panic again
+	cfg       SinkConfig
+	cursor    cursor
+	letters   *letters
+	packer    packer        // owned by run
+	queue     sinks.Queue   // for a sink that tells its position
+	stored    func() uint64 // seq of the last record in the queue
+	readAhead func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error
+	announce  func(record any) // see sinks.Env
+	tails     *tails           // those who follow it
+	log       *slog.Logger
+	metrics   *deliveryMetrics
+	health    *deliveryHealth
+	reading   *failure // of the queue or the dead letters; owned by run
+	closed    *failure // of the sink that cannot be opened; owned by run
+	beside    *failure // of what the sink does beside Send
+	fenced    bool     // another docket took over the sink before this delivery was made
+	rejects   rejectLog
+	panics    outage.Log // never said to be over: the next batch may panic again
 
 	// loop serves the sink; nil before it is started.
 	loop      *loop
@@ -86,6 +87,8 @@ type delivery struct {
 	resumed bool       // guarded by opening
 
 	transacts bool
+	packed    atomic.Uint64 // seq of the last record in a batch
+	suspicion *suspicion
 	has       atomic.Uint64 // see packer.has; set before resumed
 	told      atomic.Uint64 // see packer.told; set before resumed
 }
@@ -142,8 +145,8 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	}
 	log = log.With("sink", cfg.Name)
 	d := &delivery{
-		cfg: cfg, cursor: c, stored: q.stored, received: q.received, transacts: cfg.transacts(), announce: q.announce, tails: q.tails, metrics: m, log: log,
-		letters: newLetters(q.directory, cfg, c, m, log),
+		cfg: cfg, cursor: c, queue: sinks.Queue{ID: q.id, Lineage: q.lineage}, stored: q.stored, readAhead: q.readAhead, transacts: cfg.transacts(), announce: q.announce, tails: q.tails, metrics: m, log: log,
+		letters: newLetters(q, cfg, c, m, log),
 		health:  newDeliveryHealth(log),
 		fenced:  m.transactions.fenced.Load() > 0,
 	}
@@ -155,7 +158,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	if c, ok := cfg.Config.(sinks.Concurrent); ok {
 		atATime, batches, d.packer.copies = c.MaxInFlight(), c.MaxInFlight()+1, true
 	}
-	d.slots = newSlots(atATime)
+	d.slots, d.suspicion = newSlots(atATime), newSuspicion()
 	d.free, d.made = make(chan *batch, batches), make(chan *batch, batches)
 	for range batches {
 		d.free <- &batch{}
@@ -166,13 +169,15 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 // queueFacts are what a delivery knows of the queue beside its cursor.
 type queueFacts struct {
 	id        string
+	lineage   sinks.Lineage
 	directory string
 	lost      func() []segment.SeqRange // taken by damage, in order
 	stored    func() uint64             // seq of the last record that is durable
-	// received is when a record was received; ok is false when it cannot be read.
-	received func(ctx context.Context, seq uint64) (t time.Time, ok bool, err error)
-	announce func(record any) // stores a record about the sink, later; see sinks.Env
-	tails    *tails           // those who follow the sink
+	// readAhead calls visit with the records from a seq on, while it wants more. Their bytes are
+	// valid until visit returns.
+	readAhead func(ctx context.Context, from uint64, visit func(queue.Record) (more bool)) error
+	announce  func(record any) // stores a record about the sink, later; see sinks.Env
+	tails     *tails           // those who follow the sink
 }
 
 // run serves the sink until ctx is done, or in order until finish is called. Whatever the
@@ -299,6 +304,7 @@ func (d *delivery) round(ctx, sending context.Context) error {
 		d.free <- b
 		return err
 	}
+	d.packed.Store(records[len(records)-1].Seq)
 	d.packer.has, d.packer.told = d.has.Load(), d.told.Load()
 	d.packer.pack(b, records)
 	if err := d.forgetPending(ctx, b); err != nil {
@@ -358,6 +364,7 @@ func (d *delivery) sendBatch(ctx context.Context, b *batch) {
 		if d.slots.acquire(ctx) != nil {
 			return
 		}
+		b.begun.Store(true)
 		rejected, err := d.send(ctx, fromQueue{d, b}, b.Batch, tries{})
 		d.slots.release()
 		if err != nil {
@@ -470,6 +477,7 @@ func (d *delivery) settle(b *batch) {
 		d.log.Error("delivered records cannot be marked as done: this is a bug, and docket will redeliver them", "error", err)
 		return
 	}
+	d.suspicion.forget(b.last)
 	if o.DeadLettered > 0 {
 		d.letters.wakeRedrive()
 	}

@@ -162,8 +162,17 @@ func newTestDelivery(t *testing.T, cfg SinkConfig, c *fakeCursor, log *slog.Logg
 	if cfg.OnReject == "" {
 		cfg.OnReject = DeadLetter
 	}
+	later := slices.Concat(c.batches...)
 	facts := queueFacts{
 		id: "q", directory: t.TempDir(),
+		readAhead: func(_ context.Context, from uint64, visit func(queue.Record) bool) error {
+			for _, r := range later {
+				if r.Seq >= from && !visit(r) {
+					break
+				}
+			}
+			return nil
+		},
 		lost: func() []segment.SeqRange { return nil }, stored: func() uint64 { return 0 },
 	}
 	d, err := newDelivery(cfg, facts, c, newMetrics("test").delivery("test"), log)
@@ -380,8 +389,8 @@ func TestStampKeepsTheOtherBytes(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			k := packer{stamps: true, queueID: "q"}
-			r := queue.Record{Seq: 7, Source: "webhook", Received: received, Data: []byte(tt.record)}
+			k := packer{stamps: true}
+			r := queue.Record{Seq: 7, Incarnation: "q", Source: "webhook", Received: received, Data: []byte(tt.record)}
 			var b batch
 			k.pack(&b, []queue.Record{r, r})
 			for i, it := range b.Items {
@@ -400,10 +409,10 @@ func TestStampKeepsTheOtherBytes(t *testing.T) {
 }
 
 func TestManyStampsOutgrowTheBuffer(t *testing.T) {
-	k := packer{stamps: true, queueID: "q"}
+	k := packer{stamps: true}
 	var records []queue.Record
 	for seq := range uint64(1000) {
-		records = append(records, queue.Record{Seq: seq + 1, Data: fmt.Appendf(nil, `{"n":%d}`, seq+1)})
+		records = append(records, queue.Record{Seq: seq + 1, Incarnation: "q", Data: fmt.Appendf(nil, `{"n":%d}`, seq+1)})
 	}
 	var b batch
 	k.pack(&b, records)

@@ -12,6 +12,7 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -19,6 +20,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue"
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/budget"
+	"github.com/docket-export/docket/internal/descriptors"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sources"
 )
@@ -167,6 +169,8 @@ func (e *Exporter) newSource(cfg *Config, s SourceConfig) (*sourceRunner, error)
 		Name: s.Name, MaxRecordBytes: limit, Log: e.log.With("source", s.Name),
 		StateDir: disk.At(cfg.Queue.Directory).Join("sources", s.Name),
 		Memory:   e.memory,
+
+		MaxConnections: cfg.connections(descriptors.Limit())[slices.IndexFunc(cfg.Sources, func(o SourceConfig) bool { return o.Name == s.Name })],
 	}
 	if r != nil { // a nil *redaction would be one
 		env.Redaction = r
@@ -202,12 +206,12 @@ func (e *Exporter) newSink(cfg *Config, s SinkConfig, m *deliveryMetrics) (*deli
 		return nil, err
 	}
 	facts := queueFacts{
-		id: e.queue.ID(), directory: cfg.Queue.Directory,
-		lost:     func() []segment.SeqRange { return e.queue.Stats().Lost },
-		stored:   e.queue.LastSeq,
-		received: e.received,
-		announce: e.announced.of(s.Name),
-		tails:    e.tailsOf(s.Name),
+		id: e.queue.ID(), lineage: e.queue.Lineage(), directory: cfg.Queue.Directory,
+		lost:      func() []segment.SeqRange { return e.queue.Stats().Lost },
+		stored:    e.queue.LastSeq,
+		readAhead: readAhead(cfg.Queue.Directory, e.queue),
+		announce:  e.announced.of(s.Name),
+		tails:     e.tailsOf(s.Name),
 	}
 	return newDelivery(s, facts, c, m, e.log)
 }

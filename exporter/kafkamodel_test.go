@@ -44,17 +44,18 @@ type kafkaLife struct {
 	first   []byte // the cursors file when a process has just begun
 	log     *bytes.Buffer
 
-	dir     string
-	process int
-	e       *Exporter
-	end     func()
-	killed  chan struct{} // closed when the process is killed, and its directory copied
-	kills   int
+	dir      string
+	process  int
+	e        *Exporter
+	end      func()
+	delivery kafkasink.Delivery
+	killed   chan struct{} // closed when the process is killed, and its directory copied
+	kills    int
 }
 
 func newKafkaLife(t *testing.T, c cursors) *kafkaLife {
 	return &kafkaLife{
-		Cluster: fakekafka.Start(t, 3, lifePartitions, lifeTopic), t: t, cursors: c, log: &bytes.Buffer{},
+		Cluster: fakekafka.Start(t, 3, lifePartitions, lifeTopic), t: t, cursors: c, log: &bytes.Buffer{}, delivery: kafkasink.ExactlyOnce,
 		dir: filepath.Join(t.TempDir(), "queue"),
 	}
 }
@@ -62,7 +63,7 @@ func newKafkaLife(t *testing.T, c cursors) *kafkaLife {
 func (l *kafkaLife) sink(client string) SinkConfig {
 	c := kafkasink.Definition.NewConfig().(*kafkasink.Config)
 	c.Brokers, c.Topic, c.ClientID = l.ListenAddrs(), lifeTopic, client
-	c.Delivery, c.Partitioner, c.Timeout = kafkasink.ExactlyOnce, kafkasink.RoundRobin, config.Duration(time.Minute)
+	c.Delivery, c.Partitioner, c.Timeout = l.delivery, kafkasink.RoundRobin, config.Duration(time.Minute)
 	s := defaultSink()
 	s.Name, s.Kind, s.Config = "bus", kafkasink.Definition.Kind, c
 	s.Batch = sinks.BatchLimits{MaxRecords: 5, MaxBytes: 1 << 20}
@@ -193,7 +194,7 @@ func (l *kafkaLife) live() {
 		_, err := l.e.letters("bus").redrive([]uint64{lifeRefused})
 		return err
 	}, func() bool {
-		_, there, err := l.e.letters("bus").get(lifeRefused)
+		_, there, err := l.e.letters("bus").get(strconv.Itoa(lifeRefused))
 		return err == nil && !there && l.account().Next == 13
 	})
 	l.step("three more", func() error { return l.take(lifeRecords) }, func() bool { return l.account().Next == lifeRecords+1 && l.account().Redriving == 0 })

@@ -55,10 +55,10 @@ type letters struct {
 	known atomic.Pointer[deadletter.Stats] // of the store, for callers that must not wait for a disk
 }
 
-func newLetters(directory string, sink SinkConfig, a account, m *deliveryMetrics, log *slog.Logger) *letters {
+func newLetters(queue queueFacts, sink SinkConfig, a account, m *deliveryMetrics, log *slog.Logger) *letters {
 	return &letters{
-		dir:     filepath.Join(directory, DeadLettersDirectory, sink.Name),
-		options: deadletter.Options{MaxBytes: int64(sink.DeadLetters.MaxBytes), Log: log},
+		dir:     filepath.Join(queue.directory, DeadLettersDirectory, sink.Name),
+		options: deadletter.Options{Queue: queue.id, MaxBytes: int64(sink.DeadLetters.MaxBytes), Log: log},
 		account: a,
 		log:     log,
 		metrics: m,
@@ -262,9 +262,13 @@ func (e *Exporter) letters(name string) *letters {
 	return nil
 }
 
-// get returns the letter of seq with its record.
-func (l *letters) get(seq uint64) (letter deadletter.Letter, ok bool, err error) {
+// get returns the letter that id names with its record.
+func (l *letters) get(id string) (letter deadletter.Letter, ok bool, err error) {
 	err = l.with(func(s *deadletter.Store) error {
+		seq, found, err := s.Find(id)
+		if err != nil || !found {
+			return err
+		}
 		letter, ok, err = s.Get(seq)
 		return err
 	})

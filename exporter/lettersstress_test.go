@@ -91,7 +91,7 @@ func stress(t *testing.T, seed uint64, inFlight int) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		d, err = newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
+		d, err = newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq, readAhead: readAhead(dir, q)}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
 		if err != nil {
 			t.Fatal(err)
 		}

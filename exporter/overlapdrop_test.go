@@ -58,7 +58,7 @@ func TestDropOldestOverABatchMadeAhead(t *testing.T) {
 	cfg := SinkConfig{Name: "test", Config: f, OnReject: DeadLetter, DeadLetters: defaultDeadLetters(),
 		Batch: sinks.BatchLimits{MaxRecords: 10, MaxBytes: 1 << 20},
 		Retry: RetryConfig{InitialBackoff: config.Duration(time.Millisecond), MaxBackoff: config.Duration(2 * time.Millisecond)}}
-	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
+	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq, readAhead: readAhead(dir, q)}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

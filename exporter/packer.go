@@ -3,6 +3,7 @@ package exporter
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue"
@@ -13,7 +14,6 @@ import (
 // packer makes the batches of one sink: it applies the sink's filter, stamps records,
 // and notes the gaps.
 type packer struct {
-	queueID string
 	stamps  bool
 	copies  bool // a batch must outlive the records that it is made of
 	gaps    bool // the sink wants to know of records that it does not get
@@ -54,11 +54,13 @@ type batch struct {
 
 	rejected uint64 // items that the destination will never take
 	decided  bool   // guarded by delivery.settling
+	begun    atomic.Bool
 }
 
-func (b *batch) reset(queueID string) {
-	b.Queue, b.Items, b.Gaps, b.Lines = queueID, b.Items[:0], b.Gaps[:0], nil
+func (b *batch) reset(incarnation string) {
+	b.Queue, b.Items, b.Gaps, b.Lines = incarnation, b.Items[:0], b.Gaps[:0], nil
 	b.filtered, b.setAside, b.rejected, b.decided = 0, 0, 0, false
+	b.begun.Store(false)
 	b.leftOut, b.turnedDown = b.leftOut[:0], b.turnedDown[:0]
 	if b.lines = b.lines[:0]; cap(b.lines) > maxSpareLines {
 		b.lines = nil
@@ -68,10 +70,10 @@ func (b *batch) reset(queueID string) {
 // isEmpty reports whether there is nothing to tell the sink.
 func (b *batch) isEmpty() bool { return len(b.Items) == 0 && len(b.Gaps) == 0 }
 
-// pack makes b of records, which are not empty. Unless k copies, b is valid no longer
+// pack makes b of records, which are not empty and of one incarnation of the queue. Unless k copies, b is valid no longer
 // than they are.
 func (k *packer) pack(b *batch, records []queue.Record) {
-	b.reset(k.queueID)
+	b.reset(records[0].Incarnation)
 	b.followed = k.tails.isFollowed()
 	b.first, b.last = records[0].Seq, records[len(records)-1].Seq
 	if k.gaps && k.expected == 0 {
@@ -131,7 +133,7 @@ func (k *packer) record(b *batch, r *queue.Record) []byte {
 	}
 	from := len(b.lines) // the buffer may move when it grows: earlier records keep the old one
 	if k.stamps {
-		b.lines = appendStamped(b.lines, k.queueID, r)
+		b.lines = appendStamped(b.lines, r)
 	} else {
 		b.lines = append(b.lines, r.Data...)
 	}
@@ -193,7 +195,7 @@ func (b *batch) addGap(from, to uint64, reason sinks.GapReason) {
 
 // appendStamped appends the record of r with "_docket" as the last member of its
 // object, and without touching its other bytes.
-func appendStamped(b []byte, queueID string, r *queue.Record) []byte {
+func appendStamped(b []byte, r *queue.Record) []byte {
 	end := len(r.Data) - 1
 	for r.Data[end] != '}' { // white space may follow the object
 		end--
@@ -203,9 +205,7 @@ func appendStamped(b []byte, queueID string, r *queue.Record) []byte {
 		b = append(b, ',')
 	}
 	b = append(b, `"_docket":{"id":"`...)
-	b = append(b, queueID...)
-	b = append(b, '-')
-	b = strconv.AppendUint(b, r.Seq, 10)
+	b = r.AppendID(b)
 	b = append(b, `","seq":`...)
 	b = strconv.AppendUint(b, r.Seq, 10)
 	b = append(b, `,"source":"`...)
@@ -233,7 +233,6 @@ func emptyObject(b []byte) bool {
 func (d *delivery) packerOf(q queueFacts, s selection, account queue.Account) packer {
 	var once sync.Once
 	return packer{
-		queueID: q.id,
 		stamps:  d.cfg.Stamp,
 		gaps:    d.cfg.ordered(),
 		selects: s,

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,120 +21,102 @@ import (
 	"github.com/docket-export/docket/sinks/sinktest"
 )
 
-// Who decides where a sink goes on: its account, or its destination.
+// ownLineage is of a queue that was started three times, and had 20 records before the last.
+var ownLineage = sinks.Lineage{{ID: "A", First: 1}, {ID: "B", First: 8}, {ID: "C", First: 21}}
+
+// Who decides where a sink in transactions goes on: its account, or its destination.
 func TestDecide(t *testing.T) {
-	at := func(seq uint64) time.Time { return time.Unix(0, 1000+int64(seq)) }
-	const last, damaged = 20, 14
+	at := func(next uint64, replayed int64, l sinks.Lineage) *sinks.Position {
+		return &sinks.Position{Next: next, Replayed: replayed, Lineage: l}
+	}
+	older := ownLineage[:1] // the queue was set back to where it ended at 7
+	account := func(next uint64, replayed int64) queue.Account { return queue.Account{Next: next, Replayed: replayed} }
 	for name, tt := range map[string]struct {
 		account  queue.Account
 		there    *sinks.Position // nil: none
-		want     sinks.Position
-		follows  bool
-		unread   bool
-		ahead    string // a part of the failure
-		unusable bool   // the queue cannot be read
+		next     uint64
+		replayed int64
+		ahead    uint64 // what is there and not here; 0: none
+		fails    bool
 	}{
-		"none there":               {account: queue.Account{Next: 5, Replayed: 7}, want: sinks.Position{Next: 5, Replayed: 7, Received: at(4)}},
-		"none there, nor here":     {account: queue.Account{Next: 1}, want: sinks.Position{Next: 1}},
-		"equal":                    {account: queue.Account{Next: 5, Replayed: 7}, there: &sinks.Position{Next: 5, Replayed: 7, Received: at(4)}, want: sinks.Position{Next: 5, Replayed: 7, Received: at(4)}},
-		"account is further":       {account: queue.Account{Next: 9, Replayed: 7}, there: &sinks.Position{Next: 5, Replayed: 7}, want: sinks.Position{Next: 9, Replayed: 7, Received: at(8)}},
-		"destination is further":   {account: queue.Account{Next: 5, Replayed: 7}, there: &sinks.Position{Next: 12, Replayed: 7, Received: at(11)}, want: sinks.Position{Next: 12, Replayed: 7, Received: at(11)}, follows: true},
-		"destination has all":      {account: queue.Account{Next: 5, Replayed: 7}, there: &sinks.Position{Next: last + 1, Replayed: 7, Received: at(last)}, want: sinks.Position{Next: last + 1, Replayed: 7, Received: at(last)}, follows: true},
-		"replayed":                 {account: queue.Account{Next: 5, Replayed: 8}, there: &sinks.Position{Next: 12, Replayed: 7, Received: at(11)}, want: sinks.Position{Next: 5, Replayed: 8, Received: at(4)}},
-		"replayed, of another":     {account: queue.Account{Next: 5, Replayed: 8}, there: &sinks.Position{Next: 99, Replayed: 7}, want: sinks.Position{Next: 5, Replayed: 8, Received: at(4)}},
-		"account of before":        {account: queue.Account{Next: 5}, there: &sinks.Position{Next: 12, Received: at(11)}, want: sinks.Position{Next: 12, Received: at(11)}, follows: true},
-		"account is lost":          {account: queue.Account{Next: 1}, there: &sinks.Position{Next: 12, Replayed: 7, Received: at(11)}, want: sinks.Position{Next: 12, Replayed: 7, Received: at(11)}, follows: true},
-		"account is lost, further": {account: queue.Account{Next: 13}, there: &sinks.Position{Next: 12, Replayed: 7, Received: at(11)}, want: sinks.Position{Next: 13, Replayed: 7, Received: at(12)}},
-		"the record is damaged":    {account: queue.Account{Next: 5, Replayed: 7}, there: &sinks.Position{Next: damaged + 1, Replayed: 7, Received: at(99)}, want: sinks.Position{Next: damaged + 1, Replayed: 7, Received: at(99)}, follows: true, unread: true},
-		"own record is damaged":    {account: queue.Account{Next: damaged + 1, Replayed: 7}, want: sinks.Position{Next: damaged + 1, Replayed: 7}},
+		"none there":               {account: account(5, 7), next: 5, replayed: 7},
+		"none there, nor here":     {account: account(1, 0), next: 1},
+		"begun there":              {account: account(1, 7), there: at(1, 7, nil), next: 1, replayed: 7},
+		"equal":                    {account: account(5, 7), there: at(5, 7, ownLineage[:1]), next: 5, replayed: 7},
+		"account is further":       {account: account(9, 7), there: at(5, 7, ownLineage[:1]), next: 9, replayed: 7},
+		"destination is further":   {account: account(5, 7), there: at(12, 7, ownLineage[:2]), next: 12, replayed: 7},
+		"destination has all":      {account: account(5, 7), there: at(21, 7, ownLineage[:2]), next: 21, replayed: 7},
+		"replayed":                 {account: account(5, 8), there: at(12, 7, ownLineage[:2]), next: 5, replayed: 8},
+		"replayed, of another":     {account: account(5, 8), there: at(99, 7, nil), next: 5, replayed: 8},
+		"account of before":        {account: account(5, 0), there: at(12, 0, ownLineage[:2]), next: 12},
+		"account is lost":          {account: account(1, 0), there: at(12, 7, ownLineage[:2]), next: 12, replayed: 7},
+		"account is lost, further": {account: account(13, 0), there: at(12, 7, ownLineage[:2]), next: 13, replayed: 7},
 
-		"a later replay is there": {account: queue.Account{Next: 5, Replayed: 7}, there: &sinks.Position{Next: 3, Replayed: 8}, ahead: "was replayed or new at 1970-01-01T00:00:00Z"},
-		"beyond the end":          {account: queue.Account{Next: 5, Replayed: 7}, there: &sinks.Position{Next: last + 2, Replayed: 7, Received: at(last + 1)}, ahead: "has records up to 21, and the queue ends at 20"},
-		"another record":          {account: queue.Account{Next: 5, Replayed: 7}, there: &sinks.Position{Next: 12, Replayed: 7, Received: at(11).Add(1)}, ahead: "its record 11 differs"},
-		"an unknown record":       {account: queue.Account{Next: 5}, there: &sinks.Position{Next: 12}, ahead: "its record 11 differs"},
+		"the queue was set back":                       {account: account(5, 7), there: at(30, 7, older), next: 8, replayed: 7, ahead: 29},
+		"the queue was set back, and the account":      {account: account(2, 7), there: at(30, 7, older), next: 8, replayed: 7, ahead: 29},
+		"the queue was set back and has gone on":       {account: account(15, 7), there: at(30, 7, older), next: 15, replayed: 7, ahead: 29},
+		"the queue was set back behind other starts":   {account: account(5, 7), there: at(30, 7, sinks.Lineage{{ID: "A", First: 1}, {ID: "X", First: 10}, {ID: "Y", First: 12}}), next: 8, replayed: 7, ahead: 29},
+		"the queue was set back behind a later replay": {account: account(5, 7), there: at(30, 8, older), next: 8, replayed: 8, ahead: 29},
+		"a later replay is there, which has not ended": {account: account(5, 7), there: at(3, 8, older), next: 5, replayed: 8},
+		"a later replay is there, of a fast clock":     {account: account(5, 7), there: at(3, math.MaxInt64-1, older), next: 5, replayed: math.MaxInt64 - 1},
 
-		"the queue fails": {account: queue.Account{Next: 5, Replayed: 7}, there: &sinks.Position{Next: 12, Replayed: 7, Received: at(11)}, unusable: true},
+		"nothing in common, all is delivered": {account: account(21, 7), there: at(30, 7, sinks.Lineage{{ID: "Y", First: 12}}), next: 21, replayed: 7, ahead: 29},
+		"nothing in common":                   {account: account(20, 7), there: at(30, 7, sinks.Lineage{{ID: "Y", First: 12}}), fails: true},
+		"nothing is known":                    {account: account(5, 7), there: at(12, 7, nil), fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTestDelivery(t, SinkConfig{Name: "bus", Config: &scriptedSink{}}, &fakeCursor{account: tt.account}, slog.New(slog.DiscardHandler))
-			d.stored = func() uint64 { return last }
-			errDisk := errors.New("input/output error")
-			d.received = func(_ context.Context, seq uint64) (time.Time, bool, error) {
-				if tt.unusable {
-					return time.Time{}, false, errDisk
-				}
-				return at(seq), seq != damaged, nil
-			}
+			d.transacts, d.queue.Lineage = true, ownLineage
 			var there sinks.Position
 			if tt.there != nil {
 				there = *tt.there
 			}
-			got, err := d.decide(t.Context(), there, tt.there != nil)
-			if tt.unusable {
-				if !errors.Is(err, errDisk) {
-					t.Errorf("got %v, want the error of the queue", err)
-				}
-				return
-			}
-			if tt.ahead != "" {
+			got, err := d.decide(there, tt.there != nil)
+			if tt.fails {
 				f := sinks.FailureOf(err)
 				wantCommand := fmt.Sprintf("docket replay --sink %s --from %d", d.cfg.Name, tt.account.Next)
-				if f.Reason != sinks.PositionAhead || f.Kind != sinks.Misconfigured || !strings.Contains(err.Error(), tt.ahead) || !strings.Contains(err.Error(), wantCommand) {
-					t.Errorf("got %v, want PositionAhead with %q and %q", err, tt.ahead, wantCommand)
+				if f.Reason != sinks.PositionAhead || f.Kind != sinks.Misconfigured || !strings.Contains(err.Error(), wantCommand) {
+					t.Errorf("got %v, want PositionAhead with %q", err, wantCommand)
 				}
 				return
 			}
-			if err != nil || got.goOn != tt.want || got.follows != tt.follows || got.unread != tt.unread {
-				t.Errorf("got %+v, %v; want %+v, follows %v, unread %v", got, err, tt.want, tt.follows, tt.unread)
+			if err != nil || got.goOn.Next != tt.next || got.goOn.Replayed != tt.replayed || !slices.Equal(got.goOn.Lineage, ownLineage) || got.ahead != tt.ahead {
+				t.Errorf("got %+v, %v; want record %d of replay %d, and %d ahead", got, err, tt.next, tt.replayed, tt.ahead)
 			}
 		})
 	}
 }
 
-// recognizingSink has newest of the queue.
+// recognizingSink is at a position.
 type recognizingSink struct {
 	scriptedSink
-	newest sinks.Newest
+	at sinks.Position
 }
 
-func (s *recognizingSink) Newest(string) (sinks.Newest, error) { return s.newest, nil }
+func (s *recognizingSink) Resume(_ context.Context, _ sinks.Queue, decide sinks.Decide) error {
+	_, err := decide(s.at, s.at.Next > 1)
+	return err
+}
 
-// A sink that drops what it has is ahead where it has a record that the queue does not.
+// A sink that drops what it has tells how much that is of this queue, however far it has got with
+// another copy of it.
 func TestRecognized(t *testing.T) {
-	at := func(seq uint64) time.Time { return time.Unix(0, 1000+int64(seq)) }
-	const next, last, damaged = 5, 20, 14
 	for name, tt := range map[string]struct {
-		newest sinks.Newest
-		ahead  string // a part of the failure
+		at   sinks.Position
+		told uint64
 	}{
-		"nothing there":               {},
-		"less than the account":       {newest: sinks.Newest{Through: 3, Record: 3, Received: at(99)}},
-		"more than the account":       {newest: sinks.Newest{Through: 12, Record: 12, Received: at(12)}},
-		"a gap at the end":            {newest: sinks.Newest{Through: 16, Record: 12, Received: at(12)}},
-		"a gap alone":                 {newest: sinks.Newest{Through: 6, Record: 3, Received: at(99)}},
-		"everything":                  {newest: sinks.Newest{Through: last, Record: last, Received: at(last)}},
-		"a record that is not known":  {newest: sinks.Newest{Through: 12}},
-		"a record that is damaged":    {newest: sinks.Newest{Through: damaged, Record: damaged, Received: at(99)}},
-		"beyond the end":              {newest: sinks.Newest{Through: last + 1, Record: last + 1}, ahead: "has records up to 21, and the queue ends at 20"},
-		"a gap beyond the end":        {newest: sinks.Newest{Through: last + 1, Record: 4, Received: at(4)}, ahead: "has records up to 21, and the queue ends at 20"},
-		"another record":              {newest: sinks.Newest{Through: 12, Record: 12, Received: at(13)}, ahead: "its record 12 differs"},
-		"another record before a gap": {newest: sinks.Newest{Through: 14, Record: 12, Received: at(13)}, ahead: "its record 12 differs"},
+		"nothing there":          {},
+		"less than the account":  {sinks.Position{Next: 4, Lineage: ownLineage[:1]}, 3},
+		"more than the account":  {sinks.Position{Next: 13, Lineage: ownLineage[:2]}, 12},
+		"everything":             {sinks.Position{Next: 21, Lineage: ownLineage[:2]}, 20},
+		"the queue was set back": {sinks.Position{Next: 30, Lineage: ownLineage[:1]}, 7},
 	} {
 		t.Run(name, func(t *testing.T) {
-			d := newTestDelivery(t, SinkConfig{Name: "export", Config: &scriptedSink{}}, &fakeCursor{account: queue.Account{Next: next}}, slog.New(slog.DiscardHandler))
-			d.stored = func() uint64 { return last }
-			d.received = func(_ context.Context, seq uint64) (time.Time, bool, error) { return at(seq), seq != damaged, nil }
-			d.sink = &recognizingSink{newest: tt.newest}
-			err := d.resume(t.Context())
-			if tt.ahead == "" {
-				if err != nil {
-					t.Errorf("got %v, want none", err)
-				}
-				return
-			}
-			f := sinks.FailureOf(err)
-			if f == nil || f.Reason != sinks.PositionAhead || f.Kind != sinks.Misconfigured || !strings.Contains(err.Error(), tt.ahead) || !strings.Contains(err.Error(), "continues with record 5") {
-				t.Errorf("got %v, want PositionAhead with %q", err, tt.ahead)
+			d := newTestDelivery(t, SinkConfig{Name: "export", Config: &scriptedSink{}}, &fakeCursor{account: queue.Account{Next: 5, Replayed: 7}}, slog.New(slog.DiscardHandler))
+			d.queue.Lineage = ownLineage
+			d.sink = &recognizingSink{at: tt.at}
+			if err := d.resume(t.Context()); err != nil || d.told.Load() != tt.told {
+				t.Errorf("got %v, told up to %d, want %d", err, d.told.Load(), tt.told)
 			}
 		})
 	}
@@ -161,8 +144,8 @@ func TestRecognizedBehind(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTestDelivery(t, SinkConfig{Name: "export", Config: &scriptedSink{}}, &fakeCursor{account: tt.account}, slog.New(slog.DiscardHandler))
-			d.stored = func() uint64 { return 20 }
-			d.sink = &recognizingSink{newest: sinks.Newest{Through: tt.through, Lost: tt.lost}}
+			d.queue.Lineage = ownLineage
+			d.sink = &recognizingSink{at: sinks.Position{Next: tt.through + 1, Lineage: ownLineage, Lost: tt.lost}}
 			err := d.resume(t.Context())
 			if tt.behind == "" {
 				if err != nil {
@@ -178,20 +161,9 @@ func TestRecognizedBehind(t *testing.T) {
 	}
 }
 
-// A replay now would not be later than one that a wrong clock has put into the future: it is
-// not what the failure advises.
-func TestReplayToCome(t *testing.T) {
-	d := newTestDelivery(t, SinkConfig{Name: "bus", Config: &scriptedSink{}}, &fakeCursor{account: queue.Account{Next: 5, Replayed: 7}}, slog.New(slog.DiscardHandler))
-	d.stored = func() uint64 { return 20 }
-	_, err := d.decide(t.Context(), sinks.Position{Next: 3, Replayed: time.Now().Add(time.Hour).UnixNano()}, true)
-	if f := sinks.FailureOf(err); f.Reason != sinks.PositionAhead || strings.Contains(err.Error(), "docket replay") || !strings.Contains(err.Error(), "continue with record 5") {
-		t.Errorf("got %v, want PositionAhead that advises to delete the position", err)
-	}
-}
-
-// The queue is an older copy of one that has gone on: nothing is sent, nothing skipped and
-// nothing taken over, docket goes on taking lines in, and a replay has the sink go on.
-func TestPositionAhead(t *testing.T) {
+// The queue is an older copy of one that has gone on: what it stores has the same numbers and other
+// ids, and is delivered. What the destination has beyond the copy stays.
+func TestQueueIsSetBack(t *testing.T) {
 	x := newExactly(t, fault{})
 	x.start(1, 5)
 	x.until("five records", func() bool { return x.account().Next == 6 })
@@ -203,26 +175,10 @@ func TestPositionAhead(t *testing.T) {
 	x.start(6, 7)
 	x.until("seven records", func() bool { return x.account().Next == 8 })
 	x.end()
-	want, claims := x.topic.Taken(), x.topic.Claims()
+	want := x.topic.Taken()
 
 	x.dir = old
-	x.start(1, 0)
-	ahead := func() bool { s := x.status(); return s.State == Error && s.Reason == sinks.PositionAhead }
-	x.until("it is ahead", ahead)
-	x.take(6, 8) // other records with the same numbers, and one more
-	x.until("it is tried with the record that differs", func() bool { return ahead() && strings.Contains(x.status().LastError, "its record 7 differs") })
-	tried := x.status().Attempts
-	x.until("it is still tried", func() bool { return x.status().Attempts > tried && ahead() })
-	if s := x.status(); !strings.Contains(s.LastError, "its record 7 differs") || s.Transactions.Position != 8 || s.Cursor != 6 || s.Pending != 3 {
-		t.Errorf("got the status %+v, want the destination at 8 and the sink at 6", s)
-	}
-	if got := x.topic.Taken(); !slices.Equal(got, want) || x.topic.Claims() != claims {
-		t.Errorf("the topic has %v after %d claims, want %v after %d", got, x.topic.Claims(), want, claims)
-	}
-	r, err := x.e.Replay(t.Context(), "bus", inspect.ReplayFrom{Seq: 6}, false)
-	if err != nil || r.Count() != 0 {
-		t.Fatalf("replay: got %+v, %v; want no record again", r, err)
-	}
+	x.start(6, 8) // other records with the same numbers, and one more
 	x.until("it goes on", func() bool { return x.account().Next == 9 && x.status().State == Active })
 	for _, seq := range []uint64{7, 8} { // the filter leaves out 6
 		want = append(want, sinktest.Taken{Seq: seq, Text: fmt.Sprintf(`{"n":%d}`, seq)})
@@ -230,6 +186,48 @@ func TestPositionAhead(t *testing.T) {
 	if got := x.topic.Taken(); !slices.Equal(got, want) {
 		t.Errorf("the topic has %v, want %v", got, want)
 	}
+	if text := x.log.String(); !strings.Contains(text, "the queue was set back") || !strings.Contains(text, "nextSeq=6") {
+		t.Errorf("the log does not tell: %s", text)
+	}
+}
+
+// A position of which nobody can tell what it has of the records that wait: an operator says where
+// to go on.
+func TestPositionAhead(t *testing.T) {
+	x := newExactly(t, fault{})
+	x.start(1, 5)
+	x.until("five records", func() bool { return x.account().Next == 6 })
+	hook := x.topic.Hook
+	x.topic.Hook = func(at sinktest.Request) error {
+		if err := hook(at); err != nil || at.Name == "read" {
+			return err
+		}
+		return errCutOff
+	}
+	x.take(6, 8)
+	x.end()
+	x.topic.Hook = hook
+	x.topic.SetPosition(sinks.Position{Next: 30, Replayed: x.topicReplayed(), Lineage: sinks.Lineage{{ID: "unknown", First: 25}}})
+	taken, claims := x.topic.Taken(), x.topic.Claims()
+	x.start(1, 0)
+	ahead := func() bool { s := x.status(); return s.State == Error && s.Reason == sinks.PositionAhead }
+	x.until("it is ahead, and still tried", func() bool { return x.status().Attempts > 3 && ahead() })
+	if got := x.topic.Taken(); !slices.Equal(got, taken) || x.topic.Claims() != claims {
+		t.Errorf("the topic has %v after %d claims, want %v after %d", got, x.topic.Claims(), taken, claims)
+	}
+	r, err := x.e.Replay(t.Context(), "bus", inspect.ReplayFrom{Seq: 7}, false)
+	if err != nil || r.Count() != 0 {
+		t.Fatalf("replay: got %+v, %v; want no record again", r, err)
+	}
+	x.until("it goes on", func() bool { return x.account().Next == 9 && x.status().State == Active })
+	if got := x.topic.Taken(); len(got) != len(taken)+2 {
+		t.Errorf("the topic has %v, want 7 and 8 behind %v", got, taken)
+	}
+}
+
+func (x *exactly) topicReplayed() int64 {
+	at, _ := x.topic.Position()
+	return at.Replayed
 }
 
 // The status tells the position on disk from the one at the destination.

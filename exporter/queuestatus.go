@@ -8,9 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/docket-export/docket/exporter/queue"
+	"github.com/docket-export/docket/internal/disk"
 )
 
 // queueStatus says how the queue is doing. A full queue is Degraded: it is doing
@@ -40,16 +39,9 @@ func diskReason(err error, dir string) string {
 	if errors.Is(err, queue.ErrSegmentRemoved) {
 		return fmt.Sprintf("segment lost: %v; docket continues in a new segment: do not let other programs remove files below %s", err, dir)
 	}
-	what, todo := "disk fails", "see the kernel's log for the cause; to move to another disk, stop docket, copy "+dir+" to another disk and set queue.directory"
-	switch {
-	case errors.Is(err, unix.ENOSPC):
-		what, todo = "disk full", "free space on the file system of "+dir+", or enlarge it"
-	case errors.Is(err, unix.EDQUOT):
-		what, todo = "disk quota used up", "free space, or raise the quota of this user, on the file system of "+dir
-	case errors.Is(err, unix.EROFS):
-		what, todo = "read-only file system", "see the kernel's log for the cause, then mount the file system of "+dir+" for writing"
-	case errors.Is(err, unix.EACCES), errors.Is(err, unix.EPERM):
-		what, todo = "no permission", "let this user write to "+dir
+	what, todo := disk.Advice(err, dir)
+	if what == "" {
+		what, todo = "disk fails", "see the kernel's log for the cause; to move to another disk, stop docket, copy "+dir+" to another disk and set queue.directory"
 	}
 	return fmt.Sprintf("%s: %s; docket acknowledges nothing new until a write succeeds, and needs no restart (%v)", what, todo, err)
 }

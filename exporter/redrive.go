@@ -61,7 +61,10 @@ func (r *redriver) round(ctx context.Context) (some bool, err error) {
 	if r.cfg.ordered() {
 		return true, r.keepAgain(list)
 	}
-	b := sinks.Batch{Queue: r.packer.queueID}
+	b := sinks.Batch{Queue: list[0].Incarnation}
+	if n := slices.IndexFunc(list, func(l deadletter.Letter) bool { return l.Incarnation != b.Queue }); n > 0 {
+		list = list[:n] // a batch has the records of one incarnation
+	}
 	for _, l := range list {
 		b.Items = append(b.Items, sinks.Item{
 			Seq: l.Seq, Source: l.Source, Producer: l.Producer, Received: l.Received, Record: l.Record, Late: sinks.Redriven,
@@ -115,6 +118,11 @@ func (r *redriver) left(b sinks.Batch) sinks.Batch {
 		return nil
 	}) // which cannot fail: the store is open
 	return b
+}
+
+// tryOthers holds nothing: what is refused again goes back to the letters.
+func (r *redriver) tryOthers(context.Context, sinks.Batch, *sinks.Failure, tries) (again bool, hold *sinks.Failure) {
+	return false, nil
 }
 
 // pause ends early when letters of b are purged: those behind them must not wait.

@@ -29,8 +29,9 @@ func (s *funcSink) Open(context.Context, sinks.Env) (sinks.Sink, error) { return
 func (s *funcSink) Close(context.Context) error                         { return nil }
 func (s *funcSink) Send(ctx context.Context, b sinks.Batch) error       { return s.send(ctx, b) }
 
+// reject is the answer of a destination that accepts other records.
 func reject(items ...int) error {
-	return &sinks.Failure{Kind: sinks.Rejected, Items: items, Said: sinks.Answer{Status: "400"}, Err: errors.New("400")}
+	return &sinks.Failure{Kind: sinks.Rejected, Items: items, Taken: true, Said: sinks.Answer{Status: "400"}, Err: errors.New("400")}
 }
 
 // Record 2 is rejected in the first part of a redrive; while record 4 of the same

@@ -378,14 +378,14 @@ func TestLettersAreNotRedrivenToAnExport(t *testing.T) {
 	defer r.end(t)
 	put(t, r.queue, redriveRecords+1, redriveRecords+1)
 	await.Until(t, "the next record is delivered", func() bool { return r.cursor.Account().Next == redriveRecords+2 })
-	want, _, err := r.letters.get(5)
+	want, _, err := r.letters.get("5")
 	if err != nil {
 		t.Fatal(err)
 	}
 	r.redriveAll(t)
 	r.check(t, map[int]int{}, queue.Account{Delivered: 3, DeadLettered: redriveRecords - 2})
 	want.Reason = errNoPlace.Error()
-	if got, ok, err := r.letters.get(5); !ok || err != nil || !reflect.DeepEqual(got, want) {
+	if got, ok, err := r.letters.get("5"); !ok || err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got letter %+v, %v, %v; want %+v", got, ok, err, want)
 	}
 	if got := r.snapshot(); got.State != Active {

@@ -168,7 +168,7 @@ func (r *redriveTest) begin(t *testing.T, policy OnReject, inFlight int) {
 	if r.export != nil {
 		cfg.Config = orderedSink{r.export}
 	}
-	facts := queueFacts{id: r.queue.ID(), directory: r.dir, lost: func() []segment.SeqRange { return nil }, stored: r.queue.LastSeq}
+	facts := queueFacts{id: r.queue.ID(), directory: r.dir, lost: func() []segment.SeqRange { return nil }, stored: r.queue.LastSeq, readAhead: readAhead(r.dir, r.queue)}
 	if r.delivery, err = newDelivery(cfg, facts, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler)); err != nil {
 		t.Fatal(err)
 	}

@@ -307,7 +307,7 @@ func (x *exactly) deliver(c cursors) {
 		}
 		return nil
 	}, func() bool {
-		_, there, err := x.e.letters("bus").get(3)
+		_, there, err := x.e.letters("bus").get("3")
 		return err == nil && !there && x.account().Next == 13
 	})
 	x.step("three more", c, func() error {

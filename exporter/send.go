@@ -16,13 +16,14 @@ import (
 // tries counts rejected attempts with the same records, as parts of
 // larger batches.
 type tries struct {
-	n     int
-	first time.Time
+	n      int
+	first  time.Time
+	number uint64 // of the first, see suspicion.clock
 }
 
-func (t tries) again() tries {
+func (t tries) again(s *suspicion) tries {
 	if t.n == 0 {
-		t.first = time.Now()
+		t.first, t.number = time.Now(), s.clock.Add(1)
 	}
 	t.n++
 	return t
@@ -34,6 +35,10 @@ type feed interface {
 	onReject() OnReject
 	// left is b without the items that were given up meanwhile.
 	left(b sinks.Batch) sinks.Batch
+	// tryOthers is asked before items of b that f refuses are given up, if nothing was accepted since
+	// their first refusal. again: another record is accepted now, b is to be attempted again. hold: b
+	// waits, and this is why. Neither: they are given up.
+	tryOthers(ctx context.Context, b sinks.Batch, f *sinks.Failure, t tries) (again bool, hold *sinks.Failure)
 	// pause waits before the next attempt at b.
 	pause(ctx context.Context, b sinks.Batch, pause time.Duration)
 	// accepted is told that the destination has accepted all of b.
@@ -50,6 +55,7 @@ type feed interface {
 func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) (rejected uint64, err error) {
 	pause, failing, policy := d.newBackoff(), d.health.failure(), from.onReject()
 	defer failing.forget()
+	throttled := 0 // attempts in a row
 	for attempt := 1; ; attempt++ {
 		if b = from.left(b); len(b.Items) == 0 && len(b.Gaps) == 0 {
 			return rejected, nil
@@ -65,20 +71,41 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 		f := sinks.FailureOf(err).Check(len(b.Items))
 		isRejected := f.Kind == sinks.Rejected && len(b.Items) > 0
 		if isRejected {
-			t = t.again()
+			t = t.again(d.suspicion)
 		}
-		if !isRejected || len(b.Items) == 1 && policy == BlockAt {
-			delay := d.delay(failing.metAtSink(f), pause.NextBackOff())
+		if isRejected && len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt) {
+			failing.over(attempt) // it answers
+			return d.sendHalves(ctx, from, halves(b, f.Items), t)
+		}
+		isHeld := false
+		if isRejected && policy != BlockAt && !f.Taken && !d.suspicion.tookSince(t) {
+			again, hold := from.tryOthers(ctx, b, f, t)
+			if again {
+				continue
+			}
+			if hold != nil {
+				f, isHeld = hold, true
+			}
+		}
+		if !isRejected || isHeld || policy == BlockAt {
+			backoff := pause.NextBackOff()
+			delay := d.delay(failing.metAtSink(f), backoff)
+			if isHeld && f.Kind == sinks.Misconfigured {
+				delay = backoff // the next record may show that it was this one's fault
+			}
 			failing.waits(delay)
-			from.pause(ctx, b, delay)
+			d.suspicion.pause(isHeld, func() { from.pause(ctx, b, delay) })
 			if d.isFinishing() {
 				return rejected, errFinishing
 			}
+			if throttled++; f.Kind != sinks.Throttled {
+				throttled = 0
+			}
+			if throttled == 2 && len(b.Items) > 1 { // it may be more than the destination ever takes at once
+				failing.forget()
+				return d.sendHalves(ctx, from, halves(b, nil), t)
+			}
 			continue
-		}
-		if len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt) {
-			failing.over(attempt) // it answers
-			return d.sendHalves(ctx, from, halves(b, f.Items), t)
 		}
 		if len(b.Items) == 1 {
 			f = alone(f)
@@ -139,9 +166,16 @@ func (d *delivery) attempt(ctx context.Context, b sinks.Batch) (err error) {
 	if err != nil {
 		return err
 	}
-	began := time.Now()
-	err = sink.Send(ctx, b)
+	send := sink.Send
+	if undoes, ok := sink.(sinks.Trying); ok && len(b.Items) > 0 && b.Items[0].Late == sinks.Ahead {
+		send = undoes.Try
+	}
+	began, number := time.Now(), d.suspicion.clock.Add(1)
+	err = send(ctx, b)
 	d.metrics.sent(time.Since(began))
+	if err == nil && len(b.Items) > 0 && d.suspicion.accepted(number) {
+		d.retryNow.Broadcast()
+	}
 	return err
 }
 
@@ -217,7 +251,13 @@ type fromQueue struct {
 
 func (q fromQueue) onReject() OnReject { return q.cfg.OnReject }
 
-func (q fromQueue) left(b sinks.Batch) sinks.Batch { return b }
+// left is b without what was tried ahead of its turn, and accepted.
+func (q fromQueue) left(b sinks.Batch) sinks.Batch {
+	if items := q.suspicion.without(b.Items); len(items) < len(b.Items) {
+		b.Items, b.Lines = items, nil
+	}
+	return b
+}
 
 func (q fromQueue) pause(ctx context.Context, _ sinks.Batch, pause time.Duration) {
 	q.wait(ctx, pause)
@@ -278,7 +318,7 @@ func lettersOf(b sinks.Batch, f *sinks.Failure, t tries) []deadletter.Letter {
 	for n, i := range f.Items {
 		it, said := b.Items[i], f.Answer(i)
 		list[n] = deadletter.Letter{
-			Seq: it.Seq, Source: it.Source, Producer: it.Producer, Received: it.Received,
+			Seq: it.Seq, Incarnation: b.Queue, Source: it.Source, Producer: it.Producer, Received: it.Received,
 			Reason: f.Error(), Status: said.Status, Answer: said.Text,
 			Attempts: t.n, FirstFailed: t.first.UTC(), LastFailed: now,
 			Record: it.Record,

@@ -41,7 +41,7 @@ func realDelivery(t *testing.T, n int, cfg SinkConfig, letterBytes int64) (*deli
 	if cfg.OnReject == "" {
 		cfg.OnReject = DeadLetter
 	}
-	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
+	d, err := newDelivery(cfg, queueFacts{id: q.ID(), directory: dir, lost: func() []segment.SeqRange { return nil }, stored: q.LastSeq, readAhead: readAhead(dir, q)}, c, newMetrics("x").delivery("test"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ part() {
 only=("$@")
 
 prepare() {
-	install make=make strace=strace ip=iproute2 nsenter=util-linux systemctl=systemd rpm=rpm openssl=openssl \
+	install make=make strace=strace /usr/sbin/nginx=nginx-light ip=iproute2 nsenter=util-linux systemctl=systemd rpm=rpm openssl=openssl \
 		groff=groff python3=python3 jq=jq zstd=zstd curl=curl chromium-headless-shell=chromium-headless-shell
 }
 export -f prepare install

@@ -42,6 +42,7 @@ type Failure struct {
 	After  time.Duration // Throttled: no attempt before this much time has passed
 	Items  []int         // Rejected: rising indexes into Batch.Items; empty when unknown
 	Said   Answer        // Rejected: what the destination answered
+	Taken  bool          // Rejected: the destination has accepted others of the batch in the same answer
 	Each   []Answer      // Rejected: what it answered to each of Items; nil where it does not tell them apart
 	Err    error         // what happened, without secrets
 }

@@ -113,7 +113,7 @@ type Env struct {
 	// RetryNow returns a channel that is closed when an operator wants the sink to try now what it
 	// would try later. nil in a trial.
 	RetryNow func() <-chan struct{}
-	// Transactions is told of the transactions of a Transactional sink; nil in a trial.
+	// Transactions is told of the transactions of a sink that delivers in them; nil in a trial.
 	Transactions Observer
 }
 

@@ -31,7 +31,9 @@ type Sink interface {
 // Seqs rise but need not be contiguous. A sink accepts a batch without items by
 // doing nothing, unless its Config is Ordered.
 type Batch struct {
-	Queue string // UUID of the queue, the first half of every record id
+	// Queue is the UUID of the incarnation of the queue that stored the items, the first half of
+	// every record id. Each start of a queue is another incarnation.
+	Queue string
 	Items []Item
 	// Gaps are the seqs before, between and after Items that this sink does not
 	// get, in order and without overlap. Gaps and items together cover every seq
@@ -67,12 +69,13 @@ type Item struct {
 	Source   string    // name of the source that took it in
 	Producer string    // empty when the producer sent in plain mode
 	Received time.Time // when the exporter read it, UTC
-	Late     Late      // set when it may come after items with higher seqs
+	Late     Late      // set when it is out of order
 	Record   []byte    // one JSON object without a newline, byte for byte as it came
 }
 
-// Late says why an item may come after items with higher seqs. A sink that recognises redeliveries
-// by a falling seq must accept such an item.
+// Late says why an item is out of order: it may come after items with higher seqs, or before items with
+// lower ones. A sink that recognises redeliveries by a falling seq must accept such an item, and must not
+// take later items for redeliveries because of it.
 type Late string
 
 // Why an item is late.
@@ -80,10 +83,11 @@ const (
 	OnTime   Late = ""
 	Replayed Late = "Replayed" // docket replay has set the sink back
 	Redriven Late = "Redriven" // it comes from the dead letters
+	Ahead    Late = "Ahead"    // it comes before its turn: others were refused, and docket asks whether any is accepted
 )
 
-// ID is the id of item i: the same at every delivery of the record, so that a
-// destination can recognise a redelivery.
+// ID is the id of item i: the same at every delivery of the record, and never the id of another, so
+// that a destination can recognise a redelivery.
 func (b Batch) ID(i int) string {
 	return b.Queue + "-" + strconv.FormatUint(b.Items[i].Seq, 10)
 }

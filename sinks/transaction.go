@@ -4,73 +4,81 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
+
+	"github.com/docket-export/docket/internal/lineage"
 )
 
-// Transactional is a Sink whose destination keeps the records of a Send and the position
-// after them in one step: either both are there or neither is. What it has is known after
-// any crash, and no record is there twice.
+// Resuming is a Sink whose destination tells how far it is with the records of a queue, and drops
+// what it has already.
 //
 // Resume must have succeeded before the first Send, and does not overlap with one. It learns how
 // far the destination is with the records of the queue, and asks decide where to go on. It makes
-// the answer the position at the destination, and fences every earlier writer for the same queue
-// and name. It makes one attempt, may be called again after an error, and must return promptly once
-// ctx is done.
-//
+// one attempt, may be called again after an error, and must return promptly once ctx is done.
 // When decide fails, Resume fails with an error that wraps the error of decide. Nothing has changed
-// at the destination, and another docket that writes there goes on.
+// at the destination.
 //
-// Send skips items with a seq before the position, as accepted, unless they are Redriven. Those
+// Send skips items that the destination has, as accepted. A destination may have records that the
+// queue does not have: the queue was set back, or is one of several copies. Then other records come
+// with the same seqs. The lineages of both tell which records are the same.
+//
+// Where the Config is Transacting, the destination keeps the records of a Send and the position
+// after them in one step: either both are there or neither is. What it has is known after
+// any crash, and no record is there twice. Resume makes the answer of decide the position at the
+// destination, and fences every earlier writer for the same queue and name. Send skips items with a
+// seq before the position, unless they are Redriven. Those
 // are sent with no change of the position. After nil the position is after the last item that
 // is not Redriven. After a failure the destination may have the beginning of the batch, with
 // the position after it. Unless the failure is Rejected, it may have the rest, too. The next
-// Send finds out.
-//
-// Once another docket has taken over, Send fails with Reason Fenced forever and writes nothing:
-// only a new sink takes the identity back.
-type Transactional interface {
+// Send finds out. Once another docket has taken over, Send fails with Reason Fenced forever and
+// writes nothing: only a new sink takes the identity back.
+type Resuming interface {
 	Sink
-	Resume(ctx context.Context, queue string, decide Decide) error
+	Resume(ctx context.Context, queue Queue, decide Decide) error
 }
+
+// Trying is a Resuming sink that can ask the destination for its verdict alone. Try does what Send
+// does, with one item, and undoes it: nil says that the destination would accept the item.
+//
+// Without it, docket sets aside what the destination refuses, and does not see that it refuses everything.
+type Trying interface {
+	Resuming
+	Try(ctx context.Context, b Batch) error
+}
+
+// Queue is what a Resuming sink is told of the queue.
+type Queue struct {
+	ID string // UUID, the same at each start and in each copy
+	// Lineage says which incarnation of the queue stored which records. Batch.Queue is one of them.
+	Lineage Lineage
+}
+
+// Lineage are the incarnations of a queue: each start is one, and has an id of its own.
+type Lineage = lineage.Lineage
+
+// KeptIncarnations is how many incarnations a destination remembers of a queue.
+const KeptIncarnations = 32
 
 // Decide is given the position at the destination; found is false when there is none. It answers
 // where to go on, or fails. It may be called more than once, has no effects, and the last answer
 // counts.
 type Decide = func(at Position, found bool) (Position, error)
 
-// Recognizing is a Sink whose destination tells records apart by queue and seq. Send drops a
-// record with a seq that is there already, as a redelivery, and reports it as accepted: another
-// record with that seq would be lost.
-//
-// Newest returns what the destination has of a queue. It is called before the first Send, and does not
-// overlap with one.
-type Recognizing interface {
-	Sink
-	Newest(queue string) (Newest, error)
-}
-
-// Newest is what a destination has last of a queue. The zero Newest: nothing.
-type Newest struct {
-	Through  uint64    // the greatest seq that it has as a record, or knows as a gap
-	Record   uint64    // the greatest seq of a record; 0: not known
-	Received time.Time // when docket received that record, exact to the nanosecond
-	Lost     bool      // it may have had more, and notes itself what does not come again
-}
-
 // Position is how far a destination is with the records of a queue.
 type Position struct {
 	// Next is the seq of the first record that the destination does not have.
 	Next uint64
+	// Lineage are the newest incarnations that stored the records before Next, KeptIncarnations at most.
+	Lineage Lineage
 	// Replayed says to which replay of the sink the position belongs: when the replay was
 	// requested, in Unix nanoseconds. 0: not known.
 	Replayed int64
-	// Received is when docket received the record before Next, exact to the nanosecond. The zero
-	// Time: not known.
-	Received time.Time
+	// Lost says that the destination no longer knows of all its records, and notes itself what does not
+	// come again.
+	Lost bool
 }
 
-// Transacting is a Config that knows whether its sink is Transactional. Other sinks are
-// not. A Transactional sink takes one batch at a time.
+// Transacting is a Config that knows whether its sink writes in transactions, which makes it
+// Resuming. Other sinks do not. A sink in transactions takes one batch at a time.
 type Transacting interface {
 	Transacts() bool
 }
@@ -101,10 +109,10 @@ type Gatherer interface {
 const (
 	// Fenced: another docket with the same queue and sink has begun later.
 	Fenced = "Fenced"
-	// PositionAhead: the destination of a Transactional or Recognizing sink has records that the
-	// queue does not know, so the queue is an older copy or another one.
+	// PositionAhead: the destination of a Resuming sink has records that the queue does not know, and
+	// what it has of those that wait in the queue cannot be told.
 	PositionAhead = "PositionAhead"
-	// PositionBehind: the destination of a Recognizing sink lacks records that it has accepted, so the
+	// PositionBehind: the destination of a Resuming sink lacks records that it has accepted, so the
 	// destination is an older copy.
 	PositionBehind = "PositionBehind"
 )

@@ -35,6 +35,12 @@ type Sized interface {
 	MemoryBytes(maxRecordBytes int) int64
 }
 
+// Accepting is a Config whose source accepts connections.
+type Accepting interface {
+	// Accepts is how many connections it has at most; Env.MaxConnections may permit fewer.
+	Accepts() int
+}
+
 // Sharing is a Config whose source takes memory for long lines from Env.Memory.
 type Sharing interface {
 	SharesMemory()
@@ -50,6 +56,8 @@ type Env struct {
 	StateDir StateDir
 	// Redaction is what the source takes out of its records; nil: nothing.
 	Redaction Redaction
+	// MaxConnections is what the limit of open files leaves of Accepts; 0: all of it.
+	MaxConnections int
 	// Memory is what connections of all sources may take beyond their first small
 	// buffer. nil: the source makes one for itself.
 	Memory *Memory

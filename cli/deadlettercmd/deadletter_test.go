@@ -60,7 +60,7 @@ func TestLetterListOnATerminal(t *testing.T) {
 	l := newLetterList(&b, "siem", false)
 	l.width = 80
 	for seq, reason := range []string{"short", strings.Repeat("long ", 20), "\x1b[31mred\nline"} {
-		s := deadletter.Letter{Seq: uint64(seq) + 1, Reason: reason, Attempts: 12, LastFailed: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Status: "MESSAGE_TOO"}.Summary("0f6c-q", "siem")
+		s := deadletter.Letter{Seq: uint64(seq) + 1, Incarnation: "0f6c-q", Reason: reason, Attempts: 12, LastFailed: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Status: "MESSAGE_TOO"}.Summary("siem")
 		if err := l.add(s); err != nil {
 			t.Fatal(err)
 		}

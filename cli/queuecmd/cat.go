@@ -143,7 +143,7 @@ func (c *cat) run(ctx context.Context, r catRange) error {
 func (c *cat) record(r segment.Record) error {
 	line := r.Data
 	if c.wrap {
-		c.line = inspect.AppendRecord(c.line[:0], c.v.ID(), r)
+		c.line = inspect.AppendRecord(c.line[:0], r)
 		line = c.line
 	}
 	if _, err := c.out.Write(line); err != nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/docket-export/docket/client"
 	"github.com/docket-export/docket/config"
 	"github.com/docket-export/docket/decision"
+	"github.com/docket-export/docket/internal/descriptors"
 	"github.com/docket-export/docket/webhook"
 	"github.com/docket-export/docket/webhook/tap"
 )
@@ -248,6 +249,15 @@ const (
 	// recordingBytes are what is kept of reviews until they are records.
 	recordingBytes = 40 << 20
 )
+
+// reservedFiles are descriptors for the endpoint, docket, certificates and what is looked up.
+const reservedFiles = 128
+
+// connectionsWithin is how many connections a tap serves whose process may have so many
+// descriptors. Each may have one to the engine, too.
+func connectionsWithin(limit uint64) int {
+	return descriptors.Share(limit/2, reservedFiles/2, []int{maxConnections})[0]
+}
 
 // MemoryCeiling returns the memory that a tap needs at most, whatever clients send.
 func (c *Config) MemoryCeiling() int64 {

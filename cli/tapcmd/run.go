@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/client"
+	"github.com/docket-export/docket/internal/descriptors"
 	"github.com/docket-export/docket/webhook"
 	"github.com/docket-export/docket/webhook/serving"
 	"github.com/docket-export/docket/webhook/tap"
@@ -50,7 +51,7 @@ func run(ctx context.Context, cfg *Config, log *slog.Logger) error {
 		Handler:        webhook.Log(proxy, c, cfg.options(log, counts)),
 		WaitFor:        []serving.Check{{Name: "engine", Ready: proxy.Ready}},
 		ShutdownDelay:  delayOf(time.Duration(cfg.ShutdownDelay)),
-		MaxConnections: maxConnections,
+		MaxConnections: connectionsWithin(descriptors.Limit()),
 		MaxRequests:    maxRequests,
 		Drain:          func(ctx context.Context) error { return drain(ctx, c) },
 		Log:            log,

@@ -149,6 +149,6 @@ func (r *queueReference) Due(string) uint64 { return r.due }
 func (r *queueReference) Read(ctx context.Context, _ string, from uint64, record func(verify.Record) error) error {
 	nothingLost := func(inspect.Finding) error { return nil } // that the export would answer for
 	return r.o.Read(ctx, segment.SeqRange{From: from, To: math.MaxUint64}, func(q queue.Record) error {
-		return record(verify.Record{Seq: q.Seq, Source: q.Source, Received: q.Received, Data: q.Data})
+		return record(verify.Record{Seq: q.Seq, Incarnation: q.Incarnation, Source: q.Source, Received: q.Received, Data: q.Data})
 	}, nothingLost)
 }

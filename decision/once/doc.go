@@ -12,6 +12,10 @@
 // apart: a seq at or below the highest one seen is a redelivery. A [Filter] is that integer, for
 // every queue that writes to the partition.
 //
+// Each start of docket is a queue of its own here: the ids of the records that it stores begin with
+// another UUID. So a queue that was set back to an older copy gives no id a second time. Records keep
+// their ids.
+//
 // # Use
 //
 // Keep one Filter for each partition of the topic. Read the headers of a message
@@ -56,10 +60,6 @@
 //
 // Two sinks of one exporter that write to one topic are one queue to a Filter,
 // and what the slower of them writes is dropped. Let one sink write to a topic.
-//
-// A queue that was set back to an older copy of its directory (a restored volume
-// or snapshot) gives seqs a second time, to other records, which are dropped. Let
-// docket begin a new queue there; a new queue has a new id.
 //
 // A producer that sends a decision twice, to be stored as two records, has made
 // two ids. docket knows a resend by its number in acknowledged mode, not in plain

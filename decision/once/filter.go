@@ -21,8 +21,8 @@ type Filter struct {
 	// for each late record. 0 takes every late record.
 	LateMemory int
 	// MaxQueues bounds the queues that are remembered, 0 meaning DefaultMaxQueues; the
-	// queue that was silent for longest is forgotten. Every docket has a queue of its
-	// own, and one without a lasting volume a new one at each start of its pod.
+	// queue that was silent for longest is forgotten. Every start of a docket that stores
+	// a record is a queue of its own.
 	MaxQueues int
 
 	queues map[string]*seen

@@ -9,7 +9,7 @@ import (
 
 // The headers that docket's kafka sink writes and this package reads.
 const (
-	HeaderID   = "docket-id"   // <id of the queue>-<seq>
+	HeaderID   = "docket-id"   // <id of the start of the queue>-<seq>
 	HeaderSeq  = "docket-seq"  // number of the record in its queue, from 1
 	HeaderLate = "docket-late" // why the record comes late; most records have none
 )
@@ -26,12 +26,13 @@ type Late string
 const (
 	Replayed Late = "Replayed" // docket replay has set the sink back
 	Redriven Late = "Redriven" // it comes from the dead letters
+	Ahead    Late = "Ahead"    // it comes before its turn: others were refused, and docket asked whether any is accepted
 )
 
 // Delivery is what docket says of one delivery of a record. Every delivery of the
 // record has the same Queue and Seq.
 type Delivery struct {
-	Queue string // id of the queue that keeps the record, a UUID
+	Queue string // id of the start of the queue that stored the record, a UUID
 	Seq   uint64 // number of the record in that queue, from 1
 	Late  Late   // empty for a delivery in order
 }

@@ -34,8 +34,8 @@ func fakeQueue(t *testing.T, breakAfter int) *Client {
 				fmt.Fprintln(w, `{"finding":{"severity":"damage","kind":"DamagedFrames","file":"s","offset":8,"end":16,"lost":[{"firstSeq":5,"lastSeq":5}],"text":"gone"}}`)
 				continue
 			}
-			record := segment.Record{Seq: seq, Source: `a,"record":`, Producer: "<p>", Received: time.Unix(1, 5).UTC(), Data: fmt.Appendf(nil, `{ "record":%d}`, seq)}
-			fmt.Fprintf(w, "%s\n", inspect.AppendRecord(nil, "q", record))
+			record := segment.Record{Seq: seq, Incarnation: "q", Source: `a,"record":`, Producer: "<p>", Received: time.Unix(1, 5).UTC(), Data: fmt.Appendf(nil, `{ "record":%d}`, seq)}
+			fmt.Fprintf(w, "%s\n", inspect.AppendRecord(nil, record))
 		}
 	})
 	server := httptest.NewServer(mux)

@@ -12,6 +12,7 @@ import (
 // Letter is one record set aside.
 type Letter struct {
 	Seq         uint64 // of the record in its queue; one letter a seq
+	Incarnation string // of the queue that stored the record: the first half of its id
 	Source      string
 	Producer    string
 	Received    time.Time
@@ -35,6 +36,9 @@ var (
 
 // Options configure a Store.
 type Options struct {
+	// Queue is the UUID of the queue, the first half of the ids of letters that an earlier docket has
+	// written: they have no incarnation.
+	Queue string
 	// MaxBytes bounds the letters. 0: no bound.
 	MaxBytes int64
 	// ReadOnly changes no file, not even to set damage aside.
@@ -53,25 +57,53 @@ type Stats struct {
 	MaxBytes int64
 }
 
-// ID is the record id for this seq: the id that a sink receives with the
-// record.
-func ID(queue string, seq uint64) string {
-	return queue + "-" + strconv.FormatUint(seq, 10)
+// ID is the id of the letter's record: the one that a sink receives with the record.
+func (l *Letter) ID() string { return ID(l.Incarnation, l.Seq) }
+
+// ID is the id of a record that an incarnation of the queue stored.
+func ID(incarnation string, seq uint64) string {
+	return incarnation + "-" + strconv.FormatUint(seq, 10)
 }
 
-// ParseID returns the seq of the record of queue that text names: by its id, or by
-// its seq alone. An error says what is wrong with text.
-func ParseID(queue, text string) (uint64, error) {
-	number := text
-	if at := strings.LastIndexByte(text, '-'); at >= 0 {
-		if text[:at] != queue {
-			return 0, fmt.Errorf("%q is not a record of this queue: its record ids begin with %s-", text, queue)
+// IDError says that a text does not name a record.
+type IDError struct{ Text string }
+
+func (e *IDError) Error() string {
+	return fmt.Sprintf("%q is not a record id: use an id from docket deadletter ls, or its number, such as 17", e.Text)
+}
+
+// FindAll returns the seqs of the letters that c names, nil for all, and the ids without a letter.
+func (s *Store) FindAll(c Change) (seqs []uint64, unknown []string, err error) {
+	if c.All {
+		return nil, nil, nil
+	}
+	seqs = []uint64{}
+	for _, id := range c.IDs {
+		seq, ok, err := s.Find(id)
+		if err != nil {
+			return nil, nil, err
 		}
-		number = text[at+1:]
+		if ok {
+			seqs = append(seqs, seq)
+		} else {
+			unknown = append(unknown, id)
+		}
 	}
-	seq, err := strconv.ParseUint(number, 10, 64)
-	if err != nil || seq == 0 {
-		return 0, fmt.Errorf("%q is not a record id: use an id from docket deadletter ls, such as %s, or its number, such as 17", text, ID(queue, 17))
+	return seqs, unknown, nil
+}
+
+// Find returns the seq of the letter that text names: by the id of its record, or by its seq
+// alone. ok is false when there is no such letter. A damaged letter does not tell its id and is
+// found by any with its seq. Find fails with *IDError when text is no id.
+func (s *Store) Find(text string) (seq uint64, ok bool, err error) {
+	at := strings.LastIndexByte(text, '-')
+	seq, err = strconv.ParseUint(text[at+1:], 10, 64)
+	if err != nil || seq == 0 || at == 0 || strconv.FormatUint(seq, 10) != text[at+1:] {
+		return 0, false, &IDError{text}
 	}
-	return seq, nil
+	letter, ok, err := s.about(seq)
+	if errors.Is(err, ErrDamaged) {
+		return seq, ok, nil
+	}
+	return seq, ok && (at < 0 || letter.ID() == text), err
 }

@@ -31,10 +31,10 @@ const (
 	Redriving = "Redriving" // waits to be sent again
 )
 
-// Summary describes l, a letter of sink and of the queue with this id.
-func (l Letter) Summary(queue, sink string) Summary {
+// Summary describes l, a letter of sink.
+func (l Letter) Summary(sink string) Summary {
 	s := Summary{
-		ID: ID(queue, l.Seq), Sink: sink, State: Kept, Reason: l.Reason, Status: l.Status, Answer: l.Answer,
+		ID: l.ID(), Sink: sink, State: Kept, Reason: l.Reason, Status: l.Status, Answer: l.Answer,
 		Attempts: l.Attempts, FirstFailed: l.FirstFailed, LastFailed: l.LastFailed,
 		Source: l.Source, Producer: l.Producer, Received: l.Received,
 	}

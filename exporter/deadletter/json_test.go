@@ -16,7 +16,7 @@ func TestWithRecord(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := testLetter(7, record)
 			l.Reason, l.Answer = `says ","record":{}} of it`, `\`
-			want := l.Summary("q", "siem")
+			want := l.Summary("siem")
 			text, err := want.WithRecord(l.Record)
 			if err != nil {
 				t.Fatal(err)

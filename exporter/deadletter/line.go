@@ -53,6 +53,7 @@ func (l *line) isLetter() bool { return l.word == wordKept || l.word == wordRedr
 
 // about is a letter without its record and its seq.
 type about struct {
+	Incarnation string    `json:"incarnation,omitempty"`
 	Source      string    `json:"source"`
 	Producer    string    `json:"producer,omitempty"`
 	Received    time.Time `json:"received"`
@@ -65,12 +66,12 @@ type about struct {
 }
 
 func aboutOf(l Letter) about {
-	return about{l.Source, l.Producer, l.Received, l.Reason, l.Status, l.Answer, l.Attempts, l.FirstFailed, l.LastFailed}
+	return about{l.Incarnation, l.Source, l.Producer, l.Received, l.Reason, l.Status, l.Answer, l.Attempts, l.FirstFailed, l.LastFailed}
 }
 
 func (a about) letter(seq uint64, redriving bool, record []byte) Letter {
 	return Letter{
-		Seq: seq, Source: a.Source, Producer: a.Producer, Received: a.Received, Reason: a.Reason, Status: a.Status, Answer: a.Answer,
+		Seq: seq, Incarnation: a.Incarnation, Source: a.Source, Producer: a.Producer, Received: a.Received, Reason: a.Reason, Status: a.Status, Answer: a.Answer,
 		Attempts: a.Attempts, FirstFailed: a.FirstFailed, LastFailed: a.LastFailed, Redriving: redriving, Record: record,
 	}
 }

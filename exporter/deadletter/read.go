@@ -1,6 +1,7 @@
 package deadletter
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math"
@@ -68,6 +69,21 @@ func (s *Store) Page(after uint64, n int) ([]Letter, error) {
 		letters = append(letters, l)
 	}
 	return letters, nil
+}
+
+// about returns the letter of seq without its record.
+func (s *Store) about(seq uint64) (Letter, bool, error) {
+	s.mu.RLock()
+	defer s.mu.RUnlock()
+	i, found := s.index.find(seq)
+	if !found {
+		return Letter{}, false, nil
+	}
+	l, err := s.describe(s.index.entries[i])
+	if err != nil {
+		return Letter{}, true, s.failed("read", err)
+	}
+	return l, true, nil
 }
 
 // Get returns the letter of seq with its record. It fails with ErrDamaged when the
@@ -174,7 +190,7 @@ func (s *Store) describe(e entry) (Letter, error) {
 		return Letter{}, err
 	}
 	l, err := parseStart(text)
-	return e.letter(l, err, nil)
+	return s.letter(e, l, err, nil)
 }
 
 // read reads a letter.
@@ -184,15 +200,16 @@ func (s *Store) read(e entry) (Letter, error) {
 		return Letter{}, err
 	}
 	l, err := parseLine(text[:len(text)-1])
-	return e.letter(l, err, l.record)
+	return s.letter(e, l, err, l.record)
 }
 
 // letter makes the letter of e from its line, which err says was not read.
-func (e entry) letter(l line, err error, record []byte) (Letter, error) {
+func (s *Store) letter(e entry, l line, err error, record []byte) (Letter, error) {
 	var a about
 	if err == nil && l.isLetter() && l.seq == e.seq {
 		a, err = parseAbout(l.about)
 		if err == nil {
+			a.Incarnation = cmp.Or(a.Incarnation, s.opts.Queue)
 			return a.letter(e.seq, e.redriving, record), nil
 		}
 	}

@@ -406,16 +406,36 @@ func TestConcurrent(t *testing.T) {
 	}
 }
 
-func TestParseID(t *testing.T) {
-	const queue = "0f6c0000-0000-4000-8000-000000000001"
+// A letter is named by the id of its record, or by its seq. An id with the seq of a letter that is
+// not the letter's own belongs to another record.
+func TestFind(t *testing.T) {
+	const queue, earlier, later = "0f6c0000-0000-4000-8000-000000000001", "0f6c0000-0000-4000-8000-000000000002", "0f6c0000-0000-4000-8000-000000000003"
+	s := mustOpen(t, t.TempDir(), Options{Queue: queue})
+	letter := func(seq uint64, incarnation string) Letter {
+		l := testLetter(seq, "{}")
+		l.Incarnation = incarnation
+		return l
+	}
+	mustAdd(t, s, letter(7, ""), letter(17, earlier), letter(18, later))
 	for text, want := range map[string]uint64{
-		ID(queue, 17): 17, "17": 17, "18446744073709551615": 1<<64 - 1,
-		"0": 0, "": 0, "x": 0, "-5": 0, "1.5": 0, "0f6c0000-0000-4000-8000-000000000002-17": 0, queue: 0, queue + "-": 0, queue + "-0": 0,
+		ID(queue, 7): 7, ID(earlier, 17): 17, ID(later, 18): 18, "17": 17,
+		ID(later, 17): 0, ID(queue, 17): 0, ID(earlier, 9): 0, "9": 0, "18446744073709551615": 0,
 	} {
-		got, err := ParseID(queue, text)
-		if got != want || (err != nil) != (want == 0) {
-			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
+		if seq, ok, err := s.Find(text); err != nil || ok != (want > 0) || ok && seq != want {
+			t.Errorf("%q: got %d, %v, %v, want %d", text, seq, ok, err, want)
 		}
+	}
+	for _, text := range []string{"0", "", "x", "-5", "1.5", queue, queue + "-", queue + "-0"} {
+		if _, _, err := s.Find(text); !errors.As(err, new(*IDError)) {
+			t.Errorf("%q: got %v, want that it is no id", text, err)
+		}
+	}
+	seqs, unknown, err := s.FindAll(Change{IDs: []string{"17", ID(later, 17), "18"}})
+	if err != nil || !slices.Equal(seqs, []uint64{17, 18}) || !slices.Equal(unknown, []string{ID(later, 17)}) {
+		t.Errorf("got %v, unknown %v, %v", seqs, unknown, err)
+	}
+	if seqs, _, err := s.FindAll(Change{IDs: []string{"3"}}); err != nil || seqs == nil {
+		t.Errorf("got %v, %v: nil stands for all letters", seqs, err)
 	}
 }
 

@@ -26,7 +26,22 @@ func queueWarnings(q exporter.QueueConfig) (warnings []string) {
 	if small := spaceWarning(q, spaceOf(stat), bytesIn(q.Directory)); small != "" {
 		warnings = append(warnings, small)
 	}
+	if few := inodeWarning(q, int64(stat.Files), int64(stat.Ffree)); few != "" {
+		warnings = append(warnings, few)
+	}
 	return warnings
+}
+
+// inodeWarning says that the file system has too few inodes for the files of the queue: its segments, at
+// least 16 and of at most 64 MiB, and what lies beside them. A file system that tells no number, as btrfs
+// does, has no bound.
+func inodeWarning(q exporter.QueueConfig, total, free int64) string {
+	need := 64 + max(16, int64(q.MaxBytes)>>26)
+	if total <= 0 || free >= need {
+		return ""
+	}
+	return fmt.Sprintf("queue.directory: the file system of %s has %d inodes left (`df -i`), and the queue needs up to %d: "+
+		"remove files there, or make a file system with more inodes", q.Directory, free, need)
 }
 
 func lossOn(fileSystem int64) string {

@@ -27,6 +27,7 @@ func Warnings(cfg *exporter.Config) []string {
 			all = append(all, w)
 		}
 	}
+	all = append(all, cfg.LimitWarnings()...)
 	return append(all, SecretWarnings(cfg.Files())...)
 }
 

@@ -74,7 +74,7 @@ func (b *offlineBox) Close() error { return b.o.Close() }
 
 // open opens the dead letters of a sink.
 func (b *offlineBox) open(sink string, readOnly bool) (*deadletter.Store, error) {
-	o := deadletter.Options{ReadOnly: readOnly, Log: b.log}
+	o := deadletter.Options{Queue: b.o.ID(), ReadOnly: readOnly, Log: b.log}
 	for _, s := range b.cfg.Sinks {
 		if s.Name == sink {
 			o.MaxBytes = int64(s.DeadLetters.MaxBytes)
@@ -142,7 +142,7 @@ func (b *offlineBox) List(ctx context.Context, sink string, each func(deadletter
 				return err
 			}
 			for _, l := range page {
-				if err := each(l.Summary(b.o.ID(), sink)); err != nil {
+				if err := each(l.Summary(sink)); err != nil {
 					return err
 				}
 			}
@@ -153,39 +153,31 @@ func (b *offlineBox) List(ctx context.Context, sink string, each func(deadletter
 }
 
 func (b *offlineBox) Show(_ context.Context, sink, id string) (summary deadletter.Summary, record []byte, err error) {
-	seq, err := deadletter.ParseID(b.o.ID(), id)
-	if err != nil {
-		return summary, nil, err
-	}
 	err = b.look(sink, func(s *deadletter.Store) error {
-		l, found, err := s.Get(seq)
+		seq, found, err := s.Find(id)
 		if err == nil && !found {
 			err = fmt.Errorf("sink %s has no dead letter %s", sink, id)
 		}
-		summary, record = l.Summary(b.o.ID(), sink), l.Record
+		if err != nil {
+			return err
+		}
+		l, _, err := s.Get(seq)
+		summary, record = l.Summary(sink), l.Record
 		return err
 	})
 	return summary, record, err
 }
 
 func (b *offlineBox) Change(_ context.Context, sink string, what Change, c deadletter.Change) (changed deadletter.Changed, err error) {
-	var seqs []uint64
-	for _, id := range c.IDs {
-		seq, err := deadletter.ParseID(b.o.ID(), id)
-		if err != nil {
-			return changed, err
-		}
-		seqs = append(seqs, seq)
-	}
 	s, err := b.open(sink, false)
 	if err != nil {
 		return changed, err
 	}
-	for i, seq := range seqs {
-		if !s.Has(seq) {
-			changed.Unknown = append(changed.Unknown, c.IDs[i])
-		}
+	seqs, unknown, err := s.FindAll(c)
+	if err != nil {
+		return changed, errors.Join(err, s.Close())
 	}
+	changed.Unknown = unknown
 	// Before the change as well: it takes the lock of a queue that has none yet.
 	err = b.settle(sink, s)
 	if err == nil {

@@ -8,11 +8,16 @@ import (
 	"time"
 
 	"github.com/cenkalti/backoff/v4"
+	"github.com/google/uuid"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/outage"
 )
+
+// keptIncarnations bounds what a checkpoint says of removed segments. Sinks tell by the older
+// incarnations how far they are with a queue that was set back.
+const keptIncarnations = 64
 
 // committer is the segment that is written to. Guarded by Queue.turn.
 type committer struct {
@@ -66,7 +71,22 @@ func (q *Queue) commitPending() bool {
 		return false
 	}
 	q.publish(c)
+	q.endIncarnation()
 	return true
+}
+
+// endIncarnation ends the active segment when the records that come next are of another
+// incarnation: the segment holds the tail that recovery has written again, with the ids that the
+// records have.
+func (q *Queue) endIncarnation() {
+	s := q.committer.active
+	if s == nil || q.lineage.At(s.FirstSeq) == q.lineage.At(q.durable.Load()+1) {
+		return
+	}
+	q.closeActive(nil)
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.space.left = 0
 }
 
 // lastCommit makes the commit of a queue that closes: Append has ended, because
@@ -102,20 +122,24 @@ func (q *Queue) hasPending() bool {
 }
 
 // rewriteTail writes the frames that recovery has made pending. When the disk
-// does not take them, the commit loop goes on trying.
+// does not take them, the commit loop goes on trying. Nothing joins them: what comes next has
+// other ids.
 func (q *Queue) rewriteTail() {
 	n := len(q.pending.frames)
 	if n == 0 {
 		close(q.recovered)
 		return
 	}
-	q.pending.frames[n-1].settled = func() { close(q.recovered) }
-	if err := q.write(q.pending); err != nil {
+	c := q.swap()
+	c.frames[n-1].settled = func() { close(q.recovered) }
+	if err := q.write(c); err != nil {
 		q.fail(err)
+		q.committer.unwritten = c
 		wake(q.work)
 		return
 	}
-	q.publish(q.swap())
+	q.publish(c)
+	q.endIncarnation()
 }
 
 // nextCommit makes the pending commit the one to write, and lets Append gather anew.
@@ -234,7 +258,7 @@ func (q *Queue) beginSegment(size int) error {
 	wake(q.prepare)
 	w.epoch++
 	name := segment.Name{FirstSeq: q.durable.Load() + 1, Epoch: w.epoch}
-	header := segment.Header{Queue: q.id}
+	header := segment.Header{Queue: q.id, Incarnation: uuid.MustParse(q.lineage.At(name.FirstSeq))}
 	if w.last != nil {
 		header.PrevEpoch, header.PrevEnd, header.PrevNewest = w.last.Epoch, w.last.end.Load(), w.last.newest.Load()
 	}
@@ -280,6 +304,7 @@ func (q *Queue) seal(s *liveSegment) {
 func (q *Queue) checkpointUpTo(s *liveSegment) {
 	c := q.state.Checkpoint(time.Now())
 	c.Queue, c.Epoch, c.End, c.Newest, c.NextSeq = q.id, s.Epoch, s.end.Load(), s.newest.Load(), q.durable.Load()+1
+	c.Lineage = q.lineage.Newest(keptIncarnations)
 	q.janitor.checkpoint = c
 	wake(q.dirty)
 }

@@ -85,13 +85,14 @@ type crashModel struct {
 	acks    map[string]uint64 // by sink: the last seq it acked
 	runs    int
 	noise   int
+	ids     givenIDs
 }
 
 func runCrashes(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	m := &crashModel{
 		t: t, dice: dice, disk: crashdisk.New(rand.New(rand.NewPCG(seed, 2))), log: &testlog.Buffer{},
-		reached: map[string]uint64{}, acks: map[string]uint64{},
+		reached: map[string]uint64{}, acks: map[string]uint64{}, ids: givenIDs{},
 	}
 	m.opts = Options{Directory: "/q", SegmentBytes: 1 << (12 + dice.IntN(4)), WhenFull: Refuse}
 	if dice.IntN(3) == 0 {

@@ -32,6 +32,9 @@ func (m *crashModel) read(name string, most time.Duration) int {
 		if r.Seq > uint64(len(all)) || string(r.Data) != all[r.Seq-1] {
 			m.fatalf("sink %s: record %d is %.40q", name, r.Seq, r.Data)
 		}
+		if err := m.ids.give(&r); err != nil {
+			m.fatalf("sink %s: %v", name, err)
+		}
 		m.reached[name] = max(m.reached[name], r.Seq)
 	}
 	m.durableUpTo(batch[len(batch)-1].Seq)

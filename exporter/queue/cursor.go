@@ -51,6 +51,7 @@ type Cursor struct {
 	frame   segment.Frame // being returned record by record
 	payload []byte        // of frame, from the record next on
 	names   segment.Names // of frame
+	starter string        // the incarnation that stored frame
 
 	batch []Record
 	size  int // bytes of Data in batch

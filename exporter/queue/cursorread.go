@@ -45,11 +45,12 @@ func (c *Cursor) addRecords(lim Limits) bool {
 			return true
 		}
 		c.batch = append(c.batch, Record{
-			Seq:      c.next,
-			Source:   c.names.Source,
-			Producer: c.names.Producer,
-			Received: time.Unix(0, c.frame.Received).UTC(),
-			Data:     c.payload[:n:n],
+			Seq:         c.next,
+			Incarnation: c.starter,
+			Source:      c.names.Source,
+			Producer:    c.names.Producer,
+			Received:    time.Unix(0, c.frame.Received).UTC(),
+			Data:        c.payload[:n:n],
 		})
 		c.size += n
 		c.next++
@@ -115,6 +116,7 @@ func (c *Cursor) setFrame(f segment.Frame, payload []byte) {
 	}
 	c.frame, c.payload = f, payload
 	c.names.Set(f.Source, f.Producer)
+	c.starter = c.q.lineage.At(f.FirstSeq)
 }
 
 // enterSegment opens the segment that has the record next. What is missing on

@@ -49,7 +49,7 @@
 //
 //	offset  size
 //	     0     8  "docketsg"
-//	     8     4  format version, 2; 1 is read too
+//	     8     4  format version, 3; 1 and 2 are read too
 //	    12     4  checksum of bytes 0-11 and 16-79
 //	    16     8  epoch
 //	    24     8  seq of the first record
@@ -58,6 +58,8 @@
 //	    56     8  epoch of the segment before, 0 if there was none
 //	    64     8  offset up to which that one is durable
 //	    72     8  when the last record of that one was received, Unix nanoseconds
+//	    80    16  UUID of the incarnation; before version 3: none, it is that of the queue
+//	    96     4  checksum of it
 //	  4096        first frame
 //
 // The name repeats first seq and epoch. A segment has it only once its first
@@ -163,6 +165,27 @@
 //	              the seq at which a replay ends, and when the last one was
 //	              asked for, Unix nanoseconds (not in version 3)
 //
+// # Incarnations
+//
+// Each Open begins an incarnation of the queue, with a random UUID. The id of a record is that
+// UUID and the seq, for as long as the record is kept. Seqs go on over the starts without a gap. So
+// a directory that is set back to an older state, and one that runs beside its copy, give seqs to
+// other records, but no id.
+//
+// A segment has the records of one incarnation, which its header names: Open adds nothing to the
+// segments that it finds. The end of the log that Open writes again goes to a segment of the
+// incarnation that stored it first, and a new segment is begun for what comes next: those records
+// may have been delivered. The checkpoint names the newest 64 incarnations, so that they are known
+// when their segments are gone. Together they are the lineage of the queue (internal/lineage). Two
+// copies are the same up to where their lineages part; sinks that keep a position keep a lineage
+// with it. An incarnation that stored nothing leaves no trace.
+//
+// A segment without a whole header, beyond what the checkpoint covers, has an incarnation made from
+// its name: the same at each start, and no other's.
+//
+// BUG: a virtual machine that is set back together with its memory goes on with the incarnation
+// that it had, and so gives ids twice. Restart docket there.
+//
 // # Positions
 //
 // The file "positions" is JSON behind a line with its version, 2, and its checksum: an
@@ -250,8 +273,10 @@
 //
 // The positions file is lost. The whole log is read instead.
 //
-// The log has lost its end. What a cursor has passed was durable once, so the next record
-// gets a seq beyond the furthest cursor: no seq is given to two records.
+// The log has lost its end, because a disk lied about a sync, or somebody has put back an older
+// copy. What a cursor has passed was durable once, so the next record gets a seq beyond the
+// furthest cursor. Seqs that no cursor had passed are given again, and their ids are not: see
+// Incarnations.
 //
 // A removed segment comes back after a crash. All cursors are beyond it, and it is removed
 // again.

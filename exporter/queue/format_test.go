@@ -14,7 +14,7 @@ import (
 // The format, as doc.go has it.
 const (
 	segmentSuffix  = ".segment"
-	segmentVersion = 2
+	segmentVersion = 3
 
 	frameEpochAt = 8
 	frameSeqAt   = 24

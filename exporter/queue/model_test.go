@@ -32,6 +32,7 @@ type model struct {
 	peers []modelPeer
 	lost  map[uint64]bool // what damage has taken
 	sinks map[string]*modelSink
+	ids   givenIDs
 }
 
 type modelPeer struct {
@@ -51,7 +52,7 @@ func runModel(t *testing.T, seed uint64) {
 	dice := rand.New(rand.NewPCG(seed, 1))
 	m := &model{
 		t: t, dice: dice, disk: crashdisk.New(rand.New(rand.NewPCG(seed, 2))),
-		lost: map[uint64]bool{}, sinks: map[string]*modelSink{},
+		lost: map[uint64]bool{}, sinks: map[string]*modelSink{}, ids: givenIDs{},
 	}
 	for _, p := range []Producer{{Source: "s", Identity: "uid:1", Name: "p"}, {Source: "s", Identity: "uid:2", Name: "p"}, {Source: "t", Identity: "uid:1", Name: "p"}} {
 		m.peers = append(m.peers, modelPeer{p, map[uint64]bool{}})
@@ -349,6 +350,9 @@ func (m *model) read(name string, ack int) bool {
 		m.passed(name, s, r.Seq)
 		if r.Seq > uint64(len(m.all)) || m.lost[r.Seq] || string(r.Data) != m.all[r.Seq-1] {
 			m.fatalf("sink %s: record %d of %d, damaged: %v: got %.40q", name, r.Seq, len(m.all), m.lost[r.Seq], r.Data)
+		}
+		if err := m.ids.give(&r); err != nil {
+			m.fatalf("sink %s: %v", name, err)
 		}
 		s.next = r.Seq + 1
 	}

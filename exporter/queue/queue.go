@@ -18,6 +18,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
+	"github.com/docket-export/docket/internal/lineage"
 	"github.com/docket-export/docket/internal/moved"
 	"github.com/docket-export/docket/internal/outage"
 	"github.com/docket-export/docket/internal/signal"
@@ -95,11 +96,13 @@ var (
 //
 // Its fields are in groups by what guards them. Locks are taken in the order turn, mu.
 type Queue struct {
-	// opts are set by Open, as are the next four. Those that Reconfigure changes are guarded
+	// opts are set by Open, as are the next five. Those that Reconfigure changes are guarded
 	// by mu from then on.
 	opts Options
 	id   uuid.UUID
-	lock disk.Lock
+	// lineage ends with the incarnation that this process is.
+	lineage lineage.Lineage
+	lock    disk.Lock
 	// tornTails is how many ends of the log Open has cut.
 	tornTails int
 	// unattributed is that of Stats.
@@ -223,7 +226,11 @@ func Open(opts Options) (*Queue, error) {
 		},
 	}
 	if err := dir.MakeDir(); err != nil {
-		return nil, fmt.Errorf("queue %s: %w: the queue needs a directory that this user can write", opts.Directory, err)
+		what, todo := disk.Advice(err, opts.Directory)
+		if what == "" {
+			todo = "the queue needs a directory that this user can write"
+		}
+		return nil, fmt.Errorf("queue %s: %w: %s", opts.Directory, err, todo)
 	}
 	lock, err := state.Lock(opts.FS, opts.Directory)
 	if err != nil {
@@ -330,8 +337,12 @@ func Reopen(ctx context.Context, opts Options, spareBytes int64) error {
 	return nil
 }
 
-// ID is the UUID of the queue, made once.
+// ID is the UUID of the queue, made once. Copies of the queue have the same.
 func (q *Queue) ID() string { return q.id.String() }
+
+// Lineage says which ids the records have. It ends with the incarnation that this Open has begun,
+// which stores what is appended.
+func (q *Queue) Lineage() lineage.Lineage { return q.lineage }
 
 // LastSeq is the seq of the last durable record, 0 when there never was one.
 func (q *Queue) LastSeq() uint64 { return q.durable.Load() }

@@ -26,8 +26,9 @@ type recovery struct {
 	newest int64
 	// tail is the first seq that is written again, 0 when no record is, and tailBytes the
 	// size of the frames.
-	tail      uint64
-	tailBytes int
+	tail        uint64
+	tailBytes   int
+	tailRecords uint64
 }
 
 // foundSegment is a segment as it was found, and as it is part of the queue.

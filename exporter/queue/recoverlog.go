@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/google/uuid"
+
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/exporter/queue/state"
 	"github.com/docket-export/docket/internal/disk"
@@ -47,6 +49,7 @@ func (r *recovery) foldLog() error {
 		next = max(next, r.KnownDurable)
 	}
 	q.durable.Store(next - 1)
+	q.lineage = r.Lineage.Begin(uuid.NewString(), next+r.tailRecords)
 	q.state.Producers.Resume(max(r.newest, r.Checkpoint.Newest, r.Checkpoint.Written), time.Now())
 	if n := len(r.segments); n > 0 {
 		// Nothing is ever added to the segments found, so that all of them can go
@@ -135,6 +138,7 @@ func (r *recovery) rewrite(it *segment.Item) {
 	if r.tail == 0 && it.Frame.Count > 0 {
 		r.tail = it.Frame.FirstSeq
 	}
+	r.tailRecords += uint64(it.Frame.Count)
 	p := r.q.pending
 	p.frames = append(p.frames, pendingFrame{at: r.tailBytes, lines: it.Frame.Decided()})
 	r.tailBytes += len(it.Bytes)

@@ -39,10 +39,11 @@ type session struct {
 	given  [][]sent          // what chunks was in earlier lives
 	told   int               // so many are acknowledged, or a later process has told their position
 	acked  map[string]uint64 // by sink: the last seq it acked
+	ids    givenIDs
 }
 
 func newSession(t *testing.T, disk *crashdisk.Disk, opts Options) *session {
-	s := &session{t: t, disk: disk, opts: opts, fs: newTestFS(), acked: map[string]uint64{}}
+	s := &session{t: t, disk: disk, opts: opts, fs: newTestFS(), acked: map[string]uint64{}, ids: givenIDs{}}
 	if disk != nil {
 		s.opts.Directory = "/q"
 	}
@@ -57,7 +58,7 @@ func (s *session) clone(what string, dice *rand.Rand) *session {
 	c.fs.spareReserve = true
 	c.what, c.life, c.told = what, s.life, s.told
 	c.chunks, c.given = slices.Clone(s.chunks), slices.Clone(s.given)
-	c.acked = maps.Clone(s.acked)
+	c.acked, c.ids = maps.Clone(s.acked), maps.Clone(s.ids)
 	return c
 }
 
@@ -345,6 +346,9 @@ func (s *session) deliver(name string, but uint64) {
 			}
 			if want := all[r.Seq-1]; string(r.Data) != want {
 				s.fatalf("sink %s: record %d: got %.20q, want %.20q", name, r.Seq, r.Data, want)
+			}
+			if err := s.ids.give(&r); err != nil {
+				s.fatalf("sink %s: %v", name, err)
 			}
 		}
 	}

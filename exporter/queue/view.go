@@ -20,7 +20,7 @@ func (q *Queue) Survey() (*state.Survey, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	next := q.durable.Load() + 1
-	s.Queue, s.KnownDurable, s.Accounts = q.id, next, q.accounts()
+	s.Queue, s.Lineage, s.KnownDurable, s.Accounts = q.id, q.lineage, next, q.accounts()
 	s.HasCheckpoint, s.Known = true, q.state.Producers.Len()
 	s.Checkpoint = state.Checkpoint{Queue: q.id, NextSeq: next}
 	s.Checkpoint.Sources, s.Checkpoint.Lost = q.sourceTallies(), slices.Clone(q.state.Lost)

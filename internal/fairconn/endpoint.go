@@ -12,11 +12,9 @@ import (
 	"os"
 	"sync"
 	"time"
-)
 
-// maxConnections of an endpoint are enough for kubelet, Prometheus and a few people. An
-// idle one costs some 13 KB.
-const maxConnections = 64
+	"github.com/docket-export/docket/internal/descriptors"
+)
 
 // WriteTimeout bounds an answer of an endpoint, or one part of a long one.
 const WriteTimeout = 30 * time.Second
@@ -54,7 +52,7 @@ func Ending(r *http.Request) <-chan struct{} {
 // serving ends earlier, Serve calls failed with the reason.
 func Serve(l net.Listener, secure *tls.Config, h http.Handler, failed func(error)) (stop func()) {
 	endpoint := NewEndpoint(h)
-	l = New(maxConnections, peerHost, func(nc net.Conn) { nc.Close() }).Listen(l)
+	l = New(descriptors.EndpointConnections(descriptors.Limit()), peerHost, func(nc net.Conn) { nc.Close() }).Listen(l)
 	if secure != nil {
 		l = tls.NewListener(l, secure)
 		endpoint.ErrorLog = log.New(withoutHandshakes{os.Stderr}, "", 0)

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"testing"
 	"time"
+
+	"github.com/docket-export/docket/internal/descriptors"
 )
 
 // An endpoint whose places all have clients that do not read answers others long before it
@@ -23,7 +25,7 @@ func TestManyThatDoNotRead(t *testing.T) {
 			w.Write(endless)
 		}
 	}), func(err error) { t.Error(err) })()
-	for range maxConnections {
+	for range descriptors.EndpointConnections(descriptors.Limit()) {
 		nc, err := net.Dial("tcp", l.Addr().String())
 		if err != nil {
 			t.Fatal(err)

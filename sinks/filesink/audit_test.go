@@ -113,7 +113,7 @@ func (a *audit) finished(e *manifest.Entry) {
 		a.problemf("%s is removed, and is there: %v", e.Name, err)
 	}
 	for _, seq := range a.seqs(e) {
-		a.fate(e.Queue, seq, record(e.Queue, seq)) // nobody can say otherwise
+		a.fate(e.Queue, seq, record(e.Lineage().At(seq), seq)) // nobody can say otherwise
 	}
 }
 
@@ -178,7 +178,7 @@ func (a *audit) content(e *manifest.Entry) {
 	for i, seq := range seqs {
 		a.fate(e.Queue, seq, list[i])
 	}
-	if first, last := record(e.Queue, e.FirstSeq), list[len(list)-1]; list[0] != first {
+	if first, last := record(e.Lineage().At(e.FirstSeq), e.FirstSeq), list[len(list)-1]; list[0] != first {
 		a.problemf("%s begins with %s and ends with %s", e.Name, list[0], last)
 	}
 }

@@ -34,6 +34,20 @@
 // aside and redriven later would come with a seq below the position and be taken
 // for a redelivery.
 //
+// # Lines
+//
+// A queue may be set back to an older copy of itself, and copies may run beside each other. Then
+// records with seqs come that the export has already, of other records. By the lineages of the queue
+// and of what it has (internal/lineage), the sink tells at its start up to which record both are the
+// same. A line is a sequence of records without such a parting: all that the manifest says of seqs
+// is about one. The first line of a queue has the id of the queue, and a line that parts from another
+// a random one; it goes on behind the last record that both have in common, in a new file. A line
+// goes on when its queue comes back. Nothing is left out and nothing is there twice.
+//
+// The position names the incarnations of the records that it counts, the newest 32 of them, between
+// its slots and the gap log, and the manifest those of each file. A file is finished before it has
+// more than the position can name.
+//
 // # Compression
 //
 // A batch is one whole gzip member or zstd frame, so that a file may be cut back

@@ -3,10 +3,14 @@ package filesink
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/rooted"
 	"github.com/docket-export/docket/sinks"
 )
@@ -27,6 +31,16 @@ func failure(doing string, err error) error {
 	return sinks.Failf(kind, "file sink: %s: %w", doing, err)
 }
 
+// adviceAt is that of package disk for the file that err names.
+func adviceAt(err error) string {
+	p, ok := errors.AsType[*fs.PathError](err)
+	if !ok {
+		return ""
+	}
+	_, todo := disk.Advice(err, filepath.Dir(p.Path))
+	return todo
+}
+
 // classify tells what an operator must mend from what may pass, and names what
 // to do.
 func classify(err error) (kind sinks.Kind, advice string) {
@@ -43,7 +57,12 @@ func classify(err error) (kind sinks.Kind, advice string) {
 		return sinks.Misconfigured, "restore the directory"
 	case unix.ENOTDIR, unix.EISDIR, unix.ELOOP, unix.ENAMETOOLONG:
 		return sinks.Misconfigured, "choose another directory, or move away the file of that name"
+	case unix.EINVAL, unix.ENOTSUP, unix.ENOSYS:
+		return sinks.Misconfigured, adviceAt(err)
 	case unix.ENOSPC, unix.EDQUOT:
+		if advice := adviceAt(err); strings.Contains(advice, "df -i") {
+			return sinks.Transient, advice
+		}
 		return sinks.Transient, "free space there, or lower the limits in retain"
 	case unix.EFBIG:
 		return sinks.Transient, "raise the limit on file sizes, or lower rotate.maxBytes"

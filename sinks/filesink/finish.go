@@ -3,8 +3,6 @@ package filesink
 import (
 	"hash"
 
-	"github.com/google/uuid"
-
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
@@ -119,23 +117,11 @@ func (p position) entry(name string, gaps manifest.Gaps) (manifest.Entry, error)
 		Name: name, SHA256: sumOf(sum), Bytes: p.size, Records: p.records,
 		Queue: p.queue.String(), FirstSeq: p.first, LastSeq: p.last,
 		FirstTime: p.firstReceived, LastTime: p.lastReceived,
-		Gaps: gaps, Finished: p.finishing,
+		Incarnations: p.lineage.Before(p.last + 1).From(p.first), Gaps: gaps, Finished: p.finishing,
 	}, nil
 }
 
 func sumOf(h hash.Hash) (sum manifest.Hash) {
 	h.Sum(sum[:0])
 	return sum
-}
-
-// turnTo makes the position one of queue, of which the manifest may tell what was
-// accepted. The active file must be empty.
-func (s *store) turnTo(queue uuid.UUID) error {
-	last, err := s.lastOf(queue)
-	if err != nil {
-		return err
-	}
-	next := s.position.withoutFile()
-	next.queue, next.last, next.file = queue, last, file{}
-	return s.replacePosition(next, manifest.Gaps{})
 }

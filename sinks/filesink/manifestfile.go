@@ -7,8 +7,6 @@ import (
 	"io"
 	"io/fs"
 
-	"github.com/google/uuid"
-
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
@@ -130,36 +128,27 @@ func (s *store) eachLine(offset int64, do func(*manifest.Line)) error {
 	return err
 }
 
-// newest is what the export has last of queue.
-func (s *store) newest(queue uuid.UUID) (sinks.Newest, error) {
-	if p := s.position; p.queue == queue {
-		return sinks.Newest{Through: p.last, Record: p.lastRecord, Received: p.lastReceived, Lost: p.lost}, nil
-	}
-	last, err := s.lastOf(queue)
-	return sinks.Newest{Through: last, Lost: s.position.lost}, err
-}
-
 // follows fails when the directory is an older copy of the one that had the position. It may be empty,
 // or have lost its own.
 func (s *store) follows(had position) error {
 	if had.last == 0 {
 		return nil
 	}
-	newest, err := s.newest(had.queue)
-	if err == nil && newest.Through > 0 && newest.Through < had.last && !newest.Lost {
-		err = sinks.Behind(newest.Through, had.last)
-	}
-	return err
-}
-
-// lastOf is the last seq of queue that the manifest accounts for; 0 when there is
-// none.
-func (s *store) lastOf(queue uuid.UUID) (last uint64, err error) {
-	id := queue.String()
-	err = s.eachLine(0, func(l *manifest.Line) {
-		if l.Entry != nil && l.Entry.Queue == id {
-			last = max(last, l.Entry.LastSeq)
+	through := uint64(0)
+	if p := s.position; p.queue == had.queue {
+		through = p.last
+	} else {
+		err := s.eachLine(0, func(l *manifest.Line) {
+			if l.Entry != nil && l.Entry.Queue == had.queue.String() {
+				through = l.Entry.LastSeq
+			}
+		})
+		if err != nil {
+			return err
 		}
-	})
-	return last, err
+	}
+	if through > 0 && through < had.last && !s.position.lost {
+		return sinks.Behind(through, had.last)
+	}
+	return nil
 }

@@ -3,21 +3,25 @@ package filesink
 import (
 	"bytes"
 	"encoding/binary"
+	"encoding/json"
+	"fmt"
 	"hash/crc32"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/docket-export/docket/sinks"
 	"github.com/docket-export/docket/sinks/filesink/manifest"
 )
 
 // position says what has been accepted. The zero position is that of a new
 // directory.
 type position struct {
-	generation uint64    // rises with every position written
-	queue      uuid.UUID // the queue of last
-	last       uint64    // the last seq that was accepted of queue, as a record or in a gap; 0: none yet
-	lost       bool      // there was another position before, and nobody knows what it said
+	generation uint64        // rises with every position written
+	queue      uuid.UUID     // the line of last: see "Lines"
+	lineage    sinks.Lineage // the newest incarnations of the queue, those of the active file among them
+	last       uint64        // the last seq that was accepted of queue, as a record or in a gap; 0: none yet
+	lost       bool          // there was another position before, and nobody knows what it said
 
 	file // the active one; only its lastRecord and lastReceived when it is empty
 
@@ -83,14 +87,18 @@ type hashState [hashSize]byte
 //	166  sum
 //	274  CRC-32C of all that
 //
-// Behind the slots lies the gap log: see gaplog.go.
+// Behind the slots lies the lineage, which the file has from its beginning: its CRC-32C, its size,
+// 4 bytes each, and JSON. Behind that lies the gap log: see gaplog.go. Version 2 has no lineage,
+// and the gap log in its place.
 const (
-	positionMagic   = "docketp2" // its last character is the version
-	positionVersion = 2
+	positionMagic   = "docketp3" // its last character is the version
+	positionVersion = 3
+	positionBefore  = 2 // is read too
 	positionBody    = 274
 	positionSlot    = positionBody + crc32.Size
 	slotDistance    = 4096
-	gapLogStart     = 2 * slotDistance
+	slotsEnd        = 2 * slotDistance
+	gapLogStart     = slotsEnd + slotDistance
 
 	flagLost  = 1
 	flagDated = 2
@@ -131,7 +139,7 @@ func (p position) flags() (flags byte) {
 
 // decodeSlot reads what encode wrote; ok is false for anything else.
 func decodeSlot(b []byte) (p position, ok bool) {
-	if len(b) < positionSlot || !bytes.HasPrefix(b, []byte(positionMagic)) ||
+	if len(b) < positionSlot || !isOurs(slotVersion(b)) || !bytes.HasPrefix(b, []byte(positionMagic[:len(positionMagic)-1])) ||
 		binary.BigEndian.Uint32(b[positionBody:]) != checksum(b[:positionBody]) || b[132] >= byte(forms) {
 		return position{}, false
 	}
@@ -159,10 +167,33 @@ func decodeSlot(b []byte) (p position, ok bool) {
 // withoutFile is p when the active file is empty and there are no gaps.
 func (p position) withoutFile() position {
 	return position{
-		generation: p.generation, queue: p.queue, last: p.last, lost: p.lost,
+		generation: p.generation, queue: p.queue, lineage: p.lineage, last: p.last, lost: p.lost,
 		file:     file{lastRecord: p.lastRecord, lastReceived: p.lastReceived},
 		manifest: p.manifest, chain: p.chain, settled: p.settled,
 	}
+}
+
+// encodeLineage returns what stands between the slots and the gap log.
+func encodeLineage(l sinks.Lineage) []byte {
+	text, err := json.Marshal(l)
+	if err != nil || 8+len(text) > slotDistance {
+		panic(fmt.Sprintf("file sink: a lineage of %d bytes: %v", len(text), err)) // KeptIncarnations are far less
+	}
+	b := binary.BigEndian.AppendUint32(nil, checksum(text))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(text)))
+	return append(append(b, text...), make([]byte, slotDistance-8-len(text))...)
+}
+
+// decodeLineage reads what encodeLineage wrote; ok is false for anything else.
+func decodeLineage(b []byte) (l sinks.Lineage, ok bool) {
+	if len(b) < 8 {
+		return nil, false
+	}
+	n := binary.BigEndian.Uint32(b[4:])
+	if uint64(n) > uint64(len(b)-8) || checksum(b[8:8+n]) != binary.BigEndian.Uint32(b) {
+		return nil, false
+	}
+	return l, json.Unmarshal(b[8:8+n], &l) == nil
 }
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)

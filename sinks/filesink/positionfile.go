@@ -32,7 +32,7 @@ func readPosition(path disk.Path) (found, error) {
 		return found{}, err
 	}
 	defer file.Close()
-	slots, err := io.ReadAll(io.NewSectionReader(file, 0, gapLogStart))
+	slots, err := io.ReadAll(io.NewSectionReader(file, 0, slotsEnd))
 	if err != nil {
 		return found{}, err
 	}
@@ -40,11 +40,21 @@ func readPosition(path disk.Path) (found, error) {
 		return found{}, err
 	}
 	f := found{exists: true}
-	for offset := 0; offset < gapLogStart; offset += slotDistance {
-		p, ok := decodeSlot(slots[min(offset, len(slots)):])
+	for offset := 0; offset < slotsEnd; offset += slotDistance {
+		slot := slots[min(offset, len(slots)):]
+		p, ok := decodeSlot(slot)
+		logStart := int64(gapLogStart)
 		var gaps manifest.Gaps
+		switch {
+		case ok && slotVersion(slot) == positionBefore:
+			p.lineage, logStart = sinks.Lineage{{ID: p.queue.String(), First: 1}}, slotsEnd
+		case ok:
+			if p.lineage, ok, err = readLineage(file); err != nil {
+				return found{}, err
+			}
+		}
 		if ok {
-			if gaps, ok, err = acceptedGaps(p, file); err != nil {
+			if gaps, ok, err = acceptedGaps(p, file, logStart); err != nil {
 				return found{}, fmt.Errorf("%s: %w", path, err)
 			}
 		}
@@ -57,14 +67,24 @@ func readPosition(path disk.Path) (found, error) {
 	return f, nil
 }
 
+// readLineage reads the lineage in file; ok is false where that is damaged.
+func readLineage(file disk.File) (l sinks.Lineage, ok bool, err error) {
+	b, err := io.ReadAll(io.NewSectionReader(file, slotsEnd, slotDistance))
+	if err != nil {
+		return nil, false, err
+	}
+	l, ok = decodeLineage(b)
+	return l, ok, nil
+}
+
 // acceptedGaps reads what p names of the gap log in file. ok is false where that is damaged.
-func acceptedGaps(p position, file disk.File) (gaps manifest.Gaps, ok bool, err error) {
+func acceptedGaps(p position, file disk.File, start int64) (gaps manifest.Gaps, ok bool, err error) {
 	if p.gaps > mostGapLog {
 		return manifest.Gaps{}, false, sinks.Failf(sinks.Misconfigured,
 			"it names %d bytes of gaps, and docket never writes more than %d: restore the file, "+
 				"or, to continue without it, move it to another directory", p.gaps, int64(mostGapLog))
 	}
-	log, err := io.ReadAll(io.NewSectionReader(file, gapLogStart, max(0, p.gaps)))
+	log, err := io.ReadAll(io.NewSectionReader(file, start, max(0, p.gaps)))
 	if err != nil {
 		return manifest.Gaps{}, false, err
 	}
@@ -150,12 +170,13 @@ func (s *store) replacePosition(p position, gaps manifest.Gaps) (err error) {
 	}
 	p.gaps, p.gapSum = int64(len(log)), checksum(log)
 	p.generation = s.position.generation
-	content := make([]byte, gapLogStart, gapLogStart+len(log))
+	content := make([]byte, slotsEnd, gapLogStart+len(log))
 	for range 2 {
 		p.generation++
 		p.encode(content[p.offset():p.offset()])
 	}
-	f, err := s.replace(positionName, bytes.NewReader(append(content, log...)))
+	content = append(append(content, encodeLineage(p.lineage)...), log...)
+	f, err := s.replace(positionName, bytes.NewReader(content))
 	if err != nil {
 		return err
 	}

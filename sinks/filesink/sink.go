@@ -9,7 +9,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/sys/unix"
 
 	"github.com/docket-export/docket/internal/disk"
@@ -26,9 +25,10 @@ type sink struct {
 	buffer  *bufio.Writer // for the store
 	encoder *encoder
 
-	mu    sync.Mutex // held by Send and by the janitor, for as long as they work
-	store *store     // nil after a failure, and once closed; guarded by mu
-	had   position   // of the store that was open last; guarded by mu
+	mu    sync.Mutex  // held by Send and by the janitor, for as long as they work
+	store *store      // nil after a failure, and once closed; guarded by mu
+	had   position    // of the store that was open last; guarded by mu
+	queue sinks.Queue // of Resume; guarded by mu
 
 	trouble  func(err error, pause time.Duration) // see sinks.Env
 	retryNow func() <-chan struct{}               // see sinks.Env
@@ -81,22 +81,29 @@ func open(c Config, env sinks.Env, fsys disk.FS) (*sink, error) {
 	return s, nil
 }
 
-// Newest implements sinks.Recognizing.
-func (s *sink) Newest(id string) (sinks.Newest, error) {
-	queue, err := uuid.Parse(id)
-	if err != nil {
-		return sinks.Newest{}, fmt.Errorf("file sink: queue id %q: %w", id, err)
-	}
+// Resume implements sinks.Resuming.
+func (s *sink) Resume(_ context.Context, queue sinks.Queue, decide sinks.Decide) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err := s.ready(); err != nil {
-		return sinks.Newest{}, failure("open again", err)
+		return failure("open again", err)
 	}
-	newest, err := s.store.newest(queue)
+	has, err := s.store.lineOf(queue.Lineage)
 	if err != nil {
-		return sinks.Newest{}, failure("read its last record of the queue", err)
+		return failure("find its last record of the queue", err)
 	}
-	return newest, nil
+	at := sinks.Position{Next: 1, Lost: s.store.position.lost}
+	if has != nil {
+		at.Next, at.Lineage = has.last+1, has.lineage
+	}
+	if _, err := decide(at, has != nil); err != nil {
+		return err
+	}
+	s.queue = queue
+	if err := s.turnTo(queue, has, 0); err != nil {
+		return failure("go on with the records of the queue", err)
+	}
+	return nil
 }
 
 // Send implements sinks.Sink. A done ctx is seen before the batch is written;
@@ -105,30 +112,26 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("file sink: not sent: %w", err)
 	}
-	queue, err := uuid.Parse(b.Queue)
-	if err != nil {
-		return fmt.Errorf("file sink: queue id %q: %w", b.Queue, err)
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	defer s.janitor.look()
-	err = s.accept(queue, b)
+	err := s.accept(b)
 	if isFull(err) && s.makeRoom() {
-		err = s.accept(queue, b)
+		err = s.accept(b)
 	}
 	return err
 }
 
 // accept makes durable what of b is not so already.
-func (s *sink) accept(queue uuid.UUID, b sinks.Batch) error {
+func (s *sink) accept(b sinks.Batch) error {
 	if len(b.Items) == 0 && len(b.Gaps) == 0 {
 		return nil
 	}
 	if err := s.ready(); err != nil {
 		return failure("open again", err)
 	}
-	if err := s.turnTo(queue); err != nil {
-		return failure("begin the files of another queue", err)
+	if err := s.recognize(b); err != nil {
+		return failure("go on with the records of another queue", err)
 	}
 	rest, err := s.store.unseen(b)
 	if err != nil {
@@ -144,18 +147,21 @@ func (s *sink) accept(queue uuid.UUID, b sinks.Batch) error {
 	return nil
 }
 
-// turnTo makes the position one of queue. An active file of another queue is
-// finished first.
-func (s *sink) turnTo(queue uuid.UUID) error {
-	if queue == s.store.position.queue {
+// recognize makes sure that the position is about the queue of b. An incarnation of which Resume
+// has not told is a queue of its own.
+func (s *sink) recognize(b sinks.Batch) error {
+	if s.store.position.lineage.Has(b.Queue) {
 		return nil
 	}
-	if s.store.position.size > 0 {
-		if err := s.finish(); err != nil {
-			return err
-		}
+	queue := s.queue
+	if !queue.Lineage.Has(b.Queue) {
+		queue = sinks.Queue{ID: b.Queue, Lineage: sinks.Lineage{{ID: b.Queue, First: 1}}}
 	}
-	return s.store.turnTo(queue)
+	has, err := s.store.lineOf(queue.Lineage)
+	if err != nil {
+		return err
+	}
+	return s.turnTo(queue, has, portion{b.Items, b.Gaps}.last())
 }
 
 // write appends p, to a new file where the active one has to be finished first.

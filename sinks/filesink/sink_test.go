@@ -127,34 +127,6 @@ func TestNewQueue(t *testing.T) {
 	}
 }
 
-// TestNewest asks for the newest record of each queue: in the active file, after that is
-// finished, behind a gap, after another start, and of a queue of before.
-func TestNewest(t *testing.T) {
-	dir := t.TempDir()
-	s := mustOpen(t, rotating(dir, 0), nil)
-	at := time.Unix(7, 123456789).UTC()
-	want := func(when, queue string, want sinks.Newest) {
-		t.Helper()
-		if got, err := s.Newest(queue); err != nil || got != want {
-			t.Errorf("%s: got %+v, %v, want %+v", when, got, err, want)
-		}
-	}
-	want("in a new directory", queueA, sinks.Newest{})
-	mustSend(t, s, received(batch(queueA, 1, 2), at, at.Add(1)))
-	want("in the active file", queueA, sinks.Newest{Through: 2, Record: 2, Received: at.Add(1)})
-	mustSend(t, s, sinks.Batch{Queue: queueA, Gaps: []sinks.Gap{{From: 3, To: 5, Reason: sinks.Filtered}}})
-	want("before a gap", queueA, sinks.Newest{Through: 5, Record: 2, Received: at.Add(1)})
-	mustFinish(t, s)
-	want("in a finished file", queueA, sinks.Newest{Through: 5, Record: 2, Received: at.Add(1)})
-	mustClose(t, s)
-	s = mustOpen(t, rotating(dir, 0), nil)
-	want("after another start", queueA, sinks.Newest{Through: 5, Record: 2, Received: at.Add(1)})
-	want("another queue", queueB, sinks.Newest{})
-	mustSend(t, s, received(batch(queueB, 1, 1), at))
-	want("the other queue", queueB, sinks.Newest{Through: 1, Record: 1, Received: at})
-	want("the queue of before", queueA, sinks.Newest{Through: 5})
-}
-
 // TestLateItems wants records that were accepted to be recognised however they
 // come, and a queue of before to be recognised when it comes back.
 func TestLateItems(t *testing.T) {

@@ -33,19 +33,22 @@ func refuseVersion(unknown *fileversion.Error) error {
 // version beside a good slot of ours is not believed unless its checksum holds.
 func unknownPosition(data []byte) (found uint64) {
 	good := false
-	for offset := 0; offset < gapLogStart; offset += slotDistance {
+	for offset := 0; offset < slotsEnd; offset += slotDistance {
 		slot := data[min(offset, len(data)):]
 		_, ok := decodeSlot(slot)
 		good = good || ok
 	}
-	for offset := 0; offset < gapLogStart; offset += slotDistance {
+	for offset := 0; offset < slotsEnd; offset += slotDistance {
 		slot := data[min(offset, len(data)):]
-		if v := slotVersion(slot); v != positionVersion && (!good || sumHolds(slot)) {
+		if v := slotVersion(slot); !isOurs(v) && (!good || sumHolds(slot)) {
 			found = max(found, v)
 		}
 	}
 	return found
 }
+
+// isOurs reports whether this docket reads a version of the position.
+func isOurs(version uint64) bool { return version == positionVersion || version == positionBefore }
 
 // slotVersion is that in the magic of a slot; positionVersion where there is no magic.
 func slotVersion(slot []byte) uint64 {

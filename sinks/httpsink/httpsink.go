@@ -5,7 +5,7 @@
 // encodings ndjson and jsonArray the body is the records, byte for byte. Headers
 // let a receiver recognise a redelivery:
 //
-//	docket-queue      UUID of the queue, the first half of every record id
+//	docket-queue      UUID of the start of the queue, the first half of every record id
 //	docket-first-seq  number of the first record
 //	docket-last-seq   number of the last record
 //	docket-records    how many records; seqs rise but may have gaps

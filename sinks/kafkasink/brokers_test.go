@@ -30,6 +30,9 @@ const (
 	ample = 5 * time.Minute
 )
 
+// testQueue is the queue of batches.
+var testQueue = sinks.Queue{ID: queueID, Lineage: sinks.Lineage{{ID: queueID, First: 1}}}
+
 // brokers is a cluster on real sockets whose produce requests can be answered
 // by the test.
 type brokers struct {

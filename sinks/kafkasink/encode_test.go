@@ -50,31 +50,37 @@ func TestKey(t *testing.T) {
 }
 
 func TestAccepted(t *testing.T) {
-	var a accepted
+	a := accepted{}
 	whole := batch(5, `{}`, `{}`, `{}`)
+	has := func(i int) bool { return a.has(whole, &whole.Items[i]) }
 	a.begin(whole)
-	a.add(5)
-	a.add(7)
+	a.add(whole, &whole.Items[0])
+	a.add(whole, &whole.Items[2])
 	// The batch is offered in parts: the first must not forget the others.
 	part := sinks.Batch{Queue: queueID, Items: whole.Items[:1]}
 	a.begin(part)
 	a.forget(part)
-	if a.has(5) || !a.has(7) {
-		t.Errorf("knows 5: %v, 7: %v, want only 7", a.has(5), a.has(7))
+	if has(0) || !has(2) {
+		t.Errorf("knows 5: %v, 7: %v, want only 7", has(0), has(2))
+	}
+	redriven := batch(7, `{}`)
+	redriven.Queue, redriven.Items[0].Late = "an earlier start", sinks.Redriven
+	if a.begin(redriven); a.has(redriven, &redriven.Items[0]) || !has(2) {
+		t.Error("a redriven record with the same seq is taken for 7, or has it forgotten")
 	}
 	a.begin(batch(7, `{}`))
-	if !a.has(7) {
+	if !has(2) {
 		t.Error("does not know 7, want it known until its batch is accepted")
 	}
 	a.begin(batch(8, `{}`))
-	if a.has(7) {
+	if has(2) {
 		t.Error("still knows 7 when the delivery has passed it")
 	}
-	a.add(8)
-	other := batch(8, `{}`)
-	other.Queue = "another"
-	if a.begin(other); a.has(8) {
-		t.Error("knows 8 of another queue")
+	a.add(whole, &whole.Items[2])
+	other := batch(7, `{}`)
+	other.Queue = "the next start"
+	if a.begin(other); a.has(other, &other.Items[0]) || len(a) > 0 {
+		t.Error("knows 7 of another start")
 	}
 }
 

@@ -25,12 +25,14 @@ type exactlyOnce struct {
 	name     string
 	observer sinks.Observer
 	self     owner
+	queue    sinks.Queue
 
 	session  *session       // nil: the next Send begins one
 	open     bool           // a transaction of session may be open
 	position sinks.Position // in Kafka
 	most     int            // bytes of records in a transaction, if there is more than one
 	slowed   bool           // by a broker that asked for a pause in it
+	trying   bool           // the transaction is to be undone
 	sent     uint64         // transactions that self has begun
 	unknown  *unknown       // nil: what became of all of them is known
 
@@ -76,15 +78,16 @@ func (unobserved) Committed(uint64) {}
 func (unobserved) Aborted()         {}
 func (unobserved) Fenced()          {}
 
-// Resume implements sinks.Transactional.
-func (e *exactlyOnce) Resume(ctx context.Context, queue string, decide sinks.Decide) error {
+// Resume implements sinks.Resuming.
+func (e *exactlyOnce) Resume(ctx context.Context, queue sinks.Queue, decide sinks.Decide) error {
 	if e.fenced != nil {
 		return e.fenced
 	}
 	if err := e.connect(ctx); err != nil {
 		return err
 	}
-	e.transactionalID = "docket-" + queue + "-" + e.name
+	e.transactionalID = "docket-" + queue.ID + "-" + e.name
+	e.queue = queue
 	return e.outcome(e.begin(ctx, decide))
 }
 
@@ -215,7 +218,24 @@ func (e *exactlyOnce) transact(ctx context.Context, b sinks.Batch) error {
 	if res.throttle > 0 && !e.pauseInside(ctx, res.throttle) { // until then the broker answers nothing
 		return e.giveUp(ctx, e.throttled(res.throttle))
 	}
+	if e.trying {
+		return e.giveUp(ctx, errUndone)
+	}
 	return e.commit(ctx, c, redriven(b))
+}
+
+// errUndone is why a transaction of Try is given up whose records the brokers have accepted.
+var errUndone = errors.New("the transaction was to be undone")
+
+// Try implements sinks.Trying.
+func (e *exactlyOnce) Try(ctx context.Context, b sinks.Batch) error {
+	e.trying = true
+	defer func() { e.trying = false }()
+	err := e.Send(ctx, b)
+	if errors.Is(err, errUndone) {
+		return nil
+	}
+	return err
 }
 
 // shared lists the partitions that share has records for.
@@ -324,7 +344,7 @@ func redriven(b sinks.Batch) []uint64 {
 func after(p sinks.Position, b sinks.Batch) sinks.Position {
 	for i := range b.Items {
 		if it := &b.Items[i]; it.Late != sinks.Redriven && it.Seq >= p.Next {
-			p.Next, p.Received = it.Seq+1, it.Received
+			p.Next = it.Seq + 1
 		}
 	}
 	return p

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -88,13 +89,13 @@ func follow(next uint64) sinks.Decide {
 		if found && at.Next > next {
 			return at, nil
 		}
-		return sinks.Position{Next: next}, nil
+		return sinks.Position{Next: next, Lineage: testQueue.Lineage}, nil
 	}
 }
 
 func resume(t *testing.T, e *exactlyOnce, next uint64) {
 	t.Helper()
-	if err := e.Resume(context.Background(), queueID, follow(next)); err != nil {
+	if err := e.Resume(context.Background(), testQueue, follow(next)); err != nil {
 		t.Fatalf("Resume = %v, want nil", err)
 	}
 }
@@ -112,7 +113,7 @@ func position(t *testing.T, b *fakekafka.Cluster) (at sinks.Position, found bool
 	t.Helper()
 	e, _ := openExactlyOnce(t, b)
 	looked := errors.New("looked")
-	err := e.Resume(context.Background(), queueID, func(p sinks.Position, ok bool) (sinks.Position, error) {
+	err := e.Resume(context.Background(), testQueue, func(p sinks.Position, ok bool) (sinks.Position, error) {
 		at, found = p, ok
 		return p, looked
 	})
@@ -160,8 +161,8 @@ func TestExactlyOnceSends(t *testing.T) {
 		t.Errorf("the observer was told position %d, want 6", o.next)
 	}
 	at, found := position(t, b)
-	if !found || at.Next != 6 || !at.Received.Equal(sent.Items[0].Received) {
-		t.Errorf("got position %+v (%v), want 6, received at %v", at, found, sent.Items[0].Received)
+	if !found || at.Next != 6 || !slices.Equal(at.Lineage, testQueue.Lineage) {
+		t.Errorf("got position %+v (%v), want 6 of %v", at, found, testQueue.Lineage)
 	}
 }
 
@@ -197,7 +198,7 @@ func testFenced(t *testing.T, behind bool) {
 			t.Errorf("got reason %q, want %q", f.Reason, sinks.Fenced)
 		}
 	}
-	if err := first.Resume(context.Background(), queueID, follow(1)); sinks.FailureOf(err).Reason != sinks.Fenced {
+	if err := first.Resume(context.Background(), testQueue, follow(1)); sinks.FailureOf(err).Reason != sinks.Fenced {
 		t.Errorf("Resume of a fenced sink = %v, want reason %s", err, sinks.Fenced)
 	}
 	o.want(t, 2, 1, 1)
@@ -211,7 +212,7 @@ func TestExactlyOnceFencedByOneThatClaimedTwice(t *testing.T) {
 	b := fakekafka.Start(t, 1, 1, testTopic)
 	first, _ := openExactlyOnce(t, b)
 	b.Arm(fakekafka.Fault{At: fakekafka.Point{Key: kmsg.EndTxn, Nth: 2}, Effect: fakekafka.CutAfter}) // the claim
-	if err := first.Resume(context.Background(), queueID, follow(1)); err == nil {
+	if err := first.Resume(context.Background(), testQueue, follow(1)); err == nil {
 		t.Fatal("Resume = nil, want that the answer to the claim is lost")
 	}
 	second, o := openExactlyOnce(t, b)
@@ -253,19 +254,36 @@ func TestExactlyOnceDecidesBeforeItFences(t *testing.T) {
 }
 
 func TestExactlyOnceMetadata(t *testing.T) {
-	received := time.Unix(1790000000, 123456789).UTC()
-	want := committed{Position: sinks.Position{Next: 18, Replayed: -3, Received: received}, owner: owner{"00fa0b1c2d3e4f56", 5}, sent: 9}
-	got, ok, err := parseCommitted(offset{next: 18, metadata: want.metadata()})
-	if !ok || err != nil || got != want {
+	want := committed{Position: sinks.Position{Next: 18, Replayed: -3}, owner: owner{"00fa0b1c2d3e4f56", 5}, sent: 9}
+	const firstSeq = 1 << 62 // as long as numbers get
+	for n := range 3 * sinks.KeptIncarnations {
+		want.Lineage = want.Lineage.Begin(fmt.Sprintf("0f6c0000-0000-4000-8000-%012d", n), firstSeq+uint64(n))
+	}
+	want.Next = firstSeq + 2*sinks.KeptIncarnations // the later ones have stored what the destination lacks
+	parse := func(metadata string) (committed, bool, error) {
+		return parseCommitted(offset{next: int64(want.Next), metadata: metadata}, queueID)
+	}
+	text := want.metadata()
+	if len(text) > 2048 { // of 4096 that brokers take
+		t.Errorf("the metadata have %d bytes", len(text))
+	}
+	got, ok, err := parse(text)
+	want.Lineage = want.Lineage[sinks.KeptIncarnations : 2*sinks.KeptIncarnations]
+	if !ok || err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v, %v; want %+v", got, ok, err, want)
 	}
+	// A docket whose ids began with that of the queue has written no lineage.
+	got, ok, err = parse("1 owner=00fa0b1c2d3e4f56 started=5 sent=9 replayed=-3 received=1790000000023456789")
+	if want.Lineage = (sinks.Lineage{{ID: queueID, First: 1}}); !ok || err != nil || !reflect.DeepEqual(got, want) {
+		t.Errorf("version 1: got %+v, %v, %v; want %+v", got, ok, err, want)
+	}
 	for _, foreign := range []string{"", "reset by hand"} {
-		if _, ok, err := parseCommitted(offset{next: 18, metadata: foreign}); ok || err != nil {
+		if _, ok, err := parse(foreign); ok || err != nil {
 			t.Errorf("%q: got %v, %v; want a position that is not docket's", foreign, ok, err)
 		}
 	}
-	for _, unknown := range []string{strings.Replace(want.metadata(), "1 ", "2 ", 1), "1 owner=1"} {
-		if _, _, err := parseCommitted(offset{next: 18, metadata: unknown}); sinks.FailureOf(err).Kind != sinks.Misconfigured {
+	for _, unknown := range []string{strings.Replace(text, "2 ", "3 ", 1), "1 owner=1", "2 owner=1", text[:strings.Index(text, " lineage")], text + ",x@1"} {
+		if _, _, err := parse(unknown); sinks.FailureOf(err).Kind != sinks.Misconfigured {
 			t.Errorf("%q: got %v, want a failure that asks for an operator", unknown, err)
 		}
 	}
@@ -365,7 +383,7 @@ func TestExactlyOnceTwoStart(t *testing.T) {
 			}
 			slow, quick := both[1-test.meanwhile], both[test.meanwhile]
 			asked := 0
-			err := slow.Resume(context.Background(), queueID, func(at sinks.Position, found bool) (sinks.Position, error) {
+			err := slow.Resume(context.Background(), testQueue, func(at sinks.Position, found bool) (sinks.Position, error) {
 				if asked++; asked == 2 { // for the second time when others are fenced
 					resume(t, quick, 1)
 					send(t, quick, batch(1, `{"a":1}`))
@@ -404,7 +422,7 @@ func TestExactlyOnceManyStart(t *testing.T) {
 	}
 	var started sync.WaitGroup
 	for _, s := range all {
-		started.Go(func() { _ = s.Resume(context.Background(), queueID, follow(1)) }) // which may be fenced
+		started.Go(func() { _ = s.Resume(context.Background(), testQueue, follow(1)) }) // which may be fenced
 	}
 	started.Wait()
 	for range 5 {
@@ -519,7 +537,7 @@ func TestExactlyOnceOffsetUnreadable(t *testing.T) {
 		other, _ := resumed(t, b)
 		send(t, other, batch(1, `{"a":1}`))
 		setOffset(t, b, 77, metadata)
-		err := s.Resume(context.Background(), queueID, follow(2))
+		err := s.Resume(context.Background(), testQueue, follow(2))
 		if f := sinks.FailureOf(err); f.Kind != sinks.Misconfigured || !strings.Contains(err.Error(), "--delete-offsets --group "+testGroup+" --topic "+testTopic) {
 			t.Errorf("%q: Resume = %v, want a failure with the command that mends it", metadata, err)
 		}
@@ -863,7 +881,7 @@ func TestExactlyOnceOldBrokers(t *testing.T) {
 			b := startBrokers(t, 1, kfake.MaxVersions(test.brokers))
 			once := func(c *Config) { c.Delivery = ExactlyOnce }
 			s := openSink(t, b.ListenAddrs(), once).(*exactlyOnce)
-			resumed, probed := s.Resume(context.Background(), queueID, follow(1)), probe(t, b.ListenAddrs(), once)
+			resumed, probed := s.Resume(context.Background(), testQueue, follow(1)), probe(t, b.ListenAddrs(), once)
 			for what, err := range map[string]error{"Resume": resumed, "Probe": probed} {
 				switch {
 				case test.want == "" && err != nil:
@@ -882,7 +900,7 @@ func TestExactlyOnceNotResumed(t *testing.T) {
 	s, _ := openExactlyOnce(t, b)
 	sendFails(t, s, batch(1, `{"a":1}`), sinks.Transient, "has not been resumed")
 	refused := errors.New("the queue is an older copy")
-	err := s.Resume(context.Background(), queueID, func(sinks.Position, bool) (sinks.Position, error) { return sinks.Position{}, refused })
+	err := s.Resume(context.Background(), testQueue, func(sinks.Position, bool) (sinks.Position, error) { return sinks.Position{}, refused })
 	if !errors.Is(err, refused) {
 		t.Errorf("Resume = %v, want %v", err, refused)
 	}

@@ -77,7 +77,7 @@ func open(c *Config, log *slog.Logger) (*sink, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &sink{config: c, log: log, codec: codec, cluster: cluster, producer: nobody, names: c.topics(), byName: map[string]*topic{}}
+	s := &sink{config: c, log: log, codec: codec, cluster: cluster, producer: nobody, names: c.topics(), accepted: accepted{}, byName: map[string]*topic{}}
 	s.topics = newTopics(s.names)
 	for _, t := range s.topics {
 		s.byName[t.name] = t
@@ -97,7 +97,7 @@ func (s *sink) Send(ctx context.Context, b sinks.Batch) error {
 		return err
 	}
 	s.accepted.begin(b)
-	res, err := s.share(ctx, b, func(it *sinks.Item) bool { return s.accepted.has(it.Seq) })
+	res, err := s.share(ctx, b, func(it *sinks.Item) bool { return s.accepted.has(b, it) })
 	if err != nil {
 		s.cluster.doubtful = true
 		return s.reconsider(err)
@@ -239,7 +239,7 @@ func (s *sink) conclude(ctx context.Context, b sinks.Batch, all result) error {
 		return nil
 	}
 	for _, i := range all.accepted {
-		s.accepted.add(b.Items[i].Seq)
+		s.accepted.add(b, &b.Items[i])
 	}
 	return err
 }

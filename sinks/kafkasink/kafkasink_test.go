@@ -180,7 +180,7 @@ func TestPartialFailure(t *testing.T) {
 	if len(seen) != 32 {
 		t.Errorf("the topic holds %d records, want 32", len(seen))
 	}
-	if n := len(s.(*sink).accepted.seqs); n != 0 {
+	if n := len(s.(*sink).accepted); n != 0 {
 		t.Errorf("%d seqs are remembered after the batch was accepted, want none", n)
 	}
 }

@@ -63,7 +63,7 @@ func (r *result) failure(ctx context.Context) error {
 
 func (r *result) rejection() *sinks.Failure {
 	slices.SortFunc(r.rejected, func(a, b *rejection) int { return cmp.Compare(a.item, b.item) })
-	f := &sinks.Failure{Kind: sinks.Rejected, Err: r.rejected[0].err}
+	f := &sinks.Failure{Kind: sinks.Rejected, Taken: len(r.accepted) > 0, Err: r.rejected[0].err}
 	for _, rejected := range r.rejected {
 		f.Items = append(f.Items, rejected.item)
 		f.Each = append(f.Each, sinks.Answer{Status: rejected.status, Text: answerText(rejected.err)})

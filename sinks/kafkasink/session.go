@@ -132,7 +132,7 @@ func (e *exactlyOnce) look(ctx context.Context, s *session, stable bool) (commit
 	}
 	var found []committed
 	for _, o := range all {
-		c, ok, err := parseCommitted(o)
+		c, ok, err := parseCommitted(o, e.queue.ID)
 		if err != nil {
 			return committed{}, sinks.Failf(sinks.Misconfigured, "%w. To continue from the queue's position, delete the position in Kafka: kafka-consumer-groups.sh --bootstrap-server BROKER --delete-offsets --group %s --topic %s",
 				err, e.transactionalID, o.topic)

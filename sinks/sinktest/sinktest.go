@@ -36,7 +36,7 @@ type Subject struct {
 	// a sinks.Concurrent. Zero or one: they never overlap, and that is not tested.
 	Overlap int
 
-	// Transactional says that Open returns a sinks.Transactional. The suite resumes it before
+	// Transactional says that Open returns a sinks.Resuming in transactions. The suite resumes it before
 	// the first Send, and opens several at a time on one destination.
 	Transactional bool
 

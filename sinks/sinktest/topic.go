@@ -11,7 +11,7 @@ import (
 )
 
 // Topic is a destination in memory that keeps records and the position behind them in one
-// step, for tests of what uses a sinks.Transactional. It outlives its sinks. Its methods may
+// step, for tests of what uses a sinks.Resuming. It outlives its sinks. Its methods may
 // be called at any time.
 type Topic struct {
 	mu       sync.Mutex
@@ -109,6 +109,7 @@ type topicSink struct {
 	known    bool   // next is that of the topic
 	next     uint64 // seq of the first record that the topic does not have
 	replayed int64
+	lineage  sinks.Lineage
 }
 
 // errFenced is Send's once another sink has resumed.
@@ -151,8 +152,8 @@ func (s *topicSink) own() error {
 	return errFenced
 }
 
-// Resume implements sinks.Transactional.
-func (s *topicSink) Resume(ctx context.Context, _ string, decide sinks.Decide) error {
+// Resume implements sinks.Resuming.
+func (s *topicSink) Resume(ctx context.Context, _ sinks.Queue, decide sinks.Decide) error {
 	if s.fenced {
 		return errFenced
 	}
@@ -170,7 +171,7 @@ func (s *topicSink) Resume(ctx context.Context, _ string, decide sinks.Decide) e
 		return err
 	}
 	err = s.ask(ctx, "claim", func() error {
-		if s.topic.position != at {
+		if s.topic.position.Next != at.Next || s.topic.position.Replayed != at.Replayed {
 			return errors.New("the position has moved meanwhile")
 		}
 		s.topic.owner, s.topic.position, s.topic.found = s, goOn, true
@@ -181,7 +182,7 @@ func (s *topicSink) Resume(ctx context.Context, _ string, decide sinks.Decide) e
 		return err
 	}
 	s.committed(goOn.Next)
-	s.known, s.next, s.replayed = true, goOn.Next, goOn.Replayed
+	s.known, s.next, s.replayed, s.lineage = true, goOn.Next, goOn.Replayed, goOn.Lineage
 	return nil
 }
 
@@ -215,7 +216,7 @@ func (s *topicSink) Send(ctx context.Context, b sinks.Batch) error {
 	}
 	var list []Taken
 	var rejected []int
-	after := sinks.Position{Next: s.next, Replayed: s.replayed}
+	after := sinks.Position{Next: s.next, Replayed: s.replayed, Lineage: s.lineage}
 	moves := false
 	for i, it := range b.Items {
 		switch {
@@ -225,7 +226,7 @@ func (s *topicSink) Send(ctx context.Context, b sinks.Batch) error {
 			rejected = append(rejected, i)
 			continue
 		case it.Late != sinks.Redriven:
-			after.Next, after.Received, moves = it.Seq+1, it.Received, true
+			after.Next, moves = it.Seq+1, true
 		}
 		list = append(list, Taken{Seq: it.Seq, Late: it.Late, Text: string(it.Record)})
 	}

@@ -42,7 +42,7 @@ func topicSubject(defect string) Subject {
 			if err != nil {
 				t.Fatal(err)
 			}
-			return &defectiveTopicSink{Transactional: sink.(sinks.Transactional), topic: topic, defect: defect}
+			return &defectiveTopicSink{Resuming: sink.(sinks.Resuming), topic: topic, defect: defect}
 		},
 		Accepted: func(*testing.T) (list []string) {
 			for _, r := range topic.Taken() {
@@ -57,20 +57,20 @@ func topicSubject(defect string) Subject {
 
 // defectiveTopicSink breaks one promise.
 type defectiveTopicSink struct {
-	sinks.Transactional
+	sinks.Resuming
 	topic  *Topic
 	defect string
 }
 
-func (s *defectiveTopicSink) Resume(ctx context.Context, queue string, decide sinks.Decide) error {
+func (s *defectiveTopicSink) Resume(ctx context.Context, queue sinks.Queue, decide sinks.Decide) error {
 	switch s.defect {
-	case "forgets the time":
-		return s.Transactional.Resume(ctx, queue, func(at sinks.Position, found bool) (sinks.Position, error) {
-			at.Received = at.Received.Truncate(1000)
+	case "forgets the lineage":
+		return s.Resuming.Resume(ctx, queue, func(at sinks.Position, found bool) (sinks.Position, error) {
+			at.Lineage = nil
 			return decide(at, found)
 		})
 	case "goes on where it is, whatever was decided":
-		return s.Transactional.Resume(ctx, queue, func(at sinks.Position, found bool) (sinks.Position, error) {
+		return s.Resuming.Resume(ctx, queue, func(at sinks.Position, found bool) (sinks.Position, error) {
 			decided, err := decide(at, found)
 			if found {
 				decided = at
@@ -82,11 +82,11 @@ func (s *defectiveTopicSink) Resume(ctx context.Context, queue string, decide si
 		s.topic.owner = nil
 		s.topic.mu.Unlock()
 	}
-	return s.Transactional.Resume(ctx, queue, decide)
+	return s.Resuming.Resume(ctx, queue, decide)
 }
 
 func (s *defectiveTopicSink) Send(ctx context.Context, b sinks.Batch) error {
-	err := s.Transactional.Send(ctx, b)
+	err := s.Resuming.Send(ctx, b)
 	switch {
 	case s.defect == "does not say that it is fenced" && sinks.FailureOf(err).Reason != "":
 		return sinks.Failf(sinks.Misconfigured, "fenced")
@@ -94,7 +94,7 @@ func (s *defectiveTopicSink) Send(ctx context.Context, b sinks.Batch) error {
 		at, _ := s.topic.Position()
 		at.Next = b.Items[0].Seq + 1
 		s.topic.SetPosition(at)
-		s.Transactional.(*topicSink).known = false
+		s.Resuming.(*topicSink).known = false
 	}
 	return err
 }
@@ -102,7 +102,7 @@ func (s *defectiveTopicSink) Send(ctx context.Context, b sinks.Batch) error {
 // TestTopicDefects breaks one promise after the other and wants the suite to notice.
 func TestTopicDefects(t *testing.T) {
 	for _, tt := range []struct{ defect, failing string }{
-		{"forgets the time", "position"},
+		{"forgets the lineage", "position"},
 		{"goes on where it is, whatever was decided", "decision"},
 		{"fences before the decision", "refused_decision"},
 		{"does not say that it is fenced", "fenced"},

@@ -5,13 +5,12 @@ import (
 	"errors"
 	"slices"
 	"testing"
-	"time"
 
 	"github.com/docket-export/docket/client/clienttest/await"
 	"github.com/docket-export/docket/sinks"
 )
 
-// transactional runs the part of the suite that is for a sinks.Transactional.
+// transactional runs the part of the suite that is for a sinks.Resuming in transactions.
 func transactional(run func(name string, test func(t *testing.T, s Subject))) {
 	run("position", testPosition)
 	run("decision", testDecision)
@@ -23,7 +22,7 @@ func transactional(run func(name string, test func(t *testing.T, s Subject))) {
 // there goes on where the destination is, and at the beginning where it is nowhere.
 func there(at sinks.Position, found bool) (sinks.Position, error) {
 	if !found {
-		at = sinks.Position{Next: 1, Replayed: 7}
+		at = sinks.Position{Next: 1, Replayed: 7, Lineage: lineage}
 	}
 	return at, nil
 }
@@ -31,13 +30,13 @@ func there(at sinks.Position, found bool) (sinks.Position, error) {
 // resume has sink go on where decide says.
 func resume(t *testing.T, sink sinks.Sink, decide sinks.Decide) error {
 	t.Helper()
-	tx, ok := sink.(sinks.Transactional)
+	tx, ok := sink.(sinks.Resuming)
 	if !ok {
-		t.Fatal("the sink is no sinks.Transactional")
+		t.Fatal("the sink is no sinks.Resuming")
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), await.Left(t))
 	defer cancel()
-	return tx.Resume(ctx, queue, decide)
+	return tx.Resume(ctx, sinks.Queue{ID: queue, Lineage: lineage}, decide)
 }
 
 // openOnly opens a sink that has not been resumed.
@@ -48,7 +47,10 @@ func openOnly(t *testing.T, s Subject) sinks.Sink {
 	return sink
 }
 
-// testPosition wants the position to be that behind the records, to the nanosecond.
+// lineage is that of queue.
+var lineage = sinks.Lineage{{ID: queue, First: 1}}
+
+// testPosition wants the position to be that behind the records.
 func testPosition(t *testing.T, s Subject) {
 	sink := openOnly(t, s)
 	err := resume(t, sink, func(at sinks.Position, found bool) (sinks.Position, error) {
@@ -63,7 +65,7 @@ func testPosition(t *testing.T, s Subject) {
 	b := joined(batchOf(1, texts(1, 10)...), batchOf(20, texts(11, 3)...))
 	send(t, sink, b)
 	closeSink(t, sink)
-	wantPosition(t, s, sinks.Position{Next: 23, Replayed: 7, Received: b.Items[12].Received})
+	wantPosition(t, s, sinks.Position{Next: 23, Replayed: 7, Lineage: lineage})
 
 	sink = open(t, s)
 	send(t, sink, joined(b, batchOf(30, texts(14, 2)...)))
@@ -73,7 +75,7 @@ func testPosition(t *testing.T, s Subject) {
 // wantPosition opens a sink on the destination and compares what it is told.
 func wantPosition(t *testing.T, s Subject, want sinks.Position) {
 	t.Helper()
-	if got, found := positionOf(t, s); !found || got.Next != want.Next || got.Replayed != want.Replayed || !got.Received.Equal(want.Received) {
+	if got, found := positionOf(t, s); !found || got.Next != want.Next || got.Replayed != want.Replayed || !slices.Equal(got.Lineage, want.Lineage) {
 		t.Errorf("the destination is at %+v (found: %v), want %+v", got, found, want)
 	}
 }
@@ -102,8 +104,8 @@ func testDecision(t *testing.T, s Subject) {
 	send(t, sink, batchOf(1, texts(1, 5)...))
 	closeSink(t, sink)
 
-	received := time.Date(2026, 1, 5, 10, 0, 0, 123456789, time.UTC)
-	for _, want := range []sinks.Position{{Next: 3, Replayed: 8, Received: received}, {Next: 5, Replayed: 9}} {
+	older := sinks.Lineage{{ID: queue, First: 1}, {ID: "0f6c0000-0000-4000-8000-000000000002", First: 2}}
+	for _, want := range []sinks.Position{{Next: 3, Replayed: 8, Lineage: older}, {Next: 5, Replayed: 9, Lineage: lineage}} {
 		sink = openOnly(t, s)
 		if err := resume(t, sink, func(sinks.Position, bool) (sinks.Position, error) { return want, nil }); err != nil {
 			t.Fatalf("Resume = %v, want nil", err)

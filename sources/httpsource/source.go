@@ -52,6 +52,9 @@ type Source struct {
 // New makes a source that takes in what p describes. Nothing is bound or opened before
 // Run.
 func New(c Config, p Protocol, env sources.Env) *Source {
+	if env.MaxConnections > 0 {
+		c.MaxConnections = min(c.MaxConnections, env.MaxConnections)
+	}
 	s := &Source{config: c, protocol: p, env: env, failures: failures{log: env.Log}}
 	if keep := p.Keep; keep != nil {
 		s.protocol.Keep = func(event []byte) bool {

@@ -86,3 +86,6 @@ func (c *Config) New(env sources.Env) sources.Source {
 		Identity: appendIdentity,
 	}, env)
 }
+
+// Accepts implements sources.Accepting.
+func (c *Config) Accepts() int { return c.MaxConnections }

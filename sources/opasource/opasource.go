@@ -113,3 +113,6 @@ func isAtOrBelow(path, root string) bool {
 func appendDecisionID(dst, event []byte) []byte {
 	return rawjson.Member(event, "decision_id").AppendText(dst)
 }
+
+// Accepts implements sources.Accepting.
+func (c *Config) Accepts() int { return c.MaxConnections }

@@ -22,6 +22,12 @@ func (c *TCPConfig) MemoryBytes(int) int64 {
 	return int64(c.MaxConnections+maxLeaving)*(each+tlsBytes) + maxHandshakes*handshakeBytes
 }
 
+// Accepts implements sources.Accepting.
+func (c *UnixConfig) Accepts() int { return c.MaxConnections }
+
+// Accepts implements sources.Accepting.
+func (c *TCPConfig) Accepts() int { return c.MaxConnections }
+
 // SharesMemory implements sources.Sharing.
 func (*UnixConfig) SharesMemory() {}
 

@@ -87,6 +87,15 @@ func (t *seats) makeRoom(identity string) bool {
 	return true
 }
 
+// shed takes a seat from the identity that has most, if it has several: there is no descriptor
+// left for one who comes.
+func (t *seats) shed() {
+	const nobody = "\x00"
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.makeRoom(nobody)
+}
+
 // onLeave replaces what ends the connection of s.
 func (t *seats) onLeave(s *seat, leave func()) {
 	t.mu.Lock()

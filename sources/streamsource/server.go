@@ -71,6 +71,9 @@ func newServer(env sources.Env, in sources.Intake, g gate) *server {
 	if env.Memory == nil {
 		env.Memory = budget.New(budget.Bytes(env.MaxRecordBytes))
 	}
+	if env.MaxConnections > 0 {
+		g.maxConnections = min(g.maxConnections, env.MaxConnections)
+	}
 	return &server{
 		source:   env.Name,
 		limit:    env.MaxRecordBytes,
@@ -146,6 +149,9 @@ func (s *server) accept(ctx context.Context, ln listener, admit func(net.Conn)) 
 		case !shortage(err):
 			return fmt.Errorf("accept: %w", err)
 		default:
+			if errors.Is(err, syscall.EMFILE) {
+				s.seats.shed() // so that it hurts who has most of them
+			}
 			if said.Fails(err.Error()) {
 				s.log.Error("cannot accept producers, will try again", "error", err)
 			}

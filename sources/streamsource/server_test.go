@@ -29,7 +29,7 @@ func TestConnectionLimit(t *testing.T) {
 		peers[i] = r.dial()
 	}
 	r.awaitConnections(defaultConnections)
-	r.dial().expectClosing("too many connections: at most 1024 at a time")
+	r.dial().expectClosing("too many connections: at most 256 at a time")
 
 	// Those that are in are served, and one that leaves makes room.
 	peers[7].send("{\"a\":1}\n")

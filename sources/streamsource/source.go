@@ -44,7 +44,7 @@ import (
 )
 
 // defaultConnections is how many producers a source serves unless configured.
-const defaultConnections = 1024
+const defaultConnections = 256
 
 // source serves the producers that connect to one socket.
 type source struct {

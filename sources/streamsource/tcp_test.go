@@ -55,8 +55,8 @@ func TestTCPConfig(t *testing.T) {
 		})
 	}
 	c := TCPDefinition.NewConfig().(*TCPConfig)
-	if c.MaxConnections != 1024 || c.TLS != nil || TCPDefinition.ConfigKey() != "tcp" {
-		t.Errorf("definition: got key %q, %+v, want tcp, 1024, no TLS", TCPDefinition.ConfigKey(), c)
+	if c.MaxConnections != 256 || c.TLS != nil || TCPDefinition.ConfigKey() != "tcp" {
+		t.Errorf("definition: got key %q, %+v, want tcp, 256, no TLS", TCPDefinition.ConfigKey(), c)
 	}
 	c.Address, c.MaxConnections = "127.0.0.1:7443", 0
 	if got, want := c.Validate().Error(), "maxConnections: must be at least 1"; got != want {

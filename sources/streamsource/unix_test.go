@@ -51,8 +51,8 @@ func TestUnixConfig(t *testing.T) {
 			}
 		})
 	}
-	if c := UnixDefinition.NewConfig().(*UnixConfig); c.Mode != "0660" || c.MaxConnections != 1024 || UnixDefinition.ConfigKey() != "unix" {
-		t.Errorf("definition: got key %q, %+v, want unix, 0660, 1024", UnixDefinition.ConfigKey(), c)
+	if c := UnixDefinition.NewConfig().(*UnixConfig); c.Mode != "0660" || c.MaxConnections != 256 || UnixDefinition.ConfigKey() != "unix" {
+		t.Errorf("definition: got key %q, %+v, want unix, 0660, 256", UnixDefinition.ConfigKey(), c)
 	}
 }
 

@@ -304,7 +304,7 @@ func (c *chaos) zombie() {
 }
 
 // oldCopy starts a second docket on a copy of the queue that lacks what has been delivered
-// since. With ExactlyOnce it does nothing, and the first one goes on.
+// since, and has nothing new. With ExactlyOnce it takes over until the first starts again.
 func (c *chaos) oldCopy() {
 	c.d.Freeze()
 	other := c.copy()
@@ -317,13 +317,15 @@ func (c *chaos) oldCopy() {
 		return nil
 	})
 	other.Start(c.configOf(other))
-	if c.mode.exact {
-		c.awaitError(other, "PositionAhead")
-		c.d.Await("some delivery beside the copy", deliverTimeout, more(c.d, 1000))
-	} else {
-		other.Await("the copy to deliver everything it has", deliverTimeout, nothingPending)
+	other.Await("the copy to deliver everything it has", deliverTimeout, nothingPending)
+	if !c.mode.exact {
+		other.Kill()
+		return
 	}
+	c.awaitError(c.d, "Fenced")
 	other.Kill()
+	c.killDocket()
+	c.d.Await("some delivery behind the copy", deliverTimeout, more(c.d, 1000))
 }
 
 // copy is another docket, which has a copy of the queue of the first one, a frozen one: one

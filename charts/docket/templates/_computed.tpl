@@ -70,7 +70,7 @@
 {{- $redacted = or $redacted (not (empty .redact)) -}}
 {{- if has $kind (list "unix" "tcp") -}}
 {{- $shared = true -}}
-{{- $places := add 64 ($s.maxConnections | default 1024) -}}
+{{- $places := add 64 ($s.maxConnections | default 256) -}}
 {{- $sum = add $sum (mul $places (ternary 32768 12288 (not (empty $s.tls)))) (ternary 3145728 0 (not (empty $s.tls))) -}}
 {{- else if has $kind (list "opa" "kubernetesAudit") -}}
 {{- $place := add 20480 (ternary 204800 81920 (not (empty $s.bearerTokenFile))) (ternary 32768 0 (not (empty $s.tls))) -}}

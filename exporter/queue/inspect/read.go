@@ -57,6 +57,7 @@ func (o *Queue) ReadOn(ctx context.Context, at *Place, r segment.SeqRange, recor
 			return errStop
 		}
 		known.Set(f.Source, f.Producer)
+		incarnation := o.found.Lineage.At(f.FirstSeq)
 		for seq := f.FirstSeq; len(payload) > 0 && seq < r.To; seq++ {
 			line, rest, _ := bytes.Cut(payload, []byte("\n"))
 			payload = rest
@@ -64,7 +65,7 @@ func (o *Queue) ReadOn(ctx context.Context, at *Place, r segment.SeqRange, recor
 				continue
 			}
 			err := record(segment.Record{
-				Seq: seq, Source: known.Source, Producer: known.Producer,
+				Seq: seq, Incarnation: incarnation, Source: known.Source, Producer: known.Producer,
 				Received: time.Unix(0, f.Received).UTC(), Data: line,
 			})
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/docket-export/docket/exporter/queue/segment"
@@ -17,13 +18,11 @@ const recordKey = `,"record":`
 
 // AppendRecord appends r as a JSON object that says where the record came from and has
 // the record unchanged. The queue stores only JSON objects.
-func AppendRecord(b []byte, queueID string, r segment.Record) []byte {
+func AppendRecord(b []byte, r segment.Record) []byte {
 	b = append(b, `{"seq":`...)
 	b = strconv.AppendUint(b, r.Seq, 10)
 	b = append(b, `,"id":"`...)
-	b = append(b, queueID...)
-	b = append(b, '-')
-	b = strconv.AppendUint(b, r.Seq, 10)
+	b = r.AppendID(b)
 	b = append(b, `","source":`...)
 	b = appendString(b, r.Source)
 	b = append(b, `,"producer":`...)
@@ -53,11 +52,16 @@ func ParseRecord(line []byte) (r segment.Record, err error) {
 	}
 	var said struct {
 		Seq              uint64
+		ID               string
 		Source, Producer string
 		Received         time.Time
 	}
 	if err := json.Unmarshal(append(bytes.Clone(head), '}'), &said); err != nil {
 		return r, fmt.Errorf("not a record of a queue: %w", err)
 	}
-	return segment.Record{Seq: said.Seq, Source: said.Source, Producer: said.Producer, Received: said.Received, Data: data}, nil
+	incarnation, ok := strings.CutSuffix(said.ID, "-"+strconv.FormatUint(said.Seq, 10))
+	if !ok {
+		return r, errors.New("not a record of a queue: its id has another seq")
+	}
+	return segment.Record{Seq: said.Seq, Incarnation: incarnation, Source: said.Source, Producer: said.Producer, Received: said.Received, Data: data}, nil
 }

@@ -260,12 +260,6 @@ func (o *Queue) receivedAt(ctx context.Context, r segment.SeqRange) (t time.Time
 	return t, err
 }
 
-// Received is when record seq was received; ok is false when it cannot be read.
-func (o *Queue) Received(ctx context.Context, seq uint64) (t time.Time, ok bool, err error) {
-	t, err = o.receivedAt(ctx, segment.SeqRange{From: seq, To: seq + 1})
-	return t, !t.IsZero(), err
-}
-
 // receivedLast is when the last record in r that can be read was received. It
 // begins with the last segment, which mostly has it.
 func (o *Queue) receivedLast(ctx context.Context, r segment.SeqRange) (t time.Time, err error) {

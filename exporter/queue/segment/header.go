@@ -19,14 +19,16 @@ import (
 
 const (
 	magic = "docketsg"
-	// Version is 2 since frames have an identity: an earlier docket would take
-	// such frames for damage.
-	version    = 2
+	// Version is 3 since segments name their incarnation, and 2 since frames have an
+	// identity: an earlier docket would take such frames for damage.
+	version    = 3
 	versionMin = 1
 	// HeaderSize gives the header a disk block of its own, so that no
 	// write of a frame can tear it.
 	HeaderSize = 4096
-	headerUsed = 80
+	// headerSummed is what the checksum covers, of any version.
+	headerSummed = 80
+	headerUsed   = 100
 
 	// Suffix ends the name of a segment.
 	suffix = ".segment"
@@ -67,8 +69,11 @@ func ParseName(name string) (Name, bool) {
 
 // Header is what the header says beside the segment's name.
 type Header struct {
-	Queue   uuid.UUID
-	created int64 // Unix nanoseconds; encodeHeader fills it in
+	Queue uuid.UUID
+	// Incarnation is the start of the queue that stored the records, the first half of their
+	// ids. Versions before 3 have that of the queue.
+	Incarnation uuid.UUID
+	created     int64 // Unix nanoseconds; encodeHeader fills it in
 	// PrevEpoch is the epoch of the previous segment. PrevEnd is the offset up to
 	// which it was durable when this segment was begun: bytes beyond are the rest
 	// of a commit that continued here. Zero without a previous segment.
@@ -99,13 +104,15 @@ func encodeHeader(header Header, name Name) []byte {
 	le.PutUint64(b[56:], header.PrevEpoch)
 	le.PutUint64(b[64:], uint64(header.PrevEnd))
 	le.PutUint64(b[72:], uint64(header.PrevNewest))
+	copy(b[80:96], header.Incarnation[:])
+	le.PutUint32(b[96:], crc32.Checksum(b[80:96], castagnoli))
 	le.PutUint32(b[12:], headerCRC(b))
 	return b
 }
 
 func headerCRC(b []byte) uint32 {
 	crc := crc32.Update(0, castagnoli, b[:12])
-	return crc32.Update(crc, castagnoli, b[16:headerUsed])
+	return crc32.Update(crc, castagnoli, b[16:headerSummed])
 }
 
 func isHeader(b []byte) bool {
@@ -160,8 +167,16 @@ func readHeader(f io.ReaderAt, dir string, name Name) (Header, error) {
 	if le.Uint64(b[16:]) != name.Epoch || le.Uint64(b[24:]) != name.FirstSeq {
 		return Header{}, errHeader
 	}
+	incarnation := uuid.UUID(b[80:96])
+	if le.Uint32(b[8:]) < 3 {
+		incarnation = uuid.UUID(b[32:48])
+	} else if crc32.Checksum(incarnation[:], castagnoli) != le.Uint32(b[96:]) {
+		return Header{}, errHeader
+	}
 	return Header{
-		Queue:     uuid.UUID(b[32:48]),
+		Queue:       uuid.UUID(b[32:48]),
+		Incarnation: incarnation,
+
 		created:   int64(le.Uint64(b[48:])),
 		PrevEpoch: le.Uint64(b[56:]),
 		PrevEnd:   int64(le.Uint64(b[64:])),

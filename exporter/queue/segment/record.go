@@ -2,16 +2,28 @@ package segment
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 )
 
 // Record is one record as a cursor returns it.
 type Record struct {
-	Seq      uint64
+	Seq uint64
+	// Incarnation is the UUID of the start of the queue that stored the record, the first half of
+	// its id.
+	Incarnation string
+
 	Source   string
 	Producer string
 	Received time.Time // UTC
 	Data     []byte    // without its newline
+}
+
+// AppendID appends the id of r. It is the same at every delivery, and no other record has it.
+func (r *Record) AppendID(b []byte) []byte {
+	b = append(b, r.Incarnation...)
+	b = append(b, '-')
+	return strconv.AppendUint(b, r.Seq, 10)
 }
 
 // Names keeps the strings of recently read frames. There are few producers and

@@ -14,6 +14,7 @@ import (
 
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
+	"github.com/docket-export/docket/internal/lineage"
 )
 
 // Checkpoint is the state up to the offset End of the segment with Epoch, as kept
@@ -25,6 +26,8 @@ type Checkpoint struct {
 	Newest  int64     `json:"newest,omitempty"`  // when the last record in front of End was received
 	Written int64     `json:"written,omitempty"` // when it was made
 	NextSeq uint64    `json:"nextSeq"`           // the first seq behind it
+	// Lineage are the newest incarnations of the queue. Those of kept segments are in their headers, too.
+	Lineage lineage.Lineage `json:"lineage,omitempty"`
 	totals
 	// Legacy are positions that an earlier docket has kept; see producers.
 	Legacy map[string]legacyPosition `json:"legacy,omitempty"`
@@ -122,6 +125,11 @@ func readCheckpoint(fsys disk.FS, dir string) (c Checkpoint, ok bool, err error)
 	}
 	if err != nil {
 		return Checkpoint{}, false, ErrPositions
+	}
+	for _, i := range c.Lineage {
+		if uuid.Validate(i.ID) != nil {
+			return Checkpoint{}, false, ErrPositions
+		}
 	}
 	for _, t := range c.Sources {
 		if t.Lost == nil { // written by a build that did not count them

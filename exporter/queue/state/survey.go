@@ -12,6 +12,7 @@ import (
 	"github.com/docket-export/docket/exporter/queue/segment"
 	"github.com/docket-export/docket/internal/disk"
 	"github.com/docket-export/docket/internal/fileversion"
+	"github.com/docket-export/docket/internal/lineage"
 )
 
 // Survey is what the file names in a queue's directory, the headers of its segments and
@@ -37,6 +38,9 @@ type Survey struct {
 	HasCheckpoint bool
 	Known         int   // producers that are remembered
 	CheckpointErr error // unreadable, ErrPositions or ErrOtherQueue
+
+	// Lineage are the incarnations of the queue.
+	Lineage lineage.Lineage
 
 	// KnownDurable is a seq: every record below it was durable once, because a sink has
 	// passed it or a checkpoint was made beyond it.
@@ -73,6 +77,7 @@ func Look(fsys disk.FS, dir string) (*Survey, error) {
 	s.identify()
 	s.Known = s.Checkpoint.Known()
 	segment.Link(s.Segments)
+	s.trace()
 	s.KnownDurable = s.Checkpoint.NextSeq
 	for _, a := range s.Accounts {
 		s.KnownDurable = max(s.KnownDurable, a.Next, a.ReplayTo)
@@ -184,6 +189,27 @@ func (s *Survey) identify() {
 	if s.Cursors == nil {
 		s.Accounts = map[string]Account{}
 	}
+}
+
+// trace finds out which incarnations stored the records: the checkpoint has those of removed
+// segments. Where neither the checkpoint nor a header says it, records get an id of their own,
+// since that of another incarnation may be given to other records elsewhere.
+func (s *Survey) trace() {
+	known, first := s.Checkpoint.Lineage, lineage.Lineage(nil)
+	if s.HasCheckpoint && len(known) == 0 { // of a docket whose ids began with that of the queue
+		known = lineage.Lineage{{ID: s.Queue.String(), First: 1}}
+	}
+	for _, found := range s.Segments {
+		id := found.Header.Incarnation
+		switch {
+		case found.OpenErr != nil || found.HeaderErr != nil && s.HasCheckpoint && found.Epoch <= s.Checkpoint.Epoch:
+			continue
+		case found.HeaderErr != nil:
+			id = uuid.NewSHA1(s.Queue, []byte(found.String()))
+		}
+		first = append(first, lineage.Incarnation{ID: id.String(), First: found.FirstSeq})
+	}
+	s.Lineage = lineage.Join(known, first)
 }
 
 // ownerOf returns the queue that most of a directory's files belong to, the first

@@ -9,7 +9,7 @@
 //
 //	{"version":1,"type":"file","name":"decisions-...ndjson.zst","sha256":"<hex>","bytes":123,"records":4,
 //	 "queue":"<uuid>","firstSeq":1,"lastSeq":7,"firstTime":"...","lastTime":"...",
-//	 "gaps":{"Corrupt":"6","Filtered":"3-4"},"finished":"...","previous":"<hex>","signature":"<base64>"}
+//	 "incarnations":[{"id":"<uuid>","firstSeq":1}],"gaps":{"Corrupt":"6","Filtered":"3-4"},"finished":"...","previous":"<hex>","signature":"<base64>"}
 //	{"version":1,"type":"removed","name":"decisions-...ndjson.zst","reason":"MaxAge","time":"...","previous":"<hex>","signature":"<base64>"}
 //
 // Each line has exactly one form: Decode takes no other spelling, order of
@@ -30,6 +30,10 @@
 // that lines were cut off the end.
 //
 // # Seqs that a file covers
+//
+// queue is the line of records that a seq is of: see package filesink, "Lines". incarnations are the
+// starts of the queue that stored the records, with the first seq of each: the id of a record is that
+// of its start and its seq. Entries of earlier dockets have none, and ids with that of the queue.
 //
 // The entries of one queue, in order, leave no seq out. An entry covers the seqs
 // behind the lastSeq of the entry before it, up to and with its own lastSeq: each

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/docket-export/docket/internal/lineage"
 	"github.com/docket-export/docket/sinks"
 )
 
@@ -22,13 +23,24 @@ type Entry struct {
 	SHA256    Hash   // of the file as it lies on disk, compressed or not
 	Bytes     int64  // of the file as it lies on disk
 	Records   uint64 // lines in it, never 0
-	Queue     string // UUID
+	Queue     string // UUID of the line of records
 	FirstSeq  uint64 // of the first record
 	LastSeq   uint64 // of the last record, or of the last gap behind it
 	FirstTime time.Time
 	LastTime  time.Time // when the exporter received the first and the last record
-	Gaps      Gaps
-	Finished  time.Time
+	// Incarnations are those of the queue that stored the seqs from FirstSeq to LastSeq: the ids of
+	// records begin with theirs. None in an entry of an earlier docket, whose ids began with Queue.
+	Incarnations lineage.Lineage
+	Gaps         Gaps
+	Finished     time.Time
+}
+
+// Lineage is Incarnations, for any entry.
+func (e *Entry) Lineage() lineage.Lineage {
+	if len(e.Incarnations) == 0 {
+		return lineage.Lineage{{ID: e.Queue, First: 1}}
+	}
+	return e.Incarnations
 }
 
 // Removed says that a finished file was deleted because a limit said so.

@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/docket-export/docket/internal/fileversion"
+	"github.com/docket-export/docket/internal/lineage"
 )
 
 // version is that of the form of the lines.
@@ -36,7 +37,7 @@ func (c Chain) Entry(e Entry) (line []byte, next Chain, err error) {
 	return c.append(fileLine{
 		Version: version, Type: typeFile, Name: e.Name, SHA256: e.SHA256, Bytes: e.Bytes, Records: e.Records, Queue: e.Queue,
 		FirstSeq: e.FirstSeq, LastSeq: e.LastSeq, FirstTime: e.FirstTime.UTC(), LastTime: e.LastTime.UTC(),
-		Gaps: e.Gaps, Finished: e.Finished.UTC(), Previous: c.Previous,
+		Incarnations: e.Incarnations, Gaps: e.Gaps, Finished: e.Finished.UTC(), Previous: c.Previous,
 	})
 }
 
@@ -81,20 +82,21 @@ var signatureSize = len(signatureMember) + base64.StdEncoding.EncodedLen(ed25519
 // fileLine and removedLine are the lines without their signature, in the order of
 // their members.
 type fileLine struct {
-	Version   int       `json:"version"`
-	Type      string    `json:"type"`
-	Name      string    `json:"name"`
-	SHA256    Hash      `json:"sha256"`
-	Bytes     int64     `json:"bytes"`
-	Records   uint64    `json:"records"`
-	Queue     string    `json:"queue"`
-	FirstSeq  uint64    `json:"firstSeq"`
-	LastSeq   uint64    `json:"lastSeq"`
-	FirstTime time.Time `json:"firstTime"`
-	LastTime  time.Time `json:"lastTime"`
-	Gaps      Gaps      `json:"gaps"`
-	Finished  time.Time `json:"finished"`
-	Previous  Hash      `json:"previous"`
+	Version      int             `json:"version"`
+	Type         string          `json:"type"`
+	Name         string          `json:"name"`
+	SHA256       Hash            `json:"sha256"`
+	Bytes        int64           `json:"bytes"`
+	Records      uint64          `json:"records"`
+	Queue        string          `json:"queue"`
+	FirstSeq     uint64          `json:"firstSeq"`
+	LastSeq      uint64          `json:"lastSeq"`
+	FirstTime    time.Time       `json:"firstTime"`
+	LastTime     time.Time       `json:"lastTime"`
+	Incarnations lineage.Lineage `json:"incarnations,omitempty"`
+	Gaps         Gaps            `json:"gaps"`
+	Finished     time.Time       `json:"finished"`
+	Previous     Hash            `json:"previous"`
 }
 
 type removedLine struct {
@@ -186,7 +188,7 @@ func (l *Line) decodeFile(body []byte) error {
 	l.Previous = f.Previous
 	l.Entry = &Entry{
 		Name: f.Name, SHA256: f.SHA256, Bytes: f.Bytes, Records: f.Records, Queue: f.Queue, FirstSeq: f.FirstSeq, LastSeq: f.LastSeq,
-		FirstTime: f.FirstTime, LastTime: f.LastTime, Gaps: f.Gaps, Finished: f.Finished,
+		FirstTime: f.FirstTime, LastTime: f.LastTime, Incarnations: f.Incarnations, Gaps: f.Gaps, Finished: f.Finished,
 	}
 	return l.Entry.check()
 }
@@ -224,6 +226,11 @@ func (e *Entry) check() error {
 	}
 	if id, err := uuid.Parse(e.Queue); err != nil || id.String() != e.Queue {
 		return errors.New("queue is not a UUID")
+	}
+	for i, one := range e.Incarnations {
+		if id, err := uuid.Parse(one.ID); err != nil || id.String() != one.ID || one.First > e.LastSeq || i == 0 && one.First > e.FirstSeq || i > 0 && one.First <= e.Incarnations[i-1].First {
+			return fmt.Errorf("incarnation %q from seq %d on is none of the file", one.ID, one.First)
+		}
 	}
 	if e.Records == 0 || e.Bytes <= 0 {
 		return errors.New("a file without records")

@@ -111,6 +111,7 @@ func (v *verifier) checkActive(p manifest.Position) (*Break, error) {
 		e.Name = p.Finishing
 		f, _, err = open(v.root, e.Name)
 	}
+	v.resolveLast(&e)
 	active := listed{entry: &e}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):

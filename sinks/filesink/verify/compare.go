@@ -15,10 +15,12 @@ import (
 
 // Record is a record as a Reference has it.
 type Record struct {
-	Seq      uint64
-	Source   string    // empty when it is not known
-	Received time.Time // zero when it is not known
-	Data     []byte    // valid until the function that was given it returns
+	Seq uint64
+	// Incarnation is the first half of the record's id, empty when it is not known.
+	Incarnation string
+	Source      string    // empty when it is not known
+	Received    time.Time // zero when it is not known
+	Data        []byte    // valid until the function that was given it returns
 }
 
 // Reference has records to compare an export with: a queue, or another export.
@@ -39,7 +41,10 @@ type Reference interface {
 func (v *verifier) compare() error {
 	for _, queue := range v.Reference.Queues() {
 		c := v.comparison(queue, nil)
-		err := c.run()
+		err := c.readOtherLines()
+		if err == nil {
+			err = c.run()
+		}
 		c.cursor.close()
 		if err != nil {
 			return err
@@ -52,6 +57,29 @@ func (v *verifier) compare() error {
 	}
 	if !v.hasMet(FromReference) {
 		v.note("the other side has no record of this export: nothing was compared")
+	}
+	return nil
+}
+
+// readOtherLines notes the incarnations of the records that the export has in lines of other ids. A queue that
+// was set back goes on in such a line.
+func (c *comparison) readOtherLines() error {
+	c.elsewhere = map[string]bool{}
+	note := func(e *manifest.Entry) {
+		if e != nil && e.Queue != c.queue {
+			for _, one := range e.Incarnations {
+				c.elsewhere[one.ID] = true
+			}
+		}
+	}
+	for line, err := range c.v.again() {
+		if err != nil {
+			return err
+		}
+		note(line.Entry)
+	}
+	if c.v.known {
+		note(c.v.position.Active)
 	}
 	return nil
 }
@@ -84,7 +112,9 @@ type comparison struct {
 	last   uint64 // the last seq whose record is the same here and there, before left; 0: none
 	left   uint64 // the first seq that the export leaves out for a reason nobody vouches for; 0: none
 	behind bool   // a record behind left is in the export
-	found  *Break
+
+	elsewhere map[string]bool // incarnations of which the export has records in other lines
+	found     *Break
 }
 
 func (v *verifier) comparison(queue string, only *Break) *comparison {
@@ -152,6 +182,10 @@ func (c *comparison) record(r Record, due uint64) error {
 	case isRemoved:
 		c.counts.Removed++
 	case isBehind:
+		if c.elsewhere[r.Incarnation] {
+			c.v.note("queue %s was set back: what it has stored since is in another line of the export, and was not compared with the other side", c.queue)
+			return errEnough
+		}
 		if r.Seq <= due {
 			c.found = &Break{
 				Kind: RecordMissing, Queue: c.queue, FirstSeq: r.Seq, LastSeq: r.Seq,
@@ -162,7 +196,10 @@ func (c *comparison) record(r Record, due uint64) error {
 		}
 		c.counts.NotYet++
 	case isRecord:
-		if !same(at.data, c.queue, r) {
+		if e := c.cursor.entry; e != nil && r.Incarnation != "" && len(e.Incarnations) > 0 && e.Incarnations.At(r.Seq) != r.Incarnation {
+			return nil // the queue was set back, and has given the number again: it is another record
+		}
+		if !same(at.data, r) {
 			c.found = c.differs(at, r)
 			return errEnough
 		}

@@ -328,7 +328,7 @@ func TestSame(t *testing.T) {
 		"stamp cut":           {`{"a":1}`, `{"a":1,"_docket":{"id":"` + id + `","seq":7,"source":"webhook"}}`, false},
 	} {
 		want.Data = []byte(tt.record)
-		if got := same([]byte(tt.line), queueA, want); got != tt.want {
+		if got := same([]byte(tt.line), want); got != tt.want {
 			t.Errorf("%s: got %t, want %t: %s", name, got, tt.want, tt.line)
 		}
 	}

@@ -73,6 +73,14 @@ func (v *verifier) checkUnlisted() {
 	}
 }
 
+// resolveLast makes the anchor one of a line of records when it is the id of a record that an
+// incarnation of e stored: e tells which line that is.
+func (v *verifier) resolveLast(e *manifest.Entry) {
+	if a := v.Last; a != nil && a.Line == nil && e.FirstSeq <= a.Seq && a.Seq <= e.LastSeq && e.Incarnations.At(a.Seq) == a.Queue {
+		v.Last = &Anchor{Queue: e.Queue, Seq: a.Seq}
+	}
+}
+
 // checkLast wants what was known of the export before.
 func (v *verifier) checkLast(a *Anchor) {
 	if a.Line != nil {

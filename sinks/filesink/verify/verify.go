@@ -359,6 +359,7 @@ func (v *verifier) entry(e *manifest.Entry, number uint64) error {
 		v.stop(f.breakOf(NameRepeated, "a new name", "the name of line "+fmt.Sprint(v.alive[e.Name].line)))
 		return nil
 	}
+	v.resolveLast(e)
 	q, known := v.queues[e.Queue]
 	var last uint64
 	if known {

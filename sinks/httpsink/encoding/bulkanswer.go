@@ -55,6 +55,7 @@ func (e *elasticsearchBulk) failure(results []bulkResult) *sinks.Failure {
 	if worst == nil {
 		return nil
 	}
+	worst.Taken = refused < len(results)
 	worst.Err = fmt.Errorf("%d of %d records rejected, such as: %s %s", refused, len(results), worst.Said.Status, worst.Said.Text)
 	if todo != "" {
 		worst.Err = fmt.Errorf("%w: %s", worst.Err, todo)

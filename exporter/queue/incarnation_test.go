@@ -1,0 +1,387 @@
+package queue
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/docket-export/docket/client/clienttest/await"
+	"github.com/docket-export/docket/exporter/queue/inspect"
+	"github.com/docket-export/docket/exporter/queue/segment"
+	"github.com/docket-export/docket/exporter/queue/state"
+	"github.com/docket-export/docket/internal/disk/crashdisk"
+)
+
+// givenIDs are the records that were seen, by id, and the ids by record.
+type givenIDs map[string]string
+
+// give notes the id of r. No other record may have it, and r no other one.
+func (g givenIDs) give(r *Record) error {
+	id := string(r.AppendID(nil))
+	if uuid.Validate(r.Incarnation) != nil {
+		return fmt.Errorf("record %d has the id %q", r.Seq, id)
+	}
+	record := fmt.Sprintf("%d %s", r.Seq, r.Data)
+	if before, ok := g[id]; ok && before != record {
+		return fmt.Errorf("id %s is given to %.40q, and was that of %.40q", id, record, before)
+	}
+	if before, ok := g[record]; ok && before != id {
+		return fmt.Errorf("record %.40q has the id %s, and had %s", record, id, before)
+	}
+	g[id], g[record] = record, id
+	return nil
+}
+
+// idsOf reads all that c has not returned, and returns the ids.
+func idsOf(t *testing.T, q *Queue, c *Cursor) (ids []string) {
+	t.Helper()
+	for c.next <= q.LastSeq() {
+		batch, err := c.Next(t.Context(), Limits{Records: 100, Bytes: 1 << 20})
+		must(t, err)
+		for i := range batch {
+			if batch[i].Incarnation != batch[0].Incarnation {
+				t.Errorf("a batch has records of two incarnations: %v", batch)
+			}
+			ids = append(ids, string(batch[i].AppendID(nil)))
+		}
+	}
+	return ids
+}
+
+// idsAtRest are the ids of the queue in dir, as the tools for a queue at rest tell them.
+func idsAtRest(t *testing.T, dir string) (ids []string) {
+	t.Helper()
+	o, err := inspect.OpenToLook(dir, nil)
+	must(t, err)
+	must(t, o.Read(t.Context(), segment.SeqRange{From: 1, To: 1 << 60}, func(r segment.Record) error {
+		ids = append(ids, string(r.AppendID(nil)))
+		return nil
+	}, func(f inspect.Finding) error { return errors.New(f.Text) }))
+	return ids
+}
+
+// Records keep their ids over restarts and kills, and each start gives others.
+func TestIDsStay(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	ids := givenIDs{}
+	var before []string
+	for life := range 6 {
+		q := open(t, opts)
+		storeNumbered(t, q, 5*life+1, 5*life+5, 2)
+		got := idsOf(t, q, cursorOf(t, q, "a"))
+		if !slices.Equal(got[:len(before)], before) {
+			t.Errorf("life %d: got the ids %v, want %v first", life, got, before)
+		}
+		for n, id := range got {
+			must(t, ids.give(&Record{Seq: uint64(n + 1), Incarnation: strings.TrimSuffix(id, fmt.Sprint("-", n+1))}))
+		}
+		if n := len(q.Lineage()); n != life+1 || q.Lineage().At(uint64(5*life+1)) != q.Lineage()[life].ID {
+			t.Errorf("life %d: got %d incarnations, want each start: %v", life, n, q.Lineage())
+		}
+		before = got
+		if life%2 == 0 {
+			closeQueue(t, q)
+		} else {
+			killed(t, q) // the last commit is written again
+		}
+		if got := idsAtRest(t, opts.Directory); !slices.Equal(got, before) {
+			t.Errorf("life %d: at rest: got %v, want %v", life, got, before)
+		}
+	}
+}
+
+// A start that stores nothing leaves nothing.
+func TestStartsWithoutRecords(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 3, 1)
+	first := q.Lineage()[0]
+	closeQueue(t, q)
+	for range 5 {
+		q := open(t, opts)
+		if l := q.Lineage(); len(l) != 2 || l[0] != first || l[1].First != 4 {
+			t.Errorf("got %v, want %v and the present start", l, first)
+		}
+		closeQueue(t, q)
+	}
+}
+
+// What a checkpoint knows of removed segments is bounded, and the ids of kept records are not.
+func TestManyIncarnations(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	var want []string
+	const starts = keptIncarnations + 10
+	for n := range starts {
+		q := open(t, opts)
+		if n == 0 {
+			cursorOf(t, q, "a")
+		}
+		storeNumbered(t, q, n+1, n+1, 1)
+		want = append(want, fmt.Sprintf("%s-%d", q.Lineage().At(uint64(n+1)), n+1))
+		closeQueue(t, q)
+	}
+	q := open(t, opts)
+	c := cursorOf(t, q, "a")
+	if got := idsOf(t, q, c); !slices.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	must(t, c.Ack(starts))
+	closeQueue(t, q)
+	q = open(t, opts)
+	await.Until(t, "the segments are removed", func() bool { return q.Stats().FirstSeq >= starts })
+	closeQueue(t, q)
+	q = open(t, opts)
+	if n := len(q.Lineage()); n < keptIncarnations || n > keptIncarnations+2 {
+		t.Errorf("%d incarnations are known, want %d", n, keptIncarnations)
+	}
+}
+
+// copied returns the options for a copy of the directory of opts.
+func copied(t *testing.T, opts Options) Options {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "copy")
+	must(t, os.CopyFS(dir, os.DirFS(opts.Directory)))
+	opts.Directory = dir
+	return opts
+}
+
+// A copy of a queue, one that is set back to it, and the original give different ids to what they
+// store from there on, and the same to what they have in common.
+func TestCopiesGiveOtherIDs(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 5, 2)
+	closeQueue(t, q)
+	others := []Options{copied(t, opts), copied(t, opts), opts}
+	ids := givenIDs{}
+	var first *Queue
+	for n, o := range others {
+		q := open(t, o)
+		if n == 0 {
+			first = q
+		}
+		for seq := 6; seq <= 9; seq++ {
+			store(t, q, chunk(fmt.Sprintf(`{"n":%d,"copy":%d}`, seq, n)))
+		}
+		c := cursorOf(t, q, "a")
+		for c.next <= q.LastSeq() {
+			batch, err := c.Next(t.Context(), Limits{Records: 100, Bytes: 1 << 20})
+			must(t, err)
+			for i := range batch {
+				must(t, ids.give(&batch[i]))
+			}
+		}
+		if through, known := q.Lineage().Through(first.Lineage(), 10); n > 0 && (through != 5 || !known) {
+			t.Errorf("copy %d has records up to %d in common with the first, %v, want 5", n, through, known)
+		}
+	}
+	if got, want := len(ids), 2*(5+3*4); got != want {
+		t.Errorf("got %d ids, want %d", got/2, want/2)
+	}
+}
+
+// The log has lost its end, as a disk that lies about a sync leaves it, or somebody who removes a
+// segment: the seqs are given again, and the ids are not.
+func TestLostEndGivesOtherIDs(t *testing.T) {
+	for name, lose := range map[string]func(t *testing.T, disk, before *crashdisk.Disk) *crashdisk.Disk{
+		"the disk has forgotten everything since": func(_ *testing.T, _, before *crashdisk.Disk) *crashdisk.Disk { return before },
+		"a segment is removed": func(t *testing.T, disk, before *crashdisk.Disk) *crashdisk.Disk {
+			names := disk.Names()
+			names = slices.DeleteFunc(names, func(name string) bool { return !strings.HasSuffix(name, ".segment") })
+			must(t, disk.Process().Remove(names[len(names)-1]))
+			for _, name := range []string{"/q/" + state.CursorsFile, "/q/" + state.PositionsFile} { // which knew of it
+				disk.Restore(name, before.File(name))
+			}
+			return disk
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				disk := crashdisk.New(rand.New(rand.NewPCG(1, 2)))
+				boot := func() *Queue {
+					disk.Boot(-1, func() {})
+					q, err := Open(Options{Directory: "/q", SegmentBytes: 16 << 10, FS: disk.Process()})
+					must(t, err)
+					return q
+				}
+				end := func(q *Queue) {
+					time.Sleep(time.Second)
+					synctest.Wait()
+					must(t, q.Close(context.Background()))
+				}
+				ids := givenIDs{}
+				deliver := func(q *Queue, c *Cursor, from int, what string) {
+					for n := from; n < from+4; n++ {
+						must(t, q.Append(t.Context(), chunk(fmt.Sprintf(`{"n":%d,"what":%q}`, n, what)), nil))
+					}
+					synctest.Wait()
+					for c.next <= q.LastSeq() {
+						batch, err := c.Next(t.Context(), Limits{Records: 100, Bytes: 1 << 20})
+						must(t, err)
+						for i := range batch {
+							must(t, ids.give(&batch[i]))
+						}
+					}
+				}
+				q := boot()
+				deliver(q, cursorOf(t, q, "a"), 1, "kept")
+				end(q)
+				before := disk.Clone(rand.New(rand.NewPCG(3, 4)), func(string) bool { return false })
+
+				q = boot()
+				deliver(q, cursorOf(t, q, "a"), 5, "lost")
+				end(q)
+				disk = lose(t, disk, before)
+
+				q = boot()
+				if q.LastSeq() != 4 {
+					t.Fatalf("the log ends at %d, want 4", q.LastSeq())
+				}
+				deliver(q, cursorOf(t, q, "a"), 5, "new")
+				end(q)
+				if got, want := len(ids)/2, 4+4+4; got != want {
+					t.Errorf("got %d ids, want %d", got, want)
+				}
+			})
+		})
+	}
+}
+
+// Records behind a damaged header have ids of their own, where no checkpoint tells which they had:
+// the same at every start, and no other incarnation's.
+func TestIDsBehindADamagedHeader(t *testing.T) {
+	opts := Options{Directory: t.TempDir()}
+	q := open(t, opts)
+	storeNumbered(t, q, 1, 3, 1)
+	closeQueue(t, q)
+	q = open(t, opts)
+	storeNumbered(t, q, 4, 6, 1)
+	want := idsOf(t, q, cursorOf(t, q, "a"))
+	before := filepath.Join(t.TempDir(), state.PositionsFile)
+	must(t, os.Link(filepath.Join(opts.Directory, state.PositionsFile), before)) // replaced, not changed, when the queue is closed
+	closeQueue(t, q)
+	flip(t, segmentFiles(t, opts.Directory)[1], 85)
+
+	q = open(t, opts)
+	if got := idsOf(t, q, cursorOf(t, q, "b")); !slices.Equal(got, want) {
+		t.Errorf("with a checkpoint: got %v, want %v", got, want)
+	}
+	closeQueue(t, q)
+
+	must(t, os.Remove(filepath.Join(opts.Directory, state.PositionsFile)))
+	must(t, os.Rename(before, filepath.Join(opts.Directory, state.PositionsFile)))
+	var got []string
+	for n := range 3 {
+		q = open(t, opts)
+		ids := idsOf(t, q, cursorOf(t, q, fmt.Sprint("c", n)))
+		if n > 0 && !slices.Equal(ids, got) || !slices.Equal(ids[:3], want[:3]) || slices.Contains(want, ids[3]) {
+			t.Errorf("start %d: got %v, want %v and three others, before %v", n, ids, want[:3], got)
+		}
+		got = ids
+		closeQueue(t, q)
+	}
+}
+
+// asVersion2 makes the queue in dir one of a docket that gave all records the id of the queue.
+func asVersion2(t *testing.T, dir string) {
+	t.Helper()
+	for _, path := range segmentFiles(t, dir) {
+		b, err := os.ReadFile(path)
+		must(t, err)
+		le.PutUint32(b[8:], 2)
+		clear(b[80:100])
+		le.PutUint32(b[12:], headerSum(b))
+		must(t, os.WriteFile(path, b, 0o600))
+	}
+	path := filepath.Join(dir, state.PositionsFile)
+	b, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return // the docket was killed before it wrote one
+	}
+	must(t, err)
+	head, body, _ := strings.Cut(string(b), "\n")
+	from := strings.Index(body, `"lineage":[`)
+	body = body[:from] + body[from+strings.Index(body[from:], "],")+2:]
+	must(t, os.WriteFile(path, []byte(head[:len(head)-8]+fmt.Sprintf("%08x\n", crc32.Checksum([]byte(body), castagnoli))+body), 0o600))
+}
+
+// The records of a queue of segment version 2 keep the ids that they have.
+func TestIDsOfSegmentVersion2(t *testing.T) {
+	for _, how := range []string{"closed", "killed", "without a checkpoint"} {
+		t.Run(how, func(t *testing.T) {
+			opts := Options{Directory: t.TempDir()}
+			q := open(t, opts)
+			cursorOf(t, q, "a")
+			storeNumbered(t, q, 1, 3, 1)
+			id := q.ID()
+			if how == "killed" {
+				killed(t, q)
+			} else {
+				closeQueue(t, q)
+			}
+			asVersion2(t, opts.Directory)
+			if how == "without a checkpoint" {
+				must(t, os.Remove(filepath.Join(opts.Directory, state.PositionsFile)))
+			}
+			for range 2 {
+				q = open(t, opts)
+				storeNumbered(t, q, 4, 5, 1)
+				got := idsOf(t, q, cursorOf(t, q, "a"))
+				if want := []string{id + "-1", id + "-2", id + "-3"}; !slices.Equal(got[:3], want) || strings.HasPrefix(got[3], id) {
+					t.Errorf("got the ids %v, want %v and others", got, want)
+				}
+				closeQueue(t, q)
+			}
+		})
+	}
+}
+
+// A disk that takes no write at the start: the end of the log keeps its ids, and what is appended
+// meanwhile gets those of the new start.
+func TestTailThatIsWrittenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		disk := crashdisk.New(rand.New(rand.NewPCG(1, 2)))
+		boot := func(refused int) (*Queue, *testFS) {
+			fs := newTestFS()
+			disk.Boot(-1, func() {})
+			fs.Boot(disk.Process(), func() {})
+			fs.failNext("write", refused)
+			q, err := Open(Options{Directory: "/q", SegmentBytes: 16 << 10, FS: fs})
+			must(t, err)
+			return q, fs
+		}
+		q, _ := boot(0)
+		c := cursorOf(t, q, "a")
+		time.Sleep(time.Second)
+		for n := range 3 {
+			must(t, q.Append(t.Context(), chunk(fmt.Sprintf(`{"n":%d}`, n)), nil))
+			synctest.Wait()
+		}
+		want := idsOf(t, q, c)
+		disk.Kill()
+		_ = q.Close(context.Background())
+
+		q, _ = boot(5)
+		if last := q.LastSeq(); last != 2 {
+			t.Fatalf("got %d records at the start, want the last to wait", last)
+		}
+		must(t, q.Append(t.Context(), chunk(`{"n":3}`), nil))
+		time.Sleep(time.Minute)
+		got := idsOf(t, q, cursorOf(t, q, "b"))
+		if len(got) != 4 || !slices.Equal(got[:3], want) || got[3] != q.Lineage()[1].ID+"-4" {
+			t.Errorf("got the ids %v, want %v and one of %v", got, want, q.Lineage())
+		}
+		must(t, q.Close(context.Background()))
+	})
+}
