@@ -90,7 +90,7 @@ admin: {address: "ADMIN"}
 		told = max(told, int(anchor.Line))
 	}
 	for _, line := range lines[told-1:] {
-		cut, err := manifest.Decode([]byte(line))
+		cut, err := manifest.Decode([]byte(strings.TrimSuffix(line, "\n")))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -14,10 +14,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/docket-export/docket/internal/lineage"
 	"github.com/docket-export/docket/sinks"
 )
 
-const queueA = "3f6c1d9e-6f0f-4a53-9a57-0d6c9b0f3a11"
+const (
+	queueA = "3f6c1d9e-6f0f-4a53-9a57-0d6c9b0f3a11"
+	queueB = "7b2e4c55-0f3d-4c8e-8a0b-5d1f6e9a2c44"
+)
 
 var when = time.Date(2026, 1, 5, 10, 4, 7, 120_000_000, time.UTC)
 
@@ -40,6 +44,7 @@ func lines(t *testing.T, key ed25519.PrivateKey) []string {
 	t.Helper()
 	second := entry("b.ndjson", 3, 9)
 	second.Records -= 3
+	second.Incarnations = lineage.Lineage{{ID: queueA, First: 1}, {ID: queueB, First: 6}}
 	for _, g := range []sinks.Gap{{From: 4, To: 5, Reason: sinks.Filtered}, {From: 7, To: 7, Reason: sinks.Corrupt}} {
 		if err := second.Gaps.Add(g.From, g.To, g.Reason); err != nil {
 			t.Fatal(err)
@@ -74,6 +79,7 @@ func TestForm(t *testing.T) {
 			`,"gaps":{},"finished":"2026-01-05T10:04:07.12Z","previous":"` + zeros + "\"}\n",
 		`{"version":1,"type":"file","name":"b.ndjson","sha256":"` + fmt.Sprintf("%x", sha256.Sum256([]byte("b.ndjson"))) +
 			`","bytes":100,"records":4,"queue":"` + queueA + `","firstSeq":3,"lastSeq":9,` + times +
+			`,"incarnations":[{"id":"` + queueA + `","firstSeq":1},{"id":"` + queueB + `","firstSeq":6}]` +
 			`,"gaps":{"Corrupt":"7","Filtered":"4-5"},"finished":"2026-01-05T10:04:07.12Z","previous":"` + hash(got[0]) + "\"}\n",
 		`{"version":1,"type":"removed","name":"a.ndjson","reason":"MaxAge","time":"2026-01-05T10:04:07.12Z","previous":"` +
 			hash(got[1]) + "\"}\n",
