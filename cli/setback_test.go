@@ -208,6 +208,35 @@ func numberedLines(from, to int) (lines []string) {
 
 var allSinks = []string{"index", "export", "bus", "ledger"}
 
+// endIsLost is the story of a queue that has lost its last segment, and whose other files, of which the disk
+// has lied too, are as they were before.
+func endIsLost(older ...string) func(t *testing.T, d *everyDestination, s *docketOf) []*docketOf {
+	return func(t *testing.T, _ *everyDestination, s *docketOf) []*docketOf {
+		s.start()
+		s.store(numberedLines(1, 5))
+		s.drained(allSinks...)
+		s.stop()
+		put(t, s.at("queue"), s.at("copy"))
+		s.start()
+		s.store(numberedLines(6, 12))
+		s.drained(allSinks...)
+		s.stop()
+		segments, err := filepath.Glob(s.at("queue/*.segment"))
+		if err != nil || len(segments) < 2 {
+			t.Fatalf("got the segments %v, %v", segments, err)
+		}
+		slices.Sort(segments)
+		if err := os.Remove(segments[len(segments)-1]); err != nil {
+			t.Fatal(err)
+		}
+		for _, file := range older {
+			writeFile(t, s.at("queue/"+file), readFile(t, s.at("copy/"+file)))
+		}
+		s.start()
+		return nil
+	}
+}
+
 // A queue that was set back, or is there twice, gives no id a second time: what it has acknowledged
 // arrives at every kind of destination, once.
 func TestAcknowledgedArrivesAfterASetback(t *testing.T) {
@@ -244,30 +273,9 @@ func TestAcknowledgedArrivesAfterASetback(t *testing.T) {
 			s.start()
 			return nil
 		},
-		"the end of the log is lost": func(t *testing.T, _ *everyDestination, s *docketOf) []*docketOf {
-			s.start()
-			s.store(numberedLines(1, 5))
-			s.drained(allSinks...)
-			s.stop()
-			put(t, s.at("queue"), s.at("copy"))
-			s.start()
-			s.store(numberedLines(6, 12))
-			s.drained(allSinks...)
-			s.stop()
-			segments, err := filepath.Glob(s.at("queue/*.segment"))
-			if err != nil || len(segments) < 2 {
-				t.Fatalf("got the segments %v, %v", segments, err)
-			}
-			slices.Sort(segments)
-			if err := os.Remove(segments[len(segments)-1]); err != nil {
-				t.Fatal(err)
-			}
-			for _, file := range []string{"cursors", "positions"} { // the disk has lied of these, too
-				writeFile(t, s.at("queue/"+file), readFile(t, s.at("copy/"+file)))
-			}
-			s.start()
-			return nil
-		},
+		"the end of the log is lost":              endIsLost("cursors", "positions"),
+		"the cursors know of an end that is lost": endIsLost("positions"),
+		"the last segment is removed":             endIsLost(),
 		"a copy beside the original": func(t *testing.T, d *everyDestination, s *docketOf) []*docketOf {
 			s.start()
 			s.store(numberedLines(1, 5))

@@ -123,29 +123,36 @@ func TestRecognized(t *testing.T) {
 }
 
 // A sink is behind where it lacks records that were delivered to it. It is not where it begins
-// anew, or where the queue gave up what it lacks.
+// anew, where the queue gave up what it lacks, or where the queue has lost what it has.
 func TestRecognizedBehind(t *testing.T) {
 	for name, tt := range map[string]struct {
 		account queue.Account
 		through uint64
+		more    uint64 // records of an incarnation that the queue does not know, behind those
 		lost    bool
 		behind  string // a part of the failure
 	}{
-		"a new destination":        {account: queue.Account{Next: 10, Delivered: 9}},
-		"up to date":               {account: queue.Account{Next: 10, Delivered: 9}, through: 9},
-		"one lacks":                {account: queue.Account{Next: 10, Delivered: 9}, through: 8, behind: "ends at record 8, and docket has delivered up to record 9"},
-		"some lack":                {account: queue.Account{Next: 10, Delivered: 4, Filtered: 5}, through: 3, behind: "ends at record 3"},
-		"some lack after a replay": {account: queue.Account{Next: 10, Filtered: 9, ReplayTo: 20}, through: 3, behind: "ends at record 3"},
-		"dropped":                  {account: queue.Account{Next: 10, Delivered: 3, Dropped: 6}, through: 3},
-		"damaged and dropped":      {account: queue.Account{Next: 10, Delivered: 3, Dropped: 4, Corrupt: 2}, through: 3},
-		"more than was dropped":    {account: queue.Account{Next: 10, Delivered: 4, Dropped: 5}, through: 3, behind: "ends at record 3"},
-		"its position is lost":     {account: queue.Account{Next: 10, Delivered: 9}, through: 3, lost: true},
-		"new to the queue again":   {account: queue.Account{Next: 10, Filtered: 9}, through: 3},
+		"a new destination":          {account: queue.Account{Next: 10, Delivered: 9}},
+		"up to date":                 {account: queue.Account{Next: 10, Delivered: 9}, through: 9},
+		"one lacks":                  {account: queue.Account{Next: 10, Delivered: 9}, through: 8, behind: "ends at record 8, and docket has delivered up to record 9"},
+		"some lack":                  {account: queue.Account{Next: 10, Delivered: 4, Filtered: 5}, through: 3, behind: "ends at record 3"},
+		"some lack after a replay":   {account: queue.Account{Next: 10, Filtered: 9, ReplayTo: 20}, through: 3, behind: "ends at record 3"},
+		"dropped":                    {account: queue.Account{Next: 10, Delivered: 3, Dropped: 6}, through: 3},
+		"damaged and dropped":        {account: queue.Account{Next: 10, Delivered: 3, Dropped: 4, Corrupt: 2}, through: 3},
+		"more than was dropped":      {account: queue.Account{Next: 10, Delivered: 4, Dropped: 5}, through: 3, behind: "ends at record 3"},
+		"the queue has lost its end": {account: queue.Account{Next: 10, Delivered: 9}, through: 5, more: 4},
+		"fewer of another copy":      {account: queue.Account{Next: 10, Delivered: 9}, through: 5, more: 3, behind: "ends at record 5"},
+		"its position is lost":       {account: queue.Account{Next: 10, Delivered: 9}, through: 3, lost: true},
+		"new to the queue again":     {account: queue.Account{Next: 10, Filtered: 9}, through: 3},
 	} {
 		t.Run(name, func(t *testing.T) {
 			d := newTestDelivery(t, SinkConfig{Name: "export", Config: &scriptedSink{}}, &fakeCursor{account: tt.account}, slog.New(slog.DiscardHandler))
 			d.queue.Lineage = ownLineage
-			d.sink = &recognizingSink{at: sinks.Position{Next: tt.through + 1, Lineage: ownLineage, Lost: tt.lost}}
+			at := sinks.Position{Next: tt.through + 1, Lineage: ownLineage, Lost: tt.lost}
+			if tt.more > 0 {
+				at.Next, at.Lineage = at.Next+tt.more, ownLineage[:1].Begin("X", at.Next)
+			}
+			d.sink = &recognizingSink{at: at}
 			err := d.resume(t.Context())
 			if tt.behind == "" {
 				if err != nil {

@@ -122,7 +122,7 @@ func (d *delivery) decide(at sinks.Position, found bool) (resumption, error) {
 		return r, ahead(d.cfg.Name, at.Next-1, a.Next)
 	case d.transacts:
 		r.goOn.Next = max(a.Next, through+1)
-	case through > 0 && through+1 < a.Next && !at.Lost && hasDelivered(a) && a.Next-1-through > a.Dropped+a.Corrupt:
+	case through > 0 && at.Next < a.Next && !at.Lost && hasDelivered(a) && a.Next-1-through > a.Dropped+a.Corrupt:
 		// It lacks records that were delivered: they were durable there before the account said so.
 		return r, sinks.Behind(through, a.Next-1)
 	}

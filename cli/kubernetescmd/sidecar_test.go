@@ -198,8 +198,8 @@ func TestContainer(t *testing.T) {
 		t.Errorf("got %+v, want the Secret docket.tls in a volume whose name has no dot", secret)
 	}
 	small := docketOf(podOf(t, usual)).Resources
-	if small.Limits.Memory != "80Mi" || small.Requests.Memory != "64Mi" {
-		t.Errorf("memory: got %+v, want 80Mi, the 54Mi of docket check and two probes", small)
+	if small.Limits.Memory != "64Mi" || small.Requests.Memory != "64Mi" {
+		t.Errorf("memory: got %+v, want 64Mi, the 45Mi of docket check and two probes", small)
 	}
 	var limit config.Size
 	if err := limit.UnmarshalText([]byte(c.Resources.Limits.Memory)); err != nil || limit < 500<<20 {

@@ -104,7 +104,7 @@ func TestLostPosition(t *testing.T) {
 			s = mustOpen(t, rotating(dir, 0), nil)
 			mustClose(t, s) // that it was lost outlives a restart
 			s = mustOpen(t, rotating(dir, 0), nil)
-			if at, _ := resumed(t, s, lineageA); !at.Lost {
+			if at, _ := resumed(t, s, lineageA, 1); !at.Lost {
 				t.Errorf("got %+v, want that the position is lost", at)
 			}
 			mustSend(t, s, batchOf(t, tt.next))

@@ -64,9 +64,9 @@ func (s *store) lines() (map[string]*line, error) {
 }
 
 // turnTo has the export go on with the records of queue behind those that line l has of it; nil: it
-// has none. The next one is upTo at most. An active file of another line is finished first, and so
+// has none. Those up to done do not come again, and the next one is upTo at most. An active file of another line is finished first, and so
 // is one that has records of more incarnations than the position can name.
-func (s *sink) turnTo(queue sinks.Queue, l *line, upTo uint64) error {
+func (s *sink) turnTo(queue sinks.Queue, l *line, done, upTo uint64) error {
 	through := uint64(0)
 	if l != nil {
 		through = l.through
@@ -92,6 +92,9 @@ func (s *sink) turnTo(queue sinks.Queue, l *line, upTo uint64) error {
 	id, err := s.store.newLine(queue.ID, l)
 	if err != nil {
 		return err
+	}
+	if l != nil && !l.isWhole() { // what has parted from l begins behind what has been delivered
+		through = max(through, done)
 	}
 	next.queue, next.last, next.file = id, through, file{}
 	return s.store.replacePosition(next, manifest.Gaps{})

@@ -43,12 +43,12 @@ func lineageOf(t *testing.T, words ...string) (l sinks.Lineage) {
 	return l
 }
 
-// resumed is what a sink says of itself to a docket whose queue has lineage l.
-func resumed(t *testing.T, s *sink, l sinks.Lineage) (at sinks.Position, found bool) {
+// resumed is what a sink says of itself to a docket whose queue has lineage l, and goes on with record next.
+func resumed(t *testing.T, s *sink, l sinks.Lineage, next uint64) (at sinks.Position, found bool) {
 	t.Helper()
 	err := s.Resume(t.Context(), sinks.Queue{ID: queueA, Lineage: l}, func(told sinks.Position, is bool) (sinks.Position, error) {
 		at, found = told, is
-		return sinks.Position{Next: told.Next, Lineage: l}, nil
+		return sinks.Position{Next: next, Lineage: l}, nil
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -113,6 +113,10 @@ func TestResume(t *testing.T) {
 			[]run{{[]string{"A1"}, 1, 12, 0, 0, 0}, {[]string{"A1", "B6"}, 6, 9, 12, 5, 0}, {[]string{"A1", "B6", "C8"}, 8, 8, 9, 7, 0}},
 			[]string{"1-12", "6-9", "8-8"},
 		},
+		"a lost end that was delivered": {
+			[]run{{[]string{"A1"}, 1, 5, 0, 0, 0}, {[]string{"A1", "B6"}, 6, 12, 5, 5, 0}, {[]string{"A1", "C13"}, 13, 15, 12, 5, 0}},
+			[]string{"1-12", "13-15"},
+		},
 		"another queue": {
 			[]run{{[]string{"A1"}, 1, 5, 0, 0, 0}, {[]string{"X1"}, 1, 7, 0, 0, 0}, {[]string{"A1", "B6"}, 6, 6, 5, 5, 0}},
 			[]string{"1-5", "1-7", "6-6"},
@@ -124,7 +128,7 @@ func TestResume(t *testing.T) {
 			for n, r := range tt.runs {
 				s := mustOpen(t, rotating(dir, 0), nil)
 				l := lineageOf(t, r.lineage...)
-				at, found := resumed(t, s, l)
+				at, found := resumed(t, s, l, r.from)
 				if found != (r.at > 0) || at.Next != r.at+1 {
 					t.Errorf("run %d: got %+v, %v, want seqs up to %d", n, at, found, r.at)
 				}
@@ -164,7 +168,7 @@ func TestManyStarts(t *testing.T) {
 			continue // the sink is away: these records come with the next start
 		}
 		s := mustOpen(t, rotating(dir, 0), nil)
-		at, _ := resumed(t, s, l)
+		at, _ := resumed(t, s, l, 1)
 		want = append(want, sendOf(t, s, l, at.Next, n+1)...)
 		mustClose(t, s)
 	}
@@ -190,12 +194,12 @@ func TestBacklogOfManyStarts(t *testing.T) {
 	s := mustOpen(t, rotating(dir, 0), nil)
 	var want []string
 	for n := range uint64(len(l)) {
-		resumed(t, s, l)
+		resumed(t, s, l, 3*n+1)
 		want = append(want, sendOf(t, s, l, 3*n+1, 3*n+3)...)
 		if n%5 == 0 {
 			mustClose(t, s)
 			s = mustOpen(t, rotating(dir, 0), nil)
-			resumed(t, s, l)
+			resumed(t, s, l, 3*n+4)
 		}
 		sendOf(t, s, l, 1, 3*n+3) // a replay
 	}
@@ -208,7 +212,7 @@ func TestBacklogOfManyStarts(t *testing.T) {
 func TestResumeRefused(t *testing.T) {
 	dir := t.TempDir()
 	s := mustOpen(t, rotating(dir, 0), nil)
-	resumed(t, s, lineageOf(t, "A1"))
+	resumed(t, s, lineageOf(t, "A1"), 1)
 	want := sendOf(t, s, lineageOf(t, "A1"), 1, 5)
 	refused := errors.New("refused")
 	err := s.Resume(t.Context(), sinks.Queue{ID: queueA, Lineage: lineageOf(t, "A1", "B3")}, func(sinks.Position, bool) (sinks.Position, error) {

@@ -64,7 +64,7 @@ func TestPositionOfVersion2(t *testing.T) {
 	damage(t, dir, positionName, asVersion2)
 
 	s = mustOpen(t, rotating(dir, 0), nil)
-	at, found := resumed(t, s, sinks.Lineage{{ID: queueA, First: 1}, {ID: started('B'), First: 9}})
+	at, found := resumed(t, s, sinks.Lineage{{ID: queueA, First: 1}, {ID: started('B'), First: 9}}, 9)
 	if !found || at.Next != 9 || !reflect.DeepEqual(at.Lineage, lineageA) {
 		t.Errorf("got %+v, %v, want record 9 of %v", at, found, lineageA)
 	}

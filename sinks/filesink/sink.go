@@ -96,11 +96,12 @@ func (s *sink) Resume(_ context.Context, queue sinks.Queue, decide sinks.Decide)
 	if has != nil {
 		at.Next, at.Lineage = has.last+1, has.lineage
 	}
-	if _, err := decide(at, has != nil); err != nil {
+	goOn, err := decide(at, has != nil)
+	if err != nil {
 		return err
 	}
 	s.queue = queue
-	if err := s.turnTo(queue, has, 0); err != nil {
+	if err := s.turnTo(queue, has, goOn.Next-1, 0); err != nil {
 		return failure("go on with the records of the queue", err)
 	}
 	return nil
@@ -161,7 +162,7 @@ func (s *sink) recognize(b sinks.Batch) error {
 	if err != nil {
 		return err
 	}
-	return s.turnTo(queue, has, portion{b.Items, b.Gaps}.last())
+	return s.turnTo(queue, has, 0, portion{b.Items, b.Gaps}.last())
 }
 
 // write appends p, to a new file where the active one has to be finished first.

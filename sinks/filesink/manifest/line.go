@@ -227,16 +227,16 @@ func (e *Entry) check() error {
 	if id, err := uuid.Parse(e.Queue); err != nil || id.String() != e.Queue {
 		return errors.New("queue is not a UUID")
 	}
-	for i, one := range e.Incarnations {
-		if id, err := uuid.Parse(one.ID); err != nil || id.String() != one.ID || one.First > e.LastSeq || i == 0 && one.First > e.FirstSeq || i > 0 && one.First <= e.Incarnations[i-1].First {
-			return fmt.Errorf("incarnation %q from seq %d on is none of the file", one.ID, one.First)
-		}
-	}
 	if e.Records == 0 || e.Bytes <= 0 {
 		return errors.New("a file without records")
 	}
 	if e.FirstSeq == 0 || e.LastSeq < e.FirstSeq || e.LastSeq == math.MaxUint64 {
 		return fmt.Errorf("seqs %d to %d are not a range", e.FirstSeq, e.LastSeq)
+	}
+	for i, one := range e.Incarnations {
+		if id, err := uuid.Parse(one.ID); err != nil || id.String() != one.ID || one.First > e.LastSeq || i == 0 && one.First > e.FirstSeq || i > 0 && one.First <= e.Incarnations[i-1].First {
+			return fmt.Errorf("incarnation %q from seq %d on is none of the file", one.ID, one.First)
+		}
 	}
 	if _, ok := e.Gaps.Find(e.FirstSeq); ok {
 		return fmt.Errorf("firstSeq %d lies in a gap", e.FirstSeq)

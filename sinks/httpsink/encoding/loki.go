@@ -20,8 +20,8 @@ type Loki struct {
 	// Labels are the labels of every stream, beside source. Default:
 	// service_name: docket.
 	Labels map[string]string `yaml:"labels"`
-	// QueueLabel adds the label queue, the UUID of the queue, so that each queue has its
-	// own streams. Loki refuses a record that is an hour older than the newest one of its
+	// QueueLabel adds the label queue, the first half of the record ids, so that each start of
+	// each docket has its own streams. Loki refuses a record that is an hour older than the newest one of its
 	// stream. If several dockets send to one Loki without a label that tells them apart,
 	// Loki refuses the records of a docket that catches up after an outage.
 	QueueLabel bool `yaml:"queueLabel"`
