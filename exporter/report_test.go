@@ -105,6 +105,7 @@ func TestReport(t *testing.T) {
 			{sources.Report{Trouble: "/tmp/violations: permission denied: run as uid 1000"}, SourceStatus{Name: "files", State: Degraded, Reason: "/tmp/violations: permission denied: run as uid 1000"}},
 			{sources.Report{Trouble: "two files cannot be read", Lost: 2}, SourceStatus{Name: "files", State: Degraded, Reason: "two files cannot be read", Lost: 2}},
 			{sources.Report{Lost: 3}, SourceStatus{Name: "files", State: Active, Lost: 3}},
+			{sources.Report{Lost: 3, LostLines: 12, LostBytes: 4608}, SourceStatus{Name: "files", State: Active, Lost: 3, LostLines: 12, LostBytes: 4608}},
 			{sources.Report{PassedOver: map[string]uint64{"NoObject": 4}}, SourceStatus{Name: "files", State: Active, PassedOver: map[string]uint64{"NoObject": 4}}},
 		} {
 			reporter.report.Store(&tt.report)

@@ -156,7 +156,8 @@ func (r *sourceRunner) snapshot() SourceStatus {
 	}
 	if reporter, ok := r.source.(sources.Reporter); ok {
 		report := reporter.Report()
-		s.Lost, s.PassedOver, s.LastRun, s.audits = report.Lost, report.PassedOver, report.Audits.Last, report.Audits
+		s.Lost, s.LostLines, s.LostBytes = report.Lost, report.LostLines, report.LostBytes
+		s.PassedOver, s.LastRun, s.audits = report.PassedOver, report.Audits.Last, report.Audits
 		if s.State == Active && report.Trouble != "" {
 			s.State, s.Reason = Degraded, report.Trouble
 		}

@@ -92,6 +92,8 @@ type SourceStatus struct {
 	LastRecord       *time.Time        `json:"lastRecord,omitempty"` // when the last stored one was received; nil: none since the start
 	LastRun          *sources.AuditRun `json:"lastRun,omitempty"`    // of an audit that the source reads; nil: none since the start
 	Lost             uint64            `json:"lost,omitempty"`       // gaps the source knows of since the start; see sources.Report
+	LostLines        uint64            `json:"lostLines,omitempty"`  // of that, as far as they are known
+	LostBytes        uint64            `json:"lostBytes,omitempty"`  // at least, of what is not known in lines
 	// PassedOver is how much the source has read and made no record of since the start, by
 	// reason; see sources.Report.
 	PassedOver map[string]uint64 `json:"passedOver,omitempty"`

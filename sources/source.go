@@ -80,6 +80,9 @@ type Report struct {
 	// a file or a run that vanished before docket read it, or lines that the engine left
 	// out. Each was logged, and a record says so where the source writes such records.
 	Lost uint64
+	// LostLines and LostBytes are how much of that is known at least. Where lines are known,
+	// their bytes are not counted.
+	LostLines, LostBytes uint64
 	// PassedOver is how much the source has read and made no record of since the start of the
 	// process, in lines, events or files, by reason. It is not an error by itself.
 	PassedOver map[string]uint64

@@ -40,6 +40,16 @@ gatekeeper  Degraded  0        -       -          -            12
 opa         Active    1234567  0.50/s  1m30s ago  2            0
 gatekeeper: /tmp/violations: permission denied
 `},
+		"some, of known size": {[]exporter.SourceStatus{
+			{Name: "log", State: exporter.Active, Lost: 3, LostLines: 12, LostBytes: 4608},
+			{Name: "other", State: exporter.Active, Lost: 1, LostLines: 1},
+		}, `
+SOURCE  STATE   RECORDS  RATE  LAST  LOST
+log     Active  0        -     -     3
+other   Active  0        -     -     1
+log: lost: at least 12 lines and 4.5 KiB
+other: lost: at least 1 line
+`},
 		"audits": {[]exporter.SourceStatus{
 			with(gatekeeper, func(s *exporter.SourceStatus) { s.LastRun = run(false, decision.NoEnd, 1) }),
 			{Name: "log", State: exporter.Active, LastRun: run(true, decision.StartToEnd, 17)},

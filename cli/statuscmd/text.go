@@ -35,7 +35,7 @@ func writeStatus(w io.Writer, s exporter.Status, now time.Time) error {
 	fmt.Fprintln(t)
 	writeSources(t, s.Sources, now)
 	for _, source := range s.Sources {
-		fmt.Fprint(t, note(source.Name+": ", source.Reason)+passedNote(source)+auditNote(source, now))
+		fmt.Fprint(t, note(source.Name+": ", source.Reason)+lostNote(source)+passedNote(source)+auditNote(source, now))
 	}
 	if err := t.Flush(); err != nil {
 		return err
@@ -69,6 +69,21 @@ func writeSources(w io.Writer, sources []exporter.SourceStatus, now time.Time) {
 		}
 		fmt.Fprintln(w)
 	}
+}
+
+// lostNote is a line on how much is known to be lost; nothing where nobody knows.
+func lostNote(s exporter.SourceStatus) string {
+	var parts []string
+	if s.LostLines > 0 {
+		parts = append(parts, human.Count(s.LostLines, "line"))
+	}
+	if s.LostBytes > 0 {
+		parts = append(parts, human.Size(int64(s.LostBytes)))
+	}
+	if parts == nil {
+		return ""
+	}
+	return note(s.Name+": ", "lost: at least "+strings.Join(parts, " and "))
 }
 
 // passedNote is a line on what the source has read and made no record of; nothing without it.

@@ -171,8 +171,9 @@ func TestClaimsAreRemoved(t *testing.T) {
 	w.put(fileOf(runAt(3))+".log", text(auditLines(runAt(3), 1)))
 	w.awaitRuns(4)
 	w.awaitIdle()
-	if got := w.source.(*source).Report(); got.Lost != 1 || got.Trouble != "" || got.Audits.Complete != 3 || got.Audits.Incomplete != 1 {
-		t.Errorf("got the report %+v, want 1 lost, no trouble, and all audits but that complete", got)
+	size := uint64(len(text(auditLines(runAt(1), 1))))
+	if got := w.source.(*source).Report(); got.Lost != 1 || got.LostBytes != size || got.Trouble != "" || got.Audits.Complete != 3 || got.Audits.Incomplete != 1 {
+		t.Errorf("got the report %+v, want 1 lost of %d bytes, no trouble, and all audits but that complete", got, size)
 	}
 }
 

@@ -66,7 +66,7 @@ func (s *source) Connections() int { return 0 }
 
 // Report says what cannot be read, and how much is known to be lost.
 func (s *source) Report() sources.Report {
-	return sources.Report{Trouble: s.failures.Text(), Lost: s.gaps.Lost(), PassedOver: sources.PassedOver("ForeignFile", s.gaps.Foreign()), Audits: s.audits.Seen()}
+	return sources.Report{Trouble: s.failures.Text(), Lost: s.gaps.Lost(), LostBytes: s.gaps.Bytes(), PassedOver: sources.PassedOver("ForeignFile", s.gaps.Foreign()), Audits: s.audits.Seen()}
 }
 
 // CheckState implements sources.Stateful.

@@ -264,8 +264,8 @@ func TestWhatIsLostIsCounted(t *testing.T) {
 		b.awaitHeld(2)
 		b.in.Drain()
 		b.await("the new contents", func() bool { s := b.stored(); return len(s) > 0 && s[len(s)-1] == "{}" })
-		if lost := b.source.Report().Lost; lost != 1 {
-			t.Errorf("got %d lost, want 1", lost)
+		if r := b.source.Report(); r.Lost != 1 || r.LostLines != 0 || r.LostBytes == 0 {
+			t.Errorf("got %+v, want 1 lost and its bytes", r)
 		}
 	})
 }

@@ -132,7 +132,7 @@ func TestASampledAuditIsLost(t *testing.T) {
 	if got := b.stored()[len(violations)-1]; !strings.Contains(got, `"complete":false,"reason":"LinesLost","violations":12,"reported":13`) {
 		t.Errorf("got %s, want that a line is lost", got)
 	}
-	b.await("a gap", func() bool { return b.source.Report().Lost == 1 })
+	b.await("a gap", func() bool { r := b.source.Report(); return r.Lost == 1 && r.LostLines == 1 })
 	a := b.source.Report().Audits
 	if a.Complete != 0 || a.Incomplete != 1 || a.Last.Complete || a.Last.Reason != decision.LinesLost || a.Last.Violations != 12 {
 		t.Errorf("got %+v, want one audit, whose last run is not complete", a)

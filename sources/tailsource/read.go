@@ -225,7 +225,7 @@ func (r *reading) finish(ctx context.Context, err error) error {
 		return r.stop(ctx, r.err)
 	}
 	if lost := r.file.Unread(); lost > 0 || err != nil && !errors.Is(err, follow.ErrMoved) {
-		r.report.Gap("the end of a log file was not read: it was overwritten without a copy, or cannot be read", "path", r.file.Path(), "bytes", lost, "error", err)
+		r.report.Gap(follow.Lost{Bytes: uint64(max(0, lost))}, "the end of a log file was not read: it was overwritten without a copy, or cannot be read", "path", r.file.Path(), "error", err)
 	}
 	if r.feed != nil {
 		if err := r.feed.Settle(ctx); err != nil {

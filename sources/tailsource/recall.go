@@ -20,7 +20,7 @@ func (r *reader) recallCarry() (same bool) {
 	r.recalled = true
 	lost := r.decoder.Recall(r.readAgain)
 	for range lost {
-		r.report.Gap("a line that was cut into pieces is lost: its beginning is in a log file that is gone", "path", r.config.Path)
+		r.report.Gap(follow.Lost{Lines: 1}, "a line that was cut into pieces is lost: its beginning is in a log file that is gone", "path", r.config.Path)
 	}
 	return lost == 0
 }

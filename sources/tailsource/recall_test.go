@@ -106,8 +106,8 @@ func TestABeginningThatIsGone(t *testing.T) {
 	b.write(stamp + "stdout P  and\n" + stamp + "stdout F  more\"}\n" + stamp + "stdout F {\"n\":3}\n")
 	b.start()
 	b.wantStored([]string{`{"n":1}`, `{"n":2}`, `{"n":3}`})
-	if lost := b.source.Report().Lost; lost != 1 {
-		t.Errorf("got %d gaps, want that of the line", lost)
+	if r := b.source.Report(); r.Lost != 1 || r.LostLines != 1 || r.LostBytes != 0 {
+		t.Errorf("got %+v, want the gap of the line", r)
 	}
 	b.stop()
 	b.wantNoCanary()

@@ -9,6 +9,7 @@ import (
 
 	"github.com/docket-export/docket/sources"
 	"github.com/docket-export/docket/sources/failures"
+	"github.com/docket-export/docket/sources/tailsource/follow"
 )
 
 // report is what a source says of itself for /status, or of one of its files.
@@ -22,6 +23,8 @@ type totals struct {
 	failures *failures.List
 	log      *slog.Logger
 	lost     atomic.Uint64
+	lines    atomic.Uint64 // of what is lost, as far as they are known
+	bytes    atomic.Uint64 // and those of other losses
 	audits   *sources.AuditLog
 
 	mu     sync.Mutex
@@ -50,8 +53,16 @@ func (r *report) Set(about, text string) { r.failures.Set(r.file+about, text) }
 func (r *report) clear() { r.failures.SetAll(r.file, nil) }
 
 // Gap implements follow.Report.
-func (r *report) Gap(text string, args ...any) {
+func (r *report) Gap(n follow.Lost, text string, args ...any) {
 	r.lost.Add(1)
+	r.lines.Add(n.Lines)
+	r.bytes.Add(n.Bytes)
+	switch {
+	case n.Lines > 0:
+		args = append(args, "lines", n.Lines)
+	case n.Bytes > 0:
+		args = append(args, "bytes", n.Bytes)
+	}
 	r.log.Error(text, args...)
 }
 
@@ -67,5 +78,5 @@ func (r *report) passOver(counts map[string]uint64) {
 func (r *report) get() sources.Report {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return sources.Report{PassedOver: maps.Clone(r.passed), Trouble: strings.Join(r.failures.All(), "; "), Lost: r.lost.Load(), Audits: r.audits.Seen()}
+	return sources.Report{PassedOver: maps.Clone(r.passed), Trouble: strings.Join(r.failures.All(), "; "), Lost: r.lost.Load(), LostLines: r.lines.Load(), LostBytes: r.bytes.Load(), Audits: r.audits.Seen()}
 }

@@ -42,9 +42,20 @@ func (r *reading) reportRuns() {
 		}
 		r.report.audits.Add(*run.Run)
 		if run.Reason == decision.LinesLost || run.Reason == decision.Damaged {
-			r.report.Gap("the log does not show all violations of an audit", "audit", run.ID, "reason", run.Reason, "detail", run.Detail)
+			r.report.Gap(follow.Lost{Lines: missing(run.Run)}, "the log does not show all violations of an audit", "audit", run.ID, "reason", run.Reason, "detail", run.Detail)
 		}
 	}
+}
+
+// missing is how many violations the engine has counted beyond those in the log, as far as it
+// has told its counts.
+func missing(run *decision.Run) (n uint64) {
+	for _, c := range run.Constraints {
+		if c.Reported != nil {
+			n += max(*c.Reported, c.Violations) - c.Violations
+		}
+	}
+	return n
 }
 
 // open makes the feed. The name of its producer is durable before a record is sent

@@ -112,12 +112,16 @@ type Options struct {
 // inventories of one process.
 type Gaps struct {
 	lost    atomic.Uint64
+	bytes   atomic.Uint64
 	foreign atomic.Uint64
 	pending map[string]bool // those counted that are not durable yet; the scanner's
 }
 
 // Lost is how many there were.
 func (g *Gaps) Lost() uint64 { return g.lost.Load() }
+
+// Bytes is how many they had at least.
+func (g *Gaps) Bytes() uint64 { return g.bytes.Load() }
 
 // Foreign is how many files at the path were not Gatekeeper's.
 func (g *Gaps) Foreign() uint64 { return g.foreign.Load() }
@@ -359,15 +363,13 @@ func (v *Inventory) drop(finished []*claim) {
 	poke(v.relook) // what was read may be deleted now
 }
 
-// remember notes a file that is not claimed in a way that outlives this process. Called
-// with mu held.
-func (v *Inventory) remember(channel, file, stem string) {
+// remember notes a file that is not claimed in a way that outlives this process, and its size;
+// 0: not known. That a file has grown is saved with what is saved next. Called with mu held.
+func (v *Inventory) remember(channel, file, stem string, size int64) {
 	key := stemKey(channel, stem)
-	seen := seenFile{Channel: channel, File: file}
-	if v.state.Seen[key] != seen {
-		v.state.Seen[key] = seen
-		v.dirty = true
-	}
+	was := v.state.Seen[key]
+	v.state.Seen[key] = seenFile{Channel: channel, File: file, Size: max(was.Size, size)}
+	v.dirty = v.dirty || was.Channel != channel || was.File != file
 }
 
 // wasRead reports whether a file of that stem was read and has not been gone since.

@@ -80,8 +80,12 @@ func (l *look) vanished(top dir, key string, seen seenFile) {
 	}
 	l.v.Gaps.pending[key] = true
 	l.v.Gaps.lost.Add(1)
-	l.v.Log.Error("a file vanished before docket read it: its records are lost",
-		"file", filepath.Join(l.v.Path, c.Path()))
+	l.v.Gaps.bytes.Add(uint64(seen.Size))
+	args := []any{"file", filepath.Join(l.v.Path, c.Path())}
+	if seen.Size > 0 { // it had so many at least
+		args = append(args, "bytes", seen.Size)
+	}
+	l.v.Log.Error("a file vanished before docket read it: its records are lost", args...)
 }
 
 // exists reports whether a file has one of its names, also while it is renamed.

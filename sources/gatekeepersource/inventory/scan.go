@@ -191,7 +191,7 @@ func (l *look) missed(channel, file string, name fileName) {
 	l.v.mu.Lock()
 	defer l.v.mu.Unlock()
 	if !l.v.wasRead(channel, name.stem) {
-		l.v.remember(channel, file, name.stem)
+		l.v.remember(channel, file, name.stem, 0)
 	}
 }
 
@@ -219,7 +219,7 @@ func (l *look) failFile(f found, old bool, err error) {
 	}
 	l.v.mu.Lock()
 	defer l.v.mu.Unlock()
-	l.v.remember(f.channel, f.file, f.name.stem)
+	l.v.remember(f.channel, f.file, f.name.stem, f.info.size)
 }
 
 // newest is when the newest run of a channel began that was ever seen.
@@ -271,8 +271,8 @@ func (l *look) claim(d dir, f found, old bool) error {
 		c = newClaim(f.channel, f.file, info.inode)
 		c.stage, c.f = live, file
 		v.claims[f.id] = c
-		v.remember(f.channel, f.file, f.name.stem)
 	}
+	v.remember(f.channel, f.file, f.name.stem, f.info.size)
 	c.rename(f.file, f.name)
 	if f.name.kind.isLive() {
 		if !old {

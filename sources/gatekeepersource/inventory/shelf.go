@@ -138,6 +138,6 @@ func (v *Inventory) Lose(f File) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	delete(v.claims, f.ID)
-	v.remember(f.Channel, f.Name, f.Stem)
+	v.remember(f.Channel, f.Name, f.Stem, f.Size)
 	poke(v.relook)
 }

@@ -35,6 +35,7 @@ type doneFile struct {
 type seenFile struct {
 	Channel string `json:"channel"`
 	File    string `json:"file"`
+	Size    int64  `json:"size,omitempty"` // when it was seen last; 0: not known
 }
 
 // Channel is what is known of a channel beyond its files.

@@ -48,9 +48,12 @@ type Report interface {
 	// Set says what is wrong with the subject about, and what to do. An empty text:
 	// nothing is wrong.
 	Set(about, text string)
-	// Gap counts lines that are known to be lost.
-	Gap(text string, args ...any)
+	// Gap counts what is known to be lost, and says so in the log.
+	Gap(n Lost, text string, args ...any)
 }
+
+// Lost is how much a gap is: lines where they are known, or else bytes. Both are 0 where neither is.
+type Lost struct{ Lines, Bytes uint64 }
 
 // What a Report is about.
 const (
@@ -79,14 +82,14 @@ type Follower struct {
 	listed time.Time // when a directory had changed last that was looked at for neighbours; owned by scan
 
 	mu      sync.Mutex
-	retired bool              // nothing comes after what is held
-	held    []*generation     // to be read, in order; the last is the latest
-	resume  *Contents         // what was being read before the restart, until it is found
-	done    []Contents        // what was read
-	known   bool              // there was a file to follow: others may have come after it
-	seen    time.Time         // of the generation that was being read before the restart
-	beside  map[identity]bool // are not of this log: they had other names while it had its own
-	skipped map[identity]bool // seen at the path while there was no room to hold them
+	retired bool               // nothing comes after what is held
+	held    []*generation      // to be read, in order; the last is the latest
+	resume  *Contents          // what was being read before the restart, until it is found
+	done    []Contents         // what was read
+	known   bool               // there was a file to follow: others may have come after it
+	seen    time.Time          // of the generation that was being read before the restart
+	beside  map[identity]bool  // are not of this log: they had other names while it had its own
+	skipped map[identity]int64 // seen at the path while there was no room to hold them, and their sizes then
 }
 
 // New looks at the path for the first time: what happens from then on is not missed.
@@ -95,7 +98,7 @@ func New(o Options) *Follower {
 	f := &Follower{
 		path: o.Path, grace: o.Grace, log: o.Log, report: o.Report, claims: o.Claims, mayGo: o.MayGo, list: list,
 		watch: watch.New(poll, o.Log), wake: make(chan struct{}, 1), room: make(chan struct{}, 1),
-		seen: o.Known.Seen, known: !o.First, skipped: make(map[identity]bool), beside: make(map[identity]bool),
+		seen: o.Known.Seen, known: !o.First, skipped: make(map[identity]int64), beside: make(map[identity]bool),
 	}
 	for _, id := range o.Known.Beside {
 		f.beside[id] = true
@@ -313,7 +316,7 @@ func (f *Follower) tryBegin(path string, last bool) bool {
 	if taken || full {
 		file.Close()
 		if !taken {
-			f.crowded(info.identity)
+			f.crowded(info)
 		}
 		return true
 	}
@@ -337,7 +340,7 @@ func (f *Follower) tryBegin(path string, last bool) bool {
 		f.hold(found...)
 		if !all { // the rest of them comes first
 			file.Close()
-			f.crowded(info.identity)
+			f.crowded(info)
 			return true
 		}
 	}
@@ -350,18 +353,18 @@ func (f *Follower) tryBegin(path string, last bool) bool {
 }
 
 // crowded notes a file at the path for which there is no room.
-func (f *Follower) crowded(id identity) {
-	if len(f.skipped) < maxSkipped {
-		f.skipped[id] = true
+func (f *Follower) crowded(info file) {
+	if _, ok := f.skipped[info.identity]; ok || len(f.skipped) < maxSkipped {
+		f.skipped[info.identity] = info.size
 	}
 	f.report.Set(theHeld, fmt.Sprintf("%d files wait to be read, and docket holds no more open: files that rotation deletes now are lost. Find out why the queue takes no more records", maxHeld))
 }
 
 // settleSkipped counts what was seen while there was no room, and is gone.
 func (f *Follower) settleSkipped() {
-	for id := range f.skipped {
+	for id, size := range f.skipped {
 		if !slices.ContainsFunc(f.held, func(g *generation) bool { return g.identity == id }) {
-			f.report.Gap("a log file was rotated away before docket read it, because too many files waited for the queue", "inode", id.Inode)
+			f.report.Gap(Lost{Bytes: uint64(size)}, "a log file was rotated away before docket read it, because too many files waited for the queue", "inode", id.Inode)
 		}
 	}
 	clear(f.skipped)

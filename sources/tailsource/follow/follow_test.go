@@ -179,8 +179,8 @@ func TestRotatedWhileItIsListed(t *testing.T) {
 // quiet is a Report that nobody reads.
 type quiet struct{}
 
-func (quiet) Set(string, string) {}
-func (quiet) Gap(string, ...any) {}
+func (quiet) Set(string, string)       {}
+func (quiet) Gap(Lost, string, ...any) {}
 
 func write(t *testing.T, path, text string) {
 	t.Helper()

@@ -253,7 +253,7 @@ func (f *Follower) findResumed(p place, current file, there bool) {
 	f.resume = nil
 	c.Done = true
 	f.done = append(f.done, *c)
-	f.report.Gap("the log file that docket was reading is gone: any lines after the last position are lost. Let rotated files stay uncompressed for longer (delaycompress)",
+	f.report.Gap(Lost{}, "the log file that docket was reading is gone: any lines after the last position are lost. Let rotated files stay uncompressed for longer (delaycompress)",
 		"path", f.path, "inode", c.Inode, "position", c.Offset)
 }
 
