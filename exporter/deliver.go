@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -87,8 +88,8 @@ type delivery struct {
 	resumed bool       // guarded by opening
 
 	transacts bool
-	packed    atomic.Uint64 // seq of the last record in a batch
-	suspicion *suspicion
+	once      bool // docket ends when there is nothing more to deliver
+	suspicion suspicion
 	has       atomic.Uint64 // see packer.has; set before resumed
 	told      atomic.Uint64 // see packer.told; set before resumed
 }
@@ -158,7 +159,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	if c, ok := cfg.Config.(sinks.Concurrent); ok {
 		atATime, batches, d.packer.copies = c.MaxInFlight(), c.MaxInFlight()+1, true
 	}
-	d.slots, d.suspicion = newSlots(atATime), newSuspicion()
+	d.slots, d.suspicion.ahead = newSlots(atATime), map[uint64]bool{}
 	d.free, d.made = make(chan *batch, batches), make(chan *batch, batches)
 	for range batches {
 		d.free <- &batch{}
@@ -304,7 +305,6 @@ func (d *delivery) round(ctx, sending context.Context) error {
 		d.free <- b
 		return err
 	}
-	d.packed.Store(records[len(records)-1].Seq)
 	d.packer.has, d.packer.told = d.has.Load(), d.told.Load()
 	d.packer.pack(b, records)
 	if err := d.forgetPending(ctx, b); err != nil {
@@ -477,7 +477,7 @@ func (d *delivery) settle(b *batch) {
 		d.log.Error("delivered records cannot be marked as done: this is a bug, and docket will redeliver them", "error", err)
 		return
 	}
-	d.suspicion.forget(b.last)
+	maps.DeleteFunc(d.suspicion.ahead, func(seq uint64, _ bool) bool { return seq <= b.last })
 	if o.DeadLettered > 0 {
 		d.letters.wakeRedrive()
 	}

@@ -213,7 +213,11 @@ func (e *Exporter) newSink(cfg *Config, s SinkConfig, m *deliveryMetrics) (*deli
 		announce:  e.announced.of(s.Name),
 		tails:     e.tailsOf(s.Name),
 	}
-	return newDelivery(s, facts, c, m, e.log)
+	d, err := newDelivery(s, facts, c, m, e.log)
+	if err == nil {
+		d.once = e.once
+	}
+	return d, err
 }
 
 // letGo forgets a sink and what the queue keeps for it.

@@ -3,6 +3,8 @@ package exporter
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"strings"
 	"time"
 
@@ -15,6 +17,7 @@ const onceNews = 30 * time.Second
 // LeftError says what a queue still holds after Run with Options.Once, by sink.
 type LeftError struct {
 	Pending     map[string]uint64 // to be delivered
+	Refused     map[string]string // how destinations refuse each of those, where they accept none
 	Parked      map[string]uint64 // the same, of sinks that are not configured
 	DeadLetters map[string]uint64 // rejected, and set aside
 	Corrupt     map[string]uint64 // lost to damage on disk; quarantine has the unreadable bytes
@@ -22,12 +25,18 @@ type LeftError struct {
 
 func (e *LeftError) Error() string {
 	var parts []string
+	pending := maps.Clone(e.Pending)
+	for _, name := range slices.Sorted(maps.Keys(e.Refused)) {
+		delete(pending, name)
+		parts = append(parts, fmt.Sprintf("sink %s refuses each of the %d records that are left: %s (mend it and run docket again: they stay in the queue, "+
+			"and docket sets them aside as soon as the sink accepts another record; `retire: true` drops them)", name, e.Pending[name], e.Refused[name]))
+	}
 	for _, left := range []struct {
 		what string
 		of   map[string]uint64
 		do   string
 	}{
-		{"not delivered", e.Pending, "run docket again when the sinks accept records"},
+		{"not delivered", pending, "run docket again when the sinks accept records"},
 		{"kept for sinks that are not configured", e.Parked, "add them again, or with `retire: true` to drop them"},
 		{"dead letters", e.DeadLetters, "see docket deadletter ls"},
 		{"lost to damage on disk", e.Corrupt, "the unreadable bytes are in quarantine, in the directory of the queue"},
@@ -39,7 +48,7 @@ func (e *LeftError) Error() string {
 	return "the queue is not empty, keep its volume: " + strings.Join(parts, "; ")
 }
 
-// awaitDrained returns when every sink has what it is to get, or ctx is done.
+// awaitDrained returns when every sink has what it is to get, and its destination accepts, or ctx is done.
 func (e *Exporter) awaitDrained(ctx context.Context) {
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
@@ -66,7 +75,7 @@ func (e *Exporter) isDrained() bool {
 
 // left returns what the queue still holds; nil: nothing.
 func (e *Exporter) left() error {
-	left := &LeftError{Pending: map[string]uint64{}, Parked: map[string]uint64{}, DeadLetters: map[string]uint64{}, Corrupt: map[string]uint64{}}
+	left := &LeftError{Pending: map[string]uint64{}, Refused: map[string]string{}, Parked: map[string]uint64{}, DeadLetters: map[string]uint64{}, Corrupt: map[string]uint64{}}
 	stats, now := e.queue.Stats(), e.parts()
 	for name, account := range stats.Cursors {
 		if account.DeadLettered > 0 {
@@ -81,6 +90,9 @@ func (e *Exporter) left() error {
 			}
 		} else if n := d.pending(stats.LastSeq); n > 0 {
 			left.Pending[name] = n
+			if how := d.refusesRest(stats.LastSeq); how != nil {
+				left.Refused[name] = how.Error()
+			}
 		}
 	}
 	if len(left.Pending)+len(left.Parked)+len(left.DeadLetters)+len(left.Corrupt) == 0 {

@@ -55,12 +55,14 @@ type batch struct {
 	rejected uint64 // items that the destination will never take
 	decided  bool   // guarded by delivery.settling
 	begun    atomic.Bool
+	refused  atomic.Pointer[refusedRest] // nil unless it waits, and all behind it were refused
 }
 
 func (b *batch) reset(incarnation string) {
 	b.Queue, b.Items, b.Gaps, b.Lines = incarnation, b.Items[:0], b.Gaps[:0], nil
 	b.filtered, b.setAside, b.rejected, b.decided = 0, 0, 0, false
 	b.begun.Store(false)
+	b.refused.Store(nil)
 	b.leftOut, b.turnedDown = b.leftOut[:0], b.turnedDown[:0]
 	if b.lines = b.lines[:0]; cap(b.lines) > maxSpareLines {
 		b.lines = nil

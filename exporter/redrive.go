@@ -121,9 +121,7 @@ func (r *redriver) left(b sinks.Batch) sinks.Batch {
 }
 
 // tryOthers holds nothing: what is refused again goes back to the letters.
-func (r *redriver) tryOthers(context.Context, sinks.Batch, *sinks.Failure, tries) (again bool, hold *sinks.Failure) {
-	return false, nil
-}
+func (r *redriver) tryOthers(context.Context, uint64, int, *sinks.Failure, tries) (hold *sinks.Failure) { return nil }
 
 // pause ends early when letters of b are purged: those behind them must not wait.
 func (r *redriver) pause(ctx context.Context, b sinks.Batch, pause time.Duration) {
@@ -172,9 +170,9 @@ func (r *redriver) remove(ctx context.Context) error {
 	return nil
 }
 
-// reject puts letters back, or gives them up.
-func (r *redriver) reject(_ context.Context, _ *failure, items []deadletter.Letter) (again bool, err error) {
-	if r.cfg.OnReject == DropRejected {
+// reject puts letters back, or gives them up. A destination that refuses everything costs none.
+func (r *redriver) reject(_ context.Context, _ *failure, items []deadletter.Letter, proven bool) (again bool, err error) {
+	if r.cfg.OnReject == DropRejected && proven {
 		seqs := make([]uint64, len(items))
 		for i, l := range items {
 			seqs[i] = l.Seq

@@ -35,17 +35,16 @@ type feed interface {
 	onReject() OnReject
 	// left is b without the items that were given up meanwhile.
 	left(b sinks.Batch) sinks.Batch
-	// tryOthers is asked before items of b that f refuses are given up, if nothing was accepted since
-	// their first refusal. again: another record is accepted now, b is to be attempted again. hold: b
-	// waits, and this is why. Neither: they are given up.
-	tryOthers(ctx context.Context, b sinks.Batch, f *sinks.Failure, t tries) (again bool, hold *sinks.Failure)
+	// tryOthers is called before a record that f refuses is given up, if none was accepted since its
+	// first refusal. hold: the batch waits, and this is why.
+	tryOthers(ctx context.Context, refused uint64, round int, f *sinks.Failure, t tries) (hold *sinks.Failure)
 	// pause waits before the next attempt at b.
 	pause(ctx context.Context, b sinks.Batch, pause time.Duration)
 	// accepted is told that the destination has accepted all of b.
 	accepted(ctx context.Context, b sinks.Batch) error
 	// reject keeps or drops items, durably. When it cannot now, and f is to be
-	// attempted again, it reports that, after a wait.
-	reject(ctx context.Context, f *failure, items []deadletter.Letter) (again bool, err error)
+	// attempted again, it reports that, after a wait. proven: the destination accepts others.
+	reject(ctx context.Context, f *failure, items []deadletter.Letter, proven bool) (again bool, err error)
 }
 
 // send attempts b until the fate of each item is decided: the destination has accepted
@@ -71,20 +70,24 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 		f := sinks.FailureOf(err).Check(len(b.Items))
 		isRejected := f.Kind == sinks.Rejected && len(b.Items) > 0
 		if isRejected {
-			t = t.again(d.suspicion)
+			t = t.again(&d.suspicion)
 		}
 		if isRejected && len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt) {
 			failing.over(attempt) // it answers
 			return d.sendHalves(ctx, from, halves(b, f.Items), t)
 		}
-		isHeld := false
-		if isRejected && policy != BlockAt && !f.Taken && !d.suspicion.tookSince(t) {
-			again, hold := from.tryOthers(ctx, b, f, t)
-			if again {
-				continue
+		proven, isHeld := f.Taken || d.suspicion.tookSince(t), false
+		if isRejected && policy != BlockAt && !proven {
+			refused := b.Items[0].Seq
+			if len(f.Items) > 0 {
+				refused = b.Items[f.Items[0]].Seq
 			}
-			if hold != nil {
-				f, isHeld = hold, true
+			hold := from.tryOthers(ctx, refused, attempt, f, t)
+			if hold == nil && d.suspicion.tookSince(t) {
+				continue // another one is accepted: is it refused again?
+			}
+			if isHeld = hold != nil; isHeld {
+				f = hold
 			}
 		}
 		if !isRejected || isHeld || policy == BlockAt {
@@ -92,9 +95,16 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 			delay := d.delay(failing.metAtSink(f), backoff)
 			if isHeld && f.Kind == sinks.Misconfigured {
 				delay = backoff // the next record may show that it was this one's fault
+				d.suspicion.held.Add(1)
 			}
 			failing.waits(delay)
-			d.suspicion.pause(isHeld, func() { from.pause(ctx, b, delay) })
+			from.pause(ctx, b, delay)
+			if isHeld && f.Kind == sinks.Misconfigured {
+				d.suspicion.held.Add(-1)
+			}
+			if ctx.Err() != nil {
+				return rejected, context.Cause(ctx)
+			}
 			if d.isFinishing() {
 				return rejected, errFinishing
 			}
@@ -111,7 +121,7 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 			f = alone(f)
 		}
 		items := lettersOf(b, f, t)
-		again, err := from.reject(ctx, failing, items)
+		again, err := from.reject(ctx, failing, items, proven)
 		if err != nil {
 			return rejected, err
 		}
@@ -173,7 +183,8 @@ func (d *delivery) attempt(ctx context.Context, b sinks.Batch) (err error) {
 	began, number := time.Now(), d.suspicion.clock.Add(1)
 	err = send(ctx, b)
 	d.metrics.sent(time.Since(began))
-	if err == nil && len(b.Items) > 0 && d.suspicion.accepted(number) {
+	takes := err == nil && len(b.Items) > 0 || err != nil && sinks.FailureOf(err).Taken
+	if takes && d.suspicion.accepted(number) {
 		d.retryNow.Broadcast()
 	}
 	return err
@@ -253,8 +264,12 @@ func (q fromQueue) onReject() OnReject { return q.cfg.OnReject }
 
 // left is b without what was tried ahead of its turn, and accepted.
 func (q fromQueue) left(b sinks.Batch) sinks.Batch {
-	if items := q.suspicion.without(b.Items); len(items) < len(b.Items) {
-		b.Items, b.Lines = items, nil
+	q.batch.refused.Store(nil)
+	q.settling.Lock()
+	defer q.settling.Unlock()
+	isTaken := func(it sinks.Item) bool { return q.suspicion.ahead[it.Seq] }
+	if len(q.suspicion.ahead) > 0 && slices.ContainsFunc(b.Items, isTaken) {
+		b.Items, b.Lines = slices.DeleteFunc(slices.Clone(b.Items), isTaken), nil
 	}
 	return b
 }
@@ -273,7 +288,7 @@ func (q fromQueue) accepted(_ context.Context, b sinks.Batch) error {
 // reject keeps items as dead letters, unless they are dropped: those are counted when
 // their batch is settled. While they cannot be kept nothing goes on, for they would be
 // lost.
-func (q fromQueue) reject(ctx context.Context, f *failure, items []deadletter.Letter) (again bool, err error) {
+func (q fromQueue) reject(ctx context.Context, f *failure, items []deadletter.Letter, _ bool) (again bool, err error) {
 	if again, err = q.setAside(ctx, f, items); err == nil && !again && q.batch.followed {
 		for _, l := range items {
 			q.batch.turnedDown = append(q.batch.turnedDown, l.Seq)

@@ -158,9 +158,10 @@ func (e *Exporter) producersGone() bool {
 	return !slices.ContainsFunc(e.parts().sources, func(s *sourceRunner) bool { return s.source.Connections() > 0 })
 }
 
+// allDelivered reports whether there is nothing to deliver, or nothing that a destination accepts.
 func (e *Exporter) allDelivered() bool {
 	last := e.queue.LastSeq()
-	return !slices.ContainsFunc(e.parts().deliveries, func(d *delivery) bool { return !d.isFinishing() && d.pending(last) > 0 })
+	return !slices.ContainsFunc(e.parts().deliveries, func(d *delivery) bool { return !d.isFinishing() && d.pending(last) > 0 && d.refusesRest(last) == nil })
 }
 
 // waitNews is how often a stop says what it waits for.
