@@ -159,7 +159,7 @@ func newDelivery(cfg SinkConfig, q queueFacts, c cursor, m *deliveryMetrics, log
 	if c, ok := cfg.Config.(sinks.Concurrent); ok {
 		atATime, batches, d.packer.copies = c.MaxInFlight(), c.MaxInFlight()+1, true
 	}
-	d.slots, d.suspicion.ahead = newSlots(atATime), map[uint64]bool{}
+	d.slots, d.suspicion.ahead, d.suspicion.trying = newSlots(atATime), map[uint64]bool{}, make(chan struct{}, 1)
 	d.free, d.made = make(chan *batch, batches), make(chan *batch, batches)
 	for range batches {
 		d.free <- &batch{}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/docket-export/docket/internal/human"
+	"github.com/docket-export/docket/sinks"
 )
 
 // onceNews is how often a docket that only delivers says what is left: an outage may take hours.
@@ -99,4 +100,31 @@ func (e *Exporter) left() error {
 		return nil
 	}
 	return left
+}
+
+// refusedRest says that the destination has refused each record up to last, since when, and how.
+type refusedRest struct {
+	last  uint64
+	since tries
+	how   *sinks.Failure
+}
+
+func (r *refusedRest) isOld(last uint64) bool { return r == nil || r.last < last }
+
+// refusesRest is how the destination has refused each record up to last that is left, having accepted
+// none since; nil: it has not.
+func (d *delivery) refusesRest(last uint64) (how *sinks.Failure) {
+	d.settling.Lock()
+	defer d.settling.Unlock()
+	for _, b := range d.underWay {
+		r := b.refused.Load()
+		switch {
+		case b.decided || !b.begun.Load(): // the others were refused with it in between
+		case r.isOld(last) || d.suspicion.tookSince(r.since):
+			return nil
+		default:
+			how = r.how
+		}
+	}
+	return how
 }

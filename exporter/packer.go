@@ -1,6 +1,7 @@
 package exporter
 
 import (
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -142,6 +143,15 @@ func (k *packer) record(b *batch, r *queue.Record) []byte {
 	to := len(b.lines)
 	b.lines = append(b.lines, '\n')
 	return b.lines[from:to:to]
+}
+
+// ahead is a batch of r alone, ahead of its turn.
+func (k *packer) ahead(r *queue.Record) sinks.Batch {
+	it := sinks.Item{Seq: r.Seq, Source: r.Source, Producer: r.Producer, Received: r.Received, Record: slices.Clone(r.Data), Late: sinks.Ahead}
+	if k.stamps {
+		it.Record = appendStamped(nil, r)
+	}
+	return sinks.Batch{Queue: r.Incarnation, Items: []sinks.Item{it}}
 }
 
 // addBefore notes the gaps before the place at which the sink went on: a sink with a

@@ -121,7 +121,9 @@ func (r *redriver) left(b sinks.Batch) sinks.Batch {
 }
 
 // tryOthers holds nothing: what is refused again goes back to the letters.
-func (r *redriver) tryOthers(context.Context, uint64, int, *sinks.Failure, tries) (hold *sinks.Failure) { return nil }
+func (r *redriver) tryOthers(context.Context, sinks.Batch, int, *sinks.Failure, tries) (hold *sinks.Failure) {
+	return nil
+}
 
 // pause ends early when letters of b are purged: those behind them must not wait.
 func (r *redriver) pause(ctx context.Context, b sinks.Batch, pause time.Duration) {

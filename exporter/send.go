@@ -35,9 +35,9 @@ type feed interface {
 	onReject() OnReject
 	// left is b without the items that were given up meanwhile.
 	left(b sinks.Batch) sinks.Batch
-	// tryOthers is called before a record that f refuses is given up, if none was accepted since its
-	// first refusal. hold: the batch waits, and this is why.
-	tryOthers(ctx context.Context, refused uint64, round int, f *sinks.Failure, t tries) (hold *sinks.Failure)
+	// tryOthers is called before b, each of which f refuses, is given up, if nothing was accepted since
+	// its first refusal. hold: b waits, and this is why.
+	tryOthers(ctx context.Context, b sinks.Batch, round int, f *sinks.Failure, t tries) (hold *sinks.Failure)
 	// pause waits before the next attempt at b.
 	pause(ctx context.Context, b sinks.Batch, pause time.Duration)
 	// accepted is told that the destination has accepted all of b.
@@ -72,17 +72,13 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 		if isRejected {
 			t = t.again(&d.suspicion)
 		}
-		if isRejected && len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt) {
+		proven, isHeld := f.Taken || d.suspicion.tookSince(t), false
+		if isRejected && len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt || !proven && len(f.Items) < len(b.Items)) {
 			failing.over(attempt) // it answers
 			return d.sendHalves(ctx, from, halves(b, f.Items), t)
 		}
-		proven, isHeld := f.Taken || d.suspicion.tookSince(t), false
 		if isRejected && policy != BlockAt && !proven {
-			refused := b.Items[0].Seq
-			if len(f.Items) > 0 {
-				refused = b.Items[f.Items[0]].Seq
-			}
-			hold := from.tryOthers(ctx, refused, attempt, f, t)
+			hold := from.tryOthers(ctx, b, attempt, f, t)
 			if hold == nil && d.suspicion.tookSince(t) {
 				continue // another one is accepted: is it refused again?
 			}
@@ -264,7 +260,6 @@ func (q fromQueue) onReject() OnReject { return q.cfg.OnReject }
 
 // left is b without what was tried ahead of its turn, and accepted.
 func (q fromQueue) left(b sinks.Batch) sinks.Batch {
-	q.batch.refused.Store(nil)
 	q.settling.Lock()
 	defer q.settling.Unlock()
 	isTaken := func(it sinks.Item) bool { return q.suspicion.ahead[it.Seq] }

@@ -17,11 +17,13 @@ import (
 // broker refuses. One answer does not tell, whatever its code is.
 //
 // A record is at fault when it is refused, another one is accepted, and it is refused again. So
-// a refused record is held while others are tried ahead of their turn, a few in each round.
+// a refused record is held while others are tried ahead of their turn, a few in each round. What
+// is tried stays in the queue: only its number is kept.
 type suspicion struct {
 	clock   atomic.Uint64 // numbers attempts and refusals in the order in which they begin
 	took    atomic.Uint64 // the newest attempt that was accepted
 	held    atomic.Int32  // batches that wait for one to be accepted
+	trying  chan struct{} // has a word while a batch has others tried: each reads the queue
 	witness atomic.Uint64 // the record that was accepted last ahead of its turn
 	// ahead has the records that were tried ahead of their turn, and are not settled: true once
 	// the destination has them, and false during the attempt. Guarded by delivery.settling.
@@ -43,30 +45,38 @@ func (s *suspicion) tookSince(t tries) bool { return s.took.Load() > t.number }
 // the others.
 const maxLookAhead = 4096
 
-// tryOthers sends records behind the refused one until one is accepted: one after the other from
-// round to round, so that each has its turn, one anywhere, the newest one, and the one that was
-// accepted last. Where docket is to end, it tries all of them.
-func (q fromQueue) tryOthers(ctx context.Context, refused uint64, round int, f *sinks.Failure, t tries) (hold *sinks.Failure) {
+// tryOthers sends records behind b until one is accepted: one after the other from round to round,
+// so that each has its turn, one anywhere, the newest one, and the one that was accepted last. Where
+// docket is to end, it tries all of them, once.
+func (q fromQueue) tryOthers(ctx context.Context, b sinks.Batch, round int, f *sinks.Failure, t tries) (hold *sinks.Failure) {
 	sink, err := q.opened(ctx)
 	_, undoes := sink.(sinks.Trying)
-	if err != nil || q.cfg.ordered() || q.transacts && !undoes {
+	switch {
+	case err != nil:
+		return sinks.FailureOf(err)
+	case q.cfg.ordered() || q.transacts && !undoes:
 		return nil // it takes each record at its place alone
 	}
-	last := q.stored()
+	refused, last := b.Items[len(b.Items)-1].Seq, q.stored()
 	if through := q.through.Load(); through > 0 {
 		last = min(last, through)
 	}
+	select {
+	case q.suspicion.trying <- struct{}{}:
+		defer func() { <-q.suspicion.trying }()
+	case <-ctx.Done():
+		return f
+	}
 	var other *sinks.Failure
 	done := func() bool { return other != nil || q.suspicion.tookSince(t) || ctx.Err() != nil || q.isFinishing() }
-	from, each, most := []uint64{refused + 1}, math.MaxInt, math.MaxInt
-	if behind := last - min(last, refused); !q.once && behind > 0 {
+	from, each, most, all := []uint64{refused + 1}, math.MaxInt, math.MaxInt, q.once && q.batch.refused.Load().isOld(last)
+	if behind := last - min(last, refused); !all && behind > 0 {
 		from = []uint64{refused + 1 + uint64(round-1)%behind, refused + 1 + rand.N(behind), last}
 		if round > 1 {
 			from = append(from, q.suspicion.witness.Load())
 		}
 		each, most = 1, maxLookAhead
 	}
-	isWhole := true
 	for _, seq := range from {
 		read, tried := 0, 0
 		err := q.readAhead(ctx, max(seq, refused+1), func(r queue.Record) (more bool) {
@@ -75,7 +85,7 @@ func (q fromQueue) tryOthers(ctx context.Context, refused uint64, round int, f *
 			}
 			takes, _ := q.packer.selects.takes(r.Data) // its failure is counted when its turn comes
 			if takes && q.begin(r.Seq) {
-				err := q.attempt(ctx, q.ahead(&r))
+				err := q.attempt(ctx, q.packer.ahead(&r))
 				q.end(r.Seq, err == nil)
 				if err != nil && sinks.FailureOf(err).Kind != sinks.Rejected {
 					other = sinks.FailureOf(err)
@@ -84,27 +94,18 @@ func (q fromQueue) tryOthers(ctx context.Context, refused uint64, round int, f *
 			}
 			return tried < each && !done()
 		})
-		isWhole = isWhole && err == nil // a queue that cannot be read shows where the delivery reads it
+		all = all && err == nil // a queue that cannot be read shows where the delivery reads it
 	}
 	switch {
 	case other != nil:
 		return other
 	case q.suspicion.tookSince(t):
 		return nil
-	case q.once && isWhole && !done():
+	case all && !done():
 		q.batch.refused.Store(&refusedRest{last, t, f})
 	}
 	return &sinks.Failure{Kind: sinks.Misconfigured, Err: fmt.Errorf(
 		"%w: the destination has refused every record that docket tried: docket sets none aside, and continues once one is accepted", f)}
-}
-
-// ahead is a batch of r alone, ahead of its turn.
-func (q fromQueue) ahead(r *queue.Record) sinks.Batch {
-	it := sinks.Item{Seq: r.Seq, Source: r.Source, Producer: r.Producer, Received: r.Received, Record: slices.Clone(r.Data), Late: sinks.Ahead}
-	if q.cfg.Stamp {
-		it.Record = appendStamped(nil, r)
-	}
-	return sinks.Batch{Queue: r.Incarnation, Items: []sinks.Item{it}}
 }
 
 // begin reports whether seq may be tried: it is not being sent. One that was accepted ahead of its
@@ -113,11 +114,13 @@ func (q fromQueue) begin(seq uint64) bool {
 	q.settling.Lock()
 	defer q.settling.Unlock()
 	taken, tried := q.suspicion.ahead[seq]
-	if tried && !(taken && seq == q.suspicion.witness.Load()) ||
-		slices.ContainsFunc(q.underWay, func(b *batch) bool { return b != q.batch && b.begun.Load() && b.first <= seq && seq <= b.last }) {
+	if tried {
+		return taken && seq == q.suspicion.witness.Load()
+	}
+	if slices.ContainsFunc(q.underWay, func(b *batch) bool { return b != q.batch && b.begun.Load() && b.first <= seq && seq <= b.last }) {
 		return false
 	}
-	q.suspicion.ahead[seq] = taken
+	q.suspicion.ahead[seq] = false
 	return true
 }
 
@@ -132,29 +135,4 @@ func (q fromQueue) end(seq uint64, accepted bool) {
 	if q.transacts || !q.suspicion.ahead[seq] {
 		delete(q.suspicion.ahead, seq)
 	}
-}
-
-// refusedRest says that the destination has refused each record up to last, since when, and how.
-type refusedRest struct {
-	last  uint64
-	since tries
-	how   *sinks.Failure
-}
-
-// refusesRest is how the destination has refused each record up to last that is left, having accepted
-// none since; nil: it has not.
-func (d *delivery) refusesRest(last uint64) (how *sinks.Failure) {
-	d.settling.Lock()
-	defer d.settling.Unlock()
-	for _, b := range d.underWay {
-		r := b.refused.Load()
-		switch {
-		case b.decided || !b.begun.Load(): // the others were refused with it in between
-		case r == nil || r.last < last || d.suspicion.tookSince(r.since):
-			return nil
-		default:
-			how = r.how
-		}
-	}
-	return how
 }
