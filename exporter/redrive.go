@@ -172,7 +172,8 @@ func (r *redriver) remove(ctx context.Context) error {
 	return nil
 }
 
-// reject puts letters back, or gives them up. A destination that refuses everything costs none.
+// reject puts letters back, or gives them up where others were accepted: a destination that refuses
+// everything must not empty the store.
 func (r *redriver) reject(_ context.Context, _ *failure, items []deadletter.Letter, proven bool) (again bool, err error) {
 	if r.cfg.OnReject == DropRejected && proven {
 		seqs := make([]uint64, len(items))

@@ -73,7 +73,7 @@ func sorted(seqs []uint64) []uint64 { return slices.Sorted(slices.Values(seqs)) 
 // A destination that refuses every record is misconfigured, whatever the code says: nothing is
 // set aside or dropped, and all is delivered once the destination accepts records again.
 func TestRefusalOfEverythingHoldsTheSink(t *testing.T) {
-	for _, policy := range []OnReject{DeadLetter, DropRejected} {
+	for policy, reason := range map[OnReject]string{DeadLetter: "Misconfigured", DropRejected: "Misconfigured", BlockAt: "Rejected"} {
 		for _, names := range []bool{false, true} {
 			for _, inFlight := range []int{1, 4} {
 				synctest.Test(t, func(t *testing.T) {
@@ -83,7 +83,7 @@ func TestRefusalOfEverythingHoldsTheSink(t *testing.T) {
 					time.Sleep(time.Hour) // of the bubble's time
 					synctest.Wait()
 					got := d.snapshot()
-					if got.State != Error || got.Reason != "Misconfigured" || !strings.Contains(got.LastError, "answered 400") || got.NextAttempt == nil {
+					if got.State != Error || got.Reason != reason || !strings.Contains(got.LastError, "answered 400") || got.NextAttempt == nil {
 						t.Errorf("while everything is refused: %+v", got)
 					}
 					if set := letterSeqs(t, d); len(set) > 0 || len(c.acked()) > 0 || c.outcome != (queue.Outcome{}) {
@@ -100,6 +100,41 @@ func TestRefusalOfEverythingHoldsTheSink(t *testing.T) {
 					}
 					if got := d.snapshot(); got.State != Active {
 						t.Errorf("after it was mended: %+v", got)
+					}
+				})
+			}
+		}
+	}
+}
+
+// What the destination has accepted before proves nothing, however much that is and however late it
+// begins to refuse.
+func TestRefusalOfEverythingAfterADay(t *testing.T) {
+	for _, policy := range []OnReject{DeadLetter, DropRejected} {
+		for _, names := range []bool{false, true} {
+			for _, inFlight := range []int{1, 4} {
+				synctest.Test(t, func(t *testing.T) {
+					s := &suspectSink{pickySink: pickySink{names: names, inFlight: inFlight}}
+					d, c := pushes(t, s, SinkConfig{OnReject: policy})
+					start(t, d)
+					for hour := range uint64(24) {
+						c.push(records(hour*50+1, hour*50+50))
+						time.Sleep(time.Hour) // of the bubble's time
+					}
+					s.set(func() { s.broken = true })
+					c.push(records(1201, 1250))
+					time.Sleep(time.Hour)
+					c.push(records(1251, 1300))
+					time.Sleep(time.Hour)
+					synctest.Wait()
+					if got := d.snapshot(); got.State != Error || got.Reason != "Misconfigured" || len(letterSeqs(t, d)) > 0 || c.outcome != (queue.Outcome{}) {
+						t.Errorf("while everything is refused: %+v, set aside %v, outcome %+v", got, letterSeqs(t, d), c.outcome)
+					}
+					s.set(func() { s.broken = false })
+					time.Sleep(2 * time.Minute)
+					synctest.Wait()
+					if !slices.Equal(sorted(s.seqs()), upTo(1, 1300)) || len(letterSeqs(t, d)) > 0 || c.outcome != (queue.Outcome{}) {
+						t.Errorf("after it was mended: %d delivered, outcome %+v; want each of 1300 once", len(s.seqs()), c.outcome)
 					}
 				})
 			}
@@ -163,34 +198,47 @@ func TestPoisonAmongOthersIsSetAside(t *testing.T) {
 	}
 }
 
-// Nothing tells whether the only record is at fault, or the destination. The next one does.
+// pushedLater is a queue that gets records while the sink is served.
+type pushedLater struct {
+	pushed
+	last atomic.Uint64
+}
+
+func (c *pushedLater) push(list []queue.Record) {
+	c.last.Store(list[len(list)-1].Seq)
+	c.ch <- list
+}
+
+func pushes(t *testing.T, s *suspectSink, cfg SinkConfig) (*delivery, *pushedLater) {
+	c := &pushedLater{pushed: pushed{ch: make(chan []queue.Record, 8)}}
+	cfg.Config = s
+	d := newTestDelivery(t, cfg, &c.fakeCursor, slog.New(slog.DiscardHandler))
+	d.cursor, d.stored = c, c.last.Load
+	d.readAhead = func(_ context.Context, from uint64, visit func(queue.Record) bool) error {
+		for _, r := range records(1, c.last.Load()) {
+			if r.Seq >= from && !visit(r) {
+				break
+			}
+		}
+		return nil
+	}
+	return d, c
+}
+
+// Nothing tells whether the only records are at fault, or the destination. The next one does.
 func TestOnlyRecordWaitsForTheNext(t *testing.T) {
-	for _, n := range []uint64{1, 40} {
+	for _, n := range []uint64{1, 40, 500} {
 		synctest.Test(t, func(t *testing.T) {
 			s := &suspectSink{pickySink: pickySink{poison: upTo(1, n)}}
-			c := &pushed{ch: make(chan []queue.Record, 2)}
-			d := newTestDelivery(t, SinkConfig{Config: s}, &c.fakeCursor, slog.New(slog.DiscardHandler))
-			d.cursor = c
-			var stored atomic.Uint64
-			d.stored = stored.Load
-			d.readAhead = func(_ context.Context, from uint64, visit func(queue.Record) bool) error {
-				for _, r := range records(1, stored.Load()) {
-					if r.Seq >= from && !visit(r) {
-						break
-					}
-				}
-				return nil
-			}
-			stored.Store(n)
-			c.ch <- records(1, n)
+			d, c := pushes(t, s, SinkConfig{})
+			c.push(records(1, n))
 			start(t, d)
 			time.Sleep(time.Hour) // of the bubble's time
 			synctest.Wait()
 			if got := d.snapshot(); got.State != Error || got.Reason != "Misconfigured" || len(letterSeqs(t, d)) > 0 {
 				t.Errorf("alone: %+v, set aside %v", got, letterSeqs(t, d))
 			}
-			stored.Store(n + 1)
-			c.ch <- records(n+1, n+1)
+			c.push(records(n+1, n+1))
 			time.Sleep(2 * time.Minute)
 			synctest.Wait()
 			if got := d.snapshot(); got.State != Active || !slices.Equal(letterSeqs(t, d), upTo(1, n)) || !slices.Equal(s.seqs(), []uint64{n + 1}) {

@@ -56,8 +56,9 @@ at all.
 
 With --once docket receives nothing. It delivers what the queue holds to every
 sink and exits. It exits 0 when every sink has everything. Otherwise it reports
-what is left: records that a signal interrupted, dead letters, and records lost
-to damage on disk. Without -f, --once uses the configuration that is stored in
+what is left: records that a signal interrupted, records of a sink that refuses
+all of them, dead letters, and records lost to damage on disk. It waits for a
+sink that is down. Without -f, --once uses the configuration that is stored in
 the directory of --queue.`,
 		Example: `  docket run                       try it out
   docket run -f docket.yaml
