@@ -72,7 +72,7 @@ func (d *delivery) send(ctx context.Context, from feed, b sinks.Batch, t tries) 
 		if isRejected {
 			t = t.again(&d.suspicion)
 		}
-		proven, isHeld := f.Taken || d.suspicion.tookSince(t), false
+		proven, isHeld := isRejected && (f.Taken || d.suspicion.tookSince(t) || !d.judges(ctx)), false
 		if isRejected && len(b.Items) > 1 && (len(f.Items) == 0 || policy == BlockAt || !proven && len(f.Items) < len(b.Items)) {
 			failing.over(attempt) // it answers
 			return d.sendHalves(ctx, from, halves(b, f.Items), t)

@@ -41,6 +41,17 @@ func (s *suspicion) accepted(number uint64) (awaited bool) {
 // tookSince reports whether an attempt was accepted that began after the first refusal of t.
 func (s *suspicion) tookSince(t tries) bool { return s.took.Load() > t.number }
 
+// judges reports whether others can be tried before their turn. An Ordered sink takes each at its
+// place alone, and one in transactions must be able to undo the attempt.
+func (d *delivery) judges(ctx context.Context) bool {
+	if d.cfg.ordered() || !d.transacts {
+		return !d.cfg.ordered()
+	}
+	sink, _ := d.opened(ctx)
+	_, undoes := sink.(sinks.Trying)
+	return undoes
+}
+
 // maxLookAhead is how much of the queue is read for one record to try: a filter may leave out
 // the others.
 const maxLookAhead = 4096
@@ -49,14 +60,6 @@ const maxLookAhead = 4096
 // so that each has its turn, one anywhere, the newest one, and the one that was accepted last. Where
 // docket is to end, it tries all of them, once.
 func (q fromQueue) tryOthers(ctx context.Context, b sinks.Batch, round int, f *sinks.Failure, t tries) (hold *sinks.Failure) {
-	sink, err := q.opened(ctx)
-	_, undoes := sink.(sinks.Trying)
-	switch {
-	case err != nil:
-		return sinks.FailureOf(err)
-	case q.cfg.ordered() || q.transacts && !undoes:
-		return nil // it takes each record at its place alone
-	}
 	refused, last := b.Items[len(b.Items)-1].Seq, q.stored()
 	if through := q.through.Load(); through > 0 {
 		last = min(last, through)
