@@ -21,7 +21,6 @@ var followed = map[string][]string{
 	"docs/install.md":                  {"test/node.TestInstall"},
 	"docs/live.md":                     {"docs.TestOperationsPages", "cli.TestTop"},
 	"docs/packages.md":                 {"release.TestService", "release.TestCosign"},
-	"docs/protocol.md":                 {"docs/authors.TestProtocolPage"},
 	"docs/query.md":                    {"docs/compliance.TestProofsAndSearches"},
 	"docs/quickstart.md":               {"docs/quickstart.TestQuickstart"},
 	"docs/reload.md":                   {"docs.TestOperationsPages"},
