@@ -25,6 +25,9 @@ VERSION := $(or $(shell git describe --tags --match 'v*' --dirty 2>/dev/null),de
 # Without a readable repository the go command would fail, not leave the commit out.
 BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),auto,false)
 
+LDFLAGS := -s -w -X github.com/docket-export/docket/cli/versioncmd.version=$(VERSION)
+BUILDER ?= $(or $(shell command -v docker),$(shell command -v podman),docker)
+
 # Every module of the repository that has packages; tools has none.
 MODULES = $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path './.cache/*' -not -path './tools/*' -not -path '*/testdata/*'))
 
@@ -33,7 +36,6 @@ PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
 LINT := $(CURDIR)/.cache/bin/golangci-lint
 BENCHSTAT := $(CURDIR)/.cache/bin/benchstat
-COSIGN := $(CURDIR)/.cache/bin/cosign
 
 .PHONY: help
 help: ## explain the targets
@@ -41,34 +43,36 @@ help: ## explain the targets
 
 .PHONY: build
 build: ## build bin/docket: static, stripped, with its version
-	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/cli/versioncmd.version=$(VERSION)" -o bin/docket ./cmd/docket
+	CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "$(LDFLAGS)" -o bin/docket ./cmd/docket
 
 .PHONY: engine
 engine: ## build bin/docket-webhook, the policy engine: static, stripped, with its version
 	cd webhook/engine && CGO_ENABLED=0 go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "-s -w -X github.com/docket-export/docket/webhook/engine/cli.version=$(VERSION)" -o $(CURDIR)/bin/docket-webhook ./cmd/docket-webhook
 
-# IMAGE names its registry; PLATFORMS takes more, with commas between.
+# IMAGE names its registry; PLATFORMS takes more, with commas between, where the builder can store them.
 .PHONY: image
-image: ## write bin/image.tar, the container image IMAGE (docket.test/docket:dev), without a container builder
-	@mkdir -p bin
-	go run -C release ./image -out $(CURDIR)/bin/image.tar -name $(IMAGE) -platform $(PLATFORMS) -version $(VERSION)
+image: ## build the container image IMAGE (docket.test/docket:dev) with docker or podman
+	for platform in $$(echo $(PLATFORMS) | tr , ' '); do \
+		CGO_ENABLED=0 GOOS=$${platform%%/*} GOARCH=$${platform#*/} go build -trimpath -buildvcs=$(BUILDVCS) -ldflags "$(LDFLAGS)" -o bin/image/$$platform/docket ./cmd/docket; \
+	done
+	$(BUILDER) build --platform $(PLATFORMS) --tag $(IMAGE) --file Dockerfile bin/image
 
 .PHONY: push
-push: ## make the container image IMAGE and push it, with the credentials of docker login or the like
-	go run -C release ./image -push -name $(IMAGE) -platform $(PLATFORMS) -version $(VERSION)
+push: ## push the container image IMAGE
+	$(BUILDER) push $(IMAGE)
 
-# RELEASE takes flags, such as -key cosign.key, -snapshot or -image registry.example.com/docket.
+# RELEASE takes flags of goreleaser, such as --skip=publish. Every module has its tag at HEAD, or the others could not require it.
+GORELEASER = go run github.com/goreleaser/goreleaser/v2@v2.18.2
 .PHONY: release
-release: ## write what a release consists of, of the tags at HEAD, below bin/release; RELEASE takes flags
-	go run -C release . -out $(CURDIR)/bin/release $(RELEASE)
+release: ## make the release of the tags at HEAD below bin/release, and upload it as a draft; RELEASE takes flags
+	for tag in $(VERSION) decision/$(VERSION) client/$(VERSION) webhook/$(VERSION); do git tag --points-at HEAD | grep -qx "$$tag" || { echo "HEAD has no tag $$tag" >&2; exit 1; }; done
+	go run golang.org/x/vuln/cmd/govulncheck@v1.9.0 $(if $(GOVULNDB),-db=$(GOVULNDB)) ./cmd/docket
+	GORELEASER_CURRENT_TAG=$(VERSION) $(GORELEASER) release --clean $(RELEASE)
 
-# Never cached: what they read is outside of their module.
-.PHONY: release-test release-test-quick
-release-test: release-test-quick $(COSIGN) ## make a release, run its packages under systemd, verify it with cosign; offline once cosign is built
-	cd release && go test -count=1 -timeout 20m -run TestCosign . -cosign $(COSIGN)
-
-release-test-quick:
-	cd release && go test -count=1 -timeout 20m .
+.PHONY: release-snapshot
+release-snapshot: ## check the configuration of releases, and make archives and packages of this tree below bin/release
+	$(GORELEASER) check
+	$(GORELEASER) release --snapshot --clean --skip=sign,sbom,docker
 
 # The tests of every module that needs Go alone; a failed one is run once more, alone. What passes then is named by
 # .ci/run as flaky, which is a defect. Data races, panics and more than five failures end it. GOGC, where
@@ -164,10 +168,6 @@ $(BENCHSTAT): tools/go.mod tools/go.sum
 	cd tools && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ golang.org/x/perf/cmd/benchstat
 	@touch $@
 
-$(COSIGN): release/testdata/cosign/go.mod
-	cd release/testdata/cosign && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ github.com/sigstore/cosign/v3/cmd/cosign
-	@touch $@
-
 # What takes a quarter of an hour and more to build, once; make e2e builds it otherwise.
 .PHONY: servers
 servers: ## build the servers of make e2e, below .cache
@@ -191,11 +191,11 @@ kafka-smoke:
 soak: ## the long proofs, hours of them; ONLY="crash fuzz" for some
 	hack/soak.sh $(ONLY)
 
-# Every seed, kill and planted fault. The tests of bench, release and the policy engine belong to it.
+# Every seed, kill and planted fault. The tests of bench and the policy engine belong to it.
 .PHONY: test-long
 test-long: ## run all tests at full size, with the race detector
 	long() { (set -x; CGO_ENABLED=1 go test -race -tags soak -exec '$(RACING)' -count=1 $(TESTFLAGS) -timeout 60m "$$@"); }; \
-	long $(PACKAGES); for m in bench release/internal webhook/engine; do (cd $$m; long ./...); done
+	long $(PACKAGES); for m in bench webhook/engine; do (cd $$m; long ./...); done
 
 # The wall clock of time.Now with 400 days added, in the standard library that the tests are built with. The clock
 # of a bubble of testing/synctest, which begins in the year 2000, stays as it is.
