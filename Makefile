@@ -28,13 +28,13 @@ BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),auto,f
 LDFLAGS := -s -w -X github.com/docket-export/docket/cli/versioncmd.version=$(VERSION)
 BUILDER ?= $(or $(shell command -v docker),$(shell command -v podman),docker)
 
-# Every module of the repository that has packages; tools has none.
-MODULES = $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path './.cache/*' -not -path './tools/*' -not -path '*/testdata/*'))
+# Every module of the repository.
+MODULES = $(patsubst %/go.mod,%,$(shell find . -name go.mod -not -path './.cache/*' -not -path '*/testdata/*'))
 
 # Every package of the modules that go.work joins: this one and those producers import.
 PACKAGES = $(shell go list -m -f '{{.Dir}}/...')
 
-LINT := $(CURDIR)/.cache/bin/golangci-lint
+LINT := go run github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 BENCHSTAT := $(CURDIR)/.cache/bin/benchstat
 
 .PHONY: help
@@ -106,7 +106,7 @@ gate: ## what must be green before a change lands: .ci/run
 
 .PHONY: hygiene
 hygiene: check-format check-vet check-prose check-generated ## format, go vet, plain English, generated files, tidy modules
-	@hack/tidy.sh -diff . client client/configfile decision webhook
+	@hack/tidy.sh -diff . client decision webhook
 
 .PHONY: check-format
 check-format:
@@ -130,7 +130,7 @@ check-prose:
 	@echo "prose ."; go run ./hack/prose
 
 .PHONY: check-lint
-check-lint: $(LINT)
+check-lint:
 	@for m in $(MODULES); do echo "lint $$m"; (cd $$m && $(LINT) run --config $(CURDIR)/.golangci.yml ./...); done
 
 # Every platform that docket, the modules of producers and the policy engine are released for.
@@ -160,13 +160,8 @@ check-generated:
 		echo "make check: go generate changed the files above: commit them as they are now" >&2; exit 1; \
 	fi
 
-$(LINT): tools/go.mod tools/go.sum
-	cd tools && CGO_ENABLED=0 GOFLAGS= GOWORK=off go build -trimpath -gcflags=all=-dwarf=false -ldflags=-s -buildvcs=false -o $@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
-	@touch $@
-
-$(BENCHSTAT): tools/go.mod tools/go.sum
-	cd tools && GOFLAGS= GOWORK=off go build -buildvcs=false -o $@ golang.org/x/perf/cmd/benchstat
-	@touch $@
+$(BENCHSTAT):
+	GOBIN=$(CURDIR)/.cache/bin GOFLAGS= go install golang.org/x/perf/cmd/benchstat@v0.0.0-20260908200009-22c9c6c9d4da
 
 # What takes a quarter of an hour and more to build, once; make e2e builds it otherwise.
 .PHONY: servers
