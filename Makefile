@@ -62,7 +62,7 @@ push: ## push the container image IMAGE
 	$(BUILDER) push $(IMAGE)
 
 # RELEASE takes flags of goreleaser, such as --skip=publish. Every module has its tag at HEAD, or the others could not require it.
-GORELEASER = go run github.com/goreleaser/goreleaser/v2@v2.18.2
+GORELEASER = go run github.com/goreleaser/goreleaser/v2@v2.17.0
 .PHONY: release
 release: ## make the release of the tags at HEAD below bin/release, and upload it as a draft; RELEASE takes flags
 	for tag in $(VERSION) decision/$(VERSION) client/$(VERSION) webhook/$(VERSION); do git tag --points-at HEAD | grep -qx "$$tag" || { echo "HEAD has no tag $$tag" >&2; exit 1; }; done
