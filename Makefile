@@ -39,7 +39,7 @@ BENCHSTAT := $(CURDIR)/.cache/bin/benchstat
 
 .PHONY: help
 help: ## explain the targets
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-16s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: build
 build: ## build bin/docket: static, stripped, with its version
